@@ -1,0 +1,40 @@
+/* The header that every handle begins with. */
+#pragma once
+#include "rengasys.h"
+
+struct _p_RengaObject {
+  const char *class_name;
+  MPI_Comm comm;       /* Renga's private duplicate, shared by all objects made from one RengaComm */
+  RengaComm owner;     /* holds a reference; NULL in a RengaComm itself */
+  int references;
+  char *type_name, *name, *prefix;
+  RengaState state;
+  RengaErrorCode (*destroy)(void *object); /* frees what the class holds, not the header */
+};
+
+/* First member of each object struct: the header and the table of functions of the type. */
+#define RENGAHEADER(ops_struct)                                                                    \
+  struct _p_RengaObject hdr;                                                                       \
+  ops_struct ops[1]
+
+/* Allocate an object of the given size; parent is any object (normally a RengaComm). */
+RengaErrorCode RengaHeaderCreate(void *parent, const char *class_name, size_t size,
+                                 RengaErrorCode (*destroy)(void *), void *pointer_to_object);
+RengaErrorCode RengaHeaderReference(void *object);
+RengaErrorCode RengaHeaderDestroy(void *pointer_to_object); /* drops a reference, nulls the pointer */
+RengaErrorCode RengaHeaderSetTypeName(void *object, const char *type_name);
+
+/* Types by name. A row whose create is NULL was not built in, and says so when asked for. */
+typedef struct {
+  const char *name;
+  RengaErrorCode (*create)(void *object);
+  const char *needs; /* what a build needs to have it */
+} RengaTypeRow;
+RengaErrorCode RengaTypeFind(const char *class_name, const RengaTypeRow rows[], const char *name,
+                             const RengaTypeRow **row); /* error with the closest name */
+
+#define RengaCheckPointer(pointer)                                                                 \
+  RengaCheck((pointer) != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s: null pointer", #pointer)
+#define RengaCheckState(object, wanted, call)                                                      \
+  RengaCheck((object)->hdr.state >= (wanted), MPI_COMM_SELF, RENGA_ERR_ORDER,                      \
+             "%s is not ready: call %s first", (object)->hdr.class_name, call)

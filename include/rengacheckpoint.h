@@ -1,0 +1,20 @@
+/* Checkpoint: the logical network in one HDF5 file, whatever the layout that wrote it. */
+#pragma once
+#include "rengapipeline.h"
+
+typedef struct _p_RengaCheckpoint *RengaCheckpoint;
+RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint);
+RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipeline pipeline);
+RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const char *directory);
+RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint);
+/* -checkpoint_dir, -checkpoint_every 100 (steps) or 30min, -checkpoint_keep */
+RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint); /* directory writable? catches signals */
+RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const char *name, const char *value);
+RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file); /* collective; path or NULL */
+/* Collective, after each step: writes when due or asked by SIGUSR1/SIGTERM. stop: leave now. */
+RengaErrorCode RengaCheckpointStep(RengaCheckpoint checkpoint, bool *wrote, bool *stop);
+/* Collective: the newest whole file of the directory; *found false where there is none. */
+RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, int64_t *step);
+RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file); /* collective */
+RengaErrorCode RengaCheckpointView(RengaComm comm, const char *file, RengaViewer viewer);
+RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint);

@@ -1,0 +1,80 @@
+/* Devices: memory, streams, events, kernels by operator, and updates of flat vectors. */
+#pragma once
+#include "rengaop.h"
+
+typedef struct _p_RengaDevice *RengaDevice;
+typedef struct _RengaStream *RengaStream;
+typedef struct _RengaEvent *RengaEvent;
+typedef struct _RengaKernel *RengaKernel;
+#define RENGA_DEVICE_REF "ref"
+#define RENGA_DEVICE_CPU "cpu"
+
+RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device);
+RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type);
+RengaErrorCode RengaDeviceGetType(RengaDevice device, const char **type);
+RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads); /* 0: cores of this rank */
+RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads);
+RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device); /* -device_type -device_threads -device_poison */
+RengaErrorCode RengaDeviceSetUp(RengaDevice device);
+RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer);
+RengaErrorCode RengaDeviceDestroy(RengaDevice *device);
+
+/* Memory of the device. A host pointer may be used on it only where RengaDeviceIsHost is true. */
+bool RengaDeviceIsHost(RengaDevice device);
+RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer);
+RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer);
+RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t *used, size_t *peak);
+typedef enum { RENGA_HOST_TO_DEVICE, RENGA_DEVICE_TO_HOST, RENGA_DEVICE_TO_DEVICE } RengaCopyKind;
+RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopyKind kind, void *to,
+                               const void *from, size_t bytes);
+RengaErrorCode RengaDeviceSetBytes(RengaDevice device, RengaStream stream, void *to, int byte,
+                                   size_t bytes);
+
+/* Work is queued on streams; stream NULL is the default one. On a host device all work is done when
+   the call returns. */
+RengaErrorCode RengaStreamCreate(RengaDevice device, RengaStream *stream);
+RengaErrorCode RengaStreamSynchronize(RengaDevice device, RengaStream stream);
+RengaErrorCode RengaStreamDestroy(RengaDevice device, RengaStream *stream);
+RengaErrorCode RengaEventCreate(RengaDevice device, RengaEvent *event);
+RengaErrorCode RengaEventRecord(RengaDevice device, RengaEvent event, RengaStream stream);
+RengaErrorCode RengaEventWait(RengaDevice device, RengaEvent event, RengaStream stream);
+RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done);
+RengaErrorCode RengaEventDestroy(RengaDevice device, RengaEvent *event);
+
+/* What a kernel may know of the run: enough to draw the same random numbers on any layout. */
+typedef struct {
+  uint64_t seed;
+  int64_t step;
+  int64_t sample;  /* number of the micro-batch's first sample in the step's global batch */
+  int64_t samples; /* in this micro-batch */
+  bool training;   /* false: Dropout is the identity, BatchNormalization uses the running statistics */
+} RengaKernelContext;
+RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, RengaKernel *kernel);
+size_t RengaKernelGetWorkspace(RengaKernel kernel); /* bytes, 64-byte aligned when run */
+bool RengaKernelIsFallback(RengaKernel kernel);     /* another device type's kernel does the work */
+bool RengaKernelMayAlias(RengaKernel kernel, int output, int input); /* run in place */
+RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream, const RengaKernelContext *context,
+                              const void *const in[], void *const out[], void *workspace);
+RengaErrorCode RengaKernelDestroy(RengaKernel *kernel);
+
+/* Flat float32 vectors. The result never depends on the number of threads. */
+RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, int64_t count, float y[],
+                              const float x[]); /* y += x */
+RengaErrorCode RengaDeviceSumOfSquares(RengaDevice device, RengaStream stream, int64_t count,
+                                       const float x[], double *sum); /* synchronises */
+typedef struct {
+  double learning_rate, momentum, dampening, weight_decay; /* sgd: weight_decay is L2 */
+  bool nesterov, first;                                    /* first: momentum = gradient */
+} RengaSgdStep;
+typedef struct {
+  double learning_rate, beta1, beta2, epsilon, weight_decay;
+  bool decoupled; /* adamw */
+  int64_t step;   /* 1, 2, … for the bias corrections */
+} RengaAdamStep;
+/* gradient is read as scale * gradient[i]; momentum may be NULL where not used. */
+RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream, const RengaSgdStep *step,
+                                    double scale, int64_t count, float parameter[],
+                                    const float gradient[], float momentum[]);
+RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
+                                     double scale, int64_t count, float parameter[],
+                                     const float gradient[], float first[], float second[]);

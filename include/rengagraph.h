@@ -1,0 +1,151 @@
+/* Graph: a network as values and nodes in one fixed topological order; reverse mode; stages of it. */
+#pragma once
+#include "rengaop.h"
+
+typedef struct _p_RengaGraph *RengaGraph;
+typedef int RengaValue;
+#define RENGA_VALUE_NONE (-1)
+
+typedef enum {
+  RENGA_VALUE_INPUT,      /* from the data set, or (boundary) from another stage */
+  RENGA_VALUE_PARAMETER,  /* float32, trained */
+  RENGA_VALUE_STATE,      /* float32, kept across steps but not trained: running statistics */
+  RENGA_VALUE_CONSTANT,   /* data in the graph */
+  RENGA_VALUE_ACTIVATION, /* made by a node */
+} RengaValueKind;
+
+/* How a parameter or state gets its first values: drawn by name and seed, or read from a file. */
+typedef enum { RENGA_INIT_CONSTANT, RENGA_INIT_NORMAL, RENGA_INIT_UNIFORM, RENGA_INIT_FILE } RengaInitKind;
+typedef struct {
+  RengaInitKind kind;
+  double a, b;           /* constant a; normal mean a deviation b; uniform in [a, b) */
+  char *file;            /* RENGA_INIT_FILE: raw little-endian data, owned */
+  int64_t offset, bytes; /* in file; bytes 0: from offset to what the shape needs */
+  RengaDataType type;    /* as stored in the file */
+} RengaInit;
+
+/* Read-only views, lent by the graph until it changes. */
+typedef struct {
+  char *name;
+  RengaValueKind kind;
+  RengaTensorSpec spec; /* symbolic: -c is c times the batch */
+  int producer;         /* node, -1 where none */
+  int output;           /* which output of the producer */
+  bool prepared;        /* depends on no parameter, state or random number: cheap, cloned into stages */
+  bool differentiable;  /* floating and depends on a parameter */
+  bool frozen;          /* a parameter that is not updated */
+  RengaInit init;
+  void *data;           /* of a constant, owned */
+} RengaGraphValue;
+
+typedef enum { RENGA_PHASE_FORWARD, RENGA_PHASE_BACKWARD_INPUT, RENGA_PHASE_BACKWARD_WEIGHT } RengaPhase;
+typedef struct {
+  char *name;
+  const RengaOperator *op;
+  RengaAttributes attributes;
+  int n_in, n_out;
+  RengaValue *in, *out; /* RENGA_VALUE_NONE where absent */
+  RengaPhase phase;
+  int id;  /* position in the whole network's order; kept in subgraphs; gradients take their forward node's */
+} RengaGraphNode;
+
+RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph);
+RengaErrorCode RengaGraphSetFromOptions(RengaGraph graph); /* -graph FILE.onnx or name:key=value,... */
+RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what); /* the same, from a program */
+RengaErrorCode RengaGraphSetUp(RengaGraph graph);  /* canonical form, checks, marks; then read-only */
+RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer); /* ascii, dot, json */
+RengaErrorCode RengaGraphDestroy(RengaGraph *graph);
+
+/* Build. All return the new value; names must be unique (NULL: made from the operator). */
+RengaErrorCode RengaGraphAddInput(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
+                                  RengaValue *value);
+RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
+                                      const RengaInit *init, RengaValue *value);
+RengaErrorCode RengaGraphAddState(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
+                                  const RengaInit *init, RengaValue *value);
+RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
+                                     const void *data, RengaValue *value); /* copied */
+/* out[] is filled. given: output shapes where the operator takes them from the node, else NULL. */
+RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *name,
+                                 const RengaAttributes *attributes, int n_in, const RengaValue in[],
+                                 int n_out, const RengaTensorSpec given[], RengaValue out[]);
+RengaErrorCode RengaGraphAddOutput(RengaGraph graph, RengaValue value); /* kept, may be read */
+RengaErrorCode RengaGraphSetLoss(RengaGraph graph, RengaValue value);   /* scalar */
+/* The usual layers of a network, each one or a few nodes. x is [..., width]. */
+RengaErrorCode RengaGraphAddMatMul(RengaGraph graph, RengaValue a, RengaValue b, RengaValue *y);
+RengaErrorCode RengaGraphAddLinear(RengaGraph graph, const char *name, RengaValue x, int64_t width,
+                                   bool bias, double deviation, RengaValue *y);
+RengaErrorCode RengaGraphAddAdd(RengaGraph graph, RengaValue a, RengaValue b, RengaValue *y);
+RengaErrorCode RengaGraphAddUnary(RengaGraph graph, const char *op, RengaValue x, RengaValue *y);
+RengaErrorCode RengaGraphAddReshape(RengaGraph graph, RengaValue x, int ndim, const int64_t dim[],
+                                    RengaValue *y);
+RengaErrorCode RengaGraphAddTranspose(RengaGraph graph, RengaValue x, const int64_t permutation[],
+                                      RengaValue *y);
+RengaErrorCode RengaGraphAddLayerNormalization(RengaGraph graph, const char *name, RengaValue x,
+                                               double epsilon, RengaValue *y);
+RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *name, RengaValue x,
+                                               double epsilon, double momentum, RengaValue *y);
+RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, RengaValue x,
+                                        int64_t channels, int64_t kernel, int64_t stride, int64_t pad,
+                                        bool bias, RengaValue *y);
+RengaErrorCode RengaGraphAddEmbedding(RengaGraph graph, RengaValue table, RengaValue indices,
+                                      RengaValue *y);
+RengaErrorCode RengaGraphAddDropout(RengaGraph graph, RengaValue x, double ratio, RengaValue *y);
+/* q, k, v are [batch, heads, sequence, width per head]. */
+RengaErrorCode RengaGraphAddAttention(RengaGraph graph, RengaValue q, RengaValue k, RengaValue v,
+                                      bool causal, double dropout, RengaValue *y);
+/* Mean over the labels of the whole batch that are not ignore_index; scores [..., classes]. */
+RengaErrorCode RengaGraphAddCrossEntropy(RengaGraph graph, RengaValue scores, RengaValue labels,
+                                         int64_t ignore_index, RengaValue *loss);
+
+/* Look. */
+int RengaGraphGetNodeCount(RengaGraph graph);
+int RengaGraphGetValueCount(RengaGraph graph);
+const RengaGraphNode *RengaGraphGetNode(RengaGraph graph, int node);
+const RengaGraphValue *RengaGraphGetValue(RengaGraph graph, RengaValue value);
+RengaValue RengaGraphFindValue(RengaGraph graph, const char *name);
+RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaValue **values); /* lent */
+RengaErrorCode RengaGraphGetLoss(RengaGraph graph, RengaValue *value); /* NONE where there is none */
+/* The batch size that an input file was exported with: a default; 0 where the file leaves it open. */
+RengaErrorCode RengaGraphGetFileBatch(RengaGraph graph, int64_t *batch);
+typedef struct {
+  int64_t parameters;       /* elements */
+  double forward_flops;     /* per sample */
+  double activation_bytes;  /* per sample, outputs of all forward nodes */
+} RengaGraphTotals;
+RengaErrorCode RengaGraphGetTotals(RengaGraph graph, RengaGraphTotals *totals);
+RengaErrorCode RengaGraphGetNodeFlops(RengaGraph graph, int node, int64_t batch, double *flops);
+uint64_t RengaGraphGetDigest(RengaGraph graph); /* of names, shapes, operators, attributes */
+/* First values of a parameter or state, elements [first, first+count) of its logical shape. */
+RengaErrorCode RengaGraphInitializeValue(RengaGraph graph, RengaValue value, uint64_t seed,
+                                         int64_t first, int64_t count, float out[]);
+
+/* A stage: nodes [first, last) of the order, with the prepared nodes that they need cloned in. Values
+   keep their names. Boundary values are inputs of the subgraph; outputs that other stages (or the
+   caller) need are its outputs. Call on a set-up graph; the subgraph may then be differentiated. */
+RengaErrorCode RengaGraphGetSubgraph(RengaGraph graph, int first, int last, RengaGraph *subgraph);
+
+/* Reverse mode: appends nodes of the backward phases to the graph.
+   Seeds: values whose gradient comes (in part) from outside, as new inputs named "gradient:NAME"; the
+   loss, where the graph has it, is seeded with 1. Contributions to a value are added in descending
+   order of the consumer's id, on top of the seed, so that a sum begun in a later stage goes on here
+   exactly as it would in one stage.
+   wanted: values whose gradient is to be found (boundary inputs).
+   Parameters: one gradient per use, never added up here; a use is (node id, input number). */
+typedef struct {
+  RengaValue parameter, gradient;
+  int node_id, input;
+} RengaParameterUse;
+RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const RengaValue seeds[],
+                                       RengaValue seed_gradients[], int n_wanted,
+                                       const RengaValue wanted[], RengaValue wanted_gradients[]);
+RengaErrorCode RengaGraphGetParameterUses(RengaGraph graph, int *count,
+                                          const RengaParameterUse **uses); /* lent, by (id, input) */
+/* Statistics that update a state after each micro-batch, in micro-batch order:
+   state = keep * state + (1 - keep) * factor * batch_value. */
+typedef struct {
+  RengaValue state, batch_value;
+  double keep, factor;
+} RengaStateUpdate;
+RengaErrorCode RengaGraphGetStateUpdates(RengaGraph graph, int *count,
+                                         const RengaStateUpdate **updates); /* lent */

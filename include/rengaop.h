@@ -1,0 +1,104 @@
+/* The operator table: what an operator is called, what shapes it makes, what it costs. */
+#pragma once
+#include "rengasys.h"
+
+#define RENGA_TYPE_MAP(X)                                                                          \
+  X(FLOAT32, "float32", 4)                                                                         \
+  X(FLOAT64, "float64", 8)                                                                         \
+  X(BFLOAT16, "bfloat16", 2)                                                                       \
+  X(FLOAT16, "float16", 2)                                                                         \
+  X(INT8, "int8", 1)                                                                               \
+  X(UINT8, "uint8", 1)                                                                             \
+  X(INT16, "int16", 2)                                                                             \
+  X(UINT16, "uint16", 2)                                                                           \
+  X(INT32, "int32", 4)                                                                             \
+  X(UINT32, "uint32", 4)                                                                           \
+  X(INT64, "int64", 8)                                                                             \
+  X(UINT64, "uint64", 8)                                                                           \
+  X(BOOL, "bool", 1)
+#define RENGA_TYPE_ENUM(name, text, size) RENGA_##name,
+typedef enum { RENGA_TYPE_MAP(RENGA_TYPE_ENUM) RENGA_TYPE_COUNT } RengaDataType;
+#undef RENGA_TYPE_ENUM
+size_t RengaDataTypeSize(RengaDataType type);
+const char *RengaDataTypeName(RengaDataType type);
+
+#define RENGA_MAX_DIM 8
+/* A shape. In a graph a negative dimension -c means c times the batch; kernels see concrete ones. */
+typedef struct {
+  RengaDataType type;
+  int ndim; /* -1: an optional input that is absent */
+  int64_t dim[RENGA_MAX_DIM];
+} RengaTensorSpec;
+int64_t RengaTensorSpecCount(const RengaTensorSpec *spec); /* elements of a concrete shape */
+size_t RengaTensorSpecBytes(const RengaTensorSpec *spec);
+RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch); /* -c becomes c*batch */
+void RengaTensorSpecFormat(const RengaTensorSpec *spec, size_t size, char text[]); /* float32[N,32] */
+
+/* Attributes: a short list of named values, owned. */
+typedef enum { RENGA_ATTRIBUTE_INT, RENGA_ATTRIBUTE_REAL, RENGA_ATTRIBUTE_STRING, RENGA_ATTRIBUTE_INTS,
+               RENGA_ATTRIBUTE_REALS } RengaAttributeKind;
+typedef struct {
+  char *name;
+  RengaAttributeKind kind;
+  int count; /* of ints or reals */
+  int64_t *ints;
+  double *reals;
+  char *string;
+} RengaAttribute;
+typedef struct {
+  int count;
+  RengaAttribute *row;
+} RengaAttributes;
+RengaErrorCode RengaAttributesSetInt(RengaAttributes *attributes, const char *name, int64_t value);
+RengaErrorCode RengaAttributesSetInts(RengaAttributes *attributes, const char *name, int count,
+                                      const int64_t values[]);
+RengaErrorCode RengaAttributesSetReal(RengaAttributes *attributes, const char *name, double value);
+RengaErrorCode RengaAttributesSetReals(RengaAttributes *attributes, const char *name, int count,
+                                       const double values[]);
+RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char *name,
+                                        const char *value);
+RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *name);
+const RengaAttribute *RengaAttributesFind(const RengaAttributes *attributes, const char *name);
+int64_t RengaAttributesInt(const RengaAttributes *attributes, const char *name, int64_t otherwise);
+double RengaAttributesReal(const RengaAttributes *attributes, const char *name, double otherwise);
+const char *RengaAttributesString(const RengaAttributes *attributes, const char *name,
+                                  const char *otherwise);
+/* The ints; count 0 and NULL where absent. Lent. */
+const int64_t *RengaAttributesInts(const RengaAttributes *attributes, const char *name, int *count);
+RengaErrorCode RengaAttributesCopy(const RengaAttributes *from, RengaAttributes *to);
+bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b);
+RengaErrorCode RengaAttributesFree(RengaAttributes *attributes);
+
+typedef struct RengaOperator RengaOperator;
+/* One use of an operator, all shapes concrete. An operator marked RENGA_OP_OUTPUT_GIVEN takes
+   out[i].dim from the caller and only checks them; the others fill out[]. */
+typedef struct {
+  const RengaOperator *op;
+  const RengaAttributes *attributes;
+  int n_in, n_out;
+  const RengaTensorSpec *in;
+  RengaTensorSpec *out;
+} RengaOpCall;
+
+enum {
+  RENGA_OP_ELEMENTWISE = 1,   /* output element i needs only element i of the (equal-shaped) inputs */
+  RENGA_OP_OUTPUT_GIVEN = 2,  /* the output shape is part of the node: Reshape, Expand, gradients */
+  RENGA_OP_RANDOM = 4,        /* draws random numbers: attribute key */
+  RENGA_OP_INTERNAL = 8,      /* not an ONNX name: gradients and fused forms */
+  RENGA_OP_RESHAPE = 16,      /* same bytes, another shape: the runtime may alias */
+  RENGA_OP_BATCH_SUM = 32,    /* a sum over micro-batches and replicas, done by the runtime */
+};
+struct RengaOperator {
+  const char *name;
+  int min_in, max_in, min_out, max_out; /* max -1: any number */
+  unsigned flags;
+  RengaErrorCode (*shape)(RengaOpCall *call);        /* fills or checks out[] */
+  double (*flops)(const RengaOpCall *call);          /* NULL: one per output element */
+  const char *attributes; /* "axis:int=-1 epsilon:real=1e-5 pads:ints": names allowed and defaults */
+};
+const RengaOperator *RengaOperatorFind(const char *name); /* NULL where unknown */
+int RengaOperatorCount(void);
+const RengaOperator *RengaOperatorAt(int index);
+RengaErrorCode RengaOperatorInfer(RengaOpCall *call); /* arity, attributes, shape rule */
+double RengaOperatorFlops(const RengaOpCall *call);
+double RengaOperatorBytes(const RengaOpCall *call); /* read and written */

@@ -1,0 +1,22 @@
+/* Partition: graph and options to plan. */
+#pragma once
+#include "rengaplan.h"
+
+typedef struct _p_RengaPartition *RengaPartition;
+#define RENGA_PARTITION_MANUAL "manual"
+#define RENGA_PARTITION_EVEN "even"
+RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition);
+RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph);
+RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type);
+RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type);
+RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages);     /* 0: choose */
+RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas); /* 0: choose */
+RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks);       /* default: of comm */
+RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes);  /* per device; 0: no bound */
+RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch);
+/* manual: names of the first node (or value) of stages 1, 2, …, comma separated, or node counts. */
+RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char *cuts);
+RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition);
+RengaErrorCode RengaPartitionView(RengaPartition partition, RengaViewer viewer);
+RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan);
+RengaErrorCode RengaPartitionDestroy(RengaPartition *partition);

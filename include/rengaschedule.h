@@ -1,0 +1,50 @@
+/* Schedule: plan to one list of actions per stage; proved before it is run. */
+#pragma once
+#include "rengaplan.h"
+
+typedef struct _p_RengaSchedule *RengaSchedule;
+#define RENGA_SCHEDULE_GPIPE "gpipe"
+#define RENGA_SCHEDULE_1F1B "1f1b"
+typedef enum {
+  RENGA_ACTION_FORWARD, RENGA_ACTION_BACKWARD, RENGA_ACTION_BACKWARD_INPUT, RENGA_ACTION_BACKWARD_WEIGHT,
+  RENGA_ACTION_RECOMPUTE, RENGA_ACTION_SEND, RENGA_ACTION_RECEIVE, RENGA_ACTION_REDUCE,
+  RENGA_ACTION_GATHER, RENGA_ACTION_UPDATE,
+} RengaActionKind;
+const char *RengaActionName(RengaActionKind kind);
+typedef struct {
+  RengaActionKind kind;
+  int stage;
+  int64_t microbatch; /* number within this replica's micro-batches: 0, 1, … */
+  int message;        /* of send and receive: row of the message table, else -1 */
+} RengaAction;
+/* What crosses between stages for every micro-batch: an activation forward, its gradient backward. */
+typedef struct {
+  const char *value; /* lent: name in the graph */
+  int from, to;      /* stages */
+  bool backward;
+  int64_t bytes;     /* of one whole micro-batch */
+} RengaMessage;
+/* The table of a graph under a plan: an activation goes from its stage to each stage that uses it; its
+   gradient goes back along the chain of those stages, last to first, then to the producer. */
+RengaErrorCode RengaPlanGetMessages(RengaPlan plan, RengaGraph graph, int *count,
+                                    RengaMessage **messages); /* RengaFree */
+
+RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule);
+RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type);
+RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type);
+RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule); /* -pipeline_schedule */
+/* Shape of the pipeline: number of stages, micro-batches of this replica, messages (borrowed). */
+RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, int64_t microbatches,
+                                     int n_messages, const RengaMessage messages[], bool forward_only);
+/* Builds all lists and checks them: every message has its match in order, nothing deadlocks with
+   `ahead` receives posted early, every micro-batch runs once per stage forward before backward. */
+RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule);
+RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int64_t *count,
+                                       const RengaAction **actions); /* lent */
+RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches);
+/* Makespan for given seconds per action of each stage and per message; idle share of all stages. */
+RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forward[],
+                                     const double backward[], const double message[], double *makespan,
+                                     double *bubble);
+RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer); /* ascii timeline */
+RengaErrorCode RengaScheduleDestroy(RengaSchedule *schedule);

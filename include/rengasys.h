@@ -1,0 +1,160 @@
+/* System services: errors, memory, objects, options, logging, viewers, random numbers. */
+#pragma once
+#include <mpi.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+
+#define RENGA_VERSION "0.1.0"
+
+/* ---- errors: codes are listed once, here ---- */
+#define RENGA_ERROR_MAP(X)                                                                         \
+  X(MEMORY, "out of memory")                                                                       \
+  X(SUPPORT, "not supported")                                                                      \
+  X(ORDER, "call in the wrong state")                                                              \
+  X(ARGUMENT, "bad argument")                                                                      \
+  X(OPTION, "bad option")                                                                          \
+  X(SHAPE, "shapes do not fit")                                                                    \
+  X(GRAPH, "bad graph")                                                                            \
+  X(FILE_OPEN, "cannot open file")                                                                 \
+  X(FILE_FORMAT, "bad file")                                                                       \
+  X(FILE_WRITE, "cannot write file")                                                               \
+  X(PLAN, "plan does not fit")                                                                     \
+  X(NUMERIC, "not a finite number")                                                                \
+  X(TIMEOUT, "no progress")                                                                        \
+  X(LIBRARY, "an outside library failed")                                                          \
+  X(INTERNAL, "internal error")
+
+#define RENGA_ERROR_ENUM(name, text) RENGA_ERR_##name,
+typedef enum { RENGA_SUCCESS = 0, RENGA_ERROR_MAP(RENGA_ERROR_ENUM) RENGA_ERR_COUNT } RengaErrorCode;
+#undef RENGA_ERROR_ENUM
+
+const char *RengaErrorText(RengaErrorCode code);
+RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *function,
+                               const char *file, int line, const char *format, ...)
+  __attribute__((format(printf, 6, 7)));
+RengaErrorCode RengaErrorPass(RengaErrorCode code, const char *function, const char *file, int line);
+RengaErrorCode RengaErrorMPI(int mpi_error, const char *call, const char *function, const char *file,
+                             int line);
+RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine); /* collective: the largest code */
+void RengaErrorAbort(RengaErrorCode code);                          /* end of main: MPI_Abort */
+
+/* Return the code of a failed call, adding this function to the trace. */
+#define RengaCall(expression)                                                                      \
+  do {                                                                                             \
+    RengaErrorCode renga_code_ = (expression);                                                     \
+    if (renga_code_ != RENGA_SUCCESS)                                                              \
+      return RengaErrorPass(renga_code_, __func__, __FILE__, __LINE__);                            \
+  } while (0)
+
+/* comm says who prints: its rank 0. Use a larger communicator than MPI_COMM_SELF only where all its
+   ranks surely fail together. */
+#define RengaRaise(comm, code, ...)                                                                \
+  return RengaErrorRaise(comm, code, __func__, __FILE__, __LINE__, __VA_ARGS__)
+#define RengaCheck(condition, comm, code, ...)                                                     \
+  do {                                                                                             \
+    if (!(condition)) RengaRaise(comm, code, __VA_ARGS__);                                         \
+  } while (0)
+#define RengaCallMPI(call)                                                                         \
+  do {                                                                                             \
+    int renga_mpi_ = (call);                                                                       \
+    if (renga_mpi_ != MPI_SUCCESS)                                                                 \
+      return RengaErrorMPI(renga_mpi_, #call, __func__, __FILE__, __LINE__);                       \
+  } while (0)
+/* main(): print, then end every rank of the job with a non-zero exit code. */
+#define RengaCallAbort(expression)                                                                 \
+  do {                                                                                             \
+    RengaErrorCode renga_code_ = (expression);                                                     \
+    if (renga_code_ != RENGA_SUCCESS)                                                              \
+      RengaErrorAbort(RengaErrorPass(renga_code_, __func__, __FILE__, __LINE__));                  \
+  } while (0)
+
+/* ---- start and end ---- */
+RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[]);
+RengaErrorCode RengaFinalize(void);
+
+/* ---- memory: counts, zeroed, 64-byte aligned; what is not freed is an error of RengaFinalize ---- */
+RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *function, const char *file,
+                                   int line, void *pointer_to_pointer);
+RengaErrorCode RengaMemoryGrow(size_t count, size_t size, const char *function, const char *file,
+                               int line, void *pointer_to_pointer);
+void RengaMemoryFree(void *pointer_to_pointer); /* sets the pointer to NULL; NULL is allowed */
+void RengaMemoryGetUsage(size_t *bytes, size_t *peak_bytes, int64_t *blocks);
+size_t RengaMemoryResident(void); /* resident bytes of this process; 0 where unknown */
+#define RengaMalloc(count, pointer)                                                                \
+  RengaMemoryAllocate((size_t)(count), sizeof **(pointer), __func__, __FILE__, __LINE__, pointer)
+#define RengaRealloc(count, pointer)                                                               \
+  RengaMemoryGrow((size_t)(count), sizeof **(pointer), __func__, __FILE__, __LINE__, pointer)
+#define RengaFree(pointer) RengaMemoryFree(pointer)
+RengaErrorCode RengaStringCopy(const char *text, char **copy); /* RengaFree(&copy) */
+
+/* ---- objects ---- */
+typedef struct _p_RengaObject *RengaObject;
+typedef struct _p_RengaComm *RengaComm;
+typedef enum { RENGA_STATE_NEW, RENGA_STATE_SETUP, RENGA_STATE_SOLVED } RengaState;
+RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm); /* lent: Renga's private duplicate */
+RengaErrorCode RengaObjectSetName(void *object, const char *name);
+RengaErrorCode RengaObjectSetOptionsPrefix(void *object, const char *prefix);
+
+/* ---- options: rows of tables, all known after RengaInitialize ---- */
+typedef enum {
+  RENGA_OPTION_BOOL,   /* bool */
+  RENGA_OPTION_INT,    /* int */
+  RENGA_OPTION_INT64,  /* int64_t */
+  RENGA_OPTION_REAL,   /* double */
+  RENGA_OPTION_BYTES,  /* int64_t, from 8GiB, 512MB, 1024 */
+  RENGA_OPTION_STRING, /* char *, owned; NULL where the default is NULL */
+} RengaOptionKind;
+#define RENGA_OPTION_NO_OFFSET ((size_t)-1) /* a row that the program reads with RengaOptionsGet... */
+typedef struct {
+  const char *name; /* without the dash */
+  RengaOptionKind kind;
+  const char *value;   /* default */
+  size_t offset;       /* destination in the owner's struct */
+  const char *choices; /* "sgd|adam|adamw", or NULL */
+  double low, high;    /* allowed range of numbers where low < high */
+  const char *help;    /* one line, with the unit */
+} RengaOptionRow;
+RengaErrorCode RengaOptionsRegister(const char *section, int count, const RengaOptionRow rows[]);
+RengaErrorCode RengaOptionsSetDefaults(int count, const RengaOptionRow rows[], void *base);
+RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count, const RengaOptionRow rows[],
+                                           void *base); /* only those that the user gave */
+RengaErrorCode RengaOptionsFreeStrings(int count, const RengaOptionRow rows[], void *base);
+RengaErrorCode RengaOptionsGetString(const char *name, const char **value, bool *given); /* lent */
+RengaErrorCode RengaOptionsGetInt64(const char *name, int64_t *value, bool *given);
+RengaErrorCode RengaOptionsGetReal(const char *name, double *value, bool *given);
+RengaErrorCode RengaOptionsGetBool(const char *name, bool *value, bool *given);
+RengaErrorCode RengaOptionsSetValue(const char *name, const char *value);
+RengaErrorCode RengaOptionsView(FILE *file); /* what the user gave, as an options file */
+RengaErrorCode RengaParseBytes(const char *text, int64_t *bytes);
+const char *RengaClosestName(const char *name, int count, const char *const names[]);
+
+/* ---- viewers: "kind:file", on rank 0 of the communicator ---- */
+typedef struct _RengaViewer *RengaViewer;
+RengaErrorCode RengaViewerCreate(RengaComm comm, const char *specification, RengaViewer *viewer);
+RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
+  __attribute__((format(printf, 2, 3)));
+const char *RengaViewerGetKind(RengaViewer viewer); /* "ascii", "dot", "json", "draw" */
+RengaErrorCode RengaViewerDestroy(RengaViewer *viewer);
+RengaErrorCode RengaPrintf(MPI_Comm comm, const char *format, ...)
+  __attribute__((format(printf, 2, 3))); /* standard output of rank 0 of comm */
+void RengaFormatBytes(double bytes, size_t size, char text[]);   /* "1.50 GiB" */
+void RengaFormatCount(double count, size_t size, char text[]);   /* "123.9 M" */
+
+/* ---- random numbers: Philox 4x32-10; a number depends on what it is for, never on a rank ---- */
+void RengaPhilox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);
+void RengaRandomUniform(uint64_t seed, uint64_t stream, uint64_t first, int64_t count, float out[]);
+void RengaRandomNormal(uint64_t seed, uint64_t stream, uint64_t first, int64_t count, float out[]);
+uint64_t RengaHash(const void *bytes, size_t count, uint64_t seed); /* XXH64 */
+
+/* ---- log: events with count, time, flops, messages, bytes; a Chrome trace ---- */
+typedef int RengaLogEvent;
+RengaErrorCode RengaLogEventRegister(const char *name, RengaLogEvent *event);
+void RengaLogEventBegin(RengaLogEvent event);
+void RengaLogEventEnd(RengaLogEvent event, double flops, int64_t messages, int64_t bytes);
+void RengaLogTrace(const char *track, const char *name, double begin, double end); /* MPI_Wtime */
+bool RengaLogTraceIsOn(void);
+void RengaLogMemory(const char *category, int64_t forecast_bytes, int64_t measured_bytes);
+RengaErrorCode RengaLogView(MPI_Comm comm, FILE *file);                  /* collective */
+RengaErrorCode RengaLogTraceWrite(MPI_Comm comm, const char *file_name); /* collective */
