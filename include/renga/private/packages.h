@@ -1,0 +1,4 @@
+/* What each room registers at start: its options and types. Called by RengaInitialize, once. */
+#pragma once
+#include "rengasys.h"
+
