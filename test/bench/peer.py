@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""The networks of `renga -graph gpt:...` and `resnet:...` in plain PyTorch; prints seconds per training step.
+
+    peer.py gpt --batch 4 --steps 3       one line per step: forward, backward and Adam, fp32, without dropout
+"""
+import argparse
+import math
+import os
+import time
+
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("network", choices=["gpt", "resnet50", "resnet50_64", "mlp"])
+parser.add_argument("--batch", type=int, default=4)
+parser.add_argument("--steps", type=int, default=3)
+parser.add_argument("--threads", type=int, default=1)
+parser.add_argument("--microbatches", type=int, default=1, help="gradients are accumulated over so many")
+arguments = parser.parse_args()
+os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(arguments.threads)
+os.environ.pop("OPENBLAS_CORETYPE", None)
+
+import torch
+import torch.nn as nn
+import torch.nn.functional as F
+
+torch.set_num_threads(arguments.threads)
+
+
+class Block(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.ln1, self.ln2 = nn.LayerNorm(width), nn.LayerNorm(width)
+        self.qkv, self.proj = nn.Linear(width, 3 * width), nn.Linear(width, width)
+        self.fc, self.out = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
+
+    def forward(self, x, mask):
+        b, t, d = x.shape
+        q, k, v = self.qkv(self.ln1(x)).view(b, t, 3, self.heads, d // self.heads).permute(2, 0, 3, 1, 4)
+        if hasattr(F, "scaled_dot_product_attention"):
+            y = F.scaled_dot_product_attention(q, k, v, is_causal=True)
+        else:
+            y = torch.softmax(q @ k.transpose(-2, -1) / math.sqrt(d // self.heads) + mask, -1) @ v
+        x = x + self.proj(y.transpose(1, 2).reshape(b, t, d))
+        return x + self.out(F.gelu(self.fc(self.ln2(x)), approximate="tanh"))
+
+
+class Gpt(nn.Module):
+    def __init__(self, vocabulary=50257, sequence=256, layers=12, width=768, heads=12):
+        super().__init__()
+        self.wte, self.wpe = nn.Embedding(vocabulary, width), nn.Embedding(sequence, width)
+        self.blocks = nn.ModuleList(Block(width, heads) for _ in range(layers))
+        self.lnf = nn.LayerNorm(width)
+        self.register_buffer("mask", torch.full((sequence, sequence), -1e9).triu(1))
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, 0, 0.02)
+
+    def forward(self, tokens, labels):
+        x = self.wte(tokens) + self.wpe.weight[: tokens.size(1)]
+        for block in self.blocks:
+            x = block(x, self.mask)
+        scores = F.linear(self.lnf(x), self.wte.weight)
+        return F.cross_entropy(scores.view(-1, scores.size(-1)), labels.reshape(-1))
+
+
+class Bottleneck(nn.Module):
+    def __init__(self, width_in, width, stride):
+        super().__init__()
+        self.c1, self.b1 = nn.Conv2d(width_in, width, 1, bias=False), nn.BatchNorm2d(width)
+        self.c2, self.b2 = nn.Conv2d(width, width, 3, stride, 1, bias=False), nn.BatchNorm2d(width)
+        self.c3, self.b3 = nn.Conv2d(width, 4 * width, 1, bias=False), nn.BatchNorm2d(4 * width)
+        self.down = None
+        if stride != 1 or width_in != 4 * width:
+            self.down = nn.Sequential(nn.Conv2d(width_in, 4 * width, 1, stride, bias=False), nn.BatchNorm2d(4 * width))
+
+    def forward(self, x):
+        y = F.relu(self.b1(self.c1(x)))
+        y = F.relu(self.b2(self.c2(y)))
+        return F.relu(self.b3(self.c3(y)) + (x if self.down is None else self.down(x)))
+
+
+class ResNet50(nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.stem, self.bn = nn.Conv2d(3, 64, 7, 2, 3, bias=False), nn.BatchNorm2d(64)
+        layers, width_in = [], 64
+        for level, count in enumerate((3, 4, 6, 3)):
+            for i in range(count):
+                layers.append(Bottleneck(width_in, 64 << level, 2 if i == 0 and level else 1))
+                width_in = 256 << level
+        self.layers, self.fc = nn.Sequential(*layers), nn.Linear(width_in, 1000)
+
+    def forward(self, x, labels):
+        x = self.layers(F.max_pool2d(F.relu(self.bn(self.stem(x))), 3, 2, 1))
+        return F.cross_entropy(self.fc(x.mean((2, 3))), labels)
+
+
+class Mlp(nn.Module):
+    def __init__(self, sizes=(784,) + (2048,) * 8 + (10,)):
+        super().__init__()
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:]))
+
+    def forward(self, x, labels):
+        for layer in self.layers[:-1]:
+            x = F.relu(layer(x))
+        return F.cross_entropy(self.layers[-1](x), labels)
+
+
+def batch(network, count):
+    if network == "gpt":
+        return torch.randint(50257, (count, 256)), torch.randint(50257, (count, 256))
+    if network == "mlp":
+        return torch.randn(count, 784), torch.randint(10, (count,))
+    pixels = 64 if network == "resnet50_64" else 224
+    return torch.randn(count, 3, pixels, pixels), torch.randint(1000, (count,))
+
+
+torch.manual_seed(0)
+model = {"gpt": Gpt, "mlp": Mlp}.get(arguments.network, ResNet50)()
+optimizer = torch.optim.Adam(model.parameters(), 1e-4)
+batches = [batch(arguments.network, arguments.batch) for _ in range(arguments.microbatches)]
+for step in range(arguments.steps + 1):
+    start = time.perf_counter()
+    optimizer.zero_grad(set_to_none=True)
+    for inputs in batches:
+        (model(*inputs) / len(batches)).backward()
+    optimizer.step()
+    if step > 0:
+        print("%.6f" % (time.perf_counter() - start), flush=True)

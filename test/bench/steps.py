@@ -1,0 +1,89 @@
+#!/usr/bin/env python3
+"""Step times of Renga beside PyTorch's, in turn in one run, and of two stages beside one rank.
+
+    steps.py [--renga PATH] [--python PATH] [--pairs 5] [--steps 3] [case ...]
+
+Prints a table row per case: medians over the pairs and the median ratio of throughput (above 1: Renga is faster).
+PyTorch is what the given python has. Run it on a quiet machine.
+"""
+import argparse
+import csv
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+
+here = os.path.dirname(os.path.abspath(__file__))
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--renga", default=os.path.join(here, "../../build/renga"))
+parser.add_argument("--python", default="/usr/bin/python3")
+parser.add_argument("--mpiexec", default="mpiexec")
+parser.add_argument("--pairs", type=int, default=5)
+parser.add_argument("--steps", type=int, default=3)
+parser.add_argument("cases", nargs="*")
+arguments = parser.parse_args()
+
+GPT = "gpt:layers=12,hidden=768,heads=12,sequence=256,vocabulary=50257"
+CASES = {  # name: network, batch, micro-batch, peer's network, its micro-batches
+    "gpt": (GPT, 4, 4, "gpt", 1),
+    "resnet50": ("resnet:depth=50,image=224,classes=1000", 4, 4, "resnet50", 1),
+    "resnet50_64": ("resnet:depth=50,image=64,classes=1000", 16, 16, "resnet50_64", 1),
+    "mlp": ("mlp:sizes=784-2048-2048-2048-2048-2048-2048-2048-2048-10", 128, 128, "mlp", 1),
+}
+STAGES = {  # name: network, batch, micro-batch
+    "gpt_stages": (GPT.replace("sequence=256", "sequence=128").replace("50257", "8192"), 8, 1),
+    "mlp_stages": ("mlp:sizes=784-2048-2048-2048-2048-2048-2048-2048-2048-10", 256, 32),
+}
+
+
+def run(command, threads=1):
+    environment = dict(os.environ, OMP_NUM_THREADS=str(threads))
+    environment.pop("OPENBLAS_CORETYPE", None)
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+def renga(network, batch, microbatch, ranks=1, options=()):
+    with tempfile.TemporaryDirectory() as folder:
+        monitor = os.path.join(folder, "m.csv")
+        run([arguments.mpiexec, "-n", str(ranks), arguments.renga, "train", "-graph", network, "-data", "synthetic",
+             "-batch_size", str(batch), "-microbatch_size", str(microbatch), "-steps", str(arguments.steps + 1),
+             "-optimizer_type", "adam", "-optimizer_learning_rate", "1e-4", "-device_threads", "1",
+             "-monitor", "csv:" + monitor, *options])
+        with open(monitor) as file:
+            return statistics.median(float(row["seconds"]) for row in list(csv.DictReader(file))[1:])
+
+
+def peer(network, batch, microbatches):
+    lines = run([arguments.python, os.path.join(here, "peer.py"), network, "--batch", str(batch), "--steps",
+                 str(arguments.steps), "--microbatches", str(microbatches)])
+    return statistics.median(float(line) for line in lines.split())
+
+
+def pair(first, second):
+    times = [(first(), second()) for _ in range(arguments.pairs)]
+    ours, theirs = zip(*times)
+    ratios = sorted(b / a for a, b in times)
+    return statistics.median(ours), statistics.median(theirs), statistics.median(ratios), ratios[0], ratios[-1]
+
+
+def report(name, what, first, second):
+    a, b, ratio, low, high = pair(first, second)
+    print("| %s | %.0f | %.0f | %.2f (%.2f to %.2f) | %s |" % (name, 1e3 * a, 1e3 * b, ratio, low, high, what), flush=True)
+
+
+version = run([arguments.python, "-c", "import torch; print(torch.__version__)"]).strip()
+print("| case | Renga ms | other ms | median ratio of throughput | other |\n|---|---|---|---|---|")
+wanted = arguments.cases or list(CASES) + list(STAGES)
+for name in wanted:
+    if name in CASES:
+        network, size, micro, other, count = CASES[name]
+        report(name, "PyTorch %s, one thread each" % version, lambda: renga(network, size, micro),
+               lambda: peer(other, size // count, count))
+    elif name in STAGES:
+        network, size, micro = STAGES[name]
+        report(name, "one rank, one thread; Renga: two stages, %d micro-batches" % (size // micro),
+               lambda: renga(network, size, micro, 2, ["-partition_stages", "2"]),
+               lambda: renga(network, size, micro))
+    else:
+        sys.exit("no case %s; there are %s" % (name, ", ".join(list(CASES) + list(STAGES))))
