@@ -1,0 +1,25 @@
+librenga_la_SOURCES += %D%/device.c %D%/memory.c %D%/stream.c %D%/vector.c %D%/kernel.c %D%/host.c \
+  %D%/threads.c %D%/ref.c %D%/cpu/device.c
+noinst_HEADERS += include/renga/private/device.h include/renga/private/ref.h %D%/cpu/cpu.h
+
+# The same sources for each instruction set; names end with RENGA_ISA. The flags that matter are spelt out,
+# since a user's -O2 comes after them.
+cpu_sources = %D%/cpu/set.c %D%/cpu/vector.c
+cpu_flags = $(AM_CFLAGS) -ftree-vectorize -fvect-cost-model=dynamic -ffp-contract=fast -fno-math-errno \
+  -fno-trapping-math
+noinst_LTLIBRARIES += libcpubase.la
+libcpubase_la_SOURCES = $(cpu_sources)
+libcpubase_la_CFLAGS = $(cpu_flags) -DRENGA_ISA=base
+librenga_la_LIBADD += libcpubase.la
+if ISA_AVX2
+noinst_LTLIBRARIES += libcpuavx2.la
+libcpuavx2_la_SOURCES = $(cpu_sources)
+libcpuavx2_la_CFLAGS = $(cpu_flags) -march=x86-64-v3 -DRENGA_ISA=avx2
+librenga_la_LIBADD += libcpuavx2.la
+endif
+if ISA_AVX512
+noinst_LTLIBRARIES += libcpuavx512.la
+libcpuavx512_la_SOURCES = $(cpu_sources)
+libcpuavx512_la_CFLAGS = $(cpu_flags) -march=x86-64-v4 -mprefer-vector-width=512 -DRENGA_ISA=avx512
+librenga_la_LIBADD += libcpuavx512.la
+endif

@@ -2,3 +2,4 @@
 #pragma once
 #include "rengasys.h"
 
+RengaErrorCode RengaDeviceRegisterPackage(void);

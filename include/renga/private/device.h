@@ -1,0 +1,92 @@
+/* What the types of devices share: the object, the table of a type, and a kernel. */
+#pragma once
+#include "renga/private/object.h"
+#include "rengadevice.h"
+
+typedef RengaErrorCode (*RengaKernelRunFunction)(RengaKernel kernel, RengaStream stream,
+                                                 const RengaKernelContext *context,
+                                                 const void *const in[], void *const out[],
+                                                 void *workspace);
+
+/* One operator of a device type. create looks at kernel->call and fills run, workspace, alias, data and
+   destroy; it may leave run NULL, and the ref kernel is taken instead. */
+typedef struct {
+  const char *name; /* of the operator; NULL ends a table */
+  RengaErrorCode (*create)(RengaKernel kernel);
+} RengaKernelRow;
+
+struct _RengaKernel {
+  RengaDevice device;
+  RengaOpCall call; /* a copy: attributes, in and out are the kernel's own */
+  RengaKernelRunFunction run;
+  RengaErrorCode (*destroy)(RengaKernel kernel); /* frees data; NULL where there is nothing to free */
+  size_t workspace;                              /* bytes */
+  uint64_t alias;                                /* bit 8 * output + input: output may be that input */
+  bool fallback;
+  void *data;
+};
+#define RENGA_KERNEL_ALIAS(output, input) ((uint64_t)1 << (8 * (output) + (input)))
+
+struct _RengaDeviceOps {
+  RengaErrorCode (*setup)(RengaDevice device);
+  RengaErrorCode (*view)(RengaDevice device, RengaViewer viewer);
+  RengaErrorCode (*destroy)(RengaDevice device);
+  RengaErrorCode (*findkernel)(RengaDevice device, const char *name, const RengaKernelRow **row);
+  RengaErrorCode (*malloc)(RengaDevice device, size_t bytes, void **pointer);
+  RengaErrorCode (*free)(RengaDevice device, size_t bytes, void **pointer);
+  RengaErrorCode (*capacity)(RengaDevice device, size_t *bytes);
+  RengaErrorCode (*copy)(RengaDevice device, RengaStream stream, RengaCopyKind kind, void *to,
+                         const void *from, size_t bytes);
+  RengaErrorCode (*setbytes)(RengaDevice device, RengaStream stream, void *to, int byte, size_t bytes);
+  RengaErrorCode (*streamcreate)(RengaDevice device, RengaStream *stream);
+  RengaErrorCode (*streamsynchronize)(RengaDevice device, RengaStream stream);
+  RengaErrorCode (*streamdestroy)(RengaDevice device, RengaStream *stream);
+  RengaErrorCode (*eventcreate)(RengaDevice device, RengaEvent *event);
+  RengaErrorCode (*eventrecord)(RengaDevice device, RengaEvent event, RengaStream stream);
+  RengaErrorCode (*eventwait)(RengaDevice device, RengaEvent event, RengaStream stream);
+  RengaErrorCode (*eventquery)(RengaDevice device, RengaEvent event, bool *done);
+  RengaErrorCode (*eventdestroy)(RengaDevice device, RengaEvent *event);
+  RengaErrorCode (*add)(RengaDevice device, RengaStream stream, int64_t count, float y[],
+                        const float x[]);
+  RengaErrorCode (*sumofsquares)(RengaDevice device, RengaStream stream, int64_t count,
+                                 const float x[], double *sum);
+  RengaErrorCode (*updatesgd)(RengaDevice device, RengaStream stream, const RengaSgdStep *step,
+                              double scale, int64_t count, float parameter[], const float gradient[],
+                              float momentum[]);
+  RengaErrorCode (*updateadam)(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
+                               double scale, int64_t count, float parameter[], const float gradient[],
+                               float first[], float second[]);
+};
+
+typedef struct {
+  void *pointer;
+  size_t bytes;
+} RengaDeviceBlock;
+
+typedef struct {
+  char *type, *isa;
+  int threads; /* 0: choose */
+  bool poison;
+} RengaDeviceOptions;
+
+struct _p_RengaDevice {
+  RENGAHEADER(struct _RengaDeviceOps);
+  RengaDeviceOptions options;
+  int threads; /* in use, known after RengaDeviceSetUp */
+  bool host;
+  size_t used, peak;
+  int n_blocks, size_blocks;
+  RengaDeviceBlock *blocks; /* what is allocated on the device */
+  void *data;               /* of the type */
+};
+
+/* Cores of this rank: those its binding allows, each shared with the ranks of this node that may use it
+   too. Collective on comm. */
+RengaErrorCode RengaDeviceCountThreads(MPI_Comm comm, int *threads);
+
+/* Devices whose memory is the host's: fills memory, copies, streams and events of the table. */
+RengaErrorCode RengaDeviceSetHost_Private(RengaDevice device);
+RengaErrorCode RengaDeviceCreate_Ref(void *device);
+RengaErrorCode RengaDeviceCreate_Cpu(void *device);
+/* The ref kernel of an operator; row NULL where there is none. */
+RengaErrorCode RengaKernelCreate_Ref(RengaKernel kernel, bool *found);

@@ -1,0 +1,59 @@
+/* The cpu device's kernels. The files of this folder but device.c are compiled once for each instruction
+   set: RENGA_ISA is base, avx2 or avx512, and all their external names end with it.
+
+   A kernel cuts its work into pieces by shape alone, computes each piece in one thread and adds partial
+   results in a fixed order: its result does not depend on the number of threads. */
+#pragma once
+#include "renga/private/device.h"
+
+#ifndef RENGA_ISA
+#define RENGA_ISA base
+#endif
+#define RENGA_ISA_PASTE(name, isa) name##_##isa
+#define RENGA_ISA_JOIN(name, isa) RENGA_ISA_PASTE(name, isa)
+#define RENGA_ISA_NAME(name) RENGA_ISA_JOIN(name, RENGA_ISA)
+
+/* One table of kernels per file, in the order of lookup. */
+#define RENGA_CPU_TABLES(X)
+
+/* All of one instruction set. Sums are over pieces of fixed size, in order. */
+typedef struct {
+  const char *name;
+  const RengaKernelRow *(*find)(const char *name);
+  void (*add)(int threads, int64_t count, float y[], const float x[]);
+  void (*sumofsquares)(int threads, int64_t count, const float x[], double *sum);
+  void (*updatesgd)(int threads, const RengaSgdStep *step, double scale, int64_t count,
+                    float parameter[], const float gradient[], float momentum[]);
+  void (*updateadam)(int threads, const RengaAdamStep *step, double scale, int64_t count,
+                     float parameter[], const float gradient[], float first[], float second[]);
+} RengaCpuSet;
+extern const RengaCpuSet RengaCpuSet_base;
+extern const RengaCpuSet RengaCpuSet_avx2;
+extern const RengaCpuSet RengaCpuSet_avx512;
+#define RENGA_CPU_EXTERN(table) extern const RengaKernelRow RENGA_ISA_NAME(table)[];
+RENGA_CPU_TABLES(RENGA_CPU_EXTERN)
+#undef RENGA_CPU_EXTERN
+void RENGA_ISA_NAME(RengaCpuAdd)(int threads, int64_t count, float y[], const float x[]);
+void RENGA_ISA_NAME(RengaCpuSumOfSquares)(int threads, int64_t count, const float x[], double *sum);
+void RENGA_ISA_NAME(RengaCpuUpdateSgd)(int threads, const RengaSgdStep *step, double scale,
+                                       int64_t count, float parameter[], const float gradient[],
+                                       float momentum[]);
+void RENGA_ISA_NAME(RengaCpuUpdateAdam)(int threads, const RengaAdamStep *step, double scale,
+                                        int64_t count, float parameter[], const float gradient[],
+                                        float first[], float second[]);
+
+static inline int64_t RengaCpuPieces(int64_t count, int64_t piece)
+{
+  return (count + piece - 1) / piece;
+}
+
+static inline int64_t RengaCpuSmaller(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+/* Threads worth waking for so many pieces; has no influence on results. */
+static inline int RengaCpuThreads(int threads, int64_t pieces)
+{
+  return pieces < threads ? (pieces > 1 ? (int)pieces : 1) : threads;
+}

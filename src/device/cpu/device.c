@@ -1,0 +1,110 @@
+/* The cpu device: chooses the kernels for the instruction set of this machine. */
+#include "config.h"
+#include "cpu.h"
+#include <string.h>
+
+/* Best first. */
+static const RengaCpuSet *const sets[] = {
+#ifdef RENGA_HAVE_ISA_AVX512
+  &RengaCpuSet_avx512,
+#endif
+#ifdef RENGA_HAVE_ISA_AVX2
+  &RengaCpuSet_avx2,
+#endif
+  &RengaCpuSet_base,
+};
+enum { N_SETS = sizeof sets / sizeof *sets };
+
+static bool MachineHas(const char *isa)
+{
+#if defined __x86_64__
+  __builtin_cpu_init();
+  bool avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") &&
+              __builtin_cpu_supports("bmi2");
+  if (strcmp(isa, "avx2") == 0) return avx2;
+  if (strcmp(isa, "avx512") == 0)
+    return avx2 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
+           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
+           __builtin_cpu_supports("avx512vl");
+#endif
+  return strcmp(isa, "base") == 0;
+}
+
+static RengaErrorCode SetUp_Cpu(RengaDevice device)
+{
+  const char *wanted = device->options.isa;
+  bool any = strcmp(wanted, "auto") == 0;
+  for (int i = 0; i < N_SETS; i++) {
+    if (!MachineHas(sets[i]->name) || !(any || strcmp(sets[i]->name, wanted) == 0)) continue;
+    device->data = (void *)sets[i];
+    return RENGA_SUCCESS;
+  }
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "-device_isa %s: this machine or this build does not have it; use auto", wanted);
+}
+
+static RengaErrorCode View_Cpu(RengaDevice device, RengaViewer viewer)
+{
+  const RengaCpuSet *set = device->data;
+  RengaCall(RengaViewerPrintf(viewer, "  instruction set %s\n", set->name));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindKernel_Cpu(RengaDevice device, const char *name, const RengaKernelRow **row)
+{
+  const RengaCpuSet *set = device->data;
+  *row = set->find(name);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Add_Cpu(RengaDevice device, RengaStream stream, int64_t count, float y[],
+                              const float x[])
+{
+  (void)stream;
+  const RengaCpuSet *set = device->data;
+  set->add(device->threads, count, y, x);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SumOfSquares_Cpu(RengaDevice device, RengaStream stream, int64_t count,
+                                       const float x[], double *sum)
+{
+  (void)stream;
+  const RengaCpuSet *set = device->data;
+  set->sumofsquares(device->threads, count, x, sum);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode UpdateSgd_Cpu(RengaDevice device, RengaStream stream, const RengaSgdStep *step,
+                                    double scale, int64_t count, float parameter[],
+                                    const float gradient[], float momentum[])
+{
+  (void)stream;
+  const RengaCpuSet *set = device->data;
+  set->updatesgd(device->threads, step, scale, count, parameter, gradient, momentum);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode UpdateAdam_Cpu(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
+                                     double scale, int64_t count, float parameter[],
+                                     const float gradient[], float first[], float second[])
+{
+  (void)stream;
+  const RengaCpuSet *set = device->data;
+  set->updateadam(device->threads, step, scale, count, parameter, gradient, first, second);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaDeviceCreate_Cpu(void *object)
+{
+  RengaDevice device = object;
+  RengaCall(RengaDeviceSetHost_Private(device));
+  device->ops->setup = SetUp_Cpu;
+  device->ops->view = View_Cpu;
+  device->ops->findkernel = FindKernel_Cpu;
+  device->ops->add = Add_Cpu;
+  device->ops->sumofsquares = SumOfSquares_Cpu;
+  device->ops->updatesgd = UpdateSgd_Cpu;
+  device->ops->updateadam = UpdateAdam_Cpu;
+  return RENGA_SUCCESS;
+}

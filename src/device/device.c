@@ -1,0 +1,250 @@
+/* The device object: its type, options, threads. What a type does is in ref.c and cpu/. */
+#include "renga/private/device.h"
+#include "renga/private/packages.h"
+#include <stddef.h>
+#include <string.h>
+
+#define ROW(name) offsetof(RengaDeviceOptions, name)
+static const RengaOptionRow options[] = {
+  {"device_type", RENGA_OPTION_STRING, RENGA_DEVICE_CPU, ROW(type), "ref|cpu", 0, 0,
+   "what computes: plain loops (ref) or fast kernels (cpu)"},
+  {"device_threads", RENGA_OPTION_INT, "0", ROW(threads), NULL, 0, 4096,
+   "threads of this rank; 0: OMP_NUM_THREADS, else its share of the cores"},
+  {"device_poison", RENGA_OPTION_BOOL, "false", ROW(poison), NULL, 0, 0,
+   "fill fresh and freed memory with NaN"},
+  {"device_isa", RENGA_OPTION_STRING, "auto", ROW(isa), "auto|base|avx2|avx512", 0, 0,
+   "instruction set of the cpu kernels"},
+};
+#undef ROW
+enum { N_OPTIONS = sizeof options / sizeof *options };
+
+static const RengaTypeRow types[] = {
+  {RENGA_DEVICE_REF, RengaDeviceCreate_Ref, NULL},
+  {RENGA_DEVICE_CPU, RengaDeviceCreate_Cpu, NULL},
+  {NULL, NULL, NULL},
+};
+
+RengaErrorCode RengaDeviceRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("device", N_OPTIONS, options));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ResetType(RengaDevice device)
+{
+  if (device->ops->destroy) RengaCall(device->ops->destroy(device));
+  memset(device->ops, 0, sizeof *device->ops);
+  device->data = NULL;
+  device->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DestroyDevice(void *object)
+{
+  RengaDevice device = object;
+  RengaCheck(device->n_blocks == 0, MPI_COMM_SELF, RENGA_ERR_MEMORY,
+             "%d blocks (%zu bytes) of the device are not freed", device->n_blocks, device->used);
+  RengaCall(ResetType(device));
+  RengaFree(&device->blocks);
+  RengaCall(RengaOptionsFreeStrings(N_OPTIONS, options, &device->options));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceCreate - what computes: memory, kernels and updates of one rank
+
+   Collective
+
+   Input:
+   . comm - ranks that create one device each
+
+   Output:
+   . device - RengaDeviceDestroy frees it
+@*/
+RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device)
+{
+  RengaCheckPointer(device);
+  RengaDevice made = NULL;
+  RengaCall(RengaHeaderCreate(comm, "RengaDevice", sizeof *made, DestroyDevice, &made));
+  RengaErrorCode code = RengaOptionsSetDefaults(N_OPTIONS, options, &made->options);
+  if (code == RENGA_SUCCESS) code = RengaDeviceSetType(made, made->options.type);
+  if (code != RENGA_SUCCESS) RengaHeaderDestroy(&made);
+  RengaCall(code);
+  *device = made;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceSetType - choose what computes
+
+   Collective
+
+   Input:
+   . device - the device, without memory in use
+   . type - RENGA_DEVICE_REF or RENGA_DEVICE_CPU
+
+   Options:
+   . -device_type - the same
+@*/
+RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type)
+{
+  RengaCheckPointer(device);
+  RengaCheckPointer(type);
+  RengaCheck(device->n_blocks == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "the type cannot change: %d blocks of the device are in use", device->n_blocks);
+  const RengaTypeRow *row = NULL;
+  RengaCall(RengaTypeFind("RengaDevice", types, type, &row));
+  RengaCall(ResetType(device));
+  RengaCall(row->create(device));
+  RengaCall(RengaHeaderSetTypeName(device, row->name));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceGetType - the type's name
+
+   Not collective
+
+   Input:
+   . device - the device
+
+   Output:
+   . type - lent
+@*/
+RengaErrorCode RengaDeviceGetType(RengaDevice device, const char **type)
+{
+  RengaCheckPointer(device);
+  RengaCheckPointer(type);
+  *type = device->hdr.type_name;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceSetThreads - threads that kernels use
+
+   Not collective
+
+   Input:
+   . device - the device
+   . threads - how many; 0: the environment's OMP_NUM_THREADS, else this rank's share of the cores
+
+   Options:
+   . -device_threads - the same
+
+   Notes: no result depends on it.
+@*/
+RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads)
+{
+  RengaCheckPointer(device);
+  RengaCheck(threads >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "threads is %d: give 0 or more",
+             threads);
+  device->options.threads = threads;
+  device->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceGetThreads - threads in use
+
+   Not collective
+
+   Input:
+   . device - the device, set up
+
+   Output:
+   . threads - at least 1
+@*/
+RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads)
+{
+  RengaCheckPointer(device);
+  RengaCheckPointer(threads);
+  RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
+  *threads = device->threads;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceSetFromOptions - read the options of a device
+
+   Collective
+
+   Input:
+   . device - the device
+
+   Options:
+   . -device_type - ref or cpu
+   . -device_threads - threads of this rank
+   . -device_poison - fill fresh and freed memory with NaN, to find what is read unset
+   . -device_isa - auto, base, avx2 or avx512: instruction set of the cpu kernels
+@*/
+RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
+{
+  RengaCheckPointer(device);
+  RengaCall(
+    RengaOptionsSetFromDatabase(device->hdr.prefix, N_OPTIONS, options, &device->options));
+  bool given = false;
+  const char *type = NULL;
+  RengaCall(RengaOptionsGetString("device_type", &type, &given));
+  if (given && strcmp(type, device->hdr.type_name) != 0) RengaCall(RengaDeviceSetType(device, type));
+  device->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceSetUp - find the cores, choose the kernels
+
+   Collective
+
+   Input:
+   . device - the device; after this call it has memory, streams and kernels
+@*/
+RengaErrorCode RengaDeviceSetUp(RengaDevice device)
+{
+  RengaCheckPointer(device);
+  if (device->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
+  device->threads = device->options.threads;
+  if (device->threads == 0) RengaCall(RengaDeviceCountThreads(device->hdr.comm, &device->threads));
+  RengaCall(device->ops->setup(device));
+  device->hdr.state = RENGA_STATE_SETUP;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceView - type, threads and memory of rank 0's device
+
+   Collective
+
+   Input:
+   . device - the device
+   . viewer - where to
+@*/
+RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer)
+{
+  RengaCheckPointer(device);
+  RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
+  size_t capacity = 0, used = 0, peak = 0;
+  RengaCall(RengaDeviceGetMemory(device, &capacity, &used, &peak));
+  char text[3][32];
+  RengaFormatBytes((double)capacity, sizeof text[0], text[0]);
+  RengaFormatBytes((double)used, sizeof text[1], text[1]);
+  RengaFormatBytes((double)peak, sizeof text[2], text[2]);
+  RengaCall(RengaViewerPrintf(viewer, "device %s: %d threads, %s of memory, %s in use, %s at most\n",
+                              device->hdr.type_name, device->threads, text[0], text[1], text[2]));
+  if (device->ops->view) RengaCall(device->ops->view(device, viewer));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceDestroy - give the device back
+
+   Collective
+
+   Input:
+   . device - set to NULL; its memory, streams, events and kernels must be gone
+@*/
+RengaErrorCode RengaDeviceDestroy(RengaDevice *device)
+{
+  RengaCheckPointer(device);
+  RengaCall(RengaHeaderDestroy(device));
+  return RENGA_SUCCESS;
+}

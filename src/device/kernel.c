@@ -1,0 +1,171 @@
+/* Kernels: one operator with concrete shapes, made ready once and run many times. */
+#include "renga/private/device.h"
+#include <string.h>
+
+static RengaErrorCode CopyCall(const RengaOpCall *from, RengaOpCall *to)
+{
+  RengaAttributes *attributes = NULL;
+  RengaTensorSpec *in = NULL, *out = NULL;
+  *to = (RengaOpCall){.op = from->op};
+  RengaCall(RengaMalloc(1, &attributes));
+  to->attributes = attributes;
+  if (from->attributes) RengaCall(RengaAttributesCopy(from->attributes, attributes));
+  RengaCall(RengaMalloc(from->n_in + 1, &in));
+  to->in = in;
+  RengaCall(RengaMalloc(from->n_out + 1, &out));
+  to->out = out;
+  if (from->n_in) memcpy(in, from->in, (size_t)from->n_in * sizeof *in);
+  if (from->n_out) memcpy(out, from->out, (size_t)from->n_out * sizeof *out);
+  to->n_in = from->n_in;
+  to->n_out = from->n_out;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FreeCall(RengaOpCall *call)
+{
+  RengaAttributes *attributes = (RengaAttributes *)call->attributes;
+  RengaTensorSpec *in = (RengaTensorSpec *)call->in;
+  if (attributes) RengaCall(RengaAttributesFree(attributes));
+  RengaFree(&attributes);
+  RengaFree(&in);
+  RengaFree(&call->out);
+  *call = (RengaOpCall){.op = NULL};
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Choose(RengaKernel kernel)
+{
+  const char *name = kernel->call.op->name;
+  const RengaKernelRow *row = NULL;
+  RengaCall(kernel->device->ops->findkernel(kernel->device, name, &row));
+  if (row) RengaCall(row->create(kernel));
+  if (kernel->run) return RENGA_SUCCESS;
+  bool found = false;
+  RengaCall(RengaKernelCreate_Ref(kernel, &found));
+  RengaCheck(found, MPI_COMM_SELF, RENGA_ERR_SUPPORT, "no device of this build has a kernel for %s",
+             name);
+  kernel->fallback = strcmp(kernel->device->hdr.type_name, RENGA_DEVICE_REF) != 0;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaKernelCreate - make one use of an operator ready
+
+   Not collective
+
+   Input:
+   . device - the device, set up; it must outlive the kernel
+   . call - operator, attributes and concrete shapes; copied
+
+   Output:
+   . kernel - RengaKernelDestroy frees it
+
+   Notes: RENGA_ERR_SUPPORT where no kernel exists. Memory that a run needs is asked for once, as its
+   workspace; a run allocates nothing.
+@*/
+RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, RengaKernel *kernel)
+{
+  RengaCheckPointer(device);
+  RengaCheckPointer(call);
+  RengaCheckPointer(kernel);
+  RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
+  RengaKernel made = NULL;
+  RengaCall(RengaMalloc(1, &made));
+  made->device = device;
+  RengaErrorCode code = CopyCall(call, &made->call);
+  if (code == RENGA_SUCCESS) code = Choose(made);
+  if (code != RENGA_SUCCESS) RengaKernelDestroy(&made);
+  RengaCall(code);
+  *kernel = made;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaKernelGetWorkspace - bytes of scratch memory that a run needs
+
+   Not collective
+
+   Input:
+   . kernel - the kernel
+@*/
+size_t RengaKernelGetWorkspace(RengaKernel kernel)
+{
+  return kernel->workspace;
+}
+
+/*@
+   RengaKernelIsFallback - does the ref device's kernel stand in for a missing one?
+
+   Not collective
+
+   Input:
+   . kernel - the kernel
+@*/
+bool RengaKernelIsFallback(RengaKernel kernel)
+{
+  return kernel->fallback;
+}
+
+/*@
+   RengaKernelMayAlias - may an output be written over an input?
+
+   Not collective
+
+   Input:
+   . kernel - the kernel
+   . output - number of the output
+   . input - number of the input
+@*/
+bool RengaKernelMayAlias(RengaKernel kernel, int output, int input)
+{
+  if (output > 7 || input > 7) return false;
+  return kernel->alias & RENGA_KERNEL_ALIAS(output, input);
+}
+
+/*@
+   RengaKernelRun - compute
+
+   Not collective
+
+   Input:
+   . kernel - the kernel
+   . stream - queued on it
+   . context - seed, step, place of the micro-batch's samples, training or not
+   . in - one pointer per input; NULL where the input is absent or empty
+   . workspace - RengaKernelGetWorkspace bytes, 64-byte aligned; NULL where that is 0
+
+   Output:
+   . out - one pointer per output, each 64-byte aligned memory of the device; not an input unless
+     RengaKernelMayAlias
+@*/
+RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream, const RengaKernelContext *context,
+                              const void *const in[], void *const out[], void *workspace)
+{
+  RengaCheckPointer(kernel);
+  RengaCheckPointer(context);
+  RengaCheck(workspace || kernel->workspace == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%s needs a workspace of %zu bytes", kernel->call.op->name, kernel->workspace);
+  RengaDevice device = kernel->device;
+  if (device->options.poison && kernel->workspace)
+    RengaCall(device->ops->setbytes(device, stream, workspace, 0xff, kernel->workspace));
+  RengaCall(kernel->run(kernel, stream, context, in, out, workspace));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaKernelDestroy - free a kernel
+
+   Not collective
+
+   Input:
+   . kernel - set to NULL
+@*/
+RengaErrorCode RengaKernelDestroy(RengaKernel *kernel)
+{
+  RengaCheckPointer(kernel);
+  if (!*kernel) return RENGA_SUCCESS;
+  if ((*kernel)->destroy) RengaCall((*kernel)->destroy(*kernel));
+  RengaCall(FreeCall(&(*kernel)->call));
+  RengaFree(kernel);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,162 @@
+/* Memory of a device, and copies to and from it. */
+#include "renga/private/device.h"
+
+/*@
+   RengaDeviceIsHost - may the host use the device's pointers?
+
+   Not collective
+
+   Input:
+   . device - the device
+@*/
+bool RengaDeviceIsHost(RengaDevice device)
+{
+  return device->host;
+}
+
+static RengaErrorCode Remember(RengaDevice device, void *pointer, size_t bytes)
+{
+  if (device->n_blocks == device->size_blocks) {
+    int size = 2 * device->size_blocks + 16;
+    RengaCall(RengaRealloc(size, &device->blocks));
+    device->size_blocks = size;
+  }
+  device->blocks[device->n_blocks++] = (RengaDeviceBlock){pointer, bytes};
+  device->used += bytes;
+  if (device->used > device->peak) device->peak = device->used;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceMalloc - memory of the device
+
+   Not collective
+
+   Input:
+   . device - the device, set up
+   . bytes - how many; the start is a multiple of 64
+
+   Output:
+   . pointer_to_pointer - address of a pointer, which is set; NULL for 0 bytes
+
+   Notes: zero at first, or NaN with -device_poison. RengaDeviceFree gives it back.
+@*/
+RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer)
+{
+  RengaCheckPointer(device);
+  RengaCheckPointer(pointer_to_pointer);
+  RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
+  void **place = pointer_to_pointer;
+  void *made = NULL;
+  if (bytes > 0) {
+    RengaCall(device->ops->malloc(device, bytes, &made));
+    if (device->options.poison) RengaCall(device->ops->setbytes(device, NULL, made, 0xff, bytes));
+    RengaCall(Remember(device, made, bytes));
+  }
+  *place = made;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceFree - give memory of the device back
+
+   Not collective
+
+   Input:
+   . device - the device it came from
+   . pointer_to_pointer - address of the pointer, set to NULL; a NULL pointer is allowed
+@*/
+RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer)
+{
+  RengaCheckPointer(device);
+  RengaCheckPointer(pointer_to_pointer);
+  void **place = pointer_to_pointer;
+  if (!*place) return RENGA_SUCCESS;
+  int i = device->n_blocks - 1;
+  while (i >= 0 && device->blocks[i].pointer != *place) i--;
+  RengaCheck(i >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%p was not allocated on this device", *place);
+  size_t bytes = device->blocks[i].bytes;
+  if (device->options.poison) RengaCall(device->ops->setbytes(device, NULL, *place, 0xff, bytes));
+  RengaCall(device->ops->free(device, bytes, place));
+  device->used -= bytes;
+  device->blocks[i] = device->blocks[--device->n_blocks];
+  *place = NULL;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceGetMemory - bytes that the device has and uses
+
+   Not collective
+
+   Input:
+   . device - the device, set up
+
+   Output:
+   . capacity - of the device, shared by all ranks that use it; 0 where unknown
+   . used - by RengaDeviceMalloc now
+   . peak - the most so far
+
+   Notes: each may be NULL.
+@*/
+RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t *used, size_t *peak)
+{
+  RengaCheckPointer(device);
+  RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
+  size_t bytes = 0;
+  RengaCall(device->ops->capacity(device, &bytes));
+  if (capacity) *capacity = bytes;
+  if (used) *used = device->used;
+  if (peak) *peak = device->peak;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceCopy - copy bytes
+
+   Not collective
+
+   Input:
+   . device - the device
+   . stream - the copy is queued on it; NULL: the default one
+   . kind - which side is the host
+   . from - source
+   . bytes - how many; the two ranges must not overlap
+
+   Output:
+   . to - destination
+@*/
+RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopyKind kind, void *to,
+                               const void *from, size_t bytes)
+{
+  RengaCheckPointer(device);
+  if (bytes == 0) return RENGA_SUCCESS;
+  RengaCheckPointer(to);
+  RengaCheckPointer(from);
+  RengaCall(device->ops->copy(device, stream, kind, to, from, bytes));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceSetBytes - fill memory of the device with one byte
+
+   Not collective
+
+   Input:
+   . device - the device
+   . stream - queued on it
+   . byte - 0 to 255
+   . bytes - how many
+
+   Output:
+   . to - memory of the device
+@*/
+RengaErrorCode RengaDeviceSetBytes(RengaDevice device, RengaStream stream, void *to, int byte,
+                                   size_t bytes)
+{
+  RengaCheckPointer(device);
+  if (bytes == 0) return RENGA_SUCCESS;
+  RengaCheckPointer(to);
+  RengaCall(device->ops->setbytes(device, stream, to, byte, bytes));
+  return RENGA_SUCCESS;
+}

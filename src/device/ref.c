@@ -1,0 +1,128 @@
+/* The ref device: plain loops, obviously right. Its kernels are in ref/; every other type falls back on
+   them. The updates of vectors are the formulas as they are printed, in double. */
+#include "renga/private/ref.h"
+#include "renga/private/device.h"
+#include <math.h>
+
+typedef struct {
+  RengaRefKernel run;
+} Kernel_Ref;
+
+static RengaErrorCode KernelRun_Ref(RengaKernel kernel, RengaStream stream,
+                                    const RengaKernelContext *context, const void *const in[],
+                                    void *const out[], void *workspace)
+{
+  (void)stream;
+  (void)workspace;
+  const Kernel_Ref *ref = kernel->data;
+  RengaCall(ref->run(&kernel->call, context, in, out));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode KernelDestroy_Ref(RengaKernel kernel)
+{
+  RengaFree(&kernel->data);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaKernelCreate_Ref(RengaKernel kernel, bool *found)
+{
+  RengaRefKernel run = RengaRefFind(kernel->call.op->name);
+  *found = run != NULL;
+  if (!run) return RENGA_SUCCESS;
+  Kernel_Ref *ref = NULL;
+  RengaCall(RengaMalloc(1, &ref));
+  ref->run = run;
+  kernel->data = ref;
+  kernel->run = KernelRun_Ref;
+  kernel->destroy = KernelDestroy_Ref;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindKernel_Ref(RengaDevice device, const char *name, const RengaKernelRow **row)
+{
+  (void)device;
+  (void)name;
+  *row = NULL;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetUp_Ref(RengaDevice device)
+{
+  device->threads = 1;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Add_Ref(RengaDevice device, RengaStream stream, int64_t count, float y[],
+                              const float x[])
+{
+  (void)device;
+  (void)stream;
+  for (int64_t i = 0; i < count; i++) y[i] += x[i];
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SumOfSquares_Ref(RengaDevice device, RengaStream stream, int64_t count,
+                                       const float x[], double *sum)
+{
+  (void)device;
+  (void)stream;
+  double total = 0;
+  for (int64_t i = 0; i < count; i++) total += (double)x[i] * x[i];
+  *sum = total;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode UpdateSgd_Ref(RengaDevice device, RengaStream stream, const RengaSgdStep *step,
+                                    double scale, int64_t count, float parameter[],
+                                    const float gradient[], float momentum[])
+{
+  (void)device;
+  (void)stream;
+  for (int64_t i = 0; i < count; i++) {
+    double g = scale * gradient[i] + step->weight_decay * parameter[i];
+    double update = g;
+    if (momentum) {
+      double v = step->first ? g : step->momentum * momentum[i] + (1 - step->dampening) * g;
+      momentum[i] = (float)v;
+      update = step->nesterov ? g + step->momentum * v : v;
+    }
+    parameter[i] = (float)(parameter[i] - step->learning_rate * update);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode UpdateAdam_Ref(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
+                                     double scale, int64_t count, float parameter[],
+                                     const float gradient[], float first[], float second[])
+{
+  (void)device;
+  (void)stream;
+  double correction1 = 1 - pow(step->beta1, (double)step->step);
+  double correction2 = 1 - pow(step->beta2, (double)step->step);
+  for (int64_t i = 0; i < count; i++) {
+    double p = parameter[i], g = scale * gradient[i];
+    if (step->decoupled) p *= 1 - step->learning_rate * step->weight_decay;
+    else g += step->weight_decay * p;
+    double m = step->beta1 * first[i] + (1 - step->beta1) * g;
+    double v = step->beta2 * second[i] + (1 - step->beta2) * g * g;
+    p -= step->learning_rate * (m / correction1) / (sqrt(v / correction2) + step->epsilon);
+    first[i] = (float)m;
+    second[i] = (float)v;
+    parameter[i] = (float)p;
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaDeviceCreate_Ref(void *object)
+{
+  RengaDevice device = object;
+  RengaCall(RengaDeviceSetHost_Private(device));
+  device->ops->setup = SetUp_Ref;
+  device->ops->findkernel = FindKernel_Ref;
+  device->ops->add = Add_Ref;
+  device->ops->sumofsquares = SumOfSquares_Ref;
+  device->ops->updatesgd = UpdateSgd_Ref;
+  device->ops->updateadam = UpdateAdam_Ref;
+  return RENGA_SUCCESS;
+}

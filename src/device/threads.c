@@ -1,0 +1,64 @@
+/* How many threads a rank should use: the cores its binding allows, shared fairly on the node. */
+#include "renga/private/device.h"
+#include <hwloc.h>
+#include <stdlib.h>
+
+/* The number in OMP_NUM_THREADS ("4" or "4,2"), 0 where there is none. */
+static int ThreadsOfEnvironment(void)
+{
+  const char *text = getenv("OMP_NUM_THREADS");
+  if (!text) return 0;
+  char *end = NULL;
+  long threads = strtol(text, &end, 10);
+  return end != text && threads > 0 && threads <= 4096 ? (int)threads : 0;
+}
+
+/* users[p]: 1 where this process may run on core p. */
+static RengaErrorCode FindCores(hwloc_topology_t topology, int count, double users[])
+{
+  hwloc_bitmap_t set = hwloc_bitmap_alloc();
+  RengaCheck(set, MPI_COMM_SELF, RENGA_ERR_MEMORY, "hwloc_bitmap_alloc failed");
+  if (hwloc_get_cpubind(topology, set, HWLOC_CPUBIND_PROCESS) != 0 || hwloc_bitmap_iszero(set))
+    hwloc_bitmap_copy(set, hwloc_topology_get_allowed_cpuset(topology));
+  hwloc_bitmap_and(set, set, hwloc_topology_get_allowed_cpuset(topology));
+  for (int p = 0; p < count; p++) users[p] = hwloc_bitmap_isset(set, (unsigned)p) ? 1 : 0;
+  hwloc_bitmap_free(set);
+  return RENGA_SUCCESS;
+}
+
+/* This rank's share: each core counts 1 / (ranks of this node that may use it). */
+static RengaErrorCode ShareCores(MPI_Comm node, hwloc_topology_t topology, double *share)
+{
+  int count = hwloc_bitmap_last(hwloc_topology_get_topology_cpuset(topology)) + 1;
+  double *mine = NULL, *all = NULL;
+  RengaCallMPI(MPI_Allreduce(MPI_IN_PLACE, &count, 1, MPI_INT, MPI_MAX, node));
+  RengaCall(RengaMalloc(count + 1, &mine));
+  RengaCall(RengaMalloc(count + 1, &all));
+  RengaErrorCode code = FindCores(topology, count, mine);
+  RengaCallMPI(MPI_Allreduce(mine, all, count, MPI_DOUBLE, MPI_SUM, node));
+  *share = 0;
+  for (int p = 0; p < count; p++)
+    if (mine[p] > 0) *share += 1 / all[p];
+  RengaFree(&mine);
+  RengaFree(&all);
+  return code;
+}
+
+RengaErrorCode RengaDeviceCountThreads(MPI_Comm comm, int *threads)
+{
+  MPI_Comm node = MPI_COMM_NULL;
+  hwloc_topology_t topology = NULL;
+  double share = 0;
+  RengaCallMPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+  RengaErrorCode code = RENGA_ERR_LIBRARY;
+  bool loaded = hwloc_topology_init(&topology) == 0 && hwloc_topology_load(topology) == 0;
+  int all_loaded = loaded;
+  RengaCallMPI(MPI_Allreduce(MPI_IN_PLACE, &all_loaded, 1, MPI_INT, MPI_MIN, node));
+  if (all_loaded) code = ShareCores(node, topology, &share);
+  if (topology) hwloc_topology_destroy(topology);
+  RengaCallMPI(MPI_Comm_free(&node));
+  RengaCheck(code == RENGA_SUCCESS, MPI_COMM_SELF, code, "hwloc cannot read this machine's cores");
+  int wanted = ThreadsOfEnvironment();
+  *threads = wanted > 0 ? wanted : share > 1 ? (int)(share + 1e-9) : 1;
+  return RENGA_SUCCESS;
+}
