@@ -71,6 +71,8 @@ void RengaErrorAbort(RengaErrorCode code);                          /* end of ma
   } while (0)
 
 /* ---- start and end ---- */
+/* Before RengaInitialize: the processes that Renga runs on; MPI_COMM_WORLD where this is not called. */
+RengaErrorCode RengaSetWorld(MPI_Comm comm);
 RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[]);
 RengaErrorCode RengaFinalize(void);
 
@@ -117,6 +119,8 @@ typedef struct {
   const char *help;    /* one line, with the unit */
 } RengaOptionRow;
 RengaErrorCode RengaOptionsRegister(const char *section, int count, const RengaOptionRow rows[]);
+/* Every row is then also known as -PREFIXname. Before RengaInitialize. */
+RengaErrorCode RengaOptionsAddPrefix(const char *prefix);
 RengaErrorCode RengaOptionsSetDefaults(int count, const RengaOptionRow rows[], void *base);
 RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count, const RengaOptionRow rows[],
                                            void *base); /* only those that the user gave */

@@ -1,2 +1,54 @@
 /* The front door of the library: every room registers its options before the command line is read. */
 #include "renga/private/packages.h"
+#include "renga/private/start.h"
+
+/* One line for each line of packages.h. */
+static RengaErrorCode RegisterPackages(void)
+{
+  RengaCall(RengaSysRegisterPackage());
+  RengaCall(RengaDeviceRegisterPackage());
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaInitialize - start the library: MPI if it was not, and the options
+
+   Collective on the processes of RengaSetWorld, otherwise MPI_COMM_WORLD
+
+   Input:
+   . argc, argv - of main, or NULL; on return only the words that are no options
+   . help - what the program does, printed by -help; may be NULL
+
+   Options:
+   . -options_file FILE - read options; then RENGA_OPTIONS, then the command line; the last one wins
+   . -options_view - print what was given
+   . -help - list all options and end
+   . -version - print the version and end
+
+   Notes: an unknown option or a bad value is an error on every rank, before any work.
+@*/
+RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[])
+{
+  RengaCall(RengaSysStartMPI(argc, argv));
+  RengaCall(RegisterPackages());
+  RengaCall(RengaSysReadOptions(argc, argv, help));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaFinalize - end the library: reports, leaks, and MPI if RengaInitialize started it
+
+   Collective
+
+   Options:
+   . -log_view - print events and memory over all ranks
+   . -log_trace FILE - write a timeline of all ranks
+
+   Notes: memory that was not freed is an error that names the place that asked for it.
+@*/
+RengaErrorCode RengaFinalize(void)
+{
+  RengaCall(RengaSysReport());
+  RengaCall(RengaSysFinish());
+  return RENGA_SUCCESS;
+}

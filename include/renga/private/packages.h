@@ -2,4 +2,5 @@
 #pragma once
 #include "rengasys.h"
 
+RengaErrorCode RengaSysRegisterPackage(void);
 RengaErrorCode RengaDeviceRegisterPackage(void);

@@ -1,0 +1,125 @@
+/* The log: events with count, time, flops, messages and bytes; memory by category. */
+#include "sys.h"
+#include <string.h>
+
+enum { MOST_EVENTS = 256, MOST_CATEGORIES = 32 };
+
+static struct {
+  RengaLogRecord records[MOST_EVENTS];
+  double began[MOST_EVENTS];
+  int depth[MOST_EVENTS]; /* an event inside itself counts its time once */
+  int n_records;
+  RengaLogMemoryRecord memory[MOST_CATEGORIES];
+  int n_memory;
+  double start;
+} events;
+
+RengaErrorCode RengaLogStart(MPI_Comm comm, bool trace)
+{
+  events.start = MPI_Wtime();
+  if (trace) RengaCall(RengaLogTraceStart(comm));
+  return RENGA_SUCCESS;
+}
+
+void RengaLogFinish(void)
+{
+  RengaLogTraceFinish();
+  memset(&events, 0, sizeof events);
+}
+
+double RengaLogGetStart(void)
+{
+  return events.start;
+}
+
+int RengaLogGetRecords(const RengaLogRecord **records)
+{
+  *records = events.records;
+  return events.n_records;
+}
+
+int RengaLogGetMemory(const RengaLogMemoryRecord **records)
+{
+  *records = events.memory;
+  return events.n_memory;
+}
+
+/*@
+   RengaLogEventRegister - a kind of work to be timed
+
+   Not collective
+
+   Input:
+   . name - up to 39 letters; a name that is known gives its event again
+
+   Output:
+   . event - for RengaLogEventBegin and RengaLogEventEnd
+@*/
+RengaErrorCode RengaLogEventRegister(const char *name, RengaLogEvent *event)
+{
+  for (int i = 0; i < events.n_records; i++)
+    if (strncmp(events.records[i].name, name, sizeof events.records[i].name - 1) == 0) {
+      *event = i;
+      return RENGA_SUCCESS;
+    }
+  RengaCheck(events.n_records < MOST_EVENTS, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "%s: there are already %d log events", name, MOST_EVENTS);
+  *event = events.n_records++;
+  snprintf(events.records[*event].name, sizeof events.records[*event].name, "%s", name);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaLogEventBegin - the work begins
+
+   Not collective
+
+   Input:
+   . event - of RengaLogEventRegister
+
+   Notes: on the thread that calls MPI.
+@*/
+void RengaLogEventBegin(RengaLogEvent event)
+{
+  if (events.depth[event]++ == 0) events.began[event] = MPI_Wtime();
+}
+
+/*@
+   RengaLogEventEnd - the work has ended
+
+   Not collective
+
+   Input:
+   . event - of RengaLogEventRegister
+   . flops, messages, bytes - what was done since RengaLogEventBegin: floating point operations,
+     messages sent, bytes sent or written
+@*/
+void RengaLogEventEnd(RengaLogEvent event, double flops, int64_t messages, int64_t bytes)
+{
+  RengaLogRecord *record = &events.records[event];
+  if (--events.depth[event] == 0) record->seconds += MPI_Wtime() - events.began[event];
+  record->count++;
+  record->flops += flops;
+  record->messages += messages;
+  record->bytes += bytes;
+}
+
+/*@
+   RengaLogMemory - what was forecast and what was used, for -log_view
+
+   Not collective
+
+   Input:
+   . category - "parameters", "saved activations", ...; a name that is known is replaced
+   . forecast_bytes, measured_bytes - on this rank; -1 where unknown
+@*/
+void RengaLogMemory(const char *category, int64_t forecast_bytes, int64_t measured_bytes)
+{
+  int i = 0;
+  while (i < events.n_memory && strcmp(events.memory[i].name, category) != 0) i++;
+  if (i == MOST_CATEGORIES) return;
+  if (i == events.n_memory) events.n_memory++;
+  snprintf(events.memory[i].name, sizeof events.memory[i].name, "%s", category);
+  events.memory[i].forecast = forecast_bytes;
+  events.memory[i].measured = measured_bytes;
+}

@@ -1,0 +1,217 @@
+/* The memory ledger: each block knows who asked for it, so that a leak is an error with a place. */
+#include "sys.h"
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#define ALIGNMENT ((size_t)64)
+#define GUARD UINT64_C(0x52656e67614d656d)
+
+/* Stands in the 64 bytes before each block. */
+typedef struct Block {
+  uint64_t guard;
+  size_t bytes;
+  struct Block *previous, *next;
+  const char *function, *file;
+  void *origin; /* what calloc gave */
+  int line;
+} Block;
+
+static struct {
+  pthread_mutex_t lock;
+  Block *first;
+  size_t bytes, peak;
+  int64_t blocks;
+} ledger = {PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, 0};
+
+static void Enter(Block *block)
+{
+  pthread_mutex_lock(&ledger.lock);
+  block->next = ledger.first;
+  if (ledger.first) ledger.first->previous = block;
+  ledger.first = block;
+  ledger.bytes += block->bytes;
+  if (ledger.bytes > ledger.peak) ledger.peak = ledger.bytes;
+  ledger.blocks++;
+  pthread_mutex_unlock(&ledger.lock);
+}
+
+static void Leave(Block *block)
+{
+  pthread_mutex_lock(&ledger.lock);
+  if (block->previous) block->previous->next = block->next;
+  else ledger.first = block->next;
+  if (block->next) block->next->previous = block->previous;
+  ledger.bytes -= block->bytes;
+  ledger.blocks--;
+  pthread_mutex_unlock(&ledger.lock);
+}
+
+static Block *BlockOf(void *pointer)
+{
+  Block *block = (Block *)((char *)pointer - ALIGNMENT);
+  if (block->guard == GUARD) return block;
+  fprintf(stderr, "renga: memory: %p was not given by RengaMalloc, or was written before its start\n",
+          pointer);
+  abort();
+}
+
+/*@
+   RengaMemoryAllocate - a zeroed block of memory, 64-byte aligned; use RengaMalloc(count, &pointer)
+
+   Not collective
+
+   Input:
+   . count, size - number of elements and bytes of each
+   . function, file, line - who asks
+
+   Output:
+   . pointer_to_pointer - the block; never NULL, also for count 0
+
+   Notes: free with RengaFree(&pointer). Pages are touched only when they are used.
+@*/
+RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *function, const char *file,
+                                   int line, void *pointer_to_pointer)
+{
+  _Static_assert(sizeof(Block) <= 64, "the header stands within one alignment");
+  size_t bytes, whole;
+  bool fits = !__builtin_mul_overflow(count, size, &bytes) &&
+              !__builtin_add_overflow(bytes, 2 * ALIGNMENT, &whole);
+  char *origin = fits ? calloc(1, whole) : NULL;
+  if (origin == NULL)
+    return RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY, function, file, line,
+                           "%zu elements of %zu bytes; %zu bytes are in use", count, size,
+                           ledger.bytes);
+  size_t past = (size_t)(uintptr_t)origin % ALIGNMENT;
+  char *pointer = origin + ALIGNMENT + (past == 0 ? 0 : ALIGNMENT - past);
+  Block *block = (Block *)(pointer - ALIGNMENT);
+  *block = (Block){GUARD, bytes, NULL, NULL, function, file, origin, line};
+  Enter(block);
+  memcpy(pointer_to_pointer, &pointer, sizeof pointer);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMemoryGrow - change the length of a block; use RengaRealloc(count, &pointer)
+
+   Not collective
+
+   Input:
+   . count, size - new number of elements and bytes of each
+   . function, file, line - who asks
+
+   Output:
+   . pointer_to_pointer - the block, moved; NULL on entry is allowed. What was added is zeroed
+
+   Notes: the old block stays valid where this fails.
+@*/
+RengaErrorCode RengaMemoryGrow(size_t count, size_t size, const char *function, const char *file,
+                               int line, void *pointer_to_pointer)
+{
+  void *old, *grown;
+  memcpy(&old, pointer_to_pointer, sizeof old);
+  RengaErrorCode code = RengaMemoryAllocate(count, size, function, file, line, &grown);
+  if (code != RENGA_SUCCESS) return code;
+  if (old != NULL) {
+    size_t before = BlockOf(old)->bytes, after = BlockOf(grown)->bytes;
+    memcpy(grown, old, before < after ? before : after);
+    RengaMemoryFree(&old);
+  }
+  memcpy(pointer_to_pointer, &grown, sizeof grown);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMemoryFree - free a block of RengaMalloc; use RengaFree(&pointer)
+
+   Not collective
+
+   Output:
+   . pointer_to_pointer - set to NULL; may point at NULL
+
+   Notes: a pointer that RengaMalloc did not give ends the program.
+@*/
+void RengaMemoryFree(void *pointer_to_pointer)
+{
+  void *pointer, *nothing = NULL;
+  memcpy(&pointer, pointer_to_pointer, sizeof pointer);
+  if (pointer == NULL) return;
+  Block *block = BlockOf(pointer);
+  Leave(block);
+  block->guard = 0;
+  free(block->origin);
+  memcpy(pointer_to_pointer, &nothing, sizeof nothing);
+}
+
+/*@
+   RengaMemoryGetUsage - what RengaMalloc has given and not got back
+
+   Not collective
+
+   Output:
+   . bytes - now
+   . peak_bytes - the largest value so far
+   . blocks - number of blocks now
+
+   Notes: any of the pointers may be NULL.
+@*/
+void RengaMemoryGetUsage(size_t *bytes, size_t *peak_bytes, int64_t *blocks)
+{
+  if (bytes) *bytes = ledger.bytes;
+  if (peak_bytes) *peak_bytes = ledger.peak;
+  if (blocks) *blocks = ledger.blocks;
+}
+
+/*@
+   RengaMemoryResident - resident bytes of this process
+
+   Not collective
+
+   Notes: 0 where the system does not say.
+@*/
+size_t RengaMemoryResident(void)
+{
+  FILE *file = fopen("/proc/self/statm", "r");
+  if (file == NULL) return 0;
+  size_t all = 0, resident = 0;
+  int read = fscanf(file, "%zu %zu", &all, &resident);
+  fclose(file);
+  return read == 2 ? resident * (size_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+RengaErrorCode RengaMemoryFinish(void)
+{
+  enum { LISTED = 10 };
+  if (ledger.first == NULL) return RENGA_SUCCESS;
+  char text[4096];
+  int used = 0, listed = 0;
+  for (const Block *block = ledger.first; block && listed < LISTED; block = block->next, listed++)
+    used += snprintf(text + used, sizeof text - (size_t)used, "\n    %zu bytes from %s() at %.200s:%d",
+                     block->bytes, block->function, block->file, block->line);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY, "%lld blocks (%zu bytes) were not freed:%s%s",
+             (long long)ledger.blocks, ledger.bytes, text,
+             ledger.blocks > LISTED ? "\n    ..." : "");
+}
+
+/*@
+   RengaStringCopy - a copy of a string
+
+   Not collective
+
+   Input:
+   . text - the string; NULL gives NULL
+
+   Output:
+   . copy - free with RengaFree(&copy)
+@*/
+RengaErrorCode RengaStringCopy(const char *text, char **copy)
+{
+  char *fresh = NULL;
+  if (text != NULL) {
+    RengaCall(RengaMalloc(strlen(text) + 1, &fresh));
+    strcpy(fresh, text);
+  }
+  *copy = fresh;
+  return RENGA_SUCCESS;
+}

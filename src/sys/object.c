@@ -1,0 +1,151 @@
+/* Objects: a header with a count of references, and types by name. */
+#include "renga/private/object.h"
+#include "sys.h"
+#include <string.h>
+
+RengaErrorCode RengaHeaderCreate(void *parent, const char *class_name, size_t size,
+                                 RengaErrorCode (*destroy)(void *), void *pointer_to_object)
+{
+  char *memory = NULL;
+  RengaCall(RengaMalloc(size, &memory));
+  RengaObject object = (RengaObject)(void *)memory, from = parent;
+  object->class_name = class_name;
+  object->references = 1;
+  object->destroy = destroy;
+  object->comm = from ? from->comm : MPI_COMM_NULL;
+  object->state = RENGA_STATE_NEW;
+  if (from) {
+    /* Only a RengaComm has no owner: it is the communicator itself. */
+    object->owner = from->owner ? from->owner : (RengaComm)parent;
+    RengaCall(RengaHeaderReference(object->owner));
+  }
+  memcpy(pointer_to_object, &object, sizeof object);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaHeaderReference(void *object)
+{
+  RengaCheckPointer(object);
+  ((RengaObject)object)->references++;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaHeaderDestroy(void *pointer_to_object)
+{
+  RengaObject object, nothing = NULL;
+  memcpy(&object, pointer_to_object, sizeof object);
+  memcpy(pointer_to_object, &nothing, sizeof nothing);
+  if (object == NULL || --object->references > 0) return RENGA_SUCCESS;
+  RengaErrorCode code = object->destroy ? object->destroy(object) : RENGA_SUCCESS;
+  RengaComm owner = object->owner;
+  RengaFree(&object->type_name);
+  RengaFree(&object->name);
+  RengaFree(&object->prefix);
+  RengaFree(&object);
+  if (owner) RengaCall(RengaHeaderDestroy(&owner));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReplaceString(char **place, const char *text)
+{
+  char *copy;
+  RengaCall(RengaStringCopy(text, &copy));
+  RengaFree(place);
+  *place = copy;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaHeaderSetTypeName(void *object, const char *type_name)
+{
+  RengaCheckPointer(object);
+  RengaCall(ReplaceString(&((RengaObject)object)->type_name, type_name));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaObjectGetComm - the communicator of an object
+
+   Not collective
+
+   Input:
+   . object - any object of Renga
+
+   Output:
+   . comm - lent: Renga's private duplicate, shared by all objects made from one RengaComm
+@*/
+RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm)
+{
+  RengaCheckPointer(object);
+  RengaCheckPointer(comm);
+  *comm = ((RengaObject)object)->comm;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaObjectSetName - a name for views and messages
+
+   Not collective
+
+   Input:
+   . object - any object of Renga
+   . name - copied; NULL takes the name away
+@*/
+RengaErrorCode RengaObjectSetName(void *object, const char *name)
+{
+  RengaCheckPointer(object);
+  RengaCall(ReplaceString(&((RengaObject)object)->name, name));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaObjectSetOptionsPrefix - options of this object are -PREFIXname before -name
+
+   Not collective
+
+   Input:
+   . object - any object of Renga
+   . prefix - copied; for instance "teacher_"
+
+   Notes: name the prefix with RengaOptionsAddPrefix before RengaInitialize, so that the command line
+   may use it.
+@*/
+RengaErrorCode RengaObjectSetOptionsPrefix(void *object, const char *prefix)
+{
+  RengaCheckPointer(object);
+  RengaCall(ReplaceString(&((RengaObject)object)->prefix, prefix));
+  if (prefix) RengaCall(RengaOptionsAddPrefix(prefix));
+  return RENGA_SUCCESS;
+}
+
+static void ListTypes(const RengaTypeRow rows[], size_t size, char text[])
+{
+  size_t used = 0;
+  text[0] = '\0';
+  for (int i = 0; rows[i].name && used < size; i++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", rows[i].name);
+}
+
+RengaErrorCode RengaTypeFind(const char *class_name, const RengaTypeRow rows[], const char *name,
+                             const RengaTypeRow **row)
+{
+  enum { MOST_TYPES = 64 };
+  const char *names[MOST_TYPES], *closest;
+  char list[512];
+  int count = 0;
+  RengaCheckPointer(name);
+  for (; rows[count].name && count < MOST_TYPES; count++) {
+    names[count] = rows[count].name;
+    if (strcmp(name, names[count]) != 0) continue;
+    RengaCheck(rows[count].create != NULL, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+               "%s type %s was not built in: it needs %s", class_name, name,
+               rows[count].needs ? rows[count].needs : "another build");
+    *row = &rows[count];
+    return RENGA_SUCCESS;
+  }
+  ListTypes(rows, sizeof list, list);
+  closest = RengaClosestName(name, count, names);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s has no type %s%s%s%s; it has %s", class_name,
+             name, closest ? " (did you mean " : "", closest ? closest : "", closest ? "?)" : "",
+             list);
+}

@@ -1,0 +1,303 @@
+/* Where options come from: options files, RENGA_OPTIONS, the command line. Problems are collected, so
+   that all of them can be shown at once. */
+#include "sys.h"
+#include "renga/private/wait.h"
+#include <ctype.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Words of one source, and where it is. */
+typedef struct {
+  char **words;
+  int count;
+  const char *source;
+} Words;
+
+typedef struct {
+  char *problems; /* lines; NULL where there are none */
+  MPI_Comm comm;
+  int depth;
+} Parser;
+
+static RengaErrorCode AddProblem(Parser *parser, const char *format, ...)
+{
+  char text[1024];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  size_t used = parser->problems ? strlen(parser->problems) : 0;
+  RengaCall(RengaRealloc(used + strlen(text) + 8, &parser->problems));
+  sprintf(parser->problems + used, "%s%s", used ? "\n    " : "", text);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddWord(Words *words, const char *begin, size_t length)
+{
+  RengaCall(RengaRealloc(words->count + 1, &words->words));
+  RengaCall(RengaMalloc(length + 1, &words->words[words->count]));
+  memcpy(words->words[words->count++], begin, length);
+  return RENGA_SUCCESS;
+}
+
+static void FreeWords(Words *words)
+{
+  for (int i = 0; i < words->count; i++) RengaFree(&words->words[i]);
+  RengaFree(&words->words);
+  words->count = 0;
+}
+
+/* Words are parted by white space; "..." and '...' hold one together; # begins a comment. */
+static RengaErrorCode SplitText(Parser *parser, const char *text, Words *words)
+{
+  for (const char *at = text; *at != '\0';) {
+    if (isspace((unsigned char)*at)) {
+      at++;
+    } else if (*at == '#') {
+      at += strcspn(at, "\n");
+    } else if (*at == '"' || *at == '\'') {
+      const char *end = strchr(at + 1, *at);
+      if (end == NULL) {
+        RengaCall(AddProblem(parser, "%s: a quotation mark is not closed", words->source));
+        return RENGA_SUCCESS;
+      }
+      RengaCall(AddWord(words, at + 1, (size_t)(end - at - 1)));
+      at = end + 1;
+    } else {
+      size_t length = strcspn(at, " \t\r\n\v\f#");
+      RengaCall(AddWord(words, at, length));
+      at += length;
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* -name or --name; not -, -3 or -.5 */
+static bool IsOption(const char *word)
+{
+  if (word[0] != '-') return false;
+  if (word[1] == '-') word++;
+  return isalpha((unsigned char)word[1]) != 0;
+}
+
+static RengaErrorCode ReportUnknown(Parser *parser, const char *source, const char *name)
+{
+  const char *closest = RengaOptionsGetClosest(name);
+  if (closest)
+    RengaCall(AddProblem(parser, "%s: unknown option -%s; did you mean -%s?", source, name, closest));
+  else RengaCall(AddProblem(parser, "%s: unknown option -%s; -help lists all", source, name));
+  return RENGA_SUCCESS;
+}
+
+/* Store or, in the first pass, only visit the option at words[i]; used: words that it takes. */
+static RengaErrorCode TakeOption(Parser *parser, const Words *words, int i, bool store, char **file,
+                                 int *used)
+{
+  char message[RENGA_OPTION_MESSAGE], parsed[sizeof(double)], name[256];
+  const char *word = words->words[i] + (words->words[i][1] == '-' ? 2 : 1);
+  const char *equals = strchr(word, '='), *value = equals ? equals + 1 : NULL;
+  snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - word) : (int)strlen(word), word);
+  const char *next = !equals && i + 1 < words->count ? words->words[i + 1] : NULL;
+  const RengaOptionRow *row = RengaOptionsFindRow(name);
+  *used = 1;
+  if (row == NULL) {
+    if (store) RengaCall(ReportUnknown(parser, words->source, name));
+    *used += next && !IsOption(next) && strcmp(words->source, "command line") != 0;
+    return RENGA_SUCCESS;
+  }
+  if (value == NULL && row->kind == RENGA_OPTION_BOOL) {
+    value = next && RengaOptionIsBool(next) ? next : "true";
+    *used += value == next;
+  } else if (value == NULL && next && !IsOption(next)) {
+    value = next;
+    *used = 2;
+  }
+  if (!store) {
+    if (value && strcmp(name, "options_file") == 0) RengaCall(RengaStringCopy(value, file));
+    return RENGA_SUCCESS;
+  }
+  if (value == NULL) RengaCall(AddProblem(parser, "%s: -%s needs a value", words->source, name));
+  else if (!RengaOptionParse(row, value, parsed, message))
+    RengaCall(AddProblem(parser, "%s: %s", words->source, message));
+  else RengaCall(RengaOptionsStore(name, value));
+  return RENGA_SUCCESS;
+}
+
+/* Rank 0 reads; text is NULL where it could not, and reason says why. */
+static RengaErrorCode ReadFile(const char *name, char **text, int *reason)
+{
+  FILE *file = fopen(name, "r");
+  char *bytes = NULL;
+  size_t length = 0, got = 0;
+  *reason = file ? 0 : errno;
+  while (file && *reason == 0) {
+    RengaCall(RengaRealloc(length + 65536, &bytes));
+    got = fread(bytes + length, 1, 65535, file);
+    length += got;
+    if (ferror(file)) *reason = errno ? errno : EIO;
+    if (got < 65535) break;
+  }
+  if (file) fclose(file);
+  if (*reason) RengaFree(&bytes);
+  *text = bytes;
+  return RENGA_SUCCESS;
+}
+
+/* The text of a file that rank 0 reads, on all ranks. */
+static RengaErrorCode ReadShared(MPI_Comm comm, const char *name, char **text, int *reason)
+{
+  int rank;
+  int64_t head[2] = {0, 0}; /* reason, length */
+  MPI_Request request;
+  RengaErrorCode code = RENGA_SUCCESS;
+  *text = NULL;
+  RengaCallMPI(MPI_Comm_rank(comm, &rank));
+  if (rank == 0) {
+    code = ReadFile(name, text, reason);
+    head[0] = *reason;
+    head[1] = *text ? (int64_t)strlen(*text) : 0;
+  }
+  RengaCall(RengaErrorAgree(comm, code));
+  RengaCallMPI(MPI_Ibcast(head, 2, MPI_INT64_T, 0, comm, &request));
+  RengaCall(RengaWaitRequest(&request));
+  *reason = (int)head[0];
+  if (rank != 0) RengaCall(RengaMalloc(head[1] + 1, text));
+  if (*reason) return RENGA_SUCCESS;
+  RengaCallMPI(MPI_Ibcast(*text, (int)head[1], MPI_CHAR, 0, comm, &request));
+  RengaCall(RengaWaitRequest(&request));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeFile(Parser *parser, const char *name);
+
+/* The options files that a source names, in order: they come before the source's own options. */
+static RengaErrorCode TakeFilesOf(Parser *parser, const Words *words)
+{
+  for (int i = 0, used; i < words->count; i += used) {
+    char *file = NULL;
+    used = 1;
+    if (!IsOption(words->words[i])) continue;
+    RengaCall(TakeOption(parser, words, i, false, &file, &used));
+    if (file) RengaCall(TakeFile(parser, file));
+    RengaFree(&file);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Store the options of a source; words that are none stay, where the caller keeps them. */
+static RengaErrorCode TakeWords(Parser *parser, const Words *words, bool positional,
+                                bool is_option[])
+{
+  for (int i = 0, used; i < words->count; i += used) {
+    used = 1;
+    if (IsOption(words->words[i]))
+      RengaCall(TakeOption(parser, words, i, true, NULL, &used));
+    else if (positional) continue;
+    else RengaCall(AddProblem(parser, "%s: %s is no option", words->source, words->words[i]));
+    for (int j = 0; j < used && is_option; j++) is_option[i + j] = true;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeFile(Parser *parser, const char *name)
+{
+  Words words = {NULL, 0, name};
+  char *text = NULL;
+  int reason = 0;
+  if (parser->depth >= RENGA_OPTIONS_FILE_DEPTH) {
+    RengaCall(AddProblem(parser, "%s: options files name each other in a circle", name));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(ReadShared(parser->comm, name, &text, &reason));
+  if (reason) {
+    RengaCall(AddProblem(parser, "options file %s: %s", name, strerror(reason)));
+  } else {
+    parser->depth++;
+    RengaCall(SplitText(parser, text ? text : "", &words));
+    RengaCall(TakeFilesOf(parser, &words));
+    RengaCall(TakeWords(parser, &words, false, NULL));
+    parser->depth--;
+  }
+  FreeWords(&words);
+  RengaFree(&text);
+  return RENGA_SUCCESS;
+}
+
+/* Ranks that were given different options would disagree later, and hang. */
+static RengaErrorCode CheckSame(MPI_Comm comm, const Words *environment, const Words *command)
+{
+  uint64_t hash = 0, extremes[2];
+  MPI_Request request;
+  for (int i = 0; i < environment->count; i++)
+    hash = RengaHash(environment->words[i], strlen(environment->words[i]) + 1, hash);
+  for (int i = 0; i < command->count; i++)
+    hash = RengaHash(command->words[i], strlen(command->words[i]) + 1, hash);
+  extremes[0] = hash;
+  extremes[1] = ~hash;
+  RengaCallMPI(MPI_Iallreduce(MPI_IN_PLACE, extremes, 2, MPI_UINT64_T, MPI_MAX, comm, &request));
+  RengaCall(RengaWaitRequest(&request));
+  RengaCheck(extremes[0] == ~extremes[1], comm, RENGA_ERR_OPTION,
+             "ranks were started with different command lines or RENGA_OPTIONS");
+  return RENGA_SUCCESS;
+}
+
+/* Values that the program set before RengaInitialize could not be checked then. */
+static RengaErrorCode CheckEarlierValues(Parser *parser)
+{
+  const RengaOptionValue *values;
+  int count = RengaOptionsGetValues(&values);
+  for (int i = 0; i < count; i++) {
+    char message[RENGA_OPTION_MESSAGE], parsed[sizeof(double)];
+    const RengaOptionRow *row = RengaOptionsFindRow(values[i].name);
+    if (row == NULL) RengaCall(ReportUnknown(parser, "RengaOptionsSetValue", values[i].name));
+    else if (!RengaOptionParse(row, values[i].value, parsed, message))
+      RengaCall(AddProblem(parser, "RengaOptionsSetValue: %s", message));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeAll(Parser *parser, const Words *environment, const Words *command,
+                              bool is_option[])
+{
+  RengaCall(CheckEarlierValues(parser));
+  const char *file = RengaOptionsFindValue(NULL, "options_file");
+  if (file) {
+    char *copy;
+    RengaCall(RengaStringCopy(file, &copy));
+    RengaCall(TakeFile(parser, copy));
+    RengaFree(&copy);
+  }
+  RengaCall(TakeFilesOf(parser, environment));
+  RengaCall(TakeFilesOf(parser, command));
+  RengaCall(TakeWords(parser, environment, false, NULL));
+  RengaCall(TakeWords(parser, command, true, is_option));
+  return RENGA_SUCCESS;
+}
+
+/* problems: what is wrong, a line each, or NULL. argv keeps the words that are no options. */
+RengaErrorCode RengaOptionsParse(MPI_Comm comm, int *argc, char ***argv, char **problems)
+{
+  Parser parser = {NULL, comm, 0};
+  Words environment = {NULL, 0, "RENGA_OPTIONS"}, command = {NULL, 0, "command line"};
+  const char *variable = getenv("RENGA_OPTIONS");
+  bool *is_option = NULL;
+  int last = argc ? *argc : 0, kept = 1;
+  RengaCall(SplitText(&parser, variable ? variable : "", &environment));
+  for (int i = 1; i < last; i++) RengaCall(AddWord(&command, (*argv)[i], strlen((*argv)[i])));
+  RengaCall(RengaMalloc(last + 1, &is_option));
+  RengaCall(CheckSame(comm, &environment, &command));
+  RengaCall(TakeAll(&parser, &environment, &command, is_option));
+  for (int i = 1; i < last; i++)
+    if (!is_option[i - 1]) (*argv)[kept++] = (*argv)[i];
+  if (last > 0) {
+    (*argv)[kept] = NULL;
+    *argc = kept;
+  }
+  RengaFree(&is_option);
+  FreeWords(&environment);
+  FreeWords(&command);
+  *problems = parser.problems;
+  return RENGA_SUCCESS;
+}

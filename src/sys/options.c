@@ -1,0 +1,402 @@
+/* The options database: the rows that exist, and the values that were given. Later values win. */
+#include "sys.h"
+#include <string.h>
+
+typedef struct {
+  char *text;
+} Prefix;
+
+static struct {
+  RengaOptionSection *sections;
+  RengaOptionValue *values;
+  Prefix *prefixes;
+  int n_sections, n_values, n_prefixes;
+  bool ready; /* the command line has been read */
+} database;
+
+void RengaOptionsSetReady(bool ready)
+{
+  database.ready = ready;
+}
+
+int RengaOptionsGetSections(const RengaOptionSection **sections)
+{
+  *sections = database.sections;
+  return database.n_sections;
+}
+
+int RengaOptionsGetValues(const RengaOptionValue **values)
+{
+  *values = database.values;
+  return database.n_values;
+}
+
+static const RengaOptionRow *FindExact(const char *name)
+{
+  for (int i = 0; i < database.n_sections; i++)
+    for (int j = 0; j < database.sections[i].count; j++)
+      if (strcmp(database.sections[i].rows[j].name, name) == 0) return &database.sections[i].rows[j];
+  return NULL;
+}
+
+const RengaOptionRow *RengaOptionsFindRow(const char *name)
+{
+  const RengaOptionRow *row = FindExact(name);
+  for (int i = 0; i < database.n_prefixes && row == NULL; i++) {
+    size_t length = strlen(database.prefixes[i].text);
+    if (strncmp(name, database.prefixes[i].text, length) == 0) row = FindExact(name + length);
+  }
+  return row;
+}
+
+const char *RengaOptionsGetClosest(const char *name)
+{
+  enum { MOST = 1024 };
+  const char *names[MOST];
+  int count = 0;
+  for (int i = 0; i < database.n_sections; i++)
+    for (int j = 0; j < database.sections[i].count && count < MOST; j++)
+      names[count++] = database.sections[i].rows[j].name;
+  return RengaClosestName(name, count, names);
+}
+
+static RengaErrorCode CheckRow(const RengaOptionRow *row)
+{
+  char value[sizeof(double)], message[RENGA_OPTION_MESSAGE];
+  RengaCheck(FindExact(row->name) == NULL, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "option -%s is registered twice", row->name);
+  RengaCheck(row->help != NULL, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "option -%s has no help",
+             row->name);
+  bool good = row->value == NULL || RengaOptionParse(row, row->value, value, message);
+  RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "default of an option: %s", message);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsRegister - make rows of options known
+
+   Not collective
+
+   Input:
+   . section - title in -help
+   . count, rows - kept, not copied: a static table
+
+   Notes: before RengaInitialize, which checks the command line against all rows.
+@*/
+RengaErrorCode RengaOptionsRegister(const char *section, int count, const RengaOptionRow rows[])
+{
+  RengaCheck(!database.ready, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "options of %s: register them before RengaInitialize", section);
+  for (int i = 0; i < count; i++) RengaCall(CheckRow(&rows[i]));
+  RengaCall(RengaRealloc(database.n_sections + 1, &database.sections));
+  database.sections[database.n_sections++] = (RengaOptionSection){section, count, rows};
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsAddPrefix - every option is then also known as -PREFIXname
+
+   Not collective
+
+   Input:
+   . prefix - copied; for instance "teacher_"
+
+   Notes: before RengaInitialize, so that the command line may use it. An object takes the values with
+   its prefix (RengaObjectSetOptionsPrefix), and those without where there is none.
+@*/
+RengaErrorCode RengaOptionsAddPrefix(const char *prefix)
+{
+  RengaCheck(prefix && prefix[0], MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "an options prefix is empty");
+  for (int i = 0; i < database.n_prefixes; i++)
+    if (strcmp(database.prefixes[i].text, prefix) == 0) return RENGA_SUCCESS;
+  RengaCall(RengaRealloc(database.n_prefixes + 1, &database.prefixes));
+  RengaCall(RengaStringCopy(prefix, &database.prefixes[database.n_prefixes].text));
+  database.n_prefixes++;
+  return RENGA_SUCCESS;
+}
+
+static RengaOptionValue *FindValue(const char *name)
+{
+  for (int i = 0; i < database.n_values; i++)
+    if (strcmp(database.values[i].name, name) == 0) return &database.values[i];
+  return NULL;
+}
+
+static const char *GetValue(const char *name)
+{
+  RengaOptionValue *value = FindValue(name);
+  return value ? value->value : NULL;
+}
+
+const char *RengaOptionsFindValue(const char *prefix, const char *name)
+{
+  char whole[256];
+  const char *value = NULL;
+  if (prefix && prefix[0]) {
+    snprintf(whole, sizeof whole, "%s%s", prefix, name);
+    value = GetValue(whole);
+  }
+  return value ? value : GetValue(name);
+}
+
+RengaErrorCode RengaOptionsStore(const char *name, const char *text)
+{
+  RengaOptionValue *value = FindValue(name);
+  char *copy;
+  if (value == NULL) {
+    RengaCall(RengaRealloc(database.n_values + 1, &database.values));
+    value = &database.values[database.n_values];
+    RengaCall(RengaStringCopy(name, &value->name));
+    database.n_values++;
+  }
+  RengaCall(RengaStringCopy(text, &copy));
+  RengaFree(&value->value);
+  value->value = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsSetValue - give an option from the program
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . name - with or without the dash
+   . value - text; NULL is "true"
+
+   Notes: before RengaInitialize it is a default that the options file, the environment and the command
+   line overrule; after, it overrules them.
+@*/
+RengaErrorCode RengaOptionsSetValue(const char *name, const char *value)
+{
+  RengaCheck(name && name[0], MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "an option without a name");
+  if (name[0] == '-') name++;
+  if (value == NULL) value = "true";
+  if (database.ready) {
+    char parsed[sizeof(double)], message[RENGA_OPTION_MESSAGE];
+    const RengaOptionRow *row = RengaOptionsFindRow(name);
+    const char *closest = row ? NULL : RengaOptionsGetClosest(name);
+    RengaCheck(row != NULL, MPI_COMM_SELF, RENGA_ERR_OPTION, "unknown option -%s%s%s%s", name,
+               closest ? "; did you mean -" : "", closest ? closest : "", closest ? "?" : "");
+    RengaCheck(RengaOptionParse(row, value, parsed, message), MPI_COMM_SELF, RENGA_ERR_OPTION, "%s",
+               message);
+  }
+  RengaCall(RengaOptionsStore(name, value));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Place(const RengaOptionRow *row, const char *text, void *base)
+{
+  char message[RENGA_OPTION_MESSAGE];
+  char *place = (char *)base + row->offset;
+  if (row->kind == RENGA_OPTION_STRING) {
+    char *copy, *old;
+    RengaCheck(text == NULL || RengaOptionParse(row, text, &old, message), MPI_COMM_SELF,
+               RENGA_ERR_OPTION, "%s", message);
+    RengaCall(RengaStringCopy(text, &copy));
+    memcpy(&old, place, sizeof old);
+    RengaFree(&old);
+    memcpy(place, &copy, sizeof copy);
+  } else if (text == NULL) {
+    memset(place, 0, RengaOptionSize(row->kind));
+  } else {
+    RengaCheck(RengaOptionParse(row, text, place, message), MPI_COMM_SELF, RENGA_ERR_OPTION, "%s",
+               message);
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsSetDefaults - write the defaults of a table into the struct of its owner
+
+   Not collective
+
+   Input:
+   . count, rows - the table
+
+   Output:
+   . base - the struct, zeroed before the first call; strings in it become its own
+
+   Notes: free the strings with RengaOptionsFreeStrings.
+@*/
+RengaErrorCode RengaOptionsSetDefaults(int count, const RengaOptionRow rows[], void *base)
+{
+  for (int i = 0; i < count; i++)
+    if (rows[i].offset != RENGA_OPTION_NO_OFFSET) RengaCall(Place(&rows[i], rows[i].value, base));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsSetFromDatabase - write what the user gave into the struct of a table's owner
+
+   Not collective
+
+   Input:
+   . prefix - of the object, or NULL; -PREFIXname goes before -name
+   . count, rows - the table
+
+   Output:
+   . base - the struct; members whose options were not given keep their values
+@*/
+RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count, const RengaOptionRow rows[],
+                                           void *base)
+{
+  for (int i = 0; i < count; i++) {
+    const char *text = RengaOptionsFindValue(prefix, rows[i].name);
+    if (text && rows[i].offset != RENGA_OPTION_NO_OFFSET) RengaCall(Place(&rows[i], text, base));
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsFreeStrings - free the strings that a table's rows wrote
+
+   Not collective
+
+   Input:
+   . count, rows - the table
+
+   Output:
+   . base - the struct; its strings become NULL
+@*/
+RengaErrorCode RengaOptionsFreeStrings(int count, const RengaOptionRow rows[], void *base)
+{
+  for (int i = 0; i < count; i++)
+    if (rows[i].kind == RENGA_OPTION_STRING && rows[i].offset != RENGA_OPTION_NO_OFFSET)
+      RengaMemoryFree((char *)base + rows[i].offset);
+  return RENGA_SUCCESS;
+}
+
+/* The value, given or default, of a row of the wanted kind. */
+static RengaErrorCode Get(const char *name, RengaOptionKind kind, const char **text, bool *given)
+{
+  RengaCheck(name != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "an option without a name");
+  const RengaOptionRow *row = RengaOptionsFindRow(name);
+  RengaCheck(row != NULL, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "option -%s is in no table", name);
+  bool same = row->kind == kind || (kind == RENGA_OPTION_STRING) ||
+              (kind == RENGA_OPTION_INT64 &&
+               (row->kind == RENGA_OPTION_INT || row->kind == RENGA_OPTION_BYTES));
+  RengaCheck(same, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "option -%s is of another kind", name);
+  *text = GetValue(name);
+  if (given) *given = *text != NULL;
+  if (*text == NULL) *text = row->value;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GetNumber(const char *name, RengaOptionKind kind, void *value, bool *given)
+{
+  char message[RENGA_OPTION_MESSAGE];
+  const char *text;
+  RengaCall(Get(name, kind, &text, given));
+  RengaOptionRow row = *RengaOptionsFindRow(name);
+  if (row.kind == RENGA_OPTION_INT) row.kind = RENGA_OPTION_INT64;
+  if (text == NULL) memset(value, 0, RengaOptionSize(row.kind));
+  else
+    RengaCheck(RengaOptionParse(&row, text, value, message), MPI_COMM_SELF, RENGA_ERR_OPTION, "%s",
+               message);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsGetString - the value of an option as text
+
+   Not collective
+
+   Input:
+   . name - without the dash
+
+   Output:
+   . value - lent; the default where it was not given, which may be NULL
+   . given - by the user or the program; may be NULL
+@*/
+RengaErrorCode RengaOptionsGetString(const char *name, const char **value, bool *given)
+{
+  RengaCall(Get(name, RENGA_OPTION_STRING, value, given));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsGetInt64 - the value of an option that is a whole number or a size in bytes
+
+   Not collective
+
+   Input:
+   . name - without the dash
+
+   Output:
+   . value - the default where it was not given
+   . given - by the user or the program; may be NULL
+@*/
+RengaErrorCode RengaOptionsGetInt64(const char *name, int64_t *value, bool *given)
+{
+  RengaCall(GetNumber(name, RENGA_OPTION_INT64, value, given));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsGetReal - the value of an option that is a number
+
+   Not collective
+
+   Input:
+   . name - without the dash
+
+   Output:
+   . value - the default where it was not given
+   . given - by the user or the program; may be NULL
+@*/
+RengaErrorCode RengaOptionsGetReal(const char *name, double *value, bool *given)
+{
+  RengaCall(GetNumber(name, RENGA_OPTION_REAL, value, given));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsGetBool - the value of an option that is true or false
+
+   Not collective
+
+   Input:
+   . name - without the dash
+
+   Output:
+   . value - the default where it was not given
+   . given - by the user or the program; may be NULL
+@*/
+RengaErrorCode RengaOptionsGetBool(const char *name, bool *value, bool *given)
+{
+  RengaCall(GetNumber(name, RENGA_OPTION_BOOL, value, given));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsView - write what was given as an options file
+
+   Not collective
+
+   Input:
+   . file - open for writing
+@*/
+RengaErrorCode RengaOptionsView(FILE *file)
+{
+  for (int i = 0; i < database.n_values; i++) {
+    const char *text = database.values[i].value;
+    bool quoted = text[0] == '\0' || strpbrk(text, " \t#\"") != NULL;
+    const char *quote = quoted ? "\"" : "";
+    fprintf(file, "-%s %s%s%s\n", database.values[i].name, quote, text, quote);
+  }
+  return RENGA_SUCCESS;
+}
+
+void RengaOptionsFinish(void)
+{
+  for (int i = 0; i < database.n_values; i++) {
+    RengaFree(&database.values[i].name);
+    RengaFree(&database.values[i].value);
+  }
+  for (int i = 0; i < database.n_prefixes; i++) RengaFree(&database.prefixes[i].text);
+  RengaFree(&database.values);
+  RengaFree(&database.prefixes);
+  RengaFree(&database.sections);
+  memset(&database, 0, sizeof database);
+}

@@ -1,0 +1,185 @@
+/* The text of an option's value to the value, checked against the row of its table. */
+#include "sys.h"
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+
+static const struct {
+  const char *text;
+  bool value;
+} bool_texts[] = {{"true", true},   {"yes", true}, {"on", true},   {"1", true},
+                  {"false", false}, {"no", false}, {"off", false}, {"0", false}};
+
+static bool ParseBool(const char *text, bool *value)
+{
+  for (size_t i = 0; i < sizeof bool_texts / sizeof bool_texts[0]; i++)
+    if (strcasecmp(text, bool_texts[i].text) == 0) {
+      *value = bool_texts[i].value;
+      return true;
+    }
+  return false;
+}
+
+bool RengaOptionIsBool(const char *text)
+{
+  bool value;
+  return ParseBool(text, &value);
+}
+
+static bool ParseInt64(const char *text, int64_t *value)
+{
+  char *end;
+  errno = 0;
+  long long number = strtoll(text, &end, 10);
+  if (end == text || *end != '\0' || errno != 0) return false;
+  *value = number;
+  return true;
+}
+
+static bool ParseReal(const char *text, double *value)
+{
+  char *end;
+  errno = 0;
+  double number = strtod(text, &end);
+  if (end == text || *end != '\0' || isnan(number) || (errno == ERANGE && isinf(number)))
+    return false;
+  *value = number;
+  return true;
+}
+
+static const struct {
+  const char *unit;
+  double bytes;
+} units[] = {{"", 1},          {"B", 1},          {"KB", 1e3},       {"MB", 1e6},       {"GB", 1e9},
+             {"TB", 1e12},     {"KiB", 0x1p10},   {"MiB", 0x1p20},   {"GiB", 0x1p30},   {"TiB", 0x1p40},
+             {"K", 0x1p10},    {"M", 0x1p20},     {"G", 0x1p30},     {"T", 0x1p40}};
+
+static bool ParseByteText(const char *text, int64_t *bytes)
+{
+  char *end;
+  double number = strtod(text, &end);
+  if (end == text || !(number >= 0)) return false;
+  while (*end == ' ') end++;
+  for (size_t i = 0; i < sizeof units / sizeof units[0]; i++)
+    if (strcasecmp(end, units[i].unit) == 0) {
+      if (number * units[i].bytes >= 0x1p63) return false;
+      *bytes = (int64_t)(number * units[i].bytes);
+      return true;
+    }
+  return false;
+}
+
+/*@
+   RengaParseBytes - a size in bytes from text
+
+   Not collective
+
+   Input:
+   . text - a number, with a unit or without: 1024, 512MB (decimal), 8GiB, 8G (binary)
+
+   Output:
+   . bytes - the size
+@*/
+RengaErrorCode RengaParseBytes(const char *text, int64_t *bytes)
+{
+  RengaCheck(text && ParseByteText(text, bytes), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%s is not a size in bytes; write 1024, 512MB or 8GiB", text ? text : "nothing");
+  return RENGA_SUCCESS;
+}
+
+/* choices is "a|b|c" */
+static bool IsChoice(const char *text, const char *choices)
+{
+  size_t length = strlen(text);
+  for (const char *at = choices; at != NULL; at = strchr(at, '|'), at = at ? at + 1 : NULL)
+    if (strncmp(at, text, length) == 0 && (at[length] == '|' || at[length] == '\0'))
+      return length > 0;
+  return false;
+}
+
+typedef union {
+  bool boolean;
+  int integer;
+  int64_t whole;
+  double real;
+  const char *string;
+} Value;
+
+static const struct {
+  size_t size;
+  const char *wanted;
+} kinds[] = {
+  [RENGA_OPTION_BOOL] = {sizeof(bool), "true or false"},
+  [RENGA_OPTION_INT] = {sizeof(int), "a whole number"},
+  [RENGA_OPTION_INT64] = {sizeof(int64_t), "a whole number"},
+  [RENGA_OPTION_REAL] = {sizeof(double), "a number"},
+  [RENGA_OPTION_BYTES] = {sizeof(int64_t), "a size in bytes such as 1024, 512MB or 8GiB"},
+  [RENGA_OPTION_STRING] = {sizeof(char *), "text"},
+};
+
+size_t RengaOptionSize(RengaOptionKind kind)
+{
+  return kinds[kind].size;
+}
+
+/* The value by its kind, and as a number for the range. */
+static bool ParseKind(RengaOptionKind kind, const char *text, Value *value, double *number)
+{
+  bool good = true;
+  *number = 0;
+  switch (kind) {
+  case RENGA_OPTION_BOOL: return ParseBool(text, &value->boolean);
+  case RENGA_OPTION_STRING: value->string = text; return true;
+  case RENGA_OPTION_REAL: good = ParseReal(text, &value->real); break;
+  case RENGA_OPTION_BYTES: good = ParseByteText(text, &value->whole); break;
+  case RENGA_OPTION_INT:
+  case RENGA_OPTION_INT64: good = ParseInt64(text, &value->whole); break;
+  }
+  if (!good) return false;
+  *number = kind == RENGA_OPTION_REAL ? value->real : (double)value->whole;
+  if (kind == RENGA_OPTION_INT) {
+    int64_t whole = value->whole;
+    value->integer = (int)whole;
+    return value->integer == whole;
+  }
+  return true;
+}
+
+static void DescribeRange(const RengaOptionRow *row, char text[96])
+{
+  if (isinf(row->high) || row->high >= 1e300) snprintf(text, 96, "at least %g", row->low);
+  else if (isinf(row->low) || row->low <= -1e300) snprintf(text, 96, "at most %g", row->high);
+  else snprintf(text, 96, "from %.10g to %.10g", row->low, row->high);
+}
+
+bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destination,
+                      char message[RENGA_OPTION_MESSAGE])
+{
+  Value value;
+  double number;
+  if (text == NULL && row->kind == RENGA_OPTION_STRING) {
+    memset(destination, 0, sizeof(char *));
+    return true;
+  }
+  if (text == NULL) text = "";
+  if (!ParseKind(row->kind, text, &value, &number)) {
+    snprintf(message, RENGA_OPTION_MESSAGE, "-%s %s: not %s", row->name, text,
+             kinds[row->kind].wanted);
+    return false;
+  }
+  if (row->choices && row->kind == RENGA_OPTION_STRING && !IsChoice(text, row->choices)) {
+    snprintf(message, RENGA_OPTION_MESSAGE, "-%s %s: not one of %s", row->name, text, row->choices);
+    return false;
+  }
+  bool is_number = row->kind != RENGA_OPTION_BOOL && row->kind != RENGA_OPTION_STRING;
+  if (is_number && row->low < row->high && !(number >= row->low && number <= row->high)) {
+    char range[96];
+    DescribeRange(row, range);
+    snprintf(message, RENGA_OPTION_MESSAGE, "-%s %s: must be %s", row->name, text, range);
+    return false;
+  }
+  memcpy(destination, &value, kinds[row->kind].size);
+  return true;
+}

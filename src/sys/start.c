@@ -1,0 +1,155 @@
+/* Start and end of the services of src/sys. */
+#include "renga/private/start.h"
+#include "sys.h"
+#include <stdlib.h>
+
+static struct {
+  MPI_Comm world; /* what the user gave, or MPI_COMM_NULL for MPI_COMM_WORLD */
+  MPI_Comm comm;
+  bool we_started_mpi, world_is_set;
+} start = {MPI_COMM_NULL, MPI_COMM_NULL, false, false};
+
+static const RengaOptionRow rows[] = {
+  {"help", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0, "list all options and end"},
+  {"version", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+   "print the version and end"},
+  {"options_file", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+   "read options from this file; may be given several times"},
+  {"options_view", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+   "print the options that were given, as an options file"},
+  {"log_view", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+   "print events and memory over all ranks at the end"},
+  {"log_trace", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+   "write a timeline of all ranks to this file (Chrome trace, JSON)"},
+};
+
+RengaErrorCode RengaSysRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("General", sizeof rows / sizeof rows[0], rows));
+  return RENGA_SUCCESS;
+}
+
+MPI_Comm RengaSysComm(void)
+{
+  return start.comm;
+}
+
+/*@
+   RengaSetWorld - the processes that Renga runs on
+
+   Not collective
+
+   Input:
+   . comm - not copied; used by RengaInitialize, which is collective on it
+
+   Notes: before RengaInitialize and after MPI_Init; without this call, MPI_COMM_WORLD.
+@*/
+RengaErrorCode RengaSetWorld(MPI_Comm comm)
+{
+  RengaCheck(start.comm == MPI_COMM_NULL, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaSetWorld comes before RengaInitialize");
+  start.world = comm;
+  start.world_is_set = true;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
+{
+  int started = 0, level;
+  RengaCheck(start.comm == MPI_COMM_NULL, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaInitialize is called twice");
+  RengaCallMPI(MPI_Initialized(&started));
+  if (!started) {
+    RengaCallMPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level));
+    start.we_started_mpi = true;
+  }
+  MPI_Comm world = start.world_is_set ? start.world : MPI_COMM_WORLD;
+  RengaCallMPI(MPI_Comm_dup(world, &start.comm));
+  RengaCallMPI(MPI_Comm_set_errhandler(start.comm, MPI_ERRORS_RETURN));
+  return RENGA_SUCCESS;
+}
+
+static void EndMPI(void)
+{
+  MPI_Comm_free(&start.comm);
+  if (start.we_started_mpi) MPI_Finalize();
+  start.world = MPI_COMM_NULL;
+  start.world_is_set = start.we_started_mpi = false;
+}
+
+/* -help and -version: all ranks leave, with success. */
+static void EndProgram(void)
+{
+  int ended = 0;
+  RengaLogFinish();
+  RengaOptionsFinish();
+  EndMPI();
+  MPI_Finalized(&ended);
+  if (!ended) MPI_Finalize();
+  exit(0);
+}
+
+static bool IsOn(const char *name)
+{
+  const char *value = RengaOptionsFindValue(NULL, name);
+  return value && value[0] != '0' && RengaOptionIsBool(value) && value[0] != 'f' && value[0] != 'n';
+}
+
+static RengaErrorCode Answer(const char help[])
+{
+  int rank;
+  bool wants_help = IsOn("help"), wants_version = IsOn("version");
+  RengaCallMPI(MPI_Comm_rank(start.comm, &rank));
+  if (!wants_help && !wants_version) return RENGA_SUCCESS;
+  if (rank == 0 && wants_version) RengaCall(RengaPrintf(start.comm, "renga %s\n", RENGA_VERSION));
+  else if (rank == 0) RengaOptionsHelp(stdout, help);
+  fflush(stdout);
+  EndProgram();
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
+{
+  char *problems = NULL;
+  bool view, given;
+  const char *trace;
+  int rank;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCallMPI(MPI_Comm_rank(start.comm, &rank));
+  RengaCall(RengaOptionsParse(start.comm, argc, argv, &problems));
+  RengaCall(Answer(help));
+  if (problems)
+    code = RengaErrorRaise(start.comm, RENGA_ERR_OPTION, __func__, __FILE__, __LINE__, "%s", problems);
+  RengaFree(&problems);
+  RengaCall(RengaErrorAgree(start.comm, code));
+  RengaOptionsSetReady(true);
+  RengaCall(RengaOptionsGetBool("options_view", &view, &given));
+  if (view && rank == 0) RengaCall(RengaOptionsView(stdout));
+  RengaCall(RengaOptionsGetString("log_trace", &trace, &given));
+  RengaCall(RengaLogStart(start.comm, trace != NULL));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSysReport(void)
+{
+  bool view, given;
+  const char *trace;
+  RengaCheck(start.comm != MPI_COMM_NULL, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaFinalize comes after RengaInitialize");
+  RengaCall(RengaOptionsGetBool("log_view", &view, &given));
+  if (view) RengaCall(RengaLogView(start.comm, stdout));
+  RengaCall(RengaOptionsGetString("log_trace", &trace, &given));
+  if (trace) RengaCall(RengaLogTraceWrite(start.comm, trace));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSysFinish(void)
+{
+  RengaLogFinish();
+  RengaOptionsFinish();
+  RengaErrorCode code = RengaMemoryFinish();
+  code = RengaErrorAgree(start.comm, code);
+  if (code != RENGA_SUCCESS) RengaCall(code); /* MPI stays, for RengaErrorAbort */
+  EndMPI();
+  return RENGA_SUCCESS;
+}

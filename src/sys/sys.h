@@ -1,0 +1,65 @@
+/* What the files of src/sys know of each other. */
+#pragma once
+#include "rengasys.h"
+
+MPI_Comm RengaSysComm(void); /* private duplicate of the processes that called RengaInitialize */
+int RengaSysRank(void);      /* in MPI_COMM_WORLD; 0 without MPI */
+
+/* error.c */
+void RengaErrorSilence(void); /* the error at hand is printed by another rank */
+
+/* memory.c */
+RengaErrorCode RengaMemoryFinish(void); /* an error that lists what was not freed */
+
+/* options: the database */
+#define RENGA_OPTIONS_FILE_DEPTH 8 /* options files that name options files */
+typedef struct {
+  char *name, *value;
+} RengaOptionValue;
+typedef struct {
+  const char *section;
+  int count;
+  const RengaOptionRow *rows;
+} RengaOptionSection;
+const RengaOptionRow *RengaOptionsFindRow(const char *name); /* also PREFIX+name; NULL: unknown */
+const char *RengaOptionsFindValue(const char *prefix, const char *name); /* NULL: not given */
+RengaErrorCode RengaOptionsStore(const char *name, const char *value);
+int RengaOptionsGetValues(const RengaOptionValue **values);
+int RengaOptionsGetSections(const RengaOptionSection **sections);
+const char *RengaOptionsGetClosest(const char *name);
+void RengaOptionsSetReady(bool ready); /* from now on values are checked when they are set */
+void RengaOptionsFinish(void);
+
+/* optionvalue.c: text to value; false and a sentence where it is none */
+#define RENGA_OPTION_MESSAGE 512
+bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destination,
+                      char message[RENGA_OPTION_MESSAGE]);
+bool RengaOptionIsBool(const char *text);
+size_t RengaOptionSize(RengaOptionKind kind);
+
+/* optionparse.c */
+RengaErrorCode RengaOptionsParse(MPI_Comm comm, int *argc, char ***argv, char **problems);
+/* optionhelp.c */
+void RengaOptionsHelp(FILE *file, const char help[]);
+
+/* log.c and trace.c */
+typedef struct {
+  char name[40];
+  int64_t count, messages, bytes;
+  double seconds, flops;
+} RengaLogRecord;
+typedef struct {
+  char name[40];
+  int64_t forecast, measured;
+} RengaLogMemoryRecord;
+int RengaLogGetRecords(const RengaLogRecord **records);
+int RengaLogGetMemory(const RengaLogMemoryRecord **records);
+double RengaLogGetStart(void);
+RengaErrorCode RengaLogStart(MPI_Comm comm, bool trace);
+void RengaLogFinish(void);
+RengaErrorCode RengaLogTraceStart(MPI_Comm comm);
+void RengaLogTraceFinish(void);
+
+/* gather.c: bytes of all ranks to rank 0, politely */
+RengaErrorCode RengaSysGather(MPI_Comm comm, const void *mine, size_t bytes, char **all,
+                              size_t **sizes);

@@ -1,0 +1,237 @@
+/* -log_trace: what each rank did when, for chrome://tracing or ui.perfetto.dev. */
+#include "renga/private/wait.h"
+#include "sys.h"
+#include <errno.h>
+#include <string.h>
+
+enum { NAME = 48, MOST_TRACKS = 64, MOST_NAMES = 4096, MOST_RECORDS = 1 << 22 };
+
+typedef struct {
+  double begin, end;
+  int track, name;
+} Record;
+
+static struct {
+  bool on;
+  double origin; /* MPI_Wtime of all ranks leaving one barrier */
+  Record *records;
+  int64_t count, room, lost;
+  char tracks[MOST_TRACKS][NAME];
+  char (*names)[NAME];
+  int n_tracks, n_names;
+} trace;
+
+RengaErrorCode RengaLogTraceStart(MPI_Comm comm)
+{
+  MPI_Request request;
+  RengaCall(RengaMalloc(MOST_NAMES, &trace.names));
+  RengaCallMPI(MPI_Ibarrier(comm, &request));
+  RengaCall(RengaWaitRequest(&request));
+  trace.origin = MPI_Wtime();
+  trace.on = true;
+  return RENGA_SUCCESS;
+}
+
+void RengaLogTraceFinish(void)
+{
+  RengaFree(&trace.records);
+  RengaFree(&trace.names);
+  memset(&trace, 0, sizeof trace);
+}
+
+/*@
+   RengaLogTraceIsOn - whether records are kept
+
+   Not collective
+@*/
+bool RengaLogTraceIsOn(void)
+{
+  return trace.on;
+}
+
+/* The place of text in a table of names, adding it; the last place where the table is full. */
+static int Intern(char (*table)[NAME], int *count, int most, const char *text)
+{
+  char clean[NAME];
+  size_t length = 0;
+  for (; text[length] && length < NAME - 1; length++) {
+    unsigned char letter = (unsigned char)text[length];
+    clean[length] = letter == '"' || letter == '\\' || letter < ' ' ? '_' : (char)letter;
+  }
+  clean[length] = '\0';
+  for (int i = 0; i < *count; i++)
+    if (strcmp(table[i], clean) == 0) return i;
+  if (*count == most) return most - 1;
+  memcpy(table[*count], clean, NAME);
+  return (*count)++;
+}
+
+/*@
+   RengaLogTrace - keep one bar of the timeline
+
+   Not collective
+
+   Input:
+   . track - the row, below the rank's own: "compute", "send", ...
+   . name - of the work
+   . begin, end - from MPI_Wtime
+
+   Notes: nothing is kept without -log_trace. At most four million bars are kept on a rank; the file
+   says how many were not.
+@*/
+void RengaLogTrace(const char *track, const char *name, double begin, double end)
+{
+  if (!trace.on) return;
+  if (trace.count == trace.room) {
+    int64_t room = trace.room ? 2 * trace.room : 4096;
+    if (room > MOST_RECORDS || RengaRealloc(room, &trace.records) != RENGA_SUCCESS) {
+      trace.lost++;
+      return;
+    }
+    trace.room = room;
+  }
+  Record *record = &trace.records[trace.count++];
+  record->begin = begin;
+  record->end = end;
+  record->track = Intern(trace.tracks, &trace.n_tracks, MOST_TRACKS, track);
+  record->name = Intern(trace.names, &trace.n_names, MOST_NAMES, name);
+}
+
+typedef struct {
+  char *bytes;
+  size_t used, room;
+} Text;
+
+static RengaErrorCode Append(Text *text, const char *line)
+{
+  size_t length = strlen(line);
+  if (text->used + length + 1 > text->room) {
+    text->room = 2 * text->room + length + 4096;
+    RengaCall(RengaRealloc(text->room, &text->bytes));
+  }
+  memcpy(text->bytes + text->used, line, length + 1);
+  text->used += length;
+  return RENGA_SUCCESS;
+}
+
+/* This rank's part of the JSON array, each line ending with a comma. */
+static RengaErrorCode FormatRank(int rank, double origin, Text *text)
+{
+  char line[512];
+  snprintf(line, sizeof line,
+           "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d\"}},\n"
+           "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}},\n",
+           rank, rank, rank, rank);
+  RengaCall(Append(text, line));
+  for (int i = 0; i < trace.n_tracks; i++) {
+    snprintf(line, sizeof line,
+             "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}},\n",
+             rank, i, trace.tracks[i]);
+    RengaCall(Append(text, line));
+  }
+  for (int64_t i = 0; i < trace.count; i++) {
+    const Record *record = &trace.records[i];
+    snprintf(line, sizeof line,
+             "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"ts\":%.3f,\"dur\":%.3f},\n", rank,
+             record->track, trace.names[record->name], (record->begin - origin) * 1e6,
+             (record->end - record->begin) * 1e6);
+    RengaCall(Append(text, line));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The clock's zero: ranks of one node share a clock, so they take the origin of its first rank. */
+static RengaErrorCode FindOrigin(MPI_Comm comm, double *origin)
+{
+  typedef struct {
+    uint64_t node;
+    double origin;
+  } Clock;
+  int rank, size, length;
+  char node[MPI_MAX_PROCESSOR_NAME] = "";
+  Clock mine, *all;
+  MPI_Request request;
+  RengaCallMPI(MPI_Comm_rank(comm, &rank));
+  RengaCallMPI(MPI_Comm_size(comm, &size));
+  RengaCallMPI(MPI_Get_processor_name(node, &length));
+  mine = (Clock){RengaHash(node, strlen(node), 0), trace.origin};
+  RengaCall(RengaMalloc(size, &all));
+  RengaCallMPI(MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, comm,
+                              &request));
+  RengaCall(RengaWaitRequest(&request));
+  int first = 0;
+  while (all[first].node != mine.node) first++;
+  *origin = all[first].origin;
+  RengaFree(&all);
+  return RENGA_SUCCESS;
+}
+
+/* The parts of all ranks, one after the other, through rank 0. */
+static RengaErrorCode WriteRanks(MPI_Comm comm, FILE *file, Text *mine)
+{
+  int rank, size;
+  MPI_Request request;
+  int64_t length = (int64_t)mine->used;
+  RengaCallMPI(MPI_Comm_rank(comm, &rank));
+  RengaCallMPI(MPI_Comm_size(comm, &size));
+  if (rank != 0) {
+    RengaCallMPI(MPI_Isend(&length, 1, MPI_INT64_T, 0, 0, comm, &request));
+    RengaCall(RengaWaitRequest(&request));
+    RengaCallMPI(MPI_Isend(mine->bytes, (int)length, MPI_CHAR, 0, 1, comm, &request));
+    RengaCall(RengaWaitRequest(&request));
+    return RENGA_SUCCESS;
+  }
+  fwrite(mine->bytes, 1, mine->used, file);
+  for (int from = 1; from < size; from++) {
+    char *text;
+    RengaCallMPI(MPI_Irecv(&length, 1, MPI_INT64_T, from, 0, comm, &request));
+    RengaCall(RengaWaitRequest(&request));
+    RengaCall(RengaMalloc(length, &text));
+    RengaCallMPI(MPI_Irecv(text, (int)length, MPI_CHAR, from, 1, comm, &request));
+    RengaCall(RengaWaitRequest(&request));
+    fwrite(text, 1, (size_t)length, file);
+    RengaFree(&text);
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaLogTraceWrite - write the timeline of all ranks as a Chrome trace
+
+   Collective
+
+   Input:
+   . comm - the ranks: one process each in the file
+   . file_name - written by rank 0
+
+   Options:
+   . -log_trace FILE - keep records, and write them at the end
+@*/
+RengaErrorCode RengaLogTraceWrite(MPI_Comm comm, const char *file_name)
+{
+  int rank;
+  double origin;
+  Text text = {NULL, 0, 0};
+  FILE *file = NULL;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCallMPI(MPI_Comm_rank(comm, &rank));
+  if (rank == 0 && (file = fopen(file_name, "w")) == NULL)
+    code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, __func__, __FILE__, __LINE__, "%s: %s",
+                           file_name, strerror(errno));
+  RengaCall(RengaErrorAgree(comm, code));
+  RengaCall(FindOrigin(comm, &origin));
+  RengaCall(FormatRank(rank, origin, &text));
+  if (file) fprintf(file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+  RengaCall(WriteRanks(comm, file, &text));
+  if (file) {
+    fprintf(file, "{\"ph\":\"M\",\"pid\":0,\"name\":\"lost\",\"args\":{\"records\":%lld}}\n]}\n",
+            (long long)trace.lost);
+    bool bad = ferror(file) != 0;
+    if (fclose(file) != 0 || bad)
+      code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, __func__, __FILE__, __LINE__,
+                             "%s: %s", file_name, strerror(errno));
+  }
+  RengaFree(&text.bytes);
+  RengaCall(RengaErrorAgree(comm, code));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,137 @@
+/* Viewers: where an object is shown. "kind", "kind:file" or "file"; rank 0 writes. */
+#include "renga/private/object.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <string.h>
+
+struct _RengaViewer {
+  struct _p_RengaObject hdr;
+  FILE *file; /* rank 0 only */
+  char *kind, *file_name;
+};
+
+static const char *const viewer_kinds[] = {"ascii", "dot", "json", "draw"};
+enum { KINDS = sizeof viewer_kinds / sizeof viewer_kinds[0] };
+
+static RengaErrorCode DestroyViewer(void *object)
+{
+  RengaViewer viewer = object;
+  bool good = true;
+  if (viewer->file == stdout) good = fflush(stdout) == 0;
+  else if (viewer->file) good = fclose(viewer->file) == 0;
+  viewer->file = NULL;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (!good)
+    code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, __func__, __FILE__, __LINE__,
+                           "%s: %s", viewer->file_name ? viewer->file_name : "standard output",
+                           strerror(errno));
+  RengaFree(&viewer->kind);
+  RengaFree(&viewer->file_name);
+  RengaCall(RengaErrorAgree(viewer->hdr.comm, code));
+  return RENGA_SUCCESS;
+}
+
+/* "dot:graph.dot" is kind and file; "dot" alone writes to standard output. */
+static RengaErrorCode SplitSpecification(RengaViewer viewer, const char *specification)
+{
+  const char *colon = strchr(specification, ':');
+  size_t length = colon ? (size_t)(colon - specification) : strlen(specification);
+  if (length == 0) RengaCall(RengaStringCopy("ascii", &viewer->kind));
+  for (int i = 0; i < KINDS && viewer->kind == NULL; i++)
+    if (strlen(viewer_kinds[i]) == length && strncmp(specification, viewer_kinds[i], length) == 0)
+      RengaCall(RengaStringCopy(viewer_kinds[i], &viewer->kind));
+  RengaCheck(viewer->kind != NULL, viewer->hdr.comm, RENGA_ERR_ARGUMENT,
+             "viewer \"%s\": write KIND or KIND:FILE, KIND one of ascii, dot, json, draw",
+             specification);
+  if (colon && colon[1]) RengaCall(RengaStringCopy(colon + 1, &viewer->file_name));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OpenViewer(RengaViewer viewer)
+{
+  int rank;
+  RengaCallMPI(MPI_Comm_rank(viewer->hdr.comm, &rank));
+  if (rank == 0) viewer->file = viewer->file_name ? fopen(viewer->file_name, "w") : stdout;
+  RengaCheck(rank != 0 || viewer->file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s",
+             viewer->file_name, strerror(errno));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaViewerCreate - a place to show objects
+
+   Collective
+
+   Input:
+   . comm - its rank 0 writes
+   . specification - "ascii", "dot", "json" or "draw", then ":FILE"; without it, standard output;
+     NULL or "" is "ascii"
+
+   Output:
+   . viewer - RengaViewerDestroy frees it
+
+   Notes: a file that cannot be opened is an error on all ranks.
+@*/
+RengaErrorCode RengaViewerCreate(RengaComm comm, const char *specification, RengaViewer *viewer)
+{
+  RengaViewer made;
+  RengaCheckPointer(comm);
+  RengaCall(RengaHeaderCreate(comm, "RengaViewer", sizeof *made, DestroyViewer, &made));
+  RengaErrorCode code = SplitSpecification(made, specification ? specification : "");
+  if (code == RENGA_SUCCESS) code = RengaErrorAgree(made->hdr.comm, OpenViewer(made));
+  if (code != RENGA_SUCCESS) RengaHeaderDestroy(&made);
+  RengaCall(code);
+  *viewer = made;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaViewerPrintf - write text
+
+   Not collective
+
+   Input:
+   . viewer - the place
+   . format - as printf; ranks other than 0 write nothing
+@*/
+RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
+{
+  RengaCheckPointer(viewer);
+  if (viewer->file == NULL) return RENGA_SUCCESS;
+  va_list arguments;
+  va_start(arguments, format);
+  int written = vfprintf(viewer->file, format, arguments);
+  va_end(arguments);
+  RengaCheck(written >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s",
+             viewer->file_name ? viewer->file_name : "standard output", strerror(errno));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaViewerGetKind - how to show: "ascii", "dot", "json" or "draw"
+
+   Not collective
+
+   Input:
+   . viewer - the place
+@*/
+const char *RengaViewerGetKind(RengaViewer viewer)
+{
+  return viewer->kind;
+}
+
+/*@
+   RengaViewerDestroy - close and free
+
+   Collective
+
+   Output:
+   . viewer - set to NULL
+
+   Notes: what could not be written is an error here at the latest, on all ranks.
+@*/
+RengaErrorCode RengaViewerDestroy(RengaViewer *viewer)
+{
+  RengaCall(RengaHeaderDestroy(viewer));
+  return RENGA_SUCCESS;
+}
