@@ -157,7 +157,7 @@ static void DescribeRange(const RengaOptionRow *row, char text[96])
 bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destination,
                       char message[RENGA_OPTION_MESSAGE])
 {
-  Value value;
+  Value value = {.whole = 0};
   double number;
   if (text == NULL && row->kind == RENGA_OPTION_STRING) {
     memset(destination, 0, sizeof(char *));

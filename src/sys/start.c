@@ -1,4 +1,5 @@
 /* Start and end of the services of src/sys. */
+#include "renga/private/packages.h"
 #include "renga/private/start.h"
 #include "sys.h"
 #include <stdlib.h>

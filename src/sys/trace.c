@@ -210,7 +210,7 @@ static RengaErrorCode WriteRanks(MPI_Comm comm, FILE *file, Text *mine)
 RengaErrorCode RengaLogTraceWrite(MPI_Comm comm, const char *file_name)
 {
   int rank;
-  double origin;
+  double origin = 0;
   Text text = {NULL, 0, 0};
   FILE *file = NULL;
   RengaErrorCode code = RENGA_SUCCESS;
