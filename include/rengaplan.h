@@ -16,7 +16,11 @@ RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
                                   const RengaPlanStage stages[]); /* checked */
 RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbatch);
 RengaErrorCode RengaPlanSetRanks(RengaPlan plan, const int ranks[]); /* [stage][replica]; default in order */
+RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks); /* names the idle ones; 0: not known */
 RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes);
+/* Per device; 0: none. RengaPipelineSetUp refuses a plan whose forecast is above it. */
+RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes);
+RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes);
 int RengaPlanGetStageCount(RengaPlan plan);
 const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage); /* lent */
 int RengaPlanGetRank(RengaPlan plan, int stage, int replica);
@@ -30,6 +34,7 @@ int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica);
 int RengaPlanStageOfNode(RengaPlan plan, int node);
 RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks);
 RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer); /* ascii, json */
+RengaErrorCode RengaPlanViewFromOptions(RengaPlan plan); /* -plan_view, -plan_save; once memory is known */
 RengaErrorCode RengaPlanSave(RengaPlan plan, const char *file);   /* versioned text; rank 0 */
 RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file);
 RengaErrorCode RengaPlanDestroy(RengaPlan *plan);

@@ -1,0 +1,103 @@
+/* What makes a plan wrong, said with the numbers and what to do. */
+#include "planimpl.h"
+
+static bool OnlyPrepared(RengaGraph graph, int first, int last)
+{
+  for (int n = first; n < last; n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    for (int o = 0; o < node->n_out; o++)
+      if (node->out[o] >= 0 && !RengaGraphGetValue(graph, node->out[o])->prepared) return false;
+  }
+  return true;
+}
+
+static RengaErrorCode CheckStage(RengaPlan plan, RengaGraph graph, int s, const RengaPlanStage *stage,
+                                 int begin)
+{
+  MPI_Comm comm = plan->hdr.comm;
+  int n_nodes = RengaGraphGetNodeCount(graph);
+  RengaCheck(stage->first == begin, comm, RENGA_ERR_PLAN,
+             "stage %d begins at node %d but must begin at node %d, where the one before it ends: "
+             "stages follow each other in the order of the nodes",
+             s, stage->first, begin);
+  RengaCheck(stage->last > stage->first, comm, RENGA_ERR_PLAN,
+             "stage %d is empty: it begins at node %d and ends before node %d", s, stage->first,
+             stage->last);
+  RengaCheck(stage->last <= n_nodes, comm, RENGA_ERR_PLAN,
+             "stage %d ends before node %d, but the network has %d nodes", s, stage->last, n_nodes);
+  RengaCheck(!OnlyPrepared(graph, stage->first, stage->last), comm, RENGA_ERR_PLAN,
+             "stage %d is empty: nodes %d to %d depend on no parameter and are cloned into each stage "
+             "that needs them; move the cut",
+             s, stage->first, stage->last - 1);
+  RengaCheck(stage->replicas >= 1, comm, RENGA_ERR_PLAN,
+             "stage %d has %d replicas: at least 1 is needed", s, stage->replicas);
+  RengaCheck(!stage->recompute, comm, RENGA_ERR_SUPPORT, "stage %d: recomputation is not supported", s);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, RengaGraph graph, int count,
+                                            const RengaPlanStage stages[])
+{
+  MPI_Comm comm = plan->hdr.comm;
+  int n_nodes = RengaGraphGetNodeCount(graph);
+  RengaCheck(count >= 1, comm, RENGA_ERR_PLAN, "a plan with %d stages: at least 1 is needed", count);
+  RengaCheck(count <= n_nodes, comm, RENGA_ERR_PLAN,
+             "%d stages, but the network has only %d nodes: use at most %d stages", count, n_nodes,
+             n_nodes);
+  for (int s = 0, begin = 0; s < count; begin = stages[s++].last) {
+    RengaCall(CheckStage(plan, graph, s, &stages[s], begin));
+    RengaCheck(stages[s].replicas == stages[0].replicas, comm, RENGA_ERR_SUPPORT,
+               "stage %d has %d replicas but stage 0 has %d: all stages need the same number", s,
+               stages[s].replicas, stages[0].replicas);
+  }
+  RengaCheck(stages[count - 1].last == n_nodes, comm, RENGA_ERR_PLAN,
+             "the last stage ends before node %d, but the network has %d nodes: %d would not be computed",
+             stages[count - 1].last, n_nodes, n_nodes - stages[count - 1].last);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPlanCheckRanks_Private(RengaPlan plan, int count, const int ranks[], int limit)
+{
+  RengaCheck(!limit || count <= limit, plan->hdr.comm, RENGA_ERR_PLAN,
+             "the plan needs %d ranks but there are %d: start more ranks, or use fewer stages or "
+             "replicas",
+             count, limit);
+  for (int i = 0; i < count; i++) {
+    RengaCheck(ranks[i] >= 0, plan->hdr.comm, RENGA_ERR_PLAN, "the plan names rank %d", ranks[i]);
+    RengaCheck(!limit || ranks[i] < limit, plan->hdr.comm, RENGA_ERR_PLAN,
+               "the plan uses rank %d but there are only ranks 0 to %d: start at least %d ranks",
+               ranks[i], limit - 1, ranks[i] + 1);
+    for (int j = 0; j < i; j++)
+      RengaCheck(ranks[i] != ranks[j], plan->hdr.comm, RENGA_ERR_PLAN,
+                 "the plan uses rank %d twice (places %d and %d): a rank has one stage and replica",
+                 ranks[i], j, i);
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanCheck - find out whether a plan fits a network and a number of ranks
+
+   Collective
+
+   Input:
+   . plan - the plan
+   . graph - the network, set up
+   . ranks - how many there are; 0: any number
+
+   Notes: an error names what does not fit, with its numbers.
+@*/
+RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(graph);
+  RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
+  RengaCheck(plan->digest == RengaGraphGetDigest(graph), plan->hdr.comm, RENGA_ERR_PLAN,
+             "the plan was made for another network: its digest is 0x%016llx (%d nodes), this network's "
+             "is 0x%016llx (%d nodes)",
+             (unsigned long long)plan->digest, plan->n_nodes,
+             (unsigned long long)RengaGraphGetDigest(graph), RengaGraphGetNodeCount(graph));
+  RengaCall(RengaPlanCheckStages_Private(plan, graph, plan->count, plan->stage));
+  RengaCall(RengaPlanCheckRanks_Private(plan, plan->offset[plan->count], plan->rank, ranks));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,440 @@
+/* The plan: which stage computes which nodes, on which ranks, with which batch. Create, set, get. */
+#include "planimpl.h"
+#include "rengacomm.h"
+#include "renga/private/packages.h"
+
+static const RengaOptionRow rows[] = {
+  {"plan_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+   "show the plan: ascii[:FILE] or json[:FILE]"},
+  {"plan_save", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+   "write the plan to this file"},
+  {"plan_load", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+   "take the plan from this file instead of making one"},
+};
+
+RengaErrorCode RengaPlanRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("Plan", (int)(sizeof rows / sizeof rows[0]), rows));
+  return RENGA_SUCCESS;
+}
+
+static void FreeStages(int count, char ***names)
+{
+  for (int s = 0; *names && s < count; s++) RengaFree(&(*names)[s]);
+  RengaFree(names);
+}
+
+static RengaErrorCode Destroy(void *object)
+{
+  RengaPlan plan = object;
+  FreeStages(plan->count, &plan->first_name);
+  RengaFree(&plan->stage);
+  RengaFree(&plan->offset);
+  RengaFree(&plan->rank);
+  return RENGA_SUCCESS;
+}
+
+/* A prepared node is cloned into each stage that needs it, and counts nowhere. */
+static bool NodeIsPrepared(RengaGraph graph, const RengaGraphNode *node)
+{
+  for (int o = 0; o < node->n_out; o++)
+    if (node->out[o] >= 0) return RengaGraphGetValue(graph, node->out[o])->prepared;
+  return false;
+}
+
+/* Parameters that nodes [first, last) use, each once; those used in another stage too count there
+   again. seen[] has a place for each value and is given back all false. */
+static int64_t CountParameters(RengaGraph graph, int first, int last, bool seen[])
+{
+  int64_t elements = 0;
+  for (int pass = 0; pass < 2; pass++)
+    for (int n = first; n < last; n++) {
+      const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+      for (int i = 0; i < node->n_in; i++) {
+        RengaValue v = node->in[i];
+        if (v < 0 || RengaGraphGetValue(graph, v)->kind != RENGA_VALUE_PARAMETER) continue;
+        if (pass == 0 && !seen[v])
+          elements += RengaTensorSpecCount(&RengaGraphGetValue(graph, v)->spec);
+        seen[v] = pass == 0;
+      }
+    }
+  return elements;
+}
+
+static RengaErrorCode CountFlops(RengaGraph graph, int first, int last, double *flops)
+{
+  *flops = 0;
+  for (int n = first; n < last; n++) {
+    double one = 0;
+    if (NodeIsPrepared(graph, RengaGraphGetNode(graph, n))) continue;
+    RengaCall(RengaGraphGetNodeFlops(graph, n, 1, &one));
+    *flops += one;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FillStages(RengaPlan plan, RengaGraph graph)
+{
+  bool *seen = NULL;
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &seen));
+  for (int s = 0; s < plan->count; s++) {
+    RengaPlanStage *stage = &plan->stage[s];
+    stage->parameters = CountParameters(graph, stage->first, stage->last, seen);
+    RengaCall(CountFlops(graph, stage->first, stage->last, &stage->forward_flops));
+    RengaCall(RengaStringCopy(RengaGraphGetNode(graph, stage->first)->name, &plan->first_name[s]));
+    plan->offset[s + 1] = plan->offset[s] + stage->replicas;
+  }
+  RengaFree(&seen);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanCreate - make an empty plan
+
+   Collective
+
+   Input:
+   . comm - the ranks that will run it
+
+   Output:
+   . plan - to be freed with RengaPlanDestroy()
+@*/
+RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(plan);
+  RengaCall(RengaHeaderCreate(comm, "RengaPlan", sizeof **plan, Destroy, plan));
+  (*plan)->batch = (*plan)->microbatch = 1;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanSetStages - say which nodes each stage computes
+
+   Collective
+
+   Input:
+   . plan - the plan
+   . graph - the network, set up; only looked at
+   . count - number of stages
+   . stages - first, last, replicas of each; the stages follow each other and cover all nodes
+
+   Notes: forward_flops and parameters are found from the graph, whatever the caller wrote there. A
+   parameter that several stages use counts in each. The ranks become 0, 1, … in order of stage, then
+   replica. An error if stages are empty, out of order, or leave nodes out.
+@*/
+RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
+                                  const RengaPlanStage stages[])
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(graph);
+  RengaCheckPointer(stages);
+  RengaCall(RengaPlanCheckStages_Private(plan, graph, count, stages));
+  FreeStages(plan->count, &plan->first_name);
+  plan->count = 0;
+  RengaCall(RengaRealloc(count, &plan->stage));
+  RengaCall(RengaRealloc(count + 1, &plan->offset));
+  RengaCall(RengaMalloc(count, &plan->first_name));
+  for (int s = 0; s < count; s++) plan->stage[s] = stages[s];
+  plan->offset[0] = 0;
+  plan->count = count;
+  plan->n_nodes = RengaGraphGetNodeCount(graph);
+  plan->digest = RengaGraphGetDigest(graph);
+  RengaCall(FillStages(plan, graph));
+  RengaCall(RengaRealloc(plan->offset[count], &plan->rank));
+  for (int r = 0; r < plan->offset[count]; r++) plan->rank[r] = r;
+  plan->hdr.state = RENGA_STATE_SETUP;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanSetBatch - samples per step and per micro-batch
+
+   Collective
+
+   Input:
+   . plan - the plan
+   . batch - samples of a step over all replicas, at least 1
+   . microbatch - samples of a micro-batch, at least 1; one larger than the batch means one micro-batch
+@*/
+RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbatch)
+{
+  RengaCheckPointer(plan);
+  RengaCheck(batch >= 1, plan->hdr.comm, RENGA_ERR_ARGUMENT,
+             "batch of %lld samples: at least 1 is needed", (long long)batch);
+  RengaCheck(microbatch >= 1, plan->hdr.comm, RENGA_ERR_ARGUMENT,
+             "micro-batch of %lld samples: at least 1 is needed", (long long)microbatch);
+  plan->batch = batch;
+  plan->microbatch = microbatch < batch ? microbatch : batch;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanSetRanks - say which rank works for which stage and replica
+
+   Collective
+
+   Input:
+   . plan - the plan, with its stages
+   . ranks - [stage][replica], each rank at most once; copied
+@*/
+RengaErrorCode RengaPlanSetRanks(RengaPlan plan, const int ranks[])
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(ranks);
+  RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
+  RengaCall(RengaPlanCheckRanks_Private(plan, plan->offset[plan->count], ranks, plan->available));
+  for (int r = 0; r < plan->offset[plan->count]; r++) plan->rank[r] = ranks[r];
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanSetAvailableRanks - how many ranks there are, so that the view can name the idle ones
+
+   Collective
+
+   Input:
+   . plan - the plan
+   . ranks - number of ranks of the run; 0: not known
+@*/
+RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks)
+{
+  RengaCheckPointer(plan);
+  RengaCheck(ranks >= 0, plan->hdr.comm, RENGA_ERR_ARGUMENT, "%d ranks available", ranks);
+  plan->available = ranks;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanSetMemory - what one device of a stage will need
+
+   Not collective
+
+   Input:
+   . plan - the plan, with its stages
+   . stage - number of the stage
+   . bytes - forecast for one device
+@*/
+RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes)
+{
+  RengaCheckPointer(plan);
+  RengaCheck(stage >= 0 && stage < plan->count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "stage %d of a plan with %d stages", stage, plan->count);
+  plan->stage[stage].memory = bytes;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanSetMemoryLimit - bytes that a device of any stage may use
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . bytes - the bound; 0: none
+
+   Notes: RengaPipelineSetUp() refuses a plan whose forecast is above it.
+@*/
+RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes)
+{
+  RengaCheckPointer(plan);
+  RengaCheck(bytes >= 0, plan->hdr.comm, RENGA_ERR_ARGUMENT, "memory limit of %lld bytes",
+             (long long)bytes);
+  plan->memory_limit = bytes;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanGetMemoryLimit - bytes that a device of any stage may use
+
+   Not collective
+
+   Input:
+   . plan - the plan
+
+   Output:
+   . bytes - the bound; 0: none
+@*/
+RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes)
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(bytes);
+  *bytes = plan->memory_limit;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanGetStageCount - number of stages
+
+   Not collective
+
+   Input:
+   . plan - the plan
+@*/
+int RengaPlanGetStageCount(RengaPlan plan)
+{
+  return plan->count;
+}
+
+/*@
+   RengaPlanGetStage - one stage, lent until the plan changes
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . stage - number of the stage; NULL is returned where there is no such stage
+@*/
+const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage)
+{
+  return stage >= 0 && stage < plan->count ? &plan->stage[stage] : NULL;
+}
+
+/*@
+   RengaPlanGetRank - the rank of a stage's replica
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . stage - number of the stage
+   . replica - number of the replica; -1 is returned where there is no such place
+@*/
+int RengaPlanGetRank(RengaPlan plan, int stage, int replica)
+{
+  const RengaPlanStage *row = RengaPlanGetStage(plan, stage);
+  return row && replica >= 0 && replica < row->replicas ? plan->rank[plan->offset[stage] + replica]
+                                                        : -1;
+}
+
+/*@
+   RengaPlanGetRankCount - number of ranks that have work
+
+   Not collective
+
+   Input:
+   . plan - the plan
+@*/
+int RengaPlanGetRankCount(RengaPlan plan)
+{
+  return plan->count ? plan->offset[plan->count] : 0;
+}
+
+/*@
+   RengaPlanFindRank - what a rank does
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . rank - the rank
+
+   Output:
+   . stage - its stage, -1 where the rank is idle
+   . replica - its replica, -1 where the rank is idle
+@*/
+RengaErrorCode RengaPlanFindRank(RengaPlan plan, int rank, int *stage, int *replica)
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(stage);
+  RengaCheckPointer(replica);
+  *stage = *replica = -1;
+  for (int s = 0; s < plan->count; s++)
+    for (int r = plan->offset[s]; r < plan->offset[s + 1]; r++)
+      if (plan->rank[r] == rank) {
+        *stage = s;
+        *replica = r - plan->offset[s];
+      }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanGetBatch - samples per step and per micro-batch
+
+   Not collective
+
+   Input:
+   . plan - the plan
+
+   Output:
+   . batch - samples of a step over all replicas
+   . microbatch - samples of a micro-batch, not above the batch
+@*/
+RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microbatch)
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(batch);
+  RengaCheckPointer(microbatch);
+  *batch = plan->batch;
+  *microbatch = plan->microbatch;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanMicrobatches - number of micro-batches of a step
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . samples - of this step, over all replicas; the last micro-batch may be short
+@*/
+int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples)
+{
+  return (samples + plan->microbatch - 1) / plan->microbatch;
+}
+
+/*@
+   RengaPlanBound - the first micro-batch of a replica
+
+   Not collective
+
+   Input:
+   . microbatches - of the step
+   . replicas - number of replicas
+   . replica - 0 … replicas; replica r has micro-batches bound(r) … bound(r + 1) - 1
+
+   Notes: the numbers of two replicas differ by at most one; with more replicas than micro-batches some
+   have none.
+@*/
+int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica)
+{
+  return microbatches / replicas * replica + microbatches % replicas * replica / replicas;
+}
+
+/*@
+   RengaPlanStageOfNode - the stage whose interval has a node
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . node - number of the node; -1 is returned where no stage has it
+
+   Notes: prepared nodes are computed wherever they are needed, not only in this stage.
+@*/
+int RengaPlanStageOfNode(RengaPlan plan, int node)
+{
+  int low = 0, high = plan->count;
+  if (node < 0 || node >= plan->n_nodes) return -1;
+  while (high - low > 1) {
+    int middle = (low + high) / 2;
+    if (plan->stage[middle].first <= node) low = middle;
+    else high = middle;
+  }
+  return low < high ? low : -1;
+}
+
+/*@
+   RengaPlanDestroy - free a plan
+
+   Collective
+
+   Input:
+   . plan - the plan; set to NULL
+@*/
+RengaErrorCode RengaPlanDestroy(RengaPlan *plan)
+{
+  RengaCall(RengaHeaderDestroy(plan));
+  return RENGA_SUCCESS;
+}
