@@ -36,9 +36,13 @@ RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule); /* -pipeline
 /* Shape of the pipeline: number of stages, micro-batches of this replica, messages (borrowed). */
 RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, int64_t microbatches,
                                      int n_messages, const RengaMessage messages[], bool forward_only);
-/* Builds all lists and checks them: every message has its match in order, nothing deadlocks with
-   `ahead` receives posted early, every micro-batch runs once per stage forward before backward. */
+/* Builds all lists and proves them: every message has its match in order, nothing deadlocks where
+   receives block and sends do not, every micro-batch runs once per stage forward before backward, no
+   stage holds more micro-batches than its type promises. Backward is in ascending order. */
 RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule);
+/* Another list for a stage, copied and proved together with the others; refused, the old one stays. */
+RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int64_t count,
+                                       const RengaAction actions[]);
 RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int64_t *count,
                                        const RengaAction **actions); /* lent */
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches);

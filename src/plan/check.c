@@ -11,8 +11,8 @@ static bool OnlyPrepared(RengaGraph graph, int first, int last)
   return true;
 }
 
-static RengaErrorCode CheckStage(RengaPlan plan, RengaGraph graph, int s, const RengaPlanStage *stage,
-                                 int begin)
+static RengaErrorCode CheckStage(RengaPlan plan, RengaGraph graph, int s,
+                                 const RengaPlanStage *stage, int begin)
 {
   MPI_Comm comm = plan->hdr.comm;
   int n_nodes = RengaGraphGetNodeCount(graph);
@@ -25,13 +25,15 @@ static RengaErrorCode CheckStage(RengaPlan plan, RengaGraph graph, int s, const 
              stage->last);
   RengaCheck(stage->last <= n_nodes, comm, RENGA_ERR_PLAN,
              "stage %d ends before node %d, but the network has %d nodes", s, stage->last, n_nodes);
-  RengaCheck(!OnlyPrepared(graph, stage->first, stage->last), comm, RENGA_ERR_PLAN,
-             "stage %d is empty: nodes %d to %d depend on no parameter and are cloned into each stage "
-             "that needs them; move the cut",
-             s, stage->first, stage->last - 1);
+  RengaCheck(
+      !OnlyPrepared(graph, stage->first, stage->last), comm, RENGA_ERR_PLAN,
+      "stage %d is empty: nodes %d to %d depend on no parameter and are cloned into each stage "
+      "that needs them; move the cut",
+      s, stage->first, stage->last - 1);
   RengaCheck(stage->replicas >= 1, comm, RENGA_ERR_PLAN,
              "stage %d has %d replicas: at least 1 is needed", s, stage->replicas);
-  RengaCheck(!stage->recompute, comm, RENGA_ERR_SUPPORT, "stage %d: recomputation is not supported", s);
+  RengaCheck(!stage->recompute, comm, RENGA_ERR_SUPPORT, "stage %d: recomputation is not supported",
+             s);
   return RENGA_SUCCESS;
 }
 
@@ -40,7 +42,8 @@ RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, RengaGraph graph, in
 {
   MPI_Comm comm = plan->hdr.comm;
   int n_nodes = RengaGraphGetNodeCount(graph);
-  RengaCheck(count >= 1, comm, RENGA_ERR_PLAN, "a plan with %d stages: at least 1 is needed", count);
+  RengaCheck(count >= 1, comm, RENGA_ERR_PLAN, "a plan with %d stages: at least 1 is needed",
+             count);
   RengaCheck(count <= n_nodes, comm, RENGA_ERR_PLAN,
              "%d stages, but the network has only %d nodes: use at most %d stages", count, n_nodes,
              n_nodes);
@@ -50,9 +53,10 @@ RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, RengaGraph graph, in
                "stage %d has %d replicas but stage 0 has %d: all stages need the same number", s,
                stages[s].replicas, stages[0].replicas);
   }
-  RengaCheck(stages[count - 1].last == n_nodes, comm, RENGA_ERR_PLAN,
-             "the last stage ends before node %d, but the network has %d nodes: %d would not be computed",
-             stages[count - 1].last, n_nodes, n_nodes - stages[count - 1].last);
+  RengaCheck(
+      stages[count - 1].last == n_nodes, comm, RENGA_ERR_PLAN,
+      "the last stage ends before node %d, but the network has %d nodes: %d would not be computed",
+      stages[count - 1].last, n_nodes, n_nodes - stages[count - 1].last);
   return RENGA_SUCCESS;
 }
 
@@ -92,11 +96,12 @@ RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
   RengaCheckPointer(plan);
   RengaCheckPointer(graph);
   RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
-  RengaCheck(plan->digest == RengaGraphGetDigest(graph), plan->hdr.comm, RENGA_ERR_PLAN,
-             "the plan was made for another network: its digest is 0x%016llx (%d nodes), this network's "
-             "is 0x%016llx (%d nodes)",
-             (unsigned long long)plan->digest, plan->n_nodes,
-             (unsigned long long)RengaGraphGetDigest(graph), RengaGraphGetNodeCount(graph));
+  RengaCheck(
+      plan->digest == RengaGraphGetDigest(graph), plan->hdr.comm, RENGA_ERR_PLAN,
+      "the plan was made for another network: its digest is 0x%016llx (%d nodes), this network's "
+      "is 0x%016llx (%d nodes)",
+      (unsigned long long)plan->digest, plan->n_nodes,
+      (unsigned long long)RengaGraphGetDigest(graph), RengaGraphGetNodeCount(graph));
   RengaCall(RengaPlanCheckStages_Private(plan, graph, plan->count, plan->stage));
   RengaCall(RengaPlanCheckRanks_Private(plan, plan->offset[plan->count], plan->rank, ranks));
   return RENGA_SUCCESS;

@@ -13,7 +13,8 @@ static void WriteText(RengaPlan plan, FILE *file)
 {
   fprintf(file, "renga-plan %d\n", FILE_VERSION);
   fprintf(file, "graph 0x%016llx nodes %d\n", (unsigned long long)plan->digest, plan->n_nodes);
-  fprintf(file, "batch %lld microbatch %lld\n", (long long)plan->batch, (long long)plan->microbatch);
+  fprintf(file, "batch %lld microbatch %lld\n", (long long)plan->batch,
+          (long long)plan->microbatch);
   fprintf(file, "stages %d replicas %d\n", plan->count, plan->stage[0].replicas);
   for (int s = 0; s < plan->count; s++) {
     const RengaPlanStage *stage = &plan->stage[s];
@@ -27,7 +28,7 @@ static void WriteText(RengaPlan plan, FILE *file)
   fprintf(file, "end\n");
 }
 
-/* Under a temporary name first, so that a full disk never leaves half a plan under the right one. */
+/* Under a temporary name first: a full disk never leaves half a plan under the right name. */
 static RengaErrorCode Save(RengaPlan plan, const char *file_name)
 {
   char temporary[4096];
@@ -35,8 +36,8 @@ static RengaErrorCode Save(RengaPlan plan, const char *file_name)
   RengaCheck(length < (int)sizeof temporary, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
              "the name of the plan's file is too long: %s", file_name);
   FILE *file = fopen(temporary, "w");
-  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "cannot write the plan to %s: %s", temporary,
-             strerror(errno));
+  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "cannot write the plan to %s: %s",
+             temporary, strerror(errno));
   WriteText(plan, file);
   bool whole = !ferror(file);
   whole = !fclose(file) && whole;
@@ -125,17 +126,20 @@ static char *NextLine(Reader *reader)
 }
 
 #define CheckFormat(condition, reader, what)                                                       \
-  RengaCheck(condition, (reader)->plan->hdr.comm, RENGA_ERR_FILE_FORMAT,                           \
-             "%s, line %d: %s", (reader)->file, (reader)->line, what)
+  RengaCheck(condition, (reader)->plan->hdr.comm, RENGA_ERR_FILE_FORMAT, "%s, line %d: %s",        \
+             (reader)->file, (reader)->line, what)
 
 static RengaErrorCode ParseStage(Reader *reader, int s, RengaPlanStage *stage, int ranks[])
 {
   int number = -1, used = 0;
   long long memory = 0;
   char *line = NextLine(reader);
-  CheckFormat(line && sscanf(line, "stage %d nodes %d %d memory %lld ranks%n", &number, &stage->first,
-                             &stage->last, &memory, &used) == 4 && used && number == s,
-              reader, "not the line of the next stage: stage S nodes FIRST LAST memory BYTES ranks R …");
+  CheckFormat(line &&
+                  sscanf(line, "stage %d nodes %d %d memory %lld ranks%n", &number, &stage->first,
+                         &stage->last, &memory, &used) == 4 &&
+                  used && number == s,
+              reader,
+              "not the line of the next stage: stage S nodes FIRST LAST memory BYTES ranks R …");
   stage->memory = memory;
   line += used;
   for (int r = 0; r < stage->replicas; r++) {
@@ -160,28 +164,32 @@ static RengaErrorCode ParseHead(Reader *reader, Head *head)
   char *line = NextLine(reader);
   CheckFormat(line && sscanf(line, "renga-plan %d", &version) == 1, reader,
               "not a plan: the first line must be \"renga-plan 1\"");
-  CheckFormat(version == FILE_VERSION, reader, "a plan of another version: this program reads version 1");
+  CheckFormat(version == FILE_VERSION, reader,
+              "a plan of another version: this program reads version 1");
   line = NextLine(reader);
-  CheckFormat(line && sscanf(line, "graph %llx nodes %d", &head->digest, &head->n_nodes) == 2, reader,
-              "expected: graph DIGEST nodes COUNT");
+  CheckFormat(line && sscanf(line, "graph %llx nodes %d", &head->digest, &head->n_nodes) == 2,
+              reader, "expected: graph DIGEST nodes COUNT");
   line = NextLine(reader);
-  CheckFormat(line && sscanf(line, "batch %lld microbatch %lld", &head->batch, &head->microbatch) == 2,
+  CheckFormat(line &&
+                  sscanf(line, "batch %lld microbatch %lld", &head->batch, &head->microbatch) == 2,
               reader, "expected: batch SAMPLES microbatch SAMPLES");
   line = NextLine(reader);
   CheckFormat(line && sscanf(line, "stages %d replicas %d", &head->stages, &head->replicas) == 2 &&
-                head->stages >= 1 && head->stages <= head->n_nodes && head->replicas >= 1 &&
-                head->replicas <= 1 << 20,
-              reader, "expected: stages COUNT replicas COUNT, both at least 1, no more stages than nodes");
+                  head->stages >= 1 && head->stages <= head->n_nodes && head->replicas >= 1 &&
+                  head->replicas <= 1 << 20,
+              reader,
+              "expected: stages COUNT replicas COUNT, both at least 1, no more stages than nodes");
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CheckNetwork(Reader *reader, RengaGraph graph, const Head *head)
 {
   unsigned long long digest = RengaGraphGetDigest(graph);
-  RengaCheck(head->digest == digest, reader->plan->hdr.comm, RENGA_ERR_PLAN,
-             "%s was made for another network: its digest is 0x%016llx (%d nodes), this network's is "
-             "0x%016llx (%d nodes)",
-             reader->file, head->digest, head->n_nodes, digest, RengaGraphGetNodeCount(graph));
+  RengaCheck(
+      head->digest == digest, reader->plan->hdr.comm, RENGA_ERR_PLAN,
+      "%s was made for another network: its digest is 0x%016llx (%d nodes), this network's is "
+      "0x%016llx (%d nodes)",
+      reader->file, head->digest, head->n_nodes, digest, RengaGraphGetNodeCount(graph));
   return RENGA_SUCCESS;
 }
 

@@ -1,15 +1,15 @@
-/* The plan: which stage computes which nodes, on which ranks, with which batch. Create, set, get. */
+/* The plan: which stage computes which nodes, on which ranks, with which batch: set and get. */
 #include "planimpl.h"
 #include "rengacomm.h"
 #include "renga/private/packages.h"
 
 static const RengaOptionRow rows[] = {
-  {"plan_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-   "show the plan: ascii[:FILE] or json[:FILE]"},
-  {"plan_save", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-   "write the plan to this file"},
-  {"plan_load", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-   "take the plan from this file instead of making one"},
+    {"plan_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "show the plan: ascii[:FILE] or json[:FILE]"},
+    {"plan_save", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "write the plan to this file"},
+    {"plan_load", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "take the plan from this file instead of making one"},
 };
 
 RengaErrorCode RengaPlanRegisterPackage(void)
@@ -120,8 +120,8 @@ RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan)
    . stages - first, last, replicas of each; the stages follow each other and cover all nodes
 
    Notes: forward_flops and parameters are found from the graph, whatever the caller wrote there. A
-   parameter that several stages use counts in each. The ranks become 0, 1, … in order of stage, then
-   replica. An error if stages are empty, out of order, or leave nodes out.
+   parameter that several stages use counts in each. The ranks become 0, 1, … in order of stage,
+   then replica. An error if stages are empty, out of order, or leave nodes out.
 @*/
 RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
                                   const RengaPlanStage stages[])
@@ -155,7 +155,7 @@ RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
    Input:
    . plan - the plan
    . batch - samples of a step over all replicas, at least 1
-   . microbatch - samples of a micro-batch, at least 1; one larger than the batch means one micro-batch
+   . microbatch - samples of a micro-batch, at least 1; above the batch: one micro-batch has all
 @*/
 RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbatch)
 {
@@ -394,8 +394,8 @@ int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples)
    . replicas - number of replicas
    . replica - 0 … replicas; replica r has micro-batches bound(r) … bound(r + 1) - 1
 
-   Notes: the numbers of two replicas differ by at most one; with more replicas than micro-batches some
-   have none.
+   Notes: the numbers of two replicas differ by at most one; with more replicas than micro-batches
+   some have none.
 @*/
 int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica)
 {
@@ -419,8 +419,10 @@ int RengaPlanStageOfNode(RengaPlan plan, int node)
   if (node < 0 || node >= plan->n_nodes) return -1;
   while (high - low > 1) {
     int middle = (low + high) / 2;
-    if (plan->stage[middle].first <= node) low = middle;
-    else high = middle;
+    if (plan->stage[middle].first <= node)
+      low = middle;
+    else
+      high = middle;
   }
   return low < high ? low : -1;
 }

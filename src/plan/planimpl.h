@@ -5,15 +5,15 @@
 
 struct _p_RengaPlan {
   struct _p_RengaObject hdr;
-  int count;              /* stages */
-  RengaPlanStage *stage;  /* [count] */
-  char **first_name;      /* [count] name of each stage's first node */
-  int *offset;            /* [count + 1] place of each stage's first rank in rank[] */
-  int *rank;              /* [stage][replica] */
-  int n_nodes;            /* of the graph */
-  uint64_t digest;        /* of the graph */
+  int count;             /* stages */
+  RengaPlanStage *stage; /* [count] */
+  char **first_name;     /* [count] name of each stage's first node */
+  int *offset;           /* [count + 1] place of each stage's first rank in rank[] */
+  int *rank;             /* [stage][replica] */
+  int n_nodes;           /* of the graph */
+  uint64_t digest;       /* of the graph */
   int64_t batch, microbatch, memory_limit;
-  int available;          /* ranks there are; 0: not known */
+  int available; /* ranks there are; 0: not known */
 };
 
 /* Errors of stages on their own: order, cover, emptiness, replicas. */

@@ -18,7 +18,7 @@ static double Share(RengaPlan plan, int stage)
   return total > 0 ? plan->stage[stage].forward_flops / total : 0;
 }
 
-/* "0-3, 7": the numbers in places[0 … count-1], runs written as ranges; what does not fit ends in "…". */
+/* "0-3, 7": runs of numbers as ranges; a list that is too long ends in "…". */
 static void FormatRanks(int count, const int ranks[], size_t size, char text[])
 {
   size_t used = 0;
@@ -46,7 +46,8 @@ static RengaErrorCode ViewIdle(RengaPlan plan, RengaViewer viewer)
   }
   FormatRanks(count, idle, sizeof text, text);
   RengaFree(&idle);
-  RengaCall(RengaViewerPrintf(viewer, "  idle: %d of %d ranks (%s)\n", count, plan->available, text));
+  RengaCall(
+      RengaViewerPrintf(viewer, "  idle: %d of %d ranks (%s)\n", count, plan->available, text));
   return RENGA_SUCCESS;
 }
 
@@ -56,12 +57,14 @@ static RengaErrorCode ViewHead(RengaPlan plan, RengaViewer viewer)
   for (int s = 0; s < plan->count; s++)
     if (Share(plan, s) > largest) largest = Share(plan, s);
   RengaCall(RengaViewerPrintf(
-    viewer, "plan: %d stage%s x %d replica%s; steps of %lld samples in %lld micro-batches of %lld\n",
-    plan->count, plan->count == 1 ? "" : "s", plan->stage[0].replicas,
-    plan->stage[0].replicas == 1 ? "" : "s", (long long)plan->batch,
-    (long long)RengaPlanMicrobatches(plan, plan->batch), (long long)plan->microbatch));
-  RengaCall(RengaViewerPrintf(viewer, "  the largest stage has %.1f %% of the FLOPs; an even share is %.1f %%\n",
-                              100 * largest, 100.0 / plan->count));
+      viewer,
+      "plan: %d stage%s x %d replica%s; steps of %lld samples in %lld micro-batches of %lld\n",
+      plan->count, plan->count == 1 ? "" : "s", plan->stage[0].replicas,
+      plan->stage[0].replicas == 1 ? "" : "s", (long long)plan->batch,
+      (long long)RengaPlanMicrobatches(plan, plan->batch), (long long)plan->microbatch));
+  RengaCall(RengaViewerPrintf(
+      viewer, "  the largest stage has %.1f %% of the FLOPs; an even share is %.1f %%\n",
+      100 * largest, 100.0 / plan->count));
   return RENGA_SUCCESS;
 }
 
@@ -70,9 +73,9 @@ static RengaErrorCode ViewAscii(RengaPlan plan, RengaViewer viewer)
   char parameters[32], memory[32], ranks[60];
   RengaCall(ViewHead(plan, viewer));
   RengaCall(ViewIdle(plan, viewer));
-  RengaCall(RengaViewerPrintf(viewer, "  %5s  %-13s  %-*s  %10s  %8s  %7s  %11s  %s\n", "stage", "nodes",
-                              NAME_WIDTH, "first node", "parameters", "replicas", "FLOPs", "memory",
-                              "ranks"));
+  RengaCall(RengaViewerPrintf(viewer, "  %5s  %-13s  %-*s  %10s  %8s  %7s  %11s  %s\n", "stage",
+                              "nodes", NAME_WIDTH, "first node", "parameters", "replicas", "FLOPs",
+                              "memory", "ranks"));
   for (int s = 0; s < plan->count; s++) {
     const RengaPlanStage *stage = &plan->stage[s];
     const char *name = plan->first_name[s];
@@ -80,11 +83,13 @@ static RengaErrorCode ViewAscii(RengaPlan plan, RengaViewer viewer)
     char nodes[32];
     snprintf(nodes, sizeof nodes, "%d-%d", stage->first, stage->last - 1);
     RengaFormatCount((double)stage->parameters, sizeof parameters, parameters);
-    if (stage->memory) RengaFormatBytes((double)stage->memory, sizeof memory, memory);
-    else snprintf(memory, sizeof memory, "not known");
+    if (stage->memory)
+      RengaFormatBytes((double)stage->memory, sizeof memory, memory);
+    else
+      snprintf(memory, sizeof memory, "not known");
     FormatRanks(stage->replicas, plan->rank + plan->offset[s], sizeof ranks, ranks);
-    RengaCall(RengaViewerPrintf(viewer, "  %5d  %-13s  %-*s  %10s  %8d  %5.1f %%  %11s  %s\n", s, nodes,
-                                NAME_WIDTH, name + skip, parameters, stage->replicas,
+    RengaCall(RengaViewerPrintf(viewer, "  %5d  %-13s  %-*s  %10s  %8d  %5.1f %%  %11s  %s\n", s,
+                                nodes, NAME_WIDTH, name + skip, parameters, stage->replicas,
                                 100 * Share(plan, s), memory, ranks));
   }
   return RENGA_SUCCESS;
@@ -119,7 +124,7 @@ static RengaErrorCode ViewJson(RengaPlan plan, RengaViewer viewer)
   for (int s = 0; s < plan->count; s++) json_object_array_add(stages, StageToJson(plan, s));
   json_object_object_add(root, "stages", stages);
   RengaErrorCode code = RengaViewerPrintf(
-    viewer, "%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
+      viewer, "%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
   json_object_put(root);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -140,9 +145,13 @@ RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer)
   RengaCheckPointer(viewer);
   RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
   const char *kind = RengaViewerGetKind(viewer);
-  if (!strcmp(kind, "json")) RengaCall(ViewJson(plan, viewer));
-  else if (!strcmp(kind, "ascii")) RengaCall(ViewAscii(plan, viewer));
-  else RengaRaise(plan->hdr.comm, RENGA_ERR_SUPPORT, "a plan is shown as ascii or json, not as %s", kind);
+  if (!strcmp(kind, "json"))
+    RengaCall(ViewJson(plan, viewer));
+  else if (!strcmp(kind, "ascii"))
+    RengaCall(ViewAscii(plan, viewer));
+  else
+    RengaRaise(plan->hdr.comm, RENGA_ERR_SUPPORT, "a plan is shown as ascii or json, not as %s",
+               kind);
   return RENGA_SUCCESS;
 }
 

@@ -1,0 +1,164 @@
+/* What crosses between stages, from graph and plan. An activation goes from the stage that makes it
+   straight to each stage that uses it. Its gradient begins in the last stage with a use that leads
+   to the loss, goes down the chain of such stages, each adding its own part, and ends where the
+   value was made: the sum has the order that it has in one stage. */
+#include "renga/private/object.h"
+#include "rengaschedule.h"
+#include <stdlib.h>
+
+/* A value is used in a stage that does not make it. */
+typedef struct {
+  RengaValue value;
+  int stage;
+  bool leads; /* some use there leads to the loss, and the value has a gradient */
+} Use;
+
+typedef struct {
+  RengaPlan plan;
+  RengaGraph graph;
+  bool *leads;   /* [value] the loss depends on it, differentiably */
+  int *last_use; /* [value] its newest place in use[], -1: none */
+  int count, capacity;
+  Use *use;
+} Table;
+
+static bool Crosses(const RengaGraphValue *value)
+{
+  return value->kind == RENGA_VALUE_ACTIVATION && !value->prepared && value->producer >= 0;
+}
+
+static bool NodeLeads(const Table *table, const RengaGraphNode *node)
+{
+  for (int o = 0; o < node->n_out; o++)
+    if (node->out[o] >= 0 && table->leads[node->out[o]]) return true;
+  return false;
+}
+
+static void MarkLeading(Table *table, RengaValue loss)
+{
+  if (loss >= 0) table->leads[loss] = true;
+  for (int n = RengaGraphGetNodeCount(table->graph) - 1; n >= 0; n--) {
+    const RengaGraphNode *node = RengaGraphGetNode(table->graph, n);
+    for (int i = 0; NodeLeads(table, node) && i < node->n_in; i++)
+      if (node->in[i] >= 0 && RengaGraphGetValue(table->graph, node->in[i])->differentiable)
+        table->leads[node->in[i]] = true;
+  }
+}
+
+static RengaErrorCode AddUse(Table *table, RengaValue value, int stage, bool leads)
+{
+  int last = table->last_use[value];
+  if (last >= 0 && table->use[last].stage == stage) {
+    table->use[last].leads = table->use[last].leads || leads;
+    return RENGA_SUCCESS;
+  }
+  if (table->count == table->capacity) {
+    table->capacity = 2 * table->capacity + 16;
+    RengaCall(RengaRealloc(table->capacity, &table->use));
+  }
+  table->last_use[value] = table->count;
+  table->use[table->count++] = (Use){value, stage, leads};
+  return RENGA_SUCCESS;
+}
+
+/* Nodes come in order, so that the stages of each value's uses ascend. */
+static RengaErrorCode FindUses(Table *table)
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(table->graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(table->graph, n);
+    int stage = RengaPlanStageOfNode(table->plan, n);
+    for (int i = 0; i < node->n_in; i++) {
+      if (node->in[i] < 0) continue;
+      const RengaGraphValue *value = RengaGraphGetValue(table->graph, node->in[i]);
+      if (!Crosses(value) || RengaPlanStageOfNode(table->plan, value->producer) == stage) continue;
+      RengaCall(AddUse(table, node->in[i], stage, value->differentiable && NodeLeads(table, node)));
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+static int CompareUses(const void *a, const void *b)
+{
+  const Use *x = a, *y = b;
+  return x->value != y->value ? (x->value > y->value) - (x->value < y->value)
+                              : (x->stage > y->stage) - (x->stage < y->stage);
+}
+
+/* The rows of one value, whose uses are use[0 … count-1] by ascending stage. Returns how many. */
+static int WriteRows(const Table *table, const Use use[], int count, int64_t microbatch,
+                     RengaMessage rows[])
+{
+  const RengaGraphValue *value = RengaGraphGetValue(table->graph, use[0].value);
+  RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, microbatch);
+  int64_t bytes = (int64_t)RengaTensorSpecBytes(&spec);
+  int producer = RengaPlanStageOfNode(table->plan, value->producer), n = 0, from = -1;
+  for (int i = 0; i < count; i++)
+    rows[n++] = (RengaMessage){value->name, producer, use[i].stage, false, bytes};
+  for (int i = count - 1; i >= 0; i--) {
+    if (!use[i].leads) continue;
+    if (from >= 0) rows[n++] = (RengaMessage){value->name, from, use[i].stage, true, bytes};
+    from = use[i].stage;
+  }
+  if (from >= 0) rows[n++] = (RengaMessage){value->name, from, producer, true, bytes};
+  return n;
+}
+
+static RengaErrorCode Build(Table *table, int *count, RengaMessage **messages)
+{
+  int n = 0;
+  int64_t batch, microbatch;
+  RengaValue loss = RENGA_VALUE_NONE;
+  RengaCall(RengaGraphGetLoss(table->graph, &loss));
+  RengaCall(RengaPlanGetBatch(table->plan, &batch, &microbatch));
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(table->graph) + 1, &table->leads));
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(table->graph) + 1, &table->last_use));
+  for (int v = 0; v < RengaGraphGetValueCount(table->graph); v++) table->last_use[v] = -1;
+  MarkLeading(table, loss);
+  RengaCall(FindUses(table));
+  if (table->count) qsort(table->use, (size_t)table->count, sizeof *table->use, CompareUses);
+  RengaCall(RengaMalloc(2 * table->count + 1, messages));
+  for (int i = 0, j; i < table->count; i = j) {
+    for (j = i + 1; j < table->count && table->use[j].value == table->use[i].value; j++) continue;
+    n += WriteRows(table, table->use + i, j - i, microbatch, *messages + n);
+  }
+  *count = n;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanGetMessages - what crosses between the stages of a plan for every micro-batch
+
+   Not collective
+
+   Input:
+   . plan - the plan, with its stages and batch
+   . graph - its network
+
+   Output:
+   . count - number of rows
+   . messages - the rows, by value; the names are the graph's; to be freed with RengaFree
+
+   Notes: prepared values, parameters, and inputs do not cross. Gradients go back only for values on
+   which the loss depends differentiably, along the chain of the stages with such a use.
+@*/
+RengaErrorCode RengaPlanGetMessages(RengaPlan plan, RengaGraph graph, int *count,
+                                    RengaMessage **messages)
+{
+  Table table = {.plan = plan, .graph = graph};
+  RengaMessage *rows = NULL;
+  int n_rows = 0;
+  RengaCheckPointer(plan);
+  RengaCheckPointer(graph);
+  RengaCheckPointer(count);
+  RengaCheckPointer(messages);
+  RengaCall(RengaPlanCheck(plan, graph, 0));
+  RengaErrorCode code = Build(&table, &n_rows, &rows);
+  RengaFree(&table.use);
+  RengaFree(&table.last_use);
+  RengaFree(&table.leads);
+  if (code) RengaFree(&rows);
+  RengaCall(code);
+  *count = n_rows;
+  *messages = rows;
+  return RENGA_SUCCESS;
+}
