@@ -2,7 +2,6 @@
 #pragma once
 #include "rengasys.h"
 RengaErrorCode RengaPlanRegisterPackage(void);
-RengaErrorCode RengaPartitionRegisterPackage(void);
 RengaErrorCode RengaScheduleRegisterPackage(void);
 
 RengaErrorCode RengaSysRegisterPackage(void);
