@@ -3,7 +3,8 @@
 #include "rengasys.h"
 
 RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm); /* a private duplicate */
-RengaErrorCode RengaCommSetFromOptions(RengaComm comm);         /* -comm_timeout (seconds), -comm_view */
+RengaErrorCode RengaCommSetFromOptions(RengaComm comm);         /* -comm_message_limit, -comm_view */
+RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer);
 RengaErrorCode RengaCommDestroy(RengaComm *comm);
 int RengaCommGetRank(RengaComm comm);
 int RengaCommGetSize(RengaComm comm);
@@ -23,7 +24,8 @@ RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done);
 /* what: printed when nothing moves for the timeout: "stage 1 waits for forward of micro-batch 3 ...". */
 RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *what);
 RengaErrorCode RengaCommProgress(RengaComm comm); /* cheap: call between kernels */
-RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds); /* 0: never */
+RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds); /* 0: never; 300 at first */
+RengaErrorCode RengaCommGetTimeout(RengaComm comm, double *seconds);
 
 /* Collectives on all ranks of comm; they wait politely (test, yield, sleep) and name what they wait
    for. Sums of vectors in which at most one rank has a non-zero at each place are exact. */
@@ -41,6 +43,7 @@ typedef struct {
   int64_t first, count; /* the leaves under this tree node */
   float *data;
 } RengaPartialSum;
+#define RENGA_COMM_TREE_PIECES 128 /* no rank ever holds more */
 /* How many partial sums a rank with leaves [first, last) of n_leaves may hold at once (buffers needed). */
 int RengaCommTreeBuffers(int64_t n_leaves, int64_t first, int64_t last);
 /* The tree nodes a rank holds after all its leaves, ascending; returns their number. */

@@ -1,0 +1,209 @@
+/* Comm: collectives. MPI's nonblocking ones, waited for politely, in pieces that an int can count. */
+#include "commimpl.h"
+#include <string.h>
+
+static RengaErrorCode Finish(RengaComm comm, MPI_Request *request, int64_t bytes, const char *what)
+{
+  RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_COLLECTIVE]);
+  RengaCall(RengaCommWaitAll(comm, 1, request, what));
+  RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_COLLECTIVE], 0, 1, bytes);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckCollective(RengaComm comm, int64_t count, const void *buffer,
+                                      const char *what)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(what);
+  RengaCheck(count >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a count of %lld is negative",
+             (long long)count);
+  RengaCheck(count == 0 || buffer != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%lld values have no buffer", (long long)count);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommBarrier - wait until all ranks have come here
+
+   Collective
+
+   Input:
+   . comm - the ranks
+   . what - printed when nothing moves for the timeout
+@*/
+RengaErrorCode RengaCommBarrier(RengaComm comm, const char *what)
+{
+  MPI_Request request;
+  RengaCall(CheckCollective(comm, 0, NULL, what));
+  RengaCallMPI(MPI_Ibarrier(comm->hdr.comm, &request));
+  RengaCall(Finish(comm, &request, 0, what));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommBroadcast - give all ranks the bytes of one
+
+   Collective
+
+   Input:
+   . comm - the ranks
+   . buffer - read on root, filled elsewhere
+   . bytes - any number, the same on all ranks
+   . root - whose bytes
+   . what - printed when nothing moves for the timeout
+@*/
+RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, int root,
+                                  const char *what)
+{
+  RengaCall(CheckCollective(comm, (int64_t)bytes, buffer, what));
+  RengaCheck(root >= 0 && root < comm->size, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "rank %d is not one of 0 to %d", root, comm->size - 1);
+  size_t limit = (size_t)comm->message_limit;
+  for (size_t at = 0; at < bytes; at += limit) {
+    MPI_Request request;
+    int length = (int)(bytes - at < limit ? bytes - at : limit);
+    RengaCallMPI(
+      MPI_Ibcast((char *)buffer + at, length, MPI_BYTE, root, comm->hdr.comm, &request));
+    RengaCall(Finish(comm, &request, length, what));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SumInPlace(RengaComm comm, MPI_Datatype type, size_t size, int64_t count,
+                                 void *values, const char *what)
+{
+  RengaCall(CheckCollective(comm, count, values, what));
+  if (comm->size == 1) return RENGA_SUCCESS;
+  int64_t limit = comm->message_limit / (int64_t)size;
+  for (int64_t at = 0; at < count; at += limit) {
+    MPI_Request request;
+    int length = (int)(count - at < limit ? count - at : limit);
+    RengaCallMPI(MPI_Iallreduce(MPI_IN_PLACE, (char *)values + (size_t)at * size, length, type,
+                                MPI_SUM, comm->hdr.comm, &request));
+    RengaCall(Finish(comm, &request, length * (int64_t)size, what));
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommSumExact - add up vectors in which each place has at most one writer
+
+   Collective
+
+   Input:
+   . comm - the ranks
+   . count - length of the vector
+   . what - printed when nothing moves for the timeout
+
+   Input and output:
+   . values - this rank's values, 0 elsewhere; the sum, on all ranks
+
+   Notes: x + 0 is exact, so the sum does not depend on who writes. -0 becomes 0 on any number of ranks.
+@*/
+RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[], const char *what)
+{
+  RengaCall(CheckCollective(comm, count, values, what));
+  for (int64_t i = 0; i < count; i++) values[i] += 0.0;
+  RengaCall(SumInPlace(comm, MPI_DOUBLE, sizeof(double), count, values, what));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommSumInt64 - add up vectors of integers
+
+   Collective
+
+   Input:
+   . comm - the ranks
+   . count - length of the vector
+   . what - printed when nothing moves for the timeout
+
+   Input and output:
+   . values - this rank's; the sum, on all ranks
+@*/
+RengaErrorCode RengaCommSumInt64(RengaComm comm, int64_t count, int64_t values[], const char *what)
+{
+  RengaCall(SumInPlace(comm, MPI_INT64_T, sizeof(int64_t), count, values, what));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommSumUnordered - add up vectors in the order that MPI likes
+
+   Collective
+
+   Input:
+   . comm - the ranks
+   . count - length of the vector
+   . what - printed when nothing moves for the timeout
+
+   Input and output:
+   . values - this rank's; the sum, on all ranks; its last bits depend on the number of ranks
+@*/
+RengaErrorCode RengaCommSumUnordered(RengaComm comm, int64_t count, float values[],
+                                     const char *what)
+{
+  RengaCall(SumInPlace(comm, MPI_FLOAT, sizeof(float), count, values, what));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode StartGather(RengaComm comm, const void *mine, int length, void *all,
+                                  MPI_Datatype place, int root, MPI_Request *request)
+{
+  if (root < 0)
+    RengaCallMPI(
+      MPI_Iallgather(mine, length, MPI_BYTE, all, 1, place, comm->hdr.comm, request));
+  else
+    RengaCallMPI(
+      MPI_Igather(mine, length, MPI_BYTE, all, 1, place, root, comm->hdr.comm, request));
+  return RENGA_SUCCESS;
+}
+
+/* Bytes [at, at+length) of each rank's; in all they stand stride bytes apart. */
+static RengaErrorCode GatherPart(RengaComm comm, const char *mine, size_t at, int length, char *all,
+                                 size_t stride, int root, const char *what)
+{
+  MPI_Datatype bytes, place;
+  MPI_Request request;
+  RengaCallMPI(MPI_Type_contiguous(length, MPI_BYTE, &bytes));
+  RengaCallMPI(MPI_Type_create_resized(bytes, 0, (MPI_Aint)stride, &place));
+  RengaCallMPI(MPI_Type_commit(&place));
+  RengaCall(StartGather(comm, mine + at, length, all == NULL ? NULL : all + at, place, root,
+                        &request));
+  RengaCall(Finish(comm, &request, length, what));
+  RengaCallMPI(MPI_Type_free(&place));
+  RengaCallMPI(MPI_Type_free(&bytes));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommGather - collect the same number of bytes from each rank
+
+   Collective
+
+   Input:
+   . comm - the ranks
+   . mine - this rank's bytes
+   . bytes - how many, the same on all ranks
+   . root - who gets them; -1: all ranks
+   . what - printed when nothing moves for the timeout
+
+   Output:
+   . all - size × bytes, in order of ranks; may be NULL where nothing arrives
+@*/
+RengaErrorCode RengaCommGather(RengaComm comm, const void *mine, size_t bytes, void *all, int root,
+                               const char *what)
+{
+  RengaCall(CheckCollective(comm, (int64_t)bytes, mine, what));
+  RengaCheck(root >= -1 && root < comm->size, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "rank %d is not one of 0 to %d, or -1", root, comm->size - 1);
+  bool gets = root < 0 || root == comm->rank;
+  RengaCheck(!gets || all != NULL || bytes == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "rank %d gathers into no buffer", comm->rank);
+  size_t limit = (size_t)comm->message_limit;
+  for (size_t at = 0; at < bytes; at += limit) {
+    int length = (int)(bytes - at < limit ? bytes - at : limit);
+    RengaCall(GatherPart(comm, mine, at, length, gets ? all : NULL, bytes, root, what));
+  }
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,293 @@
+/* Comm: a private duplicate of the user's communicator, its place on the nodes, its groups. */
+#include "commimpl.h"
+#include "renga/private/packages.h"
+#include <limits.h>
+#include <string.h>
+
+static const RengaOptionRow option_rows[] = {
+  {"comm_message_limit", RENGA_OPTION_BYTES, "1GiB", offsetof(struct _p_RengaComm, message_limit),
+   NULL, 64, INT_MAX, "longer messages travel in parts of this size"},
+  {"comm_view", RENGA_OPTION_STRING, NULL, offsetof(struct _p_RengaComm, view), NULL, 0, 0,
+   "print which ranks run on which nodes: ascii or ascii:FILE"},
+};
+enum { OPTION_COUNT = sizeof option_rows / sizeof *option_rows, DEFAULT_TIMEOUT = 300 };
+
+static const char *const event_names[RENGA_COMM_EVENT_COUNT] = {
+  [RENGA_COMM_EVENT_SEND] = "CommSend",
+  [RENGA_COMM_EVENT_RECEIVE] = "CommReceive",
+  [RENGA_COMM_EVENT_WAIT] = "CommWait",
+  [RENGA_COMM_EVENT_COLLECTIVE] = "CommCollective",
+  [RENGA_COMM_EVENT_TREE] = "CommSumTree",
+};
+
+RengaErrorCode RengaCommRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("Communication", OPTION_COUNT, option_rows));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CommDestroy(void *object)
+{
+  RengaComm comm = object;
+  RengaCall(RengaCommFreeMessages(comm));
+  RengaCall(RengaOptionsFreeStrings(OPTION_COUNT, option_rows, comm));
+  if (comm->tree != MPI_COMM_NULL) RengaCallMPI(MPI_Comm_free(&comm->tree));
+  if (comm->hdr.comm != MPI_COMM_NULL) RengaCallMPI(MPI_Comm_free(&comm->hdr.comm));
+  return RENGA_SUCCESS;
+}
+
+/* Owns mpi from now on, whatever happens. */
+static RengaErrorCode CommBuild(MPI_Comm mpi, RengaComm *comm)
+{
+  RengaComm c;
+  RengaCall(RengaHeaderCreate(NULL, "RengaComm", sizeof *c, CommDestroy, &c));
+  c->hdr.comm = mpi;
+  c->tree = MPI_COMM_NULL;
+  c->timeout = DEFAULT_TIMEOUT;
+  RengaCall(RengaOptionsSetDefaults(OPTION_COUNT, option_rows, c));
+  for (int i = 0; i < RENGA_COMM_EVENT_COUNT; i++)
+    RengaCall(RengaLogEventRegister(event_names[i], &c->event[i]));
+  RengaCallMPI(MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN));
+  RengaCallMPI(MPI_Comm_rank(mpi, &c->rank));
+  RengaCallMPI(MPI_Comm_size(mpi, &c->size));
+  RengaCallMPI(MPI_Comm_dup(mpi, &c->tree));
+  int *limit, found;
+  RengaCallMPI(MPI_Comm_get_attr(mpi, MPI_TAG_UB, &limit, &found));
+  c->tag_limit = found ? *limit : 32767;
+  *comm = c;
+  return RENGA_SUCCESS;
+}
+
+/* key: the same number on all ranks of a node and on no other. Nodes are numbered by first rank. */
+static RengaErrorCode CommFindNodes(RengaComm comm, int key)
+{
+  int *keys;
+  RengaCall(RengaMalloc(comm->size, &keys));
+  RengaCall(RengaCommGather(comm, &key, sizeof key, keys, -1, "all ranks to find their nodes"));
+  for (int r = 0; r < comm->size; r++) {
+    int before = 0;
+    while (keys[before] != keys[r]) before++;
+    if (keys[r] == key && before == r) comm->node = comm->nodes;
+    if (keys[r] == key && r < comm->rank) comm->local_rank++;
+    if (keys[r] == key) comm->local_size++;
+    if (before == r) comm->nodes++;
+  }
+  RengaFree(&keys);
+  return RENGA_SUCCESS;
+}
+
+/* The rank in comm of the first rank of this node. */
+static RengaErrorCode CommFirstOfNode(MPI_Comm comm, int *first)
+{
+  MPI_Comm local;
+  MPI_Group group, local_group;
+  int rank, zero = 0;
+  RengaCallMPI(MPI_Comm_rank(comm, &rank));
+  RengaCallMPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &local));
+  RengaCallMPI(MPI_Comm_group(comm, &group));
+  RengaCallMPI(MPI_Comm_group(local, &local_group));
+  RengaCallMPI(MPI_Group_translate_ranks(local_group, 1, &zero, group, first));
+  RengaCallMPI(MPI_Group_free(&local_group));
+  RengaCallMPI(MPI_Group_free(&group));
+  RengaCallMPI(MPI_Comm_free(&local));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommCreate - make Renga's private view of a communicator
+
+   Collective on user
+
+   Input:
+   . user - any intracommunicator, of any size; it is duplicated, never used for messages
+
+   Output:
+   . comm - end it with RengaCommDestroy
+
+   Notes: the waiting time before an error starts at 300 s (RengaCommSetTimeout).
+@*/
+RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
+{
+  RengaCheckPointer(comm);
+  RengaCheck(user != MPI_COMM_NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the communicator is MPI_COMM_NULL");
+  int inter = 0;
+  RengaCallMPI(MPI_Comm_test_inter(user, &inter));
+  RengaCheck(!inter, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the communicator is an intercommunicator; pass it to MPI_Intercomm_merge first");
+  MPI_Comm mpi;
+  RengaComm c;
+  int first;
+  RengaCallMPI(MPI_Comm_dup(user, &mpi));
+  RengaCall(CommBuild(mpi, &c));
+  RengaCall(CommFirstOfNode(mpi, &first));
+  RengaCall(CommFindNodes(c, first));
+  *comm = c;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommSplit - form groups of ranks, each a RengaComm of its own
+
+   Collective on comm
+
+   Input:
+   . comm - the ranks
+   . color - ranks of one color (0 or larger) form a group; -1: in no group
+   . key - order of the ranks in the group; equal keys: order in comm
+
+   Output:
+   . group - NULL where color is -1; end it with RengaCommDestroy
+
+   Notes: the group starts with the timeout and the message limit of comm.
+@*/
+RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *group)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(group);
+  RengaCheck(color >= -1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "color %d is smaller than -1", color);
+  MPI_Comm mpi;
+  RengaComm g = NULL;
+  RengaCall(RengaCommBarrier(comm, "all ranks to form groups")); /* MPI's own wait spins */
+  RengaCallMPI(MPI_Comm_split(comm->hdr.comm, color < 0 ? MPI_UNDEFINED : color, key, &mpi));
+  if (mpi != MPI_COMM_NULL) {
+    RengaCall(CommBuild(mpi, &g));
+    g->timeout = comm->timeout;
+    g->message_limit = comm->message_limit;
+    RengaCall(CommFindNodes(g, comm->node));
+  }
+  *group = g;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommSetFromOptions - take what the user asked for
+
+   Collective
+
+   Input:
+   . comm - the ranks
+
+   Options:
+   . -comm_message_limit - longer messages travel in parts of this size (1GiB)
+   . -comm_view - print which ranks run on which nodes
+@*/
+RengaErrorCode RengaCommSetFromOptions(RengaComm comm)
+{
+  RengaCheckPointer(comm);
+  RengaCall(RengaOptionsSetFromDatabase(comm->hdr.prefix, OPTION_COUNT, option_rows, comm));
+  if (comm->view == NULL) return RENGA_SUCCESS;
+  RengaViewer viewer;
+  RengaCall(RengaViewerCreate(comm, comm->view, &viewer));
+  RengaCall(RengaCommView(comm, viewer));
+  RengaCall(RengaViewerDestroy(&viewer));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommDestroy - end a communicator
+
+   Collective
+
+   Input:
+   . comm - set to NULL; objects made from it keep it alive until they end
+
+   Notes: an error where messages of it are still outstanding.
+@*/
+RengaErrorCode RengaCommDestroy(RengaComm *comm)
+{
+  RengaCheckPointer(comm);
+  if (*comm == NULL) return RENGA_SUCCESS;
+  RengaCall(RengaHeaderDestroy(comm));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommGetRank - this process's number in comm
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+@*/
+int RengaCommGetRank(RengaComm comm)
+{
+  return comm->rank;
+}
+
+/*@
+   RengaCommGetSize - the number of processes of comm
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+@*/
+int RengaCommGetSize(RengaComm comm)
+{
+  return comm->size;
+}
+
+/*@
+   RengaCommGetNode - where this rank runs: ranks that share memory are on one node
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+
+   Output:
+   . node - number of this rank's node, in order of the nodes' first ranks
+   . nodes - number of nodes
+   . local_rank - this rank's number among those of comm on its node
+   . local_size - number of those
+
+   Notes: outputs that are not wanted may be NULL.
+@*/
+RengaErrorCode RengaCommGetNode(RengaComm comm, int *node, int *nodes, int *local_rank,
+                                int *local_size)
+{
+  RengaCheckPointer(comm);
+  if (node != NULL) *node = comm->node;
+  if (nodes != NULL) *nodes = comm->nodes;
+  if (local_rank != NULL) *local_rank = comm->local_rank;
+  if (local_size != NULL) *local_size = comm->local_size;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommSetTimeout - how long a rank waits while nothing moves before that is an error
+
+   Not collective
+
+   Input:
+   . comm - the ranks; groups made of it later start with the same time
+   . seconds - 0: wait for ever
+@*/
+RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds)
+{
+  RengaCheckPointer(comm);
+  RengaCheck(seconds >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a timeout of %g s is negative",
+             seconds);
+  comm->timeout = seconds;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommGetTimeout - how long a rank waits while nothing moves before that is an error
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+
+   Output:
+   . seconds - 0: for ever
+@*/
+RengaErrorCode RengaCommGetTimeout(RengaComm comm, double *seconds)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(seconds);
+  *seconds = comm->timeout;
+  return RENGA_SUCCESS;
+}

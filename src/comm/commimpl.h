@@ -1,0 +1,42 @@
+/* What the files of src/comm know of each other. */
+#pragma once
+#include "renga/private/object.h"
+#include "renga/private/wait.h"
+#include "rengacomm.h"
+
+/* A message longer than comm->message_limit travels in several parts, in order, under one tag. */
+struct _RengaRequest {
+  RengaRequest previous, next; /* in the list of outstanding messages, or of spare ones */
+  bool receives, done;
+  int peer, tag;
+  size_t bytes, part_bytes; /* of all; of each part but the last */
+  int parts, parts_done;
+  MPI_Request one;   /* most messages have one part */
+  MPI_Request *part; /* &one, or allocated */
+};
+
+typedef enum {
+  RENGA_COMM_EVENT_SEND,
+  RENGA_COMM_EVENT_RECEIVE,
+  RENGA_COMM_EVENT_WAIT,
+  RENGA_COMM_EVENT_COLLECTIVE,
+  RENGA_COMM_EVENT_TREE,
+  RENGA_COMM_EVENT_COUNT
+} RengaCommEvent;
+
+struct _p_RengaComm {
+  struct _p_RengaObject hdr; /* hdr.comm carries users' messages and collectives */
+  MPI_Comm tree;             /* messages of RengaCommSumTree: tags of users cannot meet them */
+  int rank, size, tag_limit;
+  int node, nodes, local_rank, local_size;
+  double timeout;        /* seconds; 0: none */
+  int64_t message_limit; /* bytes of one MPI call */
+  char *view;
+  RengaRequest outstanding, spare;
+  int64_t finished; /* parts of messages that arrived or left: what moves */
+  RengaLogEvent event[RENGA_COMM_EVENT_COUNT];
+};
+
+/* message.c */
+RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[], const char *what);
+RengaErrorCode RengaCommFreeMessages(RengaComm comm);

@@ -1,0 +1,311 @@
+/* Comm: messages between two ranks, and the one way in which this room waits. */
+#include "commimpl.h"
+#include <string.h>
+
+static RengaErrorCode RequestCreate(RengaComm comm, bool receives, size_t bytes, int peer, int tag,
+                                    RengaRequest *request)
+{
+  RengaRequest r = comm->spare;
+  if (r != NULL)
+    comm->spare = r->next;
+  else
+    RengaCall(RengaMalloc(1, &r));
+  size_t limit = (size_t)comm->message_limit;
+  *r = (struct _RengaRequest){.receives = receives, .peer = peer, .tag = tag, .bytes = bytes,
+                              .part_bytes = limit};
+  r->parts = bytes == 0 ? 1 : (int)((bytes + limit - 1) / limit);
+  r->part = &r->one;
+  if (r->parts > 1) RengaCall(RengaMalloc(r->parts, &r->part));
+  *request = r;
+  return RENGA_SUCCESS;
+}
+
+static void ListAdd(RengaComm comm, RengaRequest r)
+{
+  r->previous = NULL;
+  r->next = comm->outstanding;
+  if (r->next != NULL) r->next->previous = r;
+  comm->outstanding = r;
+}
+
+static void ListRemove(RengaComm comm, RengaRequest r)
+{
+  if (r->previous != NULL)
+    r->previous->next = r->next;
+  else
+    comm->outstanding = r->next;
+  if (r->next != NULL) r->next->previous = r->previous;
+}
+
+static void RequestEnd(RengaComm comm, RengaRequest *request)
+{
+  RengaRequest r = *request;
+  if (r->part != &r->one) RengaFree(&r->part);
+  r->next = comm->spare;
+  comm->spare = r;
+  *request = NULL;
+}
+
+static int PartBytes(const struct _RengaRequest *r, int part)
+{
+  size_t before = (size_t)part * r->part_bytes, left = r->bytes - before;
+  return (int)(left < r->part_bytes ? left : r->part_bytes);
+}
+
+static RengaErrorCode CheckLength(RengaComm comm, const struct _RengaRequest *r, MPI_Status *status)
+{
+  int bytes, wanted = PartBytes(r, r->parts_done);
+  RengaCallMPI(MPI_Get_count(status, MPI_BYTE, &bytes));
+  RengaCheck(bytes == wanted, MPI_COMM_SELF, RENGA_ERR_SHAPE,
+             "rank %d received %d bytes from rank %d under tag %d, where %d were expected",
+             comm->rank, bytes, r->peer, r->tag, wanted);
+  return RENGA_SUCCESS;
+}
+
+/* Parts end in order, so only the first unfinished one is asked. */
+static RengaErrorCode RequestAdvance(RengaComm comm, RengaRequest r)
+{
+  while (!r->done) {
+    int done = 0;
+    MPI_Status status;
+    RengaCallMPI(MPI_Test(&r->part[r->parts_done], &done, &status));
+    if (!done) return RENGA_SUCCESS;
+    if (r->receives) RengaCall(CheckLength(comm, r, &status));
+    comm->finished++;
+    if (++r->parts_done == r->parts) {
+      r->done = true;
+      ListRemove(comm, r);
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AdvanceAll(RengaComm comm)
+{
+  for (RengaRequest r = comm->outstanding, next; r != NULL; r = next) {
+    next = r->next;
+    RengaCall(RequestAdvance(comm, r));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckMessage(RengaComm comm, const void *buffer, size_t bytes, int peer,
+                                   int tag, RengaRequest *request)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(request);
+  RengaCheck(buffer != NULL || bytes == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "a message of %zu bytes has no buffer", bytes);
+  RengaCheck(peer >= 0 && peer < comm->size, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "rank %d is not one of 0 to %d", peer, comm->size - 1);
+  RengaCheck(tag >= 0 && tag <= comm->tag_limit, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "tag %d is not one of 0 to %d, which this MPI allows", tag, comm->tag_limit);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommSend - start to send bytes to another rank
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+   . buffer - must not change until the request is done
+   . bytes - any number; more than -comm_message_limit travel in parts
+   . to - rank that calls RengaCommReceive with the same number of bytes
+   . tag - messages between two ranks under one tag arrive in the order in which they were sent
+
+   Output:
+   . request - for RengaCommTest or RengaCommWait, one of which must end it
+@*/
+RengaErrorCode RengaCommSend(RengaComm comm, const void *buffer, size_t bytes, int to, int tag,
+                             RengaRequest *request)
+{
+  RengaRequest r;
+  RengaCall(CheckMessage(comm, buffer, bytes, to, tag, request));
+  RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_SEND]);
+  RengaCall(RequestCreate(comm, false, bytes, to, tag, &r));
+  for (int i = 0; i < r->parts; i++)
+    RengaCallMPI(MPI_Isend((const char *)buffer + (size_t)i * r->part_bytes, PartBytes(r, i),
+                           MPI_BYTE, to, tag, comm->hdr.comm, &r->part[i]));
+  ListAdd(comm, r);
+  RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_SEND], 0, 1, (int64_t)bytes);
+  *request = r;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommReceive - start to receive bytes from another rank
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+   . buffer - filled when the request is done
+   . bytes - exactly as many as are sent; another length is an error
+   . from - rank that calls RengaCommSend
+   . tag - as there
+
+   Output:
+   . request - for RengaCommTest or RengaCommWait, one of which must end it
+@*/
+RengaErrorCode RengaCommReceive(RengaComm comm, void *buffer, size_t bytes, int from, int tag,
+                                RengaRequest *request)
+{
+  RengaRequest r;
+  RengaCall(CheckMessage(comm, buffer, bytes, from, tag, request));
+  RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_RECEIVE]);
+  RengaCall(RequestCreate(comm, true, bytes, from, tag, &r));
+  for (int i = 0; i < r->parts; i++)
+    RengaCallMPI(MPI_Irecv((char *)buffer + (size_t)i * r->part_bytes, PartBytes(r, i), MPI_BYTE,
+                           from, tag, comm->hdr.comm, &r->part[i]));
+  ListAdd(comm, r);
+  RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_RECEIVE], 0, 1, (int64_t)bytes);
+  *request = r;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommTest - is a message done?
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+   . request - set to NULL when done; NULL is done
+
+   Output:
+   . done - whether the buffer may be used again
+@*/
+RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(request);
+  RengaCheckPointer(done);
+  if (*request != NULL) {
+    RengaCall(RequestAdvance(comm, *request));
+    if ((*request)->done) RequestEnd(comm, request);
+  }
+  *done = *request == NULL;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommProgress - let outstanding messages move; call it between kernels
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+
+   Notes: MPI moves messages only inside its own calls. Costs a fraction of a microsecond.
+@*/
+RengaErrorCode RengaCommProgress(RengaComm comm)
+{
+  RengaCheckPointer(comm);
+  if (comm->outstanding != NULL) return AdvanceAll(comm);
+  int flag;
+  RengaCallMPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm->hdr.comm, &flag, MPI_STATUS_IGNORE));
+  return RENGA_SUCCESS;
+}
+
+/* One wait: who asks, since when nothing moved. */
+typedef struct {
+  RengaComm comm;
+  RengaWaitPolicy policy;
+  int64_t finished;
+  double since; /* MPI_Wtime; 0: the first pause has not come yet */
+  const struct _RengaRequest *request;
+  const char *what;
+} Wait;
+
+static RengaErrorCode WaitTimedOut(const Wait *wait, double seconds)
+{
+  char host[MPI_MAX_PROCESSOR_NAME], message[96] = "";
+  int length;
+  RengaCallMPI(MPI_Get_processor_name(host, &length));
+  const struct _RengaRequest *r = wait->request;
+  if (r != NULL)
+    snprintf(message, sizeof message, " (%zu bytes %s rank %d, tag %d)", r->bytes,
+             r->receives ? "from" : "to", r->peer, r->tag);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_TIMEOUT,
+             "rank %d of %d on %s: nothing moved for %.3g s: %s%s", wait->comm->rank,
+             wait->comm->size, host, seconds, wait->what, message);
+}
+
+static RengaErrorCode WaitPause(Wait *wait)
+{
+  RengaComm comm = wait->comm;
+  RengaCall(AdvanceAll(comm));
+  double now = MPI_Wtime();
+  if (wait->since == 0 || wait->finished != comm->finished) {
+    wait->since = now;
+    wait->finished = comm->finished;
+  }
+  if (comm->timeout > 0 && now - wait->since > comm->timeout)
+    RengaCall(WaitTimedOut(wait, now - wait->since));
+  RengaWaitPause(&wait->policy);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommWait - wait until a message is done, politely
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+   . request - set to NULL
+   . what - the sentence to print when nothing moves for the timeout: "stage 1 waits for forward of
+     micro-batch 3 from stage 0"
+
+   Notes: tests, yields the core, then sleeps a little; all other messages of comm move meanwhile.
+   RENGA_ERR_TIMEOUT after the time of RengaCommSetTimeout without any message moving.
+@*/
+RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *what)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(request);
+  RengaCheckPointer(what);
+  if (*request == NULL) return RENGA_SUCCESS;
+  Wait wait = {.comm = comm, .request = *request, .what = what};
+  RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_WAIT]);
+  for (;;) {
+    RengaCall(RequestAdvance(comm, *request));
+    if ((*request)->done) break;
+    RengaCall(WaitPause(&wait));
+  }
+  RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_WAIT], 0, 0, 0);
+  RequestEnd(comm, request);
+  return RENGA_SUCCESS;
+}
+
+/* Requests of MPI's own; those that are MPI_REQUEST_NULL are done. */
+RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[], const char *what)
+{
+  Wait wait = {.comm = comm, .what = what};
+  for (int i = 0; i < count;) {
+    int done = 0;
+    RengaCallMPI(MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE));
+    if (done) {
+      comm->finished++;
+      i++;
+    } else
+      RengaCall(WaitPause(&wait));
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCommFreeMessages(RengaComm comm)
+{
+  const struct _RengaRequest *r = comm->outstanding;
+  RengaCheck(r == NULL, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "rank %d: a message of %zu bytes %s rank %d (tag %d) is outstanding: call RengaCommWait",
+             comm->rank, r->bytes, r->receives ? "from" : "to", r->peer, r->tag);
+  while (comm->spare != NULL) {
+    RengaRequest spare = comm->spare;
+    comm->spare = spare->next;
+    RengaFree(&spare);
+  }
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,67 @@
+/* Comm: which ranks run on which nodes, as text. */
+#include "commimpl.h"
+#include <string.h>
+
+typedef struct {
+  int node;
+  char host[MPI_MAX_PROCESSOR_NAME];
+} Place;
+
+/* "0-3, 8, 10-11": the ranks on a node, as ranges. */
+static RengaErrorCode ViewRanks(RengaViewer viewer, int size, const Place places[], int node)
+{
+  const char *comma = "";
+  for (int first = 0; first < size; first++) {
+    if (places[first].node != node) continue;
+    int last = first;
+    while (last + 1 < size && places[last + 1].node == node) last++;
+    if (last > first)
+      RengaCall(RengaViewerPrintf(viewer, "%s%d-%d", comma, first, last));
+    else
+      RengaCall(RengaViewerPrintf(viewer, "%s%d", comma, first));
+    comma = ", ";
+    first = last;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ViewPlaces(RengaComm comm, RengaViewer viewer, const Place places[])
+{
+  RengaCall(RengaViewerPrintf(viewer, "Comm: %d rank%s on %d node%s, timeout %g s\n", comm->size,
+                              comm->size == 1 ? "" : "s", comm->nodes, comm->nodes == 1 ? "" : "s",
+                              comm->timeout));
+  for (int node = 0; node < comm->nodes; node++) {
+    int r = 0;
+    while (places[r].node != node) r++;
+    RengaCall(RengaViewerPrintf(viewer, "  node %d (%s): ranks ", node, places[r].host));
+    RengaCall(ViewRanks(viewer, comm->size, places, node));
+    RengaCall(RengaViewerPrintf(viewer, "\n"));
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommView - print which ranks run on which nodes
+
+   Collective
+
+   Input:
+   . comm - the ranks
+   . viewer - where to print; kind ascii
+
+   Options:
+   . -comm_view - called by RengaCommSetFromOptions
+@*/
+RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(viewer);
+  Place mine = {.node = comm->node}, *places = NULL;
+  int length;
+  RengaCallMPI(MPI_Get_processor_name(mine.host, &length));
+  if (comm->rank == 0) RengaCall(RengaMalloc(comm->size, &places));
+  RengaCall(RengaCommGather(comm, &mine, sizeof mine, places, 0, "all ranks to say where they are"));
+  if (comm->rank == 0) RengaCall(ViewPlaces(comm, viewer, places));
+  RengaFree(&places);
+  return RENGA_SUCCESS;
+}
