@@ -7,6 +7,7 @@ static RengaErrorCode RegisterPackages(void)
 {
   RengaCall(RengaSysRegisterPackage());
   RengaCall(RengaDeviceRegisterPackage());
+  RengaCall(RengaCommRegisterPackage());
   return RENGA_SUCCESS;
 }
 

@@ -6,3 +6,4 @@ RengaErrorCode RengaScheduleRegisterPackage(void);
 
 RengaErrorCode RengaSysRegisterPackage(void);
 RengaErrorCode RengaDeviceRegisterPackage(void);
+RengaErrorCode RengaCommRegisterPackage(void);

@@ -1,0 +1,104 @@
+/* TEST ranks: 1 2 3 4 8 */
+/* Communicators of users of any kind, groups, nodes, the view. */
+#include "commtest.h"
+#include <string.h>
+
+static void CheckNode(RengaComm comm)
+{
+  int node, nodes, local_rank, local_size;
+  RengaCallAbort(RengaCommGetNode(comm, &node, &nodes, &local_rank, &local_size));
+  TestTrue(nodes == 1 && node == 0);
+  TestTrue(local_rank == RengaCommGetRank(comm) && local_size == RengaCommGetSize(comm));
+  RengaCallAbort(RengaCommGetNode(comm, NULL, NULL, NULL, NULL));
+}
+
+static void CheckGroups(RengaComm comm)
+{
+  int rank = RengaCommGetRank(comm), size = RengaCommGetSize(comm);
+  RengaComm group, again;
+  double seconds;
+  RengaCallAbort(RengaCommSetTimeout(comm, 77));
+  /* odd ranks in reverse order; even ranks but 0 in a group of their own; 0 in none */
+  RengaCallAbort(RengaCommSplit(comm, rank == 0 ? -1 : rank % 2, rank % 2 ? -rank : rank, &group));
+  TestTrue((group == NULL) == (rank == 0));
+  if (group != NULL) {
+    int odd = size / 2, even = (size + 1) / 2;
+    TestTrue(RengaCommGetSize(group) == (rank % 2 ? odd : even - 1));
+    TestTrue(RengaCommGetRank(group) == (rank % 2 ? odd - 1 - rank / 2 : rank / 2 - 1));
+    RengaCallAbort(RengaCommGetTimeout(group, &seconds));
+    TestTrue(seconds == 77);
+    CheckNode(group);
+    int64_t sum = rank;
+    RengaCallAbort(RengaCommSumInt64(group, 1, &sum, "the group"));
+    int64_t expected = 0;
+    for (int r = 1; r < size; r++) expected += r % 2 == rank % 2 ? r : 0;
+    TestTrue(sum == expected);
+    RengaCallAbort(RengaCommSplit(group, 0, 0, &again));
+    TestTrue(RengaCommGetSize(again) == RengaCommGetSize(group));
+    RengaCallAbort(RengaCommDestroy(&group));
+    TestTrue(group == NULL);
+    RengaCallAbort(RengaCommDestroy(&again));
+  }
+  TestTrue(RengaCommSplit(comm, -2, 0, &group) == RENGA_ERR_ARGUMENT);
+  TestTrue(RengaCommSetTimeout(comm, -1) == RENGA_ERR_ARGUMENT);
+}
+
+/* A communicator of our own making with the ranks in reverse order and one of them left out. */
+static void CheckUser(void)
+{
+  int rank, size;
+  MPI_Comm user;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  MPI_Comm_size(MPI_COMM_WORLD, &size);
+  MPI_Comm_split(MPI_COMM_WORLD, rank == 1 ? MPI_UNDEFINED : 5, -rank, &user);
+  RengaComm comm;
+  if (rank == 1) {
+    TestTrue(RengaCommCreate(user, &comm) == RENGA_ERR_ARGUMENT);
+    return;
+  }
+  RengaCallAbort(RengaCommCreate(user, &comm));
+  MPI_Comm_free(&user);
+  TestTrue(RengaCommGetSize(comm) == (size > 1 ? size - 1 : 1));
+  CheckNode(comm);
+  RengaCallAbort(RengaCommBarrier(comm, "the ranks in reverse order"));
+  RengaCallAbort(RengaCommDestroy(&comm));
+}
+
+static void CheckView(RengaComm comm)
+{
+  RengaViewer viewer;
+  char name[64], line[256] = "", expected[64];
+  int rank, size = RengaCommGetSize(comm);
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  snprintf(name, sizeof name, "ascii:groups-%d.tmp", size);
+  RengaCallAbort(RengaViewerCreate(comm, name, &viewer));
+  RengaCallAbort(RengaCommView(comm, viewer));
+  RengaCallAbort(RengaViewerDestroy(&viewer));
+  if (rank != 0) return;
+  FILE *file = fopen(name + 6, "r");
+  TestTrue(file != NULL && fgets(line, sizeof line, file) != NULL);
+  snprintf(expected, sizeof expected, "Comm: %d rank%s on 1 node,", size, size == 1 ? "" : "s");
+  TestTrue(strncmp(line, expected, strlen(expected)) == 0);
+  TestTrue(fgets(line, sizeof line, file) != NULL);
+  snprintf(expected, sizeof expected, size > 1 ? "ranks 0-%d\n" : "ranks %d\n", size - 1);
+  TestTrue(strlen(line) > strlen(expected) &&
+           strcmp(line + strlen(line) - strlen(expected), expected) == 0);
+  fclose(file);
+  remove(name + 6);
+}
+
+int main(int argc, char **argv)
+{
+  RengaComm comm;
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  freopen("/dev/null", "w", stderr); /* the errors that are asked for */
+  RengaCallAbort(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCallAbort(RengaCommSetFromOptions(comm));
+  CheckNode(comm);
+  CheckGroups(comm);
+  CheckUser();
+  CheckView(comm);
+  RengaCallAbort(RengaCommDestroy(&comm));
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}

@@ -1,0 +1,74 @@
+/* TEST ranks: 1 2 3 */
+/* A wait that nobody answers ends with a sentence: rank, host, what. */
+#include "commtest.h"
+#include <string.h>
+#include <unistd.h>
+
+static char text[4096];
+
+/* What f prints to standard error goes to text. */
+static RengaErrorCode Capture(RengaErrorCode (*f)(RengaComm), RengaComm comm)
+{
+  char name[64];
+  snprintf(name, sizeof name, "timeout-%ld.tmp", (long)getpid());
+  int saved = dup(STDERR_FILENO);
+  TestTrue(freopen(name, "w+", stderr) != NULL);
+  RengaErrorCode code = f(comm);
+  fflush(stderr);
+  dup2(saved, STDERR_FILENO);
+  close(saved);
+  FILE *file = fopen(name, "r");
+  size_t length = fread(text, 1, sizeof text - 1, file);
+  text[length] = '\0';
+  fclose(file);
+  remove(name);
+  return code;
+}
+
+static char buffer[32];
+static RengaRequest request;
+
+static RengaErrorCode ReceiveNothing(RengaComm comm)
+{
+  int last = RengaCommGetSize(comm) - 1;
+  RengaCall(RengaCommReceive(comm, buffer, 32, last, 9, &request));
+  return RengaCommWait(comm, &request, "stage 1 waits for forward of micro-batch 3");
+}
+
+static RengaErrorCode BarrierAlone(RengaComm comm)
+{
+  if (RengaCommGetRank(comm) != 0) return RENGA_ERR_TIMEOUT;
+  return RengaCommBarrier(comm, "the end of step 7");
+}
+
+static void CheckText(RengaComm comm, const char *what)
+{
+  char rank[64], host[MPI_MAX_PROCESSOR_NAME];
+  int length;
+  MPI_Get_processor_name(host, &length);
+  snprintf(rank, sizeof rank, "rank %d of %d on ", RengaCommGetRank(comm), RengaCommGetSize(comm));
+  TestTrue(strstr(text, rank) != NULL && strstr(text, host) != NULL && strstr(text, what) != NULL);
+}
+
+int main(int argc, char **argv)
+{
+  RengaComm comm;
+  char peer[64];
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCallAbort(RengaCommSetTimeout(comm, 0.2));
+  TestTrue(Capture(ReceiveNothing, comm) == RENGA_ERR_TIMEOUT);
+  CheckText(comm, "stage 1 waits for forward of micro-batch 3");
+  snprintf(peer, sizeof peer, "32 bytes from rank %d, tag 9", RengaCommGetSize(comm) - 1);
+  TestTrue(strstr(text, peer) != NULL);
+  TestTrue(request != NULL);
+  if (RengaCommGetSize(comm) > 1) {
+    TestTrue(Capture(BarrierAlone, comm) == RENGA_ERR_TIMEOUT);
+    if (RengaCommGetRank(comm) == 0) CheckText(comm, "the end of step 7");
+    MPI_Barrier(MPI_COMM_WORLD);
+  }
+  TestTrue(RengaCommDestroy(&comm) == RENGA_ERR_ORDER);
+  MPI_Barrier(MPI_COMM_WORLD);
+  MPI_Finalize();
+  return 0;
+}
