@@ -116,7 +116,7 @@ int main(int argc, char **argv)
     CheckSplits(n, 1, bounds);
     CheckAnyOrder(n);
   }
-  TestTrue(RengaCommTreeBuffers(1000000, 0, 1000000) == 21);
+  TestTrue(RengaCommTreeBuffers(1000000, 0, 1000000) == 20);
   TestTrue(RengaCommTreeBuffers(8, 0, 8) == 4 && RengaCommTreeBuffers(8, 3, 3) == 0);
   RengaCallAbort(RengaFinalize());
   return 0;
