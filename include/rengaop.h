@@ -21,6 +21,7 @@ typedef enum { RENGA_TYPE_MAP(RENGA_TYPE_ENUM) RENGA_TYPE_COUNT } RengaDataType;
 #undef RENGA_TYPE_ENUM
 size_t RengaDataTypeSize(RengaDataType type);
 const char *RengaDataTypeName(RengaDataType type);
+bool RengaDataTypeIsFloating(RengaDataType type);
 
 #define RENGA_MAX_DIM 8
 /* A shape. In a graph a negative dimension -c means c times the batch; kernels see concrete ones. */
@@ -95,6 +96,11 @@ struct RengaOperator {
   RengaErrorCode (*shape)(RengaOpCall *call);        /* fills or checks out[] */
   double (*flops)(const RengaOpCall *call);          /* NULL: one per output element */
   const char *attributes; /* "axis:int=-1 epsilon:real=1e-5 pads:ints": names allowed and defaults */
+  /* "NI>N": a letter per input, > and a letter per output; the last letter stands for all further
+     ones. Places with the same letter have the same type, except I.
+     T, U any; N, M number; F floating; Z integer; I int32 or int64; B bool; L int64; S float32;
+     ? (output) the data type that attribute "to" gives */
+  const char *types;
 };
 const RengaOperator *RengaOperatorFind(const char *name); /* NULL where unknown */
 int RengaOperatorCount(void);
@@ -102,3 +108,10 @@ const RengaOperator *RengaOperatorAt(int index);
 RengaErrorCode RengaOperatorInfer(RengaOpCall *call); /* arity, attributes, shape rule */
 double RengaOperatorFlops(const RengaOpCall *call);
 double RengaOperatorBytes(const RengaOpCall *call); /* read and written */
+/* An attribute of this call; where absent, the default of the operator's row. */
+int64_t RengaOpCallInt(const RengaOpCall *call, const char *name);
+double RengaOpCallReal(const RengaOpCall *call, const char *name);
+const char *RengaOpCallString(const RengaOpCall *call, const char *name);
+const int64_t *RengaOpCallInts(const RengaOpCall *call, const char *name, int *count);
+bool RengaOpCallHasInput(const RengaOpCall *call, int input);
+void RengaOpCallFormat(const RengaOpCall *call, size_t size, char text[]); /* Add(int8[2], int8[1]) */

@@ -1,0 +1,76 @@
+/* What the rooms that implement operators share with the table: families, checks, geometry. */
+#pragma once
+#include "rengaop.h"
+
+/* The families of the table; each ends with a row without a name. */
+extern const RengaOperator RengaOperatorsUnary[];
+extern const RengaOperator RengaOperatorsBinary[];
+extern const RengaOperator RengaOperatorsReduce[];
+extern const RengaOperator RengaOperatorsMove[];
+extern const RengaOperator RengaOperatorsIndex[];
+extern const RengaOperator RengaOperatorsMatrix[];
+extern const RengaOperator RengaOperatorsConvolve[];
+extern const RengaOperator RengaOperatorsNormalize[];
+extern const RengaOperator RengaOperatorsLoss[];
+
+/* The sentence begins with the call, all shapes included: Add(float32[2,3], float32[4]): ... */
+RengaErrorCode RengaOpRefuse(const RengaOpCall *call, RengaErrorCode code, const char *function,
+                             const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 6, 7)));
+#define RengaOpCheck(condition, call, ...)                                                         \
+  do {                                                                                             \
+    if (!(condition))                                                                              \
+      return RengaOpRefuse(call, RENGA_ERR_SHAPE, __func__, __FILE__, __LINE__, __VA_ARGS__);      \
+  } while (0)
+#define RengaOpCheckValue(condition, call, ...)                                                    \
+  do {                                                                                             \
+    if (!(condition))                                                                              \
+      return RengaOpRefuse(call, RENGA_ERR_ARGUMENT, __func__, __FILE__, __LINE__, __VA_ARGS__);   \
+  } while (0)
+RengaErrorCode RengaOpCheckAttributes(const RengaOpCall *call);
+RengaErrorCode RengaOpCheckTypes(RengaOpCall *call); /* sets the types of the outputs */
+
+/* Shapes. */
+void RengaOpCopyShape(RengaTensorSpec *to, const RengaTensorSpec *from); /* not the type */
+bool RengaOpSameShape(const RengaTensorSpec *a, const RengaTensorSpec *b);
+int64_t RengaOpProduct(const RengaTensorSpec *spec, int first,
+                       int last); /* of dimensions [first, last) */
+RengaErrorCode RengaOpBroadcast(const RengaOpCall *call, const RengaTensorSpec *x,
+                                RengaTensorSpec *y);
+/* Attribute name (an int) as a dimension 0 … ndim-1. */
+RengaErrorCode RengaOpAxis(const RengaOpCall *call, const char *name, int ndim, int *axis);
+/* Attribute axes as flags per dimension; none given: all, or with noop_with_empty_axes none. */
+RengaErrorCode RengaOpAxes(const RengaOpCall *call, int ndim, bool chosen[RENGA_MAX_DIM]);
+
+/* Slice: element i of dimension d is element begin[d] + i * step[d] of x. */
+typedef struct {
+  int64_t begin[RENGA_MAX_DIM], step[RENGA_MAX_DIM], count[RENGA_MAX_DIM];
+} RengaOpSlice;
+RengaErrorCode RengaOpGetSlice(const RengaOpCall *call, const RengaTensorSpec *x,
+                               RengaOpSlice *slice);
+/* Pad: elements added before and after each dimension; negative ones remove. */
+typedef struct {
+  int64_t before[RENGA_MAX_DIM], after[RENGA_MAX_DIM];
+} RengaOpPad;
+RengaErrorCode RengaOpGetPad(const RengaOpCall *call, int ndim, RengaOpPad *pad);
+
+/* A window that moves over the spatial dimensions 2 ... of a convolution or pooling: output o, tap
+   t reads position o * stride + t * dilation - before of the (unpadded) input. */
+typedef struct {
+  int n; /* spatial dimensions */
+  int64_t kernel[RENGA_MAX_DIM], stride[RENGA_MAX_DIM], dilation[RENGA_MAX_DIM];
+  int64_t before[RENGA_MAX_DIM], after[RENGA_MAX_DIM];
+} RengaOpWindow;
+/* The kernel's extents come from dimensions 2 ... of weight, or where that is NULL from attribute
+   kernel_shape. */
+RengaErrorCode RengaOpGetWindow(const RengaOpCall *call, const RengaTensorSpec *x,
+                                const RengaTensorSpec *weight, RengaOpWindow *window);
+
+/* MatMul as batches of [m,k] x [k,n]; strides in elements of a and b. */
+typedef struct {
+  int64_t m, n, k;
+  int64_t a_row, a_column, b_row, b_column;
+  int n_batch;
+  int64_t batch[RENGA_MAX_DIM], a_batch[RENGA_MAX_DIM], b_batch[RENGA_MAX_DIM];
+} RengaOpMatMul;
+RengaErrorCode RengaOpGetMatMul(const RengaOpCall *call, RengaOpMatMul *matmul);

@@ -1,0 +1,350 @@
+/* Attributes of an operator: a short list of named values, looked up by name. */
+#include "rengaop.h"
+#include <string.h>
+
+static RengaAttribute *Find(const RengaAttributes *attributes, const char *name)
+{
+  for (int i = 0; attributes && i < attributes->count; i++)
+    if (strcmp(attributes->row[i].name, name) == 0) return &attributes->row[i];
+  return NULL;
+}
+
+static void FreeValue(RengaAttribute *row)
+{
+  RengaFree(&row->ints);
+  RengaFree(&row->reals);
+  RengaFree(&row->string);
+  row->count = 0;
+}
+
+/* The row of this name, without a value; appended where it is new. */
+static RengaErrorCode Prepare(RengaAttributes *attributes, const char *name,
+                              RengaAttributeKind kind, RengaAttribute **row)
+{
+  RengaAttribute *found = Find(attributes, name);
+  if (!found) {
+    RengaCall(RengaRealloc(attributes->count + 1, &attributes->row));
+    found = &attributes->row[attributes->count];
+    memset(found, 0, sizeof *found);
+    RengaCall(RengaStringCopy(name, &found->name));
+    attributes->count++;
+  }
+  FreeValue(found);
+  found->kind = kind;
+  *row = found;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetInts(RengaAttributes *attributes, const char *name,
+                              RengaAttributeKind kind, int count, const int64_t values[])
+{
+  RengaAttribute *row;
+  int64_t *copy;
+  RengaCall(RengaMalloc(count > 0 ? count : 1, &copy)); /* first: values may be the row's own */
+  for (int i = 0; i < count; i++) copy[i] = values[i];
+  RengaCall(Prepare(attributes, name, kind, &row));
+  row->ints = copy;
+  row->count = count;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetReals(RengaAttributes *attributes, const char *name,
+                               RengaAttributeKind kind, int count, const double values[])
+{
+  RengaAttribute *row;
+  double *copy;
+  RengaCall(RengaMalloc(count > 0 ? count : 1, &copy));
+  for (int i = 0; i < count; i++) copy[i] = values[i];
+  RengaCall(Prepare(attributes, name, kind, &row));
+  row->reals = copy;
+  row->count = count;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaAttributesSetInt - set an attribute to an integer
+
+   Not collective
+
+   Input:
+   + attributes - the list; all zero is an empty one
+   . name - of the attribute; an older value is replaced
+   - value - the value
+@*/
+RengaErrorCode RengaAttributesSetInt(RengaAttributes *attributes, const char *name, int64_t value)
+{
+  RengaCall(SetInts(attributes, name, RENGA_ATTRIBUTE_INT, 1, &value));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaAttributesSetInts - set an attribute to a list of integers
+
+   Not collective
+
+   Input:
+   + attributes - the list
+   . name - of the attribute; an older value is replaced
+   . count - number of values, 0 or more
+   - values - the values, copied
+@*/
+RengaErrorCode RengaAttributesSetInts(RengaAttributes *attributes, const char *name, int count,
+                                      const int64_t values[])
+{
+  RengaCall(SetInts(attributes, name, RENGA_ATTRIBUTE_INTS, count, values));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaAttributesSetReal - set an attribute to a number
+
+   Not collective
+
+   Input:
+   + attributes - the list
+   . name - of the attribute; an older value is replaced
+   - value - the value
+@*/
+RengaErrorCode RengaAttributesSetReal(RengaAttributes *attributes, const char *name, double value)
+{
+  RengaCall(SetReals(attributes, name, RENGA_ATTRIBUTE_REAL, 1, &value));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaAttributesSetReals - set an attribute to a list of numbers
+
+   Not collective
+
+   Input:
+   + attributes - the list
+   . name - of the attribute; an older value is replaced
+   . count - number of values, 0 or more
+   - values - the values, copied
+@*/
+RengaErrorCode RengaAttributesSetReals(RengaAttributes *attributes, const char *name, int count,
+                                       const double values[])
+{
+  RengaCall(SetReals(attributes, name, RENGA_ATTRIBUTE_REALS, count, values));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaAttributesSetString - set an attribute to a text
+
+   Not collective
+
+   Input:
+   + attributes - the list
+   . name - of the attribute; an older value is replaced
+   - value - the text, copied
+@*/
+RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char *name,
+                                        const char *value)
+{
+  RengaAttribute *row;
+  char *copy;
+  RengaCall(RengaStringCopy(value, &copy));
+  RengaCall(Prepare(attributes, name, RENGA_ATTRIBUTE_STRING, &row));
+  row->string = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaAttributesRemove - take an attribute out of the list
+
+   Not collective
+
+   Input:
+   + attributes - the list
+   - name - of the attribute; one that is not there is no error
+@*/
+RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *name)
+{
+  RengaAttribute *row = Find(attributes, name);
+  if (!row) return RENGA_SUCCESS;
+  FreeValue(row);
+  RengaFree(&row->name);
+  RengaAttribute *end = attributes->row + attributes->count;
+  memmove(row, row + 1, (size_t)(end - row - 1) * sizeof *row);
+  attributes->count--;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaAttributesFind - the attribute of a name, NULL where absent
+
+   Not collective
+
+   Input:
+   + attributes - the list; NULL is an empty one
+   - name - of the attribute
+
+   Notes: lent until the list changes
+@*/
+const RengaAttribute *RengaAttributesFind(const RengaAttributes *attributes, const char *name)
+{
+  return Find(attributes, name);
+}
+
+/*@
+   RengaAttributesInt - an integer attribute
+
+   Not collective
+
+   Input:
+   + attributes - the list; NULL is an empty one
+   . name - of the attribute
+   - otherwise - the answer where it is absent or no integer
+@*/
+int64_t RengaAttributesInt(const RengaAttributes *attributes, const char *name, int64_t otherwise)
+{
+  const RengaAttribute *row = Find(attributes, name);
+  return row && row->kind == RENGA_ATTRIBUTE_INT ? row->ints[0] : otherwise;
+}
+
+/*@
+   RengaAttributesReal - a real attribute
+
+   Not collective
+
+   Input:
+   + attributes - the list; NULL is an empty one
+   . name - of the attribute
+   - otherwise - the answer where it is absent or no number
+@*/
+double RengaAttributesReal(const RengaAttributes *attributes, const char *name, double otherwise)
+{
+  const RengaAttribute *row = Find(attributes, name);
+  return row && row->kind == RENGA_ATTRIBUTE_REAL ? row->reals[0] : otherwise;
+}
+
+/*@
+   RengaAttributesString - a text attribute
+
+   Not collective
+
+   Input:
+   + attributes - the list; NULL is an empty one
+   . name - of the attribute
+   - otherwise - the answer where it is absent or no text
+
+   Notes: lent until the list changes
+@*/
+const char *RengaAttributesString(const RengaAttributes *attributes, const char *name,
+                                  const char *otherwise)
+{
+  const RengaAttribute *row = Find(attributes, name);
+  return row && row->kind == RENGA_ATTRIBUTE_STRING ? row->string : otherwise;
+}
+
+/*@
+   RengaAttributesInts - an attribute that is a list of integers
+
+   Not collective
+
+   Input:
+   + attributes - the list; NULL is an empty one
+   - name - of the attribute
+
+   Output:
+   . count - number of integers; 0 where the attribute is absent (the answer is then NULL)
+
+   Notes: lent until the list changes
+@*/
+const int64_t *RengaAttributesInts(const RengaAttributes *attributes, const char *name, int *count)
+{
+  const RengaAttribute *row = Find(attributes, name);
+  bool found = row && row->kind == RENGA_ATTRIBUTE_INTS;
+  *count = found ? row->count : 0;
+  return found ? row->ints : NULL;
+}
+
+static RengaErrorCode CopyRow(const RengaAttribute *row, RengaAttributes *to)
+{
+  switch (row->kind) {
+  case RENGA_ATTRIBUTE_INT:
+  case RENGA_ATTRIBUTE_INTS:
+    RengaCall(SetInts(to, row->name, row->kind, row->count, row->ints));
+    break;
+  case RENGA_ATTRIBUTE_REAL:
+  case RENGA_ATTRIBUTE_REALS:
+    RengaCall(SetReals(to, row->name, row->kind, row->count, row->reals));
+    break;
+  case RENGA_ATTRIBUTE_STRING:
+    RengaCall(RengaAttributesSetString(to, row->name, row->string));
+    break;
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaAttributesCopy - a list of its own with the same attributes
+
+   Not collective
+
+   Input:
+   . from - the list; NULL is an empty one
+
+   Output:
+   . to - the copy; what it held is forgotten, not freed. Free it with RengaAttributesFree
+@*/
+RengaErrorCode RengaAttributesCopy(const RengaAttributes *from, RengaAttributes *to)
+{
+  RengaAttributes copy = {0};
+  for (int i = 0; from && i < from->count; i++) RengaCall(CopyRow(&from->row[i], &copy));
+  *to = copy;
+  return RENGA_SUCCESS;
+}
+
+static bool SameBits(const double a[], const double b[], int count)
+{
+  return memcmp(a, b, (size_t)count * sizeof *a) == 0;
+}
+
+static bool RowsEqual(const RengaAttribute *a, const RengaAttribute *b)
+{
+  if (a->kind != b->kind || a->count != b->count) return false;
+  if (a->kind == RENGA_ATTRIBUTE_STRING) return strcmp(a->string, b->string) == 0;
+  if (a->kind == RENGA_ATTRIBUTE_REAL || a->kind == RENGA_ATTRIBUTE_REALS)
+    return SameBits(a->reals, b->reals, a->count);
+  return memcmp(a->ints, b->ints, (size_t)a->count * sizeof *a->ints) == 0;
+}
+
+/*@
+   RengaAttributesEqual - whether two lists hold the same attributes, in any order
+
+   Not collective
+
+   Input:
+   + a - a list; NULL is an empty one
+   - b - a list; NULL is an empty one
+@*/
+bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b)
+{
+  if ((a ? a->count : 0) != (b ? b->count : 0)) return false;
+  for (int i = 0; a && i < a->count; i++) {
+    const RengaAttribute *other = Find(b, a->row[i].name);
+    if (!other || !RowsEqual(&a->row[i], other)) return false;
+  }
+  return true;
+}
+
+/*@
+   RengaAttributesFree - free what the list holds; it is empty afterwards
+
+   Not collective
+
+   Input:
+   . attributes - the list
+@*/
+RengaErrorCode RengaAttributesFree(RengaAttributes *attributes)
+{
+  for (int i = 0; i < attributes->count; i++) {
+    FreeValue(&attributes->row[i]);
+    RengaFree(&attributes->row[i].name);
+  }
+  RengaFree(&attributes->row);
+  attributes->count = 0;
+  return RENGA_SUCCESS;
+}

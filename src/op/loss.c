@@ -1,0 +1,179 @@
+/* Attention, cross-entropy and sums over the batch. */
+#include "renga/private/op.h"
+
+/* q[...,T,d], k[...,S,d], v[...,S,e]; the mask broadcasts to [...,T,S]. first: which input q is. */
+static RengaErrorCode CheckAttention(const RengaOpCall *call, int first, int mask)
+{
+  const RengaTensorSpec *q = &call->in[first], *k = q + 1, *v = q + 2;
+  int n = q->ndim;
+  RengaOpCheck(n >= 2 && k->ndim == n && v->ndim == n, call,
+               "queries, keys and values must have one number of dimensions, two or more");
+  for (int d = 0; d < n - 2; d++)
+    RengaOpCheck(q->dim[d] == k->dim[d] && q->dim[d] == v->dim[d], call,
+                 "queries, keys and values differ in dimension %d", d);
+  RengaOpCheck(q->dim[n - 1] == k->dim[n - 1], call, "queries and keys differ in width");
+  RengaOpCheck(k->dim[n - 2] == v->dim[n - 2], call, "keys and values differ in number");
+  double ratio = RengaOpCallReal(call, "ratio");
+  RengaOpCheckValue(ratio >= 0 && ratio < 1, call, "ratio is %g, must be in [0,1)", ratio);
+  RengaOpCheckValue(RengaOpCallInt(call, "batch_factor") > 0, call, "batch_factor is %lld",
+                    (long long)RengaOpCallInt(call, "batch_factor"));
+  if (!RengaOpCallHasInput(call, mask)) return RENGA_SUCCESS;
+  RengaTensorSpec scores = *q, wide;
+  scores.dim[n - 1] = k->dim[n - 2];
+  wide = scores;
+  RengaCall(RengaOpBroadcast(call, &call->in[mask], &wide));
+  RengaOpCheck(RengaOpSameShape(&scores, &wide), call, "the mask is wider than the scores");
+  return RENGA_SUCCESS;
+}
+
+/* -> o[…,T,e], log-sum-exp […,T] */
+static RengaErrorCode Attention(RengaOpCall *call)
+{
+  RengaCall(CheckAttention(call, 0, 3));
+  const RengaTensorSpec *q = &call->in[0], *v = &call->in[2];
+  RengaOpCopyShape(&call->out[0], q);
+  call->out[0].dim[q->ndim - 1] = v->dim[v->ndim - 1];
+  if (call->n_out < 2) return RENGA_SUCCESS;
+  RengaOpCopyShape(&call->out[1], q);
+  call->out[1].ndim--;
+  return RENGA_SUCCESS;
+}
+
+/* do, q, k, v, o, log-sum-exp, (mask) -> dq, dk, dv, (dmask) */
+static RengaErrorCode AttentionGrad(RengaOpCall *call)
+{
+  RengaCall(CheckAttention(call, 1, 6));
+  const RengaTensorSpec *q = &call->in[1], *v = &call->in[3];
+  RengaTensorSpec o = *q, lse = *q;
+  o.dim[q->ndim - 1] = v->dim[v->ndim - 1];
+  lse.ndim--;
+  RengaOpCheck(RengaOpSameShape(&call->in[0], &o) && RengaOpSameShape(&call->in[4], &o), call,
+               "the gradient or the output does not fit queries and values");
+  RengaOpCheck(RengaOpSameShape(&call->in[5], &lse), call,
+               "the log-sum-exp does not fit the queries");
+  RengaOpCheck(call->n_out < 4 || RengaOpCallHasInput(call, 6), call,
+               "the gradient of a mask needs the mask");
+  for (int i = 0; i < call->n_out; i++)
+    RengaOpCopyShape(&call->out[i], &call->in[i < 3 ? 1 + i : 6]);
+  return RENGA_SUCCESS;
+}
+
+/* Labels have the shape of the scores without the axis of the classes. */
+static RengaErrorCode CheckLabels(const RengaOpCall *call, int scores, int labels, int weights)
+{
+  const RengaTensorSpec *x = &call->in[scores];
+  RengaTensorSpec expected = {0};
+  int axis;
+  RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
+  for (int d = 0; d < x->ndim; d++)
+    if (d != axis) expected.dim[expected.ndim++] = x->dim[d];
+  RengaOpCheck(RengaOpSameShape(&expected, &call->in[labels]), call,
+               "the labels must have the shape of the scores without axis %d", axis);
+  if (RengaOpCallHasInput(call, weights))
+    RengaOpCheck(call->in[weights].ndim == 1 && call->in[weights].dim[0] == x->dim[axis], call,
+                 "there must be a weight for each of %lld classes", (long long)x->dim[axis]);
+  return RENGA_SUCCESS;
+}
+
+/* scores, labels, (weights) -> sum, log-sum-exp */
+static RengaErrorCode CrossEntropy(RengaOpCall *call)
+{
+  RengaCall(CheckLabels(call, 0, 1, 2));
+  call->out[0].ndim = 0;
+  if (call->n_out > 1) RengaOpCopyShape(&call->out[1], &call->in[1]);
+  return RENGA_SUCCESS;
+}
+
+/* d sum, scores, labels, (log-sum-exp), (weights) -> d scores */
+static RengaErrorCode LossGradient(RengaOpCall *call, int labels, int weights)
+{
+  RengaOpCheck(RengaTensorSpecCount(&call->in[0]) == 1, call,
+               "the gradient of the sum is no scalar");
+  RengaCall(CheckLabels(call, 1, labels, weights));
+  RengaOpCopyShape(&call->out[0], &call->in[1]);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropyGrad(RengaOpCall *call)
+{
+  RengaCall(LossGradient(call, 2, 4));
+  RengaOpCheck(RengaOpSameShape(&call->in[2], &call->in[3]), call,
+               "labels and log-sum-exp differ in shape");
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LikelihoodGrad(RengaOpCall *call)
+{
+  RengaCall(LossGradient(call, 2, 3));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Count(RengaOpCall *call)
+{
+  if (RengaOpCallHasInput(call, 1))
+    RengaOpCheck(call->in[1].ndim == 1, call, "the class weights have %d dimensions, must have 1",
+                 call->in[1].ndim);
+  call->out[0].ndim = 0;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BatchSum(RengaOpCall *call)
+{
+  RengaOpCheck(RengaTensorSpecCount(&call->in[0]) == 1, call, "sums scalars only");
+  RengaOpCopyShape(&call->out[0], &call->in[0]);
+  return RENGA_SUCCESS;
+}
+
+/* Products of two matrices [T,S] x width per head, and the softmax. Causal: still all of them. */
+static double AttentionCost(const RengaOpCall *call, int first, double products)
+{
+  const RengaTensorSpec *q = &call->in[first], *k = q + 1, *v = q + 2;
+  int n = q->ndim;
+  double scores = (double)RengaOpProduct(q, 0, n - 1) * (double)k->dim[n - 2];
+  return scores * (products * (double)(q->dim[n - 1] + v->dim[n - 1]) + 12.0);
+}
+
+static double AttentionFlops(const RengaOpCall *call)
+{
+  return AttentionCost(call, 0, 2.0);
+}
+
+/* Scores again, then the gradients of both factors of both products. */
+static double AttentionGradFlops(const RengaOpCall *call)
+{
+  return AttentionCost(call, 1, 5.0);
+}
+
+static double ScoreFlops(const RengaOpCall *call)
+{
+  return 12.0 * (double)RengaTensorSpecCount(&call->in[0]);
+}
+
+static double ScoreGradFlops(const RengaOpCall *call)
+{
+  return 12.0 * (double)RengaTensorSpecCount(&call->in[1]);
+}
+
+static double LabelFlops(const RengaOpCall *call)
+{
+  return (double)RengaTensorSpecCount(&call->in[0]);
+}
+
+#define OWN RENGA_OP_INTERNAL
+#define IGNORE "ignore_index:int=-9223372036854775808"
+#define CLASSES "axis:int=-1 " IGNORE
+#define HEADS "scale:real=0 causal:int=0 ratio:real=0 key:int=0 batch_dim:int=0 batch_factor:int=1"
+/* scale 0 stands for 1 / sqrt(width); no label is as small as the default of ignore_index. */
+
+const RengaOperator RengaOperatorsLoss[] = {
+    {"Attention", 3, 4, 1, 2, OWN | RENGA_OP_RANDOM, Attention, AttentionFlops, HEADS, "F>F"},
+    {"AttentionGrad", 6, 7, 3, 4, OWN | RENGA_OP_RANDOM, AttentionGrad, AttentionGradFlops, HEADS,
+     "F>F"},
+    {"CrossEntropy", 2, 3, 1, 2, OWN, CrossEntropy, ScoreFlops, CLASSES, "FIF>F"},
+    {"CrossEntropyGrad", 4, 5, 1, 1, OWN, CrossEntropyGrad, ScoreGradFlops, CLASSES, "FFIFF>F"},
+    {"CrossEntropyCount", 1, 2, 1, 1, OWN, Count, LabelFlops, IGNORE, "IF>S"},
+    {"LogLikelihood", 2, 3, 1, 1, OWN, CrossEntropy, LabelFlops, CLASSES, "FIF>F"},
+    {"LogLikelihoodGrad", 3, 4, 1, 1, OWN, LikelihoodGrad, LabelFlops, CLASSES, "FFIF>F"},
+    {"BatchSum", 1, 1, 1, 1, OWN | RENGA_OP_BATCH_SUM, BatchSum, NULL, NULL, "F>F"},
+    {0},
+};

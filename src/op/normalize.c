@@ -1,0 +1,222 @@
+/* Normalisations, softmax, dropout. */
+#include "renga/private/op.h"
+
+/* A parameter has the shape of dimensions axis … of x. */
+static RengaErrorCode CheckTail(const RengaOpCall *call, int input, const RengaTensorSpec *x,
+                                int axis)
+{
+  const RengaTensorSpec *scale = &call->in[input];
+  bool fits = scale->ndim == x->ndim - axis;
+  for (int d = 0; fits && d < scale->ndim; d++) fits = scale->dim[d] == x->dim[axis + d];
+  RengaOpCheck(fits, call, "input %d must have the shape of x from dimension %d on", input, axis);
+  return RENGA_SUCCESS;
+}
+
+/* A statistic has the shape of x with 1 from dimension axis on. */
+static void StatisticShape(const RengaTensorSpec *x, int axis, RengaTensorSpec *statistic)
+{
+  RengaOpCopyShape(statistic, x);
+  for (int d = axis; d < x->ndim; d++) statistic->dim[d] = 1;
+}
+
+static RengaErrorCode CheckStatistic(const RengaOpCall *call, int input, const RengaTensorSpec *x,
+                                     int axis)
+{
+  RengaTensorSpec statistic = {0};
+  StatisticShape(x, axis, &statistic);
+  RengaOpCheck(RengaOpSameShape(&statistic, &call->in[input]), call,
+               "input %d must have the shape of x with 1 from dimension %d on", input, axis);
+  return RENGA_SUCCESS;
+}
+
+/* Layer: x, scale, (bias) -> y, mean, inverse deviation; RMS: x, scale -> y, inverse deviation */
+static RengaErrorCode LayerNormalization(RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[0];
+  int axis;
+  RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
+  for (int i = 1; i < call->n_in; i++)
+    if (RengaOpCallHasInput(call, i)) RengaCall(CheckTail(call, i, x, axis));
+  RengaOpCopyShape(&call->out[0], x);
+  for (int i = 1; i < call->n_out; i++) StatisticShape(x, axis, &call->out[i]);
+  return RENGA_SUCCESS;
+}
+
+/* dy, x, scale, statistics … -> dx, dscale, (dbias) */
+static RengaErrorCode LayerNormalizationGrad(RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[1];
+  int axis;
+  RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
+  RengaOpCheck(RengaOpSameShape(&call->in[0], x), call, "gradient and input differ in shape");
+  RengaCall(CheckTail(call, 2, x, axis));
+  for (int i = 3; i < call->n_in; i++) RengaCall(CheckStatistic(call, i, x, axis));
+  RengaOpCopyShape(&call->out[0], x);
+  for (int i = 1; i < call->n_out; i++) RengaOpCopyShape(&call->out[i], &call->in[2]);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckChannels(const RengaOpCall *call, const RengaTensorSpec *x, int first,
+                                    int last)
+{
+  RengaOpCheck(x->ndim >= 2, call, "needs a batch and a channel dimension");
+  for (int i = first; i < last; i++)
+    RengaOpCheck(call->in[i].ndim == 1 && call->in[i].dim[0] == x->dim[1], call,
+                 "input %d must have one element for each of %lld channels", i,
+                 (long long)x->dim[1]);
+  return RENGA_SUCCESS;
+}
+
+/* Statistics [N, groups]; a group has several channels. InstanceNormalization: one channel each. */
+static RengaErrorCode GroupExtents(const RengaOpCall *call, const RengaTensorSpec *x,
+                                   int64_t *groups)
+{
+  *groups = RengaOpCallInt(call, "num_groups");
+  if (*groups == 0) *groups = x->dim[1];
+  RengaOpCheck(*groups > 0 && x->dim[1] % *groups == 0, call, "%lld channels in %lld groups",
+               (long long)x->dim[1], (long long)*groups);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GroupNormalization(RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[0];
+  int64_t groups;
+  RengaCall(CheckChannels(call, x, 1, 3));
+  RengaCall(GroupExtents(call, x, &groups));
+  RengaOpCopyShape(&call->out[0], x);
+  for (int i = 1; i < call->n_out; i++) {
+    call->out[i].ndim = 2;
+    call->out[i].dim[0] = x->dim[0];
+    call->out[i].dim[1] = groups;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GroupNormalizationGrad(RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[1];
+  int64_t groups;
+  RengaOpCheck(RengaOpSameShape(&call->in[0], x), call, "gradient and input differ in shape");
+  RengaCall(CheckChannels(call, x, 2, 3));
+  RengaCall(GroupExtents(call, x, &groups));
+  for (int i = 3; i < 5; i++)
+    RengaOpCheck(call->in[i].ndim == 2 && call->in[i].dim[0] == x->dim[0] &&
+                     call->in[i].dim[1] == groups,
+                 call, "input %d must be [%lld,%lld]", i, (long long)x->dim[0], (long long)groups);
+  RengaOpCopyShape(&call->out[0], x);
+  for (int i = 1; i < call->n_out; i++) RengaOpCopyShape(&call->out[i], &call->in[2]);
+  return RENGA_SUCCESS;
+}
+
+/* x, scale, bias, running mean, running variance -> y, batch mean, batch variance */
+static RengaErrorCode BatchNormalization(RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[0];
+  RengaCall(CheckChannels(call, x, 1, 5));
+  RengaOpCopyShape(&call->out[0], x);
+  for (int i = 1; i < call->n_out; i++) RengaOpCopyShape(&call->out[i], &call->in[1]);
+  return RENGA_SUCCESS;
+}
+
+/* dy, x, scale, batch mean, batch variance -> dx, dscale, dbias */
+static RengaErrorCode BatchNormalizationGrad(RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[1];
+  RengaOpCheck(RengaOpSameShape(&call->in[0], x), call, "gradient and input differ in shape");
+  RengaCall(CheckChannels(call, x, 2, 5));
+  RengaOpCopyShape(&call->out[0], x);
+  for (int i = 1; i < call->n_out; i++) RengaOpCopyShape(&call->out[i], &call->in[2]);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Softmax(RengaOpCall *call)
+{
+  int axis;
+  RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &axis));
+  RengaOpCheck(call->n_in == 1 || RengaOpSameShape(&call->in[0], &call->in[1]), call,
+               "gradient and output differ in shape");
+  RengaOpCopyShape(&call->out[0], &call->in[0]);
+  return RENGA_SUCCESS;
+}
+
+/* Along the axis x is divided by its norm. */
+static RengaErrorCode LpNormalization(RengaOpCall *call)
+{
+  int axis;
+  int64_t p = RengaOpCallInt(call, "p");
+  RengaOpCheckValue(p == 1 || p == 2, call, "p is %lld, must be 1 or 2", (long long)p);
+  RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &axis));
+  RengaOpCopyShape(&call->out[0], &call->in[0]);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LocalResponse(RengaOpCall *call)
+{
+  int64_t size = RengaOpCallInt(call, "size");
+  RengaOpCheckValue(size > 0 && size <= INT32_MAX, call, "size is %lld", (long long)size);
+  RengaOpCheck(call->in[0].ndim >= 2, call, "needs a batch and a channel dimension");
+  RengaOpCheck(call->n_in == 1 || RengaOpSameShape(&call->in[0], &call->in[1]), call,
+               "gradient and input differ in shape");
+  RengaOpCopyShape(&call->out[0], &call->in[0]);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Dropout(RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[0];
+  double ratio = RengaOpCallReal(call, "ratio");
+  int64_t factor = RengaOpCallInt(call, "batch_factor");
+  int axis;
+  RengaOpCheckValue(ratio >= 0 && ratio < 1, call, "ratio is %g, must be in [0,1)", ratio);
+  RengaOpCheckValue(factor > 0, call, "batch_factor is %lld", (long long)factor);
+  if (x->ndim > 0) RengaCall(RengaOpAxis(call, "batch_dim", x->ndim, &axis));
+  for (int i = 0; i < call->n_out; i++) RengaOpCopyShape(&call->out[i], x);
+  return RENGA_SUCCESS;
+}
+
+static double FiveFlops(const RengaOpCall *call)
+{
+  return 5.0 * (double)RengaTensorSpecCount(&call->out[0]);
+}
+
+static double TwelveFlops(const RengaOpCall *call)
+{
+  return 12.0 * (double)RengaTensorSpecCount(&call->out[0]);
+}
+
+#define OWN RENGA_OP_INTERNAL
+#define RANDOM "key:int=0 batch_dim:int=0 batch_factor:int=1"
+#define LOCAL "alpha:real=0.0001 beta:real=0.75 bias:real=1 size:int=1"
+
+const RengaOperator RengaOperatorsNormalize[] = {
+    {"LayerNormalization", 2, 3, 1, 3, 0, LayerNormalization, FiveFlops,
+     "axis:int=-1 epsilon:real=1e-5 stash_type:int=1", "F>F"},
+    {"LayerNormalizationGrad", 5, 5, 1, 3, OWN, LayerNormalizationGrad, TwelveFlops, "axis:int=-1",
+     "F>F"},
+    {"RMSNormalization", 2, 2, 1, 2, 0, LayerNormalization, FiveFlops,
+     "axis:int=-1 epsilon:real=1e-5 stash_type:int=1", "F>F"},
+    {"RMSNormalizationGrad", 4, 4, 1, 2, OWN, LayerNormalizationGrad, TwelveFlops, "axis:int=-1",
+     "F>F"},
+    {"GroupNormalization", 3, 3, 1, 3, 0, GroupNormalization, FiveFlops,
+     "num_groups:int=1 epsilon:real=1e-5 stash_type:int=1", "F>F"},
+    {"GroupNormalizationGrad", 5, 5, 1, 3, OWN, GroupNormalizationGrad, TwelveFlops,
+     "num_groups:int=1", "F>F"},
+    {"InstanceNormalization", 3, 3, 1, 3, 0, GroupNormalization, FiveFlops, "epsilon:real=1e-5",
+     "F>F"},
+    {"InstanceNormalizationGrad", 5, 5, 1, 3, OWN, GroupNormalizationGrad, TwelveFlops, NULL,
+     "F>F"},
+    {"BatchNormalization", 5, 5, 1, 3, 0, BatchNormalization, FiveFlops,
+     "epsilon:real=1e-5 momentum:real=0.9 training:int=1", "F>F"},
+    {"BatchNormalizationGrad", 5, 5, 1, 3, OWN, BatchNormalizationGrad, TwelveFlops,
+     "epsilon:real=1e-5 training:int=1", "F>F"},
+    {"Softmax", 1, 1, 1, 1, 0, Softmax, TwelveFlops, "axis:int=-1", "F>F"},
+    {"LogSoftmax", 1, 1, 1, 1, 0, Softmax, TwelveFlops, "axis:int=-1", "F>F"},
+    {"SoftmaxGrad", 2, 2, 1, 1, OWN, Softmax, FiveFlops, "axis:int=-1", "F>F"},
+    {"LogSoftmaxGrad", 2, 2, 1, 1, OWN, Softmax, TwelveFlops, "axis:int=-1", "F>F"},
+    {"LpNormalization", 1, 1, 1, 1, 0, LpNormalization, FiveFlops, "axis:int=-1 p:int=2", "F>F"},
+    {"LRN", 1, 1, 1, 1, 0, LocalResponse, TwelveFlops, LOCAL, "F>F"},
+    {"LRNGrad", 2, 2, 1, 1, OWN, LocalResponse, TwelveFlops, LOCAL, "F>F"},
+    {"Dropout", 1, 1, 1, 2, RENGA_OP_RANDOM, Dropout, FiveFlops, "ratio:real=0.5 " RANDOM, "F>FB"},
+    {0},
+};

@@ -1,0 +1,149 @@
+/* Data types and tensor specs. */
+#include "rengaop.h"
+#include <inttypes.h>
+
+#define RENGA_TYPE_NAME(name, text, size) text,
+static const char *const type_names[] = {RENGA_TYPE_MAP(RENGA_TYPE_NAME)};
+#define RENGA_TYPE_SIZE(name, text, size) size,
+static const size_t type_sizes[] = {RENGA_TYPE_MAP(RENGA_TYPE_SIZE)};
+
+static bool IsType(RengaDataType type)
+{
+  return (int)type >= 0 && type < RENGA_TYPE_COUNT;
+}
+
+/*@
+   RengaDataTypeSize - bytes of one element
+
+   Not collective
+
+   Input:
+   . type - the data type
+
+   Notes: 0 for a value that is no data type
+@*/
+size_t RengaDataTypeSize(RengaDataType type)
+{
+  return IsType(type) ? type_sizes[type] : 0;
+}
+
+/*@
+   RengaDataTypeName - the name of a data type, as float32
+
+   Not collective
+
+   Input:
+   . type - the data type
+@*/
+const char *RengaDataTypeName(RengaDataType type)
+{
+  return IsType(type) ? type_names[type] : "unknown type";
+}
+
+/*@
+   RengaDataTypeIsFloating - whether a data type holds floating numbers of any width
+
+   Not collective
+
+   Input:
+   . type - the data type
+@*/
+bool RengaDataTypeIsFloating(RengaDataType type)
+{
+  return type == RENGA_FLOAT32 || type == RENGA_FLOAT64 || type == RENGA_BFLOAT16 ||
+         type == RENGA_FLOAT16;
+}
+
+/*@
+   RengaTensorSpecCount - number of elements of a concrete shape
+
+   Not collective
+
+   Input:
+   . spec - the tensor; a scalar has one element, an absent tensor none
+
+   Notes: a number that does not fit is given as INT64_MAX
+@*/
+int64_t RengaTensorSpecCount(const RengaTensorSpec *spec)
+{
+  if (spec->ndim < 0) return 0;
+  bool empty = false;
+  for (int d = 0; d < spec->ndim; d++)
+    if (spec->dim[d] <= 0) empty = true;
+  if (empty) return 0;
+  int64_t count = 1;
+  for (int d = 0; d < spec->ndim; d++) {
+    if (count > INT64_MAX / spec->dim[d]) return INT64_MAX;
+    count *= spec->dim[d];
+  }
+  return count;
+}
+
+/*@
+   RengaTensorSpecBytes - bytes of a concrete tensor
+
+   Not collective
+
+   Input:
+   . spec - the tensor
+
+   Notes: a number that does not fit is given as SIZE_MAX
+@*/
+size_t RengaTensorSpecBytes(const RengaTensorSpec *spec)
+{
+  size_t size = RengaDataTypeSize(spec->type);
+  size_t count = (size_t)RengaTensorSpecCount(spec);
+  return size != 0 && count > SIZE_MAX / size ? SIZE_MAX : count * size;
+}
+
+/*@
+   RengaTensorSpecAt - the concrete shape for a number of samples
+
+   Not collective
+
+   Input:
+   + spec - the shape; a dimension -c means c times the batch
+   - batch - samples
+@*/
+RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch)
+{
+  RengaTensorSpec concrete = *spec;
+  for (int d = 0; d < spec->ndim; d++)
+    if (spec->dim[d] < 0) concrete.dim[d] = -spec->dim[d] * batch;
+  return concrete;
+}
+
+static int FormatDimension(int64_t dim, size_t size, char text[])
+{
+  if (dim == -1) return snprintf(text, size, "N");
+  if (dim < 0) return snprintf(text, size, "%" PRId64 "N", -dim);
+  return snprintf(text, size, "%" PRId64, dim);
+}
+
+/*@
+   RengaTensorSpecFormat - a tensor as text: float32[N,3,32], where N is the batch
+
+   Not collective
+
+   Input:
+   + spec - the tensor
+   - size - bytes of text
+
+   Output:
+   . text - the description, cut to size
+@*/
+void RengaTensorSpecFormat(const RengaTensorSpec *spec, size_t size, char text[])
+{
+  if (size == 0) return;
+  if (spec->ndim < 0) {
+    snprintf(text, size, "none");
+    return;
+  }
+  size_t at = (size_t)snprintf(text, size, "%s[", RengaDataTypeName(spec->type));
+  for (int d = 0; d < spec->ndim && d < RENGA_MAX_DIM && at < size; d++) {
+    if (d > 0) text[at++] = ',';
+    if (at < size) at += (size_t)FormatDimension(spec->dim[d], size - at, text + at);
+  }
+  if (at < size) snprintf(text + at, size - at, "]");
+  text[size - 1] = '\0';
+}
