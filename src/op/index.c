@@ -89,7 +89,7 @@ static RengaErrorCode ScatterElements(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-/* The shape of x gathered by indices [batch..., places..., depth] *
+/* The shape of x gathered by indices [batch..., places..., depth]. */
 static RengaErrorCode GatheredShape(const RengaOpCall *call, const RengaTensorSpec *x,
                                     const RengaTensorSpec *indices, RengaTensorSpec *y)
 {
