@@ -10,7 +10,7 @@
 
 /* ---- errors: codes are listed once, here ---- */
 #define RENGA_ERROR_MAP(X)                                                                         \
-  X(MEMORY, "out of memory")                                                                       \
+  X(MEMORY, "memory")                                                                              \
   X(SUPPORT, "not supported")                                                                      \
   X(ORDER, "call in the wrong state")                                                              \
   X(ARGUMENT, "bad argument")                                                                      \

@@ -81,8 +81,8 @@ RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *functi
   char *origin = fits ? calloc(1, whole) : NULL;
   if (origin == NULL)
     return RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY, function, file, line,
-                           "%zu elements of %zu bytes; %zu bytes are in use", count, size,
-                           ledger.bytes);
+                           "no room for %zu elements of %zu bytes; %zu bytes are in use", count,
+                           size, ledger.bytes);
   size_t past = (size_t)(uintptr_t)origin % ALIGNMENT;
   char *pointer = origin + ALIGNMENT + (past == 0 ? 0 : ALIGNMENT - past);
   Block *block = (Block *)(pointer - ALIGNMENT);

@@ -90,16 +90,12 @@ static void EndProgram(void)
   exit(0);
 }
 
-static bool IsOn(const char *name)
-{
-  const char *value = RengaOptionsFindValue(NULL, name);
-  return value && value[0] != '0' && RengaOptionIsBool(value) && value[0] != 'f' && value[0] != 'n';
-}
-
 static RengaErrorCode Answer(const char help[])
 {
   int rank;
-  bool wants_help = IsOn("help"), wants_version = IsOn("version");
+  bool wants_help, wants_version, given;
+  RengaCall(RengaOptionsGetBool("help", &wants_help, &given));
+  RengaCall(RengaOptionsGetBool("version", &wants_version, &given));
   RengaCallMPI(MPI_Comm_rank(start.comm, &rank));
   if (!wants_help && !wants_version) return RENGA_SUCCESS;
   if (rank == 0 && wants_version) RengaCall(RengaPrintf(start.comm, "renga %s\n", RENGA_VERSION));

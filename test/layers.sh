@@ -1,0 +1,77 @@
+#!/bin/sh
+# The layers of doc/design.md: what a room of src/ may include, and what only sys and app may call.
+root=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
+cd "$root" || exit 1
+status=0
+
+# Lines "header room" for all headers, then one pass over the sources.
+headers=$(
+  for room in sys op comm device graph data plan optimizer partition schedule pipeline checkpoint; do
+    echo "renga$room.h $room"
+    [ -f "src/$room/local.mk" ] && grep -o 'renga/private/[a-z_]*\.h' "src/$room/local.mk" |
+      sed "s/\$/ $room/"
+  done
+  echo "renga/private/object.h sys"
+)
+find src include -name '*.[ch]' | LC_ALL=C sort | xargs awk -v headers="$headers" '
+function level(room) { return room in levels ? levels[room] : -1 }
+function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }
+BEGIN {
+  n = split("sys 0 op 1 comm 2 device 2 graph 2 data 2 plan 3 optimizer 3 partition 4 schedule 4 " \
+            "pipeline 5 checkpoint 6 app 7 top 8", word, " ")
+  for (i = 1; i < n; i += 2) levels[word[i]] = word[i + 1]
+  n = split(headers, line, "\n")
+  for (i = 1; i <= n; i++) { split(line[i], pair, " "); owner[pair[1]] = pair[2] }
+}
+FNR == 1 {
+  split(FILENAME, part, "/")
+  room = "top"
+  if (part[1] == "src" && part[3] != "") room = part[2]
+  if (part[1] == "include") {
+    header = substr(FILENAME, 9)
+    room = header in owner ? owner[header] : "top"
+  }
+  in_comment = 0
+  if (level(room) < 0) complain("room " room " is not in the layers of doc/design.md")
+}
+/^#include "/ {
+  split($0, quoted, "\"")
+  name = quoted[2]
+  if (name ~ /\.\.\//) complain("include " name ": not through ..")
+  if (name == "renga.h" && room != "app" && room != "top") complain("renga.h is for programs")
+  if (name in owner) {
+    other = owner[name]
+    if (other != room && level(other) >= level(room))
+      complain(room " may not include " name " of " other)
+    if (room == "app" && name ~ /private/ && other != "sys")
+      complain("app uses public headers only")
+  } else if (name ~ /^renga/ && name != "renga.h") complain(name " belongs to no room")
+  next
+}
+{
+  # Without strings and comments.
+  text = $0
+  gsub(/\\./, "", text)
+  gsub(/"[^"]*"/, "\"\"", text)
+  if (in_comment) {
+    if (!match(text, /\*\//)) next
+    text = substr(text, RSTART + 2)
+    in_comment = 0
+  }
+  while ((from = index(text, "/*")) > 0) {
+    rest = substr(text, from + 2)
+    to = index(rest, "*/")
+    if (to == 0) { in_comment = 1; text = substr(text, 1, from - 1); break }
+    text = substr(text, 1, from - 1) " " substr(rest, to + 2)
+  }
+  if (room == "sys" || room == "app" || room == "top" || FILENAME ~ /^include/) next
+  if (text ~ /MPI_COMM_WORLD/) complain("MPI_COMM_WORLD: use the communicator of the object")
+  if (text ~ /(^|[^A-Za-z_])(printf|puts|putchar|vprintf|perror) *\(/) complain("prints to the user")
+  if (text ~ /(fprintf|fputs|vfprintf) *\( *(stderr|stdout)/ || text ~ /, *(stderr|stdout)\)/)
+    complain("prints to the user")
+  if (text ~ /(^|[^A-Za-z_])(exit|_exit|abort|assert) *\(/) complain("ends the program: return a code")
+  if (text ~ /(^|[^A-Za-z_])(malloc|calloc|realloc|strdup) *\(/) complain("use RengaMalloc")
+  if (text ~ /(^|[^A-Za-z_])(rand|srand|random|drand48) *\(/) complain("use RengaRandomUniform")
+}
+END { exit bad }' || status=1
+exit $status

@@ -1,0 +1,33 @@
+#!/bin/sh
+# The rules of style that a script can check.
+root=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
+cd "$root" || exit 1
+status=0
+folders=$(ls -d src include test tutorials examples 2>/dev/null)
+sources=$(find $folders -name '*.[ch]' | LC_ALL=C sort)
+headers=$(find include src -name '*.h' | LC_ALL=C sort)
+
+LC_ALL=C.UTF-8 grep -nE '^.{101,}' $sources && { echo "lines over 100 columns"; status=1; }
+grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $sources && { echo "unfinished work"; status=1; }
+grep -LE '^#pragma once' $headers | sed 's/$/: no #pragma once/' | grep . && status=1
+
+# Lengths of files and functions, tabs, white space at the end, rulers.
+awk '
+function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }
+FNR == 1 { if (long_file) { print long_file; bad = 1 } long_file = "" }
+/\t/ { complain("tab") }
+/[ \r]$/ { complain("white space at the end") }
+/\/[*\/] *[-=*#]{8,}/ { complain("ruler") }
+/^\{/ { start = FNR }
+/^\}/ && start { if (FNR - start + 1 > 62) complain("function of " FNR - start - 1 " lines"); start = 0 }
+FNR > 600 { long_file = FILENAME ": " FNR " lines" }
+END { if (long_file) { print long_file; bad = 1 } exit bad }' $sources || status=1
+
+# A manual page above every public function.
+pages=$(find src -name '*.c' -exec awk '/^\/\*@/ { getline; print $1 }' {} + | LC_ALL=C sort -u)
+awk '/^[A-Za-z].*[ *]Renga[A-Za-z]+\(/ && !/^typedef/ && !/^#/ {
+  match($0, /Renga[A-Za-z]+\(/); print substr($0, RSTART, RLENGTH - 1) }' include/*.h |
+  LC_ALL=C sort -u | while read -r name; do
+  printf '%s\n' "$pages" | grep -qx "$name" || echo "$name: no manual page"
+done | grep . && status=1
+exit $status
