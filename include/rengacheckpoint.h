@@ -8,9 +8,12 @@ RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipel
 RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const char *directory);
 RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint);
 /* -checkpoint_dir, -checkpoint_every 100 (steps) or 30min, -checkpoint_keep */
-RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint); /* directory writable? catches signals */
-RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const char *name, const char *value);
-RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file); /* collective; path or NULL */
+/* Collective: is the directory writable? Catches signals. */
+RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint);
+RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const char *name,
+                                           const char *value);
+/* Collective; file (may be NULL): its path, for RengaFree. */
+RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file);
 /* Collective, after each step: writes when due or asked by SIGUSR1/SIGTERM. stop: leave now. */
 RengaErrorCode RengaCheckpointStep(RengaCheckpoint checkpoint, bool *wrote, bool *stop);
 /* Collective: the newest whole file of the directory; *found false where there is none. */

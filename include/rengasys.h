@@ -27,18 +27,23 @@
   X(INTERNAL, "internal error")
 
 #define RENGA_ERROR_ENUM(name, text) RENGA_ERR_##name,
-typedef enum { RENGA_SUCCESS = 0, RENGA_ERROR_MAP(RENGA_ERROR_ENUM) RENGA_ERR_COUNT } RengaErrorCode;
+typedef enum {
+  RENGA_SUCCESS = 0,
+  RENGA_ERROR_MAP(RENGA_ERROR_ENUM) RENGA_ERR_COUNT
+} RengaErrorCode;
 #undef RENGA_ERROR_ENUM
 
 const char *RengaErrorText(RengaErrorCode code);
 RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *function,
                                const char *file, int line, const char *format, ...)
   __attribute__((format(printf, 6, 7)));
-RengaErrorCode RengaErrorPass(RengaErrorCode code, const char *function, const char *file, int line);
-RengaErrorCode RengaErrorMPI(int mpi_error, const char *call, const char *function, const char *file,
-                             int line);
-RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine); /* collective: the largest code */
-void RengaErrorAbort(RengaErrorCode code);                          /* end of main: MPI_Abort */
+RengaErrorCode RengaErrorPass(RengaErrorCode code, const char *function, const char *file,
+                              int line);
+RengaErrorCode RengaErrorMPI(int mpi_error, const char *call, const char *function,
+                             const char *file, int line);
+/* Collective: the largest code. */
+RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine);
+void RengaErrorAbort(RengaErrorCode code); /* end of main: MPI_Abort */
 
 /* Return the code of a failed call, adding this function to the trace. */
 #define RengaCall(expression)                                                                      \
@@ -71,14 +76,14 @@ void RengaErrorAbort(RengaErrorCode code);                          /* end of ma
   } while (0)
 
 /* ---- start and end ---- */
-/* Before RengaInitialize: the processes that Renga runs on; MPI_COMM_WORLD where this is not called. */
+/* Before RengaInitialize: the processes that Renga runs on, where not MPI_COMM_WORLD. */
 RengaErrorCode RengaSetWorld(MPI_Comm comm);
 RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[]);
 RengaErrorCode RengaFinalize(void);
 
-/* ---- memory: counts, zeroed, 64-byte aligned; what is not freed is an error of RengaFinalize ---- */
-RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *function, const char *file,
-                                   int line, void *pointer_to_pointer);
+/* ---- memory: zeroed, 64-byte aligned; what is not freed is an error of RengaFinalize ---- */
+RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *function,
+                                   const char *file, int line, void *pointer_to_pointer);
 RengaErrorCode RengaMemoryGrow(size_t count, size_t size, const char *function, const char *file,
                                int line, void *pointer_to_pointer);
 void RengaMemoryFree(void *pointer_to_pointer); /* sets the pointer to NULL; NULL is allowed */
@@ -95,7 +100,8 @@ RengaErrorCode RengaStringCopy(const char *text, char **copy); /* RengaFree(&cop
 typedef struct _p_RengaObject *RengaObject;
 typedef struct _p_RengaComm *RengaComm;
 typedef enum { RENGA_STATE_NEW, RENGA_STATE_SETUP, RENGA_STATE_SOLVED } RengaState;
-RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm); /* lent: Renga's private duplicate */
+/* Lent: Renga's private duplicate. */
+RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm);
 RengaErrorCode RengaObjectSetName(void *object, const char *name);
 RengaErrorCode RengaObjectSetOptionsPrefix(void *object, const char *prefix);
 
@@ -108,7 +114,8 @@ typedef enum {
   RENGA_OPTION_BYTES,  /* int64_t, from 8GiB, 512MB, 1024 */
   RENGA_OPTION_STRING, /* char *, owned; NULL where the default is NULL */
 } RengaOptionKind;
-#define RENGA_OPTION_NO_OFFSET ((size_t)-1) /* a row that the program reads with RengaOptionsGet... */
+/* The offset of a row that the program reads with RengaOptionsGet... */
+#define RENGA_OPTION_NO_OFFSET ((size_t)-1)
 typedef struct {
   const char *name; /* without the dash */
   RengaOptionKind kind;
@@ -122,8 +129,9 @@ RengaErrorCode RengaOptionsRegister(const char *section, int count, const RengaO
 /* Every row is then also known as -PREFIXname. Before RengaInitialize. */
 RengaErrorCode RengaOptionsAddPrefix(const char *prefix);
 RengaErrorCode RengaOptionsSetDefaults(int count, const RengaOptionRow rows[], void *base);
-RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count, const RengaOptionRow rows[],
-                                           void *base); /* only those that the user gave */
+/* Only those that the user gave. */
+RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count,
+                                           const RengaOptionRow rows[], void *base);
 RengaErrorCode RengaOptionsFreeStrings(int count, const RengaOptionRow rows[], void *base);
 RengaErrorCode RengaOptionsGetString(const char *name, const char **value, bool *given); /* lent */
 RengaErrorCode RengaOptionsGetInt64(const char *name, int64_t *value, bool *given);

@@ -1,4 +1,4 @@
-/* The front door of the library: every room registers its options before the command line is read. */
+/* The front door of the library: rooms register their options, then the command line is read. */
 #include "renga/private/packages.h"
 #include "renga/private/start.h"
 

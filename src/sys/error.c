@@ -109,8 +109,8 @@ RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *f
   if (!trace.prints) return code;
   fflush(stdout);
   char text[MESSAGE_SIZE];
-  int head = snprintf(text, sizeof text, "[rank %d] error: %s: ", RengaSysRank(),
-                      RengaErrorText(code));
+  int head =
+      snprintf(text, sizeof text, "[rank %d] error: %s: ", RengaSysRank(), RengaErrorText(code));
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(text + head, sizeof text - (size_t)head - 1, format, arguments);
@@ -149,15 +149,15 @@ RengaErrorCode RengaErrorPass(RengaErrorCode code, const char *function, const c
    . call - its text
    . function, file, line - where it stands
 @*/
-RengaErrorCode RengaErrorMPI(int mpi_error, const char *call, const char *function, const char *file,
-                             int line)
+RengaErrorCode RengaErrorMPI(int mpi_error, const char *call, const char *function,
+                             const char *file, int line)
 {
   char text[MPI_MAX_ERROR_STRING] = "";
   int length = 0;
   if (MPI_Error_string(mpi_error, text, &length) != MPI_SUCCESS)
     snprintf(text, sizeof text, "error %d", mpi_error);
-  return RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_LIBRARY, function, file, line, "MPI: %s: %s", call,
-                         text);
+  return RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_LIBRARY, function, file, line, "MPI: %s: %s",
+                         call, text);
 }
 
 /*@

@@ -18,15 +18,15 @@ RengaErrorCode RengaSysGather(MPI_Comm comm, const void *mine, size_t bytes, cha
   RengaCallMPI(MPI_Iallgather(&count, 1, MPI_INT, counts, 1, MPI_INT, comm, &request));
   RengaCall(RengaWaitRequest(&request));
   for (int i = 0; i < size; total += counts[i++]) places[i] = (int)total;
-  RengaCheck(total < INT_MAX, comm, RENGA_ERR_SUPPORT, "%lld bytes of all ranks are too many for one",
-             (long long)total);
+  RengaCheck(total < INT_MAX, comm, RENGA_ERR_SUPPORT,
+             "%lld bytes of all ranks are too many for one", (long long)total);
   if (rank == 0) {
     RengaCall(RengaMalloc(total + 1, &gathered));
     RengaCall(RengaMalloc(size, &lengths));
     for (int i = 0; i < size; i++) lengths[i] = (size_t)counts[i];
   }
-  RengaCallMPI(MPI_Igatherv(mine, count, MPI_BYTE, gathered, counts, places, MPI_BYTE, 0, comm,
-                            &request));
+  RengaCallMPI(
+      MPI_Igatherv(mine, count, MPI_BYTE, gathered, counts, places, MPI_BYTE, 0, comm, &request));
   RengaCall(RengaWaitRequest(&request));
   RengaFree(&counts);
   RengaFree(&places);

@@ -79,8 +79,10 @@ static void MergeMemory(MemoryRow rows[], int *count, const RengaLogMemoryRecord
 
 static void FormatKnown(int64_t bytes, char text[16])
 {
-  if (bytes < 0) snprintf(text, 16, "-");
-  else RengaFormatBytes((double)bytes, 16, text);
+  if (bytes < 0)
+    snprintf(text, 16, "-");
+  else
+    RengaFormatBytes((double)bytes, 16, text);
 }
 
 static void PrintMemory(FILE *file, const MemoryRow rows[], int count)
@@ -169,8 +171,8 @@ RengaErrorCode RengaLogView(MPI_Comm comm, FILE *file)
   n_memory = RengaLogGetMemory(&memory);
   RengaCall(GatherRecords(comm, records, (size_t)n_records * sizeof *records, &all_records,
                           &record_bytes));
-  RengaCall(GatherRecords(comm, memory, (size_t)n_memory * sizeof *memory, &all_memory,
-                          &memory_bytes));
+  RengaCall(
+      GatherRecords(comm, memory, (size_t)n_memory * sizeof *memory, &all_memory, &memory_bytes));
   if (rank == 0) {
     fprintf(file, "\nRenga %s on %d ranks, %.3f s\n\n", RENGA_VERSION, size, total);
     RengaCall(ViewEvents(file, size, all_records, record_bytes, total));

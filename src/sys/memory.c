@@ -40,8 +40,10 @@ static void Enter(Block *block)
 static void Leave(Block *block)
 {
   pthread_mutex_lock(&ledger.lock);
-  if (block->previous) block->previous->next = block->next;
-  else ledger.first = block->next;
+  if (block->previous)
+    block->previous->next = block->next;
+  else
+    ledger.first = block->next;
   if (block->next) block->next->previous = block->previous;
   ledger.bytes -= block->bytes;
   ledger.blocks--;
@@ -52,7 +54,8 @@ static Block *BlockOf(void *pointer)
 {
   Block *block = (Block *)((char *)pointer - ALIGNMENT);
   if (block->guard == GUARD) return block;
-  fprintf(stderr, "renga: memory: %p was not given by RengaMalloc, or was written before its start\n",
+  fprintf(stderr,
+          "renga: memory: %p was not given by RengaMalloc, or was written before its start\n",
           pointer);
   abort();
 }
@@ -71,8 +74,8 @@ static Block *BlockOf(void *pointer)
 
    Notes: free with RengaFree(&pointer). Pages are touched only when they are used.
 @*/
-RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *function, const char *file,
-                                   int line, void *pointer_to_pointer)
+RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *function,
+                                   const char *file, int line, void *pointer_to_pointer)
 {
   _Static_assert(sizeof(Block) <= 64, "the header stands within one alignment");
   size_t bytes, whole;
@@ -187,8 +190,9 @@ RengaErrorCode RengaMemoryFinish(void)
   char text[4096];
   int used = 0, listed = 0;
   for (const Block *block = ledger.first; block && listed < LISTED; block = block->next, listed++)
-    used += snprintf(text + used, sizeof text - (size_t)used, "\n    %zu bytes from %s() at %.200s:%d",
-                     block->bytes, block->function, block->file, block->line);
+    used +=
+        snprintf(text + used, sizeof text - (size_t)used, "\n    %zu bytes from %s() at %.200s:%d",
+                 block->bytes, block->function, block->file, block->line);
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY, "%lld blocks (%zu bytes) were not freed:%s%s",
              (long long)ledger.blocks, ledger.bytes, text,
              ledger.blocks > LISTED ? "\n    ..." : "");

@@ -107,8 +107,8 @@ RengaErrorCode RengaObjectSetName(void *object, const char *name)
    . object - any object of Renga
    . prefix - copied; for instance "teacher_"
 
-   Notes: name the prefix with RengaOptionsAddPrefix before RengaInitialize, so that the command line
-   may use it.
+   Notes: name the prefix with RengaOptionsAddPrefix before RengaInitialize, so that the command
+   line may use it.
 @*/
 RengaErrorCode RengaObjectSetOptionsPrefix(void *object, const char *prefix)
 {

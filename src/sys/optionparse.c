@@ -1,5 +1,5 @@
-/* Where options come from: options files, RENGA_OPTIONS, the command line. Problems are collected, so
-   that all of them can be shown at once. */
+/* Where options come from: options files, RENGA_OPTIONS, the command line. Problems are collected,
+   so that all of them can be shown at once. */
 #include "sys.h"
 #include "renga/private/wait.h"
 #include <ctype.h>
@@ -86,8 +86,10 @@ static RengaErrorCode ReportUnknown(Parser *parser, const char *source, const ch
 {
   const char *closest = RengaOptionsGetClosest(name);
   if (closest)
-    RengaCall(AddProblem(parser, "%s: unknown option -%s; did you mean -%s?", source, name, closest));
-  else RengaCall(AddProblem(parser, "%s: unknown option -%s; -help lists all", source, name));
+    RengaCall(
+        AddProblem(parser, "%s: unknown option -%s; did you mean -%s?", source, name, closest));
+  else
+    RengaCall(AddProblem(parser, "%s: unknown option -%s; -help lists all", source, name));
   return RENGA_SUCCESS;
 }
 
@@ -118,10 +120,12 @@ static RengaErrorCode TakeOption(Parser *parser, const Words *words, int i, bool
     if (value && strcmp(name, "options_file") == 0) RengaCall(RengaStringCopy(value, file));
     return RENGA_SUCCESS;
   }
-  if (value == NULL) RengaCall(AddProblem(parser, "%s: -%s needs a value", words->source, name));
+  if (value == NULL)
+    RengaCall(AddProblem(parser, "%s: -%s needs a value", words->source, name));
   else if (!RengaOptionParse(row, value, parsed, message))
     RengaCall(AddProblem(parser, "%s: %s", words->source, message));
-  else RengaCall(RengaOptionsStore(name, value));
+  else
+    RengaCall(RengaOptionsStore(name, value));
   return RENGA_SUCCESS;
 }
 
@@ -194,8 +198,10 @@ static RengaErrorCode TakeWords(Parser *parser, const Words *words, bool positio
     used = 1;
     if (IsOption(words->words[i]))
       RengaCall(TakeOption(parser, words, i, true, NULL, &used));
-    else if (positional) continue;
-    else RengaCall(AddProblem(parser, "%s: %s is no option", words->source, words->words[i]));
+    else if (positional)
+      continue;
+    else
+      RengaCall(AddProblem(parser, "%s: %s is no option", words->source, words->words[i]));
     for (int j = 0; j < used && is_option; j++) is_option[i + j] = true;
   }
   return RENGA_SUCCESS;
@@ -251,7 +257,8 @@ static RengaErrorCode CheckEarlierValues(Parser *parser)
   for (int i = 0; i < count; i++) {
     char message[RENGA_OPTION_MESSAGE], parsed[sizeof(double)];
     const RengaOptionRow *row = RengaOptionsFindRow(values[i].name);
-    if (row == NULL) RengaCall(ReportUnknown(parser, "RengaOptionsSetValue", values[i].name));
+    if (row == NULL)
+      RengaCall(ReportUnknown(parser, "RengaOptionsSetValue", values[i].name));
     else if (!RengaOptionParse(row, values[i].value, parsed, message))
       RengaCall(AddProblem(parser, "RengaOptionsSetValue: %s", message));
   }

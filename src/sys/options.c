@@ -2,14 +2,10 @@
 #include "sys.h"
 #include <string.h>
 
-typedef struct {
-  char *text;
-} Prefix;
-
 static struct {
   RengaOptionSection *sections;
   RengaOptionValue *values;
-  Prefix *prefixes;
+  char **prefixes;
   int n_sections, n_values, n_prefixes;
   bool ready; /* the command line has been read */
 } database;
@@ -35,7 +31,8 @@ static const RengaOptionRow *FindExact(const char *name)
 {
   for (int i = 0; i < database.n_sections; i++)
     for (int j = 0; j < database.sections[i].count; j++)
-      if (strcmp(database.sections[i].rows[j].name, name) == 0) return &database.sections[i].rows[j];
+      if (strcmp(database.sections[i].rows[j].name, name) == 0)
+        return &database.sections[i].rows[j];
   return NULL;
 }
 
@@ -43,8 +40,8 @@ const RengaOptionRow *RengaOptionsFindRow(const char *name)
 {
   const RengaOptionRow *row = FindExact(name);
   for (int i = 0; i < database.n_prefixes && row == NULL; i++) {
-    size_t length = strlen(database.prefixes[i].text);
-    if (strncmp(name, database.prefixes[i].text, length) == 0) row = FindExact(name + length);
+    size_t length = strlen(database.prefixes[i]);
+    if (strncmp(name, database.prefixes[i], length) == 0) row = FindExact(name + length);
   }
   return row;
 }
@@ -101,16 +98,16 @@ RengaErrorCode RengaOptionsRegister(const char *section, int count, const RengaO
    Input:
    . prefix - copied; for instance "teacher_"
 
-   Notes: before RengaInitialize, so that the command line may use it. An object takes the values with
-   its prefix (RengaObjectSetOptionsPrefix), and those without where there is none.
+   Notes: before RengaInitialize, so that the command line may use it. An object takes the values
+   with its prefix (RengaObjectSetOptionsPrefix), and those without where there is none.
 @*/
 RengaErrorCode RengaOptionsAddPrefix(const char *prefix)
 {
   RengaCheck(prefix && prefix[0], MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "an options prefix is empty");
   for (int i = 0; i < database.n_prefixes; i++)
-    if (strcmp(database.prefixes[i].text, prefix) == 0) return RENGA_SUCCESS;
+    if (strcmp(database.prefixes[i], prefix) == 0) return RENGA_SUCCESS;
   RengaCall(RengaRealloc(database.n_prefixes + 1, &database.prefixes));
-  RengaCall(RengaStringCopy(prefix, &database.prefixes[database.n_prefixes].text));
+  RengaCall(RengaStringCopy(prefix, &database.prefixes[database.n_prefixes]));
   database.n_prefixes++;
   return RENGA_SUCCESS;
 }
@@ -164,8 +161,8 @@ RengaErrorCode RengaOptionsStore(const char *name, const char *text)
    . name - with or without the dash
    . value - text; NULL is "true"
 
-   Notes: before RengaInitialize it is a default that the options file, the environment and the command
-   line overrule; after, it overrules them.
+   Notes: before RengaInitialize it is a default that the options file, the environment and the
+   command line overrule; after, it overrules them.
 @*/
 RengaErrorCode RengaOptionsSetValue(const char *name, const char *value)
 {
@@ -238,8 +235,8 @@ RengaErrorCode RengaOptionsSetDefaults(int count, const RengaOptionRow rows[], v
    Output:
    . base - the struct; members whose options were not given keep their values
 @*/
-RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count, const RengaOptionRow rows[],
-                                           void *base)
+RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count,
+                                           const RengaOptionRow rows[], void *base)
 {
   for (int i = 0; i < count; i++) {
     const char *text = RengaOptionsFindValue(prefix, rows[i].name);
@@ -290,7 +287,8 @@ static RengaErrorCode GetNumber(const char *name, RengaOptionKind kind, void *va
   RengaCall(Get(name, kind, &text, given));
   RengaOptionRow row = *RengaOptionsFindRow(name);
   if (row.kind == RENGA_OPTION_INT) row.kind = RENGA_OPTION_INT64;
-  if (text == NULL) memset(value, 0, RengaOptionSize(row.kind));
+  if (text == NULL)
+    memset(value, 0, RengaOptionSize(row.kind));
   else
     RengaCheck(RengaOptionParse(&row, text, value, message), MPI_COMM_SELF, RENGA_ERR_OPTION, "%s",
                message);
@@ -394,7 +392,7 @@ void RengaOptionsFinish(void)
     RengaFree(&database.values[i].name);
     RengaFree(&database.values[i].value);
   }
-  for (int i = 0; i < database.n_prefixes; i++) RengaFree(&database.prefixes[i].text);
+  for (int i = 0; i < database.n_prefixes; i++) RengaFree(&database.prefixes[i]);
   RengaFree(&database.values);
   RengaFree(&database.prefixes);
   RengaFree(&database.sections);

@@ -52,9 +52,9 @@ static bool ParseReal(const char *text, double *value)
 static const struct {
   const char *unit;
   double bytes;
-} units[] = {{"", 1},          {"B", 1},          {"KB", 1e3},       {"MB", 1e6},       {"GB", 1e9},
-             {"TB", 1e12},     {"KiB", 0x1p10},   {"MiB", 0x1p20},   {"GiB", 0x1p30},   {"TiB", 0x1p40},
-             {"K", 0x1p10},    {"M", 0x1p20},     {"G", 0x1p30},     {"T", 0x1p40}};
+} units[] = {{"", 1},       {"B", 1},        {"KB", 1e3},     {"MB", 1e6},     {"GB", 1e9},
+             {"TB", 1e12},  {"KiB", 0x1p10}, {"MiB", 0x1p20}, {"GiB", 0x1p30}, {"TiB", 0x1p40},
+             {"K", 0x1p10}, {"M", 0x1p20},   {"G", 0x1p30},   {"T", 0x1p40}};
 
 static bool ParseByteText(const char *text, int64_t *bytes)
 {
@@ -111,12 +111,12 @@ static const struct {
   size_t size;
   const char *wanted;
 } kinds[] = {
-  [RENGA_OPTION_BOOL] = {sizeof(bool), "true or false"},
-  [RENGA_OPTION_INT] = {sizeof(int), "a whole number"},
-  [RENGA_OPTION_INT64] = {sizeof(int64_t), "a whole number"},
-  [RENGA_OPTION_REAL] = {sizeof(double), "a number"},
-  [RENGA_OPTION_BYTES] = {sizeof(int64_t), "a size in bytes such as 1024, 512MB or 8GiB"},
-  [RENGA_OPTION_STRING] = {sizeof(char *), "text"},
+    [RENGA_OPTION_BOOL] = {sizeof(bool), "true or false"},
+    [RENGA_OPTION_INT] = {sizeof(int), "a whole number"},
+    [RENGA_OPTION_INT64] = {sizeof(int64_t), "a whole number"},
+    [RENGA_OPTION_REAL] = {sizeof(double), "a number"},
+    [RENGA_OPTION_BYTES] = {sizeof(int64_t), "a size in bytes such as 1024, 512MB or 8GiB"},
+    [RENGA_OPTION_STRING] = {sizeof(char *), "text"},
 };
 
 size_t RengaOptionSize(RengaOptionKind kind)
@@ -130,12 +130,21 @@ static bool ParseKind(RengaOptionKind kind, const char *text, Value *value, doub
   bool good = true;
   *number = 0;
   switch (kind) {
-  case RENGA_OPTION_BOOL: return ParseBool(text, &value->boolean);
-  case RENGA_OPTION_STRING: value->string = text; return true;
-  case RENGA_OPTION_REAL: good = ParseReal(text, &value->real); break;
-  case RENGA_OPTION_BYTES: good = ParseByteText(text, &value->whole); break;
+  case RENGA_OPTION_BOOL:
+    return ParseBool(text, &value->boolean);
+  case RENGA_OPTION_STRING:
+    value->string = text;
+    return true;
+  case RENGA_OPTION_REAL:
+    good = ParseReal(text, &value->real);
+    break;
+  case RENGA_OPTION_BYTES:
+    good = ParseByteText(text, &value->whole);
+    break;
   case RENGA_OPTION_INT:
-  case RENGA_OPTION_INT64: good = ParseInt64(text, &value->whole); break;
+  case RENGA_OPTION_INT64:
+    good = ParseInt64(text, &value->whole);
+    break;
   }
   if (!good) return false;
   *number = kind == RENGA_OPTION_REAL ? value->real : (double)value->whole;
@@ -149,9 +158,12 @@ static bool ParseKind(RengaOptionKind kind, const char *text, Value *value, doub
 
 static void DescribeRange(const RengaOptionRow *row, char text[96])
 {
-  if (isinf(row->high) || row->high >= 1e300) snprintf(text, 96, "at least %g", row->low);
-  else if (isinf(row->low) || row->low <= -1e300) snprintf(text, 96, "at most %g", row->high);
-  else snprintf(text, 96, "from %.10g to %.10g", row->low, row->high);
+  if (isinf(row->high) || row->high >= 1e300)
+    snprintf(text, 96, "at least %g", row->low);
+  else if (isinf(row->low) || row->low <= -1e300)
+    snprintf(text, 96, "at most %g", row->high);
+  else
+    snprintf(text, 96, "from %.10g to %.10g", row->low, row->high);
 }
 
 bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destination,

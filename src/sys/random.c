@@ -1,5 +1,5 @@
-/* Random numbers by counter: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers: as
-   easy as 1, 2, 3", SC 2011). Element i of a stream is lane i mod 4 of block i div 4. */
+/* Random numbers by counter: Philox 4x32-10 (Salmon, Moraes, Dror, Shaw, "Parallel random numbers:
+   as easy as 1, 2, 3", SC 2011). Element i of a stream is lane i mod 4 of block i div 4. */
 #include "sys.h"
 #include <math.h>
 #include <xxhash.h>

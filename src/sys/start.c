@@ -11,17 +11,18 @@ static struct {
 } start = {MPI_COMM_NULL, MPI_COMM_NULL, false, false};
 
 static const RengaOptionRow rows[] = {
-  {"help", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0, "list all options and end"},
-  {"version", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-   "print the version and end"},
-  {"options_file", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-   "read options from this file; may be given several times"},
-  {"options_view", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-   "print the options that were given, as an options file"},
-  {"log_view", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-   "print events and memory over all ranks at the end"},
-  {"log_trace", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-   "write a timeline of all ranks to this file (Chrome trace, JSON)"},
+    {"help", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "list all options and end"},
+    {"version", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "print the version and end"},
+    {"options_file", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "read options from this file; may be given several times"},
+    {"options_view", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "print the options that were given, as an options file"},
+    {"log_view", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "print events and memory over all ranks at the end"},
+    {"log_trace", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "write a timeline of all ranks to this file (Chrome trace, JSON)"},
 };
 
 RengaErrorCode RengaSysRegisterPackage(void)
@@ -98,8 +99,10 @@ static RengaErrorCode Answer(const char help[])
   RengaCall(RengaOptionsGetBool("version", &wants_version, &given));
   RengaCallMPI(MPI_Comm_rank(start.comm, &rank));
   if (!wants_help && !wants_version) return RENGA_SUCCESS;
-  if (rank == 0 && wants_version) RengaCall(RengaPrintf(start.comm, "renga %s\n", RENGA_VERSION));
-  else if (rank == 0) RengaOptionsHelp(stdout, help);
+  if (rank == 0 && wants_version)
+    RengaCall(RengaPrintf(start.comm, "renga %s\n", RENGA_VERSION));
+  else if (rank == 0)
+    RengaOptionsHelp(stdout, help);
   fflush(stdout);
   EndProgram();
   return RENGA_SUCCESS;
@@ -116,7 +119,8 @@ RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
   RengaCall(RengaOptionsParse(start.comm, argc, argv, &problems));
   RengaCall(Answer(help));
   if (problems)
-    code = RengaErrorRaise(start.comm, RENGA_ERR_OPTION, __func__, __FILE__, __LINE__, "%s", problems);
+    code =
+        RengaErrorRaise(start.comm, RENGA_ERR_OPTION, __func__, __FILE__, __LINE__, "%s", problems);
   RengaFree(&problems);
   RengaCall(RengaErrorAgree(start.comm, code));
   RengaOptionsSetReady(true);

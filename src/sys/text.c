@@ -26,8 +26,8 @@ RengaErrorCode RengaPrintf(MPI_Comm comm, const char *format, ...)
   return RENGA_SUCCESS;
 }
 
-static void FormatScaled(double value, double base, int units, const char *const names[], size_t size,
-                         char text[])
+static void FormatScaled(double value, double base, int units, const char *const names[],
+                         size_t size, char text[])
 {
   int unit = 0;
   while (fabs(value) >= base && unit + 1 < units) {

@@ -118,22 +118,24 @@ static RengaErrorCode Append(Text *text, const char *line)
 static RengaErrorCode FormatRank(int rank, double origin, Text *text)
 {
   char line[512];
-  snprintf(line, sizeof line,
-           "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d\"}},\n"
-           "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}},\n",
-           rank, rank, rank, rank);
+  snprintf(
+      line, sizeof line,
+      "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d\"}},\n"
+      "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}},\n",
+      rank, rank, rank, rank);
   RengaCall(Append(text, line));
   for (int i = 0; i < trace.n_tracks; i++) {
     snprintf(line, sizeof line,
-             "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%s\"}},\n",
+             "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%"
+             "s\"}},\n",
              rank, i, trace.tracks[i]);
     RengaCall(Append(text, line));
   }
   for (int64_t i = 0; i < trace.count; i++) {
     const Record *record = &trace.records[i];
     snprintf(line, sizeof line,
-             "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"ts\":%.3f,\"dur\":%.3f},\n", rank,
-             record->track, trace.names[record->name], (record->begin - origin) * 1e6,
+             "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"ts\":%.3f,\"dur\":%.3f},\n",
+             rank, record->track, trace.names[record->name], (record->begin - origin) * 1e6,
              (record->end - record->begin) * 1e6);
     RengaCall(Append(text, line));
   }
@@ -156,8 +158,8 @@ static RengaErrorCode FindOrigin(MPI_Comm comm, double *origin)
   RengaCallMPI(MPI_Get_processor_name(node, &length));
   mine = (Clock){RengaHash(node, strlen(node), 0), trace.origin};
   RengaCall(RengaMalloc(size, &all));
-  RengaCallMPI(MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, comm,
-                              &request));
+  RengaCallMPI(
+      MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, comm, &request));
   RengaCall(RengaWaitRequest(&request));
   int first = 0;
   while (all[first].node != mine.node) first++;
@@ -216,8 +218,8 @@ RengaErrorCode RengaLogTraceWrite(MPI_Comm comm, const char *file_name)
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
   if (rank == 0 && (file = fopen(file_name, "w")) == NULL)
-    code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, __func__, __FILE__, __LINE__, "%s: %s",
-                           file_name, strerror(errno));
+    code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, __func__, __FILE__, __LINE__,
+                           "%s: %s", file_name, strerror(errno));
   RengaCall(RengaErrorAgree(comm, code));
   RengaCall(FindOrigin(comm, &origin));
   RengaCall(FormatRank(rank, origin, &text));

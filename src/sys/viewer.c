@@ -17,14 +17,16 @@ static RengaErrorCode DestroyViewer(void *object)
 {
   RengaViewer viewer = object;
   bool good = true;
-  if (viewer->file == stdout) good = fflush(stdout) == 0;
-  else if (viewer->file) good = fclose(viewer->file) == 0;
+  if (viewer->file == stdout)
+    good = fflush(stdout) == 0;
+  else if (viewer->file)
+    good = fclose(viewer->file) == 0;
   viewer->file = NULL;
   RengaErrorCode code = RENGA_SUCCESS;
   if (!good)
-    code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, __func__, __FILE__, __LINE__,
-                           "%s: %s", viewer->file_name ? viewer->file_name : "standard output",
-                           strerror(errno));
+    code =
+        RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, __func__, __FILE__, __LINE__, "%s: %s",
+                        viewer->file_name ? viewer->file_name : "standard output", strerror(errno));
   RengaFree(&viewer->kind);
   RengaFree(&viewer->file_name);
   RengaCall(RengaErrorAgree(viewer->hdr.comm, code));

@@ -1,4 +1,4 @@
-/* The one policy of waiting. MPICH spins; with more ranks than cores that costs whole time slices. */
+/* The one policy of waiting. MPICH spins; with more ranks than cores that costs time slices. */
 #include "renga/private/wait.h"
 #include <sched.h>
 #include <sys/prctl.h>

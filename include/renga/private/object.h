@@ -4,8 +4,8 @@
 
 struct _p_RengaObject {
   const char *class_name;
-  MPI_Comm comm;       /* Renga's private duplicate, shared by all objects made from one RengaComm */
-  RengaComm owner;     /* holds a reference; NULL in a RengaComm itself */
+  MPI_Comm comm;   /* Renga's private duplicate, shared by all objects made from one RengaComm */
+  RengaComm owner; /* holds a reference; NULL in a RengaComm itself */
   int references;
   char *type_name, *name, *prefix;
   RengaState state;
@@ -21,7 +21,8 @@ struct _p_RengaObject {
 RengaErrorCode RengaHeaderCreate(void *parent, const char *class_name, size_t size,
                                  RengaErrorCode (*destroy)(void *), void *pointer_to_object);
 RengaErrorCode RengaHeaderReference(void *object);
-RengaErrorCode RengaHeaderDestroy(void *pointer_to_object); /* drops a reference, nulls the pointer */
+/* Drops a reference, nulls the pointer. */
+RengaErrorCode RengaHeaderDestroy(void *pointer_to_object);
 RengaErrorCode RengaHeaderSetTypeName(void *object, const char *type_name);
 
 /* Types by name. A row whose create is NULL was not built in, and says so when asked for. */

@@ -6,4 +6,5 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv);
 /* Reads all sources of options; ends the program after -help or -version. */
 RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[]);
 RengaErrorCode RengaSysReport(void); /* -log_view, -log_trace */
-RengaErrorCode RengaSysFinish(void); /* frees the services, reports leaks, ends MPI if it started it */
+/* Frees the services, reports leaks, ends MPI if it started it. */
+RengaErrorCode RengaSysFinish(void);

@@ -2,10 +2,11 @@
 #pragma once
 #include "rengasys.h"
 
-/* Start each wait with {0}. The first pauses yield the core, later ones sleep 20 to 50 microseconds. */
+/* Start each wait with {0}. The first pauses yield the core, later ones sleep 20 to 50 us. */
 typedef struct {
   int64_t pauses;
 } RengaWaitPolicy;
 
 void RengaWaitPause(RengaWaitPolicy *policy);
-RengaErrorCode RengaWaitRequest(MPI_Request *request); /* until done, politely, for as long as it takes */
+/* Until done, politely, for as long as it takes. */
+RengaErrorCode RengaWaitRequest(MPI_Request *request);

@@ -1,0 +1,115 @@
+/* TEST ranks: 1 2 */
+/* Options: kinds, defaults, prefixes, values from the program, closest names, sizes as text. */
+#include "../check.h"
+#include <stddef.h>
+#include <string.h>
+
+typedef struct {
+  bool flag;
+  int count;
+  int64_t many, room;
+  double rate;
+  char *kind, *file;
+} Settings;
+
+static const RengaOptionRow rows[] = {
+    {"test_flag", RENGA_OPTION_BOOL, "true", offsetof(Settings, flag), NULL, 0, 0, "a flag"},
+    {"test_count", RENGA_OPTION_INT, "-3", offsetof(Settings, count), NULL, -5, 5, "a count"},
+    {"test_many", RENGA_OPTION_INT64, "5000000000", offsetof(Settings, many), NULL, 0, 0, "many"},
+    {"test_room", RENGA_OPTION_BYTES, "1.5GiB", offsetof(Settings, room), NULL, 0, 0, "room"},
+    {"test_rate", RENGA_OPTION_REAL, "1e-3", offsetof(Settings, rate), NULL, 0, 1, "a rate"},
+    {"test_kind", RENGA_OPTION_STRING, "sgd", offsetof(Settings, kind), "sgd|adam", 0, 0, "kind"},
+    {"test_file", RENGA_OPTION_STRING, NULL, offsetof(Settings, file), NULL, 0, 0, "a file"},
+    {"test_free", RENGA_OPTION_REAL, "0.25", RENGA_OPTION_NO_OFFSET, NULL, 0, 0, "read by name"},
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+static RengaErrorCode TestTable(void)
+{
+  Settings settings = {0};
+  RengaCall(RengaOptionsSetDefaults(ROWS, rows, &settings));
+  Expect(settings.flag && settings.count == -3 && settings.many == 5000000000);
+  Expect(settings.room == 1610612736 && settings.rate == 1e-3 && settings.file == NULL);
+  Expect(strcmp(settings.kind, "sgd") == 0);
+  settings.count = 2;
+  RengaCall(RengaOptionsSetFromDatabase(NULL, ROWS, rows, &settings));
+  Expect(settings.count == 2 && settings.flag == false); /* only what was given */
+  RengaCall(RengaOptionsSetFromDatabase("first_", ROWS, rows, &settings));
+  Expect(settings.count == 4 && strcmp(settings.kind, "adam") == 0);
+  RengaCall(RengaOptionsSetValue("-test_file", "a file"));
+  RengaCall(RengaOptionsSetFromDatabase(NULL, ROWS, rows, &settings));
+  Expect(strcmp(settings.file, "a file") == 0);
+  RengaCall(RengaOptionsFreeStrings(ROWS, rows, &settings));
+  Expect(settings.file == NULL && settings.kind == NULL);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestByName(void)
+{
+  double real;
+  int64_t whole;
+  bool flag, given;
+  const char *text;
+  RengaCall(RengaOptionsGetReal("test_free", &real, &given));
+  Expect(real == 0.25 && !given);
+  RengaCall(RengaOptionsSetValue("test_free", "-4"));
+  RengaCall(RengaOptionsGetReal("test_free", &real, &given));
+  Expect(real == -4 && given);
+  RengaCall(RengaOptionsGetInt64("first_test_count", &whole, &given));
+  Expect(whole == 4 && given);
+  RengaCall(RengaOptionsGetInt64("test_room", &whole, &given));
+  Expect(whole == 1610612736 && !given);
+  RengaCall(RengaOptionsGetBool("test_flag", &flag, NULL));
+  Expect(!flag);
+  RengaCall(RengaOptionsGetString("test_kind", &text, &given));
+  Expect(strcmp(text, "sgd") == 0 && !given);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestText(void)
+{
+  static const char *const names[] = {"optimizer_type", "device_type", "steps", "checkpoint_dir"};
+  int64_t bytes;
+  char text[16];
+  Expect(RengaClosestName("optimiser_type", 4, names) == names[0]);
+  Expect(RengaClosestName("step", 4, names) == names[2]);
+  Expect(RengaClosestName("setps", 4, names) == names[2]);
+  Expect(RengaClosestName("checkpoint", 4, names) == names[3]);
+  Expect(RengaClosestName("zebra_crossing", 4, names) == NULL);
+  RengaCall(RengaParseBytes("512MB", &bytes));
+  Expect(bytes == 512000000);
+  RengaCall(RengaParseBytes("8 GiB", &bytes));
+  Expect(bytes == INT64_C(8) << 30);
+  RengaFormatBytes(1.5 * (1 << 30), sizeof text, text);
+  Expect(strcmp(text, "1.50 GiB") == 0);
+  RengaFormatCount(123.9e6, sizeof text, text);
+  Expect(strcmp(text, "124 M") == 0);
+  RengaFormatCount(7, sizeof text, text);
+  Expect(strcmp(text, "7") == 0);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestOptions(void)
+{
+  static char name[] = "options", flag[] = "-test_flag=no", word[] = "train";
+  static char prefixed[] = "--first_test_count", number[] = "4";
+  char *words[] = {name, flag, word, prefixed, number, NULL}, **argv = words;
+  int argc = 5;
+  RengaCall(RengaOptionsRegister("Test", ROWS, rows));
+  RengaCall(RengaOptionsAddPrefix("first_"));
+  RengaCall(RengaOptionsSetValue("first_test_kind", "adam"));
+  RengaCall(RengaOptionsSetValue("first_test_count", "1"));
+  RengaCall(RengaInitialize(&argc, &argv, NULL));
+  Expect(argc == 2 && argv[1] == word && argv[2] == NULL);
+  RengaCall(TestTable());
+  RengaCall(TestByName());
+  RengaCall(TestText());
+  RengaCall(RengaFinalize());
+  return RENGA_SUCCESS;
+}
+
+int main(void)
+{
+  RengaCallAbort(TestOptions());
+  return 0;
+}

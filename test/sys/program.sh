@@ -1,0 +1,98 @@
+#!/bin/sh
+# What ends a program: -help, wrong options, leaks, failures; and the reports at its end.
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+program=${top_builddir:-.}/test/sys/program
+status=0
+RENGA_OPTIONS= ; export RENGA_OPTIONS
+
+# run RANKS EXPECTED_CODE ARGUMENTS...: output to $folder/out
+run() {
+  ranks=$1
+  expected=$2
+  shift 2
+  what="$ranks ranks: $*"
+  timeout 60 "${MPIEXEC:-mpiexec}" -n "$ranks" "$program" "$@" >"$folder/out" 2>&1 </dev/null
+  code=$?
+  [ "$code" -eq "$expected" ] || complain "exit code $code, expected $expected"
+}
+complain() {
+  echo "$what: $1"
+  sed 's/^/    /' "$folder/out"
+  status=1
+}
+says() { for text; do grep -qF -- "$text" "$folder/out" || complain "does not say: $text"; done; }
+times() { [ "$(grep -cF -- "$2" "$folder/out")" -eq "$1" ] || complain "not $1 times: $2"; }
+
+run 2 0 train -count -3 --alpha=0.25 out -flag
+says 'alpha 0.25 count -3 kind sgd flag 1 train out'
+run 1 0 -flag train
+says 'flag 1 train'
+run 1 0 -flag false train
+says 'flag 0 train'
+
+# Order: options file, RENGA_OPTIONS, command line.
+cat >"$folder/inner.opts" <<END
+-kind adam # the last one wins
+-count 1
+END
+cat >"$folder/outer.opts" <<END
+# A comment
+-options_file "$folder/inner.opts"
+-count 2   -alpha 0.125
+END
+RENGA_OPTIONS="-alpha 0.75 -options_file $folder/outer.opts"
+run 2 0
+says 'alpha 0.75 count 2 kind adam flag 0'
+run 2 0 -alpha 1
+says 'alpha 1 count 2 kind adam flag 0'
+RENGA_OPTIONS=
+run 2 0 -options_file "$folder/outer.opts" -options_view
+says '-options_file' '-kind adam' 'alpha 0.125 count 2 kind adam'
+echo "-options_file $folder/circle.opts" >"$folder/circle.opts"
+run 2 5 -options_file "$folder/circle.opts"
+says 'circle'
+run 3 5 -options_file "$folder/nothing.opts"
+says 'nothing.opts: No such file or directory'
+echo 'count 3' >"$folder/word.opts"
+run 1 5 -options_file "$folder/word.opts"
+says 'count is no option'
+
+# Wrong options: all of them named once, on all ranks, before any work.
+run 3 5 -cuont 3 -alpha 2 -kind rmsprop -count many
+times 1 'unknown option -cuont; did you mean -count?'
+times 1 '-alpha 2: must be from 0 to 1'
+times 1 '-kind rmsprop: not one of sgd|adam'
+times 1 '-count many: not a whole number'
+times 0 'kind sgd flag'
+run 1 5 -count
+says '-count needs a value'
+run 1 5 -count 11
+says 'must be from -5 to 10'
+run 1 5 -count 99999999999
+says 'not a whole number'
+run 1 5 -alpha nan
+says 'not a number'
+
+run 3 0 -help
+says 'A program of the tests.' '-alpha' 'sgd|adam; default sgd' '-log_view'
+times 1 'A program of the tests.'
+run 2 0 -version
+says 'renga 0.'
+
+run 2 1 leak
+says '7 bytes from Work()' 'program.c'
+run 3 12 fail
+times 1 'rank 1 was told to fail'
+says '[rank 1]   #0 FailOn() at' '[rank 1]   #1 Work() at' '[rank 1]   #3 main() at'
+
+run 3 0 -log_view -log_trace "$folder/trace.json"
+says 'Renga 0.' 'on 3 ranks' 'Work' 'parameters' '1.00 MiB' '3.00 MiB' 'process (resident)'
+[ "$(grep -c '"ph":"X"' "$folder/trace.json")" -eq 3 ] || complain 'the trace lacks bars'
+grep -q '"name":"forward _1_"' "$folder/trace.json" || complain 'the trace lacks a name'
+if command -v python3 >/dev/null; then
+  python3 -m json.tool "$folder/trace.json" >/dev/null || complain 'the trace is no JSON'
+fi
+run 2 8 -log_trace "$folder/no/trace.json"
+says 'No such file or directory'
+exit $status
