@@ -66,12 +66,12 @@ FNR == 1 {
   }
   if (room == "sys" || room == "app" || room == "top" || FILENAME ~ /^include/) next
   if (text ~ /MPI_COMM_WORLD/) complain("MPI_COMM_WORLD: use the communicator of the object")
-  if (text ~ /(^|[^A-Za-z_])(printf|puts|putchar|vprintf|perror) *\(/) complain("prints to the user")
+  if (text ~ /(^|[^A-Za-z_>.])(printf|puts|putchar|vprintf|perror) *\(/) complain("prints to the user")
   if (text ~ /(fprintf|fputs|vfprintf) *\( *(stderr|stdout)/ || text ~ /, *(stderr|stdout)\)/)
     complain("prints to the user")
-  if (text ~ /(^|[^A-Za-z_])(exit|_exit|abort|assert) *\(/) complain("ends the program: return a code")
-  if (text ~ /(^|[^A-Za-z_])(malloc|calloc|realloc|strdup) *\(/) complain("use RengaMalloc")
-  if (text ~ /(^|[^A-Za-z_])(rand|srand|random|drand48) *\(/) complain("use RengaRandomUniform")
+  if (text ~ /(^|[^A-Za-z_>.])(exit|_exit|abort|assert) *\(/) complain("ends the program: return a code")
+  if (text ~ /(^|[^A-Za-z_>.])(malloc|calloc|realloc|strdup) *\(/) complain("use RengaMalloc")
+  if (text ~ /(^|[^A-Za-z_>.])(rand|srand|random|drand48) *\(/) complain("use RengaRandomUniform")
 }
 END { exit bad }' || status=1
 exit $status

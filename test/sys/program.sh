@@ -22,7 +22,7 @@ complain() {
   status=1
 }
 says() { for text; do grep -qF -- "$text" "$folder/out" || complain "does not say: $text"; done; }
-times() { [ "$(grep -cF -- "$2" "$folder/out")" -eq "$1" ] || complain "not $1 times: $2"; }
+number() { [ "$(grep -cF -- "$2" "$folder/out")" -eq "$1" ] || complain "not $1 times: $2"; }
 
 run 2 0 train -count -3 --alpha=0.25 out -flag
 says 'alpha 0.25 count -3 kind sgd flag 1 train out'
@@ -60,11 +60,11 @@ says 'count is no option'
 
 # Wrong options: all of them named once, on all ranks, before any work.
 run 3 5 -cuont 3 -alpha 2 -kind rmsprop -count many
-times 1 'unknown option -cuont; did you mean -count?'
-times 1 '-alpha 2: must be from 0 to 1'
-times 1 '-kind rmsprop: not one of sgd|adam'
-times 1 '-count many: not a whole number'
-times 0 'kind sgd flag'
+number 1 'unknown option -cuont; did you mean -count?'
+number 1 '-alpha 2: must be from 0 to 1'
+number 1 '-kind rmsprop: not one of sgd|adam'
+number 1 '-count many: not a whole number'
+number 0 'kind sgd flag'
 run 1 5 -count
 says '-count needs a value'
 run 1 5 -count 11
@@ -76,14 +76,14 @@ says 'not a number'
 
 run 3 0 -help
 says 'A program of the tests.' '-alpha' 'sgd|adam; default sgd' '-log_view'
-times 1 'A program of the tests.'
+number 1 'A program of the tests.'
 run 2 0 -version
 says 'renga 0.'
 
 run 2 1 leak
 says '7 bytes from Work()' 'program.c'
 run 3 12 fail
-times 1 'rank 1 was told to fail'
+number 1 'rank 1 was told to fail'
 says '[rank 1]   #0 FailOn() at' '[rank 1]   #1 Work() at' '[rank 1]   #3 main() at'
 
 run 3 0 -log_view -log_trace "$folder/trace.json"
