@@ -1,0 +1,6 @@
+#!/bin/sh
+# All tests under the address and undefined-behaviour sanitizers.
+. "${0%/*}/common.sh"
+configure_in sanitizers --enable-sanitizers --disable-shared CFLAGS='-O1 -g'
+make -s -j"$jobs"
+ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 make -s -j2 check

@@ -1,0 +1,14 @@
+#!/bin/sh
+# A subset of the tests under valgrind: no invalid access, no use of what was never written.
+. "${0%/*}/common.sh"
+command -v valgrind >/dev/null || { echo "no valgrind here"; exit 77; }
+cd "$top_builddir"
+for test in test/sys/random test/graph/structure test/comm/tree tutorials/ex2; do
+  [ -x "$test" ] || continue
+  OMP_NUM_THREADS=1 timeout 300 ./libtool --mode=execute valgrind -q --error-exitcode=9 "$test" >/dev/null
+done
+for device in ref cpu; do
+  OMP_NUM_THREADS=1 timeout 300 mpiexec -n 2 ./libtool --mode=execute valgrind -q --error-exitcode=9 ./renga train \
+    -graph gpt:layers=2,hidden=16,heads=2,sequence=8,vocabulary=32 -data synthetic -batch_size 4 -microbatch_size 2 \
+    -steps 2 -partition_stages 2 -device_type $device >/dev/null
+done
