@@ -17,6 +17,16 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer);
    learning_rate_scale, weight_decay, frozen) */
 RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double rate);
 RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t steps); /* where not given */
+RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double weight_decay);
+RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer, double norm); /* 0: no clipping */
+/* Warm-up is linear over the first steps; final_ratio of the learning rate is left after all steps. */
+RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *schedule,
+                                         int64_t warmup_steps, double final_ratio);
+RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *groups);
+/* One type's own settings; an error where the type is another. */
+RengaErrorCode RengaOptimizerSetMomentum(RengaOptimizer optimizer, double momentum, bool nesterov);
+RengaErrorCode RengaOptimizerSetBetas(RengaOptimizer optimizer, double beta1, double beta2,
+                                      double epsilon);
 RengaErrorCode RengaOptimizerSetUp(RengaOptimizer optimizer);
 RengaErrorCode RengaOptimizerView(RengaOptimizer optimizer, RengaViewer viewer);
 RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer);
@@ -26,6 +36,12 @@ RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t s
 /* What the gradients are multiplied with: min(1, clip_norm / norm). */
 RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, double *scale);
 bool RengaOptimizerNeedsNorm(RengaOptimizer optimizer);
+/* What the groups say of one parameter. A frozen one is never updated. */
+RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name, double *rate_scale,
+                                      double *weight_decay, bool *frozen);
+/* names: all parameters of the network. A group that fits none of them is an error. */
+RengaErrorCode RengaOptimizerCheckGroups(RengaOptimizer optimizer, int count,
+                                         const char *const names[]);
 /* One parameter, step 0-based. moment[] as many as GetMoments says. All on the device. */
 RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
                                     const char *name, int64_t step, double scale, int64_t count,

@@ -8,6 +8,7 @@ static RengaErrorCode RegisterPackages(void)
   RengaCall(RengaSysRegisterPackage());
   RengaCall(RengaDeviceRegisterPackage());
   RengaCall(RengaCommRegisterPackage());
+  RengaCall(RengaOptimizerRegisterPackage());
   return RENGA_SUCCESS;
 }
 

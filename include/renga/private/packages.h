@@ -7,3 +7,4 @@ RengaErrorCode RengaScheduleRegisterPackage(void);
 RengaErrorCode RengaSysRegisterPackage(void);
 RengaErrorCode RengaDeviceRegisterPackage(void);
 RengaErrorCode RengaCommRegisterPackage(void);
+RengaErrorCode RengaOptimizerRegisterPackage(void);

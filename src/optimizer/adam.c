@@ -1,0 +1,105 @@
+/* Optimizer types adam (Kingma and Ba, Adam: a method for stochastic optimization, 2015) and adamw
+   (Loshchilov and Hutter, Decoupled weight decay regularization, 2019), as PyTorch writes them. With
+   g = scale * gradient, step t = 1, 2, …:
+
+     adam: g += w * parameter;  adamw: parameter *= 1 - rate * w
+     m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g * g
+     parameter -= rate * (m / (1 - beta1^t)) / (sqrt(v / (1 - beta2^t)) + epsilon) */
+#include "optimizerimpl.h"
+#include <string.h>
+
+static RengaErrorCode UpdateEither(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
+                                   const RengaOptimizerTask *task, bool decoupled)
+{
+  RengaAdamStep step = {
+    .learning_rate = task->learning_rate,
+    .beta1 = optimizer->beta1,
+    .beta2 = optimizer->beta2,
+    .epsilon = optimizer->epsilon,
+    .weight_decay = task->weight_decay,
+    .decoupled = decoupled,
+    .step = task->step + 1,
+  };
+  RengaCall(RengaDeviceUpdateAdam(device, stream, &step, task->scale, task->count, task->parameter,
+                                  task->gradient, task->moment[0], task->moment[1]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode UpdateAdam(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
+                                 const RengaOptimizerTask *task)
+{
+  return UpdateEither(optimizer, device, stream, task, false);
+}
+
+static RengaErrorCode UpdateAdamW(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
+                                  const RengaOptimizerTask *task)
+{
+  return UpdateEither(optimizer, device, stream, task, true);
+}
+
+static RengaErrorCode MomentsOfAdam(RengaOptimizer optimizer, int *count, const char *const **names)
+{
+  static const char *const moment_names[] = {"first_moment", "second_moment"};
+  (void)optimizer;
+  *count = 2;
+  *names = moment_names;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ViewAdam(RengaOptimizer optimizer, RengaViewer viewer)
+{
+  return RengaViewerPrintf(viewer, "  beta1 %g, beta2 %g, epsilon %g\n", optimizer->beta1,
+                           optimizer->beta2, optimizer->epsilon);
+}
+
+/*@
+   RengaOptimizerSetBetas - the averaging of types adam and adamw
+
+   Not collective
+
+   Input:
+   . optimizer - of type adam or adamw; another type is an error
+   . beta1 - of the first moment, at least 0 and less than 1
+   . beta2 - of the second moment, at least 0 and less than 1
+   . epsilon - added to the root of the second moment; larger than 0
+
+   Options:
+   . -optimizer_beta1 - the first
+   . -optimizer_beta2 - the second
+   . -optimizer_epsilon - the third
+@*/
+RengaErrorCode RengaOptimizerSetBetas(RengaOptimizer optimizer, double beta1, double beta2,
+                                      double epsilon)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheck(optimizer->ops->view == ViewAdam, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "RengaOptimizerSetBetas is for types adam and adamw; the type is %s",
+             optimizer->hdr.type_name);
+  RengaCheck(beta1 >= 0 && beta1 < 1 && beta2 >= 0 && beta2 < 1 && epsilon > 0, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT,
+             "beta1 %g and beta2 %g must be at least 0 and less than 1, epsilon %g larger than 0",
+             beta1, beta2, epsilon);
+  optimizer->beta1 = beta1;
+  optimizer->beta2 = beta2;
+  optimizer->epsilon = epsilon;
+  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOptimizerCreate_Adam(void *object)
+{
+  RengaOptimizer optimizer = object;
+  optimizer->ops->update = UpdateAdam;
+  optimizer->ops->moments = MomentsOfAdam;
+  optimizer->ops->view = ViewAdam;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOptimizerCreate_AdamW(void *object)
+{
+  RengaOptimizer optimizer = object;
+  RengaCall(RengaOptimizerCreate_Adam(optimizer));
+  optimizer->ops->update = UpdateAdamW;
+  if (!optimizer->weight_decay_given) optimizer->weight_decay = 0.01;
+  return RENGA_SUCCESS;
+}

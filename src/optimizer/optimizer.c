@@ -1,0 +1,181 @@
+/* Optimizer: how parameters follow from their gradients. */
+#include "optimizerimpl.h"
+#include <string.h>
+
+static const RengaTypeRow types[] = {
+  {RENGA_OPTIMIZER_SGD, RengaOptimizerCreate_SGD, NULL},
+  {RENGA_OPTIMIZER_ADAM, RengaOptimizerCreate_Adam, NULL},
+  {RENGA_OPTIMIZER_ADAMW, RengaOptimizerCreate_AdamW, NULL},
+  {NULL, NULL, NULL},
+};
+
+static RengaErrorCode OptimizerDestroy(void *object)
+{
+  RengaOptimizer optimizer = object;
+  RengaOptimizerFreeGroups(optimizer);
+  RengaCall(RengaOptimizerFreeOptions(optimizer));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerCreate - make an optimizer
+
+   Collective
+
+   Input:
+   . comm - the ranks
+
+   Output:
+   . optimizer - of type adamw until told otherwise; end it with RengaOptimizerDestroy
+@*/
+RengaErrorCode RengaOptimizerCreate(RengaComm comm, RengaOptimizer *optimizer)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(optimizer);
+  RengaOptimizer o;
+  RengaCall(RengaHeaderCreate(comm, "RengaOptimizer", sizeof *o, OptimizerDestroy, &o));
+  RengaCall(RengaOptimizerSetDefaults(o));
+  RengaCall(RengaOptimizerSetType(o, o->type_option));
+  *optimizer = o;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerSetType - choose the rule of the update
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+   . type - sgd, adam or adamw
+
+   Options:
+   . -optimizer_type - the same
+
+   Notes: the weight decay becomes the type's, unless it was set: adamw 0.01, others 0.
+@*/
+RengaErrorCode RengaOptimizerSetType(RengaOptimizer optimizer, const char *type)
+{
+  RengaCheckPointer(optimizer);
+  const RengaTypeRow *row;
+  RengaCall(RengaTypeFind("RengaOptimizer", types, type, &row));
+  if (!optimizer->weight_decay_given) optimizer->weight_decay = 0;
+  RengaCall(RengaHeaderSetTypeName(optimizer, row->name));
+  RengaCall(row->create(optimizer));
+  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerGetType - the rule of the update
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+
+   Output:
+   . type - lent
+@*/
+RengaErrorCode RengaOptimizerGetType(RengaOptimizer optimizer, const char **type)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(type);
+  *type = optimizer->hdr.type_name;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerSetUp - check that the settings fit each other
+
+   Collective
+
+   Input:
+   . optimizer - the optimizer
+@*/
+RengaErrorCode RengaOptimizerSetUp(RengaOptimizer optimizer)
+{
+  RengaCheckPointer(optimizer);
+  if (optimizer->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
+  RengaCheck(!optimizer->nesterov || optimizer->momentum > 0, optimizer->hdr.comm,
+             RENGA_ERR_OPTION, "Nesterov's update needs a momentum: set -optimizer_momentum");
+  RengaCall(RengaOptimizerCheckSchedule(optimizer));
+  RengaCall(RengaOptimizerParseGroups(optimizer));
+  optimizer->hdr.state = RENGA_STATE_SETUP;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerDestroy - end an optimizer
+
+   Collective
+
+   Input:
+   . optimizer - set to NULL
+@*/
+RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer)
+{
+  RengaCheckPointer(optimizer);
+  RengaCall(RengaHeaderDestroy(optimizer));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerGetMoments - the vectors that the optimizer keeps for each parameter
+
+   Not collective
+
+   Input:
+   . optimizer - set up
+
+   Output:
+   . count - 0 to 2, each as long as the parameter, zero at the start
+   . names - their names in a checkpoint; lent
+@*/
+RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
+                                        const char *const **names)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(count);
+  RengaCheckPointer(names);
+  RengaCheckState(optimizer, RENGA_STATE_SETUP, "RengaOptimizerSetUp");
+  RengaCall(optimizer->ops->moments(optimizer, count, names));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerUpdate - one step of one parameter
+
+   Not collective
+
+   Input:
+   . optimizer - set up
+   . device - holds all vectors
+   . stream - the work is queued there
+   . name - of the parameter, for the groups
+   . step - number of the step, from 0
+   . scale - the gradient is read as scale × gradient (RengaOptimizerGetScale)
+   . count - elements
+   . gradient - of the loss of the whole batch
+
+   Input and output:
+   . parameter - updated, unless a group freezes it
+   . moment - as many as RengaOptimizerGetMoments says
+@*/
+RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
+                                    const char *name, int64_t step, double scale, int64_t count,
+                                    float parameter[], const float gradient[], float *const moment[])
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(name);
+  RengaCheckState(optimizer, RENGA_STATE_SETUP, "RengaOptimizerSetUp");
+  RengaOptimizerTask task = {.scale = scale, .step = step, .count = count, .parameter = parameter,
+                             .gradient = gradient, .moment = moment};
+  double rate_scale;
+  bool frozen;
+  RengaCall(RengaOptimizerGetLearningRate(optimizer, step, &task.learning_rate));
+  RengaCall(RengaOptimizerGetGroup(optimizer, name, &rate_scale, &task.weight_decay, &frozen));
+  task.learning_rate *= rate_scale;
+  if (!frozen) RengaCall(optimizer->ops->update(optimizer, device, stream, &task));
+  return RENGA_SUCCESS;
+}

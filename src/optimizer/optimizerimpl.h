@@ -1,0 +1,56 @@
+/* What the files of src/optimizer know of each other. */
+#pragma once
+#include "renga/private/object.h"
+#include "rengaoptimizer.h"
+
+/* One parameter in one step, as a type's update sees it. */
+typedef struct {
+  double learning_rate, weight_decay, scale;
+  int64_t step; /* 0-based */
+  int64_t count;
+  float *parameter;
+  const float *gradient;
+  float *const *moment;
+} RengaOptimizerTask;
+
+struct _RengaOptimizerOps {
+  RengaErrorCode (*update)(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
+                           const RengaOptimizerTask *task);
+  RengaErrorCode (*moments)(RengaOptimizer optimizer, int *count, const char *const **names);
+  RengaErrorCode (*view)(RengaOptimizer optimizer, RengaViewer viewer);
+};
+
+/* Parameters whose names fit the pattern. */
+typedef struct {
+  char *pattern;
+  double rate_scale, weight_decay; /* NAN: not said */
+  int frozen;                      /* -1: not said */
+} RengaOptimizerGroup;
+
+struct _p_RengaOptimizer {
+  RENGAHEADER(struct _RengaOptimizerOps);
+  double learning_rate, weight_decay, clip_norm, final_ratio;
+  bool weight_decay_given; /* else the type's */
+  char *schedule, *type_option, *groups_text;
+  int64_t warmup_steps;
+  int64_t total_steps, total_steps_option; /* of the program; of the user, 0: not given */
+  double momentum;                         /* sgd */
+  bool nesterov;
+  double beta1, beta2, epsilon; /* adam, adamw */
+  RengaOptimizerGroup *groups;
+  int n_groups;
+};
+
+/* options.c */
+RengaErrorCode RengaOptimizerSetDefaults(RengaOptimizer optimizer);
+RengaErrorCode RengaOptimizerFreeOptions(RengaOptimizer optimizer);
+/* groups.c */
+RengaErrorCode RengaOptimizerParseGroups(RengaOptimizer optimizer);
+void RengaOptimizerFreeGroups(RengaOptimizer optimizer);
+/* schedule.c */
+int64_t RengaOptimizerTotalSteps(RengaOptimizer optimizer);
+RengaErrorCode RengaOptimizerCheckSchedule(RengaOptimizer optimizer);
+/* sgd.c, adam.c */
+RengaErrorCode RengaOptimizerCreate_SGD(void *object);
+RengaErrorCode RengaOptimizerCreate_Adam(void *object);
+RengaErrorCode RengaOptimizerCreate_AdamW(void *object);

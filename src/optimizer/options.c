@@ -1,0 +1,285 @@
+/* Optimizer: its settings, their options, and its view. */
+#include "optimizerimpl.h"
+#include "renga/private/packages.h"
+#include <string.h>
+
+#define AT(member) offsetof(struct _p_RengaOptimizer, member)
+#define LARGE 1e300
+#define BELOW_ONE 0.9999999999999999
+
+static const RengaOptionRow general_rows[] = {
+  {"optimizer_type", RENGA_OPTION_STRING, "adamw", AT(type_option), "sgd|adam|adamw", 0, 0,
+   "how parameters follow from gradients"},
+  {"optimizer_learning_rate", RENGA_OPTION_REAL, "0.001", AT(learning_rate), NULL, 0, LARGE,
+   "learning rate before schedule and groups"},
+  {"optimizer_weight_decay", RENGA_OPTION_REAL, "0", AT(weight_decay), NULL, 0, LARGE,
+   "L2 for sgd and adam, decoupled for adamw, whose default is 0.01"},
+  {"optimizer_clip_norm", RENGA_OPTION_REAL, "0", AT(clip_norm), NULL, 0, LARGE,
+   "bound of the norm of the whole gradient; 0: none"},
+  {"optimizer_schedule", RENGA_OPTION_STRING, "constant", AT(schedule), "constant|linear|cosine", 0,
+   0, "learning rate after the warm-up"},
+  {"optimizer_warmup_steps", RENGA_OPTION_INT64, "0", AT(warmup_steps), NULL, 0, 1e15,
+   "steps in which the learning rate grows from nothing"},
+  {"optimizer_total_steps", RENGA_OPTION_INT64, "0", AT(total_steps_option), NULL, 0, 1e15,
+   "length of the schedule; 0: the steps of the run"},
+  {"optimizer_final_ratio", RENGA_OPTION_REAL, "0", AT(final_ratio), NULL, 0, 1,
+   "share of the learning rate that is left after all steps"},
+  {"optimizer_groups", RENGA_OPTION_STRING, NULL, AT(groups_text), NULL, 0, 0,
+   "PATTERN:key=value,...;... with keys learning_rate_scale, weight_decay, frozen"},
+};
+static const RengaOptionRow sgd_rows[] = {
+  {"optimizer_momentum", RENGA_OPTION_REAL, "0", AT(momentum), NULL, 0, BELOW_ONE,
+   "sgd: share of the last update that is kept"},
+  {"optimizer_nesterov", RENGA_OPTION_BOOL, "false", AT(nesterov), NULL, 0, 0,
+   "sgd: Nesterov's momentum"},
+};
+static const RengaOptionRow adam_rows[] = {
+  {"optimizer_beta1", RENGA_OPTION_REAL, "0.9", AT(beta1), NULL, 0, BELOW_ONE,
+   "adam, adamw: averaging of gradients"},
+  {"optimizer_beta2", RENGA_OPTION_REAL, "0.999", AT(beta2), NULL, 0, BELOW_ONE,
+   "adam, adamw: averaging of their squares"},
+  {"optimizer_epsilon", RENGA_OPTION_REAL, "1e-8", AT(epsilon), NULL, 1e-300, LARGE,
+   "adam, adamw: added to the root of the second moment"},
+};
+
+#define ROWS(rows) sizeof(rows) / sizeof *(rows), rows
+static const struct {
+  const char *types[4]; /* that have these options */
+  int count;
+  const RengaOptionRow *rows;
+} sections[] = {
+  {{RENGA_OPTIMIZER_SGD, RENGA_OPTIMIZER_ADAM, RENGA_OPTIMIZER_ADAMW, NULL}, ROWS(general_rows)},
+  {{RENGA_OPTIMIZER_SGD, NULL}, ROWS(sgd_rows)},
+  {{RENGA_OPTIMIZER_ADAM, RENGA_OPTIMIZER_ADAMW, NULL}, ROWS(adam_rows)},
+};
+enum { SECTIONS = sizeof sections / sizeof *sections };
+
+RengaErrorCode RengaOptimizerRegisterPackage(void)
+{
+  for (int i = 0; i < SECTIONS; i++)
+    RengaCall(RengaOptionsRegister("Optimizer", sections[i].count, sections[i].rows));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOptimizerSetDefaults(RengaOptimizer optimizer)
+{
+  for (int i = 0; i < SECTIONS; i++)
+    RengaCall(RengaOptionsSetDefaults(sections[i].count, sections[i].rows, optimizer));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOptimizerFreeOptions(RengaOptimizer optimizer)
+{
+  for (int i = 0; i < SECTIONS; i++)
+    RengaCall(RengaOptionsFreeStrings(sections[i].count, sections[i].rows, optimizer));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OptionIsGiven(RengaOptimizer optimizer, const char *name, bool *given)
+{
+  char full[256];
+  const char *value;
+  const char *prefix = optimizer->hdr.prefix ? optimizer->hdr.prefix : "";
+  snprintf(full, sizeof full, "%s%s", prefix, name);
+  RengaCall(RengaOptionsGetString(full, &value, given));
+  if (!*given && *prefix) RengaCall(RengaOptionsGetString(name, &value, given));
+  return RENGA_SUCCESS;
+}
+
+static bool SectionFits(int section, const char *type)
+{
+  for (const char *const *t = sections[section].types; *t != NULL; t++)
+    if (strcmp(*t, type) == 0) return true;
+  return false;
+}
+
+/* The options of other types must not have been given. */
+static RengaErrorCode RefuseSection(RengaOptimizer optimizer, int section)
+{
+  for (int i = 0; i < sections[section].count; i++) {
+    bool given;
+    const char *name = sections[section].rows[i].name;
+    RengaCall(OptionIsGiven(optimizer, name, &given));
+    RengaCheck(!given, optimizer->hdr.comm, RENGA_ERR_OPTION,
+               "-%s is an option of type %s%s%s; -optimizer_type is %s", name,
+               sections[section].types[0], sections[section].types[1] ? " and " : "",
+               sections[section].types[1] ? sections[section].types[1] : "",
+               optimizer->hdr.type_name);
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerSetFromOptions - take what the user asked for
+
+   Collective
+
+   Input:
+   . optimizer - the optimizer
+
+   Options:
+   . -optimizer_type - sgd, adam or adamw (adamw)
+   . -optimizer_learning_rate - learning rate before schedule and groups (0.001)
+   . -optimizer_weight_decay - L2 for sgd and adam (0), decoupled for adamw (0.01)
+   . -optimizer_clip_norm - bound of the norm of the whole gradient (0: none)
+   . -optimizer_schedule - constant, linear or cosine (constant)
+   . -optimizer_warmup_steps - steps in which the learning rate grows (0)
+   . -optimizer_total_steps - length of the schedule (the steps of the run)
+   . -optimizer_final_ratio - share of the learning rate that is left after all steps (0)
+   . -optimizer_groups - PATTERN:key=value,...;... (RengaOptimizerSetGroups)
+   . -optimizer_momentum - sgd (0)
+   . -optimizer_nesterov - sgd (false)
+   . -optimizer_beta1 - adam, adamw (0.9)
+   . -optimizer_beta2 - adam, adamw (0.999)
+   . -optimizer_epsilon - adam, adamw (1e-8)
+
+   Notes: an option of another type than the one in use is an error.
+@*/
+RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
+{
+  RengaCheckPointer(optimizer);
+  bool type_given, decay_given;
+  RengaCall(OptionIsGiven(optimizer, "optimizer_type", &type_given));
+  RengaCall(OptionIsGiven(optimizer, "optimizer_weight_decay", &decay_given));
+  RengaCall(RengaOptionsSetFromDatabase(optimizer->hdr.prefix, sections[0].count, sections[0].rows,
+                                        optimizer));
+  if (decay_given) optimizer->weight_decay_given = true;
+  if (type_given) RengaCall(RengaOptimizerSetType(optimizer, optimizer->type_option));
+  for (int i = 1; i < SECTIONS; i++) {
+    if (SectionFits(i, optimizer->hdr.type_name))
+      RengaCall(RengaOptionsSetFromDatabase(optimizer->hdr.prefix, sections[i].count,
+                                            sections[i].rows, optimizer));
+    else
+      RengaCall(RefuseSection(optimizer, i));
+  }
+  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerSetLearningRate - the learning rate before schedule and groups
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+   . rate - at least 0
+
+   Options:
+   . -optimizer_learning_rate - the same
+@*/
+RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double rate)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheck(rate >= 0 && rate <= LARGE, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "a learning rate of %g is not a number of at least 0", rate);
+  optimizer->learning_rate = rate;
+  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerSetTotalSteps - the length of the schedule where the user gave none
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+   . steps - of the whole training, also those before a resumed run
+
+   Options:
+   . -optimizer_total_steps - stands above this
+@*/
+RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t steps)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheck(steps >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%lld steps are fewer than 0",
+             (long long)steps);
+  optimizer->total_steps = steps;
+  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerSetWeightDecay - pull parameters towards 0
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+   . weight_decay - L2 for sgd and adam (added to the gradient), decoupled for adamw; at least 0
+
+   Options:
+   . -optimizer_weight_decay - the same
+@*/
+RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double weight_decay)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheck(weight_decay >= 0 && weight_decay <= LARGE, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "a weight decay of %g is not a number of at least 0", weight_decay);
+  optimizer->weight_decay = weight_decay;
+  optimizer->weight_decay_given = true;
+  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerSetClipNorm - bound the norm of the gradient of all parameters together
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+   . norm - the bound; 0: none
+
+   Options:
+   . -optimizer_clip_norm - the same
+@*/
+RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer, double norm)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheck(norm >= 0 && norm <= LARGE, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "a norm of %g is not a number of at least 0", norm);
+  optimizer->clip_norm = norm;
+  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ViewSchedule(RengaOptimizer optimizer, RengaViewer viewer)
+{
+  RengaCall(RengaViewerPrintf(viewer, "  learning rate %g, %s", optimizer->learning_rate,
+                              optimizer->schedule));
+  if (optimizer->warmup_steps > 0)
+    RengaCall(RengaViewerPrintf(viewer, ", warm-up of %lld steps",
+                                (long long)optimizer->warmup_steps));
+  if (strcmp(optimizer->schedule, "constant") != 0)
+    RengaCall(RengaViewerPrintf(viewer, ", %lld steps to %g of it",
+                                (long long)RengaOptimizerTotalSteps(optimizer),
+                                optimizer->final_ratio));
+  RengaCall(RengaViewerPrintf(viewer, "\n"));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerView - print all settings
+
+   Collective
+
+   Input:
+   . optimizer - the optimizer
+   . viewer - where to print; kind ascii
+@*/
+RengaErrorCode RengaOptimizerView(RengaOptimizer optimizer, RengaViewer viewer)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(viewer);
+  RengaCall(RengaViewerPrintf(viewer, "Optimizer: type %s\n", optimizer->hdr.type_name));
+  RengaCall(ViewSchedule(optimizer, viewer));
+  RengaCall(optimizer->ops->view(optimizer, viewer));
+  RengaCall(RengaViewerPrintf(viewer, "  weight decay %g\n", optimizer->weight_decay));
+  if (optimizer->clip_norm > 0)
+    RengaCall(RengaViewerPrintf(viewer, "  gradients clipped to norm %g\n", optimizer->clip_norm));
+  if (optimizer->groups_text != NULL)
+    RengaCall(RengaViewerPrintf(viewer, "  groups %s\n", optimizer->groups_text));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,167 @@
+/* Optimizer: the learning rate of each step, and clipping by the norm of the whole gradient. */
+#include "optimizerimpl.h"
+#include <math.h>
+#include <string.h>
+
+/* progress runs from 0 after the warm-up to 1 after the last step. */
+static double ShapeConstant(double progress)
+{
+  (void)progress;
+  return 1;
+}
+
+static double ShapeLinear(double progress)
+{
+  return 1 - progress;
+}
+
+static double ShapeCosine(double progress)
+{
+  return 0.5 * (1 + cos(3.14159265358979323846 * progress));
+}
+
+static const struct {
+  const char *name;
+  double (*shape)(double progress);
+  bool falls;
+} schedules[] = {
+  {"constant", ShapeConstant, false},
+  {"linear", ShapeLinear, true},
+  {"cosine", ShapeCosine, true},
+};
+enum { SCHEDULES = sizeof schedules / sizeof *schedules };
+
+static int ScheduleFind(const char *name)
+{
+  int i = 0;
+  while (i < SCHEDULES && strcmp(name, schedules[i].name) != 0) i++;
+  return i;
+}
+
+int64_t RengaOptimizerTotalSteps(RengaOptimizer optimizer)
+{
+  return optimizer->total_steps_option > 0 ? optimizer->total_steps_option : optimizer->total_steps;
+}
+
+RengaErrorCode RengaOptimizerCheckSchedule(RengaOptimizer optimizer)
+{
+  int64_t total = RengaOptimizerTotalSteps(optimizer);
+  if (!schedules[ScheduleFind(optimizer->schedule)].falls) return RENGA_SUCCESS;
+  RengaCheck(total > 0, optimizer->hdr.comm, RENGA_ERR_ORDER,
+             "schedule %s needs the number of steps: set -optimizer_total_steps or call "
+             "RengaOptimizerSetTotalSteps", optimizer->schedule);
+  RengaCheck(optimizer->warmup_steps < total, optimizer->hdr.comm, RENGA_ERR_OPTION,
+             "a warm-up of %lld steps leaves none of the %lld steps for schedule %s",
+             (long long)optimizer->warmup_steps, (long long)total, optimizer->schedule);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerSetSchedule - how the learning rate changes from step to step
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+   . schedule - constant, linear or cosine
+   . warmup_steps - w: step s < w (from 0) has (s + 1) / w of the learning rate; 0: none
+   . final_ratio - r: after w the share of the learning rate falls as r + (1 - r) f(t), with
+     t = (s - w) / (total - w), f linear 1 - t or cosine (1 + cos(pi t)) / 2, and stays r
+
+   Options:
+   . -optimizer_schedule - the schedule
+   . -optimizer_warmup_steps - w
+   . -optimizer_final_ratio - r
+
+   Notes: Loshchilov and Hutter, SGDR, 2017, equation 5, with one period.
+@*/
+RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *schedule,
+                                         int64_t warmup_steps, double final_ratio)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(schedule);
+  RengaCheck(ScheduleFind(schedule) < SCHEDULES, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "there is no schedule %s; there are constant, linear, cosine", schedule);
+  RengaCheck(warmup_steps >= 0 && final_ratio >= 0 && final_ratio <= 1, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "%lld warm-up steps must be at least 0, a final ratio of %g in 0 to 1",
+             (long long)warmup_steps, final_ratio);
+  char *copy;
+  RengaCall(RengaStringCopy(schedule, &copy));
+  RengaFree(&optimizer->schedule);
+  optimizer->schedule = copy;
+  optimizer->warmup_steps = warmup_steps;
+  optimizer->final_ratio = final_ratio;
+  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerGetLearningRate - the learning rate of a step
+
+   Not collective
+
+   Input:
+   . optimizer - set up
+   . step - from 0
+
+   Output:
+   . rate - before the groups' scales
+@*/
+RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t step, double *rate)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(rate);
+  RengaCheckState(optimizer, RENGA_STATE_SETUP, "RengaOptimizerSetUp");
+  RengaCheck(step >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "step %lld is negative", (long long)step);
+  int which = ScheduleFind(optimizer->schedule);
+  int64_t warmup = optimizer->warmup_steps, total = RengaOptimizerTotalSteps(optimizer);
+  double share = 1;
+  if (step < warmup)
+    share = (double)(step + 1) / (double)warmup;
+  else if (schedules[which].falls) {
+    double progress = step < total ? (double)(step - warmup) / (double)(total - warmup) : 1;
+    share = optimizer->final_ratio + (1 - optimizer->final_ratio) * schedules[which].shape(progress);
+  }
+  *rate = optimizer->learning_rate * share;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerGetScale - what the gradients are multiplied with, so that their norm is bounded
+
+   Collective: all ranks call with the same norm
+
+   Input:
+   . optimizer - set up
+   . norm - of the gradient of all parameters together
+
+   Output:
+   . scale - min(1, clip_norm / norm); 1 without clipping
+
+   Notes: a norm that is no finite number is an error. Pascanu, Mikolov and Bengio, On the difficulty of
+   training recurrent neural networks, 2013, algorithm 1.
+@*/
+RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, double *scale)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(scale);
+  RengaCheck(isfinite(norm), optimizer->hdr.comm, RENGA_ERR_NUMERIC,
+             "the norm of the gradient is %g: lower -optimizer_learning_rate, lengthen "
+             "-optimizer_warmup_steps or set -optimizer_clip_norm", norm);
+  bool clips = optimizer->clip_norm > 0 && norm > optimizer->clip_norm;
+  *scale = clips ? optimizer->clip_norm / norm : 1;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerNeedsNorm - whether RengaOptimizerGetScale needs the norm of the gradient
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+@*/
+bool RengaOptimizerNeedsNorm(RengaOptimizer optimizer)
+{
+  return optimizer->clip_norm > 0;
+}
