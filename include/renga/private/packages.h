@@ -1,10 +1,10 @@
 /* What each room registers at start: its options and types. Called by RengaInitialize, once. */
 #pragma once
 #include "rengasys.h"
-RengaErrorCode RengaPlanRegisterPackage(void);
-RengaErrorCode RengaScheduleRegisterPackage(void);
-
 RengaErrorCode RengaSysRegisterPackage(void);
 RengaErrorCode RengaDeviceRegisterPackage(void);
 RengaErrorCode RengaCommRegisterPackage(void);
 RengaErrorCode RengaOptimizerRegisterPackage(void);
+RengaErrorCode RengaPlanRegisterPackage(void);
+RengaErrorCode RengaPartitionRegisterPackage(void);
+RengaErrorCode RengaScheduleRegisterPackage(void);

@@ -1,0 +1,225 @@
+/* Contiguous stages whose largest has as few FLOPs as can be; among those, with the fewest bytes
+   over the cuts.
+   The least largest load is found exactly: bisection on the load with a greedy probe, where the
+   bounds jump to loads of real intervals (Pinar and Aykanat, "Fast optimal load balancing algorithms
+   for 1D partitioning", JPDC 64, 2004). The cuts are then a shortest path over the nodes in which
+   every stage's load is within that bound. Prepared nodes are cloned where needed: they weigh
+   nothing and a stage does not consist of them. */
+#include "partitionimpl.h"
+#include <math.h>
+
+typedef struct {
+  RengaGraph graph;
+  int count;      /* nodes that are not prepared: the chain */
+  int *node;      /* [count] */
+  double *before; /* [count + 1] FLOPs of the chain before each place */
+  double *cut;    /* [count] bytes per sample over a cut before each place */
+} Chain;
+
+static bool IsPrepared(RengaGraph graph, int n)
+{
+  const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+  for (int o = 0; o < node->n_out; o++)
+    if (node->out[o] >= 0) return RengaGraphGetValue(graph, node->out[o])->prepared;
+  return false;
+}
+
+static void FreeChain(Chain *chain)
+{
+  RengaFree(&chain->node);
+  RengaFree(&chain->before);
+  RengaFree(&chain->cut);
+}
+
+/* Each value weighs on all cuts after its producer up to its last use: add at the first, take away
+   after the last, then sum up. place[n] is the place of node n in the chain. */
+static RengaErrorCode WeighCuts(Chain *chain, const int place[])
+{
+  RengaGraph graph = chain->graph;
+  int *last = NULL;
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &last));
+  for (int c = 0; c < chain->count; c++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, chain->node[c]);
+    for (int i = 0; i < node->n_in; i++)
+      if (node->in[i] >= 0) last[node->in[i]] = c;
+  }
+  for (int v = 0; v < RengaGraphGetValueCount(graph); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(graph, v);
+    if (value->kind != RENGA_VALUE_ACTIVATION || value->prepared || value->producer < 0) continue;
+    int made = place[value->producer];
+    if (last[v] <= made) continue;
+    RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, 1);
+    double bytes = (double)RengaTensorSpecBytes(&spec);
+    chain->cut[made + 1] += bytes;
+    if (last[v] + 1 < chain->count) chain->cut[last[v] + 1] -= bytes;
+  }
+  for (int c = 1; c < chain->count; c++) chain->cut[c] += chain->cut[c - 1];
+  RengaFree(&last);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BuildChain(RengaGraph graph, Chain *chain)
+{
+  int n_nodes = RengaGraphGetNodeCount(graph), *place = NULL;
+  chain->graph = graph;
+  RengaCall(RengaMalloc(n_nodes + 1, &place));
+  RengaCall(RengaMalloc(n_nodes + 1, &chain->node));
+  RengaCall(RengaMalloc(n_nodes + 1, &chain->before));
+  RengaCall(RengaMalloc(n_nodes + 1, &chain->cut));
+  for (int n = 0; n < n_nodes; n++) {
+    double flops = 0;
+    if (IsPrepared(graph, n)) continue;
+    RengaCall(RengaGraphGetNodeFlops(graph, n, 1, &flops));
+    place[n] = chain->count;
+    chain->node[chain->count] = n;
+    chain->before[chain->count + 1] = chain->before[chain->count] + flops;
+    chain->count++;
+  }
+  RengaCall(WeighCuts(chain, place));
+  RengaFree(&place);
+  return RENGA_SUCCESS;
+}
+
+/* The largest end with load(begin, end) <= bound; at least begin + 1. */
+static int Reach(const Chain *chain, int begin, double bound)
+{
+  int low = begin + 1, high = chain->count;
+  while (low < high) {
+    int middle = low + (high - low + 1) / 2;
+    if (chain->before[middle] - chain->before[begin] <= bound)
+      low = middle;
+    else
+      high = middle - 1;
+  }
+  return low;
+}
+
+/* Fill stages greedily up to the bound. Where all fits, *next is the largest load; where it does
+   not, the smallest load above the bound that was refused. */
+static bool Probe(const Chain *chain, int stages, double bound, double *next)
+{
+  double largest = 0, refused = chain->before[chain->count];
+  int begin = 0;
+  for (int s = 0; s < stages && begin < chain->count; s++) {
+    int end = Reach(chain, begin, bound);
+    double load = chain->before[end] - chain->before[begin];
+    if (load > largest) largest = load;
+    if (end < chain->count && chain->before[end + 1] - chain->before[begin] < refused)
+      refused = chain->before[end + 1] - chain->before[begin];
+    begin = end;
+  }
+  *next = begin == chain->count ? largest : refused;
+  return begin == chain->count;
+}
+
+static double LeastLargestLoad(const Chain *chain, int stages)
+{
+  double low = chain->before[chain->count] / stages, high = chain->before[chain->count], next;
+  for (int c = 0; c < chain->count; c++)
+    if (chain->before[c + 1] - chain->before[c] > low)
+      low = chain->before[c + 1] - chain->before[c];
+  while (low < high) { /* the least is in [low, high] */
+    if (Probe(chain, stages, low, &next)) return next;
+    low = next;
+    if (Probe(chain, stages, low + (high - low) / 2, &next))
+      high = next;
+    else
+      low = next;
+  }
+  return high;
+}
+
+/* Shortest path, one stage further: longer[end] is the least of bytes[begin] + cut[begin] over all
+   begins whose stage [begin, end) is within the bound. The window of such begins slides along; a
+   queue holds those that may still become the least. */
+static void ExtendPaths(const Chain *chain, double bound, const double bytes[], double longer[],
+                        int from[], int queue[])
+{
+  int head = 0, tail = 0;
+  longer[0] = HUGE_VAL;
+  for (int end = 1; end <= chain->count; end++) {
+    double cost = bytes[end - 1] + chain->cut[end - 1];
+    while (tail > head && bytes[queue[tail - 1]] + chain->cut[queue[tail - 1]] > cost) tail--;
+    queue[tail++] = end - 1;
+    while (chain->before[end] - chain->before[queue[head]] > bound) head++;
+    longer[end] = bytes[queue[head]] + chain->cut[queue[head]];
+    from[end] = queue[head];
+  }
+}
+
+typedef struct {
+  double *bytes[2]; /* [count + 1] over the cuts so far, for one stage less and for this one */
+  int *from;        /* [stages][count + 1] where the last stage begins */
+  int *queue;       /* [count + 1] */
+} Paths;
+
+static void FreePaths(Paths *paths)
+{
+  RengaFree(&paths->bytes[0]);
+  RengaFree(&paths->bytes[1]);
+  RengaFree(&paths->from);
+  RengaFree(&paths->queue);
+}
+
+static RengaErrorCode AllocatePaths(const Chain *chain, int stages, Paths *paths)
+{
+  int64_t places = chain->count + 1;
+  RengaCall(RengaMalloc(places, &paths->bytes[0]));
+  RengaCall(RengaMalloc(places, &paths->bytes[1]));
+  RengaCall(RengaMalloc(places * stages, &paths->from));
+  RengaCall(RengaMalloc(places, &paths->queue));
+  return RENGA_SUCCESS;
+}
+
+static void FindCuts(const Chain *chain, Paths *paths, int count, RengaPlanStage stages[])
+{
+  double bound = LeastLargestLoad(chain, count);
+  int end = chain->count, places = chain->count + 1;
+  for (int c = 1; c < places; c++) paths->bytes[0][c] = HUGE_VAL;
+  for (int s = 0; s < count; s++)
+    ExtendPaths(chain, bound, paths->bytes[s % 2], paths->bytes[(s + 1) % 2],
+                paths->from + (int64_t)s * places, paths->queue);
+  for (int s = count - 1; s >= 0; s--) {
+    stages[s].last = end < chain->count ? chain->node[end] : RengaGraphGetNodeCount(chain->graph);
+    end = paths->from[(int64_t)s * places + end];
+    stages[s].first = s ? chain->node[end] : 0;
+  }
+}
+
+static RengaErrorCode Count(RengaPartition partition, int *stages)
+{
+  (void)partition;
+  *stages = 0;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Cut(RengaPartition partition, Chain *chain, Paths *paths, int count,
+                          RengaPlanStage stages[])
+{
+  RengaCall(BuildChain(partition->graph, chain));
+  RengaCheck(
+      count <= chain->count, partition->hdr.comm, RENGA_ERR_PLAN,
+      "%d stages, but the network has only %d nodes that depend on parameters: ask for fewer "
+      "stages",
+      count, chain->count);
+  RengaCall(AllocatePaths(chain, count, paths));
+  FindCuts(chain, paths, count, stages);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Solve(RengaPartition partition, int count, RengaPlanStage stages[])
+{
+  Chain chain = {0};
+  Paths paths = {0};
+  RengaErrorCode code = Cut(partition, &chain, &paths, count, stages);
+  FreePaths(&paths);
+  FreeChain(&chain);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPartitionCreate_Even(void *partition)
+{
+  ((RengaPartition)partition)->ops[0] = (struct _RengaPartitionOps){.count = Count, .solve = Solve};
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,437 @@
+/* The partition: graph and wishes to plan. What all types share: ranks, replicas, batch. */
+#include "partitionimpl.h"
+#include "rengacomm.h"
+#include "renga/private/packages.h"
+
+enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 16 };
+
+static const RengaOptionRow rows[] = {
+    {"partition_type", RENGA_OPTION_STRING, RENGA_PARTITION_EVEN, RENGA_OPTION_NO_OFFSET,
+     "manual|even", 0, 0, "how nodes are shared out: at given cuts, or evenly by FLOPs"},
+    {"partition_cuts", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "manual: first node (or value) of stages 1, 2, …, or the node count of each stage"},
+    {"partition_stages", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, stages), NULL, 0,
+     1e6, "pipeline stages; 0: 1, or ranks / replicas where replicas are given"},
+    {"partition_replicas", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, replicas),
+     NULL, 0, 1e6, "copies of each stage; 0: ranks / stages"},
+    {"partition_ranks", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, ranks), NULL, 0,
+     1e6, "ranks to plan for; 0: those of this run"},
+    {"partition_memory", RENGA_OPTION_BYTES, "0", offsetof(struct _p_RengaPartition, memory), NULL,
+     0, 0, "bytes that each device may use; a plan over it is refused; 0: no bound"},
+    {"batch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, batch), NULL, 0,
+     1e12, "samples per step over all replicas; 0: the network file's, or else 32"},
+    {"microbatch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, microbatch),
+     NULL, 0, 1e12, "samples per micro-batch; 0: a sixteenth of the batch, whatever the layout"},
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+static const RengaTypeRow types[] = {
+    {RENGA_PARTITION_MANUAL, RengaPartitionCreate_Manual, NULL},
+    {RENGA_PARTITION_EVEN, RengaPartitionCreate_Even, NULL},
+    {NULL, NULL, NULL},
+};
+
+RengaErrorCode RengaPartitionRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("Partition", N_ROWS, rows));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DestroyType(RengaPartition partition)
+{
+  if (partition->ops->destroy) RengaCall(partition->ops->destroy(partition));
+  partition->ops[0] = (struct _RengaPartitionOps){0};
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Destroy(void *object)
+{
+  RengaPartition partition = object;
+  RengaCall(DestroyType(partition));
+  RengaFree(&partition->load);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionCreate - make a partition of the default type, even
+
+   Collective
+
+   Input:
+   . comm - the ranks that are to be shared out
+
+   Output:
+   . partition - to be freed with RengaPartitionDestroy()
+@*/
+RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(partition);
+  RengaCall(RengaHeaderCreate(comm, "RengaPartition", sizeof **partition, Destroy, partition));
+  RengaCall(RengaPartitionSetType(*partition, RENGA_PARTITION_EVEN));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetGraph - say which network is to be cut
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . graph - the network, set up; borrowed until the partition is freed
+@*/
+RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(graph);
+  partition->graph = graph;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetType - choose how nodes are shared out
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . type - manual or even
+@*/
+RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type)
+{
+  const RengaTypeRow *row = NULL;
+  RengaCheckPointer(partition);
+  RengaCheckPointer(type);
+  RengaCall(RengaTypeFind("RengaPartition", types, type, &row));
+  RengaCall(DestroyType(partition));
+  RengaCall(row->create(partition));
+  RengaCall(RengaHeaderSetTypeName(partition, type));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetType - the name of the type, lent
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . type - its name
+@*/
+RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(type);
+  *type = partition->hdr.type_name;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetStages - number of pipeline stages
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . stages - at least 1; 0: 1, or ranks / replicas where the replicas are set
+
+   Options:
+   . -partition_stages - the number
+@*/
+RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(stages >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "%d stages", stages);
+  partition->stages = stages;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetReplicas - number of copies of each stage
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . replicas - at least 1; 0: ranks / stages
+
+   Options:
+   . -partition_replicas - the number
+@*/
+RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(replicas >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "%d replicas", replicas);
+  partition->replicas = replicas;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetRanks - how many ranks to plan for
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . ranks - their number, which may differ from this run's; 0: the ranks of the communicator
+
+   Options:
+   . -partition_ranks - the number
+@*/
+RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(ranks >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "%d ranks", ranks);
+  partition->ranks = ranks;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetMemory - what each device may use
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . bytes - per device; 0: no bound
+
+   Options:
+   . -partition_memory - the bound, such as 8GiB
+
+   Notes: the plan carries it, and RengaPipelineSetUp(), which knows the memory of each stage,
+   refuses a plan that is over it.
+@*/
+RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(bytes >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "a memory of %lld bytes",
+             (long long)bytes);
+  partition->memory = bytes;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetBatch - samples per step and per micro-batch
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . batch - samples of a step over all replicas; 0: the network file's, or else 32
+   . microbatch - samples of a micro-batch; 0: a sixteenth of the batch, rounded up
+
+   Options:
+   . -batch_size - samples of a step
+   . -microbatch_size - samples of a micro-batch
+
+   Notes: the defaults do not depend on ranks or layout, so that results do not either.
+@*/
+RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(batch >= 0 && microbatch >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT,
+             "a batch of %lld in micro-batches of %lld samples", (long long)batch,
+             (long long)microbatch);
+  partition->batch = batch;
+  partition->microbatch = microbatch;
+  return RENGA_SUCCESS;
+}
+
+/* A plan from a file says all that these say: to ask for both is a mistake. */
+static RengaErrorCode CheckLoadAlone(RengaPartition partition)
+{
+  const char *const names[] = {"partition_type", "partition_cuts", "partition_stages",
+                               "partition_replicas"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    const char *text;
+    bool given = false;
+    RengaCall(RengaOptionsGetString(names[i], &text, &given));
+    RengaCheck(!given, partition->hdr.comm, RENGA_ERR_OPTION,
+               "-plan_load and -%s are both given, but the file says it already: leave one out",
+               names[i]);
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetFromOptions - take what the user asked for
+
+   Collective
+
+   Input:
+   . partition - the partition
+
+   Options:
+   . -partition_type - manual or even
+   . -partition_cuts - manual: where stages begin
+   . -partition_stages, -partition_replicas, -partition_ranks, -partition_memory - numbers
+   . -batch_size, -microbatch_size - samples
+   . -plan_load - a file to take the plan from; -batch_size and -microbatch_size win over the file's
+
+   Notes: options that contradict each other are errors.
+@*/
+RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition)
+{
+  const char *type = NULL, *load = NULL, *cuts = NULL;
+  bool given = false, cuts_given = false;
+  RengaCheckPointer(partition);
+  RengaCall(RengaOptionsSetFromDatabase(partition->hdr.prefix, N_ROWS, rows, partition));
+  RengaCall(RengaOptionsGetString("partition_type", &type, &given));
+  if (given) RengaCall(RengaPartitionSetType(partition, type));
+  RengaCall(RengaOptionsGetString("partition_cuts", &cuts, &cuts_given));
+  RengaCheck(!cuts_given || partition->ops->set_from_options, partition->hdr.comm, RENGA_ERR_OPTION,
+             "-partition_cuts is for -partition_type manual, but the type is %s",
+             partition->hdr.type_name);
+  if (partition->ops->set_from_options) RengaCall(partition->ops->set_from_options(partition));
+  RengaCall(RengaOptionsGetString("plan_load", &load, &given));
+  if (!given) return RENGA_SUCCESS;
+  RengaCall(CheckLoadAlone(partition));
+  RengaFree(&partition->load);
+  RengaCall(RengaStringCopy(load, &partition->load));
+  return RENGA_SUCCESS;
+}
+
+/* The number of stages and replicas that are not given, and whether all fits. */
+static RengaErrorCode ChooseLayout(RengaPartition partition, int ranks, int *stages, int *replicas)
+{
+  MPI_Comm comm = partition->hdr.comm;
+  int own = 0, n_nodes = RengaGraphGetNodeCount(partition->graph);
+  RengaCall(partition->ops->count(partition, &own));
+  *stages = own ? own : partition->stages;
+  *replicas = partition->replicas;
+  RengaCheck(!own || !partition->stages || own == partition->stages, comm, RENGA_ERR_PLAN,
+             "the cuts make %d stages, but %d stages are asked for", own, partition->stages);
+  RengaCheck(*stages <= n_nodes, comm, RENGA_ERR_PLAN,
+             "%d stages, but the network has only %d nodes: ask for fewer stages", *stages,
+             n_nodes);
+  RengaCheck(
+      *stages <= ranks, comm, RENGA_ERR_PLAN,
+      "%d stages need at least %d ranks, but there are %d: start more ranks or ask for fewer "
+      "stages",
+      *stages, *stages, ranks);
+  RengaCheck(*replicas <= ranks, comm, RENGA_ERR_PLAN,
+             "%d replicas need at least %d ranks, but there are %d: start more ranks or ask for "
+             "fewer replicas",
+             *replicas, *replicas, ranks);
+  if (!*stages) *stages = *replicas ? ranks / *replicas : 1;
+  if (*stages > n_nodes) *stages = n_nodes;
+  if (!*replicas) *replicas = ranks / *stages;
+  RengaCheck((int64_t)*stages * *replicas <= ranks, comm, RENGA_ERR_PLAN,
+             "%d stages x %d replicas need %lld ranks, but there are %d: start more ranks or ask "
+             "for fewer stages or replicas",
+             *stages, *replicas, (long long)*stages * *replicas, ranks);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetBatch(RengaPartition partition, RengaPlan plan)
+{
+  int64_t batch = partition->batch, microbatch = partition->microbatch;
+  if (!batch) RengaCall(RengaGraphGetFileBatch(partition->graph, &batch));
+  if (!batch) batch = DEFAULT_BATCH;
+  if (!microbatch) microbatch = (batch + DEFAULT_MICROBATCHES - 1) / DEFAULT_MICROBATCHES;
+  RengaCall(RengaPlanSetBatch(plan, batch, microbatch));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
+{
+  int count = 0, replicas = 0;
+  RengaPlanStage *stages = NULL;
+  RengaCall(ChooseLayout(partition, ranks, &count, &replicas));
+  RengaCall(RengaMalloc(count, &stages));
+  RengaErrorCode code = partition->ops->solve(partition, count, stages);
+  for (int s = 0; s < count; s++) stages[s].replicas = replicas;
+  if (!code) code = RengaPlanSetStages(plan, partition->graph, count, stages);
+  RengaFree(&stages);
+  RengaCall(code);
+  RengaCall(SetBatch(partition, plan));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Load(RengaPartition partition, int ranks, RengaPlan plan)
+{
+  int64_t batch, microbatch;
+  RengaCall(RengaPlanLoad(plan, partition->graph, partition->load));
+  RengaCall(RengaPlanCheck(plan, partition->graph, ranks));
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
+  if (partition->batch) batch = partition->batch;
+  if (partition->microbatch) microbatch = partition->microbatch;
+  RengaCall(RengaPlanSetBatch(plan, batch, microbatch));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSolve - make the plan
+
+   Collective
+
+   Input:
+   . partition - the partition, with its graph
+
+   Output:
+   . plan - the caller frees it with RengaPlanDestroy()
+
+   Notes: an error says with numbers what does not fit. Ranks that are left over are idle; the view
+   of the plan names them.
+@*/
+RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan)
+{
+  RengaPlan made = NULL;
+  RengaCheckPointer(partition);
+  RengaCheckPointer(plan);
+  RengaCheck(partition->graph, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaPartition has no graph: call RengaPartitionSetGraph first");
+  int ranks = partition->ranks ? partition->ranks : RengaCommGetSize(partition->hdr.owner);
+  RengaCall(RengaPlanCreate(partition->hdr.owner, &made));
+  RengaErrorCode code =
+      partition->load ? Load(partition, ranks, made) : Make(partition, ranks, made);
+  if (!code) code = RengaPlanSetAvailableRanks(made, ranks);
+  if (!code) code = RengaPlanSetMemoryLimit(made, partition->memory);
+  if (code) RengaPlanDestroy(&made);
+  RengaCall(code);
+  partition->hdr.state = RENGA_STATE_SOLVED;
+  *plan = made;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionView - show what is asked for
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . viewer - where to
+@*/
+RengaErrorCode RengaPartitionView(RengaPartition partition, RengaViewer viewer)
+{
+  char memory[32] = "no bound";
+  RengaCheckPointer(partition);
+  RengaCheckPointer(viewer);
+  if (partition->memory) RengaFormatBytes((double)partition->memory, sizeof memory, memory);
+  RengaCall(RengaViewerPrintf(viewer,
+                              "partition %s: stages %d, replicas %d, ranks %d (0: chosen); memory "
+                              "of a device: %s\n",
+                              partition->hdr.type_name, partition->stages, partition->replicas,
+                              partition->ranks, memory));
+  if (partition->load) RengaCall(RengaViewerPrintf(viewer, "  plan from %s\n", partition->load));
+  if (partition->ops->view) RengaCall(partition->ops->view(partition, viewer));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionDestroy - free a partition
+
+   Collective
+
+   Input:
+   . partition - the partition; set to NULL
+@*/
+RengaErrorCode RengaPartitionDestroy(RengaPartition *partition)
+{
+  RengaCall(RengaHeaderDestroy(partition));
+  return RENGA_SUCCESS;
+}
