@@ -9,6 +9,9 @@ static RengaErrorCode RegisterPackages(void)
   RengaCall(RengaDeviceRegisterPackage());
   RengaCall(RengaCommRegisterPackage());
   RengaCall(RengaOptimizerRegisterPackage());
+  RengaCall(RengaPlanRegisterPackage());
+  RengaCall(RengaPartitionRegisterPackage());
+  RengaCall(RengaScheduleRegisterPackage());
   return RENGA_SUCCESS;
 }
 

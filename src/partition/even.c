@@ -1,10 +1,10 @@
 /* Contiguous stages whose largest has as few FLOPs as can be; among those, with the fewest bytes
    over the cuts.
    The least largest load is found exactly: bisection on the load with a greedy probe, where the
-   bounds jump to loads of real intervals (Pinar and Aykanat, "Fast optimal load balancing algorithms
-   for 1D partitioning", JPDC 64, 2004). The cuts are then a shortest path over the nodes in which
-   every stage's load is within that bound. Prepared nodes are cloned where needed: they weigh
-   nothing and a stage does not consist of them. */
+   bounds jump to loads of real intervals (Pinar and Aykanat, "Fast optimal load balancing
+   algorithms for 1D partitioning", JPDC 64, 2004). The cuts are then a shortest path over the nodes
+   in which every stage's load is within that bound. Prepared nodes are cloned where needed: they
+   weigh nothing and a stage does not consist of them. */
 #include "partitionimpl.h"
 #include <math.h>
 

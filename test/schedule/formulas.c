@@ -1,0 +1,118 @@
+/* TEST ranks: 1 */
+/* Memory, bubble and makespan of the schedules against the known formulas, for all small shapes. */
+#include "../plan/plantest.h"
+#include <math.h>
+
+enum { MOST_STAGES = 8, MOST_MICROBATCHES = 16 };
+
+/* A chain of activations, and one of stage 0 that all others use, with their gradients. */
+static int FillMessages(int stages, RengaMessage rows[])
+{
+  int n = 0;
+  for (int s = 0; s + 1 < stages; s++) {
+    rows[n++] = (RengaMessage){"chain", s, s + 1, false, 8};
+    rows[n++] = (RengaMessage){"chain", s + 1, s, true, 8};
+  }
+  for (int s = 1; s < stages; s++) rows[n++] = (RengaMessage){"skip", 0, s, false, 4};
+  for (int s = stages - 1; s > 0; s--) rows[n++] = (RengaMessage){"skip", s, s - 1, true, 4};
+  return n;
+}
+
+static void CheckInFlight(RengaSchedule schedule, const char *type, int stages, int64_t m,
+                          bool forward_only)
+{
+  for (int s = 0; s < stages; s++) {
+    int64_t held, few = m < stages - s ? m : stages - s;
+    int64_t wanted = !strcmp(type, RENGA_SCHEDULE_GPIPE) ? m : few;
+    if (forward_only) wanted = m ? 1 : 0;
+    RengaCallAbort(RengaScheduleGetInFlight(schedule, s, &held));
+    TestTrue(held == wanted);
+  }
+}
+
+/* Equal stages: (m + p - 1) (F + B), of which p - 1 units are the bubble. */
+static void CheckTimes(RengaSchedule schedule, int stages, int64_t m, bool forward_only)
+{
+  for (int b = 1; b <= 3; b++) {
+    double forward[MOST_STAGES], backward[MOST_STAGES], makespan, bubble;
+    for (int s = 0; s < stages; s++) forward[s] = 1, backward[s] = b;
+    RengaCallAbort(RengaScheduleSimulate(schedule, forward, backward, NULL, &makespan, &bubble));
+    double unit = forward_only ? 1 : 1 + b, slots = (double)(m + stages - 1);
+    TestTrue(makespan == (m ? slots * unit : 0));
+    TestTrue(fabs(bubble - (m ? (stages - 1) / slots : 0)) < 1e-12);
+  }
+}
+
+static void CheckList(RengaSchedule schedule, int stage, int64_t m, bool forward_only)
+{
+  int64_t count, forwards = 0, backwards = 0;
+  const RengaAction *actions;
+  RengaCallAbort(RengaScheduleGetActions(schedule, stage, &count, &actions));
+  for (int64_t i = 0; i < count; i++) {
+    forwards += actions[i].kind == RENGA_ACTION_FORWARD;
+    backwards += actions[i].kind == RENGA_ACTION_BACKWARD;
+    TestTrue(actions[i].stage == stage);
+  }
+  TestTrue(forwards == m && backwards == (forward_only ? 0 : m));
+  if (forward_only) return;
+  TestTrue(actions[count - 2].kind == RENGA_ACTION_REDUCE);
+  TestTrue(actions[count - 1].kind == RENGA_ACTION_UPDATE);
+}
+
+static void CheckShape(RengaComm comm, const char *type, int stages, int64_t m, bool forward_only)
+{
+  RengaMessage messages[4 * MOST_STAGES];
+  int n = FillMessages(stages, messages);
+  RengaSchedule schedule;
+  const char *name;
+  RengaCallAbort(RengaScheduleCreate(comm, &schedule));
+  RengaCallAbort(RengaScheduleSetType(schedule, type));
+  RengaCallAbort(RengaScheduleGetType(schedule, &name));
+  TestTrue(!strcmp(name, type));
+  RengaCallAbort(RengaScheduleSetShape(schedule, stages, m, n, messages, forward_only));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  CheckInFlight(schedule, type, stages, m, forward_only);
+  CheckTimes(schedule, stages, m, forward_only);
+  for (int s = 0; s < stages; s++) CheckList(schedule, s, m, forward_only);
+  RengaCallAbort(RengaScheduleDestroy(&schedule));
+}
+
+/* One micro-batch through two stages, a message of 5 s each way; and a slow first stage. */
+static void CheckMessageTimes(RengaComm comm)
+{
+  RengaMessage messages[4 * MOST_STAGES];
+  double forward[] = {1, 2}, backward[] = {3, 4}, slow[] = {10, 1}, makespan, bubble;
+  double message[] = {5, 5, 0, 0};
+  RengaSchedule schedule;
+  RengaCallAbort(RengaScheduleCreate(comm, &schedule));
+  int n = FillMessages(2, messages);
+  TestTrue(n == 4);
+  RengaCallAbort(RengaScheduleSetShape(schedule, 2, 1, n, messages, false));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  RengaCallAbort(RengaScheduleSimulate(schedule, forward, backward, message, &makespan, &bubble));
+  TestTrue(makespan == 1 + 5 + 2 + 4 + 5 + 3);
+  TestTrue(fabs(bubble - (1 - 10.0 / 40)) < 1e-12);
+  RengaCallAbort(RengaScheduleSetShape(schedule, 2, 8, n, messages, true));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  RengaCallAbort(RengaScheduleSimulate(schedule, slow, NULL, NULL, &makespan, &bubble));
+  TestTrue(makespan == 8 * 10 + 1);
+  RengaCallAbort(RengaScheduleDestroy(&schedule));
+}
+
+int main(int argc, char **argv)
+{
+  const char *const types[] = {RENGA_SCHEDULE_GPIPE, RENGA_SCHEDULE_1F1B};
+  RengaComm comm;
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  for (int t = 0; t < 2; t++)
+    for (int p = 1; p <= MOST_STAGES; p++)
+      for (int64_t m = 0; m <= MOST_MICROBATCHES; m++)
+        for (int forward_only = 0; forward_only < 2; forward_only++)
+          CheckShape(comm, types[t], p, m, forward_only);
+  CheckMessageTimes(comm);
+  TestTrue(!strcmp(RengaActionName(RENGA_ACTION_BACKWARD_INPUT), "backward input"));
+  RengaCallAbort(RengaCommDestroy(&comm));
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}

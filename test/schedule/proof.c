@@ -1,0 +1,180 @@
+/* TEST ranks: 1 */
+/* Lists with a mistake in them are refused with stage, action and micro-batch, and the old ones stay. */
+#include "../plan/plantest.h"
+
+enum { STAGES = 3, MICROBATCHES = 4, MOST_ACTIONS = 64 };
+
+static const RengaMessage messages[] = {
+    {"h", 0, 1, false, 8}, {"h", 1, 0, true, 8}, {"k", 1, 2, false, 8}, {"k", 2, 1, true, 8}};
+
+typedef struct {
+  RengaSchedule schedule;
+  int64_t count;
+  RengaAction action[MOST_ACTIONS + 1];
+} List;
+
+static void Take(RengaSchedule schedule, int stage, List *list)
+{
+  const RengaAction *actions;
+  list->schedule = schedule;
+  RengaCallAbort(RengaScheduleGetActions(schedule, stage, &list->count, &actions));
+  TestTrue(list->count <= MOST_ACTIONS);
+  memcpy(list->action, actions, sizeof actions[0] * (size_t)list->count);
+}
+
+/* Place of the n-th action of a kind. */
+static int64_t Find(const List *list, RengaActionKind kind, int n)
+{
+  for (int64_t i = 0; i < list->count; i++)
+    if (list->action[i].kind == kind && n-- == 0) return i;
+  TestTrue(false);
+  return -1;
+}
+
+static void Remove(List *list, int64_t place)
+{
+  memmove(list->action + place, list->action + place + 1,
+          sizeof list->action[0] * (size_t)(--list->count - place));
+}
+
+static void Move(List *list, int64_t from, int64_t to)
+{
+  RengaAction action = list->action[from];
+  Remove(list, from);
+  memmove(list->action + to + 1, list->action + to,
+          sizeof list->action[0] * (size_t)(list->count++ - to));
+  list->action[to] = action;
+}
+
+static void Refused(const List *list, int stage, const char *text)
+{
+  int64_t count;
+  const RengaAction *actions;
+  TestError(RengaScheduleSetActions(list->schedule, stage, list->count, list->action),
+            RENGA_ERR_PLAN, text);
+  RengaCallAbort(RengaScheduleGetActions(list->schedule, stage, &count, &actions));
+  RengaCallAbort(RengaScheduleSetActions(list->schedule, stage, count, actions));
+}
+
+static void CheckMessages(RengaSchedule schedule)
+{
+  List list;
+  Take(schedule, 1, &list);
+  Remove(&list, Find(&list, RENGA_ACTION_RECEIVE, 0));
+  Refused(&list, 1, "stage 1, action 0 (forward, micro-batch 0): a message that it needs");
+  Take(schedule, 1, &list);
+  Remove(&list, Find(&list, RENGA_ACTION_SEND, 0));
+  Refused(&list, 1, "(receive 'k' from stage 1, micro-batch 0): the message that comes next is of");
+  Take(schedule, 1, &list);
+  list.action[Find(&list, RENGA_ACTION_RECEIVE, 0)].microbatch = 1;
+  Refused(&list, 1, "(receive 'h' from stage 0, micro-batch 1): the message that comes next is of");
+  Take(schedule, 1, &list);
+  Move(&list, Find(&list, RENGA_ACTION_SEND, 0), 0);
+  Refused(&list, 1, "(send 'k' to stage 2, micro-batch 0): it comes before the action that makes");
+  Take(schedule, 1, &list);
+  list.action[0].message = 1;
+  Refused(&list, 1,
+          "stage 1, action 0 (receive gradient of 'h' from stage 1, micro-batch 0): the "
+          "message is for another stage");
+  list.action[0].message = 9;
+  Refused(&list, 1, "there is no such message");
+  Take(schedule, 0, &list);
+  list.action[list.count++] = list.action[Find(&list, RENGA_ACTION_SEND, 0)];
+  Refused(&list, 0, "it comes after the update");
+}
+
+static void CheckDeadlock(RengaSchedule schedule)
+{
+  List list;
+  Take(schedule, 0, &list);
+  Move(&list, Find(&list, RENGA_ACTION_RECEIVE, 0), 0);
+  Refused(
+      &list, 0,
+      "stage 0, action 0 (receive gradient of 'h' from stage 1, micro-batch 0): it waits for ever");
+}
+
+static void CheckOrder(RengaSchedule schedule)
+{
+  List list;
+  Take(schedule, 2, &list);
+  Remove(&list, Find(&list, RENGA_ACTION_FORWARD, 0));
+  Refused(&list, 2, "stage 2, action 1 (backward, micro-batch 0): it comes before its forward");
+  Take(schedule, 0, &list);
+  list.action[Find(&list, RENGA_ACTION_FORWARD, 1)].microbatch = 0;
+  Refused(&list, 0, "(forward, micro-batch 0): it was done before");
+  Take(schedule, 0, &list);
+  list.action[0].microbatch = 7;
+  Refused(&list, 0, "stage 0, action 0 (forward, micro-batch 7): there is no such micro-batch");
+  Take(schedule, 0, &list);
+  list.action[0].kind = RENGA_ACTION_RECOMPUTE;
+  Refused(&list, 0,
+          "stage 0, action 0 (recompute, micro-batch 0): the pipeline has no such action");
+  Take(schedule, 0, &list);
+  Remove(&list, Find(&list, RENGA_ACTION_UPDATE, 0));
+  Refused(&list, 0, "the list has no update");
+  Take(schedule, 0, &list);
+  Remove(&list, Find(&list, RENGA_ACTION_REDUCE, 0));
+  Refused(&list, 0, "(update): it comes before the gradients are reduced");
+  Take(schedule, 0, &list);
+  Move(&list, Find(&list, RENGA_ACTION_REDUCE, 0), 0);
+  Refused(&list, 0, "stage 0, action 0 (reduce): a backward is missing before it");
+}
+
+/* The fourth forward of stage 0 before its first backward: one more in flight than p - s. */
+static void CheckMemory(RengaSchedule schedule)
+{
+  List list;
+  Take(schedule, 0, &list);
+  int64_t forward = Find(&list, RENGA_ACTION_FORWARD, 3);
+  int64_t wait = Find(&list, RENGA_ACTION_RECEIVE, 0);
+  Move(&list, forward + 1, wait);
+  Move(&list, forward + 1, wait);
+  Refused(&list, 0,
+          "(forward, micro-batch 3): more micro-batches in flight than the type promises");
+}
+
+static void CheckView(RengaComm comm, RengaSchedule schedule)
+{
+  char file_name[] = "schedule-view-XXXXXX", specification[64], text[4096];
+  RengaViewer viewer;
+  TestTrue(mkstemp(file_name) >= 0);
+  snprintf(specification, sizeof specification, "ascii:%s", file_name);
+  RengaCallAbort(RengaViewerCreate(comm, specification, &viewer));
+  RengaCallAbort(RengaScheduleView(schedule, viewer));
+  RengaCallAbort(RengaViewerDestroy(&viewer));
+  FILE *file = fopen(file_name, "r");
+  text[fread(text, 1, sizeof text - 1, file)] = 0;
+  fclose(file);
+  unlink(file_name);
+  TestTrue(strstr(text, "schedule 1f1b: 3 stages, 4 micro-batches, bubble 33.3 %"));
+  TestTrue(strstr(text, "  stage   0,   3 in flight | F0  F1  F2  .   .   .   .   B0  B0  F3  .   "
+                        "B1  B1  .   B2  B2  .   "));
+  TestTrue(
+      strstr(text, "  stage   2,   1 in flight | .   .   F0  B0  B0  F1  B1  B1  F2  B2  B2  F3"));
+}
+
+int main(int argc, char **argv)
+{
+  RengaComm comm;
+  RengaSchedule schedule;
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCallAbort(RengaScheduleCreate(comm, &schedule));
+  TestError(RengaScheduleSetType(schedule, "gpip"), RENGA_ERR_ARGUMENT, "did you mean gpipe");
+  TestError(RengaScheduleSetUp(schedule), RENGA_ERR_ORDER, "call RengaScheduleSetShape first");
+  const RengaMessage wrong = {"h", 0, 3, false, 8};
+  TestError(RengaScheduleSetShape(schedule, STAGES, 1, 1, &wrong, false), RENGA_ERR_ARGUMENT,
+            "message 0 goes forward from stage 0 to stage 3 of 3 stages");
+  RengaCallAbort(RengaScheduleSetFromOptions(schedule));
+  RengaCallAbort(RengaScheduleSetShape(schedule, STAGES, MICROBATCHES, 4, messages, false));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  CheckView(comm, schedule);
+  CheckMessages(schedule);
+  CheckDeadlock(schedule);
+  CheckOrder(schedule);
+  CheckMemory(schedule);
+  RengaCallAbort(RengaScheduleDestroy(&schedule));
+  RengaCallAbort(RengaCommDestroy(&comm));
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
