@@ -1,2 +1,0 @@
-librenga_la_SOURCES += %D%/plan.c %D%/check.c %D%/view.c %D%/file.c
-noinst_HEADERS += %D%/planimpl.h

@@ -49,10 +49,12 @@ static RengaErrorCode ViewDrawing(RengaSchedule schedule, RengaViewer viewer, Dr
                               (long long)schedule->microbatches,
                               makespan > 0 ? 100 * (1 - busy / (schedule->stages * makespan)) : 0));
   for (int s = 0; s < schedule->stages; s++) {
-    drawing->text[s * WIDTH + drawing->columns * CELL] = 0;
+    char *end = drawing->text + s * WIDTH + drawing->columns * CELL;
+    while (end > drawing->text + s * WIDTH && end[-1] == ' ') end--;
+    *end = 0;
     RengaCall(RengaViewerPrintf(viewer, "  stage %3d, %3lld in flight | %s%s\n", s,
                                 (long long)schedule->in_flight[s], drawing->text + s * WIDTH,
-                                makespan > MAX_COLUMNS ? "…" : ""));
+                                makespan > MAX_COLUMNS ? " …" : ""));
   }
   return RENGA_SUCCESS;
 }
