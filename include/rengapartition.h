@@ -11,10 +11,11 @@ RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type)
 RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type);
 RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages);     /* 0: choose */
 RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas); /* 0: choose */
-RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks);       /* default: of comm */
-RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes);  /* per device; 0: no bound */
+RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks); /* default: of comm */
+RengaErrorCode RengaPartitionSetMemory(RengaPartition partition,
+                                       int64_t bytes); /* per device; 0: no bound */
 RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch);
-/* manual: names of the first node (or value) of stages 1, 2, …, comma separated, or node counts. */
+/* manual: names of the first node (or value) of stages 1, 2, …, or the node count of each. */
 RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char *cuts);
 RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition);
 RengaErrorCode RengaPartitionView(RengaPartition partition, RengaViewer viewer);

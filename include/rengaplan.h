@@ -4,19 +4,21 @@
 
 typedef struct _p_RengaPlan *RengaPlan;
 typedef struct {
-  int first, last;              /* nodes [first, last) of the graph's order */
+  int first, last; /* nodes [first, last) of the graph's order */
   int replicas;
   bool recompute;
-  double forward_flops;         /* per sample */
-  int64_t parameters;           /* elements */
-  int64_t memory;               /* forecast bytes per device, 0 where unknown */
+  double forward_flops; /* per sample */
+  int64_t parameters;   /* elements */
+  int64_t memory;       /* forecast bytes per device, 0 where unknown */
 } RengaPlanStage;
 RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan);
 RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
                                   const RengaPlanStage stages[]); /* checked */
 RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbatch);
-RengaErrorCode RengaPlanSetRanks(RengaPlan plan, const int ranks[]); /* [stage][replica]; default in order */
-RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks); /* names the idle ones; 0: not known */
+RengaErrorCode RengaPlanSetRanks(RengaPlan plan,
+                                 const int ranks[]); /* [stage][replica]; default in order */
+RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan,
+                                          int ranks); /* names the idle ones; 0: not known */
 RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes);
 /* Per device; 0: none. RengaPipelineSetUp refuses a plan whose forecast is above it. */
 RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes);
@@ -27,14 +29,15 @@ int RengaPlanGetRank(RengaPlan plan, int stage, int replica);
 int RengaPlanGetRankCount(RengaPlan plan);
 RengaErrorCode RengaPlanFindRank(RengaPlan plan, int rank, int *stage, int *replica); /* -1: idle */
 RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microbatch);
-/* Micro-batches of a step of `samples` samples: all of the plan's size but a shorter last one; replica
-   r of R has numbers [bounds(r), bounds(r+1)), as even as can be. */
+/* Micro-batches of a step of `samples` samples: all of the plan's size but a shorter last one;
+   replica r of R has numbers [bound(r), bound(r+1)), as even as can be. */
 int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples);
 int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica);
 int RengaPlanStageOfNode(RengaPlan plan, int node);
 RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks);
 RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer); /* ascii, json */
-RengaErrorCode RengaPlanViewFromOptions(RengaPlan plan); /* -plan_view, -plan_save; once memory is known */
-RengaErrorCode RengaPlanSave(RengaPlan plan, const char *file);   /* versioned text; rank 0 */
+RengaErrorCode
+RengaPlanViewFromOptions(RengaPlan plan); /* -plan_view, -plan_save; once memory is known */
+RengaErrorCode RengaPlanSave(RengaPlan plan, const char *file); /* versioned text; rank 0 */
 RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file);
 RengaErrorCode RengaPlanDestroy(RengaPlan *plan);

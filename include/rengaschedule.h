@@ -6,9 +6,16 @@ typedef struct _p_RengaSchedule *RengaSchedule;
 #define RENGA_SCHEDULE_GPIPE "gpipe"
 #define RENGA_SCHEDULE_1F1B "1f1b"
 typedef enum {
-  RENGA_ACTION_FORWARD, RENGA_ACTION_BACKWARD, RENGA_ACTION_BACKWARD_INPUT, RENGA_ACTION_BACKWARD_WEIGHT,
-  RENGA_ACTION_RECOMPUTE, RENGA_ACTION_SEND, RENGA_ACTION_RECEIVE, RENGA_ACTION_REDUCE,
-  RENGA_ACTION_GATHER, RENGA_ACTION_UPDATE,
+  RENGA_ACTION_FORWARD,
+  RENGA_ACTION_BACKWARD,
+  RENGA_ACTION_BACKWARD_INPUT,
+  RENGA_ACTION_BACKWARD_WEIGHT,
+  RENGA_ACTION_RECOMPUTE,
+  RENGA_ACTION_SEND,
+  RENGA_ACTION_RECEIVE,
+  RENGA_ACTION_REDUCE,
+  RENGA_ACTION_GATHER,
+  RENGA_ACTION_UPDATE,
 } RengaActionKind;
 const char *RengaActionName(RengaActionKind kind);
 typedef struct {
@@ -17,15 +24,15 @@ typedef struct {
   int64_t microbatch; /* number within this replica's micro-batches: 0, 1, … */
   int message;        /* of send and receive: row of the message table, else -1 */
 } RengaAction;
-/* What crosses between stages for every micro-batch: an activation forward, its gradient backward. */
+/* What crosses between stages for every micro-batch: an activation forward, its gradient back. */
 typedef struct {
   const char *value; /* lent: name in the graph */
   int from, to;      /* stages */
   bool backward;
-  int64_t bytes;     /* of one whole micro-batch */
+  int64_t bytes; /* of one whole micro-batch */
 } RengaMessage;
-/* The table of a graph under a plan: an activation goes from its stage to each stage that uses it; its
-   gradient goes back along the chain of those stages, last to first, then to the producer. */
+/* The table of a graph under a plan: an activation goes from its stage to each stage that uses it;
+   its gradient goes back along the chain of those stages, last to first, then to the producer. */
 RengaErrorCode RengaPlanGetMessages(RengaPlan plan, RengaGraph graph, int *count,
                                     RengaMessage **messages); /* RengaFree */
 
@@ -35,12 +42,13 @@ RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type);
 RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule); /* -pipeline_schedule */
 /* Shape of the pipeline: number of stages, micro-batches of this replica, messages (borrowed). */
 RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, int64_t microbatches,
-                                     int n_messages, const RengaMessage messages[], bool forward_only);
+                                     int n_messages, const RengaMessage messages[],
+                                     bool forward_only);
 /* Builds all lists and proves them: every message has its match in order, nothing deadlocks where
-   receives block and sends do not, every micro-batch runs once per stage forward before backward, no
-   stage holds more micro-batches than its type promises. Backward is in ascending order. */
+   receives block and sends do not, every micro-batch runs once per stage forward before backward,
+   no stage holds more micro-batches than its type promises. Backward is in ascending order. */
 RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule);
-/* Another list for a stage, copied and proved together with the others; refused, the old one stays. */
+/* Another list for a stage, copied and proved with the others; refused, the old one stays. */
 RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int64_t count,
                                        const RengaAction actions[]);
 RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int64_t *count,
@@ -48,7 +56,7 @@ RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int64_
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches);
 /* Makespan for given seconds per action of each stage and per message; idle share of all stages. */
 RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forward[],
-                                     const double backward[], const double message[], double *makespan,
-                                     double *bubble);
+                                     const double backward[], const double message[],
+                                     double *makespan, double *bubble);
 RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer); /* ascii timeline */
 RengaErrorCode RengaScheduleDestroy(RengaSchedule *schedule);
