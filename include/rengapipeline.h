@@ -43,6 +43,7 @@ typedef struct {
   RengaTensorSpec spec;  /* whole logical shape */
   float *data;           /* on the device */
   bool owner;            /* this rank writes it to checkpoints */
+  bool state;            /* not trained: running statistics */
 } RengaPersistent;
 RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
                                            const RengaPersistent **tensors); /* lent */

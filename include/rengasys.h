@@ -43,6 +43,8 @@ RengaErrorCode RengaErrorMPI(int mpi_error, const char *call, const char *functi
                              const char *file, int line);
 /* Collective: the largest code. */
 RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine);
+/* Something the user should know, to standard error; rank 0 of comm prints. */
+void RengaWarning(MPI_Comm comm, const char *format, ...) __attribute__((format(printf, 2, 3)));
 void RengaErrorAbort(RengaErrorCode code); /* end of main: MPI_Abort */
 
 /* Return the code of a failed call, adding this function to the trace. */

@@ -122,6 +122,29 @@ RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *f
 }
 
 /*@
+   RengaWarning - something that the user should know, though the work goes on
+
+   Not collective
+
+   Input:
+   . comm - its rank 0 prints, to standard error
+   . format - as printf
+@*/
+void RengaWarning(MPI_Comm comm, const char *format, ...)
+{
+  if (!RankPrints(comm)) return;
+  char text[MESSAGE_SIZE];
+  fflush(stdout);
+  int head = snprintf(text, sizeof text, "[rank %d] warning: ", RengaSysRank());
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text + head, sizeof text - (size_t)head - 1, format, arguments);
+  va_end(arguments);
+  strcat(text, "\n");
+  WriteText(text);
+}
+
+/*@
    RengaErrorPass - add the calling function to the trace of an error; used by RengaCall
 
    Not collective

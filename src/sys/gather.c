@@ -1,9 +1,9 @@
 /* Bytes of all ranks to rank 0, waiting politely. */
-#include "sys.h"
+#include "renga/private/gather.h"
 #include "renga/private/wait.h"
 #include <limits.h>
 
-RengaErrorCode RengaSysGather(MPI_Comm comm, const void *mine, size_t bytes, char **all,
+RengaErrorCode RengaGatherBytes(MPI_Comm comm, const void *mine, size_t bytes, char **all,
                               size_t **sizes)
 {
   int rank, size, *counts = NULL, *places = NULL, count = (int)bytes;

@@ -1,4 +1,5 @@
 /* -log_view: the table of all ranks. */
+#include "renga/private/gather.h"
 #include "renga/private/wait.h"
 #include "sys.h"
 #include <string.h>
@@ -137,7 +138,7 @@ static RengaErrorCode GatherRecords(MPI_Comm comm, const void *mine, size_t byte
   int size;
   size_t *sizes;
   RengaCallMPI(MPI_Comm_size(comm, &size));
-  RengaCall(RengaSysGather(comm, mine, bytes, all, &sizes));
+  RengaCall(RengaGatherBytes(comm, mine, bytes, all, &sizes));
   *total = 0;
   for (int i = 0; sizes && i < size; i++) *total += sizes[i];
   RengaFree(&sizes);

@@ -2,7 +2,6 @@
    as easy as 1, 2, 3", SC 2011). Element i of a stream is lane i mod 4 of block i div 4. */
 #include "sys.h"
 #include <math.h>
-#include <xxhash.h>
 
 #define MULTIPLIER_0 UINT32_C(0xD2511F53)
 #define MULTIPLIER_1 UINT32_C(0xCD9E8D57)
@@ -107,18 +106,4 @@ void RengaRandomUniform(uint64_t seed, uint64_t stream, uint64_t first, int64_t 
 void RengaRandomNormal(uint64_t seed, uint64_t stream, uint64_t first, int64_t count, float out[])
 {
   Fill(NormalBlock, seed, stream, first, count, out);
-}
-
-/*@
-   RengaHash - XXH64 of some bytes
-
-   Not collective
-
-   Input:
-   . bytes, count - the bytes
-   . seed - of the hash
-@*/
-uint64_t RengaHash(const void *bytes, size_t count, uint64_t seed)
-{
-  return XXH64(bytes, count, seed);
 }

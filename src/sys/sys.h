@@ -59,7 +59,3 @@ RengaErrorCode RengaLogStart(MPI_Comm comm, bool trace);
 void RengaLogFinish(void);
 RengaErrorCode RengaLogTraceStart(MPI_Comm comm);
 void RengaLogTraceFinish(void);
-
-/* gather.c: bytes of all ranks to rank 0, politely */
-RengaErrorCode RengaSysGather(MPI_Comm comm, const void *mine, size_t bytes, char **all,
-                              size_t **sizes);

@@ -1,0 +1,7 @@
+/* Bytes of all ranks to rank 0, waiting politely. */
+#pragma once
+#include "rengasys.h"
+
+/* Collective. On rank 0: all, the bytes one after the other, and sizes[rank]; both for RengaFree. */
+RengaErrorCode RengaGatherBytes(MPI_Comm comm, const void *mine, size_t bytes, char **all,
+                                size_t **sizes);
