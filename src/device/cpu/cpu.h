@@ -14,7 +14,12 @@
 #define RENGA_ISA_NAME(name) RENGA_ISA_JOIN(name, RENGA_ISA)
 
 /* One table of kernels per file, in the order of lookup. */
-#define RENGA_CPU_TABLES(X)
+#define RENGA_CPU_TABLES(X)                                                                         \
+  X(RengaCpuLinear)                                                                                 \
+  X(RengaCpuUnary)                                                                                  \
+  X(RengaCpuBinary)                                                                                 \
+  X(RengaCpuMove)                                                                                   \
+  X(RengaCpuIndex)
 
 /* All of one instruction set. Sums are over pieces of fixed size, in order. */
 typedef struct {
@@ -41,6 +46,23 @@ void RENGA_ISA_NAME(RengaCpuUpdateSgd)(int threads, const RengaSgdStep *step, do
 void RENGA_ISA_NAME(RengaCpuUpdateAdam)(int threads, const RengaAdamStep *step, double scale,
                                         int64_t count, float parameter[], const float gradient[],
                                         float first[], float second[]);
+
+/* The destroy function of kernels whose data is one block. */
+RengaErrorCode RENGA_ISA_NAME(RengaCpuFreeData)(RengaKernel kernel);
+#define RengaCpuFreeData RENGA_ISA_NAME(RengaCpuFreeData)
+
+/* Are all inputs from the given one on, and all outputs, absent or of this type? */
+static inline bool RengaCpuAllOf(const RengaOpCall *call, int first, RengaDataType type)
+{
+  for (int i = first; i < call->n_in; i++)
+    if (call->in[i].ndim >= 0 && call->in[i].type != type) return false;
+  for (int i = 0; i < call->n_out; i++)
+    if (call->out[i].ndim >= 0 && call->out[i].type != type) return false;
+  return true;
+}
+
+/* Elements per piece of elementwise work. */
+enum { RENGA_CPU_PIECE = 16384 };
 
 static inline int64_t RengaCpuPieces(int64_t count, int64_t piece)
 {

@@ -9,6 +9,12 @@
 static const RengaKernelRow *const tables[] = {RENGA_CPU_TABLES(TABLE) NULL};
 #undef TABLE
 
+RengaErrorCode RengaCpuFreeData(RengaKernel kernel)
+{
+  RengaFree(&kernel->data);
+  return RENGA_SUCCESS;
+}
+
 static const RengaKernelRow *Find(const char *name)
 {
   for (int t = 0; tables[t]; t++)

@@ -1,0 +1,131 @@
+/* Gather and its gradient: the embedding of tokens. */
+#include "cpu.h"
+#include "renga/private/op.h"
+#include <string.h>
+
+/* data is [outer, length, inner], indices [count], the result [outer, count, inner] */
+typedef struct {
+  int64_t outer, length, inner, count;
+  size_t size; /* bytes of an element */
+  bool wide;   /* indices are int64, else int32 */
+} Gather;
+
+static int64_t IndexAt(const Gather *s, const void *indices, int64_t i)
+{
+  int64_t index = s->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
+  return index < 0 ? index + s->length : index;
+}
+
+static RengaErrorCode CheckIndices(const Gather *s, const char *name, const void *indices)
+{
+  for (int64_t i = 0; i < s->count; i++) {
+    int64_t index = IndexAt(s, indices, i);
+    RengaCheck(index >= 0 && index < s->length, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+               "%s: index %lld at position %lld is outside [0, %lld)", name, (long long)index,
+               (long long)i, (long long)s->length);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GatherRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                    const RengaKernelContext *context, const void *const in[],
+                                    void *const out[], void *workspace)
+{
+  (void)stream;
+  (void)context;
+  (void)workspace;
+  const Gather *s = kernel->data;
+  RengaCall(CheckIndices(s, "Gather", in[1]));
+  size_t row = (size_t)s->inner * s->size;
+  int64_t rows = s->outer * s->count, per_piece = RENGA_CPU_PIECE / (s->inner + 1) + 1;
+  int64_t pieces = RengaCpuPieces(rows, per_piece);
+#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+  for (int64_t piece = 0; piece < pieces; piece++) {
+    int64_t end = RengaCpuSmaller(rows, (piece + 1) * per_piece);
+    for (int64_t r = piece * per_piece; r < end; r++) {
+      int64_t from = r / s->count * s->length + IndexAt(s, in[1], r % s->count);
+      memcpy((char *)out[0] + (size_t)r * row, (const char *)in[0] + (size_t)from * row, row);
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *data,
+                             RengaKernelRunFunction run)
+{
+  const RengaOpCall *call = &kernel->call;
+  const RengaTensorSpec *indices = &call->in[1];
+  if (indices->type != RENGA_INT64 && indices->type != RENGA_INT32) return RENGA_SUCCESS;
+  int axis = 0;
+  RengaCall(RengaOpAxis(call, "axis", data->ndim, &axis));
+  Gather *s = NULL;
+  RengaCall(RengaMalloc(1, &s));
+  *s = (Gather){.outer = RengaOpProduct(data, 0, axis),
+                .length = data->dim[axis],
+                .inner = RengaOpProduct(data, axis + 1, data->ndim),
+                .count = RengaTensorSpecCount(indices),
+                .size = RengaDataTypeSize(data->type),
+                .wide = indices->type == RENGA_INT64};
+  kernel->data = s;
+  kernel->destroy = RengaCpuFreeData;
+  kernel->run = run;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GatherCreate_Cpu(RengaKernel kernel)
+{
+  RengaCall(Create(kernel, &kernel->call.in[0], GatherRun_Cpu));
+  return RENGA_SUCCESS;
+}
+
+/* Rows [first, last) of the table's gradient: every thread reads all indices and keeps its own, so that
+   each row is summed in ascending position. */
+static void GradientRows(const Gather *s, const void *indices, const float *dy, float *dx,
+                         int64_t outer, int64_t first, int64_t last)
+{
+  float *table = dx + (outer * s->length) * s->inner;
+  memset(table + first * s->inner, 0, (size_t)((last - first) * s->inner) * sizeof *dx);
+  const float *from = dy + outer * s->count * s->inner;
+  for (int64_t i = 0; i < s->count; i++, from += s->inner) {
+    int64_t index = IndexAt(s, indices, i);
+    if (index < first || index >= last) continue;
+    float *row = table + index * s->inner;
+#pragma omp simd
+    for (int64_t j = 0; j < s->inner; j++) row[j] += from[j];
+  }
+}
+
+static RengaErrorCode GatherGradRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                        const RengaKernelContext *context, const void *const in[],
+                                        void *const out[], void *workspace)
+{
+  (void)stream;
+  (void)context;
+  (void)workspace;
+  enum { RANGES = 32 };
+  const Gather *s = kernel->data;
+  RengaCall(CheckIndices(s, "GatherGrad", in[1]));
+  int64_t per_range = RengaCpuPieces(s->length, RANGES);
+  if (per_range * s->inner < RENGA_CPU_PIECE) per_range = RENGA_CPU_PIECE / (s->inner + 1) + 1;
+  int64_t ranges = RengaCpuPieces(s->length, per_range), pieces = s->outer * ranges;
+#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+  for (int64_t piece = 0; piece < pieces; piece++) {
+    int64_t first = piece % ranges * per_range;
+    GradientRows(s, in[1], in[0], out[0], piece / ranges, first,
+                 RengaCpuSmaller(s->length, first + per_range));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GatherGradCreate_Cpu(RengaKernel kernel)
+{
+  if (kernel->call.in[0].type == RENGA_FLOAT32)
+    RengaCall(Create(kernel, &kernel->call.out[0], GatherGradRun_Cpu));
+  return RENGA_SUCCESS;
+}
+
+const RengaKernelRow RENGA_ISA_NAME(RengaCpuIndex)[] = {
+  {"Gather", GatherCreate_Cpu},
+  {"GatherGrad", GatherGradCreate_Cpu},
+  {NULL, NULL},
+};

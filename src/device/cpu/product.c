@@ -1,0 +1,62 @@
+/* Matrix products: a loop over tiles of the result. */
+#include "product.h"
+#include <cblas.h>
+#include <string.h>
+
+/* Large enough to come within a few percent of one large call, which packs its operands less often. */
+enum { TILE_M = 512, TILE_N = 768, TILE_LEAST = 384, TILES_WANTED = 4 };
+
+static int64_t Divide(int64_t length, int64_t parts)
+{
+  return (length + parts - 1) / parts;
+}
+
+RengaCpuTiling RengaCpuTile(int64_t m, int64_t n)
+{
+  RengaCpuTiling tiling = {.rows = Divide(m, TILE_M), .columns = Divide(n, TILE_N)};
+  while (tiling.rows * tiling.columns < TILES_WANTED) {
+    int64_t tile_m = Divide(m, tiling.rows), tile_n = Divide(n, tiling.columns);
+    if (tile_m >= tile_n && tile_m > TILE_LEAST) tiling.rows++;
+    else if (tile_n > TILE_LEAST) tiling.columns++;
+    else break;
+  }
+  tiling.m = (Divide(m, tiling.rows) + 15) / 16 * 16;
+  tiling.n = (Divide(n, tiling.columns) + 15) / 16 * 16;
+  tiling.rows = Divide(m, tiling.m);
+  tiling.columns = Divide(n, tiling.n);
+  return tiling;
+}
+
+static void FillRows(int64_t m, int64_t n, int64_t ldc, const float *bias, float *c)
+{
+  for (int64_t i = 0; i < m; i++) {
+    if (bias) memcpy(c + i * ldc, bias, (size_t)n * sizeof *c);
+    else memset(c + i * ldc, 0, (size_t)n * sizeof *c);
+  }
+}
+
+void RengaCpuMultiplyTile(const RengaCpuProduct *p, const RengaCpuTiling *tiling, int64_t tile)
+{
+  int64_t i = tile / tiling->columns * tiling->m, j = tile % tiling->columns * tiling->n;
+  int64_t m = RengaCpuSmaller(p->m - i, tiling->m), n = RengaCpuSmaller(p->n - j, tiling->n);
+  float *c = p->c + i * p->ldc + j;
+  float beta = p->beta;
+  if (p->bias || (p->k == 0 && beta == 0)) {
+    FillRows(m, n, p->ldc, p->bias ? p->bias + j : NULL, c);
+    beta = 1;
+  }
+  if (p->k == 0) return;
+  cblas_sgemm(CblasRowMajor, p->trans_a ? CblasTrans : CblasNoTrans,
+              p->trans_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)p->k, p->alpha,
+              p->a + (p->trans_a ? i : i * p->lda), (int)p->lda,
+              p->b + (p->trans_b ? j * p->ldb : j), (int)p->ldb, beta, c, (int)p->ldc);
+}
+
+void RengaCpuMultiply(int threads, const RengaCpuProduct *product)
+{
+  if (product->m == 0 || product->n == 0) return;
+  RengaCpuTiling tiling = RengaCpuTile(product->m, product->n);
+  int64_t tiles = tiling.rows * tiling.columns;
+#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(threads, tiles))
+  for (int64_t tile = 0; tile < tiles; tile++) RengaCpuMultiplyTile(product, &tiling, tile);
+}

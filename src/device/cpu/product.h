@@ -1,0 +1,26 @@
+/* Matrix products in tiles of the result; each tile is one single-threaded BLAS call. */
+#pragma once
+#include "cpu.h"
+
+/* c[m,n] = alpha a b + beta c, or with bias (n values, beta unused) a b + bias in each row. a is [m,k], or
+   [k,m] where trans_a; b is [k,n], or [n,k] where trans_b; ld: distance of rows as stored. */
+typedef struct {
+  bool trans_a, trans_b;
+  int64_t m, n, k, lda, ldb, ldc;
+  float alpha, beta;
+  const float *a, *b, *bias;
+  float *c;
+} RengaCpuProduct;
+
+/* The cut into tiles depends on m and n alone. */
+typedef struct {
+  int64_t m, n;             /* of a tile */
+  int64_t rows, columns;    /* tiles */
+} RengaCpuTiling;
+RengaCpuTiling RENGA_ISA_NAME(RengaCpuTile)(int64_t m, int64_t n);
+void RENGA_ISA_NAME(RengaCpuMultiplyTile)(const RengaCpuProduct *product, const RengaCpuTiling *tiling,
+                                          int64_t tile);
+void RENGA_ISA_NAME(RengaCpuMultiply)(int threads, const RengaCpuProduct *product);
+#define RengaCpuTile RENGA_ISA_NAME(RengaCpuTile)
+#define RengaCpuMultiplyTile RENGA_ISA_NAME(RengaCpuMultiplyTile)
+#define RengaCpuMultiply RENGA_ISA_NAME(RengaCpuMultiply)
