@@ -5,6 +5,9 @@
    results in a fixed order: its result does not depend on the number of threads. */
 #pragma once
 #include "renga/private/device.h"
+#ifdef _OPENMP
+#include <omp.h>
+#endif
 
 #ifndef RENGA_ISA
 #define RENGA_ISA base
@@ -19,7 +22,11 @@
   X(RengaCpuUnary)                                                                                  \
   X(RengaCpuBinary)                                                                                 \
   X(RengaCpuMove)                                                                                   \
-  X(RengaCpuIndex)
+  X(RengaCpuIndex)                                                                                  \
+  X(RengaCpuReduce)                                                                                 \
+  X(RengaCpuSoftmax)                                                                                \
+  X(RengaCpuLoss)                                                                                   \
+  X(RengaCpuLayerNorm)
 
 /* All of one instruction set. Sums are over pieces of fixed size, in order. */
 typedef struct {
@@ -63,6 +70,16 @@ static inline bool RengaCpuAllOf(const RengaOpCall *call, int first, RengaDataTy
 
 /* Elements per piece of elementwise work. */
 enum { RENGA_CPU_PIECE = 16384 };
+
+/* Number of the calling thread, for scratch memory of its own. */
+static inline int RengaCpuThread(void)
+{
+#ifdef _OPENMP
+  return omp_get_thread_num();
+#else
+  return 0;
+#endif
+}
 
 static inline int64_t RengaCpuPieces(int64_t count, int64_t piece)
 {

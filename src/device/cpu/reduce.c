@@ -1,0 +1,225 @@
+/* Reductions over dimensions. Each result is summed in double by one thread, in the order of memory. */
+#include "cpu.h"
+#include "renga/private/op.h"
+#include <math.h>
+#include <string.h>
+
+typedef enum { SUM, SQUARES, ABSOLUTES, MOST, LEAST } Kind;
+
+/* Runs of kept and reduced dimensions in turn; the last is `inner`. kept: extents and strides of x for the
+   kept ones but inner; reduced likewise. */
+typedef struct {
+  Kind kind;
+  bool root, mean;
+  bool inner_kept;
+  int64_t inner, results, terms, count;
+  int n_kept, n_reduced;
+  int64_t kept[RENGA_MAX_DIM], kept_stride[RENGA_MAX_DIM];
+  int64_t reduced[RENGA_MAX_DIM], reduced_stride[RENGA_MAX_DIM];
+} Reduce;
+
+enum { COLUMNS = 128 };
+
+static int64_t Offset(int n, const int64_t extent[], const int64_t stride[], int64_t index)
+{
+  int64_t offset = 0;
+  for (int d = n - 1; d >= 0; d--) {
+    offset += index % extent[d] * stride[d];
+    index /= extent[d];
+  }
+  return offset;
+}
+
+static double Join(Kind kind, double a, double b)
+{
+  if (kind == MOST) return b > a || b != b ? b : a;
+  if (kind == LEAST) return b < a || b != b ? b : a;
+  return a + b;
+}
+
+static double Start(Kind kind)
+{
+  return kind == MOST ? -INFINITY : kind == LEAST ? INFINITY : 0;
+}
+
+static double Finish(const Reduce *s, double sum)
+{
+  if (s->root) sum = sqrt(sum);
+  return s->mean ? sum / (double)s->count : sum;
+}
+
+#define PRAGMA(text) _Pragma(#text)
+#define RUN(name, operation, start, expression)                                                    \
+  static double name(int64_t n, const float *x)                                                    \
+  {                                                                                                \
+    double r = (start);                                                                            \
+    PRAGMA(omp simd reduction(operation : r)) for (int64_t i = 0; i < n; i++)                      \
+    {                                                                                              \
+      double v = x[i];                                                                             \
+      expression;                                                                                  \
+    }                                                                                              \
+    return r;                                                                                      \
+  }
+RUN(SumRun, +, 0, r += v)
+RUN(SquaresRun, +, 0, r += v *v)
+RUN(AbsolutesRun, +, 0, r += fabs(v))
+RUN(MostRun, max, -INFINITY, r = v > r ? v : r)
+RUN(LeastRun, min, INFINITY, r = v < r ? v : r)
+static double (*const runs[])(int64_t n, const float *x) = {
+  [SUM] = SumRun, [SQUARES] = SquaresRun, [ABSOLUTES] = AbsolutesRun, [MOST] = MostRun,
+  [LEAST] = LeastRun};
+
+/* One result, where the inner run is reduced. */
+static double OneResult(const Reduce *s, const float *x)
+{
+  double sum = Start(s->kind);
+  for (int64_t t = 0; t < s->terms; t++)
+    sum = Join(s->kind, sum,
+               runs[s->kind](s->inner, x + Offset(s->n_reduced, s->reduced, s->reduced_stride, t)));
+  return Finish(s, sum);
+}
+
+#define ADD_ROW(name, expression)                                                                  \
+  static void name(int64_t n, const float *x, double *sum)                                         \
+  {                                                                                                \
+    _Pragma("omp simd") for (int64_t i = 0; i < n; i++)                                            \
+    {                                                                                              \
+      double v = x[i], r = sum[i];                                                                 \
+      sum[i] = (expression);                                                                       \
+    }                                                                                              \
+  }
+ADD_ROW(SumRow, r + v)
+ADD_ROW(SquaresRow, r + v * v)
+ADD_ROW(AbsolutesRow, r + fabs(v))
+ADD_ROW(MostRow, v > r ? v : r)
+ADD_ROW(LeastRow, v < r ? v : r)
+static void (*const add_rows[])(int64_t n, const float *x, double *sum) = {
+  [SUM] = SumRow, [SQUARES] = SquaresRow, [ABSOLUTES] = AbsolutesRow, [MOST] = MostRow,
+  [LEAST] = LeastRow};
+
+/* n <= COLUMNS results side by side, where the inner run is kept. */
+static void Results(const Reduce *s, int64_t n, const float *x, float *y)
+{
+  double sum[COLUMNS];
+  for (int64_t i = 0; i < n; i++) sum[i] = Start(s->kind);
+  for (int64_t t = 0; t < s->terms; t++)
+    add_rows[s->kind](n, x + Offset(s->n_reduced, s->reduced, s->reduced_stride, t), sum);
+  for (int64_t i = 0; i < n; i++) y[i] = (float)Finish(s, sum[i]);
+}
+
+static RengaErrorCode ReduceRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                    const RengaKernelContext *context, const void *const in[],
+                                    void *const out[], void *workspace)
+{
+  (void)stream;
+  (void)context;
+  (void)workspace;
+  const Reduce *s = kernel->data;
+  int64_t blocks = s->inner_kept ? RengaCpuPieces(s->inner, COLUMNS) : 1;
+  int64_t work = s->terms * (s->inner_kept ? COLUMNS : s->inner) + 1;
+  int64_t per_piece = RENGA_CPU_PIECE / work + 1, pieces = RengaCpuPieces(s->results * blocks, per_piece);
+#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+  for (int64_t piece = 0; piece < pieces; piece++) {
+    int64_t end = RengaCpuSmaller(s->results * blocks, (piece + 1) * per_piece);
+    for (int64_t p = piece * per_piece; p < end; p++) {
+      int64_t result = p / blocks, column = p % blocks * COLUMNS;
+      const float *x = (const float *)in[0] + Offset(s->n_kept, s->kept, s->kept_stride, result) + column;
+      if (s->inner_kept)
+        Results(s, RengaCpuSmaller(s->inner - column, COLUMNS), x,
+                (float *)out[0] + result * s->inner + column);
+      else ((float *)out[0])[result] = (float)OneResult(s, x);
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Dimensions from last to first; neighbours of one sort are one run. */
+static void Collect(Reduce *s, const RengaTensorSpec *x, const bool chosen[])
+{
+  int64_t stride = 1;
+  s->inner = s->results = s->terms = s->count = 1;
+  bool inner = true, first = true;
+  for (int d = x->ndim - 1; d >= 0; d--) {
+    if (x->dim[d] == 1) continue;
+    if (first) s->inner_kept = !chosen[d];
+    first = false;
+    inner = inner && chosen[d] == !s->inner_kept;
+    if (chosen[d]) s->count *= x->dim[d];
+    if (inner) s->inner *= x->dim[d];
+    else if (chosen[d]) {
+      s->terms *= x->dim[d];
+      s->reduced[s->n_reduced] = x->dim[d];
+      s->reduced_stride[s->n_reduced++] = stride;
+    } else {
+      s->results *= x->dim[d];
+      s->kept[s->n_kept] = x->dim[d];
+      s->kept_stride[s->n_kept++] = stride;
+    }
+    stride *= x->dim[d];
+  }
+}
+
+static void Reverse(int n, int64_t values[])
+{
+  for (int i = 0; i < n / 2; i++) {
+    int64_t value = values[i];
+    values[i] = values[n - 1 - i];
+    values[n - 1 - i] = value;
+  }
+}
+
+static RengaErrorCode Create(RengaKernel kernel, Kind kind, bool mean, bool root)
+{
+  const RengaOpCall *call = &kernel->call;
+  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  if (RengaTensorSpecCount(&call->in[0]) == 0) return RENGA_SUCCESS; /* the rules for nothing: ref */
+  bool chosen[RENGA_MAX_DIM] = {false};
+  RengaCall(RengaOpAxes(call, call->in[0].ndim, chosen));
+  Reduce *s = NULL;
+  RengaCall(RengaMalloc(1, &s));
+  kernel->data = s;
+  kernel->destroy = RengaCpuFreeData;
+  s->kind = kind;
+  s->mean = mean;
+  s->root = root;
+  Collect(s, &call->in[0], chosen);
+  Reverse(s->n_kept, s->kept);
+  Reverse(s->n_kept, s->kept_stride);
+  Reverse(s->n_reduced, s->reduced);
+  Reverse(s->n_reduced, s->reduced_stride);
+  kernel->run = ReduceRun_Cpu;
+  return RENGA_SUCCESS;
+}
+
+static const struct {
+  const char *name;
+  Kind kind;
+  bool mean, root;
+} rows[] = {
+  {"ReduceSum", SUM, false, false},
+  {"ReduceMean", SUM, true, false},
+  {"ReduceMax", MOST, false, false},
+  {"ReduceMin", LEAST, false, false},
+  {"ReduceL1", ABSOLUTES, false, false},
+  {"ReduceL2", SQUARES, false, true},
+  {"ReduceSumSquare", SQUARES, false, false},
+};
+
+static RengaErrorCode ReduceCreate_Cpu(RengaKernel kernel)
+{
+  size_t r = 0;
+  while (strcmp(rows[r].name, kernel->call.op->name) != 0) r++;
+  RengaCall(Create(kernel, rows[r].kind, rows[r].mean, rows[r].root));
+  return RENGA_SUCCESS;
+}
+
+const RengaKernelRow RENGA_ISA_NAME(RengaCpuReduce)[] = {
+  {"ReduceSum", ReduceCreate_Cpu},
+  {"ReduceMean", ReduceCreate_Cpu},
+  {"ReduceMax", ReduceCreate_Cpu},
+  {"ReduceMin", ReduceCreate_Cpu},
+  {"ReduceL1", ReduceCreate_Cpu},
+  {"ReduceL2", ReduceCreate_Cpu},
+  {"ReduceSumSquare", ReduceCreate_Cpu},
+  {NULL, NULL},
+};
