@@ -1,27 +1,29 @@
-/* Comm: the processes, carved into pipeline and data groups; messages; reductions in a fixed order. */
+/* Comm: the processes, carved into pipeline and data groups; messages; ordered reductions. */
 #pragma once
 #include "rengasys.h"
 
 RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm); /* a private duplicate */
-RengaErrorCode RengaCommSetFromOptions(RengaComm comm);         /* -comm_message_limit, -comm_view */
+RengaErrorCode RengaCommSetFromOptions(RengaComm comm); /* -comm_message_limit, -comm_view */
 RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer);
 RengaErrorCode RengaCommDestroy(RengaComm *comm);
 int RengaCommGetRank(RengaComm comm);
 int RengaCommGetSize(RengaComm comm);
-RengaErrorCode RengaCommGetNode(RengaComm comm, int *node, int *nodes, int *local_rank, int *local_size);
+RengaErrorCode RengaCommGetNode(RengaComm comm, int *node, int *nodes, int *local_rank,
+                                int *local_size);
 
-/* Groups: all ranks call; ranks with the same color (>= 0) form a group in order of key. Color -1: no
-   group (*group = NULL). A group is a RengaComm. */
+/* Groups: all ranks call; ranks with the same color (>= 0) form a group in order of key. Color -1:
+   no group (*group = NULL). A group is a RengaComm. */
 RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *group);
 
-/* Messages between ranks of comm. Nothing blocks until RengaCommWait. A request is NULL when done. */
+/* Messages between ranks of comm. Nothing blocks until RengaCommWait. A request is NULL when
+   done. */
 typedef struct _RengaRequest *RengaRequest;
 RengaErrorCode RengaCommSend(RengaComm comm, const void *buffer, size_t bytes, int to, int tag,
                              RengaRequest *request);
 RengaErrorCode RengaCommReceive(RengaComm comm, void *buffer, size_t bytes, int from, int tag,
                                 RengaRequest *request);
 RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done);
-/* what: printed when nothing moves for the timeout: "stage 1 waits for forward of micro-batch 3 ...". */
+/* what: printed when nothing moves for the timeout: "stage 1 waits for forward 3 of stage 0". */
 RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *what);
 RengaErrorCode RengaCommProgress(RengaComm comm); /* cheap: call between kernels */
 RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds); /* 0: never; 300 at first */
@@ -30,35 +32,39 @@ RengaErrorCode RengaCommGetTimeout(RengaComm comm, double *seconds);
 /* Collectives on all ranks of comm; they wait politely (test, yield, sleep) and name what they wait
    for. Sums of vectors in which at most one rank has a non-zero at each place are exact. */
 RengaErrorCode RengaCommBarrier(RengaComm comm, const char *what);
-RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, int root, const char *what);
+RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, int root,
+                                  const char *what);
 RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[], const char *what);
 RengaErrorCode RengaCommSumInt64(RengaComm comm, int64_t count, int64_t values[], const char *what);
 RengaErrorCode RengaCommGather(RengaComm comm, const void *mine, size_t bytes, void *all, int root,
                                const char *what); /* equal sizes; root -1: to all */
 
-/* The sum of leaves 0..n_leaves-1 by one fixed binary tree, whoever holds them: node (level, k) covers
-   leaves [k*2^level, (k+1)*2^level) and is left + right (a missing right is left alone).
+/* The sum of leaves 0..n_leaves-1 by one fixed binary tree, whoever holds them: node (level, k)
+   covers leaves [k*2^level, (k+1)*2^level) and is left + right (a missing right is left alone).
    A rank accumulates its contiguous leaves into the maximal tree nodes inside its range. */
 typedef struct {
   int64_t first, count; /* the leaves under this tree node */
   float *data;
 } RengaPartialSum;
 #define RENGA_COMM_TREE_PIECES 128 /* no rank ever holds more */
-/* How many partial sums a rank with leaves [first, last) of n_leaves may hold at once (buffers needed). */
+/* How many partial sums a rank with leaves [first, last) of n_leaves may hold at once:
+   buffers needed. */
 int RengaCommTreeBuffers(int64_t n_leaves, int64_t first, int64_t last);
 /* The tree nodes a rank holds after all its leaves, ascending; returns their number. */
 int RengaCommTreePieces(int64_t n_leaves, int64_t first, int64_t last, RengaPartialSum pieces[]);
-/* After leaf i is added as a piece of its own: merge finished pairs. add(y, x) does y += x. The merged
-   sum stays in the left piece's buffer; freed buffers go to the end of pieces[] past *count. */
+/* After leaf i is added as a piece of its own: merge finished pairs. add(y, x) does y += x. The
+   merged sum stays in the left piece's buffer; freed buffers go to the end of pieces[],
+   past *count. */
 typedef RengaErrorCode (*RengaCommAdd)(void *user, float *y, const float *x);
 RengaErrorCode RengaCommTreeMerge(int64_t n_leaves, int *count, RengaPartialSum pieces[],
                                   RengaCommAdd add, void *user);
 /* Collective on comm: rank r holds leaves [bounds[r], bounds[r+1]), already summed into pieces (as
-   RengaCommTreePieces says). result (count floats, may be pieces[0].data) gets the whole sum, bit for
-   bit the same whatever the bounds. Exchanged as reduce-scatter and all-gather through work. */
+   RengaCommTreePieces says). result (count floats, may be pieces[0].data) gets the whole sum, bit
+   for bit the same whatever the bounds. Exchanged as reduce-scatter and all-gather through work. */
 size_t RengaCommTreeWork(RengaComm comm, int64_t n_leaves, const int64_t bounds[], int64_t count);
 RengaErrorCode RengaCommSumTree(RengaComm comm, int64_t n_leaves, const int64_t bounds[],
                                 const RengaPartialSum pieces[], int64_t count, float result[],
                                 void *work, size_t work_bytes, const char *what);
 /* The library's own sum, faster and in no fixed order. */
-RengaErrorCode RengaCommSumUnordered(RengaComm comm, int64_t count, float values[], const char *what);
+RengaErrorCode RengaCommSumUnordered(RengaComm comm, int64_t count, float values[],
+                                     const char *what);

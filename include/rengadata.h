@@ -4,14 +4,16 @@
 
 typedef struct _p_RengaData *RengaData;
 RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data);
-RengaErrorCode RengaDataSetFromOptions(RengaData data); /* -data FILE.h5|synthetic -data_shuffle -data_validation */
+/* -data FILE.h5|synthetic -data_samples -data_seed -data_shuffle -data_validation */
+RengaErrorCode RengaDataSetFromOptions(RengaData data);
 RengaErrorCode RengaDataSetFile(RengaData data, const char *file);
 RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed);
 /* The network's inputs: name and shape of one sample (no batch dimension). By name, then by order.
    classes[i]: the exclusive bound of a synthetic or checked integer field; 0: none. */
 RengaErrorCode RengaDataSetFields(RengaData data, int count, const char *const names[],
                                   const RengaTensorSpec specs[], const int64_t classes[]);
-RengaErrorCode RengaDataSetUp(RengaData data); /* opens, checks shapes and types against the fields */
+/* Opens the file, checks shapes and types against the fields. */
+RengaErrorCode RengaDataSetUp(RengaData data);
 RengaErrorCode RengaDataView(RengaData data, RengaViewer viewer);
 RengaErrorCode RengaDataDestroy(RengaData *data);
 typedef enum { RENGA_DATA_TRAINING, RENGA_DATA_VALIDATION } RengaDataPart;
@@ -22,9 +24,10 @@ RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batc
                                 int64_t *first, int64_t *count, int64_t *epoch);
 /* Not collective. Field i of samples first … first+count-1 of the given epoch's order, converted to
    the field's type, into buffer. */
-RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int64_t epoch, int64_t first,
-                             int64_t count, void *buffer);
-RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes); /* of a text set; 0: unknown */
-/* Make a set of byte-level samples from text: window of sequence+1 bytes per sample. Rank 0 works. */
+RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int64_t epoch,
+                             int64_t first, int64_t count, void *buffer);
+/* Of a set of tokens; 0: unknown. */
+RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes);
+/* Make a set of byte-level samples from text: windows of sequence+1 bytes. Rank 0 works. */
 RengaErrorCode RengaDataWriteText(RengaComm comm, const char *text_file, const char *out_file,
                                   int64_t sequence, double validation_share);

@@ -1,4 +1,4 @@
-/* Comm: collectives. MPI's nonblocking ones, waited for politely, in pieces that an int can count. */
+/* Comm: collectives. MPI's nonblocking ones, waited for politely, in pieces an int can count. */
 #include "commimpl.h"
 #include <string.h>
 
@@ -62,8 +62,7 @@ RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, in
   for (size_t at = 0; at < bytes; at += limit) {
     MPI_Request request;
     int length = (int)(bytes - at < limit ? bytes - at : limit);
-    RengaCallMPI(
-      MPI_Ibcast((char *)buffer + at, length, MPI_BYTE, root, comm->hdr.comm, &request));
+    RengaCallMPI(MPI_Ibcast((char *)buffer + at, length, MPI_BYTE, root, comm->hdr.comm, &request));
     RengaCall(Finish(comm, &request, length, what));
   }
   return RENGA_SUCCESS;
@@ -98,7 +97,8 @@ static RengaErrorCode SumInPlace(RengaComm comm, MPI_Datatype type, size_t size,
    Input and output:
    . values - this rank's values, 0 elsewhere; the sum, on all ranks
 
-   Notes: x + 0 is exact, so the sum does not depend on who writes. -0 becomes 0 on any number of ranks.
+   Notes: x + 0 is exact, so the sum does not depend on who writes. -0 becomes 0 on any number of
+   ranks.
 @*/
 RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[], const char *what)
 {
@@ -151,11 +151,9 @@ static RengaErrorCode StartGather(RengaComm comm, const void *mine, int length, 
                                   MPI_Datatype place, int root, MPI_Request *request)
 {
   if (root < 0)
-    RengaCallMPI(
-      MPI_Iallgather(mine, length, MPI_BYTE, all, 1, place, comm->hdr.comm, request));
+    RengaCallMPI(MPI_Iallgather(mine, length, MPI_BYTE, all, 1, place, comm->hdr.comm, request));
   else
-    RengaCallMPI(
-      MPI_Igather(mine, length, MPI_BYTE, all, 1, place, root, comm->hdr.comm, request));
+    RengaCallMPI(MPI_Igather(mine, length, MPI_BYTE, all, 1, place, root, comm->hdr.comm, request));
   return RENGA_SUCCESS;
 }
 
@@ -168,8 +166,8 @@ static RengaErrorCode GatherPart(RengaComm comm, const char *mine, size_t at, in
   RengaCallMPI(MPI_Type_contiguous(length, MPI_BYTE, &bytes));
   RengaCallMPI(MPI_Type_create_resized(bytes, 0, (MPI_Aint)stride, &place));
   RengaCallMPI(MPI_Type_commit(&place));
-  RengaCall(StartGather(comm, mine + at, length, all == NULL ? NULL : all + at, place, root,
-                        &request));
+  RengaCall(
+      StartGather(comm, mine + at, length, all == NULL ? NULL : all + at, place, root, &request));
   RengaCall(Finish(comm, &request, length, what));
   RengaCallMPI(MPI_Type_free(&place));
   RengaCallMPI(MPI_Type_free(&bytes));

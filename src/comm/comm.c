@@ -5,20 +5,16 @@
 #include <string.h>
 
 static const RengaOptionRow option_rows[] = {
-  {"comm_message_limit", RENGA_OPTION_BYTES, "1GiB", offsetof(struct _p_RengaComm, message_limit),
-   NULL, 64, INT_MAX, "longer messages travel in parts of this size"},
-  {"comm_view", RENGA_OPTION_STRING, NULL, offsetof(struct _p_RengaComm, view), NULL, 0, 0,
-   "print which ranks run on which nodes: ascii or ascii:FILE"},
+    {"comm_message_limit", RENGA_OPTION_BYTES, "1GiB", offsetof(struct _p_RengaComm, message_limit),
+     NULL, 64, INT_MAX, "longer messages travel in parts of this size"},
+    {"comm_view", RENGA_OPTION_STRING, NULL, offsetof(struct _p_RengaComm, view), NULL, 0, 0,
+     "print which ranks run on which nodes: ascii or ascii:FILE"},
 };
 enum { OPTION_COUNT = sizeof option_rows / sizeof *option_rows, DEFAULT_TIMEOUT = 300 };
 
+/* In the order of RengaCommEvent. */
 static const char *const event_names[RENGA_COMM_EVENT_COUNT] = {
-  [RENGA_COMM_EVENT_SEND] = "CommSend",
-  [RENGA_COMM_EVENT_RECEIVE] = "CommReceive",
-  [RENGA_COMM_EVENT_WAIT] = "CommWait",
-  [RENGA_COMM_EVENT_COLLECTIVE] = "CommCollective",
-  [RENGA_COMM_EVENT_TREE] = "CommSumTree",
-};
+    "CommSend", "CommReceive", "CommWait", "CommCollective", "CommSumTree"};
 
 RengaErrorCode RengaCommRegisterPackage(void)
 {

@@ -38,5 +38,6 @@ struct _p_RengaComm {
 };
 
 /* message.c */
-RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[], const char *what);
+RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[],
+                                const char *what);
 RengaErrorCode RengaCommFreeMessages(RengaComm comm);

@@ -11,8 +11,8 @@ static RengaErrorCode RequestCreate(RengaComm comm, bool receives, size_t bytes,
   else
     RengaCall(RengaMalloc(1, &r));
   size_t limit = (size_t)comm->message_limit;
-  *r = (struct _RengaRequest){.receives = receives, .peer = peer, .tag = tag, .bytes = bytes,
-                              .part_bytes = limit};
+  *r = (struct _RengaRequest){
+      .receives = receives, .peer = peer, .tag = tag, .bytes = bytes, .part_bytes = limit};
   r->parts = bytes == 0 ? 1 : (int)((bytes + limit - 1) / limit);
   r->part = &r->one;
   if (r->parts > 1) RengaCall(RengaMalloc(r->parts, &r->part));
@@ -299,9 +299,10 @@ RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[
 RengaErrorCode RengaCommFreeMessages(RengaComm comm)
 {
   const struct _RengaRequest *r = comm->outstanding;
-  RengaCheck(r == NULL, MPI_COMM_SELF, RENGA_ERR_ORDER,
-             "rank %d: a message of %zu bytes %s rank %d (tag %d) is outstanding: call RengaCommWait",
-             comm->rank, r->bytes, r->receives ? "from" : "to", r->peer, r->tag);
+  RengaCheck(
+      r == NULL, MPI_COMM_SELF, RENGA_ERR_ORDER,
+      "rank %d: a message of %zu bytes %s rank %d (tag %d) is outstanding: call RengaCommWait",
+      comm->rank, r->bytes, r->receives ? "from" : "to", r->peer, r->tag);
   while (comm->spare != NULL) {
     RengaRequest spare = comm->spare;
     comm->spare = spare->next;

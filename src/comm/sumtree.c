@@ -1,21 +1,21 @@
 /* Comm: the sum of all ranks' pieces of the tree (rengacomm.h), the same bits whoever holds them.
 
-   The vector is cut into one block per rank, the block's owner. In rounds of at most `chunk` elements
-   each rank sends its pieces of every owner's next chunk straight to that owner; the owner adds all
-   ranks' pieces by the tree, in blocks that stay in its cache, and sends the sum to all others. Sends
-   of the next round are on their way while this one is added. With one piece per rank (powers of two)
-   that moves what a reduce-scatter and an all-gather move. */
+   The vector is cut into one block per rank, the block's owner. In rounds of at most `chunk`
+   elements each rank sends its pieces of every owner's next chunk straight to that owner; the owner
+   adds all ranks' pieces by the tree, in blocks that stay in its cache, and sends the sum to all
+   others. Sends of the next round are on their way while this one is added. With one piece per rank
+   (powers of two) that moves what a reduce-scatter and an all-gather move. */
 #include "sumtree.h"
 #include "commimpl.h"
 #include <string.h>
 
 enum {
-  BLOCK = 1024,                /* elements added at a time: 4 KiB per operand */
-  ALIGN = 16,                  /* elements: chunks and blocks begin on 64 bytes */
-  CHUNK_LARGEST = 256 * 1024,  /* elements: 1 MiB */
-  CHUNK_SMALLEST = 4 * 1024,   /* wanted even where that takes more than WORK_WANTED */
+  BLOCK = 1024,                   /* elements added at a time: 4 KiB per operand */
+  ALIGN = 16,                     /* elements: chunks and blocks begin on 64 bytes */
+  CHUNK_LARGEST = 256 * 1024,     /* elements: 1 MiB */
+  CHUNK_SMALLEST = 4 * 1024,      /* wanted even where that takes more than WORK_WANTED */
   WORK_WANTED = 64 * 1024 * 1024, /* bytes */
-  ROUNDS = 2,                  /* in flight */
+  ROUNDS = 2,                     /* in flight */
   TAG_PIECE = 0,
   TAG_SUM = 1
 };
@@ -111,9 +111,9 @@ static size_t FixedWork(int n_pieces, int64_t n_leaves)
    . bounds - size + 1 numbers: rank r holds leaves [bounds[r], bounds[r+1])
    . count - length of the vectors
 
-   Notes: bytes, the same on all ranks; about 64 MiB at most, or 32 KiB per piece of other ranks where
-   that is more. Less works too, in more rounds: 4 KiB per level of the tree and 128 bytes per piece of
-   other ranks are enough. 0 for one rank.
+   Notes: bytes, the same on all ranks; about 64 MiB at most, or 32 KiB per piece of other ranks
+   where that is more. Less works too, in more rounds: 4 KiB per level of the tree and 128 bytes per
+   piece of other ranks are enough. 0 for one rank.
 @*/
 size_t RengaCommTreeWork(RengaComm comm, int64_t n_leaves, const int64_t bounds[], int64_t count)
 {
@@ -211,7 +211,7 @@ static void Add(int64_t n, const float *a, const float *b, float *sum)
   for (int64_t i = 0; i < n; i++) sum[i] = a[i] + b[i];
 }
 
-/* Elements [at, at+n) of this rank's chunk by the tree. Sum number d of the stack lives in block d. */
+/* Elements [at, at+n) of this rank's chunk by the tree. Sum d of the stack lives in block d. */
 static void SumBlock(const Exchange *e, int64_t round, int64_t begin, int64_t at, int64_t n)
 {
   const float *stack[RENGA_COMM_TREE_PIECES];
@@ -235,8 +235,8 @@ static void SumChunk(const Exchange *e, int64_t round)
     SumBlock(e, round, begin, at, Smaller(BLOCK, length - at));
 }
 
-/* Pieces travel from every rank to the owner of each chunk. Peers are taken in turn from the next one
-   on, so that not all ranks begin with the same. */
+/* Pieces travel from every rank to the owner of each chunk. Peers are taken in turn from the next
+   one on, so that not all ranks begin with the same. */
 static RengaErrorCode StartPieces(Exchange *e, int64_t round)
 {
   RengaComm comm = e->comm;
@@ -358,6 +358,7 @@ RengaErrorCode RengaCommSumTree(RengaComm comm, int64_t n_leaves, const int64_t 
   RengaFree(&e.requests);
   RengaFree(&e.pieces);
   int64_t sent = (int64_t)sizeof(float) * (count * e.n_own + count / comm->size * (comm->size - 1));
-  RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_TREE], 0, (int64_t)e.n_own * (comm->size - 1), sent);
+  RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_TREE], 0, (int64_t)e.n_own * (comm->size - 1),
+                   sent);
   return RENGA_SUCCESS;
 }

@@ -1,9 +1,9 @@
 /* Comm: the fixed binary tree over leaves 0 … n-1, as arithmetic on ranges of leaves.
 
    Node (level, k) covers the leaves of [k 2^level, (k+1) 2^level) that exist and is left + right; a
-   node without a right half is its left half. So a piece is known by its first leaf and its number of
-   leaves, and two pieces are a node exactly when PiecesMerge says so. Who adds in whatever grouping
-   these rules allow gets the same bits. */
+   node without a right half is its left half. So a piece is known by its first leaf and its number
+   of leaves, and two pieces are a node exactly when PiecesMerge says so. Who adds in whatever
+   grouping these rules allow gets the same bits. */
 #include "commimpl.h"
 #include "sumtree.h"
 
@@ -118,8 +118,8 @@ static RengaErrorCode MergeAt(int at, int *count, RengaPartialSum pieces[], Reng
 
    Input and output:
    . count - number of pieces
-   . pieces - ascending; the newest leaf stands as a piece of its own. A merged sum stays in the buffer
-     of its left piece; buffers that become free stand behind the *count pieces
+   . pieces - ascending; the newest leaf stands as a piece of its own. A merged sum stays in the
+     buffer of its left piece; buffers that become free stand behind the *count pieces
 
    Notes: leaves may come in any order; in ascending order RengaCommTreeBuffers bounds the pieces.
 @*/

@@ -60,7 +60,8 @@ RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer)
   int length;
   RengaCallMPI(MPI_Get_processor_name(mine.host, &length));
   if (comm->rank == 0) RengaCall(RengaMalloc(comm->size, &places));
-  RengaCall(RengaCommGather(comm, &mine, sizeof mine, places, 0, "all ranks to say where they are"));
+  RengaCall(
+      RengaCommGather(comm, &mine, sizeof mine, places, 0, "all ranks to say where they are"));
   if (comm->rank == 0) RengaCall(ViewPlaces(comm, viewer, places));
   RengaFree(&places);
   return RENGA_SUCCESS;

@@ -1,6 +1,6 @@
 /* Optimizer types adam (Kingma and Ba, Adam: a method for stochastic optimization, 2015) and adamw
-   (Loshchilov and Hutter, Decoupled weight decay regularization, 2019), as PyTorch writes them. With
-   g = scale * gradient, step t = 1, 2, …:
+   (Loshchilov and Hutter, Decoupled weight decay regularization, 2019), as PyTorch writes them.
+   With g = scale * gradient, step t = 1, 2, …:
 
      adam: g += w * parameter;  adamw: parameter *= 1 - rate * w
      m = beta1 * m + (1 - beta1) * g;  v = beta2 * v + (1 - beta2) * g * g
@@ -12,13 +12,13 @@ static RengaErrorCode UpdateEither(RengaOptimizer optimizer, RengaDevice device,
                                    const RengaOptimizerTask *task, bool decoupled)
 {
   RengaAdamStep step = {
-    .learning_rate = task->learning_rate,
-    .beta1 = optimizer->beta1,
-    .beta2 = optimizer->beta2,
-    .epsilon = optimizer->epsilon,
-    .weight_decay = task->weight_decay,
-    .decoupled = decoupled,
-    .step = task->step + 1,
+      .learning_rate = task->learning_rate,
+      .beta1 = optimizer->beta1,
+      .beta2 = optimizer->beta2,
+      .epsilon = optimizer->epsilon,
+      .weight_decay = task->weight_decay,
+      .decoupled = decoupled,
+      .step = task->step + 1,
   };
   RengaCall(RengaDeviceUpdateAdam(device, stream, &step, task->scale, task->count, task->parameter,
                                   task->gradient, task->moment[0], task->moment[1]));

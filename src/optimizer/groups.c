@@ -1,7 +1,7 @@
 /* Optimizer: groups of parameters by shell patterns on their names.
 
-   "PATTERN:key=value,key=value;PATTERN:…" A later group overrides an earlier one, key by key. The last
-   colon of a group ends its pattern, since names may hold colons. */
+   "PATTERN:key=value,key=value;PATTERN:…" A later group overrides an earlier one, key by key. The
+   last colon of a group ends its pattern, since names may hold colons. */
 #include "optimizerimpl.h"
 #include <fnmatch.h>
 #include <math.h>
@@ -40,9 +40,9 @@ static const struct {
   bool (*read)(RengaOptimizerGroup *group, const char *text);
   const char *wanted;
 } keys[] = {
-  {"learning_rate_scale", ReadRateScale, "a number of at least 0"},
-  {"weight_decay", ReadWeightDecay, "a number of at least 0"},
-  {"frozen", ReadFrozen, "yes or no"},
+    {"learning_rate_scale", ReadRateScale, "a number of at least 0"},
+    {"weight_decay", ReadWeightDecay, "a number of at least 0"},
+    {"frozen", ReadFrozen, "yes or no"},
 };
 enum { KEYS = sizeof keys / sizeof *keys };
 
@@ -55,9 +55,10 @@ static RengaErrorCode ParseSetting(MPI_Comm comm, RengaOptimizerGroup *group, ch
   *value++ = '\0';
   int key = 0;
   while (key < KEYS && strcmp(setting, keys[key].name) != 0) key++;
-  RengaCheck(key < KEYS, comm, RENGA_ERR_OPTION,
-             "-optimizer_groups: %s of group %s is none of learning_rate_scale, weight_decay, frozen",
-             setting, group->pattern);
+  RengaCheck(
+      key < KEYS, comm, RENGA_ERR_OPTION,
+      "-optimizer_groups: %s of group %s is none of learning_rate_scale, weight_decay, frozen",
+      setting, group->pattern);
   RengaCheck(keys[key].read(group, value), comm, RENGA_ERR_OPTION,
              "-optimizer_groups: %s of group %s is \"%s\", not %s", setting, group->pattern, value,
              keys[key].wanted);
@@ -107,14 +108,14 @@ void RengaOptimizerFreeGroups(RengaOptimizer optimizer)
 
    Input:
    . optimizer - the optimizer
-   . groups - "PATTERN:key=value,…;PATTERN:…" or NULL; the patterns are those of the shell, on names of
-     parameters; the keys are learning_rate_scale, weight_decay and frozen (yes or no)
+   . groups - "PATTERN:key=value,…;PATTERN:…" or NULL; the patterns are those of the shell, on names
+     of parameters; the keys are learning_rate_scale, weight_decay and frozen (yes or no)
 
    Options:
    . -optimizer_groups - the same: "*.bias:weight_decay=0;embedding*:frozen=yes"
 
-   Notes: where several patterns fit a name, the last one that says a key decides it. Errors of the text
-   are found by RengaOptimizerSetUp.
+   Notes: where several patterns fit a name, the last one that says a key decides it. Errors of the
+   text are found by RengaOptimizerSetUp.
 @*/
 RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *groups)
 {
@@ -141,8 +142,8 @@ RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *gro
    . weight_decay - its weight decay
    . frozen - it is never updated
 @*/
-RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name, double *rate_scale,
-                                      double *weight_decay, bool *frozen)
+RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name,
+                                      double *rate_scale, double *weight_decay, bool *frozen)
 {
   RengaCheckPointer(optimizer);
   RengaCheckPointer(name);

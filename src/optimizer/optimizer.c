@@ -3,10 +3,10 @@
 #include <string.h>
 
 static const RengaTypeRow types[] = {
-  {RENGA_OPTIMIZER_SGD, RengaOptimizerCreate_SGD, NULL},
-  {RENGA_OPTIMIZER_ADAM, RengaOptimizerCreate_Adam, NULL},
-  {RENGA_OPTIMIZER_ADAMW, RengaOptimizerCreate_AdamW, NULL},
-  {NULL, NULL, NULL},
+    {RENGA_OPTIMIZER_SGD, RengaOptimizerCreate_SGD, NULL},
+    {RENGA_OPTIMIZER_ADAM, RengaOptimizerCreate_Adam, NULL},
+    {RENGA_OPTIMIZER_ADAMW, RengaOptimizerCreate_AdamW, NULL},
+    {NULL, NULL, NULL},
 };
 
 static RengaErrorCode OptimizerDestroy(void *object)
@@ -97,8 +97,8 @@ RengaErrorCode RengaOptimizerSetUp(RengaOptimizer optimizer)
 {
   RengaCheckPointer(optimizer);
   if (optimizer->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
-  RengaCheck(!optimizer->nesterov || optimizer->momentum > 0, optimizer->hdr.comm,
-             RENGA_ERR_OPTION, "Nesterov's update needs a momentum: set -optimizer_momentum");
+  RengaCheck(!optimizer->nesterov || optimizer->momentum > 0, optimizer->hdr.comm, RENGA_ERR_OPTION,
+             "Nesterov's update needs a momentum: set -optimizer_momentum");
   RengaCall(RengaOptimizerCheckSchedule(optimizer));
   RengaCall(RengaOptimizerParseGroups(optimizer));
   optimizer->hdr.state = RENGA_STATE_SETUP;
@@ -162,15 +162,20 @@ RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
    . parameter - updated, unless a group freezes it
    . moment - as many as RengaOptimizerGetMoments says
 @*/
-RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
-                                    const char *name, int64_t step, double scale, int64_t count,
-                                    float parameter[], const float gradient[], float *const moment[])
+RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device,
+                                    RengaStream stream, const char *name, int64_t step,
+                                    double scale, int64_t count, float parameter[],
+                                    const float gradient[], float *const moment[])
 {
   RengaCheckPointer(optimizer);
   RengaCheckPointer(name);
   RengaCheckState(optimizer, RENGA_STATE_SETUP, "RengaOptimizerSetUp");
-  RengaOptimizerTask task = {.scale = scale, .step = step, .count = count, .parameter = parameter,
-                             .gradient = gradient, .moment = moment};
+  RengaOptimizerTask task = {.scale = scale,
+                             .step = step,
+                             .count = count,
+                             .parameter = parameter,
+                             .gradient = gradient,
+                             .moment = moment};
   double rate_scale;
   bool frozen;
   RengaCall(RengaOptimizerGetLearningRate(optimizer, step, &task.learning_rate));

@@ -8,38 +8,38 @@
 #define BELOW_ONE 0.9999999999999999
 
 static const RengaOptionRow general_rows[] = {
-  {"optimizer_type", RENGA_OPTION_STRING, "adamw", AT(type_option), "sgd|adam|adamw", 0, 0,
-   "how parameters follow from gradients"},
-  {"optimizer_learning_rate", RENGA_OPTION_REAL, "0.001", AT(learning_rate), NULL, 0, LARGE,
-   "learning rate before schedule and groups"},
-  {"optimizer_weight_decay", RENGA_OPTION_REAL, "0", AT(weight_decay), NULL, 0, LARGE,
-   "L2 for sgd and adam, decoupled for adamw, whose default is 0.01"},
-  {"optimizer_clip_norm", RENGA_OPTION_REAL, "0", AT(clip_norm), NULL, 0, LARGE,
-   "bound of the norm of the whole gradient; 0: none"},
-  {"optimizer_schedule", RENGA_OPTION_STRING, "constant", AT(schedule), "constant|linear|cosine", 0,
-   0, "learning rate after the warm-up"},
-  {"optimizer_warmup_steps", RENGA_OPTION_INT64, "0", AT(warmup_steps), NULL, 0, 1e15,
-   "steps in which the learning rate grows from nothing"},
-  {"optimizer_total_steps", RENGA_OPTION_INT64, "0", AT(total_steps_option), NULL, 0, 1e15,
-   "length of the schedule; 0: the steps of the run"},
-  {"optimizer_final_ratio", RENGA_OPTION_REAL, "0", AT(final_ratio), NULL, 0, 1,
-   "share of the learning rate that is left after all steps"},
-  {"optimizer_groups", RENGA_OPTION_STRING, NULL, AT(groups_text), NULL, 0, 0,
-   "PATTERN:key=value,...;... with keys learning_rate_scale, weight_decay, frozen"},
+    {"optimizer_type", RENGA_OPTION_STRING, "adamw", AT(type_option), "sgd|adam|adamw", 0, 0,
+     "how parameters follow from gradients"},
+    {"optimizer_learning_rate", RENGA_OPTION_REAL, "0.001", AT(learning_rate), NULL, 0, LARGE,
+     "learning rate before schedule and groups"},
+    {"optimizer_weight_decay", RENGA_OPTION_REAL, "0", AT(weight_decay), NULL, 0, LARGE,
+     "L2 for sgd and adam, decoupled for adamw, whose default is 0.01"},
+    {"optimizer_clip_norm", RENGA_OPTION_REAL, "0", AT(clip_norm), NULL, 0, LARGE,
+     "bound of the norm of the whole gradient; 0: none"},
+    {"optimizer_schedule", RENGA_OPTION_STRING, "constant", AT(schedule), "constant|linear|cosine",
+     0, 0, "learning rate after the warm-up"},
+    {"optimizer_warmup_steps", RENGA_OPTION_INT64, "0", AT(warmup_steps), NULL, 0, 1e15,
+     "steps in which the learning rate grows from nothing"},
+    {"optimizer_total_steps", RENGA_OPTION_INT64, "0", AT(total_steps_option), NULL, 0, 1e15,
+     "length of the schedule; 0: the steps of the run"},
+    {"optimizer_final_ratio", RENGA_OPTION_REAL, "0", AT(final_ratio), NULL, 0, 1,
+     "share of the learning rate that is left after all steps"},
+    {"optimizer_groups", RENGA_OPTION_STRING, NULL, AT(groups_text), NULL, 0, 0,
+     "PATTERN:key=value,...;... with keys learning_rate_scale, weight_decay, frozen"},
 };
 static const RengaOptionRow sgd_rows[] = {
-  {"optimizer_momentum", RENGA_OPTION_REAL, "0", AT(momentum), NULL, 0, BELOW_ONE,
-   "sgd: share of the last update that is kept"},
-  {"optimizer_nesterov", RENGA_OPTION_BOOL, "false", AT(nesterov), NULL, 0, 0,
-   "sgd: Nesterov's momentum"},
+    {"optimizer_momentum", RENGA_OPTION_REAL, "0", AT(momentum), NULL, 0, BELOW_ONE,
+     "sgd: share of the last update that is kept"},
+    {"optimizer_nesterov", RENGA_OPTION_BOOL, "false", AT(nesterov), NULL, 0, 0,
+     "sgd: Nesterov's momentum"},
 };
 static const RengaOptionRow adam_rows[] = {
-  {"optimizer_beta1", RENGA_OPTION_REAL, "0.9", AT(beta1), NULL, 0, BELOW_ONE,
-   "adam, adamw: averaging of gradients"},
-  {"optimizer_beta2", RENGA_OPTION_REAL, "0.999", AT(beta2), NULL, 0, BELOW_ONE,
-   "adam, adamw: averaging of their squares"},
-  {"optimizer_epsilon", RENGA_OPTION_REAL, "1e-8", AT(epsilon), NULL, 1e-300, LARGE,
-   "adam, adamw: added to the root of the second moment"},
+    {"optimizer_beta1", RENGA_OPTION_REAL, "0.9", AT(beta1), NULL, 0, BELOW_ONE,
+     "adam, adamw: averaging of gradients"},
+    {"optimizer_beta2", RENGA_OPTION_REAL, "0.999", AT(beta2), NULL, 0, BELOW_ONE,
+     "adam, adamw: averaging of their squares"},
+    {"optimizer_epsilon", RENGA_OPTION_REAL, "1e-8", AT(epsilon), NULL, 1e-300, LARGE,
+     "adam, adamw: added to the root of the second moment"},
 };
 
 #define ROWS(rows) sizeof(rows) / sizeof *(rows), rows
@@ -48,9 +48,9 @@ static const struct {
   int count;
   const RengaOptionRow *rows;
 } sections[] = {
-  {{RENGA_OPTIMIZER_SGD, RENGA_OPTIMIZER_ADAM, RENGA_OPTIMIZER_ADAMW, NULL}, ROWS(general_rows)},
-  {{RENGA_OPTIMIZER_SGD, NULL}, ROWS(sgd_rows)},
-  {{RENGA_OPTIMIZER_ADAM, RENGA_OPTIMIZER_ADAMW, NULL}, ROWS(adam_rows)},
+    {{RENGA_OPTIMIZER_SGD, RENGA_OPTIMIZER_ADAM, RENGA_OPTIMIZER_ADAMW, NULL}, ROWS(general_rows)},
+    {{RENGA_OPTIMIZER_SGD, NULL}, ROWS(sgd_rows)},
+    {{RENGA_OPTIMIZER_ADAM, RENGA_OPTIMIZER_ADAMW, NULL}, ROWS(adam_rows)},
 };
 enum { SECTIONS = sizeof sections / sizeof *sections };
 
@@ -250,8 +250,8 @@ static RengaErrorCode ViewSchedule(RengaOptimizer optimizer, RengaViewer viewer)
   RengaCall(RengaViewerPrintf(viewer, "  learning rate %g, %s", optimizer->learning_rate,
                               optimizer->schedule));
   if (optimizer->warmup_steps > 0)
-    RengaCall(RengaViewerPrintf(viewer, ", warm-up of %lld steps",
-                                (long long)optimizer->warmup_steps));
+    RengaCall(
+        RengaViewerPrintf(viewer, ", warm-up of %lld steps", (long long)optimizer->warmup_steps));
   if (strcmp(optimizer->schedule, "constant") != 0)
     RengaCall(RengaViewerPrintf(viewer, ", %lld steps to %g of it",
                                 (long long)RengaOptimizerTotalSteps(optimizer),

@@ -25,9 +25,9 @@ static const struct {
   double (*shape)(double progress);
   bool falls;
 } schedules[] = {
-  {"constant", ShapeConstant, false},
-  {"linear", ShapeLinear, true},
-  {"cosine", ShapeCosine, true},
+    {"constant", ShapeConstant, false},
+    {"linear", ShapeLinear, true},
+    {"cosine", ShapeCosine, true},
 };
 enum { SCHEDULES = sizeof schedules / sizeof *schedules };
 
@@ -49,7 +49,8 @@ RengaErrorCode RengaOptimizerCheckSchedule(RengaOptimizer optimizer)
   if (!schedules[ScheduleFind(optimizer->schedule)].falls) return RENGA_SUCCESS;
   RengaCheck(total > 0, optimizer->hdr.comm, RENGA_ERR_ORDER,
              "schedule %s needs the number of steps: set -optimizer_total_steps or call "
-             "RengaOptimizerSetTotalSteps", optimizer->schedule);
+             "RengaOptimizerSetTotalSteps",
+             optimizer->schedule);
   RengaCheck(optimizer->warmup_steps < total, optimizer->hdr.comm, RENGA_ERR_OPTION,
              "a warm-up of %lld steps leaves none of the %lld steps for schedule %s",
              (long long)optimizer->warmup_steps, (long long)total, optimizer->schedule);
@@ -83,7 +84,8 @@ RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *s
   RengaCheck(ScheduleFind(schedule) < SCHEDULES, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "there is no schedule %s; there are constant, linear, cosine", schedule);
   RengaCheck(warmup_steps >= 0 && final_ratio >= 0 && final_ratio <= 1, MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT, "%lld warm-up steps must be at least 0, a final ratio of %g in 0 to 1",
+             RENGA_ERR_ARGUMENT,
+             "%lld warm-up steps must be at least 0, a final ratio of %g in 0 to 1",
              (long long)warmup_steps, final_ratio);
   char *copy;
   RengaCall(RengaStringCopy(schedule, &copy));
@@ -112,7 +114,8 @@ RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t s
   RengaCheckPointer(optimizer);
   RengaCheckPointer(rate);
   RengaCheckState(optimizer, RENGA_STATE_SETUP, "RengaOptimizerSetUp");
-  RengaCheck(step >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "step %lld is negative", (long long)step);
+  RengaCheck(step >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "step %lld is negative",
+             (long long)step);
   int which = ScheduleFind(optimizer->schedule);
   int64_t warmup = optimizer->warmup_steps, total = RengaOptimizerTotalSteps(optimizer);
   double share = 1;
@@ -120,7 +123,8 @@ RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t s
     share = (double)(step + 1) / (double)warmup;
   else if (schedules[which].falls) {
     double progress = step < total ? (double)(step - warmup) / (double)(total - warmup) : 1;
-    share = optimizer->final_ratio + (1 - optimizer->final_ratio) * schedules[which].shape(progress);
+    share =
+        optimizer->final_ratio + (1 - optimizer->final_ratio) * schedules[which].shape(progress);
   }
   *rate = optimizer->learning_rate * share;
   return RENGA_SUCCESS;
@@ -138,8 +142,8 @@ RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t s
    Output:
    . scale - min(1, clip_norm / norm); 1 without clipping
 
-   Notes: a norm that is no finite number is an error. Pascanu, Mikolov and Bengio, On the difficulty of
-   training recurrent neural networks, 2013, algorithm 1.
+   Notes: a norm that is no finite number is an error. Pascanu, Mikolov and Bengio, On the
+   difficulty of training recurrent neural networks, 2013, algorithm 1.
 @*/
 RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, double *scale)
 {
@@ -147,7 +151,8 @@ RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, dou
   RengaCheckPointer(scale);
   RengaCheck(isfinite(norm), optimizer->hdr.comm, RENGA_ERR_NUMERIC,
              "the norm of the gradient is %g: lower -optimizer_learning_rate, lengthen "
-             "-optimizer_warmup_steps or set -optimizer_clip_norm", norm);
+             "-optimizer_warmup_steps or set -optimizer_clip_norm",
+             norm);
   bool clips = optimizer->clip_norm > 0 && norm > optimizer->clip_norm;
   *scale = clips ? optimizer->clip_norm / norm : 1;
   return RENGA_SUCCESS;

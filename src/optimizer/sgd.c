@@ -1,6 +1,6 @@
-/* Optimizer type sgd: stochastic gradient descent with momentum (Polyak 1964; Sutskever, Martens, Dahl
-   and Hinton, On the importance of initialization and momentum in deep learning, 2013), Nesterov's
-   variant and L2 weight decay w, as PyTorch writes them:
+/* Optimizer type sgd: stochastic gradient descent with momentum (Polyak 1964; Sutskever, Martens,
+   Dahl and Hinton, On the importance of initialization and momentum in deep learning, 2013),
+   Nesterov's variant and L2 weight decay w, as PyTorch writes them:
 
      g = scale * gradient + w * parameter;  v = momentum * v + g (the first step: v = g)
      parameter -= rate * (nesterov ? g + momentum * v : v) */
@@ -11,11 +11,11 @@ static RengaErrorCode UpdateSgd(RengaOptimizer optimizer, RengaDevice device, Re
                                 const RengaOptimizerTask *task)
 {
   RengaSgdStep step = {
-    .learning_rate = task->learning_rate,
-    .momentum = optimizer->momentum,
-    .weight_decay = task->weight_decay,
-    .nesterov = optimizer->nesterov,
-    .first = task->step == 0,
+      .learning_rate = task->learning_rate,
+      .momentum = optimizer->momentum,
+      .weight_decay = task->weight_decay,
+      .nesterov = optimizer->nesterov,
+      .first = task->step == 0,
   };
   RengaCall(RengaDeviceUpdateSgd(device, stream, &step, task->scale, task->count, task->parameter,
                                  task->gradient, optimizer->momentum > 0 ? task->moment[0] : NULL));

@@ -36,15 +36,14 @@ static void CheckAllToAll(RengaComm comm)
       TestTrue(requests[i] == NULL);
     }
     for (int peer = 0; peer < size; peer++)
-      for (size_t i = 0; i < n; i++)
-        TestTrue(in[peer * LONGEST + i] == Byte(peer, rank, kind, i));
+      for (size_t i = 0; i < n; i++) TestTrue(in[peer * LONGEST + i] == Byte(peer, rank, kind, i));
   }
   RengaFree(&requests);
   RengaFree(&out);
   RengaFree(&in);
 }
 
-/* Messages under one tag arrive in the order in which they were sent, long ones among short ones. */
+/* Messages under one tag arrive in the order of their sends, long ones among short ones. */
 static void CheckOrder(RengaComm comm)
 {
   enum { COUNT = 20 };

@@ -92,7 +92,8 @@ static void CheckErrors(RengaComm comm)
 
 int main(int argc, char **argv)
 {
-  static const int64_t leaves[] = {1, 2, 3, 4, 5, 7, 8, 11, 16, 20}, counts[] = {1, 15, 17, 300, 2048};
+  static const int64_t leaves[] = {1, 2, 3, 4, 5, 7, 8, 11, 16, 20},
+                       counts[] = {1, 15, 17, 300, 2048};
   enum { N_LEAVES = sizeof leaves / sizeof *leaves, N_COUNTS = sizeof counts / sizeof *counts };
   RengaComm comm;
   int64_t bounds[9];

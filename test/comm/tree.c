@@ -1,6 +1,6 @@
 /* TEST ranks: 1 */
-/* The tree: for every m <= 20 and every split into up to 6 ranges, empty ones included, ranges that are
-   accumulated apart and then merged give the bits of one rank that has all leaves. */
+/* The tree: for every m <= 20 and every split into up to 6 ranges, empty ones included, ranges
+   that are accumulated apart and then merged give the bits of one rank that has all leaves. */
 #include "commtest.h"
 #include <string.h>
 
