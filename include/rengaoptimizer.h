@@ -16,8 +16,8 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer);
    -optimizer_final_ratio -optimizer_groups "PATTERN:key=value,...;..." (shell patterns on names;
    keys learning_rate_scale, weight_decay, frozen) */
 RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double rate);
-RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer,
-                                           int64_t steps); /* where not given */
+/* Where -optimizer_total_steps is not given. */
+RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t steps);
 RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double weight_decay);
 RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer,
                                          double norm); /* 0: no clipping */
