@@ -26,3 +26,5 @@ libcpuavx512_la_SOURCES = $(cpu_sources)
 libcpuavx512_la_CFLAGS = $(cpu_flags) -march=x86-64-v4 -mprefer-vector-width=512 -DRENGA_ISA=avx512
 librenga_la_LIBADD += libcpuavx512.la
 endif
+
+include src/device/ref/local.mk

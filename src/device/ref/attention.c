@@ -1,0 +1,266 @@
+/* Scaled dot-product attention. Probabilities are recomputed wherever they are needed.
+
+   Vaswani and others: Attention is all you need, arXiv 1706.03762, equation 1. Gradients: Dao and
+   others: FlashAttention, arXiv 2205.14135, appendix B.2. */
+#include "ref.h"
+#include "renga/private/dropout.h"
+#include <math.h>
+
+enum { CHUNK = 64 }; /* columns that are summed at a time */
+
+/* heads: the product of all leading dimensions; q [heads, queries, width],
+   k [heads, keys, width], v [heads, keys, values] */
+typedef struct {
+  int64_t heads, queries, keys, width, values;
+  RefIn q, k, v, mask;
+  RefWalk mask_walk; /* over the leading dimensions, queries and keys */
+  int64_t mask_step[RENGA_MAX_DIM];
+  int ndim;
+  int64_t dim[RENGA_MAX_DIM]; /* of the scores */
+  double scale;
+  bool causal;
+  float ratio;
+  RengaDropout dropout;
+  RefAxis batch; /* of the scores around the batch dimension */
+  int64_t batch_factor, sample;
+} Attention;
+
+static RengaErrorCode StartDropout(const RengaOpCall *call, const RengaKernelContext *context,
+                                   const RengaTensorSpec *scores, Attention *attention)
+{
+  int dimension;
+  RengaCall(RengaOpAxis(call, "batch_dim", scores->ndim, &dimension));
+  attention->ratio = context->training ? (float)RengaOpCallReal(call, "ratio") : 0;
+  attention->dropout = RengaDropoutStart(context->seed, context->step, RengaOpCallInt(call, "key"));
+  attention->batch = RefAxisOf(scores, dimension);
+  attention->batch_factor = RengaOpCallInt(call, "batch_factor");
+  attention->sample = context->sample;
+  return RENGA_SUCCESS;
+}
+
+/* first: which input is q; mask: which input is the mask */
+static RengaErrorCode AttentionOf(const RengaOpCall *call, const RengaKernelContext *context,
+                                  const void *const in[], int first, int mask, Attention *attention)
+{
+  const RengaTensorSpec *q = &call->in[first], *k = q + 1, *v = q + 2;
+  int n = q->ndim;
+  *attention = (Attention){.heads = RengaOpProduct(q, 0, n - 2),
+                           .queries = q->dim[n - 2],
+                           .keys = k->dim[n - 2],
+                           .width = q->dim[n - 1],
+                           .values = v->dim[n - 1],
+                           .q = RefInput(call, in, first),
+                           .k = RefInput(call, in, first + 1),
+                           .v = RefInput(call, in, first + 2),
+                           .mask = RefInput(call, in, mask),
+                           .causal = RengaOpCallInt(call, "causal") != 0};
+  attention->scale = RengaOpCallReal(call, "scale");
+  if (attention->scale == 0) attention->scale = 1 / sqrt((double)attention->width);
+  RengaTensorSpec scores = *q;
+  scores.dim[n - 1] = attention->keys;
+  attention->ndim = n;
+  for (int d = 0; d < n; d++) attention->dim[d] = scores.dim[d];
+  if (attention->mask.data) {
+    RefWalkStart(&attention->mask_walk, n, scores.dim);
+    RefWalkAddBroadcast(&attention->mask_walk, &call->in[mask]);
+  }
+  RengaCall(StartDropout(call, context, &scores, attention));
+  return RENGA_SUCCESS;
+}
+
+/* Place in the mask of score i, counted through all of them. */
+static int64_t MaskPlace(const Attention *attention, int64_t i)
+{
+  int64_t place = 0;
+  for (int d = attention->ndim - 1; d >= 0; d--) {
+    place += i % attention->dim[d] * attention->mask_walk.step[0][d];
+    i /= attention->dim[d];
+  }
+  return place;
+}
+
+static int64_t ScorePlace(const Attention *attention, int64_t head, int64_t t, int64_t s)
+{
+  return (head * attention->queries + t) * attention->keys + s;
+}
+
+static double Score(const Attention *attention, int64_t head, int64_t t, int64_t s)
+{
+  if (attention->causal && s > t) return -INFINITY;
+  double dot =
+      RefDot(attention->q, (head * attention->queries + t) * attention->width, 1, attention->k,
+             (head * attention->keys + s) * attention->width, 1, attention->width);
+  double score = attention->scale * dot;
+  if (!attention->mask.data) return score;
+  return score + RefGet(attention->mask, MaskPlace(attention, ScorePlace(attention, head, t, s)));
+}
+
+/* A query to which every key is masked has log-sum-exp -infinity and attends to nothing. */
+static double LogSumExp(const Attention *attention, int64_t head, int64_t t)
+{
+  double most = -INFINITY, sum = 0;
+  for (int64_t s = 0; s < attention->keys; s++) most = fmax(most, Score(attention, head, t, s));
+  if (isinf(most)) return most;
+  for (int64_t s = 0; s < attention->keys; s++) sum += exp(Score(attention, head, t, s) - most);
+  return most + log(sum);
+}
+
+static double Probability(const Attention *attention, int64_t head, int64_t t, int64_t s,
+                          double log_sum)
+{
+  return isinf(log_sum) ? 0 : exp(Score(attention, head, t, s) - log_sum);
+}
+
+/* What dropout multiplies the probability with: 0 or 1 / (1 - ratio). */
+static double Kept(const Attention *attention, int64_t head, int64_t t, int64_t s)
+{
+  if (attention->ratio == 0) return 1;
+  const RefAxis *batch = &attention->batch;
+  int64_t i = ScorePlace(attention, head, t, s), factor = attention->batch_factor;
+  int64_t o = i / batch->inner / batch->extent, b = i / batch->inner % batch->extent;
+  int64_t element = (o * factor + b % factor) * batch->inner + i % batch->inner;
+  float u = RengaDropoutUniform(&attention->dropout, attention->sample + b / factor, element);
+  return u >= attention->ratio ? 1 / (1 - (double)attention->ratio) : 0;
+}
+
+/* Columns [first, first + n) of the output of one query. */
+static void OutputChunk(const Attention *attention, int64_t head, int64_t t, double log_sum,
+                        int64_t first, int64_t n, RefOut o)
+{
+  double sum[CHUNK] = {0};
+  for (int64_t s = 0; s < attention->keys; s++) {
+    double p = Probability(attention, head, t, s, log_sum) * Kept(attention, head, t, s);
+    int64_t v_at = (head * attention->keys + s) * attention->values + first;
+    for (int64_t e = 0; e < n; e++) sum[e] += p == 0 ? 0 : p * RefGet(attention->v, v_at + e);
+  }
+  int64_t o_at = (head * attention->queries + t) * attention->values + first;
+  for (int64_t e = 0; e < n; e++) RefSet(o, o_at + e, sum[e]);
+}
+
+static int64_t ChunkSize(int64_t first, int64_t extent)
+{
+  return extent - first < CHUNK ? extent - first : CHUNK;
+}
+
+static RengaErrorCode Attention_Ref(const RengaOpCall *call, const RengaKernelContext *context,
+                                    const void *const in[], void *const out[])
+{
+  RefOut o = RefOutput(call, out, 0), log_sums = RefOutput(call, out, 1);
+  Attention attention;
+  RengaCall(AttentionOf(call, context, in, 0, 3, &attention));
+  for (int64_t head = 0; head < attention.heads; head++)
+    for (int64_t t = 0; t < attention.queries; t++) {
+      double log_sum = LogSumExp(&attention, head, t);
+      for (int64_t e = 0; e < attention.values; e += CHUNK)
+        OutputChunk(&attention, head, t, log_sum, e, ChunkSize(e, attention.values), o);
+      if (log_sums.data) RefSet(log_sums, head * attention.queries + t, log_sum);
+    }
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  Attention forward;
+  RefIn d_o, o, log_sums;
+} Backward;
+
+/* Gradient of the score of (t, s): p * (dp - sum over all keys of p dp), and that sum is do . o */
+static double ScoreGradient(const Backward *backward, int64_t head, int64_t t, int64_t s)
+{
+  const Attention *attention = &backward->forward;
+  int64_t row = head * attention->queries + t, at = row * attention->values;
+  double p = Probability(attention, head, t, s, RefGet(backward->log_sums, row));
+  if (p == 0) return 0;
+  double dp = RefDot(backward->d_o, at, 1, attention->v,
+                     (head * attention->keys + s) * attention->values, 1, attention->values);
+  double all = RefDot(backward->d_o, at, 1, backward->o, at, 1, attention->values);
+  return p * (dp * Kept(attention, head, t, s) - all);
+}
+
+static void QueryGradient(const Backward *backward, int64_t head, int64_t t, RefOut dq)
+{
+  const Attention *attention = &backward->forward;
+  for (int64_t first = 0; first < attention->width; first += CHUNK) {
+    double sum[CHUNK] = {0};
+    int64_t n = ChunkSize(first, attention->width);
+    for (int64_t s = 0; s < attention->keys; s++) {
+      double g = ScoreGradient(backward, head, t, s);
+      int64_t k_at = (head * attention->keys + s) * attention->width + first;
+      for (int64_t i = 0; i < n; i++) sum[i] += g * RefGet(attention->k, k_at + i);
+    }
+    int64_t at = (head * attention->queries + t) * attention->width + first;
+    for (int64_t i = 0; i < n; i++) RefSet(dq, at + i, attention->scale * sum[i]);
+  }
+}
+
+static void KeyGradient(const Backward *backward, int64_t head, int64_t s, RefOut dk)
+{
+  const Attention *attention = &backward->forward;
+  for (int64_t first = 0; first < attention->width; first += CHUNK) {
+    double sum[CHUNK] = {0};
+    int64_t n = ChunkSize(first, attention->width);
+    for (int64_t t = 0; t < attention->queries; t++) {
+      double g = ScoreGradient(backward, head, t, s);
+      int64_t q_at = (head * attention->queries + t) * attention->width + first;
+      for (int64_t i = 0; i < n; i++) sum[i] += g * RefGet(attention->q, q_at + i);
+    }
+    int64_t at = (head * attention->keys + s) * attention->width + first;
+    for (int64_t i = 0; i < n; i++) RefSet(dk, at + i, attention->scale * sum[i]);
+  }
+}
+
+static void ValueGradient(const Backward *backward, int64_t head, int64_t s, RefOut dv)
+{
+  const Attention *attention = &backward->forward;
+  for (int64_t first = 0; first < attention->values; first += CHUNK) {
+    double sum[CHUNK] = {0};
+    int64_t n = ChunkSize(first, attention->values);
+    for (int64_t t = 0; t < attention->queries; t++) {
+      int64_t row = head * attention->queries + t;
+      double p = Probability(attention, head, t, s, RefGet(backward->log_sums, row)) *
+                 Kept(attention, head, t, s);
+      for (int64_t e = 0; e < n; e++)
+        sum[e] += p * RefGet(backward->d_o, row * attention->values + first + e);
+    }
+    int64_t at = (head * attention->keys + s) * attention->values + first;
+    for (int64_t e = 0; e < n; e++) RefSet(dv, at + e, sum[e]);
+  }
+}
+
+/* Summed over the dimensions that the mask is broadcast along. */
+static void MaskGradient(const Backward *backward, int64_t count, RefOut dmask)
+{
+  const Attention *attention = &backward->forward;
+  RefZero(dmask, count);
+  for (int64_t head = 0; head < attention->heads; head++)
+    for (int64_t t = 0; t < attention->queries; t++)
+      for (int64_t s = 0; s < attention->keys; s++)
+        RefAdd(dmask, MaskPlace(attention, ScorePlace(attention, head, t, s)),
+               ScoreGradient(backward, head, t, s));
+}
+
+static RengaErrorCode AttentionGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
+                                        const void *const in[], void *const out[])
+{
+  Backward backward = {
+      .d_o = RefInput(call, in, 0), .o = RefInput(call, in, 4), .log_sums = RefInput(call, in, 5)};
+  RengaCall(AttentionOf(call, context, in, 1, 6, &backward.forward));
+  const Attention *attention = &backward.forward;
+  for (int64_t head = 0; head < attention->heads; head++) {
+    for (int64_t t = 0; t < attention->queries; t++)
+      QueryGradient(&backward, head, t, RefOutput(call, out, 0));
+    for (int64_t s = 0; s < attention->keys; s++) {
+      KeyGradient(&backward, head, s, RefOutput(call, out, 1));
+      ValueGradient(&backward, head, s, RefOutput(call, out, 2));
+    }
+  }
+  if (call->n_out > 3 && out[3])
+    MaskGradient(&backward, RengaTensorSpecCount(&call->out[3]), RefOutput(call, out, 3));
+  return RENGA_SUCCESS;
+}
+
+RengaRefKernel RefFindAttention(const char *name)
+{
+  static const RefRow rows[] = {
+      {"Attention", Attention_Ref}, {"AttentionGrad", AttentionGrad_Ref}, {NULL, NULL}};
+  return RefFindRow(rows, name);
+}

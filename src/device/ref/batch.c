@@ -1,0 +1,210 @@
+/* Batch normalisation, local response normalisation and dropout.
+
+   Ioffe, Szegedy: Batch normalization, arXiv 1502.03167. */
+#include "ref.h"
+#include "renga/private/dropout.h"
+#include <math.h>
+
+/* x as [batch][channels][plane] */
+typedef struct {
+  int64_t batch, channels, plane;
+} Planes;
+
+static Planes PlanesOf(const RengaTensorSpec *x)
+{
+  return (Planes){x->dim[0], x->dim[1], RengaOpProduct(x, 2, x->ndim)};
+}
+
+/* Place of element i (of batch x plane) of a channel. */
+static int64_t PlaceOf(const Planes *planes, int64_t channel, int64_t i)
+{
+  int64_t n = i / planes->plane;
+  return (n * planes->channels + channel) * planes->plane + i % planes->plane;
+}
+
+static void ChannelStatistics(const Planes *planes, RefIn x, int64_t channel, double *mean,
+                              double *variance)
+{
+  int64_t count = planes->batch * planes->plane;
+  double sum = 0, squares = 0;
+  for (int64_t i = 0; i < count; i++) sum += RefGet(x, PlaceOf(planes, channel, i));
+  *mean = sum / (double)count;
+  for (int64_t i = 0; i < count; i++) {
+    double centred = RefGet(x, PlaceOf(planes, channel, i)) - *mean;
+    squares += centred * centred;
+  }
+  *variance = squares / (double)count;
+}
+
+static RengaErrorCode BatchNormalization_Ref(const RengaOpCall *call,
+                                             const RengaKernelContext *context,
+                                             const void *const in[], void *const out[])
+{
+  RefIn x = RefInput(call, in, 0), scale = RefInput(call, in, 1), bias = RefInput(call, in, 2);
+  RefIn means = RefInput(call, in, 3), variances = RefInput(call, in, 4);
+  RefOut y = RefOutput(call, out, 0);
+  RefOut batch_means = RefOutput(call, out, 1), batch_variances = RefOutput(call, out, 2);
+  Planes planes = PlanesOf(&call->in[0]);
+  double epsilon = RengaOpCallReal(call, "epsilon");
+  bool of_batch = context->training && RengaOpCallInt(call, "training");
+  int64_t count = planes.batch * planes.plane;
+  for (int64_t c = 0; c < planes.channels; c++) {
+    double mean = RefGet(means, c), variance = RefGet(variances, c);
+    if (of_batch) ChannelStatistics(&planes, x, c, &mean, &variance);
+    double factor = RefGet(scale, c) / sqrt(variance + epsilon);
+    for (int64_t i = 0; i < count; i++) {
+      int64_t at = PlaceOf(&planes, c, i);
+      RefSet(y, at, (RefGet(x, at) - mean) * factor + RefGet(bias, c));
+    }
+    if (batch_means.data) RefSet(batch_means, c, mean);
+    if (batch_variances.data) RefSet(batch_variances, c, variance);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* One channel of dx = scale * inverse * (dy - mean of dy - n * mean of dy n), n the normalised x;
+   where the statistics were not the batch's, the means are left out. */
+static void ChannelGradient(const Planes *planes, int64_t channel, RefIn dy, RefIn x, double mean,
+                            double inverse, double scale, bool of_batch, RefOut dx, double *dscale,
+                            double *dbias)
+{
+  int64_t count = planes->batch * planes->plane;
+  *dscale = *dbias = 0;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = PlaceOf(planes, channel, i);
+    *dscale += RefGet(dy, at) * (RefGet(x, at) - mean) * inverse;
+    *dbias += RefGet(dy, at);
+  }
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = PlaceOf(planes, channel, i);
+    double normal = (RefGet(x, at) - mean) * inverse;
+    double off = of_batch ? (*dbias + normal * *dscale) / (double)count : 0;
+    RefSet(dx, at, scale * inverse * (RefGet(dy, at) - off));
+  }
+}
+
+static RengaErrorCode BatchNormalizationGrad_Ref(const RengaOpCall *call,
+                                                 const RengaKernelContext *context,
+                                                 const void *const in[], void *const out[])
+{
+  RefIn dy = RefInput(call, in, 0), x = RefInput(call, in, 1), scale = RefInput(call, in, 2);
+  RefIn means = RefInput(call, in, 3), variances = RefInput(call, in, 4);
+  RefOut dx = RefOutput(call, out, 0);
+  RefOut dscale = RefOutput(call, out, 1), dbias = RefOutput(call, out, 2);
+  Planes planes = PlanesOf(&call->in[1]);
+  double epsilon = RengaOpCallReal(call, "epsilon");
+  bool of_batch = context->training && RengaOpCallInt(call, "training");
+  for (int64_t c = 0; c < planes.channels; c++) {
+    double inverse = 1 / sqrt(RefGet(variances, c) + epsilon), of_scale, of_bias;
+    ChannelGradient(&planes, c, dy, x, RefGet(means, c), inverse, RefGet(scale, c), of_batch, dx,
+                    &of_scale, &of_bias);
+    if (dscale.data) RefSet(dscale, c, of_scale);
+    if (dbias.data) RefSet(dbias, c, of_bias);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Channels near c: c - (size-1)/2 ... c + size/2, cut at the ends. */
+typedef struct {
+  int64_t channels, plane, size;
+  double alpha, beta, bias;
+} Local;
+
+static Local LocalOf(const RengaOpCall *call, const RengaTensorSpec *x)
+{
+  return (Local){x->dim[1],
+                 RengaOpProduct(x, 2, x->ndim),
+                 RengaOpCallInt(call, "size"),
+                 RengaOpCallReal(call, "alpha"),
+                 RengaOpCallReal(call, "beta"),
+                 RengaOpCallReal(call, "bias")};
+}
+
+/* bias + alpha / size * sum of the squares near element i */
+static double Base(const Local *local, RefIn x, int64_t i)
+{
+  double sum = 0;
+  int64_t c = i / local->plane % local->channels;
+  for (int64_t k = c - (local->size - 1) / 2; k <= c + local->size / 2; k++)
+    if (k >= 0 && k < local->channels) {
+      double value = RefGet(x, i + (k - c) * local->plane);
+      sum += value * value;
+    }
+  return local->bias + local->alpha / (double)local->size * sum;
+}
+
+static RengaErrorCode LRN_Ref(const RengaOpCall *call, const RengaKernelContext *context,
+                              const void *const in[], void *const out[])
+{
+  (void)context;
+  RefIn x = RefInput(call, in, 0);
+  RefOut y = RefOutput(call, out, 0);
+  Local local = LocalOf(call, &call->in[0]);
+  int64_t count = RengaTensorSpecCount(&call->in[0]);
+  for (int64_t i = 0; i < count; i++)
+    RefSet(y, i, RefGet(x, i) / pow(Base(&local, x, i), local.beta));
+  return RENGA_SUCCESS;
+}
+
+/* Element i is in the sums of channels c - size/2 ... c + (size-1)/2. */
+static RengaErrorCode LRNGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
+                                  const void *const in[], void *const out[])
+{
+  (void)context;
+  RefIn dy = RefInput(call, in, 0), x = RefInput(call, in, 1);
+  RefOut dx = RefOutput(call, out, 0);
+  Local local = LocalOf(call, &call->in[1]);
+  int64_t count = RengaTensorSpecCount(&call->in[1]);
+  for (int64_t i = 0; i < count; i++) {
+    double sum = 0;
+    int64_t c = i / local.plane % local.channels;
+    for (int64_t k = c - local.size / 2; k <= c + (local.size - 1) / 2; k++)
+      if (k >= 0 && k < local.channels) {
+        int64_t j = i + (k - c) * local.plane;
+        sum += RefGet(dy, j) * RefGet(x, j) * pow(Base(&local, x, j), -local.beta - 1);
+      }
+    double factor = 2 * local.alpha * local.beta / (double)local.size;
+    RefSet(dx, i,
+           RefGet(dy, i) * pow(Base(&local, x, i), -local.beta) - factor * RefGet(x, i) * sum);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* x as [outer][samples x factor][inner]: sample b / factor, element (o * factor + b % factor) *
+   inner + i of it. */
+static RengaErrorCode Dropout_Ref(const RengaOpCall *call, const RengaKernelContext *context,
+                                  const void *const in[], void *const out[])
+{
+  const RengaTensorSpec *spec = &call->in[0];
+  RefIn x = RefInput(call, in, 0);
+  RefOut y = RefOutput(call, out, 0), kept = RefOutput(call, out, 1);
+  float ratio = context->training ? (float)RengaOpCallReal(call, "ratio") : 0;
+  int64_t factor = RengaOpCallInt(call, "batch_factor"), count = RengaTensorSpecCount(spec);
+  int dimension = 0;
+  if (spec->ndim > 0) RengaCall(RengaOpAxis(call, "batch_dim", spec->ndim, &dimension));
+  RefAxis axis = spec->ndim > 0 ? RefAxisOf(spec, dimension) : (RefAxis){1, 1, 1};
+  RengaDropout dropout =
+      RengaDropoutStart(context->seed, context->step, RengaOpCallInt(call, "key"));
+  for (int64_t i = 0; i < count; i++) {
+    int64_t o = i / axis.inner / axis.extent, b = i / axis.inner % axis.extent;
+    int64_t element = (o * factor + b % factor) * axis.inner + i % axis.inner;
+    bool keep =
+        ratio == 0 || RengaDropoutUniform(&dropout, context->sample + b / factor, element) >= ratio;
+    RefSet(y, i, keep ? RefGet(x, i) / (1 - (double)ratio) : 0);
+    if (kept.data) RefSetInt(kept, i, keep);
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaRefKernel RefFindBatch(const char *name)
+{
+  static const RefRow rows[] = {
+      {"BatchNormalization", BatchNormalization_Ref},
+      {"BatchNormalizationGrad", BatchNormalizationGrad_Ref},
+      {"LRN", LRN_Ref},
+      {"LRNGrad", LRNGrad_Ref},
+      {"Dropout", Dropout_Ref},
+      {NULL, NULL},
+  };
+  return RefFindRow(rows, name);
+}

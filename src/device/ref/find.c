@@ -1,0 +1,23 @@
+/* The kernel of an operator, from the families. */
+#include "ref.h"
+#include <string.h>
+
+RengaRefKernel RefFindRow(const RefRow rows[], const char *name)
+{
+  while (rows->name && strcmp(rows->name, name) != 0) rows++;
+  return rows->run;
+}
+
+RengaRefKernel RengaRefFind(const char *name)
+{
+  static RengaRefKernel (*const families[])(const char *) = {
+      RefFindUnary,     RefFindBinary, RefFindReduce,  RefFindScan,      RefFindMove,
+      RefFindPad,       RefFindIndex,  RefFindMatrix,  RefFindConvolve,  RefFindPool,
+      RefFindNormalize, RefFindBatch,  RefFindSoftmax, RefFindAttention, RefFindLoss,
+  };
+  for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
+    RengaRefKernel run = families[f](name);
+    if (run) return run;
+  }
+  return NULL;
+}
