@@ -52,6 +52,8 @@ typedef struct {
 RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph);
 RengaErrorCode RengaGraphSetFromOptions(RengaGraph graph); /* -graph FILE.onnx or name:key=value,... */
 RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what); /* the same, from a program */
+RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns);      /* -graph_frozen */
+RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions); /* -graph_dimension */
 RengaErrorCode RengaGraphSetUp(RengaGraph graph);  /* canonical form, checks, marks; then read-only */
 RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer); /* ascii, dot, json */
 RengaErrorCode RengaGraphDestroy(RengaGraph *graph);

@@ -12,6 +12,7 @@ static RengaErrorCode RegisterPackages(void)
   RengaCall(RengaPlanRegisterPackage());
   RengaCall(RengaPartitionRegisterPackage());
   RengaCall(RengaScheduleRegisterPackage());
+  RengaCall(RengaGraphRegisterPackage());
   return RENGA_SUCCESS;
 }
 

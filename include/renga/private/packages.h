@@ -8,3 +8,4 @@ RengaErrorCode RengaOptimizerRegisterPackage(void);
 RengaErrorCode RengaPlanRegisterPackage(void);
 RengaErrorCode RengaPartitionRegisterPackage(void);
 RengaErrorCode RengaScheduleRegisterPackage(void);
+RengaErrorCode RengaGraphRegisterPackage(void);

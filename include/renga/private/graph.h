@@ -1,0 +1,10 @@
+/* What the readers of files need of a graph besides building it. */
+#pragma once
+#include "rengagraph.h"
+
+/* Reads an ONNX file into an empty graph. */
+RengaErrorCode RengaGraphReadOnnx(RengaGraph graph, const char *file);
+/* The batch size the file was exported with; 0: open. */
+RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch);
+/* The size that -graph_dimension gives to a symbolic dimension of a file; 0: none given. */
+RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name, int64_t *size);

@@ -1,0 +1,219 @@
+/* The graph: life, options, errors, memory of its algorithms. */
+#include "graphimpl.h"
+#include "renga/private/packages.h"
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) offsetof(RengaGraphOptions, member)
+static const RengaOptionRow rows[] = {
+    {"graph", RENGA_OPTION_STRING, NULL, AT(graph), NULL, 0, 0,
+     "network: FILE.onnx, or gpt, mlp, resnet with :key=value,..."},
+    {"graph_view", RENGA_OPTION_STRING, NULL, AT(view), NULL, 0, 0,
+     "show the network once it is set up: ascii, dot:FILE or json:FILE"},
+    {"graph_frozen", RENGA_OPTION_STRING, NULL, AT(frozen), NULL, 0, 0,
+     "parameters that are not trained: patterns of the shell, comma separated"},
+    {"graph_dimension", RENGA_OPTION_STRING, NULL, AT(dimension), NULL, 0, 0,
+     "sizes of a file's symbolic dimensions: name=size,..."},
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+RengaErrorCode RengaGraphRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("Graph", N_ROWS, rows));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphError(const RengaGraphNode *node, RengaErrorCode code, const char *function,
+                               const char *file, int line, const char *format, ...)
+{
+  char text[768];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return RengaErrorRaise(MPI_COMM_SELF, code, function, file, line, "node \"%s\" (%s): %s",
+                         node->name, node->op->name, text);
+}
+
+RengaErrorCode RengaGraphAllocateScratch(RengaGraph graph, int64_t count, size_t size,
+                                         void *pointer_to_pointer)
+{
+  char *memory = NULL;
+  RengaCall(RengaRealloc(graph->n_scratch + 1, &graph->scratch));
+  RengaCall(RengaMalloc((size_t)(count > 0 ? count : 1) * size, &memory));
+  graph->scratch[graph->n_scratch++] = memory;
+  memcpy(pointer_to_pointer, &memory, sizeof memory);
+  return RENGA_SUCCESS;
+}
+
+void RengaGraphFreeScratch(RengaGraph graph)
+{
+  for (int i = 0; i < graph->n_scratch; i++) RengaFree(&graph->scratch[i]);
+  RengaFree(&graph->scratch);
+  graph->n_scratch = 0;
+}
+
+static RengaErrorCode DestroyGraph(void *object)
+{
+  RengaGraph graph = object;
+  RengaGraphFreeScratch(graph);
+  for (int i = 0; i < graph->n_values; i++) RengaGraphFreeValue(&graph->value[i]);
+  for (int i = 0; i < graph->n_nodes; i++) RengaGraphFreeEntry(&graph->entry[i]);
+  RengaFree(&graph->value);
+  RengaFree(&graph->entry);
+  RengaFree(&graph->slot);
+  RengaFree(&graph->output);
+  RengaFree(&graph->use);
+  RengaFree(&graph->update);
+  RengaFree(&graph->readers);
+  RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, &graph->options));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphCreate - an empty network
+
+   Collective
+
+   Input:
+   . comm - the processes that hold it
+
+   Output:
+   . graph - to be freed with RengaGraphDestroy
+@*/
+RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(graph);
+  RengaGraph made;
+  RengaCall(RengaHeaderCreate(comm, "graph", sizeof *made, DestroyGraph, &made));
+  made->loss = RENGA_VALUE_NONE;
+  made->place = made->id = -1;
+  *graph = made;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphDestroy - free a network
+
+   Collective
+
+   Input:
+   . graph - set to NULL; views lent by it are no longer valid
+@*/
+RengaErrorCode RengaGraphDestroy(RengaGraph *graph)
+{
+  RengaCheckPointer(graph);
+  RengaCall(RengaHeaderDestroy(graph));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetFromOptions - take the options, and load the network that they name
+
+   Collective
+
+   Input:
+   . graph - the graph; empty where -graph is given
+
+   Options:
+   . -graph WHAT - FILE.onnx, or a builder: gpt:layers=12,hidden=768,…, mlp:…, resnet:…
+   . -graph_view KIND:FILE - show it once it is set up: ascii, dot, json
+   . -graph_frozen PATTERNS - parameters that are not trained
+   . -graph_dimension NAME=SIZE,… - sizes of a file's symbolic dimensions
+@*/
+RengaErrorCode RengaGraphSetFromOptions(RengaGraph graph)
+{
+  RengaCheckPointer(graph);
+  RengaCall(RengaOptionsSetFromDatabase(graph->hdr.prefix, N_ROWS, rows, &graph->options));
+  if (graph->options.graph) RengaCall(RengaGraphLoad(graph, graph->options.graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetText(char **place, const char *text)
+{
+  char *copy = NULL;
+  if (text) RengaCall(RengaStringCopy(text, &copy));
+  RengaFree(place);
+  *place = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetFrozen - name the parameters that are not trained
+
+   Not collective
+
+   Input:
+   + graph - the graph, before RengaGraphSetUp
+   - patterns - patterns of the shell, comma separated: "wte.*,blocks.0.*"; NULL: none
+
+   Notes: a pattern that fits no parameter is an error of RengaGraphSetUp.
+@*/
+RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns)
+{
+  RengaCheckPointer(graph);
+  RengaCall(SetText(&graph->options.frozen, patterns));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetDimension - give sizes to the symbolic dimensions of a file that is read later
+
+   Not collective
+
+   Input:
+   + graph - the graph, before RengaGraphLoad
+   - dimensions - "sequence=128,width=64"; NULL: none
+@*/
+RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
+{
+  RengaCheckPointer(graph);
+  RengaCall(SetText(&graph->options.dimension, dimensions));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name, int64_t *size)
+{
+  const char *text = graph->options.dimension ? graph->options.dimension : "";
+  int64_t found = 0;
+  while (*text) {
+    size_t length = strcspn(text, ",");
+    const char *equals = memchr(text, '=', length);
+    char *end = NULL;
+    long long number = equals ? strtoll(equals + 1, &end, 10) : 0;
+    RengaCheck(equals && end == text + length && number > 0, graph->hdr.comm, RENGA_ERR_OPTION,
+               "-graph_dimension: \"%.*s\" is not name=size with a size above 0", (int)length, text);
+    size_t name_length = (size_t)(equals - text);
+    if (strlen(name) == name_length && strncmp(name, text, name_length) == 0) found = number;
+    text += length + (text[length] == ',');
+  }
+  *size = found;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch)
+{
+  graph->file_batch = batch;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetFileBatch - the batch size that an input file was exported with
+
+   Not collective
+
+   Input:
+   . graph - the graph
+
+   Output:
+   . batch - a default for the user's; 0 where the file leaves it open
+@*/
+RengaErrorCode RengaGraphGetFileBatch(RengaGraph graph, int64_t *batch)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(batch);
+  *batch = graph->file_batch;
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,101 @@
+/* What the files of the graph's room share. */
+#pragma once
+#include "renga/private/graph.h"
+#include "renga/private/object.h"
+
+typedef struct {
+  char *graph, *view, *frozen, *dimension;
+} RengaGraphOptions;
+
+/* A node, and what only the graph itself needs to know of it. */
+typedef struct {
+  RengaGraphNode node;
+  int64_t place; /* canonical form: new nodes take the place of the one that they stand for */
+  bool dead;
+} RengaGraphEntry;
+
+struct _p_RengaGraph {
+  struct _p_RengaObject hdr;
+  RengaGraphOptions options;
+  int n_values, size_values, n_nodes, size_nodes, n_outputs, n_uses, n_updates, n_scratch;
+  RengaGraphValue **value;
+  RengaGraphEntry **entry;
+  int n_slots, *slot; /* open addressing by name: value + 1, 0 where free */
+  RengaValue *output, loss;
+  RengaParameterUse *use;
+  RengaStateUpdate *update;
+  int64_t file_batch;
+  int64_t place;    /* of nodes added now; -1: the end */
+  int id;           /* of nodes added now; -1: their position */
+  RengaPhase phase; /* of nodes added now */
+  int *readers;     /* while the graph is rewritten: how often each value is read */
+  void **scratch;   /* freed with the graph, or by RengaGraphFreeScratch */
+};
+
+/* ---- value.c, node.c: the lists ---- */
+RengaErrorCode RengaGraphCheckValue(RengaGraph graph, RengaValue value);
+RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValueKind kind,
+                                  const RengaTensorSpec *spec, RengaValue *value);
+RengaErrorCode RengaGraphUniqueName(RengaGraph graph, const char *wanted, size_t size, char name[]);
+RengaErrorCode RengaGraphRebuildNames(RengaGraph graph);
+void RengaGraphFreeValue(RengaGraphValue **value);
+void RengaGraphFreeEntry(RengaGraphEntry **entry);
+bool RengaGraphSameSpec(const RengaTensorSpec *a, const RengaTensorSpec *b);
+int RengaGraphBatchDimension(const RengaTensorSpec *spec); /* -1: there is none */
+bool RengaGraphHasBatch(RengaGraph graph, RengaValue value);
+static inline const RengaTensorSpec *RengaGraphSpec(RengaGraph graph, RengaValue value)
+{
+  return &graph->value[value]->spec;
+}
+/* The node itself, to be changed. */
+static inline RengaGraphNode *RengaGraphEntryNode(RengaGraph graph, int node)
+{
+  return &graph->entry[node]->node;
+}
+/* As RengaGraphAddNode, but the outputs that are not NONE in out[] are values that exist. */
+RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op, const char *name,
+                                    const RengaAttributes *attributes, int n_in,
+                                    const RengaValue in[], int n_out, const RengaTensorSpec given[],
+                                    RengaValue out[]);
+/* The concrete call of a node; the specs are scratch of the call, freed by RengaGraphFreeCall. */
+RengaErrorCode RengaGraphMakeCall(RengaGraph graph, const RengaGraphNode *node, int64_t batch,
+                                  RengaOpCall *call);
+void RengaGraphFreeCall(RengaOpCall *call);
+
+/* ---- graph.c ---- */
+RengaErrorCode RengaGraphAllocateScratch(RengaGraph graph, int64_t count, size_t size,
+                                         void *pointer_to_pointer);
+void RengaGraphFreeScratch(RengaGraph graph);
+#define RengaGraphScratch(graph, count, pointer)                                                   \
+  RengaGraphAllocateScratch(graph, (int64_t)(count), sizeof **(pointer), pointer)
+/* What follows reads the marks; node names the place of an error. */
+#define RengaGraphRefuse(node, code, ...)                                                          \
+  return RengaGraphError(node, code, __func__, __FILE__, __LINE__, __VA_ARGS__)
+RengaErrorCode RengaGraphError(const RengaGraphNode *node, RengaErrorCode code, const char *function,
+                               const char *file, int line, const char *format, ...)
+  __attribute__((format(printf, 6, 7)));
+
+/* ---- canonical form ---- */
+RengaErrorCode RengaGraphCountReaders(RengaGraph graph);
+RengaErrorCode RengaGraphRemoveDead(RengaGraph graph);
+RengaErrorCode RengaGraphSimplify(RengaGraph graph);
+RengaErrorCode RengaGraphFuse(RengaGraph graph);
+RengaErrorCode RengaGraphRewriteMeans(RengaGraph graph);
+RengaErrorCode RengaGraphCompleteOutputs(RengaGraph graph);
+RengaErrorCode RengaGraphSortNodes(RengaGraph graph);
+RengaErrorCode RengaGraphMarkValues(RengaGraph graph); /* prepared, differentiable, frozen */
+RengaErrorCode RengaGraphSetKeys(RengaGraph graph);
+RengaErrorCode RengaGraphCheckShares(RengaGraph graph);
+RengaErrorCode RengaGraphFindUpdates(RengaGraph graph);
+/* All readers of a value read another one instead. */
+RengaErrorCode RengaGraphRedirect(RengaGraph graph, RengaValue from, RengaValue to);
+
+/* ---- builders: networks by size; build reads a struct that the rows of settings filled ---- */
+typedef struct {
+  const char *name;
+  size_t size; /* of the struct */
+  int n_settings;
+  const RengaOptionRow *settings;
+  RengaErrorCode (*build)(RengaGraph graph, const void *settings);
+} RengaGraphBuilder;
+extern const RengaGraphBuilder RengaGraphBuilderGpt, RengaGraphBuilderMlp, RengaGraphBuilderResnet;

@@ -1,0 +1,153 @@
+/* A network by name: a file, or a builder with its sizes. */
+#include "graphimpl.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const struct {
+  const char *suffix;
+  RengaErrorCode (*read)(RengaGraph graph, const char *file);
+} readers[] = {
+  {NULL, NULL},
+};
+enum { N_READERS = sizeof readers / sizeof readers[0] - 1 };
+
+static const RengaGraphBuilder *const builders[] = {
+  &RengaGraphBuilderGpt,
+  &RengaGraphBuilderMlp,
+  &RengaGraphBuilderResnet,
+};
+enum { N_BUILDERS = sizeof builders / sizeof builders[0], MAX_SETTINGS = 32, TEXT_SIZE = 512 };
+
+static RengaErrorCode StoreInteger(const RengaGraphBuilder *builder, const RengaOptionRow *row,
+                                   const char *text, void *place)
+{
+  char *end;
+  long long number = strtoll(text, &end, 10);
+  RengaCheck(*text && *end == '\0' && number >= (int64_t)row->low && number <= (int64_t)row->high,
+             MPI_COMM_SELF, RENGA_ERR_OPTION, "%s: %s=%s must be a number from %lld to %lld",
+             builder->name, row->name, text, (long long)row->low, (long long)row->high);
+  memcpy(place, &(int64_t){number}, sizeof(int64_t));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode StoreReal(const RengaGraphBuilder *builder, const RengaOptionRow *row,
+                                const char *text, void *place)
+{
+  char *end;
+  double number = strtod(text, &end);
+  RengaCheck(*text && *end == '\0' && number >= row->low && number <= row->high, MPI_COMM_SELF,
+             RENGA_ERR_OPTION, "%s: %s=%s must be a number from %g to %g", builder->name, row->name,
+             text, row->low, row->high);
+  memcpy(place, &number, sizeof number);
+  return RENGA_SUCCESS;
+}
+
+/* Settings are integers, reals, or texts of at most TEXT_SIZE - 1 characters inside the struct. */
+static RengaErrorCode Store(const RengaGraphBuilder *builder, const RengaOptionRow *row,
+                            const char *text, char *settings)
+{
+  void *place = settings + row->offset;
+  if (row->kind == RENGA_OPTION_INT64) RengaCall(StoreInteger(builder, row, text, place));
+  else if (row->kind == RENGA_OPTION_REAL) RengaCall(StoreReal(builder, row, text, place));
+  else snprintf(place, (size_t)row->high, "%s", text);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindSetting(const RengaGraphBuilder *builder, const char *name,
+                                  const RengaOptionRow **row)
+{
+  const char *names[MAX_SETTINGS];
+  char list[TEXT_SIZE] = "";
+  for (int i = 0; i < builder->n_settings; i++) {
+    if (strcmp(builder->settings[i].name, name) == 0) {
+      *row = &builder->settings[i];
+      return RENGA_SUCCESS;
+    }
+    size_t used = strlen(list);
+    names[i] = builder->settings[i].name;
+    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
+  }
+  const char *closest = RengaClosestName(name, builder->n_settings, names);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_OPTION, "%s has no setting \"%s\"%s%s%s; it has %s",
+             builder->name, name, closest ? "; did you mean " : "", closest ? closest : "",
+             closest ? "?" : "", list);
+}
+
+/* "layers=12,hidden=768" */
+static RengaErrorCode ReadSettings(const RengaGraphBuilder *builder, const char *text, char *settings)
+{
+  for (int i = 0; i < builder->n_settings; i++)
+    RengaCall(Store(builder, &builder->settings[i], builder->settings[i].value, settings));
+  while (*text) {
+    char pair[TEXT_SIZE];
+    size_t length = strcspn(text, ",");
+    const RengaOptionRow *row = NULL;
+    RengaCheck(length < sizeof pair, MPI_COMM_SELF, RENGA_ERR_OPTION, "%s: \"%.40s…\" is too long",
+               builder->name, text);
+    snprintf(pair, sizeof pair, "%.*s", (int)length, text);
+    char *equals = strchr(pair, '=');
+    RengaCheck(equals, MPI_COMM_SELF, RENGA_ERR_OPTION, "%s: \"%s\" is not name=value", builder->name,
+               pair);
+    *equals = '\0';
+    RengaCall(FindSetting(builder, pair, &row));
+    RengaCall(Store(builder, row, equals + 1, settings));
+    text += length + (text[length] == ',');
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Build(RengaGraph graph, const RengaGraphBuilder *builder, const char *text)
+{
+  char *settings = NULL;
+  RengaCall(RengaMalloc(builder->size, &settings));
+  RengaErrorCode code = ReadSettings(builder, text, settings);
+  if (code == RENGA_SUCCESS) code = builder->build(graph, settings);
+  RengaFree(&settings);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static bool EndsWith(const char *text, const char *suffix)
+{
+  size_t length = strlen(text), tail = strlen(suffix);
+  return length > tail && strcmp(text + length - tail, suffix) == 0;
+}
+
+/*@
+   RengaGraphLoad - read a network from a file, or build a known one by size
+
+   Collective
+
+   Input:
+   + graph - an empty graph
+   - what - FILE.onnx; or NAME:key=value,… with NAME one of gpt, mlp, resnet
+
+   Notes: gpt: layers, hidden, heads, sequence, vocabulary, dropout, tied. mlp: sizes=784-2048-10, or
+   input, layers, hidden, classes. resnet: depth (18, 34, 50, 101, 152), width, classes, image, channels.
+@*/
+RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(what);
+  RengaCheck(graph->n_values == 0 && graph->hdr.state == RENGA_STATE_NEW, MPI_COMM_SELF,
+             RENGA_ERR_ORDER, "a network is loaded into a graph that is not empty");
+  for (int i = 0; i < N_READERS; i++)
+    if (EndsWith(what, readers[i].suffix)) {
+      RengaCall(readers[i].read(graph, what));
+      return RENGA_SUCCESS;
+    }
+  size_t length = strcspn(what, ":");
+  const char *names[N_BUILDERS];
+  for (int i = 0; i < N_BUILDERS; i++) {
+    names[i] = builders[i]->name;
+    if (strlen(names[i]) != length || strncmp(names[i], what, length) != 0) continue;
+    RengaCall(Build(graph, builders[i], what + length + (what[length] == ':')));
+    return RENGA_SUCCESS;
+  }
+  char name[TEXT_SIZE];
+  snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), what);
+  const char *closest = RengaClosestName(name, N_BUILDERS, names);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "-graph %s: neither a file FILE.onnx nor one of gpt, mlp, resnet%s%s%s", what,
+             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
+}

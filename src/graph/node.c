@@ -1,0 +1,282 @@
+/* Nodes, and shapes while the batch is not known. */
+#include "graphimpl.h"
+#include <string.h>
+
+enum { NAME_SIZE = 512 };
+
+void RengaGraphFreeEntry(RengaGraphEntry **entry)
+{
+  if (*entry == NULL) return;
+  RengaGraphNode *node = &(*entry)->node;
+  RengaFree(&node->name);
+  RengaFree(&node->in);
+  RengaFree(&node->out);
+  RengaAttributesFree(&node->attributes);
+  RengaFree(entry);
+}
+
+void RengaGraphFreeCall(RengaOpCall *call)
+{
+  RengaTensorSpec *in;
+  memcpy(&in, &call->in, sizeof in);
+  RengaFree(&in);
+  RengaFree(&call->out);
+  call->in = NULL;
+}
+
+static RengaErrorCode AllocateCall(RengaOpCall *call)
+{
+  RengaTensorSpec *in = NULL;
+  RengaCall(RengaMalloc(call->n_in + 1, &in));
+  call->in = in;
+  RengaCall(RengaMalloc(call->n_out + 1, &call->out));
+  return RENGA_SUCCESS;
+}
+
+static void SetCallAt(RengaGraph graph, const RengaValue in[], const RengaTensorSpec given[],
+                      int64_t batch, RengaOpCall *call)
+{
+  static const RengaTensorSpec absent = {.ndim = -1};
+  RengaTensorSpec *specs;
+  memcpy(&specs, &call->in, sizeof specs);
+  for (int i = 0; i < call->n_in; i++)
+    specs[i] = in[i] < 0 ? absent : RengaTensorSpecAt(RengaGraphSpec(graph, in[i]), batch);
+  for (int i = 0; i < call->n_out; i++)
+    call->out[i] = given ? RengaTensorSpecAt(&given[i], batch) : absent;
+}
+
+/*
+   One shape from those at two batch sizes: equal is constant, proportional is c times the batch.
+   The sizes are primes that no usual extent of a network is a multiple of by accident in both.
+*/
+static const int64_t probe[2] = {11, 17};
+
+static RengaErrorCode Combine(const RengaOpCall *call, int output, const RengaTensorSpec at[2],
+                              RengaTensorSpec *spec)
+{
+  char text[640];
+  RengaOpCallFormat(call, sizeof text, text);
+  *spec = at[0];
+  RengaCheck(at[0].ndim == at[1].ndim, MPI_COMM_SELF, RENGA_ERR_SHAPE,
+             "%s, batch %lld: the number of dimensions of output %d depends on the batch", text,
+             (long long)probe[1], output);
+  for (int d = 0; d < at[0].ndim; d++) {
+    int64_t a = at[0].dim[d], b = at[1].dim[d];
+    bool proportional = a % probe[0] == 0 && b == a / probe[0] * probe[1];
+    RengaCheck(a == b || proportional, MPI_COMM_SELF, RENGA_ERR_SHAPE,
+               "%s, batch %lld: dimension %d of output %d is %lld, but %lld for a batch of %lld: it is "
+               "neither constant nor a multiple of the batch",
+               text, (long long)probe[1], d, output, (long long)b, (long long)a,
+               (long long)probe[0]);
+    if (a != b) spec->dim[d] = -(a / probe[0]);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode InferAtBoth(RengaGraph graph, RengaOpCall *call, const RengaValue in[],
+                                  const RengaTensorSpec given[], RengaTensorSpec first[],
+                                  RengaTensorSpec out[])
+{
+  for (int round = 0; round < 2; round++) {
+    SetCallAt(graph, in, given, probe[round], call);
+    RengaCall(RengaOperatorInfer(call));
+    if (round == 0) memcpy(first, call->out, (size_t)call->n_out * sizeof *first);
+  }
+  for (int i = 0; i < call->n_out; i++)
+    RengaCall(Combine(call, i, (const RengaTensorSpec[2]){first[i], call->out[i]}, &out[i]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Infer(RengaGraph graph, const RengaOperator *op,
+                            const RengaAttributes *attributes, int n_in, const RengaValue in[],
+                            int n_out, const RengaTensorSpec given[], RengaTensorSpec out[])
+{
+  RengaOpCall call = {.op = op, .attributes = attributes, .n_in = n_in, .n_out = n_out};
+  RengaTensorSpec *first = NULL;
+  RengaErrorCode code = AllocateCall(&call);
+  if (code == RENGA_SUCCESS) code = RengaMalloc(n_out + 1, &first);
+  if (code == RENGA_SUCCESS) code = InferAtBoth(graph, &call, in, given, first, out);
+  RengaFree(&first);
+  RengaGraphFreeCall(&call);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphMakeCall(RengaGraph graph, const RengaGraphNode *node, int64_t batch,
+                                  RengaOpCall *call)
+{
+  *call = (RengaOpCall){.op = node->op, .attributes = &node->attributes, .n_in = node->n_in,
+                        .n_out = node->n_out};
+  RengaCall(AllocateCall(call));
+  SetCallAt(graph, node->in, NULL, batch, call);
+  for (int i = 0; i < node->n_out; i++)
+    call->out[i] = RengaTensorSpecAt(RengaGraphSpec(graph, node->out[i]), batch);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindOperator(const char *name, const char *node, const RengaOperator **op)
+{
+  *op = RengaOperatorFind(name);
+  if (*op) return RENGA_SUCCESS;
+  const char *names[512];
+  int count = RengaOperatorCount();
+  if (count > 512) count = 512;
+  for (int i = 0; i < count; i++) names[i] = RengaOperatorAt(i)->name;
+  const char *closest = RengaClosestName(name, count, names);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_SUPPORT, "node \"%s\": there is no operator %s%s%s%s",
+             node ? node : "(unnamed)", name, closest ? "; did you mean " : "",
+             closest ? closest : "", closest ? "?" : "");
+}
+
+/* Outputs that exist must fit; the others are made: NAME, NAME:1, NAME:2, … */
+static RengaErrorCode MakeOutputs(RengaGraph graph, const char *name, int n_out,
+                                  const RengaTensorSpec specs[], RengaValue out[])
+{
+  for (int i = 0; i < n_out; i++) {
+    char text[NAME_SIZE + 16], a[160], b[160];
+    if (out[i] != RENGA_VALUE_NONE) {
+      RengaTensorSpecFormat(&specs[i], sizeof a, a);
+      RengaTensorSpecFormat(RengaGraphSpec(graph, out[i]), sizeof b, b);
+      RengaCheck(RengaGraphSameSpec(&specs[i], RengaGraphSpec(graph, out[i])), MPI_COMM_SELF,
+                 RENGA_ERR_INTERNAL, "node \"%s\" makes %s where value \"%s\" is %s", name, a,
+                 graph->value[out[i]]->name, b);
+      continue;
+    }
+    if (i == 0) snprintf(text, sizeof text, "%s", name);
+    else snprintf(text, sizeof text, "%s:%d", name, i);
+    RengaCall(RengaGraphNewValue(graph, text, RENGA_VALUE_ACTIVATION, &specs[i], &out[i]));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FillNode(RengaGraphNode *node, const char *name,
+                               const RengaAttributes *attributes, const RengaValue in[],
+                               const RengaValue out[])
+{
+  RengaCall(RengaStringCopy(name, &node->name));
+  RengaCall(RengaMalloc(node->n_in + 1, &node->in));
+  RengaCall(RengaMalloc(node->n_out + 1, &node->out));
+  memcpy(node->in, in, (size_t)node->n_in * sizeof *in);
+  memcpy(node->out, out, (size_t)node->n_out * sizeof *out);
+  if (attributes) RengaCall(RengaAttributesCopy(attributes, &node->attributes));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Append(RengaGraph graph, const RengaOperator *op, const char *name,
+                             const RengaAttributes *attributes, int n_in, const RengaValue in[],
+                             int n_out, const RengaValue out[])
+{
+  int at = graph->n_nodes;
+  if (at == graph->size_nodes) {
+    RengaCall(RengaRealloc(2 * graph->size_nodes + 64, &graph->entry));
+    graph->size_nodes = 2 * graph->size_nodes + 64;
+  }
+  RengaCall(RengaMalloc(1, &graph->entry[at]));
+  graph->n_nodes++;
+  graph->entry[at]->place = graph->place >= 0 ? graph->place : at;
+  RengaGraphNode *node = &graph->entry[at]->node;
+  node->op = op;
+  node->n_in = n_in;
+  node->n_out = n_out;
+  node->phase = graph->phase;
+  node->id = graph->id >= 0 ? graph->id : at;
+  RengaCall(FillNode(node, name, attributes, in, out));
+  for (int i = 0; i < n_out; i++) {
+    graph->value[out[i]]->producer = at;
+    graph->value[out[i]]->output = i;
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op_name, const char *name,
+                                    const RengaAttributes *attributes, int n_in,
+                                    const RengaValue in[], int n_out, const RengaTensorSpec given[],
+                                    RengaValue out[])
+{
+  const RengaOperator *op;
+  char unique[NAME_SIZE];
+  RengaCall(FindOperator(op_name, name, &op));
+  while (n_in > 0 && in[n_in - 1] == RENGA_VALUE_NONE) n_in--;
+  for (int i = 0; i < n_in; i++)
+    if (in[i] != RENGA_VALUE_NONE) RengaCall(RengaGraphCheckValue(graph, in[i]));
+  if (name == NULL) RengaCall(RengaGraphUniqueName(graph, op_name, sizeof unique, unique));
+  RengaTensorSpec *specs = NULL;
+  RengaCall(RengaMalloc(n_out + 1, &specs));
+  RengaErrorCode code = Infer(graph, op, attributes, n_in, in, n_out, given, specs);
+  if (code != RENGA_SUCCESS)
+    code = RengaErrorRaise(MPI_COMM_SELF, code, __func__, __FILE__, __LINE__,
+                           "node \"%s\" (%s) does not fit its inputs", name ? name : unique, op_name);
+  if (code == RENGA_SUCCESS) code = MakeOutputs(graph, name ? name : unique, n_out, specs, out);
+  RengaFree(&specs);
+  RengaCall(code);
+  RengaCall(Append(graph, op, name ? name : unique, attributes, n_in, in, n_out, out));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphAddNode - one use of an operator
+
+   Not collective
+
+   Input:
+   + graph - the graph, before RengaGraphSetUp
+   . op - operator of the table
+   . name - unique; NULL: made from the operator
+   . attributes - copied; NULL: none
+   . n_in, in - inputs, RENGA_VALUE_NONE where an optional one is absent
+   . n_out - outputs
+   - given - their shapes where the operator takes them from the node (Reshape, Expand, …), else NULL
+
+   Output:
+   . out - the new values: NAME, NAME:1, …
+
+   Notes: inputs are values that exist, so the nodes cannot form a cycle. Wrong shapes are an error
+   that shows the call at a batch of 11 or 17.
+@*/
+RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *name,
+                                 const RengaAttributes *attributes, int n_in, const RengaValue in[],
+                                 int n_out, const RengaTensorSpec given[], RengaValue out[])
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(op);
+  RengaCheckPointer(out);
+  RengaCheck(n_in == 0 || in, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "in: null pointer");
+  RengaCheck(graph->hdr.state == RENGA_STATE_NEW, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "the graph is set up: nothing can be added to it");
+  RengaCheck(name == NULL || RengaGraphFindValue(graph, name) == RENGA_VALUE_NONE, MPI_COMM_SELF,
+             RENGA_ERR_GRAPH, "there are two values named \"%s\"", name);
+  RengaCheck(n_out >= 0 && n_out <= 4096, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "a node with %d outputs", n_out);
+  for (int i = 0; i < n_out; i++) out[i] = RENGA_VALUE_NONE;
+  RengaCall(RengaGraphInsertNode(graph, op, name, attributes, n_in, in, n_out, given, out));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetNode - look at a node
+
+   Not collective
+
+   Input:
+   + graph - the graph
+   - node - 0 … RengaGraphGetNodeCount() - 1
+
+   Notes: lent by the graph until it changes; NULL where there is no such node.
+@*/
+const RengaGraphNode *RengaGraphGetNode(RengaGraph graph, int node)
+{
+  return graph && node >= 0 && node < graph->n_nodes ? &graph->entry[node]->node : NULL;
+}
+
+/*@
+   RengaGraphGetNodeCount - number of nodes
+
+   Not collective
+
+   Input:
+   . graph - the graph
+@*/
+int RengaGraphGetNodeCount(RengaGraph graph)
+{
+  return graph ? graph->n_nodes : 0;
+}
