@@ -1,0 +1,140 @@
+/* Which nodes of a stage a program runs, and in which part: those that lead to what is wanted. What
+   depends on constants only is worked out once, before the first micro-batch. */
+#include "layout.h"
+
+static int AddWanted(int count, RengaValue values[], RengaValue value)
+{
+  if (value == RENGA_VALUE_NONE) return count;
+  if (values) values[count] = value;
+  return count + 1;
+}
+
+static int WantedOfTraining(const RengaPipeline pipeline, int count, RengaValue values[])
+{
+  count = AddWanted(count, values, pipeline->loss);
+  for (int u = 0; u < pipeline->n_uses; u++)
+    if (pipeline->use_place[u] >= 0) count = AddWanted(count, values, pipeline->use[u].gradient);
+  for (int u = 0; u < pipeline->n_updates; u++)
+    count = AddWanted(count, values, pipeline->update[u].batch_value);
+  return count;
+}
+
+/* The values that the program must make; values may be NULL. */
+RengaErrorCode RengaLayoutWanted_Private(const Layout *layout, int *count, RengaValue values[])
+{
+  const RengaPipeline pipeline = layout->pipeline;
+  const ProgramKind kind = layout->program->kind;
+  int n = 0;
+  if (kind == PROGRAM_PROLOGUE) {
+    for (int s = 0; s < pipeline->n_sums; s++) n = AddWanted(n, values, pipeline->sum[s].share);
+  } else {
+    for (int m = 0; m < pipeline->n_messages; m++) {
+      const Link *link = &pipeline->link[m];
+      const bool backward = pipeline->message[m].backward;
+      if (link->active && !link->incoming && (!backward || kind == PROGRAM_TRAINING))
+        n = AddWanted(n, values, link->value);
+    }
+    if (kind == PROGRAM_TRAINING) n = WantedOfTraining(pipeline, n, values);
+    else n = AddWanted(n, values, layout->program->target);
+  }
+  *count = n;
+  return RENGA_SUCCESS;
+}
+
+static bool IsBatchSum(const RengaGraphNode *node)
+{
+  return (node->op->flags & RENGA_OP_BATCH_SUM) != 0;
+}
+
+static bool DependsOnConstants(const Layout *layout, const RengaGraphNode *node)
+{
+  if (node->op->flags & (RENGA_OP_RANDOM | RENGA_OP_BATCH_SUM)) return false;
+  for (int i = 0; i < node->n_in; i++) {
+    if (node->in[i] == RENGA_VALUE_NONE) continue;
+    const RengaGraphValue *value = RengaGraphGetValue(layout->pipeline->sub, node->in[i]);
+    if (value->kind == RENGA_VALUE_CONSTANT) continue;
+    if (value->producer < 0 || !layout->constant[value->producer]) return false;
+  }
+  return true;
+}
+
+static bool NodeIsNeeded(const Layout *layout, const RengaGraphNode *node)
+{
+  for (int o = 0; o < node->n_out; o++)
+    if (node->out[o] != RENGA_VALUE_NONE && layout->needed[node->out[o]]) return true;
+  return false;
+}
+
+static ProgramPart PartOf(const Layout *layout, const RengaGraphNode *node, int n)
+{
+  if (layout->program->kind == PROGRAM_PROLOGUE) return PART_FORWARD;
+  if (layout->constant[n]) return PART_CONSTANT;
+  return node->phase == RENGA_PHASE_FORWARD ? PART_FORWARD : PART_BACKWARD;
+}
+
+/* From what is wanted back to what it needs. Sums over the batch are given from outside. */
+static RengaErrorCode MarkNeeded(Layout *layout)
+{
+  for (int n = layout->n_nodes - 1; n >= 0; n--) {
+    const RengaGraphNode *node = LayoutNode(layout, n);
+    layout->part[n] = PART_NONE;
+    if (!NodeIsNeeded(layout, node)) continue;
+    if (IsBatchSum(node)) {
+      RengaCheck(layout->program->kind != PROGRAM_PROLOGUE, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+                 "%s: a sum over the batch depends on another sum over the batch", node->name);
+      continue;
+    }
+    layout->part[n] = PartOf(layout, node, n);
+    for (int i = 0; i < node->n_in; i++)
+      if (node->in[i] != RENGA_VALUE_NONE) layout->needed[node->in[i]] = true;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindKernel(Layout *layout, const RengaGraphNode *node, int *number)
+{
+  RengaTensorSpec *spec;
+  RengaCall(RengaMalloc(node->n_in + node->n_out + 1, &spec));
+  for (int i = 0; i < node->n_in + node->n_out; i++) {
+    const RengaValue value = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
+    if (value == RENGA_VALUE_NONE) spec[i].ndim = -1;
+    else spec[i] = layout->program->spec[value];
+  }
+  const RengaErrorCode code = RengaPipelineGetKernel_Private(layout->pipeline, node, spec, number);
+  RengaFree(&spec);
+  RengaCheck(code == RENGA_SUCCESS, MPI_COMM_SELF, code, "no kernel for node %s (%s)", node->name,
+             node->op->name);
+  if (node->n_in + node->n_out > layout->pipeline->largest)
+    layout->pipeline->largest = node->n_in + node->n_out;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CountAndFind(Layout *layout)
+{
+  for (int n = 0; n < layout->n_nodes; n++) {
+    layout->kernel[n] = -1;
+    if (layout->part[n] == PART_NONE) continue;
+    const RengaGraphNode *node = LayoutNode(layout, n);
+    layout->position[n] = layout->length[layout->part[n]]++;
+    if (node->op->flags & RENGA_OP_RESHAPE) continue;
+    RengaCall(FindKernel(layout, node, &layout->kernel[n]));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Fills needed, part, position and kernel. */
+RengaErrorCode RengaLayoutChoose_Private(Layout *layout)
+{
+  int count;
+  RengaValue *wanted;
+  RengaCall(RengaLayoutWanted_Private(layout, &count, NULL));
+  RengaCall(RengaMalloc(count + 1, &wanted));
+  RengaCall(RengaLayoutWanted_Private(layout, &count, wanted));
+  for (int i = 0; i < count; i++) layout->needed[wanted[i]] = true;
+  RengaFree(&wanted);
+  for (int n = 0; n < layout->n_nodes; n++)
+    layout->constant[n] = DependsOnConstants(layout, LayoutNode(layout, n));
+  RengaCall(MarkNeeded(layout));
+  RengaCall(CountAndFind(layout));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,74 @@
+/* Kernels of a stage: one for each distinct operator, attributes and shapes, shared by all programs. */
+#include "pipelineimpl.h"
+#include <string.h>
+
+static uint64_t HashCall(const RengaGraphNode *node, const RengaTensorSpec spec[])
+{
+  uint64_t hash = RengaHash(node->op->name, strlen(node->op->name), (uint64_t)node->n_in);
+  for (int i = 0; i < node->n_in + node->n_out; i++) {
+    const int64_t head[2] = {spec[i].ndim, spec[i].ndim < 0 ? 0 : (int64_t)spec[i].type};
+    hash = RengaHash(head, sizeof head, hash);
+    if (spec[i].ndim > 0)
+      hash = RengaHash(spec[i].dim, (size_t)spec[i].ndim * sizeof spec[i].dim[0], hash);
+  }
+  return hash;
+}
+
+static bool SameSpec(const RengaTensorSpec *a, const RengaTensorSpec *b)
+{
+  if (a->ndim != b->ndim) return false;
+  if (a->ndim < 0) return true;
+  if (a->type != b->type) return false;
+  for (int d = 0; d < a->ndim; d++)
+    if (a->dim[d] != b->dim[d]) return false;
+  return true;
+}
+
+static bool SameCall(const KernelRow *row, const RengaGraphNode *node, const RengaTensorSpec spec[])
+{
+  if (row->node->op != node->op || row->node->n_in != node->n_in || row->node->n_out != node->n_out)
+    return false;
+  for (int i = 0; i < node->n_in + node->n_out; i++)
+    if (!SameSpec(&row->spec[i], &spec[i])) return false;
+  return RengaAttributesEqual(&row->node->attributes, &node->attributes);
+}
+
+static RengaErrorCode AddKernel(RengaPipeline pipeline, const RengaGraphNode *node,
+                                const RengaTensorSpec spec[], uint64_t hash)
+{
+  const int n = node->n_in + node->n_out;
+  if (pipeline->n_kernels % 64 == 0)
+    RengaCall(RengaRealloc(pipeline->n_kernels + 64, &pipeline->kernel));
+  KernelRow row = {.node = node, .hash = hash};
+  RengaCall(RengaMalloc(n > 0 ? n : 1, &row.spec));
+  memcpy(row.spec, spec, (size_t)n * sizeof *spec);
+  const RengaOpCall call = {.op = node->op,
+                            .attributes = &node->attributes,
+                            .n_in = node->n_in,
+                            .n_out = node->n_out,
+                            .in = row.spec,
+                            .out = row.spec + node->n_in};
+  const RengaErrorCode code = RengaKernelCreate(pipeline->device, &call, &row.kernel);
+  if (code) {
+    RengaFree(&row.spec);
+    return RengaErrorPass(code, __func__, __FILE__, __LINE__);
+  }
+  row.flops = RengaOperatorFlops(&call);
+  pipeline->kernel[pipeline->n_kernels++] = row;
+  return RENGA_SUCCESS;
+}
+
+/* The number of the kernel that runs a node with the given shapes (inputs, then outputs). */
+RengaErrorCode RengaPipelineGetKernel_Private(RengaPipeline pipeline, const RengaGraphNode *node,
+                                              const RengaTensorSpec spec[], int *number)
+{
+  const uint64_t hash = HashCall(node, spec);
+  for (int k = 0; k < pipeline->n_kernels; k++)
+    if (pipeline->kernel[k].hash == hash && SameCall(&pipeline->kernel[k], node, spec)) {
+      *number = k;
+      return RENGA_SUCCESS;
+    }
+  RengaCall(AddKernel(pipeline, node, spec, hash));
+  *number = pipeline->n_kernels - 1;
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,303 @@
+/* Memory of a program: values that may share memory become one storage, storages get places.
+
+   A reshape is a view of its input. A kernel that may run in place does so when its input dies there.
+   What backward needs of forward, and what is sent, lies in the micro-batch's slot; gradients of
+   parameters and gradients to be sent lie where they are awaited, if nothing stands against it, and
+   are copied at the end otherwise; the rest is temporary, by lifetime. */
+#include "layout.h"
+
+RengaValue RengaLayoutRoot_Private(const Layout *layout, RengaValue value)
+{
+  while (layout->parent[value] != value) value = layout->parent[value];
+  return value;
+}
+
+static bool IsGiven(const Layout *layout, RengaValue value)
+{
+  return layout->pipeline->value_place[value].region != REGION_ABSENT;
+}
+
+static bool Claimed(const Storage *storage)
+{
+  return storage->claim.region != REGION_ABSENT;
+}
+
+static RengaErrorCode AddMove(Layout *layout, RengaValue value, Place to, int64_t bytes)
+{
+  if (layout->n_moves % 16 == 0) RengaCall(RengaRealloc(layout->n_moves + 16, &layout->move));
+  layout->move[layout->n_moves++] = (Move){value, to, bytes};
+  return RENGA_SUCCESS;
+}
+
+/* The part that makes a value; NONE for what is given, and for no value. */
+ProgramPart RengaLayoutPartOf_Private(const Layout *layout, RengaValue value)
+{
+  if (value == RENGA_VALUE_NONE) return PART_NONE;
+  const int producer = RengaGraphGetValue(layout->pipeline->sub, value)->producer;
+  return producer < 0 || IsGiven(layout, value) ? PART_NONE : layout->part[producer];
+}
+
+/* A gradient lies where it is awaited, or is moved there. */
+static RengaErrorCode Claim(Layout *layout, RengaValue value, Place to, int64_t bytes, bool move)
+{
+  if (move || RengaLayoutPartOf_Private(layout, value) != PART_BACKWARD ||
+      Claimed(&layout->storage[value])) {
+    RengaCall(AddMove(layout, value, to, bytes));
+  } else {
+    layout->storage[value].claim = to;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ClaimGradients(Layout *layout)
+{
+  const RengaPipeline pipeline = layout->pipeline;
+  for (int m = 0; m < pipeline->n_messages; m++) {
+    const Link *link = &pipeline->link[m];
+    if (!link->active || link->incoming || !pipeline->message[m].backward) continue;
+    const RengaTensorSpec spec = RengaTensorSpecAt(&link->spec, layout->program->samples);
+    RengaCall(Claim(layout, link->value, (Place){REGION_MESSAGE + m, 0},
+                    (int64_t)RengaTensorSpecBytes(&spec), false));
+  }
+  for (int u = 0; u < pipeline->n_uses; u++) {
+    if (pipeline->use_place[u] < 0) continue;
+    const RengaValue value = pipeline->use[u].gradient;
+    const Place to = {REGION_GRADIENTS, pipeline->use_place[u] * (int64_t)sizeof(float)};
+    RengaCall(Claim(layout, value, to, LayoutBytes(layout, value),
+                    !RengaPipelineIsOrdered_Private(pipeline)));
+  }
+  return RENGA_SUCCESS;
+}
+
+static void MarkSent(Layout *layout)
+{
+  const RengaPipeline pipeline = layout->pipeline;
+  for (int m = 0; m < pipeline->n_messages; m++) {
+    const Link *link = &pipeline->link[m];
+    if (!link->active || link->incoming || pipeline->message[m].backward) continue;
+    layout->storage[link->value].saved = true;
+    layout->storage[link->value].own = true;
+  }
+}
+
+/* Whether the output of a reshape may be a view of its input. */
+static bool MayView(const Layout *layout, RengaValue in, RengaValue out, ProgramPart part)
+{
+  const Storage *to = &layout->storage[out];
+  if (IsGiven(layout, in)) return !to->own && !Claimed(to);
+  const Storage *from = &layout->storage[RengaLayoutRoot_Private(layout, in)];
+  const RengaValue root = RengaLayoutRoot_Private(layout, in);
+  if (IsGiven(layout, root)) return !to->own && !Claimed(to);
+  if (to->own && from->home != part) return false;
+  return !Claimed(to) || (!Claimed(from) && from->home == part && !from->saved);
+}
+
+static void Join(Layout *layout, RengaValue root, RengaValue value)
+{
+  Storage *a = &layout->storage[root];
+  const Storage *b = &layout->storage[value];
+  layout->parent[value] = root;
+  if (Claimed(b)) a->claim = b->claim;
+  a->saved = a->saved || b->saved;
+  a->own = a->own || b->own;
+  if (b->last > a->last) a->last = b->last;
+}
+
+static void UseAt(Layout *layout, RengaValue value, ProgramPart part, int position)
+{
+  if (value == RENGA_VALUE_NONE || IsGiven(layout, value)) return;
+  const RengaValue root = RengaLayoutRoot_Private(layout, value);
+  if (IsGiven(layout, root)) return;
+  Storage *storage = &layout->storage[root];
+  if (storage->home == PART_FORWARD && part == PART_BACKWARD) storage->saved = true;
+  if (storage->home == part && position > storage->last) storage->last = position;
+}
+
+static void MakeAt(Layout *layout, RengaValue value, ProgramPart part, int position)
+{
+  Storage *storage = &layout->storage[value];
+  storage->home = part;
+  storage->first = storage->last = position;
+  storage->bytes = RengaAlign_Private(LayoutBytes(layout, value));
+}
+
+static void MakeStorages(Layout *layout)
+{
+  for (int n = 0; n < layout->n_nodes; n++) {
+    const ProgramPart part = layout->part[n];
+    if (part == PART_NONE) continue;
+    const RengaGraphNode *node = LayoutNode(layout, n);
+    for (int o = 0; o < node->n_out; o++)
+      if (node->out[o] != RENGA_VALUE_NONE)
+        MakeAt(layout, node->out[o], part, layout->position[n]);
+    layout->view[n] = layout->kernel[n] < 0 && MayView(layout, node->in[0], node->out[0], part);
+    if (layout->view[n]) Join(layout, RengaLayoutRoot_Private(layout, node->in[0]), node->out[0]);
+    for (int i = 0; i < node->n_in; i++) UseAt(layout, node->in[i], part, layout->position[n]);
+  }
+}
+
+/* What is read after forward, or moved after backward, lives to the end of the part. Gradients are
+   awaited elsewhere. */
+static RengaErrorCode KeepToEnd(Layout *layout)
+{
+  int count;
+  RengaValue *wanted;
+  RengaCall(RengaLayoutWanted_Private(layout, &count, NULL));
+  RengaCall(RengaMalloc(count + 1, &wanted));
+  RengaCall(RengaLayoutWanted_Private(layout, &count, wanted));
+  for (int i = 0; i < count; i++)
+    if (RengaLayoutPartOf_Private(layout, wanted[i]) == PART_FORWARD)
+      UseAt(layout, wanted[i], PART_FORWARD, layout->length[PART_FORWARD]);
+  RengaFree(&wanted);
+  for (int m = 0; m < layout->n_moves; m++)
+    if (RengaLayoutPartOf_Private(layout, layout->move[m].value) != PART_BACKWARD)
+      UseAt(layout, layout->move[m].value, PART_BACKWARD, layout->length[PART_BACKWARD]);
+  return RENGA_SUCCESS;
+}
+
+/* All inputs of the node that share the storage must allow it. */
+static bool AllAllow(const Layout *layout, const RengaGraphNode *node, int n, int o, RengaValue root)
+{
+  const RengaKernel kernel = layout->pipeline->kernel[layout->kernel[n]].kernel;
+  for (int i = 0; i < node->n_in; i++)
+    if (node->in[i] != RENGA_VALUE_NONE && RengaLayoutRoot_Private(layout, node->in[i]) == root &&
+        !RengaKernelMayAlias(kernel, o, i))
+      return false;
+  return true;
+}
+
+static bool MayRunInPlace(const Layout *layout, const RengaGraphNode *node, int n, int o, int i)
+{
+  if (node->in[i] == RENGA_VALUE_NONE || node->out[o] == RENGA_VALUE_NONE) return false;
+  const RengaValue from = RengaLayoutRoot_Private(layout, node->in[i]);
+  const RengaValue to = RengaLayoutRoot_Private(layout, node->out[o]);
+  if (from == to || to != node->out[o] || IsGiven(layout, from)) return false;
+  const Storage *input = &layout->storage[from], *output = &layout->storage[to];
+  if (input->home != layout->part[n] || input->home == PART_CONSTANT || input->saved || input->own ||
+      Claimed(input) || input->last != layout->position[n] || input->bytes != output->bytes)
+    return false;
+  return AllAllow(layout, node, n, o, from);
+}
+
+static void RunInPlace(Layout *layout)
+{
+  for (int n = 0; n < layout->n_nodes; n++) {
+    if (layout->part[n] == PART_NONE || layout->kernel[n] < 0) continue;
+    const RengaGraphNode *node = LayoutNode(layout, n);
+    for (int o = 0; o < node->n_out; o++)
+      for (int i = 0; i < node->n_in; i++)
+        if (MayRunInPlace(layout, node, n, o, i)) {
+          Join(layout, RengaLayoutRoot_Private(layout, node->in[i]), node->out[o]);
+          break;
+        }
+  }
+}
+
+static bool IsRoot(const Layout *layout, RengaValue value)
+{
+  return layout->parent[value] == value && !IsGiven(layout, value) &&
+         layout->storage[value].home != PART_NONE;
+}
+
+/* Slots and folded constants: one after the other. */
+static void PlaceLasting(Layout *layout)
+{
+  Program *program = layout->program;
+  for (RengaValue v = 0; v < layout->n_values; v++) {
+    if (!IsRoot(layout, v)) continue;
+    const Storage *storage = &layout->storage[v];
+    if (Claimed(storage)) {
+      program->place[v] = storage->claim;
+    } else if (storage->home == PART_CONSTANT) {
+      program->place[v] = (Place){REGION_FOLDED, program->folded_bytes};
+      program->folded_bytes += storage->bytes;
+    } else if (storage->saved) {
+      program->place[v] = (Place){REGION_SAVED, program->saved_bytes};
+      program->saved_bytes += storage->bytes;
+    }
+  }
+}
+
+static bool IsTemporary(const Layout *layout, RengaValue value, ProgramPart part)
+{
+  const Storage *storage = &layout->storage[value];
+  return IsRoot(layout, value) && storage->home == part && part != PART_CONSTANT &&
+         !Claimed(storage) && !storage->saved;
+}
+
+static int64_t Workspace(const Layout *layout, int n, ProgramPart part)
+{
+  if (layout->part[n] != part || layout->kernel[n] < 0) return 0;
+  return RengaAlign_Private(
+      (int64_t)RengaKernelGetWorkspace(layout->pipeline->kernel[layout->kernel[n]].kernel));
+}
+
+static int ListLifetimes(const Layout *layout, ProgramPart part, Lifetime row[])
+{
+  int count = 0;
+  for (RengaValue v = 0; v < layout->n_values; v++)
+    if (IsTemporary(layout, v, part)) {
+      const Storage *storage = &layout->storage[v];
+      row[count++] = (Lifetime){storage->bytes, 0, storage->first, storage->last};
+    }
+  for (int n = 0; n < layout->n_nodes; n++) {
+    const int64_t bytes = Workspace(layout, n, part);
+    if (bytes > 0) row[count++] = (Lifetime){bytes, 0, layout->position[n], layout->position[n]};
+  }
+  return count;
+}
+
+static void TakeOffsets(Layout *layout, ProgramPart part, const Lifetime row[])
+{
+  int at = 0;
+  for (RengaValue v = 0; v < layout->n_values; v++)
+    if (IsTemporary(layout, v, part))
+      layout->program->place[v] = (Place){REGION_TEMPORARY, row[at++].offset};
+  for (int n = 0; n < layout->n_nodes; n++)
+    if (Workspace(layout, n, part) > 0)
+      layout->workspace[n] = (Place){REGION_TEMPORARY, row[at++].offset};
+}
+
+static RengaErrorCode PlaceTemporary(Layout *layout, ProgramPart part)
+{
+  Lifetime *row;
+  int64_t bytes = 0;
+  RengaCall(RengaMalloc(layout->n_values + layout->n_nodes + 1, &row));
+  const int count = ListLifetimes(layout, part, row);
+  const RengaErrorCode code = RengaPlaceLifetimes_Private(count, row, &bytes);
+  if (code == RENGA_SUCCESS) TakeOffsets(layout, part, row);
+  RengaFree(&row);
+  RengaCall(code);
+  if (bytes > layout->program->temporary_bytes) layout->program->temporary_bytes = bytes;
+  return RENGA_SUCCESS;
+}
+
+static void PlaceViews(Layout *layout)
+{
+  for (RengaValue v = 0; v < layout->n_values; v++) {
+    const RengaValue root = RengaLayoutRoot_Private(layout, v);
+    layout->program->place[v] = IsGiven(layout, root) ? layout->pipeline->value_place[root]
+                                                      : layout->program->place[root];
+  }
+}
+
+/* Fills the places of all values, the workspaces, the moves and the sizes. */
+RengaErrorCode RengaLayoutPlace_Private(Layout *layout)
+{
+  for (RengaValue v = 0; v < layout->n_values; v++) {
+    layout->parent[v] = v;
+    layout->storage[v] = (Storage){.claim.region = REGION_ABSENT, .home = PART_NONE};
+    layout->program->place[v].region = REGION_ABSENT;
+  }
+  for (int n = 0; n < layout->n_nodes; n++) layout->workspace[n].region = REGION_ABSENT;
+  if (layout->program->kind != PROGRAM_PROLOGUE) MarkSent(layout);
+  if (layout->program->kind == PROGRAM_TRAINING) RengaCall(ClaimGradients(layout));
+  MakeStorages(layout);
+  RengaCall(KeepToEnd(layout));
+  RunInPlace(layout);
+  PlaceLasting(layout);
+  for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++)
+    RengaCall(PlaceTemporary(layout, part));
+  PlaceViews(layout);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,54 @@
+/* A program while it is laid out: which nodes run where, and which values share memory. */
+#pragma once
+#include "pipelineimpl.h"
+
+/* A copy, or a sum, right after the value is made if that is in backward, else at the end: a value that must also lie at a place of its own. */
+typedef struct {
+  RengaValue value; /* NONE: zeros */
+  Place to;
+  int64_t bytes;
+} Move;
+
+/* Values that share memory form a storage, known by one of them: its root. */
+typedef struct {
+  Place claim; /* where it must lie; region ABSENT: anywhere */
+  bool saved;  /* needed after its part: by backward, or by a send */
+  bool own;    /* must not be a view of what the program does not make */
+  ProgramPart home;
+  int first, last; /* positions in the home part */
+  int64_t bytes;
+} Storage;
+
+typedef struct {
+  RengaPipeline pipeline;
+  Program *program;
+  int n_nodes, n_values;
+  bool *constant;         /* [nodes] depends on constants only */
+  bool *needed;           /* [values] */
+  ProgramPart *part;      /* [nodes] */
+  int *position;          /* [nodes] in its part */
+  int length[PART_COUNT]; /* nodes of each part */
+  int *kernel;            /* [nodes] number, -1: none */
+  bool *view;             /* [nodes] a reshape whose output is its input's memory */
+  RengaValue *parent;     /* [values] towards the root */
+  Storage *storage;       /* [values] of roots */
+  Place *workspace;       /* [nodes] */
+  int n_moves;
+  Move *move;
+} Layout;
+
+static inline const RengaGraphNode *LayoutNode(const Layout *layout, int node)
+{
+  return RengaGraphGetNode(layout->pipeline->sub, node);
+}
+static inline int64_t LayoutBytes(const Layout *layout, RengaValue value)
+{
+  return (int64_t)RengaTensorSpecBytes(&layout->program->spec[value]);
+}
+RengaValue RengaLayoutRoot_Private(const Layout *layout, RengaValue value);
+/* The values that the program must make, each once or more; count is set, values may be NULL. */
+RengaErrorCode RengaLayoutWanted_Private(const Layout *layout, int *count, RengaValue values[]);
+RengaErrorCode RengaLayoutChoose_Private(Layout *layout); /* needed, part, position, kernel */
+RengaErrorCode RengaLayoutPlace_Private(Layout *layout);  /* program->place, sizes, workspace, moves */
+RengaErrorCode RengaLayoutEmit_Private(Layout *layout);   /* the instructions */
+ProgramPart RengaLayoutPartOf_Private(const Layout *layout, RengaValue value);

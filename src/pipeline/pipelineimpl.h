@@ -1,0 +1,260 @@
+/* What the files of the pipeline's room share. doc/design.md, section 4, is the map. */
+#pragma once
+#include "renga/private/object.h"
+#include "rengapipeline.h"
+#include "rengaschedule.h"
+
+enum { PIPELINE_ALIGNMENT = 64 };
+static inline int64_t RengaAlign_Private(int64_t bytes)
+{
+  return (bytes + PIPELINE_ALIGNMENT - 1) / PIPELINE_ALIGNMENT * PIPELINE_ALIGNMENT;
+}
+
+/* Where a tensor lies: bytes after the base of a region. The bases are set for each action. */
+enum {
+  REGION_ABSENT = -1,
+  REGION_PERSISTENT, /* parameters, states, constants, sums over the batch */
+  REGION_FOLDED,     /* what depends on constants and the micro-batch's size only */
+  REGION_GRADIENTS,  /* the buffer that takes this micro-batch's gradients */
+  REGION_SAVED,      /* this micro-batch's slot */
+  REGION_TEMPORARY,
+  REGION_INPUTS,     /* this micro-batch's slot */
+  REGION_MESSAGE,    /* + row of the message table: this micro-batch's instance */
+};
+typedef struct {
+  int region;
+  int64_t offset;
+} Place;
+
+typedef enum { INSTRUCTION_KERNEL, INSTRUCTION_COPY, INSTRUCTION_ADD, INSTRUCTION_ZERO } InstructionKind;
+typedef struct {
+  InstructionKind kind;
+  RengaKernel kernel; /* lent by the table of kernels */
+  int n_in, n_out;
+  Place *place;       /* [n_in + n_out] inputs, then outputs */
+  Place workspace;
+  int64_t bytes;      /* of copy, add and zero */
+} Instruction;
+typedef struct {
+  int count;
+  Instruction *row;
+  double flops;
+} Sequence;
+
+/* A stage compiled for one micro-batch size. */
+typedef enum { PROGRAM_TRAINING, PROGRAM_EVALUATION, PROGRAM_PROLOGUE } ProgramKind;
+typedef enum { PART_NONE = -1, PART_CONSTANT, PART_FORWARD, PART_BACKWARD, PART_COUNT } ProgramPart;
+typedef struct {
+  ProgramKind kind;
+  int64_t samples;
+  RengaValue target;     /* of evaluation: a value that is wanted besides what is sent, or NONE */
+  RengaTensorSpec *spec; /* [values] concrete */
+  Place *place;          /* [values] */
+  bool *reads;           /* [fields] whether the stage's field is needed */
+  bool uses_sums;        /* some sum over the batch is needed */
+  Sequence part[PART_COUNT];
+  int64_t folded_bytes, saved_bytes, temporary_bytes;
+} Program;
+
+typedef struct {
+  const RengaGraphNode *node; /* whose operator and attributes it has */
+  RengaTensorSpec *spec;      /* [n_in + n_out] */
+  uint64_t hash;
+  RengaKernel kernel;
+  double flops;
+} KernelRow;
+
+/* A row of the message table that this rank sends or receives. */
+typedef struct {
+  bool active, incoming;
+  int peer;             /* rank */
+  RengaValue value;     /* what is sent or where it arrives, in the stage's graph */
+  RengaTensorSpec spec; /* symbolic */
+  int ring;             /* instances */
+  int64_t bytes;        /* of an instance */
+  char *base;           /* of the ring; NULL: sent from the saved slot */
+  RengaRequest *request; /* [ring] */
+  int64_t posted;       /* receives posted in this pass */
+} Link;
+
+/* A field of the data set that this stage reads. */
+typedef struct {
+  RengaValue value; /* in the stage's graph */
+  int field;        /* number among the network's inputs */
+  int64_t offset;   /* in a slot */
+} Field;
+
+/* A parameter of this stage. Gradients are floats [gradient, gradient + count) of a buffer; the uses
+   of the parameter follow each other there, each padded to `stride`. */
+typedef struct {
+  RengaValue value, whole; /* in the stage's graph, in the network */
+  const char *name;
+  int64_t count, stride;
+  int64_t offset, gradient; /* floats, in the parameters and in a gradient buffer */
+  int n_uses;               /* in this stage */
+  bool trained;             /* not frozen, and some stage has a gradient for it */
+  bool owner;
+  int number;               /* among all parameters of the network: the canonical order */
+} Parameter;
+
+/* A scalar that is summed over the whole batch before the first forward. */
+typedef struct {
+  RengaValue share, sum;
+  int64_t offset; /* bytes in REGION_PERSISTENT */
+} BatchSum;
+
+typedef struct {
+  int64_t microbatches;
+  bool forward_only;
+  RengaSchedule schedule;
+} ScheduleRow;
+
+struct _p_RengaPipeline {
+  struct _p_RengaObject hdr;
+  RengaGraph graph;
+  RengaPlan plan;
+  RengaDevice device;
+  RengaOptimizer optimizer;
+  /* options */
+  int64_t seed, memory_bound;
+  double timeout;
+  char *reduction, *schedule_type;
+  bool from_options;
+  int n_short;
+  int64_t *short_batch;
+  /* layout */
+  int stages, replicas, stage, replica; /* stage -1: an idle rank */
+  int64_t batch, microbatch;
+  RengaComm all, group; /* all ranks; the replicas of this stage */
+  /* the stage */
+  RengaGraph sub;
+  RengaValue loss;   /* in sub; NONE where it is not here */
+  bool has_loss;     /* the network has one */
+  int n_messages, n_fields, n_parameters, n_sums, n_uses, n_updates, n_states;
+  RengaMessage *message;
+  Link *link; /* [n_messages] */
+  Field *field;
+  Parameter *parameter;
+  BatchSum *sum;
+  const RengaParameterUse *use;      /* lent by sub */
+  const RengaStateUpdate *update;    /* lent by sub */
+  int64_t *use_place;                /* [n_uses] float offset in a gradient buffer; -1: not wanted */
+  RengaValue *state;                 /* [n_states] in sub */
+  int64_t *state_offset;             /* [n_states] bytes in REGION_PERSISTENT */
+  int n_network;                     /* parameters of the network */
+  int64_t *holds;                    /* [n_network][stages] 0: not there, else 1 + uses */
+  int64_t statistics;                /* elements of all batch statistics of a micro-batch */
+  int n_schedules;
+  ScheduleRow *schedule;
+  /* compiled */
+  int n_kernels, n_programs, largest; /* largest: most arguments of a kernel */
+  KernelRow *kernel;
+  Program **program;
+  const Program *folded; /* whose constants are in REGION_FOLDED */
+  Place *value_place;    /* [values of sub] parameters, states, constants, inputs, arriving messages */
+  const void **argument; /* [largest] */
+  /* memory */
+  char *arena;
+  int slots;
+  int64_t slot_bytes, input_bytes, temporary_bytes, folded_bytes, persistent_bytes;
+  char *persistent_base, *folded_base, *moment_base, *saved_base, *temporary_base, *input_base;
+  float *gradient_base;
+  char *tree_work, *tied_work;
+  int n_buffers, n_moments;
+  int64_t gradient_count, parameter_count; /* floats of a gradient buffer, of all parameters */
+  size_t tree_work_bytes;
+  int64_t tied_bytes;
+  RengaPipelineMemory memory;
+  char **base; /* [REGION_MESSAGE + n_messages] of the running action */
+  /* gradients of the running step */
+  int n_pieces;
+  RengaPartialSum *piece; /* [n_buffers] */
+  float *gradient;        /* the whole sum */
+  bool gradient_valid;
+  /* persistents */
+  int n_persistents;
+  RengaPersistent *persistent;
+  int64_t step;
+  double norm;
+};
+
+/* One pass over the micro-batches of a batch. */
+typedef struct {
+  ProgramKind kind;
+  RengaValue target;
+  const RengaBatch *batch;
+  int64_t microbatches, first, last; /* of the batch; this replica has numbers [first, last) */
+  int64_t forward_done, backward_done;
+  bool training;
+  double *loss;       /* [microbatches] shares, where the loss is in this stage */
+  double *statistics; /* [microbatches][elements] or NULL */
+  char *output;       /* of evaluation: the target of this replica's micro-batches, or NULL */
+} Pass;
+
+typedef enum {
+  EVENT_SETUP, EVENT_PROLOGUE, EVENT_READ, EVENT_FORWARD, EVENT_BACKWARD, EVENT_SEND, EVENT_RECEIVE,
+  EVENT_ACCUMULATE, EVENT_REDUCE, EVENT_TIED, EVENT_NORM, EVENT_UPDATE, EVENT_COUNT
+} PipelineEvent;
+RengaLogEvent RengaPipelineEvent_Private(PipelineEvent event);
+
+/* setup.c, stage.c */
+RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineSetUpStage_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineSetUpHolders_Private(RengaPipeline pipeline);
+/* link.c */
+RengaErrorCode RengaPipelineSetUpLinks_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelinePostReceives_Private(RengaPipeline pipeline, Pass *pass);
+RengaErrorCode RengaPipelineReceive_Private(RengaPipeline pipeline, Pass *pass, int row, int64_t i);
+RengaErrorCode RengaPipelineSend_Private(RengaPipeline pipeline, Pass *pass, int row, int64_t i);
+RengaErrorCode RengaPipelineWaitSends_Private(RengaPipeline pipeline, Pass *pass, int64_t i,
+                                              bool backward);
+RengaErrorCode RengaPipelineFinishLinks_Private(RengaPipeline pipeline, Pass *pass);
+/* schedule.c */
+RengaErrorCode RengaPipelineGetSchedule_Private(RengaPipeline pipeline, int64_t microbatches,
+                                                bool forward_only, RengaSchedule *schedule);
+/* program.c, place.c, kernel.c */
+RengaErrorCode RengaPipelineGetProgram_Private(RengaPipeline pipeline, ProgramKind kind,
+                                               int64_t samples, RengaValue target, Program **program);
+RengaErrorCode RengaPipelineGetKernel_Private(RengaPipeline pipeline, const RengaGraphNode *node,
+                                              const RengaTensorSpec spec[], int *number);
+RengaErrorCode RengaProgramDestroy_Private(Program **program);
+int64_t RengaPipelineSamples_Private(RengaPipeline pipeline, const Pass *pass, int64_t number);
+/* place.c: offsets by lifetime */
+typedef struct {
+  int64_t bytes, offset;
+  int first, last; /* positions in the part's list of nodes, inclusive */
+} Lifetime;
+RengaErrorCode RengaPlaceLifetimes_Private(int count, Lifetime row[], int64_t *bytes);
+/* arena.c */
+RengaErrorCode RengaPipelineSetUpArena_Private(RengaPipeline pipeline);
+/* persistent.c */
+RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline);
+/* gradient.c, tied.c */
+RengaErrorCode RengaPipelineBeginGradients_Private(RengaPipeline pipeline);
+float *RengaPipelineLeaf_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineEndLeaf_Private(RengaPipeline pipeline, const Pass *pass, int64_t number);
+RengaErrorCode RengaPipelineReduceGradients_Private(RengaPipeline pipeline, const Pass *pass);
+RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline);
+int64_t RengaPipelineTiedBytes_Private(RengaPipeline pipeline);
+bool RengaPipelineIsOrdered_Private(RengaPipeline pipeline);
+/* prologue.c */
+RengaErrorCode RengaPipelineRunPrologue_Private(RengaPipeline pipeline, Pass *pass);
+/* step.c */
+RengaErrorCode RengaPipelineBeginPass_Private(RengaPipeline pipeline, const RengaBatch *batch,
+                                              Pass *pass);
+/* run.c */
+RengaErrorCode RengaPipelineRunPart_Private(RengaPipeline pipeline, Program *program,
+                                            ProgramPart part, const RengaKernelContext *context);
+RengaErrorCode RengaPipelineReadFields_Private(RengaPipeline pipeline, const Pass *pass,
+                                               const Program *program, int64_t number);
+void RengaPipelineSetBases_Private(RengaPipeline pipeline, int64_t i);
+RengaErrorCode RengaPipelineTakeProgram_Private(RengaPipeline pipeline, const Pass *pass,
+                                                int64_t number, Program **program);
+RengaKernelContext RengaPipelineContext_Private(RengaPipeline pipeline, const Pass *pass,
+                                                int64_t number);
+RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass);
+/* state.c */
+RengaErrorCode RengaPipelineKeepStatistics_Private(RengaPipeline pipeline, Pass *pass,
+                                                   const Program *program, int64_t number);
+RengaErrorCode RengaPipelineUpdateStates_Private(RengaPipeline pipeline, Pass *pass);
+void *RengaPipelineAt_Private(RengaPipeline pipeline, Place place);

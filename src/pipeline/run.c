@@ -1,0 +1,248 @@
+/* The loop over the actions of a stage: what a schedule says is what is run. */
+#include "pipelineimpl.h"
+
+void *RengaPipelineAt_Private(RengaPipeline pipeline, Place place)
+{
+  return place.region == REGION_ABSENT ? NULL : pipeline->base[place.region] + place.offset;
+}
+
+RengaKernelContext RengaPipelineContext_Private(RengaPipeline pipeline, const Pass *pass,
+                                                int64_t number)
+{
+  return (RengaKernelContext){.seed = (uint64_t)pipeline->seed,
+                              .step = pipeline->step,
+                              .sample = number * pipeline->microbatch,
+                              .samples = RengaPipelineSamples_Private(pipeline, pass, number),
+                              .training = pass->training};
+}
+
+static RengaErrorCode RunKernel(RengaPipeline pipeline, const Instruction *row,
+                                const RengaKernelContext *context)
+{
+  const void **in = pipeline->argument;
+  void **out = (void **)(pipeline->argument + row->n_in);
+  for (int i = 0; i < row->n_in; i++) in[i] = RengaPipelineAt_Private(pipeline, row->place[i]);
+  for (int o = 0; o < row->n_out; o++)
+    out[o] = RengaPipelineAt_Private(pipeline, row->place[row->n_in + o]);
+  RengaCall(RengaKernelRun(row->kernel, NULL, context, in, out,
+                           RengaPipelineAt_Private(pipeline, row->workspace)));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunInstruction(RengaPipeline pipeline, const Instruction *row,
+                                     const RengaKernelContext *context)
+{
+  if (row->kind == INSTRUCTION_KERNEL) {
+    RengaCall(RunKernel(pipeline, row, context));
+    return RENGA_SUCCESS;
+  }
+  const void *from = RengaPipelineAt_Private(pipeline, row->place[0]);
+  void *to = RengaPipelineAt_Private(pipeline, row->place[1]);
+  if (row->kind == INSTRUCTION_COPY)
+    RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_DEVICE, to, from,
+                              (size_t)row->bytes));
+  else if (row->kind == INSTRUCTION_ZERO)
+    RengaCall(RengaDeviceSetBytes(pipeline->device, NULL, to, 0, (size_t)row->bytes));
+  else
+    RengaCall(RengaDeviceAdd(pipeline->device, NULL, row->bytes / (int64_t)sizeof(float), to, from));
+  return RENGA_SUCCESS;
+}
+
+/* Run one part of a program; the bases are set. Messages move between the kernels. */
+RengaErrorCode RengaPipelineRunPart_Private(RengaPipeline pipeline, Program *program,
+                                            ProgramPart part, const RengaKernelContext *context)
+{
+  const Sequence *sequence = &program->part[part];
+  for (int i = 0; i < sequence->count; i++) {
+    RengaCall(RunInstruction(pipeline, &sequence->row[i], context));
+    RengaCall(RengaCommProgress(pipeline->all));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Bases of micro-batch i of this replica. */
+void RengaPipelineSetBases_Private(RengaPipeline pipeline, int64_t i)
+{
+  char **base = pipeline->base;
+  base[REGION_PERSISTENT] = pipeline->persistent_base;
+  base[REGION_FOLDED] = pipeline->folded_base;
+  base[REGION_SAVED] = pipeline->saved_base + i % pipeline->slots * pipeline->slot_bytes;
+  base[REGION_TEMPORARY] = pipeline->temporary_base;
+  base[REGION_INPUTS] = pipeline->input_base + i % pipeline->slots * pipeline->input_bytes;
+  for (int m = 0; m < pipeline->n_messages; m++) {
+    const Link *link = &pipeline->link[m];
+    base[REGION_MESSAGE + m] = link->base ? link->base + i % link->ring * link->bytes : NULL;
+  }
+}
+
+/* The program of micro-batch number; what it folds is worked out when another program ran before. */
+RengaErrorCode RengaPipelineTakeProgram_Private(RengaPipeline pipeline, const Pass *pass,
+                                                int64_t number, Program **program)
+{
+  const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
+  RengaCall(RengaPipelineGetProgram_Private(pipeline, pass->kind, context.samples, pass->target,
+                                            program));
+  if (pipeline->folded == *program || (*program)->part[PART_CONSTANT].count == 0)
+    return RENGA_SUCCESS;
+  RengaCall(RengaPipelineRunPart_Private(pipeline, *program, PART_CONSTANT, &context));
+  pipeline->folded = *program;
+  return RENGA_SUCCESS;
+}
+
+/* Fields that the program needs, of one micro-batch, into the slot of the bases. */
+RengaErrorCode RengaPipelineReadFields_Private(RengaPipeline pipeline, const Pass *pass,
+                                               const Program *program, int64_t number)
+{
+  const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_READ);
+  RengaLogEventBegin(event);
+  for (int f = 0; f < pipeline->n_fields; f++) {
+    if (!program->reads[f]) continue;
+    const Field *field = &pipeline->field[f];
+    const RengaErrorCode code = pass->batch->read(
+        pass->batch->user, field->field, number * pipeline->microbatch, program->samples,
+        pipeline->base[REGION_INPUTS] + field->offset);
+    if (code) {
+      RengaLogEventEnd(event, 0, 0, 0);
+      return RengaErrorPass(code, __func__, __FILE__, __LINE__);
+    }
+  }
+  RengaLogEventEnd(event, 0, 0, 0);
+  return RENGA_SUCCESS;
+}
+
+/* What is wanted of a forward besides what is sent: loss, statistics, an output. */
+static RengaErrorCode TakeResults(RengaPipeline pipeline, Pass *pass, const Program *program,
+                                  int64_t i)
+{
+  const int64_t number = pass->first + i;
+  if (pass->loss && pipeline->loss != RENGA_VALUE_NONE) {
+    float loss;
+    RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, &loss,
+                              RengaPipelineAt_Private(pipeline, program->place[pipeline->loss]),
+                              sizeof loss));
+    RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+    pass->loss[number] = (double)loss;
+  }
+  if (pass->statistics) RengaCall(RengaPipelineKeepStatistics_Private(pipeline, pass, program, number));
+  if (pass->output && pass->target != RENGA_VALUE_NONE) {
+    const size_t bytes = RengaTensorSpecBytes(&program->spec[pass->target]);
+    RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, pass->output,
+                              RengaPipelineAt_Private(pipeline, program->place[pass->target]),
+                              bytes));
+    RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+    pass->output += bytes;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Forward(RengaPipeline pipeline, Pass *pass, int64_t i)
+{
+  Program *program;
+  const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, pass->first + i);
+  RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, false));
+  RengaPipelineSetBases_Private(pipeline, i);
+  RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, pass->first + i, &program));
+  RengaCall(RengaPipelineReadFields_Private(pipeline, pass, program, pass->first + i));
+  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_FORWARD));
+  const RengaErrorCode code =
+      RengaPipelineRunPart_Private(pipeline, program, PART_FORWARD, &context);
+  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_FORWARD), program->part[PART_FORWARD].flops, 0,
+                   0);
+  RengaCall(code);
+  RengaCall(TakeResults(pipeline, pass, program, i));
+  pass->forward_done++;
+  RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, int64_t i)
+{
+  Program *program;
+  const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, pass->first + i);
+  RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, true));
+  RengaPipelineSetBases_Private(pipeline, i);
+  pipeline->base[REGION_GRADIENTS] = (char *)RengaPipelineLeaf_Private(pipeline);
+  RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, pass->first + i, &program));
+  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_BACKWARD));
+  const RengaErrorCode code =
+      RengaPipelineRunPart_Private(pipeline, program, PART_BACKWARD, &context);
+  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_BACKWARD), program->part[PART_BACKWARD].flops,
+                   0, 0);
+  RengaCall(code);
+  pass->backward_done++;
+  RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Send(RengaPipeline pipeline, Pass *pass, int row, int64_t i)
+{
+  RengaPipelineSetBases_Private(pipeline, i);
+  RengaCall(RengaPipelineSend_Private(pipeline, pass, row, i));
+  return RENGA_SUCCESS;
+}
+
+/* Micro-batches end in order, so that buffers become free and gradients are added in order. */
+static RengaErrorCode CheckOrder(const RengaAction *action, int64_t next)
+{
+  RengaCheck(action->microbatch == next, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "%s of micro-batch %lld comes before that of micro-batch %lld",
+             RengaActionName(action->kind), (long long)action->microbatch, (long long)next);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
+{
+  const int64_t i = action->microbatch;
+  switch (action->kind) {
+  case RENGA_ACTION_FORWARD:
+    RengaCall(CheckOrder(action, pass->forward_done));
+    RengaCall(Forward(pipeline, pass, i));
+    break;
+  case RENGA_ACTION_BACKWARD:
+    RengaCall(CheckOrder(action, pass->backward_done));
+    RengaCall(Backward(pipeline, pass, i));
+    RengaCall(RengaPipelineEndLeaf_Private(pipeline, pass, pass->first + i));
+    break;
+  case RENGA_ACTION_SEND: RengaCall(Send(pipeline, pass, action->message, i)); break;
+  case RENGA_ACTION_RECEIVE:
+    RengaCall(RengaPipelineReceive_Private(pipeline, pass, action->message, i));
+    break;
+  case RENGA_ACTION_REDUCE:
+  case RENGA_ACTION_UPDATE: break; /* the step does both after the last action */
+  default:
+    RengaRaise(MPI_COMM_SELF, RENGA_ERR_SUPPORT, "the pipeline has no action %s",
+               RengaActionName(action->kind));
+  }
+  return RENGA_SUCCESS;
+}
+
+static void Trace(RengaPipeline pipeline, const Pass *pass, const RengaAction *action, double begin)
+{
+  char name[160];
+  const bool message = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
+  if (!RengaLogTraceIsOn() || action->microbatch < 0) return;
+  snprintf(name, sizeof name, "%s %lld%s%s", RengaActionName(action->kind),
+           (long long)(pass->first + action->microbatch), message ? " " : "",
+           message ? pipeline->message[action->message].value : "");
+  RengaLogTrace(message ? "communication" : "compute", name, begin, MPI_Wtime());
+}
+
+/* One pass over this replica's micro-batches. */
+RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass)
+{
+  RengaSchedule schedule;
+  int64_t count;
+  const RengaAction *action;
+  RengaCall(RengaPipelineGetSchedule_Private(pipeline, pass->last - pass->first, !pass->training,
+                                             &schedule));
+  RengaCall(RengaScheduleGetActions(schedule, pipeline->stage, &count, &action));
+  pass->forward_done = pass->backward_done = 0;
+  RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
+  for (int64_t a = 0; a < count; a++) {
+    const double begin = MPI_Wtime();
+    RengaCall(RunAction(pipeline, pass, &action[a]));
+    Trace(pipeline, pass, &action[a], begin);
+  }
+  RengaCall(RengaPipelineFinishLinks_Private(pipeline, pass));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,170 @@
+/* The stage of this rank: its part of the network, differentiated; what it reads, holds and adds up. */
+#include "pipelineimpl.h"
+#include <string.h>
+
+static RengaErrorCode FindHere(RengaPipeline pipeline, const char *name, RengaValue *value)
+{
+  *value = RengaGraphFindValue(pipeline->sub, name);
+  RengaCheck(*value != RENGA_VALUE_NONE, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "stage %d has a message of %s but no such value", pipeline->stage, name);
+  return RENGA_SUCCESS;
+}
+
+/* Gradients that come in are seeds, gradients that go out are wanted. */
+static RengaErrorCode Differentiate(RengaPipeline pipeline)
+{
+  const int n = pipeline->n_messages + 1;
+  RengaValue *value; /* seeds, their gradients, wanted, their gradients */
+  int n_seeds = 0, n_wanted = 0;
+  RengaCall(RengaMalloc(4 * n, &value));
+  for (int m = 0; m < pipeline->n_messages; m++) {
+    const RengaMessage *message = &pipeline->message[m];
+    if (!message->backward) continue;
+    if (message->to == pipeline->stage)
+      RengaCall(FindHere(pipeline, message->value, &value[n_seeds++]));
+    if (message->from == pipeline->stage)
+      RengaCall(FindHere(pipeline, message->value, &value[2 * n + n_wanted++]));
+  }
+  RengaCall(RengaGraphDifferentiate(pipeline->sub, n_seeds, value, value + n, n_wanted,
+                                    value + 2 * n, value + 3 * n));
+  n_seeds = n_wanted = 0;
+  for (int m = 0; m < pipeline->n_messages; m++) {
+    const RengaMessage *message = &pipeline->message[m];
+    if (!message->backward) continue;
+    if (message->to == pipeline->stage) pipeline->link[m].value = value[n + n_seeds++];
+    if (message->from == pipeline->stage) pipeline->link[m].value = value[3 * n + n_wanted++];
+  }
+  RengaFree(&value);
+  return RENGA_SUCCESS;
+}
+
+static bool IsData(RengaPipeline pipeline, const RengaGraphValue *value, int *field)
+{
+  int number = 0;
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(pipeline->graph); v++) {
+    const RengaGraphValue *whole = RengaGraphGetValue(pipeline->graph, v);
+    if (whole->kind != RENGA_VALUE_INPUT) continue;
+    *field = number++;
+    if (strcmp(whole->name, value->name) == 0) return true;
+  }
+  return false;
+}
+
+static RengaErrorCode ListFields(RengaPipeline pipeline)
+{
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(pipeline->sub); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(pipeline->sub, v);
+    int field;
+    if (value->kind != RENGA_VALUE_INPUT || !IsData(pipeline, value, &field)) continue;
+    RengaCall(RengaRealloc(pipeline->n_fields + 1, &pipeline->field));
+    const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, pipeline->microbatch);
+    pipeline->field[pipeline->n_fields++] =
+        (Field){.value = v, .field = field, .offset = pipeline->input_bytes};
+    pipeline->input_bytes += RengaAlign_Private((int64_t)RengaTensorSpecBytes(&spec));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ListSums(RengaPipeline pipeline)
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(pipeline->sub); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(pipeline->sub, n);
+    if (!(node->op->flags & RENGA_OP_BATCH_SUM)) continue;
+    const RengaTensorSpec *spec = &RengaGraphGetValue(pipeline->sub, node->in[0])->spec;
+    RengaCheck(spec->type == RENGA_FLOAT32 && spec->ndim == 0, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+               "%s: a sum over the batch takes a float32 scalar", node->name);
+    RengaCall(RengaRealloc(pipeline->n_sums + 1, &pipeline->sum));
+    pipeline->sum[pipeline->n_sums++] = (BatchSum){.share = node->in[0], .sum = node->out[0]};
+  }
+  return RENGA_SUCCESS;
+}
+
+static int NumberOfParameter(RengaPipeline pipeline, RengaValue whole)
+{
+  int number = 0;
+  for (RengaValue v = 0; v < whole; v++)
+    number += RengaGraphGetValue(pipeline->graph, v)->kind == RENGA_VALUE_PARAMETER;
+  return number;
+}
+
+static int CountUses(RengaPipeline pipeline, RengaValue parameter)
+{
+  int count = 0;
+  for (int u = 0; u < pipeline->n_uses; u++) count += pipeline->use[u].parameter == parameter;
+  return count;
+}
+
+static RengaErrorCode CheckHeld(const RengaGraphValue *value)
+{
+  bool known = value->spec.type == RENGA_FLOAT32;
+  for (int d = 0; d < value->spec.ndim; d++) known = known && value->spec.dim[d] >= 0;
+  RengaCheck(known, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "%s: a parameter or state must be float32 and of a size that does not depend on the batch",
+             value->name);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddParameter(RengaPipeline pipeline, RengaValue value, RengaValue whole)
+{
+  const RengaGraphValue *view = RengaGraphGetValue(pipeline->sub, value);
+  const int64_t count = RengaTensorSpecCount(&view->spec);
+  RengaCall(CheckHeld(view));
+  RengaCall(RengaRealloc(pipeline->n_parameters + 1, &pipeline->parameter));
+  pipeline->parameter[pipeline->n_parameters++] = (Parameter){
+    .value = value,
+    .whole = whole,
+    .name = RengaGraphGetValue(pipeline->graph, whole)->name,
+    .count = count,
+    .stride = RengaAlign_Private(count * (int64_t)sizeof(float)) / (int64_t)sizeof(float),
+    .n_uses = CountUses(pipeline, value),
+    .number = NumberOfParameter(pipeline, whole),
+  };
+  return RENGA_SUCCESS;
+}
+
+/* Parameters and states in the order of the whole network. */
+static RengaErrorCode ListHeld(RengaPipeline pipeline)
+{
+  for (RengaValue whole = 0; whole < RengaGraphGetValueCount(pipeline->graph); whole++) {
+    const RengaGraphValue *view = RengaGraphGetValue(pipeline->graph, whole);
+    if (view->kind != RENGA_VALUE_PARAMETER && view->kind != RENGA_VALUE_STATE) continue;
+    const RengaValue value = RengaGraphFindValue(pipeline->sub, view->name);
+    if (value == RENGA_VALUE_NONE) continue;
+    if (view->kind == RENGA_VALUE_PARAMETER) {
+      RengaCall(AddParameter(pipeline, value, whole));
+      continue;
+    }
+    RengaCall(CheckHeld(view));
+    RengaCall(RengaRealloc(pipeline->n_states + 1, &pipeline->state));
+    RengaCall(RengaRealloc(pipeline->n_states + 1, &pipeline->state_offset));
+    pipeline->state[pipeline->n_states++] = value;
+  }
+  return RENGA_SUCCESS;
+}
+
+static void CountStatistics(RengaPipeline pipeline)
+{
+  for (int u = 0; u < pipeline->n_updates; u++)
+    pipeline->statistics += RengaTensorSpecCount(
+        &RengaGraphGetValue(pipeline->sub, pipeline->update[u].batch_value)->spec);
+}
+
+/* Makes sub and the lists of what it holds. Not for idle ranks. */
+RengaErrorCode RengaPipelineSetUpStage_Private(RengaPipeline pipeline)
+{
+  const RengaPlanStage *stage = RengaPlanGetStage(pipeline->plan, pipeline->stage);
+  RengaCheck(!stage->recompute, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "stage %d of the plan recomputes its activations: not supported yet", pipeline->stage);
+  RengaCall(RengaGraphGetSubgraph(pipeline->graph, stage->first, stage->last, &pipeline->sub));
+  if (pipeline->has_loss) RengaCall(Differentiate(pipeline));
+  RengaCall(RengaGraphGetLoss(pipeline->sub, &pipeline->loss));
+  RengaCall(RengaGraphGetStateUpdates(pipeline->sub, &pipeline->n_updates, &pipeline->update));
+  if (pipeline->has_loss)
+    RengaCall(RengaGraphGetParameterUses(pipeline->sub, &pipeline->n_uses, &pipeline->use));
+  RengaCall(RengaMalloc(pipeline->n_uses + 1, &pipeline->use_place));
+  RengaCall(ListFields(pipeline));
+  RengaCall(ListSums(pipeline));
+  RengaCall(ListHeld(pipeline));
+  CountStatistics(pipeline);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,62 @@
+/* What a pipeline is: stages, ranks and memory as a table. */
+#include "pipelineimpl.h"
+
+typedef struct {
+  int stage, replica, kernels, slots;
+  RengaPipelineMemory memory;
+} Row;
+
+static RengaErrorCode PrintRow(RengaViewer viewer, int rank, const Row *row)
+{
+  char text[8][24];
+  const RengaPipelineMemory *m = &row->memory;
+  const int64_t bytes[8] = {m->parameters, m->gradients, m->optimizer, m->saved,
+                            m->temporary,  m->messages,  m->inputs,    m->forecast};
+  if (row->stage < 0) {
+    RengaCall(RengaViewerPrintf(viewer, "  %4d   idle\n", rank));
+    return RENGA_SUCCESS;
+  }
+  for (int i = 0; i < 8; i++) RengaFormatBytes((double)bytes[i], sizeof text[i], text[i]);
+  RengaCall(RengaViewerPrintf(viewer, "  %4d  %5d %7d %7d %6d %10s %10s %10s %10s %10s %10s %10s %10s\n",
+                              rank, row->stage, row->replica, row->kernels, row->slots, text[0],
+                              text[1], text[2], text[3], text[4], text[5], text[6], text[7]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, const Row rows[])
+{
+  RengaCall(RengaViewerPrintf(viewer, "Pipeline: %d stages x %d replicas, %s reduction, seed %lld\n",
+                              pipeline->stages, pipeline->replicas, pipeline->reduction,
+                              (long long)pipeline->seed));
+  RengaCall(RengaViewerPrintf(viewer,
+                              "  rank  stage replica kernels flight parameters  gradients  optimizer      "
+                              "saved  temporary   messages     inputs        all\n"));
+  for (int r = 0; r < RengaCommGetSize(pipeline->all); r++)
+    RengaCall(PrintRow(viewer, r, &rows[r]));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineView - stages, ranks and their memory
+
+   Collective
+
+   Input:
+   . pipeline - the pipeline, set up
+   . viewer - where to; rank 0 writes
+@*/
+RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer)
+{
+  RengaCheckPointer(pipeline);
+  RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
+  const Row mine = {pipeline->stage, pipeline->replica, pipeline->n_kernels, pipeline->slots,
+                    pipeline->memory};
+  Row *rows;
+  RengaCall(RengaMalloc(RengaCommGetSize(pipeline->all), &rows));
+  RengaErrorCode code = RengaCommGather(pipeline->all, &mine, sizeof mine, rows, 0,
+                                        "all ranks to show the pipeline");
+  if (code == RENGA_SUCCESS) code = PrintAll(pipeline, viewer, rows);
+  RengaFree(&rows);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
