@@ -10,10 +10,18 @@ RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline);
 RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, RengaPlan plan);
 RengaErrorCode RengaPipelineSetSchedule(RengaPipeline pipeline, const char *type);
 RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed);
-RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline, int64_t samples); /* a step may be this short */
+RengaErrorCode RengaPipelineGetSeed(RengaPipeline pipeline, uint64_t *seed);
+RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline,
+                                         const char *reduction); /* ordered|unordered */
+RengaErrorCode RengaPipelineSetTimeout(RengaPipeline pipeline, double seconds); /* 0: never */
+RengaErrorCode RengaPipelineSetMemoryBound(RengaPipeline pipeline,
+                                           int64_t bytes); /* 0: the plan's */
+RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline,
+                                              int64_t samples); /* a step may be this short */
 RengaErrorCode RengaPipelineSetFromOptions(RengaPipeline pipeline);
-RengaErrorCode RengaPipelineGetDevice(RengaPipeline pipeline, RengaDevice *device);          /* lent */
-RengaErrorCode RengaPipelineGetOptimizer(RengaPipeline pipeline, RengaOptimizer *optimizer); /* lent */
+RengaErrorCode RengaPipelineGetDevice(RengaPipeline pipeline, RengaDevice *device); /* lent */
+RengaErrorCode RengaPipelineGetOptimizer(RengaPipeline pipeline,
+                                         RengaOptimizer *optimizer); /* lent */
 RengaErrorCode RengaPipelineSetUp(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer);
 RengaErrorCode RengaPipelineDestroy(RengaPipeline *pipeline);
@@ -29,27 +37,30 @@ typedef struct {
 RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch, double *loss);
 RengaErrorCode RengaPipelineEvaluate(RengaPipeline pipeline, const RengaBatch *batch, double *loss);
 /* Collective: forward only; output (a graph output, by name) of all samples to rank 0's buffer. */
-RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *batch, const char *output,
-                                    float *buffer);
+RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *batch,
+                                    const char *output, float *buffer);
 int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetStepNumber(RengaPipeline pipeline, int64_t step);
 RengaErrorCode RengaPipelineGetGradientNorm(RengaPipeline pipeline, double *norm);
 /* Collective: the gradient of the last step's batch, whole, to rank 0 (for tests and diagnosis). */
-RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *parameter, float *buffer);
+RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *parameter,
+                                        float *buffer);
 
-/* Tensors that live across steps: parameters, optimizer moments, states; those of this rank's stage. */
+/* Tensors that live across steps: parameters, optimizer moments, states; those of this rank's
+   stage. */
 typedef struct {
-  const char *name;      /* "NAME", "NAME:first_moment", … : unique over the network */
-  RengaTensorSpec spec;  /* whole logical shape */
-  float *data;           /* on the device */
-  bool owner;            /* this rank writes it to checkpoints */
-  bool state;            /* not trained: running statistics */
+  const char *name;     /* "NAME", "NAME:first_moment", … : unique over the network */
+  RengaTensorSpec spec; /* whole logical shape */
+  float *data;          /* on the device */
+  bool owner;           /* this rank writes it to checkpoints */
+  bool state;           /* not trained: running statistics */
 } RengaPersistent;
 RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
-                                           const RengaPersistent **tensors); /* lent */
+                                           const RengaPersistent **tensors);     /* lent */
 RengaErrorCode RengaPipelineGetDigest(RengaPipeline pipeline, uint64_t *digest); /* collective */
 typedef struct {
   int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs; /* bytes */
-  int64_t forecast, measured;  /* whole arena: planned, and what the device says was used at the most */
+  int64_t forecast,
+      measured; /* whole arena: planned, and what the device says was used at the most */
 } RengaPipelineMemory;
 RengaErrorCode RengaPipelineGetMemory(RengaPipeline pipeline, RengaPipelineMemory *memory);

@@ -1,18 +1,18 @@
-/* The arena: all memory of the device is forecast by category, checked against the bound, and taken at
-   once. What is forecast is what is used. */
+/* The arena: all memory of the device is forecast by category, checked against the bound, and
+   taken at once. What is forecast is what is used. */
 #include "pipelineimpl.h"
 #include <string.h>
 
 static const struct {
   const char *name, *help;
 } categories[] = {
-  {"parameters", "more stages"},
-  {"gradients", "more stages, or -pipeline_reduction unordered"},
-  {"optimizer", "more stages, or an optimizer with fewer moments"},
-  {"saved", "a smaller -microbatch_size, more stages, or -pipeline_schedule 1f1b"},
-  {"temporary", "a smaller -microbatch_size"},
-  {"messages", "a smaller -microbatch_size, or other cuts"},
-  {"inputs", "a smaller -microbatch_size"},
+    {"parameters", "more stages"},
+    {"gradients", "more stages, or -pipeline_reduction unordered"},
+    {"optimizer", "more stages, or an optimizer with fewer moments"},
+    {"saved", "a smaller -microbatch_size, more stages, or -pipeline_schedule 1f1b"},
+    {"temporary", "a smaller -microbatch_size"},
+    {"messages", "a smaller -microbatch_size, or other cuts"},
+    {"inputs", "a smaller -microbatch_size"},
 };
 enum { N_CATEGORIES = sizeof categories / sizeof categories[0] };
 
@@ -55,8 +55,8 @@ static RengaErrorCode CompileSize(RengaPipeline pipeline, int64_t samples)
     const char *name = RengaGraphGetValue(pipeline->graph, output[o])->name;
     const RengaValue here = RengaGraphFindValue(pipeline->sub, name);
     if (here != RENGA_VALUE_NONE && RengaGraphGetValue(pipeline->sub, here)->producer >= 0)
-      RengaCall(RengaPipelineGetProgram_Private(pipeline, PROGRAM_EVALUATION, samples, here,
-                                                &program));
+      RengaCall(
+          RengaPipelineGetProgram_Private(pipeline, PROGRAM_EVALUATION, samples, here, &program));
   }
   return RENGA_SUCCESS;
 }
@@ -118,8 +118,10 @@ static RengaErrorCode SizeRings(RengaPipeline pipeline, int64_t most_local, int6
     const bool saved = !link->incoming && !pipeline->message[m].backward;
     const int64_t wanted = pipeline->message[m].backward ? 2 : pipeline->slots + 1;
     link->ring = (int)(wanted < most_local ? wanted : most_local);
-    if (saved) link->ring = pipeline->slots;
-    else *bytes += link->ring * link->bytes;
+    if (saved)
+      link->ring = pipeline->slots;
+    else
+      *bytes += link->ring * link->bytes;
     RengaCall(RengaMalloc(link->ring, &link->request));
   }
   return RENGA_SUCCESS;
@@ -183,8 +185,8 @@ static RengaErrorCode Forecast(RengaPipeline pipeline)
   pipeline->tied_bytes = RengaPipelineTiedBytes_Private(pipeline);
   pipeline->tree_work_bytes = (size_t)RengaAlign_Private((int64_t)pipeline->tree_work_bytes);
   memory->parameters = pipeline->persistent_bytes + pipeline->folded_bytes;
-  memory->gradients = pipeline->n_buffers * buffer + (int64_t)pipeline->tree_work_bytes +
-                      pipeline->tied_bytes;
+  memory->gradients =
+      pipeline->n_buffers * buffer + (int64_t)pipeline->tree_work_bytes + pipeline->tied_bytes;
   memory->optimizer = pipeline->n_moments * pipeline->parameter_count * (int64_t)sizeof(float);
   memory->saved = pipeline->slots * pipeline->slot_bytes;
   memory->temporary = pipeline->temporary_bytes;
@@ -207,11 +209,12 @@ static RengaErrorCode CheckBound(RengaPipeline pipeline)
   RengaFormatBytes((double)pipeline->memory.forecast, sizeof needed, needed);
   RengaFormatBytes((double)bound, sizeof allowed, allowed);
   RengaFormatBytes((double)bytes[largest], sizeof most, most);
-  RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
-             "stage %d needs %s (%lld bytes) per device, -partition_memory allows %s; the largest part "
-             "is %s with %s; what helps: %s",
-             pipeline->stage, needed, (long long)pipeline->memory.forecast, allowed,
-             categories[largest].name, most, categories[largest].help);
+  RengaRaise(
+      MPI_COMM_SELF, RENGA_ERR_MEMORY,
+      "stage %d needs %s (%lld bytes) per device, -partition_memory allows %s; the largest part "
+      "is %s with %s; what helps: %s",
+      pipeline->stage, needed, (long long)pipeline->memory.forecast, allowed,
+      categories[largest].name, most, categories[largest].help);
 }
 
 static char *Take(char **next, int64_t bytes)
@@ -223,8 +226,8 @@ static char *Take(char **next, int64_t bytes)
 
 static RengaErrorCode Allocate(RengaPipeline pipeline)
 {
-  RengaCall(RengaDeviceMalloc(pipeline->device, (size_t)pipeline->memory.forecast,
-                              &pipeline->arena));
+  RengaCall(
+      RengaDeviceMalloc(pipeline->device, (size_t)pipeline->memory.forecast, &pipeline->arena));
   char *next = pipeline->arena;
   const int64_t buffer = pipeline->gradient_count * (int64_t)sizeof(float);
   pipeline->persistent_base = Take(&next, pipeline->persistent_bytes);
@@ -260,7 +263,8 @@ static RengaErrorCode Log(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Compile for all sizes, forecast, check, allocate. Not for idle ranks; the ranks agree afterwards. */
+/* Compile for all sizes, forecast, check, allocate. Not for idle ranks; the ranks agree
+   afterwards. */
 RengaErrorCode RengaPipelineSetUpArena_Private(RengaPipeline pipeline)
 {
   RengaCall(Forecast(pipeline));

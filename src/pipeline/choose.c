@@ -34,8 +34,10 @@ RengaErrorCode RengaLayoutWanted_Private(const Layout *layout, int *count, Renga
       if (link->active && !link->incoming && (!backward || kind == PROGRAM_TRAINING))
         n = AddWanted(n, values, link->value);
     }
-    if (kind == PROGRAM_TRAINING) n = WantedOfTraining(pipeline, n, values);
-    else n = AddWanted(n, values, layout->program->target);
+    if (kind == PROGRAM_TRAINING)
+      n = WantedOfTraining(pipeline, n, values);
+    else
+      n = AddWanted(n, values, layout->program->target);
   }
   *count = n;
   return RENGA_SUCCESS;
@@ -97,8 +99,10 @@ static RengaErrorCode FindKernel(Layout *layout, const RengaGraphNode *node, int
   RengaCall(RengaMalloc(node->n_in + node->n_out + 1, &spec));
   for (int i = 0; i < node->n_in + node->n_out; i++) {
     const RengaValue value = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
-    if (value == RENGA_VALUE_NONE) spec[i].ndim = -1;
-    else spec[i] = layout->program->spec[value];
+    if (value == RENGA_VALUE_NONE)
+      spec[i].ndim = -1;
+    else
+      spec[i] = layout->program->spec[value];
   }
   const RengaErrorCode code = RengaPipelineGetKernel_Private(layout->pipeline, node, spec, number);
   RengaFree(&spec);

@@ -37,8 +37,10 @@ static RengaErrorCode EmitMoves(Layout *layout, Sequence *sequence, ProgramPart 
     if (part != PART_BACKWARD || soon != (made != RENGA_VALUE_NONE)) continue;
     if (soon && move->value != made) continue;
     InstructionKind kind = INSTRUCTION_COPY;
-    if (move->value == RENGA_VALUE_NONE) kind = INSTRUCTION_ZERO;
-    else if (!ordered && move->to.region == REGION_GRADIENTS) kind = INSTRUCTION_ADD;
+    if (move->value == RENGA_VALUE_NONE)
+      kind = INSTRUCTION_ZERO;
+    else if (!ordered && move->to.region == REGION_GRADIENTS)
+      kind = INSTRUCTION_ADD;
     RengaCall(AppendMove(sequence, kind, PlaceOf(layout, move->value), move->to, move->bytes));
   }
   return RENGA_SUCCESS;
@@ -66,7 +68,8 @@ static RengaErrorCode EmitNode(Layout *layout, int n)
 {
   const RengaGraphNode *node = LayoutNode(layout, n);
   Sequence *sequence = &layout->program->part[layout->part[n]];
-  if (layout->kernel[n] >= 0) RengaCall(EmitKernel(layout, sequence, node, n));
+  if (layout->kernel[n] >= 0)
+    RengaCall(EmitKernel(layout, sequence, node, n));
   else if (!layout->view[n])
     RengaCall(AppendMove(sequence, INSTRUCTION_COPY, PlaceOf(layout, node->in[0]),
                          PlaceOf(layout, node->out[0]), LayoutBytes(layout, node->out[0])));

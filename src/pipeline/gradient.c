@@ -1,7 +1,7 @@
 /* Gradients of parameters. All uses of a stage lie one after the other in a flat vector. Each
-   micro-batch's vector is a leaf of the fixed tree (rengacomm.h): it is written straight into a free
-   buffer, then pairs that are whole are added up. In the unordered mode there is one buffer, to which
-   the program itself adds. */
+   micro-batch's vector is a leaf of the fixed tree (rengacomm.h): it is written straight into a
+   free buffer, then pairs that are whole are added up. In the unordered mode there is one buffer,
+   to which the program itself adds. */
 #include "pipelineimpl.h"
 #include <string.h>
 
@@ -45,7 +45,8 @@ static RengaErrorCode Add(void *user, float *y, const float *x)
 }
 
 /* After the backward of micro-batch number (of the batch). */
-RengaErrorCode RengaPipelineEndLeaf_Private(RengaPipeline pipeline, const Pass *pass, int64_t number)
+RengaErrorCode RengaPipelineEndLeaf_Private(RengaPipeline pipeline, const Pass *pass,
+                                            int64_t number)
 {
   if (!RengaPipelineIsOrdered_Private(pipeline)) return RENGA_SUCCESS;
   RengaPartialSum *leaf = &pipeline->piece[pipeline->n_pieces++];
@@ -87,10 +88,11 @@ static RengaErrorCode SumReplicas(RengaPipeline pipeline, const Pass *pass)
            "rank %d (stage %d, replica %d) adds up gradients with the other replicas in step %lld",
            RengaCommGetRank(pipeline->all), pipeline->stage, pipeline->replica,
            (long long)pipeline->step);
-  if (RengaPipelineIsOrdered_Private(pipeline)) RengaCall(SumOrdered(pipeline, pass, what));
+  if (RengaPipelineIsOrdered_Private(pipeline))
+    RengaCall(SumOrdered(pipeline, pass, what));
   else if (pipeline->replicas > 1)
-    RengaCall(RengaCommSumUnordered(pipeline->group, pipeline->gradient_count, pipeline->gradient,
-                                    what));
+    RengaCall(
+        RengaCommSumUnordered(pipeline->group, pipeline->gradient_count, pipeline->gradient, what));
   return RENGA_SUCCESS;
 }
 

@@ -16,7 +16,8 @@ static RengaErrorCode Transfer(RengaPipeline pipeline, void *buffer, size_t byte
   if (rank == from)
     RengaCall(RengaCommSend(pipeline->all, buffer, bytes, to, TagOfResult(pipeline), &request));
   else
-    RengaCall(RengaCommReceive(pipeline->all, buffer, bytes, from, TagOfResult(pipeline), &request));
+    RengaCall(
+        RengaCommReceive(pipeline->all, buffer, bytes, from, TagOfResult(pipeline), &request));
   if (request) RengaCall(RengaCommWait(pipeline->all, &request, what));
   return RENGA_SUCCESS;
 }
@@ -66,7 +67,8 @@ static RengaErrorCode CollectRows(RengaPipeline pipeline, const Pass *pass, int 
     const int from = RengaPlanGetRank(pipeline->plan, stage, r);
     const size_t bytes = (size_t)(last - first) * row_bytes;
     char *place = buffer ? buffer + (size_t)first * row_bytes : NULL;
-    if (from == 0 && rank == 0) memcpy(place, rows, bytes);
+    if (from == 0 && rank == 0)
+      memcpy(place, rows, bytes);
     else if (rank == 0 || rank == from)
       RengaCall(Transfer(pipeline, rank == 0 ? place : rows, bytes, from, 0,
                          "rank 0 to collect an output of the network"));
@@ -103,8 +105,8 @@ RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *ba
   char *rows = NULL;
   if (stage == pipeline->stage) {
     pass.target = RengaGraphFindValue(pipeline->sub, output);
-    RengaCall(RengaMalloc(
-        (pass.last - pass.first) * pipeline->microbatch * (int64_t)row_bytes + 1, &rows));
+    RengaCall(RengaMalloc((pass.last - pass.first) * pipeline->microbatch * (int64_t)row_bytes + 1,
+                          &rows));
     pass.output = rows;
   }
   RengaErrorCode code = RunForward(pipeline, &pass);
@@ -136,7 +138,8 @@ static const Parameter *FindParameter(RengaPipeline pipeline, const char *name)
 
    Notes: for tests and diagnosis.
 @*/
-RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *parameter, float *buffer)
+RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *parameter,
+                                        float *buffer)
 {
   RengaCheckPointer(pipeline);
   RengaCheckPointer(parameter);
@@ -151,7 +154,8 @@ RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *para
   const size_t bytes = RengaTensorSpecBytes(&RengaGraphGetValue(pipeline->graph, whole)->spec);
   const int from = (int)owner - 1;
   float *mine = rank == from ? pipeline->gradient + here->gradient : buffer;
-  if (from == 0 && rank == 0) memcpy(buffer, mine, bytes);
+  if (from == 0 && rank == 0)
+    memcpy(buffer, mine, bytes);
   else if (rank == 0 || rank == from)
     RengaCall(Transfer(pipeline, mine, bytes, from, 0, "rank 0 to receive a gradient"));
   return RENGA_SUCCESS;

@@ -1,4 +1,5 @@
-/* Kernels of a stage: one for each distinct operator, attributes and shapes, shared by all programs. */
+/* Kernels of a stage: one for each distinct operator, attributes and shapes, shared by all
+   programs. */
 #include "pipelineimpl.h"
 #include <string.h>
 

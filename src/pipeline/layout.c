@@ -1,9 +1,9 @@
 /* Memory of a program: values that may share memory become one storage, storages get places.
 
-   A reshape is a view of its input. A kernel that may run in place does so when its input dies there.
-   What backward needs of forward, and what is sent, lies in the micro-batch's slot; gradients of
-   parameters and gradients to be sent lie where they are awaited, if nothing stands against it, and
-   are copied at the end otherwise; the rest is temporary, by lifetime. */
+   A reshape is a view of its input. A kernel that may run in place does so when its input dies
+   there. What backward needs of forward, and what is sent, lies in the micro-batch's slot;
+   gradients of parameters and gradients to be sent lie where they are awaited, if nothing stands
+   against it, and are copied at the end otherwise; the rest is temporary, by lifetime. */
 #include "layout.h"
 
 RengaValue RengaLayoutRoot_Private(const Layout *layout, RengaValue value)
@@ -128,8 +128,7 @@ static void MakeStorages(Layout *layout)
     if (part == PART_NONE) continue;
     const RengaGraphNode *node = LayoutNode(layout, n);
     for (int o = 0; o < node->n_out; o++)
-      if (node->out[o] != RENGA_VALUE_NONE)
-        MakeAt(layout, node->out[o], part, layout->position[n]);
+      if (node->out[o] != RENGA_VALUE_NONE) MakeAt(layout, node->out[o], part, layout->position[n]);
     layout->view[n] = layout->kernel[n] < 0 && MayView(layout, node->in[0], node->out[0], part);
     if (layout->view[n]) Join(layout, RengaLayoutRoot_Private(layout, node->in[0]), node->out[0]);
     for (int i = 0; i < node->n_in; i++) UseAt(layout, node->in[i], part, layout->position[n]);
@@ -156,7 +155,8 @@ static RengaErrorCode KeepToEnd(Layout *layout)
 }
 
 /* All inputs of the node that share the storage must allow it. */
-static bool AllAllow(const Layout *layout, const RengaGraphNode *node, int n, int o, RengaValue root)
+static bool AllAllow(const Layout *layout, const RengaGraphNode *node, int n, int o,
+                     RengaValue root)
 {
   const RengaKernel kernel = layout->pipeline->kernel[layout->kernel[n]].kernel;
   for (int i = 0; i < node->n_in; i++)
@@ -173,8 +173,9 @@ static bool MayRunInPlace(const Layout *layout, const RengaGraphNode *node, int 
   const RengaValue to = RengaLayoutRoot_Private(layout, node->out[o]);
   if (from == to || to != node->out[o] || IsGiven(layout, from)) return false;
   const Storage *input = &layout->storage[from], *output = &layout->storage[to];
-  if (input->home != layout->part[n] || input->home == PART_CONSTANT || input->saved || input->own ||
-      Claimed(input) || input->last != layout->position[n] || input->bytes != output->bytes)
+  if (input->home != layout->part[n] || input->home == PART_CONSTANT || input->saved ||
+      input->own || Claimed(input) || input->last != layout->position[n] ||
+      input->bytes != output->bytes)
     return false;
   return AllAllow(layout, node, n, o, from);
 }
@@ -276,8 +277,8 @@ static void PlaceViews(Layout *layout)
 {
   for (RengaValue v = 0; v < layout->n_values; v++) {
     const RengaValue root = RengaLayoutRoot_Private(layout, v);
-    layout->program->place[v] = IsGiven(layout, root) ? layout->pipeline->value_place[root]
-                                                      : layout->program->place[root];
+    layout->program->place[v] =
+        IsGiven(layout, root) ? layout->pipeline->value_place[root] : layout->program->place[root];
   }
 }
 

@@ -2,7 +2,8 @@
 #pragma once
 #include "pipelineimpl.h"
 
-/* A copy, or a sum, right after the value is made if that is in backward, else at the end: a value that must also lie at a place of its own. */
+/* A copy, or a sum, right after the value is made if that is in backward, else at the end: a value
+   that must also lie at a place of its own. */
 typedef struct {
   RengaValue value; /* NONE: zeros */
   Place to;
@@ -49,6 +50,7 @@ RengaValue RengaLayoutRoot_Private(const Layout *layout, RengaValue value);
 /* The values that the program must make, each once or more; count is set, values may be NULL. */
 RengaErrorCode RengaLayoutWanted_Private(const Layout *layout, int *count, RengaValue values[]);
 RengaErrorCode RengaLayoutChoose_Private(Layout *layout); /* needed, part, position, kernel */
-RengaErrorCode RengaLayoutPlace_Private(Layout *layout);  /* program->place, sizes, workspace, moves */
-RengaErrorCode RengaLayoutEmit_Private(Layout *layout);   /* the instructions */
+RengaErrorCode
+RengaLayoutPlace_Private(Layout *layout); /* program->place, sizes, workspace, moves */
+RengaErrorCode RengaLayoutEmit_Private(Layout *layout); /* the instructions */
 ProgramPart RengaLayoutPartOf_Private(const Layout *layout, RengaValue value);

@@ -50,7 +50,8 @@ static bool IsUsed(const Pass *pass, const RengaMessage *message)
   return !message->backward || pass->training;
 }
 
-/* An instance is free when the action that used it last is done: backward, or forward in evaluation. */
+/* An instance is free when the action that used it last is done: backward, or forward in
+   evaluation. */
 RengaErrorCode RengaPipelinePostReceives_Private(RengaPipeline pipeline, Pass *pass)
 {
   const int64_t done = pass->training ? pass->backward_done : pass->forward_done;
@@ -75,12 +76,14 @@ static RengaErrorCode Wait(RengaPipeline pipeline, Pass *pass, int row, int64_t 
   const RengaMessage *message = &pipeline->message[row];
   char what[512];
   snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) waits %s the %s %s %s stage %d (rank %d) for micro-batch %lld "
+           "rank %d (stage %d, replica %d) waits %s the %s %s %s stage %d (rank %d) for "
+           "micro-batch %lld "
            "of step %lld",
            RengaCommGetRank(pipeline->all), pipeline->stage, pipeline->replica,
            link->incoming ? "for" : "to send", message->backward ? "gradient of" : "activation",
-           message->value, link->incoming ? "from" : "to", link->incoming ? message->from : message->to,
-           link->peer, (long long)(pass->first + i), (long long)pipeline->step);
+           message->value, link->incoming ? "from" : "to",
+           link->incoming ? message->from : message->to, link->peer, (long long)(pass->first + i),
+           (long long)pipeline->step);
   RengaCall(RengaCommWait(pipeline->all, request, what));
   return RENGA_SUCCESS;
 }
@@ -89,8 +92,8 @@ RengaErrorCode RengaPipelineReceive_Private(RengaPipeline pipeline, Pass *pass, 
 {
   Link *link = &pipeline->link[row];
   RengaCheck(link->posted > i, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-             "stage %d: %s of micro-batch %lld is wanted before its buffer is free", pipeline->stage,
-             pipeline->message[row].value, (long long)(pass->first + i));
+             "stage %d: %s of micro-batch %lld is wanted before its buffer is free",
+             pipeline->stage, pipeline->message[row].value, (long long)(pass->first + i));
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_RECEIVE);
   RengaLogEventBegin(event);
   const RengaErrorCode code = Wait(pipeline, pass, row, i);
@@ -114,8 +117,8 @@ RengaErrorCode RengaPipelineSend_Private(RengaPipeline pipeline, Pass *pass, int
   }
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_SEND);
   RengaLogEventBegin(event);
-  const RengaErrorCode code = RengaCommSend(pipeline->all, from, bytes, link->peer, row,
-                                            &link->request[i % link->ring]);
+  const RengaErrorCode code =
+      RengaCommSend(pipeline->all, from, bytes, link->peer, row, &link->request[i % link->ring]);
   RengaLogEventEnd(event, 0, 1, (int64_t)bytes);
   RengaCall(code);
   return RENGA_SUCCESS;

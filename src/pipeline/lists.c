@@ -4,10 +4,8 @@
 static RengaErrorCode MakeSchedule(RengaPipeline pipeline, int64_t microbatches, bool forward_only,
                                    RengaSchedule schedule)
 {
-  if (pipeline->schedule_type)
-    RengaCall(RengaScheduleSetType(schedule, pipeline->schedule_type));
-  if (pipeline->hdr.prefix)
-    RengaCall(RengaObjectSetOptionsPrefix(schedule, pipeline->hdr.prefix));
+  if (pipeline->schedule_type) RengaCall(RengaScheduleSetType(schedule, pipeline->schedule_type));
+  if (pipeline->hdr.prefix) RengaCall(RengaObjectSetOptionsPrefix(schedule, pipeline->hdr.prefix));
   if (pipeline->from_options) RengaCall(RengaScheduleSetFromOptions(schedule));
   RengaCall(RengaScheduleSetShape(schedule, pipeline->stages, microbatches, pipeline->n_messages,
                                   pipeline->message, forward_only));

@@ -1,12 +1,12 @@
-/* Tensors that live across steps: their first values, their list, and a digest of all of them that does
-   not depend on the layout. */
+/* Tensors that live across steps: their first values, their list, and a digest of all of them that
+   does not depend on the layout. */
 #include "pipelineimpl.h"
 #include <string.h>
 
 enum { CHUNK = 1 << 16 }; /* elements made at a time where device memory is not the host's */
 
-static RengaErrorCode FillByChunks(RengaPipeline pipeline, RengaValue whole, int64_t count, float *to,
-                                   float *chunk)
+static RengaErrorCode FillByChunks(RengaPipeline pipeline, RengaValue whole, int64_t count,
+                                   float *to, float *chunk)
 {
   for (int64_t first = 0; first < count; first += CHUNK) {
     const int64_t part = count - first < CHUNK ? count - first : CHUNK;
@@ -23,8 +23,8 @@ static RengaErrorCode Fill(RengaPipeline pipeline, const char *name, int64_t cou
 {
   const RengaValue whole = RengaGraphFindValue(pipeline->graph, name);
   if (RengaDeviceIsHost(pipeline->device)) {
-    RengaCall(RengaGraphInitializeValue(pipeline->graph, whole, (uint64_t)pipeline->seed, 0, count,
-                                        to));
+    RengaCall(
+        RengaGraphInitializeValue(pipeline->graph, whole, (uint64_t)pipeline->seed, 0, count, to));
     return RENGA_SUCCESS;
   }
   float *chunk;
@@ -67,14 +67,15 @@ static RengaErrorCode FillAll(RengaPipeline pipeline)
 }
 
 static RengaErrorCode Append(RengaPipeline pipeline, const char *name, const char *moment,
-                             const RengaTensorSpec *spec, float *data, bool owner)
+                             const RengaTensorSpec *spec, float *data, bool owner, bool state)
 {
   RengaPersistent *row = &pipeline->persistent[pipeline->n_persistents];
   const size_t size = strlen(name) + (moment ? strlen(moment) : 0) + 2;
   char *full;
   RengaCall(RengaMalloc(size, &full));
   snprintf(full, size, moment ? "%s:%s" : "%s", name, moment ? moment : "");
-  *row = (RengaPersistent){.name = full, .spec = *spec, .data = data, .owner = owner};
+  *row =
+      (RengaPersistent){.name = full, .spec = *spec, .data = data, .owner = owner, .state = state};
   pipeline->n_persistents++;
   return RENGA_SUCCESS;
 }
@@ -84,12 +85,12 @@ static RengaErrorCode ListParameter(RengaPipeline pipeline, const Parameter *par
 {
   const RengaTensorSpec *spec = &RengaGraphGetValue(pipeline->sub, parameter->value)->spec;
   RengaCall(Append(pipeline, parameter->name, NULL, spec, ParameterAt(pipeline, parameter),
-                   parameter->owner));
+                   parameter->owner, false));
   for (int m = 0; m < pipeline->n_moments; m++)
-    RengaCall(Append(pipeline, parameter->name, moments[m], spec,
-                     (float *)pipeline->moment_base + m * pipeline->parameter_count +
-                         parameter->offset,
-                     parameter->owner));
+    RengaCall(
+        Append(pipeline, parameter->name, moments[m], spec,
+               (float *)pipeline->moment_base + m * pipeline->parameter_count + parameter->offset,
+               parameter->owner, false));
   return RENGA_SUCCESS;
 }
 
@@ -121,7 +122,7 @@ RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline)
     const RengaGraphValue *state = RengaGraphGetValue(pipeline->sub, pipeline->state[s]);
     RengaCall(Append(pipeline, state->name, NULL, &state->spec,
                      (float *)(pipeline->persistent_base + pipeline->state_offset[s]),
-                     OwnsState(pipeline, state->name)));
+                     OwnsState(pipeline, state->name), true));
   }
   return RENGA_SUCCESS;
 }
@@ -138,7 +139,7 @@ RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline)
    . count - number of tensors; 0 on an idle rank
    . tensors - parameters, moments ("NAME:first_moment") and states of this rank's stage, lent
 
-   Notes: over all ranks each name has one owner, which writes it to checkpoints. Whoever writes to data
+   Notes: over all ranks each name has one owner, which writes it to checkpoints. Who writes to data
    does so on all ranks that hold the name.
 @*/
 RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
@@ -164,8 +165,8 @@ static RengaErrorCode DigestOne(RengaPipeline pipeline, const RengaPersistent *t
   }
   char *copy;
   RengaCall(RengaMalloc(bytes + 1, &copy));
-  const RengaErrorCode code = RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, copy,
-                                              tensor->data, bytes);
+  const RengaErrorCode code =
+      RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, copy, tensor->data, bytes);
   if (code == RENGA_SUCCESS) *digest += RengaHash(copy, bytes, seed);
   RengaFree(&copy);
   RengaCall(code);

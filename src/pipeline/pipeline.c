@@ -5,18 +5,18 @@
 
 #define AT(member) offsetof(struct _p_RengaPipeline, member)
 static const RengaOptionRow rows[] = {
-  {"seed", RENGA_OPTION_INT64, "0", AT(seed), NULL, 0, 0,
-   "of first values, dropout and shuffles"},
-  {"pipeline_timeout", RENGA_OPTION_REAL, "300", AT(timeout), NULL, 0, 1e9,
-   "seconds without progress after which a run ends and says what it waits for; 0: never"},
-  {"pipeline_reduction", RENGA_OPTION_STRING, "ordered", AT(reduction), "ordered|unordered", 0, 0,
-   "how gradients are added up: the same bits on any layout, or less memory"},
+    {"seed", RENGA_OPTION_INT64, "0", AT(seed), NULL, 0, 0,
+     "of first values, dropout and shuffles"},
+    {"pipeline_timeout", RENGA_OPTION_REAL, "300", AT(timeout), NULL, 0, 1e9,
+     "seconds without progress after which a run ends and says what it waits for; 0: never"},
+    {"pipeline_reduction", RENGA_OPTION_STRING, "ordered", AT(reduction), "ordered|unordered", 0, 0,
+     "how gradients are added up: the same bits on any layout, or less memory"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 static const char *const event_names[EVENT_COUNT] = {
-  "Pipeline set-up", "Prologue",   "Read",   "Forward", "Backward", "Send",
-  "Receive",         "Accumulate", "Reduce", "Tied",    "Norm",     "Update"};
+    "Pipeline set-up", "Prologue",   "Read",   "Forward", "Backward", "Send",
+    "Receive",         "Accumulate", "Reduce", "Tied",    "Norm",     "Update"};
 static RengaLogEvent events[EVENT_COUNT];
 
 RengaLogEvent RengaPipelineEvent_Private(PipelineEvent event)

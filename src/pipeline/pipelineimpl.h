@@ -1,6 +1,7 @@
 /* What the files of the pipeline's room share. doc/design.md, section 4, is the map. */
 #pragma once
 #include "renga/private/object.h"
+#include "rengacomm.h"
 #include "rengapipeline.h"
 #include "rengaschedule.h"
 
@@ -18,22 +19,27 @@ enum {
   REGION_GRADIENTS,  /* the buffer that takes this micro-batch's gradients */
   REGION_SAVED,      /* this micro-batch's slot */
   REGION_TEMPORARY,
-  REGION_INPUTS,     /* this micro-batch's slot */
-  REGION_MESSAGE,    /* + row of the message table: this micro-batch's instance */
+  REGION_INPUTS,  /* this micro-batch's slot */
+  REGION_MESSAGE, /* + row of the message table: this micro-batch's instance */
 };
 typedef struct {
   int region;
   int64_t offset;
 } Place;
 
-typedef enum { INSTRUCTION_KERNEL, INSTRUCTION_COPY, INSTRUCTION_ADD, INSTRUCTION_ZERO } InstructionKind;
+typedef enum {
+  INSTRUCTION_KERNEL,
+  INSTRUCTION_COPY,
+  INSTRUCTION_ADD,
+  INSTRUCTION_ZERO
+} InstructionKind;
 typedef struct {
   InstructionKind kind;
   RengaKernel kernel; /* lent by the table of kernels */
   int n_in, n_out;
-  Place *place;       /* [n_in + n_out] inputs, then outputs */
+  Place *place; /* [n_in + n_out] inputs, then outputs */
   Place workspace;
-  int64_t bytes;      /* of copy, add and zero */
+  int64_t bytes; /* of copy, add and zero */
 } Instruction;
 typedef struct {
   int count;
@@ -67,14 +73,14 @@ typedef struct {
 /* A row of the message table that this rank sends or receives. */
 typedef struct {
   bool active, incoming;
-  int peer;             /* rank */
-  RengaValue value;     /* what is sent or where it arrives, in the stage's graph */
-  RengaTensorSpec spec; /* symbolic */
-  int ring;             /* instances */
-  int64_t bytes;        /* of an instance */
-  char *base;           /* of the ring; NULL: sent from the saved slot */
+  int peer;              /* rank */
+  RengaValue value;      /* what is sent or where it arrives, in the stage's graph */
+  RengaTensorSpec spec;  /* symbolic */
+  int ring;              /* instances */
+  int64_t bytes;         /* of an instance */
+  char *base;            /* of the ring; NULL: sent from the saved slot */
   RengaRequest *request; /* [ring] */
-  int64_t posted;       /* receives posted in this pass */
+  int64_t posted;        /* receives posted in this pass */
 } Link;
 
 /* A field of the data set that this stage reads. */
@@ -84,8 +90,8 @@ typedef struct {
   int64_t offset;   /* in a slot */
 } Field;
 
-/* A parameter of this stage. Gradients are floats [gradient, gradient + count) of a buffer; the uses
-   of the parameter follow each other there, each padded to `stride`. */
+/* A parameter of this stage. Gradients are floats [gradient, gradient + count) of a buffer; the
+   uses of the parameter follow each other there, each padded to `stride`. */
 typedef struct {
   RengaValue value, whole; /* in the stage's graph, in the network */
   const char *name;
@@ -94,7 +100,7 @@ typedef struct {
   int n_uses;               /* in this stage */
   bool trained;             /* not frozen, and some stage has a gradient for it */
   bool owner;
-  int number;               /* among all parameters of the network: the canonical order */
+  int number; /* among all parameters of the network: the canonical order */
 } Parameter;
 
 /* A scalar that is summed over the whole batch before the first forward. */
@@ -128,22 +134,22 @@ struct _p_RengaPipeline {
   RengaComm all, group; /* all ranks; the replicas of this stage */
   /* the stage */
   RengaGraph sub;
-  RengaValue loss;   /* in sub; NONE where it is not here */
-  bool has_loss;     /* the network has one */
+  RengaValue loss; /* in sub; NONE where it is not here */
+  bool has_loss;   /* the network has one */
   int n_messages, n_fields, n_parameters, n_sums, n_uses, n_updates, n_states;
   RengaMessage *message;
   Link *link; /* [n_messages] */
   Field *field;
   Parameter *parameter;
   BatchSum *sum;
-  const RengaParameterUse *use;      /* lent by sub */
-  const RengaStateUpdate *update;    /* lent by sub */
-  int64_t *use_place;                /* [n_uses] float offset in a gradient buffer; -1: not wanted */
-  RengaValue *state;                 /* [n_states] in sub */
-  int64_t *state_offset;             /* [n_states] bytes in REGION_PERSISTENT */
-  int n_network;                     /* parameters of the network */
-  int64_t *holds;                    /* [n_network][stages] 0: not there, else 1 + uses */
-  int64_t statistics;                /* elements of all batch statistics of a micro-batch */
+  const RengaParameterUse *use;   /* lent by sub */
+  const RengaStateUpdate *update; /* lent by sub */
+  int64_t *use_place;             /* [n_uses] float offset in a gradient buffer; -1: not wanted */
+  RengaValue *state;              /* [n_states] in sub */
+  int64_t *state_offset;          /* [n_states] bytes in REGION_PERSISTENT */
+  int n_network;                  /* parameters of the network */
+  int64_t *holds;                 /* [n_network][stages] 0: not there, else 1 + uses */
+  int64_t statistics;             /* elements of all batch statistics of a micro-batch */
   int n_schedules;
   ScheduleRow *schedule;
   /* compiled */
@@ -151,7 +157,7 @@ struct _p_RengaPipeline {
   KernelRow *kernel;
   Program **program;
   const Program *folded; /* whose constants are in REGION_FOLDED */
-  Place *value_place;    /* [values of sub] parameters, states, constants, inputs, arriving messages */
+  Place *value_place; /* [values of sub] parameters, states, constants, inputs, arriving messages */
   const void **argument; /* [largest] */
   /* memory */
   char *arena;
@@ -192,8 +198,19 @@ typedef struct {
 } Pass;
 
 typedef enum {
-  EVENT_SETUP, EVENT_PROLOGUE, EVENT_READ, EVENT_FORWARD, EVENT_BACKWARD, EVENT_SEND, EVENT_RECEIVE,
-  EVENT_ACCUMULATE, EVENT_REDUCE, EVENT_TIED, EVENT_NORM, EVENT_UPDATE, EVENT_COUNT
+  EVENT_SETUP,
+  EVENT_PROLOGUE,
+  EVENT_READ,
+  EVENT_FORWARD,
+  EVENT_BACKWARD,
+  EVENT_SEND,
+  EVENT_RECEIVE,
+  EVENT_ACCUMULATE,
+  EVENT_REDUCE,
+  EVENT_TIED,
+  EVENT_NORM,
+  EVENT_UPDATE,
+  EVENT_COUNT
 } PipelineEvent;
 RengaLogEvent RengaPipelineEvent_Private(PipelineEvent event);
 
@@ -214,7 +231,8 @@ RengaErrorCode RengaPipelineGetSchedule_Private(RengaPipeline pipeline, int64_t 
                                                 bool forward_only, RengaSchedule *schedule);
 /* program.c, place.c, kernel.c */
 RengaErrorCode RengaPipelineGetProgram_Private(RengaPipeline pipeline, ProgramKind kind,
-                                               int64_t samples, RengaValue target, Program **program);
+                                               int64_t samples, RengaValue target,
+                                               Program **program);
 RengaErrorCode RengaPipelineGetKernel_Private(RengaPipeline pipeline, const RengaGraphNode *node,
                                               const RengaTensorSpec spec[], int *number);
 RengaErrorCode RengaProgramDestroy_Private(Program **program);
@@ -232,7 +250,8 @@ RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline);
 /* gradient.c, tied.c */
 RengaErrorCode RengaPipelineBeginGradients_Private(RengaPipeline pipeline);
 float *RengaPipelineLeaf_Private(RengaPipeline pipeline);
-RengaErrorCode RengaPipelineEndLeaf_Private(RengaPipeline pipeline, const Pass *pass, int64_t number);
+RengaErrorCode RengaPipelineEndLeaf_Private(RengaPipeline pipeline, const Pass *pass,
+                                            int64_t number);
 RengaErrorCode RengaPipelineReduceGradients_Private(RengaPipeline pipeline, const Pass *pass);
 RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline);
 int64_t RengaPipelineTiedBytes_Private(RengaPipeline pipeline);

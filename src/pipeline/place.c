@@ -1,5 +1,5 @@
-/* Offsets for tensors that live from one position to another: largest first, each into the smallest gap
-   between those it overlaps in time (best fit). */
+/* Offsets for tensors that live from one position to another: largest first, each into the
+   smallest gap between those it overlaps in time (best fit). */
 #include "pipelineimpl.h"
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
-/* Programs: a stage compiled for one micro-batch size. All shapes become concrete, every node gets a
-   kernel, every value a place. Programs are made at set-up for all sizes that will occur, and later
-   for others as long as they fit what was allocated. */
+/* Programs: a stage compiled for one micro-batch size. All shapes become concrete, every node gets
+   a kernel, every value a place. Programs are made at set-up for all sizes that will occur, and
+   later for others as long as they fit what was allocated. */
 #include "layout.h"
 
 static RengaErrorCode FreeLayout(Layout *layout)
@@ -72,16 +72,16 @@ RengaErrorCode RengaProgramDestroy_Private(Program **program)
 static RengaErrorCode CheckFits(RengaPipeline pipeline, const Program *program)
 {
   if (!pipeline->arena) return RENGA_SUCCESS;
-  RengaCheck(program->saved_bytes <= pipeline->slot_bytes &&
-                 program->temporary_bytes <= pipeline->temporary_bytes &&
-                 program->folded_bytes <= pipeline->folded_bytes,
-             MPI_COMM_SELF, RENGA_ERR_MEMORY,
-             "micro-batches of %lld samples do not fit the memory taken at set-up (saved %lld of %lld "
-             "bytes, temporary %lld of %lld): announce the size with "
-             "RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
-             (long long)program->samples, (long long)program->saved_bytes,
-             (long long)pipeline->slot_bytes, (long long)program->temporary_bytes,
-             (long long)pipeline->temporary_bytes);
+  RengaCheck(
+      program->saved_bytes <= pipeline->slot_bytes &&
+          program->temporary_bytes <= pipeline->temporary_bytes &&
+          program->folded_bytes <= pipeline->folded_bytes,
+      MPI_COMM_SELF, RENGA_ERR_MEMORY,
+      "micro-batches of %lld samples do not fit the memory taken at set-up (saved %lld of %lld "
+      "bytes, temporary %lld of %lld): announce the size with "
+      "RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
+      (long long)program->samples, (long long)program->saved_bytes, (long long)pipeline->slot_bytes,
+      (long long)program->temporary_bytes, (long long)pipeline->temporary_bytes);
   return RENGA_SUCCESS;
 }
 
@@ -117,7 +117,8 @@ static RengaErrorCode CreateProgram(RengaPipeline pipeline, ProgramKind kind, in
 
 /* The program of a kind for micro-batches of this many samples; made where there is none yet. */
 RengaErrorCode RengaPipelineGetProgram_Private(RengaPipeline pipeline, ProgramKind kind,
-                                               int64_t samples, RengaValue target, Program **program)
+                                               int64_t samples, RengaValue target,
+                                               Program **program)
 {
   for (int attempt = 0; attempt < 2; attempt++) {
     for (int p = 0; p < pipeline->n_programs; p++) {

@@ -1,6 +1,6 @@
-/* The prologue: sums over the whole batch (numbers of labels that count, say) are known before the first
-   forward. They depend on data only, so that each stage that needs them works them out from its own
-   copy; the replicas add up. */
+/* The prologue: sums over the whole batch (numbers of labels that count, say) are known before the
+   first forward. They depend on data only, so that each stage that needs them works them out from
+   its own copy; the replicas add up. */
 #include "pipelineimpl.h"
 
 /* Shares of this replica's micro-batches: share is [sums][micro-batches of the batch]. */
@@ -33,8 +33,7 @@ static RengaErrorCode AddShares(RengaPipeline pipeline, const Pass *pass, double
            "rank %d (stage %d, replica %d) adds up the sizes of micro-batches in step %lld",
            RengaCommGetRank(pipeline->all), pipeline->stage, pipeline->replica,
            (long long)pipeline->step);
-  RengaCall(
-      RengaCommSumExact(pipeline->group, pipeline->n_sums * pass->microbatches, share, what));
+  RengaCall(RengaCommSumExact(pipeline->group, pipeline->n_sums * pass->microbatches, share, what));
   for (int s = 0; s < pipeline->n_sums; s++) {
     double sum = 0;
     for (int64_t i = 0; i < pass->microbatches; i++) sum += share[s * pass->microbatches + i];

@@ -44,7 +44,8 @@ static RengaErrorCode RunInstruction(RengaPipeline pipeline, const Instruction *
   else if (row->kind == INSTRUCTION_ZERO)
     RengaCall(RengaDeviceSetBytes(pipeline->device, NULL, to, 0, (size_t)row->bytes));
   else
-    RengaCall(RengaDeviceAdd(pipeline->device, NULL, row->bytes / (int64_t)sizeof(float), to, from));
+    RengaCall(
+        RengaDeviceAdd(pipeline->device, NULL, row->bytes / (int64_t)sizeof(float), to, from));
   return RENGA_SUCCESS;
 }
 
@@ -98,9 +99,9 @@ RengaErrorCode RengaPipelineReadFields_Private(RengaPipeline pipeline, const Pas
   for (int f = 0; f < pipeline->n_fields; f++) {
     if (!program->reads[f]) continue;
     const Field *field = &pipeline->field[f];
-    const RengaErrorCode code = pass->batch->read(
-        pass->batch->user, field->field, number * pipeline->microbatch, program->samples,
-        pipeline->base[REGION_INPUTS] + field->offset);
+    const RengaErrorCode code =
+        pass->batch->read(pass->batch->user, field->field, number * pipeline->microbatch,
+                          program->samples, pipeline->base[REGION_INPUTS] + field->offset);
     if (code) {
       RengaLogEventEnd(event, 0, 0, 0);
       return RengaErrorPass(code, __func__, __FILE__, __LINE__);
@@ -123,7 +124,8 @@ static RengaErrorCode TakeResults(RengaPipeline pipeline, Pass *pass, const Prog
     RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
     pass->loss[number] = (double)loss;
   }
-  if (pass->statistics) RengaCall(RengaPipelineKeepStatistics_Private(pipeline, pass, program, number));
+  if (pass->statistics)
+    RengaCall(RengaPipelineKeepStatistics_Private(pipeline, pass, program, number));
   if (pass->output && pass->target != RENGA_VALUE_NONE) {
     const size_t bytes = RengaTensorSpecBytes(&program->spec[pass->target]);
     RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, pass->output,
@@ -203,12 +205,15 @@ static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaA
     RengaCall(Backward(pipeline, pass, i));
     RengaCall(RengaPipelineEndLeaf_Private(pipeline, pass, pass->first + i));
     break;
-  case RENGA_ACTION_SEND: RengaCall(Send(pipeline, pass, action->message, i)); break;
+  case RENGA_ACTION_SEND:
+    RengaCall(Send(pipeline, pass, action->message, i));
+    break;
   case RENGA_ACTION_RECEIVE:
     RengaCall(RengaPipelineReceive_Private(pipeline, pass, action->message, i));
     break;
   case RENGA_ACTION_REDUCE:
-  case RENGA_ACTION_UPDATE: break; /* the step does both after the last action */
+  case RENGA_ACTION_UPDATE:
+    break; /* the step does both after the last action */
   default:
     RengaRaise(MPI_COMM_SELF, RENGA_ERR_SUPPORT, "the pipeline has no action %s",
                RengaActionName(action->kind));

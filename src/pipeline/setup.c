@@ -6,8 +6,7 @@ static RengaErrorCode CheckParts(RengaPipeline pipeline)
 {
   RengaCheck(pipeline->plan && pipeline->graph, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the pipeline has no plan: call RengaPipelineSetPlan first");
-  RengaCall(RengaPlanCheck(pipeline->plan, pipeline->graph,
-                           RengaCommGetSize(pipeline->hdr.owner)));
+  RengaCall(RengaPlanCheck(pipeline->plan, pipeline->graph, RengaCommGetSize(pipeline->hdr.owner)));
   RengaCall(RengaDeviceSetUp(pipeline->device));
   RengaCheck(RengaDeviceIsHost(pipeline->device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "messages from memory that is not the host's are not supported yet");
@@ -55,11 +54,12 @@ enum { N_HASHES = 3 };
 static RengaErrorCode Compare(RengaPipeline pipeline, const uint64_t all[])
 {
   static const char *const names[N_HASHES] = {
-    "network", "plan", "options (seed, reduction, schedule, optimizer, device, short batches)"};
+      "network", "plan", "options (seed, reduction, schedule, optimizer, device, short batches)"};
   for (int r = 1; r < RengaCommGetSize(pipeline->all); r++)
     for (int h = 0; h < N_HASHES; h++)
       RengaCheck(all[r * N_HASHES + h] == all[h], pipeline->hdr.comm, RENGA_ERR_PLAN,
-                 "rank %d has another %s than rank 0: all ranks must be given the same", r, names[h]);
+                 "rank %d has another %s than rank 0: all ranks must be given the same", r,
+                 names[h]);
   return RENGA_SUCCESS;
 }
 
@@ -85,10 +85,11 @@ static RengaErrorCode ReadPlan(RengaPipeline pipeline)
   pipeline->replicas = RengaPlanGetStage(plan, 0)->replicas;
   RengaCall(RengaPlanGetBatch(plan, &pipeline->batch, &pipeline->microbatch));
   for (int s = 1; s < pipeline->stages; s++)
-    RengaCheck(RengaPlanGetStage(plan, s)->replicas == pipeline->replicas, MPI_COMM_SELF,
-               RENGA_ERR_SUPPORT,
-               "stage %d has %d replicas, stage 0 has %d: stages of one pipeline have the same number",
-               s, RengaPlanGetStage(plan, s)->replicas, pipeline->replicas);
+    RengaCheck(
+        RengaPlanGetStage(plan, s)->replicas == pipeline->replicas, MPI_COMM_SELF,
+        RENGA_ERR_SUPPORT,
+        "stage %d has %d replicas, stage 0 has %d: stages of one pipeline have the same number", s,
+        RengaPlanGetStage(plan, s)->replicas, pipeline->replicas);
   RengaCall(RengaPlanFindRank(plan, RengaCommGetRank(pipeline->all), &pipeline->stage,
                               &pipeline->replica));
   RengaCall(RengaGraphGetLoss(pipeline->graph, &loss));
@@ -133,8 +134,9 @@ static RengaErrorCode MakeValues(RengaPipeline pipeline)
 static RengaErrorCode RunPhases(RengaPipeline pipeline)
 {
   static RengaErrorCode (*const phase[])(RengaPipeline) = {
-    CheckParts, ReadPlan,   RengaPipelineCheckAgreement_Private,    MakeGroups,
-    MakeStage,  RengaPipelineSetUpHolders_Private, MakeMemory, MakeValues};
+      CheckParts, ReadPlan,  RengaPipelineCheckAgreement_Private,
+      MakeGroups, MakeStage, RengaPipelineSetUpHolders_Private,
+      MakeMemory, MakeValues};
   for (size_t p = 0; p < sizeof phase / sizeof phase[0]; p++) {
     const RengaErrorCode mine = phase[p](pipeline);
     const RengaErrorCode all = RengaErrorAgree(pipeline->hdr.comm, mine);
@@ -151,9 +153,9 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
    Input:
    . pipeline - the pipeline, with its plan
 
-   Notes: an error on one rank is an error on all. All memory of the device is forecast, checked against
-   the plan's bound (-partition_memory), and taken here. The first values of the parameters follow from
-   their names and the seed, or are read from the network's file.
+   Notes: an error on one rank is an error on all. All memory of the device is forecast, checked
+   against the plan's bound (-partition_memory), and taken here. The first values of the parameters
+   follow from their names and the seed, or are read from the network's file.
 @*/
 RengaErrorCode RengaPipelineSetUp(RengaPipeline pipeline)
 {

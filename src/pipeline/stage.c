@@ -1,4 +1,5 @@
-/* The stage of this rank: its part of the network, differentiated; what it reads, holds and adds up. */
+/* The stage of this rank: its part of the network, differentiated; what it reads, holds and adds
+   up. */
 #include "pipelineimpl.h"
 #include <string.h>
 
@@ -98,9 +99,10 @@ static RengaErrorCode CheckHeld(const RengaGraphValue *value)
 {
   bool known = value->spec.type == RENGA_FLOAT32;
   for (int d = 0; d < value->spec.ndim; d++) known = known && value->spec.dim[d] >= 0;
-  RengaCheck(known, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "%s: a parameter or state must be float32 and of a size that does not depend on the batch",
-             value->name);
+  RengaCheck(
+      known, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+      "%s: a parameter or state must be float32 and of a size that does not depend on the batch",
+      value->name);
   return RENGA_SUCCESS;
 }
 
@@ -111,13 +113,13 @@ static RengaErrorCode AddParameter(RengaPipeline pipeline, RengaValue value, Ren
   RengaCall(CheckHeld(view));
   RengaCall(RengaRealloc(pipeline->n_parameters + 1, &pipeline->parameter));
   pipeline->parameter[pipeline->n_parameters++] = (Parameter){
-    .value = value,
-    .whole = whole,
-    .name = RengaGraphGetValue(pipeline->graph, whole)->name,
-    .count = count,
-    .stride = RengaAlign_Private(count * (int64_t)sizeof(float)) / (int64_t)sizeof(float),
-    .n_uses = CountUses(pipeline, value),
-    .number = NumberOfParameter(pipeline, whole),
+      .value = value,
+      .whole = whole,
+      .name = RengaGraphGetValue(pipeline->graph, whole)->name,
+      .count = count,
+      .stride = RengaAlign_Private(count * (int64_t)sizeof(float)) / (int64_t)sizeof(float),
+      .n_uses = CountUses(pipeline, value),
+      .number = NumberOfParameter(pipeline, whole),
   };
   return RENGA_SUCCESS;
 }

@@ -1,5 +1,5 @@
-/* States: the statistics of each micro-batch are kept, and applied in the order of the micro-batches
-   after the step, on every replica alike. */
+/* States: the statistics of each micro-batch are kept, and applied in the order of the micro-
+   batches after the step, on every replica alike. */
 #include "pipelineimpl.h"
 
 static int64_t Elements(RengaPipeline pipeline, int update)
@@ -40,8 +40,8 @@ static RengaErrorCode Apply(RengaPipeline pipeline, const Pass *pass, int u, con
   for (int64_t m = 0; m < pass->microbatches; m++) {
     const double *row = batch + m * pipeline->statistics;
     for (int64_t i = 0; i < count; i++)
-      state[i] = (float)(update->keep * (double)state[i] +
-                         (1 - update->keep) * update->factor * row[i]);
+      state[i] =
+          (float)(update->keep * (double)state[i] + (1 - update->keep) * update->factor * row[i]);
   }
   RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE, at, state,
                             (size_t)count * sizeof(float)));

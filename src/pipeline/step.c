@@ -22,8 +22,8 @@ static RengaErrorCode CheckFits(RengaPipeline pipeline, const Pass *pass)
   RengaCall(RengaPipelineGetSchedule_Private(pipeline, pass->last - pass->first, false, &schedule));
   RengaCall(RengaScheduleGetInFlight(schedule, pipeline->stage, &in_flight));
   const int buffers = RengaPipelineIsOrdered_Private(pipeline)
-                        ? RengaCommTreeBuffers(pass->microbatches, pass->first, pass->last)
-                        : 1;
+                          ? RengaCommTreeBuffers(pass->microbatches, pass->first, pass->last)
+                          : 1;
   RengaCheck(in_flight <= pipeline->slots && buffers <= pipeline->n_buffers, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT,
              "a step of %lld samples needs more memory than was planned for %lld: announce it with "
@@ -100,10 +100,11 @@ static RengaErrorCode CheckFinite(RengaPipeline pipeline, double loss)
              "the loss of step %lld is %g; parameters are those after %lld steps. What may help: a "
              "smaller -optimizer_learning_rate, -optimizer_clip_norm, a look at the data",
              (long long)pipeline->step, loss, (long long)pipeline->step);
-  RengaCheck(isfinite(pipeline->norm), pipeline->hdr.comm, RENGA_ERR_NUMERIC,
-             "the gradient of step %lld is not finite (its norm is %g, the loss %g); parameters are "
-             "those after %lld steps",
-             (long long)pipeline->step, pipeline->norm, loss, (long long)pipeline->step);
+  RengaCheck(
+      isfinite(pipeline->norm), pipeline->hdr.comm, RENGA_ERR_NUMERIC,
+      "the gradient of step %lld is not finite (its norm is %g, the loss %g); parameters are "
+      "those after %lld steps",
+      (long long)pipeline->step, pipeline->norm, loss, (long long)pipeline->step);
   return RENGA_SUCCESS;
 }
 

@@ -1,6 +1,6 @@
-/* Parameters with several uses: the gradients of the uses are added in ascending order of (node, input).
-   As stages are intervals of nodes that is: stage by stage. Stages that share a parameter send each
-   other their uses, replica r to replica r, and each adds up all of them. */
+/* Parameters with several uses: the gradients of the uses are added in ascending order of (node,
+   input). As stages are intervals of nodes that is: stage by stage. Stages that share a parameter
+   send each other their uses, replica r to replica r, and each adds up all of them. */
 #include "pipelineimpl.h"
 #include <string.h>
 
@@ -41,8 +41,10 @@ int64_t RengaPipelineTiedBytes_Private(RengaPipeline pipeline)
 static RengaErrorCode Add(RengaPipeline pipeline, const Parameter *parameter, float **sum,
                           float *use)
 {
-  if (!*sum) *sum = use;
-  else RengaCall(RengaDeviceAdd(pipeline->device, NULL, parameter->count, *sum, use));
+  if (!*sum)
+    *sum = use;
+  else
+    RengaCall(RengaDeviceAdd(pipeline->device, NULL, parameter->count, *sum, use));
   return RENGA_SUCCESS;
 }
 

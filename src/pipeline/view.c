@@ -17,7 +17,8 @@ static RengaErrorCode PrintRow(RengaViewer viewer, int rank, const Row *row)
     return RENGA_SUCCESS;
   }
   for (int i = 0; i < 8; i++) RengaFormatBytes((double)bytes[i], sizeof text[i], text[i]);
-  RengaCall(RengaViewerPrintf(viewer, "  %4d  %5d %7d %7d %6d %10s %10s %10s %10s %10s %10s %10s %10s\n",
+  RengaCall(RengaViewerPrintf(viewer,
+                              "  %4d  %5d %7d %7d %6d %10s %10s %10s %10s %10s %10s %10s %10s\n",
                               rank, row->stage, row->replica, row->kernels, row->slots, text[0],
                               text[1], text[2], text[3], text[4], text[5], text[6], text[7]));
   return RENGA_SUCCESS;
@@ -25,12 +26,12 @@ static RengaErrorCode PrintRow(RengaViewer viewer, int rank, const Row *row)
 
 static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, const Row rows[])
 {
-  RengaCall(RengaViewerPrintf(viewer, "Pipeline: %d stages x %d replicas, %s reduction, seed %lld\n",
-                              pipeline->stages, pipeline->replicas, pipeline->reduction,
-                              (long long)pipeline->seed));
-  RengaCall(RengaViewerPrintf(viewer,
-                              "  rank  stage replica kernels flight parameters  gradients  optimizer      "
-                              "saved  temporary   messages     inputs        all\n"));
+  RengaCall(RengaViewerPrintf(
+      viewer, "Pipeline: %d stages x %d replicas, %s reduction, seed %lld\n", pipeline->stages,
+      pipeline->replicas, pipeline->reduction, (long long)pipeline->seed));
+  RengaCall(RengaViewerPrintf(
+      viewer, "  rank  stage replica kernels flight parameters  gradients  optimizer      "
+              "saved  temporary   messages     inputs        all\n"));
   for (int r = 0; r < RengaCommGetSize(pipeline->all); r++)
     RengaCall(PrintRow(viewer, r, &rows[r]));
   return RENGA_SUCCESS;
@@ -53,8 +54,8 @@ RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer)
                     pipeline->memory};
   Row *rows;
   RengaCall(RengaMalloc(RengaCommGetSize(pipeline->all), &rows));
-  RengaErrorCode code = RengaCommGather(pipeline->all, &mine, sizeof mine, rows, 0,
-                                        "all ranks to show the pipeline");
+  RengaErrorCode code =
+      RengaCommGather(pipeline->all, &mine, sizeof mine, rows, 0, "all ranks to show the pipeline");
   if (code == RENGA_SUCCESS) code = PrintAll(pipeline, viewer, rows);
   RengaFree(&rows);
   RengaCall(code);

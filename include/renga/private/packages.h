@@ -9,3 +9,4 @@ RengaErrorCode RengaPlanRegisterPackage(void);
 RengaErrorCode RengaPartitionRegisterPackage(void);
 RengaErrorCode RengaScheduleRegisterPackage(void);
 RengaErrorCode RengaGraphRegisterPackage(void);
+RengaErrorCode RengaPipelineRegisterPackage(void);
