@@ -26,7 +26,12 @@
   X(RengaCpuReduce)                                                                                 \
   X(RengaCpuSoftmax)                                                                                \
   X(RengaCpuLoss)                                                                                   \
-  X(RengaCpuLayerNorm)
+  X(RengaCpuLayerNorm)                                                                              \
+  X(RengaCpuAttention)                                                                              \
+  X(RengaCpuDropout)                                                                                \
+  X(RengaCpuConvolution)                                                                            \
+  X(RengaCpuBatchNorm)                                                                              \
+  X(RengaCpuPool)
 
 /* All of one instruction set. Sums are over pieces of fixed size, in order. */
 typedef struct {

@@ -1,0 +1,220 @@
+/* Conv and its gradients. Kernels of one pixel, stride 1 are matrix products on the images as they lie;
+   all others go to oneDNN. */
+#include "onednn.h"
+#include "product.h"
+#include "renga/private/op.h"
+#include <string.h>
+
+typedef struct {
+  RengaConvolution general; /* NULL: one pixel */
+  int64_t images, channels, out_channels, pixels;
+  RengaCpuTiling tiling;
+} Convolution;
+
+static RengaErrorCode Destroy(RengaKernel kernel)
+{
+  Convolution *s = kernel->data;
+  if (s) RengaCall(RengaConvolutionDestroy(&s->general));
+  RengaFree(&kernel->data);
+  return RENGA_SUCCESS;
+}
+
+static void AddBias(int64_t rows, int64_t n, const float *bias, float *y)
+{
+  for (int64_t r = 0; r < rows; r++) {
+    float b = bias[r];
+#pragma omp simd
+    for (int64_t i = 0; i < n; i++) y[r * n + i] += b;
+  }
+}
+
+/* y[image] = w x[image], tile by tile; the bias of an image's channels after its last tile. */
+static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                     const RengaKernelContext *context, const void *const in[],
+                                     void *const out[], void *workspace)
+{
+  (void)stream;
+  (void)context;
+  const Convolution *s = kernel->data;
+  const float *bias = kernel->call.n_in > 2 ? in[2] : NULL;
+  if (s->general) {
+    RengaCall(RengaConvolutionRun(s->general, in[0], in[1], bias, out[0], workspace));
+    return RENGA_SUCCESS;
+  }
+  int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->images * tiles;
+  int threads = kernel->device->threads;
+#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(threads, pieces))
+  for (int64_t piece = 0; piece < pieces; piece++) {
+    int64_t image = piece / tiles;
+    RengaCpuProduct product = {.m = s->out_channels, .n = s->pixels, .k = s->channels,
+                               .lda = s->channels, .ldb = s->pixels, .ldc = s->pixels, .alpha = 1,
+                               .a = in[1],
+                               .b = (const float *)in[0] + image * s->channels * s->pixels,
+                               .c = (float *)out[0] + image * s->out_channels * s->pixels};
+    RengaCpuMultiplyTile(&product, &s->tiling, piece % tiles);
+  }
+  if (!bias) return RENGA_SUCCESS;
+#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, s->images))
+  for (int64_t image = 0; image < s->images; image++)
+    AddBias(s->out_channels, s->pixels, bias, (float *)out[0] + image * s->out_channels * s->pixels);
+  return RENGA_SUCCESS;
+}
+
+/* dx[image] = w^T dy[image] */
+static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                   const RengaKernelContext *context, const void *const in[],
+                                   void *const out[], void *workspace)
+{
+  (void)stream;
+  (void)context;
+  const Convolution *s = kernel->data;
+  if (s->general) {
+    RengaCall(RengaConvolutionRun(s->general, in[0], in[1], NULL, out[0], workspace));
+    return RENGA_SUCCESS;
+  }
+  int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->images * tiles;
+#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+  for (int64_t piece = 0; piece < pieces; piece++) {
+    int64_t image = piece / tiles;
+    RengaCpuProduct product = {.trans_a = true, .m = s->channels, .n = s->pixels,
+                               .k = s->out_channels, .lda = s->channels, .ldb = s->pixels,
+                               .ldc = s->pixels, .alpha = 1, .a = in[1],
+                               .b = (const float *)in[0] + image * s->out_channels * s->pixels,
+                               .c = (float *)out[0] + image * s->channels * s->pixels};
+    RengaCpuMultiplyTile(&product, &s->tiling, piece % tiles);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* dw = sum over images of dy[image] x[image]^T; each tile adds the images in order. */
+static RengaErrorCode WeightRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                    const RengaKernelContext *context, const void *const in[],
+                                    void *const out[], void *workspace)
+{
+  (void)stream;
+  (void)context;
+  const Convolution *s = kernel->data;
+  if (s->general) {
+    RengaCall(RengaConvolutionRun(s->general, in[0], in[1], NULL, out[0], workspace));
+    return RENGA_SUCCESS;
+  }
+  int64_t tiles = s->tiling.rows * s->tiling.columns;
+#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(kernel->device->threads, tiles))
+  for (int64_t tile = 0; tile < tiles; tile++)
+    for (int64_t image = 0; image < s->images; image++) {
+      RengaCpuProduct product = {.trans_b = true, .m = s->out_channels, .n = s->channels,
+                                 .k = s->pixels, .lda = s->pixels, .ldb = s->pixels,
+                                 .ldc = s->channels, .alpha = 1, .beta = image > 0,
+                                 .a = (const float *)in[1] + image * s->out_channels * s->pixels,
+                                 .b = (const float *)in[0] + image * s->channels * s->pixels,
+                                 .c = out[0]};
+      RengaCpuMultiplyTile(&product, &s->tiling, tile);
+    }
+  return RENGA_SUCCESS;
+}
+
+/* Convolutions over one dimension are ones over two with a height of 1. */
+static RengaConvolutionShape ShapeOf(const RengaOpCall *call, const RengaOpWindow *window,
+                                     const RengaTensorSpec *x, const RengaTensorSpec *w,
+                                     const RengaTensorSpec *y)
+{
+  RengaConvolutionShape shape = {.images = x->dim[0],
+                                 .groups = RengaAttributesInt(call->attributes, "group", 1),
+                                 .channels = x->dim[1],
+                                 .out_channels = w->dim[0],
+                                 .in = {1, 1}, .out = {1, 1}, .kernel = {1, 1}, .stride = {1, 1},
+                                 .dilation = {1, 1}};
+  for (int d = 0; d < window->n; d++) {
+    int to = d + 2 - window->n;
+    shape.in[to] = x->dim[2 + d];
+    shape.out[to] = y->dim[2 + d];
+    shape.kernel[to] = window->kernel[d];
+    shape.stride[to] = window->stride[d];
+    shape.dilation[to] = window->dilation[d];
+    shape.before[to] = window->before[d];
+    shape.after[to] = window->after[d];
+  }
+  return shape;
+}
+
+static bool OnePixel(const RengaConvolutionShape *shape)
+{
+  bool one = shape->groups == 1;
+  for (int d = 0; d < 2; d++)
+    one = one && shape->kernel[d] == 1 && shape->stride[d] == 1 && shape->before[d] == 0 &&
+          shape->after[d] == 0;
+  return one;
+}
+
+/* Output gradients can be narrower than what the window reaches: oneDNN wants the padding that fits. */
+static void FitPadding(RengaConvolutionShape *shape)
+{
+  for (int d = 0; d < 2; d++) {
+    int64_t reach = (shape->kernel[d] - 1) * shape->dilation[d] + 1;
+    shape->after[d] =
+      (shape->out[d] - 1) * shape->stride[d] + reach - shape->in[d] - shape->before[d];
+  }
+}
+
+static RengaErrorCode Create(RengaKernel kernel, RengaConvolutionKind kind, RengaKernelRunFunction run,
+                             const RengaTensorSpec *x, const RengaTensorSpec *w,
+                             const RengaTensorSpec *y)
+{
+  const RengaOpCall *call = &kernel->call;
+  RengaOpWindow window;
+  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32) || x->ndim < 3 || x->ndim > 4) return RENGA_SUCCESS;
+  if (RengaTensorSpecCount(x) == 0 || RengaTensorSpecCount(y) == 0 || RengaTensorSpecCount(w) == 0)
+    return RENGA_SUCCESS;
+  RengaCall(RengaOpGetWindow(call, x, w, &window));
+  RengaConvolutionShape shape = ShapeOf(call, &window, x, w, y);
+  shape.bias = kind == RENGA_CONVOLUTION_FORWARD && call->n_in > 2 && call->in[2].ndim >= 0;
+  Convolution *s = NULL;
+  RengaCall(RengaMalloc(1, &s));
+  kernel->data = s;
+  kernel->destroy = Destroy;
+  s->images = shape.images;
+  s->channels = shape.channels;
+  s->out_channels = shape.out_channels;
+  s->pixels = shape.out[0] * shape.out[1];
+  if (OnePixel(&shape)) {
+    bool weight = kind == RENGA_CONVOLUTION_WEIGHT, input = kind == RENGA_CONVOLUTION_INPUT;
+    s->tiling = RengaCpuTile(input ? s->channels : s->out_channels, weight ? s->channels : s->pixels);
+  } else {
+    FitPadding(&shape);
+    RengaCall(RengaConvolutionCreate(kind, &shape, kernel->device->threads, &s->general));
+    kernel->workspace = RengaConvolutionGetWorkspace(s->general);
+  }
+  kernel->run = run;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ConvCreate_Cpu(RengaKernel kernel)
+{
+  RengaOpCall *call = &kernel->call;
+  RengaCall(Create(kernel, RENGA_CONVOLUTION_FORWARD, ForwardRun_Cpu, &call->in[0], &call->in[1],
+                   &call->out[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ConvGradInputCreate_Cpu(RengaKernel kernel)
+{
+  RengaOpCall *call = &kernel->call;
+  RengaCall(Create(kernel, RENGA_CONVOLUTION_INPUT, InputRun_Cpu, &call->out[0], &call->in[1],
+                   &call->in[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ConvGradWeightCreate_Cpu(RengaKernel kernel)
+{
+  RengaOpCall *call = &kernel->call;
+  RengaCall(Create(kernel, RENGA_CONVOLUTION_WEIGHT, WeightRun_Cpu, &call->in[0], &call->out[0],
+                   &call->in[1]));
+  return RENGA_SUCCESS;
+}
+
+const RengaKernelRow RENGA_ISA_NAME(RengaCpuConvolution)[] = {
+  {"Conv", ConvCreate_Cpu},
+  {"ConvGradInput", ConvGradInputCreate_Cpu},
+  {"ConvGradWeight", ConvGradWeightCreate_Cpu},
+  {NULL, NULL},
+};

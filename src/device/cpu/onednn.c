@@ -1,0 +1,424 @@
+/* Convolutions by oneDNN. Each piece is a primitive made for one thread: an image, or for the gradient of
+   weights a range of output channels over all images. Tensors are turned into the layout that the
+   primitive likes and back, next to the caches of the piece that uses them. */
+#include "onednn.h"
+#include <dnnl.h>
+#include <omp.h>
+#include <string.h>
+
+#define CallDNN(call)                                                                              \
+  do {                                                                                             \
+    dnnl_status_t renga_dnnl_ = (call);                                                            \
+    if (renga_dnnl_ != dnnl_success)                                                               \
+      RengaRaise(MPI_COMM_SELF, RENGA_ERR_LIBRARY, "oneDNN: status %d of %s", (int)renga_dnnl_,    \
+                 #call);                                                                           \
+  } while (0)
+
+enum { N_TENSORS = 3, N_MEMORIES = 2 * N_TENSORS + 2, BIAS = 2 * N_TENSORS, SCRATCH };
+
+/* One tensor of the primitive, as the user has it and as the primitive wants it. A shared one is turned
+   before the pieces start, in parts. */
+typedef struct {
+  int arg;
+  bool output, shared, turned;
+  dnnl_memory_desc_t user, own;
+  int64_t stride;                /* floats of the user's tensor from piece to piece */
+  int64_t parts, part_from, part_to; /* floats from part to part: the user's, the primitive's */
+  dnnl_primitive_t reorder;
+  dnnl_memory_desc_t reorder_user, reorder_own;
+  size_t bytes, offset; /* of the buffer; one per thread unless shared */
+} Tensor;
+
+struct _RengaConvolution {
+  RengaConvolutionKind kind;
+  RengaConvolutionShape shape;
+  int threads;
+  int64_t pieces, tile; /* tile: output channels of a piece of the gradient of weights */
+  dnnl_engine_t engine;
+  dnnl_stream_t stream;
+  dnnl_primitive_desc_t description;
+  dnnl_primitive_t primitive;
+  Tensor tensor[N_TENSORS];
+  size_t scratch_bytes, scratch_offset, workspace;
+  dnnl_memory_t *memory; /* [threads][N_MEMORIES] */
+};
+
+static RengaErrorCode Describe(dnnl_memory_desc_t *md, int n, const int64_t dim[], const int64_t stride[])
+{
+  dnnl_dims_t dims, strides;
+  int64_t size = 1;
+  for (int d = n - 1; d >= 0; d--) {
+    dims[d] = dim[d];
+    strides[d] = stride ? stride[d] : size;
+    size *= dim[d];
+  }
+  CallDNN(dnnl_memory_desc_init_by_strides(md, n, dims, dnnl_f32, strides));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DescribeAny(dnnl_memory_desc_t *md, const dnnl_memory_desc_t *like)
+{
+  CallDNN(dnnl_memory_desc_init_by_tag(md, like->ndims, like->dims, dnnl_f32, dnnl_format_tag_any));
+  return RENGA_SUCCESS;
+}
+
+/* The user's tensors x, w, y of one piece. */
+static RengaErrorCode DescribePiece(const struct _RengaConvolution *c, dnnl_memory_desc_t *x,
+                                    dnnl_memory_desc_t *w, dnnl_memory_desc_t *y)
+{
+  const RengaConvolutionShape *s = &c->shape;
+  int64_t images = c->kind == RENGA_CONVOLUTION_WEIGHT ? s->images : 1;
+  int64_t plane = s->out[0] * s->out[1];
+  int64_t xs[] = {images, s->channels, s->in[0], s->in[1]};
+  int64_t ys[] = {images, c->tile, s->out[0], s->out[1]};
+  int64_t y_stride[] = {s->out_channels * plane, plane, s->out[1], 1};
+  int64_t ws[] = {s->groups, c->tile / s->groups, s->channels / s->groups, s->kernel[0], s->kernel[1]};
+  RengaCall(Describe(x, 4, xs, NULL));
+  RengaCall(Describe(y, 4, ys, y_stride));
+  RengaCall(Describe(w, s->groups > 1 ? 5 : 4, s->groups > 1 ? ws : ws + 1, NULL));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ForwardDescription(const RengaConvolutionShape *s, const dnnl_memory_desc_t any[],
+                                         dnnl_convolution_desc_t *q)
+{
+  dnnl_dims_t stride, dilation, before, after, channels = {s->out_channels};
+  for (int d = 0; d < 2; d++) {
+    stride[d] = s->stride[d];
+    dilation[d] = s->dilation[d] - 1;
+    before[d] = s->before[d];
+    after[d] = s->after[d];
+  }
+  dnnl_memory_desc_t bias;
+  CallDNN(dnnl_memory_desc_init_by_tag(&bias, 1, channels, dnnl_f32, dnnl_a));
+  CallDNN(dnnl_dilated_convolution_forward_desc_init(q, dnnl_forward_training, dnnl_convolution_direct,
+                                                     &any[0], &any[1], s->bias ? &bias : NULL, &any[2],
+                                                     stride, dilation, before, after));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BackwardDescription(RengaConvolutionKind kind, const RengaConvolutionShape *s,
+                                          const dnnl_memory_desc_t any[], dnnl_convolution_desc_t *q)
+{
+  dnnl_dims_t stride, dilation, before, after;
+  for (int d = 0; d < 2; d++) {
+    stride[d] = s->stride[d];
+    dilation[d] = s->dilation[d] - 1;
+    before[d] = s->before[d];
+    after[d] = s->after[d];
+  }
+  if (kind == RENGA_CONVOLUTION_INPUT)
+    CallDNN(dnnl_dilated_convolution_backward_data_desc_init(q, dnnl_convolution_direct, &any[0],
+                                                             &any[1], &any[2], stride, dilation, before,
+                                                             after));
+  else
+    CallDNN(dnnl_dilated_convolution_backward_weights_desc_init(q, dnnl_convolution_direct, &any[0],
+                                                                &any[1], NULL, &any[2], stride,
+                                                                dilation, before, after));
+  return RENGA_SUCCESS;
+}
+
+/* The primitive, with tensors in whatever layout it likes. plain: x, w, y as the user has them. */
+static RengaErrorCode CreatePrimitive(RengaConvolution c, const dnnl_memory_desc_t plain[])
+{
+  dnnl_convolution_desc_t forward, backward;
+  dnnl_memory_desc_t any[N_TENSORS];
+  dnnl_primitive_attr_t attributes = NULL;
+  dnnl_primitive_desc_t hint = NULL;
+  RengaConvolutionShape piece = c->shape;
+  piece.out_channels = c->tile;
+  for (int i = 0; i < N_TENSORS; i++) RengaCall(DescribeAny(&any[i], &plain[i]));
+  RengaCall(ForwardDescription(&piece, any, &forward));
+  if (c->kind != RENGA_CONVOLUTION_FORWARD)
+    RengaCall(BackwardDescription(c->kind, &piece, any, &backward));
+  CallDNN(dnnl_primitive_attr_create(&attributes));
+  dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
+  if (status == dnnl_success)
+    status = dnnl_primitive_desc_create(&hint, &forward, attributes, c->engine, NULL);
+  if (status == dnnl_success && c->kind != RENGA_CONVOLUTION_FORWARD) {
+    status = dnnl_primitive_desc_create(&c->description, &backward, attributes, c->engine, hint);
+    dnnl_primitive_desc_destroy(hint);
+  } else {
+    c->description = hint;
+  }
+  dnnl_primitive_attr_destroy(attributes);
+  CallDNN(status);
+  CallDNN(dnnl_primitive_create(&c->primitive, c->description));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CreateReorder(RengaConvolution c, Tensor *t)
+{
+  t->reorder_user = t->user;
+  t->reorder_own = t->own;
+  t->parts = 1;
+  bool batch_is_outer = true;
+  for (int i = 0; i < t->own.format_desc.blocking.inner_nblks; i++)
+    batch_is_outer = batch_is_outer && t->own.format_desc.blocking.inner_idxs[i] != 0;
+  if (t->shared && t->arg == DNNL_ARG_SRC && batch_is_outer) {
+    t->parts = t->user.dims[0];
+    t->part_from = t->user.format_desc.blocking.strides[0];
+    t->part_to = t->own.format_desc.blocking.strides[0];
+    t->reorder_user.dims[0] = t->reorder_user.padded_dims[0] = 1;
+    t->reorder_own.dims[0] = t->reorder_own.padded_dims[0] = 1;
+  }
+  const dnnl_memory_desc_t *from = t->output ? &t->reorder_own : &t->reorder_user;
+  const dnnl_memory_desc_t *to = t->output ? &t->reorder_user : &t->reorder_own;
+  dnnl_primitive_attr_t attributes = NULL;
+  dnnl_primitive_desc_t description = NULL;
+  CallDNN(dnnl_primitive_attr_create(&attributes));
+  dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
+  if (status == dnnl_success)
+    status = dnnl_reorder_primitive_desc_create(&description, from, c->engine, to, c->engine, attributes);
+  dnnl_primitive_attr_destroy(attributes);
+  CallDNN(status);
+  const dnnl_memory_desc_t *scratch =
+    dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
+  size_t bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
+  if (bytes > c->scratch_bytes) c->scratch_bytes = bytes;
+  status = dnnl_primitive_create(&t->reorder, description);
+  dnnl_primitive_desc_destroy(description);
+  CallDNN(status);
+  return RENGA_SUCCESS;
+}
+
+/* Which tensors each kind has: a, b -> c. */
+static const struct {
+  int arg;
+  dnnl_query_t query;
+  int plain; /* x, w or y */
+} roles[][N_TENSORS] = {
+  [RENGA_CONVOLUTION_FORWARD] = {{DNNL_ARG_SRC, dnnl_query_src_md, 0},
+                                 {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 1},
+                                 {DNNL_ARG_DST, dnnl_query_dst_md, 2}},
+  [RENGA_CONVOLUTION_INPUT] = {{DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 2},
+                               {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 1},
+                               {DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md, 0}},
+  [RENGA_CONVOLUTION_WEIGHT] = {{DNNL_ARG_SRC, dnnl_query_src_md, 0},
+                                {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 2},
+                                {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md, 1}},
+};
+
+static RengaErrorCode CreateTensors(RengaConvolution c, const dnnl_memory_desc_t plain[])
+{
+  const RengaConvolutionShape *s = &c->shape;
+  bool weight = c->kind == RENGA_CONVOLUTION_WEIGHT;
+  int64_t image[N_TENSORS] = {s->channels * s->in[0] * s->in[1], 0,
+                              s->out_channels * s->out[0] * s->out[1]};
+  int64_t channels[N_TENSORS] = {0, c->tile * s->channels / s->groups * s->kernel[0] * s->kernel[1],
+                                 c->tile * s->out[0] * s->out[1]};
+  for (int i = 0; i < N_TENSORS; i++) {
+    Tensor *t = &c->tensor[i];
+    int role = roles[c->kind][i].plain;
+    t->arg = roles[c->kind][i].arg;
+    t->user = plain[role];
+    t->own = *dnnl_primitive_desc_query_md(c->description, roles[c->kind][i].query, 0);
+    t->turned = !dnnl_memory_desc_equal(&t->user, &t->own);
+    t->output = i == N_TENSORS - 1;
+    t->shared = weight ? role == 0 : role == 1;
+    t->stride = weight ? channels[role] : image[role];
+    if (!t->turned) continue;
+    t->bytes = (dnnl_memory_desc_get_size(&t->own) + 63) / 64 * 64;
+    RengaCall(CreateReorder(c, t));
+  }
+  return RENGA_SUCCESS;
+}
+
+static void PlanWorkspace(RengaConvolution c)
+{
+  const dnnl_memory_desc_t *scratch =
+    dnnl_primitive_desc_query_md(c->description, dnnl_query_scratchpad_md, 0);
+  size_t bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
+  if (bytes > c->scratch_bytes) c->scratch_bytes = bytes;
+  c->scratch_bytes = (c->scratch_bytes + 63) / 64 * 64;
+  for (int i = 0; i < N_TENSORS; i++) {
+    c->tensor[i].offset = c->workspace;
+    c->workspace += c->tensor[i].bytes * (size_t)(c->tensor[i].shared ? 1 : c->threads);
+  }
+  c->scratch_offset = c->workspace;
+  c->workspace += c->scratch_bytes * (size_t)c->threads;
+}
+
+static RengaErrorCode CreateMemories(RengaConvolution c)
+{
+  RengaCall(RengaMalloc(c->threads * N_MEMORIES, &c->memory));
+  dnnl_memory_desc_t bias, scratch;
+  dnnl_dims_t channels = {c->shape.out_channels}, bytes = {(int64_t)c->scratch_bytes};
+  CallDNN(dnnl_memory_desc_init_by_tag(&bias, 1, channels, dnnl_f32, dnnl_a));
+  CallDNN(dnnl_memory_desc_init_by_tag(&scratch, 1, bytes, dnnl_u8, dnnl_a));
+  for (int thread = 0; thread < c->threads; thread++) {
+    dnnl_memory_t *memory = c->memory + thread * N_MEMORIES;
+    for (int i = 0; i < N_TENSORS; i++) {
+      Tensor *t = &c->tensor[i];
+      CallDNN(dnnl_memory_create(&memory[2 * i], t->turned ? &t->reorder_user : &t->user, c->engine,
+                                 DNNL_MEMORY_NONE));
+      CallDNN(dnnl_memory_create(&memory[2 * i + 1], &t->own, c->engine, DNNL_MEMORY_NONE));
+    }
+    CallDNN(dnnl_memory_create(&memory[BIAS], &bias, c->engine, DNNL_MEMORY_NONE));
+    CallDNN(dnnl_memory_create(&memory[SCRATCH], &scratch, c->engine, DNNL_MEMORY_NONE));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Cut: images, or ranges of at least 64 output channels, at most 4. */
+static void Cut(RengaConvolution c)
+{
+  enum { LEAST = 64, MOST = 4 };
+  const RengaConvolutionShape *s = &c->shape;
+  c->tile = s->out_channels;
+  c->pieces = s->images;
+  if (c->kind != RENGA_CONVOLUTION_WEIGHT) return;
+  c->pieces = 1;
+  while (s->groups == 1 && c->pieces < MOST && c->tile % 32 == 0 && c->tile / 2 >= LEAST) {
+    c->pieces *= 2;
+    c->tile /= 2;
+  }
+}
+
+static RengaErrorCode SetUp(RengaConvolution c)
+{
+  dnnl_memory_desc_t plain[N_TENSORS];
+  CallDNN(dnnl_engine_create(&c->engine, dnnl_cpu, 0));
+  CallDNN(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags));
+  Cut(c);
+  RengaCall(DescribePiece(c, &plain[0], &plain[1], &plain[2]));
+  RengaCall(CreatePrimitive(c, plain));
+  RengaCall(CreateTensors(c, plain));
+  PlanWorkspace(c);
+  RengaCall(CreateMemories(c));
+  return RENGA_SUCCESS;
+}
+
+/* oneDNN asks OpenMP how many threads a primitive is made for. */
+RengaErrorCode RengaConvolutionCreate(RengaConvolutionKind kind, const RengaConvolutionShape *shape,
+                                      int threads, RengaConvolution *convolution)
+{
+  RengaConvolution made = NULL;
+  RengaCall(RengaMalloc(1, &made));
+  made->kind = kind;
+  made->shape = *shape;
+  made->threads = threads;
+  int saved = omp_get_max_threads();
+  omp_set_num_threads(1);
+  RengaErrorCode code = SetUp(made);
+  omp_set_num_threads(saved);
+  if (code != RENGA_SUCCESS) RengaConvolutionDestroy(&made);
+  RengaCall(code);
+  *convolution = made;
+  return RENGA_SUCCESS;
+}
+
+size_t RengaConvolutionGetWorkspace(RengaConvolution convolution)
+{
+  return convolution->workspace;
+}
+
+static void *BufferOf(const Tensor *t, int thread, void *workspace)
+{
+  return (char *)workspace + t->offset + (t->shared ? 0 : t->bytes * (size_t)thread);
+}
+
+static dnnl_status_t Turn(const struct _RengaConvolution *c, int tensor, int thread, void *user,
+                          void *own, void *workspace)
+{
+  const Tensor *t = &c->tensor[tensor];
+  dnnl_memory_t *memory = c->memory + thread * N_MEMORIES;
+  dnnl_memory_t mine = memory[2 * tensor], theirs = memory[2 * tensor + 1];
+  dnnl_status_t status = dnnl_memory_set_data_handle(mine, user);
+  if (status == dnnl_success) status = dnnl_memory_set_data_handle(theirs, own);
+  if (status == dnnl_success)
+    status = dnnl_memory_set_data_handle(memory[SCRATCH], (char *)workspace + c->scratch_offset +
+                                                            c->scratch_bytes * (size_t)thread);
+  dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, t->output ? theirs : mine},
+                            {DNNL_ARG_TO, t->output ? mine : theirs},
+                            {DNNL_ARG_SCRATCHPAD, memory[SCRATCH]}};
+  if (status == dnnl_success) status = dnnl_primitive_execute(t->reorder, c->stream, 3, args);
+  return status;
+}
+
+/* One piece: turn the inputs of its own, compute, turn the output. */
+static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int64_t piece,
+                              float *const user[], const float *bias, void *workspace)
+{
+  dnnl_memory_t *memory = c->memory + thread * N_MEMORIES;
+  dnnl_exec_arg_t args[N_TENSORS + 2];
+  dnnl_status_t status = dnnl_success;
+  for (int i = 0; i < N_TENSORS && status == dnnl_success; i++) {
+    const Tensor *t = &c->tensor[i];
+    float *mine = user[i] + (t->shared ? 0 : piece * t->stride);
+    void *own = t->turned ? BufferOf(t, thread, workspace) : mine;
+    if (t->turned && !t->output && !t->shared) status = Turn(c, i, thread, mine, own, workspace);
+    if (status == dnnl_success) status = dnnl_memory_set_data_handle(memory[2 * i + 1], own);
+    args[i] = (dnnl_exec_arg_t){t->arg, memory[2 * i + 1]};
+  }
+  int count = N_TENSORS;
+  if (c->shape.bias && status == dnnl_success) {
+    status = dnnl_memory_set_data_handle(memory[BIAS], (void *)bias);
+    args[count++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, memory[BIAS]};
+  }
+  void *scratch = (char *)workspace + c->scratch_offset + c->scratch_bytes * (size_t)thread;
+  if (status == dnnl_success) status = dnnl_memory_set_data_handle(memory[SCRATCH], scratch);
+  args[count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, memory[SCRATCH]};
+  if (status == dnnl_success) status = dnnl_primitive_execute(c->primitive, c->stream, count, args);
+  const Tensor *last = &c->tensor[N_TENSORS - 1];
+  if (last->turned && status == dnnl_success)
+    status = Turn(c, N_TENSORS - 1, thread, user[N_TENSORS - 1] + piece * last->stride,
+                  BufferOf(last, thread, workspace), workspace);
+  return status;
+}
+
+static dnnl_status_t TurnPart(const struct _RengaConvolution *c, int tensor, int thread, int64_t part,
+                              float *user, void *workspace)
+{
+  const Tensor *t = &c->tensor[tensor];
+  return Turn(c, tensor, thread, user + part * t->part_from,
+              (float *)BufferOf(t, thread, workspace) + part * t->part_to, workspace);
+}
+
+RengaErrorCode RengaConvolutionRun(RengaConvolution c, const float *a, const float *b,
+                                   const float *bias, float *out, void *workspace)
+{
+  float *user[N_TENSORS] = {(float *)a, (float *)b, out};
+  int failed = dnnl_success;
+  for (int i = 0; i < N_TENSORS; i++) {
+    const Tensor *t = &c->tensor[i];
+    if (!t->shared || !t->turned) continue;
+#pragma omp parallel for num_threads(t->parts < c->threads ? (int)t->parts : c->threads)
+    for (int64_t part = 0; part < t->parts; part++) {
+      omp_set_num_threads(1);
+      dnnl_status_t status = TurnPart(c, i, omp_get_thread_num(), part, user[i], workspace);
+      if (status != dnnl_success) {
+#pragma omp atomic write
+        failed = (int)status;
+      }
+    }
+  }
+#pragma omp parallel for num_threads(c->pieces < c->threads ? (int)c->pieces : c->threads)
+  for (int64_t piece = 0; piece < c->pieces; piece++) {
+    omp_set_num_threads(1);
+    dnnl_status_t status = RunPiece(c, omp_get_thread_num(), piece, user, bias, workspace);
+    if (status != dnnl_success) {
+#pragma omp atomic write
+      failed = (int)status;
+    }
+  }
+  RengaCheck(failed == dnnl_success, MPI_COMM_SELF, RENGA_ERR_LIBRARY, "oneDNN: status %d", failed);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaConvolutionDestroy(RengaConvolution *convolution)
+{
+  RengaConvolution c = *convolution;
+  if (!c) return RENGA_SUCCESS;
+  for (int i = 0; c->memory && i < c->threads * N_MEMORIES; i++)
+    if (c->memory[i]) dnnl_memory_destroy(c->memory[i]);
+  RengaFree(&c->memory);
+  for (int i = 0; i < N_TENSORS; i++)
+    if (c->tensor[i].reorder) dnnl_primitive_destroy(c->tensor[i].reorder);
+  if (c->primitive) dnnl_primitive_destroy(c->primitive);
+  if (c->description) dnnl_primitive_desc_destroy(c->description);
+  if (c->stream) dnnl_stream_destroy(c->stream);
+  if (c->engine) dnnl_engine_destroy(c->engine);
+  RengaFree(convolution);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,23 @@
+/* Convolutions by oneDNN, hidden behind plain tensors: images [N,C,H,W], weights [O,C/groups,h,w]. */
+#pragma once
+#include "rengasys.h"
+
+typedef enum {
+  RENGA_CONVOLUTION_FORWARD, /* x, w, (bias) -> y */
+  RENGA_CONVOLUTION_INPUT,   /* dy, w -> dx */
+  RENGA_CONVOLUTION_WEIGHT,  /* x, dy -> dw */
+} RengaConvolutionKind;
+typedef struct {
+  int64_t images, groups, channels, out_channels;
+  int64_t in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2];
+  bool bias;
+} RengaConvolutionShape;
+
+typedef struct _RengaConvolution *RengaConvolution;
+RengaErrorCode RengaConvolutionCreate(RengaConvolutionKind kind, const RengaConvolutionShape *shape,
+                                      int threads, RengaConvolution *convolution);
+size_t RengaConvolutionGetWorkspace(RengaConvolution convolution);
+/* a and b are the inputs in the order above, c the output. */
+RengaErrorCode RengaConvolutionRun(RengaConvolution convolution, const float *a, const float *b,
+                                   const float *bias, float *c, void *workspace);
+RengaErrorCode RengaConvolutionDestroy(RengaConvolution *convolution);
