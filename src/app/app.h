@@ -1,0 +1,59 @@
+/* What the commands of the renga program share. */
+#pragma once
+#include "renga.h"
+
+typedef struct {
+  RengaComm comm;
+  int n_words; /* words of the command line after the command that are no options */
+  char **words;
+} App;
+
+/* One file each. */
+RengaErrorCode AppTrain(const App *app);
+RengaErrorCode AppInfo(const App *app);
+RengaErrorCode AppPlan(const App *app);
+RengaErrorCode AppData(const App *app);
+RengaErrorCode AppGenerate(const App *app);
+
+/* network.c: the network of -graph, set up. */
+RengaErrorCode AppLoadGraph(RengaComm comm, RengaGraph *graph);
+/* Value of a string option that must be given; purpose: what for. */
+RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
+                             const char **value);
+
+/* The plan of the -partition options; batch and replicas where the user gives none, 0: chosen. */
+RengaErrorCode AppMakePlan(RengaComm comm, RengaGraph graph, int64_t batch, int replicas,
+                           RengaPlan *plan);
+
+/* fields.c: the inputs of a network, as one sample of a data set has them. */
+typedef struct {
+  int count;
+  const char **names;     /* lent by the graph */
+  RengaTensorSpec *specs; /* of one sample: no batch dimension */
+  int64_t *classes;       /* exclusive bound of an integer input; 0: none known */
+  bool *is_table_index;   /* the classes are rows of an embedding table */
+} AppFields;
+RengaErrorCode AppFindFields(RengaComm comm, RengaGraph graph, AppFields *fields);
+void AppFreeFields(AppFields *fields);
+
+/* monitor.c: progress on standard output, and a file with a row per step. */
+typedef struct _AppMonitor *AppMonitor;
+typedef struct {
+  int64_t step; /* 0-based: this many steps were done before */
+  double loss, learning_rate, gradient_norm, seconds;
+  int64_t samples;
+} AppRow;
+/* The run does steps first … steps-1. tokens: per sample, 0 where there are none. */
+RengaErrorCode AppMonitorCreate(RengaComm comm, int64_t first, int64_t steps, int64_t tokens,
+                                AppMonitor *monitor);
+RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row);
+RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
+    __attribute__((format(printf, 2, 3))); /* a line of its own, past the bar */
+RengaErrorCode AppMonitorDestroy(AppMonitor *monitor);
+
+/* summary.c: a line about the run that begins; a table of memory over the ranks (collective). */
+RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan);
+RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
+
+/* terminal.c: does what this process prints end on a terminal, perhaps through mpiexec? */
+bool AppTerminal(int *columns);

@@ -1,0 +1,137 @@
+/* The renga program: finds the command, refuses options that it would not use, runs it. */
+#include "app.h"
+#include <string.h>
+
+static const char help[] =
+    "usage: mpiexec -n RANKS renga train -graph NETWORK -data FILE [options]\n"
+    "       renga info -graph NETWORK | -checkpoint FILE\n"
+    "       renga plan -graph NETWORK [options]\n"
+    "       renga data text IN OUT [options]\n"
+    "       renga generate -graph NETWORK -checkpoint FILE [options]\n"
+    "\n"
+    "  train     train on all ranks: pipeline stages x replicas\n"
+    "  info      what a network or a checkpoint holds\n"
+    "  plan      who would compute what, without running\n"
+    "  data      make a data set of bytes from a text\n"
+    "  generate  write text from a trained network\n"
+    "\n"
+    "NETWORK is an ONNX file or a built-in network with its sizes, such as\n"
+    "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=256, mlp:..., resnet:depth=18.\n";
+
+typedef struct {
+  const char *name;
+  RengaErrorCode (*run)(const App *app);
+  const char *usage;
+  int least_words, most_words;
+} Command;
+
+static const Command commands[] = {
+    {"train", AppTrain, "renga train -graph NETWORK -data FILE [options]", 0, 0},
+    {"info", AppInfo, "renga info -graph NETWORK, or renga info -checkpoint FILE", 0, 0},
+    {"plan", AppPlan, "renga plan -graph NETWORK [options]", 0, 0},
+    {"data", AppData, "renga data text IN OUT [options]", 3, 3},
+    {"generate", AppGenerate, "renga generate -graph NETWORK -checkpoint FILE [options]", 0, 0},
+};
+enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
+
+#define ROW(name, kind, value, choices, low, high, text)                                           \
+  {                                                                                                \
+    name, RENGA_OPTION_##kind, value, RENGA_OPTION_NO_OFFSET, choices, low, high, text             \
+  }
+static const RengaOptionRow rows[] = {
+    ROW("seed", INT64, "0", NULL, 0, 9e18, "of first values, shuffles, dropout, samples of text"),
+    ROW("steps", INT64, "100", NULL, 0, 1e15,
+        "train: number of the last step, those before a resume included"),
+    ROW("resume", BOOL, "false", NULL, 0, 0,
+        "train: go on from the newest whole checkpoint of -checkpoint_dir, if there is one"),
+    ROW("monitor", STRING, NULL, NULL, 0, 0, "train: csv:FILE, a row per step"),
+    ROW("monitor_every", INT64, "0", NULL, 0, 1e15,
+        "train: steps per line of progress; 0: at most a line per second"),
+    ROW("progress", STRING, "auto", "auto|bar|lines|none", 0, 0,
+        "train: how progress is shown; auto: a bar on a terminal, lines elsewhere"),
+    ROW("eval_every", INT64, "0", NULL, 0, 1e15,
+        "train: steps between losses of the validation part; 0: only at the end"),
+    ROW("eval_samples", INT64, "0", NULL, 0, 1e15,
+        "train: samples of the validation part that are used; 0: all"),
+    ROW("parameter_digest", BOOL, "false", NULL, 0, 0,
+        "train: print a checksum of all parameters and moments that no layout changes"),
+    ROW("checkpoint", STRING, NULL, NULL, 0, 0, "info, generate: the checkpoint's file"),
+    ROW("sequence", INT64, "128", NULL, 1, 1e9, "data text: bytes per sample"),
+    ROW("prompt", STRING, "In the beginning", NULL, 0, 0, "generate: how the text begins"),
+    ROW("tokens", INT64, "200", NULL, 1, 1e9, "generate: bytes to write"),
+    ROW("temperature", REAL, "0.8", NULL, 0, 100, "generate: 0 takes the likeliest byte"),
+    ROW("output", STRING, "logits", NULL, 0, 0, "generate: the network's output with the scores"),
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+/* Options that only these commands use: to give one to another command is a mistake. */
+static const struct {
+  const char *option, *commands;
+} used_by[] = {
+    {"steps", "train"},          {"resume", "train"},           {"monitor", "train"},
+    {"monitor_every", "train"},  {"progress", "train"},         {"eval_every", "train"},
+    {"eval_samples", "train"},   {"parameter_digest", "train"}, {"checkpoint", "info generate"},
+    {"sequence", "data"},        {"prompt", "generate"},        {"tokens", "generate"},
+    {"temperature", "generate"}, {"output", "generate"},        {"seed", "train generate"},
+    {"checkpoint_dir", "train"}, {"checkpoint_every", "train"}, {"data", "train"},
+};
+
+static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const Command **command)
+{
+  MPI_Comm printer;
+  const char *names[N_COMMANDS], *closest;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCheck(argc > 1, printer, RENGA_ERR_OPTION,
+             "renga needs a command: train, info, plan, data or generate; renga -help says more");
+  for (int c = 0; c < N_COMMANDS; c++) {
+    names[c] = commands[c].name;
+    if (!strcmp(argv[1], names[c])) *command = &commands[c];
+  }
+  closest = RengaClosestName(argv[1], N_COMMANDS, names);
+  RengaCheck(*command, printer, RENGA_ERR_OPTION,
+             "renga has no command %s%s%s%s; it has train, info, plan, data, generate", argv[1],
+             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckWords(const App *app, const Command *command)
+{
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  RengaCheck(app->n_words <= command->most_words, printer, RENGA_ERR_OPTION,
+             "renga %s: what is \"%s\" for? (options begin with a dash); usage: %s", command->name,
+             app->words[command->most_words], command->usage);
+  RengaCheck(app->n_words >= command->least_words, printer, RENGA_ERR_OPTION,
+             "renga %s: some word is missing; usage: %s", command->name, command->usage);
+  for (size_t i = 0; i < sizeof used_by / sizeof used_by[0]; i++) {
+    const char *value;
+    bool given = false;
+    RengaCall(RengaOptionsGetString(used_by[i].option, &value, &given));
+    RengaCheck(!given || strstr(used_by[i].commands, command->name), printer, RENGA_ERR_OPTION,
+               "renga %s does not use -%s: it is for renga %s", command->name, used_by[i].option,
+               used_by[i].commands);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Run(int argc, char **argv)
+{
+  App app = {NULL, argc - 2, argv + 2};
+  const Command *command = NULL;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &app.comm));
+  RengaCall(RengaCommSetFromOptions(app.comm));
+  RengaCall(FindCommand(app.comm, argc, argv, &command));
+  RengaCall(CheckWords(&app, command));
+  RengaCall(command->run(&app));
+  RengaCall(RengaCommDestroy(&app.comm));
+  return RENGA_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  RengaCallAbort(RengaOptionsRegister("Program", N_ROWS, rows));
+  RengaCallAbort(RengaInitialize(&argc, &argv, help));
+  RengaCallAbort(Run(argc, argv));
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}

@@ -1,0 +1,206 @@
+/* Progress: a bar on a terminal, plain lines elsewhere; and a CSV file with a row per step. */
+#include "app.h"
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+static const char csv_header[] = "step,loss,learning_rate,gradient_norm,samples_per_second,seconds";
+
+typedef enum { SHOW_NONE, SHOW_LINES, SHOW_BAR } Show;
+struct _AppMonitor {
+  MPI_Comm comm; /* lent; its rank 0 prints */
+  bool prints;
+  Show show;
+  int columns;
+  bool bar_is_up;
+  int64_t first, steps, tokens, every;
+  double shown_at;            /* seconds of MPI_Wtime */
+  double speed, step_seconds; /* samples per second, seconds per step: smoothed */
+  char *file_name;
+  FILE *file; /* of rank 0 */
+};
+
+/* Keep the header and the rows of steps before first, so that a resumed run goes on where its
+   checkpoint was. */
+static RengaErrorCode KeepRows(const char *file_name, int64_t first)
+{
+  FILE *file = fopen(file_name, "r+");
+  char *line = NULL;
+  size_t size = 0;
+  long keep = 0;
+  if (!file) return RENGA_SUCCESS; /* a new one is made */
+  bool known = getline(&line, &size, file) > 0 && !strncmp(line, csv_header, sizeof csv_header - 1);
+  while (known) {
+    keep = ftell(file);
+    if (getline(&line, &size, file) <= 0 || strtoll(line, NULL, 10) >= first) break;
+    if (!strchr(line, '\n')) break;
+  }
+  free(line);
+  bool good = known && ftruncate(fileno(file), keep) == 0;
+  fclose(file);
+  RengaCheck(known, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "-monitor csv:%s: the file is there but is no monitor's: it does not begin with %s",
+             file_name, csv_header);
+  RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s", file_name,
+             strerror(errno));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OpenFile(AppMonitor monitor)
+{
+  if (monitor->first > 0) RengaCall(KeepRows(monitor->file_name, monitor->first));
+  monitor->file = fopen(monitor->file_name, monitor->first > 0 ? "a" : "w");
+  RengaCheck(monitor->file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s",
+             monitor->file_name, strerror(errno));
+  fseek(monitor->file, 0, SEEK_END);
+  if (ftell(monitor->file) == 0) fprintf(monitor->file, "%s\n", csv_header);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadOptions(AppMonitor monitor)
+{
+  const char *progress, *file;
+  int columns = 80;
+  RengaCall(RengaOptionsGetInt64("monitor_every", &monitor->every, NULL));
+  RengaCall(RengaOptionsGetString("progress", &progress, NULL));
+  RengaCall(RengaOptionsGetString("monitor", &file, NULL));
+  monitor->show = !strcmp(progress, "none")                            ? SHOW_NONE
+                  : !strcmp(progress, "bar")                           ? SHOW_BAR
+                  : !strcmp(progress, "auto") && AppTerminal(&columns) ? SHOW_BAR
+                                                                       : SHOW_LINES;
+  monitor->columns = columns;
+  if (!file) return RENGA_SUCCESS;
+  RengaCheck(!strncmp(file, "csv:", 4) && file[4], monitor->comm, RENGA_ERR_OPTION,
+             "-monitor %s: write csv:FILE", file);
+  RengaCall(RengaStringCopy(file + 4, &monitor->file_name));
+  return RENGA_SUCCESS;
+}
+
+/* 75 s is "1:15", 4000 s is "1:06:40". */
+static void FormatSeconds(double seconds, size_t size, char text[])
+{
+  long long whole = seconds < 1e9 ? (long long)(seconds + 0.5) : 1000000000;
+  if (whole < 3600)
+    snprintf(text, size, "%lld:%02lld", whole / 60, whole % 60);
+  else
+    snprintf(text, size, "%lld:%02lld:%02lld", whole / 3600, whole / 60 % 60, whole % 60);
+}
+
+static void FormatRow(const struct _AppMonitor *monitor, const AppRow *row, size_t size,
+                      char text[])
+{
+  char speed[32], left[32];
+  int64_t to_go = monitor->steps - row->step - 1;
+  double unit = monitor->tokens ? (double)monitor->tokens : 1;
+  RengaFormatCount(monitor->speed * unit, sizeof speed, speed);
+  FormatSeconds((double)to_go * monitor->step_seconds, sizeof left, left);
+  snprintf(text, size, "step %lld/%lld  loss %.5g  learning rate %.3g  %s %s/s  %s left",
+           (long long)row->step + 1, (long long)monitor->steps, row->loss, row->learning_rate,
+           speed, monitor->tokens ? "tokens" : "samples", left);
+}
+
+static void DrawBar(AppMonitor monitor, const AppRow *row, const char *text)
+{
+  char bar[64];
+  int room = monitor->columns - (int)strlen(text) - 5, width = room < 40 ? room : 40;
+  int64_t run = monitor->steps - monitor->first, done = row->step + 1 - monitor->first;
+  if (width < 4) width = 0;
+  int full = (int)(width * done / run);
+  for (int i = 0; i < width; i++) bar[i] = i < full ? '#' : '.';
+  bar[width] = 0;
+  printf("\r%s%s%s%.*s\033[K", width ? "[" : "", bar, width ? "] " : "", monitor->columns - 1,
+         text);
+  monitor->bar_is_up = true;
+}
+
+/* At most ten bars or one line per second; or every so many steps; the last step always. */
+static bool IsDue(const struct _AppMonitor *monitor, const AppRow *row)
+{
+  double since = MPI_Wtime() - monitor->shown_at;
+  if (monitor->show == SHOW_NONE) return false;
+  if (row->step + 1 == monitor->steps || row->step == monitor->first) return true;
+  if (monitor->show == SHOW_BAR) return since >= 0.1;
+  return monitor->every ? (row->step + 1) % monitor->every == 0 : since >= 1;
+}
+
+static void Measure(AppMonitor monitor, const AppRow *row)
+{
+  double keep = monitor->step_seconds > 0 ? 0.8 : 0;
+  double speed = row->seconds > 0 ? (double)row->samples / row->seconds : 0;
+  monitor->speed = keep * monitor->speed + (1 - keep) * speed;
+  monitor->step_seconds = keep * monitor->step_seconds + (1 - keep) * row->seconds;
+}
+
+static RengaErrorCode WriteRow(AppMonitor monitor, const AppRow *row)
+{
+  fprintf(monitor->file, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g\n", (long long)row->step, row->loss,
+          row->learning_rate, row->gradient_norm,
+          row->seconds > 0 ? (double)row->samples / row->seconds : 0, row->seconds);
+  RengaCheck(fflush(monitor->file) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s",
+             monitor->file_name, strerror(errno));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppMonitorCreate(RengaComm comm, int64_t first, int64_t steps, int64_t tokens,
+                                AppMonitor *monitor)
+{
+  AppMonitor made = NULL;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaMalloc(1, &made));
+  RengaCall(RengaObjectGetComm(comm, &made->comm));
+  made->first = first;
+  made->steps = steps;
+  made->tokens = tokens;
+  made->prints = RengaCommGetRank(comm) == 0;
+  RengaCall(ReadOptions(made));
+  if (made->prints && made->file_name) code = OpenFile(made);
+  RengaCall(RengaErrorAgree(made->comm, code));
+  *monitor = made;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row)
+{
+  char text[256];
+  if (!monitor->prints) return RENGA_SUCCESS;
+  Measure(monitor, row);
+  if (monitor->file) RengaCall(WriteRow(monitor, row));
+  if (!IsDue(monitor, row)) return RENGA_SUCCESS;
+  FormatRow(monitor, row, sizeof text, text);
+  if (monitor->show == SHOW_BAR)
+    DrawBar(monitor, row, text);
+  else
+    printf("%s\n", text);
+  fflush(stdout);
+  monitor->shown_at = MPI_Wtime();
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
+{
+  va_list arguments;
+  if (!monitor->prints) return RENGA_SUCCESS;
+  if (monitor->bar_is_up) printf("\n");
+  monitor->bar_is_up = false;
+  va_start(arguments, format);
+  vprintf(format, arguments);
+  va_end(arguments);
+  fflush(stdout);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppMonitorDestroy(AppMonitor *monitor)
+{
+  AppMonitor gone = *monitor;
+  bool good = true;
+  if (!gone) return RENGA_SUCCESS;
+  if (gone->bar_is_up) printf("\n");
+  if (gone->file) good = fclose(gone->file) == 0;
+  RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s", gone->file_name,
+             strerror(errno));
+  RengaFree(&gone->file_name);
+  RengaFree(monitor);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,40 @@
+/* The network that the user names, and its plan. */
+#include "app.h"
+
+RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
+                             const char **value)
+{
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetString(name, value, NULL));
+  RengaCheck(*value, printer, RENGA_ERR_OPTION, "-%s is missing: %s", name, purpose);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppLoadGraph(RengaComm comm, RengaGraph *graph)
+{
+  const char *name;
+  RengaCall(AppNeedOption(comm, "graph",
+                          "an ONNX file or a built-in network, such as "
+                          "gpt:layers=4,hidden=256,heads=8,sequence=128,"
+                          "vocabulary=256",
+                          &name));
+  RengaCall(RengaGraphCreate(comm, graph));
+  RengaCall(RengaGraphSetFromOptions(*graph));
+  RengaCall(RengaGraphSetUp(*graph));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppMakePlan(RengaComm comm, RengaGraph graph, int64_t batch, int replicas,
+                           RengaPlan *plan)
+{
+  RengaPartition partition = NULL;
+  RengaCall(RengaPartitionCreate(comm, &partition));
+  RengaCall(RengaPartitionSetGraph(partition, graph));
+  RengaCall(RengaPartitionSetBatch(partition, batch, 0));
+  RengaCall(RengaPartitionSetReplicas(partition, replicas));
+  RengaCall(RengaPartitionSetFromOptions(partition));
+  RengaCall(RengaPartitionSolve(partition, plan));
+  RengaCall(RengaPartitionDestroy(&partition));
+  return RENGA_SUCCESS;
+}

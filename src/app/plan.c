@@ -1,0 +1,118 @@
+/* renga plan: who would compute what, for any number of ranks, without running. */
+#include "app.h"
+#include <string.h>
+
+enum { ANY_NUMBER = 1 << 20 };
+
+/* Without mpiexec and -partition_ranks there is no number of ranks to fill: as many as the stages
+   and replicas that are asked for need. */
+static RengaErrorCode OpenLayout(const App *app, RengaPartition partition, bool *open)
+{
+  const char *names[] = {"partition_ranks", "partition_stages", "partition_replicas"}, *text, *type;
+  bool given[3];
+  for (int i = 0; i < 3; i++) RengaCall(RengaOptionsGetString(names[i], &text, &given[i]));
+  RengaCall(RengaOptionsGetString("partition_type", &type, NULL));
+  *open = RengaCommGetSize(app->comm) == 1 && !given[0];
+  if (!*open) return RENGA_SUCCESS;
+  RengaCall(RengaPartitionSetRanks(partition, ANY_NUMBER));
+  RengaCall(RengaPartitionSetReplicas(partition, 1));
+  if (strcmp(type, RENGA_PARTITION_MANUAL)) RengaCall(RengaPartitionSetStages(partition, 1));
+  return RENGA_SUCCESS;
+}
+
+/* Bubble of the busiest replica if time goes as FLOPs and a backward takes two forwards. */
+static RengaErrorCode PrintSchedule(MPI_Comm printer, RengaPlan plan, RengaSchedule schedule)
+{
+  int p = RengaPlanGetStageCount(plan);
+  double *time = NULL, makespan = 0, bubble = 0;
+  const char *type;
+  RengaCall(RengaMalloc(2 * p, &time));
+  for (int s = 0; s < p; s++) {
+    time[s] = RengaPlanGetStage(plan, s)->forward_flops;
+    time[p + s] = 2 * time[s];
+  }
+  RengaErrorCode code = RengaScheduleSimulate(schedule, time, time + p, NULL, &makespan, &bubble);
+  RengaFree(&time);
+  RengaCall(code);
+  RengaCall(RengaScheduleGetType(schedule, &type));
+  RengaCall(RengaPrintf(printer,
+                        "  schedule %s: stages wait %.1f %% of the time if it goes as FLOPs\n",
+                        type, 100 * bubble));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PrintMessages(MPI_Comm printer, int count, const RengaMessage messages[])
+{
+  double forward = 0, backward = 0;
+  char forward_text[32], backward_text[32];
+  for (int m = 0; m < count; m++) {
+    if (messages[m].backward)
+      backward += (double)messages[m].bytes;
+    else
+      forward += (double)messages[m].bytes;
+  }
+  RengaFormatBytes(forward, sizeof forward_text, forward_text);
+  RengaFormatBytes(backward, sizeof backward_text, backward_text);
+  RengaCall(RengaPrintf(printer,
+                        "  per micro-batch %d messages: %s forward, %s of gradients back\n", count,
+                        forward_text, backward_text));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PrintRun(const App *app, RengaGraph graph, RengaPlan plan)
+{
+  MPI_Comm printer;
+  RengaSchedule schedule = NULL;
+  RengaMessage *messages = NULL;
+  int count = 0, replicas = RengaPlanGetStage(plan, 0)->replicas;
+  int64_t batch, microbatch;
+  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
+  RengaCall(RengaPlanGetMessages(plan, graph, &count, &messages));
+  RengaCall(PrintMessages(printer, count, messages));
+  RengaCall(RengaScheduleCreate(app->comm, &schedule));
+  RengaCall(RengaScheduleSetFromOptions(schedule));
+  RengaCall(RengaScheduleSetShape(schedule, RengaPlanGetStageCount(plan),
+                                  (RengaPlanMicrobatches(plan, batch) + replicas - 1) / replicas,
+                                  count, messages, false));
+  RengaCall(RengaScheduleSetUp(schedule));
+  RengaCall(PrintSchedule(printer, plan, schedule));
+  RengaCall(RengaScheduleDestroy(&schedule));
+  RengaFree(&messages);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Show(const App *app, RengaGraph graph, RengaPlan plan)
+{
+  RengaViewer viewer = NULL;
+  const char *view;
+  bool given = false;
+  RengaCall(RengaOptionsGetString("plan_view", &view, &given));
+  RengaCall(RengaPlanViewFromOptions(plan));
+  if (given) return RENGA_SUCCESS;
+  RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
+  RengaCall(RengaPlanView(plan, viewer));
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(PrintRun(app, graph, plan));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppPlan(const App *app)
+{
+  RengaGraph graph = NULL;
+  RengaPartition partition = NULL;
+  RengaPlan plan = NULL;
+  bool open = false;
+  RengaCall(AppLoadGraph(app->comm, &graph));
+  RengaCall(RengaPartitionCreate(app->comm, &partition));
+  RengaCall(RengaPartitionSetGraph(partition, graph));
+  RengaCall(OpenLayout(app, partition, &open));
+  RengaCall(RengaPartitionSetFromOptions(partition));
+  RengaCall(RengaPartitionSolve(partition, &plan));
+  if (open) RengaCall(RengaPlanSetAvailableRanks(plan, 0));
+  RengaCall(Show(app, graph, plan));
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,85 @@
+/* What a run says of itself at its beginning and its end. */
+#include "app.h"
+
+enum { MOST_ROWS = 16 };
+
+RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan)
+{
+  MPI_Comm printer;
+  RengaGraphTotals totals;
+  const char *name;
+  char parameters[32];
+  int stages = RengaPlanGetStageCount(plan), replicas = RengaPlanGetStage(plan, 0)->replicas;
+  int idle = RengaCommGetSize(comm) - RengaPlanGetRankCount(plan);
+  int64_t batch, microbatch;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaGraphGetTotals(graph, &totals));
+  RengaCall(RengaOptionsGetString("graph", &name, NULL));
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
+  RengaFormatCount((double)totals.parameters, sizeof parameters, parameters);
+  RengaCall(RengaPrintf(printer, "%s: %s parameters in %d nodes\n", name, parameters,
+                        RengaGraphGetNodeCount(graph)));
+  RengaCall(RengaPrintf(printer,
+                        "%d stage%s x %d replica%s on %d rank%s; steps of %lld samples in "
+                        "micro-batches of %lld\n",
+                        stages, stages == 1 ? "" : "s", replicas, replicas == 1 ? "" : "s",
+                        stages * replicas, stages * replicas == 1 ? "" : "s", (long long)batch,
+                        (long long)microbatch));
+  if (idle > 0)
+    RengaCall(RengaPrintf(printer, "%d of %d ranks %s idle\n", idle, RengaCommGetSize(comm),
+                          idle == 1 ? "is" : "are"));
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  int64_t forecast, measured, resident;
+} Memory;
+
+static RengaErrorCode PrintRank(MPI_Comm printer, RengaPlan plan, int rank, const Memory *memory)
+{
+  char forecast[32], measured[32], resident[32], what[48] = "idle";
+  int stage, replica;
+  RengaCall(RengaPlanFindRank(plan, rank, &stage, &replica));
+  if (stage >= 0) snprintf(what, sizeof what, "stage %d, replica %d", stage, replica);
+  RengaFormatBytes((double)memory->forecast, sizeof forecast, forecast);
+  RengaFormatBytes((double)memory->measured, sizeof measured, measured);
+  RengaFormatBytes((double)memory->resident, sizeof resident, resident);
+  RengaCall(RengaPrintf(printer, "  %4d  %-24s %12s %12s %12s\n", rank, what, forecast, measured,
+                        resident));
+  return RENGA_SUCCESS;
+}
+
+/* All ranks where they are few; else those with the least and the most. */
+static RengaErrorCode PrintRanks(MPI_Comm printer, RengaPlan plan, int size, const Memory all[])
+{
+  int least = 0, most = 0;
+  RengaCall(RengaPrintf(printer, "memory\n  %4s  %-24s %12s %12s %12s\n", "rank", "", "forecast",
+                        "measured", "resident"));
+  for (int r = 0; r < size; r++) {
+    if (all[r].measured < all[least].measured) least = r;
+    if (all[r].measured > all[most].measured) most = r;
+    if (size <= MOST_ROWS) RengaCall(PrintRank(printer, plan, r, &all[r]));
+  }
+  if (size <= MOST_ROWS) return RENGA_SUCCESS;
+  RengaCall(PrintRank(printer, plan, least, &all[least]));
+  RengaCall(PrintRank(printer, plan, most, &all[most]));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline)
+{
+  MPI_Comm printer;
+  RengaPipelineMemory memory;
+  Memory *all = NULL;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaPipelineGetMemory(pipeline, &memory));
+  Memory mine = {memory.forecast, memory.measured, (int64_t)RengaMemoryResident()};
+  RengaCall(RengaMalloc(RengaCommGetSize(comm), &all));
+  RengaErrorCode code =
+      RengaCommGather(comm, &mine, sizeof mine, all, 0, "the memory of all ranks");
+  if (!code && RengaCommGetRank(comm) == 0)
+    code = PrintRanks(printer, plan, RengaCommGetSize(comm), all);
+  RengaFree(&all);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
