@@ -1,0 +1,2 @@
+librenga_la_SOURCES += %D%/plan.c %D%/check.c %D%/view.c %D%/file.c
+noinst_HEADERS += %D%/planimpl.h

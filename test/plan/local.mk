@@ -1,4 +1,0 @@
-plan_tests = %D%/messages %D%/partition %D%/plan
-check_PROGRAMS += $(plan_tests)
-TESTS += $(plan_tests)
-noinst_HEADERS += %D%/network.h
