@@ -13,6 +13,7 @@ static RengaErrorCode RegisterPackages(void)
   RengaCall(RengaPartitionRegisterPackage());
   RengaCall(RengaScheduleRegisterPackage());
   RengaCall(RengaGraphRegisterPackage());
+  RengaCall(RengaOnnxRegisterPackage());
   return RENGA_SUCCESS;
 }
 

@@ -7,9 +7,9 @@ static const struct {
   const char *suffix;
   RengaErrorCode (*read)(RengaGraph graph, const char *file);
 } readers[] = {
-  {NULL, NULL},
+  {".onnx", RengaGraphReadOnnx},
 };
-enum { N_READERS = sizeof readers / sizeof readers[0] - 1 };
+enum { N_READERS = sizeof readers / sizeof readers[0] };
 
 static const RengaGraphBuilder *const builders[] = {
   &RengaGraphBuilderGpt,

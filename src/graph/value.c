@@ -89,6 +89,19 @@ RengaErrorCode RengaGraphUniqueName(RengaGraph graph, const char *wanted, size_t
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value, const char *name)
+{
+  char *copy = NULL;
+  RengaCall(RengaGraphCheckValue(graph, value));
+  RengaCheck(RengaGraphFindValue(graph, name) == RENGA_VALUE_NONE, MPI_COMM_SELF, RENGA_ERR_GRAPH,
+             "there are two values named \"%s\"", name);
+  RengaCall(RengaStringCopy(name, &copy));
+  RengaFree(&graph->value[value]->name);
+  graph->value[value]->name = copy;
+  RengaCall(RengaGraphRebuildNames(graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckSpec(const char *name, const RengaTensorSpec *spec)
 {
   int batches = 0;

@@ -8,3 +8,5 @@ RengaErrorCode RengaGraphReadOnnx(RengaGraph graph, const char *file);
 RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch);
 /* The size that -graph_dimension gives to a symbolic dimension of a file; 0: none given. */
 RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name, int64_t *size);
+/* Gives an activation another name, which no other value has: a file's outputs keep theirs. */
+RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value, const char *name);

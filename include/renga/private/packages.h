@@ -10,3 +10,4 @@ RengaErrorCode RengaPartitionRegisterPackage(void);
 RengaErrorCode RengaScheduleRegisterPackage(void);
 RengaErrorCode RengaGraphRegisterPackage(void);
 RengaErrorCode RengaPipelineRegisterPackage(void);
+RengaErrorCode RengaOnnxRegisterPackage(void);

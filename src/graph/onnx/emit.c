@@ -1,0 +1,140 @@
+/* Nodes of the graph that conversions make. */
+#include "onnx.h"
+#include <string.h>
+
+const RengaTensorSpec *RengaOnnxSpec(const RengaOnnxNode *node, RengaValue value)
+{
+  return &RengaGraphGetValue(node->importer->graph, value)->spec;
+}
+
+/* A dimension -c with c > 1 holds samples at some stride; what does not move elements keeps it. */
+static RengaErrorCode KeepInner(RengaOnnxNode *node, int n_in, const RengaValue in[], RengaValue y)
+{
+  const RengaTensorSpec *spec = RengaOnnxSpec(node, y);
+  int64_t inner = 0;
+  for (int d = 0; d < spec->ndim; d++) {
+    if (spec->dim[d] >= 0) continue;
+    if (spec->dim[d] == -1) inner = 1;
+    for (int i = 0; i < n_in && inner == 0; i++) {
+      if (in[i] == RENGA_VALUE_NONE) continue;
+      const RengaTensorSpec *from = RengaOnnxSpec(node, in[i]);
+      for (int k = 0; k < from->ndim; k++)
+        if (from->dim[k] == spec->dim[d]) inner = RengaOnnxGetInner(node->importer, in[i]);
+    }
+  }
+  RengaCall(RengaOnnxSetInner(node->importer, y, inner));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxEmit(RengaOnnxNode *node, const char *op, int n_in, const RengaValue in[],
+                             int n_out, const RengaTensorSpec given[], RengaValue out[])
+{
+  RengaOnnxImporter *importer = node->importer;
+  char *name = NULL;
+  RengaCall(RengaOnnxNewName(node, op, &name));
+  RengaErrorCode code = RengaGraphAddNode(importer->graph, op, name, &importer->attributes, n_in, in,
+                                          n_out, given, out);
+  RengaAttributesFree(&importer->attributes);
+  RengaOnnxCheck(code == RENGA_SUCCESS, node, code, "its %s cannot be added to the graph", op);
+  for (int i = 0; i < n_out; i++) RengaCall(KeepInner(node, n_in, in, out[i]));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxApply(RengaOnnxNode *node, const char *op, RengaValue a, RengaValue b,
+                              RengaValue *y)
+{
+  const RengaValue in[] = {a, b};
+  RengaCall(RengaOnnxEmit(node, op, b == RENGA_VALUE_NONE ? 1 : 2, in, 1, NULL, y));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConstant(RengaOnnxNode *node, const RengaTensorSpec *spec, const void *data,
+                                 RengaValue *value)
+{
+  char *name;
+  RengaCall(RengaOnnxNewName(node, "constant", &name));
+  RengaCall(RengaGraphAddConstant(node->importer->graph, name, spec, data, value));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxApplyReal(RengaOnnxNode *node, const char *op, RengaValue a, double b,
+                                  RengaValue *y)
+{
+  RengaOnnxHost *host;
+  void *data;
+  RengaDataType type = RengaOnnxSpec(node, a)->type;
+  RengaOnnxCheck(RengaOnnxHostHasType(type), node, RENGA_ERR_SUPPORT, "type %s is not supported here",
+                 RengaDataTypeName(type));
+  RengaCall(RengaOnnxHostCreate(node->importer, type, 0, NULL, &host));
+  *host->number = (RengaOnnxNumber){.whole = (int64_t)b, .real = b};
+  RengaCall(RengaOnnxHostToData(node, host, &data));
+  RengaValue constant;
+  RengaCall(RengaOnnxConstant(node, &host->spec, data, &constant));
+  RengaCall(RengaOnnxApply(node, op, a, constant, y));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxTranspose(RengaOnnxNode *node, RengaValue x, int n, const int64_t order[],
+                                  RengaValue *y)
+{
+  RengaCall(RengaAttributesSetInts(&node->importer->attributes, "perm", n, order));
+  RengaCall(RengaOnnxApply(node, "Transpose", x, RENGA_VALUE_NONE, y));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxReduce(RengaOnnxNode *node, const char *op, RengaValue x, int n_axes,
+                               const int64_t axes[], bool keep, RengaValue *y)
+{
+  RengaCall(RengaAttributesSetInts(&node->importer->attributes, "axes", n_axes, axes));
+  RengaCall(RengaAttributesSetInt(&node->importer->attributes, "keepdims", keep));
+  RengaCall(RengaOnnxApply(node, op, x, RENGA_VALUE_NONE, y));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxCast(RengaOnnxNode *node, RengaValue x, RengaDataType type, RengaValue *y)
+{
+  *y = x;
+  if (RengaOnnxSpec(node, x)->type == type) return RENGA_SUCCESS;
+  RengaCall(RengaAttributesSetInt(&node->importer->attributes, "to", (int64_t)type));
+  RengaCall(RengaOnnxApply(node, "Cast", x, RENGA_VALUE_NONE, y));
+  return RENGA_SUCCESS;
+}
+
+/* A name that no value of the graph has or, as an input or initializer of the file, will have. */
+static bool IsFree(const RengaOnnxImporter *importer, const char *name)
+{
+  if (RengaGraphFindValue(importer->graph, name) != RENGA_VALUE_NONE) return false;
+  const RengaOnnxBinding *binding = RengaOnnxScopeFind(importer->model_scope, name);
+  return !binding || binding->kind != RENGA_ONNX_TENSOR;
+}
+
+/* The node's name in the file for its first node in the graph, then NAME/Op. */
+RengaErrorCode RengaOnnxNewName(RengaOnnxNode *node, const char *op, char **name)
+{
+  RengaOnnxImporter *importer = node->importer;
+  char *made, number[24];
+  RengaCall(RengaOnnxJoin(importer, node->scope->prefix, node->name, &made));
+  if (node->emitted > 0 || strcmp(op, "constant") == 0) {
+    RengaCall(RengaOnnxJoin(importer, made, "/", &made));
+    RengaCall(RengaOnnxJoin(importer, made, op, &made));
+  }
+  node->emitted += strcmp(op, "constant") != 0;
+  char *base = made;
+  for (int k = 2; !IsFree(importer, made); k++) {
+    snprintf(number, sizeof number, "_%d", k);
+    RengaCall(RengaOnnxJoin(importer, base, number, &made));
+  }
+  *name = made;
+  return RENGA_SUCCESS;
+}
+
+/* An output is found in the graph by its name in the file. */
+RengaErrorCode RengaOnnxNameOutput(RengaOnnxNode *node, const char *name, RengaValue *value)
+{
+  RengaGraph graph = node->importer->graph;
+  const RengaGraphValue *made = RengaGraphGetValue(graph, *value);
+  if (made->kind != RENGA_VALUE_ACTIVATION || RengaGraphFindValue(graph, name) != RENGA_VALUE_NONE)
+    return RENGA_SUCCESS;
+  RengaCall(RengaGraphRenameValue_Private(graph, *value, name));
+  return RENGA_SUCCESS;
+}

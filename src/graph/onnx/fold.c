@@ -1,0 +1,434 @@
+/* Shape arithmetic: nodes whose inputs are known while reading are evaluated here.
+   Numbers are whole + batch * N with N >= 1 unknown, so that one evaluation is right for every
+   batch size; what has no such form (N * N, N < 3) is left to the graph. */
+#include "fold.h"
+#include <math.h>
+#include <string.h>
+
+/* The position in a tensor of shape in that broadcasts to position at of shape out. */
+static int64_t Broadcast(const RengaTensorSpec *out, const RengaTensorSpec *in, int64_t at)
+{
+  int64_t position = 0, stride = 1;
+  for (int d = out->ndim - 1, k = in->ndim - 1; d >= 0; d--, k--) {
+    int64_t index = at % out->dim[d];
+    at /= out->dim[d];
+    if (k < 0) continue;
+    if (in->dim[k] != 1) position += index * stride;
+    stride *= in->dim[k];
+  }
+  return position;
+}
+
+static bool BroadcastShape(const RengaTensorSpec *a, const RengaTensorSpec *b, RengaTensorSpec *out)
+{
+  out->ndim = a->ndim > b->ndim ? a->ndim : b->ndim;
+  for (int d = 0; d < out->ndim; d++) {
+    int ia = d - (out->ndim - a->ndim), ib = d - (out->ndim - b->ndim);
+    int64_t da = ia < 0 ? 1 : a->dim[ia], db = ib < 0 ? 1 : b->dim[ib];
+    if (da != db && da != 1 && db != 1) return false;
+    out->dim[d] = da == 1 ? db : da;
+  }
+  return true;
+}
+
+static bool IsReal(RengaDataType type)
+{
+  return type == RENGA_FLOAT32 || type == RENGA_FLOAT64;
+}
+
+/* As the type would hold it. */
+static int64_t Wrap(RengaDataType type, int64_t value)
+{
+  switch (type) {
+  case RENGA_INT8: return (int8_t)value;
+  case RENGA_UINT8: return (uint8_t)value;
+  case RENGA_INT16: return (int16_t)value;
+  case RENGA_UINT16: return (uint16_t)value;
+  case RENGA_INT32: return (int32_t)value;
+  case RENGA_UINT32: return (uint32_t)value;
+  case RENGA_BOOL: return value != 0;
+  default: return value;
+  }
+}
+
+static double Round(RengaDataType type, double value)
+{
+  return type == RENGA_FLOAT32 ? (double)(float)value : value;
+}
+
+/* ---- numbers ---- */
+typedef RengaOnnxNumber Number;
+static int64_t AddInts(int64_t a, int64_t b)
+{
+  return (int64_t)((uint64_t)a + (uint64_t)b);
+}
+static int64_t SubtractInts(int64_t a, int64_t b)
+{
+  return (int64_t)((uint64_t)a - (uint64_t)b);
+}
+static int64_t MultiplyInts(int64_t a, int64_t b)
+{
+  return (int64_t)((uint64_t)a * (uint64_t)b);
+}
+static bool CanDivide(int64_t a, int64_t b)
+{
+  return b != 0 && !(a == INT64_MIN && b == -1);
+}
+
+/* The sign of a - b for every N >= 1; 2 where it depends on N. */
+static int Compare(bool real, Number a, Number b)
+{
+  double whole = real ? a.real - b.real : (double)a.whole - (double)b.whole;
+  double batch = (double)a.batch - (double)b.batch;
+  if (!real && batch == 0) return (a.whole > b.whole) - (a.whole < b.whole);
+  if (batch == 0) return (whole > 0) - (whole < 0);
+  if (batch > 0 && whole + batch > 0) return 1;
+  if (batch < 0 && whole + batch < 0) return -1;
+  return 2;
+}
+
+static bool Add(bool real, Number a, Number b, Number *y)
+{
+  (void)real;
+  *y = (Number){AddInts(a.whole, b.whole), AddInts(a.batch, b.batch), a.real + b.real};
+  return true;
+}
+static bool Subtract(bool real, Number a, Number b, Number *y)
+{
+  (void)real;
+  *y = (Number){SubtractInts(a.whole, b.whole), SubtractInts(a.batch, b.batch), a.real - b.real};
+  return true;
+}
+static bool Multiply(bool real, Number a, Number b, Number *y)
+{
+  if (b.batch != 0) {
+    Number t = a;
+    a = b, b = t;
+  }
+  if (b.batch != 0) return false; /* N * N */
+  double scaled = (double)a.batch * b.real;
+  if (real && (scaled != floor(scaled) || fabs(scaled) > 1e15)) return false;
+  *y = (Number){MultiplyInts(a.whole, b.whole),
+                real ? (int64_t)scaled : MultiplyInts(a.batch, b.whole), a.real * b.real};
+  return true;
+}
+static bool Divide(bool real, Number a, Number b, Number *y)
+{
+  if (real) {
+    double scaled = b.real != 0 ? (double)a.batch / b.real : 0;
+    if (b.batch != 0 || scaled != floor(scaled) || fabs(scaled) > 1e15) return false;
+    *y = (Number){.batch = (int64_t)scaled, .real = a.real / b.real};
+    return true;
+  }
+  if (b.batch != 0) { /* a = k * b */
+    if (!CanDivide(a.batch, b.batch) || a.batch % b.batch != 0) return false;
+    int64_t k = a.batch / b.batch;
+    *y = (Number){.whole = k};
+    return MultiplyInts(k, b.whole) == a.whole;
+  }
+  if (!CanDivide(a.whole, b.whole) || !CanDivide(a.batch, b.whole)) return false;
+  if (a.batch != 0 && (a.batch % b.whole != 0 || a.whole % b.whole != 0)) return false;
+  *y = (Number){.whole = a.whole / b.whole, .batch = a.batch / b.whole};
+  return true;
+}
+/* The sign of the divisor, as in Python. */
+static bool Modulo(bool real, Number a, Number b, Number *y)
+{
+  if (real || b.batch != 0 || !CanDivide(a.whole, b.whole) || !CanDivide(a.batch, b.whole)) return false;
+  if (a.batch % b.whole != 0) return false;
+  int64_t rest = a.whole % b.whole;
+  *y = (Number){.whole = rest != 0 && (rest < 0) != (b.whole < 0) ? rest + b.whole : rest};
+  return true;
+}
+static bool Minimum(bool real, Number a, Number b, Number *y)
+{
+  int sign = Compare(real, a, b);
+  *y = sign < 0 ? a : b;
+  return sign != 2;
+}
+static bool Maximum(bool real, Number a, Number b, Number *y)
+{
+  int sign = Compare(real, a, b);
+  *y = sign > 0 ? a : b;
+  return sign != 2;
+}
+static bool Power(bool real, Number a, Number b, Number *y)
+{
+  if (a.batch != 0 || b.batch != 0) return false;
+  *y = (Number){.whole = (int64_t)(real ? 0 : pow((double)a.whole, (double)b.whole)),
+                .real = pow(a.real, b.real)};
+  return real || (b.whole >= 0 && fabs(pow((double)a.whole, (double)b.whole)) < 1e15);
+}
+#define COMPARISON(name, holds)                                                                    \
+  static bool name(bool real, Number a, Number b, Number *y)                                       \
+  {                                                                                                \
+    int sign = Compare(real, a, b);                                                                \
+    *y = (Number){.whole = holds};                                                                 \
+    return sign != 2;                                                                              \
+  }
+COMPARISON(Equal, sign == 0)
+COMPARISON(Less, sign < 0)
+COMPARISON(LessOrEqual, sign <= 0)
+COMPARISON(Greater, sign > 0)
+COMPARISON(GreaterOrEqual, sign >= 0)
+#define LOGICAL(name, holds)                                                                       \
+  static bool name(bool real, Number a, Number b, Number *y)                                       \
+  {                                                                                                \
+    *y = (Number){.whole = holds};                                                                 \
+    return !real && a.batch == 0 && b.batch == 0;                                                  \
+  }
+LOGICAL(And, a.whole && b.whole)
+LOGICAL(Or, a.whole || b.whole)
+LOGICAL(Xor, !a.whole != !b.whole)
+
+typedef struct {
+  const char *op;
+  bool (*apply)(bool real, Number a, Number b, Number *y);
+  bool to_bool;
+} Binary;
+static const Binary binaries[] = {
+  {"Add", Add, false}, {"Sub", Subtract, false}, {"Mul", Multiply, false}, {"Div", Divide, false},
+  {"Mod", Modulo, false}, {"Min", Minimum, false}, {"Max", Maximum, false}, {"Pow", Power, false},
+  {"Equal", Equal, true}, {"Less", Less, true}, {"LessOrEqual", LessOrEqual, true},
+  {"Greater", Greater, true}, {"GreaterOrEqual", GreaterOrEqual, true}, {"And", And, true},
+  {"Or", Or, true}, {"Xor", Xor, true},
+};
+
+/* One of n inputs after the other; for Min and Max there may be more than two. */
+static RengaErrorCode FoldPair(RengaOnnxNode *node, const Binary *binary, const RengaOnnxHost *a,
+                               const RengaOnnxHost *b, RengaOnnxHost **out)
+{
+  RengaTensorSpec spec = {.ndim = 0};
+  bool fits = a->spec.type == b->spec.type && BroadcastShape(&a->spec, &b->spec, &spec);
+  *out = NULL;
+  if (!fits || RengaTensorSpecCount(&spec) > RENGA_ONNX_HOST_MAX) return RENGA_SUCCESS;
+  RengaDataType type = binary->to_bool ? RENGA_BOOL : a->spec.type;
+  RengaOnnxHost *made;
+  RengaCall(RengaOnnxHostCreate(node->importer, type, spec.ndim, spec.dim, &made));
+  for (int64_t i = 0; i < made->count; i++) {
+    Number *y = &made->number[i];
+    if (!binary->apply(IsReal(a->spec.type), a->number[Broadcast(&spec, &a->spec, i)],
+                       b->number[Broadcast(&spec, &b->spec, i)], y))
+      return RENGA_SUCCESS;
+    y->whole = Wrap(type, y->whole);
+    y->real = Round(type, y->real);
+  }
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FoldBinary(RengaOnnxNode *node, int n, const RengaOnnxHost *const in[],
+                                 RengaOnnxHost **out)
+{
+  const Binary *binary = NULL;
+  for (size_t i = 0; i < sizeof binaries / sizeof binaries[0]; i++)
+    if (strcmp(binaries[i].op, node->proto->op_type) == 0) binary = &binaries[i];
+  if (!binary || n < 2 || (binary->apply == Modulo && RengaOnnxInt(node, "fmod", 0) != 0))
+    return RENGA_SUCCESS;
+  const RengaOnnxHost *sum = in[0];
+  for (int i = 1; i < n && sum; i++) {
+    if (!in[i]) return RENGA_SUCCESS;
+    RengaCall(FoldPair(node, binary, sum, in[i], out));
+    sum = *out;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* ---- one input ---- */
+static bool Unary(const char *op, bool real, Number x, Number *y)
+{
+  *y = x;
+  if (strcmp(op, "Neg") == 0) {
+    *y = (Number){SubtractInts(0, x.whole), SubtractInts(0, x.batch), -x.real};
+    return true;
+  }
+  if (x.batch != 0) return false;
+  if (strcmp(op, "Not") == 0) y->whole = !x.whole;
+  else if (strcmp(op, "Abs") == 0)
+    *y = (Number){.whole = x.whole < 0 ? SubtractInts(0, x.whole) : x.whole, .real = fabs(x.real)};
+  else if (!real) return false;
+  else if (strcmp(op, "Floor") == 0) y->real = floor(x.real);
+  else if (strcmp(op, "Ceil") == 0) y->real = ceil(x.real);
+  else if (strcmp(op, "Round") == 0) y->real = nearbyint(x.real);
+  else if (strcmp(op, "Sqrt") == 0) y->real = sqrt(x.real);
+  else if (strcmp(op, "Reciprocal") == 0) y->real = 1 / x.real;
+  else if (strcmp(op, "Log") == 0) y->real = log(x.real);
+  else return false;
+  return true;
+}
+
+static RengaErrorCode FoldUnary(RengaOnnxNode *node, int n, const RengaOnnxHost *const in[],
+                                RengaOnnxHost **out)
+{
+  RengaOnnxHost *made;
+  if (n != 1) return RENGA_SUCCESS;
+  RengaDataType type = in[0]->spec.type;
+  RengaCall(RengaOnnxHostCreate(node->importer, type, in[0]->spec.ndim, in[0]->spec.dim, &made));
+  for (int64_t i = 0; i < made->count; i++) {
+    Number *y = &made->number[i];
+    if (!Unary(node->proto->op_type, IsReal(type), in[0]->number[i], y)) return RENGA_SUCCESS;
+    y->real = Round(type, y->real);
+    y->whole = Wrap(type, y->whole);
+  }
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
+/* A number in another type; false where the result is not defined. */
+static bool Convert(RengaDataType from, RengaDataType to, Number x, Number *y)
+{
+  if (to == RENGA_BOOL) {
+    *y = (Number){.whole = IsReal(from) ? x.real != 0 : x.whole != 0};
+    return x.batch == 0;
+  }
+  if (IsReal(to)) {
+    *y = (Number){.batch = x.batch, .real = Round(to, IsReal(from) ? x.real : (double)x.whole)};
+    return true;
+  }
+  if (IsReal(from) && !(fabs(x.real) < 9e18)) return false;
+  if (x.batch != 0 && IsReal(from) && x.real != floor(x.real)) return false;
+  *y = (Number){.whole = IsReal(from) ? (int64_t)x.real : x.whole, .batch = x.batch};
+  y->whole = Wrap(to, y->whole);
+  return true;
+}
+
+static RengaErrorCode FoldCast(RengaOnnxNode *node, int n, const RengaOnnxHost *const in[],
+                               RengaOnnxHost **out)
+{
+  int type = RengaOnnxTypeFromFile(RengaOnnxInt(node, "to", 0));
+  if (n != 1 || type < 0 || !RengaOnnxHostHasType((RengaDataType)type)) return RENGA_SUCCESS;
+  RengaOnnxHost *made;
+  const RengaTensorSpec *spec = &in[0]->spec;
+  RengaCall(RengaOnnxHostCreate(node->importer, (RengaDataType)type, spec->ndim, spec->dim, &made));
+  for (int64_t i = 0; i < made->count; i++)
+    if (!Convert(spec->type, (RengaDataType)type, in[0]->number[i], &made->number[i]))
+      return RENGA_SUCCESS;
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FoldWhere(RengaOnnxNode *node, int n, const RengaOnnxHost *const in[],
+                                RengaOnnxHost **out)
+{
+  RengaTensorSpec both = {.ndim = 0}, spec = {.ndim = 0};
+  if (n != 3 || !BroadcastShape(&in[1]->spec, &in[2]->spec, &both) ||
+      !BroadcastShape(&both, &in[0]->spec, &spec) || RengaTensorSpecCount(&spec) > RENGA_ONNX_HOST_MAX)
+    return RENGA_SUCCESS;
+  RengaOnnxHost *made;
+  RengaCall(RengaOnnxHostCreate(node->importer, in[1]->spec.type, spec.ndim, spec.dim, &made));
+  for (int64_t i = 0; i < made->count; i++) {
+    const RengaOnnxHost *from =
+      in[0]->number[Broadcast(&spec, &in[0]->spec, i)].whole ? in[1] : in[2];
+    made->number[i] = from->number[Broadcast(&spec, &from->spec, i)];
+  }
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
+/* Start, limit, delta. */
+static RengaErrorCode FoldRange(RengaOnnxNode *node, int n, const RengaOnnxHost *const in[],
+                                RengaOnnxHost **out)
+{
+  if (n != 3) return RENGA_SUCCESS;
+  for (int i = 0; i < 3; i++)
+    if (in[i]->count != 1 || in[i]->number->batch != 0) return RENGA_SUCCESS;
+  bool real = IsReal(in[0]->spec.type);
+  Number start = *in[0]->number, limit = *in[1]->number, delta = *in[2]->number;
+  double first = real ? start.real : (double)start.whole, step = real ? delta.real : (double)delta.whole;
+  double length = ceil(((real ? limit.real : (double)limit.whole) - first) / step);
+  if (step == 0 || !(length <= (double)RENGA_ONNX_HOST_MAX)) return RENGA_SUCCESS;
+  int64_t count = length > 0 ? (int64_t)length : 0;
+  RengaOnnxHost *made;
+  RengaCall(RengaOnnxHostCreate(node->importer, in[0]->spec.type, 1, &count, &made));
+  for (int64_t i = 0; i < count; i++)
+    made->number[i] = (Number){.whole = AddInts(start.whole, MultiplyInts(i, delta.whole)),
+                               .real = Round(in[0]->spec.type, start.real + (double)i * delta.real)};
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
+/* All elements to one number; over one axis of a vector is the same. */
+static RengaErrorCode FoldReduce(RengaOnnxNode *node, int n, const RengaOnnxHost *const in[],
+                                 RengaOnnxHost **out)
+{
+  static const struct {
+    const char *op, *by;
+  } rows[] = {{"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
+  const RengaOnnxHost *x = in[0];
+  if (n < 1 || x->spec.ndim > 1 || x->count < 1) return RENGA_SUCCESS;
+  const Binary *binary = NULL;
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (size_t k = 0; k < sizeof binaries / sizeof binaries[0]; k++)
+      if (strcmp(rows[i].op, node->proto->op_type) == 0 && strcmp(binaries[k].op, rows[i].by) == 0)
+        binary = &binaries[k];
+  int64_t one = 1;
+  int ndim = RengaOnnxInt(node, "keepdims", 1) ? x->spec.ndim : 0;
+  RengaOnnxHost *made;
+  RengaCall(RengaOnnxHostCreate(node->importer, x->spec.type, ndim, &one, &made));
+  made->number[0] = x->number[0];
+  for (int64_t i = 1; i < x->count; i++) {
+    Number sum;
+    if (!binary || !binary->apply(IsReal(x->spec.type), made->number[0], x->number[i], &sum))
+      return RENGA_SUCCESS;
+    made->number[0] = sum;
+  }
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
+static const RengaOnnxFoldRow rows[] = {
+  {"Add", FoldBinary}, {"Sub", FoldBinary}, {"Mul", FoldBinary}, {"Div", FoldBinary},
+  {"Mod", FoldBinary}, {"Min", FoldBinary}, {"Max", FoldBinary}, {"Pow", FoldBinary},
+  {"Equal", FoldBinary}, {"Less", FoldBinary}, {"LessOrEqual", FoldBinary},
+  {"Greater", FoldBinary}, {"GreaterOrEqual", FoldBinary}, {"And", FoldBinary},
+  {"Or", FoldBinary}, {"Xor", FoldBinary},
+  {"Neg", FoldUnary}, {"Not", FoldUnary}, {"Abs", FoldUnary}, {"Floor", FoldUnary},
+  {"Ceil", FoldUnary}, {"Round", FoldUnary}, {"Sqrt", FoldUnary}, {"Reciprocal", FoldUnary},
+  {"Log", FoldUnary},
+  {"Cast", FoldCast}, {"Where", FoldWhere}, {"Range", FoldRange},
+  {"ReduceProd", FoldReduce}, {"ReduceSum", FoldReduce}, {"ReduceMax", FoldReduce},
+  {"ReduceMin", FoldReduce},
+};
+
+static const RengaOnnxFoldRow *FindRow(const char *op)
+{
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    if (strcmp(rows[i].op, op) == 0) return &rows[i];
+  return RengaOnnxFindMove(op);
+}
+
+/* The input, where it is known and small; floating initializers are parameters. */
+static RengaErrorCode KnownInput(RengaOnnxNode *node, int input, const RengaOnnxHost **host)
+{
+  RengaOnnxBinding *binding;
+  *host = NULL;
+  RengaCall(RengaOnnxInputBinding(node, input, &binding));
+  *host = binding->host;
+  if (binding->host || binding->kind != RENGA_ONNX_TENSOR || binding->trainable) return RENGA_SUCCESS;
+  if (RengaOnnxHostHasType(binding->spec.type) &&
+      RengaTensorSpecCount(&binding->spec) <= RENGA_ONNX_HOST_MAX)
+    RengaCall(RengaOnnxInputHost(node, input, host));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxFold(RengaOnnxNode *node, bool *folded)
+{
+  enum { IN_MAX = 16 };
+  const RengaOnnxHost *in[IN_MAX] = {NULL};
+  const RengaOnnxFoldRow *row = FindRow(node->proto->op_type);
+  int n = RengaOnnxInputCount(node);
+  *folded = false;
+  if (!row || n > IN_MAX || n < 1) return RENGA_SUCCESS;
+  for (int i = 0; i < n; i++) {
+    if (!RengaOnnxHasInput(node, i)) continue;
+    RengaCall(KnownInput(node, i, &in[i]));
+    if (!in[i]) return RENGA_SUCCESS;
+  }
+  if (!in[0]) return RENGA_SUCCESS;
+  RengaOnnxHost *out = NULL;
+  RengaCall(row->fold(node, n, in, &out));
+  if (!out) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxBindHost(node, 0, out));
+  *folded = true;
+  return RENGA_SUCCESS;
+}

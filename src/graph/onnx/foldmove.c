@@ -1,0 +1,250 @@
+/* Shape arithmetic: operators that move elements without changing them. */
+#include "fold.h"
+#include <string.h>
+
+typedef const RengaOnnxHost *Known;
+
+static RengaErrorCode CreateLike(RengaOnnxNode *node, Known like, int ndim, const int64_t dim[],
+                                 RengaOnnxHost **made)
+{
+  int64_t count;
+  *made = NULL;
+  if (ndim > RENGA_MAX_DIM || !RengaOnnxCount(ndim, dim, &count) || count > RENGA_ONNX_HOST_MAX)
+    return RENGA_SUCCESS;
+  RengaCall(RengaOnnxHostCreate(node->importer, like->spec.type, ndim, dim, made));
+  return RENGA_SUCCESS;
+}
+
+/* The same elements in another shape. */
+static RengaErrorCode Reshaped(RengaOnnxNode *node, Known x, int ndim, const int64_t dim[],
+                               RengaOnnxHost **out)
+{
+  RengaOnnxHost *made;
+  RengaCall(CreateLike(node, x, ndim, dim, &made));
+  if (!made) return RENGA_SUCCESS;
+  RengaOnnxCheck(made->count == x->count, node, RENGA_ERR_SHAPE,
+                 "%lld elements are reshaped to %lld", (long long)x->count, (long long)made->count);
+  memcpy(made->number, x->number, (size_t)x->count * sizeof *x->number);
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
+/* Position in x of element at of a tensor whose index d moves x by step[d] from start. */
+static RengaErrorCode Strided(RengaOnnxNode *node, Known x, int ndim, const int64_t dim[],
+                              int64_t start, const int64_t step[], RengaOnnxHost **out)
+{
+  RengaOnnxHost *made;
+  RengaCall(CreateLike(node, x, ndim, dim, &made));
+  for (int64_t i = 0; made && i < made->count; i++) {
+    int64_t at = start, rest = i;
+    for (int d = ndim - 1; d >= 0; d--) {
+      at += rest % dim[d] * step[d];
+      rest /= dim[d];
+    }
+    made->number[i] = x->number[at];
+  }
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
+static void Strides(const RengaTensorSpec *spec, int64_t stride[])
+{
+  int64_t product = 1;
+  for (int d = spec->ndim - 1; d >= 0; d--) {
+    stride[d] = product;
+    product *= spec->dim[d];
+  }
+}
+
+static RengaErrorCode FoldReshape(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+{
+  int64_t dim[RENGA_MAX_DIM], known = 1;
+  int unknown = -1;
+  if (n != 2 || !in[1] || in[1]->count > RENGA_MAX_DIM || !RengaOnnxHostIsBatchFree(in[1]))
+    return RENGA_SUCCESS;
+  int count = (int)in[1]->count;
+  for (int d = 0; d < count; d++) {
+    dim[d] = in[1]->number[d].whole;
+    if (dim[d] == 0 && d < in[0]->spec.ndim && !RengaOnnxInt(node, "allowzero", 0))
+      dim[d] = in[0]->spec.dim[d];
+    if (dim[d] == -1) unknown = d;
+    else if (dim[d] < 0 || dim[d] > RENGA_ONNX_HOST_MAX || known > RENGA_ONNX_HOST_MAX)
+      return RENGA_SUCCESS;
+    else known *= dim[d];
+  }
+  if (unknown >= 0 && known > 0) dim[unknown] = in[0]->count / known;
+  RengaCall(Reshaped(node, in[0], count, dim, out));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FoldSqueeze(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+{
+  (void)n;
+  bool gone[RENGA_MAX_DIM];
+  int64_t dim[RENGA_MAX_DIM];
+  int kept = 0;
+  RengaCall(RengaOnnxSqueezed(node, &in[0]->spec, gone));
+  for (int d = 0; d < in[0]->spec.ndim; d++)
+    if (!gone[d]) dim[kept++] = in[0]->spec.dim[d];
+  RengaCall(Reshaped(node, in[0], kept, dim, out));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FoldUnsqueeze(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+{
+  (void)n;
+  RengaTensorSpec spec;
+  RengaCall(RengaOnnxUnsqueezed(node, &in[0]->spec, &spec));
+  RengaCall(Reshaped(node, in[0], spec.ndim, spec.dim, out));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FoldIdentity(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+{
+  (void)n;
+  RengaCall(Reshaped(node, in[0], in[0]->spec.ndim, in[0]->spec.dim, out));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FoldTranspose(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+{
+  (void)n;
+  int64_t order[RENGA_MAX_DIM], stride[RENGA_MAX_DIM], dim[RENGA_MAX_DIM], step[RENGA_MAX_DIM];
+  RengaCall(RengaOnnxOrder(node, in[0]->spec.ndim, order));
+  Strides(&in[0]->spec, stride);
+  for (int d = 0; d < in[0]->spec.ndim; d++) {
+    dim[d] = in[0]->spec.dim[order[d]];
+    step[d] = stride[order[d]];
+  }
+  RengaCall(Strided(node, in[0], in[0]->spec.ndim, dim, 0, step, out));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FoldExpand(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+{
+  if (n != 2 || !in[1] || in[1]->count > RENGA_MAX_DIM || !RengaOnnxHostIsBatchFree(in[1]))
+    return RENGA_SUCCESS;
+  const RengaTensorSpec *x = &in[0]->spec;
+  int count = (int)in[1]->count, ndim = count > x->ndim ? count : x->ndim;
+  int64_t dim[RENGA_MAX_DIM], stride[RENGA_MAX_DIM], step[RENGA_MAX_DIM];
+  Strides(x, stride);
+  for (int d = 0; d < ndim; d++) {
+    int ix = d - (ndim - x->ndim), it = d - (ndim - count);
+    int64_t dx = ix < 0 ? 1 : x->dim[ix], dt = it < 0 ? 1 : in[1]->number[it].whole;
+    if (dt < 0 || (dx != 1 && dt != 1 && dx != dt)) return RENGA_SUCCESS;
+    dim[d] = dt == 1 ? dx : dt;
+    step[d] = dx == 1 ? 0 : stride[ix];
+  }
+  RengaCall(Strided(node, in[0], ndim, dim, 0, step, out));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FoldSlice(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+{
+  for (int i = 1; i < n; i++)
+    if (in[i] && !RengaOnnxHostIsBatchFree(in[i])) return RENGA_SUCCESS;
+  RengaOnnxSlice slice;
+  const RengaTensorSpec *x = &in[0]->spec;
+  int64_t dim[RENGA_MAX_DIM], stride[RENGA_MAX_DIM], step[RENGA_MAX_DIM], start = 0;
+  RengaCall(RengaOnnxReadSlice(node, x->ndim, &slice));
+  Strides(x, stride);
+  for (int d = 0; d < x->ndim; d++) {
+    dim[d] = x->dim[d];
+    step[d] = stride[d];
+  }
+  for (int i = 0; i < slice.count; i++) {
+    int d = (int)slice.axis[i];
+    int64_t size = x->dim[d], by = slice.step[i], low = by < 0 ? -1 : 0, high = by < 0 ? size - 1 : size;
+    int64_t first = slice.start[i] < 0 ? slice.start[i] + size : slice.start[i];
+    int64_t last = slice.end[i] < 0 ? slice.end[i] + size : slice.end[i];
+    if (first < (by < 0 ? 0 : low)) first = by < 0 ? -1 : 0;
+    if (first > high) first = high;
+    if (last < low) last = low;
+    if (last > size) last = size;
+    int64_t length = by > 0 ? last - first : first - last, width = by > 0 ? by : -by;
+    dim[d] = length > 0 ? (length - 1) / width + 1 : 0;
+    if (dim[d] > 0) start += first * stride[d];
+    step[d] = dim[d] > 1 ? by * stride[d] : 0;
+  }
+  RengaCall(Strided(node, in[0], x->ndim, dim, start, step, out));
+  return RENGA_SUCCESS;
+}
+
+/* data [outer, size, inner] and any indices: [outer, indices, inner] */
+static RengaErrorCode FoldGather(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+{
+  if (n != 2 || !in[1] || !RengaOnnxHostIsBatchFree(in[1])) return RENGA_SUCCESS;
+  const RengaTensorSpec *x = &in[0]->spec, *index = &in[1]->spec;
+  int axis, ndim = x->ndim - 1 + index->ndim;
+  int64_t dim[2 * RENGA_MAX_DIM], inner = 1;
+  RengaCall(RengaOnnxAxis(node, RengaOnnxInt(node, "axis", 0), x->ndim, &axis));
+  for (int d = 0; d < ndim; d++)
+    dim[d] = d < axis                 ? x->dim[d]
+             : d < axis + index->ndim ? index->dim[d - axis]
+                                      : x->dim[d - index->ndim + 1];
+  for (int d = axis + 1; d < x->ndim; d++) inner *= x->dim[d];
+  RengaOnnxHost *made;
+  RengaCall(CreateLike(node, in[0], ndim, dim, &made));
+  for (int64_t i = 0; made && i < made->count; i++) {
+    int64_t outer = i / inner / in[1]->count, k = in[1]->number[i / inner % in[1]->count].whole;
+    if (k < 0) k += x->dim[axis];
+    RengaOnnxCheck(k >= 0 && k < x->dim[axis], node, RENGA_ERR_FILE_FORMAT,
+                   "index %lld of a dimension of %lld", (long long)k, (long long)x->dim[axis]);
+    made->number[i] = in[0]->number[(outer * x->dim[axis] + k) * inner + i % inner];
+  }
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
+/* Only vectors: that is what shapes are. */
+static RengaErrorCode FoldConcat(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+{
+  int64_t count = 0, at = 0;
+  for (int i = 0; i < n; i++) {
+    if (!in[i] || in[i]->spec.ndim != 1 || in[i]->spec.type != in[0]->spec.type) return RENGA_SUCCESS;
+    count += in[i]->count;
+  }
+  RengaOnnxHost *made;
+  RengaCall(CreateLike(node, in[0], 1, &count, &made));
+  for (int i = 0; made && i < n; i++) {
+    memcpy(made->number + at, in[i]->number, (size_t)in[i]->count * sizeof *made->number);
+    at += in[i]->count;
+  }
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FoldNonZero(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+{
+  (void)n;
+  const RengaOnnxHost *x = in[0];
+  int64_t found = 0, stride[RENGA_MAX_DIM];
+  if (!RengaOnnxHostIsBatchFree(x)) return RENGA_SUCCESS;
+  for (int64_t i = 0; i < x->count; i++) found += x->number[i].whole != 0 || x->number[i].real != 0;
+  Strides(&x->spec, stride);
+  RengaTensorSpec spec = {.type = RENGA_INT64, .ndim = 2, .dim = {x->spec.ndim, found}};
+  if (found * x->spec.ndim > RENGA_ONNX_HOST_MAX) return RENGA_SUCCESS;
+  RengaOnnxHost *made;
+  RengaCall(RengaOnnxHostCreate(node->importer, RENGA_INT64, 2, spec.dim, &made));
+  for (int64_t i = 0, k = 0; i < x->count; i++) {
+    if (x->number[i].whole == 0 && x->number[i].real == 0) continue;
+    for (int d = 0; d < x->spec.ndim; d++)
+      made->number[d * found + k].whole = i / stride[d] % x->spec.dim[d];
+    k++;
+  }
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
+static const RengaOnnxFoldRow rows[] = {
+  {"Reshape", FoldReshape}, {"Squeeze", FoldSqueeze}, {"Unsqueeze", FoldUnsqueeze},
+  {"Identity", FoldIdentity}, {"Transpose", FoldTranspose}, {"Expand", FoldExpand},
+  {"Slice", FoldSlice}, {"Gather", FoldGather}, {"Concat", FoldConcat}, {"NonZero", FoldNonZero},
+};
+
+const RengaOnnxFoldRow *RengaOnnxFindMove(const char *op)
+{
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    if (strcmp(rows[i].op, op) == 0) return &rows[i];
+  return NULL;
+}

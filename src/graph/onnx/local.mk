@@ -1,0 +1,17 @@
+# Reads ONNX files. The message types are made from onnx.proto of the system.
+ONNX_SOURCES = %D%/batch.c %D%/emit.c %D%/file.c %D%/fold.c %D%/foldmove.c %D%/host.c %D%/import.c \
+  %D%/known.c %D%/loss.c %D%/memory.c %D%/node.c %D%/nodes.c %D%/product.c %D%/read.c %D%/reduce.c \
+  %D%/same.c %D%/scope.c %D%/shape.c %D%/table.c %D%/tensor.c %D%/wire.c
+librenga_la_SOURCES += $(ONNX_SOURCES)
+librenga_la_LIBADD += %D%/libonnxproto.la
+AM_CPPFLAGS += -I$(top_builddir)/src/graph
+noinst_HEADERS += %D%/onnx.h %D%/fold.h %D%/wire.h
+
+noinst_LTLIBRARIES += %D%/libonnxproto.la
+nodist_%C%_libonnxproto_la_SOURCES = %D%/onnx.pb-c.c
+%C%_libonnxproto_la_CFLAGS = $(PROTOBUF_C_CFLAGS) $(SANITIZE_CFLAGS) -w
+BUILT_SOURCES += %D%/onnx.pb-c.h
+CLEANFILES += %D%/onnx.pb-c.h %D%/onnx.pb-c.c
+%D%/onnx.pb-c.c: $(ONNX_PROTO_DIR)/onnx/onnx.proto
+	$(AM_V_GEN)$(MKDIR_P) %D% && $(PROTOC_C) -I $(ONNX_PROTO_DIR) --c_out=%D%/.. onnx/onnx.proto
+%D%/onnx.pb-c.h: %D%/onnx.pb-c.c

@@ -1,0 +1,154 @@
+/* Cross-entropy. A mean over the batch is a sum over it by the count of the whole batch, so that the
+   shares of the micro-batches add up. Scores are [N, C, d...], labels [N, d...]. */
+#include "onnx.h"
+#include <string.h>
+
+typedef struct {
+  RengaValue scores, labels, weights;
+  bool ignores;
+  int64_t ignore_index;
+} Loss;
+
+static RengaErrorCode ReadLoss(RengaOnnxNode *node, Loss *loss)
+{
+  RengaCall(RengaOnnxInputValue(node, 0, &loss->scores));
+  RengaCall(RengaOnnxInputValue(node, 1, &loss->labels));
+  RengaCall(RengaOnnxInputValue(node, 2, &loss->weights));
+  RengaOnnxCheck(loss->scores != RENGA_VALUE_NONE && loss->labels != RENGA_VALUE_NONE, node,
+                 RENGA_ERR_FILE_FORMAT, "scores and labels are needed");
+  const RengaTensorSpec *scores = RengaOnnxSpec(node, loss->scores);
+  const RengaTensorSpec *labels = RengaOnnxSpec(node, loss->labels);
+  bool fits = scores->ndim >= 2 && labels->ndim == scores->ndim - 1;
+  for (int d = 0; d < labels->ndim && fits; d++)
+    fits = labels->dim[d] == scores->dim[d == 0 ? 0 : d + 1];
+  RengaOnnxCheck(fits, node, RENGA_ERR_SHAPE, "the labels' shape does not fit the scores'");
+  loss->ignores = RengaOnnxAttribute(node, "ignore_index") != NULL;
+  loss->ignore_index = RengaOnnxInt(node, "ignore_index", INT64_MIN);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetIgnored(RengaOnnxNode *node, const Loss *loss)
+{
+  if (loss->ignores)
+    RengaCall(RengaAttributesSetInt(&node->importer->attributes, "ignore_index", loss->ignore_index));
+  return RENGA_SUCCESS;
+}
+
+/* op: CrossEntropy of scores or LogLikelihood of log-probabilities; the sum over the labels. */
+static RengaErrorCode SumLoss(RengaOnnxNode *node, const char *op, const Loss *loss, RengaValue *sum)
+{
+  const RengaValue in[] = {loss->scores, loss->labels, loss->weights};
+  int n = loss->weights == RENGA_VALUE_NONE ? 2 : 3;
+  RengaCall(SetIgnored(node, loss));
+  RengaCall(RengaAttributesSetInt(&node->importer->attributes, "axis", 1));
+  RengaCall(RengaOnnxEmit(node, op, n, in, 1, NULL, sum));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MeanLoss(RengaOnnxNode *node, const char *op, const Loss *loss, RengaValue *mean)
+{
+  RengaValue sum, count;
+  RengaCall(SumLoss(node, op, loss, &sum));
+  RengaCall(SetIgnored(node, loss));
+  RengaCall(RengaOnnxApply(node, "CrossEntropyCount", loss->labels, loss->weights, &count));
+  RengaCall(RengaOnnxApply(node, "BatchSum", count, RENGA_VALUE_NONE, &count));
+  RengaCall(RengaOnnxCast(node, count, RengaOnnxSpec(node, sum)->type, &count));
+  RengaCall(RengaOnnxApply(node, "Div", sum, count, mean));
+  return RENGA_SUCCESS;
+}
+
+/* 0 … classes - 1 as [1, C, 1, …] */
+static RengaErrorCode ClassNumbers(RengaOnnxNode *node, RengaDataType type, int ndim, int64_t classes,
+                                   RengaValue *value)
+{
+  RengaOnnxHost *host;
+  void *data;
+  int64_t dim[RENGA_MAX_DIM] = {1, classes, 1, 1, 1, 1, 1, 1};
+  RengaCall(RengaOnnxHostCreate(node->importer, type, ndim, dim, &host));
+  for (int64_t i = 0; i < host->count; i++) host->number[i].whole = i;
+  RengaCall(RengaOnnxHostToData(node, host, &data));
+  RengaCall(RengaOnnxConstant(node, &host->spec, data, value));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Unsqueezed(RengaOnnxNode *node, RengaValue labels, RengaValue *value)
+{
+  RengaTensorSpec spec = *RengaOnnxSpec(node, labels);
+  for (int d = spec.ndim; d > 1; d--) spec.dim[d] = spec.dim[d - 1];
+  spec.dim[1] = 1;
+  spec.ndim++;
+  RengaCall(RengaOnnxReshape(node, labels, &spec, value));
+  return RENGA_SUCCESS;
+}
+
+/* One number per label: minus the log-probability of the class that is the label, 0 where ignored.
+   chosen [N, C, d...] is true at the class of the label. */
+static RengaErrorCode EachLoss(RengaOnnxNode *node, const Loss *loss, RengaValue log_probability,
+                               RengaValue *each)
+{
+  const RengaTensorSpec scores = *RengaOnnxSpec(node, log_probability);
+  RengaDataType type = RengaOnnxSpec(node, loss->labels)->type;
+  RengaValue classes, labels, chosen, y;
+  RengaCall(ClassNumbers(node, type, scores.ndim, scores.dim[1], &classes));
+  RengaCall(Unsqueezed(node, loss->labels, &labels));
+  RengaCall(RengaOnnxApply(node, "Equal", labels, classes, &chosen));
+  if (loss->ignores && loss->ignore_index >= 0 && loss->ignore_index < scores.dim[1]) {
+    RengaValue kept;
+    RengaCall(RengaOnnxApplyReal(node, "Equal", labels, (double)loss->ignore_index, &kept));
+    RengaCall(RengaOnnxApply(node, "Not", kept, RENGA_VALUE_NONE, &kept));
+    RengaCall(RengaOnnxApply(node, "And", chosen, kept, &chosen));
+  }
+  RengaCall(RengaOnnxApply(node, "Neg", log_probability, RENGA_VALUE_NONE, &y));
+  if (loss->weights != RENGA_VALUE_NONE) {
+    RengaTensorSpec spec = {.ndim = scores.ndim, .dim = {1, scores.dim[1], 1, 1, 1, 1, 1, 1}};
+    RengaValue weights;
+    RengaCall(RengaOnnxReshape(node, loss->weights, &spec, &weights));
+    RengaCall(RengaOnnxApply(node, "Mul", y, weights, &y));
+  }
+  RengaValue zero, in[3] = {chosen, y, RENGA_VALUE_NONE};
+  RengaTensorSpec scalar = {.type = scores.type, .ndim = 0};
+  static const unsigned char zeros[8] = {0};
+  RengaCall(RengaOnnxConstant(node, &scalar, zeros, &zero));
+  in[2] = zero;
+  RengaCall(RengaOnnxEmit(node, "Where", 3, in, 1, NULL, &y));
+  int64_t axis = 1;
+  RengaCall(RengaOnnxReduce(node, "ReduceSum", y, 1, &axis, false, each));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Reduced(RengaOnnxNode *node, const char *op, const Loss *loss,
+                              RengaValue log_probability, RengaValue *y)
+{
+  if (RengaOnnxString(node, "reduction", "mean", "mean")) RengaCall(MeanLoss(node, op, loss, y));
+  else if (RengaOnnxString(node, "reduction", "sum", "mean")) RengaCall(SumLoss(node, op, loss, y));
+  else if (RengaOnnxString(node, "reduction", "none", "mean"))
+    RengaCall(EachLoss(node, loss, log_probability, y));
+  else RengaOnnxRaise(node, RENGA_ERR_FILE_FORMAT, "reduction must be mean, sum or none");
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertSoftmaxCrossEntropyLoss(RengaOnnxNode *node)
+{
+  Loss loss;
+  RengaValue log_probability = RENGA_VALUE_NONE, y;
+  RengaCall(ReadLoss(node, &loss));
+  bool none = RengaOnnxString(node, "reduction", "none", "mean");
+  if (none || RengaOnnxIsUsed(node, 1)) {
+    RengaCall(RengaAttributesSetInt(&node->importer->attributes, "axis", 1));
+    RengaCall(RengaOnnxApply(node, "LogSoftmax", loss.scores, RENGA_VALUE_NONE, &log_probability));
+    RengaCall(RengaOnnxBindValue(node, 1, log_probability));
+  }
+  RengaCall(Reduced(node, "CrossEntropy", &loss, log_probability, &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertNegativeLogLikelihoodLoss(RengaOnnxNode *node)
+{
+  Loss loss;
+  RengaValue y;
+  RengaCall(ReadLoss(node, &loss));
+  RengaCall(Reduced(node, "LogLikelihood", &loss, loss.scores, &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,329 @@
+/* What a conversion asks of its node: inputs, attributes; and what it gives back. */
+#include "onnx.h"
+#include <stdarg.h>
+#include <string.h>
+
+RengaErrorCode RengaOnnxError(const RengaOnnxNode *node, RengaErrorCode code, const char *function,
+                              const char *file, int line, const char *format, ...)
+{
+  char text[768];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  return RengaErrorRaise(node->importer->comm, code, function, file, line,
+                         "%s: node \"%s\" (%s, opset %lld): %s", node->importer->file, node->name,
+                         node->proto->op_type, (long long)node->opset, text);
+}
+
+int RengaOnnxInputCount(const RengaOnnxNode *node)
+{
+  size_t count = node->proto->n_input;
+  while (count > 0 && !RengaOnnxHasInput(node, (int)count - 1)) count--;
+  return (int)count;
+}
+
+bool RengaOnnxHasInput(const RengaOnnxNode *node, int input)
+{
+  if ((size_t)input >= node->proto->n_input || !node->proto->input[input][0]) return false;
+  const RengaOnnxBinding *binding = RengaOnnxScopeFind(node->scope, node->proto->input[input]);
+  return !binding || binding->kind != RENGA_ONNX_ABSENT;
+}
+
+bool RengaOnnxHasOutput(const RengaOnnxNode *node, int output)
+{
+  return (size_t)output < node->proto->n_output && node->proto->output[output][0];
+}
+
+RengaErrorCode RengaOnnxMarkUsed(RengaOnnxImporter *importer, const char *name)
+{
+  RengaOnnxBinding *mark;
+  if (name) RengaCall(RengaOnnxScopeAdd(importer, importer->used, name, &mark));
+  return RENGA_SUCCESS;
+}
+
+/* Names of different scopes are not told apart: an output may count as used that is not. */
+bool RengaOnnxIsUsed(const RengaOnnxNode *node, int output)
+{
+  return RengaOnnxHasOutput(node, output) &&
+         RengaOnnxScopeFind(node->importer->used, node->proto->output[output]);
+}
+
+RengaErrorCode RengaOnnxInputBinding(RengaOnnxNode *node, int input, RengaOnnxBinding **binding)
+{
+  RengaOnnxCheck(RengaOnnxHasInput(node, input), node, RENGA_ERR_FILE_FORMAT, "input %d is missing",
+                 input);
+  const char *name = node->proto->input[input];
+  RengaOnnxBinding *found = RengaOnnxScopeFind(node->scope, name);
+  RengaOnnxCheck(found, node, RENGA_ERR_FILE_FORMAT,
+                 "no input, initializer or earlier node makes tensor \"%s\" (or nodes form a cycle)",
+                 name);
+  RengaOnnxCheck(found->kind != RENGA_ONNX_DROPPED, node, RENGA_ERR_SUPPORT,
+                 "tensor \"%s\" is not supported: %s", name, found->why);
+  *binding = found;
+  return RENGA_SUCCESS;
+}
+
+/* First values of a parameter without data in the file: as networks usually begin. */
+static RengaInit DefaultInit(const RengaOnnxBinding *binding)
+{
+  size_t length = strlen(binding->name);
+  bool bias = length >= 4 && strcmp(binding->name + length - 4, "bias") == 0;
+  if (binding->spec.ndim > 1) return (RengaInit){.kind = RENGA_INIT_NORMAL, .b = 0.02};
+  return (RengaInit){.kind = RENGA_INIT_CONSTANT, .a = bias ? 0 : 1};
+}
+
+static RengaErrorCode FindInit(RengaOnnxNode *node, const RengaOnnxBinding *binding,
+                               RengaTensorSpec *spec, RengaInit *init)
+{
+  *spec = binding->spec;
+  spec->type = RENGA_FLOAT32;
+  *init = DefaultInit(binding);
+  if (binding->tensor) RengaCall(RengaOnnxTensorInit(node->importer, binding->tensor, init));
+  return RENGA_SUCCESS;
+}
+
+/* A parameter is float32; a network that computes in another type casts it where it is used. */
+static RengaErrorCode AddParameter(RengaOnnxNode *node, const RengaOnnxBinding *binding,
+                                   RengaValue *value)
+{
+  RengaInit init;
+  RengaTensorSpec spec;
+  RengaCall(FindInit(node, binding, &spec, &init));
+  RengaCall(RengaGraphAddParameter(node->importer->graph, binding->name, &spec, &init, value));
+  RengaCall(RengaOnnxCast(node, *value, binding->spec.type, value));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddConstantTensor(RengaOnnxNode *node, RengaOnnxBinding *binding,
+                                        RengaValue *value)
+{
+  RengaTensorSpec spec;
+  void *data;
+  RengaCall(RengaOnnxTensorRead(node->importer, binding->tensor, &spec, &data));
+  RengaCall(RengaOnnxConstant(node, &spec, data, value));
+  return RENGA_SUCCESS;
+}
+
+/* The batch size itself, used as data: whole + batch * N. */
+static RengaErrorCode AddBatchNumber(RengaOnnxNode *node, const RengaOnnxHost *host,
+                                     RengaValue *value)
+{
+  RengaOnnxCheck(host->count == 1, node, RENGA_ERR_SUPPORT,
+                 "a tensor that depends on the batch size is used as data");
+  bool real = host->spec.type == RENGA_FLOAT32 || host->spec.type == RENGA_FLOAT64;
+  double whole = real ? host->number->real : (double)host->number->whole;
+  RengaValue n;
+  RengaCall(RengaOnnxBatchSize(node, &n));
+  if (host->number->batch != 1)
+    RengaCall(RengaOnnxApplyReal(node, "Mul", n, (double)host->number->batch, &n));
+  if (whole != 0) RengaCall(RengaOnnxApplyReal(node, "Add", n, whole, &n));
+  if (host->spec.type != RENGA_FLOAT32) RengaCall(RengaOnnxCast(node, n, host->spec.type, &n));
+  if (host->spec.ndim > 0) RengaCall(RengaOnnxReshape(node, n, &host->spec, &n));
+  *value = n;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddHost(RengaOnnxNode *node, const RengaOnnxHost *host, RengaValue *value)
+{
+  if (!RengaOnnxHostIsBatchFree(host)) {
+    RengaCall(AddBatchNumber(node, host, value));
+    return RENGA_SUCCESS;
+  }
+  void *data;
+  RengaCall(RengaOnnxHostToData(node, host, &data));
+  RengaCall(RengaOnnxConstant(node, &host->spec, data, value));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxBindingValue(RengaOnnxNode *node, RengaOnnxBinding *binding,
+                                     RengaValue *value)
+{
+  if (binding->value == RENGA_VALUE_NONE) {
+    if (binding->kind == RENGA_ONNX_HOST)
+      RengaCall(AddHost(node, binding->host, &binding->value));
+    else if (binding->trainable && !node->importer->options->evaluate)
+      RengaCall(AddParameter(node, binding, &binding->value));
+    else RengaCall(AddConstantTensor(node, binding, &binding->value));
+  }
+  *value = binding->value;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxInputValue(RengaOnnxNode *node, int input, RengaValue *value)
+{
+  *value = RENGA_VALUE_NONE;
+  if (!RengaOnnxHasInput(node, input)) return RENGA_SUCCESS;
+  RengaOnnxBinding *binding;
+  RengaCall(RengaOnnxInputBinding(node, input, &binding));
+  RengaCall(RengaOnnxBindingValue(node, binding, value));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxInputHost(RengaOnnxNode *node, int input, const RengaOnnxHost **host)
+{
+  RengaOnnxBinding *binding;
+  RengaCall(RengaOnnxInputBinding(node, input, &binding));
+  if (binding->kind == RENGA_ONNX_TENSOR && !binding->host && binding->tensor) {
+    RengaTensorSpec spec;
+    void *data;
+    RengaCall(RengaOnnxTensorRead(node->importer, binding->tensor, &spec, &data));
+    RengaOnnxCheck(RengaOnnxHostHasType(spec.type), node, RENGA_ERR_SUPPORT,
+                   "input %d has type %s, which is not supported here", input,
+                   RengaDataTypeName(spec.type));
+    RengaCall(RengaOnnxHostFromData(node->importer, &spec, data, &binding->host));
+  }
+  RengaOnnxCheck(binding->host, node, RENGA_ERR_SUPPORT,
+                 "input %d (\"%s\") depends on data; only one that is known while reading is supported",
+                 input, binding->name);
+  *host = binding->host;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxInputInts(RengaOnnxNode *node, int input, int *count, int64_t ints[])
+{
+  *count = -1;
+  if (!RengaOnnxHasInput(node, input)) return RENGA_SUCCESS;
+  const RengaOnnxHost *host;
+  RengaCall(RengaOnnxInputHost(node, input, &host));
+  RengaCall(RengaOnnxHostToInts(node, host, 2 * RENGA_MAX_DIM, count, ints));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxInputReal(RengaOnnxNode *node, int input, double *value)
+{
+  if (!RengaOnnxHasInput(node, input)) return RENGA_SUCCESS;
+  const RengaOnnxHost *host;
+  RengaCall(RengaOnnxInputHost(node, input, &host));
+  RengaOnnxCheck(host->count == 1 && host->number->batch == 0, node, RENGA_ERR_FILE_FORMAT,
+                 "input %d must be one constant number", input);
+  bool real = host->spec.type == RENGA_FLOAT32 || host->spec.type == RENGA_FLOAT64;
+  *value = real ? host->number->real : (double)host->number->whole;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxInputState(RengaOnnxNode *node, int input, RengaValue *value)
+{
+  RengaOnnxBinding *binding;
+  RengaCall(RengaOnnxInputBinding(node, input, &binding));
+  if (binding->kind != RENGA_ONNX_TENSOR || !binding->trainable || node->importer->options->evaluate ||
+      binding->value != RENGA_VALUE_NONE) {
+    RengaCall(RengaOnnxBindingValue(node, binding, value));
+    return RENGA_SUCCESS;
+  }
+  RengaInit init;
+  RengaTensorSpec spec;
+  RengaCall(FindInit(node, binding, &spec, &init));
+  if (!binding->tensor) init.a = input == 3 ? 0 : 1; /* mean and variance */
+  RengaCall(RengaGraphAddState(node->importer->graph, binding->name, &spec, &init, &binding->value));
+  *value = binding->value;
+  return RENGA_SUCCESS;
+}
+
+static const Onnx__AttributeProto *FindIn(const Onnx__NodeProto *proto, const char *name)
+{
+  for (size_t i = 0; i < proto->n_attribute; i++)
+    if (proto->attribute[i]->name && strcmp(proto->attribute[i]->name, name) == 0)
+      return proto->attribute[i];
+  return NULL;
+}
+
+/* In the body of a function an attribute may stand for one of the call. */
+const Onnx__AttributeProto *RengaOnnxAttribute(const RengaOnnxNode *node, const char *name)
+{
+  const Onnx__AttributeProto *found = FindIn(node->proto, name);
+  while (found && found->ref_attr_name && found->ref_attr_name[0]) {
+    name = found->ref_attr_name;
+    node = node->scope->call;
+    found = node ? FindIn(node->proto, name) : NULL;
+  }
+  return found;
+}
+
+int64_t RengaOnnxInt(const RengaOnnxNode *node, const char *name, int64_t otherwise)
+{
+  const Onnx__AttributeProto *attribute = RengaOnnxAttribute(node, name);
+  return attribute && attribute->has_i ? attribute->i : otherwise;
+}
+
+double RengaOnnxReal(const RengaOnnxNode *node, const char *name, double otherwise)
+{
+  const Onnx__AttributeProto *attribute = RengaOnnxAttribute(node, name);
+  return attribute && attribute->has_f ? (double)attribute->f : otherwise;
+}
+
+bool RengaOnnxString(const RengaOnnxNode *node, const char *name, const char *value,
+                     const char *otherwise)
+{
+  const Onnx__AttributeProto *attribute = RengaOnnxAttribute(node, name);
+  if (!attribute || !attribute->has_s) return strcmp(value, otherwise) == 0;
+  return attribute->s.len == strlen(value) && memcmp(attribute->s.data, value, attribute->s.len) == 0;
+}
+
+RengaErrorCode RengaOnnxInts(const RengaOnnxNode *node, const char *name, int *count, int64_t ints[])
+{
+  const Onnx__AttributeProto *attribute = RengaOnnxAttribute(node, name);
+  *count = -1;
+  if (!attribute) return RENGA_SUCCESS;
+  RengaOnnxCheck(attribute->n_ints <= 2 * RENGA_MAX_DIM, node, RENGA_ERR_FILE_FORMAT,
+                 "attribute %s has %zu numbers", name, attribute->n_ints);
+  *count = (int)attribute->n_ints;
+  for (int i = 0; i < *count; i++) ints[i] = attribute->ints[i];
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxAxis(const RengaOnnxNode *node, int64_t axis, int ndim, int *result)
+{
+  RengaOnnxCheck(axis >= -ndim && axis < ndim, node, RENGA_ERR_FILE_FORMAT,
+                 "axis %lld of a tensor of %d dimensions", (long long)axis, ndim);
+  *result = (int)(axis < 0 ? axis + ndim : axis);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BindOutput(RengaOnnxNode *node, int output, RengaOnnxBinding **binding)
+{
+  *binding = NULL;
+  if (!RengaOnnxHasOutput(node, output)) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxScopeAdd(node->importer, node->scope, node->proto->output[output], binding));
+  RengaOnnxCheck(*binding, node, RENGA_ERR_FILE_FORMAT, "tensor \"%s\" is made a second time",
+                 node->proto->output[output]);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxBindValue(RengaOnnxNode *node, int output, RengaValue value)
+{
+  RengaOnnxBinding *binding;
+  RengaCall(BindOutput(node, output, &binding));
+  if (!binding) return RENGA_SUCCESS;
+  binding->kind = RENGA_ONNX_VALUE;
+  binding->value = value;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxBindHost(RengaOnnxNode *node, int output, RengaOnnxHost *host)
+{
+  RengaOnnxBinding *binding;
+  RengaCall(BindOutput(node, output, &binding));
+  if (!binding) return RENGA_SUCCESS;
+  binding->kind = RENGA_ONNX_HOST;
+  binding->host = host;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxBindAlias(RengaOnnxNode *node, int output, RengaOnnxBinding *of)
+{
+  RengaOnnxBinding *binding;
+  RengaCall(BindOutput(node, output, &binding));
+  if (binding) binding->alias = of;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxDrop(RengaOnnxNode *node, int output, const char *why)
+{
+  RengaOnnxBinding *binding;
+  RengaCall(BindOutput(node, output, &binding));
+  if (!binding) return RENGA_SUCCESS;
+  binding->kind = RENGA_ONNX_DROPPED;
+  binding->why = why;
+  return RENGA_SUCCESS;
+}

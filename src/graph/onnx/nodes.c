@@ -1,0 +1,160 @@
+/* The nodes of a graph, subgraph or function, one after the other. */
+#include "onnx.h"
+#include <string.h>
+
+enum { DEPTH_MAX = 24, NODES_MAX = 1 << 20, MISSING_TEXT = 640 };
+
+static bool IsStandard(const char *domain)
+{
+  return !domain || !*domain || strcmp(domain, "ai.onnx") == 0;
+}
+
+static const Onnx__FunctionProto *FindFunction(const RengaOnnxImporter *importer,
+                                               const Onnx__NodeProto *node)
+{
+  const char *domain = IsStandard(node->domain) ? "" : node->domain;
+  for (size_t i = 0; i < importer->model->n_functions; i++) {
+    const Onnx__FunctionProto *function = importer->model->functions[i];
+    const char *of = IsStandard(function->domain) ? "" : function->domain;
+    if (function->name && strcmp(function->name, node->op_type) == 0 && strcmp(of, domain) == 0)
+      return function;
+  }
+  return NULL;
+}
+
+/* The version of ONNX's own operators; 0: none given. */
+int64_t RengaOnnxOpset(size_t count, Onnx__OperatorSetIdProto *const imports[])
+{
+  for (size_t i = 0; i < count; i++)
+    if (IsStandard(imports[i]->domain)) return imports[i]->version;
+  return 0;
+}
+
+static const char *NodeName(const Onnx__NodeProto *node)
+{
+  if (node->name && *node->name) return node->name;
+  for (size_t i = 0; i < node->n_output; i++)
+    if (node->output[i][0]) return node->output[i];
+  return node->op_type;
+}
+
+/* Names what is not supported in these nodes and in the functions that they call. */
+typedef struct {
+  RengaOnnxImporter *importer;
+  int64_t opset;
+  char text[MISSING_TEXT];
+  size_t length;
+  int count;
+} Missing;
+
+static void AddMissing(Missing *missing, const Onnx__NodeProto *node, const char *why)
+{
+  char entry[256];
+  const char *domain = IsStandard(node->domain) ? "" : node->domain;
+  snprintf(entry, sizeof entry, "%s%s%.60s%s", missing->count ? ", " : "", domain, *domain ? "." : "",
+           node->op_type);
+  if (missing->count && strstr(missing->text, entry)) return;
+  missing->count++;
+  if (missing->length + 200 > sizeof missing->text) return;
+  missing->length += (size_t)snprintf(missing->text + missing->length,
+                                      sizeof missing->text - missing->length,
+                                      "%s (first node \"%.80s\"%s)", entry, NodeName(node), why);
+}
+
+static void FindMissing(Missing *missing, int depth, size_t count, Onnx__NodeProto *const nodes[])
+{
+  for (size_t i = 0; i < count && depth < DEPTH_MAX; i++) {
+    const Onnx__NodeProto *node = nodes[i];
+    if (!node->op_type) continue;
+    const Onnx__FunctionProto *function = FindFunction(missing->importer, node);
+    const RengaOnnxRow *row = IsStandard(node->domain) ? RengaOnnxFindRow(node->op_type) : NULL;
+    bool built = row && RengaOnnxRowIsBuilt(row);
+    if (built && missing->opset < row->since) AddMissing(missing, node, ", in the form of this opset");
+    else if (!built && !function) AddMissing(missing, node, "");
+  }
+}
+
+static RengaErrorCode CheckSupported(RengaOnnxImporter *importer, RengaOnnxScope *scope, size_t count,
+                                     Onnx__NodeProto *const nodes[])
+{
+  Missing missing = {.importer = importer, .opset = scope->opset};
+  FindMissing(&missing, 0, count, nodes);
+  RengaCheck(missing.count == 0, importer->comm, RENGA_ERR_SUPPORT,
+             "%s (opset %lld): %d operators are not supported: %s", importer->file,
+             (long long)scope->opset, missing.count, missing.text);
+  return RENGA_SUCCESS;
+}
+
+/* A call is replaced by the nodes of the function, whose names it gets before theirs. */
+static RengaErrorCode Inline(RengaOnnxNode *node, const Onnx__FunctionProto *function)
+{
+  RengaOnnxImporter *importer = node->importer;
+  RengaOnnxScope *scope;
+  RengaCall(RengaOnnxScopeCreate(importer, node->scope, &scope));
+  char *prefix;
+  RengaCall(RengaOnnxJoin(importer, node->scope->prefix, node->name, &prefix));
+  RengaCall(RengaOnnxJoin(importer, prefix, "/", &prefix));
+  scope->outer = NULL;
+  scope->prefix = prefix;
+  scope->call = node;
+  int64_t opset = RengaOnnxOpset(function->n_opset_import, function->opset_import);
+  if (opset > 0) scope->opset = opset;
+  for (size_t i = 0; i < function->n_input; i++) {
+    RengaOnnxBinding *binding, *actual = NULL;
+    if (RengaOnnxHasInput(node, (int)i)) RengaCall(RengaOnnxInputBinding(node, (int)i, &actual));
+    RengaCall(RengaOnnxScopeAdd(importer, scope, function->input[i], &binding));
+    RengaOnnxCheck(binding, node, RENGA_ERR_FILE_FORMAT, "its function has two inputs \"%s\"",
+                   function->input[i]);
+    binding->alias = actual;
+    if (!actual) binding->kind = RENGA_ONNX_ABSENT;
+  }
+  RengaCall(RengaOnnxImportNodes(importer, scope, function->n_node, function->node));
+  for (size_t i = 0; i < function->n_output; i++) {
+    RengaOnnxBinding *binding = RengaOnnxScopeFind(scope, function->output[i]);
+    if (!RengaOnnxHasOutput(node, (int)i)) continue;
+    RengaOnnxCheck(binding, node, RENGA_ERR_FILE_FORMAT, "its function does not make \"%s\"",
+                   function->output[i]);
+    RengaCall(RengaOnnxBindAlias(node, (int)i, binding));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ImportNode(RengaOnnxNode *node)
+{
+  bool folded;
+  const Onnx__FunctionProto *function = node->row ? NULL : FindFunction(node->importer, node->proto);
+  if (function) {
+    RengaCall(Inline(node, function));
+    return RENGA_SUCCESS;
+  }
+  RengaOnnxCheck(node->row, node, RENGA_ERR_SUPPORT, "the operator is not supported");
+  RengaCall(RengaOnnxFold(node, &folded));
+  if (folded) return RENGA_SUCCESS;
+  RengaErrorCode code = node->row->convert(node);
+  RengaAttributesFree(&node->importer->attributes);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxImportNodes(RengaOnnxImporter *importer, RengaOnnxScope *scope, size_t count,
+                                    Onnx__NodeProto *const nodes[])
+{
+  for (size_t i = 0; i < count; i++) {
+    RengaCheck(nodes[i]->op_type && nodes[i]->op_type[0], importer->comm, RENGA_ERR_FILE_FORMAT,
+               "%s: node %zu has no operator", importer->file, i);
+    for (size_t k = 0; k < nodes[i]->n_input; k++)
+      RengaCall(RengaOnnxMarkUsed(importer, nodes[i]->input[k]));
+  }
+  RengaCall(CheckSupported(importer, scope, count, nodes));
+  for (size_t i = 0; i < count; i++) {
+    RengaCheck(++importer->n_nodes <= NODES_MAX, importer->comm, RENGA_ERR_SUPPORT,
+               "%s: more than %d nodes, functions inlined", importer->file, NODES_MAX);
+    RengaOnnxNode *node;
+    RengaCall(RengaOnnxAllocate(importer, 1, sizeof *node, &node));
+    *node = (RengaOnnxNode){.importer = importer, .scope = scope, .proto = nodes[i],
+                            .name = NodeName(nodes[i]), .opset = scope->opset};
+    if (IsStandard(nodes[i]->domain)) node->row = RengaOnnxFindRow(nodes[i]->op_type);
+    RengaCall(ImportNode(node));
+  }
+  return RENGA_SUCCESS;
+}

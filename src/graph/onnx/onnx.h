@@ -1,0 +1,233 @@
+/* What the files of the ONNX reader share: names, values known while reading, operators' rows. */
+#pragma once
+#include "onnx/onnx.pb-c.h"
+#include "renga/private/graph.h"
+#include "renga/private/onnx.h"
+#include "rengagraph.h"
+#include "wire.h"
+
+/* An element of a tensor that is known while reading: whole + batch * N for integers and booleans,
+   real + batch * N for floating types, where N is the batch, which is not known. */
+typedef struct {
+  int64_t whole, batch;
+  double real;
+} RengaOnnxNumber;
+typedef struct {
+  RengaTensorSpec spec; /* concrete */
+  int64_t count;
+  RengaOnnxNumber *number;
+} RengaOnnxHost;
+enum { RENGA_ONNX_HOST_MAX = 4096 }; /* elements; larger tensors are constants of the graph */
+
+/* What a name of the file stands for. */
+typedef enum {
+  RENGA_ONNX_HOST,    /* a small tensor, known now */
+  RENGA_ONNX_TENSOR,  /* an initializer or large constant, still in the file */
+  RENGA_ONNX_VALUE,   /* a value of the graph */
+  RENGA_ONNX_DROPPED, /* an output that Renga does not make */
+  RENGA_ONNX_ABSENT,  /* an optional input of a function that a call leaves out */
+} RengaOnnxKind;
+typedef struct RengaOnnxBinding RengaOnnxBinding;
+struct RengaOnnxBinding {
+  const char *name;
+  RengaOnnxBinding *alias; /* another name of this one, or NULL */
+  RengaOnnxKind kind;
+  RengaOnnxHost *host;
+  const Onnx__TensorProto *tensor; /* NULL: the file has no data for this parameter */
+  RengaTensorSpec spec;            /* of a tensor */
+  bool trainable;   /* floating initializer that is no scalar: a parameter where a node uses it */
+  RengaValue value; /* NONE until a node of the graph uses it */
+  const char *why;  /* of a dropped one */
+};
+
+typedef struct RengaOnnxNode RengaOnnxNode;
+/* Names of the model, of a subgraph (which sees the outer ones), or of one call of a function. */
+typedef struct RengaOnnxScope {
+  struct RengaOnnxScope *outer;
+  const RengaOnnxNode *call; /* of a function: where its attributes come from */
+  const char *prefix;        /* put before names in the graph */
+  int64_t opset;
+  int depth, count, capacity;
+  RengaOnnxBinding **slot;
+} RengaOnnxScope;
+
+typedef struct {
+  RengaGraph graph;
+  MPI_Comm comm; /* of the graph: rank 0 prints what all find */
+  const RengaOnnxOptions *options;
+  const char *file;
+  const Onnx__ModelProto *model;
+  bool open;          /* the batch is -1 in shapes; otherwise all shapes are as in the file */
+  int64_t file_batch; /* 0: a symbolic dimension */
+  const char *batch_name;
+  struct RengaOnnxBlock *blocks; /* memory that lives as long as the reader */
+  RengaAttributes attributes;    /* of the node that is being made */
+  int n_inner;
+  int64_t *inner; /* by value: samples' stride inside a dimension -c, c > 1; 0: not known */
+  RengaValue batch_size; /* as data; NONE until used */
+  RengaOnnxScope *used;  /* names of tensors that are inputs of nodes or outputs */
+  RengaOnnxScope *model_scope;
+  int64_t n_nodes;
+} RengaOnnxImporter;
+
+typedef struct RengaOnnxRow RengaOnnxRow;
+struct RengaOnnxNode {
+  RengaOnnxImporter *importer;
+  RengaOnnxScope *scope;
+  const Onnx__NodeProto *proto;
+  const RengaOnnxRow *row;
+  const char *name; /* the file's, or its first output */
+  int64_t opset;
+  int emitted; /* nodes made in the graph */
+};
+struct RengaOnnxRow {
+  const char *op; /* ONNX */
+  int64_t since;  /* first opset whose form is understood */
+  const char *canonical; /* operators that the graph must have, separated by blanks */
+  RengaErrorCode (*convert)(RengaOnnxNode *node);
+};
+const RengaOnnxRow *RengaOnnxFindRow(const char *op);
+bool RengaOnnxRowIsBuilt(const RengaOnnxRow *row);
+
+/* One error of a node: says where it is. */
+#define RengaOnnxRaise(node, code, ...)                                                            \
+  return RengaOnnxError(node, code, __func__, __FILE__, __LINE__, __VA_ARGS__)
+#define RengaOnnxCheck(condition, node, code, ...)                                                 \
+  do {                                                                                             \
+    if (!(condition)) RengaOnnxRaise(node, code, __VA_ARGS__);                                     \
+  } while (0)
+RengaErrorCode RengaOnnxError(const RengaOnnxNode *node, RengaErrorCode code, const char *function,
+                              const char *file, int line, const char *format, ...)
+  __attribute__((format(printf, 6, 7)));
+
+/* memory.c: freed with the reader. */
+RengaErrorCode RengaOnnxAllocate(RengaOnnxImporter *importer, int64_t count, size_t size,
+                                 void *pointer_to_pointer);
+RengaErrorCode RengaOnnxJoin(RengaOnnxImporter *importer, const char *a, const char *b, char **joined);
+void RengaOnnxFreeAll(RengaOnnxImporter *importer);
+
+/* scope.c */
+RengaErrorCode RengaOnnxScopeCreate(RengaOnnxImporter *importer, RengaOnnxScope *outer,
+                                    RengaOnnxScope **scope);
+RengaOnnxBinding *RengaOnnxScopeFind(RengaOnnxScope *scope, const char *name); /* NULL: unknown */
+RengaErrorCode RengaOnnxScopeAdd(RengaOnnxImporter *importer, RengaOnnxScope *scope, const char *name,
+                                 RengaOnnxBinding **binding); /* NULL: the name is taken */
+
+/* tensor.c: data of the file. */
+RengaErrorCode RengaOnnxTensorSpec(RengaOnnxImporter *importer, const Onnx__TensorProto *tensor,
+                                   RengaTensorSpec *spec);
+RengaErrorCode RengaOnnxTensorRead(RengaOnnxImporter *importer, const Onnx__TensorProto *tensor,
+                                   RengaTensorSpec *spec, void **data);
+RengaErrorCode RengaOnnxTensorInit(RengaOnnxImporter *importer, const Onnx__TensorProto *tensor,
+                                   RengaInit *init); /* where in which file; init->file is owned */
+bool RengaOnnxCount(int n, const int64_t dim[], int64_t *count); /* false: negative or too many */
+
+/* host.c: tensors that are known while reading. */
+RengaErrorCode RengaOnnxHostCreate(RengaOnnxImporter *importer, RengaDataType type, int ndim,
+                                   const int64_t dim[], RengaOnnxHost **host);
+RengaErrorCode RengaOnnxHostFromData(RengaOnnxImporter *importer, const RengaTensorSpec *spec,
+                                     const void *data, RengaOnnxHost **host);
+RengaErrorCode RengaOnnxHostToData(const RengaOnnxNode *node, const RengaOnnxHost *host, void **data);
+RengaErrorCode RengaOnnxHostToInts(const RengaOnnxNode *node, const RengaOnnxHost *host, int limit,
+                                   int *count, int64_t ints[]); /* no element holds the batch */
+bool RengaOnnxHostIsBatchFree(const RengaOnnxHost *host);
+bool RengaOnnxHostHasType(RengaDataType type); /* can it be known while reading? */
+/* fold.c: evaluate the node where all that it needs is known. */
+RengaErrorCode RengaOnnxFold(RengaOnnxNode *node, bool *folded);
+
+/* node.c: what a conversion asks of its node and gives back. */
+int RengaOnnxInputCount(const RengaOnnxNode *node); /* without absent ones at the end */
+bool RengaOnnxHasInput(const RengaOnnxNode *node, int input);
+bool RengaOnnxHasOutput(const RengaOnnxNode *node, int output);
+bool RengaOnnxIsUsed(const RengaOnnxNode *node, int output); /* does anything read it? */
+RengaErrorCode RengaOnnxMarkUsed(RengaOnnxImporter *importer, const char *name);
+bool RengaOnnxHasWord(const char *list, const char *word);
+RengaErrorCode RengaOnnxInputBinding(RengaOnnxNode *node, int input, RengaOnnxBinding **binding);
+RengaErrorCode RengaOnnxInputValue(RengaOnnxNode *node, int input, RengaValue *value);
+RengaErrorCode RengaOnnxInputHost(RengaOnnxNode *node, int input, const RengaOnnxHost **host);
+RengaErrorCode RengaOnnxInputInts(RengaOnnxNode *node, int input, int *count,
+                                  int64_t ints[]); /* at most RENGA_MAX_DIM; absent: count -1 */
+RengaErrorCode RengaOnnxInputReal(RengaOnnxNode *node, int input, double *value); /* absent: kept */
+RengaErrorCode RengaOnnxInputState(RengaOnnxNode *node, int input, RengaValue *value);
+RengaErrorCode RengaOnnxBindingValue(RengaOnnxNode *node, RengaOnnxBinding *binding,
+                                     RengaValue *value);
+const Onnx__AttributeProto *RengaOnnxAttribute(const RengaOnnxNode *node, const char *name);
+int64_t RengaOnnxInt(const RengaOnnxNode *node, const char *name, int64_t otherwise);
+double RengaOnnxReal(const RengaOnnxNode *node, const char *name, double otherwise);
+bool RengaOnnxString(const RengaOnnxNode *node, const char *name, const char *value,
+                     const char *otherwise); /* is the attribute equal to value? */
+RengaErrorCode RengaOnnxInts(const RengaOnnxNode *node, const char *name, int *count,
+                             int64_t ints[]); /* at most 2 * RENGA_MAX_DIM; absent: count -1 */
+RengaErrorCode RengaOnnxAxis(const RengaOnnxNode *node, int64_t axis, int ndim, int *result);
+RengaErrorCode RengaOnnxBindValue(RengaOnnxNode *node, int output, RengaValue value);
+RengaErrorCode RengaOnnxBindHost(RengaOnnxNode *node, int output, RengaOnnxHost *host);
+RengaErrorCode RengaOnnxBindAlias(RengaOnnxNode *node, int output, RengaOnnxBinding *of);
+RengaErrorCode RengaOnnxDrop(RengaOnnxNode *node, int output, const char *why);
+
+/* emit.c: nodes of the graph. Attributes are set in importer->attributes before, and used up. */
+RengaErrorCode RengaOnnxEmit(RengaOnnxNode *node, const char *op, int n_in, const RengaValue in[],
+                             int n_out, const RengaTensorSpec given[], RengaValue out[]);
+RengaErrorCode RengaOnnxNewName(RengaOnnxNode *node, const char *op, char **name);
+RengaErrorCode RengaOnnxApply(RengaOnnxNode *node, const char *op, RengaValue a, RengaValue b,
+                              RengaValue *y); /* one or two inputs, one output */
+RengaErrorCode RengaOnnxApplyReal(RengaOnnxNode *node, const char *op, RengaValue a, double b,
+                                  RengaValue *y); /* b: a scalar constant of a's type */
+RengaErrorCode RengaOnnxTranspose(RengaOnnxNode *node, RengaValue x, int n, const int64_t order[],
+                                  RengaValue *y);
+RengaErrorCode RengaOnnxReduce(RengaOnnxNode *node, const char *op, RengaValue x, int n_axes,
+                               const int64_t axes[], bool keep, RengaValue *y);
+RengaErrorCode RengaOnnxCast(RengaOnnxNode *node, RengaValue x, RengaDataType type, RengaValue *y);
+RengaErrorCode RengaOnnxConstant(RengaOnnxNode *node, const RengaTensorSpec *spec, const void *data,
+                                 RengaValue *value);
+const RengaTensorSpec *RengaOnnxSpec(const RengaOnnxNode *node, RengaValue value); /* lent */
+int RengaOnnxTypeFromFile(int64_t data_type); /* RengaDataType, -1: none */
+
+/* batch.c: where the batch is in a shape. */
+int64_t RengaOnnxGetInner(const RengaOnnxImporter *importer, RengaValue value);
+RengaErrorCode RengaOnnxSetInner(RengaOnnxImporter *importer, RengaValue value, int64_t inner);
+int RengaOnnxBatchDimension(const RengaTensorSpec *spec); /* -1: none */
+RengaErrorCode RengaOnnxReshape(RengaOnnxNode *node, RengaValue x, const RengaTensorSpec *shape,
+                                RengaValue *y);
+RengaErrorCode RengaOnnxTargetShape(RengaOnnxNode *node, RengaValue x, int n,
+                                    const RengaOnnxNumber target[], bool zero_copies,
+                                    RengaTensorSpec *shape); /* of a Reshape */
+RengaErrorCode RengaOnnxExpandShape(RengaOnnxNode *node, RengaValue x, const RengaOnnxHost *target,
+                                    RengaTensorSpec *shape);
+RengaErrorCode RengaOnnxFilledShape(RengaOnnxNode *node, const RengaOnnxHost *target,
+                                    RengaTensorSpec *shape); /* of a ConstantOfShape */
+RengaErrorCode RengaOnnxBatchSize(RengaOnnxNode *node, RengaValue *value); /* float32 scalar */
+
+/* import.c, nodes.c */
+RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer);
+int64_t RengaOnnxOpset(size_t count, Onnx__OperatorSetIdProto *const imports[]);
+RengaErrorCode RengaOnnxNameOutput(RengaOnnxNode *node, const char *name, RengaValue *value);
+RengaErrorCode RengaOnnxImportNodes(RengaOnnxImporter *importer, RengaOnnxScope *scope, size_t count,
+                                    Onnx__NodeProto *const nodes[]);
+RengaErrorCode RengaOnnxImportInitializers(RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                           const Onnx__GraphProto *graph);
+
+/* Readings of attributes or inputs, by opset, that folding and conversion share. */
+typedef struct {
+  int count;
+  int64_t start[RENGA_MAX_DIM], end[RENGA_MAX_DIM], axis[RENGA_MAX_DIM], step[RENGA_MAX_DIM];
+} RengaOnnxSlice;
+RengaErrorCode RengaOnnxReadSlice(RengaOnnxNode *node, int ndim, RengaOnnxSlice *slice);
+RengaErrorCode RengaOnnxAxes(RengaOnnxNode *node, int64_t input_since, int *count, int64_t axes[]);
+RengaErrorCode RengaOnnxSqueezed(RengaOnnxNode *node, const RengaTensorSpec *x, bool gone[]);
+RengaErrorCode RengaOnnxUnsqueezed(RengaOnnxNode *node, const RengaTensorSpec *x, RengaTensorSpec *y);
+RengaErrorCode RengaOnnxOrder(RengaOnnxNode *node, int ndim, int64_t order[]); /* of a Transpose */
+RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
+
+/* Conversions. */
+#define RENGA_ONNX_CONVERSIONS(X)                                                                  \
+  X(Same) X(Chain) X(Mean) X(Identity) X(Cast) X(CastLike) X(Clip)                                 \
+  X(Constant) X(ConstantOfShape) X(EyeLike) X(Shape) X(Size) X(Range) X(If) X(NonZero)             \
+  X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split)           \
+  X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK)                                              \
+  X(MatMul) X(Gemm) X(Window) X(Pool) X(GlobalAveragePool) X(GlobalMaxPool)                        \
+  X(Reduce) X(Softmax) X(GroupNormalization)                                         \
+  X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)                                    \
+  X(SoftmaxCrossEntropyLoss) X(NegativeLogLikelihoodLoss)
+#define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
+RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
+#undef RENGA_ONNX_DECLARE

@@ -1,0 +1,174 @@
+/* Rank 0 reads a model without the data of its tensors; all ranks get that and build the graph. */
+#include "onnx.h"
+#include "renga/private/onnx.h"
+#include "renga/private/packages.h"
+#include "renga/private/wait.h"
+#include <string.h>
+
+static const RengaOptionRow option_rows[] = {
+  {"graph_batch", RENGA_OPTION_STRING, "open", RENGA_OPTION_NO_OFFSET, "open|fixed", 0, 0,
+   "batch of an ONNX file: any size, or as in the file (then -microbatch_size must be the file's)"},
+};
+
+RengaErrorCode RengaOnnxRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("ONNX files", sizeof option_rows / sizeof option_rows[0], option_rows));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadStripped(const char *name, size_t *count, unsigned char **bytes)
+{
+  RengaOnnxFile file;
+  RengaCall(RengaOnnxFileOpen(name, &file));
+  RengaErrorCode code = RengaOnnxStrip(&file, count, bytes);
+  RengaOnnxFileClose(&file);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Broadcast(MPI_Comm comm, void *bytes, int64_t count)
+{
+  enum { PIECE = 1 << 28 };
+  for (int64_t at = 0; at < count; at += PIECE) {
+    MPI_Request request;
+    int piece = count - at < PIECE ? (int)(count - at) : PIECE;
+    RengaCallMPI(MPI_Ibcast((unsigned char *)bytes + at, piece, MPI_BYTE, 0, comm, &request));
+    RengaCall(RengaWaitRequest(&request));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The stripped model on every rank. RengaFree(bytes). */
+static RengaErrorCode Share(MPI_Comm comm, const char *name, size_t *count, unsigned char **bytes)
+{
+  int rank;
+  int64_t size = 0;
+  RengaErrorCode code = RENGA_SUCCESS;
+  *bytes = NULL;
+  RengaCallMPI(MPI_Comm_rank(comm, &rank));
+  if (rank == 0) code = ReadStripped(name, count, bytes);
+  if (rank == 0 && code == RENGA_SUCCESS) size = (int64_t)*count;
+  code = RengaErrorAgree(comm, code);
+  RengaCall(code);
+  RengaCall(Broadcast(comm, &size, (int64_t)sizeof size));
+  if (rank != 0) code = RengaMalloc(size, bytes);
+  code = RengaErrorAgree(comm, code);
+  if (code == RENGA_SUCCESS) code = Broadcast(comm, *bytes, size);
+  if (code != RENGA_SUCCESS) RengaFree(bytes);
+  RengaCall(code);
+  *count = (size_t)size;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Import(RengaOnnxImporter *importer, size_t count, const unsigned char *bytes)
+{
+  Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, count, bytes);
+  RengaCheck(model, importer->comm, RENGA_ERR_FILE_FORMAT, "%s is not an ONNX model", importer->file);
+  importer->model = model;
+  RengaErrorCode code = RengaOnnxImportModel(importer);
+  onnx__model_proto__free_unpacked(model, NULL);
+  RengaAttributesFree(&importer->attributes);
+  RengaFree(&importer->inner);
+  RengaOnnxFreeAll(importer);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphReadOnnxWith - RengaGraphReadOnnx, with choices that tests need
+
+   Collective
+
+   Input:
+   . graph - new
+   . file - path of the model
+   . options - see RengaOnnxOptions
+@*/
+RengaErrorCode RengaGraphReadOnnxWith(RengaGraph graph, const char *file,
+                                      const RengaOnnxOptions *options)
+{
+  size_t count = 0;
+  unsigned char *bytes;
+  RengaOnnxImporter importer = {.graph = graph, .options = options, .file = file,
+                                .open = !options->keep_batch, .batch_size = RENGA_VALUE_NONE};
+  RengaCall(RengaObjectGetComm(graph, &importer.comm));
+  RengaCall(Share(importer.comm, file, &count, &bytes));
+  RengaErrorCode code = Import(&importer, count, bytes);
+  RengaFree(&bytes);
+  code = RengaErrorAgree(importer.comm, code);
+  RengaCall(code);
+  RengaCall(RengaGraphSetFileBatch_Private(graph, importer.file_batch));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphReadOnnx - a network from an ONNX file, opsets 11 to 21
+
+   Collective
+
+   Input:
+   . graph - new, nothing added yet
+   . file - path of the model; external data of its tensors are in the same folder or below
+
+   Options:
+   . -graph_batch - open (default): the batch may have any size; fixed: as in the file
+
+   Notes: parameters are floating initializers that are no scalars; each rank reads what it needs of
+   them from the file later. The first dimension of the first input is the batch. The output called
+   loss, or the first that is a floating scalar, is the loss. What is not supported is one error that
+   names every operator, its first node, the opset and the file.
+@*/
+RengaErrorCode RengaGraphReadOnnx(RengaGraph graph, const char *file)
+{
+  const char *batch = NULL;
+  RengaCall(RengaOptionsGetString("graph_batch", &batch, NULL));
+  RengaOnnxOptions options = {.keep_batch = batch && strcmp(batch, "fixed") == 0};
+  RengaCall(RengaGraphReadOnnxWith(graph, file, &options));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadTensor(RengaOnnxImporter *importer, RengaOnnxFile *file, char **name,
+                                 RengaTensorSpec *spec, void **data)
+{
+  unsigned char *bytes, *copy = NULL;
+  void *read;
+  RengaCall(RengaOnnxAllocate(importer, file->size, 1, &bytes));
+  RengaCall(RengaOnnxFileRead(file, 0, file->size, bytes));
+  Onnx__TensorProto *tensor = onnx__tensor_proto__unpack(NULL, (size_t)file->size, bytes);
+  RengaCheck(tensor, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "%s is no ONNX tensor", file->name);
+  RengaErrorCode code = RengaOnnxTensorRead(importer, tensor, spec, &read);
+  if (code == RENGA_SUCCESS) code = RengaMalloc(RengaTensorSpecBytes(spec) + 1, &copy);
+  if (code == RENGA_SUCCESS) code = RengaStringCopy(tensor->name ? tensor->name : "", name);
+  onnx__tensor_proto__free_unpacked(tensor, NULL);
+  if (code != RENGA_SUCCESS) RengaFree(&copy);
+  RengaCall(code);
+  memcpy(copy, read, RengaTensorSpecBytes(spec));
+  *data = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOnnxReadTensorFile - one tensor from a file that holds a TensorProto message
+
+   Not collective
+
+   Input:
+   . file - path
+
+   Output:
+   . name - of the tensor; RengaFree
+   . spec - type and shape
+   . data - its elements; RengaFree
+@*/
+RengaErrorCode RengaOnnxReadTensorFile(const char *file, char **name, RengaTensorSpec *spec,
+                                       void **data)
+{
+  RengaOnnxFile opened;
+  RengaOnnxImporter importer = {.file = file, .comm = MPI_COMM_SELF};
+  RengaCall(RengaOnnxFileOpen(file, &opened));
+  RengaErrorCode code = ReadTensor(&importer, &opened, name, spec, data);
+  RengaOnnxFileClose(&opened);
+  RengaOnnxFreeAll(&importer);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

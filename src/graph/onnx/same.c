@@ -1,0 +1,239 @@
+/* Operators whose newest ONNX form is Renga's, and those that differ in one attribute. */
+#include "onnx.h"
+#include <math.h>
+#include <string.h>
+
+/* Attributes of the file onto the node that is being made; except: names separated by blanks. */
+RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except)
+{
+  RengaAttributes *to = &node->importer->attributes;
+  for (size_t i = 0; i < node->proto->n_attribute; i++) {
+    const char *name = node->proto->attribute[i]->name;
+    if (!name || RengaOnnxHasWord(except, name)) continue;
+    const Onnx__AttributeProto *from = RengaOnnxAttribute(node, name);
+    if (!from) continue;
+    if (from->has_f) RengaCall(RengaAttributesSetReal(to, name, (double)from->f));
+    else if (from->has_i) RengaCall(RengaAttributesSetInt(to, name, from->i));
+    else if (from->n_ints)
+      RengaCall(RengaAttributesSetInts(to, name, (int)from->n_ints, from->ints));
+    else if (from->has_s) {
+      char *text;
+      RengaCall(RengaOnnxAllocate(node->importer, (int64_t)from->s.len + 1, 1, &text));
+      if (from->s.len) memcpy(text, from->s.data, from->s.len);
+      RengaCall(RengaAttributesSetString(to, name, text));
+    } else
+      RengaOnnxRaise(node, RENGA_ERR_SUPPORT, "attribute %s is of a kind that is not supported", name);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Is the word in a list that is separated by blanks? */
+bool RengaOnnxHasWord(const char *list, const char *word)
+{
+  size_t length = strlen(word);
+  for (const char *at = list; length && (at = strstr(at, word)); at++)
+    if ((at == list || at[-1] == ' ') && (at[length] == 0 || at[length] == ' ')) return true;
+  return false;
+}
+
+enum { INPUTS_MAX = 4096 };
+
+/* Inputs as values, outputs as many as the file uses. */
+RengaErrorCode RengaOnnxConvertSame(RengaOnnxNode *node)
+{
+  int n_in = RengaOnnxInputCount(node), n_out = 1;
+  RengaValue *in, *out;
+  RengaOnnxCheck(n_in <= INPUTS_MAX && node->proto->n_output <= INPUTS_MAX, node, RENGA_ERR_SUPPORT,
+                 "more than %d inputs or outputs", INPUTS_MAX);
+  for (int i = 1; i < (int)node->proto->n_output; i++)
+    if (RengaOnnxIsUsed(node, i)) n_out = i + 1;
+  RengaCall(RengaOnnxAllocate(node->importer, n_in, sizeof *in, &in));
+  RengaCall(RengaOnnxAllocate(node->importer, n_out, sizeof *out, &out));
+  for (int i = 0; i < n_in; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
+  RengaCall(RengaOnnxCopyAttributes(node, ""));
+  RengaCall(RengaOnnxEmit(node, node->proto->op_type, n_in, in, n_out, NULL, out));
+  for (int i = 0; i < n_out; i++) RengaCall(RengaOnnxBindValue(node, i, out[i]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Chain(RengaOnnxNode *node, const char *op, RengaValue *y)
+{
+  RengaCall(RengaOnnxInputValue(node, 0, y));
+  for (int i = 1; i < RengaOnnxInputCount(node); i++) {
+    RengaValue x;
+    RengaCall(RengaOnnxInputValue(node, i, &x));
+    RengaCall(RengaOnnxApply(node, op, *y, x, y));
+  }
+  RengaOnnxCheck(*y != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "the first input is missing");
+  return RENGA_SUCCESS;
+}
+
+/* Min, Max and Sum of n inputs: ((a, b), c) … */
+RengaErrorCode RengaOnnxConvertChain(RengaOnnxNode *node)
+{
+  RengaValue y;
+  const char *op = node->proto->op_type;
+  RengaCall(Chain(node, strcmp(op, "Sum") == 0 ? "Add" : op, &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertMean(RengaOnnxNode *node)
+{
+  RengaValue y;
+  RengaCall(Chain(node, "Add", &y));
+  RengaCall(RengaOnnxApplyReal(node, "Div", y, RengaOnnxInputCount(node), &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertIdentity(RengaOnnxNode *node)
+{
+  RengaOnnxBinding *binding;
+  RengaCall(RengaOnnxInputBinding(node, 0, &binding));
+  RengaCall(RengaOnnxBindAlias(node, 0, binding));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CastTo(RengaOnnxNode *node, RengaDataType type)
+{
+  RengaValue x;
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaCall(RengaOnnxCast(node, x, type, &x));
+  RengaCall(RengaOnnxBindValue(node, 0, x));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertCast(RengaOnnxNode *node)
+{
+  int64_t to = RengaOnnxInt(node, "to", 0);
+  int type = RengaOnnxTypeFromFile(to);
+  RengaOnnxCheck(type >= 0, node, RENGA_ERR_SUPPORT, "a cast to ONNX data type %lld", (long long)to);
+  RengaCall(CastTo(node, (RengaDataType)type));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertCastLike(RengaOnnxNode *node)
+{
+  RengaValue like;
+  RengaCall(RengaOnnxInputValue(node, 1, &like));
+  RengaOnnxCheck(like != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input 1 is missing");
+  RengaCall(CastTo(node, RengaOnnxSpec(node, like)->type));
+  return RENGA_SUCCESS;
+}
+
+/* A bound of Clip: an attribute until opset 10, then an input; op is used where it is no constant. */
+static RengaErrorCode ClipBound(RengaOnnxNode *node, int input, const char *attribute, const char *op,
+                                RengaValue *x)
+{
+  if (node->opset < 11) {
+    if (!RengaOnnxAttribute(node, attribute)) return RENGA_SUCCESS;
+    double bound = RengaOnnxReal(node, attribute, 0);
+    RengaCall(RengaOnnxApplyReal(node, op, *x, bound, x));
+    return RENGA_SUCCESS;
+  }
+  if (!RengaOnnxHasInput(node, input)) return RENGA_SUCCESS;
+  RengaValue bound;
+  RengaCall(RengaOnnxInputValue(node, input, &bound));
+  RengaCall(RengaOnnxApply(node, op, *x, bound, x));
+  return RENGA_SUCCESS;
+}
+
+/* Both bounds constant: one Clip. */
+static RengaErrorCode ClipConstant(RengaOnnxNode *node, bool *done)
+{
+  double low = -INFINITY, high = INFINITY;
+  RengaValue x;
+  *done = false;
+  for (int i = 1; i < 3 && node->opset >= 11; i++) {
+    RengaOnnxBinding *binding;
+    if (!RengaOnnxHasInput(node, i)) continue;
+    RengaCall(RengaOnnxInputBinding(node, i, &binding));
+    if (binding->kind == RENGA_ONNX_VALUE) return RENGA_SUCCESS;
+    RengaCall(RengaOnnxInputReal(node, i, i == 1 ? &low : &high));
+  }
+  if (node->opset < 11) {
+    low = RengaOnnxReal(node, "min", low);
+    high = RengaOnnxReal(node, "max", high);
+  }
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaCall(RengaAttributesSetReal(&node->importer->attributes, "min", low));
+  RengaCall(RengaAttributesSetReal(&node->importer->attributes, "max", high));
+  RengaCall(RengaOnnxApply(node, "Clip", x, RENGA_VALUE_NONE, &x));
+  RengaCall(RengaOnnxBindValue(node, 0, x));
+  *done = true;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertClip(RengaOnnxNode *node)
+{
+  RengaValue x;
+  bool done;
+  RengaCall(ClipConstant(node, &done));
+  if (done) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaCall(ClipBound(node, 1, "min", "Max", &x));
+  RengaCall(ClipBound(node, 2, "max", "Min", &x));
+  RengaCall(RengaOnnxBindValue(node, 0, x));
+  return RENGA_SUCCESS;
+}
+
+/* An axis or count that newer forms take as an input and Renga as an attribute. */
+static RengaErrorCode InputToAttribute(RengaOnnxNode *node, int input, const char *name)
+{
+  int64_t number[2 * RENGA_MAX_DIM];
+  int count;
+  RengaCall(RengaOnnxInputInts(node, input, &count, number));
+  if (count < 0) return RENGA_SUCCESS;
+  RengaOnnxCheck(count == 1, node, RENGA_ERR_FILE_FORMAT, "input %d must be one number", input);
+  RengaCall(RengaAttributesSetInt(&node->importer->attributes, name, number[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OneInput(RengaOnnxNode *node, int n_out)
+{
+  RengaValue x, out[2];
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaCall(RengaOnnxEmit(node, node->proto->op_type, 1, &x, n_out, NULL, out));
+  for (int i = 0; i < n_out; i++) RengaCall(RengaOnnxBindValue(node, i, out[i]));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertTrilu(RengaOnnxNode *node)
+{
+  RengaCall(RengaOnnxCopyAttributes(node, ""));
+  RengaCall(InputToAttribute(node, 1, "k"));
+  RengaCall(OneInput(node, 1));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertCumSum(RengaOnnxNode *node)
+{
+  RengaCall(RengaOnnxCopyAttributes(node, ""));
+  RengaCall(InputToAttribute(node, 1, "axis"));
+  RengaCall(OneInput(node, 1));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertTopK(RengaOnnxNode *node)
+{
+  RengaCall(RengaOnnxCopyAttributes(node, ""));
+  RengaCall(InputToAttribute(node, 1, "k"));
+  RengaCall(OneInput(node, 2));
+  return RENGA_SUCCESS;
+}
+
+/* Indices, depth, [off, on]. */
+RengaErrorCode RengaOnnxConvertOneHot(RengaOnnxNode *node)
+{
+  RengaValue indices, values, y;
+  double depth = 0;
+  RengaCall(RengaOnnxInputValue(node, 0, &indices));
+  RengaCall(RengaOnnxInputReal(node, 1, &depth));
+  RengaCall(RengaOnnxInputValue(node, 2, &values));
+  RengaCall(RengaOnnxCopyAttributes(node, ""));
+  RengaCall(RengaAttributesSetInt(&node->importer->attributes, "depth", (int64_t)depth));
+  RengaCall(RengaOnnxApply(node, "OneHot", indices, values, &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}

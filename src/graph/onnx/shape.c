@@ -1,0 +1,300 @@
+/* Operators that change shapes or move elements, by opset. */
+#include "onnx.h"
+#include <string.h>
+
+/* Axes: an attribute before input_since, then input 1. Absent: count -1. */
+RengaErrorCode RengaOnnxAxes(RengaOnnxNode *node, int64_t input_since, int *count, int64_t axes[])
+{
+  int64_t numbers[2 * RENGA_MAX_DIM];
+  if (node->opset < input_since) RengaCall(RengaOnnxInts(node, "axes", count, numbers));
+  else RengaCall(RengaOnnxInputInts(node, 1, count, numbers));
+  RengaOnnxCheck(*count <= RENGA_MAX_DIM, node, RENGA_ERR_FILE_FORMAT, "%d axes", *count);
+  for (int i = 0; i < *count; i++) axes[i] = numbers[i];
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxSqueezed(RengaOnnxNode *node, const RengaTensorSpec *x, bool gone[])
+{
+  int count;
+  int64_t axes[RENGA_MAX_DIM];
+  RengaCall(RengaOnnxAxes(node, 13, &count, axes));
+  for (int d = 0; d < x->ndim; d++) gone[d] = count < 0 && x->dim[d] == 1;
+  for (int i = 0; i < count; i++) {
+    int axis;
+    RengaCall(RengaOnnxAxis(node, axes[i], x->ndim, &axis));
+    RengaOnnxCheck(x->dim[axis] == 1, node, RENGA_ERR_SHAPE, "dimension %d is %lld, not 1", axis,
+                   (long long)x->dim[axis]);
+    gone[axis] = true;
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxUnsqueezed(RengaOnnxNode *node, const RengaTensorSpec *x, RengaTensorSpec *y)
+{
+  int count, axis;
+  int64_t axes[RENGA_MAX_DIM];
+  bool added[RENGA_MAX_DIM] = {false};
+  RengaCall(RengaOnnxAxes(node, 13, &count, axes));
+  RengaOnnxCheck(count >= 0, node, RENGA_ERR_FILE_FORMAT, "it has no axes");
+  RengaOnnxCheck(x->ndim + count <= RENGA_MAX_DIM, node, RENGA_ERR_SUPPORT,
+                 "a result of %d dimensions; at most %d are supported", x->ndim + count,
+                 RENGA_MAX_DIM);
+  *y = (RengaTensorSpec){.type = x->type, .ndim = x->ndim + count};
+  for (int i = 0; i < count; i++) {
+    RengaCall(RengaOnnxAxis(node, axes[i], y->ndim, &axis));
+    RengaOnnxCheck(!added[axis], node, RENGA_ERR_FILE_FORMAT, "axis %d is given twice", axis);
+    added[axis] = true;
+  }
+  for (int d = 0, from = 0; d < y->ndim; d++) y->dim[d] = added[d] ? 1 : x->dim[from++];
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxOrder(RengaOnnxNode *node, int ndim, int64_t order[])
+{
+  int64_t perm[2 * RENGA_MAX_DIM];
+  int count;
+  bool seen[RENGA_MAX_DIM] = {false};
+  RengaCall(RengaOnnxInts(node, "perm", &count, perm));
+  RengaOnnxCheck(count == -1 || count == ndim, node, RENGA_ERR_FILE_FORMAT,
+                 "a permutation of %d numbers for %d dimensions", count, ndim);
+  for (int d = 0; d < ndim; d++) {
+    order[d] = count == -1 ? ndim - 1 - d : perm[d];
+    RengaOnnxCheck(order[d] >= 0 && order[d] < ndim && !seen[order[d]], node, RENGA_ERR_FILE_FORMAT,
+                   "perm is no permutation");
+    seen[order[d]] = true;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Reshape(RengaOnnxNode *node, const RengaTensorSpec *shape)
+{
+  RengaValue x, y;
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaCall(RengaOnnxReshape(node, x, shape, &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode InputShape(RengaOnnxNode *node, RengaTensorSpec *x)
+{
+  RengaValue value;
+  RengaCall(RengaOnnxInputValue(node, 0, &value));
+  RengaOnnxCheck(value != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input 0 is missing");
+  *x = *RengaOnnxSpec(node, value);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertReshape(RengaOnnxNode *node)
+{
+  RengaValue x;
+  RengaTensorSpec shape;
+  const RengaOnnxHost *target;
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaCall(RengaOnnxInputHost(node, 1, &target));
+  RengaOnnxCheck(target->count <= RENGA_MAX_DIM, node, RENGA_ERR_SUPPORT,
+                 "a shape of %lld dimensions; at most %d are supported", (long long)target->count,
+                 RENGA_MAX_DIM);
+  RengaCall(RengaOnnxTargetShape(node, x, (int)target->count, target->number,
+                                 RengaOnnxInt(node, "allowzero", 0) == 0, &shape));
+  RengaCall(Reshape(node, &shape));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertFlatten(RengaOnnxNode *node)
+{
+  RengaTensorSpec x;
+  RengaCall(InputShape(node, &x));
+  int64_t axis = RengaOnnxInt(node, "axis", 1);
+  RengaOnnxCheck(axis >= -x.ndim && axis <= x.ndim, node, RENGA_ERR_FILE_FORMAT, "axis %lld",
+                 (long long)axis);
+  if (axis < 0) axis += x.ndim;
+  RengaTensorSpec shape = {.type = x.type, .ndim = 2, .dim = {1, 1}};
+  for (int d = 0; d < x.ndim; d++) { /* at most one dimension is negative */
+    int64_t *to = &shape.dim[d < axis ? 0 : 1];
+    *to *= x.dim[d];
+  }
+  RengaCall(Reshape(node, &shape));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertSqueeze(RengaOnnxNode *node)
+{
+  RengaTensorSpec x;
+  bool gone[RENGA_MAX_DIM];
+  RengaCall(InputShape(node, &x));
+  RengaCall(RengaOnnxSqueezed(node, &x, gone));
+  RengaTensorSpec shape = {.type = x.type, .ndim = 0};
+  for (int d = 0; d < x.ndim; d++)
+    if (!gone[d]) shape.dim[shape.ndim++] = x.dim[d];
+  RengaCall(Reshape(node, &shape));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertUnsqueeze(RengaOnnxNode *node)
+{
+  RengaTensorSpec x, shape;
+  RengaCall(InputShape(node, &x));
+  RengaCall(RengaOnnxUnsqueezed(node, &x, &shape));
+  RengaCall(Reshape(node, &shape));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertExpand(RengaOnnxNode *node)
+{
+  RengaValue x, y;
+  RengaTensorSpec shape;
+  const RengaOnnxHost *target;
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaCall(RengaOnnxInputHost(node, 1, &target));
+  RengaCall(RengaOnnxExpandShape(node, x, target, &shape));
+  RengaCall(RengaOnnxEmit(node, "Expand", 1, &x, 1, &shape, &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertTranspose(RengaOnnxNode *node)
+{
+  RengaValue x, y;
+  int64_t order[RENGA_MAX_DIM];
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  int ndim = RengaOnnxSpec(node, x)->ndim;
+  RengaCall(RengaOnnxOrder(node, ndim, order));
+  RengaCall(RengaOnnxTranspose(node, x, ndim, order, &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}
+
+/* Numbers of a Slice; a bound that is a multiple of the batch stands for the end of a dimension. */
+static RengaErrorCode SliceNumbers(RengaOnnxNode *node, int input, const char *attribute, int *count,
+                                   int64_t numbers[])
+{
+  int64_t all[2 * RENGA_MAX_DIM];
+  const RengaOnnxHost *host = NULL;
+  *count = -1;
+  if (node->opset < 10) RengaCall(RengaOnnxInts(node, attribute, count, all));
+  else if (RengaOnnxHasInput(node, input)) {
+    RengaCall(RengaOnnxInputHost(node, input, &host));
+    RengaOnnxCheck(host->count <= RENGA_MAX_DIM, node, RENGA_ERR_FILE_FORMAT, "%lld axes",
+                   (long long)host->count);
+    *count = (int)host->count;
+  }
+  RengaOnnxCheck(*count <= RENGA_MAX_DIM, node, RENGA_ERR_FILE_FORMAT, "%d axes", *count);
+  for (int i = 0; i < *count; i++) {
+    RengaOnnxNumber number = host ? host->number[i] : (RengaOnnxNumber){.whole = all[i]};
+    bool end = number.batch > 0 && number.whole == 0 && strcmp(attribute, "ends") == 0;
+    RengaOnnxCheck(number.batch == 0 || end, node, RENGA_ERR_SUPPORT,
+                   "its %s depend on the batch size", attribute);
+    numbers[i] = end ? INT64_MAX : number.whole;
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxReadSlice(RengaOnnxNode *node, int ndim, RengaOnnxSlice *slice)
+{
+  int n_ends, n_axes, n_steps = -1, axis;
+  RengaCall(SliceNumbers(node, 1, "starts", &slice->count, slice->start));
+  RengaCall(SliceNumbers(node, 2, "ends", &n_ends, slice->end));
+  RengaCall(SliceNumbers(node, 3, "axes", &n_axes, slice->axis));
+  if (node->opset >= 10) RengaCall(SliceNumbers(node, 4, "steps", &n_steps, slice->step));
+  bool fits = slice->count >= 0 && n_ends == slice->count &&
+              (n_axes < 0 || n_axes == slice->count) && (n_steps < 0 || n_steps == slice->count);
+  RengaOnnxCheck(fits, node, RENGA_ERR_FILE_FORMAT, "%d starts, %d ends, %d axes, %d steps",
+                 slice->count, n_ends, n_axes, n_steps);
+  for (int i = 0; i < slice->count; i++) {
+    RengaCall(RengaOnnxAxis(node, n_axes < 0 ? i : slice->axis[i], ndim, &axis));
+    slice->axis[i] = axis;
+    if (n_steps < 0) slice->step[i] = 1;
+    RengaOnnxCheck(slice->step[i] != 0 && slice->step[i] > -INT64_MAX, node, RENGA_ERR_FILE_FORMAT,
+                   "step %lld", (long long)slice->step[i]);
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertSlice(RengaOnnxNode *node)
+{
+  RengaValue x, y;
+  RengaOnnxSlice slice;
+  RengaAttributes *to = &node->importer->attributes;
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  const RengaTensorSpec *spec = RengaOnnxSpec(node, x);
+  RengaCall(RengaOnnxReadSlice(node, spec->ndim, &slice));
+  for (int i = 0; i < slice.count; i++) { /* all samples of the file's batch: all samples */
+    int64_t size = spec->dim[slice.axis[i]];
+    if (size < 0 && slice.end[i] == -size * node->importer->file_batch) slice.end[i] = INT64_MAX;
+  }
+  RengaCall(RengaAttributesSetInts(to, "starts", slice.count, slice.start));
+  RengaCall(RengaAttributesSetInts(to, "ends", slice.count, slice.end));
+  RengaCall(RengaAttributesSetInts(to, "axes", slice.count, slice.axis));
+  RengaCall(RengaAttributesSetInts(to, "steps", slice.count, slice.step));
+  RengaCall(RengaOnnxApply(node, "Slice", x, RENGA_VALUE_NONE, &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}
+
+/* Parts: attribute split until 12, input 1 since 13, num_outputs since 18, or equal ones. */
+RengaErrorCode RengaOnnxConvertSplit(RengaOnnxNode *node)
+{
+  enum { PARTS_MAX = 4096 };
+  RengaAttributes *to = &node->importer->attributes;
+  RengaValue x, *out;
+  int64_t parts = (int64_t)node->proto->n_output, *size;
+  RengaOnnxCheck(parts >= 1 && parts <= PARTS_MAX, node, RENGA_ERR_SUPPORT, "%lld parts",
+                 (long long)parts);
+  RengaCall(RengaOnnxAllocate(node->importer, parts, sizeof *out, &out));
+  RengaCall(RengaOnnxAllocate(node->importer, parts, sizeof *size, &size));
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaCall(RengaAttributesSetInt(to, "axis", RengaOnnxInt(node, "axis", 0)));
+  const Onnx__AttributeProto *attribute = RengaOnnxAttribute(node, "split");
+  const RengaOnnxHost *host = NULL;
+  if (RengaOnnxHasInput(node, 1)) RengaCall(RengaOnnxInputHost(node, 1, &host));
+  int count = host ? (int)host->count : attribute ? (int)attribute->n_ints : 0;
+  RengaOnnxCheck(count == 0 || count == parts, node, RENGA_ERR_FILE_FORMAT,
+                 "%d sizes for %lld parts", count, (long long)parts);
+  if (host) RengaCall(RengaOnnxHostToInts(node, host, (int)parts, &count, size));
+  for (int i = 0; i < count && !host; i++) size[i] = attribute->ints[i];
+  if (count) RengaCall(RengaAttributesSetInts(to, "split", count, size));
+  else RengaCall(RengaAttributesSetInt(to, "num_outputs", parts));
+  RengaCall(RengaOnnxEmit(node, "Split", 1, &x, (int)parts, NULL, out));
+  for (int i = 0; i < parts; i++) RengaCall(RengaOnnxBindValue(node, i, out[i]));
+  return RENGA_SUCCESS;
+}
+
+/* Pads: attribute until 10, then input 1; value: input 2; axes: input 3. */
+RengaErrorCode RengaOnnxConvertPad(RengaOnnxNode *node)
+{
+  RengaAttributes *to = &node->importer->attributes;
+  int64_t pads[2 * RENGA_MAX_DIM], axes[2 * RENGA_MAX_DIM];
+  int count, n_axes = -1;
+  double value = RengaOnnxReal(node, "value", 0);
+  RengaValue x, y;
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  if (node->opset < 11) RengaCall(RengaOnnxInts(node, "pads", &count, pads));
+  else {
+    RengaCall(RengaOnnxInputInts(node, 1, &count, pads));
+    RengaCall(RengaOnnxInputReal(node, 2, &value));
+    RengaCall(RengaOnnxInputInts(node, 3, &n_axes, axes));
+  }
+  RengaOnnxCheck(count >= 0, node, RENGA_ERR_FILE_FORMAT, "it has no pads");
+  RengaCall(RengaOnnxCopyAttributes(node, "pads value"));
+  RengaCall(RengaAttributesSetInts(to, "pads", count, pads));
+  if (n_axes >= 0) RengaCall(RengaAttributesSetInts(to, "axes", n_axes, axes));
+  RengaCall(RengaAttributesSetReal(to, "value", value));
+  RengaCall(RengaOnnxApply(node, "Pad", x, RENGA_VALUE_NONE, &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertTile(RengaOnnxNode *node)
+{
+  int64_t repeats[2 * RENGA_MAX_DIM];
+  int count;
+  RengaValue x, y;
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaCall(RengaOnnxInputInts(node, 1, &count, repeats));
+  RengaOnnxCheck(count == RengaOnnxSpec(node, x)->ndim, node, RENGA_ERR_FILE_FORMAT,
+                 "%d repeats for %d dimensions", count, RengaOnnxSpec(node, x)->ndim);
+  RengaCall(RengaAttributesSetInts(&node->importer->attributes, "repeats", count, repeats));
+  RengaCall(RengaOnnxApply(node, "Tile", x, RENGA_VALUE_NONE, &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,89 @@
+/* The operators of ONNX that Renga reads. Opsets 11 to 21 are what is promised; `since` is the first
+   whose form is understood, as some operators have not changed for long. */
+#include "onnx.h"
+#include <string.h>
+
+#define ROW(op, since, canonical, convert)                                                         \
+  {                                                                                                \
+    op, since, canonical, RengaOnnxConvert##convert                                                \
+  }
+#define SAME(op, since) ROW(op, since, op, Same)
+
+static const RengaOnnxRow rows[] = {
+  SAME("Abs", 6), SAME("Acos", 7), SAME("Acosh", 9), SAME("Add", 7), SAME("And", 7),
+  SAME("ArgMax", 1), SAME("ArgMin", 1), SAME("Asin", 7), SAME("Asinh", 9), SAME("Atan", 7),
+  SAME("Atanh", 9), SAME("BitShift", 11), SAME("BitwiseAnd", 18), SAME("BitwiseNot", 18),
+  SAME("BitwiseOr", 18), SAME("BitwiseXor", 18), SAME("Ceil", 6), SAME("Celu", 12),
+  SAME("Concat", 4), SAME("Cos", 7), SAME("Cosh", 9), SAME("DepthToSpace", 1), SAME("Div", 7),
+  SAME("Elu", 6), SAME("Equal", 7), SAME("Erf", 9), SAME("Exp", 6), SAME("Floor", 6),
+  SAME("Gather", 1), SAME("GatherElements", 11), SAME("GatherND", 11), SAME("Gelu", 20),
+  SAME("Greater", 7), SAME("GreaterOrEqual", 12), SAME("HardSigmoid", 6), SAME("HardSwish", 14),
+  SAME("InstanceNormalization", 6), SAME("IsInf", 10), SAME("IsNaN", 9),
+  SAME("LayerNormalization", 17), SAME("LeakyRelu", 6), SAME("Less", 7), SAME("LessOrEqual", 12),
+  SAME("Log", 6), SAME("LpNormalization", 1), SAME("LRN", 1), SAME("Mish", 18), SAME("Mod", 10),
+  SAME("Mul", 7), SAME("Neg", 6), SAME("Not", 1), SAME("Or", 7), SAME("Pow", 7), SAME("PRelu", 7),
+  SAME("Reciprocal", 6), SAME("Relu", 6), SAME("Round", 11), SAME("ScatterElements", 11),
+  SAME("ScatterND", 11), SAME("Selu", 6), SAME("Shrink", 9), SAME("Sigmoid", 6), SAME("Sign", 9),
+  SAME("Sin", 7), SAME("Sinh", 9), SAME("Softplus", 1), SAME("Softsign", 1),
+  SAME("SpaceToDepth", 1), SAME("Sqrt", 6), SAME("Sub", 7), SAME("Tan", 7), SAME("Tanh", 6),
+  SAME("ThresholdedRelu", 10), SAME("Where", 9), SAME("Xor", 7),
+  ROW("Min", 6, "Min", Chain), ROW("Max", 6, "Max", Chain), ROW("Sum", 6, "Add", Chain),
+  ROW("Mean", 6, "Add Div", Mean),
+  ROW("Cast", 6, "Cast", Cast), ROW("CastLike", 15, "Cast", CastLike),
+  ROW("Clip", 6, "Clip Min Max", Clip), ROW("CumSum", 11, "CumSum", CumSum),
+  ROW("Trilu", 14, "Trilu", Trilu), ROW("TopK", 1, "TopK", TopK), ROW("OneHot", 9, "OneHot", OneHot),
+  ROW("Identity", 1, "", Identity), ROW("Constant", 1, "", Constant),
+  ROW("ConstantOfShape", 9, "ConstantOfShape", ConstantOfShape), ROW("EyeLike", 9, "EyeLike", EyeLike),
+  ROW("Shape", 1, "", Shape), ROW("Size", 1, "", Size), ROW("Range", 11, "Range", Range),
+  ROW("NonZero", 9, "", NonZero), ROW("If", 1, "", If),
+  ROW("Reshape", 5, "Reshape", Reshape), ROW("Flatten", 1, "Reshape", Flatten),
+  ROW("Squeeze", 1, "Reshape", Squeeze), ROW("Unsqueeze", 1, "Reshape", Unsqueeze),
+  ROW("Expand", 8, "Expand", Expand), ROW("Transpose", 1, "Transpose", Transpose),
+  ROW("Slice", 1, "Slice", Slice), ROW("Split", 2, "Split", Split), ROW("Pad", 2, "Pad", Pad),
+  ROW("Tile", 6, "Tile", Tile),
+  ROW("MatMul", 1, "MatMul", MatMul), ROW("Gemm", 7, "Linear MatMul Mul Add", Gemm),
+  ROW("Conv", 1, "Conv", Window), ROW("ConvTranspose", 1, "ConvTranspose", Window),
+  ROW("MaxPool", 1, "MaxPool", Pool), ROW("AveragePool", 1, "AveragePool", Pool),
+  ROW("GlobalAveragePool", 1, "ReduceMean", GlobalAveragePool),
+  ROW("GlobalMaxPool", 1, "ReduceMax", GlobalMaxPool),
+  ROW("ReduceSum", 1, "ReduceSum", Reduce), ROW("ReduceProd", 1, "ReduceProd", Reduce),
+  ROW("ReduceMax", 1, "ReduceMax", Reduce), ROW("ReduceMin", 1, "ReduceMin", Reduce),
+  ROW("ReduceL1", 1, "ReduceL1", Reduce), ROW("ReduceL2", 1, "ReduceL2", Reduce),
+  ROW("ReduceSumSquare", 1, "ReduceSumSquare", Reduce),
+  ROW("ReduceLogSum", 1, "ReduceLogSum", Reduce),
+  ROW("ReduceLogSumExp", 1, "ReduceLogSumExp", Reduce),
+  ROW("ReduceMean", 1, "ReduceMean", Reduce),
+  ROW("Softmax", 1, "Softmax", Softmax), ROW("LogSoftmax", 1, "LogSoftmax", Softmax),
+  ROW("Hardmax", 1, "Hardmax", Softmax),
+  ROW("GroupNormalization", 18, "GroupNormalization Expand", GroupNormalization),
+  ROW("BatchNormalization", 7, "BatchNormalization Mul Add", BatchNormalization),
+  ROW("MeanVarianceNormalization", 9, "ReduceMean Mul Sub Sqrt Add Div", MeanVarianceNormalization),
+  ROW("Dropout", 7, "Dropout ConstantOfShape", Dropout),
+  ROW("SoftmaxCrossEntropyLoss", 12,
+      "CrossEntropy CrossEntropyCount BatchSum Div LogSoftmax Equal Where ReduceSum",
+      SoftmaxCrossEntropyLoss),
+  ROW("NegativeLogLikelihoodLoss", 12,
+      "LogLikelihood CrossEntropyCount BatchSum Div Equal Where ReduceSum", NegativeLogLikelihoodLoss),
+};
+
+const RengaOnnxRow *RengaOnnxFindRow(const char *op)
+{
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    if (strcmp(rows[i].op, op) == 0) return &rows[i];
+  return NULL;
+}
+
+/* Are all operators that the conversion may make in the table of operators? */
+bool RengaOnnxRowIsBuilt(const RengaOnnxRow *row)
+{
+  char name[64];
+  for (const char *at = row->canonical; *at;) {
+    size_t length = strcspn(at, " ");
+    if (length >= sizeof name) return false;
+    memcpy(name, at, length);
+    name[length] = 0;
+    if (!RengaOperatorFind(name)) return false;
+    at += length + strspn(at + length, " ");
+  }
+  return true;
+}
