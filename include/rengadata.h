@@ -4,10 +4,12 @@
 
 typedef struct _p_RengaData *RengaData;
 RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data);
-/* -data FILE.h5|synthetic -data_samples -data_seed -data_shuffle -data_validation */
+/* -data FILE.h5|synthetic -data_samples -data_shuffle -data_validation */
 RengaErrorCode RengaDataSetFromOptions(RengaData data);
 RengaErrorCode RengaDataSetFile(RengaData data, const char *file);
 RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed);
+/* A label that is no class but allowed: ignore_index of the loss; -100 where this is not called. */
+RengaErrorCode RengaDataSetIgnored(RengaData data, int64_t value);
 /* The network's inputs: name and shape of one sample (no batch dimension). By name, then by order.
    classes[i]: the exclusive bound of a synthetic or checked integer field; 0: none. */
 RengaErrorCode RengaDataSetFields(RengaData data, int count, const char *const names[],

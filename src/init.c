@@ -9,6 +9,7 @@ static RengaErrorCode RegisterPackages(void)
   RengaCall(RengaDeviceRegisterPackage());
   RengaCall(RengaCommRegisterPackage());
   RengaCall(RengaOptimizerRegisterPackage());
+  RengaCall(RengaDataRegisterPackage());
   RengaCall(RengaPlanRegisterPackage());
   RengaCall(RengaPartitionRegisterPackage());
   RengaCall(RengaScheduleRegisterPackage());

@@ -11,3 +11,4 @@ RengaErrorCode RengaScheduleRegisterPackage(void);
 RengaErrorCode RengaGraphRegisterPackage(void);
 RengaErrorCode RengaPipelineRegisterPackage(void);
 RengaErrorCode RengaOnnxRegisterPackage(void);
+RengaErrorCode RengaDataRegisterPackage(void);

@@ -1,0 +1,478 @@
+/* Data: samples of a file or made up, in an order that only the seed decides. */
+#include "dataimpl.h"
+#include "renga/private/packages.h"
+#include "renga/private/wait.h"
+#include <string.h>
+
+#define AT(member) offsetof(struct _p_RengaData, member)
+#define SYNTHETIC "synthetic"
+
+static const RengaOptionRow option_rows[] = {
+    {"data", RENGA_OPTION_STRING, NULL, AT(source), NULL, 0, 0,
+     "HDF5 file of the samples, or: synthetic"},
+    {"data_samples", RENGA_OPTION_INT64, "4096", AT(samples_option), NULL, 1, 4e18,
+     "samples of -data synthetic"},
+    {"data_shuffle", RENGA_OPTION_BOOL, "true", AT(shuffle), NULL, 0, 0,
+     "training samples of each epoch in an order drawn from the seed"},
+    {"data_validation", RENGA_OPTION_REAL, "0", AT(validation), NULL, 0, 0.999,
+     "share of the samples, from the end, that is kept for validation"},
+};
+enum { OPTIONS = sizeof option_rows / sizeof *option_rows, CHUNK = 1024, IGNORED = -100 };
+
+RengaErrorCode RengaDataRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("Data", OPTIONS, option_rows));
+  return RENGA_SUCCESS;
+}
+
+static void FreeFields(RengaData data)
+{
+  for (int i = 0; i < data->n_fields; i++) RengaFree(&data->fields[i].name);
+  RengaFree(&data->fields);
+  data->n_fields = 0;
+}
+
+static RengaErrorCode DataDestroy(void *object)
+{
+  RengaData data = object;
+  RengaCall(RengaDataCloseFile(data));
+  FreeFields(data);
+  RengaCall(RengaOptionsFreeStrings(OPTIONS, option_rows, data));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DataIsNew(RengaData data)
+{
+  RengaCheckPointer(data);
+  RengaCall(RengaDataCloseFile(data));
+  data->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataCreate - make a data set
+
+   Collective
+
+   Input:
+   . comm - the ranks
+
+   Output:
+   . data - end it with RengaDataDestroy
+@*/
+RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(data);
+  RengaData d;
+  RengaCall(RengaHeaderCreate(comm, "RengaData", sizeof *d, DataDestroy, &d));
+  RengaCall(RengaOptionsSetDefaults(OPTIONS, option_rows, d));
+  d->ignored = IGNORED;
+  *data = d;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataSetFromOptions - take what the user asked for
+
+   Collective
+
+   Input:
+   . data - the data set
+
+   Options:
+   . -data - HDF5 file of the samples, or: synthetic
+   . -data_samples - samples of -data synthetic (4096)
+   . -data_shuffle - training samples of each epoch in an order drawn from the seed (true)
+   . -data_validation - share of the samples, from the end, that is kept for validation (0)
+@*/
+RengaErrorCode RengaDataSetFromOptions(RengaData data)
+{
+  const char *value;
+  bool given;
+  RengaCall(DataIsNew(data));
+  RengaCall(RengaOptionsSetFromDatabase(data->hdr.prefix, OPTIONS, option_rows, data));
+  RengaCall(RengaOptionsGetString("data_samples", &value, &given));
+  RengaCheck(!given || data->source == NULL || strcmp(data->source, SYNTHETIC) == 0, data->hdr.comm,
+             RENGA_ERR_OPTION, "-data_samples %s is for -data synthetic; -data is %s", value,
+             data->source);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataSetFile - where the samples come from
+
+   Collective
+
+   Input:
+   . data - the data set
+   . file - an HDF5 file, or "synthetic"
+
+   Options:
+   . -data - the same
+
+   Notes: a file holds one dataset [samples, …] per input of the network, in the root or the group
+   training, and, if it likes, in the group validation; or a stream of tokens as RengaDataWriteText
+   makes it.
+@*/
+RengaErrorCode RengaDataSetFile(RengaData data, const char *file)
+{
+  RengaCall(DataIsNew(data));
+  RengaCheckPointer(file);
+  char *copy;
+  RengaCall(RengaStringCopy(file, &copy));
+  RengaFree(&data->source);
+  data->source = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataSetSeed - what decides the order of samples, and made-up ones
+
+   Collective
+
+   Input:
+   . data - the data set
+   . seed - any number
+@*/
+RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed)
+{
+  RengaCheckPointer(data);
+  data->seed = seed;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataSetIgnored - an integer that is no class but allowed: the loss ignores it
+
+   Collective
+
+   Input:
+   . data - the data set
+   . value - the ignore_index of the loss; -100 if this is not called
+@*/
+RengaErrorCode RengaDataSetIgnored(RengaData data, int64_t value)
+{
+  RengaCheckPointer(data);
+  data->ignored = value;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckSpec(RengaData data, const char *name, const RengaTensorSpec *spec,
+                                int64_t classes)
+{
+  bool concrete = spec->ndim >= 0 && spec->ndim <= RENGA_MAX_DIM;
+  for (int i = 0; i < spec->ndim && concrete; i++) concrete = spec->dim[i] >= 0;
+  RengaCheck(concrete, data->hdr.comm, RENGA_ERR_ARGUMENT,
+             "the shape of one sample of input %s is not concrete", name);
+  RengaCheck(classes >= 0 && classes <= INT64_C(1) << 32, data->hdr.comm, RENGA_ERR_ARGUMENT,
+             "input %s has %lld classes; 0 to 2^32 are possible", name, (long long)classes);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataSetFields - what the network's inputs are
+
+   Collective
+
+   Input:
+   . data - the data set
+   . count - number of inputs
+   . names - of the inputs; datasets of the same name belong to them, others by their order
+   . specs - type and shape of one sample of each, without the batch
+   . classes - exclusive bound of an integer input, which made-up samples keep and read ones are
+     checked against; 0: none. May be NULL
+@*/
+RengaErrorCode RengaDataSetFields(RengaData data, int count, const char *const names[],
+                                  const RengaTensorSpec specs[], const int64_t classes[])
+{
+  RengaCall(DataIsNew(data));
+  RengaCheckPointer(names);
+  RengaCheckPointer(specs);
+  RengaCheck(count > 0, data->hdr.comm, RENGA_ERR_ARGUMENT, "the network has %d inputs", count);
+  for (int i = 0; i < count; i++)
+    RengaCall(CheckSpec(data, names[i], &specs[i], classes ? classes[i] : 0));
+  FreeFields(data);
+  RengaCall(RengaMalloc(count, &data->fields));
+  data->n_fields = count;
+  for (int i = 0; i < count; i++) {
+    RengaDataField *f = &data->fields[i];
+    RengaCall(RengaStringCopy(names[i], &f->name));
+    f->spec = specs[i];
+    f->classes = classes && RengaDataIsInteger(specs[i].type) ? classes[i] : 0;
+    f->elements = RengaTensorSpecCount(&specs[i]);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Parts from what the source has: its own validation part, or a share of the training part's end.
+   */
+static RengaErrorCode PlaceParts(RengaData data, const int64_t counts[RENGA_DATA_PARTS])
+{
+  MPI_Comm comm = data->hdr.comm;
+  RengaCheck(counts[0] > 0, comm, RENGA_ERR_FILE_FORMAT, "data set %s has no samples",
+             data->source);
+  RengaCheck(counts[1] == 0 || data->validation == 0, comm, RENGA_ERR_OPTION,
+             "data set %s has a validation part of its own; leave out -data_validation",
+             data->source);
+  int64_t kept = (int64_t)((double)counts[0] * data->validation + 0.5);
+  if (data->validation > 0 && kept == 0) kept = 1;
+  RengaCheck(kept < counts[0], comm, RENGA_ERR_OPTION,
+             "-data_validation %g of the %lld samples leaves none for training", data->validation,
+             (long long)counts[0]);
+  data->part[RENGA_DATA_TRAINING] = (RengaDataPartPlace){counts[0] - kept, 0, RENGA_DATA_TRAINING};
+  data->part[RENGA_DATA_VALIDATION] =
+      counts[1] > 0 ? (RengaDataPartPlace){counts[1], 0, RENGA_DATA_VALIDATION}
+                    : (RengaDataPartPlace){kept, counts[0] - kept, RENGA_DATA_TRAINING};
+  return RENGA_SUCCESS;
+}
+
+/* Ranks may see other files under one name. */
+static RengaErrorCode CompareCounts(RengaData data, const int64_t counts[RENGA_DATA_PARTS])
+{
+  int64_t first[RENGA_DATA_PARTS] = {counts[0], counts[1]};
+  MPI_Request request;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCallMPI(MPI_Ibcast(first, RENGA_DATA_PARTS, MPI_INT64_T, 0, data->hdr.comm, &request));
+  RengaCall(RengaWaitRequest(&request));
+  if (memcmp(first, counts, sizeof first) != 0)
+    code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, __func__, __FILE__, __LINE__,
+                           "data set %s has %lld samples here, %lld on rank 0", data->source,
+                           (long long)counts[0], (long long)first[0]);
+  RengaCall(RengaErrorAgree(data->hdr.comm, code));
+  return RENGA_SUCCESS;
+}
+
+/* Rank 0 goes first, so that what is wrong with a file is said once. */
+static RengaErrorCode SetUpInTurn(RengaData data, int64_t counts[RENGA_DATA_PARTS])
+{
+  int rank;
+  RengaCallMPI(MPI_Comm_rank(data->hdr.comm, &rank));
+  for (int turn = 0; turn < 2; turn++) {
+    bool mine = (turn == 0) == (rank == 0);
+    RengaErrorCode code = mine ? data->ops->setup(data, counts) : RENGA_SUCCESS;
+    RengaCall(RengaErrorAgree(data->hdr.comm, code));
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataSetUp - open the file, and check its shapes and types against the network's inputs
+
+   Collective
+
+   Input:
+   . data - with a file and fields
+
+   Notes: what is wrong with the file is an error on all ranks. Nothing of the samples is read yet.
+@*/
+RengaErrorCode RengaDataSetUp(RengaData data)
+{
+  RengaCheckPointer(data);
+  if (data->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
+  RengaCheck(data->source != NULL, data->hdr.comm, RENGA_ERR_ORDER,
+             "no samples: set -data FILE.h5 or -data synthetic");
+  RengaCheck(data->n_fields > 0, data->hdr.comm, RENGA_ERR_ORDER,
+             "RengaData does not know the network's inputs: call RengaDataSetFields first");
+  int64_t counts[RENGA_DATA_PARTS] = {0, 0};
+  RengaCall(RengaDataCloseFile(data)); /* of a set-up that failed */
+  data->vocabulary = 0;
+  if (strcmp(data->source, SYNTHETIC) == 0)
+    RengaCall(RengaDataCreate_Synthetic(data));
+  else
+    RengaCall(RengaDataCreate_File(data));
+  RengaCall(SetUpInTurn(data, counts));
+  RengaCall(CompareCounts(data, counts));
+  RengaCall(PlaceParts(data, counts));
+  data->hdr.state = RENGA_STATE_SETUP;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataView - print where the samples come from
+
+   Collective
+
+   Input:
+   . data - set up
+   . viewer - where to print; kind ascii
+@*/
+RengaErrorCode RengaDataView(RengaData data, RengaViewer viewer)
+{
+  RengaCheckPointer(data);
+  RengaCheckPointer(viewer);
+  RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
+  RengaCall(RengaViewerPrintf(
+      viewer, "Data: %s, %lld samples for training%s, %lld for validation, seed %llu\n",
+      data->source, (long long)data->part[0].count, data->shuffle ? ", shuffled" : "",
+      (long long)data->part[1].count, (unsigned long long)data->seed));
+  RengaCall(data->ops->view(data, viewer));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataDestroy - end a data set
+
+   Collective
+
+   Input:
+   . data - set to NULL
+@*/
+RengaErrorCode RengaDataDestroy(RengaData *data)
+{
+  RengaCheckPointer(data);
+  RengaCall(RengaHeaderDestroy(data));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckPart(RengaData data, RengaDataPart part)
+{
+  RengaCheckPointer(data);
+  RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
+  RengaCheck(part == RENGA_DATA_TRAINING || part == RENGA_DATA_VALIDATION, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "there is no part %d", (int)part);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataGetCount - the samples of a part
+
+   Not collective
+
+   Input:
+   . data - set up
+   . part - training or validation
+
+   Output:
+   . samples - their number; 0 where there is no validation part
+@*/
+RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *samples)
+{
+  RengaCall(CheckPart(data, part));
+  RengaCheckPointer(samples);
+  *samples = data->part[part].count;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataGetStep - which samples a step takes
+
+   Not collective
+
+   Input:
+   . data - set up
+   . part - training or validation
+   . batch - samples of a step, at most
+   . step - from 0, in an endless sequence of epochs
+
+   Output:
+   . first - place of the first sample in its epoch's order
+   . count - number of samples; the last step of an epoch takes what is left
+   . epoch - from 0
+@*/
+RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batch, int64_t step,
+                                int64_t *first, int64_t *count, int64_t *epoch)
+{
+  RengaCall(CheckPart(data, part));
+  RengaCheckPointer(first);
+  RengaCheckPointer(count);
+  RengaCheckPointer(epoch);
+  int64_t samples = data->part[part].count;
+  RengaCheck(batch > 0 && step >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "step %lld of batches of %lld samples", (long long)step, (long long)batch);
+  RengaCheck(samples > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "data set %s has no validation part: set -data_validation", data->source);
+  int64_t steps = samples / batch + (samples % batch > 0);
+  *epoch = step / steps;
+  *first = step % steps * batch;
+  *count = samples - *first < batch ? samples - *first : batch;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckClasses(RengaData data, const RengaDataField *f, int64_t count,
+                                   const int64_t samples[], const void *values)
+{
+  if (f->classes == 0 || f->elements == 0) return RENGA_SUCCESS;
+  int64_t n = count * f->elements;
+  int64_t at = RengaDataFindOutside(f->spec.type, values, n, f->classes, data->ignored);
+  RengaCheck(at == n, MPI_COMM_SELF, RENGA_ERR_NUMERIC,
+             "sample %lld of data set %s, input %s: %.0f is none of the %lld classes",
+             (long long)samples[at / f->elements], data->source, f->name,
+             RengaDataValueAt(f->spec.type, values, at), (long long)f->classes);
+  return RENGA_SUCCESS;
+}
+
+/* At most CHUNK samples. */
+static RengaErrorCode ReadChunk(RengaData data, RengaDataPart part, int field, int64_t epoch,
+                                int64_t first, int64_t count, void *buffer)
+{
+  const RengaDataPartPlace *place = &data->part[part];
+  bool shuffled = data->shuffle && part == RENGA_DATA_TRAINING;
+  int64_t samples[CHUNK];
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = first + i;
+    if (shuffled) at = RengaDataShuffle(data->seed, epoch, place->count, at);
+    samples[i] = place->first + at;
+  }
+  RengaCall(data->ops->read(data, place->source, field, count, samples, buffer));
+  RengaCall(CheckClasses(data, &data->fields[field], count, samples, buffer));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataRead - one input of some samples
+
+   Not collective
+
+   Input:
+   . data - set up
+   . part - training, in the epoch's order, or validation, in the file's
+   . field - number of the input
+   . epoch - from 0
+   . first, count - places in that order
+
+   Output:
+   . buffer - count samples, in the type of the input
+
+   Notes: the same whoever reads it. A class out of range, or a number that the input's type cannot
+   hold, is an error that names sample, input and value.
+@*/
+RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int64_t epoch,
+                             int64_t first, int64_t count, void *buffer)
+{
+  RengaCall(CheckPart(data, part));
+  RengaCheck(field >= 0 && field < data->n_fields, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "input %d is not one of 0 to %d", field, data->n_fields - 1);
+  RengaCheck(first >= 0 && count >= 0 && first <= data->part[part].count - count && epoch >= 0,
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "samples %lld to %lld of %lld in epoch %lld",
+             (long long)first, (long long)(first + count - 1), (long long)data->part[part].count,
+             (long long)epoch);
+  RengaCheck(count == 0 || buffer != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%lld samples have no buffer", (long long)count);
+  size_t bytes = RengaTensorSpecBytes(&data->fields[field].spec);
+  for (int64_t at = 0; at < count; at += CHUNK)
+    RengaCall(ReadChunk(data, part, field, epoch, first + at,
+                        count - at < CHUNK ? count - at : CHUNK,
+                        (char *)buffer + (size_t)at * bytes));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataGetVocabulary - the kinds of tokens of a text
+
+   Not collective
+
+   Input:
+   . data - set up
+
+   Output:
+   . classes - exclusive bound of the tokens; 0 where the set is not one of tokens
+@*/
+RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes)
+{
+  RengaCheckPointer(data);
+  RengaCheckPointer(classes);
+  RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
+  *classes = data->vocabulary;
+  return RENGA_SUCCESS;
+}

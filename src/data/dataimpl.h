@@ -1,0 +1,91 @@
+/* What the files of src/data know of each other. */
+#pragma once
+#include "renga/private/object.h"
+#include "rengadata.h"
+
+/* hdf5.c: the only file that knows the library. */
+typedef struct _RengaHdf5File *RengaHdf5File;
+typedef struct _RengaHdf5Dataset *RengaHdf5Dataset;
+RengaErrorCode RengaHdf5Open(const char *name, RengaHdf5File *file);
+RengaErrorCode RengaHdf5Close(RengaHdf5File *file);
+bool RengaHdf5Has(RengaHdf5File file, const char *path);
+/* Names of the datasets of a group, in order of creation where the file keeps it, else of name. */
+RengaErrorCode RengaHdf5List(RengaHdf5File file, const char *group, int *count, char ***names);
+RengaErrorCode RengaHdf5GetText(RengaHdf5File file, const char *attribute, char **value);
+RengaErrorCode RengaHdf5GetInt(RengaHdf5File file, const char *attribute, int64_t *value);
+RengaErrorCode RengaHdf5DatasetOpen(RengaHdf5File file, const char *path,
+                                    RengaHdf5Dataset *dataset);
+RengaErrorCode RengaHdf5DatasetClose(RengaHdf5Dataset *dataset);
+const RengaTensorSpec *RengaHdf5DatasetSpec(RengaHdf5Dataset dataset); /* all dimensions */
+const char *RengaHdf5DatasetName(RengaHdf5Dataset dataset);            /* FILE:/path */
+RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t first, int64_t rows, void *buffer);
+
+typedef struct _RengaHdf5Tokens *RengaHdf5Tokens; /* a set of tokens that is being written */
+RengaErrorCode RengaHdf5TokensCreate(const char *name, const int64_t lengths[2], int64_t sequence,
+                                     int64_t vocabulary, RengaHdf5Tokens *tokens);
+RengaErrorCode RengaHdf5TokensWrite(RengaHdf5Tokens tokens, RengaDataPart part, int64_t at,
+                                    int64_t count, const unsigned char values[]);
+RengaErrorCode RengaHdf5TokensClose(RengaHdf5Tokens *tokens);
+
+/* convert.c: numbers of one type to another, none changed but by rounding to a float. */
+bool RengaDataConvertible(RengaDataType from, RengaDataType to);
+/* How many were converted: count, or the place of the first that does not fit. */
+int64_t RengaDataConvert(RengaDataType from, const void *in, RengaDataType to, void *out,
+                         int64_t count);
+/* The place of the first integer outside [0, bound) that is not allowed; count where there is
+   none. */
+int64_t RengaDataFindOutside(RengaDataType type, const void *in, int64_t count, int64_t bound,
+                             int64_t allowed);
+double RengaDataValueAt(RengaDataType type, const void *in, int64_t at);
+bool RengaDataIsInteger(RengaDataType type);
+
+/* shuffle.c */
+int64_t RengaDataShuffle(uint64_t seed, int64_t epoch, int64_t samples, int64_t position);
+
+enum { RENGA_DATA_PARTS = 2 };
+
+/* One input of the network. */
+typedef struct {
+  char *name;
+  RengaTensorSpec spec; /* of one sample */
+  int64_t classes;      /* 0: not known */
+  int64_t elements;     /* of one sample */
+  /* In a file: sample i is rows [i * rows + shift, i * rows + shift + rows) of the part's dataset.
+     */
+  RengaHdf5Dataset dataset[RENGA_DATA_PARTS];
+  int64_t rows, shift;
+} RengaDataField;
+
+/* Where a part's samples come from: number `first` onwards of what the source calls part `source`.
+   */
+typedef struct {
+  int64_t count, first;
+  RengaDataPart source;
+} RengaDataPartPlace;
+
+struct _RengaDataOps {
+  RengaErrorCode (*setup)(RengaData data, int64_t counts[RENGA_DATA_PARTS]);
+  /* count samples, by their numbers in the source, ascending in no order. */
+  RengaErrorCode (*read)(RengaData data, RengaDataPart source, int field, int64_t count,
+                         const int64_t samples[], void *buffer);
+  RengaErrorCode (*view)(RengaData data, RengaViewer viewer);
+};
+
+struct _p_RengaData {
+  RENGAHEADER(struct _RengaDataOps);
+  char *source; /* a file's name or "synthetic" */
+  int64_t samples_option;
+  bool shuffle;
+  double validation;
+  uint64_t seed;
+  int64_t ignored, vocabulary;
+  int n_fields;
+  RengaDataField *fields;
+  RengaDataPartPlace part[RENGA_DATA_PARTS];
+  RengaHdf5File file;
+};
+
+/* file.c, synthetic.c */
+RengaErrorCode RengaDataCreate_File(RengaData data);
+RengaErrorCode RengaDataCreate_Synthetic(RengaData data);
+RengaErrorCode RengaDataCloseFile(RengaData data);

@@ -1,0 +1,455 @@
+/* Data: the HDF5 files. Every rank opens a file by itself, read-only, with the serial driver:
+   ranks read different samples at different times, so nothing may be collective. */
+#include "dataimpl.h"
+#include <errno.h>
+#include <hdf5.h>
+#include <string.h>
+#include <unistd.h>
+
+struct _RengaHdf5File {
+  char *name;
+  hid_t id;
+};
+
+struct _RengaHdf5Dataset {
+  char *name;
+  hid_t id, memory_type;
+  bool owns_type;
+  RengaTensorSpec spec;
+};
+
+/* The innermost sentence of HDF5's stack of errors. */
+static herr_t TakeReason(unsigned depth, const H5E_error2_t *error, void *user)
+{
+  if (depth == 0) snprintf(user, 256, "%s", error->desc ? error->desc : "no reason given");
+  return 0;
+}
+
+static void LastReason(char text[256])
+{
+  snprintf(text, 256, "no reason given");
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, TakeReason, text);
+}
+
+static hid_t OpenQuietly(const char *name, char reason[256])
+{
+  hid_t id, access = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_fapl_sec2(access);
+#if H5_VERSION_GE(1, 10, 7)
+  H5Pset_file_locking(access, true, true); /* file systems without locks are no reason to fail */
+#endif
+  H5E_BEGIN_TRY
+  {
+    id = H5Fopen(name, H5F_ACC_RDONLY, access);
+    if (id < 0) LastReason(reason);
+  }
+  H5E_END_TRY
+  H5Pclose(access);
+  return id;
+}
+
+RengaErrorCode RengaHdf5Open(const char *name, RengaHdf5File *file)
+{
+  char reason[256];
+  htri_t is_hdf5;
+  RengaCheck(access(name, R_OK) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "data set %s: %s", name,
+             strerror(errno));
+  H5E_BEGIN_TRY
+  {
+    is_hdf5 = H5Fis_hdf5(name);
+  }
+  H5E_END_TRY
+  RengaCheck(is_hdf5 > 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "data set %s is not an HDF5 file; make one of text with: renga data text IN OUT",
+             name);
+  hid_t id = OpenQuietly(name, reason);
+  RengaCheck(id >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "data set %s cannot be opened: %s",
+             name, reason);
+  RengaHdf5File f;
+  RengaCall(RengaMalloc(1, &f));
+  f->id = id;
+  RengaCall(RengaStringCopy(name, &f->name));
+  *file = f;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaHdf5Close(RengaHdf5File *file)
+{
+  if (*file == NULL) return RENGA_SUCCESS;
+  H5Fclose((*file)->id);
+  RengaFree(&(*file)->name);
+  RengaFree(file);
+  return RENGA_SUCCESS;
+}
+
+bool RengaHdf5Has(RengaHdf5File file, const char *path)
+{
+  return H5Lexists(file->id, path, H5P_DEFAULT) > 0;
+}
+
+typedef struct {
+  int count;
+  char **names;
+  RengaErrorCode code;
+} NameList;
+
+static herr_t TakeName(hid_t group, const char *name, const H5L_info_t *link, void *user)
+{
+  NameList *list = user;
+  H5O_info_t info;
+  (void)link;
+  if (H5Oget_info_by_name(group, name, &info, H5P_DEFAULT) < 0) return 0; /* a dangling link */
+  if (info.type != H5O_TYPE_DATASET) return 0;
+  list->code = RengaRealloc(list->count + 1, &list->names);
+  if (list->code == RENGA_SUCCESS) list->code = RengaStringCopy(name, &list->names[list->count]);
+  if (list->code != RENGA_SUCCESS) return -1;
+  list->count++;
+  return 0;
+}
+
+RengaErrorCode RengaHdf5List(RengaHdf5File file, const char *group, int *count, char ***names)
+{
+  NameList list = {0};
+  hid_t id = H5Gopen2(file->id, group, H5P_DEFAULT);
+  RengaCheck(id >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "data set %s: %s is not a group",
+             file->name, group);
+  H5E_BEGIN_TRY
+  {
+    if (H5Literate(id, H5_INDEX_CRT_ORDER, H5_ITER_INC, NULL, TakeName, &list) < 0 &&
+        list.count == 0)
+      H5Literate(id, H5_INDEX_NAME, H5_ITER_INC, NULL, TakeName, &list);
+  }
+  H5E_END_TRY
+  H5Gclose(id);
+  RengaCall(list.code);
+  *count = list.count;
+  *names = list.names;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadText(hid_t attribute, hid_t type, char **value)
+{
+  if (H5Tis_variable_str(type) > 0) {
+    char *text = NULL;
+    hid_t memory = H5Tcopy(H5T_C_S1);
+    H5Tset_size(memory, H5T_VARIABLE);
+    H5Tset_cset(memory, H5Tget_cset(type));
+    if (H5Aread(attribute, memory, &text) >= 0 && text) RengaCall(RengaStringCopy(text, value));
+    if (text) H5free_memory(text);
+    H5Tclose(memory);
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaMalloc(H5Tget_size(type) + 1, value));
+  hid_t memory = H5Tcopy(type);
+  if (H5Aread(attribute, memory, *value) < 0) RengaFree(value);
+  H5Tclose(memory);
+  return RENGA_SUCCESS;
+}
+
+/* *value stays NULL where there is no such attribute, or it is no text. */
+RengaErrorCode RengaHdf5GetText(RengaHdf5File file, const char *attribute, char **value)
+{
+  *value = NULL;
+  if (H5Aexists(file->id, attribute) <= 0) return RENGA_SUCCESS;
+  hid_t id = H5Aopen(file->id, attribute, H5P_DEFAULT), type = H5Aget_type(id);
+  if (H5Tget_class(type) == H5T_STRING) RengaCall(ReadText(id, type, value));
+  H5Tclose(type);
+  H5Aclose(id);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaHdf5GetInt(RengaHdf5File file, const char *attribute, int64_t *value)
+{
+  herr_t read = -1;
+  if (H5Aexists(file->id, attribute) > 0) {
+    hid_t id = H5Aopen(file->id, attribute, H5P_DEFAULT), space = H5Aget_space(id);
+    if (H5Sget_simple_extent_npoints(space) == 1) {
+      H5E_BEGIN_TRY
+      {
+        read = H5Aread(id, H5T_NATIVE_INT64, value);
+      }
+      H5E_END_TRY
+    }
+    H5Sclose(space);
+    H5Aclose(id);
+  }
+  RengaCheck(read >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "data set %s has no attribute %s that is a whole number", file->name, attribute);
+  return RENGA_SUCCESS;
+}
+
+/* Types of a file as types of memory; h5py writes bool as an enumeration of int8. */
+static const struct {
+  H5T_class_t class;
+  H5T_sign_t sign;
+  size_t largest;
+  RengaDataType type;
+} file_types[] = {
+    {H5T_INTEGER, H5T_SGN_2, 1, RENGA_INT8},      {H5T_INTEGER, H5T_SGN_NONE, 1, RENGA_UINT8},
+    {H5T_INTEGER, H5T_SGN_2, 2, RENGA_INT16},     {H5T_INTEGER, H5T_SGN_NONE, 2, RENGA_UINT16},
+    {H5T_INTEGER, H5T_SGN_2, 4, RENGA_INT32},     {H5T_INTEGER, H5T_SGN_NONE, 4, RENGA_UINT32},
+    {H5T_INTEGER, H5T_SGN_2, 8, RENGA_INT64},     {H5T_INTEGER, H5T_SGN_NONE, 8, RENGA_UINT64},
+    {H5T_ENUM, H5T_SGN_2, 1, RENGA_INT8},         {H5T_ENUM, H5T_SGN_NONE, 1, RENGA_UINT8},
+    {H5T_FLOAT, H5T_SGN_ERROR, 4, RENGA_FLOAT32}, {H5T_FLOAT, H5T_SGN_ERROR, 16, RENGA_FLOAT64},
+};
+
+/* Predefined types are values that HDF5 makes when it starts. */
+static hid_t NativeType(RengaDataType type)
+{
+  switch (type) {
+  case RENGA_INT8:
+    return H5T_NATIVE_INT8;
+  case RENGA_UINT8:
+    return H5T_NATIVE_UINT8;
+  case RENGA_INT16:
+    return H5T_NATIVE_INT16;
+  case RENGA_UINT16:
+    return H5T_NATIVE_UINT16;
+  case RENGA_INT32:
+    return H5T_NATIVE_INT32;
+  case RENGA_UINT32:
+    return H5T_NATIVE_UINT32;
+  case RENGA_INT64:
+    return H5T_NATIVE_INT64;
+  case RENGA_UINT64:
+    return H5T_NATIVE_UINT64;
+  case RENGA_FLOAT32:
+    return H5T_NATIVE_FLOAT;
+  default:
+    return H5T_NATIVE_DOUBLE;
+  }
+}
+
+static RengaErrorCode FindType(RengaHdf5Dataset dataset)
+{
+  hid_t type = H5Dget_type(dataset->id), base = type;
+  H5T_class_t class = H5Tget_class(type);
+  if (class == H5T_ENUM) base = H5Tget_super(type);
+  H5T_sign_t sign = class == H5T_FLOAT ? H5T_SGN_ERROR : H5Tget_sign(base);
+  size_t size = H5Tget_size(base), i = 0, rows = sizeof file_types / sizeof *file_types;
+  while (i < rows && !(class == file_types[i].class && size <= file_types[i].largest &&
+                       (class == H5T_FLOAT || sign == file_types[i].sign)))
+    i++;
+  if (base != type) H5Tclose(base);
+  RengaCheck(i < rows, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "%s holds neither integers of at most 8 bytes nor floating-point numbers",
+             dataset->name);
+  dataset->spec.type = file_types[i].type;
+  dataset->owns_type = class == H5T_ENUM;
+  dataset->memory_type = dataset->owns_type ? type : NativeType(file_types[i].type);
+  if (!dataset->owns_type) H5Tclose(type);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindShape(RengaHdf5Dataset dataset)
+{
+  hsize_t dims[H5S_MAX_RANK];
+  hid_t space = H5Dget_space(dataset->id);
+  int ndim = H5Sget_simple_extent_dims(space, dims, NULL);
+  H5Sclose(space);
+  RengaCheck(ndim >= 1 && ndim <= RENGA_MAX_DIM, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "%s has %d dimensions; 1 to %d are possible, the first for the samples", dataset->name,
+             ndim, RENGA_MAX_DIM);
+  dataset->spec.ndim = ndim;
+  for (int i = 0; i < ndim; i++) dataset->spec.dim[i] = (int64_t)dims[i];
+  return RENGA_SUCCESS;
+}
+
+/* A chunk that does not fit the cache would be read and unpacked again for every sample. */
+static hid_t OpenWithCache(hid_t file, const char *path)
+{
+  hid_t id = H5Dopen2(file, path, H5P_DEFAULT);
+  if (id < 0) return id;
+  hid_t made = H5Dget_create_plist(id);
+  hsize_t dims[H5S_MAX_RANK];
+  int ndim = H5Pget_layout(made) == H5D_CHUNKED ? H5Pget_chunk(made, H5S_MAX_RANK, dims) : 0;
+  hid_t type = H5Dget_type(id);
+  size_t bytes = H5Tget_size(type);
+  for (int i = 0; i < ndim; i++) bytes *= (size_t)dims[i];
+  H5Tclose(type);
+  H5Pclose(made);
+  if (ndim == 0 || bytes <= 1024 * 1024) return id;
+  hid_t access = H5Pcreate(H5P_DATASET_ACCESS);
+  H5Pset_chunk_cache(access, H5D_CHUNK_CACHE_NSLOTS_DEFAULT, 4 * bytes, H5D_CHUNK_CACHE_W0_DEFAULT);
+  H5Dclose(id);
+  id = H5Dopen2(file, path, access);
+  H5Pclose(access);
+  return id;
+}
+
+RengaErrorCode RengaHdf5DatasetOpen(RengaHdf5File file, const char *path, RengaHdf5Dataset *dataset)
+{
+  char reason[256], name[4096];
+  hid_t id;
+  H5E_BEGIN_TRY
+  {
+    id = OpenWithCache(file->id, path);
+    if (id < 0) LastReason(reason);
+  }
+  H5E_END_TRY
+  RengaCheck(id >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "data set %s: %s cannot be opened: %s",
+             file->name, path, reason);
+  RengaHdf5Dataset d;
+  RengaCall(RengaMalloc(1, &d));
+  d->id = id;
+  *dataset = d; /* closed by the caller, good or not */
+  snprintf(name, sizeof name, "%s:%s", file->name, path);
+  RengaCall(RengaStringCopy(name, &d->name));
+  RengaCall(FindType(d));
+  RengaCall(FindShape(d));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaHdf5DatasetClose(RengaHdf5Dataset *dataset)
+{
+  if (*dataset == NULL) return RENGA_SUCCESS;
+  if ((*dataset)->owns_type) H5Tclose((*dataset)->memory_type);
+  H5Dclose((*dataset)->id);
+  RengaFree(&(*dataset)->name);
+  RengaFree(dataset);
+  return RENGA_SUCCESS;
+}
+
+const RengaTensorSpec *RengaHdf5DatasetSpec(RengaHdf5Dataset dataset)
+{
+  return &dataset->spec;
+}
+
+const char *RengaHdf5DatasetName(RengaHdf5Dataset dataset)
+{
+  return dataset->name;
+}
+
+RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t first, int64_t rows, void *buffer)
+{
+  hsize_t start[RENGA_MAX_DIM] = {(hsize_t)first}, count[RENGA_MAX_DIM] = {(hsize_t)rows};
+  for (int i = 1; i < dataset->spec.ndim; i++) count[i] = (hsize_t)dataset->spec.dim[i];
+  char reason[256] = "";
+  herr_t read;
+  H5E_BEGIN_TRY
+  {
+    hid_t memory = H5Screate_simple(dataset->spec.ndim, count, NULL);
+    hid_t space = H5Dget_space(dataset->id);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
+    read = H5Dread(dataset->id, dataset->memory_type, memory, space, H5P_DEFAULT, buffer);
+    if (read < 0) LastReason(reason);
+    H5Sclose(space);
+    H5Sclose(memory);
+  }
+  H5E_END_TRY
+  RengaCheck(read >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "%s: rows %lld to %lld cannot be read: %s", dataset->name, (long long)first,
+             (long long)(first + rows - 1), reason);
+  return RENGA_SUCCESS;
+}
+
+struct _RengaHdf5Tokens {
+  char *name;
+  hid_t file, part[RENGA_DATA_PARTS];
+};
+static const char *const part_names[RENGA_DATA_PARTS] = {"training", "validation"};
+
+static herr_t WriteAttribute(hid_t file, const char *name, hid_t type, const void *value)
+{
+  hid_t space = H5Screate(H5S_SCALAR);
+  hid_t id = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+  herr_t written = id < 0 ? -1 : H5Awrite(id, type, value);
+  if (id >= 0) H5Aclose(id);
+  H5Sclose(space);
+  return written;
+}
+
+static herr_t WriteFormat(hid_t file, int64_t sequence, int64_t vocabulary)
+{
+  hid_t text = H5Tcopy(H5T_C_S1);
+  H5Tset_size(text, 6);
+  herr_t written = WriteAttribute(file, "format", text, "tokens");
+  H5Tclose(text);
+  if (written >= 0) written = WriteAttribute(file, "sequence", H5T_NATIVE_INT64, &sequence);
+  if (written >= 0) written = WriteAttribute(file, "vocabulary", H5T_NATIVE_INT64, &vocabulary);
+  return written;
+}
+
+/* Contiguous, its place in the file given now, nothing written twice. */
+static hid_t CreatePart(hid_t file, const char *name, int64_t length)
+{
+  hsize_t dim = (hsize_t)length;
+  hid_t space = H5Screate_simple(1, &dim, NULL), create = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_alloc_time(create, H5D_ALLOC_TIME_EARLY);
+  H5Pset_fill_time(create, H5D_FILL_TIME_NEVER);
+  hid_t id = H5Dcreate2(file, name, H5T_STD_U8LE, space, H5P_DEFAULT, create, H5P_DEFAULT);
+  H5Pclose(create);
+  H5Sclose(space);
+  return id;
+}
+
+static RengaErrorCode FailToWrite(RengaHdf5Tokens tokens, const char *reason)
+{
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s cannot be written: %s", tokens->name, reason);
+}
+
+/* lengths: tokens of each part; a part of none is left out. */
+RengaErrorCode RengaHdf5TokensCreate(const char *name, const int64_t lengths[2], int64_t sequence,
+                                     int64_t vocabulary, RengaHdf5Tokens *tokens)
+{
+  RengaHdf5Tokens t;
+  char reason[256] = "";
+  bool good;
+  RengaCall(RengaMalloc(1, &t));
+  RengaCall(RengaStringCopy(name, &t->name));
+  *tokens = t; /* closed by the caller, good or not */
+  t->part[0] = t->part[1] = -1;
+  H5E_BEGIN_TRY
+  {
+    t->file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    good = t->file >= 0 && WriteFormat(t->file, sequence, vocabulary) >= 0;
+    for (int i = 0; i < RENGA_DATA_PARTS && good; i++) {
+      if (lengths[i] > 0) t->part[i] = CreatePart(t->file, part_names[i], lengths[i]);
+      good = lengths[i] == 0 || t->part[i] >= 0;
+    }
+    if (!good) LastReason(reason);
+  }
+  H5E_END_TRY
+  if (!good) RengaCall(FailToWrite(t, reason));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaHdf5TokensWrite(RengaHdf5Tokens tokens, RengaDataPart part, int64_t at,
+                                    int64_t count, const unsigned char values[])
+{
+  hsize_t start = (hsize_t)at, length = (hsize_t)count;
+  char reason[256] = "";
+  herr_t written;
+  H5E_BEGIN_TRY
+  {
+    hid_t memory = H5Screate_simple(1, &length, NULL), space = H5Dget_space(tokens->part[part]);
+    H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, NULL, &length, NULL);
+    written = H5Dwrite(tokens->part[part], H5T_NATIVE_UINT8, memory, space, H5P_DEFAULT, values);
+    if (written < 0) LastReason(reason);
+    H5Sclose(space);
+    H5Sclose(memory);
+  }
+  H5E_END_TRY
+  if (written < 0) RengaCall(FailToWrite(tokens, reason));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaHdf5TokensClose(RengaHdf5Tokens *tokens)
+{
+  RengaHdf5Tokens t = *tokens;
+  herr_t closed = 0;
+  char reason[256] = "";
+  H5E_BEGIN_TRY
+  {
+    for (int i = 0; i < RENGA_DATA_PARTS; i++)
+      if (t->part[i] >= 0) H5Dclose(t->part[i]);
+    if (t->file >= 0) closed = H5Fclose(t->file);
+    if (closed < 0) LastReason(reason);
+  }
+  H5E_END_TRY
+  RengaErrorCode code = closed < 0 ? FailToWrite(t, reason) : RENGA_SUCCESS;
+  RengaFree(&t->name);
+  RengaFree(tokens);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
