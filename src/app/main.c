@@ -39,7 +39,6 @@ enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
     name, RENGA_OPTION_##kind, value, RENGA_OPTION_NO_OFFSET, choices, low, high, text             \
   }
 static const RengaOptionRow rows[] = {
-    ROW("seed", INT64, "0", NULL, 0, 9e18, "of first values, shuffles, dropout, samples of text"),
     ROW("steps", INT64, "100", NULL, 0, 1e15,
         "train: number of the last step, those before a resume included"),
     ROW("resume", BOOL, "false", NULL, 0, 0,

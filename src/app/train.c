@@ -1,6 +1,5 @@
 /* renga train: network, data, plan, pipeline, checkpoint; then steps. */
 #include "app.h"
-#include <math.h>
 
 typedef struct {
   RengaComm comm;   /* lent */
@@ -180,7 +179,7 @@ static RengaErrorCode Record(Training *training, double loss, int64_t samples, d
   return RENGA_SUCCESS;
 }
 
-/* One step, timed. A loss that is no number ends all ranks before anything is written. */
+/* One step, timed. A loss that is no number is an error of the pipeline, before anything is written. */
 static RengaErrorCode Step(Training *training)
 {
   Window window = {.data = training->data, .part = RENGA_DATA_TRAINING};
@@ -191,10 +190,6 @@ static RengaErrorCode Step(Training *training)
   RengaBatch batch = {.samples = count, .read = ReadWindow, .user = &window};
   RengaCall(RengaPipelineStep(training->pipeline, &batch, &loss));
   double seconds = MPI_Wtime() - begin;
-  RengaCheck(isfinite(loss), training->printer, RENGA_ERR_NUMERIC,
-             "the loss of step %lld is %g; checkpoints of earlier steps stay as they are. A lower "
-             "-optimizer_learning_rate or an -optimizer_clip_norm may help",
-             (long long)training->step, loss);
   RengaCall(Record(training, loss, count, seconds));
   training->loss = loss;
   training->timed_steps++;

@@ -1,0 +1,69 @@
+#!/bin/sh
+# What the commands print, and a small training: the same losses on any layout, resumed on another.
+. "${0%/*}/common.sh"
+
+accepts 2 -help
+says "usage: mpiexec -n RANKS renga train"
+for option in batch_size microbatch_size steps seed resume monitor partition_stages plan_load \
+  pipeline_schedule pipeline_timeout optimizer_type device_threads checkpoint_dir checkpoint_every \
+  parameter_digest log_view options_file data graph temperature; do
+  says "-$option"
+done
+accepts 2 train -help
+accepts 1 -version
+says "renga 0."
+
+accepts 1 info -graph $gpt -batch_size 4
+says "CrossEntropy"
+says "loss"
+accepts 1 plan -graph $gpt -partition_stages 3 -partition_replicas 2 -batch_size 64
+says "plan: 3 stages x 2 replicas; steps of 64 samples in 16 micro-batches of 4"
+says "schedule 1f1b"
+accepts 1 plan -graph $gpt -partition_stages 2 -partition_ranks 5
+says "idle: 1 of 5 ranks (4)"
+accepts 1 plan -graph $gpt -partition_stages 2 -plan_view json
+says '"stages":['
+accepts 1 plan -graph $gpt -partition_stages 2 -batch_size 8 -plan_save plan.txt
+
+# One rank, two stages from a file, two replicas: the same losses and the same digest.
+train="train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -seed 3 -optimizer_type adam
+  -parameter_digest -progress none"
+accepts 1 $train -steps 4 -monitor csv:one.csv
+digest=$(grep "parameter digest 0x" out)
+accepts 2 $train -steps 4 -monitor csv:two.csv -plan_load plan.txt
+says "$digest"
+accepts 2 $train -steps 4 -monitor csv:three.csv -partition_replicas 2 -pipeline_schedule gpipe
+says "$digest"
+for file in two three; do
+  [ "$(cut -d, -f1,2 one.csv)" = "$(cut -d, -f1,2 $file.csv)" ] || fail "losses of $file.csv differ"
+done
+[ "$(head -n 1 one.csv)" = "step,loss,learning_rate,gradient_norm,samples_per_second,seconds" ] ||
+  fail "header of one.csv"
+[ "$(wc -l <one.csv)" -eq 5 ] || fail "rows of one.csv"
+
+# Two steps on two stages, the other two on one rank; the monitor goes on in the same file.
+accepts 2 $train -steps 2 -partition_stages 2 -checkpoint_dir c -monitor csv:resumed.csv
+says "checkpoint c/"
+echo "7,1,1,1,1,1" >>resumed.csv # of a step after the checkpoint: dropped
+accepts 1 $train -steps 4 -checkpoint_dir c -resume -monitor csv:resumed.csv
+says "$digest"
+[ "$(cut -d, -f1,2 one.csv)" = "$(cut -d, -f1,2 resumed.csv)" ] || fail "losses of resumed.csv differ"
+accepts 1 $train -steps 4 -checkpoint_dir c -resume
+says "nothing to do"
+newest=$(ls c/*.h5 | tail -n 1)
+accepts 1 info -checkpoint "$newest"
+
+# Text: data set, training with validation, writing.
+seq 3000 >text.txt
+accepts 2 data text text.txt text.h5 -sequence 16 -data_validation 0.1
+accepts 2 train -graph $gpt -data text.h5 -batch_size 8 -steps 5 -eval_every 2 -eval_samples 12 \
+  -checkpoint_dir t -progress lines -monitor_every 1 -partition_stages 2
+says "validation loss"
+says "tokens/s"
+says "step 5/5"
+newest=$(ls t/*.h5 | tail -n 1)
+accepts 2 generate -graph $gpt -checkpoint "$newest" -prompt 12 -tokens 20 -seed 5
+cp out first
+accepts 1 generate -graph $gpt -checkpoint "$newest" -prompt 12 -tokens 20 -seed 5
+cmp -s out first || fail "the text differs on another layout"
+finish

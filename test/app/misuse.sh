@@ -1,0 +1,75 @@
+#!/bin/sh
+# Misuse of the program: each ends on all ranks with a message that says what and where.
+. "${0%/*}/common.sh"
+
+train="train -graph $mlp -data synthetic -batch_size 8"
+refuses 2 "renga needs a command" # none at all
+refuses 2 "renga has no command trian; did you mean train?" trian -graph $mlp
+refuses 2 "what is \"extra\" for?" $train extra
+refuses 2 "unknown option -batchsize; did you mean -batch_size?" train -graph $mlp -batchsize 8
+refuses 2 "-steps" $train -steps abc
+refuses 2 "-steps" $train -steps -5
+refuses 2 "-partition_type" $train -partition_type evne
+refuses 2 "-pipeline_schedule" $train -pipeline_schedule 2f2b
+refuses 2 "-optimizer_type" $train -optimizer_type adamx
+refuses 2 "-device_type" $train -device_type gpu
+refuses 2 "-partition_memory" $train -partition_memory 3parsecs
+refuses 2 "renga train does not use -prompt: it is for renga generate" $train -prompt Hello
+refuses 2 "-graph is missing" train -data synthetic
+refuses 2 "-data is missing" train -graph $mlp
+refuses 2 "no-such-file.onnx" train -graph no-such-file.onnx -data synthetic
+refuses 2 "no-such-file.h5" train -graph $mlp -data no-such-file.h5
+refuses 2 "layer" train -graph gpt:layer=2 -data synthetic
+echo "this is no network" >garbled.onnx
+refuses 2 "garbled.onnx" train -graph garbled.onnx -data synthetic
+echo "this is no data set" >garbled.h5
+refuses 2 "garbled.h5" train -graph $mlp -data garbled.h5
+
+# Layouts.
+refuses 2 "2 stages x 2 replicas need 4 ranks, but there are 2" $train -partition_stages 2 \
+  -partition_replicas 2
+refuses 2 "3 stages need at least 3 ranks" $train -partition_stages 3
+refuses 2 "5 replicas need at least 5 ranks" $train -partition_replicas 5
+refuses 1 "500 stages, but the network has only" plan -graph $mlp -partition_stages 500
+refuses 2 "did you mean" $train -partition_type manual -partition_cuts no_such_node
+refuses 2 "-partition_cuts is for -partition_type manual" $train -partition_cuts 3,4
+refuses 2 "say where they begin with -partition_cuts" $train -partition_type manual \
+  -partition_stages 2
+refuses 2 "no-such-plan" $train -plan_load no-such-plan
+refuses 2 "-plan_load and -partition_stages are both given" $train -plan_load p \
+  -partition_stages 2
+accepts 1 plan -graph $gpt -plan_save other-plan
+refuses 2 "was made for another network" $train -plan_load other-plan
+refuses 2 "-partition_memory" $train -partition_memory 1KiB
+
+# Files of a run.
+refuses 2 "-resume needs -checkpoint_dir" $train -resume
+refuses 2 "-checkpoint_every needs -checkpoint_dir" $train -checkpoint_every 10
+: >a-file
+refuses 2 "a-file" $train -checkpoint_dir a-file/checkpoints
+refuses 2 "write csv:FILE" $train -monitor text:losses
+refuses 2 "no-such-folder/losses.csv" $train -monitor csv:no-such-folder/losses.csv
+echo "not,a,monitor" >other.csv
+refuses 2 "no-options-here" $train -options_file no-options-here
+echo "-stepz 3" >wrong.opts
+refuses 2 "wrong.opts: unknown option -stepz; did you mean -steps?" $train -options_file wrong.opts
+
+# Numbers that stop being numbers.
+refuses 2 "the loss of step" $train -steps 50 -optimizer_type sgd -optimizer_learning_rate 1e30
+
+# Other commands.
+refuses 1 "renga info: of what?" info
+refuses 1 "no-such-checkpoint.h5" info -checkpoint no-such-checkpoint.h5
+refuses 1 "of kind text, not of kind image" data image a b
+refuses 1 "some word is missing" data text a
+refuses 2 "no-such-text" data text no-such-text out.h5
+refuses 1 "-checkpoint is missing" generate -graph $gpt
+refuses 1 "renga generate needs a network with an input [batch, sequence] of tokens" generate \
+  -graph $mlp -checkpoint a-file
+
+# Data of another shape than the network's.
+seq 2000 >text.txt
+accepts 1 data text text.txt text.h5 -sequence 12
+refuses 2 "text.h5" train -graph $gpt -data text.h5 -steps 1
+refuses 2 "text.h5" $train -data text.h5
+finish
