@@ -16,7 +16,7 @@ typedef struct {
   int64_t eval_every, eval_samples; /* eval_samples: of the validation part, 0: there are none */
   int64_t step;                     /* done so far, those before a resume included */
   int64_t timed_steps;              /* without the first, which warms up */
-  double timed_seconds, loss;
+  double timed_seconds;
   bool stopped; /* asked to leave early */
 } Training;
 
@@ -179,7 +179,7 @@ static RengaErrorCode Record(Training *training, double loss, int64_t samples, d
   return RENGA_SUCCESS;
 }
 
-/* One step, timed. A loss that is no number is an error of the pipeline, before anything is written. */
+/* One step, timed. A loss that is no number is the pipeline's error, before anything is written. */
 static RengaErrorCode Step(Training *training)
 {
   Window window = {.data = training->data, .part = RENGA_DATA_TRAINING};
@@ -191,7 +191,6 @@ static RengaErrorCode Step(Training *training)
   RengaCall(RengaPipelineStep(training->pipeline, &batch, &loss));
   double seconds = MPI_Wtime() - begin;
   RengaCall(Record(training, loss, count, seconds));
-  training->loss = loss;
   training->timed_steps++;
   training->timed_seconds += seconds;
   training->step++;

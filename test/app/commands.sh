@@ -26,8 +26,8 @@ says '"stages":['
 accepts 1 plan -graph $gpt -partition_stages 2 -batch_size 8 -plan_save plan.txt
 
 # One rank, two stages from a file, two replicas: the same losses and the same digest.
-train="train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -seed 3 -optimizer_type adam
-  -parameter_digest -progress none"
+train="train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -seed 3
+  -optimizer_type adam -parameter_digest -progress none"
 accepts 1 $train -steps 4 -monitor csv:one.csv
 digest=$(grep "parameter digest 0x" out)
 accepts 2 $train -steps 4 -monitor csv:two.csv -plan_load plan.txt
@@ -47,7 +47,7 @@ says "checkpoint c/"
 echo "7,1,1,1,1,1" >>resumed.csv # of a step after the checkpoint: dropped
 accepts 1 $train -steps 4 -checkpoint_dir c -resume -monitor csv:resumed.csv
 says "$digest"
-[ "$(cut -d, -f1,2 one.csv)" = "$(cut -d, -f1,2 resumed.csv)" ] || fail "losses of resumed.csv differ"
+[ "$(cut -d, -f1,2 one.csv)" = "$(cut -d, -f1,2 resumed.csv)" ] || fail "losses of resumed.csv"
 accepts 1 $train -steps 4 -checkpoint_dir c -resume
 says "nothing to do"
 newest=$(ls c/*.h5 | tail -n 1)

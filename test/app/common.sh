@@ -19,7 +19,7 @@ fail() {
   failures=$((failures + 1))
 }
 
-# refuses RANKS MESSAGE ARGUMENT...: ends by itself with a code that is not 0, and says MESSAGE, once.
+# refuses RANKS MESSAGE ARGUMENT...: ends by itself with a code that is not 0, and says MESSAGE.
 refuses() {
   ranks=$1
   message=$2
