@@ -5,14 +5,16 @@
 
 enum { NAME_SIZE = 512 };
 
-/* One node with one output. */
+/* One node with one output, which may be stored where an input was. */
 static RengaErrorCode Apply(RengaGraph graph, const char *op, const char *name,
                             RengaAttributes *attributes, int n_in, const RengaValue in[],
                             const RengaTensorSpec *given, RengaValue *y)
 {
-  RengaErrorCode code = RengaGraphAddNode(graph, op, name, attributes, n_in, in, 1, given, y);
+  RengaValue made;
+  RengaErrorCode code = RengaGraphAddNode(graph, op, name, attributes, n_in, in, 1, given, &made);
   if (attributes) RengaAttributesFree(attributes);
   RengaCall(code);
+  *y = made;
   return RENGA_SUCCESS;
 }
 
@@ -397,7 +399,7 @@ RengaErrorCode RengaGraphAddCrossEntropy(RengaGraph graph, RengaValue scores, Re
                                          int64_t ignore_index, RengaValue *loss)
 {
   RengaAttributes attributes = {0};
-  RengaValue sum, count;
+  RengaValue sum = RENGA_VALUE_NONE, count = RENGA_VALUE_NONE;
   RengaCall(CheckFloating(graph, scores, "CrossEntropy", 1));
   RengaCall(RengaAttributesSetInt(&attributes, "ignore_index", ignore_index));
   RengaErrorCode code = RengaGraphAddNode(graph, "CrossEntropyCount", NULL, &attributes, 1, &labels, 1,
