@@ -169,7 +169,7 @@ RengaErrorCode RengaOpGetWindow(const RengaOpCall *call, const RengaTensorSpec *
   window->n = n;
   RengaCall(SpatialInts(call, "strides", n, 1, 1, window->stride));
   RengaCall(SpatialInts(call, "dilations", n, 1, 1, window->dilation));
-  RengaCall(SpatialInts(call, "kernel_shape", n, 1, 0, window->kernel));
+  RengaCall(SpatialInts(call, "kernel_shape", n, 0, 0, window->kernel)); /* or the weight says it */
   for (int d = 0; d < n; d++) {
     if (weight) window->kernel[d] = weight->dim[2 + d];
     RengaOpCheck(window->kernel[d] > 0, call, "the kernel has no extent in spatial dimension %d",
