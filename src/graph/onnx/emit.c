@@ -32,8 +32,8 @@ RengaErrorCode RengaOnnxEmit(RengaOnnxNode *node, const char *op, int n_in, cons
   RengaOnnxImporter *importer = node->importer;
   char *name = NULL;
   RengaCall(RengaOnnxNewName(node, op, &name));
-  RengaErrorCode code = RengaGraphAddNode(importer->graph, op, name, &importer->attributes, n_in, in,
-                                          n_out, given, out);
+  RengaErrorCode code = RengaGraphAddNode(importer->graph, op, name, &importer->attributes, n_in,
+                                          in, n_out, given, out);
   RengaAttributesFree(&importer->attributes);
   RengaOnnxCheck(code == RENGA_SUCCESS, node, code, "its %s cannot be added to the graph", op);
   for (int i = 0; i < n_out; i++) RengaCall(KeepInner(node, n_in, in, out[i]));
@@ -63,8 +63,8 @@ RengaErrorCode RengaOnnxApplyReal(RengaOnnxNode *node, const char *op, RengaValu
   RengaOnnxHost *host;
   void *data;
   RengaDataType type = RengaOnnxSpec(node, a)->type;
-  RengaOnnxCheck(RengaOnnxHostHasType(type), node, RENGA_ERR_SUPPORT, "type %s is not supported here",
-                 RengaDataTypeName(type));
+  RengaOnnxCheck(RengaOnnxHostHasType(type), node, RENGA_ERR_SUPPORT,
+                 "type %s is not supported here", RengaDataTypeName(type));
   RengaCall(RengaOnnxHostCreate(node->importer, type, 0, NULL, &host));
   *host->number = (RengaOnnxNumber){.whole = (int64_t)b, .real = b};
   RengaCall(RengaOnnxHostToData(node, host, &data));
@@ -100,10 +100,19 @@ RengaErrorCode RengaOnnxCast(RengaOnnxNode *node, RengaValue x, RengaDataType ty
   return RENGA_SUCCESS;
 }
 
-/* A name that no value of the graph has or, as an input or initializer of the file, will have. */
+static bool IsOutput(const RengaOnnxImporter *importer, const char *name)
+{
+  const Onnx__GraphProto *graph = importer->model->graph;
+  for (size_t i = 0; i < graph->n_output; i++)
+    if (graph->output[i]->name && strcmp(graph->output[i]->name, name) == 0) return true;
+  return false;
+}
+
+/* A name that no value of the graph has or, as an initializer or output of the file, will have. */
 static bool IsFree(const RengaOnnxImporter *importer, const char *name)
 {
-  if (RengaGraphFindValue(importer->graph, name) != RENGA_VALUE_NONE) return false;
+  if (RengaGraphFindValue(importer->graph, name) != RENGA_VALUE_NONE || IsOutput(importer, name))
+    return false;
   const RengaOnnxBinding *binding = RengaOnnxScopeFind(importer->model_scope, name);
   return !binding || binding->kind != RENGA_ONNX_TENSOR;
 }
@@ -128,13 +137,11 @@ RengaErrorCode RengaOnnxNewName(RengaOnnxNode *node, const char *op, char **name
   return RENGA_SUCCESS;
 }
 
-/* An output is found in the graph by its name in the file. */
-RengaErrorCode RengaOnnxNameOutput(RengaOnnxNode *node, const char *name, RengaValue *value)
+/* An output is found in the graph by its name in the file; by the first one, where it has two. */
+RengaErrorCode RengaOnnxNameOutput(RengaOnnxNode *node, const char *name, RengaValue value)
 {
-  RengaGraph graph = node->importer->graph;
-  const RengaGraphValue *made = RengaGraphGetValue(graph, *value);
-  if (made->kind != RENGA_VALUE_ACTIVATION || RengaGraphFindValue(graph, name) != RENGA_VALUE_NONE)
-    return RENGA_SUCCESS;
-  RengaCall(RengaGraphRenameValue_Private(graph, *value, name));
+  const RengaGraphValue *made = RengaGraphGetValue(node->importer->graph, value);
+  if (made->kind == RENGA_VALUE_ACTIVATION && !IsOutput(node->importer, made->name))
+    RengaCall(RengaGraphRenameValue_Private(node->importer->graph, value, name));
   return RENGA_SUCCESS;
 }

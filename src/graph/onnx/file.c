@@ -36,7 +36,8 @@ void RengaOnnxFileClose(RengaOnnxFile *file)
 static RengaErrorCode ReadAll(RengaOnnxFile *file, int64_t offset, int64_t count, unsigned char *to)
 {
   for (int64_t done = 0; done < count;) {
-    ssize_t got = pread(file->descriptor, to + done, (size_t)(count - done), (off_t)(offset + done));
+    ssize_t got =
+        pread(file->descriptor, to + done, (size_t)(count - done), (off_t)(offset + done));
     if (got < 0 && errno == EINTR) continue;
     RengaCheck(got > 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "%s: cannot read byte %lld: %s",
                file->name, (long long)(offset + done), got < 0 ? strerror(errno) : "end of file");

@@ -40,14 +40,22 @@ static bool IsReal(RengaDataType type)
 static int64_t Wrap(RengaDataType type, int64_t value)
 {
   switch (type) {
-  case RENGA_INT8: return (int8_t)value;
-  case RENGA_UINT8: return (uint8_t)value;
-  case RENGA_INT16: return (int16_t)value;
-  case RENGA_UINT16: return (uint16_t)value;
-  case RENGA_INT32: return (int32_t)value;
-  case RENGA_UINT32: return (uint32_t)value;
-  case RENGA_BOOL: return value != 0;
-  default: return value;
+  case RENGA_INT8:
+    return (int8_t)value;
+  case RENGA_UINT8:
+    return (uint8_t)value;
+  case RENGA_INT16:
+    return (int16_t)value;
+  case RENGA_UINT16:
+    return (uint16_t)value;
+  case RENGA_INT32:
+    return (int32_t)value;
+  case RENGA_UINT32:
+    return (uint32_t)value;
+  case RENGA_BOOL:
+    return value != 0;
+  default:
+    return value;
   }
 }
 
@@ -134,7 +142,8 @@ static bool Divide(bool real, Number a, Number b, Number *y)
 /* The sign of the divisor, as in Python. */
 static bool Modulo(bool real, Number a, Number b, Number *y)
 {
-  if (real || b.batch != 0 || !CanDivide(a.whole, b.whole) || !CanDivide(a.batch, b.whole)) return false;
+  if (real || b.batch != 0 || !CanDivide(a.whole, b.whole) || !CanDivide(a.batch, b.whole))
+    return false;
   if (a.batch % b.whole != 0) return false;
   int64_t rest = a.whole % b.whole;
   *y = (Number){.whole = rest != 0 && (rest < 0) != (b.whole < 0) ? rest + b.whole : rest};
@@ -177,7 +186,7 @@ COMPARISON(GreaterOrEqual, sign >= 0)
     *y = (Number){.whole = holds};                                                                 \
     return !real && a.batch == 0 && b.batch == 0;                                                  \
   }
-LOGICAL(And, a.whole && b.whole)
+LOGICAL(And, a.whole &&b.whole)
 LOGICAL(Or, a.whole || b.whole)
 LOGICAL(Xor, !a.whole != !b.whole)
 
@@ -187,11 +196,22 @@ typedef struct {
   bool to_bool;
 } Binary;
 static const Binary binaries[] = {
-  {"Add", Add, false}, {"Sub", Subtract, false}, {"Mul", Multiply, false}, {"Div", Divide, false},
-  {"Mod", Modulo, false}, {"Min", Minimum, false}, {"Max", Maximum, false}, {"Pow", Power, false},
-  {"Equal", Equal, true}, {"Less", Less, true}, {"LessOrEqual", LessOrEqual, true},
-  {"Greater", Greater, true}, {"GreaterOrEqual", GreaterOrEqual, true}, {"And", And, true},
-  {"Or", Or, true}, {"Xor", Xor, true},
+    {"Add", Add, false},
+    {"Sub", Subtract, false},
+    {"Mul", Multiply, false},
+    {"Div", Divide, false},
+    {"Mod", Modulo, false},
+    {"Min", Minimum, false},
+    {"Max", Maximum, false},
+    {"Pow", Power, false},
+    {"Equal", Equal, true},
+    {"Less", Less, true},
+    {"LessOrEqual", LessOrEqual, true},
+    {"Greater", Greater, true},
+    {"GreaterOrEqual", GreaterOrEqual, true},
+    {"And", And, true},
+    {"Or", Or, true},
+    {"Xor", Xor, true},
 };
 
 /* One of n inputs after the other; for Min and Max there may be more than two. */
@@ -243,17 +263,26 @@ static bool Unary(const char *op, bool real, Number x, Number *y)
     return true;
   }
   if (x.batch != 0) return false;
-  if (strcmp(op, "Not") == 0) y->whole = !x.whole;
+  if (strcmp(op, "Not") == 0)
+    y->whole = !x.whole;
   else if (strcmp(op, "Abs") == 0)
     *y = (Number){.whole = x.whole < 0 ? SubtractInts(0, x.whole) : x.whole, .real = fabs(x.real)};
-  else if (!real) return false;
-  else if (strcmp(op, "Floor") == 0) y->real = floor(x.real);
-  else if (strcmp(op, "Ceil") == 0) y->real = ceil(x.real);
-  else if (strcmp(op, "Round") == 0) y->real = nearbyint(x.real);
-  else if (strcmp(op, "Sqrt") == 0) y->real = sqrt(x.real);
-  else if (strcmp(op, "Reciprocal") == 0) y->real = 1 / x.real;
-  else if (strcmp(op, "Log") == 0) y->real = log(x.real);
-  else return false;
+  else if (!real)
+    return false;
+  else if (strcmp(op, "Floor") == 0)
+    y->real = floor(x.real);
+  else if (strcmp(op, "Ceil") == 0)
+    y->real = ceil(x.real);
+  else if (strcmp(op, "Round") == 0)
+    y->real = nearbyint(x.real);
+  else if (strcmp(op, "Sqrt") == 0)
+    y->real = sqrt(x.real);
+  else if (strcmp(op, "Reciprocal") == 0)
+    y->real = 1 / x.real;
+  else if (strcmp(op, "Log") == 0)
+    y->real = log(x.real);
+  else
+    return false;
   return true;
 }
 
@@ -312,13 +341,14 @@ static RengaErrorCode FoldWhere(RengaOnnxNode *node, int n, const RengaOnnxHost 
 {
   RengaTensorSpec both = {.ndim = 0}, spec = {.ndim = 0};
   if (n != 3 || !BroadcastShape(&in[1]->spec, &in[2]->spec, &both) ||
-      !BroadcastShape(&both, &in[0]->spec, &spec) || RengaTensorSpecCount(&spec) > RENGA_ONNX_HOST_MAX)
+      !BroadcastShape(&both, &in[0]->spec, &spec) ||
+      RengaTensorSpecCount(&spec) > RENGA_ONNX_HOST_MAX)
     return RENGA_SUCCESS;
   RengaOnnxHost *made;
   RengaCall(RengaOnnxHostCreate(node->importer, in[1]->spec.type, spec.ndim, spec.dim, &made));
   for (int64_t i = 0; i < made->count; i++) {
     const RengaOnnxHost *from =
-      in[0]->number[Broadcast(&spec, &in[0]->spec, i)].whole ? in[1] : in[2];
+        in[0]->number[Broadcast(&spec, &in[0]->spec, i)].whole ? in[1] : in[2];
     made->number[i] = from->number[Broadcast(&spec, &from->spec, i)];
   }
   *out = made;
@@ -334,15 +364,17 @@ static RengaErrorCode FoldRange(RengaOnnxNode *node, int n, const RengaOnnxHost 
     if (in[i]->count != 1 || in[i]->number->batch != 0) return RENGA_SUCCESS;
   bool real = IsReal(in[0]->spec.type);
   Number start = *in[0]->number, limit = *in[1]->number, delta = *in[2]->number;
-  double first = real ? start.real : (double)start.whole, step = real ? delta.real : (double)delta.whole;
+  double first = real ? start.real : (double)start.whole,
+         step = real ? delta.real : (double)delta.whole;
   double length = ceil(((real ? limit.real : (double)limit.whole) - first) / step);
   if (step == 0 || !(length <= (double)RENGA_ONNX_HOST_MAX)) return RENGA_SUCCESS;
   int64_t count = length > 0 ? (int64_t)length : 0;
   RengaOnnxHost *made;
   RengaCall(RengaOnnxHostCreate(node->importer, in[0]->spec.type, 1, &count, &made));
   for (int64_t i = 0; i < count; i++)
-    made->number[i] = (Number){.whole = AddInts(start.whole, MultiplyInts(i, delta.whole)),
-                               .real = Round(in[0]->spec.type, start.real + (double)i * delta.real)};
+    made->number[i] =
+        (Number){.whole = AddInts(start.whole, MultiplyInts(i, delta.whole)),
+                 .real = Round(in[0]->spec.type, start.real + (double)i * delta.real)};
   *out = made;
   return RENGA_SUCCESS;
 }
@@ -353,7 +385,8 @@ static RengaErrorCode FoldReduce(RengaOnnxNode *node, int n, const RengaOnnxHost
 {
   static const struct {
     const char *op, *by;
-  } rows[] = {{"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
+  } rows[] = {
+      {"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
   const RengaOnnxHost *x = in[0];
   if (n < 1 || x->spec.ndim > 1 || x->count < 1) return RENGA_SUCCESS;
   const Binary *binary = NULL;
@@ -377,17 +410,38 @@ static RengaErrorCode FoldReduce(RengaOnnxNode *node, int n, const RengaOnnxHost
 }
 
 static const RengaOnnxFoldRow rows[] = {
-  {"Add", FoldBinary}, {"Sub", FoldBinary}, {"Mul", FoldBinary}, {"Div", FoldBinary},
-  {"Mod", FoldBinary}, {"Min", FoldBinary}, {"Max", FoldBinary}, {"Pow", FoldBinary},
-  {"Equal", FoldBinary}, {"Less", FoldBinary}, {"LessOrEqual", FoldBinary},
-  {"Greater", FoldBinary}, {"GreaterOrEqual", FoldBinary}, {"And", FoldBinary},
-  {"Or", FoldBinary}, {"Xor", FoldBinary},
-  {"Neg", FoldUnary}, {"Not", FoldUnary}, {"Abs", FoldUnary}, {"Floor", FoldUnary},
-  {"Ceil", FoldUnary}, {"Round", FoldUnary}, {"Sqrt", FoldUnary}, {"Reciprocal", FoldUnary},
-  {"Log", FoldUnary},
-  {"Cast", FoldCast}, {"Where", FoldWhere}, {"Range", FoldRange},
-  {"ReduceProd", FoldReduce}, {"ReduceSum", FoldReduce}, {"ReduceMax", FoldReduce},
-  {"ReduceMin", FoldReduce},
+    {"Add", FoldBinary},
+    {"Sub", FoldBinary},
+    {"Mul", FoldBinary},
+    {"Div", FoldBinary},
+    {"Mod", FoldBinary},
+    {"Min", FoldBinary},
+    {"Max", FoldBinary},
+    {"Pow", FoldBinary},
+    {"Equal", FoldBinary},
+    {"Less", FoldBinary},
+    {"LessOrEqual", FoldBinary},
+    {"Greater", FoldBinary},
+    {"GreaterOrEqual", FoldBinary},
+    {"And", FoldBinary},
+    {"Or", FoldBinary},
+    {"Xor", FoldBinary},
+    {"Neg", FoldUnary},
+    {"Not", FoldUnary},
+    {"Abs", FoldUnary},
+    {"Floor", FoldUnary},
+    {"Ceil", FoldUnary},
+    {"Round", FoldUnary},
+    {"Sqrt", FoldUnary},
+    {"Reciprocal", FoldUnary},
+    {"Log", FoldUnary},
+    {"Cast", FoldCast},
+    {"Where", FoldWhere},
+    {"Range", FoldRange},
+    {"ReduceProd", FoldReduce},
+    {"ReduceSum", FoldReduce},
+    {"ReduceMax", FoldReduce},
+    {"ReduceMin", FoldReduce},
 };
 
 static const RengaOnnxFoldRow *FindRow(const char *op)
@@ -404,7 +458,8 @@ static RengaErrorCode KnownInput(RengaOnnxNode *node, int input, const RengaOnnx
   *host = NULL;
   RengaCall(RengaOnnxInputBinding(node, input, &binding));
   *host = binding->host;
-  if (binding->host || binding->kind != RENGA_ONNX_TENSOR || binding->trainable) return RENGA_SUCCESS;
+  if (binding->host || binding->kind != RENGA_ONNX_TENSOR || binding->trainable)
+    return RENGA_SUCCESS;
   if (RengaOnnxHostHasType(binding->spec.type) &&
       RengaTensorSpecCount(&binding->spec) <= RENGA_ONNX_HOST_MAX)
     RengaCall(RengaOnnxInputHost(node, input, host));

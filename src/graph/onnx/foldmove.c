@@ -67,10 +67,12 @@ static RengaErrorCode FoldReshape(RengaOnnxNode *node, int n, Known const in[], 
     dim[d] = in[1]->number[d].whole;
     if (dim[d] == 0 && d < in[0]->spec.ndim && !RengaOnnxInt(node, "allowzero", 0))
       dim[d] = in[0]->spec.dim[d];
-    if (dim[d] == -1) unknown = d;
+    if (dim[d] == -1)
+      unknown = d;
     else if (dim[d] < 0 || dim[d] > RENGA_ONNX_HOST_MAX || known > RENGA_ONNX_HOST_MAX)
       return RENGA_SUCCESS;
-    else known *= dim[d];
+    else
+      known *= dim[d];
   }
   if (unknown >= 0 && known > 0) dim[unknown] = in[0]->count / known;
   RengaCall(Reshaped(node, in[0], count, dim, out));
@@ -90,7 +92,8 @@ static RengaErrorCode FoldSqueeze(RengaOnnxNode *node, int n, Known const in[], 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FoldUnsqueeze(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+static RengaErrorCode FoldUnsqueeze(RengaOnnxNode *node, int n, Known const in[],
+                                    RengaOnnxHost **out)
 {
   (void)n;
   RengaTensorSpec spec;
@@ -99,14 +102,16 @@ static RengaErrorCode FoldUnsqueeze(RengaOnnxNode *node, int n, Known const in[]
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FoldIdentity(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+static RengaErrorCode FoldIdentity(RengaOnnxNode *node, int n, Known const in[],
+                                   RengaOnnxHost **out)
 {
   (void)n;
   RengaCall(Reshaped(node, in[0], in[0]->spec.ndim, in[0]->spec.dim, out));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FoldTranspose(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+static RengaErrorCode FoldTranspose(RengaOnnxNode *node, int n, Known const in[],
+                                    RengaOnnxHost **out)
 {
   (void)n;
   int64_t order[RENGA_MAX_DIM], stride[RENGA_MAX_DIM], dim[RENGA_MAX_DIM], step[RENGA_MAX_DIM];
@@ -154,7 +159,8 @@ static RengaErrorCode FoldSlice(RengaOnnxNode *node, int n, Known const in[], Re
   }
   for (int i = 0; i < slice.count; i++) {
     int d = (int)slice.axis[i];
-    int64_t size = x->dim[d], by = slice.step[i], low = by < 0 ? -1 : 0, high = by < 0 ? size - 1 : size;
+    int64_t size = x->dim[d], by = slice.step[i], low = by < 0 ? -1 : 0,
+            high = by < 0 ? size - 1 : size;
     int64_t first = slice.start[i] < 0 ? slice.start[i] + size : slice.start[i];
     int64_t last = slice.end[i] < 0 ? slice.end[i] + size : slice.end[i];
     if (first < (by < 0 ? 0 : low)) first = by < 0 ? -1 : 0;
@@ -201,7 +207,8 @@ static RengaErrorCode FoldConcat(RengaOnnxNode *node, int n, Known const in[], R
 {
   int64_t count = 0, at = 0;
   for (int i = 0; i < n; i++) {
-    if (!in[i] || in[i]->spec.ndim != 1 || in[i]->spec.type != in[0]->spec.type) return RENGA_SUCCESS;
+    if (!in[i] || in[i]->spec.ndim != 1 || in[i]->spec.type != in[0]->spec.type)
+      return RENGA_SUCCESS;
     count += in[i]->count;
   }
   RengaOnnxHost *made;
@@ -237,9 +244,10 @@ static RengaErrorCode FoldNonZero(RengaOnnxNode *node, int n, Known const in[], 
 }
 
 static const RengaOnnxFoldRow rows[] = {
-  {"Reshape", FoldReshape}, {"Squeeze", FoldSqueeze}, {"Unsqueeze", FoldUnsqueeze},
-  {"Identity", FoldIdentity}, {"Transpose", FoldTranspose}, {"Expand", FoldExpand},
-  {"Slice", FoldSlice}, {"Gather", FoldGather}, {"Concat", FoldConcat}, {"NonZero", FoldNonZero},
+    {"Reshape", FoldReshape},   {"Squeeze", FoldSqueeze},     {"Unsqueeze", FoldUnsqueeze},
+    {"Identity", FoldIdentity}, {"Transpose", FoldTranspose}, {"Expand", FoldExpand},
+    {"Slice", FoldSlice},       {"Gather", FoldGather},       {"Concat", FoldConcat},
+    {"NonZero", FoldNonZero},
 };
 
 const RengaOnnxFoldRow *RengaOnnxFindMove(const char *op)

@@ -17,10 +17,12 @@ RengaErrorCode RengaOnnxHostCreate(RengaOnnxImporter *importer, RengaDataType ty
 
 /* X(type, C type, member): what a host tensor may hold. */
 #define HOST_TYPES(X)                                                                              \
-  X(RENGA_FLOAT32, float, real) X(RENGA_FLOAT64, double, real) X(RENGA_INT8, int8_t, whole)        \
-  X(RENGA_UINT8, uint8_t, whole) X(RENGA_INT16, int16_t, whole) X(RENGA_UINT16, uint16_t, whole)   \
-  X(RENGA_INT32, int32_t, whole) X(RENGA_UINT32, uint32_t, whole) X(RENGA_INT64, int64_t, whole)   \
-  X(RENGA_UINT64, uint64_t, whole) X(RENGA_BOOL, uint8_t, whole)
+  X(RENGA_FLOAT32, float, real)                                                                    \
+  X(RENGA_FLOAT64, double, real) X(RENGA_INT8, int8_t, whole) X(RENGA_UINT8, uint8_t, whole)       \
+      X(RENGA_INT16, int16_t, whole) X(RENGA_UINT16, uint16_t, whole)                              \
+          X(RENGA_INT32, int32_t, whole) X(RENGA_UINT32, uint32_t, whole)                          \
+              X(RENGA_INT64, int64_t, whole) X(RENGA_UINT64, uint64_t, whole)                      \
+                  X(RENGA_BOOL, uint8_t, whole)
 
 bool RengaOnnxHostHasType(RengaDataType type)
 {
@@ -40,8 +42,10 @@ RengaErrorCode RengaOnnxHostFromData(RengaOnnxImporter *importer, const RengaTen
   for (int64_t i = 0; spec->type == row && i < (*host)->count; i++) {                              \
     c_type element;                                                                                \
     memcpy(&element, (const unsigned char *)data + (size_t)i * sizeof element, sizeof element);    \
-    if (row == RENGA_FLOAT32 || row == RENGA_FLOAT64) number[i].real = (double)element;            \
-    else number[i].whole = (int64_t)element;                                                       \
+    if (row == RENGA_FLOAT32 || row == RENGA_FLOAT64)                                              \
+      number[i].real = (double)element;                                                            \
+    else                                                                                           \
+      number[i].whole = (int64_t)element;                                                          \
   }
   HOST_TYPES(READ_TYPE)
 #undef READ_TYPE
@@ -55,12 +59,14 @@ bool RengaOnnxHostIsBatchFree(const RengaOnnxHost *host)
   return true;
 }
 
-RengaErrorCode RengaOnnxHostToData(const RengaOnnxNode *node, const RengaOnnxHost *host, void **data)
+RengaErrorCode RengaOnnxHostToData(const RengaOnnxNode *node, const RengaOnnxHost *host,
+                                   void **data)
 {
   RengaOnnxCheck(RengaOnnxHostIsBatchFree(host), node, RENGA_ERR_SUPPORT,
                  "a tensor that depends on the batch size is used as data");
   unsigned char *bytes;
-  RengaCall(RengaOnnxAllocate(node->importer, (int64_t)RengaTensorSpecBytes(&host->spec), 1, &bytes));
+  RengaCall(
+      RengaOnnxAllocate(node->importer, (int64_t)RengaTensorSpecBytes(&host->spec), 1, &bytes));
 #define WRITE_TYPE(row, c_type, member)                                                            \
   for (int64_t i = 0; host->spec.type == row && i < host->count; i++) {                            \
     c_type element = (c_type)host->number[i].member;                                               \

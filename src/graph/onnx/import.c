@@ -80,7 +80,8 @@ static RengaErrorCode NamedDimension(RengaOnnxImporter *importer, const char *in
 }
 
 static RengaErrorCode ReadDimension(RengaOnnxImporter *importer, const char *input, int d,
-                                    const Onnx__TensorShapeProto__Dimension *dimension, int64_t *size)
+                                    const Onnx__TensorShapeProto__Dimension *dimension,
+                                    int64_t *size)
 {
   const char *name = DimensionName(dimension);
   if (HasSize(dimension)) {
@@ -93,8 +94,10 @@ static RengaErrorCode ReadDimension(RengaOnnxImporter *importer, const char *inp
     return RENGA_SUCCESS;
   }
   bool same = name && importer->batch_name && strcmp(name, importer->batch_name) == 0;
-  if (importer->open && (same || (!name && d == 0))) *size = -1;
-  else RengaCall(NamedDimension(importer, input, d, name, size));
+  if (importer->open && (same || (!name && d == 0)))
+    *size = -1;
+  else
+    RengaCall(NamedDimension(importer, input, d, name, size));
   return RENGA_SUCCESS;
 }
 
@@ -124,7 +127,8 @@ static RengaErrorCode ReadInputSpec(RengaOnnxImporter *importer, const Onnx__Val
   }
   int64_t count;
   RengaCheck(batches <= 1 && RengaOnnxCount(spec->ndim, widths.dim, &count), importer->comm,
-             RENGA_ERR_GRAPH, "%s: input \"%s\" has an impossible shape", importer->file, input->name);
+             RENGA_ERR_GRAPH, "%s: input \"%s\" has an impossible shape", importer->file,
+             input->name);
   return RENGA_SUCCESS;
 }
 
@@ -135,7 +139,8 @@ static RengaErrorCode FindBatch(RengaOnnxImporter *importer, RengaOnnxScope *sco
   for (size_t i = 0; i < graph->n_input; i++) {
     const Onnx__TypeProto__Tensor *type = InputType(graph->input[i]);
     const char *name = graph->input[i]->name ? graph->input[i]->name : "";
-    if (!type || !type->shape || type->shape->n_dim == 0 || RengaOnnxScopeFind(scope, name)) continue;
+    if (!type || !type->shape || type->shape->n_dim == 0 || RengaOnnxScopeFind(scope, name))
+      continue;
     const Onnx__TensorShapeProto__Dimension *first = type->shape->dim[0];
     importer->batch_name = DimensionName(first);
     if (HasSize(first)) importer->file_batch = first->dim_value;
@@ -192,7 +197,8 @@ static RengaErrorCode ImportInput(RengaOnnxImporter *importer, RengaOnnxScope *s
 /* ---- outputs ---- */
 static bool IsScalar(const RengaTensorSpec *spec)
 {
-  return RengaOnnxBatchDimension(spec) < 0 && RengaTensorSpecCount(spec) == 1 && IsFloating(spec->type);
+  return RengaOnnxBatchDimension(spec) < 0 && RengaTensorSpecCount(spec) == 1 &&
+         IsFloating(spec->type);
 }
 
 /* The loss: the output called loss, or the first floating scalar. */
@@ -219,7 +225,10 @@ static RengaErrorCode ImportOutputs(RengaOnnxImporter *importer, RengaOnnxScope 
   static char op_type[] = "output";
   Onnx__NodeProto proto = ONNX__NODE_PROTO__INIT;
   proto.op_type = op_type;
-  RengaOnnxNode node = {.importer = importer, .scope = scope, .proto = &proto, .name = op_type,
+  RengaOnnxNode node = {.importer = importer,
+                        .scope = scope,
+                        .proto = &proto,
+                        .name = op_type,
                         .opset = scope->opset};
   RengaValue *outputs;
   RengaCall(RengaOnnxAllocate(importer, (int64_t)graph->n_output, sizeof *outputs, &outputs));
@@ -232,7 +241,7 @@ static RengaErrorCode ImportOutputs(RengaOnnxImporter *importer, RengaOnnxScope 
     if (binding->kind == RENGA_ONNX_DROPPED) continue;
     node.name = name;
     RengaCall(RengaOnnxBindingValue(&node, binding, &outputs[i]));
-    RengaCall(RengaOnnxNameOutput(&node, name, &outputs[i]));
+    RengaCall(RengaOnnxNameOutput(&node, name, outputs[i]));
     RengaCall(RengaGraphAddOutput(importer->graph, outputs[i]));
   }
   if (!importer->options->evaluate) RengaCall(SetLoss(&node, graph, outputs));
@@ -245,9 +254,10 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
   const Onnx__ModelProto *model = importer->model;
   const Onnx__GraphProto *graph = model->graph;
   RengaOnnxScope *scope;
+  RengaCheck(graph, importer->comm, RENGA_ERR_FILE_FORMAT,
+             "%s is not an ONNX model: it has no graph", importer->file);
   int64_t opset = RengaOnnxOpset(model->n_opset_import, model->opset_import);
-  RengaCheck(graph, importer->comm, RENGA_ERR_FILE_FORMAT, "%s is not an ONNX model: it has no graph",
-             importer->file);
+  if (opset == 0 && model->n_opset_import > 0) opset = OPSET_MAX; /* none of ONNX's own operators */
   RengaCheck(opset > 0, importer->comm, RENGA_ERR_FILE_FORMAT,
              "%s does not say which version of ONNX's operators it uses", importer->file);
   RengaCheck(opset <= OPSET_MAX, importer->comm, RENGA_ERR_SUPPORT,
@@ -259,7 +269,8 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
   importer->model_scope = scope;
   RengaCall(RengaOnnxImportInitializers(importer, scope, graph));
   RengaCall(FindBatch(importer, scope, graph));
-  for (size_t i = 0; i < graph->n_input; i++) RengaCall(ImportInput(importer, scope, graph->input[i]));
+  for (size_t i = 0; i < graph->n_input; i++)
+    RengaCall(ImportInput(importer, scope, graph->input[i]));
   for (size_t i = 0; i < graph->n_output; i++)
     RengaCall(RengaOnnxMarkUsed(importer, graph->output[i]->name));
   RengaCall(RengaOnnxImportNodes(importer, scope, graph->n_node, graph->node));

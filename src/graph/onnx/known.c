@@ -40,8 +40,10 @@ RengaErrorCode RengaOnnxConvertConstant(RengaOnnxNode *node)
   RengaCall(RengaOnnxHostCreate(node->importer, i || is ? RENGA_INT64 : RENGA_FLOAT32,
                                 is || fs ? 1 : 0, &count, &host));
   for (int64_t k = 0; k < host->count; k++) {
-    if (i || is) host->number[k].whole = i ? i->i : is->ints[k];
-    else host->number[k].real = f ? (double)f->f : (double)fs->floats[k];
+    if (i || is)
+      host->number[k].whole = i ? i->i : is->ints[k];
+    else
+      host->number[k].real = f ? (double)f->f : (double)fs->floats[k];
   }
   RengaCall(RengaOnnxBindHost(node, 0, host));
   return RENGA_SUCCESS;
@@ -52,9 +54,12 @@ static RengaErrorCode InputSpec(RengaOnnxNode *node, RengaTensorSpec *spec)
 {
   RengaOnnxBinding *binding;
   RengaCall(RengaOnnxInputBinding(node, 0, &binding));
-  if (binding->value != RENGA_VALUE_NONE) *spec = *RengaOnnxSpec(node, binding->value);
-  else if (binding->host) *spec = binding->host->spec;
-  else *spec = binding->spec;
+  if (binding->value != RENGA_VALUE_NONE)
+    *spec = *RengaOnnxSpec(node, binding->value);
+  else if (binding->host)
+    *spec = binding->host->spec;
+  else
+    *spec = binding->spec;
   return RENGA_SUCCESS;
 }
 
@@ -72,7 +77,8 @@ RengaErrorCode RengaOnnxConvertShape(RengaOnnxNode *node)
   RengaCall(RengaOnnxHostCreate(node->importer, RENGA_INT64, 1, &count, &host));
   for (int64_t d = 0; d < count; d++) {
     int64_t size = x.dim[start + d];
-    host->number[d] = (RengaOnnxNumber){.whole = size < 0 ? 0 : size, .batch = size < 0 ? -size : 0};
+    host->number[d] =
+        (RengaOnnxNumber){.whole = size < 0 ? 0 : size, .batch = size < 0 ? -size : 0};
   }
   RengaCall(RengaOnnxBindHost(node, 0, host));
   return RENGA_SUCCESS;
@@ -156,7 +162,8 @@ RengaErrorCode RengaOnnxConvertRange(RengaOnnxNode *node)
   RengaTensorSpec spec = {.type = in[0]->spec.type, .ndim = 1};
   bool real = spec.type == RENGA_FLOAT32 || spec.type == RENGA_FLOAT64;
   RengaOnnxNumber start = *in[0]->number, limit = *in[1]->number, delta = *in[2]->number;
-  double first = real ? start.real : (double)start.whole, step = real ? delta.real : (double)delta.whole;
+  double first = real ? start.real : (double)start.whole,
+         step = real ? delta.real : (double)delta.whole;
   double last = real ? limit.real : (double)limit.whole, length = ceil((last - first) / step);
   bool whole_batch = limit.batch > 0 && last == first && step == 1;
   RengaOnnxCheck(start.batch == 0 && delta.batch == 0 && (limit.batch == 0 || whole_batch), node,

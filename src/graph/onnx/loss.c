@@ -1,5 +1,5 @@
-/* Cross-entropy. A mean over the batch is a sum over it by the count of the whole batch, so that the
-   shares of the micro-batches add up. Scores are [N, C, d...], labels [N, d...]. */
+/* Cross-entropy. A mean over the batch is a sum over it by the count of the whole batch, so that
+   the shares of the micro-batches add up. Scores are [N, C, d...], labels [N, d...]. */
 #include "onnx.h"
 #include <string.h>
 
@@ -30,12 +30,14 @@ static RengaErrorCode ReadLoss(RengaOnnxNode *node, Loss *loss)
 static RengaErrorCode SetIgnored(RengaOnnxNode *node, const Loss *loss)
 {
   if (loss->ignores)
-    RengaCall(RengaAttributesSetInt(&node->importer->attributes, "ignore_index", loss->ignore_index));
+    RengaCall(
+        RengaAttributesSetInt(&node->importer->attributes, "ignore_index", loss->ignore_index));
   return RENGA_SUCCESS;
 }
 
 /* op: CrossEntropy of scores or LogLikelihood of log-probabilities; the sum over the labels. */
-static RengaErrorCode SumLoss(RengaOnnxNode *node, const char *op, const Loss *loss, RengaValue *sum)
+static RengaErrorCode SumLoss(RengaOnnxNode *node, const char *op, const Loss *loss,
+                              RengaValue *sum)
 {
   const RengaValue in[] = {loss->scores, loss->labels, loss->weights};
   int n = loss->weights == RENGA_VALUE_NONE ? 2 : 3;
@@ -45,7 +47,8 @@ static RengaErrorCode SumLoss(RengaOnnxNode *node, const char *op, const Loss *l
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MeanLoss(RengaOnnxNode *node, const char *op, const Loss *loss, RengaValue *mean)
+static RengaErrorCode MeanLoss(RengaOnnxNode *node, const char *op, const Loss *loss,
+                               RengaValue *mean)
 {
   RengaValue sum, count;
   RengaCall(SumLoss(node, op, loss, &sum));
@@ -58,8 +61,8 @@ static RengaErrorCode MeanLoss(RengaOnnxNode *node, const char *op, const Loss *
 }
 
 /* 0 … classes - 1 as [1, C, 1, …] */
-static RengaErrorCode ClassNumbers(RengaOnnxNode *node, RengaDataType type, int ndim, int64_t classes,
-                                   RengaValue *value)
+static RengaErrorCode ClassNumbers(RengaOnnxNode *node, RengaDataType type, int ndim,
+                                   int64_t classes, RengaValue *value)
 {
   RengaOnnxHost *host;
   void *data;
@@ -119,11 +122,14 @@ static RengaErrorCode EachLoss(RengaOnnxNode *node, const Loss *loss, RengaValue
 static RengaErrorCode Reduced(RengaOnnxNode *node, const char *op, const Loss *loss,
                               RengaValue log_probability, RengaValue *y)
 {
-  if (RengaOnnxString(node, "reduction", "mean", "mean")) RengaCall(MeanLoss(node, op, loss, y));
-  else if (RengaOnnxString(node, "reduction", "sum", "mean")) RengaCall(SumLoss(node, op, loss, y));
+  if (RengaOnnxString(node, "reduction", "mean", "mean"))
+    RengaCall(MeanLoss(node, op, loss, y));
+  else if (RengaOnnxString(node, "reduction", "sum", "mean"))
+    RengaCall(SumLoss(node, op, loss, y));
   else if (RengaOnnxString(node, "reduction", "none", "mean"))
     RengaCall(EachLoss(node, loss, log_probability, y));
-  else RengaOnnxRaise(node, RENGA_ERR_FILE_FORMAT, "reduction must be mean, sum or none");
+  else
+    RengaOnnxRaise(node, RENGA_ERR_FILE_FORMAT, "reduction must be mean, sum or none");
   return RENGA_SUCCESS;
 }
 

@@ -38,7 +38,8 @@ RengaErrorCode RengaOnnxAllocate(RengaOnnxImporter *importer, int64_t count, siz
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaOnnxJoin(RengaOnnxImporter *importer, const char *a, const char *b, char **joined)
+RengaErrorCode RengaOnnxJoin(RengaOnnxImporter *importer, const char *a, const char *b,
+                             char **joined)
 {
   size_t na = strlen(a), nb = strlen(b);
   RengaCall(RengaOnnxAllocate(importer, (int64_t)(na + nb + 1), 1, joined));

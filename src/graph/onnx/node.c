@@ -55,9 +55,9 @@ RengaErrorCode RengaOnnxInputBinding(RengaOnnxNode *node, int input, RengaOnnxBi
                  input);
   const char *name = node->proto->input[input];
   RengaOnnxBinding *found = RengaOnnxScopeFind(node->scope, name);
-  RengaOnnxCheck(found, node, RENGA_ERR_FILE_FORMAT,
-                 "no input, initializer or earlier node makes tensor \"%s\" (or nodes form a cycle)",
-                 name);
+  RengaOnnxCheck(
+      found, node, RENGA_ERR_FILE_FORMAT,
+      "no input, initializer or earlier node makes tensor \"%s\" (or nodes form a cycle)", name);
   RengaOnnxCheck(found->kind != RENGA_ONNX_DROPPED, node, RENGA_ERR_SUPPORT,
                  "tensor \"%s\" is not supported: %s", name, found->why);
   *binding = found;
@@ -144,7 +144,8 @@ RengaErrorCode RengaOnnxBindingValue(RengaOnnxNode *node, RengaOnnxBinding *bind
       RengaCall(AddHost(node, binding->host, &binding->value));
     else if (binding->trainable && !node->importer->options->evaluate)
       RengaCall(AddParameter(node, binding, &binding->value));
-    else RengaCall(AddConstantTensor(node, binding, &binding->value));
+    else
+      RengaCall(AddConstantTensor(node, binding, &binding->value));
   }
   *value = binding->value;
   return RENGA_SUCCESS;
@@ -173,9 +174,10 @@ RengaErrorCode RengaOnnxInputHost(RengaOnnxNode *node, int input, const RengaOnn
                    RengaDataTypeName(spec.type));
     RengaCall(RengaOnnxHostFromData(node->importer, &spec, data, &binding->host));
   }
-  RengaOnnxCheck(binding->host, node, RENGA_ERR_SUPPORT,
-                 "input %d (\"%s\") depends on data; only one that is known while reading is supported",
-                 input, binding->name);
+  RengaOnnxCheck(
+      binding->host, node, RENGA_ERR_SUPPORT,
+      "input %d (\"%s\") depends on data; only one that is known while reading is supported", input,
+      binding->name);
   *host = binding->host;
   return RENGA_SUCCESS;
 }
@@ -206,8 +208,8 @@ RengaErrorCode RengaOnnxInputState(RengaOnnxNode *node, int input, RengaValue *v
 {
   RengaOnnxBinding *binding;
   RengaCall(RengaOnnxInputBinding(node, input, &binding));
-  if (binding->kind != RENGA_ONNX_TENSOR || !binding->trainable || node->importer->options->evaluate ||
-      binding->value != RENGA_VALUE_NONE) {
+  if (binding->kind != RENGA_ONNX_TENSOR || !binding->trainable ||
+      node->importer->options->evaluate || binding->value != RENGA_VALUE_NONE) {
     RengaCall(RengaOnnxBindingValue(node, binding, value));
     return RENGA_SUCCESS;
   }
@@ -215,7 +217,8 @@ RengaErrorCode RengaOnnxInputState(RengaOnnxNode *node, int input, RengaValue *v
   RengaTensorSpec spec;
   RengaCall(FindInit(node, binding, &spec, &init));
   if (!binding->tensor) init.a = input == 3 ? 0 : 1; /* mean and variance */
-  RengaCall(RengaGraphAddState(node->importer->graph, binding->name, &spec, &init, &binding->value));
+  RengaCall(
+      RengaGraphAddState(node->importer->graph, binding->name, &spec, &init, &binding->value));
   *value = binding->value;
   return RENGA_SUCCESS;
 }
@@ -257,10 +260,12 @@ bool RengaOnnxString(const RengaOnnxNode *node, const char *name, const char *va
 {
   const Onnx__AttributeProto *attribute = RengaOnnxAttribute(node, name);
   if (!attribute || !attribute->has_s) return strcmp(value, otherwise) == 0;
-  return attribute->s.len == strlen(value) && memcmp(attribute->s.data, value, attribute->s.len) == 0;
+  return attribute->s.len == strlen(value) &&
+         memcmp(attribute->s.data, value, attribute->s.len) == 0;
 }
 
-RengaErrorCode RengaOnnxInts(const RengaOnnxNode *node, const char *name, int *count, int64_t ints[])
+RengaErrorCode RengaOnnxInts(const RengaOnnxNode *node, const char *name, int *count,
+                             int64_t ints[])
 {
   const Onnx__AttributeProto *attribute = RengaOnnxAttribute(node, name);
   *count = -1;

@@ -51,14 +51,14 @@ static void AddMissing(Missing *missing, const Onnx__NodeProto *node, const char
 {
   char entry[256];
   const char *domain = IsStandard(node->domain) ? "" : node->domain;
-  snprintf(entry, sizeof entry, "%s%s%.60s%s", missing->count ? ", " : "", domain, *domain ? "." : "",
-           node->op_type);
+  snprintf(entry, sizeof entry, "%s%s%.60s%s", missing->count ? ", " : "", domain,
+           *domain ? "." : "", node->op_type);
   if (missing->count && strstr(missing->text, entry)) return;
   missing->count++;
   if (missing->length + 200 > sizeof missing->text) return;
-  missing->length += (size_t)snprintf(missing->text + missing->length,
-                                      sizeof missing->text - missing->length,
-                                      "%s (first node \"%.80s\"%s)", entry, NodeName(node), why);
+  missing->length +=
+      (size_t)snprintf(missing->text + missing->length, sizeof missing->text - missing->length,
+                       "%s (first node \"%.80s\"%s)", entry, NodeName(node), why);
 }
 
 static void FindMissing(Missing *missing, int depth, size_t count, Onnx__NodeProto *const nodes[])
@@ -69,13 +69,15 @@ static void FindMissing(Missing *missing, int depth, size_t count, Onnx__NodePro
     const Onnx__FunctionProto *function = FindFunction(missing->importer, node);
     const RengaOnnxRow *row = IsStandard(node->domain) ? RengaOnnxFindRow(node->op_type) : NULL;
     bool built = row && RengaOnnxRowIsBuilt(row);
-    if (built && missing->opset < row->since) AddMissing(missing, node, ", in the form of this opset");
-    else if (!built && !function) AddMissing(missing, node, "");
+    if (built && missing->opset < row->since)
+      AddMissing(missing, node, ", in the form of this opset");
+    else if (!built && !function)
+      AddMissing(missing, node, "");
   }
 }
 
-static RengaErrorCode CheckSupported(RengaOnnxImporter *importer, RengaOnnxScope *scope, size_t count,
-                                     Onnx__NodeProto *const nodes[])
+static RengaErrorCode CheckSupported(RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                     size_t count, Onnx__NodeProto *const nodes[])
 {
   Missing missing = {.importer = importer, .opset = scope->opset};
   FindMissing(&missing, 0, count, nodes);
@@ -122,7 +124,8 @@ static RengaErrorCode Inline(RengaOnnxNode *node, const Onnx__FunctionProto *fun
 static RengaErrorCode ImportNode(RengaOnnxNode *node)
 {
   bool folded;
-  const Onnx__FunctionProto *function = node->row ? NULL : FindFunction(node->importer, node->proto);
+  const Onnx__FunctionProto *function =
+      node->row ? NULL : FindFunction(node->importer, node->proto);
   if (function) {
     RengaCall(Inline(node, function));
     return RENGA_SUCCESS;
@@ -136,8 +139,8 @@ static RengaErrorCode ImportNode(RengaOnnxNode *node)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaOnnxImportNodes(RengaOnnxImporter *importer, RengaOnnxScope *scope, size_t count,
-                                    Onnx__NodeProto *const nodes[])
+RengaErrorCode RengaOnnxImportNodes(RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                    size_t count, Onnx__NodeProto *const nodes[])
 {
   for (size_t i = 0; i < count; i++) {
     RengaCheck(nodes[i]->op_type && nodes[i]->op_type[0], importer->comm, RENGA_ERR_FILE_FORMAT,
@@ -151,8 +154,11 @@ RengaErrorCode RengaOnnxImportNodes(RengaOnnxImporter *importer, RengaOnnxScope 
                "%s: more than %d nodes, functions inlined", importer->file, NODES_MAX);
     RengaOnnxNode *node;
     RengaCall(RengaOnnxAllocate(importer, 1, sizeof *node, &node));
-    *node = (RengaOnnxNode){.importer = importer, .scope = scope, .proto = nodes[i],
-                            .name = NodeName(nodes[i]), .opset = scope->opset};
+    *node = (RengaOnnxNode){.importer = importer,
+                            .scope = scope,
+                            .proto = nodes[i],
+                            .name = NodeName(nodes[i]),
+                            .opset = scope->opset};
     if (IsStandard(nodes[i]->domain)) node->row = RengaOnnxFindRow(nodes[i]->op_type);
     RengaCall(ImportNode(node));
   }

@@ -63,7 +63,7 @@ typedef struct {
   struct RengaOnnxBlock *blocks; /* memory that lives as long as the reader */
   RengaAttributes attributes;    /* of the node that is being made */
   int n_inner;
-  int64_t *inner; /* by value: samples' stride inside a dimension -c, c > 1; 0: not known */
+  int64_t *inner;        /* by value: samples' stride inside a dimension -c, c > 1; 0: not known */
   RengaValue batch_size; /* as data; NONE until used */
   RengaOnnxScope *used;  /* names of tensors that are inputs of nodes or outputs */
   RengaOnnxScope *model_scope;
@@ -81,8 +81,8 @@ struct RengaOnnxNode {
   int emitted; /* nodes made in the graph */
 };
 struct RengaOnnxRow {
-  const char *op; /* ONNX */
-  int64_t since;  /* first opset whose form is understood */
+  const char *op;        /* ONNX */
+  int64_t since;         /* first opset whose form is understood */
   const char *canonical; /* operators that the graph must have, separated by blanks */
   RengaErrorCode (*convert)(RengaOnnxNode *node);
 };
@@ -98,19 +98,21 @@ bool RengaOnnxRowIsBuilt(const RengaOnnxRow *row);
   } while (0)
 RengaErrorCode RengaOnnxError(const RengaOnnxNode *node, RengaErrorCode code, const char *function,
                               const char *file, int line, const char *format, ...)
-  __attribute__((format(printf, 6, 7)));
+    __attribute__((format(printf, 6, 7)));
 
 /* memory.c: freed with the reader. */
 RengaErrorCode RengaOnnxAllocate(RengaOnnxImporter *importer, int64_t count, size_t size,
                                  void *pointer_to_pointer);
-RengaErrorCode RengaOnnxJoin(RengaOnnxImporter *importer, const char *a, const char *b, char **joined);
+RengaErrorCode RengaOnnxJoin(RengaOnnxImporter *importer, const char *a, const char *b,
+                             char **joined);
 void RengaOnnxFreeAll(RengaOnnxImporter *importer);
 
 /* scope.c */
 RengaErrorCode RengaOnnxScopeCreate(RengaOnnxImporter *importer, RengaOnnxScope *outer,
                                     RengaOnnxScope **scope);
 RengaOnnxBinding *RengaOnnxScopeFind(RengaOnnxScope *scope, const char *name); /* NULL: unknown */
-RengaErrorCode RengaOnnxScopeAdd(RengaOnnxImporter *importer, RengaOnnxScope *scope, const char *name,
+RengaErrorCode RengaOnnxScopeAdd(RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                 const char *name,
                                  RengaOnnxBinding **binding); /* NULL: the name is taken */
 
 /* tensor.c: data of the file. */
@@ -127,7 +129,8 @@ RengaErrorCode RengaOnnxHostCreate(RengaOnnxImporter *importer, RengaDataType ty
                                    const int64_t dim[], RengaOnnxHost **host);
 RengaErrorCode RengaOnnxHostFromData(RengaOnnxImporter *importer, const RengaTensorSpec *spec,
                                      const void *data, RengaOnnxHost **host);
-RengaErrorCode RengaOnnxHostToData(const RengaOnnxNode *node, const RengaOnnxHost *host, void **data);
+RengaErrorCode RengaOnnxHostToData(const RengaOnnxNode *node, const RengaOnnxHost *host,
+                                   void **data);
 RengaErrorCode RengaOnnxHostToInts(const RengaOnnxNode *node, const RengaOnnxHost *host, int limit,
                                    int *count, int64_t ints[]); /* no element holds the batch */
 bool RengaOnnxHostIsBatchFree(const RengaOnnxHost *host);
@@ -200,9 +203,9 @@ RengaErrorCode RengaOnnxBatchSize(RengaOnnxNode *node, RengaValue *value); /* fl
 /* import.c, nodes.c */
 RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer);
 int64_t RengaOnnxOpset(size_t count, Onnx__OperatorSetIdProto *const imports[]);
-RengaErrorCode RengaOnnxNameOutput(RengaOnnxNode *node, const char *name, RengaValue *value);
-RengaErrorCode RengaOnnxImportNodes(RengaOnnxImporter *importer, RengaOnnxScope *scope, size_t count,
-                                    Onnx__NodeProto *const nodes[]);
+RengaErrorCode RengaOnnxNameOutput(RengaOnnxNode *node, const char *name, RengaValue value);
+RengaErrorCode RengaOnnxImportNodes(RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                    size_t count, Onnx__NodeProto *const nodes[]);
 RengaErrorCode RengaOnnxImportInitializers(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                            const Onnx__GraphProto *graph);
 
@@ -214,20 +217,21 @@ typedef struct {
 RengaErrorCode RengaOnnxReadSlice(RengaOnnxNode *node, int ndim, RengaOnnxSlice *slice);
 RengaErrorCode RengaOnnxAxes(RengaOnnxNode *node, int64_t input_since, int *count, int64_t axes[]);
 RengaErrorCode RengaOnnxSqueezed(RengaOnnxNode *node, const RengaTensorSpec *x, bool gone[]);
-RengaErrorCode RengaOnnxUnsqueezed(RengaOnnxNode *node, const RengaTensorSpec *x, RengaTensorSpec *y);
+RengaErrorCode RengaOnnxUnsqueezed(RengaOnnxNode *node, const RengaTensorSpec *x,
+                                   RengaTensorSpec *y);
 RengaErrorCode RengaOnnxOrder(RengaOnnxNode *node, int ndim, int64_t order[]); /* of a Transpose */
 RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
 
 /* Conversions. */
 #define RENGA_ONNX_CONVERSIONS(X)                                                                  \
-  X(Same) X(Chain) X(Mean) X(Identity) X(Cast) X(CastLike) X(Clip)                                 \
-  X(Constant) X(ConstantOfShape) X(EyeLike) X(Shape) X(Size) X(Range) X(If) X(NonZero)             \
-  X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split)           \
-  X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK)                                              \
-  X(MatMul) X(Gemm) X(Window) X(Pool) X(GlobalAveragePool) X(GlobalMaxPool)                        \
-  X(Reduce) X(Softmax) X(GroupNormalization)                                         \
-  X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)                                    \
-  X(SoftmaxCrossEntropyLoss) X(NegativeLogLikelihoodLoss)
+  X(Same)                                                                                          \
+  X(Chain) X(Mean) X(Identity) X(Cast) X(CastLike) X(Clip) X(Constant) X(ConstantOfShape)          \
+      X(EyeLike) X(Shape) X(Size) X(Range) X(If) X(NonZero) X(Reshape) X(Flatten) X(Squeeze)       \
+          X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu)  \
+              X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window) X(Pool) X(GlobalAveragePool)           \
+                  X(GlobalMaxPool) X(Reduce) X(Softmax) X(GroupNormalization)                      \
+                      X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)                \
+                          X(SoftmaxCrossEntropyLoss) X(NegativeLogLikelihoodLoss)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

@@ -35,8 +35,8 @@ RengaErrorCode RengaOnnxConvertGemm(RengaOnnxNode *node)
   RengaValue in[3], y;
   bool linear = false;
   for (int i = 0; i < 3; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
-  RengaOnnxCheck(in[0] != RENGA_VALUE_NONE && in[1] != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT,
-                 "inputs A and B are needed");
+  RengaOnnxCheck(in[0] != RENGA_VALUE_NONE && in[1] != RENGA_VALUE_NONE, node,
+                 RENGA_ERR_FILE_FORMAT, "inputs A and B are needed");
   RengaCall(IsLinear(node, &linear));
   RengaCall(RengaAttributesSetInt(to, "transB", RengaOnnxInt(node, "transB", 0) != 0));
   if (linear) {
@@ -57,7 +57,8 @@ RengaErrorCode RengaOnnxConvertGemm(RengaOnnxNode *node)
 /* The window of a convolution or pooling: all of its attributes, with their defaults. */
 typedef struct {
   int n; /* spatial dimensions */
-  int64_t size[RENGA_MAX_DIM], kernel[RENGA_MAX_DIM], stride[RENGA_MAX_DIM], dilation[RENGA_MAX_DIM];
+  int64_t size[RENGA_MAX_DIM], kernel[RENGA_MAX_DIM], stride[RENGA_MAX_DIM],
+      dilation[RENGA_MAX_DIM];
   int64_t pad[2 * RENGA_MAX_DIM], more[RENGA_MAX_DIM]; /* more: output_padding */
 } Window;
 
@@ -113,16 +114,17 @@ static RengaErrorCode AutoPad(RengaOnnxNode *node, bool transposed, Window *wind
 {
   bool upper = RengaOnnxString(node, "auto_pad", "SAME_UPPER", "NOTSET");
   bool lower = RengaOnnxString(node, "auto_pad", "SAME_LOWER", "NOTSET");
-  int64_t shape[RENGA_MAX_DIM], unset = 0;
+  int64_t shape[RENGA_MAX_DIM] = {0};
   if (transposed) RengaCall(ReadInts(node, "output_shape", window->n, 0, shape));
   for (int i = 0; i < window->n; i++) {
     int64_t size = window->size[i], stride = window->stride[i];
     int64_t reach = (window->kernel[i] - 1) * window->dilation[i] + 1;
-    int64_t wanted = !transposed ? 0 : shape[i] ? shape[i] : upper || lower ? size * stride : unset;
+    int64_t wanted = shape[i] ? shape[i] : transposed && (upper || lower) ? size * stride : 0;
     RengaOnnxCheck(size >= 0 || !(upper || lower || wanted), node, RENGA_ERR_SUPPORT,
                    "the padding depends on the batch size");
-    if (transposed && wanted)
-      SetPads(window, i, stride * (size - 1) + window->more[i] + reach - wanted, !lower);
+    int64_t total = stride * (size - 1) + window->more[i] + reach - wanted;
+    if (transposed && wanted) SetPads(window, i, total, !lower);
+    if (transposed && wanted && total < 0) window->more[i] -= total;
     if (!transposed && (upper || lower))
       SetPads(window, i, ((size + stride - 1) / stride - 1) * stride + reach - size, upper);
   }
@@ -147,8 +149,8 @@ RengaErrorCode RengaOnnxConvertWindow(RengaOnnxNode *node)
   const char *op = node->proto->op_type;
   bool transposed = strcmp(op, "ConvTranspose") == 0;
   for (int i = 0; i < 3; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
-  RengaOnnxCheck(in[0] != RENGA_VALUE_NONE && in[1] != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT,
-                 "the input and the weight are needed");
+  RengaOnnxCheck(in[0] != RENGA_VALUE_NONE && in[1] != RENGA_VALUE_NONE, node,
+                 RENGA_ERR_FILE_FORMAT, "the input and the weight are needed");
   RengaCall(ReadWindow(node, RengaOnnxSpec(node, in[0]), RengaOnnxSpec(node, in[1]), &window));
   RengaCall(AutoPad(node, transposed, &window));
   RengaCall(SetWindow(node, &window));

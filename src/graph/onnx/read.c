@@ -6,13 +6,15 @@
 #include <string.h>
 
 static const RengaOptionRow option_rows[] = {
-  {"graph_batch", RENGA_OPTION_STRING, "open", RENGA_OPTION_NO_OFFSET, "open|fixed", 0, 0,
-   "batch of an ONNX file: any size, or as in the file (then -microbatch_size must be the file's)"},
+    {"graph_batch", RENGA_OPTION_STRING, "open", RENGA_OPTION_NO_OFFSET, "open|fixed", 0, 0,
+     "batch of an ONNX file: any size, or as in the file (then -microbatch_size must be the "
+     "file's)"},
 };
 
 RengaErrorCode RengaOnnxRegisterPackage(void)
 {
-  RengaCall(RengaOptionsRegister("ONNX files", sizeof option_rows / sizeof option_rows[0], option_rows));
+  RengaCall(
+      RengaOptionsRegister("ONNX files", sizeof option_rows / sizeof option_rows[0], option_rows));
   return RENGA_SUCCESS;
 }
 
@@ -63,7 +65,8 @@ static RengaErrorCode Share(MPI_Comm comm, const char *name, size_t *count, unsi
 static RengaErrorCode Import(RengaOnnxImporter *importer, size_t count, const unsigned char *bytes)
 {
   Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, count, bytes);
-  RengaCheck(model, importer->comm, RENGA_ERR_FILE_FORMAT, "%s is not an ONNX model", importer->file);
+  RengaCheck(model, importer->comm, RENGA_ERR_FILE_FORMAT, "%s is not an ONNX model",
+             importer->file);
   importer->model = model;
   RengaErrorCode code = RengaOnnxImportModel(importer);
   onnx__model_proto__free_unpacked(model, NULL);
@@ -89,8 +92,11 @@ RengaErrorCode RengaGraphReadOnnxWith(RengaGraph graph, const char *file,
 {
   size_t count = 0;
   unsigned char *bytes;
-  RengaOnnxImporter importer = {.graph = graph, .options = options, .file = file,
-                                .open = !options->keep_batch, .batch_size = RENGA_VALUE_NONE};
+  RengaOnnxImporter importer = {.graph = graph,
+                                .options = options,
+                                .file = file,
+                                .open = !options->keep_batch,
+                                .batch_size = RENGA_VALUE_NONE};
   RengaCall(RengaObjectGetComm(graph, &importer.comm));
   RengaCall(Share(importer.comm, file, &count, &bytes));
   RengaErrorCode code = Import(&importer, count, bytes);
@@ -115,8 +121,8 @@ RengaErrorCode RengaGraphReadOnnxWith(RengaGraph graph, const char *file,
 
    Notes: parameters are floating initializers that are no scalars; each rank reads what it needs of
    them from the file later. The first dimension of the first input is the batch. The output called
-   loss, or the first that is a floating scalar, is the loss. What is not supported is one error that
-   names every operator, its first node, the opset and the file.
+   loss, or the first that is a floating scalar, is the loss. What is not supported is one error
+   that names every operator, its first node, the opset and the file.
 @*/
 RengaErrorCode RengaGraphReadOnnx(RengaGraph graph, const char *file)
 {

@@ -2,7 +2,7 @@
 #include "onnx.h"
 #include <string.h>
 
-/* Axes of a reduction, sorted by dimension; none given: all, or with noop_with_empty_axes no one. */
+/* Axes of a reduction in order; none given: all, or with noop_with_empty_axes no one. */
 static RengaErrorCode ReadAxes(RengaOnnxNode *node, int ndim, int *n, int64_t axes[])
 {
   int64_t since = strcmp(node->proto->op_type, "ReduceSum") == 0 ? 13 : 18, given[RENGA_MAX_DIM];
@@ -44,7 +44,7 @@ RengaErrorCode RengaOnnxConvertReduce(RengaOnnxNode *node)
   return RENGA_SUCCESS;
 }
 
-/* Softmax, LogSoftmax, Hardmax. Until opset 12: of the input as a matrix, all from axis on is a row. */
+/* Softmax, LogSoftmax, Hardmax. Until opset 12 all dimensions from axis on are one row. */
 RengaErrorCode RengaOnnxConvertSoftmax(RengaOnnxNode *node)
 {
   RengaValue x, y;
@@ -65,7 +65,8 @@ RengaErrorCode RengaOnnxConvertSoftmax(RengaOnnxNode *node)
 }
 
 /* Scale and bias of one number per group (opset 18 to 20) become one per channel. */
-static RengaErrorCode PerChannel(RengaOnnxNode *node, int64_t groups, int64_t channels, RengaValue *x)
+static RengaErrorCode PerChannel(RengaOnnxNode *node, int64_t groups, int64_t channels,
+                                 RengaValue *x)
 {
   RengaTensorSpec spec = *RengaOnnxSpec(node, *x);
   if (spec.ndim != 1 || spec.dim[0] != groups || groups == channels) return RENGA_SUCCESS;
@@ -85,10 +86,12 @@ RengaErrorCode RengaOnnxConvertGroupNormalization(RengaOnnxNode *node)
   RengaValue in[3], y;
   for (int i = 0; i < 3; i++) {
     RengaCall(RengaOnnxInputValue(node, i, &in[i]));
-    RengaOnnxCheck(in[i] != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input %d is missing", i);
+    RengaOnnxCheck(in[i] != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input %d is missing",
+                   i);
   }
   const RengaTensorSpec *spec = RengaOnnxSpec(node, in[0]);
-  int64_t groups = RengaOnnxInt(node, "num_groups", 1), channels = spec->ndim > 1 ? spec->dim[1] : 1;
+  int64_t groups = RengaOnnxInt(node, "num_groups", 1),
+          channels = spec->ndim > 1 ? spec->dim[1] : 1;
   for (int i = 1; i < 3 && node->opset < 21; i++)
     RengaCall(PerChannel(node, groups, channels, &in[i]));
   RengaCall(RengaOnnxCopyAttributes(node, ""));
@@ -122,11 +125,15 @@ RengaErrorCode RengaOnnxConvertBatchNormalization(RengaOnnxNode *node)
   bool training = IsTraining(node), state = training && !node->importer->options->evaluate;
   double momentum = RengaOnnxReal(node, "momentum", 0.9f);
   RengaAttributes *to = &node->importer->attributes;
-  RengaOnnxCheck(RengaOnnxInt(node, "spatial", 1) == 1, node, RENGA_ERR_SUPPORT, "spatial is not 1");
+  RengaOnnxCheck(RengaOnnxInt(node, "spatial", 1) == 1, node, RENGA_ERR_SUPPORT,
+                 "spatial is not 1");
   for (int i = 0; i < 5; i++) {
-    if (i < 3) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
-    else RengaCall(RengaOnnxInputState(node, i, &in[i]));
-    RengaOnnxCheck(in[i] != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input %d is missing", i);
+    if (i < 3)
+      RengaCall(RengaOnnxInputValue(node, i, &in[i]));
+    else
+      RengaCall(RengaOnnxInputState(node, i, &in[i]));
+    RengaOnnxCheck(in[i] != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input %d is missing",
+                   i);
   }
   RengaCall(RengaAttributesSetReal(to, "epsilon", RengaOnnxReal(node, "epsilon", 1e-5f)));
   RengaCall(RengaAttributesSetReal(to, "momentum", momentum));
@@ -136,7 +143,8 @@ RengaErrorCode RengaOnnxConvertBatchNormalization(RengaOnnxNode *node)
   for (int i = 1; i < 3 && training; i++) {
     if (state)
       RengaCall(RengaOnnxDrop(node, i, "running statistics are states, updated after each step"));
-    else RengaCall(UpdatedStatistic(node, i, momentum, in[2 + i], out[i]));
+    else
+      RengaCall(UpdatedStatistic(node, i, momentum, in[2 + i], out[i]));
     RengaCall(RengaOnnxBindValue(node, 2 + i, out[i]));
   }
   return RENGA_SUCCESS;

@@ -12,8 +12,10 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except)
     if (!name || RengaOnnxHasWord(except, name)) continue;
     const Onnx__AttributeProto *from = RengaOnnxAttribute(node, name);
     if (!from) continue;
-    if (from->has_f) RengaCall(RengaAttributesSetReal(to, name, (double)from->f));
-    else if (from->has_i) RengaCall(RengaAttributesSetInt(to, name, from->i));
+    if (from->has_f)
+      RengaCall(RengaAttributesSetReal(to, name, (double)from->f));
+    else if (from->has_i)
+      RengaCall(RengaAttributesSetInt(to, name, from->i));
     else if (from->n_ints)
       RengaCall(RengaAttributesSetInts(to, name, (int)from->n_ints, from->ints));
     else if (from->has_s) {
@@ -22,7 +24,8 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except)
       if (from->s.len) memcpy(text, from->s.data, from->s.len);
       RengaCall(RengaAttributesSetString(to, name, text));
     } else
-      RengaOnnxRaise(node, RENGA_ERR_SUPPORT, "attribute %s is of a kind that is not supported", name);
+      RengaOnnxRaise(node, RENGA_ERR_SUPPORT, "attribute %s is of a kind that is not supported",
+                     name);
   }
   return RENGA_SUCCESS;
 }
@@ -108,7 +111,8 @@ RengaErrorCode RengaOnnxConvertCast(RengaOnnxNode *node)
 {
   int64_t to = RengaOnnxInt(node, "to", 0);
   int type = RengaOnnxTypeFromFile(to);
-  RengaOnnxCheck(type >= 0, node, RENGA_ERR_SUPPORT, "a cast to ONNX data type %lld", (long long)to);
+  RengaOnnxCheck(type >= 0, node, RENGA_ERR_SUPPORT, "a cast to ONNX data type %lld",
+                 (long long)to);
   RengaCall(CastTo(node, (RengaDataType)type));
   return RENGA_SUCCESS;
 }
@@ -122,9 +126,9 @@ RengaErrorCode RengaOnnxConvertCastLike(RengaOnnxNode *node)
   return RENGA_SUCCESS;
 }
 
-/* A bound of Clip: an attribute until opset 10, then an input; op is used where it is no constant. */
-static RengaErrorCode ClipBound(RengaOnnxNode *node, int input, const char *attribute, const char *op,
-                                RengaValue *x)
+/* A bound of Clip: an attribute until opset 10, then an input that may be no constant. */
+static RengaErrorCode ClipBound(RengaOnnxNode *node, int input, const char *attribute,
+                                const char *op, RengaValue *x)
 {
   if (node->opset < 11) {
     if (!RengaOnnxAttribute(node, attribute)) return RENGA_SUCCESS;

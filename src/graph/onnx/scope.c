@@ -49,8 +49,8 @@ static RengaErrorCode Enlarge(RengaOnnxImporter *importer, RengaOnnxScope *scope
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaOnnxScopeAdd(RengaOnnxImporter *importer, RengaOnnxScope *scope, const char *name,
-                                 RengaOnnxBinding **binding)
+RengaErrorCode RengaOnnxScopeAdd(RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                 const char *name, RengaOnnxBinding **binding)
 {
   if (2 * (scope->count + 1) > scope->capacity) RengaCall(Enlarge(importer, scope));
   RengaOnnxBinding **slot = Slot(scope, name);

@@ -6,8 +6,10 @@
 RengaErrorCode RengaOnnxAxes(RengaOnnxNode *node, int64_t input_since, int *count, int64_t axes[])
 {
   int64_t numbers[2 * RENGA_MAX_DIM];
-  if (node->opset < input_since) RengaCall(RengaOnnxInts(node, "axes", count, numbers));
-  else RengaCall(RengaOnnxInputInts(node, 1, count, numbers));
+  if (node->opset < input_since)
+    RengaCall(RengaOnnxInts(node, "axes", count, numbers));
+  else
+    RengaCall(RengaOnnxInputInts(node, 1, count, numbers));
   RengaOnnxCheck(*count <= RENGA_MAX_DIM, node, RENGA_ERR_FILE_FORMAT, "%d axes", *count);
   for (int i = 0; i < *count; i++) axes[i] = numbers[i];
   return RENGA_SUCCESS;
@@ -29,7 +31,8 @@ RengaErrorCode RengaOnnxSqueezed(RengaOnnxNode *node, const RengaTensorSpec *x, 
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaOnnxUnsqueezed(RengaOnnxNode *node, const RengaTensorSpec *x, RengaTensorSpec *y)
+RengaErrorCode RengaOnnxUnsqueezed(RengaOnnxNode *node, const RengaTensorSpec *x,
+                                   RengaTensorSpec *y)
 {
   int count, axis;
   int64_t axes[RENGA_MAX_DIM];
@@ -165,13 +168,14 @@ RengaErrorCode RengaOnnxConvertTranspose(RengaOnnxNode *node)
 }
 
 /* Numbers of a Slice; a bound that is a multiple of the batch stands for the end of a dimension. */
-static RengaErrorCode SliceNumbers(RengaOnnxNode *node, int input, const char *attribute, int *count,
-                                   int64_t numbers[])
+static RengaErrorCode SliceNumbers(RengaOnnxNode *node, int input, const char *attribute,
+                                   int *count, int64_t numbers[])
 {
   int64_t all[2 * RENGA_MAX_DIM];
   const RengaOnnxHost *host = NULL;
   *count = -1;
-  if (node->opset < 10) RengaCall(RengaOnnxInts(node, attribute, count, all));
+  if (node->opset < 10)
+    RengaCall(RengaOnnxInts(node, attribute, count, all));
   else if (RengaOnnxHasInput(node, input)) {
     RengaCall(RengaOnnxInputHost(node, input, &host));
     RengaOnnxCheck(host->count <= RENGA_MAX_DIM, node, RENGA_ERR_FILE_FORMAT, "%lld axes",
@@ -252,8 +256,10 @@ RengaErrorCode RengaOnnxConvertSplit(RengaOnnxNode *node)
                  "%d sizes for %lld parts", count, (long long)parts);
   if (host) RengaCall(RengaOnnxHostToInts(node, host, (int)parts, &count, size));
   for (int i = 0; i < count && !host; i++) size[i] = attribute->ints[i];
-  if (count) RengaCall(RengaAttributesSetInts(to, "split", count, size));
-  else RengaCall(RengaAttributesSetInt(to, "num_outputs", parts));
+  if (count)
+    RengaCall(RengaAttributesSetInts(to, "split", count, size));
+  else
+    RengaCall(RengaAttributesSetInt(to, "num_outputs", parts));
   RengaCall(RengaOnnxEmit(node, "Split", 1, &x, (int)parts, NULL, out));
   for (int i = 0; i < parts; i++) RengaCall(RengaOnnxBindValue(node, i, out[i]));
   return RENGA_SUCCESS;
@@ -268,7 +274,8 @@ RengaErrorCode RengaOnnxConvertPad(RengaOnnxNode *node)
   double value = RengaOnnxReal(node, "value", 0);
   RengaValue x, y;
   RengaCall(RengaOnnxInputValue(node, 0, &x));
-  if (node->opset < 11) RengaCall(RengaOnnxInts(node, "pads", &count, pads));
+  if (node->opset < 11)
+    RengaCall(RengaOnnxInts(node, "pads", &count, pads));
   else {
     RengaCall(RengaOnnxInputInts(node, 1, &count, pads));
     RengaCall(RengaOnnxInputReal(node, 2, &value));

@@ -11,9 +11,10 @@ static const struct {
   int64_t onnx;
   RengaDataType type;
 } types[] = {
-  {1, RENGA_FLOAT32}, {2, RENGA_UINT8},   {3, RENGA_INT8},   {4, RENGA_UINT16},  {5, RENGA_INT16},
-  {6, RENGA_INT32},   {7, RENGA_INT64},   {9, RENGA_BOOL},   {10, RENGA_FLOAT16}, {11, RENGA_FLOAT64},
-  {12, RENGA_UINT32}, {13, RENGA_UINT64}, {16, RENGA_BFLOAT16},
+    {1, RENGA_FLOAT32},   {2, RENGA_UINT8},    {3, RENGA_INT8},    {4, RENGA_UINT16},
+    {5, RENGA_INT16},     {6, RENGA_INT32},    {7, RENGA_INT64},   {9, RENGA_BOOL},
+    {10, RENGA_FLOAT16},  {11, RENGA_FLOAT64}, {12, RENGA_UINT32}, {13, RENGA_UINT64},
+    {16, RENGA_BFLOAT16},
 };
 
 int RengaOnnxTypeFromFile(int64_t data_type)
@@ -29,9 +30,12 @@ bool RengaOnnxCount(int n, const int64_t dim[], int64_t *count)
   bool empty = false;
   for (int i = 0; i < n; i++) {
     if (dim[i] < 0 || dim[i] > element_max) return false;
-    if (dim[i] == 0) empty = true;
-    else if (product > element_max / dim[i]) return false;
-    else product *= dim[i];
+    if (dim[i] == 0)
+      empty = true;
+    else if (product > element_max / dim[i])
+      return false;
+    else
+      product *= dim[i];
   }
   *count = empty ? 0 : product;
   return true;
@@ -43,8 +47,8 @@ RengaErrorCode RengaOnnxTensorSpec(RengaOnnxImporter *importer, const Onnx__Tens
   const char *name = tensor->name ? tensor->name : "";
   int type = RengaOnnxTypeFromFile(tensor->data_type);
   RengaCheck(type >= 0, importer->comm, RENGA_ERR_SUPPORT,
-             "%s: tensor \"%s\" has ONNX data type %d, which is not supported", importer->file, name,
-             tensor->data_type);
+             "%s: tensor \"%s\" has ONNX data type %d, which is not supported", importer->file,
+             name, tensor->data_type);
   RengaCheck(tensor->n_dims <= RENGA_MAX_DIM, importer->comm, RENGA_ERR_SUPPORT,
              "%s: tensor \"%s\" has %zu dimensions; at most %d are supported", importer->file, name,
              tensor->n_dims, RENGA_MAX_DIM);
@@ -52,7 +56,8 @@ RengaErrorCode RengaOnnxTensorSpec(RengaOnnxImporter *importer, const Onnx__Tens
   for (int i = 0; i < made.ndim; i++) made.dim[i] = tensor->dims[i];
   int64_t count;
   RengaCheck(RengaOnnxCount(made.ndim, made.dim, &count), importer->comm, RENGA_ERR_FILE_FORMAT,
-             "%s: tensor \"%s\" has a negative dimension or more than 2^40 elements", importer->file, name);
+             "%s: tensor \"%s\" has a negative dimension or more than 2^40 elements",
+             importer->file, name);
   *spec = made;
   return RENGA_SUCCESS;
 }
@@ -71,9 +76,9 @@ static RengaErrorCode ExternalNumber(RengaOnnxImporter *importer, const Onnx__Te
   const char *text = ExternalEntry(tensor, key);
   char *end = NULL;
   long long value = text ? strtoll(text, &end, 10) : otherwise;
-  RengaCheck(!text || (end != text && *end == 0 && value >= 0), importer->comm, RENGA_ERR_FILE_FORMAT,
-             "%s: tensor \"%s\": external data have %s \"%s\"", importer->file,
-             tensor->name ? tensor->name : "", key, text ? text : "");
+  RengaCheck(!text || (end != text && *end == 0 && value >= 0), importer->comm,
+             RENGA_ERR_FILE_FORMAT, "%s: tensor \"%s\": external data have %s \"%s\"",
+             importer->file, tensor->name ? tensor->name : "", key, text ? text : "");
   *number = value;
   return RENGA_SUCCESS;
 }
@@ -140,11 +145,11 @@ RengaErrorCode RengaOnnxTensorInit(RengaOnnxImporter *importer, const Onnx__Tens
   RengaOnnxFileClose(&file);
   RengaCheck(place.bytes <= size && place.offset <= size - place.bytes, importer->comm,
              RENGA_ERR_FILE_FORMAT,
-             "%s: tensor \"%s\": bytes %lld to %lld of %s are wanted, but it has %lld", importer->file,
-             tensor->name ? tensor->name : "", (long long)place.offset,
+             "%s: tensor \"%s\": bytes %lld to %lld of %s are wanted, but it has %lld",
+             importer->file, tensor->name ? tensor->name : "", (long long)place.offset,
              (long long)(place.offset + place.bytes), place.file, (long long)size);
-  *init = (RengaInit){.kind = RENGA_INIT_FILE, .offset = place.offset, .bytes = place.bytes,
-                      .type = spec.type};
+  *init = (RengaInit){
+      .kind = RENGA_INIT_FILE, .offset = place.offset, .bytes = place.bytes, .type = spec.type};
   RengaCall(RengaOnnxJoin(importer, place.file, "", &init->file));
   return RENGA_SUCCESS;
 }
@@ -177,12 +182,17 @@ typedef struct {
 static Source FindSource(const Onnx__TensorProto *t, RengaDataType type)
 {
   switch (type) {
-  case RENGA_FLOAT32: return (Source){t->float_data, t->n_float_data, 4};
-  case RENGA_FLOAT64: return (Source){t->double_data, t->n_double_data, 8};
-  case RENGA_INT64: return (Source){t->int64_data, t->n_int64_data, 8};
+  case RENGA_FLOAT32:
+    return (Source){t->float_data, t->n_float_data, 4};
+  case RENGA_FLOAT64:
+    return (Source){t->double_data, t->n_double_data, 8};
+  case RENGA_INT64:
+    return (Source){t->int64_data, t->n_int64_data, 8};
   case RENGA_UINT32:
-  case RENGA_UINT64: return (Source){t->uint64_data, t->n_uint64_data, 8};
-  default: return (Source){t->int32_data, t->n_int32_data, 4};
+  case RENGA_UINT64:
+    return (Source){t->uint64_data, t->n_uint64_data, 8};
+  default:
+    return (Source){t->int32_data, t->n_int32_data, 4};
   }
 }
 
@@ -192,11 +202,12 @@ static RengaErrorCode CopyEmbedded(RengaOnnxImporter *importer, const Onnx__Tens
   int64_t count = RengaTensorSpecCount(spec);
   size_t size = RengaDataTypeSize(spec->type);
   Source source = FindSource(tensor, spec->type);
-  if (tensor->has_raw_data) source = (Source){tensor->raw_data.data, tensor->raw_data.len / size, size};
+  if (tensor->has_raw_data)
+    source = (Source){tensor->raw_data.data, tensor->raw_data.len / size, size};
   bool exact = !tensor->has_raw_data || tensor->raw_data.len % size == 0;
   RengaCheck(exact && source.count == (size_t)count, importer->comm, RENGA_ERR_FILE_FORMAT,
-             "%s: tensor \"%s\" has data for %zu elements, but its shape needs %lld", importer->file,
-             tensor->name ? tensor->name : "", source.count, (long long)count);
+             "%s: tensor \"%s\" has data for %zu elements, but its shape needs %lld",
+             importer->file, tensor->name ? tensor->name : "", source.count, (long long)count);
   unsigned char *bytes;
   RengaCall(RengaOnnxAllocate(importer, count, size, &bytes));
   /* little-endian: the low bytes of each element come first */

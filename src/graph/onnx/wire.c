@@ -7,7 +7,18 @@
 
 /* Messages that hold messages; the others are copied as they are. */
 typedef enum {
-  OPAQUE, MODEL, GRAPH, NODE, ATTRIBUTE, TENSOR, SPARSE, VALUE_INFO, TYPE, SEQUENCE, MAP, FUNCTION,
+  OPAQUE,
+  MODEL,
+  GRAPH,
+  NODE,
+  ATTRIBUTE,
+  TENSOR,
+  SPARSE,
+  VALUE_INFO,
+  TYPE,
+  SEQUENCE,
+  MAP,
+  FUNCTION,
   TRAINING,
 } Message;
 typedef struct {
@@ -16,17 +27,22 @@ typedef struct {
   Message nested;
 } Nesting;
 static const Nesting nestings[] = {
-  {MODEL, 7, GRAPH}, {MODEL, 20, TRAINING}, {MODEL, 25, FUNCTION},
-  {TRAINING, 1, GRAPH}, {TRAINING, 2, GRAPH},
-  {GRAPH, 1, NODE}, {GRAPH, 5, TENSOR}, {GRAPH, 15, SPARSE}, {GRAPH, 11, VALUE_INFO},
-  {GRAPH, 12, VALUE_INFO}, {GRAPH, 13, VALUE_INFO},
-  {NODE, 5, ATTRIBUTE},
-  {ATTRIBUTE, 5, TENSOR}, {ATTRIBUTE, 6, GRAPH}, {ATTRIBUTE, 10, TENSOR}, {ATTRIBUTE, 11, GRAPH},
-  {ATTRIBUTE, 14, TYPE}, {ATTRIBUTE, 15, TYPE}, {ATTRIBUTE, 22, SPARSE}, {ATTRIBUTE, 23, SPARSE},
-  {SPARSE, 1, TENSOR}, {SPARSE, 2, TENSOR},
-  {VALUE_INFO, 2, TYPE},
-  {TYPE, 4, SEQUENCE}, {TYPE, 9, SEQUENCE}, {TYPE, 5, MAP}, {SEQUENCE, 1, TYPE}, {MAP, 2, TYPE},
-  {FUNCTION, 7, NODE}, {FUNCTION, 11, ATTRIBUTE}, {FUNCTION, 12, VALUE_INFO},
+    {MODEL, 7, GRAPH},          {MODEL, 20, TRAINING},
+    {MODEL, 25, FUNCTION},      {TRAINING, 1, GRAPH},
+    {TRAINING, 2, GRAPH},       {GRAPH, 1, NODE},
+    {GRAPH, 5, TENSOR},         {GRAPH, 15, SPARSE},
+    {GRAPH, 11, VALUE_INFO},    {GRAPH, 12, VALUE_INFO},
+    {GRAPH, 13, VALUE_INFO},    {NODE, 5, ATTRIBUTE},
+    {ATTRIBUTE, 5, TENSOR},     {ATTRIBUTE, 6, GRAPH},
+    {ATTRIBUTE, 10, TENSOR},    {ATTRIBUTE, 11, GRAPH},
+    {ATTRIBUTE, 14, TYPE},      {ATTRIBUTE, 15, TYPE},
+    {ATTRIBUTE, 22, SPARSE},    {ATTRIBUTE, 23, SPARSE},
+    {SPARSE, 1, TENSOR},        {SPARSE, 2, TENSOR},
+    {VALUE_INFO, 2, TYPE},      {TYPE, 4, SEQUENCE},
+    {TYPE, 9, SEQUENCE},        {TYPE, 5, MAP},
+    {SEQUENCE, 1, TYPE},        {MAP, 2, TYPE},
+    {FUNCTION, 7, NODE},        {FUNCTION, 11, ATTRIBUTE},
+    {FUNCTION, 12, VALUE_INFO},
 };
 enum { WIRE_VARINT = 0, WIRE_64 = 1, WIRE_BYTES = 2, WIRE_32 = 5 };
 enum { DEPTH_MAX = 32, LARGE_BYTES = 1 << 16, LENGTH_BYTES = 5 };
@@ -75,9 +91,15 @@ static RengaErrorCode ReadField(RengaOnnxFile *file, int64_t at, int64_t end, Fi
   field->wire = (int)(key & 7);
   field->data = at;
   switch (field->wire) {
-  case WIRE_VARINT: RengaCall(ReadVarint(file, end, &at, &field->value)); break;
-  case WIRE_64: length = 8; break;
-  case WIRE_32: length = 4; break;
+  case WIRE_VARINT:
+    RengaCall(ReadVarint(file, end, &at, &field->value));
+    break;
+  case WIRE_64:
+    length = 8;
+    break;
+  case WIRE_32:
+    length = 4;
+    break;
   case WIRE_BYTES:
     RengaCall(ReadVarint(file, end, &at, &length));
     field->data = at;
@@ -197,7 +219,8 @@ static Message NestedIn(Message message, uint64_t field)
   return OPAQUE;
 }
 
-static RengaErrorCode CopyMessage(Copy *copy, Message message, int depth, int64_t begin, int64_t end)
+static RengaErrorCode CopyMessage(Copy *copy, Message message, int depth, int64_t begin,
+                                  int64_t end)
 {
   RengaCheck(depth < DEPTH_MAX, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "%s: byte %lld: more than %d messages inside each other", copy->file->name,
@@ -218,8 +241,10 @@ static RengaErrorCode CopyMessage(Copy *copy, Message message, int depth, int64_
     copy->bytes[copy->count++] = (unsigned char)(key > 0x7f ? key >> 7 : key);
     int64_t length_at = copy->count;
     copy->count += LENGTH_BYTES;
-    if (nested == TENSOR) RengaCall(CopyTensor(copy, field.data, field.end));
-    else RengaCall(CopyMessage(copy, nested, depth + 1, field.data, field.end));
+    if (nested == TENSOR)
+      RengaCall(CopyTensor(copy, field.data, field.end));
+    else
+      RengaCall(CopyMessage(copy, nested, depth + 1, field.data, field.end));
     WriteLength(copy->bytes + length_at, copy->count - length_at - LENGTH_BYTES);
   }
   return RENGA_SUCCESS;
