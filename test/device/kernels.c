@@ -3,8 +3,8 @@
    two and three threads, and in place where the kernel says it may. */
 #include "../check.h"
 #include "cases.h"
+#include "renga/private/device.h"
 #include "rengacomm.h"
-#include "rengadevice.h"
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -315,12 +315,33 @@ static RengaErrorCode CheckAll(RengaComm comm, const char *isa)
   return RENGA_SUCCESS;
 }
 
+/* Every operator that has a cpu kernel has a case. */
+static RengaErrorCode CheckCases(RengaComm comm)
+{
+  RengaDevice cpu = NULL;
+  RengaCall(MakeDevice(comm, RENGA_DEVICE_CPU, 1, &cpu));
+  for (int o = 0; o < RengaOperatorCount(); o++) {
+    const char *name = RengaOperatorAt(o)->name;
+    const RengaKernelRow *row = NULL;
+    RengaCall(cpu->ops->findkernel(cpu, name, &row));
+    int number = 0;
+    while (row && number < N_CASES && strcmp(cases[number].op, name) != 0) number++;
+    RengaCheck(number < N_CASES, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "no case for %s", name);
+  }
+  RengaCall(RengaDeviceDestroy(&cpu));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaComm comm = NULL;
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
-  RengaCall(CheckAll(comm, "auto"));
+  RengaCall(CheckCases(comm));
   RengaCall(CheckAll(comm, "base"));
+#if defined __x86_64__
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) RengaCall(CheckAll(comm, "avx2"));
+#endif
+  RengaCall(CheckAll(comm, "auto"));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

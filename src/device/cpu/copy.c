@@ -12,8 +12,9 @@ static void Join(RengaCpuCopy *c)
     if (c->extent[d] == 1) continue;
     bool join = n > 0 && c->from[n - 1] == c->from[d] * c->extent[d] &&
                 c->to[n - 1] == c->to[d] * c->extent[d];
-    if (!join) c->extent[n++] = 1;
-    c->extent[n - 1] *= c->extent[d];
+    int64_t extent = join ? c->extent[n - 1] * c->extent[d] : c->extent[d];
+    if (!join) n++;
+    c->extent[n - 1] = extent;
     c->from[n - 1] = c->from[d];
     c->to[n - 1] = c->to[d];
   }
