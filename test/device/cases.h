@@ -1,10 +1,6 @@
-/* Calls of operators as text. Inputs and outputs are words: a type (f float32, l int64, i int32, b bool,
-   d float64), extents with commas, then <n for integers below n, + for positive values; "-" is an absent
-   input; @n and ^n are output and input n of the case before. Outputs: how many, or words. */
-typedef struct {
-  const char *op, *attributes, *inputs, *outputs;
-  double tolerance; /* relative to the largest value; 0: 1e-5 */
-} Case;
+/* The calls that kernels are tested with (calls.h says how to read them). */
+#pragma once
+#include "calls.h"
 
 static const Case cases[] = {
   /* products */
