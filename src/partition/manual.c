@@ -21,7 +21,6 @@ static void FreeEntries(Manual *manual)
 static RengaErrorCode Destroy(RengaPartition partition)
 {
   FreeEntries(partition->data);
-  RengaFree(&partition->data);
   return RENGA_SUCCESS;
 }
 
