@@ -105,7 +105,7 @@ static void ForwardBlock(const Attention *s, const Head *h, int64_t first, float
     int64_t seen = Seen(s, first + i);
     float shift = RengaRowShift(RengaRowMax(seen, row));
     float sum = RengaRowExp(seen, row, shift, row);
-    inverse[i] = 1 / sum;
+    inverse[i] = sum > 0 ? 1 / sum : 0; /* 0: every key is masked */
     if (h->whole_out) h->whole_out[first + i] = shift + logf(sum);
     if (h->drop)
       RengaCpuDropoutRun(&h->dropout, s->ratio, h->sample, h->element + (first + i) * s->keys, seen, row,
@@ -157,7 +157,7 @@ static void AddMaskGradient(const Attention *s, const Head *h, int64_t i, int64_
 static void BackwardRow(const Attention *s, const Head *h, int64_t i, int64_t limit, float *p, float *dp)
 {
   int64_t seen = Seen(s, i);
-  float whole = h->whole[i];
+  float whole = h->whole[i] == -INFINITY ? 0 : h->whole[i];
   float dot = RengaRowDot(s->value_width, h->dy + i * s->value_width, h->o + i * s->value_width);
 #pragma omp simd
   for (int64_t j = 0; j < seen; j++) p[j] = RengaExp(p[j] - whole);
