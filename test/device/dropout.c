@@ -1,6 +1,6 @@
 /* TEST ranks: 1 */
-/* What dropout keeps depends on seed, step, key, sample and element only: not on how a batch is cut into
-   micro-batches, not on the device, not on where the batch dimension is. */
+/* What dropout keeps depends on seed, step, key, sample and element only: not on how a batch is
+   cut into micro-batches, not on the device, not on where the batch dimension is. */
 #include "../plan/plantest.h"
 
 enum { SAMPLES = 6, WIDTH = 35, COUNT = SAMPLES * WIDTH };

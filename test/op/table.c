@@ -4,7 +4,8 @@
 #include "renga/private/ref.h"
 #include <math.h>
 
-/* Each type word is a letter per place; names are unique; what is no sum over the batch has a kernel. */
+/* Each type word is a letter per place; names are unique; what is no sum over the batch has a
+   kernel. */
 static void CheckRow(int index)
 {
   const RengaOperator *op = RengaOperatorAt(index);
