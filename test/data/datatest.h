@@ -4,6 +4,8 @@
 #include "rengacomm.h"
 #include "rengadata.h"
 #include <hdf5.h>
+#include <string.h>
+#include <unistd.h>
 
 #define COUNT_OF(array) ((int)(sizeof(array) / sizeof *(array)))
 
@@ -35,3 +37,42 @@ static inline RengaErrorCode OpenData(RengaComm comm, const char *file, int coun
   RengaCall(RengaDataSetFields(*data, count, names, specs, classes));
   return RengaDataSetUp(*data);
 }
+
+/* Between the two calls standard error goes to a file, whose text the second one gives. */
+static inline int BeginErrors(FILE **file)
+{
+  fflush(stderr);
+  int saved = dup(STDERR_FILENO);
+  *file = tmpfile();
+  dup2(fileno(*file), STDERR_FILENO);
+  return saved;
+}
+
+static inline const char *EndErrors(FILE *file, int saved)
+{
+  static char text[8192];
+  fflush(stderr);
+  dup2(saved, STDERR_FILENO);
+  close(saved);
+  rewind(file);
+  text[fread(text, 1, sizeof text - 1, file)] = '\0';
+  fclose(file);
+  return text;
+}
+
+/* The call fails with this code, and every part of the text was printed. */
+#define ExpectError(call, code, ...)                                                               \
+  do {                                                                                             \
+    const char *parts_[] = {__VA_ARGS__};                                                          \
+    FILE *file_;                                                                                   \
+    int saved_ = BeginErrors(&file_);                                                              \
+    RengaErrorCode code_ = (call);                                                                 \
+    const char *text_ = EndErrors(file_, saved_);                                                  \
+    if (code_ != (code)) printf("%s", text_);                                                      \
+    Expect(code_ == (code));                                                                       \
+    for (int i_ = 0; i_ < COUNT_OF(parts_); i_++)                                                  \
+      if (strstr(text_, parts_[i_]) == NULL) {                                                     \
+        printf("%s:%d: no \"%s\" in:\n%s", __FILE__, __LINE__, parts_[i_], text_);                 \
+        return RENGA_ERR_INTERNAL;                                                                 \
+      }                                                                                            \
+  } while (0)

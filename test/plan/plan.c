@@ -148,10 +148,9 @@ static void CheckTruncated(RengaComm comm, RengaPlan plan, const char *text)
     char part[4096];
     snprintf(part, sizeof part, "%.*s", (int)keep, text);
     WriteFile(comm, part);
-    FILE *errors;
-    int saved = BeginErrors(&errors);
+    TestCapture capture = TestErrorBegin();
     RengaErrorCode code = RengaPlanLoad(plan, graph, "plan-broken.txt");
-    EndErrors(errors, saved);
+    TestTrue(TestErrorEnd(capture, ""));
     TestTrue(code == RENGA_ERR_FILE_FORMAT || code == RENGA_ERR_PLAN);
     RengaCallAbort(RengaCommBarrier(comm, "the broken file's end"));
   }
