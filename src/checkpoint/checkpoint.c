@@ -211,8 +211,8 @@ static RengaErrorCode WriteFile(RengaCheckpoint checkpoint, const char *path,
   for (int i = 0; i < count; i++)
     if (tensors[i].owner) bytes += (int64_t)RengaTensorSpecBytes(&tensors[i].spec);
   RengaLogEventBegin(event);
-  RengaErrorCode code = RengaCheckpointFileWrite(checkpoint->hdr.owner, device, path, count,
-                                                 tensors, table);
+  RengaErrorCode code =
+      RengaCheckpointFileWrite(checkpoint->hdr.owner, device, path, count, tensors, table);
   RengaLogEventEnd(event, 0, 0, bytes);
   RengaLogTrace("checkpoint", "write", begin, MPI_Wtime());
   RengaCall(code);
@@ -249,8 +249,10 @@ RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file)
   if (code == RENGA_SUCCESS && RengaCommGetRank(checkpoint->hdr.owner) == 0)
     code = Prune(checkpoint, step);
   code = RengaErrorAgree(checkpoint->hdr.comm, code);
-  if (code == RENGA_SUCCESS && file) *file = path;
-  else RengaFree(&path);
+  if (code == RENGA_SUCCESS && file)
+    *file = path;
+  else
+    RengaFree(&path);
   RengaCall(code);
   checkpoint->last_step = step;
   checkpoint->last_time = MPI_Wtime();

@@ -5,15 +5,15 @@
 #include "rengapipeline.h"
 
 /* The first bytes of a file, before the HDF5 part (its user block). Little-endian. */
-#define RENGA_CHECKPOINT_MAGIC "Renga checkpoint 1, HDF5 from byte 512\n"
+#define RENGA_CHECKPOINT_MAGIC "Renga checkpoint 1, HDF5 from byte 4096\n"
 typedef struct {
   char magic[64];
   int64_t file_bytes;
   int64_t index_offset, index_count; /* rows of int64: offset, bytes, XXH64 of each tensor */
-  uint64_t rest_hash;                /* of all from byte 512 that is no tensor */
+  uint64_t rest_hash;                /* of all from byte 4096 that is no tensor */
   uint64_t head_hash;                /* of the bytes above */
 } RengaCheckpointHead;
-enum { RENGA_CHECKPOINT_HEAD = 512, RENGA_CHECKPOINT_MESSAGE = 1024 };
+enum { RENGA_CHECKPOINT_HEAD = 4096, RENGA_CHECKPOINT_MESSAGE = 1024 };
 
 typedef struct {
   char *name;
@@ -40,7 +40,8 @@ RengaErrorCode RengaCheckpointTableAdd(RengaCheckpointTable *table, const char *
 RengaErrorCode RengaCheckpointTableSetAttribute(RengaCheckpointTable *table, const char *name,
                                                 const char *value);
 const char *RengaCheckpointTableGetAttribute(const RengaCheckpointTable *table, const char *name);
-int RengaCheckpointTableFind(const RengaCheckpointTable *table, const char *name); /* -1: not there */
+int RengaCheckpointTableFind(const RengaCheckpointTable *table,
+                             const char *name); /* -1: not there */
 void RengaCheckpointTableSort(RengaCheckpointTable *table);
 void RengaCheckpointTableFree(RengaCheckpointTable *table);
 /* Collective: the owners' tensors to rank 0. */
@@ -61,7 +62,8 @@ RengaErrorCode RengaCheckpointLayoutRead(const char *file, RengaCheckpointTable 
 /* head.c: what protects all that is no tensor, by one process. On failure false and a message. */
 bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
                               char message[RENGA_CHECKPOINT_MESSAGE]);
-bool RengaCheckpointHeadCheck(const char *file, char message[RENGA_CHECKPOINT_MESSAGE]);
+bool RengaCheckpointHeadCheck(const char *file, int64_t *file_bytes,
+                              char message[RENGA_CHECKPOINT_MESSAGE]);
 
 /* transfer.c: tensors of a device to and from a place in a file, with their checksum; 0 or errno. */
 typedef struct _RengaTransfer *RengaTransfer;

@@ -108,7 +108,7 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
 }
 
 /* What is wrong with an open file, or NULL. */
-static const char *FindDamage(int file)
+static const char *FindDamage(int file, int64_t *file_bytes)
 {
   RengaCheckpointHead head;
   IndexRow *rows = NULL;
@@ -124,13 +124,15 @@ static const char *FindDamage(int file)
   bool good = ReadAll(file, head.index_offset, (size_t)head.index_count * sizeof *rows, rows) &&
               HashRest(file, bytes, head.index_count, rows, &hash) && hash == head.rest_hash;
   RengaFree(&rows);
+  *file_bytes = bytes;
   return good ? NULL : "its names, shapes or checksums are damaged";
 }
 
-bool RengaCheckpointHeadCheck(const char *path, char message[RENGA_CHECKPOINT_MESSAGE])
+bool RengaCheckpointHeadCheck(const char *path, int64_t *file_bytes,
+                              char message[RENGA_CHECKPOINT_MESSAGE])
 {
   int file = open(path, O_RDONLY | O_CLOEXEC);
-  const char *damage = file < 0 ? strerror(errno) : FindDamage(file);
+  const char *damage = file < 0 ? strerror(errno) : FindDamage(file, file_bytes);
   if (damage) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", damage);
   if (file >= 0) close(file);
   return damage == NULL;

@@ -39,44 +39,55 @@ static RengaDataType FindType(const char *name)
   return RENGA_TYPE_COUNT;
 }
 
+/* While we work HDF5 prints nothing; the first reason it gives is kept. */
+typedef struct {
+  H5E_auto2_t print;
+  void *user;
+  char reason[RENGA_CHECKPOINT_MESSAGE / 2];
+} Listener;
+
 static herr_t TakeReason(unsigned depth, const H5E_error2_t *error, void *user)
 {
-  char *message = user;
-  if (depth == 0 || error->desc) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", error->desc);
-  return 1; /* the innermost says most */
+  Listener *listener = user;
+  if (depth == 0 && error->desc)
+    snprintf(listener->reason, sizeof listener->reason, "%s", error->desc);
+  return 0;
 }
 
-/* "what: reason of HDF5" */
+static herr_t HearError(hid_t stack, void *user)
+{
+  Listener *listener = user;
+  if (listener->reason[0] == '\0') H5Ewalk2(stack, H5E_WALK_UPWARD, TakeReason, listener);
+  return 0;
+}
+
+static void BeginListening(Listener *listener)
+{
+  listener->reason[0] = '\0';
+  H5Eget_auto2(H5E_DEFAULT, &listener->print, &listener->user);
+  H5Eset_auto2(H5E_DEFAULT, HearError, listener);
+}
+
+/* Adds the reason of HDF5 to what failed. */
+static void EndListening(const Listener *listener, bool failed, char *message)
+{
+  H5Eset_auto2(H5E_DEFAULT, listener->print, listener->user);
+  size_t used = strlen(message);
+  if (failed && listener->reason[0])
+    snprintf(message + used, RENGA_CHECKPOINT_MESSAGE - used, "%sHDF5: %s", used ? ": " : "",
+             listener->reason);
+}
+
+static bool Fail(char message[RENGA_CHECKPOINT_MESSAGE], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
 static bool Fail(char message[RENGA_CHECKPOINT_MESSAGE], const char *format, ...)
 {
-  char reason[RENGA_CHECKPOINT_MESSAGE] = "";
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(message, RENGA_CHECKPOINT_MESSAGE / 2, format, arguments);
   va_end(arguments);
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, TakeReason, reason);
-  if (reason[0]) snprintf(message + strlen(message), 400, ": HDF5: %.380s", reason);
-  H5Eclear2(H5E_DEFAULT);
   return false;
-}
-
-/* HDF5 prints its errors unless told not to. */
-typedef struct {
-  H5E_auto2_t print;
-  void *user;
-} Quiet;
-
-static Quiet BeQuiet(void)
-{
-  Quiet before;
-  H5Eget_auto2(H5E_DEFAULT, &before.print, &before.user);
-  H5Eset_auto2(H5E_DEFAULT, NULL, NULL);
-  return before;
-}
-
-static void BeAsBefore(Quiet before)
-{
-  H5Eset_auto2(H5E_DEFAULT, before.print, before.user);
 }
 
 static bool WriteText(hid_t object, const char *name, const char *value)
@@ -164,8 +175,7 @@ static bool CreateEntries(hid_t file, RengaCheckpointTable *table, char *message
 
 static bool CreateAttributes(hid_t file, const RengaCheckpointTable *table, char *message)
 {
-  bool good = WriteNumber(file, "step", table->step) &&
-              WriteText(file, "version", RENGA_VERSION) &&
+  bool good = WriteNumber(file, "step", table->step) && WriteText(file, "version", RENGA_VERSION) &&
               WriteText(file, "checksums",
                         "row: offset, bytes, XXH64 of a tensor; in order of the tensors' names");
   for (int i = 0; i < table->n_attributes && good; i++)
@@ -187,12 +197,13 @@ static hid_t CreateFile(const char *path)
 bool RengaCheckpointLayoutCreate(const char *path, RengaCheckpointTable *table,
                                  char message[RENGA_CHECKPOINT_MESSAGE])
 {
-  Quiet before = BeQuiet();
+  Listener listener;
+  BeginListening(&listener);
   hid_t file = CreateFile(path);
-  bool good = file >= 0 || Fail(message, "%s", path);
+  bool good = file >= 0 || Fail(message, "not created");
   good = good && CreateEntries(file, table, message) && CreateAttributes(file, table, message);
-  if (file >= 0 && H5Fclose(file) < 0 && good) good = Fail(message, "%s", path);
-  BeAsBefore(before);
+  if (file >= 0 && H5Fclose(file) < 0 && good) good = Fail(message, "not closed");
+  EndListening(&listener, !good, message);
   return good;
 }
 
@@ -211,7 +222,8 @@ static char *ReadText(hid_t object, const char *name)
   hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
   if (attribute < 0) return NULL;
   hid_t type = H5Aget_type(attribute), memory = H5Tcopy(H5T_C_S1);
-  size_t size = H5Tget_class(type) == H5T_STRING && !H5Tis_variable_str(type) ? H5Tget_size(type) : 0;
+  size_t size =
+      H5Tget_class(type) == H5T_STRING && !H5Tis_variable_str(type) ? H5Tget_size(type) : 0;
   H5Tset_size(memory, size + 1);
   H5Tset_cset(memory, H5Tget_cset(type));
   if (size > 0 && RengaMalloc(size + 2, &text) == RENGA_SUCCESS)
@@ -266,8 +278,8 @@ static herr_t Visit(hid_t root, const char *path, const H5O_info_t *info, void *
   if (good && strcmp(path, "checksums") == 0) {
     haddr_t offset = H5Dget_offset(dataset);
     reader->table->index_offset = offset == HADDR_UNDEF ? 0 : (int64_t)offset;
-  } else if (good) good = ReadEntry(dataset, reader);
-  if (!good) Fail(reader->message, "data set %s", path);
+  } else if (good)
+    good = ReadEntry(dataset, reader);
   if (dataset >= 0) H5Dclose(dataset);
   return good ? 0 : -1;
 }
@@ -313,20 +325,23 @@ RengaErrorCode RengaCheckpointLayoutRead(const char *path, RengaCheckpointTable 
                                          char message[RENGA_CHECKPOINT_MESSAGE])
 {
   Reader reader = {table, message, RENGA_SUCCESS};
-  Quiet before = BeQuiet();
+  Listener listener;
+  BeginListening(&listener);
   message[0] = '\0';
   hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
-  if (file < 0) Fail(message, "not opened");
+  if (file < 0)
+    Fail(message, "not opened");
   else if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_NATIVE, Visit, &reader, H5O_INFO_BASIC) < 0)
-    message[0] ? true : Fail(message, "tensors cannot be listed");
+    Fail(message, "a tensor cannot be read");
   else if (H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, VisitAttribute, &reader) < 0)
     Fail(message, "attributes cannot be listed");
-  else if (!ReadStep(file, &table->step)) Fail(message, "no attribute step");
+  else if (!ReadStep(file, &table->step))
+    Fail(message, "no attribute step");
   RengaCheckpointTableSort(table);
   if (file >= 0 && !message[0] && !ReadIndex(file, table))
     Fail(message, "the checksums do not belong to the tensors");
   if (file >= 0) H5Fclose(file);
-  BeAsBefore(before);
+  EndListening(&listener, message[0] != '\0', message);
   RengaCall(reader.code);
   return RENGA_SUCCESS;
 }

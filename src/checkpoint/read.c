@@ -16,14 +16,18 @@ RengaErrorCode RengaCheckpointFileOpen(RengaComm comm, const char *path,
   RengaErrorCode code = RENGA_SUCCESS;
   MPI_Comm ranks;
   RengaCall(RengaObjectGetComm(comm, &ranks));
+  int64_t file_bytes = 0;
   memset(message, 0, RENGA_CHECKPOINT_MESSAGE);
-  if (RengaCommGetRank(comm) == 0 && RengaCheckpointHeadCheck(path, message))
+  if (RengaCommGetRank(comm) == 0 && RengaCheckpointHeadCheck(path, &file_bytes, message))
     code = RengaCheckpointLayoutRead(path, table, message);
+  table->file_bytes = file_bytes;
   RengaCall(RengaErrorAgree(ranks, code));
   RengaCall(RengaCommBroadcast(comm, message, RENGA_CHECKPOINT_MESSAGE, 0, what));
   *whole = message[0] == '\0';
-  if (*whole) RengaCall(RengaCheckpointTableBroadcast(comm, table));
-  else RengaCheckpointTableFree(table);
+  if (*whole)
+    RengaCall(RengaCheckpointTableBroadcast(comm, table));
+  else
+    RengaCheckpointTableFree(table);
   return RENGA_SUCCESS;
 }
 
@@ -34,7 +38,7 @@ typedef struct {
 } Differences;
 
 static void AddDifference(Differences *differences, const char *format, ...)
-  __attribute__((format(printf, 2, 3)));
+    __attribute__((format(printf, 2, 3)));
 
 static void AddDifference(Differences *differences, const char *format, ...)
 {

@@ -16,8 +16,7 @@ static RengaErrorCode ReadFile(RengaCheckpoint checkpoint, const char *path,
   RengaCall(RengaCheckpointFileOpen(comm, path, table, whole, message));
   if (!*whole) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointFileCompare(comm, path, table, count, tensors, checkpoint->subset));
-  RengaCall(
-      RengaCheckpointFileRead(comm, device, path, table, count, tensors, whole, message));
+  RengaCall(RengaCheckpointFileRead(comm, device, path, table, count, tensors, whole, message));
   return RENGA_SUCCESS;
 }
 
@@ -70,7 +69,8 @@ RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file)
   RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaCheckpointRead: call RengaCheckpointSetPipeline first");
   RengaCall(TryFile(checkpoint, file, &whole, message));
-  RengaCheck(whole, checkpoint->hdr.comm, RENGA_ERR_FILE_FORMAT, "checkpoint %s: %s", file, message);
+  RengaCheck(whole, checkpoint->hdr.comm, RENGA_ERR_FILE_FORMAT, "checkpoint %s: %s", file,
+             message);
   return RENGA_SUCCESS;
 }
 

@@ -11,8 +11,10 @@ static int users; /* objects that rely on the handlers */
 
 static void Remember(int signal)
 {
-  if (signal == SIGTERM) asked_to_stop = 1;
-  else asked_to_write = 1;
+  if (signal == SIGTERM)
+    asked_to_stop = 1;
+  else
+    asked_to_write = 1;
 }
 
 RengaErrorCode RengaCheckpointCatchSignals_Private(void)

@@ -57,8 +57,10 @@ int RengaCheckpointTableFind(const RengaCheckpointTable *table, const char *name
   while (low <= high) {
     int middle = low + (high - low) / 2, order = strcmp(name, table->entries[middle].name);
     if (order == 0) return middle;
-    if (order < 0) high = middle - 1;
-    else low = middle + 1;
+    if (order < 0)
+      high = middle - 1;
+    else
+      low = middle + 1;
   }
   return -1;
 }
@@ -153,8 +155,7 @@ RengaErrorCode RengaCheckpointTableGather(RengaComm comm, int count,
 
 static RengaErrorCode Pack(const RengaCheckpointTable *table, Buffer *entries, Buffer *attributes)
 {
-  for (int i = 0; i < table->n_entries; i++)
-    RengaCall(AppendEntry(entries, &table->entries[i]));
+  for (int i = 0; i < table->n_entries; i++) RengaCall(AppendEntry(entries, &table->entries[i]));
   for (int i = 0; i < table->n_attributes; i++) {
     const RengaCheckpointAttribute *attribute = &table->attributes[i];
     RengaCall(Append(attributes, attribute->name, strlen(attribute->name) + 1));
@@ -213,7 +214,8 @@ static void Escape(const char *name, size_t length, char *to)
       *to++ = '%';
       *to++ = digits[letter >> 4];
       *to++ = digits[letter & 15];
-    } else *to++ = (char)letter;
+    } else
+      *to++ = (char)letter;
   }
   *to = '\0';
 }
@@ -232,7 +234,8 @@ RengaErrorCode RengaCheckpointTablePath(const RengaCheckpointTable *table, int e
     Escape(colon + 1, strlen(colon + 1), text + strlen(text));
     strcat(text, "/");
     length = (size_t)(colon - name);
-  } else strcpy(text, table->entries[entry].state ? "/states/" : "/parameters/");
+  } else
+    strcpy(text, table->entries[entry].state ? "/states/" : "/parameters/");
   head = strlen(text);
   Escape(name, length, text + head);
   if (length == 0) strcat(text, "%");

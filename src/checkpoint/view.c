@@ -29,7 +29,7 @@ static RengaErrorCode FindGroup(const RengaCheckpointTable *table, int entry, Gr
 static RengaErrorCode ViewGroups(const RengaCheckpointTable *table, RengaViewer viewer)
 {
   enum { MOST = 16 };
-  Group groups[MOST] = {{{0}, 0, 0, 0}}, *group;
+  Group groups[MOST] = {{{0}, 0, 0, 0}}, *group = groups;
   int count = 0;
   for (int i = 0; i < table->n_entries; i++) {
     RengaCall(FindGroup(table, i, groups, &count, MOST, &group));
@@ -37,7 +37,8 @@ static RengaErrorCode ViewGroups(const RengaCheckpointTable *table, RengaViewer 
     group->elements += (double)RengaTensorSpecCount(&table->entries[i].spec);
     group->bytes += (double)table->entries[i].bytes;
   }
-  RengaCall(RengaViewerPrintf(viewer, "  %-28s %8s %12s %12s\n", "", "tensors", "elements", "bytes"));
+  RengaCall(
+      RengaViewerPrintf(viewer, "  %-28s %8s %12s %12s\n", "", "tensors", "elements", "bytes"));
   for (int i = 0; i < count; i++) {
     char elements[16], bytes[16];
     RengaFormatCount(groups[i].elements, sizeof elements, elements);
@@ -58,8 +59,7 @@ static RengaErrorCode ViewAttributes(const RengaCheckpointTable *table, RengaVie
     bool many = strchr(line, '\n') != NULL;
     while (*line) {
       size_t length = strcspn(line, "\n");
-      RengaCall(
-          RengaViewerPrintf(viewer, "%s%.*s", many ? "\n    " : " ", (int)length, line));
+      RengaCall(RengaViewerPrintf(viewer, "%s%.*s", many ? "\n    " : " ", (int)length, line));
       line += length + (line[length] == '\n');
     }
     RengaCall(RengaViewerPrintf(viewer, "\n"));

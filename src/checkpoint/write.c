@@ -191,7 +191,8 @@ RengaErrorCode RengaCheckpointFileWrite(RengaComm comm, RengaDevice device, cons
                                         int count, const RengaPersistent tensors[],
                                         RengaCheckpointTable *table)
 {
-  Writer writer = {.comm = comm, .device = device, .path = path, .count = count, .tensors = tensors};
+  Writer writer = {
+      .comm = comm, .device = device, .path = path, .count = count, .tensors = tensors};
   for (int i = 0; i < count; i++) writer.n_owned += tensors[i].owner;
   RengaCall(RengaMalloc(strlen(path) + 16, &writer.temporary));
   sprintf(writer.temporary, "%s.tmp", path);
