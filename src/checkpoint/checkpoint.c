@@ -166,8 +166,8 @@ static RengaErrorCode SetOptionsText(RengaCheckpointTable *table)
   return RENGA_SUCCESS;
 }
 
-/* Delete what is older than the newest -checkpoint_keep up to this step. Files of later steps belong
-   to another run, or are damaged: they neither count nor are touched. */
+/* Delete what is older than the newest -checkpoint_keep up to this step. Files of later steps
+   belong to another run, or are damaged: they neither count nor are touched. */
 static RengaErrorCode Prune(RengaCheckpoint checkpoint, int64_t step)
 {
   int count, kept = 0;

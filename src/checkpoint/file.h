@@ -65,7 +65,8 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
 bool RengaCheckpointHeadCheck(const char *file, int64_t *file_bytes,
                               char message[RENGA_CHECKPOINT_MESSAGE]);
 
-/* transfer.c: tensors of a device to and from a place in a file, with their checksum; 0 or errno. */
+/* transfer.c: tensors of a device to and from a place in a file, with their checksum. reason: 0 or
+   errno. */
 typedef struct _RengaTransfer *RengaTransfer;
 RengaErrorCode RengaTransferCreate(RengaDevice device, RengaTransfer *transfer); /* NULL: host */
 RengaErrorCode RengaTransferWrite(RengaTransfer transfer, int file, int64_t offset, int64_t bytes,
@@ -75,8 +76,8 @@ RengaErrorCode RengaTransferRead(RengaTransfer transfer, int file, int64_t offse
                                  void *data, uint64_t *hash, int *reason);
 void RengaTransferDestroy(RengaTransfer *transfer);
 
-/* write.c. Collective: path appears whole or not at all. table: step and attributes; gets entries on
-   rank 0. */
+/* write.c. Collective: path appears whole or not at all. table: step and attributes; gets entries
+   on rank 0. */
 RengaErrorCode RengaCheckpointFileWrite(RengaComm comm, RengaDevice device, const char *path,
                                         int count, const RengaPersistent tensors[],
                                         RengaCheckpointTable *table);

@@ -1,4 +1,4 @@
-/* The HDF5 part of a checkpoint, by one process with the serial driver: all data sets contiguous and
+/* The HDF5 part of a checkpoint, by one process with the serial driver: all data sets contiguous,
    placed when the file is created, so that every rank can write its own at its offset. */
 #include "file.h"
 #include <hdf5.h>
@@ -320,7 +320,7 @@ static bool ReadIndex(hid_t file, RengaCheckpointTable *table)
   return good;
 }
 
-/* An error only where this process itself fails; a message where the file is not as it should be. */
+/* An error only where this process itself fails; a message where the file is wrong. */
 RengaErrorCode RengaCheckpointLayoutRead(const char *path, RengaCheckpointTable *table,
                                          char message[RENGA_CHECKPOINT_MESSAGE])
 {

@@ -1,5 +1,5 @@
 /* Reading a checkpoint: rank 0 reads names and shapes, every rank its own tensors at their offsets,
-   checking each while it comes. A damaged file is no error here: the caller may have an older one. */
+   checking each as it comes. A damaged file is no error here: the caller may have an older one. */
 #include "file.h"
 #include <errno.h>
 #include <fcntl.h>

@@ -56,7 +56,7 @@ static RengaErrorCode TryFile(RengaCheckpoint checkpoint, const char *path, bool
    . checkpoint - with a pipeline that is set up
    . file - its path, the same on all ranks
 
-   Notes: each rank reads just its own tensors. The step number of the pipeline becomes the file's. A
+   Notes: each rank reads just its own tensors. The pipeline's step number becomes the file's. A
    damaged file, or one of another network or optimizer, is an error on all ranks; a damaged one may
    have overwritten part of the pipeline's tensors.
 @*/
