@@ -78,17 +78,17 @@ RengaErrorCode RengaGraphError(const RengaGraphNode *node, RengaErrorCode code, 
 /* ---- canonical form ---- */
 RengaErrorCode RengaGraphCountReaders(RengaGraph graph);
 RengaErrorCode RengaGraphRemoveDead(RengaGraph graph);
+void RengaGraphKillNode(RengaGraph graph, int node); /* needs counted readers */
 RengaErrorCode RengaGraphSimplify(RengaGraph graph);
 RengaErrorCode RengaGraphFuse(RengaGraph graph);
 RengaErrorCode RengaGraphRewriteMeans(RengaGraph graph);
 RengaErrorCode RengaGraphCompleteOutputs(RengaGraph graph);
 RengaErrorCode RengaGraphSortNodes(RengaGraph graph);
+RengaErrorCode RengaGraphCompactValues(RengaGraph graph);
 RengaErrorCode RengaGraphMarkValues(RengaGraph graph); /* prepared, differentiable, frozen */
 RengaErrorCode RengaGraphSetKeys(RengaGraph graph);
 RengaErrorCode RengaGraphCheckShares(RengaGraph graph);
 RengaErrorCode RengaGraphFindUpdates(RengaGraph graph);
-/* All readers of a value read another one instead. */
-RengaErrorCode RengaGraphRedirect(RengaGraph graph, RengaValue from, RengaValue to);
 
 /* ---- builders: networks by size; build reads a struct that the rows of settings filled ---- */
 typedef struct {
@@ -99,3 +99,11 @@ typedef struct {
   RengaErrorCode (*build)(RengaGraph graph, const void *settings);
 } RengaGraphBuilder;
 extern const RengaGraphBuilder RengaGraphBuilderGpt, RengaGraphBuilderMlp, RengaGraphBuilderResnet;
+
+/* ---- reverse mode ---- */
+typedef enum {
+  RENGA_GRADIENT_NONE, /* no rule: refused where a gradient is asked for */
+  RENGA_GRADIENT_ZERO, /* piecewise constant: nothing flows */
+  RENGA_GRADIENT_RULE,
+} RengaGradientKind;
+RengaGradientKind RengaGraphGetGradientKind(const RengaOperator *op);

@@ -414,6 +414,7 @@ RengaErrorCode RengaGraphAddCrossEntropy(RengaGraph graph, RengaValue scores, Re
     RengaCall(RengaAttributesSetInt(&attributes, "to", (int64_t)type));
     RengaCall(Apply(graph, "Cast", NULL, &attributes, 1, &count, NULL, &count));
   }
-  RengaCall(Apply(graph, "Div", NULL, NULL, 2, (const RengaValue[]){sum, count}, NULL, loss));
+  RengaCall(RengaGraphUniqueName(graph, "loss", sizeof name, name));
+  RengaCall(Apply(graph, "Div", name, NULL, 2, (const RengaValue[]){sum, count}, NULL, loss));
   return RENGA_SUCCESS;
 }

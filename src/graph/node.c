@@ -181,6 +181,8 @@ static RengaErrorCode Append(RengaGraph graph, const RengaOperator *op, const ch
   node->phase = graph->phase;
   node->id = graph->id >= 0 ? graph->id : at;
   RengaCall(FillNode(node, name, attributes, in, out));
+  for (int i = 0; i < n_in && graph->readers; i++)
+    if (in[i] >= 0) graph->readers[in[i]]++;
   for (int i = 0; i < n_out; i++) {
     graph->value[out[i]]->producer = at;
     graph->value[out[i]]->output = i;

@@ -124,6 +124,7 @@ RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValue
   if (graph->n_values == graph->size_values) {
     RengaCall(RengaRealloc(2 * graph->size_values + 64, &graph->value));
     graph->size_values = 2 * graph->size_values + 64;
+    if (graph->readers) RengaCall(RengaRealloc(graph->size_values + 1, &graph->readers));
   }
   RengaGraphValue *made = NULL;
   RengaCall(RengaMalloc(1, &made));

@@ -21,6 +21,7 @@ static void FreeEntries(Manual *manual)
 static RengaErrorCode Destroy(RengaPartition partition)
 {
   FreeEntries(partition->data);
+  RengaFree(&partition->data);
   return RENGA_SUCCESS;
 }
 

@@ -12,4 +12,3 @@ RengaErrorCode RengaGraphRegisterPackage(void);
 RengaErrorCode RengaPipelineRegisterPackage(void);
 RengaErrorCode RengaOnnxRegisterPackage(void);
 RengaErrorCode RengaDataRegisterPackage(void);
-RengaErrorCode RengaCheckpointRegisterPackage(void);

@@ -1,0 +1,139 @@
+/* Marks of values, keys of random numbers, outputs that gradients need, updates of states. */
+#include "graphimpl.h"
+#include <string.h>
+
+static void MarkLeaf(RengaGraphValue *value)
+{
+  value->prepared = value->kind == RENGA_VALUE_INPUT || value->kind == RENGA_VALUE_CONSTANT;
+  value->differentiable = value->kind == RENGA_VALUE_PARAMETER && !value->frozen;
+}
+
+static void MarkOutputs(RengaGraph graph, const RengaGraphNode *node)
+{
+  bool prepared = !(node->op->flags & RENGA_OP_RANDOM), differentiable = false;
+  for (int i = 0; i < node->n_in; i++) {
+    if (node->in[i] < 0) continue;
+    prepared = prepared && graph->value[node->in[i]]->prepared;
+    differentiable = differentiable || graph->value[node->in[i]]->differentiable;
+  }
+  if (RengaGraphGetGradientKind(node->op) == RENGA_GRADIENT_ZERO) differentiable = false;
+  for (int i = 0; i < node->n_out; i++) {
+    RengaGraphValue *value = graph->value[node->out[i]];
+    value->prepared = prepared;
+    value->differentiable = differentiable && RengaDataTypeIsFloating(value->spec.type);
+  }
+}
+
+RengaErrorCode RengaGraphMarkValues(RengaGraph graph)
+{
+  for (int i = 0; i < graph->n_values; i++)
+    if (graph->value[i]->kind != RENGA_VALUE_ACTIVATION) MarkLeaf(graph->value[i]);
+  for (int i = 0; i < graph->n_nodes; i++)
+    if (!graph->entry[i]->dead) MarkOutputs(graph, &graph->entry[i]->node);
+  return RENGA_SUCCESS;
+}
+
+/* What the gradient of an operator reads besides its first output. */
+static const struct {
+  const char *op;
+  int n_out;
+} complete[] = {
+    {"LayerNormalization", 3}, {"RMSNormalization", 2}, {"GroupNormalization", 3},
+    {"InstanceNormalization", 3}, {"BatchNormalization", 3}, {"MaxPool", 2},
+    {"Attention", 2}, {"CrossEntropy", 2}, {"TopK", 2},
+};
+enum { N_COMPLETE = sizeof complete / sizeof complete[0] };
+
+static int WantedOutputs(const RengaGraphNode *node)
+{
+  for (int i = 0; i < N_COMPLETE; i++)
+    if (strcmp(node->op->name, complete[i].op) == 0) return complete[i].n_out;
+  return 0;
+}
+
+RengaErrorCode RengaGraphCompleteOutputs(RengaGraph graph)
+{
+  for (int i = 0, n = graph->n_nodes; i < n; i++) {
+    const RengaGraphNode *node = &graph->entry[i]->node;
+    RengaValue out[4] = {RENGA_VALUE_NONE, RENGA_VALUE_NONE, RENGA_VALUE_NONE, RENGA_VALUE_NONE};
+    int wanted = WantedOutputs(node);
+    if (node->n_out >= wanted || !graph->value[node->out[0]]->differentiable) continue;
+    for (int j = 0; j < node->n_out; j++) out[j] = node->out[j];
+    graph->place = graph->entry[i]->place;
+    RengaCall(RengaGraphInsertNode(graph, node->op->name, node->name, &node->attributes, node->n_in,
+                                   node->in, wanted, NULL, out));
+    graph->entry[i]->dead = true;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Where the samples are in the input: dimension and its part of each sample. */
+static RengaErrorCode SetKey(RengaGraph graph, RengaGraphNode *node, int64_t key)
+{
+  const RengaTensorSpec *spec = RengaGraphSpec(graph, node->in[0]);
+  int batch = RengaGraphBatchDimension(spec);
+  int64_t whole = spec->ndim > 0 && spec->dim[0] > 0 ? spec->dim[0] : 1;
+  int64_t factor = batch >= 0 ? -spec->dim[batch] : whole;
+  RengaCall(RengaAttributesSetInt(&node->attributes, "key", key));
+  RengaCall(RengaAttributesSetInt(&node->attributes, "batch_dim", batch >= 0 ? batch : 0));
+  RengaCall(RengaAttributesSetInt(&node->attributes, "batch_factor", factor));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphSetKeys(RengaGraph graph)
+{
+  int64_t key = 0;
+  for (int i = 0; i < graph->n_nodes; i++) {
+    RengaGraphNode *node = RengaGraphEntryNode(graph, i);
+    if (node->op->flags & RENGA_OP_RANDOM) RengaCall(SetKey(graph, node, key++));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddUpdate(RengaGraph graph, RengaValue state, RengaValue batch_value,
+                                double keep)
+{
+  if (state < 0 || graph->value[state]->kind != RENGA_VALUE_STATE) return RENGA_SUCCESS;
+  RengaCall(RengaRealloc(graph->n_updates + 1, &graph->update));
+  graph->update[graph->n_updates++] = (RengaStateUpdate){state, batch_value, keep, 1.0};
+  return RENGA_SUCCESS;
+}
+
+/* The running statistics of BatchNormalization. ONNX keeps the biased variance: the factor is 1. */
+RengaErrorCode RengaGraphFindUpdates(RengaGraph graph)
+{
+  graph->n_updates = 0;
+  for (int i = 0; i < graph->n_nodes; i++) {
+    const RengaGraphNode *node = &graph->entry[i]->node;
+    bool training = RengaAttributesInt(&node->attributes, "training", 1) != 0;
+    if (strcmp(node->op->name, "BatchNormalization") != 0 || node->n_out < 3 || !training) continue;
+    double keep = RengaAttributesReal(&node->attributes, "momentum", 0.9);
+    RengaCall(AddUpdate(graph, node->in[3], node->out[1], keep));
+    RengaCall(AddUpdate(graph, node->in[4], node->out[2], keep));
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetStateUpdates - states that change after each micro-batch
+
+   Not collective
+
+   Input:
+   . graph - a graph that is set up, or a subgraph
+
+   Output:
+   + count - how many
+   - updates - lent; state = keep * state + (1 - keep) * factor * batch_value, in micro-batch order
+
+   Notes: the variance of BatchNormalization is the biased one, as in ONNX, so factor is 1.
+@*/
+RengaErrorCode RengaGraphGetStateUpdates(RengaGraph graph, int *count,
+                                         const RengaStateUpdate **updates)
+{
+  RengaCheckPointer(graph);
+  RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
+  *count = graph->n_updates;
+  *updates = graph->update;
+  return RENGA_SUCCESS;
+}

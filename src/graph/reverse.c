@@ -1,0 +1,305 @@
+/*
+   Reverse mode: nodes of the backward phases, from the last forward node to the first. The rules of
+   the operators are in tables by family.
+*/
+#include "reverse.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const RengaReverseRow *const families[] = {
+    RengaReverseUnary,    RengaReverseBinary,    RengaReverseReduce,
+    RengaReverseMove,     RengaReverseIndex,     RengaReverseMatrix,
+    RengaReverseConvolve, RengaReverseNormalize, RengaReverseLoss,
+};
+enum { N_FAMILIES = sizeof families / sizeof families[0] };
+
+static const RengaReverseRow *FindRow(const char *op)
+{
+  for (int f = 0; f < N_FAMILIES; f++)
+    for (const RengaReverseRow *row = families[f]; row->op; row++)
+      if (strcmp(row->op, op) == 0) return row;
+  return NULL;
+}
+
+RengaGradientKind RengaGraphGetGradientKind(const RengaOperator *op)
+{
+  const RengaReverseRow *row = FindRow(op->name);
+  if (row == NULL) return RENGA_GRADIENT_NONE;
+  return row->rule ? RENGA_GRADIENT_RULE : RENGA_GRADIENT_ZERO;
+}
+
+/* What is known while the nodes are walked backwards. */
+typedef struct {
+  RengaGraph graph;
+  int n_forward, n_values; /* of the graph before the first gradient */
+  bool *needs;             /* by value: a parameter or wanted value is behind it */
+  bool *waited;            /* by value: its gradient is one that other stages or layers wait for */
+  RengaValue *gradient;    /* by value: the sum so far */
+  bool open;               /* the graph has a batch */
+} Walk;
+
+static void FindNeeds(Walk *walk, int n_wanted, const RengaValue wanted[])
+{
+  RengaGraph graph = walk->graph;
+  for (int i = 0; i < walk->n_values; i++) {
+    const RengaGraphValue *value = graph->value[i];
+    walk->open = walk->open || RengaGraphHasBatch(graph, i);
+    walk->needs[i] = value->kind == RENGA_VALUE_PARAMETER && value->differentiable;
+  }
+  for (int i = 0; i < n_wanted; i++) walk->needs[wanted[i]] = walk->waited[wanted[i]] = true;
+  for (int i = 0; i < walk->n_forward; i++) {
+    const RengaGraphNode *node = &graph->entry[i]->node;
+    bool needs = false;
+    if (RengaGraphGetGradientKind(node->op) == RENGA_GRADIENT_ZERO) continue;
+    for (int j = 0; j < node->n_in; j++) needs = needs || (node->in[j] >= 0 && walk->needs[node->in[j]]);
+    for (int j = 0; j < node->n_out; j++)
+      walk->needs[node->out[j]] =
+          needs && RengaDataTypeIsFloating(RengaGraphSpec(graph, node->out[j])->type);
+  }
+  for (int i = 0; i < walk->n_values; i++)
+    if (!walk->open || RengaGraphHasBatch(graph, i)) walk->waited[i] = true;
+}
+
+static RengaErrorCode NewGradientValue(RengaGraph graph, RengaValue of, RengaValueKind kind,
+                                       RengaValue *value)
+{
+  char *name = NULL;
+  size_t length = strlen(graph->value[of]->name) + sizeof "gradient:";
+  RengaCall(RengaMalloc(length, &name));
+  snprintf(name, length, "gradient:%s", graph->value[of]->name);
+  RengaErrorCode code = RengaGraphNewValue(graph, name, kind, RengaGraphSpec(graph, of), value);
+  RengaFree(&name);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddSeeds(Walk *walk, int n_seeds, const RengaValue seeds[],
+                               RengaValue seed_gradients[])
+{
+  RengaGraph graph = walk->graph;
+  for (int i = 0; i < n_seeds; i++) {
+    RengaCheck(walk->gradient[seeds[i]] < 0 && seeds[i] != graph->loss, MPI_COMM_SELF,
+               RENGA_ERR_ARGUMENT, "\"%s\" is seeded twice", graph->value[seeds[i]]->name);
+    RengaCall(NewGradientValue(graph, seeds[i], RENGA_VALUE_INPUT, &seed_gradients[i]));
+    walk->gradient[seeds[i]] = seed_gradients[i];
+  }
+  if (graph->loss < 0) return RENGA_SUCCESS;
+  RengaValue one;
+  RengaCall(NewGradientValue(graph, graph->loss, RENGA_VALUE_CONSTANT, &one));
+  RengaGraphValue *value = graph->value[one];
+  char *data = NULL;
+  RengaCall(RengaMalloc(sizeof(double), &data));
+  value->data = data;
+  value->prepared = true;
+  bool wide = value->spec.type == RENGA_FLOAT64;
+  RengaCheck(wide || value->spec.type == RENGA_FLOAT32, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "the loss is %s, must be float32", RengaDataTypeName(value->spec.type));
+  if (wide) memcpy(data, &(double){1}, sizeof(double));
+  else memcpy(data, &(float){1}, sizeof(float));
+  walk->gradient[graph->loss] = one;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddUse(Walk *walk, const RengaGraphNode *node, int input, RengaValue gradient)
+{
+  RengaGraph graph = walk->graph;
+  int producer = graph->value[gradient]->producer;
+  bool fresh = producer >= walk->n_forward && graph->entry[producer]->node.id == node->id;
+  for (int i = 0; i < graph->n_uses && fresh; i++) fresh = graph->use[i].gradient != gradient;
+  if (!fresh) { /* each use has a tensor of its own */
+    RengaValue copy = RENGA_VALUE_NONE;
+    RengaCall(RengaGraphInsertNode(graph, "Identity", NULL, NULL, 1, &gradient, 1, NULL, &copy));
+    gradient = copy;
+  }
+  RengaCall(RengaRealloc(graph->n_uses + 1, &graph->use));
+  graph->use[graph->n_uses++] = (RengaParameterUse){node->in[input], gradient, node->id, input};
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Accumulate(Walk *walk, const RengaGraphNode *node, int input, RengaValue dx)
+{
+  RengaGraph graph = walk->graph;
+  RengaValue value = node->in[input], sum = RENGA_VALUE_NONE;
+  if (!RengaGraphSameSpec(RengaGraphSpec(graph, dx), RengaGraphSpec(graph, value)))
+    RengaGraphRefuse(node, RENGA_ERR_INTERNAL, "the gradient of input %d has another shape", input);
+  if (graph->value[value]->kind == RENGA_VALUE_PARAMETER) {
+    RengaCall(AddUse(walk, node, input, dx));
+    return RENGA_SUCCESS;
+  }
+  if (walk->gradient[value] < 0) {
+    walk->gradient[value] = dx;
+    return RENGA_SUCCESS;
+  }
+  RengaValue in[2] = {walk->gradient[value], dx};
+  RengaCall(RengaGraphInsertNode(graph, "Add", NULL, NULL, 2, in, 1, NULL, &sum));
+  walk->gradient[value] = sum;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode VisitNode(Walk *walk, int at)
+{
+  RengaGraph graph = walk->graph;
+  const RengaGraphNode *node = &graph->entry[at]->node;
+  bool arrives = false, asked = false, *wanted;
+  RengaValue *dy, *dx;
+  RengaCall(RengaGraphScratch(graph, node->n_out, &dy));
+  RengaCall(RengaGraphScratch(graph, node->n_in, &dx));
+  RengaCall(RengaGraphScratch(graph, node->n_in, &wanted));
+  for (int i = 0; i < node->n_out; i++) {
+    dy[i] = walk->needs[node->out[i]] ? walk->gradient[node->out[i]] : RENGA_VALUE_NONE;
+    arrives = arrives || dy[i] >= 0;
+  }
+  for (int i = 0; i < node->n_in; i++) {
+    dx[i] = RENGA_VALUE_NONE;
+    wanted[i] = node->in[i] >= 0 && walk->needs[node->in[i]];
+    asked = asked || wanted[i];
+  }
+  const RengaReverseRow *row = FindRow(node->op->name);
+  if (!arrives || !asked) return RENGA_SUCCESS;
+  RengaReverse reverse = {graph, node, dy, wanted, dx};
+  if (row == NULL) RengaReverseRefuse(&reverse, "this operator has no rule of reverse mode");
+  graph->id = node->id;
+  RengaCall(row->rule(&reverse));
+  for (int i = 0; i < node->n_in; i++)
+    if (wanted[i] && dx[i] >= 0) RengaCall(Accumulate(walk, node, i, dx[i]));
+  return RENGA_SUCCESS;
+}
+
+/* The gradients of some outputs come from the first only, as others are of no use to a loss. */
+static void MarkWaited(Walk *walk, bool waited[])
+{
+  RengaGraph graph = walk->graph;
+  for (int i = graph->n_nodes; i-- > walk->n_forward;) {
+    RengaGraphNode *node = RengaGraphEntryNode(graph, i);
+    bool input = false;
+    for (int j = 0; j < node->n_out; j++) input = input || waited[node->out[j]];
+    node->phase = input ? RENGA_PHASE_BACKWARD_INPUT : RENGA_PHASE_BACKWARD_WEIGHT;
+    for (int j = 0; j < node->n_in && input; j++)
+      if (node->in[j] >= 0) waited[node->in[j]] = true;
+  }
+}
+
+/* Backward-input nodes are those whose result a gradient that is waited for needs. */
+static RengaErrorCode SetPhases(Walk *walk)
+{
+  bool *waited;
+  RengaCall(RengaGraphScratch(walk->graph, walk->graph->n_values, &waited));
+  for (int i = 0; i < walk->n_values; i++)
+    if (walk->waited[i] && walk->gradient[i] >= 0) waited[walk->gradient[i]] = true;
+  MarkWaited(walk, waited);
+  return RENGA_SUCCESS;
+}
+
+static int CompareUses(const void *a, const void *b)
+{
+  const RengaParameterUse *x = a, *y = b;
+  return x->node_id != y->node_id ? x->node_id - y->node_id : x->input - y->input;
+}
+
+/* Gradients that are sent are made by nodes here. */
+static RengaErrorCode ReturnWanted(Walk *walk, int n_wanted, const RengaValue wanted[],
+                                   RengaValue wanted_gradients[])
+{
+  RengaGraph graph = walk->graph;
+  for (int i = 0; i < n_wanted; i++) {
+    RengaValue *gradient = &walk->gradient[wanted[i]], copy = RENGA_VALUE_NONE;
+    if (*gradient >= 0 && graph->value[*gradient]->producer < 0) {
+      RengaCall(RengaGraphInsertNode(graph, "Identity", NULL, NULL, 1, gradient, 1, NULL, &copy));
+      *gradient = copy;
+    }
+    wanted_gradients[i] = *gradient;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WalkBack(Walk *walk, int n_seeds, const RengaValue seeds[],
+                               RengaValue seed_gradients[], int n_wanted, const RengaValue wanted[],
+                               RengaValue wanted_gradients[])
+{
+  RengaGraph graph = walk->graph;
+  RengaCall(RengaGraphScratch(graph, walk->n_values, &walk->needs));
+  RengaCall(RengaGraphScratch(graph, walk->n_values, &walk->waited));
+  RengaCall(RengaGraphScratch(graph, walk->n_values, &walk->gradient));
+  for (int i = 0; i < walk->n_values; i++) walk->gradient[i] = RENGA_VALUE_NONE;
+  FindNeeds(walk, n_wanted, wanted);
+  RengaCall(AddSeeds(walk, n_seeds, seeds, seed_gradients));
+  graph->phase = RENGA_PHASE_BACKWARD_INPUT;
+  for (int i = walk->n_forward; i-- > 0;) RengaCall(VisitNode(walk, i));
+  RengaCall(ReturnWanted(walk, n_wanted, wanted, wanted_gradients));
+  RengaCall(SetPhases(walk));
+  if (graph->n_uses > 0)
+    qsort(graph->use, (size_t)graph->n_uses, sizeof *graph->use, CompareUses);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckFloating(RengaGraph graph, int count, const RengaValue values[])
+{
+  for (int i = 0; i < count; i++) {
+    RengaCall(RengaGraphCheckValue(graph, values[i]));
+    const RengaGraphValue *value = graph->value[values[i]];
+    RengaCheck(RengaDataTypeIsFloating(value->spec.type), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+               "\"%s\" is %s and has no gradient", value->name, RengaDataTypeName(value->spec.type));
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphDifferentiate - append the nodes that find gradients
+
+   Not collective
+
+   Input:
+   + graph - a graph that is set up, or a subgraph; once only
+   . n_seeds, seeds - values of which part of the gradient comes from outside
+   - n_wanted, wanted - values whose gradient is to be found
+
+   Output:
+   + seed_gradients - new inputs "gradient:NAME"
+   - wanted_gradients - RENGA_VALUE_NONE where nothing depends on the value
+
+   Notes: the loss, where the graph has it, is seeded with 1. Contributions to a value are added in
+   descending order of the ids of the nodes that read it, on top of the seed; so a sum that a later
+   stage begins goes on here exactly as in one stage. Each use of a parameter has a gradient of its
+   own: RengaGraphGetParameterUses. Frozen parameters have none.
+@*/
+RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const RengaValue seeds[],
+                                       RengaValue seed_gradients[], int n_wanted,
+                                       const RengaValue wanted[], RengaValue wanted_gradients[])
+{
+  RengaCheckPointer(graph);
+  RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
+  RengaCheck(graph->hdr.state == RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "the graph is differentiated already");
+  RengaCall(CheckFloating(graph, n_seeds, seeds));
+  RengaCall(CheckFloating(graph, n_wanted, wanted));
+  Walk walk = {.graph = graph, .n_forward = graph->n_nodes, .n_values = graph->n_values};
+  RengaErrorCode code =
+      WalkBack(&walk, n_seeds, seeds, seed_gradients, n_wanted, wanted, wanted_gradients);
+  RengaGraphFreeScratch(graph);
+  graph->id = -1;
+  graph->phase = RENGA_PHASE_FORWARD;
+  graph->hdr.state = RENGA_STATE_SOLVED;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetParameterUses - the gradients of parameters, one for each node that reads one
+
+   Not collective
+
+   Input:
+   . graph - a graph that is differentiated
+
+   Output:
+   + count - how many
+   - uses - lent; by node id, then input number: the order in which they are to be added
+@*/
+RengaErrorCode RengaGraphGetParameterUses(RengaGraph graph, int *count, const RengaParameterUse **uses)
+{
+  RengaCheckPointer(graph);
+  RengaCheckState(graph, RENGA_STATE_SOLVED, "RengaGraphDifferentiate");
+  *count = graph->n_uses;
+  *uses = graph->use;
+  return RENGA_SUCCESS;
+}

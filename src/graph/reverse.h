@@ -1,0 +1,53 @@
+/* What the rules of reverse mode share. */
+#pragma once
+#include "graphimpl.h"
+
+typedef struct {
+  RengaGraph graph;
+  const RengaGraphNode *node; /* of the forward phase */
+  const RengaValue *dy;       /* by output; NONE where no gradient arrives */
+  const bool *wanted;         /* by input */
+  RengaValue *dx;             /* by input: to be filled where wanted; NONE on entry */
+} RengaReverse;
+typedef struct {
+  const char *op;
+  RengaErrorCode (*rule)(RengaReverse *reverse); /* NULL: the derivative is zero */
+} RengaReverseRow;
+extern const RengaReverseRow RengaReverseUnary[], RengaReverseBinary[], RengaReverseReduce[],
+  RengaReverseMove[], RengaReverseIndex[], RengaReverseMatrix[], RengaReverseConvolve[],
+  RengaReverseNormalize[], RengaReverseLoss[];
+
+static inline const RengaTensorSpec *RengaReverseSpec(const RengaReverse *reverse, RengaValue value)
+{
+  return RengaGraphSpec(reverse->graph, value);
+}
+static inline bool RengaReverseWants(const RengaReverse *reverse, int input)
+{
+  return input < reverse->node->n_in && reverse->wanted[input];
+}
+/* One node of the backward phase. attributes may be NULL; they are freed. */
+RengaErrorCode RengaReverseApply(RengaReverse *reverse, const char *op, RengaAttributes *attributes,
+                                 int n_in, const RengaValue in[], const RengaTensorSpec *given,
+                                 RengaValue *y);
+/* The same with those attributes of the forward node that op knows, and any number of outputs. */
+RengaErrorCode RengaReverseApplyLike(RengaReverse *reverse, const char *op, int n_in,
+                                     const RengaValue in[], const RengaTensorSpec *given, int n_out,
+                                     RengaValue y[]);
+RengaErrorCode RengaReverseUnaryOp(RengaReverse *reverse, const char *op, RengaValue x, RengaValue *y);
+RengaErrorCode RengaReverseBinaryOp(RengaReverse *reverse, const char *op, RengaValue a, RengaValue b,
+                                    RengaValue *y);
+/* a op number, where number is a scalar constant of a's type */
+RengaErrorCode RengaReverseWithScalar(RengaReverse *reverse, const char *op, RengaValue a,
+                                      double number, RengaValue *y);
+RengaErrorCode RengaReverseScalar(RengaReverse *reverse, RengaDataType type, double number,
+                                  RengaValue *y);
+RengaErrorCode RengaReverseReshape(RengaReverse *reverse, RengaValue x, const RengaTensorSpec *shape,
+                                   RengaValue *y);
+RengaErrorCode RengaReverseSum(RengaReverse *reverse, RengaValue x, int count, const int64_t axes[],
+                               bool keep, RengaValue *y);
+RengaErrorCode RengaReverseZeros(RengaReverse *reverse, RengaValue like, RengaValue *y);
+/* What broadcasting has repeated is added up: y has the shape of the value target. */
+RengaErrorCode RengaReverseReduceTo(RengaReverse *reverse, RengaValue x, RengaValue target,
+                                    RengaValue *y);
+#define RengaReverseRefuse(reverse, ...)                                                           \
+  RengaGraphRefuse((reverse)->node, RENGA_ERR_SUPPORT, "no gradient: " __VA_ARGS__)

@@ -1,0 +1,151 @@
+/* Elementwise operators of several inputs that broadcast. */
+#include "../reverse.h"
+
+/* dx of an input is g, with what broadcasting has repeated added up. */
+static RengaErrorCode Give(RengaReverse *reverse, int input, RengaValue g)
+{
+  RengaCall(RengaReverseReduceTo(reverse, g, reverse->node->in[input], &reverse->dx[input]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Add(RengaReverse *reverse)
+{
+  for (int i = 0; i < 2; i++)
+    if (reverse->wanted[i]) RengaCall(Give(reverse, i, reverse->dy[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Sub(RengaReverse *reverse)
+{
+  RengaCall(Add(reverse));
+  if (reverse->wanted[1])
+    RengaCall(RengaReverseUnaryOp(reverse, "Neg", reverse->dx[1], &reverse->dx[1]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Mul(RengaReverse *reverse)
+{
+  for (int i = 0; i < 2; i++) {
+    RengaValue g;
+    if (!reverse->wanted[i]) continue;
+    RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], reverse->node->in[1 - i], &g));
+    RengaCall(Give(reverse, i, g));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* y = a / b: da = dy / b, db = -da y */
+static RengaErrorCode Div(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaValue quotient, g;
+  RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], node->in[1], &quotient));
+  if (reverse->wanted[0]) RengaCall(Give(reverse, 0, quotient));
+  if (!reverse->wanted[1]) return RENGA_SUCCESS;
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", quotient, node->out[0], &g));
+  RengaCall(Give(reverse, 1, g));
+  RengaCall(RengaReverseUnaryOp(reverse, "Neg", reverse->dx[1], &reverse->dx[1]));
+  return RENGA_SUCCESS;
+}
+
+/* y = a^b: da = dy b a^(b-1), db = dy y log a */
+static RengaErrorCode Pow(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaValue a = node->in[0], b = node->in[1], g;
+  RengaDataType type = RengaReverseSpec(reverse, a)->type;
+  if (RengaReverseSpec(reverse, b)->type != type) {
+    RengaAttributes attributes = {0};
+    RengaCall(RengaAttributesSetInt(&attributes, "to", (int64_t)type));
+    RengaCall(RengaReverseApply(reverse, "Cast", &attributes, 1, &node->in[1], NULL, &b));
+  }
+  if (reverse->wanted[0]) {
+    RengaCall(RengaReverseWithScalar(reverse, "Sub", b, 1, &g));
+    RengaCall(RengaReverseBinaryOp(reverse, "Pow", a, g, &g));
+    RengaCall(RengaReverseBinaryOp(reverse, "Mul", g, b, &g));
+    RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], g, &g));
+    RengaCall(Give(reverse, 0, g));
+  }
+  if (!reverse->wanted[1]) return RENGA_SUCCESS;
+  if (b != node->in[1]) RengaReverseRefuse(reverse, "the exponent has another type than the base");
+  RengaCall(RengaReverseUnaryOp(reverse, "Log", a, &g));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", node->out[0], g, &g));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], g, &g));
+  RengaCall(Give(reverse, 1, g));
+  return RENGA_SUCCESS;
+}
+
+/* Where(condition, a, b) with NONE for zero */
+static RengaErrorCode Choose(RengaReverse *reverse, RengaValue condition, RengaValue a, RengaValue b,
+                             RengaValue *y)
+{
+  RengaValue zero, in[3] = {condition, a, b};
+  RengaDataType type = RengaReverseSpec(reverse, a >= 0 ? a : b)->type;
+  RengaCall(RengaReverseScalar(reverse, type, 0, &zero));
+  for (int i = 1; i < 3; i++)
+    if (in[i] < 0) in[i] = zero;
+  RengaCall(RengaReverseApply(reverse, "Where", NULL, 3, in, NULL, y));
+  return RENGA_SUCCESS;
+}
+
+/* The one that is taken gets the gradient; of equal ones the first. */
+static RengaErrorCode Extreme(RengaReverse *reverse, const char *comparison)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaValue first, g;
+  RengaCall(RengaReverseBinaryOp(reverse, comparison, node->in[0], node->in[1], &first));
+  for (int i = 0; i < 2; i++) {
+    if (!reverse->wanted[i]) continue;
+    RengaCall(Choose(reverse, first, i == 0 ? reverse->dy[0] : RENGA_VALUE_NONE,
+                     i == 1 ? reverse->dy[0] : RENGA_VALUE_NONE, &g));
+    RengaCall(Give(reverse, i, g));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Max(RengaReverse *reverse)
+{
+  RengaCall(Extreme(reverse, "GreaterOrEqual"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Min(RengaReverse *reverse)
+{
+  RengaCall(Extreme(reverse, "LessOrEqual"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Where(RengaReverse *reverse)
+{
+  RengaValue condition = reverse->node->in[0], g;
+  for (int i = 1; i < 3; i++) {
+    if (!reverse->wanted[i]) continue;
+    RengaCall(Choose(reverse, condition, i == 1 ? reverse->dy[0] : RENGA_VALUE_NONE,
+                     i == 2 ? reverse->dy[0] : RENGA_VALUE_NONE, &g));
+    RengaCall(Give(reverse, i, g));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* y = x where x > 0, else slope x */
+static RengaErrorCode PRelu(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaValue zero, positive, g;
+  RengaCall(RengaReverseScalar(reverse, RengaReverseSpec(reverse, node->in[0])->type, 0, &zero));
+  RengaCall(RengaReverseBinaryOp(reverse, "Greater", node->in[0], zero, &positive));
+  if (reverse->wanted[0]) {
+    RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], node->in[1], &g));
+    RengaCall(Choose(reverse, positive, reverse->dy[0], g, &reverse->dx[0]));
+  }
+  if (!reverse->wanted[1]) return RENGA_SUCCESS;
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], node->in[0], &g));
+  RengaCall(Choose(reverse, positive, RENGA_VALUE_NONE, g, &g));
+  RengaCall(Give(reverse, 1, g));
+  return RENGA_SUCCESS;
+}
+
+const RengaReverseRow RengaReverseBinary[] = {
+    {"Add", Add}, {"Sub", Sub}, {"Mul", Mul},     {"Div", Div},     {"Pow", Pow},
+    {"Max", Max}, {"Min", Min}, {"Where", Where}, {"PRelu", PRelu}, {NULL, NULL},
+};

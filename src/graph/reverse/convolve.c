@@ -1,0 +1,69 @@
+/* Convolutions and pooling. */
+#include "../reverse.h"
+
+/* Over the batch and the space: all dimensions but the channels. */
+static RengaErrorCode Bias(RengaReverse *reverse)
+{
+  int64_t axes[RENGA_MAX_DIM];
+  int count = 0, ndim = RengaReverseSpec(reverse, reverse->dy[0])->ndim;
+  for (int d = 0; d < ndim; d++)
+    if (d != 1) axes[count++] = d;
+  RengaCall(RengaReverseSum(reverse, reverse->dy[0], count, axes, false, &reverse->dx[2]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Conv(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaValue x = node->in[0], w = node->in[1], dy = reverse->dy[0];
+  RengaTensorSpec of_x = *RengaReverseSpec(reverse, x), of_w = *RengaReverseSpec(reverse, w);
+  if (reverse->wanted[1])
+    RengaCall(RengaReverseApplyLike(reverse, "ConvGradWeight", 2, (const RengaValue[]){x, dy}, &of_w, 1,
+                                    &reverse->dx[1]));
+  if (RengaReverseWants(reverse, 2)) RengaCall(Bias(reverse));
+  if (reverse->wanted[0])
+    RengaCall(RengaReverseApplyLike(reverse, "ConvGradInput", 2, (const RengaValue[]){dy, w}, &of_x, 1,
+                                    &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+/* The transposed convolution is the input gradient of one that takes dy to dx with the same weight. */
+static RengaErrorCode ConvTranspose(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaValue x = node->in[0], w = node->in[1], dy = reverse->dy[0];
+  RengaTensorSpec of_w = *RengaReverseSpec(reverse, w);
+  if (reverse->wanted[1])
+    RengaCall(RengaReverseApplyLike(reverse, "ConvGradWeight", 2, (const RengaValue[]){dy, x}, &of_w, 1,
+                                    &reverse->dx[1]));
+  if (RengaReverseWants(reverse, 2)) RengaCall(Bias(reverse));
+  if (reverse->wanted[0])
+    RengaCall(RengaReverseApplyLike(reverse, "Conv", 2, (const RengaValue[]){dy, w}, NULL, 1,
+                                    &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MaxPool(RengaReverse *reverse)
+{
+  RengaTensorSpec given = *RengaReverseSpec(reverse, reverse->node->in[0]);
+  if (reverse->node->n_out < 2) RengaReverseRefuse(reverse, "the index of the maxima is missing");
+  RengaValue in[2] = {reverse->dy[0], reverse->node->out[1]};
+  RengaCall(RengaReverseApply(reverse, "MaxPoolGrad", NULL, 2, in, &given, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AveragePool(RengaReverse *reverse)
+{
+  RengaTensorSpec given = *RengaReverseSpec(reverse, reverse->node->in[0]);
+  RengaCall(RengaReverseApplyLike(reverse, "AveragePoolGrad", 1, &reverse->dy[0], &given, 1,
+                                  &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+const RengaReverseRow RengaReverseConvolve[] = {
+    {"Conv", Conv},
+    {"ConvTranspose", ConvTranspose},
+    {"MaxPool", MaxPool},
+    {"AveragePool", AveragePool},
+    {NULL, NULL},
+};

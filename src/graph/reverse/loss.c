@@ -1,0 +1,53 @@
+/* Attention and cross-entropy. */
+#include "../reverse.h"
+
+static RengaErrorCode Attention(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  bool mask = node->n_in > 3 && node->in[3] >= 0;
+  RengaValue dx[4];
+  if (node->n_out < 2 || reverse->dy[0] < 0 || reverse->dy[1] >= 0)
+    RengaReverseRefuse(reverse, "it needs the log-sum-exp, of which there is no gradient");
+  RengaValue in[7] = {reverse->dy[0], node->in[0],  node->in[1], node->in[2],
+                      node->out[0],   node->out[1], mask ? node->in[3] : RENGA_VALUE_NONE};
+  int n_out = RengaReverseWants(reverse, 3) ? 4 : 3;
+  RengaCall(RengaReverseApplyLike(reverse, "AttentionGrad", 7, in, NULL, n_out, dx));
+  for (int i = 0; i < n_out; i++) reverse->dx[i] = dx[i];
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckScoresOnly(RengaReverse *reverse)
+{
+  if (RengaReverseWants(reverse, 2)) RengaReverseRefuse(reverse, "the class weights are trained");
+  if (reverse->node->n_out > 1 && reverse->dy[1] >= 0)
+    RengaReverseRefuse(reverse, "the loss depends on the log-sum-exp");
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropy(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaCall(CheckScoresOnly(reverse));
+  if (node->n_out < 2) RengaReverseRefuse(reverse, "it lacks the log-sum-exp");
+  RengaValue weights = node->n_in > 2 ? node->in[2] : RENGA_VALUE_NONE;
+  RengaValue in[5] = {reverse->dy[0], node->in[0], node->in[1], node->out[1], weights};
+  RengaCall(RengaReverseApplyLike(reverse, "CrossEntropyGrad", 5, in, NULL, 1, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LogLikelihood(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaCall(CheckScoresOnly(reverse));
+  RengaValue weights = node->n_in > 2 ? node->in[2] : RENGA_VALUE_NONE;
+  RengaValue in[4] = {reverse->dy[0], node->in[0], node->in[1], weights};
+  RengaCall(RengaReverseApplyLike(reverse, "LogLikelihoodGrad", 4, in, NULL, 1, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+const RengaReverseRow RengaReverseLoss[] = {
+    {"Attention", Attention},
+    {"CrossEntropy", CrossEntropy},
+    {"LogLikelihood", LogLikelihood},
+    {NULL, NULL},
+};

@@ -1,0 +1,99 @@
+/* Normalisations, softmax, dropout. */
+#include "../reverse.h"
+
+/* Outputs 1 … n are read by the gradient and have none themselves. */
+static RengaErrorCode CheckStatistics(RengaReverse *reverse, int n)
+{
+  if (reverse->node->n_out <= n) RengaReverseRefuse(reverse, "it lacks output %d, a statistic", n);
+  for (int i = 1; i < reverse->node->n_out; i++)
+    if (reverse->dy[i] >= 0) RengaReverseRefuse(reverse, "the loss depends on output %d, a statistic", i);
+  return RENGA_SUCCESS;
+}
+
+/* dx, dscale and dbias come together. */
+static RengaErrorCode Fused(RengaReverse *reverse, const char *op, int n_in, const RengaValue in[])
+{
+  RengaValue out[3];
+  int n_out = reverse->node->n_in > 2 && reverse->node->in[2] >= 0 ? 3 : 2;
+  RengaCall(RengaReverseApplyLike(reverse, op, n_in, in, NULL, n_out, out));
+  for (int i = 0; i < n_out; i++) reverse->dx[i] = out[i];
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WithMean(RengaReverse *reverse)
+{
+  char name[64];
+  const RengaGraphNode *node = reverse->node;
+  RengaCall(CheckStatistics(reverse, 2));
+  snprintf(name, sizeof name, "%sGrad", node->op->name);
+  RengaValue in[5] = {reverse->dy[0], node->in[0], node->in[1], node->out[1], node->out[2]};
+  RengaCall(Fused(reverse, name, 5, in));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RmsNormalization(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaCall(CheckStatistics(reverse, 1));
+  RengaValue in[4] = {reverse->dy[0], node->in[0], node->in[1], node->out[1]};
+  RengaCall(Fused(reverse, "RMSNormalizationGrad", 4, in));
+  return RENGA_SUCCESS;
+}
+
+/* With running statistics those are what x was normalised by. */
+static RengaErrorCode BatchNormalization(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  bool training = RengaAttributesInt(&node->attributes, "training", 1) != 0;
+  RengaCall(CheckStatistics(reverse, training ? 2 : 0));
+  RengaValue in[5] = {reverse->dy[0], node->in[0], node->in[1],
+                      training ? node->out[1] : node->in[3], training ? node->out[2] : node->in[4]};
+  RengaCall(Fused(reverse, "BatchNormalizationGrad", 5, in));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OfOutput(RengaReverse *reverse, const char *op)
+{
+  RengaValue in[2] = {reverse->dy[0], reverse->node->out[0]};
+  RengaCall(RengaReverseApplyLike(reverse, op, 2, in, NULL, 1, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Softmax(RengaReverse *reverse)
+{
+  RengaCall(OfOutput(reverse, "SoftmaxGrad"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LogSoftmax(RengaReverse *reverse)
+{
+  RengaCall(OfOutput(reverse, "LogSoftmaxGrad"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LocalResponse(RengaReverse *reverse)
+{
+  RengaValue in[2] = {reverse->dy[0], reverse->node->in[0]};
+  RengaCall(RengaReverseApplyLike(reverse, "LRNGrad", 2, in, NULL, 1, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+/* The same elements are kept: the random numbers are drawn again by the same key. */
+static RengaErrorCode Dropout(RengaReverse *reverse)
+{
+  RengaCall(RengaReverseApplyLike(reverse, "Dropout", 1, &reverse->dy[0], NULL, 1, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+const RengaReverseRow RengaReverseNormalize[] = {
+    {"LayerNormalization", WithMean},
+    {"RMSNormalization", RmsNormalization},
+    {"GroupNormalization", WithMean},
+    {"InstanceNormalization", WithMean},
+    {"BatchNormalization", BatchNormalization},
+    {"Softmax", Softmax},
+    {"LogSoftmax", LogSoftmax},
+    {"LRN", LocalResponse},
+    {"Dropout", Dropout},
+    {NULL, NULL},
+};

@@ -1,0 +1,168 @@
+/* Reductions: the gradient is spread over what was reduced. */
+#include "../reverse.h"
+
+static void ReducedAxes(const RengaReverse *reverse, bool over[RENGA_MAX_DIM])
+{
+  const RengaAttributes *attributes = &reverse->node->attributes;
+  int count, ndim = RengaReverseSpec(reverse, reverse->node->in[0])->ndim;
+  const int64_t *axes = RengaAttributesInts(attributes, "axes", &count);
+  bool all = count == 0 && !RengaAttributesInt(attributes, "noop_with_empty_axes", 0);
+  for (int d = 0; d < ndim; d++) over[d] = all;
+  for (int i = 0; i < count; i++) over[axes[i] < 0 ? axes[i] + ndim : axes[i]] = true;
+}
+
+/* A value shaped like the output, with the reduced dimensions as 1. */
+static RengaErrorCode Keep(RengaReverse *reverse, RengaValue value, RengaValue *kept)
+{
+  RengaTensorSpec shape = *RengaReverseSpec(reverse, reverse->node->in[0]);
+  bool over[RENGA_MAX_DIM];
+  ReducedAxes(reverse, over);
+  for (int d = 0; d < shape.ndim; d++)
+    if (over[d]) shape.dim[d] = 1;
+  RengaCall(RengaReverseReshape(reverse, value, &shape, kept));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Spread(RengaReverse *reverse, RengaValue value, RengaValue *wide)
+{
+  const RengaTensorSpec *x = RengaReverseSpec(reverse, reverse->node->in[0]);
+  RengaValue kept;
+  RengaCall(Keep(reverse, value, &kept));
+  RengaTensorSpec given = *x;
+  given.type = RengaReverseSpec(reverse, value)->type;
+  *wide = kept;
+  if (!RengaGraphSameSpec(&given, RengaReverseSpec(reverse, kept)))
+    RengaCall(RengaReverseApply(reverse, "Expand", NULL, 1, &kept, &given, wide));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Sum(RengaReverse *reverse)
+{
+  RengaCall(Spread(reverse, reverse->dy[0], &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Mean(RengaReverse *reverse)
+{
+  const RengaTensorSpec *x = RengaReverseSpec(reverse, reverse->node->in[0]);
+  bool over[RENGA_MAX_DIM];
+  double count = 1;
+  RengaValue g;
+  ReducedAxes(reverse, over);
+  for (int d = 0; d < x->ndim; d++) {
+    if (over[d] && x->dim[d] < 0) RengaReverseRefuse(reverse, "a mean over the batch is not rewritten");
+    if (over[d]) count *= (double)x->dim[d];
+  }
+  RengaCall(RengaReverseWithScalar(reverse, "Mul", reverse->dy[0], 1.0 / count, &g));
+  RengaCall(Spread(reverse, g, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+/* Equal extremes share the gradient. */
+static RengaErrorCode Extreme(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaAttributes attributes = {0};
+  RengaValue kept, equal, ones, count, share, wide;
+  RengaCall(Keep(reverse, node->out[0], &kept));
+  RengaCall(RengaReverseBinaryOp(reverse, "Equal", node->in[0], kept, &equal));
+  RengaDataType type = RengaReverseSpec(reverse, node->in[0])->type;
+  RengaCall(RengaAttributesSetInt(&attributes, "to", (int64_t)type));
+  RengaCall(RengaReverseApply(reverse, "Cast", &attributes, 1, &equal, NULL, &ones));
+  RengaCall(RengaReverseApplyLike(reverse, "ReduceSum", 1, &ones, NULL, 1, &count));
+  RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], count, &share));
+  RengaCall(Spread(reverse, share, &wide));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", wide, ones, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Product(RengaReverse *reverse)
+{
+  RengaValue in[2] = {RENGA_VALUE_NONE, reverse->node->in[0]};
+  RengaCall(Keep(reverse, reverse->dy[0], &in[0]));
+  RengaCall(RengaReverseApplyLike(reverse, "ReduceProdGrad", 2, in, NULL, 1, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AbsoluteSum(RengaReverse *reverse)
+{
+  RengaValue wide, sign;
+  RengaCall(Spread(reverse, reverse->dy[0], &wide));
+  RengaCall(RengaReverseUnaryOp(reverse, "Sign", reverse->node->in[0], &sign));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", wide, sign, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+/* dx = x dy / y */
+static RengaErrorCode Norm(RengaReverse *reverse)
+{
+  RengaValue g, wide;
+  RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], reverse->node->out[0], &g));
+  RengaCall(Spread(reverse, g, &wide));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", wide, reverse->node->in[0], &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SquareSum(RengaReverse *reverse)
+{
+  RengaValue g, wide;
+  RengaCall(RengaReverseWithScalar(reverse, "Mul", reverse->dy[0], 2, &g));
+  RengaCall(Spread(reverse, g, &wide));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", wide, reverse->node->in[0], &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+/* y = log sum x: dx = dy / exp(y) */
+static RengaErrorCode LogSum(RengaReverse *reverse)
+{
+  RengaValue sum, g;
+  RengaCall(RengaReverseUnaryOp(reverse, "Exp", reverse->node->out[0], &sum));
+  RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], sum, &g));
+  RengaCall(Spread(reverse, g, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+/* y = log sum exp x: dx = dy exp(x - y) */
+static RengaErrorCode LogSumExp(RengaReverse *reverse)
+{
+  RengaValue kept, wide, g;
+  RengaCall(Keep(reverse, reverse->node->out[0], &kept));
+  RengaCall(RengaReverseBinaryOp(reverse, "Sub", reverse->node->in[0], kept, &g));
+  RengaCall(RengaReverseUnaryOp(reverse, "Exp", g, &g));
+  RengaCall(Spread(reverse, reverse->dy[0], &wide));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", wide, g, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+/* The same from the other end. */
+static RengaErrorCode CumSum(RengaReverse *reverse)
+{
+  RengaAttributes attributes = {0};
+  RengaCall(RengaAttributesCopy(&reverse->node->attributes, &attributes));
+  int64_t flipped = !RengaAttributesInt(&attributes, "reverse", 0);
+  RengaCall(RengaAttributesSetInt(&attributes, "reverse", flipped));
+  RengaCall(RengaReverseApply(reverse, "CumSum", &attributes, 1, &reverse->dy[0], NULL,
+                              &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TopK(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaAttributes attributes = {0};
+  RengaTensorSpec given = *RengaReverseSpec(reverse, node->in[0]);
+  RengaValue in[2] = {reverse->dy[0], node->out[1]};
+  RengaCall(RengaAttributesSetInt(&attributes, "axis", RengaAttributesInt(&node->attributes, "axis", -1)));
+  RengaCall(RengaReverseApply(reverse, "GatherElementsGrad", &attributes, 2, in, &given,
+                              &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+const RengaReverseRow RengaReverseReduce[] = {
+    {"ReduceSum", Sum},        {"ReduceMean", Mean},          {"ReduceMax", Extreme},
+    {"ReduceMin", Extreme},    {"ReduceProd", Product},       {"ReduceL1", AbsoluteSum},
+    {"ReduceL2", Norm},        {"ReduceSumSquare", SquareSum}, {"ReduceLogSum", LogSum},
+    {"CumSum", CumSum},        {"ReduceLogSumExp", LogSumExp}, {"TopK", TopK},
+    {"ArgMax", NULL},          {"ArgMin", NULL},              {"Hardmax", NULL},
+    {NULL, NULL},
+};

@@ -1,0 +1,84 @@
+/* Elementwise operators of one input. */
+#include "../reverse.h"
+#include <string.h>
+
+/* One fused operator NAMEGrad of the gradient and the output, or the input. */
+static RengaErrorCode Fused(RengaReverse *reverse, RengaValue value)
+{
+  char name[64];
+  snprintf(name, sizeof name, "%sGrad", reverse->node->op->name);
+  RengaValue in[2] = {reverse->dy[0], value};
+  RengaCall(RengaReverseApplyLike(reverse, name, 2, in, NULL, 1, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OfOutput(RengaReverse *reverse)
+{
+  RengaCall(Fused(reverse, reverse->node->out[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OfInput(RengaReverse *reverse)
+{
+  RengaCall(Fused(reverse, reverse->node->in[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Identity(RengaReverse *reverse)
+{
+  reverse->dx[0] = reverse->dy[0];
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Neg(RengaReverse *reverse)
+{
+  RengaCall(RengaReverseUnaryOp(reverse, "Neg", reverse->dy[0], &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Exp(RengaReverse *reverse)
+{
+  RengaValue y = reverse->node->out[0];
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], y, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Log(RengaReverse *reverse)
+{
+  RengaValue x = reverse->node->in[0];
+  RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], x, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Cast(RengaReverse *reverse)
+{
+  RengaAttributes attributes = {0};
+  RengaDataType type = RengaReverseSpec(reverse, reverse->node->in[0])->type;
+  RengaCall(RengaAttributesSetInt(&attributes, "to", (int64_t)type));
+  RengaCall(RengaReverseApply(reverse, "Cast", &attributes, 1, &reverse->dy[0], NULL, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+const RengaReverseRow RengaReverseUnary[] = {
+    {"Identity", Identity},      {"Neg", Neg},
+    {"Exp", Exp},                {"Log", Log},
+    {"Cast", Cast},              {"Relu", OfOutput},
+    {"Sigmoid", OfOutput},       {"Tanh", OfOutput},
+    {"Sqrt", OfOutput},          {"Reciprocal", OfOutput},
+    {"Abs", OfInput},            {"Clip", OfInput},
+    {"Erf", OfInput},            {"Softplus", OfInput},
+    {"Softsign", OfInput},       {"Gelu", OfInput},
+    {"Swish", OfInput},          {"Mish", OfInput},
+    {"HardSwish", OfInput},      {"HardSigmoid", OfInput},
+    {"LeakyRelu", OfInput},      {"ThresholdedRelu", OfInput},
+    {"Shrink", OfInput},         {"Elu", OfInput},
+    {"Celu", OfInput},           {"Selu", OfInput},
+    {"Sin", OfInput},            {"Cos", OfInput},
+    {"Tan", OfInput},            {"Asin", OfInput},
+    {"Acos", OfInput},           {"Atan", OfInput},
+    {"Sinh", OfInput},           {"Cosh", OfInput},
+    {"Asinh", OfInput},          {"Acosh", OfInput},
+    {"Atanh", OfInput},          {"Sign", NULL},
+    {"Floor", NULL},             {"Ceil", NULL},
+    {"Round", NULL},             {NULL, NULL},
+};

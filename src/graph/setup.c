@@ -1,0 +1,128 @@
+/* Canonical form: the order of the steps that make it. */
+#include "graphimpl.h"
+#include <fnmatch.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Outputs and the loss are made by nodes, so that each belongs to a stage. */
+static RengaErrorCode SeparateOutputs(RengaGraph graph)
+{
+  for (int i = 0; i < graph->n_outputs; i++) {
+    RengaValue out = RENGA_VALUE_NONE, *place = &graph->output[i];
+    const RengaGraphValue *value = graph->value[*place];
+    if (value->kind == RENGA_VALUE_ACTIVATION) continue;
+    RengaCall(RengaGraphInsertNode(graph, "Identity", NULL, NULL, 1, place, 1, NULL, &out));
+    *place = out;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckNotEmpty(RengaGraph graph)
+{
+  RengaCheck(graph->n_outputs > 0 || graph->loss >= 0, MPI_COMM_SELF, RENGA_ERR_GRAPH,
+             "the graph has neither an output nor a loss: call RengaGraphSetLoss or "
+             "RengaGraphAddOutput");
+  RengaCheck(graph->loss < 0 || graph->value[graph->loss]->producer >= 0, MPI_COMM_SELF,
+             RENGA_ERR_GRAPH, "the loss \"%s\" is made by no node",
+             graph->value[graph->loss]->name);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FreezePattern(RengaGraph graph, const char *pattern)
+{
+  int found = 0;
+  for (int i = 0; i < graph->n_values; i++) {
+    RengaGraphValue *value = graph->value[i];
+    if (value->kind != RENGA_VALUE_PARAMETER || fnmatch(pattern, value->name, 0) != 0) continue;
+    value->frozen = true;
+    found++;
+  }
+  RengaCheck(found > 0, graph->hdr.comm, RENGA_ERR_OPTION,
+             "-graph_frozen: \"%s\" fits no parameter of the network", pattern);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FreezeParameters(RengaGraph graph)
+{
+  char *list = NULL;
+  if (graph->options.frozen == NULL) return RENGA_SUCCESS;
+  RengaCall(RengaStringCopy(graph->options.frozen, &list));
+  RengaErrorCode code = RENGA_SUCCESS;
+  char *rest = NULL;
+  for (char *pattern = strtok_r(list, ",", &rest); pattern && code == RENGA_SUCCESS;
+       pattern = strtok_r(NULL, ",", &rest))
+    code = FreezePattern(graph, pattern);
+  RengaFree(&list);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static const struct {
+  const char *name;
+  RengaErrorCode (*step)(RengaGraph graph);
+} steps[] = {
+    {"check", CheckNotEmpty},
+    {"outputs", SeparateOutputs},
+    {"dead nodes", RengaGraphRemoveDead},
+    {"order", RengaGraphSortNodes},
+    {"duplicates", RengaGraphSimplify},
+    {"order", RengaGraphSortNodes},
+    {"patterns", RengaGraphFuse},
+    {"order", RengaGraphSortNodes},
+    {"duplicates", RengaGraphSimplify},
+    {"dead nodes", RengaGraphRemoveDead},
+    {"order", RengaGraphSortNodes},
+    {"means over the batch", RengaGraphRewriteMeans},
+    {"frozen parameters", FreezeParameters},
+    {"order", RengaGraphSortNodes},
+    {"marks", RengaGraphMarkValues},
+    {"shares", RengaGraphCheckShares},
+    {"outputs that gradients need", RengaGraphCompleteOutputs},
+    {"order", RengaGraphSortNodes},
+    {"values", RengaGraphCompactValues},
+    {"marks", RengaGraphMarkValues},
+    {"keys", RengaGraphSetKeys},
+    {"updates", RengaGraphFindUpdates},
+};
+
+static RengaErrorCode ViewFromOptions(RengaGraph graph)
+{
+  RengaViewer viewer;
+  if (graph->options.view == NULL) return RENGA_SUCCESS;
+  RengaCall(RengaViewerCreate(graph->hdr.owner, graph->options.view, &viewer));
+  RengaErrorCode code = RengaGraphView(graph, viewer);
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetUp - bring a network into canonical form, check and mark it
+
+   Collective
+
+   Input:
+   . graph - the graph; afterwards it is read-only
+
+   Options:
+   . -graph_view KIND:FILE - show the result
+   . -graph_frozen PATTERNS - parameters that are not trained
+
+   Notes: nodes and values that neither the loss nor an output needs are removed, duplicates are made
+   one, patterns are fused, means over the batch become sums divided by a BatchSum. Values are
+   renumbered: find them by name. Refused are networks whose loss in micro-batches is not a share of
+   the loss of the batch.
+@*/
+RengaErrorCode RengaGraphSetUp(RengaGraph graph)
+{
+  RengaCheckPointer(graph);
+  if (graph->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
+  for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
+    RengaCall(steps[i].step(graph));
+    graph->place = -1;
+    RengaGraphFreeScratch(graph);
+  }
+  graph->hdr.state = RENGA_STATE_SETUP;
+  RengaCall(ViewFromOptions(graph));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,189 @@
+/* A stage of a network: an interval of its nodes, with the prepared nodes that these need. */
+#include "graphimpl.h"
+#include <string.h>
+
+typedef struct {
+  RengaGraph whole, part;
+  int first, last;
+  bool *wanted;       /* by node: it is in the part */
+  RengaValue *number; /* by value: its number in the part */
+} Cut;
+
+static bool IsPreparedNode(RengaGraph graph, int node)
+{
+  const RengaGraphNode *at = &graph->entry[node]->node;
+  return at->n_out > 0 && graph->value[at->out[0]]->prepared;
+}
+
+static bool IsOutput(RengaGraph graph, RengaValue value)
+{
+  for (int i = 0; i < graph->n_outputs; i++)
+    if (graph->output[i] == value) return true;
+  return graph->loss == value;
+}
+
+static bool MakesOutput(RengaGraph graph, const RengaGraphNode *node)
+{
+  for (int i = 0; i < node->n_out; i++)
+    if (IsOutput(graph, node->out[i])) return true;
+  return false;
+}
+
+/* Nodes of the interval that are not prepared or make an output, then the prepared ones they need. */
+static void ChooseNodes(Cut *cut)
+{
+  RengaGraph whole = cut->whole;
+  for (int i = whole->n_nodes; i-- > 0;) {
+    const RengaGraphNode *node = &whole->entry[i]->node;
+    bool inside = i >= cut->first && i < cut->last;
+    if (inside && (!IsPreparedNode(whole, i) || MakesOutput(whole, node))) cut->wanted[i] = true;
+    for (int j = 0; j < node->n_in && cut->wanted[i]; j++) {
+      int producer = node->in[j] < 0 ? -1 : whole->value[node->in[j]]->producer;
+      if (producer >= 0 && IsPreparedNode(whole, producer)) cut->wanted[producer] = true;
+    }
+  }
+}
+
+static RengaErrorCode CopyValue(Cut *cut, RengaValue from)
+{
+  const RengaGraphValue *value = cut->whole->value[from];
+  RengaValue to;
+  if (cut->number[from] >= 0) return RENGA_SUCCESS;
+  bool made = value->producer >= 0 && cut->wanted[value->producer];
+  RengaValueKind kind =
+      value->kind == RENGA_VALUE_ACTIVATION && !made ? RENGA_VALUE_INPUT : value->kind;
+  RengaCall(RengaGraphNewValue(cut->part, value->name, kind, &value->spec, &to));
+  RengaGraphValue *copy = cut->part->value[to];
+  copy->prepared = value->prepared;
+  copy->differentiable = value->differentiable;
+  copy->frozen = value->frozen;
+  copy->init = value->init;
+  copy->init.file = NULL;
+  if (value->init.file) RengaCall(RengaStringCopy(value->init.file, &copy->init.file));
+  if (value->data) {
+    size_t bytes = RengaTensorSpecBytes(&value->spec);
+    char *data = NULL;
+    RengaCall(RengaMalloc(bytes > 0 ? bytes : 1, &data));
+    memcpy(data, value->data, bytes);
+    copy->data = data;
+  }
+  cut->number[from] = to;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyNode(Cut *cut, int at)
+{
+  const RengaGraphNode *node = &cut->whole->entry[at]->node;
+  RengaGraph part = cut->part;
+  RengaValue *in, *out;
+  RengaTensorSpec *specs;
+  RengaCall(RengaGraphScratch(part, node->n_in, &in));
+  RengaCall(RengaGraphScratch(part, node->n_out, &out));
+  RengaCall(RengaGraphScratch(part, node->n_out, &specs));
+  for (int i = 0; i < node->n_in; i++) in[i] = node->in[i] < 0 ? RENGA_VALUE_NONE : cut->number[node->in[i]];
+  for (int i = 0; i < node->n_out; i++) {
+    RengaCall(CopyValue(cut, node->out[i]));
+    out[i] = cut->number[node->out[i]];
+    specs[i] = *RengaGraphSpec(cut->whole, node->out[i]);
+  }
+  part->id = node->id;
+  part->phase = node->phase;
+  RengaCall(RengaGraphInsertNode(part, node->op->name, node->name, &node->attributes, node->n_in, in,
+                                 node->n_out, specs, out));
+  return RENGA_SUCCESS;
+}
+
+/* Inputs of the network, parameters, states and constants first, in the order of the network. */
+static RengaErrorCode CopyLeaves(Cut *cut)
+{
+  RengaGraph whole = cut->whole;
+  bool *read;
+  RengaCall(RengaGraphScratch(cut->part, whole->n_values, &read));
+  for (int i = 0; i < whole->n_nodes; i++) {
+    const RengaGraphNode *node = &whole->entry[i]->node;
+    for (int j = 0; j < node->n_in && cut->wanted[i]; j++)
+      if (node->in[j] >= 0) read[node->in[j]] = true;
+  }
+  for (int i = 0; i < whole->n_values; i++) {
+    int producer = whole->value[i]->producer;
+    if (read[i] && (producer < 0 || !cut->wanted[producer])) RengaCall(CopyValue(cut, i));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* What nodes behind the interval read, and what the caller wants. */
+static RengaErrorCode CopyOutputs(Cut *cut)
+{
+  RengaGraph whole = cut->whole;
+  bool *leaves;
+  RengaCall(RengaGraphScratch(cut->part, whole->n_values, &leaves));
+  for (int i = cut->last; i < whole->n_nodes; i++) {
+    const RengaGraphNode *node = &whole->entry[i]->node;
+    for (int j = 0; j < node->n_in && !IsPreparedNode(whole, i); j++)
+      if (node->in[j] >= 0) leaves[node->in[j]] = true;
+  }
+  for (int i = 0; i < whole->n_outputs; i++) leaves[whole->output[i]] = true;
+  for (int i = 0; i < whole->n_values; i++) {
+    int producer = whole->value[i]->producer;
+    bool inside = producer >= cut->first && producer < cut->last;
+    if (!leaves[i] || !inside || !cut->wanted[producer]) continue;
+    if (whole->value[i]->prepared && !IsOutput(whole, i)) continue;
+    RengaCall(RengaGraphAddOutput(cut->part, cut->number[i]));
+  }
+  int loss = whole->loss < 0 ? -1 : whole->value[whole->loss]->producer;
+  if (loss >= cut->first && loss < cut->last) cut->part->loss = cut->number[whole->loss];
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FillPart(Cut *cut)
+{
+  RengaGraph whole = cut->whole;
+  RengaCall(RengaGraphScratch(cut->part, whole->n_nodes, &cut->wanted));
+  RengaCall(RengaGraphScratch(cut->part, whole->n_values, &cut->number));
+  for (int i = 0; i < whole->n_values; i++) cut->number[i] = RENGA_VALUE_NONE;
+  ChooseNodes(cut);
+  RengaCall(CopyLeaves(cut));
+  for (int i = 0; i < whole->n_nodes; i++)
+    if (cut->wanted[i]) RengaCall(CopyNode(cut, i));
+  RengaCall(CopyOutputs(cut));
+  cut->part->id = -1;
+  cut->part->phase = RENGA_PHASE_FORWARD;
+  cut->part->file_batch = whole->file_batch;
+  RengaCall(RengaGraphFindUpdates(cut->part));
+  cut->part->hdr.state = RENGA_STATE_SETUP;
+  RengaGraphFreeScratch(cut->part);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetSubgraph - a stage of a network
+
+   Not collective
+
+   Input:
+   + graph - a graph that is set up
+   - first, last - nodes [first, last) of its order
+
+   Output:
+   . subgraph - to be freed with RengaGraphDestroy
+
+   Notes: values keep their names and nodes their ids. Values made by earlier stages are inputs of the
+   subgraph; those that later stages or the caller need are its outputs, and the loss is, where it is
+   made here. Prepared nodes are cloned into each stage that needs them; where none of a stage's nodes
+   needs one of its own prepared nodes, that node is left out.
+@*/
+RengaErrorCode RengaGraphGetSubgraph(RengaGraph graph, int first, int last, RengaGraph *subgraph)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(subgraph);
+  RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
+  RengaCheck(first >= 0 && first <= last && last <= graph->n_nodes, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "nodes [%d, %d) of a graph of %d", first, last, graph->n_nodes);
+  Cut cut = {.whole = graph, .first = first, .last = last};
+  RengaCall(RengaGraphCreate(graph->hdr.owner, &cut.part));
+  RengaErrorCode code = FillPart(&cut);
+  if (code != RENGA_SUCCESS) RengaGraphDestroy(&cut.part);
+  RengaCall(code);
+  *subgraph = cut.part;
+  return RENGA_SUCCESS;
+}
