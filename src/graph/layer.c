@@ -399,6 +399,7 @@ RengaErrorCode RengaGraphAddCrossEntropy(RengaGraph graph, RengaValue scores, Re
                                          int64_t ignore_index, RengaValue *loss)
 {
   RengaAttributes attributes = {0};
+  char name[NAME_SIZE];
   RengaValue sum = RENGA_VALUE_NONE, count = RENGA_VALUE_NONE;
   RengaCall(CheckFloating(graph, scores, "CrossEntropy", 1));
   RengaCall(RengaAttributesSetInt(&attributes, "ignore_index", ignore_index));
