@@ -53,6 +53,8 @@ RengaErrorCode AppMonitorDestroy(AppMonitor *monitor);
 
 /* summary.c: a line about the run that begins; a table of memory over the ranks (collective). */
 RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan);
+/* Collective: the forecasts of a pipeline that is set up, into its plan. */
+RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
 RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
 
 /* terminal.c: does what this process prints end on a terminal, perhaps through mpiexec? */

@@ -66,20 +66,41 @@ static RengaErrorCode PrintRanks(MPI_Comm printer, RengaPlan plan, int size, con
   return RENGA_SUCCESS;
 }
 
+/* Of all ranks, to all ranks; RengaFree(all). */
+static RengaErrorCode GatherMemory(RengaComm comm, RengaPipeline pipeline, Memory **all)
+{
+  RengaPipelineMemory memory;
+  RengaCall(RengaPipelineGetMemory(pipeline, &memory));
+  Memory mine = {memory.forecast, memory.measured, (int64_t)RengaMemoryResident()};
+  RengaCall(RengaMalloc(RengaCommGetSize(comm), all));
+  RengaCall(RengaCommGather(comm, &mine, sizeof mine, *all, -1, "the memory of all ranks"));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline)
+{
+  Memory *all = NULL;
+  RengaCall(GatherMemory(comm, pipeline, &all));
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
+    int64_t most = 0;
+    for (int r = 0; r < RengaPlanGetStage(plan, s)->replicas; r++) {
+      int64_t bytes = all[RengaPlanGetRank(plan, s, r)].forecast;
+      if (bytes > most) most = bytes;
+    }
+    RengaCall(RengaPlanSetMemory(plan, s, most));
+  }
+  RengaFree(&all);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline)
 {
   MPI_Comm printer;
-  RengaPipelineMemory memory;
   Memory *all = NULL;
   RengaCall(RengaObjectGetComm(comm, &printer));
-  RengaCall(RengaPipelineGetMemory(pipeline, &memory));
-  Memory mine = {memory.forecast, memory.measured, (int64_t)RengaMemoryResident()};
-  RengaCall(RengaMalloc(RengaCommGetSize(comm), &all));
-  RengaErrorCode code =
-      RengaCommGather(comm, &mine, sizeof mine, all, 0, "the memory of all ranks");
-  if (!code && RengaCommGetRank(comm) == 0)
-    code = PrintRanks(printer, plan, RengaCommGetSize(comm), all);
+  RengaCall(GatherMemory(comm, pipeline, &all));
+  if (RengaCommGetRank(comm) == 0)
+    RengaCall(PrintRanks(printer, plan, RengaCommGetSize(comm), all));
   RengaFree(&all);
-  RengaCall(code);
   return RENGA_SUCCESS;
 }

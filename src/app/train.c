@@ -86,6 +86,7 @@ static RengaErrorCode SetUpPipeline(Training *training)
   RengaCall(RengaOptimizerSetTotalSteps(training->optimizer, training->steps));
   RengaCall(AnnounceShortBatches(training));
   RengaCall(RengaPipelineSetUp(training->pipeline));
+  RengaCall(AppSetPlanMemory(training->comm, training->plan, training->pipeline));
   RengaCall(RengaPlanViewFromOptions(training->plan));
   return RENGA_SUCCESS;
 }
