@@ -1,0 +1,5 @@
+plan_tests = %D%/messages %D%/partition %D%/plan
+check_PROGRAMS += $(plan_tests)
+TESTS += $(plan_tests)
+noinst_HEADERS += %D%/network.h
+%C%_plan_LDADD = $(LDADD) $(JSON_C_LIBS)
