@@ -6,12 +6,18 @@ typedef struct _p_RengaCheckpoint *RengaCheckpoint;
 RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint);
 RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipeline pipeline);
 RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const char *directory);
+RengaErrorCode RengaCheckpointGetDirectory(RengaCheckpoint checkpoint, const char **directory);
+/* true: files may hold more than the network, as when it is only evaluated. */
+RengaErrorCode RengaCheckpointSetSubset(RengaCheckpoint checkpoint, bool subset);
 RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint);
 /* -checkpoint_dir, -checkpoint_every 100 (steps) or 30min, -checkpoint_keep */
 /* Collective: is the directory writable? Catches signals. */
 RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint);
 RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const char *name,
                                            const char *value);
+/* Of the file that was read last; lent, NULL where it has none. */
+RengaErrorCode RengaCheckpointGetAttribute(RengaCheckpoint checkpoint, const char *name,
+                                           const char **value);
 /* Collective; file (may be NULL): its path, for RengaFree. */
 RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file);
 /* Collective, after each step: writes when due or asked by SIGUSR1/SIGTERM. stop: leave now. */

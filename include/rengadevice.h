@@ -13,6 +13,8 @@ RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device);
 RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type);
 RengaErrorCode RengaDeviceGetType(RengaDevice device, const char **type);
 RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads); /* 0: cores of this rank */
+RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison); /* fill free memory with NaN */
+bool RengaDeviceGetPoison(RengaDevice device);
 RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads);
 RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device); /* -device_type -device_threads -device_poison */
 RengaErrorCode RengaDeviceSetUp(RengaDevice device);

@@ -17,6 +17,9 @@ RengaErrorCode RengaPartitionSetMemory(RengaPartition partition,
 RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch);
 /* manual: names of the first node (or value) of stages 1, 2, …, or the node count of each. */
 RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char *cuts);
+/* even: share by which a stage may be over the least largest load, to send fewer bytes. */
+RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack);
+RengaErrorCode RengaPartitionEvenGetSlack(RengaPartition partition, double *slack);
 RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition);
 RengaErrorCode RengaPartitionView(RengaPartition partition, RengaViewer viewer);
 RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan);

@@ -15,6 +15,7 @@ static RengaErrorCode RegisterPackages(void)
   RengaCall(RengaScheduleRegisterPackage());
   RengaCall(RengaGraphRegisterPackage());
   RengaCall(RengaOnnxRegisterPackage());
+  RengaCall(RengaCheckpointRegisterPackage());
   return RENGA_SUCCESS;
 }
 

@@ -82,6 +82,7 @@ static RengaErrorCode LoadCheckpoint(Writer *writer, const char *file)
   RengaCheckpoint checkpoint = NULL;
   RengaCall(RengaCheckpointCreate(writer->comm, &checkpoint));
   RengaCall(RengaCheckpointSetPipeline(checkpoint, writer->pipeline));
+  RengaCall(RengaCheckpointSetSubset(checkpoint, true)); /* moments are not needed */
   RengaCall(RengaCheckpointRead(checkpoint, file));
   RengaCall(RengaCheckpointDestroy(&checkpoint));
   return RENGA_SUCCESS;

@@ -41,8 +41,6 @@ enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 static const RengaOptionRow rows[] = {
     ROW("steps", INT64, "100", NULL, 0, 1e15,
         "train: number of the last step, those before a resume included"),
-    ROW("resume", BOOL, "false", NULL, 0, 0,
-        "train: go on from the newest whole checkpoint of -checkpoint_dir, if there is one"),
     ROW("monitor", STRING, NULL, NULL, 0, 0, "train: csv:FILE, a row per step"),
     ROW("monitor_every", INT64, "0", NULL, 0, 1e15,
         "train: steps per line of progress; 0: at most a line per second"),

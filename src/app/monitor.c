@@ -91,14 +91,16 @@ static void FormatSeconds(double seconds, size_t size, char text[])
 static void FormatRow(const struct _AppMonitor *monitor, const AppRow *row, size_t size,
                       char text[])
 {
-  char speed[32], left[32];
+  char speed[32], left[32], rate[48] = "";
   int64_t to_go = monitor->steps - row->step - 1;
   double unit = monitor->tokens ? (double)monitor->tokens : 1;
   RengaFormatCount(monitor->speed * unit, sizeof speed, speed);
   FormatSeconds((double)to_go * monitor->step_seconds, sizeof left, left);
-  snprintf(text, size, "step %lld/%lld  loss %.5g  learning rate %.3g  %s %s/s  %s left",
-           (long long)row->step + 1, (long long)monitor->steps, row->loss, row->learning_rate,
-           speed, monitor->tokens ? "tokens" : "samples", left);
+  if (monitor->show == SHOW_LINES)
+    snprintf(rate, sizeof rate, "learning rate %.3g  ", row->learning_rate);
+  snprintf(text, size, "step %lld/%lld  loss %.5g  %s%s %s/s  %s left", (long long)row->step + 1,
+           (long long)monitor->steps, row->loss, rate, speed,
+           monitor->tokens ? "tokens" : "samples", left);
 }
 
 static void DrawBar(AppMonitor monitor, const AppRow *row, const char *text)

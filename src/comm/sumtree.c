@@ -192,6 +192,18 @@ static RengaErrorCode ExchangeMemory(Exchange *e, int64_t n_leaves, int foreign,
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ExchangeSetUp(Exchange *e, int64_t n_leaves, const int64_t bounds[],
+                                    const RengaPartialSum own[], void *work, size_t work_bytes)
+{
+  int foreign;
+  e->n_pieces = CountPieces(e->comm, n_leaves, bounds, &foreign);
+  RengaCall(RengaMalloc(e->n_pieces, &e->pieces));
+  RengaCall(ExchangePieces(e, n_leaves, bounds, own));
+  RengaCall(ExchangeMemory(e, n_leaves, e->comm->size == 1 ? 0 : foreign, work, work_bytes));
+  RengaCall(ExchangeRequests(e));
+  return RENGA_SUCCESS;
+}
+
 /* This rank's chunk of another rank's piece. */
 static float *Received(const Exchange *e, int piece, int64_t round)
 {
@@ -345,18 +357,13 @@ RengaErrorCode RengaCommSumTree(RengaComm comm, int64_t n_leaves, const int64_t 
   RengaCheckPointer(what);
   if (count == 0) return RENGA_SUCCESS;
   RengaCheckPointer(result);
-  int foreign;
   Exchange e = {.comm = comm, .count = count, .result = result, .what = what};
-  e.n_pieces = CountPieces(comm, n_leaves, bounds, &foreign);
-  if (comm->size == 1) foreign = 0;
   RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_TREE]);
-  RengaCall(RengaMalloc(e.n_pieces, &e.pieces));
-  RengaCall(ExchangePieces(&e, n_leaves, bounds, pieces));
-  RengaCall(ExchangeMemory(&e, n_leaves, foreign, work, work_bytes));
-  RengaCall(ExchangeRequests(&e));
-  RengaCall(RunExchange(&e));
+  RengaErrorCode code = ExchangeSetUp(&e, n_leaves, bounds, pieces, work, work_bytes);
+  if (code == RENGA_SUCCESS) code = RunExchange(&e);
   RengaFree(&e.requests);
   RengaFree(&e.pieces);
+  RengaCall(code);
   int64_t sent = (int64_t)sizeof(float) * (count * e.n_own + count / comm->size * (comm->size - 1));
   RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_TREE], 0, (int64_t)e.n_own * (comm->size - 1),
                    sent);

@@ -164,6 +164,40 @@ RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads)
 }
 
 /*@
+   RengaDeviceSetPoison - fill fresh and freed memory with NaN, to find what is read unset
+
+   Not collective
+
+   Input:
+   . device - the device
+   . poison - whether to
+
+   Options:
+   . -device_poison - the same
+@*/
+RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
+{
+  RengaCheckPointer(device);
+  device->options.poison = poison;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceGetPoison - is fresh and freed memory filled with NaN?
+
+   Not collective
+
+   Input:
+   . device - the device
+
+   Notes: who manages a part of the device's memory does the same with it.
+@*/
+bool RengaDeviceGetPoison(RengaDevice device)
+{
+  return device->options.poison;
+}
+
+/*@
    RengaDeviceSetFromOptions - read the options of a device
 
    Collective

@@ -169,11 +169,14 @@ RengaErrorCode RengaOpGetWindow(const RengaOpCall *call, const RengaTensorSpec *
   window->n = n;
   RengaCall(SpatialInts(call, "strides", n, 1, 1, window->stride));
   RengaCall(SpatialInts(call, "dilations", n, 1, 1, window->dilation));
-  RengaCall(SpatialInts(call, "kernel_shape", n, 0, 0, window->kernel)); /* or the weight says it */
+  RengaCall(SpatialInts(call, "kernel_shape", n, 0, 0, window->kernel));
   for (int d = 0; d < n; d++) {
-    if (weight) window->kernel[d] = weight->dim[2 + d];
-    RengaOpCheck(window->kernel[d] > 0, call, "the kernel has no extent in spatial dimension %d",
-                 d);
+    int64_t extent = weight ? weight->dim[2 + d] : window->kernel[d];
+    RengaOpCheck(extent > 0, call, "the kernel has no extent in spatial dimension %d", d);
+    RengaOpCheck(window->kernel[d] == 0 || window->kernel[d] == extent, call,
+                 "kernel_shape says %lld, the weight %lld in spatial dimension %d",
+                 (long long)window->kernel[d], (long long)extent, d);
+    window->kernel[d] = extent;
   }
   const int64_t *pads = RengaOpCallInts(call, "pads", &n_pads);
   RengaOpCheck(n_pads == 0 || n_pads == 2 * n, call, "%d pads for %d spatial dimensions", n_pads,

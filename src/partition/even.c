@@ -1,5 +1,6 @@
-/* Contiguous stages whose largest has as few FLOPs as can be; among those, with the fewest bytes
-   over the cuts.
+/* Contiguous stages whose largest has as few FLOPs as can be, up to a slack; among those, with the
+   fewest bytes over the cuts. FLOPs are a guess of time, so that a last percent of balance is not
+   worth cutting through a block, where several values cross.
    The least largest load is found exactly: bisection on the load with a greedy probe, where the
    bounds jump to loads of real intervals (Pinar and Aykanat, "Fast optimal load balancing
    algorithms for 1D partitioning", JPDC 64, 2004). The cuts are then a shortest path over the nodes
@@ -7,6 +8,13 @@
    weigh nothing and a stage does not consist of them. */
 #include "partitionimpl.h"
 #include <math.h>
+#include <string.h>
+
+#define DEFAULT_SLACK 0.02
+
+typedef struct {
+  double slack;
+} Even;
 
 typedef struct {
   RengaGraph graph;
@@ -171,9 +179,10 @@ static RengaErrorCode AllocatePaths(const Chain *chain, int stages, Paths *paths
   return RENGA_SUCCESS;
 }
 
-static void FindCuts(const Chain *chain, Paths *paths, int count, RengaPlanStage stages[])
+static void FindCuts(const Chain *chain, double slack, Paths *paths, int count,
+                     RengaPlanStage stages[])
 {
-  double bound = LeastLargestLoad(chain, count);
+  double bound = LeastLargestLoad(chain, count) * (1 + slack);
   int end = chain->count, places = chain->count + 1;
   for (int c = 1; c < places; c++) paths->bytes[0][c] = HUGE_VAL;
   for (int s = 0; s < count; s++)
@@ -196,6 +205,7 @@ static RengaErrorCode Count(RengaPartition partition, int *stages)
 static RengaErrorCode Cut(RengaPartition partition, Chain *chain, Paths *paths, int count,
                           RengaPlanStage stages[])
 {
+  const Even *even = partition->data;
   RengaCall(BuildChain(partition->graph, chain));
   RengaCheck(
       count <= chain->count, partition->hdr.comm, RENGA_ERR_PLAN,
@@ -203,7 +213,7 @@ static RengaErrorCode Cut(RengaPartition partition, Chain *chain, Paths *paths, 
       "stages",
       count, chain->count);
   RengaCall(AllocatePaths(chain, count, paths));
-  FindCuts(chain, paths, count, stages);
+  FindCuts(chain, even->slack, paths, count, stages);
   return RENGA_SUCCESS;
 }
 
@@ -218,8 +228,82 @@ static RengaErrorCode Solve(RengaPartition partition, int count, RengaPlanStage 
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaPartitionCreate_Even(void *partition)
+static RengaErrorCode SetFromOptions(RengaPartition partition)
 {
-  ((RengaPartition)partition)->ops[0] = (struct _RengaPartitionOps){.count = Count, .solve = Solve};
+  double slack = 0;
+  bool given = false;
+  RengaCall(RengaOptionsGetReal("partition_even_slack", &slack, &given));
+  if (given) RengaCall(RengaPartitionEvenSetSlack(partition, slack));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
+{
+  const Even *even = partition->data;
+  RengaCall(RengaViewerPrintf(viewer, "  slack %g of the least largest load\n", even->slack));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindEven(RengaPartition partition, Even **even)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(!strcmp(partition->hdr.type_name, RENGA_PARTITION_EVEN), partition->hdr.comm,
+             RENGA_ERR_ORDER, "slack is for a partition of type even, but this one's type is %s",
+             partition->hdr.type_name);
+  *even = partition->data;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionEvenSetSlack - how even stages must be
+
+   Collective
+
+   Input:
+   . partition - of type even
+   . slack - share by which a stage may be over the least largest load, if fewer bytes then cross
+     the cuts; 0: as even as can be. 0.02 at first
+
+   Options:
+   . -partition_even_slack - the share
+@*/
+RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack)
+{
+  Even *even = NULL;
+  RengaCall(FindEven(partition, &even));
+  RengaCheck(slack >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "a slack of %g", slack);
+  even->slack = slack;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionEvenGetSlack - how even stages must be
+
+   Not collective
+
+   Input:
+   . partition - of type even
+
+   Output:
+   . slack - share by which a stage may be over the least largest load
+@*/
+RengaErrorCode RengaPartitionEvenGetSlack(RengaPartition partition, double *slack)
+{
+  Even *even = NULL;
+  RengaCheckPointer(slack);
+  RengaCall(FindEven(partition, &even));
+  *slack = even->slack;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPartitionCreate_Even(void *object)
+{
+  RengaPartition partition = object;
+  Even *even = NULL;
+  RengaCall(RengaMalloc(1, &even));
+  even->slack = DEFAULT_SLACK;
+  partition->data = even;
+  partition->ops[0] = (struct _RengaPartitionOps){
+      .set_from_options = SetFromOptions, .count = Count, .solve = Solve, .view = View};
   return RENGA_SUCCESS;
 }

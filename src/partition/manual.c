@@ -21,7 +21,6 @@ static void FreeEntries(Manual *manual)
 static RengaErrorCode Destroy(RengaPartition partition)
 {
   FreeEntries(partition->data);
-  RengaFree(&partition->data);
   return RENGA_SUCCESS;
 }
 
@@ -68,8 +67,9 @@ static RengaErrorCode RaiseUnknown(RengaPartition partition, const char *name)
   closest = RengaClosestName(name, nodes + values, names);
   RengaFree(&names);
   RengaRaise(partition->hdr.comm, RENGA_ERR_PLAN,
-             "cut \"%s\": the network has no node or value of that name%s%s%s", name,
-             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
+             "cut \"%s\": the network has no node or value of that name%s%s%s; -graph_view ascii "
+             "lists them",
+             name, closest ? " (did you mean " : "", closest ? closest : "", closest ? "?)" : "");
 }
 
 static RengaErrorCode FindNode(RengaPartition partition, const char *name, int *node)

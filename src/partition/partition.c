@@ -2,6 +2,7 @@
 #include "partitionimpl.h"
 #include "rengacomm.h"
 #include "renga/private/packages.h"
+#include <string.h>
 
 enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 16 };
 
@@ -10,6 +11,8 @@ static const RengaOptionRow rows[] = {
      "manual|even", 0, 0, "how nodes are shared out: at given cuts, or evenly by FLOPs"},
     {"partition_cuts", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "manual: first node (or value) of stages 1, 2, …, or the node count of each stage"},
+    {"partition_even_slack", RENGA_OPTION_REAL, "0.02", RENGA_OPTION_NO_OFFSET, NULL, 0, 10,
+     "even: share by which a stage may be over the least largest load, to send fewer bytes"},
     {"partition_stages", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, stages), NULL, 0,
      1e6, "pipeline stages; 0: 1, or ranks / replicas where replicas are given"},
     {"partition_replicas", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, replicas),
@@ -31,6 +34,12 @@ static const RengaTypeRow types[] = {
     {NULL, NULL, NULL},
 };
 
+/* Options of one type: to give one to another type is a mistake. */
+static const struct {
+  const char *option, *type;
+} used_by[] = {{"partition_cuts", RENGA_PARTITION_MANUAL},
+               {"partition_even_slack", RENGA_PARTITION_EVEN}};
+
 RengaErrorCode RengaPartitionRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Partition", N_ROWS, rows));
@@ -41,6 +50,7 @@ static RengaErrorCode DestroyType(RengaPartition partition)
 {
   if (partition->ops->destroy) RengaCall(partition->ops->destroy(partition));
   partition->ops[0] = (struct _RengaPartitionOps){0};
+  RengaFree(&partition->data);
   return RENGA_SUCCESS;
 }
 
@@ -256,6 +266,19 @@ static RengaErrorCode CheckLoadAlone(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckType(RengaPartition partition)
+{
+  for (size_t i = 0; i < sizeof used_by / sizeof used_by[0]; i++) {
+    const char *text;
+    bool given = false;
+    RengaCall(RengaOptionsGetString(used_by[i].option, &text, &given));
+    RengaCheck(!given || !strcmp(used_by[i].type, partition->hdr.type_name), partition->hdr.comm,
+               RENGA_ERR_OPTION, "-%s is for -partition_type %s, but the type is %s",
+               used_by[i].option, used_by[i].type, partition->hdr.type_name);
+  }
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaPartitionSetFromOptions - take what the user asked for
 
@@ -267,6 +290,7 @@ static RengaErrorCode CheckLoadAlone(RengaPartition partition)
    Options:
    . -partition_type - manual or even
    . -partition_cuts - manual: where stages begin
+   . -partition_even_slack - even: how far a stage may be over the least largest load
    . -partition_stages, -partition_replicas, -partition_ranks, -partition_memory - numbers
    . -batch_size, -microbatch_size - samples
    . -plan_load - a file to take the plan from; -batch_size and -microbatch_size win over the file's
@@ -275,17 +299,14 @@ static RengaErrorCode CheckLoadAlone(RengaPartition partition)
 @*/
 RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition)
 {
-  const char *type = NULL, *load = NULL, *cuts = NULL;
-  bool given = false, cuts_given = false;
+  const char *type = NULL, *load = NULL;
+  bool given = false;
   RengaCheckPointer(partition);
   RengaCall(RengaOptionsSetFromDatabase(partition->hdr.prefix, N_ROWS, rows, partition));
   RengaCall(RengaOptionsGetString("partition_type", &type, &given));
   if (given) RengaCall(RengaPartitionSetType(partition, type));
-  RengaCall(RengaOptionsGetString("partition_cuts", &cuts, &cuts_given));
-  RengaCheck(!cuts_given || partition->ops->set_from_options, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_cuts is for -partition_type manual, but the type is %s",
-             partition->hdr.type_name);
-  if (partition->ops->set_from_options) RengaCall(partition->ops->set_from_options(partition));
+  RengaCall(CheckType(partition));
+  RengaCall(partition->ops->set_from_options(partition));
   RengaCall(RengaOptionsGetString("plan_load", &load, &given));
   if (!given) return RENGA_SUCCESS;
   RengaCall(CheckLoadAlone(partition));
@@ -418,7 +439,7 @@ RengaErrorCode RengaPartitionView(RengaPartition partition, RengaViewer viewer)
                               partition->hdr.type_name, partition->stages, partition->replicas,
                               partition->ranks, memory));
   if (partition->load) RengaCall(RengaViewerPrintf(viewer, "  plan from %s\n", partition->load));
-  if (partition->ops->view) RengaCall(partition->ops->view(partition, viewer));
+  RengaCall(partition->ops->view(partition, viewer));
   return RENGA_SUCCESS;
 }
 

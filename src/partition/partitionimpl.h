@@ -10,7 +10,7 @@ struct _RengaPartitionOps {
   /* Fills first and last of stages[0 … count-1]. */
   RengaErrorCode (*solve)(RengaPartition partition, int count, RengaPlanStage stages[]);
   RengaErrorCode (*view)(RengaPartition partition, RengaViewer viewer);
-  RengaErrorCode (*destroy)(RengaPartition partition);
+  RengaErrorCode (*destroy)(RengaPartition partition); /* what data holds; NULL: nothing */
 };
 
 struct _p_RengaPartition {
@@ -19,7 +19,7 @@ struct _p_RengaPartition {
   int stages, replicas, ranks;
   int64_t memory, batch, microbatch;
   char *load; /* a plan's file, instead of all this */
-  void *data; /* of the type */
+  void *data; /* of the type, freed with it */
 };
 
 RengaErrorCode RengaPartitionCreate_Manual(void *partition);

@@ -137,12 +137,36 @@ static RengaErrorCode TakeResults(RengaPipeline pipeline, Pass *pass, const Prog
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Forward(RengaPipeline pipeline, Pass *pass, int64_t i)
+static RengaErrorCode Fill(RengaPipeline pipeline, char *base, int64_t bytes)
 {
+  if (bytes > 0)
+    RengaCall(RengaDeviceSetBytes(pipeline->device, NULL, base, 0xff, (size_t)bytes));
+  return RENGA_SUCCESS;
+}
+
+/* With -device_poison: what an action must set before it reads it. */
+static RengaErrorCode Poison(RengaPipeline pipeline, const RengaAction *action)
+{
+  if (!RengaDeviceGetPoison(pipeline->device)) return RENGA_SUCCESS;
+  RengaCall(Fill(pipeline, pipeline->temporary_base, pipeline->temporary_bytes));
+  if (action->kind == RENGA_ACTION_FORWARD) {
+    RengaCall(Fill(pipeline, pipeline->base[REGION_SAVED], pipeline->slot_bytes));
+    RengaCall(Fill(pipeline, pipeline->base[REGION_INPUTS], pipeline->input_bytes));
+  } else if (RengaPipelineIsOrdered_Private(pipeline)) {
+    RengaCall(Fill(pipeline, pipeline->base[REGION_GRADIENTS],
+                   pipeline->gradient_count * (int64_t)sizeof(float)));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Forward(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
+{
+  const int64_t i = action->microbatch;
   Program *program;
   const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, pass->first + i);
   RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, false));
   RengaPipelineSetBases_Private(pipeline, i);
+  RengaCall(Poison(pipeline, action));
   RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, pass->first + i, &program));
   RengaCall(RengaPipelineReadFields_Private(pipeline, pass, program, pass->first + i));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_FORWARD));
@@ -157,13 +181,15 @@ static RengaErrorCode Forward(RengaPipeline pipeline, Pass *pass, int64_t i)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, int64_t i)
+static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
 {
+  const int64_t i = action->microbatch;
   Program *program;
   const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, pass->first + i);
   RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, true));
   RengaPipelineSetBases_Private(pipeline, i);
   pipeline->base[REGION_GRADIENTS] = (char *)RengaPipelineLeaf_Private(pipeline);
+  RengaCall(Poison(pipeline, action));
   RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, pass->first + i, &program));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_BACKWARD));
   const RengaErrorCode code =
@@ -198,11 +224,11 @@ static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaA
   switch (action->kind) {
   case RENGA_ACTION_FORWARD:
     RengaCall(CheckOrder(action, pass->forward_done));
-    RengaCall(Forward(pipeline, pass, i));
+    RengaCall(Forward(pipeline, pass, action));
     break;
   case RENGA_ACTION_BACKWARD:
     RengaCall(CheckOrder(action, pass->backward_done));
-    RengaCall(Backward(pipeline, pass, i));
+    RengaCall(Backward(pipeline, pass, action));
     RengaCall(RengaPipelineEndLeaf_Private(pipeline, pass, pass->first + i));
     break;
   case RENGA_ACTION_SEND:

@@ -58,7 +58,7 @@ static RengaErrorCode Compare(RengaPipeline pipeline, const uint64_t all[])
   for (int r = 1; r < RengaCommGetSize(pipeline->all); r++)
     for (int h = 0; h < N_HASHES; h++)
       RengaCheck(all[r * N_HASHES + h] == all[h], pipeline->hdr.comm, RENGA_ERR_PLAN,
-                 "rank %d has another %s than rank 0: all ranks must be given the same", r,
+                 "rank %d differs from rank 0 in its %s: all ranks must be given the same", r,
                  names[h]);
   return RENGA_SUCCESS;
 }

@@ -4,7 +4,7 @@
 #include <limits.h>
 
 RengaErrorCode RengaGatherBytes(MPI_Comm comm, const void *mine, size_t bytes, char **all,
-                              size_t **sizes)
+                                size_t **sizes)
 {
   int rank, size, *counts = NULL, *places = NULL, count = (int)bytes;
   int64_t total = 0;

@@ -52,6 +52,9 @@ accepts 1 $train -steps 4 -checkpoint_dir c -resume
 says "nothing to do"
 newest=$(ls c/*.h5 | tail -n 1)
 accepts 1 info -checkpoint "$newest"
+echo "my notes" >notes.csv
+refuses 1 "is no monitor's" $train -steps 6 -checkpoint_dir c -resume -monitor csv:notes.csv
+[ "$(cat notes.csv)" = "my notes" ] || fail "notes.csv was changed"
 
 # Text: data set, training with validation, writing.
 seq 3000 >text.txt

@@ -31,7 +31,7 @@ refuses 2 "2 stages x 2 replicas need 4 ranks, but there are 2" $train -partitio
 refuses 2 "3 stages need at least 3 ranks" $train -partition_stages 3
 refuses 2 "5 replicas need at least 5 ranks" $train -partition_replicas 5
 refuses 1 "500 stages, but the network has only" plan -graph $mlp -partition_stages 500
-refuses 2 "did you mean" $train -partition_type manual -partition_cuts no_such_node
+refuses 2 "has no node or value of that name" $train -partition_type manual -partition_cuts nothing
 refuses 2 "-partition_cuts is for -partition_type manual" $train -partition_cuts 3,4
 refuses 2 "say where they begin with -partition_cuts" $train -partition_type manual \
   -partition_stages 2
@@ -49,7 +49,6 @@ refuses 2 "-checkpoint_every needs -checkpoint_dir" $train -checkpoint_every 10
 refuses 2 "a-file" $train -checkpoint_dir a-file/checkpoints
 refuses 2 "write csv:FILE" $train -monitor text:losses
 refuses 2 "no-such-folder/losses.csv" $train -monitor csv:no-such-folder/losses.csv
-echo "not,a,monitor" >other.csv
 refuses 2 "no-options-here" $train -options_file no-options-here
 echo "-stepz 3" >wrong.opts
 refuses 2 "wrong.opts: unknown option -stepz; did you mean -steps?" $train -options_file wrong.opts

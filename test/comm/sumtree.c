@@ -84,10 +84,10 @@ static void CheckErrors(RengaComm comm)
   float data[4] = {0}, work[4];
   RengaPartialSum piece = {.first = 0, .count = 1, .data = data};
   for (int r = 1; r <= RengaCommGetSize(comm); r++) bounds[r] = 2;
-  TestTrue(RengaCommSumTree(comm, 3, bounds, &piece, 4, data, work, 0, "x") == RENGA_ERR_ARGUMENT);
-  TestTrue(RengaCommSumTree(comm, 2, bounds, &piece, -1, data, work, 0, "x") == RENGA_ERR_ARGUMENT);
+  TestError(RengaCommSumTree(comm, 3, bounds, &piece, 4, data, work, 0, "x"), RENGA_ERR_ARGUMENT);
+  TestError(RengaCommSumTree(comm, 2, bounds, &piece, -1, data, work, 0, "x"), RENGA_ERR_ARGUMENT);
   if (RengaCommGetSize(comm) == 1) return;
-  TestTrue(RengaCommSumTree(comm, 2, bounds, &piece, 4, data, work, 16, "x") == RENGA_ERR_ARGUMENT);
+  TestError(RengaCommSumTree(comm, 2, bounds, &piece, 4, data, work, 16, "x"), RENGA_ERR_ARGUMENT);
 }
 
 int main(int argc, char **argv)
@@ -111,7 +111,6 @@ int main(int argc, char **argv)
     CheckSum(comm, 13, bounds, LONGEST, 0, draw == 0);
     if (size > 1) CheckSum(comm, 13, bounds, LONGEST, 5 * 4096 + 100 * 1000, draw == 1);
   }
-  freopen("/dev/null", "w", stderr); /* the errors that are asked for */
   CheckErrors(comm);
   RengaCallAbort(RengaCommDestroy(&comm));
   RengaCallAbort(RengaFinalize());

@@ -2,3 +2,9 @@ device_tests = %D%/device %D%/kernels %D%/vectors
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
 noinst_HEADERS += %D%/calls.h %D%/cases.h
+check_PROGRAMS += %D%/cases %D%/dropout
+%C%_cases_SOURCES = %D%/cases.c
+%C%_dropout_SOURCES = %D%/dropout.c
+TESTS += %D%/cases %D%/dropout
+EXTRA_DIST += %D%/cases/make.py %D%/cases/generated.txt %D%/cases/elementwise.txt %D%/cases/reduce.txt \
+  %D%/cases/move.txt %D%/cases/index.txt %D%/cases/errors.txt

@@ -171,30 +171,32 @@ static RengaErrorCode CheckRefusals(RengaComm comm)
   RengaOptimizer o;
   double value;
   RengaCall(RengaOptimizerCreate(comm, &o));
-  Expect(RengaOptimizerSetType(o, "adamv") == RENGA_ERR_ARGUMENT);
-  Expect(RengaOptimizerGetLearningRate(o, 0, &value) == RENGA_ERR_ORDER);
-  Expect(RengaOptimizerSetMomentum(o, 0.9, false) == RENGA_ERR_ARGUMENT);
-  Expect(RengaOptimizerSetBetas(o, 0.9, 1, 1e-8) == RENGA_ERR_ARGUMENT);
-  Expect(RengaOptimizerSetLearningRate(o, NAN) == RENGA_ERR_ARGUMENT);
-  Expect(RengaOptimizerSetWeightDecay(o, -1) == RENGA_ERR_ARGUMENT);
-  Expect(RengaOptimizerSetClipNorm(o, -1) == RENGA_ERR_ARGUMENT);
-  Expect(RengaOptimizerSetSchedule(o, "cosinus", 0, 0) == RENGA_ERR_ARGUMENT);
+  ExpectError(RengaOptimizerSetType(o, "adamv"), RENGA_ERR_ARGUMENT, "did you mean adam");
+  ExpectError(RengaOptimizerGetLearningRate(o, 0, &value), RENGA_ERR_ORDER, "");
+  ExpectError(RengaOptimizerSetMomentum(o, 0.9, false), RENGA_ERR_ARGUMENT, "the type is adamw");
+  ExpectError(RengaOptimizerSetBetas(o, 0.9, 1, 1e-8), RENGA_ERR_ARGUMENT, "");
+  ExpectError(RengaOptimizerSetLearningRate(o, NAN), RENGA_ERR_ARGUMENT, "");
+  ExpectError(RengaOptimizerSetWeightDecay(o, -1), RENGA_ERR_ARGUMENT, "");
+  ExpectError(RengaOptimizerSetClipNorm(o, -1), RENGA_ERR_ARGUMENT, "");
+  ExpectError(RengaOptimizerSetSchedule(o, "cosinus", 0, 0), RENGA_ERR_ARGUMENT, "");
   RengaCall(RengaOptimizerSetSchedule(o, "cosine", 5, 0));
-  Expect(RengaOptimizerSetUp(o) == RENGA_ERR_ORDER); /* no number of steps */
+  ExpectError(RengaOptimizerSetUp(o), RENGA_ERR_ORDER, ""); /* no number of steps */
   RengaCall(RengaOptimizerSetTotalSteps(o, 5));
-  Expect(RengaOptimizerSetUp(o) == RENGA_ERR_OPTION); /* nothing left after the warm-up */
+  ExpectError(RengaOptimizerSetUp(o), RENGA_ERR_OPTION, ""); /* nothing left after the warm-up */
   RengaCall(RengaOptimizerSetTotalSteps(o, 6));
   for (size_t i = 0; i < sizeof bad_groups / sizeof *bad_groups; i++)
-    Expect(RefuseGroups(o, bad_groups[i]) == RENGA_ERR_OPTION);
+    ExpectError(RefuseGroups(o, bad_groups[i]), RENGA_ERR_OPTION, "");
   RengaCall(RefuseGroups(o, "h.0.weight:frozen=yes"));
-  Expect(RengaOptimizerCheckGroups(o, 1, names) == RENGA_ERR_OPTION);
-  Expect(RengaOptimizerGetScale(o, NAN, &value) == RENGA_ERR_NUMERIC);
+  ExpectError(RengaOptimizerCheckGroups(o, 1, names), RENGA_ERR_OPTION, "");
+  ExpectError(RengaOptimizerGetScale(o, NAN, &value), RENGA_ERR_NUMERIC, "");
   RengaCall(RengaOptimizerSetType(o, RENGA_OPTIMIZER_SGD));
-  Expect(RengaOptimizerSetBetas(o, 0.9, 0.99, 1e-8) == RENGA_ERR_ARGUMENT);
+  ExpectError(RengaOptimizerSetBetas(o, 0.9, 0.99, 1e-8), RENGA_ERR_ARGUMENT, "");
   RengaCall(RengaOptimizerSetMomentum(o, 0, true));
-  Expect(RengaOptimizerSetUp(o) == RENGA_ERR_OPTION); /* Nesterov without momentum */
+  ExpectError(RengaOptimizerSetUp(o), RENGA_ERR_OPTION, ""); /* Nesterov without momentum */
   RengaCall(RengaOptionsSetValue("optimizer_type", "sgd"));
-  Expect(RengaOptimizerSetFromOptions(o) == RENGA_ERR_OPTION); /* -optimizer_beta1 is given */
+  bool says = RengaCommGetRank(comm) == 0;
+  ExpectError(RengaOptimizerSetFromOptions(o), RENGA_ERR_OPTION,
+              says ? "-optimizer_beta1 is an option of type adam and adamw" : "");
   RengaCall(RengaOptimizerDestroy(&o));
   return RENGA_SUCCESS;
 }
@@ -211,10 +213,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckGroupUpdate(comm, optimizer));
   RengaCall(RengaOptimizerDestroy(&optimizer));
   RengaCall(CheckOptions(comm));
-  FILE *errors = freopen("optimizer-errors.tmp", "w", stderr);
-  Expect(errors != NULL);
   RengaCall(CheckRefusals(comm));
-  remove("optimizer-errors.tmp");
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

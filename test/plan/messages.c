@@ -2,8 +2,8 @@
 /* What crosses between stages: straight forward, back along the chain, nothing that is prepared. */
 #include "network.h"
 
-static void Expect(const RengaMessage *row, const char *value, int from, int to, bool backward,
-                   int64_t bytes)
+static void CheckRow(const RengaMessage *row, const char *value, int from, int to, bool backward,
+                     int64_t bytes)
 {
   TestTrue(!strcmp(row->value, value) && row->from == from && row->to == to);
   TestTrue(row->backward == backward && row->bytes == bytes);
@@ -40,12 +40,12 @@ static void CheckSkip(RengaComm comm)
   RengaCallAbort(RengaPlanGetMessages(plan, graph, &count, &rows));
   TestTrue(count == 6);
   int64_t bytes = 3 * 16 * 4;
-  Expect(&rows[0], OutputName(graph, h), 0, 1, false, bytes);
-  Expect(&rows[1], OutputName(graph, h), 0, 2, false, bytes);
-  Expect(&rows[2], OutputName(graph, h), 2, 1, true, bytes);
-  Expect(&rows[3], OutputName(graph, h), 1, 0, true, bytes);
-  Expect(&rows[4], OutputName(graph, k), 1, 2, false, bytes);
-  Expect(&rows[5], OutputName(graph, k), 2, 1, true, bytes);
+  CheckRow(&rows[0], OutputName(graph, h), 0, 1, false, bytes);
+  CheckRow(&rows[1], OutputName(graph, h), 0, 2, false, bytes);
+  CheckRow(&rows[2], OutputName(graph, h), 2, 1, true, bytes);
+  CheckRow(&rows[3], OutputName(graph, h), 1, 0, true, bytes);
+  CheckRow(&rows[4], OutputName(graph, k), 1, 2, false, bytes);
+  CheckRow(&rows[5], OutputName(graph, k), 2, 1, true, bytes);
   RengaFree(&rows);
   RengaCallAbort(RengaPlanDestroy(&plan));
   plan = MakePlan(comm, graph, 1, firsts);

@@ -1,9 +1,8 @@
-/* Checks that name the line; and errors that are wanted, with a part of their message. */
+/* Checks for functions that return nothing: one that fails names its line and ends all ranks. */
 #pragma once
+#include "../check.h"
 #include "renga.h"
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 #define TestTrue(condition)                                                                        \
   do {                                                                                             \
@@ -13,42 +12,14 @@
     }                                                                                              \
   } while (0)
 
-/* What the process writes to standard error goes to a file until TestErrorEnd reads it. */
-typedef struct {
-  int saved;
-  FILE *file;
-} TestCapture;
-
-static inline TestCapture TestErrorBegin(void)
-{
-  TestCapture capture = {dup(2), tmpfile()};
-  TestTrue(capture.saved >= 0 && capture.file);
-  fflush(stderr);
-  dup2(fileno(capture.file), 2);
-  return capture;
-}
-
-static inline bool TestErrorEnd(TestCapture capture, const char *wanted)
-{
-  char text[8192];
-  fflush(stderr);
-  dup2(capture.saved, 2);
-  close(capture.saved);
-  rewind(capture.file);
-  size_t got = fread(text, 1, sizeof text - 1, capture.file);
-  fclose(capture.file);
-  text[got] = 0;
-  bool found = strstr(text, wanted) != NULL;
-  if (!found) fprintf(stderr, "wanted: %s\ngot: %s\n", wanted, text);
-  return found;
-}
-
-/* The call fails with this code and says this (on rank 0 of who prints). */
-#define TestError(expression, wanted_code, wanted_text)                                            \
+/* The call fails with this code and says this. */
+#define TestError(call, wanted_code, wanted_text)                                                  \
   do {                                                                                             \
-    TestCapture capture_ = TestErrorBegin();                                                       \
-    RengaErrorCode code_ = (expression);                                                           \
-    bool said_ = TestErrorEnd(capture_, wanted_text);                                              \
-    TestTrue(code_ == (wanted_code));                                                              \
-    TestTrue(said_);                                                                               \
+    FILE *file_;                                                                                   \
+    int saved_ = BeginErrors(&file_);                                                              \
+    RengaErrorCode code_ = (call);                                                                 \
+    const char *text_ = EndErrors(file_, saved_);                                                  \
+    bool said_ = strstr(text_, wanted_text) != NULL;                                               \
+    if (!said_) fprintf(stderr, "wanted: %s\ngot: %s\n", wanted_text, text_);                      \
+    TestTrue(code_ == (wanted_code) && said_);                                                     \
   } while (0)

@@ -33,7 +33,7 @@ static RengaErrorCode TestBlocks(void)
 typedef struct _p_Thing {
   struct _p_RengaObject hdr;
   int *destroyed;
-} *Thing;
+} * Thing;
 
 static RengaErrorCode DestroyThing(void *object)
 {

@@ -12,3 +12,4 @@ RengaErrorCode RengaGraphRegisterPackage(void);
 RengaErrorCode RengaPipelineRegisterPackage(void);
 RengaErrorCode RengaOnnxRegisterPackage(void);
 RengaErrorCode RengaDataRegisterPackage(void);
+RengaErrorCode RengaCheckpointRegisterPackage(void);

@@ -1,11 +1,10 @@
 /* Attention, forward and backward. Queries go in blocks; the scores of a block stay in a scratch buffer of
    the thread, and backward computes them again from the log-sum-exp (Dao et al., FlashAttention, 2022, with
    whole rows in the cache). Causal blocks leave out the keys that none of their queries sees. */
-#include "cpu.h"
+#include "product.h"
 #include "random.h"
 #include "renga/private/op.h"
 #include "rows.h"
-#include <cblas.h>
 #include <string.h>
 
 enum { BLOCK = 64 };
@@ -64,14 +63,6 @@ static int64_t Seen(const Attention *s, int64_t i)
   return s->causal ? RengaCpuSmaller(s->keys, i + 1) : s->keys;
 }
 
-static void Product(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
-                    const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
-                    int64_t ldc)
-{
-  cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans,
-              (int)m, (int)n, (int)k, alpha, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
-}
-
 static void AddMask(const Attention *s, const Head *h, int64_t i, int64_t n, float *scores)
 {
   const float *mask = h->mask + i * s->mask_row;
@@ -88,7 +79,7 @@ static void AddMask(const Attention *s, const Head *h, int64_t i, int64_t n, flo
 static int64_t Scores(const Attention *s, const Head *h, int64_t first, int64_t rows, float *scores)
 {
   int64_t limit = Seen(s, first + rows - 1);
-  Product(false, true, rows, limit, s->width, s->scale, h->q + first * s->width, s->width, h->k,
+  RengaCpuGemm(false, true, rows, limit, s->width, s->scale, h->q + first * s->width, s->width, h->k,
           s->width, 0, scores, s->row);
   if (h->mask)
     for (int64_t i = 0; i < rows; i++) AddMask(s, h, first + i, Seen(s, first + i), scores + i * s->row);
@@ -105,7 +96,7 @@ static void ForwardBlock(const Attention *s, const Head *h, int64_t first, float
     int64_t seen = Seen(s, first + i);
     float shift = RengaRowShift(RengaRowMax(seen, row));
     float sum = RengaRowExp(seen, row, shift, row);
-    inverse[i] = 1 / sum;
+    inverse[i] = sum > 0 ? 1 / sum : 0; /* 0: every key is masked */
     if (h->whole_out) h->whole_out[first + i] = shift + logf(sum);
     if (h->drop)
       RengaCpuDropoutRun(&h->dropout, s->ratio, h->sample, h->element + (first + i) * s->keys, seen, row,
@@ -113,7 +104,7 @@ static void ForwardBlock(const Attention *s, const Head *h, int64_t first, float
     memset(row + seen, 0, (size_t)(limit - seen) * sizeof *row);
   }
   float *y = h->y + first * s->value_width;
-  Product(false, false, rows, s->value_width, limit, 1, scores, s->row, h->v, s->value_width, 0, y,
+  RengaCpuGemm(false, false, rows, s->value_width, limit, 1, scores, s->row, h->v, s->value_width, 0, y,
           s->value_width);
   for (int64_t i = 0; i < rows; i++) RengaRowScale(s->value_width, inverse[i], y + i * s->value_width);
 }
@@ -157,7 +148,7 @@ static void AddMaskGradient(const Attention *s, const Head *h, int64_t i, int64_
 static void BackwardRow(const Attention *s, const Head *h, int64_t i, int64_t limit, float *p, float *dp)
 {
   int64_t seen = Seen(s, i);
-  float whole = h->whole[i];
+  float whole = h->whole[i] == -INFINITY ? 0 : h->whole[i];
   float dot = RengaRowDot(s->value_width, h->dy + i * s->value_width, h->o + i * s->value_width);
 #pragma omp simd
   for (int64_t j = 0; j < seen; j++) p[j] = RengaExp(p[j] - whole);
@@ -179,15 +170,15 @@ static void BackwardHead(const Attention *s, const Head *h, float *p, float *dp)
     int64_t rows = RengaCpuSmaller(s->queries - first, BLOCK);
     int64_t limit = Scores(s, h, first, rows, p);
     const float *dy = h->dy + first * s->value_width, *q = h->q + first * s->width;
-    Product(false, true, rows, limit, s->value_width, 1, dy, s->value_width, h->v, s->value_width, 0,
+    RengaCpuGemm(false, true, rows, limit, s->value_width, 1, dy, s->value_width, h->v, s->value_width, 0,
             dp, s->row);
     for (int64_t i = 0; i < rows; i++)
       BackwardRow(s, h, first + i, limit, p + i * s->row, dp + i * s->row);
-    Product(true, false, limit, s->value_width, rows, 1, p, s->row, dy, s->value_width, 1, h->dv,
+    RengaCpuGemm(true, false, limit, s->value_width, rows, 1, p, s->row, dy, s->value_width, 1, h->dv,
             s->value_width);
-    Product(false, false, rows, s->width, limit, s->scale, dp, s->row, h->k, s->width, 0,
+    RengaCpuGemm(false, false, rows, s->width, limit, s->scale, dp, s->row, h->k, s->width, 0,
             h->dq + first * s->width, s->width);
-    Product(true, false, limit, s->width, rows, s->scale, dp, s->row, q, s->width, 1, h->dk, s->width);
+    RengaCpuGemm(true, false, limit, s->width, rows, s->scale, dp, s->row, q, s->width, 1, h->dk, s->width);
   }
 }
 

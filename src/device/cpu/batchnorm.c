@@ -107,9 +107,9 @@ static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
                                       void *const out[], void *workspace)
 {
   (void)stream;
-  (void)context;
   (void)workspace;
   const Norm *s = kernel->data;
+  bool batch = context->training && s->training;
   const float *scale = in[2], *means = in[3], *variances = in[4];
   float *dscale = kernel->call.n_out > 1 ? out[1] : NULL;
   float *dbias = kernel->call.n_out > 2 ? out[2] : NULL;
@@ -121,8 +121,8 @@ static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
     GradientSums(s, in[0], in[1], c, means[c], &sum, &product);
     if (dscale) dscale[c] = (float)(product * inverse);
     if (dbias) dbias[c] = (float)sum;
-    double m = s->training ? sum / count : 0;
-    double k = s->training ? product * inverse * inverse / count : 0;
+    double m = batch ? sum / count : 0;
+    double k = batch ? product * inverse * inverse / count : 0;
     if (out[0])
       BackwardChannel(s, in[0], in[1], c, means[c], (float)(scale[c] * inverse), (float)m, (float)k,
                       out[0]);

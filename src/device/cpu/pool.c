@@ -19,24 +19,55 @@ static void Taps(const Pool *s, int d, int64_t o, int64_t *first, int64_t *last)
   *last = room <= 0 ? 0 : RengaCpuSmaller(s->kernel[d], (room + s->dilation[d] - 1) / s->dilation[d]);
 }
 
+/* Outputs [first, last) of a row that tap t along it reaches. */
+static void Columns(const Pool *s, int64_t t, int64_t *first, int64_t *last)
+{
+  int64_t shift = s->before[1] - t * s->dilation[1]; /* input = j * stride - shift */
+  *first = shift > 0 ? (shift + s->stride[1] - 1) / s->stride[1] : 0;
+  int64_t room = s->in[1] + shift;
+  *last = room <= 0 ? 0 : RengaCpuSmaller(s->out[1], (room + s->stride[1] - 1) / s->stride[1]);
+}
+
+/* One row of outputs, at most BLOCK of its columns from start on; tap by tap, so that the first of equal
+   ones stays. Places fit in 32 bits. */
+enum { BLOCK = 256 };
+static void MaxRow(const Pool *s, const float *x, int64_t i, int64_t start, int64_t count, float *y,
+                   int64_t *place)
+{
+  float best[BLOCK];
+  int32_t at[BLOCK];
+  int64_t row_first, row_last, first, last;
+  for (int64_t j = 0; j < count; j++) best[j] = -INFINITY;
+  for (int64_t j = 0; j < count; j++) at[j] = -1;
+  Taps(s, 0, i, &row_first, &row_last);
+  for (int64_t r = row_first; r < row_last; r++)
+    for (int64_t t = 0; t < s->kernel[1]; t++) {
+      Columns(s, t, &first, &last);
+      first = first < start ? 0 : first - start;
+      last = RengaCpuSmaller(count, last - start);
+      int64_t row = (i * s->stride[0] - s->before[0] + r * s->dilation[0]) * s->in[1];
+      int32_t from = (int32_t)(row + start * s->stride[1] - s->before[1] + t * s->dilation[1]);
+      int32_t stride = (int32_t)s->stride[1];
+#pragma omp simd
+      for (int32_t j = (int32_t)first; j < (int32_t)last; j++) {
+        float v = x[from + j * stride];
+        bool better = v > best[j] || v != v || at[j] < 0;
+        best[j] = better ? v : best[j];
+        at[j] = better ? from + j * stride : at[j];
+      }
+    }
+  memcpy(y, best, (size_t)count * sizeof *y);
+  for (int64_t j = 0; place && j < count; j++) place[j] = at[j];
+}
+
 static void MaxPlane(const Pool *s, const float *x, float *y, int64_t *place)
 {
-  for (int64_t i = 0; i < s->out[0]; i++) {
-    int64_t row_first, row_last, first, last;
-    Taps(s, 0, i, &row_first, &row_last);
-    for (int64_t j = 0; j < s->out[1]; j++) {
-      Taps(s, 1, j, &first, &last);
-      int64_t best = -1;
-      for (int64_t r = row_first; r < row_last; r++) {
-        int64_t row = (i * s->stride[0] - s->before[0] + r * s->dilation[0]) * s->in[1];
-        int64_t at = row + j * s->stride[1] - s->before[1] + first * s->dilation[1];
-        for (int64_t t = first; t < last; t++, at += s->dilation[1])
-          if (best < 0 || x[at] > x[best] || x[at] != x[at]) best = at;
-      }
-      y[i * s->out[1] + j] = best < 0 ? -INFINITY : x[best];
-      if (place) place[i * s->out[1] + j] = best;
+  for (int64_t i = 0; i < s->out[0]; i++)
+    for (int64_t start = 0; start < s->out[1]; start += BLOCK) {
+      int64_t to = i * s->out[1] + start;
+      MaxRow(s, x, i, start, RengaCpuSmaller(s->out[1] - start, BLOCK), y + to,
+             place ? place + to : NULL);
     }
-  }
 }
 
 static RengaErrorCode MaxRun_Cpu(RengaKernel kernel, RengaStream stream,
@@ -154,6 +185,7 @@ static RengaErrorCode Create(RengaKernel kernel, RengaKernelRunFunction run, con
   const RengaOpCall *call = &kernel->call;
   RengaOpWindow window;
   if (x->type != RENGA_FLOAT32 || x->ndim < 3 || x->ndim > 4) return RENGA_SUCCESS;
+  if (RengaOpProduct(x, 2, x->ndim) > INT32_MAX / 2) return RENGA_SUCCESS;
   RengaCall(RengaOpGetWindow(call, x, NULL, &window));
   Pool *s = NULL;
   RengaCall(RengaMalloc(1, &s));

@@ -1,4 +1,4 @@
-/* Matrix products in tiles of the result; each tile is one single-threaded BLAS call. */
+/* Matrix products in tiles of the result; each tile is one single-threaded call of a library. */
 #pragma once
 #include "cpu.h"
 
@@ -20,7 +20,12 @@ typedef struct {
 RengaCpuTiling RENGA_ISA_NAME(RengaCpuTile)(int64_t m, int64_t n);
 void RENGA_ISA_NAME(RengaCpuMultiplyTile)(const RengaCpuProduct *product, const RengaCpuTiling *tiling,
                                           int64_t tile);
+/* c = alpha a b + beta c by one thread; row-major, ld: distance of rows as stored. */
+void RENGA_ISA_NAME(RengaCpuGemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
+                                  float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
+                                  float beta, float *c, int64_t ldc);
 void RENGA_ISA_NAME(RengaCpuMultiply)(int threads, const RengaCpuProduct *product);
 #define RengaCpuTile RENGA_ISA_NAME(RengaCpuTile)
 #define RengaCpuMultiplyTile RENGA_ISA_NAME(RengaCpuMultiplyTile)
+#define RengaCpuGemm RENGA_ISA_NAME(RengaCpuGemm)
 #define RengaCpuMultiply RENGA_ISA_NAME(RengaCpuMultiply)

@@ -1,0 +1,31 @@
+/* The class RengaCheckpoint: when and where files are written, which is read. */
+#pragma once
+#include "file.h"
+#include "renga/private/object.h"
+#include "rengacheckpoint.h"
+
+struct _p_RengaCheckpoint {
+  struct _p_RengaObject hdr;
+  RengaPipeline pipeline; /* not owned: outlives the checkpoint */
+  struct {
+    char *directory, *every;
+    int keep;
+  } options;
+  bool subset;                     /* files may hold more than the network */
+  int64_t every_steps;             /* 0: not by steps */
+  double every_seconds;            /* 0: not by time */
+  double last_time;                /* of the last write, MPI_Wtime */
+  int64_t last_step;               /* that a file was written of or read; -1: none */
+  RengaCheckpointTable attributes; /* of files to be written */
+  RengaCheckpointTable found;      /* attributes of the file that was read */
+  bool catches_signals;
+};
+
+/* options.c */
+RengaErrorCode RengaCheckpointParseEvery_Private(const char *text, int64_t *steps, double *seconds);
+
+/* signals.c */
+enum { RENGA_ASKED_TO_WRITE = 1, RENGA_ASKED_TO_STOP = 2 };
+RengaErrorCode RengaCheckpointCatchSignals_Private(void);
+void RengaCheckpointReleaseSignals_Private(void);
+int RengaCheckpointTakeSignals_Private(void); /* what was asked since the last call */

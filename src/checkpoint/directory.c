@@ -1,0 +1,122 @@
+/* The directory of checkpoints: files step_000000100.h5. */
+#include "file.h"
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+RengaErrorCode RengaCheckpointDirectoryPath(const char *directory, int64_t step, char **path)
+{
+  RengaCall(RengaMalloc(strlen(directory) + 48, path));
+  sprintf(*path, "%s/step_%09lld.h5", directory, (long long)step);
+  return RENGA_SUCCESS;
+}
+
+/* The step of a file's name; -1 where it is no checkpoint's. */
+static int64_t StepOfName(const char *name)
+{
+  char *end;
+  if (strncmp(name, "step_", 5) != 0) return -1;
+  errno = 0;
+  long long step = strtoll(name + 5, &end, 10);
+  return end - name >= 14 && strcmp(end, ".h5") == 0 && errno == 0 && step >= 0 ? step : -1;
+}
+
+static int CompareDescending(const void *a, const void *b)
+{
+  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
+  return (x < y) - (x > y);
+}
+
+/* The newest first. */
+RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count, int64_t **steps)
+{
+  int64_t *found = NULL;
+  int n = 0;
+  DIR *entries = opendir(directory);
+  RengaCheck(entries || errno == ENOENT, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "directory %s: %s",
+             directory, strerror(errno));
+  for (struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
+    int64_t step = StepOfName(entry->d_name);
+    if (step < 0) continue;
+    if (RengaRealloc(n + 1, &found) != RENGA_SUCCESS) break;
+    found[n++] = step;
+  }
+  if (entries) closedir(entries);
+  if (n > 0) qsort(found, (size_t)n, sizeof *found, CompareDescending);
+  *count = n;
+  *steps = found;
+  return RENGA_SUCCESS;
+}
+
+int RengaCheckpointDirectorySync(const char *directory)
+{
+  int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (file < 0) return errno;
+  int reason = fsync(file) == 0 || errno == EINVAL ? 0 : errno; /* EINVAL: nothing to synchronise */
+  close(file);
+  return reason;
+}
+
+/* All directories of a path. */
+static int MakeDirectories(const char *directory)
+{
+  char path[4096];
+  if (snprintf(path, sizeof path, "%s", directory) >= (int)sizeof path) return ENAMETOOLONG;
+  for (char *slash = path + 1; (slash = strchr(slash, '/')) != NULL; slash++) {
+    *slash = '\0';
+    mkdir(path, 0777);
+    *slash = '/';
+  }
+  return mkdir(path, 0777) == 0 || errno == EEXIST ? 0 : errno;
+}
+
+static void ProbePath(const char *directory, char path[4096])
+{
+  snprintf(path, 4096, "%s/.renga_probe", directory);
+}
+
+/* Rank 0 makes the directory and a file in it. */
+static RengaErrorCode MakeProbe(const char *directory)
+{
+  char path[4096];
+  int reason = MakeDirectories(directory), file = -1;
+  ProbePath(directory, path);
+  if (reason == 0 && (file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0) reason = errno;
+  if (reason == 0 && pwrite(file, "", 1, 0) != 1) reason = errno;
+  if (file >= 0) close(file);
+  RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
+             "checkpoint directory %s cannot be written: %s", directory, strerror(reason));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OpenProbe(const char *directory)
+{
+  char path[4096];
+  ProbePath(directory, path);
+  int file = open(path, O_RDWR | O_CLOEXEC);
+  RengaCheck(file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
+             "checkpoint directory %s: rank 0 wrote a file that this rank cannot open (%s); is it "
+             "shared by all nodes?",
+             directory, strerror(errno));
+  close(file);
+  return RENGA_SUCCESS;
+}
+
+/* Collective: can every rank write there? */
+RengaErrorCode RengaCheckpointDirectoryProbe(RengaComm comm, const char *directory)
+{
+  bool root = RengaCommGetRank(comm) == 0;
+  char path[4096];
+  MPI_Comm ranks;
+  RengaCall(RengaObjectGetComm(comm, &ranks));
+  RengaCall(RengaErrorAgree(ranks, root ? MakeProbe(directory) : RENGA_SUCCESS));
+  RengaErrorCode code = RengaErrorAgree(ranks, OpenProbe(directory));
+  ProbePath(directory, path);
+  if (root) unlink(path);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,105 @@
+/* One checkpoint file: a list of named tensors, wherever they are. Knows nothing of pipelines. */
+#pragma once
+#include "rengacomm.h"
+#include "rengadevice.h"
+#include "rengapipeline.h"
+
+/* The first bytes of a file, before the HDF5 part (its user block). Little-endian. */
+#define RENGA_CHECKPOINT_MAGIC "Renga checkpoint 1, HDF5 from byte 4096\n"
+typedef struct {
+  char magic[64];
+  int64_t file_bytes;
+  int64_t index_offset, index_count; /* rows of int64: offset, bytes, XXH64 of each tensor */
+  uint64_t rest_hash;                /* of all from byte 4096 that is no tensor */
+  uint64_t head_hash;                /* of the bytes above */
+} RengaCheckpointHead;
+enum { RENGA_CHECKPOINT_HEAD = 4096, RENGA_CHECKPOINT_MESSAGE = 1024 };
+
+typedef struct {
+  char *name;
+  RengaTensorSpec spec;
+  int64_t offset, bytes; /* in the file */
+  uint64_t hash;
+  bool state;
+} RengaCheckpointEntry;
+typedef struct {
+  char *name, *value;
+} RengaCheckpointAttribute;
+
+/* What a file holds. Entries are in order of their names. */
+typedef struct {
+  int64_t step, file_bytes, index_offset;
+  int n_entries, n_attributes;
+  RengaCheckpointEntry *entries;
+  RengaCheckpointAttribute *attributes;
+} RengaCheckpointTable;
+
+/* table.c */
+RengaErrorCode RengaCheckpointTableAdd(RengaCheckpointTable *table, const char *name,
+                                       const RengaTensorSpec *spec, bool state);
+RengaErrorCode RengaCheckpointTableSetAttribute(RengaCheckpointTable *table, const char *name,
+                                                const char *value);
+const char *RengaCheckpointTableGetAttribute(const RengaCheckpointTable *table, const char *name);
+int RengaCheckpointTableFind(const RengaCheckpointTable *table,
+                             const char *name); /* -1: not there */
+void RengaCheckpointTableSort(RengaCheckpointTable *table);
+void RengaCheckpointTableFree(RengaCheckpointTable *table);
+/* Collective: the owners' tensors to rank 0. */
+RengaErrorCode RengaCheckpointTableGather(RengaComm comm, int count,
+                                          const RengaPersistent tensors[],
+                                          RengaCheckpointTable *table);
+/* Collective: rank 0's table to all. */
+RengaErrorCode RengaCheckpointTableBroadcast(RengaComm comm, RengaCheckpointTable *table);
+/* Where an entry is in the file: /parameters/NAME, /moments/first_moment/NAME, /states/NAME. */
+RengaErrorCode RengaCheckpointTablePath(const RengaCheckpointTable *table, int entry, char **path);
+
+/* layout.c: the HDF5 part, by one process. On failure false and a message. */
+bool RengaCheckpointLayoutCreate(const char *file, RengaCheckpointTable *table,
+                                 char message[RENGA_CHECKPOINT_MESSAGE]);
+RengaErrorCode RengaCheckpointLayoutRead(const char *file, RengaCheckpointTable *table,
+                                         char message[RENGA_CHECKPOINT_MESSAGE]);
+
+/* head.c: what protects all that is no tensor, by one process. On failure false and a message. */
+bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
+                              char message[RENGA_CHECKPOINT_MESSAGE]);
+bool RengaCheckpointHeadCheck(const char *file, int64_t *file_bytes,
+                              char message[RENGA_CHECKPOINT_MESSAGE]);
+
+/* transfer.c: tensors of a device to and from a place in a file, with their checksum. reason: 0 or
+   errno. */
+typedef struct _RengaTransfer *RengaTransfer;
+RengaErrorCode RengaTransferCreate(RengaDevice device, RengaTransfer *transfer); /* NULL: host */
+RengaErrorCode RengaTransferWrite(RengaTransfer transfer, int file, int64_t offset, int64_t bytes,
+                                  const void *data, uint64_t *hash, int *reason);
+/* data NULL: only the checksum. */
+RengaErrorCode RengaTransferRead(RengaTransfer transfer, int file, int64_t offset, int64_t bytes,
+                                 void *data, uint64_t *hash, int *reason);
+void RengaTransferDestroy(RengaTransfer *transfer);
+
+/* write.c. Collective: path appears whole or not at all. table: step and attributes; gets entries
+   on rank 0. */
+RengaErrorCode RengaCheckpointFileWrite(RengaComm comm, RengaDevice device, const char *path,
+                                        int count, const RengaPersistent tensors[],
+                                        RengaCheckpointTable *table);
+
+/* read.c. Collective: the table of a file. *whole false, and a message on all ranks, for a damaged
+   one. */
+RengaErrorCode RengaCheckpointFileOpen(RengaComm comm, const char *path,
+                                       RengaCheckpointTable *table, bool *whole,
+                                       char message[RENGA_CHECKPOINT_MESSAGE]);
+/* Collective: an error that names the differences of names and shapes. subset: the file may hold
+   more. */
+RengaErrorCode RengaCheckpointFileCompare(RengaComm comm, const char *path,
+                                          const RengaCheckpointTable *table, int count,
+                                          const RengaPersistent tensors[], bool subset);
+/* Collective: read and check this rank's tensors; count 0: only check, shared among the ranks. */
+RengaErrorCode RengaCheckpointFileRead(RengaComm comm, RengaDevice device, const char *path,
+                                       const RengaCheckpointTable *table, int count,
+                                       const RengaPersistent tensors[], bool *whole,
+                                       char message[RENGA_CHECKPOINT_MESSAGE]);
+
+/* directory.c: files step_000000100.h5 of a directory, by one process. */
+RengaErrorCode RengaCheckpointDirectoryPath(const char *directory, int64_t step, char **path);
+RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count, int64_t **steps);
+RengaErrorCode RengaCheckpointDirectoryProbe(RengaComm comm, const char *directory);
+int RengaCheckpointDirectorySync(const char *directory); /* 0 or errno */

@@ -1,0 +1,139 @@
+/* The head of a checkpoint file: what makes a changed byte outside of tensors known before HDF5
+   reads it. Tensors have their own checksums in the index; the rest of the file is hashed as one. */
+#include "file.h"
+#include "renga/private/hash.h"
+#include <errno.h>
+#include <fcntl.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+enum { BLOCK = 1 << 16 };
+
+typedef struct {
+  int64_t offset, bytes, hash;
+} IndexRow;
+
+static bool ReadAll(int file, int64_t offset, size_t bytes, void *to)
+{
+  char *place = to;
+  while (bytes > 0) {
+    ssize_t got = pread(file, place, bytes, offset);
+    if (got < 0 && errno == EINTR) continue;
+    if (got <= 0) return false;
+    place += got;
+    offset += got;
+    bytes -= (size_t)got;
+  }
+  return true;
+}
+
+static int CompareRows(const void *a, const void *b)
+{
+  int64_t x = ((const IndexRow *)a)->offset, y = ((const IndexRow *)b)->offset;
+  return (x > y) - (x < y);
+}
+
+static bool HashRange(int file, int64_t from, int64_t to, RengaHasher hasher)
+{
+  char block[BLOCK];
+  while (from < to) {
+    size_t bytes = (size_t)(to - from < BLOCK ? to - from : BLOCK);
+    if (!ReadAll(file, from, bytes, block)) return false;
+    RengaHasherAdd(hasher, block, bytes);
+    from += (int64_t)bytes;
+  }
+  return true;
+}
+
+/* All bytes after the head that are no tensor. rows come back in order of offset. */
+static bool HashRest(int file, int64_t file_bytes, int64_t count, IndexRow rows[], uint64_t *hash)
+{
+  RengaHasher hasher;
+  int64_t at = RENGA_CHECKPOINT_HEAD;
+  if (RengaHasherCreate(&hasher) != RENGA_SUCCESS) return false;
+  if (count > 0) qsort(rows, (size_t)count, sizeof *rows, CompareRows);
+  bool good = true;
+  for (int64_t i = 0; good && i < count; i++) {
+    if (rows[i].bytes == 0) continue;
+    good = rows[i].offset >= at && rows[i].bytes <= file_bytes - rows[i].offset &&
+           HashRange(file, at, rows[i].offset, hasher);
+    at = rows[i].offset + rows[i].bytes;
+  }
+  good = good && HashRange(file, at, file_bytes, hasher);
+  *hash = RengaHasherGet(hasher);
+  RengaHasherDestroy(&hasher);
+  return good;
+}
+
+static bool WriteAll(int file, int64_t offset, size_t bytes, const void *from)
+{
+  const char *place = from;
+  while (bytes > 0) {
+    ssize_t put = pwrite(file, place, bytes, offset);
+    if (put < 0 && errno == EINTR) continue;
+    if (put <= 0) return false;
+    place += put;
+    offset += put;
+    bytes -= (size_t)put;
+  }
+  return true;
+}
+
+/* The index, then the head that vouches for all but the tensors. */
+bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
+                              char message[RENGA_CHECKPOINT_MESSAGE])
+{
+  IndexRow *rows;
+  RengaCheckpointHead head;
+  memset(&head, 0, sizeof head);
+  if (RengaMalloc(table->n_entries, &rows) != RENGA_SUCCESS) return false;
+  for (int i = 0; i < table->n_entries; i++) {
+    const RengaCheckpointEntry *entry = &table->entries[i];
+    rows[i] = (IndexRow){entry->offset, entry->bytes, (int64_t)entry->hash};
+  }
+  strcpy(head.magic, RENGA_CHECKPOINT_MAGIC);
+  head.file_bytes = table->file_bytes;
+  head.index_offset = table->index_offset;
+  head.index_count = table->n_entries;
+  size_t index_bytes = (size_t)table->n_entries * sizeof *rows;
+  bool good = WriteAll(file, table->index_offset, index_bytes, rows) &&
+              HashRest(file, table->file_bytes, table->n_entries, rows, &head.rest_hash);
+  head.head_hash = RengaHash(&head, offsetof(RengaCheckpointHead, head_hash), 0);
+  good = good && WriteAll(file, 0, sizeof head, &head);
+  if (!good) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", strerror(errno));
+  RengaFree(&rows);
+  return good;
+}
+
+/* What is wrong with an open file, or NULL. */
+static const char *FindDamage(int file, int64_t *file_bytes)
+{
+  RengaCheckpointHead head;
+  IndexRow *rows = NULL;
+  uint64_t hash;
+  int64_t bytes = lseek(file, 0, SEEK_END);
+  if (bytes < 0 || !ReadAll(file, 0, sizeof head, &head)) return "it is shorter than its head";
+  if (strncmp(head.magic, RENGA_CHECKPOINT_MAGIC, sizeof head.magic) != 0)
+    return "it does not begin as a checkpoint of Renga";
+  if (head.head_hash != RengaHash(&head, offsetof(RengaCheckpointHead, head_hash), 0))
+    return "its head is damaged";
+  if (head.file_bytes != bytes) return "it is truncated, or longer than it was written";
+  if (RengaMalloc(head.index_count, &rows) != RENGA_SUCCESS) return "its index is too long";
+  bool good = ReadAll(file, head.index_offset, (size_t)head.index_count * sizeof *rows, rows) &&
+              HashRest(file, bytes, head.index_count, rows, &hash) && hash == head.rest_hash;
+  RengaFree(&rows);
+  *file_bytes = bytes;
+  return good ? NULL : "its names, shapes or checksums are damaged";
+}
+
+bool RengaCheckpointHeadCheck(const char *path, int64_t *file_bytes,
+                              char message[RENGA_CHECKPOINT_MESSAGE])
+{
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  const char *damage = file < 0 ? strerror(errno) : FindDamage(file, file_bytes);
+  if (damage) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", damage);
+  if (file >= 0) close(file);
+  return damage == NULL;
+}

@@ -1,0 +1,347 @@
+/* The HDF5 part of a checkpoint, by one process with the serial driver: all data sets contiguous,
+   placed when the file is created, so that every rank can write its own at its offset. */
+#include "file.h"
+#include <hdf5.h>
+#include <stdarg.h>
+#include <string.h>
+
+enum { ALIGN_FROM = 65536, ALIGNMENT = 4096, LONGEST_ATTRIBUTE = 60000, PATH = 4096 };
+
+/* The stored type; 16-bit floating types as their bits, with their name in the attribute "type". */
+static hid_t StoredType(RengaDataType type)
+{
+  switch (type) {
+  case RENGA_FLOAT32:
+    return H5T_IEEE_F32LE;
+  case RENGA_FLOAT64:
+    return H5T_IEEE_F64LE;
+  case RENGA_INT8:
+    return H5T_STD_I8LE;
+  case RENGA_INT16:
+    return H5T_STD_I16LE;
+  case RENGA_INT32:
+    return H5T_STD_I32LE;
+  case RENGA_INT64:
+    return H5T_STD_I64LE;
+  case RENGA_UINT32:
+    return H5T_STD_U32LE;
+  case RENGA_UINT64:
+    return H5T_STD_U64LE;
+  default:
+    return RengaDataTypeSize(type) == 2 ? H5T_STD_U16LE : H5T_STD_U8LE;
+  }
+}
+
+static RengaDataType FindType(const char *name)
+{
+  for (int type = 0; type < RENGA_TYPE_COUNT; type++)
+    if (strcmp(RengaDataTypeName((RengaDataType)type), name) == 0) return (RengaDataType)type;
+  return RENGA_TYPE_COUNT;
+}
+
+/* While we work HDF5 prints nothing; the first reason it gives is kept. */
+typedef struct {
+  H5E_auto2_t print;
+  void *user;
+  char reason[RENGA_CHECKPOINT_MESSAGE / 2];
+} Listener;
+
+static herr_t TakeReason(unsigned depth, const H5E_error2_t *error, void *user)
+{
+  Listener *listener = user;
+  if (depth == 0 && error->desc)
+    snprintf(listener->reason, sizeof listener->reason, "%s", error->desc);
+  return 0;
+}
+
+static herr_t HearError(hid_t stack, void *user)
+{
+  Listener *listener = user;
+  if (listener->reason[0] == '\0') H5Ewalk2(stack, H5E_WALK_UPWARD, TakeReason, listener);
+  return 0;
+}
+
+static void BeginListening(Listener *listener)
+{
+  listener->reason[0] = '\0';
+  H5Eget_auto2(H5E_DEFAULT, &listener->print, &listener->user);
+  H5Eset_auto2(H5E_DEFAULT, HearError, listener);
+}
+
+/* Adds the reason of HDF5 to what failed. */
+static void EndListening(const Listener *listener, bool failed, char *message)
+{
+  H5Eset_auto2(H5E_DEFAULT, listener->print, listener->user);
+  size_t used = strlen(message);
+  if (failed && listener->reason[0])
+    snprintf(message + used, RENGA_CHECKPOINT_MESSAGE - used, "%sHDF5: %s", used ? ": " : "",
+             listener->reason);
+}
+
+static bool Fail(char message[RENGA_CHECKPOINT_MESSAGE], const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+
+static bool Fail(char message[RENGA_CHECKPOINT_MESSAGE], const char *format, ...)
+{
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(message, RENGA_CHECKPOINT_MESSAGE / 2, format, arguments);
+  va_end(arguments);
+  return false;
+}
+
+static bool WriteText(hid_t object, const char *name, const char *value)
+{
+  size_t length = strlen(value);
+  char cut[LONGEST_ATTRIBUTE + 1];
+  if (length > LONGEST_ATTRIBUTE) {
+    length = LONGEST_ATTRIBUTE; /* an attribute of HDF5 holds 64 KiB */
+    memcpy(cut, value, length);
+    cut[length] = '\0';
+    value = cut;
+  }
+  hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
+  H5Tset_size(type, length + 1);
+  H5Tset_cset(type, H5T_CSET_UTF8);
+  hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+  bool good = attribute >= 0 && H5Awrite(attribute, type, value) >= 0;
+  good = H5Aclose(attribute) >= 0 && good;
+  H5Sclose(space);
+  H5Tclose(type);
+  return good;
+}
+
+static bool WriteNumber(hid_t object, const char *name, int64_t value)
+{
+  hid_t space = H5Screate(H5S_SCALAR);
+  hid_t attribute = H5Acreate2(object, name, H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT);
+  bool good = attribute >= 0 && H5Awrite(attribute, H5T_NATIVE_INT64, &value) >= 0;
+  good = H5Aclose(attribute) >= 0 && good;
+  H5Sclose(space);
+  return good;
+}
+
+/* Places of a data set that exist when the file is closed, and are written by nobody before. */
+static hid_t EarlyPlacement(void)
+{
+  hid_t creation = H5Pcreate(H5P_DATASET_CREATE);
+  H5Pset_layout(creation, H5D_CONTIGUOUS);
+  H5Pset_alloc_time(creation, H5D_ALLOC_TIME_EARLY);
+  H5Pset_fill_time(creation, H5D_FILL_TIME_NEVER);
+  H5Pset_obj_track_times(creation, false);
+  return creation;
+}
+
+static bool CreateDataset(hid_t file, const char *path, hid_t type, const RengaTensorSpec *spec,
+                          const char *name, int64_t *offset)
+{
+  hsize_t dims[RENGA_MAX_DIM];
+  for (int d = 0; d < spec->ndim; d++) dims[d] = (hsize_t)spec->dim[d];
+  hid_t space = spec->ndim ? H5Screate_simple(spec->ndim, dims, NULL) : H5Screate(H5S_SCALAR);
+  hid_t creation = EarlyPlacement(), links = H5Pcreate(H5P_LINK_CREATE);
+  H5Pset_create_intermediate_group(links, 1);
+  H5Pset_char_encoding(links, H5T_CSET_UTF8);
+  hid_t dataset = H5Dcreate2(file, path, type, space, links, creation, H5P_DEFAULT);
+  bool good = dataset >= 0;
+  if (good && name) {
+    good = WriteText(dataset, "name", name) &&
+           WriteText(dataset, "type", RengaDataTypeName(spec->type));
+  }
+  haddr_t place = good ? H5Dget_offset(dataset) : HADDR_UNDEF;
+  *offset = place == HADDR_UNDEF ? 0 : (int64_t)place;
+  if (dataset >= 0) good = H5Dclose(dataset) >= 0 && good;
+  H5Pclose(links);
+  H5Pclose(creation);
+  H5Sclose(space);
+  return good;
+}
+
+static bool CreateEntries(hid_t file, RengaCheckpointTable *table, char *message)
+{
+  for (int i = 0; i < table->n_entries; i++) {
+    RengaCheckpointEntry *entry = &table->entries[i];
+    char *path;
+    if (RengaCheckpointTablePath(table, i, &path) != RENGA_SUCCESS) return Fail(message, "no room");
+    bool good = CreateDataset(file, path, StoredType(entry->spec.type), &entry->spec, entry->name,
+                              &entry->offset);
+    RengaFree(&path);
+    if (!good) return Fail(message, "tensor %s", entry->name);
+  }
+  RengaTensorSpec index = {RENGA_INT64, 2, {table->n_entries, 3}};
+  if (!CreateDataset(file, "/checksums", H5T_STD_I64LE, &index, NULL, &table->index_offset))
+    return Fail(message, "checksums");
+  return true;
+}
+
+static bool CreateAttributes(hid_t file, const RengaCheckpointTable *table, char *message)
+{
+  bool good = WriteNumber(file, "step", table->step) && WriteText(file, "version", RENGA_VERSION) &&
+              WriteText(file, "checksums",
+                        "row: offset, bytes, XXH64 of a tensor; in order of the tensors' names");
+  for (int i = 0; i < table->n_attributes && good; i++)
+    good = WriteText(file, table->attributes[i].name, table->attributes[i].value);
+  return good || Fail(message, "attributes");
+}
+
+static hid_t CreateFile(const char *path)
+{
+  hid_t access = H5Pcreate(H5P_FILE_ACCESS), creation = H5Pcreate(H5P_FILE_CREATE);
+  H5Pset_alignment(access, ALIGN_FROM, ALIGNMENT);
+  H5Pset_userblock(creation, RENGA_CHECKPOINT_HEAD);
+  hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, creation, access);
+  H5Pclose(creation);
+  H5Pclose(access);
+  return file;
+}
+
+bool RengaCheckpointLayoutCreate(const char *path, RengaCheckpointTable *table,
+                                 char message[RENGA_CHECKPOINT_MESSAGE])
+{
+  Listener listener;
+  BeginListening(&listener);
+  hid_t file = CreateFile(path);
+  bool good = file >= 0 || Fail(message, "not created");
+  good = good && CreateEntries(file, table, message) && CreateAttributes(file, table, message);
+  if (file >= 0 && H5Fclose(file) < 0 && good) good = Fail(message, "not closed");
+  EndListening(&listener, !good, message);
+  return good;
+}
+
+/* ---- reading ---- */
+
+typedef struct {
+  RengaCheckpointTable *table;
+  char *message;
+  RengaErrorCode code;
+} Reader;
+
+/* Text of an attribute, or NULL; RengaFree. */
+static char *ReadText(hid_t object, const char *name)
+{
+  char *text = NULL;
+  hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
+  if (attribute < 0) return NULL;
+  hid_t type = H5Aget_type(attribute), memory = H5Tcopy(H5T_C_S1);
+  size_t size =
+      H5Tget_class(type) == H5T_STRING && !H5Tis_variable_str(type) ? H5Tget_size(type) : 0;
+  H5Tset_size(memory, size + 1);
+  H5Tset_cset(memory, H5Tget_cset(type));
+  if (size > 0 && RengaMalloc(size + 2, &text) == RENGA_SUCCESS)
+    if (H5Aread(attribute, memory, text) < 0) RengaFree(&text);
+  H5Tclose(memory);
+  H5Tclose(type);
+  H5Aclose(attribute);
+  return text;
+}
+
+static bool ReadShape(hid_t dataset, RengaTensorSpec *spec)
+{
+  hsize_t dims[H5S_MAX_RANK];
+  hid_t space = H5Dget_space(dataset);
+  spec->ndim = H5Sget_simple_extent_ndims(space);
+  bool good = spec->ndim >= 0 && spec->ndim <= RENGA_MAX_DIM &&
+              H5Sget_simple_extent_dims(space, dims, NULL) >= 0;
+  for (int d = 0; good && d < spec->ndim; d++) spec->dim[d] = (int64_t)dims[d];
+  H5Sclose(space);
+  return good;
+}
+
+/* One data set that has a name: an entry of the table. */
+static bool ReadEntry(hid_t dataset, Reader *reader)
+{
+  RengaTensorSpec spec = {0};
+  char *name = ReadText(dataset, "name"), *type = ReadText(dataset, "type");
+  char path[PATH] = "";
+  haddr_t offset = H5Dget_offset(dataset);
+  H5Iget_name(dataset, path, sizeof path);
+  spec.type = type ? FindType(type) : RENGA_TYPE_COUNT;
+  bool good = name && spec.type < RENGA_TYPE_COUNT && ReadShape(dataset, &spec);
+  if (good) {
+    bool state = strncmp(path, "/states/", 8) == 0;
+    reader->code = RengaCheckpointTableAdd(reader->table, name, &spec, state);
+    good = reader->code == RENGA_SUCCESS;
+  }
+  if (good)
+    reader->table->entries[reader->table->n_entries - 1].offset =
+        offset == HADDR_UNDEF ? 0 : (int64_t)offset;
+  RengaFree(&name);
+  RengaFree(&type);
+  return good;
+}
+
+static herr_t Visit(hid_t root, const char *path, const H5O_info_t *info, void *user)
+{
+  Reader *reader = user;
+  if (info->type != H5O_TYPE_DATASET) return 0;
+  hid_t dataset = H5Dopen2(root, path, H5P_DEFAULT);
+  bool good = dataset >= 0;
+  if (good && strcmp(path, "checksums") == 0) {
+    haddr_t offset = H5Dget_offset(dataset);
+    reader->table->index_offset = offset == HADDR_UNDEF ? 0 : (int64_t)offset;
+  } else if (good)
+    good = ReadEntry(dataset, reader);
+  if (dataset >= 0) H5Dclose(dataset);
+  return good ? 0 : -1;
+}
+
+static herr_t VisitAttribute(hid_t root, const char *name, const H5A_info_t *info, void *user)
+{
+  Reader *reader = user;
+  (void)info;
+  char *text = ReadText(root, name);
+  if (text) reader->code = RengaCheckpointTableSetAttribute(reader->table, name, text);
+  RengaFree(&text);
+  return reader->code == RENGA_SUCCESS ? 0 : -1;
+}
+
+static bool ReadStep(hid_t file, int64_t *step)
+{
+  hid_t attribute = H5Aopen(file, "step", H5P_DEFAULT);
+  bool good = attribute >= 0 && H5Aread(attribute, H5T_NATIVE_INT64, step) >= 0;
+  if (attribute >= 0) H5Aclose(attribute);
+  return good;
+}
+
+static bool ReadIndex(hid_t file, RengaCheckpointTable *table)
+{
+  int64_t(*index)[3];
+  if (RengaMalloc(table->n_entries, &index) != RENGA_SUCCESS) return false;
+  hid_t dataset = H5Dopen2(file, "checksums", H5P_DEFAULT), space = H5Dget_space(dataset);
+  bool good = dataset >= 0 && H5Sget_simple_extent_npoints(space) == 3 * table->n_entries &&
+              H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, index) >= 0;
+  for (int i = 0; good && i < table->n_entries; i++) {
+    RengaCheckpointEntry *entry = &table->entries[i];
+    good = index[i][0] == entry->offset && index[i][1] == entry->bytes;
+    entry->hash = (uint64_t)index[i][2];
+  }
+  H5Sclose(space);
+  if (dataset >= 0) H5Dclose(dataset);
+  RengaFree(&index);
+  return good;
+}
+
+/* An error only where this process itself fails; a message where the file is wrong. */
+RengaErrorCode RengaCheckpointLayoutRead(const char *path, RengaCheckpointTable *table,
+                                         char message[RENGA_CHECKPOINT_MESSAGE])
+{
+  Reader reader = {table, message, RENGA_SUCCESS};
+  Listener listener;
+  BeginListening(&listener);
+  message[0] = '\0';
+  hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  if (file < 0)
+    Fail(message, "not opened");
+  else if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_NATIVE, Visit, &reader, H5O_INFO_BASIC) < 0)
+    Fail(message, "a tensor cannot be read");
+  else if (H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, VisitAttribute, &reader) < 0)
+    Fail(message, "attributes cannot be listed");
+  else if (!ReadStep(file, &table->step))
+    Fail(message, "no attribute step");
+  RengaCheckpointTableSort(table);
+  if (file >= 0 && !message[0] && !ReadIndex(file, table))
+    Fail(message, "the checksums do not belong to the tensors");
+  if (file >= 0) H5Fclose(file);
+  EndListening(&listener, message[0] != '\0', message);
+  RengaCall(reader.code);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,128 @@
+/* Options of the class RengaCheckpoint. */
+#include "checkpointimpl.h"
+#include "renga/private/packages.h"
+#include <math.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) offsetof(struct _p_RengaCheckpoint, options.member)
+static const RengaOptionRow rows[] = {
+    {"checkpoint_dir", RENGA_OPTION_STRING, NULL, AT(directory), NULL, 0, 0,
+     "folder of checkpoints, made where it is not there; without it none are written"},
+    {"checkpoint_every", RENGA_OPTION_STRING, "30min", AT(every), NULL, 0, 0,
+     "write one so often: 100 (steps), 30s, 30min, 2h; 0: only when asked and at the end"},
+    {"checkpoint_keep", RENGA_OPTION_INT, "3", AT(keep), NULL, 1, 1000000000,
+     "keep so many of the newest checkpoints, delete older ones"},
+    {"resume", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "go on from the newest whole checkpoint of -checkpoint_dir"},
+};
+enum { ROWS = sizeof rows / sizeof rows[0] };
+
+RengaErrorCode RengaCheckpointRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("checkpoint", ROWS, rows));
+  return RENGA_SUCCESS;
+}
+
+static const struct {
+  const char *unit;
+  double seconds;
+} units[] = {{"s", 1}, {"min", 60}, {"m", 60}, {"h", 3600}, {"d", 86400}};
+
+/* "100" are steps; a number with a unit is a time. */
+RengaErrorCode RengaCheckpointParseEvery_Private(const char *text, int64_t *steps, double *seconds)
+{
+  char *end;
+  double number = strtod(text, &end);
+  bool good = end != text && isfinite(number) && number >= 0 && number <= 1e15;
+  *steps = 0;
+  *seconds = 0;
+  if (good && *end == '\0' && number == floor(number)) {
+    *steps = (int64_t)number;
+    return RENGA_SUCCESS;
+  }
+  for (size_t i = 0; good && i < sizeof units / sizeof units[0]; i++)
+    if (strcmp(end, units[i].unit) == 0) {
+      *seconds = number * units[i].seconds;
+      return RENGA_SUCCESS;
+    }
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "-checkpoint_every %s: write a number of steps such as 100, or a time such as 30s, "
+             "30min or 2h",
+             text);
+}
+
+/*@
+   RengaCheckpointSetFromOptions - take the options that were given
+
+   Collective
+
+   Input:
+   . checkpoint - the checkpoint
+
+   Options:
+   . -checkpoint_dir - folder of checkpoints
+   . -checkpoint_every - 100 (steps), 30s, 30min, 2h; 0: only when asked and at the end
+   . -checkpoint_keep - so many of the newest
+@*/
+RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint)
+{
+  RengaCheckPointer(checkpoint);
+  MPI_Comm comm = checkpoint->hdr.comm;
+  RengaCall(RengaOptionsSetFromDatabase(checkpoint->hdr.prefix, ROWS, rows, checkpoint));
+  RengaErrorCode code = RengaCheckpointParseEvery_Private(
+      checkpoint->options.every, &checkpoint->every_steps, &checkpoint->every_seconds);
+  RengaCall(RengaErrorAgree(comm, code));
+  checkpoint->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DestroyCheckpoint(void *object)
+{
+  RengaCheckpoint checkpoint = object;
+  if (checkpoint->catches_signals) RengaCheckpointReleaseSignals_Private();
+  RengaCheckpointTableFree(&checkpoint->attributes);
+  RengaCheckpointTableFree(&checkpoint->found);
+  RengaCall(RengaOptionsFreeStrings(ROWS, rows, checkpoint));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointCreate - make a checkpoint object
+
+   Collective
+
+   Input:
+   . comm - the ranks of the run
+
+   Output:
+   . checkpoint - RengaCheckpointDestroy frees it
+@*/
+RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint)
+{
+  RengaCheckpoint made;
+  RengaCheckPointer(comm);
+  RengaCheckPointer(checkpoint);
+  RengaCall(RengaHeaderCreate(comm, "RengaCheckpoint", sizeof *made, DestroyCheckpoint, &made));
+  made->last_step = -1;
+  RengaCall(RengaOptionsSetDefaults(ROWS, rows, made));
+  RengaCall(RengaCheckpointParseEvery_Private(made->options.every, &made->every_steps,
+                                              &made->every_seconds));
+  *checkpoint = made;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointDestroy - free a checkpoint object; the files stay
+
+   Collective
+
+   Output:
+   . checkpoint - set to NULL
+@*/
+RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint)
+{
+  RengaCall(RengaHeaderDestroy(checkpoint));
+  return RENGA_SUCCESS;
+}

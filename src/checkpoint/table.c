@@ -1,0 +1,245 @@
+/* The table of a checkpoint: names and shapes on their way between ranks and file. */
+#include "file.h"
+#include "renga/private/gather.h"
+#include <stdlib.h>
+#include <string.h>
+
+RengaErrorCode RengaCheckpointTableAdd(RengaCheckpointTable *table, const char *name,
+                                       const RengaTensorSpec *spec, bool state)
+{
+  if ((table->n_entries & (table->n_entries - 1)) == 0)
+    RengaCall(RengaRealloc(table->n_entries ? 2 * table->n_entries : 1, &table->entries));
+  RengaCheckpointEntry *entry = &table->entries[table->n_entries];
+  RengaCall(RengaStringCopy(name, &entry->name));
+  entry->spec = *spec;
+  entry->bytes = (int64_t)RengaTensorSpecBytes(spec);
+  entry->state = state;
+  table->n_entries++;
+  return RENGA_SUCCESS;
+}
+
+const char *RengaCheckpointTableGetAttribute(const RengaCheckpointTable *table, const char *name)
+{
+  for (int i = 0; i < table->n_attributes; i++)
+    if (strcmp(table->attributes[i].name, name) == 0) return table->attributes[i].value;
+  return NULL;
+}
+
+RengaErrorCode RengaCheckpointTableSetAttribute(RengaCheckpointTable *table, const char *name,
+                                                const char *value)
+{
+  int i = 0;
+  while (i < table->n_attributes && strcmp(table->attributes[i].name, name) != 0) i++;
+  if (i == table->n_attributes) {
+    RengaCall(RengaRealloc(table->n_attributes + 1, &table->attributes));
+    RengaCall(RengaStringCopy(name, &table->attributes[i].name));
+    table->n_attributes++;
+  }
+  RengaFree(&table->attributes[i].value);
+  RengaCall(RengaStringCopy(value, &table->attributes[i].value));
+  return RENGA_SUCCESS;
+}
+
+static int CompareEntries(const void *a, const void *b)
+{
+  return strcmp(((const RengaCheckpointEntry *)a)->name, ((const RengaCheckpointEntry *)b)->name);
+}
+
+void RengaCheckpointTableSort(RengaCheckpointTable *table)
+{
+  if (table->n_entries > 0)
+    qsort(table->entries, (size_t)table->n_entries, sizeof *table->entries, CompareEntries);
+}
+
+int RengaCheckpointTableFind(const RengaCheckpointTable *table, const char *name)
+{
+  int low = 0, high = table->n_entries - 1;
+  while (low <= high) {
+    int middle = low + (high - low) / 2, order = strcmp(name, table->entries[middle].name);
+    if (order == 0) return middle;
+    if (order < 0)
+      high = middle - 1;
+    else
+      low = middle + 1;
+  }
+  return -1;
+}
+
+void RengaCheckpointTableFree(RengaCheckpointTable *table)
+{
+  for (int i = 0; i < table->n_entries; i++) RengaFree(&table->entries[i].name);
+  for (int i = 0; i < table->n_attributes; i++) {
+    RengaFree(&table->attributes[i].name);
+    RengaFree(&table->attributes[i].value);
+  }
+  RengaFree(&table->entries);
+  RengaFree(&table->attributes);
+  *table = (RengaCheckpointTable){0};
+}
+
+/* An entry between ranks; its name follows, with the zero at its end. */
+typedef struct {
+  RengaTensorSpec spec;
+  int64_t offset;
+  uint64_t hash;
+  int32_t name_bytes, state;
+} Packed;
+
+typedef struct {
+  char *bytes;
+  size_t used, room;
+} Buffer;
+
+static RengaErrorCode Append(Buffer *buffer, const void *bytes, size_t count)
+{
+  if (buffer->used + count > buffer->room) {
+    buffer->room = 2 * buffer->room + count;
+    RengaCall(RengaRealloc(buffer->room, &buffer->bytes));
+  }
+  memcpy(buffer->bytes + buffer->used, bytes, count);
+  buffer->used += count;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AppendEntry(Buffer *buffer, const RengaCheckpointEntry *entry)
+{
+  Packed packed;
+  memset(&packed, 0, sizeof packed);
+  packed.spec = entry->spec;
+  packed.offset = entry->offset;
+  packed.hash = entry->hash;
+  packed.name_bytes = (int32_t)strlen(entry->name) + 1;
+  packed.state = entry->state;
+  RengaCall(Append(buffer, &packed, sizeof packed));
+  RengaCall(Append(buffer, entry->name, (size_t)packed.name_bytes));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddPacked(RengaCheckpointTable *table, const char *bytes, size_t count)
+{
+  for (size_t at = 0; at < count;) {
+    Packed packed;
+    memcpy(&packed, bytes + at, sizeof packed);
+    at += sizeof packed;
+    RengaCall(RengaCheckpointTableAdd(table, bytes + at, &packed.spec, packed.state != 0));
+    table->entries[table->n_entries - 1].offset = packed.offset;
+    table->entries[table->n_entries - 1].hash = packed.hash;
+    at += (size_t)packed.name_bytes;
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCheckpointTableGather(RengaComm comm, int count,
+                                          const RengaPersistent tensors[],
+                                          RengaCheckpointTable *table)
+{
+  Buffer buffer = {NULL, 0, 0};
+  MPI_Comm ranks;
+  char *all;
+  size_t *sizes, total = 0;
+  RengaCall(RengaObjectGetComm(comm, &ranks));
+  for (int i = 0; i < count; i++) {
+    RengaCheckpointEntry entry = {.spec = tensors[i].spec, .state = tensors[i].state};
+    entry.name = (char *)(uintptr_t)tensors[i].name;
+    if (tensors[i].owner) RengaCall(AppendEntry(&buffer, &entry));
+  }
+  RengaCall(RengaGatherBytes(ranks, buffer.bytes, buffer.used, &all, &sizes));
+  for (int i = 0; sizes && i < RengaCommGetSize(comm); i++) total += sizes[i];
+  RengaErrorCode code = all ? AddPacked(table, all, total) : RENGA_SUCCESS;
+  RengaFree(&buffer.bytes);
+  RengaFree(&all);
+  RengaFree(&sizes);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Pack(const RengaCheckpointTable *table, Buffer *entries, Buffer *attributes)
+{
+  for (int i = 0; i < table->n_entries; i++) RengaCall(AppendEntry(entries, &table->entries[i]));
+  for (int i = 0; i < table->n_attributes; i++) {
+    const RengaCheckpointAttribute *attribute = &table->attributes[i];
+    RengaCall(Append(attributes, attribute->name, strlen(attribute->name) + 1));
+    RengaCall(Append(attributes, attribute->value, strlen(attribute->value) + 1));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Unpack(RengaCheckpointTable *table, const Buffer *entries,
+                             const Buffer *attributes)
+{
+  RengaCall(AddPacked(table, entries->bytes, entries->used));
+  for (size_t at = 0; at < attributes->used;) {
+    const char *name = attributes->bytes + at, *value = name + strlen(name) + 1;
+    RengaCall(RengaCheckpointTableSetAttribute(table, name, value));
+    at = (size_t)(value + strlen(value) + 1 - attributes->bytes);
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCheckpointTableBroadcast(RengaComm comm, RengaCheckpointTable *table)
+{
+  static const char what[] = "the table of a checkpoint";
+  Buffer entries = {NULL, 0, 0}, attributes = {NULL, 0, 0};
+  bool root = RengaCommGetRank(comm) == 0;
+  if (root) RengaCall(Pack(table, &entries, &attributes));
+  int64_t head[5] = {table->step, table->file_bytes, table->index_offset, (int64_t)entries.used,
+                     (int64_t)attributes.used};
+  RengaCall(RengaCommBroadcast(comm, head, sizeof head, 0, what));
+  if (!root) {
+    RengaCheckpointTableFree(table);
+    table->step = head[0];
+    table->file_bytes = head[1];
+    table->index_offset = head[2];
+    entries.used = (size_t)head[3];
+    attributes.used = (size_t)head[4];
+    RengaCall(RengaMalloc(entries.used, &entries.bytes));
+    RengaCall(RengaMalloc(attributes.used, &attributes.bytes));
+  }
+  RengaCall(RengaCommBroadcast(comm, entries.bytes, entries.used, 0, what));
+  RengaCall(RengaCommBroadcast(comm, attributes.bytes, attributes.used, 0, what));
+  if (!root) RengaCall(Unpack(table, &entries, &attributes));
+  RengaFree(&entries.bytes);
+  RengaFree(&attributes.bytes);
+  return RENGA_SUCCESS;
+}
+
+/* Names may hold anything; a link of HDF5 no '/', and not "." alone. Reversible: %2F, %2E, %25. */
+static void Escape(const char *name, size_t length, char *to)
+{
+  static const char digits[] = "0123456789ABCDEF";
+  bool dot = length == 1 && name[0] == '.';
+  for (size_t i = 0; i < length; i++) {
+    unsigned char letter = (unsigned char)name[i];
+    if (letter == '/' || letter == '%' || dot) {
+      *to++ = '%';
+      *to++ = digits[letter >> 4];
+      *to++ = digits[letter & 15];
+    } else
+      *to++ = (char)letter;
+  }
+  *to = '\0';
+}
+
+RengaErrorCode RengaCheckpointTablePath(const RengaCheckpointTable *table, int entry, char **path)
+{
+  const char *name = table->entries[entry].name, *colon = strrchr(name, ':');
+  size_t length = strlen(name), head = 0;
+  char *text, *base;
+  RengaCall(RengaMalloc(6 * length + 64, &text));
+  RengaCall(RengaStringCopy(name, &base));
+  if (colon) base[colon - name] = '\0';
+  /* "NAME:second_moment" is a moment where NAME is a tensor too. */
+  if (colon && colon[1] && RengaCheckpointTableFind(table, base) >= 0) {
+    strcpy(text, "/moments/");
+    Escape(colon + 1, strlen(colon + 1), text + strlen(text));
+    strcat(text, "/");
+    length = (size_t)(colon - name);
+  } else
+    strcpy(text, table->entries[entry].state ? "/states/" : "/parameters/");
+  head = strlen(text);
+  Escape(name, length, text + head);
+  if (length == 0) strcat(text, "%");
+  RengaFree(&base);
+  *path = text;
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,91 @@
+/* TEST ranks: 1 */
+/* Lists of attributes: set, replace, remove, copy, compare; defaults from the operator's row. */
+#include "../plan/plantest.h"
+#include <math.h>
+
+static RengaErrorCode Fill(RengaAttributes *attributes)
+{
+  const int64_t ints[] = {2, 0, 1};
+  const double reals[] = {0.5, -1};
+  RengaCall(RengaAttributesSetInt(attributes, "axis", 1));
+  RengaCall(RengaAttributesSetInt(attributes, "axis", -2));
+  RengaCall(RengaAttributesSetInts(attributes, "perm", 3, ints));
+  RengaCall(RengaAttributesSetReal(attributes, "epsilon", 1e-3));
+  RengaCall(RengaAttributesSetReals(attributes, "scales", 2, reals));
+  RengaCall(RengaAttributesSetString(attributes, "mode", "edge"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckValues(void)
+{
+  RengaAttributes attributes = {0};
+  int count;
+  RengaCall(Fill(&attributes));
+  TestTrue(attributes.count == 5);
+  TestTrue(RengaAttributesInt(&attributes, "axis", 7) == -2);
+  TestTrue(RengaAttributesInt(&attributes, "none", 7) == 7);
+  TestTrue(RengaAttributesInt(&attributes, "mode", 7) == 7);
+  TestTrue(RengaAttributesReal(&attributes, "epsilon", 0) == 1e-3);
+  TestTrue(RengaAttributesReal(NULL, "epsilon", 2) == 2);
+  TestTrue(strcmp(RengaAttributesString(&attributes, "mode", ""), "edge") == 0);
+  const int64_t *ints = RengaAttributesInts(&attributes, "perm", &count);
+  TestTrue(count == 3 && ints[0] == 2 && ints[2] == 1);
+  TestTrue(RengaAttributesInts(&attributes, "axes", &count) == NULL && count == 0);
+  const RengaAttribute *scales = RengaAttributesFind(&attributes, "scales");
+  TestTrue(scales && scales->kind == RENGA_ATTRIBUTE_REALS && scales->reals[1] == -1);
+  RengaCall(RengaAttributesRemove(&attributes, "perm"));
+  RengaCall(RengaAttributesRemove(&attributes, "perm"));
+  TestTrue(attributes.count == 4 && !RengaAttributesFind(&attributes, "perm"));
+  TestTrue(RengaAttributesInt(&attributes, "axis", 0) == -2);
+  RengaCall(RengaAttributesFree(&attributes));
+  TestTrue(attributes.count == 0);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckCopies(void)
+{
+  RengaAttributes a = {0}, b, empty = {0};
+  RengaCall(Fill(&a));
+  RengaCall(RengaAttributesCopy(&a, &b));
+  TestTrue(RengaAttributesEqual(&a, &b) && RengaAttributesEqual(&empty, NULL));
+  RengaCall(RengaAttributesRemove(&b, "axis"));
+  TestTrue(!RengaAttributesEqual(&a, &b) && !RengaAttributesEqual(&a, NULL));
+  RengaCall(RengaAttributesSetInt(&b, "axis", -2)); /* now in another order */
+  TestTrue(RengaAttributesEqual(&a, &b));
+  RengaCall(RengaAttributesSetString(&b, "mode", "wrap"));
+  TestTrue(!RengaAttributesEqual(&a, &b));
+  RengaCall(RengaAttributesSetReal(&b, "mode", 1));
+  TestTrue(!RengaAttributesEqual(&a, &b));
+  RengaCall(RengaAttributesFree(&a));
+  RengaCall(RengaAttributesFree(&b));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckDefaults(void)
+{
+  RengaAttributes attributes = {0};
+  RengaOpCall call = {.op = RengaOperatorFind("Clip"), .attributes = &attributes};
+  TestTrue(RengaOpCallReal(&call, "min") == -INFINITY && RengaOpCallReal(&call, "max") == INFINITY);
+  RengaCall(RengaAttributesSetReal(&attributes, "max", 6));
+  TestTrue(RengaOpCallReal(&call, "max") == 6);
+  call.op = RengaOperatorFind("CrossEntropy");
+  call.attributes = NULL;
+  TestTrue(RengaOpCallInt(&call, "axis") == -1);
+  TestTrue(RengaOpCallInt(&call, "ignore_index") == INT64_MIN);
+  call.op = RengaOperatorFind("Pad");
+  int count;
+  TestTrue(RengaOpCallInts(&call, "pads", &count) == NULL && count == 0);
+  TestTrue(strcmp(RengaOpCallString(&call, "mode"), "") == 0);
+  RengaCall(RengaAttributesFree(&attributes));
+  return RENGA_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(CheckValues());
+  RengaCallAbort(CheckCopies());
+  RengaCallAbort(CheckDefaults());
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}

@@ -1,0 +1,209 @@
+/* What the tests of the pipeline share: networks, made-up data, plans by hand, a short training. */
+#pragma once
+#include "../check.h"
+#include "rengacomm.h"
+#include "rengapipeline.h"
+#include "rengaschedule.h"
+#include <math.h>
+#include <string.h>
+
+enum { MOST_STEPS = 8, MOST_FIELDS = 4 };
+
+typedef struct {
+  const char *graph; /* as -graph says */
+  const char *device, *schedule, *reduction, *optimizer;
+  int stages, replicas;
+  int64_t batch, microbatch, classes;
+  int steps;
+  const int64_t *samples; /* [steps] */
+  const int *cuts;        /* [stages - 1] first nodes, or NULL: even */
+  double clip_norm;
+  bool poison;
+} Run;
+
+typedef struct {
+  double loss[MOST_STEPS], norm[MOST_STEPS], validation;
+  uint64_t digest;
+  RengaPipelineMemory memory;
+} Result;
+
+typedef struct {
+  RengaGraph graph;
+  int64_t step, classes;
+} Source;
+
+static inline const RengaGraphValue *RunField(RengaGraph graph, int field)
+{
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(graph); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(graph, v);
+    if (value->kind == RENGA_VALUE_INPUT && field-- == 0) return value;
+  }
+  return NULL;
+}
+
+/* A sample's numbers follow from step and sample only. Of the labels of every third sample only the
+   first counts; the last sample of a step of seven has none. */
+static inline RengaErrorCode RunRead(void *user, int field, int64_t first, int64_t count,
+                                     void *buffer)
+{
+  const Source *source = user;
+  const RengaGraphValue *value = RunField(source->graph, field);
+  Expect(value != NULL);
+  const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, 1);
+  const int64_t size = RengaTensorSpecCount(&spec);
+  const bool labels = strcmp(value->name, "labels") == 0;
+  float *x;
+  RengaCall(RengaMalloc(size, &x));
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t sample = source->step * 1000 + first + i;
+    RengaRandomUniform(11, (uint64_t)field, (uint64_t)(sample * size), size, x);
+    for (int64_t k = 0; k < size; k++) {
+      if (spec.type == RENGA_FLOAT32) {
+        ((float *)buffer)[i * size + k] = 2 * x[k] - 1;
+        continue;
+      }
+      int64_t class = (int64_t)(x[k] * (float)source->classes);
+      if (labels && (((first + i) % 3 == 2 && k > 0) || first + i == 6)) class = -100;
+      ((int64_t *)buffer)[i * size + k] = class;
+    }
+  }
+  RengaFree(&x);
+  return RENGA_SUCCESS;
+}
+
+/* A network with what is awkward: a value used in many stages, a parameter used three times, inputs of
+   the data set read in the middle and at the end, and an output besides the loss. */
+static inline RengaErrorCode RunSkip(RengaGraph graph)
+{
+  const RengaTensorSpec x_spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, 6}};
+  const RengaTensorSpec w_spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {6, 6}};
+  const RengaTensorSpec label_spec = {.type = RENGA_INT64, .ndim = 1, .dim = {-1}};
+  const RengaInit init = {.kind = RENGA_INIT_NORMAL, .b = 0.4};
+  RengaValue x, side, labels, w, h, first, y, loss;
+  RengaCall(RengaGraphAddInput(graph, "x", &x_spec, &x));
+  RengaCall(RengaGraphAddInput(graph, "side", &x_spec, &side));
+  RengaCall(RengaGraphAddInput(graph, "labels", &label_spec, &labels));
+  RengaCall(RengaGraphAddParameter(graph, "shared", &w_spec, &init, &w));
+  RengaCall(RengaGraphAddLinear(graph, "in", x, 6, true, 0.4, &h));
+  RengaCall(RengaGraphAddUnary(graph, "Tanh", h, &first));
+  h = first;
+  for (int i = 0; i < 3; i++) {
+    RengaCall(RengaGraphAddMatMul(graph, h, w, &y));
+    RengaCall(RengaGraphAddUnary(graph, i == 1 ? "Relu" : "Tanh", y, &y));
+    RengaCall(RengaGraphAddAdd(graph, y, i == 1 ? side : h, &y));
+    RengaCall(RengaGraphAddAdd(graph, y, first, &h));
+  }
+  RengaCall(RengaGraphAddLinear(graph, "out", h, 4, true, 0.4, &y));
+  RengaCall(RengaGraphAddOutput(graph, y));
+  RengaCall(RengaGraphAddCrossEntropy(graph, y, labels, -100, &loss));
+  RengaCall(RengaGraphSetLoss(graph, loss));
+  return RENGA_SUCCESS;
+}
+
+static inline RengaErrorCode RunGraph(RengaComm comm, const char *what, RengaGraph *graph)
+{
+  RengaCall(RengaGraphCreate(comm, graph));
+  if (strcmp(what, "skip") == 0)
+    RengaCall(RunSkip(*graph));
+  else
+    RengaCall(RengaGraphLoad(*graph, what));
+  RengaCall(RengaGraphSetUp(*graph));
+  return RENGA_SUCCESS;
+}
+
+static inline RengaErrorCode RunPlan(RengaComm comm, const Run *run, RengaGraph graph,
+                                     RengaPlan *plan)
+{
+  RengaPlanStage stage[16] = {{0}};
+  const int nodes = RengaGraphGetNodeCount(graph);
+  for (int s = 0; s < run->stages; s++) {
+    stage[s].first = s == 0 ? 0 : run->cuts ? run->cuts[s - 1] : nodes * s / run->stages;
+    stage[s].last = s == run->stages - 1 ? nodes
+                    : run->cuts          ? run->cuts[s]
+                                         : nodes * (s + 1) / run->stages;
+    stage[s].replicas = run->replicas;
+  }
+  RengaCall(RengaPlanCreate(comm, plan));
+  RengaCall(RengaPlanSetStages(*plan, graph, run->stages, stage));
+  RengaCall(RengaPlanSetBatch(*plan, run->batch, run->microbatch));
+  return RENGA_SUCCESS;
+}
+
+static inline RengaErrorCode RunPipeline(RengaComm comm, const Run *run, RengaGraph graph,
+                                         RengaPlan plan, RengaPipeline *pipeline)
+{
+  RengaDevice device;
+  RengaOptimizer optimizer;
+  RengaCall(RengaPipelineCreate(comm, pipeline));
+  RengaCall(RengaPipelineSetPlan(*pipeline, graph, plan));
+  RengaCall(RengaPipelineSetSeed(*pipeline, 5));
+  RengaCall(RengaPipelineGetDevice(*pipeline, &device));
+  RengaCall(RengaDeviceSetType(device, run->device ? run->device : "ref"));
+  RengaCall(RengaDeviceSetThreads(device, 1));
+  RengaCall(RengaDeviceSetPoison(device, run->poison));
+  RengaCall(RengaPipelineGetOptimizer(*pipeline, &optimizer));
+  RengaCall(RengaOptimizerSetType(optimizer, run->optimizer ? run->optimizer : "adamw"));
+  RengaCall(RengaOptimizerSetLearningRate(optimizer, 0.01));
+  if (run->clip_norm > 0) RengaCall(RengaOptimizerSetClipNorm(optimizer, run->clip_norm));
+  if (run->schedule) RengaCall(RengaPipelineSetSchedule(*pipeline, run->schedule));
+  if (run->reduction) RengaCall(RengaPipelineSetReduction(*pipeline, run->reduction));
+  RengaCall(RengaPipelineSetTimeout(*pipeline, 60));
+  for (int i = 0; i < run->steps; i++)
+    RengaCall(RengaPipelineSetDataShortBatch(*pipeline, run->samples[i]));
+  RengaCall(RengaPipelineSetUp(*pipeline));
+  return RENGA_SUCCESS;
+}
+
+static inline RengaErrorCode RunSteps(const Run *run, RengaGraph graph, RengaPipeline pipeline,
+                                      Result *result)
+{
+  Source source = {.graph = graph, .classes = run->classes};
+  for (int i = 0; i < run->steps; i++) {
+    source.step = i;
+    const RengaBatch batch = {run->samples[i], RunRead, &source};
+    RengaCall(RengaPipelineStep(pipeline, &batch, &result->loss[i]));
+    RengaCall(RengaPipelineGetGradientNorm(pipeline, &result->norm[i]));
+  }
+  source.step = 900;
+  const RengaBatch batch = {run->batch, RunRead, &source};
+  RengaCall(RengaPipelineEvaluate(pipeline, &batch, &result->validation));
+  RengaCall(RengaPipelineGetDigest(pipeline, &result->digest));
+  RengaCall(RengaPipelineGetMemory(pipeline, &result->memory));
+  return RENGA_SUCCESS;
+}
+
+/* All of it. */
+static inline RengaErrorCode RunAll(RengaComm comm, const Run *run, Result *result)
+{
+  RengaGraph graph;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  memset(result, 0, sizeof *result);
+  RengaCall(RunGraph(comm, run->graph, &graph));
+  RengaCall(RunPlan(comm, run, graph, &plan));
+  RengaCall(RunPipeline(comm, run, graph, plan, &pipeline));
+  RengaCall(RunSteps(run, graph, pipeline, result));
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static inline RengaErrorCode RunCompare(const Run *run, const Result *a, const Result *b)
+{
+  char what[256];
+  snprintf(what, sizeof what, "%s on %s, %d stages x %d replicas, %s", run->graph, run->device,
+           run->stages, run->replicas, run->schedule);
+  for (int i = 0; i < run->steps; i++)
+    RengaCheck(a->loss[i] == b->loss[i] && a->norm[i] == b->norm[i], MPI_COMM_SELF,
+               RENGA_ERR_INTERNAL, "%s: step %d has loss %.17g and norm %.17g, not %.17g and %.17g",
+               what, i, b->loss[i], b->norm[i], a->loss[i], a->norm[i]);
+  RengaCheck(a->validation == b->validation, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "%s: validation %.17g, not %.17g", what, b->validation, a->validation);
+  RengaCheck(a->digest == b->digest, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "%s: other parameters",
+             what);
+  RengaCheck(b->memory.forecast == b->memory.measured, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "%s: forecast %lld bytes, measured %lld", what, (long long)b->memory.forecast,
+             (long long)b->memory.measured);
+  return RENGA_SUCCESS;
+}
