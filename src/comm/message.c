@@ -52,9 +52,10 @@ static int PartBytes(const struct _RengaRequest *r, int part)
   return (int)(left < r->part_bytes ? left : r->part_bytes);
 }
 
-static RengaErrorCode CheckLength(RengaComm comm, const struct _RengaRequest *r, MPI_Status *status)
+static RengaErrorCode CheckLength(RengaComm comm, const struct _RengaRequest *r, int part,
+                                  MPI_Status *status)
 {
-  int bytes, wanted = PartBytes(r, r->parts_done);
+  int bytes, wanted = PartBytes(r, part);
   RengaCallMPI(MPI_Get_count(status, MPI_BYTE, &bytes));
   RengaCheck(bytes == wanted, MPI_COMM_SELF, RENGA_ERR_SHAPE,
              "rank %d received %d bytes from rank %d under tag %d, where %d were expected",
@@ -66,16 +67,14 @@ static RengaErrorCode CheckLength(RengaComm comm, const struct _RengaRequest *r,
 static RengaErrorCode RequestAdvance(RengaComm comm, RengaRequest r)
 {
   while (!r->done) {
-    int done = 0;
+    int done = 0, part = r->parts_done;
     MPI_Status status;
-    RengaCallMPI(MPI_Test(&r->part[r->parts_done], &done, &status));
+    RengaCallMPI(MPI_Test(&r->part[part], &done, &status));
     if (!done) return RENGA_SUCCESS;
-    if (r->receives) RengaCall(CheckLength(comm, r, &status));
     comm->finished++;
-    if (++r->parts_done == r->parts) {
-      r->done = true;
-      ListRemove(comm, r);
-    }
+    r->done = ++r->parts_done == r->parts;
+    if (r->done) ListRemove(comm, r);
+    if (r->receives) RengaCall(CheckLength(comm, r, part, &status));
   }
   return RENGA_SUCCESS;
 }

@@ -113,6 +113,8 @@ static void CheckErrors(RengaComm comm)
   RengaCallAbort(RengaCommSend(comm, out, 8, rank, 0, &send));
   RengaCallAbort(RengaCommReceive(comm, in, 16, rank, 0, &receive));
   TestError(RengaCommWait(comm, &receive, "a short message"), RENGA_ERR_SHAPE);
+  RengaCallAbort(RengaCommWait(comm, &receive, "what is done"));
+  RengaCallAbort(RengaCommWait(comm, &send, "what is done"));
 }
 
 int main(int argc, char **argv)
@@ -130,6 +132,7 @@ int main(int argc, char **argv)
   RengaCallAbort(RengaCommSplit(comm, 0, 0, &strict));
   RengaCallAbort(RengaCommDestroy(&comm));
   CheckErrors(strict);
-  MPI_Finalize();
+  RengaCallAbort(RengaCommDestroy(&strict));
+  RengaCallAbort(RengaFinalize());
   return 0;
 }
