@@ -1,7 +1,11 @@
 /* TEST ranks: 1 4 timeout: 120 */
 /* What a pipeline refuses, on all ranks alike: memory over the bound, another plan on one rank, a loss
    that is not finite (parameters are kept), batches that were not planned for, calls out of order. */
+#include "../plan/plantest.h"
 #include "run.h"
+
+/* What rank 0 alone says. */
+#define Root(text) (rank == 0 ? text : "")
 
 static const int64_t samples[] = {6};
 static const Run base = {.graph = "mlp:sizes=6-16-12-8-5",
@@ -38,6 +42,7 @@ static RengaErrorCode Free(Parts *parts)
 
 static RengaErrorCode CheckBound(RengaComm comm)
 {
+  const int rank = RengaCommGetRank(comm);
   Parts parts;
   RengaPipelineMemory memory;
   RengaCall(Make(comm, base, &parts));
@@ -45,13 +50,13 @@ static RengaErrorCode CheckBound(RengaComm comm)
   RengaCall(RengaPipelineGetMemory(parts.pipeline, &memory));
   RengaCall(Free(&parts));
   RengaCall(Make(comm, base, &parts));
-  if (RengaCommGetRank(comm) == 0)
-    RengaCall(RengaPipelineSetMemoryBound(parts.pipeline, memory.forecast - 1));
-  Expect(RengaPipelineSetUp(parts.pipeline) == RENGA_ERR_MEMORY);
+  if (rank == 0) RengaCall(RengaPipelineSetMemoryBound(parts.pipeline, memory.forecast - 1));
+  TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_MEMORY, Root("what helps: more stages"));
   RengaCall(Free(&parts));
   RengaCall(Make(comm, base, &parts));
   RengaCall(RengaPlanSetMemoryLimit(parts.plan, 1000));
-  Expect(RengaPipelineSetUp(parts.pipeline) == RENGA_ERR_MEMORY);
+  TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_MEMORY,
+            "allows 1000 B; the largest part is gradients");
   RengaCall(Free(&parts));
   RengaCall(Make(comm, base, &parts));
   RengaCall(RengaPipelineSetMemoryBound(parts.pipeline, memory.forecast));
@@ -62,16 +67,20 @@ static RengaErrorCode CheckBound(RengaComm comm)
 
 static RengaErrorCode CheckAgreement(RengaComm comm)
 {
+  const int rank = RengaCommGetRank(comm);
   Parts parts;
   if (RengaCommGetSize(comm) == 1) return RENGA_SUCCESS;
   Run run = base;
-  if (RengaCommGetRank(comm) == 1) run.microbatch = 3;
+  if (rank == 1) run.microbatch = 3;
   RengaCall(Make(comm, run, &parts));
-  Expect(RengaPipelineSetUp(parts.pipeline) == RENGA_ERR_PLAN);
+  TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_PLAN,
+            Root("rank 1 differs from rank 0 in its plan"));
   RengaCall(Free(&parts));
   RengaCall(Make(comm, base, &parts));
-  RengaCall(RengaPipelineSetSeed(parts.pipeline, (uint64_t)(RengaCommGetRank(comm) == 2)));
-  if (RengaCommGetSize(comm) > 2) Expect(RengaPipelineSetUp(parts.pipeline) == RENGA_ERR_PLAN);
+  RengaCall(RengaPipelineSetSeed(parts.pipeline, (uint64_t)(rank == 2)));
+  if (RengaCommGetSize(comm) > 2)
+    TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_PLAN,
+              Root("rank 2 differs from rank 0 in its options (seed"));
   RengaCall(Free(&parts));
   return RENGA_SUCCESS;
 }
@@ -86,6 +95,7 @@ static RengaErrorCode ReadNotFinite(void *user, int field, int64_t first, int64_
 
 static RengaErrorCode CheckNotFinite(RengaComm comm)
 {
+  const int rank = RengaCommGetRank(comm);
   Parts parts;
   Source source = {.classes = base.classes};
   uint64_t before, after;
@@ -98,34 +108,43 @@ static RengaErrorCode CheckNotFinite(RengaComm comm)
   RengaCall(RengaPipelineGetDigest(parts.pipeline, &before));
   batch.read = ReadNotFinite;
   const double old = loss;
-  Expect(RengaPipelineStep(parts.pipeline, &batch, &loss) == RENGA_ERR_NUMERIC);
+  TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_NUMERIC,
+            Root("the loss of step 1 is nan"));
   RengaCall(RengaPipelineGetDigest(parts.pipeline, &after));
   Expect(before == after && loss == old && RengaPipelineGetStepNumber(parts.pipeline) == 1);
   batch.read = RunRead;
   RengaCall(RengaPipelineStep(parts.pipeline, &batch, &loss));
   batch.samples = 0;
-  Expect(RengaPipelineStep(parts.pipeline, &batch, &loss) == RENGA_ERR_ARGUMENT);
+  TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_ARGUMENT,
+            "a batch of 0 samples");
   RengaCall(Free(&parts));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CheckOrder(RengaComm comm)
 {
+  const int rank = RengaCommGetRank(comm);
   Parts parts;
   double loss;
   Source source = {.classes = base.classes};
   RengaBatch batch = {6, RunRead, &source};
   RengaCall(Make(comm, base, &parts));
-  Expect(RengaPipelineStep(parts.pipeline, &batch, &loss) == RENGA_ERR_ORDER);
-  Expect(RengaPipelineSetReduction(parts.pipeline, "orderd") == RENGA_ERR_ARGUMENT);
+  TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_ORDER,
+            "call RengaPipelineSetUp first");
+  TestError(RengaPipelineSetReduction(parts.pipeline, "orderd"), RENGA_ERR_ARGUMENT,
+            "did you mean \"ordered\"?");
   RengaCall(RengaPipelineSetUp(parts.pipeline));
-  Expect(RengaPipelineSetSeed(parts.pipeline, 1) == RENGA_ERR_ORDER);
+  TestError(RengaPipelineSetSeed(parts.pipeline, 1), RENGA_ERR_ORDER,
+            "comes before RengaPipelineSetUp");
   float buffer[64];
   source.graph = parts.graph;
-  Expect(RengaPipelineForward(parts.pipeline, &batch, "nothing", buffer) == RENGA_ERR_ARGUMENT);
-  Expect(RengaPipelineGetGradient(parts.pipeline, "l.0.bias", buffer) == RENGA_ERR_ARGUMENT);
+  TestError(RengaPipelineForward(parts.pipeline, &batch, "nothing", buffer), RENGA_ERR_ARGUMENT,
+            Root("the network has no output nothing"));
+  TestError(RengaPipelineGetGradient(parts.pipeline, "l.0.bias", buffer), RENGA_ERR_ARGUMENT,
+            Root("there is no gradient of l.0.bias"));
   batch.samples = 600;
-  Expect(RengaPipelineStep(parts.pipeline, &batch, &loss) == RENGA_ERR_ARGUMENT);
+  TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_ARGUMENT,
+            "a step of 600 samples needs more memory than was planned for 6");
   RengaCall(RengaPipelineEvaluate(parts.pipeline, &batch, &loss));
   RengaCall(Free(&parts));
   return RENGA_SUCCESS;
