@@ -1,4 +1,5 @@
-/* Which stages hold which parameters, how often each uses them, and who writes them: known to all. */
+/* Which stages hold which parameters, how often each uses them, and who writes them: known to
+   all. */
 #include "pipelineimpl.h"
 
 static bool IsHeldFirstHere(RengaPipeline pipeline, int number)

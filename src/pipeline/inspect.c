@@ -1,4 +1,5 @@
-/* What the outside may see of a run: outputs of the network, gradients, norm, step number, memory. */
+/* What the outside may see of a run: outputs of the network, gradients, norm, step number,
+   memory. */
 #include "pipelineimpl.h"
 #include <string.h>
 

@@ -76,7 +76,8 @@ void RengaPipelineSetBases_Private(RengaPipeline pipeline, int64_t i)
   }
 }
 
-/* The program of micro-batch number; what it folds is worked out when another program ran before. */
+/* The program of micro-batch number; what it folds is worked out when another program ran
+   before. */
 RengaErrorCode RengaPipelineTakeProgram_Private(RengaPipeline pipeline, const Pass *pass,
                                                 int64_t number, Program **program)
 {

@@ -1,6 +1,7 @@
 /* TEST ranks: 1 4 timeout: 120 */
-/* What a pipeline refuses, on all ranks alike: memory over the bound, another plan on one rank, a loss
-   that is not finite (parameters are kept), batches that were not planned for, calls out of order. */
+/* What a pipeline refuses, on all ranks alike: memory over the bound, another plan on one rank,
+   a loss that is not finite (parameters are kept), batches that were not planned for, calls out
+   of order. */
 #include "../plan/plantest.h"
 #include "run.h"
 

@@ -71,8 +71,8 @@ static inline RengaErrorCode RunRead(void *user, int field, int64_t first, int64
   return RENGA_SUCCESS;
 }
 
-/* A network with what is awkward: a value used in many stages, a parameter used three times, inputs of
-   the data set read in the middle and at the end, and an output besides the loss. */
+/* A network with what is awkward: a value used in many stages, a parameter used three times,
+   inputs of the data set read in the middle and at the end, and an output besides the loss. */
 static inline RengaErrorCode RunSkip(RengaGraph graph)
 {
   const RengaTensorSpec x_spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, 6}};

@@ -1,6 +1,6 @@
 /* TEST ranks: 1 4 timeout: 120 */
-/* Settings are kept, options override them, the view shows every rank; each tensor has one owner; steps
-   go on from the number that is set. */
+/* Settings are kept, options override them, the view shows every rank; each tensor has one
+   owner; steps go on from the number that is set. */
 #include "../plan/plantest.h"
 #include "run.h"
 
@@ -45,8 +45,8 @@ static RengaErrorCode CheckOwners(RengaComm comm, RengaGraph graph, RengaPipelin
   return RENGA_SUCCESS;
 }
 
-/* Three steps, or one step and two more from step number 1 with the same values: dropout and learning
-   rate follow from the number. */
+/* Three steps, or one step and two more from step number 1 with the same values: dropout and
+   learning rate follow from the number. */
 static RengaErrorCode CheckSteps(RengaGraph graph, RengaPipeline pipeline)
 {
   Source source = {.graph = graph, .classes = base.classes};
