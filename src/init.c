@@ -14,6 +14,7 @@ static RengaErrorCode RegisterPackages(void)
   RengaCall(RengaPartitionRegisterPackage());
   RengaCall(RengaScheduleRegisterPackage());
   RengaCall(RengaGraphRegisterPackage());
+  RengaCall(RengaPipelineRegisterPackage());
   RengaCall(RengaOnnxRegisterPackage());
   RengaCall(RengaCheckpointRegisterPackage());
   return RENGA_SUCCESS;

@@ -95,8 +95,8 @@ RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *ba
                                     const char *output, float *buffer)
 {
   Pass pass = {.kind = PROGRAM_EVALUATION, .target = RENGA_VALUE_NONE};
-  int stage;
-  size_t row_bytes;
+  int stage = 0;
+  size_t row_bytes = 0;
   RengaCheckPointer(output);
   RengaCall(RengaPipelineBeginPass_Private(pipeline, batch, &pass));
   RengaCall(FindOutput(pipeline, output, &stage, &row_bytes));

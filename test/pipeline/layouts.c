@@ -18,7 +18,7 @@ static RengaErrorCode CheckLayout(RengaComm comm, Run run, int stages, int repli
                                   const Result *expected)
 {
   static const char *const schedules[] = {"1f1b", "gpipe"};
-  for (int s = 0; s < 2; s++) {
+  for (int s = 0; s < (stages > 1 && replicas < 3 ? 2 : 1); s++) {
     Result result;
     run.stages = stages;
     run.replicas = replicas;

@@ -1,0 +1,10 @@
+check_PROGRAMS += %D%/gradient %D%/layouts %D%/place %D%/refuse %D%/settings %D%/stall
+TESTS += %D%/gradient %D%/layouts %D%/place %D%/refuse %D%/settings %D%/stall.sh
+noinst_HEADERS += %D%/run.h
+EXTRA_DIST += %D%/stall.sh
+%C%_gradient_SOURCES = %D%/gradient.c
+%C%_layouts_SOURCES = %D%/layouts.c
+%C%_place_SOURCES = %D%/place.c
+%C%_refuse_SOURCES = %D%/refuse.c
+%C%_stall_SOURCES = %D%/stall.c
+%C%_settings_SOURCES = %D%/settings.c
