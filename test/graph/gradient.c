@@ -1,0 +1,406 @@
+/* TEST ranks: 1 */
+/* Every rule of reverse mode against finite differences, in float64 on the ref device. */
+#include "execute.h"
+#include <ctype.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+/*
+   inputs: "f2,3 c4@1:2 i5<7 b2,3": parameter, constant, integers below 7, booleans; numbers are drawn
+   from @low:high, -1:1 where not given. given: shape of output 0 where the operator takes it from the
+   node. outputs: how many of its outputs the loss reads.
+*/
+typedef struct {
+  const char *op, *attributes, *inputs, *given;
+  int n_out;
+} Case;
+
+static const Case cases[] = {
+    {"Identity", "", "f2,3", NULL, 1},
+    {"Neg", "", "f2,3", NULL, 1},
+    {"Exp", "", "f2,3", NULL, 1},
+    {"Log", "", "f2,3@0.2:3", NULL, 1},
+    {"Cast", "to:int=1", "f5", NULL, 1},
+    {"Relu", "", "f4,5", NULL, 1},
+    {"Sigmoid", "", "f2,3@-3:3", NULL, 1},
+    {"Tanh", "", "f2,3@-2:2", NULL, 1},
+    {"Sqrt", "", "f2,3@0.2:3", NULL, 1},
+    {"Reciprocal", "", "f2,3@0.3:3", NULL, 1},
+    {"Abs", "", "f4,5", NULL, 1},
+    {"Clip", "min:real=-0.4 max:real=0.5", "f4,5", NULL, 1},
+    {"Erf", "", "f2,3@-2:2", NULL, 1},
+    {"Softplus", "", "f2,3@-4:4", NULL, 1},
+    {"Softsign", "", "f2,3@-3:3", NULL, 1},
+    {"Gelu", "approximate:string=none", "f2,7@-3:3", NULL, 1},
+    {"Gelu", "approximate:string=tanh", "f2,7@-3:3", NULL, 1},
+    {"Swish", "alpha:real=1.3", "f2,7@-3:3", NULL, 1},
+    {"Mish", "", "f2,7@-3:3", NULL, 1},
+    {"HardSwish", "", "f4,7@-4:4", NULL, 1},
+    {"HardSigmoid", "alpha:real=0.3 beta:real=0.4", "f4,7@-4:4", NULL, 1},
+    {"LeakyRelu", "alpha:real=0.2", "f4,7", NULL, 1},
+    {"ThresholdedRelu", "alpha:real=0.3", "f4,7", NULL, 1},
+    {"Shrink", "bias:real=0.1 lambd:real=0.3", "f4,7", NULL, 1},
+    {"Elu", "alpha:real=0.7", "f4,7", NULL, 1},
+    {"Celu", "alpha:real=0.7", "f4,7", NULL, 1},
+    {"Selu", "", "f4,7", NULL, 1},
+    {"Sin", "", "f6", NULL, 1},
+    {"Cos", "", "f6", NULL, 1},
+    {"Tan", "", "f6", NULL, 1},
+    {"Asin", "", "f6@-0.8:0.8", NULL, 1},
+    {"Acos", "", "f6@-0.8:0.8", NULL, 1},
+    {"Atan", "", "f6", NULL, 1},
+    {"Sinh", "", "f6", NULL, 1},
+    {"Cosh", "", "f6", NULL, 1},
+    {"Asinh", "", "f6", NULL, 1},
+    {"Acosh", "", "f6@1.2:3", NULL, 1},
+    {"Atanh", "", "f6@-0.8:0.8", NULL, 1},
+    {"Add", "", "f2,3 f3", NULL, 1},
+    {"Add", "", "f4,1,3 f2,1", NULL, 1},
+    {"Add", "", "f f2,3", NULL, 1},
+    {"Sub", "", "f2,3 f2,1", NULL, 1},
+    {"Mul", "", "f2,3 f1,3", NULL, 1},
+    {"Mul", "", "f3 f2,1,3", NULL, 1},
+    {"Div", "", "f2,3 f3@0.5:2", NULL, 1},
+    {"Div", "", "f3 f2,3@0.5:2", NULL, 1},
+    {"Pow", "", "f2,3@0.5:2 f3", NULL, 1},
+    {"Pow", "", "f2,3 i<4@2:3", NULL, 1},
+    {"Max", "", "f4,5 f5", NULL, 1},
+    {"Min", "", "f5 f4,5", NULL, 1},
+    {"Where", "", "b4,5 f4,5 f5", NULL, 1},
+    {"Where", "", "b5 f f4,1", NULL, 1},
+    {"PRelu", "", "f4,5 f5", NULL, 1},
+    {"ReduceSum", "axes:ints=1 keepdims:int=0", "f2,3,4", NULL, 1},
+    {"ReduceSum", "", "f2,3", NULL, 1},
+    {"ReduceSum", "noop_with_empty_axes:int=1", "f2,3", NULL, 1},
+    {"ReduceMean", "axes:ints=-1,0 keepdims:int=1", "f2,3,4", NULL, 1},
+    {"ReduceMean", "axes:ints=2,3 keepdims:int=0", "f2,3,4,5", NULL, 1},
+    {"ReduceMax", "axes:ints=1 keepdims:int=0", "f3,5", NULL, 1},
+    {"ReduceMin", "axes:ints=0 keepdims:int=1", "f3,5", NULL, 1},
+    {"ReduceProd", "axes:ints=1 keepdims:int=0", "f3,4", NULL, 1},
+    {"ReduceL1", "axes:ints=1 keepdims:int=0", "f3,4", NULL, 1},
+    {"ReduceL2", "axes:ints=0 keepdims:int=1", "f3,4", NULL, 1},
+    {"ReduceSumSquare", "axes:ints=1 keepdims:int=0", "f3,4", NULL, 1},
+    {"ReduceLogSum", "axes:ints=1 keepdims:int=0", "f3,4@0.3:2", NULL, 1},
+    {"ReduceLogSumExp", "axes:ints=1 keepdims:int=0", "f3,4@-2:2", NULL, 1},
+    {"CumSum", "axis:int=1", "f3,4", NULL, 1},
+    {"CumSum", "axis:int=0 exclusive:int=1 reverse:int=1", "f3,4", NULL, 1},
+    {"TopK", "k:int=2 axis:int=1", "f3,5", NULL, 1},
+    {"Reshape", "", "f2,6", "3,4", 1},
+    {"Expand", "", "f3,1", "2,3,4", 1},
+    {"Transpose", "perm:ints=2,0,1", "f2,3,4", NULL, 1},
+    {"Transpose", "", "f2,3,4", NULL, 1},
+    {"Slice", "starts:ints=1,-1 ends:ints=4,-9 axes:ints=0,1 steps:ints=2,-2", "f5,6", NULL, 1},
+    {"Concat", "axis:int=1", "f2,3 f2,1 f2,4", NULL, 1},
+    {"Split", "axis:int=1 split:ints=2,3", "f2,5", NULL, 2},
+    {"Split", "axis:int=-1", "f2,6", NULL, 3},
+    {"Pad", "pads:ints=1,0,2,1", "f2,3", NULL, 1},
+    {"Pad", "pads:ints=1,2,1,1 mode:string=reflect", "f3,4", NULL, 1},
+    {"Pad", "pads:ints=1,2,0,1 mode:string=edge", "f3,4", NULL, 1},
+    {"Tile", "repeats:ints=2,1,3", "f2,3,2", NULL, 1},
+    {"Trilu", "upper:int=0 k:int=1", "f2,4,4", NULL, 1},
+    {"DepthToSpace", "blocksize:int=2", "f1,8,2,3", NULL, 1},
+    {"DepthToSpace", "blocksize:int=2 mode:string=CRD", "f1,8,2,3", NULL, 1},
+    {"SpaceToDepth", "blocksize:int=2", "f1,2,4,6", NULL, 1},
+    {"Gather", "axis:int=0", "f5,3 i2,4<5", NULL, 1},
+    {"Gather", "axis:int=1", "f2,5,3 i4<5", NULL, 1},
+    {"GatherElements", "axis:int=1", "f3,5 i3,4<5", NULL, 1},
+    {"GatherND", "", "f3,4,2 i5,2<3", NULL, 1},
+    {"ScatterElements", "axis:int=0 reduction:string=add", "f5,3 i2,3<5 f2,3", NULL, 1},
+    {"ScatterND", "reduction:string=add", "f5,3 i4,1<5 f4,3", NULL, 1},
+    {"ScatterND", "", "f5,3 i1,1<5 f1,3", NULL, 1},
+    {"MatMul", "", "f2,3 f3,4", NULL, 1},
+    {"MatMul", "transA:int=1 transB:int=1 alpha:real=0.5", "f2,3,4 f2,5,3", NULL, 1},
+    {"MatMul", "transB:int=1", "f2,1,4,3 f3,5,3", NULL, 1},
+    {"MatMul", "transA:int=1", "f3,4 f2,3,5", NULL, 1},
+    {"MatMul", "", "f3 f2,3,4", NULL, 1},
+    {"MatMul", "", "f2,4,3 f3", NULL, 1},
+    {"MatMul", "", "f3 f3", NULL, 1},
+    {"Linear", "", "f2,3,4 f4,5 f5", NULL, 1},
+    {"Linear", "transB:int=1", "f3,4 f5,4", NULL, 1},
+    {"Linear", "transB:int=1", "f4 f5,4 f5", NULL, 1},
+    {"Conv", "strides:ints=2,1 pads:ints=1,0,1,1", "f2,3,5,4 f4,3,3,2 f4", NULL, 1},
+    {"Conv", "group:int=2 dilations:ints=2", "f2,4,7 f6,2,3", NULL, 1},
+    {"ConvTranspose", "strides:ints=2,2 pads:ints=1,0,0,1", "f1,3,3,4 f3,2,3,2 f2", NULL, 1},
+    {"ConvTranspose", "group:int=2 strides:ints=2 output_padding:ints=1", "f2,4,3 f4,2,3", NULL, 1},
+    {"MaxPool", "kernel_shape:ints=3,3 strides:ints=2,2 pads:ints=1,1,1,1", "f2,2,5,6", NULL, 1},
+    {"AveragePool", "kernel_shape:ints=2,3 strides:ints=2,1 pads:ints=1,1,0,1", "f1,2,5,4", NULL, 1},
+    {"AveragePool", "kernel_shape:ints=3 count_include_pad:int=1 pads:ints=1,1", "f1,2,5", NULL, 1},
+    {"LayerNormalization", "axis:int=-1 epsilon:real=1e-3", "f2,3,5 f5 f5", NULL, 1},
+    {"LayerNormalization", "axis:int=1", "f2,3,2 f3,2", NULL, 1},
+    {"RMSNormalization", "axis:int=-1 epsilon:real=1e-3", "f2,3,5 f5", NULL, 1},
+    {"GroupNormalization", "num_groups:int=2", "f2,4,3 f4 f4", NULL, 1},
+    {"InstanceNormalization", "", "f2,3,5 f3 f3", NULL, 1},
+    {"BatchNormalization", "", "f3,2,4 f2 f2 c2 c2@0.5:2", NULL, 1},
+    {"BatchNormalization", "training:int=0", "f3,2,4 f2 f2 c2 c2@0.5:2", NULL, 1},
+    {"Softmax", "axis:int=1", "f2,4,3@-2:2", NULL, 1},
+    {"LogSoftmax", "axis:int=-1", "f2,5@-2:2", NULL, 1},
+    {"LRN", "size:int=3 alpha:real=0.5", "f2,5,3", NULL, 1},
+    {"Dropout", "ratio:real=0.4", "f6,5", NULL, 1},
+    {"Attention", "", "f2,3,4,5 f2,3,4,5 f2,3,4,5", NULL, 1},
+    {"Attention", "scale:real=0.7 causal:int=1 ratio:real=0.3", "f2,2,5,3 f2,2,5,3 f2,2,5,3", NULL, 1},
+    {"Attention", "", "f2,2,3,4 f2,2,5,4 f2,2,5,6 f2,1,1,5", NULL, 1},
+    {"CrossEntropy", "axis:int=-1 ignore_index:int=2", "f6,4@-2:2 i6<4", NULL, 1},
+    {"CrossEntropy", "axis:int=1", "f2,4,3@-2:2 i2,3<4 c4@0.5:2", NULL, 1},
+    {"LogLikelihood", "axis:int=1", "f5,4 i5<4 c4@0.5:2", NULL, 1},
+};
+enum { N_CASES = sizeof cases / sizeof cases[0], MAX_INPUTS = 8, MAX_OUTPUTS = 4 };
+
+typedef struct {
+  char kind;
+  int64_t below;
+  double low, high;
+  RengaTensorSpec spec;
+  RengaValue value;
+  char name[24];
+} Input;
+
+static void ReadDimensions(const char **text, RengaTensorSpec *spec)
+{
+  spec->ndim = 0;
+  while (isdigit((unsigned char)**text)) {
+    char *end;
+    spec->dim[spec->ndim++] = strtoll(*text, &end, 10);
+    *text = end + (*end == ',');
+  }
+}
+
+static int ReadInputs(const char *text, Input input[])
+{
+  int count = 0;
+  while (*text) {
+    Input *at = &input[count];
+    *at = (Input){.kind = *text++, .low = -1, .high = 1};
+    at->spec.type = at->kind == 'i' ? RENGA_INT64 : at->kind == 'b' ? RENGA_BOOL : RENGA_FLOAT64;
+    ReadDimensions(&text, &at->spec);
+    char *end = NULL;
+    if (*text == '<') at->below = strtoll(text + 1, &end, 10);
+    if (end) text = end;
+    if (*text == '@') {
+      at->low = strtod(text + 1, &end);
+      at->high = strtod(end + 1, &end);
+      text = end;
+    }
+    snprintf(at->name, sizeof at->name, "input%d", count++);
+    text += strspn(text, " ");
+  }
+  return count;
+}
+
+static RengaErrorCode ReadAttribute(char *text, RengaAttributes *attributes)
+{
+  char *kind = strchr(text, ':'), *value = strchr(text, '=');
+  *kind++ = *value++ = '\0';
+  if (strcmp(kind, "int") == 0)
+    RengaCall(RengaAttributesSetInt(attributes, text, strtoll(value, NULL, 10)));
+  if (strcmp(kind, "real") == 0)
+    RengaCall(RengaAttributesSetReal(attributes, text, strtod(value, NULL)));
+  if (strcmp(kind, "string") == 0) RengaCall(RengaAttributesSetString(attributes, text, value));
+  if (strcmp(kind, "ints") == 0) {
+    int64_t ints[2 * RENGA_MAX_DIM];
+    int count = 0;
+    for (char *end; *value; value = end + (*end == ',')) ints[count++] = strtoll(value, &end, 10);
+    RengaCall(RengaAttributesSetInts(attributes, text, count, ints));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadAttributes(const char *text, RengaAttributes *attributes)
+{
+  char copy[256], *rest = NULL;
+  snprintf(copy, sizeof copy, "%s", text);
+  for (char *word = strtok_r(copy, " ", &rest); word; word = strtok_r(NULL, " ", &rest))
+    RengaCall(ReadAttribute(word, attributes));
+  return RENGA_SUCCESS;
+}
+
+static double Draw(uint64_t *state, double low, double high)
+{
+  *state = *state * 6364136223846793005u + 1442695040888963407u;
+  return low + (high - low) * (double)(*state >> 11) / 9007199254740992.0;
+}
+
+static RengaErrorCode AddConstant(RengaGraph graph, Input *input, uint64_t *state)
+{
+  int64_t count = RengaTensorSpecCount(&input->spec);
+  char *data = NULL;
+  RengaCall(RengaMalloc(count * 8 + 8, &data));
+  for (int64_t i = 0; i < count; i++) {
+    bool ranged = input->kind == 'i' && input->low >= 0;
+    double number = Draw(state, input->kind == 'i' && !ranged ? 0 : input->low,
+                         input->kind == 'i' && !ranged ? (double)input->below : input->high);
+    if (input->kind == 'i') ((int64_t *)(void *)data)[i] = (int64_t)number;
+    else if (input->kind == 'b') data[i] = number > 0;
+    else ((double *)(void *)data)[i] = number;
+  }
+  RengaErrorCode code = RengaGraphAddConstant(graph, input->name, &input->spec, data, &input->value);
+  RengaFree(&data);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* loss = sum of c * y for all outputs the loss reads */
+static RengaErrorCode AddLoss(RengaGraph graph, int n_out, const RengaValue out[], uint64_t *state)
+{
+  RengaValue loss = RENGA_VALUE_NONE;
+  for (int i = 0; i < n_out; i++) {
+    Input weight = {.kind = 'c', .low = -1, .high = 1};
+    RengaValue y = out[i];
+    RengaAttributes attributes = {0};
+    snprintf(weight.name, sizeof weight.name, "weight%d", i);
+    weight.spec = RengaGraphGetValue(graph, y)->spec;
+    if (weight.spec.type != RENGA_FLOAT64) return RENGA_SUCCESS;
+    RengaCall(AddConstant(graph, &weight, state));
+    RengaValue in[2] = {y, weight.value};
+    RengaCall(RengaGraphAddNode(graph, "Mul", NULL, NULL, 2, in, 1, NULL, &y));
+    RengaCall(RengaAttributesSetInt(&attributes, "keepdims", 0));
+    RengaCall(RengaGraphAddNode(graph, "ReduceSum", NULL, &attributes, 1, &(RengaValue){y}, 1, NULL, &y));
+    RengaCall(RengaAttributesFree(&attributes));
+    if (loss < 0) loss = y;
+    else RengaCall(RengaGraphAddAdd(graph, loss, y, &loss));
+  }
+  RengaCall(RengaGraphSetLoss(graph, loss));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Build(RengaGraph graph, const Case *test, int n_in, Input input[],
+                            uint64_t *state)
+{
+  RengaValue in[MAX_INPUTS], out[MAX_OUTPUTS];
+  RengaAttributes attributes = {0};
+  RengaTensorSpec given = {.type = RENGA_FLOAT64};
+  for (int i = 0; i < n_in; i++) {
+    if (input[i].kind == 'f')
+      RengaCall(RengaGraphAddParameter(graph, input[i].name, &input[i].spec, NULL, &input[i].value));
+    else RengaCall(AddConstant(graph, &input[i], state));
+    in[i] = input[i].value;
+  }
+  const char *text = test->given;
+  if (text) ReadDimensions(&text, &given);
+  RengaCall(ReadAttributes(test->attributes, &attributes));
+  RengaCall(RengaGraphAddNode(graph, test->op, "tested", &attributes, n_in, in, test->n_out,
+                              text ? &given : NULL, out));
+  RengaCall(RengaAttributesFree(&attributes));
+  RengaCall(AddLoss(graph, test->n_out, out, state));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LossAt(Execute *execute, RengaValue parameter, int64_t element, double number,
+                             double *loss)
+{
+  RengaValue value;
+  RengaCall(RengaGraphGetLoss(execute->graph, &value));
+  double before = ExecuteGet(execute, parameter, element);
+  ExecuteSet(execute, parameter, element, number);
+  RengaCall(ExecuteRun(execute, true));
+  *loss = ExecuteGet(execute, value, 0);
+  ExecuteSet(execute, parameter, element, before);
+  return RENGA_SUCCESS;
+}
+
+enum { MOST_ELEMENTS = 40 };
+
+/* Central differences of the fourth order. */
+static RengaErrorCode Difference(Execute *execute, RengaValue parameter, int64_t element, double *slope)
+{
+  const double h = 1e-4, x = ExecuteGet(execute, parameter, element);
+  double loss[4];
+  for (int i = 0; i < 4; i++) {
+    double step = i < 2 ? i - 2 : i - 1;
+    RengaCall(LossAt(execute, parameter, element, x + step * h, &loss[i]));
+  }
+  *slope = (loss[0] - 8 * loss[1] + 8 * loss[2] - loss[3]) / (12 * h);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckUse(Execute *execute, const Case *test, const RengaParameterUse *use,
+                               bool *good)
+{
+  int64_t count = ExecuteCountElements(execute, use->parameter);
+  int64_t step = count / MOST_ELEMENTS + 1;
+  for (int64_t i = 0; i < count; i += step) {
+    double slope = 0, found = ExecuteGet(execute, use->gradient, i);
+    RengaCall(Difference(execute, use->parameter, i, &slope));
+    if (fabs(slope - found) <= 1e-7 * (1 + fabs(slope))) continue;
+    fprintf(stderr, "%s %s %s: %s[%lld]: difference %.12g, gradient %.12g\n", test->op,
+            test->attributes, test->inputs, RengaGraphGetValue(execute->graph, use->parameter)->name,
+            (long long)i, slope, found);
+    *good = false;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckGradients(Execute *execute, const Case *test, int n_parameters, bool *good)
+{
+  const RengaParameterUse *use;
+  int count;
+  RengaCall(RengaGraphGetParameterUses(execute->graph, &count, &use));
+  if (count != n_parameters) {
+    fprintf(stderr, "%s %s: %d gradients of %d parameters\n", test->op, test->inputs, count,
+            n_parameters);
+    *good = false;
+  }
+  RengaCall(ExecuteRun(execute, false));
+  for (int i = 0; i < count; i++) RengaCall(CheckUse(execute, test, &use[i], good));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunCase(RengaComm comm, RengaDevice device, const Case *test, uint64_t seed,
+                              bool *good)
+{
+  RengaGraph graph;
+  Execute execute;
+  Input input[MAX_INPUTS];
+  uint64_t state = seed * 2654435761u + 12345;
+  int n_parameters = 0, n_in = ReadInputs(test->inputs, input);
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(Build(graph, test, n_in, input, &state));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
+  RengaCall(ExecuteCreate(graph, device, 1, seed, &execute));
+  for (int i = 0; i < n_in; i++) {
+    if (input[i].kind != 'f') continue;
+    n_parameters++;
+    RengaValue value = RengaGraphFindValue(graph, input[i].name);
+    int64_t count = ExecuteCountElements(&execute, value);
+    for (int64_t j = 0; j < count; j++)
+      ExecuteSet(&execute, value, j, Draw(&state, input[i].low, input[i].high));
+  }
+  RengaCall(CheckGradients(&execute, test, n_parameters, good));
+  RengaCall(ExecuteDestroy(&execute));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Run(void)
+{
+  RengaComm comm;
+  RengaDevice device;
+  int wrong = 0;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(RengaDeviceCreate(comm, &device));
+  RengaCall(RengaDeviceSetType(device, RENGA_DEVICE_REF));
+  RengaCall(RengaDeviceSetUp(device));
+  for (int i = 0; i < N_CASES; i++) {
+    bool good = true;
+    for (uint64_t seed = 1; seed <= 2; seed++) {
+      RengaErrorCode code = RunCase(comm, device, &cases[i], seed, &good);
+      if (code != RENGA_SUCCESS) fprintf(stderr, "%s %s failed\n", cases[i].op, cases[i].inputs);
+      RengaCall(code);
+    }
+    wrong += !good;
+  }
+  RengaCall(RengaDeviceDestroy(&device));
+  RengaCall(RengaCommDestroy(&comm));
+  RengaCheck(wrong == 0, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "%d of %d gradients are wrong", wrong,
+             (int)N_CASES);
+  return RENGA_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(Run());
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
