@@ -1,0 +1,88 @@
+/* Arrays and numbers of the reference files, by HDF5. */
+#include "reference.h"
+#include <hdf5.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+const char *ReferenceFolder(void)
+{
+  static char folder[900];
+  const char *given = getenv("RENGA_REFERENCE"), *top = getenv("top_srcdir");
+  if (given)
+    snprintf(folder, sizeof folder, "%s", given);
+  else
+    snprintf(folder, sizeof folder, "%s/../shared/reference", top ? top : ".");
+  return access(folder, R_OK) == 0 ? folder : NULL;
+}
+
+RengaErrorCode ReferenceOpen(const char *name, Reference *reference)
+{
+  snprintf(reference->path, sizeof reference->path, "%s/%s.h5", ReferenceFolder(), name);
+  reference->file = H5Fopen(reference->path, H5F_ACC_RDONLY, H5P_DEFAULT);
+  RengaCheck(reference->file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s", reference->path);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode ReferenceClose(Reference *reference)
+{
+  H5Fclose((hid_t)reference->file);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode ReferenceReal(const Reference *reference, const char *name, double *value)
+{
+  hid_t attribute = H5Aopen((hid_t)reference->file, name, H5P_DEFAULT);
+  herr_t status = attribute >= 0 ? H5Aread(attribute, H5T_NATIVE_DOUBLE, value) : -1;
+  if (attribute >= 0) H5Aclose(attribute);
+  RengaCheck(status >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "%s has no number %s",
+             reference->path, name);
+  return RENGA_SUCCESS;
+}
+
+bool ReferenceHas(const Reference *reference, const char *group, const char *name)
+{
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s", group, name);
+  return H5Lexists((hid_t)reference->file, group, H5P_DEFAULT) > 0 &&
+         H5Lexists((hid_t)reference->file, path, H5P_DEFAULT) > 0;
+}
+
+static hid_t MemoryType(RengaDataType type)
+{
+  switch (type) {
+  case RENGA_FLOAT64:
+    return H5T_NATIVE_DOUBLE;
+  case RENGA_INT64:
+    return H5T_NATIVE_INT64;
+  case RENGA_INT32:
+    return H5T_NATIVE_INT32;
+  default:
+    return H5T_NATIVE_FLOAT;
+  }
+}
+
+RengaErrorCode ReferenceRead(const Reference *reference, const char *group, const char *name,
+                             RengaDataType type, int64_t first, int64_t count, void *data)
+{
+  char path[512], *all = NULL;
+  snprintf(path, sizeof path, "%s/%s", group, name);
+  hid_t set = H5Dopen2((hid_t)reference->file, path, H5P_DEFAULT);
+  RengaCheck(set >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "%s has no %s", reference->path, path);
+  hid_t space = H5Dget_space(set);
+  int64_t total = H5Sget_simple_extent_npoints(space);
+  size_t size = RengaDataTypeSize(type);
+  RengaErrorCode code = RengaMalloc((size_t)total * size + 1, &all);
+  herr_t status = -1;
+  if (code == RENGA_SUCCESS)
+    status = H5Dread(set, MemoryType(type), H5S_ALL, H5S_ALL, H5P_DEFAULT, all);
+  H5Sclose(space);
+  H5Dclose(set);
+  bool fits = status >= 0 && first >= 0 && first + count <= total;
+  if (fits) memcpy(data, all + (size_t)first * size, (size_t)count * size);
+  RengaFree(&all);
+  RengaCall(code);
+  RengaCheck(fits, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "%s: %s has %lld elements, not %lld",
+             reference->path, path, (long long)total, (long long)(first + count));
+  return RENGA_SUCCESS;
+}
