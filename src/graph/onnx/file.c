@@ -8,18 +8,24 @@
 
 enum { WINDOW = 1 << 16 };
 
+RengaErrorCode RengaOnnxFileSize(const char *name, int64_t *size)
+{
+  struct stat status;
+  RengaCheck(stat(name, &status) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s", name,
+             strerror(errno));
+  RengaCheck(S_ISREG(status.st_mode), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
+             "%s is not a regular file", name);
+  *size = status.st_size;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOnnxFileOpen(const char *name, RengaOnnxFile *file)
 {
   *file = (RengaOnnxFile){.name = name, .descriptor = -1};
-  int descriptor = open(name, O_RDONLY | O_CLOEXEC);
-  RengaCheck(descriptor >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s", name, strerror(errno));
-  file->descriptor = descriptor;
-  struct stat status;
-  if (fstat(descriptor, &status) != 0 || !S_ISREG(status.st_mode)) {
-    RengaOnnxFileClose(file);
-    RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s is not a regular file", name);
-  }
-  file->size = status.st_size;
+  RengaCall(RengaOnnxFileSize(name, &file->size));
+  file->descriptor = open(name, O_RDONLY | O_CLOEXEC);
+  RengaCheck(file->descriptor >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s", name,
+             strerror(errno));
   RengaErrorCode code = RengaMalloc(WINDOW, &file->window);
   if (code != RENGA_SUCCESS) RengaOnnxFileClose(file);
   RengaCall(code);

@@ -68,6 +68,8 @@ typedef struct {
   RengaOnnxScope *used;  /* names of tensors that are inputs of nodes or outputs */
   RengaOnnxScope *model_scope;
   int64_t n_nodes;
+  const char *sized_file; /* whose size is known */
+  int64_t size;
 } RengaOnnxImporter;
 
 typedef struct RengaOnnxRow RengaOnnxRow;
@@ -225,13 +227,14 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
 /* Conversions. */
 #define RENGA_ONNX_CONVERSIONS(X)                                                                  \
   X(Same)                                                                                          \
-  X(Chain) X(Mean) X(Identity) X(Cast) X(CastLike) X(Clip) X(Constant) X(ConstantOfShape)          \
-      X(EyeLike) X(Shape) X(Size) X(Range) X(If) X(NonZero) X(Reshape) X(Flatten) X(Squeeze)       \
-          X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu)  \
-              X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window) X(Pool) X(GlobalAveragePool)           \
-                  X(GlobalMaxPool) X(Reduce) X(Softmax) X(GroupNormalization)                      \
-                      X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)                \
-                          X(SoftmaxCrossEntropyLoss) X(NegativeLogLikelihoodLoss)
+  X(Chain)                                                                                         \
+  X(Mean) X(Identity) X(Cast) X(CastLike) X(Clip) X(Constant) X(ConstantOfShape) X(EyeLike)        \
+      X(Shape) X(Size) X(Range) X(If) X(NonZero) X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze)     \
+          X(Expand) X(Transpose) X(Slice) X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum)     \
+              X(TopK) X(MatMul) X(Gemm) X(Window) X(Pool) X(GlobalAveragePool) X(GlobalMaxPool)    \
+                  X(Reduce) X(Softmax) X(GroupNormalization) X(BatchNormalization) X(Dropout)      \
+                      X(MeanVarianceNormalization) X(SoftmaxCrossEntropyLoss)                      \
+                          X(NegativeLogLikelihoodLoss)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

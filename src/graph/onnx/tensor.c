@@ -129,25 +129,35 @@ static RengaErrorCode FindPlace(RengaOnnxImporter *importer, const Onnx__TensorP
   return RENGA_SUCCESS;
 }
 
+/* Asked once for many tensors: a file system may serve thousands of ranks. */
+static RengaErrorCode SizeOf(RengaOnnxImporter *importer, const char *file, int64_t *size)
+{
+  if (!importer->sized_file || strcmp(importer->sized_file, file) != 0) {
+    RengaCall(RengaOnnxFileSize(file, &importer->size));
+    importer->sized_file = file;
+  }
+  *size = importer->size;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOnnxTensorInit(RengaOnnxImporter *importer, const Onnx__TensorProto *tensor,
                                    RengaInit *init)
 {
   Place place;
   RengaTensorSpec spec;
-  RengaOnnxFile file;
+  int64_t size = 0;
+  const char *name = tensor->name ? tensor->name : "";
   RengaCall(RengaOnnxTensorSpec(importer, tensor, &spec));
   RengaCheck(tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL, importer->comm,
              RENGA_ERR_FILE_FORMAT, "%s: parameter \"%s\" has no data in consecutive numbers",
-             importer->file, tensor->name ? tensor->name : "");
+             importer->file, name);
   RengaCall(FindPlace(importer, tensor, &place));
-  RengaCall(RengaOnnxFileOpen(place.file, &file));
-  int64_t size = file.size;
-  RengaOnnxFileClose(&file);
+  RengaCall(SizeOf(importer, place.file, &size));
   RengaCheck(place.bytes <= size && place.offset <= size - place.bytes, importer->comm,
              RENGA_ERR_FILE_FORMAT,
-             "%s: tensor \"%s\": bytes %lld to %lld of %s are wanted, but it has %lld",
-             importer->file, tensor->name ? tensor->name : "", (long long)place.offset,
-             (long long)(place.offset + place.bytes), place.file, (long long)size);
+             "%s: tensor \"%s\": %lld bytes at offset %lld of %s are wanted, but it has %lld",
+             importer->file, name, (long long)place.bytes, (long long)place.offset, place.file,
+             (long long)size);
   *init = (RengaInit){
       .kind = RENGA_INIT_FILE, .offset = place.offset, .bytes = place.bytes, .type = spec.type};
   RengaCall(RengaOnnxJoin(importer, place.file, "", &init->file));

@@ -11,6 +11,7 @@ typedef struct {
 } RengaOnnxFile;
 
 RengaErrorCode RengaOnnxFileOpen(const char *name, RengaOnnxFile *file);
+RengaErrorCode RengaOnnxFileSize(const char *name, int64_t *size);
 void RengaOnnxFileClose(RengaOnnxFile *file);
 RengaErrorCode RengaOnnxFileRead(RengaOnnxFile *file, int64_t offset, int64_t count, void *bytes);
 
