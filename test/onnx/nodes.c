@@ -114,7 +114,7 @@ static RengaErrorCode Load(Test *test, const char *name, const Tensors *inputs, 
   snprintf(path, sizeof path, "%s/%s/model.onnx", folder, name);
   RengaCall(RengaGraphCreate(test->comm, graph));
   RengaCall(RengaGraphReadOnnxWith(*graph, path, &options));
-  //SETUP
+  RengaCall(RengaGraphSetUp(*graph));
   return RENGA_SUCCESS;
 }
 
