@@ -1,5 +1,5 @@
 /* The head of a checkpoint file: what makes a changed byte outside of tensors known before HDF5
-   reads it. Tensors have their own checksums in the index; the rest of the file is hashed as one. */
+   reads it. Tensors have their own checksums in the index; the rest of the file is hashed whole. */
 #include "file.h"
 #include "renga/private/hash.h"
 #include <errno.h>
