@@ -4,7 +4,6 @@
 #include "rengacomm.h"
 #include "rengadevice.h"
 #include <math.h>
-#include <string.h>
 
 static RengaErrorCode Make(RengaComm comm, const char *type, RengaDevice *device)
 {
@@ -32,12 +31,12 @@ static RengaErrorCode CheckMemory(RengaDevice device)
   RengaCall(RengaDeviceSetBytes(device, NULL, b, 7, 50));
   RengaCall(RengaDeviceCopy(device, NULL, RENGA_DEVICE_TO_HOST, back, b, 100));
   for (int i = 0; i < 100; i++) Expect(back[i] == (i < 50 ? 7 : i));
-  Expect(RengaDeviceFree(device, &(char *){host}) == RENGA_ERR_ARGUMENT);
+  ExpectError(RengaDeviceFree(device, &(char *){host}), RENGA_ERR_ARGUMENT, "not allocated");
   RengaCall(RengaDeviceFree(device, &a));
   RengaCall(RengaDeviceFree(device, &a));
   RengaCall(RengaDeviceGetMemory(device, NULL, &used, &peak));
   Expect(a == NULL && used == 1000 && peak == 1100);
-  Expect(RengaDeviceSetType(device, RENGA_DEVICE_REF) == RENGA_ERR_ORDER);
+  ExpectError(RengaDeviceSetType(device, RENGA_DEVICE_REF), RENGA_ERR_ORDER, "1 blocks");
   RengaCall(RengaDeviceFree(device, &b));
   return RENGA_SUCCESS;
 }
@@ -84,10 +83,12 @@ static RengaErrorCode CheckKernels(RengaDevice device, bool cpu)
   RengaCall(RengaOperatorInfer(&call));
   RengaCall(RengaKernelCreate(device, &call, &kernel));
   Expect(!RengaKernelIsFallback(kernel));
-  Expect(RengaKernelRun(kernel, NULL, &context, (const void *[]){table, index}, (void *[]){row},
-                        NULL) != RENGA_SUCCESS);
+  const void *inputs[] = {table, index};
+  void *outputs[] = {row};
+  ExpectError(RengaKernelRun(kernel, NULL, &context, inputs, outputs, NULL), RENGA_ERR_ARGUMENT,
+              "index 3");
   index[0] = -1;
-  RengaCall(RengaKernelRun(kernel, NULL, &context, (const void *[]){table, index}, (void *[]){row}, NULL));
+  RengaCall(RengaKernelRun(kernel, NULL, &context, inputs, outputs, NULL));
   Expect(row[0] == 3);
   RengaCall(RengaKernelDestroy(&kernel));
   return RENGA_SUCCESS;
@@ -118,9 +119,9 @@ static RengaErrorCode CheckSettings(RengaComm comm)
   RengaCall(RengaDeviceCreate(comm, &device));
   RengaCall(RengaDeviceGetType(device, &type));
   Expect(strcmp(type, RENGA_DEVICE_CPU) == 0);
-  Expect(RengaDeviceSetType(device, "cpv") != RENGA_SUCCESS);
-  Expect(RengaDeviceSetThreads(device, -1) == RENGA_ERR_ARGUMENT);
-  Expect(RengaDeviceGetThreads(device, &threads) == RENGA_ERR_ORDER);
+  ExpectError(RengaDeviceSetType(device, "cpv"), RENGA_ERR_ARGUMENT, "did you mean cpu");
+  ExpectError(RengaDeviceSetThreads(device, -1), RENGA_ERR_ARGUMENT, "-1");
+  ExpectError(RengaDeviceGetThreads(device, &threads), RENGA_ERR_ORDER, "RengaDeviceSetUp");
   RengaCall(RengaDeviceSetUp(device));
   RengaCall(RengaDeviceGetThreads(device, &threads));
   Expect(threads >= 1);
