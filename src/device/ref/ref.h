@@ -114,6 +114,15 @@ typedef struct {
 } RefAxis;
 RefAxis RefAxisOf(const RengaTensorSpec *spec, int axis);
 
+/* One line of it along the extent: elements at, at + step, ... */
+typedef struct {
+  int64_t at, step, extent;
+} RefLine;
+static inline RefLine RefLineOf(RefAxis axis, int64_t outer, int64_t inner)
+{
+  return (RefLine){outer * axis.extent * axis.inner + inner, axis.inner, axis.extent};
+}
+
 /* Place in the input's plane that tap reads for output index; -1 where it is padding. */
 int64_t RefInputPlace(const RengaOpWindow *window, const int64_t index[], const int64_t tap[],
                       const int64_t in_dim[]);

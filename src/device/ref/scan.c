@@ -2,17 +2,8 @@
 #include "ref.h"
 #include <math.h>
 
-typedef struct {
-  int64_t at, step, extent; /* of one line of x along the axis */
-} Line;
-
-static Line LineOf(RefAxis axis, int64_t outer, int64_t inner)
-{
-  return (Line){outer * axis.extent * axis.inner + inner, axis.inner, axis.extent};
-}
-
 /* Integers below 2^53 are exact in double; larger ones are added as integers. */
-static void ScanLine(RefIn x, RefOut y, Line line, bool exclusive, bool reverse, bool product)
+static void ScanLine(RefIn x, RefOut y, RefLine line, bool exclusive, bool reverse, bool product)
 {
   bool floating = RengaDataTypeIsFloating(x.type);
   double real = product;
@@ -45,7 +36,7 @@ static RengaErrorCode Scan(const RengaOpCall *call, const void *const in[], void
   RefOut y = RefOutput(call, out, 0);
   for (int64_t o = 0; o < axis.outer; o++)
     for (int64_t i = 0; i < axis.inner; i++)
-      ScanLine(x, y, LineOf(axis, o, i), exclusive, reverse, product);
+      ScanLine(x, y, RefLineOf(axis, o, i), exclusive, reverse, product);
   return RENGA_SUCCESS;
 }
 
@@ -84,7 +75,7 @@ static bool Before(RefIn x, int64_t i, int64_t j, bool largest)
 }
 
 /* Place on the line of its first element in the order of choice; last: of equal ones the last. */
-static int64_t BestOf(RefIn x, Line line, bool largest, bool last)
+static int64_t BestOf(RefIn x, RefLine line, bool largest, bool last)
 {
   int64_t best = 0;
   for (int64_t k = 1; k < line.extent; k++) {
@@ -107,7 +98,7 @@ static RengaErrorCode ArgExtreme(const RengaOpCall *call, const void *const in[]
   int64_t *y = out[0];
   for (int64_t o = 0; o < axis.outer; o++)
     for (int64_t i = 0; i < axis.inner; i++)
-      y[o * axis.inner + i] = BestOf(x, LineOf(axis, o, i), largest, last);
+      y[o * axis.inner + i] = BestOf(x, RefLineOf(axis, o, i), largest, last);
   return RENGA_SUCCESS;
 }
 
@@ -128,7 +119,7 @@ static RengaErrorCode ArgMin_Ref(const RengaOpCall *call, const RengaKernelConte
 }
 
 /* Rank of element k: how many of its line come before it. */
-static int64_t RankOf(RefIn x, Line line, int64_t k, bool largest)
+static int64_t RankOf(RefIn x, RefLine line, int64_t k, bool largest)
 {
   int64_t rank = 0;
   for (int64_t j = 0; j < line.extent; j++)
@@ -150,7 +141,7 @@ static RengaErrorCode TopK_Ref(const RengaOpCall *call, const RengaKernelContext
   size_t size = RengaDataTypeSize(x.type);
   for (int64_t o = 0; o < axis.outer; o++)
     for (int64_t i = 0; i < axis.inner; i++) {
-      Line line = LineOf(axis, o, i);
+      RefLine line = RefLineOf(axis, o, i);
       for (int64_t j = 0; j < axis.extent; j++) {
         int64_t rank = RankOf(x, line, j, largest), to = (o * k + rank) * axis.inner + i;
         if (rank >= k) continue;
@@ -172,7 +163,7 @@ static RengaErrorCode Hardmax_Ref(const RengaOpCall *call, const RengaKernelCont
   RefOut y = RefOutput(call, out, 0);
   for (int64_t o = 0; o < axis.outer; o++)
     for (int64_t i = 0; i < axis.inner; i++) {
-      Line line = LineOf(axis, o, i);
+      RefLine line = RefLineOf(axis, o, i);
       int64_t best = BestOf(x, line, true, false);
       for (int64_t k = 0; k < axis.extent; k++) RefSet(y, line.at + k * line.step, k == best);
     }

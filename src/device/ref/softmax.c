@@ -2,12 +2,7 @@
 #include "ref.h"
 #include <math.h>
 
-/* One line of a tensor along the axis. */
-typedef struct {
-  int64_t at, step, extent;
-} Line;
-
-static double LogSumExp(RefIn x, Line line)
+static double LogSumExp(RefIn x, RefLine line)
 {
   double most = -INFINITY, sum = 0;
   for (int64_t k = 0; k < line.extent; k++) most = fmax(most, RefGet(x, line.at + k * line.step));
@@ -16,7 +11,7 @@ static double LogSumExp(RefIn x, Line line)
   return most + log(sum);
 }
 
-static void SoftmaxLine(RefIn x, RefIn unused, Line line, RefOut y)
+static void SoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
 {
   (void)unused;
   double total = LogSumExp(x, line);
@@ -26,7 +21,7 @@ static void SoftmaxLine(RefIn x, RefIn unused, Line line, RefOut y)
   }
 }
 
-static void LogSoftmaxLine(RefIn x, RefIn unused, Line line, RefOut y)
+static void LogSoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
 {
   (void)unused;
   double total = LogSumExp(x, line);
@@ -37,7 +32,7 @@ static void LogSoftmaxLine(RefIn x, RefIn unused, Line line, RefOut y)
 }
 
 /* dx = y * (dy - sum of dy y) */
-static void SoftmaxGradLine(RefIn dy, RefIn y, Line line, RefOut dx)
+static void SoftmaxGradLine(RefIn dy, RefIn y, RefLine line, RefOut dx)
 {
   double sum = RefDot(dy, line.at, line.step, y, line.at, line.step, line.extent);
   for (int64_t k = 0; k < line.extent; k++) {
@@ -47,7 +42,7 @@ static void SoftmaxGradLine(RefIn dy, RefIn y, Line line, RefOut dx)
 }
 
 /* dx = dy - exp(y) * sum of dy */
-static void LogSoftmaxGradLine(RefIn dy, RefIn y, Line line, RefOut dx)
+static void LogSoftmaxGradLine(RefIn dy, RefIn y, RefLine line, RefOut dx)
 {
   double sum = 0;
   for (int64_t k = 0; k < line.extent; k++) sum += RefGet(dy, line.at + k * line.step);
@@ -58,7 +53,7 @@ static void LogSoftmaxGradLine(RefIn dy, RefIn y, Line line, RefOut dx)
 }
 
 /* x divided by its norm; a line of zeros stays. */
-static void LpLine(RefIn x, Line line, int64_t p, RefOut y)
+static void LpLine(RefIn x, RefLine line, int64_t p, RefOut y)
 {
   double norm = 0;
   for (int64_t k = 0; k < line.extent; k++) {
@@ -73,14 +68,14 @@ static void LpLine(RefIn x, Line line, int64_t p, RefOut y)
 }
 
 static RengaErrorCode EachLine(const RengaOpCall *call, const void *const in[], void *const out[],
-                               void (*work)(RefIn, RefIn, Line, RefOut))
+                               void (*work)(RefIn, RefIn, RefLine, RefOut))
 {
   int dimension;
   RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &dimension));
   RefAxis axis = RefAxisOf(&call->in[0], dimension);
   for (int64_t o = 0; o < axis.outer; o++)
     for (int64_t i = 0; i < axis.inner; i++) {
-      Line line = {o * axis.extent * axis.inner + i, axis.inner, axis.extent};
+      RefLine line = RefLineOf(axis, o, i);
       if (work)
         work(RefInput(call, in, 0), RefInput(call, in, 1), line, RefOutput(call, out, 0));
       else
