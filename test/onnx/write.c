@@ -245,7 +245,7 @@ static Message *NewConvolution(void)
   return NewModel(graph, 17);
 }
 
-/* tokens [4,8] -> embedding [4,8,6] -> heads [4,2,8,3] -> back, with shapes as an exporter has them */
+/* tokens [4,8] -> embedding [4,8,6] -> heads [4,2,8,3] -> back, shapes as an exporter has them */
 static Message *NewShapes(void)
 {
   Message *graph = MessageNew();

@@ -2,7 +2,7 @@
 #pragma once
 #include "rengaop.h"
 
-/* A protocol-buffer message that is being written; what does not fit is an error of OnnxWriteFile. */
+/* A protocol-buffer message in the making; what does not fit is an error of WriteMessage. */
 typedef struct {
   size_t count;
   unsigned char bytes[1 << 15];

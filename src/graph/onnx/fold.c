@@ -95,6 +95,15 @@ static int Compare(bool real, Number a, Number b)
   return 2;
 }
 
+/* Is a >= b for every N >= 1? */
+static bool IsAtLeast(bool real, Number a, Number b)
+{
+  double whole = real ? a.real - b.real : (double)a.whole - (double)b.whole;
+  int64_t batch = SubtractInts(a.batch, b.batch);
+  if (batch == 0) return Compare(real, a, b) >= 0;
+  return batch > 0 && whole + (double)batch >= 0;
+}
+
 static bool Add(bool real, Number a, Number b, Number *y)
 {
   (void)real;
@@ -151,15 +160,15 @@ static bool Modulo(bool real, Number a, Number b, Number *y)
 }
 static bool Minimum(bool real, Number a, Number b, Number *y)
 {
-  int sign = Compare(real, a, b);
-  *y = sign < 0 ? a : b;
-  return sign != 2;
+  bool less = IsAtLeast(real, b, a);
+  *y = less ? a : b;
+  return less || IsAtLeast(real, a, b);
 }
 static bool Maximum(bool real, Number a, Number b, Number *y)
 {
-  int sign = Compare(real, a, b);
-  *y = sign > 0 ? a : b;
-  return sign != 2;
+  bool greater = IsAtLeast(real, a, b);
+  *y = greater ? a : b;
+  return greater || IsAtLeast(real, b, a);
 }
 static bool Power(bool real, Number a, Number b, Number *y)
 {
@@ -177,9 +186,17 @@ static bool Power(bool real, Number a, Number b, Number *y)
   }
 COMPARISON(Equal, sign == 0)
 COMPARISON(Less, sign < 0)
-COMPARISON(LessOrEqual, sign <= 0)
 COMPARISON(Greater, sign > 0)
-COMPARISON(GreaterOrEqual, sign >= 0)
+static bool GreaterOrEqual(bool real, Number a, Number b, Number *y)
+{
+  bool holds = IsAtLeast(real, a, b);
+  *y = (Number){.whole = holds};
+  return holds || Compare(real, a, b) == -1;
+}
+static bool LessOrEqual(bool real, Number a, Number b, Number *y)
+{
+  return GreaterOrEqual(real, b, a, y);
+}
 #define LOGICAL(name, holds)                                                                       \
   static bool name(bool real, Number a, Number b, Number *y)                                       \
   {                                                                                                \

@@ -76,7 +76,8 @@ static RengaErrorCode PerChannel(RengaOnnxNode *node, int64_t groups, int64_t ch
   RengaTensorSpec matrix = {.type = spec.type, .ndim = 2, .dim = {groups, channels / groups}};
   RengaTensorSpec flat = {.type = spec.type, .ndim = 1, .dim = {channels}};
   RengaCall(RengaOnnxReshape(node, *x, &column, x));
-  RengaCall(RengaOnnxEmit(node, "Expand", 1, x, 1, &matrix, x));
+  const RengaValue narrow = *x;
+  RengaCall(RengaOnnxEmit(node, "Expand", 1, &narrow, 1, &matrix, x));
   RengaCall(RengaOnnxReshape(node, *x, &flat, x));
   return RENGA_SUCCESS;
 }

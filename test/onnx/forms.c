@@ -1,0 +1,357 @@
+/* TEST ranks: 1 */
+/* Forms of operators that ONNX's node tests of opset 17 do not have: newer and older ones, an open
+   batch and one that the file fixes. Each network has an input x [N,4] and an output y that is
+   compared with a formula, at two batch sizes. */
+#include "execute.h"
+#include "rengacomm.h"
+#include "renga/private/onnx.h"
+#include "write.h"
+#include <math.h>
+#include <string.h>
+
+enum { FLOAT = 1, INT64 = 7, WIDTH = 4, FILE_BATCH = 3, ELEMENTS_MAX = 256 };
+static const char file_name[] = "onnx-forms.onnx";
+
+static Message *NewGraph(const char *batch)
+{
+  Message *graph = MessageNew();
+  AddInput(graph, "x", FLOAT, 2, (int64_t[]){FILE_BATCH, WIDTH}, batch);
+  AddOutput(graph, "y");
+  return graph;
+}
+
+static void AddNumbers(Message *graph, const char *name, int count, const int64_t numbers[])
+{
+  int64_t dim[] = {count};
+  AddInitializer(graph, name, INT64, 1, dim, numbers, (size_t)count * sizeof *numbers);
+}
+
+static void AddNumber(Message *graph, const char *name, int64_t number)
+{
+  AddInitializer(graph, name, INT64, 0, NULL, &number, sizeof number);
+}
+
+/* ---- networks, and y[k] from x [n, WIDTH]; the count of y ---- */
+static Message *MeanByInput(void)
+{
+  Message *graph = NewGraph("N"), *mean = NewNode("ReduceMean", "x axes", "y");
+  AddNumbers(graph, "axes", 1, (int64_t[]){-1});
+  AddInt(mean, "keepdims", 0);
+  AddNode(graph, mean);
+  return NewModel(graph, 18);
+}
+static Message *MeanByAttribute(void)
+{
+  Message *graph = NewGraph("N"), *mean = NewNode("ReduceMean", "x", "y");
+  AddInts(mean, "axes", 1, (int64_t[]){1});
+  AddInt(mean, "keepdims", 0);
+  AddNode(graph, mean);
+  return NewModel(graph, 11);
+}
+static int64_t RowMeans(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i++) y[i / WIDTH] += (double)x[i] / WIDTH;
+  return n;
+}
+
+static Message *SplitByCount(void)
+{
+  Message *graph = NewGraph("N"), *split = NewNode("Split", "x", "a b");
+  AddInt(split, "axis", 1);
+  AddInt(split, "num_outputs", 2);
+  AddNode(graph, split);
+  AddOperator(graph, "Sub", "a b", "y");
+  return NewModel(graph, 18);
+}
+static Message *SplitByAttribute(void)
+{
+  Message *graph = NewGraph("N"), *split = NewNode("Split", "x", "a b");
+  AddInt(split, "axis", 1);
+  AddInts(split, "split", 2, (int64_t[]){2, 2});
+  AddNode(graph, split);
+  AddOperator(graph, "Sub", "a b", "y");
+  return NewModel(graph, 11);
+}
+static int64_t Halves(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t k = 0; k < 2; k++)
+      y[2 * i + k] = (double)x[WIDTH * i + k] - (double)x[WIDTH * i + k + 2];
+  return 2 * n;
+}
+
+static Message *PadAxes(void)
+{
+  Message *graph = NewGraph("N");
+  AddNumbers(graph, "pads", 2, (int64_t[]){1, 2});
+  AddNumbers(graph, "axes", 1, (int64_t[]){1});
+  AddOperator(graph, "Pad", "x pads - axes", "y");
+  return NewModel(graph, 18);
+}
+static int64_t Padded(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n; i++)
+    for (int64_t k = 0; k < WIDTH; k++) y[(WIDTH + 3) * i + 1 + k] = (double)x[WIDTH * i + k];
+  return (WIDTH + 3) * n;
+}
+
+static Message *Gelu(void)
+{
+  Message *graph = NewGraph("N");
+  AddOperator(graph, "Gelu", "x", "y");
+  return NewModel(graph, 20);
+}
+static int64_t GeluOf(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i++)
+    y[i] = 0.5 * (double)x[i] * (1 + erf((double)x[i] / sqrt(2)));
+  return n * WIDTH;
+}
+
+/* [N,4,1] in two groups; scale 2 and 3 per group until 20, per channel from 21. */
+static Message *GroupNormalization(int64_t opset, int count)
+{
+  static const float scales[2][4] = {{2, 3}, {2, 2, 3, 3}}, zeros[4];
+  Message *graph = NewGraph("N"), *norm = NewNode("GroupNormalization", "c s b", "z");
+  int64_t dim[] = {count};
+  AddInitializer(graph, "s", FLOAT, 1, dim, scales[count == 4], (size_t)count * sizeof(float));
+  AddInitializer(graph, "b", FLOAT, 1, dim, zeros, (size_t)count * sizeof(float));
+  AddNumbers(graph, "two", 1, (int64_t[]){2});
+  AddOperator(graph, "Unsqueeze", "x two", "c");
+  AddInt(norm, "num_groups", 2);
+  AddNode(graph, norm);
+  AddOperator(graph, "Squeeze", "z two", "y");
+  return NewModel(graph, opset);
+}
+static Message *PerGroup(void)
+{
+  return GroupNormalization(18, 2);
+}
+static Message *PerChannel(void)
+{
+  return GroupNormalization(21, 4);
+}
+static int64_t Grouped(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * 2; i++) {
+    double a = (double)x[2 * i], b = (double)x[2 * i + 1], half = (a - b) / 2;
+    double scale = (i % 2 == 0 ? 2 : 3) / sqrt(half * half + 1e-5);
+    y[2 * i] = half * scale;
+    y[2 * i + 1] = -half * scale;
+  }
+  return n * WIDTH;
+}
+
+/* Until opset 12 all dimensions from axis on are one row. */
+static Message *SoftmaxOfRows(void)
+{
+  Message *graph = NewGraph("N"), *unsqueeze = NewNode("Unsqueeze", "x", "u");
+  Message *softmax = NewNode("Softmax", "u", "s"), *squeeze = NewNode("Squeeze", "s", "y");
+  AddInts(unsqueeze, "axes", 1, (int64_t[]){2});
+  AddNode(graph, unsqueeze);
+  AddInt(softmax, "axis", 1);
+  AddNode(graph, softmax);
+  AddInts(squeeze, "axes", 1, (int64_t[]){2});
+  AddNode(graph, squeeze);
+  return NewModel(graph, 11);
+}
+static int64_t Softmax(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n; i++) {
+    double sum = 0;
+    for (int k = 0; k < WIDTH; k++) sum += y[WIDTH * i + k] = exp((double)x[WIDTH * i + k]);
+    for (int k = 0; k < WIDTH; k++) y[WIDTH * i + k] /= sum;
+  }
+  return n * WIDTH;
+}
+
+/* ReduceSum(x) / batch, where the batch comes from Shape: data, not a shape. */
+static Message *BatchAsData(void)
+{
+  Message *graph = NewGraph("N"), *sum = NewNode("ReduceSum", "x", "s");
+  Message *cast = NewNode("Cast", "n", "f");
+  AddNumber(graph, "zero", 0);
+  AddOperator(graph, "Shape", "x", "shape");
+  AddOperator(graph, "Gather", "shape zero", "n");
+  AddInt(cast, "to", FLOAT);
+  AddNode(graph, cast);
+  AddInt(sum, "keepdims", 0);
+  AddNode(graph, sum);
+  AddOperator(graph, "Div", "s f", "y");
+  return NewModel(graph, 13);
+}
+static int64_t MeanOfRowSums(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i++) y[0] += (double)x[i] / (double)n;
+  return 1;
+}
+
+/* x + (0 … N-1 as a column): a range as long as the batch */
+static Message *RangeOfBatch(void)
+{
+  Message *graph = NewGraph("N"), *cast = NewNode("Cast", "c", "f");
+  AddNumber(graph, "zero", 0);
+  AddNumber(graph, "one", 1);
+  AddNumbers(graph, "axis", 1, (int64_t[]){1});
+  AddOperator(graph, "Shape", "x", "shape");
+  AddOperator(graph, "Gather", "shape zero", "n");
+  AddOperator(graph, "Range", "zero n one", "r");
+  AddOperator(graph, "Unsqueeze", "r axis", "c");
+  AddInt(cast, "to", FLOAT);
+  AddNode(graph, cast);
+  AddOperator(graph, "Add", "x f", "y");
+  return NewModel(graph, 13);
+}
+static int64_t PlusRow(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i++) y[i] = (double)x[i] + (double)(i / WIDTH);
+  return n * WIDTH;
+}
+
+/* Shapes with the file's batch of 3 in them: [3,4] -> [12] -> [3,2,2] -> [6,2] -> [3,4], + 0 [3,4]. */
+static Message *FixedBatch(void)
+{
+  Message *graph = NewGraph(NULL);
+  AddNumbers(graph, "flat", 1, (int64_t[]){12});
+  AddNumbers(graph, "cube", 3, (int64_t[]){3, 2, -1});
+  AddNumbers(graph, "rows", 2, (int64_t[]){6, 2});
+  AddNumbers(graph, "back", 2, (int64_t[]){3, 4});
+  AddOperator(graph, "Reshape", "x flat", "a");
+  AddOperator(graph, "Reshape", "a cube", "b");
+  AddOperator(graph, "Reshape", "b rows", "c");
+  AddOperator(graph, "Relu", "c", "d");
+  AddOperator(graph, "Reshape", "d back", "e");
+  AddOperator(graph, "ConstantOfShape", "back", "z");
+  AddOperator(graph, "Add", "e z", "y");
+  return NewModel(graph, 13);
+}
+static int64_t Positive(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i++) y[i] = x[i] > 0 ? (double)x[i] : 0;
+  return n * WIDTH;
+}
+
+/* The sum of all elements, shape arithmetic on the way: x as [Max(N, 1), Size / N]. */
+static Message *Arithmetic(void)
+{
+  Message *graph = NewGraph("N"), *join = NewNode("Concat", "m q", "target");
+  AddNumbers(graph, "zero", 1, (int64_t[]){0});
+  AddNumbers(graph, "one", 1, (int64_t[]){1});
+  AddOperator(graph, "Shape", "x", "shape");
+  AddOperator(graph, "Size", "x", "size");
+  AddOperator(graph, "Slice", "shape zero one", "n");
+  AddOperator(graph, "Max", "n one", "m");
+  AddOperator(graph, "Div", "size n", "q");
+  AddInt(join, "axis", 0);
+  AddNode(graph, join);
+  AddOperator(graph, "Relu", "x", "r");
+  AddOperator(graph, "Reshape", "r target", "y");
+  return NewModel(graph, 13);
+}
+
+/* x + x, then Relu in the branch that is taken */
+static Message *Function(void)
+{
+  return NewNetwork(3);
+}
+static int64_t TwicePositive(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * 3; i++) y[i] = x[i] > 0 ? 2 * (double)x[i] : 0;
+  return n * 3;
+}
+
+static const struct {
+  const char *name;
+  Message *(*make)(void);
+  int64_t (*formula)(const float x[], int64_t n, double y[]);
+} cases[] = {
+    {"ReduceMean 18", MeanByInput, RowMeans},
+    {"ReduceMean 11", MeanByAttribute, RowMeans},
+    {"Split 18", SplitByCount, Halves},
+    {"Split 11", SplitByAttribute, Halves},
+    {"Pad 18", PadAxes, Padded},
+    {"Gelu 20", Gelu, GeluOf},
+    {"GroupNormalization 18", PerGroup, Grouped},
+    {"GroupNormalization 21", PerChannel, Grouped},
+    {"Softmax 11", SoftmaxOfRows, Softmax},
+    {"batch as data", BatchAsData, MeanOfRowSums},
+    {"range of the batch", RangeOfBatch, PlusRow},
+    {"fixed batch", FixedBatch, Positive},
+    {"shape arithmetic", Arithmetic, Positive},
+    {"function and If", Function, TwicePositive},
+};
+enum { N_CASES = sizeof cases / sizeof cases[0] };
+
+static RengaErrorCode CheckOutput(const Execution *execution, int row, const float x[])
+{
+  double wanted[ELEMENTS_MAX] = {0};
+  RengaValue value = RengaGraphFindValue(execution->graph, "y");
+  RengaCheck(value != RENGA_VALUE_NONE, MPI_COMM_SELF, RENGA_ERR_GRAPH, "%s: no y",
+             cases[row].name);
+  RengaTensorSpec spec = ExecutionSpec(execution, value);
+  int64_t count = cases[row].formula(x, execution->batch, wanted);
+  const float *y = execution->memory[value];
+  RengaCheck(RengaTensorSpecCount(&spec) == count, MPI_COMM_SELF, RENGA_ERR_SHAPE,
+             "%s: y has %lld elements, not %lld", cases[row].name,
+             (long long)RengaTensorSpecCount(&spec), (long long)count);
+  for (int64_t i = 0; i < count; i++)
+    RengaCheck(fabs((double)y[i] - wanted[i]) <= 1e-5 * (1 + fabs(wanted[i])), MPI_COMM_SELF,
+               RENGA_ERR_NUMERIC, "%s, batch %lld: y[%lld] is %.9g, not %.9g", cases[row].name,
+               (long long)execution->batch, (long long)i, (double)y[i], wanted[i]);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunAt(RengaGraph graph, RengaDevice device, int row, int64_t batch)
+{
+  Execution execution;
+  float x[ELEMENTS_MAX];
+  RengaKernelContext context = {.training = true, .samples = batch};
+  for (int i = 0; i < ELEMENTS_MAX; i++) x[i] = (float)sin(1.0 + 2.0 * i);
+  RengaCall(ExecutionCreate(graph, device, batch, &execution));
+  RengaErrorCode code = ExecutionInitialize(&execution, 0);
+  if (code == RENGA_SUCCESS) code = ExecutionSet(&execution, RengaGraphFindValue(graph, "x"), x);
+  if (code == RENGA_SUCCESS) code = ExecutionRun(&execution, &context);
+  if (code == RENGA_SUCCESS) code = CheckOutput(&execution, row, x);
+  RengaCall(ExecutionDestroy(&execution));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunCase(RengaComm comm, RengaDevice device, int row)
+{
+  RengaGraph graph;
+  Message *model = cases[row].make();
+  RengaErrorCode code = WriteMessage(model, file_name);
+  MessageFree(model);
+  RengaCall(code);
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, file_name));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RunAt(graph, device, row, 2));
+  RengaCall(RunAt(graph, device, row, 5));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Run(void)
+{
+  RengaComm comm;
+  RengaDevice device;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(RengaDeviceCreate(comm, &device));
+  RengaCall(RengaDeviceSetType(device, RENGA_DEVICE_REF));
+  RengaCall(RengaDeviceSetUp(device));
+  for (int row = 0; row < N_CASES; row++) RengaCall(RunCase(comm, device, row));
+  remove(file_name);
+  RengaCall(RengaDeviceDestroy(&device));
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(Run());
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
