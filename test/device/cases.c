@@ -178,8 +178,9 @@ static RengaErrorCode ReadLine(Case *test, char *line)
 #define ACCESS(X)                                                                                  \
   X(FLOAT32, float)                                                                                \
   X(FLOAT64, double)                                                                               \
-  X(INT8, int8_t) X(UINT8, uint8_t) X(INT16, int16_t) X(UINT16, uint16_t) X(INT32, int32_t)        \
-      X(UINT32, uint32_t) X(INT64, int64_t) X(UINT64, uint64_t) X(BOOL, uint8_t)
+  X(INT8, int8_t)                                                                                  \
+  X(UINT8, uint8_t) X(INT16, int16_t) X(UINT16, uint16_t) X(INT32, int32_t) X(UINT32, uint32_t)    \
+      X(INT64, int64_t) X(UINT64, uint64_t) X(BOOL, uint8_t)
 
 static void Put(RengaDataType type, void *data, int64_t i, double value)
 {
@@ -299,12 +300,12 @@ static bool HasReal(const Case *test)
 
 static void CheckError(const Case *test, RengaDevice device, RengaDataType real)
 {
-  FILE *file = NULL;
+  FILE *file;
   int saved = BeginErrors(&file);
   RengaErrorCode code = InferAndRun(test, device, real);
-  bool said = strstr(EndErrors(file, saved), test->error) != NULL;
+  const char *text = EndErrors(file, saved);
   if (code == RENGA_SUCCESS) Wrong(test, "no error, expected", test->error);
-  if (!said) Wrong(test, "another error than", test->error);
+  if (!strstr(text, test->error)) Wrong(test, "another error:", text);
 }
 
 static RengaErrorCode CheckCase(Case *test, int n_devices, RengaDevice device[])
