@@ -20,6 +20,7 @@ static const RengaOptionRow rows[] = {
     {"fault_rank", RENGA_OPTION_INT64, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 0, "which rank"},
     {"fault_number", RENGA_OPTION_INT64, "1", RENGA_OPTION_NO_OFFSET, NULL, 0, 0, "which call"},
     {"stages", RENGA_OPTION_INT64, "1", RENGA_OPTION_NO_OFFSET, NULL, 0, 0, "of the layout"},
+    {"other", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0, "another network"},
     {"step", RENGA_OPTION_INT64, "1", RENGA_OPTION_NO_OFFSET, NULL, 0, 0, "to be written"},
 };
 
@@ -76,10 +77,16 @@ static RengaErrorCode Write(RengaComm comm, const char *directory, int stages, i
 static RengaErrorCode Resume(RengaComm comm, const char *directory, int stages)
 {
   RengaCheckpoint checkpoint;
-  bool found;
+  bool found, other;
   int64_t step = 0;
   MPI_Comm ranks;
   RengaCall(StandinCreate(comm, stages, false, directory, &checkpoint));
+  RengaCall(RengaOptionsGetBool("other", &other, NULL));
+  for (int i = 0; other && i < standin.mine.count; i++) {
+    RengaPersistent *tensor = &standin.mine.tensors[i];
+    if (strcmp(tensor->name, TestName(1)) == 0) tensor->name = "renamed";
+    if (strcmp(tensor->name, TestName(5)) == 0) tensor->spec.dim[0]++;
+  }
   RengaCall(RengaCheckpointResume(checkpoint, &found, &step));
   if (found) RengaCall(TestTensorsCheck(&standin.mine));
   RengaCall(RengaObjectGetComm(comm, &ranks));

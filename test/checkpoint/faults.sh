@@ -1,5 +1,5 @@
 #!/bin/sh
-# A kill at any moment of a write, and a write that fails, leave the checkpoint before it, or the new one
+# A kill at any moment of a write, and a write that fails, leave the checkpoint before it or the new one
 # whole. Wrong directories, other networks and all files damaged are errors on all ranks.
 folder=$(mktemp -d) || exit 99
 trap 'rm -rf "$folder"' EXIT
@@ -67,6 +67,15 @@ says 'step 1' 'step_000000002.h5 is damaged: it is truncated' 'trying the one be
 run 3 resume "$folder/run" -stages 2
 fails
 says 'none of the 2 checkpoints in'
+
+# Another network: the differences are named, once.
+rm -rf "$folder/run"
+run 2 write "$folder/run" -step 1
+run 3 resume "$folder/run" -stages 3 -other
+fails
+says 'holds another network or optimizer, 3 differences' 'renamed float32[8] of the network is not' \
+  'layer.1/weight of the file is not in the network' 'layer.4/weight:first_moment is float32['
+[ "$(grep -c 'another network' "$folder/out")" -eq 1 ] || complain 'said more than once'
 
 # A directory that cannot be one.
 run 2 resume "$folder/run/step_000000001.h5"

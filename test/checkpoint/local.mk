@@ -1,6 +1,7 @@
-check_PROGRAMS += %D%/file %D%/class %D%/faults
+check_PROGRAMS += %D%/file %D%/class %D%/faults %D%/resume
 %C%_file_SOURCES = %D%/file.c %D%/tensors.h
 %C%_class_SOURCES = %D%/class.c %D%/standin.h %D%/tensors.h
 %C%_faults_SOURCES = %D%/faults.c %D%/standin.h %D%/tensors.h
-TESTS += %D%/file %D%/class %D%/faults.sh %D%/diskfull.sh
+%C%_resume_SOURCES = %D%/resume.c
+TESTS += %D%/file %D%/class %D%/resume %D%/faults.sh %D%/diskfull.sh
 EXTRA_DIST += %D%/faults.sh %D%/diskfull.sh
