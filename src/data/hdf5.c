@@ -18,10 +18,13 @@ struct _RengaHdf5Dataset {
   RengaTensorSpec spec;
 };
 
-/* The innermost sentence of HDF5's stack of errors. */
+/* The innermost sentence of HDF5's stack of errors; of one about the system only what that said. */
 static herr_t TakeReason(unsigned depth, const H5E_error2_t *error, void *user)
 {
-  if (depth == 0) snprintf(user, 256, "%s", error->desc ? error->desc : "no reason given");
+  static const char mark[] = "error message = '";
+  const char *text = error->desc ? error->desc : "no reason given", *system = strstr(text, mark);
+  if (system != NULL) text = system + strlen(mark);
+  if (depth == 0) snprintf(user, 256, "%.*s", (int)strcspn(text, system ? "'" : "\n"), text);
   return 0;
 }
 
