@@ -34,15 +34,26 @@ static RengaErrorCode ChooseOwners(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode FindTrained(RengaPipeline pipeline, Parameter *parameter)
+{
+  double rate_scale, weight_decay;
+  bool frozen;
+  RengaCall(RengaOptimizerGetGroup(pipeline->optimizer, parameter->name, &rate_scale, &weight_decay,
+                                   &frozen));
+  parameter->trained = !frozen &&
+                       !RengaGraphGetValue(pipeline->graph, parameter->whole)->frozen &&
+                       HasUses(pipeline, parameter->number);
+  return RENGA_SUCCESS;
+}
+
 /* Gradients of one parameter's uses follow each other in a buffer. */
-static void PlaceUses(RengaPipeline pipeline)
+static RengaErrorCode PlaceUses(RengaPipeline pipeline)
 {
   for (int p = 0; p < pipeline->n_parameters; p++) {
     Parameter *parameter = &pipeline->parameter[p];
     parameter->offset = pipeline->parameter_count;
     pipeline->parameter_count += parameter->stride;
-    parameter->trained = !RengaGraphGetValue(pipeline->graph, parameter->whole)->frozen &&
-                         HasUses(pipeline, parameter->number);
+    RengaCall(FindTrained(pipeline, parameter));
     parameter->gradient = pipeline->gradient_count;
     int64_t place = parameter->gradient;
     for (int u = 0; u < pipeline->n_uses; u++) {
@@ -53,6 +64,7 @@ static void PlaceUses(RengaPipeline pipeline)
     if (!parameter->trained) continue;
     pipeline->gradient_count += parameter->stride * (parameter->n_uses > 1 ? parameter->n_uses : 1);
   }
+  return RENGA_SUCCESS;
 }
 
 /* A state that is updated in two stages would need statistics from both. */
@@ -87,7 +99,7 @@ RengaErrorCode RengaPipelineSetUpHolders_Private(RengaPipeline pipeline)
   RengaCall(RengaCommSumInt64(pipeline->all, count, pipeline->holds,
                               "all ranks to say which parameters they hold"));
   if (pipeline->stage < 0) return RENGA_SUCCESS;
-  PlaceUses(pipeline);
+  RengaCall(PlaceUses(pipeline));
   RengaCall(ChooseOwners(pipeline));
   RengaCall(CheckStates(pipeline));
   return RENGA_SUCCESS;

@@ -2,6 +2,23 @@
 #include "pipelineimpl.h"
 #include <string.h>
 
+/* A pattern that fits no parameter of the whole network is a slip of the pen. */
+static RengaErrorCode CheckGroups(RengaPipeline pipeline)
+{
+  const int n_values = RengaGraphGetValueCount(pipeline->graph);
+  const char **names;
+  int count = 0;
+  RengaCall(RengaMalloc(n_values, &names));
+  for (RengaValue v = 0; v < n_values; v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(pipeline->graph, v);
+    if (value->kind == RENGA_VALUE_PARAMETER) names[count++] = value->name;
+  }
+  const RengaErrorCode code = RengaOptimizerCheckGroups(pipeline->optimizer, count, names);
+  RengaFree(&names);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckParts(RengaPipeline pipeline)
 {
   RengaCheck(pipeline->plan && pipeline->graph, MPI_COMM_SELF, RENGA_ERR_ORDER,
@@ -11,6 +28,7 @@ static RengaErrorCode CheckParts(RengaPipeline pipeline)
   RengaCheck(RengaDeviceIsHost(pipeline->device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "messages from memory that is not the host's are not supported yet");
   RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
+  RengaCall(CheckGroups(pipeline));
   return RENGA_SUCCESS;
 }
 
