@@ -156,8 +156,8 @@ static RengaErrorCode FillNode(RengaGraphNode *node, const char *name,
   RengaCall(RengaStringCopy(name, &node->name));
   RengaCall(RengaMalloc(node->n_in + 1, &node->in));
   RengaCall(RengaMalloc(node->n_out + 1, &node->out));
-  memcpy(node->in, in, (size_t)node->n_in * sizeof *in);
-  memcpy(node->out, out, (size_t)node->n_out * sizeof *out);
+  for (int i = 0; i < node->n_in; i++) node->in[i] = in[i];
+  for (int i = 0; i < node->n_out; i++) node->out[i] = out[i];
   if (attributes) RengaCall(RengaAttributesCopy(attributes, &node->attributes));
   return RENGA_SUCCESS;
 }

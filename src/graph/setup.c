@@ -57,32 +57,14 @@ static RengaErrorCode FreezeParameters(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static const struct {
-  const char *name;
-  RengaErrorCode (*step)(RengaGraph graph);
-} steps[] = {
-    {"check", CheckNotEmpty},
-    {"outputs", SeparateOutputs},
-    {"dead nodes", RengaGraphRemoveDead},
-    {"order", RengaGraphSortNodes},
-    {"duplicates", RengaGraphSimplify},
-    {"order", RengaGraphSortNodes},
-    {"patterns", RengaGraphFuse},
-    {"order", RengaGraphSortNodes},
-    {"duplicates", RengaGraphSimplify},
-    {"dead nodes", RengaGraphRemoveDead},
-    {"order", RengaGraphSortNodes},
-    {"means over the batch", RengaGraphRewriteMeans},
-    {"frozen parameters", FreezeParameters},
-    {"order", RengaGraphSortNodes},
-    {"marks", RengaGraphMarkValues},
-    {"shares", RengaGraphCheckShares},
-    {"outputs that gradients need", RengaGraphCompleteOutputs},
-    {"order", RengaGraphSortNodes},
-    {"values", RengaGraphCompactValues},
-    {"marks", RengaGraphMarkValues},
-    {"keys", RengaGraphSetKeys},
-    {"updates", RengaGraphFindUpdates},
+/* Sorting after each step that removes or adds nodes keeps the order topological. */
+static RengaErrorCode (*const steps[])(RengaGraph graph) = {
+    CheckNotEmpty, SeparateOutputs, RengaGraphRemoveDead, RengaGraphSortNodes, RengaGraphSimplify,
+    RengaGraphSortNodes, RengaGraphFuse, RengaGraphSortNodes, RengaGraphSimplify,
+    RengaGraphRemoveDead, RengaGraphSortNodes, RengaGraphRewriteMeans, RengaGraphSortNodes,
+    RengaGraphSimplify, RengaGraphSortNodes, FreezeParameters, RengaGraphMarkValues,
+    RengaGraphCheckShares, RengaGraphCompleteOutputs, RengaGraphSortNodes, RengaGraphCompactValues,
+    RengaGraphMarkValues, RengaGraphSetKeys, RengaGraphFindUpdates,
 };
 
 static RengaErrorCode ViewFromOptions(RengaGraph graph)
@@ -118,7 +100,7 @@ RengaErrorCode RengaGraphSetUp(RengaGraph graph)
   RengaCheckPointer(graph);
   if (graph->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
   for (size_t i = 0; i < sizeof steps / sizeof steps[0]; i++) {
-    RengaCall(steps[i].step(graph));
+    RengaCall(steps[i](graph));
     graph->place = -1;
     RengaGraphFreeScratch(graph);
   }
