@@ -1,4 +1,4 @@
-/* A program that test/checkpoint/faults.sh runs: write a checkpoint and fail at a chosen system call,
+/* A program of test/checkpoint/faults.sh: write a checkpoint and fail at a chosen system call,
    or read the newest one. */
 #include "standin.h"
 #include <signal.h>

@@ -21,7 +21,7 @@ static const Run networks[] = {
 static const int layouts[][2] = {{1, 1}, {2, 2}, {3, 1}, {1, 4}, {4, 1}, {1, 3}};
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
-/* A pipeline on a layout, steps [first, last) of it, and a checkpoint read before or written after. */
+/* A pipeline on a layout, steps [first, last), a checkpoint read before or written after. */
 static RengaErrorCode Part(RengaComm comm, const Run *network, int layout, int first, int last,
                            Result *result)
 {
