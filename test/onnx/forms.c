@@ -208,7 +208,7 @@ static int64_t PlusRow(const float x[], int64_t n, double y[])
   return n * WIDTH;
 }
 
-/* Shapes with the file's batch of 3 in them: [3,4] -> [12] -> [3,2,2] -> [6,2] -> [3,4], + 0 [3,4]. */
+/* The file's batch of 3 in shapes: [3,4] -> [12] -> [3,2,2] -> [6,2] -> [3,4], + 0 [3,4]. */
 static Message *FixedBatch(void)
 {
   Message *graph = NewGraph(NULL);
