@@ -1,8 +1,9 @@
-check_PROGRAMS += %D%/gradient %D%/layouts %D%/place %D%/refuse %D%/settings %D%/stall
-TESTS += %D%/gradient %D%/layouts %D%/place %D%/refuse %D%/settings %D%/stall.sh
+check_PROGRAMS += %D%/gradient %D%/groups %D%/layouts %D%/place %D%/refuse %D%/settings %D%/stall
+TESTS += %D%/gradient %D%/groups %D%/layouts %D%/place %D%/refuse %D%/settings %D%/stall.sh
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
 %C%_gradient_SOURCES = %D%/gradient.c
+%C%_groups_SOURCES = %D%/groups.c
 %C%_layouts_SOURCES = %D%/layouts.c
 %C%_place_SOURCES = %D%/place.c
 %C%_refuse_SOURCES = %D%/refuse.c

@@ -18,6 +18,7 @@ typedef struct {
   const int64_t *samples; /* [steps] */
   const int *cuts;        /* [stages - 1] first nodes, or NULL: even */
   double clip_norm;
+  const char *groups; /* of the optimizer */
   bool poison;
 } Run;
 
@@ -145,6 +146,7 @@ static inline RengaErrorCode RunPipeline(RengaComm comm, const Run *run, RengaGr
   RengaCall(RengaOptimizerSetType(optimizer, run->optimizer ? run->optimizer : "adamw"));
   RengaCall(RengaOptimizerSetLearningRate(optimizer, 0.01));
   if (run->clip_norm > 0) RengaCall(RengaOptimizerSetClipNorm(optimizer, run->clip_norm));
+  if (run->groups) RengaCall(RengaOptimizerSetGroups(optimizer, run->groups));
   if (run->schedule) RengaCall(RengaPipelineSetSchedule(*pipeline, run->schedule));
   if (run->reduction) RengaCall(RengaPipelineSetReduction(*pipeline, run->reduction));
   RengaCall(RengaPipelineSetTimeout(*pipeline, 60));
