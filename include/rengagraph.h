@@ -1,4 +1,4 @@
-/* Graph: a network as values and nodes in one fixed topological order; reverse mode; stages of it. */
+/* Graph: a network as values and nodes in one fixed order; reverse mode; stages of it. */
 #pragma once
 #include "rengaop.h"
 
@@ -15,7 +15,12 @@ typedef enum {
 } RengaValueKind;
 
 /* How a parameter or state gets its first values: drawn by name and seed, or read from a file. */
-typedef enum { RENGA_INIT_CONSTANT, RENGA_INIT_NORMAL, RENGA_INIT_UNIFORM, RENGA_INIT_FILE } RengaInitKind;
+typedef enum {
+  RENGA_INIT_CONSTANT,
+  RENGA_INIT_NORMAL,
+  RENGA_INIT_UNIFORM,
+  RENGA_INIT_FILE
+} RengaInitKind;
 typedef struct {
   RengaInitKind kind;
   double a, b;           /* constant a; normal mean a deviation b; uniform in [a, b) */
@@ -31,14 +36,18 @@ typedef struct {
   RengaTensorSpec spec; /* symbolic: -c is c times the batch */
   int producer;         /* node, -1 where none */
   int output;           /* which output of the producer */
-  bool prepared;        /* depends on no parameter, state or random number: cheap, cloned into stages */
-  bool differentiable;  /* floating and depends on a parameter */
+  bool prepared;        /* depends on no parameter, state or random number: cloned into stages */
+  bool differentiable;  /* floating and depends on a parameter that is not frozen */
   bool frozen;          /* a parameter that is not updated */
   RengaInit init;
   void *data;           /* of a constant, owned */
 } RengaGraphValue;
 
-typedef enum { RENGA_PHASE_FORWARD, RENGA_PHASE_BACKWARD_INPUT, RENGA_PHASE_BACKWARD_WEIGHT } RengaPhase;
+typedef enum {
+  RENGA_PHASE_FORWARD,
+  RENGA_PHASE_BACKWARD_INPUT,
+  RENGA_PHASE_BACKWARD_WEIGHT
+} RengaPhase;
 typedef struct {
   char *name;
   const RengaOperator *op;
@@ -46,27 +55,31 @@ typedef struct {
   int n_in, n_out;
   RengaValue *in, *out; /* RENGA_VALUE_NONE where absent */
   RengaPhase phase;
-  int id;  /* position in the whole network's order; kept in subgraphs; gradients take their forward node's */
+  int id; /* position in the whole network, in subgraphs too; of a gradient: its forward node's */
 } RengaGraphNode;
 
 RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph);
-RengaErrorCode RengaGraphSetFromOptions(RengaGraph graph); /* -graph FILE.onnx or name:key=value,... */
+RengaErrorCode RengaGraphSetFromOptions(RengaGraph graph); /* -graph FILE.onnx or name:key=… */
 RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what); /* the same, from a program */
-RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns);      /* -graph_frozen */
-RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions); /* -graph_dimension */
-RengaErrorCode RengaGraphSetUp(RengaGraph graph);  /* canonical form, checks, marks; then read-only */
+RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns); /* -graph_frozen */
+/* -graph_dimension: "name=size,…" for the symbolic dimensions of a file */
+RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
+/* Canonical form, checks, marks; then read-only. Values are renumbered: find them by name. */
+RengaErrorCode RengaGraphSetUp(RengaGraph graph);
 RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer); /* ascii, dot, json */
 RengaErrorCode RengaGraphDestroy(RengaGraph *graph);
 
 /* Build. All return the new value; names must be unique (NULL: made from the operator). */
 RengaErrorCode RengaGraphAddInput(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
                                   RengaValue *value);
-RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
-                                      const RengaInit *init, RengaValue *value);
+RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name,
+                                      const RengaTensorSpec *spec, const RengaInit *init,
+                                      RengaValue *value);
 RengaErrorCode RengaGraphAddState(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
                                   const RengaInit *init, RengaValue *value);
-RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
-                                     const void *data, RengaValue *value); /* copied */
+RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name,
+                                     const RengaTensorSpec *spec, const void *data,
+                                     RengaValue *value); /* copied */
 /* out[] is filled. given: output shapes where the operator takes them from the node, else NULL. */
 RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *name,
                                  const RengaAttributes *attributes, int n_in, const RengaValue in[],
@@ -88,8 +101,8 @@ RengaErrorCode RengaGraphAddLayerNormalization(RengaGraph graph, const char *nam
 RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *name, RengaValue x,
                                                double epsilon, double momentum, RengaValue *y);
 RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, RengaValue x,
-                                        int64_t channels, int64_t kernel, int64_t stride, int64_t pad,
-                                        bool bias, RengaValue *y);
+                                        int64_t channels, int64_t kernel, int64_t stride,
+                                        int64_t pad, bool bias, RengaValue *y);
 RengaErrorCode RengaGraphAddEmbedding(RengaGraph graph, RengaValue table, RengaValue indices,
                                       RengaValue *y);
 RengaErrorCode RengaGraphAddDropout(RengaGraph graph, RengaValue x, double ratio, RengaValue *y);
@@ -106,14 +119,15 @@ int RengaGraphGetValueCount(RengaGraph graph);
 const RengaGraphNode *RengaGraphGetNode(RengaGraph graph, int node);
 const RengaGraphValue *RengaGraphGetValue(RengaGraph graph, RengaValue value);
 RengaValue RengaGraphFindValue(RengaGraph graph, const char *name);
-RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaValue **values); /* lent */
-RengaErrorCode RengaGraphGetLoss(RengaGraph graph, RengaValue *value); /* NONE where there is none */
-/* The batch size that an input file was exported with: a default; 0 where the file leaves it open. */
+/* Lent. */
+RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaValue **values);
+RengaErrorCode RengaGraphGetLoss(RengaGraph graph, RengaValue *value); /* NONE: there is none */
+/* The batch size that a file was exported with: a default; 0 where the file leaves it open. */
 RengaErrorCode RengaGraphGetFileBatch(RengaGraph graph, int64_t *batch);
 typedef struct {
-  int64_t parameters;       /* elements */
-  double forward_flops;     /* per sample */
-  double activation_bytes;  /* per sample, outputs of all forward nodes */
+  int64_t parameters;      /* elements */
+  double forward_flops;    /* per sample */
+  double activation_bytes; /* per sample, outputs of all forward nodes */
 } RengaGraphTotals;
 RengaErrorCode RengaGraphGetTotals(RengaGraph graph, RengaGraphTotals *totals);
 RengaErrorCode RengaGraphGetNodeFlops(RengaGraph graph, int node, int64_t batch, double *flops);
@@ -122,16 +136,17 @@ uint64_t RengaGraphGetDigest(RengaGraph graph); /* of names, shapes, operators, 
 RengaErrorCode RengaGraphInitializeValue(RengaGraph graph, RengaValue value, uint64_t seed,
                                          int64_t first, int64_t count, float out[]);
 
-/* A stage: nodes [first, last) of the order, with the prepared nodes that they need cloned in. Values
-   keep their names. Boundary values are inputs of the subgraph; outputs that other stages (or the
-   caller) need are its outputs. Call on a set-up graph; the subgraph may then be differentiated. */
+/* A stage: nodes [first, last) of the order, with the prepared nodes that they need cloned in.
+   Values keep their names. Boundary values are inputs of the subgraph; outputs that other stages
+   (or the caller) need are its outputs. Call on a set-up graph; the subgraph may then be
+   differentiated. */
 RengaErrorCode RengaGraphGetSubgraph(RengaGraph graph, int first, int last, RengaGraph *subgraph);
 
 /* Reverse mode: appends nodes of the backward phases to the graph.
-   Seeds: values whose gradient comes (in part) from outside, as new inputs named "gradient:NAME"; the
-   loss, where the graph has it, is seeded with 1. Contributions to a value are added in descending
-   order of the consumer's id, on top of the seed, so that a sum begun in a later stage goes on here
-   exactly as it would in one stage.
+   Seeds: values whose gradient comes (in part) from outside, as new inputs named
+   "gradient:NAME"; the loss, where the graph has it, is seeded with 1. Contributions to a value
+   are added in descending order of the consumer's id, on top of the seed, so that a sum begun
+   in a later stage goes on here exactly as it would in one stage.
    wanted: values whose gradient is to be found (boundary inputs).
    Parameters: one gradient per use, never added up here; a use is (node id, input number). */
 typedef struct {
@@ -141,8 +156,9 @@ typedef struct {
 RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const RengaValue seeds[],
                                        RengaValue seed_gradients[], int n_wanted,
                                        const RengaValue wanted[], RengaValue wanted_gradients[]);
+/* Lent, in the order of (id, input). */
 RengaErrorCode RengaGraphGetParameterUses(RengaGraph graph, int *count,
-                                          const RengaParameterUse **uses); /* lent, by (id, input) */
+                                          const RengaParameterUse **uses);
 /* Statistics that update a state after each micro-batch, in micro-batch order:
    state = keep * state + (1 - keep) * factor * batch_value. */
 typedef struct {

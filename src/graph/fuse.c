@@ -27,16 +27,25 @@ bool RengaFuseScalar(RengaGraph graph, RengaValue value, double *number)
   const RengaGraphValue *constant = graph->value[value];
   if (RengaTensorSpecCount(&constant->spec) != 1) return false;
   switch (constant->spec.type) {
-    case RENGA_FLOAT32: *number = *(const float *)constant->data; return true;
-    case RENGA_FLOAT64: *number = *(const double *)constant->data; return true;
-    case RENGA_INT32: *number = *(const int32_t *)constant->data; return true;
-    case RENGA_INT64: *number = (double)*(const int64_t *)constant->data; return true;
-    default: return false;
+  case RENGA_FLOAT32:
+    *number = *(const float *)constant->data;
+    return true;
+  case RENGA_FLOAT64:
+    *number = *(const double *)constant->data;
+    return true;
+  case RENGA_INT32:
+    *number = *(const int32_t *)constant->data;
+    return true;
+  case RENGA_INT64:
+    *number = (double)*(const int64_t *)constant->data;
+    return true;
+  default:
+    return false;
   }
 }
 
-bool RengaFuseWithScalar(RengaGraph graph, const RengaGraphNode *node, bool commutes, double *number,
-                         RengaValue *other)
+bool RengaFuseWithScalar(RengaGraph graph, const RengaGraphNode *node, bool commutes,
+                         double *number, RengaValue *other)
 {
   if (node->n_in != 2) return false;
   int side = RengaFuseScalar(graph, node->in[1], number) ? 1 : 0;

@@ -24,8 +24,9 @@ RengaErrorCode RengaGraphRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaGraphError(const RengaGraphNode *node, RengaErrorCode code, const char *function,
-                               const char *file, int line, const char *format, ...)
+RengaErrorCode RengaGraphError(const RengaGraphNode *node, RengaErrorCode code,
+                               const char *function, const char *file, int line, const char *format,
+                               ...)
 {
   char text[768];
   va_list arguments;
@@ -184,7 +185,8 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
     char *end = NULL;
     long long number = equals ? strtoll(equals + 1, &end, 10) : 0;
     RengaCheck(equals && end == text + length && number > 0, graph->hdr.comm, RENGA_ERR_OPTION,
-               "-graph_dimension: \"%.*s\" is not name=size with a size above 0", (int)length, text);
+               "-graph_dimension: \"%.*s\" is not name=size with a size above 0", (int)length,
+               text);
     size_t name_length = (size_t)(equals - text);
     if (strlen(name) == name_length && strncmp(name, text, name_length) == 0) found = number;
     text += length + (text[length] == ',');

@@ -71,9 +71,9 @@ void RengaGraphFreeScratch(RengaGraph graph);
 /* What follows reads the marks; node names the place of an error. */
 #define RengaGraphRefuse(node, code, ...)                                                          \
   return RengaGraphError(node, code, __func__, __FILE__, __LINE__, __VA_ARGS__)
-RengaErrorCode RengaGraphError(const RengaGraphNode *node, RengaErrorCode code, const char *function,
-                               const char *file, int line, const char *format, ...)
-  __attribute__((format(printf, 6, 7)));
+RengaErrorCode RengaGraphError(const RengaGraphNode *node, RengaErrorCode code,
+                               const char *function, const char *file, int line, const char *format,
+                               ...) __attribute__((format(printf, 6, 7)));
 
 /* ---- canonical form ---- */
 RengaErrorCode RengaGraphCountReaders(RengaGraph graph);

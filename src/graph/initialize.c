@@ -76,10 +76,10 @@ static float FromFloat64(const unsigned char *at)
 }
 
 static float (*const converters[RENGA_TYPE_COUNT])(const unsigned char *) = {
-  [RENGA_FLOAT16] = FromFloat16,
-  [RENGA_BFLOAT16] = FromBfloat16,
-  [RENGA_FLOAT32] = FromFloat32,
-  [RENGA_FLOAT64] = FromFloat64,
+    [RENGA_FLOAT16] = FromFloat16,
+    [RENGA_BFLOAT16] = FromBfloat16,
+    [RENGA_FLOAT32] = FromFloat32,
+    [RENGA_FLOAT64] = FromFloat64,
 };
 
 static RengaErrorCode ReadChunks(const RengaGraphValue *value, FILE *file, unsigned char *buffer,
@@ -88,8 +88,8 @@ static RengaErrorCode ReadChunks(const RengaGraphValue *value, FILE *file, unsig
   const RengaInit *init = &value->init;
   size_t size = RengaDataTypeSize(init->type);
   RengaCheck(fseeko(file, (off_t)offset, SEEK_SET) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-             "%s: cannot go to byte %lld for \"%s\": %s", init->file, (long long)offset, value->name,
-             strerror(errno));
+             "%s: cannot go to byte %lld for \"%s\": %s", init->file, (long long)offset,
+             value->name, strerror(errno));
   for (int64_t done = 0; done < count; done += CHUNK) {
     size_t want = (size_t)(count - done < CHUNK ? count - done : CHUNK);
     size_t got = fread(buffer, size, want, file);
@@ -128,8 +128,8 @@ static RengaErrorCode FillFromFile(const RengaGraphValue *value, uint64_t seed, 
   const RengaInit *init = &value->init;
   unsigned char *buffer = NULL;
   FILE *file = fopen(init->file, "rb");
-  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s (first values of \"%s\")", init->file,
-             strerror(errno), value->name);
+  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s (first values of \"%s\")",
+             init->file, strerror(errno), value->name);
   RengaErrorCode code = RengaMalloc((size_t)CHUNK * RengaDataTypeSize(init->type), &buffer);
   int64_t offset = init->offset + first * (int64_t)RengaDataTypeSize(init->type);
   if (code == RENGA_SUCCESS) code = ReadChunks(value, file, buffer, offset, count, out);
@@ -141,10 +141,10 @@ static RengaErrorCode FillFromFile(const RengaGraphValue *value, uint64_t seed, 
 
 static RengaErrorCode (*const fillers[])(const RengaGraphValue *, uint64_t, int64_t, int64_t,
                                          float[]) = {
-  [RENGA_INIT_CONSTANT] = FillConstant,
-  [RENGA_INIT_NORMAL] = FillNormal,
-  [RENGA_INIT_UNIFORM] = FillUniform,
-  [RENGA_INIT_FILE] = FillFromFile,
+    [RENGA_INIT_CONSTANT] = FillConstant,
+    [RENGA_INIT_NORMAL] = FillNormal,
+    [RENGA_INIT_UNIFORM] = FillUniform,
+    [RENGA_INIT_FILE] = FillFromFile,
 };
 
 /*@
@@ -161,9 +161,9 @@ static RengaErrorCode (*const fillers[])(const RengaGraphValue *, uint64_t, int6
    Output:
    . out - [count]
 
-   Notes: an element depends on the value's name, the seed and the element's number only, so each rank
-   makes just what it holds. Files are raw little-endian numbers; float16, bfloat16 and float64 are
-   converted.
+   Notes: an element depends on the value's name, the seed and the element's number only, so
+   each rank makes just what it holds. Files are raw little-endian numbers; float16, bfloat16
+   and float64 are converted.
 @*/
 RengaErrorCode RengaGraphInitializeValue(RengaGraph graph, RengaValue value, uint64_t seed,
                                          int64_t first, int64_t count, float out[])

@@ -88,7 +88,8 @@ RengaErrorCode RengaGraphAddLinear(RengaGraph graph, const char *name, RengaValu
   RengaInit normal = {.kind = RENGA_INIT_NORMAL, .a = 0, .b = deviation};
   RengaValue in[3] = {x, RENGA_VALUE_NONE, RENGA_VALUE_NONE};
   RengaCall(RengaGraphAddParameter(graph, PartName(name, "weight", text), &w, &normal, &in[1]));
-  if (bias) RengaCall(RengaGraphAddParameter(graph, PartName(name, "bias", text), &b, NULL, &in[2]));
+  if (bias)
+    RengaCall(RengaGraphAddParameter(graph, PartName(name, "bias", text), &b, NULL, &in[2]));
   RengaAttributes attributes = {0};
   RengaCall(RengaAttributesSetInt(&attributes, "transB", 1));
   RengaCall(Apply(graph, "Linear", name, &attributes, 3, in, NULL, y));
@@ -177,7 +178,8 @@ RengaErrorCode RengaGraphAddTranspose(RengaGraph graph, RengaValue x, const int6
   RengaAttributes attributes = {0};
   RengaCheckPointer(graph);
   RengaCall(RengaGraphCheckValue(graph, x));
-  RengaCall(RengaAttributesSetInts(&attributes, "perm", RengaGraphSpec(graph, x)->ndim, permutation));
+  RengaCall(
+      RengaAttributesSetInts(&attributes, "perm", RengaGraphSpec(graph, x)->ndim, permutation));
   RengaCall(Apply(graph, "Transpose", NULL, &attributes, 1, &x, NULL, y));
   return RENGA_SUCCESS;
 }
@@ -237,8 +239,9 @@ RengaErrorCode RengaGraphAddLayerNormalization(RengaGraph graph, const char *nam
    Output:
    . y - the shape of x
 
-   Notes: makes parameters NAME.weight, NAME.bias and states NAME.running_mean, NAME.running_var. The
-   running variance is the biased one, as in ONNX: n/(n-1) would depend on the micro-batch.
+   Notes: makes parameters NAME.weight, NAME.bias and states NAME.running_mean,
+   NAME.running_var. The running variance is the biased one, as in ONNX: n/(n-1) would depend on
+   the micro-batch.
 @*/
 RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *name, RengaValue x,
                                                double epsilon, double momentum, RengaValue *y)
@@ -250,8 +253,10 @@ RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *nam
   RengaInit one = {.kind = RENGA_INIT_CONSTANT, .a = 1};
   RengaValue in[5] = {x};
   RengaCall(AddScaleAndShift(graph, name, channels.type, channels.dim[0], &in[1]));
-  RengaCall(RengaGraphAddState(graph, PartName(name, "running_mean", text), &channels, NULL, &in[3]));
-  RengaCall(RengaGraphAddState(graph, PartName(name, "running_var", text), &channels, &one, &in[4]));
+  RengaCall(
+      RengaGraphAddState(graph, PartName(name, "running_mean", text), &channels, NULL, &in[3]));
+  RengaCall(
+      RengaGraphAddState(graph, PartName(name, "running_var", text), &channels, &one, &in[4]));
   RengaAttributes attributes = {0};
   RengaCall(RengaAttributesSetReal(&attributes, "epsilon", epsilon));
   RengaCall(RengaAttributesSetReal(&attributes, "momentum", momentum));
@@ -278,8 +283,8 @@ RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *nam
    fan out).
 @*/
 RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, RengaValue x,
-                                        int64_t channels, int64_t kernel, int64_t stride, int64_t pad,
-                                        bool bias, RengaValue *y)
+                                        int64_t channels, int64_t kernel, int64_t stride,
+                                        int64_t pad, bool bias, RengaValue *y)
 {
   char text[NAME_SIZE];
   int64_t strides[RENGA_MAX_DIM], pads[2 * RENGA_MAX_DIM];
@@ -299,7 +304,8 @@ RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, Reng
   normal.b = fan > 0 ? sqrt(2.0 / fan) : 0;
   RengaValue in[3] = {x, RENGA_VALUE_NONE, RENGA_VALUE_NONE};
   RengaCall(RengaGraphAddParameter(graph, PartName(name, "weight", text), &w, &normal, &in[1]));
-  if (bias) RengaCall(RengaGraphAddParameter(graph, PartName(name, "bias", text), &b, NULL, &in[2]));
+  if (bias)
+    RengaCall(RengaGraphAddParameter(graph, PartName(name, "bias", text), &b, NULL, &in[2]));
   RengaAttributes attributes = {0};
   RengaCall(RengaAttributesSetInts(&attributes, "strides", n, strides));
   RengaCall(RengaAttributesSetInts(&attributes, "pads", 2 * n, pads));
@@ -377,7 +383,8 @@ RengaErrorCode RengaGraphAddAttention(RengaGraph graph, RengaValue q, RengaValue
   RengaCall(RengaAttributesSetReal(&attributes, "scale", 1.0 / sqrt(width)));
   RengaCall(RengaAttributesSetInt(&attributes, "causal", causal));
   RengaCall(RengaAttributesSetReal(&attributes, "ratio", dropout));
-  RengaCall(Apply(graph, "Attention", NULL, &attributes, 3, (const RengaValue[]){q, k, v}, NULL, y));
+  RengaCall(
+      Apply(graph, "Attention", NULL, &attributes, 3, (const RengaValue[]){q, k, v}, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -403,8 +410,8 @@ RengaErrorCode RengaGraphAddCrossEntropy(RengaGraph graph, RengaValue scores, Re
   RengaValue sum = RENGA_VALUE_NONE, count = RENGA_VALUE_NONE;
   RengaCall(CheckFloating(graph, scores, "CrossEntropy", 1));
   RengaCall(RengaAttributesSetInt(&attributes, "ignore_index", ignore_index));
-  RengaErrorCode code = RengaGraphAddNode(graph, "CrossEntropyCount", NULL, &attributes, 1, &labels, 1,
-                                          NULL, &count);
+  RengaErrorCode code =
+      RengaGraphAddNode(graph, "CrossEntropyCount", NULL, &attributes, 1, &labels, 1, NULL, &count);
   if (code != RENGA_SUCCESS) RengaAttributesFree(&attributes);
   RengaCall(code);
   RengaCall(Apply(graph, "CrossEntropy", NULL, &attributes, 2, (const RengaValue[]){scores, labels},

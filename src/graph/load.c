@@ -7,14 +7,14 @@ static const struct {
   const char *suffix;
   RengaErrorCode (*read)(RengaGraph graph, const char *file);
 } readers[] = {
-  {".onnx", RengaGraphReadOnnx},
+    {".onnx", RengaGraphReadOnnx},
 };
 enum { N_READERS = sizeof readers / sizeof readers[0] };
 
 static const RengaGraphBuilder *const builders[] = {
-  &RengaGraphBuilderGpt,
-  &RengaGraphBuilderMlp,
-  &RengaGraphBuilderResnet,
+    &RengaGraphBuilderGpt,
+    &RengaGraphBuilderMlp,
+    &RengaGraphBuilderResnet,
 };
 enum { N_BUILDERS = sizeof builders / sizeof builders[0], MAX_SETTINGS = 32, TEXT_SIZE = 512 };
 
@@ -47,9 +47,12 @@ static RengaErrorCode Store(const RengaGraphBuilder *builder, const RengaOptionR
                             const char *text, char *settings)
 {
   void *place = settings + row->offset;
-  if (row->kind == RENGA_OPTION_INT64) RengaCall(StoreInteger(builder, row, text, place));
-  else if (row->kind == RENGA_OPTION_REAL) RengaCall(StoreReal(builder, row, text, place));
-  else snprintf(place, (size_t)row->high, "%s", text);
+  if (row->kind == RENGA_OPTION_INT64)
+    RengaCall(StoreInteger(builder, row, text, place));
+  else if (row->kind == RENGA_OPTION_REAL)
+    RengaCall(StoreReal(builder, row, text, place));
+  else
+    snprintf(place, (size_t)row->high, "%s", text);
   return RENGA_SUCCESS;
 }
 
@@ -74,7 +77,8 @@ static RengaErrorCode FindSetting(const RengaGraphBuilder *builder, const char *
 }
 
 /* "layers=12,hidden=768" */
-static RengaErrorCode ReadSettings(const RengaGraphBuilder *builder, const char *text, char *settings)
+static RengaErrorCode ReadSettings(const RengaGraphBuilder *builder, const char *text,
+                                   char *settings)
 {
   for (int i = 0; i < builder->n_settings; i++)
     RengaCall(Store(builder, &builder->settings[i], builder->settings[i].value, settings));
@@ -86,8 +90,8 @@ static RengaErrorCode ReadSettings(const RengaGraphBuilder *builder, const char 
                builder->name, text);
     snprintf(pair, sizeof pair, "%.*s", (int)length, text);
     char *equals = strchr(pair, '=');
-    RengaCheck(equals, MPI_COMM_SELF, RENGA_ERR_OPTION, "%s: \"%s\" is not name=value", builder->name,
-               pair);
+    RengaCheck(equals, MPI_COMM_SELF, RENGA_ERR_OPTION, "%s: \"%s\" is not name=value",
+               builder->name, pair);
     *equals = '\0';
     RengaCall(FindSetting(builder, pair, &row));
     RengaCall(Store(builder, row, equals + 1, settings));
@@ -122,8 +126,9 @@ static bool EndsWith(const char *text, const char *suffix)
    + graph - an empty graph
    - what - FILE.onnx; or NAME:key=value,… with NAME one of gpt, mlp, resnet
 
-   Notes: gpt: layers, hidden, heads, sequence, vocabulary, dropout, tied. mlp: sizes=784-2048-10, or
-   input, layers, hidden, classes. resnet: depth (18, 34, 50, 101, 152), width, classes, image, channels.
+   Notes: gpt: layers, hidden, heads, sequence, vocabulary, dropout, tied. mlp:
+   sizes=784-2048-10, or input, layers, hidden, classes. resnet: depth (18, 34, 50, 101, 152),
+   width, classes, image, channels.
 @*/
 RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
 {

@@ -63,11 +63,11 @@ static RengaErrorCode Combine(const RengaOpCall *call, int output, const RengaTe
   for (int d = 0; d < at[0].ndim; d++) {
     int64_t a = at[0].dim[d], b = at[1].dim[d];
     bool proportional = a % probe[0] == 0 && b == a / probe[0] * probe[1];
-    RengaCheck(a == b || proportional, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-               "%s, batch %lld: dimension %d of output %d is %lld, but %lld for a batch of %lld: it is "
-               "neither constant nor a multiple of the batch",
-               text, (long long)probe[1], d, output, (long long)b, (long long)a,
-               (long long)probe[0]);
+    RengaCheck(
+        a == b || proportional, MPI_COMM_SELF, RENGA_ERR_SHAPE,
+        "%s, batch %lld: dimension %d of output %d is %lld, but %lld for a batch of %lld: it is "
+        "neither constant nor a multiple of the batch",
+        text, (long long)probe[1], d, output, (long long)b, (long long)a, (long long)probe[0]);
     if (a != b) spec->dim[d] = -(a / probe[0]);
   }
   return RENGA_SUCCESS;
@@ -105,8 +105,8 @@ static RengaErrorCode Infer(RengaGraph graph, const RengaOperator *op,
 RengaErrorCode RengaGraphMakeCall(RengaGraph graph, const RengaGraphNode *node, int64_t batch,
                                   RengaOpCall *call)
 {
-  *call = (RengaOpCall){.op = node->op, .attributes = &node->attributes, .n_in = node->n_in,
-                        .n_out = node->n_out};
+  *call = (RengaOpCall){
+      .op = node->op, .attributes = &node->attributes, .n_in = node->n_in, .n_out = node->n_out};
   RengaCall(AllocateCall(call));
   SetCallAt(graph, node->in, NULL, batch, call);
   for (int i = 0; i < node->n_out; i++)
@@ -142,8 +142,10 @@ static RengaErrorCode MakeOutputs(RengaGraph graph, const char *name, int n_out,
                  graph->value[out[i]]->name, b);
       continue;
     }
-    if (i == 0) snprintf(text, sizeof text, "%s", name);
-    else snprintf(text, sizeof text, "%s:%d", name, i);
+    if (i == 0)
+      snprintf(text, sizeof text, "%s", name);
+    else
+      snprintf(text, sizeof text, "%s:%d", name, i);
     RengaCall(RengaGraphNewValue(graph, text, RENGA_VALUE_ACTIVATION, &specs[i], &out[i]));
   }
   return RENGA_SUCCESS;
@@ -206,8 +208,9 @@ RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op_name, const
   RengaCall(RengaMalloc(n_out + 1, &specs));
   RengaErrorCode code = Infer(graph, op, attributes, n_in, in, n_out, given, specs);
   if (code != RENGA_SUCCESS)
-    code = RengaErrorRaise(MPI_COMM_SELF, code, __func__, __FILE__, __LINE__,
-                           "node \"%s\" (%s) does not fit its inputs", name ? name : unique, op_name);
+    code =
+        RengaErrorRaise(MPI_COMM_SELF, code, __func__, __FILE__, __LINE__,
+                        "node \"%s\" (%s) does not fit its inputs", name ? name : unique, op_name);
   if (code == RENGA_SUCCESS) code = MakeOutputs(graph, name ? name : unique, n_out, specs, out);
   RengaFree(&specs);
   RengaCall(code);
@@ -227,7 +230,8 @@ RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op_name, const
    . attributes - copied; NULL: none
    . n_in, in - inputs, RENGA_VALUE_NONE where an optional one is absent
    . n_out - outputs
-   - given - their shapes where the operator takes them from the node (Reshape, Expand, …), else NULL
+   - given - their shapes where the operator takes them from the node (Reshape, Expand, …), else
+     NULL
 
    Output:
    . out - the new values: NAME, NAME:1, …

@@ -1,4 +1,5 @@
-/* The canonical order: which nodes are needed, where new ones stand, and what number a value has. */
+/* The canonical order: which nodes are needed, where new ones stand, and what number a value
+   has. */
 #include "graphimpl.h"
 #include <stdlib.h>
 
@@ -42,7 +43,8 @@ RengaErrorCode RengaGraphRemoveDead(RengaGraph graph)
 {
   RengaCall(RengaGraphCountReaders(graph));
   for (int i = graph->n_nodes; i-- > 0;)
-    if (!graph->entry[i]->dead && !IsRead(graph, &graph->entry[i]->node)) RengaGraphKillNode(graph, i);
+    if (!graph->entry[i]->dead && !IsRead(graph, &graph->entry[i]->node))
+      RengaGraphKillNode(graph, i);
   return RENGA_SUCCESS;
 }
 
@@ -71,7 +73,8 @@ static RengaErrorCode CheckOrder(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-/* Removes dead nodes and sorts the others by place; places are even, so that there is room between. */
+/* Removes dead nodes and sorts the others by place; places are even, so that there is room
+   between. */
 RengaErrorCode RengaGraphSortNodes(RengaGraph graph)
 {
   Placed *placed;
@@ -115,8 +118,10 @@ RengaErrorCode RengaGraphCompactValues(RengaGraph graph)
   for (int i = 0; i < graph->n_values; i++) {
     bool keep = graph->readers[i] > 0 || graph->value[i]->producer >= 0;
     number[i] = keep ? kept : RENGA_VALUE_NONE;
-    if (keep) graph->value[kept++] = graph->value[i];
-    else RengaGraphFreeValue(&graph->value[i]);
+    if (keep)
+      graph->value[kept++] = graph->value[i];
+    else
+      RengaGraphFreeValue(&graph->value[i]);
   }
   graph->n_values = kept;
   for (int i = 0; i < graph->n_nodes; i++) {

@@ -51,7 +51,8 @@ static void FindNeeds(Walk *walk, int n_wanted, const RengaValue wanted[])
     const RengaGraphNode *node = &graph->entry[i]->node;
     bool needs = false;
     if (RengaGraphGetGradientKind(node->op) == RENGA_GRADIENT_ZERO) continue;
-    for (int j = 0; j < node->n_in; j++) needs = needs || (node->in[j] >= 0 && walk->needs[node->in[j]]);
+    for (int j = 0; j < node->n_in; j++)
+      needs = needs || (node->in[j] >= 0 && walk->needs[node->in[j]]);
     for (int j = 0; j < node->n_out; j++)
       walk->needs[node->out[j]] =
           needs && RengaDataTypeIsFloating(RengaGraphSpec(graph, node->out[j])->type);
@@ -94,8 +95,10 @@ static RengaErrorCode AddSeeds(Walk *walk, int n_seeds, const RengaValue seeds[]
   bool wide = value->spec.type == RENGA_FLOAT64;
   RengaCheck(wide || value->spec.type == RENGA_FLOAT32, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "the loss is %s, must be float32", RengaDataTypeName(value->spec.type));
-  if (wide) memcpy(data, &(double){1}, sizeof(double));
-  else memcpy(data, &(float){1}, sizeof(float));
+  if (wide)
+    memcpy(data, &(double){1}, sizeof(double));
+  else
+    memcpy(data, &(float){1}, sizeof(float));
   walk->gradient[graph->loss] = one;
   return RENGA_SUCCESS;
 }
@@ -227,8 +230,7 @@ static RengaErrorCode WalkBack(Walk *walk, int n_seeds, const RengaValue seeds[]
   for (int i = walk->n_forward; i-- > 0;) RengaCall(VisitNode(walk, i));
   RengaCall(ReturnWanted(walk, n_wanted, wanted, wanted_gradients));
   RengaCall(SetPhases(walk));
-  if (graph->n_uses > 0)
-    qsort(graph->use, (size_t)graph->n_uses, sizeof *graph->use, CompareUses);
+  if (graph->n_uses > 0) qsort(graph->use, (size_t)graph->n_uses, sizeof *graph->use, CompareUses);
   return RENGA_SUCCESS;
 }
 
@@ -238,7 +240,8 @@ static RengaErrorCode CheckFloating(RengaGraph graph, int count, const RengaValu
     RengaCall(RengaGraphCheckValue(graph, values[i]));
     const RengaGraphValue *value = graph->value[values[i]];
     RengaCheck(RengaDataTypeIsFloating(value->spec.type), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-               "\"%s\" is %s and has no gradient", value->name, RengaDataTypeName(value->spec.type));
+               "\"%s\" is %s and has no gradient", value->name,
+               RengaDataTypeName(value->spec.type));
   }
   return RENGA_SUCCESS;
 }
@@ -295,7 +298,8 @@ RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const Reng
    + count - how many
    - uses - lent; by node id, then input number: the order in which they are to be added
 @*/
-RengaErrorCode RengaGraphGetParameterUses(RengaGraph graph, int *count, const RengaParameterUse **uses)
+RengaErrorCode RengaGraphGetParameterUses(RengaGraph graph, int *count,
+                                          const RengaParameterUse **uses)
 {
   RengaCheckPointer(graph);
   RengaCheckState(graph, RENGA_STATE_SOLVED, "RengaGraphDifferentiate");

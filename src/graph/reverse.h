@@ -14,8 +14,8 @@ typedef struct {
   RengaErrorCode (*rule)(RengaReverse *reverse); /* NULL: the derivative is zero */
 } RengaReverseRow;
 extern const RengaReverseRow RengaReverseUnary[], RengaReverseBinary[], RengaReverseReduce[],
-  RengaReverseMove[], RengaReverseIndex[], RengaReverseMatrix[], RengaReverseConvolve[],
-  RengaReverseNormalize[], RengaReverseLoss[];
+    RengaReverseMove[], RengaReverseIndex[], RengaReverseMatrix[], RengaReverseConvolve[],
+    RengaReverseNormalize[], RengaReverseLoss[];
 
 static inline const RengaTensorSpec *RengaReverseSpec(const RengaReverse *reverse, RengaValue value)
 {
@@ -33,16 +33,17 @@ RengaErrorCode RengaReverseApply(RengaReverse *reverse, const char *op, RengaAtt
 RengaErrorCode RengaReverseApplyLike(RengaReverse *reverse, const char *op, int n_in,
                                      const RengaValue in[], const RengaTensorSpec *given, int n_out,
                                      RengaValue y[]);
-RengaErrorCode RengaReverseUnaryOp(RengaReverse *reverse, const char *op, RengaValue x, RengaValue *y);
-RengaErrorCode RengaReverseBinaryOp(RengaReverse *reverse, const char *op, RengaValue a, RengaValue b,
-                                    RengaValue *y);
+RengaErrorCode RengaReverseUnaryOp(RengaReverse *reverse, const char *op, RengaValue x,
+                                   RengaValue *y);
+RengaErrorCode RengaReverseBinaryOp(RengaReverse *reverse, const char *op, RengaValue a,
+                                    RengaValue b, RengaValue *y);
 /* a op number, where number is a scalar constant of a's type */
 RengaErrorCode RengaReverseWithScalar(RengaReverse *reverse, const char *op, RengaValue a,
                                       double number, RengaValue *y);
 RengaErrorCode RengaReverseScalar(RengaReverse *reverse, RengaDataType type, double number,
                                   RengaValue *y);
-RengaErrorCode RengaReverseReshape(RengaReverse *reverse, RengaValue x, const RengaTensorSpec *shape,
-                                   RengaValue *y);
+RengaErrorCode RengaReverseReshape(RengaReverse *reverse, RengaValue x,
+                                   const RengaTensorSpec *shape, RengaValue *y);
 RengaErrorCode RengaReverseSum(RengaReverse *reverse, RengaValue x, int count, const int64_t axes[],
                                bool keep, RengaValue *y);
 RengaErrorCode RengaReverseZeros(RengaReverse *reverse, RengaValue like, RengaValue *y);

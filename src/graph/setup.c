@@ -59,12 +59,30 @@ static RengaErrorCode FreezeParameters(RengaGraph graph)
 
 /* Sorting after each step that removes or adds nodes keeps the order topological. */
 static RengaErrorCode (*const steps[])(RengaGraph graph) = {
-    CheckNotEmpty, SeparateOutputs, RengaGraphRemoveDead, RengaGraphSortNodes, RengaGraphSimplify,
-    RengaGraphSortNodes, RengaGraphFuse, RengaGraphSortNodes, RengaGraphSimplify,
-    RengaGraphRemoveDead, RengaGraphSortNodes, RengaGraphRewriteMeans, RengaGraphSortNodes,
-    RengaGraphSimplify, RengaGraphSortNodes, FreezeParameters, RengaGraphMarkValues,
-    RengaGraphCheckShares, RengaGraphCompleteOutputs, RengaGraphSortNodes, RengaGraphCompactValues,
-    RengaGraphMarkValues, RengaGraphSetKeys, RengaGraphFindUpdates,
+    CheckNotEmpty,
+    SeparateOutputs,
+    RengaGraphRemoveDead,
+    RengaGraphSortNodes,
+    RengaGraphSimplify,
+    RengaGraphSortNodes,
+    RengaGraphFuse,
+    RengaGraphSortNodes,
+    RengaGraphSimplify,
+    RengaGraphRemoveDead,
+    RengaGraphSortNodes,
+    RengaGraphRewriteMeans,
+    RengaGraphSortNodes,
+    RengaGraphSimplify,
+    RengaGraphSortNodes,
+    FreezeParameters,
+    RengaGraphMarkValues,
+    RengaGraphCheckShares,
+    RengaGraphCompleteOutputs,
+    RengaGraphSortNodes,
+    RengaGraphCompactValues,
+    RengaGraphMarkValues,
+    RengaGraphSetKeys,
+    RengaGraphFindUpdates,
 };
 
 static RengaErrorCode ViewFromOptions(RengaGraph graph)
@@ -90,10 +108,10 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    . -graph_view KIND:FILE - show the result
    . -graph_frozen PATTERNS - parameters that are not trained
 
-   Notes: nodes and values that neither the loss nor an output needs are removed, duplicates are made
-   one, patterns are fused, means over the batch become sums divided by a BatchSum. Values are
-   renumbered: find them by name. Refused are networks whose loss in micro-batches is not a share of
-   the loss of the batch.
+   Notes: nodes and values that neither the loss nor an output needs are removed, duplicates are
+   made one, patterns are fused, means over the batch become sums divided by a BatchSum. Values
+   are renumbered: find them by name. Refused are networks whose loss in micro-batches is not a
+   share of the loss of the batch.
 @*/
 RengaErrorCode RengaGraphSetUp(RengaGraph graph)
 {

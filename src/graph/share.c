@@ -13,15 +13,17 @@ static RengaErrorCode AddCount(RengaGraph graph, const RengaGraphNode *node, con
   RengaTensorSpec ones = {.type = x->type, .ndim = 1};
   double number = 1;
   for (int d = 0; d < x->ndim; d++) {
-    if (over[d] && x->dim[d] < 0) ones.dim[0] = x->dim[d];
-    else if (over[d]) number *= (double)x->dim[d];
+    if (over[d] && x->dim[d] < 0)
+      ones.dim[0] = x->dim[d];
+    else if (over[d])
+      number *= (double)x->dim[d];
   }
   RengaAttributes attributes = {0};
   RengaValue y = RENGA_VALUE_NONE;
   RengaCall(RengaAttributesSetReal(&attributes, "value", number));
   RengaCall(RengaAttributesSetInt(&attributes, "to", (int64_t)x->type));
-  RengaErrorCode code = RengaGraphInsertNode(graph, "ConstantOfShape", NULL, &attributes, 0, NULL, 1,
-                                             &ones, &y);
+  RengaErrorCode code =
+      RengaGraphInsertNode(graph, "ConstantOfShape", NULL, &attributes, 0, NULL, 1, &ones, &y);
   RengaAttributesFree(&attributes);
   RengaCall(code);
   RengaValue sum = RENGA_VALUE_NONE;
@@ -42,8 +44,8 @@ static RengaErrorCode RewriteMean(RengaGraph graph, int at, const bool over[])
   RengaCall(AddCount(graph, node, over, &count));
   RengaCall(RengaGraphInsertNode(graph, "ReduceSum", NULL, &node->attributes, 1, node->in, 1, NULL,
                                  &sum));
-  RengaCall(RengaGraphInsertNode(graph, "Div", node->name, NULL, 2, (const RengaValue[]){sum, count}, 1,
-                                 NULL, &out));
+  RengaCall(RengaGraphInsertNode(graph, "Div", node->name, NULL, 2,
+                                 (const RengaValue[]){sum, count}, 1, NULL, &out));
   graph->entry[at]->dead = true;
   return RENGA_SUCCESS;
 }
@@ -74,21 +76,37 @@ typedef enum {
   SHARE_ALL,     /* linear in all inputs together: all or none are shares */
   SHARE_PRODUCT, /* linear in each input */
   SHARE_QUOTIENT,
-  SHARE_WHOLE,   /* makes a share whole */
+  SHARE_WHOLE, /* makes a share whole */
 } ShareKind;
 
 static const struct {
   const char *op;
   ShareKind kind;
 } kinds[] = {
-    {"ReduceSum", SHARE_SUM},       {"ReduceSumSquare", SHARE_SUM},   {"ReduceL1", SHARE_SUM},
-    {"CrossEntropy", SHARE_SUM},    {"CrossEntropyCount", SHARE_SUM}, {"LogLikelihood", SHARE_SUM},
-    {"MatMul", SHARE_PRODUCT},      {"Mul", SHARE_PRODUCT},           {"Div", SHARE_QUOTIENT},
-    {"Add", SHARE_ALL},             {"Sub", SHARE_ALL},               {"Concat", SHARE_ALL},
-    {"Neg", SHARE_UNARY},           {"Identity", SHARE_UNARY},        {"Reshape", SHARE_UNARY},
-    {"Expand", SHARE_UNARY},        {"Transpose", SHARE_UNARY},       {"Slice", SHARE_UNARY},
-    {"Split", SHARE_UNARY},         {"Gather", SHARE_UNARY},          {"Cast", SHARE_UNARY},
-    {"ReduceMean", SHARE_UNARY},    {"Tile", SHARE_UNARY},            {"BatchSum", SHARE_WHOLE},
+    {"ReduceSum", SHARE_SUM},
+    {"ReduceSumSquare", SHARE_SUM},
+    {"ReduceL1", SHARE_SUM},
+    {"CrossEntropy", SHARE_SUM},
+    {"CrossEntropyCount", SHARE_SUM},
+    {"LogLikelihood", SHARE_SUM},
+    {"MatMul", SHARE_PRODUCT},
+    {"Mul", SHARE_PRODUCT},
+    {"Div", SHARE_QUOTIENT},
+    {"Add", SHARE_ALL},
+    {"Sub", SHARE_ALL},
+    {"Concat", SHARE_ALL},
+    {"Neg", SHARE_UNARY},
+    {"Identity", SHARE_UNARY},
+    {"Reshape", SHARE_UNARY},
+    {"Expand", SHARE_UNARY},
+    {"Transpose", SHARE_UNARY},
+    {"Slice", SHARE_UNARY},
+    {"Split", SHARE_UNARY},
+    {"Gather", SHARE_UNARY},
+    {"Cast", SHARE_UNARY},
+    {"ReduceMean", SHARE_UNARY},
+    {"Tile", SHARE_UNARY},
+    {"BatchSum", SHARE_WHOLE},
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -122,11 +140,12 @@ static RengaErrorCode MakeWhole(Shares *shares, int at, int input)
   RengaGraphNode *node = RengaGraphEntryNode(graph, at);
   RengaValue value = node->in[input], whole = RENGA_VALUE_NONE;
   if (!IsPrepared(shares, value))
-    RengaGraphRefuse(node, RENGA_ERR_GRAPH,
-                     "input \"%s\" is a sum over the batch that depends on parameters. Each "
-                     "micro-batch has a share of it, and after this operator the shares would not add "
-                     "up. Linear operators may follow such a sum, nothing else",
-                     graph->value[value]->name);
+    RengaGraphRefuse(
+        node, RENGA_ERR_GRAPH,
+        "input \"%s\" is a sum over the batch that depends on parameters. Each "
+        "micro-batch has a share of it, and after this operator the shares would not add "
+        "up. Linear operators may follow such a sum, nothing else",
+        graph->value[value]->name);
   graph->place = graph->entry[at]->place - 1;
   RengaCall(RengaGraphInsertNode(graph, "BatchSum", NULL, NULL, 1, &value, 1, NULL, &whole));
   graph->value[whole]->prepared = true;
@@ -194,25 +213,31 @@ static RengaErrorCode PassShares(Shares *shares, int at, ShareKind kind, bool *s
 {
   const RengaGraphNode *node = &shares->graph->entry[at]->node;
   *share = false;
-  if (kind == SHARE_ALL) RengaCall(LinearInAll(shares, at, share));
-  else if (kind == SHARE_PRODUCT) RengaCall(LinearInEach(shares, at, share));
-  else if (kind == SHARE_QUOTIENT) RengaCall(Quotient(shares, at, share));
+  if (kind == SHARE_ALL)
+    RengaCall(LinearInAll(shares, at, share));
+  else if (kind == SHARE_PRODUCT)
+    RengaCall(LinearInEach(shares, at, share));
+  else if (kind == SHARE_QUOTIENT)
+    RengaCall(Quotient(shares, at, share));
   else if (kind == SHARE_UNARY || (kind == SHARE_SUM && strcmp(node->op->name, "ReduceSum") == 0))
     *share = IsShare(shares, node->in[0]) && ShareBits(shares, node) == 1;
-  else if (kind != SHARE_WHOLE) RengaCall(MakeAllWhole(shares, at));
+  else if (kind != SHARE_WHOLE)
+    RengaCall(MakeAllWhole(shares, at));
   if (kind == SHARE_UNARY && !*share) RengaCall(MakeAllWhole(shares, at));
   return RENGA_SUCCESS;
 }
 
 /* A node that reads the batch and makes something without it. */
-static RengaErrorCode LoseBatch(Shares *shares, const RengaGraphNode *node, ShareKind kind, bool *share)
+static RengaErrorCode LoseBatch(Shares *shares, const RengaGraphNode *node, ShareKind kind,
+                                bool *share)
 {
   bool sum = kind == SHARE_SUM || (kind == SHARE_PRODUCT && strcmp(node->op->name, "MatMul") == 0);
   if (!sum && strcmp(node->op->name, "BatchNormalization") != 0)
-    RengaGraphRefuse(node, RENGA_ERR_GRAPH,
-                     "\"%s\" has no batch although an input has: only sums and means over the batch "
-                     "can be put together from micro-batches",
-                     shares->graph->value[node->out[0]]->name);
+    RengaGraphRefuse(
+        node, RENGA_ERR_GRAPH,
+        "\"%s\" has no batch although an input has: only sums and means over the batch "
+        "can be put together from micro-batches",
+        shares->graph->value[node->out[0]]->name);
   *share = sum;
   return RENGA_SUCCESS;
 }
@@ -221,10 +246,11 @@ static RengaErrorCode CheckBatchSum(Shares *shares, const RengaGraphNode *node)
 {
   RengaGraph graph = shares->graph;
   if (!IsPrepared(shares, node->in[0]))
-    RengaGraphRefuse(node, RENGA_ERR_GRAPH,
-                     "\"%s\" depends on parameters, states or random numbers: it cannot be summed over "
-                     "the batch before the first forward",
-                     graph->value[node->in[0]]->name);
+    RengaGraphRefuse(
+        node, RENGA_ERR_GRAPH,
+        "\"%s\" depends on parameters, states or random numbers: it cannot be summed over "
+        "the batch before the first forward",
+        graph->value[node->in[0]]->name);
   return RENGA_SUCCESS;
 }
 

@@ -88,8 +88,8 @@ static const struct {
   const char *op;
   RengaErrorCode (*idle)(Pass *pass, RengaGraphNode *node, bool *idle);
 } rules[] = {
-    {"Identity", Always},    {"Reshape", Reshape}, {"Transpose", Transpose}, {"Cast", WhereSame},
-    {"Expand", WhereSame},   {"Dropout", Dropout}, {"Concat", OneInput},
+    {"Identity", Always},  {"Reshape", Reshape}, {"Transpose", Transpose}, {"Cast", WhereSame},
+    {"Expand", WhereSame}, {"Dropout", Dropout}, {"Concat", OneInput},
 };
 enum { N_RULES = sizeof rules / sizeof rules[0] };
 

@@ -29,7 +29,8 @@ static bool MakesOutput(RengaGraph graph, const RengaGraphNode *node)
   return false;
 }
 
-/* Nodes of the interval that are not prepared or make an output, then the prepared ones they need. */
+/* Nodes of the interval that are not prepared or make an output, then the prepared ones they
+   need. */
 static void ChooseNodes(Cut *cut)
 {
   RengaGraph whole = cut->whole;
@@ -80,7 +81,8 @@ static RengaErrorCode CopyNode(Cut *cut, int at)
   RengaCall(RengaGraphScratch(part, node->n_in, &in));
   RengaCall(RengaGraphScratch(part, node->n_out, &out));
   RengaCall(RengaGraphScratch(part, node->n_out, &specs));
-  for (int i = 0; i < node->n_in; i++) in[i] = node->in[i] < 0 ? RENGA_VALUE_NONE : cut->number[node->in[i]];
+  for (int i = 0; i < node->n_in; i++)
+    in[i] = node->in[i] < 0 ? RENGA_VALUE_NONE : cut->number[node->in[i]];
   for (int i = 0; i < node->n_out; i++) {
     RengaCall(CopyValue(cut, node->out[i]));
     out[i] = cut->number[node->out[i]];
@@ -88,8 +90,8 @@ static RengaErrorCode CopyNode(Cut *cut, int at)
   }
   part->id = node->id;
   part->phase = node->phase;
-  RengaCall(RengaGraphInsertNode(part, node->op->name, node->name, &node->attributes, node->n_in, in,
-                                 node->n_out, specs, out));
+  RengaCall(RengaGraphInsertNode(part, node->op->name, node->name, &node->attributes, node->n_in,
+                                 in, node->n_out, specs, out));
   return RENGA_SUCCESS;
 }
 
@@ -167,18 +169,18 @@ static RengaErrorCode FillPart(Cut *cut)
    Output:
    . subgraph - to be freed with RengaGraphDestroy
 
-   Notes: values keep their names and nodes their ids. Values made by earlier stages are inputs of the
-   subgraph; those that later stages or the caller need are its outputs, and the loss is, where it is
-   made here. Prepared nodes are cloned into each stage that needs them; where none of a stage's nodes
-   needs one of its own prepared nodes, that node is left out.
+   Notes: values keep their names and nodes their ids. Values made by earlier stages are inputs
+   of the subgraph; those that later stages or the caller need are its outputs, and the loss is,
+   where it is made here. Prepared nodes are cloned into each stage that needs them; where none
+   of a stage's nodes needs one of its own prepared nodes, that node is left out.
 @*/
 RengaErrorCode RengaGraphGetSubgraph(RengaGraph graph, int first, int last, RengaGraph *subgraph)
 {
   RengaCheckPointer(graph);
   RengaCheckPointer(subgraph);
   RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
-  RengaCheck(first >= 0 && first <= last && last <= graph->n_nodes, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "nodes [%d, %d) of a graph of %d", first, last, graph->n_nodes);
+  RengaCheck(first >= 0 && first <= last && last <= graph->n_nodes, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "nodes [%d, %d) of a graph of %d", first, last, graph->n_nodes);
   Cut cut = {.whole = graph, .first = first, .last = last};
   RengaCall(RengaGraphCreate(graph->hdr.owner, &cut.part));
   RengaErrorCode code = FillPart(&cut);

@@ -44,7 +44,8 @@ static double ValueBytes(const RengaGraphValue *value, int64_t batch)
    . graph - the graph
 
    Output:
-   . totals - elements of the parameters; operations and bytes of the outputs of all forward nodes for
+   . totals - elements of the parameters; operations and bytes of the outputs of all forward
+     nodes for
      a batch of one sample
 @*/
 RengaErrorCode RengaGraphGetTotals(RengaGraph graph, RengaGraphTotals *totals)
@@ -112,8 +113,8 @@ static uint64_t HashNode(RengaGraph graph, const RengaGraphNode *node, uint64_t 
    Input:
    . graph - the graph
 
-   Notes: of names, shapes, operators and attributes; not of data, so a plan made for a network fits it
-   whatever its weights.
+   Notes: of names, shapes, operators and attributes; not of data, so a plan made for a network
+   fits it whatever its weights.
 @*/
 uint64_t RengaGraphGetDigest(RengaGraph graph)
 {

@@ -106,12 +106,14 @@ static RengaErrorCode CheckSpec(const char *name, const RengaTensorSpec *spec)
 {
   int batches = 0;
   RengaCheck(spec->ndim >= 0 && spec->ndim <= RENGA_MAX_DIM, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "value \"%s\" has %d dimensions, 0 to %d are allowed", name, spec->ndim, RENGA_MAX_DIM);
-  RengaCheck((int)spec->type >= 0 && spec->type < RENGA_TYPE_COUNT, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "value \"%s\": %d is no data type", name, (int)spec->type);
+             "value \"%s\" has %d dimensions, 0 to %d are allowed", name, spec->ndim,
+             RENGA_MAX_DIM);
+  RengaCheck((int)spec->type >= 0 && spec->type < RENGA_TYPE_COUNT, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "value \"%s\": %d is no data type", name, (int)spec->type);
   for (int d = 0; d < spec->ndim; d++) batches += spec->dim[d] < 0;
   RengaCheck(batches <= 1, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "value \"%s\" has %d dimensions that depend on the batch, at most one may", name, batches);
+             "value \"%s\" has %d dimensions that depend on the batch, at most one may", name,
+             batches);
   return RENGA_SUCCESS;
 }
 
@@ -189,7 +191,8 @@ static RengaErrorCode AddTrained(RengaGraph graph, const char *name, const char 
              "parameter or state \"%s\" is %s, must be floating", name ? name : otherwise,
              RengaDataTypeName(spec->type));
   RengaCheck(RengaGraphBatchDimension(spec) < 0, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "the shape of parameter or state \"%s\" depends on the batch", name ? name : otherwise);
+             "the shape of parameter or state \"%s\" depends on the batch",
+             name ? name : otherwise);
   RengaCall(AddLeaf(graph, name, otherwise, kind, spec, &made));
   RengaGraphValue *at = graph->value[made];
   if (init) {
@@ -215,8 +218,9 @@ static RengaErrorCode AddTrained(RengaGraph graph, const char *name, const char 
    Output:
    . value - the new value
 @*/
-RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
-                                      const RengaInit *init, RengaValue *value)
+RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name,
+                                      const RengaTensorSpec *spec, const RengaInit *init,
+                                      RengaValue *value)
 {
   RengaCheckPointer(graph);
   RengaCall(AddTrained(graph, name, "parameter", RENGA_VALUE_PARAMETER, spec, init, value));
@@ -259,8 +263,9 @@ RengaErrorCode RengaGraphAddState(RengaGraph graph, const char *name, const Reng
    Output:
    . value - the new value
 @*/
-RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
-                                     const void *data, RengaValue *value)
+RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name,
+                                     const RengaTensorSpec *spec, const void *data,
+                                     RengaValue *value)
 {
   RengaValue made;
   char *copy = NULL;

@@ -50,8 +50,9 @@ static RengaErrorCode ViewOperators(RengaGraph graph, RengaViewer viewer)
     char cost[32], bytes[32];
     RengaFormatCount(line[i].flops, sizeof cost, cost);
     RengaFormatBytes(line[i].bytes, sizeof bytes, bytes);
-    RengaCall(RengaViewerPrintf(viewer, "  %-24s %7d %12s %6.1f%% %12s\n", line[i].op, line[i].count,
-                                cost, flops > 0 ? 100 * line[i].flops / flops : 0.0, bytes));
+    RengaCall(RengaViewerPrintf(viewer, "  %-24s %7d %12s %6.1f%% %12s\n", line[i].op,
+                                line[i].count, cost, flops > 0 ? 100 * line[i].flops / flops : 0.0,
+                                bytes));
   }
   return RENGA_SUCCESS;
 }
@@ -74,14 +75,15 @@ static RengaErrorCode ViewAscii(RengaGraph graph, RengaViewer viewer)
   RengaFormatBytes(4.0 * (double)totals.parameters, sizeof memory, memory);
   RengaFormatCount(totals.forward_flops, sizeof flops, flops);
   RengaFormatBytes(totals.activation_bytes, sizeof bytes, bytes);
-  RengaCall(RengaViewerPrintf(viewer, "Graph: %d nodes, %d values\n", graph->n_nodes, graph->n_values));
+  RengaCall(
+      RengaViewerPrintf(viewer, "Graph: %d nodes, %d values\n", graph->n_nodes, graph->n_values));
   RengaCall(RengaViewerPrintf(viewer, "  parameters             %s (%lld, %s)\n", parameters,
                               (long long)totals.parameters, memory));
   RengaCall(RengaViewerPrintf(viewer, "  forward, per sample    %s FLOPs\n", flops));
   RengaCall(RengaViewerPrintf(viewer, "  activations, per sample %s\n", bytes));
   if (graph->file_batch > 0)
-    RengaCall(RengaViewerPrintf(viewer, "  batch of the file      %lld\n",
-                                (long long)graph->file_batch));
+    RengaCall(
+        RengaViewerPrintf(viewer, "  batch of the file      %lld\n", (long long)graph->file_batch));
   for (int i = 0; i < graph->n_values; i++)
     if (graph->value[i]->kind == RENGA_VALUE_INPUT)
       RengaCall(ViewValueLine(graph, viewer, "input", i));
@@ -125,8 +127,10 @@ static RengaErrorCode ViewDotNode(RengaGraph graph, RengaViewer viewer, int at)
     if (node->in[i] < 0) continue;
     int producer = graph->value[node->in[i]]->producer;
     RengaTensorSpecFormat(RengaGraphSpec(graph, node->in[i]), sizeof spec, spec);
-    if (producer >= 0) RengaCall(RengaViewerPrintf(viewer, "  n%d -> n%d [label=", producer, at));
-    else RengaCall(RengaViewerPrintf(viewer, "  v%d -> n%d [label=", node->in[i], at));
+    if (producer >= 0)
+      RengaCall(RengaViewerPrintf(viewer, "  n%d -> n%d [label=", producer, at));
+    else
+      RengaCall(RengaViewerPrintf(viewer, "  v%d -> n%d [label=", node->in[i], at));
     RengaCall(PrintQuoted(viewer, spec));
     RengaCall(RengaViewerPrintf(viewer, "];\n"));
   }
@@ -167,8 +171,10 @@ static RengaErrorCode ViewJsonList(RengaViewer viewer, const char *name, int cou
 {
   RengaCall(RengaViewerPrintf(viewer, ", \"%s\": [", name));
   for (int i = 0; i < count; i++) {
-    if (values[i] >= 0) RengaCall(RengaViewerPrintf(viewer, "%s%d", i ? ", " : "", values[i]));
-    else RengaCall(RengaViewerPrintf(viewer, "%snull", i ? ", " : ""));
+    if (values[i] >= 0)
+      RengaCall(RengaViewerPrintf(viewer, "%s%d", i ? ", " : "", values[i]));
+    else
+      RengaCall(RengaViewerPrintf(viewer, "%snull", i ? ", " : ""));
   }
   RengaCall(RengaViewerPrintf(viewer, "]"));
   return RENGA_SUCCESS;
@@ -211,7 +217,8 @@ static const struct {
 
    Input:
    + graph - the graph
-   - viewer - ascii: totals, inputs, outputs and a table of operators; dot: a drawing; json: all of it
+   - viewer - ascii: totals, inputs, outputs and a table of operators; dot: a drawing; json: all
+     of it
 @*/
 RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer)
 {
@@ -225,6 +232,6 @@ RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer)
     RengaCall(code);
     return RENGA_SUCCESS;
   }
-  RengaRaise(graph->hdr.comm, RENGA_ERR_SUPPORT, "a graph is shown as ascii, dot or json, not as %s",
-             kind);
+  RengaRaise(graph->hdr.comm, RENGA_ERR_SUPPORT,
+             "a graph is shown as ascii, dot or json, not as %s", kind);
 }

@@ -1,5 +1,6 @@
 /* TEST ranks: 1 */
-/* Builders and shapes while the batch is open: parameters by formula, errors that name the place. */
+/* Builders and shapes while the batch is open: parameters by formula, errors that name the
+   place. */
 #include "../plan/plantest.h"
 #include <string.h>
 #include <unistd.h>
@@ -24,7 +25,8 @@ static RengaErrorCode CheckBuilders(RengaComm comm)
   int64_t block = 12 * d * d + 13 * d, rest = (v + t) * d + 2 * d;
   RengaCall(CheckParameters(comm, "gpt:layers=2,hidden=64,heads=4,sequence=32,vocabulary=512",
                             layers * block + rest));
-  RengaCall(CheckParameters(comm, "gpt:layers=2,hidden=64,heads=4,sequence=32,vocabulary=512,tied=0",
+  RengaCall(CheckParameters(comm,
+                            "gpt:layers=2,hidden=64,heads=4,sequence=32,vocabulary=512,tied=0",
                             layers * block + rest + v * d));
   RengaCall(CheckParameters(comm, "gpt", 124439808)); /* as published for GPT-2 */
   RengaCall(CheckParameters(comm, "mlp:sizes=64-128-128-10", 65 * 128 + 129 * 128 + 129 * 10));
@@ -123,7 +125,8 @@ static RengaErrorCode CheckFile(RengaComm comm)
       {RENGA_FLOAT32, {0, 0, 128, 63, 0, 0, 0, 192, 0, 0, 0, 62}},
       {RENGA_FLOAT16, {0, 60, 0, 192, 0, 48}},
       {RENGA_BFLOAT16, {128, 63, 0, 192, 0, 62}},
-      {RENGA_FLOAT64, {0, 0, 0, 0, 0, 0, 240, 63, 0, 0, 0, 0, 0, 0, 0, 192, 0, 0, 0, 0, 0, 0, 192, 63}},
+      {RENGA_FLOAT64,
+       {0, 0, 0, 0, 0, 0, 240, 63, 0, 0, 0, 0, 0, 0, 0, 192, 0, 0, 0, 0, 0, 0, 192, 63}},
   };
   const float wanted[3] = {1, -2, 0.125f};
   for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) {

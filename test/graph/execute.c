@@ -18,12 +18,18 @@ double ExecuteGet(const Execute *execute, RengaValue value, int64_t element)
 {
   const void *data = execute->value[value];
   switch (RengaGraphGetValue(execute->graph, value)->spec.type) {
-    case RENGA_FLOAT32: return ((const float *)data)[element];
-    case RENGA_FLOAT64: return ((const double *)data)[element];
-    case RENGA_INT32: return ((const int32_t *)data)[element];
-    case RENGA_INT64: return (double)((const int64_t *)data)[element];
-    case RENGA_BOOL: return ((const unsigned char *)data)[element];
-    default: return 0;
+  case RENGA_FLOAT32:
+    return ((const float *)data)[element];
+  case RENGA_FLOAT64:
+    return ((const double *)data)[element];
+  case RENGA_INT32:
+    return ((const int32_t *)data)[element];
+  case RENGA_INT64:
+    return (double)((const int64_t *)data)[element];
+  case RENGA_BOOL:
+    return ((const unsigned char *)data)[element];
+  default:
+    return 0;
   }
 }
 
@@ -31,12 +37,23 @@ void ExecuteSet(Execute *execute, RengaValue value, int64_t element, double numb
 {
   void *data = execute->value[value];
   switch (RengaGraphGetValue(execute->graph, value)->spec.type) {
-    case RENGA_FLOAT32: ((float *)data)[element] = (float)number; break;
-    case RENGA_FLOAT64: ((double *)data)[element] = number; break;
-    case RENGA_INT32: ((int32_t *)data)[element] = (int32_t)number; break;
-    case RENGA_INT64: ((int64_t *)data)[element] = (int64_t)number; break;
-    case RENGA_BOOL: ((unsigned char *)data)[element] = number != 0; break;
-    default: break;
+  case RENGA_FLOAT32:
+    ((float *)data)[element] = (float)number;
+    break;
+  case RENGA_FLOAT64:
+    ((double *)data)[element] = number;
+    break;
+  case RENGA_INT32:
+    ((int32_t *)data)[element] = (int32_t)number;
+    break;
+  case RENGA_INT64:
+    ((int64_t *)data)[element] = (int64_t)number;
+    break;
+  case RENGA_BOOL:
+    ((unsigned char *)data)[element] = number != 0;
+    break;
+  default:
+    break;
   }
 }
 

@@ -7,9 +7,9 @@
 #include <string.h>
 
 /*
-   inputs: "f2,3 c4@1:2 i5<7 b2,3": parameter, constant, integers below 7, booleans; numbers are drawn
-   from @low:high, -1:1 where not given. given: shape of output 0 where the operator takes it from the
-   node. outputs: how many of its outputs the loss reads.
+   inputs: "f2,3 c4@1:2 i5<7 b2,3": parameter, constant, integers below 7, booleans; numbers are
+   drawn from @low:high, -1:1 where not given. given: shape of output 0 where the operator takes
+   it from the node. outputs: how many of its outputs the loss reads.
 */
 typedef struct {
   const char *op, *attributes, *inputs, *given;
@@ -124,7 +124,8 @@ static const Case cases[] = {
     {"ConvTranspose", "strides:ints=2,2 pads:ints=1,0,0,1", "f1,3,3,4 f3,2,3,2 f2", NULL, 1},
     {"ConvTranspose", "group:int=2 strides:ints=2 output_padding:ints=1", "f2,4,3 f4,2,3", NULL, 1},
     {"MaxPool", "kernel_shape:ints=3,3 strides:ints=2,2 pads:ints=1,1,1,1", "f2,2,5,6", NULL, 1},
-    {"AveragePool", "kernel_shape:ints=2,3 strides:ints=2,1 pads:ints=1,1,0,1", "f1,2,5,4", NULL, 1},
+    {"AveragePool", "kernel_shape:ints=2,3 strides:ints=2,1 pads:ints=1,1,0,1", "f1,2,5,4", NULL,
+     1},
     {"AveragePool", "kernel_shape:ints=3 count_include_pad:int=1 pads:ints=1,1", "f1,2,5", NULL, 1},
     {"LayerNormalization", "axis:int=-1 epsilon:real=1e-3", "f2,3,5 f5 f5", NULL, 1},
     {"LayerNormalization", "axis:int=1", "f2,3,2 f3,2", NULL, 1},
@@ -138,7 +139,8 @@ static const Case cases[] = {
     {"LRN", "size:int=3 alpha:real=0.5", "f2,5,3", NULL, 1},
     {"Dropout", "ratio:real=0.4", "f6,5", NULL, 1},
     {"Attention", "", "f2,3,4,5 f2,3,4,5 f2,3,4,5", NULL, 1},
-    {"Attention", "scale:real=0.7 causal:int=1 ratio:real=0.3", "f2,2,5,3 f2,2,5,3 f2,2,5,3", NULL, 1},
+    {"Attention", "scale:real=0.7 causal:int=1 ratio:real=0.3", "f2,2,5,3 f2,2,5,3 f2,2,5,3", NULL,
+     1},
     {"Attention", "", "f2,2,3,4 f2,2,5,4 f2,2,5,6 f2,1,1,5", NULL, 1},
     {"CrossEntropy", "axis:int=-1 ignore_index:int=2", "f6,4@-2:2 i6<4", NULL, 1},
     {"CrossEntropy", "axis:int=1", "f2,4,3@-2:2 i2,3<4 c4@0.5:2", NULL, 1},
@@ -229,11 +231,15 @@ static RengaErrorCode AddConstant(RengaGraph graph, Input *input, uint64_t *stat
     bool ranged = input->kind == 'i' && input->low >= 0;
     double number = Draw(state, input->kind == 'i' && !ranged ? 0 : input->low,
                          input->kind == 'i' && !ranged ? (double)input->below : input->high);
-    if (input->kind == 'i') ((int64_t *)(void *)data)[i] = (int64_t)number;
-    else if (input->kind == 'b') data[i] = number > 0;
-    else ((double *)(void *)data)[i] = number;
+    if (input->kind == 'i')
+      ((int64_t *)(void *)data)[i] = (int64_t)number;
+    else if (input->kind == 'b')
+      data[i] = number > 0;
+    else
+      ((double *)(void *)data)[i] = number;
   }
-  RengaErrorCode code = RengaGraphAddConstant(graph, input->name, &input->spec, data, &input->value);
+  RengaErrorCode code =
+      RengaGraphAddConstant(graph, input->name, &input->spec, data, &input->value);
   RengaFree(&data);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -254,10 +260,13 @@ static RengaErrorCode AddLoss(RengaGraph graph, int n_out, const RengaValue out[
     RengaValue in[2] = {y, weight.value};
     RengaCall(RengaGraphAddNode(graph, "Mul", NULL, NULL, 2, in, 1, NULL, &y));
     RengaCall(RengaAttributesSetInt(&attributes, "keepdims", 0));
-    RengaCall(RengaGraphAddNode(graph, "ReduceSum", NULL, &attributes, 1, &(RengaValue){y}, 1, NULL, &y));
+    RengaCall(
+        RengaGraphAddNode(graph, "ReduceSum", NULL, &attributes, 1, &(RengaValue){y}, 1, NULL, &y));
     RengaCall(RengaAttributesFree(&attributes));
-    if (loss < 0) loss = y;
-    else RengaCall(RengaGraphAddAdd(graph, loss, y, &loss));
+    if (loss < 0)
+      loss = y;
+    else
+      RengaCall(RengaGraphAddAdd(graph, loss, y, &loss));
   }
   RengaCall(RengaGraphSetLoss(graph, loss));
   return RENGA_SUCCESS;
@@ -271,8 +280,10 @@ static RengaErrorCode Build(RengaGraph graph, const Case *test, int n_in, Input 
   RengaTensorSpec given = {.type = RENGA_FLOAT64};
   for (int i = 0; i < n_in; i++) {
     if (input[i].kind == 'f')
-      RengaCall(RengaGraphAddParameter(graph, input[i].name, &input[i].spec, NULL, &input[i].value));
-    else RengaCall(AddConstant(graph, &input[i], state));
+      RengaCall(
+          RengaGraphAddParameter(graph, input[i].name, &input[i].spec, NULL, &input[i].value));
+    else
+      RengaCall(AddConstant(graph, &input[i], state));
     in[i] = input[i].value;
   }
   const char *text = test->given;
@@ -301,7 +312,8 @@ static RengaErrorCode LossAt(Execute *execute, RengaValue parameter, int64_t ele
 enum { MOST_ELEMENTS = 40 };
 
 /* Central differences of the fourth order. */
-static RengaErrorCode Difference(Execute *execute, RengaValue parameter, int64_t element, double *slope)
+static RengaErrorCode Difference(Execute *execute, RengaValue parameter, int64_t element,
+                                 double *slope)
 {
   const double h = 1e-4, x = ExecuteGet(execute, parameter, element);
   double loss[4];
@@ -323,14 +335,15 @@ static RengaErrorCode CheckUse(Execute *execute, const Case *test, const RengaPa
     RengaCall(Difference(execute, use->parameter, i, &slope));
     if (fabs(slope - found) <= 1e-7 * (1 + fabs(slope))) continue;
     fprintf(stderr, "%s %s %s: %s[%lld]: difference %.12g, gradient %.12g\n", test->op,
-            test->attributes, test->inputs, RengaGraphGetValue(execute->graph, use->parameter)->name,
-            (long long)i, slope, found);
+            test->attributes, test->inputs,
+            RengaGraphGetValue(execute->graph, use->parameter)->name, (long long)i, slope, found);
     *good = false;
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckGradients(Execute *execute, const Case *test, int n_parameters, bool *good)
+static RengaErrorCode CheckGradients(Execute *execute, const Case *test, int n_parameters,
+                                     bool *good)
 {
   const RengaParameterUse *use;
   int count;

@@ -159,7 +159,8 @@ static RengaValue LinearFlipped(RengaValue x)
 static RengaValue Heads(RengaValue x, const int64_t perm[])
 {
   RengaValue y;
-  TestTrue(RengaGraphAddReshape(graph, x, 4, (const int64_t[]){-1, T, 2, D / 2}, &y) == RENGA_SUCCESS);
+  TestTrue(RengaGraphAddReshape(graph, x, 4, (const int64_t[]){-1, T, 2, D / 2}, &y) ==
+           RENGA_SUCCESS);
   return Flip(y, 4, perm);
 }
 
@@ -297,7 +298,8 @@ static RengaErrorCode CheckPattern(RengaComm comm, RengaDevice device, const Pat
   for (int i = 0; i < RengaGraphGetNodeCount(graph); i++)
     found = found || strcmp(RengaGraphGetNode(graph, i)->op->name, pattern->op) == 0;
   for (int64_t i = 0; i < count; i++)
-    same = same && fabs((double)before[i] - (double)after[i]) <= 2e-6 * (1 + fabs((double)before[i]));
+    same =
+        same && fabs((double)before[i] - (double)after[i]) <= 2e-6 * (1 + fabs((double)before[i]));
   bool good = found && same && count == again && RengaGraphGetNodeCount(graph) == pattern->n_nodes;
   if (!good)
     fprintf(stderr, "%s: %s%s, %d nodes\n", pattern->name, found ? "fused" : "not fused",
@@ -441,8 +443,8 @@ static RengaErrorCode CheckNoRule(RengaComm comm)
   RengaCall(AddX(&x));
   x = Trained(x);
   RengaCall(RengaAttributesSetInt(&attributes, "axis", 1));
-  RengaCall(RengaGraphAddNode(graph, "CumProd", "the product", &attributes, 1, &(RengaValue){x}, 1, NULL,
-                              &x));
+  RengaCall(RengaGraphAddNode(graph, "CumProd", "the product", &attributes, 1, &(RengaValue){x}, 1,
+                              NULL, &x));
   RengaCall(RengaAttributesFree(&attributes));
   RengaCall(RengaGraphSetLoss(graph, All("ReduceSum", x)));
   RengaCall(RengaGraphSetUp(graph));

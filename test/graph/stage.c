@@ -63,7 +63,8 @@ static void SetInputs(RengaGraph whole, Board *board, Execute *execute)
     const RengaGraphValue *value = RengaGraphGetValue(execute->graph, i);
     if (value->kind != RENGA_VALUE_INPUT || strncmp(value->name, "gradient:", 9) == 0) continue;
     int64_t count = ExecuteCountElements(execute, i);
-    if (IsBoundary(whole, value)) Get(board, value->name, execute, i);
+    if (IsBoundary(whole, value))
+      Get(board, value->name, execute, i);
     else
       for (int64_t j = 0; j < count; j++)
         ExecuteSet(execute, i, j, (double)((j * 7 + (value->name[0] == 't' ? 0 : 3)) % 11));
@@ -73,11 +74,13 @@ static void SetInputs(RengaGraph whole, Board *board, Execute *execute)
 typedef struct {
   RengaGraph graph;
   int n_seeds, n_wanted;
-  RengaValue seed[MAX_NAMES], seed_gradient[MAX_NAMES], wanted[MAX_NAMES], wanted_gradient[MAX_NAMES];
+  RengaValue seed[MAX_NAMES], seed_gradient[MAX_NAMES], wanted[MAX_NAMES],
+      wanted_gradient[MAX_NAMES];
 } Stage;
 
 /* Later stages hold gradients of names already: those are the seeds of this one. */
-static RengaErrorCode OpenStage(RengaGraph whole, int first, int last, Board *gradients, Stage *stage)
+static RengaErrorCode OpenStage(RengaGraph whole, int first, int last, Board *gradients,
+                                Stage *stage)
 {
   stage->n_seeds = stage->n_wanted = 0;
   RengaCall(RengaGraphGetSubgraph(whole, first, last, &stage->graph));
@@ -113,8 +116,9 @@ static RengaErrorCode RunBackward(RengaGraph whole, RengaDevice device, Board *v
     char name[256];
     TestTrue(i == 0 || use[i].node_id > use[i - 1].node_id ||
              (use[i].node_id == use[i - 1].node_id && use[i].input > use[i - 1].input));
-    snprintf(name, sizeof name, "%.90s %d %d", RengaGraphGetValue(stage->graph, use[i].parameter)->name,
-             use[i].node_id, use[i].input);
+    snprintf(name, sizeof name, "%.90s %d %d",
+             RengaGraphGetValue(stage->graph, use[i].parameter)->name, use[i].node_id,
+             use[i].input);
     RengaCall(Put(uses, name, &execute, use[i].gradient));
   }
   RengaCall(ExecuteDestroy(&execute));
@@ -233,7 +237,8 @@ static RengaErrorCode CheckFrozen(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-/* The count of labels is cloned into the last stage wherever it stands, with its id; phases are apart. */
+/* The count of labels is cloned into the last stage wherever it stands, with its id; phases are
+   apart. */
 static RengaErrorCode CheckClones(RengaComm comm)
 {
   RengaGraph graph, stage;
@@ -263,7 +268,8 @@ static RengaErrorCode CheckClones(RengaComm comm)
       TestTrue(node->phase == RENGA_PHASE_BACKWARD_INPUT);
   }
   TestTrue(phases[0] == n && phases[1] > 0 && phases[2] > 0);
-  TestError(RengaGraphDifferentiate(stage, 0, NULL, NULL, 0, NULL, NULL), RENGA_ERR_ORDER, "already");
+  TestError(RengaGraphDifferentiate(stage, 0, NULL, NULL, 0, NULL, NULL), RENGA_ERR_ORDER,
+            "already");
   RengaCall(RengaGraphDestroy(&stage));
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;

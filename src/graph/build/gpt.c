@@ -1,4 +1,5 @@
-/* GPT-2 (Radford et al. 2019): a decoder with learned positions and normalisation before each part. */
+/* GPT-2 (Radford et al. 2019): a decoder with learned positions and normalisation before each
+   part. */
 #include "../graphimpl.h"
 #include <math.h>
 
@@ -15,7 +16,8 @@ static const RengaOptionRow rows[] = {
     {"sequence", RENGA_OPTION_INT64, "1024", AT(sequence), NULL, 1, 1e8, "tokens per sample"},
     {"vocabulary", RENGA_OPTION_INT64, "50257", AT(vocabulary), NULL, 1, 1e9, "different tokens"},
     {"dropout", RENGA_OPTION_REAL, "0", AT(dropout), NULL, 0, 0.999, "share set to zero"},
-    {"tied", RENGA_OPTION_INT64, "1", AT(tied), NULL, 0, 1, "1: the output layer is the token table"},
+    {"tied", RENGA_OPTION_INT64, "1", AT(tied), NULL, 0, 1,
+     "1: the output layer is the token table"},
 };
 
 typedef struct {
@@ -35,17 +37,19 @@ static RengaErrorCode SplitHeads(const Builder *builder, RengaValue qkv, RengaVa
 {
   const Settings *s = builder->settings;
   int64_t width = s->hidden / s->heads, order[] = {2, 0, 3, 1, 4};
-  int64_t apart[] = {-1, s->sequence, 3, s->heads, width}, one[] = {-1, s->heads, s->sequence, width};
+  int64_t apart[] = {-1, s->sequence, 3, s->heads, width},
+          one[] = {-1, s->heads, s->sequence, width};
   RengaValue x, split[3];
   RengaAttributes attributes = {0};
   RengaCall(RengaGraphAddReshape(builder->graph, qkv, 5, apart, &x));
   RengaCall(RengaGraphAddTranspose(builder->graph, x, order, &x));
   RengaCall(RengaAttributesSetInt(&attributes, "axis", 0));
-  RengaErrorCode code = RengaGraphAddNode(builder->graph, "Split", NULL, &attributes, 1, &x, 3, NULL,
-                                          split);
+  RengaErrorCode code =
+      RengaGraphAddNode(builder->graph, "Split", NULL, &attributes, 1, &x, 3, NULL, split);
   RengaAttributesFree(&attributes);
   RengaCall(code);
-  for (int i = 0; i < 3; i++) RengaCall(RengaGraphAddReshape(builder->graph, split[i], 4, one, &part[i]));
+  for (int i = 0; i < 3; i++)
+    RengaCall(RengaGraphAddReshape(builder->graph, split[i], 4, one, &part[i]));
   return RENGA_SUCCESS;
 }
 
@@ -59,12 +63,14 @@ static RengaErrorCode AddAttention(const Builder *builder, RengaValue *x)
   double deviation = 0.02 / sqrt(2.0 * (double)s->layers);
   RengaValue y, part[3];
   RengaCall(RengaGraphAddLayerNormalization(graph, Name(builder, "ln1", text), *x, 1e-5, &y));
-  RengaCall(RengaGraphAddLinear(graph, Name(builder, "qkv", text), y, 3 * s->hidden, true, 0.02, &y));
+  RengaCall(
+      RengaGraphAddLinear(graph, Name(builder, "qkv", text), y, 3 * s->hidden, true, 0.02, &y));
   RengaCall(SplitHeads(builder, y, part));
   RengaCall(RengaGraphAddAttention(graph, part[0], part[1], part[2], true, s->dropout, &y));
   RengaCall(RengaGraphAddTranspose(graph, y, order, &y));
   RengaCall(RengaGraphAddReshape(graph, y, 3, joined, &y));
-  RengaCall(RengaGraphAddLinear(graph, Name(builder, "proj", text), y, s->hidden, true, deviation, &y));
+  RengaCall(
+      RengaGraphAddLinear(graph, Name(builder, "proj", text), y, s->hidden, true, deviation, &y));
   RengaCall(RengaGraphAddDropout(graph, y, s->dropout, &y));
   RengaCall(RengaGraphAddAdd(graph, *x, y, x));
   return RENGA_SUCCESS;
@@ -80,13 +86,15 @@ static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue *x)
   RengaAttributes attributes = {0};
   RengaValue y;
   RengaCall(RengaGraphAddLayerNormalization(graph, Name(builder, "ln2", text), *x, 1e-5, &y));
-  RengaCall(RengaGraphAddLinear(graph, Name(builder, "fc", text), y, 4 * s->hidden, true, 0.02, &y));
+  RengaCall(
+      RengaGraphAddLinear(graph, Name(builder, "fc", text), y, 4 * s->hidden, true, 0.02, &y));
   RengaCall(RengaAttributesSetString(&attributes, "approximate", "tanh"));
-  RengaErrorCode code = RengaGraphAddNode(graph, "Gelu", Name(builder, "gelu", text), &attributes, 1,
-                                          &(RengaValue){y}, 1, NULL, &y);
+  RengaErrorCode code = RengaGraphAddNode(graph, "Gelu", Name(builder, "gelu", text), &attributes,
+                                          1, &(RengaValue){y}, 1, NULL, &y);
   RengaAttributesFree(&attributes);
   RengaCall(code);
-  RengaCall(RengaGraphAddLinear(graph, Name(builder, "out", text), y, s->hidden, true, deviation, &y));
+  RengaCall(
+      RengaGraphAddLinear(graph, Name(builder, "out", text), y, s->hidden, true, deviation, &y));
   RengaCall(RengaGraphAddDropout(graph, y, s->dropout, &y));
   RengaCall(RengaGraphAddAdd(graph, *x, y, x));
   return RENGA_SUCCESS;
@@ -96,7 +104,8 @@ static RengaErrorCode AddTable(const Builder *builder, const char *name, int64_t
                                RengaValue *table)
 {
   const RengaInit normal = {.kind = RENGA_INIT_NORMAL, .a = 0, .b = 0.02};
-  RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {count, builder->settings->hidden}};
+  RengaTensorSpec spec = {
+      .type = RENGA_FLOAT32, .ndim = 2, .dim = {count, builder->settings->hidden}};
   RengaCall(RengaGraphAddParameter(builder->graph, name, &spec, &normal, table));
   return RENGA_SUCCESS;
 }
@@ -109,8 +118,8 @@ static RengaErrorCode AddScores(const Builder *builder, RengaValue x, RengaValue
   if (!builder->settings->tied)
     RengaCall(AddTable(builder, "head.weight", builder->settings->vocabulary, &in[1]));
   RengaCall(RengaAttributesSetInt(&attributes, "transB", 1));
-  RengaErrorCode code = RengaGraphAddNode(builder->graph, "Linear", "logits", &attributes, 2, in, 1,
-                                          NULL, scores);
+  RengaErrorCode code =
+      RengaGraphAddNode(builder->graph, "Linear", "logits", &attributes, 2, in, 1, NULL, scores);
   RengaAttributesFree(&attributes);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -155,5 +164,5 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderGpt = {"gpt", sizeof(Settings), sizeof rows / sizeof rows[0],
-                                                rows, Build};
+const RengaGraphBuilder RengaGraphBuilderGpt = {"gpt", sizeof(Settings),
+                                                sizeof rows / sizeof rows[0], rows, Build};

@@ -34,13 +34,15 @@ static RengaErrorCode ReadSizes(const Settings *s, int *count, int64_t size[])
     for (int64_t i = 0; i < s->layers; i++) size[(*count)++] = s->hidden;
     size[(*count)++] = s->classes;
   }
-  RengaCheck(*count >= 2, MPI_COMM_SELF, RENGA_ERR_OPTION,
-             "mlp: sizes=%s needs two widths or more", s->sizes);
+  RengaCheck(*count >= 2, MPI_COMM_SELF, RENGA_ERR_OPTION, "mlp: sizes=%s needs two widths or more",
+             s->sizes);
   return RENGA_SUCCESS;
 }
 
-/* As PyTorch: weight uniform with deviation sqrt(2 / k) (He et al. 2015), bias within 1 / sqrt(k). */
-static RengaErrorCode AddLayer(RengaGraph graph, int number, int64_t k, int64_t width, RengaValue *x)
+/* As PyTorch: weight uniform with deviation sqrt(2 / k) (He et al. 2015), bias within 1 /
+   sqrt(k). */
+static RengaErrorCode AddLayer(RengaGraph graph, int number, int64_t k, int64_t width,
+                               RengaValue *x)
 {
   char weight[64], bias[64], name[64];
   double bound = sqrt(6.0 / (double)k), small = 1.0 / sqrt((double)k);
@@ -83,5 +85,5 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderMlp = {"mlp", sizeof(Settings), sizeof rows / sizeof rows[0],
-                                                rows, Build};
+const RengaGraphBuilder RengaGraphBuilderMlp = {"mlp", sizeof(Settings),
+                                                sizeof rows / sizeof rows[0], rows, Build};

@@ -21,7 +21,7 @@ static const struct {
   bool bottleneck;
   int blocks[4];
 } depths[] = {
-    {18, false, {2, 2, 2, 2}}, {34, false, {3, 4, 6, 3}},  {50, true, {3, 4, 6, 3}},
+    {18, false, {2, 2, 2, 2}},  {34, false, {3, 4, 6, 3}},  {50, true, {3, 4, 6, 3}},
     {101, true, {3, 4, 23, 3}}, {152, true, {3, 8, 36, 3}},
 };
 enum { N_DEPTHS = sizeof depths / sizeof depths[0] };
@@ -33,7 +33,8 @@ static RengaErrorCode AddPart(RengaGraph graph, const char *prefix, const char *
 {
   char name[96];
   snprintf(name, sizeof name, "%s%s", prefix, convolution);
-  RengaCall(RengaGraphAddConvolution(graph, name, *x, channels, kernel, stride, kernel / 2, false, x));
+  RengaCall(
+      RengaGraphAddConvolution(graph, name, *x, channels, kernel, stride, kernel / 2, false, x));
   snprintf(name, sizeof name, "%s%s", prefix, normalization);
   RengaCall(RengaGraphAddBatchNormalization(graph, name, *x, 1e-5, 0.9, x));
   if (relu) RengaCall(RengaGraphAddUnary(graph, "Relu", *x, x));
@@ -68,8 +69,8 @@ static RengaErrorCode AddPool(RengaGraph graph, RengaValue *x)
   RengaCall(RengaAttributesSetInts(&attributes, "kernel_shape", 2, (const int64_t[]){3, 3}));
   RengaCall(RengaAttributesSetInts(&attributes, "strides", 2, (const int64_t[]){2, 2}));
   RengaCall(RengaAttributesSetInts(&attributes, "pads", 4, (const int64_t[]){1, 1, 1, 1}));
-  RengaErrorCode code = RengaGraphAddNode(graph, "MaxPool", "pool", &attributes, 1, &(RengaValue){*x}, 1,
-                                          NULL, x);
+  RengaErrorCode code =
+      RengaGraphAddNode(graph, "MaxPool", "pool", &attributes, 1, &(RengaValue){*x}, 1, NULL, x);
   RengaAttributesFree(&attributes);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -81,8 +82,8 @@ static RengaErrorCode AddHead(RengaGraph graph, int64_t classes, RengaValue *x)
   RengaAttributes attributes = {0};
   RengaCall(RengaAttributesSetInts(&attributes, "axes", 2, (const int64_t[]){2, 3}));
   RengaCall(RengaAttributesSetInt(&attributes, "keepdims", 0));
-  RengaErrorCode code = RengaGraphAddNode(graph, "ReduceMean", "mean", &attributes, 1,
-                                          &(RengaValue){*x}, 1, NULL, x);
+  RengaErrorCode code =
+      RengaGraphAddNode(graph, "ReduceMean", "mean", &attributes, 1, &(RengaValue){*x}, 1, NULL, x);
   RengaAttributesFree(&attributes);
   RengaCall(code);
   double k = (double)RengaGraphSpec(graph, *x)->dim[1];
@@ -125,5 +126,5 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderResnet = {
-    "resnet", sizeof(Settings), sizeof rows / sizeof rows[0], rows, Build};
+const RengaGraphBuilder RengaGraphBuilderResnet = {"resnet", sizeof(Settings),
+                                                   sizeof rows / sizeof rows[0], rows, Build};

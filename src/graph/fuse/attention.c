@@ -17,10 +17,12 @@ static RengaValue PeelScale(RengaGraph graph, RengaValue value, double *scale)
     RengaValue other;
     const RengaGraphNode *mul = RengaFuseInner(graph, value, "Mul");
     const RengaGraphNode *div = RengaFuseInner(graph, value, "Div");
-    if (mul && RengaFuseWithScalar(graph, mul, true, &number, &other)) *scale *= number;
+    if (mul && RengaFuseWithScalar(graph, mul, true, &number, &other))
+      *scale *= number;
     else if (div && RengaFuseWithScalar(graph, div, false, &number, &other) && number != 0)
       *scale /= number;
-    else return value;
+    else
+      return value;
     value = other;
   }
 }
@@ -44,7 +46,8 @@ static bool IsCausalMask(RengaGraph graph, RengaValue value)
 {
   const RengaGraphValue *mask = graph->value[value];
   const RengaTensorSpec *spec = &mask->spec;
-  if (mask->kind != RENGA_VALUE_CONSTANT || spec->type != RENGA_FLOAT32 || spec->ndim < 2) return false;
+  if (mask->kind != RENGA_VALUE_CONSTANT || spec->type != RENGA_FLOAT32 || spec->ndim < 2)
+    return false;
   int64_t n = spec->dim[spec->ndim - 1];
   if (n != spec->dim[spec->ndim - 2] || RengaTensorSpecCount(spec) != n * n) return false;
   const float *data = mask->data;
@@ -59,7 +62,8 @@ static bool IsCausalChoice(RengaGraph graph, RengaValue value)
 {
   const RengaGraphValue *mask = graph->value[value];
   const RengaTensorSpec *spec = &mask->spec;
-  if (mask->kind != RENGA_VALUE_CONSTANT || spec->type != RENGA_BOOL || spec->ndim < 2) return false;
+  if (mask->kind != RENGA_VALUE_CONSTANT || spec->type != RENGA_BOOL || spec->ndim < 2)
+    return false;
   int64_t n = spec->dim[spec->ndim - 1];
   if (n != spec->dim[spec->ndim - 2] || RengaTensorSpecCount(spec) != n * n) return false;
   const unsigned char *data = mask->data;
@@ -99,7 +103,8 @@ static bool MatchWeights(RengaGraph graph, RengaValue value, Found *found)
   const RengaGraphNode *dropout = RengaFuseInner(graph, value, "Dropout");
   if (dropout && dropout->n_out != 1) return false;
   if (dropout) found->ratio = RengaAttributesReal(&dropout->attributes, "ratio", 0.5);
-  const RengaGraphNode *softmax = RengaFuseInner(graph, dropout ? dropout->in[0] : value, "Softmax");
+  const RengaGraphNode *softmax =
+      RengaFuseInner(graph, dropout ? dropout->in[0] : value, "Softmax");
   if (softmax == NULL) return false;
   int64_t axis = RengaAttributesInt(&softmax->attributes, "axis", -1);
   if (axis != -1 && axis != RengaGraphSpec(graph, softmax->in[0])->ndim - 1) return false;
@@ -121,7 +126,8 @@ static bool Fits(RengaGraph graph, const Found *found)
   const RengaTensorSpec *mask = RengaGraphSpec(graph, found->mask);
   for (int d = 1; d <= mask->ndim; d++) { /* counted from the end */
     int64_t wide = d == 1 ? keys : d <= n ? q->dim[n - d] : 1;
-    if (d > n || (mask->dim[mask->ndim - d] != 1 && mask->dim[mask->ndim - d] != wide)) return false;
+    if (d > n || (mask->dim[mask->ndim - d] != 1 && mask->dim[mask->ndim - d] != wide))
+      return false;
   }
   return true;
 }
@@ -172,9 +178,9 @@ static RengaErrorCode Fuse(RengaGraph graph, int root, bool *done)
   if (found.k_flipped) RengaCall(Unflip(graph, root, &found.k));
   RengaAttributes attributes = {0};
   RengaCall(SetAttributes(&found, &attributes));
-  RengaErrorCode code = RengaFuseReplace(
-      graph, root, "Attention", &attributes, 4,
-      (const RengaValue[]){found.q, found.k, found.v, found.mask});
+  RengaErrorCode code =
+      RengaFuseReplace(graph, root, "Attention", &attributes, 4,
+                       (const RengaValue[]){found.q, found.k, found.v, found.mask});
   RengaAttributesFree(&attributes);
   RengaCall(code);
   *done = true;

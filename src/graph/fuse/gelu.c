@@ -75,10 +75,12 @@ static bool IsPower(RengaGraph graph, RengaValue value, RengaValue x, int power,
   int found = 0;
   for (int i = 0; i < product.count; i++) {
     const RengaGraphNode *pow = RengaFuseInner(graph, product.factor[i], "Pow");
-    if (product.factor[i] == x) found++;
+    if (product.factor[i] == x)
+      found++;
     else if (pow && pow->in[0] == x && RengaFuseScalar(graph, pow->in[1], &exponent))
       found += exponent == 2 || exponent == 3 ? (int)exponent : 100;
-    else return false;
+    else
+      return false;
   }
   return found == power;
 }
@@ -132,7 +134,8 @@ static RengaErrorCode Fuse(RengaGraph graph, int root, bool *done)
   if (!FlattenNode(graph, node, 0, &product) || product.count != 2) return RENGA_SUCCESS;
   if (!RengaFuseNear(product.number, 0.5)) return RENGA_SUCCESS;
   int form = FindForm(graph, &product, &x);
-  if (form < 0 || !RengaGraphSameSpec(RengaGraphSpec(graph, x), RengaGraphSpec(graph, node->out[0])))
+  if (form < 0 ||
+      !RengaGraphSameSpec(RengaGraphSpec(graph, x), RengaGraphSpec(graph, node->out[0])))
     return RENGA_SUCCESS;
   RengaAttributes attributes = {0};
   RengaCall(RengaAttributesSetString(&attributes, "approximate", forms[form].approximate));

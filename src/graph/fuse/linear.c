@@ -21,8 +21,8 @@ static bool IsWeight(RengaGraph graph, RengaValue value)
 }
 
 /*
-   MatMul(Transpose(a), b) and MatMul(a, Transpose(b)): the product reads its factors either way. Not a
-   where b is a weight: that becomes Linear, which takes rows.
+   MatMul(Transpose(a), b) and MatMul(a, Transpose(b)): the product reads its factors either
+   way. Not a where b is a weight: that becomes Linear, which takes rows.
 */
 static RengaErrorCode FuseTransposed(RengaGraph graph, int root, bool *done)
 {

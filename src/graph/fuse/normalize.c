@@ -84,14 +84,15 @@ static RengaErrorCode FuseScale(RengaGraph graph, int root, bool *done)
     Found found = {.axis = -1};
     RengaValue c, scale = node->in[1 - i];
     if (!MatchNormalized(graph, node->in[i], &found, &c)) continue;
-    if (!RengaFuseIsTail(RengaGraphSpec(graph, scale), RengaGraphSpec(graph, c), found.axis)) continue;
+    if (!RengaFuseIsTail(RengaGraphSpec(graph, scale), RengaGraphSpec(graph, c), found.axis))
+      continue;
     MatchCenter(graph, c, &found);
     RengaAttributes attributes = {0};
     RengaCall(RengaAttributesSetInt(&attributes, "axis", found.axis));
     RengaCall(RengaAttributesSetReal(&attributes, "epsilon", found.epsilon));
     const char *op = found.centered ? "LayerNormalization" : "RMSNormalization";
-    RengaErrorCode code = RengaFuseReplace(graph, root, op, &attributes, 2,
-                                           (const RengaValue[]){found.x, scale});
+    RengaErrorCode code =
+        RengaFuseReplace(graph, root, op, &attributes, 2, (const RengaValue[]){found.x, scale});
     RengaAttributesFree(&attributes);
     RengaCall(code);
     *done = true;
@@ -108,7 +109,8 @@ static RengaErrorCode FuseBias(RengaGraph graph, int root, bool *done)
     const RengaGraphNode *normal = RengaFuseInner(graph, node->in[i], "LayerNormalization");
     RengaValue bias = node->in[1 - i];
     if (normal == NULL || normal->n_in != 2 || normal->n_out != 1) continue;
-    if (!RengaGraphSameSpec(RengaGraphSpec(graph, bias), RengaGraphSpec(graph, normal->in[1]))) continue;
+    if (!RengaGraphSameSpec(RengaGraphSpec(graph, bias), RengaGraphSpec(graph, normal->in[1])))
+      continue;
     RengaCall(RengaFuseReplace(graph, root, "LayerNormalization", &normal->attributes, 3,
                                (const RengaValue[]){normal->in[0], normal->in[1], bias}));
     *done = true;

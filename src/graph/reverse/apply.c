@@ -7,8 +7,8 @@ RengaErrorCode RengaReverseApply(RengaReverse *reverse, const char *op, RengaAtt
                                  RengaValue *y)
 {
   RengaValue made = RENGA_VALUE_NONE;
-  RengaErrorCode code = RengaGraphInsertNode(reverse->graph, op, NULL, attributes, n_in, in, 1, given,
-                                             &made);
+  RengaErrorCode code =
+      RengaGraphInsertNode(reverse->graph, op, NULL, attributes, n_in, in, 1, given, &made);
   if (attributes) RengaAttributesFree(attributes);
   RengaCall(code);
   *y = made;
@@ -44,14 +44,15 @@ RengaErrorCode RengaReverseApplyLike(RengaReverse *reverse, const char *op, int 
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaReverseUnaryOp(RengaReverse *reverse, const char *op, RengaValue x, RengaValue *y)
+RengaErrorCode RengaReverseUnaryOp(RengaReverse *reverse, const char *op, RengaValue x,
+                                   RengaValue *y)
 {
   RengaCall(RengaReverseApply(reverse, op, NULL, 1, &x, NULL, y));
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaReverseBinaryOp(RengaReverse *reverse, const char *op, RengaValue a, RengaValue b,
-                                    RengaValue *y)
+RengaErrorCode RengaReverseBinaryOp(RengaReverse *reverse, const char *op, RengaValue a,
+                                    RengaValue b, RengaValue *y)
 {
   RengaCall(RengaReverseApply(reverse, op, NULL, 2, (const RengaValue[]){a, b}, NULL, y));
   return RENGA_SUCCESS;
@@ -68,8 +69,10 @@ RengaErrorCode RengaReverseScalar(RengaReverse *reverse, RengaDataType type, dou
   RengaCall(RengaGraphUniqueName(reverse->graph, "constant", sizeof name, name));
   RengaCall(RengaGraphNewValue(reverse->graph, name, RENGA_VALUE_CONSTANT, &spec, y));
   RengaCall(RengaMalloc(sizeof(double), &data));
-  if (type == RENGA_FLOAT64) memcpy(data, &number, sizeof number);
-  else memcpy(data, &(float){(float)number}, sizeof(float));
+  if (type == RENGA_FLOAT64)
+    memcpy(data, &number, sizeof number);
+  else
+    memcpy(data, &(float){(float)number}, sizeof(float));
   reverse->graph->value[*y]->data = data;
   reverse->graph->value[*y]->prepared = true;
   return RENGA_SUCCESS;
@@ -84,8 +87,8 @@ RengaErrorCode RengaReverseWithScalar(RengaReverse *reverse, const char *op, Ren
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaReverseReshape(RengaReverse *reverse, RengaValue x, const RengaTensorSpec *shape,
-                                   RengaValue *y)
+RengaErrorCode RengaReverseReshape(RengaReverse *reverse, RengaValue x,
+                                   const RengaTensorSpec *shape, RengaValue *y)
 {
   RengaTensorSpec given = *shape;
   given.type = RengaReverseSpec(reverse, x)->type;

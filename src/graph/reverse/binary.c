@@ -76,8 +76,8 @@ static RengaErrorCode Pow(RengaReverse *reverse)
 }
 
 /* Where(condition, a, b) with NONE for zero */
-static RengaErrorCode Choose(RengaReverse *reverse, RengaValue condition, RengaValue a, RengaValue b,
-                             RengaValue *y)
+static RengaErrorCode Choose(RengaReverse *reverse, RengaValue condition, RengaValue a,
+                             RengaValue b, RengaValue *y)
 {
   RengaValue zero, in[3] = {condition, a, b};
   RengaDataType type = RengaReverseSpec(reverse, a >= 0 ? a : b)->type;

@@ -18,24 +18,25 @@ static RengaErrorCode Conv(RengaReverse *reverse)
   RengaValue x = node->in[0], w = node->in[1], dy = reverse->dy[0];
   RengaTensorSpec of_x = *RengaReverseSpec(reverse, x), of_w = *RengaReverseSpec(reverse, w);
   if (reverse->wanted[1])
-    RengaCall(RengaReverseApplyLike(reverse, "ConvGradWeight", 2, (const RengaValue[]){x, dy}, &of_w, 1,
-                                    &reverse->dx[1]));
+    RengaCall(RengaReverseApplyLike(reverse, "ConvGradWeight", 2, (const RengaValue[]){x, dy},
+                                    &of_w, 1, &reverse->dx[1]));
   if (RengaReverseWants(reverse, 2)) RengaCall(Bias(reverse));
   if (reverse->wanted[0])
-    RengaCall(RengaReverseApplyLike(reverse, "ConvGradInput", 2, (const RengaValue[]){dy, w}, &of_x, 1,
-                                    &reverse->dx[0]));
+    RengaCall(RengaReverseApplyLike(reverse, "ConvGradInput", 2, (const RengaValue[]){dy, w}, &of_x,
+                                    1, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
-/* The transposed convolution is the input gradient of one that takes dy to dx with the same weight. */
+/* The transposed convolution is the input gradient of one that takes dy to dx with the same
+   weight. */
 static RengaErrorCode ConvTranspose(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   RengaValue x = node->in[0], w = node->in[1], dy = reverse->dy[0];
   RengaTensorSpec of_w = *RengaReverseSpec(reverse, w);
   if (reverse->wanted[1])
-    RengaCall(RengaReverseApplyLike(reverse, "ConvGradWeight", 2, (const RengaValue[]){dy, x}, &of_w, 1,
-                                    &reverse->dx[1]));
+    RengaCall(RengaReverseApplyLike(reverse, "ConvGradWeight", 2, (const RengaValue[]){dy, x},
+                                    &of_w, 1, &reverse->dx[1]));
   if (RengaReverseWants(reverse, 2)) RengaCall(Bias(reverse));
   if (reverse->wanted[0])
     RengaCall(RengaReverseApplyLike(reverse, "Conv", 2, (const RengaValue[]){dy, w}, NULL, 1,
@@ -61,9 +62,7 @@ static RengaErrorCode AveragePool(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseConvolve[] = {
-    {"Conv", Conv},
-    {"ConvTranspose", ConvTranspose},
-    {"MaxPool", MaxPool},
-    {"AveragePool", AveragePool},
+    {"Conv", Conv},       {"ConvTranspose", ConvTranspose},
+    {"MaxPool", MaxPool}, {"AveragePool", AveragePool},
     {NULL, NULL},
 };

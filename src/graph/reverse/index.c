@@ -14,13 +14,15 @@ static RengaErrorCode Gather(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-/* What was written over gets zero, what was added to gets the gradient; the updates gather theirs. */
+/* What was written over gets zero, what was added to gets the gradient; the updates gather
+   theirs. */
 static RengaErrorCode Scatter(RengaReverse *reverse, const char *gather)
 {
   const RengaGraphNode *node = reverse->node;
   const char *reduction = RengaAttributesString(&node->attributes, "reduction", "none");
   bool add = strcmp(reduction, "add") == 0;
-  if (!add && strcmp(reduction, "none") != 0) RengaReverseRefuse(reverse, "reduction %s", reduction);
+  if (!add && strcmp(reduction, "none") != 0)
+    RengaReverseRefuse(reverse, "reduction %s", reduction);
   if (reverse->wanted[0] && add) reverse->dx[0] = reverse->dy[0];
   if (reverse->wanted[0] && !add) {
     RengaValue in[3] = {reverse->dy[0], node->in[1], RENGA_VALUE_NONE};
@@ -47,10 +49,7 @@ static RengaErrorCode ScatterND(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseIndex[] = {
-    {"Gather", Gather},
-    {"GatherElements", Gather},
-    {"GatherND", Gather},
-    {"ScatterElements", ScatterElements},
-    {"ScatterND", ScatterND},
-    {NULL, NULL},
+    {"Gather", Gather},       {"GatherElements", Gather},
+    {"GatherND", Gather},     {"ScatterElements", ScatterElements},
+    {"ScatterND", ScatterND}, {NULL, NULL},
 };

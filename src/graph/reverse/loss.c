@@ -8,8 +8,13 @@ static RengaErrorCode Attention(RengaReverse *reverse)
   RengaValue dx[4];
   if (node->n_out < 2 || reverse->dy[0] < 0 || reverse->dy[1] >= 0)
     RengaReverseRefuse(reverse, "it needs the log-sum-exp, of which there is no gradient");
-  RengaValue in[7] = {reverse->dy[0], node->in[0],  node->in[1], node->in[2],
-                      node->out[0],   node->out[1], mask ? node->in[3] : RENGA_VALUE_NONE};
+  RengaValue in[7] = {reverse->dy[0],
+                      node->in[0],
+                      node->in[1],
+                      node->in[2],
+                      node->out[0],
+                      node->out[1],
+                      mask ? node->in[3] : RENGA_VALUE_NONE};
   int n_out = RengaReverseWants(reverse, 3) ? 4 : 3;
   RengaCall(RengaReverseApplyLike(reverse, "AttentionGrad", 7, in, NULL, n_out, dx));
   for (int i = 0; i < n_out; i++) reverse->dx[i] = dx[i];

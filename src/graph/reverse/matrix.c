@@ -9,7 +9,8 @@ static RengaErrorCode Product(RengaReverse *reverse, RengaValue a, bool flip_a, 
   RengaCall(RengaAttributesSetInt(&attributes, "transA", flip_a));
   RengaCall(RengaAttributesSetInt(&attributes, "transB", flip_b));
   RengaCall(RengaAttributesSetReal(&attributes, "alpha", alpha));
-  RengaCall(RengaReverseApply(reverse, "MatMul", &attributes, 2, (const RengaValue[]){a, b}, NULL, y));
+  RengaCall(
+      RengaReverseApply(reverse, "MatMul", &attributes, 2, (const RengaValue[]){a, b}, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -57,13 +58,17 @@ static RengaErrorCode MatMul(RengaReverse *reverse)
   RengaValue m[3], g;
   RengaCall(AsMatrices(reverse, m));
   if (reverse->wanted[1]) {
-    if (flip_b) RengaCall(Product(reverse, m[2], true, m[0], flip_a, &g));
-    else RengaCall(Product(reverse, m[0], !flip_a, m[2], false, &g));
+    if (flip_b)
+      RengaCall(Product(reverse, m[2], true, m[0], flip_a, &g));
+    else
+      RengaCall(Product(reverse, m[0], !flip_a, m[2], false, &g));
     RengaCall(Give(reverse, 1, m[1], g));
   }
   if (reverse->wanted[0]) {
-    if (flip_a) RengaCall(Product(reverse, m[1], flip_b, m[2], true, &g));
-    else RengaCall(Product(reverse, m[2], false, m[1], !flip_b, &g));
+    if (flip_a)
+      RengaCall(Product(reverse, m[1], flip_b, m[2], true, &g));
+    else
+      RengaCall(Product(reverse, m[2], false, m[1], !flip_b, &g));
     RengaCall(Give(reverse, 0, m[0], g));
   }
   return RENGA_SUCCESS;
@@ -75,8 +80,8 @@ static RengaErrorCode Linear(RengaReverse *reverse)
   const RengaGraphNode *node = reverse->node;
   RengaValue x = node->in[0], w = node->in[1], dy = reverse->dy[0];
   if (reverse->wanted[1])
-    RengaCall(RengaReverseApplyLike(reverse, "LinearGradWeight", 2, (const RengaValue[]){x, dy}, NULL, 1,
-                                    &reverse->dx[1]));
+    RengaCall(RengaReverseApplyLike(reverse, "LinearGradWeight", 2, (const RengaValue[]){x, dy},
+                                    NULL, 1, &reverse->dx[1]));
   if (RengaReverseWants(reverse, 2)) {
     int64_t axes[RENGA_MAX_DIM];
     int leading = RengaReverseSpec(reverse, dy)->ndim - 1;
@@ -84,8 +89,8 @@ static RengaErrorCode Linear(RengaReverse *reverse)
     RengaCall(RengaReverseSum(reverse, dy, leading, axes, false, &reverse->dx[2]));
   }
   if (reverse->wanted[0])
-    RengaCall(RengaReverseApplyLike(reverse, "LinearGradInput", 2, (const RengaValue[]){dy, w}, NULL, 1,
-                                    &reverse->dx[0]));
+    RengaCall(RengaReverseApplyLike(reverse, "LinearGradInput", 2, (const RengaValue[]){dy, w},
+                                    NULL, 1, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 

@@ -104,7 +104,8 @@ static RengaErrorCode Concat(RengaReverse *reverse)
     RengaCall(RengaAttributesSetInts(&attributes, "ends", 1, &end));
     RengaCall(RengaAttributesSetInts(&attributes, "axes", 1, &axis));
     begin = end;
-    if (!reverse->wanted[i]) RengaAttributesFree(&attributes);
+    if (!reverse->wanted[i])
+      RengaAttributesFree(&attributes);
     else
       RengaCall(RengaReverseApply(reverse, "Slice", &attributes, 1, &reverse->dy[0], NULL,
                                   &reverse->dx[i]));
@@ -134,7 +135,8 @@ static RengaErrorCode Tile(RengaReverse *reverse)
   int64_t axes[RENGA_MAX_DIM];
   const int64_t *repeats = RengaAttributesInts(&reverse->node->attributes, "repeats", &count);
   for (int d = 0; d < x->ndim; d++) {
-    if (apart.ndim + 2 > RENGA_MAX_DIM) RengaReverseRefuse(reverse, "more than 4 repeated dimensions");
+    if (apart.ndim + 2 > RENGA_MAX_DIM)
+      RengaReverseRefuse(reverse, "more than 4 repeated dimensions");
     if (repeats[d] != 1) {
       axes[n_axes++] = apart.ndim;
       apart.dim[apart.ndim++] = repeats[d];

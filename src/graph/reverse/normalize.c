@@ -6,7 +6,8 @@ static RengaErrorCode CheckStatistics(RengaReverse *reverse, int n)
 {
   if (reverse->node->n_out <= n) RengaReverseRefuse(reverse, "it lacks output %d, a statistic", n);
   for (int i = 1; i < reverse->node->n_out; i++)
-    if (reverse->dy[i] >= 0) RengaReverseRefuse(reverse, "the loss depends on output %d, a statistic", i);
+    if (reverse->dy[i] >= 0)
+      RengaReverseRefuse(reverse, "the loss depends on output %d, a statistic", i);
   return RENGA_SUCCESS;
 }
 
@@ -81,7 +82,8 @@ static RengaErrorCode LocalResponse(RengaReverse *reverse)
 /* The same elements are kept: the random numbers are drawn again by the same key. */
 static RengaErrorCode Dropout(RengaReverse *reverse)
 {
-  RengaCall(RengaReverseApplyLike(reverse, "Dropout", 1, &reverse->dy[0], NULL, 1, &reverse->dx[0]));
+  RengaCall(
+      RengaReverseApplyLike(reverse, "Dropout", 1, &reverse->dy[0], NULL, 1, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 

@@ -50,7 +50,8 @@ static RengaErrorCode Mean(RengaReverse *reverse)
   RengaValue g;
   ReducedAxes(reverse, over);
   for (int d = 0; d < x->ndim; d++) {
-    if (over[d] && x->dim[d] < 0) RengaReverseRefuse(reverse, "a mean over the batch is not rewritten");
+    if (over[d] && x->dim[d] < 0)
+      RengaReverseRefuse(reverse, "a mean over the batch is not rewritten");
     if (over[d]) count *= (double)x->dim[d];
   }
   RengaCall(RengaReverseWithScalar(reverse, "Mul", reverse->dy[0], 1.0 / count, &g));
@@ -141,8 +142,8 @@ static RengaErrorCode CumSum(RengaReverse *reverse)
   RengaCall(RengaAttributesCopy(&reverse->node->attributes, &attributes));
   int64_t flipped = !RengaAttributesInt(&attributes, "reverse", 0);
   RengaCall(RengaAttributesSetInt(&attributes, "reverse", flipped));
-  RengaCall(RengaReverseApply(reverse, "CumSum", &attributes, 1, &reverse->dy[0], NULL,
-                              &reverse->dx[0]));
+  RengaCall(
+      RengaReverseApply(reverse, "CumSum", &attributes, 1, &reverse->dy[0], NULL, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
@@ -152,17 +153,28 @@ static RengaErrorCode TopK(RengaReverse *reverse)
   RengaAttributes attributes = {0};
   RengaTensorSpec given = *RengaReverseSpec(reverse, node->in[0]);
   RengaValue in[2] = {reverse->dy[0], node->out[1]};
-  RengaCall(RengaAttributesSetInt(&attributes, "axis", RengaAttributesInt(&node->attributes, "axis", -1)));
+  RengaCall(RengaAttributesSetInt(&attributes, "axis",
+                                  RengaAttributesInt(&node->attributes, "axis", -1)));
   RengaCall(RengaReverseApply(reverse, "GatherElementsGrad", &attributes, 2, in, &given,
                               &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
 const RengaReverseRow RengaReverseReduce[] = {
-    {"ReduceSum", Sum},        {"ReduceMean", Mean},          {"ReduceMax", Extreme},
-    {"ReduceMin", Extreme},    {"ReduceProd", Product},       {"ReduceL1", AbsoluteSum},
-    {"ReduceL2", Norm},        {"ReduceSumSquare", SquareSum}, {"ReduceLogSum", LogSum},
-    {"CumSum", CumSum},        {"ReduceLogSumExp", LogSumExp}, {"TopK", TopK},
-    {"ArgMax", NULL},          {"ArgMin", NULL},              {"Hardmax", NULL},
+    {"ReduceSum", Sum},
+    {"ReduceMean", Mean},
+    {"ReduceMax", Extreme},
+    {"ReduceMin", Extreme},
+    {"ReduceProd", Product},
+    {"ReduceL1", AbsoluteSum},
+    {"ReduceL2", Norm},
+    {"ReduceSumSquare", SquareSum},
+    {"ReduceLogSum", LogSum},
+    {"CumSum", CumSum},
+    {"ReduceLogSumExp", LogSumExp},
+    {"TopK", TopK},
+    {"ArgMax", NULL},
+    {"ArgMin", NULL},
+    {"Hardmax", NULL},
     {NULL, NULL},
 };

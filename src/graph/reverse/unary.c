@@ -55,30 +55,31 @@ static RengaErrorCode Cast(RengaReverse *reverse)
   RengaAttributes attributes = {0};
   RengaDataType type = RengaReverseSpec(reverse, reverse->node->in[0])->type;
   RengaCall(RengaAttributesSetInt(&attributes, "to", (int64_t)type));
-  RengaCall(RengaReverseApply(reverse, "Cast", &attributes, 1, &reverse->dy[0], NULL, &reverse->dx[0]));
+  RengaCall(
+      RengaReverseApply(reverse, "Cast", &attributes, 1, &reverse->dy[0], NULL, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
 const RengaReverseRow RengaReverseUnary[] = {
-    {"Identity", Identity},      {"Neg", Neg},
-    {"Exp", Exp},                {"Log", Log},
-    {"Cast", Cast},              {"Relu", OfOutput},
-    {"Sigmoid", OfOutput},       {"Tanh", OfOutput},
-    {"Sqrt", OfOutput},          {"Reciprocal", OfOutput},
-    {"Abs", OfInput},            {"Clip", OfInput},
-    {"Erf", OfInput},            {"Softplus", OfInput},
-    {"Softsign", OfInput},       {"Gelu", OfInput},
-    {"Swish", OfInput},          {"Mish", OfInput},
-    {"HardSwish", OfInput},      {"HardSigmoid", OfInput},
-    {"LeakyRelu", OfInput},      {"ThresholdedRelu", OfInput},
-    {"Shrink", OfInput},         {"Elu", OfInput},
-    {"Celu", OfInput},           {"Selu", OfInput},
-    {"Sin", OfInput},            {"Cos", OfInput},
-    {"Tan", OfInput},            {"Asin", OfInput},
-    {"Acos", OfInput},           {"Atan", OfInput},
-    {"Sinh", OfInput},           {"Cosh", OfInput},
-    {"Asinh", OfInput},          {"Acosh", OfInput},
-    {"Atanh", OfInput},          {"Sign", NULL},
-    {"Floor", NULL},             {"Ceil", NULL},
-    {"Round", NULL},             {NULL, NULL},
+    {"Identity", Identity}, {"Neg", Neg},
+    {"Exp", Exp},           {"Log", Log},
+    {"Cast", Cast},         {"Relu", OfOutput},
+    {"Sigmoid", OfOutput},  {"Tanh", OfOutput},
+    {"Sqrt", OfOutput},     {"Reciprocal", OfOutput},
+    {"Abs", OfInput},       {"Clip", OfInput},
+    {"Erf", OfInput},       {"Softplus", OfInput},
+    {"Softsign", OfInput},  {"Gelu", OfInput},
+    {"Swish", OfInput},     {"Mish", OfInput},
+    {"HardSwish", OfInput}, {"HardSigmoid", OfInput},
+    {"LeakyRelu", OfInput}, {"ThresholdedRelu", OfInput},
+    {"Shrink", OfInput},    {"Elu", OfInput},
+    {"Celu", OfInput},      {"Selu", OfInput},
+    {"Sin", OfInput},       {"Cos", OfInput},
+    {"Tan", OfInput},       {"Asin", OfInput},
+    {"Acos", OfInput},      {"Atan", OfInput},
+    {"Sinh", OfInput},      {"Cosh", OfInput},
+    {"Asinh", OfInput},     {"Acosh", OfInput},
+    {"Atanh", OfInput},     {"Sign", NULL},
+    {"Floor", NULL},        {"Ceil", NULL},
+    {"Round", NULL},        {NULL, NULL},
 };
