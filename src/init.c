@@ -15,7 +15,6 @@ static RengaErrorCode RegisterPackages(void)
   RengaCall(RengaScheduleRegisterPackage());
   RengaCall(RengaGraphRegisterPackage());
   RengaCall(RengaPipelineRegisterPackage());
-  RengaCall(RengaOnnxRegisterPackage());
   RengaCall(RengaCheckpointRegisterPackage());
   return RENGA_SUCCESS;
 }

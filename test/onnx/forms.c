@@ -231,6 +231,29 @@ static int64_t Positive(const float x[], int64_t n, double y[])
   return n * WIDTH;
 }
 
+/* A row of a table for each sample by constant indices [3,1], and a constant [3,4], all rows equal. */
+static Message *Copies(void)
+{
+  static const float table[3] = {5, 0.25f, 7};
+  static const float rows[12] = {1, 2, 3, 4, 1, 2, 3, 4, 1, 2, 3, 4};
+  static const int64_t indices[3] = {1, 1, 1};
+  Message *graph = NewGraph(NULL), *constant;
+  AddInitializer(graph, "table", FLOAT, 1, (int64_t[]){3}, table, sizeof table);
+  AddInitializer(graph, "i", INT64, 2, (int64_t[]){3, 1}, indices, sizeof indices);
+  constant = NewNode("Constant", "", "c");
+  AddTensor(constant, "value", FLOAT, 2, (int64_t[]){3, 4}, rows, sizeof rows);
+  AddNode(graph, constant);
+  AddOperator(graph, "Gather", "table i", "g");
+  AddOperator(graph, "Mul", "g c", "p");
+  AddOperator(graph, "Add", "x p", "y");
+  return NewModel(graph, 13);
+}
+static int64_t PlusQuarters(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i++) y[i] = (double)x[i] + 0.25 * (double)(i % WIDTH + 1);
+  return n * WIDTH;
+}
+
 /* The sum of all elements, shape arithmetic on the way: x as [Max(N, 1), Size / N]. */
 static Message *Arithmetic(void)
 {
@@ -278,6 +301,7 @@ static const struct {
     {"range of the batch", RangeOfBatch, PlusRow},
     {"fixed batch", FixedBatch, Positive},
     {"shape arithmetic", Arithmetic, Positive},
+    {"copies for each sample", Copies, PlusQuarters},
     {"function and If", Function, TwicePositive},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };

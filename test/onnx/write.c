@@ -141,6 +141,14 @@ void AddInt(Message *node, const char *name, int64_t value)
   PutMessage(node, NODE_ATTRIBUTE, attribute);
 }
 
+void AddTensor(Message *node, const char *name, int onnx_type, int ndim, const int64_t dim[],
+               const void *data, size_t bytes)
+{
+  Message *attribute = NewAttribute(name, 4);
+  PutMessage(attribute, 5, NewTensor("", onnx_type, ndim, dim, data, bytes));
+  PutMessage(node, NODE_ATTRIBUTE, attribute);
+}
+
 static void AddGraph(Message *node, const char *name, Message *graph)
 {
   Message *attribute = NewAttribute(name, 5);

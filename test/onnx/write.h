@@ -23,6 +23,8 @@ void AddInitializer(Message *graph, const char *name, int onnx_type, int ndim, c
 Message *NewNode(const char *op, const char *inputs, const char *outputs);
 void AddInts(Message *node, const char *name, int count, const int64_t ints[]); /* attribute */
 void AddInt(Message *node, const char *name, int64_t value);
+void AddTensor(Message *node, const char *name, int onnx_type, int ndim, const int64_t dim[],
+               const void *data, size_t bytes);
 void AddNode(Message *graph, Message *node); /* frees node */
 void AddOperator(Message *graph, const char *op, const char *inputs, const char *outputs);
 /* A model of the graph, which is freed. */

@@ -10,6 +10,5 @@ RengaErrorCode RengaPartitionRegisterPackage(void);
 RengaErrorCode RengaScheduleRegisterPackage(void);
 RengaErrorCode RengaGraphRegisterPackage(void);
 RengaErrorCode RengaPipelineRegisterPackage(void);
-RengaErrorCode RengaOnnxRegisterPackage(void);
 RengaErrorCode RengaDataRegisterPackage(void);
 RengaErrorCode RengaCheckpointRegisterPackage(void);

@@ -100,12 +100,10 @@ static RengaErrorCode OpenTarget(RengaOnnxNode *node, RengaValue x, RengaTensorS
   char from[128], to[128];
   RengaTensorSpecFormat(spec, sizeof from, from);
   RengaTensorSpecFormat(target, sizeof to, to);
-  RengaOnnxCheck(
-      d >= 0, node, RENGA_ERR_SUPPORT,
-      "the batch (%lld in the file) cannot be separated from the other dimensions: %s is "
-      "reshaped to %s; keep it with -graph_batch fixed, and set -batch_size to a multiple "
-      "of %lld and -microbatch_size to %lld",
-      (long long)batch, from, to, (long long)batch, (long long)batch);
+  RengaOnnxCheck(d >= 0, node, RENGA_ERR_SUPPORT,
+                 "it mixes the samples of a batch (%lld in the file): %s becomes %s. Renga cuts a "
+                 "batch into micro-batches, which this network does not allow",
+                 (long long)batch, from, to);
   target->dim[d] = -(target->dim[d] / batch);
   return RENGA_SUCCESS;
 }

@@ -1,22 +1,8 @@
 /* Rank 0 reads a model without the data of its tensors; all ranks get that and build the graph. */
 #include "onnx.h"
 #include "renga/private/onnx.h"
-#include "renga/private/packages.h"
 #include "renga/private/wait.h"
 #include <string.h>
-
-static const RengaOptionRow option_rows[] = {
-    {"graph_batch", RENGA_OPTION_STRING, "open", RENGA_OPTION_NO_OFFSET, "open|fixed", 0, 0,
-     "batch of an ONNX file: any size, or as in the file (then -microbatch_size must be the "
-     "file's)"},
-};
-
-RengaErrorCode RengaOnnxRegisterPackage(void)
-{
-  RengaCall(
-      RengaOptionsRegister("ONNX files", sizeof option_rows / sizeof option_rows[0], option_rows));
-  return RENGA_SUCCESS;
-}
 
 static RengaErrorCode ReadStripped(const char *name, size_t *count, unsigned char **bytes)
 {
@@ -117,7 +103,7 @@ RengaErrorCode RengaGraphReadOnnxWith(RengaGraph graph, const char *file,
    . file - path of the model; external data of its tensors are in the same folder or below
 
    Options:
-   . -graph_batch - open (default): the batch may have any size; fixed: as in the file
+   . -graph_dimension - sizes of symbolic dimensions other than the batch
 
    Notes: parameters are floating initializers that are no scalars; each rank reads what it needs of
    them from the file later. The first dimension of the first input is the batch. The output called
@@ -126,9 +112,7 @@ RengaErrorCode RengaGraphReadOnnxWith(RengaGraph graph, const char *file,
 @*/
 RengaErrorCode RengaGraphReadOnnx(RengaGraph graph, const char *file)
 {
-  const char *batch = NULL;
-  RengaCall(RengaOptionsGetString("graph_batch", &batch, NULL));
-  RengaOnnxOptions options = {.keep_batch = batch && strcmp(batch, "fixed") == 0};
+  const RengaOnnxOptions options = {.keep_batch = false};
   RengaCall(RengaGraphReadOnnxWith(graph, file, &options));
   return RENGA_SUCCESS;
 }

@@ -53,6 +53,8 @@ RengaErrorCode RengaOnnxConvertSame(RengaOnnxNode *node)
   RengaCall(RengaOnnxAllocate(node->importer, n_in, sizeof *in, &in));
   RengaCall(RengaOnnxAllocate(node->importer, n_out, sizeof *out, &out));
   for (int i = 0; i < n_in; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
+  const RengaOperator *op = RengaOperatorFind(node->proto->op_type);
+  if (op && op->flags & RENGA_OP_ELEMENTWISE) RengaCall(RengaOnnxOpenOperands(node, n_in, in));
   RengaCall(RengaOnnxCopyAttributes(node, ""));
   RengaCall(RengaOnnxEmit(node, node->proto->op_type, n_in, in, n_out, NULL, out));
   for (int i = 0; i < n_out; i++) RengaCall(RengaOnnxBindValue(node, i, out[i]));
@@ -63,9 +65,10 @@ static RengaErrorCode Chain(RengaOnnxNode *node, const char *op, RengaValue *y)
 {
   RengaCall(RengaOnnxInputValue(node, 0, y));
   for (int i = 1; i < RengaOnnxInputCount(node); i++) {
-    RengaValue x;
-    RengaCall(RengaOnnxInputValue(node, i, &x));
-    RengaCall(RengaOnnxApply(node, op, *y, x, y));
+    RengaValue pair[2] = {*y, RENGA_VALUE_NONE};
+    RengaCall(RengaOnnxInputValue(node, i, &pair[1]));
+    RengaCall(RengaOnnxOpenOperands(node, 2, pair));
+    RengaCall(RengaOnnxApply(node, op, pair[0], pair[1], y));
   }
   RengaOnnxCheck(*y != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "the first input is missing");
   return RENGA_SUCCESS;
