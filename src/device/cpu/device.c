@@ -1,6 +1,7 @@
 /* The cpu device: chooses the kernels for the instruction set of this machine. */
 #include "config.h"
 #include "cpu.h"
+#include <dlfcn.h>
 #include <string.h>
 
 /* Best first. */
@@ -30,8 +31,18 @@ static bool MachineHas(const char *isa)
   return strcmp(isa, "base") == 0;
 }
 
+/* Threads are ours, and each calls the BLAS for itself; OpenBLAS must not add its own. */
+static void QuietBlas(void)
+{
+  void *symbol = dlsym(RTLD_DEFAULT, "openblas_set_num_threads");
+  void (*set_threads)(int) = NULL;
+  memcpy(&set_threads, &symbol, sizeof symbol);
+  if (set_threads) set_threads(1);
+}
+
 static RengaErrorCode SetUp_Cpu(RengaDevice device)
 {
+  QuietBlas();
   const char *wanted = device->options.isa;
   bool any = strcmp(wanted, "auto") == 0;
   for (int i = 0; i < N_SETS; i++) {
