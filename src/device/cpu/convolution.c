@@ -1,5 +1,5 @@
-/* Conv and its gradients. Kernels of one pixel, stride 1 are matrix products on the images as they lie;
-   all others go to oneDNN. */
+/* Conv and its gradients. Kernels of one pixel, stride 1 on images that are not small are matrix products
+   on the images as they lie; all others go to oneDNN. */
 #include "onednn.h"
 #include "product.h"
 #include "renga/private/op.h"
@@ -139,7 +139,8 @@ static RengaConvolutionShape ShapeOf(const RengaOpCall *call, const RengaOpWindo
 
 static bool OnePixel(const RengaConvolutionShape *shape)
 {
-  bool one = shape->groups == 1;
+  enum { SMALL = 64 };
+  bool one = shape->groups == 1 && shape->out[0] * shape->out[1] >= SMALL;
   for (int d = 0; d < 2; d++)
     one = one && shape->kernel[d] == 1 && shape->stride[d] == 1 && shape->before[d] == 0 &&
           shape->after[d] == 0;

@@ -1,5 +1,5 @@
-/* Convolutions by oneDNN. Each piece is a primitive made for one thread: an image, or for the gradient of
-   weights a range of output channels over all images. Tensors are turned into the layout that the
+/* Convolutions by oneDNN. Each piece is a primitive made for one thread: an image (or some, where they are
+   small), or for the gradient of weights a range of output channels over all images. Tensors are turned into the layout that the
    primitive likes and back, next to the caches of the piece that uses them. */
 #include "onednn.h"
 #include <dnnl.h>
@@ -33,7 +33,7 @@ struct _RengaConvolution {
   RengaConvolutionKind kind;
   RengaConvolutionShape shape;
   int threads;
-  int64_t pieces, tile; /* tile: output channels of a piece of the gradient of weights */
+  int64_t pieces, group, tile; /* images of a piece; its output channels */
   dnnl_engine_t engine;
   dnnl_stream_t stream;
   dnnl_primitive_desc_t description;
@@ -67,10 +67,9 @@ static RengaErrorCode DescribePiece(const struct _RengaConvolution *c, dnnl_memo
                                     dnnl_memory_desc_t *w, dnnl_memory_desc_t *y)
 {
   const RengaConvolutionShape *s = &c->shape;
-  int64_t images = c->kind == RENGA_CONVOLUTION_WEIGHT ? s->images : 1;
   int64_t plane = s->out[0] * s->out[1];
-  int64_t xs[] = {images, s->channels, s->in[0], s->in[1]};
-  int64_t ys[] = {images, c->tile, s->out[0], s->out[1]};
+  int64_t xs[] = {c->group, s->channels, s->in[0], s->in[1]};
+  int64_t ys[] = {c->group, c->tile, s->out[0], s->out[1]};
   int64_t y_stride[] = {s->out_channels * plane, plane, s->out[1], 1};
   int64_t ws[] = {s->groups, c->tile / s->groups, s->channels / s->groups, s->kernel[0], s->kernel[1]};
   RengaCall(Describe(x, 4, xs, NULL));
@@ -216,7 +215,7 @@ static RengaErrorCode CreateTensors(RengaConvolution c, const dnnl_memory_desc_t
     t->turned = !dnnl_memory_desc_equal(&t->user, &t->own);
     t->output = i == N_TENSORS - 1;
     t->shared = weight ? role == 0 : role == 1;
-    t->stride = weight ? channels[role] : image[role];
+    t->stride = weight ? channels[role] : c->group * image[role];
     if (!t->turned) continue;
     t->bytes = (dnnl_memory_desc_get_size(&t->own) + 63) / 64 * 64;
     RengaCall(CreateReorder(c, t));
@@ -260,14 +259,20 @@ static RengaErrorCode CreateMemories(RengaConvolution c)
   return RENGA_SUCCESS;
 }
 
-/* Cut: images, or ranges of at least 64 output channels, at most 4. */
+/* The smallest group of images that divides them and has enough pixels to be worth the weights' way through
+   the cache; or for the gradient of weights ranges of at least 64 output channels, at most 4. */
 static void Cut(RengaConvolution c)
 {
-  enum { LEAST = 64, MOST = 4 };
+  enum { PIXELS = 196, LEAST = 64, MOST = 4 };
   const RengaConvolutionShape *s = &c->shape;
   c->tile = s->out_channels;
-  c->pieces = s->images;
+  c->group = 1;
+  while (c->group < s->images &&
+         (s->images % c->group != 0 || c->group * s->out[0] * s->out[1] < PIXELS))
+    c->group++;
+  c->pieces = s->images / c->group;
   if (c->kind != RENGA_CONVOLUTION_WEIGHT) return;
+  c->group = s->images;
   c->pieces = 1;
   while (s->groups == 1 && c->pieces < MOST && c->tile % 32 == 0 && c->tile / 2 >= LEAST) {
     c->pieces *= 2;
