@@ -4,7 +4,7 @@
 #include "renga/private/packages.h"
 #include <string.h>
 
-enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 16 };
+enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 8 };
 
 static const RengaOptionRow rows[] = {
     {"partition_type", RENGA_OPTION_STRING, RENGA_PARTITION_EVEN, RENGA_OPTION_NO_OFFSET,
@@ -24,7 +24,7 @@ static const RengaOptionRow rows[] = {
     {"batch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, batch), NULL, 0,
      1e12, "samples per step over all replicas; 0: the network file's, or else 32"},
     {"microbatch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, microbatch),
-     NULL, 0, 1e12, "samples per micro-batch; 0: a sixteenth of the batch, whatever the layout"},
+     NULL, 0, 1e12, "samples per micro-batch; 0: an eighth of the batch, whatever the layout"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -231,7 +231,7 @@ RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes)
    Input:
    . partition - the partition
    . batch - samples of a step over all replicas; 0: the network file's, or else 32
-   . microbatch - samples of a micro-batch; 0: a sixteenth of the batch, rounded up
+   . microbatch - samples of a micro-batch; 0: an eighth of the batch, rounded up
 
    Options:
    . -batch_size - samples of a step

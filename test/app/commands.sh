@@ -17,7 +17,7 @@ accepts 1 info -graph $gpt -batch_size 4
 says "CrossEntropy"
 says "loss"
 accepts 1 plan -graph $gpt -partition_stages 3 -partition_replicas 2 -batch_size 64
-says "plan: 3 stages x 2 replicas; steps of 64 samples in 16 micro-batches of 4"
+says "plan: 3 stages x 2 replicas; steps of 64 samples in 8 micro-batches of 8"
 says "schedule 1f1b"
 accepts 1 plan -graph $gpt -partition_stages 2 -partition_ranks 5
 says "idle: 1 of 5 ranks (4)"

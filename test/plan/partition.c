@@ -211,7 +211,7 @@ static void CheckSetters(RengaComm comm, RengaGraph graph)
   RengaCallAbort(RengaPartitionSetMemory(partition, 1 << 20));
   RengaCallAbort(RengaPartitionSolve(partition, &plan));
   RengaCallAbort(RengaPlanGetBatch(plan, &batch, &microbatch));
-  TestTrue(batch == 32 && microbatch == 2);
+  TestTrue(batch == 32 && microbatch == 4);
   RengaCallAbort(RengaPlanGetMemoryLimit(plan, &batch));
   TestTrue(batch == 1 << 20);
   RengaCallAbort(RengaPlanDestroy(&plan));
