@@ -93,6 +93,14 @@ static RengaErrorCode ReportUnknown(Parser *parser, const char *source, const ch
   return RENGA_SUCCESS;
 }
 
+/* What an option alone means: -plan_view is -plan_view ascii. NULL where it needs a value. */
+static const char *ImpliedValue(const RengaOptionRow *row)
+{
+  size_t length = strlen(row->name);
+  if (row->kind != RENGA_OPTION_STRING || length < 5) return NULL;
+  return strcmp(row->name + length - 5, "_view") == 0 ? "ascii" : NULL;
+}
+
 /* Store or, in the first pass, only visit the option at words[i]; used: words that it takes. */
 static RengaErrorCode TakeOption(Parser *parser, const Words *words, int i, bool store, char **file,
                                  int *used)
@@ -115,6 +123,8 @@ static RengaErrorCode TakeOption(Parser *parser, const Words *words, int i, bool
   } else if (value == NULL && next && !IsOption(next)) {
     value = next;
     *used = 2;
+  } else if (value == NULL) {
+    value = ImpliedValue(row);
   }
   if (!store) {
     if (value && strcmp(name, "options_file") == 0) RengaCall(RengaStringCopy(value, file));
