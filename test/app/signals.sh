@@ -1,0 +1,37 @@
+#!/bin/sh
+# SIGUSR1 writes a checkpoint and goes on; SIGTERM writes one and leaves; the run can be resumed.
+. "${0%/*}/common.sh"
+
+# wait_for COMMAND...: until it succeeds, for at most $limit seconds.
+wait_for() {
+  tries=0
+  until "$@" >/dev/null 2>&1; do
+    tries=$((tries + 1))
+    [ $tries -le $((10 * limit)) ] || { fail "waited in vain for: $*"; return; }
+    sleep 0.1
+  done
+}
+
+more_rows_than() { [ "$(wc -l <losses.csv)" -gt "$1" ]; }
+has_files() { [ "$(ls c/*.h5 | wc -l)" -ge "$1" ]; }
+
+train="train -graph $mlp -data synthetic -batch_size 8 -checkpoint_dir c -monitor csv:losses.csv"
+"$renga" $train -steps 100000000 </dev/null >out 2>&1 &
+process=$!
+wait_for more_rows_than 5
+kill -USR1 $process
+wait_for has_files 1
+rows=$(wc -l <losses.csv)
+wait_for more_rows_than "$rows"
+kill -TERM $process
+wait $process
+code=$?
+[ $code -eq 0 ] || fail "exit code $code after SIGTERM"
+says "asked to leave after step"
+has_files 2 || fail "no checkpoint after SIGTERM"
+last=$(sed -n 's/asked to leave after step \([0-9]*\) .*/\1/p' out)
+[ "$(($(wc -l <losses.csv) - 1))" -eq "$last" ] || fail "losses.csv does not end with step $last"
+accepts 2 $train -resume -steps $((last + 2)) -partition_stages 2
+says "goes on after step $last"
+[ "$(($(wc -l <losses.csv) - 1))" -eq $((last + 2)) ] || fail "losses.csv was not continued"
+finish
