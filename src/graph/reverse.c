@@ -7,9 +7,9 @@
 #include <string.h>
 
 static const RengaReverseRow *const families[] = {
-    RengaReverseUnary,    RengaReverseBinary,    RengaReverseReduce,
-    RengaReverseMove,     RengaReverseIndex,     RengaReverseMatrix,
-    RengaReverseConvolve, RengaReverseNormalize, RengaReverseLoss,
+    RengaReverseUnary, RengaReverseBinary,    RengaReverseReduce,   RengaReverseMove,
+    RengaReverseIndex, RengaReverseMatrix,    RengaReverseConvolve, RengaReverseNormalize,
+    RengaReverseLoss,  RengaReverseRecurrent,
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 

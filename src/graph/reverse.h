@@ -15,7 +15,7 @@ typedef struct {
 } RengaReverseRow;
 extern const RengaReverseRow RengaReverseUnary[], RengaReverseBinary[], RengaReverseReduce[],
     RengaReverseMove[], RengaReverseIndex[], RengaReverseMatrix[], RengaReverseConvolve[],
-    RengaReverseNormalize[], RengaReverseLoss[];
+    RengaReverseNormalize[], RengaReverseLoss[], RengaReverseRecurrent[];
 
 static inline const RengaTensorSpec *RengaReverseSpec(const RengaReverse *reverse, RengaValue value)
 {

@@ -3,9 +3,9 @@
 #include <string.h>
 
 static const RengaOperator *const families[] = {
-    RengaOperatorsUnary,    RengaOperatorsBinary,    RengaOperatorsReduce,
-    RengaOperatorsMove,     RengaOperatorsIndex,     RengaOperatorsMatrix,
-    RengaOperatorsConvolve, RengaOperatorsNormalize, RengaOperatorsLoss,
+    RengaOperatorsUnary, RengaOperatorsBinary,    RengaOperatorsReduce,   RengaOperatorsMove,
+    RengaOperatorsIndex, RengaOperatorsMatrix,    RengaOperatorsConvolve, RengaOperatorsNormalize,
+    RengaOperatorsLoss,  RengaOperatorsRecurrent,
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 

@@ -144,6 +144,12 @@ static const Case cases[] = {
     {"Attention", "", "f2,2,3,4 f2,2,5,4 f2,2,5,6 f2,1,1,5", NULL, 1},
     {"CrossEntropy", "axis:int=-1 ignore_index:int=2", "f6,4@-2:2 i6<4", NULL, 1},
     {"CrossEntropy", "axis:int=1", "f2,4,3@-2:2 i2,3<4 c4@0.5:2", NULL, 1},
+    {"RNNCells", "", "f4,2,3 f3,3 f2,3", NULL, 1},
+    {"RNNCells", "activation:string=Relu reverse:int=1", "f4,2,3 f3,3 f2,3", NULL, 1},
+    {"LSTMCells", "", "f4,2,12 f12,3 f2,3 f2,3", NULL, 2},
+    {"LSTMCells", "reverse:int=1", "f3,2,8 f8,2 f2,2 f2,2", NULL, 1},
+    {"GRUCells", "", "f4,2,9 f9,3 f9 f2,3", NULL, 1},
+    {"GRUCells", "linear_before_reset:int=1 reverse:int=1", "f4,2,9 f9,3 f9 f2,3", NULL, 1},
     {"LogLikelihood", "axis:int=1", "f5,4 i5<4 c4@0.5:2", NULL, 1},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0], MAX_INPUTS = 8, MAX_OUTPUTS = 4 };
@@ -289,8 +295,10 @@ static RengaErrorCode Build(RengaGraph graph, const Case *test, int n_in, Input 
   const char *text = test->given;
   if (text) ReadDimensions(&text, &given);
   RengaCall(ReadAttributes(test->attributes, &attributes));
-  RengaCall(RengaGraphAddNode(graph, test->op, "tested", &attributes, n_in, in, test->n_out,
-                              text ? &given : NULL, out));
+  int least = RengaOperatorFind(test->op)->min_out;
+  RengaCall(RengaGraphAddNode(graph, test->op, "tested", &attributes, n_in, in,
+                              test->n_out > least ? test->n_out : least, text ? &given : NULL,
+                              out));
   RengaCall(RengaAttributesFree(&attributes));
   RengaCall(AddLoss(graph, test->n_out, out, state));
   return RENGA_SUCCESS;

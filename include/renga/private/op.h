@@ -12,6 +12,7 @@ extern const RengaOperator RengaOperatorsMatrix[];
 extern const RengaOperator RengaOperatorsConvolve[];
 extern const RengaOperator RengaOperatorsNormalize[];
 extern const RengaOperator RengaOperatorsLoss[];
+extern const RengaOperator RengaOperatorsRecurrent[];
 
 /* The sentence begins with the call, all shapes included: Add(float32[2,3], float32[4]): ... */
 RengaErrorCode RengaOpRefuse(const RengaOpCall *call, RengaErrorCode code, const char *function,

@@ -20,6 +20,7 @@ RengaRefKernel RefFindBatch(const char *name);
 RengaRefKernel RefFindSoftmax(const char *name);
 RengaRefKernel RefFindAttention(const char *name);
 RengaRefKernel RefFindLoss(const char *name);
+RengaRefKernel RefFindRecurrent(const char *name);
 
 typedef struct {
   const char *name; /* NULL ends a table */

@@ -1,6 +1,6 @@
 # Reads ONNX files. The message types are made from onnx.proto of the system.
 ONNX_SOURCES = %D%/batch.c %D%/emit.c %D%/file.c %D%/fold.c %D%/foldmove.c %D%/host.c %D%/import.c \
-  %D%/known.c %D%/loss.c %D%/memory.c %D%/node.c %D%/nodes.c %D%/open.c %D%/product.c %D%/read.c %D%/reduce.c \
+  %D%/known.c %D%/loss.c %D%/memory.c %D%/node.c %D%/nodes.c %D%/open.c %D%/product.c %D%/read.c %D%/recurrent.c %D%/reduce.c \
   %D%/same.c %D%/scope.c %D%/shape.c %D%/table.c %D%/tensor.c %D%/wire.c
 librenga_la_SOURCES += $(ONNX_SOURCES)
 librenga_la_LIBADD += %D%/libonnxproto.la

@@ -238,7 +238,7 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
               X(MatMul) X(Gemm) X(Window) X(Pool) X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce)  \
                   X(Softmax) X(GroupNormalization) X(BatchNormalization) X(Dropout)                \
                       X(MeanVarianceNormalization) X(SoftmaxCrossEntropyLoss)                      \
-                          X(NegativeLogLikelihoodLoss)
+                          X(NegativeLogLikelihoodLoss) X(Recurrent)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE
