@@ -117,7 +117,7 @@ static RengaErrorCode CheckOldFileStays(RengaComm comm)
   RengaCall(RefuseText(comm, text_name, out_name, BYTES, 0, RENGA_ERR_ARGUMENT, "too short"));
   Expect(stat(out_name, &after) == 0);
   Expect(before.st_ino == after.st_ino && before.st_size == after.st_size);
-  return RENGA_SUCCESS;
+  return RengaCommBarrier(comm, "all to have looked at the file");
 }
 
 static RengaErrorCode CheckSynthetic(RengaComm comm)
@@ -153,6 +153,66 @@ static RengaErrorCode CheckSynthetic(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+static void PutAttribute(hid_t file, const char *name, hid_t type, const void *value)
+{
+  hid_t space = H5Screate(H5S_SCALAR);
+  hid_t id = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
+  H5Awrite(id, type, value);
+  H5Aclose(id);
+  H5Sclose(space);
+}
+
+/* A set as h5py writes it: text of variable length, tokens of 16 bits, small integers. */
+static RengaErrorCode CheckForeign(RengaComm comm, const char *format, int sequence)
+{
+  const RengaTensorSpec spec = Spec(RENGA_INT64, 1, 4, 0);
+  static const char *const labels[] = {"labels"};
+  int64_t read[4], count;
+  RengaData data;
+  if (RengaCommGetRank(comm) == 0) {
+    uint16_t tokens[14], vocabulary = 50257;
+    hsize_t dim = 14;
+    hid_t file = H5Fcreate(out_name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    hid_t text = H5Tcopy(H5T_C_S1);
+    for (int i = 0; i < 14; i++) tokens[i] = (uint16_t)(50000 + i);
+    H5Tset_size(text, H5T_VARIABLE);
+    H5Tset_cset(text, H5T_CSET_UTF8);
+    PutAttribute(file, "format", text, &format);
+    PutAttribute(file, "sequence", H5T_NATIVE_INT, &sequence);
+    PutAttribute(file, "vocabulary", H5T_NATIVE_UINT16, &vocabulary);
+    PutArray(file, "training", H5T_STD_U16LE, H5T_NATIVE_UINT16, 1, &dim, tokens);
+    H5Tclose(text);
+    H5Fclose(file);
+  }
+  RengaCall(RengaCommBarrier(comm, "the file"));
+  RengaErrorCode code = OpenData(comm, out_name, 1, labels, &spec, NULL, &data);
+  if (code == RENGA_SUCCESS) {
+    RengaCall(RengaDataGetVocabulary(data, &count));
+    Expect(count == 50257);
+    RengaCall(RengaDataGetCount(data, RENGA_DATA_TRAINING, &count));
+    Expect(count == 3);
+    RengaCall(RengaDataSetSeed(data, 3));
+    for (int64_t i = 0; i < 3; i++) {
+      RengaCall(RengaDataRead(data, RENGA_DATA_TRAINING, 0, 0, i, 1, read));
+      Expect(read[0] % 4 == 50001 % 4 && read[0] <= 50009 && read[3] == read[0] + 3);
+    }
+  }
+  RengaCall(RengaDataDestroy(&data));
+  RengaCall(RengaCommBarrier(comm, "all to close the file"));
+  return code;
+}
+
+static RengaErrorCode CheckForeigners(RengaComm comm)
+{
+  bool says = RengaCommGetRank(comm) == 0;
+  RengaCall(CheckForeign(comm, "tokens", 4));
+  ExpectError(CheckForeign(comm, "pictures", 4), RENGA_ERR_FILE_FORMAT,
+              says ? "has format pictures" : "");
+  ExpectError(CheckForeign(comm, "tokens", 0), RENGA_ERR_FILE_FORMAT, says ? "sequence is 0" : "");
+  ExpectError(CheckForeign(comm, "tokens", 14), RENGA_ERR_SHAPE, says ? "uint16[14]" : "");
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaComm comm;
@@ -165,6 +225,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckSynthetic(comm));
   RengaCall(CheckRefusals(comm));
   RengaCall(CheckOldFileStays(comm));
+  RengaCall(CheckForeigners(comm));
   RengaCall(RengaDataCreate(comm, &data));
   ExpectError(RengaDataSetUp(data), RENGA_ERR_ORDER,
               RengaCommGetRank(comm) == 0 ? "set -data" : "");
