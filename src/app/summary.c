@@ -28,6 +28,11 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan)
   if (idle > 0)
     RengaCall(RengaPrintf(printer, "%d of %d ranks %s idle\n", idle, RengaCommGetSize(comm),
                           idle == 1 ? "is" : "are"));
+  if (RengaPlanMicrobatches(plan, batch) < replicas)
+    RengaCall(RengaPrintf(printer,
+                          "only %lld of %d replicas have a micro-batch: -microbatch_size must be "
+                          "smaller for all to work\n",
+                          (long long)RengaPlanMicrobatches(plan, batch), replicas));
   return RENGA_SUCCESS;
 }
 

@@ -34,6 +34,18 @@ static void FormatRanks(int count, const int ranks[], size_t size, char text[])
   }
 }
 
+static RengaErrorCode ViewIdleReplicas(RengaPlan plan, RengaViewer viewer)
+{
+  int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch);
+  int replicas = plan->stage[0].replicas;
+  if (microbatches < replicas)
+    RengaCall(RengaViewerPrintf(viewer,
+                                "  only %lld of %d replicas have a micro-batch: -microbatch_size "
+                                "must be smaller for all to work\n",
+                                (long long)microbatches, replicas));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ViewIdle(RengaPlan plan, RengaViewer viewer)
 {
   int *idle = NULL, count = 0, stage, replica;
@@ -73,6 +85,7 @@ static RengaErrorCode ViewAscii(RengaPlan plan, RengaViewer viewer)
   char parameters[32], memory[32], ranks[60];
   RengaCall(ViewHead(plan, viewer));
   RengaCall(ViewIdle(plan, viewer));
+  RengaCall(ViewIdleReplicas(plan, viewer));
   RengaCall(RengaViewerPrintf(viewer, "  %5s  %-13s  %-*s  %10s  %8s  %7s  %11s  %s\n", "stage",
                               "nodes", NAME_WIDTH, "first node", "parameters", "replicas", "FLOPs",
                               "memory", "ranks"));

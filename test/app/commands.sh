@@ -21,6 +21,8 @@ says "plan: 3 stages x 2 replicas; steps of 64 samples in 8 micro-batches of 8"
 says "schedule 1f1b"
 accepts 1 plan -graph $gpt -partition_stages 2 -partition_ranks 5
 says "idle: 1 of 5 ranks (4)"
+accepts 1 plan -graph $gpt -partition_replicas 9 -partition_stages 1 -batch_size 8
+says "only 8 of 9 replicas have a micro-batch"
 accepts 1 plan -graph $gpt -partition_stages 2 -plan_view json
 says '"stages":['
 accepts 1 plan -graph $gpt -partition_stages 2 -batch_size 8 -plan_save plan.txt
