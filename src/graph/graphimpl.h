@@ -88,6 +88,7 @@ RengaErrorCode RengaGraphCompactValues(RengaGraph graph);
 RengaErrorCode RengaGraphMarkValues(RengaGraph graph); /* prepared, differentiable, frozen */
 RengaErrorCode RengaGraphSetKeys(RengaGraph graph);
 RengaErrorCode RengaGraphCheckShares(RengaGraph graph);
+RengaErrorCode RengaGraphCheckSamples(RengaGraph graph);
 RengaErrorCode RengaGraphFindUpdates(RengaGraph graph);
 
 /* ---- builders: networks by size; build reads a struct that the rows of settings filled ---- */

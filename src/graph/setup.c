@@ -76,6 +76,7 @@ static RengaErrorCode (*const steps[])(RengaGraph graph) = {
     RengaGraphSortNodes,
     FreezeParameters,
     RengaGraphMarkValues,
+    RengaGraphCheckSamples,
     RengaGraphCheckShares,
     RengaGraphCompleteOutputs,
     RengaGraphSortNodes,
@@ -109,9 +110,9 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    . -graph_frozen PATTERNS - parameters that are not trained
 
    Notes: nodes and values that neither the loss nor an output needs are removed, duplicates are
-   made one, patterns are fused, means over the batch become sums divided by a BatchSum. Values
-   are renumbered: find them by name. Refused are networks whose loss in micro-batches is not a
-   share of the loss of the batch.
+   made one, patterns are fused, means over the batch become sums divided by a BatchSum. Values are
+   renumbered: find them by name. Refused are networks that would mix the samples of a batch, and
+   those whose loss in a micro-batch is not a share of the loss of the batch.
 @*/
 RengaErrorCode RengaGraphSetUp(RengaGraph graph)
 {

@@ -98,8 +98,7 @@ static RengaErrorCode FindIdle(Pass *pass, RengaGraphNode *node, bool *idle)
   *idle = false;
   for (int i = 0; i < N_RULES; i++)
     if (strcmp(node->op->name, rules[i].op) == 0) RengaCall(rules[i].idle(pass, node, idle));
-  for (int i = 0; i < node->n_out; i++)
-    if (pass->kept[node->out[i]]) *idle = false;
+  if (node->n_out != 1 || pass->kept[node->out[0]]) *idle = false;
   return RENGA_SUCCESS;
 }
 

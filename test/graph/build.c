@@ -2,6 +2,7 @@
 /* Builders and shapes while the batch is open: parameters by formula, errors that name the
    place. */
 #include "../plan/plantest.h"
+#include "renga/private/graph.h"
 #include <string.h>
 #include <unistd.h>
 
@@ -192,6 +193,56 @@ static RengaErrorCode CheckView(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* What the options say is what the setters do; sizes of symbolic dimensions are read by name. */
+static RengaErrorCode CheckOptions(RengaComm comm)
+{
+  RengaGraph graph;
+  int64_t size = -1;
+  RengaCall(RengaOptionsSetValue("graph", "mlp:sizes=4-5-3"));
+  RengaCall(RengaOptionsSetValue("graph_frozen", "l.0.*"));
+  RengaCall(RengaOptionsSetValue("graph_dimension", "sequence=128,width=64"));
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphSetFromOptions(graph));
+  RengaCall(RengaGraphSetUp(graph));
+  TestTrue(RengaGraphGetValue(graph, RengaGraphFindValue(graph, "l.0.bias"))->frozen);
+  TestTrue(!RengaGraphGetValue(graph, RengaGraphFindValue(graph, "l.1.bias"))->frozen);
+  TestTrue(!RengaGraphGetValue(graph, RengaGraphFindValue(graph, "l.0"))->differentiable);
+  TestTrue(RengaGraphGetValue(graph, RengaGraphFindValue(graph, "l.1"))->differentiable);
+  RengaCall(RengaGraphGetDimension_Private(graph, "width", &size));
+  TestTrue(size == 64);
+  RengaCall(RengaGraphGetDimension_Private(graph, "height", &size));
+  TestTrue(size == 0);
+  RengaCall(RengaGraphSetDimension(graph, "sequence=128,width=x"));
+  TestError(RengaGraphGetDimension_Private(graph, "width", &size), RENGA_ERR_OPTION,
+            "\"width=x\" is not name=size");
+  RengaCall(RengaGraphGetFileBatch(graph, &size));
+  TestTrue(size == 0);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckCosts(RengaComm comm)
+{
+  RengaGraph graph;
+  RengaTensorSpec of_a = {.type = RENGA_FLOAT32, .ndim = 3, .dim = {-1, 2, 3}};
+  RengaTensorSpec of_b = {.type = RENGA_FLOAT32, .ndim = 3, .dim = {-1, 3, 5}};
+  RengaValue a, b, y;
+  RengaGraphTotals totals;
+  double flops = 0;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphAddInput(graph, "a", &of_a, &a));
+  RengaCall(RengaGraphAddInput(graph, "b", &of_b, &b));
+  RengaCall(RengaGraphAddMatMul(graph, a, b, &y));
+  RengaCall(RengaGraphGetNodeFlops(graph, 0, 7, &flops));
+  TestTrue(flops == 7 * 2.0 * 2 * 3 * 5);
+  RengaCall(RengaGraphGetTotals(graph, &totals));
+  TestTrue(totals.parameters == 0 && totals.activation_bytes == 4.0 * 2 * 5);
+  TestTrue(totals.forward_flops == 2.0 * 2 * 3 * 5);
+  TestError(RengaGraphGetNodeFlops(graph, 1, 7, &flops), RENGA_ERR_ARGUMENT, "no node 1");
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(void)
 {
   RengaComm comm;
@@ -202,6 +253,8 @@ static RengaErrorCode Run(void)
   RengaCall(CheckInitialize(comm));
   RengaCall(CheckFile(comm));
   RengaCall(CheckView(comm));
+  RengaCall(CheckOptions(comm));
+  RengaCall(CheckCosts(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

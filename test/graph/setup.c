@@ -361,6 +361,40 @@ static RengaValue LossDecay(RengaValue x)
   return B("Add", LossMean(x), LossOfParameter(x));
 }
 
+static RengaValue Shape(RengaValue x, int ndim, int64_t a, int64_t b, int64_t c)
+{
+  RengaValue y;
+  TestTrue(RengaGraphAddReshape(graph, x, ndim, (const int64_t[]){a, b, c}, &y) == RENGA_SUCCESS);
+  return y;
+}
+
+static RengaValue TimeFirst(RengaValue x) /* [T*N, D] */
+{
+  return Shape(Flip(x, 3, (const int64_t[]){1, 0, 2}), 2, -T, D, 0);
+}
+
+static RengaValue LossTimeFirst(RengaValue x)
+{
+  RengaValue y = Shape(Trained(TimeFirst(x)), 3, T, -1, D);
+  return LossMean(B("Add", Flip(y, 3, (const int64_t[]){1, 0, 2}), x));
+}
+
+static RengaValue LossMixed(RengaValue x)
+{
+  return LossMean(Shape(x, 3, T, -1, D));
+}
+
+static RengaValue LossTwoOrders(RengaValue x)
+{
+  return LossMean(B("Mul", TimeFirst(x), Shape(x, 2, -T, D, 0)));
+}
+
+static RengaValue LossSoftmaxOfBatch(RengaValue x)
+{
+  return LossMean(
+      Flip(Softmax(Flip(x, 3, (const int64_t[]){1, 2, 0})), 3, (const int64_t[]){2, 0, 1}));
+}
+
 static const struct {
   RengaValue (*build)(RengaValue x);
   const char *refusal; /* NULL: it is a loss */
@@ -369,6 +403,10 @@ static const struct {
     {LossMean, NULL, 1},
     {LossMaskedMean, NULL, 1},
     {LossOfTwo, NULL, 1},
+    {LossTimeFirst, NULL, 1},
+    {LossMixed, "elements of one sample would move to another", 0},
+    {LossTwoOrders, "in different orders", 0},
+    {LossSoftmaxOfBatch, "along dimension 2, which is the batch", 0},
     {LossRoot, "Linear operators may follow", 0},
     {LossMax, "only sums and means", 0},
     {LossOfParameter, "not a sum or mean over the samples", 0},
