@@ -13,10 +13,12 @@ RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device);
 RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type);
 RengaErrorCode RengaDeviceGetType(RengaDevice device, const char **type);
 RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads); /* 0: cores of this rank */
-RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison); /* fill free memory with NaN */
+/* Fill free memory with NaN. */
+RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison);
 bool RengaDeviceGetPoison(RengaDevice device);
 RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads);
-RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device); /* -device_type -device_threads -device_poison */
+/* -device_type -device_threads -device_poison -device_isa */
+RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device);
 RengaErrorCode RengaDeviceSetUp(RengaDevice device);
 RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer);
 RengaErrorCode RengaDeviceDestroy(RengaDevice *device);
@@ -25,7 +27,8 @@ RengaErrorCode RengaDeviceDestroy(RengaDevice *device);
 bool RengaDeviceIsHost(RengaDevice device);
 RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer);
 RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer);
-RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t *used, size_t *peak);
+RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t *used,
+                                    size_t *peak);
 typedef enum { RENGA_HOST_TO_DEVICE, RENGA_DEVICE_TO_HOST, RENGA_DEVICE_TO_DEVICE } RengaCopyKind;
 RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopyKind kind, void *to,
                                const void *from, size_t bytes);
@@ -49,14 +52,15 @@ typedef struct {
   int64_t step;
   int64_t sample;  /* number of the micro-batch's first sample in the step's global batch */
   int64_t samples; /* in this micro-batch */
-  bool training;   /* false: Dropout is the identity, BatchNormalization uses the running statistics */
+  bool training;   /* false: Dropout is the identity, BatchNormalization uses running statistics */
 } RengaKernelContext;
 RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, RengaKernel *kernel);
 size_t RengaKernelGetWorkspace(RengaKernel kernel); /* bytes, 64-byte aligned when run */
 bool RengaKernelIsFallback(RengaKernel kernel);     /* another device type's kernel does the work */
 bool RengaKernelMayAlias(RengaKernel kernel, int output, int input); /* run in place */
-RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream, const RengaKernelContext *context,
-                              const void *const in[], void *const out[], void *workspace);
+RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
+                              const RengaKernelContext *context, const void *const in[],
+                              void *const out[], void *workspace);
 RengaErrorCode RengaKernelDestroy(RengaKernel *kernel);
 
 /* Flat float32 vectors. The result never depends on the number of threads. */
@@ -74,9 +78,10 @@ typedef struct {
   int64_t step;   /* 1, 2, … for the bias corrections */
 } RengaAdamStep;
 /* gradient is read as scale * gradient[i]; momentum may be NULL where not used. */
-RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream, const RengaSgdStep *step,
-                                    double scale, int64_t count, float parameter[],
-                                    const float gradient[], float momentum[]);
-RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
-                                     double scale, int64_t count, float parameter[],
-                                     const float gradient[], float first[], float second[]);
+RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
+                                    const RengaSgdStep *step, double scale, int64_t count,
+                                    float parameter[], const float gradient[], float momentum[]);
+RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream,
+                                     const RengaAdamStep *step, double scale, int64_t count,
+                                     float parameter[], const float gradient[], float first[],
+                                     float second[]);

@@ -6,22 +6,22 @@
 
 #define ROW(name) offsetof(RengaDeviceOptions, name)
 static const RengaOptionRow options[] = {
-  {"device_type", RENGA_OPTION_STRING, RENGA_DEVICE_CPU, ROW(type), "ref|cpu", 0, 0,
-   "what computes: plain loops (ref) or fast kernels (cpu)"},
-  {"device_threads", RENGA_OPTION_INT, "0", ROW(threads), NULL, 0, 4096,
-   "threads of this rank; 0: OMP_NUM_THREADS, else its share of the cores"},
-  {"device_poison", RENGA_OPTION_BOOL, "false", ROW(poison), NULL, 0, 0,
-   "fill fresh and freed memory with NaN"},
-  {"device_isa", RENGA_OPTION_STRING, "auto", ROW(isa), "auto|base|avx2|avx512", 0, 0,
-   "instruction set of the cpu kernels"},
+    {"device_type", RENGA_OPTION_STRING, RENGA_DEVICE_CPU, ROW(type), "ref|cpu", 0, 0,
+     "what computes: plain loops (ref) or fast kernels (cpu)"},
+    {"device_threads", RENGA_OPTION_INT, "0", ROW(threads), NULL, 0, 4096,
+     "threads of this rank; 0: OMP_NUM_THREADS, else its share of the cores"},
+    {"device_poison", RENGA_OPTION_BOOL, "false", ROW(poison), NULL, 0, 0,
+     "fill fresh and freed memory with NaN"},
+    {"device_isa", RENGA_OPTION_STRING, "auto", ROW(isa), "auto|base|avx2|avx512", 0, 0,
+     "instruction set of the cpu kernels"},
 };
 #undef ROW
 enum { N_OPTIONS = sizeof options / sizeof *options };
 
 static const RengaTypeRow types[] = {
-  {RENGA_DEVICE_REF, RengaDeviceCreate_Ref, NULL},
-  {RENGA_DEVICE_CPU, RengaDeviceCreate_Cpu, NULL},
-  {NULL, NULL, NULL},
+    {RENGA_DEVICE_REF, RengaDeviceCreate_Ref, NULL},
+    {RENGA_DEVICE_CPU, RengaDeviceCreate_Cpu, NULL},
+    {NULL, NULL, NULL},
 };
 
 RengaErrorCode RengaDeviceRegisterPackage(void)
@@ -214,12 +214,12 @@ bool RengaDeviceGetPoison(RengaDevice device)
 RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
 {
   RengaCheckPointer(device);
-  RengaCall(
-    RengaOptionsSetFromDatabase(device->hdr.prefix, N_OPTIONS, options, &device->options));
+  RengaCall(RengaOptionsSetFromDatabase(device->hdr.prefix, N_OPTIONS, options, &device->options));
   bool given = false;
   const char *type = NULL;
   RengaCall(RengaOptionsGetString("device_type", &type, &given));
-  if (given && strcmp(type, device->hdr.type_name) != 0) RengaCall(RengaDeviceSetType(device, type));
+  if (given && strcmp(type, device->hdr.type_name) != 0)
+    RengaCall(RengaDeviceSetType(device, type));
   device->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
 }
@@ -262,7 +262,8 @@ RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer)
   RengaFormatBytes((double)capacity, sizeof text[0], text[0]);
   RengaFormatBytes((double)used, sizeof text[1], text[1]);
   RengaFormatBytes((double)peak, sizeof text[2], text[2]);
-  RengaCall(RengaViewerPrintf(viewer, "device %s: %d threads, %s of memory, %s in use, %s at most\n",
+  RengaCall(RengaViewerPrintf(viewer,
+                              "device %s: %d threads, %s of memory, %s in use, %s at most\n",
                               device->hdr.type_name, device->threads, text[0], text[1], text[2]));
   if (device->ops->view) RengaCall(device->ops->view(device, viewer));
   return RENGA_SUCCESS;

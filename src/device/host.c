@@ -1,5 +1,5 @@
-/* What devices share whose memory is the host's: all work is done when a call returns, so streams and
-   events have nothing to remember. */
+/* What devices share whose memory is the host's: all work is done when a call returns, so streams
+   and events have nothing to remember. */
 #include "renga/private/device.h"
 #include <string.h>
 #include <unistd.h>
@@ -36,8 +36,8 @@ static RengaErrorCode Capacity_Host(RengaDevice device, size_t *bytes)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Copy_Host(RengaDevice device, RengaStream stream, RengaCopyKind kind, void *to,
-                                const void *from, size_t bytes)
+static RengaErrorCode Copy_Host(RengaDevice device, RengaStream stream, RengaCopyKind kind,
+                                void *to, const void *from, size_t bytes)
 {
   (void)device;
   (void)stream;

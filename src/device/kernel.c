@@ -60,8 +60,8 @@ static RengaErrorCode Choose(RengaKernel kernel)
    Output:
    . kernel - RengaKernelDestroy frees it
 
-   Notes: RENGA_ERR_SUPPORT where no kernel exists. Memory that a run needs is asked for once, as its
-   workspace; a run allocates nothing.
+   Notes: RENGA_ERR_SUPPORT where no kernel exists. Memory that a run needs is asked for once, as
+its workspace; a run allocates nothing.
 @*/
 RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, RengaKernel *kernel)
 {
@@ -138,8 +138,9 @@ bool RengaKernelMayAlias(RengaKernel kernel, int output, int input)
    . out - one pointer per output, each 64-byte aligned memory of the device; not an input unless
      RengaKernelMayAlias
 @*/
-RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream, const RengaKernelContext *context,
-                              const void *const in[], void *const out[], void *workspace)
+RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
+                              const RengaKernelContext *context, const void *const in[],
+                              void *const out[], void *workspace)
 {
   RengaCheckPointer(kernel);
   RengaCheckPointer(context);

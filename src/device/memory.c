@@ -74,7 +74,8 @@ RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer)
   if (!*place) return RENGA_SUCCESS;
   int i = device->n_blocks - 1;
   while (i >= 0 && device->blocks[i].pointer != *place) i--;
-  RengaCheck(i >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%p was not allocated on this device", *place);
+  RengaCheck(i >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%p was not allocated on this device",
+             *place);
   size_t bytes = device->blocks[i].bytes;
   if (device->options.poison) RengaCall(device->ops->setbytes(device, NULL, *place, 0xff, bytes));
   RengaCall(device->ops->free(device, bytes, place));
@@ -99,7 +100,8 @@ RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer)
 
    Notes: each may be NULL.
 @*/
-RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t *used, size_t *peak)
+RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t *used,
+                                    size_t *peak)
 {
   RengaCheckPointer(device);
   RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");

@@ -1,5 +1,5 @@
-/* The ref device: plain loops, obviously right. Its kernels are in ref/; every other type falls back on
-   them. The updates of vectors are the formulas as they are printed, in double. */
+/* The ref device: plain loops, obviously right. Its kernels are in ref/; every other type falls
+   back on them. The updates of vectors are the formulas as they are printed, in double. */
 #include "renga/private/ref.h"
 #include "renga/private/device.h"
 #include <math.h>
@@ -39,7 +39,8 @@ RengaErrorCode RengaKernelCreate_Ref(RengaKernel kernel, bool *found)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindKernel_Ref(RengaDevice device, const char *name, const RengaKernelRow **row)
+static RengaErrorCode FindKernel_Ref(RengaDevice device, const char *name,
+                                     const RengaKernelRow **row)
 {
   (void)device;
   (void)name;
@@ -73,9 +74,9 @@ static RengaErrorCode SumOfSquares_Ref(RengaDevice device, RengaStream stream, i
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode UpdateSgd_Ref(RengaDevice device, RengaStream stream, const RengaSgdStep *step,
-                                    double scale, int64_t count, float parameter[],
-                                    const float gradient[], float momentum[])
+static RengaErrorCode UpdateSgd_Ref(RengaDevice device, RengaStream stream,
+                                    const RengaSgdStep *step, double scale, int64_t count,
+                                    float parameter[], const float gradient[], float momentum[])
 {
   (void)device;
   (void)stream;
@@ -92,9 +93,10 @@ static RengaErrorCode UpdateSgd_Ref(RengaDevice device, RengaStream stream, cons
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode UpdateAdam_Ref(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
-                                     double scale, int64_t count, float parameter[],
-                                     const float gradient[], float first[], float second[])
+static RengaErrorCode UpdateAdam_Ref(RengaDevice device, RengaStream stream,
+                                     const RengaAdamStep *step, double scale, int64_t count,
+                                     float parameter[], const float gradient[], float first[],
+                                     float second[])
 {
   (void)device;
   (void)stream;
@@ -102,8 +104,10 @@ static RengaErrorCode UpdateAdam_Ref(RengaDevice device, RengaStream stream, con
   double correction2 = 1 - pow(step->beta2, (double)step->step);
   for (int64_t i = 0; i < count; i++) {
     double p = parameter[i], g = scale * gradient[i];
-    if (step->decoupled) p *= 1 - step->learning_rate * step->weight_decay;
-    else g += step->weight_decay * p;
+    if (step->decoupled)
+      p *= 1 - step->learning_rate * step->weight_decay;
+    else
+      g += step->weight_decay * p;
     double m = step->beta1 * first[i] + (1 - step->beta1) * g;
     double v = step->beta2 * second[i] + (1 - step->beta2) * g * g;
     p -= step->learning_rate * (m / correction1) / (sqrt(v / correction2) + step->epsilon);

@@ -64,20 +64,20 @@ RengaErrorCode RengaDeviceSumOfSquares(RengaDevice device, RengaStream stream, i
    . parameter - p -= rate * u; u is g without momentum, v with it, g + m v with Nesterov's
    . momentum - v = m v + (1 - d) g, or v = g in the first step; NULL where m is 0
 
-   Notes: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013, in
-   the form that has the rate outside the momentum.
+   Notes: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013,
+in the form that has the rate outside the momentum.
 @*/
-RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream, const RengaSgdStep *step,
-                                    double scale, int64_t count, float parameter[],
-                                    const float gradient[], float momentum[])
+RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
+                                    const RengaSgdStep *step, double scale, int64_t count,
+                                    float parameter[], const float gradient[], float momentum[])
 {
   RengaCheckPointer(device);
   RengaCheckPointer(step);
   RengaCheck(momentum || step->momentum == 0 || count == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "momentum is %g and there is no buffer for it", step->momentum);
   if (count > 0)
-    RengaCall(device->ops->updatesgd(device, stream, step, scale, count, parameter, gradient,
-                                     momentum));
+    RengaCall(
+        device->ops->updatesgd(device, stream, step, scale, count, parameter, gradient, momentum));
   return RENGA_SUCCESS;
 }
 
@@ -102,16 +102,17 @@ RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream, cons
    Notes: Kingma and Ba, Adam, 2015, algorithm 1; Loshchilov and Hutter, Decoupled weight decay
    regularization, 2019.
 @*/
-RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
-                                     double scale, int64_t count, float parameter[],
-                                     const float gradient[], float first[], float second[])
+RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream,
+                                     const RengaAdamStep *step, double scale, int64_t count,
+                                     float parameter[], const float gradient[], float first[],
+                                     float second[])
 {
   RengaCheckPointer(device);
   RengaCheckPointer(step);
   RengaCheck(step->step >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "step is %lld: the first is 1",
              (long long)step->step);
   if (count > 0)
-    RengaCall(device->ops->updateadam(device, stream, step, scale, count, parameter, gradient, first,
-                                      second));
+    RengaCall(device->ops->updateadam(device, stream, step, scale, count, parameter, gradient,
+                                      first, second));
   return RENGA_SUCCESS;
 }

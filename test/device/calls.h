@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Inputs and outputs are words: a type (f float32, l int64, i int32, b bool, d float64), extents with
-   commas, then <n for integers below n, + for positive values; @n and ^n are output and input n of the case
-   before. Outputs: how many, or words. */
+/* Inputs and outputs are words: a type (f float32, l int64, i int32, b bool, d float64), extents
+   with commas, then <n for integers below n, + for positive values; @n and ^n are output and input
+   n of the case before. Outputs: how many, or words. */
 typedef struct {
   const char *op, *attributes, *inputs, *outputs;
   double tolerance; /* relative to the largest value; 0: 1e-5 */
@@ -28,8 +28,9 @@ static RengaErrorCode ParseAttribute(const char *name, char *value, RengaAttribu
     RengaCall(RengaAttributesSetString(attributes, name, value));
     return RENGA_SUCCESS;
   }
-  static const char *const lists[] = {"perm", "axes", "starts", "ends", "steps", "split", "repeats",
-                                      "pads", "strides", "dilations", "kernel_shape"};
+  static const char *const lists[] = {"perm",    "axes",      "starts",      "ends",
+                                      "steps",   "split",     "repeats",     "pads",
+                                      "strides", "dilations", "kernel_shape"};
   static const char *const reals[] = {"alpha", "min", "max", "epsilon", "ratio", "scale"};
   int64_t ints[MOST];
   int count = 0;
@@ -67,7 +68,10 @@ static RengaTensorSpec ParseSpec(const char *word, int64_t *below, bool *positiv
   static const struct {
     char letter;
     RengaDataType type;
-  } types[] = {{'f', RENGA_FLOAT32}, {'l', RENGA_INT64}, {'i', RENGA_INT32}, {'b', RENGA_BOOL},
+  } types[] = {{'f', RENGA_FLOAT32},
+               {'l', RENGA_INT64},
+               {'i', RENGA_INT32},
+               {'b', RENGA_BOOL},
                {'d', RENGA_FLOAT64}};
   RengaTensorSpec spec = {.ndim = 0};
   for (size_t t = 0; t < sizeof types / sizeof *types; t++)
@@ -83,8 +87,8 @@ static RengaTensorSpec ParseSpec(const char *word, int64_t *below, bool *positiv
   return spec;
 }
 
-static RengaErrorCode Fill(const RengaTensorSpec *spec, uint64_t stream, int64_t below, bool positive,
-                           void *data)
+static RengaErrorCode Fill(const RengaTensorSpec *spec, uint64_t stream, int64_t below,
+                           bool positive, void *data)
 {
   int64_t count = RengaTensorSpecCount(spec);
   float *uniform = NULL;
@@ -157,8 +161,12 @@ static RengaErrorCode MakeCall(const Case *c, int number, const Call *before, Ca
   RengaCall(ParseAttributes(c->attributes, &call->attributes));
   RengaCall(MakeInputs(c->inputs, (uint64_t)number, before, call));
   RengaCall(MakeOutputs(c->outputs, call));
-  *op = (RengaOpCall){.op = RengaOperatorFind(c->op), .attributes = &call->attributes,
-                      .n_in = call->n_in, .n_out = call->n_out, .in = call->in, .out = call->out};
+  *op = (RengaOpCall){.op = RengaOperatorFind(c->op),
+                      .attributes = &call->attributes,
+                      .n_in = call->n_in,
+                      .n_out = call->n_out,
+                      .in = call->in,
+                      .out = call->out};
   Expect(op->op != NULL);
   RengaCall(RengaOperatorInfer(op));
   return RENGA_SUCCESS;

@@ -3,8 +3,8 @@
 
      op MatMul transB=1           operator and attributes
      in real 2,3 : 1 2 3 4 5 6    an input; "in none" is one that is absent
-     out real 2,2 : ...           an output that is expected; where the operator takes the shape of its
-                                  output from the node, it is this one
+     out real 2,2 : ...           an output that is expected; where the operator takes its shape
+                                  from the node, it is this one
      error no multiple            instead of outputs: the message that is expected, in part
      run 7 3 0                    seed, step, first sample; without it the run is for inference
      tolerance 1e-5

@@ -1,6 +1,6 @@
 /* TEST ranks: 1 timeout: 120 */
-/* Every cpu kernel against the ref one, on each instruction set of this machine; the same bits with one,
-   two and three threads, and in place where the kernel says it may. */
+/* Every cpu kernel against the ref one, on each instruction set of this machine; the same bits with
+   one, two and three threads, and in place where the kernel says it may. */
 #include "../check.h"
 #include "calls.h"
 #include "cases.h"
@@ -10,8 +10,8 @@
 #include <string.h>
 
 enum { THREADS = 3 };
-static const RengaKernelContext context = {.seed = 17, .step = 3, .sample = 5, .samples = 2,
-                                           .training = true};
+static const RengaKernelContext context = {
+    .seed = 17, .step = 3, .sample = 5, .samples = 2, .training = true};
 
 /* alias: output 0 is written over that input; -1: not. */
 static RengaErrorCode Run(RengaDevice device, const RengaOpCall *op, Call *call, int alias,
@@ -59,8 +59,8 @@ static RengaErrorCode Compare(int number, const char *what, const RengaTensorSpe
   int64_t count = RengaTensorSpecCount(spec);
   if (spec->type != RENGA_FLOAT32) {
     RengaCheck(memcmp(got, expected, RengaTensorSpecBytes(spec)) == 0, MPI_COMM_SELF,
-               RENGA_ERR_INTERNAL, "case %d, %s %s (%s), %s: integers differ from ref", number, c->op,
-               c->attributes, c->inputs, what);
+               RENGA_ERR_INTERNAL, "case %d, %s %s (%s), %s: integers differ from ref", number,
+               c->op, c->attributes, c->inputs, what);
     return RENGA_SUCCESS;
   }
   const float *x = got, *y = expected;
@@ -97,18 +97,19 @@ static RengaErrorCode CheckSet(RengaDevice const device[THREADS], const char *is
   for (int t = 1; t < THREADS; t++) {
     RengaCall(Run(device[t], op, call, -1, &fallback, again));
     for (int i = 0; i < call->n_out; i++)
-      RengaCheck(memcmp(first[i], again[i], RengaTensorSpecBytes(&call->out[i])) == 0, MPI_COMM_SELF,
-                 RENGA_ERR_INTERNAL, "case %d, %s (%s): %d threads change output %d", number,
-                 cases[number].op, cases[number].inputs, t + 1, i);
+      RengaCheck(memcmp(first[i], again[i], RengaTensorSpecBytes(&call->out[i])) == 0,
+                 MPI_COMM_SELF, RENGA_ERR_INTERNAL, "case %d, %s (%s): %d threads change output %d",
+                 number, cases[number].op, cases[number].inputs, t + 1, i);
   }
   for (int j = 0; j < call->n_in; j++) {
     RengaCall(MayAlias(device[0], op, j, &may));
     if (!may) continue;
     RengaCall(Run(device[1], op, call, j, &fallback, again));
     for (int i = 0; i < call->n_out; i++)
-      RengaCheck(memcmp(first[i], again[i], RengaTensorSpecBytes(&call->out[i])) == 0, MPI_COMM_SELF,
-                 RENGA_ERR_INTERNAL, "case %d, %s (%s): over input %d, output %d differs", number,
-                 cases[number].op, cases[number].inputs, j, i);
+      RengaCheck(memcmp(first[i], again[i], RengaTensorSpecBytes(&call->out[i])) == 0,
+                 MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+                 "case %d, %s (%s): over input %d, output %d differs", number, cases[number].op,
+                 cases[number].inputs, j, i);
   }
   for (int i = 0; i < call->n_out; i++) {
     RengaFree(&first[i]);
@@ -176,7 +177,8 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckCases(comm));
   RengaCall(CheckAll(comm, "base"));
 #if defined __x86_64__
-  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) RengaCall(CheckAll(comm, "avx2"));
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    RengaCall(CheckAll(comm, "avx2"));
 #endif
   RengaCall(CheckAll(comm, "auto"));
   RengaCall(RengaCommDestroy(&comm));

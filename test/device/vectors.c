@@ -10,7 +10,8 @@ enum { COUNT = 70001, THREADS = 3, VECTORS = 4 };
 typedef RengaErrorCode (*Action)(RengaDevice device, int variant, int64_t count, float *const x[],
                                  double *sum);
 
-static RengaErrorCode Add(RengaDevice device, int variant, int64_t count, float *const x[], double *sum)
+static RengaErrorCode Add(RengaDevice device, int variant, int64_t count, float *const x[],
+                          double *sum)
 {
   (void)variant;
   RengaCall(RengaDeviceAdd(device, NULL, count, x[0], x[1]));
@@ -18,7 +19,8 @@ static RengaErrorCode Add(RengaDevice device, int variant, int64_t count, float 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Sgd(RengaDevice device, int variant, int64_t count, float *const x[], double *sum)
+static RengaErrorCode Sgd(RengaDevice device, int variant, int64_t count, float *const x[],
+                          double *sum)
 {
   (void)sum;
   static const RengaSgdStep steps[] = {{0.1, 0, 0, 0, false, false},
@@ -32,10 +34,12 @@ static RengaErrorCode Sgd(RengaDevice device, int variant, int64_t count, float 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Adam(RengaDevice device, int variant, int64_t count, float *const x[], double *sum)
+static RengaErrorCode Adam(RengaDevice device, int variant, int64_t count, float *const x[],
+                           double *sum)
 {
   (void)sum;
-  RengaAdamStep step = {0.01, 0.9, 0.999, 1e-8, variant % 2 ? 0.1 : 0, variant / 2 % 2 == 1, 1 + variant};
+  RengaAdamStep step = {0.01,       0.9, 0.999, 1e-8, variant % 2 ? 0.1 : 0, variant / 2 % 2 == 1,
+                        1 + variant};
   RengaCall(RengaDeviceUpdateAdam(device, NULL, &step, 0.5, count, x[0], x[1], x[2], x[3]));
   return RENGA_SUCCESS;
 }
@@ -49,8 +53,9 @@ static RengaErrorCode Start(float *const x[])
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckAction(const RengaDevice device[], Action action, int variant, int64_t count,
-                                  float *const expected[], float *const got[], float *const first[])
+static RengaErrorCode CheckAction(const RengaDevice device[], Action action, int variant,
+                                  int64_t count, float *const expected[], float *const got[],
+                                  float *const first[])
 {
   double sum[2] = {0, 0}, first_sum = 0;
   RengaCall(Start(expected));
@@ -62,9 +67,9 @@ static RengaErrorCode CheckAction(const RengaDevice device[], Action action, int
     Expect(sum[1] == first_sum && fabs(sum[0] - sum[1]) <= 1e-12 * fabs(sum[0]));
     for (int v = 0; v < VECTORS; v++) {
       for (int i = 0; i < COUNT; i++)
-        RengaCheck(fabs((double)got[v][i] - expected[v][i]) <= 2e-6, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-                   "variant %d, vector %d, element %d is %.9g, not %.9g", variant, v, i,
-                   (double)got[v][i], (double)expected[v][i]);
+        RengaCheck(fabs((double)got[v][i] - expected[v][i]) <= 2e-6, MPI_COMM_SELF,
+                   RENGA_ERR_INTERNAL, "variant %d, vector %d, element %d is %.9g, not %.9g",
+                   variant, v, i, (double)got[v][i], (double)expected[v][i]);
       if (t == 1) memcpy(first[v], got[v], COUNT * sizeof(float));
       Expect(memcmp(first[v], got[v], COUNT * sizeof(float)) == 0);
     }
@@ -88,8 +93,7 @@ static RengaErrorCode RunTest(void)
   for (int i = 0; i < 3 * VECTORS; i++) RengaCall(RengaMalloc(COUNT, &x[i / VECTORS][i % VECTORS]));
   for (size_t c = 0; c < sizeof counts / sizeof *counts; c++) {
     RengaCall(CheckAction(device, Add, 0, counts[c], x[0], x[1], x[2]));
-    for (int v = 0; v < 5; v++)
-      RengaCall(CheckAction(device, Sgd, v, counts[c], x[0], x[1], x[2]));
+    for (int v = 0; v < 5; v++) RengaCall(CheckAction(device, Sgd, v, counts[c], x[0], x[1], x[2]));
     for (int v = 0; v < 4; v++)
       RengaCall(CheckAction(device, Adam, v, counts[c], x[0], x[1], x[2]));
   }

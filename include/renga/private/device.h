@@ -8,8 +8,8 @@ typedef RengaErrorCode (*RengaKernelRunFunction)(RengaKernel kernel, RengaStream
                                                  const void *const in[], void *const out[],
                                                  void *workspace);
 
-/* One operator of a device type. create looks at kernel->call and fills run, workspace, alias, data and
-   destroy; it may leave run NULL, and the ref kernel is taken instead. */
+/* One operator of a device type. create looks at kernel->call and fills run, workspace, alias, data
+   and destroy; it may leave run NULL, and the ref kernel is taken instead. */
 typedef struct {
   const char *name; /* of the operator; NULL ends a table */
   RengaErrorCode (*create)(RengaKernel kernel);
@@ -19,9 +19,9 @@ struct _RengaKernel {
   RengaDevice device;
   RengaOpCall call; /* a copy: attributes, in and out are the kernel's own */
   RengaKernelRunFunction run;
-  RengaErrorCode (*destroy)(RengaKernel kernel); /* frees data; NULL where there is nothing to free */
+  RengaErrorCode (*destroy)(RengaKernel kernel); /* frees data; NULL: there is nothing to free */
   size_t workspace;                              /* bytes */
-  uint64_t alias;                                /* bit 8 * output + input: output may be that input */
+  uint64_t alias; /* bit 8 * output + input: output may be that input */
   bool fallback;
   void *data;
 };
@@ -37,7 +37,8 @@ struct _RengaDeviceOps {
   RengaErrorCode (*capacity)(RengaDevice device, size_t *bytes);
   RengaErrorCode (*copy)(RengaDevice device, RengaStream stream, RengaCopyKind kind, void *to,
                          const void *from, size_t bytes);
-  RengaErrorCode (*setbytes)(RengaDevice device, RengaStream stream, void *to, int byte, size_t bytes);
+  RengaErrorCode (*setbytes)(RengaDevice device, RengaStream stream, void *to, int byte,
+                             size_t bytes);
   RengaErrorCode (*streamcreate)(RengaDevice device, RengaStream *stream);
   RengaErrorCode (*streamsynchronize)(RengaDevice device, RengaStream stream);
   RengaErrorCode (*streamdestroy)(RengaDevice device, RengaStream *stream);
@@ -51,11 +52,11 @@ struct _RengaDeviceOps {
   RengaErrorCode (*sumofsquares)(RengaDevice device, RengaStream stream, int64_t count,
                                  const float x[], double *sum);
   RengaErrorCode (*updatesgd)(RengaDevice device, RengaStream stream, const RengaSgdStep *step,
-                              double scale, int64_t count, float parameter[], const float gradient[],
-                              float momentum[]);
+                              double scale, int64_t count, float parameter[],
+                              const float gradient[], float momentum[]);
   RengaErrorCode (*updateadam)(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
-                               double scale, int64_t count, float parameter[], const float gradient[],
-                               float first[], float second[]);
+                               double scale, int64_t count, float parameter[],
+                               const float gradient[], float first[], float second[]);
 };
 
 typedef struct {
@@ -80,8 +81,8 @@ struct _p_RengaDevice {
   void *data;               /* of the type */
 };
 
-/* Cores of this rank: those its binding allows, each shared with the ranks of this node that may use it
-   too. Collective on comm. */
+/* Cores of this rank: those its binding allows, each shared with the ranks of this node that may
+   use it too. Collective on comm. */
 RengaErrorCode RengaDeviceCountThreads(MPI_Comm comm, int *threads);
 
 /* Devices whose memory is the host's: fills memory, copies, streams and events of the table. */

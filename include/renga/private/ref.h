@@ -1,4 +1,4 @@
-/* The plain kernels of the ref device: no state, no workspace, any type and shape of the operator. */
+/* The plain kernels of the ref device: no state, no workspace, any type and shape. */
 #pragma once
 #include "rengadevice.h"
 

@@ -1,6 +1,7 @@
-/* Attention, forward and backward. Queries go in blocks; the scores of a block stay in a scratch buffer of
-   the thread, and backward computes them again from the log-sum-exp (Dao et al., FlashAttention, 2022, with
-   whole rows in the cache). Causal blocks leave out the keys that none of their queries sees. */
+/* Attention, forward and backward. Queries go in blocks; the scores of a block stay in a scratch
+   buffer of the thread, and backward computes them again from the log-sum-exp (Dao et al.,
+   FlashAttention, 2022, with whole rows in the cache). Causal blocks leave out the keys that none
+   of their queries sees. */
 #include "product.h"
 #include "random.h"
 #include "renga/private/op.h"
@@ -9,13 +10,14 @@
 
 enum { BLOCK = 64 };
 
-/* A head is one place of the leading dimensions. Dimensions along which the gradient of one mask is summed
-   are shared: one thread takes all their heads, in order. */
+/* A head is one place of the leading dimensions. Dimensions along which the gradient of one mask is
+   summed are shared: one thread takes all their heads, in order. */
 typedef struct {
-  int64_t queries, keys, width, value_width, pieces, shared, row; /* row: floats per row of scores */
+  int64_t queries, keys, width, value_width, pieces, shared;
+  int64_t row; /* floats per row of scores */
   float scale, ratio;
   bool causal, mask, mask_gradient;
-  int n;                                      /* leading dimensions */
+  int n; /* leading dimensions */
   int64_t extent[RENGA_MAX_DIM], head_stride[RENGA_MAX_DIM], mask_stride[RENGA_MAX_DIM];
   bool is_shared[RENGA_MAX_DIM];
   int64_t mask_row, mask_column;
@@ -79,10 +81,11 @@ static void AddMask(const Attention *s, const Head *h, int64_t i, int64_t n, flo
 static int64_t Scores(const Attention *s, const Head *h, int64_t first, int64_t rows, float *scores)
 {
   int64_t limit = Seen(s, first + rows - 1);
-  RengaCpuGemm(false, true, rows, limit, s->width, s->scale, h->q + first * s->width, s->width, h->k,
-          s->width, 0, scores, s->row);
+  RengaCpuGemm(false, true, rows, limit, s->width, s->scale, h->q + first * s->width, s->width,
+               h->k, s->width, 0, scores, s->row);
   if (h->mask)
-    for (int64_t i = 0; i < rows; i++) AddMask(s, h, first + i, Seen(s, first + i), scores + i * s->row);
+    for (int64_t i = 0; i < rows; i++)
+      AddMask(s, h, first + i, Seen(s, first + i), scores + i * s->row);
   return limit;
 }
 
@@ -99,14 +102,15 @@ static void ForwardBlock(const Attention *s, const Head *h, int64_t first, float
     inverse[i] = sum > 0 ? 1 / sum : 0; /* 0: every key is masked */
     if (h->whole_out) h->whole_out[first + i] = shift + logf(sum);
     if (h->drop)
-      RengaCpuDropoutRun(&h->dropout, s->ratio, h->sample, h->element + (first + i) * s->keys, seen, row,
-                         row);
+      RengaCpuDropoutRun(&h->dropout, s->ratio, h->sample, h->element + (first + i) * s->keys, seen,
+                         row, row);
     memset(row + seen, 0, (size_t)(limit - seen) * sizeof *row);
   }
   float *y = h->y + first * s->value_width;
-  RengaCpuGemm(false, false, rows, s->value_width, limit, 1, scores, s->row, h->v, s->value_width, 0, y,
-          s->value_width);
-  for (int64_t i = 0; i < rows; i++) RengaRowScale(s->value_width, inverse[i], y + i * s->value_width);
+  RengaCpuGemm(false, false, rows, s->value_width, limit, 1, scores, s->row, h->v, s->value_width,
+               0, y, s->value_width);
+  for (int64_t i = 0; i < rows; i++)
+    RengaRowScale(s->value_width, inverse[i], y + i * s->value_width);
 }
 
 static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
@@ -116,7 +120,8 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   const Attention *s = kernel->data;
   int64_t blocks = RengaCpuPieces(s->queries, BLOCK), pieces = s->pieces * s->shared * blocks;
-#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+#pragma omp parallel for schedule(dynamic)                                                         \
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     Head h = {.mask = NULL};
     int64_t head = 0, mask = 0;
@@ -127,12 +132,14 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
     if (s->mask) h.mask = (const float *)in[3] + mask;
     h.y = (float *)out[0] + head * s->queries * s->value_width;
     if (kernel->call.n_out > 1 && out[1]) h.whole_out = (float *)out[1] + head * s->queries;
-    ForwardBlock(s, &h, piece % blocks * BLOCK, (float *)workspace + RengaCpuThread() * BLOCK * s->row);
+    ForwardBlock(s, &h, piece % blocks * BLOCK,
+                 (float *)workspace + RengaCpuThread() * BLOCK * s->row);
   }
   return RENGA_SUCCESS;
 }
 
-static void AddMaskGradient(const Attention *s, const Head *h, int64_t i, int64_t n, const float *ds)
+static void AddMaskGradient(const Attention *s, const Head *h, int64_t i, int64_t n,
+                            const float *ds)
 {
   float *mask = h->dmask + i * s->mask_row;
   if (s->mask_column) {
@@ -143,9 +150,10 @@ static void AddMaskGradient(const Attention *s, const Head *h, int64_t i, int64_
   }
 }
 
-/* p becomes the probability after dropout, dp the gradient of the score: ds = p (m dp - dy . o), where m is
-   the factor of dropout. */
-static void BackwardRow(const Attention *s, const Head *h, int64_t i, int64_t limit, float *p, float *dp)
+/* p becomes the probability after dropout, dp the gradient of the score: ds = p (m dp - dy . o),
+   where m is the factor of dropout. */
+static void BackwardRow(const Attention *s, const Head *h, int64_t i, int64_t limit, float *p,
+                        float *dp)
 {
   int64_t seen = Seen(s, i);
   float whole = h->whole[i] == -INFINITY ? 0 : h->whole[i];
@@ -170,15 +178,16 @@ static void BackwardHead(const Attention *s, const Head *h, float *p, float *dp)
     int64_t rows = RengaCpuSmaller(s->queries - first, BLOCK);
     int64_t limit = Scores(s, h, first, rows, p);
     const float *dy = h->dy + first * s->value_width, *q = h->q + first * s->width;
-    RengaCpuGemm(false, true, rows, limit, s->value_width, 1, dy, s->value_width, h->v, s->value_width, 0,
-            dp, s->row);
+    RengaCpuGemm(false, true, rows, limit, s->value_width, 1, dy, s->value_width, h->v,
+                 s->value_width, 0, dp, s->row);
     for (int64_t i = 0; i < rows; i++)
       BackwardRow(s, h, first + i, limit, p + i * s->row, dp + i * s->row);
-    RengaCpuGemm(true, false, limit, s->value_width, rows, 1, p, s->row, dy, s->value_width, 1, h->dv,
-            s->value_width);
+    RengaCpuGemm(true, false, limit, s->value_width, rows, 1, p, s->row, dy, s->value_width, 1,
+                 h->dv, s->value_width);
     RengaCpuGemm(false, false, rows, s->width, limit, s->scale, dp, s->row, h->k, s->width, 0,
-            h->dq + first * s->width, s->width);
-    RengaCpuGemm(true, false, limit, s->width, rows, s->scale, dp, s->row, q, s->width, 1, h->dk, s->width);
+                 h->dq + first * s->width, s->width);
+    RengaCpuGemm(true, false, limit, s->width, rows, s->scale, dp, s->row, q, s->width, 1, h->dk,
+                 s->width);
   }
 }
 
@@ -211,7 +220,7 @@ static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   const Attention *s = kernel->data;
   if (s->mask_gradient) memset(out[3], 0, RengaTensorSpecBytes(&kernel->call.out[3]));
 #pragma omp parallel for schedule(dynamic)                                                         \
-  num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
+    num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
   for (int64_t piece = 0; piece < s->pieces; piece++) {
     float *p = (float *)workspace + 2 * RengaCpuThread() * BLOCK * s->row;
     for (int64_t shared = 0; shared < s->shared; shared++) {
@@ -286,7 +295,8 @@ static RengaErrorCode Create(RengaKernel kernel, int first, int mask)
     *(s->is_shared[d] ? &s->shared : &s->pieces) *= s->extent[d];
   }
   size_t buffers = first == 1 ? 2 : 1;
-  kernel->workspace = buffers * BLOCK * (size_t)s->row * sizeof(float) * (size_t)kernel->device->threads;
+  kernel->workspace =
+      buffers * BLOCK * (size_t)s->row * sizeof(float) * (size_t)kernel->device->threads;
   kernel->run = first == 1 ? BackwardRun_Cpu : ForwardRun_Cpu;
   return RENGA_SUCCESS;
 }
@@ -304,7 +314,7 @@ static RengaErrorCode AttentionGradCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuAttention)[] = {
-  {"Attention", AttentionCreate_Cpu},
-  {"AttentionGrad", AttentionGradCreate_Cpu},
-  {NULL, NULL},
+    {"Attention", AttentionCreate_Cpu},
+    {"AttentionGrad", AttentionGradCreate_Cpu},
+    {NULL, NULL},
 };

@@ -24,7 +24,8 @@ static double SquaresFrom(int64_t n, const float *x, float mean)
 }
 
 /* Mean and biased variance of a channel in the micro-batch. */
-static void Statistics(const Norm *s, const void *x, int64_t channel, double *mean, double *variance)
+static void Statistics(const Norm *s, const void *x, int64_t channel, double *mean,
+                       double *variance)
 {
   double count = (double)(s->images * s->pixels), sum = 0, squares = 0;
   for (int64_t n = 0; n < s->images; n++) sum += RengaRowSum(s->pixels, Plane(s, x, n, channel));
@@ -35,8 +36,8 @@ static void Statistics(const Norm *s, const void *x, int64_t channel, double *me
 }
 
 /* y = a (x - mean) + b */
-static void ForwardChannel(const Norm *s, const float *x, int64_t channel, float mean, float a, float b,
-                           float *y)
+static void ForwardChannel(const Norm *s, const float *x, int64_t channel, float mean, float a,
+                           float b, float *y)
 {
   for (int64_t n = 0; n < s->images; n++) {
     const float *from = Plane(s, x, n, channel);
@@ -59,7 +60,7 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   float *variances = kernel->call.n_out > 2 ? out[2] : NULL;
   bool batch = context->training && s->training;
 #pragma omp parallel for schedule(static)                                                          \
-  num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
+    num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
   for (int64_t c = 0; c < s->channels; c++) {
     double mean = running_mean[c], variance = running_variance[c];
     if (batch) Statistics(s, in[0], c, &mean, &variance);
@@ -90,8 +91,8 @@ static void GradientSums(const Norm *s, const void *dy, const void *x, int64_t c
 }
 
 /* dx = a (dy - m - (x - mean) k) */
-static void BackwardChannel(const Norm *s, const float *dy, const float *x, int64_t channel, float mean,
-                            float a, float m, float k, float *dx)
+static void BackwardChannel(const Norm *s, const float *dy, const float *x, int64_t channel,
+                            float mean, float a, float m, float k, float *dx)
 {
   for (int64_t n = 0; n < s->images; n++) {
     const float *d = Plane(s, dy, n, channel), *v = Plane(s, x, n, channel);
@@ -115,7 +116,7 @@ static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   float *dbias = kernel->call.n_out > 2 ? out[2] : NULL;
   double count = (double)(s->images * s->pixels);
 #pragma omp parallel for schedule(static)                                                          \
-  num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
+    num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
   for (int64_t c = 0; c < s->channels; c++) {
     double inverse = 1 / sqrt((double)variances[c] + s->epsilon), sum = 0, product = 0;
     GradientSums(s, in[0], in[1], c, means[c], &sum, &product);
@@ -130,7 +131,8 @@ static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *x, RengaKernelRunFunction run)
+static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *x,
+                             RengaKernelRunFunction run)
 {
   const RengaOpCall *call = &kernel->call;
   if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32) || x->ndim < 2 || RengaTensorSpecCount(x) == 0)
@@ -162,7 +164,7 @@ static RengaErrorCode BatchNormalizationGradCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuBatchNorm)[] = {
-  {"BatchNormalization", BatchNormalizationCreate_Cpu},
-  {"BatchNormalizationGrad", BatchNormalizationGradCreate_Cpu},
-  {NULL, NULL},
+    {"BatchNormalization", BatchNormalizationCreate_Cpu},
+    {"BatchNormalizationGrad", BatchNormalizationGradCreate_Cpu},
+    {NULL, NULL},
 };

@@ -3,7 +3,8 @@
 #include "math.h"
 #include <string.h>
 
-/* count elements; each input steps by 1 or, where it is broadcast, by 0. y may be an input of step 1. */
+/* count elements; each input steps by 1 or, where it is broadcast, by 0. y may be an input of
+ * step 1. */
 typedef void (*Loop)(int64_t count, const void *a, int64_t step_a, const void *b, int64_t step_b,
                      void *y);
 
@@ -77,30 +78,30 @@ static const struct {
   RengaDataType type;
   Loop loop;
 } rows[] = {
-  {"Add", RENGA_FLOAT32, AddFloat},
-  {"Sub", RENGA_FLOAT32, SubFloat},
-  {"Mul", RENGA_FLOAT32, MulFloat},
-  {"Div", RENGA_FLOAT32, DivFloat},
-  {"Min", RENGA_FLOAT32, MinFloat},
-  {"Max", RENGA_FLOAT32, MaxFloat},
-  {"Pow", RENGA_FLOAT32, PowFloat},
-  {"Equal", RENGA_FLOAT32, EqualFloat},
-  {"Less", RENGA_FLOAT32, LessFloat},
-  {"Greater", RENGA_FLOAT32, GreaterFloat},
-  {"LessOrEqual", RENGA_FLOAT32, LessOrEqualFloat},
-  {"GreaterOrEqual", RENGA_FLOAT32, GreaterOrEqualFloat},
-  {"Add", RENGA_INT64, AddInt64},
-  {"Sub", RENGA_INT64, SubInt64},
-  {"Mul", RENGA_INT64, MulInt64},
-  {"Equal", RENGA_INT64, EqualInt64},
-  {"Less", RENGA_INT64, LessInt64},
-  {"Greater", RENGA_INT64, GreaterInt64},
-  {"LessOrEqual", RENGA_INT64, LessOrEqualInt64},
-  {"GreaterOrEqual", RENGA_INT64, GreaterOrEqualInt64},
-  {"And", RENGA_BOOL, AndBool},
-  {"Or", RENGA_BOOL, OrBool},
-  {"Xor", RENGA_BOOL, XorBool},
-  {"Equal", RENGA_BOOL, EqualBool},
+    {"Add", RENGA_FLOAT32, AddFloat},
+    {"Sub", RENGA_FLOAT32, SubFloat},
+    {"Mul", RENGA_FLOAT32, MulFloat},
+    {"Div", RENGA_FLOAT32, DivFloat},
+    {"Min", RENGA_FLOAT32, MinFloat},
+    {"Max", RENGA_FLOAT32, MaxFloat},
+    {"Pow", RENGA_FLOAT32, PowFloat},
+    {"Equal", RENGA_FLOAT32, EqualFloat},
+    {"Less", RENGA_FLOAT32, LessFloat},
+    {"Greater", RENGA_FLOAT32, GreaterFloat},
+    {"LessOrEqual", RENGA_FLOAT32, LessOrEqualFloat},
+    {"GreaterOrEqual", RENGA_FLOAT32, GreaterOrEqualFloat},
+    {"Add", RENGA_INT64, AddInt64},
+    {"Sub", RENGA_INT64, SubInt64},
+    {"Mul", RENGA_INT64, MulInt64},
+    {"Equal", RENGA_INT64, EqualInt64},
+    {"Less", RENGA_INT64, LessInt64},
+    {"Greater", RENGA_INT64, GreaterInt64},
+    {"LessOrEqual", RENGA_INT64, LessOrEqualInt64},
+    {"GreaterOrEqual", RENGA_INT64, GreaterOrEqualInt64},
+    {"And", RENGA_BOOL, AndBool},
+    {"Or", RENGA_BOOL, OrBool},
+    {"Xor", RENGA_BOOL, XorBool},
+    {"Equal", RENGA_BOOL, EqualBool},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
@@ -120,18 +121,17 @@ static RengaErrorCode BinaryRun_Cpu(RengaKernel kernel, RengaStream stream,
   const Binary *s = kernel->data;
   const RengaCpuBroadcast *shape = &s->shape;
 #pragma omp parallel for schedule(static)                                                          \
-  num_threads(RengaCpuThreads(kernel->device->threads, shape->pieces))
+    num_threads(RengaCpuThreads(kernel->device->threads, shape->pieces))
   for (int64_t piece = 0; piece < shape->pieces; piece++) {
     RengaCpuRows rows_of = RengaCpuBroadcastRows(shape, piece);
     for (int64_t row = rows_of.first; row < rows_of.last; row++) {
       int64_t at[3];
       RengaCpuBroadcastAt(shape, row, at);
       int64_t first = rows_of.column, here = rows_of.columns;
-      s->loop(here, (const char *)in[0] + (size_t)(at[0] + first * shape->step[0]) * s->size,
-              shape->step[0],
-              (const char *)in[1] + (size_t)(at[1] + first * shape->step[1]) * s->size,
-              shape->step[1],
-              (char *)out[0] + (size_t)(row * shape->inner + first) * s->result_size);
+      s->loop(
+          here, (const char *)in[0] + (size_t)(at[0] + first * shape->step[0]) * s->size,
+          shape->step[0], (const char *)in[1] + (size_t)(at[1] + first * shape->step[1]) * s->size,
+          shape->step[1], (char *)out[0] + (size_t)(row * shape->inner + first) * s->result_size);
     }
   }
   return RENGA_SUCCESS;
@@ -152,7 +152,8 @@ static RengaErrorCode BinaryCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
   int r = 0;
-  while (r < N_ROWS && (rows[r].type != call->in[0].type || strcmp(rows[r].name, call->op->name) != 0))
+  while (r < N_ROWS &&
+         (rows[r].type != call->in[0].type || strcmp(rows[r].name, call->op->name) != 0))
     r++;
   if (r == N_ROWS || call->in[1].type != call->in[0].type) return RENGA_SUCCESS;
   Binary *s = NULL;
@@ -193,7 +194,7 @@ static RengaErrorCode WhereRun_Cpu(RengaKernel kernel, RengaStream stream,
   const Binary *s = kernel->data;
   const RengaCpuBroadcast *shape = &s->shape;
 #pragma omp parallel for schedule(static)                                                          \
-  num_threads(RengaCpuThreads(kernel->device->threads, shape->pieces))
+    num_threads(RengaCpuThreads(kernel->device->threads, shape->pieces))
   for (int64_t piece = 0; piece < shape->pieces; piece++) {
     RengaCpuRows rows_of = RengaCpuBroadcastRows(shape, piece);
     for (int64_t row = rows_of.first; row < rows_of.last; row++) {
@@ -223,21 +224,21 @@ static RengaErrorCode WhereCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuBinary)[] = {
-  {"Add", BinaryCreate_Cpu},
-  {"Sub", BinaryCreate_Cpu},
-  {"Mul", BinaryCreate_Cpu},
-  {"Div", BinaryCreate_Cpu},
-  {"Min", BinaryCreate_Cpu},
-  {"Max", BinaryCreate_Cpu},
-  {"Pow", BinaryCreate_Cpu},
-  {"Equal", BinaryCreate_Cpu},
-  {"Less", BinaryCreate_Cpu},
-  {"Greater", BinaryCreate_Cpu},
-  {"LessOrEqual", BinaryCreate_Cpu},
-  {"GreaterOrEqual", BinaryCreate_Cpu},
-  {"And", BinaryCreate_Cpu},
-  {"Or", BinaryCreate_Cpu},
-  {"Xor", BinaryCreate_Cpu},
-  {"Where", WhereCreate_Cpu},
-  {NULL, NULL},
+    {"Add", BinaryCreate_Cpu},
+    {"Sub", BinaryCreate_Cpu},
+    {"Mul", BinaryCreate_Cpu},
+    {"Div", BinaryCreate_Cpu},
+    {"Min", BinaryCreate_Cpu},
+    {"Max", BinaryCreate_Cpu},
+    {"Pow", BinaryCreate_Cpu},
+    {"Equal", BinaryCreate_Cpu},
+    {"Less", BinaryCreate_Cpu},
+    {"Greater", BinaryCreate_Cpu},
+    {"LessOrEqual", BinaryCreate_Cpu},
+    {"GreaterOrEqual", BinaryCreate_Cpu},
+    {"And", BinaryCreate_Cpu},
+    {"Or", BinaryCreate_Cpu},
+    {"Xor", BinaryCreate_Cpu},
+    {"Where", WhereCreate_Cpu},
+    {NULL, NULL},
 };

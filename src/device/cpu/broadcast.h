@@ -1,4 +1,5 @@
-/* Broadcasting as rows: the output is [rows, inner]; along inner each input is contiguous or one value. */
+/* Broadcasting as rows: the output is [rows, inner]; along inner each input is contiguous or one
+ * value. */
 #pragma once
 #include "cpu.h"
 
@@ -17,7 +18,7 @@ typedef struct {
   int64_t first, last, column, columns;
 } RengaCpuRows;
 
-/* Strides of an input in elements, aligned at the last dimension of the output; 0 where broadcast. */
+/* Strides of an input in elements, aligned at the output's last dimension; 0 where broadcast. */
 static inline void RengaCpuStrides(const RengaTensorSpec *in, int ndim, int64_t stride[])
 {
   int64_t size = 1;
@@ -52,8 +53,7 @@ static inline void RengaCpuBroadcastInit(RengaCpuBroadcast *s, const RengaTensor
   for (int d = 0; d < out->ndim; d++) {
     if (out->dim[d] == 1) continue;
     bool join = n > 0;
-    for (int i = 0; i < n_in && join; i++)
-      join = s->stride[i][n - 1] == full[i][d] * out->dim[d];
+    for (int i = 0; i < n_in && join; i++) join = s->stride[i][n - 1] == full[i][d] * out->dim[d];
     if (!join) n++;
     extent[n - 1] = join ? extent[n - 1] * out->dim[d] : out->dim[d];
     for (int i = 0; i < n_in; i++) s->stride[i][n - 1] = full[i][d];

@@ -1,5 +1,5 @@
-/* Conv and its gradients. Kernels of one pixel, stride 1 on images that are not small are matrix products
-   on the images as they lie; all others go to oneDNN. */
+/* Conv and its gradients. Kernels of one pixel, stride 1 on images that are not small are matrix
+   products on the images as they lie; all others go to oneDNN. */
 #include "onednn.h"
 #include "product.h"
 #include "renga/private/op.h"
@@ -46,8 +46,13 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
 #pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t image = piece / tiles;
-    RengaCpuProduct product = {.m = s->out_channels, .n = s->pixels, .k = s->channels,
-                               .lda = s->channels, .ldb = s->pixels, .ldc = s->pixels, .alpha = 1,
+    RengaCpuProduct product = {.m = s->out_channels,
+                               .n = s->pixels,
+                               .k = s->channels,
+                               .lda = s->channels,
+                               .ldb = s->pixels,
+                               .ldc = s->pixels,
+                               .alpha = 1,
                                .a = in[1],
                                .b = (const float *)in[0] + image * s->channels * s->pixels,
                                .c = (float *)out[0] + image * s->out_channels * s->pixels};
@@ -56,7 +61,8 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   if (!bias) return RENGA_SUCCESS;
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, s->images))
   for (int64_t image = 0; image < s->images; image++)
-    AddBias(s->out_channels, s->pixels, bias, (float *)out[0] + image * s->out_channels * s->pixels);
+    AddBias(s->out_channels, s->pixels, bias,
+            (float *)out[0] + image * s->out_channels * s->pixels);
   return RENGA_SUCCESS;
 }
 
@@ -73,12 +79,19 @@ static RengaErrorCode InputRun_Cpu(RengaKernel kernel, RengaStream stream,
     return RENGA_SUCCESS;
   }
   int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->images * tiles;
-#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+#pragma omp parallel for schedule(dynamic)                                                         \
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t image = piece / tiles;
-    RengaCpuProduct product = {.trans_a = true, .m = s->channels, .n = s->pixels,
-                               .k = s->out_channels, .lda = s->channels, .ldb = s->pixels,
-                               .ldc = s->pixels, .alpha = 1, .a = in[1],
+    RengaCpuProduct product = {.trans_a = true,
+                               .m = s->channels,
+                               .n = s->pixels,
+                               .k = s->out_channels,
+                               .lda = s->channels,
+                               .ldb = s->pixels,
+                               .ldc = s->pixels,
+                               .alpha = 1,
+                               .a = in[1],
                                .b = (const float *)in[0] + image * s->out_channels * s->pixels,
                                .c = (float *)out[0] + image * s->channels * s->pixels};
     RengaCpuMultiplyTile(&product, &s->tiling, piece % tiles);
@@ -99,12 +112,19 @@ static RengaErrorCode WeightRun_Cpu(RengaKernel kernel, RengaStream stream,
     return RENGA_SUCCESS;
   }
   int64_t tiles = s->tiling.rows * s->tiling.columns;
-#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(kernel->device->threads, tiles))
+#pragma omp parallel for schedule(dynamic)                                                         \
+    num_threads(RengaCpuThreads(kernel->device->threads, tiles))
   for (int64_t tile = 0; tile < tiles; tile++)
     for (int64_t image = 0; image < s->images; image++) {
-      RengaCpuProduct product = {.trans_b = true, .m = s->out_channels, .n = s->channels,
-                                 .k = s->pixels, .lda = s->pixels, .ldb = s->pixels,
-                                 .ldc = s->channels, .alpha = 1, .beta = image > 0,
+      RengaCpuProduct product = {.trans_b = true,
+                                 .m = s->out_channels,
+                                 .n = s->channels,
+                                 .k = s->pixels,
+                                 .lda = s->pixels,
+                                 .ldb = s->pixels,
+                                 .ldc = s->channels,
+                                 .alpha = 1,
+                                 .beta = image > 0,
                                  .a = (const float *)in[1] + image * s->out_channels * s->pixels,
                                  .b = (const float *)in[0] + image * s->channels * s->pixels,
                                  .c = out[0]};
@@ -122,7 +142,10 @@ static RengaConvolutionShape ShapeOf(const RengaOpCall *call, const RengaOpWindo
                                  .groups = RengaAttributesInt(call->attributes, "group", 1),
                                  .channels = x->dim[1],
                                  .out_channels = w->dim[0],
-                                 .in = {1, 1}, .out = {1, 1}, .kernel = {1, 1}, .stride = {1, 1},
+                                 .in = {1, 1},
+                                 .out = {1, 1},
+                                 .kernel = {1, 1},
+                                 .stride = {1, 1},
                                  .dilation = {1, 1}};
   for (int d = 0; d < window->n; d++) {
     int to = d + 2 - window->n;
@@ -147,19 +170,20 @@ static bool OnePixel(const RengaConvolutionShape *shape)
   return one;
 }
 
-/* Output gradients can be narrower than what the window reaches: oneDNN wants the padding that fits. */
+/* Output gradients can be narrower than what the window reaches: oneDNN wants the padding that
+ * fits. */
 static void FitPadding(RengaConvolutionShape *shape)
 {
   for (int d = 0; d < 2; d++) {
     int64_t reach = (shape->kernel[d] - 1) * shape->dilation[d] + 1;
     shape->after[d] =
-      (shape->out[d] - 1) * shape->stride[d] + reach - shape->in[d] - shape->before[d];
+        (shape->out[d] - 1) * shape->stride[d] + reach - shape->in[d] - shape->before[d];
   }
 }
 
-static RengaErrorCode Create(RengaKernel kernel, RengaConvolutionKind kind, RengaKernelRunFunction run,
-                             const RengaTensorSpec *x, const RengaTensorSpec *w,
-                             const RengaTensorSpec *y)
+static RengaErrorCode Create(RengaKernel kernel, RengaConvolutionKind kind,
+                             RengaKernelRunFunction run, const RengaTensorSpec *x,
+                             const RengaTensorSpec *w, const RengaTensorSpec *y)
 {
   const RengaOpCall *call = &kernel->call;
   RengaOpWindow window;
@@ -179,7 +203,8 @@ static RengaErrorCode Create(RengaKernel kernel, RengaConvolutionKind kind, Reng
   s->pixels = shape.out[0] * shape.out[1];
   if (OnePixel(&shape)) {
     bool weight = kind == RENGA_CONVOLUTION_WEIGHT, input = kind == RENGA_CONVOLUTION_INPUT;
-    s->tiling = RengaCpuTile(input ? s->channels : s->out_channels, weight ? s->channels : s->pixels);
+    s->tiling =
+        RengaCpuTile(input ? s->channels : s->out_channels, weight ? s->channels : s->pixels);
   } else {
     FitPadding(&shape);
     RengaCall(RengaConvolutionCreate(kind, &shape, kernel->device->threads, &s->general));
@@ -214,8 +239,8 @@ static RengaErrorCode ConvGradWeightCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuConvolution)[] = {
-  {"Conv", ConvCreate_Cpu},
-  {"ConvGradInput", ConvGradInputCreate_Cpu},
-  {"ConvGradWeight", ConvGradWeightCreate_Cpu},
-  {NULL, NULL},
+    {"Conv", ConvCreate_Cpu},
+    {"ConvGradInput", ConvGradInputCreate_Cpu},
+    {"ConvGradWeight", ConvGradWeightCreate_Cpu},
+    {NULL, NULL},
 };

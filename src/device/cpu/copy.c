@@ -1,4 +1,5 @@
-/* Strided copies: rows by memcpy where both sides are contiguous, blocks of 32 x 32 where one is turned. */
+/* Strided copies: rows by memcpy where both sides are contiguous, blocks of 32 x 32 where one is
+ * turned. */
 #include "copy.h"
 #include <string.h>
 
@@ -74,8 +75,8 @@ static void Turn(int64_t rows, int64_t columns, size_t size, const char *from, i
         for (int64_t j = start; j < end; j++) target[j] = source[j * from_stride];
       } else {
         for (int64_t j = start; j < end; j++)
-          memcpy(to + (i * to_stride + j) * (int64_t)size, from + (j * from_stride + i) * (int64_t)size,
-                 size);
+          memcpy(to + (i * to_stride + j) * (int64_t)size,
+                 from + (j * from_stride + i) * (int64_t)size, size);
       }
     }
   }

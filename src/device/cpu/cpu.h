@@ -1,8 +1,8 @@
-/* The cpu device's kernels. The files of this folder but device.c are compiled once for each instruction
-   set: RENGA_ISA is base, avx2 or avx512, and all their external names end with it.
+/* The cpu device's kernels. The files of this folder but device.c are compiled once for each
+   instruction set: RENGA_ISA is base, avx2 or avx512, and all their external names end with it.
 
-   A kernel cuts its work into pieces by shape alone, computes each piece in one thread and adds partial
-   results in a fixed order: its result does not depend on the number of threads. */
+   A kernel cuts its work into pieces by shape alone, computes each piece in one thread and adds
+   partial results in a fixed order: its result does not depend on the number of threads. */
 #pragma once
 #include "renga/private/device.h"
 #ifdef _OPENMP
@@ -17,20 +17,20 @@
 #define RENGA_ISA_NAME(name) RENGA_ISA_JOIN(name, RENGA_ISA)
 
 /* One table of kernels per file, in the order of lookup. */
-#define RENGA_CPU_TABLES(X)                                                                         \
-  X(RengaCpuLinear)                                                                                 \
-  X(RengaCpuUnary)                                                                                  \
-  X(RengaCpuBinary)                                                                                 \
-  X(RengaCpuMove)                                                                                   \
-  X(RengaCpuIndex)                                                                                  \
-  X(RengaCpuReduce)                                                                                 \
-  X(RengaCpuSoftmax)                                                                                \
-  X(RengaCpuLoss)                                                                                   \
-  X(RengaCpuLayerNorm)                                                                              \
-  X(RengaCpuAttention)                                                                              \
-  X(RengaCpuDropout)                                                                                \
-  X(RengaCpuConvolution)                                                                            \
-  X(RengaCpuBatchNorm)                                                                              \
+#define RENGA_CPU_TABLES(X)                                                                        \
+  X(RengaCpuLinear)                                                                                \
+  X(RengaCpuUnary)                                                                                 \
+  X(RengaCpuBinary)                                                                                \
+  X(RengaCpuMove)                                                                                  \
+  X(RengaCpuIndex)                                                                                 \
+  X(RengaCpuReduce)                                                                                \
+  X(RengaCpuSoftmax)                                                                               \
+  X(RengaCpuLoss)                                                                                  \
+  X(RengaCpuLayerNorm)                                                                             \
+  X(RengaCpuAttention)                                                                             \
+  X(RengaCpuDropout)                                                                               \
+  X(RengaCpuConvolution)                                                                           \
+  X(RengaCpuBatchNorm)                                                                             \
   X(RengaCpuPool)
 
 /* All of one instruction set. Sums are over pieces of fixed size, in order. */

@@ -7,12 +7,12 @@
 /* Best first. */
 static const RengaCpuSet *const sets[] = {
 #ifdef RENGA_HAVE_ISA_AVX512
-  &RengaCpuSet_avx512,
+    &RengaCpuSet_avx512,
 #endif
 #ifdef RENGA_HAVE_ISA_AVX2
-  &RengaCpuSet_avx2,
+    &RengaCpuSet_avx2,
 #endif
-  &RengaCpuSet_base,
+    &RengaCpuSet_base,
 };
 enum { N_SETS = sizeof sets / sizeof *sets };
 
@@ -61,7 +61,8 @@ static RengaErrorCode View_Cpu(RengaDevice device, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindKernel_Cpu(RengaDevice device, const char *name, const RengaKernelRow **row)
+static RengaErrorCode FindKernel_Cpu(RengaDevice device, const char *name,
+                                     const RengaKernelRow **row)
 {
   const RengaCpuSet *set = device->data;
   *row = set->find(name);
@@ -86,9 +87,9 @@ static RengaErrorCode SumOfSquares_Cpu(RengaDevice device, RengaStream stream, i
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode UpdateSgd_Cpu(RengaDevice device, RengaStream stream, const RengaSgdStep *step,
-                                    double scale, int64_t count, float parameter[],
-                                    const float gradient[], float momentum[])
+static RengaErrorCode UpdateSgd_Cpu(RengaDevice device, RengaStream stream,
+                                    const RengaSgdStep *step, double scale, int64_t count,
+                                    float parameter[], const float gradient[], float momentum[])
 {
   (void)stream;
   const RengaCpuSet *set = device->data;
@@ -96,9 +97,10 @@ static RengaErrorCode UpdateSgd_Cpu(RengaDevice device, RengaStream stream, cons
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode UpdateAdam_Cpu(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
-                                     double scale, int64_t count, float parameter[],
-                                     const float gradient[], float first[], float second[])
+static RengaErrorCode UpdateAdam_Cpu(RengaDevice device, RengaStream stream,
+                                     const RengaAdamStep *step, double scale, int64_t count,
+                                     float parameter[], const float gradient[], float first[],
+                                     float second[])
 {
   (void)stream;
   const RengaCpuSet *set = device->data;

@@ -18,8 +18,8 @@ static void DropoutPiece(const Dropout *s, const RengaDropout *dropout, int64_t 
   for (int64_t at = first; at < last;) {
     int64_t row = at / run, in_run = at % run, here = RengaCpuSmaller(run - in_run, last - at);
     int64_t samples = s->batch / s->factor, sample = row % samples, before = row / samples;
-    RengaCpuDropoutRun(dropout, s->ratio, first_sample + sample, before * run + in_run, here, x + at,
-                       y + at);
+    RengaCpuDropoutRun(dropout, s->ratio, first_sample + sample, before * run + in_run, here,
+                       x + at, y + at);
     at += here;
   }
 }
@@ -34,13 +34,17 @@ static RengaErrorCode DropoutRun_Cpu(RengaKernel kernel, RengaStream stream,
   RengaDropout dropout = RengaDropoutStart(context->seed, context->step, s->key);
   bool drop = context->training && s->ratio > 0;
   int64_t pieces = RengaCpuPieces(s->count, RENGA_CPU_PIECE);
-#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
-    int64_t first = piece * RENGA_CPU_PIECE, last = RengaCpuSmaller(s->count, first + RENGA_CPU_PIECE);
+    int64_t first = piece * RENGA_CPU_PIECE,
+            last = RengaCpuSmaller(s->count, first + RENGA_CPU_PIECE);
     const float *x = in[0];
     float *y = out[0];
-    if (drop) DropoutPiece(s, &dropout, context->sample, first, last, x, y);
-    else if (x != y) memcpy(y + first, x + first, (size_t)(last - first) * sizeof *y);
+    if (drop)
+      DropoutPiece(s, &dropout, context->sample, first, last, x, y);
+    else if (x != y)
+      memcpy(y + first, x + first, (size_t)(last - first) * sizeof *y);
   }
   return RENGA_SUCCESS;
 }
@@ -69,6 +73,6 @@ static RengaErrorCode DropoutCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuDropout)[] = {
-  {"Dropout", DropoutCreate_Cpu},
-  {NULL, NULL},
+    {"Dropout", DropoutCreate_Cpu},
+    {NULL, NULL},
 };

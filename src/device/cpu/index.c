@@ -39,7 +39,8 @@ static RengaErrorCode GatherRun_Cpu(RengaKernel kernel, RengaStream stream,
   size_t row = (size_t)s->inner * s->size;
   int64_t rows = s->outer * s->count, per_piece = RENGA_CPU_PIECE / (s->inner + 1) + 1;
   int64_t pieces = RengaCpuPieces(rows, per_piece);
-#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t end = RengaCpuSmaller(rows, (piece + 1) * per_piece);
     for (int64_t r = piece * per_piece; r < end; r++) {
@@ -78,8 +79,8 @@ static RengaErrorCode GatherCreate_Cpu(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-/* Rows [first, last) of the table's gradient: every thread reads all indices and keeps its own, so that
-   each row is summed in ascending position. */
+/* Rows [first, last) of the table's gradient: every thread reads all indices and keeps its own, so
+   that each row is summed in ascending position. */
 static void GradientRows(const Gather *s, const void *indices, const float *dy, float *dx,
                          int64_t outer, int64_t first, int64_t last)
 {
@@ -108,7 +109,8 @@ static RengaErrorCode GatherGradRun_Cpu(RengaKernel kernel, RengaStream stream,
   int64_t per_range = RengaCpuPieces(s->length, RANGES);
   if (per_range * s->inner < RENGA_CPU_PIECE) per_range = RENGA_CPU_PIECE / (s->inner + 1) + 1;
   int64_t ranges = RengaCpuPieces(s->length, per_range), pieces = s->outer * ranges;
-#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+#pragma omp parallel for schedule(dynamic)                                                         \
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t first = piece % ranges * per_range;
     GradientRows(s, in[1], in[0], out[0], piece / ranges, first,
@@ -125,7 +127,7 @@ static RengaErrorCode GatherGradCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuIndex)[] = {
-  {"Gather", GatherCreate_Cpu},
-  {"GatherGrad", GatherGradCreate_Cpu},
-  {NULL, NULL},
+    {"Gather", GatherCreate_Cpu},
+    {"GatherGrad", GatherGradCreate_Cpu},
+    {NULL, NULL},
 };

@@ -1,6 +1,6 @@
 /* LayerNormalization and RMSNormalization (y = (x - mean) / deviation * scale + bias over the last
-   dimensions), forward and backward. Gradients of scale and bias are summed over fixed pieces of rows, then
-   over the pieces in order. */
+   dimensions), forward and backward. Gradients of scale and bias are summed over fixed pieces of
+   rows, then over the pieces in order. */
 #include "cpu.h"
 #include "renga/private/op.h"
 #include <math.h>
@@ -29,7 +29,8 @@ static double SquaresOf(int64_t n, const float *x, float mean)
 }
 
 static void ForwardRow(const Norm *s, const float *restrict x, const float *restrict scale,
-                       const float *restrict bias, float *restrict y, float *mean_of, float *inverse_of)
+                       const float *restrict bias, float *restrict y, float *mean_of,
+                       float *inverse_of)
 {
   float mean = s->centred ? (float)(SumOf(s->n, x) / (double)s->n) : 0;
   float inverse = (float)(1 / sqrt(SquaresOf(s->n, x, mean) / (double)s->n + s->epsilon));
@@ -62,7 +63,7 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   float *y = out[0], *mean = s->centred ? OutputOf(kernel, out, 1) : NULL;
   float *inverse = OutputOf(kernel, out, s->centred ? 2 : 1);
 #pragma omp parallel for schedule(static)                                                          \
-  num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
+    num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
   for (int64_t piece = 0; piece < s->pieces; piece++) {
     int64_t end = RengaCpuSmaller(s->rows, (piece + 1) * s->rows_per_piece);
     for (int64_t r = piece * s->rows_per_piece; r < end; r++)
@@ -124,7 +125,7 @@ static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   const float *inverse = in[s->centred ? 4 : 3];
   float *dx = out[0], *parts = workspace;
 #pragma omp parallel for schedule(static)                                                          \
-  num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
+    num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
   for (int64_t piece = 0; piece < s->pieces; piece++) {
     int64_t end = RengaCpuSmaller(s->rows, (piece + 1) * s->rows_per_piece);
     float *dscale = parts + 2 * piece * s->n, *dbias = dscale + s->n;
@@ -140,7 +141,8 @@ static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *x, bool centred, bool backward)
+static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *x, bool centred,
+                             bool backward)
 {
   const RengaOpCall *call = &kernel->call;
   if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
@@ -188,9 +190,9 @@ static RengaErrorCode RMSNormalizationGradCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuLayerNorm)[] = {
-  {"LayerNormalization", LayerNormalizationCreate_Cpu},
-  {"LayerNormalizationGrad", LayerNormalizationGradCreate_Cpu},
-  {"RMSNormalization", RMSNormalizationCreate_Cpu},
-  {"RMSNormalizationGrad", RMSNormalizationGradCreate_Cpu},
-  {NULL, NULL},
+    {"LayerNormalization", LayerNormalizationCreate_Cpu},
+    {"LayerNormalizationGrad", LayerNormalizationGradCreate_Cpu},
+    {"RMSNormalization", RMSNormalizationCreate_Cpu},
+    {"RMSNormalizationGrad", RMSNormalizationGradCreate_Cpu},
+    {NULL, NULL},
 };

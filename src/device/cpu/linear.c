@@ -26,26 +26,43 @@ static RengaErrorCode LinearRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)context;
   (void)workspace;
   const Linear *s = kernel->data;
-  RengaCpuProduct product = {.trans_b = s->trans, .m = s->rows, .n = s->out, .k = s->in, .lda = s->in,
-                             .ldb = s->trans ? s->in : s->out, .ldc = s->out, .alpha = 1,
-                             .a = in[0], .b = in[1],
-                             .bias = kernel->call.n_in > 2 ? in[2] : NULL, .c = out[0]};
+  RengaCpuProduct product = {.trans_b = s->trans,
+                             .m = s->rows,
+                             .n = s->out,
+                             .k = s->in,
+                             .lda = s->in,
+                             .ldb = s->trans ? s->in : s->out,
+                             .ldc = s->out,
+                             .alpha = 1,
+                             .a = in[0],
+                             .b = in[1],
+                             .bias = kernel->call.n_in > 2 ? in[2] : NULL,
+                             .c = out[0]};
   RengaCpuMultiply(kernel->device->threads, &product);
   return RENGA_SUCCESS;
 }
 
 /* dx = dy w^T */
 static RengaErrorCode LinearGradInputRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                             const RengaKernelContext *context, const void *const in[],
-                                             void *const out[], void *workspace)
+                                             const RengaKernelContext *context,
+                                             const void *const in[], void *const out[],
+                                             void *workspace)
 {
   (void)stream;
   (void)context;
   (void)workspace;
   const Linear *s = kernel->data;
-  RengaCpuProduct product = {.trans_b = !s->trans, .m = s->rows, .n = s->in, .k = s->out,
-                             .lda = s->out, .ldb = s->trans ? s->in : s->out, .ldc = s->in, .alpha = 1,
-                             .a = in[0], .b = in[1], .c = out[0]};
+  RengaCpuProduct product = {.trans_b = !s->trans,
+                             .m = s->rows,
+                             .n = s->in,
+                             .k = s->out,
+                             .lda = s->out,
+                             .ldb = s->trans ? s->in : s->out,
+                             .ldc = s->in,
+                             .alpha = 1,
+                             .a = in[0],
+                             .b = in[1],
+                             .c = out[0]};
   RengaCpuMultiply(kernel->device->threads, &product);
   return RENGA_SUCCESS;
 }
@@ -60,8 +77,16 @@ static RengaErrorCode LinearGradWeightRun_Cpu(RengaKernel kernel, RengaStream st
   (void)context;
   (void)workspace;
   const Linear *s = kernel->data;
-  RengaCpuProduct product = {.trans_a = true, .m = s->in, .n = s->out, .k = s->rows, .lda = s->in,
-                             .ldb = s->out, .ldc = s->out, .alpha = 1, .a = in[0], .b = in[1],
+  RengaCpuProduct product = {.trans_a = true,
+                             .m = s->in,
+                             .n = s->out,
+                             .k = s->rows,
+                             .lda = s->in,
+                             .ldb = s->out,
+                             .ldc = s->out,
+                             .alpha = 1,
+                             .a = in[0],
+                             .b = in[1],
                              .c = out[0]};
   if (s->trans) {
     product.m = product.lda = s->out;
@@ -117,7 +142,7 @@ typedef struct {
   int64_t batches;
 } MatMul;
 
-/* Where b is the same for all batches and the rows of a lie one after another, they are one batch. */
+/* Where b is the same for all batches and the rows of a follow each other, they are one batch. */
 static void JoinBatches(MatMul *s)
 {
   RengaOpMatMul *shape = &s->shape;
@@ -161,14 +186,20 @@ static RengaErrorCode MatMulRun_Cpu(RengaKernel kernel, RengaStream stream,
   const RengaOpMatMul *shape = &s->shape;
   bool trans_a = shape->a_column != 1, trans_b = shape->b_column != 1;
   RengaCpuProduct common = {
-    .trans_a = trans_a, .trans_b = trans_b, .m = shape->m, .n = shape->n, .k = shape->k,
-    .lda = trans_a ? Larger(shape->a_column, shape->m) : Larger(shape->a_row, shape->k),
-    .ldb = trans_b ? Larger(shape->b_column, shape->k) : Larger(shape->b_row, shape->n),
-    .ldc = shape->n, .alpha = s->alpha};
+      .trans_a = trans_a,
+      .trans_b = trans_b,
+      .m = shape->m,
+      .n = shape->n,
+      .k = shape->k,
+      .lda = trans_a ? Larger(shape->a_column, shape->m) : Larger(shape->a_row, shape->k),
+      .ldb = trans_b ? Larger(shape->b_column, shape->k) : Larger(shape->b_row, shape->n),
+      .ldc = shape->n,
+      .alpha = s->alpha};
   if (shape->m == 0 || shape->n == 0) return RENGA_SUCCESS;
   RengaCpuTiling tiling = RengaCpuTile(shape->m, shape->n);
   int64_t tiles = tiling.rows * tiling.columns, pieces = s->batches * tiles;
-#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+#pragma omp parallel for schedule(dynamic)                                                         \
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     RengaCpuProduct product = common;
     int64_t batch = piece / tiles, a = 0, b = 0;
@@ -199,9 +230,9 @@ static RengaErrorCode MatMulCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuLinear)[] = {
-  {"Linear", LinearCreate_Cpu},
-  {"LinearGradInput", LinearGradInputCreate_Cpu},
-  {"LinearGradWeight", LinearGradWeightCreate_Cpu},
-  {"MatMul", MatMulCreate_Cpu},
-  {NULL, NULL},
+    {"Linear", LinearCreate_Cpu},
+    {"LinearGradInput", LinearGradInputCreate_Cpu},
+    {"LinearGradWeight", LinearGradWeightCreate_Cpu},
+    {"MatMul", MatMulCreate_Cpu},
+    {NULL, NULL},
 };

@@ -51,13 +51,13 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   double *part = workspace, total = 0;
   RengaCall(CheckLabels(s, in[1]));
 #pragma omp parallel for schedule(static)                                                          \
-  num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
+    num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
   for (int64_t piece = 0; piece < s->pieces; piece++) {
     int64_t end = RengaCpuSmaller(s->rows, (piece + 1) * s->rows_per_piece);
     part[piece] = 0;
     for (int64_t row = piece * s->rows_per_piece; row < end; row++) {
       const float *x =
-        (const float *)in[0] + row / s->inner * s->classes * s->inner + row % s->inner;
+          (const float *)in[0] + row / s->inner * s->classes * s->inner + row % s->inner;
       float whole = LogSumExp(s, x);
       int64_t label = LabelAt(s, in[1], row);
       if (whole_of) whole_of[row] = whole;
@@ -96,7 +96,7 @@ static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   float gradient = *(const float *)in[0];
   RengaCall(CheckLabels(s, in[2]));
 #pragma omp parallel for schedule(static)                                                          \
-  num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
+    num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
   for (int64_t piece = 0; piece < s->pieces; piece++) {
     int64_t end = RengaCpuSmaller(s->rows, (piece + 1) * s->rows_per_piece);
     for (int64_t row = piece * s->rows_per_piece; row < end; row++) {
@@ -131,8 +131,10 @@ static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *scores, 
   s->ignore = RengaAttributesInt(call->attributes, "ignore_index", INT64_MIN);
   s->wide = type == RENGA_INT64;
   kernel->run = labels == 1 ? ForwardRun_Cpu : BackwardRun_Cpu;
-  if (labels == 1) kernel->workspace = (size_t)s->pieces * sizeof(double);
-  else kernel->alias = RENGA_KERNEL_ALIAS(0, 1);
+  if (labels == 1)
+    kernel->workspace = (size_t)s->pieces * sizeof(double);
+  else
+    kernel->alias = RENGA_KERNEL_ALIAS(0, 1);
   return RENGA_SUCCESS;
 }
 
@@ -188,8 +190,8 @@ static RengaErrorCode CrossEntropyCountCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuLoss)[] = {
-  {"CrossEntropy", CrossEntropyCreate_Cpu},
-  {"CrossEntropyGrad", CrossEntropyGradCreate_Cpu},
-  {"CrossEntropyCount", CrossEntropyCountCreate_Cpu},
-  {NULL, NULL},
+    {"CrossEntropy", CrossEntropyCreate_Cpu},
+    {"CrossEntropyGrad", CrossEntropyGradCreate_Cpu},
+    {"CrossEntropyCount", CrossEntropyCountCreate_Cpu},
+    {NULL, NULL},
 };

@@ -1,5 +1,6 @@
-/* Elementary functions without branches, for loops over vectors: exp, log, tanh, erf within a few units of
-   the last place. Polynomials: Cephes (Moshier); erf: Juffa, "Efficient approximation of erff", 2018. */
+/* Elementary functions without branches, for loops over vectors: exp, log, tanh, erf within a few
+   units of the last place. Polynomials: Cephes (Moshier); erf: Juffa, "Efficient approximation of
+   erff", 2018. */
 #pragma once
 #include <math.h>
 #include <stdint.h>
@@ -19,7 +20,8 @@ static inline int32_t RengaBitsOfFloat(float value)
   return bits;
 }
 
-/* exp(x) = 2^n exp(r), |r| <= ln 2 / 2; results below 2^-125 are 0. Adding 1.5 * 2^23 rounds to integers. */
+/* exp(x) = 2^n exp(r), |r| <= ln 2 / 2; results below 2^-125 are 0. Adding 1.5 * 2^23 rounds to
+ * integers. */
 static inline float RengaExp(float x)
 {
   const float shift = 12582912.0f;

@@ -4,8 +4,8 @@
 #include <string.h>
 
 typedef struct {
-  bool fill;         /* zero the output first */
-  bool split;        /* copy i goes to output i; else it comes from input i */
+  bool fill;  /* zero the output first */
+  bool split; /* copy i goes to output i; else it comes from input i */
   int count;
   RengaCpuCopy copy[1];
 } Move;
@@ -21,7 +21,8 @@ static RengaErrorCode MoveRun_Cpu(RengaKernel kernel, RengaStream stream,
   size_t bytes = RengaTensorSpecBytes(&kernel->call.out[0]);
   if (s->fill && bytes) memset(out[0], 0, bytes);
   for (int i = 0; i < s->count; i++)
-    RengaCpuCopyRun(kernel->device->threads, &s->copy[i], in[s->split ? 0 : i], out[s->split ? i : 0]);
+    RengaCpuCopyRun(kernel->device->threads, &s->copy[i], in[s->split ? 0 : i],
+                    out[s->split ? i : 0]);
   return RENGA_SUCCESS;
 }
 
@@ -225,17 +226,18 @@ static const struct {
   RengaDataType from, to;
   void (*cast)(int64_t count, const void *from, void *to);
 } casts[] = {
-  {RENGA_FLOAT32, RENGA_BOOL, FloatToBool},  {RENGA_BOOL, RENGA_FLOAT32, BoolToFloat},
-  {RENGA_INT64, RENGA_FLOAT32, Int64ToFloat}, {RENGA_INT32, RENGA_FLOAT32, Int32ToFloat},
-  {RENGA_INT64, RENGA_BOOL, Int64ToBool},    {RENGA_BOOL, RENGA_INT64, BoolToInt64},
-  {RENGA_INT64, RENGA_INT32, Int64ToInt32},  {RENGA_INT32, RENGA_INT64, Int32ToInt64},
+    {RENGA_FLOAT32, RENGA_BOOL, FloatToBool},   {RENGA_BOOL, RENGA_FLOAT32, BoolToFloat},
+    {RENGA_INT64, RENGA_FLOAT32, Int64ToFloat}, {RENGA_INT32, RENGA_FLOAT32, Int32ToFloat},
+    {RENGA_INT64, RENGA_BOOL, Int64ToBool},     {RENGA_BOOL, RENGA_INT64, BoolToInt64},
+    {RENGA_INT64, RENGA_INT32, Int64ToInt32},   {RENGA_INT32, RENGA_INT64, Int32ToInt64},
 };
 enum { N_CASTS = sizeof casts / sizeof *casts };
 
 static int FindCast(const RengaOpCall *call)
 {
   int c = 0;
-  while (c < N_CASTS && (casts[c].from != call->in[0].type || casts[c].to != call->out[0].type)) c++;
+  while (c < N_CASTS && (casts[c].from != call->in[0].type || casts[c].to != call->out[0].type))
+    c++;
   return c;
 }
 
@@ -253,8 +255,10 @@ static RengaErrorCode CastRun_Cpu(RengaKernel kernel, RengaStream stream,
 static RengaErrorCode CastCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
-  if (call->in[0].type == call->out[0].type) RengaCall(ReshapeCreate_Cpu(kernel));
-  else if (FindCast(call) < N_CASTS) kernel->run = CastRun_Cpu;
+  if (call->in[0].type == call->out[0].type)
+    RengaCall(ReshapeCreate_Cpu(kernel));
+  else if (FindCast(call) < N_CASTS)
+    kernel->run = CastRun_Cpu;
   return RENGA_SUCCESS;
 }
 
@@ -280,16 +284,16 @@ static RengaErrorCode NotCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuMove)[] = {
-  {"Identity", ReshapeCreate_Cpu},
-  {"Reshape", ReshapeCreate_Cpu},
-  {"Expand", ExpandCreate_Cpu},
-  {"Tile", TileCreate_Cpu},
-  {"Transpose", TransposeCreate_Cpu},
-  {"Slice", SliceCreate_Cpu},
-  {"SliceGrad", SliceGradCreate_Cpu},
-  {"Concat", ConcatCreate_Cpu},
-  {"Split", SplitCreate_Cpu},
-  {"Cast", CastCreate_Cpu},
-  {"Not", NotCreate_Cpu},
-  {NULL, NULL},
+    {"Identity", ReshapeCreate_Cpu},
+    {"Reshape", ReshapeCreate_Cpu},
+    {"Expand", ExpandCreate_Cpu},
+    {"Tile", TileCreate_Cpu},
+    {"Transpose", TransposeCreate_Cpu},
+    {"Slice", SliceCreate_Cpu},
+    {"SliceGrad", SliceGradCreate_Cpu},
+    {"Concat", ConcatCreate_Cpu},
+    {"Split", SplitCreate_Cpu},
+    {"Cast", CastCreate_Cpu},
+    {"Not", NotCreate_Cpu},
+    {NULL, NULL},
 };

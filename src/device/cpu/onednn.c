@@ -1,6 +1,7 @@
-/* Convolutions by oneDNN. Each piece is a primitive made for one thread: an image (or some, where they are
-   small), or for the gradient of weights a range of output channels over all images. Tensors are turned into the layout that the
-   primitive likes and back, next to the caches of the piece that uses them. */
+/* Convolutions by oneDNN. Each piece is a primitive made for one thread: an image (or some, where
+   they are small), or for the gradient of weights a range of output channels over all images.
+   Tensors are turned into the layout that the primitive likes and back, next to the caches of the
+   piece that uses them. */
 #include "onednn.h"
 #include <dnnl.h>
 #include <omp.h>
@@ -16,13 +17,13 @@
 
 enum { N_TENSORS = 3, N_MEMORIES = 2 * N_TENSORS + 2, BIAS = 2 * N_TENSORS, SCRATCH };
 
-/* One tensor of the primitive, as the user has it and as the primitive wants it. A shared one is turned
-   before the pieces start, in parts. */
+/* One tensor of the primitive, as the user has it and as the primitive wants it. A shared one is
+   turned before the pieces start, in parts. */
 typedef struct {
   int arg;
   bool output, shared, turned;
   dnnl_memory_desc_t user, own;
-  int64_t stride;                /* floats of the user's tensor from piece to piece */
+  int64_t stride;                    /* floats of the user's tensor from piece to piece */
   int64_t parts, part_from, part_to; /* floats from part to part: the user's, the primitive's */
   dnnl_primitive_t reorder;
   dnnl_memory_desc_t reorder_user, reorder_own;
@@ -43,7 +44,8 @@ struct _RengaConvolution {
   dnnl_memory_t *memory; /* [threads][N_MEMORIES] */
 };
 
-static RengaErrorCode Describe(dnnl_memory_desc_t *md, int n, const int64_t dim[], const int64_t stride[])
+static RengaErrorCode Describe(dnnl_memory_desc_t *md, int n, const int64_t dim[],
+                               const int64_t stride[])
 {
   dnnl_dims_t dims, strides;
   int64_t size = 1;
@@ -71,15 +73,16 @@ static RengaErrorCode DescribePiece(const struct _RengaConvolution *c, dnnl_memo
   int64_t xs[] = {c->group, s->channels, s->in[0], s->in[1]};
   int64_t ys[] = {c->group, c->tile, s->out[0], s->out[1]};
   int64_t y_stride[] = {s->out_channels * plane, plane, s->out[1], 1};
-  int64_t ws[] = {s->groups, c->tile / s->groups, s->channels / s->groups, s->kernel[0], s->kernel[1]};
+  int64_t ws[] = {s->groups, c->tile / s->groups, s->channels / s->groups, s->kernel[0],
+                  s->kernel[1]};
   RengaCall(Describe(x, 4, xs, NULL));
   RengaCall(Describe(y, 4, ys, y_stride));
   RengaCall(Describe(w, s->groups > 1 ? 5 : 4, s->groups > 1 ? ws : ws + 1, NULL));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ForwardDescription(const RengaConvolutionShape *s, const dnnl_memory_desc_t any[],
-                                         dnnl_convolution_desc_t *q)
+static RengaErrorCode ForwardDescription(const RengaConvolutionShape *s,
+                                         const dnnl_memory_desc_t any[], dnnl_convolution_desc_t *q)
 {
   dnnl_dims_t stride, dilation, before, after, channels = {s->out_channels};
   for (int d = 0; d < 2; d++) {
@@ -90,14 +93,15 @@ static RengaErrorCode ForwardDescription(const RengaConvolutionShape *s, const d
   }
   dnnl_memory_desc_t bias;
   CallDNN(dnnl_memory_desc_init_by_tag(&bias, 1, channels, dnnl_f32, dnnl_a));
-  CallDNN(dnnl_dilated_convolution_forward_desc_init(q, dnnl_forward_training, dnnl_convolution_direct,
-                                                     &any[0], &any[1], s->bias ? &bias : NULL, &any[2],
-                                                     stride, dilation, before, after));
+  CallDNN(dnnl_dilated_convolution_forward_desc_init(
+      q, dnnl_forward_training, dnnl_convolution_direct, &any[0], &any[1], s->bias ? &bias : NULL,
+      &any[2], stride, dilation, before, after));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode BackwardDescription(RengaConvolutionKind kind, const RengaConvolutionShape *s,
-                                          const dnnl_memory_desc_t any[], dnnl_convolution_desc_t *q)
+                                          const dnnl_memory_desc_t any[],
+                                          dnnl_convolution_desc_t *q)
 {
   dnnl_dims_t stride, dilation, before, after;
   for (int d = 0; d < 2; d++) {
@@ -107,9 +111,8 @@ static RengaErrorCode BackwardDescription(RengaConvolutionKind kind, const Renga
     after[d] = s->after[d];
   }
   if (kind == RENGA_CONVOLUTION_INPUT)
-    CallDNN(dnnl_dilated_convolution_backward_data_desc_init(q, dnnl_convolution_direct, &any[0],
-                                                             &any[1], &any[2], stride, dilation, before,
-                                                             after));
+    CallDNN(dnnl_dilated_convolution_backward_data_desc_init(
+        q, dnnl_convolution_direct, &any[0], &any[1], &any[2], stride, dilation, before, after));
   else
     CallDNN(dnnl_dilated_convolution_backward_weights_desc_init(q, dnnl_convolution_direct, &any[0],
                                                                 &any[1], NULL, &any[2], stride,
@@ -131,7 +134,8 @@ static RengaErrorCode CreatePrimitive(RengaConvolution c, const dnnl_memory_desc
   if (c->kind != RENGA_CONVOLUTION_FORWARD)
     RengaCall(BackwardDescription(c->kind, &piece, any, &backward));
   CallDNN(dnnl_primitive_attr_create(&attributes));
-  dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
+  dnnl_status_t status =
+      dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
   if (status == dnnl_success)
     status = dnnl_primitive_desc_create(&hint, &forward, attributes, c->engine, NULL);
   if (status == dnnl_success && c->kind != RENGA_CONVOLUTION_FORWARD) {
@@ -166,13 +170,15 @@ static RengaErrorCode CreateReorder(RengaConvolution c, Tensor *t)
   dnnl_primitive_attr_t attributes = NULL;
   dnnl_primitive_desc_t description = NULL;
   CallDNN(dnnl_primitive_attr_create(&attributes));
-  dnnl_status_t status = dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
+  dnnl_status_t status =
+      dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
   if (status == dnnl_success)
-    status = dnnl_reorder_primitive_desc_create(&description, from, c->engine, to, c->engine, attributes);
+    status = dnnl_reorder_primitive_desc_create(&description, from, c->engine, to, c->engine,
+                                                attributes);
   dnnl_primitive_attr_destroy(attributes);
   CallDNN(status);
   const dnnl_memory_desc_t *scratch =
-    dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
+      dnnl_primitive_desc_query_md(description, dnnl_query_scratchpad_md, 0);
   size_t bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
   if (bytes > c->scratch_bytes) c->scratch_bytes = bytes;
   status = dnnl_primitive_create(&t->reorder, description);
@@ -187,15 +193,15 @@ static const struct {
   dnnl_query_t query;
   int plain; /* x, w or y */
 } roles[][N_TENSORS] = {
-  [RENGA_CONVOLUTION_FORWARD] = {{DNNL_ARG_SRC, dnnl_query_src_md, 0},
+    [RENGA_CONVOLUTION_FORWARD] = {{DNNL_ARG_SRC, dnnl_query_src_md, 0},
+                                   {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 1},
+                                   {DNNL_ARG_DST, dnnl_query_dst_md, 2}},
+    [RENGA_CONVOLUTION_INPUT] = {{DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 2},
                                  {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 1},
-                                 {DNNL_ARG_DST, dnnl_query_dst_md, 2}},
-  [RENGA_CONVOLUTION_INPUT] = {{DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 2},
-                               {DNNL_ARG_WEIGHTS, dnnl_query_weights_md, 1},
-                               {DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md, 0}},
-  [RENGA_CONVOLUTION_WEIGHT] = {{DNNL_ARG_SRC, dnnl_query_src_md, 0},
-                                {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 2},
-                                {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md, 1}},
+                                 {DNNL_ARG_DIFF_SRC, dnnl_query_diff_src_md, 0}},
+    [RENGA_CONVOLUTION_WEIGHT] = {{DNNL_ARG_SRC, dnnl_query_src_md, 0},
+                                  {DNNL_ARG_DIFF_DST, dnnl_query_diff_dst_md, 2},
+                                  {DNNL_ARG_DIFF_WEIGHTS, dnnl_query_diff_weights_md, 1}},
 };
 
 static RengaErrorCode CreateTensors(RengaConvolution c, const dnnl_memory_desc_t plain[])
@@ -226,7 +232,7 @@ static RengaErrorCode CreateTensors(RengaConvolution c, const dnnl_memory_desc_t
 static void PlanWorkspace(RengaConvolution c)
 {
   const dnnl_memory_desc_t *scratch =
-    dnnl_primitive_desc_query_md(c->description, dnnl_query_scratchpad_md, 0);
+      dnnl_primitive_desc_query_md(c->description, dnnl_query_scratchpad_md, 0);
   size_t bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
   if (bytes > c->scratch_bytes) c->scratch_bytes = bytes;
   c->scratch_bytes = (c->scratch_bytes + 63) / 64 * 64;
@@ -259,8 +265,9 @@ static RengaErrorCode CreateMemories(RengaConvolution c)
   return RENGA_SUCCESS;
 }
 
-/* The smallest group of images that divides them and has enough pixels to be worth the weights' way through
-   the cache; or for the gradient of weights ranges of at least 64 output channels, at most 4. */
+/* The smallest group of images that divides them and has enough pixels to be worth the weights' way
+   through the cache; or for the gradient of weights ranges of at least 64 output channels, at
+   most 4. */
 static void Cut(RengaConvolution c)
 {
   enum { PIXELS = 196, LEAST = 64, MOST = 4 };
@@ -333,7 +340,7 @@ static dnnl_status_t Turn(const struct _RengaConvolution *c, int tensor, int thr
   if (status == dnnl_success) status = dnnl_memory_set_data_handle(theirs, own);
   if (status == dnnl_success)
     status = dnnl_memory_set_data_handle(memory[SCRATCH], (char *)workspace + c->scratch_offset +
-                                                            c->scratch_bytes * (size_t)thread);
+                                                              c->scratch_bytes * (size_t)thread);
   dnnl_exec_arg_t args[] = {{DNNL_ARG_FROM, t->output ? theirs : mine},
                             {DNNL_ARG_TO, t->output ? mine : theirs},
                             {DNNL_ARG_SCRATCHPAD, memory[SCRATCH]}};
@@ -372,8 +379,8 @@ static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int
   return status;
 }
 
-static dnnl_status_t TurnPart(const struct _RengaConvolution *c, int tensor, int thread, int64_t part,
-                              float *user, void *workspace)
+static dnnl_status_t TurnPart(const struct _RengaConvolution *c, int tensor, int thread,
+                              int64_t part, float *user, void *workspace)
 {
   const Tensor *t = &c->tensor[tensor];
   return Turn(c, tensor, thread, user + part * t->part_from,

@@ -1,4 +1,4 @@
-/* Convolutions by oneDNN, hidden behind plain tensors: images [N,C,H,W], weights [O,C/groups,h,w]. */
+/* Convolutions by oneDNN behind plain tensors: images [N,C,H,W], weights [O,C/groups,h,w]. */
 #pragma once
 #include "rengasys.h"
 

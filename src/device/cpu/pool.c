@@ -1,5 +1,5 @@
-/* MaxPool and AveragePool over one or two dimensions, and their gradients; one plane of one image and
-   channel per piece. */
+/* MaxPool and AveragePool over one or two dimensions, and their gradients; one plane of one image
+   and channel per piece. */
 #include "cpu.h"
 #include "renga/private/op.h"
 #include <math.h>
@@ -16,7 +16,8 @@ static void Taps(const Pool *s, int d, int64_t o, int64_t *first, int64_t *last)
   int64_t start = o * s->stride[d] - s->before[d];
   *first = start < 0 ? (-start + s->dilation[d] - 1) / s->dilation[d] : 0;
   int64_t room = s->in[d] - start;
-  *last = room <= 0 ? 0 : RengaCpuSmaller(s->kernel[d], (room + s->dilation[d] - 1) / s->dilation[d]);
+  *last =
+      room <= 0 ? 0 : RengaCpuSmaller(s->kernel[d], (room + s->dilation[d] - 1) / s->dilation[d]);
 }
 
 /* Outputs [first, last) of a row that tap t along it reaches. */
@@ -28,8 +29,8 @@ static void Columns(const Pool *s, int64_t t, int64_t *first, int64_t *last)
   *last = room <= 0 ? 0 : RengaCpuSmaller(s->out[1], (room + s->stride[1] - 1) / s->stride[1]);
 }
 
-/* One row of outputs, at most BLOCK of its columns from start on; tap by tap, so that the first of equal
-   ones stays. Places fit in 32 bits. */
+/* One row of outputs, at most BLOCK of its columns from start on; tap by tap, so that the first of
+   equal ones stays. Places fit in 32 bits. */
 enum { BLOCK = 256 };
 static void MaxRow(const Pool *s, const float *x, int64_t i, int64_t start, int64_t count, float *y,
                    int64_t *place)
@@ -81,7 +82,7 @@ static RengaErrorCode MaxRun_Cpu(RengaKernel kernel, RengaStream stream,
   int64_t in_plane = s->in[0] * s->in[1], out_plane = s->out[0] * s->out[1];
   int64_t *places = kernel->call.n_out > 1 ? out[1] : NULL;
 #pragma omp parallel for schedule(static)                                                          \
-  num_threads(RengaCpuThreads(kernel->device->threads, s->planes))
+    num_threads(RengaCpuThreads(kernel->device->threads, s->planes))
   for (int64_t p = 0; p < s->planes; p++)
     MaxPlane(s, (const float *)in[0] + p * in_plane, (float *)out[0] + p * out_plane,
              places ? places + p * out_plane : NULL);
@@ -98,7 +99,7 @@ static RengaErrorCode MaxGradRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)workspace;
   const Pool *s = kernel->data;
 #pragma omp parallel for schedule(static)                                                          \
-  num_threads(RengaCpuThreads(kernel->device->threads, s->planes))
+    num_threads(RengaCpuThreads(kernel->device->threads, s->planes))
   for (int64_t p = 0; p < s->planes; p++) {
     const float *dy = (const float *)in[0] + p * s->out[0];
     const int64_t *place = (const int64_t *)in[1] + p * s->out[0];
@@ -169,18 +170,19 @@ static RengaErrorCode AverageRun_Cpu(RengaKernel kernel, RengaStream stream,
   int64_t in_plane = s->in[0] * s->in[1], out_plane = s->out[0] * s->out[1];
   bool gradient = strcmp(kernel->call.op->name, "AveragePoolGrad") == 0;
 #pragma omp parallel for schedule(static)                                                          \
-  num_threads(RengaCpuThreads(kernel->device->threads, s->planes))
+    num_threads(RengaCpuThreads(kernel->device->threads, s->planes))
   for (int64_t p = 0; p < s->planes; p++) {
     if (gradient)
       AverageGradPlane(s, (const float *)in[0] + p * out_plane, (float *)out[0] + p * in_plane);
-    else AveragePlane(s, (const float *)in[0] + p * in_plane, (float *)out[0] + p * out_plane);
+    else
+      AveragePlane(s, (const float *)in[0] + p * in_plane, (float *)out[0] + p * out_plane);
   }
   return RENGA_SUCCESS;
 }
 
 /* x: what the window moves over; y: what it makes. */
-static RengaErrorCode Create(RengaKernel kernel, RengaKernelRunFunction run, const RengaTensorSpec *x,
-                             const RengaTensorSpec *y)
+static RengaErrorCode Create(RengaKernel kernel, RengaKernelRunFunction run,
+                             const RengaTensorSpec *x, const RengaTensorSpec *y)
 {
   const RengaOpCall *call = &kernel->call;
   RengaOpWindow window;
@@ -243,9 +245,9 @@ static RengaErrorCode AveragePoolGradCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuPool)[] = {
-  {"MaxPool", MaxPoolCreate_Cpu},
-  {"MaxPoolGrad", MaxPoolGradCreate_Cpu},
-  {"AveragePool", AveragePoolCreate_Cpu},
-  {"AveragePoolGrad", AveragePoolGradCreate_Cpu},
-  {NULL, NULL},
+    {"MaxPool", MaxPoolCreate_Cpu},
+    {"MaxPoolGrad", MaxPoolGradCreate_Cpu},
+    {"AveragePool", AveragePoolCreate_Cpu},
+    {"AveragePoolGrad", AveragePoolGradCreate_Cpu},
+    {NULL, NULL},
 };

@@ -4,11 +4,11 @@
 #include <dnnl.h>
 #include <string.h>
 
-/* Large enough to come within a few percent of one large call, which packs its operands less often. */
+/* Large enough to come close to one large call, which packs its operands less often. */
 enum { TILE_M = 512, TILE_N = 768, TILE_LEAST = 384, TILES_WANTED = 4 };
 
-/* oneDNN is a few percent faster where rows are wide enough for its vectors, OpenBLAS where they are not.
-   Both are asked for one thread: what they compute must not depend on how many there are. */
+/* oneDNN is a few percent faster where rows are wide enough for its vectors, OpenBLAS where they
+   are not. Both are asked for one thread: results must not depend on how many there are. */
 void RengaCpuGemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, float alpha,
                   const float *a, int64_t lda, const float *b, int64_t ldb, float beta, float *c,
                   int64_t ldc)
@@ -17,12 +17,14 @@ void RengaCpuGemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, f
 #if defined __x86_64__
   if (n >= NARROW) {
     omp_set_num_threads(1);
-    dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+    dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c,
+               ldc);
     return;
   }
 #endif
-  cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans, trans_b ? CblasTrans : CblasNoTrans,
-              (int)m, (int)n, (int)k, alpha, a, (int)lda, b, (int)ldb, beta, c, (int)ldc);
+  cblas_sgemm(CblasRowMajor, trans_a ? CblasTrans : CblasNoTrans,
+              trans_b ? CblasTrans : CblasNoTrans, (int)m, (int)n, (int)k, alpha, a, (int)lda, b,
+              (int)ldb, beta, c, (int)ldc);
 }
 
 static int64_t Divide(int64_t length, int64_t parts)
@@ -35,9 +37,12 @@ RengaCpuTiling RengaCpuTile(int64_t m, int64_t n)
   RengaCpuTiling tiling = {.rows = Divide(m, TILE_M), .columns = Divide(n, TILE_N)};
   while (tiling.rows * tiling.columns < TILES_WANTED) {
     int64_t tile_m = Divide(m, tiling.rows), tile_n = Divide(n, tiling.columns);
-    if (tile_m >= tile_n && tile_m > TILE_LEAST) tiling.rows++;
-    else if (tile_n > TILE_LEAST) tiling.columns++;
-    else break;
+    if (tile_m >= tile_n && tile_m > TILE_LEAST)
+      tiling.rows++;
+    else if (tile_n > TILE_LEAST)
+      tiling.columns++;
+    else
+      break;
   }
   tiling.m = (Divide(m, tiling.rows) + 15) / 16 * 16;
   tiling.n = (Divide(n, tiling.columns) + 15) / 16 * 16;
@@ -49,8 +54,10 @@ RengaCpuTiling RengaCpuTile(int64_t m, int64_t n)
 static void FillRows(int64_t m, int64_t n, int64_t ldc, const float *bias, float *c)
 {
   for (int64_t i = 0; i < m; i++) {
-    if (bias) memcpy(c + i * ldc, bias, (size_t)n * sizeof *c);
-    else memset(c + i * ldc, 0, (size_t)n * sizeof *c);
+    if (bias)
+      memcpy(c + i * ldc, bias, (size_t)n * sizeof *c);
+    else
+      memset(c + i * ldc, 0, (size_t)n * sizeof *c);
   }
 }
 

@@ -2,8 +2,9 @@
 #pragma once
 #include "cpu.h"
 
-/* c[m,n] = alpha a b + beta c, or with bias (n values, beta unused) a b + bias in each row. a is [m,k], or
-   [k,m] where trans_a; b is [k,n], or [n,k] where trans_b; ld: distance of rows as stored. */
+/* c[m,n] = alpha a b + beta c, or with bias (n values, beta unused) a b + bias in each row. a is
+   [m,k], or [k,m] where trans_a; b is [k,n], or [n,k] where trans_b; ld: distance of rows as
+   stored. */
 typedef struct {
   bool trans_a, trans_b;
   int64_t m, n, k, lda, ldb, ldc;
@@ -14,16 +15,16 @@ typedef struct {
 
 /* The cut into tiles depends on m and n alone. */
 typedef struct {
-  int64_t m, n;             /* of a tile */
-  int64_t rows, columns;    /* tiles */
+  int64_t m, n;          /* of a tile */
+  int64_t rows, columns; /* tiles */
 } RengaCpuTiling;
 RengaCpuTiling RENGA_ISA_NAME(RengaCpuTile)(int64_t m, int64_t n);
-void RENGA_ISA_NAME(RengaCpuMultiplyTile)(const RengaCpuProduct *product, const RengaCpuTiling *tiling,
-                                          int64_t tile);
+void RENGA_ISA_NAME(RengaCpuMultiplyTile)(const RengaCpuProduct *product,
+                                          const RengaCpuTiling *tiling, int64_t tile);
 /* c = alpha a b + beta c by one thread; row-major, ld: distance of rows as stored. */
 void RENGA_ISA_NAME(RengaCpuGemm)(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k,
-                                  float alpha, const float *a, int64_t lda, const float *b, int64_t ldb,
-                                  float beta, float *c, int64_t ldc);
+                                  float alpha, const float *a, int64_t lda, const float *b,
+                                  int64_t ldb, float beta, float *c, int64_t ldc);
 void RENGA_ISA_NAME(RengaCpuMultiply)(int threads, const RengaCpuProduct *product);
 #define RengaCpuTile RENGA_ISA_NAME(RengaCpuTile)
 #define RengaCpuMultiplyTile RENGA_ISA_NAME(RengaCpuMultiplyTile)

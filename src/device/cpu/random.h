@@ -11,11 +11,11 @@ static inline void RengaCpuDropoutRun(const RengaDropout *dropout, float ratio, 
   float uniform[4 * RENGA_CPU_DRAW], factor = 1 / (1 - ratio);
   for (int64_t done = 0; done < count;) {
     int64_t block = (first + done) / 4, skip = (first + done) % 4;
-    int64_t here = 4 * RENGA_CPU_DRAW - skip < count - done ? 4 * RENGA_CPU_DRAW - skip : count - done;
+    int64_t here =
+        4 * RENGA_CPU_DRAW - skip < count - done ? 4 * RENGA_CPU_DRAW - skip : count - done;
     int blocks = (int)((skip + here + 3) / 4);
 #pragma omp simd
-    for (int b = 0; b < blocks; b++)
-      RengaDropoutDraw(dropout, sample, block + b, uniform + 4 * b);
+    for (int b = 0; b < blocks; b++) RengaDropoutDraw(dropout, sample, block + b, uniform + 4 * b);
     const float *u = uniform + skip, *from = x + done;
     float *to = y + done;
 #pragma omp simd

@@ -1,4 +1,5 @@
-/* Reductions over dimensions. Each result is summed in double by one thread, in the order of memory. */
+/* Reductions over dimensions. Each result is summed in double by one thread, in the order of
+ * memory. */
 #include "cpu.h"
 #include "renga/private/op.h"
 #include <math.h>
@@ -6,8 +7,8 @@
 
 typedef enum { SUM, SQUARES, ABSOLUTES, MOST, LEAST } Kind;
 
-/* Runs of kept and reduced dimensions in turn; the last is `inner`. kept: extents and strides of x for the
-   kept ones but inner; reduced likewise. */
+/* Runs of kept and reduced dimensions in turn; the last is `inner`. kept: extents and strides of x
+   for the kept ones but inner; reduced likewise. */
 typedef struct {
   Kind kind;
   bool root, mean;
@@ -61,13 +62,15 @@ static double Finish(const Reduce *s, double sum)
     return r;                                                                                      \
   }
 RUN(SumRun, +, 0, r += v)
-RUN(SquaresRun, +, 0, r += v *v)
+RUN(SquaresRun, +, 0, r += v * v)
 RUN(AbsolutesRun, +, 0, r += fabs(v))
 RUN(MostRun, max, -INFINITY, r = v > r ? v : r)
 RUN(LeastRun, min, INFINITY, r = v < r ? v : r)
-static double (*const runs[])(int64_t n, const float *x) = {
-  [SUM] = SumRun, [SQUARES] = SquaresRun, [ABSOLUTES] = AbsolutesRun, [MOST] = MostRun,
-  [LEAST] = LeastRun};
+static double (*const runs[])(int64_t n, const float *x) = {[SUM] = SumRun,
+                                                            [SQUARES] = SquaresRun,
+                                                            [ABSOLUTES] = AbsolutesRun,
+                                                            [MOST] = MostRun,
+                                                            [LEAST] = LeastRun};
 
 /* One result, where the inner run is reduced. */
 static double OneResult(const Reduce *s, const float *x)
@@ -93,9 +96,12 @@ ADD_ROW(SquaresRow, r + v * v)
 ADD_ROW(AbsolutesRow, r + fabs(v))
 ADD_ROW(MostRow, v > r ? v : r)
 ADD_ROW(LeastRow, v < r ? v : r)
-static void (*const add_rows[])(int64_t n, const float *x, double *sum) = {
-  [SUM] = SumRow, [SQUARES] = SquaresRow, [ABSOLUTES] = AbsolutesRow, [MOST] = MostRow,
-  [LEAST] = LeastRow};
+static void (*const add_rows[])(int64_t n, const float *x,
+                                double *sum) = {[SUM] = SumRow,
+                                                [SQUARES] = SquaresRow,
+                                                [ABSOLUTES] = AbsolutesRow,
+                                                [MOST] = MostRow,
+                                                [LEAST] = LeastRow};
 
 /* n <= COLUMNS results side by side, where the inner run is kept. */
 static void Results(const Reduce *s, int64_t n, const float *x, float *y)
@@ -117,17 +123,21 @@ static RengaErrorCode ReduceRun_Cpu(RengaKernel kernel, RengaStream stream,
   const Reduce *s = kernel->data;
   int64_t blocks = s->inner_kept ? RengaCpuPieces(s->inner, COLUMNS) : 1;
   int64_t work = s->terms * (s->inner_kept ? COLUMNS : s->inner) + 1;
-  int64_t per_piece = RENGA_CPU_PIECE / work + 1, pieces = RengaCpuPieces(s->results * blocks, per_piece);
-#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+  int64_t per_piece = RENGA_CPU_PIECE / work + 1,
+          pieces = RengaCpuPieces(s->results * blocks, per_piece);
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t end = RengaCpuSmaller(s->results * blocks, (piece + 1) * per_piece);
     for (int64_t p = piece * per_piece; p < end; p++) {
       int64_t result = p / blocks, column = p % blocks * COLUMNS;
-      const float *x = (const float *)in[0] + Offset(s->n_kept, s->kept, s->kept_stride, result) + column;
+      const float *x =
+          (const float *)in[0] + Offset(s->n_kept, s->kept, s->kept_stride, result) + column;
       if (s->inner_kept)
         Results(s, RengaCpuSmaller(s->inner - column, COLUMNS), x,
                 (float *)out[0] + result * s->inner + column);
-      else ((float *)out[0])[result] = (float)OneResult(s, x);
+      else
+        ((float *)out[0])[result] = (float)OneResult(s, x);
     }
   }
   return RENGA_SUCCESS;
@@ -145,7 +155,8 @@ static void Collect(Reduce *s, const RengaTensorSpec *x, const bool chosen[])
     first = false;
     inner = inner && chosen[d] == !s->inner_kept;
     if (chosen[d]) s->count *= x->dim[d];
-    if (inner) s->inner *= x->dim[d];
+    if (inner)
+      s->inner *= x->dim[d];
     else if (chosen[d]) {
       s->terms *= x->dim[d];
       s->reduced[s->n_reduced] = x->dim[d];
@@ -172,7 +183,8 @@ static RengaErrorCode Create(RengaKernel kernel, Kind kind, bool mean, bool root
 {
   const RengaOpCall *call = &kernel->call;
   if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
-  if (RengaTensorSpecCount(&call->in[0]) == 0) return RENGA_SUCCESS; /* the rules for nothing: ref */
+  if (RengaTensorSpecCount(&call->in[0]) == 0)
+    return RENGA_SUCCESS; /* the rules for nothing: ref */
   bool chosen[RENGA_MAX_DIM] = {false};
   RengaCall(RengaOpAxes(call, call->in[0].ndim, chosen));
   Reduce *s = NULL;
@@ -196,13 +208,10 @@ static const struct {
   Kind kind;
   bool mean, root;
 } rows[] = {
-  {"ReduceSum", SUM, false, false},
-  {"ReduceMean", SUM, true, false},
-  {"ReduceMax", MOST, false, false},
-  {"ReduceMin", LEAST, false, false},
-  {"ReduceL1", ABSOLUTES, false, false},
-  {"ReduceL2", SQUARES, false, true},
-  {"ReduceSumSquare", SQUARES, false, false},
+    {"ReduceSum", SUM, false, false},           {"ReduceMean", SUM, true, false},
+    {"ReduceMax", MOST, false, false},          {"ReduceMin", LEAST, false, false},
+    {"ReduceL1", ABSOLUTES, false, false},      {"ReduceL2", SQUARES, false, true},
+    {"ReduceSumSquare", SQUARES, false, false},
 };
 
 static RengaErrorCode ReduceCreate_Cpu(RengaKernel kernel)
@@ -214,12 +223,8 @@ static RengaErrorCode ReduceCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuReduce)[] = {
-  {"ReduceSum", ReduceCreate_Cpu},
-  {"ReduceMean", ReduceCreate_Cpu},
-  {"ReduceMax", ReduceCreate_Cpu},
-  {"ReduceMin", ReduceCreate_Cpu},
-  {"ReduceL1", ReduceCreate_Cpu},
-  {"ReduceL2", ReduceCreate_Cpu},
-  {"ReduceSumSquare", ReduceCreate_Cpu},
-  {NULL, NULL},
+    {"ReduceSum", ReduceCreate_Cpu},       {"ReduceMean", ReduceCreate_Cpu},
+    {"ReduceMax", ReduceCreate_Cpu},       {"ReduceMin", ReduceCreate_Cpu},
+    {"ReduceL1", ReduceCreate_Cpu},        {"ReduceL2", ReduceCreate_Cpu},
+    {"ReduceSumSquare", ReduceCreate_Cpu}, {NULL, NULL},
 };

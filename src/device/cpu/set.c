@@ -24,10 +24,10 @@ static const RengaKernelRow *Find(const char *name)
 }
 
 const RengaCpuSet RENGA_ISA_NAME(RengaCpuSet) = {
-  NAME_TEXT(RENGA_ISA),
-  Find,
-  RENGA_ISA_NAME(RengaCpuAdd),
-  RENGA_ISA_NAME(RengaCpuSumOfSquares),
-  RENGA_ISA_NAME(RengaCpuUpdateSgd),
-  RENGA_ISA_NAME(RengaCpuUpdateAdam),
+    NAME_TEXT(RENGA_ISA),
+    Find,
+    RENGA_ISA_NAME(RengaCpuAdd),
+    RENGA_ISA_NAME(RengaCpuSumOfSquares),
+    RENGA_ISA_NAME(RengaCpuUpdateSgd),
+    RENGA_ISA_NAME(RengaCpuUpdateAdam),
 };

@@ -3,8 +3,8 @@
 #include "renga/private/op.h"
 #include "rows.h"
 
-/* A row has n elements, step apart. Along the last axis step is 1. Rows along another axis are brought
-   together in a buffer of n elements of the thread's own. */
+/* A row has n elements, step apart. Along the last axis step is 1. Rows along another axis are
+   brought together in a buffer of n elements of the thread's own. */
 typedef void (*Row)(int64_t n, const float *dy, const float *x, float *y);
 typedef struct {
   Row row;
@@ -63,14 +63,16 @@ static RengaErrorCode SoftmaxRun_Cpu(RengaKernel kernel, RengaStream stream,
   const float *dy = in[0], *x = in[kernel->call.n_in - 1];
   int64_t rows = s->outer * s->inner;
 #pragma omp parallel for schedule(static)                                                          \
-  num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
+    num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
   for (int64_t piece = 0; piece < s->pieces; piece++) {
     int64_t end = RengaCpuSmaller(rows, (piece + 1) * s->rows_per_piece);
     float *buffer = (float *)workspace + 3 * s->n * RengaCpuThread();
     for (int64_t r = piece * s->rows_per_piece; r < end; r++) {
       int64_t at = r / s->inner * s->n * s->inner + r % s->inner;
-      if (s->inner == 1) s->row(s->n, dy + at, x + at, (float *)out[0] + at);
-      else StridedRow(s, dy + at, x + at, (float *)out[0] + at, buffer);
+      if (s->inner == 1)
+        s->row(s->n, dy + at, x + at, (float *)out[0] + at);
+      else
+        StridedRow(s, dy + at, x + at, (float *)out[0] + at, buffer);
     }
   }
   return RENGA_SUCCESS;
@@ -126,9 +128,9 @@ static RengaErrorCode LogSoftmaxGradCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuSoftmax)[] = {
-  {"Softmax", SoftmaxCreate_Cpu},
-  {"LogSoftmax", LogSoftmaxCreate_Cpu},
-  {"SoftmaxGrad", SoftmaxGradCreate_Cpu},
-  {"LogSoftmaxGrad", LogSoftmaxGradCreate_Cpu},
-  {NULL, NULL},
+    {"Softmax", SoftmaxCreate_Cpu},
+    {"LogSoftmax", LogSoftmaxCreate_Cpu},
+    {"SoftmaxGrad", SoftmaxGradCreate_Cpu},
+    {"LogSoftmaxGrad", LogSoftmaxGradCreate_Cpu},
+    {NULL, NULL},
 };

@@ -3,8 +3,8 @@
 #include "math.h"
 #include <string.h>
 
-/* x is the input; a gradient has also dy, and x is the forward input or output, as the operator says.
-   a and b are the attributes. y may be x or dy. */
+/* x is the input; a gradient has also dy, and x is the forward input or output, as the operator
+   says. a and b are the attributes. y may be x or dy. */
 typedef void (*Loop)(int64_t count, const float *dy, const float *x, float *y, float a, float b);
 
 #define UNARY(name, expression)                                                                    \
@@ -69,7 +69,7 @@ static inline float SoftplusOf(float x)
 UNARY(Neg, -v)
 UNARY(Abs, fabsf(v))
 UNARY(Relu, v < 0 ? 0 : v)
-UNARY(Clip, v < a ? a : v > b ? b : v)
+UNARY(Clip, v<a ? a : v> b ? b : v)
 UNARY(Reciprocal, 1 / v)
 UNARY(Sqrt, sqrtf(v))
 UNARY(Exp, RengaExp(v))
@@ -81,20 +81,20 @@ UNARY(Softplus, SoftplusOf(v))
 UNARY(Softsign, v / (1 + fabsf(v)))
 UNARY(Gelu, 0.5f * v * (1 + RengaErf(v * ROOT_HALF)))
 UNARY(GeluTanh, GeluTanhOf(v))
-UNARY(Swish, v * RengaSigmoid(a * v))
+UNARY(Swish, v *RengaSigmoid(a *v))
 UNARY(LeakyRelu, v < 0 ? a * v : v)
 UNARY(ThresholdedRelu, v > a ? v : 0)
 GRADIENT(ReluGrad, v > 0 ? d : 0)
-GRADIENT(SigmoidGrad, d * v * (1 - v))
-GRADIENT(TanhGrad, d * (1 - v * v))
+GRADIENT(SigmoidGrad, d *v *(1 - v))
+GRADIENT(TanhGrad, d *(1 - v * v))
 GRADIENT(SqrtGrad, d * 0.5f / v)
-GRADIENT(ReciprocalGrad, -d * v * v)
+GRADIENT(ReciprocalGrad, -d *v *v)
 GRADIENT(AbsGrad, v > 0 ? d : v < 0 ? -d : 0)
 GRADIENT(ErfGrad, d * 1.1283791670955126f * RengaExp(-v * v))
-GRADIENT(SoftplusGrad, d * RengaSigmoid(v))
-GRADIENT(GeluGrad, d * GeluSlope(v))
-GRADIENT(GeluTanhGrad, d * GeluTanhSlope(v))
-GRADIENT(SwishGrad, d * SwishSlope(v, a))
+GRADIENT(SoftplusGrad, d *RengaSigmoid(v))
+GRADIENT(GeluGrad, d *GeluSlope(v))
+GRADIENT(GeluTanhGrad, d *GeluTanhSlope(v))
+GRADIENT(SwishGrad, d *SwishSlope(v, a))
 GRADIENT(LeakyReluGrad, v < 0 ? a * d : d)
 
 /* Attributes by name, with the operator's defaults. */
@@ -106,34 +106,34 @@ typedef struct {
 } Row;
 
 static const Row rows[] = {
-  {"Neg", Neg, NULL, NULL, 0, 0},
-  {"Abs", Abs, NULL, NULL, 0, 0},
-  {"Relu", Relu, NULL, NULL, 0, 0},
-  {"Clip", Clip, "min", "max", -INFINITY, INFINITY},
-  {"Reciprocal", Reciprocal, NULL, NULL, 0, 0},
-  {"Sqrt", Sqrt, NULL, NULL, 0, 0},
-  {"Exp", Exp, NULL, NULL, 0, 0},
-  {"Log", Log, NULL, NULL, 0, 0},
-  {"Erf", Erf, NULL, NULL, 0, 0},
-  {"Tanh", Tanh, NULL, NULL, 0, 0},
-  {"Sigmoid", Sigmoid, NULL, NULL, 0, 0},
-  {"Softplus", Softplus, NULL, NULL, 0, 0},
-  {"Softsign", Softsign, NULL, NULL, 0, 0},
-  {"Gelu", Gelu, NULL, NULL, 0, 0},
-  {"Swish", Swish, "alpha", NULL, 1, 0},
-  {"LeakyRelu", LeakyRelu, "alpha", NULL, 0.01, 0},
-  {"ThresholdedRelu", ThresholdedRelu, "alpha", NULL, 1, 0},
-  {"ReluGrad", ReluGrad, NULL, NULL, 0, 0},
-  {"SigmoidGrad", SigmoidGrad, NULL, NULL, 0, 0},
-  {"TanhGrad", TanhGrad, NULL, NULL, 0, 0},
-  {"SqrtGrad", SqrtGrad, NULL, NULL, 0, 0},
-  {"ReciprocalGrad", ReciprocalGrad, NULL, NULL, 0, 0},
-  {"AbsGrad", AbsGrad, NULL, NULL, 0, 0},
-  {"ErfGrad", ErfGrad, NULL, NULL, 0, 0},
-  {"SoftplusGrad", SoftplusGrad, NULL, NULL, 0, 0},
-  {"GeluGrad", GeluGrad, NULL, NULL, 0, 0},
-  {"SwishGrad", SwishGrad, "alpha", NULL, 1, 0},
-  {"LeakyReluGrad", LeakyReluGrad, "alpha", NULL, 0.01, 0},
+    {"Neg", Neg, NULL, NULL, 0, 0},
+    {"Abs", Abs, NULL, NULL, 0, 0},
+    {"Relu", Relu, NULL, NULL, 0, 0},
+    {"Clip", Clip, "min", "max", -INFINITY, INFINITY},
+    {"Reciprocal", Reciprocal, NULL, NULL, 0, 0},
+    {"Sqrt", Sqrt, NULL, NULL, 0, 0},
+    {"Exp", Exp, NULL, NULL, 0, 0},
+    {"Log", Log, NULL, NULL, 0, 0},
+    {"Erf", Erf, NULL, NULL, 0, 0},
+    {"Tanh", Tanh, NULL, NULL, 0, 0},
+    {"Sigmoid", Sigmoid, NULL, NULL, 0, 0},
+    {"Softplus", Softplus, NULL, NULL, 0, 0},
+    {"Softsign", Softsign, NULL, NULL, 0, 0},
+    {"Gelu", Gelu, NULL, NULL, 0, 0},
+    {"Swish", Swish, "alpha", NULL, 1, 0},
+    {"LeakyRelu", LeakyRelu, "alpha", NULL, 0.01, 0},
+    {"ThresholdedRelu", ThresholdedRelu, "alpha", NULL, 1, 0},
+    {"ReluGrad", ReluGrad, NULL, NULL, 0, 0},
+    {"SigmoidGrad", SigmoidGrad, NULL, NULL, 0, 0},
+    {"TanhGrad", TanhGrad, NULL, NULL, 0, 0},
+    {"SqrtGrad", SqrtGrad, NULL, NULL, 0, 0},
+    {"ReciprocalGrad", ReciprocalGrad, NULL, NULL, 0, 0},
+    {"AbsGrad", AbsGrad, NULL, NULL, 0, 0},
+    {"ErfGrad", ErfGrad, NULL, NULL, 0, 0},
+    {"SoftplusGrad", SoftplusGrad, NULL, NULL, 0, 0},
+    {"GeluGrad", GeluGrad, NULL, NULL, 0, 0},
+    {"SwishGrad", SwishGrad, "alpha", NULL, 1, 0},
+    {"LeakyReluGrad", LeakyReluGrad, "alpha", NULL, 0.01, 0},
 };
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
@@ -154,7 +154,8 @@ static RengaErrorCode UnaryRun_Cpu(RengaKernel kernel, RengaStream stream,
   const float *dy = in[0], *x = in[kernel->call.n_in - 1];
   float *y = out[0];
   int64_t pieces = RengaCpuPieces(s->count, RENGA_CPU_PIECE);
-#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(kernel->device->threads, pieces))
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t first = piece * RENGA_CPU_PIECE;
     s->loop(RengaCpuSmaller(s->count - first, RENGA_CPU_PIECE), dy + first, x + first, y + first,
@@ -165,7 +166,8 @@ static RengaErrorCode UnaryRun_Cpu(RengaKernel kernel, RengaStream stream,
 
 static Loop TanhForm(const RengaOpCall *call, Loop loop)
 {
-  bool tanh_form = strcmp(RengaAttributesString(call->attributes, "approximate", "none"), "tanh") == 0;
+  bool tanh_form =
+      strcmp(RengaAttributesString(call->attributes, "approximate", "none"), "tanh") == 0;
   if (loop == Gelu && tanh_form) return GeluTanh;
   if (loop == GeluGrad && tanh_form) return GeluTanhGrad;
   return loop;
@@ -193,33 +195,33 @@ static RengaErrorCode UnaryCreate_Cpu(RengaKernel kernel)
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuUnary)[] = {
-  {"Neg", UnaryCreate_Cpu},
-  {"Abs", UnaryCreate_Cpu},
-  {"Relu", UnaryCreate_Cpu},
-  {"Clip", UnaryCreate_Cpu},
-  {"Reciprocal", UnaryCreate_Cpu},
-  {"Sqrt", UnaryCreate_Cpu},
-  {"Exp", UnaryCreate_Cpu},
-  {"Log", UnaryCreate_Cpu},
-  {"Erf", UnaryCreate_Cpu},
-  {"Tanh", UnaryCreate_Cpu},
-  {"Sigmoid", UnaryCreate_Cpu},
-  {"Softplus", UnaryCreate_Cpu},
-  {"Softsign", UnaryCreate_Cpu},
-  {"Gelu", UnaryCreate_Cpu},
-  {"Swish", UnaryCreate_Cpu},
-  {"LeakyRelu", UnaryCreate_Cpu},
-  {"ThresholdedRelu", UnaryCreate_Cpu},
-  {"ReluGrad", UnaryCreate_Cpu},
-  {"SigmoidGrad", UnaryCreate_Cpu},
-  {"TanhGrad", UnaryCreate_Cpu},
-  {"SqrtGrad", UnaryCreate_Cpu},
-  {"ReciprocalGrad", UnaryCreate_Cpu},
-  {"AbsGrad", UnaryCreate_Cpu},
-  {"ErfGrad", UnaryCreate_Cpu},
-  {"SoftplusGrad", UnaryCreate_Cpu},
-  {"GeluGrad", UnaryCreate_Cpu},
-  {"SwishGrad", UnaryCreate_Cpu},
-  {"LeakyReluGrad", UnaryCreate_Cpu},
-  {NULL, NULL},
+    {"Neg", UnaryCreate_Cpu},
+    {"Abs", UnaryCreate_Cpu},
+    {"Relu", UnaryCreate_Cpu},
+    {"Clip", UnaryCreate_Cpu},
+    {"Reciprocal", UnaryCreate_Cpu},
+    {"Sqrt", UnaryCreate_Cpu},
+    {"Exp", UnaryCreate_Cpu},
+    {"Log", UnaryCreate_Cpu},
+    {"Erf", UnaryCreate_Cpu},
+    {"Tanh", UnaryCreate_Cpu},
+    {"Sigmoid", UnaryCreate_Cpu},
+    {"Softplus", UnaryCreate_Cpu},
+    {"Softsign", UnaryCreate_Cpu},
+    {"Gelu", UnaryCreate_Cpu},
+    {"Swish", UnaryCreate_Cpu},
+    {"LeakyRelu", UnaryCreate_Cpu},
+    {"ThresholdedRelu", UnaryCreate_Cpu},
+    {"ReluGrad", UnaryCreate_Cpu},
+    {"SigmoidGrad", UnaryCreate_Cpu},
+    {"TanhGrad", UnaryCreate_Cpu},
+    {"SqrtGrad", UnaryCreate_Cpu},
+    {"ReciprocalGrad", UnaryCreate_Cpu},
+    {"AbsGrad", UnaryCreate_Cpu},
+    {"ErfGrad", UnaryCreate_Cpu},
+    {"SoftplusGrad", UnaryCreate_Cpu},
+    {"GeluGrad", UnaryCreate_Cpu},
+    {"SwishGrad", UnaryCreate_Cpu},
+    {"LeakyReluGrad", UnaryCreate_Cpu},
+    {NULL, NULL},
 };

@@ -33,8 +33,8 @@ void RENGA_ISA_NAME(RengaCpuSumOfSquares)(int threads, int64_t count, const floa
     int64_t pieces = RengaCpuPieces(here, PIECE);
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, pieces))
     for (int64_t piece = 0; piece < pieces; piece++)
-      part[piece] = SquaresOfPiece(RengaCpuSmaller(here - piece * PIECE, PIECE),
-                                   x + start + piece * PIECE);
+      part[piece] =
+          SquaresOfPiece(RengaCpuSmaller(here - piece * PIECE, PIECE), x + start + piece * PIECE);
     for (int64_t piece = 0; piece < pieces; piece++) total += part[piece];
   }
   *sum = total;
@@ -49,9 +49,9 @@ static void SgdPlain(float rate, float decay, float scale, int64_t count, float 
 }
 
 /* v = keep * v + take * g; p -= rate * (a * g + b * v) */
-static void SgdMomentum(float rate, float decay, float scale, float keep, float take, float a, float b,
-                        int64_t count, float *restrict parameter, const float *restrict gradient,
-                        float *restrict momentum)
+static void SgdMomentum(float rate, float decay, float scale, float keep, float take, float a,
+                        float b, int64_t count, float *restrict parameter,
+                        const float *restrict gradient, float *restrict momentum)
 {
 #pragma omp simd
   for (int64_t i = 0; i < count; i++) {
@@ -77,7 +77,8 @@ void RENGA_ISA_NAME(RengaCpuUpdateSgd)(int threads, const RengaSgdStep *step, do
     if (momentum)
       SgdMomentum(rate, decay, (float)scale, keep, take, a, b, here, parameter + first,
                   gradient + first, momentum + first);
-    else SgdPlain(rate, decay, (float)scale, here, parameter + first, gradient + first);
+    else
+      SgdPlain(rate, decay, (float)scale, here, parameter + first, gradient + first);
   }
 }
 
@@ -85,8 +86,8 @@ typedef struct {
   float shrink, decay, scale, keep1, take1, keep2, take2, rate, root, epsilon;
 } Adam;
 
-static void AdamPiece(Adam s, int64_t count, float *restrict parameter, const float *restrict gradient,
-                      float *restrict first, float *restrict second)
+static void AdamPiece(Adam s, int64_t count, float *restrict parameter,
+                      const float *restrict gradient, float *restrict first, float *restrict second)
 {
 #pragma omp simd
   for (int64_t i = 0; i < count; i++) {
@@ -107,16 +108,16 @@ void RENGA_ISA_NAME(RengaCpuUpdateAdam)(int threads, const RengaAdamStep *step, 
   double correction1 = 1 - pow(step->beta1, (double)step->step);
   double correction2 = 1 - pow(step->beta2, (double)step->step);
   Adam s = {
-    .shrink = step->decoupled ? (float)(1 - step->learning_rate * step->weight_decay) : 1,
-    .decay = step->decoupled ? 0 : (float)step->weight_decay,
-    .scale = (float)scale,
-    .keep1 = (float)step->beta1,
-    .take1 = (float)(1 - step->beta1),
-    .keep2 = (float)step->beta2,
-    .take2 = (float)(1 - step->beta2),
-    .rate = (float)(step->learning_rate / correction1),
-    .root = (float)(1 / sqrt(correction2)),
-    .epsilon = (float)step->epsilon,
+      .shrink = step->decoupled ? (float)(1 - step->learning_rate * step->weight_decay) : 1,
+      .decay = step->decoupled ? 0 : (float)step->weight_decay,
+      .scale = (float)scale,
+      .keep1 = (float)step->beta1,
+      .take1 = (float)(1 - step->beta1),
+      .keep2 = (float)step->beta2,
+      .take2 = (float)(1 - step->beta2),
+      .rate = (float)(step->learning_rate / correction1),
+      .root = (float)(1 / sqrt(correction2)),
+      .epsilon = (float)step->epsilon,
   };
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
