@@ -36,6 +36,12 @@ typedef struct {
 RengaErrorCode AppFindFields(RengaComm comm, RengaGraph graph, AppFields *fields);
 void AppFreeFields(AppFields *fields);
 
+/* origin.c: what a checkpoint tells about its run; a warning of what differs when one is read. */
+RengaErrorCode AppSetOrigin(RengaCheckpoint checkpoint, RengaGraph graph, int64_t seed,
+                            int64_t batch);
+RengaErrorCode AppCompareOrigin(RengaComm comm, RengaCheckpoint checkpoint, RengaGraph graph,
+                                int64_t seed, int64_t batch);
+
 /* monitor.c: progress on standard output, and a file with a row per step. */
 typedef struct _AppMonitor *AppMonitor;
 typedef struct {

@@ -93,21 +93,29 @@ static RengaErrorCode SetUpPipeline(Training *training)
 
 static RengaErrorCode Resume(Training *training)
 {
-  bool found = false;
+  bool found = false, resume;
+  if (training->checkpoint == NULL) return RENGA_SUCCESS;
+  RengaCall(RengaCheckpointSetPipeline(training->checkpoint, training->pipeline));
+  RengaCall(AppSetOrigin(training->checkpoint, training->graph, training->seed, training->batch));
+  RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
+  if (!resume) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointResume(training->checkpoint, &found, &training->step));
   if (!found) {
     training->step = 0;
     RengaCall(RengaPrintf(training->printer, "no checkpoint yet: training begins at step 0\n"));
     return RENGA_SUCCESS;
   }
+  RengaCall(AppCompareOrigin(training->comm, training->checkpoint, training->graph, training->seed,
+                             training->batch));
   RengaCall(RengaPrintf(training->printer, "goes on after step %lld\n", (long long)training->step));
   return RENGA_SUCCESS;
 }
 
+/* Early: a wrong option or a directory that cannot be written is found before any work. */
 static RengaErrorCode SetUpCheckpoint(Training *training)
 {
-  const char *directory, *graph, *every;
-  bool resume = false, every_given = false;
+  const char *directory, *every;
+  bool resume, every_given;
   RengaCall(RengaOptionsGetString("checkpoint_dir", &directory, NULL));
   RengaCall(RengaOptionsGetString("checkpoint_every", &every, &every_given));
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
@@ -115,13 +123,9 @@ static RengaErrorCode SetUpCheckpoint(Training *training)
              "-%s needs -checkpoint_dir: where are the checkpoints?",
              resume ? "resume" : "checkpoint_every");
   if (!directory) return RENGA_SUCCESS;
-  RengaCall(RengaOptionsGetString("graph", &graph, NULL));
   RengaCall(RengaCheckpointCreate(training->comm, &training->checkpoint));
-  RengaCall(RengaCheckpointSetPipeline(training->checkpoint, training->pipeline));
   RengaCall(RengaCheckpointSetFromOptions(training->checkpoint));
-  RengaCall(RengaCheckpointSetAttribute(training->checkpoint, "graph", graph));
   RengaCall(RengaCheckpointSetUp(training->checkpoint));
-  if (resume) RengaCall(Resume(training));
   return RENGA_SUCCESS;
 }
 
@@ -138,10 +142,11 @@ static RengaErrorCode SetUp(Training *training)
   RengaCall(RengaOptionsGetInt64("seed", &training->seed, NULL));
   RengaCall(RengaOptionsGetInt64("steps", &training->steps, NULL));
   RengaCall(RengaOptionsGetInt64("eval_every", &training->eval_every, NULL));
+  RengaCall(SetUpCheckpoint(training));
   RengaCall(AppLoadGraph(training->comm, &training->graph));
   RengaCall(SetUpData(training));
   RengaCall(SetUpPipeline(training));
-  RengaCall(SetUpCheckpoint(training));
+  RengaCall(Resume(training));
   RengaCall(AppMonitorCreate(training->comm, training->step, training->steps,
                              TokensPerSample(&training->fields), &training->monitor));
   return RENGA_SUCCESS;

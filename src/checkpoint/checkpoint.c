@@ -19,7 +19,6 @@ RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipel
   RengaCheckPointer(checkpoint);
   RengaCheckPointer(pipeline);
   checkpoint->pipeline = pipeline;
-  checkpoint->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
 }
 

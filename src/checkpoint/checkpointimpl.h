@@ -22,7 +22,8 @@ struct _p_RengaCheckpoint {
 };
 
 /* options.c */
-RengaErrorCode RengaCheckpointParseEvery_Private(const char *text, int64_t *steps, double *seconds);
+RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text, int64_t *steps,
+                                                 double *seconds);
 
 /* signals.c */
 enum { RENGA_ASKED_TO_WRITE = 1, RENGA_ASKED_TO_STOP = 2 };

@@ -31,7 +31,8 @@ static const struct {
 } units[] = {{"s", 1}, {"min", 60}, {"m", 60}, {"h", 3600}, {"d", 86400}};
 
 /* "100" are steps; a number with a unit is a time. */
-RengaErrorCode RengaCheckpointParseEvery_Private(const char *text, int64_t *steps, double *seconds)
+RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text, int64_t *steps,
+                                                 double *seconds)
 {
   char *end;
   double number = strtod(text, &end);
@@ -47,7 +48,7 @@ RengaErrorCode RengaCheckpointParseEvery_Private(const char *text, int64_t *step
       *seconds = number * units[i].seconds;
       return RENGA_SUCCESS;
     }
-  RengaRaise(MPI_COMM_SELF, RENGA_ERR_OPTION,
+  RengaRaise(comm, RENGA_ERR_OPTION,
              "-checkpoint_every %s: write a number of steps such as 100, or a time such as 30s, "
              "30min or 2h",
              text);
@@ -71,9 +72,8 @@ RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint)
   RengaCheckPointer(checkpoint);
   MPI_Comm comm = checkpoint->hdr.comm;
   RengaCall(RengaOptionsSetFromDatabase(checkpoint->hdr.prefix, ROWS, rows, checkpoint));
-  RengaErrorCode code = RengaCheckpointParseEvery_Private(
-      checkpoint->options.every, &checkpoint->every_steps, &checkpoint->every_seconds);
-  RengaCall(RengaErrorAgree(comm, code));
+  RengaCall(RengaCheckpointParseEvery_Private(
+      comm, checkpoint->options.every, &checkpoint->every_steps, &checkpoint->every_seconds));
   checkpoint->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
 }
@@ -107,8 +107,8 @@ RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint
   RengaCall(RengaHeaderCreate(comm, "RengaCheckpoint", sizeof *made, DestroyCheckpoint, &made));
   made->last_step = -1;
   RengaCall(RengaOptionsSetDefaults(ROWS, rows, made));
-  RengaCall(RengaCheckpointParseEvery_Private(made->options.every, &made->every_steps,
-                                              &made->every_seconds));
+  RengaCall(RengaCheckpointParseEvery_Private(made->hdr.comm, made->options.every,
+                                              &made->every_steps, &made->every_seconds));
   *checkpoint = made;
   return RENGA_SUCCESS;
 }
