@@ -24,6 +24,8 @@ RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file);
 RengaErrorCode RengaCheckpointStep(RengaCheckpoint checkpoint, bool *wrote, bool *stop);
 /* Collective: the newest whole file of the directory; *found false where there is none. */
 RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, int64_t *step);
+/* Collective: the same, not read. */
+RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found, int64_t *step);
 RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file); /* collective */
 RengaErrorCode RengaCheckpointView(RengaComm comm, const char *file, RengaViewer viewer);
 RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint);

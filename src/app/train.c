@@ -115,7 +115,8 @@ static RengaErrorCode Resume(Training *training)
 static RengaErrorCode SetUpCheckpoint(Training *training)
 {
   const char *directory, *every;
-  bool resume, every_given;
+  bool resume, every_given, found;
+  int64_t step;
   RengaCall(RengaOptionsGetString("checkpoint_dir", &directory, NULL));
   RengaCall(RengaOptionsGetString("checkpoint_every", &every, &every_given));
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
@@ -126,6 +127,12 @@ static RengaErrorCode SetUpCheckpoint(Training *training)
   RengaCall(RengaCheckpointCreate(training->comm, &training->checkpoint));
   RengaCall(RengaCheckpointSetFromOptions(training->checkpoint));
   RengaCall(RengaCheckpointSetUp(training->checkpoint));
+  RengaCall(RengaCheckpointGetNewest(training->checkpoint, &found, &step));
+  if (found && !resume)
+    RengaWarning(training->printer,
+                 "%s holds checkpoints, the newest of step %lld: they are kept, but for steps that "
+                 "this run writes too; to go on from them add -resume",
+                 directory, (long long)step);
   return RENGA_SUCCESS;
 }
 

@@ -3,6 +3,7 @@
 #include "renga/private/wait.h"
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /*@
@@ -165,22 +166,47 @@ static RengaErrorCode SetOptionsText(RengaCheckpointTable *table)
   return RENGA_SUCCESS;
 }
 
-/* Delete what is older than the newest -checkpoint_keep up to this step. Files of later steps
-   belong to another run, or are damaged: they neither count nor are touched. */
-static RengaErrorCode Prune(RengaCheckpoint checkpoint, int64_t step)
+/* Delete all but the newest -checkpoint_keep files of this run, those that it went on from included.
+   Files of other runs are not touched. */
+static RengaErrorCode Prune(RengaCheckpoint checkpoint)
 {
   int count, kept = 0;
-  int64_t *steps;
+  RengaCheckpointFileInfo *files;
   char *path;
   const char *directory = checkpoint->options.directory;
-  RengaCall(RengaCheckpointDirectoryList(directory, &count, &steps));
+  RengaCall(RengaCheckpointDirectoryList(directory, &count, &files));
   for (int i = 0; i < count; i++) {
-    if (steps[i] > step || ++kept <= checkpoint->options.keep) continue;
-    RengaCall(RengaCheckpointDirectoryPath(directory, steps[i], &path));
+    if (files[i].run != checkpoint->run || ++kept <= checkpoint->options.keep) continue;
+    RengaCall(RengaCheckpointDirectoryPath(directory, files[i].step, &path));
     unlink(path);
     RengaFree(&path);
   }
-  RengaFree(&steps);
+  RengaFree(&files);
+  return RENGA_SUCCESS;
+}
+
+static int64_t Nanoseconds(void)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
+}
+
+/* Rank 0: run and time of the head; the time is never before that of a file that is there, so that a
+   clock that was set back does not make an old file the newest. */
+static RengaErrorCode StampTable(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
+{
+  int count;
+  RengaCheckpointFileInfo *files;
+  RengaCall(RengaCheckpointDirectoryList(checkpoint->options.directory, &count, &files));
+  table->time = Nanoseconds();
+  if (count > 0 && files[0].time >= table->time) table->time = files[0].time + 1;
+  RengaFree(&files);
+  if (checkpoint->run == 0) {
+    const int64_t seed[] = {table->time, (int64_t)getpid(), (int64_t)gethostid()};
+    checkpoint->run = RengaHash(seed, sizeof seed, 1) | 1;
+  }
+  table->run = checkpoint->run;
   return RENGA_SUCCESS;
 }
 
@@ -192,6 +218,9 @@ static RengaErrorCode FillTable(RengaCheckpoint checkpoint, RengaCheckpointTable
     RengaCall(RengaCheckpointTableSetAttribute(table, attribute->name, attribute->value));
   }
   RengaCall(SetOptionsText(table));
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (RengaCommGetRank(checkpoint->hdr.owner) == 0) code = StampTable(checkpoint, table);
+  RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code));
   return RENGA_SUCCESS;
 }
 
@@ -246,7 +275,7 @@ RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file)
   RengaErrorCode code = WriteFile(checkpoint, path, &table);
   RengaCheckpointTableFree(&table);
   if (code == RENGA_SUCCESS && RengaCommGetRank(checkpoint->hdr.owner) == 0)
-    code = Prune(checkpoint, step);
+    code = Prune(checkpoint);
   code = RengaErrorAgree(checkpoint->hdr.comm, code);
   if (code == RENGA_SUCCESS && file)
     *file = path;

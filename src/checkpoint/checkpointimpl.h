@@ -18,6 +18,7 @@ struct _p_RengaCheckpoint {
   int64_t last_step;               /* that a file was written of or read; -1: none */
   RengaCheckpointTable attributes; /* of files to be written */
   RengaCheckpointTable found;      /* attributes of the file that was read */
+  uint64_t run; /* rank 0: of the files that are written; taken over from the file that was read */
   bool catches_signals;
 };
 

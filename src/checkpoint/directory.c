@@ -25,30 +25,55 @@ static int64_t StepOfName(const char *name)
   return end - name >= 14 && strcmp(end, ".h5") == 0 && errno == 0 && step >= 0 ? step : -1;
 }
 
-static int CompareDescending(const void *a, const void *b)
+static int CompareNewestFirst(const void *a, const void *b)
 {
-  int64_t x = *(const int64_t *)a, y = *(const int64_t *)b;
-  return (x < y) - (x > y);
+  const RengaCheckpointFileInfo *x = a, *y = b;
+  if (x->time != y->time) return x->time < y->time ? 1 : -1;
+  return (x->step < y->step) - (x->step > y->step);
 }
 
-/* The newest first. */
-RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count, int64_t **steps)
+/* A file whose head is damaged stands where its time of modification puts it. */
+static RengaErrorCode Inspect(const char *directory, RengaCheckpointFileInfo *file)
 {
-  int64_t *found = NULL;
+  RengaCheckpointHead head;
+  struct stat status;
+  char *path;
+  RengaCall(RengaCheckpointDirectoryPath(directory, file->step, &path));
+  if (RengaCheckpointHeadRead(path, &head)) {
+    file->time = head.time;
+    file->run = head.run;
+  } else if (stat(path, &status) == 0) {
+    file->time = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
+    file->run = 0;
+  }
+  RengaFree(&path);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count,
+                                            RengaCheckpointFileInfo **files)
+{
+  RengaCheckpointFileInfo *found = NULL;
+  RengaErrorCode code = RENGA_SUCCESS;
   int n = 0;
   DIR *entries = opendir(directory);
   RengaCheck(entries || errno == ENOENT, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "directory %s: %s",
              directory, strerror(errno));
-  for (struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
+  for (struct dirent *entry; code == 0 && entries && (entry = readdir(entries)) != NULL;) {
     int64_t step = StepOfName(entry->d_name);
     if (step < 0) continue;
-    if (RengaRealloc(n + 1, &found) != RENGA_SUCCESS) break;
-    found[n++] = step;
+    code = RengaRealloc(n + 1, &found);
+    if (code == RENGA_SUCCESS) {
+      found[n].step = step;
+      code = Inspect(directory, &found[n++]);
+    }
   }
   if (entries) closedir(entries);
-  if (n > 0) qsort(found, (size_t)n, sizeof *found, CompareDescending);
+  if (code != RENGA_SUCCESS) RengaFree(&found);
+  RengaCall(code);
+  if (n > 0) qsort(found, (size_t)n, sizeof *found, CompareNewestFirst);
   *count = n;
-  *steps = found;
+  *files = found;
   return RENGA_SUCCESS;
 }
 

@@ -8,7 +8,9 @@
 #define RENGA_CHECKPOINT_MAGIC "Renga checkpoint 1, HDF5 from byte 4096\n"
 typedef struct {
   char magic[64];
-  int64_t file_bytes;
+  int64_t file_bytes, step;
+  int64_t time; /* nanoseconds since 1970, and later than any file that was there before */
+  uint64_t run; /* the same in all files of a run and of those that went on from it */
   int64_t index_offset, index_count; /* rows of int64: offset, bytes, XXH64 of each tensor */
   uint64_t rest_hash;                /* of all from byte 4096 that is no tensor */
   uint64_t head_hash;                /* of the bytes above */
@@ -29,6 +31,8 @@ typedef struct {
 /* What a file holds. Entries are in order of their names. */
 typedef struct {
   int64_t step, file_bytes, index_offset;
+  int64_t time; /* on rank 0 only, as run: see the head */
+  uint64_t run;
   int n_entries, n_attributes;
   RengaCheckpointEntry *entries;
   RengaCheckpointAttribute *attributes;
@@ -62,7 +66,8 @@ RengaErrorCode RengaCheckpointLayoutRead(const char *file, RengaCheckpointTable 
 /* head.c: what protects all that is no tensor, by one process. On failure false and a message. */
 bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
                               char message[RENGA_CHECKPOINT_MESSAGE]);
-bool RengaCheckpointHeadCheck(const char *file, int64_t *file_bytes,
+bool RengaCheckpointHeadRead(const char *file, RengaCheckpointHead *head); /* false: not whole */
+bool RengaCheckpointHeadCheck(const char *file, RengaCheckpointHead *head,
                               char message[RENGA_CHECKPOINT_MESSAGE]);
 
 /* transfer.c: tensors of a device to and from a place in a file, with their checksum. reason: 0 or
@@ -100,6 +105,12 @@ RengaErrorCode RengaCheckpointFileRead(RengaComm comm, RengaDevice device, const
 
 /* directory.c: files step_000000100.h5 of a directory, by one process. */
 RengaErrorCode RengaCheckpointDirectoryPath(const char *directory, int64_t step, char **path);
-RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count, int64_t **steps);
+typedef struct {
+  int64_t step, time;
+  uint64_t run; /* 0: its head cannot be read */
+} RengaCheckpointFileInfo;
+/* The newest first. */
+RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count,
+                                            RengaCheckpointFileInfo **files);
 RengaErrorCode RengaCheckpointDirectoryProbe(RengaComm comm, const char *directory);
 int RengaCheckpointDirectorySync(const char *directory); /* 0 or errno */

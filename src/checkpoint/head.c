@@ -95,6 +95,9 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
   }
   strcpy(head.magic, RENGA_CHECKPOINT_MAGIC);
   head.file_bytes = table->file_bytes;
+  head.step = table->step;
+  head.time = table->time;
+  head.run = table->run;
   head.index_offset = table->index_offset;
   head.index_count = table->n_entries;
   size_t index_bytes = (size_t)table->n_entries * sizeof *rows;
@@ -107,32 +110,47 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
   return good;
 }
 
-/* What is wrong with an open file, or NULL. */
-static const char *FindDamage(int file, int64_t *file_bytes)
+/* What is wrong with the head of an open file, or NULL. */
+static const char *ReadHead(int file, RengaCheckpointHead *head)
 {
-  RengaCheckpointHead head;
+  if (!ReadAll(file, 0, sizeof *head, head)) return "it is shorter than its head";
+  if (strncmp(head->magic, RENGA_CHECKPOINT_MAGIC, sizeof head->magic) != 0)
+    return "it does not begin as a checkpoint of Renga";
+  if (head->head_hash != RengaHash(head, offsetof(RengaCheckpointHead, head_hash), 0))
+    return "its head is damaged";
+  return NULL;
+}
+
+/* What is wrong with an open file, tensors aside, or NULL. */
+static const char *FindDamage(int file, RengaCheckpointHead *head)
+{
   IndexRow *rows = NULL;
   uint64_t hash;
-  int64_t bytes = lseek(file, 0, SEEK_END);
-  if (bytes < 0 || !ReadAll(file, 0, sizeof head, &head)) return "it is shorter than its head";
-  if (strncmp(head.magic, RENGA_CHECKPOINT_MAGIC, sizeof head.magic) != 0)
-    return "it does not begin as a checkpoint of Renga";
-  if (head.head_hash != RengaHash(&head, offsetof(RengaCheckpointHead, head_hash), 0))
-    return "its head is damaged";
-  if (head.file_bytes != bytes) return "it is truncated, or longer than it was written";
-  if (RengaMalloc(head.index_count, &rows) != RENGA_SUCCESS) return "its index is too long";
-  bool good = ReadAll(file, head.index_offset, (size_t)head.index_count * sizeof *rows, rows) &&
-              HashRest(file, bytes, head.index_count, rows, &hash) && hash == head.rest_hash;
+  const char *damage = ReadHead(file, head);
+  if (damage) return damage;
+  if (head->file_bytes != lseek(file, 0, SEEK_END))
+    return "it is truncated, or longer than it was written";
+  if (RengaMalloc(head->index_count, &rows) != RENGA_SUCCESS) return "its index is too long";
+  bool good = ReadAll(file, head->index_offset, (size_t)head->index_count * sizeof *rows, rows) &&
+              HashRest(file, head->file_bytes, head->index_count, rows, &hash) &&
+              hash == head->rest_hash;
   RengaFree(&rows);
-  *file_bytes = bytes;
   return good ? NULL : "its names, shapes or checksums are damaged";
 }
 
-bool RengaCheckpointHeadCheck(const char *path, int64_t *file_bytes,
+bool RengaCheckpointHeadRead(const char *path, RengaCheckpointHead *head)
+{
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  bool good = file >= 0 && ReadHead(file, head) == NULL;
+  if (file >= 0) close(file);
+  return good;
+}
+
+bool RengaCheckpointHeadCheck(const char *path, RengaCheckpointHead *head,
                               char message[RENGA_CHECKPOINT_MESSAGE])
 {
   int file = open(path, O_RDONLY | O_CLOEXEC);
-  const char *damage = file < 0 ? strerror(errno) : FindDamage(file, file_bytes);
+  const char *damage = file < 0 ? strerror(errno) : FindDamage(file, head);
   if (damage) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", damage);
   if (file >= 0) close(file);
   return damage == NULL;

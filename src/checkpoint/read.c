@@ -16,11 +16,13 @@ RengaErrorCode RengaCheckpointFileOpen(RengaComm comm, const char *path,
   RengaErrorCode code = RENGA_SUCCESS;
   MPI_Comm ranks;
   RengaCall(RengaObjectGetComm(comm, &ranks));
-  int64_t file_bytes = 0;
+  RengaCheckpointHead head = {.run = 0};
   memset(message, 0, RENGA_CHECKPOINT_MESSAGE);
-  if (RengaCommGetRank(comm) == 0 && RengaCheckpointHeadCheck(path, &file_bytes, message))
+  if (RengaCommGetRank(comm) == 0 && RengaCheckpointHeadCheck(path, &head, message))
     code = RengaCheckpointLayoutRead(path, table, message);
-  table->file_bytes = file_bytes;
+  table->file_bytes = head.file_bytes;
+  table->time = head.time;
+  table->run = head.run;
   RengaCall(RengaErrorAgree(ranks, code));
   RengaCall(RengaCommBroadcast(comm, message, RENGA_CHECKPOINT_MESSAGE, 0, what));
   *whole = message[0] == '\0';

@@ -24,6 +24,7 @@ static RengaErrorCode ReadFile(RengaCheckpoint checkpoint, const char *path,
 static RengaErrorCode Adopt(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
 {
   RengaCall(RengaPipelineSetStepNumber(checkpoint->pipeline, table->step));
+  checkpoint->run = table->run;
   checkpoint->last_step = table->step;
   checkpoint->last_time = MPI_Wtime();
   RengaCheckpointTableFree(&checkpoint->found);
@@ -74,31 +75,32 @@ RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file)
   return RENGA_SUCCESS;
 }
 
-/* The steps of the files there are, newest first, on all ranks. */
-static RengaErrorCode ListShared(RengaCheckpoint checkpoint, int *count, int64_t **steps)
+/* The files there are, newest first, on all ranks. */
+static RengaErrorCode ListShared(RengaCheckpoint checkpoint, int *count,
+                                 RengaCheckpointFileInfo **files)
 {
   static const char what[] = "the list of checkpoints";
   RengaComm comm = checkpoint->hdr.owner;
   RengaErrorCode code = RENGA_SUCCESS;
   bool root = RengaCommGetRank(comm) == 0;
   *count = 0;
-  *steps = NULL;
-  if (root) code = RengaCheckpointDirectoryList(checkpoint->options.directory, count, steps);
+  *files = NULL;
+  if (root) code = RengaCheckpointDirectoryList(checkpoint->options.directory, count, files);
   RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code));
   RengaCall(RengaCommBroadcast(comm, count, sizeof *count, 0, what));
   if (*count == 0) return RENGA_SUCCESS;
-  if (!root) RengaCall(RengaMalloc(*count, steps));
-  RengaCall(RengaCommBroadcast(comm, *steps, (size_t)*count * sizeof **steps, 0, what));
+  if (!root) RengaCall(RengaMalloc(*count, files));
+  RengaCall(RengaCommBroadcast(comm, *files, (size_t)*count * sizeof **files, 0, what));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TrySteps(RengaCheckpoint checkpoint, int count, const int64_t steps[],
-                               bool *found)
+static RengaErrorCode TryFiles(RengaCheckpoint checkpoint, int count,
+                               const RengaCheckpointFileInfo files[], bool *found)
 {
   const char *directory = checkpoint->options.directory;
   for (int i = 0; i < count && !*found; i++) {
     char message[RENGA_CHECKPOINT_MESSAGE] = "", *path;
-    RengaCall(RengaCheckpointDirectoryPath(directory, steps[i], &path));
+    RengaCall(RengaCheckpointDirectoryPath(directory, files[i].step, &path));
     RengaErrorCode code = TryFile(checkpoint, path, found, message);
     if (code == RENGA_SUCCESS && !*found)
       RengaWarning(checkpoint->hdr.comm, "checkpoint %s is damaged: %s%s", path, message,
@@ -130,20 +132,48 @@ static RengaErrorCode TrySteps(RengaCheckpoint checkpoint, int count, const int6
 RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, int64_t *step)
 {
   int count;
-  int64_t *steps;
+  RengaCheckpointFileInfo *files;
   bool read = false;
   RengaCheckPointer(checkpoint);
   RengaCheckPointer(found);
   RengaCheckPointer(step);
   RengaCheck(checkpoint->pipeline && checkpoint->options.directory, checkpoint->hdr.comm,
              RENGA_ERR_OPTION, "to resume, say where from: -checkpoint_dir");
-  RengaCall(ListShared(checkpoint, &count, &steps));
-  RengaErrorCode code = TrySteps(checkpoint, count, steps, &read);
-  RengaFree(&steps);
+  RengaCall(ListShared(checkpoint, &count, &files));
+  RengaErrorCode code = TryFiles(checkpoint, count, files, &read);
+  RengaFree(&files);
   RengaCall(code);
   RengaCheck(read || count == 0, checkpoint->hdr.comm, RENGA_ERR_FILE_FORMAT,
              "none of the %d checkpoints in %s is whole", count, checkpoint->options.directory);
   *found = read;
   if (read) *step = checkpoint->found.step;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointGetNewest - the step of the newest file of the directory, without reading it
+
+   Collective
+
+   Input:
+   . checkpoint - with a directory
+
+   Output:
+   . found - false where the directory holds no checkpoint
+   . step - of the file that was written last, by whichever run
+@*/
+RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found, int64_t *step)
+{
+  int count;
+  RengaCheckpointFileInfo *files;
+  RengaCheckPointer(checkpoint);
+  RengaCheckPointer(found);
+  RengaCheckPointer(step);
+  RengaCheck(checkpoint->options.directory, checkpoint->hdr.comm, RENGA_ERR_ORDER,
+             "RengaCheckpointGetNewest: call RengaCheckpointSetDirectory first");
+  RengaCall(ListShared(checkpoint, &count, &files));
+  *found = count > 0;
+  if (count > 0) *step = files[0].step;
+  RengaFree(&files);
   return RENGA_SUCCESS;
 }

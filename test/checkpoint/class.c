@@ -83,26 +83,46 @@ static RengaErrorCode TestResume(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-/* A damaged file of a later step does not push good ones out. */
+static RengaErrorCode ExpectSteps(int count, const int64_t steps[])
+{
+  const int64_t known[] = {30, 35, 40, 45, 50};
+  for (int i = 0; i < 5; i++) {
+    bool there, wanted = false;
+    for (int j = 0; j < count; j++) wanted = wanted || steps[j] == known[i];
+    RengaCall(Exists(known[i], &there));
+    Expect(there == wanted);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Another run takes nothing away; one that goes on from a file keeps as many as it is told. Files
+   of steps 30, 40, 50 are there, the last one damaged. */
 static RengaErrorCode TestKeep(RengaComm comm)
 {
   RengaCheckpoint checkpoint;
-  bool there;
+  bool found;
+  int64_t step;
   char *path;
   RengaCall(RengaOptionsSetValue("checkpoint_keep", "1"));
   RengaCall(StandinCreate(comm, 1, true, directory, &checkpoint));
-  standin.step = 45;
+  RengaCall(RengaCheckpointGetNewest(checkpoint, &found, &step));
+  Expect(found && step == 50);
+  standin.step = 35;
   RengaCall(RengaCheckpointWrite(checkpoint, &path));
-  Expect(strstr(path, "step_000000045.h5") != NULL);
+  Expect(strstr(path, "step_000000035.h5") != NULL);
   RengaFree(&path);
-  const bool wanted[] = {false, false, true, true}; /* 30, 40, 45, 50 */
-  const int64_t steps[] = {30, 40, 45, 50};
-  for (int i = 0; i < 4; i++) {
-    RengaCall(Exists(steps[i], &there));
-    Expect(there == wanted[i]);
-  }
+  RengaCall(ExpectSteps(4, (const int64_t[]){30, 35, 40, 50}));
+  RengaCall(RengaCheckpointGetNewest(checkpoint, &found, &step));
+  Expect(found && step == 35); /* written last */
   RengaCall(StandinDestroy(&checkpoint));
-  RengaCall(Spoil(comm, 50, true));
+  RengaCall(Spoil(comm, 35, true));
+  RengaCall(StandinCreate(comm, 1, false, directory, &checkpoint));
+  RengaCall(RengaCheckpointResume(checkpoint, &found, &step));
+  Expect(found && step == 40);
+  standin.step = 45;
+  RengaCall(RengaCheckpointWrite(checkpoint, NULL));
+  RengaCall(ExpectSteps(1, (const int64_t[]){45}));
+  RengaCall(StandinDestroy(&checkpoint));
   return RENGA_SUCCESS;
 }
 
@@ -168,16 +188,16 @@ static RengaErrorCode TestNothing(RengaComm comm)
 static RengaErrorCode CleanUp(RengaComm comm)
 {
   int count;
-  int64_t *steps;
+  RengaCheckpointFileInfo *files;
   char *path;
   if (RengaCommGetRank(comm) != 0) return RENGA_SUCCESS;
-  RengaCall(RengaCheckpointDirectoryList(directory, &count, &steps));
+  RengaCall(RengaCheckpointDirectoryList(directory, &count, &files));
   for (int i = 0; i < count; i++) {
-    RengaCall(RengaCheckpointDirectoryPath(directory, steps[i], &path));
+    RengaCall(RengaCheckpointDirectoryPath(directory, files[i].step, &path));
     unlink(path);
     RengaFree(&path);
   }
-  RengaFree(&steps);
+  RengaFree(&files);
   Expect(rmdir(directory) == 0 || errno == ENOENT); /* nothing else was left there */
   return RENGA_SUCCESS;
 }
