@@ -166,8 +166,8 @@ static RengaErrorCode SetOptionsText(RengaCheckpointTable *table)
   return RENGA_SUCCESS;
 }
 
-/* Delete all but the newest -checkpoint_keep files of this run, those that it went on from included.
-   Files of other runs are not touched. */
+/* Delete all but the newest -checkpoint_keep files of this run, which includes those that it went on
+   from. Files of other runs are not touched. */
 static RengaErrorCode Prune(RengaCheckpoint checkpoint)
 {
   int count, kept = 0;
@@ -192,8 +192,8 @@ static int64_t Nanoseconds(void)
   return (int64_t)now.tv_sec * 1000000000 + now.tv_nsec;
 }
 
-/* Rank 0: run and time of the head; the time is never before that of a file that is there, so that a
-   clock that was set back does not make an old file the newest. */
+/* Rank 0: run and time of the head; the time is never before that of a file that is there, so that
+   a clock that was set back does not make an old file the newest. */
 static RengaErrorCode StampTable(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
 {
   int count;
