@@ -43,7 +43,8 @@ static RengaErrorCode CheckNetwork(RengaComm self, RengaComm comm, Run run)
   for (int i = 0; i < run.steps; i++) Expect(isfinite(expected.loss[i]) && expected.norm[i] > 0);
   for (int stages = 1; stages <= 4; stages++)
     for (int replicas = 1; replicas <= 5; replicas++)
-      if (stages * replicas <= RengaCommGetSize(comm))
+      if (stages * replicas <= RengaCommGetSize(comm) &&
+          (strcmp(run.device, "cpu") == 0 || stages * replicas % 2 == 0))
         RengaCall(CheckLayout(comm, run, stages, replicas, &expected));
   return RENGA_SUCCESS;
 }
