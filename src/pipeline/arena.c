@@ -70,11 +70,13 @@ static RengaErrorCode CompileAll(RengaPipeline pipeline)
   }
   for (int p = 0; p < pipeline->n_programs; p++) {
     const Program *program = pipeline->program[p];
-    if (program->saved_bytes > pipeline->slot_bytes) pipeline->slot_bytes = program->saved_bytes;
+    const bool training = program->kind == PROGRAM_TRAINING;
+    if (program->saved_bytes > pipeline->slot_bytes[training])
+      pipeline->slot_bytes[training] = program->saved_bytes;
     if (program->folded_bytes > pipeline->folded_bytes)
       pipeline->folded_bytes = program->folded_bytes;
-    if (program->temporary_bytes > pipeline->temporary_bytes)
-      pipeline->temporary_bytes = program->temporary_bytes;
+    if (program->temporary_bytes > pipeline->temporary_bytes[training])
+      pipeline->temporary_bytes[training] = program->temporary_bytes;
   }
   return RENGA_SUCCESS;
 }
@@ -171,6 +173,20 @@ static RengaErrorCode PlaceGiven(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* Training has its slots, then its temporary tensors; evaluation cuts the same memory elsewhere. */
+static void ShareMemory(RengaPipeline pipeline)
+{
+  int64_t most = 0;
+  for (int k = 0; k < 2; k++) {
+    const int64_t bytes = pipeline->slots * pipeline->slot_bytes[k] + pipeline->temporary_bytes[k];
+    if (bytes > most) most = bytes;
+  }
+  for (int k = 0; k < 2; k++)
+    pipeline->temporary_bytes[k] = most - pipeline->slots * pipeline->slot_bytes[k];
+  pipeline->memory.saved = pipeline->slots * pipeline->slot_bytes[1];
+  pipeline->memory.temporary = pipeline->temporary_bytes[1];
+}
+
 static RengaErrorCode Forecast(RengaPipeline pipeline)
 {
   RengaPipelineMemory *memory = &pipeline->memory;
@@ -188,8 +204,7 @@ static RengaErrorCode Forecast(RengaPipeline pipeline)
   memory->gradients =
       pipeline->n_buffers * buffer + (int64_t)pipeline->tree_work_bytes + pipeline->tied_bytes;
   memory->optimizer = pipeline->n_moments * pipeline->parameter_count * (int64_t)sizeof(float);
-  memory->saved = pipeline->slots * pipeline->slot_bytes;
-  memory->temporary = pipeline->temporary_bytes;
+  ShareMemory(pipeline);
   memory->inputs = pipeline->slots * pipeline->input_bytes;
   ListCategories(memory, bytes);
   for (int c = 0; c < N_CATEGORIES; c++) memory->forecast += bytes[c];
@@ -236,8 +251,7 @@ static RengaErrorCode Allocate(RengaPipeline pipeline)
   pipeline->tree_work = Take(&next, (int64_t)pipeline->tree_work_bytes);
   pipeline->tied_work = Take(&next, pipeline->tied_bytes);
   pipeline->moment_base = Take(&next, pipeline->memory.optimizer);
-  pipeline->saved_base = Take(&next, pipeline->memory.saved);
-  pipeline->temporary_base = Take(&next, pipeline->memory.temporary);
+  pipeline->saved_base = Take(&next, pipeline->memory.saved + pipeline->memory.temporary);
   pipeline->input_base = Take(&next, pipeline->memory.inputs);
   for (int m = 0; m < pipeline->n_messages; m++) {
     Link *link = &pipeline->link[m];

@@ -40,8 +40,7 @@ static RengaErrorCode FindTrained(RengaPipeline pipeline, Parameter *parameter)
   bool frozen;
   RengaCall(RengaOptimizerGetGroup(pipeline->optimizer, parameter->name, &rate_scale, &weight_decay,
                                    &frozen));
-  parameter->trained = !frozen &&
-                       !RengaGraphGetValue(pipeline->graph, parameter->whole)->frozen &&
+  parameter->trained = !frozen && !RengaGraphGetValue(pipeline->graph, parameter->whole)->frozen &&
                        HasUses(pipeline, parameter->number);
   return RENGA_SUCCESS;
 }

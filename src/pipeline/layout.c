@@ -100,7 +100,12 @@ static void Join(Layout *layout, RengaValue root, RengaValue value)
   if (Claimed(b)) a->claim = b->claim;
   a->saved = a->saved || b->saved;
   a->own = a->own || b->own;
-  if (b->last > a->last) a->last = b->last;
+  if (a->home == PART_FORWARD && b->home == PART_BACKWARD) {
+    if (b->last > a->backward) a->backward = b->last;
+  } else {
+    if (b->last > a->last) a->last = b->last;
+    if (b->backward > a->backward) a->backward = b->backward;
+  }
 }
 
 static void UseAt(Layout *layout, RengaValue value, ProgramPart part, int position)
@@ -109,7 +114,10 @@ static void UseAt(Layout *layout, RengaValue value, ProgramPart part, int positi
   const RengaValue root = RengaLayoutRoot_Private(layout, value);
   if (IsGiven(layout, root)) return;
   Storage *storage = &layout->storage[root];
-  if (storage->home == PART_FORWARD && part == PART_BACKWARD) storage->saved = true;
+  if (storage->home == PART_FORWARD && part == PART_BACKWARD) {
+    storage->saved = true;
+    if (position > storage->backward) storage->backward = position;
+  }
   if (storage->home == part && position > storage->last) storage->last = position;
 }
 
@@ -166,6 +174,16 @@ static bool AllAllow(const Layout *layout, const RengaGraphNode *node, int n, in
   return true;
 }
 
+/* Nobody reads the storage after this node. In backward that may be what forward has saved, if it is
+   not on its way to another stage. */
+static bool DiesAt(const Layout *layout, const Storage *storage, int n)
+{
+  if (storage->own || Claimed(storage) || storage->home == PART_CONSTANT) return false;
+  if (storage->home == layout->part[n])
+    return !storage->saved && storage->last == layout->position[n];
+  return storage->saved && storage->backward == layout->position[n];
+}
+
 static bool MayRunInPlace(const Layout *layout, const RengaGraphNode *node, int n, int o, int i)
 {
   if (node->in[i] == RENGA_VALUE_NONE || node->out[o] == RENGA_VALUE_NONE) return false;
@@ -173,10 +191,8 @@ static bool MayRunInPlace(const Layout *layout, const RengaGraphNode *node, int 
   const RengaValue to = RengaLayoutRoot_Private(layout, node->out[o]);
   if (from == to || to != node->out[o] || IsGiven(layout, from)) return false;
   const Storage *input = &layout->storage[from], *output = &layout->storage[to];
-  if (input->home != layout->part[n] || input->home == PART_CONSTANT || input->saved ||
-      input->own || Claimed(input) || input->last != layout->position[n] ||
-      input->bytes != output->bytes)
-    return false;
+  if (!DiesAt(layout, input, n) || input->bytes != output->bytes) return false;
+  if (input->saved && Claimed(output)) return false;
   return AllAllow(layout, node, n, o, from);
 }
 

@@ -17,6 +17,7 @@ typedef struct {
   bool own;    /* must not be a view of what the program does not make */
   ProgramPart home;
   int first, last; /* positions in the home part */
+  int backward;    /* of what forward makes: position of the last use in backward */
   int64_t bytes;
 } Storage;
 

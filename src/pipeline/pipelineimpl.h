@@ -162,8 +162,11 @@ struct _p_RengaPipeline {
   /* memory */
   char *arena;
   int slots;
-  int64_t slot_bytes, input_bytes, temporary_bytes, folded_bytes, persistent_bytes;
-  char *persistent_base, *folded_base, *moment_base, *saved_base, *temporary_base, *input_base;
+  int64_t input_bytes, folded_bytes, persistent_bytes;
+  /* [1] in training, [0] in evaluation and the prologue, which share the memory of slots and
+     temporary tensors in another way */
+  int64_t slot_bytes[2], temporary_bytes[2];
+  char *persistent_base, *folded_base, *moment_base, *saved_base, *input_base;
   float *gradient_base;
   char *tree_work, *tied_work;
   int n_buffers, n_moments;
@@ -266,7 +269,7 @@ RengaErrorCode RengaPipelineRunPart_Private(RengaPipeline pipeline, Program *pro
                                             ProgramPart part, const RengaKernelContext *context);
 RengaErrorCode RengaPipelineReadFields_Private(RengaPipeline pipeline, const Pass *pass,
                                                const Program *program, int64_t number);
-void RengaPipelineSetBases_Private(RengaPipeline pipeline, int64_t i);
+void RengaPipelineSetBases_Private(RengaPipeline pipeline, bool training, int64_t i);
 RengaErrorCode RengaPipelineTakeProgram_Private(RengaPipeline pipeline, const Pass *pass,
                                                 int64_t number, Program **program);
 RengaKernelContext RengaPipelineContext_Private(RengaPipeline pipeline, const Pass *pass,

@@ -71,17 +71,18 @@ RengaErrorCode RengaProgramDestroy_Private(Program **program)
 
 static RengaErrorCode CheckFits(RengaPipeline pipeline, const Program *program)
 {
+  const bool training = program->kind == PROGRAM_TRAINING;
   if (!pipeline->arena) return RENGA_SUCCESS;
-  RengaCheck(
-      program->saved_bytes <= pipeline->slot_bytes &&
-          program->temporary_bytes <= pipeline->temporary_bytes &&
-          program->folded_bytes <= pipeline->folded_bytes,
-      MPI_COMM_SELF, RENGA_ERR_MEMORY,
-      "micro-batches of %lld samples do not fit the memory taken at set-up (saved %lld of %lld "
-      "bytes, temporary %lld of %lld): announce the size with "
-      "RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
-      (long long)program->samples, (long long)program->saved_bytes, (long long)pipeline->slot_bytes,
-      (long long)program->temporary_bytes, (long long)pipeline->temporary_bytes);
+  RengaCheck(program->saved_bytes <= pipeline->slot_bytes[training] &&
+                 program->temporary_bytes <= pipeline->temporary_bytes[training] &&
+                 program->folded_bytes <= pipeline->folded_bytes,
+             MPI_COMM_SELF, RENGA_ERR_MEMORY,
+             "micro-batches of %lld samples do not fit the memory taken at set-up (saved %lld of "
+             "%lld bytes, temporary %lld of %lld): announce the size with "
+             "RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
+             (long long)program->samples, (long long)program->saved_bytes,
+             (long long)pipeline->slot_bytes[training], (long long)program->temporary_bytes,
+             (long long)pipeline->temporary_bytes[training]);
   return RENGA_SUCCESS;
 }
 

@@ -9,7 +9,7 @@ static RengaErrorCode FindShares(RengaPipeline pipeline, Pass *pass, double shar
   for (int64_t number = pass->first; number < pass->last; number++) {
     Program *program;
     const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
-    RengaPipelineSetBases_Private(pipeline, 0);
+    RengaPipelineSetBases_Private(pipeline, false, 0);
     RengaCall(RengaPipelineGetProgram_Private(pipeline, PROGRAM_PROLOGUE, context.samples,
                                               RENGA_VALUE_NONE, &program));
     RengaCall(RengaPipelineReadFields_Private(pipeline, pass, program, number));

@@ -62,13 +62,14 @@ RengaErrorCode RengaPipelineRunPart_Private(RengaPipeline pipeline, Program *pro
 }
 
 /* Bases of micro-batch i of this replica. */
-void RengaPipelineSetBases_Private(RengaPipeline pipeline, int64_t i)
+void RengaPipelineSetBases_Private(RengaPipeline pipeline, bool training, int64_t i)
 {
   char **base = pipeline->base;
   base[REGION_PERSISTENT] = pipeline->persistent_base;
   base[REGION_FOLDED] = pipeline->folded_base;
-  base[REGION_SAVED] = pipeline->saved_base + i % pipeline->slots * pipeline->slot_bytes;
-  base[REGION_TEMPORARY] = pipeline->temporary_base;
+  const int64_t slot_bytes = pipeline->slot_bytes[training];
+  base[REGION_SAVED] = pipeline->saved_base + i % pipeline->slots * slot_bytes;
+  base[REGION_TEMPORARY] = pipeline->saved_base + pipeline->slots * slot_bytes;
   base[REGION_INPUTS] = pipeline->input_base + i % pipeline->slots * pipeline->input_bytes;
   for (int m = 0; m < pipeline->n_messages; m++) {
     const Link *link = &pipeline->link[m];
@@ -140,18 +141,17 @@ static RengaErrorCode TakeResults(RengaPipeline pipeline, Pass *pass, const Prog
 
 static RengaErrorCode Fill(RengaPipeline pipeline, char *base, int64_t bytes)
 {
-  if (bytes > 0)
-    RengaCall(RengaDeviceSetBytes(pipeline->device, NULL, base, 0xff, (size_t)bytes));
+  if (bytes > 0) RengaCall(RengaDeviceSetBytes(pipeline->device, NULL, base, 0xff, (size_t)bytes));
   return RENGA_SUCCESS;
 }
 
 /* With -device_poison: what an action must set before it reads it. */
-static RengaErrorCode Poison(RengaPipeline pipeline, const RengaAction *action)
+static RengaErrorCode Poison(RengaPipeline pipeline, bool training, const RengaAction *action)
 {
   if (!RengaDeviceGetPoison(pipeline->device)) return RENGA_SUCCESS;
-  RengaCall(Fill(pipeline, pipeline->temporary_base, pipeline->temporary_bytes));
+  RengaCall(Fill(pipeline, pipeline->base[REGION_TEMPORARY], pipeline->temporary_bytes[training]));
   if (action->kind == RENGA_ACTION_FORWARD) {
-    RengaCall(Fill(pipeline, pipeline->base[REGION_SAVED], pipeline->slot_bytes));
+    RengaCall(Fill(pipeline, pipeline->base[REGION_SAVED], pipeline->slot_bytes[training]));
     RengaCall(Fill(pipeline, pipeline->base[REGION_INPUTS], pipeline->input_bytes));
   } else if (RengaPipelineIsOrdered_Private(pipeline)) {
     RengaCall(Fill(pipeline, pipeline->base[REGION_GRADIENTS],
@@ -166,8 +166,8 @@ static RengaErrorCode Forward(RengaPipeline pipeline, Pass *pass, const RengaAct
   Program *program;
   const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, pass->first + i);
   RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, false));
-  RengaPipelineSetBases_Private(pipeline, i);
-  RengaCall(Poison(pipeline, action));
+  RengaPipelineSetBases_Private(pipeline, pass->training, i);
+  RengaCall(Poison(pipeline, pass->training, action));
   RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, pass->first + i, &program));
   RengaCall(RengaPipelineReadFields_Private(pipeline, pass, program, pass->first + i));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_FORWARD));
@@ -188,9 +188,9 @@ static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, const RengaAc
   Program *program;
   const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, pass->first + i);
   RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, true));
-  RengaPipelineSetBases_Private(pipeline, i);
+  RengaPipelineSetBases_Private(pipeline, pass->training, i);
   pipeline->base[REGION_GRADIENTS] = (char *)RengaPipelineLeaf_Private(pipeline);
-  RengaCall(Poison(pipeline, action));
+  RengaCall(Poison(pipeline, pass->training, action));
   RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, pass->first + i, &program));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_BACKWARD));
   const RengaErrorCode code =
@@ -205,7 +205,7 @@ static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, const RengaAc
 
 static RengaErrorCode Send(RengaPipeline pipeline, Pass *pass, int row, int64_t i)
 {
-  RengaPipelineSetBases_Private(pipeline, i);
+  RengaPipelineSetBases_Private(pipeline, pass->training, i);
   RengaCall(RengaPipelineSend_Private(pipeline, pass, row, i));
   return RENGA_SUCCESS;
 }

@@ -145,7 +145,7 @@ static RengaErrorCode MakeValues(RengaPipeline pipeline)
 {
   if (pipeline->stage < 0) return RENGA_SUCCESS;
   RengaCall(RengaPipelineSetUpPersistents_Private(pipeline));
-  RengaPipelineSetBases_Private(pipeline, 0);
+  RengaPipelineSetBases_Private(pipeline, true, 0);
   return RENGA_SUCCESS;
 }
 

@@ -1,4 +1,4 @@
-/* TEST ranks: 1 6 timeout: 300 */
+/* TEST ranks: 1 6 timeout: 600 */
 /* Losses, norms, parameters and states are bit-equal for all layouts, schedules and idle ranks;
    batches do not divide, the last one is short, labels to ignore are spread unevenly, replicas
    may have no micro-batch. The memory forecast is what is used, and none of it is read before it
