@@ -1,6 +1,6 @@
 /* TEST ranks: 1 4 */
-/* Groups of the optimizer: what is frozen keeps its values, has no gradient and no share in the norm,
-   on any layout; a pattern that fits nothing is refused. */
+/* Groups of the optimizer: what is frozen keeps its values, has no gradient and no share in the
+   norm, on any layout; a pattern that fits nothing is refused. */
 #include "run.h"
 
 static const int64_t samples[] = {8, 8, 7};
