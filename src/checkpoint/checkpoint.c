@@ -166,8 +166,8 @@ static RengaErrorCode SetOptionsText(RengaCheckpointTable *table)
   return RENGA_SUCCESS;
 }
 
-/* Delete all but the newest -checkpoint_keep files of this run, which includes those that it went on
-   from. Files of other runs are not touched. */
+/* Delete all but the newest -checkpoint_keep files of this run, with those that it went on from.
+   Files of other runs are not touched. */
 static RengaErrorCode Prune(RengaCheckpoint checkpoint)
 {
   int count, kept = 0;
