@@ -220,9 +220,11 @@ static const struct {
 };
 enum { N_RULES = sizeof rules / sizeof rules[0] };
 
+/* Without a loss nothing is trained: such a network may be run on whole batches. */
 RengaErrorCode RengaGraphCheckSamples(RengaGraph graph)
 {
   Samples samples = {.graph = graph};
+  if (graph->loss < 0) return RENGA_SUCCESS;
   RengaCall(RengaGraphScratch(graph, graph->n_values, &samples.runs));
   for (int i = 0; i < graph->n_values; i++)
     samples.runs[i] = graph->value[i]->kind == RENGA_VALUE_INPUT ? 1 : ANY;
