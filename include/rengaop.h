@@ -24,7 +24,7 @@ const char *RengaDataTypeName(RengaDataType type);
 bool RengaDataTypeIsFloating(RengaDataType type);
 
 #define RENGA_MAX_DIM 8
-/* A shape. In a graph a negative dimension -c means c times the batch; kernels see concrete ones. */
+/* A shape. In a graph a dimension -c means c times the batch; kernels see concrete ones. */
 typedef struct {
   RengaDataType type;
   int ndim; /* -1: an optional input that is absent */
@@ -32,12 +32,19 @@ typedef struct {
 } RengaTensorSpec;
 int64_t RengaTensorSpecCount(const RengaTensorSpec *spec); /* elements of a concrete shape */
 size_t RengaTensorSpecBytes(const RengaTensorSpec *spec);
-RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch); /* -c becomes c*batch */
-void RengaTensorSpecFormat(const RengaTensorSpec *spec, size_t size, char text[]); /* float32[N,32] */
+/* -c becomes c*batch */
+RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch);
+/* float32[N,32] */
+void RengaTensorSpecFormat(const RengaTensorSpec *spec, size_t size, char text[]);
 
 /* Attributes: a short list of named values, owned. */
-typedef enum { RENGA_ATTRIBUTE_INT, RENGA_ATTRIBUTE_REAL, RENGA_ATTRIBUTE_STRING, RENGA_ATTRIBUTE_INTS,
-               RENGA_ATTRIBUTE_REALS } RengaAttributeKind;
+typedef enum {
+  RENGA_ATTRIBUTE_INT,
+  RENGA_ATTRIBUTE_REAL,
+  RENGA_ATTRIBUTE_STRING,
+  RENGA_ATTRIBUTE_INTS,
+  RENGA_ATTRIBUTE_REALS
+} RengaAttributeKind;
 typedef struct {
   char *name;
   RengaAttributeKind kind;
@@ -82,20 +89,21 @@ typedef struct {
 } RengaOpCall;
 
 enum {
-  RENGA_OP_ELEMENTWISE = 1,   /* output element i needs only element i of the (equal-shaped) inputs */
-  RENGA_OP_OUTPUT_GIVEN = 2,  /* the output shape is part of the node: Reshape, Expand, gradients */
-  RENGA_OP_RANDOM = 4,        /* draws random numbers: attribute key */
-  RENGA_OP_INTERNAL = 8,      /* not an ONNX name: gradients and fused forms */
-  RENGA_OP_RESHAPE = 16,      /* same bytes, another shape: the runtime may alias */
-  RENGA_OP_BATCH_SUM = 32,    /* a sum over micro-batches and replicas, done by the runtime */
+  RENGA_OP_ELEMENTWISE = 1, /* output element i needs only element i of the (equal-shaped) inputs */
+  RENGA_OP_OUTPUT_GIVEN = 2, /* the output shape is part of the node: Reshape, Expand, gradients */
+  RENGA_OP_RANDOM = 4,       /* draws random numbers: attribute key */
+  RENGA_OP_INTERNAL = 8,     /* not an ONNX name: gradients and fused forms */
+  RENGA_OP_RESHAPE = 16,     /* same bytes, another shape: the runtime may alias */
+  RENGA_OP_BATCH_SUM = 32,   /* a sum over micro-batches and replicas, done by the runtime */
 };
 struct RengaOperator {
   const char *name;
   int min_in, max_in, min_out, max_out; /* max -1: any number */
   unsigned flags;
-  RengaErrorCode (*shape)(RengaOpCall *call);        /* fills or checks out[] */
-  double (*flops)(const RengaOpCall *call);          /* NULL: one per output element */
-  const char *attributes; /* "axis:int=-1 epsilon:real=1e-5 pads:ints": names allowed and defaults */
+  RengaErrorCode (*shape)(RengaOpCall *call); /* fills or checks out[] */
+  double (*flops)(const RengaOpCall *call);   /* NULL: one per output element */
+  /* "axis:int=-1 epsilon:real=1e-5 pads:ints": names allowed and defaults */
+  const char *attributes;
   /* "NI>N": a letter per input, > and a letter per output; the last letter stands for all further
      ones. Places with the same letter have the same type, except I.
      T, U any; N, M number; F floating; Z integer; I int32 or int64; B bool; L int64; S float32;
@@ -114,4 +122,5 @@ double RengaOpCallReal(const RengaOpCall *call, const char *name);
 const char *RengaOpCallString(const RengaOpCall *call, const char *name);
 const int64_t *RengaOpCallInts(const RengaOpCall *call, const char *name, int *count);
 bool RengaOpCallHasInput(const RengaOpCall *call, int input);
-void RengaOpCallFormat(const RengaOpCall *call, size_t size, char text[]); /* Add(int8[2], int8[1]) */
+/* Add(int8[2], int8[1]) */
+void RengaOpCallFormat(const RengaOpCall *call, size_t size, char text[]);
