@@ -174,8 +174,8 @@ static bool AllAllow(const Layout *layout, const RengaGraphNode *node, int n, in
   return true;
 }
 
-/* Nobody reads the storage after this node. In backward that may be what forward has saved, if it is
-   not on its way to another stage. */
+/* Nobody reads the storage after this node. In backward that may be what forward has saved, if it
+   is not on its way to another stage. */
 static bool DiesAt(const Layout *layout, const Storage *storage, int n)
 {
   if (storage->own || Claimed(storage) || storage->home == PART_CONSTANT) return false;
