@@ -231,7 +231,7 @@ static int64_t Positive(const float x[], int64_t n, double y[])
   return n * WIDTH;
 }
 
-/* A row of a table for each sample by constant indices [3,1], and a constant [3,4], all rows equal. */
+/* Rows of a table by constant indices [3,1], and a constant [3,4]: equal for each sample. */
 static Message *Copies(void)
 {
   static const float table[3] = {5, 0.25f, 7};

@@ -171,11 +171,27 @@ RengaErrorCode RengaOnnxTargetShape(RengaOnnxNode *node, RengaValue x, int n,
   return RENGA_SUCCESS;
 }
 
-/* A dimension that the file fills up to the size of its batch: the first one only. */
-static int64_t OpenFirst(const RengaOnnxNode *node, int d, int64_t dimension)
+/* A parameter, or what a few nodes make of one. */
+static bool IsOfParameter(RengaGraph graph, RengaValue value)
+{
+  enum { NODES_MAX = 4 };
+  for (int i = 0; i < NODES_MAX; i++) {
+    const RengaGraphValue *x = RengaGraphGetValue(graph, value);
+    if (x->kind == RENGA_VALUE_PARAMETER) return true;
+    const RengaGraphNode *node = RengaGraphGetNode(graph, x->producer);
+    if (!node || node->n_in == 0) return false;
+    value = node->in[0];
+  }
+  return false;
+}
+
+/* What the file learns once and copies to each sample of its batch: the first dimension. Copies of
+   constants are left until they meet an open batch (open.c). */
+static int64_t OpenFirst(const RengaOnnxNode *node, RengaValue x, int d, int64_t dimension)
 {
   int64_t batch = node->importer->open ? node->importer->file_batch : 0;
-  return d == 0 && batch > 1 && dimension == batch ? -1 : dimension;
+  if (d > 0 || batch <= 1 || dimension != batch) return dimension;
+  return IsOfParameter(node->importer->graph, x) ? -1 : dimension;
 }
 
 RengaErrorCode RengaOnnxExpandShape(RengaOnnxNode *node, RengaValue x, const RengaOnnxHost *target,
@@ -195,7 +211,7 @@ RengaErrorCode RengaOnnxExpandShape(RengaOnnxNode *node, RengaValue x, const Ren
     RengaOnnxCheck(from == 1 || to == 1 || from == to || batch, node, RENGA_ERR_SHAPE,
                    "dimension %d is %lld and cannot be expanded to %lld", d, (long long)from,
                    (long long)to);
-    shape->dim[d] = from != 1 ? from : fixed ? OpenFirst(node, d, to) : to;
+    shape->dim[d] = from != 1 ? from : fixed ? OpenFirst(node, x, d, to) : to;
   }
   return RENGA_SUCCESS;
 }
@@ -213,9 +229,6 @@ RengaErrorCode RengaOnnxFilledShape(RengaOnnxNode *node, const RengaOnnxHost *ta
   for (int d = 0; d < n; d++) widths.dim[d] = Width(widths.dim[d]);
   RengaOnnxCheck(RengaOnnxCount(n, widths.dim, &count), node, RENGA_ERR_FILE_FORMAT,
                  "a tensor of more than 2^40 elements");
-  bool square = n > 1 && shape->dim[0] == shape->dim[1]; /* a mask of positions, not of samples */
-  if (n > 0 && RengaOnnxBatchDimension(shape) < 0 && !square)
-    shape->dim[0] = OpenFirst(node, 0, shape->dim[0]);
   return RENGA_SUCCESS;
 }
 

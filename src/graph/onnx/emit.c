@@ -35,7 +35,13 @@ RengaErrorCode RengaOnnxEmit(RengaOnnxNode *node, const char *op, int n_in, cons
   RengaErrorCode code = RengaGraphAddNode(importer->graph, op, name, &importer->attributes, n_in,
                                           in, n_out, given, out);
   RengaAttributesFree(&importer->attributes);
-  RengaOnnxCheck(code == RENGA_SUCCESS, node, code, "its %s cannot be added to the graph", op);
+  const char *opened =
+      importer->open && importer->file_batch > 0
+          ? "; the batch that the file fixes was made open: if this is why, export it "
+            "with a dynamic batch"
+          : "";
+  RengaOnnxCheck(code == RENGA_SUCCESS, node, code, "%s cannot be added to the graph%s", op,
+                 opened);
   for (int i = 0; i < n_out; i++) RengaCall(KeepInner(node, n_in, in, out[i]));
   return RENGA_SUCCESS;
 }

@@ -21,9 +21,10 @@ RengaErrorCode RengaOnnxHostCreate(RengaOnnxImporter *importer, RengaDataType ty
   X(RENGA_FLOAT64, double, real)                                                                   \
   X(RENGA_INT8, int8_t, whole)                                                                     \
   X(RENGA_UINT8, uint8_t, whole)                                                                   \
-  X(RENGA_INT16, int16_t, whole) X(RENGA_UINT16, uint16_t, whole) X(RENGA_INT32, int32_t, whole)   \
-      X(RENGA_UINT32, uint32_t, whole) X(RENGA_INT64, int64_t, whole)                              \
-          X(RENGA_UINT64, uint64_t, whole) X(RENGA_BOOL, uint8_t, whole)
+  X(RENGA_INT16, int16_t, whole)                                                                   \
+  X(RENGA_UINT16, uint16_t, whole)                                                                 \
+  X(RENGA_INT32, int32_t, whole) X(RENGA_UINT32, uint32_t, whole) X(RENGA_INT64, int64_t, whole)   \
+      X(RENGA_UINT64, uint64_t, whole) X(RENGA_BOOL, uint8_t, whole)
 
 bool RengaOnnxHostHasType(RengaDataType type)
 {

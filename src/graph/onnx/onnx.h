@@ -203,7 +203,7 @@ RengaErrorCode RengaOnnxFilledShape(RengaOnnxNode *node, const RengaOnnxHost *ta
 RengaErrorCode RengaOnnxBatchSize(RengaOnnxNode *node, RengaValue *value); /* float32 scalar */
 
 /* open.c */
-RengaErrorCode RengaOnnxOpenOperands(RengaOnnxNode *node, int n, RengaValue in[]);
+RengaErrorCode RengaOnnxOpenOperands(RengaOnnxNode *node, bool broadcasts, int n, RengaValue in[]);
 
 /* import.c, nodes.c */
 RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer);
@@ -232,11 +232,12 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(Same)                                                                                          \
   X(Chain)                                                                                         \
   X(Mean)                                                                                          \
-  X(Identity) X(Cast) X(CastLike) X(Clip) X(Constant) X(ConstantOfShape) X(EyeLike) X(Shape)       \
-      X(Size) X(Range) X(If) X(NonZero) X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand)    \
-          X(Transpose) X(Slice) X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK)       \
-              X(MatMul) X(Gemm) X(Window) X(Pool) X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce)  \
-                  X(Softmax) X(GroupNormalization) X(BatchNormalization) X(Dropout)                \
+  X(Identity)                                                                                      \
+  X(Cast) X(CastLike) X(Clip) X(Constant) X(ConstantOfShape) X(EyeLike) X(Shape) X(Size) X(Range)  \
+      X(If) X(NonZero) X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose)        \
+          X(Slice) X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm)  \
+              X(Window) X(Pool) X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax)         \
+                  X(GroupNormalization) X(BatchNormalization) X(Dropout)                           \
                       X(MeanVarianceNormalization) X(SoftmaxCrossEntropyLoss)                      \
                           X(NegativeLogLikelihoodLoss) X(Recurrent)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);

@@ -4,7 +4,7 @@
 #include "onnx.h"
 #include <string.h>
 
-enum { DEPTH_MAX = 16 };
+enum { DEPTH_MAX = 8 };
 
 /* [outer, copies, inner]: are all copies the same bytes? */
 static bool AreEqual(const RengaTensorSpec *spec, int axis, const unsigned char *data)
@@ -33,31 +33,62 @@ static RengaErrorCode OneCopy(RengaOnnxNode *node, int axis, RengaValue *x)
   return RENGA_SUCCESS;
 }
 
-/* Sets found where all copies along the axis are sure to be equal. */
-static void FindCopies(RengaOnnxNode *node, int depth, RengaValue x, int axis, bool *found)
+/* The dimension of x that a Reshape makes dimension axis of y: as large, and as much before it. */
+static int ReshapedFrom(const RengaTensorSpec *x, const RengaTensorSpec *y, int axis)
 {
-  RengaGraph graph = node->importer->graph;
-  const RengaGraphValue *value = RengaGraphGetValue(graph, x);
-  const RengaGraphNode *made = RengaGraphGetNode(graph, value->producer);
-  *found = value->kind == RENGA_VALUE_CONSTANT && AreEqual(&value->spec, axis, value->data);
-  if (!made || depth > DEPTH_MAX) return;
-  if (strcmp(made->op->name, "ConstantOfShape") == 0) *found = true;
-  if (strcmp(made->op->name, "Gather") == 0) { /* rows of a table: as equal as the indices */
-    const RengaTensorSpec *indices = &RengaGraphGetValue(graph, made->in[1])->spec;
-    int64_t along = RengaAttributesInt(&made->attributes, "axis", 0);
-    if (along == 0 && axis < indices->ndim) FindCopies(node, depth + 1, made->in[1], axis, found);
+  int64_t before = 1, own = 1;
+  for (int d = 0; d < axis; d++) before *= y->dim[d];
+  for (int d = 0; d < x->ndim; d++) {
+    if (own == before && x->dim[d] == y->dim[axis]) return d;
+    own *= x->dim[d];
   }
-  if (!(made->op->flags & RENGA_OP_ELEMENTWISE)) return;
-  *found = true;
-  for (int i = 0; i < made->n_in && *found; i++) {
-    const RengaTensorSpec *spec = &RengaGraphGetValue(graph, made->in[i])->spec;
-    int own = axis - (value->spec.ndim - spec->ndim);
-    if (own >= 0 && spec->dim[own] != 1) FindCopies(node, depth + 1, made->in[i], own, found);
-  }
+  return -1;
 }
 
-/* Inputs of an elementwise operator: a dimension c * B of one that meets -c of another. */
-RengaErrorCode RengaOnnxOpenOperands(RengaOnnxNode *node, int n, RengaValue in[])
+/* The dimension of input i of a node whose copies are those of dimension axis of its output.
+   -1: the node makes copies there of one; -2: not known. */
+static int CopiedFrom(RengaGraph graph, const RengaGraphNode *node, int i, int axis)
+{
+  enum { MAKES = -1, UNKNOWN = -2 };
+  const char *op = node->op->name;
+  const RengaTensorSpec *y = &RengaGraphGetValue(graph, node->out[0])->spec;
+  const RengaTensorSpec *x = &RengaGraphGetValue(graph, node->in[i])->spec;
+  int own = axis - (y->ndim - x->ndim), count;
+  if (node->op->flags & RENGA_OP_ELEMENTWISE || strcmp(op, "Expand") == 0)
+    return own < 0 || x->dim[own] == 1 ? MAKES : own;
+  if (strcmp(op, "Gather") == 0) { /* rows of a table are as equal as their indices */
+    bool rows = RengaAttributesInt(&node->attributes, "axis", 0) == 0;
+    const RengaTensorSpec *indices = &RengaGraphGetValue(graph, node->in[1])->spec;
+    return !rows || axis >= indices->ndim ? UNKNOWN : i == 0 ? MAKES : axis;
+  }
+  if (strcmp(op, "Reshape") == 0) {
+    int from = ReshapedFrom(x, y, axis);
+    return from < 0 ? UNKNOWN : from;
+  }
+  if (strcmp(op, "Transpose") == 0) {
+    const int64_t *order = RengaAttributesInts(&node->attributes, "perm", &count);
+    return order ? (int)order[axis] : UNKNOWN;
+  }
+  return UNKNOWN;
+}
+
+/* Are all copies along the axis sure to be equal? */
+static bool HasCopies(RengaGraph graph, int depth, RengaValue x, int axis)
+{
+  const RengaGraphValue *value = RengaGraphGetValue(graph, x);
+  const RengaGraphNode *made = RengaGraphGetNode(graph, value->producer);
+  if (value->kind == RENGA_VALUE_CONSTANT) return AreEqual(&value->spec, axis, value->data);
+  if (!made || depth > DEPTH_MAX) return false;
+  for (int i = 0; i < made->n_in; i++) {
+    if (made->in[i] == RENGA_VALUE_NONE) continue;
+    int from = CopiedFrom(graph, made, i, axis);
+    if (from < -1 || (from >= 0 && !HasCopies(graph, depth + 1, made->in[i], from))) return false;
+  }
+  return made->n_in > 0 || strcmp(made->op->name, "ConstantOfShape") == 0;
+}
+
+/* Inputs of an elementwise operator or a Concat: c * B samples of one that meet -c of another. */
+RengaErrorCode RengaOnnxOpenOperands(RengaOnnxNode *node, bool broadcasts, int n, RengaValue in[])
 {
   int64_t batch = node->importer->open ? node->importer->file_batch : 0;
   for (int i = 0; i < n && batch > 1; i++)
@@ -65,10 +96,13 @@ RengaErrorCode RengaOnnxOpenOperands(RengaOnnxNode *node, int n, RengaValue in[]
       if (in[i] == RENGA_VALUE_NONE || in[k] == RENGA_VALUE_NONE) continue;
       const RengaTensorSpec *x = RengaOnnxSpec(node, in[i]), *other = RengaOnnxSpec(node, in[k]);
       int from = RengaOnnxBatchDimension(other), axis = from - other->ndim + x->ndim;
-      bool found = false;
       if (from < 0 || axis < 0 || x->dim[axis] != -other->dim[from] * batch) continue;
-      FindCopies(node, 0, in[i], axis, &found);
-      if (found) RengaCall(OneCopy(node, axis, &in[i]));
+      if (!HasCopies(node->importer->graph, 0, in[i], axis)) continue;
+      RengaTensorSpec opened = *x;
+      opened.dim[axis] = other->dim[from];
+      RengaCall(OneCopy(node, axis, &in[i]));
+      const RengaValue one = in[i];
+      if (!broadcasts) RengaCall(RengaOnnxEmit(node, "Expand", 1, &one, 1, &opened, &in[i]));
     }
   return RENGA_SUCCESS;
 }

@@ -54,7 +54,9 @@ RengaErrorCode RengaOnnxConvertSame(RengaOnnxNode *node)
   RengaCall(RengaOnnxAllocate(node->importer, n_out, sizeof *out, &out));
   for (int i = 0; i < n_in; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
   const RengaOperator *op = RengaOperatorFind(node->proto->op_type);
-  if (op && op->flags & RENGA_OP_ELEMENTWISE) RengaCall(RengaOnnxOpenOperands(node, n_in, in));
+  bool broadcasts = op && op->flags & RENGA_OP_ELEMENTWISE;
+  if (broadcasts || strcmp(node->proto->op_type, "Concat") == 0)
+    RengaCall(RengaOnnxOpenOperands(node, broadcasts, n_in, in));
   RengaCall(RengaOnnxCopyAttributes(node, ""));
   RengaCall(RengaOnnxEmit(node, node->proto->op_type, n_in, in, n_out, NULL, out));
   for (int i = 0; i < n_out; i++) RengaCall(RengaOnnxBindValue(node, i, out[i]));
@@ -67,7 +69,7 @@ static RengaErrorCode Chain(RengaOnnxNode *node, const char *op, RengaValue *y)
   for (int i = 1; i < RengaOnnxInputCount(node); i++) {
     RengaValue pair[2] = {*y, RENGA_VALUE_NONE};
     RengaCall(RengaOnnxInputValue(node, i, &pair[1]));
-    RengaCall(RengaOnnxOpenOperands(node, 2, pair));
+    RengaCall(RengaOnnxOpenOperands(node, true, 2, pair));
     RengaCall(RengaOnnxApply(node, op, pair[0], pair[1], y));
   }
   RengaOnnxCheck(*y != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "the first input is missing");
