@@ -31,7 +31,7 @@ static RengaErrorCode ParseAttribute(const char *name, char *value, RengaAttribu
   static const char *const lists[] = {"perm",    "axes",      "starts",      "ends",
                                       "steps",   "split",     "repeats",     "pads",
                                       "strides", "dilations", "kernel_shape"};
-  static const char *const reals[] = {"alpha", "min", "max", "epsilon", "ratio", "scale"};
+  static const char *const reals[] = {"alpha", "min", "max", "value", "epsilon", "ratio", "scale"};
   int64_t ints[MOST];
   int count = 0;
   for (size_t i = 0; i < sizeof reals / sizeof *reals; i++)

@@ -283,6 +283,32 @@ static RengaErrorCode NotCreate_Cpu(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ConstantRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                      const RengaKernelContext *context, const void *const in[],
+                                      void *const out[], void *workspace)
+{
+  (void)stream;
+  (void)context;
+  (void)in;
+  (void)workspace;
+  const RengaTensorSpec *y = &kernel->call.out[0];
+  double value = RengaAttributesReal(kernel->call.attributes, "value", 0);
+  int64_t count = RengaTensorSpecCount(y);
+  for (int64_t i = 0; i < count && y->type == RENGA_FLOAT32; i++) ((float *)out[0])[i] = (float)value;
+  for (int64_t i = 0; i < count && y->type == RENGA_INT64; i++)
+    ((int64_t *)out[0])[i] = (int64_t)value;
+  for (int64_t i = 0; i < count && y->type == RENGA_BOOL; i++) ((bool *)out[0])[i] = value != 0;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ConstantOfShapeCreate_Cpu(RengaKernel kernel)
+{
+  RengaDataType type = kernel->call.out[0].type;
+  if (type == RENGA_FLOAT32 || type == RENGA_INT64 || type == RENGA_BOOL)
+    kernel->run = ConstantRun_Cpu;
+  return RENGA_SUCCESS;
+}
+
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuMove)[] = {
     {"Identity", ReshapeCreate_Cpu},
     {"Reshape", ReshapeCreate_Cpu},
@@ -295,5 +321,6 @@ const RengaKernelRow RENGA_ISA_NAME(RengaCpuMove)[] = {
     {"Split", SplitCreate_Cpu},
     {"Cast", CastCreate_Cpu},
     {"Not", NotCreate_Cpu},
+    {"ConstantOfShape", ConstantOfShapeCreate_Cpu},
     {NULL, NULL},
 };
