@@ -499,3 +499,88 @@ for a_shape, b_shape, flip_a, flip_b in [([2, 3], [3, 4], 0, 0), ([2, 1, 3, 4], 
     y = build(lead + [rows, columns], lambda *i: 0.5 * sum(
         pick(a, i[:n], i[n], j, flip_a) * pick(b, i[:n], j, i[n + 1], flip_b) for j in range(inner)))
     emit("MatMul", {"transA": flip_a, "transB": flip_b, "alpha": 0.5}, [a, b], [y])
+
+
+# Recurrent layers in one direction; states are [batch, hidden], sequences [steps, batch, width]
+def rnn(a, r, h, relu, order):
+    steps, batch, hidden = a.shape[0], a.shape[1], r.shape[1]
+    state, y = {(n, j): h.at(n, j) for n in range(batch) for j in range(hidden)}, {}
+    for t in order:
+        sums = {(n, j): a.at(t, n, j) + sum(r.at(j, k) * state[n, k] for k in range(hidden)) for n, j in state}
+        state = {i: max(v, 0.0) if relu else math.tanh(v) for i, v in sums.items()}
+        y.update({(t,) + i: v for i, v in state.items()})
+    return build([steps, batch, hidden], lambda *i: y[i])
+
+
+def lstm(a, r, h, c, order):
+    steps, batch, hidden = a.shape[0], a.shape[1], r.shape[1]
+    places = list(itertools.product(range(batch), range(hidden)))
+    state, cell = {i: h.at(*i) for i in places}, {i: c.at(*i) for i in places}
+    y, cells, gates = {}, {}, {}
+    for t in order:
+        old = dict(state)
+        for n, j in places:
+            gate = []
+            for g in range(4):
+                row = g * hidden + j
+                total = a.at(t, n, row) + sum(r.at(row, k) * old[n, k] for k in range(hidden))
+                gate.append(math.tanh(total) if g == 3 else sigmoid(total))
+                gates[t, n, row] = gate[g]
+            cell[n, j] = gate[2] * cell[n, j] + gate[0] * gate[3]
+            state[n, j] = gate[1] * math.tanh(cell[n, j])
+            y[t, n, j], cells[t, n, j] = state[n, j], cell[n, j]
+    return (build([steps, batch, hidden], lambda *i: y[i]), build([steps, batch, hidden], lambda *i: cells[i]),
+            build([steps, batch, 4 * hidden], lambda *i: gates[i]))
+
+
+def gru(a, r, b, h, linear, order):
+    steps, batch, hidden = a.shape[0], a.shape[1], r.shape[1]
+    places = list(itertools.product(range(batch), range(hidden)))
+    state, y, gates, parts = {i: h.at(*i) for i in places}, {}, {}, {}
+    for t in order:
+        old = dict(state)
+
+        def times(n, row, vector):
+            return sum(r.at(row, k) * vector[k] for k in range(hidden)) + b.data[row]
+        for n in range(batch):
+            before = [old[n, k] for k in range(hidden)]
+            for row in range(2 * hidden):
+                gates[t, n, row] = sigmoid(a.at(t, n, row) + times(n, row, before))
+            reset = [gates[t, n, hidden + k] for k in range(hidden)]
+            inner = before if linear else [p * q for p, q in zip(reset, before)]
+            for j in range(hidden):
+                row = 2 * hidden + j
+                parts[t, n, j] = times(n, row, inner)
+                new = math.tanh(a.at(t, n, row) + parts[t, n, j] * (reset[j] if linear else 1))
+                gates[t, n, row], z = new, gates[t, n, j]
+                state[n, j] = y[t, n, j] = (1 - z) * new + z * old[n, j]
+    return (build([steps, batch, hidden], lambda *i: y[i]), build([steps, batch, 3 * hidden], lambda *i: gates[i]),
+            build([steps, batch, hidden], lambda *i: parts[i]))
+
+
+for steps, batch, hidden, backwards in [(3, 2, 2, 0), (2, 1, 3, 1), (1, 2, 1, 0)]:
+    order = list(reversed(range(steps))) if backwards else list(range(steps))
+    h, c, dy = rand(batch, hidden), rand(batch, hidden), rand(steps, batch, hidden)
+    for relu in (0, 1):
+        ins = [rand(steps, batch, hidden), rand(hidden, hidden), h]
+        forward = lambda a, r, h: rnn(a, r, h, relu, order)
+        y, attrs = forward(*ins), {"reverse": backwards, "activation": "Relu" if relu else "Tanh"}
+        emit("RNNCells", attrs, ins, [y])
+        emit("RNNCellsGrad", attrs, [ins[1], h, y, dy], [gradient(forward, ins, k, dy) for k in range(3)],
+             tolerance=2e-5)
+    ins = [rand(steps, batch, 4 * hidden), rand(4 * hidden, hidden), h, c]
+    forward = lambda a, r, h, c: lstm(a, r, h, c, order)
+    y, cells, gates = forward(*ins)
+    emit("LSTMCells", {"reverse": backwards}, ins, [y, cells, gates])
+    emit("LSTMCellsGrad", {"reverse": backwards}, [ins[1], h, c, y, cells, gates, dy],
+         [gradient(forward, ins, k, dy) for k in range(4)], tolerance=2e-5)
+    emit("LSTMCellsGrad", {"reverse": backwards}, [ins[1], h, c, y, cells, gates, None, dy],
+         [gradient(lambda *i: forward(*i)[1], ins, k, dy) for k in range(4)], tolerance=2e-5)
+    for linear in (0, 1):
+        ins = [rand(steps, batch, 3 * hidden), rand(3 * hidden, hidden), rand(3 * hidden), h]
+        forward = lambda a, r, b, h: gru(a, r, b, h, linear, order)
+        y, gates, parts = forward(*ins)
+        attrs = {"reverse": backwards, "linear_before_reset": linear}
+        emit("GRUCells", attrs, ins, [y, gates, parts])
+        emit("GRUCellsGrad", attrs, [ins[1], h, y, gates, parts, dy],
+             [gradient(forward, ins, k, dy) for k in range(4)], tolerance=2e-5)
