@@ -3,6 +3,7 @@ EXTRA_DIST += %D%/common.sh %D%/clang.sh %D%/sanitizers.sh %D%/valgrind.sh %D%/i
 # Other compilers, sanitizers, valgrind, the installed library: each a script that builds what it needs.
 build_checks = clang install valgrind sanitizers
 check-builds:
+	@$(MKDIR_P) %D%
 	@for name in $(build_checks); do \
 	  top_builddir='$(abs_top_builddir)' $(SHELL) $(srcdir)/%D%/$$name.sh >%D%/$$name.log 2>&1; code=$$?; \
 	  case $$code in 0) result=PASS;; 77) result=SKIP;; *) result=FAIL;; esac; \

@@ -15,23 +15,32 @@ static const float *Plane(const Norm *s, const void *x, int64_t image, int64_t c
   return (const float *)x + (image * s->channels + channel) * s->pixels;
 }
 
-static double SquaresFrom(int64_t n, const float *x, float mean)
+static double Sum(int64_t n, const float *x)
 {
-  float sum = 0;
+  double sum = 0;
+#pragma omp simd reduction(+ : sum)
+  for (int64_t i = 0; i < n; i++) sum += x[i];
+  return sum;
+}
+
+static double SquaresFrom(int64_t n, const float *x, double mean)
+{
+  double sum = 0;
 #pragma omp simd reduction(+ : sum)
   for (int64_t i = 0; i < n; i++) sum += (x[i] - mean) * (x[i] - mean);
   return sum;
 }
 
-/* Mean and biased variance of a channel in the micro-batch. */
+/* Mean and biased variance of a channel in the micro-batch. In double: networks of ReLU after
+   BatchNormalization are chaotic, a wrong last bit of the mean turns units on and off. */
 static void Statistics(const Norm *s, const void *x, int64_t channel, double *mean,
                        double *variance)
 {
   double count = (double)(s->images * s->pixels), sum = 0, squares = 0;
-  for (int64_t n = 0; n < s->images; n++) sum += RengaRowSum(s->pixels, Plane(s, x, n, channel));
+  for (int64_t n = 0; n < s->images; n++) sum += Sum(s->pixels, Plane(s, x, n, channel));
   *mean = sum / count;
   for (int64_t n = 0; n < s->images; n++)
-    squares += SquaresFrom(s->pixels, Plane(s, x, n, channel), (float)*mean);
+    squares += SquaresFrom(s->pixels, Plane(s, x, n, channel), *mean);
   *variance = squares / count;
 }
 
@@ -79,11 +88,11 @@ static void GradientSums(const Norm *s, const void *dy, const void *x, int64_t c
   *sum = *product = 0;
   for (int64_t n = 0; n < s->images; n++) {
     const float *d = Plane(s, dy, n, channel), *v = Plane(s, x, n, channel);
-    float plane = 0, plane_product = 0;
+    double plane = 0, plane_product = 0;
 #pragma omp simd reduction(+ : plane, plane_product)
     for (int64_t i = 0; i < s->pixels; i++) {
       plane += d[i];
-      plane_product += d[i] * (v[i] - mean);
+      plane_product += (double)d[i] * (v[i] - mean);
     }
     *sum += plane;
     *product += plane_product;
