@@ -1,6 +1,6 @@
 /* TEST ranks: 1 */
-/* No operator of the networks that are built in, or of the reference files where they are there, falls
-   back on the ref device: forward and backward, at two batch sizes. */
+/* No operator of the networks that are built in, or of the reference files, where they are there,
+   falls back on the ref device: forward and backward, at two batch sizes. */
 #include "../check.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
@@ -18,8 +18,9 @@ static RengaErrorCode CheckNode(RengaDevice device, RengaGraph graph, const char
   if (node->op->flags & RENGA_OP_BATCH_SUM) return RENGA_SUCCESS; /* the runtime's own */
   Expect(node->n_in <= MOST && node->n_out <= MOST);
   for (int i = 0; i < node->n_in; i++)
-    in[i] = node->in[i] < 0 ? absent
-                            : RengaTensorSpecAt(&RengaGraphGetValue(graph, node->in[i])->spec, batch);
+    in[i] = node->in[i] < 0
+                ? absent
+                : RengaTensorSpecAt(&RengaGraphGetValue(graph, node->in[i])->spec, batch);
   for (int i = 0; i < node->n_out; i++)
     out[i] = node->out[i] < 0
                  ? absent
@@ -57,14 +58,17 @@ static RengaErrorCode CheckNetwork(RengaComm comm, RengaDevice device, const cha
 /* The files of ../shared/reference, or of the folder in RENGA_REFERENCE. */
 static RengaErrorCode CheckFiles(RengaComm comm, RengaDevice device, int *missing)
 {
-  static const char *const kinds[] = {"gpt_micro*", "mlp_small*", "resnet18_small*",
-                                      "resnet50_small*", "bert_tiny*", "t5_tiny*", "nmt_tiny*",
-                                      "ncf_tiny*"};
+  static const char *const kinds[] = {"gpt_micro*",      "mlp_small*", "resnet18_small*",
+                                      "resnet50_small*", "bert_tiny*", "t5_tiny*",
+                                      "nmt_tiny*",       "ncf_tiny*"};
   const char *given = getenv("RENGA_REFERENCE"), *top = getenv("top_srcdir");
   for (size_t k = 0; k < sizeof kinds / sizeof *kinds; k++) {
     char pattern[1024];
     glob_t files;
-    snprintf(pattern, sizeof pattern, "%s%s/onnx/%s.onnx", given ? given : top ? top : ".",
+    snprintf(pattern, sizeof pattern, "%s%s/onnx/%s.onnx",
+             given ? given
+             : top ? top
+                   : ".",
              given ? "" : "/../shared/reference", kinds[k]);
     if (glob(pattern, 0, NULL, &files) != 0) continue;
     for (size_t f = 0; f < files.gl_pathc; f++)
@@ -76,9 +80,9 @@ static RengaErrorCode CheckFiles(RengaComm comm, RengaDevice device, int *missin
 
 static RengaErrorCode RunTest(void)
 {
-  static const char *const networks[] = {
-      "gpt:layers=2,hidden=32,heads=2,sequence=8,vocabulary=50", "mlp", "resnet:depth=18,image=32",
-      "resnet:depth=50,image=32"};
+  static const char *const networks[] = {"gpt:layers=2,hidden=32,heads=2,sequence=8,vocabulary=50",
+                                         "mlp", "resnet:depth=18,image=32",
+                                         "resnet:depth=50,image=32"};
   RengaComm comm = NULL;
   RengaDevice device = NULL;
   int missing = 0;

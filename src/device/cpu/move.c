@@ -294,7 +294,8 @@ static RengaErrorCode ConstantRun_Cpu(RengaKernel kernel, RengaStream stream,
   const RengaTensorSpec *y = &kernel->call.out[0];
   double value = RengaAttributesReal(kernel->call.attributes, "value", 0);
   int64_t count = RengaTensorSpecCount(y);
-  for (int64_t i = 0; i < count && y->type == RENGA_FLOAT32; i++) ((float *)out[0])[i] = (float)value;
+  for (int64_t i = 0; i < count && y->type == RENGA_FLOAT32; i++)
+    ((float *)out[0])[i] = (float)value;
   for (int64_t i = 0; i < count && y->type == RENGA_INT64; i++)
     ((int64_t *)out[0])[i] = (int64_t)value;
   for (int64_t i = 0; i < count && y->type == RENGA_BOOL; i++) ((bool *)out[0])[i] = value != 0;
