@@ -97,6 +97,10 @@ RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type)
   RengaCall(ResetType(device));
   RengaCall(row->create(device));
   RengaCall(RengaHeaderSetTypeName(device, row->name));
+  if (strcmp(device->options.type, row->name) != 0) {
+    RengaFree(&device->options.type);
+    RengaCall(RengaStringCopy(row->name, &device->options.type));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -215,11 +219,8 @@ RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
 {
   RengaCheckPointer(device);
   RengaCall(RengaOptionsSetFromDatabase(device->hdr.prefix, N_OPTIONS, options, &device->options));
-  bool given = false;
-  const char *type = NULL;
-  RengaCall(RengaOptionsGetString("device_type", &type, &given));
-  if (given && strcmp(type, device->hdr.type_name) != 0)
-    RengaCall(RengaDeviceSetType(device, type));
+  if (strcmp(device->options.type, device->hdr.type_name) != 0)
+    RengaCall(RengaDeviceSetType(device, device->options.type));
   device->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
 }

@@ -129,6 +129,14 @@ static RengaErrorCode CheckSettings(RengaComm comm)
   RengaCall(RengaDeviceSetUp(device));
   RengaCall(RengaDeviceGetThreads(device, &threads));
   Expect(threads == 3);
+  RengaCall(RengaDeviceSetType(device, RENGA_DEVICE_REF));
+  RengaCall(RengaDeviceSetFromOptions(device)); /* what the program set stays */
+  RengaCall(RengaDeviceGetType(device, &type));
+  Expect(strcmp(type, RENGA_DEVICE_REF) == 0);
+  RengaCall(RengaOptionsSetValue("device_type", "cpu"));
+  RengaCall(RengaDeviceSetFromOptions(device));
+  RengaCall(RengaDeviceGetType(device, &type));
+  Expect(strcmp(type, RENGA_DEVICE_CPU) == 0);
   RengaCall(RengaDeviceDestroy(&device));
   Expect(device == NULL);
   return RENGA_SUCCESS;
