@@ -10,7 +10,7 @@ cpu_sources = %D%/cpu/set.c %D%/cpu/vector.c %D%/cpu/product.c %D%/cpu/linear.c 
   %D%/cpu/binary.c %D%/cpu/copy.c %D%/cpu/move.c %D%/cpu/index.c %D%/cpu/reduce.c \
   %D%/cpu/softmax.c %D%/cpu/loss.c %D%/cpu/layernorm.c %D%/cpu/attention.c %D%/cpu/dropout.c \
   %D%/cpu/convolution.c %D%/cpu/batchnorm.c %D%/cpu/pool.c
-cpu_flags = $(AM_CFLAGS) -ftree-vectorize -fvect-cost-model=dynamic -ffp-contract=fast -fno-math-errno \
+cpu_flags = $(AM_CFLAGS) -ftree-vectorize $(VECTORIZE_CFLAGS) -ffp-contract=fast -fno-math-errno \
   -fno-trapping-math
 noinst_LTLIBRARIES += libcpubase.la
 libcpubase_la_SOURCES = $(cpu_sources)
