@@ -44,7 +44,7 @@ static RengaErrorCode Build(RengaGraph graph)
   RengaCall(RengaGraphAddInput(graph, "x", &x_spec, &x));
   RengaCall(RengaGraphAddInput(graph, "labels", &label_spec, &labels));
   for (int layer = 0; layer < 3; layer++) {
-    char name[16];
+    char name[24];
     snprintf(name, sizeof name, "layer%d", layer);
     RengaCall(RengaGraphAddLinear(graph, name, x, layer < 2 ? 32 : 2, true, 0.5, &x));
     if (layer < 2) RengaCall(RengaGraphAddUnary(graph, "Tanh", x, &x));

@@ -3,8 +3,8 @@
 . "${0%/*}/common.sh"
 command -v valgrind >/dev/null || { echo "no valgrind here"; exit 77; }
 cd "$top_builddir"
-for test in test/sys/random test/graph/structure test/comm/tree tutorials/ex2; do
-  [ -x "$test" ] || continue
+for test in test/sys/memory test/graph/setup test/comm/sumtree test/data/arrays tutorials/ex2; do
+  [ -x "$test" ] || make -s "$test"
   OMP_NUM_THREADS=1 timeout 300 ./libtool --mode=execute valgrind -q --error-exitcode=9 "$test" >/dev/null
 done
 for device in ref cpu; do

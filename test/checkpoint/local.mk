@@ -5,3 +5,7 @@ check_PROGRAMS += %D%/file %D%/class %D%/faults %D%/resume
 %C%_resume_SOURCES = %D%/resume.c
 TESTS += %D%/file %D%/class %D%/resume %D%/faults.sh %D%/diskfull.sh
 EXTRA_DIST += %D%/faults.sh %D%/diskfull.sh
+
+# Both define functions that the library has too; where it is linked in whole, theirs come first.
+%C%_class_LDFLAGS = $(AM_LDFLAGS) -Wl,-z,muldefs
+%C%_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,-z,muldefs
