@@ -1,4 +1,4 @@
-EXTRA_DIST += %D%/common.sh %D%/clang.sh %D%/sanitizers.sh %D%/valgrind.sh %D%/install.sh
+EXTRA_DIST += %D%/leaks.supp %D%/common.sh %D%/clang.sh %D%/sanitizers.sh %D%/valgrind.sh %D%/install.sh
 
 # Other compilers, sanitizers, valgrind, the installed library: each a script that builds what it needs.
 build_checks = clang install valgrind sanitizers

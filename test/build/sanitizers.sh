@@ -3,4 +3,4 @@
 . "${0%/*}/common.sh"
 configure_in sanitizers --enable-sanitizers --disable-shared CFLAGS='-O1 -g'
 make -s -j"$jobs"
-ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 make -s -j2 check
+LSAN_OPTIONS="suppressions=$here/leaks.supp print_suppressions=0" ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 make -s -j2 check
