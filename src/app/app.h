@@ -32,6 +32,7 @@ typedef struct {
   RengaTensorSpec *specs; /* of one sample: no batch dimension */
   int64_t *classes;       /* exclusive bound of an integer input; 0: none known */
   bool *is_table_index;   /* the classes are rows of an embedding table */
+  int64_t ignored;        /* label that the loss leaves out; -100 where it names none */
 } AppFields;
 RengaErrorCode AppFindFields(RengaComm comm, RengaGraph graph, AppFields *fields);
 void AppFreeFields(AppFields *fields);

@@ -27,8 +27,9 @@ static int64_t DimensionAt(RengaGraph graph, const RengaGraphNode *node, RengaVa
 
 typedef struct {
   RengaGraph graph;
-  int64_t *bound; /* [value] exclusive; 0: not known */
-  bool *table;    /* [value] the bound is that of a table */
+  int64_t *bound;  /* [value] exclusive; 0: not known */
+  bool *table;     /* [value] the bound is that of a table */
+  int64_t ignored; /* label that the loss leaves out */
 } Bounds;
 
 static void Lower(Bounds *bounds, RengaValue value, int64_t bound, bool table)
@@ -47,8 +48,10 @@ static void FindBounds(Bounds *bounds)
     const RengaGraphNode *node = RengaGraphGetNode(bounds->graph, n);
     if (!strcmp(node->op->name, "Gather"))
       Lower(bounds, node->in[1], DimensionAt(bounds->graph, node, node->in[0], 0), true);
-    if (!strcmp(node->op->name, "CrossEntropy") || !strcmp(node->op->name, "LogLikelihood"))
+    if (!strcmp(node->op->name, "CrossEntropy") || !strcmp(node->op->name, "LogLikelihood")) {
       Lower(bounds, node->in[1], DimensionAt(bounds->graph, node, node->in[0], -1), false);
+      bounds->ignored = RengaAttributesInt(&node->attributes, "ignore_index", bounds->ignored);
+    }
     for (int o = 0; Passes(node) && o < node->n_out; o++)
       if (node->out[o] >= 0)
         Lower(bounds, node->in[0], bounds->bound[node->out[o]], bounds->table[node->out[o]]);
@@ -82,6 +85,7 @@ static RengaErrorCode Fill(RengaComm comm, Bounds *bounds, AppFields *fields)
   RengaCall(RengaMalloc(n_values + 1, &bounds->bound));
   RengaCall(RengaMalloc(n_values + 1, &bounds->table));
   FindBounds(bounds);
+  fields->ignored = bounds->ignored;
   for (int v = 0; v < n_values; v++)
     inputs += RengaGraphGetValue(bounds->graph, v)->kind == RENGA_VALUE_INPUT;
   RengaCall(RengaMalloc(inputs + 1, &fields->names));
@@ -105,7 +109,7 @@ void AppFreeFields(AppFields *fields)
 
 RengaErrorCode AppFindFields(RengaComm comm, RengaGraph graph, AppFields *fields)
 {
-  Bounds bounds = {.graph = graph};
+  Bounds bounds = {.graph = graph, .ignored = -100};
   *fields = (AppFields){0};
   RengaErrorCode code = Fill(comm, &bounds, fields);
   RengaFree(&bounds.bound);

@@ -50,6 +50,7 @@ static RengaErrorCode SetUpData(Training *training)
   RengaCall(RengaDataSetFromOptions(training->data));
   RengaCall(RengaDataSetFields(training->data, fields->count, fields->names, fields->specs,
                                fields->classes));
+  RengaCall(RengaDataSetIgnored(training->data, fields->ignored));
   RengaCall(RengaDataSetUp(training->data));
   RengaCall(RengaDataGetCount(training->data, RENGA_DATA_VALIDATION, &validation));
   RengaCall(RengaOptionsGetInt64("eval_samples", &wanted, NULL));
