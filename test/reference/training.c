@@ -2,7 +2,10 @@
 /* Twenty steps of training of networks from ONNX files against PyTorch's losses, by SGD and AdamW,
    on several layouts, whose losses and parameters are bit-equal. Gradients of the first batch,
    gathered from the stages, are PyTorch's too. Arguments: files to try instead of all. With
-   RENGA_TEST_FULL set and 12 ranks: every layout of 1 to 4 stages and 1 to 3 replicas. */
+   RENGA_TEST_FULL set and 12 ranks: every layout of 1 to 4 stages and 1 to 3 replicas.
+   Units of ReLU after BatchNormalization turn on and off by a last bit, and then losses part: with
+   RENGA_TEST_OTHER_ROUNDING set (other compiler flags than the usual) such networks are compared
+   with PyTorch in their first steps only. Layouts are compared in all of them. */
 #include "../check.h"
 #include "reference.h"
 #include "rengacomm.h"
@@ -10,7 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { STEPS = 20, BATCHES = 4, STAGES_MOST = 4, REPLICAS_MOST = 3 };
+enum { STEPS = 20, STEPS_ALIKE = 3, BATCHES = 4, STAGES_MOST = 4, REPLICAS_MOST = 3 };
 typedef struct {
   const char *file, *reference;
   int64_t microbatch; /* the whole batch where it is normalised */
@@ -168,10 +171,11 @@ static RengaErrorCode Train(Run *run, Result *result)
 static RengaErrorCode CheckLosses(const Run *run, const Result *result)
 {
   double wanted[STEPS], worst = 0;
+  bool chaotic = !strncmp(run->row->file, "resnet", 6) && getenv("RENGA_TEST_OTHER_ROUNDING");
   char name[32];
   snprintf(name, sizeof name, "%s_f64", run->optimizer);
   RengaCall(ReferenceRead(&run->reference, "loss", name, RENGA_FLOAT64, 0, STEPS, wanted));
-  for (int s = 0; s < STEPS; s++) {
+  for (int s = 0; s < (chaotic ? STEPS_ALIKE : STEPS); s++) {
     double off = fabs(result->loss[s] - wanted[s]) / fabs(wanted[s]);
     worst = off > worst ? off : worst;
     RengaCheck(off <= run->row->tolerance, MPI_COMM_SELF, RENGA_ERR_NUMERIC,
