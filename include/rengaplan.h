@@ -7,10 +7,18 @@ typedef struct {
   int first, last; /* nodes [first, last) of the graph's order */
   int replicas;
   bool recompute;
-  double forward_flops; /* per sample */
-  int64_t parameters;   /* elements */
-  int64_t memory;       /* forecast bytes per device, 0 where unknown */
+  double forward_flops;                     /* per sample */
+  int64_t parameters;                       /* elements */
+  int64_t memory;                           /* forecast bytes per device, 0 where unknown */
+  double forward_seconds, backward_seconds; /* predicted, of one micro-batch; 0: not known */
 } RengaPlanStage;
+/* What the planner expects of a step, in seconds; 0: not known. */
+typedef struct {
+  double step;                     /* simulated, all in all */
+  double pipeline, reduce, update; /* its parts */
+  double bound;                    /* proved: no plan of the searched kind has a faster step */
+  double bubble;                   /* share of the pipeline's time in which devices wait, 0 … 1 */
+} RengaPlanPrediction;
 RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan);
 RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
                                   const RengaPlanStage stages[]); /* checked */
@@ -23,6 +31,14 @@ RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes);
 /* Per device; 0: none. RengaPipelineSetUp refuses a plan whose forecast is above it. */
 RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes);
 RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes);
+RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type);  /* 1f1b, … */
+RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type); /* NULL: open; lent */
+RengaErrorCode RengaPlanSetPrediction(RengaPlan plan, const RengaPlanPrediction *prediction);
+RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *prediction);
+/* Why the plan is as it is: pairs of a topic ("limit", "runner-up", …) and a sentence. */
+RengaErrorCode RengaPlanAddReason(RengaPlan plan, const char *topic, const char *sentence);
+RengaErrorCode RengaPlanGetReason(RengaPlan plan, int number, const char **topic,
+                                  const char **sentence); /* NULL after the last; lent */
 int RengaPlanGetStageCount(RengaPlan plan);
 const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage); /* lent */
 int RengaPlanGetRank(RengaPlan plan, int stage, int replica);

@@ -31,6 +31,9 @@ static RengaErrorCode Destroy(void *object)
   RengaFree(&plan->stage);
   RengaFree(&plan->offset);
   RengaFree(&plan->rank);
+  RengaFree(&plan->schedule);
+  for (int r = 0; r < 2 * plan->n_reasons; r++) RengaFree(&plan->reason[r]);
+  RengaFree(&plan->reason);
   return RENGA_SUCCESS;
 }
 

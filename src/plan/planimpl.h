@@ -13,7 +13,11 @@ struct _p_RengaPlan {
   int n_nodes;           /* of the graph */
   uint64_t digest;       /* of the graph */
   int64_t batch, microbatch, memory_limit;
-  int available; /* ranks there are; 0: not known */
+  int available;  /* ranks there are; 0: not known */
+  char *schedule; /* NULL: open */
+  RengaPlanPrediction prediction;
+  int n_reasons;
+  char **reason; /* [2 n_reasons] topic, sentence, … */
 };
 
 /* Errors of stages on their own: order, cover, emptiness, replicas. */

@@ -1,0 +1,46 @@
+/* Machine: devices, their memory and rates, and the links between them, from a machine file. */
+#pragma once
+#include "rengasys.h"
+
+typedef struct _p_RengaMachine *RengaMachine;
+
+/* One device: what a machine file says of it. Peak rates times efficiencies are what is reached. */
+typedef struct {
+  char *name;
+  int64_t memory;          /* bytes that a rank may use */
+  double matrix_rate;      /* FLOP/s of matrix products and convolutions, float32 */
+  double vector_rate;      /* FLOP/s of everything else */
+  double memory_bandwidth; /* bytes/s */
+  double matrix_efficiency, vector_efficiency, bandwidth_efficiency; /* reached share of these */
+  double launch; /* seconds that each kernel costs besides its work */
+} RengaMachineDevice;
+
+/* Devices that share a level (0: a node, 1: the nodes of a switch, …) talk over its links. */
+typedef struct {
+  char *name;
+  int64_t devices;  /* of a group of this level, all below included */
+  double latency;   /* seconds */
+  double bandwidth; /* bytes/s of one device to another of the group, one direction */
+} RengaMachineLevel;
+
+RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine);
+/* A name of share/renga/machines without its ending, or the path of such a file. */
+RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file);
+RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes);  /* 0: the file's */
+RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes); /* of each device */
+RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine);           /* -machine_file, … */
+RengaErrorCode RengaMachineGetName(RengaMachine machine, const char **name); /* lent */
+RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes);
+RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices);
+RengaErrorCode RengaMachineGetDevicesPerNode(RengaMachine machine, int64_t *devices);
+RengaErrorCode RengaMachineGetDevice(RengaMachine machine, const RengaMachineDevice **device);
+RengaErrorCode RengaMachineGetLevels(RengaMachine machine, int *count,
+                                     const RengaMachineLevel **levels); /* lowest first; lent */
+/* Lowest level whose group holds both ranks; ranks are numbered node after node. */
+int RengaMachineLevelOf(RengaMachine machine, int64_t rank, int64_t other);
+/* Seconds of one message of that many bytes over a level. */
+double RengaMachineMessageSeconds(RengaMachine machine, int level, double bytes);
+/* Seconds to sum that many bytes over `replicas` devices whose widest level is `level`. */
+double RengaMachineReduceSeconds(RengaMachine machine, int level, int64_t replicas, double bytes);
+RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer);
+RengaErrorCode RengaMachineDestroy(RengaMachine *machine);

@@ -1,0 +1,38 @@
+/* Profile: seconds of each node of a graph on a device, forward and backward. */
+#pragma once
+#include "rengadevice.h"
+#include "rengagraph.h"
+#include "rengamachine.h"
+
+typedef struct _p_RengaProfile *RengaProfile;
+#define RENGA_PROFILE_MEASURED "measured"
+#define RENGA_PROFILE_ANALYTIC "analytic"
+#define RENGA_PROFILE_FILE "file"
+
+/* Of one node on one micro-batch. backward: all gradients that training needs of it. Prepared
+   nodes cost nothing here: they are computed once and kept. */
+typedef struct {
+  double forward, backward; /* seconds */
+} RengaProfileCost;
+
+RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile);
+RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph);
+RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine);
+RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device); /* measured */
+RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type);
+RengaErrorCode RengaProfileGetType(RengaProfile profile, const char **type);
+RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile); /* -profile_type, -profile_file */
+/* Collective. costs[node] for micro-batches of that many samples; what is not known yet is found
+   (measured: the work is spread over all ranks, and kept in the profile's file). */
+RengaErrorCode RengaProfileGetCosts(RengaProfile profile, int64_t samples,
+                                    RengaProfileCost costs[]);
+/* Seconds to update that many parameters (elements) with the optimizer of the options. */
+RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parameters,
+                                            double *seconds);
+/* Seconds to add one micro-batch's gradient of that many parameters to another. */
+RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t parameters,
+                                                double *seconds);
+/* The machine whose links and memory go with these costs: the one set, or measured. Lent. */
+RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machine);
+RengaErrorCode RengaProfileView(RengaProfile profile, RengaViewer viewer);
+RengaErrorCode RengaProfileDestroy(RengaProfile *profile);
