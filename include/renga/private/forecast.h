@@ -1,0 +1,22 @@
+/* What the planner must know of the runtime, which is above it: which plans it can run, and the
+   memory that a stage really takes. Installed by RengaInitialize; without it the planner takes its
+   own estimate and proposes only what every runtime can do. */
+#pragma once
+#include "rengaplan.h"
+
+/* Bytes of one device of a stage, by category; total is what the runtime would allocate. */
+typedef struct {
+  int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs, total;
+} RengaForecastMemory;
+/* Not collective; allocates nothing on a device. The plan has its stages, batch and schedule
+   (NULL: the runtime's default). */
+typedef RengaErrorCode (*RengaMemoryForecast)(RengaGraph graph, RengaPlan plan, int stage,
+                                              RengaForecastMemory *memory);
+typedef struct {
+  bool unequal_replicas; /* neighbouring stages may have any numbers of replicas */
+  bool recompute;        /* whole stages, from what came in */
+} RengaPartitionCapabilities;
+/* NULL takes the forecast away. */
+RengaErrorCode RengaPartitionSetForecast_Private(RengaMemoryForecast forecast);
+RengaErrorCode
+RengaPartitionSetCapabilities_Private(const RengaPartitionCapabilities *capabilities);

@@ -1,0 +1,30 @@
+/* What the runtime above told the planner of itself, once, when the library started. */
+#include "../partitionimpl.h"
+#include "search.h"
+
+static RengaMemoryForecast installed_forecast;
+static RengaPartitionCapabilities installed_capabilities;
+
+RengaErrorCode RengaPartitionSetForecast_Private(RengaMemoryForecast forecast)
+{
+  installed_forecast = forecast;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode
+RengaPartitionSetCapabilities_Private(const RengaPartitionCapabilities *capabilities)
+{
+  RengaCheckPointer(capabilities);
+  installed_capabilities = *capabilities;
+  return RENGA_SUCCESS;
+}
+
+RengaMemoryForecast RengaSearchForecast_Private(void)
+{
+  return installed_forecast;
+}
+
+RengaPartitionCapabilities RengaSearchCapabilities_Private(void)
+{
+  return installed_capabilities;
+}
