@@ -3,13 +3,19 @@
 #include "rengagraph.h"
 
 typedef struct _p_RengaPlan *RengaPlan;
+/* What the memory of a device is for, in bytes; all 0: not known. */
+typedef struct {
+  int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs;
+} RengaPlanMemory;
+/* Stages may have different numbers of replicas; what the pipeline cannot run it refuses. */
 typedef struct {
   int first, last; /* nodes [first, last) of the graph's order */
   int replicas;
-  bool recompute;
+  bool recompute;                           /* backward runs the stage's forward again */
   double forward_flops;                     /* per sample */
   int64_t parameters;                       /* elements */
   int64_t memory;                           /* forecast bytes per device, 0 where unknown */
+  RengaPlanMemory parts;                    /* of this memory */
   double forward_seconds, backward_seconds; /* predicted, of one micro-batch; 0: not known */
 } RengaPlanStage;
 /* What the planner expects of a step, in seconds; 0: not known. */

@@ -102,12 +102,15 @@ static RengaErrorCode ReadPlan(RengaPipeline pipeline)
   pipeline->stages = RengaPlanGetStageCount(plan);
   pipeline->replicas = RengaPlanGetStage(plan, 0)->replicas;
   RengaCall(RengaPlanGetBatch(plan, &pipeline->batch, &pipeline->microbatch));
-  for (int s = 1; s < pipeline->stages; s++)
+  for (int s = 0; s < pipeline->stages; s++) {
+    const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
     RengaCheck(
-        RengaPlanGetStage(plan, s)->replicas == pipeline->replicas, MPI_COMM_SELF,
-        RENGA_ERR_SUPPORT,
+        stage->replicas == pipeline->replicas, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
         "stage %d has %d replicas, stage 0 has %d: stages of one pipeline have the same number", s,
-        RengaPlanGetStage(plan, s)->replicas, pipeline->replicas);
+        stage->replicas, pipeline->replicas);
+    RengaCheck(!stage->recompute, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+               "the plan recomputes stage %d: the pipeline keeps all that backward needs", s);
+  }
   RengaCall(RengaPlanFindRank(plan, RengaCommGetRank(pipeline->all), &pipeline->stage,
                               &pipeline->replica));
   RengaCall(RengaGraphGetLoss(pipeline->graph, &loss));

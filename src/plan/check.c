@@ -1,5 +1,6 @@
 /* What makes a plan wrong, said with the numbers and what to do. */
 #include "planimpl.h"
+#include <stdlib.h>
 
 static bool OnlyPrepared(RengaGraph graph, int first, int last)
 {
@@ -32,8 +33,6 @@ static RengaErrorCode CheckStage(RengaPlan plan, RengaGraph graph, int s,
       s, stage->first, stage->last - 1);
   RengaCheck(stage->replicas >= 1, comm, RENGA_ERR_PLAN,
              "stage %d has %d replicas: at least 1 is needed", s, stage->replicas);
-  RengaCheck(!stage->recompute, comm, RENGA_ERR_SUPPORT, "stage %d: recomputation is not supported",
-             s);
   return RENGA_SUCCESS;
 }
 
@@ -47,16 +46,39 @@ RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, RengaGraph graph, in
   RengaCheck(count <= n_nodes, comm, RENGA_ERR_PLAN,
              "%d stages, but the network has only %d nodes: use at most %d stages", count, n_nodes,
              n_nodes);
-  for (int s = 0, begin = 0; s < count; begin = stages[s++].last) {
+  for (int s = 0, begin = 0; s < count; begin = stages[s++].last)
     RengaCall(CheckStage(plan, graph, s, &stages[s], begin));
-    RengaCheck(stages[s].replicas == stages[0].replicas, comm, RENGA_ERR_SUPPORT,
-               "stage %d has %d replicas but stage 0 has %d: all stages need the same number", s,
-               stages[s].replicas, stages[0].replicas);
-  }
   RengaCheck(
       stages[count - 1].last == n_nodes, comm, RENGA_ERR_PLAN,
       "the last stage ends before node %d, but the network has %d nodes: %d would not be computed",
       stages[count - 1].last, n_nodes, n_nodes - stages[count - 1].last);
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  int rank, place;
+} Place;
+
+static int ComparePlaces(const void *one, const void *other)
+{
+  const Place *a = one, *b = other;
+  return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank) : a->place - b->place;
+}
+
+static RengaErrorCode CheckDistinct(RengaPlan plan, int count, const int ranks[])
+{
+  Place *places;
+  RengaCall(RengaMalloc(count, &places));
+  for (int i = 0; i < count; i++) places[i] = (Place){ranks[i], i};
+  qsort(places, (size_t)count, sizeof *places, ComparePlaces);
+  int twice = 1;
+  while (twice < count && places[twice].rank != places[twice - 1].rank) twice++;
+  const Place first = places[twice < count ? twice - 1 : 0],
+              second = places[twice < count ? twice : 0];
+  RengaFree(&places);
+  RengaCheck(twice >= count, plan->hdr.comm, RENGA_ERR_PLAN,
+             "the plan uses rank %d twice (places %d and %d): a rank has one stage and replica",
+             first.rank, first.place, second.place);
   return RENGA_SUCCESS;
 }
 
@@ -71,11 +93,8 @@ RengaErrorCode RengaPlanCheckRanks_Private(RengaPlan plan, int count, const int 
     RengaCheck(!limit || ranks[i] < limit, plan->hdr.comm, RENGA_ERR_PLAN,
                "the plan uses rank %d but there are only ranks 0 to %d: start at least %d ranks",
                ranks[i], limit - 1, ranks[i] + 1);
-    for (int j = 0; j < i; j++)
-      RengaCheck(ranks[i] != ranks[j], plan->hdr.comm, RENGA_ERR_PLAN,
-                 "the plan uses rank %d twice (places %d and %d): a rank has one stage and replica",
-                 ranks[i], j, i);
   }
+  RengaCall(CheckDistinct(plan, count, ranks));
   return RENGA_SUCCESS;
 }
 

@@ -3,6 +3,8 @@
 #include "renga/private/object.h"
 #include "rengaplan.h"
 
+enum { RENGA_PLAN_FILE_VERSION = 2 };
+
 struct _p_RengaPlan {
   struct _p_RengaObject hdr;
   int count;             /* stages */

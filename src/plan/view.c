@@ -34,10 +34,32 @@ static void FormatRanks(int count, const int ranks[], size_t size, char text[])
   }
 }
 
+static void CountReplicas(RengaPlan plan, int *least, int *most)
+{
+  *least = *most = plan->stage[0].replicas;
+  for (int s = 1; s < plan->count; s++) {
+    if (plan->stage[s].replicas < *least) *least = plan->stage[s].replicas;
+    if (plan->stage[s].replicas > *most) *most = plan->stage[s].replicas;
+  }
+}
+
+/* "3 stages x 2 replicas", or "3 stages of 1 to 4 replicas". */
+static void FormatShape(RengaPlan plan, size_t size, char text[])
+{
+  int least, most;
+  CountReplicas(plan, &least, &most);
+  const char *stages = plan->count == 1 ? "" : "s", *replicas = most == 1 ? "" : "s";
+  if (least == most)
+    snprintf(text, size, "%d stage%s x %d replica%s", plan->count, stages, most, replicas);
+  else
+    snprintf(text, size, "%d stages of %d to %d replicas", plan->count, least, most);
+}
+
 static RengaErrorCode ViewIdleReplicas(RengaPlan plan, RengaViewer viewer)
 {
   int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch);
-  int replicas = plan->stage[0].replicas;
+  int least, replicas;
+  CountReplicas(plan, &least, &replicas);
   if (microbatches < replicas)
     RengaCall(RengaViewerPrintf(viewer,
                                 "  only %lld of %d replicas have a micro-batch: -microbatch_size "
@@ -66,14 +88,14 @@ static RengaErrorCode ViewIdle(RengaPlan plan, RengaViewer viewer)
 static RengaErrorCode ViewHead(RengaPlan plan, RengaViewer viewer)
 {
   double largest = 0;
+  char shape[80];
+  FormatShape(plan, sizeof shape, shape);
   for (int s = 0; s < plan->count; s++)
     if (Share(plan, s) > largest) largest = Share(plan, s);
   RengaCall(RengaViewerPrintf(
-      viewer,
-      "plan: %d stage%s x %d replica%s; steps of %lld samples in %lld micro-batches of %lld\n",
-      plan->count, plan->count == 1 ? "" : "s", plan->stage[0].replicas,
-      plan->stage[0].replicas == 1 ? "" : "s", (long long)plan->batch,
-      (long long)RengaPlanMicrobatches(plan, plan->batch), (long long)plan->microbatch));
+      viewer, "plan: %s; steps of %lld samples in %lld micro-batches of %lld\n", shape,
+      (long long)plan->batch, (long long)RengaPlanMicrobatches(plan, plan->batch),
+      (long long)plan->microbatch));
   RengaCall(RengaViewerPrintf(
       viewer, "  the largest stage has %.1f %% of the FLOPs; an even share is %.1f %%\n",
       100 * largest, 100.0 / plan->count));

@@ -1,4 +1,4 @@
-plan_tests = %D%/messages %D%/partition %D%/plan
+plan_tests = %D%/file %D%/messages %D%/partition %D%/plan
 check_PROGRAMS += $(plan_tests)
 TESTS += $(plan_tests)
 noinst_HEADERS += %D%/network.h

@@ -1,0 +1,343 @@
+/* A plan from its text file: words and numbers in a fixed order; whatever else the file holds is an
+   error that names its line. */
+#include "planimpl.h"
+#include "rengacomm.h"
+#include <ctype.h>
+#include <errno.h>
+#include <limits.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST_RANKS = 1 << 24 };
+
+/* The whole file, ended by a zero; *text is RengaFree'd by the caller. */
+static RengaErrorCode ReadText(const char *file_name, int64_t *size, char **text)
+{
+  FILE *file = fopen(file_name, "r");
+  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "cannot read the plan %s: %s", file_name,
+             strerror(errno));
+  size_t capacity = 1 << 16, used = 0, got = 0;
+  RengaErrorCode code = RengaMalloc(capacity, text);
+  while (!code && (got = fread(*text + used, 1, capacity - used - 1, file)) > 0) {
+    used += got;
+    if (used + 1 == capacity) code = RengaRealloc(capacity *= 2, text);
+  }
+  const bool whole = !ferror(file);
+  fclose(file);
+  RengaCall(code);
+  RengaCheck(whole, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "cannot read the plan %s", file_name);
+  (*text)[used] = 0;
+  *size = (int64_t)used + 1;
+  return RENGA_SUCCESS;
+}
+
+/* All ranks get the text that rank 0 reads. */
+static RengaErrorCode ShareText(RengaPlan plan, const char *file, char **text)
+{
+  int64_t size = 0;
+  RengaComm comm = plan->hdr.owner;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (RengaCommGetRank(comm) == 0) code = ReadText(file, &size, text);
+  RengaCall(RengaErrorAgree(plan->hdr.comm, code));
+  RengaCall(RengaCommBroadcast(comm, &size, sizeof size, 0, "size of the plan's file"));
+  if (RengaCommGetRank(comm) != 0) RengaCall(RengaMalloc(size, text));
+  RengaCall(RengaCommBroadcast(comm, *text, (size_t)size, 0, "the plan's file"));
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  RengaPlan plan;
+  const char *file;
+  char *rest; /* what is not read yet */
+  int line;
+  RengaPlanStage *stage;
+  int n_stages, n_ranks, *rank;
+  int64_t batch, microbatch;
+} Reader;
+
+/* The next line that is not a comment, without its end and what is blank before it; NULL at the end
+   of the text. */
+static char *NextLine(Reader *reader)
+{
+  while (*reader->rest) {
+    char *line = reader->rest, *end = strchr(line, '\n');
+    reader->rest = end ? end + 1 : line + strlen(line);
+    if (end) *end = 0;
+    reader->line++;
+    while (isspace((unsigned char)*line)) line++;
+    if (*line && *line != '#') return line;
+  }
+  return NULL;
+}
+
+/* These take something off the front of *text, or say false. */
+static bool TakeWord(char **text, const char *word)
+{
+  char *c = *text + strspn(*text, " \t");
+  const size_t length = strlen(word);
+  if (strncmp(c, word, length) || !strchr(" \t\r", c[length])) return false;
+  *text = c + length;
+  return true;
+}
+
+static bool TakeWhole(char **text, int64_t least, int64_t most, int64_t *number)
+{
+  char *end;
+  errno = 0;
+  const long long got = strtoll(*text, &end, 10);
+  if (end == *text || errno || got < least || got > most) return false;
+  *text = end;
+  *number = got;
+  return true;
+}
+
+static bool TakeInt(char **text, int least, int *number)
+{
+  int64_t got = 0;
+  if (!TakeWhole(text, least, INT_MAX, &got)) return false;
+  *number = (int)got;
+  return true;
+}
+
+static bool TakeReal(char **text, double *number)
+{
+  char *end;
+  const double got = strtod(*text, &end);
+  if (end == *text || !isfinite(got) || got < 0) return false;
+  *text = end;
+  *number = got;
+  return true;
+}
+
+static bool TakeEnd(char *text)
+{
+  return !text[strspn(text, " \t\r")];
+}
+
+#define CheckFormat(condition, reader, what)                                                       \
+  RengaCheck(condition, (reader)->plan->hdr.comm, RENGA_ERR_FILE_FORMAT, "%s, line %d: %s",        \
+             (reader)->file, (reader)->line, what)
+
+static RengaErrorCode ParseVersion(Reader *reader)
+{
+  int version = 0;
+  char *line = NextLine(reader);
+  CheckFormat(line && TakeWord(&line, "renga-plan") && TakeInt(&line, 0, &version) && TakeEnd(line),
+              reader, "not a plan: the first line must be \"renga-plan 2\"");
+  RengaCheck(version == RENGA_PLAN_FILE_VERSION, reader->plan->hdr.comm, RENGA_ERR_FILE_FORMAT,
+             "%s, line %d: a plan of another version, %d: this program reads version %d; make the "
+             "plan again",
+             reader->file, reader->line, version, RENGA_PLAN_FILE_VERSION);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ParseNetwork(Reader *reader, RengaGraph graph)
+{
+  char *line = NextLine(reader);
+  int nodes = 0;
+  unsigned long long digest = 0, wanted = RengaGraphGetDigest(graph);
+  bool good = line && TakeWord(&line, "graph");
+  if (good) {
+    char *end;
+    digest = strtoull(line, &end, 16);
+    good = end > line;
+    line = end;
+  }
+  CheckFormat(good && TakeWord(&line, "nodes") && TakeInt(&line, 1, &nodes) && TakeEnd(line),
+              reader, "expected: graph DIGEST nodes COUNT");
+  RengaCheck(
+      digest == wanted && nodes == RengaGraphGetNodeCount(graph), reader->plan->hdr.comm,
+      RENGA_ERR_PLAN,
+      "%s was made for another network: its digest is 0x%016llx (%d nodes), this network's is "
+      "0x%016llx (%d nodes)",
+      reader->file, digest, nodes, wanted, RengaGraphGetNodeCount(graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ParseBatch(Reader *reader)
+{
+  char *line = NextLine(reader);
+  CheckFormat(line && TakeWord(&line, "batch") && TakeWhole(&line, 1, INT64_MAX, &reader->batch) &&
+                  TakeWord(&line, "microbatch") &&
+                  TakeWhole(&line, 1, reader->batch, &reader->microbatch) && TakeEnd(line),
+              reader, "expected: batch SAMPLES microbatch SAMPLES, at least 1 and no more than it");
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ParseSchedule(Reader *reader)
+{
+  char *line = NextLine(reader);
+  const bool good = line && TakeWord(&line, "schedule");
+  if (good) line += strspn(line, " \t");
+  const size_t length = good ? strcspn(line, " \t\r") : 0;
+  CheckFormat(length && TakeEnd(line + length), reader, "expected: schedule TYPE, or open");
+  line[length] = 0;
+  RengaCall(RengaPlanSetSchedule(reader->plan, strcmp(line, "open") ? line : NULL));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ParsePrediction(Reader *reader)
+{
+  char *line = NextLine(reader);
+  RengaPlanPrediction p = {0};
+  CheckFormat(line && TakeWord(&line, "predicted") && TakeReal(&line, &p.step) &&
+                  TakeReal(&line, &p.pipeline) && TakeReal(&line, &p.reduce) &&
+                  TakeReal(&line, &p.update) && TakeWord(&line, "bound") &&
+                  TakeReal(&line, &p.bound) && TakeWord(&line, "bubble") &&
+                  TakeReal(&line, &p.bubble) && TakeEnd(line),
+              reader, "expected: predicted STEP PIPELINE REDUCE UPDATE bound SECONDS bubble SHARE");
+  RengaCall(RengaPlanSetPrediction(reader->plan, &p));
+  return RENGA_SUCCESS;
+}
+
+static bool ParseMemory(char *line, RengaPlanStage *stage)
+{
+  RengaPlanMemory *p = &stage->parts;
+  int64_t *const parts[] = {&p->parameters, &p->gradients, &p->optimizer, &p->saved,
+                            &p->temporary,  &p->messages,  &p->inputs};
+  if (!line || !TakeWord(&line, "memory") || !TakeWhole(&line, 0, INT64_MAX, &stage->memory) ||
+      !TakeWord(&line, "parts"))
+    return false;
+  for (int i = 0; i < 7; i++)
+    if (!TakeWhole(&line, 0, INT64_MAX, parts[i])) return false;
+  return TakeEnd(line);
+}
+
+/* "3" or "3-7" into rank[]; false where that is not what stands there or does not fit. */
+static bool TakeRanks(char **line, int room, int rank[], int *taken)
+{
+  int first = 0, last = 0;
+  if (!TakeInt(line, 0, &first)) return false;
+  last = first;
+  if (**line == '-') {
+    (*line)++;
+    if (!isdigit((unsigned char)**line) || !TakeInt(line, first, &last)) return false;
+  }
+  if (last - first >= room) return false;
+  for (int r = first; r <= last; r++) rank[(*taken)++] = r;
+  return true;
+}
+
+static RengaErrorCode ParseRanks(Reader *reader, int replicas)
+{
+  char *line = NextLine(reader);
+  CheckFormat(line && TakeWord(&line, "ranks"), reader, "expected: ranks R … of this stage");
+  RengaCall(RengaRealloc(reader->n_ranks + replicas, &reader->rank));
+  for (int taken = 0; taken < replicas;)
+    CheckFormat(TakeRanks(&line, replicas - taken, reader->rank + reader->n_ranks, &taken), reader,
+                "not as many ranks (R or R-R) as the stage has replicas");
+  CheckFormat(TakeEnd(line), reader, "more ranks than replicas");
+  reader->n_ranks += replicas;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ParseStage(Reader *reader, int s, RengaPlanStage *stage)
+{
+  int number = -1;
+  int64_t recompute = 0;
+  char *line = NextLine(reader);
+  CheckFormat(
+      line && TakeWord(&line, "stage") && TakeInt(&line, 0, &number) && number == s &&
+          TakeWord(&line, "nodes") && TakeInt(&line, 0, &stage->first) &&
+          TakeInt(&line, 0, &stage->last) && TakeWord(&line, "replicas") &&
+          TakeInt(&line, 1, &stage->replicas) && stage->replicas <= MOST_RANKS - reader->n_ranks &&
+          TakeWord(&line, "recompute") && TakeWhole(&line, 0, 1, &recompute) && TakeEnd(line),
+      reader, "not the line of the next stage: stage S nodes FIRST LAST replicas R recompute 0|1");
+  stage->recompute = recompute;
+  line = NextLine(reader);
+  CheckFormat(line && TakeWord(&line, "seconds") && TakeReal(&line, &stage->forward_seconds) &&
+                  TakeReal(&line, &stage->backward_seconds) && TakeEnd(line),
+              reader, "expected: seconds FORWARD BACKWARD");
+  CheckFormat(ParseMemory(NextLine(reader), stage), reader,
+              "expected: memory BYTES parts, then 7 numbers");
+  RengaCall(ParseRanks(reader, stage->replicas));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ParseStages(Reader *reader, RengaGraph graph)
+{
+  char *line = NextLine(reader);
+  CheckFormat(line && TakeWord(&line, "stages") && TakeInt(&line, 1, &reader->n_stages) &&
+                  reader->n_stages <= RengaGraphGetNodeCount(graph) && TakeEnd(line),
+              reader, "expected: stages COUNT, at least 1, and no more than nodes");
+  RengaCall(RengaMalloc(reader->n_stages, &reader->stage));
+  for (int s = 0; s < reader->n_stages; s++) RengaCall(ParseStage(reader, s, &reader->stage[s]));
+  RengaCall(RengaPlanSetStages(reader->plan, graph, reader->n_stages, reader->stage));
+  RengaCall(RengaPlanSetRanks(reader->plan, reader->rank));
+  RengaCall(RengaPlanSetBatch(reader->plan, reader->batch, reader->microbatch));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ParseReasons(Reader *reader)
+{
+  char *line = NextLine(reader), *colon;
+  for (; line && TakeWord(&line, "reason"); line = NextLine(reader)) {
+    line += strspn(line, " \t");
+    colon = strstr(line, ": ");
+    CheckFormat(colon, reader, "expected: reason TOPIC: SENTENCE");
+    *colon = 0;
+    RengaCall(RengaPlanAddReason(reader->plan, line, colon + 2));
+  }
+  CheckFormat(line && TakeWord(&line, "end") && TakeEnd(line), reader,
+              "expected: end (is the file cut off?)");
+  CheckFormat(!NextLine(reader), reader, "something after the end");
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Parse(Reader *reader, RengaGraph graph)
+{
+  RengaCall(ParseVersion(reader));
+  RengaCall(ParseNetwork(reader, graph));
+  RengaCall(ParseBatch(reader));
+  RengaCall(ParseSchedule(reader));
+  RengaCall(ParsePrediction(reader));
+  RengaCall(ParseStages(reader, graph));
+  RengaCall(ParseReasons(reader));
+  return RENGA_SUCCESS;
+}
+
+/* What was read becomes the plan's; what the plan held goes with the other. */
+static void Exchange(RengaPlan plan, RengaPlan read)
+{
+  const struct _p_RengaPlan old = *plan;
+  *plan = *read;
+  *read = old;
+  read->hdr = plan->hdr;
+  plan->hdr = old.hdr;
+  plan->hdr.state = read->hdr.state;
+  plan->available = old.available;
+  plan->memory_limit = old.memory_limit;
+}
+
+/*@
+   RengaPlanLoad - read a plan from a text file
+
+   Collective
+
+   Input:
+   . plan - the plan; what it held before is replaced, and kept where the file is refused
+   . graph - the network it was made for, set up
+   . file - its name; rank 0 reads
+
+   Notes: an error names file and line, or the two digests where the plan is another network's.
+   RengaPlanCheck() says whether there are enough ranks.
+@*/
+RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file)
+{
+  char *text = NULL;
+  RengaCheckPointer(plan);
+  RengaCheckPointer(graph);
+  RengaCheckPointer(file);
+  RengaCall(ShareText(plan, file, &text));
+  Reader reader = {.file = file, .rest = text};
+  RengaErrorCode code = RengaPlanCreate(plan->hdr.owner, &reader.plan);
+  if (!code) code = Parse(&reader, graph);
+  if (!code) Exchange(plan, reader.plan);
+  RengaPlanDestroy(&reader.plan);
+  RengaFree(&reader.rank);
+  RengaFree(&reader.stage);
+  RengaFree(&text);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
