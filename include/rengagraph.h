@@ -39,6 +39,7 @@ typedef struct {
   bool prepared;        /* depends on no parameter, state or random number: cloned into stages */
   bool differentiable;  /* floating and depends on a parameter that is not frozen */
   bool frozen;          /* a parameter that is not updated */
+  bool in_order;        /* in the dimension of the batch one sample follows another, once through */
   RengaInit init;
   void *data;           /* of a constant, owned */
 } RengaGraphValue;

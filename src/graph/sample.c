@@ -220,11 +220,10 @@ static const struct {
 };
 enum { N_RULES = sizeof rules / sizeof rules[0] };
 
-/* Without a loss nothing is trained: such a network may be run on whole batches. */
+/* With a loss or without one: outputs are put together from micro-batches too. */
 RengaErrorCode RengaGraphCheckSamples(RengaGraph graph)
 {
   Samples samples = {.graph = graph};
-  if (graph->loss < 0) return RENGA_SUCCESS;
   RengaCall(RengaGraphScratch(graph, graph->n_values, &samples.runs));
   for (int i = 0; i < graph->n_values; i++)
     samples.runs[i] = graph->value[i]->kind == RENGA_VALUE_INPUT ? 1 : ANY;
@@ -235,6 +234,7 @@ RengaErrorCode RengaGraphCheckSamples(RengaGraph graph)
     for (int r = 0; r < N_RULES; r++)
       if (strcmp(node->op->name, rules[r].op) == 0) RengaCall(rules[r].rule(&samples, node, &runs));
     for (int j = 0; j < node->n_out; j++) samples.runs[node->out[j]] = runs;
+    for (int j = 0; j < node->n_out; j++) graph->value[node->out[j]]->in_order = runs <= 1;
   }
   return RENGA_SUCCESS;
 }

@@ -41,6 +41,10 @@ static RengaErrorCode FindOutput(RengaPipeline pipeline, const char *name, int *
   for (int d = 1; d < value->spec.ndim; d++) rows = rows && value->spec.dim[d] >= 0;
   RengaCheck(rows && value->producer >= 0, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
              "output %s is not made of float32 rows, one or more for each sample", name);
+  RengaCheck(value->in_order, pipeline->hdr.comm, RENGA_ERR_SUPPORT,
+             "output %s runs through all samples more than once (parts joined along the batch): it "
+             "cannot be put together from micro-batches. Make the parts outputs of their own",
+             name);
   *stage = RengaPlanStageOfNode(pipeline->plan, value->producer);
   *row_bytes = RengaTensorSpecBytes(&one);
   return RENGA_SUCCESS;

@@ -436,6 +436,35 @@ static RengaErrorCode CheckLosses(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* An output is put together from micro-batches: the samples stay apart without a loss, too. */
+static RengaErrorCode CheckWithoutLoss(RengaComm comm)
+{
+  RengaValue x;
+  for (size_t i = 0; i < sizeof losses / sizeof losses[0]; i++) {
+    if (losses[i].build != LossMixed && losses[i].build != LossTwoOrders &&
+        losses[i].build != LossSoftmaxOfBatch)
+      continue;
+    RengaCall(RengaGraphCreate(comm, &graph));
+    RengaCall(AddX(&x));
+    RengaCall(RengaGraphAddOutput(graph, losses[i].build(x)));
+    TestError(RengaGraphSetUp(graph), RENGA_ERR_GRAPH, losses[i].refusal);
+    RengaCall(RengaGraphDestroy(&graph));
+  }
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(AddX(&x));
+  RengaValue once = U("Relu", x), twice = U("Relu", TimeFirst(x));
+  RengaCall(RengaGraphAddOutput(graph, once));
+  RengaCall(RengaGraphAddOutput(graph, twice));
+  RengaCall(RengaGraphSetUp(graph));
+  const RengaValue *output;
+  int count;
+  RengaCall(RengaGraphGetOutputs(graph, &count, &output));
+  TestTrue(RengaGraphGetValue(graph, output[0])->in_order);
+  TestTrue(!RengaGraphGetValue(graph, output[1])->in_order);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 /* ---- duplicates, dead nodes, keys, errors ---- */
 
 static RengaErrorCode CheckClean(RengaComm comm)
@@ -502,6 +531,7 @@ static RengaErrorCode Run(void)
   RengaCall(RengaDeviceSetUp(device));
   for (int i = 0; i < N_PATTERNS; i++) RengaCall(CheckPattern(comm, device, &patterns[i]));
   RengaCall(CheckLosses(comm));
+  RengaCall(CheckWithoutLoss(comm));
   RengaCall(CheckClean(comm));
   RengaCall(CheckNoRule(comm));
   RengaCall(RengaDeviceDestroy(&device));
