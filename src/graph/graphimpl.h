@@ -99,7 +99,8 @@ typedef struct {
   const RengaOptionRow *settings;
   RengaErrorCode (*build)(RengaGraph graph, const void *settings);
 } RengaGraphBuilder;
-extern const RengaGraphBuilder RengaGraphBuilderGpt, RengaGraphBuilderMlp, RengaGraphBuilderResnet;
+extern const RengaGraphBuilder RengaGraphBuilderBert, RengaGraphBuilderGpt, RengaGraphBuilderMlp,
+    RengaGraphBuilderResnet;
 
 /* ---- reverse mode ---- */
 typedef enum {

@@ -12,6 +12,7 @@ static const struct {
 enum { N_READERS = sizeof readers / sizeof readers[0] };
 
 static const RengaGraphBuilder *const builders[] = {
+    &RengaGraphBuilderBert,
     &RengaGraphBuilderGpt,
     &RengaGraphBuilderMlp,
     &RengaGraphBuilderResnet,
@@ -56,20 +57,29 @@ static RengaErrorCode Store(const RengaGraphBuilder *builder, const RengaOptionR
   return RENGA_SUCCESS;
 }
 
+/* "bert, gpt, mlp" */
+static void JoinNames(int count, const char *const names[], char list[TEXT_SIZE])
+{
+  list[0] = '\0';
+  for (int i = 0; i < count; i++) {
+    size_t used = strlen(list);
+    snprintf(list + used, TEXT_SIZE - used, "%s%s", i ? ", " : "", names[i]);
+  }
+}
+
 static RengaErrorCode FindSetting(const RengaGraphBuilder *builder, const char *name,
                                   const RengaOptionRow **row)
 {
   const char *names[MAX_SETTINGS];
-  char list[TEXT_SIZE] = "";
+  char list[TEXT_SIZE];
   for (int i = 0; i < builder->n_settings; i++) {
     if (strcmp(builder->settings[i].name, name) == 0) {
       *row = &builder->settings[i];
       return RENGA_SUCCESS;
     }
-    size_t used = strlen(list);
     names[i] = builder->settings[i].name;
-    snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", names[i]);
   }
+  JoinNames(builder->n_settings, names, list);
   const char *closest = RengaClosestName(name, builder->n_settings, names);
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_OPTION, "%s has no setting \"%s\"%s%s%s; it has %s",
              builder->name, name, closest ? "; did you mean " : "", closest ? closest : "",
@@ -124,11 +134,14 @@ static bool EndsWith(const char *text, const char *suffix)
 
    Input:
    + graph - an empty graph
-   - what - FILE.onnx; or NAME:key=value,… with NAME one of gpt, mlp, resnet
+   - what - FILE.onnx; or NAME:key=value,… with NAME that of a builder
 
-   Notes: gpt: layers, hidden, heads, sequence, vocabulary, dropout, tied. mlp:
-   sizes=784-2048-10, or input, layers, hidden, classes. resnet: depth (18, 34, 50, 101, 152),
-   width, classes, image, channels.
+   Notes: the builders, their settings and the inputs of their networks: bert: layers, hidden,
+   heads, intermediate, sequence, vocabulary, segments, padding, next_sentence, prenorm, dropout;
+   inputs tokens, segments, attention_mask, labels, next_sentence. gpt: layers, hidden, heads,
+   sequence, vocabulary, dropout, tied; inputs tokens, labels. mlp: sizes=784-2048-10, or input,
+   layers, hidden, classes; inputs x, labels. resnet: depth (18, 34, 50, 101, 152), width, classes,
+   image, channels; inputs image, labels.
 @*/
 RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
 {
@@ -149,10 +162,11 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
     RengaCall(Build(graph, builders[i], what + length + (what[length] == ':')));
     return RENGA_SUCCESS;
   }
-  char name[TEXT_SIZE];
+  char name[TEXT_SIZE], list[TEXT_SIZE];
+  JoinNames(N_BUILDERS, names, list);
   snprintf(name, sizeof name, "%.*s", (int)(length < sizeof name ? length : sizeof name - 1), what);
   const char *closest = RengaClosestName(name, N_BUILDERS, names);
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_OPTION,
-             "-graph %s: neither a file FILE.onnx nor one of gpt, mlp, resnet%s%s%s", what,
+             "-graph %s: neither a file FILE.onnx nor one of %s%s%s%s", what, list,
              closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
 }

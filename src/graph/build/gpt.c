@@ -1,6 +1,6 @@
 /* GPT-2 (Radford et al. 2019): a decoder with learned positions and normalisation before each
    part. */
-#include "../graphimpl.h"
+#include "blocks.h"
 #include <math.h>
 
 typedef struct {
@@ -26,102 +26,46 @@ typedef struct {
   char prefix[64];
 } Builder;
 
-static const char *Name(const Builder *builder, const char *part, char text[96])
-{
-  snprintf(text, 96, "%s%s", builder->prefix, part);
-  return text;
-}
-
-/* x [N,T,d] -> three times [N,heads,T,d/heads] */
-static RengaErrorCode SplitHeads(const Builder *builder, RengaValue qkv, RengaValue part[3])
-{
-  const Settings *s = builder->settings;
-  int64_t width = s->hidden / s->heads, order[] = {2, 0, 3, 1, 4};
-  int64_t apart[] = {-1, s->sequence, 3, s->heads, width},
-          one[] = {-1, s->heads, s->sequence, width};
-  RengaValue x, split[3];
-  RengaAttributes attributes = {0};
-  RengaCall(RengaGraphAddReshape(builder->graph, qkv, 5, apart, &x));
-  RengaCall(RengaGraphAddTranspose(builder->graph, x, order, &x));
-  RengaCall(RengaAttributesSetInt(&attributes, "axis", 0));
-  RengaErrorCode code =
-      RengaGraphAddNode(builder->graph, "Split", NULL, &attributes, 1, &x, 3, NULL, split);
-  RengaAttributesFree(&attributes);
-  RengaCall(code);
-  for (int i = 0; i < 3; i++)
-    RengaCall(RengaGraphAddReshape(builder->graph, split[i], 4, one, &part[i]));
-  return RENGA_SUCCESS;
-}
-
 /* x + dropout(projection(attention(normalisation(x)))) */
 static RengaErrorCode AddAttention(const Builder *builder, RengaValue *x)
 {
-  char text[96];
+  char text[BLOCK_NAME];
   const Settings *s = builder->settings;
   RengaGraph graph = builder->graph;
-  int64_t order[] = {0, 2, 1, 3}, joined[] = {-1, s->sequence, s->hidden};
   double deviation = 0.02 / sqrt(2.0 * (double)s->layers);
   RengaValue y, part[3];
-  RengaCall(RengaGraphAddLayerNormalization(graph, Name(builder, "ln1", text), *x, 1e-5, &y));
-  RengaCall(
-      RengaGraphAddLinear(graph, Name(builder, "qkv", text), y, 3 * s->hidden, true, 0.02, &y));
-  RengaCall(SplitHeads(builder, y, part));
+  RengaCall(RengaGraphAddLayerNormalization(graph, RengaBlockName(builder->prefix, "ln1", text), *x,
+                                            1e-5, &y));
+  RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "qkv", text), y,
+                                3 * s->hidden, true, 0.02, &y));
+  RengaCall(RengaBlockSplitHeads(graph, y, 3, s->heads, part));
   RengaCall(RengaGraphAddAttention(graph, part[0], part[1], part[2], true, s->dropout, &y));
-  RengaCall(RengaGraphAddTranspose(graph, y, order, &y));
-  RengaCall(RengaGraphAddReshape(graph, y, 3, joined, &y));
-  RengaCall(
-      RengaGraphAddLinear(graph, Name(builder, "proj", text), y, s->hidden, true, deviation, &y));
-  RengaCall(RengaGraphAddDropout(graph, y, s->dropout, &y));
-  RengaCall(RengaGraphAddAdd(graph, *x, y, x));
+  RengaCall(RengaBlockJoinHeads(graph, y, &y));
+  RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "proj", text), y, s->hidden,
+                                true, deviation, &y));
+  RengaCall(RengaBlockResidual(graph, *x, y, s->dropout, x));
   return RENGA_SUCCESS;
 }
 
 /* x + dropout(narrow(gelu(wide(normalisation(x))))) */
 static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue *x)
 {
-  char text[96];
+  char text[BLOCK_NAME];
   const Settings *s = builder->settings;
   RengaGraph graph = builder->graph;
   double deviation = 0.02 / sqrt(2.0 * (double)s->layers);
   RengaAttributes attributes = {0};
   RengaValue y;
-  RengaCall(RengaGraphAddLayerNormalization(graph, Name(builder, "ln2", text), *x, 1e-5, &y));
-  RengaCall(
-      RengaGraphAddLinear(graph, Name(builder, "fc", text), y, 4 * s->hidden, true, 0.02, &y));
+  RengaCall(RengaGraphAddLayerNormalization(graph, RengaBlockName(builder->prefix, "ln2", text), *x,
+                                            1e-5, &y));
+  RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "fc", text), y,
+                                4 * s->hidden, true, 0.02, &y));
   RengaCall(RengaAttributesSetString(&attributes, "approximate", "tanh"));
-  RengaErrorCode code = RengaGraphAddNode(graph, "Gelu", Name(builder, "gelu", text), &attributes,
-                                          1, &(RengaValue){y}, 1, NULL, &y);
-  RengaAttributesFree(&attributes);
-  RengaCall(code);
-  RengaCall(
-      RengaGraphAddLinear(graph, Name(builder, "out", text), y, s->hidden, true, deviation, &y));
-  RengaCall(RengaGraphAddDropout(graph, y, s->dropout, &y));
-  RengaCall(RengaGraphAddAdd(graph, *x, y, x));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AddTable(const Builder *builder, const char *name, int64_t count,
-                               RengaValue *table)
-{
-  const RengaInit normal = {.kind = RENGA_INIT_NORMAL, .a = 0, .b = 0.02};
-  RengaTensorSpec spec = {
-      .type = RENGA_FLOAT32, .ndim = 2, .dim = {count, builder->settings->hidden}};
-  RengaCall(RengaGraphAddParameter(builder->graph, name, &spec, &normal, table));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AddScores(const Builder *builder, RengaValue x, RengaValue tokens,
-                                RengaValue *scores)
-{
-  RengaAttributes attributes = {0};
-  RengaValue in[2] = {x, tokens};
-  if (!builder->settings->tied)
-    RengaCall(AddTable(builder, "head.weight", builder->settings->vocabulary, &in[1]));
-  RengaCall(RengaAttributesSetInt(&attributes, "transB", 1));
-  RengaErrorCode code =
-      RengaGraphAddNode(builder->graph, "Linear", "logits", &attributes, 2, in, 1, NULL, scores);
-  RengaAttributesFree(&attributes);
-  RengaCall(code);
+  RengaCall(RengaBlockNode(graph, "Gelu", RengaBlockName(builder->prefix, "gelu", text),
+                           &attributes, 1, &(RengaValue){y}, 1, &y));
+  RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "out", text), y, s->hidden,
+                                true, deviation, &y));
+  RengaCall(RengaBlockResidual(graph, *x, y, s->dropout, x));
   return RENGA_SUCCESS;
 }
 
@@ -131,8 +75,8 @@ static RengaErrorCode AddNetwork(Builder *builder, RengaValue tokens, RengaValue
   const Settings *s = builder->settings;
   RengaGraph graph = builder->graph;
   RengaValue table, positions, x;
-  RengaCall(AddTable(builder, "wte.weight", s->vocabulary, &table));
-  RengaCall(AddTable(builder, "wpe.weight", s->sequence, &positions));
+  RengaCall(RengaBlockTable(graph, "wte.weight", s->vocabulary, s->hidden, 0.02, &table));
+  RengaCall(RengaBlockTable(graph, "wpe.weight", s->sequence, s->hidden, 0.02, &positions));
   RengaCall(RengaGraphAddEmbedding(graph, table, tokens, &x));
   RengaCall(RengaGraphAddAdd(graph, x, positions, &x));
   for (int64_t i = 0; i < s->layers; i++) {
@@ -141,7 +85,9 @@ static RengaErrorCode AddNetwork(Builder *builder, RengaValue tokens, RengaValue
     RengaCall(AddFeedForward(builder, &x));
   }
   RengaCall(RengaGraphAddLayerNormalization(graph, "lnf", x, 1e-5, &x));
-  RengaCall(AddScores(builder, x, table, scores));
+  if (!s->tied)
+    RengaCall(RengaBlockTable(graph, "head.weight", s->vocabulary, s->hidden, 0.02, &table));
+  RengaCall(RengaBlockScores(graph, "logits", x, table, RENGA_VALUE_NONE, scores));
   return RENGA_SUCCESS;
 }
 
@@ -149,18 +95,15 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
 {
   Builder builder = {.graph = graph, .settings = settings};
   const Settings *s = settings;
-  RengaTensorSpec spec = {.type = RENGA_INT64, .ndim = 2, .dim = {-1, s->sequence}};
   RengaValue tokens, labels, scores, loss;
   RengaCheck(s->hidden % s->heads == 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
              "gpt: hidden=%lld is no multiple of heads=%lld", (long long)s->hidden,
              (long long)s->heads);
-  RengaCall(RengaGraphAddInput(graph, "tokens", &spec, &tokens));
-  RengaCall(RengaGraphAddInput(graph, "labels", &spec, &labels));
+  RengaCall(RengaBlockIntegers(graph, "tokens", s->sequence, &tokens));
+  RengaCall(RengaBlockIntegers(graph, "labels", s->sequence, &labels));
   RengaCall(AddNetwork(&builder, tokens, &scores));
   RengaCall(RengaGraphAddCrossEntropy(graph, scores, labels, -100, &loss));
-  RengaCall(RengaGraphSetLoss(graph, loss));
-  RengaCall(RengaGraphAddOutput(graph, loss));
-  RengaCall(RengaGraphAddOutput(graph, scores));
+  RengaCall(RengaBlockFinish(graph, loss, scores));
   return RENGA_SUCCESS;
 }
 

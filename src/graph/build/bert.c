@@ -1,0 +1,191 @@
+/* BERT (Devlin et al. 2019): an encoder that is trained to fill in masked words and, where asked,
+   to say whether the second sentence follows the first. With prenorm=1 the normalisation is before
+   each part and once at the end, as in Megatron-LM (Shoeybi et al. 2019). */
+#include "blocks.h"
+#include <math.h>
+
+typedef struct {
+  int64_t layers, hidden, heads, intermediate, sequence, vocabulary, segments;
+  int64_t padding, next_sentence, prenorm;
+  double dropout;
+} Settings;
+
+#define AT(member) offsetof(Settings, member)
+static const RengaOptionRow rows[] = {
+    {"layers", RENGA_OPTION_INT64, "12", AT(layers), NULL, 1, 1e6, "blocks"},
+    {"hidden", RENGA_OPTION_INT64, "768", AT(hidden), NULL, 1, 1e7, "width"},
+    {"heads", RENGA_OPTION_INT64, "0", AT(heads), NULL, 0, 1e6, "attention heads; 0: hidden / 64"},
+    {"intermediate", RENGA_OPTION_INT64, "0", AT(intermediate), NULL, 0, 1e8,
+     "width inside a block; 0: 4 hidden"},
+    {"sequence", RENGA_OPTION_INT64, "512", AT(sequence), NULL, 1, 1e8, "tokens per sample"},
+    {"vocabulary", RENGA_OPTION_INT64, "30522", AT(vocabulary), NULL, 1, 1e9, "different tokens"},
+    {"segments", RENGA_OPTION_INT64, "2", AT(segments), NULL, 0, 1e6,
+     "kinds of sentences; 0: no input of that name"},
+    {"padding", RENGA_OPTION_INT64, "1", AT(padding), NULL, 0, 1,
+     "1: input attention_mask says which tokens are real"},
+    {"next_sentence", RENGA_OPTION_INT64, "0", AT(next_sentence), NULL, 0, 1,
+     "1: the loss has a second part, with an input of that name"},
+    {"prenorm", RENGA_OPTION_INT64, "0", AT(prenorm), NULL, 0, 1,
+     "normalisation 1: before each part, 0: after it"},
+    {"dropout", RENGA_OPTION_REAL, "0", AT(dropout), NULL, 0, 0.999, "share set to zero"},
+};
+
+typedef struct {
+  RengaGraph graph;
+  Settings settings;
+  RengaValue words, mask;
+  char prefix[64];
+} Builder;
+
+/* projection(attention(x)) */
+static RengaErrorCode AddAttention(const Builder *builder, RengaValue x, RengaValue *y)
+{
+  char text[BLOCK_NAME];
+  const Settings *s = &builder->settings;
+  RengaGraph graph = builder->graph;
+  RengaBlockHeads heads = {.mask = builder->mask, .dropout = s->dropout};
+  RengaValue part[3];
+  heads.scale = 1.0 / sqrt((double)(s->hidden / s->heads));
+  RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "qkv", text), x,
+                                3 * s->hidden, true, 0.02, &x));
+  RengaCall(RengaBlockSplitHeads(graph, x, 3, s->heads, part));
+  heads.q = part[0];
+  heads.k = part[1];
+  heads.v = part[2];
+  RengaCall(RengaBlockAttention(graph, &heads, &x));
+  RengaCall(RengaBlockJoinHeads(graph, x, &x));
+  RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "proj", text), x, s->hidden,
+                                true, 0.02, y));
+  return RENGA_SUCCESS;
+}
+
+/* narrow(gelu(wide(x))) */
+static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue x, RengaValue *y)
+{
+  char text[BLOCK_NAME];
+  const Settings *s = &builder->settings;
+  RengaGraph graph = builder->graph;
+  RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "fc", text), x,
+                                s->intermediate, true, 0.02, &x));
+  RengaCall(RengaGraphAddUnary(graph, "Gelu", x, &x));
+  RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "out", text), x, s->hidden,
+                                true, 0.02, y));
+  return RENGA_SUCCESS;
+}
+
+/* norm(x + part(x)), or x + part(norm(x)) */
+static RengaErrorCode AddPart(const Builder *builder, const char *norm,
+                              RengaErrorCode (*part)(const Builder *, RengaValue, RengaValue *),
+                              RengaValue *x)
+{
+  char text[BLOCK_NAME];
+  const Settings *s = &builder->settings;
+  RengaValue y = *x;
+  const char *name = RengaBlockName(builder->prefix, norm, text);
+  if (s->prenorm) RengaCall(RengaGraphAddLayerNormalization(builder->graph, name, y, 1e-12, &y));
+  RengaCall(part(builder, y, &y));
+  RengaCall(RengaBlockResidual(builder->graph, *x, y, s->dropout, x));
+  if (!s->prenorm) RengaCall(RengaGraphAddLayerNormalization(builder->graph, name, *x, 1e-12, x));
+  return RENGA_SUCCESS;
+}
+
+/* words + positions + segments, normalised (with prenorm: by the first block) */
+static RengaErrorCode AddEmbeddings(Builder *builder, RengaValue *x)
+{
+  const Settings *s = &builder->settings;
+  RengaGraph graph = builder->graph;
+  RengaValue tokens, segments, positions, table, y;
+  RengaCall(RengaBlockIntegers(graph, "tokens", s->sequence, &tokens));
+  RengaCall(
+      RengaBlockTable(graph, "words.weight", s->vocabulary, s->hidden, 0.02, &builder->words));
+  RengaCall(RengaBlockTable(graph, "positions.weight", s->sequence, s->hidden, 0.02, &positions));
+  RengaCall(RengaGraphAddEmbedding(graph, builder->words, tokens, x));
+  RengaCall(RengaGraphAddAdd(graph, *x, positions, x));
+  if (s->segments > 0) {
+    RengaCall(RengaBlockIntegers(graph, "segments", s->sequence, &segments));
+    RengaCall(RengaBlockTable(graph, "segments.weight", s->segments, s->hidden, 0.02, &table));
+    RengaCall(RengaGraphAddEmbedding(graph, table, segments, &y));
+    RengaCall(RengaGraphAddAdd(graph, *x, y, x));
+  }
+  if (!s->prenorm) RengaCall(RengaGraphAddLayerNormalization(graph, "ln", *x, 1e-12, x));
+  RengaCall(RengaGraphAddDropout(graph, *x, s->dropout, x));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddEncoder(Builder *builder, RengaValue *x)
+{
+  const Settings *s = &builder->settings;
+  RengaValue real;
+  RengaCall(AddEmbeddings(builder, x));
+  builder->mask = RENGA_VALUE_NONE;
+  if (s->padding) {
+    RengaCall(RengaBlockIntegers(builder->graph, "attention_mask", s->sequence, &real));
+    RengaCall(RengaBlockPaddingMask(builder->graph, real, &builder->mask));
+  }
+  for (int64_t i = 0; i < s->layers; i++) {
+    snprintf(builder->prefix, sizeof builder->prefix, "layers.%lld.", (long long)i);
+    RengaCall(AddPart(builder, "ln1", AddAttention, x));
+    RengaCall(AddPart(builder, "ln2", AddFeedForward, x));
+  }
+  if (s->prenorm) RengaCall(RengaGraphAddLayerNormalization(builder->graph, "ln", *x, 1e-12, x));
+  return RENGA_SUCCESS;
+}
+
+/* The words that were masked: norm(gelu(linear(x))) against the table of words. */
+static RengaErrorCode AddWords(const Builder *builder, RengaValue x, RengaValue *scores)
+{
+  const Settings *s = &builder->settings;
+  RengaGraph graph = builder->graph;
+  const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {s->vocabulary}};
+  RengaValue bias;
+  RengaCall(RengaGraphAddLinear(graph, "head.dense", x, s->hidden, true, 0.02, &x));
+  RengaCall(RengaGraphAddUnary(graph, "Gelu", x, &x));
+  RengaCall(RengaGraphAddLayerNormalization(graph, "head.ln", x, 1e-12, &x));
+  RengaCall(RengaGraphAddParameter(graph, "head.bias", &spec, NULL, &bias));
+  RengaCall(RengaBlockScores(graph, "logits", x, builder->words, bias, scores));
+  return RENGA_SUCCESS;
+}
+
+/* Does the second sentence follow? From the first place: loss + the second part. */
+static RengaErrorCode AddNextSentence(const Builder *builder, RengaValue x, RengaValue *loss)
+{
+  const Settings *s = &builder->settings;
+  RengaGraph graph = builder->graph;
+  const int64_t flat[] = {-1, s->hidden};
+  RengaAttributes attributes = {0};
+  RengaValue labels, second;
+  RengaCall(RengaBlockIntegers(graph, "next_sentence", 0, &labels));
+  RengaCall(RengaAttributesSetInts(&attributes, "starts", 1, (const int64_t[]){0}));
+  RengaCall(RengaAttributesSetInts(&attributes, "ends", 1, (const int64_t[]){1}));
+  RengaCall(RengaAttributesSetInts(&attributes, "axes", 1, (const int64_t[]){1}));
+  RengaCall(RengaBlockNode(graph, "Slice", NULL, &attributes, 1, &(RengaValue){x}, 1, &x));
+  RengaCall(RengaGraphAddReshape(graph, x, 2, flat, &x));
+  RengaCall(RengaGraphAddLinear(graph, "pooler", x, s->hidden, true, 0.02, &x));
+  RengaCall(RengaGraphAddUnary(graph, "Tanh", x, &x));
+  RengaCall(RengaGraphAddLinear(graph, "follows", x, 2, true, 0.02, &x));
+  RengaCall(RengaGraphAddCrossEntropy(graph, x, labels, -100, &second));
+  RengaCall(RengaGraphAddAdd(graph, *loss, second, loss));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Build(RengaGraph graph, const void *settings)
+{
+  Builder builder = {.graph = graph, .settings = *(const Settings *)settings};
+  Settings *s = &builder.settings;
+  RengaValue x, labels, scores, loss;
+  if (s->heads == 0) s->heads = s->hidden / 64 > 0 ? s->hidden / 64 : 1;
+  if (s->intermediate == 0) s->intermediate = 4 * s->hidden;
+  RengaCheck(s->hidden % s->heads == 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "bert: hidden=%lld is no multiple of heads=%lld", (long long)s->hidden,
+             (long long)s->heads);
+  RengaCall(AddEncoder(&builder, &x));
+  RengaCall(RengaBlockIntegers(graph, "labels", s->sequence, &labels));
+  RengaCall(AddWords(&builder, x, &scores));
+  RengaCall(RengaGraphAddCrossEntropy(graph, scores, labels, -100, &loss));
+  if (s->next_sentence) RengaCall(AddNextSentence(&builder, x, &loss));
+  RengaCall(RengaBlockFinish(graph, loss, scores));
+  return RENGA_SUCCESS;
+}
+
+const RengaGraphBuilder RengaGraphBuilderBert = {"bert", sizeof(Settings),
+                                                 sizeof rows / sizeof rows[0], rows, Build};

@@ -1,0 +1,188 @@
+/* TEST ranks: 1 timeout: 120 */
+/* Networks that are built by size have the parameters, operations and activations that the papers'
+   formulas give, written out here by themselves; known totals; the largest are built in no time and
+   without their parameters. */
+#include "../plan/plantest.h"
+#include <math.h>
+
+typedef struct {
+  double parameters, products, attention, activations; /* activations: floats of all nodes */
+} Expected;
+
+static double FlopsOf(RengaGraph graph, const char *op)
+{
+  double sum = 0;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    double flops = 0;
+    if (strcmp(RengaGraphGetNode(graph, n)->op->name, op) != 0) continue;
+    TestTrue(RengaGraphGetNodeFlops(graph, n, 1, &flops) == RENGA_SUCCESS);
+    sum += flops;
+  }
+  return sum;
+}
+
+/* Sums of whole numbers below 2^53 are exact. */
+static void CheckNumber(const char *what, const char *kind, double found, double expected)
+{
+  if (found == expected || expected == 0) return;
+  fprintf(stderr, "%s: %s are %.0f, not %.0f\n", what, kind, found, expected);
+  MPI_Abort(MPI_COMM_WORLD, 1);
+}
+
+static RengaErrorCode Check(RengaComm comm, const char *what, const Expected *expected)
+{
+  RengaGraph graph;
+  RengaGraphTotals totals;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, what));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RengaGraphGetTotals(graph, &totals));
+  CheckNumber(what, "parameters", (double)totals.parameters, expected->parameters);
+  CheckNumber(what, "products",
+              FlopsOf(graph, "Linear") + FlopsOf(graph, "MatMul") + FlopsOf(graph, "Conv"),
+              expected->products);
+  CheckNumber(what, "operations of attention", FlopsOf(graph, "Attention"), expected->attention);
+  CheckNumber(what, "bytes of activations", totals.activation_bytes, 4 * expected->activations);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* y = x w: a multiply-add is two operations; a bias is not counted. */
+static double Linear(double rows, double in, double out)
+{
+  return 2 * rows * in * out;
+}
+
+/* Scores and weighted sum are 2 T S d each; a score's scale and softmax count 12. */
+static double Attention(double queries, double keys, double heads, double width)
+{
+  return heads * queries * keys * (4 * width + 12);
+}
+
+/* The blocks that GPT-2 and BERT have in common: four d x d and two d x f matrices, biases, two
+   normalisations: 12 d^2 + 13 d where f = 4 d (Narayanan et al. 2021). */
+static Expected Blocks(double layers, double d, double heads, double f, double t)
+{
+  Expected e = {.parameters = 4 * d * d + 2 * d * f + 9 * d + f};
+  e.products = 8 * t * d * d + 4 * t * d * f;
+  e.attention = Attention(t, t, heads, d / heads);
+  /* qkv five times until it is in heads, attention three times; 4 projections and sums */
+  e.activations = t * (5 * 3 * d + 3 * d + 4 * d + 2 * f);
+  e.activations += t * (2 * d + 4 + heads); /* normalisations, log-sum-exp */
+  e.parameters *= layers;
+  e.products *= layers;
+  e.attention *= layers;
+  e.activations *= layers;
+  return e;
+}
+
+static RengaErrorCode CheckGpt(RengaComm comm, double layers, double d, double heads, double t,
+                               double v)
+{
+  char what[160];
+  Expected e = Blocks(layers, d, heads, 4 * d, t);
+  snprintf(what, sizeof what,
+           "gpt:layers=%.0f,hidden=%.0f,heads=%.0f,sequence=%.0f,vocabulary=%.0f", layers, d, heads,
+           t, v);
+  e.parameters += (v + t) * d + 2 * d;
+  e.products += Linear(t, d, v);
+  /* Narayanan et al. 2021, forward: 24 s l h^2 (1 + s / 6 h + V / 12 l h) */
+  double paper = 24 * t * layers * d * d * (1 + t / (6 * d) + v / (12 * layers * d));
+  TestTrue(fabs(e.products + 4 * layers * t * t * d - paper) < 1e-12 * paper);
+  /* words, their sum with positions, last normalisation, scores; log-sum-exp, loss, sum, count x 2
+   */
+  e.activations += t * (3 * d + 2 + v) + t + 4;
+  RengaCall(Check(comm, what, &e));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckBert(RengaComm comm, double layers, double d, double t, double v,
+                                int next)
+{
+  char what[160];
+  Expected e = Blocks(layers, d, d / 64, 4 * d, t);
+  snprintf(what, sizeof what,
+           "bert:layers=%.0f,hidden=%.0f,sequence=%.0f,vocabulary=%.0f,next_sentence=%d", layers, d,
+           t, v, next);
+  e.parameters += (v + t + 2) * d + 2 * d;
+  e.parameters += d * d + d + 2 * d + v; /* head of the words */
+  e.products += Linear(t, d, d) + Linear(t, d, v);
+  /* words, positions, segments, their sum, normalisation; the head: linear, Gelu, norm, scores */
+  e.activations += t * (5 * d + 2) + t * (3 * d + 2 + v) + t + 4;
+  e.activations += t / 4 + 2 * t; /* the mask: one byte, and twice as floats */
+  if (next) {
+    e.parameters += d * d + d + 2 * d + 2;
+    e.products += Linear(1, d, d) + Linear(1, d, 2);
+    e.activations += 2 * d + 2 * d + 2 + 1 + 4 + 1;
+  }
+  RengaCall(Check(comm, what, &e));
+  return RENGA_SUCCESS;
+}
+
+/* Sizes as published, or as their authors' programs give them. */
+static const struct {
+  const char *what;
+  double parameters;
+} known[] = {
+    {"gpt", 124439808},
+    {"gpt:layers=48,hidden=1600,heads=25", 1557611200},
+    {"gpt:layers=96,hidden=12288,heads=96,sequence=2048", 174604259328},
+    {"bert", 109514298},
+    {"bert:next_sentence=1", 110106428},
+    {"bert:layers=24,hidden=1024", 335174458},
+    {"bert:layers=24,hidden=1024,prenorm=1", 335174458},
+    {"bert:layers=24,hidden=1024,next_sentence=1", 336226108},
+    {"resnet:depth=18", 11689512},
+    {"resnet:depth=34", 21797672},
+    {"resnet:depth=50", 25557032},
+    {"resnet:depth=101", 44549160},
+    {"resnet:depth=152", 60192808},
+};
+
+/* RaNNC's enlarged networks, in billions (Tanaka et al. 2021 and its documentation). */
+static const struct {
+  const char *what;
+  double billions;
+} enlarged[] = {
+    {"bert:hidden=2048,layers=96", 4.9}, {"bert:hidden=2048,layers=256", 12.96},
+    {"resnet:depth=50,width=8", 1.52},   {"resnet:depth=101,width=8", 2.73},
+    {"resnet:depth=152,width=8", 3.73},  {"resnet:depth=152,width=4", 0.94},
+};
+
+static RengaErrorCode CheckKnown(RengaComm comm)
+{
+  for (size_t i = 0; i < sizeof known / sizeof known[0]; i++)
+    RengaCall(Check(comm, known[i].what, &(Expected){.parameters = known[i].parameters}));
+  for (size_t i = 0; i < sizeof enlarged / sizeof enlarged[0]; i++) {
+    RengaGraph graph;
+    RengaGraphTotals totals;
+    RengaCall(RengaGraphCreate(comm, &graph));
+    RengaCall(RengaGraphLoad(graph, enlarged[i].what));
+    RengaCall(RengaGraphGetTotals(graph, &totals));
+    TestTrue(fabs((double)totals.parameters * 1e-9 - enlarged[i].billions) < 0.01);
+    RengaCall(RengaGraphDestroy(&graph));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Run(void)
+{
+  RengaComm comm;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(CheckKnown(comm));
+  RengaCall(CheckGpt(comm, 12, 768, 12, 1024, 50257));
+  RengaCall(CheckGpt(comm, 3, 96, 4, 20, 101));
+  RengaCall(CheckBert(comm, 24, 1024, 512, 30522, 0));
+  RengaCall(CheckBert(comm, 24, 1024, 128, 30522, 1));
+  RengaCall(CheckBert(comm, 3, 128, 36, 77, 1));
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(Run());
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
