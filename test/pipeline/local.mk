@@ -1,10 +1,11 @@
-check_PROGRAMS += %D%/gradient %D%/groups %D%/layouts %D%/place %D%/refuse %D%/settings %D%/stall
-TESTS += %D%/gradient %D%/groups %D%/layouts %D%/place %D%/refuse %D%/settings %D%/stall.sh
+check_PROGRAMS += %D%/gradient %D%/groups %D%/layouts %D%/networks %D%/place %D%/refuse %D%/settings %D%/stall
+TESTS += %D%/gradient %D%/groups %D%/layouts %D%/networks %D%/place %D%/refuse %D%/settings %D%/stall.sh
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
 %C%_gradient_SOURCES = %D%/gradient.c
 %C%_groups_SOURCES = %D%/groups.c
 %C%_layouts_SOURCES = %D%/layouts.c
+%C%_networks_SOURCES = %D%/networks.c
 %C%_place_SOURCES = %D%/place.c
 %C%_refuse_SOURCES = %D%/refuse.c
 %C%_stall_SOURCES = %D%/stall.c

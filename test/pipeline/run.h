@@ -42,6 +42,15 @@ static inline const RengaGraphValue *RunField(RengaGraph graph, int field)
   return NULL;
 }
 
+/* Inputs that have fewer kinds than there are classes. */
+static inline int64_t RunKinds(const char *name, int64_t classes)
+{
+  static const char *const pairs[] = {"segments", "attention_mask", "next_sentence"};
+  for (size_t i = 0; i < sizeof pairs / sizeof pairs[0]; i++)
+    if (strcmp(name, pairs[i]) == 0) return 2;
+  return classes;
+}
+
 /* A sample's numbers follow from step and sample only. Of the labels of every third sample only the
    first counts; the last sample of a step of seven has none. */
 static inline RengaErrorCode RunRead(void *user, int field, int64_t first, int64_t count,
@@ -63,7 +72,7 @@ static inline RengaErrorCode RunRead(void *user, int field, int64_t first, int64
         ((float *)buffer)[i * size + k] = 2 * x[k] - 1;
         continue;
       }
-      int64_t class = (int64_t)(x[k] * (float)source->classes);
+      int64_t class = (int64_t)(x[k] * (float)RunKinds(value->name, source->classes));
       if (labels && (((first + i) % 3 == 2 && k > 0) || first + i == 6)) class = -100;
       ((int64_t *)buffer)[i * size + k] = class;
     }
