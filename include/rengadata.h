@@ -33,3 +33,7 @@ RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes);
 /* Make a set of byte-level samples from text: windows of sequence+1 bytes. Rank 0 works. */
 RengaErrorCode RengaDataWriteText(RengaComm comm, const char *text_file, const char *out_file,
                                   int64_t sequence, double validation_share);
+/* Images and classes from IDX files, packed or not: training, then validation where there are four.
+   deviation 0: mean and deviation of the training images. Rank 0 works. */
+RengaErrorCode RengaDataWriteIdx(RengaComm comm, int n_files, const char *const files[],
+                                 const char *out_file, double mean, double deviation);

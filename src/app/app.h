@@ -15,6 +15,10 @@ RengaErrorCode AppPlan(const App *app);
 RengaErrorCode AppData(const App *app);
 RengaErrorCode AppGenerate(const App *app);
 
+/* data.c: the options of renga data, which other commands refuse. */
+RengaErrorCode AppDataRegister(void);
+RengaErrorCode AppDataRefuseOptions(RengaComm comm, const char *command);
+
 /* network.c: the network of -graph, set up. */
 RengaErrorCode AppLoadGraph(RengaComm comm, RengaGraph *graph);
 /* Value of a string option that must be given; purpose: what for. */
@@ -36,6 +40,27 @@ typedef struct {
 } AppFields;
 RengaErrorCode AppFindFields(RengaComm comm, RengaGraph graph, AppFields *fields);
 void AppFreeFields(AppFields *fields);
+
+/* accuracy.c: how often the likeliest class is the label. */
+typedef struct {
+  char *scores; /* name of an output of the network; NULL: it has no scores of classes */
+  int field;    /* the input with the labels */
+  int64_t labels, classes, inner; /* scores of a sample are [labels / inner, classes, inner] */
+  RengaDataType type;             /* of the labels */
+  int64_t ignored;
+  /* On rank 0 */
+  float *buffer;
+  char *label;
+  int64_t room; /* samples */
+  double right, counted;
+} AppAccuracy;
+/* Finds the scores and makes them an output; before the plan is made. */
+RengaErrorCode AppAccuracyCreate(RengaGraph graph, const AppFields *fields, AppAccuracy *accuracy);
+void AppAccuracyBegin(AppAccuracy *accuracy);
+/* Collective: counts one batch in. */
+RengaErrorCode AppAccuracyAdd(AppAccuracy *accuracy, RengaComm comm, RengaPipeline pipeline,
+                              const RengaBatch *batch);
+void AppAccuracyDestroy(AppAccuracy *accuracy);
 
 /* origin.c: what a checkpoint tells about its run; a warning of what differs when one is read. */
 RengaErrorCode AppSetOrigin(RengaCheckpoint checkpoint, RengaGraph graph, int64_t seed,

@@ -6,13 +6,15 @@ static const char help[] =
     "usage: mpiexec -n RANKS renga train -graph NETWORK -data FILE [options]\n"
     "       renga info -graph NETWORK | -checkpoint FILE\n"
     "       renga plan -graph NETWORK [options]\n"
-    "       renga data text IN OUT [options]\n"
+    "       renga data KIND FILES OUT [options]\n"
     "       renga generate -graph NETWORK -checkpoint FILE [options]\n"
     "\n"
     "  train     train on all ranks: pipeline stages x replicas\n"
     "  info      what a network or a checkpoint holds\n"
     "  plan      who would compute what, without running\n"
-    "  data      make a data set of bytes from a text\n"
+    "  data      make a data set:\n"
+    "              renga data text IN OUT                             of a text\n"
+    "              renga data idx IMAGES LABELS [IMAGES LABELS] OUT   of images and classes\n"
     "  generate  write text from a trained network\n"
     "\n"
     "NETWORK is an ONNX file or a built-in network with its sizes, such as\n"
@@ -29,7 +31,7 @@ static const Command commands[] = {
     {"train", AppTrain, "renga train -graph NETWORK -data FILE [options]", 0, 0},
     {"info", AppInfo, "renga info -graph NETWORK, or renga info -checkpoint FILE", 0, 0},
     {"plan", AppPlan, "renga plan -graph NETWORK [options]", 0, 0},
-    {"data", AppData, "renga data text IN OUT [options]", 3, 3},
+    {"data", AppData, "renga data KIND FILES OUT [options]", 1, 1000},
     {"generate", AppGenerate, "renga generate -graph NETWORK -checkpoint FILE [options]", 0, 0},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
@@ -53,7 +55,6 @@ static const RengaOptionRow rows[] = {
     ROW("parameter_digest", BOOL, "false", NULL, 0, 0,
         "train: print a checksum of all parameters and moments that no layout changes"),
     ROW("checkpoint", STRING, NULL, NULL, 0, 0, "info, generate: the checkpoint's file"),
-    ROW("sequence", INT64, "128", NULL, 1, 1e9, "data text: bytes per sample"),
     ROW("prompt", STRING, "In the beginning", NULL, 0, 0, "generate: how the text begins"),
     ROW("tokens", INT64, "200", NULL, 1, 1e9, "generate: bytes to write"),
     ROW("temperature", REAL, "0.8", NULL, 0, 100, "generate: 0 takes the likeliest byte"),
@@ -65,12 +66,23 @@ enum { N_ROWS = sizeof rows / sizeof rows[0] };
 static const struct {
   const char *option, *commands;
 } used_by[] = {
-    {"steps", "train"},          {"resume", "train"},           {"monitor", "train"},
-    {"monitor_every", "train"},  {"progress", "train"},         {"eval_every", "train"},
-    {"eval_samples", "train"},   {"parameter_digest", "train"}, {"checkpoint", "info generate"},
-    {"sequence", "data"},        {"prompt", "generate"},        {"tokens", "generate"},
-    {"temperature", "generate"}, {"output", "generate"},        {"seed", "train generate"},
-    {"checkpoint_dir", "train"}, {"checkpoint_every", "train"}, {"data", "train"},
+    {"steps", "train"},
+    {"resume", "train"},
+    {"monitor", "train"},
+    {"monitor_every", "train"},
+    {"progress", "train"},
+    {"eval_every", "train"},
+    {"eval_samples", "train"},
+    {"parameter_digest", "train"},
+    {"checkpoint", "info generate"},
+    {"prompt", "generate"},
+    {"tokens", "generate"},
+    {"temperature", "generate"},
+    {"output", "generate"},
+    {"seed", "train generate"},
+    {"checkpoint_dir", "train"},
+    {"checkpoint_every", "train"},
+    {"data", "train"},
 };
 
 static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const Command **command)
@@ -108,6 +120,7 @@ static RengaErrorCode CheckWords(const App *app, const Command *command)
                "renga %s does not use -%s: it is for renga %s", command->name, used_by[i].option,
                used_by[i].commands);
   }
+  if (strcmp(command->name, "data") != 0) RengaCall(AppDataRefuseOptions(app->comm, command->name));
   return RENGA_SUCCESS;
 }
 
@@ -127,6 +140,7 @@ static RengaErrorCode Run(int argc, char **argv)
 int main(int argc, char **argv)
 {
   RengaCallAbort(RengaOptionsRegister("Program", N_ROWS, rows));
+  RengaCallAbort(AppDataRegister());
   RengaCallAbort(RengaInitialize(&argc, &argv, help));
   RengaCallAbort(Run(argc, argv));
   RengaCallAbort(RengaFinalize());

@@ -6,6 +6,7 @@ typedef struct {
   MPI_Comm printer; /* lent */
   RengaGraph graph;
   AppFields fields;
+  AppAccuracy accuracy; /* of the validation part */
   RengaData data;
   RengaPlan plan;
   RengaPipeline pipeline;
@@ -55,6 +56,8 @@ static RengaErrorCode SetUpData(Training *training)
   RengaCall(RengaDataGetCount(training->data, RENGA_DATA_VALIDATION, &validation));
   RengaCall(RengaOptionsGetInt64("eval_samples", &wanted, NULL));
   training->eval_samples = wanted && wanted < validation ? wanted : validation;
+  if (training->eval_samples > 0)
+    RengaCall(AppAccuracyCreate(training->graph, fields, &training->accuracy));
   return RENGA_SUCCESS;
 }
 
@@ -160,11 +163,24 @@ static RengaErrorCode SetUp(Training *training)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode SayValidation(Training *training, double loss)
+{
+  char accuracy[64] = "";
+  if (training->accuracy.counted > 0)
+    snprintf(accuracy, sizeof accuracy, " accuracy %.2f %%",
+             100 * training->accuracy.right / training->accuracy.counted);
+  RengaCall(AppMonitorSay(training->monitor,
+                          "validation loss %.6g%s after step %lld (%lld samples)\n", loss, accuracy,
+                          (long long)training->step, (long long)training->eval_samples));
+  return RENGA_SUCCESS;
+}
+
 /* Mean over the samples of the validation part, batch by batch. */
 static RengaErrorCode Validate(Training *training)
 {
   double sum = 0;
   int64_t done = 0;
+  AppAccuracyBegin(&training->accuracy);
   for (int64_t b = 0; done < training->eval_samples; b++) {
     Window window = {.data = training->data, .part = RENGA_DATA_VALIDATION};
     int64_t count;
@@ -174,13 +190,11 @@ static RengaErrorCode Validate(Training *training)
     if (count > training->eval_samples - done) count = training->eval_samples - done;
     RengaBatch batch = {.samples = count, .read = ReadWindow, .user = &window};
     RengaCall(RengaPipelineEvaluate(training->pipeline, &batch, &loss));
+    RengaCall(AppAccuracyAdd(&training->accuracy, training->comm, training->pipeline, &batch));
     sum += loss * (double)count;
     done += count;
   }
-  if (!done) return RENGA_SUCCESS;
-  RengaCall(AppMonitorSay(training->monitor,
-                          "validation loss %.6g after step %lld (%lld samples)\n",
-                          sum / (double)done, (long long)training->step, (long long)done));
+  if (done) RengaCall(SayValidation(training, sum / (double)done));
   return RENGA_SUCCESS;
 }
 
@@ -280,6 +294,7 @@ static RengaErrorCode Destroy(Training *training)
   RengaCall(RengaPipelineDestroy(&training->pipeline));
   RengaCall(RengaPlanDestroy(&training->plan));
   RengaCall(RengaDataDestroy(&training->data));
+  AppAccuracyDestroy(&training->accuracy);
   AppFreeFields(&training->fields);
   RengaCall(RengaGraphDestroy(&training->graph));
   return RENGA_SUCCESS;

@@ -18,14 +18,27 @@ RengaErrorCode RengaHdf5DatasetOpen(RengaHdf5File file, const char *path,
 RengaErrorCode RengaHdf5DatasetClose(RengaHdf5Dataset *dataset);
 const RengaTensorSpec *RengaHdf5DatasetSpec(RengaHdf5Dataset dataset); /* all dimensions */
 const char *RengaHdf5DatasetName(RengaHdf5Dataset dataset);            /* FILE:/path */
+/* A real attribute of a dataset; *value stays where there is none. */
+RengaErrorCode RengaHdf5DatasetGetReal(RengaHdf5Dataset dataset, const char *attribute,
+                                       double *value);
 RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t first, int64_t rows, void *buffer);
 
-typedef struct _RengaHdf5Tokens *RengaHdf5Tokens; /* a set of tokens that is being written */
-RengaErrorCode RengaHdf5TokensCreate(const char *name, const int64_t lengths[2], int64_t sequence,
-                                     int64_t vocabulary, RengaHdf5Tokens *tokens);
-RengaErrorCode RengaHdf5TokensWrite(RengaHdf5Tokens tokens, RengaDataPart part, int64_t at,
-                                    int64_t count, const unsigned char values[]);
-RengaErrorCode RengaHdf5TokensClose(RengaHdf5Tokens *tokens);
+/* hdf5write.c: a file that is being written; it has its name only when it is whole. */
+typedef struct _RengaHdf5Output *RengaHdf5Output;
+RengaErrorCode RengaHdf5OutputCreate(const char *name, RengaHdf5Output *output);
+RengaErrorCode RengaHdf5OutputAdd(RengaHdf5Output output, const char *path,
+                                  const RengaTensorSpec *spec, int *dataset);
+RengaErrorCode RengaHdf5OutputWrite(RengaHdf5Output output, int dataset, int64_t first,
+                                    int64_t rows, const void *values);
+/* Attributes of a dataset, or (-1) of the file. */
+RengaErrorCode RengaHdf5OutputPutInt(RengaHdf5Output output, int dataset, const char *name,
+                                     int64_t value);
+RengaErrorCode RengaHdf5OutputPutReal(RengaHdf5Output output, int dataset, const char *name,
+                                      double value);
+RengaErrorCode RengaHdf5OutputPutText(RengaHdf5Output output, int dataset, const char *name,
+                                      const char *value);
+/* With the code of what was written; returns it, or what closing made of it. */
+RengaErrorCode RengaHdf5OutputClose(RengaHdf5Output *output, RengaErrorCode code);
 
 /* convert.c: numbers of one type to another, none changed but by rounding to a float. */
 bool RengaDataConvertible(RengaDataType from, RengaDataType to);
@@ -54,6 +67,7 @@ typedef struct {
      */
   RengaHdf5Dataset dataset[RENGA_DATA_PARTS];
   int64_t rows, shift;
+  double scale[RENGA_DATA_PARTS], offset[RENGA_DATA_PARTS]; /* of a floating input */
 } RengaDataField;
 
 /* Where a part's samples come from: number `first` onwards of what the source calls part `source`.

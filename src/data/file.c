@@ -107,6 +107,10 @@ static RengaErrorCode OpenArray(RengaData data, int field, RengaDataPart part, c
   RengaTensorSpec sample = SampleSpec(spec);
   f->rows = 1;
   f->shift = 0;
+  f->scale[part] = 1;
+  f->offset[part] = 0;
+  RengaCall(RengaHdf5DatasetGetReal(f->dataset[part], "scale", &f->scale[part]));
+  RengaCall(RengaHdf5DatasetGetReal(f->dataset[part], "offset", &f->offset[part]));
   RengaCall(CheckField(f, &sample, RengaHdf5DatasetName(f->dataset[part])));
   RengaCheck(field == 0 || spec->dim[0] == *count, MPI_COMM_SELF, RENGA_ERR_SHAPE,
              "%s holds %lld samples, the dataset of input %s %lld",
@@ -166,6 +170,8 @@ static RengaErrorCode OpenStream(RengaData data, int field, RengaDataPart part, 
   RengaTensorSpec sample = {.type = spec->type, .ndim = 1, .dim = {sequence}};
   RengaCall(CheckField(f, &sample, name));
   f->rows = sequence;
+  f->scale[part] = 1;
+  f->offset[part] = 0;
   *count = spec->dim[0] > sequence ? (spec->dim[0] - 1) / sequence : 0;
   return RENGA_SUCCESS;
 }
@@ -249,18 +255,31 @@ static RengaErrorCode RaiseUnfit(const RengaDataField *f, int64_t sample, double
              f->name, value, RengaDataTypeName(f->spec.type));
 }
 
-/* Samples of a run from staging memory to their places. */
-static RengaErrorCode PlaceRun(const RengaDataField *f, RengaDataType from, const char *staging,
-                               int64_t count, const Wanted run[], char *buffer)
+/* value * scale + offset, of floating numbers. */
+static void Normalize(RengaDataType type, int64_t count, double scale, double offset, void *values)
 {
+  if (type == RENGA_FLOAT32)
+    for (int64_t i = 0; i < count; i++)
+      ((float *)values)[i] = (float)(((float *)values)[i] * scale + offset);
+  if (type == RENGA_FLOAT64)
+    for (int64_t i = 0; i < count; i++)
+      ((double *)values)[i] = ((double *)values)[i] * scale + offset;
+}
+
+/* Samples of a run from staging memory to their places. */
+static RengaErrorCode PlaceRun(const RengaDataField *f, RengaDataPart source, RengaDataType from,
+                               const char *staging, int64_t count, const Wanted run[], char *buffer)
+{
+  bool normalized = !(f->scale[source] == 1 && f->offset[source] == 0);
   size_t in_bytes = (size_t)f->elements * RengaDataTypeSize(from);
   size_t out_bytes = (size_t)f->elements * RengaDataTypeSize(f->spec.type);
   for (int64_t i = 0; i < count; i++) {
     const char *in = staging + (size_t)i * in_bytes;
-    int64_t done = RengaDataConvert(from, in, f->spec.type,
-                                    buffer + (size_t)run[i].place * out_bytes, f->elements);
+    char *out = buffer + (size_t)run[i].place * out_bytes;
+    int64_t done = RengaDataConvert(from, in, f->spec.type, out, f->elements);
     if (done < f->elements)
       RengaCall(RaiseUnfit(f, run[i].sample, RengaDataValueAt(from, in, done)));
+    if (normalized) Normalize(f->spec.type, f->elements, f->scale[source], f->offset[source], out);
   }
   return RENGA_SUCCESS;
 }
@@ -280,7 +299,7 @@ static RengaErrorCode ReadRuns(RengaData data, RengaDataPart source, int field, 
   for (int64_t at = 0, run; at < count && code == RENGA_SUCCESS; at += run) {
     run = RunLength(wanted + at, count - at, most);
     code = RengaHdf5Read(dataset, wanted[at].sample * f->rows + f->shift, run * f->rows, staging);
-    if (code == RENGA_SUCCESS) code = PlaceRun(f, from, staging, run, wanted + at, buffer);
+    if (code == RENGA_SUCCESS) code = PlaceRun(f, source, from, staging, run, wanted + at, buffer);
   }
   RengaFree(&staging);
   RengaCall(code);

@@ -1,8 +1,8 @@
 /* Data: the HDF5 files. Every rank opens a file by itself, read-only, with the serial driver:
    ranks read different samples at different times, so nothing may be collective. */
-#include "dataimpl.h"
+#include "hdf5impl.h"
 #include <errno.h>
-#include <hdf5.h>
+#include <math.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ static herr_t TakeReason(unsigned depth, const H5E_error2_t *error, void *user)
   return 0;
 }
 
-static void LastReason(char text[256])
+void RengaHdf5Reason_Private(char text[256])
 {
   snprintf(text, 256, "no reason given");
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, TakeReason, text);
@@ -44,7 +44,7 @@ static hid_t OpenQuietly(const char *name, char reason[256])
   H5E_BEGIN_TRY
   {
     id = H5Fopen(name, H5F_ACC_RDONLY, access);
-    if (id < 0) LastReason(reason);
+    if (id < 0) RengaHdf5Reason_Private(reason);
   }
   H5E_END_TRY
   H5Pclose(access);
@@ -197,7 +197,7 @@ static const struct {
 };
 
 /* Predefined types are values that HDF5 makes when it starts. */
-static hid_t NativeType(RengaDataType type)
+hid_t RengaHdf5Type_Private(RengaDataType type)
 {
   switch (type) {
   case RENGA_INT8:
@@ -239,7 +239,7 @@ static RengaErrorCode FindType(RengaHdf5Dataset dataset)
              dataset->name);
   dataset->spec.type = file_types[i].type;
   dataset->owns_type = class == H5T_ENUM;
-  dataset->memory_type = dataset->owns_type ? type : NativeType(file_types[i].type);
+  dataset->memory_type = dataset->owns_type ? type : RengaHdf5Type_Private(file_types[i].type);
   if (!dataset->owns_type) H5Tclose(type);
   return RENGA_SUCCESS;
 }
@@ -287,7 +287,7 @@ RengaErrorCode RengaHdf5DatasetOpen(RengaHdf5File file, const char *path, RengaH
   H5E_BEGIN_TRY
   {
     id = OpenWithCache(file->id, path);
-    if (id < 0) LastReason(reason);
+    if (id < 0) RengaHdf5Reason_Private(reason);
   }
   H5E_END_TRY
   RengaCheck(id >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "data set %s: %s cannot be opened: %s",
@@ -323,6 +323,28 @@ const char *RengaHdf5DatasetName(RengaHdf5Dataset dataset)
   return dataset->name;
 }
 
+RengaErrorCode RengaHdf5DatasetGetReal(RengaHdf5Dataset dataset, const char *attribute,
+                                       double *value)
+{
+  herr_t read = -1;
+  double number = *value;
+  if (H5Aexists(dataset->id, attribute) <= 0) return RENGA_SUCCESS;
+  hid_t id = H5Aopen(dataset->id, attribute, H5P_DEFAULT), space = H5Aget_space(id);
+  if (H5Sget_simple_extent_npoints(space) == 1) {
+    H5E_BEGIN_TRY
+    {
+      read = H5Aread(id, H5T_NATIVE_DOUBLE, &number);
+    }
+    H5E_END_TRY
+  }
+  H5Sclose(space);
+  H5Aclose(id);
+  RengaCheck(read >= 0 && isfinite(number), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "%s: attribute %s is no finite number", dataset->name, attribute);
+  *value = number;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t first, int64_t rows, void *buffer)
 {
   hsize_t start[RENGA_MAX_DIM] = {(hsize_t)first}, count[RENGA_MAX_DIM] = {(hsize_t)rows};
@@ -335,7 +357,7 @@ RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t first, int64_t ro
     hid_t space = H5Dget_space(dataset->id);
     H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
     read = H5Dread(dataset->id, dataset->memory_type, memory, space, H5P_DEFAULT, buffer);
-    if (read < 0) LastReason(reason);
+    if (read < 0) RengaHdf5Reason_Private(reason);
     H5Sclose(space);
     H5Sclose(memory);
   }
@@ -343,116 +365,5 @@ RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t first, int64_t ro
   RengaCheck(read >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "%s: rows %lld to %lld cannot be read: %s", dataset->name, (long long)first,
              (long long)(first + rows - 1), reason);
-  return RENGA_SUCCESS;
-}
-
-struct _RengaHdf5Tokens {
-  char *name;
-  hid_t file, part[RENGA_DATA_PARTS];
-};
-static const char *const part_names[RENGA_DATA_PARTS] = {"training", "validation"};
-
-static herr_t WriteAttribute(hid_t file, const char *name, hid_t type, const void *value)
-{
-  hid_t space = H5Screate(H5S_SCALAR);
-  hid_t id = H5Acreate2(file, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-  herr_t written = id < 0 ? -1 : H5Awrite(id, type, value);
-  if (id >= 0) H5Aclose(id);
-  H5Sclose(space);
-  return written;
-}
-
-static herr_t WriteFormat(hid_t file, int64_t sequence, int64_t vocabulary)
-{
-  hid_t text = H5Tcopy(H5T_C_S1);
-  H5Tset_size(text, 6);
-  herr_t written = WriteAttribute(file, "format", text, "tokens");
-  H5Tclose(text);
-  if (written >= 0) written = WriteAttribute(file, "sequence", H5T_NATIVE_INT64, &sequence);
-  if (written >= 0) written = WriteAttribute(file, "vocabulary", H5T_NATIVE_INT64, &vocabulary);
-  return written;
-}
-
-/* Contiguous, its place in the file given now, nothing written twice. */
-static hid_t CreatePart(hid_t file, const char *name, int64_t length)
-{
-  hsize_t dim = (hsize_t)length;
-  hid_t space = H5Screate_simple(1, &dim, NULL), create = H5Pcreate(H5P_DATASET_CREATE);
-  H5Pset_alloc_time(create, H5D_ALLOC_TIME_EARLY);
-  H5Pset_fill_time(create, H5D_FILL_TIME_NEVER);
-  hid_t id = H5Dcreate2(file, name, H5T_STD_U8LE, space, H5P_DEFAULT, create, H5P_DEFAULT);
-  H5Pclose(create);
-  H5Sclose(space);
-  return id;
-}
-
-static RengaErrorCode FailToWrite(RengaHdf5Tokens tokens, const char *reason)
-{
-  RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s cannot be written: %s", tokens->name, reason);
-}
-
-/* lengths: tokens of each part; a part of none is left out. */
-RengaErrorCode RengaHdf5TokensCreate(const char *name, const int64_t lengths[2], int64_t sequence,
-                                     int64_t vocabulary, RengaHdf5Tokens *tokens)
-{
-  RengaHdf5Tokens t;
-  char reason[256] = "";
-  bool good;
-  RengaCall(RengaMalloc(1, &t));
-  RengaCall(RengaStringCopy(name, &t->name));
-  *tokens = t; /* closed by the caller, good or not */
-  t->part[0] = t->part[1] = -1;
-  H5E_BEGIN_TRY
-  {
-    t->file = H5Fcreate(name, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
-    good = t->file >= 0 && WriteFormat(t->file, sequence, vocabulary) >= 0;
-    for (int i = 0; i < RENGA_DATA_PARTS && good; i++) {
-      if (lengths[i] > 0) t->part[i] = CreatePart(t->file, part_names[i], lengths[i]);
-      good = lengths[i] == 0 || t->part[i] >= 0;
-    }
-    if (!good) LastReason(reason);
-  }
-  H5E_END_TRY
-  if (!good) RengaCall(FailToWrite(t, reason));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaHdf5TokensWrite(RengaHdf5Tokens tokens, RengaDataPart part, int64_t at,
-                                    int64_t count, const unsigned char values[])
-{
-  hsize_t start = (hsize_t)at, length = (hsize_t)count;
-  char reason[256] = "";
-  herr_t written;
-  H5E_BEGIN_TRY
-  {
-    hid_t memory = H5Screate_simple(1, &length, NULL), space = H5Dget_space(tokens->part[part]);
-    H5Sselect_hyperslab(space, H5S_SELECT_SET, &start, NULL, &length, NULL);
-    written = H5Dwrite(tokens->part[part], H5T_NATIVE_UINT8, memory, space, H5P_DEFAULT, values);
-    if (written < 0) LastReason(reason);
-    H5Sclose(space);
-    H5Sclose(memory);
-  }
-  H5E_END_TRY
-  if (written < 0) RengaCall(FailToWrite(tokens, reason));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaHdf5TokensClose(RengaHdf5Tokens *tokens)
-{
-  RengaHdf5Tokens t = *tokens;
-  herr_t closed = 0;
-  char reason[256] = "";
-  H5E_BEGIN_TRY
-  {
-    for (int i = 0; i < RENGA_DATA_PARTS; i++)
-      if (t->part[i] >= 0) H5Dclose(t->part[i]);
-    if (t->file >= 0) closed = H5Fclose(t->file);
-    if (closed < 0) LastReason(reason);
-  }
-  H5E_END_TRY
-  RengaErrorCode code = closed < 0 ? FailToWrite(t, reason) : RENGA_SUCCESS;
-  RengaFree(&t->name);
-  RengaFree(tokens);
-  RengaCall(code);
   return RENGA_SUCCESS;
 }

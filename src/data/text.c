@@ -1,11 +1,8 @@
 /* Data: a set of tokens from text, a byte a token, a block at a time. */
 #include "dataimpl.h"
 #include <errno.h>
-#include <fcntl.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum { BLOCK = 4 * 1024 * 1024, VOCABULARY = 256 };
 
@@ -39,56 +36,40 @@ static RengaErrorCode SplitText(const char *text_file, int64_t bytes, int64_t se
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyText(FILE *file, const char *text_file, RengaHdf5Tokens tokens,
-                               const int64_t lengths[RENGA_DATA_PARTS], unsigned char block[])
+static RengaErrorCode CopyPart(FILE *file, const char *text_file, RengaHdf5Output output,
+                               int dataset, int64_t length, unsigned char block[])
 {
-  for (int part = 0; part < RENGA_DATA_PARTS; part++)
-    for (int64_t at = 0; at < lengths[part]; at += BLOCK) {
-      int64_t n = lengths[part] - at < BLOCK ? lengths[part] - at : BLOCK;
-      RengaCheck(fread(block, 1, (size_t)n, file) == (size_t)n, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
-                 "text %s: %s", text_file,
-                 ferror(file) ? strerror(errno) : "became shorter while it was read");
-      RengaCall(RengaHdf5TokensWrite(tokens, (RengaDataPart)part, at, n, block));
-    }
+  for (int64_t at = 0; at < length; at += BLOCK) {
+    int64_t n = length - at < BLOCK ? length - at : BLOCK;
+    RengaCheck(fread(block, 1, (size_t)n, file) == (size_t)n, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
+               "text %s: %s", text_file,
+               ferror(file) ? strerror(errno) : "became shorter while it was read");
+    RengaCall(RengaHdf5OutputWrite(output, dataset, at, n, block));
+  }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteTokens(FILE *file, const char *text_file, const char *name,
+/* A part of no tokens is left out. */
+static RengaErrorCode WriteTokens(FILE *file, const char *text_file, RengaHdf5Output output,
                                   const int64_t lengths[RENGA_DATA_PARTS], int64_t sequence)
 {
-  RengaHdf5Tokens tokens = NULL;
+  static const char *const paths[RENGA_DATA_PARTS] = {"/training", "/validation"};
   unsigned char *block;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaHdf5OutputPutText(output, -1, "format", "tokens"));
+  RengaCall(RengaHdf5OutputPutInt(output, -1, "sequence", sequence));
+  RengaCall(RengaHdf5OutputPutInt(output, -1, "vocabulary", VOCABULARY));
   RengaCall(RengaMalloc(BLOCK, &block));
-  RengaErrorCode code = RengaHdf5TokensCreate(name, lengths, sequence, VOCABULARY, &tokens);
-  if (code == RENGA_SUCCESS) code = CopyText(file, text_file, tokens, lengths, block);
-  if (tokens != NULL) {
-    RengaErrorCode closed = RengaHdf5TokensClose(&tokens);
-    if (code == RENGA_SUCCESS) code = closed;
+  for (int part = 0; part < RENGA_DATA_PARTS && code == RENGA_SUCCESS; part++) {
+    RengaTensorSpec spec = {.type = RENGA_UINT8, .ndim = 1, .dim = {lengths[part]}};
+    int dataset;
+    if (lengths[part] == 0) continue;
+    code = RengaHdf5OutputAdd(output, paths[part], &spec, &dataset);
+    if (code == RENGA_SUCCESS)
+      code = CopyPart(file, text_file, output, dataset, lengths[part], block);
   }
   RengaFree(&block);
   RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static bool SyncPath(const char *name, int flags)
-{
-  int descriptor = open(name, flags);
-  bool synced = descriptor >= 0 && fsync(descriptor) == 0;
-  if (descriptor >= 0) close(descriptor);
-  return synced;
-}
-
-/* On disk under its own name only when it is whole. */
-static RengaErrorCode Publish(const char *temporary, const char *out_file)
-{
-  RengaCheck(SyncPath(temporary, O_RDWR) && rename(temporary, out_file) == 0, MPI_COMM_SELF,
-             RENGA_ERR_FILE_WRITE, "%s cannot be written: %s", out_file, strerror(errno));
-  char *folder;
-  RengaCall(RengaStringCopy(out_file, &folder));
-  char *slash = strrchr(folder, '/');
-  if (slash != NULL) *(slash == folder ? slash + 1 : slash) = '\0';
-  SyncPath(slash != NULL ? folder : ".", O_RDONLY | O_DIRECTORY);
-  RengaFree(&folder);
   return RENGA_SUCCESS;
 }
 
@@ -96,19 +77,15 @@ static RengaErrorCode WriteText(const char *text_file, const char *out_file, int
                                 double validation_share)
 {
   FILE *file = NULL;
-  char *temporary;
+  RengaHdf5Output output = NULL;
   int64_t bytes = 0, lengths[RENGA_DATA_PARTS];
-  size_t room = strlen(out_file) + 32;
-  RengaCall(RengaMalloc(room, &temporary));
-  snprintf(temporary, room, "%s.%ld.tmp", out_file, (long)getpid());
   RengaErrorCode code = MeasureText(text_file, &file, &bytes);
   if (code == RENGA_SUCCESS)
     code = SplitText(text_file, bytes, sequence, validation_share, lengths);
-  if (code == RENGA_SUCCESS) code = WriteTokens(file, text_file, temporary, lengths, sequence);
-  if (code == RENGA_SUCCESS) code = Publish(temporary, out_file);
-  if (code != RENGA_SUCCESS) unlink(temporary);
+  if (code == RENGA_SUCCESS) code = RengaHdf5OutputCreate(out_file, &output);
+  if (code == RENGA_SUCCESS) code = WriteTokens(file, text_file, output, lengths, sequence);
+  code = RengaHdf5OutputClose(&output, code);
   if (file != NULL) fclose(file);
-  RengaFree(&temporary);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

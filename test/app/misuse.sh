@@ -59,8 +59,12 @@ refuses 2 "the loss of step" $train -steps 50 -optimizer_type sgd -optimizer_lea
 # Other commands.
 refuses 1 "renga info: of what?" info
 refuses 1 "no-such-checkpoint.h5" info -checkpoint no-such-checkpoint.h5
-refuses 1 "of kind text, not of kind image" data image a b
+refuses 1 "of kind text, idx, not of kind image" data image a b
 refuses 1 "some word is missing" data text a
+refuses 1 "what is \"c\" for?" data text a b c
+refuses 1 "renga data text does not use -data_mean" data text a b -data_mean 1
+refuses 1 "-data_mean 1 needs -data_deviation" data idx a b c -data_mean 1
+refuses 2 "3 IDX files: 2 are needed" data idx a b c d
 refuses 2 "no-such-text" data text no-such-text out.h5
 refuses 1 "-checkpoint is missing" generate -graph $gpt
 refuses 1 "renga generate needs a network with an input [batch, sequence] of tokens" generate \

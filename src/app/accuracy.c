@@ -1,0 +1,126 @@
+/* Accuracy: how often the class with the largest score is the label, where a cross-entropy of the
+   network compares scores with an input. The scores come to rank 0, which counts. */
+#include "app.h"
+#include <string.h>
+
+/* The input whose elements, in their order, are those of a value; -1: none. */
+static int FieldOf(RengaGraph graph, const AppFields *fields, RengaValue value)
+{
+  const RengaGraphValue *at = RengaGraphGetValue(graph, value);
+  while (at->producer >= 0) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, at->producer);
+    if (strcmp(node->op->name, "Reshape") && strcmp(node->op->name, "Cast") &&
+        strcmp(node->op->name, "Identity"))
+      return -1;
+    at = RengaGraphGetValue(graph, node->in[0]);
+  }
+  for (int f = 0; f < fields->count && at->kind == RENGA_VALUE_INPUT; f++)
+    if (!strcmp(fields->names[f], at->name)) return f;
+  return -1;
+}
+
+/* Scores must be rows of the batch, and have one label for each row of classes. */
+static bool Describe(RengaGraph graph, const RengaGraphNode *node, const AppFields *fields,
+                     AppAccuracy *accuracy)
+{
+  const RengaGraphValue *value = RengaGraphGetValue(graph, node->in[0]);
+  RengaTensorSpec one = RengaTensorSpecAt(&value->spec, 1);
+  int64_t axis = RengaAttributesInt(&node->attributes, "axis", -1);
+  if (axis < 0) axis += one.ndim;
+  accuracy->field = FieldOf(graph, fields, node->in[1]);
+  bool good = accuracy->field >= 0 && value->spec.type == RENGA_FLOAT32 && value->producer >= 0 &&
+              one.ndim >= 2 && value->spec.dim[0] < 0 && axis >= 1 && axis < one.ndim;
+  if (!good) return false;
+  accuracy->inner = 1;
+  for (int d = (int)axis + 1; d < one.ndim; d++) accuracy->inner *= one.dim[d];
+  accuracy->classes = one.dim[axis];
+  accuracy->labels = RengaTensorSpecCount(&fields->specs[accuracy->field]);
+  accuracy->type = fields->specs[accuracy->field].type;
+  return RengaTensorSpecCount(&one) == accuracy->labels * accuracy->classes &&
+         accuracy->classes > 0 && (accuracy->type == RENGA_INT64 || accuracy->type == RENGA_INT32);
+}
+
+static bool ComparesClasses(const RengaGraphNode *node)
+{
+  return !strcmp(node->op->name, "CrossEntropy") || !strcmp(node->op->name, "LogLikelihood");
+}
+
+RengaErrorCode AppAccuracyCreate(RengaGraph graph, const AppFields *fields, AppAccuracy *accuracy)
+{
+  const RengaGraphNode *found = NULL;
+  int n_found = 0;
+  *accuracy = (AppAccuracy){.ignored = fields->ignored};
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++)
+    if (ComparesClasses(RengaGraphGetNode(graph, n))) {
+      found = RengaGraphGetNode(graph, n);
+      n_found++;
+    }
+  if (n_found != 1 || !Describe(graph, found, fields, accuracy)) return RENGA_SUCCESS;
+  RengaCall(RengaStringCopy(RengaGraphGetValue(graph, found->in[0])->name, &accuracy->scores));
+  RengaCall(RengaGraphAddOutput(graph, found->in[0]));
+  return RENGA_SUCCESS;
+}
+
+void AppAccuracyBegin(AppAccuracy *accuracy)
+{
+  accuracy->right = accuracy->counted = 0;
+}
+
+static int64_t LabelAt(const AppAccuracy *accuracy, int64_t at)
+{
+  return accuracy->type == RENGA_INT64 ? ((const int64_t *)(const void *)accuracy->label)[at]
+                                       : ((const int32_t *)(const void *)accuracy->label)[at];
+}
+
+static int64_t Likeliest(const float scores[], int64_t classes, int64_t stride)
+{
+  int64_t best = 0;
+  for (int64_t c = 1; c < classes; c++)
+    if (scores[c * stride] > scores[best * stride]) best = c;
+  return best;
+}
+
+static void Count(AppAccuracy *accuracy, int64_t samples)
+{
+  const int64_t inner = accuracy->inner, classes = accuracy->classes;
+  for (int64_t i = 0; i < samples * accuracy->labels; i++) {
+    int64_t label = LabelAt(accuracy, i);
+    if (label == accuracy->ignored) continue;
+    const float *scores = accuracy->buffer + i / inner * classes * inner + i % inner;
+    accuracy->counted++;
+    accuracy->right += Likeliest(scores, classes, inner) == label;
+  }
+}
+
+/* On rank 0, memory for as many samples. */
+static RengaErrorCode MakeRoom(AppAccuracy *accuracy, int64_t samples)
+{
+  if (samples <= accuracy->room) return RENGA_SUCCESS;
+  const int64_t labels = samples * accuracy->labels;
+  RengaFree(&accuracy->buffer);
+  RengaFree(&accuracy->label);
+  RengaCall(RengaMalloc(labels * accuracy->classes, &accuracy->buffer));
+  RengaCall(RengaMalloc(labels * (int64_t)RengaDataTypeSize(accuracy->type), &accuracy->label));
+  accuracy->room = samples;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppAccuracyAdd(AppAccuracy *accuracy, RengaComm comm, RengaPipeline pipeline,
+                              const RengaBatch *batch)
+{
+  const bool counts = RengaCommGetRank(comm) == 0;
+  if (accuracy->scores == NULL) return RENGA_SUCCESS;
+  if (counts) RengaCall(MakeRoom(accuracy, batch->samples));
+  RengaCall(RengaPipelineForward(pipeline, batch, accuracy->scores, accuracy->buffer));
+  if (!counts) return RENGA_SUCCESS;
+  RengaCall(batch->read(batch->user, accuracy->field, 0, batch->samples, accuracy->label));
+  Count(accuracy, batch->samples);
+  return RENGA_SUCCESS;
+}
+
+void AppAccuracyDestroy(AppAccuracy *accuracy)
+{
+  RengaFree(&accuracy->scores);
+  RengaFree(&accuracy->buffer);
+  RengaFree(&accuracy->label);
+}
