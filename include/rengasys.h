@@ -141,6 +141,9 @@ RengaErrorCode RengaOptionsGetReal(const char *name, double *value, bool *given)
 RengaErrorCode RengaOptionsGetBool(const char *name, bool *value, bool *given);
 RengaErrorCode RengaOptionsSetValue(const char *name, const char *value);
 RengaErrorCode RengaOptionsView(FILE *file); /* what the user gave, as an options file */
+/* A file of that form with keys of its own: a table that is not registered. */
+RengaErrorCode RengaOptionsReadTable(MPI_Comm comm, const char *file, int count,
+                                     const RengaOptionRow rows[], void *base);
 RengaErrorCode RengaParseBytes(const char *text, int64_t *bytes);
 const char *RengaClosestName(const char *name, int count, const char *const names[]);
 

@@ -1,6 +1,7 @@
 /* Where options come from: options files, RENGA_OPTIONS, the command line. Problems are collected,
    so that all of them can be shown at once. */
 #include "sys.h"
+#include "renga/private/object.h"
 #include "renga/private/wait.h"
 #include <ctype.h>
 #include <errno.h>
@@ -317,4 +318,96 @@ RengaErrorCode RengaOptionsParse(MPI_Comm comm, int *argc, char ***argv, char **
   FreeWords(&command);
   *problems = parser.problems;
   return RENGA_SUCCESS;
+}
+
+/* The value of a row from one word of a file. */
+static RengaErrorCode TakeTableValue(Parser *parser, const Words *words, int i, int count,
+                                     const RengaOptionRow rows[], void *base, bool given[])
+{
+  enum { MOST = 64 };
+  const char *names[MOST], *name = words->words[i] + 1 + (words->words[i][1] == '-');
+  char message[RENGA_OPTION_MESSAGE], parsed[sizeof(double)];
+  for (int r = 0; r < count && r < MOST; r++) names[r] = rows[r].name;
+  for (int r = 0; r < count; r++) {
+    if (strcmp(rows[r].name, name) != 0) continue;
+    if (i + 1 >= words->count || IsOption(words->words[i + 1])) {
+      RengaCall(AddProblem(parser, "%s: -%s needs a value", words->source, name));
+    } else if (given[r]) {
+      RengaCall(AddProblem(parser, "%s: -%s is there twice", words->source, name));
+    } else if (!RengaOptionParse(&rows[r], words->words[i + 1], parsed, message)) {
+      RengaCall(AddProblem(parser, "%s: %s", words->source, message));
+    } else {
+      RengaCall(RengaOptionsPlace(&rows[r], words->words[i + 1], base));
+    }
+    given[r] = true;
+    return RENGA_SUCCESS;
+  }
+  const char *closest = RengaClosestName(name, count < MOST ? count : MOST, names);
+  RengaCall(AddProblem(parser, "%s: unknown key -%s%s%s%s", words->source, name,
+                       closest ? "; did you mean -" : "", closest ? closest : "",
+                       closest ? "?" : ""));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeTable(Parser *parser, const Words *words, int count,
+                                const RengaOptionRow rows[], void *base, bool given[])
+{
+  for (int i = 0; i < words->count; i++) {
+    if (!IsOption(words->words[i])) {
+      RengaCall(AddProblem(parser, "%s: \"%s\" belongs to no key", words->source, words->words[i]));
+      continue;
+    }
+    RengaCall(TakeTableValue(parser, words, i, count, rows, base, given));
+    if (i + 1 < words->count && !IsOption(words->words[i + 1])) i++;
+  }
+  for (int r = 0; r < count; r++)
+    if (rows[r].value == NULL && !given[r] && rows[r].kind != RENGA_OPTION_STRING)
+      RengaCall(
+          AddProblem(parser, "%s: -%s is missing: %s", words->source, rows[r].name, rows[r].help));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsReadTable - read a file in the form of an options file against a table of its own
+
+   Collective
+
+   Input:
+   + comm - rank 0 reads
+   . file - its name
+   - count, rows - the keys there are; one whose default is NULL, and which is no string, must be
+     in the file
+
+   Output:
+   . base - the struct of the rows' offsets, defaults included; free its strings with
+     RengaOptionsFreeStrings
+
+   Notes: an unknown key, one that is there twice, a bad value and a missing one are errors on all
+   ranks; all of them are named at once.
+@*/
+RengaErrorCode RengaOptionsReadTable(MPI_Comm comm, const char *file, int count,
+                                     const RengaOptionRow rows[], void *base)
+{
+  Parser parser = {NULL, comm, 0};
+  Words words = {NULL, 0, file};
+  char *text = NULL;
+  bool *given = NULL;
+  int reason = 0;
+  RengaCheckPointer(file);
+  RengaCheckPointer(base);
+  RengaCall(ReadShared(comm, file, &text, &reason));
+  if (reason) RengaFree(&text);
+  RengaCheck(reason == 0, comm, RENGA_ERR_FILE_OPEN, "%s: %s", file, strerror(reason));
+  RengaCall(RengaMalloc(count + 1, &given));
+  RengaCall(RengaOptionsSetDefaults(count, rows, base));
+  RengaCall(SplitText(&parser, text ? text : "", &words));
+  RengaCall(TakeTable(&parser, &words, count, rows, base, given));
+  FreeWords(&words);
+  RengaFree(&given);
+  RengaFree(&text);
+  if (!parser.problems) return RENGA_SUCCESS;
+  const RengaErrorCode code = RengaErrorRaise(comm, RENGA_ERR_FILE_FORMAT, __func__, __FILE__,
+                                              __LINE__, "%s", parser.problems);
+  RengaFree(&parser.problems);
+  return code;
 }

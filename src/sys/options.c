@@ -182,7 +182,7 @@ RengaErrorCode RengaOptionsSetValue(const char *name, const char *value)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Place(const RengaOptionRow *row, const char *text, void *base)
+RengaErrorCode RengaOptionsPlace(const RengaOptionRow *row, const char *text, void *base)
 {
   char message[RENGA_OPTION_MESSAGE];
   char *place = (char *)base + row->offset;
@@ -219,7 +219,8 @@ static RengaErrorCode Place(const RengaOptionRow *row, const char *text, void *b
 RengaErrorCode RengaOptionsSetDefaults(int count, const RengaOptionRow rows[], void *base)
 {
   for (int i = 0; i < count; i++)
-    if (rows[i].offset != RENGA_OPTION_NO_OFFSET) RengaCall(Place(&rows[i], rows[i].value, base));
+    if (rows[i].offset != RENGA_OPTION_NO_OFFSET)
+      RengaCall(RengaOptionsPlace(&rows[i], rows[i].value, base));
   return RENGA_SUCCESS;
 }
 
@@ -240,7 +241,8 @@ RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count,
 {
   for (int i = 0; i < count; i++) {
     const char *text = RengaOptionsFindValue(prefix, rows[i].name);
-    if (text && rows[i].offset != RENGA_OPTION_NO_OFFSET) RengaCall(Place(&rows[i], text, base));
+    if (text && rows[i].offset != RENGA_OPTION_NO_OFFSET)
+      RengaCall(RengaOptionsPlace(&rows[i], text, base));
   }
   return RENGA_SUCCESS;
 }

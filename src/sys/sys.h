@@ -23,6 +23,8 @@ typedef struct {
 } RengaOptionSection;
 const RengaOptionRow *RengaOptionsFindRow(const char *name); /* also PREFIX+name; NULL: unknown */
 const char *RengaOptionsFindValue(const char *prefix, const char *name); /* NULL: not given */
+/* Into the owner's struct; text NULL: zero. */
+RengaErrorCode RengaOptionsPlace(const RengaOptionRow *row, const char *text, void *base);
 RengaErrorCode RengaOptionsStore(const char *name, const char *value);
 int RengaOptionsGetValues(const RengaOptionValue **values);
 int RengaOptionsGetSections(const RengaOptionSection **sections);
