@@ -41,7 +41,8 @@ RengaErrorCode RengaGraphAllocateScratch(RengaGraph graph, int64_t count, size_t
                                          void *pointer_to_pointer)
 {
   char *memory = NULL;
-  RengaCall(RengaRealloc(graph->n_scratch + 1, &graph->scratch));
+  if ((graph->n_scratch & (graph->n_scratch - 1)) == 0) /* room for twice as many */
+    RengaCall(RengaRealloc(graph->n_scratch ? 2 * graph->n_scratch : 1, &graph->scratch));
   RengaCall(RengaMalloc((size_t)(count > 0 ? count : 1) * size, &memory));
   graph->scratch[graph->n_scratch++] = memory;
   memcpy(pointer_to_pointer, &memory, sizeof memory);
