@@ -29,6 +29,12 @@ RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file);
 RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes);  /* 0: the file's */
 RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes); /* of each device */
 RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine);           /* -machine_file, … */
+/* Those of -machine_nodes, which may name several; the first is taken. Lent. */
+RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const int64_t **nodes);
+/* A machine that no file describes: both. */
+RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDevice *device);
+RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
+                                     const RengaMachineLevel levels[]);
 RengaErrorCode RengaMachineGetName(RengaMachine machine, const char **name); /* lent */
 RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes);
 RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices);

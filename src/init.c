@@ -10,6 +10,8 @@ static RengaErrorCode RegisterPackages(void)
   RengaCall(RengaCommRegisterPackage());
   RengaCall(RengaOptimizerRegisterPackage());
   RengaCall(RengaDataRegisterPackage());
+  RengaCall(RengaMachineRegisterPackage());
+  RengaCall(RengaProfileRegisterPackage());
   RengaCall(RengaPlanRegisterPackage());
   RengaCall(RengaPartitionRegisterPackage());
   RengaCall(RengaScheduleRegisterPackage());

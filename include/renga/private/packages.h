@@ -5,6 +5,8 @@ RengaErrorCode RengaSysRegisterPackage(void);
 RengaErrorCode RengaDeviceRegisterPackage(void);
 RengaErrorCode RengaCommRegisterPackage(void);
 RengaErrorCode RengaOptimizerRegisterPackage(void);
+RengaErrorCode RengaMachineRegisterPackage(void);
+RengaErrorCode RengaProfileRegisterPackage(void);
 RengaErrorCode RengaPlanRegisterPackage(void);
 RengaErrorCode RengaPartitionRegisterPackage(void);
 RengaErrorCode RengaScheduleRegisterPackage(void);

@@ -1,0 +1,205 @@
+/* Machine files: one machine each, in the form of an options file with the keys below. What is
+   known of the machine, and from where, stands in the file's comments. */
+#include "machineimpl.h"
+#include "renga/private/wait.h"
+#include <dirent.h>
+#include <string.h>
+#include <unistd.h>
+
+#define AT(member) offsetof(MachineFile, member)
+#define NUMBER(name, member, value, low, high, help)                                               \
+  {                                                                                                \
+    name, RENGA_OPTION_REAL, value, AT(member), NULL, low, high, help                              \
+  }
+/* A row without a default must be in the file. */
+static const RengaOptionRow rows[] = {
+    {"name", RENGA_OPTION_STRING, NULL, AT(name), NULL, 0, 0, "what the machine is called"},
+    {"nodes", RENGA_OPTION_INT64, NULL, AT(nodes), NULL, 1, 1e8, "nodes of the machine"},
+    {"devices", RENGA_OPTION_INT64, NULL, AT(devices), NULL, 1, 1e5, "devices of a node"},
+    {"memory", RENGA_OPTION_BYTES, NULL, AT(memory), NULL, 0x1p20, 0x1p50,
+     "bytes of a device that a rank may use"},
+    NUMBER("matrix_rate", matrix_rate, NULL, 1e6, 1e18,
+           "peak FLOP/s of a device in matrix products and convolutions, float32"),
+    NUMBER("vector_rate", vector_rate, NULL, 1e6, 1e18, "peak FLOP/s of a device in all else"),
+    NUMBER("memory_bandwidth", memory_bandwidth, NULL, 1e6, 1e15, "peak bytes/s of its memory"),
+    NUMBER("matrix_efficiency", matrix_efficiency, NULL, 0.001, 1,
+           "share of matrix_rate that is reached"),
+    NUMBER("vector_efficiency", vector_efficiency, NULL, 0.001, 1,
+           "share of vector_rate that is reached"),
+    NUMBER("bandwidth_efficiency", bandwidth_efficiency, NULL, 0.001, 1,
+           "share of memory_bandwidth that is reached"),
+    NUMBER("launch", launch, NULL, 0, 1, "seconds that a kernel costs besides its work"),
+    NUMBER("node_latency", latency[0], NULL, 0, 10, "seconds of a message within a node"),
+    NUMBER("node_bandwidth", bandwidth[0], NULL, 1e3, 1e15,
+           "bytes/s of a device to another of its node"),
+    {"switch_nodes", RENGA_OPTION_INT64, "0", AT(switch_nodes), NULL, 0, 1e8,
+     "nodes under one switch, where there are several; 0: there is no such level"},
+    NUMBER("switch_latency", latency[1], "0", 0, 10, "seconds of a message under a switch"),
+    NUMBER("switch_bandwidth", bandwidth[1], "0", 0, 1e15,
+           "bytes/s of a device to one of another node under the switch"),
+    NUMBER("cluster_latency", latency[2], NULL, 0, 10, "seconds of a message between nodes"),
+    NUMBER("cluster_bandwidth", bandwidth[2], NULL, 1e3, 1e15,
+           "bytes/s of a device to one of another node while all its node's devices send"),
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+RengaErrorCode RengaMachineFreeFile_Private(RengaMachine machine)
+{
+  RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, &machine->file));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddLevel(RengaMachine machine, const char *name, int64_t devices, int key)
+{
+  RengaMachineLevel *level = &machine->level[machine->n_levels];
+  RengaFree(&machine->name[machine->n_levels]);
+  RengaCall(RengaStringCopy(name, &machine->name[machine->n_levels]));
+  *level = (RengaMachineLevel){.name = machine->name[machine->n_levels],
+                               .devices = devices,
+                               .latency = machine->file.latency[key],
+                               .bandwidth = machine->file.bandwidth[key]};
+  machine->n_levels++;
+  return RENGA_SUCCESS;
+}
+
+/* A level appears only where it has more than one group of the level below. */
+RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
+{
+  const MachineFile *file = &machine->file;
+  const int64_t nodes = machine->nodes > 0 ? machine->nodes : file->nodes;
+  const int64_t shared = file->switch_nodes;
+  RengaFree(&machine->device.name);
+  machine->device = (RengaMachineDevice){.memory = machine->memory ? machine->memory : file->memory,
+                                         .matrix_rate = file->matrix_rate,
+                                         .vector_rate = file->vector_rate,
+                                         .memory_bandwidth = file->memory_bandwidth,
+                                         .matrix_efficiency = file->matrix_efficiency,
+                                         .vector_efficiency = file->vector_efficiency,
+                                         .bandwidth_efficiency = file->bandwidth_efficiency,
+                                         .launch = file->launch};
+  RengaCall(RengaStringCopy(file->name, &machine->device.name));
+  machine->n_levels = 0;
+  RengaCall(AddLevel(machine, "node", file->devices, 0));
+  if (shared > 1 && nodes > 1)
+    RengaCall(AddLevel(machine, "switch", (nodes < shared ? nodes : shared) * file->devices, 1));
+  if (nodes > 1 && (shared <= 1 || nodes > shared))
+    RengaCall(AddLevel(machine, "cluster", nodes * file->devices, 2));
+  machine->hdr.state = RENGA_STATE_SETUP;
+  return RENGA_SUCCESS;
+}
+
+/* Rank 0 looks; length of the found path, 0: there is none. */
+static int FindPath(const char *name, size_t size, char path[])
+{
+  const size_t length = strlen(name);
+  const bool is_path = strchr(name, '/') || (length > 5 && !strcmp(name + length - 5, ".opts"));
+  if (is_path) return snprintf(path, size, "%s", name);
+  for (int f = 0; RengaMachineFolders_Private[f]; f++) {
+    const int used = snprintf(path, size, "%s/%s.opts", RengaMachineFolders_Private[f], name);
+    if (used < (int)size && access(path, R_OK) == 0) return used;
+  }
+  return 0;
+}
+
+enum { MOST_NAMES = 256, NAME_LENGTH = 64 };
+
+/* The names there are, for the message. */
+static int ListNames(char text[][NAME_LENGTH])
+{
+  int count = 0;
+  for (int f = 0; RengaMachineFolders_Private[f] && count == 0; f++) {
+    DIR *folder = opendir(RengaMachineFolders_Private[f]);
+    for (struct dirent *entry; folder && count < MOST_NAMES && (entry = readdir(folder)) != NULL;) {
+      const size_t length = strlen(entry->d_name);
+      if (length <= 5 || length >= NAME_LENGTH || strcmp(entry->d_name + length - 5, ".opts"))
+        continue;
+      snprintf(text[count++], NAME_LENGTH, "%.*s", (int)length - 5, entry->d_name);
+    }
+    if (folder) closedir(folder);
+  }
+  return count;
+}
+
+static RengaErrorCode ReportUnknown(const char *name)
+{
+  char text[MOST_NAMES][NAME_LENGTH], list[1024] = "";
+  const char *names[MOST_NAMES];
+  const int count = ListNames(text);
+  size_t used = 0;
+  for (int i = 0; i < count; i++) {
+    names[i] = text[i];
+    used += (size_t)snprintf(list + used, sizeof list - used, "%s%s", i ? ", " : "", text[i]);
+    if (used >= sizeof list) break;
+  }
+  const char *closest = RengaClosestName(name, count, names);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
+             "there is no machine \"%s\"%s%s%s; there are %s, or give the path of a file", name,
+             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "",
+             count ? list : "none in the library's folder");
+}
+
+static RengaErrorCode Find(RengaMachine machine, const char *name, int size, char path[])
+{
+  int rank;
+  MPI_Request request;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCallMPI(MPI_Comm_rank(machine->hdr.comm, &rank));
+  if (rank == 0 && FindPath(name, (size_t)size, path) == 0) code = ReportUnknown(name);
+  RengaCall(RengaErrorAgree(machine->hdr.comm, code));
+  RengaCallMPI(MPI_Ibcast(path, size, MPI_CHAR, 0, machine->hdr.comm, &request));
+  RengaCall(RengaWaitRequest(&request));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Check(RengaMachine machine, const char *path, const MachineFile *file)
+{
+  RengaCheck(file->name && file->name[0], machine->hdr.comm, RENGA_ERR_FILE_FORMAT,
+             "%s: -name is missing: what the machine is called", path);
+  RengaCheck(file->switch_nodes == 0 || file->bandwidth[1] >= 1e3, machine->hdr.comm,
+             RENGA_ERR_FILE_FORMAT,
+             "%s: -switch_nodes %lld needs -switch_latency and -switch_bandwidth", path,
+             (long long)file->switch_nodes);
+  RengaCheck(file->switch_nodes < 2 || file->nodes <= file->switch_nodes ||
+                 file->nodes % file->switch_nodes == 0,
+             machine->hdr.comm, RENGA_ERR_FILE_FORMAT,
+             "%s: -nodes %lld is no multiple of -switch_nodes %lld", path, (long long)file->nodes,
+             (long long)file->switch_nodes);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineLoad - describe the machine by a file
+
+   Collective
+
+   Input:
+   . machine - the machine
+   . file - a name of share/renga/machines without its ending, or the path of such a file
+
+   Options:
+   . -machine_file - the same
+
+   Notes: the form is that of an options file, with the keys name, nodes, devices (of a node),
+   memory (bytes of a device), matrix_rate, vector_rate (FLOP/s), memory_bandwidth (bytes/s),
+   matrix_efficiency, vector_efficiency, bandwidth_efficiency (shares that are reached), launch
+   (seconds), node_latency, node_bandwidth, cluster_latency, cluster_bandwidth (seconds, bytes/s)
+   and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth. A missing
+   or unknown key and a value out of all bounds are errors. What RengaMachineSetNodes() and
+   RengaMachineSetMemory() ask for is kept.
+@*/
+RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file)
+{
+  char path[4096] = "";
+  MachineFile read = {0};
+  RengaCheckPointer(machine);
+  RengaCheckPointer(file);
+  RengaCall(Find(machine, file, (int)sizeof path, path));
+  RengaErrorCode code = RengaOptionsReadTable(machine->hdr.comm, path, N_ROWS, rows, &read);
+  if (code == RENGA_SUCCESS) code = Check(machine, path, &read);
+  if (code) RengaOptionsFreeStrings(N_ROWS, rows, &read);
+  RengaCall(code);
+  RengaCall(RengaMachineFreeFile_Private(machine));
+  machine->file = read;
+  RengaCall(RengaMachineBuild_Private(machine));
+  return RENGA_SUCCESS;
+}

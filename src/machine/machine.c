@@ -1,0 +1,420 @@
+/* The machine: life, options, what it consists of, view. */
+#include "machineimpl.h"
+#include "renga/private/packages.h"
+#include <stdlib.h>
+#include <string.h>
+
+static const RengaOptionRow rows[] = {
+    {"machine_file", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "machine to plan for: a name of share/renga/machines, or FILE.opts"},
+    {"machine_nodes", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "nodes of the machine: a number, or several to compare: 4,8,16"},
+    {"machine_memory", RENGA_OPTION_BYTES, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e18,
+     "memory of each device of the machine; 0: the file's"},
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+RengaErrorCode RengaMachineRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("Machine", N_ROWS, rows));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Destroy(void *object)
+{
+  RengaMachine machine = object;
+  RengaCall(RengaMachineFreeFile_Private(machine));
+  RengaFree(&machine->device.name);
+  for (int l = 0; l < MACHINE_LEVELS; l++) RengaFree(&machine->name[l]);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineCreate - a machine that is not described yet
+
+   Collective
+
+   Input:
+   . comm - the processes that plan
+
+   Output:
+   . machine - to be freed with RengaMachineDestroy()
+
+   Notes: describe it with RengaMachineLoad() or -machine_file, or with RengaMachineSetDevice() and
+   RengaMachineSetLevels(). Nothing but loading is collective.
+@*/
+RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(machine);
+  RengaCall(RengaHeaderCreate(comm, "RengaMachine", sizeof **machine, Destroy, machine));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineSetNodes - plan for another number of nodes than the file has
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . machine - the machine
+   . nodes - 1 or more; 0: the file's
+
+   Options:
+   . -machine_nodes - the number
+@*/
+RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes)
+{
+  RengaCheckPointer(machine);
+  RengaCheck(nodes >= 0 && nodes <= 100000000, machine->hdr.comm, RENGA_ERR_ARGUMENT,
+             "a machine of %lld nodes", (long long)nodes);
+  RengaCheck(machine->hdr.state < RENGA_STATE_SETUP || machine->file.name, machine->hdr.comm,
+             RENGA_ERR_ORDER,
+             "this machine's nodes were not read from a file: its levels say "
+             "how many there are");
+  machine->nodes = nodes;
+  if (machine->file.name) RengaCall(RengaMachineBuild_Private(machine));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineSetMemory - plan for another memory than the file has
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . machine - the machine
+   . bytes - of each device; 0: the file's
+
+   Options:
+   . -machine_memory - the same
+@*/
+RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
+{
+  RengaCheckPointer(machine);
+  RengaCheck(bytes >= 0, machine->hdr.comm, RENGA_ERR_ARGUMENT, "devices with %lld bytes of memory",
+             (long long)bytes);
+  machine->memory = bytes;
+  if (machine->file.name)
+    RengaCall(RengaMachineBuild_Private(machine));
+  else if (bytes > 0)
+    machine->device.memory = bytes;
+  return RENGA_SUCCESS;
+}
+
+/* "4,8,16" */
+static RengaErrorCode ReadCounts(RengaMachine machine, const char *text)
+{
+  machine->n_counts = 0;
+  for (const char *at = text; *at;) {
+    char *end;
+    long long nodes = strtoll(at, &end, 10);
+    RengaCheck(end != at && (*end == ',' || *end == 0) && nodes > 0 && nodes <= 100000000,
+               machine->hdr.comm, RENGA_ERR_OPTION,
+               "-machine_nodes %s: write a number of nodes, or several: 4,8,16", text);
+    RengaCheck(machine->n_counts < MACHINE_NODE_COUNTS, machine->hdr.comm, RENGA_ERR_OPTION,
+               "-machine_nodes %s: more than %d numbers", text, MACHINE_NODE_COUNTS);
+    machine->counts[machine->n_counts++] = nodes;
+    at = end + (*end == ',');
+  }
+  RengaCheck(machine->n_counts > 0, machine->hdr.comm, RENGA_ERR_OPTION,
+             "-machine_nodes is empty: write a number of nodes");
+  RengaCall(RengaMachineSetNodes(machine, machine->counts[0]));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineSetFromOptions - take the options
+
+   Collective
+
+   Input:
+   . machine - the machine
+
+   Options:
+   . -machine_file NAME - a machine file to load
+   . -machine_nodes N - nodes to plan for; of several, N,M,…, the first is taken here
+   . -machine_memory BYTES - of each device
+@*/
+RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine)
+{
+  const char *text;
+  int64_t memory;
+  bool given = false;
+  RengaCheckPointer(machine);
+  RengaCall(RengaOptionsGetInt64("machine_memory", &memory, &given));
+  if (given) RengaCall(RengaMachineSetMemory(machine, memory));
+  RengaCall(RengaOptionsGetString("machine_nodes", &text, &given));
+  if (given) RengaCall(ReadCounts(machine, text));
+  RengaCall(RengaOptionsGetString("machine_file", &text, &given));
+  if (given) RengaCall(RengaMachineLoad(machine, text));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineGetNodeCounts - the numbers of nodes that -machine_nodes compares
+
+   Not collective
+
+   Input:
+   . machine - after RengaMachineSetFromOptions()
+
+   Output:
+   . count - 0 where the option was not given
+   . nodes - lent
+@*/
+RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const int64_t **nodes)
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(count);
+  RengaCheckPointer(nodes);
+  *count = machine->n_counts;
+  *nodes = machine->counts;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineSetDevice - describe the device in the program instead of a file
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . machine - the machine
+   . device - copied, its name too
+@*/
+RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDevice *device)
+{
+  char *name = NULL;
+  RengaCheckPointer(machine);
+  RengaCheckPointer(device);
+  RengaCheck(device->matrix_rate > 0 && device->vector_rate > 0 && device->memory_bandwidth > 0 &&
+                 device->matrix_efficiency > 0 && device->vector_efficiency > 0 &&
+                 device->bandwidth_efficiency > 0 && device->launch >= 0 && device->memory > 0,
+             machine->hdr.comm, RENGA_ERR_ARGUMENT,
+             "a device's memory, rates and efficiencies must be positive");
+  RengaCall(RengaStringCopy(device->name ? device->name : "device", &name));
+  RengaCall(RengaMachineFreeFile_Private(machine));
+  RengaFree(&machine->device.name);
+  machine->device = *device;
+  machine->device.name = name;
+  if (machine->memory > 0) machine->device.memory = machine->memory;
+  if (machine->n_levels > 0) machine->hdr.state = RENGA_STATE_SETUP;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineSetLevels - describe the links in the program instead of a file
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . machine - the machine
+   . count - of levels, 1 … 3
+   . levels - lowest first: a node, then groups of nodes, each a multiple of the one below; copied
+@*/
+RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
+                                     const RengaMachineLevel levels[])
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(levels);
+  RengaCheck(count >= 1 && count <= MACHINE_LEVELS, machine->hdr.comm, RENGA_ERR_ARGUMENT,
+             "%d levels of a machine: 1 to %d", count, MACHINE_LEVELS);
+  for (int l = 0; l < count; l++) {
+    const int64_t below = l ? levels[l - 1].devices : 1;
+    RengaCheck(levels[l].devices >= below && levels[l].devices % below == 0 &&
+                   levels[l].latency >= 0 && levels[l].bandwidth > 0,
+               machine->hdr.comm, RENGA_ERR_ARGUMENT,
+               "level %d: %lld devices over groups of %lld, latency %g s, bandwidth %g bytes/s", l,
+               (long long)levels[l].devices, (long long)below, levels[l].latency,
+               levels[l].bandwidth);
+  }
+  for (int l = 0; l < MACHINE_LEVELS; l++) RengaFree(&machine->name[l]);
+  for (int l = 0; l < count; l++) {
+    RengaCall(RengaStringCopy(levels[l].name ? levels[l].name : "level", &machine->name[l]));
+    machine->level[l] = levels[l];
+    machine->level[l].name = machine->name[l];
+  }
+  machine->n_levels = count;
+  if (machine->device.name) machine->hdr.state = RENGA_STATE_SETUP;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineGetName - what the machine is called
+
+   Not collective
+
+   Input:
+   . machine - the machine, described
+
+   Output:
+   . name - lent
+@*/
+RengaErrorCode RengaMachineGetName(RengaMachine machine, const char **name)
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(name);
+  RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
+  *name = machine->device.name;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineGetDeviceCount - devices of all nodes
+
+   Not collective
+
+   Input:
+   . machine - the machine, described
+
+   Output:
+   . devices - how many
+@*/
+RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices)
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(devices);
+  RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
+  *devices = machine->level[machine->n_levels - 1].devices;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineGetDevicesPerNode - devices of one node
+
+   Not collective
+
+   Input:
+   . machine - the machine, described
+
+   Output:
+   . devices - how many
+@*/
+RengaErrorCode RengaMachineGetDevicesPerNode(RengaMachine machine, int64_t *devices)
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(devices);
+  RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
+  *devices = machine->level[0].devices;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineGetNodes - number of nodes
+
+   Not collective
+
+   Input:
+   . machine - the machine, described
+
+   Output:
+   . nodes - how many
+@*/
+RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes)
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(nodes);
+  RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
+  *nodes = machine->level[machine->n_levels - 1].devices / machine->level[0].devices;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineGetDevice - what one device can do
+
+   Not collective
+
+   Input:
+   . machine - the machine, described
+
+   Output:
+   . device - lent
+@*/
+RengaErrorCode RengaMachineGetDevice(RengaMachine machine, const RengaMachineDevice **device)
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(device);
+  RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
+  *device = &machine->device;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineGetLevels - the links, lowest level first
+
+   Not collective
+
+   Input:
+   . machine - the machine, described
+
+   Output:
+   . count - of levels
+   . levels - lent
+@*/
+RengaErrorCode RengaMachineGetLevels(RengaMachine machine, int *count,
+                                     const RengaMachineLevel **levels)
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(count);
+  RengaCheckPointer(levels);
+  RengaCheckState(machine, RENGA_STATE_SETUP, "RengaMachineLoad or give -machine_file");
+  *count = machine->n_levels;
+  *levels = machine->level;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineView - show a machine
+
+   Collective
+
+   Input:
+   . machine - the machine
+   . viewer - where
+@*/
+RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(viewer);
+  if (machine->hdr.state < RENGA_STATE_SETUP) {
+    RengaCall(RengaViewerPrintf(viewer, "machine: not described yet\n"));
+    return RENGA_SUCCESS;
+  }
+  const RengaMachineDevice *device = &machine->device;
+  char memory[32], bandwidth[32];
+  const int64_t devices = machine->level[machine->n_levels - 1].devices;
+  RengaFormatBytes((double)device->memory, sizeof memory, memory);
+  RengaFormatBytes(device->memory_bandwidth, sizeof bandwidth, bandwidth);
+  RengaCall(RengaViewerPrintf(viewer, "machine %s: %lld nodes x %lld devices\n", device->name,
+                              (long long)(devices / machine->level[0].devices),
+                              (long long)machine->level[0].devices));
+  RengaCall(RengaViewerPrintf(
+      viewer,
+      "  device: %s at %s/s (reached: %.0f %%), products %.4g TFLOP/s (%.0f %%), other %.4g "
+      "TFLOP/s (%.0f %%), launch %.3g us\n",
+      memory, bandwidth, 100 * device->bandwidth_efficiency, 1e-12 * device->matrix_rate,
+      100 * device->matrix_efficiency, 1e-12 * device->vector_rate, 100 * device->vector_efficiency,
+      1e6 * device->launch));
+  for (int l = 0; l < machine->n_levels; l++) {
+    RengaFormatBytes(machine->level[l].bandwidth, sizeof bandwidth, bandwidth);
+    RengaCall(RengaViewerPrintf(viewer, "  %s: %lld devices, %.3g us, %s/s from one to another\n",
+                                machine->level[l].name, (long long)machine->level[l].devices,
+                                1e6 * machine->level[l].latency, bandwidth));
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineDestroy - free a machine
+
+   Collective
+
+   Input:
+   . machine - set to NULL
+@*/
+RengaErrorCode RengaMachineDestroy(RengaMachine *machine)
+{
+  RengaCheckPointer(machine);
+  RengaCall(RengaHeaderDestroy(machine));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,33 @@
+/* What the files of the machine's room share. */
+#pragma once
+#include "renga/private/object.h"
+#include "rengamachine.h"
+
+enum { MACHINE_LEVELS = 3, MACHINE_NODE_COUNTS = 64 };
+
+/* A machine file: keys, and what they mean. */
+typedef struct {
+  char *name;
+  int64_t nodes, devices, memory, switch_nodes;
+  double matrix_rate, vector_rate, memory_bandwidth;
+  double matrix_efficiency, vector_efficiency, bandwidth_efficiency, launch;
+  double latency[MACHINE_LEVELS], bandwidth[MACHINE_LEVELS]; /* node, switch, cluster */
+} MachineFile;
+
+struct _p_RengaMachine {
+  struct _p_RengaObject hdr; /* state SETUP: it has a device and levels */
+  MachineFile file;          /* as loaded */
+  int64_t nodes, memory;     /* wished for; 0: the file's */
+  int n_counts;              /* of -machine_nodes */
+  int64_t counts[MACHINE_NODE_COUNTS];
+  RengaMachineDevice device;
+  int n_levels;
+  RengaMachineLevel level[MACHINE_LEVELS];
+  char *name[MACHINE_LEVELS]; /* of the levels */
+};
+
+/* Folders with machine files, NULL after the last. */
+extern const char *const RengaMachineFolders_Private[];
+/* The device and the levels follow from the file and the wishes. */
+RengaErrorCode RengaMachineBuild_Private(RengaMachine machine);
+RengaErrorCode RengaMachineFreeFile_Private(RengaMachine machine);

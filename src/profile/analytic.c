@@ -1,0 +1,77 @@
+/* Costs from a machine's description: a call takes the longer of its arithmetic and its traffic
+   (Williams, Waterman, Patterson: "Roofline", CACM 52, 2009), each at the rate that is reached, and
+   the time to launch a kernel. */
+#include "profileimpl.h"
+
+static RengaErrorCode GetDevice(RengaProfile profile, const RengaMachineDevice **device)
+{
+  RengaCheck(profile->machine, profile->hdr.comm, RENGA_ERR_ORDER,
+             "analytic costs need a machine: give -machine_file, or RengaProfileSetMachine");
+  RengaCall(RengaMachineGetDevice(profile->machine, device));
+  return RENGA_SUCCESS;
+}
+
+static double Seconds(const RengaMachineDevice *device, const RengaOpCall *call)
+{
+  const double rate = RengaProfileIsMatrix_Private(call)
+                          ? device->matrix_rate * device->matrix_efficiency
+                          : device->vector_rate * device->vector_efficiency;
+  const double work = RengaOperatorFlops(call) / rate;
+  const double traffic =
+      RengaProfileBytes_Private(call) / (device->memory_bandwidth * device->bandwidth_efficiency);
+  return (work > traffic ? work : traffic) + device->launch;
+}
+
+static RengaErrorCode Price(RengaProfile profile, int first)
+{
+  const RengaMachineDevice *device;
+  RengaCall(GetDevice(profile, &device));
+  for (int c = first; c < profile->n_calls; c++) {
+    const RengaOpCall call = RengaProfileOpCall_Private(&profile->call[c]);
+    profile->call[c].seconds = Seconds(device, &call);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Stream(RengaProfile profile, double bytes, double *seconds)
+{
+  const RengaMachineDevice *device;
+  RengaCall(GetDevice(profile, &device));
+  *seconds =
+      bytes > 0 ? bytes / (device->memory_bandwidth * device->bandwidth_efficiency) + device->launch
+                : 0;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Update(RengaProfile profile, int64_t parameters, double *seconds)
+{
+  double bytes;
+  RengaCall(RengaProfileUpdateBytes_Private(&bytes));
+  RengaCall(Stream(profile, bytes * (double)parameters, seconds));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Accumulate(RengaProfile profile, int64_t parameters, double *seconds)
+{
+  RengaCall(Stream(profile, 12 * (double)parameters, seconds));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Machine(RengaProfile profile, RengaMachine *machine)
+{
+  const RengaMachineDevice *device;
+  RengaCall(GetDevice(profile, &device));
+  *machine = profile->machine;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaProfileCreate_Analytic(void *object)
+{
+  RengaProfile profile = object;
+  profile->ops->costs = RengaProfileSumCalls_Private;
+  profile->ops->price = Price;
+  profile->ops->update = Update;
+  profile->ops->accumulate = Accumulate;
+  profile->ops->machine = Machine;
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,199 @@
+/* Distinct calls: a network repeats its layers, so that few of its nodes need a price of their own.
+   What differs from node to node without a change of work, the key of random numbers, is left out
+   of the comparison. */
+#include "profileimpl.h"
+#include <string.h>
+
+enum { FIRST_SLOTS = 1024 };
+
+static bool Counts(const RengaAttribute *row)
+{
+  return strcmp(row->name, "key") != 0;
+}
+
+static uint64_t HashAttributes(const RengaAttributes *attributes, uint64_t hash)
+{
+  for (int i = 0; i < attributes->count; i++) {
+    const RengaAttribute *row = &attributes->row[i];
+    if (!Counts(row)) continue;
+    hash = RengaHash(row->name, strlen(row->name), hash);
+    if (row->ints) hash = RengaHash(row->ints, (size_t)row->count * sizeof *row->ints, hash);
+    if (row->reals) hash = RengaHash(row->reals, (size_t)row->count * sizeof *row->reals, hash);
+    if (row->string) hash = RengaHash(row->string, strlen(row->string), hash);
+  }
+  return hash;
+}
+
+static uint64_t HashCall(const RengaGraphNode *node, const RengaTensorSpec spec[])
+{
+  const int64_t head[2] = {node->n_in, node->n_out};
+  uint64_t hash = RengaHash(&node->op, sizeof node->op, 0);
+  hash = HashAttributes(&node->attributes, RengaHash(head, sizeof head, hash));
+  for (int i = 0; i < node->n_in + node->n_out; i++) {
+    int64_t numbers[2 + RENGA_MAX_DIM] = {spec[i].ndim, spec[i].ndim < 0 ? 0 : spec[i].type};
+    const int n = spec[i].ndim > 0 ? spec[i].ndim : 0;
+    memcpy(numbers + 2, spec[i].dim, (size_t)n * sizeof *numbers);
+    hash = RengaHash(numbers, (size_t)(2 + n) * sizeof *numbers, hash);
+  }
+  return hash;
+}
+
+static bool SameAttribute(const RengaAttribute *a, const RengaAttribute *b)
+{
+  if (!b || a->kind != b->kind || a->count != b->count) return false;
+  if (a->ints && memcmp(a->ints, b->ints, (size_t)a->count * sizeof *a->ints)) return false;
+  if (a->reals && memcmp(a->reals, b->reals, (size_t)a->count * sizeof *a->reals)) return false;
+  return !a->string || strcmp(a->string, b->string) == 0;
+}
+
+static bool SameAttributes(const RengaAttributes *a, const RengaAttributes *b)
+{
+  if (a->count != b->count) return false;
+  for (int i = 0; i < a->count; i++)
+    if (Counts(&a->row[i]) && !SameAttribute(&a->row[i], RengaAttributesFind(b, a->row[i].name)))
+      return false;
+  return true;
+}
+
+static bool SameSpec(const RengaTensorSpec *a, const RengaTensorSpec *b)
+{
+  if (a->ndim != b->ndim) return false;
+  if (a->ndim < 0) return true;
+  return a->type == b->type && !memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]);
+}
+
+static bool SameCall(const ProfileCall *call, const RengaGraphNode *node,
+                     const RengaTensorSpec spec[])
+{
+  if (call->node->op != node->op || call->node->n_in != node->n_in ||
+      call->node->n_out != node->n_out)
+    return false;
+  for (int i = 0; i < node->n_in + node->n_out; i++)
+    if (!SameSpec(&call->spec[i], &spec[i])) return false;
+  return SameAttributes(&call->node->attributes, &node->attributes);
+}
+
+/* The slot of the call, or the free one where it belongs. */
+static int FindSlot(RengaProfile profile, const RengaGraphNode *node, const RengaTensorSpec spec[],
+                    uint64_t hash)
+{
+  int at = (int)(hash % (uint64_t)profile->n_slots);
+  for (; profile->slot[at]; at = (at + 1) % profile->n_slots) {
+    const ProfileCall *call = &profile->call[profile->slot[at] - 1];
+    if (call->hash == hash && SameCall(call, node, spec)) break;
+  }
+  return at;
+}
+
+/* Twice the slots, at most half of them taken. */
+static RengaErrorCode GrowSlots(RengaProfile profile)
+{
+  const int count = profile->n_slots ? 2 * profile->n_slots : FIRST_SLOTS;
+  RengaFree(&profile->slot);
+  RengaCall(RengaMalloc(count, &profile->slot));
+  profile->n_slots = count;
+  for (int c = 0; c < profile->n_calls; c++) {
+    int at = (int)(profile->call[c].hash % (uint64_t)count);
+    while (profile->slot[at]) at = (at + 1) % count;
+    profile->slot[at] = c + 1;
+  }
+  RengaCall(RengaRealloc(count / 2, &profile->call));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindCall(RengaProfile profile, const RengaGraphNode *node,
+                               const RengaTensorSpec spec[], int *number)
+{
+  if (2 * profile->n_calls >= profile->n_slots) RengaCall(GrowSlots(profile));
+  const uint64_t hash = HashCall(node, spec);
+  const int at = FindSlot(profile, node, spec, hash), n = node->n_in + node->n_out;
+  if (profile->slot[at] == 0) {
+    ProfileCall call = {.node = node, .hash = hash, .seconds = -1};
+    RengaCall(RengaMalloc(n + 1, &call.spec));
+    memcpy(call.spec, spec, (size_t)n * sizeof *spec);
+    profile->call[profile->n_calls++] = call;
+    profile->slot[at] = profile->n_calls;
+  }
+  *number = profile->slot[at] - 1;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindCallOfNode(RengaProfile profile, int n, int64_t samples,
+                                     RengaTensorSpec spec[], int *number)
+{
+  const RengaGraphNode *node = RengaGraphGetNode(profile->whole, n);
+  *number = -1;
+  if (profile->part[n] == PROFILE_PART_NONE || (node->op->flags & RENGA_OP_RESHAPE))
+    return RENGA_SUCCESS;
+  for (int i = 0; i < node->n_in + node->n_out; i++) {
+    const RengaValue value = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
+    if (value == RENGA_VALUE_NONE)
+      spec[i].ndim = -1;
+    else
+      spec[i] = RengaTensorSpecAt(&RengaGraphGetValue(profile->whole, value)->spec, samples);
+  }
+  RengaCall(FindCall(profile, node, spec, number));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaProfileFindCalls_Private(RengaProfile profile, int64_t samples, int number[])
+{
+  RengaTensorSpec *spec;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaMalloc(profile->largest + 1, &spec));
+  for (int n = 0; n < RengaGraphGetNodeCount(profile->whole) && code == RENGA_SUCCESS; n++)
+    code = FindCallOfNode(profile, n, samples, spec, &number[n]);
+  RengaFree(&spec);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+void RengaProfileFreeCalls_Private(RengaProfile profile)
+{
+  for (int c = 0; c < profile->n_calls; c++) RengaFree(&profile->call[c].spec);
+  RengaFree(&profile->call);
+  RengaFree(&profile->slot);
+  profile->n_calls = profile->n_slots = 0;
+}
+
+RengaOpCall RengaProfileOpCall_Private(const ProfileCall *call)
+{
+  return (RengaOpCall){.op = call->node->op,
+                       .attributes = &call->node->attributes,
+                       .n_in = call->node->n_in,
+                       .n_out = call->node->n_out,
+                       .in = call->spec,
+                       .out = call->spec + call->node->n_in};
+}
+
+static RengaErrorCode Sum(RengaProfile profile, const int number[], RengaProfileCost costs[])
+{
+  const int count = RengaGraphGetNodeCount(profile->graph);
+  memset(costs, 0, (size_t)count * sizeof *costs);
+  for (int n = 0; n < RengaGraphGetNodeCount(profile->whole); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(profile->whole, n);
+    if (number[n] < 0) continue;
+    RengaCheck(node->id >= 0 && node->id < count, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+               "node %s has id %d in a network of %d nodes", node->name, node->id, count);
+    const double seconds = profile->call[number[n]].seconds;
+    if (profile->part[n] == PROFILE_PART_FORWARD)
+      costs[node->id].forward += seconds;
+    else
+      costs[node->id].backward += seconds;
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaProfileSumCalls_Private(RengaProfile profile, int64_t samples,
+                                            RengaProfileCost costs[])
+{
+  int *number = NULL;
+  const int first = profile->n_calls;
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(profile->whole) + 1, &number));
+  RengaErrorCode code = RengaProfileFindCalls_Private(profile, samples, number);
+  if (code == RENGA_SUCCESS) code = profile->ops->price(profile, first);
+  if (code == RENGA_SUCCESS) code = Sum(profile, number, costs);
+  RengaFree(&number);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

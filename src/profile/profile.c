@@ -1,0 +1,316 @@
+/* The profile: life, options, and what all types share. */
+#include "profileimpl.h"
+#include "renga/private/packages.h"
+#include <string.h>
+
+static const RengaOptionRow rows[] = {
+    {"profile_type", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, "analytic", 0, 0,
+     "where costs of operators come from; default: analytic"},
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+static const RengaTypeRow types[] = {
+    {RENGA_PROFILE_ANALYTIC, RengaProfileCreate_Analytic, NULL},
+    {NULL, NULL, NULL},
+};
+
+RengaErrorCode RengaProfileRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("Profile", N_ROWS, rows));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DestroyType(RengaProfile profile)
+{
+  if (profile->ops->destroy) RengaCall(profile->ops->destroy(profile));
+  profile->ops[0] = (struct _RengaProfileOps){0};
+  RengaFree(&profile->data);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Forget(RengaProfile profile)
+{
+  RengaProfileFreeCalls_Private(profile);
+  RengaFree(&profile->part);
+  profile->largest = 0;
+  if (profile->whole) RengaCall(RengaGraphDestroy(&profile->whole));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Destroy(void *object)
+{
+  RengaProfile profile = object;
+  RengaCall(DestroyType(profile));
+  RengaCall(Forget(profile));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileCreate - a profile without a network
+
+   Collective
+
+   Input:
+   . comm - the processes that plan; with type measured they share the work
+
+   Output:
+   . profile - to be freed with RengaProfileDestroy()
+@*/
+RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(profile);
+  RengaCall(RengaHeaderCreate(comm, "RengaProfile", sizeof **profile, Destroy, profile));
+  RengaCall(RengaProfileSetType(*profile, RENGA_PROFILE_ANALYTIC));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileSetGraph - say which network costs are wanted of
+
+   Collective
+
+   Input:
+   . profile - the profile
+   . graph - the network, set up; borrowed until the profile is freed
+@*/
+RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(graph);
+  RengaCall(Forget(profile));
+  profile->graph = graph;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileSetMachine - say for which machine
+
+   Collective
+
+   Input:
+   . profile - the profile
+   . machine - described; borrowed until the profile is freed; NULL: none
+@*/
+RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine)
+{
+  RengaCheckPointer(profile);
+  RengaProfileFreeCalls_Private(profile);
+  profile->machine = machine;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileSetDevice - say on which device to measure
+
+   Collective
+
+   Input:
+   . profile - the profile
+   . device - set up; borrowed until the profile is freed; NULL: none
+@*/
+RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
+{
+  RengaCheckPointer(profile);
+  RengaProfileFreeCalls_Private(profile);
+  profile->device = device;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileSetType - choose where costs come from
+
+   Collective
+
+   Input:
+   . profile - the profile
+   . type - analytic
+
+   Options:
+   . -profile_type - the same
+@*/
+RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type)
+{
+  const RengaTypeRow *row = NULL;
+  RengaCheckPointer(profile);
+  RengaCheckPointer(type);
+  RengaCall(RengaTypeFind("RengaProfile", types, type, &row));
+  RengaCall(DestroyType(profile));
+  RengaProfileFreeCalls_Private(profile);
+  RengaCall(row->create(profile));
+  RengaCall(RengaHeaderSetTypeName(profile, type));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileGetType - where costs come from
+
+   Not collective
+
+   Input:
+   . profile - the profile
+
+   Output:
+   . type - its name, lent
+@*/
+RengaErrorCode RengaProfileGetType(RengaProfile profile, const char **type)
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(type);
+  *type = profile->hdr.type_name;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileSetFromOptions - take the options
+
+   Collective
+
+   Input:
+   . profile - the profile; set its machine before, if it has one
+
+   Options:
+   . -profile_type - where costs come from
+@*/
+RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile)
+{
+  const char *type;
+  bool given = false;
+  RengaCheckPointer(profile);
+  RengaCall(RengaOptionsGetString("profile_type", &type, &given));
+  if (given) RengaCall(RengaProfileSetType(profile, type));
+  if (profile->ops->setfromoptions) RengaCall(profile->ops->setfromoptions(profile));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileGetCosts - seconds of each node on one micro-batch
+
+   Collective
+
+   Input:
+   + profile - the profile, with a network
+   - samples - in a micro-batch
+
+   Output:
+   . costs - one for each node of the network: forward, and all gradients that training needs of it
+
+   Notes: nodes that are prepared, views and what depends on constants only cost nothing. Backward
+   costs follow from differentiating the network once; a call that many nodes share is priced once.
+@*/
+RengaErrorCode RengaProfileGetCosts(RengaProfile profile, int64_t samples, RengaProfileCost costs[])
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(costs);
+  RengaCheck(profile->graph, profile->hdr.comm, RENGA_ERR_ORDER,
+             "the profile has no network: call RengaProfileSetGraph first");
+  RengaCheck(samples > 0, profile->hdr.comm, RENGA_ERR_ARGUMENT, "micro-batches of %lld samples",
+             (long long)samples);
+  RengaCall(RengaProfileDifferentiate_Private(profile));
+  RengaCall(profile->ops->costs(profile, samples, costs));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckCount(RengaProfile profile, int64_t parameters)
+{
+  RengaCheck(parameters >= 0, profile->hdr.comm, RENGA_ERR_ARGUMENT, "%lld parameters",
+             (long long)parameters);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileGetUpdateSeconds - seconds to update parameters once
+
+   Collective
+
+   Input:
+   + profile - the profile
+   - parameters - elements
+
+   Output:
+   . seconds - with the optimizer of the options
+@*/
+RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parameters,
+                                            double *seconds)
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(seconds);
+  RengaCall(CheckCount(profile, parameters));
+  RengaCall(profile->ops->update(profile, parameters, seconds));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileGetAccumulateSeconds - seconds to add one micro-batch's gradient to another
+
+   Collective
+
+   Input:
+   + profile - the profile
+   - parameters - elements of the gradient
+
+   Output:
+   . seconds - of y += x
+@*/
+RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t parameters,
+                                                double *seconds)
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(seconds);
+  RengaCall(CheckCount(profile, parameters));
+  RengaCall(profile->ops->accumulate(profile, parameters, seconds));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileGetMachine - the machine whose links and memory go with the costs
+
+   Collective
+
+   Input:
+   . profile - the profile
+
+   Output:
+   . machine - lent: the one that was set, or one that was measured
+@*/
+RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machine)
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(machine);
+  RengaCall(profile->ops->machine(profile, machine));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileView - show what is known
+
+   Collective
+
+   Input:
+   . profile - the profile
+   . viewer - where
+@*/
+RengaErrorCode RengaProfileView(RengaProfile profile, RengaViewer viewer)
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(viewer);
+  RengaCall(RengaViewerPrintf(viewer, "profile: %s, %d distinct calls\n", profile->hdr.type_name,
+                              profile->n_calls));
+  if (profile->ops->view) RengaCall(profile->ops->view(profile, viewer));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileDestroy - free a profile
+
+   Collective
+
+   Input:
+   . profile - set to NULL
+@*/
+RengaErrorCode RengaProfileDestroy(RengaProfile *profile)
+{
+  RengaCheckPointer(profile);
+  RengaCall(RengaHeaderDestroy(profile));
+  return RENGA_SUCCESS;
+}

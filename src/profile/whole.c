@@ -1,0 +1,88 @@
+/* The network as one stage, differentiated: its backward nodes carry the ids of their forward
+   nodes. Which nodes a training step runs is found as the pipeline does: those that lead to the
+   loss, the gradients of parameters and the statistics, but for what depends on constants only. */
+#include "profileimpl.h"
+
+static bool DependsOnConstants(RengaGraph whole, const RengaGraphNode *node, const bool constant[])
+{
+  if (node->op->flags & (RENGA_OP_RANDOM | RENGA_OP_BATCH_SUM)) return false;
+  for (int i = 0; i < node->n_in; i++) {
+    if (node->in[i] == RENGA_VALUE_NONE) continue;
+    const RengaGraphValue *value = RengaGraphGetValue(whole, node->in[i]);
+    if (value->kind == RENGA_VALUE_CONSTANT) continue;
+    if (value->producer < 0 || !constant[value->producer]) return false;
+  }
+  return true;
+}
+
+static RengaErrorCode MarkWanted(RengaGraph whole, bool needed[])
+{
+  int count;
+  RengaValue loss;
+  const RengaValue *outputs;
+  const RengaParameterUse *use;
+  const RengaStateUpdate *update;
+  RengaCall(RengaGraphGetLoss(whole, &loss));
+  if (loss == RENGA_VALUE_NONE) {
+    RengaCall(RengaGraphGetOutputs(whole, &count, &outputs));
+    for (int i = 0; i < count; i++) needed[outputs[i]] = true;
+    return RENGA_SUCCESS;
+  }
+  needed[loss] = true;
+  RengaCall(RengaGraphGetParameterUses(whole, &count, &use));
+  for (int i = 0; i < count; i++)
+    if (use[i].gradient != RENGA_VALUE_NONE) needed[use[i].gradient] = true;
+  RengaCall(RengaGraphGetStateUpdates(whole, &count, &update));
+  for (int i = 0; i < count; i++) needed[update[i].batch_value] = true;
+  return RENGA_SUCCESS;
+}
+
+static ProfilePart PartOf(RengaGraph whole, const RengaGraphNode *node, const bool needed[],
+                          bool constant)
+{
+  bool runs = false, prepared = true;
+  for (int o = 0; o < node->n_out; o++) {
+    if (node->out[o] == RENGA_VALUE_NONE) continue;
+    runs = runs || needed[node->out[o]];
+    prepared = prepared && RengaGraphGetValue(whole, node->out[o])->prepared;
+  }
+  if (!runs || constant || prepared || (node->op->flags & RENGA_OP_BATCH_SUM))
+    return PROFILE_PART_NONE;
+  return node->phase == RENGA_PHASE_FORWARD ? PROFILE_PART_FORWARD : PROFILE_PART_BACKWARD;
+}
+
+static void MarkParts(RengaProfile profile, bool needed[], bool constant[])
+{
+  RengaGraph whole = profile->whole;
+  const int n_nodes = RengaGraphGetNodeCount(whole);
+  for (int n = 0; n < n_nodes; n++)
+    constant[n] = DependsOnConstants(whole, RengaGraphGetNode(whole, n), constant);
+  for (int n = n_nodes - 1; n >= 0; n--) {
+    const RengaGraphNode *node = RengaGraphGetNode(whole, n);
+    bool runs = false;
+    for (int o = 0; o < node->n_out; o++)
+      if (node->out[o] != RENGA_VALUE_NONE && needed[node->out[o]]) runs = true;
+    for (int i = 0; runs && i < node->n_in; i++)
+      if (node->in[i] != RENGA_VALUE_NONE) needed[node->in[i]] = true;
+    profile->part[n] = PartOf(whole, node, needed, constant[n]);
+    if (node->n_in + node->n_out > profile->largest) profile->largest = node->n_in + node->n_out;
+  }
+}
+
+RengaErrorCode RengaProfileDifferentiate_Private(RengaProfile profile)
+{
+  bool *needed = NULL, *constant = NULL;
+  if (profile->whole) return RENGA_SUCCESS;
+  RengaCall(RengaGraphGetSubgraph(profile->graph, 0, RengaGraphGetNodeCount(profile->graph),
+                                  &profile->whole));
+  RengaCall(RengaGraphDifferentiate(profile->whole, 0, NULL, NULL, 0, NULL, NULL));
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(profile->whole) + 1, &profile->part));
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(profile->whole) + 1, &needed));
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(profile->whole) + 1, &constant));
+  RengaErrorCode code = MarkWanted(profile->whole, needed);
+  if (code == RENGA_SUCCESS) MarkParts(profile, needed, constant);
+  RengaFree(&needed);
+  RengaFree(&constant);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,217 @@
+/* TEST ranks: 1 2 */
+/* Machine files: all that are shipped load; errors name the key; levels and their seconds. */
+#include "../check.h"
+#include "rengacomm.h"
+#include "rengamachine.h"
+#include <dirent.h>
+#include <math.h>
+#include <stdlib.h>
+
+static RengaComm comm;
+
+static const char good[] =
+    "# a machine of two nodes under each of two switches\n"
+    "-name small -nodes 4 -devices 4 -memory 8GiB\n"
+    "-matrix_rate 1e12 -vector_rate 1e11 -memory_bandwidth 1e11\n"
+    "-matrix_efficiency 0.5 -vector_efficiency 0.5 -bandwidth_efficiency 0.5 -launch 1e-6\n"
+    "-node_latency 1e-6 -node_bandwidth 1e10\n"
+    "-switch_nodes 2 -switch_latency 2e-6 -switch_bandwidth 1e9\n"
+    "-cluster_latency 4e-6 -cluster_bandwidth 1e8\n";
+
+static bool Near(double a, double b)
+{
+  return fabs(a - b) <= 1e-12 * fabs(b);
+}
+
+static RengaErrorCode WriteFile(const char *name, const char *text)
+{
+  if (RengaCommGetRank(comm) == 0) {
+    FILE *file = fopen(name, "w");
+    Expect(file && fputs(text, file) >= 0 && fclose(file) == 0);
+  }
+  RengaCall(RengaCommBarrier(comm, "test"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestShipped(void)
+{
+  char folder[4096];
+  int count = 0;
+  snprintf(folder, sizeof folder, "%s/share/renga/machines", getenv("top_srcdir"));
+  DIR *list = opendir(folder);
+  Expect(list);
+  for (struct dirent *entry; (entry = readdir(list)) != NULL;) {
+    char *end = strstr(entry->d_name, ".opts");
+    RengaMachine machine;
+    const RengaMachineDevice *device;
+    const char *name;
+    int64_t devices, per_node, nodes;
+    if (!end) continue;
+    *end = 0;
+    RengaCall(RengaMachineCreate(comm, &machine));
+    RengaCall(RengaMachineLoad(machine, entry->d_name));
+    RengaCall(RengaMachineGetName(machine, &name));
+    RengaCall(RengaMachineGetDevice(machine, &device));
+    RengaCall(RengaMachineGetDeviceCount(machine, &devices));
+    RengaCall(RengaMachineGetDevicesPerNode(machine, &per_node));
+    RengaCall(RengaMachineGetNodes(machine, &nodes));
+    Expect(strcmp(name, entry->d_name) == 0 && devices == nodes * per_node);
+    Expect(RengaMachineMessageSeconds(machine, 0, 1e6) > 0);
+    RengaCall(RengaMachineDestroy(&machine));
+    count++;
+  }
+  closedir(list);
+  Expect(count == 8);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestLevels(void)
+{
+  RengaMachine machine;
+  int count;
+  const RengaMachineLevel *level;
+  RengaCall(WriteFile("small.opts", good));
+  RengaCall(RengaMachineCreate(comm, &machine));
+  RengaCall(RengaMachineLoad(machine, "small.opts"));
+  RengaCall(RengaMachineGetLevels(machine, &count, &level));
+  Expect(count == 3 && level[0].devices == 4 && level[1].devices == 8 && level[2].devices == 16);
+  Expect(RengaMachineLevelOf(machine, 0, 3) == 0 && RengaMachineLevelOf(machine, 3, 4) == 1);
+  Expect(RengaMachineLevelOf(machine, 7, 8) == 2 && RengaMachineLevelOf(machine, 15, 12) == 0);
+  Expect(Near(RengaMachineMessageSeconds(machine, 1, 1e6), 2e-6 + 1e-3));
+  /* One replica costs nothing; two in a node exchange halves twice, and add one half. */
+  Expect(RengaMachineReduceSeconds(machine, 0, 1, 1e6) == 0);
+  Expect(Near(RengaMachineReduceSeconds(machine, 0, 2, 1e6), 2 * (1e-6 + 5e-5) + 1.5e6 / 5e10));
+  /* Eight under a switch: three peers in the node, four in the other. */
+  Expect(Near(RengaMachineReduceSeconds(machine, 1, 8, 8e6),
+              2 * (3 * (1e-6 + 1e-4) + 4 * (2e-6 + 1e-3)) + 3e6 * 7 / 5e10));
+  /* Two, of which one is behind the widest level. */
+  Expect(Near(RengaMachineReduceSeconds(machine, 2, 2, 2e6), 2 * (4e-6 + 1e-2) + 3e6 / 5e10));
+  RengaCall(RengaMachineSetNodes(machine, 1));
+  RengaCall(RengaMachineSetMemory(machine, 1000));
+  RengaCall(RengaMachineGetLevels(machine, &count, &level));
+  Expect(count == 1 && level[0].devices == 4);
+  const RengaMachineDevice *device;
+  RengaCall(RengaMachineGetDevice(machine, &device));
+  Expect(device->memory == 1000);
+  RengaCall(RengaMachineSetNodes(machine, 100));
+  RengaCall(RengaMachineGetLevels(machine, &count, &level));
+  Expect(count == 3 && level[1].devices == 8 && level[2].devices == 400);
+  RengaCall(RengaMachineDestroy(&machine));
+  return RENGA_SUCCESS;
+}
+
+/* What goes wrong when `from` is written `to` in the good file. */
+static const struct {
+  const char *from, *to;
+  RengaErrorCode code;
+  const char *text;
+} bad[] = {
+    {"-launch", "-lanch", RENGA_ERR_FILE_FORMAT, "did you mean -launch?"},
+    {"-nodes 4", "", RENGA_ERR_FILE_FORMAT, "-nodes is missing"},
+    {"-nodes 4", "-nodes -4", RENGA_ERR_FILE_FORMAT, "-4"},
+    {"-nodes 4", "-nodes 3", RENGA_ERR_FILE_FORMAT, "no multiple"},
+    {"-nodes 4", "-nodes 4 -nodes 8", RENGA_ERR_FILE_FORMAT, "twice"},
+    {"-nodes 4", "-nodes four", RENGA_ERR_FILE_FORMAT, "four"},
+    {"1e12", "1e40", RENGA_ERR_FILE_FORMAT, "1e40"},
+    {"-name small", "-name", RENGA_ERR_FILE_FORMAT, "-name needs a value"},
+    {"-name small", "", RENGA_ERR_FILE_FORMAT, "-name is missing"},
+    {"-name small", "small", RENGA_ERR_FILE_FORMAT, "belongs to no key"},
+    {"-switch_bandwidth 1e9", "", RENGA_ERR_FILE_FORMAT, "-switch_bandwidth"},
+    {"8GiB", "8 GiB", RENGA_ERR_FILE_FORMAT, "GiB"},
+    {"-matrix_efficiency 0.5", "-matrix_efficiency 1.5", RENGA_ERR_FILE_FORMAT, "1.5"},
+};
+
+static RengaErrorCode TestBad(void)
+{
+  for (size_t b = 0; b < sizeof bad / sizeof *bad; b++) {
+    RengaMachine machine;
+    char text[2048];
+    const char *at = strstr(good, bad[b].from);
+    Expect(at);
+    snprintf(text, sizeof text, "%.*s%s%s", (int)(at - good), good, bad[b].to,
+             at + strlen(bad[b].from));
+    RengaCall(WriteFile("bad.opts", text));
+    RengaCall(RengaMachineCreate(comm, &machine));
+    const bool prints = RengaCommGetRank(comm) == 0;
+    ExpectError(RengaMachineLoad(machine, "bad.opts"), bad[b].code, prints ? bad[b].text : "",
+                prints ? "bad.opts" : "");
+    RengaCall(RengaMachineDestroy(&machine));
+    RengaCall(RengaCommBarrier(comm, "test"));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestMissing(void)
+{
+  RengaMachine machine;
+  const RengaMachineDevice *device;
+  const bool prints = RengaCommGetRank(comm) == 0;
+  RengaCall(RengaMachineCreate(comm, &machine));
+  ExpectError(RengaMachineLoad(machine, "h20"), RENGA_ERR_FILE_OPEN,
+              prints ? "did you mean h200?" : "", prints ? "stampede2" : "");
+  ExpectError(RengaMachineLoad(machine, "./none.opts"), RENGA_ERR_FILE_OPEN,
+              prints ? "./none.opts" : "");
+  ExpectError(RengaMachineGetDevice(machine, &device), RENGA_ERR_ORDER, prints ? "" : "");
+  RengaCall(RengaMachineDestroy(&machine));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestOptions(void)
+{
+  RengaMachine machine;
+  int count;
+  const int64_t *nodes;
+  int64_t devices;
+  RengaCall(RengaOptionsSetValue("machine_file", "dgx-a100"));
+  RengaCall(RengaOptionsSetValue("machine_nodes", "4,8,16"));
+  RengaCall(RengaOptionsSetValue("machine_memory", "40GB"));
+  RengaCall(RengaMachineCreate(comm, &machine));
+  RengaCall(RengaMachineSetFromOptions(machine));
+  RengaCall(RengaMachineGetNodeCounts(machine, &count, &nodes));
+  Expect(count == 3 && nodes[0] == 4 && nodes[2] == 16);
+  RengaCall(RengaMachineGetDeviceCount(machine, &devices));
+  Expect(devices == 32);
+  RengaCall(RengaOptionsSetValue("machine_nodes", "4;8"));
+  ExpectError(RengaMachineSetFromOptions(machine), RENGA_ERR_OPTION,
+              RengaCommGetRank(comm) == 0 ? "4;8" : "");
+  RengaCall(RengaMachineDestroy(&machine));
+  return RENGA_SUCCESS;
+}
+
+/* Described by the program. */
+static RengaErrorCode TestProgram(void)
+{
+  RengaMachine machine;
+  int64_t nodes;
+  RengaMachineDevice device = {"mine", 1 << 30, 1e12, 1e11, 1e11, 1, 1, 1, 0};
+  const RengaMachineLevel level[] = {{"node", 2, 1e-6, 1e10}, {"cluster", 6, 1e-5, 1e9}};
+  const RengaMachineLevel wrong[] = {{"node", 2, 1e-6, 1e10}, {"cluster", 5, 1e-5, 1e9}};
+  RengaCall(RengaMachineCreate(comm, &machine));
+  RengaCall(RengaMachineSetDevice(machine, &device));
+  RengaCall(RengaMachineSetLevels(machine, 2, level));
+  RengaCall(RengaMachineGetNodes(machine, &nodes));
+  Expect(nodes == 3);
+  ExpectError(RengaMachineSetLevels(machine, 2, wrong), RENGA_ERR_ARGUMENT, "");
+  ExpectError(RengaMachineSetNodes(machine, 2), RENGA_ERR_ORDER, "");
+  RengaCall(RengaMachineDestroy(&machine));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Run(void)
+{
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(TestShipped());
+  RengaCall(TestLevels());
+  RengaCall(TestBad());
+  RengaCall(TestMissing());
+  RengaCall(TestProgram());
+  RengaCall(TestOptions());
+  if (RengaCommGetRank(comm) == 0) {
+    unlink("small.opts");
+    unlink("bad.opts");
+  }
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+
+TEST_MAIN(Run)

@@ -1,0 +1,151 @@
+/* TEST ranks: 1 2 */
+/* Analytic costs are the formulas, node by node, forward and backward; what costs nothing costs
+   nothing; a long network is priced in no time worth mention. */
+#include "../check.h"
+#include "rengacomm.h"
+#include "rengaprofile.h"
+#include <math.h>
+
+enum { WIDTH = 16, SAMPLES = 3, LAYERS = 2000 };
+static RengaComm comm;
+static RengaMachine machine;
+
+static RengaErrorCode MakeMachine(void)
+{
+  RengaMachineDevice device = {"test", 1 << 30, 8e9, 2e9, 4e9, 0.5, 0.25, 0.5, 1e-6};
+  const RengaMachineLevel level = {"node", 2, 1e-6, 1e10};
+  RengaCall(RengaMachineCreate(comm, &machine));
+  RengaCall(RengaMachineSetDevice(machine, &device));
+  RengaCall(RengaMachineSetLevels(machine, 1, &level));
+  return RENGA_SUCCESS;
+}
+
+/* x[N,16] -> `layers` x (Linear, Relu) -> Linear -> cross-entropy */
+static RengaErrorCode MakeGraph(int layers, RengaGraph *graph)
+{
+  const RengaTensorSpec x_spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, WIDTH}};
+  const RengaTensorSpec label_spec = {.type = RENGA_INT64, .ndim = 1, .dim = {-1}};
+  RengaValue x, labels, loss;
+  char name[32];
+  RengaCall(RengaGraphCreate(comm, graph));
+  RengaCall(RengaGraphAddInput(*graph, "x", &x_spec, &x));
+  RengaCall(RengaGraphAddInput(*graph, "labels", &label_spec, &labels));
+  for (int l = 0; l <= layers; l++) {
+    snprintf(name, sizeof name, "layer%d", l);
+    RengaCall(RengaGraphAddLinear(*graph, name, x, WIDTH, true, 0.1, &x));
+    if (l < layers) RengaCall(RengaGraphAddUnary(*graph, "Relu", x, &x));
+  }
+  RengaCall(RengaGraphAddCrossEntropy(*graph, x, labels, -100, &loss));
+  RengaCall(RengaGraphSetLoss(*graph, loss));
+  RengaCall(RengaGraphSetUp(*graph));
+  return RENGA_SUCCESS;
+}
+
+static double Roof(double flops, double rate, double bytes)
+{
+  const double work = flops / rate, traffic = bytes / 2e9;
+  return (work > traffic ? work : traffic) + 1e-6;
+}
+
+static bool Near(double a, double b)
+{
+  return fabs(a - b) <= 1e-9 * fabs(b);
+}
+
+/* The costs of layer l; the first has no gradient of its input to find. */
+static RengaErrorCode CheckLayer(RengaGraph graph, const RengaProfileCost costs[], int l)
+{
+  int linear = -1, relu = -1;
+  for (int n = 0, seen = 0; n < RengaGraphGetNodeCount(graph) && relu < 0; n++) {
+    const char *op = RengaGraphGetNode(graph, n)->op->name;
+    if (strcmp(op, "Linear") == 0 && seen++ == l) linear = n;
+    if (strcmp(op, "Relu") == 0 && linear >= 0) relu = n;
+  }
+  Expect(linear >= 0 && relu >= 0);
+  const double x = 4.0 * SAMPLES * WIDTH, w = 4.0 * WIDTH * WIDTH, b = 4.0 * WIDTH;
+  const double product = 2.0 * SAMPLES * WIDTH * WIDTH;
+  Expect(Near(costs[relu].forward, Roof(SAMPLES * WIDTH, 5e8, 2 * x)));
+  Expect(costs[relu].backward > 0);
+  Expect(costs[linear].forward >= Roof(product, 4e9, 2 * x + w + b));
+  double least = Roof(product, 4e9, 2 * x + w); /* dw; then the bias, and dx */
+  if (l > 0) least += Roof(product, 4e9, 2 * x + w);
+  Expect(costs[linear].backward > least && costs[linear].backward < least + 2e-6 + x / 1e8);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestFormulas(void)
+{
+  RengaGraph graph;
+  RengaProfile profile;
+  RengaMachine lent;
+  RengaProfileCost *costs;
+  double seconds;
+  RengaCall(MakeGraph(3, &graph));
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), &costs));
+  ExpectError(RengaProfileGetCosts(profile, SAMPLES, costs), RENGA_ERR_ORDER, "");
+  RengaCall(RengaProfileSetGraph(profile, graph));
+  ExpectError(RengaProfileGetCosts(profile, SAMPLES, costs), RENGA_ERR_ORDER, "");
+  RengaCall(RengaProfileSetMachine(profile, machine));
+  ExpectError(RengaProfileGetCosts(profile, 0, costs), RENGA_ERR_ARGUMENT, "");
+  RengaCall(RengaProfileGetCosts(profile, SAMPLES, costs));
+  for (int l = 0; l < 3; l++) RengaCall(CheckLayer(graph, costs, l));
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    const bool free =
+        RengaGraphGetValue(graph, node->out[0])->prepared || (node->op->flags & RENGA_OP_RESHAPE);
+    Expect((costs[n].forward == 0) == free && (!free || costs[n].backward == 0));
+  }
+  RengaCall(RengaProfileGetUpdateSeconds(profile, 1000, &seconds)); /* adamw */
+  Expect(Near(seconds, 28000 / 2e9 + 1e-6));
+  RengaCall(RengaProfileGetAccumulateSeconds(profile, 1000, &seconds));
+  Expect(Near(seconds, 12000 / 2e9 + 1e-6));
+  RengaCall(RengaProfileGetMachine(profile, &lent));
+  Expect(lent == machine);
+  RengaFree(&costs);
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* All layers of a long network but the first cost the same, and costs grow with the samples. */
+static RengaErrorCode TestLong(void)
+{
+  RengaGraph graph;
+  RengaProfile profile;
+  RengaProfileCost *costs, *more;
+  double seen[2] = {0, 0};
+  RengaCall(MakeGraph(LAYERS, &graph));
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileSetGraph(profile, graph));
+  RengaCall(RengaProfileSetMachine(profile, machine));
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), &costs));
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), &more));
+  RengaCall(RengaProfileGetCosts(profile, 1, costs));
+  RengaCall(RengaProfileGetCosts(profile, 64, more));
+  for (int n = 0, linear = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    Expect(more[n].forward >= costs[n].forward && more[n].backward >= costs[n].backward);
+    if (strcmp(RengaGraphGetNode(graph, n)->op->name, "Linear") || linear++ == 0) continue;
+    if (linear == 2) seen[0] = costs[n].forward, seen[1] = costs[n].backward;
+    Expect(costs[n].forward == seen[0] && costs[n].backward == seen[1]);
+  }
+  RengaFree(&costs);
+  RengaFree(&more);
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Run(void)
+{
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(MakeMachine());
+  RengaCall(TestFormulas());
+  RengaCall(TestLong());
+  RengaCall(RengaMachineDestroy(&machine));
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+
+TEST_MAIN(Run)
