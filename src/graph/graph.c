@@ -8,7 +8,7 @@
 #define AT(member) offsetof(RengaGraphOptions, member)
 static const RengaOptionRow rows[] = {
     {"graph", RENGA_OPTION_STRING, NULL, AT(graph), NULL, 0, 0,
-     "network: FILE.onnx, or bert, gpt, mlp, resnet with :key=value,..."},
+     "network: FILE.onnx, or bert, gpt, mlp, ncf, resnet, t5, transformer with :key=value,..."},
     {"graph_view", RENGA_OPTION_STRING, NULL, AT(view), NULL, 0, 0,
      "show the network once it is set up: ascii, dot:FILE or json:FILE"},
     {"graph_frozen", RENGA_OPTION_STRING, NULL, AT(frozen), NULL, 0, 0,
@@ -120,7 +120,7 @@ RengaErrorCode RengaGraphDestroy(RengaGraph *graph)
    . graph - the graph; empty where -graph is given
 
    Options:
-   . -graph WHAT - FILE.onnx, or a builder: bert:layers=12,hidden=768,…, gpt:…, mlp:…, resnet:…
+   . -graph WHAT - FILE.onnx, or a builder, bert:layers=12,hidden=768,…: see RengaGraphLoad
    . -graph_view KIND:FILE - show it once it is set up: ascii, dot, json
    . -graph_frozen PATTERNS - parameters that are not trained
    . -graph_dimension NAME=SIZE,… - sizes of a file's symbolic dimensions

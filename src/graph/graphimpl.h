@@ -100,7 +100,8 @@ typedef struct {
   RengaErrorCode (*build)(RengaGraph graph, const void *settings);
 } RengaGraphBuilder;
 extern const RengaGraphBuilder RengaGraphBuilderBert, RengaGraphBuilderGpt, RengaGraphBuilderMlp,
-    RengaGraphBuilderResnet;
+    RengaGraphBuilderNcf, RengaGraphBuilderResnet, RengaGraphBuilderT5,
+    RengaGraphBuilderTransformer;
 
 /* ---- reverse mode ---- */
 typedef enum {

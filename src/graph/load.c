@@ -12,10 +12,9 @@ static const struct {
 enum { N_READERS = sizeof readers / sizeof readers[0] };
 
 static const RengaGraphBuilder *const builders[] = {
-    &RengaGraphBuilderBert,
-    &RengaGraphBuilderGpt,
-    &RengaGraphBuilderMlp,
-    &RengaGraphBuilderResnet,
+    &RengaGraphBuilderBert,        &RengaGraphBuilderGpt,    &RengaGraphBuilderMlp,
+    &RengaGraphBuilderNcf,         &RengaGraphBuilderResnet, &RengaGraphBuilderT5,
+    &RengaGraphBuilderTransformer,
 };
 enum { N_BUILDERS = sizeof builders / sizeof builders[0], MAX_SETTINGS = 32, TEXT_SIZE = 512 };
 
@@ -140,8 +139,14 @@ static bool EndsWith(const char *text, const char *suffix)
    heads, intermediate, sequence, vocabulary, segments, padding, next_sentence, prenorm, dropout;
    inputs tokens, segments, attention_mask, labels, next_sentence. gpt: layers, hidden, heads,
    sequence, vocabulary, dropout, tied; inputs tokens, labels. mlp: sizes=784-2048-10, or input,
-   layers, hidden, classes; inputs x, labels. resnet: depth (18, 34, 50, 101, 152), width, classes,
-   image, channels; inputs image, labels.
+   layers, hidden, classes; inputs x, labels. ncf: users, items, factors, layers=256-256-128-64;
+   inputs user, item, label. resnet: depth (18, 34, 50, 101, 152), width, classes, image, channels;
+   inputs image, labels. t5: layers, hidden, heads, head_width, intermediate, sequence, target,
+   vocabulary, buckets, distance, gated, tied, padding, dropout; inputs source, target, labels.
+   transformer: layers, hidden, heads, intermediate, sequence, target, vocabulary, tied, padding,
+   prenorm, dropout, smoothing; inputs source, target, labels. Labels of -100 do not count; with
+   padding=1 token 0 of a source is not attended to, and a target is what the decoder reads: the
+   labels, one place later.
 @*/
 RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
 {

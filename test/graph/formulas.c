@@ -119,6 +119,111 @@ static RengaErrorCode CheckBert(RengaComm comm, double layers, double d, double 
   return RENGA_SUCCESS;
 }
 
+/* He et al. 2016: a convolution costs 2 k^2 c c' for each place of its output. */
+static RengaErrorCode CheckResnet(RengaComm comm, int depth, const int blocks[4], int wide,
+                                  double width)
+{
+  char what[64];
+  double c = 3, places = 112 * 112;
+  Expected e = {.parameters = 7 * 7 * c * 64 * width + 2 * 64 * width};
+  snprintf(what, sizeof what, "resnet:depth=%d,width=%g", depth, width);
+  e.products = 2 * places * 7 * 7 * c * 64 * width;
+  c = 64 * width;
+  places /= 4;
+  for (int group = 0; group < 4; group++)
+    for (int i = 0; i < blocks[group]; i++) {
+      double inner = 64 * width * (1 << group), out = inner * wide;
+      double before = places, stride = i == 0 && group > 0 ? 4 : 1;
+      places /= stride;
+      double first = wide > 1 ? c * inner : 9 * c * inner;
+      double rest = wide > 1 ? 9 * inner * inner + inner * out : 9 * inner * out;
+      double shortcut = c != out ? c * out : 0;
+      e.parameters += first + rest + shortcut + 2 * (wide > 1 ? 2 : 1) * inner + 2 * out;
+      e.parameters += c != out ? 2 * out : 0;
+      e.products += 2 * (wide > 1 ? before : places) * first + 2 * places * (rest + shortcut);
+      c = out;
+    }
+  e.parameters += 1000 * c + 1000;
+  e.products += Linear(1, c, 1000);
+  RengaCall(Check(comm, what, &e));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckResnets(RengaComm comm)
+{
+  static const struct {
+    int depth, blocks[4], wide;
+  } rows[] = {{18, {2, 2, 2, 2}, 1},
+              {34, {3, 4, 6, 3}, 1},
+              {50, {3, 4, 6, 3}, 4},
+              {101, {3, 4, 23, 3}, 4},
+              {152, {3, 8, 36, 3}, 4}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+    for (int width = 1; width <= 8; width *= 8)
+      RengaCall(CheckResnet(comm, rows[i].depth, rows[i].blocks, rows[i].wide, width));
+  return RENGA_SUCCESS;
+}
+
+/* Vaswani et al. 2017: a block has 4 matrices d x d for each attention, 2 d f for the rest. */
+static RengaErrorCode CheckTransformer(RengaComm comm, double layers, double d, double s, double t,
+                                       double v, int tied)
+{
+  char what[160];
+  double f = 4 * d, heads = d / 64;
+  Expected e = {.parameters = layers * (12 * d * d + 4 * d * f + 12 * d + 2 * (f + d) + 10 * d)};
+  snprintf(what, sizeof what,
+           "transformer:layers=%.0f,hidden=%.0f,sequence=%.0f,target=%.0f,vocabulary=%.0f,tied=%d",
+           layers, d, s, t, v, tied);
+  e.parameters += v * d * (tied ? 1 : 3);
+  e.products = layers * (8 * s * d * d + 12 * t * d * d + 4 * s * d * d + 4 * (s + t) * d * f);
+  e.products += Linear(t, d, v);
+  e.attention = layers * (Attention(s, s, heads, 64) + Attention(t, t, heads, 64) +
+                          Attention(t, s, heads, 64));
+  /* Encoder: as Blocks; decoder: its query passes 3 times, its keys and values 5, of the source */
+  e.activations = layers * ((s + t) * (5 * 3 * d + 3 * d + 4 * d + 2 * f + 2 * d + 4 + heads) +
+                            t * (3 * d + 3 * d + 2 * d + d + 2 + heads) + s * 5 * 2 * d);
+  /* words, scaled, with positions; the mask; scores and loss */
+  e.activations += 3 * (s + t) * d + s / 4 + 2 * s + t * v + t + 4;
+  RengaCall(Check(comm, what, &e));
+  return RENGA_SUCCESS;
+}
+
+/* Raffel et al. 2020: no biases, weights of d for a normalisation, heads of any width. */
+static RengaErrorCode CheckT5(RengaComm comm, double layers, double d, double heads, double w,
+                              double f, int gated)
+{
+  char what[256];
+  const double s = 96, t = 64, v = 32128, inner = heads * w, wide = gated ? 3 : 2;
+  Expected e = {.parameters = layers * (12 * d * inner + 2 * wide * d * f + 5 * d)};
+  snprintf(what, sizeof what,
+           "t5:layers=%.0f,hidden=%.0f,heads=%.0f,head_width=%.0f,intermediate=%.0f,sequence=%.0f,"
+           "target=%.0f,gated=%d,tied=%d",
+           layers, d, heads, w, f, s, t, gated, !gated);
+  e.parameters += v * d * (gated ? 2 : 1) + 2 * 32 * heads + 2 * d;
+  e.products = layers * (12 * s + 12 * t) * d * inner + layers * 2 * wide * (s + t) * d * f;
+  e.products += Linear(t, d, v);
+  e.attention =
+      layers * (Attention(s, s, heads, w) + Attention(t, t, heads, w) + Attention(t, s, heads, w));
+  RengaCall(Check(comm, what, &e));
+  return RENGA_SUCCESS;
+}
+
+/* He et al. 2017: tables of f and of half the perceptron's first width, for users and for items. */
+static RengaErrorCode CheckNcf(RengaComm comm)
+{
+  const double users = 6040, items = 3706, f = 16, w[] = {64, 32, 8};
+  Expected e = {.parameters = (users + items) * (f + w[0] / 2) + f + w[2] + 1};
+  e.products = 2 * (f + w[2]);
+  for (int i = 1; i < 3; i++) {
+    e.parameters += w[i - 1] * w[i] + w[i];
+    e.products += 2 * w[i - 1] * w[i];
+  }
+  /* rows, product, rows, joined; each layer twice; joined, score twice; loss 4, count 4 */
+  e.activations = 3 * f + 2 * w[0] + 2 * (w[1] + w[2]) + f + w[2] + 2 + 3 + 1 + 4;
+  RengaCall(Check(comm, "ncf:users=6040,items=3706,factors=16,layers=64-32-8", &e));
+  return RENGA_SUCCESS;
+}
+
 /* Sizes as published, or as their authors' programs give them. */
 static const struct {
   const char *what;
@@ -132,6 +237,13 @@ static const struct {
     {"bert:layers=24,hidden=1024", 335174458},
     {"bert:layers=24,hidden=1024,prenorm=1", 335174458},
     {"bert:layers=24,hidden=1024,next_sentence=1", 336226108},
+    {"ncf", 31832577},
+    {"t5:layers=6,hidden=512,intermediate=2048", 60506624},
+    {"t5", 222903552},
+    {"t5:gated=1,tied=0,intermediate=2048", 247577856},
+    {"t5:layers=24,hidden=1024", 737668096},
+    {"t5:layers=24,hidden=1024,heads=32,head_width=128,intermediate=16384", 2851598336},
+    {"t5:layers=24,hidden=1024,heads=128,head_width=128,intermediate=65536", 11307321344},
     {"resnet:depth=18", 11689512},
     {"resnet:depth=34", 21797672},
     {"resnet:depth=50", 25557032},
@@ -175,6 +287,12 @@ static RengaErrorCode Run(void)
   RengaCall(CheckBert(comm, 24, 1024, 512, 30522, 0));
   RengaCall(CheckBert(comm, 24, 1024, 128, 30522, 1));
   RengaCall(CheckBert(comm, 3, 128, 36, 77, 1));
+  RengaCall(CheckResnets(comm));
+  RengaCall(CheckTransformer(comm, 6, 1024, 128, 112, 37000, 1));
+  RengaCall(CheckTransformer(comm, 2, 128, 24, 20, 77, 0));
+  RengaCall(CheckT5(comm, 3, 96, 5, 16, 200, 0));
+  RengaCall(CheckT5(comm, 24, 1024, 32, 128, 16384, 1));
+  RengaCall(CheckNcf(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

@@ -10,6 +10,19 @@ static const Run networks[] = {
      .classes = 11},
     {.graph = "bert:layers=3,hidden=8,sequence=5,vocabulary=7,segments=0,padding=0,prenorm=1",
      .classes = 7},
+    {.graph =
+         "transformer:layers=2,hidden=16,heads=2,sequence=6,target=5,vocabulary=11,dropout=0.1,"
+         "smoothing=0.1",
+     .classes = 11},
+    {.graph = "transformer:layers=1,hidden=8,sequence=4,vocabulary=7,tied=0,padding=0,prenorm=1",
+     .classes = 7},
+    {.graph = "t5:layers=2,hidden=16,head_width=4,sequence=6,target=5,vocabulary=11,buckets=8,"
+              "distance=6,dropout=0.1",
+     .classes = 11},
+    {.graph = "t5:layers=1,hidden=8,heads=3,head_width=4,sequence=4,vocabulary=7,padding=0,gated=1,"
+              "tied=0",
+     .classes = 7},
+    {.graph = "ncf:users=5,items=5,factors=3,layers=6-4-2", .classes = 5},
 };
 enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
 

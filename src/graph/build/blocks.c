@@ -1,6 +1,7 @@
-/* Parts of transformer networks (Vaswani et al. 2017). */
+/* Parts of networks, most of them of transformers (Vaswani et al. 2017). */
 #include "blocks.h"
 #include <math.h>
+#include <stdlib.h>
 
 const char *RengaBlockName(const char *prefix, const char *part, char text[BLOCK_NAME])
 {
@@ -17,13 +18,32 @@ RengaErrorCode RengaBlockTable(RengaGraph graph, const char *name, int64_t rows,
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaBlockReadWidths(const char *builder, const char *key, const char *text,
+                                    int *count, int64_t width[BLOCK_WIDTHS])
+{
+  *count = 0;
+  for (const char *at = text; *at;) {
+    char *end;
+    int64_t number = strtoll(at, &end, 10);
+    bool fits = end > at && number > 0 && number <= 1000000000 && (*end == '-' || *end == '\0');
+    RengaCheck(fits && *count < BLOCK_WIDTHS, MPI_COMM_SELF, RENGA_ERR_OPTION,
+               "%s: %s=%s must be at most %d widths above 0, as 784-2048-10", builder, key, text,
+               BLOCK_WIDTHS);
+    width[(*count)++] = number;
+    at = end + (*end == '-');
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaBlockNode(RengaGraph graph, const char *op, const char *name,
                               RengaAttributes *attributes, int n_in, const RengaValue in[],
                               int n_out, RengaValue out[])
 {
-  RengaErrorCode code = RengaGraphAddNode(graph, op, name, attributes, n_in, in, n_out, NULL, out);
-  RengaAttributesFree(attributes);
+  RengaValue made[BLOCK_OUTPUTS];
+  RengaErrorCode code = RengaGraphAddNode(graph, op, name, attributes, n_in, in, n_out, NULL, made);
+  if (attributes) RengaAttributesFree(attributes);
   RengaCall(code);
+  for (int i = 0; i < n_out; i++) out[i] = made[i];
   return RENGA_SUCCESS;
 }
 
@@ -38,7 +58,7 @@ RengaErrorCode RengaBlockScale(RengaGraph graph, RengaValue x, double factor, Re
 {
   RengaValue in[2] = {x};
   RengaCall(AddScalar(graph, factor, &in[1]));
-  RengaCall(RengaGraphAddNode(graph, "Mul", NULL, NULL, 2, in, 1, NULL, y));
+  RengaCall(RengaBlockNode(graph, "Mul", NULL, NULL, 2, in, 1, y));
   return RENGA_SUCCESS;
 }
 
@@ -93,11 +113,28 @@ RengaErrorCode RengaBlockPaddingMask(RengaGraph graph, RengaValue tokens, RengaV
   const int64_t wide[] = {-1, 1, 1, RengaGraphSpec(graph, tokens)->dim[1]};
   RengaValue compared[2] = {tokens}, in[3];
   RengaCall(RengaGraphAddConstant(graph, NULL, &integer, &(int64_t){0}, &compared[1]));
-  RengaCall(RengaGraphAddNode(graph, "Equal", NULL, NULL, 2, compared, 1, NULL, &in[0]));
+  RengaCall(RengaBlockNode(graph, "Equal", NULL, NULL, 2, compared, 1, &in[0]));
   RengaCall(AddScalar(graph, -INFINITY, &in[1]));
   RengaCall(AddScalar(graph, 0, &in[2]));
-  RengaCall(RengaGraphAddNode(graph, "Where", NULL, NULL, 3, in, 1, NULL, mask));
+  RengaCall(RengaBlockNode(graph, "Where", NULL, NULL, 3, in, 1, mask));
   RengaCall(RengaGraphAddReshape(graph, *mask, 4, wide, mask));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaBlockRmsNormalization(RengaGraph graph, const char *name, RengaValue x,
+                                          double epsilon, RengaValue *y)
+{
+  const RengaInit one = {.kind = RENGA_INIT_CONSTANT, .a = 1};
+  const RengaTensorSpec *spec = RengaGraphSpec(graph, x);
+  const RengaTensorSpec width = {.type = spec->type, .ndim = 1, .dim = {spec->dim[spec->ndim - 1]}};
+  char text[BLOCK_NAME];
+  RengaValue in[2] = {x};
+  RengaAttributes attributes = {0};
+  RengaCall(
+      RengaGraphAddParameter(graph, RengaBlockName(name, ".weight", text), &width, &one, &in[1]));
+  RengaCall(RengaAttributesSetInt(&attributes, "axis", -1));
+  RengaCall(RengaAttributesSetReal(&attributes, "epsilon", epsilon));
+  RengaCall(RengaBlockNode(graph, "RMSNormalization", name, &attributes, 2, in, 1, y));
   return RENGA_SUCCESS;
 }
 
@@ -125,6 +162,48 @@ RengaErrorCode RengaBlockIntegers(RengaGraph graph, const char *name, int64_t pl
   const RengaTensorSpec spec = {
       .type = RENGA_INT64, .ndim = places > 0 ? 2 : 1, .dim = {-1, places}};
   RengaCall(RengaGraphAddInput(graph, name, &spec, value));
+  return RENGA_SUCCESS;
+}
+
+/* Sum of -log p over classes and labels that count, divided by the number of classes. */
+static RengaErrorCode AddUniform(RengaGraph graph, RengaValue scores, RengaValue labels,
+                                 RengaValue *sum)
+{
+  const RengaTensorSpec integer = {.type = RENGA_INT64};
+  RengaAttributes attributes = {0};
+  RengaValue pair[2] = {labels}, in[3];
+  RengaCall(RengaAttributesSetInts(&attributes, "axes", 1, (const int64_t[]){-1}));
+  RengaCall(RengaAttributesSetInt(&attributes, "keepdims", 0));
+  RengaCall(RengaGraphAddUnary(graph, "LogSoftmax", scores, &in[2]));
+  RengaCall(RengaBlockNode(graph, "ReduceMean", NULL, &attributes, 1, &in[2], 1, &in[2]));
+  RengaCall(RengaGraphAddUnary(graph, "Neg", in[2], &in[2]));
+  RengaCall(RengaGraphAddConstant(graph, NULL, &integer, &(int64_t){-100}, &pair[1]));
+  RengaCall(RengaBlockNode(graph, "Equal", NULL, NULL, 2, pair, 1, &in[0]));
+  RengaCall(AddScalar(graph, 0, &in[1]));
+  RengaCall(RengaBlockNode(graph, "Where", NULL, NULL, 3, in, 1, sum));
+  RengaCall(RengaAttributesSetInt(&attributes, "keepdims", 0));
+  RengaCall(RengaBlockNode(graph, "ReduceSum", NULL, &attributes, 1, &(RengaValue){*sum}, 1, sum));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaBlockSmoothLoss(RengaGraph graph, RengaValue scores, RengaValue labels,
+                                    double share, RengaValue *loss)
+{
+  RengaAttributes attributes = {0};
+  RengaValue sum, uniform, count;
+  if (share == 0) return RengaGraphAddCrossEntropy(graph, scores, labels, -100, loss);
+  RengaCall(RengaAttributesSetInt(&attributes, "ignore_index", -100));
+  RengaCall(RengaBlockNode(graph, "CrossEntropyCount", NULL, &attributes, 1, &labels, 1, &count));
+  RengaCall(RengaGraphAddUnary(graph, "BatchSum", count, &count));
+  RengaCall(RengaAttributesSetInt(&attributes, "ignore_index", -100));
+  RengaCall(RengaBlockNode(graph, "CrossEntropy", NULL, &attributes, 2,
+                           (const RengaValue[]){scores, labels}, 1, &sum));
+  RengaCall(AddUniform(graph, scores, labels, &uniform));
+  RengaCall(RengaBlockScale(graph, sum, 1 - share, &sum));
+  RengaCall(RengaBlockScale(graph, uniform, share, &uniform));
+  RengaCall(RengaGraphAddAdd(graph, sum, uniform, &sum));
+  RengaCall(
+      RengaBlockNode(graph, "Div", "loss", NULL, 2, (const RengaValue[]){sum, count}, 1, loss));
   return RENGA_SUCCESS;
 }
 

@@ -1,7 +1,6 @@
 /* A chain of linear layers with ReLU between them. */
-#include "../graphimpl.h"
+#include "blocks.h"
 #include <math.h>
-#include <stdlib.h>
 
 enum { MAX_LAYERS = 4096 };
 typedef struct {
@@ -20,15 +19,7 @@ static const RengaOptionRow rows[] = {
 
 static RengaErrorCode ReadSizes(const Settings *s, int *count, int64_t size[])
 {
-  *count = 0;
-  for (const char *text = s->sizes; *text;) {
-    char *end;
-    int64_t width = strtoll(text, &end, 10);
-    RengaCheck(end > text && width > 0 && (*end == '-' || *end == '\0'), MPI_COMM_SELF,
-               RENGA_ERR_OPTION, "mlp: sizes=%s must be widths above 0, as 784-2048-10", s->sizes);
-    size[(*count)++] = width;
-    text = end + (*end == '-');
-  }
+  RengaCall(RengaBlockReadWidths("mlp", "sizes", s->sizes, count, size));
   if (*count == 0) {
     size[(*count)++] = s->input;
     for (int64_t i = 0; i < s->layers; i++) size[(*count)++] = s->hidden;
@@ -79,9 +70,7 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
     RengaCall(AddLayer(graph, i, size[i], size[i + 1], &x));
   }
   RengaCall(RengaGraphAddCrossEntropy(graph, x, labels, -100, &loss));
-  RengaCall(RengaGraphSetLoss(graph, loss));
-  RengaCall(RengaGraphAddOutput(graph, loss));
-  RengaCall(RengaGraphAddOutput(graph, x));
+  RengaCall(RengaBlockFinish(graph, loss, x));
   return RENGA_SUCCESS;
 }
 

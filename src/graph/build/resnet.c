@@ -1,5 +1,5 @@
 /* Residual networks for images (He et al. 2016); the stride of a bottleneck is in its 3x3 part. */
-#include "../graphimpl.h"
+#include "blocks.h"
 #include <math.h>
 
 typedef struct {
@@ -69,10 +69,7 @@ static RengaErrorCode AddPool(RengaGraph graph, RengaValue *x)
   RengaCall(RengaAttributesSetInts(&attributes, "kernel_shape", 2, (const int64_t[]){3, 3}));
   RengaCall(RengaAttributesSetInts(&attributes, "strides", 2, (const int64_t[]){2, 2}));
   RengaCall(RengaAttributesSetInts(&attributes, "pads", 4, (const int64_t[]){1, 1, 1, 1}));
-  RengaErrorCode code =
-      RengaGraphAddNode(graph, "MaxPool", "pool", &attributes, 1, &(RengaValue){*x}, 1, NULL, x);
-  RengaAttributesFree(&attributes);
-  RengaCall(code);
+  RengaCall(RengaBlockNode(graph, "MaxPool", "pool", &attributes, 1, &(RengaValue){*x}, 1, x));
   return RENGA_SUCCESS;
 }
 
@@ -82,10 +79,7 @@ static RengaErrorCode AddHead(RengaGraph graph, int64_t classes, RengaValue *x)
   RengaAttributes attributes = {0};
   RengaCall(RengaAttributesSetInts(&attributes, "axes", 2, (const int64_t[]){2, 3}));
   RengaCall(RengaAttributesSetInt(&attributes, "keepdims", 0));
-  RengaErrorCode code =
-      RengaGraphAddNode(graph, "ReduceMean", "mean", &attributes, 1, &(RengaValue){*x}, 1, NULL, x);
-  RengaAttributesFree(&attributes);
-  RengaCall(code);
+  RengaCall(RengaBlockNode(graph, "ReduceMean", "mean", &attributes, 1, &(RengaValue){*x}, 1, x));
   double k = (double)RengaGraphSpec(graph, *x)->dim[1];
   RengaCall(RengaGraphAddLinear(graph, "fc", *x, classes, true, 1.0 / sqrt(3.0 * k), x));
   return RENGA_SUCCESS;
@@ -120,9 +114,7 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
   RengaCall(RengaGraphAddInput(graph, "labels", &of_labels, &labels));
   RengaCall(AddNetwork(graph, s, depth, &x));
   RengaCall(RengaGraphAddCrossEntropy(graph, x, labels, -100, &loss));
-  RengaCall(RengaGraphSetLoss(graph, loss));
-  RengaCall(RengaGraphAddOutput(graph, loss));
-  RengaCall(RengaGraphAddOutput(graph, x));
+  RengaCall(RengaBlockFinish(graph, loss, x));
   return RENGA_SUCCESS;
 }
 

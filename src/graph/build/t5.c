@@ -1,0 +1,267 @@
+/* T5 (Raffel et al. 2020): encoder and decoder without biases, normalised by the root of the mean
+   square; positions are a learned number for each distance and head, which all blocks share. Word 0
+   of the source is padding. gated=1,tied=0 is the later version 1.1 (Shazeer 2020). */
+#include "blocks.h"
+#include <math.h>
+
+typedef struct {
+  int64_t layers, hidden, heads, head_width, intermediate, sequence, target, vocabulary;
+  int64_t buckets, distance, gated, tied, padding;
+  double dropout;
+} Settings;
+
+#define AT(member) offsetof(Settings, member)
+static const RengaOptionRow rows[] = {
+    {"layers", RENGA_OPTION_INT64, "12", AT(layers), NULL, 1, 1e6, "blocks of encoder and decoder"},
+    {"hidden", RENGA_OPTION_INT64, "768", AT(hidden), NULL, 1, 1e7, "width"},
+    {"heads", RENGA_OPTION_INT64, "0", AT(heads), NULL, 0, 1e6,
+     "attention heads; 0: hidden / head_width"},
+    {"head_width", RENGA_OPTION_INT64, "64", AT(head_width), NULL, 1, 1e6, "width of a head"},
+    {"intermediate", RENGA_OPTION_INT64, "0", AT(intermediate), NULL, 0, 1e8,
+     "width inside a block; 0: 4 hidden"},
+    {"sequence", RENGA_OPTION_INT64, "512", AT(sequence), NULL, 1, 65536, "tokens of a source"},
+    {"target", RENGA_OPTION_INT64, "0", AT(target), NULL, 0, 65536,
+     "tokens of a target; 0: as many as of a source"},
+    {"vocabulary", RENGA_OPTION_INT64, "32128", AT(vocabulary), NULL, 1, 1e9, "different tokens"},
+    {"buckets", RENGA_OPTION_INT64, "32", AT(buckets), NULL, 4, 65536, "kinds of distances"},
+    {"distance", RENGA_OPTION_INT64, "128", AT(distance), NULL, 2, 1e9,
+     "from here on distances are of one kind"},
+    {"gated", RENGA_OPTION_INT64, "0", AT(gated), NULL, 0, 1,
+     "1: Gelu times a linear part inside a block, 0: ReLU"},
+    {"tied", RENGA_OPTION_INT64, "1", AT(tied), NULL, 0, 1,
+     "1: the output layer is the table of words"},
+    {"padding", RENGA_OPTION_INT64, "1", AT(padding), NULL, 0, 1,
+     "1: token 0 of a source is not attended to"},
+    {"dropout", RENGA_OPTION_REAL, "0", AT(dropout), NULL, 0, 0.999, "share set to zero"},
+};
+
+typedef struct {
+  RengaGraph graph;
+  Settings settings;
+  RengaValue bias, mask, memory; /* of self-attention; padding and result of the encoder */
+  bool decoder;
+  char prefix[64];
+} Builder;
+
+typedef RengaErrorCode (*Part)(const Builder *builder, RengaValue x, RengaValue *y);
+
+static RengaErrorCode AddLinear(const Builder *builder, const char *part, RengaValue x, int64_t out,
+                                double deviation, RengaValue *y)
+{
+  char text[BLOCK_NAME];
+  RengaCall(RengaGraphAddLinear(builder->graph, RengaBlockName(builder->prefix, part, text), x, out,
+                                false, deviation, y));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddHeads(const Builder *builder, const char *part, RengaValue x,
+                               double deviation, RengaValue *y)
+{
+  const Settings *s = &builder->settings;
+  RengaCall(AddLinear(builder, part, x, s->heads * s->head_width, deviation, &x));
+  RengaCall(RengaBlockSplitHeads(builder->graph, x, 1, s->heads, y));
+  return RENGA_SUCCESS;
+}
+
+/* Scores are not divided: the first weights of queries are smaller instead. */
+static RengaErrorCode AddAttention(const Builder *builder, const char *const names[4], RengaValue x,
+                                   RengaValue memory, RengaBlockHeads *heads, RengaValue *y)
+{
+  const Settings *s = &builder->settings;
+  double hidden = (double)s->hidden, width = (double)s->head_width;
+  heads->scale = 1;
+  heads->dropout = s->dropout;
+  RengaCall(AddHeads(builder, names[0], x, 1 / sqrt(hidden * width), &heads->q));
+  RengaCall(AddHeads(builder, names[1], memory, 1 / sqrt(hidden), &heads->k));
+  RengaCall(AddHeads(builder, names[2], memory, 1 / sqrt(hidden), &heads->v));
+  RengaCall(RengaBlockAttention(builder->graph, heads, &x));
+  RengaCall(RengaBlockJoinHeads(builder->graph, x, &x));
+  RengaCall(AddLinear(builder, names[3], x, s->hidden, 1 / sqrt((double)s->heads * width), y));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddSelfAttention(const Builder *builder, RengaValue x, RengaValue *y)
+{
+  static const char *const names[] = {"q", "k", "v", "proj"};
+  RengaBlockHeads heads = {.mask = builder->bias, .causal = builder->decoder};
+  RengaCall(AddAttention(builder, names, x, x, &heads, y));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddCrossAttention(const Builder *builder, RengaValue x, RengaValue *y)
+{
+  static const char *const names[] = {"cross.q", "cross.k", "cross.v", "cross.proj"};
+  RengaBlockHeads heads = {.mask = builder->mask};
+  RengaCall(AddAttention(builder, names, x, builder->memory, &heads, y));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue x, RengaValue *y)
+{
+  const Settings *s = &builder->settings;
+  RengaGraph graph = builder->graph;
+  double in = 1 / sqrt((double)s->hidden), out = 1 / sqrt((double)s->intermediate);
+  RengaAttributes attributes = {0};
+  RengaValue pair[2];
+  RengaCall(AddLinear(builder, "fc", x, s->intermediate, in, &pair[0]));
+  if (s->gated) {
+    RengaCall(RengaAttributesSetString(&attributes, "approximate", "tanh"));
+    RengaCall(RengaBlockNode(graph, "Gelu", NULL, &attributes, 1, pair, 1, &pair[0]));
+    RengaCall(AddLinear(builder, "gate", x, s->intermediate, in, &pair[1]));
+    RengaCall(RengaBlockNode(graph, "Mul", NULL, NULL, 2, pair, 1, &x));
+  } else {
+    RengaCall(RengaGraphAddUnary(graph, "Relu", pair[0], &x));
+  }
+  RengaCall(RengaGraphAddDropout(graph, x, s->dropout, &x));
+  RengaCall(AddLinear(builder, "out", x, s->hidden, out, y));
+  return RENGA_SUCCESS;
+}
+
+static const struct {
+  const char *norm;
+  Part part;
+  bool encoder; /* has it too */
+} parts[] = {
+    {"ln1", AddSelfAttention, true},
+    {"ln2", AddCrossAttention, false},
+    {"ln3", AddFeedForward, true},
+};
+enum { N_PARTS = sizeof parts / sizeof parts[0] };
+
+/* x + part(norm(x)) */
+static RengaErrorCode AddPart(const Builder *builder, int p, RengaValue *x)
+{
+  char text[BLOCK_NAME];
+  RengaValue y;
+  RengaCall(RengaBlockRmsNormalization(
+      builder->graph, RengaBlockName(builder->prefix, parts[p].norm, text), *x, 1e-6, &y));
+  RengaCall(parts[p].part(builder, y, &y));
+  RengaCall(RengaBlockResidual(builder->graph, *x, y, builder->settings.dropout, x));
+  return RENGA_SUCCESS;
+}
+
+/* All blocks of the encoder or of the decoder. */
+static RengaErrorCode AddBlocks(Builder *builder, const char *name, RengaValue *x)
+{
+  char text[BLOCK_NAME];
+  const Settings *s = &builder->settings;
+  RengaGraph graph = builder->graph;
+  RengaCall(RengaGraphAddDropout(graph, *x, s->dropout, x));
+  for (int64_t i = 0; i < s->layers; i++) {
+    snprintf(builder->prefix, sizeof builder->prefix, "%s.%lld.", name, (long long)i);
+    for (int p = 0; p < N_PARTS; p++)
+      if (parts[p].encoder || builder->decoder) RengaCall(AddPart(builder, p, x));
+  }
+  RengaCall(RengaBlockRmsNormalization(graph, RengaBlockName(name, ".ln", text), *x, 1e-6, x));
+  RengaCall(RengaGraphAddDropout(graph, *x, s->dropout, x));
+  return RENGA_SUCCESS;
+}
+
+/* The kind of a distance from a query to a key: half of them for one step each, the others grow by
+   a factor. An encoder has as many for keys ahead; a decoder does not look ahead. */
+static int64_t Bucket(int64_t ahead, bool decoder, int64_t buckets, int64_t distance)
+{
+  int64_t first = 0, back = -ahead;
+  if (!decoder) {
+    buckets /= 2;
+    if (ahead > 0) first = buckets;
+    if (ahead > 0) back = ahead;
+  }
+  if (back < 0) back = 0;
+  int64_t exact = buckets / 2;
+  if (back < exact) return first + back;
+  double part = log((double)back / (double)exact) / log((double)distance / (double)exact);
+  int64_t far = exact + (int64_t)(part * (double)(buckets - exact));
+  return first + (far < buckets - 1 ? far : buckets - 1);
+}
+
+/* [heads, places, places] from a table [buckets, heads] */
+static RengaErrorCode AddBias(const Builder *builder, const char *name, int64_t places,
+                              RengaValue *bias)
+{
+  const Settings *s = &builder->settings;
+  const RengaTensorSpec spec = {.type = RENGA_INT64, .ndim = 2, .dim = {places, places}};
+  RengaValue table, index;
+  int64_t *kind = NULL;
+  RengaCall(RengaMalloc(places * places, &kind));
+  for (int64_t q = 0; q < places; q++)
+    for (int64_t k = 0; k < places; k++)
+      kind[q * places + k] = Bucket(k - q, builder->decoder, s->buckets, s->distance);
+  RengaErrorCode code = RengaGraphAddConstant(builder->graph, NULL, &spec, kind, &index);
+  RengaFree(&kind);
+  RengaCall(code);
+  RengaCall(RengaBlockTable(builder->graph, name, s->buckets, s->heads, 1 / sqrt((double)s->hidden),
+                            &table));
+  RengaCall(RengaGraphAddEmbedding(builder->graph, table, index, bias));
+  RengaCall(RengaGraphAddTranspose(builder->graph, *bias, (const int64_t[]){2, 0, 1}, bias));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddEncoder(Builder *builder, RengaValue table)
+{
+  const Settings *s = &builder->settings;
+  RengaGraph graph = builder->graph;
+  RengaValue tokens;
+  builder->decoder = false;
+  builder->mask = RENGA_VALUE_NONE;
+  RengaCall(RengaBlockIntegers(graph, "source", s->sequence, &tokens));
+  RengaCall(AddBias(builder, "encoder.distances.weight", s->sequence, &builder->bias));
+  if (s->padding) {
+    RengaCall(RengaBlockPaddingMask(graph, tokens, &builder->mask));
+    RengaCall(RengaGraphAddAdd(graph, builder->bias, builder->mask, &builder->bias));
+  }
+  RengaCall(RengaGraphAddEmbedding(graph, table, tokens, &builder->memory));
+  RengaCall(AddBlocks(builder, "encoder", &builder->memory));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddDecoder(Builder *builder, RengaValue table, RengaValue *x)
+{
+  const Settings *s = &builder->settings;
+  RengaValue tokens;
+  builder->decoder = true;
+  RengaCall(RengaBlockIntegers(builder->graph, "target", s->target, &tokens));
+  RengaCall(AddBias(builder, "decoder.distances.weight", s->target, &builder->bias));
+  RengaCall(RengaGraphAddEmbedding(builder->graph, table, tokens, x));
+  RengaCall(AddBlocks(builder, "decoder", x));
+  return RENGA_SUCCESS;
+}
+
+/* A tied table is of unit size: what is compared with it is made smaller. */
+static RengaErrorCode AddNetwork(Builder *builder, RengaValue *scores)
+{
+  const Settings *s = &builder->settings;
+  RengaGraph graph = builder->graph;
+  RengaValue table, x;
+  RengaCall(RengaBlockTable(graph, "words.weight", s->vocabulary, s->hidden, 1, &table));
+  RengaCall(AddEncoder(builder, table));
+  RengaCall(AddDecoder(builder, table, &x));
+  if (s->tied)
+    RengaCall(RengaBlockScale(graph, x, 1 / sqrt((double)s->hidden), &x));
+  else
+    RengaCall(RengaBlockTable(graph, "logits.weight", s->vocabulary, s->hidden,
+                              1 / sqrt((double)s->hidden), &table));
+  RengaCall(RengaBlockScores(graph, "logits", x, table, RENGA_VALUE_NONE, scores));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Build(RengaGraph graph, const void *settings)
+{
+  Builder builder = {.graph = graph, .settings = *(const Settings *)settings};
+  Settings *s = &builder.settings;
+  RengaValue labels, scores, loss;
+  if (s->heads == 0) s->heads = s->hidden > s->head_width ? s->hidden / s->head_width : 1;
+  if (s->intermediate == 0) s->intermediate = 4 * s->hidden;
+  if (s->target == 0) s->target = s->sequence;
+  RengaCheck(s->distance > s->buckets / 2, MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "t5: distance=%lld must be above half of buckets=%lld", (long long)s->distance,
+             (long long)s->buckets);
+  RengaCall(AddNetwork(&builder, &scores));
+  RengaCall(RengaBlockIntegers(graph, "labels", s->target, &labels));
+  RengaCall(RengaGraphAddCrossEntropy(graph, scores, labels, -100, &loss));
+  RengaCall(RengaBlockFinish(graph, loss, scores));
+  return RENGA_SUCCESS;
+}
+
+const RengaGraphBuilder RengaGraphBuilderT5 = {"t5", sizeof(Settings), sizeof rows / sizeof rows[0],
+                                               rows, Build};
