@@ -61,7 +61,7 @@ RengaErrorCode RengaCommTreeMerge(int64_t n_leaves, int *count, RengaPartialSum 
 /* Collective on comm: rank r holds leaves [bounds[r], bounds[r+1]), already summed into pieces (as
    RengaCommTreePieces says). result (count floats, may be pieces[0].data) gets the whole sum, bit
    for bit the same whatever the bounds. Exchanged as reduce-scatter and all-gather through work. */
-size_t RengaCommTreeWork(RengaComm comm, int64_t n_leaves, const int64_t bounds[], int64_t count);
+size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t bounds[], int64_t count);
 RengaErrorCode RengaCommSumTree(RengaComm comm, int64_t n_leaves, const int64_t bounds[],
                                 const RengaPartialSum pieces[], int64_t count, float result[],
                                 void *work, size_t work_bytes, const char *what);

@@ -64,3 +64,9 @@ typedef struct {
       measured; /* whole arena: planned, and what the device says was used at the most */
 } RengaPipelineMemory;
 RengaErrorCode RengaPipelineGetMemory(RengaPipeline pipeline, RengaPipelineMemory *memory);
+/* What a stage will take, by the set-up's own code, without its ranks and its memory: of the
+   replica that needs most. As the options stand, or of a pipeline that is not yet set up. */
+RengaErrorCode RengaPipelineForecast(RengaGraph graph, RengaPlan plan, int stage,
+                                     RengaPipelineMemory *memory);
+RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
+                                          RengaPipelineMemory *memory);

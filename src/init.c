@@ -1,6 +1,8 @@
 /* The front door of the library: rooms register their options, then the command line is read. */
+#include "renga/private/forecast.h"
 #include "renga/private/packages.h"
 #include "renga/private/start.h"
+#include "rengapipeline.h"
 
 /* One line for each line of packages.h. */
 static RengaErrorCode RegisterPackages(void)
@@ -18,6 +20,23 @@ static RengaErrorCode RegisterPackages(void)
   RengaCall(RengaGraphRegisterPackage());
   RengaCall(RengaPipelineRegisterPackage());
   RengaCall(RengaCheckpointRegisterPackage());
+  return RENGA_SUCCESS;
+}
+
+/* The planner asks the runtime what a stage takes. */
+static RengaErrorCode ForecastMemory(RengaGraph graph, RengaPlan plan, int stage,
+                                     RengaForecastMemory *memory)
+{
+  RengaPipelineMemory m;
+  RengaCall(RengaPipelineForecast(graph, plan, stage, &m));
+  *memory = (RengaForecastMemory){.parameters = m.parameters,
+                                  .gradients = m.gradients,
+                                  .optimizer = m.optimizer,
+                                  .saved = m.saved,
+                                  .temporary = m.temporary,
+                                  .messages = m.messages,
+                                  .inputs = m.inputs,
+                                  .total = m.forecast};
   return RENGA_SUCCESS;
 }
 
@@ -42,6 +61,7 @@ RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[])
 {
   RengaCall(RengaSysStartMPI(argc, argv));
   RengaCall(RegisterPackages());
+  RengaCall(RengaPartitionSetForecast_Private(ForecastMemory));
   RengaCall(RengaSysReadOptions(argc, argv, help));
   return RENGA_SUCCESS;
 }

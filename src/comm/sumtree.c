@@ -74,11 +74,11 @@ static RengaErrorCode CheckBounds(RengaComm comm, int64_t n_leaves, const int64_
 }
 
 /* Pieces of all ranks, and the largest number that an owner receives of others. */
-static int CountPieces(RengaComm comm, int64_t n_leaves, const int64_t bounds[], int *foreign)
+static int CountPieces(int ranks, int64_t n_leaves, const int64_t bounds[], int *foreign)
 {
   RengaPartialSum pieces[RENGA_COMM_TREE_PIECES];
   int all = 0, fewest = RENGA_COMM_TREE_PIECES;
-  for (int r = 0; r < comm->size; r++) {
+  for (int r = 0; r < ranks; r++) {
     int own = RengaCommTreePieces(n_leaves, bounds[r], bounds[r + 1], pieces);
     all += own;
     if (own < fewest) fewest = own;
@@ -106,23 +106,23 @@ static size_t FixedWork(int n_pieces, int64_t n_leaves)
    Not collective
 
    Input:
-   . comm - the ranks
+   . ranks - how many of them add up
    . n_leaves - leaves of the whole tree
-   . bounds - size + 1 numbers: rank r holds leaves [bounds[r], bounds[r+1])
+   . bounds - ranks + 1 numbers: rank r holds leaves [bounds[r], bounds[r+1])
    . count - length of the vectors
 
    Notes: bytes, the same on all ranks; about 64 MiB at most, or 32 KiB per piece of other ranks
    where that is more. Less works too, in more rounds: 4 KiB per level of the tree and 128 bytes per
    piece of other ranks are enough. 0 for one rank.
 @*/
-size_t RengaCommTreeWork(RengaComm comm, int64_t n_leaves, const int64_t bounds[], int64_t count)
+size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t bounds[], int64_t count)
 {
-  int foreign, n_pieces = CountPieces(comm, n_leaves, bounds, &foreign);
-  if (comm->size == 1) return 0;
+  int foreign, n_pieces = CountPieces(ranks, n_leaves, bounds, &foreign);
+  if (ranks == 1) return 0;
   int64_t chunk = WORK_WANTED / (ROUNDS * (int64_t)sizeof(float) * foreign) / ALIGN * ALIGN;
   if (chunk < CHUNK_SMALLEST) chunk = CHUNK_SMALLEST;
   chunk = Smaller(chunk, CHUNK_LARGEST);
-  chunk = Smaller(chunk, LargestBlock(count, comm->size));
+  chunk = Smaller(chunk, LargestBlock(count, ranks));
   return FixedWork(n_pieces, n_leaves) + (size_t)chunk * ROUNDS * (size_t)foreign * sizeof(float);
 }
 
@@ -196,7 +196,7 @@ static RengaErrorCode ExchangeSetUp(Exchange *e, int64_t n_leaves, const int64_t
                                     const RengaPartialSum own[], void *work, size_t work_bytes)
 {
   int foreign;
-  e->n_pieces = CountPieces(e->comm, n_leaves, bounds, &foreign);
+  e->n_pieces = CountPieces(e->comm->size, n_leaves, bounds, &foreign);
   RengaCall(RengaMalloc(e->n_pieces, &e->pieces));
   RengaCall(ExchangePieces(e, n_leaves, bounds, own));
   RengaCall(ExchangeMemory(e, n_leaves, e->comm->size == 1 ? 0 : foreign, work, work_bytes));

@@ -44,7 +44,7 @@ static RengaErrorCode ShareCores(MPI_Comm node, hwloc_topology_t topology, doubl
   return code;
 }
 
-RengaErrorCode RengaDeviceCountThreads(MPI_Comm comm, int *threads)
+static RengaErrorCode Count(MPI_Comm comm, int *threads)
 {
   MPI_Comm node = MPI_COMM_NULL;
   hwloc_topology_t topology = NULL;
@@ -60,5 +60,25 @@ RengaErrorCode RengaDeviceCountThreads(MPI_Comm comm, int *threads)
   RengaCheck(code == RENGA_SUCCESS, MPI_COMM_SELF, code, "hwloc cannot read this machine's cores");
   int wanted = ThreadsOfEnvironment();
   *threads = wanted > 0 ? wanted : share > 1 ? (int)(share + 1e-9) : 1;
+  return RENGA_SUCCESS;
+}
+
+/* Collective the first time for a communicator, which then keeps the answer. */
+RengaErrorCode RengaDeviceCountThreads(MPI_Comm comm, int *threads)
+{
+  static int key = MPI_KEYVAL_INVALID;
+  void *kept = NULL;
+  int found = 0;
+  if (key == MPI_KEYVAL_INVALID)
+    RengaCallMPI(
+        MPI_Comm_create_keyval(MPI_COMM_NULL_COPY_FN, MPI_COMM_NULL_DELETE_FN, &key, NULL));
+  RengaCallMPI(MPI_Comm_get_attr(comm, key, (void *)&kept, &found));
+  if (found) {
+    *threads = (int)(intptr_t)kept;
+    return RENGA_SUCCESS;
+  }
+  RengaCall(Count(comm, threads));
+  kept = (void *)(intptr_t)*threads;
+  RengaCallMPI(MPI_Comm_set_attr(comm, key, kept));
   return RENGA_SUCCESS;
 }

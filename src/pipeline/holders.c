@@ -1,18 +1,23 @@
-/* Which stages hold which parameters, how often each uses them, and who writes them: known to
-   all. */
+/* Which stages hold this stage's parameters, how often each uses them, and who writes them. It
+   follows from network and plan: no rank is asked. */
 #include "pipelineimpl.h"
 
-static bool IsHeldFirstHere(RengaPipeline pipeline, int number)
+static int64_t *Holds(RengaPipeline pipeline, int parameter, int stage)
+{
+  return &pipeline->holds[(int64_t)parameter * pipeline->stages + stage];
+}
+
+static bool IsHeldFirstHere(RengaPipeline pipeline, int parameter)
 {
   for (int s = 0; s < pipeline->stage; s++)
-    if (pipeline->holds[(int64_t)number * pipeline->stages + s] > 0) return false;
+    if (*Holds(pipeline, parameter, s) > 0) return false;
   return true;
 }
 
-static bool HasUses(RengaPipeline pipeline, int number)
+static bool HasUses(RengaPipeline pipeline, int parameter)
 {
   for (int s = 0; s < pipeline->stages; s++)
-    if (pipeline->holds[(int64_t)number * pipeline->stages + s] > 1) return true;
+    if (*Holds(pipeline, parameter, s) > 1) return true;
   return false;
 }
 
@@ -23,7 +28,7 @@ static RengaErrorCode ChooseOwners(RengaPipeline pipeline)
   RengaCall(RengaMalloc(pipeline->replicas, &load));
   for (int p = 0; p < pipeline->n_parameters; p++) {
     Parameter *parameter = &pipeline->parameter[p];
-    if (!IsHeldFirstHere(pipeline, parameter->number)) continue;
+    if (!IsHeldFirstHere(pipeline, p)) continue;
     int least = 0;
     for (int r = 1; r < pipeline->replicas; r++)
       if (load[r] < load[least]) least = r;
@@ -34,14 +39,15 @@ static RengaErrorCode ChooseOwners(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindTrained(RengaPipeline pipeline, Parameter *parameter)
+static RengaErrorCode FindTrained(RengaPipeline pipeline, int number)
 {
+  Parameter *parameter = &pipeline->parameter[number];
   double rate_scale, weight_decay;
   bool frozen;
   RengaCall(RengaOptimizerGetGroup(pipeline->optimizer, parameter->name, &rate_scale, &weight_decay,
                                    &frozen));
   parameter->trained = !frozen && !RengaGraphGetValue(pipeline->graph, parameter->whole)->frozen &&
-                       HasUses(pipeline, parameter->number);
+                       HasUses(pipeline, number);
   return RENGA_SUCCESS;
 }
 
@@ -52,7 +58,7 @@ static RengaErrorCode PlaceUses(RengaPipeline pipeline)
     Parameter *parameter = &pipeline->parameter[p];
     parameter->offset = pipeline->parameter_count;
     pipeline->parameter_count += parameter->stride;
-    RengaCall(FindTrained(pipeline, parameter));
+    RengaCall(FindTrained(pipeline, p));
     parameter->gradient = pipeline->gradient_count;
     int64_t place = parameter->gradient;
     for (int u = 0; u < pipeline->n_uses; u++) {
@@ -84,20 +90,63 @@ static RengaErrorCode CheckStates(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Collective on all ranks, idle ones too. */
+/* index: [values of the network] this stage's parameter, or -1. shares: [stages] whether a stage
+   has one of them. */
+static void MarkHolders(RengaPipeline pipeline, const int index[], bool shares[])
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(pipeline->graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(pipeline->graph, n);
+    for (int i = 0; i < node->n_in; i++) {
+      if (node->in[i] == RENGA_VALUE_NONE || index[node->in[i]] < 0) continue;
+      const int stage = RengaPlanStageOfNode(pipeline->plan, n);
+      *Holds(pipeline, index[node->in[i]], stage) = 1;
+      shares[stage] = true;
+    }
+  }
+}
+
+/* Uses of this stage's parameters in another stage, from that stage's own gradients. */
+static RengaErrorCode CountUses(RengaPipeline pipeline, int stage, const int index[])
+{
+  const RengaPlanStage *row = RengaPlanGetStage(pipeline->plan, stage);
+  const RengaParameterUse *use;
+  RengaGraph sub;
+  int count;
+  RengaCall(RengaGraphGetSubgraph(pipeline->graph, row->first, row->last, &sub));
+  RengaCall(RengaPipelineDifferentiate_Private(pipeline, stage, sub, NULL));
+  RengaCall(RengaGraphGetParameterUses(sub, &count, &use));
+  for (int u = 0; u < count; u++) {
+    const char *name = RengaGraphGetValue(sub, use[u].parameter)->name;
+    const int parameter = index[RengaGraphFindValue(pipeline->graph, name)];
+    if (parameter >= 0) ++*Holds(pipeline, parameter, stage);
+  }
+  RengaCall(RengaGraphDestroy(&sub));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindHolders(RengaPipeline pipeline, int index[], bool shares[])
+{
+  for (int v = 0; v < RengaGraphGetValueCount(pipeline->graph); v++) index[v] = -1;
+  for (int p = 0; p < pipeline->n_parameters; p++) index[pipeline->parameter[p].whole] = p;
+  MarkHolders(pipeline, index, shares);
+  for (int p = 0; p < pipeline->n_parameters; p++)
+    *Holds(pipeline, p, pipeline->stage) = 1 + pipeline->parameter[p].n_uses;
+  for (int s = 0; pipeline->has_loss && s < pipeline->stages; s++)
+    if (shares[s] && s != pipeline->stage) RengaCall(CountUses(pipeline, s, index));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaPipelineSetUpHolders_Private(RengaPipeline pipeline)
 {
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(pipeline->graph); v++)
-    pipeline->n_network += RengaGraphGetValue(pipeline->graph, v)->kind == RENGA_VALUE_PARAMETER;
-  const int64_t count = (int64_t)pipeline->n_network * pipeline->stages;
-  RengaCall(RengaMalloc(count + 1, &pipeline->holds));
-  if (pipeline->stage >= 0 && pipeline->replica == 0)
-    for (int p = 0; p < pipeline->n_parameters; p++)
-      pipeline->holds[(int64_t)pipeline->parameter[p].number * pipeline->stages + pipeline->stage] =
-          1 + pipeline->parameter[p].n_uses;
-  RengaCall(RengaCommSumInt64(pipeline->all, count, pipeline->holds,
-                              "all ranks to say which parameters they hold"));
-  if (pipeline->stage < 0) return RENGA_SUCCESS;
+  int *index;
+  bool *shares;
+  RengaCall(RengaMalloc((int64_t)pipeline->n_parameters * pipeline->stages + 1, &pipeline->holds));
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(pipeline->graph) + 1, &index));
+  RengaCall(RengaMalloc(pipeline->stages, &shares));
+  const RengaErrorCode code = FindHolders(pipeline, index, shares);
+  RengaFree(&index);
+  RengaFree(&shares);
+  RengaCall(code);
   RengaCall(PlaceUses(pipeline));
   RengaCall(ChooseOwners(pipeline));
   RengaCall(CheckStates(pipeline));

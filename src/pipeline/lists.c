@@ -4,6 +4,9 @@
 static RengaErrorCode MakeSchedule(RengaPipeline pipeline, int64_t microbatches, bool forward_only,
                                    RengaSchedule schedule)
 {
+  const char *planned;
+  RengaCall(RengaPlanGetSchedule(pipeline->plan, &planned));
+  if (planned) RengaCall(RengaScheduleSetType(schedule, planned));
   if (pipeline->schedule_type) RengaCall(RengaScheduleSetType(schedule, pipeline->schedule_type));
   if (pipeline->hdr.prefix) RengaCall(RengaObjectSetOptionsPrefix(schedule, pipeline->hdr.prefix));
   if (pipeline->from_options) RengaCall(RengaScheduleSetFromOptions(schedule));

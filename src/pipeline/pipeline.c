@@ -119,6 +119,38 @@ RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CopyOptions(RengaPipeline from, RengaPipeline to)
+{
+  to->seed = from->seed;
+  to->memory_bound = from->memory_bound;
+  to->timeout = from->timeout;
+  to->from_options = from->from_options;
+  RengaCall(RengaStringCopy(from->reduction, &to->reduction));
+  if (from->schedule_type) RengaCall(RengaStringCopy(from->schedule_type, &to->schedule_type));
+  if (from->hdr.prefix) RengaCall(RengaStringCopy(from->hdr.prefix, &to->hdr.prefix));
+  RengaCall(RengaMalloc(from->n_short + 1, &to->short_batch));
+  to->n_short = from->n_short;
+  for (int i = 0; i < from->n_short; i++) to->short_batch[i] = from->short_batch[i];
+  return RENGA_SUCCESS;
+}
+
+/* Device, optimizer, graph and plan are shared. */
+RengaErrorCode RengaPipelineCopy_Private(RengaPipeline pipeline, RengaPipeline *copy)
+{
+  RengaPipeline made;
+  RengaCall(RengaHeaderCreate(pipeline->hdr.owner, "RengaPipeline", sizeof *made, Destroy, &made));
+  made->stage = -1;
+  RengaCall(RengaHeaderReference(made->device = pipeline->device));
+  RengaCall(RengaHeaderReference(made->optimizer = pipeline->optimizer));
+  RengaCall(RengaHeaderReference(made->graph = pipeline->graph));
+  RengaCall(RengaHeaderReference(made->plan = pipeline->plan));
+  const RengaErrorCode code = CopyOptions(pipeline, made);
+  if (code) RengaHeaderDestroy(&made);
+  RengaCall(code);
+  *copy = made;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckNew(RengaPipeline pipeline, const char *what)
 {
   RengaCheckPointer(pipeline);

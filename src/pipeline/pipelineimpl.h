@@ -148,7 +148,7 @@ struct _p_RengaPipeline {
   RengaValue *state;              /* [n_states] in sub */
   int64_t *state_offset;          /* [n_states] bytes in REGION_PERSISTENT */
   int n_network;                  /* parameters of the network */
-  int64_t *holds;                 /* [n_network][stages] 0: not there, else 1 + uses */
+  int64_t *holds;                 /* [n_parameters][stages] 0: not there, else 1 + uses */
   int64_t statistics;             /* elements of all batch statistics of a micro-batch */
   int n_schedules;
   ScheduleRow *schedule;
@@ -219,8 +219,15 @@ RengaLogEvent RengaPipelineEvent_Private(PipelineEvent event);
 
 /* setup.c, stage.c */
 RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline);
-RengaErrorCode RengaPipelineSetUpStage_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks);
+RengaErrorCode RengaPipelineReadPlan_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineSetUpStage_Private(RengaPipeline pipeline, int stage);
+RengaErrorCode RengaPipelineDifferentiate_Private(RengaPipeline pipeline, int stage, RengaGraph sub,
+                                                  Link link[]);
+/* holders.c */
 RengaErrorCode RengaPipelineSetUpHolders_Private(RengaPipeline pipeline);
+/* pipeline.c: plan, device, optimizer and options of another, not set up */
+RengaErrorCode RengaPipelineCopy_Private(RengaPipeline pipeline, RengaPipeline *copy);
 /* link.c */
 RengaErrorCode RengaPipelineSetUpLinks_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelinePostReceives_Private(RengaPipeline pipeline, Pass *pass);
@@ -246,7 +253,8 @@ typedef struct {
   int first, last; /* positions in the part's list of nodes, inclusive */
 } Lifetime;
 RengaErrorCode RengaPlaceLifetimes_Private(int count, Lifetime row[], int64_t *bytes);
-/* arena.c */
+/* forecast.c, arena.c */
+RengaErrorCode RengaPipelineSize_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetUpArena_Private(RengaPipeline pipeline);
 /* persistent.c */
 RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline);

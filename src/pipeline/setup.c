@@ -19,16 +19,23 @@ static RengaErrorCode CheckGroups(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckParts(RengaPipeline pipeline)
+/* ranks 0: however many there will be. */
+RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks)
 {
   RengaCheck(pipeline->plan && pipeline->graph, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the pipeline has no plan: call RengaPipelineSetPlan first");
-  RengaCall(RengaPlanCheck(pipeline->plan, pipeline->graph, RengaCommGetSize(pipeline->hdr.owner)));
+  RengaCall(RengaPlanCheck(pipeline->plan, pipeline->graph, ranks));
   RengaCall(RengaDeviceSetUp(pipeline->device));
   RengaCheck(RengaDeviceIsHost(pipeline->device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "messages from memory that is not the host's are not supported yet");
   RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
   RengaCall(CheckGroups(pipeline));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckParts(RengaPipeline pipeline)
+{
+  RengaCall(RengaPipelineCheckParts_Private(pipeline, RengaCommGetSize(pipeline->hdr.owner)));
   return RENGA_SUCCESS;
 }
 
@@ -95,7 +102,8 @@ RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadPlan(RengaPipeline pipeline)
+/* What is the same on all ranks. */
+RengaErrorCode RengaPipelineReadPlan_Private(RengaPipeline pipeline)
 {
   RengaValue loss;
   RengaPlan plan = pipeline->plan;
@@ -111,11 +119,11 @@ static RengaErrorCode ReadPlan(RengaPipeline pipeline)
     RengaCheck(!stage->recompute, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
                "the plan recomputes stage %d: the pipeline keeps all that backward needs", s);
   }
-  RengaCall(RengaPlanFindRank(plan, RengaCommGetRank(pipeline->all), &pipeline->stage,
-                              &pipeline->replica));
   RengaCall(RengaGraphGetLoss(pipeline->graph, &loss));
   pipeline->has_loss = loss != RENGA_VALUE_NONE;
   pipeline->loss = RENGA_VALUE_NONE;
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(pipeline->graph); v++)
+    pipeline->n_network += RengaGraphGetValue(pipeline->graph, v)->kind == RENGA_VALUE_PARAMETER;
   RengaCall(RengaPlanGetMessages(plan, pipeline->graph, &pipeline->n_messages, &pipeline->message));
   RengaCall(RengaMalloc(pipeline->n_messages + 1, &pipeline->link));
   return RENGA_SUCCESS;
@@ -131,9 +139,10 @@ static RengaErrorCode MakeGroups(RengaPipeline pipeline)
 
 static RengaErrorCode MakeStage(RengaPipeline pipeline)
 {
-  if (pipeline->stage < 0) return RENGA_SUCCESS;
-  RengaCall(RengaPipelineSetUpStage_Private(pipeline));
-  RengaCall(RengaPipelineSetUpLinks_Private(pipeline));
+  int stage;
+  RengaCall(RengaPlanFindRank(pipeline->plan, RengaCommGetRank(pipeline->all), &stage,
+                              &pipeline->replica));
+  if (stage >= 0) RengaCall(RengaPipelineSetUpStage_Private(pipeline, stage));
   return RENGA_SUCCESS;
 }
 
@@ -154,10 +163,13 @@ static RengaErrorCode MakeValues(RengaPipeline pipeline)
 
 static RengaErrorCode RunPhases(RengaPipeline pipeline)
 {
-  static RengaErrorCode (*const phase[])(RengaPipeline) = {
-      CheckParts, ReadPlan,  RengaPipelineCheckAgreement_Private,
-      MakeGroups, MakeStage, RengaPipelineSetUpHolders_Private,
-      MakeMemory, MakeValues};
+  static RengaErrorCode (*const phase[])(RengaPipeline) = {CheckParts,
+                                                           RengaPipelineReadPlan_Private,
+                                                           RengaPipelineCheckAgreement_Private,
+                                                           MakeStage,
+                                                           MakeGroups,
+                                                           MakeMemory,
+                                                           MakeValues};
   for (size_t p = 0; p < sizeof phase / sizeof phase[0]; p++) {
     const RengaErrorCode mine = phase[p](pipeline);
     const RengaErrorCode all = RengaErrorAgree(pipeline->hdr.comm, mine);

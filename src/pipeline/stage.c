@@ -3,16 +3,17 @@
 #include "pipelineimpl.h"
 #include <string.h>
 
-static RengaErrorCode FindHere(RengaPipeline pipeline, const char *name, RengaValue *value)
+static RengaErrorCode FindHere(RengaGraph sub, int stage, const char *name, RengaValue *value)
 {
-  *value = RengaGraphFindValue(pipeline->sub, name);
+  *value = RengaGraphFindValue(sub, name);
   RengaCheck(*value != RENGA_VALUE_NONE, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-             "stage %d has a message of %s but no such value", pipeline->stage, name);
+             "stage %d has a message of %s but no such value", stage, name);
   return RENGA_SUCCESS;
 }
 
-/* Gradients that come in are seeds, gradients that go out are wanted. */
-static RengaErrorCode Differentiate(RengaPipeline pipeline)
+/* Gradients that come in are seeds, gradients that go out are wanted. link, or NULL, gets them. */
+RengaErrorCode RengaPipelineDifferentiate_Private(RengaPipeline pipeline, int stage, RengaGraph sub,
+                                                  Link link[])
 {
   const int n = pipeline->n_messages + 1;
   RengaValue *value; /* seeds, their gradients, wanted, their gradients */
@@ -21,19 +22,18 @@ static RengaErrorCode Differentiate(RengaPipeline pipeline)
   for (int m = 0; m < pipeline->n_messages; m++) {
     const RengaMessage *message = &pipeline->message[m];
     if (!message->backward) continue;
-    if (message->to == pipeline->stage)
-      RengaCall(FindHere(pipeline, message->value, &value[n_seeds++]));
-    if (message->from == pipeline->stage)
-      RengaCall(FindHere(pipeline, message->value, &value[2 * n + n_wanted++]));
+    if (message->to == stage) RengaCall(FindHere(sub, stage, message->value, &value[n_seeds++]));
+    if (message->from == stage)
+      RengaCall(FindHere(sub, stage, message->value, &value[2 * n + n_wanted++]));
   }
-  RengaCall(RengaGraphDifferentiate(pipeline->sub, n_seeds, value, value + n, n_wanted,
-                                    value + 2 * n, value + 3 * n));
+  RengaCall(RengaGraphDifferentiate(sub, n_seeds, value, value + n, n_wanted, value + 2 * n,
+                                    value + 3 * n));
   n_seeds = n_wanted = 0;
-  for (int m = 0; m < pipeline->n_messages; m++) {
+  for (int m = 0; link && m < pipeline->n_messages; m++) {
     const RengaMessage *message = &pipeline->message[m];
     if (!message->backward) continue;
-    if (message->to == pipeline->stage) pipeline->link[m].value = value[n + n_seeds++];
-    if (message->from == pipeline->stage) pipeline->link[m].value = value[3 * n + n_wanted++];
+    if (message->to == stage) link[m].value = value[n + n_seeds++];
+    if (message->from == stage) link[m].value = value[3 * n + n_wanted++];
   }
   RengaFree(&value);
   return RENGA_SUCCESS;
@@ -151,14 +151,16 @@ static void CountStatistics(RengaPipeline pipeline)
         &RengaGraphGetValue(pipeline->sub, pipeline->update[u].batch_value)->spec);
 }
 
-/* Makes sub and the lists of what it holds. Not for idle ranks. */
-RengaErrorCode RengaPipelineSetUpStage_Private(RengaPipeline pipeline)
+/* Makes sub and the lists of what it holds; needs no other rank. */
+RengaErrorCode RengaPipelineSetUpStage_Private(RengaPipeline pipeline, int stage)
 {
-  const RengaPlanStage *stage = RengaPlanGetStage(pipeline->plan, pipeline->stage);
-  RengaCheck(!stage->recompute, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "stage %d of the plan recomputes its activations: not supported yet", pipeline->stage);
-  RengaCall(RengaGraphGetSubgraph(pipeline->graph, stage->first, stage->last, &pipeline->sub));
-  if (pipeline->has_loss) RengaCall(Differentiate(pipeline));
+  const RengaPlanStage *row = RengaPlanGetStage(pipeline->plan, stage);
+  RengaCheck(!row->recompute, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "stage %d of the plan recomputes its activations: not supported yet", stage);
+  pipeline->stage = stage;
+  RengaCall(RengaGraphGetSubgraph(pipeline->graph, row->first, row->last, &pipeline->sub));
+  if (pipeline->has_loss)
+    RengaCall(RengaPipelineDifferentiate_Private(pipeline, stage, pipeline->sub, pipeline->link));
   RengaCall(RengaGraphGetLoss(pipeline->sub, &pipeline->loss));
   RengaCall(RengaGraphGetStateUpdates(pipeline->sub, &pipeline->n_updates, &pipeline->update));
   if (pipeline->has_loss)
@@ -168,5 +170,7 @@ RengaErrorCode RengaPipelineSetUpStage_Private(RengaPipeline pipeline)
   RengaCall(ListSums(pipeline));
   RengaCall(ListHeld(pipeline));
   CountStatistics(pipeline);
+  RengaCall(RengaPipelineSetUpLinks_Private(pipeline));
+  RengaCall(RengaPipelineSetUpHolders_Private(pipeline));
   return RENGA_SUCCESS;
 }

@@ -6,7 +6,7 @@
 
 static int64_t Holds(RengaPipeline pipeline, const Parameter *parameter, int stage)
 {
-  return pipeline->holds[(int64_t)parameter->number * pipeline->stages + stage];
+  return pipeline->holds[(parameter - pipeline->parameter) * pipeline->stages + stage];
 }
 
 /* Uses of a parameter in a stage, -1 where it is not held. */

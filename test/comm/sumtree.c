@@ -51,7 +51,7 @@ static void CheckSum(RengaComm comm, int64_t n, const int64_t bounds[], int64_t 
   char *work;
   Accumulate(n, 0, n, count, one);
   int held = Accumulate(n, bounds[rank], bounds[rank + 1], count, pieces);
-  if (work_bytes == 0) work_bytes = RengaCommTreeWork(comm, n, bounds, count);
+  if (work_bytes == 0) work_bytes = RengaCommTreeWork(RengaCommGetSize(comm), n, bounds, count);
   RengaCallAbort(RengaMalloc(work_bytes, &work));
   RengaCallAbort(RengaMalloc(count, &result));
   float *to = in_place && held > 0 ? pieces[0].data : result;

@@ -1,7 +1,10 @@
-check_PROGRAMS += %D%/gradient %D%/groups %D%/layouts %D%/networks %D%/place %D%/refuse %D%/settings %D%/stall
-TESTS += %D%/gradient %D%/groups %D%/layouts %D%/networks %D%/place %D%/refuse %D%/settings %D%/stall.sh
+check_PROGRAMS += %D%/forecast %D%/gradient %D%/groups %D%/layouts %D%/networks %D%/place %D%/refuse \
+  %D%/settings %D%/stall
+TESTS += %D%/forecast %D%/gradient %D%/groups %D%/layouts %D%/networks %D%/place %D%/refuse \
+  %D%/settings %D%/stall.sh
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
+%C%_forecast_SOURCES = %D%/forecast.c
 %C%_gradient_SOURCES = %D%/gradient.c
 %C%_groups_SOURCES = %D%/groups.c
 %C%_layouts_SOURCES = %D%/layouts.c

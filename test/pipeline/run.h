@@ -139,8 +139,8 @@ static inline RengaErrorCode RunPlan(RengaComm comm, const Run *run, RengaGraph 
   return RENGA_SUCCESS;
 }
 
-static inline RengaErrorCode RunPipeline(RengaComm comm, const Run *run, RengaGraph graph,
-                                         RengaPlan plan, RengaPipeline *pipeline)
+static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaGraph graph,
+                                          RengaPlan plan, RengaPipeline *pipeline)
 {
   RengaDevice device;
   RengaOptimizer optimizer;
@@ -161,7 +161,44 @@ static inline RengaErrorCode RunPipeline(RengaComm comm, const Run *run, RengaGr
   RengaCall(RengaPipelineSetTimeout(*pipeline, 60));
   for (int i = 0; i < run->steps; i++)
     RengaCall(RengaPipelineSetDataShortBatch(*pipeline, run->samples[i]));
+  return RENGA_SUCCESS;
+}
+
+/* What the stage of each rank takes was foretold, to the byte: by the replica that takes most. */
+static inline RengaErrorCode RunCheckForecast(RengaComm comm, RengaPlan plan,
+                                              const RengaPipelineMemory forecast[],
+                                              RengaPipeline pipeline)
+{
+  const int stages = RengaPlanGetStageCount(plan), ranks = RengaCommGetSize(comm);
+  RengaPipelineMemory mine, *all;
+  RengaCall(RengaPipelineGetMemory(pipeline, &mine));
+  RengaCall(RengaMalloc(ranks, &all));
+  RengaCall(RengaCommGather(comm, &mine, sizeof mine, all, -1, "memory"));
+  for (int s = 0; s < stages; s++) {
+    const RengaPipelineMemory *worst = &all[RengaPlanGetRank(plan, s, 0)];
+    for (int r = 1; r < RengaPlanGetStage(plan, s)->replicas; r++) {
+      const RengaPipelineMemory *other = &all[RengaPlanGetRank(plan, s, r)];
+      if (other->forecast > worst->forecast) worst = other;
+    }
+    Expect(worst->forecast == forecast[s].forecast && worst->saved == forecast[s].saved);
+    Expect(worst->parameters == forecast[s].parameters && worst->inputs == forecast[s].inputs);
+    Expect(worst->gradients == forecast[s].gradients);
+    Expect(worst->optimizer == forecast[s].optimizer);
+    Expect(worst->temporary == forecast[s].temporary && worst->messages == forecast[s].messages);
+  }
+  RengaFree(&all);
+  return RENGA_SUCCESS;
+}
+
+static inline RengaErrorCode RunPipeline(RengaComm comm, const Run *run, RengaGraph graph,
+                                         RengaPlan plan, RengaPipeline *pipeline)
+{
+  RengaPipelineMemory forecast[16];
+  RengaCall(RunConfigure(comm, run, graph, plan, pipeline));
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++)
+    RengaCall(RengaPipelineForecastStage(*pipeline, s, &forecast[s]));
   RengaCall(RengaPipelineSetUp(*pipeline));
+  RengaCall(RunCheckForecast(comm, plan, forecast, *pipeline));
   return RENGA_SUCCESS;
 }
 
