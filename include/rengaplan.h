@@ -13,10 +13,12 @@ typedef struct {
   int replicas;
   bool recompute;                           /* backward runs the stage's forward again */
   double forward_flops;                     /* per sample */
+  double receives, sends;                   /* bytes of activations per sample, forward */
   int64_t parameters;                       /* elements */
   int64_t memory;                           /* forecast bytes per device, 0 where unknown */
   RengaPlanMemory parts;                    /* of this memory */
-  double forward_seconds, backward_seconds; /* predicted, of one micro-batch; 0: not known */
+  double forward_seconds, backward_seconds; /* predicted, of one micro-batch, recomputation
+                                               within backward; 0: not known */
 } RengaPlanStage;
 /* What the planner expects of a step, in seconds; 0: not known. */
 typedef struct {
@@ -57,9 +59,12 @@ int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples);
 int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica);
 int RengaPlanStageOfNode(RengaPlan plan, int node);
 RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks);
-RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer); /* ascii, json */
-RengaErrorCode
-RengaPlanViewFromOptions(RengaPlan plan); /* -plan_view, -plan_save; once memory is known */
+RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer);    /* ascii, json, draw */
+RengaErrorCode RengaPlanExplain(RengaPlan plan, RengaViewer viewer); /* the reasons; ascii */
+/* What is different in the other plan: stages, replicas, ranks, times, memory; ascii. */
+RengaErrorCode RengaPlanCompare(RengaPlan plan, RengaPlan other, RengaViewer viewer);
+RengaErrorCode RengaPlanViewFromOptions(RengaPlan plan); /* -plan_view, -plan_explain, -plan_save */
 RengaErrorCode RengaPlanSave(RengaPlan plan, const char *file); /* versioned text; rank 0 */
+/* Without a graph the plan may be shown and compared, and checked against one later. */
 RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file);
 RengaErrorCode RengaPlanDestroy(RengaPlan *plan);

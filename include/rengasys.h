@@ -158,6 +158,7 @@ RengaErrorCode RengaPrintf(MPI_Comm comm, const char *format, ...)
   __attribute__((format(printf, 2, 3))); /* standard output of rank 0 of comm */
 void RengaFormatBytes(double bytes, size_t size, char text[]);   /* "1.50 GiB" */
 void RengaFormatCount(double count, size_t size, char text[]);   /* "123.9 M" */
+void RengaFormatSeconds(double seconds, size_t size, char text[]); /* "34.8 ms" */
 
 /* ---- random numbers: Philox 4x32-10; a number depends on what it is for, never on a rank ---- */
 void RengaPhilox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4]);

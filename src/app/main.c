@@ -30,7 +30,8 @@ typedef struct {
 static const Command commands[] = {
     {"train", AppTrain, "renga train -graph NETWORK -data FILE [options]", 0, 0},
     {"info", AppInfo, "renga info -graph NETWORK, or renga info -checkpoint FILE", 0, 0},
-    {"plan", AppPlan, "renga plan -graph NETWORK [options]", 0, 0},
+    {"plan", AppPlan, "renga plan -graph NETWORK [options], or renga plan -plan_diff FILE FILE", 0,
+     1},
     {"data", AppData, "renga data KIND FILES OUT [options]", 1, 1000},
     {"generate", AppGenerate, "renga generate -graph NETWORK -checkpoint FILE [options]", 0, 0},
 };
@@ -55,6 +56,8 @@ static const RengaOptionRow rows[] = {
     ROW("parameter_digest", BOOL, "false", NULL, 0, 0,
         "train: print a checksum of all parameters and moments that no layout changes"),
     ROW("checkpoint", STRING, NULL, NULL, 0, 0, "info, generate: the checkpoint's file"),
+    ROW("plan_diff", STRING, NULL, NULL, 0, 0,
+        "plan: this plan's file, and after it that of another, to be compared"),
     ROW("prompt", STRING, "In the beginning", NULL, 0, 0, "generate: how the text begins"),
     ROW("tokens", INT64, "200", NULL, 1, 1e9, "generate: bytes to write"),
     ROW("temperature", REAL, "0.8", NULL, 0, 100, "generate: 0 takes the likeliest byte"),
@@ -75,6 +78,7 @@ static const struct {
     {"eval_samples", "train"},
     {"parameter_digest", "train"},
     {"checkpoint", "info generate"},
+    {"plan_diff", "plan"},
     {"prompt", "generate"},
     {"tokens", "generate"},
     {"temperature", "generate"},

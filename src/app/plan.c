@@ -97,7 +97,36 @@ static RengaErrorCode Show(const App *app, RengaGraph graph, RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppPlan(const App *app)
+static RengaErrorCode Compare(const App *app, const char *file, const char *other)
+{
+  RengaPlan plans[2] = {NULL, NULL};
+  RengaViewer viewer = NULL;
+  for (int i = 0; i < 2; i++) {
+    RengaCall(RengaPlanCreate(app->comm, &plans[i]));
+    RengaCall(RengaPlanLoad(plans[i], NULL, i ? other : file));
+  }
+  RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
+  RengaCall(RengaViewerPrintf(viewer, "%s -> %s\n", file, other));
+  RengaCall(RengaPlanCompare(plans[0], plans[1], viewer));
+  RengaCall(RengaViewerDestroy(&viewer));
+  for (int i = 0; i < 2; i++) RengaCall(RengaPlanDestroy(&plans[i]));
+  return RENGA_SUCCESS;
+}
+
+/* Whether plans are to be compared instead of made. */
+static RengaErrorCode FindFiles(const App *app, const char **file, bool *given)
+{
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(app->comm, &printer));
+  RengaCall(RengaOptionsGetString("plan_diff", file, given));
+  RengaCheck(!*given || app->n_words == 1, printer, RENGA_ERR_OPTION,
+             "-plan_diff %s needs the file of another plan after it", *file);
+  RengaCheck(*given || app->n_words == 0, printer, RENGA_ERR_OPTION,
+             "renga plan: what is \"%s\" for? (options begin with a dash)", app->words[0]);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakePlan(const App *app)
 {
   RengaGraph graph = NULL;
   RengaPartition partition = NULL;
@@ -114,5 +143,14 @@ RengaErrorCode AppPlan(const App *app)
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaPartitionDestroy(&partition));
   RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppPlan(const App *app)
+{
+  const char *file = NULL;
+  bool compare = false;
+  RengaCall(FindFiles(app, &file, &compare));
+  RengaCall(compare ? Compare(app, file, app->words[0]) : MakePlan(app));
   return RENGA_SUCCESS;
 }

@@ -12,11 +12,10 @@ static bool OnlyPrepared(RengaGraph graph, int first, int last)
   return true;
 }
 
-static RengaErrorCode CheckStage(RengaPlan plan, RengaGraph graph, int s,
-                                 const RengaPlanStage *stage, int begin)
+static RengaErrorCode CheckStage(RengaPlan plan, int n_nodes, int s, const RengaPlanStage *stage,
+                                 int begin)
 {
   MPI_Comm comm = plan->hdr.comm;
-  int n_nodes = RengaGraphGetNodeCount(graph);
   RengaCheck(stage->first == begin, comm, RENGA_ERR_PLAN,
              "stage %d begins at node %d but must begin at node %d, where the one before it ends: "
              "stages follow each other in the order of the nodes",
@@ -26,28 +25,34 @@ static RengaErrorCode CheckStage(RengaPlan plan, RengaGraph graph, int s,
              stage->last);
   RengaCheck(stage->last <= n_nodes, comm, RENGA_ERR_PLAN,
              "stage %d ends before node %d, but the network has %d nodes", s, stage->last, n_nodes);
-  RengaCheck(
-      !OnlyPrepared(graph, stage->first, stage->last), comm, RENGA_ERR_PLAN,
-      "stage %d is empty: nodes %d to %d depend on no parameter and are cloned into each stage "
-      "that needs them; move the cut",
-      s, stage->first, stage->last - 1);
   RengaCheck(stage->replicas >= 1, comm, RENGA_ERR_PLAN,
              "stage %d has %d replicas: at least 1 is needed", s, stage->replicas);
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, RengaGraph graph, int count,
+RengaErrorCode RengaPlanCheckWork_Private(RengaPlan plan, RengaGraph graph, int count,
+                                          const RengaPlanStage stages[])
+{
+  for (int s = 0; s < count; s++)
+    RengaCheck(
+        !OnlyPrepared(graph, stages[s].first, stages[s].last), plan->hdr.comm, RENGA_ERR_PLAN,
+        "stage %d is empty: nodes %d to %d depend on no parameter and are cloned into each stage "
+        "that needs them; move the cut",
+        s, stages[s].first, stages[s].last - 1);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, int n_nodes, int count,
                                             const RengaPlanStage stages[])
 {
   MPI_Comm comm = plan->hdr.comm;
-  int n_nodes = RengaGraphGetNodeCount(graph);
   RengaCheck(count >= 1, comm, RENGA_ERR_PLAN, "a plan with %d stages: at least 1 is needed",
              count);
   RengaCheck(count <= n_nodes, comm, RENGA_ERR_PLAN,
              "%d stages, but the network has only %d nodes: use at most %d stages", count, n_nodes,
              n_nodes);
   for (int s = 0, begin = 0; s < count; begin = stages[s++].last)
-    RengaCall(CheckStage(plan, graph, s, &stages[s], begin));
+    RengaCall(CheckStage(plan, n_nodes, s, &stages[s], begin));
   RengaCheck(
       stages[count - 1].last == n_nodes, comm, RENGA_ERR_PLAN,
       "the last stage ends before node %d, but the network has %d nodes: %d would not be computed",
@@ -121,7 +126,8 @@ RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
       "is 0x%016llx (%d nodes)",
       (unsigned long long)plan->digest, plan->n_nodes,
       (unsigned long long)RengaGraphGetDigest(graph), RengaGraphGetNodeCount(graph));
-  RengaCall(RengaPlanCheckStages_Private(plan, graph, plan->count, plan->stage));
+  RengaCall(RengaPlanCheckStages_Private(plan, plan->n_nodes, plan->count, plan->stage));
+  RengaCall(RengaPlanCheckWork_Private(plan, graph, plan->count, plan->stage));
   RengaCall(RengaPlanCheckRanks_Private(plan, plan->offset[plan->count], plan->rank, ranks));
   return RENGA_SUCCESS;
 }

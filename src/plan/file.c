@@ -16,29 +16,38 @@ static void WriteRanks(FILE *file, int count, const int ranks[])
   fprintf(file, "\n");
 }
 
+/* A name or sentence stays on its line, whatever it holds. */
+static void WriteLine(FILE *file, const char *text)
+{
+  for (; *text; text++) fputc(*text == '\n' || *text == '\r' ? ' ' : *text, file);
+}
+
+static void WriteReason(FILE *file, const char *topic, const char *sentence)
+{
+  fprintf(file, "reason ");
+  WriteLine(file, topic);
+  fprintf(file, ": ");
+  WriteLine(file, sentence);
+  fprintf(file, "\n");
+}
+
 static void WriteStage(RengaPlan plan, FILE *file, int s)
 {
   const RengaPlanStage *stage = &plan->stage[s];
-  const RengaPlanMemory *parts = &stage->parts;
-  fprintf(file, "# first node %s; %lld parameters\n", plan->first_name[s],
-          (long long)stage->parameters);
+  int64_t parts[RENGA_PLAN_PARTS];
+  RengaPlanGetParts_Private(&stage->parts, parts);
   fprintf(file, "stage %d nodes %d %d replicas %d recompute %d\n", s, stage->first, stage->last,
           stage->replicas, stage->recompute);
+  fprintf(file, "  first ");
+  WriteLine(file, plan->first_name[s] ? plan->first_name[s] : "");
+  fprintf(file, "\n  size %lld %.17g %.17g %.17g\n", (long long)stage->parameters,
+          stage->forward_flops, stage->receives, stage->sends);
   fprintf(file, "  seconds %.17g %.17g\n", stage->forward_seconds, stage->backward_seconds);
-  fprintf(file, "  memory %lld parts %lld %lld %lld %lld %lld %lld %lld\n",
-          (long long)stage->memory, (long long)parts->parameters, (long long)parts->gradients,
-          (long long)parts->optimizer, (long long)parts->saved, (long long)parts->temporary,
-          (long long)parts->messages, (long long)parts->inputs);
+  fprintf(file, "  memory %lld parts", (long long)stage->memory);
+  for (int i = 0; i < RENGA_PLAN_PARTS; i++) fprintf(file, " %lld", (long long)parts[i]);
+  fprintf(file, "\n");
   fprintf(file, "  ranks");
   WriteRanks(file, stage->replicas, plan->rank + plan->offset[s]);
-}
-
-/* One line each, whatever a sentence holds. */
-static void WriteReason(FILE *file, const char *topic, const char *sentence)
-{
-  const char *const texts[] = {"reason ", topic, ": ", sentence, "\n"};
-  for (int t = 0; t < 5; t++)
-    for (const char *c = texts[t]; *c; c++) fputc(*c == '\n' && t < 4 ? ' ' : *c, file);
 }
 
 static void WriteText(RengaPlan plan, FILE *file)
@@ -53,8 +62,12 @@ static void WriteText(RengaPlan plan, FILE *file)
   fprintf(file, "predicted %.17g %.17g %.17g %.17g bound %.17g bubble %.17g\n", p->step,
           p->pipeline, p->reduce, p->update, p->bound, p->bubble);
   fprintf(file, "stages %d\n", plan->count);
-  fprintf(file, "# of a stage: seconds forward and backward of a micro-batch; bytes of a device\n"
-                "# for parameters, gradients, optimizer, saved, temporary, messages, inputs\n");
+  fprintf(file,
+          "# of a stage: its first node; parameters, and per sample FLOPs forward, bytes of\n"
+          "# activations that come and go; seconds forward and backward of a micro-batch; bytes\n"
+          "# of a device: ");
+  for (int i = 0; i < RENGA_PLAN_PARTS; i++)
+    fprintf(file, "%s%s", RengaPlanPartNames_Private[i], i + 1 < RENGA_PLAN_PARTS ? ", " : "\n");
   for (int s = 0; s < plan->count; s++) WriteStage(plan, file, s);
   for (int r = 0; r < plan->n_reasons; r++)
     WriteReason(file, plan->reason[2 * r], plan->reason[2 * r + 1]);

@@ -5,7 +5,9 @@
 
 static const RengaOptionRow rows[] = {
     {"plan_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-     "show the plan: ascii[:FILE] or json[:FILE]"},
+     "show the plan: ascii[:FILE], json[:FILE] or draw:FILE.svg"},
+    {"plan_explain", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "say why the plan is as it is"},
     {"plan_save", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "write the plan to this file"},
     {"plan_load", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
@@ -18,16 +20,16 @@ RengaErrorCode RengaPlanRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
-static void FreeStages(int count, char ***names)
+static void FreeNames(RengaPlan plan)
 {
-  for (int s = 0; *names && s < count; s++) RengaFree(&(*names)[s]);
-  RengaFree(names);
+  for (int s = 0; plan->first_name && s < plan->count; s++) RengaFree(&plan->first_name[s]);
+  RengaFree(&plan->first_name);
 }
 
 static RengaErrorCode Destroy(void *object)
 {
   RengaPlan plan = object;
-  FreeStages(plan->count, &plan->first_name);
+  FreeNames(plan);
   RengaFree(&plan->stage);
   RengaFree(&plan->offset);
   RengaFree(&plan->rank);
@@ -37,57 +39,25 @@ static RengaErrorCode Destroy(void *object)
   return RENGA_SUCCESS;
 }
 
-/* A prepared node is cloned into each stage that needs it, and counts nowhere. */
-static bool NodeIsPrepared(RengaGraph graph, const RengaGraphNode *node)
+RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nodes, int count,
+                                      const RengaPlanStage stages[])
 {
-  for (int o = 0; o < node->n_out; o++)
-    if (node->out[o] >= 0) return RengaGraphGetValue(graph, node->out[o])->prepared;
-  return false;
-}
-
-/* Parameters that nodes [first, last) use, each once; those used in another stage too count there
-   again. seen[] has a place for each value and is given back all false. */
-static int64_t CountParameters(RengaGraph graph, int first, int last, bool seen[])
-{
-  int64_t elements = 0;
-  for (int pass = 0; pass < 2; pass++)
-    for (int n = first; n < last; n++) {
-      const RengaGraphNode *node = RengaGraphGetNode(graph, n);
-      for (int i = 0; i < node->n_in; i++) {
-        RengaValue v = node->in[i];
-        if (v < 0 || RengaGraphGetValue(graph, v)->kind != RENGA_VALUE_PARAMETER) continue;
-        if (pass == 0 && !seen[v])
-          elements += RengaTensorSpecCount(&RengaGraphGetValue(graph, v)->spec);
-        seen[v] = pass == 0;
-      }
-    }
-  return elements;
-}
-
-static RengaErrorCode CountFlops(RengaGraph graph, int first, int last, double *flops)
-{
-  *flops = 0;
-  for (int n = first; n < last; n++) {
-    double one = 0;
-    if (NodeIsPrepared(graph, RengaGraphGetNode(graph, n))) continue;
-    RengaCall(RengaGraphGetNodeFlops(graph, n, 1, &one));
-    *flops += one;
+  FreeNames(plan);
+  plan->count = 0;
+  RengaCall(RengaRealloc(count, &plan->stage));
+  RengaCall(RengaRealloc(count + 1, &plan->offset));
+  RengaCall(RengaMalloc(count, &plan->first_name));
+  plan->offset[0] = 0;
+  for (int s = 0; s < count; s++) {
+    plan->stage[s] = stages[s];
+    plan->offset[s + 1] = plan->offset[s] + stages[s].replicas;
   }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode FillStages(RengaPlan plan, RengaGraph graph)
-{
-  bool *seen = NULL;
-  RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &seen));
-  for (int s = 0; s < plan->count; s++) {
-    RengaPlanStage *stage = &plan->stage[s];
-    stage->parameters = CountParameters(graph, stage->first, stage->last, seen);
-    RengaCall(CountFlops(graph, stage->first, stage->last, &stage->forward_flops));
-    RengaCall(RengaStringCopy(RengaGraphGetNode(graph, stage->first)->name, &plan->first_name[s]));
-    plan->offset[s + 1] = plan->offset[s] + stage->replicas;
-  }
-  RengaFree(&seen);
+  plan->count = count;
+  plan->n_nodes = n_nodes;
+  plan->digest = digest;
+  RengaCall(RengaRealloc(plan->offset[count], &plan->rank));
+  for (int r = 0; r < plan->offset[count]; r++) plan->rank[r] = r;
+  plan->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
 }
 
@@ -122,8 +92,8 @@ RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan)
    . count - number of stages
    . stages - first, last, replicas of each; the stages follow each other and cover all nodes
 
-   Notes: forward_flops and parameters are found from the graph, whatever the caller wrote there. A
-   parameter that several stages use counts in each. The ranks become 0, 1, … in order of stage,
+   Notes: parameters, forward_flops, receives and sends are found from the graph, whatever the caller
+   wrote there. A parameter that several stages use counts in each. The ranks become 0, 1, … in order of stage,
    then replica. An error if stages are empty, out of order, or leave nodes out.
 @*/
 RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
@@ -132,21 +102,11 @@ RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
   RengaCheckPointer(plan);
   RengaCheckPointer(graph);
   RengaCheckPointer(stages);
-  RengaCall(RengaPlanCheckStages_Private(plan, graph, count, stages));
-  FreeStages(plan->count, &plan->first_name);
-  plan->count = 0;
-  RengaCall(RengaRealloc(count, &plan->stage));
-  RengaCall(RengaRealloc(count + 1, &plan->offset));
-  RengaCall(RengaMalloc(count, &plan->first_name));
-  for (int s = 0; s < count; s++) plan->stage[s] = stages[s];
-  plan->offset[0] = 0;
-  plan->count = count;
-  plan->n_nodes = RengaGraphGetNodeCount(graph);
-  plan->digest = RengaGraphGetDigest(graph);
-  RengaCall(FillStages(plan, graph));
-  RengaCall(RengaRealloc(plan->offset[count], &plan->rank));
-  for (int r = 0; r < plan->offset[count]; r++) plan->rank[r] = r;
-  plan->hdr.state = RENGA_STATE_SETUP;
+  RengaCall(RengaPlanCheckStages_Private(plan, RengaGraphGetNodeCount(graph), count, stages));
+  RengaCall(RengaPlanCheckWork_Private(plan, graph, count, stages));
+  RengaCall(RengaPlanStore_Private(plan, RengaGraphGetDigest(graph), RengaGraphGetNodeCount(graph),
+                                   count, stages));
+  RengaCall(RengaPlanFill_Private(plan, graph));
   return RENGA_SUCCESS;
 }
 

@@ -22,8 +22,39 @@ struct _p_RengaPlan {
   char **reason; /* [2 n_reasons] topic, sentence, … */
 };
 
-/* Errors of stages on their own: order, cover, emptiness, replicas. */
-RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, RengaGraph graph, int count,
+/* Errors of stages on their own: order, cover, replicas; then, in a network: stages without work. */
+RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, int n_nodes, int count,
                                             const RengaPlanStage stages[]);
+RengaErrorCode RengaPlanCheckWork_Private(RengaPlan plan, RengaGraph graph, int count,
+                                          const RengaPlanStage stages[]);
 /* Errors of ranks: negative, twice, at or above the limit (limit 0: none). */
 RengaErrorCode RengaPlanCheckRanks_Private(RengaPlan plan, int count, const int ranks[], int limit);
+/* Takes the stages over, checked; ranks in order; names are still NULL. */
+RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nodes, int count,
+                                      const RengaPlanStage stages[]);
+/* What stages hold and send, and their names. */
+RengaErrorCode RengaPlanFill_Private(RengaPlan plan, RengaGraph graph);
+
+/* describe.c: what several views say. */
+void RengaPlanFormatShape_Private(RengaPlan plan, size_t size, char text[]);
+/* "0-3, 7": runs of numbers as ranges; a list that is too long ends in "…". */
+void RengaPlanFormatRanks_Private(int count, const int ranks[], size_t size, char text[]);
+/* Seconds of a step in which a device of the stage computes. */
+double RengaPlanGetBusy_Private(RengaPlan plan, int stage);
+/* Share of the pipeline's time in which a device of the stage waits; below 0: not known. */
+double RengaPlanGetWait_Private(RengaPlan plan, int stage);
+/* Of the FLOPs of all stages. */
+double RengaPlanGetShare_Private(RengaPlan plan, int stage);
+int RengaPlanMostReplicas_Private(RengaPlan plan);
+bool RengaPlanKnowsParts_Private(RengaPlan plan);
+bool RengaPlanKnowsSeconds_Private(RengaPlan plan);
+
+/* One file each. */
+RengaErrorCode RengaPlanViewAscii_Private(RengaPlan plan, RengaViewer viewer);
+RengaErrorCode RengaPlanViewJson_Private(RengaPlan plan, RengaViewer viewer);
+RengaErrorCode RengaPlanViewDraw_Private(RengaPlan plan, RengaViewer viewer);
+
+/* The seven categories of memory, in the order of their struct. */
+enum { RENGA_PLAN_PARTS = 7 };
+extern const char *const RengaPlanPartNames_Private[RENGA_PLAN_PARTS];
+void RengaPlanGetParts_Private(const RengaPlanMemory *memory, int64_t parts[RENGA_PLAN_PARTS]);

@@ -51,7 +51,10 @@ typedef struct {
   const char *file;
   char *rest; /* what is not read yet */
   int line;
+  unsigned long long digest;
+  int n_nodes;
   RengaPlanStage *stage;
+  const char **name; /* [n_stages] of first nodes, in the text */
   int n_stages, n_ranks, *rank;
   int64_t batch, microbatch;
 } Reader;
@@ -132,26 +135,32 @@ static RengaErrorCode ParseVersion(Reader *reader)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ParseNetwork(Reader *reader, RengaGraph graph)
+/* A graph of NULL is every network. */
+static RengaErrorCode CheckNetwork(const Reader *reader, RengaGraph graph)
 {
-  char *line = NextLine(reader);
-  int nodes = 0;
-  unsigned long long digest = 0, wanted = RengaGraphGetDigest(graph);
-  bool good = line && TakeWord(&line, "graph");
-  if (good) {
-    char *end;
-    digest = strtoull(line, &end, 16);
-    good = end > line;
-    line = end;
-  }
-  CheckFormat(good && TakeWord(&line, "nodes") && TakeInt(&line, 1, &nodes) && TakeEnd(line),
-              reader, "expected: graph DIGEST nodes COUNT");
+  const unsigned long long wanted = graph ? RengaGraphGetDigest(graph) : reader->digest;
+  const int n_nodes = graph ? RengaGraphGetNodeCount(graph) : reader->n_nodes;
   RengaCheck(
-      digest == wanted && nodes == RengaGraphGetNodeCount(graph), reader->plan->hdr.comm,
+      reader->digest == wanted && reader->n_nodes == n_nodes, reader->plan->hdr.comm,
       RENGA_ERR_PLAN,
       "%s was made for another network: its digest is 0x%016llx (%d nodes), this network's is "
       "0x%016llx (%d nodes)",
-      reader->file, digest, nodes, wanted, RengaGraphGetNodeCount(graph));
+      reader->file, reader->digest, reader->n_nodes, wanted, n_nodes);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ParseNetwork(Reader *reader)
+{
+  char *line = NextLine(reader), *end;
+  bool good = line && TakeWord(&line, "graph");
+  if (good) {
+    reader->digest = strtoull(line, &end, 16);
+    good = end > line;
+    line = end;
+  }
+  CheckFormat(good && TakeWord(&line, "nodes") && TakeInt(&line, 1, &reader->n_nodes) &&
+                  TakeEnd(line),
+              reader, "expected: graph DIGEST nodes COUNT");
   return RENGA_SUCCESS;
 }
 
@@ -194,12 +203,12 @@ static RengaErrorCode ParsePrediction(Reader *reader)
 static bool ParseMemory(char *line, RengaPlanStage *stage)
 {
   RengaPlanMemory *p = &stage->parts;
-  int64_t *const parts[] = {&p->parameters, &p->gradients, &p->optimizer, &p->saved,
-                            &p->temporary,  &p->messages,  &p->inputs};
+  int64_t *const parts[RENGA_PLAN_PARTS] = {&p->parameters, &p->gradients, &p->optimizer, &p->saved,
+                                            &p->temporary,  &p->messages,  &p->inputs};
   if (!line || !TakeWord(&line, "memory") || !TakeWhole(&line, 0, INT64_MAX, &stage->memory) ||
       !TakeWord(&line, "parts"))
     return false;
-  for (int i = 0; i < 7; i++)
+  for (int i = 0; i < RENGA_PLAN_PARTS; i++)
     if (!TakeWhole(&line, 0, INT64_MAX, parts[i])) return false;
   return TakeEnd(line);
 }
@@ -232,6 +241,20 @@ static RengaErrorCode ParseRanks(Reader *reader, int replicas)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ParseSize(Reader *reader, int s, RengaPlanStage *stage)
+{
+  char *line = NextLine(reader);
+  CheckFormat(line && TakeWord(&line, "first"), reader, "expected: first NODE");
+  reader->name[s] = line + strspn(line, " \t");
+  line = NextLine(reader);
+  CheckFormat(line && TakeWord(&line, "size") &&
+                  TakeWhole(&line, 0, INT64_MAX, &stage->parameters) &&
+                  TakeReal(&line, &stage->forward_flops) && TakeReal(&line, &stage->receives) &&
+                  TakeReal(&line, &stage->sends) && TakeEnd(line),
+              reader, "expected: size PARAMETERS FLOPS BYTES BYTES");
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ParseStage(Reader *reader, int s, RengaPlanStage *stage)
 {
   int number = -1;
@@ -245,6 +268,7 @@ static RengaErrorCode ParseStage(Reader *reader, int s, RengaPlanStage *stage)
           TakeWord(&line, "recompute") && TakeWhole(&line, 0, 1, &recompute) && TakeEnd(line),
       reader, "not the line of the next stage: stage S nodes FIRST LAST replicas R recompute 0|1");
   stage->recompute = recompute;
+  RengaCall(ParseSize(reader, s, stage));
   line = NextLine(reader);
   CheckFormat(line && TakeWord(&line, "seconds") && TakeReal(&line, &stage->forward_seconds) &&
                   TakeReal(&line, &stage->backward_seconds) && TakeEnd(line),
@@ -255,15 +279,30 @@ static RengaErrorCode ParseStage(Reader *reader, int s, RengaPlanStage *stage)
   return RENGA_SUCCESS;
 }
 
+/* Of a network that is not at hand. */
+static RengaErrorCode StoreStages(Reader *reader)
+{
+  RengaCall(
+      RengaPlanCheckStages_Private(reader->plan, reader->n_nodes, reader->n_stages, reader->stage));
+  RengaCall(RengaPlanStore_Private(reader->plan, reader->digest, reader->n_nodes, reader->n_stages,
+                                   reader->stage));
+  for (int s = 0; s < reader->n_stages; s++)
+    RengaCall(RengaStringCopy(reader->name[s], &reader->plan->first_name[s]));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ParseStages(Reader *reader, RengaGraph graph)
 {
   char *line = NextLine(reader);
   CheckFormat(line && TakeWord(&line, "stages") && TakeInt(&line, 1, &reader->n_stages) &&
-                  reader->n_stages <= RengaGraphGetNodeCount(graph) && TakeEnd(line),
+                  reader->n_stages <= reader->n_nodes &&
+                  (size_t)reader->n_stages <= strlen(reader->rest) && TakeEnd(line),
               reader, "expected: stages COUNT, at least 1, and no more than nodes");
   RengaCall(RengaMalloc(reader->n_stages, &reader->stage));
+  RengaCall(RengaMalloc(reader->n_stages, &reader->name));
   for (int s = 0; s < reader->n_stages; s++) RengaCall(ParseStage(reader, s, &reader->stage[s]));
-  RengaCall(RengaPlanSetStages(reader->plan, graph, reader->n_stages, reader->stage));
+  RengaCall(graph ? RengaPlanSetStages(reader->plan, graph, reader->n_stages, reader->stage)
+                  : StoreStages(reader));
   RengaCall(RengaPlanSetRanks(reader->plan, reader->rank));
   RengaCall(RengaPlanSetBatch(reader->plan, reader->batch, reader->microbatch));
   return RENGA_SUCCESS;
@@ -288,7 +327,8 @@ static RengaErrorCode ParseReasons(Reader *reader)
 static RengaErrorCode Parse(Reader *reader, RengaGraph graph)
 {
   RengaCall(ParseVersion(reader));
-  RengaCall(ParseNetwork(reader, graph));
+  RengaCall(ParseNetwork(reader));
+  RengaCall(CheckNetwork(reader, graph));
   RengaCall(ParseBatch(reader));
   RengaCall(ParseSchedule(reader));
   RengaCall(ParsePrediction(reader));
@@ -317,7 +357,7 @@ static void Exchange(RengaPlan plan, RengaPlan read)
 
    Input:
    . plan - the plan; what it held before is replaced, and kept where the file is refused
-   . graph - the network it was made for, set up
+   . graph - the network it was made for, set up; NULL: not at hand, the plan is only looked at
    . file - its name; rank 0 reads
 
    Notes: an error names file and line, or the two digests where the plan is another network's.
@@ -327,7 +367,6 @@ RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file)
 {
   char *text = NULL;
   RengaCheckPointer(plan);
-  RengaCheckPointer(graph);
   RengaCheckPointer(file);
   RengaCall(ShareText(plan, file, &text));
   Reader reader = {.file = file, .rest = text};
@@ -337,6 +376,7 @@ RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file)
   RengaPlanDestroy(&reader.plan);
   RengaFree(&reader.rank);
   RengaFree(&reader.stage);
+  RengaFree(&reader.name);
   RengaFree(&text);
   RengaCall(code);
   return RENGA_SUCCESS;

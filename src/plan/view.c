@@ -1,65 +1,140 @@
-/* The plan for people (a table) and for programs (JSON). */
+/* The plan for people: a table. What is not known has no column. */
 #include "planimpl.h"
-#include <json-c/json.h>
+#include "rengacomm.h"
 #include <string.h>
 
-enum { NAME_WIDTH = 32 };
+enum { CELL = 64, NAME_WIDTH = 32 };
 
-static double TotalFlops(RengaPlan plan)
+static void FormatNodes(RengaPlan plan, int s, char text[CELL])
 {
-  double total = 0;
-  for (int s = 0; s < plan->count; s++) total += plan->stage[s].forward_flops;
-  return total;
+  snprintf(text, CELL, "%d-%d", plan->stage[s].first, plan->stage[s].last - 1);
 }
 
-static double Share(RengaPlan plan, int stage)
+/* The end of a name says more than its beginning. */
+static void FormatName(RengaPlan plan, int s, char text[CELL])
 {
-  double total = TotalFlops(plan);
-  return total > 0 ? plan->stage[stage].forward_flops / total : 0;
+  const size_t length = strlen(plan->first_name[s]);
+  const size_t skip = length > NAME_WIDTH ? length - NAME_WIDTH : 0;
+  snprintf(text, CELL, "%s", plan->first_name[s] + skip);
 }
 
-/* "0-3, 7": runs of numbers as ranges; a list that is too long ends in "…". */
-static void FormatRanks(int count, const int ranks[], size_t size, char text[])
+static void FormatParameters(RengaPlan plan, int s, char text[CELL])
 {
-  size_t used = 0;
-  text[0] = 0;
-  for (int i = 0, j; i < count; i = j) {
-    for (j = i + 1; j < count && ranks[j] == ranks[j - 1] + 1; j++) continue;
-    if (used + 30 > size) {
-      snprintf(text + used, size - used, ", …");
-      return;
-    }
-    used += (size_t)snprintf(text + used, size - used, "%s%d", i ? ", " : "", ranks[i]);
-    if (j - i > 1) used += (size_t)snprintf(text + used, size - used, "-%d", ranks[j - 1]);
-  }
+  RengaFormatCount((double)plan->stage[s].parameters, CELL, text);
 }
 
-static void CountReplicas(RengaPlan plan, int *least, int *most)
+static void FormatReplicas(RengaPlan plan, int s, char text[CELL])
 {
-  *least = *most = plan->stage[0].replicas;
-  for (int s = 1; s < plan->count; s++) {
-    if (plan->stage[s].replicas < *least) *least = plan->stage[s].replicas;
-    if (plan->stage[s].replicas > *most) *most = plan->stage[s].replicas;
-  }
+  snprintf(text, CELL, "%d", plan->stage[s].replicas);
 }
 
-/* "3 stages x 2 replicas", or "3 stages of 1 to 4 replicas". */
-static void FormatShape(RengaPlan plan, size_t size, char text[])
+static void FormatFlops(RengaPlan plan, int s, char text[CELL])
 {
-  int least, most;
-  CountReplicas(plan, &least, &most);
-  const char *stages = plan->count == 1 ? "" : "s", *replicas = most == 1 ? "" : "s";
-  if (least == most)
-    snprintf(text, size, "%d stage%s x %d replica%s", plan->count, stages, most, replicas);
+  snprintf(text, CELL, "%.1f %%", 100 * RengaPlanGetShare_Private(plan, s));
+}
+
+static void FormatRecompute(RengaPlan plan, int s, char text[CELL])
+{
+  snprintf(text, CELL, "%s", plan->stage[s].recompute ? "yes" : "no");
+}
+
+static void FormatForward(RengaPlan plan, int s, char text[CELL])
+{
+  RengaFormatSeconds(plan->stage[s].forward_seconds, CELL, text);
+}
+
+static void FormatBackward(RengaPlan plan, int s, char text[CELL])
+{
+  RengaFormatSeconds(plan->stage[s].backward_seconds, CELL, text);
+}
+
+static void FormatWait(RengaPlan plan, int s, char text[CELL])
+{
+  snprintf(text, CELL, "%.1f %%", 100 * RengaPlanGetWait_Private(plan, s));
+}
+
+static void FormatReceives(RengaPlan plan, int s, char text[CELL])
+{
+  RengaFormatBytes(plan->stage[s].receives * (double)plan->microbatch, CELL, text);
+}
+
+static void FormatSends(RengaPlan plan, int s, char text[CELL])
+{
+  RengaFormatBytes(plan->stage[s].sends * (double)plan->microbatch, CELL, text);
+}
+
+static void FormatMemory(RengaPlan plan, int s, char text[CELL])
+{
+  if (plan->stage[s].memory)
+    RengaFormatBytes((double)plan->stage[s].memory, CELL, text);
   else
-    snprintf(text, size, "%d stages of %d to %d replicas", plan->count, least, most);
+    snprintf(text, CELL, "not known");
+}
+
+static void FormatRanks(RengaPlan plan, int s, char text[CELL])
+{
+  RengaPlanFormatRanks_Private(plan->stage[s].replicas, plan->rank + plan->offset[s], CELL, text);
+}
+
+static bool Recomputes(RengaPlan plan)
+{
+  for (int s = 0; s < plan->count; s++)
+    if (plan->stage[s].recompute) return true;
+  return false;
+}
+
+static bool KnowsWait(RengaPlan plan)
+{
+  return RengaPlanGetWait_Private(plan, 0) >= 0;
+}
+
+static bool HasMessages(RengaPlan plan)
+{
+  return plan->count > 1;
+}
+
+static const struct {
+  const char *title;
+  int width;                     /* negative: to the left */
+  bool (*shown)(RengaPlan plan); /* NULL: always */
+  void (*format)(RengaPlan plan, int stage, char text[CELL]);
+} columns[] = {
+    {"nodes", -13, NULL, FormatNodes},
+    {"first node", -NAME_WIDTH, NULL, FormatName},
+    {"parameters", 10, NULL, FormatParameters},
+    {"replicas", 8, NULL, FormatReplicas},
+    {"FLOPs", 7, NULL, FormatFlops},
+    {"recomputes", 10, Recomputes, FormatRecompute},
+    {"forward", 9, RengaPlanKnowsSeconds_Private, FormatForward},
+    {"backward", 9, RengaPlanKnowsSeconds_Private, FormatBackward},
+    {"waits", 7, KnowsWait, FormatWait},
+    {"receives", 9, HasMessages, FormatReceives},
+    {"sends", 9, HasMessages, FormatSends},
+    {"memory", 9, NULL, FormatMemory},
+    {"ranks", -1, NULL, FormatRanks},
+};
+enum { N_COLUMNS = sizeof columns / sizeof columns[0] };
+
+/* stage -1: the titles. */
+static RengaErrorCode ViewRow(RengaPlan plan, RengaViewer viewer, int s)
+{
+  char text[CELL];
+  snprintf(text, CELL, s < 0 ? "stage" : "%d", s);
+  RengaCall(RengaViewerPrintf(viewer, "  %5s", text));
+  for (int c = 0; c < N_COLUMNS; c++) {
+    if (columns[c].shown && !columns[c].shown(plan)) continue;
+    snprintf(text, CELL, "%s", columns[c].title);
+    if (s >= 0) columns[c].format(plan, s, text);
+    RengaCall(RengaViewerPrintf(viewer, "  %*s", columns[c].width, text));
+  }
+  RengaCall(RengaViewerPrintf(viewer, "\n"));
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode ViewIdleReplicas(RengaPlan plan, RengaViewer viewer)
 {
   int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch);
-  int least, replicas;
-  CountReplicas(plan, &least, &replicas);
+  const int replicas = RengaPlanMostReplicas_Private(plan);
   if (microbatches < replicas)
     RengaCall(RengaViewerPrintf(viewer,
                                 "  only %lld of %d replicas have a micro-batch: -microbatch_size "
@@ -70,18 +145,51 @@ static RengaErrorCode ViewIdleReplicas(RengaPlan plan, RengaViewer viewer)
 
 static RengaErrorCode ViewIdle(RengaPlan plan, RengaViewer viewer)
 {
-  int *idle = NULL, count = 0, stage, replica;
+  int *idle = NULL, count = 0;
+  bool *busy = NULL;
   char text[120];
   if (plan->available <= plan->offset[plan->count]) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(plan->available, &idle));
-  for (int r = 0; r < plan->available; r++) {
-    RengaCall(RengaPlanFindRank(plan, r, &stage, &replica));
-    if (stage < 0) idle[count++] = r;
-  }
-  FormatRanks(count, idle, sizeof text, text);
+  RengaCall(RengaMalloc(plan->available, &busy));
+  for (int r = 0; r < plan->offset[plan->count]; r++)
+    if (plan->rank[r] < plan->available) busy[plan->rank[r]] = true;
+  for (int r = 0; r < plan->available; r++)
+    if (!busy[r]) idle[count++] = r;
+  RengaPlanFormatRanks_Private(count, idle, sizeof text, text);
+  RengaFree(&busy);
   RengaFree(&idle);
   RengaCall(
       RengaViewerPrintf(viewer, "  idle: %d of %d ranks (%s)\n", count, plan->available, text));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ViewBound(RengaPlan plan, RengaViewer viewer)
+{
+  const RengaPlanPrediction *p = &plan->prediction;
+  char bound[24];
+  if (p->bound <= 0) return RENGA_SUCCESS;
+  RengaFormatSeconds(p->bound, sizeof bound, bound);
+  RengaCall(RengaViewerPrintf(viewer, "  lower bound: no plan takes less than %s; gap %.2f %%%s\n",
+                              bound, 100 * (p->step / p->bound - 1),
+                              p->step <= p->bound ? ": proved best" : ""));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ViewPrediction(RengaPlan plan, RengaViewer viewer)
+{
+  const RengaPlanPrediction *p = &plan->prediction;
+  char step[24], pipeline[24], reduce[24], update[24];
+  if (p->step <= 0) return RENGA_SUCCESS;
+  RengaFormatSeconds(p->step, sizeof step, step);
+  RengaFormatSeconds(p->pipeline, sizeof pipeline, pipeline);
+  RengaFormatSeconds(p->reduce, sizeof reduce, reduce);
+  RengaFormatSeconds(p->update, sizeof update, update);
+  RengaCall(RengaViewerPrintf(
+      viewer,
+      "  predicted: %s per step, %.4g samples/s; pipeline %s, in which devices wait %.1f %%; "
+      "reduction %s; update %s\n",
+      step, (double)plan->batch / p->step, pipeline, 100 * p->bubble, reduce, update));
+  RengaCall(ViewBound(plan, viewer));
   return RENGA_SUCCESS;
 }
 
@@ -89,81 +197,58 @@ static RengaErrorCode ViewHead(RengaPlan plan, RengaViewer viewer)
 {
   double largest = 0;
   char shape[80];
-  FormatShape(plan, sizeof shape, shape);
+  RengaPlanFormatShape_Private(plan, sizeof shape, shape);
   for (int s = 0; s < plan->count; s++)
-    if (Share(plan, s) > largest) largest = Share(plan, s);
+    if (RengaPlanGetShare_Private(plan, s) > largest) largest = RengaPlanGetShare_Private(plan, s);
   RengaCall(RengaViewerPrintf(
-      viewer, "plan: %s; steps of %lld samples in %lld micro-batches of %lld\n", shape,
+      viewer, "plan: %s; steps of %lld samples in %lld micro-batches of %lld%s%s\n", shape,
       (long long)plan->batch, (long long)RengaPlanMicrobatches(plan, plan->batch),
-      (long long)plan->microbatch));
+      (long long)plan->microbatch, plan->schedule ? "; schedule " : "",
+      plan->schedule ? plan->schedule : ""));
   RengaCall(RengaViewerPrintf(
       viewer, "  the largest stage has %.1f %% of the FLOPs; an even share is %.1f %%\n",
       100 * largest, 100.0 / plan->count));
+  RengaCall(ViewPrediction(plan, viewer));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ViewAscii(RengaPlan plan, RengaViewer viewer)
+/* stage -1: the titles. */
+static RengaErrorCode ViewParts(RengaPlan plan, RengaViewer viewer, int s)
 {
-  char parameters[32], memory[32], ranks[60];
+  char text[CELL];
+  int64_t parts[RENGA_PLAN_PARTS];
+  snprintf(text, CELL, s < 0 ? "stage" : "%d", s);
+  RengaCall(RengaViewerPrintf(viewer, "  %5s", text));
+  if (s >= 0) RengaPlanGetParts_Private(&plan->stage[s].parts, parts);
+  for (int i = 0; i < RENGA_PLAN_PARTS; i++) {
+    snprintf(text, CELL, "%s", RengaPlanPartNames_Private[i]);
+    if (s >= 0) RengaFormatBytes((double)parts[i], CELL, text);
+    RengaCall(RengaViewerPrintf(viewer, "  %10s", text));
+  }
+  snprintf(text, CELL, "all");
+  if (s >= 0) FormatMemory(plan, s, text);
+  RengaCall(RengaViewerPrintf(viewer, "  %10s\n", text));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPlanViewAscii_Private(RengaPlan plan, RengaViewer viewer)
+{
   RengaCall(ViewHead(plan, viewer));
   RengaCall(ViewIdle(plan, viewer));
   RengaCall(ViewIdleReplicas(plan, viewer));
-  RengaCall(RengaViewerPrintf(viewer, "  %5s  %-13s  %-*s  %10s  %8s  %7s  %11s  %s\n", "stage",
-                              "nodes", NAME_WIDTH, "first node", "parameters", "replicas", "FLOPs",
-                              "memory", "ranks"));
-  for (int s = 0; s < plan->count; s++) {
-    const RengaPlanStage *stage = &plan->stage[s];
-    const char *name = plan->first_name[s];
-    size_t length = strlen(name), skip = length > NAME_WIDTH ? length - NAME_WIDTH : 0;
-    char nodes[32];
-    snprintf(nodes, sizeof nodes, "%d-%d", stage->first, stage->last - 1);
-    RengaFormatCount((double)stage->parameters, sizeof parameters, parameters);
-    if (stage->memory)
-      RengaFormatBytes((double)stage->memory, sizeof memory, memory);
-    else
-      snprintf(memory, sizeof memory, "not known");
-    FormatRanks(stage->replicas, plan->rank + plan->offset[s], sizeof ranks, ranks);
-    RengaCall(RengaViewerPrintf(viewer, "  %5d  %-13s  %-*s  %10s  %8d  %5.1f %%  %11s  %s\n", s,
-                                nodes, NAME_WIDTH, name + skip, parameters, stage->replicas,
-                                100 * Share(plan, s), memory, ranks));
-  }
+  for (int s = -1; s < plan->count; s++) RengaCall(ViewRow(plan, viewer, s));
+  if (!RengaPlanKnowsParts_Private(plan)) return RENGA_SUCCESS;
+  RengaCall(RengaViewerPrintf(viewer, "  memory of a device\n"));
+  for (int s = -1; s < plan->count; s++) RengaCall(ViewParts(plan, viewer, s));
   return RENGA_SUCCESS;
 }
 
-static struct json_object *StageToJson(RengaPlan plan, int s)
-{
-  const RengaPlanStage *stage = &plan->stage[s];
-  struct json_object *row = json_object_new_object(), *ranks = json_object_new_array();
-  for (int r = plan->offset[s]; r < plan->offset[s + 1]; r++)
-    json_object_array_add(ranks, json_object_new_int(plan->rank[r]));
-  json_object_object_add(row, "first", json_object_new_int(stage->first));
-  json_object_object_add(row, "last", json_object_new_int(stage->last));
-  json_object_object_add(row, "first_node", json_object_new_string(plan->first_name[s]));
-  json_object_object_add(row, "parameters", json_object_new_int64(stage->parameters));
-  json_object_object_add(row, "forward_flops", json_object_new_double(stage->forward_flops));
-  json_object_object_add(row, "memory", json_object_new_int64(stage->memory));
-  json_object_object_add(row, "replicas", json_object_new_int(stage->replicas));
-  json_object_object_add(row, "ranks", ranks);
-  return row;
-}
-
-static RengaErrorCode ViewJson(RengaPlan plan, RengaViewer viewer)
-{
-  struct json_object *root = json_object_new_object(), *stages = json_object_new_array();
-  char digest[24];
-  snprintf(digest, sizeof digest, "0x%016llx", (unsigned long long)plan->digest);
-  json_object_object_add(root, "graph", json_object_new_string(digest));
-  json_object_object_add(root, "nodes", json_object_new_int(plan->n_nodes));
-  json_object_object_add(root, "batch", json_object_new_int64(plan->batch));
-  json_object_object_add(root, "microbatch", json_object_new_int64(plan->microbatch));
-  for (int s = 0; s < plan->count; s++) json_object_array_add(stages, StageToJson(plan, s));
-  json_object_object_add(root, "stages", stages);
-  RengaErrorCode code = RengaViewerPrintf(
-      viewer, "%s\n", json_object_to_json_string_ext(root, JSON_C_TO_STRING_PRETTY));
-  json_object_put(root);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
+static const struct {
+  const char *kind;
+  RengaErrorCode (*view)(RengaPlan plan, RengaViewer viewer);
+} kinds[] = {{"ascii", RengaPlanViewAscii_Private},
+             {"json", RengaPlanViewJson_Private},
+             {"draw", RengaPlanViewDraw_Private}};
 
 /*@
    RengaPlanView - show a plan
@@ -172,26 +257,66 @@ static RengaErrorCode ViewJson(RengaPlan plan, RengaViewer viewer)
 
    Input:
    . plan - the plan, with its stages
-   . viewer - of kind ascii (a table) or json
+   . viewer - of kind ascii (a table), json, or draw (SVG: stages along the network, load, memory)
+
+   Notes: receives and sends are bytes of activations of a micro-batch; their gradients go back. A
+   stage waits while other stages have work and it has none, in share of the pipeline's time. The
+   gap is how much slower than the lower bound the plan is expected to be.
 @*/
 RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer)
 {
   RengaCheckPointer(plan);
   RengaCheckPointer(viewer);
   RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
-  const char *kind = RengaViewerGetKind(viewer);
-  if (!strcmp(kind, "json"))
-    RengaCall(ViewJson(plan, viewer));
-  else if (!strcmp(kind, "ascii"))
-    RengaCall(ViewAscii(plan, viewer));
-  else
-    RengaRaise(plan->hdr.comm, RENGA_ERR_SUPPORT, "a plan is shown as ascii or json, not as %s",
-               kind);
+  for (size_t k = 0; k < sizeof kinds / sizeof kinds[0]; k++)
+    if (!strcmp(RengaViewerGetKind(viewer), kinds[k].kind)) {
+      RengaCall(kinds[k].view(plan, viewer));
+      return RENGA_SUCCESS;
+    }
+  RengaRaise(plan->hdr.comm, RENGA_ERR_SUPPORT, "a plan is shown as ascii, json or draw, not as %s",
+             RengaViewerGetKind(viewer));
+}
+
+/*@
+   RengaPlanExplain - say why a plan is as it is
+
+   Collective
+
+   Input:
+   . plan - the plan, with its stages
+   . viewer - of kind ascii
+
+   Notes: the sentences are the planner's; a plan made by hand has none.
+@*/
+RengaErrorCode RengaPlanExplain(RengaPlan plan, RengaViewer viewer)
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(viewer);
+  RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
+  RengaCheck(!strcmp(RengaViewerGetKind(viewer), "ascii"), plan->hdr.comm, RENGA_ERR_SUPPORT,
+             "reasons are shown as ascii, not as %s", RengaViewerGetKind(viewer));
+  RengaCall(RengaViewerPrintf(viewer, "why this plan%s\n",
+                              plan->n_reasons ? "" : ": its planner left no reasons"));
+  for (int r = 0; r < plan->n_reasons; r++)
+    RengaCall(
+        RengaViewerPrintf(viewer, "  %s: %s\n", plan->reason[2 * r], plan->reason[2 * r + 1]));
+  RengaCall(ViewPrediction(plan, viewer));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ViewAs(RengaPlan plan, const char *specification,
+                             RengaErrorCode (*view)(RengaPlan, RengaViewer))
+{
+  RengaViewer viewer = NULL;
+  RengaCall(RengaViewerCreate(plan->hdr.owner, specification, &viewer));
+  const RengaErrorCode code = view(plan, viewer);
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 /*@
-   RengaPlanViewFromOptions - show and save a plan as the user asked
+   RengaPlanViewFromOptions - show, explain and save a plan as the user asked
 
    Collective
 
@@ -199,7 +324,8 @@ RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer)
    . plan - the plan, with its stages
 
    Options:
-   . -plan_view - ascii[:FILE] or json[:FILE]
+   . -plan_view - ascii[:FILE], json[:FILE] or draw:FILE.svg
+   . -plan_explain - why the plan is as it is
    . -plan_save - a file for RengaPlanLoad()
 
    Notes: called by programs once the memory of the stages is known.
@@ -207,15 +333,12 @@ RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer)
 RengaErrorCode RengaPlanViewFromOptions(RengaPlan plan)
 {
   const char *view = NULL, *file = NULL;
-  bool given = false;
-  RengaViewer viewer = NULL;
+  bool given = false, explain = false;
   RengaCheckPointer(plan);
   RengaCall(RengaOptionsGetString("plan_view", &view, &given));
-  if (given && view) {
-    RengaCall(RengaViewerCreate(plan->hdr.owner, view, &viewer));
-    RengaCall(RengaPlanView(plan, viewer));
-    RengaCall(RengaViewerDestroy(&viewer));
-  }
+  if (given && view) RengaCall(ViewAs(plan, view, RengaPlanView));
+  RengaCall(RengaOptionsGetBool("plan_explain", &explain, NULL));
+  if (explain) RengaCall(ViewAs(plan, "ascii", RengaPlanExplain));
   RengaCall(RengaOptionsGetString("plan_save", &file, &given));
   if (given && file) RengaCall(RengaPlanSave(plan, file));
   return RENGA_SUCCESS;

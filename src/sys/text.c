@@ -73,3 +73,28 @@ void RengaFormatCount(double count, size_t size, char text[])
   static const char *const names[] = {"", "k", "M", "G", "T", "P"};
   FormatScaled(count, 1000, 6, names, size, text);
 }
+
+/*@
+   RengaFormatSeconds - a time for people: "34.8 ms"
+
+   Not collective
+
+   Input:
+   . seconds - the time
+   . size - room in text; 16 is enough
+
+   Output:
+   . text - the words
+@*/
+void RengaFormatSeconds(double seconds, size_t size, char text[])
+{
+  static const char *const names[] = {"ns", "us", "ms", "s"};
+  double value = seconds * 1e9;
+  int unit = 0;
+  while (fabs(value) >= 999.5 && unit < 3) {
+    value /= 1e3;
+    unit++;
+  }
+  const int places = fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
+  snprintf(text, size, "%.*f %s", places, value, names[unit]);
+}

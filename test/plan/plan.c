@@ -98,7 +98,7 @@ static void CheckView(RengaComm comm, RengaPlan plan)
   RengaCallAbort(RengaViewerDestroy(&viewer));
   RengaCallAbort(RengaViewerCreate(comm, "dot:plan-view.dot", &viewer));
   TestError(RengaPlanView(plan, viewer), RENGA_ERR_SUPPORT,
-            RengaCommGetRank(comm) ? "" : "ascii or json");
+            RengaCommGetRank(comm) ? "" : "ascii, json or draw");
   RengaCallAbort(RengaViewerDestroy(&viewer));
   if (RengaCommGetRank(comm)) return;
   TestReadFile("plan-view.txt", sizeof text, text);

@@ -1,0 +1,95 @@
+/* What several views of a plan say, in words and shares. */
+#include "planimpl.h"
+
+const char *const RengaPlanPartNames_Private[RENGA_PLAN_PARTS] = {
+    "parameters", "gradients", "optimizer", "saved", "temporary", "messages", "inputs"};
+
+void RengaPlanGetParts_Private(const RengaPlanMemory *memory, int64_t parts[RENGA_PLAN_PARTS])
+{
+  const int64_t all[RENGA_PLAN_PARTS] = {memory->parameters, memory->gradients, memory->optimizer,
+                                         memory->saved,      memory->temporary, memory->messages,
+                                         memory->inputs};
+  for (int i = 0; i < RENGA_PLAN_PARTS; i++) parts[i] = all[i];
+}
+
+bool RengaPlanKnowsParts_Private(RengaPlan plan)
+{
+  for (int s = 0; s < plan->count; s++) {
+    int64_t parts[RENGA_PLAN_PARTS];
+    RengaPlanGetParts_Private(&plan->stage[s].parts, parts);
+    for (int i = 0; i < RENGA_PLAN_PARTS; i++)
+      if (parts[i]) return true;
+  }
+  return false;
+}
+
+bool RengaPlanKnowsSeconds_Private(RengaPlan plan)
+{
+  for (int s = 0; s < plan->count; s++)
+    if (plan->stage[s].forward_seconds > 0 || plan->stage[s].backward_seconds > 0) return true;
+  return false;
+}
+
+double RengaPlanGetShare_Private(RengaPlan plan, int stage)
+{
+  double total = 0;
+  for (int s = 0; s < plan->count; s++) total += plan->stage[s].forward_flops;
+  return total > 0 ? plan->stage[stage].forward_flops / total : 0;
+}
+
+double RengaPlanGetBusy_Private(RengaPlan plan, int stage)
+{
+  const RengaPlanStage *row = &plan->stage[stage];
+  const int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch);
+  const int64_t most = (microbatches + row->replicas - 1) / row->replicas;
+  return (double)most * (row->forward_seconds + row->backward_seconds);
+}
+
+double RengaPlanGetWait_Private(RengaPlan plan, int stage)
+{
+  const double busy = RengaPlanGetBusy_Private(plan, stage), all = plan->prediction.pipeline;
+  if (busy <= 0 || all <= 0) return -1;
+  return busy < all ? 1 - busy / all : 0;
+}
+
+static void CountReplicas(RengaPlan plan, int *least, int *most)
+{
+  *least = *most = plan->stage[0].replicas;
+  for (int s = 1; s < plan->count; s++) {
+    if (plan->stage[s].replicas < *least) *least = plan->stage[s].replicas;
+    if (plan->stage[s].replicas > *most) *most = plan->stage[s].replicas;
+  }
+}
+
+int RengaPlanMostReplicas_Private(RengaPlan plan)
+{
+  int least, most;
+  CountReplicas(plan, &least, &most);
+  return most;
+}
+
+void RengaPlanFormatShape_Private(RengaPlan plan, size_t size, char text[])
+{
+  int least, most;
+  CountReplicas(plan, &least, &most);
+  if (least == most)
+    snprintf(text, size, "%d stage%s x %d replica%s", plan->count, plan->count == 1 ? "" : "s",
+             most, most == 1 ? "" : "s");
+  else
+    snprintf(text, size, "%d stages of %d to %d replicas", plan->count, least, most);
+}
+
+void RengaPlanFormatRanks_Private(int count, const int ranks[], size_t size, char text[])
+{
+  size_t used = 0;
+  text[0] = 0;
+  for (int i = 0, j; i < count; i = j) {
+    for (j = i + 1; j < count && ranks[j] == ranks[j - 1] + 1; j++) continue;
+    if (used + 30 > size) {
+      snprintf(text + used, size - used, ", …");
+      return;
+    }
+    used += (size_t)snprintf(text + used, size - used, "%s%d", i ? ", " : "", ranks[i]);
+    if (j - i > 1) used += (size_t)snprintf(text + used, size - used, "-%d", ranks[j - 1]);
+  }
+}

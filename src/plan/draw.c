@@ -1,0 +1,264 @@
+/* The plan as a picture (SVG): the network in its order as a band cut into stages, and below it, one
+   column per stage, the load and the memory of a device. */
+#include "planimpl.h"
+#include <math.h>
+
+#define LEFT 96.0
+#define RIGHT 976.0
+#define BAND_Y 78.0
+#define BAND_HEIGHT 22.0
+#define COLUMNS_Y 132.0
+#define PLOT_HEIGHT 170.0
+#define LOAD_Y 196.0
+#define MEMORY_Y 428.0
+#define HEIGHT 640.0
+
+static const char *const stage_colours[] = {"#88ccee", "#ddcc77", "#44aa99", "#cc6677"};
+static const char *const part_colours[RENGA_PLAN_PARTS] = {
+    "#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#bbbbbb"};
+static const char forward_colour[] = "#4477aa", backward_colour[] = "#99bbdd";
+
+typedef struct {
+  RengaPlan plan;
+  RengaViewer viewer;
+  double width;  /* of a column */
+  int label_gap; /* every so manieth stage has a label */
+} Drawing;
+
+static double ColumnX(const Drawing *drawing, int stage)
+{
+  return LEFT + stage * drawing->width;
+}
+
+static double NodeX(const Drawing *drawing, int node)
+{
+  return LEFT + (RIGHT - LEFT) * node / drawing->plan->n_nodes;
+}
+
+static RengaErrorCode DrawText(const Drawing *drawing, double x, double y, const char *style,
+                               const char *text)
+{
+  RengaCall(RengaViewerPrintf(drawing->viewer, "<text x=\"%.1f\" y=\"%.1f\"%s>", x, y, style));
+  for (; *text; text++) {
+    const char *entity = *text == '<' ? "&lt;" : *text == '&' ? "&amp;" : NULL;
+    const bool control = (unsigned char)*text < ' ';
+    RengaCall(entity ? RengaViewerPrintf(drawing->viewer, "%s", entity)
+                     : RengaViewerPrintf(drawing->viewer, "%c", control ? ' ' : *text));
+  }
+  RengaCall(RengaViewerPrintf(drawing->viewer, "</text>\n"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DrawBox(const Drawing *drawing, double x, double y, double width,
+                              double height, const char *fill)
+{
+  if (height <= 0) return RENGA_SUCCESS;
+  RengaCall(RengaViewerPrintf(
+      drawing->viewer, "<rect x=\"%.2f\" y=\"%.2f\" width=\"%.2f\" height=\"%.2f\" fill=\"%s\"/>\n",
+      x, y, width, height, fill));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DrawHead(const Drawing *drawing)
+{
+  RengaPlan plan = drawing->plan;
+  const RengaPlanPrediction *p = &plan->prediction;
+  char shape[80], text[256], step[24], bound[24];
+  RengaPlanFormatShape_Private(plan, sizeof shape, shape);
+  snprintf(text, sizeof text, "%s on %d ranks: %lld samples in %lld micro-batches of %lld", shape,
+           plan->offset[plan->count], (long long)plan->batch,
+           (long long)RengaPlanMicrobatches(plan, plan->batch), (long long)plan->microbatch);
+  RengaCall(DrawText(drawing, LEFT, 30, " font-size=\"17\" font-weight=\"bold\"", text));
+  if (p->step <= 0) return RENGA_SUCCESS;
+  RengaFormatSeconds(p->step, sizeof step, step);
+  RengaFormatSeconds(p->bound, sizeof bound, bound);
+  int used = snprintf(text, sizeof text,
+                      "predicted step %s, %.4g samples/s; devices wait %.1f %% of the pipeline",
+                      step, (double)plan->batch / p->step, 100 * p->bubble);
+  if (p->bound > 0)
+    snprintf(text + used, sizeof text - (size_t)used, "; lower bound %s, gap %.2f %%", bound,
+             100 * (p->step / p->bound - 1));
+  RengaCall(DrawText(drawing, LEFT, 52, "", text));
+  return RENGA_SUCCESS;
+}
+
+/* The stage's part of the band, and where it widens to its column. */
+static RengaErrorCode DrawStage(const Drawing *drawing, int s)
+{
+  const RengaPlanStage *stage = &drawing->plan->stage[s];
+  const double begin = NodeX(drawing, stage->first), end = NodeX(drawing, stage->last);
+  const double x = ColumnX(drawing, s), next = ColumnX(drawing, s + 1);
+  const double below = BAND_Y + BAND_HEIGHT;
+  const char *colour = stage_colours[s % 4];
+  char text[32];
+  RengaCall(DrawBox(drawing, begin, BAND_Y, end - begin, BAND_HEIGHT, colour));
+  RengaCall(RengaViewerPrintf(
+      drawing->viewer,
+      "<path d=\"M%.2f %.2fL%.2f %.2fL%.2f %.2fL%.2f %.2fZ\" fill=\"%s\" fill-opacity=\"0.3\"/>\n",
+      begin, below, end, below, next, COLUMNS_Y, x, COLUMNS_Y, colour));
+  RengaCall(DrawBox(drawing, x, COLUMNS_Y, next - x, 26, colour));
+  if (s % drawing->label_gap) return RENGA_SUCCESS;
+  snprintf(text, sizeof text, drawing->width < 60 ? "%d" : "stage %d", s);
+  RengaCall(DrawText(drawing, (x + next) / 2, COLUMNS_Y + 12,
+                     " text-anchor=\"middle\" font-size=\"11\"", text));
+  snprintf(text, sizeof text, "× %d", stage->replicas);
+  RengaCall(DrawText(drawing, (x + next) / 2, COLUMNS_Y + 23,
+                     " text-anchor=\"middle\" font-size=\"10\"", text));
+  return RENGA_SUCCESS;
+}
+
+/* At most five steps of 1, 2 or 5 times a power of ten; of bytes, of a power of two. */
+static double GridStep(double most, bool bytes)
+{
+  if (bytes) return exp2(ceil(log2(most / 5)));
+  const double power = pow(10, floor(log10(most / 5))), ratio = most / 5 / power;
+  return power * (ratio <= 1 ? 1 : ratio <= 2 ? 2 : ratio <= 5 ? 5 : 10);
+}
+
+static RengaErrorCode DrawGrid(const Drawing *drawing, double top, double most, bool bytes,
+                               bool share)
+{
+  const double step = GridStep(most, bytes);
+  char text[32];
+  for (double value = 0; value <= most * 1.0001; value += step) {
+    const double y = top + PLOT_HEIGHT * (1 - value / most);
+    if (bytes)
+      RengaFormatBytes(value, sizeof text, text);
+    else if (share)
+      snprintf(text, sizeof text, "%.3g %%", 100 * value);
+    else
+      RengaFormatSeconds(value, sizeof text, text);
+    RengaCall(RengaViewerPrintf(
+        drawing->viewer, "<path d=\"M%.1f %.1fH%.1f\" stroke=\"#cccccc\" stroke-width=\"0.7\"/>\n",
+        LEFT, y, RIGHT));
+    RengaCall(DrawText(drawing, LEFT - 6, y + 4, " text-anchor=\"end\" font-size=\"11\"",
+                       value > 0 ? text : "0"));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DrawLegend(const Drawing *drawing, double y, int count,
+                                 const char *const names[], const char *const colours[])
+{
+  for (int i = 0; i < count; i++) {
+    RengaCall(DrawBox(drawing, LEFT + 300 + 83 * i, y - 9, 10, 10, colours[i]));
+    RengaCall(DrawText(drawing, LEFT + 314 + 83 * i, y, " font-size=\"11\"", names[i]));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Parts of a bar from the bottom upwards. */
+static RengaErrorCode DrawBar(const Drawing *drawing, int s, double top, double most, int count,
+                              const double parts[], const char *const colours[])
+{
+  const double gap = drawing->width > 8 ? drawing->width * 0.12 : 0;
+  double y = top + PLOT_HEIGHT;
+  for (int i = 0; i < count; i++) {
+    const double height = PLOT_HEIGHT * parts[i] / most;
+    y -= height;
+    RengaCall(DrawBox(drawing, ColumnX(drawing, s) + gap, y, drawing->width - 2 * gap, height,
+                      colours[i]));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DrawSeconds(const Drawing *drawing)
+{
+  RengaPlan plan = drawing->plan;
+  static const char *const names[] = {"forward", "backward", "waiting"};
+  const char *const colours[] = {forward_colour, backward_colour, "#eeeeee"};
+  double most = plan->prediction.pipeline;
+  for (int s = 0; s < plan->count; s++) most = fmax(most, RengaPlanGetBusy_Private(plan, s));
+  const int count = plan->prediction.pipeline > 0 ? 3 : 2;
+  RengaCall(DrawText(drawing, LEFT, LOAD_Y - 12, "", "load of a device in a step"));
+  RengaCall(DrawLegend(drawing, LOAD_Y - 12, count, names, colours));
+  for (int s = 0; s < plan->count; s++) {
+    const RengaPlanStage *stage = &plan->stage[s];
+    const double busy = RengaPlanGetBusy_Private(plan, s);
+    const double both = stage->forward_seconds + stage->backward_seconds;
+    const double forward = both > 0 ? busy * stage->forward_seconds / both : 0;
+    const double parts[] = {forward, busy - forward, most - busy};
+    RengaCall(DrawBar(drawing, s, LOAD_Y, most, count, parts, colours));
+  }
+  RengaCall(DrawGrid(drawing, LOAD_Y, most, false, false));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DrawFlops(const Drawing *drawing)
+{
+  RengaPlan plan = drawing->plan;
+  const char *const colours[] = {forward_colour};
+  double most = 0;
+  for (int s = 0; s < plan->count; s++) most = fmax(most, RengaPlanGetShare_Private(plan, s));
+  RengaCall(DrawText(drawing, LEFT, LOAD_Y - 12, "", "share of the FLOPs"));
+  if (most <= 0) return RENGA_SUCCESS;
+  for (int s = 0; s < plan->count; s++) {
+    const double share = RengaPlanGetShare_Private(plan, s);
+    RengaCall(DrawBar(drawing, s, LOAD_Y, most, 1, &share, colours));
+  }
+  RengaCall(DrawGrid(drawing, LOAD_Y, most, false, true));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DrawLimit(const Drawing *drawing, double most)
+{
+  const double limit = (double)drawing->plan->memory_limit;
+  const double y = MEMORY_Y + PLOT_HEIGHT * (1 - limit / most);
+  if (limit <= 0) return RENGA_SUCCESS;
+  RengaCall(RengaViewerPrintf(
+      drawing->viewer,
+      "<path d=\"M%.1f %.1fH%.1f\" stroke=\"#bb0000\" stroke-dasharray=\"6 4\"/>\n", LEFT, y,
+      RIGHT));
+  RengaCall(DrawText(drawing, RIGHT, y - 4,
+                     " text-anchor=\"end\" font-size=\"11\" fill=\"#bb0000\"", "limit"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DrawMemory(const Drawing *drawing)
+{
+  RengaPlan plan = drawing->plan;
+  const bool known = RengaPlanKnowsParts_Private(plan);
+  double most = (double)plan->memory_limit * 1.05;
+  for (int s = 0; s < plan->count; s++) most = fmax(most, (double)plan->stage[s].memory);
+  RengaCall(DrawText(drawing, LEFT, MEMORY_Y - 12, "",
+                     most > 0 ? "memory of a device" : "memory of a device: not known"));
+  if (most <= 0) return RENGA_SUCCESS;
+  if (known)
+    RengaCall(DrawLegend(drawing, MEMORY_Y - 12, RENGA_PLAN_PARTS, RengaPlanPartNames_Private,
+                         part_colours));
+  for (int s = 0; s < plan->count; s++) {
+    int64_t bytes[RENGA_PLAN_PARTS];
+    double parts[RENGA_PLAN_PARTS] = {(double)plan->stage[s].memory};
+    RengaPlanGetParts_Private(&plan->stage[s].parts, bytes);
+    for (int i = 0; known && i < RENGA_PLAN_PARTS; i++) parts[i] = (double)bytes[i];
+    RengaCall(DrawBar(drawing, s, MEMORY_Y, most, RENGA_PLAN_PARTS, parts, part_colours));
+  }
+  RengaCall(DrawGrid(drawing, MEMORY_Y, most, true, false));
+  RengaCall(DrawLimit(drawing, most));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DrawAll(const Drawing *drawing)
+{
+  RengaCall(DrawHead(drawing));
+  RengaCall(DrawText(drawing, LEFT - 6, BAND_Y + 15, " text-anchor=\"end\"", "network"));
+  for (int s = 0; s < drawing->plan->count; s++) RengaCall(DrawStage(drawing, s));
+  RengaCall(RengaPlanKnowsSeconds_Private(drawing->plan) ? DrawSeconds(drawing)
+                                                         : DrawFlops(drawing));
+  RengaCall(DrawMemory(drawing));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPlanViewDraw_Private(RengaPlan plan, RengaViewer viewer)
+{
+  const Drawing drawing = {plan, viewer, (RIGHT - LEFT) / plan->count, 1 + plan->count * 26 / 880};
+  RengaCall(
+      RengaViewerPrintf(viewer,
+                        "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1000\" height=\"%.0f\" "
+                        "viewBox=\"0 0 1000 %.0f\" font-family=\"sans-serif\" font-size=\"13\">\n"
+                        "<rect width=\"100%%\" height=\"100%%\" fill=\"white\"/>\n",
+                        HEIGHT, HEIGHT));
+  RengaCall(DrawAll(&drawing));
+  RengaCall(RengaViewerPrintf(viewer, "</svg>\n"));
+  return RENGA_SUCCESS;
+}

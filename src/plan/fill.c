@@ -1,0 +1,85 @@
+/* What each stage of a plan holds and sends, found from the network. */
+#include "planimpl.h"
+
+/* A prepared node is cloned into each stage that needs it, and counts nowhere. */
+static bool NodeIsPrepared(RengaGraph graph, const RengaGraphNode *node)
+{
+  for (int o = 0; o < node->n_out; o++)
+    if (node->out[o] >= 0) return RengaGraphGetValue(graph, node->out[o])->prepared;
+  return false;
+}
+
+/* Parameters that nodes [first, last) use, each once; those used in another stage too count there
+   again. seen[] has a place for each value and is given back all false. */
+static int64_t CountParameters(RengaGraph graph, int first, int last, bool seen[])
+{
+  int64_t elements = 0;
+  for (int pass = 0; pass < 2; pass++)
+    for (int n = first; n < last; n++) {
+      const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+      for (int i = 0; i < node->n_in; i++) {
+        RengaValue v = node->in[i];
+        if (v < 0 || RengaGraphGetValue(graph, v)->kind != RENGA_VALUE_PARAMETER) continue;
+        if (pass == 0 && !seen[v])
+          elements += RengaTensorSpecCount(&RengaGraphGetValue(graph, v)->spec);
+        seen[v] = pass == 0;
+      }
+    }
+  return elements;
+}
+
+static RengaErrorCode CountFlops(RengaGraph graph, int first, int last, double *flops)
+{
+  *flops = 0;
+  for (int n = first; n < last; n++) {
+    double one = 0;
+    if (NodeIsPrepared(graph, RengaGraphGetNode(graph, n))) continue;
+    RengaCall(RengaGraphGetNodeFlops(graph, n, 1, &one));
+    *flops += one;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* A value goes once to each stage that uses it. sent[v]: the last of these, seen so far. */
+static void CountBytes(RengaPlan plan, RengaGraph graph, int sent[])
+{
+  for (int v = 0; v < RengaGraphGetValueCount(graph); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(graph, v);
+    const bool sends =
+        value->kind == RENGA_VALUE_ACTIVATION && !value->prepared && value->producer >= 0;
+    sent[v] = sends ? RengaPlanStageOfNode(plan, value->producer) : plan->count;
+  }
+  for (int s = 0; s < plan->count; s++)
+    for (int n = plan->stage[s].first; n < plan->stage[s].last; n++) {
+      const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+      for (int i = 0; i < node->n_in; i++) {
+        const RengaValue v = node->in[i];
+        if (v < 0 || sent[v] >= s) continue;
+        sent[v] = s;
+        const RengaGraphValue *value = RengaGraphGetValue(graph, v);
+        const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, 1);
+        const double bytes = (double)RengaTensorSpecBytes(&spec);
+        plan->stage[s].receives += bytes;
+        plan->stage[RengaPlanStageOfNode(plan, value->producer)].sends += bytes;
+      }
+    }
+}
+
+RengaErrorCode RengaPlanFill_Private(RengaPlan plan, RengaGraph graph)
+{
+  bool *seen = NULL;
+  int *sent = NULL;
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &seen));
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &sent));
+  for (int s = 0; s < plan->count; s++) {
+    RengaPlanStage *stage = &plan->stage[s];
+    stage->receives = stage->sends = 0;
+    stage->parameters = CountParameters(graph, stage->first, stage->last, seen);
+    RengaCall(CountFlops(graph, stage->first, stage->last, &stage->forward_flops));
+    RengaCall(RengaStringCopy(RengaGraphGetNode(graph, stage->first)->name, &plan->first_name[s]));
+  }
+  CountBytes(plan, graph, sent);
+  RengaFree(&sent);
+  RengaFree(&seen);
+  return RENGA_SUCCESS;
+}
