@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""The networks of `renga -graph gpt:...` and `resnet:...` in plain PyTorch; prints seconds per training step.
+"""The networks of `renga -graph gpt:...`, `resnet:...`, `bert:...`, `transformer:...` and `ncf:...` in plain PyTorch;
+prints seconds per training step.
 
     peer.py gpt --batch 4 --steps 3       one line per step: forward, backward and Adam, fp32, without dropout
 """
@@ -9,7 +10,7 @@ import os
 import time
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("network", choices=["gpt", "resnet50", "resnet50_64", "mlp"])
+parser.add_argument("network", choices=["gpt", "resnet50", "resnet50_64", "mlp", "bert", "transformer", "ncf"])
 parser.add_argument("--batch", type=int, default=4)
 parser.add_argument("--steps", type=int, default=3)
 parser.add_argument("--threads", type=int, default=1)
@@ -106,7 +107,113 @@ class Mlp(nn.Module):
         return F.cross_entropy(self.layers[-1](x), labels)
 
 
+class Attention(nn.Module):
+    def __init__(self, width, heads):
+        super().__init__()
+        self.heads = heads
+        self.q, self.k, self.v, self.o = (nn.Linear(width, width) for _ in range(4))
+
+    def forward(self, x, memory, mask):
+        split = lambda y: y.view(y.size(0), y.size(1), self.heads, -1).transpose(1, 2)
+        q, k, v = split(self.q(x)), split(self.k(memory)), split(self.v(memory))
+        if hasattr(F, "scaled_dot_product_attention"):
+            y = F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
+        else:
+            scores = q @ k.transpose(-2, -1) / math.sqrt(q.size(-1))
+            y = torch.softmax(scores if mask is None else scores + mask, -1) @ v
+        return self.o(y.transpose(1, 2).reshape(x.shape))
+
+
+class PostNormBlock(nn.Module):
+    """Of BERT (gelu, no memory) and of the translation Transformer (relu)."""
+
+    def __init__(self, width, heads, inner, activation, cross):
+        super().__init__()
+        self.attention, self.n1 = Attention(width, heads), nn.LayerNorm(width)
+        self.cross, self.n2 = (Attention(width, heads), nn.LayerNorm(width)) if cross else (None, None)
+        self.fc, self.out, self.n3 = nn.Linear(width, inner), nn.Linear(inner, width), nn.LayerNorm(width)
+        self.activation = activation
+
+    def forward(self, x, mask, memory=None, memory_mask=None):
+        x = self.n1(x + self.attention(x, x, mask))
+        if self.cross is not None:
+            x = self.n2(x + self.cross(x, memory, memory_mask))
+        return self.n3(x + self.out(self.activation(self.fc(x))))
+
+
+class Bert(nn.Module):
+    def __init__(self, vocabulary=30522, sequence=128, layers=12, width=768, heads=12):
+        super().__init__()
+        self.words, self.positions = nn.Embedding(vocabulary, width), nn.Embedding(sequence, width)
+        self.segments, self.norm = nn.Embedding(2, width), nn.LayerNorm(width)
+        self.blocks = nn.ModuleList(PostNormBlock(width, heads, 4 * width, F.gelu, False) for _ in range(layers))
+        self.transform, self.head_norm = nn.Linear(width, width), nn.LayerNorm(width)
+        self.bias = nn.Parameter(torch.zeros(vocabulary))
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, 0, 0.02)
+
+    def forward(self, tokens, segments, mask, labels):
+        x = self.norm(self.words(tokens) + self.positions.weight[: tokens.size(1)] + self.segments(segments))
+        mask = (1.0 - mask[:, None, None, :]) * -10000.0
+        for block in self.blocks:
+            x = block(x, mask)
+        scores = F.linear(self.head_norm(F.gelu(self.transform(x))), self.words.weight, self.bias)
+        return F.cross_entropy(scores.view(-1, scores.size(-1)), labels.reshape(-1), ignore_index=-100)
+
+
+class Transformer(nn.Module):
+    def __init__(self, vocabulary=32000, sequence=64, layers=6, width=512, heads=8, inner=2048):
+        super().__init__()
+        self.width, self.words = width, nn.Embedding(vocabulary, width)
+        self.encoder = nn.ModuleList(PostNormBlock(width, heads, inner, F.relu, False) for _ in range(layers))
+        self.decoder = nn.ModuleList(PostNormBlock(width, heads, inner, F.relu, True) for _ in range(layers))
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, 0, 0.02)
+        angle = torch.arange(sequence)[:, None] * torch.exp(torch.arange(0, width, 2) * (-math.log(10000.0) / width))
+        self.register_buffer("positions", torch.stack((angle.sin(), angle.cos()), -1).view(sequence, width))
+        self.register_buffer("causal", torch.full((sequence, sequence), -1e9).triu(1))
+
+    def forward(self, source, target, labels):
+        embed = lambda ids: self.words(ids) * math.sqrt(self.width) + self.positions[: ids.size(1)]
+        padding = (source == 0)[:, None, None, :] * -1e9
+        x, y = embed(source), embed(target)
+        for block in self.encoder:
+            x = block(x, padding)
+        for block in self.decoder:
+            y = block(y, self.causal, x, padding)
+        scores = F.linear(y, self.words.weight)
+        return F.cross_entropy(scores.view(-1, scores.size(-1)), labels.reshape(-1), ignore_index=-100)
+
+
+class Ncf(nn.Module):
+    def __init__(self, users=6040, items=3706, factors=64, sizes=(256, 256, 128, 64)):
+        super().__init__()
+        self.user_factors, self.item_factors = nn.Embedding(users, factors), nn.Embedding(items, factors)
+        self.user_mlp, self.item_mlp = nn.Embedding(users, sizes[0] // 2), nn.Embedding(items, sizes[0] // 2)
+        self.layers = nn.ModuleList(nn.Linear(a, b) for a, b in zip(sizes[:-1], sizes[1:]))
+        self.out = nn.Linear(factors + sizes[-1], 1)
+        for p in self.parameters():
+            if p.dim() > 1:
+                nn.init.normal_(p, 0, 0.01)
+
+    def forward(self, user, item, label):
+        x = torch.cat((self.user_mlp(user), self.item_mlp(item)), -1)
+        for layer in self.layers:
+            x = F.relu(layer(x))
+        x = torch.cat((self.user_factors(user) * self.item_factors(item), x), -1)
+        return F.binary_cross_entropy_with_logits(self.out(x).squeeze(-1), label)
+
+
 def batch(network, count):
+    if network == "bert":
+        tokens = torch.randint(30522, (count, 128))
+        return tokens, torch.zeros_like(tokens), torch.ones(count, 128), torch.randint(30522, (count, 128))
+    if network == "transformer":
+        return tuple(torch.randint(1, 32000, (count, 64)) for _ in range(3))
+    if network == "ncf":
+        return torch.randint(6040, (count,)), torch.randint(3706, (count,)), torch.randint(2, (count,)).float()
     if network == "gpt":
         return torch.randint(50257, (count, 256)), torch.randint(50257, (count, 256))
     if network == "mlp":
@@ -116,7 +223,7 @@ def batch(network, count):
 
 
 torch.manual_seed(0)
-model = {"gpt": Gpt, "mlp": Mlp}.get(arguments.network, ResNet50)()
+model = {"gpt": Gpt, "mlp": Mlp, "bert": Bert, "transformer": Transformer, "ncf": Ncf}.get(arguments.network, ResNet50)()
 optimizer = torch.optim.Adam(model.parameters(), 1e-4)
 batches = [batch(arguments.network, arguments.batch) for _ in range(arguments.microbatches)]
 for step in range(arguments.steps + 1):
