@@ -29,6 +29,9 @@ CASES = {  # name: network, batch, micro-batch, peer's network, its micro-batche
     "gpt": (GPT, 4, 4, "gpt", 1),
     "resnet50": ("resnet:depth=50,image=224,classes=1000", 4, 4, "resnet50", 1),
     "resnet50_64": ("resnet:depth=50,image=64,classes=1000", 16, 16, "resnet50_64", 1),
+    "bert": ("bert:sequence=128", 4, 4, "bert", 1),
+    "transformer": ("transformer:sequence=64,vocabulary=32000", 4, 4, "transformer", 1),
+    "ncf": ("ncf:users=6040,items=3706", 1024, 1024, "ncf", 1),
     "mlp": ("mlp:sizes=784-2048-2048-2048-2048-2048-2048-2048-2048-10", 128, 128, "mlp", 1),
 }
 STAGES = {  # name: network, batch, micro-batch
