@@ -234,6 +234,7 @@ static RengaErrorCode FindType(RengaHdf5Dataset dataset)
                        (class == H5T_FLOAT || sign == file_types[i].sign)))
     i++;
   if (base != type) H5Tclose(base);
+  if (i == rows) H5Tclose(type);
   RengaCheck(i < rows, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "%s holds neither integers of at most 8 bytes nor floating-point numbers",
              dataset->name);

@@ -133,6 +133,9 @@ RengaErrorCode RengaOpGetPad(const RengaOpCall *call, int ndim, RengaOpPad *pad)
     RengaOpCheck(axis >= -ndim && axis < ndim, call, "axis %lld of a tensor with %d dimensions",
                  (long long)axis, ndim);
     if (axis < 0) axis += ndim;
+    for (int k = i; k < 2 * n; k += n)
+      RengaOpCheck(pads[k] >= -INT32_MAX && pads[k] <= INT32_MAX, call, "pads[%d] is %lld", k,
+                   (long long)pads[k]);
     pad->before[axis] = pads[i];
     pad->after[axis] = pads[n + i];
   }

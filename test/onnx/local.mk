@@ -1,9 +1,11 @@
 # Tests of the ONNX reader.
-onnx_tests = %D%/bad %D%/large %D%/forms %D%/nodes
+onnx_tests = %D%/bad %D%/mutations %D%/large %D%/forms %D%/nodes
 check_PROGRAMS += $(onnx_tests)
 TESTS += $(onnx_tests)
-%C%_bad_SOURCES = %D%/bad.c %D%/write.c %D%/write.h
+%C%_bad_SOURCES = %D%/bad.c %D%/wrong.c %D%/text.c %D%/write.c %D%/wrong.h %D%/text.h %D%/write.h
+%C%_mutations_SOURCES = %D%/mutations.c %D%/write.c %D%/write.h
+%C%_mutations_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_large_SOURCES = %D%/large.c %D%/write.c %D%/write.h
 %C%_nodes_SOURCES = %D%/nodes.c %D%/execute.c %D%/execute.h
 %C%_forms_SOURCES = %D%/forms.c %D%/execute.c %D%/execute.h %D%/write.c %D%/write.h
-CLEANFILES += onnx-bad.onnx onnx-nodes.messages onnx-forms.onnx onnx-large.onnx onnx-outside.onnx onnx-outside.data
+CLEANFILES += onnx-bad.onnx onnx-mutations.onnx onnx-mutations.h5 onnx-mutations.options onnx-mutations-made.h5 onnx-nodes.messages onnx-forms.onnx onnx-large.onnx onnx-outside.onnx onnx-outside.data

@@ -38,6 +38,14 @@ void PutBytes(Message *message, int field, const void *bytes, size_t count)
   for (size_t i = 0; i < count; i++) PutByte(message, ((const unsigned char *)bytes)[i]);
 }
 
+void PutFloat(Message *message, int field, float value)
+{
+  unsigned char bytes[sizeof value];
+  memcpy(bytes, &value, sizeof value);
+  PutVarint(message, (uint64_t)field << 3 | 5);
+  for (size_t i = 0; i < sizeof bytes; i++) PutByte(message, bytes[i]);
+}
+
 void PutText(Message *message, int field, const char *text)
 {
   PutBytes(message, field, text, strlen(text));
@@ -149,7 +157,7 @@ void AddTensor(Message *node, const char *name, int onnx_type, int ndim, const i
   PutMessage(node, NODE_ATTRIBUTE, attribute);
 }
 
-static void AddGraph(Message *node, const char *name, Message *graph)
+void AddGraph(Message *node, const char *name, Message *graph)
 {
   Message *attribute = NewAttribute(name, 5);
   PutMessage(attribute, 6, graph);

@@ -11,6 +11,7 @@ Message *MessageNew(void); /* MessageFree */
 void MessageFree(Message *message);
 void PutNumber(Message *message, int field, int64_t value);
 void PutBytes(Message *message, int field, const void *bytes, size_t count);
+void PutFloat(Message *message, int field, float value);
 void PutText(Message *message, int field, const char *text);
 void PutMessage(Message *message, int field, Message *nested); /* frees nested */
 
@@ -25,6 +26,7 @@ void AddInts(Message *node, const char *name, int count, const int64_t ints[]); 
 void AddInt(Message *node, const char *name, int64_t value);
 void AddTensor(Message *node, const char *name, int onnx_type, int ndim, const int64_t dim[],
                const void *data, size_t bytes);
+void AddGraph(Message *node, const char *name, Message *graph); /* frees graph */
 void AddNode(Message *graph, Message *node); /* frees node */
 void AddOperator(Message *graph, const char *op, const char *inputs, const char *outputs);
 /* A model of the graph, which is freed. */

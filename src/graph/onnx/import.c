@@ -172,8 +172,8 @@ static RengaErrorCode BindConstant(RengaOnnxImporter *importer, const RengaOnnxT
 static RengaErrorCode ImportInput(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                   const Onnx__ValueInfoProto *input)
 {
-  if (input->name && RengaOnnxScopeFind(scope, input->name)) return RENGA_SUCCESS;
-  RengaOnnxBinding *binding;
+  RengaOnnxBinding *binding = input->name ? RengaOnnxScopeFind(scope, input->name) : NULL;
+  if (binding && binding->tensor) return RENGA_SUCCESS; /* an initializer gives it */
   RengaCall(Bind(importer, scope, input->name, "input", &binding));
   const RengaOnnxTensor *constant = FindConstant(importer, input->name);
   if (constant) {

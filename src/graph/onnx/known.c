@@ -113,7 +113,7 @@ RengaErrorCode RengaOnnxConvertConstantOfShape(RengaOnnxNode *node)
   RengaOnnxHost *fill = NULL, *host;
   RengaTensorSpec spec, one;
   void *data;
-  RengaCall(RengaOnnxInputHost(node, 0, &target));
+  RengaCall(RengaOnnxInputShape(node, 0, &target));
   RengaCall(RengaOnnxFilledShape(node, target, &spec));
   spec.type = RENGA_FLOAT32;
   const Onnx__AttributeProto *value = RengaOnnxAttribute(node, "value");

@@ -9,11 +9,30 @@ typedef struct {
   int64_t ignore_index;
 } Loss;
 
+/* Weights of classes are given, not learnt: the divisor of a mean must be known before the first
+   forward. */
+static RengaErrorCode ReadWeights(RengaOnnxNode *node, RengaValue *weights)
+{
+  RengaOnnxBinding *binding;
+  *weights = RENGA_VALUE_NONE;
+  if (!RengaOnnxHasInput(node, 2)) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxInputBinding(node, 2, &binding));
+  bool learnt = binding->trainable && !node->importer->options->evaluate;
+  RengaOnnxCheck(
+      !learnt || (binding->tensor && binding->value == RENGA_VALUE_NONE), node, RENGA_ERR_SUPPORT,
+      "the class weights \"%s\" are a parameter elsewhere, or have no data; they must be "
+      "constants",
+      binding->name);
+  binding->trainable = false;
+  RengaCall(RengaOnnxInputValue(node, 2, weights));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ReadLoss(RengaOnnxNode *node, Loss *loss)
 {
   RengaCall(RengaOnnxInputValue(node, 0, &loss->scores));
   RengaCall(RengaOnnxInputValue(node, 1, &loss->labels));
-  RengaCall(RengaOnnxInputValue(node, 2, &loss->weights));
+  RengaCall(ReadWeights(node, &loss->weights));
   RengaOnnxCheck(loss->scores != RENGA_VALUE_NONE && loss->labels != RENGA_VALUE_NONE, node,
                  RENGA_ERR_FILE_FORMAT, "scores and labels are needed");
   const RengaTensorSpec *scores = RengaOnnxSpec(node, loss->scores);

@@ -192,6 +192,19 @@ RengaErrorCode RengaOnnxInputInts(RengaOnnxNode *node, int input, int *count, in
   return RENGA_SUCCESS;
 }
 
+/* A shape: whole numbers. */
+RengaErrorCode RengaOnnxInputShape(RengaOnnxNode *node, int input, const RengaOnnxHost **host)
+{
+  RengaCall(RengaOnnxInputHost(node, input, host));
+  RengaDataType type = (*host)->spec.type;
+  RengaOnnxCheck(type == RENGA_INT64 || type == RENGA_INT32, node, RENGA_ERR_FILE_FORMAT,
+                 "input %d is a shape of type %s, must be int64", input, RengaDataTypeName(type));
+  RengaOnnxCheck((*host)->count <= RENGA_MAX_DIM, node, RENGA_ERR_SUPPORT,
+                 "a shape of %lld dimensions; at most %d are supported", (long long)(*host)->count,
+                 RENGA_MAX_DIM);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOnnxInputReal(RengaOnnxNode *node, int input, double *value)
 {
   if (!RengaOnnxHasInput(node, input)) return RENGA_SUCCESS;
@@ -243,23 +256,43 @@ const Onnx__AttributeProto *RengaOnnxAttribute(const RengaOnnxNode *node, const 
   return found;
 }
 
-int64_t RengaOnnxInt(const RengaOnnxNode *node, const char *name, int64_t otherwise)
+/* The attribute, where it is of the type; writers may leave out a value that is 0 or empty. */
+static const Onnx__AttributeProto *TypedAttribute(const RengaOnnxNode *node, const char *name,
+                                                  Onnx__AttributeProto__AttributeType type)
 {
   const Onnx__AttributeProto *attribute = RengaOnnxAttribute(node, name);
-  return attribute && attribute->has_i ? attribute->i : otherwise;
+  if (!attribute) return NULL;
+  bool fits = attribute->has_type && attribute->type == type;
+  if (!attribute->has_type) /* files before IR version 2 */
+    fits = (type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT && attribute->has_i) ||
+           (type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT && attribute->has_f) ||
+           (type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING && attribute->has_s) ||
+           (type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS && !attribute->has_i &&
+            !attribute->has_f && !attribute->has_s);
+  if (!fits) node->importer->mistyped = attribute->name;
+  return fits ? attribute : NULL;
+}
+
+int64_t RengaOnnxInt(const RengaOnnxNode *node, const char *name, int64_t otherwise)
+{
+  const Onnx__AttributeProto *attribute =
+      TypedAttribute(node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
+  return attribute ? attribute->i : otherwise;
 }
 
 double RengaOnnxReal(const RengaOnnxNode *node, const char *name, double otherwise)
 {
-  const Onnx__AttributeProto *attribute = RengaOnnxAttribute(node, name);
-  return attribute && attribute->has_f ? (double)attribute->f : otherwise;
+  const Onnx__AttributeProto *attribute =
+      TypedAttribute(node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
+  return attribute ? (double)attribute->f : otherwise;
 }
 
 bool RengaOnnxString(const RengaOnnxNode *node, const char *name, const char *value,
                      const char *otherwise)
 {
-  const Onnx__AttributeProto *attribute = RengaOnnxAttribute(node, name);
-  if (!attribute || !attribute->has_s) return strcmp(value, otherwise) == 0;
+  const Onnx__AttributeProto *attribute =
+      TypedAttribute(node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
+  if (!attribute) return strcmp(value, otherwise) == 0;
   return attribute->s.len == strlen(value) &&
          memcmp(attribute->s.data, value, attribute->s.len) == 0;
 }
@@ -267,13 +300,23 @@ bool RengaOnnxString(const RengaOnnxNode *node, const char *name, const char *va
 RengaErrorCode RengaOnnxInts(const RengaOnnxNode *node, const char *name, int *count,
                              int64_t ints[])
 {
-  const Onnx__AttributeProto *attribute = RengaOnnxAttribute(node, name);
+  const Onnx__AttributeProto *attribute =
+      TypedAttribute(node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
   *count = -1;
   if (!attribute) return RENGA_SUCCESS;
   RengaOnnxCheck(attribute->n_ints <= 2 * RENGA_MAX_DIM, node, RENGA_ERR_FILE_FORMAT,
                  "attribute %s has %zu numbers", name, attribute->n_ints);
   *count = (int)attribute->n_ints;
   for (int i = 0; i < *count; i++) ints[i] = attribute->ints[i];
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxCheckAttributes(RengaOnnxNode *node)
+{
+  const char *mistyped = node->importer->mistyped;
+  node->importer->mistyped = NULL;
+  RengaOnnxCheck(!mistyped, node, RENGA_ERR_FILE_FORMAT, "attribute %s is of the wrong type",
+                 mistyped);
   return RENGA_SUCCESS;
 }
 

@@ -2,24 +2,25 @@
 #include "onnx.h"
 #include <string.h>
 
-enum { DEPTH_MAX = 24, NODES_MAX = 1 << 20, MISSING_TEXT = 640 };
+enum { DEPTH_MAX = 24, NODES_MAX = 1 << 18, MISSING_TEXT = 4096 };
 
 static bool IsStandard(const char *domain)
 {
   return !domain || !*domain || strcmp(domain, "ai.onnx") == 0;
 }
 
-static const Onnx__FunctionProto *FindFunction(const RengaOnnxImporter *importer,
-                                               const Onnx__NodeProto *node)
+/* The number of the function that the node calls; n_functions: none. */
+static size_t FindFunction(const RengaOnnxImporter *importer, const Onnx__NodeProto *node)
 {
   const char *domain = IsStandard(node->domain) ? "" : node->domain;
-  for (size_t i = 0; i < importer->model->n_functions; i++) {
+  size_t i = 0;
+  for (; i < importer->model->n_functions; i++) {
     const Onnx__FunctionProto *function = importer->model->functions[i];
     const char *of = IsStandard(function->domain) ? "" : function->domain;
     if (function->name && strcmp(function->name, node->op_type) == 0 && strcmp(of, domain) == 0)
-      return function;
+      break;
   }
-  return NULL;
+  return i;
 }
 
 /* The version of ONNX's own operators; 0: none given. */
@@ -41,49 +42,65 @@ static const char *NodeName(const Onnx__NodeProto *node)
 /* Names what is not supported in these nodes and in the functions that they call. */
 typedef struct {
   RengaOnnxImporter *importer;
-  int64_t opset;
   char text[MISSING_TEXT];
   size_t length;
-  int count;
+  int count, left_out;
+  bool *visited; /* by function */
 } Missing;
 
 static void AddMissing(Missing *missing, const Onnx__NodeProto *node, const char *why)
 {
-  char entry[256];
+  char entry[96];
   const char *domain = IsStandard(node->domain) ? "" : node->domain;
-  snprintf(entry, sizeof entry, "%s%s%.60s%s", missing->count ? ", " : "", domain,
-           *domain ? "." : "", node->op_type);
-  if (missing->count && strstr(missing->text, entry)) return;
+  snprintf(entry, sizeof entry, "%.30s%s%.50s (", domain, *domain ? "." : "", node->op_type);
+  const char *found = strstr(missing->text, entry);
+  if (found && (found == missing->text || found[-1] == ' ')) return;
   missing->count++;
-  if (missing->length + 200 > sizeof missing->text) return;
-  missing->length +=
-      (size_t)snprintf(missing->text + missing->length, sizeof missing->text - missing->length,
-                       "%s (first node \"%.80s\"%s)", entry, NodeName(node), why);
+  if (missing->length + 200 > sizeof missing->text) {
+    missing->left_out++;
+    return;
+  }
+  missing->length += (size_t)snprintf(
+      missing->text + missing->length, sizeof missing->text - missing->length,
+      "%s%sfirst node \"%.80s\"%s)", missing->count > 1 ? ", " : "", entry, NodeName(node), why);
 }
 
-static void FindMissing(Missing *missing, int depth, size_t count, Onnx__NodeProto *const nodes[])
+/* Branches of an If are not looked into, as one of them is never taken. */
+static void FindMissing(Missing *missing, int64_t opset, int depth, size_t count,
+                        Onnx__NodeProto *const nodes[])
 {
+  const Onnx__ModelProto *model = missing->importer->model;
   for (size_t i = 0; i < count && depth < DEPTH_MAX; i++) {
     const Onnx__NodeProto *node = nodes[i];
     if (!node->op_type) continue;
-    const Onnx__FunctionProto *function = FindFunction(missing->importer, node);
     const RengaOnnxRow *row = IsStandard(node->domain) ? RengaOnnxFindRow(node->op_type) : NULL;
     bool built = row && RengaOnnxRowIsBuilt(row);
-    if (built && missing->opset < row->since)
+    size_t number = built ? model->n_functions : FindFunction(missing->importer, node);
+    if (built && opset < row->since)
       AddMissing(missing, node, ", in the form of this opset");
-    else if (!built && !function)
+    else if (!built && number == model->n_functions)
       AddMissing(missing, node, "");
+    if (number == model->n_functions || missing->visited[number]) continue;
+    const Onnx__FunctionProto *function = model->functions[number];
+    const int64_t own = RengaOnnxOpset(function->n_opset_import, function->opset_import);
+    missing->visited[number] = true;
+    FindMissing(missing, own > 0 ? own : opset, depth + 1, function->n_node, function->node);
   }
 }
 
 static RengaErrorCode CheckSupported(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                      size_t count, Onnx__NodeProto *const nodes[])
 {
-  Missing missing = {.importer = importer, .opset = scope->opset};
-  FindMissing(&missing, 0, count, nodes);
+  Missing missing = {.importer = importer};
+  char more[48] = "";
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->model->n_functions,
+                              sizeof *missing.visited, &missing.visited));
+  FindMissing(&missing, scope->opset, 0, count, nodes);
+  if (missing.left_out > 0) snprintf(more, sizeof more, " and %d more", missing.left_out);
   RengaCheck(missing.count == 0, importer->comm, RENGA_ERR_SUPPORT,
-             "%s (opset %lld): %d operators are not supported: %s", importer->file,
-             (long long)scope->opset, missing.count, missing.text);
+             "%s (opset %lld): %d operator%s not supported: %s%s", importer->file,
+             (long long)scope->opset, missing.count, missing.count == 1 ? " is" : "s are",
+             missing.text, more);
   return RENGA_SUCCESS;
 }
 
@@ -124,18 +141,19 @@ static RengaErrorCode Inline(RengaOnnxNode *node, const Onnx__FunctionProto *fun
 static RengaErrorCode ImportNode(RengaOnnxNode *node)
 {
   bool folded;
-  const Onnx__FunctionProto *function =
-      node->row ? NULL : FindFunction(node->importer, node->proto);
-  if (function) {
-    RengaCall(Inline(node, function));
+  const Onnx__ModelProto *model = node->importer->model;
+  const bool built = node->row && RengaOnnxRowIsBuilt(node->row);
+  size_t function = built ? model->n_functions : FindFunction(node->importer, node->proto);
+  if (function < model->n_functions) {
+    RengaCall(Inline(node, model->functions[function]));
     return RENGA_SUCCESS;
   }
   RengaOnnxCheck(node->row, node, RENGA_ERR_SUPPORT, "the operator is not supported");
   RengaCall(RengaOnnxFold(node, &folded));
-  if (folded) return RENGA_SUCCESS;
-  RengaErrorCode code = node->row->convert(node);
+  RengaErrorCode code = folded ? RENGA_SUCCESS : node->row->convert(node);
   RengaAttributesFree(&node->importer->attributes);
   RengaCall(code);
+  RengaCall(RengaOnnxCheckAttributes(node));
   return RENGA_SUCCESS;
 }
 

@@ -67,6 +67,7 @@ typedef struct {
   RengaValue batch_size; /* as data; NONE until used */
   RengaOnnxScope *used;  /* names of tensors that are inputs of nodes or outputs */
   RengaOnnxScope *model_scope;
+  const char *mistyped; /* attribute of the node that was asked for as another type */
   int64_t n_nodes;
   const char *sized_file; /* whose size is known */
   int64_t size;
@@ -150,6 +151,7 @@ bool RengaOnnxHasWord(const char *list, const char *word);
 RengaErrorCode RengaOnnxInputBinding(RengaOnnxNode *node, int input, RengaOnnxBinding **binding);
 RengaErrorCode RengaOnnxInputValue(RengaOnnxNode *node, int input, RengaValue *value);
 RengaErrorCode RengaOnnxInputHost(RengaOnnxNode *node, int input, const RengaOnnxHost **host);
+RengaErrorCode RengaOnnxInputShape(RengaOnnxNode *node, int input, const RengaOnnxHost **host);
 RengaErrorCode RengaOnnxInputInts(RengaOnnxNode *node, int input, int *count,
                                   int64_t ints[]); /* at most RENGA_MAX_DIM; absent: count -1 */
 RengaErrorCode RengaOnnxInputReal(RengaOnnxNode *node, int input, double *value); /* absent: kept */
@@ -163,6 +165,7 @@ bool RengaOnnxString(const RengaOnnxNode *node, const char *name, const char *va
                      const char *otherwise); /* is the attribute equal to value? */
 RengaErrorCode RengaOnnxInts(const RengaOnnxNode *node, const char *name, int *count,
                              int64_t ints[]); /* at most 2 * RENGA_MAX_DIM; absent: count -1 */
+RengaErrorCode RengaOnnxCheckAttributes(RengaOnnxNode *node); /* was one of the wrong type? */
 RengaErrorCode RengaOnnxAxis(const RengaOnnxNode *node, int64_t axis, int ndim, int *result);
 RengaErrorCode RengaOnnxBindValue(RengaOnnxNode *node, int output, RengaValue value);
 RengaErrorCode RengaOnnxBindHost(RengaOnnxNode *node, int output, RengaOnnxHost *host);

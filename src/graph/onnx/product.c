@@ -114,7 +114,11 @@ static RengaErrorCode AutoPad(RengaOnnxNode *node, bool transposed, Window *wind
 {
   bool upper = RengaOnnxString(node, "auto_pad", "SAME_UPPER", "NOTSET");
   bool lower = RengaOnnxString(node, "auto_pad", "SAME_LOWER", "NOTSET");
+  bool given = RengaOnnxString(node, "auto_pad", "NOTSET", "NOTSET") ||
+               RengaOnnxString(node, "auto_pad", "VALID", "NOTSET");
   int64_t shape[RENGA_MAX_DIM] = {0};
+  RengaOnnxCheck(upper || lower || given, node, RENGA_ERR_FILE_FORMAT,
+                 "auto_pad must be NOTSET, VALID, SAME_UPPER or SAME_LOWER");
   if (transposed) RengaCall(ReadInts(node, "output_shape", window->n, 0, shape));
   for (int i = 0; i < window->n; i++) {
     int64_t size = window->size[i], stride = window->stride[i];

@@ -48,14 +48,30 @@ static RengaErrorCode Share(MPI_Comm comm, const char *name, size_t *count, unsi
   return RENGA_SUCCESS;
 }
 
+/* Memory of the decoder is in the ledger, too. */
+static void *Allocate(void *user, size_t size)
+{
+  unsigned char *bytes = NULL;
+  (void)user;
+  return RengaMalloc(size, &bytes) == RENGA_SUCCESS ? bytes : NULL;
+}
+
+static void Free(void *user, void *bytes)
+{
+  (void)user;
+  RengaFree(&bytes);
+}
+
+static ProtobufCAllocator ledger = {Allocate, Free, NULL};
+
 static RengaErrorCode Import(RengaOnnxImporter *importer, size_t count, const unsigned char *bytes)
 {
-  Onnx__ModelProto *model = onnx__model_proto__unpack(NULL, count, bytes);
+  Onnx__ModelProto *model = onnx__model_proto__unpack(&ledger, count, bytes);
   RengaCheck(model, importer->comm, RENGA_ERR_FILE_FORMAT, "%s is not an ONNX model",
              importer->file);
   importer->model = model;
   RengaErrorCode code = RengaOnnxImportModel(importer);
-  onnx__model_proto__free_unpacked(model, NULL);
+  onnx__model_proto__free_unpacked(model, &ledger);
   RengaAttributesFree(&importer->attributes);
   RengaFree(&importer->inner);
   RengaOnnxFreeAll(importer);
@@ -124,12 +140,12 @@ static RengaErrorCode ReadTensor(RengaOnnxImporter *importer, RengaOnnxFile *fil
   void *read;
   RengaCall(RengaOnnxAllocate(importer, file->size, 1, &bytes));
   RengaCall(RengaOnnxFileRead(file, 0, file->size, bytes));
-  Onnx__TensorProto *tensor = onnx__tensor_proto__unpack(NULL, (size_t)file->size, bytes);
+  Onnx__TensorProto *tensor = onnx__tensor_proto__unpack(&ledger, (size_t)file->size, bytes);
   RengaCheck(tensor, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "%s is no ONNX tensor", file->name);
   RengaErrorCode code = RengaOnnxTensorRead(importer, tensor, spec, &read);
   if (code == RENGA_SUCCESS) code = RengaMalloc(RengaTensorSpecBytes(spec) + 1, &copy);
   if (code == RENGA_SUCCESS) code = RengaStringCopy(tensor->name ? tensor->name : "", name);
-  onnx__tensor_proto__free_unpacked(tensor, NULL);
+  onnx__tensor_proto__free_unpacked(tensor, &ledger);
   if (code != RENGA_SUCCESS) RengaFree(&copy);
   RengaCall(code);
   memcpy(copy, read, RengaTensorSpecBytes(spec));

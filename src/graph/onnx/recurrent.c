@@ -62,6 +62,10 @@ static RengaErrorCode ReadLayer(RengaOnnxNode *node, Layer *layer)
   layer->cells = layer->lstm ? "LSTMCells" : layer->gru ? "GRUCells" : "RNNCells";
   layer->directions = RengaOnnxString(node, "direction", "bidirectional", "forward") ? 2 : 1;
   layer->backwards = RengaOnnxString(node, "direction", "reverse", "forward");
+  RengaOnnxCheck(layer->directions == 2 || layer->backwards ||
+                     RengaOnnxString(node, "direction", "forward", "forward"),
+                 node, RENGA_ERR_FILE_FORMAT,
+                 "direction must be forward, reverse or bidirectional");
   RengaCall(CheckActivations(node, layer->lstm, layer->gru, &activation));
   RengaCall(ReadInputs(layer));
   const RengaTensorSpec *x = RengaOnnxSpec(node, layer->in[X]);

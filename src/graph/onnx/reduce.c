@@ -93,6 +93,7 @@ RengaErrorCode RengaOnnxConvertGroupNormalization(RengaOnnxNode *node)
   const RengaTensorSpec *spec = RengaOnnxSpec(node, in[0]);
   int64_t groups = RengaOnnxInt(node, "num_groups", 1),
           channels = spec->ndim > 1 ? spec->dim[1] : 1;
+  RengaOnnxCheck(groups > 0, node, RENGA_ERR_FILE_FORMAT, "num_groups is %lld", (long long)groups);
   for (int i = 1; i < 3 && node->opset < 21; i++)
     RengaCall(PerChannel(node, groups, channels, &in[i]));
   RengaCall(RengaOnnxCopyAttributes(node, ""));

@@ -12,13 +12,13 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except)
     if (!name || RengaOnnxHasWord(except, name)) continue;
     const Onnx__AttributeProto *from = RengaOnnxAttribute(node, name);
     if (!from) continue;
-    if (from->has_f)
+    if (from->has_f || from->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT)
       RengaCall(RengaAttributesSetReal(to, name, (double)from->f));
-    else if (from->has_i)
+    else if (from->has_i || from->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT)
       RengaCall(RengaAttributesSetInt(to, name, from->i));
     else if (from->n_ints)
       RengaCall(RengaAttributesSetInts(to, name, (int)from->n_ints, from->ints));
-    else if (from->has_s) {
+    else if (from->has_s || from->type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING) {
       char *text;
       RengaCall(RengaOnnxAllocate(node->importer, (int64_t)from->s.len + 1, 1, &text));
       if (from->s.len) memcpy(text, from->s.data, from->s.len);

@@ -93,10 +93,7 @@ RengaErrorCode RengaOnnxConvertReshape(RengaOnnxNode *node)
   RengaTensorSpec shape;
   const RengaOnnxHost *target;
   RengaCall(RengaOnnxInputValue(node, 0, &x));
-  RengaCall(RengaOnnxInputHost(node, 1, &target));
-  RengaOnnxCheck(target->count <= RENGA_MAX_DIM, node, RENGA_ERR_SUPPORT,
-                 "a shape of %lld dimensions; at most %d are supported", (long long)target->count,
-                 RENGA_MAX_DIM);
+  RengaCall(RengaOnnxInputShape(node, 1, &target));
   RengaCall(RengaOnnxTargetShape(node, x, (int)target->count, target->number,
                                  RengaOnnxInt(node, "allowzero", 0) == 0, &shape));
   RengaCall(Reshape(node, &shape));
@@ -148,7 +145,7 @@ RengaErrorCode RengaOnnxConvertExpand(RengaOnnxNode *node)
   RengaTensorSpec shape;
   const RengaOnnxHost *target;
   RengaCall(RengaOnnxInputValue(node, 0, &x));
-  RengaCall(RengaOnnxInputHost(node, 1, &target));
+  RengaCall(RengaOnnxInputShape(node, 1, &target));
   RengaCall(RengaOnnxExpandShape(node, x, target, &shape));
   RengaCall(RengaOnnxEmit(node, "Expand", 1, &x, 1, &shape, &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));

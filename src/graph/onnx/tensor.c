@@ -52,6 +52,9 @@ RengaErrorCode RengaOnnxTensorSpec(RengaOnnxImporter *importer, const Onnx__Tens
   RengaCheck(tensor->n_dims <= RENGA_MAX_DIM, importer->comm, RENGA_ERR_SUPPORT,
              "%s: tensor \"%s\" has %zu dimensions; at most %d are supported", importer->file, name,
              tensor->n_dims, RENGA_MAX_DIM);
+  RengaCheck(!tensor->segment, importer->comm, RENGA_ERR_SUPPORT,
+             "%s: tensor \"%s\" is stored in segments, which is not supported", importer->file,
+             name);
   RengaTensorSpec made = {.type = (RengaDataType)type, .ndim = (int)tensor->n_dims};
   for (int i = 0; i < made.ndim; i++) made.dim[i] = tensor->dims[i];
   int64_t count;
@@ -232,9 +235,6 @@ RengaErrorCode RengaOnnxTensorRead(RengaOnnxImporter *importer, const Onnx__Tens
                                    RengaTensorSpec *spec, void **data)
 {
   RengaCall(RengaOnnxTensorSpec(importer, tensor, spec));
-  RengaCheck(!tensor->segment, importer->comm, RENGA_ERR_SUPPORT,
-             "%s: tensor \"%s\" is stored in segments, which is not supported", importer->file,
-             tensor->name ? tensor->name : "");
   if (tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL)
     RengaCall(ReadExternal(importer, tensor, data));
   else
