@@ -1,12 +1,13 @@
-check_PROGRAMS += %D%/forecast %D%/gradient %D%/groups %D%/layouts %D%/networks %D%/place %D%/refuse \
-  %D%/settings %D%/stall
-TESTS += %D%/forecast %D%/gradient %D%/groups %D%/layouts %D%/networks %D%/place %D%/refuse \
-  %D%/settings %D%/stall.sh
+check_PROGRAMS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/layouts %D%/networks %D%/place \
+  %D%/refuse %D%/settings %D%/stall
+TESTS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/layouts %D%/networks %D%/place \
+  %D%/refuse %D%/settings %D%/stall.sh
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
 %C%_forecast_SOURCES = %D%/forecast.c
 %C%_gradient_SOURCES = %D%/gradient.c
 %C%_groups_SOURCES = %D%/groups.c
+%C%_kinds_SOURCES = %D%/kinds.c test/onnx/write.c test/onnx/write.h
 %C%_layouts_SOURCES = %D%/layouts.c
 %C%_networks_SOURCES = %D%/networks.c
 %C%_place_SOURCES = %D%/place.c

@@ -10,7 +10,8 @@
 enum { MOST_STEPS = 8, MOST_FIELDS = 4 };
 
 typedef struct {
-  const char *graph; /* as -graph says */
+  const char *graph; /* as -graph says, or a name for what build makes */
+  RengaErrorCode (*build)(RengaGraph graph);
   const char *device, *schedule, *reduction, *optimizer;
   int stages, replicas;
   int64_t batch, microbatch, classes;
@@ -24,7 +25,7 @@ typedef struct {
 
 typedef struct {
   double loss[MOST_STEPS], norm[MOST_STEPS], validation;
-  uint64_t digest;
+  uint64_t digest, outputs; /* outputs: on rank 0, of a forward pass alone */
   RengaPipelineMemory memory;
 } Result;
 
@@ -121,6 +122,15 @@ static inline RengaErrorCode RunGraph(RengaComm comm, const char *what, RengaGra
   return RENGA_SUCCESS;
 }
 
+static inline RengaErrorCode RunBuild(RengaComm comm, const Run *run, RengaGraph *graph)
+{
+  if (run->build == NULL) return RunGraph(comm, run->graph, graph);
+  RengaCall(RengaGraphCreate(comm, graph));
+  RengaCall(run->build(*graph));
+  RengaCall(RengaGraphSetUp(*graph));
+  return RENGA_SUCCESS;
+}
+
 static inline RengaErrorCode RunPlan(RengaComm comm, const Run *run, RengaGraph graph,
                                      RengaPlan *plan)
 {
@@ -202,6 +212,26 @@ static inline RengaErrorCode RunPipeline(RengaComm comm, const Run *run, RengaGr
   return RENGA_SUCCESS;
 }
 
+/* Every output that has a part for each sample, one after the other. */
+static inline RengaErrorCode RunOutputs(RengaGraph graph, RengaPipeline pipeline,
+                                        const RengaBatch *batch, uint64_t *hash)
+{
+  const RengaValue *output;
+  int count;
+  RengaCall(RengaGraphGetOutputs(graph, &count, &output));
+  for (int i = 0; i < count; i++) {
+    const RengaGraphValue *value = RengaGraphGetValue(graph, output[i]);
+    const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, batch->samples);
+    float *buffer = NULL;
+    if (value->spec.ndim == 0 || value->spec.dim[0] >= 0) continue;
+    RengaCall(RengaMalloc(RengaTensorSpecCount(&spec), &buffer));
+    RengaCall(RengaPipelineForward(pipeline, batch, value->name, buffer));
+    *hash = RengaHash(buffer, RengaTensorSpecBytes(&spec), *hash);
+    RengaFree(&buffer);
+  }
+  return RENGA_SUCCESS;
+}
+
 static inline RengaErrorCode RunSteps(const Run *run, RengaGraph graph, RengaPipeline pipeline,
                                       Result *result)
 {
@@ -215,6 +245,7 @@ static inline RengaErrorCode RunSteps(const Run *run, RengaGraph graph, RengaPip
   source.step = 900;
   const RengaBatch batch = {run->batch, RunRead, &source};
   RengaCall(RengaPipelineEvaluate(pipeline, &batch, &result->validation));
+  if (run->build) RengaCall(RunOutputs(graph, pipeline, &batch, &result->outputs));
   RengaCall(RengaPipelineGetDigest(pipeline, &result->digest));
   RengaCall(RengaPipelineGetMemory(pipeline, &result->memory));
   return RENGA_SUCCESS;
@@ -227,7 +258,7 @@ static inline RengaErrorCode RunAll(RengaComm comm, const Run *run, Result *resu
   RengaPlan plan;
   RengaPipeline pipeline;
   memset(result, 0, sizeof *result);
-  RengaCall(RunGraph(comm, run->graph, &graph));
+  RengaCall(RunBuild(comm, run, &graph));
   RengaCall(RunPlan(comm, run, graph, &plan));
   RengaCall(RunPipeline(comm, run, graph, plan, &pipeline));
   RengaCall(RunSteps(run, graph, pipeline, result));
