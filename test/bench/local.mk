@@ -4,3 +4,8 @@ EXTRA_PROGRAMS += %D%/kernels
 # Built by `make test/bench/checkpoint`.
 EXTRA_PROGRAMS += %D%/checkpoint
 %C%_checkpoint_SOURCES = %D%/checkpoint.c
+
+# Built by `make test/bench/partition`.
+EXTRA_PROGRAMS += %D%/partition
+%C%_partition_SOURCES = %D%/partition.c test/partition/graphs.c
+%C%_partition_LDADD = $(LDADD) $(JSON_C_LIBS)

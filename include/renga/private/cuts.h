@@ -1,0 +1,88 @@
+/* Cuts of an abstract directed acyclic graph into stages, with a proof of how good they are.
+
+   Items do work and send messages. A stage is convex: the difference of two ideals (sets that hold
+   every predecessor of their items). It runs on accelerators or on a host. On d accelerators its
+   load is
+       (work of its items + cost of each message with pins both in and out of it) / d
+       + weight of its items * resynchronise[d],
+   so that who sends and who receives both pay, once for each message whatever the number of
+   receivers. A host pays work only and has no bound on memory. What is sought is the least
+   possible largest load of a stage.
+   (Cost model: Tarnawski et al., "Efficient algorithms for device placement of DNN graph
+   operators", NeurIPS 2020; replicas as in PipeDream, SOSP 2019.) */
+#pragma once
+#include "rengasys.h"
+
+typedef struct {
+  double work;      /* seconds on an accelerator */
+  double host_work; /* seconds on a host */
+  double memory;    /* bytes on an accelerator */
+  double weight;    /* bytes that the replicas of a stage add up */
+  bool host_only;   /* no accelerator can run it */
+} RengaCutsItem;
+
+typedef struct {
+  int items, edges, messages;
+  const RengaCutsItem *item;   /* [items] */
+  const int *edge;             /* [edges][2]: from, to */
+  const double *message_cost;  /* [messages] seconds */
+  const int *message_first;    /* [messages + 1] where a message's pins begin */
+  const int *message_pin;      /* its producer and consumers, in any order */
+  int devices, hosts;          /* accelerators, and hosts, that may be used */
+  double capacity;             /* bytes of an accelerator; HUGE_VAL: no bound */
+  int replicas;                /* most accelerators of one stage; 0: 1 */
+  const double *resynchronise; /* [replicas + 1] seconds per byte of weight; NULL: 0; HUGE_VAL: not
+                                  that many replicas */
+  double time_limit;           /* seconds; 0: none */
+  int64_t ideal_limit;         /* ideals to remember; 0: 4 million */
+} RengaCutsProblem;
+
+typedef enum { RENGA_CUTS_OPTIMAL, RENGA_CUTS_INFEASIBLE, RENGA_CUTS_BOUNDED } RengaCutsProof;
+
+typedef struct {
+  bool host;
+  int replicas;
+  double load, memory; /* of one replica */
+} RengaCutsStage;
+
+typedef struct {
+  RengaCutsProof proof;
+  double load;  /* the largest; HUGE_VAL: no plan was found */
+  double bound; /* no plan has a smaller one; HUGE_VAL: proved that there is none */
+  int count;    /* of stages, in the order of the graph */
+  RengaCutsStage *stage;
+  int *stage_of;         /* [items] */
+  int items;             /* left after merging what can be merged without loss */
+  int64_t ideals, pairs; /* remembered; looked at as begin and end of a stage */
+  int probes;            /* how often a bound was tried */
+} RengaCutsResult;
+
+RengaErrorCode RengaCutsSolve(const RengaCutsProblem *problem, RengaCutsResult *result);
+void RengaCutsFreeResult(RengaCutsResult *result);
+const char *RengaCutsProofName(RengaCutsProof proof);
+/* Loads and memories of given stages, straight from the definition; those of stages that are not
+   convex too. */
+RengaErrorCode RengaCutsEvaluate(const RengaCutsProblem *problem, const int stage_of[], int count,
+                                 RengaCutsStage stage[]);
+
+/* A network with nodes forward and backward, of which those of one colour stay together. */
+typedef struct {
+  RengaCutsItem item;
+  double message; /* seconds to send its result */
+  int colour;
+  bool backward;
+} RengaCutsNode;
+
+typedef struct {
+  RengaCutsProblem problem; /* points into what follows */
+  int *item_of;             /* [nodes] */
+  RengaCutsItem *item;
+  int *edge, *message_first, *message_pin;
+  double *message_cost;
+} RengaCutsColoured;
+
+/* Makes items of colours: the order is that of the forward nodes, backward nodes follow the forward
+   ones of their colour. Freed by RengaCutsFreeColoured. */
+RengaErrorCode RengaCutsCreateColoured(int nodes, const RengaCutsNode node[], int edges,
+                                       const int edge[], RengaCutsColoured *coloured);
+void RengaCutsFreeColoured(RengaCutsColoured *coloured);

@@ -1,0 +1,81 @@
+/* Exact cuts of others' graphs: value beside the reference, size of the search, time and memory.
+   With an argument: only workloads whose name has it. */
+#include "../partition/graphs.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#define COLOURED "dnn-partitioning/throughput/"
+
+static double Milliseconds(void)
+{
+  return 1e3 * (double)clock() / CLOCKS_PER_SEC;
+}
+
+static double PeakMegabytes(void)
+{
+  size_t bytes, peak;
+  int64_t blocks;
+  RengaMemoryGetUsage(&bytes, &peak, &blocks);
+  return (double)peak / 1e6;
+}
+
+static void PrintRow(const char *name, const GraphsReference *row, const RengaCutsResult *result,
+                     double milliseconds)
+{
+  printf("| %s | %s | %d | %.4g | %.10g | %.10g | %s | %d | %lld | %lld | %d | %.1f | %.0f |\n",
+         name, row->devices, row->hosts, row->memory / 1e9, result->load, row->value,
+         RengaCutsProofName(result->proof), result->items, (long long)result->ideals,
+         (long long)result->pairs, result->probes, milliseconds, PeakMegabytes());
+  fflush(stdout);
+}
+
+static RengaErrorCode RunColoured(const GraphsReference *row)
+{
+  RengaCutsColoured coloured;
+  RengaCutsResult result;
+  const char *name = row->workload + strlen(COLOURED);
+  RengaCall(GraphsReadColoured(name, &coloured));
+  coloured.problem.devices = atoi(row->devices);
+  coloured.problem.hosts = row->hosts;
+  coloured.problem.capacity = row->memory;
+  double begin = Milliseconds();
+  RengaCall(RengaCutsSolve(&coloured.problem, &result));
+  PrintRow(name, row, &result, Milliseconds() - begin);
+  RengaCutsFreeResult(&result);
+  RengaCutsFreeColoured(&coloured);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Run(const char *only)
+{
+  int count = 0;
+  GraphsReference *row = NULL;
+  RengaCheck(GraphsFolder(), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
+             "no ../shared/graphs: set RENGA_GRAPHS");
+  RengaCall(GraphsReadReferences(&count, &row));
+  printf("| graph | devices | hosts | GB | load | reference | proof | items | ideals | pairs | "
+         "probes | ms | peak MB |\n|---|---|---|---|---|---|---|---|---|---|---|---|---|\n");
+  for (int r = 0; r < count; r++) {
+    if (only && !strstr(row[r].workload, only)) continue;
+    if (!strcmp(row[r].method, "prunedDP_opt")) RengaCall(RunColoured(&row[r]));
+  }
+  RengaFree(&row);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Main(int argc, char **argv)
+{
+  const char *only = argc > 1 ? argv[1] : NULL;
+  RengaCall(RengaInitialize(&argc, &argv, NULL));
+  RengaCall(Run(only));
+  RengaCall(RengaFinalize());
+  return RENGA_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  RengaCallAbort(Main(argc, argv));
+  return 0;
+}

@@ -1,0 +1,38 @@
+/* Graphs and reference values of others' planners, read from ../shared/graphs. */
+#pragma once
+#include "renga/private/cuts.h"
+
+/* NULL: not there. */
+const char *GraphsFolder(void);
+
+/* A row of reference.tsv. */
+typedef struct {
+  char workload[160], method[64], note[512];
+  char devices[16]; /* "6", or "4x4" */
+  int hosts;
+  double memory; /* HUGE_VAL: no bound */
+  double value;  /* HUGE_VAL: no plan */
+} GraphsReference;
+RengaErrorCode GraphsReadReferences(int *count, GraphsReference **row); /* RengaFree(&row) */
+
+/* Throughput graphs of dnn-partitioning; name: LayerGraphs/bert24_inference, … */
+RengaErrorCode GraphsReadColoured(const char *name, RengaCutsColoured *coloured);
+
+/* main of a test that needs the folder: exit code 77, skipped, where it is not there. */
+#define GRAPHS_MAIN(run)                                                                           \
+  static RengaErrorCode TestAll(int argc, char **argv)                                             \
+  {                                                                                                \
+    RengaCall(RengaInitialize(&argc, &argv, NULL));                                                \
+    RengaCall(run());                                                                              \
+    RengaCall(RengaFinalize());                                                                    \
+    return RENGA_SUCCESS;                                                                          \
+  }                                                                                                \
+  int main(int argc, char **argv)                                                                  \
+  {                                                                                                \
+    if (GraphsFolder() == NULL) {                                                                  \
+      printf("skipped: there is no ../shared/graphs, and RENGA_GRAPHS is not set\n");              \
+      return 77;                                                                                   \
+    }                                                                                              \
+    RengaCallAbort(TestAll(argc, argv));                                                           \
+    return 0;                                                                                      \
+  }

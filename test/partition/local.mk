@@ -1,0 +1,7 @@
+# The exact cuts against brute force, and against what others' planners found for published graphs.
+partition_tests = %D%/brute %D%/dnnpartitioning
+check_PROGRAMS += $(partition_tests)
+TESTS += $(partition_tests)
+noinst_HEADERS += %D%/graphs.h %D%/cutstest.h
+%C%_dnnpartitioning_SOURCES = %D%/dnnpartitioning.c %D%/graphs.c
+%C%_dnnpartitioning_LDADD = $(LDADD) $(JSON_C_LIBS)
