@@ -4,9 +4,11 @@
 
 typedef struct _p_RengaData *RengaData;
 RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data);
-/* -data FILE.h5|synthetic -data_samples -data_shuffle -data_validation */
+/* -data FILE.h5,…|synthetic -data_samples -data_shuffle -data_validation -data_masking */
 RengaErrorCode RengaDataSetFromOptions(RengaData data);
-RengaErrorCode RengaDataSetFile(RengaData data, const char *file);
+RengaErrorCode RengaDataSetFile(RengaData data, const char *file); /* or several, or patterns */
+RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file);
+RengaErrorCode RengaDataSetMasking(RengaData data, double share);
 RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed);
 /* A label that is no class but allowed: ignore_index of the loss; -100 where this is not called. */
 RengaErrorCode RengaDataSetIgnored(RengaData data, int64_t value);

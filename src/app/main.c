@@ -49,6 +49,8 @@ static const RengaOptionRow rows[] = {
         "train: steps per line of progress; 0: at most a line per second"),
     ROW("progress", STRING, "auto", "auto|bar|lines|none", 0, 0,
         "train: how progress is shown; auto: a bar on a terminal, lines elsewhere"),
+    ROW("eval", STRING, NULL, NULL, 0, 0,
+        "train: HDF5 files of the validation part, with commas and patterns"),
     ROW("eval_every", INT64, "0", NULL, 0, 1e15,
         "train: steps between losses of the validation part; 0: only at the end"),
     ROW("eval_samples", INT64, "0", NULL, 0, 1e15,
@@ -87,6 +89,8 @@ static const struct {
     {"checkpoint_dir", "train"},
     {"checkpoint_every", "train"},
     {"data", "train"},
+    {"eval", "train"},
+    {"data_masking", "train"},
 };
 
 static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const Command **command)

@@ -39,7 +39,7 @@ static RengaErrorCode ReadWindow(void *user, int field, int64_t first, int64_t c
 static RengaErrorCode SetUpData(Training *training)
 {
   const AppFields *fields = &training->fields;
-  const char *data;
+  const char *data, *eval;
   int64_t validation = 0, wanted = 0;
   RengaCall(AppNeedOption(training->comm, "data",
                           "an HDF5 data set (renga data text makes one), or "
@@ -49,6 +49,8 @@ static RengaErrorCode SetUpData(Training *training)
   RengaCall(RengaDataCreate(training->comm, &training->data));
   RengaCall(RengaDataSetSeed(training->data, (uint64_t)training->seed));
   RengaCall(RengaDataSetFromOptions(training->data));
+  RengaCall(RengaOptionsGetString("eval", &eval, NULL));
+  RengaCall(RengaDataSetValidationFile(training->data, eval));
   RengaCall(RengaDataSetFields(training->data, fields->count, fields->names, fields->specs,
                                fields->classes));
   RengaCall(RengaDataSetIgnored(training->data, fields->ignored));

@@ -9,13 +9,16 @@
 
 static const RengaOptionRow option_rows[] = {
     {"data", RENGA_OPTION_STRING, NULL, AT(source), NULL, 0, 0,
-     "HDF5 file of the samples, or: synthetic"},
+     "HDF5 files of the samples, with commas and patterns, or: synthetic"},
     {"data_samples", RENGA_OPTION_INT64, "4096", AT(samples_option), NULL, 1, 4e18,
      "samples of -data synthetic"},
     {"data_shuffle", RENGA_OPTION_BOOL, "true", AT(shuffle), NULL, 0, 0,
      "training samples of each epoch in an order drawn from the seed"},
     {"data_validation", RENGA_OPTION_REAL, "0", AT(validation), NULL, 0, 0.999,
      "share of the samples, from the end, that is kept for validation"},
+    {"data_masking", RENGA_OPTION_REAL, "0", AT(masking), NULL, 0, 0.999,
+     "share of the tokens that the network must find again, as BERT does; 0: it finds the next "
+     "one"},
 };
 enum { OPTIONS = sizeof option_rows / sizeof *option_rows, CHUNK = 1024, IGNORED = -100 };
 
@@ -37,6 +40,7 @@ static RengaErrorCode DataDestroy(void *object)
   RengaData data = object;
   RengaCall(RengaDataCloseFile(data));
   FreeFields(data);
+  RengaFree(&data->validation_source);
   RengaCall(RengaOptionsFreeStrings(OPTIONS, option_rows, data));
   return RENGA_SUCCESS;
 }
@@ -81,10 +85,12 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
    . data - the data set
 
    Options:
-   . -data - HDF5 file of the samples, or: synthetic
+   . -data - HDF5 files of the samples, separated by commas, with * and ? where the shell has left
+     them, or: synthetic
    . -data_samples - samples of -data synthetic (4096)
    . -data_shuffle - training samples of each epoch in an order drawn from the seed (true)
    . -data_validation - share of the samples, from the end, that is kept for validation (0)
+   . -data_masking - share of the tokens that the network must find again (0: it finds the next)
 @*/
 RengaErrorCode RengaDataSetFromOptions(RengaData data)
 {
@@ -106,7 +112,8 @@ RengaErrorCode RengaDataSetFromOptions(RengaData data)
 
    Input:
    . data - the data set
-   . file - an HDF5 file, or "synthetic"
+   . file - HDF5 files, separated by commas, names or patterns with * and ?, taken as one set; or
+     "synthetic"
 
    Options:
    . -data - the same
@@ -123,6 +130,54 @@ RengaErrorCode RengaDataSetFile(RengaData data, const char *file)
   RengaCall(RengaStringCopy(file, &copy));
   RengaFree(&data->source);
   data->source = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataSetValidationFile - other files for the validation part
+
+   Collective
+
+   Input:
+   . data - the data set
+   . file - as for RengaDataSetFile; what they have for training is taken, or all where they have no
+     parts; NULL: none
+
+   Notes: a validation part of the files for training is then left alone.
+@*/
+RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file)
+{
+  RengaCall(DataIsNew(data));
+  char *copy = NULL;
+  if (file != NULL) RengaCall(RengaStringCopy(file, &copy));
+  RengaFree(&data->validation_source);
+  data->validation_source = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataSetMasking - let the network find masked tokens instead of the next one
+
+   Collective
+
+   Input:
+   . data - the data set, of tokens with a vocabulary that has one to mask with
+   . share - of the tokens that are to be found again, less than 1; 0: the next token is to be found
+
+   Options:
+   . -data_masking - the same
+
+   Notes: of the tokens to be found eight in ten are masked, one is another token of the vocabulary,
+   one stays; the labels of all others are those that the loss ignores. Which ones they are follows
+   from seed, epoch and sample alone; each sample has at least one. Source: Devlin et al. 2019,
+   section 3.1.
+@*/
+RengaErrorCode RengaDataSetMasking(RengaData data, double share)
+{
+  RengaCall(DataIsNew(data));
+  RengaCheck(share >= 0 && share < 1, data->hdr.comm, RENGA_ERR_ARGUMENT,
+             "a share of %g masked tokens is not at least 0 and less than 1", share);
+  data->masking = share;
   return RENGA_SUCCESS;
 }
 
@@ -213,8 +268,7 @@ static RengaErrorCode PlaceParts(RengaData data, const int64_t counts[RENGA_DATA
   RengaCheck(counts[0] > 0, comm, RENGA_ERR_FILE_FORMAT, "data set %s has no samples",
              data->source);
   RengaCheck(counts[1] == 0 || data->validation == 0, comm, RENGA_ERR_OPTION,
-             "data set %s has a validation part of its own; leave out -data_validation",
-             data->source);
+             "data set %s has a validation part already; leave out -data_validation", data->source);
   int64_t kept = (int64_t)((double)counts[0] * data->validation + 0.5);
   if (data->validation > 0 && kept == 0) kept = 1;
   RengaCheck(kept < counts[0], comm, RENGA_ERR_OPTION,
@@ -277,7 +331,11 @@ RengaErrorCode RengaDataSetUp(RengaData data)
   int64_t counts[RENGA_DATA_PARTS] = {0, 0};
   RengaCall(RengaDataCloseFile(data)); /* of a set-up that failed */
   data->vocabulary = 0;
-  if (strcmp(data->source, SYNTHETIC) == 0)
+  bool synthetic = strcmp(data->source, SYNTHETIC) == 0;
+  RengaCheck(!synthetic || (data->masking == 0 && data->validation_source == NULL), data->hdr.comm,
+             RENGA_ERR_OPTION, "made-up samples have no %s",
+             data->masking > 0 ? "text whose tokens could be masked" : "validation files");
+  if (synthetic)
     RengaCall(RengaDataCreate_Synthetic(data));
   else
     RengaCall(RengaDataCreate_File(data));
@@ -414,7 +472,7 @@ static RengaErrorCode ReadChunk(RengaData data, RengaDataPart part, int field, i
     if (shuffled) at = RengaDataShuffle(data->seed, epoch, place->count, at);
     samples[i] = place->first + at;
   }
-  RengaCall(data->ops->read(data, place->source, field, count, samples, buffer));
+  RengaCall(data->ops->read(data, place->source, field, epoch, count, samples, buffer));
   RengaCall(CheckClasses(data, &data->fields[field], count, samples, buffer));
   return RENGA_SUCCESS;
 }

@@ -12,6 +12,7 @@ bool RengaHdf5Has(RengaHdf5File file, const char *path);
 /* Names of the datasets of a group, in order of creation where the file keeps it, else of name. */
 RengaErrorCode RengaHdf5List(RengaHdf5File file, const char *group, int *count, char ***names);
 RengaErrorCode RengaHdf5GetText(RengaHdf5File file, const char *attribute, char **value);
+bool RengaHdf5HasAttribute(RengaHdf5File file, const char *attribute);
 RengaErrorCode RengaHdf5GetInt(RengaHdf5File file, const char *attribute, int64_t *value);
 RengaErrorCode RengaHdf5DatasetOpen(RengaHdf5File file, const char *path,
                                     RengaHdf5Dataset *dataset);
@@ -57,18 +58,41 @@ int64_t RengaDataShuffle(uint64_t seed, int64_t epoch, int64_t samples, int64_t 
 
 enum { RENGA_DATA_PARTS = 2 };
 
+/* What an input takes of a stream of tokens. */
+typedef enum {
+  RENGA_ROLE_TOKENS,
+  RENGA_ROLE_LABELS,
+  RENGA_ROLE_SEGMENTS,  /* 0: one text */
+  RENGA_ROLE_ATTENTION, /* 1: no padding */
+  RENGA_ROLE_COUNT
+} RengaDataRole;
+
+/* Where an input comes from in one file. */
+typedef struct {
+  RengaHdf5Dataset dataset;
+  double scale, offset; /* of a floating input: what is stored * scale + offset */
+} RengaDataColumn;
+
 /* One input of the network. */
 typedef struct {
   char *name;
   RengaTensorSpec spec; /* of one sample */
   int64_t classes;      /* 0: not known */
   int64_t elements;     /* of one sample */
-  /* In a file: sample i is rows [i * rows + shift, i * rows + shift + rows) of the part's dataset.
-     */
-  RengaHdf5Dataset dataset[RENGA_DATA_PARTS];
+  /* In files: sample i of a file is rows [i * rows + shift, i * rows + shift + rows). */
+  RengaDataColumn *column[RENGA_DATA_PARTS]; /* [files] */
   int64_t rows, shift;
-  double scale[RENGA_DATA_PARTS], offset[RENGA_DATA_PARTS]; /* of a floating input */
+  RengaDataRole role;
 } RengaDataField;
+
+/* One HDF5 file, and the samples that it gives. */
+typedef struct {
+  char *name;
+  RengaHdf5File file;
+  bool validates; /* it is one of -eval: what is for training elsewhere is for validation */
+  int64_t count[RENGA_DATA_PARTS];
+  int64_t first[RENGA_DATA_PARTS]; /* number of its first sample in the part */
+} RengaDataFile;
 
 /* Where a part's samples come from: number `first` onwards of what the source calls part `source`.
    */
@@ -80,26 +104,44 @@ typedef struct {
 struct _RengaDataOps {
   RengaErrorCode (*setup)(RengaData data, int64_t counts[RENGA_DATA_PARTS]);
   /* count samples, by their numbers in the source, ascending in no order. */
-  RengaErrorCode (*read)(RengaData data, RengaDataPart source, int field, int64_t count,
-                         const int64_t samples[], void *buffer);
+  RengaErrorCode (*read)(RengaData data, RengaDataPart source, int field, int64_t epoch,
+                         int64_t count, const int64_t samples[], void *buffer);
   RengaErrorCode (*view)(RengaData data, RengaViewer viewer);
 };
 
 struct _p_RengaData {
   RENGAHEADER(struct _RengaDataOps);
-  char *source; /* a file's name or "synthetic" */
+  char *source;            /* files' names and patterns, or "synthetic" */
+  char *validation_source; /* the same for the validation part, or NULL */
   int64_t samples_option;
   bool shuffle;
-  double validation;
+  double validation, masking;
   uint64_t seed;
   int64_t ignored, vocabulary;
   int n_fields;
   RengaDataField *fields;
   RengaDataPartPlace part[RENGA_DATA_PARTS];
-  RengaHdf5File file;
+  int n_files;
+  RengaDataFile *files;
+  bool tokens; /* the files are streams of tokens */
+  int64_t sequence, mask, vocabulary_digest;
 };
 
 /* file.c, synthetic.c */
 RengaErrorCode RengaDataCreate_File(RengaData data);
 RengaErrorCode RengaDataCreate_Synthetic(RengaData data);
 RengaErrorCode RengaDataCloseFile(RengaData data);
+
+/* fileread.c: samples of files, in the type of the input. */
+RengaErrorCode RengaDataReadFile_Private(RengaData data, RengaDataPart source, int field,
+                                         int64_t epoch, int64_t count, const int64_t samples[],
+                                         void *buffer);
+
+/* names.c: the files that a list of names and patterns means. */
+RengaErrorCode RengaDataFindFiles_Private(const char *list, int *count, char ***names);
+
+/* tokens.c: inputs of a stream of tokens. */
+RengaErrorCode RengaDataAssignRoles_Private(RengaData data);
+/* tokens: windows of whole numbers, changed in place to what the input's role takes. */
+void RengaDataMaskTokens_Private(RengaData data, RengaDataRole role, int64_t epoch, int64_t count,
+                                 const int64_t samples[], int64_t tokens[]);

@@ -1,17 +1,19 @@
-/* Data source: an HDF5 file, in one of two formats.
+/* Data source: HDF5 files that are one set, each in the same one of two formats.
 
-   Arrays (no attribute format): each input is a dataset [samples, …] of the group /training, or of
-   the file's root; the validation part is the group /validation with the same names. Inputs and
-   datasets of one name belong together, the others in order.
+   Arrays (no attribute format): each input is a dataset [samples, …] of the group /training, or
+   of the file's root; the validation part is the group /validation with the same names. Inputs and
+   datasets of one name belong together, the others in order. Numbers for a floating input are what
+   is stored * scale + offset where the dataset has such attributes.
 
-   Tokens (attributes format = "tokens", sequence T, vocabulary): the datasets /training and
-   /validation are one-dimensional streams. Sample i is the window [i T, i T + T + 1): its tokens
-   are the first T of it, its labels the last T. */
+   Tokens (attributes format = "tokens", sequence T, vocabulary, and mask where there is a token to
+   mask with): the datasets /training and /validation are one-dimensional streams. Sample i is the
+   window [i T, i T + T + 1): its tokens are the first T of it, its labels the last T. With masked
+   tokens it is the window [i T, i T + T).
+
+   Samples are numbered through the files, in the order in which these are given. */
 #include "dataimpl.h"
 #include <stdlib.h>
 #include <string.h>
-
-enum { STAGING = 4 * 1024 * 1024 }; /* bytes of one read, unless one sample is larger */
 
 /* The shape of one sample: all but the first dimension of a dataset. */
 static RengaTensorSpec SampleSpec(const RengaTensorSpec *dataset)
@@ -71,7 +73,8 @@ static bool IsTaken(RengaData data, const int from[], int name)
 
 /* from[i]: which of the names is field i's; first those of the same name, then the rest in order.
    */
-static RengaErrorCode MatchNames(RengaData data, int count, char *const names[], int from[])
+static RengaErrorCode MatchNames(RengaData data, const RengaDataFile *file, int count,
+                                 char *const names[], int from[])
 {
   char list[512];
   int left_fields = data->n_fields, left_names = count, next = 0;
@@ -85,7 +88,7 @@ static RengaErrorCode MatchNames(RengaData data, int count, char *const names[],
   for (int i = 0; i < data->n_fields; i++) {
     if (from[i] < count) continue;
     RengaCheck(left_fields == left_names, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-               "data set %s has no dataset for input %s of the network; it has %s", data->source,
+               "data set %s has no dataset for input %s of the network; it has %s", file->name,
                data->fields[i].name, list);
     while (IsTaken(data, from, next)) next++;
     from[i] = next;
@@ -93,262 +96,264 @@ static RengaErrorCode MatchNames(RengaData data, int count, char *const names[],
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode OpenArray(RengaData data, int field, RengaDataPart part, const char *group,
-                                const char *name, int64_t *count)
+/* What the file gives for a part stands here; NULL: it gives nothing for it. */
+static const char *PathOf(RengaData data, const RengaDataFile *file, RengaDataPart part)
 {
-  RengaDataField *f = &data->fields[field];
-  char path[1024];
-  snprintf(path, sizeof path, "%s/%s", group, name);
-  RengaCheck(RengaHdf5Has(data->file, path), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-             "data set %s has no dataset %s for input %s of the network", data->source, path,
-             f->name);
-  RengaCall(RengaHdf5DatasetOpen(data->file, path, &f->dataset[part]));
-  const RengaTensorSpec *spec = RengaHdf5DatasetSpec(f->dataset[part]);
-  RengaTensorSpec sample = SampleSpec(spec);
-  f->rows = 1;
-  f->shift = 0;
-  f->scale[part] = 1;
-  f->offset[part] = 0;
-  RengaCall(RengaHdf5DatasetGetReal(f->dataset[part], "scale", &f->scale[part]));
-  RengaCall(RengaHdf5DatasetGetReal(f->dataset[part], "offset", &f->offset[part]));
-  RengaCall(CheckField(f, &sample, RengaHdf5DatasetName(f->dataset[part])));
-  RengaCheck(field == 0 || spec->dim[0] == *count, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "%s holds %lld samples, the dataset of input %s %lld",
-             RengaHdf5DatasetName(f->dataset[part]), (long long)spec->dim[0], data->fields[0].name,
-             (long long)*count);
-  *count = spec->dim[0];
+  bool parts = RengaHdf5Has(file->file, "/training");
+  if (file->validates) return part == RENGA_DATA_TRAINING ? NULL : parts ? "/training" : "";
+  if (part == RENGA_DATA_TRAINING) return parts ? "/training" : "";
+  bool left = data->validation_source != NULL || !RengaHdf5Has(file->file, "/validation");
+  return left ? NULL : "/validation";
+}
+
+static RengaErrorCode OpenColumn(RengaData data, int file, const char *path,
+                                 RengaDataColumn *column)
+{
+  RengaCall(RengaHdf5DatasetOpen(data->files[file].file, path, &column->dataset));
+  column->scale = 1;
+  column->offset = 0;
+  RengaCall(RengaHdf5DatasetGetReal(column->dataset, "scale", &column->scale));
+  RengaCall(RengaHdf5DatasetGetReal(column->dataset, "offset", &column->offset));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetUpArraysOf(RengaData data, int count, char *const names[],
-                                    const char *training, int64_t counts[RENGA_DATA_PARTS])
+static RengaErrorCode OpenArray(RengaData data, int field, int file, RengaDataPart part,
+                                const char *group, const char *name)
+{
+  RengaDataField *f = &data->fields[field];
+  RengaDataFile *from = &data->files[file];
+  RengaDataColumn *column = &f->column[part][file];
+  char path[1024];
+  snprintf(path, sizeof path, "%s/%s", group, name);
+  RengaCheck(RengaHdf5Has(from->file, path), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "data set %s has no dataset %s for input %s of the network", from->name, path,
+             f->name);
+  RengaCall(OpenColumn(data, file, path, column));
+  const RengaTensorSpec *spec = RengaHdf5DatasetSpec(column->dataset);
+  RengaTensorSpec sample = SampleSpec(spec);
+  f->rows = 1;
+  f->shift = 0;
+  RengaCall(CheckField(f, &sample, RengaHdf5DatasetName(column->dataset)));
+  RengaCheck(field == 0 || spec->dim[0] == from->count[part], MPI_COMM_SELF, RENGA_ERR_SHAPE,
+             "%s holds %lld samples, the dataset of input %s %lld",
+             RengaHdf5DatasetName(column->dataset), (long long)spec->dim[0], data->fields[0].name,
+             (long long)from->count[part]);
+  from->count[part] = spec->dim[0];
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OpenArraysOf(RengaData data, int file, RengaDataPart part, const char *group,
+                                   int count, char *const names[])
 {
   int *from;
-  bool validation = RengaHdf5Has(data->file, "/validation");
   RengaCall(RengaMalloc(data->n_fields, &from));
-  RengaErrorCode code = MatchNames(data, count, names, from);
-  for (int i = 0; i < data->n_fields && code == RENGA_SUCCESS; i++) {
-    code = OpenArray(data, i, RENGA_DATA_TRAINING, training, names[from[i]], &counts[0]);
-    if (validation && code == RENGA_SUCCESS)
-      code = OpenArray(data, i, RENGA_DATA_VALIDATION, "/validation", names[from[i]], &counts[1]);
-  }
+  RengaErrorCode code = MatchNames(data, &data->files[file], count, names, from);
+  for (int i = 0; i < data->n_fields && code == RENGA_SUCCESS; i++)
+    code = OpenArray(data, i, file, part, group, names[from[i]]);
   RengaFree(&from);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetUpArrays(RengaData data, int64_t counts[RENGA_DATA_PARTS])
+static RengaErrorCode SetUpArrays(RengaData data, int file, RengaDataPart part, const char *group)
 {
-  const char *training = RengaHdf5Has(data->file, "/training") ? "/training" : "";
   char **names;
   int count;
-  RengaCall(RengaHdf5List(data->file, *training ? training : "/", &count, &names));
-  RengaErrorCode code = SetUpArraysOf(data, count, names, training, counts);
+  RengaCheck(data->masking == 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "-data_masking %g: data set %s is no set of tokens; renga data text makes one",
+             data->masking, data->files[file].name);
+  RengaCall(RengaHdf5List(data->files[file].file, *group ? group : "/", &count, &names));
+  RengaErrorCode code = OpenArraysOf(data, file, part, group, count, names);
   for (int i = 0; i < count; i++) RengaFree(&names[i]);
   RengaFree(&names);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static bool IsNamedLabels(const char *name)
-{
-  static const char *const words[] = {"labels", "label", "targets", "target"};
-  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
-    if (strcmp(name, words[i]) == 0) return true;
-  return false;
-}
-
-static RengaErrorCode OpenStream(RengaData data, int field, RengaDataPart part, const char *path,
-                                 int64_t sequence, int64_t *count)
+static RengaErrorCode OpenStream(RengaData data, int field, int file, RengaDataPart part,
+                                 const char *path)
 {
   RengaDataField *f = &data->fields[field];
-  RengaCall(RengaHdf5DatasetOpen(data->file, path, &f->dataset[part]));
-  const RengaTensorSpec *spec = RengaHdf5DatasetSpec(f->dataset[part]);
-  const char *name = RengaHdf5DatasetName(f->dataset[part]);
+  RengaDataColumn *column = &f->column[part][file];
+  RengaCall(OpenColumn(data, file, path, column));
+  const RengaTensorSpec *spec = RengaHdf5DatasetSpec(column->dataset);
+  const char *name = RengaHdf5DatasetName(column->dataset);
   RengaCheck(spec->ndim == 1 && RengaDataIsInteger(spec->type), MPI_COMM_SELF,
              RENGA_ERR_FILE_FORMAT, "%s is no one-dimensional dataset of integers", name);
-  RengaTensorSpec sample = {.type = spec->type, .ndim = 1, .dim = {sequence}};
-  RengaCall(CheckField(f, &sample, name));
-  f->rows = sequence;
-  f->scale[part] = 1;
-  f->offset[part] = 0;
-  *count = spec->dim[0] > sequence ? (spec->dim[0] - 1) / sequence : 0;
+  RengaTensorSpec sample = {.type = spec->type, .ndim = 1, .dim = {data->sequence}};
+  bool fixed = f->role == RENGA_ROLE_SEGMENTS || f->role == RENGA_ROLE_ATTENTION;
+  if (fixed) sample.type = RENGA_INT64; /* made here, of any type */
+  if (!fixed || !RengaDataIsInteger(f->spec.type)) RengaCall(CheckField(f, &sample, name));
+  RengaCheck(fixed || f->classes == 0 || data->vocabulary <= f->classes, MPI_COMM_SELF,
+             RENGA_ERR_SHAPE,
+             "data set %s has %lld kinds of tokens; input %s of the network takes %lld",
+             data->files[file].name, (long long)data->vocabulary, f->name, (long long)f->classes);
+  f->rows = data->sequence;
+  f->shift = f->role == RENGA_ROLE_LABELS && data->masking == 0;
+  int64_t ahead = data->masking == 0; /* the label of the last token */
+  data->files[file].count[part] =
+      spec->dim[0] > ahead ? (spec->dim[0] - ahead) / data->sequence : 0;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetUpTokens(RengaData data, int64_t counts[RENGA_DATA_PARTS])
+/* What files of one set must have in common. */
+static RengaErrorCode ReadTokenNumbers(RengaData data, int file)
 {
-  int64_t sequence;
-  RengaCall(RengaHdf5GetInt(data->file, "sequence", &sequence));
-  RengaCall(RengaHdf5GetInt(data->file, "vocabulary", &data->vocabulary));
+  RengaDataFile *f = &data->files[file];
+  int64_t sequence, vocabulary, mask = -1, digest = 0;
+  RengaCall(RengaHdf5GetInt(f->file, "sequence", &sequence));
+  RengaCall(RengaHdf5GetInt(f->file, "vocabulary", &vocabulary));
+  if (RengaHdf5HasAttribute(f->file, "mask")) RengaCall(RengaHdf5GetInt(f->file, "mask", &mask));
+  if (RengaHdf5HasAttribute(f->file, "vocabulary_digest"))
+    RengaCall(RengaHdf5GetInt(f->file, "vocabulary_digest", &digest));
   RengaCheck(sequence > 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "data set %s: sequence is %lld",
-             data->source, (long long)sequence);
-  RengaCheck(data->n_fields <= 2, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "data set %s gives tokens and labels; the network has %d inputs, the third is %s",
-             data->source, data->n_fields, data->fields[2].name);
-  RengaCheck(RengaHdf5Has(data->file, "/training"), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-             "data set %s has no dataset /training", data->source);
-  bool validation = RengaHdf5Has(data->file, "/validation");
-  bool swapped = IsNamedLabels(data->fields[0].name);
-  for (int i = 0; i < data->n_fields; i++) {
-    RengaDataField *f = &data->fields[i];
-    f->shift = (i == 1) != swapped;
-    RengaCheck(f->classes == 0 || data->vocabulary <= f->classes, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-               "data set %s has %lld kinds of tokens; input %s of the network takes %lld",
-               data->source, (long long)data->vocabulary, f->name, (long long)f->classes);
-    RengaCall(OpenStream(data, i, RENGA_DATA_TRAINING, "/training", sequence, &counts[0]));
-    if (validation)
-      RengaCall(OpenStream(data, i, RENGA_DATA_VALIDATION, "/validation", sequence, &counts[1]));
-  }
+             f->name, (long long)sequence);
+  RengaCheck(data->masking == 0 || (mask >= 0 && mask < vocabulary - 1), MPI_COMM_SELF,
+             RENGA_ERR_OPTION,
+             "-data_masking %g: data set %s has no token to mask with; renga data text makes one "
+             "with -vocabulary KINDS",
+             data->masking, f->name);
+  RengaCheck(
+      file == 0 || (sequence == data->sequence && vocabulary == data->vocabulary &&
+                    mask == data->mask && digest == data->vocabulary_digest),
+      MPI_COMM_SELF, RENGA_ERR_SHAPE,
+      "data set %s has %lld kinds of tokens in samples of %lld, %s %lld in samples of %lld%s",
+      f->name, (long long)vocabulary, (long long)sequence, data->files[0].name,
+      (long long)data->vocabulary, (long long)data->sequence,
+      digest != data->vocabulary_digest ? "; their vocabularies differ" : "");
+  data->sequence = sequence;
+  data->vocabulary = vocabulary;
+  data->mask = mask;
+  data->vocabulary_digest = digest;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindFormat(RengaData data, bool *tokens)
+static RengaErrorCode SetUpTokens(RengaData data, int file, RengaDataPart part, const char *path)
+{
+  RengaCheck(*path, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "data set %s has no dataset /training",
+             data->files[file].name);
+  for (int i = 0; i < data->n_fields; i++) RengaCall(OpenStream(data, i, file, part, path));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindFormat(RengaDataFile *file, bool *tokens)
 {
   char *format;
   RengaErrorCode code = RENGA_SUCCESS;
-  RengaCall(RengaHdf5GetText(data->file, "format", &format));
+  RengaCall(RengaHdf5GetText(file->file, "format", &format));
   *tokens = format != NULL && strcmp(format, "tokens") == 0;
   if (format != NULL && !*tokens)
     code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, __func__, __FILE__, __LINE__,
                            "data set %s has format %s; known are tokens and no attribute format",
-                           data->source, format);
+                           file->name, format);
   RengaFree(&format);
   return code;
 }
 
+static RengaErrorCode SetUpOne(RengaData data, int file, int64_t counts[RENGA_DATA_PARTS])
+{
+  RengaDataFile *f = &data->files[file];
+  bool tokens = false;
+  RengaCall(RengaHdf5Open(f->name, &f->file));
+  RengaCall(FindFormat(f, &tokens));
+  RengaCheck(file == 0 || tokens == data->tokens, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "data set %s holds %s, %s %s: they are no one set", f->name,
+             tokens ? "tokens" : "arrays", data->files[0].name, data->tokens ? "tokens" : "arrays");
+  data->tokens = tokens;
+  if (tokens) RengaCall(ReadTokenNumbers(data, file));
+  if (tokens && file == 0) RengaCall(RengaDataAssignRoles_Private(data));
+  for (int part = 0; part < RENGA_DATA_PARTS; part++) {
+    const char *path = PathOf(data, f, (RengaDataPart)part);
+    f->first[part] = counts[part];
+    if (path == NULL) continue;
+    if (tokens)
+      RengaCall(SetUpTokens(data, file, (RengaDataPart)part, path));
+    else
+      RengaCall(SetUpArrays(data, file, (RengaDataPart)part, path));
+    counts[part] += f->count[part];
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Takes over the names. */
+static RengaErrorCode AddFiles(RengaData data, const char *list, bool validates)
+{
+  int count;
+  char **names;
+  RengaCall(RengaDataFindFiles_Private(list, &count, &names));
+  RengaCall(RengaRealloc(data->n_files + count, &data->files));
+  for (int i = 0; i < count; i++)
+    data->files[data->n_files++] = (RengaDataFile){.name = names[i], .validates = validates};
+  RengaFree(&names);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode SetUpFile(RengaData data, int64_t counts[RENGA_DATA_PARTS])
 {
-  bool tokens = false;
-  RengaCall(RengaHdf5Open(data->source, &data->file));
-  RengaCall(FindFormat(data, &tokens));
-  if (tokens)
-    RengaCall(SetUpTokens(data, counts));
-  else
-    RengaCall(SetUpArrays(data, counts));
+  RengaCall(AddFiles(data, data->source, false));
+  if (data->validation_source) RengaCall(AddFiles(data, data->validation_source, true));
+  for (int i = 0; i < data->n_fields; i++)
+    for (int part = 0; part < RENGA_DATA_PARTS; part++)
+      RengaCall(RengaMalloc(data->n_files, &data->fields[i].column[part]));
+  for (int file = 0; file < data->n_files; file++) RengaCall(SetUpOne(data, file, counts));
   return RENGA_SUCCESS;
 }
 
-/* Where one of the samples that are asked for stands in the file and in the buffer. */
-typedef struct {
-  int64_t sample, place;
-} Wanted;
-
-static int CompareWanted(const void *a, const void *b)
+static void FormatColumn(const RengaDataField *f, bool tokens, size_t size, char text[])
 {
-  const Wanted *x = a, *y = b;
-  return (x->sample > y->sample) - (x->sample < y->sample);
-}
-
-/* Length of the run of neighbours in the file that wanted[0] begins. */
-static int64_t RunLength(const Wanted wanted[], int64_t count, int64_t most)
-{
-  int64_t n = 1;
-  while (n < count && n < most && wanted[n].sample == wanted[0].sample + n) n++;
-  return n;
-}
-
-static RengaErrorCode RaiseUnfit(const RengaDataField *f, int64_t sample, double value)
-{
-  RengaRaise(MPI_COMM_SELF, RENGA_ERR_NUMERIC,
-             "sample %lld of the data for input %s: %.17g does not fit into %s", (long long)sample,
-             f->name, value, RengaDataTypeName(f->spec.type));
-}
-
-/* value * scale + offset, of floating numbers. */
-static void Normalize(RengaDataType type, int64_t count, double scale, double offset, void *values)
-{
-  if (type == RENGA_FLOAT32)
-    for (int64_t i = 0; i < count; i++)
-      ((float *)values)[i] = (float)(((float *)values)[i] * scale + offset);
-  if (type == RENGA_FLOAT64)
-    for (int64_t i = 0; i < count; i++)
-      ((double *)values)[i] = ((double *)values)[i] * scale + offset;
-}
-
-/* Samples of a run from staging memory to their places. */
-static RengaErrorCode PlaceRun(const RengaDataField *f, RengaDataPart source, RengaDataType from,
-                               const char *staging, int64_t count, const Wanted run[], char *buffer)
-{
-  bool normalized = !(f->scale[source] == 1 && f->offset[source] == 0);
-  size_t in_bytes = (size_t)f->elements * RengaDataTypeSize(from);
-  size_t out_bytes = (size_t)f->elements * RengaDataTypeSize(f->spec.type);
-  for (int64_t i = 0; i < count; i++) {
-    const char *in = staging + (size_t)i * in_bytes;
-    char *out = buffer + (size_t)run[i].place * out_bytes;
-    int64_t done = RengaDataConvert(from, in, f->spec.type, out, f->elements);
-    if (done < f->elements)
-      RengaCall(RaiseUnfit(f, run[i].sample, RengaDataValueAt(from, in, done)));
-    if (normalized) Normalize(f->spec.type, f->elements, f->scale[source], f->offset[source], out);
-  }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReadRuns(RengaData data, RengaDataPart source, int field, int64_t count,
-                               Wanted wanted[], void *buffer)
-{
-  const RengaDataField *f = &data->fields[field];
-  RengaHdf5Dataset dataset = f->dataset[source];
-  RengaDataType from = RengaHdf5DatasetSpec(dataset)->type;
-  size_t bytes = (size_t)f->elements * RengaDataTypeSize(from);
-  int64_t most = bytes == 0 || bytes > STAGING ? 1 : (int64_t)(STAGING / bytes);
-  char *staging;
-  RengaErrorCode code = RENGA_SUCCESS;
-  RengaCall(RengaMalloc((size_t)(most < count ? most : count) * bytes, &staging));
-  qsort(wanted, (size_t)count, sizeof *wanted, CompareWanted);
-  for (int64_t at = 0, run; at < count && code == RENGA_SUCCESS; at += run) {
-    run = RunLength(wanted + at, count - at, most);
-    code = RengaHdf5Read(dataset, wanted[at].sample * f->rows + f->shift, run * f->rows, staging);
-    if (code == RENGA_SUCCESS) code = PlaceRun(f, source, from, staging, run, wanted + at, buffer);
-  }
-  RengaFree(&staging);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReadFile(RengaData data, RengaDataPart source, int field, int64_t count,
-                               const int64_t samples[], void *buffer)
-{
-  Wanted *wanted;
-  RengaCall(RengaMalloc(count, &wanted));
-  for (int64_t i = 0; i < count; i++) wanted[i] = (Wanted){samples[i], i};
-  RengaErrorCode code = ReadRuns(data, source, field, count, wanted, buffer);
-  RengaFree(&wanted);
-  RengaCall(code);
-  return RENGA_SUCCESS;
+  static const char *const roles[] = {"the first of each window", "the last of each window",
+                                      "zeros", "ones"};
+  const RengaDataColumn *column = &f->column[RENGA_DATA_TRAINING][0];
+  char have[128];
+  RengaTensorSpecFormat(RengaHdf5DatasetSpec(column->dataset), sizeof have, have);
+  size_t used = (size_t)snprintf(text, size, "%s %s%s%s", RengaHdf5DatasetName(column->dataset),
+                                 have, tokens ? ", " : "", tokens ? roles[f->role] : "");
+  if (used < size && (column->scale != 1 || column->offset != 0))
+    snprintf(text + used, size - used, " * %g + %g", column->scale, column->offset);
 }
 
 static RengaErrorCode ViewFile(RengaData data, RengaViewer viewer)
 {
   if (data->vocabulary > 0)
     RengaCall(RengaViewerPrintf(viewer, "  tokens of %lld kinds\n", (long long)data->vocabulary));
+  if (data->masking > 0)
+    RengaCall(RengaViewerPrintf(viewer, "  %g of them are to be found again\n", data->masking));
   for (int i = 0; i < data->n_fields; i++) {
     const RengaDataField *f = &data->fields[i];
-    char want[128], have[128];
+    char want[128], from[1024];
     RengaTensorSpecFormat(&f->spec, sizeof want, want);
-    RengaTensorSpecFormat(RengaHdf5DatasetSpec(f->dataset[0]), sizeof have, have);
-    RengaCall(RengaViewerPrintf(viewer, "  %s %s from %s %s%s\n", f->name, want,
-                                RengaHdf5DatasetName(f->dataset[0]), have,
-                                f->rows == 1   ? ""
-                                : f->shift > 0 ? ", the last of each window"
-                                               : ", the first of each window"));
+    FormatColumn(f, data->tokens, sizeof from, from);
+    RengaCall(RengaViewerPrintf(viewer, "  %s %s from %s\n", f->name, want, from));
   }
+  for (int file = 1; file < data->n_files; file++)
+    RengaCall(RengaViewerPrintf(viewer, "  and %s: %lld samples for %s\n", data->files[file].name,
+                                (long long)data->files[file].count[data->files[file].validates],
+                                data->files[file].validates ? "validation" : "training"));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaDataCloseFile(RengaData data)
 {
   for (int i = 0; i < data->n_fields; i++)
-    for (int part = 0; part < RENGA_DATA_PARTS; part++)
-      RengaCall(RengaHdf5DatasetClose(&data->fields[i].dataset[part]));
-  RengaCall(RengaHdf5Close(&data->file));
+    for (int part = 0; part < RENGA_DATA_PARTS; part++) {
+      RengaDataColumn **column = &data->fields[i].column[part];
+      for (int file = 0; *column != NULL && file < data->n_files; file++)
+        RengaCall(RengaHdf5DatasetClose(&(*column)[file].dataset));
+      RengaFree(column);
+    }
+  for (int file = 0; file < data->n_files; file++) {
+    RengaCall(RengaHdf5Close(&data->files[file].file));
+    RengaFree(&data->files[file].name);
+  }
+  RengaFree(&data->files);
+  data->n_files = 0;
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaDataCreate_File(RengaData data)
 {
   data->ops->setup = SetUpFile;
-  data->ops->read = ReadFile;
+  data->ops->read = RengaDataReadFile_Private;
   data->ops->view = ViewFile;
   return RENGA_SUCCESS;
 }

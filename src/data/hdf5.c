@@ -161,6 +161,11 @@ RengaErrorCode RengaHdf5GetText(RengaHdf5File file, const char *attribute, char 
   return RENGA_SUCCESS;
 }
 
+bool RengaHdf5HasAttribute(RengaHdf5File file, const char *attribute)
+{
+  return H5Aexists(file->id, attribute) > 0;
+}
+
 RengaErrorCode RengaHdf5GetInt(RengaHdf5File file, const char *attribute, int64_t *value)
 {
   herr_t read = -1;

@@ -50,12 +50,13 @@ static RengaErrorCode FillIntegers(RengaData data, int field, int64_t sample, vo
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadSynthetic(RengaData data, RengaDataPart source, int field, int64_t count,
-                                    const int64_t samples[], void *buffer)
+static RengaErrorCode ReadSynthetic(RengaData data, RengaDataPart source, int field, int64_t epoch,
+                                    int64_t count, const int64_t samples[], void *buffer)
 {
   const RengaDataField *f = &data->fields[field];
   size_t bytes = (size_t)f->elements * RengaDataTypeSize(f->spec.type);
   (void)source;
+  (void)epoch;
   for (int64_t i = 0; i < count; i++) {
     char *out = (char *)buffer + (size_t)i * bytes;
     if (RengaDataIsInteger(f->spec.type)) {
