@@ -271,7 +271,7 @@ static Message *Explosion(void)
   enum { LEVELS = 22 };
   Message *model = CallingModel("F0");
   for (int i = 0; i <= LEVELS; i++) {
-    char name[8], next[8];
+    char name[16], next[16];
     snprintf(name, sizeof name, "F%d", i);
     snprintf(next, sizeof next, "F%d", i + 1);
     Message *function = NewFunction(name, "a", "b");

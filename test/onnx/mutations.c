@@ -1,6 +1,7 @@
 /* TEST ranks: 1 3 timeout: 300 */
-/* Ten thousand random changes of right files: networks, data sets, options. Each is read or refused:
-   no crash, no hang, no leak; and Renga never asks for more than four times the file and BOUND.
+/* Ten thousand random changes of right files: networks, data sets, options. Each is read or
+   refused: no crash, no hang, no leak; and Renga never asks for more than four times the file and
+   BOUND.
    test/build/sanitizers.sh runs this under the address and undefined-behaviour sanitizers. */
 #include "../check.h"
 #include "renga/private/graph.h"
@@ -338,7 +339,7 @@ static RengaErrorCode Run(int *argc, char ***argv)
   RengaCall(RengaInitialize(argc, argv, NULL));
   RengaCall(RunFiles());
   RengaCall(RengaFinalize());
-  /* HDF5 ends here; where a file was broken in some ways it leaves blocks of its own, and says so */
+  /* HDF5 ends here; some broken files leave blocks in it, and it says so */
   FILE *file;
   int saved = BeginErrors(&file), error = MPI_Finalize();
   EndErrors(file, saved);
