@@ -6,7 +6,7 @@
 #include "execute.h"
 #include "rengacomm.h"
 #include "renga/private/onnx.h"
-#include "write.h"
+#include "text.h"
 #include <math.h>
 #include <string.h>
 
@@ -268,6 +268,118 @@ static Message *Arithmetic(void)
   return NewModel(graph, 13);
 }
 
+/* ---- opset 23, and Einsum ---- */
+static Message *RootMeanSquare(void)
+{
+  return NewModelOf(23, "in x f32 N 4; init s f32 4 : 2 2 2 2; out y; "
+                        "RMSNormalization x s -> y epsilon=0.5");
+}
+static int64_t TwiceNormalized(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n; i++) {
+    double sum = 0;
+    for (int64_t k = 0; k < WIDTH; k++) sum += (double)x[i * WIDTH + k] * (double)x[i * WIDTH + k];
+    for (int64_t k = 0; k < WIDTH; k++)
+      y[i * WIDTH + k] = 2 * (double)x[i * WIDTH + k] / sqrt(sum / WIDTH + 0.5);
+  }
+  return n * WIDTH;
+}
+
+/* Two tokens of width 2; the second sees both. */
+static Message *CausalAttention(void)
+{
+  return NewModelOf(23, "in x f32 N 4; init t i64 3 : -1 2 2; Reshape x t -> b; out y; "
+                        "Attention b b b -> c q_num_heads=1 kv_num_heads=1 is_causal=1 scale=0.5; "
+                        "init u i64 2 : -1 4; Reshape c u -> y");
+}
+static int64_t Attended(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n; i++) {
+    const float *a = x + i * WIDTH, *b = a + 2;
+    double ba = exp(0.5 * ((double)b[0] * (double)a[0] + (double)b[1] * (double)a[1]));
+    double bb = exp(0.5 * ((double)b[0] * (double)b[0] + (double)b[1] * (double)b[1]));
+    for (int k = 0; k < 2; k++) {
+      y[i * WIDTH + k] = (double)a[k];
+      y[i * WIDTH + 2 + k] = (ba * (double)a[k] + bb * (double)b[k]) / (ba + bb);
+    }
+  }
+  return n * WIDTH;
+}
+
+/* Two tokens of one pair: the first stays, the second turns by a right angle. */
+static Message *Rotary(void)
+{
+  return NewModelOf(23, "in x f32 N 4; init t i64 3 : -1 2 2; Reshape x t -> b; out y; "
+                        "init c f32 1 2 1 : 1 0; init s f32 1 2 1 : 0 1; "
+                        "RotaryEmbedding b c s -> r num_heads=1; "
+                        "init u i64 2 : -1 4; Reshape r u -> y");
+}
+static int64_t Turned(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i += WIDTH) {
+    y[i] = (double)x[i], y[i + 1] = (double)x[i + 1];
+    y[i + 2] = -(double)x[i + 3], y[i + 3] = (double)x[i + 2];
+  }
+  return n * WIDTH;
+}
+
+/* x w summed over the width, and its outer product with two numbers, in another order. */
+static Message *Einsum(void)
+{
+  return NewModelOf(13, "in x f32 N 4; init w f32 4 1 : 1 2 3 4; init v f32 2 : 5 7; out y; "
+                        "Einsum x w v -> y equation=ni,io,k->nko");
+}
+static int64_t OuterOfSum(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n; i++) {
+    double sum = 0;
+    for (int k = 0; k < WIDTH; k++) sum += (k + 1) * (double)x[i * WIDTH + k];
+    y[2 * i] = 5 * sum;
+    y[2 * i + 1] = 7 * sum;
+  }
+  return 2 * n;
+}
+
+/* A function whose attribute has a default of 0.5, called without it and with 0.25: x / 8 where
+   x is negative, x elsewhere. */
+static Message *Defaults(void)
+{
+  Message *model = NewModelOf(17, "in x f32 N 4; out y"), *graph = MessageNew();
+  Message *function = MessageNew(), *relu = NewNode("LeakyRelu", "a", "b"), *call[2];
+  Message *given = MessageNew(), *reference = MessageNew(), *default_value = MessageNew();
+  call[0] = NewNode("Leak", "x", "z");
+  call[1] = NewNode("Leak", "z", "y");
+  PutText(given, 1, "slope");
+  PutFloat(given, 2, 0.25f);
+  PutNumber(given, 20, 1);
+  PutMessage(call[1], 5, given);
+  PutText(default_value, 1, "slope");
+  PutFloat(default_value, 2, 0.5f);
+  PutNumber(default_value, 20, 1);
+  PutText(reference, 1, "alpha");
+  PutText(reference, 21, "slope");
+  PutNumber(reference, 20, 1);
+  PutMessage(relu, 5, reference);
+  PutText(function, 1, "Leak");
+  PutText(function, 10, "local");
+  PutText(function, 4, "a");
+  PutText(function, 5, "b");
+  PutMessage(function, 11, default_value);
+  PutMessage(function, 7, relu);
+  for (int i = 0; i < 2; i++) {
+    PutText(call[i], 7, "local");
+    AddNode(graph, call[i]);
+  }
+  PutMessage(model, 7, graph); /* is merged with the graph that is there */
+  PutMessage(model, 25, function);
+  return model;
+}
+static int64_t Leaked(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i++) y[i] = x[i] > 0 ? (double)x[i] : (double)x[i] / 8;
+  return n * WIDTH;
+}
+
 /* x + x, then Relu in the branch that is taken */
 static Message *Function(void)
 {
@@ -299,6 +411,11 @@ static const struct {
     {"shape arithmetic", Arithmetic, Positive},
     {"copies for each sample", Copies, PlusQuarters},
     {"function and If", Function, TwicePositive},
+    {"function with a default", Defaults, Leaked},
+    {"RMSNormalization 23", RootMeanSquare, TwiceNormalized},
+    {"Attention 23", CausalAttention, Attended},
+    {"RotaryEmbedding 23", Rotary, Turned},
+    {"Einsum of three", Einsum, OuterOfSum},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 

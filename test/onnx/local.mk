@@ -7,5 +7,5 @@ TESTS += $(onnx_tests)
 %C%_mutations_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_large_SOURCES = %D%/large.c %D%/write.c %D%/write.h
 %C%_nodes_SOURCES = %D%/nodes.c %D%/execute.c %D%/execute.h
-%C%_forms_SOURCES = %D%/forms.c %D%/execute.c %D%/execute.h %D%/write.c %D%/write.h
+%C%_forms_SOURCES = %D%/forms.c %D%/execute.c %D%/execute.h %D%/text.c %D%/write.c %D%/text.h %D%/write.h
 CLEANFILES += onnx-bad.onnx onnx-mutations.onnx onnx-mutations.h5 onnx-mutations.options onnx-mutations-made.h5 onnx-nodes.messages onnx-forms.onnx onnx-large.onnx onnx-outside.onnx onnx-outside.data

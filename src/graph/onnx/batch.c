@@ -148,7 +148,7 @@ RengaErrorCode RengaOnnxTargetShape(RengaOnnxNode *node, RengaValue x, int n,
   RengaCall(ReadTarget(node, &spec, n, target, zero_copies, shape, &unknown));
   bool named = RengaOnnxBatchDimension(shape) >= 0;
   bool opened = from >= 0 && !named && node->importer->file_batch > 0;
-  int64_t total, known, batch = opened ? node->importer->file_batch : 1;
+  int64_t total = 0, known = 0, batch = opened ? node->importer->file_batch : 1;
   RengaTensorSpec widths = *shape, all = spec;
   for (int d = 0; d < n; d++) widths.dim[d] = Width(widths.dim[d]);
   for (int d = 0; d < all.ndim; d++) all.dim[d] = Width(all.dim[d]);
@@ -162,6 +162,8 @@ RengaErrorCode RengaOnnxTargetShape(RengaOnnxNode *node, RengaValue x, int n,
     /* nothing else says where the batch is */
     if (from >= 0 && !named && !opened) shape->dim[unknown] *= -1;
   }
+  RengaOnnxCheck(counted || known > 0, node, RENGA_ERR_SHAPE,
+                 "%s is to be reshaped to a shape of more than 2^40 elements", text);
   RengaOnnxCheck(counted && known == total * batch, node, RENGA_ERR_SHAPE,
                  "%s cannot be reshaped to the %lld elements that the node asks for", text,
                  (long long)known);

@@ -250,7 +250,7 @@ static RengaErrorCode ImportOutputs(RengaOnnxImporter *importer, RengaOnnxScope 
 
 RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
 {
-  enum { OPSET_MAX = 21 };
+  enum { OPSET_MAX = 24 };
   const Onnx__ModelProto *model = importer->model;
   const Onnx__GraphProto *graph = model->graph;
   RengaOnnxScope *scope;

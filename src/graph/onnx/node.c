@@ -236,22 +236,27 @@ RengaErrorCode RengaOnnxInputState(RengaOnnxNode *node, int input, RengaValue *v
   return RENGA_SUCCESS;
 }
 
-static const Onnx__AttributeProto *FindIn(const Onnx__NodeProto *proto, const char *name)
+static const Onnx__AttributeProto *FindIn(size_t count, Onnx__AttributeProto *const attributes[],
+                                          const char *name)
 {
-  for (size_t i = 0; i < proto->n_attribute; i++)
-    if (proto->attribute[i]->name && strcmp(proto->attribute[i]->name, name) == 0)
-      return proto->attribute[i];
+  for (size_t i = 0; i < count; i++)
+    if (attributes[i]->name && strcmp(attributes[i]->name, name) == 0) return attributes[i];
   return NULL;
 }
 
-/* In the body of a function an attribute may stand for one of the call. */
+/* In the body of a function an attribute may stand for one of the call, or for a default. */
 const Onnx__AttributeProto *RengaOnnxAttribute(const RengaOnnxNode *node, const char *name)
 {
-  const Onnx__AttributeProto *found = FindIn(node->proto, name);
+  const Onnx__AttributeProto *found =
+      FindIn(node->proto->n_attribute, node->proto->attribute, name);
   while (found && found->ref_attr_name && found->ref_attr_name[0]) {
+    const RengaOnnxScope *scope = node->scope;
     name = found->ref_attr_name;
-    node = node->scope->call;
-    found = node ? FindIn(node->proto, name) : NULL;
+    node = scope->call;
+    found = node ? FindIn(node->proto->n_attribute, node->proto->attribute, name) : NULL;
+    if (!found && scope->defaults)
+      found = FindIn(scope->defaults->count, scope->defaults->attribute, name);
+    if (!node) break;
   }
   return found;
 }

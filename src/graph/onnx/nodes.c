@@ -105,9 +105,10 @@ static RengaErrorCode CheckSupported(RengaOnnxImporter *importer, RengaOnnxScope
 }
 
 /* A call is replaced by the nodes of the function, whose names it gets before theirs. */
-static RengaErrorCode Inline(RengaOnnxNode *node, const Onnx__FunctionProto *function)
+static RengaErrorCode Inline(RengaOnnxNode *node, size_t number)
 {
   RengaOnnxImporter *importer = node->importer;
+  const Onnx__FunctionProto *function = importer->model->functions[number];
   RengaOnnxScope *scope;
   RengaCall(RengaOnnxScopeCreate(importer, node->scope, &scope));
   char *prefix;
@@ -116,6 +117,7 @@ static RengaErrorCode Inline(RengaOnnxNode *node, const Onnx__FunctionProto *fun
   scope->outer = NULL;
   scope->prefix = prefix;
   scope->call = node;
+  RengaCall(RengaOnnxReadDefaults(importer, number, &scope->defaults));
   int64_t opset = RengaOnnxOpset(function->n_opset_import, function->opset_import);
   if (opset > 0) scope->opset = opset;
   for (size_t i = 0; i < function->n_input; i++) {
@@ -145,7 +147,7 @@ static RengaErrorCode ImportNode(RengaOnnxNode *node)
   const bool built = node->row && RengaOnnxRowIsBuilt(node->row);
   size_t function = built ? model->n_functions : FindFunction(node->importer, node->proto);
   if (function < model->n_functions) {
-    RengaCall(Inline(node, model->functions[function]));
+    RengaCall(Inline(node, function));
     return RENGA_SUCCESS;
   }
   RengaOnnxCheck(node->row, node, RENGA_ERR_SUPPORT, "the operator is not supported");

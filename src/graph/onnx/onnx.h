@@ -40,12 +40,19 @@ struct RengaOnnxBinding {
   const char *why;  /* of a dropped one */
 };
 
+/* Attributes of a function that have defaults. */
+typedef struct {
+  size_t count;
+  Onnx__AttributeProto **attribute;
+} RengaOnnxDefaults;
+
 typedef struct RengaOnnxNode RengaOnnxNode;
 /* Names of the model, of a subgraph (which sees the outer ones), or of one call of a function. */
 typedef struct RengaOnnxScope {
   struct RengaOnnxScope *outer;
   const RengaOnnxNode *call; /* of a function: where its attributes come from */
-  const char *prefix;        /* put before names in the graph */
+  const RengaOnnxDefaults *defaults;
+  const char *prefix; /* put before names in the graph */
   int64_t opset;
   int depth, count, capacity;
   RengaOnnxBinding **slot;
@@ -60,6 +67,7 @@ typedef struct {
   bool open;          /* the batch is -1 in shapes; otherwise all shapes are as in the file */
   int64_t file_batch; /* 0: a symbolic dimension */
   const char *batch_name;
+  RengaOnnxDefaults *defaults;   /* by function; read when it is called */
   struct RengaOnnxBlock *blocks; /* memory that lives as long as the reader */
   RengaAttributes attributes;    /* of the node that is being made */
   int n_inner;
@@ -117,6 +125,10 @@ RengaOnnxBinding *RengaOnnxScopeFind(RengaOnnxScope *scope, const char *name); /
 RengaErrorCode RengaOnnxScopeAdd(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                  const char *name,
                                  RengaOnnxBinding **binding); /* NULL: the name is taken */
+
+/* defaults.c */
+RengaErrorCode RengaOnnxReadDefaults(RengaOnnxImporter *importer, size_t number,
+                                     const RengaOnnxDefaults **defaults);
 
 /* tensor.c: data of the file. */
 RengaErrorCode RengaOnnxTensorSpec(RengaOnnxImporter *importer, const Onnx__TensorProto *tensor,
@@ -236,13 +248,15 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(Chain)                                                                                         \
   X(Mean)                                                                                          \
   X(Identity)                                                                                      \
-  X(Cast) X(CastLike) X(Clip) X(Constant) X(ConstantOfShape) X(EyeLike) X(Shape) X(Size) X(Range)  \
-      X(If) X(NonZero) X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose)        \
-          X(Slice) X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm)  \
-              X(Window) X(Pool) X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax)         \
-                  X(GroupNormalization) X(BatchNormalization) X(Dropout)                           \
-                      X(MeanVarianceNormalization) X(SoftmaxCrossEntropyLoss)                      \
-                          X(NegativeLogLikelihoodLoss) X(Recurrent)
+  X(Cast)                                                                                          \
+  X(CastLike)                                                                                      \
+  X(Clip) X(Constant) X(ConstantOfShape) X(EyeLike) X(Shape) X(Size) X(Range) X(If) X(NonZero)     \
+      X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split)       \
+          X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window) X(Pool)  \
+              X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax) X(GroupNormalization)     \
+                  X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)                    \
+                      X(SoftmaxCrossEntropyLoss) X(NegativeLogLikelihoodLoss) X(Recurrent)         \
+                          X(Attention) X(RotaryEmbedding) X(Einsum) X(Scatter)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

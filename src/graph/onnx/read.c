@@ -110,7 +110,7 @@ RengaErrorCode RengaGraphReadOnnxWith(RengaGraph graph, const char *file,
 }
 
 /*@
-   RengaGraphReadOnnx - a network from an ONNX file, opsets 11 to 21
+   RengaGraphReadOnnx - a network from an ONNX file, opsets 11 to 24
 
    Collective
 

@@ -63,6 +63,17 @@ RengaErrorCode RengaOnnxConvertSame(RengaOnnxNode *node)
   return RENGA_SUCCESS;
 }
 
+/* The name of ScatterElements before opset 11. */
+RengaErrorCode RengaOnnxConvertScatter(RengaOnnxNode *node)
+{
+  RengaValue in[3], y;
+  for (int i = 0; i < 3; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
+  RengaCall(RengaOnnxCopyAttributes(node, ""));
+  RengaCall(RengaOnnxEmit(node, "ScatterElements", 3, in, 1, NULL, &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Chain(RengaOnnxNode *node, const char *op, RengaValue *y)
 {
   RengaCall(RengaOnnxInputValue(node, 0, y));

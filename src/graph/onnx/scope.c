@@ -14,6 +14,7 @@ RengaErrorCode RengaOnnxScopeCreate(RengaOnnxImporter *importer, RengaOnnxScope 
   made->prefix = outer ? outer->prefix : "";
   made->opset = outer ? outer->opset : 0;
   made->call = outer ? outer->call : NULL;
+  made->defaults = outer ? outer->defaults : NULL;
   RengaCheck(made->depth < DEPTH_MAX, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "%s: more than %d subgraphs inside each other", importer->file, DEPTH_MAX);
   *scope = made;

@@ -1,4 +1,4 @@
-/* The operators of ONNX that Renga reads. Opsets 11 to 21 are what is promised; `since` is the
+/* The operators of ONNX that Renga reads. Opsets 11 to 24 are what is promised; `since` is the
    first whose form is understood, as some operators have not changed for long. */
 #include "onnx.h"
 #include <string.h>
@@ -80,6 +80,7 @@ static const RengaOnnxRow rows[] = {
     SAME("SpaceToDepth", 1),
     SAME("Sqrt", 6),
     SAME("Sub", 7),
+    SAME("Swish", 24),
     SAME("Tan", 7),
     SAME("Tanh", 6),
     SAME("ThresholdedRelu", 10),
@@ -140,6 +141,15 @@ static const RengaOnnxRow rows[] = {
     ROW("BatchNormalization", 7, "BatchNormalization Mul Add", BatchNormalization),
     ROW("MeanVarianceNormalization", 9, "ReduceMean Mul Sub Sqrt Add Div",
         MeanVarianceNormalization),
+    SAME("RMSNormalization", 23),
+    ROW("Attention", 23,
+        "Attention Transpose Reshape Expand Concat Where Pad Trilu ConstantOfShape MatMul Tanh "
+        "Softmax",
+        Attention),
+    ROW("RotaryEmbedding", 23, "Transpose Reshape Gather Slice Mul Add Sub Concat",
+        RotaryEmbedding),
+    ROW("Einsum", 12, "Transpose Reshape MatMul Mul ReduceSum EyeLike", Einsum),
+    ROW("Scatter", 9, "ScatterElements", Scatter),
     ROW("RNN", 7, "Linear RNNCells Add Slice Reshape Concat Transpose ConstantOfShape", Recurrent),
     ROW("GRU", 7, "Linear GRUCells Slice Reshape Concat Transpose ConstantOfShape", Recurrent),
     ROW("LSTM", 7, "Linear LSTMCells Add Slice Reshape Concat Transpose ConstantOfShape",
