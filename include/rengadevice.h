@@ -20,6 +20,8 @@ RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads);
 /* -device_type -device_threads -device_poison -device_isa */
 RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device);
 RengaErrorCode RengaDeviceSetUp(RengaDevice device);
+/* What its speed depends on, in words: processor, type, instruction set, threads, libraries. */
+RengaErrorCode RengaDeviceDescribe(RengaDevice device, size_t size, char text[]);
 RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer);
 RengaErrorCode RengaDeviceDestroy(RengaDevice *device);
 

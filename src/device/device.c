@@ -244,6 +244,46 @@ RengaErrorCode RengaDeviceSetUp(RengaDevice device)
   return RENGA_SUCCESS;
 }
 
+/* The processor's name as the system knows it; empty where it does not. */
+static void ReadProcessor(size_t size, char text[])
+{
+  char line[512];
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  text[0] = '\0';
+  while (file && text[0] == '\0' && fgets(line, sizeof line, file)) {
+    const char *colon = strncmp(line, "model name", 10) == 0 ? strchr(line, ':') : NULL;
+    if (colon) snprintf(text, size, "%.*s", (int)strcspn(colon + 2, "\n"), colon + 2);
+  }
+  if (file) fclose(file);
+}
+
+/*@
+   RengaDeviceDescribe - what the speed of a device depends on, in words
+
+   Not collective
+
+   Input:
+   . device - the device, set up
+   . size - of text
+
+   Output:
+   . text - type, threads, processor, instruction set, versions of libraries; the same text means
+     the same speed
+@*/
+RengaErrorCode RengaDeviceDescribe(RengaDevice device, size_t size, char text[])
+{
+  char processor[256], more[512] = "";
+  RengaCheckPointer(device);
+  RengaCheckPointer(text);
+  RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
+  ReadProcessor(sizeof processor, processor);
+  if (device->ops->describe) RengaCall(device->ops->describe(device, sizeof more, more));
+  snprintf(text, size, "%s, %d threads, %s, renga " RENGA_VERSION "%s%s", device->hdr.type_name,
+           device->threads, processor[0] ? processor : "unknown processor", more[0] ? ", " : "",
+           more);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaDeviceView - type, threads and memory of rank 0's device
 

@@ -30,6 +30,7 @@ struct _RengaKernel {
 struct _RengaDeviceOps {
   RengaErrorCode (*setup)(RengaDevice device);
   RengaErrorCode (*view)(RengaDevice device, RengaViewer viewer);
+  RengaErrorCode (*describe)(RengaDevice device, size_t size, char text[]); /* may be NULL */
   RengaErrorCode (*destroy)(RengaDevice device);
   RengaErrorCode (*findkernel)(RengaDevice device, const char *name, const RengaKernelRow **row);
   RengaErrorCode (*malloc)(RengaDevice device, size_t bytes, void **pointer);

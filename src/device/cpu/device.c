@@ -1,6 +1,7 @@
 /* The cpu device: chooses the kernels for the instruction set of this machine. */
 #include "config.h"
 #include "cpu.h"
+#include "onednn.h"
 #include <dlfcn.h>
 #include <string.h>
 
@@ -61,6 +62,19 @@ static RengaErrorCode View_Cpu(RengaDevice device, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode Describe_Cpu(RengaDevice device, size_t size, char text[])
+{
+  const RengaCpuSet *set = device->data;
+  void *symbol = dlsym(RTLD_DEFAULT, "openblas_get_config");
+  char *(*get_config)(void) = NULL;
+  char convolutions[64];
+  memcpy(&get_config, &symbol, sizeof symbol);
+  RengaConvolutionLibrary(sizeof convolutions, convolutions);
+  snprintf(text, size, "%s, %s, %s", set->name, convolutions,
+           get_config ? get_config() : "unknown BLAS");
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode FindKernel_Cpu(RengaDevice device, const char *name,
                                      const RengaKernelRow **row)
 {
@@ -114,6 +128,7 @@ RengaErrorCode RengaDeviceCreate_Cpu(void *object)
   RengaCall(RengaDeviceSetHost_Private(device));
   device->ops->setup = SetUp_Cpu;
   device->ops->view = View_Cpu;
+  device->ops->describe = Describe_Cpu;
   device->ops->findkernel = FindKernel_Cpu;
   device->ops->add = Add_Cpu;
   device->ops->sumofsquares = SumOfSquares_Cpu;

@@ -434,3 +434,9 @@ RengaErrorCode RengaConvolutionDestroy(RengaConvolution *convolution)
   RengaFree(convolution);
   return RENGA_SUCCESS;
 }
+
+void RengaConvolutionLibrary(size_t size, char text[])
+{
+  const dnnl_version_t *version = dnnl_version();
+  snprintf(text, size, "oneDNN %d.%d.%d", version->major, version->minor, version->patch);
+}

@@ -20,4 +20,5 @@ size_t RengaConvolutionGetWorkspace(RengaConvolution convolution);
 /* a and b are the inputs in the order above, c the output. */
 RengaErrorCode RengaConvolutionRun(RengaConvolution convolution, const float *a, const float *b,
                                    const float *bias, float *c, void *workspace);
+void RengaConvolutionLibrary(size_t size, char text[]); /* its name and version */
 RengaErrorCode RengaConvolutionDestroy(RengaConvolution *convolution);
