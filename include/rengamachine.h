@@ -18,9 +18,10 @@ typedef struct {
 /* Devices that share a level (0: a node, 1: the nodes of a switch, …) talk over its links. */
 typedef struct {
   char *name;
-  int64_t devices;  /* of a group of this level, all below included */
-  double latency;   /* seconds */
-  double bandwidth; /* bytes/s of one device to another of the group, one direction */
+  int64_t devices;         /* of a group of this level, all below included */
+  double latency;          /* seconds */
+  double bandwidth;        /* bytes/s of one device to another of the group, one direction */
+  double reduce_bandwidth; /* the same while all of a group sum; 0: bandwidth */
 } RengaMachineLevel;
 
 RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine);

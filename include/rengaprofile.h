@@ -34,5 +34,7 @@ RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t pa
                                                 double *seconds);
 /* The machine whose links and memory go with these costs: the one set, or measured. Lent. */
 RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machine);
+/* Costs that were measured, not found in the profile's file. */
+RengaErrorCode RengaProfileGetMeasured(RengaProfile profile, int64_t *count);
 RengaErrorCode RengaProfileView(RengaProfile profile, RengaViewer viewer);
 RengaErrorCode RengaProfileDestroy(RengaProfile *profile);

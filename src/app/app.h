@@ -12,6 +12,7 @@ typedef struct {
 RengaErrorCode AppTrain(const App *app);
 RengaErrorCode AppInfo(const App *app);
 RengaErrorCode AppPlan(const App *app);
+RengaErrorCode AppProfile(const App *app);
 RengaErrorCode AppData(const App *app);
 RengaErrorCode AppGenerate(const App *app);
 

@@ -6,12 +6,14 @@ static const char help[] =
     "usage: mpiexec -n RANKS renga train -graph NETWORK -data FILE [options]\n"
     "       renga info -graph NETWORK | -checkpoint FILE\n"
     "       renga plan -graph NETWORK [options]\n"
+    "       mpiexec -n RANKS renga profile -graph NETWORK [options]\n"
     "       renga data KIND FILES OUT [options]\n"
     "       renga generate -graph NETWORK -checkpoint FILE [options]\n"
     "\n"
     "  train     train on all ranks: pipeline stages x replicas\n"
     "  info      what a network or a checkpoint holds\n"
     "  plan      who would compute what, without running\n"
+    "  profile   what each operator of a network costs, on this machine or another\n"
     "  data      make a data set:\n"
     "              renga data text IN OUT                             of a text\n"
     "              renga data idx IMAGES LABELS [IMAGES LABELS] OUT   of images and classes\n"
@@ -32,6 +34,7 @@ static const Command commands[] = {
     {"info", AppInfo, "renga info -graph NETWORK, or renga info -checkpoint FILE", 0, 0},
     {"plan", AppPlan, "renga plan -graph NETWORK [options], or renga plan -plan_diff FILE FILE", 0,
      1},
+    {"profile", AppProfile, "renga profile -graph NETWORK [options]", 0, 0},
     {"data", AppData, "renga data KIND FILES OUT [options]", 1, 1000},
     {"generate", AppGenerate, "renga generate -graph NETWORK -checkpoint FILE [options]", 0, 0},
 };
@@ -99,14 +102,16 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   const char *names[N_COMMANDS], *closest;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCheck(argc > 1, printer, RENGA_ERR_OPTION,
-             "renga needs a command: train, info, plan, data or generate; renga -help says more");
+             "renga needs a command: train, info, plan, profile, data or generate; renga -help "
+             "says more");
   for (int c = 0; c < N_COMMANDS; c++) {
     names[c] = commands[c].name;
     if (!strcmp(argv[1], names[c])) *command = &commands[c];
   }
   closest = RengaClosestName(argv[1], N_COMMANDS, names);
   RengaCheck(*command, printer, RENGA_ERR_OPTION,
-             "renga has no command %s%s%s%s; it has train, info, plan, data, generate", argv[1],
+             "renga has no command %s%s%s%s; it has train, info, plan, profile, data, generate",
+             argv[1],
              closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
   return RENGA_SUCCESS;
 }

@@ -73,7 +73,9 @@ double RengaMachineReduceSeconds(RengaMachine machine, int level, int64_t replic
   for (int l = 0; l <= level; l++) {
     const double peers =
         (double)(InGroup(machine, l, level, replicas) - InGroup(machine, l - 1, level, replicas));
-    exchange += peers * RengaMachineMessageSeconds(machine, l, piece);
+    const RengaMachineLevel *link = &machine->level[l];
+    const double bandwidth = link->reduce_bandwidth > 0 ? link->reduce_bandwidth : link->bandwidth;
+    exchange += peers * (link->latency + piece / bandwidth);
   }
   const double add = 3 * piece * (double)(replicas - 1) /
                      (device->memory_bandwidth * device->bandwidth_efficiency);

@@ -24,10 +24,10 @@ static uint64_t HashAttributes(const RengaAttributes *attributes, uint64_t hash)
   return hash;
 }
 
-static uint64_t HashCall(const RengaGraphNode *node, const RengaTensorSpec spec[])
+static uint64_t HashCall(const RengaGraphNode *node, const RengaTensorSpec spec[], uint32_t warm)
 {
-  const int64_t head[2] = {node->n_in, node->n_out};
-  uint64_t hash = RengaHash(&node->op, sizeof node->op, 0);
+  const int64_t head[3] = {node->n_in, node->n_out, warm};
+  uint64_t hash = RengaHash(node->op->name, strlen(node->op->name), 0);
   hash = HashAttributes(&node->attributes, RengaHash(head, sizeof head, hash));
   for (int i = 0; i < node->n_in + node->n_out; i++) {
     int64_t numbers[2 + RENGA_MAX_DIM] = {spec[i].ndim, spec[i].ndim < 0 ? 0 : spec[i].type};
@@ -63,9 +63,9 @@ static bool SameSpec(const RengaTensorSpec *a, const RengaTensorSpec *b)
 }
 
 static bool SameCall(const ProfileCall *call, const RengaGraphNode *node,
-                     const RengaTensorSpec spec[])
+                     const RengaTensorSpec spec[], uint32_t warm)
 {
-  if (call->node->op != node->op || call->node->n_in != node->n_in ||
+  if (call->node->op != node->op || call->warm != warm || call->node->n_in != node->n_in ||
       call->node->n_out != node->n_out)
     return false;
   for (int i = 0; i < node->n_in + node->n_out; i++)
@@ -75,12 +75,12 @@ static bool SameCall(const ProfileCall *call, const RengaGraphNode *node,
 
 /* The slot of the call, or the free one where it belongs. */
 static int FindSlot(RengaProfile profile, const RengaGraphNode *node, const RengaTensorSpec spec[],
-                    uint64_t hash)
+                    uint32_t warm, uint64_t hash)
 {
   int at = (int)(hash % (uint64_t)profile->n_slots);
   for (; profile->slot[at]; at = (at + 1) % profile->n_slots) {
     const ProfileCall *call = &profile->call[profile->slot[at] - 1];
-    if (call->hash == hash && SameCall(call, node, spec)) break;
+    if (call->hash == hash && SameCall(call, node, spec, warm)) break;
   }
   return at;
 }
@@ -101,16 +101,19 @@ static RengaErrorCode GrowSlots(RengaProfile profile)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindCall(RengaProfile profile, const RengaGraphNode *node,
+static RengaErrorCode FindCall(RengaProfile profile, int n, int64_t samples,
                                const RengaTensorSpec spec[], int *number)
 {
+  const RengaGraphNode *node = RengaGraphGetNode(profile->whole, n);
+  const uint32_t warm = profile->warm[n];
   if (2 * profile->n_calls >= profile->n_slots) RengaCall(GrowSlots(profile));
-  const uint64_t hash = HashCall(node, spec);
-  const int at = FindSlot(profile, node, spec, hash), n = node->n_in + node->n_out;
+  const uint64_t hash = HashCall(node, spec, warm);
+  const int at = FindSlot(profile, node, spec, warm, hash), count = node->n_in + node->n_out;
   if (profile->slot[at] == 0) {
-    ProfileCall call = {.node = node, .hash = hash, .seconds = -1};
-    RengaCall(RengaMalloc(n + 1, &call.spec));
-    memcpy(call.spec, spec, (size_t)n * sizeof *spec);
+    ProfileCall call = {
+        .node = node, .warm = warm, .samples = samples, .hash = hash, .seconds = -1};
+    RengaCall(RengaMalloc(count + 1, &call.spec));
+    memcpy(call.spec, spec, (size_t)count * sizeof *spec);
     profile->call[profile->n_calls++] = call;
     profile->slot[at] = profile->n_calls;
   }
@@ -132,7 +135,7 @@ static RengaErrorCode FindCallOfNode(RengaProfile profile, int n, int64_t sample
     else
       spec[i] = RengaTensorSpecAt(&RengaGraphGetValue(profile->whole, value)->spec, samples);
   }
-  RengaCall(FindCall(profile, node, spec, number));
+  RengaCall(FindCall(profile, n, samples, spec, number));
   return RENGA_SUCCESS;
 }
 
@@ -153,6 +156,7 @@ void RengaProfileFreeCalls_Private(RengaProfile profile)
   for (int c = 0; c < profile->n_calls; c++) RengaFree(&profile->call[c].spec);
   RengaFree(&profile->call);
   RengaFree(&profile->slot);
+  RengaFree(&profile->number);
   profile->n_calls = profile->n_slots = 0;
 }
 
@@ -164,6 +168,49 @@ RengaOpCall RengaProfileOpCall_Private(const ProfileCall *call)
                        .n_out = call->node->n_out,
                        .in = call->spec,
                        .out = call->spec + call->node->n_in};
+}
+
+static size_t Append(size_t used, size_t size, char text[], const char *part)
+{
+  if (used < size) snprintf(text + used, size - used, "%s", part);
+  return used + strlen(part);
+}
+
+static size_t AppendAttribute(size_t used, size_t size, char text[], const RengaAttribute *row)
+{
+  char number[40];
+  used = Append(used, size, text, " ");
+  used = Append(used, size, text, row->name);
+  used = Append(used, size, text, "=");
+  if (row->string) used = Append(used, size, text, row->string);
+  for (int i = 0; i < row->count && (row->ints || row->reals); i++) {
+    if (row->ints)
+      snprintf(number, sizeof number, "%s%lld", i ? "," : "", (long long)row->ints[i]);
+    else
+      snprintf(number, sizeof number, "%s%.17g", i ? "," : "", row->reals[i]);
+    used = Append(used, size, text, number);
+  }
+  return used;
+}
+
+/* For people; the number at the end tells calls apart. */
+void RengaProfileCallText_Private(const ProfileCall *call, size_t size, char text[])
+{
+  char part[160];
+  const RengaGraphNode *node = call->node;
+  size_t used = Append(0, size, text, node->op->name);
+  for (int i = 0; i < node->n_in + node->n_out; i++) {
+    RengaTensorSpecFormat(&call->spec[i], sizeof part, part);
+    used = Append(used, size, text, i == node->n_in ? " -> " : " ");
+    used = Append(used, size, text, call->spec[i].ndim < 0 ? "-" : part);
+    if (i < 32 && call->warm >> i & 1) used = Append(used, size, text, "*");
+  }
+  for (int i = 0; i < node->attributes.count; i++)
+    if (Counts(&node->attributes.row[i]))
+      used = AppendAttribute(used, size, text, &node->attributes.row[i]);
+  const int length = snprintf(part, sizeof part, " #%016llx", (unsigned long long)call->hash);
+  if (used + (size_t)length >= size) used = size - (size_t)length - 1;
+  Append(used, size, text, part);
 }
 
 static RengaErrorCode Sum(RengaProfile profile, const int number[], RengaProfileCost costs[])
@@ -187,13 +234,11 @@ static RengaErrorCode Sum(RengaProfile profile, const int number[], RengaProfile
 RengaErrorCode RengaProfileSumCalls_Private(RengaProfile profile, int64_t samples,
                                             RengaProfileCost costs[])
 {
-  int *number = NULL;
   const int first = profile->n_calls;
-  RengaCall(RengaMalloc(RengaGraphGetNodeCount(profile->whole) + 1, &number));
-  RengaErrorCode code = RengaProfileFindCalls_Private(profile, samples, number);
-  if (code == RENGA_SUCCESS) code = profile->ops->price(profile, first);
-  if (code == RENGA_SUCCESS) code = Sum(profile, number, costs);
-  RengaFree(&number);
-  RengaCall(code);
+  if (!profile->number)
+    RengaCall(RengaMalloc(RengaGraphGetNodeCount(profile->whole) + 1, &profile->number));
+  RengaCall(RengaProfileFindCalls_Private(profile, samples, profile->number));
+  RengaCall(profile->ops->price(profile, first));
+  RengaCall(Sum(profile, profile->number, costs));
   return RENGA_SUCCESS;
 }

@@ -4,12 +4,17 @@
 #include <string.h>
 
 static const RengaOptionRow rows[] = {
-    {"profile_type", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, "analytic", 0, 0,
-     "where costs of operators come from; default: analytic"},
+    {"profile_type", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, "measured|analytic", 0, 0,
+     "where costs of operators come from; default: analytic with a machine, else measured"},
+    {"profile_file", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "HDF5 file that keeps what was measured; default: renga/profile.h5 in the user's cache"},
+    {"profile_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "show the costs of a network: ascii, or ascii:FILE"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 static const RengaTypeRow types[] = {
+    {RENGA_PROFILE_MEASURED, RengaProfileCreate_Measured, NULL},
     {RENGA_PROFILE_ANALYTIC, RengaProfileCreate_Analytic, NULL},
     {NULL, NULL, NULL},
 };
@@ -32,6 +37,7 @@ static RengaErrorCode Forget(RengaProfile profile)
 {
   RengaProfileFreeCalls_Private(profile);
   RengaFree(&profile->part);
+  RengaFree(&profile->warm);
   profile->largest = 0;
   if (profile->whole) RengaCall(RengaGraphDestroy(&profile->whole));
   return RENGA_SUCCESS;
@@ -61,7 +67,7 @@ RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile)
   RengaCheckPointer(comm);
   RengaCheckPointer(profile);
   RengaCall(RengaHeaderCreate(comm, "RengaProfile", sizeof **profile, Destroy, profile));
-  RengaCall(RengaProfileSetType(*profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaProfileSetType(*profile, RENGA_PROFILE_MEASURED));
   return RENGA_SUCCESS;
 }
 
@@ -112,7 +118,8 @@ RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine
 RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
 {
   RengaCheckPointer(profile);
-  RengaProfileFreeCalls_Private(profile);
+  RengaCheck(!profile->n_calls, profile->hdr.comm, RENGA_ERR_ORDER,
+             "the device is set after costs were asked for");
   profile->device = device;
   return RENGA_SUCCESS;
 }
@@ -124,7 +131,7 @@ RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
 
    Input:
    . profile - the profile
-   . type - analytic
+   . type - measured, or analytic
 
    Options:
    . -profile_type - the same
@@ -170,7 +177,8 @@ RengaErrorCode RengaProfileGetType(RengaProfile profile, const char **type)
    . profile - the profile; set its machine before, if it has one
 
    Options:
-   . -profile_type - where costs come from
+   . -profile_type - where costs come from; without it from the machine where one is set
+   . -profile_file - measured: the file that keeps them
 @*/
 RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile)
 {
@@ -178,7 +186,8 @@ RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile)
   bool given = false;
   RengaCheckPointer(profile);
   RengaCall(RengaOptionsGetString("profile_type", &type, &given));
-  if (given) RengaCall(RengaProfileSetType(profile, type));
+  if (given || profile->machine)
+    RengaCall(RengaProfileSetType(profile, given ? type : RENGA_PROFILE_ANALYTIC));
   if (profile->ops->setfromoptions) RengaCall(profile->ops->setfromoptions(profile));
   return RENGA_SUCCESS;
 }
@@ -278,25 +287,6 @@ RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machin
   RengaCheckPointer(profile);
   RengaCheckPointer(machine);
   RengaCall(profile->ops->machine(profile, machine));
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaProfileView - show what is known
-
-   Collective
-
-   Input:
-   . profile - the profile
-   . viewer - where
-@*/
-RengaErrorCode RengaProfileView(RengaProfile profile, RengaViewer viewer)
-{
-  RengaCheckPointer(profile);
-  RengaCheckPointer(viewer);
-  RengaCall(RengaViewerPrintf(viewer, "profile: %s, %d distinct calls\n", profile->hdr.type_name,
-                              profile->n_calls));
-  if (profile->ops->view) RengaCall(profile->ops->view(profile, viewer));
   return RENGA_SUCCESS;
 }
 

@@ -4,11 +4,14 @@
 #include "rengacomm.h"
 #include "rengaprofile.h"
 
-/* A distinct call: operator, attributes and concrete shapes. Nodes that share it cost the same. */
+/* A distinct call: operator, attributes, concrete shapes, and which tensors lie in a cache. Nodes
+   that share it cost the same. */
 typedef struct {
   const RengaGraphNode *node; /* the first that has it; lent by the differentiated network */
   RengaTensorSpec *spec;      /* [n_in + n_out] */
-  uint64_t hash;
+  uint32_t warm;              /* bit i: input i, or output i - n_in, was used just before */
+  int64_t samples;
+  uint64_t hash;  /* the same in every run */
   double seconds; /* negative: not known yet */
 } ProfileCall;
 
@@ -34,6 +37,8 @@ struct _p_RengaProfile {
   /* the network as one stage, differentiated; NULL before costs are asked for */
   RengaGraph whole;
   ProfilePart *part; /* [nodes of whole] when it runs in a training step; NONE: it costs nothing */
+  uint32_t *warm;    /* [nodes of whole] as in a call */
+  int *number;       /* [nodes of whole] call of the last question; -1: none; NULL: none asked */
   int largest;       /* most inputs and outputs of a node */
   /* distinct calls */
   int n_calls, n_slots;
@@ -49,6 +54,8 @@ RengaErrorCode RengaProfileDifferentiate_Private(RengaProfile profile);
 RengaErrorCode RengaProfileFindCalls_Private(RengaProfile profile, int64_t samples, int number[]);
 void RengaProfileFreeCalls_Private(RengaProfile profile);
 RengaOpCall RengaProfileOpCall_Private(const ProfileCall *call);
+/* What a file knows the call by. */
+void RengaProfileCallText_Private(const ProfileCall *call, size_t size, char text[]);
 /* Costs as sums over calls: of types that price calls. */
 RengaErrorCode RengaProfileSumCalls_Private(RengaProfile profile, int64_t samples,
                                             RengaProfileCost costs[]);
@@ -58,4 +65,44 @@ bool RengaProfileIsMatrix_Private(const RengaOpCall *call);
 /* Bytes that updating one parameter moves, with the optimizer of the options. */
 RengaErrorCode RengaProfileUpdateBytes_Private(double *bytes);
 
+/* store.c: seconds by name, of one device, in a file that other runs may write too. */
+typedef struct {
+  char *name;
+  double seconds;
+} ProfileRow;
+typedef struct {
+  int count;
+  ProfileRow *row; /* sorted by name */
+} ProfileRows;
+RengaErrorCode RengaProfileRowsAdd_Private(ProfileRows *rows, const char *name, double seconds);
+bool RengaProfileRowsFind_Private(const ProfileRows *rows, const char *name, double *seconds);
+void RengaProfileRowsFree_Private(ProfileRows *rows);
+/* Rank 0 reads and writes, all have the rows. required: a file that is there must be good. */
+RengaErrorCode RengaProfileStoreRead_Private(RengaComm comm, const char *file, const char *device,
+                                             bool required, ProfileRows *rows);
+RengaErrorCode RengaProfileStoreWrite_Private(RengaComm comm, const char *file, const char *device,
+                                              bool required, const ProfileRows *rows);
+/* The default file; empty where there is no place for it. */
+void RengaProfileStoreName_Private(size_t size, char name[]);
+
+/* run.c: one call after the other on the device, with tensors as cold or warm as in a step. */
+typedef struct {
+  RengaDevice device;
+  bool host, processor; /* memory is the host's; time is this thread's processor time */
+  double overhead;      /* seconds of reading the clock */
+  int64_t cold;         /* bytes between two uses of a cold tensor */
+  char *pool[2];        /* float32 inputs, outputs */
+  int64_t bytes[2], at[2];
+} ProfileBench;
+RengaErrorCode RengaProfileBenchCreate_Private(RengaDevice device, int64_t cold,
+                                               ProfileBench *bench);
+RengaErrorCode RengaProfileBenchFree_Private(ProfileBench *bench);
+double RengaProfileClock_Private(const ProfileBench *bench);
+RengaErrorCode RengaProfileTimeCall_Private(ProfileBench *bench, const ProfileCall *call,
+                                            double *seconds);
+double RengaProfileMedian_Private(int count, double values[]); /* sorts */
+/* fill.c: values that are no float32 of the pool: indices within bounds, and other types. */
+RengaErrorCode RengaProfileFill_Private(const RengaOpCall *call, int input, void *data);
+
 RengaErrorCode RengaProfileCreate_Analytic(void *profile);
+RengaErrorCode RengaProfileCreate_Measured(void *profile);

@@ -69,6 +69,74 @@ static void MarkParts(RengaProfile profile, bool needed[], bool constant[])
   }
 }
 
+/* The value whose memory a view shows. */
+static RengaValue RootOf(RengaGraph whole, RengaValue value)
+{
+  for (;;) {
+    const int producer = RengaGraphGetValue(whole, value)->producer;
+    if (producer < 0) return value;
+    const RengaGraphNode *node = RengaGraphGetNode(whole, producer);
+    if (!(node->op->flags & RENGA_OP_RESHAPE)) return value;
+    value = node->in[0];
+  }
+}
+
+static ProfilePart PartOfValue(RengaProfile profile, RengaValue value)
+{
+  const int producer = RengaGraphGetValue(profile->whole, value)->producer;
+  return producer < 0 ? PROFILE_PART_NONE : profile->part[producer];
+}
+
+/* kept[v]: v outlives its part, being read in backward, or a parameter's gradient. */
+static RengaErrorCode MarkKept(RengaProfile profile, bool kept[])
+{
+  RengaGraph whole = profile->whole;
+  int count;
+  const RengaParameterUse *use;
+  for (int n = 0; n < RengaGraphGetNodeCount(whole); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(whole, n);
+    for (int i = 0; i < node->n_in && profile->part[n] == PROFILE_PART_BACKWARD; i++) {
+      if (node->in[i] == RENGA_VALUE_NONE) continue;
+      const RengaValue root = RootOf(whole, node->in[i]);
+      if (PartOfValue(profile, root) != PROFILE_PART_BACKWARD) kept[root] = true;
+    }
+  }
+  RengaCall(RengaGraphGetParameterUses(whole, &count, &use));
+  for (int i = 0; i < count; i++)
+    if (use[i].gradient != RENGA_VALUE_NONE) kept[RootOf(whole, use[i].gradient)] = true;
+  return RENGA_SUCCESS;
+}
+
+/* An input is warm where the same part made it; an output where it does not outlive the part, so
+   that it lies where another tensor just was. */
+static uint32_t FindWarm(RengaProfile profile, int n, const bool kept[])
+{
+  const RengaGraphNode *node = RengaGraphGetNode(profile->whole, n);
+  uint32_t warm = 0;
+  for (int i = 0; i < node->n_in + node->n_out && i < 32; i++) {
+    const RengaValue value = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
+    if (value == RENGA_VALUE_NONE) continue;
+    const RengaValue root = RootOf(profile->whole, value);
+    const bool is_warm =
+        i < node->n_in ? PartOfValue(profile, root) == profile->part[n] : !kept[root];
+    if (is_warm) warm |= (uint32_t)1 << i;
+  }
+  return warm;
+}
+
+static RengaErrorCode MarkWarm(RengaProfile profile)
+{
+  bool *kept = NULL;
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(profile->whole) + 1, &profile->warm));
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(profile->whole) + 1, &kept));
+  const RengaErrorCode code = MarkKept(profile, kept);
+  for (int n = 0; n < RengaGraphGetNodeCount(profile->whole) && code == RENGA_SUCCESS; n++)
+    if (profile->part[n] != PROFILE_PART_NONE) profile->warm[n] = FindWarm(profile, n, kept);
+  RengaFree(&kept);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaProfileDifferentiate_Private(RengaProfile profile)
 {
   bool *needed = NULL, *constant = NULL;
@@ -84,5 +152,6 @@ RengaErrorCode RengaProfileDifferentiate_Private(RengaProfile profile)
   RengaFree(&needed);
   RengaFree(&constant);
   RengaCall(code);
+  RengaCall(MarkWarm(profile));
   return RENGA_SUCCESS;
 }

@@ -184,8 +184,8 @@ static RengaErrorCode TestProgram(void)
   RengaMachine machine;
   int64_t nodes;
   RengaMachineDevice device = {"mine", 1 << 30, 1e12, 1e11, 1e11, 1, 1, 1, 0};
-  const RengaMachineLevel level[] = {{"node", 2, 1e-6, 1e10}, {"cluster", 6, 1e-5, 1e9}};
-  const RengaMachineLevel wrong[] = {{"node", 2, 1e-6, 1e10}, {"cluster", 5, 1e-5, 1e9}};
+  const RengaMachineLevel level[] = {{"node", 2, 1e-6, 1e10, 0}, {"cluster", 6, 1e-5, 1e9, 0}};
+  const RengaMachineLevel wrong[] = {{"node", 2, 1e-6, 1e10, 0}, {"cluster", 5, 1e-5, 1e9, 0}};
   RengaCall(RengaMachineCreate(comm, &machine));
   RengaCall(RengaMachineSetDevice(machine, &device));
   RengaCall(RengaMachineSetLevels(machine, 2, level));

@@ -13,7 +13,7 @@ static RengaMachine machine;
 static RengaErrorCode MakeMachine(void)
 {
   RengaMachineDevice device = {"test", 1 << 30, 8e9, 2e9, 4e9, 0.5, 0.25, 0.5, 1e-6};
-  const RengaMachineLevel level = {"node", 2, 1e-6, 1e10};
+  const RengaMachineLevel level = {"node", 2, 1e-6, 1e10, 0};
   RengaCall(RengaMachineCreate(comm, &machine));
   RengaCall(RengaMachineSetDevice(machine, &device));
   RengaCall(RengaMachineSetLevels(machine, 1, &level));
@@ -120,6 +120,7 @@ static RengaErrorCode TestLong(void)
   RengaCall(RengaProfileCreate(comm, &profile));
   RengaCall(RengaProfileSetGraph(profile, graph));
   RengaCall(RengaProfileSetMachine(profile, machine));
+  RengaCall(RengaProfileSetFromOptions(profile)); /* analytic, as there is a machine */
   RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), &costs));
   RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), &more));
   RengaCall(RengaProfileGetCosts(profile, 1, costs));

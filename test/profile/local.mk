@@ -1,3 +1,3 @@
-profile_tests = %D%/analytic
+profile_tests = %D%/analytic %D%/measured
 check_PROGRAMS += $(profile_tests)
 TESTS += $(profile_tests)

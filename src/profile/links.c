@@ -1,0 +1,233 @@
+/* Links between ranks: latency and bandwidth by ping-pong within a node and between nodes, and the
+   sum over replicas by RengaCommSumTree. They make the machine that goes with measured costs. */
+#include "measured.h"
+#include <math.h>
+#include <string.h>
+
+enum { PINGS = 50, LARGE_PINGS = 7, SUMS = 5, LARGE = 8 << 20, SUM_COUNT = 4 << 20, TAG = 77 };
+static const char what[] = "ranks to measure their links";
+
+/* rank 0 and its partner send a message forth and back; half of the time, at the median. */
+static RengaErrorCode PingPong(RengaComm comm, int partner, char *buffer, size_t bytes, int pings,
+                               double *seconds)
+{
+  double value[PINGS];
+  const int rank = RengaCommGetRank(comm), other = rank == 0 ? partner : 0;
+  for (int p = 0; p < pings; p++) {
+    const double begin = MPI_Wtime();
+    for (int turn = 0; turn < 2; turn++) {
+      RengaRequest request = NULL;
+      if ((turn == 0) == (rank == 0))
+        RengaCall(RengaCommSend(comm, buffer, bytes, other, TAG, &request));
+      else
+        RengaCall(RengaCommReceive(comm, buffer, bytes, other, TAG, &request));
+      RengaCall(RengaCommWait(comm, &request, what));
+    }
+    value[p] = (MPI_Wtime() - begin) / 2;
+  }
+  *seconds = RengaProfileMedian_Private(pings, value);
+  return RENGA_SUCCESS;
+}
+
+/* Of the link from rank 0 to partner, on all ranks. */
+static RengaErrorCode MeasureLink(RengaComm comm, int partner, RengaMachineLevel *level)
+{
+  const int rank = RengaCommGetRank(comm);
+  double seconds[2] = {0, 0};
+  char *buffer = NULL;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaCommBarrier(comm, what));
+  if (rank == 0 || rank == partner) {
+    RengaCall(RengaMalloc(LARGE, &buffer));
+    code = PingPong(comm, partner, buffer, 8, PINGS, &seconds[0]);
+    if (code == RENGA_SUCCESS)
+      code = PingPong(comm, partner, buffer, LARGE, LARGE_PINGS, &seconds[1]);
+    RengaFree(&buffer);
+  }
+  RengaCall(code);
+  RengaCall(RengaCommBroadcast(comm, seconds, sizeof seconds, 0, what));
+  level->latency = seconds[0];
+  level->bandwidth = LARGE / fmax(seconds[1] - seconds[0], 1e-9);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TimeSums(RengaComm group, const int64_t bounds[], float *data, float *result,
+                               char *work, size_t work_bytes, double *seconds)
+{
+  const int size = RengaCommGetSize(group);
+  double value[SUMS];
+  RengaPartialSum piece = {RengaCommGetRank(group), 1, data};
+  for (int s = -1; s < SUMS; s++) {
+    RengaCall(RengaCommBarrier(group, what));
+    const double begin = MPI_Wtime();
+    RengaCall(
+        RengaCommSumTree(group, size, bounds, &piece, SUM_COUNT, result, work, work_bytes, what));
+    if (s >= 0) value[s] = MPI_Wtime() - begin;
+  }
+  *seconds = RengaProfileMedian_Private(SUMS, value);
+  return RENGA_SUCCESS;
+}
+
+/* Each rank of the group has one leaf. */
+static RengaErrorCode MeasureSum(RengaComm group, double *seconds)
+{
+  const int size = RengaCommGetSize(group);
+  int64_t *bounds = NULL;
+  float *data = NULL, *result = NULL;
+  char *work = NULL;
+  RengaCall(RengaMalloc(size + 1, &bounds));
+  for (int r = 0; r <= size; r++) bounds[r] = r;
+  const size_t bytes = RengaCommTreeWork(size, size, bounds, SUM_COUNT);
+  RengaCall(RengaMalloc(SUM_COUNT, &data));
+  RengaCall(RengaMalloc(SUM_COUNT, &result));
+  RengaCall(RengaMalloc(bytes + 1, &work));
+  memset(result, 0, SUM_COUNT * sizeof *result);
+  memset(work, 0, bytes);
+  for (int i = 0; i < SUM_COUNT; i++) data[i] = 1;
+  const RengaErrorCode code = TimeSums(group, bounds, data, result, work, bytes, seconds);
+  RengaFree(&bounds);
+  RengaFree(&data);
+  RengaFree(&result);
+  RengaFree(&work);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  int nodes, largest;  /* ranks of the largest node */
+  int neighbour, away; /* a rank of rank 0's node, one of another; -1: none */
+  int node, local_rank;
+} Layout;
+
+static RengaErrorCode FindLayout(RengaComm comm, Layout *layout)
+{
+  const int size = RengaCommGetSize(comm);
+  int mine[2], local_size, *all = NULL;
+  RengaCall(RengaCommGetNode(comm, &mine[0], &layout->nodes, &mine[1], &local_size));
+  RengaCall(RengaMalloc(2 * size, &all));
+  const RengaErrorCode code = RengaCommGather(comm, mine, sizeof mine, all, -1, what);
+  layout->node = mine[0];
+  layout->local_rank = mine[1];
+  layout->neighbour = layout->away = -1;
+  layout->largest = 1;
+  for (int r = 0; r < size; r++) {
+    if (r > 0 && all[2 * r] == all[0] && layout->neighbour < 0) layout->neighbour = r;
+    if (all[2 * r] != all[0] && layout->away < 0) layout->away = r;
+    if (all[2 * r + 1] + 1 > layout->largest) layout->largest = all[2 * r + 1] + 1;
+  }
+  RengaFree(&all);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* What the machine's formula says of the sum without its links, so that they can be found. */
+static double ReduceBandwidth(double seconds, int replicas, double latency, double memory)
+{
+  const double bytes = SUM_COUNT * (double)sizeof(float), piece = bytes / replicas;
+  const double add = 3 * piece * (replicas - 1) / memory;
+  const double rest = seconds - add - 2 * (replicas - 1) * latency;
+  return 2 * (replicas - 1) * piece / fmax(rest, 0.05 * seconds);
+}
+
+static RengaErrorCode MeasureLevel(RengaComm group, RengaComm comm, int partner, double memory,
+                                   RengaMachineLevel *level)
+{
+  const int replicas = RengaCommGetSize(group);
+  double seconds;
+  RengaCall(MeasureLink(comm, partner, level));
+  RengaCall(MeasureSum(group, &seconds));
+  RengaCall(RengaCommBroadcast(comm, &seconds, sizeof seconds, 0, what));
+  int count = replicas;
+  RengaCall(RengaCommBroadcast(comm, &count, sizeof count, 0, what));
+  level->reduce_bandwidth = ReduceBandwidth(seconds, count, level->latency, memory);
+  return RENGA_SUCCESS;
+}
+
+/* A level's three numbers, from the rows or measured. */
+static RengaErrorCode FindLevel(RengaProfile profile, const Layout *layout, bool within,
+                                double memory, RengaMachineLevel *level)
+{
+  Measured *measured = profile->data;
+  RengaComm comm = profile->hdr.owner, group = comm;
+  char name[3][128];
+  static const char *const quantity[] = {"latency", "seconds per byte",
+                                         "seconds per byte of a sum"};
+  double value[3];
+  bool known = true;
+  for (int q = 0; q < 3; q++) {
+    snprintf(name[q], sizeof name[q], "link %s, %d ranks on %d nodes: %s",
+             within ? "within a node" : "between nodes", RengaCommGetSize(comm), layout->nodes,
+             quantity[q]);
+    known = RengaProfileRowsFind_Private(&measured->rows, name[q], &value[q]) && known;
+  }
+  if (!known) {
+    if (within) RengaCall(RengaCommSplit(comm, layout->node, layout->local_rank, &group));
+    RengaErrorCode code =
+        MeasureLevel(group, comm, within ? layout->neighbour : layout->away, memory, level);
+    const RengaErrorCode freed = within ? RengaCommDestroy(&group) : RENGA_SUCCESS;
+    RengaCall(code ? code : freed);
+    const double found[3] = {level->latency, 1 / level->bandwidth, 1 / level->reduce_bandwidth};
+    memcpy(value, found, sizeof value);
+    for (int q = 0; q < 3; q++)
+      RengaCall(RengaProfileRowsAdd_Private(&measured->rows, name[q], value[q]));
+    measured->measured += 3;
+    RengaCall(RengaMeasuredSave_Private(profile));
+  }
+  level->latency = value[0];
+  level->bandwidth = 1 / value[1];
+  level->reduce_bandwidth = 1 / value[2];
+  return RENGA_SUCCESS;
+}
+
+/* The highest rates that a call of the network reached. */
+static void FindRates(RengaProfile profile, RengaMachineDevice *device)
+{
+  for (int c = 0; c < profile->n_calls; c++) {
+    const RengaOpCall call = RengaProfileOpCall_Private(&profile->call[c]);
+    if (profile->call[c].seconds <= 0) continue;
+    const double rate = RengaOperatorFlops(&call) / profile->call[c].seconds;
+    double *best =
+        RengaProfileIsMatrix_Private(&call) ? &device->matrix_rate : &device->vector_rate;
+    if (rate > *best) *best = rate;
+  }
+}
+
+/* Without a neighbour a link is taken to be a copy through memory. */
+static RengaErrorCode FillMachine(RengaProfile profile, const Layout *layout, RengaMachine machine)
+{
+  size_t capacity, used, peak;
+  double seconds;
+  int64_t memory;
+  RengaDevice device = RengaMeasuredDevice_Private(profile);
+  RengaMachineLevel level[2] = {{.name = "node", .devices = layout->largest},
+                                {.name = "cluster", .devices = layout->largest * layout->nodes}};
+  RengaCall(RengaMeasuredVector_Private(profile, "accumulate", 1 << 28, &seconds));
+  const double bandwidth = 12.0 * (1 << 28) / seconds;
+  RengaCall(RengaDeviceGetMemory(device, &capacity, &used, &peak));
+  RengaCall(RengaOptionsGetInt64("machine_memory", &memory, NULL));
+  if (memory == 0)
+    memory = (int64_t)(capacity / (size_t)(RengaDeviceIsHost(device) ? layout->largest : 1));
+  RengaMachineDevice row = {"measured", memory, bandwidth, bandwidth / 4, bandwidth, 1, 1, 1, 0};
+  FindRates(profile, &row);
+  RengaCall(RengaMachineSetDevice(machine, &row));
+  level[0].latency = 1e-6;
+  level[0].bandwidth = level[0].reduce_bandwidth = bandwidth / 3;
+  if (layout->neighbour >= 0) RengaCall(FindLevel(profile, layout, true, bandwidth, &level[0]));
+  if (layout->away >= 0) RengaCall(FindLevel(profile, layout, false, bandwidth, &level[1]));
+  RengaCall(RengaMachineSetLevels(machine, layout->nodes > 1 ? 2 : 1, level));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaMeasuredMachine_Private(RengaProfile profile, RengaMachine *machine)
+{
+  Layout layout;
+  RengaMachine made = NULL;
+  RengaCall(RengaMeasuredSetUp_Private(profile));
+  RengaCall(FindLayout(profile->hdr.owner, &layout));
+  RengaCall(RengaMachineCreate(profile->hdr.owner, &made));
+  const RengaErrorCode code = FillMachine(profile, &layout, made);
+  if (code) RengaMachineDestroy(&made);
+  RengaCall(code);
+  *machine = made;
+  return RENGA_SUCCESS;
+}

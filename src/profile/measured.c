@@ -1,0 +1,336 @@
+/* Costs from measurements on the device. Each distinct call is timed once, by one rank; the ranks
+   share the calls, longest first, each to the one with the least work. What a file knows already is
+   not measured again. */
+#include "measured.h"
+#include <sched.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const char what[] = "ranks to measure costs";
+
+RengaDevice RengaMeasuredDevice_Private(RengaProfile profile)
+{
+  const Measured *measured = profile->data;
+  return profile->device ? profile->device : measured->made;
+}
+
+static RengaErrorCode MakeDevice(RengaProfile profile)
+{
+  Measured *measured = profile->data;
+  if (profile->device || measured->made) return RENGA_SUCCESS;
+  RengaCall(RengaDeviceCreate(profile->hdr.owner, &measured->made));
+  RengaCall(RengaDeviceSetFromOptions(measured->made));
+  RengaCall(RengaDeviceSetUp(measured->made));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WarnOfDifference(RengaProfile profile)
+{
+  const Measured *measured = profile->data;
+  const uint64_t hash = RengaHash(measured->device, strlen(measured->device), 0);
+  uint64_t *all = NULL;
+  const int size = RengaCommGetSize(profile->hdr.owner);
+  bool same = true;
+  RengaCall(RengaMalloc(size, &all));
+  RengaErrorCode code = RengaCommGather(profile->hdr.owner, &hash, sizeof hash, all, -1, what);
+  for (int r = 1; r < size && code == RENGA_SUCCESS; r++) same = same && all[r] == all[0];
+  RengaFree(&all);
+  RengaCall(code);
+  if (!same)
+    RengaWarning(profile->hdr.comm,
+                 "ranks have different devices; costs are kept as those of rank 0's: %s",
+                 measured->device);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaMeasuredSetUp_Private(RengaProfile profile)
+{
+  Measured *measured = profile->data;
+  if (measured->ready) return RENGA_SUCCESS;
+  RengaCall(MakeDevice(profile));
+  RengaCall(RengaDeviceDescribe(RengaMeasuredDevice_Private(profile), sizeof measured->device,
+                                measured->device));
+  RengaCall(WarnOfDifference(profile));
+  if (measured->file)
+    snprintf(measured->name, sizeof measured->name, "%s", measured->file);
+  else
+    RengaProfileStoreName_Private(sizeof measured->name, measured->name);
+  RengaCall(RengaProfileStoreRead_Private(profile->hdr.owner, measured->name, measured->device,
+                                          measured->file != NULL, &measured->rows));
+  measured->ready = true;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaMeasuredSave_Private(RengaProfile profile)
+{
+  const Measured *measured = profile->data;
+  RengaCall(RengaProfileStoreWrite_Private(profile->hdr.owner, measured->name, measured->device,
+                                           measured->file != NULL, &measured->rows));
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  int node, local_rank, threads;
+  cpu_set_t cores;
+} Place;
+
+/* Cores that the ranks of a node may use, all together. */
+static int CoresOfNode(int size, const Place place[], int node)
+{
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (int r = 0; r < size; r++)
+    if (place[r].node == node) CPU_OR(&all, &all, &place[r].cores);
+  return CPU_COUNT(&all) > 0 ? CPU_COUNT(&all) : 1;
+}
+
+RengaErrorCode RengaMeasuredWorkers_Private(RengaProfile profile, int *number, int *count)
+{
+  RengaComm comm = profile->hdr.owner;
+  const int size = RengaCommGetSize(comm);
+  int nodes, local_size;
+  Place mine, *all = NULL;
+  memset(&mine, 0, sizeof mine);
+  RengaCall(RengaCommGetNode(comm, &mine.node, &nodes, &mine.local_rank, &local_size));
+  RengaCall(RengaDeviceGetThreads(RengaMeasuredDevice_Private(profile), &mine.threads));
+  CPU_ZERO(&mine.cores);
+  if (sched_getaffinity(0, sizeof mine.cores, &mine.cores)) CPU_SET(0, &mine.cores);
+  RengaCall(RengaMalloc(size, &all));
+  RengaErrorCode code = RengaCommGather(comm, &mine, sizeof mine, all, -1, what);
+  *count = 0;
+  *number = -1;
+  for (int r = 0; r < size && code == RENGA_SUCCESS; r++) {
+    const int most = CoresOfNode(size, all, all[r].node) / all[r].threads;
+    if (all[r].local_rank > 0 && all[r].local_rank >= most) continue;
+    if (r == RengaCommGetRank(comm)) *number = *count;
+    ++*count;
+  }
+  RengaFree(&all);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* A guess, to share work out: only its proportions matter. */
+static double Guess(const ProfileCall *call)
+{
+  const RengaOpCall op = RengaProfileOpCall_Private(call);
+  return RengaOperatorFlops(&op) / 50e9 + RengaOperatorBytes(&op) / 5e9 + 1e-5;
+}
+
+typedef struct {
+  int call, worker;
+  double guess;
+} Task;
+
+static int CompareTasks(const void *a, const void *b)
+{
+  const Task *x = a, *y = b;
+  if (x->guess != y->guess) return x->guess > y->guess ? -1 : 1;
+  return (x->call > y->call) - (x->call < y->call);
+}
+
+static RengaErrorCode ShareOut(int count, Task task[], int workers)
+{
+  double *load = NULL;
+  RengaCall(RengaMalloc(workers, &load));
+  qsort(task, (size_t)count, sizeof *task, CompareTasks);
+  for (int t = 0; t < count; t++) {
+    int least = 0;
+    for (int w = 1; w < workers; w++)
+      if (load[w] < load[least]) least = w;
+    task[t].worker = least;
+    load[least] += 0.05 + 8 * task[t].guess;
+  }
+  RengaFree(&load);
+  return RENGA_SUCCESS;
+}
+
+/* Bytes of a micro-batch's step: tensors come again after that many; beyond the largest no cache
+   matters. A few classes, so that networks of a kind share their costs. */
+static int64_t ColdBytes(RengaProfile profile, int64_t samples)
+{
+  const int64_t smallest = 4 << 20, largest = 256 << 20;
+  int64_t bytes = 0, cold = smallest;
+  for (int v = 0; v < RengaGraphGetValueCount(profile->graph); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(profile->graph, v);
+    const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, samples);
+    bytes += (int64_t)RengaTensorSpecBytes(&spec) * (value->kind == RENGA_VALUE_PARAMETER ? 2 : 1);
+  }
+  while (cold < largest && cold < bytes) cold *= 4;
+  return cold;
+}
+
+static void RowName(const ProfileCall *call, int64_t cold, size_t size, char name[])
+{
+  char text[1024];
+  RengaProfileCallText_Private(call, sizeof text, text);
+  snprintf(name, size, "%s of %lld MiB", text, (long long)(cold >> 20));
+}
+
+static RengaErrorCode RunTasks(RengaProfile profile, int64_t cold, int count, const Task task[],
+                               int worker, double seconds[])
+{
+  ProfileBench bench;
+  RengaCall(RengaProfileBenchCreate_Private(RengaMeasuredDevice_Private(profile), cold, &bench));
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int t = 0; t < count && code == RENGA_SUCCESS; t++)
+    if (task[t].worker == worker)
+      code = RengaProfileTimeCall_Private(&bench, &profile->call[task[t].call], &seconds[t]);
+  const RengaErrorCode freed = RengaProfileBenchFree_Private(&bench);
+  RengaCall(code ? code : freed);
+  return RENGA_SUCCESS;
+}
+
+/* Measures the calls of the tasks; their seconds are then known on all ranks. */
+static RengaErrorCode Measure(RengaProfile profile, int64_t cold, int count, Task task[])
+{
+  Measured *measured = profile->data;
+  int worker, workers;
+  double *seconds = NULL;
+  RengaCall(RengaMeasuredWorkers_Private(profile, &worker, &workers));
+  RengaCall(ShareOut(count, task, workers));
+  RengaCall(RengaMalloc(count, &seconds));
+  RengaErrorCode code = RengaCommBarrier(profile->hdr.owner, what);
+  if (code == RENGA_SUCCESS && worker >= 0)
+    code = RunTasks(profile, cold, count, task, worker, seconds);
+  code = RengaErrorAgree(profile->hdr.comm, code);
+  if (code == RENGA_SUCCESS) code = RengaCommSumExact(profile->hdr.owner, count, seconds, what);
+  for (int t = 0; t < count && code == RENGA_SUCCESS; t++) {
+    char name[1200];
+    profile->call[task[t].call].seconds = seconds[t];
+    RowName(&profile->call[task[t].call], cold, sizeof name, name);
+    code = RengaProfileRowsAdd_Private(&measured->rows, name, seconds[t]);
+  }
+  RengaFree(&seconds);
+  RengaCall(code);
+  measured->measured += count;
+  RengaCall(RengaMeasuredSave_Private(profile));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Price(RengaProfile profile, int first)
+{
+  Measured *measured = profile->data;
+  Task *task = NULL;
+  int count = 0;
+  if (first == profile->n_calls) return RENGA_SUCCESS;
+  const int64_t cold = ColdBytes(profile, profile->call[first].samples);
+  RengaCall(RengaMeasuredSetUp_Private(profile));
+  RengaCall(RengaMalloc(profile->n_calls - first, &task));
+  for (int c = first; c < profile->n_calls; c++) {
+    char name[1200];
+    RowName(&profile->call[c], cold, sizeof name, name);
+    if (!RengaProfileRowsFind_Private(&measured->rows, name, &profile->call[c].seconds))
+      task[count++] = (Task){.call = c, .guess = Guess(&profile->call[c])};
+  }
+  const RengaErrorCode code = count > 0 ? Measure(profile, cold, count, task) : RENGA_SUCCESS;
+  RengaFree(&task);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetFromOptions(RengaProfile profile)
+{
+  Measured *measured = profile->data;
+  const char *file;
+  bool given = false;
+  RengaCall(RengaOptionsGetString("profile_file", &file, &given));
+  if (!given) return RENGA_SUCCESS;
+  RengaFree(&measured->file);
+  RengaCall(RengaStringCopy(file, &measured->file));
+  RengaProfileRowsFree_Private(&measured->rows);
+  measured->ready = false;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Update(RengaProfile profile, int64_t parameters, double *seconds)
+{
+  const char *type;
+  double momentum, norm;
+  char kind[64];
+  RengaCall(RengaOptionsGetString("optimizer_type", &type, NULL));
+  RengaCall(RengaOptionsGetReal("optimizer_momentum", &momentum, NULL));
+  snprintf(kind, sizeof kind, "update %s%s", type,
+           strcmp(type, "sgd") == 0 && momentum > 0 ? " with momentum" : "");
+  RengaCall(RengaMeasuredVector_Private(profile, kind, parameters, seconds));
+  RengaCall(RengaMeasuredVector_Private(profile, "norm", parameters, &norm));
+  *seconds += norm;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Accumulate(RengaProfile profile, int64_t parameters, double *seconds)
+{
+  RengaCall(RengaMeasuredVector_Private(profile, "accumulate", parameters, seconds));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Machine(RengaProfile profile, RengaMachine *machine)
+{
+  Measured *measured = profile->data;
+  if (profile->machine) {
+    *machine = profile->machine;
+    return RENGA_SUCCESS;
+  }
+  if (!measured->machine) RengaCall(RengaMeasuredMachine_Private(profile, &measured->machine));
+  *machine = measured->machine;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode View(RengaProfile profile, RengaViewer viewer)
+{
+  const Measured *measured = profile->data;
+  if (!measured->ready) return RENGA_SUCCESS;
+  RengaCall(RengaViewerPrintf(viewer, "  on %s\n", measured->device));
+  RengaCall(RengaViewerPrintf(viewer, "  %d costs known, %lld of them measured now; kept in %s\n",
+                              measured->rows.count, (long long)measured->measured,
+                              measured->name[0] ? measured->name : "no file"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Destroy(RengaProfile profile)
+{
+  Measured *measured = profile->data;
+  RengaFree(&measured->file);
+  RengaProfileRowsFree_Private(&measured->rows);
+  if (measured->machine) RengaCall(RengaMachineDestroy(&measured->machine));
+  if (measured->made) RengaCall(RengaDeviceDestroy(&measured->made));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaProfileCreate_Measured(void *object)
+{
+  RengaProfile profile = object;
+  Measured *measured = NULL;
+  RengaCall(RengaMalloc(1, &measured));
+  profile->data = measured;
+  profile->ops->setfromoptions = SetFromOptions;
+  profile->ops->costs = RengaProfileSumCalls_Private;
+  profile->ops->price = Price;
+  profile->ops->update = Update;
+  profile->ops->accumulate = Accumulate;
+  profile->ops->machine = Machine;
+  profile->ops->view = View;
+  profile->ops->destroy = Destroy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileGetMeasured - how many costs were measured, not found in the profile's file
+
+   Not collective
+
+   Input:
+   . profile - the profile
+
+   Output:
+   . count - since its type was set; 0 for other types than measured
+@*/
+RengaErrorCode RengaProfileGetMeasured(RengaProfile profile, int64_t *count)
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(count);
+  *count = 0;
+  if (strcmp(profile->hdr.type_name, RENGA_PROFILE_MEASURED) == 0)
+    *count = ((const Measured *)profile->data)->measured;
+  return RENGA_SUCCESS;
+}

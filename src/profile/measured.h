@@ -1,0 +1,26 @@
+/* What the files of type measured share. */
+#pragma once
+#include "profileimpl.h"
+
+typedef struct {
+  char *file;        /* -profile_file; NULL: the user's cache */
+  char name[4096];   /* of the file in use; empty: none */
+  char device[1024]; /* description */
+  bool ready;        /* the file is read */
+  int64_t measured;  /* rows that no file had */
+  ProfileRows rows;
+  RengaDevice made; /* where none was set */
+  RengaMachine machine;
+} Measured;
+
+RengaErrorCode RengaMeasuredSetUp_Private(RengaProfile profile);
+RengaErrorCode RengaMeasuredSave_Private(RengaProfile profile);
+RengaDevice RengaMeasuredDevice_Private(RengaProfile profile);
+/* Which ranks measure at the same time: no more than there are cores. number: among them; -1: this
+   rank waits. */
+RengaErrorCode RengaMeasuredWorkers_Private(RengaProfile profile, int *number, int *count);
+/* vectors.c: flat vectors: names of rows, and seconds for any length. */
+RengaErrorCode RengaMeasuredVector_Private(RengaProfile profile, const char *kind, int64_t count,
+                                           double *seconds);
+/* links.c: latency and bandwidth between ranks, the sum over replicas. */
+RengaErrorCode RengaMeasuredMachine_Private(RengaProfile profile, RengaMachine *machine);
