@@ -50,6 +50,9 @@ typedef struct {
 /* How many partial sums a rank with leaves [first, last) of n_leaves may hold at once:
    buffers needed. */
 int RengaCommTreeBuffers(int64_t n_leaves, int64_t first, int64_t last);
+/* The same where the leaves come in another order. */
+RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n_leaves, int64_t count, const int64_t order[],
+                                           int *buffers);
 /* The tree nodes a rank holds after all its leaves, ascending; returns their number. */
 int RengaCommTreePieces(int64_t n_leaves, int64_t first, int64_t last, RengaPartialSum pieces[]);
 /* After leaf i is added as a piece of its own: merge finished pairs. add(y, x) does y += x. The

@@ -1,4 +1,4 @@
-/* Schedule: plan to one list of actions per stage; proved before it is run. */
+/* Schedule: plan to one list of actions per rank; proved before it is run. */
 #pragma once
 #include "rengaplan.h"
 
@@ -20,9 +20,9 @@ typedef enum {
 const char *RengaActionName(RengaActionKind kind);
 typedef struct {
   RengaActionKind kind;
-  int stage;
-  int64_t microbatch; /* number within this replica's micro-batches: 0, 1, … */
+  int stage, replica;
   int message;        /* of send and receive: row of the message table, else -1 */
+  int64_t microbatch; /* number in the step, over all replicas; -1 at its end */
 } RengaAction;
 /* What crosses between stages for every micro-batch: an activation forward, its gradient back. */
 typedef struct {
@@ -40,21 +40,32 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule);
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type);
 RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type);
 RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule); /* -pipeline_schedule */
-/* Shape of the pipeline: number of stages, micro-batches of this replica, messages (borrowed). */
-RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, int64_t microbatches,
-                                     int n_messages, const RengaMessage messages[],
-                                     bool forward_only);
+/* Shape of the pipeline: stages, replicas of each (copied; NULL: one), micro-batches of the step over
+   all replicas, messages (borrowed). Replica r of R has the micro-batches of RengaPlanBound. */
+RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const int replicas[],
+                                     int64_t microbatches, int n_messages,
+                                     const RengaMessage messages[], bool forward_only);
+/* The stage keeps what it receives only, and runs forward again before each backward. */
+RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool recompute);
+/* Shape and recomputation of a plan. */
+RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int64_t microbatches,
+                                    int n_messages, const RengaMessage messages[],
+                                    bool forward_only);
 /* Builds all lists and proves them: every message has its match in order, nothing deadlocks where
    receives block and sends do not, every micro-batch runs once per stage forward before backward,
-   no stage holds more micro-batches than its type promises. Backward is in ascending order. */
+   no rank holds more micro-batches than its type promises, what is recomputed is there when its
+   backward comes. Each rank works through its micro-batches in one order that all ranks agree on:
+   ascending where all stages have the same number of replicas. */
 RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule);
-/* Another list for a stage, copied and proved with the others; refused, the old one stays. */
-RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int64_t count,
-                                       const RengaAction actions[]);
-RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int64_t *count,
-                                       const RengaAction **actions); /* lent */
+/* Another list for a rank, copied and proved with the others; refused, the old one stays. */
+RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int replica,
+                                       int64_t count, const RengaAction actions[]);
+RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int replica,
+                                       int64_t *count, const RengaAction **actions); /* lent */
+/* Of the replica that holds most. */
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches);
-/* Makespan for given seconds per action of each stage and per message; idle share of all stages. */
+/* Makespan for given seconds per micro-batch on a replica of each stage, and per message; a
+   recomputation takes as long as a forward. Bubble: idle share of all ranks. */
 RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forward[],
                                      const double backward[], const double message[],
                                      double *makespan, double *bubble);

@@ -20,7 +20,7 @@ static RengaErrorCode OpenLayout(const App *app, RengaPartition partition, bool 
   return RENGA_SUCCESS;
 }
 
-/* Bubble of the busiest replica if time goes as FLOPs and a backward takes two forwards. */
+/* Bubble if time goes as FLOPs and a backward takes two forwards. */
 static RengaErrorCode PrintSchedule(MPI_Comm printer, RengaPlan plan, RengaSchedule schedule)
 {
   int p = RengaPlanGetStageCount(plan);
@@ -64,7 +64,7 @@ static RengaErrorCode PrintRun(const App *app, RengaGraph graph, RengaPlan plan)
   MPI_Comm printer;
   RengaSchedule schedule = NULL;
   RengaMessage *messages = NULL;
-  int count = 0, replicas = RengaPlanGetStage(plan, 0)->replicas;
+  int count = 0;
   int64_t batch, microbatch;
   RengaCall(RengaObjectGetComm(app->comm, &printer));
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
@@ -72,9 +72,8 @@ static RengaErrorCode PrintRun(const App *app, RengaGraph graph, RengaPlan plan)
   RengaCall(PrintMessages(printer, count, messages));
   RengaCall(RengaScheduleCreate(app->comm, &schedule));
   RengaCall(RengaScheduleSetFromOptions(schedule));
-  RengaCall(RengaScheduleSetShape(schedule, RengaPlanGetStageCount(plan),
-                                  (RengaPlanMicrobatches(plan, batch) + replicas - 1) / replicas,
-                                  count, messages, false));
+  RengaCall(RengaScheduleSetPlan(schedule, plan, RengaPlanMicrobatches(plan, batch), count,
+                                 messages, false));
   RengaCall(RengaScheduleSetUp(schedule));
   RengaCall(PrintSchedule(printer, plan, schedule));
   RengaCall(RengaScheduleDestroy(&schedule));

@@ -64,6 +64,53 @@ int RengaCommTreeBuffers(int64_t n_leaves, int64_t first, int64_t last)
   return most;
 }
 
+/* Put a leaf between the ranges [first, count]; what has become a node is one range. */
+static int64_t PutBetween(int64_t n_leaves, int64_t leaf, int64_t count, RengaPartialSum pieces[])
+{
+  int64_t at = count++;
+  for (; at > 0 && pieces[at - 1].first > leaf; at--) pieces[at] = pieces[at - 1];
+  pieces[at] = (RengaPartialSum){.first = leaf, .count = 1};
+  for (;;) {
+    const bool left = at > 0 && PiecesMerge(n_leaves, &pieces[at - 1], &pieces[at]);
+    if (!left && (at + 1 == count || !PiecesMerge(n_leaves, &pieces[at], &pieces[at + 1])))
+      return count;
+    if (left) at--;
+    pieces[at].count += pieces[at + 1].count;
+    count--;
+    for (int64_t i = at + 1; i < count; i++) pieces[i] = pieces[i + 1];
+  }
+}
+
+/*@
+   RengaCommTreeBuffersInOrder - how many partial sums a rank may hold at once, in any order
+
+   Not collective
+
+   Input:
+   . n_leaves - leaves of the whole tree
+   . count - leaves of this rank
+   . order - [count] the leaves, each once, as they come
+
+   Output:
+   . buffers - the most partial sums at once, the new leaf among them
+@*/
+RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n_leaves, int64_t count, const int64_t order[],
+                                           int *buffers)
+{
+  RengaPartialSum *pieces;
+  int64_t held = 0, most = 0;
+  RengaCheckPointer(order);
+  RengaCheckPointer(buffers);
+  RengaCall(RengaMalloc(count + 1, &pieces));
+  for (int64_t i = 0; i < count; i++) {
+    if (held + 1 > most) most = held + 1;
+    held = PutBetween(n_leaves, order[i], held, pieces);
+  }
+  RengaFree(&pieces);
+  *buffers = (int)most;
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaCommTreePieces - the tree nodes that a rank holds after all its leaves
 

@@ -8,13 +8,6 @@ static int64_t BatchAt(RengaPipeline pipeline, int i)
   return i == 0 ? pipeline->batch : pipeline->short_batch[i - 1];
 }
 
-static void LocalRange(RengaPipeline pipeline, int64_t samples, int64_t range[3])
-{
-  range[0] = RengaPlanMicrobatches(pipeline->plan, samples);
-  range[1] = RengaPlanBound(range[0], pipeline->replicas, pipeline->replica);
-  range[2] = RengaPlanBound(range[0], pipeline->replicas, pipeline->replica + 1);
-}
-
 static RengaErrorCode CompileSize(RengaPipeline pipeline, int64_t samples)
 {
   Program *program;
@@ -83,17 +76,18 @@ static RengaErrorCode CountBuffers(RengaPipeline pipeline, int64_t *most_local)
   pipeline->slots = pipeline->n_buffers = 1;
   *most_local = 1;
   for (int i = 0; i <= pipeline->n_short; i++) {
-    int64_t range[3], in_flight;
+    const int64_t all = RengaPlanMicrobatches(pipeline->plan, BatchAt(pipeline, i));
+    const int64_t local = RengaPlanBound(all, pipeline->replicas, pipeline->replica + 1) -
+                          RengaPlanBound(all, pipeline->replicas, pipeline->replica);
+    int64_t in_flight;
+    int buffers;
     RengaSchedule schedule;
-    LocalRange(pipeline, BatchAt(pipeline, i), range);
-    RengaCall(RengaPipelineGetSchedule_Private(pipeline, range[2] - range[1], !pipeline->has_loss,
-                                               &schedule));
+    RengaCall(RengaPipelineGetSchedule_Private(pipeline, all, !pipeline->has_loss, &schedule));
     RengaCall(RengaScheduleGetInFlight(schedule, pipeline->stage, &in_flight));
+    RengaCall(RengaPipelineCountTreeBuffers_Private(pipeline, all, &buffers));
     if (in_flight > pipeline->slots) pipeline->slots = (int)in_flight;
-    if (range[2] - range[1] > *most_local) *most_local = range[2] - range[1];
-    const int buffers = RengaCommTreeBuffers(range[0], range[1], range[2]);
-    if (RengaPipelineIsOrdered_Private(pipeline) && buffers > pipeline->n_buffers)
-      pipeline->n_buffers = buffers;
+    if (local > *most_local) *most_local = local;
+    if (buffers > pipeline->n_buffers) pipeline->n_buffers = buffers;
   }
   return RENGA_SUCCESS;
 }

@@ -49,9 +49,11 @@ RengaErrorCode RengaPipelineEndLeaf_Private(RengaPipeline pipeline, const Pass *
                                             int64_t number)
 {
   if (!RengaPipelineIsOrdered_Private(pipeline)) return RENGA_SUCCESS;
-  RengaPartialSum *leaf = &pipeline->piece[pipeline->n_pieces++];
-  leaf->first = number;
-  leaf->count = 1;
+  RengaPartialSum *piece = pipeline->piece;
+  int at = pipeline->n_pieces++;
+  const RengaPartialSum leaf = {.first = number, .count = 1, .data = piece[at].data};
+  for (; at > 0 && piece[at - 1].first > number; at--) piece[at] = piece[at - 1];
+  piece[at] = leaf;
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_ACCUMULATE);
   RengaLogEventBegin(event);
   const RengaErrorCode code =

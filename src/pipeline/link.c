@@ -9,8 +9,7 @@ static RengaErrorCode SetUpLink(RengaPipeline pipeline, int row)
   link->active = message->from == pipeline->stage || message->to == pipeline->stage;
   if (!link->active) return RENGA_SUCCESS;
   link->incoming = message->to == pipeline->stage;
-  link->peer = RengaPlanGetRank(pipeline->plan, link->incoming ? message->from : message->to,
-                                pipeline->replica);
+  link->other = link->incoming ? message->from : message->to;
   const RengaValue value = RengaGraphFindValue(pipeline->sub, message->value);
   if (!message->backward) link->value = value;
   if (message->backward && !pipeline->has_loss) link->active = false;
@@ -27,6 +26,18 @@ RengaErrorCode RengaPipelineSetUpLinks_Private(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* The rank of the other stage that has the same micro-batch. Ranges are as even as can be, so that
+   the guess is off by one at the most. */
+static int PeerOf(RengaPipeline pipeline, const Pass *pass, const Link *link, int64_t i)
+{
+  const int replicas = RengaPlanGetStage(pipeline->plan, link->other)->replicas;
+  const int64_t number = pass->order[i], m = pass->microbatches;
+  int replica = (int)((double)number / (double)m * replicas);
+  while (RengaPlanBound(m, replicas, replica) > number) replica--;
+  while (RengaPlanBound(m, replicas, replica + 1) <= number) replica++;
+  return RengaPlanGetRank(pipeline->plan, link->other, replica);
+}
+
 int64_t RengaPipelineSamples_Private(RengaPipeline pipeline, const Pass *pass, int64_t number)
 {
   const int64_t left = pass->batch->samples - number * pipeline->microbatch;
@@ -36,7 +47,7 @@ int64_t RengaPipelineSamples_Private(RengaPipeline pipeline, const Pass *pass, i
 static size_t MessageBytes(RengaPipeline pipeline, const Pass *pass, const Link *link, int64_t i)
 {
   const RengaTensorSpec spec =
-      RengaTensorSpecAt(&link->spec, RengaPipelineSamples_Private(pipeline, pass, pass->first + i));
+      RengaTensorSpecAt(&link->spec, RengaPipelineSamples_Private(pipeline, pass, pass->order[i]));
   return RengaTensorSpecBytes(&spec);
 }
 
@@ -60,9 +71,9 @@ RengaErrorCode RengaPipelinePostReceives_Private(RengaPipeline pipeline, Pass *p
     if (!link->active || !link->incoming || !IsUsed(pass, &pipeline->message[m])) continue;
     while (link->posted < done + link->ring && link->posted < pass->last - pass->first) {
       const int64_t i = link->posted++;
-      RengaCall(RengaCommReceive(pipeline->all, InstanceAt(link, i),
-                                 MessageBytes(pipeline, pass, link, i), link->peer, m,
-                                 &link->request[i % link->ring]));
+      RengaCall(RengaCommReceive(
+          pipeline->all, InstanceAt(link, i), MessageBytes(pipeline, pass, link, i),
+          PeerOf(pipeline, pass, link, i), m, &link->request[i % link->ring]));
     }
   }
   return RENGA_SUCCESS;
@@ -81,9 +92,8 @@ static RengaErrorCode Wait(RengaPipeline pipeline, Pass *pass, int row, int64_t 
            "of step %lld",
            RengaCommGetRank(pipeline->all), pipeline->stage, pipeline->replica,
            link->incoming ? "for" : "to send", message->backward ? "gradient of" : "activation",
-           message->value, link->incoming ? "from" : "to",
-           link->incoming ? message->from : message->to, link->peer, (long long)(pass->first + i),
-           (long long)pipeline->step);
+           message->value, link->incoming ? "from" : "to", link->other,
+           PeerOf(pipeline, pass, link, i), (long long)pass->order[i], (long long)pipeline->step);
   RengaCall(RengaCommWait(pipeline->all, request, what));
   return RENGA_SUCCESS;
 }
@@ -93,7 +103,7 @@ RengaErrorCode RengaPipelineReceive_Private(RengaPipeline pipeline, Pass *pass, 
   Link *link = &pipeline->link[row];
   RengaCheck(link->posted > i, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "stage %d: %s of micro-batch %lld is wanted before its buffer is free",
-             pipeline->stage, pipeline->message[row].value, (long long)(pass->first + i));
+             pipeline->stage, pipeline->message[row].value, (long long)pass->order[i]);
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_RECEIVE);
   RengaLogEventBegin(event);
   const RengaErrorCode code = Wait(pipeline, pass, row, i);
@@ -111,14 +121,15 @@ RengaErrorCode RengaPipelineSend_Private(RengaPipeline pipeline, Pass *pass, int
   if (!from) {
     Program *program;
     RengaCall(RengaPipelineGetProgram_Private(
-        pipeline, pass->kind, RengaPipelineSamples_Private(pipeline, pass, pass->first + i),
+        pipeline, pass->kind, RengaPipelineSamples_Private(pipeline, pass, pass->order[i]),
         pass->target, &program));
     from = RengaPipelineAt_Private(pipeline, program->place[link->value]);
   }
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_SEND);
   RengaLogEventBegin(event);
   const RengaErrorCode code =
-      RengaCommSend(pipeline->all, from, bytes, link->peer, row, &link->request[i % link->ring]);
+      RengaCommSend(pipeline->all, from, bytes, PeerOf(pipeline, pass, link, i), row,
+                    &link->request[i % link->ring]);
   RengaLogEventEnd(event, 0, 1, (int64_t)bytes);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -40,8 +40,11 @@ static RengaErrorCode FreePrograms(RengaPipeline pipeline)
     RengaCall(RengaKernelDestroy(&pipeline->kernel[k].kernel));
     RengaFree(&pipeline->kernel[k].spec);
   }
-  for (int s = 0; s < pipeline->n_schedules; s++)
+  for (int s = 0; s < pipeline->n_schedules; s++) {
     RengaCall(RengaScheduleDestroy(&pipeline->schedule[s].schedule));
+    RengaFree(&pipeline->schedule[s].order);
+    RengaFree(&pipeline->schedule[s].place);
+  }
   RengaFree(&pipeline->program);
   RengaFree(&pipeline->kernel);
   RengaFree(&pipeline->schedule);

@@ -73,7 +73,7 @@ typedef struct {
 /* A row of the message table that this rank sends or receives. */
 typedef struct {
   bool active, incoming;
-  int peer;              /* rank */
+  int other;             /* stage */
   RengaValue value;      /* what is sent or where it arrives, in the stage's graph */
   RengaTensorSpec spec;  /* symbolic */
   int ring;              /* instances */
@@ -110,9 +110,10 @@ typedef struct {
 } BatchSum;
 
 typedef struct {
-  int64_t microbatches;
+  int64_t microbatches; /* of the step */
   bool forward_only;
   RengaSchedule schedule;
+  int64_t *order, *place; /* of this replica: numbers as it works through them, and the inverse */
 } ScheduleRow;
 
 struct _p_RengaPipeline {
@@ -193,6 +194,10 @@ typedef struct {
   RengaValue target;
   const RengaBatch *batch;
   int64_t microbatches, first, last; /* of the batch; this replica has numbers [first, last) */
+  const int64_t
+      *order; /* [last - first] the numbers as this replica works through them; below, i is
+                           a place there */
+  const int64_t *place; /* [last - first] of number first, first + 1, … */
   int64_t forward_done, backward_done;
   bool training;
   double *loss;       /* [microbatches] shares, where the loss is in this stage */
@@ -236,9 +241,14 @@ RengaErrorCode RengaPipelineSend_Private(RengaPipeline pipeline, Pass *pass, int
 RengaErrorCode RengaPipelineWaitSends_Private(RengaPipeline pipeline, Pass *pass, int64_t i,
                                               bool backward);
 RengaErrorCode RengaPipelineFinishLinks_Private(RengaPipeline pipeline, Pass *pass);
-/* schedule.c */
+/* lists.c */
 RengaErrorCode RengaPipelineGetSchedule_Private(RengaPipeline pipeline, int64_t microbatches,
                                                 bool forward_only, RengaSchedule *schedule);
+RengaErrorCode RengaPipelineGetOrder_Private(RengaPipeline pipeline, int64_t microbatches,
+                                             bool forward_only, const int64_t **order,
+                                             const int64_t **place);
+RengaErrorCode RengaPipelineCountTreeBuffers_Private(RengaPipeline pipeline, int64_t microbatches,
+                                                     int *buffers);
 /* program.c, place.c, kernel.c */
 RengaErrorCode RengaPipelineGetProgram_Private(RengaPipeline pipeline, ProgramKind kind,
                                                int64_t samples, RengaValue target,

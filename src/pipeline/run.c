@@ -61,7 +61,7 @@ RengaErrorCode RengaPipelineRunPart_Private(RengaPipeline pipeline, Program *pro
   return RENGA_SUCCESS;
 }
 
-/* Bases of micro-batch i of this replica. */
+/* Bases of the micro-batch in place i. */
 void RengaPipelineSetBases_Private(RengaPipeline pipeline, bool training, int64_t i)
 {
   char **base = pipeline->base;
@@ -117,7 +117,7 @@ RengaErrorCode RengaPipelineReadFields_Private(RengaPipeline pipeline, const Pas
 static RengaErrorCode TakeResults(RengaPipeline pipeline, Pass *pass, const Program *program,
                                   int64_t i)
 {
-  const int64_t number = pass->first + i;
+  const int64_t number = pass->order[i];
   if (pass->loss && pipeline->loss != RENGA_VALUE_NONE) {
     float loss;
     RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, &loss,
@@ -130,11 +130,12 @@ static RengaErrorCode TakeResults(RengaPipeline pipeline, Pass *pass, const Prog
     RengaCall(RengaPipelineKeepStatistics_Private(pipeline, pass, program, number));
   if (pass->output && pass->target != RENGA_VALUE_NONE) {
     const size_t bytes = RengaTensorSpecBytes(&program->spec[pass->target]);
-    RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, pass->output,
+    const size_t before = (size_t)((number - pass->first) * pipeline->microbatch);
+    RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST,
+                              pass->output + before * (bytes / (size_t)program->samples),
                               RengaPipelineAt_Private(pipeline, program->place[pass->target]),
                               bytes));
     RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
-    pass->output += bytes;
   }
   return RENGA_SUCCESS;
 }
@@ -160,16 +161,17 @@ static RengaErrorCode Poison(RengaPipeline pipeline, bool training, const RengaA
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Forward(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
+static RengaErrorCode Forward(RengaPipeline pipeline, Pass *pass, const RengaAction *action,
+                              int64_t i)
 {
-  const int64_t i = action->microbatch;
   Program *program;
-  const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, pass->first + i);
+  const int64_t number = action->microbatch;
+  const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
   RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, false));
   RengaPipelineSetBases_Private(pipeline, pass->training, i);
   RengaCall(Poison(pipeline, pass->training, action));
-  RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, pass->first + i, &program));
-  RengaCall(RengaPipelineReadFields_Private(pipeline, pass, program, pass->first + i));
+  RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, number, &program));
+  RengaCall(RengaPipelineReadFields_Private(pipeline, pass, program, number));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_FORWARD));
   const RengaErrorCode code =
       RengaPipelineRunPart_Private(pipeline, program, PART_FORWARD, &context);
@@ -182,16 +184,17 @@ static RengaErrorCode Forward(RengaPipeline pipeline, Pass *pass, const RengaAct
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
+static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, const RengaAction *action,
+                               int64_t i)
 {
-  const int64_t i = action->microbatch;
   Program *program;
-  const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, pass->first + i);
+  const int64_t number = action->microbatch;
+  const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
   RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, true));
   RengaPipelineSetBases_Private(pipeline, pass->training, i);
   pipeline->base[REGION_GRADIENTS] = (char *)RengaPipelineLeaf_Private(pipeline);
   RengaCall(Poison(pipeline, pass->training, action));
-  RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, pass->first + i, &program));
+  RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, number, &program));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_BACKWARD));
   const RengaErrorCode code =
       RengaPipelineRunPart_Private(pipeline, program, PART_BACKWARD, &context);
@@ -210,27 +213,16 @@ static RengaErrorCode Send(RengaPipeline pipeline, Pass *pass, int row, int64_t 
   return RENGA_SUCCESS;
 }
 
-/* Micro-batches end in order, so that buffers become free and gradients are added in order. */
-static RengaErrorCode CheckOrder(const RengaAction *action, int64_t next)
-{
-  RengaCheck(action->microbatch == next, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "%s of micro-batch %lld comes before that of micro-batch %lld",
-             RengaActionName(action->kind), (long long)action->microbatch, (long long)next);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
 {
-  const int64_t i = action->microbatch;
+  const int64_t i = action->microbatch < 0 ? 0 : pass->place[action->microbatch - pass->first];
   switch (action->kind) {
   case RENGA_ACTION_FORWARD:
-    RengaCall(CheckOrder(action, pass->forward_done));
-    RengaCall(Forward(pipeline, pass, action));
+    RengaCall(Forward(pipeline, pass, action, i));
     break;
   case RENGA_ACTION_BACKWARD:
-    RengaCall(CheckOrder(action, pass->backward_done));
-    RengaCall(Backward(pipeline, pass, action));
-    RengaCall(RengaPipelineEndLeaf_Private(pipeline, pass, pass->first + i));
+    RengaCall(Backward(pipeline, pass, action, i));
+    RengaCall(RengaPipelineEndLeaf_Private(pipeline, pass, action->microbatch));
     break;
   case RENGA_ACTION_SEND:
     RengaCall(Send(pipeline, pass, action->message, i));
@@ -248,13 +240,13 @@ static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaA
   return RENGA_SUCCESS;
 }
 
-static void Trace(RengaPipeline pipeline, const Pass *pass, const RengaAction *action, double begin)
+static void Trace(RengaPipeline pipeline, const RengaAction *action, double begin)
 {
   char name[160];
   const bool message = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
   if (!RengaLogTraceIsOn() || action->microbatch < 0) return;
   snprintf(name, sizeof name, "%s %lld%s%s", RengaActionName(action->kind),
-           (long long)(pass->first + action->microbatch), message ? " " : "",
+           (long long)action->microbatch, message ? " " : "",
            message ? pipeline->message[action->message].value : "");
   RengaLogTrace(message ? "communication" : "compute", name, begin, MPI_Wtime());
 }
@@ -265,15 +257,17 @@ RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass)
   RengaSchedule schedule;
   int64_t count;
   const RengaAction *action;
-  RengaCall(RengaPipelineGetSchedule_Private(pipeline, pass->last - pass->first, !pass->training,
-                                             &schedule));
-  RengaCall(RengaScheduleGetActions(schedule, pipeline->stage, &count, &action));
+  RengaCall(
+      RengaPipelineGetSchedule_Private(pipeline, pass->microbatches, !pass->training, &schedule));
+  RengaCall(RengaScheduleGetActions(schedule, pipeline->stage, pipeline->replica, &count, &action));
+  RengaCall(RengaPipelineGetOrder_Private(pipeline, pass->microbatches, !pass->training,
+                                          &pass->order, &pass->place));
   pass->forward_done = pass->backward_done = 0;
   RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
   for (int64_t a = 0; a < count; a++) {
     const double begin = MPI_Wtime();
     RengaCall(RunAction(pipeline, pass, &action[a]));
-    Trace(pipeline, pass, &action[a], begin);
+    Trace(pipeline, &action[a], begin);
   }
   RengaCall(RengaPipelineFinishLinks_Private(pipeline, pass));
   return RENGA_SUCCESS;

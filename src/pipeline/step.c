@@ -19,11 +19,10 @@ static RengaErrorCode CheckFits(RengaPipeline pipeline, const Pass *pass)
 {
   RengaSchedule schedule;
   int64_t in_flight;
-  RengaCall(RengaPipelineGetSchedule_Private(pipeline, pass->last - pass->first, false, &schedule));
+  int buffers;
+  RengaCall(RengaPipelineGetSchedule_Private(pipeline, pass->microbatches, false, &schedule));
   RengaCall(RengaScheduleGetInFlight(schedule, pipeline->stage, &in_flight));
-  const int buffers = RengaPipelineIsOrdered_Private(pipeline)
-                          ? RengaCommTreeBuffers(pass->microbatches, pass->first, pass->last)
-                          : 1;
+  RengaCall(RengaPipelineCountTreeBuffers_Private(pipeline, pass->microbatches, &buffers));
   RengaCheck(in_flight <= pipeline->slots && buffers <= pipeline->n_buffers, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT,
              "a step of %lld samples needs more memory than was planned for %lld: announce it with "

@@ -1,30 +1,72 @@
 /* 1F1B: stage s of p warms up with p-s-1 forwards, then does one forward, one backward in turn.
    The bubble is GPipe's, but at most p-s micro-batches are in flight.
    Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training" (PipeDream-Flush), ICML
-   2021. */
+   2021.
+
+   Where stages have different numbers of replicas, R[s], a rank must keep the later stages busy:
+   each of their ranks holds one micro-batch, so that it warms up with the later ranks over R[s].
+
+   Nothing deadlocks if no rank must do a forward before it may. Rank a of stage s does the backward
+   of x after the forward of y, w[s] places on in its own order. A rank c of an earlier stage t may do
+   y's forward when fewer than w[t] + 1 of its micro-batches from x on are in flight, x being the
+   oldest that is not done. So w[t] is raised to the number of c's micro-batches that come from x on
+   before y, in the order that all ranks agree on. It seldom has to be; the proof tests it. */
 #include "scheduleimpl.h"
 
-static int64_t Bound(int stages, int stage, int64_t microbatches)
+/* Places, in the order that all ranks agree on, from a micro-batch of the stage to the one that must
+   be forward before its backward: the most there are. */
+static int64_t Span(RengaSchedule schedule, int stage, int64_t warm_up)
 {
-  return microbatches < stages - stage ? microbatches : stages - stage;
+  const RengaSharing *sharing = RengaScheduleSharing_Private(schedule, stage);
+  int64_t most = 0;
+  for (int r = schedule->first_rank[stage]; r < schedule->first_rank[stage + 1]; r++) {
+    const RengaActionList *list = &schedule->list[r];
+    const int64_t *order = sharing->order + list->first;
+    for (int64_t i = 0; i < list->count; i++) {
+      const int64_t ahead = i + warm_up < list->count ? i + warm_up : list->count - 1;
+      const int64_t span = schedule->place[order[ahead]] - schedule->place[order[i]];
+      if (span > most) most = span;
+    }
+  }
+  return most;
 }
 
-static RengaErrorCode Order(RengaSchedule schedule, int stage)
+/* The most micro-batches of one rank of the stage within so many places. */
+static int64_t Crowd(RengaSchedule schedule, int stage, int64_t span)
 {
-  int64_t m = schedule->microbatches, forward = 0, backward = 0;
-  int64_t warm_up = m < schedule->stages - stage - 1 ? m : schedule->stages - stage - 1;
-  while (forward < warm_up)
-    RengaCall(RengaScheduleCompute_Private(schedule, stage, RENGA_ACTION_FORWARD, forward++));
-  while (backward < m) {
-    if (forward < m)
-      RengaCall(RengaScheduleCompute_Private(schedule, stage, RENGA_ACTION_FORWARD, forward++));
-    RengaCall(RengaScheduleCompute_Private(schedule, stage, RENGA_ACTION_BACKWARD, backward++));
+  const RengaSharing *sharing = RengaScheduleSharing_Private(schedule, stage);
+  int64_t most = 0;
+  for (int r = schedule->first_rank[stage]; r < schedule->first_rank[stage + 1]; r++) {
+    const RengaActionList *list = &schedule->list[r];
+    const int64_t *order = sharing->order + list->first;
+    for (int64_t i = 0, begin = 0; i < list->count; i++) {
+      while (schedule->place[order[i]] - schedule->place[order[begin]] >= span && begin < i)
+        begin++;
+      if (span > 0 && i - begin + 1 > most) most = i - begin + 1;
+    }
+  }
+  return most;
+}
+
+static RengaErrorCode WarmUp(RengaSchedule schedule, int64_t warm_up[])
+{
+  const bool equal = RengaScheduleIsEqual_Private(schedule);
+  int64_t later = 0, span = 0;
+  for (int s = schedule->stages - 1; s >= 0; s--) {
+    const int64_t replicas = schedule->replicas[s];
+    warm_up[s] = (later + replicas - 1) / replicas;
+    later += replicas;
+    if (equal) continue;
+    const int64_t crowd = Crowd(schedule, s, span);
+    if (crowd > warm_up[s]) warm_up[s] = crowd;
+    const int64_t own = Span(schedule, s, warm_up[s]);
+    if (own > span) span = own;
   }
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaScheduleCreate_1F1B(void *schedule)
 {
-  ((RengaSchedule)schedule)->ops[0] = (struct _RengaScheduleOps){.order = Order, .bound = Bound};
+  ((RengaSchedule)schedule)->ops[0] = (struct _RengaScheduleOps){.warm_up = WarmUp};
   return RENGA_SUCCESS;
 }

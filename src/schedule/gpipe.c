@@ -3,23 +3,14 @@
    NeurIPS 2019. */
 #include "scheduleimpl.h"
 
-static RengaErrorCode Order(RengaSchedule schedule, int stage)
+static RengaErrorCode WarmUp(RengaSchedule schedule, int64_t warm_up[])
 {
-  for (int64_t m = 0; m < schedule->microbatches; m++)
-    RengaCall(RengaScheduleCompute_Private(schedule, stage, RENGA_ACTION_FORWARD, m));
-  for (int64_t m = 0; m < schedule->microbatches; m++)
-    RengaCall(RengaScheduleCompute_Private(schedule, stage, RENGA_ACTION_BACKWARD, m));
+  for (int s = 0; s < schedule->stages; s++) warm_up[s] = schedule->microbatches;
   return RENGA_SUCCESS;
-}
-
-static int64_t Bound(int stages, int stage, int64_t microbatches)
-{
-  (void)stages, (void)stage;
-  return microbatches;
 }
 
 RengaErrorCode RengaScheduleCreate_GPipe(void *schedule)
 {
-  ((RengaSchedule)schedule)->ops[0] = (struct _RengaScheduleOps){.order = Order, .bound = Bound};
+  ((RengaSchedule)schedule)->ops[0] = (struct _RengaScheduleOps){.warm_up = WarmUp};
   return RENGA_SUCCESS;
 }

@@ -1,4 +1,4 @@
-/* The schedule: create, set, get; and lists of actions from an order of forwards and backwards. */
+/* The schedule: create, set, get. */
 #include "scheduleimpl.h"
 #include "renga/private/packages.h"
 #include <string.h>
@@ -64,97 +64,26 @@ void RengaScheduleDescribe_Private(RengaSchedule schedule, const RengaAction *ac
 
 static void FreeLists(RengaSchedule schedule)
 {
-  for (int s = 0; schedule->list && s < schedule->stages; s++) RengaFree(&schedule->list[s].action);
+  for (int r = 0; schedule->list && r < schedule->ranks; r++) RengaFree(&schedule->list[r].action);
   RengaFree(&schedule->list);
+  RengaFree(&schedule->warm_up);
   RengaFree(&schedule->in_flight);
   RengaFree(&schedule->row_start);
   RengaFree(&schedule->row);
+  RengaScheduleFreeOrder_Private(schedule);
+}
+
+static void FreeShape(RengaSchedule schedule)
+{
+  FreeLists(schedule);
+  RengaFree(&schedule->replicas);
+  RengaFree(&schedule->first_rank);
+  RengaFree(&schedule->recompute);
 }
 
 static RengaErrorCode Destroy(void *object)
 {
-  FreeLists(object);
-  return RENGA_SUCCESS;
-}
-
-/* Which of a stage's four kinds a message is, -1 where the stage has no part in it. */
-static int KindOfRow(const RengaMessage *message, int stage)
-{
-  if (message->to == stage)
-    return message->backward ? RENGA_ROWS_RECEIVE_BACKWARD : RENGA_ROWS_RECEIVE_FORWARD;
-  if (message->from == stage)
-    return message->backward ? RENGA_ROWS_SEND_BACKWARD : RENGA_ROWS_SEND_FORWARD;
-  return -1;
-}
-
-static RengaErrorCode IndexRows(RengaSchedule schedule)
-{
-  int used = 0;
-  RengaCall(RengaMalloc(schedule->stages * RENGA_ROWS_KINDS + 1, &schedule->row_start));
-  RengaCall(RengaMalloc(2 * schedule->n_messages + 1, &schedule->row));
-  for (int s = 0; s < schedule->stages; s++)
-    for (int kind = 0; kind < RENGA_ROWS_KINDS; kind++) {
-      schedule->row_start[s * RENGA_ROWS_KINDS + kind] = used;
-      for (int m = 0; m < schedule->n_messages; m++)
-        if (KindOfRow(&schedule->message[m], s) == kind) schedule->row[used++] = m;
-    }
-  schedule->row_start[schedule->stages * RENGA_ROWS_KINDS] = used;
-  return RENGA_SUCCESS;
-}
-
-const int *RengaScheduleRows_Private(RengaSchedule schedule, int stage, RengaRowsKind kind,
-                                     int *count)
-{
-  const int *start = schedule->row_start + stage * RENGA_ROWS_KINDS + (int)kind;
-  *count = start[1] - start[0];
-  return schedule->row + start[0];
-}
-
-static RengaErrorCode Append(RengaSchedule schedule, int stage, RengaActionKind kind,
-                             int64_t microbatch, int message)
-{
-  RengaActionList *list = &schedule->list[stage];
-  if (list->count == list->capacity) {
-    list->capacity = 2 * list->capacity + 16;
-    RengaCall(RengaRealloc(list->capacity, &list->action));
-  }
-  list->action[list->count++] = (RengaAction){kind, stage, microbatch, message};
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AppendRows(RengaSchedule schedule, int stage, RengaRowsKind rows_kind,
-                                 RengaActionKind kind, int64_t microbatch)
-{
-  int count = 0;
-  const int *row = RengaScheduleRows_Private(schedule, stage, rows_kind, &count);
-  for (int i = 0; i < count; i++) RengaCall(Append(schedule, stage, kind, microbatch, row[i]));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaScheduleCompute_Private(RengaSchedule schedule, int stage, RengaActionKind kind,
-                                            int64_t microbatch)
-{
-  bool forward = kind == RENGA_ACTION_FORWARD;
-  RengaCall(AppendRows(schedule, stage,
-                       forward ? RENGA_ROWS_RECEIVE_FORWARD : RENGA_ROWS_RECEIVE_BACKWARD,
-                       RENGA_ACTION_RECEIVE, microbatch));
-  RengaCall(Append(schedule, stage, kind, microbatch, -1));
-  RengaCall(AppendRows(schedule, stage,
-                       forward ? RENGA_ROWS_SEND_FORWARD : RENGA_ROWS_SEND_BACKWARD,
-                       RENGA_ACTION_SEND, microbatch));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode BuildStage(RengaSchedule schedule, int stage)
-{
-  if (schedule->forward_only) {
-    for (int64_t m = 0; m < schedule->microbatches; m++)
-      RengaCall(RengaScheduleCompute_Private(schedule, stage, RENGA_ACTION_FORWARD, m));
-    return RENGA_SUCCESS;
-  }
-  RengaCall(schedule->ops->order(schedule, stage));
-  RengaCall(Append(schedule, stage, RENGA_ACTION_REDUCE, -1, -1));
-  RengaCall(Append(schedule, stage, RENGA_ACTION_UPDATE, -1, -1));
+  FreeShape(object);
   return RENGA_SUCCESS;
 }
 
@@ -239,27 +168,8 @@ RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaScheduleSetShape - say what is to be scheduled
-
-   Collective
-
-   Input:
-   . schedule - the schedule
-   . stages - of the pipeline, at least 1
-   . microbatches - of this replica; 0 where it has none in this step
-   . n_messages - rows of the message table
-   . messages - what crosses for every micro-batch; borrowed until the schedule is freed
-   . forward_only - evaluation: rows of gradients are not used
-@*/
-RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, int64_t microbatches,
-                                     int n_messages, const RengaMessage messages[],
-                                     bool forward_only)
+static RengaErrorCode CheckMessages(int stages, int n_messages, const RengaMessage messages[])
 {
-  RengaCheckPointer(schedule);
-  RengaCheck(stages >= 1 && microbatches >= 0 && n_messages >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "a schedule of %d stages, %lld micro-batches, %d messages", stages,
-             (long long)microbatches, n_messages);
   for (int m = 0; m < n_messages; m++)
     RengaCheck(messages[m].from >= 0 && messages[m].from < stages && messages[m].to >= 0 &&
                    messages[m].to < stages &&
@@ -269,18 +179,125 @@ RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, int64_t
                "message %d goes %s from stage %d to stage %d of %d stages", m,
                messages[m].backward ? "backward" : "forward", messages[m].from, messages[m].to,
                stages);
-  FreeLists(schedule);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyReplicas(RengaSchedule schedule, const int replicas[])
+{
+  RengaCall(RengaMalloc(schedule->stages, &schedule->replicas));
+  RengaCall(RengaMalloc(schedule->stages + 1, &schedule->first_rank));
+  RengaCall(RengaMalloc(schedule->stages, &schedule->recompute));
+  for (int s = 0; s < schedule->stages; s++) {
+    schedule->replicas[s] = replicas ? replicas[s] : 1;
+    schedule->first_rank[s + 1] = schedule->first_rank[s] + schedule->replicas[s];
+  }
+  schedule->ranks = schedule->first_rank[schedule->stages];
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleSetShape - stages, replicas, micro-batches and messages
+
+   Not collective
+
+   Input:
+   . schedule - the schedule
+   . stages - number of stages
+   . replicas - [stages] of each, or NULL: one
+   . microbatches - of one step, over all replicas; 0 is allowed
+   . n_messages - rows of the message table
+   . messages - the table, of RengaPlanGetMessages(); borrowed until the schedule is destroyed
+   . forward_only - no backward: evaluation
+
+   Notes: no stage recomputes after this call.
+@*/
+RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const int replicas[],
+                                     int64_t microbatches, int n_messages,
+                                     const RengaMessage messages[], bool forward_only)
+{
+  RengaCheckPointer(schedule);
+  RengaCheck(stages >= 1 && microbatches >= 0 && n_messages >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "a schedule of %d stages, %lld micro-batches, %d messages", stages,
+             (long long)microbatches, n_messages);
+  for (int s = 0; replicas && s < stages; s++)
+    RengaCheck(replicas[s] >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "stage %d has %d replicas", s,
+               replicas[s]);
+  RengaCall(CheckMessages(stages, n_messages, messages));
+  FreeShape(schedule);
   schedule->stages = stages;
   schedule->microbatches = microbatches;
   schedule->n_messages = n_messages;
   schedule->message = messages;
   schedule->forward_only = forward_only;
   schedule->hdr.state = RENGA_STATE_NEW;
+  RengaCall(CopyReplicas(schedule, replicas));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckStage(RengaSchedule schedule, int stage, int replica)
+{
+  RengaCheck(stage >= 0 && stage < schedule->stages, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "stage %d of %d stages", stage, schedule->stages);
+  RengaCheck(replica >= 0 && replica < schedule->replicas[stage], MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "replica %d of %d replicas of stage %d", replica, schedule->replicas[stage], stage);
   return RENGA_SUCCESS;
 }
 
 /*@
-   RengaScheduleSetUp - build the lists of all stages and prove them
+   RengaScheduleSetRecompute - whether a stage runs forward again before each backward
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape
+   . stage - which stage
+   . recompute - the stage keeps of a micro-batch in flight only what it received
+@*/
+RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool recompute)
+{
+  RengaCheckPointer(schedule);
+  RengaCheck(schedule->stages, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaSchedule has no shape: call RengaScheduleSetShape first");
+  RengaCall(CheckStage(schedule, stage, 0));
+  schedule->recompute[stage] = recompute;
+  schedule->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleSetPlan - stages, replicas and recomputation of a plan
+
+   Not collective
+
+   Input:
+   . schedule - the schedule
+   . plan - the plan
+   . microbatches - of one step, over all replicas; see RengaPlanMicrobatches()
+   . n_messages - rows of the message table
+   . messages - the table, of RengaPlanGetMessages(); borrowed until the schedule is destroyed
+   . forward_only - no backward: evaluation
+@*/
+RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int64_t microbatches,
+                                    int n_messages, const RengaMessage messages[],
+                                    bool forward_only)
+{
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(plan);
+  const int stages = RengaPlanGetStageCount(plan);
+  int *replicas;
+  RengaCall(RengaMalloc(stages + 1, &replicas));
+  for (int s = 0; s < stages; s++) replicas[s] = RengaPlanGetStage(plan, s)->replicas;
+  const RengaErrorCode code = RengaScheduleSetShape(schedule, stages, replicas, microbatches,
+                                                    n_messages, messages, forward_only);
+  RengaFree(&replicas);
+  RengaCall(code);
+  for (int s = 0; s < stages; s++)
+    RengaCall(RengaScheduleSetRecompute(schedule, s, RengaPlanGetStage(plan, s)->recompute));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleSetUp - build the lists of all ranks and prove them
 
    Not collective
 
@@ -296,77 +313,74 @@ RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule)
              "RengaSchedule has no shape: call RengaScheduleSetShape first");
   if (schedule->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
   FreeLists(schedule);
-  RengaCall(RengaMalloc(schedule->stages, &schedule->list));
-  RengaCall(RengaMalloc(schedule->stages, &schedule->in_flight));
-  RengaCall(IndexRows(schedule));
-  for (int s = 0; s < schedule->stages; s++) RengaCall(BuildStage(schedule, s));
+  RengaCall(RengaScheduleMakeOrder_Private(schedule));
+  RengaCall(RengaScheduleBuild_Private(schedule));
   RengaCall(RengaScheduleProve_Private(schedule));
   schedule->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
 }
 
 /*@
-   RengaScheduleSetActions - replace the list of a stage
+   RengaScheduleSetActions - replace the list of a rank
 
    Not collective
 
    Input:
    . schedule - the schedule, set up
-   . stage - whose list
+   . stage, replica - whose list
    . count - number of actions
    . actions - the list; copied
 
    Notes: all lists are proved again; if the proof fails the old list stays.
 @*/
-RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int64_t count,
-                                       const RengaAction actions[])
+RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int replica,
+                                       int64_t count, const RengaAction actions[])
 {
   RengaCheckPointer(schedule);
   RengaCheckPointer(actions);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
-  RengaCheck(stage >= 0 && stage < schedule->stages && count >= 0, MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT, "%lld actions for stage %d of %d stages", (long long)count, stage,
-             schedule->stages);
-  RengaActionList old = schedule->list[stage], list = {count, count, NULL};
-  RengaCall(RengaMalloc(count + 1, &list.action));
-  for (int64_t i = 0; i < count; i++) list.action[i] = actions[i];
-  schedule->list[stage] = list;
+  RengaCall(CheckStage(schedule, stage, replica));
+  RengaCheck(count >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%lld actions", (long long)count);
+  RengaActionList *list = &schedule->list[schedule->first_rank[stage] + replica], old = *list;
+  RengaCall(RengaMalloc(count + 1, &list->action));
+  list->n_actions = list->capacity = count;
+  for (int64_t i = 0; i < count; i++) list->action[i] = actions[i];
   RengaErrorCode code = RengaScheduleProve_Private(schedule);
-  RengaFree(code ? &list.action : &old.action);
-  if (code) schedule->list[stage] = old;
+  RengaFree(code ? &list->action : &old.action);
+  if (code) *list = old;
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 /*@
-   RengaScheduleGetActions - the list of a stage, lent
+   RengaScheduleGetActions - the list of a rank, lent
 
    Not collective
 
    Input:
    . schedule - the schedule, set up
-   . stage - whose list
+   . stage, replica - whose list
 
    Output:
    . count - number of actions
    . actions - in the order in which they are to be done
 @*/
-RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int64_t *count,
-                                       const RengaAction **actions)
+RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int replica,
+                                       int64_t *count, const RengaAction **actions)
 {
   RengaCheckPointer(schedule);
   RengaCheckPointer(count);
   RengaCheckPointer(actions);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
-  RengaCheck(stage >= 0 && stage < schedule->stages, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "stage %d of %d stages", stage, schedule->stages);
-  *count = schedule->list[stage].count;
-  *actions = schedule->list[stage].action;
+  RengaCall(CheckStage(schedule, stage, replica));
+  const RengaActionList *list = &schedule->list[schedule->first_rank[stage] + replica];
+  *count = list->n_actions;
+  *actions = list->action;
   return RENGA_SUCCESS;
 }
 
 /*@
-   RengaScheduleGetInFlight - how many micro-batches a stage holds at the most
+   RengaScheduleGetInFlight - how many micro-batches a rank of a stage holds at the most
 
    Not collective
 
@@ -375,15 +389,15 @@ RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int64_
    . stage - which stage
 
    Output:
-   . microbatches - the most that are forward but not yet backward; their activations are saved
+   . microbatches - the most that are forward but not yet backward; their activations are saved,
+     or what they follow from
 @*/
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches)
 {
   RengaCheckPointer(schedule);
   RengaCheckPointer(microbatches);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
-  RengaCheck(stage >= 0 && stage < schedule->stages, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "stage %d of %d stages", stage, schedule->stages);
+  RengaCall(CheckStage(schedule, stage, 0));
   *microbatches = schedule->in_flight[stage];
   return RENGA_SUCCESS;
 }

@@ -1,33 +1,34 @@
-/* The lists in time: each stage does one action after another, a receive waits until its message
+/* The lists in time: each rank does one action after another, a receive waits until its message
    has arrived, sends cost the sender nothing. */
 #include "scheduleimpl.h"
 
 typedef struct {
   RengaSchedule schedule;
   const RengaScheduleClock *clock;
-  int64_t *next;      /* [stage] place in its list */
-  double *now, *busy; /* [stage] */
+  int64_t *next;      /* [rank] place in its list */
+  double *now, *busy; /* [rank] */
   double *arrival;    /* [message][micro-batch], -1: not sent */
 } Simulation;
 
-static void Work(Simulation *simulation, const RengaAction *action)
+/* A recomputation is a forward. */
+static void Work(Simulation *simulation, int rank, const RengaAction *action)
 {
   const RengaScheduleClock *clock = simulation->clock;
-  bool forward = action->kind == RENGA_ACTION_FORWARD;
-  double seconds = (forward ? clock->forward : clock->backward)[action->stage];
-  double begin = simulation->now[action->stage];
-  simulation->now[action->stage] = begin + seconds;
-  simulation->busy[action->stage] += seconds;
+  const bool backward = action->kind == RENGA_ACTION_BACKWARD;
+  const double seconds = (backward ? clock->backward : clock->forward)[action->stage];
+  const double begin = simulation->now[rank];
+  simulation->now[rank] = begin + seconds;
+  simulation->busy[rank] += seconds;
   if (clock->visit) clock->visit(clock->user, action, begin, begin + seconds);
 }
 
-/* Do the stage's next action; false where it has to wait. */
-static bool Step(Simulation *simulation, int stage)
+/* Do the rank's next action; false where it has to wait. */
+static bool Step(Simulation *simulation, int rank)
 {
   RengaSchedule schedule = simulation->schedule;
-  const RengaAction *action = &schedule->list[stage].action[simulation->next[stage]];
+  const RengaAction *action = &schedule->list[rank].action[simulation->next[rank]];
   bool moves = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
-  double *now = &simulation->now[stage], *arrival = NULL;
+  double *now = &simulation->now[rank], *arrival = NULL;
   if (moves)
     arrival = &simulation->arrival[action->message * schedule->microbatches + action->microbatch];
   if (action->kind == RENGA_ACTION_RECEIVE) {
@@ -36,21 +37,21 @@ static bool Step(Simulation *simulation, int stage)
   } else if (action->kind == RENGA_ACTION_SEND) {
     const double *message = simulation->clock->message;
     *arrival = *now + (message ? message[action->message] : 0);
-  } else if (action->kind == RENGA_ACTION_FORWARD || action->kind == RENGA_ACTION_BACKWARD) {
-    Work(simulation, action);
+  } else if (action->microbatch >= 0) {
+    Work(simulation, rank, action);
   }
-  simulation->next[stage]++;
+  simulation->next[rank]++;
   return true;
 }
 
 /* The lists are proved, so this ends with all of them done. */
 static void Run(Simulation *simulation)
 {
+  RengaSchedule schedule = simulation->schedule;
   for (bool moved = true; moved;) {
     moved = false;
-    for (int s = 0; s < simulation->schedule->stages; s++)
-      while (simulation->next[s] < simulation->schedule->list[s].count && Step(simulation, s))
-        moved = true;
+    for (int r = 0; r < schedule->ranks; r++)
+      while (simulation->next[r] < schedule->list[r].n_actions && Step(simulation, r)) moved = true;
   }
 }
 
@@ -58,9 +59,9 @@ static RengaErrorCode Allocate(Simulation *simulation)
 {
   RengaSchedule schedule = simulation->schedule;
   int64_t n = schedule->n_messages * schedule->microbatches;
-  RengaCall(RengaMalloc(schedule->stages, &simulation->next));
-  RengaCall(RengaMalloc(schedule->stages, &simulation->now));
-  RengaCall(RengaMalloc(schedule->stages, &simulation->busy));
+  RengaCall(RengaMalloc(schedule->ranks, &simulation->next));
+  RengaCall(RengaMalloc(schedule->ranks, &simulation->now));
+  RengaCall(RengaMalloc(schedule->ranks, &simulation->busy));
   RengaCall(RengaMalloc(n + 1, &simulation->arrival));
   for (int64_t i = 0; i < n; i++) simulation->arrival[i] = -1;
   return RENGA_SUCCESS;
@@ -74,9 +75,9 @@ RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaSche
   RengaErrorCode code = Allocate(&simulation);
   if (!code) {
     Run(&simulation);
-    for (int s = 0; s < schedule->stages; s++) {
-      if (simulation.now[s] > *makespan) *makespan = simulation.now[s];
-      *busy += simulation.busy[s];
+    for (int r = 0; r < schedule->ranks; r++) {
+      if (simulation.now[r] > *makespan) *makespan = simulation.now[r];
+      *busy += simulation.busy[r];
     }
   }
   RengaFree(&simulation.arrival);
@@ -94,15 +95,15 @@ RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaSche
 
    Input:
    . schedule - the schedule, set up
-   . forward - [stages] seconds of one forward of each stage
+   . forward - [stages] seconds of a micro-batch's forward on one replica of each stage
    . backward - [stages] seconds of one backward; not read where the schedule is forward only
    . message - [messages] seconds until a message arrives, or NULL: at once
 
    Output:
-   . makespan - seconds until the last stage is done with its micro-batches
-   . bubble - share of all stages' time in which they wait, 0 … 1
+   . makespan - seconds until the last rank is done with its micro-batches
+   . bubble - share of all ranks' time in which they wait, 0 … 1
 
-   Notes: for equal stages and no cost of messages the bubble of gpipe and 1f1b is (p-1)/(m+p-1).
+   Notes: a stage that recomputes does a second forward before each backward. For equal stages and no cost of messages the bubble of gpipe and 1f1b is (p-1)/(m+p-1).
 @*/
 RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forward[],
                                      const double backward[], const double message[],
@@ -118,6 +119,6 @@ RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forwar
   RengaScheduleClock clock = {.forward = forward, .backward = backward, .message = message};
   double busy = 0;
   RengaCall(RengaScheduleTime_Private(schedule, &clock, makespan, &busy));
-  *bubble = *makespan > 0 ? 1 - busy / (schedule->stages * *makespan) : 0;
+  *bubble = *makespan > 0 ? 1 - busy / (schedule->ranks * *makespan) : 0;
   return RENGA_SUCCESS;
 }

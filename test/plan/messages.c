@@ -79,7 +79,7 @@ static void CheckGpt(RengaComm comm)
       TestTrue(rows[m].from == rows[m].backward && rows[m].to == !rows[m].backward);
     }
     RengaCallAbort(RengaScheduleCreate(comm, &schedule));
-    RengaCallAbort(RengaScheduleSetShape(schedule, 2, 5, count, rows, false));
+    RengaCallAbort(RengaScheduleSetShape(schedule, 2, NULL, 5, count, rows, false));
     RengaCallAbort(RengaScheduleSetUp(schedule));
     RengaCallAbort(RengaScheduleDestroy(&schedule));
     RengaFree(&rows);

@@ -47,7 +47,7 @@ static void CheckList(RengaSchedule schedule, int stage, int64_t m, bool forward
 {
   int64_t count, forwards = 0, backwards = 0;
   const RengaAction *actions;
-  RengaCallAbort(RengaScheduleGetActions(schedule, stage, &count, &actions));
+  RengaCallAbort(RengaScheduleGetActions(schedule, stage, 0, &count, &actions));
   for (int64_t i = 0; i < count; i++) {
     forwards += actions[i].kind == RENGA_ACTION_FORWARD;
     backwards += actions[i].kind == RENGA_ACTION_BACKWARD;
@@ -69,7 +69,7 @@ static void CheckShape(RengaComm comm, const char *type, int stages, int64_t m, 
   RengaCallAbort(RengaScheduleSetType(schedule, type));
   RengaCallAbort(RengaScheduleGetType(schedule, &name));
   TestTrue(!strcmp(name, type));
-  RengaCallAbort(RengaScheduleSetShape(schedule, stages, m, n, messages, forward_only));
+  RengaCallAbort(RengaScheduleSetShape(schedule, stages, NULL, m, n, messages, forward_only));
   RengaCallAbort(RengaScheduleSetUp(schedule));
   CheckInFlight(schedule, type, stages, m, forward_only);
   CheckTimes(schedule, stages, m, forward_only);
@@ -87,12 +87,12 @@ static void CheckMessageTimes(RengaComm comm)
   RengaCallAbort(RengaScheduleCreate(comm, &schedule));
   int n = FillMessages(2, messages);
   TestTrue(n == 4);
-  RengaCallAbort(RengaScheduleSetShape(schedule, 2, 1, n, messages, false));
+  RengaCallAbort(RengaScheduleSetShape(schedule, 2, NULL, 1, n, messages, false));
   RengaCallAbort(RengaScheduleSetUp(schedule));
   RengaCallAbort(RengaScheduleSimulate(schedule, forward, backward, message, &makespan, &bubble));
   TestTrue(makespan == 1 + 5 + 2 + 4 + 5 + 3);
   TestTrue(fabs(bubble - (1 - 10.0 / 40)) < 1e-12);
-  RengaCallAbort(RengaScheduleSetShape(schedule, 2, 8, n, messages, true));
+  RengaCallAbort(RengaScheduleSetShape(schedule, 2, NULL, 8, n, messages, true));
   RengaCallAbort(RengaScheduleSetUp(schedule));
   RengaCallAbort(RengaScheduleSimulate(schedule, slow, NULL, NULL, &makespan, &bubble));
   TestTrue(makespan == 8 * 10 + 1);

@@ -17,7 +17,7 @@ static void Take(RengaSchedule schedule, int stage, List *list)
 {
   const RengaAction *actions;
   list->schedule = schedule;
-  RengaCallAbort(RengaScheduleGetActions(schedule, stage, &list->count, &actions));
+  RengaCallAbort(RengaScheduleGetActions(schedule, stage, 0, &list->count, &actions));
   TestTrue(list->count <= MOST_ACTIONS);
   memcpy(list->action, actions, sizeof actions[0] * (size_t)list->count);
 }
@@ -50,10 +50,10 @@ static void Refused(const List *list, int stage, const char *text)
 {
   int64_t count;
   const RengaAction *actions;
-  TestError(RengaScheduleSetActions(list->schedule, stage, list->count, list->action),
+  TestError(RengaScheduleSetActions(list->schedule, stage, 0, list->count, list->action),
             RENGA_ERR_PLAN, text);
-  RengaCallAbort(RengaScheduleGetActions(list->schedule, stage, &count, &actions));
-  RengaCallAbort(RengaScheduleSetActions(list->schedule, stage, count, actions));
+  RengaCallAbort(RengaScheduleGetActions(list->schedule, stage, 0, &count, &actions));
+  RengaCallAbort(RengaScheduleSetActions(list->schedule, stage, 0, count, actions));
 }
 
 static void CheckMessages(RengaSchedule schedule)
@@ -108,7 +108,7 @@ static void CheckOrder(RengaSchedule schedule)
   Take(schedule, 0, &list);
   list.action[0].kind = RENGA_ACTION_RECOMPUTE;
   Refused(&list, 0,
-          "stage 0, action 0 (recompute, micro-batch 0): the pipeline has no such action");
+          "stage 0, action 0 (recompute, micro-batch 0): the stage keeps its activations");
   Take(schedule, 0, &list);
   Remove(&list, Find(&list, RENGA_ACTION_UPDATE, 0));
   Refused(&list, 0, "the list has no update");
@@ -163,10 +163,10 @@ int main(int argc, char **argv)
   TestError(RengaScheduleSetType(schedule, "gpip"), RENGA_ERR_ARGUMENT, "did you mean gpipe");
   TestError(RengaScheduleSetUp(schedule), RENGA_ERR_ORDER, "call RengaScheduleSetShape first");
   const RengaMessage wrong = {"h", 0, 3, false, 8};
-  TestError(RengaScheduleSetShape(schedule, STAGES, 1, 1, &wrong, false), RENGA_ERR_ARGUMENT,
+  TestError(RengaScheduleSetShape(schedule, STAGES, NULL, 1, 1, &wrong, false), RENGA_ERR_ARGUMENT,
             "message 0 goes forward from stage 0 to stage 3 of 3 stages");
   RengaCallAbort(RengaScheduleSetFromOptions(schedule));
-  RengaCallAbort(RengaScheduleSetShape(schedule, STAGES, MICROBATCHES, 4, messages, false));
+  RengaCallAbort(RengaScheduleSetShape(schedule, STAGES, NULL, MICROBATCHES, 4, messages, false));
   RengaCallAbort(RengaScheduleSetUp(schedule));
   CheckView(comm, schedule);
   CheckMessages(schedule);

@@ -1,0 +1,125 @@
+/* Lists of actions: warm-up, then forward and backward in turn; around each, the receives that it
+   needs and the sends of what it makes. */
+#include "scheduleimpl.h"
+
+static RengaRowsKind KindOfSend(const RengaMessage *message)
+{
+  return message->backward ? RENGA_ROWS_SEND_BACKWARD : RENGA_ROWS_SEND_FORWARD;
+}
+
+static RengaRowsKind KindOfReceive(const RengaMessage *message)
+{
+  return message->backward ? RENGA_ROWS_RECEIVE_BACKWARD : RENGA_ROWS_RECEIVE_FORWARD;
+}
+
+/* Where the rows of a stage and kind are counted, then where the next one goes. */
+static int *StartAt(RengaSchedule schedule, int stage, RengaRowsKind kind)
+{
+  return &schedule->row_start[stage * RENGA_ROWS_KINDS + (int)kind];
+}
+
+static RengaErrorCode IndexRows(RengaSchedule schedule)
+{
+  const int kinds = schedule->stages * RENGA_ROWS_KINDS;
+  RengaCall(RengaMalloc(kinds + 1, &schedule->row_start));
+  RengaCall(RengaMalloc(2 * schedule->n_messages + 1, &schedule->row));
+  for (int m = 0; m < schedule->n_messages; m++) {
+    const RengaMessage *message = &schedule->message[m];
+    ++*StartAt(schedule, message->from, KindOfSend(message));
+    ++*StartAt(schedule, message->to, KindOfReceive(message));
+  }
+  for (int k = 1; k <= kinds; k++) schedule->row_start[k] += schedule->row_start[k - 1];
+  for (int m = schedule->n_messages - 1; m >= 0; m--) {
+    const RengaMessage *message = &schedule->message[m];
+    schedule->row[--*StartAt(schedule, message->from, KindOfSend(message))] = m;
+    schedule->row[--*StartAt(schedule, message->to, KindOfReceive(message))] = m;
+  }
+  return RENGA_SUCCESS;
+}
+
+const int *RengaScheduleRows_Private(RengaSchedule schedule, int stage, RengaRowsKind kind,
+                                     int *count)
+{
+  const int *start = schedule->row_start + stage * RENGA_ROWS_KINDS + (int)kind;
+  *count = start[1] - start[0];
+  return schedule->row + start[0];
+}
+
+static void Append(RengaActionList *list, RengaActionKind kind, int64_t microbatch, int message)
+{
+  list->action[list->n_actions++] = (RengaAction){.kind = kind,
+                                                  .stage = list->stage,
+                                                  .replica = list->replica,
+                                                  .message = message,
+                                                  .microbatch = microbatch};
+}
+
+static void AppendRows(RengaSchedule schedule, RengaActionList *list, RengaRowsKind rows_kind,
+                       RengaActionKind kind, int64_t microbatch)
+{
+  int count = 0;
+  const int *row = RengaScheduleRows_Private(schedule, list->stage, rows_kind, &count);
+  for (int i = 0; i < count; i++) Append(list, kind, microbatch, row[i]);
+}
+
+static void AppendForward(RengaSchedule schedule, RengaActionList *list, int64_t microbatch)
+{
+  AppendRows(schedule, list, RENGA_ROWS_RECEIVE_FORWARD, RENGA_ACTION_RECEIVE, microbatch);
+  Append(list, RENGA_ACTION_FORWARD, microbatch, -1);
+  AppendRows(schedule, list, RENGA_ROWS_SEND_FORWARD, RENGA_ACTION_SEND, microbatch);
+}
+
+/* What is recomputed is so while gradients are on their way. */
+static void AppendBackward(RengaSchedule schedule, RengaActionList *list, int64_t microbatch)
+{
+  if (schedule->recompute[list->stage]) Append(list, RENGA_ACTION_RECOMPUTE, microbatch, -1);
+  AppendRows(schedule, list, RENGA_ROWS_RECEIVE_BACKWARD, RENGA_ACTION_RECEIVE, microbatch);
+  Append(list, RENGA_ACTION_BACKWARD, microbatch, -1);
+  AppendRows(schedule, list, RENGA_ROWS_SEND_BACKWARD, RENGA_ACTION_SEND, microbatch);
+}
+
+static RengaErrorCode BuildList(RengaSchedule schedule, RengaActionList *list)
+{
+  enum { COMPUTATIONS = 3, ENDS = 2 };
+  const int *start = StartAt(schedule, list->stage, RENGA_ROWS_RECEIVE_FORWARD);
+  const int64_t *order = RengaScheduleSharing_Private(schedule, list->stage)->order + list->first;
+  const int64_t n = list->count, warm_up = schedule->warm_up[list->stage];
+  int64_t forward = 0, backward = 0;
+  list->capacity = n * (COMPUTATIONS + start[RENGA_ROWS_KINDS] - start[0]) + ENDS;
+  RengaCall(RengaMalloc(list->capacity, &list->action));
+  while (forward < n && (forward < warm_up || schedule->forward_only))
+    AppendForward(schedule, list, order[forward++]);
+  if (schedule->forward_only) return RENGA_SUCCESS;
+  while (backward < n) {
+    if (forward < n) AppendForward(schedule, list, order[forward++]);
+    AppendBackward(schedule, list, order[backward++]);
+  }
+  Append(list, RENGA_ACTION_REDUCE, -1, -1);
+  Append(list, RENGA_ACTION_UPDATE, -1, -1);
+  return RENGA_SUCCESS;
+}
+
+static void NameLists(RengaSchedule schedule)
+{
+  for (int s = 0; s < schedule->stages; s++)
+    for (int r = 0; r < schedule->replicas[s]; r++) {
+      RengaActionList *list = &schedule->list[schedule->first_rank[s] + r];
+      list->stage = s;
+      list->replica = r;
+      list->first = RengaPlanBound(schedule->microbatches, schedule->replicas[s], r);
+      list->count =
+          RengaPlanBound(schedule->microbatches, schedule->replicas[s], r + 1) - list->first;
+    }
+}
+
+RengaErrorCode RengaScheduleBuild_Private(RengaSchedule schedule)
+{
+  RengaCall(RengaMalloc(schedule->ranks, &schedule->list));
+  RengaCall(RengaMalloc(schedule->stages, &schedule->warm_up));
+  RengaCall(RengaMalloc(schedule->stages, &schedule->in_flight));
+  RengaCall(IndexRows(schedule));
+  NameLists(schedule);
+  RengaCall(schedule->ops->warm_up(schedule, schedule->warm_up));
+  for (int r = 0; r < schedule->ranks; r++) RengaCall(BuildList(schedule, &schedule->list[r]));
+  return RENGA_SUCCESS;
+}
