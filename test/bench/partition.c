@@ -48,6 +48,29 @@ static RengaErrorCode RunColoured(const GraphsReference *row)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode RunShards(const GraphsReference *row)
+{
+  GraphsShards shards;
+  RengaCutsShardResult result;
+  RengaCall(GraphsReadShards("bert32a100", &shards));
+  shards.problem.devices = atoi(row->devices);
+  shards.problem.batch = 1920;
+  shards.problem.bandwidth = 25.0 * (1 << 30);
+  shards.problem.capacity = row->memory;
+  double begin = Milliseconds();
+  RengaCall(RengaCutsSolveShards(&shards.problem, &result));
+  RengaCutsResult same = {.proof = result.proof,
+                          .load = result.seconds,
+                          .items = shards.problem.items,
+                          .ideals = result.ideals,
+                          .pairs = result.pairs,
+                          .probes = result.probes};
+  PrintRow("piper/bert32", row, &same, Milliseconds() - begin);
+  RengaCutsFreeShardResult(&result);
+  GraphsFreeShards(&shards);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(const char *only)
 {
   int count = 0;
@@ -60,6 +83,7 @@ static RengaErrorCode Run(const char *only)
   for (int r = 0; r < count; r++) {
     if (only && !strstr(row[r].workload, only)) continue;
     if (!strcmp(row[r].method, "prunedDP_opt")) RengaCall(RunColoured(&row[r]));
+    if (!strcmp(row[r].method, "piper_Piper")) RengaCall(RunShards(&row[r]));
   }
   RengaFree(&row);
   return RENGA_SUCCESS;

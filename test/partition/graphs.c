@@ -138,3 +138,125 @@ RengaErrorCode GraphsReadColoured(const char *name, RengaCutsColoured *coloured)
   RengaCall(code);
   return RENGA_SUCCESS;
 }
+
+enum { OPTIONS = 2 };
+static const int degrees[] = {1, 2, 4, 8};
+enum { DEGREES = sizeof degrees / sizeof degrees[0] };
+
+/* The options of a node at a degree; NULL: it is not offered. */
+static json_object *GetOptions(json_object *node, int degree)
+{
+  json_object *all = NULL, *options = NULL;
+  char key[16];
+  snprintf(key, sizeof key, "%d", degree);
+  json_object_object_get_ex(node, "TMPCs", &all);
+  return json_object_object_get_ex(all, key, &options) ? options : NULL;
+}
+
+static RengaErrorCode ReadOptions(json_object *node, int v, GraphsShards *shards)
+{
+  for (int t = 0; t < DEGREES; t++) {
+    json_object *options = GetOptions(node, degrees[t]);
+    int row = v * DEGREES + t;
+    shards->offered[row] = options != NULL;
+    if (!options) continue;
+    RengaCheck(json_object_array_length(options) == OPTIONS, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+               "node %d has not %d options", v, OPTIONS);
+    for (int o = 0; o < OPTIONS; o++) {
+      json_object *from = json_object_array_get_idx(options, (size_t)o);
+      shards->weight[row] = Get(from, "parameterSize");
+      shards->option[row * OPTIONS + o] =
+          (RengaCutsOption){.seconds = Get(from, "timePerSample"),
+                            .memory_each = Get(from, "memoryUsageA"),
+                            .memory_once = Get(from, "memoryUsageB")};
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* More bytes of an edge for a node at a degree; key: the node at its other end. */
+static double GetMore(json_object *node, int degree, const char *name, int other)
+{
+  json_object *options = GetOptions(node, degree), *table = NULL;
+  char key[16];
+  if (!options) return 0;
+  snprintf(key, sizeof key, "%d", other);
+  json_object_object_get_ex(json_object_array_get_idx(options, 0), name, &table);
+  return Get(table, key);
+}
+
+static void ReadShardEdges(json_object *nodes, json_object *list, GraphsShards *shards)
+{
+  for (int e = 0; e < shards->problem.edges; e++) {
+    json_object *from = json_object_array_get_idx(list, (size_t)e);
+    int id[2] = {(int)Get(from, "sourceId"), (int)Get(from, "destId")};
+    json_object *node[2];
+    for (int side = 0; side < 2; side++) {
+      shards->edge[2 * e + side] = FindNode(nodes, id[side]);
+      node[side] = json_object_array_get_idx(nodes, (size_t)shards->edge[2 * e + side]);
+    }
+    shards->edge_bytes[e] = Get(from, "communicationCost");
+    for (int t = 0; t < DEGREES; t++) {
+      shards->send_bytes[e * DEGREES + t] = GetMore(node[0], degrees[t], "syncTimeBw", id[1]);
+      shards->receive_bytes[e * DEGREES + t] = GetMore(node[1], degrees[t], "syncTimeFw", id[0]);
+    }
+  }
+}
+
+static RengaErrorCode FillShards(json_object *nodes, json_object *edges, GraphsShards *shards)
+{
+  int items = (int)json_object_array_length(nodes), count = (int)json_object_array_length(edges);
+  RengaCall(RengaMalloc(2 * count + 1, &shards->edge));
+  RengaCall(RengaMalloc(DEGREES, &shards->degree));
+  RengaCall(RengaMalloc(count + 1, &shards->edge_bytes));
+  RengaCall(RengaMalloc(items * DEGREES, &shards->weight));
+  RengaCall(RengaMalloc(count * DEGREES + 1, &shards->receive_bytes));
+  RengaCall(RengaMalloc(count * DEGREES + 1, &shards->send_bytes));
+  RengaCall(RengaMalloc(items * DEGREES, &shards->offered));
+  RengaCall(RengaMalloc(items * DEGREES * OPTIONS, &shards->option));
+  memcpy(shards->degree, degrees, sizeof degrees);
+  shards->problem = (RengaCutsShardProblem){.items = items,
+                                            .edges = count,
+                                            .degrees = DEGREES,
+                                            .options = OPTIONS,
+                                            .edge = shards->edge,
+                                            .edge_bytes = shards->edge_bytes,
+                                            .degree = shards->degree,
+                                            .offered = shards->offered,
+                                            .weight = shards->weight,
+                                            .option = shards->option,
+                                            .receive_bytes = shards->receive_bytes,
+                                            .send_bytes = shards->send_bytes};
+  for (int v = 0; v < items; v++)
+    RengaCall(ReadOptions(json_object_array_get_idx(nodes, (size_t)v), v, shards));
+  ReadShardEdges(nodes, edges, shards);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode GraphsReadShards(const char *name, GraphsShards *shards)
+{
+  char path[1000];
+  json_object *nodes = NULL, *edges = NULL;
+  memset(shards, 0, sizeof *shards);
+  snprintf(path, sizeof path, "%s/piper/inputs/%s.json", GraphsFolder(), name);
+  json_object *file = json_object_from_file(path);
+  RengaCheck(file && json_object_object_get_ex(file, "nodes", &nodes) &&
+                 json_object_object_get_ex(file, "edges", &edges),
+             MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s", path);
+  RengaErrorCode code = FillShards(nodes, edges, shards);
+  json_object_put(file);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+void GraphsFreeShards(GraphsShards *shards)
+{
+  RengaFree(&shards->edge);
+  RengaFree(&shards->degree);
+  RengaFree(&shards->edge_bytes);
+  RengaFree(&shards->weight);
+  RengaFree(&shards->receive_bytes);
+  RengaFree(&shards->send_bytes);
+  RengaFree(&shards->offered);
+  RengaFree(&shards->option);
+}

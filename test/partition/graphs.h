@@ -18,6 +18,17 @@ RengaErrorCode GraphsReadReferences(int *count, GraphsReference **row); /* Renga
 /* Throughput graphs of dnn-partitioning; name: LayerGraphs/bert24_inference, … */
 RengaErrorCode GraphsReadColoured(const char *name, RengaCutsColoured *coloured);
 
+/* Graphs of Piper; name: bert32a100, gnmt. */
+typedef struct {
+  RengaCutsShardProblem problem; /* points into what follows; devices, batch, … are the caller's */
+  int *edge, *degree;
+  double *edge_bytes, *weight, *receive_bytes, *send_bytes;
+  bool *offered;
+  RengaCutsOption *option;
+} GraphsShards;
+RengaErrorCode GraphsReadShards(const char *name, GraphsShards *shards);
+void GraphsFreeShards(GraphsShards *shards);
+
 /* main of a test that needs the folder: exit code 77, skipped, where it is not there. */
 #define GRAPHS_MAIN(run)                                                                           \
   static RengaErrorCode TestAll(int argc, char **argv)                                             \

@@ -1,7 +1,9 @@
 # The exact cuts against brute force, and against what others' planners found for published graphs.
-partition_tests = %D%/brute %D%/dnnpartitioning
+partition_tests = %D%/brute %D%/dnnpartitioning %D%/piper
 check_PROGRAMS += $(partition_tests)
 TESTS += $(partition_tests)
 noinst_HEADERS += %D%/graphs.h %D%/cutstest.h
 %C%_dnnpartitioning_SOURCES = %D%/dnnpartitioning.c %D%/graphs.c
 %C%_dnnpartitioning_LDADD = $(LDADD) $(JSON_C_LIBS)
+%C%_piper_SOURCES = %D%/piper.c %D%/graphs.c
+%C%_piper_LDADD = $(LDADD) $(JSON_C_LIBS)

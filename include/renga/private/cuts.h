@@ -86,3 +86,48 @@ typedef struct {
 RengaErrorCode RengaCutsCreateColoured(int nodes, const RengaCutsNode node[], int edges,
                                        const int edge[], RengaCutsColoured *coloured);
 void RengaCutsFreeColoured(RengaCutsColoured *coloured);
+
+/* Stages with tensor parallelism and recomputation, in the model of Piper (Tarnawski et al.,
+   NeurIPS 2021). A stage has a tensor degree t, which its items must all offer, and d replicas; each
+   item runs as one of its options there. With y = ceil(sum of d of this and later stages / d)
+       time = (seconds of its options + 2 * bytes over its border / bandwidth) / d
+              + 4 * (d - 1) * weight / (d * batch * bandwidth)
+       memory = sum of memory_each * y + memory_once <= capacity,
+   d divides the batch, the sum over all stages of d is at most the batch, that of t * d at most the
+   devices. What is sought is the least largest time per micro-batch of the whole batch. */
+typedef struct {
+  double seconds, memory_each, memory_once;
+} RengaCutsOption;
+
+typedef struct {
+  int items, edges, degrees, options;
+  const int *edge;               /* [edges][2] */
+  const double *edge_bytes;      /* [edges] */
+  const int *degree;             /* [degrees] ascending */
+  const bool *offered;           /* [items][degrees] */
+  const double *weight;          /* [items][degrees] bytes that replicas add up */
+  const RengaCutsOption *option; /* [items][degrees][options]; 1 or 2 options */
+  const double *receive_bytes;   /* [edges][degrees] more to the edge's end within its stage */
+  const double *send_bytes;      /* [edges][degrees] more from the edge's begin */
+  int devices, batch;
+  double bandwidth, capacity;
+} RengaCutsShardProblem;
+
+typedef struct {
+  int degree, replicas; /* t and d */
+  double seconds, memory;
+} RengaCutsShardStage;
+
+typedef struct {
+  RengaCutsProof proof;
+  double seconds, bound;
+  int count;
+  RengaCutsShardStage *stage;
+  int *stage_of, *option_of; /* [items] */
+  int64_t ideals, pairs;
+  int probes;
+} RengaCutsShardResult;
+
+RengaErrorCode RengaCutsSolveShards(const RengaCutsShardProblem *problem,
+                                    RengaCutsShardResult *result);
+void RengaCutsFreeShardResult(RengaCutsShardResult *result);
