@@ -5,6 +5,7 @@
 typedef struct _p_RengaPartition *RengaPartition;
 #define RENGA_PARTITION_MANUAL "manual"
 #define RENGA_PARTITION_EVEN "even"
+#define RENGA_PARTITION_TREE "tree"
 RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition);
 RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph);
 RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type);
@@ -20,6 +21,9 @@ RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char 
 /* even: share by which a stage may be over the least largest load, to send fewer bytes. */
 RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack);
 RengaErrorCode RengaPartitionEvenGetSlack(RengaPartition partition, double *slack);
+/* tree: share of memory, beside time, in the cost of a subtree. */
+RengaErrorCode RengaPartitionTreeSetMemoryWeight(RengaPartition partition, double weight);
+RengaErrorCode RengaPartitionTreeGetMemoryWeight(RengaPartition partition, double *weight);
 RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition);
 RengaErrorCode RengaPartitionView(RengaPartition partition, RengaViewer viewer);
 RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan);

@@ -8,11 +8,14 @@ enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 8 };
 
 static const RengaOptionRow rows[] = {
     {"partition_type", RENGA_OPTION_STRING, RENGA_PARTITION_EVEN, RENGA_OPTION_NO_OFFSET,
-     "manual|even", 0, 0, "how nodes are shared out: at given cuts, or evenly by FLOPs"},
+     "manual|even|tree", 0, 0,
+     "how nodes are shared out: at given cuts, evenly by FLOPs, or along the tree of their names"},
     {"partition_cuts", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "manual: first node (or value) of stages 1, 2, …, or the node count of each stage"},
     {"partition_even_slack", RENGA_OPTION_REAL, "0.02", RENGA_OPTION_NO_OFFSET, NULL, 0, 10,
      "even: share by which a stage may be over the least largest load, to send fewer bytes"},
+    {"partition_tree_memory_weight", RENGA_OPTION_REAL, "0.2", RENGA_OPTION_NO_OFFSET, NULL, 0, 1,
+     "tree: share of memory, beside time, in the cost of a subtree"},
     {"partition_stages", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, stages), NULL, 0,
      1e6, "pipeline stages; 0: 1, or ranks / replicas where replicas are given"},
     {"partition_replicas", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, replicas),
@@ -31,6 +34,7 @@ enum { N_ROWS = sizeof rows / sizeof rows[0] };
 static const RengaTypeRow types[] = {
     {RENGA_PARTITION_MANUAL, RengaPartitionCreate_Manual, NULL},
     {RENGA_PARTITION_EVEN, RengaPartitionCreate_Even, NULL},
+    {RENGA_PARTITION_TREE, RengaPartitionCreate_Tree, NULL},
     {NULL, NULL, NULL},
 };
 
@@ -38,7 +42,8 @@ static const RengaTypeRow types[] = {
 static const struct {
   const char *option, *type;
 } used_by[] = {{"partition_cuts", RENGA_PARTITION_MANUAL},
-               {"partition_even_slack", RENGA_PARTITION_EVEN}};
+               {"partition_even_slack", RENGA_PARTITION_EVEN},
+               {"partition_tree_memory_weight", RENGA_PARTITION_TREE}};
 
 RengaErrorCode RengaPartitionRegisterPackage(void)
 {
@@ -106,7 +111,7 @@ RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph
 
    Input:
    . partition - the partition
-   . type - manual or even
+   . type - manual, even or tree
 @*/
 RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type)
 {
@@ -288,9 +293,10 @@ static RengaErrorCode CheckType(RengaPartition partition)
    . partition - the partition
 
    Options:
-   . -partition_type - manual or even
+   . -partition_type - manual, even or tree
    . -partition_cuts - manual: where stages begin
    . -partition_even_slack - even: how far a stage may be over the least largest load
+   . -partition_tree_memory_weight - tree: how much memory counts beside time
    . -partition_stages, -partition_replicas, -partition_ranks, -partition_memory - numbers
    . -batch_size, -microbatch_size - samples
    . -plan_load - a file to take the plan from; -batch_size and -microbatch_size win over the file's

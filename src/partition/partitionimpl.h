@@ -24,3 +24,4 @@ struct _p_RengaPartition {
 
 RengaErrorCode RengaPartitionCreate_Manual(void *partition);
 RengaErrorCode RengaPartitionCreate_Even(void *partition);
+RengaErrorCode RengaPartitionCreate_Tree(void *partition);

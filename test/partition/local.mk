@@ -7,3 +7,7 @@ noinst_HEADERS += %D%/graphs.h %D%/cutstest.h
 %C%_dnnpartitioning_LDADD = $(LDADD) $(JSON_C_LIBS)
 %C%_piper_SOURCES = %D%/piper.c %D%/graphs.c
 %C%_piper_LDADD = $(LDADD) $(JSON_C_LIBS)
+# Types of other planners.
+types_tests = %D%/rannc %D%/tree
+check_PROGRAMS += $(types_tests)
+TESTS += $(types_tests)

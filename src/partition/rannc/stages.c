@@ -1,0 +1,313 @@
+/* Stage level: intervals of blocks and their replicas by a dynamic program, from the last stage to
+   the first, so that one run gives all numbers of stages. A state is what is left: the first block
+   and the devices used. Two ends of a pipeline of which one has the slower forward and the other the
+   slower backward may both begin the best pipeline: each state keeps the Pareto front of (forward,
+   backward, reduction), which makes the program exact for
+     (micro-batches + stages - 1) (slowest forward + slowest backward) + longest reduction.
+   In fill and drain not all stages work, and RaNNC's estimate is less than that: of all pipelines
+   that the fronts leave, the one with the least estimate is taken, and its cuts and replicas are
+   moved as long as that helps. Any number of replicas may be taken, and devices may stay idle. */
+#include "rannc.h"
+#include <math.h>
+#include <string.h>
+
+/* The slowest of stages [this one, last]; next: the label of the stages after this one. */
+typedef struct {
+  RanncCost most;
+  int end, option, next;
+} Label;
+
+/* Labels of a state lie side by side: [first, first + count). */
+typedef struct {
+  int first, count;
+} Front;
+
+typedef struct {
+  const RanncTask *task;
+  int n_labels, capacity;
+  Label *label;
+  int n_found, room;
+  Label *found;    /* the front that is being made */
+  Front *front;    /* [stages + 1][blocks + 1][devices + 1] */
+  RanncCost *cost; /* [blocks + 1][options] of the stages that begin at a block */
+  bool *fits;      /* the same */
+  RanncStaging best, trial;
+} Program;
+
+static Front *FrontOf(const Program *program, int stages, int block, int devices)
+{
+  const RanncTask *task = program->task;
+  return program->front + ((int64_t)stages * (task->blocks + 1) + block) * (task->devices + 1) +
+         devices;
+}
+
+/* No pipeline with this end has a shorter step: each stage works in as many steps as there are
+   micro-batches. */
+static double Bound(const Program *program, const RanncCost *most)
+{
+  return (double)program->task->microbatches * (most->forward + most->backward) + most->reduce;
+}
+
+static bool Dominates(const RanncCost *a, const RanncCost *b)
+{
+  return a->forward <= b->forward && a->backward <= b->backward && a->reduce <= b->reduce;
+}
+
+/* Into the front that is being made, unless another is as good in all; those that it betters go. */
+static RengaErrorCode AddLabel(Program *program, const Label *label)
+{
+  int kept = 0;
+  for (int i = 0; i < program->n_found; i++)
+    if (Dominates(&program->found[i].most, &label->most)) return RENGA_SUCCESS;
+  for (int i = 0; i < program->n_found; i++)
+    if (!Dominates(&label->most, &program->found[i].most))
+      program->found[kept++] = program->found[i];
+  if (kept == program->room) {
+    program->room = 2 * program->room + 16;
+    RengaCall(RengaRealloc(program->room, &program->found));
+  }
+  program->found[kept++] = *label;
+  program->n_found = kept;
+  return RENGA_SUCCESS;
+}
+
+/* Places the finished front behind all others. */
+static RengaErrorCode StoreFront(Program *program, Front *front)
+{
+  *front = (Front){program->n_labels, program->n_found};
+  while (program->n_labels + program->n_found > program->capacity) {
+    program->capacity = 2 * program->capacity + 1024;
+    RengaCall(RengaRealloc(program->capacity, &program->label));
+  }
+  memcpy(program->label + program->n_labels, program->found,
+         (size_t)program->n_found * sizeof *program->found);
+  program->n_labels += program->n_found;
+  program->n_found = 0;
+  return RENGA_SUCCESS;
+}
+
+/* The stage that ends before block `end` on an option, before every way to go on. */
+static RengaErrorCode ExtendFront(Program *program, int stages, int devices, int end, int option)
+{
+  const RanncTask *task = program->task;
+  const RanncCost *cost = &program->cost[(int64_t)end * task->n_options + option];
+  const Front *after = FrontOf(program, stages - 1, end, devices - task->replicas[option]);
+  for (int l = after->first; l < after->first + after->count; l++) {
+    const RanncCost *most = &program->label[l].most;
+    const Label label = {.most = {fmax(cost->forward, most->forward),
+                                  fmax(cost->backward, most->backward),
+                                  fmax(cost->reduce, most->reduce)},
+                         .end = end,
+                         .option = option,
+                         .next = l};
+    if (program->best.count && Bound(program, &label.most) >= program->best.seconds) continue;
+    RengaCall(AddLabel(program, &label));
+  }
+  return RENGA_SUCCESS;
+}
+
+static void CostStages(Program *program, int stages, int block)
+{
+  const RanncTask *task = program->task;
+  for (int end = block + 1; end <= task->blocks; end++)
+    for (int o = 0; o < task->n_options; o++) {
+      const int64_t at = (int64_t)end * task->n_options + o;
+      program->fits[at] = task->cost(task->context, block, end, o, stages, &program->cost[at]);
+    }
+}
+
+static void Trace(const Program *program, int l, int stages, RanncStaging *staging)
+{
+  const Label *label = &program->label[l];
+  staging->count = stages;
+  for (int s = 0, begin = 0; s < stages; s++) {
+    staging->begin[s] = begin;
+    staging->option[s] = label->option;
+    begin = label->end;
+    label = &program->label[label->next];
+  }
+}
+
+static void Keep(Program *program)
+{
+  RanncStaging *best = &program->best, *trial = &program->trial;
+  if (!RengaRanncEstimate_Private(program->task, trial, &trial->seconds)) return;
+  if (best->count && trial->seconds >= best->seconds) return;
+  best->count = trial->count;
+  best->seconds = trial->seconds;
+  memcpy(best->begin, trial->begin, (size_t)trial->count * sizeof *trial->begin);
+  memcpy(best->option, trial->option, (size_t)trial->count * sizeof *trial->option);
+}
+
+/* Whole pipelines. */
+static void Finish(Program *program, int stages, const Front *front)
+{
+  const RanncStaging *best = &program->best;
+  if (program->task->given && stages != program->task->stages) return;
+  for (int l = front->first; l < front->first + front->count; l++) {
+    if (best->count && Bound(program, &program->label[l].most) >= best->seconds) continue;
+    Trace(program, l, stages, &program->trial);
+    Keep(program);
+  }
+}
+
+static RengaErrorCode MakeState(Program *program, int stages, int block, int devices)
+{
+  const RanncTask *task = program->task;
+  const int last = stages == 1 ? task->blocks : block + 1;
+  for (int end = task->blocks; end >= last; end--)
+    for (int o = 0; o < task->n_options && task->replicas[o] <= devices; o++)
+      if (program->fits[(int64_t)end * task->n_options + o])
+        RengaCall(ExtendFront(program, stages, devices, end, o));
+  Front *front = FrontOf(program, stages, block, devices);
+  RengaCall(StoreFront(program, front));
+  if (block == 0) Finish(program, stages, front);
+  return RENGA_SUCCESS;
+}
+
+/* Stages of one number more than those that are known. The first block of all comes first: what it
+   finds prunes the others. */
+static RengaErrorCode AddStage(Program *program, int stages)
+{
+  const RanncTask *task = program->task;
+  for (int block = 0; block < task->blocks; block++) {
+    CostStages(program, stages, block);
+    for (int devices = stages; devices <= task->devices; devices++)
+      RengaCall(MakeState(program, stages, block, devices));
+  }
+  return RENGA_SUCCESS;
+}
+
+static int MostStages(const RanncTask *task)
+{
+  int most = task->blocks < task->devices ? task->blocks : task->devices;
+  return task->stages && task->stages < most ? task->stages : most;
+}
+
+static RengaErrorCode Allocate(const RanncTask *task, Program *program)
+{
+  const int64_t costs = (int64_t)(task->blocks + 1) * task->n_options;
+  const int64_t fronts = (int64_t)(MostStages(task) + 1) * (task->blocks + 1) * (task->devices + 1);
+  RengaCall(RengaMalloc(costs, &program->cost));
+  RengaCall(RengaMalloc(costs, &program->fits));
+  RengaCall(RengaMalloc(fronts, &program->front));
+  RanncStaging *const stagings[] = {&program->best, &program->trial};
+  for (int i = 0; i < 2; i++) {
+    RengaCall(RengaMalloc(MostStages(task), &stagings[i]->begin));
+    RengaCall(RengaMalloc(MostStages(task), &stagings[i]->option));
+  }
+  const Label none = {.next = -1};
+  RengaCall(AddLabel(program, &none));
+  RengaCall(StoreFront(program, FrontOf(program, 0, task->blocks, 0)));
+  return RENGA_SUCCESS;
+}
+
+static void Free(Program *program)
+{
+  RengaFree(&program->label);
+  RengaFree(&program->found);
+  RengaFree(&program->front);
+  RengaFree(&program->cost);
+  RengaFree(&program->fits);
+  RengaRanncStagingFree_Private(&program->best);
+  RengaRanncStagingFree_Private(&program->trial);
+}
+
+static int CountDevices(const RanncTask *task, const RanncStaging *staging)
+{
+  int devices = 0;
+  for (int s = 0; s < staging->count; s++) devices += task->replicas[staging->option[s]];
+  return devices;
+}
+
+/* The best one with one number changed, if it is still a pipeline; true: it became the best. */
+static bool TryChange(Program *program, int *number, int by)
+{
+  const RanncTask *task = program->task;
+  const RanncStaging *trial = &program->trial;
+  const double before = program->best.seconds;
+  bool valid = true;
+  *number += by;
+  for (int s = 0; s < trial->count; s++) {
+    const int end = s + 1 < trial->count ? trial->begin[s + 1] : task->blocks;
+    valid = valid && trial->begin[s] < end && trial->option[s] >= 0 &&
+            trial->option[s] < task->n_options;
+  }
+  if (valid && CountDevices(task, trial) <= task->devices) Keep(program);
+  if (program->best.seconds < before) return true;
+  *number -= by;
+  return false;
+}
+
+static void Polish(Program *program)
+{
+  RanncStaging *best = &program->best, *trial = &program->trial;
+  trial->count = best->count;
+  memcpy(trial->begin, best->begin, (size_t)best->count * sizeof *best->begin);
+  memcpy(trial->option, best->option, (size_t)best->count * sizeof *best->option);
+  for (bool better = true; better;) {
+    better = false;
+    for (int s = 0; s < best->count; s++)
+      for (int by = -1; by <= 1; by += 2) {
+        better = (s > 0 && TryChange(program, &trial->begin[s], by)) || better;
+        better = TryChange(program, &trial->option[s], by) || better;
+      }
+  }
+}
+
+RengaErrorCode RengaRanncStages_Private(const RanncTask *task, RanncStaging *best)
+{
+  Program program = {.task = task};
+  *best = (RanncStaging){0};
+  RengaErrorCode code = Allocate(task, &program);
+  for (int stages = 1; stages <= MostStages(task) && !code; stages++)
+    code = AddStage(&program, stages);
+  if (!code && program.best.count) {
+    Polish(&program);
+    *best = program.best;
+    program.best = (RanncStaging){0};
+  }
+  Free(&program);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+void RengaRanncStagingFree_Private(RanncStaging *staging)
+{
+  RengaFree(&staging->begin);
+  RengaFree(&staging->option);
+  staging->count = 0;
+}
+
+/* Stage s works in steps s … s + micro-batches - 1: the stages of a step are a window that first
+   grows, then is whole (or full of the micro-batches), then shrinks. */
+bool RengaRanncEstimate_Private(const RanncTask *task, const RanncStaging *staging, double *seconds)
+{
+  const int64_t steps = task->microbatches + staging->count - 1;
+  double whole = 0, reduce = 0;
+  bool fits = true;
+  *seconds = 0;
+  for (int64_t step = 0; step < steps; step++) {
+    RanncCost most = {0};
+    const bool all = step >= staging->count && step < task->microbatches;
+    if (all && whole > 0) {
+      *seconds += whole;
+      continue;
+    }
+    for (int s = 0; s < staging->count; s++) {
+      if (step < s || step >= s + task->microbatches) continue;
+      const int end = s + 1 < staging->count ? staging->begin[s + 1] : task->blocks;
+      RanncCost cost;
+      fits = task->cost(task->context, staging->begin[s], end, staging->option[s],
+                        staging->count - s, &cost) &&
+             fits;
+      most.forward = fmax(most.forward, cost.forward);
+      most.backward = fmax(most.backward, cost.backward);
+      reduce = fmax(reduce, cost.reduce);
+    }
+    if (all) whole = most.forward + most.backward;
+    *seconds += most.forward + most.backward;
+  }
+  *seconds += reduce;
+  return fits;
+}
