@@ -3,8 +3,8 @@
    From the root down, the children of a subtree that has several stages are put together in as
    many segments, whose largest costs as little as can be, and segments get stages in proportion to
    what they cost, by D'Hondt's highest averages. A cost is a share of the memory and a share of the
-   time. Here a stage must be an interval of the canonical order: a subtree whose nodes do not follow
-   each other counts as several, and what gets no stage goes with its neighbour. */
+   time. Here a stage must be an interval of the canonical order: a subtree whose nodes do not
+   follow each other counts as several, and what gets no stage goes with its neighbour. */
 #include "partitionimpl.h"
 #include <math.h>
 #include <string.h>
@@ -139,8 +139,8 @@ static const char *WordAt(const char *name, int depth, size_t *length)
   }
 }
 
-/* Whether the node at this place belongs to the same child, at this depth, as the one before it. The
-   last word of a path is the node itself. */
+/* Whether the node at this place belongs to the same child, at this depth, as the one before it.
+   The last word of a path is the node itself. */
 static bool SameChild(const Walk *walk, int place, int depth)
 {
   size_t one = 0, other = 0;
@@ -159,8 +159,8 @@ static int FindChildren(const Walk *walk, int first, int last, int depth, int be
   return count;
 }
 
-/* Segments of at most this cost, each as long as can be, but at least `least` of them if there are as
-   many children; begin becomes that of the segments. */
+/* Segments of at most this cost, each as long as can be, but at least `least` of them if there are
+   as many children; begin becomes that of the segments. */
 static int FillSegments(const Walk *walk, int count, const int child[], double most, int least,
                         int begin[])
 {
@@ -194,8 +194,8 @@ static int FindSegments(const Walk *walk, int count, const int child[], int most
   return FillSegments(walk, count, child, high * (1 + ALIKE), most < count ? most : count, begin);
 }
 
-/* D'Hondt: the next stage goes to the segment with the most cost per stage, of those alike to the one
-   with the fewest; a segment has no more stages than nodes. */
+/* D'Hondt: the next stage goes to the segment with the most cost per stage, of those alike to the
+   one with the fewest; a segment has no more stages than nodes. */
 static void Apportion(const Walk *walk, int count, const int begin[], int stages, int seats[])
 {
   for (int i = 0; i < count; i++) seats[i] = 0;

@@ -1,5 +1,5 @@
-/* The plan as a picture (SVG): the network in its order as a band cut into stages, and below it, one
-   column per stage, the load and the memory of a device. */
+/* The plan as a picture (SVG): the network in its order as a band cut into stages, and below it,
+   one column per stage, the load and the memory of a device. */
 #include "planimpl.h"
 #include <math.h>
 

@@ -92,9 +92,10 @@ RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan)
    . count - number of stages
    . stages - first, last, replicas of each; the stages follow each other and cover all nodes
 
-   Notes: parameters, forward_flops, receives and sends are found from the graph, whatever the caller
-   wrote there. A parameter that several stages use counts in each. The ranks become 0, 1, … in order of stage,
-   then replica. An error if stages are empty, out of order, or leave nodes out.
+   Notes: parameters, forward_flops, receives and sends are found from the graph, whatever the
+   caller wrote there. A parameter that several stages use counts in each. The ranks become 0, 1,
+   … in order of stage, then replica. An error if stages are empty, out of order, or leave nodes
+   out.
 @*/
 RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
                                   const RengaPlanStage stages[])

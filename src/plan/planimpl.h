@@ -22,7 +22,8 @@ struct _p_RengaPlan {
   char **reason; /* [2 n_reasons] topic, sentence, … */
 };
 
-/* Errors of stages on their own: order, cover, replicas; then, in a network: stages without work. */
+/* Errors of stages on their own: order, cover, replicas; then, in a network: stages without
+   work. */
 RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, int n_nodes, int count,
                                             const RengaPlanStage stages[]);
 RengaErrorCode RengaPlanCheckWork_Private(RengaPlan plan, RengaGraph graph, int count,

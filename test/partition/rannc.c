@@ -113,8 +113,8 @@ static bool BlockCost(const void *context, int begin, int end, int option, int d
   return blocks->memory <= 0 || bytes <= blocks->memory;
 }
 
-/* Prefixes (5,5) and (3,8), then (1,8): the sum of the two maxima is 13 after the first and 11 after
-   the second. The program runs from the back, so the chain is turned around as well. */
+/* Prefixes (5,5) and (3,8), then (1,8): the sum of the two maxima is 13 after the first and 11
+   after the second. The program runs from the back, so the chain is turned around as well. */
 static RengaErrorCode CheckFront(void)
 {
   static const int one[] = {1};

@@ -1,6 +1,6 @@
 /* TEST ranks: 1 2 */
-/* Stages along the tree of names: cuts lie between subtrees as long as there are enough of them, and
-   in proportion to what they cost. */
+/* Stages along the tree of names: cuts lie between subtrees as long as there are enough of them,
+   and in proportion to what they cost. */
 #include "../check.h"
 #include "renga.h"
 

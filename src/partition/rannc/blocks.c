@@ -1,6 +1,6 @@
 /* Block level: items are paired level by level, their boundaries refined on the way back, and small
-   blocks merged until few enough are left. A block is an interval of the chain, so that blocks never
-   depend on each other in a circle, whichever pairs are merged at once. */
+   blocks merged until few enough are left. A block is an interval of the chain, so that blocks
+   never depend on each other in a circle, whichever pairs are merged at once. */
 #include "rannc.h"
 #include <math.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* The phases of RaNNC's planner (Tanaka, Taura, Hanawa, Torisawa, "Automatic Graph Partitioning for
-   Very Large-scale Deep Learning", IPDPS 2021), on numbers alone. Atomic subcomponents are the items
-   of a chain: the nodes that are not prepared, in canonical order. */
+   Very Large-scale Deep Learning", IPDPS 2021), on numbers alone. Atomic subcomponents are the
+   items of a chain: the nodes that are not prepared, in canonical order. */
 #pragma once
 #include "rengasys.h"
 
@@ -11,10 +11,11 @@ typedef struct {
   double memory;                       /* bytes that a block may have; 0: no bound */
 } RanncChain;
 
-/* Block level: at most `most` blocks where memory allows it, each an interval of the chain; begin[b]
-   to begin[b + 1]. RengaFree(begin). */
+/* Block level: at most `most` blocks where memory allows it, each an interval of the chain;
+   begin[b] to begin[b + 1]. RengaFree(begin). */
 RengaErrorCode RengaRanncBlocks_Private(const RanncChain *chain, int most, int *count, int **begin);
-/* Its last part alone, in place: small blocks are merged with a neighbour until there are `most`. */
+/* Its last part alone, in place: small blocks are merged with a neighbour until there are
+   `most`. */
 RengaErrorCode RengaRanncCompact_Private(const RanncChain *chain, int most, int *count,
                                          int begin[]);
 

@@ -1,8 +1,8 @@
 /* Stage level: intervals of blocks and their replicas by a dynamic program, from the last stage to
    the first, so that one run gives all numbers of stages. A state is what is left: the first block
-   and the devices used. Two ends of a pipeline of which one has the slower forward and the other the
-   slower backward may both begin the best pipeline: each state keeps the Pareto front of (forward,
-   backward, reduction), which makes the program exact for
+   and the devices used. Two ends of a pipeline of which one has the slower forward and the other
+   the slower backward may both begin the best pipeline: each state keeps the Pareto front of
+   (forward, backward, reduction), which makes the program exact for
      (micro-batches + stages - 1) (slowest forward + slowest backward) + longest reduction.
    In fill and drain not all stages work, and RaNNC's estimate is less than that: of all pipelines
    that the fronts leave, the one with the least estimate is taken, and its cuts and replicas are
