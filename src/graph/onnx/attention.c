@@ -234,7 +234,7 @@ RengaErrorCode RengaOnnxConvertAttention(RengaOnnxNode *node)
   return RENGA_SUCCESS;
 }
 
-/* ---- RotaryEmbedding: pairs (a, b) of a head turn by an angle that depends on the position ---- */
+/* ---- RotaryEmbedding: pairs of numbers turn by angles that depend on the position ---- */
 static RengaErrorCode Part(RengaOnnxNode *node, RengaValue x, int64_t start, int64_t end,
                            int64_t step, RengaValue *y)
 {

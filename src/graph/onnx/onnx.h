@@ -250,13 +250,14 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(Identity)                                                                                      \
   X(Cast)                                                                                          \
   X(CastLike)                                                                                      \
-  X(Clip) X(Constant) X(ConstantOfShape) X(EyeLike) X(Shape) X(Size) X(Range) X(If) X(NonZero)     \
-      X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split)       \
-          X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window) X(Pool)  \
+  X(Clip)                                                                                          \
+  X(Constant) X(ConstantOfShape) X(EyeLike) X(Shape) X(Size) X(Range) X(If) X(NonZero) X(Reshape)  \
+      X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split) X(Pad) X(Tile)   \
+          X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window) X(Pool)                 \
               X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax) X(GroupNormalization)     \
                   X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)                    \
                       X(SoftmaxCrossEntropyLoss) X(NegativeLogLikelihoodLoss) X(Recurrent)         \
-                          X(Attention) X(RotaryEmbedding) X(Einsum) X(Scatter)
+                          X(Attention) X(RotaryEmbedding) X(Einsum) X(Scatter) X(Resize)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

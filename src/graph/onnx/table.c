@@ -149,6 +149,8 @@ static const RengaOnnxRow rows[] = {
     ROW("RotaryEmbedding", 23, "Transpose Reshape Gather Slice Mul Add Sub Concat",
         RotaryEmbedding),
     ROW("Einsum", 12, "Transpose Reshape MatMul Mul ReduceSum EyeLike", Einsum),
+    ROW("Resize", 10, "Gather MatMul Transpose", Resize),
+    ROW("Upsample", 7, "Gather MatMul Transpose", Resize),
     ROW("Scatter", 9, "ScatterElements", Scatter),
     ROW("RNN", 7, "Linear RNNCells Add Slice Reshape Concat Transpose ConstantOfShape", Recurrent),
     ROW("GRU", 7, "Linear GRUCells Slice Reshape Concat Transpose ConstantOfShape", Recurrent),
