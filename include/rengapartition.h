@@ -1,13 +1,18 @@
 /* Partition: graph and options to plan. */
 #pragma once
 #include "rengaplan.h"
+#include "rengaprofile.h"
 
 typedef struct _p_RengaPartition *RengaPartition;
 #define RENGA_PARTITION_MANUAL "manual"
 #define RENGA_PARTITION_EVEN "even"
 #define RENGA_PARTITION_TREE "tree"
+#define RENGA_PARTITION_AUTO "auto"
+#define RENGA_PARTITION_EXACT "exact"
 RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition);
 RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph);
+/* Costs and links; default: those of the options. Borrowed. */
+RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile profile);
 RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type);
 RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type);
 RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages);     /* 0: choose */
@@ -24,6 +29,11 @@ RengaErrorCode RengaPartitionEvenGetSlack(RengaPartition partition, double *slac
 /* tree: share of memory, beside time, in the cost of a subtree. */
 RengaErrorCode RengaPartitionTreeSetMemoryWeight(RengaPartition partition, double weight);
 RengaErrorCode RengaPartitionTreeGetMemoryWeight(RengaPartition partition, double *weight);
+/* auto, exact: default, auto, or a list of sizes. */
+RengaErrorCode RengaPartitionAutoSetMicrobatchSizes(RengaPartition partition, const char *sizes);
+RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, const char **sizes);
+RengaErrorCode RengaPartitionExactSetTimeLimit(RengaPartition partition, double seconds);
+RengaErrorCode RengaPartitionExactGetTimeLimit(RengaPartition partition, double *seconds);
 RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition);
 RengaErrorCode RengaPartitionView(RengaPartition partition, RengaViewer viewer);
 RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan);

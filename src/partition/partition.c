@@ -8,14 +8,20 @@ enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 8 };
 
 static const RengaOptionRow rows[] = {
     {"partition_type", RENGA_OPTION_STRING, RENGA_PARTITION_EVEN, RENGA_OPTION_NO_OFFSET,
-     "manual|even|tree", 0, 0,
-     "how nodes are shared out: at given cuts, evenly by FLOPs, or along the tree of their names"},
+     "auto|exact|even|tree|manual", 0, 0,
+     "how nodes are shared out: for the fastest step (quickly, or with proof), evenly by FLOPs, "
+     "along the tree of their names, or at given cuts"},
     {"partition_cuts", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "manual: first node (or value) of stages 1, 2, …, or the node count of each stage"},
     {"partition_even_slack", RENGA_OPTION_REAL, "0.02", RENGA_OPTION_NO_OFFSET, NULL, 0, 10,
      "even: share by which a stage may be over the least largest load, to send fewer bytes"},
     {"partition_tree_memory_weight", RENGA_OPTION_REAL, "0.2", RENGA_OPTION_NO_OFFSET, NULL, 0, 1,
      "tree: share of memory, beside time, in the cost of a subtree"},
+    {"partition_microbatch_sizes", RENGA_OPTION_STRING, "default", RENGA_OPTION_NO_OFFSET, NULL, 0,
+     0,
+     "auto, exact: sizes to choose from: default (smaller ones if it does not fit), auto, 1,2,4"},
+    {"partition_exact_time_limit", RENGA_OPTION_REAL, "60", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
+     "exact: seconds for each size of micro-batch; then the best found is taken; 0: any time"},
     {"partition_stages", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, stages), NULL, 0,
      1e6, "pipeline stages; 0: 1, or ranks / replicas where replicas are given"},
     {"partition_replicas", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, replicas),
@@ -35,6 +41,8 @@ static const RengaTypeRow types[] = {
     {RENGA_PARTITION_MANUAL, RengaPartitionCreate_Manual, NULL},
     {RENGA_PARTITION_EVEN, RengaPartitionCreate_Even, NULL},
     {RENGA_PARTITION_TREE, RengaPartitionCreate_Tree, NULL},
+    {RENGA_PARTITION_AUTO, RengaPartitionCreate_Auto, NULL},
+    {RENGA_PARTITION_EXACT, RengaPartitionCreate_Exact, NULL},
     {NULL, NULL, NULL},
 };
 
@@ -43,7 +51,8 @@ static const struct {
   const char *option, *type;
 } used_by[] = {{"partition_cuts", RENGA_PARTITION_MANUAL},
                {"partition_even_slack", RENGA_PARTITION_EVEN},
-               {"partition_tree_memory_weight", RENGA_PARTITION_TREE}};
+               {"partition_tree_memory_weight", RENGA_PARTITION_TREE},
+               {"partition_exact_time_limit", RENGA_PARTITION_EXACT}};
 
 RengaErrorCode RengaPartitionRegisterPackage(void)
 {
@@ -105,13 +114,32 @@ RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph
 }
 
 /*@
+   RengaPartitionSetProfile - say what nodes and messages cost
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . profile - costs of nodes, with the machine whose links and memory go with them; its graph is
+     set; borrowed until the partition is freed. NULL: one made from the options
+
+   Notes: for types that weigh by time.
+@*/
+RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile profile)
+{
+  RengaCheckPointer(partition);
+  partition->profile = profile;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaPartitionSetType - choose how nodes are shared out
 
    Collective
 
    Input:
    . partition - the partition
-   . type - manual, even or tree
+   . type - auto, exact, even, tree or manual
 @*/
 RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type)
 {
@@ -293,7 +321,7 @@ static RengaErrorCode CheckType(RengaPartition partition)
    . partition - the partition
 
    Options:
-   . -partition_type - manual, even or tree
+   . -partition_type - auto, exact, even, tree or manual
    . -partition_cuts - manual: where stages begin
    . -partition_even_slack - even: how far a stage may be over the least largest load
    . -partition_tree_memory_weight - tree: how much memory counts beside time
@@ -321,49 +349,56 @@ RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckWishes(RengaPartition partition, int ranks, int stages, int replicas)
+{
+  MPI_Comm comm = partition->hdr.comm;
+  int n_nodes = RengaGraphGetNodeCount(partition->graph);
+  RengaCheck(stages <= n_nodes, comm, RENGA_ERR_PLAN,
+             "%d stages, but the network has only %d nodes: ask for fewer stages", stages, n_nodes);
+  RengaCheck(
+      stages <= ranks, comm, RENGA_ERR_PLAN,
+      "%d stages need at least %d ranks, but there are %d: start more ranks or ask for fewer "
+      "stages",
+      stages, stages, ranks);
+  RengaCheck(replicas <= ranks, comm, RENGA_ERR_PLAN,
+             "%d replicas need at least %d ranks, but there are %d: start more ranks or ask for "
+             "fewer replicas",
+             replicas, replicas, ranks);
+  RengaCheck((int64_t)stages * replicas <= ranks, comm, RENGA_ERR_PLAN,
+             "%d stages x %d replicas need %lld ranks, but there are %d: start more ranks or ask "
+             "for fewer stages or replicas",
+             stages, replicas, (long long)stages * replicas, ranks);
+  return RENGA_SUCCESS;
+}
+
 /* The number of stages and replicas that are not given, and whether all fits. */
 static RengaErrorCode ChooseLayout(RengaPartition partition, int ranks, int *stages, int *replicas)
 {
-  MPI_Comm comm = partition->hdr.comm;
   int own = 0, n_nodes = RengaGraphGetNodeCount(partition->graph);
   RengaCall(partition->ops->count(partition, &own));
   *stages = own ? own : partition->stages;
   *replicas = partition->replicas;
-  RengaCheck(!own || !partition->stages || own == partition->stages, comm, RENGA_ERR_PLAN,
-             "the cuts make %d stages, but %d stages are asked for", own, partition->stages);
-  RengaCheck(*stages <= n_nodes, comm, RENGA_ERR_PLAN,
-             "%d stages, but the network has only %d nodes: ask for fewer stages", *stages,
-             n_nodes);
-  RengaCheck(
-      *stages <= ranks, comm, RENGA_ERR_PLAN,
-      "%d stages need at least %d ranks, but there are %d: start more ranks or ask for fewer "
-      "stages",
-      *stages, *stages, ranks);
-  RengaCheck(*replicas <= ranks, comm, RENGA_ERR_PLAN,
-             "%d replicas need at least %d ranks, but there are %d: start more ranks or ask for "
-             "fewer replicas",
-             *replicas, *replicas, ranks);
+  RengaCheck(!own || !partition->stages || own == partition->stages, partition->hdr.comm,
+             RENGA_ERR_PLAN, "the cuts make %d stages, but %d stages are asked for", own,
+             partition->stages);
+  RengaCall(CheckWishes(partition, ranks, *stages, *replicas));
   if (!*stages) *stages = *replicas ? ranks / *replicas : 1;
   if (*stages > n_nodes) *stages = n_nodes;
   if (!*replicas) *replicas = ranks / *stages;
-  RengaCheck((int64_t)*stages * *replicas <= ranks, comm, RENGA_ERR_PLAN,
-             "%d stages x %d replicas need %lld ranks, but there are %d: start more ranks or ask "
-             "for fewer stages or replicas",
-             *stages, *replicas, (long long)*stages * *replicas, ranks);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetBatch(RengaPartition partition, RengaPlan plan)
+static RengaErrorCode FindBatch(RengaPartition partition, int64_t *batch, int64_t *microbatch)
 {
-  int64_t batch = partition->batch, microbatch = partition->microbatch;
-  if (!batch) RengaCall(RengaGraphGetFileBatch(partition->graph, &batch));
-  if (!batch) batch = DEFAULT_BATCH;
-  if (!microbatch) microbatch = (batch + DEFAULT_MICROBATCHES - 1) / DEFAULT_MICROBATCHES;
-  RengaCall(RengaPlanSetBatch(plan, batch, microbatch));
+  *batch = partition->batch;
+  *microbatch = partition->microbatch;
+  if (!*batch) RengaCall(RengaGraphGetFileBatch(partition->graph, batch));
+  if (!*batch) *batch = DEFAULT_BATCH;
+  if (!*microbatch) *microbatch = (*batch + DEFAULT_MICROBATCHES - 1) / DEFAULT_MICROBATCHES;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
+static RengaErrorCode Cut(RengaPartition partition, int ranks, RengaPlan plan)
 {
   int count = 0, replicas = 0;
   RengaPlanStage *stages = NULL;
@@ -374,7 +409,20 @@ static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
   if (!code) code = RengaPlanSetStages(plan, partition->graph, count, stages);
   RengaFree(&stages);
   RengaCall(code);
-  RengaCall(SetBatch(partition, plan));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
+{
+  int64_t batch, microbatch;
+  RengaCall(FindBatch(partition, &batch, &microbatch));
+  if (partition->ops->plan) {
+    RengaCall(CheckWishes(partition, ranks, partition->stages, partition->replicas));
+    RengaCall(partition->ops->plan(partition, ranks, batch, microbatch, plan));
+  } else {
+    RengaCall(Cut(partition, ranks, plan));
+    RengaCall(RengaPlanSetBatch(plan, batch, microbatch));
+  }
   return RENGA_SUCCESS;
 }
 

@@ -9,13 +9,17 @@ struct _RengaPartitionOps {
   RengaErrorCode (*count)(RengaPartition partition, int *stages);
   /* Fills first and last of stages[0 … count-1]. */
   RengaErrorCode (*solve)(RengaPartition partition, int count, RengaPlanStage stages[]);
+  /* Instead of count and solve: fills the whole plan; batch and microbatch as wished or usual. */
+  RengaErrorCode (*plan)(RengaPartition partition, int ranks, int64_t batch, int64_t microbatch,
+                         RengaPlan plan);
   RengaErrorCode (*view)(RengaPartition partition, RengaViewer viewer);
   RengaErrorCode (*destroy)(RengaPartition partition); /* what data holds; NULL: nothing */
 };
 
 struct _p_RengaPartition {
   RENGAHEADER(struct _RengaPartitionOps);
-  RengaGraph graph; /* borrowed */
+  RengaGraph graph;     /* borrowed */
+  RengaProfile profile; /* borrowed; NULL: that of the options */
   int stages, replicas, ranks;
   int64_t memory, batch, microbatch;
   char *load; /* a plan's file, instead of all this */
@@ -25,3 +29,5 @@ struct _p_RengaPartition {
 RengaErrorCode RengaPartitionCreate_Manual(void *partition);
 RengaErrorCode RengaPartitionCreate_Even(void *partition);
 RengaErrorCode RengaPartitionCreate_Tree(void *partition);
+RengaErrorCode RengaPartitionCreate_Auto(void *partition);
+RengaErrorCode RengaPartitionCreate_Exact(void *partition);

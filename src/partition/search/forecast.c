@@ -11,8 +11,7 @@ RengaErrorCode RengaPartitionSetForecast_Private(RengaMemoryForecast forecast)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode
-RengaPartitionSetCapabilities_Private(const RengaPartitionCapabilities *capabilities)
+RengaErrorCode RengaPartitionSetCapabilities_Private(const RengaPartitionCapabilities *capabilities)
 {
   RengaCheckPointer(capabilities);
   installed_capabilities = *capabilities;

@@ -1,6 +1,243 @@
-/* What the files of the search share. */
+/* The search for stages, replicas and micro-batches: what its files share.
+
+   A *chain* is what of a network does not depend on the micro-batch: the nodes that are not
+   prepared, in canonical order. A *model* is the chain at one micro-batch size: sums in front of
+   each place, so that the cost of any interval takes constant time. An *option* is a number of
+   replicas a stage may have. A *layout* is what the search finds.
+
+   The predicted step of a layout (seconds):
+     fill      all stages' forward and backward once, and all messages between neighbours once
+     + rounds  of the stage for which it is the longest: (micro-batches of its busiest replica - 1)
+               times the longer of its work and its message
+     + reduce  what is left of a stage's sum of gradients when the stages before it are done too
+     + update  of the stage with the most parameters.
+   Rounds, reduce and update are maxima over stages, fill is a sum: that is what the search uses. */
 #pragma once
 #include "renga/private/forecast.h"
+#include "rengamachine.h"
+#include "rengapartition.h"
+#include "rengaprofile.h"
 
+enum { SEARCH_BUFFERS_MOST = 64, SEARCH_LEVELS_MOST = 8 };
+
+/* A parameter's two uses that follow each other, at places of the chain: held once by a stage that
+   has both. */
+typedef struct {
+  int before, after;
+  double elements;
+} SearchTie;
+
+typedef struct {
+  RengaGraph graph; /* borrowed */
+  int count;        /* places */
+  int *node;        /* [count] */
+  bool *saved;      /* [values] backward reads it */
+  int *last;        /* [values] place of the last use, -1: none */
+  double *elements; /* [count + 1] of parameters, by use, before each place */
+  double *states;   /* [count + 1] elements of states */
+  int n_ties;
+  SearchTie *tie;
+} SearchChain;
+
+/* A number of replicas. Smaller numbers with the same rounds are as fast. */
+typedef struct {
+  int replicas;
+  int64_t rounds;                       /* micro-batches of the busiest replica */
+  int buffers;                          /* of gradients */
+  double reduce_latency, reduce_rate;   /* seconds, seconds per byte */
+  double message_latency, message_rate; /* between this stage and the next */
+} SearchOption;
+
+typedef struct {
+  int count;                                  /* places */
+  int64_t microbatches;                       /* of a step */
+  int devices;                                /* to be used at the most */
+  double memory;                              /* bytes of a device; 0: no bound */
+  bool gpipe;                                 /* all micro-batches in flight */
+  bool recompute;                             /* stages may */
+  bool unequal;                               /* stages may have different numbers of replicas */
+  int stages, replicas;                       /* wanted; 0: any */
+  int moments;                                /* of the optimizer */
+  double update_rate, accumulate_rate;        /* seconds per element */
+  double *forward, *backward;                 /* [count + 1] seconds before each place */
+  double *elements, *states, *saved, *inputs; /* [count + 1] elements and bytes before each place */
+  double *cut, *unsaved; /* [count + 1] bytes over a cut; those of them backward does not keep */
+  double *temporary;     /* [levels][count] largest of 2^level places from here on */
+  int n_ties;
+  const SearchTie *tie;
+  int n_options;
+  SearchOption *option; /* ascending */
+} SearchModel;
+
+typedef struct {
+  double forward, backward; /* seconds of a micro-batch */
+  double extra;             /* of backward: recomputation */
+  double rounds;            /* seconds of all but one micro-batch */
+  double delay;             /* of its message to the next stage, one direction */
+  double reduce, update;    /* seconds after the last backward, after all have reduced */
+  double memory;            /* bytes */
+  bool recompute;
+} SearchCost;
+
+/* A stage: places [begin, end) and a row of the options. */
+typedef struct {
+  int begin, end, option;
+  bool recompute;
+} SearchStage;
+
+typedef struct {
+  int count;
+  SearchStage *stage;
+  double step, fill, rounds, reduce, update; /* seconds */
+} SearchLayout;
+
+/* ---- forecast.c ---- */
 RengaMemoryForecast RengaSearchForecast_Private(void); /* NULL: none is installed */
 RengaPartitionCapabilities RengaSearchCapabilities_Private(void);
+
+/* ---- chain.c ---- */
+RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *chain);
+void RengaSearchChainFree_Private(SearchChain *chain);
+
+/* ---- model.c, fill.c ---- */
+/* All arrays of count places, zero. */
+RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model);
+/* Places of the chain at a micro-batch; costs are by node. */
+RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t microbatch,
+                                            const RengaProfileCost costs[], SearchModel *model);
+/* model->temporary, whose first row is set, becomes maxima of ranges. */
+void RengaSearchModelFinish_Private(SearchModel *model);
+/* machine NULL: messages and reductions cost nothing. spread: replicas lie on different groups of
+   the machine, so that neighbouring stages lie together. */
+RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread,
+                                               SearchModel *model);
+void RengaSearchModelFree_Private(SearchModel *model);
+/* Of a stage with so many stages from it to the last (itself counts). False: over the memory, even
+   with recomputation where that may be. */
+bool RengaSearchStageCost_Private(const SearchModel *model, const SearchOption *option, int begin,
+                                  int end, int depth, SearchCost *cost);
+double RengaSearchStageBytes_Private(const SearchModel *model, const SearchOption *option,
+                                     int begin, int end, int depth, bool recompute);
+/* No stage with these places has less memory, or a smaller sum of rounds, reduction and update.
+   Both grow with the interval. */
+double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOption *option,
+                                     int begin, int end);
+double RengaSearchLeastShare_Private(const SearchModel *model, const SearchOption *option,
+                                     int begin, int end);
+/* Fill of any layout, without messages. */
+double RengaSearchWork_Private(const SearchModel *model);
+/* Sets the layout's seconds and recomputation; false: over the memory or the devices. */
+bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout);
+int RengaSearchDevices_Private(const SearchModel *model, const SearchLayout *layout);
+
+/* ---- layout.c ---- */
+RengaErrorCode RengaSearchLayoutCopy_Private(const SearchLayout *from, SearchLayout *to);
+void RengaSearchLayoutFree_Private(SearchLayout *layout);
+/* Takes the layout over if it is valid and faster; frees it otherwise. */
+void RengaSearchLayoutKeep_Private(const SearchModel *model, SearchLayout *layout,
+                                   SearchLayout *best);
+/* Moves cuts to where fewer bytes cross, as long as no maximum grows by more than it wins. */
+RengaErrorCode RengaSearchPolish_Private(const SearchModel *model, SearchLayout *layout);
+
+/* ---- cover.c ---- */
+/* Proved: no layout of at least `stages` stages has a faster step; HUGE_VAL: none is possible. */
+RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds);
+/* Stages with any replicas, from the last to the first, each as long as a bound allows. */
+RengaErrorCode RengaSearchCover_Private(const SearchModel *model, SearchLayout *best);
+
+/* ---- equal.c ---- */
+/* All stages with the same replicas. */
+RengaErrorCode RengaSearchEqual_Private(const SearchModel *model, SearchLayout *best);
+
+/* ---- label.c ---- */
+/* Every layout that may be better than best, until the work is done. *proved: best is the fastest
+   of all. limit: seconds, 0: none; work: labels, 0: any number. */
+RengaErrorCode RengaSearchLabels_Private(const SearchModel *model, double limit, int64_t work,
+                                         SearchLayout *best, bool *proved);
+
+/* ---- solve.c ---- */
+typedef struct {
+  RengaComm self; /* of this process alone; borrowed, as all here */
+  RengaGraph graph;
+  RengaMachine machine; /* NULL: messages and reductions cost nothing */
+  int ranks, stages, replicas, moments;
+  int64_t batch;
+  double memory; /* bytes of a device; 0: no bound */
+  bool gpipe, exact;
+  double time_limit; /* of exact, seconds; 0: none */
+  double update_rate, accumulate_rate;
+  int n_sizes; /* micro-batches to be tried */
+  const int64_t *size;
+  RengaProfileCost *const *costs; /* [n_sizes][nodes] */
+  int n_first;                    /* sizes after these only where none of these fits */
+} SearchTask;
+
+/* The best of one micro-batch and one way to lay replicas on the machine. */
+typedef struct {
+  int size; /* number in the task */
+  bool spread, proved;
+  SearchLayout layout;
+  double bound; /* seconds */
+} SearchCandidate;
+
+enum { SEARCH_TOPIC = 24, SEARCH_SENTENCE = 488 };
+typedef struct {
+  char topic[SEARCH_TOPIC], sentence[SEARCH_SENTENCE];
+} SearchReason;
+
+typedef struct {
+  RengaPlanPrediction prediction;
+  int64_t microbatch;
+  int n_stages, n_ranks, n_reasons;
+  bool gpipe;
+  RengaPlanStage *stage;
+  int *rank;
+  SearchReason *reason;
+} SearchAnswer;
+
+/* Not collective: one process plans for all. */
+RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *answer);
+void RengaSearchAnswerFree_Private(SearchAnswer *answer);
+RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
+                                          int size, bool spread, SearchModel *model);
+/* The best layout by all searches; *proved: none is faster. */
+RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchModel *model,
+                                          SearchLayout *best, bool *proved);
+/* The best over sizes and placements, layout.count 0: nothing fits. */
+RengaErrorCode RengaSearchBest_Private(const SearchTask *task, const SearchChain *chain,
+                                       SearchCandidate *best);
+
+/* ---- collect.c ---- */
+typedef struct {
+  char *sizes; /* of micro-batches: default, auto or a list; NULL: default */
+  bool exact;
+  double time_limit; /* seconds */
+} RengaSearchWish;
+/* Collective: fills the plan. */
+RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const RengaSearchWish *wish,
+                                            int ranks, int64_t batch, int64_t microbatch,
+                                            RengaPlan plan);
+
+/* ---- predict.c ---- */
+/* A plan of this process alone, with its ranks. */
+RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain *chain,
+                                       const SearchModel *model, const SearchCandidate *candidate,
+                                       RengaPlan *plan);
+/* Seconds by simulation where that is quick, on the links between the plan's ranks. */
+RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
+                                          const SearchCandidate *candidate, RengaPlan plan,
+                                          RengaPlanPrediction *prediction);
+/* Bytes of each stage, by the runtime's forecast where there is one; *most: the largest, *ratio:
+   the largest of forecast to estimate. */
+RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
+                                         const SearchCandidate *candidate, RengaPlan plan,
+                                         int64_t bytes[], double *most, double *ratio);
+
+/* ---- explain.c ---- */
+RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchChain *chain,
+                                          const SearchModel *model,
+                                          const SearchCandidate *candidate, SearchAnswer *answer);
+/* The error that nothing fits, with the memory or the devices that would do. */
+RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain);
+/* Fewest devices whose memory holds the network; 0: no number does. */
+int RengaSearchDevicesNeeded_Private(const SearchModel *model);

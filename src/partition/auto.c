@@ -1,0 +1,175 @@
+/* Types auto and exact: stages, replicas, micro-batches, recomputation and ranks are found by the
+   search of search/, for the least predicted step under the memory that the schedule needs. auto
+   takes the best layout of quick searches and a bound on all; exact goes on until every layout is
+   known to be no faster, or until its time is over. */
+#include "partitionimpl.h"
+#include "search/search.h"
+#include <string.h>
+
+typedef RengaSearchWish Auto;
+
+static RengaErrorCode SetFromOptions(RengaPartition partition)
+{
+  const char *sizes = NULL;
+  double limit = 0;
+  bool given = false;
+  const Auto *wish = partition->data;
+  RengaCall(RengaOptionsGetString("partition_microbatch_sizes", &sizes, &given));
+  if (given) RengaCall(RengaPartitionAutoSetMicrobatchSizes(partition, sizes));
+  RengaCall(RengaOptionsGetReal("partition_exact_time_limit", &limit, &given));
+  if (given && wish->exact) RengaCall(RengaPartitionExactSetTimeLimit(partition, limit));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Plan(RengaPartition partition, int ranks, int64_t batch, int64_t microbatch,
+                           RengaPlan plan)
+{
+  RengaCall(
+      RengaSearchPartition_Private(partition, partition->data, ranks, batch, microbatch, plan));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
+{
+  const Auto *wish = partition->data;
+  RengaCall(RengaViewerPrintf(viewer, "  sizes of micro-batches: %s\n",
+                              wish->sizes ? wish->sizes : "default"));
+  if (wish->exact)
+    RengaCall(RengaViewerPrintf(viewer, "  at most %g s (0: any time)\n", wish->time_limit));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Destroy(RengaPartition partition)
+{
+  Auto *wish = partition->data;
+  RengaFree(&wish->sizes);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Find(RengaPartition partition, bool exact, Auto **wish)
+{
+  RengaCheckPointer(partition);
+  const char *type = partition->hdr.type_name;
+  RengaCheck(!strcmp(type, RENGA_PARTITION_EXACT) ||
+                 (!exact && !strcmp(type, RENGA_PARTITION_AUTO)),
+             partition->hdr.comm, RENGA_ERR_ORDER,
+             "this is for a partition of type %s, but this one's type is %s",
+             exact ? "exact" : "auto or exact", type);
+  *wish = partition->data;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionAutoSetMicrobatchSizes - sizes of micro-batches that may be chosen
+
+   Collective
+
+   Input:
+   . partition - of type auto or exact
+   . sizes - default: that of RengaPartitionSetBatch(), smaller ones only if it does not fit; auto:
+     any; or numbers of samples: "1,2,4"
+
+   Options:
+   . -partition_microbatch_sizes - the same
+
+   Notes: results depend on the size of the micro-batch, and on no other choice. A size that is
+   given to RengaPartitionSetBatch() is kept.
+@*/
+RengaErrorCode RengaPartitionAutoSetMicrobatchSizes(RengaPartition partition, const char *sizes)
+{
+  Auto *wish = NULL;
+  char *copy = NULL;
+  RengaCheckPointer(sizes);
+  RengaCall(Find(partition, false, &wish));
+  RengaCall(RengaStringCopy(sizes, &copy));
+  RengaFree(&wish->sizes);
+  wish->sizes = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionAutoGetMicrobatchSizes - sizes of micro-batches that may be chosen
+
+   Not collective
+
+   Input:
+   . partition - of type auto or exact
+
+   Output:
+   . sizes - lent; see RengaPartitionAutoSetMicrobatchSizes()
+@*/
+RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, const char **sizes)
+{
+  Auto *wish = NULL;
+  RengaCheckPointer(sizes);
+  RengaCall(Find(partition, false, &wish));
+  *sizes = wish->sizes ? wish->sizes : "default";
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionExactSetTimeLimit - how long the search may take
+
+   Collective
+
+   Input:
+   . partition - of type exact
+   . seconds - for each size of micro-batch and placement; then the best so far is taken, with the
+     bound that is proved; 0: any time. 60 at first
+
+   Options:
+   . -partition_exact_time_limit - the seconds
+@*/
+RengaErrorCode RengaPartitionExactSetTimeLimit(RengaPartition partition, double seconds)
+{
+  Auto *wish = NULL;
+  RengaCall(Find(partition, true, &wish));
+  RengaCheck(seconds >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "a limit of %g seconds",
+             seconds);
+  wish->time_limit = seconds;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionExactGetTimeLimit - how long the search may take
+
+   Not collective
+
+   Input:
+   . partition - of type exact
+
+   Output:
+   . seconds - 0: any time
+@*/
+RengaErrorCode RengaPartitionExactGetTimeLimit(RengaPartition partition, double *seconds)
+{
+  Auto *wish = NULL;
+  RengaCheckPointer(seconds);
+  RengaCall(Find(partition, true, &wish));
+  *seconds = wish->time_limit;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Create(RengaPartition partition, bool exact)
+{
+  Auto *wish = NULL;
+  RengaCall(RengaMalloc(1, &wish));
+  wish->exact = exact;
+  wish->time_limit = 60;
+  partition->data = wish;
+  partition->ops[0] = (struct _RengaPartitionOps){
+      .set_from_options = SetFromOptions, .plan = Plan, .view = View, .destroy = Destroy};
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPartitionCreate_Auto(void *partition)
+{
+  RengaCall(Create(partition, false));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPartitionCreate_Exact(void *partition)
+{
+  RengaCall(Create(partition, true));
+  return RENGA_SUCCESS;
+}

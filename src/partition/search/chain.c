@@ -1,0 +1,196 @@
+/* The chain of a network: what the search knows of it before there is a micro-batch, and the model
+   that follows for one. Which values backward reads is found by differentiating the network
+   once. */
+#include "search.h"
+#include "rengagraph.h"
+#include <math.h>
+#include <string.h>
+
+static bool IsPrepared(RengaGraph graph, const RengaGraphNode *node)
+{
+  for (int o = 0; o < node->n_out; o++)
+    if (node->out[o] >= 0) return RengaGraphGetValue(graph, node->out[o])->prepared;
+  return false;
+}
+
+static bool Crosses(const RengaGraphValue *value)
+{
+  return value->kind == RENGA_VALUE_ACTIVATION && !value->prepared && value->producer >= 0;
+}
+
+static double BytesOf(const RengaGraphValue *value, int64_t microbatch)
+{
+  const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, microbatch);
+  return (double)RengaTensorSpecBytes(&spec);
+}
+
+/* A reshape lies in the memory of what it reshapes. */
+static RengaValue Root(RengaGraph graph, RengaValue value)
+{
+  for (;;) {
+    const RengaGraphValue *view = RengaGraphGetValue(graph, value);
+    if (!Crosses(view)) return value;
+    const RengaGraphNode *node = RengaGraphGetNode(graph, view->producer);
+    if (strcmp(node->op->name, "Reshape")) return value;
+    value = node->in[0];
+  }
+}
+
+static RengaErrorCode MarkSaved(RengaGraph all, SearchChain *chain)
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(all); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(all, n);
+    for (int i = 0; node->phase != RENGA_PHASE_FORWARD && i < node->n_in; i++) {
+      if (node->in[i] < 0) continue;
+      const RengaGraphValue *in = RengaGraphGetValue(all, node->in[i]);
+      if (in->producer < 0 || RengaGraphGetNode(all, in->producer)->phase != RENGA_PHASE_FORWARD)
+        continue;
+      const RengaValue whole = RengaGraphFindValue(chain->graph, in->name);
+      if (whole >= 0) chain->saved[Root(chain->graph, whole)] = true;
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Without a loss there is no backward: nothing is kept. */
+static RengaErrorCode FindSaved(SearchChain *chain)
+{
+  RengaGraph all = NULL;
+  RengaValue loss = RENGA_VALUE_NONE;
+  RengaCall(RengaGraphGetLoss(chain->graph, &loss));
+  if (loss == RENGA_VALUE_NONE) return RENGA_SUCCESS;
+  RengaCall(RengaGraphGetSubgraph(chain->graph, 0, RengaGraphGetNodeCount(chain->graph), &all));
+  RengaErrorCode code = RengaGraphDifferentiate(all, 0, NULL, NULL, 0, NULL, NULL);
+  if (!code) code = MarkSaved(all, chain);
+  RengaGraphDestroy(&all);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddUse(SearchChain *chain, RengaValue v, int place)
+{
+  const RengaGraphValue *value = RengaGraphGetValue(chain->graph, v);
+  const bool trained = value->kind == RENGA_VALUE_PARAMETER && !value->frozen;
+  const int before = chain->last[v];
+  const double elements = value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE
+                              ? BytesOf(value, 1) / (double)sizeof(float)
+                              : 0;
+  chain->last[v] = place;
+  if (elements <= 0 || before == place) return RENGA_SUCCESS;
+  if (!trained) {
+    if (before < 0) chain->states[place + 1] += elements;
+    return RENGA_SUCCESS;
+  }
+  chain->elements[place + 1] += elements;
+  if (before < 0) return RENGA_SUCCESS;
+  RengaCall(RengaRealloc(chain->n_ties + 1, &chain->tie));
+  chain->tie[chain->n_ties++] = (SearchTie){before, place, elements};
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ListNodes(SearchChain *chain)
+{
+  RengaGraph graph = chain->graph;
+  for (int v = 0; v < RengaGraphGetValueCount(graph); v++) chain->last[v] = -1;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    if (IsPrepared(graph, node)) continue;
+    const int place = chain->count++;
+    chain->node[place] = n;
+    for (int i = 0; i < node->n_in; i++)
+      if (node->in[i] >= 0) RengaCall(AddUse(chain, node->in[i], place));
+  }
+  for (int c = 0; c < chain->count; c++) {
+    chain->elements[c + 1] += chain->elements[c];
+    chain->states[c + 1] += chain->states[c];
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *chain)
+{
+  const int n_nodes = RengaGraphGetNodeCount(graph), n_values = RengaGraphGetValueCount(graph);
+  *chain = (SearchChain){.graph = graph};
+  RengaCall(RengaMalloc(n_nodes + 1, &chain->node));
+  RengaCall(RengaMalloc(n_nodes + 1, &chain->elements));
+  RengaCall(RengaMalloc(n_nodes + 1, &chain->states));
+  RengaCall(RengaMalloc(n_values + 1, &chain->saved));
+  RengaCall(RengaMalloc(n_values + 1, &chain->last));
+  RengaCall(ListNodes(chain));
+  RengaCall(FindSaved(chain));
+  return RENGA_SUCCESS;
+}
+
+void RengaSearchChainFree_Private(SearchChain *chain)
+{
+  RengaFree(&chain->node);
+  RengaFree(&chain->elements);
+  RengaFree(&chain->states);
+  RengaFree(&chain->saved);
+  RengaFree(&chain->last);
+  RengaFree(&chain->tie);
+}
+
+/* Of values that are made before a cut and used after it: added at the first such cut, taken away
+   after the last. place is that of the producer. */
+static void WeighValue(const SearchChain *chain, int v, int place, double bytes, SearchModel *model)
+{
+  const int last = chain->last[v];
+  if (last > place) {
+    model->cut[place + 1] += bytes;
+    model->cut[last + 1] -= bytes;
+    if (!chain->saved[Root(chain->graph, v)]) {
+      model->unsaved[place + 1] += bytes;
+      model->unsaved[last + 1] -= bytes;
+    }
+  }
+  if (chain->saved[v]) model->saved[place + 1] += bytes;
+}
+
+static void WeighNode(const SearchChain *chain, int place, int64_t microbatch, SearchModel *model)
+{
+  const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[place]);
+  for (int o = 0; o < node->n_out; o++) {
+    if (node->out[o] < 0) continue;
+    const double bytes = BytesOf(RengaGraphGetValue(chain->graph, node->out[o]), microbatch);
+    WeighValue(chain, node->out[o], place, bytes, model);
+    model->temporary[place] += bytes;
+  }
+  for (int i = 0; i < node->n_in; i++) {
+    if (node->in[i] < 0) continue;
+    const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
+    if (value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE) continue;
+    const double bytes = BytesOf(value, microbatch);
+    if (Crosses(value)) model->temporary[place] += value->differentiable ? bytes : 0;
+    if (!Crosses(value) && chain->last[node->in[i]] == place) model->inputs[place + 1] += bytes;
+  }
+}
+
+static void AddUp(int count, double sums[])
+{
+  for (int c = 0; c < count; c++) sums[c + 1] += sums[c];
+}
+
+RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t microbatch,
+                                            const RengaProfileCost costs[], SearchModel *model)
+{
+  const int count = chain->count;
+  RengaCall(RengaSearchModelAllocate_Private(count, model));
+  for (int c = 0; c < count; c++) {
+    model->forward[c + 1] = model->forward[c] + costs[chain->node[c]].forward;
+    model->backward[c + 1] = model->backward[c] + costs[chain->node[c]].backward;
+    WeighNode(chain, c, microbatch, model);
+  }
+  AddUp(count, model->cut);
+  AddUp(count, model->unsaved);
+  AddUp(count, model->saved);
+  AddUp(count, model->inputs);
+  model->cut[count] = model->unsaved[count] = 0;
+  memcpy(model->elements, chain->elements, (size_t)(count + 1) * sizeof(double));
+  memcpy(model->states, chain->states, (size_t)(count + 1) * sizeof(double));
+  for (int c = 0; c < count; c++) model->temporary[c] += model->cut[c + 1];
+  RengaSearchModelFinish_Private(model);
+  model->n_ties = chain->n_ties;
+  model->tie = chain->tie;
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,236 @@
+/* Covering the chain under a bound of what each stage may cost: proofs, and layouts with any
+   numbers of replicas.
+
+   A stage's share is its rounds, reduction and update. A step is at least all work once plus the
+   largest share. Without what the cuts cost, and with the memory of one micro-batch in flight, a
+   part of a stage that fits under a bound fits too; then it is best to make each stage as long as
+number of replicas (two pointers). If that is more than there are, no layout reaches the
+   bound. */
+#include "search.h"
+#include <math.h>
+#include <string.h>
+
+enum { PROBES = 48, WORK_WANTED = 6 << 20, STEPS_BACK = 16 };
+static const double precision = 1e-6;
+
+typedef struct {
+  const SearchModel *model;
+  int stages; /* at least */
+  int n_options;
+  const SearchOption *option;
+  int *devices; /* [count + 1] fewest that cover the places before */
+  int *pointer; /* [n_options] */
+} Proof;
+
+static bool FitsAtLeast(const SearchModel *model, const SearchOption *option, int begin, int end,
+                        double bound)
+{
+  if (RengaSearchLeastShare_Private(model, option, begin, end) > bound) return false;
+  return model->memory <= 0 ||
+         RengaSearchLeastBytes_Private(model, option, begin, end) <= model->memory;
+}
+
+static bool CanCover(Proof *proof, double bound)
+{
+  const SearchModel *model = proof->model;
+  const int none = model->devices + 1;
+  memset(proof->pointer, 0, (size_t)proof->n_options * sizeof *proof->pointer);
+  proof->devices[0] = 0;
+  for (int end = 1; end <= model->count; end++) {
+    int fewest = none;
+    for (int o = 0; o < proof->n_options; o++) {
+      const SearchOption *option = &proof->option[o];
+      int *begin = &proof->pointer[o];
+      if (*begin < end - model->count + proof->stages - 1)
+        *begin = end - model->count + proof->stages - 1;
+      while (*begin < end && !FitsAtLeast(model, option, *begin, end, bound)) ++*begin;
+      if (*begin < end && proof->devices[*begin] + option->replicas < fewest)
+        fewest = proof->devices[*begin] + option->replicas;
+    }
+    proof->devices[end] = fewest;
+    if (fewest == none) return false;
+  }
+  return true;
+}
+
+/* The largest bound that is known to be out of reach; HUGE_VAL: every one. */
+static double LeastShare(Proof *proof)
+{
+  double low = 0, high = fmax(RengaSearchWork_Private(proof->model), 1e-12);
+  if (!CanCover(proof, HUGE_VAL)) return HUGE_VAL;
+  if (CanCover(proof, 0)) return 0;
+  while (!CanCover(proof, high)) low = high, high *= 4;
+  for (int probe = 0; probe < PROBES && high - low > precision * high; probe++) {
+    const double middle = low + (high - low) / 2;
+    if (CanCover(proof, middle))
+      high = middle;
+    else
+      low = middle;
+  }
+  return low;
+}
+
+/* Few rows that are no worse than those they stand for: fewest replicas, fewest rounds. */
+static RengaErrorCode GroupOptions(const SearchModel *model, int *count, SearchOption **group)
+{
+  int most = WORK_WANTED / (model->count + 1), n = 0;
+  if (most < 8) most = 8;
+  RengaCall(RengaMalloc(model->n_options + 1, group));
+  for (int i = 0; i < model->n_options;) {
+    const int left = model->n_options - i, rows = most - n;
+    int step = rows > 0 ? (left + rows - 1) / rows : left;
+    SearchOption *row = &(*group)[n++];
+    *row = model->option[i];
+    for (int o = i; o < i + step; o++) {
+      const SearchOption *option = &model->option[o];
+      row->rounds = option->rounds < row->rounds ? option->rounds : row->rounds;
+      row->buffers = option->buffers < row->buffers ? option->buffers : row->buffers;
+      row->reduce_latency = fmin(row->reduce_latency, option->reduce_latency);
+      row->reduce_rate = fmin(row->reduce_rate, option->reduce_rate);
+    }
+    i += step;
+  }
+  *count = n;
+  return RENGA_SUCCESS;
+}
+
+static double LeastDelay(const SearchModel *model)
+{
+  double least = HUGE_VAL;
+  for (int o = 0; o < model->n_options; o++)
+    for (int c = 1; c < model->count; c++)
+      least = fmin(least, model->option[o].message_latency +
+                              model->option[o].message_rate * model->cut[c]);
+  return least;
+}
+
+/* Layouts of equal replicas are bounded one number at a time. */
+static double LargestBound(Proof *proof, int n_options, const SearchOption options[])
+{
+  double best = HUGE_VAL;
+  proof->n_options = proof->model->unequal ? n_options : 1;
+  for (int o = 0; o < (proof->model->unequal ? 1 : n_options); o++) {
+    proof->option = options + o;
+    best = fmin(best, LeastShare(proof));
+  }
+  return best;
+}
+
+RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds)
+{
+  Proof proof = {.model = model, .stages = stages};
+  SearchOption *group = NULL;
+  int count = 0;
+  RengaCall(GroupOptions(model, &count, &group));
+  RengaErrorCode code = RengaMalloc(model->count + 1, &proof.devices);
+  if (!code) code = RengaMalloc(count + 1, &proof.pointer);
+  if (!code) {
+    *seconds = RengaSearchWork_Private(model) + LargestBound(&proof, count, group);
+    if (stages > 1) *seconds += 2 * (stages - 1) * LeastDelay(model);
+  }
+  RengaFree(&proof.devices);
+  RengaFree(&proof.pointer);
+  RengaFree(&group);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* From each place to the end: fewest devices, then fewest stages. */
+typedef struct {
+  int devices, stages, end, option;
+} Suffix;
+
+typedef struct {
+  const SearchModel *model;
+  Suffix *suffix; /* [count + 1] */
+  int *pointer;   /* [n_options] */
+} Cover;
+
+static bool Fits(const SearchModel *model, int option, int begin, int end, int depth, double bound)
+{
+  SearchCost cost;
+  return RengaSearchStageCost_Private(model, &model->option[option], begin, end, depth, &cost) &&
+         cost.rounds + cost.reduce + cost.update <= bound;
+}
+
+/* The longest stage from begin on, or one a little shorter where the cut is dear. */
+static void TryOption(Cover *cover, int o, int begin, double bound)
+{
+  const SearchModel *model = cover->model;
+  Suffix *here = &cover->suffix[begin];
+  int *last = &cover->pointer[o];
+  while (*last > begin && !FitsAtLeast(model, &model->option[o], begin, *last, bound)) --*last;
+  for (int end = *last, step = 0; end > begin && step < STEPS_BACK; end--, step++) {
+    const Suffix *next = &cover->suffix[end];
+    const int devices = next->devices + model->option[o].replicas;
+    if (devices > here->devices || (devices == here->devices && next->stages >= here->stages))
+      return;
+    if (!Fits(model, o, begin, end, next->stages + 1, bound)) continue;
+    *here = (Suffix){devices, next->stages + 1, end, o};
+    return;
+  }
+}
+
+static bool CoverUnder(Cover *cover, double bound)
+{
+  const SearchModel *model = cover->model;
+  const int n = model->count, none = model->devices + 1;
+  for (int o = 0; o < model->n_options; o++) cover->pointer[o] = n;
+  cover->suffix[n] = (Suffix){0, 0, n, 0};
+  for (int begin = n - 1; begin >= 0; begin--) {
+    cover->suffix[begin] = (Suffix){none, 1 << 30, n, 0};
+    for (int o = 0; o < model->n_options; o++) TryOption(cover, o, begin, bound);
+  }
+  return cover->suffix[0].devices < none;
+}
+
+static RengaErrorCode TakeLayout(const Cover *cover, SearchLayout *best)
+{
+  SearchLayout layout = {.count = cover->suffix[0].stages};
+  RengaCall(RengaMalloc(layout.count, &layout.stage));
+  for (int s = 0, begin = 0; s < layout.count; s++) {
+    const Suffix *suffix = &cover->suffix[begin];
+    layout.stage[s] = (SearchStage){begin, suffix->end, suffix->option, false};
+    begin = suffix->end;
+  }
+  RengaErrorCode code = RengaSearchPolish_Private(cover->model, &layout);
+  if (code) RengaSearchLayoutFree_Private(&layout);
+  RengaCall(code);
+  RengaSearchLayoutKeep_Private(cover->model, &layout, best);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SearchCovers(Cover *cover, SearchLayout *best)
+{
+  static const double looser[] = {1, 1.02, 1.05, 1.1, 1.25, 1.6};
+  const double work = RengaSearchWork_Private(cover->model);
+  double low = 0, high = best->count ? best->step - work : work;
+  const int probes = (int64_t)cover->model->count * cover->model->n_options > WORK_WANTED ? 10 : 24;
+  if (!CoverUnder(cover, high)) {
+    high = HUGE_VAL;
+    if (best->count || !CoverUnder(cover, high)) return RENGA_SUCCESS;
+    for (high = fmax(work, 1e-12); !CoverUnder(cover, high); high *= 4) continue;
+  }
+  for (int probe = 0; probe < probes; probe++) {
+    const double middle = low + (high - low) / 2;
+    if (CoverUnder(cover, middle))
+      high = middle;
+    else
+      low = middle;
+  }
+  for (size_t i = 0; i < sizeof looser / sizeof looser[0]; i++)
+    if (CoverUnder(cover, high * looser[i])) RengaCall(TakeLayout(cover, best));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchCover_Private(const SearchModel *model, SearchLayout *best)
+{
+  Cover cover = {.model = model};
+  RengaErrorCode code = RengaMalloc(model->count + 1, &cover.suffix);
+  if (!code) code = RengaMalloc(model->n_options + 1, &cover.pointer);
+  if (!code) code = SearchCovers(&cover, best);
+  RengaFree(&cover.suffix);
+  RengaFree(&cover.pointer);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,158 @@
+/* All stages with the same number of replicas: every pair of replicas and stages that may beat the
+   best so far, most promising first. The stages of a pair are filled greedily from the last one,
+   which has the fewest micro-batches in flight, under a bisected bound. */
+#include "search.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { PROBES = 30 };
+static const double work_most = 4e8; /* intervals looked at, over all pairs */
+
+typedef struct {
+  int option, stages;
+  double bound; /* no layout of this pair is faster */
+} Pair;
+
+typedef struct {
+  const SearchModel *model;
+  double work_left;
+  int *cut; /* [stages] first places, from the last stage on */
+} Equal;
+
+static bool Fits(Equal *equal, int option, int begin, int end, int depth, double share)
+{
+  SearchCost cost;
+  equal->work_left--;
+  return RengaSearchStageCost_Private(equal->model, &equal->model->option[option], begin, end,
+                                      depth, &cost) &&
+         cost.rounds + cost.reduce + cost.update <= share;
+}
+
+/* The first place of the longest stage that ends there; end where none fits. */
+static int Reach(Equal *equal, int option, int end, int depth, double share)
+{
+  int low = 0, high = end;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (Fits(equal, option, middle, end, depth, share))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return high;
+}
+
+/* No stage may leave too few places for those before it. */
+static bool Fill(Equal *equal, const Pair *pair, double share)
+{
+  int end = equal->model->count;
+  for (int k = 1; k <= pair->stages; k++) {
+    int begin = Reach(equal, pair->option, end, k, share);
+    if (begin < pair->stages - k) begin = pair->stages - k;
+    if (begin >= end) return false;
+    equal->cut[pair->stages - k] = end = begin;
+  }
+  return end == 0;
+}
+
+static RengaErrorCode Take(Equal *equal, const Pair *pair, SearchLayout *best)
+{
+  SearchLayout layout = {.count = pair->stages};
+  RengaCall(RengaMalloc(pair->stages, &layout.stage));
+  for (int s = 0; s < pair->stages; s++)
+    layout.stage[s] =
+        (SearchStage){equal->cut[s], s + 1 < pair->stages ? equal->cut[s + 1] : equal->model->count,
+                      pair->option, false};
+  RengaErrorCode code = RengaSearchPolish_Private(equal->model, &layout);
+  if (code) RengaSearchLayoutFree_Private(&layout);
+  RengaCall(code);
+  RengaSearchLayoutKeep_Private(equal->model, &layout, best);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SolvePair(Equal *equal, const Pair *pair, SearchLayout *best)
+{
+  const double work = RengaSearchWork_Private(equal->model);
+  double low = fmax(0, pair->bound - work);
+  double high = best->count ? best->step - work : HUGE_VAL;
+  if (!Fill(equal, pair, high)) return RENGA_SUCCESS;
+  if (isinf(high))
+    for (high = fmax(low, 1e-12); !Fill(equal, pair, high); high *= 4) low = high;
+  for (int probe = 0; probe < PROBES && high - low > 1e-6 * high; probe++) {
+    const double middle = low + (high - low) / 2;
+    if (Fill(equal, pair, middle))
+      high = middle;
+    else
+      low = middle;
+  }
+  Fill(equal, pair, high);
+  RengaCall(Take(equal, pair, best));
+  return RENGA_SUCCESS;
+}
+
+static int ComparePairs(const void *a, const void *b)
+{
+  const Pair *x = a, *y = b;
+  if (x->bound != y->bound) return x->bound > y->bound ? 1 : -1;
+  if (x->stages != y->stages) return x->stages > y->stages ? 1 : -1;
+  return (x->option > y->option) - (x->option < y->option);
+}
+
+/* The largest work of one place, and the fewest bytes over a cut. */
+static void FindExtremes(const SearchModel *model, double *work, double *bytes)
+{
+  *work = 0;
+  *bytes = HUGE_VAL;
+  for (int c = 0; c < model->count; c++) {
+    *work = fmax(*work, model->forward[c + 1] - model->forward[c] + model->backward[c + 1] -
+                            model->backward[c]);
+    if (c) *bytes = fmin(*bytes, model->cut[c]);
+  }
+}
+
+static double BoundOf(const SearchModel *model, const SearchOption *option, int stages,
+                      double largest, double bytes)
+{
+  const double work = RengaSearchWork_Private(model), n = model->count;
+  const double elements = model->elements[(int)n];
+  double bound = work + (double)(option->rounds - 1) * fmax(largest, work / stages);
+  if (stages > 1)
+    return bound + 2 * (stages - 1) * (option->message_latency + option->message_rate * bytes);
+  if (option->replicas > 1)
+    bound += option->reduce_latency + option->reduce_rate * (double)sizeof(float) * elements;
+  return bound;
+}
+
+static RengaErrorCode ListPairs(const SearchModel *model, int *count, Pair **pairs)
+{
+  int most = 0, n = 0;
+  double largest, bytes;
+  FindExtremes(model, &largest, &bytes);
+  for (int o = 0; o < model->n_options; o++) most += model->devices / model->option[o].replicas;
+  RengaCall(RengaMalloc(most + 1, pairs));
+  for (int o = 0; o < model->n_options; o++)
+    for (int p = 1; p <= model->count && p * model->option[o].replicas <= model->devices; p++) {
+      if (model->stages && p != model->stages) continue;
+      (*pairs)[n++] = (Pair){o, p, BoundOf(model, &model->option[o], p, largest, bytes)};
+    }
+  if (n) qsort(*pairs, (size_t)n, sizeof **pairs, ComparePairs);
+  *count = n;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchEqual_Private(const SearchModel *model, SearchLayout *best)
+{
+  Equal equal = {.model = model, .work_left = work_most};
+  Pair *pairs = NULL;
+  int count = 0;
+  RengaCall(ListPairs(model, &count, &pairs));
+  RengaErrorCode code = RengaMalloc(model->count + 1, &equal.cut);
+  for (int i = 0; i < count && !code && equal.work_left > 0; i++) {
+    if (best->count && pairs[i].bound >= best->step) break;
+    code = SolvePair(&equal, &pairs[i], best);
+  }
+  RengaFree(&equal.cut);
+  RengaFree(&pairs);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

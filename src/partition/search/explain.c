@@ -1,0 +1,236 @@
+/* Why the plan is as it is: what bounds it, the next-best kind, and what other machines would give,
+   each found by searching again. */
+#include "search.h"
+#include "rengagraph.h"
+#include <math.h>
+#include <stdarg.h>
+
+static RengaErrorCode Say(SearchAnswer *answer, const char *topic, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+static RengaErrorCode Say(SearchAnswer *answer, const char *topic, const char *format, ...)
+{
+  va_list arguments;
+  RengaCall(RengaRealloc(answer->n_reasons + 1, &answer->reason));
+  SearchReason *reason = &answer->reason[answer->n_reasons++];
+  snprintf(reason->topic, sizeof reason->topic, "%s", topic);
+  va_start(arguments, format);
+  vsnprintf(reason->sentence, sizeof reason->sentence, format, arguments);
+  va_end(arguments);
+  return RENGA_SUCCESS;
+}
+
+static void Name(const SearchModel *model, const SearchLayout *layout, size_t size, char text[])
+{
+  int least = model->devices, most = 0;
+  for (int s = 0; s < layout->count; s++) {
+    const int replicas = model->option[layout->stage[s].option].replicas;
+    least = replicas < least ? replicas : least;
+    most = replicas > most ? replicas : most;
+  }
+  if (layout->count == 1 && most == 1)
+    snprintf(text, size, "one device");
+  else if (least == most)
+    snprintf(text, size, "%d stage%s x %d", layout->count, layout->count > 1 ? "s" : "", most);
+  else
+    snprintf(text, size, "%d stages x %d to %d", layout->count, least, most);
+}
+
+/* Pure data parallelism, one pipeline, and what is between. */
+enum { KIND_ONE_STAGE, KIND_ONE_REPLICA, KIND_BOTH, KIND_COUNT };
+
+static int KindOf(const SearchModel *model, const SearchLayout *layout)
+{
+  if (layout->count == 1) return KIND_ONE_STAGE;
+  return RengaSearchDevices_Private(model, layout) == layout->count ? KIND_ONE_REPLICA : KIND_BOTH;
+}
+
+/* The best of one micro-batch and placement under another task. */
+static RengaErrorCode Again(const SearchTask *task, const SearchChain *chain, int size, bool spread,
+                            double faster_links, SearchModel *model, SearchLayout *layout)
+{
+  RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, model));
+  for (int o = 0; o < model->n_options; o++) {
+    model->option[o].message_rate /= faster_links;
+    model->option[o].reduce_rate /= faster_links;
+  }
+  RengaCall(RengaSearchEqual_Private(model, layout));
+  if (model->unequal && model->n_options) RengaCall(RengaSearchCover_Private(model, layout));
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  char name[64];
+  double step;
+} Other;
+
+static RengaErrorCode TryOther(const SearchTask *task, const SearchChain *chain,
+                               const SearchCandidate *candidate, double faster_links, Other *other,
+                               int *kind)
+{
+  SearchModel model = {0};
+  SearchLayout layout = {0};
+  RengaErrorCode code =
+      Again(task, chain, candidate->size, candidate->spread, faster_links, &model, &layout);
+  other->step = layout.count ? layout.step : HUGE_VAL;
+  if (!code && layout.count) Name(&model, &layout, sizeof other->name, other->name);
+  if (!code && kind) *kind = layout.count ? KindOf(&model, &layout) : KIND_COUNT;
+  RengaSearchLayoutFree_Private(&layout);
+  RengaSearchModelFree_Private(&model);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ExplainRunnerUp(const SearchTask *task, const SearchChain *chain,
+                                      const SearchModel *model, const SearchCandidate *candidate,
+                                      SearchAnswer *answer)
+{
+  static const char *const names[] = {"one stage on every device", "one replica of every stage",
+                                      "several stages with several replicas"};
+  const int own = KindOf(model, &candidate->layout);
+  Other best = {.step = HUGE_VAL};
+  int best_kind = KIND_COUNT;
+  for (int kind = 0; kind < KIND_BOTH; kind++) {
+    SearchTask other_task = *task;
+    Other other;
+    int found;
+    if (kind == own || (kind == KIND_ONE_STAGE ? task->stages > 1 : task->replicas > 1)) continue;
+    if (kind == KIND_ONE_STAGE) other_task.stages = 1;
+    if (kind == KIND_ONE_REPLICA) other_task.replicas = 1;
+    RengaCall(TryOther(&other_task, chain, candidate, 1, &other, &found));
+    if (found != own && other.step < best.step) best = other, best_kind = found;
+  }
+  if (best_kind == KIND_COUNT)
+    RengaCall(Say(answer, "runner-up", "no other kind of plan fits"));
+  else
+    RengaCall(Say(answer, "runner-up", "%s (%s): %.4g s per step, %.1f %% slower", names[best_kind],
+                  best.name, best.step, 100 * (best.step / candidate->layout.step - 1)));
+  return RENGA_SUCCESS;
+}
+
+/* The stage whose rounds are the longest, and how far it is over the average. */
+static RengaErrorCode ExplainRounds(const SearchChain *chain, const SearchModel *model,
+                                    const SearchLayout *layout, SearchAnswer *answer)
+{
+  int worst = 0, largest = 0;
+  double most = -1, sum = 0, node = -1;
+  bool waits = false;
+  for (int s = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    SearchCost cost = {0};
+    RengaSearchStageCost_Private(model, &model->option[stage->option], stage->begin, stage->end,
+                                 layout->count - s, &cost);
+    sum += cost.rounds;
+    if (cost.rounds > most)
+      worst = s, most = cost.rounds, waits = cost.delay > cost.forward + cost.backward;
+  }
+  for (int c = layout->stage[worst].begin; c < layout->stage[worst].end; c++) {
+    const double own =
+        model->forward[c + 1] - model->forward[c] + model->backward[c + 1] - model->backward[c];
+    if (own > node) node = own, largest = c;
+  }
+  RengaCall(Say(answer, "limit",
+                "the %s of stage %d, %.1f %% over the average of the stages, set%s the pace; its "
+                "largest node is %s with %.4g s per micro-batch",
+                waits ? "messages" : "work", worst,
+                sum > 0 ? 100 * (most * layout->count / sum - 1) : 0, waits ? "" : "s",
+                RengaGraphGetNode(chain->graph, chain->node[largest])->name, node));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ExplainLimit(const SearchTask *task, const SearchChain *chain,
+                                   const SearchModel *model, const SearchCandidate *candidate,
+                                   SearchAnswer *answer)
+{
+  const SearchLayout *layout = &candidate->layout;
+  char bytes[32], bound[32];
+  int fullest = 0;
+  for (int s = 1; s < answer->n_stages; s++)
+    if (answer->stage[s].memory > answer->stage[fullest].memory) fullest = s;
+  if (task->memory > 0 && (double)answer->stage[fullest].memory > 0.9 * task->memory) {
+    RengaFormatBytes((double)answer->stage[fullest].memory, sizeof bytes, bytes);
+    RengaFormatBytes(task->memory, sizeof bound, bound);
+    RengaCall(Say(answer, "limit", "memory: stage %d takes %s of the %s of a device", fullest,
+                  bytes, bound));
+  } else if (layout->reduce > layout->rounds) {
+    RengaCall(Say(answer, "limit",
+                  "the sum of gradients over replicas takes %.4g s of %.4g s per step",
+                  layout->reduce, layout->step));
+  } else if (layout->rounds < 0.5 * layout->fill) {
+    RengaCall(Say(answer, "limit",
+                  "too few micro-batches: %lld are %.4g s until each device has had its first, "
+                  "and %.4g s for all others; a larger batch keeps the devices busier",
+                  (long long)model->microbatches, layout->fill, layout->rounds));
+  } else {
+    RengaCall(ExplainRounds(chain, model, layout, answer));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ExplainMachine(const SearchTask *task, const SearchChain *chain,
+                                     const SearchCandidate *candidate, SearchAnswer *answer)
+{
+  const double step = candidate->layout.step;
+  Other other;
+  if (task->memory > 0) {
+    SearchTask free_task = *task;
+    free_task.memory = 0;
+    RengaCall(TryOther(&free_task, chain, candidate, 1, &other, NULL));
+    RengaCall(Say(answer, "memory", "with any memory %s would take %.4g s per step, %.1f %% less",
+                  other.name, other.step, fmax(0, 100 * (1 - other.step / step))));
+  }
+  if (!task->machine) return RENGA_SUCCESS;
+  RengaCall(TryOther(task, chain, candidate, 2, &other, NULL));
+  RengaCall(Say(answer, "links",
+                "with twice the bandwidth %s would take %.4g s per step, %.1f %% less", other.name,
+                other.step, fmax(0, 100 * (1 - other.step / step))));
+  return RENGA_SUCCESS;
+}
+
+/* The best that leaves no device idle, where there is one. */
+static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *chain,
+                                  const SearchModel *model, const SearchCandidate *candidate,
+                                  SearchAnswer *answer)
+{
+  const int used = RengaSearchDevices_Private(model, &candidate->layout);
+  Other best = {.step = HUGE_VAL};
+  if (used == task->ranks) return RENGA_SUCCESS;
+  for (int p = 1; p <= task->ranks && p <= model->count; p++) {
+    SearchTask all = *task;
+    Other other;
+    if (task->ranks % p || task->ranks / p > model->microbatches) continue;
+    if ((task->stages && task->stages != p) ||
+        (task->replicas && task->replicas != task->ranks / p))
+      continue;
+    all.stages = p;
+    all.replicas = task->ranks / p;
+    RengaCall(TryOther(&all, chain, candidate, 1, &other, NULL));
+    if (other.step < best.step) best = other;
+  }
+  if (isinf(best.step))
+    RengaCall(Say(answer, "idle", "%d of %d devices stay idle: no plan found uses all",
+                  task->ranks - used, task->ranks));
+  else
+    RengaCall(Say(answer, "idle",
+                  "%d of %d devices stay idle: all of them (%s) would take %.4g s per step",
+                  task->ranks - used, task->ranks, best.name, best.step));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchChain *chain,
+                                          const SearchModel *model,
+                                          const SearchCandidate *candidate, SearchAnswer *answer)
+{
+  RengaCall(ExplainLimit(task, chain, model, candidate, answer));
+  RengaCall(ExplainRunnerUp(task, chain, model, candidate, answer));
+  RengaCall(ExplainMachine(task, chain, candidate, answer));
+  RengaCall(ExplainIdle(task, chain, model, candidate, answer));
+  if (task->size[candidate->size] != task->size[0])
+    RengaCall(Say(answer, "micro-batch",
+                  "micro-batches of %lld samples rather than %lld; results depend on that size",
+                  (long long)task->size[candidate->size], (long long)task->size[0]));
+  RengaCall(Say(answer, "proof", "no plan of this kind has a faster step than %.4g s: %s",
+                candidate->bound,
+                candidate->proved ? "all were looked at" : "a bound on every layout"));
+  return RENGA_SUCCESS;
+}

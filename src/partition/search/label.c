@@ -1,0 +1,198 @@
+/* All layouts, by labels: a label is a choice of stages from a place to the end. Labels are made
+   from the last place to the first; one is dropped where another is no worse in everything that
+   still counts, or where even the best that may come before it is no faster than the best layout.
+   With no limit what is left is the fastest layout of the model. */
+#include "search.h"
+#include <math.h>
+
+typedef struct {
+  int begin, end, option, depth, devices;
+  int next;  /* label of the stages after this one, -1: none */
+  int older; /* label at the same place, -1: none */
+  bool recompute;
+  double extra, rounds, reduce, update; /* extra: fill besides the work */
+} Label;
+
+typedef struct {
+  const SearchModel *model;
+  SearchLayout *best;
+  double work, until; /* until: on the clock, 0: any time */
+  int64_t left;       /* labels to look at, negative: any number */
+  bool bounded;       /* left and until hold */
+  int n_labels, size_labels;
+  Label *label;
+  int *newest;      /* [count + 1] label at each place, -1: none */
+  double *capacity; /* [devices + 1] most work per second of rounds */
+} Labels;
+
+/* Most that stages on so many devices do in one second of rounds. */
+static RengaErrorCode FindCapacity(Labels *labels)
+{
+  const SearchModel *model = labels->model;
+  RengaCall(RengaMalloc(model->devices + 1, &labels->capacity));
+  for (int d = 1; d <= model->devices; d++) {
+    labels->capacity[d] = labels->capacity[d - 1];
+    for (int o = 0; o < model->n_options && model->option[o].replicas <= d; o++) {
+      const SearchOption *option = &model->option[o];
+      const double own = option->rounds > 1 ? 1.0 / (double)(option->rounds - 1) : HUGE_VAL;
+      labels->capacity[d] = fmax(labels->capacity[d], own + labels->capacity[d - option->replicas]);
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+static double RoundsBefore(const Labels *labels, const Label *label)
+{
+  const SearchModel *model = labels->model;
+  const int i = label->begin;
+  const double work =
+      model->forward[i] + model->backward[i] + model->accumulate_rate * model->elements[i];
+  if (work <= 0) return 0;
+  const int devices = model->devices - label->devices;
+  if (model->unequal) return work / labels->capacity[devices];
+  const SearchOption *option = &model->option[label->option];
+  return work * (double)(option->rounds - 1) / (devices / option->replicas);
+}
+
+/* Seconds that no layout that ends with this label stays under; HUGE_VAL: there is none. */
+static double StepAtLeast(const Labels *labels, const Label *label)
+{
+  const SearchModel *model = labels->model;
+  double rounds = label->rounds;
+  if (label->begin > 0) {
+    if (model->devices - label->devices <
+        model->option[model->unequal ? 0 : label->option].replicas)
+      return HUGE_VAL;
+    if (model->stages && label->depth >= model->stages) return HUGE_VAL;
+    rounds = fmax(rounds, RoundsBefore(labels, label));
+  } else if (model->stages && label->depth != model->stages) {
+    return HUGE_VAL;
+  }
+  return labels->work + label->extra + rounds + label->reduce + label->update;
+}
+
+static bool IsBetter(const Labels *labels, double step)
+{
+  return !labels->best->count || step < labels->best->step * (1 - 1e-12);
+}
+
+static bool NoWorse(const SearchModel *model, const Label *a, const Label *b)
+{
+  if (!model->unequal && a->option != b->option) return false;
+  if (model->stages && a->depth != b->depth) return false;
+  return a->devices <= b->devices && a->depth <= b->depth && a->extra <= b->extra &&
+         a->rounds <= b->rounds && a->reduce <= b->reduce && a->update <= b->update;
+}
+
+static bool IsDominated(const Labels *labels, const Label *label)
+{
+  for (int l = labels->newest[label->begin]; l >= 0; l = labels->label[l].older)
+    if (NoWorse(labels->model, &labels->label[l], label)) return true;
+  return false;
+}
+
+static RengaErrorCode Add(Labels *labels, const Label *label)
+{
+  if (labels->n_labels == labels->size_labels) {
+    labels->size_labels = 2 * labels->size_labels + 1024;
+    RengaCall(RengaRealloc(labels->size_labels, &labels->label));
+  }
+  labels->label[labels->n_labels] = *label;
+  labels->label[labels->n_labels].older = labels->newest[label->begin];
+  labels->newest[label->begin] = labels->n_labels++;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Complete(Labels *labels, const Label *label)
+{
+  SearchLayout layout = {.count = label->depth};
+  RengaCall(RengaMalloc(label->depth, &layout.stage));
+  for (int s = 0; s < layout.count; s++) {
+    layout.stage[s] = (SearchStage){label->begin, label->end, label->option, label->recompute};
+    if (label->next >= 0) label = &labels->label[label->next];
+  }
+  RengaSearchLayoutKeep_Private(labels->model, &layout, labels->best);
+  return RENGA_SUCCESS;
+}
+
+static bool Combine(const Labels *labels, int next, int begin, int end, int o, Label *label)
+{
+  const SearchModel *model = labels->model;
+  const Label *after = next >= 0 ? &labels->label[next] : NULL;
+  SearchCost cost;
+  *label = (Label){.begin = begin, .end = end, .option = o, .next = next};
+  label->depth = after ? after->depth + 1 : 1;
+  label->devices = model->option[o].replicas + (after ? after->devices : 0);
+  if (label->devices > model->devices) return false;
+  if (!RengaSearchStageCost_Private(model, &model->option[o], begin, end, label->depth, &cost))
+    return false;
+  label->recompute = cost.recompute;
+  label->extra = 2 * cost.delay + cost.extra + (after ? after->extra : 0);
+  label->rounds = fmax(cost.rounds, after ? after->rounds : 0);
+  label->reduce = fmax(cost.reduce, after ? after->reduce : 0);
+  label->update = fmax(cost.update, after ? after->update : 0);
+  return true;
+}
+
+static RengaErrorCode Extend(Labels *labels, int next, int end)
+{
+  const SearchModel *model = labels->model;
+  const int own = next >= 0 ? labels->label[next].option : -1;
+  for (int o = 0; o < model->n_options; o++) {
+    if (own >= 0 && !model->unequal && o != own) continue;
+    for (int begin = end - 1; begin >= 0; begin--) {
+      Label label;
+      labels->left--;
+      if (!IsBetter(labels, labels->work + RengaSearchLeastShare_Private(model, &model->option[o],
+                                                                         begin, end)))
+        break;
+      if (!Combine(labels, next, begin, end, o, &label)) continue;
+      if (!IsBetter(labels, StepAtLeast(labels, &label))) continue;
+      if (begin == 0)
+        RengaCall(Complete(labels, &label));
+      else if (!IsDominated(labels, &label))
+        RengaCall(Add(labels, &label));
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+static bool IsOver(const Labels *labels)
+{
+  return (labels->bounded && labels->left < 0) ||
+         (labels->until > 0 && MPI_Wtime() > labels->until);
+}
+
+static RengaErrorCode Run(Labels *labels, bool *proved)
+{
+  RengaCall(FindCapacity(labels));
+  RengaCall(RengaMalloc(labels->model->count + 1, &labels->newest));
+  for (int c = 0; c <= labels->model->count; c++) labels->newest[c] = -1;
+  RengaCall(Extend(labels, -1, labels->model->count));
+  for (int place = labels->model->count - 1; place > 0; place--)
+    for (int l = labels->newest[place]; l >= 0; l = labels->label[l].older) {
+      if (IsOver(labels)) return RENGA_SUCCESS;
+      if (!IsBetter(labels, StepAtLeast(labels, &labels->label[l]))) continue;
+      RengaCall(Extend(labels, l, place));
+    }
+  *proved = true;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchLabels_Private(const SearchModel *model, double limit, int64_t work,
+                                         SearchLayout *best, bool *proved)
+{
+  Labels labels = {.model = model,
+                   .best = best,
+                   .work = RengaSearchWork_Private(model),
+                   .left = work,
+                   .bounded = work > 0};
+  if (limit > 0) labels.until = MPI_Wtime() + limit;
+  *proved = false;
+  RengaErrorCode code = Run(&labels, proved);
+  RengaFree(&labels.capacity);
+  RengaFree(&labels.newest);
+  RengaFree(&labels.label);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

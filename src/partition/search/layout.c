@@ -1,0 +1,112 @@
+/* Layouts: copies, the better of two, cuts moved to where fewer bytes cross. */
+#include "search.h"
+#include <math.h>
+#include <string.h>
+
+enum { WINDOW = 256, PASSES = 3 };
+
+RengaErrorCode RengaSearchLayoutCopy_Private(const SearchLayout *from, SearchLayout *to)
+{
+  SearchStage *stage = NULL;
+  RengaCall(RengaMalloc(from->count + 1, &stage));
+  memcpy(stage, from->stage, (size_t)from->count * sizeof *stage);
+  RengaFree(&to->stage);
+  *to = *from;
+  to->stage = stage;
+  return RENGA_SUCCESS;
+}
+
+void RengaSearchLayoutFree_Private(SearchLayout *layout)
+{
+  RengaFree(&layout->stage);
+  *layout = (SearchLayout){0};
+}
+
+static bool IsWanted(const SearchModel *model, const SearchLayout *layout)
+{
+  if (model->stages && layout->count != model->stages) return false;
+  for (int s = 1; s < layout->count && !model->unequal; s++)
+    if (layout->stage[s].option != layout->stage[0].option) return false;
+  return true;
+}
+
+void RengaSearchLayoutKeep_Private(const SearchModel *model, SearchLayout *layout,
+                                   SearchLayout *best)
+{
+  if (!IsWanted(model, layout) || !RengaSearchEvaluate_Private(model, layout) ||
+      (best->count && layout->step >= best->step)) {
+    RengaSearchLayoutFree_Private(layout);
+    return;
+  }
+  RengaSearchLayoutFree_Private(best);
+  *best = *layout;
+  *layout = (SearchLayout){0};
+}
+
+/* What two neighbours cost if they meet at a place: messages and recomputation; HUGE_VAL where one
+   of them is over a maximum. */
+static double PairCost(const SearchModel *model, const SearchLayout *most,
+                       const SearchLayout *layout, int s, int place)
+{
+  const SearchStage *a = &layout->stage[s], *b = &layout->stage[s + 1];
+  SearchCost cost[2];
+  if (!RengaSearchStageCost_Private(model, &model->option[a->option], a->begin, place,
+                                    layout->count - s, &cost[0]) ||
+      !RengaSearchStageCost_Private(model, &model->option[b->option], place, b->end,
+                                    layout->count - s - 1, &cost[1]))
+    return HUGE_VAL;
+  for (int i = 0; i < 2; i++)
+    if (cost[i].rounds > most->rounds || cost[i].reduce > most->reduce ||
+        cost[i].update > most->update)
+      return HUGE_VAL;
+  return 2 * cost[0].delay + cost[0].extra + cost[1].extra;
+}
+
+static bool MoveCut(const SearchModel *model, const SearchLayout *most, SearchLayout *layout, int s)
+{
+  SearchStage *a = &layout->stage[s], *b = &layout->stage[s + 1];
+  const int now = a->end;
+  int first = now - WINDOW, last = now + WINDOW, best = now;
+  if (first <= a->begin) first = a->begin + 1;
+  if (last >= b->end) last = b->end - 1;
+  double least = PairCost(model, most, layout, s, now);
+  for (int place = first; place <= last; place++) {
+    if (model->cut[place] >= model->cut[now]) continue;
+    const double cost = PairCost(model, most, layout, s, place);
+    if (cost < least * (1 - 1e-12)) least = cost, best = place;
+  }
+  a->end = b->begin = best;
+  return best != now;
+}
+
+/* Under maxima that may grow by a share. */
+static void MoveCuts(const SearchModel *model, double slack, SearchLayout *layout)
+{
+  const SearchLayout most = {.rounds = layout->rounds * (1 + slack),
+                             .reduce = layout->reduce * (1 + slack) + slack * layout->rounds,
+                             .update = layout->update * (1 + slack)};
+  bool moved = true;
+  for (int pass = 0; pass < PASSES && moved; pass++) {
+    moved = false;
+    for (int s = 0; s + 1 < layout->count; s++) moved = MoveCut(model, &most, layout, s) || moved;
+  }
+}
+
+RengaErrorCode RengaSearchPolish_Private(const SearchModel *model, SearchLayout *layout)
+{
+  static const double slacks[] = {1e-9, 0.01, 0.03, 0.1, 0.3};
+  SearchLayout best = {0};
+  if (!RengaSearchEvaluate_Private(model, layout)) return RENGA_SUCCESS;
+  RengaCall(RengaSearchLayoutCopy_Private(layout, &best));
+  for (size_t i = 0; i < sizeof slacks / sizeof slacks[0]; i++) {
+    SearchLayout moved = {0};
+    RengaErrorCode code = RengaSearchLayoutCopy_Private(layout, &moved);
+    if (code) RengaSearchLayoutFree_Private(&best);
+    RengaCall(code);
+    MoveCuts(model, slacks[i], &moved);
+    RengaSearchLayoutKeep_Private(model, &moved, &best);
+  }
+  RengaSearchLayoutFree_Private(layout);
+  *layout = best;
+  return RENGA_SUCCESS;
+}

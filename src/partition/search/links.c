@@ -1,0 +1,98 @@
+/* The options of a model: what messages and reductions cost for each number of replicas, on the
+   levels of the machine. */
+#include "search.h"
+#include "rengacomm.h"
+#include <math.h>
+
+/* The lowest level whose groups hold so many devices side by side. */
+static int LevelOf(int count, const RengaMachineLevel levels[], int64_t devices)
+{
+  int level = 0;
+  while (level < count - 1 && levels[level].devices < devices) level++;
+  return level;
+}
+
+/* Latency and rate of a cost that is (nearly) a straight line of the bytes. */
+typedef struct {
+  double latency, rate;
+} Line;
+
+static Line MessageLine(RengaMachine machine, int level)
+{
+  const double bytes = 64 << 20;
+  Line line = {.latency = RengaMachineMessageSeconds(machine, level, 0)};
+  line.rate = (RengaMachineMessageSeconds(machine, level, bytes) - line.latency) / bytes;
+  return line;
+}
+
+/* Neighbouring stages lie `distance` devices apart: part of such messages leave the group. */
+static Line AverageMessage(RengaMachine machine, int count, const RengaMachineLevel levels[],
+                           double distance)
+{
+  Line sum = {0, 0};
+  double inside = 1;
+  for (int level = 0; level < count; level++) {
+    const bool last = level == count - 1;
+    const double out = last ? 0 : fmin(1, distance / (double)levels[level].devices);
+    const double share = inside * (1 - out);
+    const Line line = MessageLine(machine, level);
+    sum.latency += share * line.latency;
+    sum.rate += share * line.rate;
+    inside *= out;
+  }
+  return sum;
+}
+
+static RengaErrorCode SetLinks(RengaMachine machine, bool spread, int devices, SearchOption *option)
+{
+  const RengaMachineLevel *levels = NULL;
+  const double bytes = 64 << 20;
+  int count = 0;
+  RengaCall(RengaMachineGetLevels(machine, &count, &levels));
+  const Line message = AverageMessage(machine, count, levels, spread ? 1 : option->replicas);
+  option->message_latency = message.latency;
+  option->message_rate = message.rate;
+  if (option->replicas == 1) return RENGA_SUCCESS;
+  const int level = LevelOf(count, levels, spread ? devices : option->replicas);
+  option->reduce_latency = RengaMachineReduceSeconds(machine, level, option->replicas, 0);
+  option->reduce_rate = (RengaMachineReduceSeconds(machine, level, option->replicas, bytes) -
+                         option->reduce_latency) /
+                        bytes;
+  return RENGA_SUCCESS;
+}
+
+/* Partial sums that the busiest replicas hold; all of them where they are few. */
+static int Buffers(int64_t microbatches, int replicas)
+{
+  int most = 1, step = replicas > SEARCH_BUFFERS_MOST ? replicas / SEARCH_BUFFERS_MOST : 1;
+  for (int r = 0; r < replicas; r += step) {
+    const int buffers =
+        RengaCommTreeBuffers(microbatches, RengaPlanBound(microbatches, replicas, r),
+                             RengaPlanBound(microbatches, replicas, r + 1));
+    if (buffers > most) most = buffers;
+  }
+  return most;
+}
+
+static int64_t Rounds(int64_t microbatches, int64_t replicas)
+{
+  return (microbatches + replicas - 1) / replicas;
+}
+
+RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread,
+                                               SearchModel *model)
+{
+  const int64_t m = model->microbatches;
+  const int most = (int)(m < model->devices ? m : model->devices);
+  model->n_options = 0;
+  RengaFree(&model->option);
+  RengaCall(RengaMalloc(most + 1, &model->option));
+  for (int r = 1; r <= most; r++) {
+    if (model->replicas ? r != model->replicas : r > 1 && Rounds(m, r) == Rounds(m, r - 1))
+      continue;
+    SearchOption *option = &model->option[model->n_options++];
+    *option = (SearchOption){.replicas = r, .rounds = Rounds(m, r), .buffers = Buffers(m, r)};
+    if (machine) RengaCall(SetLinks(machine, spread, model->devices, option));
+  }
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,163 @@
+/* The model: sums in front of each place of the chain, and the cost of an interval from them. */
+#include "search.h"
+#include <math.h>
+
+enum { ELEMENT = sizeof(float) };
+
+static int Levels(int count)
+{
+  int levels = 1;
+  while (1 << levels <= count) levels++;
+  return levels;
+}
+
+RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
+{
+  double **const sums[] = {&model->forward, &model->backward, &model->elements, &model->states,
+                           &model->saved,   &model->inputs,   &model->cut,      &model->unsaved};
+  model->count = count;
+  for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
+    RengaCall(RengaMalloc(count + 1, sums[i]));
+  RengaCall(RengaMalloc((int64_t)Levels(count) * count + 1, &model->temporary));
+  return RENGA_SUCCESS;
+}
+
+void RengaSearchModelFree_Private(SearchModel *model)
+{
+  double **const sums[] = {&model->forward, &model->backward, &model->elements,
+                           &model->states,  &model->saved,    &model->inputs,
+                           &model->cut,     &model->unsaved,  &model->temporary};
+  for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) RengaFree(sums[i]);
+  RengaFree(&model->option);
+}
+
+void RengaSearchModelFinish_Private(SearchModel *model)
+{
+  const int count = model->count;
+  for (int level = 1; 1 << level <= count; level++) {
+    const double *below = model->temporary + (int64_t)(level - 1) * count;
+    double *row = model->temporary + (int64_t)level * count;
+    for (int c = 0; c + (1 << level) <= count; c++)
+      row[c] = fmax(below[c], below[c + (1 << (level - 1))]);
+  }
+}
+
+static double LargestTemporary(const SearchModel *model, int begin, int end)
+{
+  int level = 0;
+  while (2 << level <= end - begin) level++;
+  const double *row = model->temporary + (int64_t)level * model->count;
+  return fmax(row[begin], row[end - (1 << level)]);
+}
+
+/* Elements of parameters that a stage holds: each tied one once. */
+static double Held(const SearchModel *model, int begin, int end)
+{
+  double held = model->elements[end] - model->elements[begin];
+  for (int t = 0; t < model->n_ties; t++)
+    if (model->tie[t].before >= begin && model->tie[t].after < end) held -= model->tie[t].elements;
+  return held;
+}
+
+/* As the sum of the tree over replicas takes it: two rounds of chunks from all others. */
+static double ReduceWork(const SearchOption *option, double bytes)
+{
+  const double most = 64 << 20, chunk = fmin(1 << 20, bytes / option->replicas);
+  return option->replicas == 1 ? 0 : fmin(most, 2.0 * (option->replicas - 1) * chunk);
+}
+
+double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOption *option,
+                                     int begin, int end)
+{
+  const double gradient = ELEMENT * (model->elements[end] - model->elements[begin]);
+  const double held = ELEMENT * Held(model, begin, end);
+  return held * (1 + model->moments) + ELEMENT * (model->states[end] - model->states[begin]) +
+         gradient * option->buffers + ReduceWork(option, gradient) + model->saved[end] -
+         model->saved[begin] + model->inputs[end] - model->inputs[begin] +
+         LargestTemporary(model, begin, end);
+}
+
+double RengaSearchStageBytes_Private(const SearchModel *model, const SearchOption *option,
+                                     int begin, int end, int depth, bool recompute)
+{
+  const double rounds = (double)option->rounds, slots = model->gpipe ? rounds : fmin(rounds, depth);
+  const double saved = model->saved[end] - model->saved[begin];
+  const double in = model->cut[begin], out = model->cut[end];
+  double bytes = RengaSearchLeastBytes_Private(model, option, begin, end);
+  bytes += (slots - 1) * (model->inputs[end] - model->inputs[begin]);
+  bytes += slots * model->unsaved[end] + (recompute ? 0 : slots - 1) * saved;
+  bytes += fmin(slots + 1, rounds) * in + fmin(2, rounds) * (in + out);
+  return bytes;
+}
+
+double RengaSearchLeastShare_Private(const SearchModel *model, const SearchOption *option,
+                                     int begin, int end)
+{
+  const double elements = model->elements[end] - model->elements[begin];
+  const double work = model->forward[end] - model->forward[begin] + model->backward[end] -
+                      model->backward[begin] + model->accumulate_rate * elements;
+  double reduce =
+      option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
+  if (option->replicas == 1 || reduce < 0) reduce = 0;
+  return (double)(option->rounds - 1) * work + reduce +
+         model->update_rate * Held(model, begin, end);
+}
+
+bool RengaSearchStageCost_Private(const SearchModel *model, const SearchOption *option, int begin,
+                                  int end, int depth, SearchCost *cost)
+{
+  const double elements = model->elements[end] - model->elements[begin];
+  const double message = end < model->count ? model->cut[end] : 0;
+  cost->forward = model->forward[end] - model->forward[begin];
+  cost->backward =
+      model->backward[end] - model->backward[begin] + model->accumulate_rate * elements;
+  cost->memory = RengaSearchStageBytes_Private(model, option, begin, end, depth, false);
+  cost->recompute = model->memory > 0 && cost->memory > model->memory;
+  cost->extra = cost->recompute ? cost->forward : 0;
+  if (cost->recompute) {
+    if (!model->recompute) return false;
+    cost->memory = RengaSearchStageBytes_Private(model, option, begin, end, depth, true);
+    if (cost->memory > model->memory) return false;
+    cost->backward += cost->extra;
+  }
+  cost->delay = end < model->count ? option->message_latency + option->message_rate * message : 0;
+  cost->rounds = (double)(option->rounds - 1) * fmax(cost->forward + cost->backward, cost->delay);
+  cost->reduce =
+      option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
+  if (option->replicas == 1 || cost->reduce < 0) cost->reduce = 0;
+  cost->update = model->update_rate * Held(model, begin, end);
+  return true;
+}
+
+int RengaSearchDevices_Private(const SearchModel *model, const SearchLayout *layout)
+{
+  int devices = 0;
+  for (int s = 0; s < layout->count; s++)
+    devices += model->option[layout->stage[s].option].replicas;
+  return devices;
+}
+
+bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout)
+{
+  layout->fill = layout->rounds = layout->reduce = layout->update = 0;
+  for (int s = 0; s < layout->count; s++) {
+    SearchStage *stage = &layout->stage[s];
+    SearchCost cost;
+    if (!RengaSearchStageCost_Private(model, &model->option[stage->option], stage->begin,
+                                      stage->end, layout->count - s, &cost))
+      return false;
+    stage->recompute = cost.recompute;
+    layout->fill += cost.forward + cost.backward + 2 * cost.delay;
+    layout->rounds = fmax(layout->rounds, cost.rounds);
+    layout->reduce = fmax(layout->reduce, cost.reduce);
+    layout->update = fmax(layout->update, cost.update);
+  }
+  layout->step = layout->fill + layout->rounds + layout->reduce + layout->update;
+  return RengaSearchDevices_Private(model, layout) <= model->devices;
+}
+
+double RengaSearchWork_Private(const SearchModel *model)
+{
+  const int n = model->count;
+  return model->forward[n] + model->backward[n] + model->accumulate_rate * model->elements[n];
+}

@@ -1,0 +1,233 @@
+/* A layout as a plan: which ranks it takes, what a step takes on the links between them, and what
+   the runtime says of its memory. */
+#include "search.h"
+#include "rengaschedule.h"
+#include <math.h>
+
+enum { PAIRS_LOOKED_AT = 64, STAGES_FORECAST = 64 };
+static const double actions_most = 2e6; /* simulated */
+
+/* Stage after stage; spread: replica after replica, each with all its stages side by side. */
+static void PlaceRanks(const SearchModel *model, const SearchCandidate *candidate, int ranks[])
+{
+  const SearchLayout *layout = &candidate->layout;
+  for (int s = 0, n = 0; s < layout->count; s++) {
+    const int replicas = model->option[layout->stage[s].option].replicas;
+    for (int r = 0; r < replicas; r++, n++)
+      ranks[n] = candidate->spread ? r * layout->count + s : n;
+  }
+}
+
+static RengaErrorCode FillPlan(const SearchTask *task, const SearchChain *chain,
+                               const SearchModel *model, const SearchCandidate *candidate,
+                               RengaPlanStage stages[], int ranks[], RengaPlan plan)
+{
+  const SearchLayout *layout = &candidate->layout;
+  for (int s = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    stages[s] =
+        (RengaPlanStage){.first = s ? chain->node[stage->begin] : 0,
+                         .last = s + 1 < layout->count ? chain->node[stage->end]
+                                                       : RengaGraphGetNodeCount(task->graph),
+                         .replicas = model->option[stage->option].replicas,
+                         .recompute = stage->recompute};
+  }
+  PlaceRanks(model, candidate, ranks);
+  RengaCall(RengaPlanSetStages(plan, task->graph, layout->count, stages));
+  RengaCall(RengaPlanSetRanks(plan, ranks));
+  RengaCall(RengaPlanSetBatch(plan, task->batch, task->size[candidate->size]));
+  RengaCall(RengaPlanSetSchedule(plan, task->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain *chain,
+                                       const SearchModel *model, const SearchCandidate *candidate,
+                                       RengaPlan *plan)
+{
+  RengaPlanStage *stages = NULL;
+  int *ranks = NULL;
+  RengaPlan made = NULL;
+  RengaCall(RengaPlanCreate(task->self, &made));
+  RengaErrorCode code = RengaMalloc(candidate->layout.count, &stages);
+  if (!code) code = RengaMalloc(RengaSearchDevices_Private(model, &candidate->layout), &ranks);
+  if (!code) code = FillPlan(task, chain, model, candidate, stages, ranks, made);
+  RengaFree(&stages);
+  RengaFree(&ranks);
+  if (code) RengaPlanDestroy(&made);
+  RengaCall(code);
+  *plan = made;
+  return RENGA_SUCCESS;
+}
+
+/* The widest level between replicas of two stages that work on the same micro-batch. */
+static int LevelBetween(RengaMachine machine, RengaPlan plan, int a, int b)
+{
+  const int m = RengaPlanGetStage(plan, a)->replicas, n = RengaPlanGetStage(plan, b)->replicas;
+  const int pairs = m > n ? m : n, step = pairs > PAIRS_LOOKED_AT ? pairs / PAIRS_LOOKED_AT : 1;
+  int widest = 0;
+  for (int i = 0; i < pairs; i += step) {
+    const int from = RengaPlanGetRank(plan, a, (int)((int64_t)i * m / pairs));
+    const int to = RengaPlanGetRank(plan, b, (int)((int64_t)i * n / pairs));
+    const int level = RengaMachineLevelOf(machine, from, to);
+    if (level > widest) widest = level;
+  }
+  return widest;
+}
+
+static int LevelOfStage(RengaMachine machine, RengaPlan plan, int s)
+{
+  const int last = RengaPlanGetStage(plan, s)->replicas - 1;
+  return RengaMachineLevelOf(machine, RengaPlanGetRank(plan, s, 0),
+                             RengaPlanGetRank(plan, s, last));
+}
+
+static bool MaySimulate(const SearchModel *model, const SearchLayout *layout, int n_messages)
+{
+  return (double)model->microbatches * (2.0 * layout->count + 2.0 * n_messages) <= actions_most;
+}
+
+static RengaErrorCode Simulate(const SearchModel *model, const SearchLayout *layout,
+                               RengaSchedule schedule, const double seconds[], double *makespan,
+                               double *bubble)
+{
+  double *forward = NULL;
+  RengaCall(RengaMalloc(2 * layout->count, &forward));
+  for (int s = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    SearchCost cost = {0};
+    RengaSearchStageCost_Private(model, &model->option[stage->option], stage->begin, stage->end,
+                                 layout->count - s, &cost);
+    forward[s] = cost.forward;
+    forward[layout->count + s] = cost.backward - cost.extra;
+  }
+  RengaErrorCode code =
+      RengaScheduleSimulate(schedule, forward, forward + layout->count, seconds, makespan, bubble);
+  RengaFree(&forward);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunSchedule(const SearchTask *task, const SearchModel *model,
+                                  const SearchLayout *layout, int n_messages,
+                                  const RengaMessage messages[], const double seconds[],
+                                  RengaPlan plan, double *makespan, double *bubble)
+{
+  RengaSchedule schedule = NULL;
+  const char *type;
+  RengaCall(RengaPlanGetSchedule(plan, &type));
+  RengaCall(RengaScheduleCreate(task->self, &schedule));
+  RengaErrorCode code = RengaScheduleSetType(schedule, type);
+  if (!code)
+    code = RengaScheduleSetPlan(schedule, plan, model->microbatches, n_messages, messages, false);
+  if (!code) code = RengaScheduleSetUp(schedule);
+  if (!code) code = Simulate(model, layout, schedule, seconds, makespan, bubble);
+  RengaScheduleDestroy(&schedule);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Seconds of the pipeline, by simulation or, where that takes long, by the model. */
+static RengaErrorCode PredictPipeline(const SearchTask *task, const SearchModel *model,
+                                      const SearchLayout *layout, RengaPlan plan,
+                                      RengaPlanPrediction *prediction)
+{
+  RengaMessage *messages = NULL;
+  double *seconds = NULL;
+  int n = 0;
+  prediction->pipeline = layout->fill + layout->rounds;
+  RengaCall(RengaPlanGetMessages(plan, task->graph, &n, &messages));
+  RengaErrorCode code = RengaMalloc(n + 1, &seconds);
+  for (int i = 0; i < n && !code && task->machine; i++)
+    seconds[i] = RengaMachineMessageSeconds(
+        task->machine, LevelBetween(task->machine, plan, messages[i].from, messages[i].to),
+        (double)messages[i].bytes);
+  if (!code && MaySimulate(model, layout, n))
+    code = RunSchedule(task, model, layout, n, messages, seconds, plan, &prediction->pipeline,
+                       &prediction->bubble);
+  RengaFree(&seconds);
+  RengaFree(&messages);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static double BusyShare(const SearchModel *model, const SearchLayout *layout, double pipeline)
+{
+  double busy = 0, devices = 0;
+  for (int s = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    const SearchOption *option = &model->option[stage->option];
+    SearchCost cost = {0};
+    RengaSearchStageCost_Private(model, option, stage->begin, stage->end, layout->count - s, &cost);
+    busy += (double)model->microbatches * (cost.forward + cost.backward);
+    devices += option->replicas;
+  }
+  return pipeline > 0 ? fmin(1, busy / (devices * pipeline)) : 1;
+}
+
+static double PredictReduce(const SearchTask *task, const SearchModel *model,
+                            const SearchLayout *layout, RengaPlan plan)
+{
+  double most = 0;
+  for (int s = 0; s < layout->count && task->machine; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    const int replicas = model->option[stage->option].replicas;
+    const double elements = model->elements[stage->end] - model->elements[stage->begin];
+    if (replicas == 1) continue;
+    const double seconds =
+        RengaMachineReduceSeconds(task->machine, LevelOfStage(task->machine, plan, s), replicas,
+                                  elements * (double)sizeof(float));
+    most = fmax(most, seconds - model->backward[stage->begin]);
+  }
+  return most;
+}
+
+RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
+                                          const SearchCandidate *candidate, RengaPlan plan,
+                                          RengaPlanPrediction *prediction)
+{
+  const SearchLayout *layout = &candidate->layout;
+  *prediction = (RengaPlanPrediction){.update = layout->update};
+  RengaCall(PredictPipeline(task, model, layout, plan, prediction));
+  prediction->bubble = 1 - BusyShare(model, layout, prediction->pipeline);
+  prediction->reduce = PredictReduce(task, model, layout, plan);
+  prediction->step = prediction->pipeline + prediction->reduce + prediction->update;
+  prediction->bound = fmin(candidate->bound, prediction->step);
+  return RENGA_SUCCESS;
+}
+
+/* Of many stages those that are estimated highest, the first and the last are forecast. */
+static bool IsForecast(const double estimate[], int count, int s)
+{
+  int higher = 0;
+  if (s == 0 || s == count - 1 || count <= STAGES_FORECAST) return true;
+  for (int i = 0; i < count; i++)
+    higher += estimate[i] > estimate[s] || (estimate[i] == estimate[s] && i < s);
+  return higher < STAGES_FORECAST;
+}
+
+RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
+                                         const SearchCandidate *candidate, RengaPlan plan,
+                                         int64_t bytes[], double *most, double *ratio)
+{
+  const RengaMemoryForecast forecast = RengaSearchForecast_Private();
+  const SearchLayout *layout = &candidate->layout;
+  double *estimate = NULL;
+  RengaErrorCode code = RengaMalloc(layout->count, &estimate);
+  *most = *ratio = 0;
+  for (int s = 0; s < layout->count && !code; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    estimate[s] = RengaSearchStageBytes_Private(model, &model->option[stage->option], stage->begin,
+                                                stage->end, layout->count - s, stage->recompute);
+  }
+  for (int s = 0; s < layout->count && !code; s++) {
+    RengaForecastMemory memory = {.total = (int64_t)estimate[s]};
+    if (forecast && IsForecast(estimate, layout->count, s))
+      code = forecast(task->graph, plan, s, &memory);
+    bytes[s] = memory.total;
+    *most = fmax(*most, (double)memory.total);
+    *ratio = fmax(*ratio, (double)memory.total / fmax(1, estimate[s]));
+  }
+  RengaFree(&estimate);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,242 @@
+/* The search from the task to the answer: sizes of micro-batches, placements, all ways to look for
+   layouts; then what the runtime says of the best one's memory, until it fits. */
+#include "search.h"
+#include <math.h>
+
+enum { LABEL_WORK = 4000000, FITTING_ROUNDS = 8 };
+
+RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
+                                          int size, bool spread, SearchModel *model)
+{
+  const RengaPartitionCapabilities can = RengaSearchCapabilities_Private();
+  *model = (SearchModel){.microbatches = (task->batch + task->size[size] - 1) / task->size[size],
+                         .devices = task->ranks,
+                         .memory = task->memory,
+                         .gpipe = task->gpipe,
+                         .recompute = can.recompute,
+                         .unequal = can.unequal_replicas && !spread,
+                         .stages = task->stages,
+                         .replicas = task->replicas,
+                         .moments = task->moments,
+                         .update_rate = task->update_rate,
+                         .accumulate_rate = task->accumulate_rate};
+  RengaErrorCode code =
+      RengaSearchModelFill_Private(chain, task->size[size], task->costs[size], model);
+  if (!code) code = RengaSearchModelOptions_Private(task->machine, spread, model);
+  if (code) RengaSearchModelFree_Private(model);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchModel *model,
+                                          SearchLayout *best, bool *proved)
+{
+  *proved = false;
+  if (!model->n_options || !model->count) return RENGA_SUCCESS;
+  RengaCall(RengaSearchEqual_Private(model, best));
+  if (model->unequal) RengaCall(RengaSearchCover_Private(model, best));
+  RengaCall(RengaSearchLabels_Private(model, task->exact ? task->time_limit : 0,
+                                      task->exact ? 0 : LABEL_WORK, best, proved));
+  return RENGA_SUCCESS;
+}
+
+/* No layout is faster: the fastest of one stage is known, of more stages there is a proof. */
+static RengaErrorCode BoundOf(const SearchTask *task, const SearchModel *model, double *bound)
+{
+  SearchModel one = *model;
+  SearchLayout single = {0};
+  double more = HUGE_VAL;
+  *bound = HUGE_VAL;
+  if (!model->n_options) return RENGA_SUCCESS;
+  one.stages = 1;
+  if (task->stages <= 1) {
+    RengaCall(RengaSearchEqual_Private(&one, &single));
+    if (single.count) *bound = single.step;
+    RengaSearchLayoutFree_Private(&single);
+  }
+  if (task->stages == 1 || model->count < 2 || model->devices < 2) return RENGA_SUCCESS;
+  RengaCall(RengaSearchBound_Private(model, task->stages > 2 ? task->stages : 2, &more));
+  *bound = fmin(*bound, more);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryModel(const SearchTask *task, const SearchModel *model,
+                               SearchCandidate *candidate)
+{
+  RengaCall(RengaSearchLayouts_Private(task, model, &candidate->layout, &candidate->proved));
+  if (candidate->proved && candidate->layout.count)
+    candidate->bound = candidate->layout.step;
+  else
+    RengaCall(BoundOf(task, model, &candidate->bound));
+  return RENGA_SUCCESS;
+}
+
+/* The better of two takes the lower bound of both. */
+static void Better(SearchCandidate *candidate, SearchCandidate *best)
+{
+  const double bound = fmin(candidate->bound, best->bound);
+  if (candidate->layout.count &&
+      (!best->layout.count || candidate->layout.step < best->layout.step)) {
+    RengaSearchLayoutFree_Private(&best->layout);
+    *best = *candidate;
+  } else {
+    RengaSearchLayoutFree_Private(&candidate->layout);
+  }
+  best->bound = bound;
+}
+
+static RengaErrorCode TrySize(const SearchTask *task, const SearchChain *chain, int size,
+                              bool spread, SearchCandidate *best)
+{
+  SearchModel model = {0};
+  SearchCandidate candidate = {.size = size, .spread = spread};
+  RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, &model));
+  RengaErrorCode code = TryModel(task, &model, &candidate);
+  RengaSearchModelFree_Private(&model);
+  if (code) RengaSearchLayoutFree_Private(&candidate.layout);
+  RengaCall(code);
+  Better(&candidate, best);
+  return RENGA_SUCCESS;
+}
+
+/* Replicas spread over groups are a way of their own only where there are groups. */
+static RengaErrorCode HasGroups(const SearchTask *task, bool *groups)
+{
+  const RengaMachineLevel *levels;
+  int count = 0;
+  *groups = false;
+  if (!task->machine) return RENGA_SUCCESS;
+  RengaCall(RengaMachineGetLevels(task->machine, &count, &levels));
+  *groups = count > 1 && levels[0].devices < task->ranks && levels[0].devices > 1;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchBest_Private(const SearchTask *task, const SearchChain *chain,
+                                       SearchCandidate *best)
+{
+  bool groups = false;
+  *best = (SearchCandidate){.bound = HUGE_VAL};
+  RengaCall(HasGroups(task, &groups));
+  for (int i = 0; i < task->n_sizes; i++) {
+    if (i >= task->n_first && best->layout.count) break;
+    RengaCall(TrySize(task, chain, i, false, best));
+    if (groups) RengaCall(TrySize(task, chain, i, true, best));
+  }
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  const SearchTask *task;
+  const SearchChain *chain;
+  SearchModel model; /* of the candidate */
+  SearchCandidate candidate;
+  RengaPlan plan;
+  int64_t *bytes;
+  double most, ratio;
+} Solution;
+
+static void FreeSolution(Solution *solution)
+{
+  RengaSearchModelFree_Private(&solution->model);
+  RengaSearchLayoutFree_Private(&solution->candidate.layout);
+  if (solution->plan) RengaPlanDestroy(&solution->plan);
+  RengaFree(&solution->bytes);
+}
+
+/* The best layout under a bound on what the search estimates, and what it really needs. */
+static RengaErrorCode SolveUnder(Solution *solution, double memory)
+{
+  SearchTask task = *solution->task;
+  task.memory = memory;
+  FreeSolution(solution);
+  RengaCall(RengaSearchBest_Private(&task, solution->chain, &solution->candidate));
+  const SearchCandidate *candidate = &solution->candidate;
+  if (!candidate->layout.count) return RENGA_SUCCESS;
+  RengaCall(RengaSearchModelOf_Private(&task, solution->chain, candidate->size, candidate->spread,
+                                       &solution->model));
+  RengaCall(RengaSearchPlan_Private(&task, solution->chain, &solution->model, candidate,
+                                    &solution->plan));
+  RengaCall(RengaMalloc(candidate->layout.count, &solution->bytes));
+  RengaCall(RengaSearchMemory_Private(&task, &solution->model, candidate, solution->plan,
+                                      solution->bytes, &solution->most, &solution->ratio));
+  return RENGA_SUCCESS;
+}
+
+/* The estimate is made stricter until what the runtime needs fits, or looser if nothing is found:
+   it may be too high as well. */
+static RengaErrorCode Fit(Solution *solution)
+{
+  const double bound = solution->task->memory;
+  double allowed = bound;
+  for (int round = 0; round < FITTING_ROUNDS; round++) {
+    RengaCall(SolveUnder(solution, allowed));
+    if (bound <= 0) return RENGA_SUCCESS;
+    if (solution->candidate.layout.count && solution->most <= bound) return RENGA_SUCCESS;
+    if (solution->candidate.layout.count)
+      allowed *= fmin(0.999, fmax(0.5, bound / solution->most));
+    else if (allowed >= bound && allowed < 1.5 * bound)
+      allowed *= 1.2;
+    else
+      break;
+  }
+  RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
+{
+  const SearchModel *model = &solution->model;
+  const SearchLayout *layout = &solution->candidate.layout;
+  answer->n_stages = layout->count;
+  answer->n_ranks = RengaPlanGetRankCount(solution->plan);
+  RengaCall(RengaMalloc(answer->n_stages, &answer->stage));
+  RengaCall(RengaMalloc(answer->n_ranks, &answer->rank));
+  for (int s = 0, place = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    SearchCost cost = {0};
+    answer->stage[s] = *RengaPlanGetStage(solution->plan, s);
+    for (int r = 0; r < answer->stage[s].replicas; r++)
+      answer->rank[place++] = RengaPlanGetRank(solution->plan, s, r);
+    RengaSearchStageCost_Private(model, &model->option[stage->option], stage->begin, stage->end,
+                                 layout->count - s, &cost);
+    answer->stage[s].forward_seconds = cost.forward;
+    answer->stage[s].backward_seconds = cost.backward;
+    answer->stage[s].memory = solution->bytes[s];
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeAnswer(const Solution *solution, SearchAnswer *answer)
+{
+  const SearchTask *task = solution->task;
+  answer->microbatch = task->size[solution->candidate.size];
+  answer->gpipe = task->gpipe;
+  RengaCall(TakeStages(solution, answer));
+  RengaCall(RengaSearchPredict_Private(task, &solution->model, &solution->candidate, solution->plan,
+                                       &answer->prediction));
+  RengaCall(RengaSearchExplain_Private(task, solution->chain, &solution->model,
+                                       &solution->candidate, answer));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *answer)
+{
+  SearchChain chain = {0};
+  Solution solution = {.task = task, .chain = &chain};
+  *answer = (SearchAnswer){0};
+  RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
+  if (!code) code = Fit(&solution);
+  if (!code) code = TakeAnswer(&solution, answer);
+  FreeSolution(&solution);
+  RengaSearchChainFree_Private(&chain);
+  if (code) RengaSearchAnswerFree_Private(answer);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+void RengaSearchAnswerFree_Private(SearchAnswer *answer)
+{
+  RengaFree(&answer->stage);
+  RengaFree(&answer->rank);
+  RengaFree(&answer->reason);
+}

@@ -1,0 +1,172 @@
+/* TEST ranks: 1 */
+/* The search finds what trying every layout finds, and its bound is below; random models with and
+   without memory bounds, messages, reductions, recomputation, tied parameters. */
+#include "../../../src/partition/search/search.h"
+#include "../../plan/plantest.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { CASES = 2000, PLACES_MOST = 8, DEVICES_MOST = 4 };
+
+static uint64_t state = 88172645463325252u;
+
+static double Random(void)
+{
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return (double)(state >> 11) / 9007199254740992.0;
+}
+
+static int RandomBelow(int n)
+{
+  return (int)(Random() * n);
+}
+
+/* Each array of the model is a sum in front of each place. */
+static void FillSums(double sums[], int count, double most, double zeros)
+{
+  sums[0] = 0;
+  for (int c = 0; c < count; c++) sums[c + 1] = sums[c] + (Random() < zeros ? 0 : most * Random());
+}
+
+static void SetLinks(SearchModel *model, double slow)
+{
+  for (int o = 0; o < model->n_options; o++) {
+    SearchOption *option = &model->option[o];
+    const double share = (option->replicas - 1.0) / option->replicas;
+    option->message_latency = 0.01 * slow;
+    option->message_rate = 0.002 * slow * (1 + 0.1 * option->replicas);
+    option->reduce_latency = 0.02 * slow * (option->replicas - 1);
+    option->reduce_rate = 0.004 * slow * 2 * share;
+  }
+}
+
+static void FillModel(SearchModel *model, SearchTie *tie)
+{
+  const int count = 1 + RandomBelow(PLACES_MOST);
+  *model =
+      (SearchModel){.microbatches = 1 + RandomBelow(9), .devices = 1 + RandomBelow(DEVICES_MOST)};
+  RengaCallAbort(RengaSearchModelAllocate_Private(count, model));
+  FillSums(model->forward, count, 1, 0.2);
+  FillSums(model->backward, count, 2, 0.2);
+  FillSums(model->elements, count, 50, 0.5);
+  FillSums(model->states, count, 5, 0.8);
+  FillSums(model->saved, count, 200, 0.1);
+  FillSums(model->inputs, count, 50, 0.8);
+  for (int c = 1; c < count; c++) {
+    model->cut[c] = 200 * Random();
+    model->unsaved[c] = Random() < 0.7 ? 0 : model->cut[c] * Random();
+  }
+  for (int c = 0; c < count; c++) model->temporary[c] = 300 * Random();
+  RengaSearchModelFinish_Private(model);
+  if (count > 2 && Random() < 0.3) {
+    const int before = RandomBelow(count - 1), after = before + 1 + RandomBelow(count - before - 1);
+    *tie = (SearchTie){before, after,
+                       fmin(model->elements[before + 1] - model->elements[before],
+                            model->elements[after + 1] - model->elements[after])};
+    model->n_ties = 1;
+    model->tie = tie;
+  }
+  model->gpipe = Random() < 0.2;
+  model->unequal = Random() < 0.7;
+  model->recompute = Random() < 0.5;
+  model->moments = RandomBelow(3);
+  model->update_rate = Random() < 0.5 ? 0 : 0.003 * Random();
+  model->accumulate_rate = Random() < 0.5 ? 0 : 0.003 * Random();
+  if (Random() < 0.15) model->stages = 1 + RandomBelow(3);
+  if (Random() < 0.15) model->replicas = 1 + RandomBelow(2);
+}
+
+/* All layouts that begin with those stages. */
+static void TryAll(const SearchModel *model, SearchLayout *layout, double *least)
+{
+  const int begin = layout->count ? layout->stage[layout->count - 1].end : 0;
+  if (begin == model->count) {
+    if (model->stages && layout->count != model->stages) return;
+    if (RengaSearchEvaluate_Private(model, layout)) *least = fmin(*least, layout->step);
+    return;
+  }
+  if (layout->count == DEVICES_MOST) return;
+  for (int end = begin + 1; end <= model->count; end++)
+    for (int o = 0; o < model->n_options; o++) {
+      if (!model->unequal && layout->count && o != layout->stage[0].option) continue;
+      layout->stage[layout->count++] = (SearchStage){begin, end, o, false};
+      TryAll(model, layout, least);
+      layout->count--;
+    }
+}
+
+/* Every number of replicas, also those that are no faster than a smaller one. */
+static void AllOptions(const SearchModel *model, SearchModel *all, SearchOption options[])
+{
+  SearchModel one = *model;
+  *all = *model;
+  one.option = NULL;
+  all->option = options;
+  all->n_options = 0;
+  for (int r = 1; r <= model->devices && r <= model->microbatches; r++) {
+    if (model->replicas && r != model->replicas) continue;
+    one.replicas = r;
+    RengaCallAbort(RengaSearchModelOptions_Private(NULL, false, &one));
+    options[all->n_options++] = one.option[0];
+  }
+  RengaFree(&one.option);
+}
+
+static double LeastBytes(const SearchModel *model)
+{
+  return RengaSearchStageBytes_Private(model, &model->option[0], 0, model->count, 1, false);
+}
+
+static void CheckCase(int number, int *found, int *refused)
+{
+  SearchModel model, all;
+  SearchTie tie;
+  SearchOption options[DEVICES_MOST];
+  SearchStage stages[DEVICES_MOST];
+  SearchLayout any = {.stage = stages}, best = {0}, quick = {0};
+  double least = HUGE_VAL, one = HUGE_VAL, more = HUGE_VAL;
+  bool proved = false;
+  const double slow = Random() < 0.3 ? 0 : 10 * Random();
+  FillModel(&model, &tie);
+  RengaCallAbort(RengaSearchModelOptions_Private(NULL, false, &model));
+  SetLinks(&model, slow);
+  if (model.n_options && Random() < 0.6) model.memory = LeastBytes(&model) * (0.3 + 0.9 * Random());
+  AllOptions(&model, &all, options);
+  SetLinks(&all, slow);
+  TryAll(&all, &any, &least);
+  if (model.n_options) {
+    RengaCallAbort(RengaSearchEqual_Private(&model, &quick));
+    if (model.unequal) RengaCallAbort(RengaSearchCover_Private(&model, &quick));
+    RengaCallAbort(RengaSearchLabels_Private(&model, 0, 0, &best, &proved));
+    RengaCallAbort(RengaSearchBound_Private(&model, 1, &one));
+    RengaCallAbort(RengaSearchBound_Private(&model, 2, &more));
+    TestTrue(proved);
+  }
+  const double step = best.count ? best.step : HUGE_VAL;
+  if (!(step == least || fabs(step - least) <= 1e-9 * least) || one > least * (1 + 1e-9) ||
+      (best.count > 1 && more > least * (1 + 1e-9)) ||
+      (quick.count && quick.step < least * (1 - 1e-9))) {
+    fprintf(stderr, "case %d: all %.17g labels %.17g quick %.17g bounds %g %g\n", number, least,
+            step, quick.count ? quick.step : HUGE_VAL, one, more);
+    TestTrue(false);
+  }
+  *found += best.count > 0 && quick.count > 0 && quick.step <= least * (1 + 1e-9);
+  *refused += best.count == 0;
+  RengaSearchLayoutFree_Private(&best);
+  RengaSearchLayoutFree_Private(&quick);
+  RengaSearchModelFree_Private(&model);
+}
+
+int main(int argc, char **argv)
+{
+  int found = 0, refused = 0;
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  for (int i = 0; i < CASES; i++) CheckCase(i, &found, &refused);
+  if (getenv("TEST_VERBOSE")) printf("%d quick, %d refused of %d\n", found, refused, CASES);
+  TestTrue(found > CASES / 2);
+  TestTrue(refused > CASES / 100);
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
