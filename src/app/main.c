@@ -20,7 +20,8 @@ static const char help[] =
     "  generate  write text from a trained network\n"
     "\n"
     "NETWORK is an ONNX file or a built-in network with its sizes, such as\n"
-    "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=256, mlp:..., resnet:depth=18.\n";
+    "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=256, bert:..., mlp:..., ncf:...,\n"
+    "resnet:depth=18, t5:..., transformer:....\n";
 
 typedef struct {
   const char *name;
@@ -74,26 +75,13 @@ enum { N_ROWS = sizeof rows / sizeof rows[0] };
 static const struct {
   const char *option, *commands;
 } used_by[] = {
-    {"steps", "train"},
-    {"resume", "train"},
-    {"monitor", "train"},
-    {"monitor_every", "train"},
-    {"progress", "train"},
-    {"eval_every", "train"},
-    {"eval_samples", "train"},
-    {"parameter_digest", "train"},
-    {"checkpoint", "info generate"},
-    {"plan_diff", "plan"},
-    {"prompt", "generate"},
-    {"tokens", "generate"},
-    {"temperature", "generate"},
-    {"output", "generate"},
-    {"seed", "train generate"},
-    {"checkpoint_dir", "train"},
-    {"checkpoint_every", "train"},
-    {"data", "train"},
-    {"eval", "train"},
-    {"data_masking", "train"},
+    {"steps", "train"},          {"resume", "train"},           {"monitor", "train"},
+    {"monitor_every", "train"},  {"progress", "train"},         {"eval_every", "train"},
+    {"eval_samples", "train"},   {"parameter_digest", "train"}, {"checkpoint", "info generate"},
+    {"plan_diff", "plan"},       {"prompt", "generate"},        {"tokens", "generate"},
+    {"temperature", "generate"}, {"output", "generate"},        {"seed", "train generate"},
+    {"checkpoint_dir", "train"}, {"checkpoint_every", "train"}, {"data", "train"},
+    {"eval", "train"},           {"data_masking", "train"},
 };
 
 static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const Command **command)
@@ -111,8 +99,7 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   closest = RengaClosestName(argv[1], N_COMMANDS, names);
   RengaCheck(*command, printer, RENGA_ERR_OPTION,
              "renga has no command %s%s%s%s; it has train, info, plan, profile, data, generate",
-             argv[1],
-             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
+             argv[1], closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
   return RENGA_SUCCESS;
 }
 

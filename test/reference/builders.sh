@@ -15,7 +15,8 @@ done
 same() {
   accepts 1 train -graph "$1" -data "$2" -data_validation 0 -data_shuffle 0 -batch_size 32 \
     -microbatch_size 8 -steps 6 -seed 1 \
-    -optimizer_type sgd -optimizer_learning_rate "${3:-0.3}" -checkpoint_dir "$count" -checkpoint_every 1 \
+    -optimizer_type sgd -optimizer_learning_rate "${3:-0.3}" \
+    -checkpoint_dir "$count" -checkpoint_every 1 \
     -checkpoint_keep 9 -monitor "csv:$count.csv"
   list="$list $1 $2 $count/step_000000001.h5 $count.csv ${3:-0.3}"
   count=$((count + 1))
