@@ -75,13 +75,26 @@ enum { N_ROWS = sizeof rows / sizeof rows[0] };
 static const struct {
   const char *option, *commands;
 } used_by[] = {
-    {"steps", "train"},          {"resume", "train"},           {"monitor", "train"},
-    {"monitor_every", "train"},  {"progress", "train"},         {"eval_every", "train"},
-    {"eval_samples", "train"},   {"parameter_digest", "train"}, {"checkpoint", "info generate"},
-    {"plan_diff", "plan"},       {"prompt", "generate"},        {"tokens", "generate"},
-    {"temperature", "generate"}, {"output", "generate"},        {"seed", "train generate"},
-    {"checkpoint_dir", "train"}, {"checkpoint_every", "train"}, {"data", "train"},
-    {"eval", "train"},           {"data_masking", "train"},
+    {"steps", "train"},
+    {"resume", "train"},
+    {"monitor", "train"},
+    {"monitor_every", "train"},
+    {"progress", "train"},
+    {"eval_every", "train"},
+    {"eval_samples", "train"},
+    {"parameter_digest", "train"},
+    {"checkpoint", "info generate"},
+    {"plan_diff", "plan"},
+    {"prompt", "generate"},
+    {"tokens", "generate"},
+    {"temperature", "generate"},
+    {"output", "generate"},
+    {"seed", "train generate"},
+    {"checkpoint_dir", "train"},
+    {"checkpoint_every", "train"},
+    {"data", "train"},
+    {"eval", "train"},
+    {"data_masking", "train"},
 };
 
 static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const Command **command)
@@ -99,7 +112,8 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   closest = RengaClosestName(argv[1], N_COMMANDS, names);
   RengaCheck(*command, printer, RENGA_ERR_OPTION,
              "renga has no command %s%s%s%s; it has train, info, plan, profile, data, generate",
-             argv[1], closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
+             argv[1],
+             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
   return RENGA_SUCCESS;
 }
 
