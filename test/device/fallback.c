@@ -80,9 +80,17 @@ static RengaErrorCode CheckFiles(RengaComm comm, RengaDevice device, int *missin
 
 static RengaErrorCode RunTest(void)
 {
-  static const char *const networks[] = {"gpt:layers=2,hidden=32,heads=2,sequence=8,vocabulary=50",
-                                         "mlp", "resnet:depth=18,image=32",
-                                         "resnet:depth=50,image=32"};
+  static const char *const networks[] = {
+      "gpt:layers=2,hidden=32,heads=2,sequence=8,vocabulary=50",
+      "mlp",
+      "resnet:depth=18,image=32",
+      "resnet:depth=50,image=32",
+      "bert:layers=2,hidden=32,sequence=8,dropout=0.1,next_sentence=1",
+      "transformer:layers=2,hidden=32,sequence=8,dropout=0.1",
+      "transformer:layers=1,hidden=32,smoothing=0.1,prenorm=1,tied=0",
+      "t5:layers=2,hidden=32,sequence=8,dropout=0.1",
+      "t5:layers=1,hidden=32,sequence=8,gated=1,padding=0",
+      "ncf:users=90,items=70"};
   RengaComm comm = NULL;
   RengaDevice device = NULL;
   int missing = 0;

@@ -237,6 +237,8 @@ static const struct {
     {"bert:layers=24,hidden=1024", 335174458},
     {"bert:layers=24,hidden=1024,prenorm=1", 335174458},
     {"bert:layers=24,hidden=1024,next_sentence=1", 336226108},
+    {"bert:layers=24,hidden=1024,vocabulary=50265,sequence=514,segments=1",
+     355412057}, /* RoBERTa */
     {"ncf", 31832577},
     {"t5:layers=6,hidden=512,intermediate=2048", 60506624},
     {"t5", 222903552},
@@ -284,6 +286,7 @@ static RengaErrorCode Run(void)
   RengaCall(CheckKnown(comm));
   RengaCall(CheckGpt(comm, 12, 768, 12, 1024, 50257));
   RengaCall(CheckGpt(comm, 3, 96, 4, 20, 101));
+  RengaCall(CheckGpt(comm, 2000, 64, 1, 8, 17)); /* 36,000 nodes */
   RengaCall(CheckBert(comm, 24, 1024, 512, 30522, 0));
   RengaCall(CheckBert(comm, 24, 1024, 128, 30522, 1));
   RengaCall(CheckBert(comm, 3, 128, 36, 77, 1));
