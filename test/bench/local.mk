@@ -7,5 +7,5 @@ EXTRA_PROGRAMS += %D%/checkpoint
 
 # Built by `make test/bench/partition`.
 EXTRA_PROGRAMS += %D%/partition
-%C%_partition_SOURCES = %D%/partition.c test/partition/graphs.c
+%C%_partition_SOURCES = %D%/partition.c test/partition/graphs.c test/partition/profiles.c
 %C%_partition_LDADD = $(LDADD) $(JSON_C_LIBS)

@@ -29,6 +29,16 @@ typedef struct {
 RengaErrorCode GraphsReadShards(const char *name, GraphsShards *shards);
 void GraphsFreeShards(GraphsShards *shards);
 
+/* Profiles of PipeDream; name: vgg16, … Work is in seconds forward and backward, weight in bytes of
+   parameters; no messages, as its optimizer counts none. */
+typedef struct {
+  RengaCutsProblem problem; /* points into what follows; devices and replicas are the caller's */
+  RengaCutsItem *item;
+  int *edge, *message_first;
+} GraphsProfile;
+RengaErrorCode GraphsReadProfile(const char *name, GraphsProfile *profile);
+void GraphsFreeProfile(GraphsProfile *profile);
+
 /* main of a test that needs the folder: exit code 77, skipped, where it is not there. */
 #define GRAPHS_MAIN(run)                                                                           \
   static RengaErrorCode TestAll(int argc, char **argv)                                             \

@@ -1,5 +1,5 @@
 # The exact cuts against brute force, and against what others' planners found for published graphs.
-partition_tests = %D%/brute %D%/dnnpartitioning %D%/piper
+partition_tests = %D%/brute %D%/dnnpartitioning %D%/piper %D%/pipedream
 check_PROGRAMS += $(partition_tests)
 TESTS += $(partition_tests)
 noinst_HEADERS += %D%/graphs.h %D%/cutstest.h
@@ -7,6 +7,8 @@ noinst_HEADERS += %D%/graphs.h %D%/cutstest.h
 %C%_dnnpartitioning_LDADD = $(LDADD) $(JSON_C_LIBS)
 %C%_piper_SOURCES = %D%/piper.c %D%/graphs.c
 %C%_piper_LDADD = $(LDADD) $(JSON_C_LIBS)
+%C%_pipedream_SOURCES = %D%/pipedream.c %D%/graphs.c %D%/profiles.c
+%C%_pipedream_LDADD = $(LDADD) $(JSON_C_LIBS)
 # Types of other planners.
 types_tests = %D%/rannc %D%/tree
 check_PROGRAMS += $(types_tests)

@@ -65,6 +65,19 @@ const char *RengaCutsProofName(RengaCutsProof proof);
 RengaErrorCode RengaCutsEvaluate(const RengaCutsProblem *problem, const int stage_of[], int count,
                                  RengaCutsStage stage[]);
 
+/* Machines in machines: a unit of level 0 is an accelerator, one of the next level is all those that
+   the level below may use together, and runs a whole pipeline of its own. */
+typedef struct {
+  int devices;                 /* units that a pipeline of this level may use */
+  const double *resynchronise; /* [devices + 1] as in the problem */
+  const double *first;         /* the same for the first stage of a pipeline; NULL: no other */
+} RengaCutsLevel;
+/* Innermost level first. No messages, hosts or capacity; devices, replicas and resynchronise of the
+   problem are not looked at. The result has the stages of the outermost level. Every pair of ideals
+   is tried, so it is for graphs with few of them. */
+RengaErrorCode RengaCutsSolveLevels(const RengaCutsProblem *problem, int levels,
+                                    const RengaCutsLevel level[], RengaCutsResult *result);
+
 /* A network with nodes forward and backward, of which those of one colour stay together. */
 typedef struct {
   RengaCutsItem item;

@@ -221,7 +221,8 @@ static int MostStored(const Shards *shards, const ShardStage *stage, int d, doub
   return low > 0 ? stage->step[low - 1].y : 0;
 }
 
-/* Put the stage on d replicas before what its first ideal holds, for every sum that it can store. */
+/* Put the stage on d replicas before what its first ideal holds, for every sum that it can
+   store. */
 static void Append(Shards *shards, int64_t number, int d, int64_t limit, int drops)
 {
   const ShardStage *stage = &shards->stage[number];
