@@ -20,7 +20,7 @@ static const Row rows[] = {{"alexnet", "4", 0.0229012},    {"alexnet", "16", 0.0
                            {"densenet121", "4", 0.081985}, {"densenet121", "16", 0.020853}};
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
-/* Seconds per byte of weight and replica: all send and receive twice, and it divides by the replicas
+/* Seconds per byte of weight and replica: all send and receive twice, and it divides by replicas
    again. The first stage's are divided by the machines of a level below, too. */
 static void FillTable(int devices, double bandwidth, double divide, double table[])
 {

@@ -46,7 +46,8 @@ static int FindItem(const Text *text, int id)
   return -1;
 }
 
-/* Inputs that nothing leads to and gets that lead to nothing are left out, as its optimizer does. */
+/* Inputs that nothing leads to and gets that lead to nothing are left out, as in its
+   optimizer. */
 static int NumberItems(Text *text)
 {
   static bool has_before[MOST_NODES], has_after[MOST_NODES];
