@@ -59,9 +59,12 @@ static RengaErrorCode ForecastMemory(RengaGraph graph, RengaPlan plan, int stage
 @*/
 RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[])
 {
+  static const RengaPartitionCapabilities capabilities = {.unequal_replicas = true,
+                                                          .recompute = true};
   RengaCall(RengaSysStartMPI(argc, argv));
   RengaCall(RegisterPackages());
   RengaCall(RengaPartitionSetForecast_Private(ForecastMemory));
+  RengaCall(RengaPartitionSetCapabilities_Private(&capabilities));
   RengaCall(RengaSysReadOptions(argc, argv, help));
   return RENGA_SUCCESS;
 }

@@ -44,6 +44,8 @@ static RengaErrorCode CompileAll(RengaPipeline pipeline)
     const bool training = program->kind == PROGRAM_TRAINING;
     if (program->saved_bytes > pipeline->slot_bytes[training])
       pipeline->slot_bytes[training] = program->saved_bytes;
+    if (program->sent_bytes > pipeline->sent_bytes[training])
+      pipeline->sent_bytes[training] = program->sent_bytes;
     if (program->folded_bytes > pipeline->folded_bytes)
       pipeline->folded_bytes = program->folded_bytes;
     if (program->temporary_bytes > pipeline->temporary_bytes[training])
@@ -153,15 +155,24 @@ static RengaErrorCode PlaceGiven(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* A slot for each micro-batch in flight; where the stage recomputes, that holds what is sent, and
+   one slot with all that backward needs is shared. */
+int64_t RengaPipelineKeptBytes_Private(RengaPipeline pipeline, bool training)
+{
+  const int64_t saved = pipeline->slot_bytes[training], sent = pipeline->sent_bytes[training];
+  return pipeline->recompute ? pipeline->slots * sent + saved + sent : pipeline->slots * saved;
+}
+
 /* Training has its slots, then its temporary tensors; evaluation cuts the same memory elsewhere. */
 static void ShareMemory(RengaPipeline pipeline, RengaPipelineMemory *memory)
 {
   int64_t most = 0;
   for (int k = 0; k < 2; k++) {
-    const int64_t bytes = pipeline->slots * pipeline->slot_bytes[k] + pipeline->temporary_bytes[k];
+    const int64_t bytes =
+        RengaPipelineKeptBytes_Private(pipeline, k) + pipeline->temporary_bytes[k];
     if (bytes > most) most = bytes;
   }
-  memory->saved = pipeline->slots * pipeline->slot_bytes[1];
+  memory->saved = RengaPipelineKeptBytes_Private(pipeline, true);
   memory->temporary = most - memory->saved;
 }
 
@@ -203,7 +214,7 @@ RengaErrorCode RengaPipelineSize_Private(RengaPipeline pipeline)
   RengaCall(SizeReplica(pipeline, &pipeline->memory));
   for (int k = 0; k < 2; k++)
     pipeline->temporary_bytes[k] = pipeline->memory.saved + pipeline->memory.temporary -
-                                   pipeline->slots * pipeline->slot_bytes[k];
+                                   RengaPipelineKeptBytes_Private(pipeline, k);
   return RENGA_SUCCESS;
 }
 

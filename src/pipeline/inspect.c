@@ -63,10 +63,11 @@ static RengaErrorCode CollectRows(RengaPipeline pipeline, const Pass *pass, int 
                                   size_t row_bytes, char *rows, char *buffer)
 {
   const int rank = RengaCommGetRank(pipeline->all);
-  for (int r = 0; r < pipeline->replicas; r++) {
+  const int replicas = RengaPlanGetStage(pipeline->plan, stage)->replicas;
+  for (int r = 0; r < replicas; r++) {
     const int64_t samples = pass->batch->samples, size = pipeline->microbatch;
-    int64_t first = RengaPlanBound(pass->microbatches, pipeline->replicas, r) * size;
-    int64_t last = RengaPlanBound(pass->microbatches, pipeline->replicas, r + 1) * size;
+    int64_t first = RengaPlanBound(pass->microbatches, replicas, r) * size;
+    int64_t last = RengaPlanBound(pass->microbatches, replicas, r + 1) * size;
     if (last > samples) last = samples;
     if (first >= last) continue;
     const int from = RengaPlanGetRank(pipeline->plan, stage, r);

@@ -216,7 +216,8 @@ static bool IsRoot(const Layout *layout, RengaValue value)
          layout->storage[value].home != PART_NONE;
 }
 
-/* Slots and folded constants: one after the other. */
+/* Slots and folded constants: one after the other. What is sent outlives the slot of a stage that
+   recomputes. */
 static void PlaceLasting(Layout *layout)
 {
   Program *program = layout->program;
@@ -228,6 +229,9 @@ static void PlaceLasting(Layout *layout)
     } else if (storage->home == PART_CONSTANT) {
       program->place[v] = (Place){REGION_FOLDED, program->folded_bytes};
       program->folded_bytes += storage->bytes;
+    } else if (storage->saved && storage->own && layout->pipeline->recompute) {
+      program->place[v] = (Place){REGION_SENT, program->sent_bytes};
+      program->sent_bytes += storage->bytes;
     } else if (storage->saved) {
       program->place[v] = (Place){REGION_SAVED, program->saved_bytes};
       program->saved_bytes += storage->bytes;

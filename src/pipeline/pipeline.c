@@ -14,9 +14,19 @@ static const RengaOptionRow rows[] = {
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
-static const char *const event_names[EVENT_COUNT] = {
-    "Pipeline set-up", "Prologue",   "Read",   "Forward", "Backward", "Send",
-    "Receive",         "Accumulate", "Reduce", "Tied",    "Norm",     "Update"};
+static const char *const event_names[EVENT_COUNT] = {[EVENT_SETUP] = "Pipeline set-up",
+                                                     [EVENT_PROLOGUE] = "Prologue",
+                                                     [EVENT_READ] = "Read",
+                                                     [EVENT_FORWARD] = "Forward",
+                                                     [EVENT_RECOMPUTE] = "Recompute",
+                                                     [EVENT_BACKWARD] = "Backward",
+                                                     [EVENT_SEND] = "Send",
+                                                     [EVENT_RECEIVE] = "Receive",
+                                                     [EVENT_ACCUMULATE] = "Accumulate",
+                                                     [EVENT_REDUCE] = "Reduce",
+                                                     [EVENT_TIED] = "Tied",
+                                                     [EVENT_NORM] = "Norm",
+                                                     [EVENT_UPDATE] = "Update"};
 static RengaLogEvent events[EVENT_COUNT];
 
 RengaLogEvent RengaPipelineEvent_Private(PipelineEvent event)

@@ -17,7 +17,8 @@ enum {
   REGION_PERSISTENT, /* parameters, states, constants, sums over the batch */
   REGION_FOLDED,     /* what depends on constants and the micro-batch's size only */
   REGION_GRADIENTS,  /* the buffer that takes this micro-batch's gradients */
-  REGION_SAVED,      /* this micro-batch's slot */
+  REGION_SAVED,      /* this micro-batch's slot; the only one where the stage recomputes */
+  REGION_SENT,       /* this micro-batch's slot of what is sent, where the stage recomputes */
   REGION_TEMPORARY,
   REGION_INPUTS,  /* this micro-batch's slot */
   REGION_MESSAGE, /* + row of the message table: this micro-batch's instance */
@@ -59,7 +60,7 @@ typedef struct {
   bool *reads;           /* [fields] whether the stage's field is needed */
   bool uses_sums;        /* some sum over the batch is needed */
   Sequence part[PART_COUNT];
-  int64_t folded_bytes, saved_bytes, temporary_bytes;
+  int64_t folded_bytes, saved_bytes, sent_bytes, temporary_bytes;
 } Program;
 
 typedef struct {
@@ -130,7 +131,8 @@ struct _p_RengaPipeline {
   int n_short;
   int64_t *short_batch;
   /* layout */
-  int stages, replicas, stage, replica; /* stage -1: an idle rank */
+  int stages, replicas, stage, replica; /* replicas: of the stage; stage -1: an idle rank */
+  bool recompute;                       /* the stage runs forward again before each backward */
   int64_t batch, microbatch;
   RengaComm all, group; /* all ranks; the replicas of this stage */
   /* the stage */
@@ -166,7 +168,7 @@ struct _p_RengaPipeline {
   int64_t input_bytes, folded_bytes, persistent_bytes;
   /* [1] in training, [0] in evaluation and the prologue, which share the memory of slots and
      temporary tensors in another way */
-  int64_t slot_bytes[2], temporary_bytes[2];
+  int64_t slot_bytes[2], sent_bytes[2], temporary_bytes[2];
   char *persistent_base, *folded_base, *moment_base, *saved_base, *input_base;
   float *gradient_base;
   char *tree_work, *tied_work;
@@ -210,6 +212,7 @@ typedef enum {
   EVENT_PROLOGUE,
   EVENT_READ,
   EVENT_FORWARD,
+  EVENT_RECOMPUTE,
   EVENT_BACKWARD,
   EVENT_SEND,
   EVENT_RECEIVE,
@@ -264,6 +267,7 @@ typedef struct {
 } Lifetime;
 RengaErrorCode RengaPlaceLifetimes_Private(int count, Lifetime row[], int64_t *bytes);
 /* forecast.c, arena.c */
+int64_t RengaPipelineKeptBytes_Private(RengaPipeline pipeline, bool training);
 RengaErrorCode RengaPipelineSize_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetUpArena_Private(RengaPipeline pipeline);
 /* persistent.c */

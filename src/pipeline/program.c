@@ -74,6 +74,7 @@ static RengaErrorCode CheckFits(RengaPipeline pipeline, const Program *program)
   const bool training = program->kind == PROGRAM_TRAINING;
   if (!pipeline->arena) return RENGA_SUCCESS;
   RengaCheck(program->saved_bytes <= pipeline->slot_bytes[training] &&
+                 program->sent_bytes <= pipeline->sent_bytes[training] &&
                  program->temporary_bytes <= pipeline->temporary_bytes[training] &&
                  program->folded_bytes <= pipeline->folded_bytes,
              MPI_COMM_SELF, RENGA_ERR_MEMORY,

@@ -65,12 +65,16 @@ RengaErrorCode RengaPipelineRunPart_Private(RengaPipeline pipeline, Program *pro
 void RengaPipelineSetBases_Private(RengaPipeline pipeline, bool training, int64_t i)
 {
   char **base = pipeline->base;
+  const int64_t slot = i % pipeline->slots, saved = pipeline->slot_bytes[training];
+  const int64_t sent = pipeline->sent_bytes[training];
   base[REGION_PERSISTENT] = pipeline->persistent_base;
   base[REGION_FOLDED] = pipeline->folded_base;
-  const int64_t slot_bytes = pipeline->slot_bytes[training];
-  base[REGION_SAVED] = pipeline->saved_base + i % pipeline->slots * slot_bytes;
-  base[REGION_TEMPORARY] = pipeline->saved_base + pipeline->slots * slot_bytes;
-  base[REGION_INPUTS] = pipeline->input_base + i % pipeline->slots * pipeline->input_bytes;
+  base[REGION_SENT] = pipeline->saved_base + slot * sent;
+  base[REGION_SAVED] =
+      pipeline->saved_base + (pipeline->recompute ? pipeline->slots * sent : slot * saved);
+  base[REGION_TEMPORARY] =
+      pipeline->saved_base + RengaPipelineKeptBytes_Private(pipeline, training);
+  base[REGION_INPUTS] = pipeline->input_base + slot * pipeline->input_bytes;
   for (int m = 0; m < pipeline->n_messages; m++) {
     const Link *link = &pipeline->link[m];
     base[REGION_MESSAGE + m] = link->base ? link->base + i % link->ring * link->bytes : NULL;
@@ -151,13 +155,16 @@ static RengaErrorCode Poison(RengaPipeline pipeline, bool training, const RengaA
 {
   if (!RengaDeviceGetPoison(pipeline->device)) return RENGA_SUCCESS;
   RengaCall(Fill(pipeline, pipeline->base[REGION_TEMPORARY], pipeline->temporary_bytes[training]));
-  if (action->kind == RENGA_ACTION_FORWARD) {
+  if (action->kind != RENGA_ACTION_BACKWARD) {
     RengaCall(Fill(pipeline, pipeline->base[REGION_SAVED], pipeline->slot_bytes[training]));
+    RengaCall(Fill(pipeline, pipeline->base[REGION_SENT], pipeline->sent_bytes[training]));
+  }
+  if (action->kind == RENGA_ACTION_FORWARD)
     RengaCall(Fill(pipeline, pipeline->base[REGION_INPUTS], pipeline->input_bytes));
-  } else if (RengaPipelineIsOrdered_Private(pipeline)) {
+  if (action->kind != RENGA_ACTION_BACKWARD) return RENGA_SUCCESS;
+  if (RengaPipelineIsOrdered_Private(pipeline))
     RengaCall(Fill(pipeline, pipeline->base[REGION_GRADIENTS],
                    pipeline->gradient_count * (int64_t)sizeof(float)));
-  }
   return RENGA_SUCCESS;
 }
 
@@ -184,6 +191,33 @@ static RengaErrorCode Forward(RengaPipeline pipeline, Pass *pass, const RengaAct
   return RENGA_SUCCESS;
 }
 
+/* What backward needs is made again, into the slot that all micro-batches share. What was sent may
+   still be on its way: it is made elsewhere, behind that slot. */
+static void SetRecomputedBases(RengaPipeline pipeline, int64_t i)
+{
+  RengaPipelineSetBases_Private(pipeline, true, i);
+  if (pipeline->recompute)
+    pipeline->base[REGION_SENT] = pipeline->base[REGION_SAVED] + pipeline->slot_bytes[true];
+}
+
+static RengaErrorCode Recompute(RengaPipeline pipeline, const Pass *pass, const RengaAction *action,
+                                int64_t i)
+{
+  Program *program;
+  const int64_t number = action->microbatch;
+  const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
+  SetRecomputedBases(pipeline, i);
+  RengaCall(Poison(pipeline, true, action));
+  RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, number, &program));
+  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_RECOMPUTE));
+  const RengaErrorCode code =
+      RengaPipelineRunPart_Private(pipeline, program, PART_FORWARD, &context);
+  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_RECOMPUTE), program->part[PART_FORWARD].flops,
+                   0, 0);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, const RengaAction *action,
                                int64_t i)
 {
@@ -191,7 +225,7 @@ static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, const RengaAc
   const int64_t number = action->microbatch;
   const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
   RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, true));
-  RengaPipelineSetBases_Private(pipeline, pass->training, i);
+  SetRecomputedBases(pipeline, i);
   pipeline->base[REGION_GRADIENTS] = (char *)RengaPipelineLeaf_Private(pipeline);
   RengaCall(Poison(pipeline, pass->training, action));
   RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, number, &program));
@@ -219,6 +253,9 @@ static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaA
   switch (action->kind) {
   case RENGA_ACTION_FORWARD:
     RengaCall(Forward(pipeline, pass, action, i));
+    break;
+  case RENGA_ACTION_RECOMPUTE:
+    RengaCall(Recompute(pipeline, pass, action, i));
     break;
   case RENGA_ACTION_BACKWARD:
     RengaCall(Backward(pipeline, pass, action, i));

@@ -108,17 +108,7 @@ RengaErrorCode RengaPipelineReadPlan_Private(RengaPipeline pipeline)
   RengaValue loss;
   RengaPlan plan = pipeline->plan;
   pipeline->stages = RengaPlanGetStageCount(plan);
-  pipeline->replicas = RengaPlanGetStage(plan, 0)->replicas;
   RengaCall(RengaPlanGetBatch(plan, &pipeline->batch, &pipeline->microbatch));
-  for (int s = 0; s < pipeline->stages; s++) {
-    const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
-    RengaCheck(
-        stage->replicas == pipeline->replicas, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-        "stage %d has %d replicas, stage 0 has %d: stages of one pipeline have the same number", s,
-        stage->replicas, pipeline->replicas);
-    RengaCheck(!stage->recompute, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-               "the plan recomputes stage %d: the pipeline keeps all that backward needs", s);
-  }
   RengaCall(RengaGraphGetLoss(pipeline->graph, &loss));
   pipeline->has_loss = loss != RENGA_VALUE_NONE;
   pipeline->loss = RENGA_VALUE_NONE;

@@ -155,9 +155,9 @@ static void CountStatistics(RengaPipeline pipeline)
 RengaErrorCode RengaPipelineSetUpStage_Private(RengaPipeline pipeline, int stage)
 {
   const RengaPlanStage *row = RengaPlanGetStage(pipeline->plan, stage);
-  RengaCheck(!row->recompute, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "stage %d of the plan recomputes its activations: not supported yet", stage);
   pipeline->stage = stage;
+  pipeline->replicas = row->replicas;
+  pipeline->recompute = row->recompute && pipeline->has_loss;
   RengaCall(RengaGraphGetSubgraph(pipeline->graph, row->first, row->last, &pipeline->sub));
   if (pipeline->has_loss)
     RengaCall(RengaPipelineDifferentiate_Private(pipeline, stage, pipeline->sub, pipeline->link));

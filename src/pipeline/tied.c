@@ -1,6 +1,7 @@
 /* Parameters with several uses: the gradients of the uses are added in ascending order of (node,
    input). As stages are intervals of nodes that is: stage by stage. Stages that share a parameter
-   send each other their uses, replica r to replica r, and each adds up all of them. */
+   send each other their uses, replica r to the replicas that are r modulo their number, and each
+   adds up all of them. */
 #include "pipelineimpl.h"
 #include <string.h>
 
@@ -68,28 +69,41 @@ static RengaErrorCode AddUses(RengaPipeline pipeline, const Parameter *parameter
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Post(RengaPipeline pipeline, const Parameter *parameter,
+/* Replica r of this stage sends to the replicas of another that ask it: r, r + replicas, … */
+static RengaErrorCode PostSends(RengaPipeline pipeline, const Parameter *parameter, int stage,
+                                int *count, RengaRequest request[])
+{
+  const float *own = pipeline->gradient + parameter->gradient;
+  const size_t bytes = (size_t)(parameter->n_uses * parameter->stride) * sizeof(float);
+  const int tag = pipeline->n_messages + parameter->number;
+  const int others = RengaPlanGetStage(pipeline->plan, stage)->replicas;
+  for (int r = pipeline->replica; bytes > 0 && r < others; r += pipeline->replicas)
+    RengaCall(RengaCommSend(pipeline->all, own, bytes, RengaPlanGetRank(pipeline->plan, stage, r),
+                            tag, &request[(*count)++]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Post(RengaPipeline pipeline, const Parameter *parameter, int *count,
                            RengaRequest request[])
 {
-  float *own = pipeline->gradient + parameter->gradient, *other = (float *)pipeline->tied_work;
+  float *other = (float *)pipeline->tied_work;
   const size_t use_bytes = (size_t)parameter->stride * sizeof(float);
   const int tag = pipeline->n_messages + parameter->number;
   for (int s = 0; s < pipeline->stages; s++) {
     if (s == pipeline->stage || UsesIn(pipeline, parameter, s) < 0) continue;
-    const int peer = RengaPlanGetRank(pipeline->plan, s, pipeline->replica);
+    const int others = RengaPlanGetStage(pipeline->plan, s)->replicas;
+    const int peer = RengaPlanGetRank(pipeline->plan, s, pipeline->replica % others);
     const int64_t uses = UsesIn(pipeline, parameter, s);
     if (uses > 0)
       RengaCall(RengaCommReceive(pipeline->all, other, (size_t)uses * use_bytes, peer, tag,
-                                 &request[2 * s]));
+                                 &request[(*count)++]));
     other += uses * parameter->stride;
-    if (parameter->n_uses > 0)
-      RengaCall(RengaCommSend(pipeline->all, own, (size_t)parameter->n_uses * use_bytes, peer, tag,
-                              &request[2 * s + 1]));
+    RengaCall(PostSends(pipeline, parameter, s, count, request));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WaitAll(RengaPipeline pipeline, const Parameter *parameter,
+static RengaErrorCode WaitAll(RengaPipeline pipeline, const Parameter *parameter, int count,
                               RengaRequest request[])
 {
   char what[384];
@@ -98,7 +112,7 @@ static RengaErrorCode WaitAll(RengaPipeline pipeline, const Parameter *parameter
            "use it in step %lld",
            RengaCommGetRank(pipeline->all), pipeline->stage, pipeline->replica, parameter->name,
            (long long)pipeline->step);
-  for (int i = 0; i < 2 * pipeline->stages; i++)
+  for (int i = 0; i < count; i++)
     if (request[i]) RengaCall(RengaCommWait(pipeline->all, &request[i], what));
   return RENGA_SUCCESS;
 }
@@ -115,14 +129,15 @@ RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline)
 {
   RengaRequest *request;
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_TIED);
-  RengaCall(RengaMalloc(2 * pipeline->stages, &request));
+  RengaCall(RengaMalloc(pipeline->stages + RengaPlanGetRankCount(pipeline->plan), &request));
   for (int p = 0; p < pipeline->n_parameters; p++) {
     const Parameter *parameter = &pipeline->parameter[p];
     const bool shared = IsShared(pipeline, parameter);
     if (!parameter->trained || (!shared && parameter->n_uses < 2)) continue;
     RengaLogEventBegin(event);
-    if (shared) RengaCall(Post(pipeline, parameter, request));
-    if (shared) RengaCall(WaitAll(pipeline, parameter, request));
+    int count = 0;
+    if (shared) RengaCall(Post(pipeline, parameter, &count, request));
+    if (shared) RengaCall(WaitAll(pipeline, parameter, count, request));
     RengaCall(AddUses(pipeline, parameter));
     RengaLogEventEnd(event, 0, shared, parameter->count * (int64_t)sizeof(float));
   }

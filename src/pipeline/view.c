@@ -24,11 +24,28 @@ static RengaErrorCode PrintRow(RengaViewer viewer, int rank, const Row *row)
   return RENGA_SUCCESS;
 }
 
+/* "2", or "1 to 4" where stages differ. */
+static void FormatReplicas(RengaPlan plan, size_t size, char text[])
+{
+  int least = RengaPlanGetStage(plan, 0)->replicas, most = least;
+  for (int s = 1; s < RengaPlanGetStageCount(plan); s++) {
+    const int replicas = RengaPlanGetStage(plan, s)->replicas;
+    if (replicas < least) least = replicas;
+    if (replicas > most) most = replicas;
+  }
+  if (least == most)
+    snprintf(text, size, "%d", least);
+  else
+    snprintf(text, size, "%d to %d", least, most);
+}
+
 static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, const Row rows[])
 {
+  char replicas[64];
+  FormatReplicas(pipeline->plan, sizeof replicas, replicas);
   RengaCall(RengaViewerPrintf(
-      viewer, "Pipeline: %d stages x %d replicas, %s reduction, seed %lld\n", pipeline->stages,
-      pipeline->replicas, pipeline->reduction, (long long)pipeline->seed));
+      viewer, "Pipeline: %d stages x %s replicas, %s reduction, seed %lld\n", pipeline->stages,
+      replicas, pipeline->reduction, (long long)pipeline->seed));
   RengaCall(RengaViewerPrintf(
       viewer, "  rank  stage replica kernels flight parameters  gradients  optimizer      "
               "saved  temporary   messages     inputs        all\n"));

@@ -18,7 +18,11 @@ static const Run networks[] = {
      .optimizer = "adam"},
 };
 
-static const int layouts[][2] = {{1, 1}, {2, 2}, {3, 1}, {1, 4}, {4, 1}, {1, 3}};
+static const struct {
+  int stages, replicas[4];
+  unsigned recompute;
+} layouts[] = {{1, {1}, 0},       {2, {2, 2}, 0}, {2, {1, 3}, 1},       {3, {1, 1, 1}, 0},
+               {3, {2, 1, 1}, 6}, {1, {4}, 1},    {4, {1, 1, 1, 1}, 0}, {1, {3}, 0}};
 enum { LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
 /* A pipeline on a layout, steps [first, last), a checkpoint read before or written after. */
@@ -32,8 +36,9 @@ static RengaErrorCode Part(RengaComm comm, const Run *network, int layout, int f
   bool found;
   int64_t step;
   Run run = *network;
-  run.stages = layouts[layout][0];
-  run.replicas = layouts[layout][1];
+  run.stages = layouts[layout].stages;
+  run.unequal = layouts[layout].replicas;
+  run.recompute = layouts[layout].recompute;
   run.batch = 8;
   run.microbatch = 2;
   run.steps = STEPS;

@@ -1,7 +1,7 @@
 check_PROGRAMS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/layouts %D%/networks %D%/place \
-  %D%/refuse %D%/settings %D%/stall
+  %D%/refuse %D%/replicas %D%/settings %D%/stall
 TESTS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/layouts %D%/networks %D%/place \
-  %D%/refuse %D%/settings %D%/stall.sh
+  %D%/refuse %D%/replicas %D%/settings %D%/stall.sh
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
 %C%_forecast_SOURCES = %D%/forecast.c
@@ -12,5 +12,6 @@ EXTRA_DIST += %D%/stall.sh
 %C%_networks_SOURCES = %D%/networks.c
 %C%_place_SOURCES = %D%/place.c
 %C%_refuse_SOURCES = %D%/refuse.c
+%C%_replicas_SOURCES = %D%/replicas.c
 %C%_stall_SOURCES = %D%/stall.c
 %C%_settings_SOURCES = %D%/settings.c

@@ -14,6 +14,8 @@ typedef struct {
   RengaErrorCode (*build)(RengaGraph graph);
   const char *device, *schedule, *reduction, *optimizer;
   int stages, replicas;
+  const int *unequal; /* [stages] replicas, or NULL: all the same */
+  unsigned recompute; /* bit s: stage s */
   int64_t batch, microbatch, classes;
   int steps;
   const int64_t *samples; /* [steps] */
@@ -141,7 +143,8 @@ static inline RengaErrorCode RunPlan(RengaComm comm, const Run *run, RengaGraph 
     stage[s].last = s == run->stages - 1 ? nodes
                     : run->cuts          ? run->cuts[s]
                                          : nodes * (s + 1) / run->stages;
-    stage[s].replicas = run->replicas;
+    stage[s].replicas = run->unequal ? run->unequal[s] : run->replicas;
+    stage[s].recompute = run->recompute >> s & 1;
   }
   RengaCall(RengaPlanCreate(comm, plan));
   RengaCall(RengaPlanSetStages(*plan, graph, run->stages, stage));
@@ -271,8 +274,9 @@ static inline RengaErrorCode RunAll(RengaComm comm, const Run *run, Result *resu
 static inline RengaErrorCode RunCompare(const Run *run, const Result *a, const Result *b)
 {
   char what[256];
-  snprintf(what, sizeof what, "%s on %s, %d stages x %d replicas, %s", run->graph, run->device,
-           run->stages, run->replicas, run->schedule);
+  snprintf(what, sizeof what, "%s on %s, %d stages x %d replicas%s, recompute %x, %s", run->graph,
+           run->device, run->stages, run->unequal ? run->unequal[0] : run->replicas,
+           run->unequal ? " of stage 0" : "", run->recompute, run->schedule);
   for (int i = 0; i < run->steps; i++)
     RengaCheck(a->loss[i] == b->loss[i] && a->norm[i] == b->norm[i], MPI_COMM_SELF,
                RENGA_ERR_INTERNAL, "%s: step %d has loss %.17g and norm %.17g, not %.17g and %.17g",
