@@ -229,6 +229,54 @@ static RengaErrorCode Price(RengaProfile profile, int first)
   return RENGA_SUCCESS;
 }
 
+/* What the sum of costs must be multiplied with: found by all that measure at the same time, the
+   mean of them. */
+static RengaErrorCode FindRatio(RengaProfile profile, int64_t samples,
+                                const RengaProfileCost costs[], double ratio[2])
+{
+  int worker, workers;
+  double *all = NULL;
+  RengaCall(RengaMeasuredWorkers_Private(profile, &worker, &workers));
+  RengaCall(RengaMalloc(2 * workers, &all));
+  RengaErrorCode code = RengaCommBarrier(profile->hdr.owner, what);
+  if (code == RENGA_SUCCESS && worker >= 0)
+    code = RengaMeasuredMerge_Private(profile, samples, costs, all + 2 * worker);
+  code = RengaErrorAgree(profile->hdr.comm, code);
+  if (code == RENGA_SUCCESS) code = RengaCommSumExact(profile->hdr.owner, 2 * workers, all, what);
+  ratio[0] = ratio[1] = 0;
+  for (int w = 0; w < 2 * workers; w++) ratio[w % 2] += all[w] / workers;
+  RengaFree(&all);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Costs(RengaProfile profile, int64_t samples, RengaProfileCost costs[])
+{
+  Measured *measured = profile->data;
+  static const char *const part[] = {"forward", "backward"};
+  char name[2][128];
+  bool known = true;
+  RengaCall(RengaProfileSumCalls_Private(profile, samples, costs));
+  RengaCall(RengaMeasuredSetUp_Private(profile));
+  for (int p = 0; p < 2; p++) {
+    snprintf(name[p], sizeof name[p], "merged %s of network %016llx, %lld samples", part[p],
+             (unsigned long long)RengaGraphGetDigest(profile->graph), (long long)samples);
+    known = RengaProfileRowsFind_Private(&measured->rows, name[p], &measured->ratio[p]) && known;
+  }
+  if (!known) {
+    RengaCall(FindRatio(profile, samples, costs, measured->ratio));
+    for (int p = 0; p < 2; p++)
+      RengaCall(RengaProfileRowsAdd_Private(&measured->rows, name[p], measured->ratio[p]));
+    measured->measured += 2;
+    RengaCall(RengaMeasuredSave_Private(profile));
+  }
+  for (int n = 0; n < RengaGraphGetNodeCount(profile->graph); n++) {
+    costs[n].forward *= measured->ratio[0];
+    costs[n].backward *= measured->ratio[1];
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode SetFromOptions(RengaProfile profile)
 {
   Measured *measured = profile->data;
@@ -284,6 +332,11 @@ static RengaErrorCode View(RengaProfile profile, RengaViewer viewer)
   RengaCall(RengaViewerPrintf(viewer, "  %d costs known, %lld of them measured now; kept in %s\n",
                               measured->rows.count, (long long)measured->measured,
                               measured->name[0] ? measured->name : "no file"));
+  if (measured->ratio[0] > 0)
+    RengaCall(RengaViewerPrintf(viewer,
+                                "  nodes in turn take %.3f of the sum of their calls forward, %.3f "
+                                "backward: merged, costs of nodes have it\n",
+                                measured->ratio[0], measured->ratio[1]));
   return RENGA_SUCCESS;
 }
 
@@ -304,7 +357,7 @@ RengaErrorCode RengaProfileCreate_Measured(void *object)
   RengaCall(RengaMalloc(1, &measured));
   profile->data = measured;
   profile->ops->setfromoptions = SetFromOptions;
-  profile->ops->costs = RengaProfileSumCalls_Private;
+  profile->ops->costs = Costs;
   profile->ops->price = Price;
   profile->ops->update = Update;
   profile->ops->accumulate = Accumulate;

@@ -11,6 +11,7 @@ typedef struct {
   ProfileRows rows;
   RengaDevice made; /* where none was set */
   RengaMachine machine;
+  double ratio[2]; /* forward, backward: of the last costs; 0: none yet */
 } Measured;
 
 RengaErrorCode RengaMeasuredSetUp_Private(RengaProfile profile);
@@ -24,3 +25,6 @@ RengaErrorCode RengaMeasuredVector_Private(RengaProfile profile, const char *kin
                                            double *seconds);
 /* links.c: latency and bandwidth between ranks, the sum over replicas. */
 RengaErrorCode RengaMeasuredMachine_Private(RengaProfile profile, RengaMachine *machine);
+/* merged.c: nodes in turn against the sum of their costs, forward and backward. */
+RengaErrorCode RengaMeasuredMerge_Private(RengaProfile profile, int64_t samples,
+                                          const RengaProfileCost costs[], double ratio[2]);

@@ -49,6 +49,8 @@ struct _p_RengaProfile {
 
 /* whole.c: differentiates once. */
 RengaErrorCode RengaProfileDifferentiate_Private(RengaProfile profile);
+/* The value whose memory a view shows. */
+RengaValue RengaProfileRoot_Private(RengaGraph whole, RengaValue value);
 /* calls.c: the call of each node of whole (-1: costs nothing) for that many samples; new ones are
    appended to the table. */
 RengaErrorCode RengaProfileFindCalls_Private(RengaProfile profile, int64_t samples, int number[]);

@@ -70,7 +70,7 @@ static void MarkParts(RengaProfile profile, bool needed[], bool constant[])
 }
 
 /* The value whose memory a view shows. */
-static RengaValue RootOf(RengaGraph whole, RengaValue value)
+RengaValue RengaProfileRoot_Private(RengaGraph whole, RengaValue value)
 {
   for (;;) {
     const int producer = RengaGraphGetValue(whole, value)->producer;
@@ -97,13 +97,14 @@ static RengaErrorCode MarkKept(RengaProfile profile, bool kept[])
     const RengaGraphNode *node = RengaGraphGetNode(whole, n);
     for (int i = 0; i < node->n_in && profile->part[n] == PROFILE_PART_BACKWARD; i++) {
       if (node->in[i] == RENGA_VALUE_NONE) continue;
-      const RengaValue root = RootOf(whole, node->in[i]);
+      const RengaValue root = RengaProfileRoot_Private(whole, node->in[i]);
       if (PartOfValue(profile, root) != PROFILE_PART_BACKWARD) kept[root] = true;
     }
   }
   RengaCall(RengaGraphGetParameterUses(whole, &count, &use));
   for (int i = 0; i < count; i++)
-    if (use[i].gradient != RENGA_VALUE_NONE) kept[RootOf(whole, use[i].gradient)] = true;
+    if (use[i].gradient != RENGA_VALUE_NONE)
+      kept[RengaProfileRoot_Private(whole, use[i].gradient)] = true;
   return RENGA_SUCCESS;
 }
 
@@ -116,7 +117,7 @@ static uint32_t FindWarm(RengaProfile profile, int n, const bool kept[])
   for (int i = 0; i < node->n_in + node->n_out && i < 32; i++) {
     const RengaValue value = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
     if (value == RENGA_VALUE_NONE) continue;
-    const RengaValue root = RootOf(profile->whole, value);
+    const RengaValue root = RengaProfileRoot_Private(profile->whole, value);
     const bool is_warm =
         i < node->n_in ? PartOfValue(profile, root) == profile->part[n] : !kept[root];
     if (is_warm) warm |= (uint32_t)1 << i;
