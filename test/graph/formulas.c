@@ -129,7 +129,9 @@ static RengaErrorCode CheckResnet(RengaComm comm, int depth, const int blocks[4]
   snprintf(what, sizeof what, "resnet:depth=%d,width=%g", depth, width);
   e.products = 2 * places * 7 * 7 * c * 64 * width;
   c = 64 * width;
+  e.activations = 3 * c * places + 2 * c; /* convolution, normalisation, ReLU; statistics */
   places /= 4;
+  e.activations += 3 * c * places; /* maxima and, in 8 bytes, their places */
   for (int group = 0; group < 4; group++)
     for (int i = 0; i < blocks[group]; i++) {
       double inner = 64 * width * (1 << group), out = inner * wide;
@@ -141,10 +143,14 @@ static RengaErrorCode CheckResnet(RengaComm comm, int depth, const int blocks[4]
       e.parameters += first + rest + shortcut + 2 * (wide > 1 ? 2 : 1) * inner + 2 * out;
       e.parameters += c != out ? 2 * out : 0;
       e.products += 2 * (wide > 1 ? before : places) * first + 2 * places * (rest + shortcut);
+      e.activations += 3 * inner * (wide > 1 ? before + places : places) + 4 * out * places;
+      e.activations += 2 * (wide > 1 ? 2 : 1) * inner + 2 * out;
+      e.activations += c != out ? 2 * out * places + 2 * out : 0;
       c = out;
     }
   e.parameters += 1000 * c + 1000;
   e.products += Linear(1, c, 1000);
+  e.activations += c + 1000 + 5;
   RengaCall(Check(comm, what, &e));
   return RENGA_SUCCESS;
 }
