@@ -137,6 +137,8 @@ static const Case cases[] = {
     {"Softmax", "axis:int=1", "f2,4,3@-2:2", NULL, 1},
     {"LogSoftmax", "axis:int=-1", "f2,5@-2:2", NULL, 1},
     {"LRN", "size:int=3 alpha:real=0.5", "f2,5,3", NULL, 1},
+    {"LpNormalization", "axis:int=1 p:int=2", "f3,4", NULL, 1},
+    {"LpNormalization", "axis:int=0 p:int=1", "f3,4", NULL, 1},
     {"Dropout", "ratio:real=0.4", "f6,5", NULL, 1},
     {"Attention", "", "f2,3,4,5 f2,3,4,5 f2,3,4,5", NULL, 1},
     {"Attention", "scale:real=0.7 causal:int=1 ratio:real=0.3", "f2,2,5,3 f2,2,5,3 f2,2,5,3", NULL,

@@ -87,6 +87,43 @@ static RengaErrorCode Dropout(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
+/* The norm along the axis, 1 where it is 0. */
+static RengaErrorCode NormOf(RengaReverse *reverse, bool absolute, const int64_t *axis,
+                             RengaValue *norm)
+{
+  RengaAttributes attributes = {0};
+  RengaValue zero, one, in[3];
+  RengaCall(RengaAttributesSetInts(&attributes, "axes", 1, axis));
+  RengaCall(RengaAttributesSetInt(&attributes, "keepdims", 1));
+  RengaCall(RengaReverseApply(reverse, absolute ? "ReduceL1" : "ReduceL2", &attributes, 1,
+                              &reverse->node->in[0], NULL, norm));
+  RengaDataType type = RengaReverseSpec(reverse, *norm)->type;
+  RengaCall(RengaReverseScalar(reverse, type, 0, &zero));
+  RengaCall(RengaReverseScalar(reverse, type, 1, &one));
+  RengaCall(RengaReverseBinaryOp(reverse, "Equal", *norm, zero, &in[0]));
+  in[1] = one;
+  in[2] = *norm;
+  RengaCall(RengaReverseApply(reverse, "Where", NULL, 3, in, NULL, norm));
+  return RENGA_SUCCESS;
+}
+
+/* y = x / n: dx = (dy - z sum(dy y)) / n, where z is the derivative of n: y, or the sign of x */
+static RengaErrorCode LpNormalization(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  const bool absolute = RengaAttributesInt(&node->attributes, "p", 2) == 1;
+  const int64_t axis = RengaAttributesInt(&node->attributes, "axis", -1);
+  RengaValue norm, slope = node->out[0], sum;
+  RengaCall(NormOf(reverse, absolute, &axis, &norm));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], node->out[0], &sum));
+  RengaCall(RengaReverseSum(reverse, sum, 1, &axis, true, &sum));
+  if (absolute) RengaCall(RengaReverseUnaryOp(reverse, "Sign", node->in[0], &slope));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", slope, sum, &sum));
+  RengaCall(RengaReverseBinaryOp(reverse, "Sub", reverse->dy[0], sum, &sum));
+  RengaCall(RengaReverseBinaryOp(reverse, "Div", sum, norm, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
 const RengaReverseRow RengaReverseNormalize[] = {
     {"LayerNormalization", WithMean},
     {"RMSNormalization", RmsNormalization},
@@ -96,6 +133,7 @@ const RengaReverseRow RengaReverseNormalize[] = {
     {"Softmax", Softmax},
     {"LogSoftmax", LogSoftmax},
     {"LRN", LocalResponse},
+    {"LpNormalization", LpNormalization},
     {"Dropout", Dropout},
     {NULL, NULL},
 };
