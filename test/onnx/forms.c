@@ -340,6 +340,34 @@ static int64_t OuterOfSum(const float x[], int64_t n, double y[])
   return 2 * n;
 }
 
+/* One step of an RNN, tanh(x + h), whose first state is in the file for each of its 3 samples. */
+static Message *FirstState(void)
+{
+  return NewModelOf(14, "in x f32 3 4; init s i64 3 : 0 1 4; Reshape x s -> a; out y; "
+                        "Transpose a -> b perm=1,0,2; init o i64 1 : 0; "
+                        "init w f32 1 4 4 : 1 0 0 0 0 1 0 0 0 0 1 0 0 0 0 1; "
+                        "init h f32 1 3 4 : 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5 0.5; "
+                        "RNN b w w - - h -> - c hidden_size=4; Squeeze c o -> y");
+}
+static int64_t Stepped(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i++) y[i] = tanh((double)x[i] + 0.5);
+  return n * WIDTH;
+}
+
+/* x + 0 … 3, the range's start and step cast to the type of its end as exporters write it */
+static Message *CastRange(void)
+{
+  return NewModelOf(18, "in x f32 N 4; init a f32 : 0; init b i64 : 4; init c f32 : 1; out y; "
+                        "CastLike a b -> d; CastLike c b -> e; Range d b e -> r; "
+                        "Cast r -> s to=1; Add x s -> y");
+}
+static int64_t PlusColumn(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i++) y[i] = (double)x[i] + (double)(i % WIDTH);
+  return n * WIDTH;
+}
+
 /* A function whose attribute has a default of 0.5, called without it and with 0.25: x / 8 where
    x is negative, x elsewhere. */
 static Message *Defaults(void)
@@ -416,6 +444,8 @@ static const struct {
     {"Attention 23", CausalAttention, Attended},
     {"RotaryEmbedding 23", Rotary, Turned},
     {"Einsum of three", Einsum, OuterOfSum},
+    {"first state for each sample", FirstState, Stepped},
+    {"range by CastLike", CastRange, PlusColumn},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS_MAX = 32, TEXT_MAX = 1024, ELEMENTS_MAX = 512, DIMS_MAX = 16 };
+enum { WORDS_MAX = 48, TEXT_MAX = 1024, ELEMENTS_MAX = 512, DIMS_MAX = 16 };
 typedef struct {
   int count;
   char *word[WORDS_MAX];

@@ -338,18 +338,25 @@ static bool Convert(RengaDataType from, RengaDataType to, Number x, Number *y)
   return true;
 }
 
+RengaErrorCode RengaOnnxCastHost(RengaOnnxNode *node, const RengaOnnxHost *x, RengaDataType type,
+                                 RengaOnnxHost **y)
+{
+  RengaOnnxHost *made;
+  const RengaTensorSpec *spec = &x->spec;
+  if (!RengaOnnxHostHasType(type)) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxHostCreate(node->importer, type, spec->ndim, spec->dim, &made));
+  for (int64_t i = 0; i < made->count; i++)
+    if (!Convert(spec->type, type, x->number[i], &made->number[i])) return RENGA_SUCCESS;
+  *y = made;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode FoldCast(RengaOnnxNode *node, int n, const RengaOnnxHost *const in[],
                                RengaOnnxHost **out)
 {
   int type = RengaOnnxTypeFromFile(RengaOnnxInt(node, "to", 0));
-  if (n != 1 || type < 0 || !RengaOnnxHostHasType((RengaDataType)type)) return RENGA_SUCCESS;
-  RengaOnnxHost *made;
-  const RengaTensorSpec *spec = &in[0]->spec;
-  RengaCall(RengaOnnxHostCreate(node->importer, (RengaDataType)type, spec->ndim, spec->dim, &made));
-  for (int64_t i = 0; i < made->count; i++)
-    if (!Convert(spec->type, (RengaDataType)type, in[0]->number[i], &made->number[i]))
-      return RENGA_SUCCESS;
-  *out = made;
+  if (n != 1 || type < 0) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxCastHost(node, in[0], (RengaDataType)type, out));
   return RENGA_SUCCESS;
 }
 
@@ -469,7 +476,7 @@ static const RengaOnnxFoldRow *FindRow(const char *op)
 }
 
 /* The input, where it is known and small; floating initializers are parameters. */
-static RengaErrorCode KnownInput(RengaOnnxNode *node, int input, const RengaOnnxHost **host)
+RengaErrorCode RengaOnnxKnownInput(RengaOnnxNode *node, int input, const RengaOnnxHost **host)
 {
   RengaOnnxBinding *binding;
   *host = NULL;
@@ -493,7 +500,7 @@ RengaErrorCode RengaOnnxFold(RengaOnnxNode *node, bool *folded)
   if (!row || n > IN_MAX || n < 1) return RENGA_SUCCESS;
   for (int i = 0; i < n; i++) {
     if (!RengaOnnxHasInput(node, i)) continue;
-    RengaCall(KnownInput(node, i, &in[i]));
+    RengaCall(RengaOnnxKnownInput(node, i, &in[i]));
     if (!in[i]) return RENGA_SUCCESS;
   }
   if (!in[0]) return RENGA_SUCCESS;

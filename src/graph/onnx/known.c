@@ -50,10 +50,10 @@ RengaErrorCode RengaOnnxConvertConstant(RengaOnnxNode *node)
 }
 
 /* The input's shape, whatever its kind, without making a parameter of it. */
-static RengaErrorCode InputSpec(RengaOnnxNode *node, RengaTensorSpec *spec)
+static RengaErrorCode InputSpec(RengaOnnxNode *node, int input, RengaTensorSpec *spec)
 {
   RengaOnnxBinding *binding;
-  RengaCall(RengaOnnxInputBinding(node, 0, &binding));
+  RengaCall(RengaOnnxInputBinding(node, input, &binding));
   if (binding->value != RENGA_VALUE_NONE)
     *spec = *RengaOnnxSpec(node, binding->value);
   else if (binding->host)
@@ -66,7 +66,7 @@ static RengaErrorCode InputSpec(RengaOnnxNode *node, RengaTensorSpec *spec)
 RengaErrorCode RengaOnnxConvertShape(RengaOnnxNode *node)
 {
   RengaTensorSpec x;
-  RengaCall(InputSpec(node, &x));
+  RengaCall(InputSpec(node, 0, &x));
   int64_t start = RengaOnnxInt(node, "start", 0), end = RengaOnnxInt(node, "end", x.ndim);
   start = start < 0 ? start + x.ndim : start;
   end = end < 0 ? end + x.ndim : end;
@@ -88,13 +88,33 @@ RengaErrorCode RengaOnnxConvertSize(RengaOnnxNode *node)
 {
   RengaTensorSpec x;
   RengaOnnxHost *host;
-  RengaCall(InputSpec(node, &x));
+  RengaCall(InputSpec(node, 0, &x));
   RengaCall(RengaOnnxHostCreate(node->importer, RENGA_INT64, 0, NULL, &host));
   bool batch = RengaOnnxBatchDimension(&x) >= 0;
   int64_t product = 1;
   for (int d = 0; d < x.ndim; d++) product *= x.dim[d] < 0 ? -x.dim[d] : x.dim[d];
   *host->number = (RengaOnnxNumber){.whole = batch ? 0 : product, .batch = batch ? product : 0};
   RengaCall(RengaOnnxBindHost(node, 0, host));
+  return RENGA_SUCCESS;
+}
+
+/* What is known stays known: exporters write ends and steps of ranges in this way. */
+RengaErrorCode RengaOnnxConvertCastLike(RengaOnnxNode *node)
+{
+  RengaTensorSpec like;
+  const RengaOnnxHost *known;
+  RengaOnnxHost *host = NULL;
+  RengaValue x;
+  RengaCall(InputSpec(node, 1, &like));
+  RengaCall(RengaOnnxKnownInput(node, 0, &known));
+  if (known) RengaCall(RengaOnnxCastHost(node, known, like.type, &host));
+  if (host) {
+    RengaCall(RengaOnnxBindHost(node, 0, host));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaCall(RengaOnnxCast(node, x, like.type, &x));
+  RengaCall(RengaOnnxBindValue(node, 0, x));
   return RENGA_SUCCESS;
 }
 
@@ -141,7 +161,7 @@ RengaErrorCode RengaOnnxConvertConstantOfShape(RengaOnnxNode *node)
 RengaErrorCode RengaOnnxConvertEyeLike(RengaOnnxNode *node)
 {
   RengaTensorSpec x;
-  RengaCall(InputSpec(node, &x));
+  RengaCall(InputSpec(node, 0, &x));
   const Onnx__AttributeProto *type = RengaOnnxAttribute(node, "dtype");
   int wanted = type ? RengaOnnxTypeFromFile(type->i) : (int)x.type;
   RengaOnnxCheck(wanted >= 0, node, RENGA_ERR_SUPPORT, "its type is not supported");

@@ -153,6 +153,11 @@ bool RengaOnnxHostHasType(RengaDataType type); /* can it be known while reading?
 /* fold.c: evaluate the node where all that it needs is known. */
 RengaErrorCode RengaOnnxFold(RengaOnnxNode *node, bool *folded);
 
+RengaErrorCode RengaOnnxKnownInput(RengaOnnxNode *node, int input,
+                                   const RengaOnnxHost **host); /* NULL: not known, or large */
+RengaErrorCode RengaOnnxCastHost(RengaOnnxNode *node, const RengaOnnxHost *x, RengaDataType type,
+                                 RengaOnnxHost **y); /* kept where the numbers do not fit */
+
 /* node.c: what a conversion asks of its node and gives back. */
 int RengaOnnxInputCount(const RengaOnnxNode *node); /* without absent ones at the end */
 bool RengaOnnxHasInput(const RengaOnnxNode *node, int input);
@@ -218,6 +223,7 @@ RengaErrorCode RengaOnnxFilledShape(RengaOnnxNode *node, const RengaOnnxHost *ta
 RengaErrorCode RengaOnnxBatchSize(RengaOnnxNode *node, RengaValue *value); /* float32 scalar */
 
 /* open.c */
+RengaErrorCode RengaOnnxOpenDimension(RengaOnnxNode *node, int axis, int64_t wanted, RengaValue *x);
 RengaErrorCode RengaOnnxOpenOperands(RengaOnnxNode *node, bool broadcasts, int n, RengaValue in[]);
 
 /* import.c, nodes.c */
@@ -251,13 +257,15 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(Cast)                                                                                          \
   X(CastLike)                                                                                      \
   X(Clip)                                                                                          \
-  X(Constant) X(ConstantOfShape) X(EyeLike) X(Shape) X(Size) X(Range) X(If) X(NonZero) X(Reshape)  \
-      X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split) X(Pad) X(Tile)   \
-          X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window) X(Pool)                 \
-              X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax) X(GroupNormalization)     \
-                  X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)                    \
-                      X(SoftmaxCrossEntropyLoss) X(NegativeLogLikelihoodLoss) X(Recurrent)         \
-                          X(Attention) X(RotaryEmbedding) X(Einsum) X(Scatter) X(Resize)
+  X(Constant)                                                                                      \
+  X(ConstantOfShape)                                                                               \
+  X(EyeLike) X(Shape) X(Size) X(Range) X(If) X(NonZero) X(Reshape) X(Flatten) X(Squeeze)           \
+      X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu)      \
+          X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window) X(Pool) X(GlobalAveragePool)               \
+              X(GlobalMaxPool) X(Reduce) X(Softmax) X(GroupNormalization) X(BatchNormalization)    \
+                  X(Dropout) X(MeanVarianceNormalization) X(SoftmaxCrossEntropyLoss)               \
+                      X(NegativeLogLikelihoodLoss) X(Recurrent) X(Attention) X(RotaryEmbedding)    \
+                          X(Einsum) X(Scatter) X(Resize)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

@@ -65,6 +65,12 @@ static int CopiedFrom(RengaGraph graph, const RengaGraphNode *node, int i, int a
     int from = ReshapedFrom(x, y, axis);
     return from < 0 ? UNKNOWN : from;
   }
+  if (strcmp(op, "Slice") == 0) { /* another axis than those that are cut */
+    const int64_t *axes = RengaAttributesInts(&node->attributes, "axes", &count);
+    bool cut = count == 0;
+    for (int k = 0; k < count; k++) cut = cut || axes[k] == axis || axes[k] + y->ndim == axis;
+    return cut ? UNKNOWN : axis;
+  }
   if (strcmp(op, "Transpose") == 0) {
     const int64_t *order = RengaAttributesInts(&node->attributes, "perm", &count);
     return order ? (int)order[axis] : UNKNOWN;
@@ -85,6 +91,17 @@ static bool HasCopies(RengaGraph graph, int depth, RengaValue x, int axis)
     if (from < -1 || (from >= 0 && !HasCopies(graph, depth + 1, made->in[i], from))) return false;
   }
   return made->n_in > 0 || strcmp(made->op->name, "ConstantOfShape") == 0;
+}
+
+/* c * B copies along the axis, where -c is wanted: one of them. */
+RengaErrorCode RengaOnnxOpenDimension(RengaOnnxNode *node, int axis, int64_t wanted, RengaValue *x)
+{
+  const RengaOnnxImporter *importer = node->importer;
+  const RengaTensorSpec *spec = RengaOnnxSpec(node, *x);
+  bool copies = importer->open && wanted < 0 && axis < spec->ndim && spec->dim[axis] > 1 &&
+                spec->dim[axis] == -wanted * importer->file_batch;
+  if (copies && HasCopies(importer->graph, 0, *x, axis)) RengaCall(OneCopy(node, axis, x));
+  return RENGA_SUCCESS;
 }
 
 /* Inputs of an elementwise operator or a Concat: c * B samples of one that meet -c of another. */

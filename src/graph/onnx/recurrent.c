@@ -36,14 +36,40 @@ static RengaErrorCode CheckActivations(RengaOnnxNode *node, bool lstm, bool gru,
   return RENGA_SUCCESS;
 }
 
+/* A first state that the file gives for each sample of its batch is no parameter; where it is the
+   same for all samples, it is opened. */
+static RengaErrorCode ReadState(Layer *layer, int input)
+{
+  RengaOnnxNode *node = layer->node;
+  RengaOnnxBinding *binding;
+  const int axis = layer->batch_first ? 0 : 1;
+  if (!RengaOnnxHasInput(node, input)) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxInputBinding(node, input, &binding));
+  const int64_t batch = RengaOnnxSpec(node, layer->in[X])->dim[axis];
+  if (node->importer->open && binding->tensor && binding->value == RENGA_VALUE_NONE &&
+      binding->spec.ndim == 3 && binding->spec.dim[axis] == node->importer->file_batch)
+    binding->trainable = false;
+  RengaCall(RengaOnnxInputValue(node, input, &layer->in[input]));
+  RengaCall(RengaOnnxOpenDimension(node, axis, batch, &layer->in[input]));
+  RengaTensorSpec wide = *RengaOnnxSpec(node, layer->in[input]);
+  if (batch >= 0 || wide.ndim != 3 || wide.dim[axis] != 1) return RENGA_SUCCESS;
+  wide.dim[axis] = batch;
+  const RengaValue one = layer->in[input];
+  RengaCall(RengaOnnxEmit(node, "Expand", 1, &one, 1, &wide, &layer->in[input]));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ReadInputs(Layer *layer)
 {
   RengaOnnxNode *node = layer->node;
   static const int64_t order[] = {1, 0, 2};
-  for (int i = 0; i < N_INPUTS; i++) RengaCall(RengaOnnxInputValue(node, i, &layer->in[i]));
+  for (int i = 0; i < N_INPUTS; i++)
+    if (i != FIRST_STATE && i != FIRST_CELL) RengaCall(RengaOnnxInputValue(node, i, &layer->in[i]));
   for (int i = X; i <= RECURRENT; i++)
     RengaOnnxCheck(layer->in[i] != RENGA_VALUE_NONE && RengaOnnxSpec(node, layer->in[i])->ndim == 3,
                    node, RENGA_ERR_FILE_FORMAT, "input %d must have three dimensions", i);
+  layer->in[FIRST_STATE] = layer->in[FIRST_CELL] = RENGA_VALUE_NONE;
+  for (int i = FIRST_STATE; i <= FIRST_CELL; i++) RengaCall(ReadState(layer, i));
   RengaOnnxCheck(layer->in[LENGTHS] == RENGA_VALUE_NONE, node, RENGA_ERR_SUPPORT,
                  "sequences of different lengths");
   RengaOnnxCheck(layer->in[PEEPHOLES] == RENGA_VALUE_NONE, node, RENGA_ERR_SUPPORT, "peepholes");

@@ -114,31 +114,16 @@ RengaErrorCode RengaOnnxConvertIdentity(RengaOnnxNode *node)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CastTo(RengaOnnxNode *node, RengaDataType type)
-{
-  RengaValue x;
-  RengaCall(RengaOnnxInputValue(node, 0, &x));
-  RengaCall(RengaOnnxCast(node, x, type, &x));
-  RengaCall(RengaOnnxBindValue(node, 0, x));
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaOnnxConvertCast(RengaOnnxNode *node)
 {
   int64_t to = RengaOnnxInt(node, "to", 0);
   int type = RengaOnnxTypeFromFile(to);
   RengaOnnxCheck(type >= 0, node, RENGA_ERR_SUPPORT, "a cast to ONNX data type %lld",
                  (long long)to);
-  RengaCall(CastTo(node, (RengaDataType)type));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaOnnxConvertCastLike(RengaOnnxNode *node)
-{
-  RengaValue like;
-  RengaCall(RengaOnnxInputValue(node, 1, &like));
-  RengaOnnxCheck(like != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input 1 is missing");
-  RengaCall(CastTo(node, RengaOnnxSpec(node, like)->type));
+  RengaValue x;
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaCall(RengaOnnxCast(node, x, (RengaDataType)type, &x));
+  RengaCall(RengaOnnxBindValue(node, 0, x));
   return RENGA_SUCCESS;
 }
 

@@ -146,6 +146,11 @@ RengaErrorCode RengaOnnxConvertExpand(RengaOnnxNode *node)
   const RengaOnnxHost *target;
   RengaCall(RengaOnnxInputValue(node, 0, &x));
   RengaCall(RengaOnnxInputShape(node, 1, &target));
+  RengaOnnxCheck(x != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input 0 is missing");
+  for (int d = 0; d < (int)target->count; d++) {
+    int axis = d + RengaOnnxSpec(node, x)->ndim - (int)target->count;
+    if (axis >= 0) RengaCall(RengaOnnxOpenDimension(node, axis, -target->number[d].batch, &x));
+  }
   RengaCall(RengaOnnxExpandShape(node, x, target, &shape));
   RengaCall(RengaOnnxEmit(node, "Expand", 1, &x, 1, &shape, &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));
