@@ -48,6 +48,26 @@ static RengaErrorCode RunColoured(const GraphsReference *row)
   return RENGA_SUCCESS;
 }
 
+/* Virtual stages, beside others' local search. */
+static RengaErrorCode RunSpread(const GraphsReference *row)
+{
+  RengaCutsColoured coloured;
+  RengaCutsResult stages;
+  RengaCutsSpreadResult spread;
+  const char *name = row->workload + strlen(COLOURED);
+  RengaCall(GraphsReadColoured(name, &coloured));
+  RengaCall(RengaCutsSolve(&coloured.problem, &stages));
+  double begin = Milliseconds();
+  RengaCall(RengaCutsSpread(&coloured.problem, &stages, 0, &spread));
+  printf("| %s | %.10g | %.10g | %.10g | %.10g | %.1f %% | %.0f |\n", name, stages.load,
+         spread.load, row->value, spread.bound, 100 * (spread.load / spread.bound - 1),
+         Milliseconds() - begin);
+  RengaCutsFreeSpreadResult(&spread);
+  RengaCutsFreeResult(&stages);
+  RengaCutsFreeColoured(&coloured);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunShards(const GraphsReference *row)
 {
   GraphsShards shards;
@@ -126,6 +146,12 @@ static RengaErrorCode Run(const char *only)
     if (!strcmp(row[r].method, "prunedDP_opt")) RengaCall(RunColoured(&row[r]));
     if (!strcmp(row[r].method, "piper_Piper")) RengaCall(RunShards(&row[r]));
     if (!strcmp(row[r].method, "pipedream_opt_replicated")) RengaCall(RunProfile(&row[r]));
+  }
+  printf("| graph | convex | virtual | local search of others | bound | gap | ms |\n"
+         "|---|---|---|---|---|---|---|\n");
+  for (int r = 0; r < count; r++) {
+    if (only && !strstr(row[r].workload, only)) continue;
+    if (strstr(row[r].method, "localsearch")) RengaCall(RunSpread(&row[r]));
   }
   RengaFree(&row);
   return RENGA_SUCCESS;

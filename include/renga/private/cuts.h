@@ -65,6 +65,19 @@ const char *RengaCutsProofName(RengaCutsProof proof);
 RengaErrorCode RengaCutsEvaluate(const RengaCutsProblem *problem, const int stage_of[], int count,
                                  RengaCutsStage stage[]);
 
+/* Virtual stages: a device may hold any items, not only those of one convex stage. */
+typedef struct {
+  double load, bound; /* the largest; no assignment has a smaller one than the bound */
+  int count;          /* of devices: first accelerators, then hosts */
+  RengaCutsStage *device;
+  int *device_of; /* [items] */
+} RengaCutsSpreadResult;
+/* Searches from the stages of a result, by seeded annealing that is the same on every run; steps: how
+   many moves are tried, 0: 4 million. Never worse than the stages. Replicas are not supported. */
+RengaErrorCode RengaCutsSpread(const RengaCutsProblem *problem, const RengaCutsResult *stages,
+                               int64_t steps, RengaCutsSpreadResult *result);
+void RengaCutsFreeSpreadResult(RengaCutsSpreadResult *result);
+
 /* Machines in machines: a unit of level 0 is an accelerator, one of the next level is all those that
    the level below may use together, and runs a whole pipeline of its own. */
 typedef struct {

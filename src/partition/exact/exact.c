@@ -82,7 +82,7 @@ static double LeastLoad(const Instance *instance, const RengaCutsItem *item)
   return least;
 }
 
-static double FirstBound(const Instance *instance)
+double FirstBound(const Instance *instance)
 {
   double able = instance->devices;
   if (instance->hosts > 0) able += instance->hosts * instance->exchange;

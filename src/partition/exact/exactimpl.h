@@ -74,6 +74,8 @@ void ChainFree(Chain *chain);
 /* The best stages that are intervals of a few topological orders; load HUGE_VAL: none. */
 RengaErrorCode FindLinear(const Instance *instance, Chain *chain);
 
+/* A bound from all work on all devices, and from each item alone on its best one. */
+double FirstBound(const Instance *instance);
 /* Raises the bound to the least load of a set that holds the item for which that is most. */
 RengaErrorCode RaiseBound(const Instance *instance, double *bound);
 
