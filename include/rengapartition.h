@@ -7,6 +7,7 @@ typedef struct _p_RengaPartition *RengaPartition;
 #define RENGA_PARTITION_MANUAL "manual"
 #define RENGA_PARTITION_EVEN "even"
 #define RENGA_PARTITION_TREE "tree"
+#define RENGA_PARTITION_RANNC "rannc"
 #define RENGA_PARTITION_AUTO "auto"
 #define RENGA_PARTITION_EXACT "exact"
 RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition);
@@ -26,6 +27,9 @@ RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char 
 /* even: share by which a stage may be over the least largest load, to send fewer bytes. */
 RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack);
 RengaErrorCode RengaPartitionEvenGetSlack(RengaPartition partition, double *slack);
+/* rannc: blocks at most, of which stages are made. */
+RengaErrorCode RengaPartitionRanncSetBlocks(RengaPartition partition, int blocks);
+RengaErrorCode RengaPartitionRanncGetBlocks(RengaPartition partition, int *blocks);
 /* tree: share of memory, beside time, in the cost of a subtree. */
 RengaErrorCode RengaPartitionTreeSetMemoryWeight(RengaPartition partition, double weight);
 RengaErrorCode RengaPartitionTreeGetMemoryWeight(RengaPartition partition, double *weight);

@@ -30,6 +30,23 @@ RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpo
 RengaErrorCode AppMakePlan(RengaComm comm, RengaGraph graph, int64_t batch, int replicas,
                            RengaPlan *plan);
 
+/* nodes.c: a plan for the machine of -machine_file with so many nodes (0: the file's), by type auto
+   unless an option says another. An error is returned, not passed on. */
+RengaErrorCode AppPlanMachine(RengaComm comm, RengaGraph graph, int64_t nodes, RengaPlan *plan);
+/* A plan for one number of nodes, in a table of several. */
+typedef struct {
+  int64_t nodes, devices, microbatches, memory;
+  bool fits;
+  int used, recomputed; /* devices, stages */
+  double rate, efficiency; /* samples/s; of a device, beside the fewest nodes that fit */
+  RengaPlanPrediction prediction;
+  char shape[32], refusal[512];
+} AppNodesRow;
+RengaErrorCode AppPlanNodes(RengaComm comm, RengaGraph graph, RengaMachine machine);
+/* curve.c */
+RengaErrorCode AppDrawNodes(RengaViewer viewer, const char *machine, int count,
+                            const AppNodesRow rows[]);
+
 /* fields.c: the inputs of a network, as one sample of a data set has them. */
 typedef struct {
   int count;

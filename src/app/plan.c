@@ -84,6 +84,7 @@ static RengaErrorCode PrintRun(const App *app, RengaGraph graph, RengaPlan plan)
 static RengaErrorCode Show(const App *app, RengaGraph graph, RengaPlan plan)
 {
   RengaViewer viewer = NULL;
+  RengaPlanPrediction prediction;
   const char *view;
   bool given = false;
   RengaCall(RengaOptionsGetString("plan_view", &view, &given));
@@ -92,7 +93,8 @@ static RengaErrorCode Show(const App *app, RengaGraph graph, RengaPlan plan)
   RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
   RengaCall(RengaPlanView(plan, viewer));
   RengaCall(RengaViewerDestroy(&viewer));
-  RengaCall(PrintRun(app, graph, plan));
+  RengaCall(RengaPlanGetPrediction(plan, &prediction));
+  if (prediction.step <= 0) RengaCall(PrintRun(app, graph, plan));
   return RENGA_SUCCESS;
 }
 
@@ -125,13 +127,32 @@ static RengaErrorCode FindFiles(const App *app, const char **file, bool *given)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakePlan(const App *app)
+/* On the machine that the options name: one plan, or a table for several numbers of its nodes. */
+static RengaErrorCode PlanMachine(const App *app, RengaGraph graph)
 {
-  RengaGraph graph = NULL;
+  RengaMachine machine = NULL;
+  RengaPlan plan = NULL;
+  const int64_t *nodes;
+  int count = 0;
+  RengaCall(RengaMachineCreate(app->comm, &machine));
+  RengaCall(RengaMachineSetFromOptions(machine));
+  RengaCall(RengaMachineGetNodeCounts(machine, &count, &nodes));
+  if (count > 1) {
+    RengaCall(AppPlanNodes(app->comm, graph, machine));
+  } else {
+    RengaCall(AppPlanMachine(app->comm, graph, 0, &plan));
+    RengaCall(Show(app, graph, plan));
+    RengaCall(RengaPlanDestroy(&plan));
+  }
+  RengaCall(RengaMachineDestroy(&machine));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
+{
   RengaPartition partition = NULL;
   RengaPlan plan = NULL;
   bool open = false;
-  RengaCall(AppLoadGraph(app->comm, &graph));
   RengaCall(RengaPartitionCreate(app->comm, &partition));
   RengaCall(RengaPartitionSetGraph(partition, graph));
   RengaCall(OpenLayout(app, partition, &open));
@@ -141,6 +162,17 @@ static RengaErrorCode MakePlan(const App *app)
   RengaCall(Show(app, graph, plan));
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaPartitionDestroy(&partition));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakePlan(const App *app)
+{
+  RengaGraph graph = NULL;
+  const char *file;
+  bool machine = false;
+  RengaCall(RengaOptionsGetString("machine_file", &file, &machine));
+  RengaCall(AppLoadGraph(app->comm, &graph));
+  RengaCall(machine ? PlanMachine(app, graph) : PlanRanks(app, graph));
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }

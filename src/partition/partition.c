@@ -1,5 +1,6 @@
 /* The partition: graph and wishes to plan. What all types share: ranks, replicas, batch. */
 #include "partitionimpl.h"
+#include "search/search.h"
 #include "rengacomm.h"
 #include "renga/private/packages.h"
 #include <string.h>
@@ -8,18 +9,22 @@ enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 8 };
 
 static const RengaOptionRow rows[] = {
     {"partition_type", RENGA_OPTION_STRING, RENGA_PARTITION_EVEN, RENGA_OPTION_NO_OFFSET,
-     "auto|exact|even|tree|manual", 0, 0,
-     "how nodes are shared out: for the fastest step (quickly, or with proof), evenly by FLOPs, "
-     "along the tree of their names, or at given cuts"},
+     "auto|exact|rannc|tree|even|manual", 0, 0,
+     "how nodes are shared out: for the fastest step (quickly, or with proof), as RaNNC does, "
+     "along "
+     "the tree of their names, evenly by FLOPs, or at given cuts"},
     {"partition_cuts", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "manual: first node (or value) of stages 1, 2, …, or the node count of each stage"},
     {"partition_even_slack", RENGA_OPTION_REAL, "0.02", RENGA_OPTION_NO_OFFSET, NULL, 0, 10,
      "even: share by which a stage may be over the least largest load, to send fewer bytes"},
     {"partition_tree_memory_weight", RENGA_OPTION_REAL, "0.2", RENGA_OPTION_NO_OFFSET, NULL, 0, 1,
      "tree: share of memory, beside time, in the cost of a subtree"},
+    {"partition_rannc_blocks", RENGA_OPTION_INT, "32", RENGA_OPTION_NO_OFFSET, NULL, 1, 1e4,
+     "rannc: blocks at most, of which stages are made"},
     {"partition_microbatch_sizes", RENGA_OPTION_STRING, "default", RENGA_OPTION_NO_OFFSET, NULL, 0,
      0,
-     "auto, exact: sizes to choose from: default (smaller ones if it does not fit), auto, 1,2,4"},
+     "auto, exact, rannc: sizes to choose from: default (smaller ones if it does not fit), auto, "
+     "1,2,4"},
     {"partition_exact_time_limit", RENGA_OPTION_REAL, "60", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
      "exact: seconds for each size of micro-batch; then the best found is taken; 0: any time"},
     {"partition_stages", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, stages), NULL, 0,
@@ -41,6 +46,7 @@ static const RengaTypeRow types[] = {
     {RENGA_PARTITION_MANUAL, RengaPartitionCreate_Manual, NULL},
     {RENGA_PARTITION_EVEN, RengaPartitionCreate_Even, NULL},
     {RENGA_PARTITION_TREE, RengaPartitionCreate_Tree, NULL},
+    {RENGA_PARTITION_RANNC, RengaPartitionCreate_Rannc, NULL},
     {RENGA_PARTITION_AUTO, RengaPartitionCreate_Auto, NULL},
     {RENGA_PARTITION_EXACT, RengaPartitionCreate_Exact, NULL},
     {NULL, NULL, NULL},
@@ -52,6 +58,7 @@ static const struct {
 } used_by[] = {{"partition_cuts", RENGA_PARTITION_MANUAL},
                {"partition_even_slack", RENGA_PARTITION_EVEN},
                {"partition_tree_memory_weight", RENGA_PARTITION_TREE},
+               {"partition_rannc_blocks", RENGA_PARTITION_RANNC},
                {"partition_exact_time_limit", RENGA_PARTITION_EXACT}};
 
 RengaErrorCode RengaPartitionRegisterPackage(void)
@@ -139,7 +146,7 @@ RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile p
 
    Input:
    . partition - the partition
-   . type - auto, exact, even, tree or manual
+   . type - auto, exact, rannc, tree, even or manual
 @*/
 RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type)
 {
@@ -321,9 +328,10 @@ static RengaErrorCode CheckType(RengaPartition partition)
    . partition - the partition
 
    Options:
-   . -partition_type - auto, exact, even, tree or manual
+   . -partition_type - auto, exact, rannc, tree, even or manual
    . -partition_cuts - manual: where stages begin
    . -partition_even_slack - even: how far a stage may be over the least largest load
+   . -partition_rannc_blocks - rannc: blocks of which stages are made
    . -partition_tree_memory_weight - tree: how much memory counts beside time
    . -partition_stages, -partition_replicas, -partition_ranks, -partition_memory - numbers
    . -batch_size, -microbatch_size - samples
@@ -412,13 +420,31 @@ static RengaErrorCode Cut(RengaPartition partition, int ranks, RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
+/* Without costs a plan that only cuts has no prediction. */
+static RengaErrorCode HasCosts(RengaPartition partition, bool *costs)
+{
+  const char *file;
+  bool given = false;
+  RengaCall(RengaOptionsGetString("machine_file", &file, &given));
+  *costs = given || partition->profile;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
 {
   int64_t batch, microbatch;
+  bool costs = false;
   RengaCall(FindBatch(partition, &batch, &microbatch));
+  RengaCall(HasCosts(partition, &costs));
   if (partition->ops->plan) {
     RengaCall(CheckWishes(partition, ranks, partition->stages, partition->replicas));
     RengaCall(partition->ops->plan(partition, ranks, batch, microbatch, plan));
+  } else if (costs) {
+    int stages = 0;
+    RengaCall(partition->ops->count(partition, &stages));
+    if (!stages) stages = partition->stages;
+    RengaCall(CheckWishes(partition, ranks, stages, partition->replicas));
+    RengaCall(RengaSearchCuts_Private(partition, ranks, batch, microbatch, plan));
   } else {
     RengaCall(Cut(partition, ranks, plan));
     RengaCall(RengaPlanSetBatch(plan, batch, microbatch));

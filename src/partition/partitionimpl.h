@@ -28,6 +28,7 @@ struct _p_RengaPartition {
 
 RengaErrorCode RengaPartitionCreate_Manual(void *partition);
 RengaErrorCode RengaPartitionCreate_Even(void *partition);
+RengaErrorCode RengaPartitionCreate_Rannc(void *partition);
 RengaErrorCode RengaPartitionCreate_Tree(void *partition);
 RengaErrorCode RengaPartitionCreate_Auto(void *partition);
 RengaErrorCode RengaPartitionCreate_Exact(void *partition);

@@ -1,5 +1,6 @@
 /* Errors: who finds one prints it once; callers add their line to the trace and pass it on. */
 #include "sys.h"
+#include "renga/private/keep.h"
 #include "renga/private/wait.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -19,6 +20,12 @@ static struct {
   bool prints;
   int depth;
 } trace = {true, 0};
+
+/* Where sentences go instead of standard error; NULL: they are printed. */
+static struct {
+  char *text;
+  size_t size;
+} kept;
 
 /*@
    RengaErrorText - what a code means, in words
@@ -88,6 +95,13 @@ void RengaErrorSilence(void)
   trace.prints = false;
 }
 
+void RengaErrorKeep(size_t size, char text[])
+{
+  kept.text = text;
+  kept.size = size;
+  if (text && size) text[0] = 0;
+}
+
 /*@
    RengaErrorRaise - report a new error; use the macros RengaRaise and RengaCheck
 
@@ -107,6 +121,14 @@ RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *f
   trace.depth = 0;
   trace.prints = RankPrints(comm);
   if (!trace.prints) return code;
+  if (kept.text) {
+    va_list values;
+    va_start(values, format);
+    vsnprintf(kept.text, kept.size, format, values);
+    va_end(values);
+    trace.prints = false;
+    return code;
+  }
   fflush(stdout);
   char text[MESSAGE_SIZE];
   int head =

@@ -176,6 +176,7 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
 {
   const int count = chain->count;
   RengaCall(RengaSearchModelAllocate_Private(count, model));
+  model->node = chain->node;
   for (int c = 0; c < count; c++) {
     model->forward[c + 1] = model->forward[c] + costs[chain->node[c]].forward;
     model->backward[c + 1] = model->backward[c] + costs[chain->node[c]].backward;

@@ -179,6 +179,8 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   task->batch = batch;
   task->exact = wish->exact;
   task->time_limit = wish->time_limit;
+  task->find = wish->find;
+  task->context = wish->context;
   task->n_sizes = collected->n_sizes;
   task->n_first = collected->n_first;
   task->size = collected->size;

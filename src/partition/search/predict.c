@@ -207,7 +207,7 @@ static bool IsForecast(const double estimate[], int count, int s)
 
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
                                          const SearchCandidate *candidate, RengaPlan plan,
-                                         int64_t bytes[], double *most, double *ratio)
+                                         RengaForecastMemory memory[], double *most, double *ratio)
 {
   const RengaMemoryForecast forecast = RengaSearchForecast_Private();
   const SearchLayout *layout = &candidate->layout;
@@ -220,12 +220,11 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
                                                 stage->end, layout->count - s, stage->recompute);
   }
   for (int s = 0; s < layout->count && !code; s++) {
-    RengaForecastMemory memory = {.total = (int64_t)estimate[s]};
+    memory[s] = (RengaForecastMemory){.total = (int64_t)estimate[s]};
     if (forecast && IsForecast(estimate, layout->count, s))
-      code = forecast(task->graph, plan, s, &memory);
-    bytes[s] = memory.total;
-    *most = fmax(*most, (double)memory.total);
-    *ratio = fmax(*ratio, (double)memory.total / fmax(1, estimate[s]));
+      code = forecast(task->graph, plan, s, &memory[s]);
+    *most = fmax(*most, (double)memory[s].total);
+    *ratio = fmax(*ratio, (double)memory[s].total / fmax(1, estimate[s]));
   }
   RengaFree(&estimate);
   RengaCall(code);

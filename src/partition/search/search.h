@@ -49,6 +49,7 @@ typedef struct {
 } SearchOption;
 
 typedef struct {
+  const int *node;                            /* [count] lent by the chain */
   int count;                                  /* places */
   int64_t microbatches;                       /* of a step */
   int devices;                                /* to be used at the most */
@@ -156,7 +157,11 @@ RengaErrorCode RengaSearchLabels_Private(const SearchModel *model, double limit,
                                          SearchLayout *best, bool *proved);
 
 /* ---- solve.c ---- */
-typedef struct {
+typedef struct SearchTask SearchTask;
+/* Another way to look for layouts: *best is replaced by what is better. */
+typedef RengaErrorCode (*SearchFinder)(const void *context, const SearchTask *task,
+                                       const SearchModel *model, SearchLayout *best);
+struct SearchTask {
   RengaComm self; /* of this process alone; borrowed, as all here */
   RengaGraph graph;
   RengaMachine machine; /* NULL: messages and reductions cost nothing */
@@ -170,7 +175,9 @@ typedef struct {
   const int64_t *size;
   RengaProfileCost *const *costs; /* [n_sizes][nodes] */
   int n_first;                    /* sizes after these only where none of these fits */
-} SearchTask;
+  SearchFinder find;              /* NULL: the searches of this room */
+  const void *context;
+};
 
 /* The best of one micro-batch and one way to lay replicas on the machine. */
 typedef struct {
@@ -212,11 +219,18 @@ typedef struct {
   char *sizes; /* of micro-batches: default, auto or a list; NULL: default */
   bool exact;
   double time_limit; /* seconds */
+  SearchFinder find; /* NULL: the searches of this room */
+  const void *context;
 } RengaSearchWish;
 /* Collective: fills the plan. */
 RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const RengaSearchWish *wish,
                                             int ranks, int64_t batch, int64_t microbatch,
                                             RengaPlan plan);
+
+/* ---- cuts.c ---- */
+/* Collective: the plan of a type that only cuts, predicted. */
+RengaErrorCode RengaSearchCuts_Private(RengaPartition partition, int ranks, int64_t batch,
+                                       int64_t microbatch, RengaPlan plan);
 
 /* ---- predict.c ---- */
 /* A plan of this process alone, with its ranks. */
@@ -227,11 +241,11 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
                                           const SearchCandidate *candidate, RengaPlan plan,
                                           RengaPlanPrediction *prediction);
-/* Bytes of each stage, by the runtime's forecast where there is one; *most: the largest, *ratio:
+/* Memory of each stage, by the runtime's forecast where there is one; *most: the largest, *ratio:
    the largest of forecast to estimate. */
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
                                          const SearchCandidate *candidate, RengaPlan plan,
-                                         int64_t bytes[], double *most, double *ratio);
+                                         RengaForecastMemory memory[], double *most, double *ratio);
 
 /* ---- explain.c ---- */
 RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchChain *chain,

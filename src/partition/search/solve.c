@@ -33,6 +33,10 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
 {
   *proved = false;
   if (!model->n_options || !model->count) return RENGA_SUCCESS;
+  if (task->find) {
+    RengaCall(task->find(task->context, task, model, best));
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaSearchEqual_Private(model, best));
   if (model->unequal) RengaCall(RengaSearchCover_Private(model, best));
   RengaCall(RengaSearchLabels_Private(model, task->exact ? task->time_limit : 0,
@@ -131,7 +135,7 @@ typedef struct {
   SearchModel model; /* of the candidate */
   SearchCandidate candidate;
   RengaPlan plan;
-  int64_t *bytes;
+  RengaForecastMemory *memory; /* of each stage */
   double most, ratio;
 } Solution;
 
@@ -140,7 +144,7 @@ static void FreeSolution(Solution *solution)
   RengaSearchModelFree_Private(&solution->model);
   RengaSearchLayoutFree_Private(&solution->candidate.layout);
   if (solution->plan) RengaPlanDestroy(&solution->plan);
-  RengaFree(&solution->bytes);
+  RengaFree(&solution->memory);
 }
 
 /* The best layout under a bound on what the search estimates, and what it really needs. */
@@ -156,9 +160,9 @@ static RengaErrorCode SolveUnder(Solution *solution, double memory)
                                        &solution->model));
   RengaCall(RengaSearchPlan_Private(&task, solution->chain, &solution->model, candidate,
                                     &solution->plan));
-  RengaCall(RengaMalloc(candidate->layout.count, &solution->bytes));
+  RengaCall(RengaMalloc(candidate->layout.count, &solution->memory));
   RengaCall(RengaSearchMemory_Private(&task, &solution->model, candidate, solution->plan,
-                                      solution->bytes, &solution->most, &solution->ratio));
+                                      solution->memory, &solution->most, &solution->ratio));
   return RENGA_SUCCESS;
 }
 
@@ -183,6 +187,18 @@ static RengaErrorCode Fit(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+static void TakeMemory(const RengaForecastMemory *memory, RengaPlanStage *stage)
+{
+  stage->memory = memory->total;
+  stage->parts = (RengaPlanMemory){.parameters = memory->parameters,
+                                   .gradients = memory->gradients,
+                                   .optimizer = memory->optimizer,
+                                   .saved = memory->saved,
+                                   .temporary = memory->temporary,
+                                   .messages = memory->messages,
+                                   .inputs = memory->inputs};
+}
+
 static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
 {
   const SearchModel *model = &solution->model;
@@ -201,7 +217,7 @@ static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
                                  layout->count - s, &cost);
     answer->stage[s].forward_seconds = cost.forward;
     answer->stage[s].backward_seconds = cost.backward;
-    answer->stage[s].memory = solution->bytes[s];
+    TakeMemory(&solution->memory[s], &answer->stage[s]);
   }
   return RENGA_SUCCESS;
 }

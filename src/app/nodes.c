@@ -1,0 +1,163 @@
+/* renga plan on a machine that is not this one, for one or several numbers of its nodes: does it
+   fit, how fast is a step, what would twice the nodes give. */
+#include "app.h"
+#include "renga/private/keep.h"
+#include <math.h>
+#include <string.h>
+
+RengaErrorCode AppPlanMachine(RengaComm comm, RengaGraph graph, int64_t nodes, RengaPlan *plan)
+{
+  RengaMachine machine = NULL;
+  RengaProfile profile = NULL;
+  RengaPartition partition = NULL;
+  int64_t devices = 0;
+  RengaCall(RengaMachineCreate(comm, &machine));
+  RengaCall(RengaMachineSetFromOptions(machine));
+  if (nodes) RengaCall(RengaMachineSetNodes(machine, nodes));
+  RengaCall(RengaMachineGetDeviceCount(machine, &devices));
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileSetMachine(profile, machine));
+  RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaProfileSetFromOptions(profile));
+  RengaCall(RengaPartitionCreate(comm, &partition));
+  RengaCall(RengaPartitionSetGraph(partition, graph));
+  RengaCall(RengaPartitionSetProfile(partition, profile));
+  RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_AUTO));
+  RengaCall(RengaPartitionSetRanks(partition, (int)devices));
+  RengaCall(RengaPartitionSetFromOptions(partition));
+  const RengaErrorCode code = RengaPartitionSolve(partition, plan);
+  RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaMachineDestroy(&machine));
+  return code; /* whoever asks decides whether it is an error */
+}
+
+static RengaErrorCode DescribePlan(RengaPlan plan, AppNodesRow *row)
+{
+  const int count = RengaPlanGetStageCount(plan);
+  int least = RengaPlanGetStage(plan, 0)->replicas, most = least;
+  int64_t batch, microbatch;
+  for (int s = 0; s < count; s++) {
+    const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
+    if (stage->replicas < least) least = stage->replicas;
+    if (stage->replicas > most) most = stage->replicas;
+    if (stage->memory > row->memory) row->memory = stage->memory;
+    row->recomputed += stage->recompute;
+  }
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
+  RengaCall(RengaPlanGetPrediction(plan, &row->prediction));
+  row->used = RengaPlanGetRankCount(plan);
+  row->microbatches = RengaPlanMicrobatches(plan, batch);
+  row->rate = (double)batch / row->prediction.step;
+  if (least == most)
+    snprintf(row->shape, sizeof row->shape, "%d x %d", count, most);
+  else
+    snprintf(row->shape, sizeof row->shape, "%d x %d-%d", count, least, most);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeRow(RengaComm comm, RengaGraph graph, int64_t nodes, int64_t per_node,
+                              AppNodesRow *row)
+{
+  RengaPlan plan = NULL;
+  *row = (AppNodesRow){.nodes = nodes, .devices = nodes * per_node};
+  RengaErrorKeep(sizeof row->refusal, row->refusal);
+  const RengaErrorCode code = AppPlanMachine(comm, graph, nodes, &plan);
+  RengaErrorKeep(0, NULL);
+  if (code == RENGA_ERR_MEMORY || code == RENGA_ERR_PLAN) return RENGA_SUCCESS;
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCheck(!code, printer, code, "%s", row->refusal);
+  RengaCall(DescribePlan(plan, row));
+  row->fits = true;
+  RengaCall(RengaPlanDestroy(&plan));
+  return RENGA_SUCCESS;
+}
+
+/* Samples per device and second, beside those of the fewest nodes that fit. */
+static void Compare(int count, AppNodesRow rows[])
+{
+  const AppNodesRow *first = NULL;
+  for (int i = 0; i < count; i++)
+    if (rows[i].fits && (!first || rows[i].devices < first->devices)) first = &rows[i];
+  for (int i = 0; i < count; i++)
+    if (rows[i].fits)
+      rows[i].efficiency =
+          rows[i].rate / (double)rows[i].devices / (first->rate / (double)first->devices);
+}
+
+static RengaErrorCode PrintRow(RengaViewer viewer, const AppNodesRow *row)
+{
+  char memory[24], step[24], gap[24] = "";
+  RengaCall(RengaViewerPrintf(viewer, "  %6lld  %8lld  ", (long long)row->nodes,
+                              (long long)row->devices));
+  if (!row->fits) {
+    RengaCall(RengaViewerPrintf(viewer, "%s\n", row->refusal));
+    return RENGA_SUCCESS;
+  }
+  RengaFormatBytes((double)row->memory, sizeof memory, memory);
+  RengaFormatSeconds(row->prediction.step, sizeof step, step);
+  if (row->prediction.bound > 0)
+    snprintf(gap, sizeof gap, "%.2f %%", 100 * (row->prediction.step / row->prediction.bound - 1));
+  RengaCall(RengaViewerPrintf(viewer, "%-12s  %8d  %13lld  %10d  %9s  %8s  %9.4g  %8.1f %%  %8s\n",
+                              row->shape, row->used, (long long)row->microbatches, row->recomputed,
+                              memory, step, row->rate, 100 * row->efficiency, gap));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PrintTable(RengaViewer viewer, const char *machine, int count,
+                                 const AppNodesRow rows[])
+{
+  RengaCall(RengaViewerPrintf(viewer, "plans for %s\n", machine));
+  RengaCall(RengaViewerPrintf(viewer,
+                              "  %6s  %8s  %-12s  %8s  %13s  %10s  %9s  %8s  %9s  %10s  %8s\n",
+                              "nodes", "devices", "stages x rep", "used", "micro-batches",
+                              "recomputed", "memory", "step", "samples/s", "efficiency", "gap"));
+  for (int i = 0; i < count; i++) RengaCall(PrintRow(viewer, &rows[i]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Show(RengaComm comm, const char *machine, int count, const AppNodesRow rows[])
+{
+  const char *view = NULL;
+  MPI_Comm printer;
+  RengaViewer viewer = NULL;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetString("plan_view", &view, NULL));
+  const bool draw = view && !strncmp(view, "draw", 4);
+  RengaCheck(!view || !*view || draw || !strncmp(view, "ascii", 5), printer, RENGA_ERR_OPTION,
+             "plans for several numbers of nodes are shown as ascii or draw, not as %s", view);
+  RengaCall(RengaViewerCreate(comm, draw ? "ascii" : view, &viewer));
+  RengaErrorCode code = PrintTable(viewer, machine, count, rows);
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
+  if (!draw) return RENGA_SUCCESS;
+  RengaCall(RengaViewerCreate(comm, view, &viewer));
+  code = AppDrawNodes(viewer, machine, count, rows);
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppPlanNodes(RengaComm comm, RengaGraph graph, RengaMachine machine)
+{
+  AppNodesRow *rows = NULL;
+  const int64_t *nodes;
+  const char *name;
+  int64_t per_node = 0;
+  int count = 0;
+  RengaCall(RengaMachineGetNodeCounts(machine, &count, &nodes));
+  RengaCall(RengaMachineGetDevicesPerNode(machine, &per_node));
+  RengaCall(RengaMachineGetName(machine, &name));
+  RengaCall(RengaMalloc(count, &rows));
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int i = 0; i < count && !code; i++)
+    code = MakeRow(comm, graph, nodes[i], per_node, &rows[i]);
+  if (!code) {
+    Compare(count, rows);
+    code = Show(comm, name, count, rows);
+  }
+  RengaFree(&rows);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

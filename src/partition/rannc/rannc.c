@@ -1,0 +1,267 @@
+/* Type rannc: RaNNC's three phases (rannc.h) on the model of the search, so that its plans are
+   predicted, fitted into memory and bounded as all others are. Where RaNNC is heuristic and Renga
+   need not be, it is mended: blocks are intervals, fronts are exact, any number of replicas and all
+   numbers of stages are tried. What is left of it is its idea: few blocks of like weight with
+   little sent between them, and the slowest forward and backward in place of the pipeline. */
+#include "rannc.h"
+#include "../partitionimpl.h"
+#include "../search/search.h"
+#include <string.h>
+
+enum { DEFAULT_BLOCKS = 32, DEVICES_MOST = 64 };
+
+typedef struct {
+  RengaSearchWish wish;
+  int blocks;
+} Rannc;
+
+/* One way to lay pipelines side by side: `pipelines` of them take turns, each on so many
+   devices. */
+typedef struct {
+  const SearchModel *model;
+  int n_blocks, *begin; /* [n_blocks + 1] places */
+  int pipelines;
+  double waves;                      /* micro-batches of a pipeline */
+  int n_options, *option, *replicas; /* of the model; replicas in each pipeline */
+} Pipelines;
+
+/* All replicas of a stage work at once: a wave takes a stage that part of a micro-batch's seconds
+   which its rounds are of the waves. */
+static bool CostOf(const void *context, int begin, int end, int option, int depth, RanncCost *cost)
+{
+  const Pipelines *pipelines = context;
+  const SearchModel *model = pipelines->model;
+  const SearchOption *row = &model->option[pipelines->option[option]];
+  SearchCost one;
+  if (!RengaSearchStageCost_Private(model, row, pipelines->begin[begin], pipelines->begin[end],
+                                    depth, &one))
+    return false;
+  const double share = (double)row->rounds / pipelines->waves;
+  cost->forward = one.forward * share + one.delay;
+  cost->backward = one.backward * share + one.delay;
+  cost->reduce = one.reduce + one.update;
+  return true;
+}
+
+/* The largest row with at most so many replicas: those above it have the same rounds. */
+static int OptionOf(const SearchModel *model, int replicas)
+{
+  int option = -1;
+  while (option + 1 < model->n_options && model->option[option + 1].replicas <= replicas) option++;
+  return option;
+}
+
+/* Replicas of a stage within one pipeline; equal ones where others cannot be run. */
+static void ListOptions(const SearchModel *model, int devices, Pipelines *pipelines)
+{
+  pipelines->n_options = 0;
+  for (int n = 1; n <= (model->unequal ? devices : 1); n++) {
+    const int option = OptionOf(model, n * pipelines->pipelines);
+    const int last = pipelines->n_options - 1;
+    if (option < 0 || (last >= 0 && pipelines->option[last] == option)) continue;
+    pipelines->option[pipelines->n_options] = option;
+    pipelines->replicas[pipelines->n_options++] = n;
+  }
+}
+
+static RengaErrorCode KeepStaging(const Pipelines *pipelines, const RanncStaging *staging,
+                                  SearchLayout *best)
+{
+  SearchLayout layout = {.count = staging->count};
+  if (staging->count == 0) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(staging->count, &layout.stage));
+  for (int s = 0; s < staging->count; s++) {
+    const int end = s + 1 < staging->count ? staging->begin[s + 1] : pipelines->n_blocks;
+    layout.stage[s] = (SearchStage){.begin = pipelines->begin[staging->begin[s]],
+                                    .end = pipelines->begin[end],
+                                    .option = pipelines->option[staging->option[s]]};
+  }
+  RengaSearchLayoutKeep_Private(pipelines->model, &layout, best);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryPipelines(Pipelines *pipelines, SearchLayout *best)
+{
+  const SearchModel *model = pipelines->model;
+  const int all = model->devices / pipelines->pipelines;
+  const int devices = all < DEVICES_MOST ? all : DEVICES_MOST;
+  const SearchOption *one = &model->option[OptionOf(model, pipelines->pipelines)];
+  pipelines->waves = (double)one->rounds;
+  ListOptions(model, devices, pipelines);
+  const RanncTask task = {.blocks = pipelines->n_blocks,
+                          .devices = devices,
+                          .stages = model->stages,
+                          .given = model->stages > 0,
+                          .microbatches = one->rounds,
+                          .n_options = pipelines->n_options,
+                          .replicas = pipelines->replicas,
+                          .cost = CostOf,
+                          .context = pipelines};
+  RanncStaging staging = {0};
+  RengaErrorCode code = RengaRanncStages_Private(&task, &staging);
+  if (!code) code = KeepStaging(pipelines, &staging, best);
+  RengaRanncStagingFree_Private(&staging);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  double *seconds, *bytes, *cut;
+} Sums;
+
+static void FreeSums(Sums *sums)
+{
+  RengaFree(&sums->seconds);
+  RengaFree(&sums->bytes);
+  RengaFree(&sums->cut);
+}
+
+/* What a stage of these places holds at the least, but for what does not add up. */
+static RengaErrorCode SumUp(const SearchModel *model, Sums *sums)
+{
+  const double state = sizeof(float) * (2.0 + model->moments);
+  RengaCall(RengaMalloc(model->count + 1, &sums->seconds));
+  RengaCall(RengaMalloc(model->count + 1, &sums->bytes));
+  RengaCall(RengaMalloc(model->count + 1, &sums->cut));
+  for (int c = 0; c <= model->count; c++) {
+    sums->seconds[c] = model->forward[c] + model->backward[c];
+    sums->bytes[c] = state * model->elements[c];
+    sums->cut[c] = 2 * model->option[0].message_rate * model->cut[c];
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryAll(const SearchModel *model, const Rannc *rannc, const Sums *sums,
+                             Pipelines *pipelines, SearchLayout *best)
+{
+  const RanncChain chain = {model->count, sums->seconds, sums->bytes, sums->cut, model->memory};
+  const int wanted = model->stages > rannc->blocks ? model->stages : rannc->blocks;
+  RengaCall(RengaRanncBlocks_Private(&chain, wanted, &pipelines->n_blocks, &pipelines->begin));
+  RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->option));
+  RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->replicas));
+  for (int o = 0; o < model->n_options; o++) {
+    pipelines->pipelines = model->option[o].replicas;
+    RengaCall(TryPipelines(pipelines, best));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Find(const void *context, const SearchTask *task, const SearchModel *model,
+                           SearchLayout *best)
+{
+  Sums sums = {0};
+  Pipelines pipelines = {.model = model};
+  (void)task;
+  RengaErrorCode code = SumUp(model, &sums);
+  if (!code) code = TryAll(model, context, &sums, &pipelines, best);
+  RengaFree(&pipelines.begin);
+  RengaFree(&pipelines.option);
+  RengaFree(&pipelines.replicas);
+  FreeSums(&sums);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Plan(RengaPartition partition, int ranks, int64_t batch, int64_t microbatch,
+                           RengaPlan plan)
+{
+  Rannc *rannc = partition->data;
+  rannc->wish.find = Find;
+  rannc->wish.context = rannc;
+  RengaCall(RengaSearchPartition_Private(partition, &rannc->wish, ranks, batch, microbatch, plan));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetFromOptions(RengaPartition partition)
+{
+  Rannc *rannc = partition->data;
+  const char *sizes = NULL;
+  int64_t blocks = 0;
+  bool given = false;
+  RengaCall(RengaOptionsGetString("partition_microbatch_sizes", &sizes, &given));
+  RengaFree(&rannc->wish.sizes);
+  if (given) RengaCall(RengaStringCopy(sizes, &rannc->wish.sizes));
+  RengaCall(RengaOptionsGetInt64("partition_rannc_blocks", &blocks, &given));
+  if (given) RengaCall(RengaPartitionRanncSetBlocks(partition, (int)blocks));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
+{
+  const Rannc *rannc = partition->data;
+  RengaCall(RengaViewerPrintf(viewer, "  %d blocks\n", rannc->blocks));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Destroy(RengaPartition partition)
+{
+  Rannc *rannc = partition->data;
+  RengaFree(&rannc->wish.sizes);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindRannc(RengaPartition partition, Rannc **rannc)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(!strcmp(partition->hdr.type_name, RENGA_PARTITION_RANNC), partition->hdr.comm,
+             RENGA_ERR_ORDER, "blocks are for a partition of type rannc, but this one's type is %s",
+             partition->hdr.type_name);
+  *rannc = partition->data;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionRanncSetBlocks - how many blocks stages are made of
+
+   Collective
+
+   Input:
+   . partition - of type rannc
+   . blocks - at most so many, at least 1; 32 at first, as in RaNNC. More are better and slower
+
+   Options:
+   . -partition_rannc_blocks - the number
+
+   Notes: where memory keeps blocks from being merged there are more. A block is an interval of the
+   canonical order of the nodes, since stages are; RaNNC's own may be any convex set.
+@*/
+RengaErrorCode RengaPartitionRanncSetBlocks(RengaPartition partition, int blocks)
+{
+  Rannc *rannc = NULL;
+  RengaCall(FindRannc(partition, &rannc));
+  RengaCheck(blocks >= 1, partition->hdr.comm, RENGA_ERR_ARGUMENT, "%d blocks: at least 1", blocks);
+  rannc->blocks = blocks;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionRanncGetBlocks - how many blocks stages are made of
+
+   Not collective
+
+   Input:
+   . partition - of type rannc
+
+   Output:
+   . blocks - the most
+@*/
+RengaErrorCode RengaPartitionRanncGetBlocks(RengaPartition partition, int *blocks)
+{
+  Rannc *rannc = NULL;
+  RengaCheckPointer(blocks);
+  RengaCall(FindRannc(partition, &rannc));
+  *blocks = rannc->blocks;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPartitionCreate_Rannc(void *object)
+{
+  RengaPartition partition = object;
+  Rannc *rannc = NULL;
+  RengaCall(RengaMalloc(1, &rannc));
+  rannc->blocks = DEFAULT_BLOCKS;
+  partition->data = rannc;
+  partition->ops[0] = (struct _RengaPartitionOps){
+      .set_from_options = SetFromOptions, .plan = Plan, .view = View, .destroy = Destroy};
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,62 @@
+/* Types that only cut: their stages are weighed as those of the search are, so that they get the
+   same prediction and bound. Where the number of stages is open, each that leaves equal replicas is
+   tried and the fastest is taken. */
+#include "../partitionimpl.h"
+#include "search.h"
+
+/* Place of the first node at or after this one. */
+static int PlaceOf(const SearchModel *model, int node)
+{
+  int low = 0, high = model->count;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (model->node[middle] < node)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+static RengaErrorCode TryCount(RengaPartition partition, const SearchModel *model, int count,
+                               int option, SearchLayout *best)
+{
+  SearchLayout layout = {.count = count};
+  RengaPlanStage *stages = NULL;
+  RengaErrorCode code = RengaMalloc(count, &stages);
+  if (!code) code = RengaMalloc(count, &layout.stage);
+  if (!code) code = partition->ops->solve(partition, count, stages);
+  for (int s = 0; s < count && !code; s++)
+    layout.stage[s] = (SearchStage){.begin = s ? PlaceOf(model, stages[s].first) : 0,
+                                    .end = PlaceOf(model, stages[s].last),
+                                    .option = option};
+  RengaFree(&stages);
+  if (code) RengaFree(&layout.stage);
+  RengaCall(code);
+  RengaSearchLayoutKeep_Private(model, &layout, best);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Find(const void *context, const SearchTask *task, const SearchModel *model,
+                           SearchLayout *best)
+{
+  RengaPartition partition = (RengaPartition)context;
+  int own = 0;
+  RengaCall(partition->ops->count(partition, &own));
+  if (!own) own = task->stages;
+  for (int o = 0; o < model->n_options; o++) {
+    int count = own ? own : model->devices / model->option[o].replicas;
+    if (count > model->count) count = model->count;
+    if ((int64_t)count * model->option[o].replicas > model->devices) continue;
+    RengaCall(TryCount(partition, model, count, o, best));
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchCuts_Private(RengaPartition partition, int ranks, int64_t batch,
+                                       int64_t microbatch, RengaPlan plan)
+{
+  const RengaSearchWish wish = {.find = Find, .context = partition};
+  RengaCall(RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan));
+  return RENGA_SUCCESS;
+}
