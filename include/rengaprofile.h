@@ -34,6 +34,9 @@ RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t pa
                                                 double *seconds);
 /* The machine whose links and memory go with these costs: the one set, or measured. Lent. */
 RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machine);
+/* To a text that type file reads, for these sizes of micro-batches, rising. */
+RengaErrorCode RengaProfileSave(RengaProfile profile, const char *file, int count,
+                                const int64_t samples[]);
 /* Costs that were measured, not found in the profile's file. */
 RengaErrorCode RengaProfileGetMeasured(RengaProfile profile, int64_t *count);
 RengaErrorCode RengaProfileView(RengaProfile profile, RengaViewer viewer);

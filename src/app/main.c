@@ -95,6 +95,9 @@ static const struct {
     {"data", "train"},
     {"eval", "train"},
     {"data_masking", "train"},
+    {"profile_save", "profile"},
+    {"profile_samples", "profile"},
+    {"profile_view", "profile"},
 };
 
 static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const Command **command)

@@ -1,5 +1,7 @@
 /* renga profile: what each operator of a network costs. */
 #include "app.h"
+#include <stdlib.h>
+#include <string.h>
 
 static RengaErrorCode MakeMachine(RengaComm comm, RengaMachine *machine)
 {
@@ -12,8 +14,10 @@ static RengaErrorCode MakeMachine(RengaComm comm, RengaMachine *machine)
   return RENGA_SUCCESS;
 }
 
+enum { MOST_SIZES = 64 };
+
 /* As train chooses: an eighth of the batch. */
-static RengaErrorCode GetSamples(RengaGraph graph, int64_t *samples)
+static RengaErrorCode DefaultSamples(RengaGraph graph, int64_t *samples)
 {
   int64_t batch;
   RengaCall(RengaOptionsGetInt64("microbatch_size", samples, NULL));
@@ -22,6 +26,30 @@ static RengaErrorCode GetSamples(RengaGraph graph, int64_t *samples)
   if (batch == 0) RengaCall(RengaGraphGetFileBatch(graph, &batch));
   if (batch == 0) batch = 32;
   *samples = (batch + 7) / 8;
+  return RENGA_SUCCESS;
+}
+
+/* "1,2,4" */
+static RengaErrorCode GetSamples(RengaComm comm, RengaGraph graph, int *count, int64_t samples[])
+{
+  MPI_Comm printer;
+  const char *text;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetString("profile_samples", &text, NULL));
+  *count = 0;
+  for (const char *at = text ? text : ""; *at;) {
+    char *end;
+    const long long size = strtoll(at, &end, 10);
+    RengaCheck(end != at && (*end == ',' || *end == '\0') && *count < MOST_SIZES &&
+                   size > (*count > 0 ? samples[*count - 1] : 0),
+               printer, RENGA_ERR_OPTION,
+               "-profile_samples %s: write sizes of micro-batches, rising: 1,2,4", text);
+    samples[(*count)++] = size;
+    at = end + (*end == ',');
+  }
+  if (*count > 0) return RENGA_SUCCESS;
+  *count = 1;
+  RengaCall(DefaultSamples(graph, &samples[0]));
   return RENGA_SUCCESS;
 }
 
@@ -46,24 +74,38 @@ static RengaErrorCode PrintTotals(RengaComm comm, RengaGraph graph, RengaProfile
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Show(const App *app, RengaGraph graph, RengaProfile profile)
+static RengaErrorCode PrintSizes(const App *app, RengaGraph graph, RengaProfile profile, int count,
+                                 const int64_t samples[])
 {
   RengaProfileCost *costs = NULL;
-  RengaViewer viewer = NULL;
-  RengaMachine machine;
-  const char *view;
-  int64_t samples;
-  RengaCall(GetSamples(graph, &samples));
+  RengaErrorCode code = RENGA_SUCCESS;
   RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph) + 1, &costs));
-  RengaErrorCode code = RengaProfileGetCosts(profile, samples, costs);
-  if (code == RENGA_SUCCESS) code = RengaProfileGetMachine(profile, &machine);
-  if (code == RENGA_SUCCESS) code = PrintTotals(app->comm, graph, profile, samples, costs);
+  for (int s = 0; s < count && code == RENGA_SUCCESS; s++) {
+    code = RengaProfileGetCosts(profile, samples[s], costs);
+    if (code == RENGA_SUCCESS) code = PrintTotals(app->comm, graph, profile, samples[s], costs);
+  }
   RengaFree(&costs);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Show(const App *app, RengaGraph graph, RengaProfile profile,
+                           RengaMachine machine)
+{
+  RengaViewer viewer = NULL;
+  const char *view, *file, *type;
+  int count = 0;
+  int64_t samples[MOST_SIZES];
+  RengaCall(GetSamples(app->comm, graph, &count, samples));
+  RengaCall(PrintSizes(app, graph, profile, count, samples));
+  RengaCall(RengaOptionsGetString("profile_save", &file, NULL));
+  if (file) RengaCall(RengaProfileSave(profile, file, count, samples));
+  RengaCall(RengaProfileGetType(profile, &type));
+  if (strcmp(type, RENGA_PROFILE_FILE)) RengaCall(RengaProfileGetMachine(profile, &machine));
   RengaCall(RengaOptionsGetString("profile_view", &view, NULL));
   RengaCall(RengaViewerCreate(app->comm, view ? view : "ascii", &viewer));
   RengaCall(RengaProfileView(profile, viewer));
-  RengaCall(RengaMachineView(machine, viewer));
+  if (machine) RengaCall(RengaMachineView(machine, viewer));
   RengaCall(RengaViewerDestroy(&viewer));
   return RENGA_SUCCESS;
 }
@@ -79,7 +121,7 @@ RengaErrorCode AppProfile(const App *app)
   RengaCall(RengaProfileSetGraph(profile, graph));
   if (machine) RengaCall(RengaProfileSetMachine(profile, machine));
   RengaCall(RengaProfileSetFromOptions(profile));
-  RengaCall(Show(app, graph, profile));
+  RengaCall(Show(app, graph, profile, machine));
   RengaCall(RengaProfileDestroy(&profile));
   if (machine) RengaCall(RengaMachineDestroy(&machine));
   RengaCall(RengaGraphDestroy(&graph));

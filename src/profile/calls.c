@@ -235,6 +235,7 @@ RengaErrorCode RengaProfileSumCalls_Private(RengaProfile profile, int64_t sample
                                             RengaProfileCost costs[])
 {
   const int first = profile->n_calls;
+  RengaCall(RengaProfileDifferentiate_Private(profile));
   if (!profile->number)
     RengaCall(RengaMalloc(RengaGraphGetNodeCount(profile->whole) + 1, &profile->number));
   RengaCall(RengaProfileFindCalls_Private(profile, samples, profile->number));

@@ -1,3 +1,3 @@
 librenga_la_SOURCES += %D%/profile.c %D%/whole.c %D%/calls.c %D%/work.c %D%/analytic.c %D%/view.c \
-  %D%/measured.c %D%/run.c %D%/fill.c %D%/store.c %D%/vectors.c %D%/links.c %D%/merged.c
-noinst_HEADERS += %D%/profileimpl.h %D%/measured.h
+  %D%/measured.c %D%/run.c %D%/fill.c %D%/store.c %D%/vectors.c %D%/links.c %D%/file.c %D%/save.c %D%/merged.c
+noinst_HEADERS += %D%/profileimpl.h %D%/measured.h %D%/names.h

@@ -4,10 +4,14 @@
 #include <string.h>
 
 static const RengaOptionRow rows[] = {
-    {"profile_type", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, "measured|analytic", 0, 0,
-     "where costs of operators come from; default: analytic with a machine, else measured"},
+    {"profile_type", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, "measured|analytic|file", 0,
+     0, "where costs of operators come from; default: analytic with a machine, else measured"},
     {"profile_file", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-     "HDF5 file that keeps what was measured; default: renga/profile.h5 in the user's cache"},
+     "measured: HDF5 file that keeps costs, renga/profile.h5 in the user's cache; file: the text"},
+    {"profile_save", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "renga profile: write costs of nodes to this text file"},
+    {"profile_samples", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "renga profile: sizes of micro-batches, rising: 1,2,4; default: -microbatch_size"},
     {"profile_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "show the costs of a network: ascii, or ascii:FILE"},
 };
@@ -16,6 +20,7 @@ enum { N_ROWS = sizeof rows / sizeof rows[0] };
 static const RengaTypeRow types[] = {
     {RENGA_PROFILE_MEASURED, RengaProfileCreate_Measured, NULL},
     {RENGA_PROFILE_ANALYTIC, RengaProfileCreate_Analytic, NULL},
+    {RENGA_PROFILE_FILE, RengaProfileCreate_File, NULL},
     {NULL, NULL, NULL},
 };
 
@@ -85,6 +90,7 @@ RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
   RengaCheckPointer(profile);
   RengaCheckPointer(graph);
   RengaCall(Forget(profile));
+  if (profile->ops->forget) RengaCall(profile->ops->forget(profile));
   profile->graph = graph;
   return RENGA_SUCCESS;
 }
@@ -131,7 +137,7 @@ RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
 
    Input:
    . profile - the profile
-   . type - measured, or analytic
+   . type - measured, analytic, or file
 
    Options:
    . -profile_type - the same
@@ -178,7 +184,7 @@ RengaErrorCode RengaProfileGetType(RengaProfile profile, const char **type)
 
    Options:
    . -profile_type - where costs come from; without it from the machine where one is set
-   . -profile_file - measured: the file that keeps them
+   . -profile_file - measured: the HDF5 file that keeps them; file: the text that has them
 @*/
 RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile)
 {
@@ -215,7 +221,6 @@ RengaErrorCode RengaProfileGetCosts(RengaProfile profile, int64_t samples, Renga
              "the profile has no network: call RengaProfileSetGraph first");
   RengaCheck(samples > 0, profile->hdr.comm, RENGA_ERR_ARGUMENT, "micro-batches of %lld samples",
              (long long)samples);
-  RengaCall(RengaProfileDifferentiate_Private(profile));
   RengaCall(profile->ops->costs(profile, samples, costs));
   return RENGA_SUCCESS;
 }

@@ -25,6 +25,7 @@ struct _RengaProfileOps {
   RengaErrorCode (*update)(RengaProfile profile, int64_t parameters, double *seconds);
   RengaErrorCode (*accumulate)(RengaProfile profile, int64_t parameters, double *seconds);
   RengaErrorCode (*machine)(RengaProfile profile, RengaMachine *machine);
+  RengaErrorCode (*forget)(RengaProfile profile); /* another network comes; may be NULL */
   RengaErrorCode (*view)(RengaProfile profile, RengaViewer viewer);
   RengaErrorCode (*destroy)(RengaProfile profile);
 };
@@ -108,3 +109,4 @@ RengaErrorCode RengaProfileFill_Private(const RengaOpCall *call, int input, void
 
 RengaErrorCode RengaProfileCreate_Analytic(void *profile);
 RengaErrorCode RengaProfileCreate_Measured(void *profile);
+RengaErrorCode RengaProfileCreate_File(void *profile);

@@ -1,0 +1,166 @@
+/* Costs of nodes to a text file, which type file reads: names of nodes, and writing. */
+#include "names.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+typedef struct {
+  const char *name;
+  int node;
+} Named;
+
+static int CompareNamed(const void *a, const void *b)
+{
+  const Named *x = a, *y = b;
+  const int order = strcmp(x->name, y->name);
+  return order ? order : (x->node > y->node) - (x->node < y->node);
+}
+
+static const char *NameOfOutput(RengaGraph graph, int n)
+{
+  return RengaGraphGetValue(graph, RengaGraphGetNode(graph, n)->out[0])->name;
+}
+
+RengaErrorCode RengaProfileNamesCreate_Private(RengaGraph graph, ProfileNames *names)
+{
+  Named *row = NULL;
+  const int count = RengaGraphGetNodeCount(graph);
+  names->count = count;
+  RengaCall(RengaMalloc(count + 1, &names->of_node));
+  RengaCall(RengaMalloc(count + 1, &names->sorted));
+  RengaCall(RengaMalloc(count + 1, &row));
+  for (int n = 0; n < count; n++) row[n] = (Named){RengaGraphGetNode(graph, n)->name, n};
+  qsort(row, (size_t)count, sizeof *row, CompareNamed);
+  for (int i = 0; i < count; i++) {
+    const bool shared = (i > 0 && strcmp(row[i - 1].name, row[i].name) == 0) ||
+                        (i + 1 < count && strcmp(row[i + 1].name, row[i].name) == 0);
+    names->of_node[row[i].node] = shared ? NameOfOutput(graph, row[i].node) : row[i].name;
+  }
+  for (int n = 0; n < count; n++) row[n] = (Named){names->of_node[n], n};
+  qsort(row, (size_t)count, sizeof *row, CompareNamed);
+  for (int i = 0; i < count; i++) names->sorted[i] = row[i].node;
+  RengaFree(&row);
+  return RENGA_SUCCESS;
+}
+
+void RengaProfileNamesFree_Private(ProfileNames *names)
+{
+  RengaFree(&names->of_node);
+  RengaFree(&names->sorted);
+}
+
+int RengaProfileNamesFind_Private(const ProfileNames *names, const char *name, const char **closest)
+{
+  int low = 0, high = names->count - 1;
+  while (low <= high) {
+    const int middle = low + (high - low) / 2;
+    const int order = strcmp(name, names->of_node[names->sorted[middle]]);
+    if (order == 0) return names->sorted[middle];
+    if (order < 0)
+      high = middle - 1;
+    else
+      low = middle + 1;
+  }
+  *closest = RengaClosestName(name, names->count, names->of_node);
+  return -1;
+}
+
+static void WriteSize(FILE *file, const ProfileNames *names, int64_t samples,
+                      const RengaProfileCost costs[])
+{
+  fprintf(file, "samples %lld\n", (long long)samples);
+  for (int n = 0; n < names->count; n++)
+    fprintf(file, "%.9g %.9g %s\n", costs[n].forward, costs[n].backward, names->of_node[n]);
+}
+
+/* costs: [count][nodes] */
+static RengaErrorCode Write(const char *name, const ProfileNames *names, const double vectors[2],
+                            int count, const int64_t samples[], const RengaProfileCost costs[])
+{
+  char temporary[4200];
+  snprintf(temporary, sizeof temporary, "%.4096s.part", name);
+  FILE *file = fopen(temporary, "w");
+  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "cannot write costs to %s: %s", temporary,
+             strerror(errno));
+  fprintf(file, "renga-profile 1\n# seconds forward, seconds backward, node; for a parameter:\n");
+  fprintf(file, "update %.9g\naccumulate %.9g\n", vectors[0], vectors[1]);
+  for (int s = 0; s < count; s++)
+    WriteSize(file, names, samples[s], costs + (int64_t)s * names->count);
+  fprintf(file, "end\n");
+  bool whole = !ferror(file);
+  whole = fclose(file) == 0 && whole;
+  if (!whole || rename(temporary, name) != 0) {
+    const int cause = errno;
+    unlink(temporary);
+    RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "cannot write costs to %s: %s", name,
+               strerror(cause));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Ask(RengaProfile profile, int count, const int64_t samples[],
+                          RengaProfileCost costs[], double vectors[2])
+{
+  const int nodes = RengaGraphGetNodeCount(profile->graph);
+  RengaGraphTotals totals;
+  for (int s = 0; s < count; s++)
+    RengaCall(RengaProfileGetCosts(profile, samples[s], costs + (int64_t)s * nodes));
+  RengaCall(RengaGraphGetTotals(profile->graph, &totals));
+  const int64_t parameters = totals.parameters > 0 ? totals.parameters : 1;
+  RengaCall(RengaProfileGetUpdateSeconds(profile, parameters, &vectors[0]));
+  RengaCall(RengaProfileGetAccumulateSeconds(profile, parameters, &vectors[1]));
+  for (int v = 0; v < 2; v++) vectors[v] /= (double)parameters;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckSizes(RengaProfile profile, int count, const int64_t samples[])
+{
+  RengaCheck(profile->graph, profile->hdr.comm, RENGA_ERR_ORDER,
+             "the profile has no network: call RengaProfileSetGraph first");
+  RengaCheck(count > 0, profile->hdr.comm, RENGA_ERR_ARGUMENT, "costs for no size are to be saved");
+  for (int s = 1; s < count; s++)
+    RengaCheck(samples[s - 1] < samples[s], profile->hdr.comm, RENGA_ERR_ARGUMENT,
+               "sizes of micro-batches must rise, but %lld comes before %lld",
+               (long long)samples[s - 1], (long long)samples[s]);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileSave - write costs to a text file that type file reads
+
+   Collective
+
+   Input:
+   + profile - the profile, with a network
+   . file - its name; rank 0 writes
+   . count - numbers of samples
+   - samples - sizes of micro-batches, rising
+
+   Options:
+   . -profile_save - for renga profile: the file
+
+   Notes: the lines are "renga-profile 1"; "update S" and "accumulate S", seconds of a parameter;
+   for each size "samples N" and then for each node "FORWARD BACKWARD NAME"; and "end". NAME is the
+   node's, or that of the first value it makes where several nodes have the same.
+@*/
+RengaErrorCode RengaProfileSave(RengaProfile profile, const char *file, int count,
+                                const int64_t samples[])
+{
+  ProfileNames names = {0};
+  RengaProfileCost *costs = NULL;
+  double vectors[2];
+  RengaCheckPointer(profile);
+  RengaCheckPointer(file);
+  RengaCheckPointer(samples);
+  RengaCall(CheckSizes(profile, count, samples));
+  RengaCall(RengaMalloc((int64_t)count * RengaGraphGetNodeCount(profile->graph) + 1, &costs));
+  RengaErrorCode code = Ask(profile, count, samples, costs, vectors);
+  if (code == RENGA_SUCCESS) code = RengaProfileNamesCreate_Private(profile->graph, &names);
+  if (code == RENGA_SUCCESS && RengaCommGetRank(profile->hdr.owner) == 0)
+    code = Write(file, &names, vectors, count, samples, costs);
+  RengaProfileNamesFree_Private(&names);
+  RengaFree(&costs);
+  RengaCall(RengaErrorAgree(profile->hdr.comm, code));
+  return RENGA_SUCCESS;
+}
