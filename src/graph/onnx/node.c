@@ -236,6 +236,8 @@ RengaErrorCode RengaOnnxInputState(RengaOnnxNode *node, int input, RengaValue *v
   return RENGA_SUCCESS;
 }
 
+enum { ATTRIBUTES_MAX = 64 }; /* whose use is followed */
+
 static const Onnx__AttributeProto *FindIn(size_t count, Onnx__AttributeProto *const attributes[],
                                           const char *name)
 {
@@ -249,6 +251,8 @@ const Onnx__AttributeProto *RengaOnnxAttribute(const RengaOnnxNode *node, const 
 {
   const Onnx__AttributeProto *found =
       FindIn(node->proto->n_attribute, node->proto->attribute, name);
+  for (size_t i = 0; i < node->proto->n_attribute && i < ATTRIBUTES_MAX; i++)
+    if (node->proto->attribute[i] == found) node->importer->asked |= UINT64_C(1) << i;
   while (found && found->ref_attr_name && found->ref_attr_name[0]) {
     const RengaOnnxScope *scope = node->scope;
     name = found->ref_attr_name;
@@ -316,12 +320,34 @@ RengaErrorCode RengaOnnxInts(const RengaOnnxNode *node, const char *name, int *c
   return RENGA_SUCCESS;
 }
 
+/* An attribute that no conversion has looked at, and that is none of those which may be left: what
+   follows from shapes, hints, and what another input or branch makes idle. Said once. */
+static void WarnOfUnknown(const RengaOnnxNode *node)
+{
+  static const char idle[] = "axis allowzero seed saturate hidden_size num_outputs storage_order "
+                             "noop_with_empty_axes then_branch else_branch nearest_mode "
+                             "keep_aspect_ratio_policy softmax_precision stash_type "
+                             "consumed_inputs";
+  RengaOnnxImporter *importer = node->importer;
+  for (size_t i = 0; i < node->proto->n_attribute && i < ATTRIBUTES_MAX; i++) {
+    const char *name = node->proto->attribute[i]->name;
+    if (importer->asked >> i & 1 || importer->warned || !name || RengaOnnxHasWord(idle, name))
+      continue;
+    importer->warned = true;
+    RengaWarning(importer->comm,
+                 "%s: node \"%s\" (%s, opset %lld): attribute %s is not known, and ignored, here "
+                 "and in other nodes",
+                 importer->file, node->name, node->proto->op_type, (long long)node->opset, name);
+  }
+}
+
 RengaErrorCode RengaOnnxCheckAttributes(RengaOnnxNode *node)
 {
   const char *mistyped = node->importer->mistyped;
   node->importer->mistyped = NULL;
   RengaOnnxCheck(!mistyped, node, RENGA_ERR_FILE_FORMAT, "attribute %s is of the wrong type",
                  mistyped);
+  WarnOfUnknown(node);
   return RENGA_SUCCESS;
 }
 

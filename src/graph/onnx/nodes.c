@@ -151,11 +151,14 @@ static RengaErrorCode ImportNode(RengaOnnxNode *node)
     return RENGA_SUCCESS;
   }
   RengaOnnxCheck(node->row, node, RENGA_ERR_SUPPORT, "the operator is not supported");
+  const uint64_t outer = node->importer->asked;
+  node->importer->asked = 0;
   RengaCall(RengaOnnxFold(node, &folded));
   RengaErrorCode code = folded ? RENGA_SUCCESS : node->row->convert(node);
   RengaAttributesFree(&node->importer->attributes);
   RengaCall(code);
   RengaCall(RengaOnnxCheckAttributes(node));
+  node->importer->asked = outer;
   return RENGA_SUCCESS;
 }
 
