@@ -12,7 +12,7 @@ typedef struct {
 
 #define AT(member) offsetof(Settings, member)
 static const RengaOptionRow rows[] = {
-    {"layers", RENGA_OPTION_INT64, "12", AT(layers), NULL, 1, 1e6, "blocks"},
+    {"layers", RENGA_OPTION_INT64, "12", AT(layers), NULL, 1, 1e5, "blocks"},
     {"hidden", RENGA_OPTION_INT64, "768", AT(hidden), NULL, 1, 1e7, "width"},
     {"heads", RENGA_OPTION_INT64, "0", AT(heads), NULL, 0, 1e6, "attention heads; 0: hidden / 64"},
     {"intermediate", RENGA_OPTION_INT64, "0", AT(intermediate), NULL, 0, 1e8,

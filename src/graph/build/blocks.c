@@ -25,10 +25,10 @@ RengaErrorCode RengaBlockReadWidths(const char *builder, const char *key, const 
   for (const char *at = text; *at;) {
     char *end;
     int64_t number = strtoll(at, &end, 10);
-    bool fits = end > at && number > 0 && number <= 1000000000 && (*end == '-' || *end == '\0');
+    bool fits = end > at && number > 0 && number <= BLOCK_WIDEST && (*end == '-' || *end == '\0');
     RengaCheck(fits && *count < BLOCK_WIDTHS, MPI_COMM_SELF, RENGA_ERR_OPTION,
-               "%s: %s=%s must be at most %d widths above 0, as 784-2048-10", builder, key, text,
-               BLOCK_WIDTHS);
+               "%s: %s=%s must be at most %d widths from 1 to %d, as 784-2048-10", builder, key,
+               text, BLOCK_WIDTHS, BLOCK_WIDEST);
     width[(*count)++] = number;
     at = end + (*end == '-');
   }

@@ -9,7 +9,7 @@ const char *RengaBlockName(const char *prefix, const char *part, char text[BLOCK
 RengaErrorCode RengaBlockTable(RengaGraph graph, const char *name, int64_t rows, int64_t width,
                                double deviation, RengaValue *table);
 /* Widths of layers, "784-2048-10", as far as there are; key is the setting that they come from. */
-enum { BLOCK_WIDTHS = 128 };
+enum { BLOCK_WIDTHS = 128, BLOCK_WIDEST = 100000000 };
 RengaErrorCode RengaBlockReadWidths(const char *builder, const char *key, const char *text,
                                     int *count, int64_t width[BLOCK_WIDTHS]);
 /* A node of at most so many outputs, which may be stored where its inputs were; its attributes, or

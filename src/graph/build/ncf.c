@@ -10,9 +10,9 @@ typedef struct {
 
 #define AT(member) offsetof(Settings, member)
 static const RengaOptionRow rows[] = {
-    {"users", RENGA_OPTION_INT64, "138493", AT(users), NULL, 1, 1e12, "users"},
-    {"items", RENGA_OPTION_INT64, "26744", AT(items), NULL, 1, 1e12, "items"},
-    {"factors", RENGA_OPTION_INT64, "64", AT(factors), NULL, 1, 1e9, "factors of the product"},
+    {"users", RENGA_OPTION_INT64, "138493", AT(users), NULL, 1, 1e10, "users"},
+    {"items", RENGA_OPTION_INT64, "26744", AT(items), NULL, 1, 1e10, "items"},
+    {"factors", RENGA_OPTION_INT64, "64", AT(factors), NULL, 1, 1e7, "factors of the product"},
     {"layers", RENGA_OPTION_STRING, "256-256-128-64", AT(layers), NULL, 0, 256,
      "widths of the perceptron; half of the first is a user's, half an item's"},
 };

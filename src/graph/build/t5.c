@@ -12,15 +12,15 @@ typedef struct {
 
 #define AT(member) offsetof(Settings, member)
 static const RengaOptionRow rows[] = {
-    {"layers", RENGA_OPTION_INT64, "12", AT(layers), NULL, 1, 1e6, "blocks of encoder and decoder"},
+    {"layers", RENGA_OPTION_INT64, "12", AT(layers), NULL, 1, 1e5, "blocks of encoder and decoder"},
     {"hidden", RENGA_OPTION_INT64, "768", AT(hidden), NULL, 1, 1e7, "width"},
-    {"heads", RENGA_OPTION_INT64, "0", AT(heads), NULL, 0, 1e6,
+    {"heads", RENGA_OPTION_INT64, "0", AT(heads), NULL, 0, 1e5,
      "attention heads; 0: hidden / head_width"},
-    {"head_width", RENGA_OPTION_INT64, "64", AT(head_width), NULL, 1, 1e6, "width of a head"},
+    {"head_width", RENGA_OPTION_INT64, "64", AT(head_width), NULL, 1, 1e5, "width of a head"},
     {"intermediate", RENGA_OPTION_INT64, "0", AT(intermediate), NULL, 0, 1e8,
      "width inside a block; 0: 4 hidden"},
-    {"sequence", RENGA_OPTION_INT64, "512", AT(sequence), NULL, 1, 65536, "tokens of a source"},
-    {"target", RENGA_OPTION_INT64, "0", AT(target), NULL, 0, 65536,
+    {"sequence", RENGA_OPTION_INT64, "512", AT(sequence), NULL, 1, 8192, "tokens of a source"},
+    {"target", RENGA_OPTION_INT64, "0", AT(target), NULL, 0, 8192,
      "tokens of a target; 0: as many as of a source"},
     {"vocabulary", RENGA_OPTION_INT64, "32128", AT(vocabulary), NULL, 1, 1e9, "different tokens"},
     {"buckets", RENGA_OPTION_INT64, "32", AT(buckets), NULL, 4, 65536, "kinds of distances"},

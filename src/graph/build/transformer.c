@@ -11,13 +11,13 @@ typedef struct {
 
 #define AT(member) offsetof(Settings, member)
 static const RengaOptionRow rows[] = {
-    {"layers", RENGA_OPTION_INT64, "6", AT(layers), NULL, 1, 1e6, "blocks of encoder and decoder"},
+    {"layers", RENGA_OPTION_INT64, "6", AT(layers), NULL, 1, 1e5, "blocks of encoder and decoder"},
     {"hidden", RENGA_OPTION_INT64, "512", AT(hidden), NULL, 1, 1e7, "width"},
     {"heads", RENGA_OPTION_INT64, "0", AT(heads), NULL, 0, 1e6, "attention heads; 0: hidden / 64"},
     {"intermediate", RENGA_OPTION_INT64, "0", AT(intermediate), NULL, 0, 1e8,
      "width inside a block; 0: 4 hidden"},
-    {"sequence", RENGA_OPTION_INT64, "128", AT(sequence), NULL, 1, 1e6, "tokens of a source"},
-    {"target", RENGA_OPTION_INT64, "0", AT(target), NULL, 0, 1e6,
+    {"sequence", RENGA_OPTION_INT64, "128", AT(sequence), NULL, 1, 65536, "tokens of a source"},
+    {"target", RENGA_OPTION_INT64, "0", AT(target), NULL, 0, 65536,
      "tokens of a target; 0: as many as of a source"},
     {"vocabulary", RENGA_OPTION_INT64, "37000", AT(vocabulary), NULL, 1, 1e9, "different tokens"},
     {"tied", RENGA_OPTION_INT64, "1", AT(tied), NULL, 0, 1,
