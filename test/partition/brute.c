@@ -178,6 +178,23 @@ static double Brute(const RengaCutsProblem *problem)
   return least;
 }
 
+/* With a plan at hand: as good as can be, nothing better is found; worse, the best is. */
+static RengaErrorCode CheckKnown(RengaCutsProblem *problem, double least)
+{
+  RengaCutsResult result;
+  problem->known_load = least;
+  RengaCall(RengaCutsSolve(problem, &result));
+  Expect(result.proof == RENGA_CUTS_OPTIMAL && result.count == 0);
+  Expect(result.load == least && result.bound == least);
+  RengaCutsFreeResult(&result);
+  problem->known_load = 1.5 * least + 1;
+  RengaCall(RengaCutsSolve(problem, &result));
+  Expect(result.proof == RENGA_CUTS_OPTIMAL && fabs(result.load - least) <= 1e-9 * least);
+  RengaCall(CheckStages(problem, &result));
+  RengaCutsFreeResult(&result);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckGraph(uint64_t number)
 {
   Graph graph;
@@ -193,6 +210,8 @@ static RengaErrorCode CheckGraph(uint64_t number)
   Expect(result.proof == (least == HUGE_VAL ? RENGA_CUTS_INFEASIBLE : RENGA_CUTS_OPTIMAL));
   if (least < HUGE_VAL) RengaCall(CheckStages(&graph.problem, &result));
   RengaCutsFreeResult(&result);
+  if (number % 4 == 0 && least > 0 && least < HUGE_VAL)
+    RengaCall(CheckKnown(&graph.problem, least));
   return RENGA_SUCCESS;
 }
 

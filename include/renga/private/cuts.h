@@ -33,8 +33,9 @@ typedef struct {
   int replicas;                /* most accelerators of one stage; 0: 1 */
   const double *resynchronise; /* [replicas + 1] seconds per byte of weight; NULL: 0; HUGE_VAL: not
                                   that many replicas */
+  double known_load;           /* of a plan at hand: only better ones are sought; 0: none */
   double time_limit;           /* seconds; 0: none */
-  int64_t ideal_limit;         /* ideals to remember; 0: 4 million */
+  int64_t ideal_limit;         /* ideals to remember; 0: as many as take a GiB */
 } RengaCutsProblem;
 
 typedef enum { RENGA_CUTS_OPTIMAL, RENGA_CUTS_INFEASIBLE, RENGA_CUTS_BOUNDED } RengaCutsProof;
@@ -47,9 +48,9 @@ typedef struct {
 
 typedef struct {
   RengaCutsProof proof;
-  double load;  /* the largest; HUGE_VAL: no plan was found */
+  double load;  /* the largest; HUGE_VAL: no plan was found; the known one: none better was found */
   double bound; /* no plan has a smaller one; HUGE_VAL: proved that there is none */
-  int count;    /* of stages, in the order of the graph */
+  int count;    /* of stages, in the order of the graph; 0: see load */
   RengaCutsStage *stage;
   int *stage_of;         /* [items] */
   int items;             /* left after merging what can be merged without loss */

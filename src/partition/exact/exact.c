@@ -4,7 +4,7 @@
 #include "exactimpl.h"
 #include <string.h>
 
-static const int64_t default_ideal_limit = 4000000;
+static const double ideal_memory = 1 << 30; /* bytes, about */
 
 typedef struct {
   const RengaCutsProblem *problem;
@@ -137,6 +137,13 @@ static RengaErrorCode Try(Solver *solver, double bound, ProbeAnswer *answer)
   return RENGA_SUCCESS;
 }
 
+/* The load of the best plan there is: found, or known to the caller. */
+static double Reach(const Solver *solver)
+{
+  double known = solver->problem->known_load;
+  return known > 0 && known < solver->best.load ? known : solver->best.load;
+}
+
 static double JustBelow(double load)
 {
   return load * (1 - RENGA_CUTS_TOLERANCE);
@@ -144,7 +151,7 @@ static double JustBelow(double load)
 
 static bool IsClosed(const Solver *solver)
 {
-  return solver->open || solver->bound >= JustBelow(solver->best.load);
+  return solver->open || solver->bound >= JustBelow(Reach(solver));
 }
 
 /* The first question, for anything better than the plan at hand, is mostly the last one. After a
@@ -153,18 +160,17 @@ static RengaErrorCode Close(Solver *solver)
 {
   ProbeAnswer answer;
   bool strictly = true;
-  double before = solver->best.load, gain = 0;
+  double before = Reach(solver), gain = 0;
   while (!IsClosed(solver)) {
-    double bound = JustBelow(solver->best.load);
+    double best = Reach(solver), bound = JustBelow(best);
     if (!strictly) {
-      double half = solver->bound + (solver->best.load - solver->bound) / 2;
-      bound = solver->best.load - 4 * gain > half ? solver->best.load - 4 * gain : half;
-      if (bound > JustBelow(solver->best.load)) bound = JustBelow(solver->best.load);
+      bound = fmax(best - 4 * gain, solver->bound + (best - solver->bound) / 2);
+      if (bound > JustBelow(best)) bound = JustBelow(best);
     }
     RengaCall(Try(solver, bound, &answer));
     strictly = answer == PROBE_NO;
-    gain = before - solver->best.load;
-    before = solver->best.load;
+    gain = before - Reach(solver);
+    before = Reach(solver);
   }
   return RENGA_SUCCESS;
 }
@@ -186,11 +192,11 @@ static RengaErrorCode FindFirst(Solver *solver)
   for (int v = 0; v < problem->items; v++) solver->map[v] = v;
   RengaCall(ChainCreate(problem->items, &solver->best));
   RengaCall(ChainCreate(problem->items, &solver->next));
-  RengaCall(Reduce(solver, HUGE_VAL));
+  RengaCall(Reduce(solver, Reach(solver)));
+  solver->next.load = Reach(solver);
   RengaCall(FindLinear(&solver->instance, &solver->next));
-  if (solver->next.load < HUGE_VAL) RengaCall(Take(solver));
-  if (problem->hosts > 0 && solver->best.load < HUGE_VAL)
-    RengaCall(Reduce(solver, solver->best.load));
+  if (solver->next.count > 0) RengaCall(Take(solver));
+  if (problem->hosts > 0 && solver->best.load < HUGE_VAL) RengaCall(Reduce(solver, Reach(solver)));
   return RENGA_SUCCESS;
 }
 
@@ -198,12 +204,13 @@ static RengaErrorCode Search(Solver *solver)
 {
   const RengaCutsProblem *problem = solver->problem;
   double deadline = problem->time_limit > 0 ? MPI_Wtime() + problem->time_limit : 0;
-  int64_t ideals = problem->ideal_limit > 0 ? problem->ideal_limit : default_ideal_limit;
   RengaCall(FindFirst(solver));
+  double each = 256 + solver->instance.items / 4.0; /* bits, arcs, marks, room to grow */
+  int64_t ideals = problem->ideal_limit > 0 ? problem->ideal_limit : (int64_t)(ideal_memory / each);
   RengaCall(ProbeCreate(&solver->instance, ideals, deadline, &solver->probe));
   solver->bound = FirstBound(&solver->instance);
   if (!IsClosed(solver)) RengaCall(RaiseBound(&solver->instance, &solver->bound));
-  if (solver->best.load == HUGE_VAL && solver->bound < HUGE_VAL) {
+  if (Reach(solver) == HUGE_VAL && solver->bound < HUGE_VAL) {
     ProbeAnswer answer;
     RengaCall(Try(solver, FirstUpper(&solver->instance), &answer));
     if (answer == PROBE_NO) solver->bound = HUGE_VAL;
@@ -218,15 +225,15 @@ static RengaErrorCode Give(const Solver *solver, RengaCutsResult *result)
   int items = solver->problem->items;
   RengaCall(RengaMalloc(items + 1, &result->stage_of));
   RengaCall(RengaMalloc(solver->best.count + 1, &result->stage));
-  result->load = solver->best.load;
+  result->load = Reach(solver);
   result->bound = solver->bound;
-  result->count = solver->best.count;
+  result->count = result->load < solver->best.load ? 0 : solver->best.count;
   for (int v = 0; v < items; v++)
     result->stage_of[v] = result->count > 0 ? solver->best.stage_of[v] : -1;
   memcpy(result->stage, solver->best.stage, sizeof *result->stage * (size_t)result->count);
-  result->proof = solver->open                    ? RENGA_CUTS_BOUNDED
-                  : solver->best.load == HUGE_VAL ? RENGA_CUTS_INFEASIBLE
-                                                  : RENGA_CUTS_OPTIMAL;
+  result->proof = solver->open               ? RENGA_CUTS_BOUNDED
+                  : result->load == HUGE_VAL ? RENGA_CUTS_INFEASIBLE
+                                             : RENGA_CUTS_OPTIMAL;
   if (result->proof == RENGA_CUTS_OPTIMAL) result->bound = result->load;
   result->items = solver->instance.items;
   ProbeCount(solver->probe, &result->ideals, &result->pairs);

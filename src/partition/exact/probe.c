@@ -9,7 +9,11 @@
 #include "exactimpl.h"
 #include <string.h>
 
-enum { PAIRS_PER_LOOK = 16384 }; /* how often the clock is looked at */
+enum {
+  PAIRS_PER_LOOK = 16384, /* how often the clock is looked at */
+  WORTH_A_LOOK = 8,       /* share of the bound from which an item may be critical */
+  MOST_LISTED = 32768     /* ideals with which a critical item is tried */
+};
 
 typedef struct {
   int devices; /* plus 1; 0: not reached */
@@ -35,7 +39,7 @@ typedef struct {
 typedef struct {
   double cost;
   int pins, inside; /* of all its pins, those in the stage */
-  bool enters;      /* has pins before the stage */
+  double entering;  /* its cost where it has pins before the stage, 0 else */
 } Message;
 
 struct _Probe {
@@ -165,18 +169,22 @@ static bool Add(Probe probe, const Search *search, const Frame *frame, int item,
     next->load = next->committed = frame->load + added->host_work;
     return next->load <= probe->bound;
   }
-  next->load = frame->load + added->work;
-  next->committed = frame->committed + added->work;
   if (added->host_only || next->memory > instance->capacity) return false;
-  for (int e = instance->message_first[item]; e < instance->message_first[item + 1]; e++) {
-    Message *message = &probe->message[instance->message[e]];
-    if (message->inside++ == 0) {
-      next->load += message->cost;
-      if (message->enters) next->committed += message->cost;
+  double load = frame->load + added->work, committed = frame->committed + added->work;
+  const int *own = instance->message + instance->message_first[item];
+  int count = instance->message_first[item + 1] - instance->message_first[item];
+  for (int e = 0; e < count; e++) {
+    Message *message = &probe->message[own[e]];
+    int inside = ++message->inside;
+    if (inside == 1) {
+      load += message->cost;
+      committed += message->entering;
     }
-    if (message->inside == message->pins) next->load -= message->cost;
+    if (inside == message->pins) load -= message->cost;
   }
-  if (next->committed <= search->limit) return true;
+  next->load = load;
+  next->committed = committed;
+  if (committed <= search->limit) return true;
   Remove(probe, item);
   return false;
 }
@@ -220,11 +228,11 @@ static void LookAtLimits(Probe probe)
     probe->open = true;
 }
 
-/* The next arc of the frame on top; *entered: a frame was put on it. */
-static RengaErrorCode Enter(Probe probe, const Search *search, Frame *frame, bool *entered)
+/* Along an arc of the frame on top; *entered: a frame was put on it. */
+static RengaErrorCode Enter(Probe probe, const Search *search, Frame *frame, int arc, bool *entered)
 {
   Lattice *lattice = &probe->lattice;
-  int arc = lattice->ideal[frame->ideal].first + frame->arc++, to = lattice->arc_to[arc];
+  int to = lattice->arc_to[arc];
   *entered = false;
   if (to < 0) {
     RengaCall(LatticeStep(lattice, arc, frame->ideal, &to));
@@ -254,7 +262,8 @@ static RengaErrorCode Continue(Probe probe, const Search *search)
   while (depth >= 0 && !probe->found && !probe->open) {
     Frame *frame = &probe->frame[depth];
     if (frame->arc < probe->lattice.ideal[frame->ideal].count) {
-      RengaCall(Enter(probe, search, frame, &entered));
+      int arc = probe->lattice.ideal[frame->ideal].first + frame->arc++;
+      RengaCall(Enter(probe, search, frame, arc, &entered));
       depth += entered;
     } else {
       if (depth > 0) RengaCall(Leave(probe, search, frame));
@@ -271,7 +280,8 @@ static void MarkEntering(Probe probe, int source)
     bool enters = false;
     for (int p = instance->pin_first[m]; p < instance->pin_first[m + 1] && !enters; p++)
       enters = LatticeHas(&probe->lattice, source, instance->pin[p]);
-    probe->message[m].enters = enters;
+    probe->message[m].entering = enters ? probe->message[m].cost : 0;
+    probe->message[m].inside = 0;
   }
 }
 
@@ -330,6 +340,131 @@ static void TakePlan(const Probe probe, Chain *chain)
   }
 }
 
+/* The item and all before it. stack: room for the items. */
+static void MarkBefore(const Instance *instance, int item, bool before[], int stack[])
+{
+  int depth = 0;
+  before[item] = true;
+  stack[depth++] = item;
+  while (depth > 0) {
+    int v = stack[--depth];
+    for (int e = instance->predecessor_first[v]; e < instance->predecessor_first[v + 1]; e++) {
+      int u = instance->predecessor[e];
+      if (before[u]) continue;
+      before[u] = true;
+      stack[depth++] = u;
+    }
+  }
+}
+
+/* All ideals without the item; *count -1: too many. */
+static RengaErrorCode ListWithout(Probe probe, int item, int list[], int *count)
+{
+  Lattice *lattice = &probe->lattice;
+  int listed = 1;
+  list[0] = 0;
+  probe->search++;
+  for (int i = 0; i < listed; i++)
+    for (int a = 0; a < lattice->ideal[list[i]].count; a++) {
+      int arc = lattice->ideal[list[i]].first + a, to = lattice->arc_to[arc];
+      if (lattice->arc_item[arc] == item) continue;
+      if (to < 0) RengaCall(LatticeStep(lattice, arc, list[i], &to));
+      RengaCall(FollowLattice(probe));
+      if (probe->mark[to].search == probe->search) continue;
+      probe->mark[to].search = probe->search;
+      if (listed == MOST_LISTED) {
+        *count = -1;
+        return RENGA_SUCCESS;
+      }
+      list[listed++] = to;
+    }
+  *count = listed;
+  return RENGA_SUCCESS;
+}
+
+/* Put on frames all items that must come with the item; *depth 0: they are over the bound. */
+static RengaErrorCode EnterAll(Probe probe, const Search *search, const bool before[], int *depth)
+{
+  Lattice *lattice = &probe->lattice;
+  bool entered = true;
+  for (*depth = 0; entered;) {
+    Frame *frame = &probe->frame[*depth];
+    int arc = lattice->ideal[frame->ideal].first;
+    int end = arc + lattice->ideal[frame->ideal].count;
+    while (arc < end && !before[lattice->arc_item[arc]]) arc++;
+    if (arc == end) return RENGA_SUCCESS;
+    RengaCall(Enter(probe, search, frame, arc, &entered));
+    *depth = entered ? *depth + 1 : 0;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Is any stage that follows the ideal and holds the item within the bound? */
+static RengaErrorCode CanFollow(Probe probe, const Search *search, const bool before[], bool *can)
+{
+  int first, depth;
+  bool entered;
+  probe->search++;
+  probe->frame[0] = (Frame){.ideal = search->source};
+  MarkEntering(probe, search->source);
+  RengaCall(EnterAll(probe, search, before, &first));
+  depth = first;
+  *can = first > 0 && probe->mark[probe->frame[first].ideal].need > 0;
+  while (first > 0 && depth >= first && !*can && !probe->open) {
+    Frame *frame = &probe->frame[depth];
+    if (frame->arc < probe->lattice.ideal[frame->ideal].count) {
+      int arc = probe->lattice.ideal[frame->ideal].first + frame->arc++;
+      RengaCall(Enter(probe, search, frame, arc, &entered));
+      depth += entered;
+      *can = entered && probe->mark[probe->frame[depth].ideal].need > 0;
+    } else {
+      Remove(probe, frame->item);
+      depth--;
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The item with most work of those that no host can take; -1: none has a share of the bound that
+   matters. */
+static int FindCritical(const Probe probe)
+{
+  const Instance *instance = probe->instance;
+  double most = probe->bound / WORTH_A_LOOK;
+  int critical = -1;
+  for (int v = 0; v < instance->items; v++) {
+    const RengaCutsItem *item = &instance->item[v];
+    if (item->work <= most || (instance->hosts > 0 && item->host_work <= probe->bound)) continue;
+    most = item->work;
+    critical = v;
+  }
+  return critical;
+}
+
+/* Where one item alone decides: can any stage hold the critical one? */
+static RengaErrorCode CanPlace(Probe probe, int item, bool *can)
+{
+  const Instance *instance = probe->instance;
+  Search search = {.most = instance->replicas, .limit = instance->replicas * probe->bound};
+  bool *before = NULL;
+  int *list = NULL, count = 0;
+  RengaCall(RengaMalloc(instance->items + 1, &before));
+  RengaCall(RengaMalloc(MOST_LISTED + instance->items, &list));
+  MarkBefore(instance, item, before, list);
+  RengaErrorCode code = ListWithout(probe, item, list, &count);
+  *can = count < 0;
+  /* from the largest, which have most of what comes before the item */
+  for (int i = count - 1; i >= 0 && !*can && !probe->open && code == RENGA_SUCCESS; i--) {
+    search.source = list[i];
+    code = CanFollow(probe, &search, before, can);
+  }
+  if (probe->open) *can = true;
+  RengaFree(&before);
+  RengaFree(&list);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static void Reset(Probe probe, double bound)
 {
   const Instance *instance = probe->instance;
@@ -342,9 +477,13 @@ static void Reset(Probe probe, double bound)
 
 RengaErrorCode ProbeRun(Probe probe, double bound, ProbeAnswer *answer, Chain *chain)
 {
+  bool can = true;
+  Reset(probe, bound);
+  int critical = FindCritical(probe);
+  if (critical >= 0) RengaCall(CanPlace(probe, critical, &can));
   Reset(probe, bound);
   probe->state[0].devices = 1;
-  if (!IsHopeless(probe, &probe->lattice.ideal[0], 0, 0)) {
+  if (can && !IsHopeless(probe, &probe->lattice.ideal[0], 0, 0)) {
     int all = probe->instance->devices > 0 ? NeedOfRest(probe, &probe->lattice.ideal[0]) : 0;
     if (all > 0) Find(probe, 0, 0, all);
     RengaCall(Push(&probe->bucket[0], 0));
