@@ -39,3 +39,41 @@ RengaErrorCode RengaDataWriteText(RengaComm comm, const char *text_file, const c
    deviation 0: mean and deviation of the training images. Rank 0 works. */
 RengaErrorCode RengaDataWriteIdx(RengaComm comm, int n_files, const char *const files[],
                                  const char *out_file, double mean, double deviation);
+
+/* A vocabulary of tokens for text: byte pairs. Not an object with options; any rank may have one. */
+typedef struct _p_RengaVocabulary *RengaVocabulary;
+enum {
+  RENGA_TOKEN_PADDING, /* after a text that is shorter than its sample */
+  RENGA_TOKEN_BEGIN,
+  RENGA_TOKEN_END,
+  RENGA_TOKEN_MASK,
+  RENGA_TOKEN_BYTE, /* token of byte b: RENGA_TOKEN_BYTE + b */
+  RENGA_TOKEN_PAIR = RENGA_TOKEN_BYTE + 256
+};
+RengaErrorCode RengaVocabularyTrain(int n_files, const char *const files[], int64_t kinds,
+                                    RengaVocabulary *vocabulary);
+RengaErrorCode RengaVocabularyRead(const char *file, RengaVocabulary *vocabulary);
+RengaErrorCode RengaVocabularyWrite(RengaVocabulary vocabulary, const char *file);
+RengaErrorCode RengaVocabularyGetCount(RengaVocabulary vocabulary, int64_t *kinds);
+RengaErrorCode RengaVocabularyEncode(RengaVocabulary vocabulary, const char *text, int64_t length,
+                                     int64_t *count, int64_t **tokens);
+RengaErrorCode RengaVocabularyDecode(RengaVocabulary vocabulary, int64_t token, const char **text,
+                                     int64_t *length); /* lent */
+RengaErrorCode RengaVocabularyDestroy(RengaVocabulary *vocabulary);
+/* As RengaDataWriteText, in the tokens of a vocabulary, which rank 0 has. */
+RengaErrorCode RengaDataWriteTokens(RengaComm comm, RengaVocabulary vocabulary,
+                                    const char *text_file, const char *out_file, int64_t sequence,
+                                    double validation_share);
+/* Lines of two texts that are translations of each other: source, target and labels of each pair;
+   pairs: written, left out as one line is empty, cut as they are too long. */
+RengaErrorCode RengaDataWritePairs(RengaComm comm, RengaVocabulary vocabulary,
+                                   const char *source_file, const char *target_file,
+                                   const char *out_file, const int64_t lengths[2],
+                                   double validation_share, int64_t pairs[3]);
+/* Lines of user, item and rating; negatives: items not rated, for each one that is. Numbers of
+   users, items and samples. */
+RengaErrorCode RengaDataWriteRatings(RengaComm comm, const char *text_file, const char *out_file,
+                                     int64_t negatives, uint64_t seed, int64_t numbers[3]);
+/* Arrays of NumPy, a dataset each, named as their file. */
+RengaErrorCode RengaDataWriteNpy(RengaComm comm, int n_files, const char *const files[],
+                                 const char *out_file);

@@ -7,7 +7,16 @@
     name, RENGA_OPTION_##kind, value, RENGA_OPTION_NO_OFFSET, choices, low, high, text             \
   }
 static const RengaOptionRow rows[] = {
-    ROW("sequence", INT64, "128", NULL, 1, 1e9, "data text: tokens per sample"),
+    ROW("sequence", INT64, "128", NULL, 1, 1e9,
+        "data text: tokens per sample; data pairs: of the source"),
+    ROW("sequence_target", INT64, "0", NULL, 0, 1e9,
+        "data pairs: tokens of the target; 0: as of the source"),
+    ROW("vocabulary", INT64, "0", NULL, 0, 2e9,
+        "data text, pairs: kinds of tokens, bytes and their most frequent pairs; 0: bytes"),
+    ROW("vocabulary_save", STRING, NULL, NULL, 0, 0,
+        "data text, pairs: a text file that keeps the vocabulary"),
+    ROW("data_negatives", INT64, "0", NULL, 0, 10000,
+        "data ratings: items not rated, drawn by the seed for each one that is"),
     ROW("data_mean", REAL, "0", NULL, -1e30, 1e30,
         "data idx: subtracted from each number, a byte b counting as b / 255"),
     ROW("data_deviation", REAL, "0", NULL, 0, 1e30,
@@ -15,15 +24,111 @@ static const RengaOptionRow rows[] = {
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
+/* On rank 0: a vocabulary that was kept, or one made from these texts; NULL: bytes are tokens. */
+static RengaErrorCode FindVocabulary(int n_files, const char *const files[], int64_t kinds,
+                                     RengaVocabulary *vocabulary)
+{
+  const char *keep, *kept;
+  RengaCall(RengaOptionsGetString("vocabulary_file", &kept, NULL));
+  RengaCall(RengaOptionsGetString("vocabulary_save", &keep, NULL));
+  RengaCheck(kept == NULL || kinds == 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "-vocabulary and -vocabulary_file are both given: make a vocabulary or take one");
+  RengaCheck(kept != NULL || kinds > 0 || keep == NULL, MPI_COMM_SELF, RENGA_ERR_OPTION,
+             "-vocabulary_save %s: there is no vocabulary; how many kinds of tokens, -vocabulary?",
+             keep);
+  if (kept != NULL)
+    RengaCall(RengaVocabularyRead(kept, vocabulary));
+  else if (kinds > 0)
+    RengaCall(RengaVocabularyTrain(n_files, files, kinds, vocabulary));
+  if (keep != NULL) RengaCall(RengaVocabularyWrite(*vocabulary, keep));
+  return RENGA_SUCCESS;
+}
+
+/* Collective; *kinds: 0 for bytes, on all ranks. */
+static RengaErrorCode GetVocabulary(const App *app, MPI_Comm printer, int n_files,
+                                    const char *const files[], RengaVocabulary *vocabulary,
+                                    int64_t *kinds)
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  int64_t wanted = 0;
+  *vocabulary = NULL;
+  *kinds = 0;
+  RengaCall(RengaOptionsGetInt64("vocabulary", &wanted, NULL));
+  if (RengaCommGetRank(app->comm) == 0) code = FindVocabulary(n_files, files, wanted, vocabulary);
+  RengaCall(RengaErrorAgree(printer, code));
+  if (*vocabulary) RengaCall(RengaVocabularyGetCount(*vocabulary, kinds));
+  RengaCall(RengaCommBroadcast(app->comm, kinds, sizeof *kinds, 0, "the vocabulary"));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode MakeText(const App *app, MPI_Comm printer)
 {
-  int64_t sequence = 0;
+  const char *const *files = (const char *const *)app->words + 1;
+  int64_t sequence = 0, kinds;
   double validation = 0;
+  RengaVocabulary vocabulary;
   RengaCall(RengaOptionsGetInt64("sequence", &sequence, NULL));
   RengaCall(RengaOptionsGetReal("data_validation", &validation, NULL));
-  RengaCall(RengaDataWriteText(app->comm, app->words[1], app->words[2], sequence, validation));
-  RengaCall(RengaPrintf(printer, "wrote %s: samples of %lld bytes and the next one\n",
-                        app->words[2], (long long)sequence));
+  RengaCall(GetVocabulary(app, printer, 1, files, &vocabulary, &kinds));
+  if (kinds > 0)
+    RengaCall(
+        RengaDataWriteTokens(app->comm, vocabulary, files[0], files[1], sequence, validation));
+  else
+    RengaCall(RengaDataWriteText(app->comm, files[0], files[1], sequence, validation));
+  RengaCall(RengaVocabularyDestroy(&vocabulary));
+  if (kinds > 0)
+    RengaCall(RengaPrintf(printer,
+                          "wrote %s: samples of %lld tokens of %lld kinds and the next one\n",
+                          files[1], (long long)sequence, (long long)kinds));
+  else
+    RengaCall(RengaPrintf(printer, "wrote %s: samples of %lld bytes and the next one\n", files[1],
+                          (long long)sequence));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakePairs(const App *app, MPI_Comm printer)
+{
+  const char *const *files = (const char *const *)app->words + 1;
+  int64_t lengths[2] = {0}, pairs[3], kinds;
+  double validation = 0;
+  RengaVocabulary vocabulary;
+  RengaCall(RengaOptionsGetInt64("sequence", &lengths[0], NULL));
+  RengaCall(RengaOptionsGetInt64("sequence_target", &lengths[1], NULL));
+  RengaCall(RengaOptionsGetReal("data_validation", &validation, NULL));
+  if (lengths[1] == 0) lengths[1] = lengths[0];
+  RengaCall(GetVocabulary(app, printer, 2, files, &vocabulary, &kinds));
+  RengaCheck(kinds > 0, printer, RENGA_ERR_OPTION,
+             "renga data pairs needs -vocabulary KINDS, or -vocabulary_file FILE");
+  RengaCall(RengaDataWritePairs(app->comm, vocabulary, files[0], files[1], files[2], lengths,
+                                validation, pairs));
+  RengaCall(RengaVocabularyDestroy(&vocabulary));
+  RengaCall(RengaPrintf(printer,
+                        "wrote %s: %lld pairs of at most %lld and %lld tokens of %lld kinds; %lld "
+                        "left out, as a line is empty, %lld cut\n",
+                        files[2], (long long)pairs[0], (long long)lengths[0], (long long)lengths[1],
+                        (long long)kinds, (long long)pairs[1], (long long)pairs[2]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeRatings(const App *app, MPI_Comm printer)
+{
+  int64_t negatives = 0, seed = 0, numbers[3];
+  RengaCall(RengaOptionsGetInt64("data_negatives", &negatives, NULL));
+  RengaCall(RengaOptionsGetInt64("seed", &seed, NULL));
+  RengaCall(RengaDataWriteRatings(app->comm, app->words[1], app->words[2], negatives,
+                                  (uint64_t)seed, numbers));
+  RengaCall(RengaPrintf(printer, "wrote %s: %lld samples of %lld users and %lld items\n",
+                        app->words[2], (long long)numbers[2], (long long)numbers[0],
+                        (long long)numbers[1]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeNpy(const App *app, MPI_Comm printer)
+{
+  const char *out = app->words[app->n_words - 1];
+  const int arrays = app->n_words - 2;
+  RengaCall(RengaDataWriteNpy(app->comm, arrays, (const char *const *)app->words + 1, out));
+  RengaCall(RengaPrintf(printer, "wrote %s: %d arrays\n", out, arrays));
   return RENGA_SUCCESS;
 }
 
@@ -46,11 +151,22 @@ static RengaErrorCode MakeIdx(const App *app, MPI_Comm printer)
 static const struct {
   const char *name, *usage;
   int words[2];        /* how many, itself and OUT included */
-  const char *options; /* of the rows above, and data_validation */
+  const char *options; /* of the rows above, and others */
   RengaErrorCode (*make)(const App *app, MPI_Comm printer);
 } kinds[] = {
-    {"text", "text IN OUT", {3, 3}, "sequence data_validation", MakeText},
+    {"text",
+     "text IN OUT",
+     {3, 3},
+     "sequence vocabulary vocabulary_file vocabulary_save data_validation",
+     MakeText},
+    {"pairs",
+     "pairs SOURCE TARGET OUT",
+     {4, 4},
+     "sequence sequence_target vocabulary vocabulary_file vocabulary_save data_validation",
+     MakePairs},
+    {"ratings", "ratings IN OUT", {3, 3}, "data_negatives seed", MakeRatings},
     {"idx", "idx IMAGES LABELS [IMAGES LABELS] OUT", {4, 6}, "data_mean data_deviation", MakeIdx},
+    {"npy", "npy ARRAY ... OUT", {3, 1000}, "", MakeNpy},
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
@@ -84,8 +200,9 @@ static bool IsListed(const char *list, const char *word)
 /* An option of another kind is a mistake. */
 static RengaErrorCode CheckOptions(int kind, MPI_Comm printer)
 {
-  for (int r = 0; r <= N_ROWS; r++) {
-    const char *option = r < N_ROWS ? rows[r].name : "data_validation", *value;
+  static const char *const others[] = {"data_validation", "vocabulary_file", "seed"};
+  for (int r = 0; r < N_ROWS + 3; r++) {
+    const char *option = r < N_ROWS ? rows[r].name : others[r - N_ROWS], *value;
     bool given = false;
     RengaCall(RengaOptionsGetString(option, &value, &given));
     RengaCheck(!given || IsListed(kinds[kind].options, option), printer, RENGA_ERR_OPTION,

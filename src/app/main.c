@@ -16,6 +16,9 @@ static const char help[] =
     "  profile   what each operator of a network costs, on this machine or another\n"
     "  data      make a data set:\n"
     "              renga data text IN OUT                             of a text\n"
+    "              renga data pairs SOURCE TARGET OUT                 of aligned texts\n"
+    "              renga data ratings IN OUT                          of users, items, ratings\n"
+    "              renga data npy ARRAY ... OUT                       of arrays of NumPy\n"
     "              renga data idx IMAGES LABELS [IMAGES LABELS] OUT   of images and classes\n"
     "  generate  write text from a trained network\n"
     "\n"
@@ -64,6 +67,8 @@ static const RengaOptionRow rows[] = {
     ROW("checkpoint", STRING, NULL, NULL, 0, 0, "info, generate: the checkpoint's file"),
     ROW("plan_diff", STRING, NULL, NULL, 0, 0,
         "plan: this plan's file, and after it that of another, to be compared"),
+    ROW("vocabulary_file", STRING, NULL, NULL, 0, 0,
+        "data text, pairs: a vocabulary that was kept, or a data set with one; generate: the same"),
     ROW("prompt", STRING, "In the beginning", NULL, 0, 0, "generate: how the text begins"),
     ROW("tokens", INT64, "200", NULL, 1, 1e9, "generate: bytes to write"),
     ROW("temperature", REAL, "0.8", NULL, 0, 100, "generate: 0 takes the likeliest byte"),
@@ -89,11 +94,12 @@ static const struct {
     {"tokens", "generate"},
     {"temperature", "generate"},
     {"output", "generate"},
-    {"seed", "train generate"},
+    {"seed", "train generate data"},
     {"checkpoint_dir", "train"},
     {"checkpoint_every", "train"},
     {"data", "train"},
     {"eval", "train"},
+    {"vocabulary_file", "data generate"},
     {"data_masking", "train"},
     {"profile_save", "profile"},
     {"profile_samples", "profile"},

@@ -143,3 +143,13 @@ double RengaDataValueAt(RengaDataType type, const void *in, int64_t at)
   if (kinds[type].load(in, at, 1, &wide) < 1) return (double)((const uint64_t *)in)[at];
   return kinds[type].integer ? (double)wide.whole[0] : wide.real[0];
 }
+
+void RengaDataSwapBytes(size_t size, int64_t count, unsigned char values[])
+{
+  for (int64_t i = 0; i < count && size > 1; i++)
+    for (size_t low = 0, high = size - 1; low < high; low++, high--) {
+      unsigned char *value = values + (size_t)i * size, keep = value[low];
+      value[low] = value[high];
+      value[high] = keep;
+    }
+}

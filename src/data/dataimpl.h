@@ -52,6 +52,8 @@ int64_t RengaDataFindOutside(RengaDataType type, const void *in, int64_t count, 
                              int64_t allowed);
 double RengaDataValueAt(RengaDataType type, const void *in, int64_t at);
 bool RengaDataIsInteger(RengaDataType type);
+/* Numbers of size bytes, between the most and the least significant byte first. */
+void RengaDataSwapBytes(size_t size, int64_t count, unsigned char values[]);
 
 /* shuffle.c */
 int64_t RengaDataShuffle(uint64_t seed, int64_t epoch, int64_t samples, int64_t position);
@@ -145,3 +147,7 @@ RengaErrorCode RengaDataAssignRoles_Private(RengaData data);
 /* tokens: windows of whole numbers, changed in place to what the input's role takes. */
 void RengaDataMaskTokens_Private(RengaData data, RengaDataRole role, int64_t epoch, int64_t count,
                                  const int64_t samples[], int64_t tokens[]);
+
+/* text.c */
+RengaErrorCode RengaDataCheckWindow_Private(MPI_Comm comm, int64_t sequence,
+                                            double validation_share);

@@ -98,16 +98,6 @@ static void CloseIdx(IdxFile *idx)
   idx->file = NULL;
 }
 
-static void Swap(size_t size, int64_t count, unsigned char values[])
-{
-  for (int64_t i = 0; i < count && size > 1; i++)
-    for (size_t low = 0, high = size - 1; low < high; low++, high--) {
-      unsigned char *value = values + (size_t)i * size, keep = value[low];
-      value[low] = value[high];
-      value[high] = keep;
-    }
-}
-
 /* Sums over the images of training, for their mean and deviation. */
 typedef struct {
   double count, sum, squares;
@@ -149,7 +139,7 @@ static RengaErrorCode CopyRows(IdxFile *idx, RengaHdf5Output output, int dataset
     snprintf(what, sizeof what, "samples %lld to %lld", (long long)at, (long long)(at + n - 1));
     code = ReadBytes(idx, (size_t)(n * idx->row_bytes), what, block);
     if (code != RENGA_SUCCESS) break;
-    Swap(size, count, block);
+    RengaDataSwapBytes(size, count, block);
     if (moments != NULL) AddMoments(moments, idx->spec.type, block, count);
     code = RengaHdf5OutputWrite(output, dataset, at, n, block);
   }

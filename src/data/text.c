@@ -90,6 +90,17 @@ static RengaErrorCode WriteText(const char *text_file, const char *out_file, int
   return RENGA_SUCCESS;
 }
 
+/* What no rank could use. */
+RengaErrorCode RengaDataCheckWindow_Private(MPI_Comm comm, int64_t sequence,
+                                            double validation_share)
+{
+  RengaCheck(sequence > 0, comm, RENGA_ERR_ARGUMENT, "a sequence of %lld tokens is too short",
+             (long long)sequence);
+  RengaCheck(validation_share >= 0 && validation_share < 1, comm, RENGA_ERR_ARGUMENT,
+             "a validation share of %g is not at least 0 and less than 1", validation_share);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaDataWriteText - make a set of tokens from text, a byte a token
 
@@ -115,10 +126,7 @@ RengaErrorCode RengaDataWriteText(RengaComm comm, const char *text_file, const c
   int rank;
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCall(RengaObjectGetComm(comm, &mpi));
-  RengaCheck(sequence > 0, mpi, RENGA_ERR_ARGUMENT, "a sequence of %lld tokens is too short",
-             (long long)sequence);
-  RengaCheck(validation_share >= 0 && validation_share < 1, mpi, RENGA_ERR_ARGUMENT,
-             "a validation share of %g is not at least 0 and less than 1", validation_share);
+  RengaCall(RengaDataCheckWindow_Private(mpi, sequence, validation_share));
   RengaCallMPI(MPI_Comm_rank(mpi, &rank));
   if (rank == 0) code = WriteText(text_file, out_file, sequence, validation_share);
   RengaCall(RengaErrorAgree(mpi, code));

@@ -1,0 +1,237 @@
+/* Data: pairs of sentences, from the lines of two texts of which each is the other's translation.
+   The texts are read twice, first to count the pairs. */
+#include "vocabulary.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { BATCH = 512, IGNORED = -100, FIELDS = 4 };
+typedef enum { SOURCE, MASK, TARGET, LABELS } PairField;
+static const char *const fields[FIELDS] = {"source", "source_mask", "target", "labels"};
+
+typedef struct {
+  RengaVocabulary vocabulary;
+  const char *name[2];
+  FILE *file[2];
+  char *line[2];
+  size_t room[2];
+  int64_t n_line; /* lines read */
+  int64_t length[2], pairs[3], kept[RENGA_DATA_PARTS];
+  RengaHdf5Output output;
+  int dataset[RENGA_DATA_PARTS][FIELDS];
+  int32_t *row[FIELDS]; /* [BATCH][length] */
+  unsigned char *mask;
+  int64_t n_rows, written;
+} Pairing;
+
+/* *length: without the line's end; -1 at the end of the file. */
+static RengaErrorCode ReadLine(Pairing *p, int side, int64_t *length)
+{
+  errno = 0;
+  ssize_t got = getline(&p->line[side], &p->room[side], p->file[side]);
+  RengaCheck(got >= 0 || !ferror(p->file[side]), MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "text %s: %s",
+             p->name[side], strerror(errno));
+  while (got > 0 && strchr("\n\r", p->line[side][got - 1])) got--;
+  *length = got;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadPair(Pairing *p, int64_t length[2], bool *end)
+{
+  for (int side = 0; side < 2; side++) RengaCall(ReadLine(p, side, &length[side]));
+  *end = length[0] < 0;
+  RengaCheck((length[0] < 0) == (length[1] < 0), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "texts %s and %s are not aligned: %s ends after %lld lines, the other goes on",
+             p->name[0], p->name[1], p->name[length[0] >= 0], (long long)p->n_line);
+  p->n_line++;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Flush(Pairing *p)
+{
+  for (int64_t at = 0, n; at < p->n_rows; at += n) {
+    int part = p->written >= p->kept[0];
+    int64_t first = p->written - (part ? p->kept[0] : 0), left = p->kept[part] - first;
+    n = p->n_rows - at < left ? p->n_rows - at : left;
+    RengaCheck(n > 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "text %s changed while it was read",
+               p->name[0]);
+    for (int f = 0; f < FIELDS; f++) {
+      const int64_t width = p->length[f == TARGET || f == LABELS];
+      const void *rows =
+          f == MASK ? (const void *)(p->mask + at * width) : (const void *)(p->row[f] + at * width);
+      RengaCall(RengaHdf5OutputWrite(p->output, p->dataset[part][f], first, n, rows));
+    }
+    p->written += n;
+  }
+  p->n_rows = 0;
+  return RENGA_SUCCESS;
+}
+
+static void Fill(int32_t row[], int64_t width, const int64_t tokens[], int64_t count, int64_t rest)
+{
+  for (int64_t i = 0; i < width; i++) row[i] = (int32_t)(i < count ? tokens[i] : rest);
+}
+
+/* source: tokens, end; target: begin, tokens; labels: tokens, end. */
+static void PlacePair(Pairing *p, const int64_t count[2], int64_t *const tokens[2])
+{
+  const int64_t at = p->n_rows++, s = p->length[0], t = p->length[1];
+  const int64_t n = count[0] < s - 1 ? count[0] : s - 1, m = count[1] < t - 1 ? count[1] : t - 1;
+  int32_t *source = p->row[SOURCE] + at * s, *target = p->row[TARGET] + at * t;
+  int32_t *labels = p->row[LABELS] + at * t;
+  Fill(source, s, tokens[0], n, RENGA_TOKEN_PADDING);
+  source[n] = RENGA_TOKEN_END;
+  for (int64_t i = 0; i < s; i++) p->mask[at * s + i] = i <= n;
+  target[0] = RENGA_TOKEN_BEGIN;
+  Fill(target + 1, t - 1, tokens[1], m, RENGA_TOKEN_PADDING);
+  Fill(labels, t, tokens[1], m, IGNORED);
+  labels[m] = RENGA_TOKEN_END;
+}
+
+static RengaErrorCode TakePair(Pairing *p, const int64_t length[2])
+{
+  int64_t count[2] = {0}, *tokens[2] = {NULL};
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (p->n_rows == BATCH) RengaCall(Flush(p));
+  for (int side = 0; side < 2 && code == RENGA_SUCCESS; side++)
+    code = RengaVocabularyEncode(p->vocabulary, p->line[side], length[side], &count[side],
+                                 &tokens[side]);
+  if (code == RENGA_SUCCESS) {
+    p->pairs[2] += count[0] >= p->length[0] || count[1] >= p->length[1];
+    PlacePair(p, count, tokens);
+  }
+  RengaFree(&tokens[0]);
+  RengaFree(&tokens[1]);
+  return code;
+}
+
+/* One reading of both texts. */
+static RengaErrorCode Visit(Pairing *p)
+{
+  bool end = false;
+  p->n_line = p->pairs[0] = p->pairs[1] = 0;
+  for (int side = 0; side < 2; side++) rewind(p->file[side]);
+  while (!end) {
+    int64_t length[2];
+    RengaCall(ReadPair(p, length, &end));
+    if (end) break;
+    bool whole = length[0] > 0 && length[1] > 0;
+    p->pairs[whole ? 0 : 1]++;
+    if (whole && p->output) RengaCall(TakePair(p, length));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Open(Pairing *p)
+{
+  for (int side = 0; side < 2; side++) {
+    p->file[side] = fopen(p->name[side], "rb");
+    RengaCheck(p->file[side] != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "text %s: %s",
+               p->name[side], strerror(errno));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Split(Pairing *p, double share)
+{
+  p->kept[1] = (int64_t)((double)p->pairs[0] * share);
+  p->kept[0] = p->pairs[0] - p->kept[1];
+  RengaCheck(p->kept[0] > 0 && (p->kept[1] > 0 || share == 0), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "texts %s and %s have %lld pairs of lines that are not empty, which is too few: %lld "
+             "for training, %lld for validation",
+             p->name[0], p->name[1], (long long)p->pairs[0], (long long)p->kept[0],
+             (long long)p->kept[1]);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddDatasets(Pairing *p)
+{
+  static const char *const groups[RENGA_DATA_PARTS] = {"training", "validation"};
+  RengaCall(RengaVocabularyPut_Private(p->vocabulary, p->output));
+  for (int part = 0; part < RENGA_DATA_PARTS; part++)
+    for (int f = 0; f < FIELDS && p->kept[part] > 0; f++) {
+      char path[64];
+      const int64_t width = p->length[f == TARGET || f == LABELS];
+      const RengaTensorSpec spec = {
+          .type = f == MASK ? RENGA_UINT8 : RENGA_INT32, .ndim = 2, .dim = {p->kept[part], width}};
+      snprintf(path, sizeof path, "/%s/%s", groups[part], fields[f]);
+      RengaCall(RengaHdf5OutputAdd(p->output, path, &spec, &p->dataset[part][f]));
+    }
+  for (int f = 0; f < FIELDS; f++)
+    if (f != MASK) RengaCall(RengaMalloc(BATCH * p->length[f != SOURCE], &p->row[f]));
+  RengaCall(RengaMalloc(BATCH * p->length[0], &p->mask));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WriteAll(Pairing *p, const char *out_file, double share)
+{
+  RengaCheck(p->vocabulary != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rank 0 has no vocabulary");
+  RengaCall(Open(p));
+  RengaCall(Visit(p));
+  RengaCall(Split(p, share));
+  RengaCall(RengaHdf5OutputCreate(out_file, &p->output));
+  RengaCall(AddDatasets(p));
+  RengaCall(Visit(p));
+  RengaCall(Flush(p));
+  return RENGA_SUCCESS;
+}
+
+static void Free(Pairing *p)
+{
+  for (int side = 0; side < 2; side++) {
+    if (p->file[side] != NULL) fclose(p->file[side]);
+    free(p->line[side]); /* of getline */
+  }
+  for (int f = 0; f < FIELDS; f++) RengaFree(&p->row[f]);
+  RengaFree(&p->mask);
+}
+
+/*@
+   RengaDataWritePairs - make a set for translation from two texts
+
+   Collective; rank 0 works
+
+   Input:
+   . comm - the ranks
+   . vocabulary - of rank 0, shared by both languages
+   . source_file, target_file - line i of one is the translation of line i of the other
+   . out_file - the HDF5 file to make; replaced when the new one is whole
+   . lengths - S and T, tokens of source and target, at least 2
+   . validation_share - of the pairs, from the end, for the validation part; at least 0, less than 1
+
+   Output:
+   . pairs - written; left out, as a line is empty; cut, as a line is too long. Rank 0 knows
+
+   Notes: source [N,S] is the line's tokens, an end, then padding; target [N,T] a begin, the tokens,
+   padding; labels [N,T] the tokens, an end, then -100, which losses ignore; source_mask [N,S] is 1
+   where source is no padding. The vocabulary stands in the file.
+@*/
+RengaErrorCode RengaDataWritePairs(RengaComm comm, RengaVocabulary vocabulary,
+                                   const char *source_file, const char *target_file,
+                                   const char *out_file, const int64_t lengths[2],
+                                   double validation_share, int64_t pairs[3])
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(source_file);
+  RengaCheckPointer(target_file);
+  RengaCheckPointer(out_file);
+  RengaCheckPointer(lengths);
+  Pairing p = {.vocabulary = vocabulary,
+               .name = {source_file, target_file},
+               .length = {lengths[0], lengths[1]}};
+  MPI_Comm mpi;
+  int rank;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaObjectGetComm(comm, &mpi));
+  for (int side = 0; side < 2; side++)
+    RengaCall(RengaDataCheckWindow_Private(mpi, lengths[side] - 1, validation_share));
+  RengaCallMPI(MPI_Comm_rank(mpi, &rank));
+  if (rank == 0) {
+    code = WriteAll(&p, out_file, validation_share);
+    code = RengaHdf5OutputClose(&p.output, code);
+    Free(&p);
+  }
+  RengaCall(RengaErrorAgree(mpi, code));
+  if (pairs != NULL) memcpy(pairs, p.pairs, sizeof p.pairs);
+  return RENGA_SUCCESS;
+}
