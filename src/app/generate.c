@@ -1,4 +1,5 @@
-/* renga generate: text from a trained network of bytes, a byte at a time. */
+/* renga generate: text from a trained network, a token at a time: a byte, or one of a
+   vocabulary. */
 #include "app.h"
 #include <math.h>
 #include <string.h>
@@ -12,12 +13,16 @@ typedef struct {
   AppFields fields;
   RengaPlan plan;
   RengaPipeline pipeline;
-  const char *output; /* name of the scores [1, sequence, BYTES] */
-  int tokens_field;   /* the input that the text goes to */
-  int64_t sequence;   /* bytes that the network sees */
-  char *text;         /* prompt, then what was written */
+  const char *output;         /* name of the scores [1, sequence, kinds] */
+  int tokens_field;           /* the input that the text goes to */
+  int64_t sequence;           /* tokens that the network sees */
+  RengaVocabulary vocabulary; /* NULL: tokens are bytes */
+  int64_t kinds;              /* of tokens that the network knows */
+  int64_t lowest, highest;    /* those that stand for text: [lowest, highest) */
+  int64_t *tokens;            /* of the prompt, then what was written */
   int64_t length;
-  float *scores; /* [sequence, BYTES], rank 0 */
+  float *scores;   /* [sequence, kinds], rank 0 */
+  double *weights; /* [kinds] */
   double temperature;
   int64_t seed;
 } Writer;
@@ -31,13 +36,11 @@ static RengaErrorCode Read(void *user, int field, int64_t first, int64_t count, 
   (void)first; /* there is one sample */
   memset(buffer, 0, RengaTensorSpecBytes(spec) * (size_t)count);
   if (field != writer->tokens_field) return RENGA_SUCCESS;
-  for (int64_t i = begin; i < writer->length; i++) {
-    int byte = (unsigned char)writer->text[i];
+  for (int64_t i = begin; i < writer->length; i++)
     if (spec->type == RENGA_INT64)
-      ((int64_t *)buffer)[i - begin] = byte;
+      ((int64_t *)buffer)[i - begin] = writer->tokens[i];
     else
-      ((int32_t *)buffer)[i - begin] = byte;
-  }
+      ((int32_t *)buffer)[i - begin] = (int32_t)writer->tokens[i];
   return RENGA_SUCCESS;
 }
 
@@ -57,6 +60,24 @@ static RengaErrorCode FindTokens(Writer *writer)
   return RENGA_SUCCESS;
 }
 
+/* The tokens that text is made of: bytes, or those of -vocabulary_file. */
+static RengaErrorCode FindVocabulary(Writer *writer)
+{
+  const char *file;
+  writer->highest = BYTES;
+  RengaCall(RengaOptionsGetString("vocabulary_file", &file, NULL));
+  if (file == NULL) return RENGA_SUCCESS;
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int turn = 0; turn < 2; turn++) { /* what is wrong with a file is said once */
+    if ((turn == 0) == (RengaCommGetRank(writer->comm) == 0))
+      code = RengaVocabularyRead(file, &writer->vocabulary);
+    RengaCall(RengaErrorAgree(writer->printer, code));
+  }
+  writer->lowest = RENGA_TOKEN_BYTE;
+  RengaCall(RengaVocabularyGetCount(writer->vocabulary, &writer->highest));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckOutput(Writer *writer)
 {
   char text[128] = "not there";
@@ -67,13 +88,31 @@ static RengaErrorCode CheckOutput(Writer *writer)
   if (value >= 0) {
     RengaTensorSpec spec = RengaTensorSpecAt(&RengaGraphGetValue(writer->graph, value)->spec, 1);
     RengaTensorSpecFormat(&spec, sizeof text, text);
-    fits = RengaTensorSpecCount(&spec) == writer->sequence * BYTES && spec.ndim >= 2 &&
-           spec.dim[spec.ndim - 1] == BYTES;
+    writer->kinds = spec.ndim >= 2 ? spec.dim[spec.ndim - 1] : 0;
+    fits = RengaTensorSpecCount(&spec) == writer->sequence * writer->kinds &&
+           (writer->vocabulary ? writer->kinds >= writer->highest : writer->kinds == BYTES);
   }
   RengaCheck(fits, writer->printer, RENGA_ERR_SUPPORT,
-             "renga generate writes bytes: the output %s must be [batch, %lld, %d] but is %s; name "
-             "another with -output",
-             writer->output, (long long)writer->sequence, BYTES, text);
+             "renga generate writes %s: the output %s must be [batch, %lld, %lld] but is %s; name "
+             "another with -output%s",
+             writer->vocabulary ? "tokens of a vocabulary" : "bytes", writer->output,
+             (long long)writer->sequence, (long long)writer->highest, text,
+             writer->vocabulary ? "" : ", or the vocabulary with -vocabulary_file");
+  return RENGA_SUCCESS;
+}
+
+/* Its tokens, with room for as many more. */
+static RengaErrorCode TakePrompt(Writer *writer, const char *prompt, int64_t more)
+{
+  int64_t bytes = (int64_t)strlen(prompt);
+  writer->length = bytes;
+  if (writer->vocabulary) {
+    RengaCall(
+        RengaVocabularyEncode(writer->vocabulary, prompt, bytes, &writer->length, &writer->tokens));
+  }
+  RengaCall(RengaRealloc(writer->length + more + 1, &writer->tokens));
+  for (int64_t i = 0; i < bytes && !writer->vocabulary; i++)
+    writer->tokens[i] = (unsigned char)prompt[i];
   return RENGA_SUCCESS;
 }
 
@@ -91,6 +130,7 @@ static RengaErrorCode LoadCheckpoint(Writer *writer, const char *file)
 static RengaErrorCode SetUp(Writer *writer)
 {
   const char *file, *prompt;
+  int64_t more = 0;
   RengaCall(AppNeedOption(writer->comm, "checkpoint", "the file of a trained network", &file));
   RengaCall(RengaOptionsGetString("prompt", &prompt, NULL));
   RengaCall(RengaOptionsGetReal("temperature", &writer->temperature, NULL));
@@ -99,6 +139,7 @@ static RengaErrorCode SetUp(Writer *writer)
   RengaCall(AppLoadGraph(writer->comm, &writer->graph));
   RengaCall(AppFindFields(writer->comm, writer->graph, &writer->fields));
   RengaCall(FindTokens(writer));
+  RengaCall(FindVocabulary(writer));
   RengaCall(CheckOutput(writer));
   RengaCall(AppMakePlan(writer->comm, writer->graph, 1, 1, &writer->plan));
   RengaCall(RengaPipelineCreate(writer->comm, &writer->pipeline));
@@ -106,60 +147,75 @@ static RengaErrorCode SetUp(Writer *writer)
   RengaCall(RengaPipelineSetFromOptions(writer->pipeline));
   RengaCall(RengaPipelineSetUp(writer->pipeline));
   RengaCall(LoadCheckpoint(writer, file));
-  RengaCall(RengaStringCopy(prompt, &writer->text));
-  RengaCall(RengaMalloc(writer->sequence * BYTES, &writer->scores));
-  writer->length = (int64_t)strlen(prompt);
+  RengaCall(RengaOptionsGetInt64("tokens", &more, NULL));
+  RengaCall(TakePrompt(writer, prompt, more));
+  RengaCall(RengaMalloc(writer->sequence * writer->kinds, &writer->scores));
+  RengaCall(RengaMalloc(writer->kinds, &writer->weights));
   return RENGA_SUCCESS;
 }
 
-static int Likeliest(const float scores[])
+static int64_t Likeliest(const Writer *writer, const float scores[])
 {
-  int best = 0;
-  for (int b = 1; b < BYTES; b++)
-    if (scores[b] > scores[best]) best = b;
+  int64_t best = writer->lowest;
+  for (int64_t t = best + 1; t < writer->highest; t++)
+    if (scores[t] > scores[best]) best = t;
   return best;
 }
 
 /* Draw from the softmax of scores / temperature. */
-static int Draw(const Writer *writer, const float scores[], int64_t number)
+static int64_t Draw(const Writer *writer, const float scores[], int64_t number)
 {
-  double weights[BYTES], sum = 0, best = scores[Likeliest(scores)];
+  double sum = 0, best = scores[Likeliest(writer, scores)];
   float random;
-  int byte = 0;
-  for (int b = 0; b < BYTES; b++) {
-    weights[b] = exp((scores[b] - best) / writer->temperature);
-    sum += weights[b];
+  int64_t token = writer->lowest;
+  for (int64_t t = token; t < writer->highest; t++) {
+    writer->weights[t] = exp((scores[t] - best) / writer->temperature);
+    sum += writer->weights[t];
   }
   RengaRandomUniform((uint64_t)writer->seed, 0, (uint64_t)number, 1, &random);
-  for (double left = random * sum; byte < BYTES - 1 && left >= weights[byte]; byte++)
-    left -= weights[byte];
-  return byte;
+  for (double left = random * sum; token < writer->highest - 1 && left >= writer->weights[token];
+       token++)
+    left -= writer->weights[token];
+  return token;
 }
 
-static RengaErrorCode WriteByte(Writer *writer, int64_t number)
+static RengaErrorCode PrintToken(const Writer *writer, int64_t token)
+{
+  const char *text;
+  int64_t length;
+  if (writer->vocabulary) {
+    RengaCall(RengaVocabularyDecode(writer->vocabulary, token, &text, &length));
+    RengaCall(RengaPrintf(writer->printer, "%.*s", (int)length, text));
+  } else {
+    RengaCall(RengaPrintf(writer->printer, "%c", (int)token));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WriteToken(Writer *writer, int64_t number)
 {
   RengaBatch batch = {.samples = 1, .read = Read, .user = writer};
-  unsigned char byte = 0;
+  int64_t token = 0;
   RengaCall(RengaPipelineForward(writer->pipeline, &batch, writer->output, writer->scores));
   if (RengaCommGetRank(writer->comm) == 0) {
     int64_t seen = writer->length < writer->sequence ? writer->length : writer->sequence;
-    const float *scores = writer->scores + (seen - 1) * BYTES;
-    byte =
-        (unsigned char)(writer->temperature > 0 ? Draw(writer, scores, number) : Likeliest(scores));
+    const float *scores = writer->scores + (seen - 1) * writer->kinds;
+    token = writer->temperature > 0 ? Draw(writer, scores, number) : Likeliest(writer, scores);
   }
-  RengaCall(RengaCommBroadcast(writer->comm, &byte, 1, 0, "the next byte"));
-  writer->text[writer->length++] = (char)byte;
-  RengaCall(RengaPrintf(writer->printer, "%c", byte));
+  RengaCall(RengaCommBroadcast(writer->comm, &token, sizeof token, 0, "the next token"));
+  writer->tokens[writer->length++] = token;
+  RengaCall(PrintToken(writer, token));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Write(Writer *writer)
 {
+  const char *prompt;
   int64_t tokens = 0;
   RengaCall(RengaOptionsGetInt64("tokens", &tokens, NULL));
-  RengaCall(RengaRealloc(writer->length + tokens + 1, &writer->text));
-  RengaCall(RengaPrintf(writer->printer, "%s", writer->text));
-  for (int64_t t = 0; t < tokens; t++) RengaCall(WriteByte(writer, t));
+  RengaCall(RengaOptionsGetString("prompt", &prompt, NULL));
+  RengaCall(RengaPrintf(writer->printer, "%s", prompt));
+  for (int64_t t = 0; t < tokens; t++) RengaCall(WriteToken(writer, t));
   RengaCall(RengaPrintf(writer->printer, "\n"));
   return RENGA_SUCCESS;
 }
@@ -171,7 +227,9 @@ RengaErrorCode AppGenerate(const App *app)
   RengaCall(SetUp(&writer));
   RengaCall(Write(&writer));
   RengaFree(&writer.scores);
-  RengaFree(&writer.text);
+  RengaFree(&writer.weights);
+  RengaFree(&writer.tokens);
+  RengaCall(RengaVocabularyDestroy(&writer.vocabulary));
   RengaCall(RengaPipelineDestroy(&writer.pipeline));
   RengaCall(RengaPlanDestroy(&writer.plan));
   AppFreeFields(&writer.fields);

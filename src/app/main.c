@@ -70,8 +70,9 @@ static const RengaOptionRow rows[] = {
     ROW("vocabulary_file", STRING, NULL, NULL, 0, 0,
         "data text, pairs: a vocabulary that was kept, or a data set with one; generate: the same"),
     ROW("prompt", STRING, "In the beginning", NULL, 0, 0, "generate: how the text begins"),
-    ROW("tokens", INT64, "200", NULL, 1, 1e9, "generate: bytes to write"),
-    ROW("temperature", REAL, "0.8", NULL, 0, 100, "generate: 0 takes the likeliest byte"),
+    ROW("tokens", INT64, "200", NULL, 1, 1e9,
+        "generate: tokens to write: bytes, or those of a vocabulary"),
+    ROW("temperature", REAL, "0.8", NULL, 0, 100, "generate: 0 takes the likeliest token"),
     ROW("output", STRING, "logits", NULL, 0, 0, "generate: the network's output with the scores"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
@@ -121,8 +122,7 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   closest = RengaClosestName(argv[1], N_COMMANDS, names);
   RengaCheck(*command, printer, RENGA_ERR_OPTION,
              "renga has no command %s%s%s%s; it has train, info, plan, profile, data, generate",
-             argv[1],
-             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
+             argv[1], closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
   return RENGA_SUCCESS;
 }
 

@@ -1,4 +1,4 @@
-data_tests = %D%/arrays %D%/files %D%/idx %D%/shuffle %D%/text
+data_tests = %D%/arrays %D%/files %D%/idx %D%/shuffle %D%/text %D%/vocabulary
 check_PROGRAMS += $(data_tests)
 TESTS += $(data_tests)
 %C%_arrays_LDADD = $(LDADD) $(HDF5_LIBS)
@@ -6,4 +6,5 @@ TESTS += $(data_tests)
 %C%_idx_LDADD = $(LDADD) $(HDF5_LIBS) $(ZLIB_LIBS)
 %C%_shuffle_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_text_LDADD = $(LDADD) $(HDF5_LIBS)
+%C%_vocabulary_LDADD = $(LDADD) $(HDF5_LIBS)
 noinst_HEADERS += %D%/datatest.h

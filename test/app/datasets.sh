@@ -1,0 +1,140 @@
+#!/bin/sh
+# Every kind of data set: made, trained with on two layouts to the same bits; and what is refused.
+. "${0%/*}/common.sh"
+
+# same NAME RANKS ARGUMENT... -- LAYOUT...: the digest with a layout is that on one rank.
+same() {
+  name=$1
+  on=$2
+  shift 2
+  accepts 1 "$@" -parameter_digest -progress none
+  digest=$(grep "parameter digest 0x" out)
+  [ -n "$digest" ] || fail "no digest: $name"
+  accepts "$on" "$@" -parameter_digest -progress none $layout
+  says "$digest"
+}
+
+# Text in a vocabulary; the next token, masked tokens, a text from the network.
+awk 'BEGIN { for (i = 0; i < 3000; i++) printf "%s", (i % 7 ? "In the " : "beginning of\n") }' >text.txt
+accepts 2 data text text.txt text.h5 -sequence 16 -vocabulary 300 -vocabulary_save kept -data_validation 0.1
+says "samples of 16 tokens of"
+accepts 1 data text text.txt again.h5 -sequence 16 -vocabulary_file kept -data_validation 0.1
+accepts 1 data text text.txt third.h5 -sequence 16 -vocabulary_file text.h5
+small=gpt:layers=2,hidden=16,heads=2,sequence=16,vocabulary=300
+steps="-batch_size 8 -microbatch_size 2 -steps 3 -seed 3"
+layout="-partition_stages 2"
+same tokens 2 train -graph $small -data text.h5,again.h5 $steps -eval_samples 20
+says "accuracy"
+same "other files for validation" 2 train -graph $small -data again.h5 -eval third.h5 $steps
+says "validation loss"
+accepts 2 train -graph $small -data text.h5 $steps -partition_stages 2 -checkpoint_dir t
+newest=$(ls t/*.h5 | tail -n 1)
+accepts 2 generate -graph $small -checkpoint "$newest" -prompt "In the" -tokens 5 -vocabulary_file kept
+says "In the"
+cp out first
+accepts 1 generate -graph $small -checkpoint "$newest" -prompt "In the" -tokens 5 -vocabulary_file text.h5
+cmp -s out first || fail "the text differs on another layout"
+bert=bert:layers=2,hidden=16,heads=2,sequence=16,vocabulary=300
+same "masked tokens" 2 train -graph $bert -data text.h5 -data_masking 0.2 $steps
+
+# Pairs, ratings, arrays, images.
+awk 'BEGIN { for (i = 0; i < 40; i++) print "one", i % 7, "two" }' >source.txt
+awk 'BEGIN { for (i = 0; i < 40; i++) print "uno", i % 7, "dos" }' >target.txt
+accepts 1 data pairs source.txt target.txt pairs.h5 -sequence 10 -sequence_target 12 -vocabulary 280 \
+  -data_validation 0.2
+says "40 pairs"
+same pairs 2 train $steps -data pairs.h5 \
+  -graph transformer:layers=1,hidden=16,heads=2,sequence=10,target=12,vocabulary=280
+awk 'BEGIN { print "user,item,rating"; for (i = 0; i < 60; i++) print i % 5, ",", (i * 7) % 11, ",3.5" }' >ratings.csv
+accepts 1 data ratings ratings.csv ratings.h5
+says "5 users and 11 items"
+awk 'BEGIN { for (i = 0; i < 30; i++) print 10 + i % 5 "::" (i * i) % 13 }' >seen.txt
+accepts 1 data ratings seen.txt seen.h5 -data_negatives 3 -seed 5
+says "120 samples of 5 users"
+same ratings 2 train $steps -data seen.h5 -graph ncf:users=5,items=13
+/usr/bin/env python3 - 2>/dev/null <<'PYTHON' || printf 'no python\n' >no-python
+import struct
+def put(name, descr, shape, data):
+    header = "{'descr': '%s', 'fortran_order': False, 'shape': %s, }" % (descr, shape)
+    header += ' ' * (-(len(header) + 11) % 64) + '\n'
+    open(name, 'wb').write(b'\x93NUMPY\x01\x00' + struct.pack('<H', len(header)) + header.encode() + data)
+n = 24
+put('x.npy', '>f4', '(%d, 8)' % n, struct.pack('>%df' % (8 * n), *[i % 5 for i in range(8 * n)]))
+put('labels.npy', '<i2', '(%d,)' % n, struct.pack('<%dh' % n, *[i % 4 for i in range(n)]))
+put('short.npy', '<i2', '(%d,)' % (n + 1), struct.pack('<%dh' % n, *[i % 4 for i in range(n)]))
+put('fewer.npy', '|u1', '(%d,)' % (n - 1), bytes(n - 1))
+put('complex.npy', '<c8', '(%d,)' % n, bytes(8 * n))
+put('bad-label.npy', '|u1', '(%d,)' % n, bytes([4] * n))
+put('nothing.npy', '|u1', '(0,)', b'')
+put('negative.npy', '|u1', '(-3,)', bytes(3))
+put('deep.npy', '|u1', '(1,1,1,1,1,1,1,1,1,1)', bytes(1))
+open('other.npy', 'wb').write(b'not an array, but long enough for one')
+open('huge-header.npy', 'wb').write(b'\x93NUMPY\x02\x00\xff\xff\xff\x7f{')
+PYTHON
+if [ ! -e no-python ]; then
+  accepts 1 data npy x.npy labels.npy arrays.h5
+  same arrays 2 train $steps -data arrays.h5 -graph $mlp
+  refuses 2 "array short.npy is said to be int16[25], 50 bytes, but 48 follow" data npy short.npy o.h5
+  refuses 2 "arrays x.npy and fewer.npy do not belong together: 24 samples, 23" data npy x.npy fewer.npy o.h5
+  refuses 2 "array complex.npy is of type" data npy complex.npy o.h5
+  refuses 2 "array nothing.npy, uint8[0], is empty" data npy nothing.npy o.h5
+  refuses 2 "array negative.npy: its shape" data npy negative.npy o.h5
+  refuses 2 "array deep.npy: its shape" data npy deep.npy o.h5
+  refuses 2 "other.npy is no array of NumPy" data npy other.npy o.h5
+  refuses 2 "a header of 2147483647 bytes" data npy huge-header.npy o.h5
+  refuses 2 "array no.npy: No such file" data npy no.npy o.h5
+  refuses 2 "array . is not a regular file" data npy . o.h5
+  accepts 1 data npy x.npy bad-label.npy bad.h5
+  refuses 2 "input labels: 4 is none of the 4 classes" train -graph $mlp -data bad.h5 $steps
+  refuses 2 "bad.h5" train -graph $mlp -data "arrays.h5,bad.h5" -data_validation 0.4 -steps 1 -batch_size 24
+  accepts 1 data npy labels.npy only.h5
+  refuses 2 "has no dataset for input" train -graph $mlp -data only.h5 $steps
+fi
+
+# Text and vocabularies.
+: >empty.txt
+refuses 2 "text empty.txt of 0 bytes is too short" data text empty.txt o.h5
+refuses 2 "text empty.txt of 0 tokens is too short" data text empty.txt o.h5 -vocabulary 300
+refuses 2 "a vocabulary of 100 kinds of tokens; it has at least 260" data text text.txt o.h5 -vocabulary 100
+refuses 2 "text.txt is no vocabulary" data text text.txt o.h5 -vocabulary_file text.txt
+refuses 2 "are both given" data text text.txt o.h5 -vocabulary 300 -vocabulary_file kept
+refuses 2 "-vocabulary_save v: there is no vocabulary" data text text.txt o.h5 -vocabulary_save v
+accepts 1 data text text.txt bytes.h5 -sequence 16
+refuses 2 "bytes.h5 has no vocabulary" data text text.txt o.h5 -vocabulary_file bytes.h5
+refuses 2 "has no token to mask with" train -graph $bert -data bytes.h5 -data_masking 0.1 $steps
+refuses 2 "-data_masking 0.1: data set ratings.h5 is no set of tokens" train -graph $mlp \
+  -data ratings.h5 -data_masking 0.1 $steps
+refuses 2 "-data_masking" train -graph $bert -data text.h5 -data_masking 1 $steps
+refuses 2 "their vocabularies differ" train -graph $small -data text.h5,bytes.h5 $steps
+refuses 2 "kinds of tokens; input" train -data text.h5 $steps \
+  -graph gpt:layers=1,hidden=16,heads=2,sequence=16,vocabulary=260
+refuses 2 "renga generate writes bytes" generate -graph $small -checkpoint "$newest"
+refuses 2 "validation part already" train -graph $small -data again.h5 -eval third.h5 -data_validation 0.1 $steps
+refuses 2 "no file fits" train -graph $small -data "none-*.h5" $steps
+refuses 2 "none.h5" train -graph $small -data text.h5 -eval none.h5 $steps
+
+# Aligned texts and ratings.
+refuses 2 "needs -vocabulary KINDS" data pairs source.txt target.txt o.h5
+head -n 39 target.txt >fewer.txt
+refuses 2 "are not aligned: fewer.txt ends after 39 lines" data pairs source.txt fewer.txt o.h5 -vocabulary 280
+refuses 2 "have 0 pairs of lines" data pairs empty.txt empty.txt o.h5 -vocabulary 280
+echo "1 2 3
+1 two 3" >wrong.txt
+refuses 2 'ratings wrong.txt, line 2: a user and an item' data ratings wrong.txt o.h5
+refuses 2 "has no line of ratings" data ratings empty.txt o.h5
+echo "1 1
+1 2" >all.txt
+refuses 2 "user 1 has rated all 2 items" data ratings all.txt o.h5 -data_negatives 1
+refuses 2 "no-folder/o.h5 cannot be written" data ratings seen.txt no-folder/o.h5
+
+# Files that are broken.
+head -c 3000 text.h5 >cut.h5
+refuses 2 "cut.h5" train -graph $small -data cut.h5 $steps
+head -c 500 /dev/zero >zeros.h5
+refuses 2 "zeros.h5 is not an HDF5 file" train -graph $small -data zeros.h5 $steps
+printf 'not an idx file' | gzip >images.gz
+refuses 2 "images.gz is no IDX file" data idx images.gz images.gz o.h5
+refuses 2 "pairs.h5" train -graph $small -data text.h5,pairs.h5 $steps
+[ ! -e o.h5 ] || fail "o.h5 was made"
+ls ./*.tmp 2>/dev/null && fail "temporary files are left"
+finish
