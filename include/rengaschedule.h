@@ -40,8 +40,8 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule);
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type);
 RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type);
 RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule); /* -pipeline_schedule */
-/* Shape of the pipeline: stages, replicas of each (copied; NULL: one), micro-batches of the step over
-   all replicas, messages (borrowed). Replica r of R has the micro-batches of RengaPlanBound. */
+/* Shape of the pipeline: stages, replicas of each (copied; NULL: one), micro-batches of the step
+   over all replicas, messages (borrowed). Replica r of R has those of RengaPlanBound. */
 RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const int replicas[],
                                      int64_t microbatches, int n_messages,
                                      const RengaMessage messages[], bool forward_only);

@@ -1,5 +1,5 @@
-/* Lists of actions: those of all ranks for each number of micro-batches that occurs, forward only or
-   not. */
+/* Lists of actions: those of all ranks for each number of micro-batches that occurs, forward only
+   or not. */
 #include "pipelineimpl.h"
 
 static RengaErrorCode MakeSchedule(RengaPipeline pipeline, int64_t microbatches, bool forward_only,

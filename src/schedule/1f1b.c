@@ -3,18 +3,17 @@
    Narayanan et al., "Memory-Efficient Pipeline-Parallel DNN Training" (PipeDream-Flush), ICML
    2021.
 
-   Where stages have different numbers of replicas, R[s], a rank must keep the later stages busy:
-   each of their ranks holds one micro-batch, so that it warms up with the later ranks over R[s].
-
-   Nothing deadlocks if no rank must do a forward before it may. Rank a of stage s does the backward
-   of x after the forward of y, w[s] places on in its own order. A rank c of an earlier stage t may do
-   y's forward when fewer than w[t] + 1 of its micro-batches from x on are in flight, x being the
-   oldest that is not done. So w[t] is raised to the number of c's micro-batches that come from x on
-   before y, in the order that all ranks agree on. It seldom has to be; the proof tests it. */
+   Where stages have different numbers of replicas, rank a of stage s does the backward of x after
+   the forward of y, w[s] places on in its own order. Nothing deadlocks if each rank c of an earlier
+   stage t may do the forwards of all that comes before y while x is the oldest that is not done:
+   if w[t] is no less than the number of c's micro-batches from x on before y, in the order that all
+   ranks agree on. Then no send waits for ever either where receivers have a buffer more than they
+   hold: what it waits for is older than x. To keep the next stage busy w[t] covers one micro-batch
+   more for each of its ranks. With equal numbers that is p-s-1 again. */
 #include "scheduleimpl.h"
 
-/* Places, in the order that all ranks agree on, from a micro-batch of the stage to the one that must
-   be forward before its backward: the most there are. */
+/* Places, in the order that all ranks agree on, from a micro-batch of the stage to the one that
+   must be forward before its backward: the most there are. */
 static int64_t Span(RengaSchedule schedule, int stage, int64_t warm_up)
 {
   const RengaSharing *sharing = RengaScheduleSharing_Private(schedule, stage);
@@ -31,7 +30,7 @@ static int64_t Span(RengaSchedule schedule, int stage, int64_t warm_up)
   return most;
 }
 
-/* The most micro-batches of one rank of the stage within so many places. */
+/* The most micro-batches of one rank of the stage within so many places, one at the least. */
 static int64_t Crowd(RengaSchedule schedule, int stage, int64_t span)
 {
   const RengaSharing *sharing = RengaScheduleSharing_Private(schedule, stage);
@@ -42,7 +41,7 @@ static int64_t Crowd(RengaSchedule schedule, int stage, int64_t span)
     for (int64_t i = 0, begin = 0; i < list->count; i++) {
       while (schedule->place[order[i]] - schedule->place[order[begin]] >= span && begin < i)
         begin++;
-      if (span > 0 && i - begin + 1 > most) most = i - begin + 1;
+      if (i - begin + 1 > most) most = i - begin + 1;
     }
   }
   return most;
@@ -50,15 +49,13 @@ static int64_t Crowd(RengaSchedule schedule, int stage, int64_t span)
 
 static RengaErrorCode WarmUp(RengaSchedule schedule, int64_t warm_up[])
 {
+  const int last = schedule->stages - 1;
   const bool equal = RengaScheduleIsEqual_Private(schedule);
-  int64_t later = 0, span = 0;
-  for (int s = schedule->stages - 1; s >= 0; s--) {
-    const int64_t replicas = schedule->replicas[s];
-    warm_up[s] = (later + replicas - 1) / replicas;
-    later += replicas;
+  int64_t span = 0;
+  for (int s = last; s >= 0; s--) {
+    warm_up[s] = last - s;
     if (equal) continue;
-    const int64_t crowd = Crowd(schedule, s, span);
-    if (crowd > warm_up[s]) warm_up[s] = crowd;
+    if (s < last) warm_up[s] = Crowd(schedule, s, span + schedule->replicas[s + 1]);
     const int64_t own = Span(schedule, s, warm_up[s]);
     if (own > span) span = own;
   }

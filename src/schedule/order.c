@@ -1,11 +1,13 @@
 /* The order in which ranks work through their micro-batches.
 
-   A replica has a range of consecutive micro-batches. If each began at the first of its own, a stage
-   of one replica would feed the first replica of the next stage only, and the others would wait. So
-   all ranks agree on one order: the ranges of the stage with most replicas are lanes, and the first
-   micro-batches of all lanes come first, then the second ones. Within a lane the order ascends, and
-   where all stages have the same number of replicas each rank has one lane. */
+   A replica has a range of consecutive micro-batches. If each began at the first of its own, a
+   stage of one replica would feed the first replica of the next stage only, and the others would
+   wait. So all ranks agree on one order. The bounds of the ranges of all stages cut the
+   micro-batches into lanes; each lane goes on as fast as it is long, so that after any time each
+   rank of a stage has had about the same number. Within a lane the order ascends. Where all stages
+   have the same number of replicas each rank has one lane, and its order ascends. */
 #include "scheduleimpl.h"
+#include <stdlib.h>
 
 bool RengaScheduleIsEqual_Private(RengaSchedule schedule)
 {
@@ -14,20 +16,68 @@ bool RengaScheduleIsEqual_Private(RengaSchedule schedule)
   return true;
 }
 
-static void FillGlobal(RengaSchedule schedule)
+/* A micro-batch and the share of its lane that comes before it. */
+typedef struct {
+  double time;
+  int64_t number;
+} Turn;
+
+static int CompareTurns(const void *a, const void *b)
+{
+  const Turn *x = a, *y = b;
+  if (x->time != y->time) return x->time < y->time ? -1 : 1;
+  return (x->number > y->number) - (x->number < y->number);
+}
+
+/* starts: [micro-batches + 1] whether some replica's range begins there. */
+static void MarkStarts(RengaSchedule schedule, bool starts[])
 {
   const int64_t m = schedule->microbatches;
-  int lanes = 1;
   for (int s = 0; s < schedule->stages; s++)
-    if (schedule->replicas[s] > lanes) lanes = schedule->replicas[s];
-  int64_t used = 0;
-  for (int64_t place = 0; used < m; place++)
-    for (int lane = 0; lane < lanes; lane++) {
-      const int64_t number = RengaPlanBound(m, lanes, lane) + place;
-      if (number >= RengaPlanBound(m, lanes, lane + 1)) continue;
-      schedule->place[number] = used;
-      schedule->global[used++] = number;
-    }
+    for (int r = 0; r <= schedule->replicas[s]; r++)
+      starts[RengaPlanBound(m, schedule->replicas[s], r)] = true;
+}
+
+/* Neighbouring lanes begin far apart (van der Corput), so that a rank with several is not given
+   them all at once. */
+static double Phase(int64_t lane)
+{
+  double phase = 0;
+  for (double weight = 0.5; lane > 0; lane /= 2, weight /= 2) phase += (double)(lane % 2) * weight;
+  return phase;
+}
+
+static void TakeTurns(RengaSchedule schedule, const bool starts[], Turn turn[])
+{
+  const int64_t m = schedule->microbatches;
+  int64_t lane = 0;
+  for (int64_t first = 0, last; first < m; first = last, lane++) {
+    for (last = first + 1; !starts[last]; last++) continue;
+    for (int64_t i = first; i < last; i++)
+      turn[i] = (Turn){((double)(i - first) + Phase(lane)) / (double)(last - first), i};
+  }
+  qsort(turn, (size_t)m, sizeof *turn, CompareTurns);
+}
+
+static RengaErrorCode FillGlobal(RengaSchedule schedule)
+{
+  const int64_t m = schedule->microbatches;
+  bool *starts;
+  Turn *turn;
+  RengaCall(RengaMalloc(m + 1, &starts));
+  RengaCall(RengaMalloc(m + 1, &turn));
+  for (int64_t i = 0; i < m; i++) turn[i].number = i;
+  if (!RengaScheduleIsEqual_Private(schedule)) {
+    MarkStarts(schedule, starts);
+    TakeTurns(schedule, starts, turn);
+  }
+  for (int64_t i = 0; i < m; i++) {
+    schedule->global[i] = turn[i].number;
+    schedule->place[turn[i].number] = i;
+  }
+  RengaFree(&turn);
+  RengaFree(&starts);
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode FillSharing(RengaSchedule schedule, RengaSharing *sharing)
@@ -70,7 +120,7 @@ RengaErrorCode RengaScheduleMakeOrder_Private(RengaSchedule schedule)
   RengaCall(RengaMalloc(schedule->microbatches + 1, &schedule->global));
   RengaCall(RengaMalloc(schedule->microbatches + 1, &schedule->place));
   RengaCall(RengaMalloc(schedule->stages, &schedule->sharing_of));
-  FillGlobal(schedule);
+  RengaCall(FillGlobal(schedule));
   for (int s = 0; s < schedule->stages; s++) RengaCall(FindSharing(schedule, s));
   return RENGA_SUCCESS;
 }

@@ -1,7 +1,7 @@
 /* Proof of the lists by executing them in the abstract: receives block, sends do not, and messages
-   of one row of the table between two ranks arrive in the order in which they were sent. A rank runs
-   until it would wait; when no rank can go on, either all are done or the first that waits does so
-   for ever. */
+   of one row of the table between two ranks arrive in the order in which they were sent. A rank
+   runs until it would wait; when no rank can go on, either all are done or the first that waits
+   does so for ever. */
 #include "scheduleimpl.h"
 
 enum { NOTHING = -1 };
@@ -165,8 +165,8 @@ static RengaErrorCode Backward(Proof *proof, int rank, const RengaAction *action
   return RENGA_SUCCESS;
 }
 
-/* Ranges of two stages overlap along a staircase, so that the sum of the replicas tells the pairs of
-   ranks apart, and the micro-batches of a pair are consecutive. first: the least of them. */
+/* Ranges of two stages overlap along a staircase, so that the sum of the replicas tells the pairs
+   of ranks apart, and the micro-batches of a pair are consecutive. first: the least of them. */
 static int64_t PairOf(const Proof *proof, int row, int64_t microbatch, int64_t *first)
 {
   RengaSchedule schedule = proof->schedule;

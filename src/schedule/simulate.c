@@ -103,7 +103,8 @@ RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaSche
    . makespan - seconds until the last rank is done with its micro-batches
    . bubble - share of all ranks' time in which they wait, 0 … 1
 
-   Notes: a stage that recomputes does a second forward before each backward. For equal stages and no cost of messages the bubble of gpipe and 1f1b is (p-1)/(m+p-1).
+   Notes: a stage that recomputes does a second forward before each backward. For equal stages and
+   no cost of messages the bubble of gpipe and 1f1b is (p-1)/(m+p-1).
 @*/
 RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forward[],
                                      const double backward[], const double message[],

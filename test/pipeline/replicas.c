@@ -1,7 +1,7 @@
 /* TEST ranks: 6 timeout: 600 */
-/* Stages of different numbers of replicas, and stages that recompute, give the bits of one rank: tied
-   and shared parameters, dropout, statistics of batches, a short last batch, replicas without a
-   micro-batch. A stage that recomputes needs less memory for what is saved. */
+/* Stages of different numbers of replicas, and stages that recompute, give the bits of one rank:
+   tied and shared parameters, dropout, statistics of batches, a short last batch, replicas without
+   a micro-batch. A stage that recomputes needs less memory for what is saved. */
 #include "run.h"
 
 static const int64_t samples[] = {11, 11, 5, 1};
