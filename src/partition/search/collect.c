@@ -141,7 +141,7 @@ static RengaErrorCode FindRates(RengaPartition partition, Collected *collected, 
 }
 
 /* The bound that the user gave, or that of the machine that the user named. */
-static RengaErrorCode FindMemory(RengaPartition partition, double *memory)
+RengaErrorCode RengaSearchMemoryBound_Private(RengaPartition partition, double *memory)
 {
   const RengaMachineDevice *device;
   RengaMachine machine = NULL;
@@ -166,7 +166,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   const char *schedule;
   RengaCall(FindProfile(partition, ranks, collected));
   RengaCall(ListSizes(partition, wish->sizes, batch, microbatch, collected));
-  RengaCall(FindMemory(partition, &task->memory));
+  RengaCall(RengaSearchMemoryBound_Private(partition, &task->memory));
   RengaCall(FindCosts(partition, task->memory > 0, collected));
   RengaCall(FindRates(partition, collected, task));
   RengaCall(RengaProfileGetMachine(collected->profile, &task->machine));

@@ -167,9 +167,9 @@ struct SearchTask {
   RengaMachine machine; /* NULL: messages and reductions cost nothing */
   int ranks, stages, replicas, moments;
   int64_t batch;
-  double memory; /* bytes of a device; 0: no bound */
-  bool gpipe, exact;
-  double time_limit; /* of exact, seconds; 0: none */
+  double memory;            /* bytes of a device; 0: no bound */
+  bool gpipe, exact, equal; /* equal: all stages have the same replicas */
+  double time_limit;        /* of exact, seconds; 0: none */
   double update_rate, accumulate_rate;
   int n_sizes; /* micro-batches to be tried */
   const int64_t *size;
@@ -222,6 +222,8 @@ typedef struct {
   SearchFinder find; /* NULL: the searches of this room */
   const void *context;
 } RengaSearchWish;
+/* Collective: bytes that a device may use, by the options of partition and machine; 0: no bound. */
+RengaErrorCode RengaSearchMemoryBound_Private(RengaPartition partition, double *memory);
 /* Collective: fills the plan. */
 RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const RengaSearchWish *wish,
                                             int ranks, int64_t batch, int64_t microbatch,

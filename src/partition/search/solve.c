@@ -14,7 +14,7 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
                          .memory = task->memory,
                          .gpipe = task->gpipe,
                          .recompute = can.recompute,
-                         .unequal = can.unequal_replicas && !spread,
+                         .unequal = can.unequal_replicas && !spread && !task->equal,
                          .stages = task->stages,
                          .replicas = task->replicas,
                          .moments = task->moments,
@@ -168,22 +168,73 @@ static RengaErrorCode SolveUnder(Solution *solution, double memory)
 
 /* The estimate is made stricter until what the runtime needs fits, or looser if nothing is found:
    it may be too high as well. */
-static RengaErrorCode Fit(Solution *solution)
+static RengaErrorCode TryFit(Solution *solution, bool *fits)
 {
   const double bound = solution->task->memory;
   double allowed = bound;
+  *fits = false;
   for (int round = 0; round < FITTING_ROUNDS; round++) {
     RengaCall(SolveUnder(solution, allowed));
-    if (bound <= 0) return RENGA_SUCCESS;
-    if (solution->candidate.layout.count && solution->most <= bound) return RENGA_SUCCESS;
-    if (solution->candidate.layout.count)
+    const bool found = solution->candidate.layout.count > 0;
+    *fits = found && (bound <= 0 || solution->most <= bound);
+    if (bound <= 0 || *fits) return RENGA_SUCCESS;
+    if (found)
       allowed *= fmin(0.999, fmax(0.5, bound / solution->most));
     else if (allowed >= bound && allowed < 1.5 * bound)
       allowed *= 1.2;
     else
       break;
   }
-  RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
+  return RENGA_SUCCESS;
+}
+
+static bool IsUnequal(const SearchLayout *layout)
+{
+  for (int s = 1; s < layout->count; s++)
+    if (layout->stage[s].option != layout->stage[0].option) return true;
+  return false;
+}
+
+static RengaErrorCode StepOf(const Solution *solution, double *step)
+{
+  RengaPlanPrediction prediction;
+  RengaCall(RengaSearchPredict_Private(solution->task, &solution->model, &solution->candidate,
+                                       solution->plan, &prediction));
+  *step = prediction.step;
+  return RENGA_SUCCESS;
+}
+
+/* The model does not see that stages of different replicas may run out of micro-batches in flight;
+   the simulation does. Where it says so, the best of equal replicas is taken. */
+static RengaErrorCode CompareEqual(Solution *solution)
+{
+  SearchTask task = *solution->task;
+  Solution equal = {.task = &task, .chain = solution->chain};
+  double step = 0, other = 0;
+  bool fits = false;
+  if (!IsUnequal(&solution->candidate.layout)) return RENGA_SUCCESS;
+  task.equal = true;
+  RengaErrorCode code = TryFit(&equal, &fits);
+  if (!code && fits) code = StepOf(solution, &step);
+  if (!code && fits) code = StepOf(&equal, &other);
+  if (!code && fits && other < step) {
+    const Solution unequal = *solution;
+    *solution = equal;
+    solution->task = unequal.task;
+    solution->candidate.bound = unequal.candidate.bound;
+    equal = unequal;
+  }
+  FreeSolution(&equal);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Fit(Solution *solution)
+{
+  bool fits = false;
+  RengaCall(TryFit(solution, &fits));
+  if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
+  RengaCall(CompareEqual(solution));
   return RENGA_SUCCESS;
 }
 

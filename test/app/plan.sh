@@ -1,0 +1,55 @@
+#!/bin/sh
+# renga plan: on a machine that is not this one, for several numbers of its nodes, with pictures; what
+# does not fit; files compared, and refused where they do not go with network, ranks or memory.
+. "${0%/*}/common.sh"
+
+machine="plan -graph $gpt -machine_file v100 -batch_size 32 -microbatch_size 2"
+accepts 1 $machine -plan_save one.txt -plan_explain
+says "why this plan"
+says "lower bound: no plan takes less than"
+says "memory of a device"
+for type in rannc tree even exact; do
+  accepts 1 $machine -partition_type $type -plan_view json
+  says '"bound":'
+  says '"memory_parts":'
+done
+cp out first
+accepts 3 $machine -partition_type exact -plan_view json
+cmp -s first out || fail "three planning ranks make another plan than one"
+
+accepts 1 $machine -machine_nodes 1,2,4 -plan_view draw:nodes.svg
+says "efficiency"
+[ "$(grep -c '%' out)" -eq 3 ] || fail "not three rows"
+accepts 1 $machine -plan_view draw:plan.svg
+if command -v xmllint >/dev/null; then
+  xmllint --noout nodes.svg plan.svg || fail "not well-formed"
+fi
+grep -q "</svg>" nodes.svg || fail "no picture of the nodes"
+grep -q "</svg>" plan.svg || fail "no picture of the plan"
+refuses 1 "shown as ascii or draw" $machine -machine_nodes 1,2 -plan_view json
+
+# A device with too little memory: an error that says what would do; in a table, a row of its own.
+refuses 1 "per device would do" $machine -machine_memory 100KiB
+accepts 1 $machine -machine_memory 100KiB -machine_nodes 1,2
+says "per device would do"
+
+accepts 1 $machine -partition_type tree -partition_stages 2 -partition_replicas 4 -plan_save two.txt
+accepts 1 plan -plan_diff one.txt two.txt
+says "one.txt -> two.txt"
+says "predicted step"
+accepts 1 plan -plan_diff two.txt two.txt
+says "2 stages are the same; 0 of"
+refuses 1 "needs the file of another plan" plan -plan_diff one.txt
+refuses 1 "what is \"two.txt\" for" plan -graph $gpt two.txt
+refuses 1 "does not use -plan_diff" info -graph $gpt -plan_diff one.txt
+accepts 1 plan -graph $mlp -plan_save other.txt
+refuses 1 "the plans are of two networks" plan -plan_diff one.txt other.txt
+
+# A plan goes with its network, with the devices of the machine, and with their memory.
+accepts 1 $machine -plan_load two.txt
+says "2 stages x 4 replicas"
+refuses 1 "needs 8 ranks but there are 4" $machine -plan_load two.txt -partition_ranks 4
+refuses 1 "was made for another network" plan -graph $mlp -plan_load two.txt
+refuses 1 "but a device may use" $machine -plan_load two.txt -machine_memory 1KiB
+
+finish
