@@ -237,6 +237,7 @@ static const struct {
 } known[] = {
     {"gpt", 124439808},
     {"gpt:layers=48,hidden=1600,heads=25", 1557611200},
+    {"gpt:layers=24,hidden=1024,heads=0", 354823168},
     {"gpt:layers=96,hidden=12288,heads=96,sequence=2048", 174604259328},
     {"bert", 109514298},
     {"bert:next_sentence=1", 110106428},

@@ -12,7 +12,7 @@ typedef struct {
 static const RengaOptionRow rows[] = {
     {"layers", RENGA_OPTION_INT64, "12", AT(layers), NULL, 1, 1e5, "blocks"},
     {"hidden", RENGA_OPTION_INT64, "768", AT(hidden), NULL, 1, 1e7, "width"},
-    {"heads", RENGA_OPTION_INT64, "12", AT(heads), NULL, 1, 1e6, "attention heads"},
+    {"heads", RENGA_OPTION_INT64, "12", AT(heads), NULL, 0, 1e6, "attention heads; 0: hidden / 64"},
     {"sequence", RENGA_OPTION_INT64, "1024", AT(sequence), NULL, 1, 1e8, "tokens per sample"},
     {"vocabulary", RENGA_OPTION_INT64, "50257", AT(vocabulary), NULL, 1, 1e9, "different tokens"},
     {"dropout", RENGA_OPTION_REAL, "0", AT(dropout), NULL, 0, 0.999, "share set to zero"},
@@ -22,7 +22,7 @@ static const RengaOptionRow rows[] = {
 
 typedef struct {
   RengaGraph graph;
-  const Settings *settings;
+  Settings settings;
   char prefix[64];
 } Builder;
 
@@ -30,7 +30,7 @@ typedef struct {
 static RengaErrorCode AddAttention(const Builder *builder, RengaValue *x)
 {
   char text[BLOCK_NAME];
-  const Settings *s = builder->settings;
+  const Settings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   double deviation = 0.02 / sqrt(2.0 * (double)s->layers);
   RengaValue y, part[3];
@@ -51,7 +51,7 @@ static RengaErrorCode AddAttention(const Builder *builder, RengaValue *x)
 static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue *x)
 {
   char text[BLOCK_NAME];
-  const Settings *s = builder->settings;
+  const Settings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   double deviation = 0.02 / sqrt(2.0 * (double)s->layers);
   RengaAttributes attributes = {0};
@@ -72,7 +72,7 @@ static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue *x)
 /* tokens -> table + positions -> blocks -> normalisation -> scores */
 static RengaErrorCode AddNetwork(Builder *builder, RengaValue tokens, RengaValue *scores)
 {
-  const Settings *s = builder->settings;
+  const Settings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   RengaValue table, positions, x;
   RengaCall(RengaBlockTable(graph, "wte.weight", s->vocabulary, s->hidden, 0.02, &table));
@@ -93,9 +93,10 @@ static RengaErrorCode AddNetwork(Builder *builder, RengaValue tokens, RengaValue
 
 static RengaErrorCode Build(RengaGraph graph, const void *settings)
 {
-  Builder builder = {.graph = graph, .settings = settings};
-  const Settings *s = settings;
+  Builder builder = {.graph = graph, .settings = *(const Settings *)settings};
+  Settings *s = &builder.settings;
   RengaValue tokens, labels, scores, loss;
+  if (s->heads == 0) s->heads = s->hidden / 64 > 0 ? s->hidden / 64 : 1;
   RengaCheck(s->hidden % s->heads == 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
              "gpt: hidden=%lld is no multiple of heads=%lld", (long long)s->hidden,
              (long long)s->heads);
