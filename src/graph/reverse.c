@@ -108,13 +108,15 @@ static RengaErrorCode AddUse(Walk *walk, const RengaGraphNode *node, int input, 
   RengaGraph graph = walk->graph;
   int producer = graph->value[gradient]->producer;
   bool fresh = producer >= walk->n_forward && graph->entry[producer]->node.id == node->id;
-  for (int i = 0; i < graph->n_uses && fresh; i++) fresh = graph->use[i].gradient != gradient;
+  for (int i = graph->n_uses; i-- > 0 && fresh && graph->use[i].node_id == node->id;)
+    fresh = graph->use[i].gradient != gradient; /* uses of a node follow each other */
   if (!fresh) { /* each use has a tensor of its own */
     RengaValue copy = RENGA_VALUE_NONE;
     RengaCall(RengaGraphInsertNode(graph, "Identity", NULL, NULL, 1, &gradient, 1, NULL, &copy));
     gradient = copy;
   }
-  RengaCall(RengaRealloc(graph->n_uses + 1, &graph->use));
+  if ((graph->n_uses & (graph->n_uses - 1)) == 0) /* room for twice as many */
+    RengaCall(RengaRealloc(graph->n_uses ? 2 * graph->n_uses : 1, &graph->use));
   graph->use[graph->n_uses++] = (RengaParameterUse){node->in[input], gradient, node->id, input};
   return RENGA_SUCCESS;
 }
