@@ -73,14 +73,15 @@ typedef struct {
   RengaCutsStage *device;
   int *device_of; /* [items] */
 } RengaCutsSpreadResult;
-/* Searches from the stages of a result, by seeded annealing that is the same on every run; steps: how
-   many moves are tried, 0: 4 million. Never worse than the stages. Replicas are not supported. */
+/* Searches from the stages of a result, by seeded annealing that is the same on every run; steps:
+   how many moves are tried, 0: 4 million. Never worse than the stages. Replicas are not
+   supported. */
 RengaErrorCode RengaCutsSpread(const RengaCutsProblem *problem, const RengaCutsResult *stages,
                                int64_t steps, RengaCutsSpreadResult *result);
 void RengaCutsFreeSpreadResult(RengaCutsSpreadResult *result);
 
-/* Machines in machines: a unit of level 0 is an accelerator, one of the next level is all those that
-   the level below may use together, and runs a whole pipeline of its own. */
+/* Machines in machines: a unit of level 0 is an accelerator, one of the next level is all those
+   that the level below may use together, and runs a whole pipeline of its own. */
 typedef struct {
   int devices;                 /* units that a pipeline of this level may use */
   const double *resynchronise; /* [devices + 1] as in the problem */
@@ -115,8 +116,8 @@ RengaErrorCode RengaCutsCreateColoured(int nodes, const RengaCutsNode node[], in
 void RengaCutsFreeColoured(RengaCutsColoured *coloured);
 
 /* Stages with tensor parallelism and recomputation, in the model of Piper (Tarnawski et al.,
-   NeurIPS 2021). A stage has a tensor degree t, which its items must all offer, and d replicas; each
-   item runs as one of its options there. With y = ceil(sum of d of this and later stages / d)
+   NeurIPS 2021). A stage has a tensor degree t, which its items must all offer, and d replicas;
+   each item runs as one of its options there. With y = ceil(sum of d of this and later stages / d)
        time = (seconds of its options + 2 * bytes over its border / bandwidth) / d
               + 4 * (d - 1) * weight / (d * batch * bandwidth)
        memory = sum of memory_each * y + memory_once <= capacity,
