@@ -4,7 +4,7 @@
 #include <string.h>
 
 enum { ORDERS = 3 };
-#define MOST_STEPS 4e8 /* beyond this no first plan is made */
+#define MOST_STEPS 2e7 /* beyond this no first plan is made */
 
 /* value[place][state]: least largest load of what is before the place; a state is how many hosts
    and accelerators it takes: host * (devices + 1) + device. */
