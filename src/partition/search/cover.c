@@ -10,7 +10,7 @@ number of replicas (two pointers). If that is more than there are, no layout rea
 #include <math.h>
 #include <string.h>
 
-enum { PROBES = 48, WORK_WANTED = 6 << 20, STEPS_BACK = 16 };
+enum { PROBES = 48, WORK_WANTED = 6 << 20, STEPS_BACK = 20, FRONT_MOST = 6 };
 static const double precision = 1e-6;
 
 typedef struct {
@@ -135,14 +135,19 @@ RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, do
   return RENGA_SUCCESS;
 }
 
-/* From each place to the end: fewest devices, then fewest stages. */
+/* A way to cover the places from one on: devices ascend and stages descend along a front, since
+   with more stages behind it a stage holds more micro-batches. */
 typedef struct {
   int devices, stages, end, option;
+  int next; /* number in the front of end */
 } Suffix;
 
 typedef struct {
   const SearchModel *model;
-  Suffix *suffix; /* [count + 1] */
+  int n_options;
+  int *option;    /* [n_options] rows of the model that are tried */
+  int *count;     /* [places + 1] of the front */
+  Suffix *suffix; /* [places + 1][FRONT_MOST] */
   int *pointer;   /* [n_options] */
 } Cover;
 
@@ -153,45 +158,72 @@ static bool Fits(const SearchModel *model, int option, int begin, int end, int d
          cost.rounds + cost.reduce + cost.update <= bound;
 }
 
-/* The longest stage from begin on, or one a little shorter where the cut is dear. */
-static void TryOption(Cover *cover, int o, int begin, double bound)
+static bool IsDominated(const Cover *cover, int begin, int devices, int stages)
+{
+  const Suffix *front = cover->suffix + (int64_t)begin * FRONT_MOST;
+  for (int i = 0; i < cover->count[begin]; i++)
+    if (front[i].devices <= devices && front[i].stages <= stages) return true;
+  return cover->count[begin] == FRONT_MOST && front[FRONT_MOST - 1].devices <= devices;
+}
+
+/* Behind those with fewer devices; those that are no better than it go, the last where it is full. */
+static void Insert(Cover *cover, int begin, const Suffix *suffix)
+{
+  Suffix *front = cover->suffix + (int64_t)begin * FRONT_MOST;
+  int at = 0, left = 0, count = cover->count[begin];
+  while (at < count && front[at].devices < suffix->devices) at++;
+  for (int i = left = at; i < count; i++)
+    if (front[i].stages < suffix->stages) front[left++] = front[i];
+  count = left < FRONT_MOST ? left : FRONT_MOST - 1;
+  memmove(front + at + 1, front + at, (size_t)(count - at) * sizeof *front);
+  front[at] = *suffix;
+  cover->count[begin] = count + 1;
+}
+
+/* The longest stage from begin on, or one a little shorter where the cut is dear, before each way
+   to go on. */
+static void TryOption(Cover *cover, int number, int begin, double bound)
 {
   const SearchModel *model = cover->model;
-  Suffix *here = &cover->suffix[begin];
-  int *last = &cover->pointer[o];
+  const int o = cover->option[number], replicas = model->option[o].replicas;
+  int *last = &cover->pointer[number];
+  int waiting = FRONT_MOST; /* numbers of the fronts for which no end is found yet */
   while (*last > begin && !FitsAtLeast(model, &model->option[o], begin, *last, bound)) --*last;
-  for (int end = *last, step = 0; end > begin && step < STEPS_BACK; end--, step++) {
-    const Suffix *next = &cover->suffix[end];
-    const int devices = next->devices + model->option[o].replicas;
-    if (devices > here->devices || (devices == here->devices && next->stages >= here->stages))
-      return;
-    if (!Fits(model, o, begin, end, next->stages + 1, bound)) continue;
-    *here = (Suffix){devices, next->stages + 1, end, o};
-    return;
+  for (int end = *last, step = 0; end > begin && step < STEPS_BACK && waiting; end--, step++) {
+    const Suffix *next = cover->suffix + (int64_t)end * FRONT_MOST;
+    for (int i = 0; i < cover->count[end] && i < waiting; i++) {
+      const Suffix made = {next[i].devices + replicas, next[i].stages + 1, end, o, i};
+      if (made.devices > model->devices || IsDominated(cover, begin, made.devices, made.stages))
+        continue;
+      if (!Fits(model, o, begin, end, made.stages, bound)) continue;
+      Insert(cover, begin, &made);
+      waiting = i;
+    }
   }
 }
 
 static bool CoverUnder(Cover *cover, double bound)
 {
-  const SearchModel *model = cover->model;
-  const int n = model->count, none = model->devices + 1;
-  for (int o = 0; o < model->n_options; o++) cover->pointer[o] = n;
-  cover->suffix[n] = (Suffix){0, 0, n, 0};
+  const int n = cover->model->count;
+  for (int o = 0; o < cover->n_options; o++) cover->pointer[o] = n;
+  cover->suffix[(int64_t)n * FRONT_MOST] = (Suffix){.end = n};
+  cover->count[n] = 1;
   for (int begin = n - 1; begin >= 0; begin--) {
-    cover->suffix[begin] = (Suffix){none, 1 << 30, n, 0};
-    for (int o = 0; o < model->n_options; o++) TryOption(cover, o, begin, bound);
+    cover->count[begin] = 0;
+    for (int o = 0; o < cover->n_options; o++) TryOption(cover, o, begin, bound);
   }
-  return cover->suffix[0].devices < none;
+  return cover->count[0] > 0;
 }
 
-static RengaErrorCode TakeLayout(const Cover *cover, SearchLayout *best)
+static RengaErrorCode TakeLayout(const Cover *cover, int first, SearchLayout *best)
 {
-  SearchLayout layout = {.count = cover->suffix[0].stages};
+  const Suffix *suffix = cover->suffix + first;
+  SearchLayout layout = {.count = suffix->stages};
   RengaCall(RengaMalloc(layout.count, &layout.stage));
   for (int s = 0, begin = 0; s < layout.count; s++) {
-    const Suffix *suffix = &cover->suffix[begin];
     layout.stage[s] = (SearchStage){begin, suffix->end, suffix->option, false};
     begin = suffix->end;
+    suffix = cover->suffix + (int64_t)begin * FRONT_MOST + suffix->next;
   }
   RengaErrorCode code = RengaSearchPolish_Private(cover->model, &layout);
   if (code) RengaSearchLayoutFree_Private(&layout);
@@ -200,12 +232,18 @@ static RengaErrorCode TakeLayout(const Cover *cover, SearchLayout *best)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode TakeFront(const Cover *cover, SearchLayout *best)
+{
+  for (int i = 0; i < cover->count[0]; i++) RengaCall(TakeLayout(cover, i, best));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode SearchCovers(Cover *cover, SearchLayout *best)
 {
   static const double looser[] = {1, 1.02, 1.05, 1.1, 1.25, 1.6};
   const double work = RengaSearchWork_Private(cover->model);
   double low = 0, high = best->count ? best->step - work : work;
-  const int probes = (int64_t)cover->model->count * cover->model->n_options > WORK_WANTED ? 10 : 24;
+  const int probes = (int64_t)cover->model->count * cover->n_options > 40000 ? 12 : 24;
   if (!CoverUnder(cover, high)) {
     high = HUGE_VAL;
     if (best->count || !CoverUnder(cover, high)) return RENGA_SUCCESS;
@@ -219,17 +257,35 @@ static RengaErrorCode SearchCovers(Cover *cover, SearchLayout *best)
       low = middle;
   }
   for (size_t i = 0; i < sizeof looser / sizeof looser[0]; i++)
-    if (CoverUnder(cover, high * looser[i])) RengaCall(TakeLayout(cover, best));
+    if (CoverUnder(cover, high * looser[i])) RengaCall(TakeFront(cover, best));
+  return RENGA_SUCCESS;
+}
+
+/* All small numbers of replicas, then steps of a quarter. */
+static RengaErrorCode ChooseOptions(Cover *cover)
+{
+  const SearchModel *model = cover->model;
+  RengaCall(RengaMalloc(model->n_options + 1, &cover->option));
+  for (int o = 0, last = 0; o < model->n_options; o++) {
+    const int replicas = model->option[o].replicas;
+    if (o + 1 < model->n_options && replicas > 8 && 4 * replicas < 5 * last) continue;
+    cover->option[cover->n_options++] = o;
+    last = replicas;
+  }
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSearchCover_Private(const SearchModel *model, SearchLayout *best)
 {
   Cover cover = {.model = model};
-  RengaErrorCode code = RengaMalloc(model->count + 1, &cover.suffix);
-  if (!code) code = RengaMalloc(model->n_options + 1, &cover.pointer);
+  RengaErrorCode code = ChooseOptions(&cover);
+  if (!code) code = RengaMalloc((int64_t)(model->count + 1) * FRONT_MOST, &cover.suffix);
+  if (!code) code = RengaMalloc(model->count + 1, &cover.count);
+  if (!code) code = RengaMalloc(cover.n_options + 1, &cover.pointer);
   if (!code) code = SearchCovers(&cover, best);
+  RengaFree(&cover.option);
   RengaFree(&cover.suffix);
+  RengaFree(&cover.count);
   RengaFree(&cover.pointer);
   RengaCall(code);
   return RENGA_SUCCESS;
