@@ -10,7 +10,15 @@ number of replicas (two pointers). If that is more than there are, no layout rea
 #include <math.h>
 #include <string.h>
 
-enum { PROBES = 48, WORK_WANTED = 6 << 20, STEPS_BACK = 20, FRONT_MOST = 6 };
+enum {
+  PROBES = 48,
+  PROBES_FEW = 14,
+  WORK_WANTED = 1 << 20,
+  GROUPS = 14,
+  CHAIN_LONG = 20000,
+  STEPS_BACK = 20,
+  FRONT_MOST = 6
+};
 static const double precision = 1e-6;
 
 typedef struct {
@@ -60,7 +68,9 @@ static double LeastShare(Proof *proof)
   if (!CanCover(proof, HUGE_VAL)) return HUGE_VAL;
   if (CanCover(proof, 0)) return 0;
   while (!CanCover(proof, high)) low = high, high *= 4;
-  for (int probe = 0; probe < PROBES && high - low > precision * high; probe++) {
+  const bool few = (int64_t)proof->model->count * proof->model->n_options <= WORK_WANTED;
+  for (int probe = 0; probe < (few ? PROBES : PROBES_FEW) && high - low > precision * high;
+       probe++) {
     const double middle = low + (high - low) / 2;
     if (CanCover(proof, middle))
       high = middle;
@@ -70,27 +80,49 @@ static double LeastShare(Proof *proof)
   return low;
 }
 
-/* Few rows that are no worse than those they stand for: fewest replicas, fewest rounds. */
+/* Few rows that are no worse than those they stand for: fewest replicas, fewest rounds. Replicas of
+   a row differ by a factor at the most, by none where all rows are few enough. */
 static RengaErrorCode GroupOptions(const SearchModel *model, int *count, SearchOption **group)
 {
-  int most = WORK_WANTED / (model->count + 1), n = 0;
-  if (most < 8) most = 8;
+  const bool few = (int64_t)model->count * model->n_options <= WORK_WANTED;
+  const double factor = few ? 1 : pow(model->devices, 1.0 / GROUPS);
+  int n = 0;
   RengaCall(RengaMalloc(model->n_options + 1, group));
   for (int i = 0; i < model->n_options;) {
-    const int left = model->n_options - i, rows = most - n;
-    int step = rows > 0 ? (left + rows - 1) / rows : left;
     SearchOption *row = &(*group)[n++];
     *row = model->option[i];
-    for (int o = i; o < i + step; o++) {
-      const SearchOption *option = &model->option[o];
+    for (i++; i < model->n_options && model->option[i].replicas <= factor * row->replicas; i++) {
+      const SearchOption *option = &model->option[i];
       row->rounds = option->rounds < row->rounds ? option->rounds : row->rounds;
       row->buffers = option->buffers < row->buffers ? option->buffers : row->buffers;
       row->reduce_latency = fmin(row->reduce_latency, option->reduce_latency);
       row->reduce_rate = fmin(row->reduce_rate, option->reduce_rate);
     }
-    i += step;
   }
   *count = n;
+  return RENGA_SUCCESS;
+}
+
+/* Work per second of rounds of one stage. */
+static double OwnCapacity(const SearchOption *option)
+{
+  return option->rounds > 1 ? 1.0 / (double)(option->rounds - 1) : HUGE_VAL;
+}
+
+RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **capacity)
+{
+  double *most = NULL;
+  RengaCall(RengaMalloc(model->devices + 1, &most));
+  for (int d = 1; d <= model->devices; d++) {
+    most[d] = most[d - 1];
+    for (int o = 0; o < model->n_options && model->option[o].replicas <= d; o++) {
+      const SearchOption *option = &model->option[o];
+      const double own = OwnCapacity(option);
+      most[d] = fmax(most[d], model->unequal ? own + most[d - option->replicas]
+                                             : own * (d / option->replicas));
+    }
+  }
+  *capacity = most;
   return RENGA_SUCCESS;
 }
 
@@ -120,14 +152,18 @@ RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, do
 {
   Proof proof = {.model = model, .stages = stages};
   SearchOption *group = NULL;
+  double *capacity = NULL;
+  const double work = RengaSearchWork_Private(model);
   int count = 0;
   RengaCall(GroupOptions(model, &count, &group));
   RengaErrorCode code = RengaMalloc(model->count + 1, &proof.devices);
   if (!code) code = RengaMalloc(count + 1, &proof.pointer);
+  if (!code) code = RengaSearchCapacity_Private(model, &capacity);
   if (!code) {
-    *seconds = RengaSearchWork_Private(model) + LargestBound(&proof, count, group);
+    *seconds = work + fmax(LargestBound(&proof, count, group), work / capacity[model->devices]);
     if (stages > 1) *seconds += 2 * (stages - 1) * LeastDelay(model);
   }
+  RengaFree(&capacity);
   RengaFree(&proof.devices);
   RengaFree(&proof.pointer);
   RengaFree(&group);
@@ -166,7 +202,8 @@ static bool IsDominated(const Cover *cover, int begin, int devices, int stages)
   return cover->count[begin] == FRONT_MOST && front[FRONT_MOST - 1].devices <= devices;
 }
 
-/* Behind those with fewer devices; those that are no better than it go, the last where it is full. */
+/* Behind those with fewer devices; those that are no better than it go, the last where it is
+   full. */
 static void Insert(Cover *cover, int begin, const Suffix *suffix)
 {
   Suffix *front = cover->suffix + (int64_t)begin * FRONT_MOST;
@@ -225,10 +262,7 @@ static RengaErrorCode TakeLayout(const Cover *cover, int first, SearchLayout *be
     begin = suffix->end;
     suffix = cover->suffix + (int64_t)begin * FRONT_MOST + suffix->next;
   }
-  RengaErrorCode code = RengaSearchPolish_Private(cover->model, &layout);
-  if (code) RengaSearchLayoutFree_Private(&layout);
-  RengaCall(code);
-  RengaSearchLayoutKeep_Private(cover->model, &layout, best);
+  RengaCall(RengaSearchTake_Private(cover->model, &layout, best));
   return RENGA_SUCCESS;
 }
 
@@ -243,7 +277,8 @@ static RengaErrorCode SearchCovers(Cover *cover, SearchLayout *best)
   static const double looser[] = {1, 1.02, 1.05, 1.1, 1.25, 1.6};
   const double work = RengaSearchWork_Private(cover->model);
   double low = 0, high = best->count ? best->step - work : work;
-  const int probes = (int64_t)cover->model->count * cover->n_options > 40000 ? 12 : 24;
+  const int probes =
+      cover->model->quick || (int64_t)cover->model->count * cover->n_options > 40000 ? 8 : 24;
   if (!CoverUnder(cover, high)) {
     high = HUGE_VAL;
     if (best->count || !CoverUnder(cover, high)) return RENGA_SUCCESS;
@@ -256,19 +291,24 @@ static RengaErrorCode SearchCovers(Cover *cover, SearchLayout *best)
     else
       low = middle;
   }
-  for (size_t i = 0; i < sizeof looser / sizeof looser[0]; i++)
+  const size_t n_looser = cover->model->count > CHAIN_LONG ? 1 : sizeof looser / sizeof looser[0];
+  for (size_t i = 0; i < n_looser; i++)
     if (CoverUnder(cover, high * looser[i])) RengaCall(TakeFront(cover, best));
   return RENGA_SUCCESS;
 }
 
-/* All small numbers of replicas, then steps of a quarter. */
+/* All small numbers of replicas, then steps of a quarter; fewer of them in a long chain. */
 static RengaErrorCode ChooseOptions(Cover *cover)
 {
   const SearchModel *model = cover->model;
+  const bool few = model->count > CHAIN_LONG;
+  const int all_up_to = few ? 1 : 8;
   RengaCall(RengaMalloc(model->n_options + 1, &cover->option));
   for (int o = 0, last = 0; o < model->n_options; o++) {
     const int replicas = model->option[o].replicas;
-    if (o + 1 < model->n_options && replicas > 8 && 4 * replicas < 5 * last) continue;
+    if (o + 1 < model->n_options && replicas > all_up_to &&
+        (few ? replicas < 3 * last : 4 * replicas < 5 * last))
+      continue;
     cover->option[cover->n_options++] = o;
     last = replicas;
   }

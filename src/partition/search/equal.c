@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum { PROBES = 30 };
-static const double work_most = 4e8; /* intervals looked at, over all pairs */
+static const double work_most = 2e7, work_quick = 2e6; /* intervals looked at, over all pairs */
 
 typedef struct {
   int option, stages;
@@ -63,10 +63,7 @@ static RengaErrorCode Take(Equal *equal, const Pair *pair, SearchLayout *best)
     layout.stage[s] =
         (SearchStage){equal->cut[s], s + 1 < pair->stages ? equal->cut[s + 1] : equal->model->count,
                       pair->option, false};
-  RengaErrorCode code = RengaSearchPolish_Private(equal->model, &layout);
-  if (code) RengaSearchLayoutFree_Private(&layout);
-  RengaCall(code);
-  RengaSearchLayoutKeep_Private(equal->model, &layout, best);
+  RengaCall(RengaSearchTake_Private(equal->model, &layout, best));
   return RENGA_SUCCESS;
 }
 
@@ -142,7 +139,7 @@ static RengaErrorCode ListPairs(const SearchModel *model, int *count, Pair **pai
 
 RengaErrorCode RengaSearchEqual_Private(const SearchModel *model, SearchLayout *best)
 {
-  Equal equal = {.model = model, .work_left = work_most};
+  Equal equal = {.model = model, .work_left = model->quick ? work_quick : work_most};
   Pair *pairs = NULL;
   int count = 0;
   RengaCall(ListPairs(model, &count, &pairs));

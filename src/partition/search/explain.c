@@ -5,6 +5,8 @@
 #include <math.h>
 #include <stdarg.h>
 
+enum { CHAIN_LONG = 20000 };
+
 static RengaErrorCode Say(SearchAnswer *answer, const char *topic, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -50,12 +52,14 @@ static RengaErrorCode Again(const SearchTask *task, const SearchChain *chain, in
                             double faster_links, SearchModel *model, SearchLayout *layout)
 {
   RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, model));
+  model->quick = true;
   for (int o = 0; o < model->n_options; o++) {
     model->option[o].message_rate /= faster_links;
     model->option[o].reduce_rate /= faster_links;
   }
   RengaCall(RengaSearchEqual_Private(model, layout));
-  if (model->unequal && model->n_options) RengaCall(RengaSearchCover_Private(model, layout));
+  if (model->unequal && model->n_options && model->count <= CHAIN_LONG)
+    RengaCall(RengaSearchCover_Private(model, layout));
   return RENGA_SUCCESS;
 }
 

@@ -25,22 +25,6 @@ typedef struct {
   double *capacity; /* [devices + 1] most work per second of rounds */
 } Labels;
 
-/* Most that stages on so many devices do in one second of rounds. */
-static RengaErrorCode FindCapacity(Labels *labels)
-{
-  const SearchModel *model = labels->model;
-  RengaCall(RengaMalloc(model->devices + 1, &labels->capacity));
-  for (int d = 1; d <= model->devices; d++) {
-    labels->capacity[d] = labels->capacity[d - 1];
-    for (int o = 0; o < model->n_options && model->option[o].replicas <= d; o++) {
-      const SearchOption *option = &model->option[o];
-      const double own = option->rounds > 1 ? 1.0 / (double)(option->rounds - 1) : HUGE_VAL;
-      labels->capacity[d] = fmax(labels->capacity[d], own + labels->capacity[d - option->replicas]);
-    }
-  }
-  return RENGA_SUCCESS;
-}
-
 static double RoundsBefore(const Labels *labels, const Label *label)
 {
   const SearchModel *model = labels->model;
@@ -165,7 +149,7 @@ static bool IsOver(const Labels *labels)
 
 static RengaErrorCode Run(Labels *labels, bool *proved)
 {
-  RengaCall(FindCapacity(labels));
+  RengaCall(RengaSearchCapacity_Private(labels->model, &labels->capacity));
   RengaCall(RengaMalloc(labels->model->count + 1, &labels->newest));
   for (int c = 0; c <= labels->model->count; c++) labels->newest[c] = -1;
   RengaCall(Extend(labels, -1, labels->model->count));

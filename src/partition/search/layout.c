@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WINDOW = 256, PASSES = 3 };
+enum { WINDOW = 256, WINDOW_LEAST = 20, WINDOWS_ALL = 40000, PASSES = 3 };
 
 RengaErrorCode RengaSearchLayoutCopy_Private(const SearchLayout *from, SearchLayout *to)
 {
@@ -66,7 +66,10 @@ static bool MoveCut(const SearchModel *model, const SearchLayout *most, SearchLa
 {
   SearchStage *a = &layout->stage[s], *b = &layout->stage[s + 1];
   const int now = a->end;
-  int first = now - WINDOW, last = now + WINDOW, best = now;
+  int window = WINDOWS_ALL / layout->count;
+  if (window > WINDOW) window = WINDOW;
+  if (window < WINDOW_LEAST) window = WINDOW_LEAST;
+  int first = now - window, last = now + window, best = now;
   if (first <= a->begin) first = a->begin + 1;
   if (last >= b->end) last = b->end - 1;
   double least = PairCost(model, most, layout, s, now);
@@ -108,5 +111,25 @@ RengaErrorCode RengaSearchPolish_Private(const SearchModel *model, SearchLayout 
   }
   RengaSearchLayoutFree_Private(layout);
   *layout = best;
+  return RENGA_SUCCESS;
+}
+
+/* Moved cuts win messages, and little else. */
+static bool MayBecomeBest(const SearchModel *model, const SearchLayout *layout,
+                          const SearchLayout *best)
+{
+  return !best->count ||
+         RengaSearchWork_Private(model) + 0.9 * layout->rounds + 0.5 * layout->reduce < best->step;
+}
+
+RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *layout,
+                                       SearchLayout *best)
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (RengaSearchEvaluate_Private(model, layout) && MayBecomeBest(model, layout, best))
+    code = RengaSearchPolish_Private(model, layout);
+  if (code) RengaSearchLayoutFree_Private(layout);
+  RengaCall(code);
+  RengaSearchLayoutKeep_Private(model, layout, best);
   return RENGA_SUCCESS;
 }

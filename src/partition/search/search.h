@@ -59,6 +59,7 @@ typedef struct {
   bool unequal;                               /* stages may have different numbers of replicas */
   int stages, replicas;                       /* wanted; 0: any */
   int moments;                                /* of the optimizer */
+  bool quick;                                 /* with less effort: to explain */
   double update_rate, accumulate_rate;        /* seconds per element */
   double *forward, *backward;                 /* [count + 1] seconds before each place */
   double *elements, *states, *saved, *inputs; /* [count + 1] elements and bytes before each place */
@@ -140,9 +141,16 @@ void RengaSearchLayoutKeep_Private(const SearchModel *model, SearchLayout *layou
 /* Moves cuts to where fewer bytes cross, as long as no maximum grows by more than it wins. */
 RengaErrorCode RengaSearchPolish_Private(const SearchModel *model, SearchLayout *layout);
 
+/* Polishes the layout if it may become the best, and takes or frees it. */
+RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *layout,
+                                       SearchLayout *best);
+
 /* ---- cover.c ---- */
 /* Proved: no layout of at least `stages` stages has a faster step; HUGE_VAL: none is possible. */
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds);
+/* [devices + 1] the most work that stages on so many devices do in one second of rounds;
+   RengaFree. */
+RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **capacity);
 /* Stages with any replicas, from the last to the first, each as long as a bound allows. */
 RengaErrorCode RengaSearchCover_Private(const SearchModel *model, SearchLayout *best);
 

@@ -3,7 +3,7 @@
 #include "search.h"
 #include <math.h>
 
-enum { LABEL_WORK = 4000000, FITTING_ROUNDS = 8 };
+enum { LABEL_WORK = 4000000, FITTING_ROUNDS = 8, CHAIN_LONG = 5000 };
 
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model)
@@ -39,6 +39,7 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
   }
   RengaCall(RengaSearchEqual_Private(model, best));
   if (model->unequal) RengaCall(RengaSearchCover_Private(model, best));
+  if (!task->exact && model->count > CHAIN_LONG) return RENGA_SUCCESS;
   RengaCall(RengaSearchLabels_Private(model, task->exact ? task->time_limit : 0,
                                       task->exact ? 0 : LABEL_WORK, best, proved));
   return RENGA_SUCCESS;
