@@ -136,7 +136,8 @@ static bool EndsWith(const char *text, const char *suffix)
    - what - FILE.onnx; or NAME:key=value,… with NAME that of a builder
 
    Notes: the builders, their settings and the inputs of their networks: bert: layers, hidden,
-   heads, intermediate, sequence, vocabulary, segments, padding, next_sentence, prenorm, dropout;
+   heads, intermediate, sequence, vocabulary, segments, padding, next_sentence, prenorm, dropout,
+   deviation;
    inputs tokens, segments, attention_mask, labels, next_sentence. gpt: layers, hidden, heads,
    sequence, vocabulary, dropout, tied; inputs tokens, labels. mlp: sizes=784-2048-10, or input,
    layers, hidden, classes; inputs x, labels. ncf: users, items, factors, layers=256-256-128-64;

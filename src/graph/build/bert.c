@@ -7,7 +7,7 @@
 typedef struct {
   int64_t layers, hidden, heads, intermediate, sequence, vocabulary, segments;
   int64_t padding, next_sentence, prenorm;
-  double dropout;
+  double dropout, deviation;
 } Settings;
 
 #define AT(member) offsetof(Settings, member)
@@ -27,6 +27,8 @@ static const RengaOptionRow rows[] = {
      "1: the loss has a second part, with an input of that name"},
     {"prenorm", RENGA_OPTION_INT64, "0", AT(prenorm), NULL, 0, 1,
      "normalisation 1: before each part, 0: after it"},
+    {"deviation", RENGA_OPTION_REAL, "0.02", AT(deviation), NULL, 0, 10,
+     "of the normal distribution from which weights begin"},
     {"dropout", RENGA_OPTION_REAL, "0", AT(dropout), NULL, 0, 0.999, "share set to zero"},
 };
 
@@ -47,7 +49,7 @@ static RengaErrorCode AddAttention(const Builder *builder, RengaValue x, RengaVa
   RengaValue part[3];
   heads.scale = 1.0 / sqrt((double)(s->hidden / s->heads));
   RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "qkv", text), x,
-                                3 * s->hidden, true, 0.02, &x));
+                                3 * s->hidden, true, s->deviation, &x));
   RengaCall(RengaBlockSplitHeads(graph, x, 3, s->heads, part));
   heads.q = part[0];
   heads.k = part[1];
@@ -55,7 +57,7 @@ static RengaErrorCode AddAttention(const Builder *builder, RengaValue x, RengaVa
   RengaCall(RengaBlockAttention(graph, &heads, &x));
   RengaCall(RengaBlockJoinHeads(graph, x, &x));
   RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "proj", text), x, s->hidden,
-                                true, 0.02, y));
+                                true, s->deviation, y));
   return RENGA_SUCCESS;
 }
 
@@ -66,10 +68,10 @@ static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue x, Renga
   const Settings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "fc", text), x,
-                                s->intermediate, true, 0.02, &x));
+                                s->intermediate, true, s->deviation, &x));
   RengaCall(RengaGraphAddUnary(graph, "Gelu", x, &x));
   RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "out", text), x, s->hidden,
-                                true, 0.02, y));
+                                true, s->deviation, y));
   return RENGA_SUCCESS;
 }
 
@@ -96,14 +98,16 @@ static RengaErrorCode AddEmbeddings(Builder *builder, RengaValue *x)
   RengaGraph graph = builder->graph;
   RengaValue tokens, segments, positions, table, y;
   RengaCall(RengaBlockIntegers(graph, "tokens", s->sequence, &tokens));
+  RengaCall(RengaBlockTable(graph, "words.weight", s->vocabulary, s->hidden, s->deviation,
+                            &builder->words));
   RengaCall(
-      RengaBlockTable(graph, "words.weight", s->vocabulary, s->hidden, 0.02, &builder->words));
-  RengaCall(RengaBlockTable(graph, "positions.weight", s->sequence, s->hidden, 0.02, &positions));
+      RengaBlockTable(graph, "positions.weight", s->sequence, s->hidden, s->deviation, &positions));
   RengaCall(RengaGraphAddEmbedding(graph, builder->words, tokens, x));
   RengaCall(RengaGraphAddAdd(graph, *x, positions, x));
   if (s->segments > 0) {
     RengaCall(RengaBlockIntegers(graph, "segments", s->sequence, &segments));
-    RengaCall(RengaBlockTable(graph, "segments.weight", s->segments, s->hidden, 0.02, &table));
+    RengaCall(
+        RengaBlockTable(graph, "segments.weight", s->segments, s->hidden, s->deviation, &table));
     RengaCall(RengaGraphAddEmbedding(graph, table, segments, &y));
     RengaCall(RengaGraphAddAdd(graph, *x, y, x));
   }
@@ -138,7 +142,7 @@ static RengaErrorCode AddWords(const Builder *builder, RengaValue x, RengaValue 
   RengaGraph graph = builder->graph;
   const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {s->vocabulary}};
   RengaValue bias;
-  RengaCall(RengaGraphAddLinear(graph, "head.dense", x, s->hidden, true, 0.02, &x));
+  RengaCall(RengaGraphAddLinear(graph, "head.dense", x, s->hidden, true, s->deviation, &x));
   RengaCall(RengaGraphAddUnary(graph, "Gelu", x, &x));
   RengaCall(RengaGraphAddLayerNormalization(graph, "head.ln", x, 1e-12, &x));
   RengaCall(RengaGraphAddParameter(graph, "head.bias", &spec, NULL, &bias));
@@ -160,9 +164,9 @@ static RengaErrorCode AddNextSentence(const Builder *builder, RengaValue x, Reng
   RengaCall(RengaAttributesSetInts(&attributes, "axes", 1, (const int64_t[]){1}));
   RengaCall(RengaBlockNode(graph, "Slice", NULL, &attributes, 1, &(RengaValue){x}, 1, &x));
   RengaCall(RengaGraphAddReshape(graph, x, 2, flat, &x));
-  RengaCall(RengaGraphAddLinear(graph, "pooler", x, s->hidden, true, 0.02, &x));
+  RengaCall(RengaGraphAddLinear(graph, "pooler", x, s->hidden, true, s->deviation, &x));
   RengaCall(RengaGraphAddUnary(graph, "Tanh", x, &x));
-  RengaCall(RengaGraphAddLinear(graph, "follows", x, 2, true, 0.02, &x));
+  RengaCall(RengaGraphAddLinear(graph, "follows", x, 2, true, s->deviation, &x));
   RengaCall(RengaGraphAddCrossEntropy(graph, x, labels, -100, &second));
   RengaCall(RengaGraphAddAdd(graph, *loss, second, loss));
   return RENGA_SUCCESS;
