@@ -3,14 +3,28 @@
 
 enum { MOST_ROWS = 16 };
 
+/* Of all stages; recomputing: how many of them run forward again. */
+static void CountReplicas(RengaPlan plan, int *least, int *most, int *recomputing)
+{
+  *least = *most = RengaPlanGetStage(plan, 0)->replicas;
+  *recomputing = 0;
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
+    const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
+    if (stage->replicas < *least) *least = stage->replicas;
+    if (stage->replicas > *most) *most = stage->replicas;
+    *recomputing += stage->recompute;
+  }
+}
+
 RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan)
 {
   MPI_Comm printer;
   RengaGraphTotals totals;
   const char *name;
-  char parameters[32];
-  int stages = RengaPlanGetStageCount(plan), replicas = RengaPlanGetStage(plan, 0)->replicas;
-  int idle = RengaCommGetSize(comm) - RengaPlanGetRankCount(plan);
+  char parameters[32], fewest[32] = "";
+  int stages = RengaPlanGetStageCount(plan), least, replicas, recomputing;
+  int ranks = RengaPlanGetRankCount(plan);
+  int idle = RengaCommGetSize(comm) - ranks;
   int64_t batch, microbatch;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(RengaGraphGetTotals(graph, &totals));
@@ -19,12 +33,16 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan)
   RengaFormatCount((double)totals.parameters, sizeof parameters, parameters);
   RengaCall(RengaPrintf(printer, "%s: %s parameters in %d nodes\n", name, parameters,
                         RengaGraphGetNodeCount(graph)));
+  CountReplicas(plan, &least, &replicas, &recomputing);
+  if (least < replicas) snprintf(fewest, sizeof fewest, "%d to ", least);
   RengaCall(RengaPrintf(printer,
-                        "%d stage%s x %d replica%s on %d rank%s; steps of %lld samples in "
+                        "%d stage%s x %s%d replica%s on %d rank%s; steps of %lld samples in "
                         "micro-batches of %lld\n",
-                        stages, stages == 1 ? "" : "s", replicas, replicas == 1 ? "" : "s",
-                        stages * replicas, stages * replicas == 1 ? "" : "s", (long long)batch,
-                        (long long)microbatch));
+                        stages, stages == 1 ? "" : "s", fewest, replicas, replicas == 1 ? "" : "s",
+                        ranks, ranks == 1 ? "" : "s", (long long)batch, (long long)microbatch));
+  if (recomputing > 0)
+    RengaCall(RengaPrintf(printer, "%d of %d stages %s forward again before backward\n",
+                          recomputing, stages, recomputing == 1 ? "runs" : "run"));
   if (idle > 0)
     RengaCall(RengaPrintf(printer, "%d of %d ranks %s idle\n", idle, RengaCommGetSize(comm),
                           idle == 1 ? "is" : "are"));
