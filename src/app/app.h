@@ -6,7 +6,10 @@ typedef struct {
   RengaComm comm;
   int n_words; /* words of the command line after the command that are no options */
   char **words;
+  int *exit_code; /* of the program; 0 where nothing sets it */
 } App;
+/* As a shell says of a program that SIGTERM ended: a batch system sees that work is left. */
+enum { APP_EXIT_ASKED_TO_LEAVE = 128 + 15 };
 
 /* One file each. */
 RengaErrorCode AppTrain(const App *app);

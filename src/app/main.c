@@ -147,9 +147,9 @@ static RengaErrorCode CheckWords(const App *app, const Command *command)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Run(int argc, char **argv)
+static RengaErrorCode Run(int argc, char **argv, int *exit_code)
 {
-  App app = {NULL, argc - 2, argv + 2};
+  App app = {NULL, argc - 2, argv + 2, exit_code};
   const Command *command = NULL;
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &app.comm));
   RengaCall(RengaCommSetFromOptions(app.comm));
@@ -162,10 +162,11 @@ static RengaErrorCode Run(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
+  int exit_code = 0;
   RengaCallAbort(RengaOptionsRegister("Program", N_ROWS, rows));
   RengaCallAbort(AppDataRegister());
   RengaCallAbort(RengaInitialize(&argc, &argv, help));
-  RengaCallAbort(Run(argc, argv));
+  RengaCallAbort(Run(argc, argv, &exit_code));
   RengaCallAbort(RengaFinalize());
-  return 0;
+  return exit_code;
 }

@@ -310,6 +310,7 @@ RengaErrorCode AppTrain(const App *app)
   int64_t first = training.step;
   RengaCall(RunSteps(&training));
   RengaCall(Finish(&training, first));
+  if (training.stopped && training.step < training.steps) *app->exit_code = APP_EXIT_ASKED_TO_LEAVE;
   RengaCall(Destroy(&training));
   return RENGA_SUCCESS;
 }

@@ -1,5 +1,6 @@
 #!/bin/sh
-# SIGUSR1 writes a checkpoint and goes on; SIGTERM writes one and leaves; the run can be resumed.
+# SIGUSR1 writes a checkpoint and goes on; SIGTERM writes one and leaves with code 143 (128 + 15);
+# the run can be resumed.
 . "${0%/*}/common.sh"
 
 # wait_for COMMAND...: until it succeeds, for at most $limit seconds.
@@ -26,7 +27,7 @@ wait_for more_rows_than "$rows"
 kill -TERM $process
 wait $process
 code=$?
-[ $code -eq 0 ] || fail "exit code $code after SIGTERM"
+[ $code -eq 143 ] || fail "exit code $code after SIGTERM"
 says "asked to leave after step"
 has_files 2 || fail "no checkpoint after SIGTERM"
 last=$(sed -n 's/asked to leave after step \([0-9]*\) .*/\1/p' out)
