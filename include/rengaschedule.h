@@ -62,6 +62,9 @@ RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int re
                                        int64_t count, const RengaAction actions[]);
 RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int replica,
                                        int64_t *count, const RengaAction **actions); /* lent */
+/* These two need the shape only, no set-up. */
+RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int replica, int64_t *count,
+                                     const int64_t **order); /* lent */
 /* Of the replica that holds most. */
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches);
 /* Makespan for given seconds per micro-batch on a replica of each stage, and per message; a

@@ -84,7 +84,7 @@ static RengaErrorCode CountBuffers(RengaPipeline pipeline, int64_t *most_local)
     int64_t in_flight;
     int buffers;
     RengaSchedule schedule;
-    RengaCall(RengaPipelineGetSchedule_Private(pipeline, all, !pipeline->has_loss, &schedule));
+    RengaCall(RengaPipelineGetShape_Private(pipeline, all, !pipeline->has_loss, &schedule));
     RengaCall(RengaScheduleGetInFlight(schedule, pipeline->stage, &in_flight));
     RengaCall(RengaPipelineCountTreeBuffers_Private(pipeline, all, &buffers));
     if (in_flight > pipeline->slots) pipeline->slots = (int)in_flight;
@@ -207,9 +207,22 @@ static RengaErrorCode SizeStage(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* Before the first step. */
+static RengaErrorCode ProveSchedules(RengaPipeline pipeline)
+{
+  for (int i = 0; i <= pipeline->n_short; i++) {
+    RengaSchedule schedule;
+    RengaCall(RengaPipelineGetSchedule_Private(
+        pipeline, RengaPlanMicrobatches(pipeline->plan, BatchAt(pipeline, i)), !pipeline->has_loss,
+        &schedule));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Fills all sizes and memory.forecast of this rank's stage and replica. */
 RengaErrorCode RengaPipelineSize_Private(RengaPipeline pipeline)
 {
+  RengaCall(ProveSchedules(pipeline));
   RengaCall(SizeStage(pipeline));
   RengaCall(SizeReplica(pipeline, &pipeline->memory));
   for (int k = 0; k < 2; k++)

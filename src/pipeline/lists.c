@@ -13,7 +13,6 @@ static RengaErrorCode MakeSchedule(RengaPipeline pipeline, int64_t microbatches,
   if (pipeline->from_options) RengaCall(RengaScheduleSetFromOptions(schedule));
   RengaCall(RengaScheduleSetPlan(schedule, pipeline->plan, microbatches, pipeline->n_messages,
                                  pipeline->message, forward_only));
-  RengaCall(RengaScheduleSetUp(schedule));
   return RENGA_SUCCESS;
 }
 
@@ -36,9 +35,9 @@ static RengaErrorCode FindRow(RengaPipeline pipeline, int64_t microbatches, bool
   return RENGA_SUCCESS;
 }
 
-/* The proved lists for a step of so many micro-batches, lent. */
-RengaErrorCode RengaPipelineGetSchedule_Private(RengaPipeline pipeline, int64_t microbatches,
-                                                bool forward_only, RengaSchedule *schedule)
+/* The schedule for a step of so many micro-batches, lent: its shape only. */
+RengaErrorCode RengaPipelineGetShape_Private(RengaPipeline pipeline, int64_t microbatches,
+                                             bool forward_only, RengaSchedule *schedule)
 {
   ScheduleRow *row;
   RengaCall(FindRow(pipeline, microbatches, forward_only, &row));
@@ -46,33 +45,31 @@ RengaErrorCode RengaPipelineGetSchedule_Private(RengaPipeline pipeline, int64_t 
   return RENGA_SUCCESS;
 }
 
-/* The numbers of this replica's micro-batches in the order of their forwards. */
-static RengaErrorCode ListOrder(RengaPipeline pipeline, RengaSchedule schedule, int64_t order[])
+/* The same with its lists, proved. */
+RengaErrorCode RengaPipelineGetSchedule_Private(RengaPipeline pipeline, int64_t microbatches,
+                                                bool forward_only, RengaSchedule *schedule)
 {
-  int64_t count, forwards = 0;
-  const RengaAction *action;
-  RengaCall(RengaScheduleGetActions(schedule, pipeline->stage, pipeline->replica, &count, &action));
-  for (int64_t a = 0; a < count; a++)
-    if (action[a].kind == RENGA_ACTION_FORWARD) order[forwards++] = action[a].microbatch;
+  RengaCall(RengaPipelineGetShape_Private(pipeline, microbatches, forward_only, schedule));
+  RengaCall(RengaScheduleSetUp(*schedule));
   return RENGA_SUCCESS;
 }
 
-/* Lent; of this rank's replica. */
+/* The numbers of this replica's micro-batches as it works through them, and the place of each of
+   its numbers there; lent. */
 RengaErrorCode RengaPipelineGetOrder_Private(RengaPipeline pipeline, int64_t microbatches,
                                              bool forward_only, const int64_t **order,
                                              const int64_t **place)
 {
   ScheduleRow *row;
+  int64_t count;
   const int64_t first = RengaPlanBound(microbatches, pipeline->replicas, pipeline->replica);
-  const int64_t last = RengaPlanBound(microbatches, pipeline->replicas, pipeline->replica + 1);
   RengaCall(FindRow(pipeline, microbatches, forward_only, &row));
-  if (!row->order) {
-    RengaCall(RengaMalloc(last - first + 1, &row->order));
-    RengaCall(RengaMalloc(last - first + 1, &row->place));
-    RengaCall(ListOrder(pipeline, row->schedule, row->order));
-    for (int64_t i = 0; i < last - first; i++) row->place[row->order[i] - first] = i;
+  RengaCall(
+      RengaScheduleGetOrder(row->schedule, pipeline->stage, pipeline->replica, &count, order));
+  if (!row->place) {
+    RengaCall(RengaMalloc(count + 1, &row->place));
+    for (int64_t i = 0; i < count; i++) row->place[(*order)[i] - first] = i;
   }
-  *order = row->order;
   *place = row->place;
   return RENGA_SUCCESS;
 }
@@ -82,17 +79,12 @@ RengaErrorCode RengaPipelineCountTreeBuffers_Private(RengaPipeline pipeline, int
                                                      int *buffers)
 {
   RengaSchedule schedule;
-  int64_t *order;
+  const int64_t *order;
+  int64_t count;
   *buffers = 1;
   if (!RengaPipelineIsOrdered_Private(pipeline) || !pipeline->has_loss) return RENGA_SUCCESS;
-  const int64_t count = RengaPlanBound(microbatches, pipeline->replicas, pipeline->replica + 1) -
-                        RengaPlanBound(microbatches, pipeline->replicas, pipeline->replica);
-  RengaCall(RengaPipelineGetSchedule_Private(pipeline, microbatches, false, &schedule));
-  RengaCall(RengaMalloc(count + 1, &order));
-  RengaErrorCode code = ListOrder(pipeline, schedule, order);
-  if (code == RENGA_SUCCESS)
-    code = RengaCommTreeBuffersInOrder(microbatches, count, order, buffers);
-  RengaFree(&order);
-  RengaCall(code);
+  RengaCall(RengaPipelineGetShape_Private(pipeline, microbatches, false, &schedule));
+  RengaCall(RengaScheduleGetOrder(schedule, pipeline->stage, pipeline->replica, &count, &order));
+  RengaCall(RengaCommTreeBuffersInOrder(microbatches, count, order, buffers));
   return RENGA_SUCCESS;
 }

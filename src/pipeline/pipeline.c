@@ -52,7 +52,6 @@ static RengaErrorCode FreePrograms(RengaPipeline pipeline)
   }
   for (int s = 0; s < pipeline->n_schedules; s++) {
     RengaCall(RengaScheduleDestroy(&pipeline->schedule[s].schedule));
-    RengaFree(&pipeline->schedule[s].order);
     RengaFree(&pipeline->schedule[s].place);
   }
   RengaFree(&pipeline->program);

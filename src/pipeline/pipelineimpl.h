@@ -114,7 +114,7 @@ typedef struct {
   int64_t microbatches; /* of the step */
   bool forward_only;
   RengaSchedule schedule;
-  int64_t *order, *place; /* of this replica: numbers as it works through them, and the inverse */
+  int64_t *place; /* of each of this replica's numbers, in the order of its work */
 } ScheduleRow;
 
 struct _p_RengaPipeline {
@@ -245,6 +245,8 @@ RengaErrorCode RengaPipelineWaitSends_Private(RengaPipeline pipeline, Pass *pass
                                               bool backward);
 RengaErrorCode RengaPipelineFinishLinks_Private(RengaPipeline pipeline, Pass *pass);
 /* lists.c */
+RengaErrorCode RengaPipelineGetShape_Private(RengaPipeline pipeline, int64_t microbatches,
+                                             bool forward_only, RengaSchedule *schedule);
 RengaErrorCode RengaPipelineGetSchedule_Private(RengaPipeline pipeline, int64_t microbatches,
                                                 bool forward_only, RengaSchedule *schedule);
 RengaErrorCode RengaPipelineGetOrder_Private(RengaPipeline pipeline, int64_t microbatches,

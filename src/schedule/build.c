@@ -112,14 +112,28 @@ static void NameLists(RengaSchedule schedule)
     }
 }
 
-RengaErrorCode RengaScheduleBuild_Private(RengaSchedule schedule)
+/* The micro-batches of each rank, their order, and how many are in flight: no actions yet. */
+RengaErrorCode RengaSchedulePrepare_Private(RengaSchedule schedule)
 {
+  if (schedule->warm_up) return RENGA_SUCCESS;
+  RengaCall(RengaScheduleMakeOrder_Private(schedule));
   RengaCall(RengaMalloc(schedule->ranks, &schedule->list));
-  RengaCall(RengaMalloc(schedule->stages, &schedule->warm_up));
   RengaCall(RengaMalloc(schedule->stages, &schedule->in_flight));
-  RengaCall(IndexRows(schedule));
+  RengaCall(RengaMalloc(schedule->stages, &schedule->warm_up));
   NameLists(schedule);
   RengaCall(schedule->ops->warm_up(schedule, schedule->warm_up));
+  for (int s = 0; s < schedule->stages; s++)
+    for (int r = schedule->first_rank[s]; r < schedule->first_rank[s + 1]; r++) {
+      const int64_t wanted = schedule->forward_only ? 1 : schedule->warm_up[s] + 1;
+      const int64_t count = schedule->list[r].count, held = wanted < count ? wanted : count;
+      if (held > schedule->in_flight[s]) schedule->in_flight[s] = held;
+    }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaScheduleBuild_Private(RengaSchedule schedule)
+{
+  RengaCall(IndexRows(schedule));
   for (int r = 0; r < schedule->ranks; r++) RengaCall(BuildList(schedule, &schedule->list[r]));
   return RENGA_SUCCESS;
 }

@@ -122,6 +122,7 @@ RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
   RengaCheckPointer(schedule);
   RengaCheckPointer(type);
   RengaCall(RengaTypeFind("RengaSchedule", types, type, &row));
+  FreeLists(schedule);
   RengaCall(row->create(schedule));
   RengaCall(RengaHeaderSetTypeName(schedule, type));
   schedule->hdr.state = RENGA_STATE_NEW;
@@ -234,6 +235,13 @@ RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const i
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckShape(RengaSchedule schedule)
+{
+  RengaCheck(schedule->stages, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaSchedule has no shape: call RengaScheduleSetShape first");
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckStage(RengaSchedule schedule, int stage, int replica)
 {
   RengaCheck(stage >= 0 && stage < schedule->stages, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
@@ -256,9 +264,9 @@ static RengaErrorCode CheckStage(RengaSchedule schedule, int stage, int replica)
 RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool recompute)
 {
   RengaCheckPointer(schedule);
-  RengaCheck(schedule->stages, MPI_COMM_SELF, RENGA_ERR_ORDER,
-             "RengaSchedule has no shape: call RengaScheduleSetShape first");
+  RengaCall(CheckShape(schedule));
   RengaCall(CheckStage(schedule, stage, 0));
+  FreeLists(schedule);
   schedule->recompute[stage] = recompute;
   schedule->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
@@ -309,11 +317,10 @@ RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int6
 RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule)
 {
   RengaCheckPointer(schedule);
-  RengaCheck(schedule->stages, MPI_COMM_SELF, RENGA_ERR_ORDER,
-             "RengaSchedule has no shape: call RengaScheduleSetShape first");
+  RengaCall(CheckShape(schedule));
   if (schedule->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
   FreeLists(schedule);
-  RengaCall(RengaScheduleMakeOrder_Private(schedule));
+  RengaCall(RengaSchedulePrepare_Private(schedule));
   RengaCall(RengaScheduleBuild_Private(schedule));
   RengaCall(RengaScheduleProve_Private(schedule));
   schedule->hdr.state = RENGA_STATE_SETUP;
@@ -380,24 +387,55 @@ RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int re
 }
 
 /*@
+   RengaScheduleGetOrder - the micro-batches of a rank, as it works through them
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape; it need not be set up
+   . stage, replica - which rank
+
+   Output:
+   . count - how many it has
+   . order - [count] their numbers in the step, forward and backward alike; lent
+@*/
+RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int replica, int64_t *count,
+                                     const int64_t **order)
+{
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(count);
+  RengaCheckPointer(order);
+  RengaCall(CheckShape(schedule));
+  RengaCall(CheckStage(schedule, stage, replica));
+  RengaCall(RengaSchedulePrepare_Private(schedule));
+  const RengaActionList *list = &schedule->list[schedule->first_rank[stage] + replica];
+  *count = list->count;
+  *order = RengaScheduleSharing_Private(schedule, stage)->order + list->first;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaScheduleGetInFlight - how many micro-batches a rank of a stage holds at the most
 
    Not collective
 
    Input:
-   . schedule - the schedule, set up
+   . schedule - the schedule, with its shape; it need not be set up
    . stage - which stage
 
    Output:
    . microbatches - the most that are forward but not yet backward; their activations are saved,
-     or what they follow from
+     or what they follow from; of the replica that holds most
+
+   Notes: until the schedule is set up what its type promises, then what the lists do.
 @*/
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches)
 {
   RengaCheckPointer(schedule);
   RengaCheckPointer(microbatches);
-  RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
+  RengaCall(CheckShape(schedule));
   RengaCall(CheckStage(schedule, stage, 0));
+  RengaCall(RengaSchedulePrepare_Private(schedule));
   *microbatches = schedule->in_flight[stage];
   return RENGA_SUCCESS;
 }

@@ -64,7 +64,8 @@ static inline const RengaSharing *RengaScheduleSharing_Private(RengaSchedule sch
   return &schedule->sharing[schedule->sharing_of[stage]];
 }
 
-/* build.c: fills the rows of each stage, the lists. */
+/* build.c: all but the actions; then the rows of each stage, the lists. */
+RengaErrorCode RengaSchedulePrepare_Private(RengaSchedule schedule);
 RengaErrorCode RengaScheduleBuild_Private(RengaSchedule schedule);
 /* Messages of one kind that a stage takes part in; lent. */
 const int *RengaScheduleRows_Private(RengaSchedule schedule, int stage, RengaRowsKind kind,
