@@ -1,6 +1,7 @@
 /* The table of costs: a row for each distinct call of the last question, the most costly first. */
 #include "profileimpl.h"
 #include <stdlib.h>
+#include <string.h>
 
 enum { TEXT = 160 };
 
@@ -76,6 +77,8 @@ RengaErrorCode RengaProfileView(RengaProfile profile, RengaViewer viewer)
   Row *rows = NULL;
   RengaCheckPointer(profile);
   RengaCheckPointer(viewer);
+  RengaCheck(strcmp(RengaViewerGetKind(viewer), "ascii") == 0, profile->hdr.comm, RENGA_ERR_SUPPORT,
+             "a profile is shown as ascii or ascii:FILE, not as %s", RengaViewerGetKind(viewer));
   RengaCall(RengaViewerPrintf(viewer, "profile: %s, %d distinct calls\n", profile->hdr.type_name,
                               profile->n_calls));
   if (profile->ops->view) RengaCall(profile->ops->view(profile, viewer));

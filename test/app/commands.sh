@@ -27,6 +27,16 @@ accepts 1 plan -graph $gpt -partition_stages 2 -plan_view json
 says '"stages":['
 accepts 1 plan -graph $gpt -partition_stages 2 -batch_size 8 -plan_save plan.txt
 
+accepts 1 profile -graph $gpt -machine_file h200 -profile_samples 1,4 -profile_save costs.txt
+says "profile: analytic"
+says "machine h200: 32 nodes x 8 devices"
+accepts 1 profile -graph $gpt -profile_type file -profile_file costs.txt -profile_samples 2
+says "costs of costs.txt for 1, 4 samples"
+accepts 2 profile -graph $gpt -microbatch_size 2 -device_threads 1 -profile_file measured.h5
+says "profile: measured"
+accepts 2 profile -graph $gpt -microbatch_size 2 -device_threads 1 -profile_file measured.h5
+says " 0 of them measured now; kept in measured.h5"
+
 # One rank, two stages from a file, two replicas: the same losses and the same digest.
 train="train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -seed 3
   -optimizer_type adam -parameter_digest -progress none"
