@@ -268,6 +268,21 @@ static RengaErrorCode PrintDigest(Training *training)
   return RENGA_SUCCESS;
 }
 
+/* What the planner expected beside what was; steps after the first. */
+static RengaErrorCode PrintSpeed(Training *training)
+{
+  RengaPlanPrediction prediction;
+  if (!training->timed_steps) return RENGA_SUCCESS;
+  const double seconds = training->timed_seconds / (double)training->timed_steps;
+  RengaCall(AppMonitorSay(training->monitor, "%.4g s per step\n", seconds));
+  RengaCall(RengaPlanGetPrediction(training->plan, &prediction));
+  if (prediction.step > 0)
+    RengaCall(AppMonitorSay(training->monitor,
+                            "predicted %.4g s per step: measured is %.2f times that\n",
+                            prediction.step, seconds / prediction.step));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Finish(Training *training, int64_t first)
 {
   char *file = NULL;
@@ -279,9 +294,7 @@ static RengaErrorCode Finish(Training *training, int64_t first)
     RengaCall(Validate(training));
   if (training->checkpoint && training->step > first && !training->stopped)
     RengaCall(RengaCheckpointWrite(training->checkpoint, &file));
-  if (training->timed_steps > 0)
-    RengaCall(AppMonitorSay(training->monitor, "%.4g s per step\n",
-                            training->timed_seconds / (double)training->timed_steps));
+  RengaCall(PrintSpeed(training));
   RengaCall(AppPrintMemory(training->comm, training->plan, training->pipeline));
   if (file) RengaCall(AppMonitorSay(training->monitor, "checkpoint %s\n", file));
   RengaFree(&file);
