@@ -73,6 +73,58 @@ static RengaErrorCode CheckMemory(RengaComm self)
   return RENGA_SUCCESS;
 }
 
+enum { SAMPLES = 11, CLASSES = 4, GRADIENT = 36 };
+typedef struct {
+  float output[SAMPLES * CLASSES], gradient[GRADIENT]; /* on rank 0 */
+} Seen;
+
+/* What rank 0 sees of the network's output, and of the gradient of a parameter of three stages. */
+static RengaErrorCode Look(RengaComm comm, const Run *run, Seen *seen)
+{
+  RengaGraph graph;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  const RengaValue *output;
+  int count;
+  double loss;
+  RengaCall(RunGraph(comm, run->graph, &graph));
+  RengaCall(RunPlan(comm, run, graph, &plan));
+  RengaCall(RunPipeline(comm, run, graph, plan, &pipeline));
+  Source source = {.graph = graph, .classes = run->classes};
+  const RengaBatch batch = {SAMPLES, RunRead, &source};
+  RengaCall(RengaPipelineStep(pipeline, &batch, &loss));
+  RengaCall(RengaPipelineGetGradient(pipeline, "shared", seen->gradient));
+  RengaCall(RengaGraphGetOutputs(graph, &count, &output));
+  RengaCall(RengaPipelineForward(pipeline, &batch, RengaGraphGetValue(graph, output[0])->name,
+                                 seen->output));
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckSeen(RengaComm self, RengaComm comm)
+{
+  Run run = networks[0];
+  Seen one = {{0}, {0}}, other = {{0}, {0}};
+  run.device = "cpu";
+  run.batch = SAMPLES;
+  run.microbatch = 2;
+  run.stages = run.replicas = 1;
+  RengaCall(Look(self, &run, &one));
+  for (int l = 0; l < N_LAYOUTS; l++) {
+    run.stages = layouts[l].stages;
+    run.unequal = layouts[l].replicas;
+    run.recompute = layouts[l].recompute;
+    run.schedule = layouts[l].schedule;
+    RengaCall(Look(comm, &run, &other));
+    if (RengaCommGetRank(comm) != 0) continue;
+    Expect(one.output[0] != 0 && one.gradient[0] != 0);
+    Expect(memcmp(&one, &other, sizeof one) == 0);
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaComm comm, self;
@@ -80,6 +132,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &self));
   for (int n = 0; n < N_NETWORKS; n++) RengaCall(CheckNetwork(self, comm, networks[n]));
   RengaCall(CheckMemory(self));
+  RengaCall(CheckSeen(self, comm));
   RengaCall(RengaCommDestroy(&self));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
