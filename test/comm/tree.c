@@ -85,17 +85,20 @@ static void CheckSplits(int64_t n, int rank, int64_t bounds[])
   }
 }
 
-/* Leaves in any order end in the same sum. */
+/* Leaves in any order end in the same sum, and take as many buffers as is said. */
 static void CheckAnyOrder(int64_t n)
 {
   RengaPartialSum pieces[LEAVES];
   float values[LEAVES];
-  int count = 0, added = 0;
+  int64_t order[LEAVES];
+  int count = 0, added = 0, most = 0, buffers;
   for (int i = 0; i < n; i++) pieces[i] = (RengaPartialSum){.data = &values[i]};
   for (int64_t i = 0; i < n; i++) {
     int64_t leaf = (i * 7 + 3) % n;
     if (n % 7 == 0) leaf = n - 1 - i;
+    order[i] = leaf;
     int at = count++;
+    if (count > most) most = count;
     float *data = pieces[at].data;
     for (; at > 0 && pieces[at - 1].first > leaf; at--) pieces[at] = pieces[at - 1];
     pieces[at] = (RengaPartialSum){.first = leaf, .count = 1, .data = data};
@@ -104,6 +107,11 @@ static void CheckAnyOrder(int64_t n)
   }
   float sum = TreeSum(n);
   TestTrue(count == 1 && memcmp(pieces[0].data, &sum, sizeof sum) == 0);
+  RengaCallAbort(RengaCommTreeBuffersInOrder(n, n, order, &buffers));
+  TestTrue(buffers == most);
+  for (int64_t i = 0; i < n; i++) order[i] = i;
+  RengaCallAbort(RengaCommTreeBuffersInOrder(n, n - n / 3, order + n / 3, &buffers));
+  TestTrue(buffers == RengaCommTreeBuffers(n, n / 3, n));
 }
 
 int main(int argc, char **argv)

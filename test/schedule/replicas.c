@@ -25,14 +25,17 @@ static int FillMessages(int stages, RengaMessage rows[])
 static void CheckList(RengaSchedule schedule, int stage, int replica, int64_t first, int64_t last,
                       bool recompute)
 {
-  int64_t count, order[MOST_MICROBATCHES], forwards = 0, backwards = 0, again = 0, ready = -1;
+  int64_t count, mine, forwards = 0, backwards = 0, again = 0, ready = -1;
+  const int64_t *order;
   const RengaAction *action;
+  RengaCallAbort(RengaScheduleGetOrder(schedule, stage, replica, &mine, &order));
+  TestTrue(mine == last - first);
   RengaCallAbort(RengaScheduleGetActions(schedule, stage, replica, &count, &action));
   for (int64_t i = 0; i < count; i++) {
     TestTrue(action[i].stage == stage && action[i].replica == replica);
     TestTrue(action[i].microbatch == -1 ||
              (action[i].microbatch >= first && action[i].microbatch < last));
-    if (action[i].kind == RENGA_ACTION_FORWARD) order[forwards++] = action[i].microbatch;
+    if (action[i].kind == RENGA_ACTION_FORWARD) TestTrue(action[i].microbatch == order[forwards++]);
     if (action[i].kind == RENGA_ACTION_RECOMPUTE) ready = action[i].microbatch, again++;
     if (action[i].kind != RENGA_ACTION_BACKWARD) continue;
     TestTrue(action[i].microbatch == order[backwards++]);
@@ -51,8 +54,13 @@ static void CheckShape(RengaSchedule schedule, int stages, const int replicas[],
   RengaCallAbort(RengaScheduleSetShape(schedule, stages, replicas, m, n, messages, false));
   for (int s = 0; s < stages; s++)
     RengaCallAbort(RengaScheduleSetRecompute(schedule, s, recompute >> s & 1));
+  int64_t promised[MOST_STAGES], held;
+  for (int s = 0; s < stages; s++)
+    RengaCallAbort(RengaScheduleGetInFlight(schedule, s, &promised[s]));
   RengaCallAbort(RengaScheduleSetUp(schedule));
   for (int s = 0; s < stages; s++) {
+    RengaCallAbort(RengaScheduleGetInFlight(schedule, s, &held));
+    TestTrue(held == promised[s]);
     forward[s] = 1, backward[s] = 2;
     for (int r = 0; r < replicas[s]; r++) {
       const int64_t first = RengaPlanBound(m, replicas[s], r);
