@@ -22,6 +22,8 @@ typedef struct {
   Line line[RENGA_MAX_DIM];
 } Resize;
 
+enum { WEIGHTS_MAX = 1 << 24 }; /* of one axis: what a few bytes of a file can make us allocate */
+
 static double HalfPixel(const Line *line, double i)
 {
   return (i + 0.5) / line->scale - 0.5;
@@ -295,7 +297,7 @@ static RengaErrorCode WeightMatrix(const Resize *r, const Line *line, RengaDataT
   double *wide;
   float *narrow;
   if (left) spec.dim[0] = line->out, spec.dim[1] = line->in;
-  RengaOnnxCheck(RengaOnnxCount(2, spec.dim, &count) && count <= 1 << 26, r->node,
+  RengaOnnxCheck(RengaOnnxCount(2, spec.dim, &count) && count <= WEIGHTS_MAX, r->node,
                  RENGA_ERR_SUPPORT, "%lld x %lld weights", (long long)line->in,
                  (long long)line->out);
   RengaCall(RengaOnnxAllocate(r->node->importer, count, sizeof *wide, &wide));
