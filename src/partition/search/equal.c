@@ -6,7 +6,7 @@
 #include <stdlib.h>
 
 enum { PROBES = 30 };
-static const double work_most = 2e7, work_quick = 2e6; /* intervals looked at, over all pairs */
+static const double work_most = 1e7, work_quick = 2e6; /* intervals looked at, over all pairs */
 
 typedef struct {
   int option, stages;
@@ -23,15 +23,27 @@ static bool Fits(Equal *equal, int option, int begin, int end, int depth, double
 {
   SearchCost cost;
   equal->work_left--;
+  if (RengaSearchLeastShare_Private(equal->model, &equal->model->option[option], begin, end) >
+      share)
+    return false;
   return RengaSearchStageCost_Private(equal->model, &equal->model->option[option], begin, end,
                                       depth, &cost) &&
          cost.rounds + cost.reduce + cost.update <= share;
 }
 
-/* The first place of the longest stage that ends there; end where none fits. */
+/* The first place of the longest stage that ends there; end where none fits. Steps back double
+   until one is too far: most stages are short. */
 static int Reach(Equal *equal, int option, int end, int depth, double share)
 {
   int low = 0, high = end;
+  for (int step = 1; high > 0; step *= 2) {
+    const int at = high > step ? high - step : 0;
+    if (!Fits(equal, option, at, end, depth, share)) {
+      low = at + 1;
+      break;
+    }
+    high = at;
+  }
   while (low < high) {
     const int middle = low + (high - low) / 2;
     if (Fits(equal, option, middle, end, depth, share))

@@ -68,9 +68,10 @@ static bool NoWorse(const SearchModel *model, const Label *a, const Label *b)
          a->rounds <= b->rounds && a->reduce <= b->reduce && a->update <= b->update;
 }
 
-static bool IsDominated(const Labels *labels, const Label *label)
+/* Looking through a long list is work as well. */
+static bool IsDominated(Labels *labels, const Label *label)
 {
-  for (int l = labels->newest[label->begin]; l >= 0; l = labels->label[l].older)
+  for (int l = labels->newest[label->begin]; l >= 0; l = labels->label[l].older, labels->left--)
     if (NoWorse(labels->model, &labels->label[l], label)) return true;
   return false;
 }
@@ -118,13 +119,19 @@ static bool Combine(const Labels *labels, int next, int begin, int end, int o, L
   return true;
 }
 
+static bool IsOver(const Labels *labels)
+{
+  return (labels->bounded && labels->left < 0) ||
+         (labels->until > 0 && MPI_Wtime() > labels->until);
+}
+
 static RengaErrorCode Extend(Labels *labels, int next, int end)
 {
   const SearchModel *model = labels->model;
   const int own = next >= 0 ? labels->label[next].option : -1;
   for (int o = 0; o < model->n_options; o++) {
     if (own >= 0 && !model->unequal && o != own) continue;
-    for (int begin = end - 1; begin >= 0; begin--) {
+    for (int begin = end - 1; begin >= 0 && !(labels->bounded && labels->left < 0); begin--) {
       Label label;
       labels->left--;
       if (!IsBetter(labels, labels->work + RengaSearchLeastShare_Private(model, &model->option[o],
@@ -141,12 +148,6 @@ static RengaErrorCode Extend(Labels *labels, int next, int end)
   return RENGA_SUCCESS;
 }
 
-static bool IsOver(const Labels *labels)
-{
-  return (labels->bounded && labels->left < 0) ||
-         (labels->until > 0 && MPI_Wtime() > labels->until);
-}
-
 static RengaErrorCode Run(Labels *labels, bool *proved)
 {
   RengaCall(RengaSearchCapacity_Private(labels->model, &labels->capacity));
@@ -159,7 +160,7 @@ static RengaErrorCode Run(Labels *labels, bool *proved)
       if (!IsBetter(labels, StepAtLeast(labels, &labels->label[l]))) continue;
       RengaCall(Extend(labels, l, place));
     }
-  *proved = true;
+  *proved = !IsOver(labels);
   return RENGA_SUCCESS;
 }
 

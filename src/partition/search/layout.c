@@ -3,7 +3,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { WINDOW = 256, WINDOW_LEAST = 20, WINDOWS_ALL = 40000, PASSES = 3 };
+enum { WINDOW = 256, WINDOW_LEAST = 20, WINDOWS_ALL = 40000, PASSES = 3, STAGES_MANY = 500 };
 
 RengaErrorCode RengaSearchLayoutCopy_Private(const SearchLayout *from, SearchLayout *to)
 {
@@ -88,8 +88,9 @@ static void MoveCuts(const SearchModel *model, double slack, SearchLayout *layou
   const SearchLayout most = {.rounds = layout->rounds * (1 + slack),
                              .reduce = layout->reduce * (1 + slack) + slack * layout->rounds,
                              .update = layout->update * (1 + slack)};
+  const int passes = layout->count > STAGES_MANY ? 1 : PASSES;
   bool moved = true;
-  for (int pass = 0; pass < PASSES && moved; pass++) {
+  for (int pass = 0; pass < passes && moved; pass++) {
     moved = false;
     for (int s = 0; s + 1 < layout->count; s++) moved = MoveCut(model, &most, layout, s) || moved;
   }
@@ -97,11 +98,12 @@ static void MoveCuts(const SearchModel *model, double slack, SearchLayout *layou
 
 RengaErrorCode RengaSearchPolish_Private(const SearchModel *model, SearchLayout *layout)
 {
-  static const double slacks[] = {1e-9, 0.01, 0.03, 0.1, 0.3};
+  static const double slacks[] = {0.03, 1e-9, 0.01, 0.1, 0.3};
   SearchLayout best = {0};
   if (!RengaSearchEvaluate_Private(model, layout)) return RENGA_SUCCESS;
   RengaCall(RengaSearchLayoutCopy_Private(layout, &best));
-  for (size_t i = 0; i < sizeof slacks / sizeof slacks[0]; i++) {
+  const size_t n_slacks = layout->count > STAGES_MANY ? 2 : sizeof slacks / sizeof slacks[0];
+  for (size_t i = 0; i < n_slacks; i++) {
     SearchLayout moved = {0};
     RengaErrorCode code = RengaSearchLayoutCopy_Private(layout, &moved);
     if (code) RengaSearchLayoutFree_Private(&best);
