@@ -36,6 +36,7 @@ RengaErrorCode RengaPlanSetRanks(RengaPlan plan,
 RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan,
                                           int ranks); /* names the idle ones; 0: not known */
 RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes);
+RengaErrorCode RengaPlanSetMemoryParts(RengaPlan plan, int stage, const RengaPlanMemory *parts);
 /* Per device; 0: none. RengaPipelineSetUp refuses a plan whose forecast is above it. */
 RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes);
 RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes);

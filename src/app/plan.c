@@ -81,6 +81,25 @@ static RengaErrorCode PrintRun(const App *app, RengaGraph graph, RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
+/* What the planner did not work out: the pipeline's own set-up says it, and takes nothing. */
+static RengaErrorCode ForecastMemory(RengaGraph graph, RengaPlan plan)
+{
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
+    RengaPipelineMemory memory;
+    if (RengaPlanGetStage(plan, s)->memory > 0) continue;
+    RengaCall(RengaPipelineForecast(graph, plan, s, &memory));
+    const RengaPlanMemory parts = {.parameters = memory.parameters,
+                                   .gradients = memory.gradients,
+                                   .optimizer = memory.optimizer,
+                                   .saved = memory.saved,
+                                   .temporary = memory.temporary,
+                                   .messages = memory.messages,
+                                   .inputs = memory.inputs};
+    RengaCall(RengaPlanSetMemoryParts(plan, s, &parts));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Show(const App *app, RengaGraph graph, RengaPlan plan)
 {
   RengaViewer viewer = NULL;
@@ -88,6 +107,7 @@ static RengaErrorCode Show(const App *app, RengaGraph graph, RengaPlan plan)
   const char *view;
   bool given = false;
   RengaCall(RengaOptionsGetString("plan_view", &view, &given));
+  RengaCall(ForecastMemory(graph, plan));
   RengaCall(RengaPlanViewFromOptions(plan));
   if (given) return RENGA_SUCCESS;
   RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));

@@ -189,6 +189,27 @@ RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes)
 }
 
 /*@
+   RengaPlanSetMemoryParts - what one device of a stage will need, by what it is for
+
+   Not collective
+
+   Input:
+   . plan - the plan, with its stages
+   . stage - number of the stage
+   . parts - bytes by category; their sum is the memory of the stage
+@*/
+RengaErrorCode RengaPlanSetMemoryParts(RengaPlan plan, int stage, const RengaPlanMemory *parts)
+{
+  RengaCheckPointer(parts);
+  RengaCall(RengaPlanSetMemory(plan, stage,
+                               parts->parameters + parts->gradients + parts->optimizer +
+                                   parts->saved + parts->temporary + parts->messages +
+                                   parts->inputs));
+  plan->stage[stage].parts = *parts;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaPlanSetMemoryLimit - bytes that a device of any stage may use
 
    Not collective

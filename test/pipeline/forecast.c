@@ -31,6 +31,12 @@ static RengaErrorCode RunTest(void)
   Expect(middle.optimizer >= 2 * (middle.parameters - 1000000) && middle.saved > 0);
   Expect(middle.forecast == middle.parameters + middle.gradients + middle.optimizer + middle.saved +
                                 middle.temporary + middle.messages + middle.inputs);
+  const RengaPlanMemory parts = {middle.parameters, middle.gradients, middle.optimizer,
+                                 middle.saved,      middle.temporary, middle.messages,
+                                 middle.inputs};
+  RengaCall(RengaPlanSetMemoryParts(plan, 1, &parts));
+  Expect(RengaPlanGetStage(plan, 1)->memory == middle.forecast);
+  Expect(RengaPlanGetStage(plan, 1)->parts.saved == middle.saved);
   ExpectError(RengaPipelineForecast(graph, plan, STAGES, &first), RENGA_ERR_ARGUMENT,
               "stage 96 of a plan of 96 stages");
   RengaCall(RengaPlanDestroy(&plan));
