@@ -40,7 +40,7 @@ RengaErrorCode RengaDataWriteText(RengaComm comm, const char *text_file, const c
 RengaErrorCode RengaDataWriteIdx(RengaComm comm, int n_files, const char *const files[],
                                  const char *out_file, double mean, double deviation);
 
-/* A vocabulary of tokens for text: byte pairs. Not an object with options; any rank may have one. */
+/* A vocabulary of tokens for text: byte pairs. It has no options; any rank may have one. */
 typedef struct _p_RengaVocabulary *RengaVocabulary;
 enum {
   RENGA_TOKEN_PADDING, /* after a text that is shorter than its sample */

@@ -195,8 +195,10 @@ RengaErrorCode RengaBytePairsFind_Private(const RengaWords *words, const int64_t
                                           int64_t kinds, int64_t *n_merges, int32_t (**merges)[2])
 {
   Joiner j = {.words = words, .counts = counts};
-  RengaCall(RengaMalloc(kinds - RENGA_TOKEN_PAIR + 1, merges));
-  RengaErrorCode code = JoinAll(&j, kinds - RENGA_TOKEN_PAIR, n_merges, *merges);
+  int64_t most = kinds - RENGA_TOKEN_PAIR;
+  if (most > words->n_bytes) most = words->n_bytes; /* each joins two tokens somewhere */
+  RengaCall(RengaMalloc(most + 1, merges));
+  RengaErrorCode code = JoinAll(&j, most, n_merges, *merges);
   RengaFree(&j.symbol);
   RengaFree(&j.length);
   RengaFree(&j.pair);

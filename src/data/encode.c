@@ -120,7 +120,7 @@ static RengaErrorCode WriteTokens(RengaVocabulary vocabulary, const char *text_f
    . text_file - any regular file
    . out_file - the HDF5 file to make; replaced when the new one is whole
    . sequence - T: sample i is the window of T + 1 tokens that begins at token i T
-   . validation_share - of the tokens, from the end, for the validation part; at least 0, less than 1
+   . validation_share - of the tokens, from the end, for the validation part; at least 0, below 1
 
    Notes: as RengaDataWriteText; the vocabulary stands in the file.
 @*/
