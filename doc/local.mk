@@ -1,4 +1,5 @@
-EXTRA_DIST += %D%/manpages.sh %D%/design.md %D%/networks.md %D%/performance.md %D%/plans.md %D%/renga.svg
+EXTRA_DIST += %D%/manpages.sh %D%/design.md %D%/networks.md %D%/performance.md %D%/plans.md %D%/renga.svg \
+  %D%/training.md %D%/training.svg %D%/curves.sh
 dist_man_MANS += %D%/renga.1
 
 # One man page for each public function, made from the comment above it.
