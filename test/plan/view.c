@@ -57,8 +57,8 @@ static void View(RengaComm comm, const char *kind, RengaPlan plan, RengaPlan oth
 static void CheckTable(RengaComm comm, RengaPlan plan)
 {
   static const char *const wanted[] = {
-      "plan: 3 stages of 1 to 2 replicas; steps of 12 samples in 4 micro-batches of 3; schedule "
-      "1f1b",
+      ("plan: 3 stages of 1 to 2 replicas; steps of 12 samples in 4 micro-batches of 3; schedule "
+       "1f1b"),
       "predicted: 9.50 s per step, 1.263 samples/s; pipeline 8.00 s, in which devices wait 25.0 %",
       "lower bound: no plan takes less than 8.00 s; gap 18.75 %\n",
       "recomputes",
