@@ -230,10 +230,65 @@ static RengaErrorCode CompareEqual(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+/* Without a bound on memory, so that it holds whatever the estimates are. */
+static RengaErrorCode BoundOfAll(const SearchTask *task, const SearchChain *chain, int size,
+                                 double *bound)
+{
+  SearchTask any = *task;
+  bool groups = false;
+  any.memory = 0;
+  *bound = HUGE_VAL;
+  RengaCall(HasGroups(task, &groups));
+  for (int spread = 0; spread <= groups; spread++) {
+    SearchModel model = {0};
+    double one = HUGE_VAL;
+    RengaCall(RengaSearchModelOf_Private(&any, chain, size, spread, &model));
+    const RengaErrorCode code = BoundOf(&any, &model, &one);
+    RengaSearchModelFree_Private(&model);
+    RengaCall(code);
+    *bound = fmin(*bound, one);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Estimates err differently with the replicas: one strict bound for all may leave nothing, where
+   each number by itself is brought to fit. More replicas take more memory: the first that do not
+   fit are the last. */
+static RengaErrorCode FitReplicas(Solution *solution, bool *fits)
+{
+  double best = HUGE_VAL;
+  for (int replicas = 1; replicas <= solution->task->ranks; replicas *= 2) {
+    SearchTask task = *solution->task;
+    Solution one = {.task = &task, .chain = solution->chain};
+    double step = 0;
+    bool one_fits = false;
+    task.replicas = replicas;
+    RengaErrorCode code = TryFit(&one, &one_fits);
+    if (!code && one_fits) code = StepOf(&one, &step);
+    if (!code && one_fits && step < best) {
+      const Solution other = *solution;
+      *solution = one;
+      solution->task = other.task;
+      one = other;
+      best = step;
+      *fits = true;
+    }
+    FreeSolution(&one);
+    RengaCall(code);
+    if (!one_fits) break;
+  }
+  if (*fits)
+    RengaCall(BoundOfAll(solution->task, solution->chain, solution->candidate.size,
+                         &solution->candidate.bound));
+  solution->candidate.proved = false;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Fit(Solution *solution)
 {
   bool fits = false;
   RengaCall(TryFit(solution, &fits));
+  if (!fits && !solution->task->replicas) RengaCall(FitReplicas(solution, &fits));
   if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
   RengaCall(CompareEqual(solution));
   return RENGA_SUCCESS;
