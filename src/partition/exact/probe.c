@@ -39,6 +39,7 @@ typedef struct {
 typedef struct {
   double cost;
   int pins, inside; /* of all its pins, those in the stage */
+  int search;       /* that the next two are of */
   double entering;  /* its cost where it has pins before the stage, 0 else */
 } Message;
 
@@ -157,6 +158,18 @@ static void Remove(Probe probe, int item)
     probe->message[instance->message[e]].inside--;
 }
 
+/* A search sees the message for the first time. */
+static void BeginMessage(const Probe probe, int source, int number, Message *message)
+{
+  const Instance *instance = probe->instance;
+  bool enters = false;
+  for (int p = instance->pin_first[number]; p < instance->pin_first[number + 1] && !enters; p++)
+    enters = LatticeHas(&probe->lattice, source, instance->pin[p]);
+  message->search = probe->search;
+  message->inside = 0;
+  message->entering = enters ? message->cost : 0;
+}
+
 /* The stage with one item more; false: it and all larger ones are over the bound. */
 static bool Add(Probe probe, const Search *search, const Frame *frame, int item, Frame *next)
 {
@@ -175,6 +188,7 @@ static bool Add(Probe probe, const Search *search, const Frame *frame, int item,
   int count = instance->message_first[item + 1] - instance->message_first[item];
   for (int e = 0; e < count; e++) {
     Message *message = &probe->message[own[e]];
+    if (message->search != probe->search) BeginMessage(probe, search->source, own[e], message);
     int inside = ++message->inside;
     if (inside == 1) {
       load += message->cost;
@@ -273,18 +287,6 @@ static RengaErrorCode Continue(Probe probe, const Search *search)
   return RENGA_SUCCESS;
 }
 
-static void MarkEntering(Probe probe, int source)
-{
-  const Instance *instance = probe->instance;
-  for (int m = 0; m < instance->messages; m++) {
-    bool enters = false;
-    for (int p = instance->pin_first[m]; p < instance->pin_first[m + 1] && !enters; p++)
-      enters = LatticeHas(&probe->lattice, source, instance->pin[p]);
-    probe->message[m].entering = enters ? probe->message[m].cost : 0;
-    probe->message[m].inside = 0;
-  }
-}
-
 static RengaErrorCode ContinueBucket(Probe probe, int row, int devices, bool host)
 {
   const Instance *instance = probe->instance;
@@ -296,7 +298,6 @@ static RengaErrorCode ContinueBucket(Probe probe, int row, int devices, bool hos
     int least = probe->state[(int64_t)search.source * probe->rows + row].devices - 1;
     bool better = row > 0 && IsReached(probe, search.source, row - 1, devices);
     if (least < devices || better) continue;
-    if (!host) MarkEntering(probe, search.source);
     RengaCall(Continue(probe, &search));
   }
   return RENGA_SUCCESS;
@@ -406,7 +407,6 @@ static RengaErrorCode CanFollow(Probe probe, const Search *search, const bool be
   bool entered;
   probe->search++;
   probe->frame[0] = (Frame){.ideal = search->source};
-  MarkEntering(probe, search->source);
   RengaCall(EnterAll(probe, search, before, &first));
   depth = first;
   *can = first > 0 && probe->mark[probe->frame[first].ideal].need > 0;
@@ -471,7 +471,6 @@ static void Reset(Probe probe, double bound)
   probe->bound = bound;
   probe->found = probe->open = false;
   memset(probe->state, 0, sizeof *probe->state * (size_t)(probe->room * probe->rows));
-  for (int m = 0; m < instance->messages; m++) probe->message[m].inside = 0;
   for (int b = 0; b < probe->rows * (instance->devices + 1); b++) probe->bucket[b].count = 0;
 }
 
