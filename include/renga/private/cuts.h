@@ -35,7 +35,7 @@ typedef struct {
                                   that many replicas */
   double known_load;           /* of a plan at hand: only better ones are sought; 0: none */
   double time_limit;           /* seconds; 0: none */
-  int64_t ideal_limit;         /* ideals to remember; 0: as many as take a GiB */
+  int64_t ideal_limit;         /* ideals to remember; 0: 1.5 million, about a GiB */
 } RengaCutsProblem;
 
 typedef enum { RENGA_CUTS_OPTIMAL, RENGA_CUTS_INFEASIBLE, RENGA_CUTS_BOUNDED } RengaCutsProof;

@@ -4,7 +4,7 @@
 #include "exactimpl.h"
 #include <string.h>
 
-static const double ideal_memory = 1 << 30; /* bytes, about */
+static const int64_t default_ideal_limit = 1500000; /* about a GiB */
 
 typedef struct {
   const RengaCutsProblem *problem;
@@ -205,8 +205,7 @@ static RengaErrorCode Search(Solver *solver)
   const RengaCutsProblem *problem = solver->problem;
   double deadline = problem->time_limit > 0 ? MPI_Wtime() + problem->time_limit : 0;
   RengaCall(FindFirst(solver));
-  double each = 256 + solver->instance.items / 4.0; /* bits, arcs, marks, room to grow */
-  int64_t ideals = problem->ideal_limit > 0 ? problem->ideal_limit : (int64_t)(ideal_memory / each);
+  int64_t ideals = problem->ideal_limit > 0 ? problem->ideal_limit : default_ideal_limit;
   RengaCall(ProbeCreate(&solver->instance, ideals, deadline, &solver->probe));
   solver->bound = FirstBound(&solver->instance);
   if (!IsClosed(solver)) RengaCall(RaiseBound(&solver->instance, &solver->bound));

@@ -35,9 +35,13 @@ double InstanceLoad(const Instance *instance, double load, double weight, int re
 /* Merges items further where that can make no plan worse, of those with loads below upper. */
 RengaErrorCode ReduceItems(const RengaCutsProblem *problem, double upper, int map[]);
 
-/* Ideals by number; 0 is the empty one. Those next to an ideal are made when they are asked for. */
+/* Ideals by number; 0 is the empty one. Those next to an ideal are made when they are asked for.
+   Bits are in a topological order, of which an ideal is a prefix and a little more: only the words
+   at its end are kept. */
 typedef struct {
-  int first, count;                       /* of its arcs: items that may be added */
+  int base, words;  /* its bits: words before base are all in, those from base + words on are out */
+  int64_t bits;     /* where the words between begin */
+  int first, count; /* of its arcs: items that may be added */
   double work, host_work, weight, memory; /* of its items */
   double cut;                             /* cost of the messages that cross its border */
   int size, host_only;                    /* its items, and those that no accelerator can run */
@@ -45,10 +49,12 @@ typedef struct {
 
 typedef struct {
   const Instance *instance;
-  int words;           /* of a bit set */
+  int *place;          /* [items] in a topological order: its bit */
   int64_t count, room; /* ideals */
   Ideal *ideal;        /* [room] */
-  uint64_t *bits;      /* [room][words] */
+  int64_t used, bit_room;
+  uint64_t *bits;    /* [bit_room] words of all ideals */
+  uint64_t *scratch; /* [words of all items + 1] */
   int64_t arcs, arc_room;
   int *arc_item, *arc_to; /* [arc_room]; arc_to -1: not made yet */
   int64_t slots;          /* of the hash table, a power of two */
@@ -58,6 +64,7 @@ typedef struct {
 RengaErrorCode LatticeCreate(const Instance *instance, Lattice *lattice);
 RengaErrorCode LatticeStep(Lattice *lattice, int64_t arc, int from, int *to);
 bool LatticeHas(const Lattice *lattice, int ideal, int item);
+bool LatticeIsWithin(const Lattice *lattice, int inner, int outer);
 void LatticeFree(Lattice *lattice);
 
 /* One way to cut: ideals after each stage. */

@@ -5,37 +5,69 @@
 
 enum { FIRST_ROOM = 1024 };
 
+static uint64_t WordOf(const Lattice *lattice, int ideal, int word)
+{
+  const Ideal *mine = &lattice->ideal[ideal];
+  if (word < mine->base) return ~UINT64_C(0);
+  return word < mine->base + mine->words ? lattice->bits[mine->bits + word - mine->base] : 0;
+}
+
 bool LatticeHas(const Lattice *lattice, int ideal, int item)
 {
-  return lattice->bits[(int64_t)ideal * lattice->words + item / 64] >> (item % 64) & 1;
+  int place = lattice->place[item];
+  return WordOf(lattice, ideal, place / 64) >> (place % 64) & 1;
+}
+
+bool LatticeIsWithin(const Lattice *lattice, int inner, int outer)
+{
+  const Ideal *mine = &lattice->ideal[inner];
+  for (int w = 0; w < mine->base + mine->words; w++)
+    if (WordOf(lattice, inner, w) & ~WordOf(lattice, outer, w)) return false;
+  return true;
+}
+
+/* The slot that holds the ideal with these words, or a free one. */
+static int64_t FindSlot(const Lattice *lattice, int base, int words, const uint64_t word[])
+{
+  size_t bytes = sizeof *word * (size_t)words;
+  int64_t s = (int64_t)(RengaHash(word, bytes, (uint64_t)base) & (uint64_t)(lattice->slots - 1));
+  for (; lattice->slot[s]; s = (s + 1) & (lattice->slots - 1)) {
+    const Ideal *ideal = &lattice->ideal[lattice->slot[s] - 1];
+    if (ideal->base == base && ideal->words == words &&
+        memcmp(lattice->bits + ideal->bits, word, bytes) == 0)
+      return s;
+  }
+  return s;
 }
 
 static RengaErrorCode GrowSlots(Lattice *lattice)
 {
-  size_t bytes = sizeof *lattice->bits * (size_t)lattice->words;
   RengaFree(&lattice->slot);
   lattice->slots = 2 * lattice->room;
   RengaCall(RengaMalloc(lattice->slots, &lattice->slot));
   for (int64_t i = 0; i < lattice->count; i++) {
-    uint64_t hash = RengaHash(lattice->bits + i * lattice->words, bytes, 0);
-    int64_t s = (int64_t)(hash & (uint64_t)(lattice->slots - 1));
-    while (lattice->slot[s]) s = (s + 1) & (lattice->slots - 1);
+    const Ideal *ideal = &lattice->ideal[i];
+    int64_t s = FindSlot(lattice, ideal->base, ideal->words, lattice->bits + ideal->bits);
     lattice->slot[s] = (int)i + 1;
   }
   return RENGA_SUCCESS;
 }
 
-/* Room for one more ideal, and for the arcs of it. */
+/* Room for one more ideal, its words and its arcs. */
 static RengaErrorCode Grow(Lattice *lattice)
 {
+  int items = lattice->instance->items;
   if (lattice->count + 1 >= lattice->room) {
     lattice->room *= 2;
     RengaCall(RengaRealloc(lattice->room, &lattice->ideal));
-    RengaCall(RengaRealloc(lattice->room * lattice->words, &lattice->bits));
     RengaCall(GrowSlots(lattice));
   }
-  if (lattice->arcs + lattice->instance->items >= lattice->arc_room) {
-    lattice->arc_room = 2 * (lattice->arc_room + lattice->instance->items);
+  if (lattice->used + items / 64 + 1 >= lattice->bit_room) {
+    lattice->bit_room = 2 * lattice->bit_room + items / 64 + FIRST_ROOM;
+    RengaCall(RengaRealloc(lattice->bit_room, &lattice->bits));
+  }
+  if (lattice->arcs + items >= lattice->arc_room) {
+    lattice->arc_room = 2 * (lattice->arc_room + items);
     RengaCall(RengaRealloc(lattice->arc_room, &lattice->arc_item));
     RengaCall(RengaRealloc(lattice->arc_room, &lattice->arc_to));
   }
@@ -93,34 +125,84 @@ static void MakeIdeal(Lattice *lattice, int from, int item, int number)
       AddArc(lattice, ideal, instance->successor[e]);
 }
 
+/* The ideal's words with one more bit, to the scratch; only those that must be kept. */
+static void AddBit(Lattice *lattice, int from, int place, int *base, int *words)
+{
+  const Ideal *old = &lattice->ideal[from];
+  int end = old->base + old->words, begin = old->base;
+  if (place / 64 >= end) end = place / 64 + 1;
+  for (int w = begin; w < end; w++) lattice->scratch[w - begin] = WordOf(lattice, from, w);
+  lattice->scratch[place / 64 - begin] |= UINT64_C(1) << (place % 64);
+  int full = 0;
+  while (begin + full < end && lattice->scratch[full] == ~UINT64_C(0)) full++;
+  *base = begin + full;
+  *words = end - *base;
+  memmove(lattice->scratch, lattice->scratch + full, sizeof *lattice->scratch * (size_t)*words);
+}
+
 RengaErrorCode LatticeStep(Lattice *lattice, int64_t arc, int from, int *to)
 {
-  int item = lattice->arc_item[arc], words = lattice->words;
-  size_t bytes = sizeof *lattice->bits * (size_t)words;
+  int item = lattice->arc_item[arc], base, words;
   RengaCall(Grow(lattice));
-  uint64_t *bits = lattice->bits + lattice->count * words;
-  memcpy(bits, lattice->bits + (int64_t)from * words, bytes);
-  bits[item / 64] |= UINT64_C(1) << (item % 64);
-  int64_t s = (int64_t)(RengaHash(bits, bytes, 0) & (uint64_t)(lattice->slots - 1));
-  while (lattice->slot[s] &&
-         memcmp(lattice->bits + (int64_t)(lattice->slot[s] - 1) * words, bits, bytes) != 0)
-    s = (s + 1) & (lattice->slots - 1);
+  AddBit(lattice, from, lattice->place[item], &base, &words);
+  int64_t s = FindSlot(lattice, base, words, lattice->scratch);
   if (!lattice->slot[s]) {
-    lattice->slot[s] = (int)lattice->count + 1;
-    MakeIdeal(lattice, from, item, (int)lattice->count);
-    lattice->count++;
+    int number = (int)lattice->count++;
+    lattice->slot[s] = number + 1;
+    lattice->ideal[number] = (Ideal){.base = base, .words = words, .bits = lattice->used};
+    memcpy(lattice->bits + lattice->used, lattice->scratch, sizeof *lattice->bits * (size_t)words);
+    lattice->used += words;
+    MakeIdeal(lattice, from, item, number);
   }
   *to = lattice->arc_to[arc] = lattice->slot[s] - 1;
+  return RENGA_SUCCESS;
+}
+
+/* A topological order in which an item comes right before the first that needs it: depth first from
+   the items that nothing follows. next: [items] edges done. */
+static void MakeOrder(const Instance *instance, int stack[], int next[], int place[])
+{
+  int placed = 0;
+  for (int v = 0; v < instance->items; v++) {
+    place[v] = -1;
+    next[v] = instance->predecessor_first[v];
+  }
+  for (int v = 0; v < instance->items; v++) {
+    int depth = 0;
+    if (instance->successor_first[v + 1] > instance->successor_first[v]) continue;
+    stack[depth++] = v;
+    while (depth > 0) {
+      int top = stack[depth - 1];
+      if (next[top] == instance->predecessor_first[top + 1]) {
+        place[top] = placed++;
+        depth--;
+      } else {
+        int before = instance->predecessor[next[top]++];
+        if (place[before] < 0) stack[depth++] = before;
+      }
+    }
+  }
+}
+
+static RengaErrorCode OrderItems(const Instance *instance, int place[])
+{
+  int *stack = NULL, *next = NULL;
+  RengaCall(RengaMalloc(instance->items + 1, &stack));
+  RengaCall(RengaMalloc(instance->items + 1, &next));
+  MakeOrder(instance, stack, next, place);
+  RengaFree(&stack);
+  RengaFree(&next);
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode LatticeCreate(const Instance *instance, Lattice *lattice)
 {
   lattice->instance = instance;
-  lattice->words = (instance->items + 63) / 64;
   lattice->room = FIRST_ROOM;
+  RengaCall(RengaMalloc(instance->items + 1, &lattice->place));
+  RengaCall(OrderItems(instance, lattice->place));
+  RengaCall(RengaMalloc(instance->items / 64 + 2, &lattice->scratch));
   RengaCall(RengaMalloc(lattice->room, &lattice->ideal));
-  RengaCall(RengaMalloc(lattice->room * lattice->words, &lattice->bits));
   RengaCall(Grow(lattice));
   for (int v = 0; v < instance->items; v++)
     if (instance->predecessor_first[v + 1] == instance->predecessor_first[v])
@@ -132,6 +214,8 @@ RengaErrorCode LatticeCreate(const Instance *instance, Lattice *lattice)
 
 void LatticeFree(Lattice *lattice)
 {
+  RengaFree(&lattice->place);
+  RengaFree(&lattice->scratch);
   RengaFree(&lattice->ideal);
   RengaFree(&lattice->bits);
   RengaFree(&lattice->arc_item);

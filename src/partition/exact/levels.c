@@ -31,22 +31,14 @@ static RengaErrorCode MakeIdeals(Levels *levels)
   return RENGA_SUCCESS;
 }
 
-static bool IsWithin(const Lattice *lattice, int inner, int outer)
-{
-  for (int w = 0; w < lattice->words; w++)
-    if (lattice->bits[(int64_t)inner * lattice->words + w] &
-        ~lattice->bits[(int64_t)outer * lattice->words + w])
-      return false;
-  return true;
-}
-
 static void FillUnits(Levels *levels)
 {
   const Lattice *lattice = &levels->lattice;
   for (int i = 0; i < levels->ideals; i++)
     for (int j = 0; j < levels->ideals; j++)
       levels->unit[(int64_t)i * levels->ideals + j] =
-          IsWithin(lattice, i, j) ? lattice->ideal[j].work - lattice->ideal[i].work : HUGE_VAL;
+          LatticeIsWithin(lattice, i, j) ? lattice->ideal[j].work - lattice->ideal[i].work
+                                         : HUGE_VAL;
 }
 
 /* All pipelines from an ideal; ideals are in order of their size. */

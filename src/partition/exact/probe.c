@@ -11,6 +11,7 @@
 
 enum {
   PAIRS_PER_LOOK = 16384, /* how often the clock is looked at */
+  WORDS_PER_IDEAL = 16,   /* on average, at most */
   WORTH_A_LOOK = 8,       /* share of the bound from which an item may be critical */
   MOST_LISTED = 32768     /* ideals with which a critical item is tried */
 };
@@ -237,7 +238,9 @@ static RengaErrorCode Leave(Probe probe, const Search *search, const Frame *fram
 
 static void LookAtLimits(Probe probe)
 {
-  if (probe->lattice.count > probe->ideal_limit) probe->open = true;
+  const Lattice *lattice = &probe->lattice;
+  if (lattice->count > probe->ideal_limit || lattice->used > WORDS_PER_IDEAL * probe->ideal_limit)
+    probe->open = true;
   if (probe->deadline > 0 && probe->pairs % PAIRS_PER_LOOK == 0 && MPI_Wtime() > probe->deadline)
     probe->open = true;
 }
