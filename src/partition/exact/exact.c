@@ -154,6 +154,12 @@ static bool IsClosed(const Solver *solver)
   return solver->open || solver->bound >= JustBelow(Reach(solver));
 }
 
+/* Half way, on a scale of ratios where the ends are far apart. */
+static double Between(double low, double high)
+{
+  return low > 0 && high > 4 * low ? sqrt(low * high) : low + (high - low) / 2;
+}
+
 /* The first question, for anything better than the plan at hand, is mostly the last one. After a
    yes the next bound is lower by four times what was gained, but at most halfway. */
 static RengaErrorCode Close(Solver *solver)
@@ -164,7 +170,7 @@ static RengaErrorCode Close(Solver *solver)
   while (!IsClosed(solver)) {
     double best = Reach(solver), bound = JustBelow(best);
     if (!strictly) {
-      bound = fmax(best - 4 * gain, solver->bound + (best - solver->bound) / 2);
+      bound = fmax(best - 4 * gain, Between(solver->bound, best));
       if (bound > JustBelow(best)) bound = JustBelow(best);
     }
     RengaCall(Try(solver, bound, &answer));

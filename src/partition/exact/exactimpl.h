@@ -50,6 +50,7 @@ typedef struct {
 typedef struct {
   const Instance *instance;
   int *place;          /* [items] in a topological order: its bit */
+  int *item_at;        /* [items] by place */
   int64_t count, room; /* ideals */
   Ideal *ideal;        /* [room] */
   int64_t used, bit_room;

@@ -200,7 +200,9 @@ RengaErrorCode LatticeCreate(const Instance *instance, Lattice *lattice)
   lattice->instance = instance;
   lattice->room = FIRST_ROOM;
   RengaCall(RengaMalloc(instance->items + 1, &lattice->place));
+  RengaCall(RengaMalloc(instance->items + 1, &lattice->item_at));
   RengaCall(OrderItems(instance, lattice->place));
+  for (int v = 0; v < instance->items; v++) lattice->item_at[lattice->place[v]] = v;
   RengaCall(RengaMalloc(instance->items / 64 + 2, &lattice->scratch));
   RengaCall(RengaMalloc(lattice->room, &lattice->ideal));
   RengaCall(Grow(lattice));
@@ -215,6 +217,7 @@ RengaErrorCode LatticeCreate(const Instance *instance, Lattice *lattice)
 void LatticeFree(Lattice *lattice)
 {
   RengaFree(&lattice->place);
+  RengaFree(&lattice->item_at);
   RengaFree(&lattice->scratch);
   RengaFree(&lattice->ideal);
   RengaFree(&lattice->bits);

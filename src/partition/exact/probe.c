@@ -317,11 +317,17 @@ static RengaErrorCode ContinueAll(Probe probe)
   return RENGA_SUCCESS;
 }
 
+/* to -1: all items. Only words where the two ideals may differ are looked at. */
 static void MarkStage(const Probe probe, int from, int to, int stage, Chain *chain)
 {
-  for (int v = 0; v < probe->instance->items; v++)
-    if ((to < 0 || LatticeHas(&probe->lattice, to, v)) && !LatticeHas(&probe->lattice, from, v))
+  const Lattice *lattice = &probe->lattice;
+  int end = probe->instance->items, last = end;
+  if (to >= 0) last = 64 * (lattice->ideal[to].base + lattice->ideal[to].words);
+  for (int place = 64 * lattice->ideal[from].base; place < last && place < end; place++) {
+    int v = lattice->item_at[place];
+    if ((to < 0 || LatticeHas(lattice, to, v)) && !LatticeHas(lattice, from, v))
       chain->stage_of[v] = stage;
+  }
 }
 
 static void TakePlan(const Probe probe, Chain *chain)
