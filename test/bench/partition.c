@@ -1,5 +1,5 @@
 /* Exact cuts of others' graphs: value beside the reference, size of the search, time and memory.
-   With an argument: only workloads whose name has it. */
+   With an argument: only workloads whose name has it; chain: long chains of layers. */
 #include "../partition/graphs.h"
 #include <math.h>
 #include <stdlib.h>
@@ -132,6 +132,72 @@ static RengaErrorCode RunProfile(const GraphsReference *row)
   return RENGA_SUCCESS;
 }
 
+/* A layer of a transformer: its twelve items, whom each sends to, counted from its layer's first
+   item, and what that takes. */
+enum { LAYER = 12, MOST_SENT = 3 };
+static const double layer_work[LAYER] = {.02, 1, 1, 1, .4, 1, .02, .02, 4, .1, 4, .02};
+static const double layer_cost[LAYER] = {.1, .1, .1, .1, .1, .1, .1, .1, .4, .4, .1, .1};
+static const int layer_to[LAYER][MOST_SENT] = {{1, 2, 3}, {4}, {4}, {4},  {5},  {6},
+                                               {7, 11},   {8}, {9}, {10}, {11}, {12, 18}};
+
+static RengaErrorCode SolveChain(int layers, int devices, RengaCutsResult *result)
+{
+  int items = LAYER * layers, edges = 0, pins = 0, *edge, *first, *pin;
+  double *cost;
+  RengaCutsItem *item;
+  RengaCall(RengaMalloc(items, &item));
+  RengaCall(RengaMalloc(items, &cost));
+  RengaCall(RengaMalloc(2 * MOST_SENT * items, &edge));
+  RengaCall(RengaMalloc(items + 1, &first));
+  RengaCall(RengaMalloc((1 + MOST_SENT) * items, &pin));
+  for (int v = 0; v < items; v++) {
+    item[v].work = layer_work[v % LAYER] * (1 + 0.001 * ((v * 7919LL) % 13));
+    cost[v] = layer_cost[v % LAYER] / 20;
+    pin[pins++] = v;
+    for (int s = 0; s < MOST_SENT; s++) {
+      int to = v - v % LAYER + layer_to[v % LAYER][s];
+      if (layer_to[v % LAYER][s] == 0 || to >= items) continue;
+      edge[2 * edges] = v;
+      edge[2 * edges++ + 1] = pin[pins++] = to;
+    }
+    first[v + 1] = pins;
+  }
+  RengaCutsProblem problem = {.items = items,
+                              .edges = edges,
+                              .messages = items,
+                              .item = item,
+                              .edge = edge,
+                              .message_cost = cost,
+                              .message_first = first,
+                              .message_pin = pin,
+                              .devices = devices,
+                              .capacity = HUGE_VAL};
+  RengaCall(RengaCutsSolve(&problem, result));
+  RengaFree(&item);
+  RengaFree(&cost);
+  RengaFree(&edge);
+  RengaFree(&first);
+  RengaFree(&pin);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunChains(void)
+{
+  static const int sizes[][2] = {{96, 64}, {1600, 256}, {8334, 1024}, {8334, 16384}};
+  printf("| layers | devices | load | bound | proof | ideals | pairs | ms | peak MB |\n"
+         "|---|---|---|---|---|---|---|---|---|\n");
+  for (int i = 0; i < (int)(sizeof sizes / sizeof sizes[0]); i++) {
+    RengaCutsResult result;
+    double begin = Milliseconds();
+    RengaCall(SolveChain(sizes[i][0], sizes[i][1], &result));
+    printf("| %d | %d | %.8g | %.8g | %s | %lld | %lld | %.0f | %.0f |\n", sizes[i][0], sizes[i][1],
+           result.load, result.bound, RengaCutsProofName(result.proof), (long long)result.ideals,
+           (long long)result.pairs, Milliseconds() - begin, PeakMegabytes());
+    RengaCutsFreeResult(&result);
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(const char *only)
 {
   int count = 0;
@@ -154,6 +220,7 @@ static RengaErrorCode Run(const char *only)
     if (strstr(row[r].method, "localsearch")) RengaCall(RunSpread(&row[r]));
   }
   RengaFree(&row);
+  if (!only || !strcmp(only, "chain")) RengaCall(RunChains());
   return RENGA_SUCCESS;
 }
 

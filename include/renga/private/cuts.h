@@ -6,7 +6,8 @@
        (work of its items + cost of each message with pins both in and out of it) / d
        + weight of its items * resynchronise[d],
    so that who sends and who receives both pay, once for each message whatever the number of
-   receivers. A host pays work only and has no bound on memory. What is sought is the least
+   receivers; where a sender pays for each receiver, the bound holds still, for it pays at least
+   this. A host pays work only and has no bound on memory. What is sought is the least
    possible largest load of a stage.
    (Cost model: Tarnawski et al., "Efficient algorithms for device placement of DNN graph
    operators", NeurIPS 2020; replicas as in PipeDream, SOSP 2019.) */
