@@ -56,7 +56,8 @@ static double MemoryNeeded(SearchModel *model)
   return high;
 }
 
-RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain)
+RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain,
+                                         double ratio)
 {
   SearchModel model = {0};
   char bound[32], memory[32], devices[96];
@@ -68,8 +69,10 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchCha
                task->stages, task->replicas, task->ranks, chain->count,
                (long long)((task->batch + task->size[0] - 1) / task->size[0]));
   RengaCall(RengaSearchModelOf_Private(task, chain, last, false, &model));
+  const double more = ratio > 1 ? ratio : 1;
+  model.memory /= more;
   const int needed = RengaSearchDevicesNeeded_Private(&model);
-  const double bytes = model.n_options ? MemoryNeeded(&model) : 0;
+  const double bytes = model.n_options ? more * MemoryNeeded(&model) : 0;
   RengaSearchModelFree_Private(&model);
   RengaFormatBytes(task->memory, sizeof bound, bound);
   RengaFormatBytes(bytes, sizeof memory, memory);

@@ -261,7 +261,9 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
 RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchChain *chain,
                                           const SearchModel *model,
                                           const SearchCandidate *candidate, SearchAnswer *answer);
-/* The error that nothing fits, with the memory or the devices that would do. */
-RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain);
+/* The error that nothing fits, with the memory or the devices that would do. ratio: of what the
+   runtime says to what is estimated; less than 1: not known. */
+RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain,
+                                         double ratio);
 /* Fewest devices whose memory holds the network; 0: no number does. */
 int RengaSearchDevicesNeeded_Private(const SearchModel *model);

@@ -273,6 +273,7 @@ static RengaErrorCode FitReplicas(Solution *solution, bool *fits)
       best = step;
       *fits = true;
     }
+    if (!*fits && one.ratio > 0) solution->ratio = one.ratio; /* of what is refused */
     FreeSolution(&one);
     RengaCall(code);
     if (!one_fits) break;
@@ -289,7 +290,7 @@ static RengaErrorCode Fit(Solution *solution)
   bool fits = false;
   RengaCall(TryFit(solution, &fits));
   if (!fits && !solution->task->replicas) RengaCall(FitReplicas(solution, &fits));
-  if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
+  if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain, solution->ratio));
   RengaCall(CompareEqual(solution));
   return RENGA_SUCCESS;
 }
