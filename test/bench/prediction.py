@@ -1,0 +1,104 @@
+#!/usr/bin/env python3
+"""Predicted beside measured: seconds of a step and bytes of each rank, over networks and layouts.
+
+    prediction.py [--renga PATH] [--steps 10] [--cuts 0] [network ...]
+
+Each run measures its costs first (-profile_type measured), with one thread for each rank and no more ranks than cores.
+With --cuts N the automatic plan for two ranks is set beside all others: one rank, two replicas, and two stages cut at
+N places of the network; the last column is the best of these over the automatic plan's time (1: none is better).
+Run it on a quiet machine.
+"""
+import argparse
+import csv
+import os
+import re
+import statistics
+import subprocess
+import tempfile
+
+here = os.path.dirname(os.path.abspath(__file__))
+parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+parser.add_argument("--renga", default=os.path.join(here, "../../build/renga"))
+parser.add_argument("--mpiexec", default="mpiexec")
+parser.add_argument("--steps", type=int, default=10)
+parser.add_argument("--cuts", type=int, default=0)
+parser.add_argument("networks", nargs="*")
+arguments = parser.parse_args()
+
+NETWORKS = {  # name: network, batch, micro-batches tried
+    "gpt": ("gpt:layers=4,hidden=256,heads=4,sequence=128,vocabulary=8192", 16, (2, 4)),
+    "bert": ("bert:layers=4,hidden=256,heads=4,sequence=128,vocabulary=8192", 16, (2, 4)),
+    "resnet": ("resnet:depth=18,image=64,classes=100", 32, (4, 8)),
+    "t5": ("t5:layers=3,hidden=256,heads=4,intermediate=1024,sequence=64,vocabulary=8192", 16, (2, 4)),
+    "mlp": ("mlp:sizes=784-1024-1024-1024-1024-10", 512, (64, 128)),
+}
+
+
+def run(command):
+    environment = dict(os.environ, OMP_NUM_THREADS="1")
+    environment.pop("OPENBLAS_CORETYPE", None)
+    return subprocess.run(command, env=environment, check=True, capture_output=True, text=True).stdout
+
+
+def train(folder, network, batch, microbatch, ranks, options):
+    """Seconds predicted and measured (median after the first step), and what the run said."""
+    monitor = os.path.join(folder, "monitor.csv")
+    text = run([arguments.mpiexec, "-n", str(ranks), arguments.renga, "train", "-graph", network, "-data", "synthetic",
+                "-batch_size", str(batch), "-microbatch_size", str(microbatch), "-steps", str(arguments.steps + 1),
+                "-device_threads", "1", "-profile_type", "measured", "-profile_file",
+                os.path.join(folder, "profile.h5"), "-monitor", "csv:" + monitor, *options])
+    with open(monitor) as file:
+        seconds = [float(row["seconds"]) for row in list(csv.DictReader(file))[1:]]
+    predicted = re.search(r"predicted ([\d.e+-]+) s per step", text)
+    return float(predicted.group(1)) if predicted else None, statistics.median(seconds), text
+
+
+def memory_is_exact(text):
+    rows = re.findall(r"stage \d+, replica \d+\s+([\d.]+ \w+)\s+([\d.]+ \w+)", text)
+    return bool(rows) and all(forecast == measured for forecast, measured in rows)
+
+
+def predictions(folder, names):
+    errors = []
+    print("| network | micro-batch | stages x replicas | predicted ms | measured ms | error | memory as forecast |")
+    print("|---|---|---|---|---|---|---|")
+    for name in names:
+        network, batch, sizes = NETWORKS[name]
+        for microbatch in sizes:
+            for stages, replicas in ((1, 1), (1, 2), (2, 1)):
+                options = ["-partition_type", "auto", "-partition_stages", str(stages), "-partition_replicas",
+                           str(replicas)]
+                predicted, measured, text = train(folder, network, batch, microbatch, stages * replicas, options)
+                errors.append(abs(predicted / measured - 1))
+                print("| %s | %d of %d | %d x %d | %.1f | %.1f | %+.1f %% | %s |" %
+                      (name, microbatch, batch, stages, replicas, 1e3 * predicted, 1e3 * measured,
+                       100 * (predicted / measured - 1), "yes" if memory_is_exact(text) else "no"), flush=True)
+    print("\n%d runs: mean error %.1f %%, largest %.1f %%" %
+          (len(errors), 100 * statistics.mean(errors), 100 * max(errors)))
+
+
+def exhaustive(folder, names):
+    print("| network | automatic plan, ms | best other plan, ms | which | best / automatic |\n|---|---|---|---|---|")
+    for name in names:
+        network, batch, sizes = NETWORKS[name]
+        info = run([arguments.renga, "info", "-graph", network])
+        nodes = int(re.search(r"nodes\s+(\d+)", info).group(1))
+        plans = {"one rank": (1, ["-partition_stages", "1"]),
+                 "two replicas": (2, ["-partition_stages", "1", "-partition_replicas", "2"])}
+        for cut in range(1, arguments.cuts + 1):
+            first = cut * nodes // (arguments.cuts + 1)
+            plans["cut at node %d" % first] = (2, ["-partition_type", "manual", "-partition_cuts",
+                                                   "%d,%d" % (first, nodes - first)])
+        other = {}
+        automatic = []
+        for label, (ranks, options) in plans.items():  # the automatic plan in turn with each other
+            automatic.append(train(folder, network, batch, sizes[0], 2, ["-partition_type", "auto"])[1])
+            other[label] = train(folder, network, batch, sizes[0], ranks, options)[1]
+        best = min(other, key=other.get)
+        mine = statistics.median(automatic)
+        print("| %s | %.1f | %.1f | %s | %.3f |" % (name, 1e3 * mine, 1e3 * other[best], best, other[best] / mine),
+              flush=True)
+
+
+with tempfile.TemporaryDirectory() as scratch:
+    (exhaustive if arguments.cuts else predictions)(scratch, arguments.networks or list(NETWORKS))
