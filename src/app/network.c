@@ -25,11 +25,29 @@ RengaErrorCode AppLoadGraph(RengaComm comm, RengaGraph *graph)
   return RENGA_SUCCESS;
 }
 
+/* Nobody says how to share out the network among several ranks. */
+static RengaErrorCode IsOpen(RengaComm comm, bool *open)
+{
+  static const char *const names[] = {"partition_type", "partition_stages", "partition_replicas",
+                                      "partition_cuts", "plan_load"};
+  *open = RengaCommGetSize(comm) > 1;
+  for (size_t i = 0; i < sizeof names / sizeof names[0] && *open; i++) {
+    const char *text;
+    bool given = false;
+    RengaCall(RengaOptionsGetString(names[i], &text, &given));
+    *open = !given;
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppMakePlan(RengaComm comm, RengaGraph graph, int64_t batch, int replicas,
                            RengaPlan *plan)
 {
   RengaPartition partition = NULL;
+  bool open = false;
+  RengaCall(IsOpen(comm, &open));
   RengaCall(RengaPartitionCreate(comm, &partition));
+  if (open && !replicas) RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_AUTO));
   RengaCall(RengaPartitionSetGraph(partition, graph));
   RengaCall(RengaPartitionSetBatch(partition, batch, 0));
   RengaCall(RengaPartitionSetReplicas(partition, replicas));

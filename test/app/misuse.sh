@@ -40,7 +40,7 @@ refuses 2 "-plan_load and -partition_stages are both given" $train -plan_load p 
   -partition_stages 2
 accepts 1 plan -graph $gpt -plan_save other-plan
 refuses 2 "was made for another network" $train -plan_load other-plan
-refuses 2 "-partition_memory" $train -partition_memory 1KiB
+refuses 2 "does not fit" $train -partition_memory 1KiB
 
 # Files of a run.
 refuses 2 "-resume needs -checkpoint_dir" $train -resume

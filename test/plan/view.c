@@ -108,7 +108,7 @@ static double Number(struct json_object *object, const char *name)
 static void CheckJson(RengaComm comm, RengaPlan plan)
 {
   char text[MOST_TEXT];
-  struct json_object *rows, *row, *part;
+  struct json_object *rows, *row = NULL, *part;
   View(comm, "json", plan, NULL, RengaPlanView, text);
   struct json_object *root = json_tokener_parse(text);
   TestTrue(root && json_object_object_get_ex(root, "predicted", &row));

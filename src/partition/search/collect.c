@@ -39,20 +39,33 @@ static RengaErrorCode DescribePlain(RengaMachine machine, int ranks)
   return RENGA_SUCCESS;
 }
 
+/* Costs of ranks that are here are measured, on them and their links; those of others are modelled. */
+static RengaErrorCode IsModelled(RengaPartition partition, int ranks, bool *modelled)
+{
+  const char *type;
+  bool given = false;
+  RengaCall(RengaOptionsGetString("profile_type", &type, &given));
+  *modelled = ranks > RengaCommGetSize(partition->hdr.owner) ||
+              (given && strcmp(type, RENGA_PROFILE_MEASURED) != 0);
+  return RENGA_SUCCESS;
+}
+
 /* The profile that was set, or one of the options; its machine is that of -machine_file. */
 static RengaErrorCode FindProfile(RengaPartition partition, int ranks, Collected *collected)
 {
   const char *file;
-  bool given = false;
+  bool given = false, modelled = false;
   collected->profile = partition->profile;
   if (!collected->profile) {
     collected->own = true;
+    RengaCall(IsModelled(partition, ranks, &modelled));
     RengaCall(RengaMachineCreate(partition->hdr.owner, &collected->machine));
     RengaCall(RengaMachineSetFromOptions(collected->machine));
     RengaCall(RengaOptionsGetString("machine_file", &file, &given));
-    if (!given) RengaCall(DescribePlain(collected->machine, ranks));
+    if (!given && modelled) RengaCall(DescribePlain(collected->machine, ranks));
     RengaCall(RengaProfileCreate(partition->hdr.owner, &collected->profile));
-    RengaCall(RengaProfileSetMachine(collected->profile, collected->machine));
+    if (given || modelled)
+      RengaCall(RengaProfileSetMachine(collected->profile, collected->machine));
     RengaCall(RengaProfileSetFromOptions(collected->profile));
   }
   RengaCall(RengaProfileSetGraph(collected->profile, partition->graph));
