@@ -39,7 +39,7 @@ static RengaErrorCode DescribePlain(RengaMachine machine, int ranks)
   return RENGA_SUCCESS;
 }
 
-/* Costs of ranks that are here are measured, on them and their links; those of others are modelled. */
+/* Costs of ranks that are here are measured, on them and their links; others are modelled. */
 static RengaErrorCode IsModelled(RengaPartition partition, int ranks, bool *modelled)
 {
   const char *type;
