@@ -89,7 +89,7 @@ static RengaErrorCode CheckPlan(const World *world, RengaPlan plan, double *step
   return RENGA_SUCCESS;
 }
 
-/* The search's estimate and the simulation of it differ by a few percent. */
+/* auto simulates what tree and even find; from rannc's its own may differ by a few percent. */
 static RengaErrorCode CheckTypes(const World *world)
 {
   double best = 0, step = 0;
@@ -98,7 +98,7 @@ static RengaErrorCode CheckTypes(const World *world)
     RengaCall(MakePlan(world, types[t], 0, 0, &plan));
     RengaCall(CheckPlan(world, plan, &step));
     if (t == 0) best = step;
-    Expect(step >= 0.97 * best);
+    Expect(step >= (strcmp(types[t], RENGA_PARTITION_RANNC) ? 1 : 0.97) * best);
     RengaCall(RengaPlanDestroy(&plan));
   }
   return RENGA_SUCCESS;

@@ -247,11 +247,17 @@ static RengaErrorCode FillPlan(RengaPartition partition, int64_t batch, const Se
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SolveOnFirst(RengaComm comm, SearchTask *task, SearchAnswer *answer)
+static RengaErrorCode SolveOnFirst(RengaComm comm, RengaProfile profile, SearchTask *task,
+                                   SearchAnswer *answer)
 {
+  RengaPartition rivals[SEARCH_RIVALS_MOST] = {NULL};
+  RengaErrorCode code = RENGA_SUCCESS;
   if (RengaCommGetRank(comm) != 0) return RENGA_SUCCESS;
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &task->self));
-  RengaErrorCode code = RengaSearchSolve_Private(task, answer);
+  if (!task->find) code = RengaSearchRivals_Private(profile, task, rivals);
+  if (!code) code = RengaSearchSolve_Private(task, answer);
+  for (int r = 0; r < SEARCH_RIVALS_MOST; r++)
+    if (rivals[r]) RengaPartitionDestroy(&rivals[r]);
   RengaCommDestroy(&task->self);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -266,7 +272,9 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
   SearchTask task = {0};
   SearchAnswer answer = {0};
   RengaErrorCode code = FillTask(partition, wish, ranks, batch, microbatch, &collected, &task);
-  if (!code) code = RengaErrorAgree(partition->hdr.comm, SolveOnFirst(comm, &task, &answer));
+  if (!code)
+    code =
+        RengaErrorAgree(partition->hdr.comm, SolveOnFirst(comm, collected.profile, &task, &answer));
   if (!code) code = Share(comm, &answer);
   if (!code) code = FillPlan(partition, batch, &answer, plan);
   RengaSearchAnswerFree_Private(&answer);

@@ -60,3 +60,17 @@ RengaErrorCode RengaSearchCuts_Private(RengaPartition partition, int ranks, int6
   RengaCall(RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan));
   return RENGA_SUCCESS;
 }
+
+RengaErrorCode RengaSearchRivals_Private(RengaProfile profile, SearchTask *task,
+                                         RengaPartition rivals[SEARCH_RIVALS_MOST])
+{
+  static const char *const types[SEARCH_RIVALS_MOST] = {RENGA_PARTITION_EVEN, RENGA_PARTITION_TREE};
+  for (int r = 0; r < SEARCH_RIVALS_MOST; r++) {
+    RengaCall(RengaPartitionCreate(task->self, &rivals[r]));
+    RengaCall(RengaPartitionSetType(rivals[r], types[r]));
+    RengaCall(RengaPartitionSetGraph(rivals[r], task->graph));
+    RengaCall(RengaPartitionSetProfile(rivals[r], profile));
+    task->rival[task->n_rivals++] = (SearchRival){.find = Find, .context = rivals[r]};
+  }
+  return RENGA_SUCCESS;
+}

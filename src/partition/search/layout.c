@@ -82,8 +82,7 @@ static bool MoveCut(const SearchModel *model, const SearchLayout *most, SearchLa
   return best != now;
 }
 
-/* Under maxima that may grow by a share. */
-static void MoveCuts(const SearchModel *model, double slack, SearchLayout *layout)
+void RengaSearchMoveCuts_Private(const SearchModel *model, double slack, SearchLayout *layout)
 {
   const SearchLayout most = {.rounds = layout->rounds * (1 + slack),
                              .reduce = layout->reduce * (1 + slack) + slack * layout->rounds,
@@ -108,7 +107,7 @@ RengaErrorCode RengaSearchPolish_Private(const SearchModel *model, SearchLayout 
     RengaErrorCode code = RengaSearchLayoutCopy_Private(layout, &moved);
     if (code) RengaSearchLayoutFree_Private(&best);
     RengaCall(code);
-    MoveCuts(model, slacks[i], &moved);
+    RengaSearchMoveCuts_Private(model, slacks[i], &moved);
     RengaSearchLayoutKeep_Private(model, &moved, &best);
   }
   RengaSearchLayoutFree_Private(layout);

@@ -140,6 +140,8 @@ void RengaSearchLayoutKeep_Private(const SearchModel *model, SearchLayout *layou
                                    SearchLayout *best);
 /* Moves cuts to where fewer bytes cross, as long as no maximum grows by more than it wins. */
 RengaErrorCode RengaSearchPolish_Private(const SearchModel *model, SearchLayout *layout);
+/* The same once, under maxima that may grow by a share. The layout is evaluated. */
+void RengaSearchMoveCuts_Private(const SearchModel *model, double slack, SearchLayout *layout);
 
 /* Polishes the layout if it may become the best, and takes or frees it. */
 RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *layout,
@@ -169,6 +171,12 @@ typedef struct SearchTask SearchTask;
 /* Another way to look for layouts: *best is replaced by what is better. */
 typedef RengaErrorCode (*SearchFinder)(const void *context, const SearchTask *task,
                                        const SearchModel *model, SearchLayout *best);
+enum { SEARCH_RIVALS_MOST = 2 };
+/* A type that only cuts, whose plans the search must not be worse than. */
+typedef struct {
+  SearchFinder find;
+  const void *context;
+} SearchRival;
 struct SearchTask {
   RengaComm self; /* of this process alone; borrowed, as all here */
   RengaGraph graph;
@@ -185,6 +193,8 @@ struct SearchTask {
   int n_first;                    /* sizes after these only where none of these fits */
   SearchFinder find;              /* NULL: the searches of this room */
   const void *context;
+  int n_rivals;
+  SearchRival rival[SEARCH_RIVALS_MOST];
 };
 
 /* The best of one micro-batch and one way to lay replicas on the machine. */
@@ -241,6 +251,11 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
 /* Collective: the plan of a type that only cuts, predicted. */
 RengaErrorCode RengaSearchCuts_Private(RengaPartition partition, int ranks, int64_t batch,
                                        int64_t microbatch, RengaPlan plan);
+
+/* Partitions of this process alone for the types that only cut, as rivals of the task's searches;
+   they borrow the graph and the profile. */
+RengaErrorCode RengaSearchRivals_Private(RengaProfile profile, SearchTask *task,
+                                         RengaPartition rivals[SEARCH_RIVALS_MOST]);
 
 /* ---- predict.c ---- */
 /* A plan of this process alone, with its ranks. */

@@ -3,7 +3,7 @@
 #include "search.h"
 #include <math.h>
 
-enum { LABEL_WORK = 4000000, FITTING_ROUNDS = 8, CHAIN_LONG = 5000 };
+enum { LABEL_WORK = 4000000, FITTING_ROUNDS = 8, CHAIN_LONG = 5000, CHAIN_CUT = 20000 };
 
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model)
@@ -138,6 +138,7 @@ typedef struct {
   RengaPlan plan;
   RengaForecastMemory *memory; /* of each stage */
   double most, ratio;
+  double step; /* simulated, where it fits */
 } Solution;
 
 static void FreeSolution(Solution *solution)
@@ -148,22 +149,37 @@ static void FreeSolution(Solution *solution)
   RengaFree(&solution->memory);
 }
 
-/* The best layout under a bound on what the search estimates, and what it really needs. */
+/* What the candidate's layout really needs. */
+static RengaErrorCode Weigh(const SearchTask *task, Solution *solution)
+{
+  const SearchCandidate *candidate = &solution->candidate;
+  RengaCall(RengaSearchModelOf_Private(task, solution->chain, candidate->size, candidate->spread,
+                                       &solution->model));
+  RengaCall(
+      RengaSearchPlan_Private(task, solution->chain, &solution->model, candidate, &solution->plan));
+  RengaCall(RengaMalloc(candidate->layout.count, &solution->memory));
+  RengaCall(RengaSearchMemory_Private(task, &solution->model, candidate, solution->plan,
+                                      solution->memory, &solution->most, &solution->ratio));
+  return RENGA_SUCCESS;
+}
+
+/* The best layout under a bound on what the search estimates. */
 static RengaErrorCode SolveUnder(Solution *solution, double memory)
 {
   SearchTask task = *solution->task;
   task.memory = memory;
   FreeSolution(solution);
   RengaCall(RengaSearchBest_Private(&task, solution->chain, &solution->candidate));
-  const SearchCandidate *candidate = &solution->candidate;
-  if (!candidate->layout.count) return RENGA_SUCCESS;
-  RengaCall(RengaSearchModelOf_Private(&task, solution->chain, candidate->size, candidate->spread,
-                                       &solution->model));
-  RengaCall(RengaSearchPlan_Private(&task, solution->chain, &solution->model, candidate,
-                                    &solution->plan));
-  RengaCall(RengaMalloc(candidate->layout.count, &solution->memory));
-  RengaCall(RengaSearchMemory_Private(&task, &solution->model, candidate, solution->plan,
-                                      solution->memory, &solution->most, &solution->ratio));
+  if (solution->candidate.layout.count) RengaCall(Weigh(&task, solution));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindStep(Solution *solution)
+{
+  RengaPlanPrediction prediction;
+  RengaCall(RengaSearchPredict_Private(solution->task, &solution->model, &solution->candidate,
+                                       solution->plan, &prediction));
+  solution->step = prediction.step;
   return RENGA_SUCCESS;
 }
 
@@ -177,7 +193,9 @@ static RengaErrorCode TryFit(Solution *solution, bool *fits)
   for (int round = 0; round < FITTING_ROUNDS; round++) {
     RengaCall(SolveUnder(solution, allowed));
     const bool found = solution->candidate.layout.count > 0;
+    if (allowed < bound) solution->candidate.proved = false;
     *fits = found && (bound <= 0 || solution->most <= bound);
+    if (*fits) RengaCall(FindStep(solution));
     if (bound <= 0 || *fits) return RENGA_SUCCESS;
     if (found)
       allowed *= fmin(0.999, fmax(0.5, bound / solution->most));
@@ -196,13 +214,17 @@ static bool IsUnequal(const SearchLayout *layout)
   return false;
 }
 
-static RengaErrorCode StepOf(const Solution *solution, double *step)
+/* The faster of two that fit, in simulated seconds; the other is freed. */
+static void TakeFaster(Solution *solution, bool fits, Solution *other, bool other_fits)
 {
-  RengaPlanPrediction prediction;
-  RengaCall(RengaSearchPredict_Private(solution->task, &solution->model, &solution->candidate,
-                                       solution->plan, &prediction));
-  *step = prediction.step;
-  return RENGA_SUCCESS;
+  if (other_fits && (!fits || other->step < solution->step)) {
+    const Solution old = *solution;
+    *solution = *other;
+    solution->task = old.task;
+    solution->candidate.proved = false; /* of a part of all layouts at the most */
+    *other = old;
+  }
+  FreeSolution(other);
 }
 
 /* The model does not see that stages of different replicas may run out of micro-batches in flight;
@@ -211,21 +233,11 @@ static RengaErrorCode CompareEqual(Solution *solution)
 {
   SearchTask task = *solution->task;
   Solution equal = {.task = &task, .chain = solution->chain};
-  double step = 0, other = 0;
   bool fits = false;
   if (!IsUnequal(&solution->candidate.layout)) return RENGA_SUCCESS;
   task.equal = true;
-  RengaErrorCode code = TryFit(&equal, &fits);
-  if (!code && fits) code = StepOf(solution, &step);
-  if (!code && fits) code = StepOf(&equal, &other);
-  if (!code && fits && other < step) {
-    const Solution unequal = *solution;
-    *solution = equal;
-    solution->task = unequal.task;
-    solution->candidate.bound = unequal.candidate.bound;
-    equal = unequal;
-  }
-  FreeSolution(&equal);
+  const RengaErrorCode code = TryFit(&equal, &fits);
+  TakeFaster(solution, true, &equal, fits && !code);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -256,32 +268,119 @@ static RengaErrorCode BoundOfAll(const SearchTask *task, const SearchChain *chai
    fit are the last. */
 static RengaErrorCode FitReplicas(Solution *solution, bool *fits)
 {
-  double best = HUGE_VAL;
-  for (int replicas = 1; replicas <= solution->task->ranks; replicas *= 2) {
+  bool one_fits = true;
+  for (int replicas = 1; replicas <= solution->task->ranks && one_fits; replicas *= 2) {
     SearchTask task = *solution->task;
     Solution one = {.task = &task, .chain = solution->chain};
-    double step = 0;
-    bool one_fits = false;
     task.replicas = replicas;
-    RengaErrorCode code = TryFit(&one, &one_fits);
-    if (!code && one_fits) code = StepOf(&one, &step);
-    if (!code && one_fits && step < best) {
-      const Solution other = *solution;
-      *solution = one;
-      solution->task = other.task;
-      one = other;
-      best = step;
-      *fits = true;
-    }
-    if (!*fits && one.ratio > 0) solution->ratio = one.ratio; /* of what is refused */
-    FreeSolution(&one);
+    const RengaErrorCode code = TryFit(&one, &one_fits);
+    if (!*fits && !one_fits && one.ratio > 0) solution->ratio = one.ratio; /* of what is refused */
+    TakeFaster(solution, *fits, &one, one_fits && !code);
     RengaCall(code);
-    if (!one_fits) break;
+    *fits = *fits || one_fits;
   }
-  if (*fits)
-    RengaCall(BoundOfAll(solution->task, solution->chain, solution->candidate.size,
-                         &solution->candidate.bound));
-  solution->candidate.proved = false;
+  return RENGA_SUCCESS;
+}
+
+/* Another way to find layouts, with the same memory and micro-batches. */
+static RengaErrorCode Challenge(Solution *solution, const SearchTask *task, bool *fits)
+{
+  Solution other = {.task = task, .chain = solution->chain};
+  bool other_fits = false;
+  RengaErrorCode code = TryFit(&other, &other_fits);
+  if (!code && !other_fits && !task->replicas) code = FitReplicas(&other, &other_fits);
+  TakeFaster(solution, *fits, &other, other_fits && !code);
+  RengaCall(code);
+  *fits = *fits || other_fits;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindEqual(const void *context, const SearchTask *task,
+                                const SearchModel *model, SearchLayout *best)
+{
+  (void)context;
+  (void)task;
+  RengaCall(RengaSearchEqual_Private(model, best));
+  return RENGA_SUCCESS;
+}
+
+/* The best equal stages for numbers of replicas around those that were found. */
+static RengaErrorCode ChallengeNeighbours(Solution *solution)
+{
+  const SearchModel *model = &solution->model;
+  const int own = model->option[solution->candidate.layout.stage[0].option].replicas;
+  const int ranks = solution->task->ranks;
+  const int replicas[] = {own, own - 1, own + 1, (own + 1) / 2, 2 * own};
+  bool fits = true;
+  if (solution->task->replicas) return RENGA_SUCCESS;
+  for (size_t i = 0; i < sizeof replicas / sizeof replicas[0]; i++) {
+    SearchTask task = *solution->task;
+    bool seen = replicas[i] < 1 || replicas[i] > ranks;
+    for (size_t j = 0; j < i; j++) seen = seen || replicas[j] == replicas[i];
+    if (seen) continue;
+    task.replicas = replicas[i];
+    task.equal = true;
+    task.find = FindEqual;
+    RengaCall(Challenge(solution, &task, &fits));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The same stages with cuts where fewer bytes cross: the simulation sees that messages between
+   neighbours slow down every round, the model that they are sent once. */
+static RengaErrorCode ChallengeCuts(Solution *solution)
+{
+  static const double slacks[] = {0.01, 0.03, 0.06, 0.1, 0.2};
+  const SearchCandidate first = solution->candidate;
+  SearchLayout layout = {0};
+  RengaErrorCode code = RengaSearchLayoutCopy_Private(&first.layout, &layout);
+  for (size_t i = 0; i < sizeof slacks / sizeof slacks[0] && !code; i++) {
+    Solution other = {.task = solution->task, .chain = solution->chain, .candidate = first};
+    SearchTask task = *solution->task;
+    bool fits = false;
+    other.candidate.layout = (SearchLayout){0};
+    task.memory = solution->model.memory;
+    code = RengaSearchLayoutCopy_Private(&layout, &other.candidate.layout);
+    if (!code) RengaSearchMoveCuts_Private(&solution->model, slacks[i], &other.candidate.layout);
+    if (!code && RengaSearchEvaluate_Private(&solution->model, &other.candidate.layout))
+      code = Weigh(&task, &other);
+    if (!code && other.plan) {
+      fits = solution->task->memory <= 0 || other.most <= solution->task->memory;
+      code = FindStep(&other);
+    }
+    TakeFaster(solution, true, &other, fits && !code);
+  }
+  RengaSearchLayoutFree_Private(&layout);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* What the search ranks by its model is ranked by simulation at last. */
+static RengaErrorCode ChallengeAll(Solution *solution, bool *fits)
+{
+  for (int r = 0; r < solution->task->n_rivals && solution->chain->count <= CHAIN_CUT; r++) {
+    SearchTask task = *solution->task;
+    task.find = solution->task->rival[r].find;
+    task.context = solution->task->rival[r].context;
+    RengaCall(Challenge(solution, &task, fits));
+  }
+  if (!*fits || solution->task->find) return RENGA_SUCCESS;
+  RengaCall(ChallengeNeighbours(solution));
+  RengaCall(ChallengeCuts(solution));
+  return RENGA_SUCCESS;
+}
+
+/* Bounds of the searches are under estimates of memory, of some layouts only. */
+static RengaErrorCode FindBound(Solution *solution)
+{
+  const SearchTask *task = solution->task;
+  SearchCandidate *candidate = &solution->candidate;
+  candidate->bound = HUGE_VAL;
+  for (int i = 0; i < task->n_first || i <= candidate->size; i++) {
+    double bound = HUGE_VAL;
+    RengaCall(BoundOfAll(task, solution->chain, i, &bound));
+    candidate->bound = fmin(candidate->bound, bound);
+  }
   return RENGA_SUCCESS;
 }
 
@@ -290,8 +389,10 @@ static RengaErrorCode Fit(Solution *solution)
   bool fits = false;
   RengaCall(TryFit(solution, &fits));
   if (!fits && !solution->task->replicas) RengaCall(FitReplicas(solution, &fits));
+  if (fits) RengaCall(CompareEqual(solution));
+  RengaCall(ChallengeAll(solution, &fits));
   if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain, solution->ratio));
-  RengaCall(CompareEqual(solution));
+  RengaCall(FindBound(solution));
   return RENGA_SUCCESS;
 }
 
