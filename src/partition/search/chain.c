@@ -166,6 +166,72 @@ static void WeighNode(const SearchChain *chain, int place, int64_t microbatch, S
   }
 }
 
+/* Whether a gradient comes back to each node: its own backward works, or it hands one on to a node
+   before it that has none of its own. */
+static void MarkReturned(const SearchChain *chain, const RengaProfileCost costs[],
+                         const int place[], bool returned[])
+{
+  for (int c = chain->count - 1; c >= 0; c--) {
+    const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[c]);
+    returned[c] = returned[c] || costs[chain->node[c]].backward > 0;
+    for (int i = 0; i < node->n_in && returned[c]; i++) {
+      if (node->in[i] < 0) continue;
+      const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
+      if (Crosses(value) && value->differentiable) returned[place[value->producer]] = true;
+    }
+  }
+}
+
+/* Longest paths to each place, of forwards and of gradients: path[2 * c], path[2 * c + 1]. */
+static void FindPaths(const SearchChain *chain, const RengaProfileCost costs[], const int place[],
+                      const bool returned[], double path[])
+{
+  for (int c = 0; c < chain->count; c++) {
+    const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[c]);
+    for (int i = 0; i < node->n_in; i++) {
+      if (node->in[i] < 0) continue;
+      const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
+      if (!Crosses(value)) continue;
+      const int from = place[value->producer];
+      const RengaProfileCost *cost = &costs[value->producer];
+      path[2 * c] = fmax(path[2 * c], path[2 * from] + cost->forward);
+      if (returned[c] && value->differentiable)
+        path[2 * c + 1] = fmax(path[2 * c + 1], path[2 * from + 1] + cost->backward);
+    }
+  }
+}
+
+static RengaErrorCode FindLeads(const SearchChain *chain, const RengaProfileCost costs[],
+                                SearchModel *model)
+{
+  int *place = NULL;
+  bool *returned = NULL;
+  double *path = NULL;
+  RengaErrorCode code = RengaMalloc(RengaGraphGetNodeCount(chain->graph) + 1, &place);
+  if (!code) code = RengaMalloc(chain->count + 1, &returned);
+  if (!code) code = RengaMalloc(2 * chain->count + 1, &path);
+  if (!code) {
+    for (int c = 0; c < chain->count; c++) place[chain->node[c]] = c;
+    MarkReturned(chain, costs, place, returned);
+    FindPaths(chain, costs, place, returned, path);
+  }
+  for (int c = 0; c < chain->count && !code; c++) {
+    const double lead = path[2 * c] + path[2 * c + 1];
+    const RengaProfileCost *own = &costs[chain->node[c]];
+    model->lead[c] = lead;
+    model->longest = fmax(model->longest, lead + own->forward + own->backward);
+    if (c) {
+      own = &costs[chain->node[c - 1]];
+      model->lead[c] = fmin(lead, model->lead[c - 1] + own->forward + own->backward);
+    }
+  }
+  RengaFree(&path);
+  RengaFree(&returned);
+  RengaFree(&place);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static void AddUp(int count, double sums[])
 {
   for (int c = 0; c < count; c++) sums[c + 1] += sums[c];
@@ -191,6 +257,7 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
   memcpy(model->states, chain->states, (size_t)(count + 1) * sizeof(double));
   for (int c = 0; c < count; c++) model->temporary[c] += model->cut[c + 1];
   RengaSearchModelFinish_Private(model);
+  RengaCall(FindLeads(chain, costs, model));
   model->n_ties = chain->n_ties;
   model->tie = chain->tie;
   return RENGA_SUCCESS;

@@ -1,9 +1,9 @@
 /* Covering the chain under a bound of what each stage may cost: proofs, and layouts with any
    numbers of replicas.
 
-   A stage's share is its rounds, reduction and update. A step is at least all work once plus the
-   largest share. Without what the cuts cost, and with the memory of one micro-batch in flight, a
-   part of a stage that fits under a bound fits too; then it is best to make each stage as long as
+   A stage's share is its rounds, reduction and update. Without what the cuts cost, and with the
+   memory of one micro-batch in flight, a part of a stage that fits under a bound fits too; then it
+   is best to make each stage as long as
 number of replicas (two pointers). If that is more than there are, no layout reaches the
    bound. */
 #include "search.h"
@@ -38,6 +38,13 @@ static bool FitsAtLeast(const SearchModel *model, const SearchOption *option, in
          RengaSearchLeastBytes_Private(model, option, begin, end) <= model->memory;
 }
 
+/* All micro-batches of the stage, after its lead. */
+static bool LeadFits(const SearchModel *model, const SearchOption *option, int begin, int end,
+                     double bound)
+{
+  return FitsAtLeast(model, option, begin, end, bound - model->lead[begin]);
+}
+
 static bool CanCover(Proof *proof, double bound)
 {
   const SearchModel *model = proof->model;
@@ -51,7 +58,7 @@ static bool CanCover(Proof *proof, double bound)
       int *begin = &proof->pointer[o];
       if (*begin < end - model->count + proof->stages - 1)
         *begin = end - model->count + proof->stages - 1;
-      while (*begin < end && !FitsAtLeast(model, option, *begin, end, bound)) ++*begin;
+      while (*begin < end && !LeadFits(model, option, *begin, end, bound)) ++*begin;
       if (*begin < end && proof->devices[*begin] + option->replicas < fewest)
         fewest = proof->devices[*begin] + option->replicas;
     }
@@ -126,16 +133,6 @@ RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **ca
   return RENGA_SUCCESS;
 }
 
-static double LeastDelay(const SearchModel *model)
-{
-  double least = HUGE_VAL;
-  for (int o = 0; o < model->n_options; o++)
-    for (int c = 1; c < model->count; c++)
-      least = fmin(least, model->option[o].message_latency +
-                              model->option[o].message_rate * model->cut[c]);
-  return least;
-}
-
 /* Layouts of equal replicas are bounded one number at a time. */
 static double LargestBound(Proof *proof, int n_options, const SearchOption options[])
 {
@@ -148,25 +145,39 @@ static double LargestBound(Proof *proof, int n_options, const SearchOption optio
   return best;
 }
 
+/* Options whose rounds are all micro-batches rather than all but one. */
+static RengaErrorCode WholeOptions(const SearchModel *model, SearchOption **options)
+{
+  RengaCall(RengaMalloc(model->n_options + 1, options));
+  for (int o = 0; o < model->n_options; o++) {
+    (*options)[o] = model->option[o];
+    (*options)[o].rounds++;
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds)
 {
-  Proof proof = {.model = model, .stages = stages};
+  SearchModel whole = *model;
+  Proof proof = {.model = &whole, .stages = stages};
   SearchOption *group = NULL;
   double *capacity = NULL;
-  const double work = RengaSearchWork_Private(model);
   int count = 0;
-  RengaCall(GroupOptions(model, &count, &group));
-  RengaErrorCode code = RengaMalloc(model->count + 1, &proof.devices);
+  whole.option = NULL;
+  RengaErrorCode code = WholeOptions(model, &whole.option);
+  if (!code) code = GroupOptions(&whole, &count, &group);
+  if (!code) code = RengaMalloc(model->count + 1, &proof.devices);
   if (!code) code = RengaMalloc(count + 1, &proof.pointer);
-  if (!code) code = RengaSearchCapacity_Private(model, &capacity);
+  if (!code) code = RengaSearchCapacity_Private(&whole, &capacity);
   if (!code) {
-    *seconds = work + fmax(LargestBound(&proof, count, group), work / capacity[model->devices]);
-    if (stages > 1) *seconds += 2 * (stages - 1) * LeastDelay(model);
+    const double rounds = RengaSearchWork_Private(model) / capacity[model->devices];
+    *seconds = fmax(LargestBound(&proof, count, group), fmax(rounds, model->longest));
   }
   RengaFree(&capacity);
   RengaFree(&proof.devices);
   RengaFree(&proof.pointer);
   RengaFree(&group);
+  RengaFree(&whole.option);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -233,8 +233,11 @@ RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchCh
     RengaCall(Say(answer, "micro-batch",
                   "micro-batches of %lld samples rather than %lld; results depend on that size",
                   (long long)task->size[candidate->size], (long long)task->size[0]));
-  RengaCall(Say(answer, "proof", "no plan of this kind has a faster step than %.4g s: %s",
-                candidate->bound,
-                candidate->proved ? "all were looked at" : "a bound on every layout"));
+  RengaCall(
+      Say(answer, "proof",
+          "no plan of this kind has a faster step than %.4g s, simulated with the lists of its "
+          "schedule%s",
+          candidate->bound,
+          candidate->proved ? "; of the search's model this is the best: all were looked at" : ""));
   return RENGA_SUCCESS;
 }

@@ -13,8 +13,9 @@ static int Levels(int count)
 
 RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
 {
-  double **const sums[] = {&model->forward, &model->backward, &model->elements, &model->states,
-                           &model->saved,   &model->inputs,   &model->cut,      &model->unsaved};
+  double **const sums[] = {&model->forward, &model->backward, &model->elements,
+                           &model->states,  &model->saved,    &model->inputs,
+                           &model->cut,     &model->unsaved,  &model->lead};
   model->count = count;
   for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
     RengaCall(RengaMalloc(count + 1, sums[i]));
@@ -24,9 +25,9 @@ RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
 
 void RengaSearchModelFree_Private(SearchModel *model)
 {
-  double **const sums[] = {&model->forward, &model->backward, &model->elements,
-                           &model->states,  &model->saved,    &model->inputs,
-                           &model->cut,     &model->unsaved,  &model->temporary};
+  double **const sums[] = {&model->forward, &model->backward, &model->elements, &model->states,
+                           &model->saved,   &model->inputs,   &model->cut,      &model->unsaved,
+                           &model->lead,    &model->temporary};
   for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) RengaFree(sums[i]);
   RengaFree(&model->option);
 }

@@ -191,7 +191,7 @@ RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchMo
   prediction->bubble = 1 - BusyShare(model, layout, prediction->pipeline);
   prediction->reduce = PredictReduce(task, model, layout, plan);
   prediction->step = prediction->pipeline + prediction->reduce + prediction->update;
-  prediction->bound = fmin(candidate->bound, prediction->step);
+  prediction->bound = candidate->bound;
   return RENGA_SUCCESS;
 }
 

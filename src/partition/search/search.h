@@ -63,6 +63,8 @@ typedef struct {
   double update_rate, accumulate_rate;        /* seconds per element */
   double *forward, *backward;                 /* [count + 1] seconds before each place */
   double *elements, *states, *saved, *inputs; /* [count + 1] elements and bytes before each place */
+  double *lead;                               /* [count] see RengaSearchBound_Private */
+  double longest;        /* seconds of the longest path of a micro-batch, forward and backward */
   double *cut, *unsaved; /* [count + 1] bytes over a cut; those of them backward does not keep */
   double *temporary;     /* [levels][count] largest of 2^level places from here on */
   int n_ties;
@@ -148,7 +150,18 @@ RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *l
                                        SearchLayout *best);
 
 /* ---- cover.c ---- */
-/* Proved: no layout of at least `stages` stages has a faster step; HUGE_VAL: none is possible. */
+/* Proved: no layout of at least `stages` stages has a faster step, by the model or simulated;
+   HUGE_VAL: none is possible.
+
+   The proof, for lists of any kind: the first forward on a rank of a stage waits for the longest
+   path of forwards that leads from earlier stages to the stage's first node; after its last
+   backward the longest path of gradients from there back still follows for that micro-batch. Both
+   are the stage's lead. In between lies all its work for the micro-batches of its busiest replica;
+   messages take no less than nothing. Reduction and update are counted after all, the longest of
+   each, so that the stage's own may be added. A step is no less than that of any stage, and no less
+   than the longest path of one micro-batch. Leads are cut down so that from one place to the next
+   they grow by no more than the work between: then a part of a stage that stays under a bound
+   stays under it too, and the greedy cover decides. */
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds);
 /* [devices + 1] the most work that stages on so many devices do in one second of rounds;
    RengaFree. */

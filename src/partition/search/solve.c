@@ -45,41 +45,8 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
   return RENGA_SUCCESS;
 }
 
-/* No layout is faster: the fastest of one stage is known, of more stages there is a proof. */
-static RengaErrorCode BoundOf(const SearchTask *task, const SearchModel *model, double *bound)
-{
-  SearchModel one = *model;
-  SearchLayout single = {0};
-  double more = HUGE_VAL;
-  *bound = HUGE_VAL;
-  if (!model->n_options) return RENGA_SUCCESS;
-  one.stages = 1;
-  if (task->stages <= 1) {
-    RengaCall(RengaSearchEqual_Private(&one, &single));
-    if (single.count) *bound = single.step;
-    RengaSearchLayoutFree_Private(&single);
-  }
-  if (task->stages == 1 || model->count < 2 || model->devices < 2) return RENGA_SUCCESS;
-  RengaCall(RengaSearchBound_Private(model, task->stages > 2 ? task->stages : 2, &more));
-  *bound = fmin(*bound, more);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode TryModel(const SearchTask *task, const SearchModel *model,
-                               SearchCandidate *candidate)
-{
-  RengaCall(RengaSearchLayouts_Private(task, model, &candidate->layout, &candidate->proved));
-  if (candidate->proved && candidate->layout.count)
-    candidate->bound = candidate->layout.step;
-  else
-    RengaCall(BoundOf(task, model, &candidate->bound));
-  return RENGA_SUCCESS;
-}
-
-/* The better of two takes the lower bound of both. */
 static void Better(SearchCandidate *candidate, SearchCandidate *best)
 {
-  const double bound = fmin(candidate->bound, best->bound);
   if (candidate->layout.count &&
       (!best->layout.count || candidate->layout.step < best->layout.step)) {
     RengaSearchLayoutFree_Private(&best->layout);
@@ -87,7 +54,6 @@ static void Better(SearchCandidate *candidate, SearchCandidate *best)
   } else {
     RengaSearchLayoutFree_Private(&candidate->layout);
   }
-  best->bound = bound;
 }
 
 static RengaErrorCode TrySize(const SearchTask *task, const SearchChain *chain, int size,
@@ -96,7 +62,8 @@ static RengaErrorCode TrySize(const SearchTask *task, const SearchChain *chain, 
   SearchModel model = {0};
   SearchCandidate candidate = {.size = size, .spread = spread};
   RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, &model));
-  RengaErrorCode code = TryModel(task, &model, &candidate);
+  const RengaErrorCode code =
+      RengaSearchLayouts_Private(task, &model, &candidate.layout, &candidate.proved);
   RengaSearchModelFree_Private(&model);
   if (code) RengaSearchLayoutFree_Private(&candidate.layout);
   RengaCall(code);
@@ -255,7 +222,9 @@ static RengaErrorCode BoundOfAll(const SearchTask *task, const SearchChain *chai
     SearchModel model = {0};
     double one = HUGE_VAL;
     RengaCall(RengaSearchModelOf_Private(&any, chain, size, spread, &model));
-    const RengaErrorCode code = BoundOf(&any, &model, &one);
+    RengaErrorCode code = RENGA_SUCCESS;
+    if (model.n_options && model.count)
+      code = RengaSearchBound_Private(&model, task->stages > 1 ? task->stages : 1, &one);
     RengaSearchModelFree_Private(&model);
     RengaCall(code);
     *bound = fmin(*bound, one);

@@ -1,12 +1,14 @@
 /* TEST ranks: 1 */
-/* The search finds what trying every layout finds, and its bound is below; random models with and
+/* The search finds what trying every layout finds, and its bound is below, also below layouts that
+   are simulated with their schedule's lists; random models with and
    without memory bounds, messages, reductions, recomputation, tied parameters. */
 #include "../../../src/partition/search/search.h"
 #include "../../plan/plantest.h"
+#include "rengaschedule.h"
 #include <math.h>
 #include <stdlib.h>
 
-enum { CASES = 2000, PLACES_MOST = 8, DEVICES_MOST = 4 };
+enum { CASES = 2000, PLACES_MOST = 8, DEVICES_MOST = 4, SIMULATED = 60, SIMULATED_STEP = 7 };
 
 static uint64_t state = 88172645463325252u;
 
@@ -60,6 +62,8 @@ static void FillModel(SearchModel *model, SearchTie *tie)
   }
   for (int c = 0; c < count; c++) model->temporary[c] = 300 * Random();
   RengaSearchModelFinish_Private(model);
+  for (int c = 0; c < count; c++) model->lead[c] = model->forward[c] + model->backward[c];
+  model->longest = model->forward[count] + model->backward[count];
   if (count > 2 && Random() < 0.3) {
     const int before = RandomBelow(count - 1), after = before + 1 + RandomBelow(count - before - 1);
     *tie = (SearchTie){before, after,
@@ -78,13 +82,65 @@ static void FillModel(SearchModel *model, SearchTie *tie)
   if (Random() < 0.15) model->replicas = 1 + RandomBelow(2);
 }
 
+/* A step of the layout by the lists of its schedule, with messages between neighbours. */
+static double Simulate(RengaSchedule schedule, const SearchModel *model, const SearchLayout *layout)
+{
+  RengaMessage message[2 * DEVICES_MOST];
+  double forward[DEVICES_MOST], backward[DEVICES_MOST], seconds[2 * DEVICES_MOST], pipeline, bubble;
+  int replicas[DEVICES_MOST], n = 0;
+  for (int s = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    const SearchOption *option = &model->option[stage->option];
+    SearchCost cost;
+    TestTrue(RengaSearchStageCost_Private(model, option, stage->begin, stage->end,
+                                          layout->count - s, &cost));
+    forward[s] = cost.forward;
+    backward[s] = cost.backward - cost.extra;
+    replicas[s] = option->replicas;
+    for (int back = 0; back < 2 && s + 1 < layout->count; back++, n++) {
+      message[n] = (RengaMessage){
+          .value = "x", .from = s + back, .to = s + !back, .backward = back, .bytes = 1};
+      seconds[n] = cost.delay;
+    }
+  }
+  RengaCallAbort(
+      RengaScheduleSetType(schedule, model->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
+  RengaCallAbort(RengaScheduleSetShape(schedule, layout->count, replicas, model->microbatches, n,
+                                       message, false));
+  for (int s = 0; s < layout->count; s++)
+    RengaCallAbort(RengaScheduleSetRecompute(schedule, s, layout->stage[s].recompute));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  RengaCallAbort(RengaScheduleSimulate(schedule, forward, backward, seconds, &pipeline, &bubble));
+  return pipeline + layout->reduce + layout->update;
+}
+
+/* Some of the layouts are simulated: at most so many of a case, far apart. */
+typedef struct {
+  RengaSchedule schedule;
+  int tried, simulated, faster; /* than the model says */
+  double least;
+} Simulated;
+
+static void TrySimulation(const SearchModel *model, const SearchLayout *layout,
+                          Simulated *simulated)
+{
+  if (simulated->tried++ % SIMULATED_STEP || simulated->simulated == SIMULATED) return;
+  const double step = Simulate(simulated->schedule, model, layout);
+  simulated->simulated++;
+  simulated->faster += step < layout->step * (1 - 1e-9);
+  simulated->least = fmin(simulated->least, step);
+}
+
 /* All layouts that begin with those stages. */
-static void TryAll(const SearchModel *model, SearchLayout *layout, double *least)
+static void TryAll(const SearchModel *model, SearchLayout *layout, Simulated *simulated,
+                   double *least)
 {
   const int begin = layout->count ? layout->stage[layout->count - 1].end : 0;
   if (begin == model->count) {
     if (model->stages && layout->count != model->stages) return;
-    if (RengaSearchEvaluate_Private(model, layout)) *least = fmin(*least, layout->step);
+    if (!RengaSearchEvaluate_Private(model, layout)) return;
+    *least = fmin(*least, layout->step);
+    TrySimulation(model, layout, simulated);
     return;
   }
   if (layout->count == DEVICES_MOST) return;
@@ -92,7 +148,7 @@ static void TryAll(const SearchModel *model, SearchLayout *layout, double *least
     for (int o = 0; o < model->n_options; o++) {
       if (!model->unequal && layout->count && o != layout->stage[0].option) continue;
       layout->stage[layout->count++] = (SearchStage){begin, end, o, false};
-      TryAll(model, layout, least);
+      TryAll(model, layout, simulated, least);
       layout->count--;
     }
 }
@@ -119,7 +175,7 @@ static double LeastBytes(const SearchModel *model)
   return RengaSearchStageBytes_Private(model, &model->option[0], 0, model->count, 1, false);
 }
 
-static void CheckCase(int number, int *found, int *refused)
+static void CheckCase(int number, RengaSchedule schedule, int *found, int *refused, int *faster)
 {
   SearchModel model, all;
   SearchTie tie;
@@ -127,6 +183,7 @@ static void CheckCase(int number, int *found, int *refused)
   SearchStage stages[DEVICES_MOST];
   SearchLayout any = {.stage = stages}, best = {0}, quick = {0};
   double least = HUGE_VAL, one = HUGE_VAL, more = HUGE_VAL;
+  Simulated simulated = {.schedule = schedule, .least = HUGE_VAL};
   bool proved = false;
   const double slow = Random() < 0.3 ? 0 : 10 * Random();
   FillModel(&model, &tie);
@@ -135,7 +192,7 @@ static void CheckCase(int number, int *found, int *refused)
   if (model.n_options && Random() < 0.6) model.memory = LeastBytes(&model) * (0.3 + 0.9 * Random());
   AllOptions(&model, &all, options);
   SetLinks(&all, slow);
-  TryAll(&all, &any, &least);
+  TryAll(&all, &any, &simulated, &least);
   if (model.n_options) {
     RengaCallAbort(RengaSearchEqual_Private(&model, &quick));
     if (model.unequal) RengaCallAbort(RengaSearchCover_Private(&model, &quick));
@@ -146,14 +203,15 @@ static void CheckCase(int number, int *found, int *refused)
   }
   const double step = best.count ? best.step : HUGE_VAL;
   if (!(step == least || fabs(step - least) <= 1e-9 * least) || one > least * (1 + 1e-9) ||
-      (best.count > 1 && more > least * (1 + 1e-9)) ||
+      one > simulated.least * (1 + 1e-9) || (best.count > 1 && more > least * (1 + 1e-9)) ||
       (quick.count && quick.step < least * (1 - 1e-9))) {
-    fprintf(stderr, "case %d: all %.17g labels %.17g quick %.17g bounds %g %g\n", number, least,
-            step, quick.count ? quick.step : HUGE_VAL, one, more);
+    fprintf(stderr, "case %d: all %.17g simulated %g labels %.17g quick %.17g bounds %g %g\n",
+            number, least, simulated.least, step, quick.count ? quick.step : HUGE_VAL, one, more);
     TestTrue(false);
   }
   *found += best.count > 0 && quick.count > 0 && quick.step <= least * (1 + 1e-9);
   *refused += best.count == 0;
+  *faster += simulated.faster;
   RengaSearchLayoutFree_Private(&best);
   RengaSearchLayoutFree_Private(&quick);
   RengaSearchModelFree_Private(&model);
@@ -161,12 +219,20 @@ static void CheckCase(int number, int *found, int *refused)
 
 int main(int argc, char **argv)
 {
-  int found = 0, refused = 0;
+  int found = 0, refused = 0, faster = 0;
+  RengaComm comm;
+  RengaSchedule schedule;
   RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
-  for (int i = 0; i < CASES; i++) CheckCase(i, &found, &refused);
-  if (getenv("TEST_VERBOSE")) printf("%d quick, %d refused of %d\n", found, refused, CASES);
+  RengaCallAbort(RengaCommCreate(MPI_COMM_SELF, &comm));
+  RengaCallAbort(RengaScheduleCreate(comm, &schedule));
+  for (int i = 0; i < CASES; i++) CheckCase(i, schedule, &found, &refused, &faster);
+  RengaCallAbort(RengaScheduleDestroy(&schedule));
+  RengaCallAbort(RengaCommDestroy(&comm));
+  if (getenv("TEST_VERBOSE"))
+    printf("%d quick, %d refused of %d; %d simulated faster\n", found, refused, CASES, faster);
   TestTrue(found > CASES / 2);
   TestTrue(refused > CASES / 100);
+  TestTrue(faster > 0); /* so that the bound of the simulation is one of its own */
   RengaCallAbort(RengaFinalize());
   return 0;
 }
