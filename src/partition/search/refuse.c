@@ -1,4 +1,4 @@
-/* Nothing fits: with how much memory, or on how many devices, it would. */
+/* Nothing fits: with how much memory it would, or by estimate on how many devices. */
 #include "search.h"
 #include <math.h>
 
@@ -36,31 +36,22 @@ int RengaSearchDevicesNeeded_Private(const SearchModel *model)
   return fewest;
 }
 
-/* Bytes per device with which the devices that there are do. */
-static double MemoryNeeded(SearchModel *model)
+/* As text that is rounded to three digits, but never down. */
+static void NameEnough(double enough, size_t size, char text[])
 {
-  double low = model->memory, high = 2 * model->memory;
-  for (int fits = 0; fits == 0 || fits > model->devices;) {
-    model->memory = high;
-    fits = RengaSearchDevicesNeeded_Private(model);
-    if (fits == 0 || fits > model->devices) low = high, high *= 2;
-  }
-  for (int probe = 0; probe < 40 && high - low > 1e-4 * high; probe++) {
-    model->memory = low + (high - low) / 2;
-    const int fits = RengaSearchDevicesNeeded_Private(model);
-    if (fits && fits <= model->devices)
-      high = model->memory;
-    else
-      low = model->memory;
-  }
-  return high;
+  char bytes[32];
+  RengaFormatBytes(1.005 * enough, sizeof bytes, bytes);
+  if (enough > 0)
+    snprintf(text, size, "%s per device would do for a plan that was found", bytes);
+  else
+    snprintf(text, size, "no plan was found for devices of any memory");
 }
 
 RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain,
-                                         double ratio)
+                                         double ratio, double enough)
 {
   SearchModel model = {0};
-  char bound[32], memory[32], devices[96];
+  char bound[32], memory[96], devices[96];
   const int last = task->n_sizes - 1;
   if (task->memory <= 0)
     RengaRaise(MPI_COMM_SELF, RENGA_ERR_PLAN,
@@ -72,15 +63,17 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchCha
   const double more = ratio > 1 ? ratio : 1;
   model.memory /= more;
   const int needed = RengaSearchDevicesNeeded_Private(&model);
-  const double bytes = model.n_options ? more * MemoryNeeded(&model) : 0;
   RengaSearchModelFree_Private(&model);
   RengaFormatBytes(task->memory, sizeof bound, bound);
-  RengaFormatBytes(bytes, sizeof memory, memory);
-  snprintf(devices, sizeof devices, "no number of devices with this memory would do");
+  NameEnough(enough, sizeof memory, memory);
   if (needed > task->ranks)
-    snprintf(devices, sizeof devices, "%d devices with this memory would do", needed);
+    snprintf(devices, sizeof devices, "%d devices with this memory would do (estimated)", needed);
+  else
+    snprintf(devices, sizeof devices, "%s",
+             needed ? "more devices with this memory may do"
+                    : "no number of devices with this memory would do (estimated)");
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
              "the network does not fit on %d devices of %s each in micro-batches of %lld samples: "
-             "%s per device would do (estimated), and %s",
+             "%s, and %s",
              task->ranks, bound, (long long)task->size[last], memory, devices);
 }

@@ -290,8 +290,9 @@ RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchCh
                                           const SearchModel *model,
                                           const SearchCandidate *candidate, SearchAnswer *answer);
 /* The error that nothing fits, with the memory or the devices that would do. ratio: of what the
-   runtime says to what is estimated; less than 1: not known. */
+   runtime says to what is estimated; less than 1: not known. enough: bytes that a plan was found to
+   need; 0: there is none. */
 RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain,
-                                         double ratio);
+                                         double ratio, double enough);
 /* Fewest devices whose memory holds the network; 0: no number does. */
 int RengaSearchDevicesNeeded_Private(const SearchModel *model);

@@ -3,7 +3,13 @@
 #include "search.h"
 #include <math.h>
 
-enum { LABEL_WORK = 4000000, FITTING_ROUNDS = 8, CHAIN_LONG = 5000, CHAIN_CUT = 20000 };
+enum {
+  LABEL_WORK = 4000000,
+  FITTING_ROUNDS = 8,
+  DOUBLINGS = 24,
+  CHAIN_LONG = 5000,
+  CHAIN_CUT = 20000
+};
 
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model)
@@ -105,7 +111,8 @@ typedef struct {
   RengaPlan plan;
   RengaForecastMemory *memory; /* of each stage */
   double most, ratio;
-  double step; /* simulated, where it fits */
+  double step;   /* simulated, where it fits */
+  double enough; /* bytes: a plan that was looked at needs no more; 0: none was */
 } Solution;
 
 static void FreeSolution(Solution *solution)
@@ -141,6 +148,11 @@ static RengaErrorCode SolveUnder(Solution *solution, double memory)
   return RENGA_SUCCESS;
 }
 
+static double Least(double a, double b)
+{
+  return a > 0 && b > 0 ? fmin(a, b) : fmax(a, b);
+}
+
 static RengaErrorCode FindStep(Solution *solution)
 {
   RengaPlanPrediction prediction;
@@ -161,6 +173,7 @@ static RengaErrorCode TryFit(Solution *solution, bool *fits)
     RengaCall(SolveUnder(solution, allowed));
     const bool found = solution->candidate.layout.count > 0;
     if (allowed < bound) solution->candidate.proved = false;
+    if (found) solution->enough = Least(solution->enough, solution->most);
     *fits = found && (bound <= 0 || solution->most <= bound);
     if (*fits) RengaCall(FindStep(solution));
     if (bound <= 0 || *fits) return RENGA_SUCCESS;
@@ -184,6 +197,7 @@ static bool IsUnequal(const SearchLayout *layout)
 /* The faster of two that fit, in simulated seconds; the other is freed. */
 static void TakeFaster(Solution *solution, bool fits, Solution *other, bool other_fits)
 {
+  const double enough = Least(solution->enough, other->enough);
   if (other_fits && (!fits || other->step < solution->step)) {
     const Solution old = *solution;
     *solution = *other;
@@ -191,6 +205,7 @@ static void TakeFaster(Solution *solution, bool fits, Solution *other, bool othe
     solution->candidate.proved = false; /* of a part of all layouts at the most */
     *other = old;
   }
+  solution->enough = enough;
   FreeSolution(other);
 }
 
@@ -353,6 +368,25 @@ static RengaErrorCode FindBound(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+/* A memory that a plan fits in, found under bounds that double until there is one. */
+static RengaErrorCode FindEnough(Solution *solution)
+{
+  double allowed = 1.5 * solution->task->memory;
+  for (int round = 0; round < DOUBLINGS && !solution->enough && allowed > 0; round++) {
+    RengaCall(SolveUnder(solution, allowed *= 2));
+    if (solution->candidate.layout.count) solution->enough = solution->most;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Refuse(Solution *solution)
+{
+  RengaCall(FindEnough(solution));
+  RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain, solution->ratio,
+                                      solution->enough));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Fit(Solution *solution)
 {
   bool fits = false;
@@ -360,7 +394,7 @@ static RengaErrorCode Fit(Solution *solution)
   if (!fits && !solution->task->replicas) RengaCall(FitReplicas(solution, &fits));
   if (fits) RengaCall(CompareEqual(solution));
   RengaCall(ChallengeAll(solution, &fits));
-  if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain, solution->ratio));
+  if (!fits) RengaCall(Refuse(solution));
   RengaCall(FindBound(solution));
   return RENGA_SUCCESS;
 }
