@@ -205,6 +205,30 @@ static bool IsForecast(const double estimate[], int count, int s)
   return higher < STAGES_FORECAST;
 }
 
+/* What a stage holds under 1F1B: as many micro-batches as stages from it to the last; between stages
+   of different replicas what the schedule says, which is more. */
+static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *model,
+                                 const SearchLayout *layout, RengaPlan plan, int64_t depth[])
+{
+  RengaSchedule schedule = NULL;
+  const char *type;
+  bool equal = true;
+  for (int s = 0; s < layout->count; s++) {
+    depth[s] = layout->count - s;
+    equal = equal && layout->stage[s].option == layout->stage[0].option;
+  }
+  if (equal) return RENGA_SUCCESS;
+  RengaCall(RengaPlanGetSchedule(plan, &type));
+  RengaCall(RengaScheduleCreate(task->self, &schedule));
+  RengaErrorCode code = RengaScheduleSetType(schedule, type);
+  if (!code) code = RengaScheduleSetPlan(schedule, plan, model->microbatches, 0, NULL, false);
+  for (int s = 0; s < layout->count && !code; s++)
+    code = RengaScheduleGetInFlight(schedule, s, &depth[s]);
+  RengaScheduleDestroy(&schedule);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
                                          const SearchCandidate *candidate, RengaPlan plan,
                                          RengaForecastMemory memory[], double *most, double *ratio)
@@ -212,12 +236,15 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
   const RengaMemoryForecast forecast = RengaSearchForecast_Private();
   const SearchLayout *layout = &candidate->layout;
   double *estimate = NULL;
+  int64_t *depth = NULL;
   RengaErrorCode code = RengaMalloc(layout->count, &estimate);
+  if (!code) code = RengaMalloc(layout->count, &depth);
+  if (!code) code = FindDepths(task, model, layout, plan, depth);
   *most = *ratio = 0;
   for (int s = 0; s < layout->count && !code; s++) {
     const SearchStage *stage = &layout->stage[s];
     estimate[s] = RengaSearchStageBytes_Private(model, &model->option[stage->option], stage->begin,
-                                                stage->end, layout->count - s, stage->recompute);
+                                                stage->end, (int)depth[s], stage->recompute);
   }
   for (int s = 0; s < layout->count && !code; s++) {
     memory[s] = (RengaForecastMemory){.total = (int64_t)estimate[s]};
@@ -226,6 +253,7 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
     *most = fmax(*most, (double)memory[s].total);
     *ratio = fmax(*ratio, (double)memory[s].total / fmax(1, estimate[s]));
   }
+  RengaFree(&depth);
   RengaFree(&estimate);
   RengaCall(code);
   return RENGA_SUCCESS;
