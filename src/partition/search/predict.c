@@ -205,8 +205,8 @@ static bool IsForecast(const double estimate[], int count, int s)
   return higher < STAGES_FORECAST;
 }
 
-/* What a stage holds under 1F1B: as many micro-batches as stages from it to the last; between stages
-   of different replicas what the schedule says, which is more. */
+/* Micro-batches that a stage holds under 1F1B: as many as stages from it to the last; between
+   stages of different replicas what the schedule says, which is more. */
 static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *model,
                                  const SearchLayout *layout, RengaPlan plan, int64_t depth[])
 {
