@@ -5,4 +5,5 @@ configure_in sanitizers --enable-sanitizers --disable-shared CFLAGS='-O1 -g'
 make -s -j"$jobs"
 export RENGA_TEST_OTHER_ROUNDING=1
 LSAN_OPTIONS="suppressions=$here/leaks.supp print_suppressions=0" \
-  ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 make -s -j2 check
+  ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 make -s -j2 check ||
+  { cat test-suite.log; exit 1; }
