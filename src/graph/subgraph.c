@@ -1,5 +1,6 @@
 /* A stage of a network: an interval of its nodes, with the prepared nodes that these need. */
 #include "graphimpl.h"
+#include "renga/private/graph.h"
 #include <string.h>
 
 typedef struct {
@@ -9,10 +10,16 @@ typedef struct {
   RengaValue *number; /* by value: its number in the part */
 } Cut;
 
+bool RengaGraphNodeIsPrepared_Private(RengaGraph graph, const RengaGraphNode *node)
+{
+  for (int o = 0; o < node->n_out; o++)
+    if (node->out[o] >= 0) return RengaGraphGetValue(graph, node->out[o])->prepared;
+  return false;
+}
+
 static bool IsPreparedNode(RengaGraph graph, int node)
 {
-  const RengaGraphNode *at = &graph->entry[node]->node;
-  return at->n_out > 0 && graph->value[at->out[0]]->prepared;
+  return RengaGraphNodeIsPrepared_Private(graph, &graph->entry[node]->node);
 }
 
 static bool IsOutput(RengaGraph graph, RengaValue value)

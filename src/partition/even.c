@@ -7,6 +7,7 @@
    in which every stage's load is within that bound. Prepared nodes are cloned where needed: they
    weigh nothing and a stage does not consist of them. */
 #include "partitionimpl.h"
+#include "renga/private/graph.h"
 #include <math.h>
 #include <string.h>
 
@@ -23,14 +24,6 @@ typedef struct {
   double *before; /* [count + 1] FLOPs of the chain before each place */
   double *cut;    /* [count] bytes per sample over a cut before each place */
 } Chain;
-
-static bool IsPrepared(RengaGraph graph, int n)
-{
-  const RengaGraphNode *node = RengaGraphGetNode(graph, n);
-  for (int o = 0; o < node->n_out; o++)
-    if (node->out[o] >= 0) return RengaGraphGetValue(graph, node->out[o])->prepared;
-  return false;
-}
 
 static void FreeChain(Chain *chain)
 {
@@ -76,7 +69,7 @@ static RengaErrorCode BuildChain(RengaGraph graph, Chain *chain)
   RengaCall(RengaMalloc(n_nodes + 1, &chain->cut));
   for (int n = 0; n < n_nodes; n++) {
     double flops = 0;
-    if (IsPrepared(graph, n)) continue;
+    if (RengaGraphNodeIsPrepared_Private(graph, RengaGraphGetNode(graph, n))) continue;
     RengaCall(RengaGraphGetNodeFlops(graph, n, 1, &flops));
     place[n] = chain->count;
     chain->node[chain->count] = n;

@@ -6,6 +6,7 @@
    time. Here a stage must be an interval of the canonical order: a subtree whose nodes do not
    follow each other counts as several, and what gets no stage goes with its neighbour. */
 #include "partitionimpl.h"
+#include "renga/private/graph.h"
 #include <math.h>
 #include <string.h>
 
@@ -24,13 +25,6 @@ typedef struct {
   double *cost;      /* [count + 1] before each place; all of it is 1 */
   int n_cuts, *cut;  /* places where stages 1, 2, … begin */
 } Walk;
-
-static bool IsPrepared(RengaGraph graph, const RengaGraphNode *node)
-{
-  for (int o = 0; o < node->n_out; o++)
-    if (node->out[o] >= 0) return RengaGraphGetValue(graph, node->out[o])->prepared;
-  return false;
-}
 
 static double Bytes(const RengaGraphValue *value)
 {
@@ -69,7 +63,7 @@ static RengaErrorCode WeighNodes(Walk *walk, bool seen[], double memory[])
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(graph, n);
     double flops = 0;
-    if (IsPrepared(graph, node)) continue;
+    if (RengaGraphNodeIsPrepared_Private(graph, node)) continue;
     RengaCall(RengaGraphGetNodeFlops(graph, n, 1, &flops));
     const int c = walk->count++;
     walk->node[c] = n;

@@ -1,13 +1,6 @@
 /* What each stage of a plan holds and sends, found from the network. */
 #include "planimpl.h"
-
-/* A prepared node is cloned into each stage that needs it, and counts nowhere. */
-static bool NodeIsPrepared(RengaGraph graph, const RengaGraphNode *node)
-{
-  for (int o = 0; o < node->n_out; o++)
-    if (node->out[o] >= 0) return RengaGraphGetValue(graph, node->out[o])->prepared;
-  return false;
-}
+#include "renga/private/graph.h"
 
 /* Parameters that nodes [first, last) use, each once; those used in another stage too count there
    again. seen[] has a place for each value and is given back all false. */
@@ -33,7 +26,7 @@ static RengaErrorCode CountFlops(RengaGraph graph, int first, int last, double *
   *flops = 0;
   for (int n = first; n < last; n++) {
     double one = 0;
-    if (NodeIsPrepared(graph, RengaGraphGetNode(graph, n))) continue;
+    if (RengaGraphNodeIsPrepared_Private(graph, RengaGraphGetNode(graph, n))) continue;
     RengaCall(RengaGraphGetNodeFlops(graph, n, 1, &one));
     *flops += one;
   }

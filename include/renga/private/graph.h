@@ -1,4 +1,4 @@
-/* What the readers of files need of a graph besides building it. */
+/* What readers of files and planners need of a graph besides its public functions. */
 #pragma once
 #include "rengagraph.h"
 
@@ -10,3 +10,5 @@ RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch);
 RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name, int64_t *size);
 /* Gives an activation another name, which no other value has: a file's outputs keep theirs. */
 RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value, const char *name);
+/* A prepared node is cloned into each stage that needs it, and counts nowhere. */
+bool RengaGraphNodeIsPrepared_Private(RengaGraph graph, const RengaGraphNode *node);

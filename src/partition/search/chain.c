@@ -2,16 +2,10 @@
    that follows for one. Which values backward reads is found by differentiating the network
    once. */
 #include "search.h"
+#include "renga/private/graph.h"
 #include "rengagraph.h"
 #include <math.h>
 #include <string.h>
-
-static bool IsPrepared(RengaGraph graph, const RengaGraphNode *node)
-{
-  for (int o = 0; o < node->n_out; o++)
-    if (node->out[o] >= 0) return RengaGraphGetValue(graph, node->out[o])->prepared;
-  return false;
-}
 
 static bool Crosses(const RengaGraphValue *value)
 {
@@ -94,7 +88,7 @@ static RengaErrorCode ListNodes(SearchChain *chain)
   for (int v = 0; v < RengaGraphGetValueCount(graph); v++) chain->last[v] = -1;
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(graph, n);
-    if (IsPrepared(graph, node)) continue;
+    if (RengaGraphNodeIsPrepared_Private(graph, node)) continue;
     const int place = chain->count++;
     chain->node[place] = n;
     for (int i = 0; i < node->n_in; i++)
