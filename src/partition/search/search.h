@@ -149,7 +149,7 @@ void RengaSearchMoveCuts_Private(const SearchModel *model, double slack, SearchL
 RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *layout,
                                        SearchLayout *best);
 
-/* ---- cover.c ---- */
+/* ---- bound.c ---- */
 /* Proved: no layout of at least `stages` stages has a faster step, by the model or simulated;
    HUGE_VAL: none is possible.
 
@@ -166,6 +166,8 @@ RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, do
 /* [devices + 1] the most work that stages on so many devices do in one second of rounds;
    RengaFree. */
 RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **capacity);
+
+/* ---- cover.c ---- */
 /* Stages with any replicas, from the last to the first, each as long as a bound allows. */
 RengaErrorCode RengaSearchCover_Private(const SearchModel *model, SearchLayout *best);
 
