@@ -64,6 +64,13 @@ typedef struct {
 
 RengaErrorCode LatticeCreate(const Instance *instance, Lattice *lattice);
 RengaErrorCode LatticeStep(Lattice *lattice, int64_t arc, int from, int *to);
+/* Stages that follow the ideal are no worse where they follow the one that this arc, which is made,
+   leads to: its item works at least as long as the cut grows. Any such stages may do without the
+   item. The one that has it is rid of its work; it pays more for messages that the item has and no
+   item of the ideal, and no more for those that have both, nor at all where the item is the last:
+   together at most what the cut grows by. Others pay what they did. (So one by one for items of a
+   path. A set that works longer than the cut grows is not enough: later stages may hold parts.) */
+bool LatticeIsNoWorse(const Lattice *lattice, const Ideal *ideal, int64_t arc);
 bool LatticeHas(const Lattice *lattice, int ideal, int item);
 bool LatticeIsWithin(const Lattice *lattice, int inner, int outer);
 void LatticeFree(Lattice *lattice);

@@ -158,6 +158,12 @@ RengaErrorCode LatticeStep(Lattice *lattice, int64_t arc, int from, int *to)
   return RENGA_SUCCESS;
 }
 
+bool LatticeIsNoWorse(const Lattice *lattice, const Ideal *ideal, int64_t arc)
+{
+  const Ideal *to = &lattice->ideal[lattice->arc_to[arc]];
+  return lattice->instance->item[lattice->arc_item[arc]].work >= to->cut - ideal->cut;
+}
+
 /* A topological order in which an item comes right before the first that needs it: depth first from
    the items that nothing follows. next: [items] edges done. */
 static void MakeOrder(const Instance *instance, int stack[], int next[], int place[])

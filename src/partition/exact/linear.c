@@ -3,7 +3,7 @@
 #include "exactimpl.h"
 #include <string.h>
 
-enum { ORDERS = 3 };
+enum { ORDERS = 3, GUESSES = 3, GENEROUS = 4 };
 #define MOST_STEPS 2e7 /* beyond this no first plan is made */
 
 /* value[place][state]: least largest load of what is before the place; a state is how many hosts
@@ -19,7 +19,7 @@ typedef struct {
 } Table;
 
 typedef struct {
-  double load, host_work, memory, weight;
+  double work, load, host_work, memory, weight; /* load: work and messages */
   bool host_only;
 } Interval;
 
@@ -50,6 +50,7 @@ static void MakeOrder(const Instance *instance, int rule, int ready[], int waits
 static void Extend(Table *table, int item, Interval *interval)
 {
   const Instance *instance = table->instance;
+  interval->work += instance->item[item].work;
   interval->load += instance->item[item].work;
   interval->host_work += instance->item[item].host_work;
   interval->memory += instance->item[item].memory;
@@ -92,6 +93,15 @@ static void RelaxAll(Table *table, int begin, int end, const Interval *interval)
     Relax(table, begin, end, interval->host_work, 0);
 }
 
+/* No larger interval is of use either. */
+static bool IsOver(const Table *table, const Interval *interval)
+{
+  const Instance *instance = table->instance;
+  if (instance->hosts > 0 && interval->host_work < table->bound) return false;
+  return interval->host_only || interval->memory > instance->capacity ||
+         interval->work >= instance->replicas * table->bound;
+}
+
 static void Fill(Table *table)
 {
   int items = table->instance->items;
@@ -102,6 +112,7 @@ static void Fill(Table *table)
     memset(table->count, 0, sizeof *table->count * (size_t)table->instance->messages);
     for (int end = begin + 1; end <= items; end++) {
       Extend(table, table->order[end - 1], &interval);
+      if (IsOver(table, &interval)) break;
       RelaxAll(table, begin, end, &interval);
     }
   }
@@ -132,17 +143,21 @@ static void TakeBest(const Table *table, Chain *chain)
   }
 }
 
-static RengaErrorCode TryOrders(Table *table, int work[], int order[], Chain *chain)
+/* Mostly there is a plan within a few times the bound on all, and long intervals need not be looked
+   at then. */
+static void TryOrders(Table *table, int work[], int order[], Chain *chain)
 {
-  int items = table->instance->items;
+  double guess = FirstBound(table->instance);
   table->order = order;
   for (int rule = 0; rule < ORDERS; rule++) {
-    MakeOrder(table->instance, rule, work, work + items, order);
-    table->bound = chain->load;
-    Fill(table);
-    TakeBest(table, chain);
+    double before = chain->load;
+    MakeOrder(table->instance, rule, work, work + table->instance->items, order);
+    for (int g = rule == 0 ? 0 : GUESSES; g <= GUESSES && chain->load == before; g++) {
+      table->bound = g < GUESSES ? fmin(before, guess *= GENEROUS) : before;
+      Fill(table);
+      TakeBest(table, chain);
+    }
   }
-  return RENGA_SUCCESS;
 }
 
 RengaErrorCode FindLinear(const Instance *instance, Chain *chain)
@@ -159,13 +174,12 @@ RengaErrorCode FindLinear(const Instance *instance, Chain *chain)
   RengaCall(RengaMalloc(instance->messages + 1, &table.count));
   RengaCall(RengaMalloc(2 * items + 1, &work));
   RengaCall(RengaMalloc(items + 1, &order));
-  RengaErrorCode code = TryOrders(&table, work, order, chain);
+  TryOrders(&table, work, order, chain);
   RengaFree(&table.value);
   RengaFree(&table.from);
   RengaFree(&table.kind);
   RengaFree(&table.count);
   RengaFree(&work);
   RengaFree(&order);
-  RengaCall(code);
   return RENGA_SUCCESS;
 }
