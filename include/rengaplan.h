@@ -42,6 +42,15 @@ RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes);
 RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes);
 RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type);  /* 1f1b, … */
 RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type); /* NULL: open; lent */
+/* Of schedule 1f1b: micro-batches begun early for each stage that follows; 0 at first. */
+RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager);
+RengaErrorCode RengaPlanGetEager(RengaPlan plan, double *eager);
+/* What the prediction is about: a machine, where its costs came from (type of the profile), bytes
+   of a device; NULL and 0: not known. Lent. */
+RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const char *costs,
+                                  int64_t memory);
+RengaErrorCode RengaPlanGetOrigin(RengaPlan plan, const char **machine, const char **costs,
+                                  int64_t *memory);
 RengaErrorCode RengaPlanSetPrediction(RengaPlan plan, const RengaPlanPrediction *prediction);
 RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *prediction);
 /* Why the plan is as it is: pairs of a topic ("limit", "runner-up", …) and a sentence. */

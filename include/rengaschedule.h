@@ -39,7 +39,11 @@ RengaErrorCode RengaPlanGetMessages(RengaPlan plan, RengaGraph graph, int *count
 RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule);
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type);
 RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type);
-RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule); /* -pipeline_schedule */
+/* 1f1b: micro-batches begun early for each stage that follows, so that messages are hidden. */
+RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager);
+RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager);
+int64_t RengaScheduleEarly(double eager, int following);            /* micro-batches, rounded up */
+RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule); /* -pipeline_schedule, _eager */
 /* Shape of the pipeline: stages, replicas of each (copied; NULL: one), micro-batches of the step
    over all replicas, messages (borrowed). Replica r of R has those of RengaPlanBound. */
 RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const int replicas[],

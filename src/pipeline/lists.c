@@ -6,8 +6,11 @@ static RengaErrorCode MakeSchedule(RengaPipeline pipeline, int64_t microbatches,
                                    RengaSchedule schedule)
 {
   const char *planned;
+  double eager = 0;
   RengaCall(RengaPlanGetSchedule(pipeline->plan, &planned));
+  RengaCall(RengaPlanGetEager(pipeline->plan, &eager));
   if (planned) RengaCall(RengaScheduleSetType(schedule, planned));
+  if (planned && eager > 0) RengaCall(RengaScheduleSetEager(schedule, eager));
   if (pipeline->schedule_type) RengaCall(RengaScheduleSetType(schedule, pipeline->schedule_type));
   if (pipeline->hdr.prefix) RengaCall(RengaObjectSetOptionsPrefix(schedule, pipeline->hdr.prefix));
   if (pipeline->from_options) RengaCall(RengaScheduleSetFromOptions(schedule));

@@ -67,12 +67,18 @@ static int64_t MostMemory(RengaPlan plan)
 static RengaErrorCode CompareHeads(RengaPlan a, RengaPlan b, RengaViewer viewer)
 {
   const RengaPlanPrediction *p = &a->prediction, *q = &b->prediction;
+  char schedule[2][CELL];
   RengaCall(CompareWhole(viewer, "stages", a->count, b->count));
   RengaCall(CompareWhole(viewer, "ranks", a->offset[a->count], b->offset[b->count]));
   RengaCall(CompareWhole(viewer, "batch", a->batch, b->batch));
   RengaCall(CompareWhole(viewer, "micro-batch", a->microbatch, b->microbatch));
-  RengaCall(CompareText(viewer, "schedule", a->schedule ? a->schedule : "open",
-                        b->schedule ? b->schedule : "open"));
+  RengaPlanFormatSchedule_Private(a, sizeof schedule[0], schedule[0]);
+  RengaPlanFormatSchedule_Private(b, sizeof schedule[1], schedule[1]);
+  RengaCall(CompareText(viewer, "schedule", schedule[0], schedule[1]));
+  RengaCall(CompareText(viewer, "machine", a->machine ? a->machine : "not known",
+                        b->machine ? b->machine : "not known"));
+  RengaCall(CompareText(viewer, "costs", a->costs ? a->costs : "not known",
+                        b->costs ? b->costs : "not known"));
   RengaCall(CompareReal(viewer, "predicted step", p->step, q->step, false));
   RengaCall(CompareReal(viewer, "  of this pipeline", p->pipeline, q->pipeline, false));
   RengaCall(CompareReal(viewer, "  reduction", p->reduce, q->reduce, false));

@@ -79,6 +79,14 @@ void RengaPlanFormatShape_Private(RengaPlan plan, size_t size, char text[])
     snprintf(text, size, "%d stages of %d to %d replicas", plan->count, least, most);
 }
 
+void RengaPlanFormatSchedule_Private(RengaPlan plan, size_t size, char text[])
+{
+  if (plan->eager > 0)
+    snprintf(text, size, "%s, eager %g", plan->schedule ? plan->schedule : "open", plan->eager);
+  else
+    snprintf(text, size, "%s", plan->schedule ? plan->schedule : "open");
+}
+
 void RengaPlanFormatRanks_Private(int count, const int ranks[], size_t size, char text[])
 {
   size_t used = 0;

@@ -57,7 +57,11 @@ static void WriteText(RengaPlan plan, FILE *file)
   fprintf(file, "graph 0x%016llx nodes %d\n", (unsigned long long)plan->digest, plan->n_nodes);
   fprintf(file, "batch %lld microbatch %lld\n", (long long)plan->batch,
           (long long)plan->microbatch);
-  fprintf(file, "schedule %s\n", plan->schedule ? plan->schedule : "open");
+  fprintf(file, "schedule %s eager %.17g\n", plan->schedule ? plan->schedule : "open", plan->eager);
+  fprintf(file, "costs %s memory %lld machine ", plan->costs ? plan->costs : "unknown",
+          (long long)plan->device_memory);
+  WriteLine(file, plan->machine ? plan->machine : "unknown");
+  fprintf(file, "\n");
   fprintf(file, "# seconds of a step: all, pipeline, reduction, update; no plan is below bound\n");
   fprintf(file, "predicted %.17g %.17g %.17g %.17g bound %.17g bubble %.17g\n", p->step,
           p->pipeline, p->reduce, p->update, p->bound, p->bubble);

@@ -92,6 +92,10 @@ static Json *PlanToJson(RengaPlan plan)
   AddWhole(root, "batch", plan->batch);
   AddWhole(root, "microbatch", plan->microbatch);
   if (plan->schedule) AddText(root, "schedule", plan->schedule);
+  if (plan->eager > 0) AddReal(root, "eager", plan->eager);
+  if (plan->machine) AddText(root, "machine", plan->machine);
+  if (plan->costs) AddText(root, "costs", plan->costs);
+  if (plan->device_memory) AddWhole(root, "device_memory", plan->device_memory);
   if (plan->memory_limit) AddWhole(root, "memory_limit", plan->memory_limit);
   if (plan->available) AddWhole(root, "available_ranks", plan->available);
   if (plan->prediction.step > 0)

@@ -34,6 +34,8 @@ static RengaErrorCode Destroy(void *object)
   RengaFree(&plan->offset);
   RengaFree(&plan->rank);
   RengaFree(&plan->schedule);
+  RengaFree(&plan->machine);
+  RengaFree(&plan->costs);
   for (int r = 0; r < 2 * plan->n_reasons; r++) RengaFree(&plan->reason[r]);
   RengaFree(&plan->reason);
   return RENGA_SUCCESS;

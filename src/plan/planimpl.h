@@ -3,7 +3,7 @@
 #include "renga/private/object.h"
 #include "rengaplan.h"
 
-enum { RENGA_PLAN_FILE_VERSION = 2 };
+enum { RENGA_PLAN_FILE_VERSION = 3 };
 
 struct _p_RengaPlan {
   struct _p_RengaObject hdr;
@@ -15,8 +15,11 @@ struct _p_RengaPlan {
   int n_nodes;           /* of the graph */
   uint64_t digest;       /* of the graph */
   int64_t batch, microbatch, memory_limit;
-  int available;  /* ranks there are; 0: not known */
-  char *schedule; /* NULL: open */
+  int available;         /* ranks there are; 0: not known */
+  char *schedule;        /* NULL: open */
+  double eager;          /* of it */
+  char *machine, *costs; /* that it was planned for, and where they came from; NULL: not known */
+  int64_t device_memory; /* of that machine; 0: not known */
   RengaPlanPrediction prediction;
   int n_reasons;
   char **reason; /* [2 n_reasons] topic, sentence, … */
@@ -37,6 +40,7 @@ RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nod
 RengaErrorCode RengaPlanFill_Private(RengaPlan plan, RengaGraph graph);
 
 /* describe.c: what several views say. */
+void RengaPlanFormatSchedule_Private(RengaPlan plan, size_t size, char text[]);
 void RengaPlanFormatShape_Private(RengaPlan plan, size_t size, char text[]);
 /* "0-3, 7": runs of numbers as ranges; a list that is too long ends in "…". */
 void RengaPlanFormatRanks_Private(int count, const int ranks[], size_t size, char text[]);

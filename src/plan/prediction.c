@@ -2,6 +2,7 @@
    run that compares. */
 #include "planimpl.h"
 #include "rengacomm.h"
+#include <math.h>
 
 /*@
    RengaPlanSetSchedule - say with which schedule the plan was made
@@ -11,6 +12,8 @@
    Input:
    . plan - the plan
    . type - of RengaScheduleSetType; NULL leaves it to the run
+
+   Notes: no micro-batch is begun early after this call.
 @*/
 RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type)
 {
@@ -19,6 +22,7 @@ RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type)
   if (type) RengaCall(RengaStringCopy(type, &copy));
   RengaFree(&plan->schedule);
   plan->schedule = copy;
+  plan->eager = 0;
   return RENGA_SUCCESS;
 }
 
@@ -38,6 +42,102 @@ RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type)
   RengaCheckPointer(plan);
   RengaCheckPointer(type);
   *type = plan->schedule;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanSetEager - say how many micro-batches the plan's schedule begins early
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . plan - the plan, with schedule 1f1b
+   . eager - for each stage that follows; see RengaScheduleSetEager()
+@*/
+RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager)
+{
+  RengaCheckPointer(plan);
+  RengaCheck(eager >= 0 && isfinite(eager), plan->hdr.comm, RENGA_ERR_ARGUMENT,
+             "%g micro-batches begun early for each stage", eager);
+  plan->eager = eager;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanGetEager - how many micro-batches the plan's schedule begins early
+
+   Not collective
+
+   Input:
+   . plan - the plan
+
+   Output:
+   . eager - for each stage that follows; 0 where the schedule is not 1f1b
+@*/
+RengaErrorCode RengaPlanGetEager(RengaPlan plan, double *eager)
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(eager);
+  *eager = plan->eager;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Replace(const char *text, char **held)
+{
+  char *copy = NULL;
+  if (text) RengaCall(RengaStringCopy(text, &copy));
+  RengaFree(held);
+  *held = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanSetOrigin - say for which machine the plan was made
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . plan - the plan
+   . machine - its name; NULL: not known
+   . costs - where they came from: the type of the profile; NULL: not known
+   . memory - bytes of a device; 0: not known
+
+   Notes: all three are kept in the plan's file, so that a run on another machine can say so.
+@*/
+RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const char *costs,
+                                  int64_t memory)
+{
+  RengaCheckPointer(plan);
+  RengaCheck(memory >= 0, plan->hdr.comm, RENGA_ERR_ARGUMENT, "devices of %lld bytes",
+             (long long)memory);
+  RengaCall(Replace(machine, &plan->machine));
+  RengaCall(Replace(costs, &plan->costs));
+  plan->device_memory = memory;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanGetOrigin - for which machine the plan was made
+
+   Not collective
+
+   Input:
+   . plan - the plan
+
+   Output:
+   . machine, costs - lent; NULL where they are not known
+   . memory - bytes of a device; 0: not known
+@*/
+RengaErrorCode RengaPlanGetOrigin(RengaPlan plan, const char **machine, const char **costs,
+                                  int64_t *memory)
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(machine);
+  RengaCheckPointer(costs);
+  RengaCheckPointer(memory);
+  *machine = plan->machine;
+  *costs = plan->costs;
+  *memory = plan->device_memory;
   return RENGA_SUCCESS;
 }
 

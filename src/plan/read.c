@@ -127,7 +127,7 @@ static RengaErrorCode ParseVersion(Reader *reader)
   int version = 0;
   char *line = NextLine(reader);
   CheckFormat(line && TakeWord(&line, "renga-plan") && TakeInt(&line, 0, &version) && TakeEnd(line),
-              reader, "not a plan: the first line must be \"renga-plan 2\"");
+              reader, "not a plan: the first line must be \"renga-plan 3\"");
   RengaCheck(version == RENGA_PLAN_FILE_VERSION, reader->plan->hdr.comm, RENGA_ERR_FILE_FORMAT,
              "%s, line %d: a plan of another version, %d: this program reads version %d; make the "
              "plan again",
@@ -174,15 +174,39 @@ static RengaErrorCode ParseBatch(Reader *reader)
   return RENGA_SUCCESS;
 }
 
+/* A word that nobody knows beforehand: cut off where it ends; NULL: there is none. */
+static char *TakeAnyWord(char **text)
+{
+  char *word = *text + strspn(*text, " \t"), *end = word + strcspn(word, " \t\r");
+  if (end == word || !*end) return NULL;
+  *end = 0;
+  *text = end + 1;
+  return word;
+}
+
 static RengaErrorCode ParseSchedule(Reader *reader)
 {
-  char *line = NextLine(reader);
-  const bool good = line && TakeWord(&line, "schedule");
-  if (good) line += strspn(line, " \t");
-  const size_t length = good ? strcspn(line, " \t\r") : 0;
-  CheckFormat(length && TakeEnd(line + length), reader, "expected: schedule TYPE, or open");
-  line[length] = 0;
-  RengaCall(RengaPlanSetSchedule(reader->plan, strcmp(line, "open") ? line : NULL));
+  char *line = NextLine(reader), *type = NULL;
+  double eager = 0;
+  if (line && TakeWord(&line, "schedule")) type = TakeAnyWord(&line);
+  CheckFormat(type && TakeWord(&line, "eager") && TakeReal(&line, &eager) && TakeEnd(line), reader,
+              "expected: schedule TYPE eager COUNT; TYPE may be open");
+  RengaCall(RengaPlanSetSchedule(reader->plan, strcmp(type, "open") ? type : NULL));
+  RengaCall(RengaPlanSetEager(reader->plan, eager));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ParseOrigin(Reader *reader)
+{
+  char *line = NextLine(reader), *costs = NULL;
+  int64_t memory = 0;
+  if (line && TakeWord(&line, "costs")) costs = TakeAnyWord(&line);
+  CheckFormat(costs && TakeWord(&line, "memory") && TakeWhole(&line, 0, INT64_MAX, &memory) &&
+                  TakeWord(&line, "machine"),
+              reader, "expected: costs TYPE memory BYTES machine NAME");
+  line += strspn(line, " \t");
+  RengaCall(RengaPlanSetOrigin(reader->plan, strcmp(line, "unknown") ? line : NULL,
+                               strcmp(costs, "unknown") ? costs : NULL, memory));
   return RENGA_SUCCESS;
 }
 
@@ -331,6 +355,7 @@ static RengaErrorCode Parse(Reader *reader, RengaGraph graph)
   RengaCall(CheckNetwork(reader, graph));
   RengaCall(ParseBatch(reader));
   RengaCall(ParseSchedule(reader));
+  RengaCall(ParseOrigin(reader));
   RengaCall(ParsePrediction(reader));
   RengaCall(ParseStages(reader, graph));
   RengaCall(ParseReasons(reader));

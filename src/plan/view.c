@@ -195,18 +195,32 @@ static RengaErrorCode ViewPrediction(RengaPlan plan, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ViewOrigin(RengaPlan plan, RengaViewer viewer)
+{
+  char memory[24];
+  if (!plan->machine) return RENGA_SUCCESS;
+  RengaFormatBytes((double)plan->device_memory, sizeof memory, memory);
+  RengaCall(RengaViewerPrintf(viewer, "  made for: %s%s%s%s%s\n", plan->machine,
+                              plan->device_memory ? ", " : "", plan->device_memory ? memory : "",
+                              plan->costs ? " per device; costs " : "",
+                              plan->costs ? plan->costs : ""));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ViewHead(RengaPlan plan, RengaViewer viewer)
 {
   double largest = 0;
-  char shape[80];
+  char shape[80], schedule[64];
   RengaPlanFormatShape_Private(plan, sizeof shape, shape);
   for (int s = 0; s < plan->count; s++)
     if (RengaPlanGetShare_Private(plan, s) > largest) largest = RengaPlanGetShare_Private(plan, s);
+  RengaPlanFormatSchedule_Private(plan, sizeof schedule, schedule);
   RengaCall(RengaViewerPrintf(
       viewer, "plan: %s; steps of %lld samples in %lld micro-batches of %lld%s%s\n", shape,
       (long long)plan->batch, (long long)RengaPlanMicrobatches(plan, plan->batch),
       (long long)plan->microbatch, plan->schedule ? "; schedule " : "",
-      plan->schedule ? plan->schedule : ""));
+      plan->schedule ? schedule : ""));
+  RengaCall(ViewOrigin(plan, viewer));
   RengaCall(RengaViewerPrintf(
       viewer, "  the largest stage has %.1f %% of the FLOPs; an even share is %.1f %%\n",
       100 * largest, 100.0 / plan->count));

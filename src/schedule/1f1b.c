@@ -9,8 +9,27 @@
    if w[t] is no less than the number of c's micro-batches from x on before y, in the order that all
    ranks agree on. Then no send waits for ever either where receivers have a buffer more than they
    hold: what it waits for is older than x. To keep the next stage busy w[t] covers one micro-batch
-   more for each of its ranks. With equal numbers that is p-s-1 again. */
+   more for each of its ranks. With equal numbers that is p-s-1 again.
+
+   Where messages take time a gradient comes back late, and the stages wait for it in every round.
+   Then each begins some micro-batches early, in proportion to the stages that follow: no later
+   stage begins more, so that what is said above still holds. */
 #include "scheduleimpl.h"
+#include <math.h>
+
+/*@
+   RengaScheduleEarly - how many micro-batches a stage of 1f1b begins early
+
+   Not collective
+
+   Input:
+   . eager - for each stage that follows; see RengaScheduleSetEager()
+   . following - number of stages that follow
+@*/
+int64_t RengaScheduleEarly(double eager, int following)
+{
+  return (int64_t)ceil(eager * following - 1e-9);
+}
 
 /* Places, in the order that all ranks agree on, from a micro-batch of the stage to the one that
    must be forward before its backward: the most there are. */
@@ -53,9 +72,10 @@ static RengaErrorCode WarmUp(RengaSchedule schedule, int64_t warm_up[])
   const bool equal = RengaScheduleIsEqual_Private(schedule);
   int64_t span = 0;
   for (int s = last; s >= 0; s--) {
-    warm_up[s] = last - s;
+    const int64_t early = RengaScheduleEarly(schedule->eager, last - s);
+    warm_up[s] = last - s + early;
     if (equal) continue;
-    if (s < last) warm_up[s] = Crowd(schedule, s, span + schedule->replicas[s + 1]);
+    if (s < last) warm_up[s] = early + Crowd(schedule, s, span + schedule->replicas[s + 1]);
     const int64_t own = Span(schedule, s, warm_up[s]);
     if (own > span) span = own;
   }

@@ -3,9 +3,13 @@
 #include "renga/private/packages.h"
 #include <string.h>
 
+enum { EAGER_MOST = 1 << 20 };
+
 static const RengaOptionRow rows[] = {
     {"pipeline_schedule", RENGA_OPTION_STRING, RENGA_SCHEDULE_1F1B, RENGA_OPTION_NO_OFFSET,
      "gpipe|1f1b", 0, 0, "order of forward and backward: gpipe keeps all micro-batches, 1f1b few"},
+    {"pipeline_eager", RENGA_OPTION_REAL, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, EAGER_MOST,
+     "micro-batches that a stage of 1f1b begins early, for each stage after it"},
 };
 
 static const RengaTypeRow types[] = {
@@ -115,6 +119,8 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
    Input:
    . schedule - the schedule
    . type - gpipe or 1f1b
+
+   Notes: no micro-batch is begun early after this call; see RengaScheduleSetEager().
 @*/
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
 {
@@ -123,6 +129,7 @@ RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
   RengaCheckPointer(type);
   RengaCall(RengaTypeFind("RengaSchedule", types, type, &row));
   FreeLists(schedule);
+  schedule->eager = 0;
   RengaCall(row->create(schedule));
   RengaCall(RengaHeaderSetTypeName(schedule, type));
   schedule->hdr.state = RENGA_STATE_NEW;
@@ -149,6 +156,59 @@ RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
 }
 
 /*@
+   RengaScheduleSetEager - how many micro-batches 1f1b begins early, to hide messages
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . schedule - of type 1f1b
+   . eager - for each stage that follows, so that of p stages stage s warms up with p-s-1 + eager
+     (p-s-1) forwards, rounded up; 0: as few as keep the pipeline full where messages take no time
+
+   Options:
+   . -pipeline_eager - the same
+
+   Notes: a stage's gradient comes back after the work and the messages of all stages that follow.
+   Where a message takes c seconds and a micro-batch w seconds of work, 2 c / w hides a part of
+   that, 1 all of it up to c = w / 2; it takes the memory of that many micro-batches more. 1 is the
+   eager 1F1B of Zhuang et al., "On Optimizing the Communication of Model Parallelism", MLSys 2023.
+@*/
+RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager)
+{
+  RengaCheckPointer(schedule);
+  RengaCheck(eager >= 0 && eager <= EAGER_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%g micro-batches begun early for each stage: at least 0, at most %d", eager,
+             (int)EAGER_MOST);
+  RengaCheck(eager <= 0 || !strcmp(schedule->hdr.type_name, RENGA_SCHEDULE_1F1B), MPI_COMM_SELF,
+             RENGA_ERR_ORDER,
+             "micro-batches are begun early by a schedule of type 1f1b, but this one's type is %s",
+             schedule->hdr.type_name);
+  FreeLists(schedule);
+  schedule->eager = eager;
+  schedule->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleGetEager - how many micro-batches are begun early for each stage that follows
+
+   Not collective
+
+   Input:
+   . schedule - the schedule
+
+   Output:
+   . eager - see RengaScheduleSetEager()
+@*/
+RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager)
+{
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(eager);
+  *eager = schedule->eager;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaScheduleSetFromOptions - take what the user asked for
 
    Collective
@@ -158,14 +218,19 @@ RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
 
    Options:
    . -pipeline_schedule - gpipe or 1f1b
+   . -pipeline_eager - see RengaScheduleSetEager()
 @*/
 RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule)
 {
   const char *type = NULL;
-  bool given = false;
+  double eager = 0;
+  bool given = false, eager_given = false;
   RengaCheckPointer(schedule);
   RengaCall(RengaOptionsGetString("pipeline_schedule", &type, &given));
-  if (given) RengaCall(RengaScheduleSetType(schedule, type));
+  RengaCall(RengaOptionsGetReal("pipeline_eager", &eager, &eager_given));
+  if (given || eager_given)
+    RengaCall(RengaScheduleSetType(schedule, given ? type : RENGA_SCHEDULE_1F1B));
+  if (eager_given) RengaCall(RengaScheduleSetEager(schedule, eager));
   return RENGA_SUCCESS;
 }
 

@@ -39,6 +39,7 @@ struct _p_RengaSchedule {
   bool *recompute; /* [stages] */
   int64_t microbatches;
   bool forward_only;
+  double eager;                /* micro-batches begun early, for each stage that follows */
   const RengaMessage *message; /* borrowed */
   int n_sharings;
   RengaSharing *sharing;

@@ -46,6 +46,9 @@ accepts 2 $train -steps 4 -monitor csv:two.csv -plan_load plan.txt
 says "$digest"
 accepts 2 $train -steps 4 -monitor csv:three.csv -partition_replicas 2 -pipeline_schedule gpipe
 says "$digest"
+accepts 3 $train -steps 4 -monitor csv:five.csv -partition_type even -partition_stages 3 \
+  -pipeline_eager 0.75
+says "$digest"
 cat >four.opts <<OPTIONS
 # A layout with an idle rank, by hand.
 -partition_type manual -partition_replicas 1 -partition_cuts blocks.1.ln1
@@ -55,7 +58,7 @@ accepts 3 $train -steps 4 -options_file four.opts
 says "$digest"
 says "1 of 3 ranks is idle"
 says "blocks.1.ln1"
-for file in two three four; do
+for file in two three four five; do
   [ "$(cut -d, -f1,2 one.csv)" = "$(cut -d, -f1,2 $file.csv)" ] || fail "losses of $file.csv differ"
 done
 [ "$(head -n 1 one.csv)" = "step,loss,learning_rate,gradient_norm,samples_per_second,seconds" ] ||

@@ -8,11 +8,14 @@ accepts 1 $machine -plan_save one.txt -plan_explain
 says "why this plan"
 says "lower bound: no plan takes less than"
 says "memory of a device"
+says "made for: v100"
 for type in rannc tree even exact; do
   accepts 1 $machine -partition_type $type -plan_view json
   says '"bound":'
   says '"memory_parts":'
 done
+says '"machine":"v100"'
+says '"costs":"analytic"'
 cp out first
 accepts 3 $machine -partition_type exact -plan_view json
 cmp -s first out || fail "three planning ranks make another plan than one"
@@ -47,6 +50,18 @@ refuses 1 "what is \"two.txt\" for" plan -graph $gpt two.txt
 refuses 1 "does not use -plan_diff" info -graph $gpt -plan_diff one.txt
 accepts 1 plan -graph $mlp -plan_save other.txt
 refuses 1 "the plans are of two networks" plan -plan_diff one.txt other.txt
+
+# Where nobody names a schedule a faster one is taken, and kept with the plan.
+resnet="plan -graph resnet:depth=50,classes=1000 -machine_file mdx-cpu -batch_size 256
+  -microbatch_size 4"
+accepts 1 $resnet -plan_save eager.txt
+says "schedule 1f1b, eager "
+accepts 1 $resnet -plan_load eager.txt
+says "schedule 1f1b, eager "
+accepts 1 $resnet -pipeline_schedule 1f1b -plan_save late.txt
+grep -q "schedule 1f1b eager 0$" late.txt || fail "another schedule than the user's"
+awk '$1 == "predicted" { step[++n] = $2 } END { exit !(n == 2 && step[1] < step[2]) }' \
+  eager.txt late.txt || fail "the chosen schedule is no faster"
 
 # A plan goes with its network, with the devices of the machine, and with their memory.
 accepts 1 $machine -plan_load two.txt

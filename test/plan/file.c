@@ -25,7 +25,9 @@ static RengaPlan MakePlan(RengaComm comm, RengaGraph graph)
   RengaCallAbort(RengaPlanSetStages(plan, graph, 3, stages));
   RengaCallAbort(RengaPlanSetRanks(plan, ranks));
   RengaCallAbort(RengaPlanSetBatch(plan, 10, 4));
-  RengaCallAbort(RengaPlanSetSchedule(plan, "gpipe"));
+  RengaCallAbort(RengaPlanSetSchedule(plan, "1f1b"));
+  RengaCallAbort(RengaPlanSetEager(plan, 1.0 / 3));
+  RengaCallAbort(RengaPlanSetOrigin(plan, "a machine, with\nits nodes", "measured", 1 << 30));
   RengaCallAbort(RengaPlanSetPrediction(plan, &prediction));
   RengaCallAbort(RengaPlanAddReason(plan, "limit", "two\nlines: of text"));
   RengaCallAbort(RengaPlanAddReason(plan, "runner-up", "none"));
@@ -47,14 +49,21 @@ static void CheckStage(RengaPlan plan, RengaPlan read, int s)
 static void CheckEqual(RengaPlan plan, RengaPlan read)
 {
   RengaPlanPrediction a, b;
-  const char *schedule, *topic, *sentence;
+  const char *schedule, *topic, *sentence, *machine, *costs;
+  double eager;
+  int64_t memory;
   TestTrue(RengaPlanGetStageCount(read) == 3 && RengaPlanGetRankCount(read) == 6);
   for (int s = 0; s < 3; s++) CheckStage(plan, read, s);
   RengaCallAbort(RengaPlanGetPrediction(plan, &a));
   RengaCallAbort(RengaPlanGetPrediction(read, &b));
   TestTrue(!memcmp(&a, &b, sizeof a));
   RengaCallAbort(RengaPlanGetSchedule(read, &schedule));
-  TestTrue(!strcmp(schedule, "gpipe"));
+  TestTrue(!strcmp(schedule, "1f1b"));
+  RengaCallAbort(RengaPlanGetEager(read, &eager));
+  TestTrue(eager == 1.0 / 3);
+  RengaCallAbort(RengaPlanGetOrigin(read, &machine, &costs, &memory));
+  TestTrue(!strcmp(machine, "a machine, with its nodes") && !strcmp(costs, "measured"));
+  TestTrue(memory == 1 << 30);
   RengaCallAbort(RengaPlanGetReason(read, 0, &topic, &sentence));
   TestTrue(!strcmp(topic, "limit") && !strcmp(sentence, "two lines: of text"));
   RengaCallAbort(RengaPlanGetReason(read, 1, &topic, &sentence));
@@ -155,7 +164,9 @@ static void CheckMessages(RengaGraph graph, RengaPlan plan)
       {"ranks 4-6", "ranks 4-6 9", "more ranks than replicas", RENGA_ERR_FILE_FORMAT},
       {"ranks 4-6", "ranks 4 5 1", "uses rank 1 twice", RENGA_ERR_PLAN},
       {"recompute 1", "recompute 2", "not the line of the next stage", RENGA_ERR_FILE_FORMAT},
-      {"schedule gpipe", "schedule", "expected: schedule TYPE", RENGA_ERR_FILE_FORMAT},
+      {"schedule 1f1b", "schedule", "expected: schedule TYPE", RENGA_ERR_FILE_FORMAT},
+      {" eager 0.", " eager -0.", "expected: schedule TYPE", RENGA_ERR_FILE_FORMAT},
+      {"costs measured", "costs", "expected: costs TYPE memory BYTES", RENGA_ERR_FILE_FORMAT},
       {"bound 0.25", "bound -1", "expected: predicted", RENGA_ERR_FILE_FORMAT},
       {"microbatch 4", "microbatch 11", "expected: batch", RENGA_ERR_FILE_FORMAT},
       {"parts 1 2", "parts 1", "expected: memory", RENGA_ERR_FILE_FORMAT},

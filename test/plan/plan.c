@@ -170,8 +170,8 @@ static void CheckFile(RengaComm comm, RengaPlan plan)
   TestReadFile("plan-saved.txt", sizeof text, text);
   CheckBroken(comm, read, "hello\n", RENGA_ERR_FILE_FORMAT, "plan-broken.txt, line 1: not a plan");
   CheckBroken(comm, read, "renga-plan 1\n", RENGA_ERR_FILE_FORMAT,
-              "another version, 1: this program reads version 2");
-  snprintf(head, sizeof head, "renga-plan 2\ngraph 0x1 nodes %d\n", n_nodes);
+              "another version, 1: this program reads version 3");
+  snprintf(head, sizeof head, "renga-plan 3\ngraph 0x1 nodes %d\n", n_nodes);
   CheckBroken(comm, read, head, RENGA_ERR_PLAN, "was made for another network");
   CheckTruncated(comm, read, text);
   RengaCallAbort(RengaPlanDestroy(&read));

@@ -33,6 +33,8 @@ static RengaPlan MakePlan(RengaComm comm, RengaGraph graph, int replicas, double
   RengaCallAbort(RengaPlanSetStages(plan, graph, 3, stages));
   RengaCallAbort(RengaPlanSetBatch(plan, 12, 3));
   RengaCallAbort(RengaPlanSetSchedule(plan, "1f1b"));
+  RengaCallAbort(RengaPlanSetEager(plan, 0.5));
+  RengaCallAbort(RengaPlanSetOrigin(plan, "v100", "analytic", 32 << 20));
   RengaCallAbort(RengaPlanSetPrediction(plan, &prediction));
   RengaCallAbort(RengaPlanSetMemoryLimit(plan, 32 << 20));
   RengaCallAbort(RengaPlanAddReason(plan, "limit", "stage 1 < all & \"more\""));
@@ -58,7 +60,8 @@ static void CheckTable(RengaComm comm, RengaPlan plan)
 {
   static const char *const wanted[] = {
       ("plan: 3 stages of 1 to 2 replicas; steps of 12 samples in 4 micro-batches of 3; schedule "
-       "1f1b"),
+       "1f1b, eager 0.5\n"),
+      "made for: v100, 32.0 MiB per device; costs analytic\n",
       "predicted: 9.50 s per step, 1.263 samples/s; pipeline 8.00 s, in which devices wait 25.0 %",
       "lower bound: no plan takes less than 8.00 s; gap 18.75 %\n",
       "recomputes",
@@ -112,6 +115,7 @@ static void CheckJson(RengaComm comm, RengaPlan plan)
   View(comm, "json", plan, NULL, RengaPlanView, text);
   struct json_object *root = json_tokener_parse(text);
   TestTrue(root && json_object_object_get_ex(root, "predicted", &row));
+  TestTrue(Number(root, "eager") == 0.5 && Number(root, "device_memory") == 32 << 20);
   TestTrue(Number(row, "step") == 9.5 && Number(row, "gap") == 0.1875);
   TestTrue(json_object_object_get_ex(root, "stages", &rows) && json_object_array_length(rows) == 3);
   row = json_object_array_get_idx(rows, 1);

@@ -99,6 +99,50 @@ static void CheckMessageTimes(RengaComm comm)
   RengaCallAbort(RengaScheduleDestroy(&schedule));
 }
 
+/* In flight in proportion to the stages that follow, never more than there are; the last stage
+   holds one. Messages of a quarter of the work are hidden by 1 for each: the step is as without
+   messages, but for the first way there and the last way back. */
+static void CheckEager(RengaComm comm)
+{
+  enum { STAGES = 4, MICROBATCHES = 12 };
+  RengaMessage messages[4 * MOST_STAGES];
+  const int n = FillMessages(STAGES, messages);
+  const double forward[] = {1, 1, 1, 1}, backward[] = {2, 2, 2, 2};
+  double message[4 * MOST_STAGES], makespan, late, eager, bubble;
+  int64_t held;
+  RengaSchedule schedule;
+  for (int i = 0; i < n; i++) message[i] = !strcmp(messages[i].value, "chain") ? 0.75 : 0;
+  RengaCallAbort(RengaScheduleCreate(comm, &schedule));
+  RengaCallAbort(RengaScheduleSetShape(schedule, STAGES, NULL, MICROBATCHES, n, messages, false));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  RengaCallAbort(RengaScheduleSimulate(schedule, forward, backward, message, &late, &bubble));
+  RengaCallAbort(RengaScheduleSetEager(schedule, 0.5));
+  RengaCallAbort(RengaScheduleGetEager(schedule, &eager));
+  TestTrue(eager == 0.5);
+  for (int s = 0; s < STAGES; s++) {
+    static const int64_t wanted[STAGES] = {3 + 2 + 1, 2 + 1 + 1, 1 + 1 + 1, 1};
+    RengaCallAbort(RengaScheduleGetInFlight(schedule, s, &held));
+    TestTrue(held == wanted[s]);
+  }
+  RengaCallAbort(RengaScheduleSetEager(schedule, 1));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  RengaCallAbort(RengaScheduleSimulate(schedule, forward, backward, message, &makespan, &bubble));
+  TestTrue(makespan == (MICROBATCHES + STAGES - 1) * 3 + 2 * (STAGES - 1) * 0.75);
+  TestTrue(late > makespan);
+  for (int i = 0; i < n; i++) message[i] *= 2;
+  RengaCallAbort(RengaScheduleSimulate(schedule, forward, backward, message, &makespan, &bubble));
+  TestTrue(makespan == (MICROBATCHES + STAGES - 1) * 3 + 2 * (STAGES - 1) * 1.5);
+  RengaCallAbort(RengaScheduleSetEager(schedule, 100));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  RengaCallAbort(RengaScheduleGetInFlight(schedule, 0, &held));
+  TestTrue(held == MICROBATCHES);
+  RengaCallAbort(RengaScheduleSetType(schedule, RENGA_SCHEDULE_GPIPE));
+  TestError(RengaScheduleSetEager(schedule, 1), RENGA_ERR_ORDER, "this one's type is gpipe");
+  TestError(RengaScheduleSetEager(schedule, -1), RENGA_ERR_ARGUMENT, "-1 micro-batches");
+  TestTrue(RengaScheduleEarly(0.25, 4) == 1 && RengaScheduleEarly(0.25, 5) == 2);
+  RengaCallAbort(RengaScheduleDestroy(&schedule));
+}
+
 int main(int argc, char **argv)
 {
   const char *const types[] = {RENGA_SCHEDULE_GPIPE, RENGA_SCHEDULE_1F1B};
@@ -111,6 +155,7 @@ int main(int argc, char **argv)
         for (int forward_only = 0; forward_only < 2; forward_only++)
           CheckShape(comm, types[t], p, m, forward_only);
   CheckMessageTimes(comm);
+  CheckEager(comm);
   TestTrue(!strcmp(RengaActionName(RENGA_ACTION_BACKWARD_INPUT), "backward input"));
   RengaCallAbort(RengaCommDestroy(&comm));
   RengaCallAbort(RengaFinalize());

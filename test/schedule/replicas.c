@@ -161,6 +161,9 @@ int main(int argc, char **argv)
     CheckShapes(schedule);
   }
   CheckFanOut(schedule);
+  RengaCallAbort(RengaScheduleSetEager(schedule, 0.75));
+  CheckShapes(schedule);
+  RengaCallAbort(RengaScheduleSetEager(schedule, 0));
   CheckRecompute(schedule);
   RengaCallAbort(RengaScheduleDestroy(&schedule));
   RengaCallAbort(RengaCommDestroy(&comm));

@@ -172,19 +172,29 @@ RengaErrorCode RengaSearchMemoryBound_Private(RengaPartition partition, double *
   return RENGA_SUCCESS;
 }
 
+/* What the user says stays. */
+static RengaErrorCode FindSchedule(SearchTask *task)
+{
+  const char *schedule;
+  bool given = false, eager_given = false;
+  RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, &given));
+  RengaCall(RengaOptionsGetReal("pipeline_eager", &task->eager, &eager_given));
+  task->gpipe = schedule && !strcmp(schedule, RENGA_SCHEDULE_GPIPE);
+  task->any_schedule = !given && !eager_given;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *wish, int ranks,
                                int64_t batch, int64_t microbatch, Collected *collected,
                                SearchTask *task)
 {
-  const char *schedule;
   RengaCall(FindProfile(partition, ranks, collected));
   RengaCall(ListSizes(partition, wish->sizes, batch, microbatch, collected));
   RengaCall(RengaSearchMemoryBound_Private(partition, &task->memory));
   RengaCall(FindCosts(partition, task->memory > 0, collected));
   RengaCall(FindRates(partition, collected, task));
   RengaCall(RengaProfileGetMachine(collected->profile, &task->machine));
-  RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, NULL));
-  task->gpipe = schedule && !strcmp(schedule, RENGA_SCHEDULE_GPIPE);
+  RengaCall(FindSchedule(task));
   task->graph = partition->graph;
   task->ranks = ranks;
   task->stages = partition->stages;
@@ -241,9 +251,25 @@ static RengaErrorCode FillPlan(RengaPartition partition, int64_t batch, const Se
   RengaCall(RengaPlanSetRanks(plan, answer->rank));
   RengaCall(RengaPlanSetBatch(plan, batch, answer->microbatch));
   RengaCall(RengaPlanSetSchedule(plan, answer->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
+  RengaCall(RengaPlanSetEager(plan, answer->eager));
   RengaCall(RengaPlanSetPrediction(plan, &answer->prediction));
   for (int r = 0; r < answer->n_reasons; r++)
     RengaCall(RengaPlanAddReason(plan, answer->reason[r].topic, answer->reason[r].sentence));
+  return RENGA_SUCCESS;
+}
+
+/* Measured costs are of the device that they were measured on. */
+static RengaErrorCode NameOrigin(RengaProfile profile, RengaPlan plan)
+{
+  RengaMachine machine;
+  const RengaMachineDevice *device;
+  const char *costs, *name;
+  RengaCall(RengaProfileGetType(profile, &costs));
+  RengaCall(RengaProfileGetMachine(profile, &machine));
+  if (!machine) return RENGA_SUCCESS;
+  RengaCall(RengaMachineGetName(machine, &name));
+  RengaCall(RengaMachineGetDevice(machine, &device));
+  RengaCall(RengaPlanSetOrigin(plan, name, costs, device->memory));
   return RENGA_SUCCESS;
 }
 
@@ -277,6 +303,7 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
         RengaErrorAgree(partition->hdr.comm, SolveOnFirst(comm, collected.profile, &task, &answer));
   if (!code) code = Share(comm, &answer);
   if (!code) code = FillPlan(partition, batch, &answer, plan);
+  if (!code) code = NameOrigin(collected.profile, plan);
   RengaSearchAnswerFree_Private(&answer);
   FreeCollected(&collected);
   RengaCall(code);

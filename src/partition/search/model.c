@@ -1,5 +1,6 @@
 /* The model: sums in front of each place of the chain, and the cost of an interval from them. */
 #include "search.h"
+#include "rengaschedule.h"
 #include <math.h>
 
 enum { ELEMENT = sizeof(float) };
@@ -81,7 +82,9 @@ double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOptio
 double RengaSearchStageBytes_Private(const SearchModel *model, const SearchOption *option,
                                      int begin, int end, int depth, bool recompute)
 {
-  const double rounds = (double)option->rounds, slots = model->gpipe ? rounds : fmin(rounds, depth);
+  const double rounds = (double)option->rounds;
+  const double held = (double)(depth + RengaScheduleEarly(model->eager, depth - 1));
+  const double slots = model->gpipe ? rounds : fmin(rounds, held);
   const double saved = model->saved[end] - model->saved[begin];
   const double in = model->cut[begin], out = model->cut[end];
   double bytes = RengaSearchLeastBytes_Private(model, option, begin, end);

@@ -37,6 +37,7 @@ static RengaErrorCode FillPlan(const SearchTask *task, const SearchChain *chain,
   RengaCall(RengaPlanSetRanks(plan, ranks));
   RengaCall(RengaPlanSetBatch(plan, task->batch, task->size[candidate->size]));
   RengaCall(RengaPlanSetSchedule(plan, task->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
+  RengaCall(RengaPlanSetEager(plan, task->eager));
   return RENGA_SUCCESS;
 }
 
@@ -114,9 +115,12 @@ static RengaErrorCode RunSchedule(const SearchTask *task, const SearchModel *mod
 {
   RengaSchedule schedule = NULL;
   const char *type;
+  double eager = 0;
   RengaCall(RengaPlanGetSchedule(plan, &type));
+  RengaCall(RengaPlanGetEager(plan, &eager));
   RengaCall(RengaScheduleCreate(task->self, &schedule));
   RengaErrorCode code = RengaScheduleSetType(schedule, type);
+  if (!code && eager > 0) code = RengaScheduleSetEager(schedule, eager);
   if (!code)
     code = RengaScheduleSetPlan(schedule, plan, model->microbatches, n_messages, messages, false);
   if (!code) code = RengaScheduleSetUp(schedule);

@@ -55,6 +55,7 @@ typedef struct {
   int devices;                                /* to be used at the most */
   double memory;                              /* bytes of a device; 0: no bound */
   bool gpipe;                                 /* all micro-batches in flight */
+  double eager;                               /* else begun early, for each stage that follows */
   bool recompute;                             /* stages may */
   bool unequal;                               /* stages may have different numbers of replicas */
   int stages, replicas;                       /* wanted; 0: any */
@@ -200,6 +201,8 @@ struct SearchTask {
   int64_t batch;
   double memory;            /* bytes of a device; 0: no bound */
   bool gpipe, exact, equal; /* equal: all stages have the same replicas */
+  double eager;             /* of 1f1b: begun early, for each stage that follows */
+  bool any_schedule;        /* another one is taken where it is faster */
   double time_limit;        /* of exact, seconds; 0: none */
   double update_rate, accumulate_rate;
   int n_sizes; /* micro-batches to be tried */
@@ -230,6 +233,7 @@ typedef struct {
   int64_t microbatch;
   int n_stages, n_ranks, n_reasons;
   bool gpipe;
+  double eager;
   RengaPlanStage *stage;
   int *rank;
   SearchReason *reason;

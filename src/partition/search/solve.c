@@ -10,6 +10,7 @@ enum {
   CHAIN_LONG = 5000,
   CHAIN_CUT = 20000
 };
+static const double SCHEDULE_GAIN = 0.01; /* share of the step */
 
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model)
@@ -19,6 +20,7 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
                          .devices = task->ranks,
                          .memory = task->memory,
                          .gpipe = task->gpipe,
+                         .eager = task->eager,
                          .recompute = can.recompute,
                          .unequal = can.unequal_replicas && !spread && !task->equal,
                          .stages = task->stages,
@@ -123,6 +125,15 @@ static void FreeSolution(Solution *solution)
   RengaFree(&solution->memory);
 }
 
+static RengaErrorCode FindMemory(Solution *solution)
+{
+  RengaCall(RengaMalloc(solution->candidate.layout.count, &solution->memory));
+  RengaCall(RengaSearchMemory_Private(solution->task, &solution->model, &solution->candidate,
+                                      solution->plan, solution->memory, &solution->most,
+                                      &solution->ratio));
+  return RENGA_SUCCESS;
+}
+
 /* What the candidate's layout really needs. */
 static RengaErrorCode Weigh(const SearchTask *task, Solution *solution)
 {
@@ -131,9 +142,7 @@ static RengaErrorCode Weigh(const SearchTask *task, Solution *solution)
                                        &solution->model));
   RengaCall(
       RengaSearchPlan_Private(task, solution->chain, &solution->model, candidate, &solution->plan));
-  RengaCall(RengaMalloc(candidate->layout.count, &solution->memory));
-  RengaCall(RengaSearchMemory_Private(task, &solution->model, candidate, solution->plan,
-                                      solution->memory, &solution->most, &solution->ratio));
+  RengaCall(FindMemory(solution));
   return RENGA_SUCCESS;
 }
 
@@ -162,6 +171,62 @@ static RengaErrorCode FindStep(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+static bool Fits(const Solution *solution)
+{
+  return solution->task->memory <= 0 || solution->most <= solution->task->memory;
+}
+
+/* The same stages under another schedule, with its step where it may fit. */
+static RengaErrorCode Reschedule(const Solution *solution, bool gpipe, double eager,
+                                 Solution *other)
+{
+  SearchTask task = *solution->task;
+  SearchCandidate *candidate = &other->candidate;
+  task.gpipe = gpipe;
+  task.eager = eager;
+  task.memory = solution->model.memory;
+  *candidate = solution->candidate;
+  candidate->layout = (SearchLayout){0};
+  RengaCall(RengaSearchLayoutCopy_Private(&solution->candidate.layout, &candidate->layout));
+  RengaCall(RengaSearchModelOf_Private(&task, other->chain, candidate->size, candidate->spread,
+                                       &other->model));
+  if (!RengaSearchEvaluate_Private(&other->model, &candidate->layout)) return RENGA_SUCCESS;
+  RengaCall(RengaSearchPlan_Private(&task, other->chain, &other->model, candidate, &other->plan));
+  RengaCall(FindStep(other));
+  return RENGA_SUCCESS;
+}
+
+/* The other one where it is faster by what its memory, and caches, are worth. */
+static RengaErrorCode TakeSchedule(Solution *solution, Solution *other)
+{
+  if (!other->plan || other->step >= (1 - SCHEDULE_GAIN) * solution->step) return RENGA_SUCCESS;
+  RengaCall(FindMemory(other));
+  if (!Fits(other)) return RENGA_SUCCESS;
+  const Solution old = *solution;
+  *solution = *other;
+  solution->enough = old.enough;
+  *other = old;
+  return RENGA_SUCCESS;
+}
+
+/* Results are the same under any schedule, so that the fastest that fits is taken. */
+static RengaErrorCode ChooseSchedule(Solution *solution)
+{
+  static const struct {
+    bool gpipe;
+    double eager;
+  } schedules[] = {{false, 0.25}, {false, 0.5}, {false, 1}, {false, 2}, {true, 0}};
+  if (!solution->task->any_schedule || solution->candidate.layout.count == 1) return RENGA_SUCCESS;
+  for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++) {
+    Solution other = {.task = solution->task, .chain = solution->chain};
+    RengaErrorCode code = Reschedule(solution, schedules[i].gpipe, schedules[i].eager, &other);
+    if (!code) code = TakeSchedule(solution, &other);
+    FreeSolution(&other);
+    RengaCall(code);
+  }
+  return RENGA_SUCCESS;
+}
+
 /* The estimate is made stricter until what the runtime needs fits, or looser if nothing is found:
    it may be too high as well. */
 static RengaErrorCode TryFit(Solution *solution, bool *fits)
@@ -176,6 +241,7 @@ static RengaErrorCode TryFit(Solution *solution, bool *fits)
     if (found) solution->enough = Least(solution->enough, solution->most);
     *fits = found && (bound <= 0 || solution->most <= bound);
     if (*fits) RengaCall(FindStep(solution));
+    if (*fits) RengaCall(ChooseSchedule(solution));
     if (bound <= 0 || *fits) return RENGA_SUCCESS;
     if (found)
       allowed *= fmin(0.999, fmax(0.5, bound / solution->most));
@@ -329,8 +395,9 @@ static RengaErrorCode ChallengeCuts(Solution *solution)
     if (!code && RengaSearchEvaluate_Private(&solution->model, &other.candidate.layout))
       code = Weigh(&task, &other);
     if (!code && other.plan) {
-      fits = solution->task->memory <= 0 || other.most <= solution->task->memory;
+      fits = Fits(&other);
       code = FindStep(&other);
+      if (!code && fits) code = ChooseSchedule(&other);
     }
     TakeFaster(solution, true, &other, fits && !code);
   }
@@ -438,7 +505,8 @@ static RengaErrorCode TakeAnswer(const Solution *solution, SearchAnswer *answer)
 {
   const SearchTask *task = solution->task;
   answer->microbatch = task->size[solution->candidate.size];
-  answer->gpipe = task->gpipe;
+  answer->gpipe = solution->model.gpipe;
+  answer->eager = solution->model.eager;
   RengaCall(TakeStages(solution, answer));
   RengaCall(RengaSearchPredict_Private(task, &solution->model, &solution->candidate, solution->plan,
                                        &answer->prediction));
