@@ -52,8 +52,8 @@ accepts 1 plan -graph $mlp -plan_save other.txt
 refuses 1 "the plans are of two networks" plan -plan_diff one.txt other.txt
 
 # Where nobody names a schedule a faster one is taken, and kept with the plan.
-resnet="plan -graph resnet:depth=50,classes=1000 -machine_file mdx-cpu -batch_size 256
-  -microbatch_size 4"
+resnet="plan -graph resnet:depth=50,classes=1000 -machine_file mdx-cpu -machine_nodes 8
+  -batch_size 256 -microbatch_size 4"
 accepts 1 $resnet -plan_save eager.txt
 says "schedule 1f1b, eager "
 accepts 1 $resnet -plan_load eager.txt
