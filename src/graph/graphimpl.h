@@ -29,6 +29,7 @@ struct _p_RengaGraph {
   int id;           /* of nodes added now; -1: their position */
   RengaPhase phase; /* of nodes added now */
   int *readers;     /* while the graph is rewritten: how often each value is read */
+  uint64_t digest;  /* of a graph that is set up; 0: not worked out since it changed */
   void **scratch;   /* freed with the graph, or by RengaGraphFreeScratch */
 };
 

@@ -175,6 +175,7 @@ static RengaErrorCode Append(RengaGraph graph, const RengaOperator *op, const ch
   }
   RengaCall(RengaMalloc(1, &graph->entry[at]));
   graph->n_nodes++;
+  graph->digest = 0;
   graph->entry[at]->place = graph->place >= 0 ? graph->place : at;
   RengaGraphNode *node = &graph->entry[at]->node;
   node->op = op;

@@ -105,6 +105,20 @@ static uint64_t HashNode(RengaGraph graph, const RengaGraphNode *node, uint64_t 
   return seed;
 }
 
+static uint64_t Digest(RengaGraph graph)
+{
+  uint64_t hash = 0;
+  for (int i = 0; i < graph->n_values; i++) {
+    const RengaGraphValue *value = graph->value[i];
+    int64_t kind = value->kind;
+    if (value->kind == RENGA_VALUE_ACTIVATION) continue;
+    hash = HashSpec(&value->spec, HashText(value->name, hash));
+    hash = RengaHash(&kind, sizeof kind, hash);
+  }
+  for (int i = 0; i < graph->n_nodes; i++) hash = HashNode(graph, &graph->entry[i]->node, hash);
+  return hash;
+}
+
 /*@
    RengaGraphGetDigest - a number that tells networks apart
 
@@ -118,15 +132,8 @@ static uint64_t HashNode(RengaGraph graph, const RengaGraphNode *node, uint64_t 
 @*/
 uint64_t RengaGraphGetDigest(RengaGraph graph)
 {
-  uint64_t hash = 0;
   if (graph == NULL) return 0;
-  for (int i = 0; i < graph->n_values; i++) {
-    const RengaGraphValue *value = graph->value[i];
-    int64_t kind = value->kind;
-    if (value->kind == RENGA_VALUE_ACTIVATION) continue;
-    hash = HashSpec(&value->spec, HashText(value->name, hash));
-    hash = RengaHash(&kind, sizeof kind, hash);
-  }
-  for (int i = 0; i < graph->n_nodes; i++) hash = HashNode(graph, &graph->entry[i]->node, hash);
-  return hash;
+  if (graph->hdr.state < RENGA_STATE_SETUP) return Digest(graph);
+  if (!graph->digest) graph->digest = Digest(graph);
+  return graph->digest;
 }
