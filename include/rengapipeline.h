@@ -70,3 +70,6 @@ RengaErrorCode RengaPipelineForecast(RengaGraph graph, RengaPlan plan, int stage
                                      RengaPipelineMemory *memory);
 RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
                                           RengaPipelineMemory *memory);
+/* All stages of the plan: memory[stages]. What is equal in two stages, or in two plans that the
+   pipeline is given, is worked out once. */
+RengaErrorCode RengaPipelineForecastStages(RengaPipeline pipeline, RengaPipelineMemory memory[]);

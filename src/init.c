@@ -1,5 +1,6 @@
 /* The front door of the library: rooms register their options, then the command line is read. */
 #include "renga/private/forecast.h"
+#include "renga/private/object.h"
 #include "renga/private/packages.h"
 #include "renga/private/start.h"
 #include "rengapipeline.h"
@@ -23,20 +24,47 @@ static RengaErrorCode RegisterPackages(void)
   return RENGA_SUCCESS;
 }
 
-/* The planner asks the runtime what a stage takes. */
-static RengaErrorCode ForecastMemory(RengaGraph graph, RengaPlan plan, int stage,
-                                     RengaForecastMemory *memory)
+/* The planner asks the runtime what the stages of its plans take, plan after plan. */
+static RengaErrorCode OpenSession(RengaPlan plan, void **session)
 {
-  RengaPipelineMemory m;
-  RengaCall(RengaPipelineForecast(graph, plan, stage, &m));
-  *memory = (RengaForecastMemory){.parameters = m.parameters,
-                                  .gradients = m.gradients,
-                                  .optimizer = m.optimizer,
-                                  .saved = m.saved,
-                                  .temporary = m.temporary,
-                                  .messages = m.messages,
-                                  .inputs = m.inputs,
-                                  .total = m.forecast};
+  RengaPipeline pipeline;
+  if (*session) return RENGA_SUCCESS;
+  RengaCall(RengaPipelineCreate(((struct _p_RengaObject *)plan)->owner, &pipeline));
+  const RengaErrorCode code = RengaPipelineSetFromOptions(pipeline);
+  if (code) RengaPipelineDestroy(&pipeline);
+  RengaCall(code);
+  *session = pipeline;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ForecastStages(RengaGraph graph, RengaPlan plan, void **session,
+                                     RengaForecastMemory memory[])
+{
+  const int count = RengaPlanGetStageCount(plan);
+  RengaPipelineMemory *stage = NULL;
+  RengaCall(OpenSession(plan, session));
+  RengaCall(RengaPipelineSetPlan(*session, graph, plan));
+  RengaCall(RengaMalloc(count, &stage));
+  const RengaErrorCode code = RengaPipelineForecastStages(*session, stage);
+  for (int s = 0; s < count && !code; s++)
+    memory[s] = (RengaForecastMemory){.parameters = stage[s].parameters,
+                                      .gradients = stage[s].gradients,
+                                      .optimizer = stage[s].optimizer,
+                                      .saved = stage[s].saved,
+                                      .temporary = stage[s].temporary,
+                                      .messages = stage[s].messages,
+                                      .inputs = stage[s].inputs,
+                                      .total = stage[s].forecast};
+  RengaFree(&stage);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EndSession(void **session)
+{
+  RengaPipeline pipeline = *session;
+  *session = NULL;
+  if (pipeline) RengaCall(RengaPipelineDestroy(&pipeline));
   return RENGA_SUCCESS;
 }
 
@@ -61,9 +89,10 @@ RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[])
 {
   static const RengaPartitionCapabilities capabilities = {.unequal_replicas = true,
                                                           .recompute = true};
+  static const RengaMemoryForecast forecast = {.stages = ForecastStages, .end = EndSession};
   RengaCall(RengaSysStartMPI(argc, argv));
   RengaCall(RegisterPackages());
-  RengaCall(RengaPartitionSetForecast_Private(ForecastMemory));
+  RengaCall(RengaPartitionSetForecast_Private(&forecast));
   RengaCall(RengaPartitionSetCapabilities_Private(&capabilities));
   RengaCall(RengaSysReadOptions(argc, argv, help));
   return RENGA_SUCCESS;

@@ -82,21 +82,40 @@ static RengaErrorCode PrintRun(const App *app, RengaGraph graph, RengaPlan plan)
 }
 
 /* What the planner did not work out: the pipeline's own set-up says it, and takes nothing. */
-static RengaErrorCode ForecastMemory(RengaGraph graph, RengaPlan plan)
+static RengaErrorCode AskMemory(const App *app, RengaGraph graph, RengaPlan plan,
+                                RengaPipelineMemory memory[])
 {
-  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
-    RengaPipelineMemory memory;
-    if (RengaPlanGetStage(plan, s)->memory > 0) continue;
-    RengaCall(RengaPipelineForecast(graph, plan, s, &memory));
-    const RengaPlanMemory parts = {.parameters = memory.parameters,
-                                   .gradients = memory.gradients,
-                                   .optimizer = memory.optimizer,
-                                   .saved = memory.saved,
-                                   .temporary = memory.temporary,
-                                   .messages = memory.messages,
-                                   .inputs = memory.inputs};
-    RengaCall(RengaPlanSetMemoryParts(plan, s, &parts));
+  RengaPipeline pipeline = NULL;
+  RengaCall(RengaPipelineCreate(app->comm, &pipeline));
+  RengaErrorCode code = RengaPipelineSetFromOptions(pipeline);
+  if (!code) code = RengaPipelineSetPlan(pipeline, graph, plan);
+  if (!code) code = RengaPipelineForecastStages(pipeline, memory);
+  RengaPipelineDestroy(&pipeline);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ForecastMemory(const App *app, RengaGraph graph, RengaPlan plan)
+{
+  RengaPipelineMemory *memory = NULL;
+  bool known = true;
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++)
+    known = known && RengaPlanGetStage(plan, s)->memory > 0;
+  if (known) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(RengaPlanGetStageCount(plan), &memory));
+  RengaErrorCode code = AskMemory(app, graph, plan, memory);
+  for (int s = 0; s < RengaPlanGetStageCount(plan) && !code; s++) {
+    const RengaPlanMemory parts = {.parameters = memory[s].parameters,
+                                   .gradients = memory[s].gradients,
+                                   .optimizer = memory[s].optimizer,
+                                   .saved = memory[s].saved,
+                                   .temporary = memory[s].temporary,
+                                   .messages = memory[s].messages,
+                                   .inputs = memory[s].inputs};
+    if (RengaPlanGetStage(plan, s)->memory <= 0) code = RengaPlanSetMemoryParts(plan, s, &parts);
   }
+  RengaFree(&memory);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -107,7 +126,7 @@ static RengaErrorCode Show(const App *app, RengaGraph graph, RengaPlan plan)
   const char *view;
   bool given = false;
   RengaCall(RengaOptionsGetString("plan_view", &view, &given));
-  RengaCall(ForecastMemory(graph, plan));
+  RengaCall(ForecastMemory(app, graph, plan));
   RengaCall(RengaPlanViewFromOptions(plan));
   if (given) return RENGA_SUCCESS;
   RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));

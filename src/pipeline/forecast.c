@@ -1,5 +1,5 @@
-/* Forecast: programs, places and sizes of all that a stage keeps in memory. Set-up takes what is
-   worked out here; a forecast for others runs the same code for any stage and takes nothing. */
+/* Programs, places and sizes of all that a stage keeps in memory. Set-up takes what is worked out
+   here; a forecast for others (ask.c) runs the same code for any stage and takes nothing. */
 #include "pipelineimpl.h"
 
 /* Sizes of batches that are known to come: the plan's and the short ones. */
@@ -59,6 +59,7 @@ static RengaErrorCode CountWork(RengaPipeline pipeline)
 {
   const int replicas = pipeline->replicas;
   int64_t *bounds;
+  pipeline->tree_work_bytes = 0;
   if (replicas == 1 || !RengaPipelineIsOrdered_Private(pipeline)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(replicas + 1, &bounds));
   for (int i = 0; i <= pipeline->n_short; i++) {
@@ -72,43 +73,66 @@ static RengaErrorCode CountWork(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Micro-batches in flight and buffers of the tree: the most of all batches. */
-static RengaErrorCode CountBuffers(RengaPipeline pipeline, int64_t *most_local)
+/* Micro-batches in flight: the most of all batches. */
+static RengaErrorCode CountSlots(RengaPipeline pipeline)
 {
-  pipeline->slots = pipeline->n_buffers = 1;
-  *most_local = 1;
+  pipeline->slots = 1;
   for (int i = 0; i <= pipeline->n_short; i++) {
     const int64_t all = RengaPlanMicrobatches(pipeline->plan, BatchAt(pipeline, i));
-    const int64_t local = RengaPlanBound(all, pipeline->replicas, pipeline->replica + 1) -
-                          RengaPlanBound(all, pipeline->replicas, pipeline->replica);
     int64_t in_flight;
-    int buffers;
     RengaSchedule schedule;
     RengaCall(RengaPipelineGetShape_Private(pipeline, all, !pipeline->has_loss, &schedule));
     RengaCall(RengaScheduleGetInFlight(schedule, pipeline->stage, &in_flight));
-    RengaCall(RengaPipelineCountTreeBuffers_Private(pipeline, all, &buffers));
     if (in_flight > pipeline->slots) pipeline->slots = (int)in_flight;
-    if (local > *most_local) *most_local = local;
-    if (buffers > pipeline->n_buffers) pipeline->n_buffers = buffers;
   }
   return RENGA_SUCCESS;
 }
 
-static int64_t SizeRings(RengaPipeline pipeline, int64_t most_local)
+/* Micro-batches of this replica, and its buffers of the tree: the most of all batches. */
+static RengaErrorCode CountShare(RengaPipeline pipeline, ReplicaShare *share)
 {
-  int64_t bytes = 0;
-  for (int m = 0; m < pipeline->n_messages; m++) {
-    Link *link = &pipeline->link[m];
-    if (!link->active) continue;
-    const bool saved = !link->incoming && !pipeline->message[m].backward;
-    const int64_t wanted = pipeline->message[m].backward ? 2 : pipeline->slots + 1;
-    link->ring = (int)(wanted < most_local ? wanted : most_local);
-    if (saved)
-      link->ring = pipeline->slots;
-    else
-      bytes += link->ring * link->bytes;
+  *share = (ReplicaShare){1, 1};
+  for (int i = 0; i <= pipeline->n_short; i++) {
+    const int64_t all = RengaPlanMicrobatches(pipeline->plan, BatchAt(pipeline, i));
+    const int64_t local = RengaPlanBound(all, pipeline->replicas, pipeline->replica + 1) -
+                          RengaPlanBound(all, pipeline->replicas, pipeline->replica);
+    int buffers;
+    RengaCall(RengaPipelineCountTreeBuffers_Private(pipeline, all, &buffers));
+    if (local > share->most_local) share->most_local = local;
+    if (buffers > share->n_buffers) share->n_buffers = buffers;
   }
-  return bytes;
+  return RENGA_SUCCESS;
+}
+
+/* Instances of a message that a replica holds. */
+static int64_t RingOf(const RengaPipeline pipeline, bool backward, int64_t most_local)
+{
+  const int64_t wanted = backward ? 2 : pipeline->slots + 1;
+  return wanted < most_local ? wanted : most_local;
+}
+
+/* What is sent forward lies in its slot, anything else in instances of its own. */
+static bool IsSaved(const RengaPipeline pipeline, int m)
+{
+  return !pipeline->link[m].incoming && !pipeline->message[m].backward;
+}
+
+static void SetRings(RengaPipeline pipeline, int64_t most_local)
+{
+  for (int m = 0; m < pipeline->n_messages; m++) {
+    const bool backward = pipeline->message[m].backward;
+    if (!pipeline->link[m].active) continue;
+    pipeline->link[m].ring =
+        (int)(IsSaved(pipeline, m) ? pipeline->slots : RingOf(pipeline, backward, most_local));
+  }
+}
+
+static void CountLinkBytes(RengaPipeline pipeline)
+{
+  pipeline->instance_bytes[0] = pipeline->instance_bytes[1] = 0;
+  for (int m = 0; m < pipeline->n_messages; m++)
+    if (pipeline->link[m].active && !IsSaved(pipeline, m))
+      pipeline->instance_bytes[pipeline->message[m].backward] += pipeline->link[m].bytes;
 }
 
 static void PlacePersistent(RengaPipeline pipeline)
@@ -176,32 +200,33 @@ static void ShareMemory(RengaPipeline pipeline, RengaPipelineMemory *memory)
   memory->temporary = most - memory->saved;
 }
 
-/* All memory of one replica; fills the sizes that depend on the replica. */
-static RengaErrorCode SizeReplica(RengaPipeline pipeline, RengaPipelineMemory *memory)
+/* All memory of one replica. */
+static void SizeReplica(RengaPipeline pipeline, const ReplicaShare *share,
+                        RengaPipelineMemory *memory)
 {
   const int64_t buffer = pipeline->gradient_count * (int64_t)sizeof(float);
-  int64_t most_local;
   *memory = (RengaPipelineMemory){0};
-  RengaCall(CountBuffers(pipeline, &most_local));
   memory->parameters = pipeline->persistent_bytes + pipeline->folded_bytes;
   memory->gradients =
-      pipeline->n_buffers * buffer + (int64_t)pipeline->tree_work_bytes + pipeline->tied_bytes;
+      share->n_buffers * buffer + (int64_t)pipeline->tree_work_bytes + pipeline->tied_bytes;
   memory->optimizer = pipeline->n_moments * pipeline->parameter_count * (int64_t)sizeof(float);
   ShareMemory(pipeline, memory);
-  memory->messages = SizeRings(pipeline, most_local);
+  for (int backward = 0; backward < 2; backward++)
+    memory->messages +=
+        RingOf(pipeline, backward, share->most_local) * pipeline->instance_bytes[backward];
   memory->inputs = pipeline->slots * pipeline->input_bytes;
   memory->forecast = memory->parameters + memory->gradients + memory->optimizer + memory->saved +
                      memory->temporary + memory->messages + memory->inputs;
-  return RENGA_SUCCESS;
 }
 
-/* What is the same for all replicas of the stage: programs and the places of what is given. */
-static RengaErrorCode SizeStage(RengaPipeline pipeline)
+/* What is the same for all replicas, and however many there are: programs and the places of what is
+   given. */
+RengaErrorCode RengaPipelineSizeStage_Private(RengaPipeline pipeline)
 {
   const char *const *names;
   RengaCall(PlaceGiven(pipeline));
   RengaCall(CompileAll(pipeline));
-  RengaCall(CountWork(pipeline));
+  CountLinkBytes(pipeline);
   RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &pipeline->n_moments, &names));
   pipeline->tied_bytes = RengaPipelineTiedBytes_Private(pipeline);
   return RENGA_SUCCESS;
@@ -222,89 +247,69 @@ static RengaErrorCode ProveSchedules(RengaPipeline pipeline)
 /* Fills all sizes and memory.forecast of this rank's stage and replica. */
 RengaErrorCode RengaPipelineSize_Private(RengaPipeline pipeline)
 {
+  ReplicaShare share;
   RengaCall(ProveSchedules(pipeline));
-  RengaCall(SizeStage(pipeline));
-  RengaCall(SizeReplica(pipeline, &pipeline->memory));
+  RengaCall(RengaPipelineSizeStage_Private(pipeline));
+  RengaCall(CountSlots(pipeline));
+  RengaCall(CountWork(pipeline));
+  RengaCall(CountShare(pipeline, &share));
+  pipeline->n_buffers = share.n_buffers;
+  SetRings(pipeline, share.most_local);
+  SizeReplica(pipeline, &share, &pipeline->memory);
   for (int k = 0; k < 2; k++)
     pipeline->temporary_bytes[k] = pipeline->memory.saved + pipeline->memory.temporary -
                                    RengaPipelineKeptBytes_Private(pipeline, k);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ForecastStage(RengaPipeline pipeline, int stage, RengaPipelineMemory *worst)
+/* Shares of the replicas that may need most: one with fewer micro-batches and no more buffers than
+   another is left out. */
+static RengaErrorCode AddShare(ReplicaShares *shares, const ReplicaShare *share)
 {
-  *worst = (RengaPipelineMemory){0};
-  RengaCall(RengaPipelineReadPlan_Private(pipeline));
-  RengaCall(RengaPipelineSetUpStage_Private(pipeline, stage));
-  RengaCall(SizeStage(pipeline));
-  for (int r = 0; r < pipeline->replicas; r++) {
-    RengaPipelineMemory memory;
+  for (int i = 0; i < shares->count; i++)
+    if (shares->row[i].most_local >= share->most_local &&
+        shares->row[i].n_buffers >= share->n_buffers)
+      return RENGA_SUCCESS;
+  RengaCall(RengaRealloc(shares->count + 1, &shares->row));
+  shares->row[shares->count++] = *share;
+  return RENGA_SUCCESS;
+}
+
+/* They are the same in all stages with as many replicas. */
+static RengaErrorCode FindShares(RengaPipeline pipeline, const ReplicaShares **found)
+{
+  ReplicaShares made = {.replicas = pipeline->replicas};
+  for (int i = 0; i < pipeline->n_shares; i++) {
+    *found = &pipeline->shares[i];
+    if ((*found)->replicas == pipeline->replicas) return RENGA_SUCCESS;
+  }
+  RengaCall(RengaRealloc(pipeline->n_shares + 1, &pipeline->shares));
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int r = 0; r < pipeline->replicas && !code; r++) {
+    ReplicaShare share;
     pipeline->replica = r;
-    RengaCall(SizeReplica(pipeline, &memory));
+    code = CountShare(pipeline, &share);
+    if (!code) code = AddShare(&made, &share);
+  }
+  if (code) RengaFree(&made.row);
+  RengaCall(code);
+  *found = &pipeline->shares[pipeline->n_shares++];
+  pipeline->shares[pipeline->n_shares - 1] = made;
+  return RENGA_SUCCESS;
+}
+
+/* The replica that needs most of a stage whose own sizes are there. */
+RengaErrorCode RengaPipelineSizeWorst_Private(RengaPipeline pipeline, RengaPipelineMemory *worst)
+{
+  const ReplicaShares *shares = NULL;
+  *worst = (RengaPipelineMemory){0};
+  RengaCall(CountSlots(pipeline));
+  RengaCall(CountWork(pipeline));
+  RengaCall(FindShares(pipeline, &shares));
+  for (int i = 0; i < shares->count; i++) {
+    RengaPipelineMemory memory;
+    SizeReplica(pipeline, &shares->row[i], &memory);
     if (memory.forecast > worst->forecast) *worst = memory;
   }
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaPipelineForecastStage - memory that a stage of a pipeline will take, without its ranks
-
-   Collective the first time where -device_threads is not given, else not
-
-   Input:
-   . pipeline - the pipeline, with plan, device, optimizer and options; not yet set up
-   . stage - which stage of the plan
-
-   Output:
-   . memory - bytes by category on the replica that needs most; what RengaPipelineSetUp will take
-     there, to the byte, with the same number of threads; measured is 0
-
-   Notes: the set-up of the stage itself is run, but for its memory, so that no parameter is made:
-   stages of any size are forecast on any machine. Device and optimizer are set up by it.
-@*/
-RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
-                                          RengaPipelineMemory *memory)
-{
-  RengaPipeline copy;
-  RengaPipelineMemory worst;
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(memory);
-  RengaCall(RengaPipelineCheckParts_Private(pipeline, 0));
-  RengaCheck(stage >= 0 && stage < RengaPlanGetStageCount(pipeline->plan), MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT, "stage %d of a plan of %d stages", stage,
-             RengaPlanGetStageCount(pipeline->plan));
-  RengaCall(RengaPipelineCopy_Private(pipeline, &copy));
-  RengaErrorCode code = ForecastStage(copy, stage, &worst);
-  RengaPipelineDestroy(&copy);
-  RengaCall(code);
-  *memory = worst;
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaPipelineForecast - memory that a stage of a plan will take, as the options stand
-
-   Collective the first time where -device_threads is not given, else not
-
-   Input:
-   . graph - the network, set up
-   . plan - its plan, with stages and batch
-   . stage - which stage
-
-   Output:
-   . memory - as of RengaPipelineForecastStage()
-@*/
-RengaErrorCode RengaPipelineForecast(RengaGraph graph, RengaPlan plan, int stage,
-                                     RengaPipelineMemory *memory)
-{
-  RengaPipeline pipeline;
-  RengaCheckPointer(graph);
-  RengaCheckPointer(plan);
-  RengaCall(RengaPipelineCreate(((struct _p_RengaObject *)plan)->owner, &pipeline));
-  RengaErrorCode code = RengaPipelineSetFromOptions(pipeline);
-  if (code == RENGA_SUCCESS) code = RengaPipelineSetPlan(pipeline, graph, plan);
-  if (code == RENGA_SUCCESS) code = RengaPipelineForecastStage(pipeline, stage, memory);
-  RengaPipelineDestroy(&pipeline);
-  RengaCall(code);
   return RENGA_SUCCESS;
 }

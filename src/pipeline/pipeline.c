@@ -57,6 +57,8 @@ static RengaErrorCode FreePrograms(RengaPipeline pipeline)
   RengaFree(&pipeline->program);
   RengaFree(&pipeline->kernel);
   RengaFree(&pipeline->schedule);
+  for (int s = 0; s < pipeline->n_shares; s++) RengaFree(&pipeline->shares[s].row);
+  RengaFree(&pipeline->shares);
   RengaFree(&pipeline->value_place);
   RengaFree(&pipeline->argument);
   return RENGA_SUCCESS;
@@ -92,6 +94,7 @@ static RengaErrorCode Destroy(void *object)
   RengaCall(FreePrograms(pipeline));
   RengaCall(FreeStage(pipeline));
   if (pipeline->arena) RengaCall(RengaDeviceFree(pipeline->device, &pipeline->arena));
+  RengaPipelineFreeForecasts_Private(pipeline);
   RengaFree(&pipeline->short_batch);
   RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, pipeline));
   RengaFree(&pipeline->schedule_type);
@@ -188,6 +191,7 @@ RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, Re
   RengaCheckPointer(plan);
   RengaCall(RengaHeaderReference(graph));
   RengaCall(RengaHeaderReference(plan));
+  if (pipeline->graph != graph) RengaPipelineFreeForecasts_Private(pipeline);
   if (pipeline->graph) RengaCall(RengaGraphDestroy(&pipeline->graph));
   if (pipeline->plan) RengaCall(RengaPlanDestroy(&pipeline->plan));
   pipeline->graph = graph;

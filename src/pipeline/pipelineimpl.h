@@ -117,6 +117,18 @@ typedef struct {
   int64_t *place; /* of each of this replica's numbers, in the order of its work */
 } ScheduleRow;
 
+/* The most micro-batches and gradient buffers of a replica, of all batches that may come. */
+typedef struct {
+  int64_t most_local;
+  int n_buffers;
+} ReplicaShare;
+typedef struct {
+  int replicas, count;
+  ReplicaShare *row;
+} ReplicaShares;
+
+typedef struct _Forecasts Forecasts; /* ask.c: sizes of stages that were forecast */
+
 struct _p_RengaPipeline {
   struct _p_RengaObject hdr;
   RengaGraph graph;
@@ -166,6 +178,7 @@ struct _p_RengaPipeline {
   char *arena;
   int slots;
   int64_t input_bytes, folded_bytes, persistent_bytes;
+  int64_t instance_bytes[2]; /* of one instance of all messages: forward ones, gradients */
   /* [1] in training, [0] in evaluation and the prologue, which share the memory of slots and
      temporary tensors in another way */
   int64_t slot_bytes[2], sent_bytes[2], temporary_bytes[2];
@@ -177,6 +190,9 @@ struct _p_RengaPipeline {
   size_t tree_work_bytes;
   int64_t tied_bytes;
   RengaPipelineMemory memory;
+  int n_shares;
+  ReplicaShares *shares; /* [n_shares] by the number of replicas */
+  Forecasts *forecasts;
   char **base; /* [REGION_MESSAGE + n_messages] of the running action */
   /* gradients of the running step */
   int n_pieces;
@@ -269,9 +285,13 @@ typedef struct {
 } Lifetime;
 RengaErrorCode RengaPlaceLifetimes_Private(int count, Lifetime row[], int64_t *bytes);
 /* forecast.c, arena.c */
+RengaErrorCode RengaPipelineSizeStage_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineSizeWorst_Private(RengaPipeline pipeline, RengaPipelineMemory *worst);
 int64_t RengaPipelineKeptBytes_Private(RengaPipeline pipeline, bool training);
 RengaErrorCode RengaPipelineSize_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetUpArena_Private(RengaPipeline pipeline);
+/* ask.c */
+void RengaPipelineFreeForecasts_Private(RengaPipeline pipeline);
 /* persistent.c */
 RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline);
 /* gradient.c, tied.c */

@@ -1,8 +1,88 @@
 /* TEST ranks: 1 */
-/* Stages far larger than this machine are forecast: GPT-3 175B in 96 stages of 8 replicas. */
+/* Stages far larger than this machine are forecast: GPT-3 175B in 96 stages of 8 replicas. All
+   stages of a plan at once, of which equal ones are compiled once, are what each is by itself. */
+#include "renga/private/graph.h"
 #include "run.h"
 
 enum { STAGES = 96, REPLICAS = 8, HIDDEN = 12288 };
+
+static const char *const networks[] = {
+    "gpt:layers=6,hidden=32,heads=2,sequence=16,vocabulary=50,dropout=0.1",
+    "bert:layers=5,hidden=32,heads=2,sequence=16,vocabulary=50",
+    "t5:layers=3,hidden=32,heads=2,sequence=16,vocabulary=50",
+    "transformer:layers=3,hidden=32,heads=2,sequence=16,vocabulary=50",
+    "resnet:depth=50,image=32,classes=10",
+    "mlp:input=20,hidden=32,layers=9,classes=5",
+    "ncf",
+};
+
+static bool HasWork(RengaGraph graph, int first, int last)
+{
+  for (int n = first; n < last; n++)
+    if (!RengaGraphNodeIsPrepared_Private(graph, RengaGraphGetNode(graph, n))) return true;
+  return false;
+}
+
+/* Stages of pseudo-random lengths with alternating replicas and recomputation. */
+static RengaErrorCode MakePlan(RengaComm comm, RengaGraph graph, int variant, RengaPlan *plan)
+{
+  RengaPlanStage stage[64] = {{0}};
+  const int nodes = RengaGraphGetNodeCount(graph);
+  unsigned draw = (unsigned)variant * 2654435761U + 1;
+  int count = 0;
+  for (int first = 0; first < nodes && count < 63; count++) {
+    draw = draw * 1664525U + 1013904223U;
+    const int length = variant % 2 ? 1 + (int)((draw >> 16) % 12) : 2 + variant;
+    int last = first + length < nodes && count < 62 ? first + length : nodes;
+    while (last < nodes && !HasWork(graph, first, last)) last++;
+    if (!HasWork(graph, last, nodes)) last = nodes;
+    stage[count] = (RengaPlanStage){.first = first,
+                                    .last = last,
+                                    .replicas = variant % 3 ? 2 : 1 + count % 3,
+                                    .recompute = variant % 4 > 1 && count % 2};
+    first = last;
+  }
+  RengaCall(RengaPlanCreate(comm, plan));
+  RengaCall(RengaPlanSetStages(*plan, graph, count, stage));
+  RengaCall(RengaPlanSetBatch(*plan, 26, 4));
+  RengaCall(RengaPlanSetSchedule(*plan, RENGA_SCHEDULE_1F1B));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CompareStages(RengaPipeline pipeline, RengaGraph graph, RengaPlan plan)
+{
+  RengaPipelineMemory all[64];
+  RengaCall(RengaPipelineSetPlan(pipeline, graph, plan));
+  RengaCall(RengaPipelineForecastStages(pipeline, all));
+  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
+    RengaPipelineMemory one;
+    RengaCall(RengaPipelineForecast(graph, plan, s, &one));
+    Expect(all[s].parameters == one.parameters && all[s].gradients == one.gradients &&
+           all[s].optimizer == one.optimizer && all[s].saved == one.saved &&
+           all[s].temporary == one.temporary && all[s].messages == one.messages &&
+           all[s].inputs == one.inputs && all[s].forecast == one.forecast);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The same pipeline is asked about all plans of a network, so that it knows more and more. */
+static RengaErrorCode CompareNetwork(RengaComm comm, const char *network)
+{
+  RengaGraph graph;
+  RengaPipeline pipeline;
+  RengaCall(RunGraph(comm, network, &graph));
+  RengaCall(RengaPipelineCreate(comm, &pipeline));
+  RengaCall(RengaPipelineSetFromOptions(pipeline));
+  for (int variant = 0; variant < 8; variant++) {
+    RengaPlan plan;
+    RengaCall(MakePlan(comm, graph, variant, &plan));
+    RengaCall(CompareStages(pipeline, graph, plan));
+    RengaCall(RengaPlanDestroy(&plan));
+  }
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
 
 static RengaErrorCode RunTest(void)
 {
@@ -41,6 +121,8 @@ static RengaErrorCode RunTest(void)
               "stage 96 of a plan of 96 stages");
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaGraphDestroy(&graph));
+  for (size_t n = 0; n < sizeof networks / sizeof networks[0]; n++)
+    RengaCall(CompareNetwork(comm, networks[n]));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

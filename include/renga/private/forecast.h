@@ -9,14 +9,18 @@ typedef struct {
   int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs, total;
 } RengaForecastMemory;
 /* Not collective; allocates nothing on a device. The plan has its stages, batch and schedule
-   (NULL: the runtime's default). */
-typedef RengaErrorCode (*RengaMemoryForecast)(RengaGraph graph, RengaPlan plan, int stage,
-                                              RengaForecastMemory *memory);
+   (NULL: the runtime's default); memory: [stages]. *session is NULL at first: what plans of one
+   graph have in common is kept there, until end frees it. */
+typedef struct {
+  RengaErrorCode (*stages)(RengaGraph graph, RengaPlan plan, void **session,
+                           RengaForecastMemory memory[]);
+  RengaErrorCode (*end)(void **session);
+} RengaMemoryForecast;
 typedef struct {
   bool unequal_replicas; /* neighbouring stages may have any numbers of replicas */
   bool recompute;        /* whole stages, from what came in */
 } RengaPartitionCapabilities;
 /* NULL takes the forecast away. */
-RengaErrorCode RengaPartitionSetForecast_Private(RengaMemoryForecast forecast);
+RengaErrorCode RengaPartitionSetForecast_Private(const RengaMemoryForecast *forecast);
 RengaErrorCode
 RengaPartitionSetCapabilities_Private(const RengaPartitionCapabilities *capabilities);

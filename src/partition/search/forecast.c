@@ -2,10 +2,10 @@
 #include "../partitionimpl.h"
 #include "search.h"
 
-static RengaMemoryForecast installed_forecast;
+static const RengaMemoryForecast *installed_forecast;
 static RengaPartitionCapabilities installed_capabilities;
 
-RengaErrorCode RengaPartitionSetForecast_Private(RengaMemoryForecast forecast)
+RengaErrorCode RengaPartitionSetForecast_Private(const RengaMemoryForecast *forecast)
 {
   installed_forecast = forecast;
   return RENGA_SUCCESS;
@@ -18,7 +18,7 @@ RengaErrorCode RengaPartitionSetCapabilities_Private(const RengaPartitionCapabil
   return RENGA_SUCCESS;
 }
 
-RengaMemoryForecast RengaSearchForecast_Private(void)
+const RengaMemoryForecast *RengaSearchForecast_Private(void)
 {
   return installed_forecast;
 }

@@ -4,7 +4,7 @@
 #include "rengaschedule.h"
 #include <math.h>
 
-enum { PAIRS_LOOKED_AT = 64, STAGES_FORECAST = 64 };
+enum { PAIRS_LOOKED_AT = 64 };
 static const double actions_most = 2e6; /* simulated */
 
 /* Stage after stage; spread: replica after replica, each with all its stages side by side. */
@@ -199,16 +199,6 @@ RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchMo
   return RENGA_SUCCESS;
 }
 
-/* Of many stages those that are estimated highest, the first and the last are forecast. */
-static bool IsForecast(const double estimate[], int count, int s)
-{
-  int higher = 0;
-  if (s == 0 || s == count - 1 || count <= STAGES_FORECAST) return true;
-  for (int i = 0; i < count; i++)
-    higher += estimate[i] > estimate[s] || (estimate[i] == estimate[s] && i < s);
-  return higher < STAGES_FORECAST;
-}
-
 /* Micro-batches that a stage holds under 1F1B: as many as stages from it to the last; between
    stages of different replicas what the schedule says, which is more. */
 static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *model,
@@ -237,7 +227,7 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
                                          const SearchCandidate *candidate, RengaPlan plan,
                                          RengaForecastMemory memory[], double *most, double *ratio)
 {
-  const RengaMemoryForecast forecast = RengaSearchForecast_Private();
+  const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
   const SearchLayout *layout = &candidate->layout;
   double *estimate = NULL;
   int64_t *depth = NULL;
@@ -250,10 +240,11 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
     estimate[s] = RengaSearchStageBytes_Private(model, &model->option[stage->option], stage->begin,
                                                 stage->end, (int)depth[s], stage->recompute);
   }
-  for (int s = 0; s < layout->count && !code; s++) {
+  for (int s = 0; s < layout->count && !code; s++)
     memory[s] = (RengaForecastMemory){.total = (int64_t)estimate[s]};
-    if (forecast && IsForecast(estimate, layout->count, s))
-      code = forecast(task->graph, plan, s, &memory[s]);
+  if (!code && forecast && task->session)
+    code = forecast->stages(task->graph, plan, task->session, memory);
+  for (int s = 0; s < layout->count && !code; s++) {
     *most = fmax(*most, (double)memory[s].total);
     *ratio = fmax(*ratio, (double)memory[s].total / fmax(1, estimate[s]));
   }

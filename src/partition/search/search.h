@@ -97,7 +97,7 @@ typedef struct {
 } SearchLayout;
 
 /* ---- forecast.c ---- */
-RengaMemoryForecast RengaSearchForecast_Private(void); /* NULL: none is installed */
+const RengaMemoryForecast *RengaSearchForecast_Private(void); /* NULL: none is installed */
 RengaPartitionCapabilities RengaSearchCapabilities_Private(void);
 
 /* ---- chain.c ---- */
@@ -211,6 +211,7 @@ struct SearchTask {
   int n_first;                    /* sizes after these only where none of these fits */
   SearchFinder find;              /* NULL: the searches of this room */
   const void *context;
+  void **session; /* of the runtime's forecasts; NULL: none is asked for */
   int n_rivals;
   SearchRival rival[SEARCH_RIVALS_MOST];
 };

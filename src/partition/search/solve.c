@@ -517,13 +517,18 @@ static RengaErrorCode TakeAnswer(const Solution *solution, SearchAnswer *answer)
 
 RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *answer)
 {
+  const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
+  void *session = NULL;
+  SearchTask own = *task;
   SearchChain chain = {0};
-  Solution solution = {.task = task, .chain = &chain};
+  Solution solution = {.task = &own, .chain = &chain};
+  own.session = &session;
   *answer = (SearchAnswer){0};
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
   if (!code) code = Fit(&solution);
   if (!code) code = TakeAnswer(&solution, answer);
   FreeSolution(&solution);
+  if (forecast) forecast->end(&session);
   RengaSearchChainFree_Private(&chain);
   if (code) RengaSearchAnswerFree_Private(answer);
   RengaCall(code);
