@@ -27,7 +27,7 @@ RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char 
 /* even: share by which a stage may be over the least largest load, to send fewer bytes. */
 RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack);
 RengaErrorCode RengaPartitionEvenGetSlack(RengaPartition partition, double *slack);
-/* rannc: blocks at most, of which stages are made. */
+/* rannc: blocks at most, of which stages are made; 0: as many as stages need. */
 RengaErrorCode RengaPartitionRanncSetBlocks(RengaPartition partition, int blocks);
 RengaErrorCode RengaPartitionRanncGetBlocks(RengaPartition partition, int *blocks);
 /* tree: share of memory, beside time, in the cost of a subtree. */

@@ -19,8 +19,8 @@ static const RengaOptionRow rows[] = {
      "even: share by which a stage may be over the least largest load, to send fewer bytes"},
     {"partition_tree_memory_weight", RENGA_OPTION_REAL, "0.2", RENGA_OPTION_NO_OFFSET, NULL, 0, 1,
      "tree: share of memory, beside time, in the cost of a subtree"},
-    {"partition_rannc_blocks", RENGA_OPTION_INT, "32", RENGA_OPTION_NO_OFFSET, NULL, 1, 1e4,
-     "rannc: blocks at most, of which stages are made"},
+    {"partition_rannc_blocks", RENGA_OPTION_INT, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e4,
+     "rannc: blocks at most, of which stages are made; 0: as many as stages need"},
     {"partition_microbatch_sizes", RENGA_OPTION_STRING, "default", RENGA_OPTION_NO_OFFSET, NULL, 0,
      0,
      "auto, exact, rannc: sizes to choose from: default (smaller ones if it does not fit), auto, "

@@ -215,6 +215,102 @@ static RengaErrorCode CheckBruteForce(void)
   return RENGA_SUCCESS;
 }
 
+/* ---- stages uncoarsened ---- */
+
+/* No stage is over the memory or slower than the slowest was. */
+static RengaErrorCode CheckWithin(const RanncTask *task, const RanncStaging *old,
+                                  const RanncStaging *new)
+{
+  RanncCost most[2] = {0};
+  const RanncStaging *both[] = {old, new};
+  Expect(new->count == old->count &&new->begin[0] == 0);
+  for (int i = 0; i < 2; i++)
+    for (int s = 0; s < old->count; s++) {
+      const RanncStaging *one = both[i];
+      const int end = s + 1 < one->count ? one->begin[s + 1] : task->blocks;
+      RanncCost cost;
+      Expect(one->begin[s] < end && new->option[s] == old->option[s]);
+      Expect(task->cost(task->context, one->begin[s], end, one->option[s], 1, &cost));
+      most[i].forward = fmax(most[i].forward, cost.forward);
+      most[i].backward = fmax(most[i].backward, cost.backward);
+      most[i].reduce = fmax(most[i].reduce, cost.reduce);
+    }
+  Expect(most[1].forward <= most[0].forward && most[1].backward <= most[0].backward &&
+         most[1].reduce <= most[0].reduce);
+  return RENGA_SUCCESS;
+}
+
+/* Moved boundaries: never slower, as fast as the program for all where the reach is large, and
+   spread without a slower stage. */
+static RengaErrorCode CheckNear(void)
+{
+  static const int replicas[] = {1};
+  for (int trial = 0; trial < N_CHAINS; trial++) {
+    Blocks blocks = {.count = 6 + Draw(20), .replicas = replicas};
+    DrawBlocks(&blocks);
+    blocks.memory = 0;
+    RanncStaging near = {.count = 2 + Draw(4)}, all, found, small;
+    int begin[MOST], option[MOST] = {0}, kept[MOST];
+    for (int s = 0; s < near.count; s++) kept[s] = begin[s] = s * blocks.count / near.count;
+    near.begin = begin;
+    near.option = option;
+    RanncTask task = {.blocks = blocks.count,
+                      .devices = near.count,
+                      .stages = near.count,
+                      .given = true,
+                      .microbatches = 30,
+                      .n_options = 1,
+                      .replicas = replicas,
+                      .cost = BlockCost,
+                      .context = &blocks};
+    Expect(RengaRanncEstimate_Private(&task, &near, &near.seconds));
+    RengaCall(RengaRanncStages_Private(&task, &all));
+    task.near = &near;
+    task.reach = 2;
+    RengaCall(RengaRanncStages_Private(&task, &small));
+    task.reach = blocks.count;
+    RengaCall(RengaRanncStages_Private(&task, &found));
+    Expect(small.seconds <= near.seconds && found.seconds <= small.seconds);
+    Expect(found.seconds <= all.seconds * 1.1); /* the estimate also counts fill and drain */
+    for (int s = 0; s < near.count; s++) Expect(abs(small.begin[s] - begin[s]) <= 2);
+    task.reach = 3;
+    for (bool moved = true; moved;) RengaCall(RengaRanncSpread_Private(&task, &near, &moved));
+    const RanncStaging old = {.count = near.count, .begin = kept, .option = option};
+    RengaCall(CheckWithin(&task, &old, &near));
+    RengaRanncStagingFree_Private(&all);
+    RengaRanncStagingFree_Private(&small);
+    RengaRanncStagingFree_Private(&found);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Four stages, three of which have one block too many beside an empty-handed last: all are moved
+   at once. */
+static RengaErrorCode CheckSpread(void)
+{
+  static const int replicas[] = {1};
+  Blocks blocks = {.count = 16, .scale = {0, 1}, .replicas = replicas};
+  for (int b = 0; b < blocks.count; b++) blocks.forward[b] = blocks.backward[b] = 1;
+  int begin[] = {0, 5, 10, 15}, option[] = {0, 0, 0, 0};
+  bool moved = false;
+  RanncStaging staging = {.count = 4, .begin = begin, .option = option};
+  const RanncTask task = {.blocks = blocks.count,
+                          .devices = 4,
+                          .microbatches = 9,
+                          .n_options = 1,
+                          .replicas = replicas,
+                          .cost = BlockCost,
+                          .context = &blocks,
+                          .near = &staging,
+                          .reach = 3};
+  RengaCall(RengaRanncSpread_Private(&task, &staging, &moved));
+  Expect(moved);
+  for (int s = 0; s < 4; s++) Expect(begin[s] == 4 * s);
+  RengaCall(RengaRanncSpread_Private(&task, &staging, &moved));
+  Expect(!moved);
+  return RENGA_SUCCESS;
+}
+
 /* ---- the plans that RaNNC logged ---- */
 
 /* A plan of RaNNC's: what its log says of each stage at the local micro-batch that it had. Within a
@@ -351,6 +447,8 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckChains());
   RengaCall(CheckFront());
   RengaCall(CheckBruteForce());
+  RengaCall(CheckNear());
+  RengaCall(CheckSpread());
   for (size_t i = 0; i < sizeof logged / sizeof logged[0]; i++) RengaCall(CheckLogged(&logged[i]));
   return RENGA_SUCCESS;
 }

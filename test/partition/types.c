@@ -170,8 +170,8 @@ static RengaErrorCode CheckErrors(const World *world)
   ExpectError(RengaPartitionRanncSetBlocks(partition, 8), RENGA_ERR_ORDER,
               rank ? "" : "for a partition of type rannc");
   RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_RANNC));
-  ExpectError(RengaPartitionRanncSetBlocks(partition, 0), RENGA_ERR_ARGUMENT,
-              rank ? "" : "0 blocks");
+  ExpectError(RengaPartitionRanncSetBlocks(partition, -1), RENGA_ERR_ARGUMENT,
+              rank ? "" : "-1 blocks");
   RengaCall(RengaPartitionRanncSetBlocks(partition, 8));
   RengaCall(RengaPartitionRanncGetBlocks(partition, &blocks));
   Expect(blocks == 8);

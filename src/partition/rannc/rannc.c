@@ -1,14 +1,25 @@
 /* Type rannc: RaNNC's three phases (rannc.h) on the model of the search, so that its plans are
    predicted, fitted into memory and bounded as all others are. Where RaNNC is heuristic and Renga
    need not be, it is mended: blocks are intervals, fronts are exact, any number of replicas and all
-   numbers of stages are tried. What is left of it is its idea: few blocks of like weight with
-   little sent between them, and the slowest forward and backward in place of the pipeline. */
+   numbers of stages are tried, there are more blocks where there may be more stages, and stages are
+   uncoarsened as blocks are. What is left of it is its idea: few blocks of like weight with little
+   sent between them, and the slowest forward and backward in place of the pipeline. */
 #include "rannc.h"
 #include "../partitionimpl.h"
 #include "../search/search.h"
 #include <string.h>
 
-enum { DEFAULT_BLOCKS = 32, DEVICES_MOST = 64 };
+enum {
+  BLOCKS = 32,           /* as in RaNNC, where stages may have any replicas */
+  BLOCKS_PER_DEVICE = 8, /* where all have the same */
+  BLOCKS_MOST = 256,
+  DEVICES_MOST = 64, /* of stages with any replicas */
+  REACH = 24,        /* places */
+  ROUNDS = 12
+};
+
+/* Blocks are uncoarsened where their step is no more than so much of the best known. */
+static const double coarse = 1.15;
 
 typedef struct {
   RengaSearchWish wish;
@@ -19,9 +30,10 @@ typedef struct {
    devices. */
 typedef struct {
   const SearchModel *model;
-  int n_blocks, *begin; /* [n_blocks + 1] places */
-  int pipelines;
-  double waves;                      /* micro-batches of a pipeline */
+  int n_blocks, *begin;              /* [n_blocks + 1] places */
+  double *work;                      /* [n_blocks + 1] */
+  int pipelines, devices;            /* devices of each, at most */
+  int64_t waves;                     /* micro-batches of a pipeline */
   int n_options, *option, *replicas; /* of the model; replicas in each pipeline */
 } Pipelines;
 
@@ -36,9 +48,9 @@ static bool CostOf(const void *context, int begin, int end, int option, int dept
   if (!RengaSearchStageCost_Private(model, row, pipelines->begin[begin], pipelines->begin[end],
                                     depth, &one))
     return false;
-  const double share = (double)row->rounds / pipelines->waves;
-  cost->forward = one.forward * share + one.delay;
-  cost->backward = one.backward * share + one.delay;
+  const double share = (double)row->rounds / (double)pipelines->waves;
+  cost->forward = one.forward * share + 0.5 * one.delay;
+  cost->backward = one.backward * share + 0.5 * one.delay;
   cost->reduce = one.reduce + one.update;
   return true;
 }
@@ -51,11 +63,11 @@ static int OptionOf(const SearchModel *model, int replicas)
   return option;
 }
 
-/* Replicas of a stage within one pipeline; equal ones where others cannot be run. */
+/* Replicas that a stage may have within one pipeline. */
 static void ListOptions(const SearchModel *model, int devices, Pipelines *pipelines)
 {
   pipelines->n_options = 0;
-  for (int n = 1; n <= (model->unequal ? devices : 1); n++) {
+  for (int n = 1; n <= devices; n++) {
     const int option = OptionOf(model, n * pipelines->pipelines);
     const int last = pipelines->n_options - 1;
     if (option < 0 || (last >= 0 && pipelines->option[last] == option)) continue;
@@ -64,44 +76,123 @@ static void ListOptions(const SearchModel *model, int devices, Pipelines *pipeli
   }
 }
 
+/* The layout of a staging; RengaFree(layout->stage). */
+static RengaErrorCode LayOut(const Pipelines *pipelines, const RanncStaging *staging,
+                             SearchLayout *layout)
+{
+  layout->count = staging->count;
+  RengaCall(RengaMalloc(staging->count, &layout->stage));
+  for (int s = 0; s < staging->count; s++) {
+    const int end = s + 1 < staging->count ? staging->begin[s + 1] : pipelines->n_blocks;
+    layout->stage[s] = (SearchStage){.begin = pipelines->begin[staging->begin[s]],
+                                     .end = pipelines->begin[end],
+                                     .option = pipelines->option[staging->option[s]]};
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Uncoarsens stages: their blocks become places, and boundaries move, all at once, as long as that
+   helps. */
+static RengaErrorCode Refine(RanncTask *task, RanncStaging *staging)
+{
+  bool better = true;
+  task->near = staging;
+  for (int round = 0; round < ROUNDS && better; round++) {
+    RanncStaging found = {0};
+    RengaCall(RengaRanncStages_Private(task, &found));
+    better = found.seconds < staging->seconds;
+    RengaRanncStagingFree_Private(staging);
+    *staging = found;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Spread(RanncTask *task, RanncStaging *staging)
+{
+  bool moved = true;
+  for (int round = 0; round < ROUNDS && moved; round++)
+    RengaCall(RengaRanncSpread_Private(task, staging, &moved));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode KeepStaging(const Pipelines *pipelines, const RanncStaging *staging,
                                   SearchLayout *best)
 {
-  SearchLayout layout = {.count = staging->count};
-  if (staging->count == 0) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(staging->count, &layout.stage));
-  for (int s = 0; s < staging->count; s++) {
-    const int end = s + 1 < staging->count ? staging->begin[s + 1] : pipelines->n_blocks;
-    layout.stage[s] = (SearchStage){.begin = pipelines->begin[staging->begin[s]],
-                                    .end = pipelines->begin[end],
-                                    .option = pipelines->option[staging->option[s]]};
-  }
+  SearchLayout layout = {0};
+  RengaCall(LayOut(pipelines, staging, &layout));
   RengaSearchLayoutKeep_Private(pipelines->model, &layout, best);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TryPipelines(Pipelines *pipelines, SearchLayout *best)
+/* From blocks to places. */
+static RengaErrorCode Uncoarsen(Pipelines *pipelines, RanncTask *task, RanncStaging *staging,
+                                SearchLayout *best)
 {
   const SearchModel *model = pipelines->model;
-  const int all = model->devices / pipelines->pipelines;
-  const int devices = all < DEVICES_MOST ? all : DEVICES_MOST;
-  const SearchOption *one = &model->option[OptionOf(model, pipelines->pipelines)];
-  pipelines->waves = (double)one->rounds;
-  ListOptions(model, devices, pipelines);
-  const RanncTask task = {.blocks = pipelines->n_blocks,
-                          .devices = devices,
-                          .stages = model->stages,
-                          .given = model->stages > 0,
-                          .microbatches = one->rounds,
-                          .n_options = pipelines->n_options,
-                          .replicas = pipelines->replicas,
-                          .cost = CostOf,
-                          .context = pipelines};
+  for (int s = 0; s < staging->count; s++) staging->begin[s] = pipelines->begin[staging->begin[s]];
+  RengaFree(&pipelines->begin);
+  RengaCall(RengaMalloc(model->count + 1, &pipelines->begin));
+  for (int c = 0; c <= model->count; c++) pipelines->begin[c] = c;
+  task->blocks = pipelines->n_blocks = model->count;
+  task->work = NULL;
+  task->stages = staging->count;
+  task->given = true;
+  const int half = (model->count / staging->count + 1) / 2;
+  task->reach = half < REACH ? half : REACH;
+  RengaCall(Refine(task, staging));
+  RengaCall(KeepStaging(pipelines, staging, best));
+  RengaCall(Spread(task, staging));
+  RengaCall(KeepStaging(pipelines, staging, best));
+  return RENGA_SUCCESS;
+}
+
+/* The best pipelines of blocks of at most this number. */
+static RengaErrorCode TryBlocks(Pipelines *pipelines, const RanncChain *chain, int blocks,
+                                SearchLayout *best)
+{
+  const SearchModel *model = pipelines->model;
+  const int most = model->stages > blocks ? model->stages : blocks;
   RanncStaging staging = {0};
+  RengaFree(&pipelines->begin);
+  RengaFree(&pipelines->work);
+  RengaCall(RengaRanncBlocks_Private(chain, most, &pipelines->n_blocks, &pipelines->begin));
+  RengaCall(RengaMalloc(pipelines->n_blocks + 1, &pipelines->work));
+  for (int b = 0; b <= pipelines->n_blocks; b++)
+    pipelines->work[b] = chain->seconds[pipelines->begin[b]];
+  RanncTask task = {.blocks = pipelines->n_blocks,
+                    .devices = pipelines->devices,
+                    .stages = model->stages,
+                    .given = model->stages > 0,
+                    .microbatches = pipelines->waves,
+                    .n_options = pipelines->n_options,
+                    .replicas = pipelines->replicas,
+                    .cost = CostOf,
+                    .context = pipelines,
+                    .work = pipelines->work,
+                    .known = coarse * best->step};
   RengaErrorCode code = RengaRanncStages_Private(&task, &staging);
-  if (!code) code = KeepStaging(pipelines, &staging, best);
+  if (!code && staging.count) code = Uncoarsen(pipelines, &task, &staging, best);
   RengaRanncStagingFree_Private(&staging);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Stages of any replicas are made of few blocks, stages of equal ones of many. */
+static RengaErrorCode TryPipelines(Pipelines *pipelines, const RanncChain *chain, int blocks,
+                                   SearchLayout *best)
+{
+  const SearchModel *model = pipelines->model;
+  const int devices = model->devices / pipelines->pipelines;
+  int many = BLOCKS_PER_DEVICE * devices;
+  many = many < BLOCKS ? BLOCKS : many > BLOCKS_MOST ? BLOCKS_MOST : many;
+  pipelines->waves = model->option[OptionOf(model, pipelines->pipelines)].rounds;
+  pipelines->devices = devices;
+  ListOptions(model, 1, pipelines);
+  RengaCall(TryBlocks(pipelines, chain, blocks ? blocks : many, best));
+  if (!model->unequal) return RENGA_SUCCESS;
+  pipelines->devices = devices < DEVICES_MOST ? devices : DEVICES_MOST;
+  ListOptions(model, pipelines->devices, pipelines);
+  RengaCall(TryBlocks(pipelines, chain, blocks ? blocks : BLOCKS, best));
   return RENGA_SUCCESS;
 }
 
@@ -135,13 +226,11 @@ static RengaErrorCode TryAll(const SearchModel *model, const Rannc *rannc, const
                              Pipelines *pipelines, SearchLayout *best)
 {
   const RanncChain chain = {model->count, sums->seconds, sums->bytes, sums->cut, model->memory};
-  const int wanted = model->stages > rannc->blocks ? model->stages : rannc->blocks;
-  RengaCall(RengaRanncBlocks_Private(&chain, wanted, &pipelines->n_blocks, &pipelines->begin));
   RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->option));
   RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->replicas));
   for (int o = 0; o < model->n_options; o++) {
     pipelines->pipelines = model->option[o].replicas;
-    RengaCall(TryPipelines(pipelines, best));
+    RengaCall(TryPipelines(pipelines, &chain, rannc->blocks, best));
   }
   return RENGA_SUCCESS;
 }
@@ -155,6 +244,7 @@ static RengaErrorCode Find(const void *context, const SearchTask *task, const Se
   RengaErrorCode code = SumUp(model, &sums);
   if (!code) code = TryAll(model, context, &sums, &pipelines, best);
   RengaFree(&pipelines.begin);
+  RengaFree(&pipelines.work);
   RengaFree(&pipelines.option);
   RengaFree(&pipelines.replicas);
   FreeSums(&sums);
@@ -189,7 +279,10 @@ static RengaErrorCode SetFromOptions(RengaPartition partition)
 static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
 {
   const Rannc *rannc = partition->data;
-  RengaCall(RengaViewerPrintf(viewer, "  %d blocks\n", rannc->blocks));
+  if (rannc->blocks)
+    RengaCall(RengaViewerPrintf(viewer, "  %d blocks\n", rannc->blocks));
+  else
+    RengaCall(RengaViewerPrintf(viewer, "  as many blocks as stages need\n"));
   return RENGA_SUCCESS;
 }
 
@@ -217,19 +310,22 @@ static RengaErrorCode FindRannc(RengaPartition partition, Rannc **rannc)
 
    Input:
    . partition - of type rannc
-   . blocks - at most so many, at least 1; 32 at first, as in RaNNC. More are better and slower
+   . blocks - at most so many; 0, at first: 32, as in RaNNC, for stages of different replicas, and 8
+     for each stage that there may be, from 32 to 256, for stages of equal ones. More are slower
 
    Options:
    . -partition_rannc_blocks - the number
 
    Notes: where memory keeps blocks from being merged there are more. A block is an interval of the
-   canonical order of the nodes, since stages are; RaNNC's own may be any convex set.
+   canonical order of the nodes, since stages are; RaNNC's own may be any convex set. Stages may end
+   within a block: their boundaries are moved afterwards.
 @*/
 RengaErrorCode RengaPartitionRanncSetBlocks(RengaPartition partition, int blocks)
 {
   Rannc *rannc = NULL;
   RengaCall(FindRannc(partition, &rannc));
-  RengaCheck(blocks >= 1, partition->hdr.comm, RENGA_ERR_ARGUMENT, "%d blocks: at least 1", blocks);
+  RengaCheck(blocks >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT,
+             "%d blocks: at least 1, or 0 for as many as stages need", blocks);
   rannc->blocks = blocks;
   return RENGA_SUCCESS;
 }
@@ -243,7 +339,7 @@ RengaErrorCode RengaPartitionRanncSetBlocks(RengaPartition partition, int blocks
    . partition - of type rannc
 
    Output:
-   . blocks - the most
+   . blocks - the most; 0: as many as stages need
 @*/
 RengaErrorCode RengaPartitionRanncGetBlocks(RengaPartition partition, int *blocks)
 {
@@ -259,7 +355,6 @@ RengaErrorCode RengaPartitionCreate_Rannc(void *object)
   RengaPartition partition = object;
   Rannc *rannc = NULL;
   RengaCall(RengaMalloc(1, &rannc));
-  rannc->blocks = DEFAULT_BLOCKS;
   partition->data = rannc;
   partition->ops[0] = (struct _RengaPartitionOps){
       .set_from_options = SetFromOptions, .plan = Plan, .view = View, .destroy = Destroy};

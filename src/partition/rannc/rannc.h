@@ -30,6 +30,11 @@ typedef struct {
 typedef bool (*RanncCostFunction)(const void *context, int begin, int end, int option, int depth,
                                   RanncCost *cost);
 typedef struct {
+  int count;           /* stages; 0: nothing fits */
+  int *begin, *option; /* [count] */
+  double seconds;      /* RaNNC's estimate of a step */
+} RanncStaging;
+typedef struct {
   int blocks, devices, stages; /* at most; stages 0: any number */
   bool given;                  /* exactly so many stages */
   int64_t microbatches;
@@ -37,14 +42,17 @@ typedef struct {
   const int *replicas; /* [n_options] ascending */
   RanncCostFunction cost;
   const void *context;
+  const double *work; /* [blocks + 1], NULL: not known; device-seconds of a micro-batch that */
+                      /* what is before each block takes at the least */
+  double known;       /* seconds; 0, or: only faster pipelines are sought */
+  const RanncStaging *near; /* NULL, or: as many stages with its options, each of which begins */
+  int reach;                /* no more than so many blocks from where its own does */
 } RanncTask;
-typedef struct {
-  int count;           /* stages; 0: nothing fits */
-  int *begin, *option; /* [count] */
-  double seconds;      /* RaNNC's estimate of a step */
-} RanncStaging;
 
 RengaErrorCode RengaRanncStages_Private(const RanncTask *task, RanncStaging *best);
+/* Moves boundaries within the reach, if *moved, so that less is sent and stages are more alike, none
+   slower than the slowest was; task->near is the staging itself. */
+RengaErrorCode RengaRanncSpread_Private(const RanncTask *task, RanncStaging *staging, bool *moved);
 void RengaRanncStagingFree_Private(RanncStaging *staging);
 /* RaNNC's estimate: fill and drain, in each step the slowest of the stages that work, then the
    longest reduction. false: over the memory. */

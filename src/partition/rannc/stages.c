@@ -6,7 +6,8 @@
      (micro-batches + stages - 1) (slowest forward + slowest backward) + longest reduction.
    In fill and drain not all stages work, and RaNNC's estimate is less than that: of all pipelines
    that the fronts leave, the one with the least estimate is taken, and its cuts and replicas are
-   moved as long as that helps. Any number of replicas may be taken, and devices may stay idle. */
+   moved as long as that helps. Any number of replicas may be taken, and devices may stay idle.
+   Near a known pipeline the program is quick with any number of blocks. */
 #include "rannc.h"
 #include <math.h>
 #include <string.h>
@@ -28,17 +29,46 @@ typedef struct {
   Label *label;
   int n_found, room;
   Label *found;    /* the front that is being made */
-  Front *front;    /* [stages + 1][blocks + 1][devices + 1] */
+  int n_devices;   /* rows of devices in a state; 1: they follow from the stages */
+  Front *front;    /* [stages + 1][blocks + 1][n_devices] */
+  bool *reached;   /* [stages + 1][blocks + 1] some front of these is not empty */
   RanncCost *cost; /* [blocks + 1][options] of the stages that begin at a block */
   bool *fits;      /* the same */
   RanncStaging best, trial;
 } Program;
 
+static int64_t RowOf(const Program *program, int stages, int block)
+{
+  return (int64_t)stages * (program->task->blocks + 1) + block;
+}
+
 static Front *FrontOf(const Program *program, int stages, int block, int devices)
 {
-  const RanncTask *task = program->task;
-  return program->front + ((int64_t)stages * (task->blocks + 1) + block) * (task->devices + 1) +
-         devices;
+  return program->front + RowOf(program, stages, block) * program->n_devices +
+         devices % program->n_devices;
+}
+
+/* Blocks between which a stage may begin, with so many stages from it to the last. */
+typedef struct {
+  int first, last;
+} Range;
+
+static Range BeginsOf(const RanncTask *task, int stages)
+{
+  const RanncStaging *near = task->near;
+  if (stages == 0) return (Range){task->blocks, task->blocks};
+  if (!near) return (Range){0, task->blocks - 1};
+  if (stages == near->count) return (Range){0, 0};
+  const int begin = near->begin[near->count - stages];
+  const int first = begin - task->reach, last = begin + task->reach;
+  return (Range){first > 0 ? first : 0, last < task->blocks ? last : task->blocks - 1};
+}
+
+static Range OptionsOf(const RanncTask *task, int stages)
+{
+  if (!task->near) return (Range){0, task->n_options - 1};
+  const int option = task->near->option[task->near->count - stages];
+  return (Range){option, option};
 }
 
 /* No pipeline with this end has a shorter step: each stage works in as many steps as there are
@@ -46,6 +76,13 @@ static Front *FrontOf(const Program *program, int stages, int block, int devices
 static double Bound(const Program *program, const RanncCost *most)
 {
   return (double)program->task->microbatches * (most->forward + most->backward) + most->reduce;
+}
+
+/* The step that pipelines must be faster than. */
+static double Limit(const Program *program)
+{
+  if (program->best.count) return program->best.seconds;
+  return program->task->known > 0 ? program->task->known : HUGE_VAL;
 }
 
 static bool Dominates(const RanncCost *a, const RanncCost *b)
@@ -100,7 +137,7 @@ static RengaErrorCode ExtendFront(Program *program, int stages, int devices, int
                          .end = end,
                          .option = option,
                          .next = l};
-    if (program->best.count && Bound(program, &label.most) >= program->best.seconds) continue;
+    if (Bound(program, &label.most) >= Limit(program)) continue;
     RengaCall(AddLabel(program, &label));
   }
   return RENGA_SUCCESS;
@@ -109,10 +146,12 @@ static RengaErrorCode ExtendFront(Program *program, int stages, int devices, int
 static void CostStages(Program *program, int stages, int block)
 {
   const RanncTask *task = program->task;
-  for (int end = block + 1; end <= task->blocks; end++)
-    for (int o = 0; o < task->n_options; o++) {
+  const Range ends = BeginsOf(task, stages - 1), options = OptionsOf(task, stages);
+  for (int end = ends.first > block ? ends.first : block + 1; end <= task->blocks; end++)
+    for (int o = options.first; o <= options.last; o++) {
       const int64_t at = (int64_t)end * task->n_options + o;
-      program->fits[at] = task->cost(task->context, block, end, o, stages, &program->cost[at]);
+      program->fits[at] = program->reached[RowOf(program, stages - 1, end)] &&
+                          task->cost(task->context, block, end, o, stages, &program->cost[at]);
     }
 }
 
@@ -128,24 +167,27 @@ static void Trace(const Program *program, int l, int stages, RanncStaging *stagi
   }
 }
 
+static void CopyStaging(const RanncStaging *from, RanncStaging *to)
+{
+  to->count = from->count;
+  to->seconds = from->seconds;
+  memcpy(to->begin, from->begin, (size_t)from->count * sizeof *from->begin);
+  memcpy(to->option, from->option, (size_t)from->count * sizeof *from->option);
+}
+
 static void Keep(Program *program)
 {
   RanncStaging *best = &program->best, *trial = &program->trial;
   if (!RengaRanncEstimate_Private(program->task, trial, &trial->seconds)) return;
-  if (best->count && trial->seconds >= best->seconds) return;
-  best->count = trial->count;
-  best->seconds = trial->seconds;
-  memcpy(best->begin, trial->begin, (size_t)trial->count * sizeof *trial->begin);
-  memcpy(best->option, trial->option, (size_t)trial->count * sizeof *trial->option);
+  if (trial->seconds < Limit(program)) CopyStaging(trial, best);
 }
 
 /* Whole pipelines. */
 static void Finish(Program *program, int stages, const Front *front)
 {
-  const RanncStaging *best = &program->best;
   if (program->task->given && stages != program->task->stages) return;
   for (int l = front->first; l < front->first + front->count; l++) {
-    if (best->count && Bound(program, &program->label[l].most) >= best->seconds) continue;
+    if (Bound(program, &program->label[l].most) >= Limit(program)) continue;
     Trace(program, l, stages, &program->trial);
     Keep(program);
   }
@@ -154,15 +196,26 @@ static void Finish(Program *program, int stages, const Front *front)
 static RengaErrorCode MakeState(Program *program, int stages, int block, int devices)
 {
   const RanncTask *task = program->task;
-  const int last = stages == 1 ? task->blocks : block + 1;
-  for (int end = task->blocks; end >= last; end--)
-    for (int o = 0; o < task->n_options && task->replicas[o] <= devices; o++)
+  const Range ends = BeginsOf(task, stages - 1), options = OptionsOf(task, stages);
+  for (int end = ends.last; end >= ends.first && end > block; end--)
+    for (int o = options.first; o <= options.last && task->replicas[o] <= devices; o++)
       if (program->fits[(int64_t)end * task->n_options + o])
         RengaCall(ExtendFront(program, stages, devices, end, o));
   Front *front = FrontOf(program, stages, block, devices);
   RengaCall(StoreFront(program, front));
+  if (front->count) program->reached[RowOf(program, stages, block)] = true;
   if (block == 0) Finish(program, stages, front);
   return RENGA_SUCCESS;
+}
+
+/* What is before the block is too much for the devices that these stages leave. */
+static bool IsHopeless(const Program *program, int stages, int block)
+{
+  const RanncTask *task = program->task;
+  const int left = task->devices - stages * task->replicas[0];
+  if (block == 0) return false;
+  if (left <= 0) return true;
+  return task->work && (double)task->microbatches * task->work[block] / left >= Limit(program);
 }
 
 /* Stages of one number more than those that are known. The first block of all comes first: what it
@@ -170,9 +223,12 @@ static RengaErrorCode MakeState(Program *program, int stages, int block, int dev
 static RengaErrorCode AddStage(Program *program, int stages)
 {
   const RanncTask *task = program->task;
-  for (int block = 0; block < task->blocks; block++) {
+  const Range begins = BeginsOf(task, stages);
+  const int fewest = program->n_devices == 1 ? task->devices : stages;
+  for (int block = begins.first; block <= begins.last; block++) {
+    if (IsHopeless(program, stages, block)) continue;
     CostStages(program, stages, block);
-    for (int devices = stages; devices <= task->devices; devices++)
+    for (int devices = fewest; devices <= task->devices; devices++)
       RengaCall(MakeState(program, stages, block, devices));
   }
   return RENGA_SUCCESS;
@@ -180,17 +236,20 @@ static RengaErrorCode AddStage(Program *program, int stages)
 
 static int MostStages(const RanncTask *task)
 {
-  int most = task->blocks < task->devices ? task->blocks : task->devices;
+  const int devices = task->devices / task->replicas[0];
+  const int most = task->blocks < devices ? task->blocks : devices;
   return task->stages && task->stages < most ? task->stages : most;
 }
 
 static RengaErrorCode Allocate(const RanncTask *task, Program *program)
 {
   const int64_t costs = (int64_t)(task->blocks + 1) * task->n_options;
-  const int64_t fronts = (int64_t)(MostStages(task) + 1) * (task->blocks + 1) * (task->devices + 1);
+  program->n_devices = task->n_options == 1 || task->near ? 1 : task->devices + 1;
+  const int64_t states = (int64_t)(MostStages(task) + 1) * (task->blocks + 1);
   RengaCall(RengaMalloc(costs, &program->cost));
   RengaCall(RengaMalloc(costs, &program->fits));
-  RengaCall(RengaMalloc(fronts, &program->front));
+  RengaCall(RengaMalloc(states * program->n_devices, &program->front));
+  RengaCall(RengaMalloc(states, &program->reached));
   RanncStaging *const stagings[] = {&program->best, &program->trial};
   for (int i = 0; i < 2; i++) {
     RengaCall(RengaMalloc(MostStages(task), &stagings[i]->begin));
@@ -199,6 +258,7 @@ static RengaErrorCode Allocate(const RanncTask *task, Program *program)
   const Label none = {.next = -1};
   RengaCall(AddLabel(program, &none));
   RengaCall(StoreFront(program, FrontOf(program, 0, task->blocks, 0)));
+  program->reached[RowOf(program, 0, task->blocks)] = true;
   return RENGA_SUCCESS;
 }
 
@@ -207,6 +267,7 @@ static void Free(Program *program)
   RengaFree(&program->label);
   RengaFree(&program->found);
   RengaFree(&program->front);
+  RengaFree(&program->reached);
   RengaFree(&program->cost);
   RengaFree(&program->fits);
   RengaRanncStagingFree_Private(&program->best);
@@ -242,9 +303,7 @@ static bool TryChange(Program *program, int *number, int by)
 static void Polish(Program *program)
 {
   RanncStaging *best = &program->best, *trial = &program->trial;
-  trial->count = best->count;
-  memcpy(trial->begin, best->begin, (size_t)best->count * sizeof *best->begin);
-  memcpy(trial->option, best->option, (size_t)best->count * sizeof *best->option);
+  CopyStaging(best, trial);
   for (bool better = true; better;) {
     better = false;
     for (int s = 0; s < best->count; s++)
@@ -260,10 +319,11 @@ RengaErrorCode RengaRanncStages_Private(const RanncTask *task, RanncStaging *bes
   Program program = {.task = task};
   *best = (RanncStaging){0};
   RengaErrorCode code = Allocate(task, &program);
+  if (!code && task->near) CopyStaging(task->near, &program.best);
   for (int stages = 1; stages <= MostStages(task) && !code; stages++)
     code = AddStage(&program, stages);
   if (!code && program.best.count) {
-    Polish(&program);
+    if (!task->near) Polish(&program);
     *best = program.best;
     program.best = (RanncStaging){0};
   }

@@ -276,13 +276,16 @@ static void TakeFaster(Solution *solution, bool fits, Solution *other, bool othe
 }
 
 /* The model does not see that stages of different replicas may run out of micro-batches in flight;
-   the simulation does. Where it says so, the best of equal replicas is taken. */
+   the simulation does. Where it says so, the best of equal replicas is taken; also where unequal
+   ones made the bound on memory stricter than equal ones need, which ChallengeNeighbours would see
+   to if the searches were not a type's own. */
 static RengaErrorCode CompareEqual(Solution *solution)
 {
   SearchTask task = *solution->task;
   Solution equal = {.task = &task, .chain = solution->chain};
   bool fits = false;
-  if (!IsUnequal(&solution->candidate.layout)) return RENGA_SUCCESS;
+  const bool stricter = task.find && solution->model.memory < task.memory;
+  if (!IsUnequal(&solution->candidate.layout) && !stricter) return RENGA_SUCCESS;
   task.equal = true;
   const RengaErrorCode code = TryFit(&equal, &fits);
   TakeFaster(solution, true, &equal, fits && !code);
