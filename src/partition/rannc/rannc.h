@@ -50,8 +50,8 @@ typedef struct {
 } RanncTask;
 
 RengaErrorCode RengaRanncStages_Private(const RanncTask *task, RanncStaging *best);
-/* Moves boundaries within the reach, if *moved, so that less is sent and stages are more alike, none
-   slower than the slowest was; task->near is the staging itself. */
+/* Moves boundaries within the reach so that less is sent and stages are more alike, none slower
+   than the slowest was; task->near is the staging itself. *moved: any did. */
 RengaErrorCode RengaRanncSpread_Private(const RanncTask *task, RanncStaging *staging, bool *moved);
 void RengaRanncStagingFree_Private(RanncStaging *staging);
 /* RaNNC's estimate: fill and drain, in each step the slowest of the stages that work, then the
