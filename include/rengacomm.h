@@ -47,12 +47,12 @@ typedef struct {
   float *data;
 } RengaPartialSum;
 #define RENGA_COMM_TREE_PIECES 128 /* no rank ever holds more */
-/* How many partial sums a rank with leaves [first, last) of n_leaves may hold at once:
-   buffers needed. */
-int RengaCommTreeBuffers(int64_t n_leaves, int64_t first, int64_t last);
-/* The same where the leaves come in another order. */
-RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n_leaves, int64_t count, const int64_t order[],
-                                           int *buffers);
+/* How many partial sums a rank with leaves [first, last) of n_leaves may hold at once: buffers
+   needed. chains: leaves are made of several summands, one after the other. */
+int RengaCommTreeBuffers(int64_t n_leaves, bool chains, int64_t first, int64_t last);
+/* The same for summands in any order, `leaf` of which are a leaf; those of a leaf ascend. */
+RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n, int64_t leaf, int64_t count,
+                                           const int64_t order[], int *buffers);
 /* The tree nodes a rank holds after all its leaves, ascending; returns their number. */
 int RengaCommTreePieces(int64_t n_leaves, int64_t first, int64_t last, RengaPartialSum pieces[]);
 /* After leaf i is added as a piece of its own: merge finished pairs. add(y, x) does y += x. The
@@ -60,6 +60,13 @@ int RengaCommTreePieces(int64_t n_leaves, int64_t first, int64_t last, RengaPart
    past *count. */
 typedef RengaErrorCode (*RengaCommAdd)(void *user, float *y, const float *x);
 RengaErrorCode RengaCommTreeMerge(int64_t n_leaves, int *count, RengaPartialSum pieces[],
+                                  RengaCommAdd add, void *user);
+/* The piece that the next summand of a leaf goes to: written (into a new piece, of 0 leaves until
+   it is whole), or added to what it holds. alone: the leaf has this summand only. Close follows
+   the leaf's last summand. */
+RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int *count,
+                                 RengaPartialSum pieces[], int *at, bool *adds);
+RengaErrorCode RengaCommTreeClose(int64_t n_leaves, int at, int *count, RengaPartialSum pieces[],
                                   RengaCommAdd add, void *user);
 /* Collective on comm: rank r holds leaves [bounds[r], bounds[r+1]), already summed into pieces (as
    RengaCommTreePieces says). result (count floats, may be pieces[0].data) gets the whole sum, bit

@@ -67,6 +67,11 @@ RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microb
    replica r of R has numbers [bound(r), bound(r+1)), as even as can be. */
 int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples);
 int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica);
+/* Gradients of `leaf` consecutive micro-batches are added one after the other, these sums by a
+   tree. A replica has whole leaves; with leaves of 1 the bounds are those of RengaPlanBound. */
+RengaErrorCode RengaPlanSetLeaf(RengaPlan plan, int64_t leaf);
+int64_t RengaPlanGetLeaf(RengaPlan plan);
+int64_t RengaPlanLeafBound(int64_t microbatches, int64_t leaf, int replicas, int replica);
 int RengaPlanStageOfNode(RengaPlan plan, int node);
 RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks);
 RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer);    /* ascii, json, draw */

@@ -45,10 +45,12 @@ RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager);
 int64_t RengaScheduleEarly(double eager, int following);            /* micro-batches, rounded up */
 RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule); /* -pipeline_schedule, _eager */
 /* Shape of the pipeline: stages, replicas of each (copied; NULL: one), micro-batches of the step
-   over all replicas, messages (borrowed). Replica r of R has those of RengaPlanBound. */
+   over all replicas, messages (borrowed). Replica r of R has those of RengaPlanLeafBound. */
 RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const int replicas[],
                                      int64_t microbatches, int n_messages,
                                      const RengaMessage messages[], bool forward_only);
+/* Micro-batches that a replica has together; 1 after SetShape. */
+RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf);
 /* The stage keeps what it receives only, and runs forward again before each backward. */
 RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool recompute);
 /* Shape and recomputation of a plan. */

@@ -17,7 +17,7 @@ static int64_t NodeEnd(int64_t n_leaves, int64_t first, int64_t size)
 static bool PiecesMerge(int64_t n_leaves, const RengaPartialSum *left, const RengaPartialSum *right)
 {
   int64_t half = left->count, node_end = NodeEnd(n_leaves, left->first, 2 * half);
-  return (half & (half - 1)) == 0 && left->first % (2 * half) == 0 &&
+  return half > 0 && (half & (half - 1)) == 0 && left->first % (2 * half) == 0 &&
          right->first == left->first + half && right->first + right->count == node_end;
 }
 
@@ -49,36 +49,111 @@ static int PutLeaf(int64_t n_leaves, int64_t leaf, int count, RengaPartialSum pi
 
    Input:
    . n_leaves - leaves of the whole tree
+   . chains - a leaf is made of several summands, and needs a buffer of its own; else a leaf whose
+     left neighbour waits for it is added to that at once
    . first, last - the rank accumulates leaves [first, last), ascending
 
    Notes: the new leaf counts. At most RENGA_COMM_TREE_PIECES.
 @*/
-int RengaCommTreeBuffers(int64_t n_leaves, int64_t first, int64_t last)
+int RengaCommTreeBuffers(int64_t n_leaves, bool chains, int64_t first, int64_t last)
 {
   RengaPartialSum pieces[RENGA_COMM_TREE_PIECES];
   int count = 0, most = 0;
   for (int64_t leaf = first; leaf < last; leaf++) {
-    if (count + 1 > most) most = count + 1;
+    const RengaPartialSum one = {.first = leaf, .count = 1};
+    const bool own = chains || count == 0 || !PiecesMerge(n_leaves, &pieces[count - 1], &one);
+    if (count + own > most) most = count + own;
     count = PutLeaf(n_leaves, leaf, count, pieces);
   }
   return most;
 }
 
-/* Put a leaf between the ranges [first, count]; what has become a node is one range. */
-static int64_t PutBetween(int64_t n_leaves, int64_t leaf, int64_t count, RengaPartialSum pieces[])
+/*@
+   RengaCommTreeTake - the partial sum that the next summand of a leaf goes to
+
+   Not collective
+
+   Input:
+   . n_leaves - leaves of the whole tree
+   . leaf - whose summand it is
+   . alone - the leaf has no other summand
+
+   Input and output:
+   . count - number of pieces
+   . pieces - ascending, with room for one more, whose buffer is the next one behind them. A leaf of
+     which summands are missing is a piece of 0 leaves
+
+   Output:
+   . at - number of the piece
+   . adds - the summand is added to what the piece holds; else it is written there
+
+   Notes: summands of a leaf come ascending, and RengaCommTreeClose() follows the last. A leaf of
+   one summand whose left neighbour waits for it is added to that at once: the same bits, no buffer.
+@*/
+RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int *count,
+                                 RengaPartialSum pieces[], int *at, bool *adds)
 {
-  int64_t at = count++;
-  for (; at > 0 && pieces[at - 1].first > leaf; at--) pieces[at] = pieces[at - 1];
-  pieces[at] = (RengaPartialSum){.first = leaf, .count = 1};
-  for (;;) {
-    const bool left = at > 0 && PiecesMerge(n_leaves, &pieces[at - 1], &pieces[at]);
-    if (!left && (at + 1 == count || !PiecesMerge(n_leaves, &pieces[at], &pieces[at + 1])))
-      return count;
-    if (left) at--;
-    pieces[at].count += pieces[at + 1].count;
-    count--;
-    for (int64_t i = at + 1; i < count; i++) pieces[i] = pieces[i + 1];
-  }
+  const RengaPartialSum one = {.first = leaf, .count = 1};
+  RengaCheckPointer(count);
+  RengaCheckPointer(at);
+  RengaCheckPointer(adds);
+  int place = *count;
+  while (place > 0 && pieces[place - 1].first > leaf) place--;
+  const bool open = place > 0 && pieces[place - 1].first == leaf && pieces[place - 1].count == 0;
+  *adds = open || (alone && place > 0 && PiecesMerge(n_leaves, &pieces[place - 1], &one));
+  *at = *adds ? place - 1 : place;
+  if (*adds) return RENGA_SUCCESS;
+  float *data = pieces[*count].data;
+  for (int i = (*count)++; i > place; i--) pieces[i] = pieces[i - 1];
+  pieces[place] = (RengaPartialSum){.first = leaf, .data = data};
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommTreeClose - after the last summand of a leaf: add up what has become a whole node
+
+   Not collective
+
+   Input:
+   . n_leaves - leaves of the whole tree
+   . at - the piece that RengaCommTreeTake() said
+   . add, user - as of RengaCommTreeMerge()
+
+   Input and output:
+   . count - number of pieces
+   . pieces - ascending
+@*/
+RengaErrorCode RengaCommTreeClose(int64_t n_leaves, int at, int *count, RengaPartialSum pieces[],
+                                  RengaCommAdd add, void *user)
+{
+  RengaCheckPointer(count);
+  RengaCheck(at >= 0 && at < *count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "piece %d of %d", at,
+             *count);
+  pieces[at].count++;
+  RengaCall(RengaCommTreeMerge(n_leaves, count, pieces, add, user));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddNothing(void *user, float *y, const float *x)
+{
+  (void)user, (void)y, (void)x;
+  return RENGA_SUCCESS;
+}
+
+/* One more summand, taken as a rank takes it. */
+static RengaErrorCode CountSummand(int64_t n, int64_t leaf, int64_t number, int *count,
+                                   RengaPartialSum pieces[], int *most)
+{
+  const int64_t n_leaves = (n + leaf - 1) / leaf, begin = number / leaf * leaf;
+  const int64_t end = begin + leaf < n ? begin + leaf : n;
+  bool adds;
+  int at;
+  RengaCall(
+      RengaCommTreeTake(n_leaves, number / leaf, end - begin == 1, count, pieces, &at, &adds));
+  if (*count > *most) *most = *count;
+  if (number + 1 == end)
+    RengaCall(RengaCommTreeClose(n_leaves, at, count, pieces, AddNothing, NULL));
+  return RENGA_SUCCESS;
 }
 
 /*@
@@ -87,27 +162,29 @@ static int64_t PutBetween(int64_t n_leaves, int64_t leaf, int64_t count, RengaPa
    Not collective
 
    Input:
-   . n_leaves - leaves of the whole tree
-   . count - leaves of this rank
-   . order - [count] the leaves, each once, as they come
+   . n - summands of the whole sum
+   . leaf - how many of them are a leaf of the tree, added up one after the other
+   . count - summands of this rank, whole leaves
+   . order - [count] the summands, each once, as they come; those of a leaf ascending
 
    Output:
-   . buffers - the most partial sums at once, the new leaf among them
+   . buffers - the most partial sums at once, leaves that are not whole among them
 @*/
-RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n_leaves, int64_t count, const int64_t order[],
-                                           int *buffers)
+RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n, int64_t leaf, int64_t count,
+                                           const int64_t order[], int *buffers)
 {
   RengaPartialSum *pieces;
-  int64_t held = 0, most = 0;
+  int held = 0, most = 0;
+  RengaErrorCode code = RENGA_SUCCESS;
   RengaCheckPointer(order);
   RengaCheckPointer(buffers);
+  RengaCheck(leaf >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "leaves of %lld", (long long)leaf);
   RengaCall(RengaMalloc(count + 1, &pieces));
-  for (int64_t i = 0; i < count; i++) {
-    if (held + 1 > most) most = held + 1;
-    held = PutBetween(n_leaves, order[i], held, pieces);
-  }
+  for (int64_t i = 0; i < count && !code; i++)
+    code = CountSummand(n, leaf, order[i], &held, pieces, &most);
   RengaFree(&pieces);
-  *buffers = (int)most;
+  RengaCall(code);
+  *buffers = most;
   return RENGA_SUCCESS;
 }
 

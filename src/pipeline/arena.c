@@ -6,7 +6,7 @@ static const struct {
   const char *name, *help;
 } categories[] = {
     {"parameters", "more stages"},
-    {"gradients", "more stages, or -pipeline_reduction unordered"},
+    {"gradients", "a larger -reduction_leaf, more stages, or -pipeline_reduction unordered"},
     {"optimizer", "more stages, or an optimizer with fewer moments"},
     {"saved", "a smaller -microbatch_size, more stages, or -pipeline_schedule 1f1b"},
     {"temporary", "a smaller -microbatch_size"},

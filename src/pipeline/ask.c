@@ -13,7 +13,7 @@
 typedef struct {
   int64_t input_bytes, folded_bytes, persistent_bytes, instance_bytes[2];
   int64_t slot_bytes[2], sent_bytes[2], temporary_bytes[2];
-  int64_t gradient_count, parameter_count, tied_bytes;
+  int64_t adding_bytes, gradient_count, parameter_count, tied_bytes;
   int n_moments;
 } StageSizes;
 
@@ -270,6 +270,7 @@ static StageSizes TakeSizes(RengaPipeline pipeline)
   StageSizes sizes = {.input_bytes = pipeline->input_bytes,
                       .folded_bytes = pipeline->folded_bytes,
                       .persistent_bytes = pipeline->persistent_bytes,
+                      .adding_bytes = pipeline->adding_bytes,
                       .gradient_count = pipeline->gradient_count,
                       .parameter_count = pipeline->parameter_count,
                       .tied_bytes = pipeline->tied_bytes,
@@ -292,6 +293,7 @@ static void GiveSizes(RengaPipeline pipeline, int stage, const StageSizes *sizes
   pipeline->input_bytes = sizes->input_bytes;
   pipeline->folded_bytes = sizes->folded_bytes;
   pipeline->persistent_bytes = sizes->persistent_bytes;
+  pipeline->adding_bytes = sizes->adding_bytes;
   pipeline->gradient_count = sizes->gradient_count;
   pipeline->parameter_count = sizes->parameter_count;
   pipeline->tied_bytes = sizes->tied_bytes;
@@ -310,6 +312,7 @@ static RengaErrorCode CopyReading(RengaPipeline from, RengaPipeline to)
   to->stages = from->stages;
   to->batch = from->batch;
   to->microbatch = from->microbatch;
+  to->leaf = from->leaf;
   to->has_loss = from->has_loss;
   to->loss = from->loss;
   to->n_network = from->n_network;

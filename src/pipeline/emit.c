@@ -30,16 +30,17 @@ static RengaErrorCode AppendMove(Sequence *sequence, InstructionKind kind, Place
 static RengaErrorCode EmitMoves(Layout *layout, Sequence *sequence, ProgramPart part,
                                 RengaValue made)
 {
-  const bool ordered = RengaPipelineIsOrdered_Private(layout->pipeline);
+  const bool adds = layout->program->adds;
   for (int m = 0; m < layout->n_moves; m++) {
     const Move *move = &layout->move[m];
     const bool soon = RengaLayoutPartOf_Private(layout, move->value) == PART_BACKWARD;
     if (part != PART_BACKWARD || soon != (made != RENGA_VALUE_NONE)) continue;
     if (soon && move->value != made) continue;
+    if (adds && move->value == RENGA_VALUE_NONE) continue; /* nothing to add */
     InstructionKind kind = INSTRUCTION_COPY;
     if (move->value == RENGA_VALUE_NONE)
       kind = INSTRUCTION_ZERO;
-    else if (!ordered && move->to.region == REGION_GRADIENTS)
+    else if (adds && move->to.region == REGION_GRADIENTS)
       kind = INSTRUCTION_ADD;
     RengaCall(AppendMove(sequence, kind, PlaceOf(layout, move->value), move->to, move->bytes));
   }

@@ -8,6 +8,15 @@ static int64_t BatchAt(RengaPipeline pipeline, int i)
   return i == 0 ? pipeline->batch : pipeline->short_batch[i - 1];
 }
 
+/* Whether some replica may add the gradients of a micro-batch to those of another. */
+static bool MayAdd(RengaPipeline pipeline)
+{
+  if (!pipeline->has_loss || !RengaPipelineIsOrdered_Private(pipeline)) return false;
+  for (int i = 0; i <= pipeline->n_short; i++)
+    if (BatchAt(pipeline, i) > pipeline->microbatch) return true;
+  return false;
+}
+
 static RengaErrorCode CompileSize(RengaPipeline pipeline, int64_t samples)
 {
   Program *program;
@@ -18,6 +27,7 @@ static RengaErrorCode CompileSize(RengaPipeline pipeline, int64_t samples)
                                               &program));
   RengaCall(RengaPipelineGetProgram_Private(pipeline, PROGRAM_EVALUATION, samples, pipeline->loss,
                                             &program));
+  if (MayAdd(pipeline)) RengaCall(RengaPipelineGetAdding_Private(pipeline, samples, &program));
   if (pipeline->n_sums > 0)
     RengaCall(RengaPipelineGetProgram_Private(pipeline, PROGRAM_PROLOGUE, samples, RENGA_VALUE_NONE,
                                               &program));
@@ -42,14 +52,16 @@ static RengaErrorCode CompileAll(RengaPipeline pipeline)
   for (int p = 0; p < pipeline->n_programs; p++) {
     const Program *program = pipeline->program[p];
     const bool training = program->kind == PROGRAM_TRAINING;
+    int64_t *temporary = &pipeline->temporary_bytes[training];
+    if (program->adds && RengaPipelineIsOrdered_Private(pipeline))
+      temporary = &pipeline->adding_bytes;
     if (program->saved_bytes > pipeline->slot_bytes[training])
       pipeline->slot_bytes[training] = program->saved_bytes;
     if (program->sent_bytes > pipeline->sent_bytes[training])
       pipeline->sent_bytes[training] = program->sent_bytes;
     if (program->folded_bytes > pipeline->folded_bytes)
       pipeline->folded_bytes = program->folded_bytes;
-    if (program->temporary_bytes > pipeline->temporary_bytes[training])
-      pipeline->temporary_bytes[training] = program->temporary_bytes;
+    if (program->temporary_bytes > *temporary) *temporary = program->temporary_bytes;
   }
   return RENGA_SUCCESS;
 }
@@ -63,7 +75,8 @@ static RengaErrorCode CountWork(RengaPipeline pipeline)
   if (replicas == 1 || !RengaPipelineIsOrdered_Private(pipeline)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(replicas + 1, &bounds));
   for (int i = 0; i <= pipeline->n_short; i++) {
-    const int64_t leaves = RengaPlanMicrobatches(pipeline->plan, BatchAt(pipeline, i));
+    const int64_t leaves = RengaPipelineLeaves_Private(
+        pipeline, RengaPlanMicrobatches(pipeline->plan, BatchAt(pipeline, i)));
     for (int r = 0; r <= replicas; r++) bounds[r] = RengaPlanBound(leaves, replicas, r);
     const int64_t work = RengaAlign_Private(
         (int64_t)RengaCommTreeWork(replicas, leaves, bounds, pipeline->gradient_count));
@@ -94,11 +107,11 @@ static RengaErrorCode CountShare(RengaPipeline pipeline, ReplicaShare *share)
   *share = (ReplicaShare){1, 1};
   for (int i = 0; i <= pipeline->n_short; i++) {
     const int64_t all = RengaPlanMicrobatches(pipeline->plan, BatchAt(pipeline, i));
-    const int64_t local = RengaPlanBound(all, pipeline->replicas, pipeline->replica + 1) -
-                          RengaPlanBound(all, pipeline->replicas, pipeline->replica);
+    int64_t first, last;
     int buffers;
+    RengaPipelineRange_Private(pipeline, all, &first, &last);
     RengaCall(RengaPipelineCountTreeBuffers_Private(pipeline, all, &buffers));
-    if (local > share->most_local) share->most_local = local;
+    if (last - first > share->most_local) share->most_local = last - first;
     if (buffers > share->n_buffers) share->n_buffers = buffers;
   }
   return RENGA_SUCCESS;
@@ -187,13 +200,17 @@ int64_t RengaPipelineKeptBytes_Private(RengaPipeline pipeline, bool training)
   return pipeline->recompute ? pipeline->slots * sent + saved + sent : pipeline->slots * saved;
 }
 
-/* Training has its slots, then its temporary tensors; evaluation cuts the same memory elsewhere. */
-static void ShareMemory(RengaPipeline pipeline, RengaPipelineMemory *memory)
+/* Training has its slots, then its temporary tensors; evaluation cuts the same memory elsewhere. A
+   replica of one micro-batch adds no gradients. */
+static void ShareMemory(RengaPipeline pipeline, const ReplicaShare *share,
+                        RengaPipelineMemory *memory)
 {
   int64_t most = 0;
   for (int k = 0; k < 2; k++) {
-    const int64_t bytes =
-        RengaPipelineKeptBytes_Private(pipeline, k) + pipeline->temporary_bytes[k];
+    int64_t temporary = pipeline->temporary_bytes[k];
+    if (k == 1 && share->most_local > 1 && pipeline->adding_bytes > temporary)
+      temporary = pipeline->adding_bytes;
+    const int64_t bytes = RengaPipelineKeptBytes_Private(pipeline, k) + temporary;
     if (bytes > most) most = bytes;
   }
   memory->saved = RengaPipelineKeptBytes_Private(pipeline, true);
@@ -210,7 +227,7 @@ static void SizeReplica(RengaPipeline pipeline, const ReplicaShare *share,
   memory->gradients =
       share->n_buffers * buffer + (int64_t)pipeline->tree_work_bytes + pipeline->tied_bytes;
   memory->optimizer = pipeline->n_moments * pipeline->parameter_count * (int64_t)sizeof(float);
-  ShareMemory(pipeline, memory);
+  ShareMemory(pipeline, share, memory);
   for (int backward = 0; backward < 2; backward++)
     memory->messages +=
         RingOf(pipeline, backward, share->most_local) * pipeline->instance_bytes[backward];

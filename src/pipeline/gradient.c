@@ -1,7 +1,8 @@
-/* Gradients of parameters. All uses of a stage lie one after the other in a flat vector. Each
-   micro-batch's vector is a leaf of the fixed tree (rengacomm.h): it is written straight into a
-   free buffer, then pairs that are whole are added up. In the unordered mode there is one buffer,
-   to which the program itself adds. */
+/* Gradients of parameters. All uses of a stage lie one after the other in a flat vector. A leaf of
+   the fixed tree (rengacomm.h) is the sum of a few micro-batches: the first one's vector is written
+   straight into a free buffer, the others' are added to it, each use right after its kernel. Leaves
+   that are whole are added up in pairs. A leaf of one micro-batch is added to its left neighbour's
+   buffer at once. In the unordered mode there is one buffer, to which all are added. */
 #include "pipelineimpl.h"
 #include <string.h>
 
@@ -29,11 +30,33 @@ RengaErrorCode RengaPipelineBeginGradients_Private(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Where the gradients of the next micro-batch go. */
-float *RengaPipelineLeaf_Private(RengaPipeline pipeline)
+int64_t RengaPipelineLeaves_Private(RengaPipeline pipeline, int64_t microbatches)
 {
-  if (!RengaPipelineIsOrdered_Private(pipeline)) return pipeline->gradient;
-  return pipeline->piece[pipeline->n_pieces].data;
+  return (microbatches + pipeline->leaf - 1) / pipeline->leaf;
+}
+
+/* Micro-batch number is the last of its leaf. */
+static bool EndsLeaf(RengaPipeline pipeline, const Pass *pass, int64_t number)
+{
+  return (number + 1) % pipeline->leaf == 0 || number + 1 == pass->microbatches;
+}
+
+/* Before the backward of micro-batch number: where its gradients go, and whether they are added
+   there. */
+RengaErrorCode RengaPipelineTakeGradients_Private(RengaPipeline pipeline, const Pass *pass,
+                                                  int64_t number, bool *adds)
+{
+  float *gradients = pipeline->gradient;
+  *adds = true;
+  if (RengaPipelineIsOrdered_Private(pipeline)) {
+    const bool alone = number % pipeline->leaf == 0 && EndsLeaf(pipeline, pass, number);
+    RengaCall(RengaCommTreeTake(RengaPipelineLeaves_Private(pipeline, pass->microbatches),
+                                number / pipeline->leaf, alone, &pipeline->n_pieces,
+                                pipeline->piece, &pipeline->taken, adds));
+    gradients = pipeline->piece[pipeline->taken].data;
+  }
+  pipeline->base[REGION_GRADIENTS] = (char *)gradients;
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Add(void *user, float *y, const float *x)
@@ -44,20 +67,17 @@ static RengaErrorCode Add(void *user, float *y, const float *x)
   return RENGA_SUCCESS;
 }
 
-/* After the backward of micro-batch number (of the batch). */
-RengaErrorCode RengaPipelineEndLeaf_Private(RengaPipeline pipeline, const Pass *pass,
-                                            int64_t number)
+/* After the backward of micro-batch number. */
+RengaErrorCode RengaPipelineCloseGradients_Private(RengaPipeline pipeline, const Pass *pass,
+                                                   int64_t number)
 {
-  if (!RengaPipelineIsOrdered_Private(pipeline)) return RENGA_SUCCESS;
-  RengaPartialSum *piece = pipeline->piece;
-  int at = pipeline->n_pieces++;
-  const RengaPartialSum leaf = {.first = number, .count = 1, .data = piece[at].data};
-  for (; at > 0 && piece[at - 1].first > number; at--) piece[at] = piece[at - 1];
-  piece[at] = leaf;
+  if (!RengaPipelineIsOrdered_Private(pipeline) || !EndsLeaf(pipeline, pass, number))
+    return RENGA_SUCCESS;
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_ACCUMULATE);
   RengaLogEventBegin(event);
   const RengaErrorCode code =
-      RengaCommTreeMerge(pass->microbatches, &pipeline->n_pieces, pipeline->piece, Add, pipeline);
+      RengaCommTreeClose(RengaPipelineLeaves_Private(pipeline, pass->microbatches), pipeline->taken,
+                         &pipeline->n_pieces, pipeline->piece, Add, pipeline);
   RengaLogEventEnd(event, 0, 0, 0);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -71,13 +91,14 @@ static RengaErrorCode SumOrdered(RengaPipeline pipeline, const Pass *pass, const
                "%d sums of gradients are left of one", pipeline->n_pieces);
     return RENGA_SUCCESS;
   }
+  const int64_t leaves = RengaPipelineLeaves_Private(pipeline, pass->microbatches);
   int64_t *bounds;
   RengaCall(RengaMalloc(pipeline->replicas + 1, &bounds));
   for (int r = 0; r <= pipeline->replicas; r++)
-    bounds[r] = RengaPlanBound(pass->microbatches, pipeline->replicas, r);
-  const RengaErrorCode code = RengaCommSumTree(
-      pipeline->group, pass->microbatches, bounds, pipeline->piece, pipeline->gradient_count,
-      pipeline->gradient, pipeline->tree_work, pipeline->tree_work_bytes, what);
+    bounds[r] = RengaPlanBound(leaves, pipeline->replicas, r);
+  const RengaErrorCode code =
+      RengaCommSumTree(pipeline->group, leaves, bounds, pipeline->piece, pipeline->gradient_count,
+                       pipeline->gradient, pipeline->tree_work, pipeline->tree_work_bytes, what);
   RengaFree(&bounds);
   RengaCall(code);
   return RENGA_SUCCESS;

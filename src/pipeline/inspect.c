@@ -66,8 +66,9 @@ static RengaErrorCode CollectRows(RengaPipeline pipeline, const Pass *pass, int 
   const int replicas = RengaPlanGetStage(pipeline->plan, stage)->replicas;
   for (int r = 0; r < replicas; r++) {
     const int64_t samples = pass->batch->samples, size = pipeline->microbatch;
-    int64_t first = RengaPlanBound(pass->microbatches, replicas, r) * size;
-    int64_t last = RengaPlanBound(pass->microbatches, replicas, r + 1) * size;
+    const int64_t m = pass->microbatches, leaf = pipeline->leaf;
+    int64_t first = RengaPlanLeafBound(m, leaf, replicas, r) * size;
+    int64_t last = RengaPlanLeafBound(m, leaf, replicas, r + 1) * size;
     if (last > samples) last = samples;
     if (first >= last) continue;
     const int from = RengaPlanGetRank(pipeline->plan, stage, r);

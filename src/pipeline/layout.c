@@ -63,8 +63,7 @@ static RengaErrorCode ClaimGradients(Layout *layout)
     if (pipeline->use_place[u] < 0) continue;
     const RengaValue value = pipeline->use[u].gradient;
     const Place to = {REGION_GRADIENTS, pipeline->use_place[u] * (int64_t)sizeof(float)};
-    RengaCall(Claim(layout, value, to, LayoutBytes(layout, value),
-                    !RengaPipelineIsOrdered_Private(pipeline)));
+    RengaCall(Claim(layout, value, to, LayoutBytes(layout, value), layout->program->adds));
   }
   return RENGA_SUCCESS;
 }

@@ -27,14 +27,14 @@ RengaErrorCode RengaPipelineSetUpLinks_Private(RengaPipeline pipeline)
 }
 
 /* The rank of the other stage that has the same micro-batch. Ranges are as even as can be, so that
-   the guess is off by one at the most. */
+   the guess is off by few. */
 static int PeerOf(RengaPipeline pipeline, const Pass *pass, const Link *link, int64_t i)
 {
   const int replicas = RengaPlanGetStage(pipeline->plan, link->other)->replicas;
-  const int64_t number = pass->order[i], m = pass->microbatches;
+  const int64_t number = pass->order[i], m = pass->microbatches, leaf = pipeline->leaf;
   int replica = (int)((double)number / (double)m * replicas);
-  while (RengaPlanBound(m, replicas, replica) > number) replica--;
-  while (RengaPlanBound(m, replicas, replica + 1) <= number) replica++;
+  while (RengaPlanLeafBound(m, leaf, replicas, replica) > number) replica--;
+  while (RengaPlanLeafBound(m, leaf, replicas, replica + 1) <= number) replica++;
   return RengaPlanGetRank(pipeline->plan, link->other, replica);
 }
 

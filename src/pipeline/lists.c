@@ -57,6 +57,15 @@ RengaErrorCode RengaPipelineGetSchedule_Private(RengaPipeline pipeline, int64_t 
   return RENGA_SUCCESS;
 }
 
+/* This replica has micro-batches [first, last) of a step. */
+void RengaPipelineRange_Private(RengaPipeline pipeline, int64_t microbatches, int64_t *first,
+                                int64_t *last)
+{
+  const int replica = pipeline->replica;
+  *first = RengaPlanLeafBound(microbatches, pipeline->leaf, pipeline->replicas, replica);
+  *last = RengaPlanLeafBound(microbatches, pipeline->leaf, pipeline->replicas, replica + 1);
+}
+
 /* The numbers of this replica's micro-batches as it works through them, and the place of each of
    its numbers there; lent. */
 RengaErrorCode RengaPipelineGetOrder_Private(RengaPipeline pipeline, int64_t microbatches,
@@ -64,14 +73,19 @@ RengaErrorCode RengaPipelineGetOrder_Private(RengaPipeline pipeline, int64_t mic
                                              const int64_t **place)
 {
   ScheduleRow *row;
-  int64_t count;
-  const int64_t first = RengaPlanBound(microbatches, pipeline->replicas, pipeline->replica);
+  int64_t count, first, last;
+  RengaPipelineRange_Private(pipeline, microbatches, &first, &last);
   RengaCall(FindRow(pipeline, microbatches, forward_only, &row));
   RengaCall(
       RengaScheduleGetOrder(row->schedule, pipeline->stage, pipeline->replica, &count, order));
   if (!row->place) {
     RengaCall(RengaMalloc(count + 1, &row->place));
     for (int64_t i = 0; i < count; i++) row->place[(*order)[i] - first] = i;
+    for (int64_t i = 1; i < count; i++)
+      RengaCheck((first + i) % pipeline->leaf == 0 || row->place[i - 1] < row->place[i],
+                 MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+                 "micro-batch %lld comes before the one in front of it in its leaf",
+                 (long long)(first + i));
   }
   *place = row->place;
   return RENGA_SUCCESS;
@@ -88,6 +102,6 @@ RengaErrorCode RengaPipelineCountTreeBuffers_Private(RengaPipeline pipeline, int
   if (!RengaPipelineIsOrdered_Private(pipeline) || !pipeline->has_loss) return RENGA_SUCCESS;
   RengaCall(RengaPipelineGetShape_Private(pipeline, microbatches, false, &schedule));
   RengaCall(RengaScheduleGetOrder(schedule, pipeline->stage, pipeline->replica, &count, &order));
-  RengaCall(RengaCommTreeBuffersInOrder(microbatches, count, order, buffers));
+  RengaCall(RengaCommTreeBuffersInOrder(microbatches, pipeline->leaf, count, order, buffers));
   return RENGA_SUCCESS;
 }

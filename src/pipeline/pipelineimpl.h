@@ -16,7 +16,7 @@ enum {
   REGION_ABSENT = -1,
   REGION_PERSISTENT, /* parameters, states, constants, sums over the batch */
   REGION_FOLDED,     /* what depends on constants and the micro-batch's size only */
-  REGION_GRADIENTS,  /* the buffer that takes this micro-batch's gradients */
+  REGION_GRADIENTS,  /* the buffer that this micro-batch's gradients are written or added to */
   REGION_SAVED,      /* this micro-batch's slot; the only one where the stage recomputes */
   REGION_SENT,       /* this micro-batch's slot of what is sent, where the stage recomputes */
   REGION_TEMPORARY,
@@ -54,6 +54,7 @@ typedef enum { PART_NONE = -1, PART_CONSTANT, PART_FORWARD, PART_BACKWARD, PART_
 typedef struct {
   ProgramKind kind;
   int64_t samples;
+  bool adds;             /* gradients of parameters are added to those that are there */
   RengaValue target;     /* of evaluation: a value that is wanted besides what is sent, or NONE */
   RengaTensorSpec *spec; /* [values] concrete */
   Place *place;          /* [values] */
@@ -145,8 +146,8 @@ struct _p_RengaPipeline {
   /* layout */
   int stages, replicas, stage, replica; /* replicas: of the stage; stage -1: an idle rank */
   bool recompute;                       /* the stage runs forward again before each backward */
-  int64_t batch, microbatch;
-  RengaComm all, group; /* all ranks; the replicas of this stage */
+  int64_t batch, microbatch, leaf;      /* samples, samples, micro-batches */
+  RengaComm all, group;                 /* all ranks; the replicas of this stage */
   /* the stage */
   RengaGraph sub;
   RengaValue loss; /* in sub; NONE where it is not here */
@@ -188,6 +189,7 @@ struct _p_RengaPipeline {
   int n_buffers, n_moments;
   int64_t gradient_count, parameter_count; /* floats of a gradient buffer, of all parameters */
   size_t tree_work_bytes;
+  int64_t adding_bytes; /* temporary, of training that adds gradients to others */
   int64_t tied_bytes;
   RengaPipelineMemory memory;
   int n_shares;
@@ -195,7 +197,7 @@ struct _p_RengaPipeline {
   Forecasts *forecasts;
   char **base; /* [REGION_MESSAGE + n_messages] of the running action */
   /* gradients of the running step */
-  int n_pieces;
+  int n_pieces, taken;    /* taken: the piece that the running backward writes or adds to */
   RengaPartialSum *piece; /* [n_buffers] */
   float *gradient;        /* the whole sum */
   bool gradient_valid;
@@ -268,12 +270,16 @@ RengaErrorCode RengaPipelineGetSchedule_Private(RengaPipeline pipeline, int64_t 
 RengaErrorCode RengaPipelineGetOrder_Private(RengaPipeline pipeline, int64_t microbatches,
                                              bool forward_only, const int64_t **order,
                                              const int64_t **place);
+void RengaPipelineRange_Private(RengaPipeline pipeline, int64_t microbatches, int64_t *first,
+                                int64_t *last);
 RengaErrorCode RengaPipelineCountTreeBuffers_Private(RengaPipeline pipeline, int64_t microbatches,
                                                      int *buffers);
 /* program.c, place.c, kernel.c */
 RengaErrorCode RengaPipelineGetProgram_Private(RengaPipeline pipeline, ProgramKind kind,
                                                int64_t samples, RengaValue target,
                                                Program **program);
+RengaErrorCode RengaPipelineGetAdding_Private(RengaPipeline pipeline, int64_t samples,
+                                              Program **program);
 RengaErrorCode RengaPipelineGetKernel_Private(RengaPipeline pipeline, const RengaGraphNode *node,
                                               const RengaTensorSpec spec[], int *number);
 RengaErrorCode RengaProgramDestroy_Private(Program **program);
@@ -296,9 +302,11 @@ void RengaPipelineFreeForecasts_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline);
 /* gradient.c, tied.c */
 RengaErrorCode RengaPipelineBeginGradients_Private(RengaPipeline pipeline);
-float *RengaPipelineLeaf_Private(RengaPipeline pipeline);
-RengaErrorCode RengaPipelineEndLeaf_Private(RengaPipeline pipeline, const Pass *pass,
-                                            int64_t number);
+int64_t RengaPipelineLeaves_Private(RengaPipeline pipeline, int64_t microbatches);
+RengaErrorCode RengaPipelineTakeGradients_Private(RengaPipeline pipeline, const Pass *pass,
+                                                  int64_t number, bool *adds);
+RengaErrorCode RengaPipelineCloseGradients_Private(RengaPipeline pipeline, const Pass *pass,
+                                                   int64_t number);
 RengaErrorCode RengaPipelineReduceGradients_Private(RengaPipeline pipeline, const Pass *pass);
 RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline);
 int64_t RengaPipelineTiedBytes_Private(RengaPipeline pipeline);

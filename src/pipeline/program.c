@@ -97,12 +97,13 @@ static RengaErrorCode AddProgram(RengaPipeline pipeline, Program *program)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CreateProgram(RengaPipeline pipeline, ProgramKind kind, int64_t samples,
-                                    RengaValue target)
+static RengaErrorCode CreateProgram(RengaPipeline pipeline, ProgramKind kind, bool adds,
+                                    int64_t samples, RengaValue target)
 {
   Program *program;
   RengaCall(RengaMalloc(1, &program));
   program->kind = kind;
+  program->adds = adds;
   program->samples = samples;
   program->target = target;
   Layout layout = {.pipeline = pipeline,
@@ -117,19 +118,60 @@ static RengaErrorCode CreateProgram(RengaPipeline pipeline, ProgramKind kind, in
   return RENGA_SUCCESS;
 }
 
-/* The program of a kind for micro-batches of this many samples; made where there is none yet. */
-RengaErrorCode RengaPipelineGetProgram_Private(RengaPipeline pipeline, ProgramKind kind,
-                                               int64_t samples, RengaValue target,
-                                               Program **program)
+static RengaErrorCode Find(RengaPipeline pipeline, ProgramKind kind, bool adds, int64_t samples,
+                           RengaValue target, Program **program)
 {
   for (int attempt = 0; attempt < 2; attempt++) {
     for (int p = 0; p < pipeline->n_programs; p++) {
       Program *row = pipeline->program[p];
       if (row->kind != kind || row->samples != samples || row->target != target) continue;
+      if (row->adds != adds) continue;
       *program = row;
       return RENGA_SUCCESS;
     }
-    if (attempt == 0) RengaCall(CreateProgram(pipeline, kind, samples, target));
+    if (attempt == 0) RengaCall(CreateProgram(pipeline, kind, adds, samples, target));
   }
+  return RENGA_SUCCESS;
+}
+
+/* The program of a kind for micro-batches of this many samples; made where there is none yet. */
+RengaErrorCode RengaPipelineGetProgram_Private(RengaPipeline pipeline, ProgramKind kind,
+                                               int64_t samples, RengaValue target,
+                                               Program **program)
+{
+  const bool adds = kind == PROGRAM_TRAINING && !RengaPipelineIsOrdered_Private(pipeline);
+  RengaCall(Find(pipeline, kind, adds, samples, target, program));
+  return RENGA_SUCCESS;
+}
+
+/* Gradients of parameters decide no place of what forward makes. */
+static RengaErrorCode CheckForward(RengaPipeline pipeline, const Program *a, const Program *b)
+{
+  bool same = a->saved_bytes == b->saved_bytes && a->sent_bytes == b->sent_bytes &&
+              a->folded_bytes == b->folded_bytes;
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(pipeline->sub); v++) {
+    const int producer = RengaGraphGetValue(pipeline->sub, v)->producer;
+    if (producer >= 0 && RengaGraphGetNode(pipeline->sub, producer)->phase != RENGA_PHASE_FORWARD)
+      continue;
+    same = same && a->place[v].region == b->place[v].region;
+    same =
+        same && (a->place[v].region == REGION_ABSENT || a->place[v].offset == b->place[v].offset);
+  }
+  RengaCheck(same, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "stage %d: forward lies elsewhere where gradients are added", pipeline->stage);
+  return RENGA_SUCCESS;
+}
+
+/* The training program whose backward adds to gradients; it goes with the forward of the one that
+   writes them. */
+RengaErrorCode RengaPipelineGetAdding_Private(RengaPipeline pipeline, int64_t samples,
+                                              Program **program)
+{
+  const int before = pipeline->n_programs;
+  Program *writes;
+  RengaCall(RengaPipelineGetProgram_Private(pipeline, PROGRAM_TRAINING, samples, RENGA_VALUE_NONE,
+                                            &writes));
+  RengaCall(Find(pipeline, PROGRAM_TRAINING, true, samples, RENGA_VALUE_NONE, program));
+  if (pipeline->n_programs > before) RengaCall(CheckForward(pipeline, writes, *program));
   return RENGA_SUCCESS;
 }

@@ -151,7 +151,8 @@ static RengaErrorCode Fill(RengaPipeline pipeline, char *base, int64_t bytes)
 }
 
 /* With -device_poison: what an action must set before it reads it. */
-static RengaErrorCode Poison(RengaPipeline pipeline, bool training, const RengaAction *action)
+static RengaErrorCode Poison(RengaPipeline pipeline, bool training, bool adds,
+                             const RengaAction *action)
 {
   if (!RengaDeviceGetPoison(pipeline->device)) return RENGA_SUCCESS;
   RengaCall(Fill(pipeline, pipeline->base[REGION_TEMPORARY], pipeline->temporary_bytes[training]));
@@ -161,8 +162,7 @@ static RengaErrorCode Poison(RengaPipeline pipeline, bool training, const RengaA
   }
   if (action->kind == RENGA_ACTION_FORWARD)
     RengaCall(Fill(pipeline, pipeline->base[REGION_INPUTS], pipeline->input_bytes));
-  if (action->kind != RENGA_ACTION_BACKWARD) return RENGA_SUCCESS;
-  if (RengaPipelineIsOrdered_Private(pipeline))
+  if (action->kind == RENGA_ACTION_BACKWARD && !adds)
     RengaCall(Fill(pipeline, pipeline->base[REGION_GRADIENTS],
                    pipeline->gradient_count * (int64_t)sizeof(float)));
   return RENGA_SUCCESS;
@@ -176,7 +176,7 @@ static RengaErrorCode Forward(RengaPipeline pipeline, Pass *pass, const RengaAct
   const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
   RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, false));
   RengaPipelineSetBases_Private(pipeline, pass->training, i);
-  RengaCall(Poison(pipeline, pass->training, action));
+  RengaCall(Poison(pipeline, pass->training, false, action));
   RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, number, &program));
   RengaCall(RengaPipelineReadFields_Private(pipeline, pass, program, number));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_FORWARD));
@@ -207,7 +207,7 @@ static RengaErrorCode Recompute(RengaPipeline pipeline, const Pass *pass, const 
   const int64_t number = action->microbatch;
   const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
   SetRecomputedBases(pipeline, i);
-  RengaCall(Poison(pipeline, true, action));
+  RengaCall(Poison(pipeline, true, false, action));
   RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, number, &program));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_RECOMPUTE));
   const RengaErrorCode code =
@@ -222,13 +222,15 @@ static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, const RengaAc
                                int64_t i)
 {
   Program *program;
+  bool adds;
   const int64_t number = action->microbatch;
   const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
   RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, true));
   SetRecomputedBases(pipeline, i);
-  pipeline->base[REGION_GRADIENTS] = (char *)RengaPipelineLeaf_Private(pipeline);
-  RengaCall(Poison(pipeline, pass->training, action));
+  RengaCall(RengaPipelineTakeGradients_Private(pipeline, pass, number, &adds));
+  RengaCall(Poison(pipeline, pass->training, adds, action));
   RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, number, &program));
+  if (adds) RengaCall(RengaPipelineGetAdding_Private(pipeline, context.samples, &program));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_BACKWARD));
   const RengaErrorCode code =
       RengaPipelineRunPart_Private(pipeline, program, PART_BACKWARD, &context);
@@ -259,7 +261,7 @@ static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaA
     break;
   case RENGA_ACTION_BACKWARD:
     RengaCall(Backward(pipeline, pass, action, i));
-    RengaCall(RengaPipelineEndLeaf_Private(pipeline, pass, action->microbatch));
+    RengaCall(RengaPipelineCloseGradients_Private(pipeline, pass, action->microbatch));
     break;
   case RENGA_ACTION_SEND:
     RengaCall(Send(pipeline, pass, action->message, i));

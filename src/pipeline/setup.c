@@ -51,7 +51,7 @@ static uint64_t HashPlan(RengaPipeline pipeline)
       hash = RengaHash(&rank, sizeof rank, hash);
     }
   }
-  const int64_t sizes[2] = {pipeline->batch, pipeline->microbatch};
+  const int64_t sizes[3] = {pipeline->batch, pipeline->microbatch, pipeline->leaf};
   return RengaHash(sizes, sizeof sizes, hash);
 }
 
@@ -109,6 +109,7 @@ RengaErrorCode RengaPipelineReadPlan_Private(RengaPipeline pipeline)
   RengaPlan plan = pipeline->plan;
   pipeline->stages = RengaPlanGetStageCount(plan);
   RengaCall(RengaPlanGetBatch(plan, &pipeline->batch, &pipeline->microbatch));
+  pipeline->leaf = RengaPlanGetLeaf(plan);
   RengaCall(RengaGraphGetLoss(pipeline->graph, &loss));
   pipeline->has_loss = loss != RENGA_VALUE_NONE;
   pipeline->loss = RENGA_VALUE_NONE;

@@ -40,8 +40,7 @@ RengaErrorCode RengaPipelineBeginPass_Private(RengaPipeline pipeline, const Reng
   pass->training = pass->kind == PROGRAM_TRAINING;
   pass->microbatches = RengaPlanMicrobatches(pipeline->plan, batch->samples);
   if (pipeline->stage >= 0) {
-    pass->first = RengaPlanBound(pass->microbatches, pipeline->replicas, pipeline->replica);
-    pass->last = RengaPlanBound(pass->microbatches, pipeline->replicas, pipeline->replica + 1);
+    RengaPipelineRange_Private(pipeline, pass->microbatches, &pass->first, &pass->last);
   }
   return RENGA_SUCCESS;
 }

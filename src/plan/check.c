@@ -103,6 +103,23 @@ RengaErrorCode RengaPlanCheckRanks_Private(RengaPlan plan, int count, const int 
   return RENGA_SUCCESS;
 }
 
+/* With leaves of one micro-batch idle replicas are allowed, and named by the view. */
+RengaErrorCode RengaPlanCheckLeaves_Private(RengaPlan plan)
+{
+  const int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch), leaf = plan->leaf;
+  const int64_t leaves = (microbatches + leaf - 1) / leaf;
+  for (int s = 0; leaf > 1 && s < plan->count; s++)
+    RengaCheck(
+        plan->stage[s].replicas <= leaves, plan->hdr.comm, RENGA_ERR_PLAN,
+        "stage %d has %d replicas, but the %lld micro-batches of a step make only %lld leaves "
+        "of %lld, and a replica has whole leaves: give a -reduction_leaf of %lld or less, or "
+        "fewer replicas",
+        s, plan->stage[s].replicas, (long long)microbatches, (long long)leaves, (long long)leaf,
+        (long long)(microbatches > plan->stage[s].replicas ? microbatches / plan->stage[s].replicas
+                                                           : 1));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaPlanCheck - find out whether a plan fits a network and a number of ranks
 
@@ -129,5 +146,6 @@ RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
   RengaCall(RengaPlanCheckStages_Private(plan, plan->n_nodes, plan->count, plan->stage));
   RengaCall(RengaPlanCheckWork_Private(plan, graph, plan->count, plan->stage));
   RengaCall(RengaPlanCheckRanks_Private(plan, plan->offset[plan->count], plan->rank, ranks));
+  RengaCall(RengaPlanCheckLeaves_Private(plan));
   return RENGA_SUCCESS;
 }

@@ -72,6 +72,7 @@ static RengaErrorCode CompareHeads(RengaPlan a, RengaPlan b, RengaViewer viewer)
   RengaCall(CompareWhole(viewer, "ranks", a->offset[a->count], b->offset[b->count]));
   RengaCall(CompareWhole(viewer, "batch", a->batch, b->batch));
   RengaCall(CompareWhole(viewer, "micro-batch", a->microbatch, b->microbatch));
+  RengaCall(CompareWhole(viewer, "leaf", a->leaf, b->leaf));
   RengaPlanFormatSchedule_Private(a, sizeof schedule[0], schedule[0]);
   RengaPlanFormatSchedule_Private(b, sizeof schedule[1], schedule[1]);
   RengaCall(CompareText(viewer, "schedule", schedule[0], schedule[1]));

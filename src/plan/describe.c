@@ -41,7 +41,12 @@ double RengaPlanGetBusy_Private(RengaPlan plan, int stage)
 {
   const RengaPlanStage *row = &plan->stage[stage];
   const int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch);
-  const int64_t most = (microbatches + row->replicas - 1) / row->replicas;
+  int64_t most = 0;
+  for (int r = 0; r < row->replicas; r++) {
+    const int64_t own = RengaPlanLeafBound(microbatches, plan->leaf, row->replicas, r + 1) -
+                        RengaPlanLeafBound(microbatches, plan->leaf, row->replicas, r);
+    if (own > most) most = own;
+  }
   return (double)most * (row->forward_seconds + row->backward_seconds);
 }
 

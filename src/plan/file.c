@@ -55,8 +55,9 @@ static void WriteText(RengaPlan plan, FILE *file)
   const RengaPlanPrediction *p = &plan->prediction;
   fprintf(file, "renga-plan %d\n", RENGA_PLAN_FILE_VERSION);
   fprintf(file, "graph 0x%016llx nodes %d\n", (unsigned long long)plan->digest, plan->n_nodes);
-  fprintf(file, "batch %lld microbatch %lld\n", (long long)plan->batch,
-          (long long)plan->microbatch);
+  fprintf(file, "batch %lld microbatch %lld", (long long)plan->batch, (long long)plan->microbatch);
+  if (plan->leaf > 1) fprintf(file, " leaf %lld", (long long)plan->leaf);
+  fprintf(file, "\n");
   fprintf(file, "schedule %s eager %.17g\n", plan->schedule ? plan->schedule : "open", plan->eager);
   fprintf(file, "costs %s memory %lld machine ", plan->costs ? plan->costs : "unknown",
           (long long)plan->device_memory);

@@ -91,6 +91,7 @@ static Json *PlanToJson(RengaPlan plan)
   AddWhole(root, "nodes", plan->n_nodes);
   AddWhole(root, "batch", plan->batch);
   AddWhole(root, "microbatch", plan->microbatch);
+  AddWhole(root, "leaf", plan->leaf);
   if (plan->schedule) AddText(root, "schedule", plan->schedule);
   if (plan->eager > 0) AddReal(root, "eager", plan->eager);
   if (plan->machine) AddText(root, "machine", plan->machine);

@@ -79,7 +79,7 @@ RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan)
   RengaCheckPointer(comm);
   RengaCheckPointer(plan);
   RengaCall(RengaHeaderCreate(comm, "RengaPlan", sizeof **plan, Destroy, plan));
-  (*plan)->batch = (*plan)->microbatch = 1;
+  (*plan)->batch = (*plan)->microbatch = (*plan)->leaf = 1;
   return RENGA_SUCCESS;
 }
 
@@ -358,6 +358,45 @@ RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microb
 }
 
 /*@
+   RengaPlanSetLeaf - micro-batches of a leaf of the sum of gradients
+
+   Collective
+
+   Input:
+   . plan - the plan
+   . leaf - how many consecutive micro-batches are added up one after the other; at least 1, which
+     is what a new plan has
+
+   Options:
+   . -reduction_leaf - the number, where a partition makes the plan
+
+   Notes: the sums of leaves are added by a tree whose every level takes a buffer of gradients.
+   Losses and weights depend on the leaf, as they do on the micro-batch, but on no layout. A replica
+   has whole leaves, so that there should be many more leaves than replicas.
+@*/
+RengaErrorCode RengaPlanSetLeaf(RengaPlan plan, int64_t leaf)
+{
+  RengaCheckPointer(plan);
+  RengaCheck(leaf >= 1, plan->hdr.comm, RENGA_ERR_ARGUMENT,
+             "a leaf of %lld micro-batches: at least 1 is needed", (long long)leaf);
+  plan->leaf = leaf;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanGetLeaf - micro-batches of a leaf of the sum of gradients
+
+   Not collective
+
+   Input:
+   . plan - the plan
+@*/
+int64_t RengaPlanGetLeaf(RengaPlan plan)
+{
+  return plan->leaf;
+}
+
+/*@
    RengaPlanMicrobatches - number of micro-batches of a step
 
    Not collective
@@ -387,6 +426,27 @@ int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples)
 int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica)
 {
   return microbatches / replicas * replica + microbatches % replicas * replica / replicas;
+}
+
+/*@
+   RengaPlanLeafBound - the first micro-batch of a replica that has whole leaves
+
+   Not collective
+
+   Input:
+   . microbatches - of the step
+   . leaf - micro-batches of a leaf of the sum of gradients; the last leaf may have fewer
+   . replicas - number of replicas
+   . replica - 0 … replicas; replica r has micro-batches bound(r) … bound(r + 1) - 1
+
+   Notes: the numbers of leaves of two replicas differ by at most one; with more replicas than
+   leaves some have none.
+@*/
+int64_t RengaPlanLeafBound(int64_t microbatches, int64_t leaf, int replicas, int replica)
+{
+  const int64_t leaves = microbatches / leaf + (microbatches % leaf > 0);
+  const int64_t bound = RengaPlanBound(leaves, replicas, replica);
+  return bound < leaves ? bound * leaf : microbatches;
 }
 
 /*@

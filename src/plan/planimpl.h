@@ -14,7 +14,7 @@ struct _p_RengaPlan {
   int *rank;             /* [stage][replica] */
   int n_nodes;           /* of the graph */
   uint64_t digest;       /* of the graph */
-  int64_t batch, microbatch, memory_limit;
+  int64_t batch, microbatch, leaf, memory_limit;
   int available;         /* ranks there are; 0: not known */
   char *schedule;        /* NULL: open */
   double eager;          /* of it */
@@ -33,6 +33,8 @@ RengaErrorCode RengaPlanCheckWork_Private(RengaPlan plan, RengaGraph graph, int 
                                           const RengaPlanStage stages[]);
 /* Errors of ranks: negative, twice, at or above the limit (limit 0: none). */
 RengaErrorCode RengaPlanCheckRanks_Private(RengaPlan plan, int count, const int ranks[], int limit);
+/* Errors of replicas that would have no leaf. */
+RengaErrorCode RengaPlanCheckLeaves_Private(RengaPlan plan);
 /* Takes the stages over, checked; ranks in order; names are still NULL. */
 RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nodes, int count,
                                       const RengaPlanStage stages[]);

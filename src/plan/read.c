@@ -56,7 +56,7 @@ typedef struct {
   RengaPlanStage *stage;
   const char **name; /* [n_stages] of first nodes, in the text */
   int n_stages, n_ranks, *rank;
-  int64_t batch, microbatch;
+  int64_t batch, microbatch, leaf;
 } Reader;
 
 /* The next line that is not a comment, without its end and what is blank before it; NULL at the end
@@ -169,8 +169,12 @@ static RengaErrorCode ParseBatch(Reader *reader)
   char *line = NextLine(reader);
   CheckFormat(line && TakeWord(&line, "batch") && TakeWhole(&line, 1, INT64_MAX, &reader->batch) &&
                   TakeWord(&line, "microbatch") &&
-                  TakeWhole(&line, 1, reader->batch, &reader->microbatch) && TakeEnd(line),
+                  TakeWhole(&line, 1, reader->batch, &reader->microbatch),
               reader, "expected: batch SAMPLES microbatch SAMPLES, at least 1 and no more than it");
+  reader->leaf = 1;
+  const bool leaf = TakeWord(&line, "leaf");
+  CheckFormat((!leaf || TakeWhole(&line, 1, INT64_MAX, &reader->leaf)) && TakeEnd(line), reader,
+              "expected after the micro-batch: nothing, or leaf MICROBATCHES, at least 1");
   return RENGA_SUCCESS;
 }
 
@@ -329,6 +333,8 @@ static RengaErrorCode ParseStages(Reader *reader, RengaGraph graph)
                   : StoreStages(reader));
   RengaCall(RengaPlanSetRanks(reader->plan, reader->rank));
   RengaCall(RengaPlanSetBatch(reader->plan, reader->batch, reader->microbatch));
+  RengaCall(RengaPlanSetLeaf(reader->plan, reader->leaf));
+  RengaCall(RengaPlanCheckLeaves_Private(reader->plan));
   return RENGA_SUCCESS;
 }
 

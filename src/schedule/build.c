@@ -101,14 +101,14 @@ static RengaErrorCode BuildList(RengaSchedule schedule, RengaActionList *list)
 
 static void NameLists(RengaSchedule schedule)
 {
+  const int64_t m = schedule->microbatches, leaf = schedule->leaf;
   for (int s = 0; s < schedule->stages; s++)
     for (int r = 0; r < schedule->replicas[s]; r++) {
       RengaActionList *list = &schedule->list[schedule->first_rank[s] + r];
       list->stage = s;
       list->replica = r;
-      list->first = RengaPlanBound(schedule->microbatches, schedule->replicas[s], r);
-      list->count =
-          RengaPlanBound(schedule->microbatches, schedule->replicas[s], r + 1) - list->first;
+      list->first = RengaPlanLeafBound(m, leaf, schedule->replicas[s], r);
+      list->count = RengaPlanLeafBound(m, leaf, schedule->replicas[s], r + 1) - list->first;
     }
 }
 

@@ -35,7 +35,7 @@ static void MarkStarts(RengaSchedule schedule, bool starts[])
   const int64_t m = schedule->microbatches;
   for (int s = 0; s < schedule->stages; s++)
     for (int r = 0; r <= schedule->replicas[s]; r++)
-      starts[RengaPlanBound(m, schedule->replicas[s], r)] = true;
+      starts[RengaPlanLeafBound(m, schedule->leaf, schedule->replicas[s], r)] = true;
 }
 
 /* Neighbouring lanes begin far apart (van der Corput), so that a rank with several is not given
@@ -88,9 +88,9 @@ static RengaErrorCode FillSharing(RengaSchedule schedule, RengaSharing *sharing)
   RengaCall(RengaMalloc(m + 1, &sharing->owner));
   RengaCall(RengaMalloc(sharing->replicas, &next));
   for (int r = 0; r < sharing->replicas; r++) {
-    next[r] = RengaPlanBound(m, sharing->replicas, r);
-    for (int64_t i = next[r]; i < RengaPlanBound(m, sharing->replicas, r + 1); i++)
-      sharing->owner[i] = r;
+    const int64_t end = RengaPlanLeafBound(m, schedule->leaf, sharing->replicas, r + 1);
+    next[r] = RengaPlanLeafBound(m, schedule->leaf, sharing->replicas, r);
+    for (int64_t i = next[r]; i < end; i++) sharing->owner[i] = r;
   }
   for (int64_t i = 0; i < m; i++) {
     const int64_t number = schedule->global[i];

@@ -275,7 +275,7 @@ static RengaErrorCode CopyReplicas(RengaSchedule schedule, const int replicas[])
    . messages - the table, of RengaPlanGetMessages(); borrowed until the schedule is destroyed
    . forward_only - no backward: evaluation
 
-   Notes: no stage recomputes after this call.
+   Notes: no stage recomputes after this call, and leaves have one micro-batch.
 @*/
 RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const int replicas[],
                                      int64_t microbatches, int n_messages,
@@ -292,6 +292,7 @@ RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const i
   FreeShape(schedule);
   schedule->stages = stages;
   schedule->microbatches = microbatches;
+  schedule->leaf = 1;
   schedule->n_messages = n_messages;
   schedule->message = messages;
   schedule->forward_only = forward_only;
@@ -317,6 +318,27 @@ static RengaErrorCode CheckStage(RengaSchedule schedule, int stage, int replica)
 }
 
 /*@
+   RengaScheduleSetLeaf - consecutive micro-batches that one replica has together
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape
+   . leaf - their number, at least 1; replicas have whole leaves (RengaPlanLeafBound())
+@*/
+RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf)
+{
+  RengaCheckPointer(schedule);
+  RengaCall(CheckShape(schedule));
+  RengaCheck(leaf >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "leaves of %lld micro-batches",
+             (long long)leaf);
+  FreeLists(schedule);
+  schedule->leaf = leaf;
+  schedule->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaScheduleSetRecompute - whether a stage runs forward again before each backward
 
    Not collective
@@ -338,7 +360,7 @@ RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool
 }
 
 /*@
-   RengaScheduleSetPlan - stages, replicas and recomputation of a plan
+   RengaScheduleSetPlan - stages, replicas, leaves and recomputation of a plan
 
    Not collective
 
@@ -364,6 +386,7 @@ RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int6
                                                     n_messages, messages, forward_only);
   RengaFree(&replicas);
   RengaCall(code);
+  RengaCall(RengaScheduleSetLeaf(schedule, RengaPlanGetLeaf(plan)));
   for (int s = 0; s < stages; s++)
     RengaCall(RengaScheduleSetRecompute(schedule, s, RengaPlanGetStage(plan, s)->recompute));
   return RENGA_SUCCESS;

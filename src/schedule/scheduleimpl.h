@@ -34,10 +34,10 @@ struct _RengaScheduleOps {
 struct _p_RengaSchedule {
   RENGAHEADER(struct _RengaScheduleOps);
   int stages, ranks, n_messages;
-  int *replicas;   /* [stages] */
-  int *first_rank; /* [stages + 1] ranks by stage, then replica */
-  bool *recompute; /* [stages] */
-  int64_t microbatches;
+  int *replicas;              /* [stages] */
+  int *first_rank;            /* [stages + 1] ranks by stage, then replica */
+  bool *recompute;            /* [stages] */
+  int64_t microbatches, leaf; /* of the step; of those that a replica has together */
   bool forward_only;
   double eager;                /* micro-batches begun early, for each stage that follows */
   const RengaMessage *message; /* borrowed */

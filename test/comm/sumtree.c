@@ -22,7 +22,7 @@ static RengaErrorCode Add(void *user, float *y, const float *x)
 static int Accumulate(int64_t n, int64_t first, int64_t last, int64_t count,
                       RengaPartialSum pieces[])
 {
-  int buffers = RengaCommTreeBuffers(n, first, last), held = 0;
+  int buffers = RengaCommTreeBuffers(n, true, first, last), held = 0;
   TestTrue(buffers <= MOST_BUFFERS);
   memset(pieces, 0, MOST_BUFFERS * sizeof *pieces);
   for (int i = 0; i < buffers; i++) RengaCallAbort(RengaMalloc(count, &pieces[i].data));

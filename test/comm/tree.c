@@ -1,6 +1,7 @@
 /* TEST ranks: 1 */
 /* The tree: for every m <= 20 and every split into up to 6 ranges, empty ones included, ranges
-   that are accumulated apart and then merged give the bits of one rank that has all leaves. */
+   that are accumulated apart and then merged give the bits of one rank that has all leaves. Leaves
+   of several summands, in any order, give the sum that is defined. */
 #include "commtest.h"
 #include <string.h>
 
@@ -11,20 +12,28 @@ static float Leaf(int64_t i)
   return 1.0f / (float)(i + 3) * (i % 3 == 0 ? 1e3f : 1.0f);
 }
 
-/* The definition, word for word. */
-static float NodeSum(int64_t n, int level, int64_t k)
+/* Summands of a leaf, one after the other. */
+static float ChainSum(int64_t n, int64_t leaf, int64_t k)
 {
-  int64_t size = (int64_t)1 << level, first = k * size;
-  if (level == 0) return Leaf(k);
-  if (first + size / 2 >= n) return NodeSum(n, level - 1, 2 * k);
-  return NodeSum(n, level - 1, 2 * k) + NodeSum(n, level - 1, 2 * k + 1);
+  float sum = Leaf(k * leaf);
+  for (int64_t i = k * leaf + 1; i < (k + 1) * leaf && i < n; i++) sum += Leaf(i);
+  return sum;
 }
 
-static float TreeSum(int64_t n)
+/* The definition, word for word, of n summands in leaves. */
+static float NodeSum(int64_t n, int64_t leaf, int level, int64_t k)
+{
+  int64_t size = (int64_t)1 << level, first = k * size;
+  if (level == 0) return ChainSum(n, leaf, k);
+  if ((first + size / 2) * leaf >= n) return NodeSum(n, leaf, level - 1, 2 * k);
+  return NodeSum(n, leaf, level - 1, 2 * k) + NodeSum(n, leaf, level - 1, 2 * k + 1);
+}
+
+static float TreeSum(int64_t n, int64_t leaf)
 {
   int level = 0;
-  while (((int64_t)1 << level) < n) level++;
-  return NodeSum(n, level, 0);
+  while (((int64_t)1 << level) * leaf < n) level++;
+  return NodeSum(n, leaf, level, 0);
 }
 
 static RengaErrorCode Add(void *user, float *y, const float *x)
@@ -38,7 +47,7 @@ static RengaErrorCode Add(void *user, float *y, const float *x)
 static int Accumulate(int64_t n, int64_t first, int64_t last, float values[],
                       RengaPartialSum pieces[])
 {
-  int buffers = RengaCommTreeBuffers(n, first, last), count = 0, added = 0;
+  int buffers = RengaCommTreeBuffers(n, true, first, last), count = 0, added = 0;
   for (int i = 0; i < buffers; i++) pieces[i] = (RengaPartialSum){.data = &values[i]};
   for (int64_t leaf = first; leaf < last; leaf++) {
     TestTrue(count < buffers);
@@ -67,7 +76,7 @@ static void CheckSplit(int64_t n, const int64_t bounds[])
     for (int i = 0; i < held; i++) all[count++] = pieces[i];
   }
   RengaCallAbort(RengaCommTreeMerge(n, &count, all, Add, &added));
-  float sum = TreeSum(n);
+  float sum = TreeSum(n, 1);
   TestTrue(count == 1 && all[0].first == 0 && all[0].count == n);
   TestTrue(memcmp(all[0].data, &sum, sizeof sum) == 0);
 }
@@ -85,33 +94,60 @@ static void CheckSplits(int64_t n, int rank, int64_t bounds[])
   }
 }
 
-/* Leaves in any order end in the same sum, and take as many buffers as is said. */
-static void CheckAnyOrder(int64_t n)
+/* Summand by summand, `leaf` of which are a leaf, as they come in order: the sum by definition, and
+   as many buffers as is said. */
+static void CheckOrder(int64_t n, int64_t leaf, const int64_t order[])
 {
+  const int64_t n_leaves = (n + leaf - 1) / leaf;
   RengaPartialSum pieces[LEAVES];
   float values[LEAVES];
-  int64_t order[LEAVES];
-  int count = 0, added = 0, most = 0, buffers;
+  int count = 0, added = 0, most = 0, buffers, at;
+  bool adds;
   for (int i = 0; i < n; i++) pieces[i] = (RengaPartialSum){.data = &values[i]};
   for (int64_t i = 0; i < n; i++) {
-    int64_t leaf = (i * 7 + 3) % n;
-    if (n % 7 == 0) leaf = n - 1 - i;
-    order[i] = leaf;
-    int at = count++;
+    const int64_t l = order[i] / leaf, end = l * leaf + leaf < n ? l * leaf + leaf : n;
+    RengaCallAbort(RengaCommTreeTake(n_leaves, l, end == l * leaf + 1, &count, pieces, &at, &adds));
     if (count > most) most = count;
-    float *data = pieces[at].data;
-    for (; at > 0 && pieces[at - 1].first > leaf; at--) pieces[at] = pieces[at - 1];
-    pieces[at] = (RengaPartialSum){.first = leaf, .count = 1, .data = data};
-    *data = Leaf(leaf);
-    RengaCallAbort(RengaCommTreeMerge(n, &count, pieces, Add, &added));
+    *pieces[at].data = adds ? *pieces[at].data + Leaf(order[i]) : Leaf(order[i]);
+    if (order[i] + 1 == end)
+      RengaCallAbort(RengaCommTreeClose(n_leaves, at, &count, pieces, Add, &added));
   }
-  float sum = TreeSum(n);
+  const float sum = TreeSum(n, leaf);
   TestTrue(count == 1 && memcmp(pieces[0].data, &sum, sizeof sum) == 0);
-  RengaCallAbort(RengaCommTreeBuffersInOrder(n, n, order, &buffers));
+  RengaCallAbort(RengaCommTreeBuffersInOrder(n, leaf, n, order, &buffers));
   TestTrue(buffers == most);
+}
+
+/* Leaves that come in any order, two of them in turn where they are chains. */
+static void CheckAnyOrder(int64_t n, int64_t leaf)
+{
+  const int64_t n_leaves = (n + leaf - 1) / leaf, last = n - (n_leaves - 1) * leaf;
+  int64_t order[LEAVES], count = 0;
+  for (int64_t i = 0; i < n_leaves; i++) {
+    const int64_t l = n_leaves % 7 == 0 ? n_leaves - 1 - i : (i * 7 + 3) % n_leaves;
+    for (int64_t k = 0; k < (l == n_leaves - 1 ? last : leaf); k++) order[count++] = l * leaf + k;
+  }
+  CheckOrder(n, leaf, order);
+  for (int64_t k = 0, i = 0; k < 2 * leaf; k++) /* even leaves, then odd ones, each in turn */
+    for (int64_t l = k / leaf; l < n_leaves; l += 2)
+      if (l * leaf + k % leaf < n) order[i++] = l * leaf + k % leaf;
+  CheckOrder(n, leaf, order);
+}
+
+/* As the planner counts and as a rank does: ascending, from a leaf on. */
+static void CheckAscending(int64_t n, int64_t leaf)
+{
+  const int64_t n_leaves = (n + leaf - 1) / leaf;
+  int64_t order[LEAVES];
+  int buffers;
   for (int64_t i = 0; i < n; i++) order[i] = i;
-  RengaCallAbort(RengaCommTreeBuffersInOrder(n, n - n / 3, order + n / 3, &buffers));
-  TestTrue(buffers == RengaCommTreeBuffers(n, n / 3, n));
+  CheckOrder(n, leaf, order);
+  for (int64_t first = 0; first < n_leaves; first++) {
+    const int64_t begin = first * leaf;
+    RengaCallAbort(RengaCommTreeBuffersInOrder(n, leaf, n - begin, order + begin, &buffers));
+    const int counted = RengaCommTreeBuffers(n_leaves, leaf > 1, first, n_leaves);
+    TestTrue(buffers == counted || (leaf > 1 && n % leaf == 1 && buffers + 1 == counted));
+  }
 }
 
 int main(int argc, char **argv)
@@ -122,10 +158,12 @@ int main(int argc, char **argv)
     bounds[0] = 0;
     bounds[RANKS] = n;
     CheckSplits(n, 1, bounds);
-    CheckAnyOrder(n);
+    for (int64_t leaf = 1; leaf <= 7; leaf++) CheckAnyOrder(n, leaf), CheckAscending(n, leaf);
   }
-  TestTrue(RengaCommTreeBuffers(1000000, 0, 1000000) == 20);
-  TestTrue(RengaCommTreeBuffers(8, 0, 8) == 4 && RengaCommTreeBuffers(8, 3, 3) == 0);
+  TestTrue(RengaCommTreeBuffers(1000000, true, 0, 1000000) == 20);
+  TestTrue(RengaCommTreeBuffers(1000000, false, 0, 1000000) == 19);
+  TestTrue(RengaCommTreeBuffers(8, true, 0, 8) == 4 && RengaCommTreeBuffers(8, false, 0, 8) == 3);
+  TestTrue(RengaCommTreeBuffers(8, true, 3, 3) == 0);
   RengaCallAbort(RengaFinalize());
   return 0;
 }

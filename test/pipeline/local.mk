@@ -1,6 +1,6 @@
-check_PROGRAMS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/layouts %D%/networks %D%/place \
+check_PROGRAMS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/networks %D%/place \
   %D%/refuse %D%/replicas %D%/settings %D%/stall
-TESTS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/layouts %D%/networks %D%/place \
+TESTS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/networks %D%/place \
   %D%/refuse %D%/replicas %D%/settings %D%/stall.sh
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
@@ -8,6 +8,7 @@ EXTRA_DIST += %D%/stall.sh
 %C%_gradient_SOURCES = %D%/gradient.c
 %C%_groups_SOURCES = %D%/groups.c
 %C%_kinds_SOURCES = %D%/kinds.c test/onnx/write.c test/onnx/write.h
+%C%_leaf_SOURCES = %D%/leaf.c
 %C%_layouts_SOURCES = %D%/layouts.c
 %C%_networks_SOURCES = %D%/networks.c
 %C%_place_SOURCES = %D%/place.c

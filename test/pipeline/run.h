@@ -14,9 +14,9 @@ typedef struct {
   RengaErrorCode (*build)(RengaGraph graph);
   const char *device, *schedule, *reduction, *optimizer;
   int stages, replicas;
-  const int *unequal; /* [stages] replicas, or NULL: all the same */
-  unsigned recompute; /* bit s: stage s */
-  int64_t batch, microbatch, classes;
+  const int *unequal;                       /* [stages] replicas, or NULL: all the same */
+  unsigned recompute;                       /* bit s: stage s */
+  int64_t batch, microbatch, leaf, classes; /* leaf 0: 1 */
   int steps;
   const int64_t *samples; /* [steps] */
   const int *cuts;        /* [stages - 1] first nodes, or NULL: even */
@@ -149,6 +149,7 @@ static inline RengaErrorCode RunPlan(RengaComm comm, const Run *run, RengaGraph 
   RengaCall(RengaPlanCreate(comm, plan));
   RengaCall(RengaPlanSetStages(*plan, graph, run->stages, stage));
   RengaCall(RengaPlanSetBatch(*plan, run->batch, run->microbatch));
+  RengaCall(RengaPlanSetLeaf(*plan, run->leaf > 0 ? run->leaf : 1));
   return RENGA_SUCCESS;
 }
 
@@ -274,9 +275,9 @@ static inline RengaErrorCode RunAll(RengaComm comm, const Run *run, Result *resu
 static inline RengaErrorCode RunCompare(const Run *run, const Result *a, const Result *b)
 {
   char what[256];
-  snprintf(what, sizeof what, "%s on %s, %d stages x %d replicas%s, recompute %x, %s", run->graph,
-           run->device, run->stages, run->unequal ? run->unequal[0] : run->replicas,
-           run->unequal ? " of stage 0" : "", run->recompute, run->schedule);
+  snprintf(what, sizeof what, "%s on %s, %d stages x %d replicas%s, recompute %x, leaf %lld, %s",
+           run->graph, run->device, run->stages, run->unequal ? run->unequal[0] : run->replicas,
+           run->unequal ? " of stage 0" : "", run->recompute, (long long)run->leaf, run->schedule);
   for (int i = 0; i < run->steps; i++)
     RengaCheck(a->loss[i] == b->loss[i] && a->norm[i] == b->norm[i], MPI_COMM_SELF,
                RENGA_ERR_INTERNAL, "%s: step %d has loss %.17g and norm %.17g, not %.17g and %.17g",

@@ -24,7 +24,8 @@ static RengaPlan MakePlan(RengaComm comm, RengaGraph graph)
   RengaCallAbort(RengaPlanCreate(comm, &plan));
   RengaCallAbort(RengaPlanSetStages(plan, graph, 3, stages));
   RengaCallAbort(RengaPlanSetRanks(plan, ranks));
-  RengaCallAbort(RengaPlanSetBatch(plan, 10, 4));
+  RengaCallAbort(RengaPlanSetBatch(plan, 20, 4));
+  RengaCallAbort(RengaPlanSetLeaf(plan, 2));
   RengaCallAbort(RengaPlanSetSchedule(plan, "1f1b"));
   RengaCallAbort(RengaPlanSetEager(plan, 1.0 / 3));
   RengaCallAbort(RengaPlanSetOrigin(plan, "a machine, with\nits nodes", "measured", 1 << 30));
@@ -54,6 +55,7 @@ static void CheckEqual(RengaPlan plan, RengaPlan read)
   int64_t memory;
   TestTrue(RengaPlanGetStageCount(read) == 3 && RengaPlanGetRankCount(read) == 6);
   for (int s = 0; s < 3; s++) CheckStage(plan, read, s);
+  TestTrue(RengaPlanGetLeaf(read) == 2);
   RengaCallAbort(RengaPlanGetPrediction(plan, &a));
   RengaCallAbort(RengaPlanGetPrediction(read, &b));
   TestTrue(!memcmp(&a, &b, sizeof a));
@@ -168,7 +170,10 @@ static void CheckMessages(RengaGraph graph, RengaPlan plan)
       {" eager 0.", " eager -0.", "expected: schedule TYPE", RENGA_ERR_FILE_FORMAT},
       {"costs measured", "costs", "expected: costs TYPE memory BYTES", RENGA_ERR_FILE_FORMAT},
       {"bound 0.25", "bound -1", "expected: predicted", RENGA_ERR_FILE_FORMAT},
-      {"microbatch 4", "microbatch 11", "expected: batch", RENGA_ERR_FILE_FORMAT},
+      {"microbatch 4", "microbatch 21", "expected: batch", RENGA_ERR_FILE_FORMAT},
+      {"leaf 2", "leaf 0", "expected after the micro-batch", RENGA_ERR_FILE_FORMAT},
+      {"leaf 2", "leaf 3", "make only 2 leaves of 3", RENGA_ERR_PLAN},
+      {"leaf 2", "leaves", "expected after the micro-batch", RENGA_ERR_FILE_FORMAT},
       {"parts 1 2", "parts 1", "expected: memory", RENGA_ERR_FILE_FORMAT},
       {"end\n", "", "is the file cut off?", RENGA_ERR_FILE_FORMAT},
       {"end\n", "end\nmore\n", "something after the end", RENGA_ERR_FILE_FORMAT},

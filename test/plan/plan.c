@@ -47,6 +47,15 @@ static void CheckBounds(void)
       }
     }
   TestTrue(RengaPlanBound(INT64_MAX, 1 << 20, 1 << 20) == INT64_MAX);
+  for (int64_t m = 0; m < 20; m++)
+    for (int64_t leaf = 1; leaf < 6; leaf++)
+      for (int replicas = 1; replicas < 5; replicas++)
+        for (int r = 0; r <= replicas; r++) {
+          const int64_t bound = RengaPlanLeafBound(m, leaf, replicas, r);
+          const int64_t wanted = leaf * RengaPlanBound((m + leaf - 1) / leaf, replicas, r);
+          TestTrue(bound == (wanted < m ? wanted : m));
+        }
+  TestTrue(RengaPlanLeafBound(INT64_MAX, 3, 1 << 20, 1 << 20) == INT64_MAX);
 }
 
 static void CheckStageErrors(RengaPlan plan)

@@ -45,13 +45,25 @@ static void CheckList(RengaSchedule schedule, int stage, int replica, int64_t fi
   TestTrue(again == (recompute ? forwards : 0));
 }
 
+/* Micro-batches of a leaf follow each other, with others between them at the most. */
+static void CheckLeaves(RengaSchedule schedule, int stage, int replica, int64_t leaf)
+{
+  int64_t count;
+  const int64_t *order;
+  RengaCallAbort(RengaScheduleGetOrder(schedule, stage, replica, &count, &order));
+  for (int64_t i = 0; i < count; i++)
+    for (int64_t k = 0; k < i; k++)
+      TestTrue(order[k] / leaf != order[i] / leaf || order[k] < order[i]);
+}
+
 static void CheckShape(RengaSchedule schedule, int stages, const int replicas[], int64_t m,
-                       uint64_t recompute)
+                       int64_t leaf, uint64_t recompute)
 {
   RengaMessage messages[4 * MOST_STAGES];
   const int n = FillMessages(stages, messages);
   double forward[MOST_STAGES], backward[MOST_STAGES], makespan, bubble, least = 0;
   RengaCallAbort(RengaScheduleSetShape(schedule, stages, replicas, m, n, messages, false));
+  RengaCallAbort(RengaScheduleSetLeaf(schedule, leaf));
   for (int s = 0; s < stages; s++)
     RengaCallAbort(RengaScheduleSetRecompute(schedule, s, recompute >> s & 1));
   int64_t promised[MOST_STAGES], held;
@@ -63,9 +75,10 @@ static void CheckShape(RengaSchedule schedule, int stages, const int replicas[],
     TestTrue(held == promised[s]);
     forward[s] = 1, backward[s] = 2;
     for (int r = 0; r < replicas[s]; r++) {
-      const int64_t first = RengaPlanBound(m, replicas[s], r);
-      const int64_t last = RengaPlanBound(m, replicas[s], r + 1);
+      const int64_t first = RengaPlanLeafBound(m, leaf, replicas[s], r);
+      const int64_t last = RengaPlanLeafBound(m, leaf, replicas[s], r + 1);
       CheckList(schedule, s, r, first, last, recompute >> s & 1);
+      CheckLeaves(schedule, s, r, leaf);
       const double busy = (double)(last - first) * (3 + (double)(recompute >> s & 1));
       if (busy > least) least = busy;
     }
@@ -90,7 +103,8 @@ static void CheckShapes(RengaSchedule schedule)
         replicas[s] = 1 + (stages <= 4 ? rest : (int)(draw >> 40)) % MOST_REPLICAS;
       }
       for (int64_t m = 1 + tried % 3; m <= MOST_MICROBATCHES; m += 3)
-        CheckShape(schedule, stages, replicas, m, draw >> 33 & draw >> 50);
+        for (int64_t leaf = 1; leaf <= (tried % 4 == 0 ? 4 : 1); leaf += 1 + leaf % 2)
+          CheckShape(schedule, stages, replicas, m, leaf, draw >> 33 & draw >> 50);
     }
   }
 }

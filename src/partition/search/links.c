@@ -67,7 +67,7 @@ static int Buffers(int64_t microbatches, int replicas)
   int most = 1, step = replicas > SEARCH_BUFFERS_MOST ? replicas / SEARCH_BUFFERS_MOST : 1;
   for (int r = 0; r < replicas; r += step) {
     const int buffers =
-        RengaCommTreeBuffers(microbatches, RengaPlanBound(microbatches, replicas, r),
+        RengaCommTreeBuffers(microbatches, false, RengaPlanBound(microbatches, replicas, r),
                              RengaPlanBound(microbatches, replicas, r + 1));
     if (buffers > most) most = buffers;
   }
