@@ -1,15 +1,31 @@
-/* The lower bound of all layouts: covering the chain under a bound of what each stage may cost.
+/* The lower bound of all layouts that fit: covering the chain under a bound of what each stage may
+   cost.
 
-   A stage's share is its rounds, reduction and update. Without what the cuts cost, and with the
-   memory of one micro-batch in flight, a part of a stage that fits under a bound fits too; then it
-   is best to make each stage as long as it may be, and the fewest devices that cover the places
-   before each one follow with one pass per number of replicas (two pointers). If that is more than
-   there are, no layout reaches the bound. */
+   What a stage costs here shrinks with the stage, whatever the stages around it are, so that it is
+   best to make each as long as it may be. The chain is covered from its end: the furthest place
+   that stages on so many devices reach follows from those on fewer. If no number of devices
+   reaches the first place, no layout stays under the bound.
+
+   Memory. A rank of a stage holds at least one micro-batch more than the devices of the stages
+   behind it can be given from it at a time, or all of its own: depth. That many times it holds what
+   backward reads of forward, or with recomputation once, and what the stage's first node received;
+   besides parameters, moments, and the buffers of gradients that no order of its micro-batches can
+   do without (least.c).
+
+   Time. A micro-batch's trip is its forward on the stage, the longest path of forwards behind the
+   stage's last node and of gradients back to it, its backward. With the leads before and after (see
+   search.h) a step takes no less than
+     all work of the rank; a recomputation is one more forward;
+     the first trip, and then what the list still has after it;
+     what the list has before the last trip, and then that one;
+     trips that follow each other, one for each depth of micro-batches, and the rank's work for the
+     micro-batches between;
+   where depth is the most that memory allows, not the schedule's own: it may begin early. */
 #include "search.h"
 #include <math.h>
 #include <string.h>
 
-enum { PROBES = 48, PROBES_FEW = 14, WORK_WANTED = 1 << 20, GROUPS = 14 };
+enum { PROBES = 40, PROBES_FEW = 12, WORK_WANTED = 3 << 14, WORK_MOST = 1 << 20, STEPS_MOST = 64 };
 static const double precision = 1e-6;
 
 typedef struct {
@@ -17,58 +33,163 @@ typedef struct {
   int stages; /* at least */
   int n_options;
   const SearchOption *option;
-  int *devices; /* [count + 1] fewest that cover the places before */
-  int *pointer; /* [n_options] */
+  double *work; /* [count + 1] of backward with accumulation, before each place */
+  int *reach;   /* [devices + 1] the first place that these reach from the end */
+  int *pointer; /* [n_options] where the last stage of each began */
 } Proof;
 
-static bool FitsAtLeast(const SearchModel *model, const SearchOption *option, int begin, int end,
-                        double bound)
+/* Of one micro-batch on a rank of a stage, in seconds. */
+typedef struct {
+  double lead, forward, backward, again, trip, rounds, depth;
+} Pace;
+
+static double Most(double a, double b)
 {
-  if (RengaSearchLeastShare_Private(model, option, begin, end) > bound) return false;
-  return model->memory <= 0 ||
-         RengaSearchLeastBytes_Private(model, option, begin, end) <= model->memory;
+  return a > b ? a : b;
 }
 
-/* All micro-batches of the stage, after its lead. */
-static bool LeadFits(const SearchModel *model, const SearchOption *option, int begin, int end,
-                     double bound)
+/* Seconds from the first forward of the step to its last gradient. */
+static double PipelineSeconds(const Pace *pace)
 {
-  return FitsAtLeast(model, option, begin, end, bound - model->lead[begin]);
+  const double f = pace->forward, b = pace->backward + pace->again, both = f + b;
+  const double rest = Most(0, pace->rounds - pace->depth), others = pace->rounds - 1;
+  double most = pace->rounds * both;
+  most = Most(most, pace->trip + rest * f + others * b);
+  most = Most(most, pace->trip + others * f + rest * b);
+  const double trips = floor(others / pace->depth);
+  if (trips >= 1) {
+    const double longer = pace->trip - pace->depth * both;
+    most = Most(most, pace->trip + others * both + (longer > 0 ? trips : 1) * longer);
+  }
+  return pace->lead + most;
+}
+
+static double StageSeconds(const Proof *proof, const SearchOption *option, int begin, int end,
+                           double depth, bool recompute)
+{
+  const SearchModel *model = proof->model;
+  Pace pace = {.lead = model->lead[begin], .rounds = (double)option->rounds, .depth = depth};
+  pace.forward = model->forward[end] - model->forward[begin];
+  pace.backward = proof->work[end] - proof->work[begin];
+  pace.again = recompute ? pace.forward : 0;
+  pace.trip = pace.forward + pace.backward + model->tail[end];
+  return PipelineSeconds(&pace) + RengaSearchLeastEnd_Private(model, option, begin, end);
+}
+
+/* Micro-batches that the stage holds at the least. */
+static double LeastDepth(const SearchModel *model, const SearchOption *option, int devices_behind)
+{
+  const int most = option->most_replicas;
+  const double rounds = (double)option->rounds;
+  return model->gpipe ? rounds : fmin(rounds, 1 + (devices_behind + most - 1) / most);
+}
+
+static bool Fits(const Proof *proof, const SearchOption *option, int begin, int end,
+                 int devices_behind, double received, double bound)
+{
+  const SearchModel *model = proof->model;
+  const double least = LeastDepth(model, option, devices_behind);
+  for (int again = 0; again <= model->recompute; again++) {
+    const double deepest = RengaSearchDeepest_Private(model, option, begin, end, again, received);
+    if (deepest < least) continue;
+    if (StageSeconds(proof, option, begin, end, deepest, again) <= bound) return true;
+    if (deepest >= (double)option->rounds) return false; /* to compute again wins nothing */
+  }
+  return false;
+}
+
+/* The first place of the longest stage that ends there, whatever it receives; end where none fits.
+   near: a guess. Steps away from it double. */
+static int LongestAtMost(const Proof *proof, const SearchOption *option, int end,
+                         int devices_behind, int near, double bound)
+{
+  int low = 0, high = end; /* begins before low do not fit, those from high on do */
+  int at = near < end ? near : end - 1;
+  for (int step = 1; at >= low && at < high; step *= 2) {
+    if (Fits(proof, option, at, end, devices_behind, 0, bound)) {
+      high = at;
+      at = at > step ? at - step : 0;
+    } else {
+      low = at + 1;
+      at = at + step < end ? at + step : end - 1;
+    }
+  }
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (Fits(proof, option, middle, end, devices_behind, 0, bound))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return high;
+}
+
+/* What is received depends on the first place alone, so that the first that fits is the best; after
+   some that do not one is taken to fit. */
+static int Longest(const Proof *proof, const SearchOption *option, int end, int devices_behind,
+                   int near, double bound)
+{
+  const double *received = proof->model->received;
+  const int first = LongestAtMost(proof, option, end, devices_behind, near, bound);
+  int begin = first;
+  if (proof->model->memory <= 0) return first;
+  while (begin < end && begin < first + STEPS_MOST &&
+         !Fits(proof, option, begin, end, devices_behind, received[begin], bound))
+    begin++;
+  return begin;
+}
+
+/* Enough places stay for the stages that must come before; there are only so many behind. */
+static int LeavePlaces(const Proof *proof, int begin, int devices_behind)
+{
+  const int left = proof->stages - 1 - devices_behind / proof->option[0].replicas;
+  return begin < left ? left : begin;
+}
+
+static int ReachWith(Proof *proof, int o, int devices, double bound)
+{
+  const SearchModel *model = proof->model;
+  const SearchOption *option = &proof->option[o];
+  const int behind = devices - option->replicas, end = proof->reach[behind];
+  if (end == 0 || end > model->count) return model->count + 1;
+  const int begin = Longest(proof, option, end, behind, proof->pointer[o], bound);
+  if (begin >= end) return model->count + 1;
+  proof->pointer[o] = begin;
+  const int placed = LeavePlaces(proof, begin, behind);
+  return placed < end ? placed : model->count + 1;
 }
 
 static bool CanCover(Proof *proof, double bound)
 {
   const SearchModel *model = proof->model;
-  const int none = model->devices + 1;
-  memset(proof->pointer, 0, (size_t)proof->n_options * sizeof *proof->pointer);
-  proof->devices[0] = 0;
-  for (int end = 1; end <= model->count; end++) {
-    int fewest = none;
-    for (int o = 0; o < proof->n_options; o++) {
-      const SearchOption *option = &proof->option[o];
-      int *begin = &proof->pointer[o];
-      if (*begin < end - model->count + proof->stages - 1)
-        *begin = end - model->count + proof->stages - 1;
-      while (*begin < end && !LeadFits(model, option, *begin, end, bound)) ++*begin;
-      if (*begin < end && proof->devices[*begin] + option->replicas < fewest)
-        fewest = proof->devices[*begin] + option->replicas;
+  for (int o = 0; o < proof->n_options; o++) proof->pointer[o] = model->count;
+  proof->reach[0] = model->count;
+  for (int devices = 1; devices <= model->devices; devices++) {
+    int furthest = model->count + 1;
+    for (int o = 0; o < proof->n_options && proof->option[o].replicas <= devices; o++) {
+      const int begin = ReachWith(proof, o, devices, bound);
+      if (begin < furthest) furthest = begin;
     }
-    proof->devices[end] = fewest;
-    if (fewest == none) return false;
+    if (furthest == 0) return true;
+    proof->reach[devices] = furthest;
   }
-  return true;
+  return false;
 }
 
-/* The largest bound that is known to be out of reach; HUGE_VAL: every one. */
-static double LeastShare(Proof *proof)
+static bool IsLarge(const Proof *proof)
 {
-  double low = 0, high = fmax(RengaSearchWork_Private(proof->model), 1e-12);
-  if (!CanCover(proof, HUGE_VAL)) return HUGE_VAL;
-  if (CanCover(proof, 0)) return 0;
-  while (!CanCover(proof, high)) low = high, high *= 4;
-  const bool few = (int64_t)proof->model->count * proof->model->n_options <= WORK_WANTED;
-  for (int probe = 0; probe < (few ? PROBES : PROBES_FEW) && high - low > precision * high;
-       probe++) {
+  return (int64_t)proof->model->devices * proof->n_options > WORK_WANTED;
+}
+
+/* The largest bound that is known to be out of reach; HUGE_VAL: every one. From `low` on, which is
+   known; where even `enough` is out of reach that is said. */
+static double LeastSeconds(Proof *proof, double low, double enough)
+{
+  double high = fmax(low, 1e-12);
+  if (!CanCover(proof, enough)) return enough;
+  while (!CanCover(proof, high)) low = high, high *= 1.5;
+  for (int probe = 0;
+       probe < (IsLarge(proof) ? PROBES_FEW : PROBES) && high - low > precision * high; probe++) {
     const double middle = low + (high - low) / 2;
     if (CanCover(proof, middle))
       high = middle;
@@ -78,27 +199,34 @@ static double LeastShare(Proof *proof)
   return low;
 }
 
-/* Few rows that are no worse than those they stand for: fewest replicas, fewest rounds. Replicas of
-   a row differ by a factor at the most, by none where all rows are few enough. */
-static RengaErrorCode GroupOptions(const SearchModel *model, int *count, SearchOption **group)
+/* Few rows that are no worse than those they stand for. Replicas of a row differ by a factor at the
+   most. */
+static int GroupBy(const SearchModel *model, double factor, SearchOption group[])
 {
-  const bool few = (int64_t)model->count * model->n_options <= WORK_WANTED;
-  const double factor = few ? 1 : pow(model->devices, 1.0 / GROUPS);
   int n = 0;
-  RengaCall(RengaMalloc(model->n_options + 1, group));
   for (int i = 0; i < model->n_options;) {
-    SearchOption *row = &(*group)[n++];
+    SearchOption *row = &group[n++];
     *row = model->option[i];
     for (i++; i < model->n_options && model->option[i].replicas <= factor * row->replicas; i++) {
       const SearchOption *option = &model->option[i];
+      row->most_replicas = option->most_replicas;
       row->rounds = option->rounds < row->rounds ? option->rounds : row->rounds;
-      row->buffers = option->buffers < row->buffers ? option->buffers : row->buffers;
+      if (option->least_buffers < row->least_buffers) row->least_buffers = option->least_buffers;
       row->reduce_latency = fmin(row->reduce_latency, option->reduce_latency);
       row->reduce_rate = fmin(row->reduce_rate, option->reduce_rate);
     }
   }
-  *count = n;
-  return RENGA_SUCCESS;
+  return n;
+}
+
+/* As many rows as there is time for. */
+static int GroupOptions(const SearchModel *model, SearchOption group[])
+{
+  double factor = 1;
+  int n = GroupBy(model, factor, group);
+  while (model->unequal && n > 1 && (int64_t)n * model->devices > WORK_MOST)
+    n = GroupBy(model, factor *= 1.01, group);
+  return n;
 }
 
 /* Work per second of rounds of one stage. */
@@ -125,50 +253,41 @@ RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **ca
 }
 
 /* Layouts of equal replicas are bounded one number at a time. */
-static double LargestBound(Proof *proof, int n_options, const SearchOption options[])
+static double LargestBound(Proof *proof, int n_options, const SearchOption options[], double low)
 {
   double best = HUGE_VAL;
   proof->n_options = proof->model->unequal ? n_options : 1;
   for (int o = 0; o < (proof->model->unequal ? 1 : n_options); o++) {
     proof->option = options + o;
-    best = fmin(best, LeastShare(proof));
+    best = LeastSeconds(proof, low, best);
   }
   return best;
 }
 
-/* Options whose rounds are all micro-batches rather than all but one. */
-static RengaErrorCode WholeOptions(const SearchModel *model, SearchOption **options)
+/* The longest path, and the devices' own time: they have the work of all micro-batches. */
+static double SimpleBound(const SearchModel *model)
 {
-  RengaCall(RengaMalloc(model->n_options + 1, options));
-  for (int o = 0; o < model->n_options; o++) {
-    (*options)[o] = model->option[o];
-    (*options)[o].rounds++;
-  }
-  return RENGA_SUCCESS;
+  const double work = RengaSearchWork_Private(model);
+  return fmax(model->longest, work * (double)model->microbatches / model->devices);
 }
 
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds)
 {
-  SearchModel whole = *model;
-  Proof proof = {.model = &whole, .stages = stages};
+  Proof proof = {.model = model, .stages = stages};
   SearchOption *group = NULL;
-  double *capacity = NULL;
-  int count = 0;
-  whole.option = NULL;
-  RengaErrorCode code = WholeOptions(model, &whole.option);
-  if (!code) code = GroupOptions(&whole, &count, &group);
-  if (!code) code = RengaMalloc(model->count + 1, &proof.devices);
-  if (!code) code = RengaMalloc(count + 1, &proof.pointer);
-  if (!code) code = RengaSearchCapacity_Private(&whole, &capacity);
+  RengaErrorCode code = RengaMalloc(model->n_options + 1, &group);
+  if (!code) code = RengaMalloc(model->devices + 1, &proof.reach);
+  if (!code) code = RengaMalloc(model->n_options + 1, &proof.pointer);
+  if (!code) code = RengaMalloc(model->count + 1, &proof.work);
   if (!code) {
-    const double rounds = RengaSearchWork_Private(model) / capacity[model->devices];
-    *seconds = fmax(LargestBound(&proof, count, group), fmax(rounds, model->longest));
+    for (int c = 0; c <= model->count; c++)
+      proof.work[c] = model->backward[c] + model->accumulate_rate * model->elements[c];
+    *seconds = LargestBound(&proof, GroupOptions(model, group), group, SimpleBound(model));
   }
-  RengaFree(&capacity);
-  RengaFree(&proof.devices);
+  RengaFree(&proof.work);
+  RengaFree(&proof.reach);
   RengaFree(&proof.pointer);
   RengaFree(&group);
-  RengaFree(&whole.option);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -30,7 +30,7 @@ static RengaValue Root(RengaGraph graph, RengaValue value)
   }
 }
 
-static RengaErrorCode MarkSaved(RengaGraph all, SearchChain *chain)
+static RengaErrorCode MarkSaved(RengaGraph all, const int place[], SearchChain *chain)
 {
   for (int n = 0; n < RengaGraphGetNodeCount(all); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(all, n);
@@ -40,9 +40,22 @@ static RengaErrorCode MarkSaved(RengaGraph all, SearchChain *chain)
       if (in->producer < 0 || RengaGraphGetNode(all, in->producer)->phase != RENGA_PHASE_FORWARD)
         continue;
       const RengaValue whole = RengaGraphFindValue(chain->graph, in->name);
-      if (whole >= 0) chain->saved[Root(chain->graph, whole)] = true;
+      if (whole < 0) continue;
+      const RengaValue root = Root(chain->graph, whole);
+      chain->saved[root] = true;
+      if (place[node->id] < chain->reader[root]) chain->reader[root] = place[node->id];
     }
   }
+  return RENGA_SUCCESS;
+}
+
+/* Of each node; count: it is prepared. */
+static RengaErrorCode FindPlaces(const SearchChain *chain, int **place)
+{
+  const int n_nodes = RengaGraphGetNodeCount(chain->graph);
+  RengaCall(RengaMalloc(n_nodes + 1, place));
+  for (int n = 0; n < n_nodes; n++) (*place)[n] = chain->count;
+  for (int c = 0; c < chain->count; c++) (*place)[chain->node[c]] = c;
   return RENGA_SUCCESS;
 }
 
@@ -51,11 +64,15 @@ static RengaErrorCode FindSaved(SearchChain *chain)
 {
   RengaGraph all = NULL;
   RengaValue loss = RENGA_VALUE_NONE;
+  int *place = NULL;
+  for (int v = 0; v < RengaGraphGetValueCount(chain->graph); v++) chain->reader[v] = chain->count;
   RengaCall(RengaGraphGetLoss(chain->graph, &loss));
   if (loss == RENGA_VALUE_NONE) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetSubgraph(chain->graph, 0, RengaGraphGetNodeCount(chain->graph), &all));
   RengaErrorCode code = RengaGraphDifferentiate(all, 0, NULL, NULL, 0, NULL, NULL);
-  if (!code) code = MarkSaved(all, chain);
+  if (!code) code = FindPlaces(chain, &place);
+  if (!code) code = MarkSaved(all, place, chain);
+  RengaFree(&place);
   RengaGraphDestroy(&all);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -110,6 +127,7 @@ RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *cha
   RengaCall(RengaMalloc(n_nodes + 1, &chain->states));
   RengaCall(RengaMalloc(n_values + 1, &chain->saved));
   RengaCall(RengaMalloc(n_values + 1, &chain->last));
+  RengaCall(RengaMalloc(n_values + 1, &chain->reader));
   RengaCall(ListNodes(chain));
   RengaCall(FindSaved(chain));
   return RENGA_SUCCESS;
@@ -122,6 +140,7 @@ void RengaSearchChainFree_Private(SearchChain *chain)
   RengaFree(&chain->states);
   RengaFree(&chain->saved);
   RengaFree(&chain->last);
+  RengaFree(&chain->reader);
   RengaFree(&chain->tie);
 }
 
@@ -139,6 +158,14 @@ static void WeighValue(const SearchChain *chain, int v, int place, double bytes,
     }
   }
   if (chain->saved[v]) model->saved[place + 1] += bytes;
+  if (chain->reader[v] < chain->count) model->read[chain->reader[v] + 1] += bytes;
+}
+
+static bool IsRepeated(const RengaGraphNode *node, int input)
+{
+  for (int i = 0; i < input; i++)
+    if (node->in[i] == node->in[input]) return true;
+  return false;
 }
 
 static void WeighNode(const SearchChain *chain, int place, int64_t microbatch, SearchModel *model)
@@ -157,6 +184,10 @@ static void WeighNode(const SearchChain *chain, int place, int64_t microbatch, S
     const double bytes = BytesOf(value, microbatch);
     if (Crosses(value)) model->temporary[place] += value->differentiable ? bytes : 0;
     if (!Crosses(value) && chain->last[node->in[i]] == place) model->inputs[place + 1] += bytes;
+    if (IsRepeated(node, i)) continue;
+    if (Crosses(value)) model->received[place] += bytes;
+    if (value->kind == RENGA_VALUE_INPUT && chain->last[node->in[i]] == place)
+      model->fields[place + 1] += bytes;
   }
 }
 
@@ -195,29 +226,57 @@ static void FindPaths(const SearchChain *chain, const RengaProfileCost costs[], 
   }
 }
 
+/* Longest paths from each place, of forwards and back of gradients: path[c]. */
+static void FindPathsBehind(const SearchChain *chain, const RengaProfileCost costs[],
+                            const int place[], const bool returned[], double path[])
+{
+  for (int c = chain->count - 1; c >= 0; c--) {
+    const RengaGraphNode *node = RengaGraphGetNode(chain->graph, chain->node[c]);
+    const RengaProfileCost *cost = &costs[chain->node[c]];
+    for (int i = 0; i < node->n_in && returned[c]; i++) {
+      if (node->in[i] < 0) continue;
+      const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
+      if (!Crosses(value) || !value->differentiable) continue;
+      double *before = &path[place[value->producer]];
+      *before = fmax(*before, path[c] + cost->forward + cost->backward);
+    }
+  }
+}
+
+static double Cost(const SearchChain *chain, const RengaProfileCost costs[], int place)
+{
+  return costs[chain->node[place]].forward + costs[chain->node[place]].backward;
+}
+
+/* path: [3 * count] of forwards and gradients before each place, then of both behind each. */
+static void SetLeads(const SearchChain *chain, const RengaProfileCost costs[], const double path[],
+                     SearchModel *model)
+{
+  const int count = chain->count;
+  const double *behind = path + (int64_t)2 * count;
+  for (int c = 0; c < count; c++) {
+    const double lead = path[2 * c] + path[2 * c + 1];
+    model->longest = fmax(model->longest, lead + Cost(chain, costs, c));
+    model->lead[c] = c ? fmin(lead, model->lead[c - 1] + Cost(chain, costs, c - 1)) : lead;
+  }
+  for (int end = count - 1; end > 0; end--)
+    model->tail[end] = fmin(behind[end - 1], model->tail[end + 1] + Cost(chain, costs, end));
+}
+
 static RengaErrorCode FindLeads(const SearchChain *chain, const RengaProfileCost costs[],
                                 SearchModel *model)
 {
   int *place = NULL;
   bool *returned = NULL;
   double *path = NULL;
-  RengaErrorCode code = RengaMalloc(RengaGraphGetNodeCount(chain->graph) + 1, &place);
+  RengaErrorCode code = FindPlaces(chain, &place);
   if (!code) code = RengaMalloc(chain->count + 1, &returned);
-  if (!code) code = RengaMalloc(2 * chain->count + 1, &path);
+  if (!code) code = RengaMalloc((int64_t)3 * chain->count + 1, &path);
   if (!code) {
-    for (int c = 0; c < chain->count; c++) place[chain->node[c]] = c;
     MarkReturned(chain, costs, place, returned);
     FindPaths(chain, costs, place, returned, path);
-  }
-  for (int c = 0; c < chain->count && !code; c++) {
-    const double lead = path[2 * c] + path[2 * c + 1];
-    const RengaProfileCost *own = &costs[chain->node[c]];
-    model->lead[c] = lead;
-    model->longest = fmax(model->longest, lead + own->forward + own->backward);
-    if (c) {
-      own = &costs[chain->node[c - 1]];
-      model->lead[c] = fmin(lead, model->lead[c - 1] + own->forward + own->backward);
-    }
+    FindPathsBehind(chain, costs, place, returned, path + (int64_t)2 * chain->count);
+    SetLeads(chain, costs, path, model);
   }
   RengaFree(&path);
   RengaFree(&returned);
@@ -246,6 +305,8 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
   AddUp(count, model->unsaved);
   AddUp(count, model->saved);
   AddUp(count, model->inputs);
+  AddUp(count, model->read);
+  AddUp(count, model->fields);
   model->cut[count] = model->unsaved[count] = 0;
   memcpy(model->elements, chain->elements, (size_t)(count + 1) * sizeof(double));
   memcpy(model->states, chain->states, (size_t)(count + 1) * sizeof(double));

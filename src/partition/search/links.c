@@ -74,9 +74,23 @@ static int Buffers(int64_t microbatches, int replicas)
   return most;
 }
 
+/* A replica whose range begins at 0 needs fewest in ascending order: those of the largest whole
+   subtree. */
+static int LeastBuffers(int64_t microbatches, int replicas)
+{
+  return RengaCommTreeBuffers(microbatches, 0, RengaPlanBound(microbatches, replicas, 1));
+}
+
 static int64_t Rounds(int64_t microbatches, int64_t replicas)
 {
   return (microbatches + replicas - 1) / replicas;
+}
+
+static void AddReplicas(int64_t microbatches, int replicas, SearchOption *option)
+{
+  const int buffers = LeastBuffers(microbatches, replicas);
+  option->most_replicas = replicas;
+  if (buffers < option->least_buffers) option->least_buffers = buffers;
 }
 
 RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread,
@@ -88,10 +102,17 @@ RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread
   RengaFree(&model->option);
   RengaCall(RengaMalloc(most + 1, &model->option));
   for (int r = 1; r <= most; r++) {
-    if (model->replicas ? r != model->replicas : r > 1 && Rounds(m, r) == Rounds(m, r - 1))
+    if (model->replicas && r != model->replicas) continue;
+    if (!model->replicas && r > 1 && Rounds(m, r) == Rounds(m, r - 1)) {
+      AddReplicas(m, r, &model->option[model->n_options - 1]);
       continue;
+    }
     SearchOption *option = &model->option[model->n_options++];
-    *option = (SearchOption){.replicas = r, .rounds = Rounds(m, r), .buffers = Buffers(m, r)};
+    *option = (SearchOption){.replicas = r,
+                             .most_replicas = r,
+                             .rounds = Rounds(m, r),
+                             .buffers = Buffers(m, r),
+                             .least_buffers = LeastBuffers(m, r)};
     if (machine) RengaCall(SetLinks(machine, spread, model->devices, option));
   }
   return RENGA_SUCCESS;

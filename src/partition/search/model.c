@@ -14,9 +14,10 @@ static int Levels(int count)
 
 RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
 {
-  double **const sums[] = {&model->forward, &model->backward, &model->elements,
-                           &model->states,  &model->saved,    &model->inputs,
-                           &model->cut,     &model->unsaved,  &model->lead};
+  double **const sums[] = {&model->forward, &model->backward, &model->elements, &model->states,
+                           &model->saved,   &model->inputs,   &model->cut,      &model->unsaved,
+                           &model->lead,    &model->tail,     &model->read,     &model->fields,
+                           &model->received};
   model->count = count;
   for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
     RengaCall(RengaMalloc(count + 1, sums[i]));
@@ -26,9 +27,10 @@ RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
 
 void RengaSearchModelFree_Private(SearchModel *model)
 {
-  double **const sums[] = {&model->forward, &model->backward, &model->elements, &model->states,
-                           &model->saved,   &model->inputs,   &model->cut,      &model->unsaved,
-                           &model->lead,    &model->temporary};
+  double **const sums[] = {&model->forward,  &model->backward, &model->elements, &model->states,
+                           &model->saved,    &model->inputs,   &model->cut,      &model->unsaved,
+                           &model->lead,     &model->tail,     &model->read,     &model->fields,
+                           &model->received, &model->temporary};
   for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) RengaFree(sums[i]);
   RengaFree(&model->option);
 }

@@ -33,6 +33,7 @@ typedef struct {
   int *node;        /* [count] */
   bool *saved;      /* [values] backward reads it */
   int *last;        /* [values] place of the last use, -1: none */
+  int *reader;      /* [values] first place whose backward reads it, count: none */
   double *elements; /* [count + 1] of parameters, by use, before each place */
   double *states;   /* [count + 1] elements of states */
   int n_ties;
@@ -41,9 +42,9 @@ typedef struct {
 
 /* A number of replicas. Smaller numbers with the same rounds are as fast. */
 typedef struct {
-  int replicas;
+  int replicas, most_replicas;          /* the most that have the same rounds */
   int64_t rounds;                       /* micro-batches of the busiest replica */
-  int buffers;                          /* of gradients */
+  int buffers, least_buffers;           /* of gradients; in any order, with any of the numbers */
   double reduce_latency, reduce_rate;   /* seconds, seconds per byte */
   double message_latency, message_rate; /* between this stage and the next */
 } SearchOption;
@@ -64,7 +65,10 @@ typedef struct {
   double update_rate, accumulate_rate;        /* seconds per element */
   double *forward, *backward;                 /* [count + 1] seconds before each place */
   double *elements, *states, *saved, *inputs; /* [count + 1] elements and bytes before each place */
-  double *lead;                               /* [count] see RengaSearchBound_Private */
+  double *lead, *tail;                        /* [count + 1] see RengaSearchBound_Private */
+  double *read;     /* [count + 1] saved bytes by the place that reads them first in backward */
+  double *fields;   /* [count + 1] of inputs, those of the data set alone */
+  double *received; /* [count + 1] bytes of activations that the place reads */
   double longest;        /* seconds of the longest path of a micro-batch, forward and backward */
   double *cut, *unsaved; /* [count + 1] bytes over a cut; those of them backward does not keep */
   double *temporary;     /* [levels][count] largest of 2^level places from here on */
@@ -151,22 +155,32 @@ RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *l
                                        SearchLayout *best);
 
 /* ---- bound.c ---- */
-/* Proved: no layout of at least `stages` stages has a faster step, by the model or simulated;
-   HUGE_VAL: none is possible.
+/* Proved: no layout of at least `stages` stages that fits into the memory has a faster step, if its
+   lists begin forwards and do forward and backward in turn (1F1B, early or not, and GPipe);
+   HUGE_VAL: none fits.
 
-   The proof, for lists of any kind: the first forward on a rank of a stage waits for the longest
-   path of forwards that leads from earlier stages to the stage's first node; after its last
-   backward the longest path of gradients from there back still follows for that micro-batch. Both
-   are the stage's lead. In between lies all its work for the micro-batches of its busiest replica;
-   messages take no less than nothing. Reduction and update are counted after all, the longest of
-   each, so that the stage's own may be added. A step is no less than that of any stage, and no less
-   than the longest path of one micro-batch. Leads are cut down so that from one place to the next
-   they grow by no more than the work between: then a part of a stage that stays under a bound
-   stays under it too, and the greedy cover decides. */
+   The first forward on a rank of a stage waits for the longest path of forwards that leads from
+   earlier stages to the stage's first node; after its last backward the longest path of gradients
+   from there back still follows for that micro-batch. Both are the stage's lead. Between a forward
+   and its backward lie the longest path of forwards and of gradients behind the stage's last node:
+   the tail. Messages take no less than nothing. Reduction and update are counted after all, the
+   longest of each, so that the stage's own may be added. A step is no less than that of any stage,
+   and no less than the longest path of one micro-batch. Leads and tails are cut down so that from
+   one place to the next they grow by no more than the work between: then a part of a stage that
+   stays under a bound stays under it too, and the greedy cover decides. */
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds);
 /* [devices + 1] the most work that stages on so many devices do in one second of rounds;
    RengaFree. */
 RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **capacity);
+
+/* ---- least.c ---- */
+/* The most micro-batches, of those of the busiest replica, that the stage can have in flight in the
+   memory, with so many bytes received for each; 0: not even what does not depend on them fits. */
+double RengaSearchDeepest_Private(const SearchModel *model, const SearchOption *option, int begin,
+                                  int end, bool recompute, double received);
+/* Seconds of the stage's reduction and update. */
+double RengaSearchLeastEnd_Private(const SearchModel *model, const SearchOption *option, int begin,
+                                   int end);
 
 /* ---- cover.c ---- */
 /* Stages with any replicas, from the last to the first, each as long as a bound allows. */

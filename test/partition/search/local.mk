@@ -1,4 +1,4 @@
-# The search against every layout of small models.
-search_tests = %D%/layouts
+# The search against every layout of small models; its bound against plans of all kinds.
+search_tests = %D%/layouts %D%/bound
 check_PROGRAMS += $(search_tests)
 TESTS += $(search_tests)

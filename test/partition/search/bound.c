@@ -1,0 +1,248 @@
+/* TEST ranks: 1 timeout: 120 */
+/* No plan beats the lower bound: random cuts, replicas, recomputation and schedules of networks of
+   many kinds, simulated with their lists and messages, under the memory that the runtime says they
+   take; and a stage never holds more micro-batches than the bound thinks it can. */
+#include "../../../src/partition/search/search.h"
+#include "../../plan/plantest.h"
+#include "renga/private/graph.h"
+#include "rengaschedule.h"
+#include <math.h>
+
+enum { CASES = 90, STAGES_MOST = 7, REPLICAS_MOST = 6 };
+
+static const char *const networks[] = {
+    "gpt:layers=2,hidden=16,heads=2,sequence=8,vocabulary=40,dropout=0.1",
+    "gpt:layers=4,hidden=8,heads=1,sequence=16,vocabulary=11",
+    "bert:layers=2,hidden=16,heads=2,sequence=6,vocabulary=11,dropout=0.1,next_sentence=1",
+    "bert:layers=3,hidden=32,heads=4,sequence=5,vocabulary=7,segments=0,padding=0,prenorm=1",
+    "transformer:layers=2,hidden=16,heads=2,sequence=6,target=5,vocabulary=11,smoothing=0.1",
+    "t5:layers=2,hidden=16,head_width=4,sequence=6,target=5,vocabulary=11,buckets=8,distance=6",
+    "resnet:depth=18,classes=5",
+    "ncf:users=50,items=60,factors=8,layers=32-16-8",
+    "mlp:sizes=20-64-64-30-10",
+};
+enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
+
+static uint64_t state = 88172645463325252u;
+
+static double Random(void)
+{
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return (double)(state >> 11) / 9007199254740992.0;
+}
+
+static int RandomBelow(int n)
+{
+  return (int)(Random() * n);
+}
+
+typedef struct {
+  RengaComm comm;
+  RengaMachine machine;
+  RengaGraph graph;
+  SearchChain chain;
+  RengaProfileCost *cost; /* [nodes] */
+  double gap;             /* the smallest */
+  int deepest;            /* stages that hold as many as the bound thinks they can */
+} Case;
+
+static SearchTask MakeTask(Case *one, int ranks, int64_t *size)
+{
+  SearchTask task = {.self = one->comm,
+                     .graph = one->graph,
+                     .machine = Random() < 0.7 ? one->machine : NULL,
+                     .ranks = ranks,
+                     .moments = 2,
+                     .gpipe = Random() < 0.2,
+                     .n_sizes = 1,
+                     .size = size,
+                     .costs = &one->cost};
+  *size = 1 + RandomBelow(3);
+  task.batch = *size * (1 + RandomBelow(24));
+  task.eager = task.gpipe || Random() < 0.4 ? 0 : 3 * Random();
+  task.update_rate = Random() < 0.5 ? 0 : 1e-6;
+  task.accumulate_rate = Random() < 0.5 ? 0 : 1e-7;
+  return task;
+}
+
+/* Some of the nodes cost nothing, some much. */
+static void MakeCosts(Case *one)
+{
+  const double free = Random() < 0.5 ? 0 : 0.5;
+  for (int n = 0; n < RengaGraphGetNodeCount(one->graph); n++) {
+    one->cost[n] = (RengaProfileCost){0};
+    if (RengaGraphNodeIsPrepared_Private(one->graph, RengaGraphGetNode(one->graph, n))) continue;
+    if (Random() < free) continue;
+    one->cost[n].forward = 1e-4 * Random();
+    one->cost[n].backward = Random() < 0.1 ? 0 : 2e-4 * Random();
+  }
+}
+
+static int OptionOf(const SearchModel *model, int replicas)
+{
+  int o = 0;
+  while (model->option[o].replicas != replicas) o++;
+  return o;
+}
+
+/* Every number of replicas has a row, as long as its links are of no account. */
+static void MakeLayout(const SearchModel *model, int most, SearchLayout *layout)
+{
+  const bool equal = Random() < 0.4;
+  const int wanted = 1 + RandomBelow(STAGES_MOST);
+  layout->count = 0;
+  for (int begin = 0, replicas = 1 + RandomBelow(most); begin < model->count;) {
+    SearchStage *stage = &layout->stage[layout->count++];
+    const int left = model->count - begin, stages = wanted - layout->count + 1;
+    const int length = 1 + RandomBelow(2 * left / stages);
+    stage->begin = begin;
+    stage->end = begin = stages > 1 && length < left ? begin + length : model->count;
+    if (!equal) replicas = 1 + RandomBelow(most);
+    stage->option = OptionOf(model, replicas);
+    stage->recompute = Random() < 0.4;
+  }
+}
+
+/* One row for each number, so that any can be asked for. */
+static void AllOptions(SearchModel *model, RengaMachine machine, SearchOption rows[])
+{
+  SearchModel one = *model;
+  one.option = NULL;
+  for (int r = 1; r <= REPLICAS_MOST && r <= model->microbatches; r++) {
+    one.replicas = r;
+    one.devices = r;
+    RengaCallAbort(RengaSearchModelOptions_Private(machine, false, &one));
+    rows[r - 1] = one.option[0];
+    model->n_options = r;
+  }
+  RengaFree(&one.option);
+  model->option = rows;
+}
+
+static void CheckDepths(Case *one, const SearchTask *task, const SearchModel *model,
+                        const SearchLayout *layout, const RengaForecastMemory memory[],
+                        RengaPlan plan)
+{
+  RengaSchedule schedule;
+  SearchModel bounded = *model;
+  RengaCallAbort(RengaScheduleCreate(one->comm, &schedule));
+  RengaCallAbort(
+      RengaScheduleSetType(schedule, task->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
+  if (task->eager > 0) RengaCallAbort(RengaScheduleSetEager(schedule, task->eager));
+  RengaCallAbort(RengaScheduleSetPlan(schedule, plan, model->microbatches, 0, NULL, false));
+  for (int s = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    int64_t held;
+    RengaCallAbort(RengaScheduleGetInFlight(schedule, s, &held));
+    bounded.memory = (double)memory[s].total;
+    const double deepest =
+        RengaSearchDeepest_Private(&bounded, &model->option[stage->option], stage->begin,
+                                   stage->end, stage->recompute, model->received[stage->begin]);
+    if (deepest < (double)held)
+      fprintf(stderr, "stage %d of %d, places %d to %d, recompute %d, %d replicas: %lld > %g\n", s,
+              layout->count, stage->begin, stage->end, stage->recompute,
+              model->option[stage->option].replicas, (long long)held, deepest);
+    TestTrue(deepest >= (double)held);
+    one->deepest += held > 1 && deepest < 1.5 * (double)held;
+  }
+  RengaCallAbort(RengaScheduleDestroy(&schedule));
+}
+
+static void CheckBound(Case *one, const SearchTask *task, const SearchLayout *layout, double memory,
+                       double step)
+{
+  SearchModel model;
+  double bound;
+  SearchTask bounded = *task;
+  bounded.memory = memory;
+  RengaCallAbort(RengaSearchModelOf_Private(&bounded, &one->chain, 0, false, &model));
+  model.recompute = model.unequal = true;
+  RengaCallAbort(RengaSearchBound_Private(&model, layout->count, &bound));
+  if (bound > step * (1 + 1e-9))
+    fprintf(stderr, "step %g, bound %g, %d stages, %d ranks, %g bytes\n", step, bound,
+            layout->count, task->ranks, memory);
+  TestTrue(bound <= step * (1 + 1e-9));
+  if (step < one->gap * bound) one->gap = step / bound;
+  RengaSearchModelFree_Private(&model);
+}
+
+static void CheckCase(Case *one)
+{
+  int64_t size;
+  SearchTask task = MakeTask(one, STAGES_MOST * REPLICAS_MOST, &size);
+  SearchModel model;
+  SearchOption rows[REPLICAS_MOST];
+  SearchStage stages[STAGES_MOST];
+  SearchCandidate candidate = {.layout.stage = stages, .spread = false};
+  RengaForecastMemory memory[STAGES_MOST];
+  RengaPlanPrediction prediction;
+  RengaPlan plan;
+  double most, ratio;
+  MakeCosts(one);
+  RengaCallAbort(RengaSearchModelOf_Private(&task, &one->chain, 0, false, &model));
+  RengaFree(&model.option);
+  AllOptions(&model, task.machine, rows);
+  MakeLayout(&model, model.n_options, &candidate.layout);
+  bool recompute[STAGES_MOST];
+  for (int s = 0; s < candidate.layout.count; s++) recompute[s] = stages[s].recompute;
+  TestTrue(RengaSearchEvaluate_Private(&model, &candidate.layout));
+  for (int s = 0; s < candidate.layout.count; s++) stages[s].recompute = recompute[s];
+  RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &model, &candidate, &plan));
+  RengaCallAbort(RengaSearchMemory_Private(&task, &model, &candidate, plan, memory, &most, &ratio));
+  RengaCallAbort(RengaSearchPredict_Private(&task, &model, &candidate, plan, &prediction));
+  CheckDepths(one, &task, &model, &candidate.layout, memory, plan);
+  task.ranks = RengaSearchDevices_Private(&model, &candidate.layout);
+  CheckBound(one, &task, &candidate.layout, Random() < 0.8 ? most : 0, prediction.step);
+  RengaCallAbort(RengaPlanDestroy(&plan));
+  model.option = NULL;
+  RengaSearchModelFree_Private(&model);
+}
+
+static void CheckNetwork(Case *one, const char *network)
+{
+  RengaCallAbort(RengaGraphCreate(one->comm, &one->graph));
+  RengaCallAbort(RengaGraphLoad(one->graph, network));
+  RengaCallAbort(RengaGraphSetUp(one->graph));
+  RengaCallAbort(RengaSearchChainCreate_Private(one->graph, &one->chain));
+  RengaCallAbort(RengaMalloc(RengaGraphGetNodeCount(one->graph), &one->cost));
+  for (int i = 0; i < CASES; i++) CheckCase(one);
+  RengaFree(&one->cost);
+  RengaSearchChainFree_Private(&one->chain);
+  RengaCallAbort(RengaGraphDestroy(&one->graph));
+}
+
+/* Nodes of four, whose links are slow beside the work. */
+static void DescribeMachine(RengaMachine machine)
+{
+  const RengaMachineDevice device = {.name = (char *)"device",
+                                     .memory = (int64_t)1 << 40,
+                                     .matrix_rate = 1e12,
+                                     .vector_rate = 1e11,
+                                     .memory_bandwidth = 1e11,
+                                     .matrix_efficiency = 0.8,
+                                     .vector_efficiency = 0.5,
+                                     .bandwidth_efficiency = 0.8,
+                                     .launch = 1e-6};
+  const RengaMachineLevel levels[] = {
+      {.name = (char *)"node", .devices = 4, .latency = 1e-6, .bandwidth = 1e9},
+      {.name = (char *)"cluster", .devices = 64, .latency = 1e-5, .bandwidth = 1e8}};
+  RengaCallAbort(RengaMachineSetDevice(machine, &device));
+  RengaCallAbort(RengaMachineSetLevels(machine, 2, levels));
+}
+
+int main(int argc, char **argv)
+{
+  Case one = {.gap = HUGE_VAL};
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(RengaCommCreate(MPI_COMM_SELF, &one.comm));
+  RengaCallAbort(RengaMachineCreate(one.comm, &one.machine));
+  DescribeMachine(one.machine);
+  for (int n = 0; n < N_NETWORKS; n++) CheckNetwork(&one, networks[n]);
+  RengaCallAbort(RengaMachineDestroy(&one.machine));
+  RengaCallAbort(RengaCommDestroy(&one.comm));
+  if (getenv("TEST_VERBOSE")) printf("least %g, %d of depth\n", one.gap, one.deepest);
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
