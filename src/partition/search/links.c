@@ -78,7 +78,7 @@ static int Buffers(int64_t microbatches, int replicas)
    subtree. */
 static int LeastBuffers(int64_t microbatches, int replicas)
 {
-  return RengaCommTreeBuffers(microbatches, 0, RengaPlanBound(microbatches, replicas, 1));
+  return RengaCommTreeBuffers(microbatches, false, 0, RengaPlanBound(microbatches, replicas, 1));
 }
 
 static int64_t Rounds(int64_t microbatches, int64_t replicas)

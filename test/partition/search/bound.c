@@ -44,6 +44,7 @@ typedef struct {
   RengaGraph graph;
   SearchChain chain;
   RengaProfileCost *cost; /* [nodes] */
+  void *session;          /* of the runtime's forecasts */
   double gap;             /* the smallest */
   int deepest;            /* stages that hold as many as the bound thinks they can */
 } Case;
@@ -58,7 +59,8 @@ static SearchTask MakeTask(Case *one, int ranks, int64_t *size)
                      .gpipe = Random() < 0.2,
                      .n_sizes = 1,
                      .size = size,
-                     .costs = &one->cost};
+                     .costs = &one->cost,
+                     .session = &one->session};
   *size = 1 + RandomBelow(3);
   task.batch = *size * (1 + RandomBelow(24));
   task.eager = task.gpipe || Random() < 0.4 ? 0 : 3 * Random();
@@ -208,6 +210,7 @@ static void CheckNetwork(Case *one, const char *network)
   RengaCallAbort(RengaSearchChainCreate_Private(one->graph, &one->chain));
   RengaCallAbort(RengaMalloc(RengaGraphGetNodeCount(one->graph), &one->cost));
   for (int i = 0; i < CASES; i++) CheckCase(one);
+  RengaCallAbort(RengaSearchForecast_Private()->end(&one->session));
   RengaFree(&one->cost);
   RengaSearchChainFree_Private(&one->chain);
   RengaCallAbort(RengaGraphDestroy(&one->graph));
