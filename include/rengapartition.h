@@ -16,7 +16,12 @@ RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph
 RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile profile);
 RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type);
 RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type);
-RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages);     /* 0: choose */
+RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages); /* 0: choose */
+/* Seconds to read a sample of an input from the data set; 0 at first. */
+RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char *input,
+                                            double seconds);
+RengaErrorCode RengaPartitionGetReadSeconds(RengaPartition partition, const char *input,
+                                            double *seconds);
 RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas); /* 0: choose */
 RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks); /* default: of comm */
 RengaErrorCode RengaPartitionSetMemory(RengaPartition partition,

@@ -29,9 +29,9 @@ RengaErrorCode AppLoadGraph(RengaComm comm, RengaGraph *graph);
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
                              const char **value);
 
-/* The plan of the -partition options; batch and replicas where the user gives none, 0: chosen. */
-RengaErrorCode AppMakePlan(RengaComm comm, RengaGraph graph, int64_t batch, int replicas,
-                           RengaPlan *plan);
+/* The partition of the options; batch and replicas where the user gives none, 0: chosen. */
+RengaErrorCode AppMakePartition(RengaComm comm, RengaGraph graph, int64_t batch, int replicas,
+                                RengaPartition *partition);
 
 /* nodes.c: a plan for the machine of -machine_file with so many nodes (0: the file's), by type auto
    unless an option says another. An error is returned, not passed on. */
@@ -61,6 +61,9 @@ typedef struct {
 } AppFields;
 RengaErrorCode AppFindFields(RengaComm comm, RengaGraph graph, AppFields *fields);
 void AppFreeFields(AppFields *fields);
+
+/* reading.c: what reading the fields takes, for the planner. */
+RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, RengaData data);
 
 /* accuracy.c: how often the likeliest class is the label. */
 typedef struct {

@@ -141,7 +141,10 @@ static RengaErrorCode SetUp(Writer *writer)
   RengaCall(FindTokens(writer));
   RengaCall(FindVocabulary(writer));
   RengaCall(CheckOutput(writer));
-  RengaCall(AppMakePlan(writer->comm, writer->graph, 1, 1, &writer->plan));
+  RengaPartition partition = NULL;
+  RengaCall(AppMakePartition(writer->comm, writer->graph, 1, 1, &partition));
+  RengaCall(RengaPartitionSolve(partition, &writer->plan));
+  RengaCall(RengaPartitionDestroy(&partition));
   RengaCall(RengaPipelineCreate(writer->comm, &writer->pipeline));
   RengaCall(RengaPipelineSetPlan(writer->pipeline, writer->graph, writer->plan));
   RengaCall(RengaPipelineSetFromOptions(writer->pipeline));

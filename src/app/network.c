@@ -40,19 +40,16 @@ static RengaErrorCode IsOpen(RengaComm comm, bool *open)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppMakePlan(RengaComm comm, RengaGraph graph, int64_t batch, int replicas,
-                           RengaPlan *plan)
+RengaErrorCode AppMakePartition(RengaComm comm, RengaGraph graph, int64_t batch, int replicas,
+                                RengaPartition *partition)
 {
-  RengaPartition partition = NULL;
   bool open = false;
   RengaCall(IsOpen(comm, &open));
-  RengaCall(RengaPartitionCreate(comm, &partition));
-  if (open && !replicas) RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_AUTO));
-  RengaCall(RengaPartitionSetGraph(partition, graph));
-  RengaCall(RengaPartitionSetBatch(partition, batch, 0));
-  RengaCall(RengaPartitionSetReplicas(partition, replicas));
-  RengaCall(RengaPartitionSetFromOptions(partition));
-  RengaCall(RengaPartitionSolve(partition, plan));
-  RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(RengaPartitionCreate(comm, partition));
+  if (open && !replicas) RengaCall(RengaPartitionSetType(*partition, RENGA_PARTITION_AUTO));
+  RengaCall(RengaPartitionSetGraph(*partition, graph));
+  RengaCall(RengaPartitionSetBatch(*partition, batch, 0));
+  RengaCall(RengaPartitionSetReplicas(*partition, replicas));
+  RengaCall(RengaPartitionSetFromOptions(*partition));
   return RENGA_SUCCESS;
 }

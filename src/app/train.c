@@ -80,8 +80,12 @@ static RengaErrorCode AnnounceShortBatches(Training *training)
 
 static RengaErrorCode SetUpPipeline(Training *training)
 {
+  RengaPartition partition = NULL;
   int64_t microbatch = 0;
-  RengaCall(AppMakePlan(training->comm, training->graph, 0, 0, &training->plan));
+  RengaCall(AppMakePartition(training->comm, training->graph, 0, 0, &partition));
+  RengaCall(AppSetReading(partition, &training->fields, training->data));
+  RengaCall(RengaPartitionSolve(partition, &training->plan));
+  RengaCall(RengaPartitionDestroy(&partition));
   RengaCall(RengaPlanGetBatch(training->plan, &training->batch, &microbatch));
   RengaCall(AppPrintStart(training->comm, training->graph, training->plan));
   RengaCall(RengaPipelineCreate(training->comm, &training->pipeline));

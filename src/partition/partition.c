@@ -80,6 +80,8 @@ static RengaErrorCode Destroy(void *object)
   RengaPartition partition = object;
   RengaCall(DestroyType(partition));
   RengaFree(&partition->load);
+  for (int i = 0; i < partition->n_readings; i++) RengaFree(&partition->reading[i].input);
+  RengaFree(&partition->reading);
   return RENGA_SUCCESS;
 }
 

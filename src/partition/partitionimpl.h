@@ -16,12 +16,20 @@ struct _RengaPartitionOps {
   RengaErrorCode (*destroy)(RengaPartition partition); /* what data holds; NULL: nothing */
 };
 
+/* Seconds to read one sample of an input. */
+typedef struct {
+  char *input;
+  double seconds;
+} PartitionReading;
+
 struct _p_RengaPartition {
   RENGAHEADER(struct _RengaPartitionOps);
   RengaGraph graph;     /* borrowed */
   RengaProfile profile; /* borrowed; NULL: that of the options */
   int stages, replicas, ranks;
   int64_t memory, batch, microbatch;
+  int n_readings;
+  PartitionReading *reading;
   char *load; /* a plan's file, instead of all this */
   void *data; /* of the type, freed with it */
 };

@@ -127,6 +127,52 @@ static RengaErrorCode CheckWishes(const World *world)
   return RENGA_SUCCESS;
 }
 
+/* The first of as many stages as devices, with what reading the tokens takes. */
+static RengaErrorCode FirstForward(const World *world, double read_seconds, double *seconds)
+{
+  RengaPartition partition;
+  RengaPlan plan;
+  RengaCall(RengaPartitionCreate(world->comm, &partition));
+  RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_EVEN));
+  RengaCall(RengaPartitionSetGraph(partition, world->graph));
+  RengaCall(RengaPartitionSetProfile(partition, world->profile));
+  RengaCall(RengaPartitionSetBatch(partition, BATCH, MICROBATCH));
+  RengaCall(RengaPartitionSetRanks(partition, DEVICES));
+  RengaCall(RengaPartitionSetStages(partition, DEVICES));
+  RengaCall(RengaPartitionSetReadSeconds(partition, "tokens", read_seconds));
+  RengaCall(RengaPartitionSolve(partition, &plan));
+  *seconds = RengaPlanGetStage(plan, 0)->forward_seconds;
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaPartitionDestroy(&partition));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckReading(const World *world)
+{
+  const int rank = RengaCommGetRank(world->comm);
+  double without, with, seconds = 1;
+  RengaPartition partition;
+  RengaCall(FirstForward(world, 0, &without));
+  RengaCall(FirstForward(world, 0.25, &with));
+  Expect(fabs(with - without - MICROBATCH * 0.25) < 1e-9);
+  RengaCall(RengaPartitionCreate(world->comm, &partition));
+  ExpectError(RengaPartitionSetReadSeconds(partition, "tokens", 1), RENGA_ERR_ORDER,
+              rank ? "" : "no network");
+  RengaCall(RengaPartitionSetGraph(partition, world->graph));
+  ExpectError(RengaPartitionSetReadSeconds(partition, "sounds", 1), RENGA_ERR_ARGUMENT,
+              rank ? "" : "no input sounds");
+  ExpectError(RengaPartitionSetReadSeconds(partition, "tokens", -1), RENGA_ERR_ARGUMENT,
+              rank ? "" : "-1 seconds");
+  RengaCall(RengaPartitionGetReadSeconds(partition, "tokens", &seconds));
+  Expect(seconds == 0);
+  RengaCall(RengaPartitionSetReadSeconds(partition, "tokens", 2));
+  RengaCall(RengaPartitionSetReadSeconds(partition, "tokens", 3));
+  RengaCall(RengaPartitionGetReadSeconds(partition, "tokens", &seconds));
+  Expect(seconds == 3);
+  RengaCall(RengaPartitionDestroy(&partition));
+  return RENGA_SUCCESS;
+}
+
 /* What is saved of a plan of all ranks, or of this one alone. */
 static RengaErrorCode ReadPlan(const World *world, const char *type, const char *name, size_t size,
                                char text[])
@@ -186,6 +232,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckTypes(&world));
   RengaCall(CheckWishes(&world));
   RengaCall(CheckRanks(&world));
+  RengaCall(CheckReading(&world));
   RengaCall(CheckErrors(&world));
   RengaCall(FreeWorld(&world));
   return RENGA_SUCCESS;

@@ -129,6 +129,7 @@ static RengaErrorCode FindCosts(RengaPartition partition, bool bounded, Collecte
   for (int i = 0; i < collected->n_sizes; i++) {
     RengaCall(RengaMalloc(n_nodes + 1, &collected->costs[i]));
     RengaCall(RengaProfileGetCosts(collected->profile, collected->size[i], collected->costs[i]));
+    RengaCall(RengaSearchAddReading_Private(partition, collected->size[i], collected->costs[i]));
   }
   return RENGA_SUCCESS;
 }

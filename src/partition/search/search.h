@@ -281,6 +281,11 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
                                             int ranks, int64_t batch, int64_t microbatch,
                                             RengaPlan plan);
 
+/* ---- ../reading.c ---- */
+/* Adds to costs of micro-batches of so many samples what reading their inputs takes. */
+RengaErrorCode RengaSearchAddReading_Private(RengaPartition partition, int64_t samples,
+                                             RengaProfileCost costs[]);
+
 /* ---- cuts.c ---- */
 /* Collective: the plan of a type that only cuts, predicted. */
 RengaErrorCode RengaSearchCuts_Private(RengaPartition partition, int ranks, int64_t batch,

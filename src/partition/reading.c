@@ -1,0 +1,109 @@
+/* Reading the data set: an input is read, for each micro-batch, by the stage of the first node that
+   computes with it. A stage further on that uses it too reads it once more, which is not counted. */
+#include "partitionimpl.h"
+#include "search/search.h"
+#include "renga/private/graph.h"
+#include <string.h>
+
+static int FindReading(RengaPartition partition, const char *input)
+{
+  int i = 0;
+  while (i < partition->n_readings && strcmp(partition->reading[i].input, input)) i++;
+  return i;
+}
+
+/*@
+   RengaPartitionSetReadSeconds - say what reading the data set takes
+
+   Collective
+
+   Input:
+   + partition - the partition, with its network
+   . input - name of an input of the network
+   - seconds - for one sample of it, on the rank that reads it; what rank 0 says counts
+
+   Notes: for types that weigh by time. It is counted in the stage of the first node that computes
+   with the input, for each micro-batch.
+@*/
+RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char *input,
+                                            double seconds)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(input);
+  RengaCheck(partition->graph, partition->hdr.comm, RENGA_ERR_ORDER,
+             "the partition has no network: call RengaPartitionSetGraph first");
+  const RengaValue value = RengaGraphFindValue(partition->graph, input);
+  RengaCheck(value >= 0 && RengaGraphGetValue(partition->graph, value)->kind == RENGA_VALUE_INPUT,
+             partition->hdr.comm, RENGA_ERR_ARGUMENT, "the network has no input %s", input);
+  RengaCheck(seconds >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT,
+             "%g seconds to read a sample of %s: at least 0", seconds, input);
+  const int i = FindReading(partition, input);
+  if (i == partition->n_readings) {
+    RengaCall(RengaRealloc(i + 1, &partition->reading));
+    partition->reading[i] = (PartitionReading){0};
+    RengaCall(RengaStringCopy(input, &partition->reading[i].input));
+    partition->n_readings++;
+  }
+  partition->reading[i].seconds = seconds;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetReadSeconds - what reading the data set takes
+
+   Not collective
+
+   Input:
+   + partition - the partition
+   - input - name of an input of the network
+
+   Output:
+   . seconds - for one sample of it; 0 where nothing was said
+@*/
+RengaErrorCode RengaPartitionGetReadSeconds(RengaPartition partition, const char *input,
+                                            double *seconds)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(input);
+  RengaCheckPointer(seconds);
+  const int i = FindReading(partition, input);
+  *seconds = i < partition->n_readings ? partition->reading[i].seconds : 0;
+  return RENGA_SUCCESS;
+}
+
+static bool Uses(const RengaGraphNode *node, const bool holds[])
+{
+  for (int i = 0; i < node->n_in; i++)
+    if (node->in[i] >= 0 && holds[node->in[i]]) return true;
+  return false;
+}
+
+/* The first node that is not prepared and uses the input, or what prepared nodes make of it; -1:
+   there is none. holds: [values] scratch. */
+static int FirstUse(RengaGraph graph, RengaValue input, bool holds[])
+{
+  for (int v = 0; v < RengaGraphGetValueCount(graph); v++) holds[v] = v == input;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    if (!Uses(node, holds)) continue;
+    if (!RengaGraphNodeIsPrepared_Private(graph, node)) return n;
+    for (int o = 0; o < node->n_out; o++)
+      if (node->out[o] >= 0) holds[node->out[o]] = true;
+  }
+  return -1;
+}
+
+RengaErrorCode RengaSearchAddReading_Private(RengaPartition partition, int64_t samples,
+                                             RengaProfileCost costs[])
+{
+  RengaGraph graph = partition->graph;
+  bool *holds = NULL;
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &holds));
+  for (int i = 0; i < partition->n_readings; i++) {
+    const PartitionReading *reading = &partition->reading[i];
+    const int node = FirstUse(graph, RengaGraphFindValue(graph, reading->input), holds);
+    if (node >= 0) costs[node].forward += (double)samples * reading->seconds;
+  }
+  RengaFree(&holds);
+  return RENGA_SUCCESS;
+}
