@@ -36,6 +36,13 @@ refuses 1 "shown as ascii or draw" $machine -machine_nodes 1,2 -plan_view json
 refuses 1 "per device would do" $machine -machine_memory 100KiB
 enough=$(sed -n 's/.*samples: \([0-9.]*\) \([A-Za-z]*\) per device would do.*/\1\2/p' out)
 accepts 1 $machine -machine_memory "${enough:-none}"
+
+# So do the devices that it names.
+deep="plan -graph gpt:layers=12,hidden=128,heads=4,sequence=64,vocabulary=1024 -machine_file v100
+  -batch_size 64 -microbatch_size 4 -machine_memory 16MiB -machine_nodes 4"
+refuses 1 "per device would do" $deep -partition_ranks 2
+enough=$(sed -n 's/.* and \([0-9]*\) devices with this memory would do.*/\1/p' out)
+accepts 1 $deep -partition_ranks "${enough:-none}"
 accepts 1 $machine -machine_memory 100KiB -machine_nodes 1,2
 says "per device would do"
 

@@ -225,7 +225,7 @@ static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *mode
 
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
                                          const SearchCandidate *candidate, RengaPlan plan,
-                                         RengaForecastMemory memory[], double *most, double *ratio)
+                                         RengaForecastMemory memory[], double *most)
 {
   const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
   const SearchLayout *layout = &candidate->layout;
@@ -234,7 +234,7 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
   RengaErrorCode code = RengaMalloc(layout->count, &estimate);
   if (!code) code = RengaMalloc(layout->count, &depth);
   if (!code) code = FindDepths(task, model, layout, plan, depth);
-  *most = *ratio = 0;
+  *most = 0;
   for (int s = 0; s < layout->count && !code; s++) {
     const SearchStage *stage = &layout->stage[s];
     estimate[s] = RengaSearchStageBytes_Private(model, &model->option[stage->option], stage->begin,
@@ -246,7 +246,6 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
     code = forecast->stages(task->graph, plan, task->session, memory);
   for (int s = 0; s < layout->count && !code; s++) {
     *most = fmax(*most, (double)memory[s].total);
-    *ratio = fmax(*ratio, (double)memory[s].total / fmax(1, estimate[s]));
   }
   RengaFree(&depth);
   RengaFree(&estimate);

@@ -1,79 +1,111 @@
-/* Nothing fits: with how much memory it would, or by estimate on how many devices. */
+/* Nothing fits: with how much memory, or on how many devices, it would. Both are of plans that were
+   made, with what the runtime says that they need. */
 #include "search.h"
 #include <math.h>
 
-/* Stages that hold the chain, each as long as memory allows, from the last to the first; 0: a
-   single node does not fit. */
-static int StagesNeeded(const SearchModel *model, const SearchOption *option)
+/* Bytes of a device of the plan that needs the least; 0: there is none. */
+static RengaErrorCode FindNeed(const SearchTask *task, const SearchChain *chain, int devices,
+                               double *need)
 {
-  int stages = 0;
-  for (int end = model->count; end > 0;) {
-    int low = 0, high = end;
-    SearchCost cost;
-    while (low < high) {
-      const int middle = low + (high - low) / 2;
-      if (RengaSearchStageCost_Private(model, option, middle, end, stages + 1, &cost))
-        high = middle;
-      else
-        low = middle + 1;
-    }
-    if (high >= end) return 0;
-    end = high;
-    stages++;
-  }
-  return stages;
+  SearchTask tight = *task;
+  SearchCandidate candidate;
+  SearchModel model = {0};
+  RengaPlan plan = NULL;
+  RengaForecastMemory *memory = NULL;
+  *need = 0;
+  tight.ranks = devices;
+  RengaCall(RengaSearchSqueeze_Private(task, chain, devices, &candidate, &tight.memory));
+  if (!candidate.layout.count) return RENGA_SUCCESS;
+  RengaErrorCode code = RengaSearchModelOf_Private(&tight, chain, candidate.size, false, &model);
+  if (!code) code = RengaSearchPlan_Private(&tight, chain, &model, &candidate, &plan);
+  if (!code) code = RengaMalloc(candidate.layout.count, &memory);
+  if (!code) code = RengaSearchMemory_Private(&tight, &model, &candidate, plan, memory, need);
+  RengaFree(&memory);
+  if (plan) RengaPlanDestroy(&plan);
+  RengaSearchModelFree_Private(&model);
+  RengaSearchLayoutFree_Private(&candidate.layout);
+  RengaCall(code);
+  return RENGA_SUCCESS;
 }
 
-int RengaSearchDevicesNeeded_Private(const SearchModel *model)
+/* Where to begin: the fewest by estimate. */
+static RengaErrorCode EstimateDevices(const SearchTask *task, const SearchChain *chain,
+                                      int *devices)
 {
-  int fewest = 0;
-  for (int o = 0; o < model->n_options; o++) {
-    const int stages = StagesNeeded(model, &model->option[o]);
-    const int devices = stages * model->option[o].replicas;
-    if (!stages || (model->stages && stages > model->stages)) continue;
-    if (!fewest || devices < fewest) fewest = devices;
-  }
-  return fewest;
+  SearchModel model = {0};
+  RengaCall(RengaSearchModelOf_Private(task, chain, task->n_sizes - 1, false, &model));
+  *devices = RengaSearchDevicesNeeded_Private(&model);
+  if (*devices <= task->ranks) *devices = task->ranks + 1;
+  RengaSearchModelFree_Private(&model);
+  return RENGA_SUCCESS;
 }
 
-/* As text that is rounded to three digits, but never down. */
-static void NameEnough(double enough, size_t size, char text[])
+/* About the fewest devices that a plan fits on; 0: none was found. More than nodes are of no use to
+   one replica of each stage, and more replicas take no less. */
+static RengaErrorCode FindDevices(const SearchTask *task, const SearchChain *chain, int *devices)
+{
+  const int most = chain->count > 2 * task->ranks ? chain->count : 2 * task->ranks;
+  int low = task->ranks, high = 0;
+  bool fits = false;
+  *devices = 0;
+  RengaCall(EstimateDevices(task, chain, &high));
+  for (; !fits && low < most; high *= fits ? 1 : 2) {
+    double need = 0;
+    if (high > most) high = most;
+    RengaCall(FindNeed(task, chain, high, &need));
+    fits = need > 0 && need <= task->memory;
+    if (!fits) low = high;
+  }
+  if (!fits) return RENGA_SUCCESS;
+  while (high - low > 1) {
+    const int middle = low + (high - low) / 2;
+    double need = 0;
+    RengaCall(FindNeed(task, chain, middle, &need));
+    if (need > 0 && need <= task->memory)
+      high = middle;
+    else
+      low = middle;
+  }
+  *devices = high;
+  return RENGA_SUCCESS;
+}
+
+/* As text that is rounded to three digits, but never down. Other types than auto may need more. */
+static void NameEnough(double enough, bool auto_only, size_t size, char text[])
 {
   char bytes[32];
   RengaFormatBytes(1.005 * enough, sizeof bytes, bytes);
   if (enough > 0)
-    snprintf(text, size, "%s per device would do for a plan that was found", bytes);
+    snprintf(text, size, "%s per device would do%s", bytes, auto_only ? " for type auto" : "");
   else
     snprintf(text, size, "no plan was found for devices of any memory");
 }
 
-RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain,
-                                         double ratio, double enough)
+static RengaErrorCode RefuseLayout(const SearchTask *task, const SearchChain *chain)
 {
-  SearchModel model = {0};
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_PLAN,
+             "no layout of %d stages and %d replicas (0: any) on %d ranks has work for each: the "
+             "network has %d nodes that depend on parameters, the step %lld micro-batches",
+             task->stages, task->replicas, task->ranks, chain->count,
+             (long long)((task->batch + task->size[0] - 1) / task->size[0]));
+}
+
+RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain)
+{
   char bound[32], memory[96], devices[96];
-  const int last = task->n_sizes - 1;
-  if (task->memory <= 0)
-    RengaRaise(MPI_COMM_SELF, RENGA_ERR_PLAN,
-               "no layout of %d stages and %d replicas (0: any) on %d ranks has work for each: the "
-               "network has %d nodes that depend on parameters, the step %lld micro-batches",
-               task->stages, task->replicas, task->ranks, chain->count,
-               (long long)((task->batch + task->size[0] - 1) / task->size[0]));
-  RengaCall(RengaSearchModelOf_Private(task, chain, last, false, &model));
-  const double more = ratio > 1 ? ratio : 1;
-  model.memory /= more;
-  const int needed = RengaSearchDevicesNeeded_Private(&model);
-  RengaSearchModelFree_Private(&model);
+  double enough = 0;
+  int needed = 0;
+  if (task->memory <= 0) RengaCall(RefuseLayout(task, chain));
+  RengaCall(FindNeed(task, chain, task->ranks, &enough));
+  RengaCall(FindDevices(task, chain, &needed));
   RengaFormatBytes(task->memory, sizeof bound, bound);
-  NameEnough(enough, sizeof memory, memory);
-  if (needed > task->ranks)
-    snprintf(devices, sizeof devices, "%d devices with this memory would do (estimated)", needed);
+  NameEnough(enough, task->find != NULL, sizeof memory, memory);
+  if (needed)
+    snprintf(devices, sizeof devices, "%d devices with this memory would do", needed);
   else
-    snprintf(devices, sizeof devices, "%s",
-             needed ? "more devices with this memory may do"
-                    : "no number of devices with this memory would do (estimated)");
+    snprintf(devices, sizeof devices, "no number of devices with this memory was found to do");
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
              "the network does not fit on %d devices of %s each in micro-batches of %lld samples: "
              "%s, and %s",
-             task->ranks, bound, (long long)task->size[last], memory, devices);
+             task->ranks, bound, (long long)task->size[task->n_sizes - 1], memory, devices);
 }

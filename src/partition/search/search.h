@@ -305,20 +305,24 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
                                           const SearchCandidate *candidate, RengaPlan plan,
                                           RengaPlanPrediction *prediction);
-/* Memory of each stage, by the runtime's forecast where there is one; *most: the largest, *ratio:
-   the largest of forecast to estimate. */
+/* Memory of each stage, by the runtime's forecast where there is one; *most: the largest. */
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
                                          const SearchCandidate *candidate, RengaPlan plan,
-                                         RengaForecastMemory memory[], double *most, double *ratio);
+                                         RengaForecastMemory memory[], double *most);
 
 /* ---- explain.c ---- */
 RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchChain *chain,
                                           const SearchModel *model,
                                           const SearchCandidate *candidate, SearchAnswer *answer);
-/* The error that nothing fits, with the memory or the devices that would do. ratio: of what the
-   runtime says to what is estimated; less than 1: not known. enough: bytes that a plan was found to
-   need; 0: there is none. */
-RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain,
-                                         double ratio, double enough);
+
+/* ---- refuse.c ---- */
+/* The error that nothing fits, with the memory and the devices that would do. */
+RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain);
+
+/* ---- squeeze.c ---- */
+/* The layout on so many devices that needs the least memory by estimate, in the last of the sizes
+   of micro-batches; *allowed: the bound that it was found under. layout.count 0: there is none. */
+RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchChain *chain,
+                                          int devices, SearchCandidate *candidate, double *allowed);
 /* Fewest devices whose memory holds the network; 0: no number does. */
 int RengaSearchDevicesNeeded_Private(const SearchModel *model);

@@ -3,13 +3,7 @@
 #include "search.h"
 #include <math.h>
 
-enum {
-  LABEL_WORK = 4000000,
-  FITTING_ROUNDS = 8,
-  DOUBLINGS = 24,
-  CHAIN_LONG = 5000,
-  CHAIN_CUT = 20000
-};
+enum { LABEL_WORK = 4000000, FITTING_ROUNDS = 8, CHAIN_LONG = 5000, CHAIN_CUT = 20000 };
 static const double SCHEDULE_GAIN = 0.01; /* share of the step */
 
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
@@ -112,9 +106,8 @@ typedef struct {
   SearchCandidate candidate;
   RengaPlan plan;
   RengaForecastMemory *memory; /* of each stage */
-  double most, ratio;
-  double step;   /* simulated, where it fits */
-  double enough; /* bytes: a plan that was looked at needs no more; 0: none was */
+  double most;                 /* bytes of a device */
+  double step;                 /* simulated, where it fits */
 } Solution;
 
 static void FreeSolution(Solution *solution)
@@ -129,8 +122,7 @@ static RengaErrorCode FindMemory(Solution *solution)
 {
   RengaCall(RengaMalloc(solution->candidate.layout.count, &solution->memory));
   RengaCall(RengaSearchMemory_Private(solution->task, &solution->model, &solution->candidate,
-                                      solution->plan, solution->memory, &solution->most,
-                                      &solution->ratio));
+                                      solution->plan, solution->memory, &solution->most));
   return RENGA_SUCCESS;
 }
 
@@ -155,11 +147,6 @@ static RengaErrorCode SolveUnder(Solution *solution, double memory)
   RengaCall(RengaSearchBest_Private(&task, solution->chain, &solution->candidate));
   if (solution->candidate.layout.count) RengaCall(Weigh(&task, solution));
   return RENGA_SUCCESS;
-}
-
-static double Least(double a, double b)
-{
-  return a > 0 && b > 0 ? fmin(a, b) : fmax(a, b);
 }
 
 static RengaErrorCode FindStep(Solution *solution)
@@ -204,7 +191,6 @@ static RengaErrorCode TakeSchedule(Solution *solution, Solution *other)
   if (!Fits(other)) return RENGA_SUCCESS;
   const Solution old = *solution;
   *solution = *other;
-  solution->enough = old.enough;
   *other = old;
   return RENGA_SUCCESS;
 }
@@ -238,7 +224,6 @@ static RengaErrorCode TryFit(Solution *solution, bool *fits)
     RengaCall(SolveUnder(solution, allowed));
     const bool found = solution->candidate.layout.count > 0;
     if (allowed < bound) solution->candidate.proved = false;
-    if (found) solution->enough = Least(solution->enough, solution->most);
     *fits = found && (bound <= 0 || solution->most <= bound);
     if (*fits) RengaCall(FindStep(solution));
     if (*fits) RengaCall(ChooseSchedule(solution));
@@ -263,7 +248,6 @@ static bool IsUnequal(const SearchLayout *layout)
 /* The faster of two that fit, in simulated seconds; the other is freed. */
 static void TakeFaster(Solution *solution, bool fits, Solution *other, bool other_fits)
 {
-  const double enough = Least(solution->enough, other->enough);
   if (other_fits && (!fits || other->step < solution->step)) {
     const Solution old = *solution;
     *solution = *other;
@@ -271,7 +255,6 @@ static void TakeFaster(Solution *solution, bool fits, Solution *other, bool othe
     solution->candidate.proved = false; /* of a part of all layouts at the most */
     *other = old;
   }
-  solution->enough = enough;
   FreeSolution(other);
 }
 
@@ -319,7 +302,6 @@ static RengaErrorCode FitReplicas(Solution *solution, bool *fits)
     Solution one = {.task = &task, .chain = solution->chain};
     task.replicas = replicas;
     const RengaErrorCode code = TryFit(&one, &one_fits);
-    if (!*fits && !one_fits && one.ratio > 0) solution->ratio = one.ratio; /* of what is refused */
     TakeFaster(solution, *fits, &one, one_fits && !code);
     RengaCall(code);
     *fits = *fits || one_fits;
@@ -430,22 +412,19 @@ static RengaErrorCode FindBound(Solution *solution)
   return RENGA_SUCCESS;
 }
 
-/* A memory that a plan fits in, found under bounds that double until there is one. */
-static RengaErrorCode FindEnough(Solution *solution)
+/* The layout that needs the least memory, whatever it takes: without it a refusal, which names its
+   memory, could be wrong. */
+static RengaErrorCode Squeeze(Solution *solution, bool *fits)
 {
-  double allowed = 1.5 * solution->task->memory;
-  for (int round = 0; round < DOUBLINGS && !solution->enough && allowed > 0; round++) {
-    RengaCall(SolveUnder(solution, allowed *= 2));
-    if (solution->candidate.layout.count) solution->enough = solution->most;
-  }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Refuse(Solution *solution)
-{
-  RengaCall(FindEnough(solution));
-  RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain, solution->ratio,
-                                      solution->enough));
+  SearchTask task = *solution->task;
+  if (task.memory <= 0 || task.find) return RENGA_SUCCESS;
+  FreeSolution(solution);
+  RengaCall(RengaSearchSqueeze_Private(&task, solution->chain, task.ranks, &solution->candidate,
+                                       &task.memory));
+  if (!solution->candidate.layout.count) return RENGA_SUCCESS;
+  RengaCall(Weigh(&task, solution));
+  *fits = Fits(solution);
+  if (*fits) RengaCall(FindStep(solution));
   return RENGA_SUCCESS;
 }
 
@@ -456,7 +435,8 @@ static RengaErrorCode Fit(Solution *solution)
   if (!fits && !solution->task->replicas) RengaCall(FitReplicas(solution, &fits));
   if (fits) RengaCall(CompareEqual(solution));
   RengaCall(ChallengeAll(solution, &fits));
-  if (!fits) RengaCall(Refuse(solution));
+  if (!fits) RengaCall(Squeeze(solution, &fits));
+  if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
   RengaCall(FindBound(solution));
   return RENGA_SUCCESS;
 }

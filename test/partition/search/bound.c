@@ -181,7 +181,7 @@ static void CheckCase(Case *one)
   RengaForecastMemory memory[STAGES_MOST];
   RengaPlanPrediction prediction;
   RengaPlan plan;
-  double most, ratio;
+  double most;
   MakeCosts(one);
   RengaCallAbort(RengaSearchModelOf_Private(&task, &one->chain, 0, false, &model));
   RengaFree(&model.option);
@@ -192,7 +192,7 @@ static void CheckCase(Case *one)
   TestTrue(RengaSearchEvaluate_Private(&model, &candidate.layout));
   for (int s = 0; s < candidate.layout.count; s++) stages[s].recompute = recompute[s];
   RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &model, &candidate, &plan));
-  RengaCallAbort(RengaSearchMemory_Private(&task, &model, &candidate, plan, memory, &most, &ratio));
+  RengaCallAbort(RengaSearchMemory_Private(&task, &model, &candidate, plan, memory, &most));
   RengaCallAbort(RengaSearchPredict_Private(&task, &model, &candidate, plan, &prediction));
   CheckDepths(one, &task, &model, &candidate.layout, memory, plan);
   task.ranks = RengaSearchDevices_Private(&model, &candidate.layout);

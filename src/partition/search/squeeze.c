@@ -1,0 +1,130 @@
+/* The layout that needs the least memory: stages with equal replicas, filled from the last one
+   under a bisected bound, recomputing where they must. What is refused is refused by it, so that
+   the memory and the devices that a refusal names do. */
+#include "search.h"
+#include <math.h>
+
+enum { PROBES = 24 };
+
+/* The first place of the longest stage that ends there; end where not even one place fits. */
+static int Reach(const SearchModel *model, const SearchOption *option, int end, int depth)
+{
+  int low = 0, high = end;
+  SearchCost cost;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (RengaSearchStageCost_Private(model, option, middle, end, depth, &cost))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return high;
+}
+
+/* As many stages as memory asks for, or as are wanted: then each leaves a place to those before it.
+   0: a single place does not fit, or there are too few of them. first: [stages] of places, from the
+   last stage on; NULL: not asked for. */
+static int Fill(const SearchModel *model, const SearchOption *option, int most, int first[])
+{
+  int stages = 0;
+  for (int end = model->count; end > 0 && stages < most;) {
+    int begin = Reach(model, option, end, stages + 1);
+    if (model->stages && begin < model->stages - stages - 1) begin = model->stages - stages - 1;
+    if (begin >= end) return 0;
+    if (first) first[stages] = begin;
+    end = begin;
+    stages++;
+    if (end == 0) return model->stages && stages != model->stages ? 0 : stages;
+  }
+  return 0;
+}
+
+static int MostStages(const SearchModel *model, const SearchOption *option, int devices)
+{
+  const int most = devices / option->replicas;
+  if (model->stages) return model->stages <= most ? model->stages : 0;
+  return most < model->count ? most : model->count;
+}
+
+int RengaSearchDevicesNeeded_Private(const SearchModel *model)
+{
+  int fewest = 0;
+  for (int o = 0; o < model->n_options; o++) {
+    const SearchOption *option = &model->option[o];
+    const int most = model->stages ? model->stages : model->count;
+    const int stages = Fill(model, option, most, NULL), devices = stages * option->replicas;
+    if (stages && (!fewest || devices < fewest)) fewest = devices;
+  }
+  return fewest;
+}
+
+/* Under all that it takes on one device, unless more replicas take less than *bound. */
+static bool Bisect(SearchModel *model, const SearchOption *option, int most, double *bound)
+{
+  double low = 0, high = *bound;
+  model->memory = high * (1 - 1e-6);
+  if (!most || !Fill(model, option, most, NULL)) return false;
+  for (int probe = 0; probe < PROBES && high - low > 1e-4 * high; probe++) {
+    model->memory = low + (high - low) / 2;
+    if (Fill(model, option, most, NULL))
+      high = model->memory;
+    else
+      low = model->memory;
+  }
+  *bound = high;
+  return true;
+}
+
+/* Powers of two are enough: more replicas take less only where they have fewer micro-batches. */
+static bool IsLooked(const SearchModel *model, int option)
+{
+  const int replicas = model->option[option].replicas;
+  return model->replicas || !(replicas & (replicas - 1));
+}
+
+static RengaErrorCode Take(SearchModel *model, int option, int most, double bound,
+                           SearchLayout *layout)
+{
+  int *first = NULL;
+  RengaCall(RengaMalloc(most, &first));
+  model->memory = bound;
+  layout->count = Fill(model, &model->option[option], most, first);
+  RengaErrorCode code = RengaMalloc(layout->count, &layout->stage);
+  for (int s = 0; s < layout->count && !code; s++) {
+    const int back = layout->count - 1 - s;
+    layout->stage[s] =
+        (SearchStage){first[back], back ? first[back - 1] : model->count, option, false};
+  }
+  RengaFree(&first);
+  RengaCall(code);
+  if (!RengaSearchEvaluate_Private(model, layout)) RengaSearchLayoutFree_Private(layout);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchChain *chain,
+                                          int devices, SearchCandidate *candidate, double *allowed)
+{
+  SearchTask wide = *task;
+  SearchModel model = {0};
+  int best = -1;
+  wide.ranks = devices;
+  *candidate = (SearchCandidate){.size = task->n_sizes - 1, .bound = HUGE_VAL};
+  RengaCall(RengaSearchModelOf_Private(&wide, chain, candidate->size, false, &model));
+  *allowed = HUGE_VAL;
+  for (int o = 0; o < model.n_options && model.count; o++) {
+    const SearchOption *option = &model.option[o];
+    const int most = MostStages(&model, option, devices);
+    if (!IsLooked(&model, o)) continue;
+    if (isinf(*allowed))
+      *allowed =
+          2 * RengaSearchStageBytes_Private(&model, option, 0, model.count, model.count, false);
+    if (Bisect(&model, option, most, allowed)) best = o;
+  }
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (best >= 0)
+    code = Take(&model, best, MostStages(&model, &model.option[best], devices), *allowed,
+                &candidate->layout);
+  RengaSearchModelFree_Private(&model);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
