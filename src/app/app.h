@@ -40,10 +40,10 @@ RengaErrorCode AppPlanMachine(RengaComm comm, RengaGraph graph, int64_t nodes, R
 typedef struct {
   int64_t nodes, devices, microbatches, memory;
   bool fits;
-  int used, recomputed; /* devices, stages */
+  int used, recomputed;    /* devices, stages */
   double rate, efficiency; /* samples/s; of a device, beside the fewest nodes that fit */
   RengaPlanPrediction prediction;
-  char shape[32], refusal[512];
+  char shape[32], refusal[512]; /* refusal: of what does not fit */
 } AppNodesRow;
 RengaErrorCode AppPlanNodes(RengaComm comm, RengaGraph graph, RengaMachine machine);
 /* curve.c */

@@ -74,6 +74,28 @@ static RengaErrorCode MakeRow(RengaComm comm, RengaGraph graph, int64_t nodes, i
   return RENGA_SUCCESS;
 }
 
+/* The fewest nodes that it fits on, by planning for some between the most that are too few and the
+   fewest that are enough. */
+static RengaErrorCode FindFewest(RengaComm comm, RengaGraph graph, int64_t per_node, int count,
+                                 const AppNodesRow rows[], AppNodesRow *fewest)
+{
+  int64_t low = 0;
+  *fewest = (AppNodesRow){.nodes = INT64_MAX};
+  for (int i = 0; i < count; i++)
+    if (rows[i].fits && rows[i].nodes < fewest->nodes) *fewest = rows[i];
+  for (int i = 0; i < count; i++)
+    if (!rows[i].fits && rows[i].nodes < fewest->nodes && rows[i].nodes > low) low = rows[i].nodes;
+  while (fewest->fits && fewest->nodes - low > 1) {
+    AppNodesRow middle;
+    RengaCall(MakeRow(comm, graph, low + (fewest->nodes - low) / 2, per_node, &middle));
+    if (middle.fits)
+      *fewest = middle;
+    else
+      low = middle.nodes;
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Samples per device and second, beside those of the fewest nodes that fit. */
 static void Compare(int count, AppNodesRow rows[])
 {
@@ -92,7 +114,7 @@ static RengaErrorCode PrintRow(RengaViewer viewer, const AppNodesRow *row)
   RengaCall(RengaViewerPrintf(viewer, "  %6lld  %8lld  ", (long long)row->nodes,
                               (long long)row->devices));
   if (!row->fits) {
-    RengaCall(RengaViewerPrintf(viewer, "%s\n", row->refusal));
+    RengaCall(RengaViewerPrintf(viewer, "does not fit\n"));
     return RENGA_SUCCESS;
   }
   RengaFormatBytes((double)row->memory, sizeof memory, memory);
@@ -117,7 +139,41 @@ static RengaErrorCode PrintTable(RengaViewer viewer, const char *machine, int co
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Show(RengaComm comm, const char *machine, int count, const AppNodesRow rows[])
+static const AppNodesRow *FindRow(int count, const AppNodesRow rows[], int64_t nodes)
+{
+  for (int i = 0; i < count; i++)
+    if (rows[i].nodes == nodes && rows[i].fits) return &rows[i];
+  return NULL;
+}
+
+/* What the table says, in words: on how few nodes it fits, and what twice the nodes give. */
+static RengaErrorCode PrintAnswers(RengaViewer viewer, const AppNodesRow *fewest, int count,
+                                   const AppNodesRow rows[])
+{
+  char step[24];
+  for (int i = 0; i < count; i++)
+    if (!rows[i].fits)
+      RengaCall(RengaViewerPrintf(viewer, "%lld node%s: %s\n", (long long)rows[i].nodes,
+                                  rows[i].nodes == 1 ? "" : "s", rows[i].refusal));
+  if (fewest->fits) {
+    RengaFormatSeconds(fewest->prediction.step, sizeof step, step);
+    RengaCall(RengaViewerPrintf(viewer, "it fits on %lld node%s (%d devices, %s per step)%s\n",
+                                (long long)fewest->nodes, fewest->nodes == 1 ? "" : "s",
+                                fewest->used, step, fewest->nodes > 1 ? " and on no fewer" : ""));
+  }
+  for (int i = 0; i < count; i++) {
+    const AppNodesRow *twice = FindRow(count, rows, 2 * rows[i].nodes);
+    if (!rows[i].fits || !twice) continue;
+    RengaFormatSeconds(twice->prediction.step, sizeof step, step);
+    RengaCall(RengaViewerPrintf(viewer, "%lld nodes instead of %lld: %.2f times as fast, %s\n",
+                                (long long)twice->nodes, (long long)rows[i].nodes,
+                                twice->rate / rows[i].rate, step));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Show(RengaComm comm, const char *machine, const AppNodesRow *fewest,
+                           int count, const AppNodesRow rows[])
 {
   const char *view = NULL;
   MPI_Comm printer;
@@ -129,6 +185,7 @@ static RengaErrorCode Show(RengaComm comm, const char *machine, int count, const
              "plans for several numbers of nodes are shown as ascii or draw, not as %s", view);
   RengaCall(RengaViewerCreate(comm, draw ? "ascii" : view, &viewer));
   RengaErrorCode code = PrintTable(viewer, machine, count, rows);
+  if (!code) code = PrintAnswers(viewer, fewest, count, rows);
   RengaCall(RengaViewerDestroy(&viewer));
   RengaCall(code);
   if (!draw) return RENGA_SUCCESS;
@@ -153,9 +210,11 @@ RengaErrorCode AppPlanNodes(RengaComm comm, RengaGraph graph, RengaMachine machi
   RengaErrorCode code = RENGA_SUCCESS;
   for (int i = 0; i < count && !code; i++)
     code = MakeRow(comm, graph, nodes[i], per_node, &rows[i]);
+  AppNodesRow fewest;
+  if (!code) code = FindFewest(comm, graph, per_node, count, rows, &fewest);
   if (!code) {
     Compare(count, rows);
-    code = Show(comm, name, count, rows);
+    code = Show(comm, name, &fewest, count, rows);
   }
   RengaFree(&rows);
   RengaCall(code);

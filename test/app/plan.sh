@@ -43,6 +43,18 @@ deep="plan -graph gpt:layers=12,hidden=128,heads=4,sequence=64,vocabulary=1024 -
 refuses 1 "per device would do" $deep -partition_ranks 2
 enough=$(sed -n 's/.* and \([0-9]*\) devices with this memory would do.*/\1/p' out)
 accepts 1 $deep -partition_ranks "${enough:-none}"
+
+# In a table: the fewest nodes, also of those between, and what twice the nodes give.
+accepts 1 $deep -machine_memory 12MiB -machine_nodes 1,8,16
+says "does not fit"
+says "1 node: the network does not fit on 8 devices"
+says "and on no fewer"
+says "16 nodes instead of 8: "
+fewest=$(sed -n 's/^it fits on \([0-9]*\) nodes.*/\1/p' out)
+[ "${fewest:-0}" -gt 1 ] || fail "not the fewest nodes"
+accepts 1 $deep -machine_memory 12MiB -machine_nodes "$fewest"
+refuses 1 "devices with this memory would do" $deep -machine_memory 12MiB \
+  -machine_nodes $((fewest - 1))
 accepts 1 $machine -machine_memory 100KiB -machine_nodes 1,2
 says "per device would do"
 
