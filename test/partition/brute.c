@@ -98,6 +98,7 @@ static void MakeGraph(uint64_t number, Graph *graph)
   if (problem->devices + problem->hosts == 0) problem->devices = 1;
   MakeItems(&numbers, graph);
   if (Chance(&numbers, 0.8)) MakeMessages(&numbers, graph);
+  problem->overlapped = Chance(&numbers, 0.3);
   problem->capacity = Chance(&numbers, 0.5) ? HUGE_VAL : 1 + Below(&numbers, 30);
   if (Chance(&numbers, 0.6)) return;
   problem->replicas = 1 + Below(&numbers, DEVICES);
@@ -110,7 +111,7 @@ static void MakeGraph(uint64_t number, Graph *graph)
 /* Loads of a set of items on a host, [0], and on 1 … replicas accelerators; HUGE_VAL: not there. */
 static void WeighSet(const RengaCutsProblem *problem, int set, double load[])
 {
-  double work = 0, host = 0, memory = 0, weight = 0;
+  double work = 0, messages = 0, host = 0, memory = 0, weight = 0;
   bool host_only = false;
   for (int v = 0; v < problem->items; v++) {
     if (!(set >> v & 1)) continue;
@@ -124,13 +125,14 @@ static void WeighSet(const RengaCutsProblem *problem, int set, double load[])
     int pins = 0;
     for (int p = problem->message_first[m]; p < problem->message_first[m + 1]; p++)
       pins |= 1 << problem->message_pin[p];
-    if ((pins & set) && (pins & ~set)) work += problem->message_cost[m];
+    if ((pins & set) && (pins & ~set)) messages += problem->message_cost[m];
   }
+  double seconds = problem->overlapped ? fmax(work, messages) : work + messages;
   load[0] = host;
   for (int d = 1; d <= DEVICES; d++) {
     bool allowed = d == 1 || d <= problem->replicas;
     double each = problem->resynchronise && allowed ? problem->resynchronise[d] : 0;
-    load[d] = work / d + (each == HUGE_VAL ? HUGE_VAL : each * weight);
+    load[d] = seconds / d + (each == HUGE_VAL ? HUGE_VAL : each * weight);
     if (!allowed || host_only || memory > problem->capacity) load[d] = HUGE_VAL;
   }
 }

@@ -119,7 +119,8 @@ RengaErrorCode RaiseBound(const Instance *instance, double *bound)
   int arcs = 2 * (instance->items + instance->messages + 2 * pins);
   Network network = {.vertices = instance->items + 2 * instance->messages + 1};
   bool *tried = NULL;
-  if (instance->replicas > 1 || instance->devices == 0) return RENGA_SUCCESS;
+  if (instance->replicas > 1 || instance->devices == 0 || instance->overlapped)
+    return RENGA_SUCCESS;
   network.drain = network.vertices - 1;
   RengaCall(RengaMalloc(network.vertices, &network.first));
   RengaCall(RengaMalloc(arcs + 1, &network.next));

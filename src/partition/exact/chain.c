@@ -27,7 +27,7 @@ static bool IsCut(const RengaCutsProblem *problem, const int stage_of[], int mes
 /* Each stage with a pin of a message that is cut pays it once. last[s] is the message, plus one,
    that stage s paid last. */
 static void PayMessages(const RengaCutsProblem *problem, const int stage_of[], int last[],
-                        double load[])
+                        double messages[])
 {
   for (int m = 0; m < problem->messages; m++) {
     if (!IsCut(problem, stage_of, m)) continue;
@@ -35,46 +35,50 @@ static void PayMessages(const RengaCutsProblem *problem, const int stage_of[], i
       int s = stage_of[problem->message_pin[p]];
       if (last[s] == m + 1) continue;
       last[s] = m + 1;
-      load[s] += problem->message_cost[m];
+      messages[s] += problem->message_cost[m];
     }
   }
 }
 
-static double LoadOf(const RengaCutsProblem *problem, const RengaCutsStage *stage, double load,
-                     double host_work, double weight)
+typedef struct {
+  double work, host_work, weight;
+} Sums;
+
+static double LoadOf(const RengaCutsProblem *problem, const RengaCutsStage *stage, const Sums *sums,
+                     double messages)
 {
   int d = stage->replicas;
-  if (stage->host) return host_work;
+  if (stage->host) return sums->host_work;
+  double load = problem->overlapped ? fmax(sums->work, messages) : sums->work + messages;
   double each = problem->resynchronise ? problem->resynchronise[d] : 0;
-  return each == HUGE_VAL ? HUGE_VAL : load / d + weight * each;
+  return each == HUGE_VAL ? HUGE_VAL : load / d + sums->weight * each;
 }
 
 RengaErrorCode RengaCutsEvaluate(const RengaCutsProblem *problem, const int stage_of[], int count,
                                  RengaCutsStage stage[])
 {
-  double *load = NULL, *host_work = NULL, *weight = NULL;
+  Sums *sums = NULL;
+  double *messages = NULL;
   int *last = NULL;
-  RengaCall(RengaMalloc(count + 1, &load));
-  RengaCall(RengaMalloc(count + 1, &host_work));
-  RengaCall(RengaMalloc(count + 1, &weight));
+  RengaCall(RengaMalloc(count + 1, &sums));
+  RengaCall(RengaMalloc(count + 1, &messages));
   RengaCall(RengaMalloc(count + 1, &last));
   for (int s = 0; s < count; s++) stage[s].memory = 0;
   for (int v = 0; v < problem->items; v++) {
     const RengaCutsItem *item = &problem->item[v];
     int s = stage_of[v];
-    load[s] += item->host_only && !stage[s].host ? HUGE_VAL : item->work;
-    host_work[s] += item->host_work;
-    weight[s] += item->weight;
+    sums[s].work += item->host_only && !stage[s].host ? HUGE_VAL : item->work;
+    sums[s].host_work += item->host_work;
+    sums[s].weight += item->weight;
     stage[s].memory += item->memory;
   }
-  PayMessages(problem, stage_of, last, load);
+  PayMessages(problem, stage_of, last, messages);
   for (int s = 0; s < count; s++) {
-    stage[s].load = LoadOf(problem, &stage[s], load[s], host_work[s], weight[s]);
+    stage[s].load = LoadOf(problem, &stage[s], &sums[s], messages[s]);
     if (stage[s].host) stage[s].memory = 0;
   }
-  RengaFree(&load);
-  RengaFree(&host_work);
-  RengaFree(&weight);
+  RengaFree(&sums);
+  RengaFree(&messages);
   RengaFree(&last);
   return RENGA_SUCCESS;
 }

@@ -199,7 +199,7 @@ static RengaErrorCode FindFirst(Solver *solver)
   RengaCall(ChainCreate(problem->items, &solver->best));
   RengaCall(ChainCreate(problem->items, &solver->next));
   RengaCall(Reduce(solver, Reach(solver)));
-  solver->next.load = Reach(solver);
+  solver->next.load = JustBelow(Reach(solver));
   RengaCall(FindLinear(&solver->instance, &solver->next));
   if (solver->next.count > 0) RengaCall(Take(solver));
   if (problem->hosts > 0 && solver->best.load < HUGE_VAL) RengaCall(Reduce(solver, Reach(solver)));
@@ -212,7 +212,7 @@ static RengaErrorCode Search(Solver *solver)
   double deadline = problem->time_limit > 0 ? MPI_Wtime() + problem->time_limit : 0;
   RengaCall(FindFirst(solver));
   int64_t ideals = problem->ideal_limit > 0 ? problem->ideal_limit : default_ideal_limit;
-  RengaCall(ProbeCreate(&solver->instance, ideals, deadline, &solver->probe));
+  RengaCall(ProbeCreate(&solver->instance, ideals, problem->pair_limit, deadline, &solver->probe));
   solver->bound = FirstBound(&solver->instance);
   if (!IsClosed(solver)) RengaCall(RaiseBound(&solver->instance, &solver->bound));
   if (Reach(solver) == HUGE_VAL && solver->bound < HUGE_VAL) {

@@ -44,11 +44,11 @@ static bool Add(Probe probe, const Search *search, const Frame *frame, int item,
   next->weight = frame->weight + added->weight;
   next->memory = frame->memory + added->memory;
   if (search->host) {
-    next->load = next->committed = frame->load + added->host_work;
-    return next->load <= probe->bound;
+    next->work = frame->work + added->host_work;
+    return next->work <= probe->bound;
   }
   if (added->host_only || next->memory > instance->capacity) return false;
-  double load = frame->load + added->work, committed = frame->committed + added->work;
+  double messages = frame->messages, entering = frame->entering;
   const int *own = instance->message + instance->message_first[item];
   int count = instance->message_first[item + 1] - instance->message_first[item];
   for (int e = 0; e < count; e++) {
@@ -56,14 +56,15 @@ static bool Add(Probe probe, const Search *search, const Frame *frame, int item,
     if (message->search != probe->search) BeginMessage(probe, search->source, own[e], message);
     int inside = ++message->inside;
     if (inside == 1) {
-      load += message->cost;
-      committed += message->entering;
+      messages += message->cost;
+      entering += message->entering;
     }
-    if (inside == message->pins) load -= message->cost;
+    if (inside == message->pins) messages -= message->cost;
   }
-  next->load = load;
-  next->committed = committed;
-  if (committed <= search->limit) return true;
+  next->work = frame->work + added->work;
+  next->messages = messages;
+  next->entering = entering;
+  if (InstanceSeconds(instance, next->work, entering) <= search->limit) return true;
   StageRemove(probe, item);
   return false;
 }
@@ -71,8 +72,10 @@ static bool Add(Probe probe, const Search *search, const Frame *frame, int item,
 static int NeedOf(const Probe probe, const Search *search, const Frame *frame)
 {
   if (search->host) return 1;
-  if (probe->instance->replicas == 1) return frame->load <= probe->bound;
-  int need = InstanceReplicas(probe->instance, frame->load, frame->weight, probe->bound);
+  const Instance *instance = probe->instance;
+  double load = InstanceSeconds(instance, frame->work, frame->messages);
+  if (instance->replicas == 1) return load <= probe->bound;
+  int need = InstanceReplicas(instance, load, frame->weight, probe->bound);
   return need <= search->most ? need : 0;
 }
 
@@ -81,6 +84,7 @@ static void LookAtLimits(Probe probe)
   const Lattice *lattice = &probe->lattice;
   if (lattice->count > probe->ideal_limit || lattice->used > WORDS_PER_IDEAL * probe->ideal_limit)
     probe->open = true;
+  if (probe->pair_limit > 0 && probe->pairs >= probe->pair_limit) probe->open = true;
   if (probe->deadline > 0 && probe->pairs % PAIRS_PER_LOOK == 0 && MPI_Wtime() > probe->deadline)
     probe->open = true;
 }

@@ -273,6 +273,7 @@ RengaErrorCode InstanceCreate(const RengaCutsProblem *problem, const int map[], 
     if (map[v] >= instance->items) instance->items = map[v] + 1;
   instance->devices = problem->devices;
   instance->hosts = problem->hosts;
+  instance->overlapped = problem->overlapped;
   RengaCall(Allocate(problem, instance));
   SumItems(problem, map, instance);
   RengaCall(MapEdges(problem, map, instance));

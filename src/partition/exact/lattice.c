@@ -161,7 +161,8 @@ RengaErrorCode LatticeStep(Lattice *lattice, int64_t arc, int from, int *to)
 bool LatticeIsNoWorse(const Lattice *lattice, const Ideal *ideal, int64_t arc)
 {
   const Ideal *to = &lattice->ideal[lattice->arc_to[arc]];
-  return lattice->instance->item[lattice->arc_item[arc]].work >= to->cut - ideal->cut;
+  double spared = lattice->instance->overlapped ? 0 : to->work - ideal->work;
+  return spared >= to->cut - ideal->cut;
 }
 
 /* A topological order in which an item comes right before the first that needs it: depth first from

@@ -19,7 +19,7 @@ typedef struct {
 } Table;
 
 typedef struct {
-  double work, load, host_work, memory, weight; /* load: work and messages */
+  double work, messages, host_work, memory, weight;
   bool host_only;
 } Interval;
 
@@ -51,16 +51,15 @@ static void Extend(Table *table, int item, Interval *interval)
 {
   const Instance *instance = table->instance;
   interval->work += instance->item[item].work;
-  interval->load += instance->item[item].work;
   interval->host_work += instance->item[item].host_work;
   interval->memory += instance->item[item].memory;
   interval->weight += instance->item[item].weight;
   interval->host_only = interval->host_only || instance->item[item].host_only;
   for (int e = instance->message_first[item]; e < instance->message_first[item + 1]; e++) {
     int m = instance->message[e];
-    if (table->count[m]++ == 0) interval->load += instance->cost[m];
+    if (table->count[m]++ == 0) interval->messages += instance->cost[m];
     if (table->count[m] == instance->pin_first[m + 1] - instance->pin_first[m])
-      interval->load -= instance->cost[m];
+      interval->messages -= instance->cost[m];
   }
 }
 
@@ -85,8 +84,9 @@ static void RelaxAll(Table *table, int begin, int end, const Interval *interval)
 {
   const Instance *instance = table->instance;
   bool fits = !interval->host_only && interval->memory <= instance->capacity;
+  double seconds = InstanceSeconds(instance, interval->work, interval->messages);
   for (int d = 1; fits && d <= instance->replicas; d++) {
-    double load = InstanceLoad(instance, interval->load, interval->weight, d);
+    double load = InstanceLoad(instance, seconds, interval->weight, d);
     if (load < table->bound) Relax(table, begin, end, load, d);
   }
   if (instance->hosts > 0 && interval->host_work < table->bound)

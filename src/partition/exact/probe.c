@@ -32,8 +32,8 @@ static int NeedOfRest(const Probe probe, const Ideal *ideal)
   const Instance *instance = probe->instance;
   if (instance->host_only > ideal->host_only) return 0;
   if (instance->memory - ideal->memory > instance->capacity) return 0;
-  return InstanceReplicas(instance, instance->work - ideal->work + ideal->cut,
-                          instance->weight - ideal->weight, probe->bound);
+  double load = InstanceSeconds(instance, instance->work - ideal->work, ideal->cut);
+  return InstanceReplicas(instance, load, instance->weight - ideal->weight, probe->bound);
 }
 
 static bool IsHopeless(const Probe probe, const Ideal *ideal, int devices, int row)
@@ -239,12 +239,13 @@ static RengaErrorCode Allocate(Probe probe)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode ProbeCreate(const Instance *instance, int64_t ideal_limit, double deadline,
-                           Probe *probe)
+RengaErrorCode ProbeCreate(const Instance *instance, int64_t ideal_limit, int64_t pair_limit,
+                           double deadline, Probe *probe)
 {
   RengaCall(RengaMalloc(1, probe));
   (*probe)->instance = instance;
   (*probe)->ideal_limit = ideal_limit;
+  (*probe)->pair_limit = pair_limit;
   (*probe)->deadline = deadline;
   (*probe)->rows = instance->hosts + 1;
   RengaErrorCode code = Allocate(*probe);

@@ -10,7 +10,8 @@ typedef struct {
 
 typedef struct {
   int ideal, arc, item;
-  double load, committed, memory, weight;
+  double work, messages, memory, weight;
+  double entering; /* of the messages, those with pins before the stage */
 } Frame;
 
 typedef struct {
@@ -33,8 +34,8 @@ typedef struct {
 struct _Probe {
   const Instance *instance;
   Lattice lattice;
-  int64_t ideal_limit, pairs;
-  double deadline; /* of MPI_Wtime; 0: none */
+  int64_t ideal_limit, pair_limit, pairs;
+  double deadline; /* of MPI_Wtime; 0: none, as limits */
   double bound;
   int rows;                   /* hosts + 1 */
   int64_t room;               /* of what follows, in ideals */
