@@ -173,6 +173,28 @@ static RengaErrorCode CheckReading(const World *world)
   return RENGA_SUCCESS;
 }
 
+static bool HasReason(RengaPlan plan, const char *wanted)
+{
+  const char *topic, *sentence;
+  for (int r = 0;; r++) {
+    if (RengaPlanGetReason(plan, r, &topic, &sentence) || !topic) return false;
+    if (!strcmp(topic, wanted)) return strlen(sentence) > 0;
+  }
+}
+
+/* Of stages with equal replicas it is told whether convex ones would be better; of one, nothing. */
+static RengaErrorCode CheckReasons(const World *world)
+{
+  for (int stages = 1; stages <= 4; stages += 3) {
+    RengaPlan plan = NULL;
+    RengaCall(MakePlan(world, RENGA_PARTITION_EXACT, stages, 3, &plan));
+    Expect(HasReason(plan, "limit"));
+    Expect(HasReason(plan, "convex stages") == (stages > 1));
+    RengaCall(RengaPlanDestroy(&plan));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* What is saved of a plan of all ranks, or of this one alone. */
 static RengaErrorCode ReadPlan(const World *world, const char *type, const char *name, size_t size,
                                char text[])
@@ -231,6 +253,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(MakeWorld(MPI_COMM_WORLD, &world));
   RengaCall(CheckTypes(&world));
   RengaCall(CheckWishes(&world));
+  RengaCall(CheckReasons(&world));
   RengaCall(CheckRanks(&world));
   RengaCall(CheckReading(&world));
   RengaCall(CheckErrors(&world));

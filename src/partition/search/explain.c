@@ -221,6 +221,32 @@ static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *cha
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ExplainConvex(const SearchTask *task, const SearchChain *chain,
+                                    const SearchModel *model, const SearchCandidate *candidate,
+                                    SearchAnswer *answer)
+{
+  char what[128], rest[64] = "";
+  SearchConvex convex;
+  RengaCall(RengaSearchConvex_Private(task, chain, model, candidate, &convex));
+  if (!convex.compared) return RENGA_SUCCESS;
+  snprintf(what, sizeof what, "the longer of work and messages of a micro-batch%s",
+           task->memory > 0 ? "; of the memory, parameters, gradients and moments" : "");
+  if (!convex.proved) snprintf(rest, sizeof rest, "; proved: none below %.4g s", convex.bound);
+  if (convex.stages)
+    RengaCall(
+        Say(answer, "convex stages",
+            "%d of them%s would have a bottleneck of %.4g s, %.2g %% below this plan's %.4g s "
+            "(%s)%s; what else a step takes is not looked at",
+            convex.stages, convex.intervals ? "" : ", no intervals of the order of nodes,",
+            convex.least, 100 * (1 - convex.least / convex.own), convex.own, what, rest));
+  else
+    RengaCall(Say(answer, "convex stages",
+                  "no others, as many at most and in any order of the nodes, %s a smaller "
+                  "bottleneck than this plan's %.4g s (%s)%s",
+                  convex.proved ? "have" : "are known to have", convex.own, what, rest));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchChain *chain,
                                           const SearchModel *model,
                                           const SearchCandidate *candidate, SearchAnswer *answer)
@@ -229,6 +255,7 @@ RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchCh
   RengaCall(ExplainRunnerUp(task, chain, model, candidate, answer));
   RengaCall(ExplainMachine(task, chain, candidate, answer));
   RengaCall(ExplainIdle(task, chain, model, candidate, answer));
+  RengaCall(ExplainConvex(task, chain, model, candidate, answer));
   if (task->size[candidate->size] != task->size[0])
     RengaCall(Say(answer, "micro-batch",
                   "micro-batches of %lld samples rather than %lld; results depend on that size",
