@@ -266,6 +266,20 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
 RengaErrorCode RengaSearchBest_Private(const SearchTask *task, const SearchChain *chain,
                                        SearchCandidate *best);
 
+/* ---- slant.c ---- */
+typedef struct {
+  double share; /* of the work before a stage that counts as its own, 0 to 1 */
+  double eager; /* of the schedule that its memory is for */
+  int stages;   /* at the most */
+  int window;   /* places that a cut may be off */
+} SearchSlant;
+/* A finder, whose context is a SearchSlant: stages of the model's one number of replicas, earlier
+   ones with more work. */
+RengaErrorCode RengaSearchSlant_Private(const void *context, const SearchTask *task,
+                                        const SearchModel *model, SearchLayout *best);
+/* What to try next, one thing after the other around the best so far; false: no more. */
+bool RengaSearchSlantTry_Private(int number, bool few, const SearchSlant *best, SearchSlant *how);
+
 /* ---- collect.c ---- */
 typedef struct {
   char *sizes; /* of micro-batches: default, auto or a list; NULL: default */

@@ -3,7 +3,14 @@
 #include "search.h"
 #include <math.h>
 
-enum { LABEL_WORK = 4000000, FITTING_ROUNDS = 8, CHAIN_LONG = 5000, CHAIN_CUT = 20000 };
+enum {
+  LABEL_WORK = 4000000,
+  FITTING_ROUNDS = 8,
+  CHAIN_LONG = 5000,
+  CHAIN_CUT = 20000,
+  TURNS_FEW = 20000, /* of stages with micro-batches, in a step that is simulated often */
+  TURNS_MOST = 200000
+};
 static const double SCHEDULE_GAIN = 0.01; /* share of the step */
 
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
@@ -383,6 +390,54 @@ static RengaErrorCode ChallengeCuts(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ChallengeSlant(Solution *solution, int replicas, const SearchSlant *how,
+                                     bool *faster)
+{
+  SearchTask task = *solution->task;
+  const double before = solution->step;
+  bool fits = true;
+  task.replicas = replicas;
+  task.equal = true;
+  task.eager = how->eager;
+  task.find = RengaSearchSlant_Private;
+  task.context = how;
+  RengaCall(Challenge(solution, &task, &fits));
+  *faster = solution->step < before;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TrySlants(Solution *solution, int replicas, bool few)
+{
+  SearchSlant best = {0}, how = {0};
+  for (int i = 0; RengaSearchSlantTry_Private(i, few, &best, &how); i++) {
+    bool faster = false;
+    how.stages = solution->task->ranks / replicas;
+    RengaCall(ChallengeSlant(solution, replicas, &how, &faster));
+    if (faster) best = how;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Earlier stages with more work, and with more micro-batches in flight. Only the simulation sees
+   what that wins. */
+static RengaErrorCode ChallengeSlants(Solution *solution)
+{
+  const SearchTask *task = solution->task;
+  const SearchModel *model = &solution->model;
+  const int count = solution->candidate.layout.count;
+  const int own = model->option[solution->candidate.layout.stage[0].option].replicas;
+  const int replicas[] = {own, (own + 1) / 2, 2 * own};
+  const double turns = (double)model->microbatches * count;
+  if (!task->any_schedule || task->stages || task->replicas || turns > TURNS_MOST)
+    return RENGA_SUCCESS;
+  for (size_t i = 0; i < sizeof replicas / sizeof replicas[0]; i++) {
+    if ((i > 0 && replicas[i] == own) || task->ranks < 2 * replicas[i]) continue;
+    if (i == 0 || turns <= TURNS_FEW)
+      RengaCall(TrySlants(solution, replicas[i], turns > TURNS_FEW));
+  }
+  return RENGA_SUCCESS;
+}
+
 /* What the search ranks by its model is ranked by simulation at last. */
 static RengaErrorCode ChallengeAll(Solution *solution, bool *fits)
 {
@@ -395,6 +450,7 @@ static RengaErrorCode ChallengeAll(Solution *solution, bool *fits)
   if (!*fits || solution->task->find) return RENGA_SUCCESS;
   RengaCall(ChallengeNeighbours(solution));
   RengaCall(ChallengeCuts(solution));
+  RengaCall(ChallengeSlants(solution));
   return RENGA_SUCCESS;
 }
 

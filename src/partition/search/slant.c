@@ -1,0 +1,149 @@
+/* Stages of equal replicas that get smaller from the first to the last.
+
+   The first stage may begin at once and has its last gradient at the end of the step; each later
+   one waits for the stages before it, at the beginning and at the end. So with enough micro-batches
+   in flight an earlier stage has time for more work: a stage's rounds, and a share of the work of
+   the stages before it, are brought under one bound. The share 1 is best where messages take no
+   time and any number may be in flight (it is what RengaSearchBound_Private proves to be the
+   least), 0 makes all stages alike; the simulation says which share is best. */
+#include "search.h"
+#include <math.h>
+
+enum { PROBES = 30 };
+static const double precision = 1e-5;
+
+typedef struct {
+  const SearchModel *model;
+  double share;
+  int window; /* places looked at for a cut that fewer bytes cross */
+  int stages, count;
+  int *first; /* [stages] first places, from the last stage on */
+} Slant;
+
+static double WorkBefore(const SearchModel *model, int place)
+{
+  return model->forward[place] + model->backward[place] +
+         model->accumulate_rate * model->elements[place];
+}
+
+static bool Fits(const Slant *slant, int begin, int end, double bound)
+{
+  const SearchModel *model = slant->model;
+  const SearchOption *option = model->option;
+  SearchCost cost;
+  if (slant->share * WorkBefore(model, begin) +
+          (double)option->rounds * (WorkBefore(model, end) - WorkBefore(model, begin)) >
+      bound)
+    return false;
+  if (!RengaSearchStageCost_Private(model, option, begin, end, slant->count + 1, &cost))
+    return false;
+  return slant->share * WorkBefore(model, begin) +
+             (double)option->rounds * (cost.forward + cost.backward) + cost.reduce + cost.update <=
+         bound;
+}
+
+static int Reach(const Slant *slant, int end, double bound)
+{
+  int low = 0, high = end;
+  for (int step = 1; high > 0; step *= 2) {
+    const int at = high > step ? high - step : 0;
+    if (!Fits(slant, at, end, bound)) {
+      low = at + 1;
+      break;
+    }
+    high = at;
+  }
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (Fits(slant, middle, end, bound))
+      high = middle;
+    else
+      low = middle + 1;
+  }
+  return high;
+}
+
+static int CheapestCut(const Slant *slant, int begin, int end)
+{
+  const double *cut = slant->model->cut;
+  int best = begin;
+  for (int at = begin; at < end && at <= begin + slant->window && begin > 0; at++)
+    if (cut[at] < cut[best]) best = at;
+  return best;
+}
+
+static bool Cover(Slant *slant, double bound)
+{
+  int end = slant->model->count;
+  for (slant->count = 0; slant->count < slant->stages && end > 0; slant->count++) {
+    const int begin = CheapestCut(slant, Reach(slant, end, bound), end);
+    if (begin >= end) return false;
+    slant->first[slant->count] = end = begin;
+  }
+  return end == 0;
+}
+
+static RengaErrorCode Take(const Slant *slant, SearchLayout *best)
+{
+  SearchLayout layout = {.count = slant->count};
+  RengaCall(RengaMalloc(slant->count, &layout.stage));
+  for (int s = 0; s < slant->count; s++) {
+    const int place = slant->count - 1 - s;
+    layout.stage[s] = (SearchStage){
+        slant->first[place], place > 0 ? slant->first[place - 1] : slant->model->count, 0, false};
+  }
+  RengaSearchLayoutKeep_Private(slant->model, &layout, best);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Search(Slant *slant, SearchLayout *best)
+{
+  const double work = RengaSearchWork_Private(slant->model);
+  double low = 0, high = fmax(work, 1e-12);
+  if (!Cover(slant, HUGE_VAL)) return RENGA_SUCCESS;
+  while (!Cover(slant, high)) low = high, high *= 2;
+  for (int probe = 0; probe < PROBES && high - low > precision * high; probe++) {
+    const double middle = low + (high - low) / 2;
+    if (Cover(slant, middle))
+      high = middle;
+    else
+      low = middle;
+  }
+  Cover(slant, high);
+  RengaCall(Take(slant, best));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchSlant_Private(const void *context, const SearchTask *task,
+                                        const SearchModel *model, SearchLayout *best)
+{
+  const SearchSlant *how = context;
+  Slant slant = {.model = model, .share = how->share, .window = how->window, .stages = how->stages};
+  (void)task;
+  if (model->n_options != 1) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(slant.stages, &slant.first));
+  const RengaErrorCode code = Search(&slant, best);
+  RengaFree(&slant.first);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+bool RengaSearchSlantTry_Private(int number, bool few, const SearchSlant *best, SearchSlant *how)
+{
+  enum { BEST = -1 };
+  static const SearchSlant tries[] = {{.share = 0.5, .eager = 0.5},
+                                      {.share = 0.5, .eager = 1},
+                                      {.share = 0.5, .eager = 0},
+                                      {.share = 0.5, .eager = 2},
+                                      {.share = 0.3, .eager = BEST},
+                                      {.share = 0.75, .eager = BEST},
+                                      {.share = 1, .eager = BEST},
+                                      {.share = BEST, .eager = BEST, .window = 3},
+                                      {.share = BEST, .eager = BEST, .window = 8}};
+  enum { TRIES = sizeof tries / sizeof tries[0], TRIES_FEW = 2 };
+  if (number >= (few ? TRIES_FEW : TRIES)) return false;
+  *how = tries[number];
+  if (how->share < 0) how->share = best->share;
+  if (how->eager < 0) how->eager = best->eager;
+  return true;
+}
