@@ -16,7 +16,8 @@ typedef struct {
 typedef struct {
   const SearchModel *model;
   double work_left;
-  int *cut; /* [stages] first places, from the last stage on */
+  double tied; /* elements of parameters that may be held once */
+  int *cut;    /* [stages] first places, from the last stage on */
 } Equal;
 
 static bool Fits(Equal *equal, int option, int begin, int end, int depth, double share)
@@ -31,18 +32,27 @@ static bool Fits(Equal *equal, int option, int begin, int end, int depth, double
          cost.rounds + cost.reduce + cost.update <= share;
 }
 
-/* The first place of the longest stage that ends there; end where none fits. Steps back double
-   until one is too far: most stages are short. */
-static int Reach(Equal *equal, int option, int end, int depth, double share)
+/* The first place of the longest stage that ends there; end where none fits. Most stages are about
+   as long as the one after them: from there on steps double until the answer is between two. */
+static int Reach(Equal *equal, int option, int end, int after, int depth, double share)
 {
   int low = 0, high = end;
-  for (int step = 1; high > 0; step *= 2) {
-    const int at = high > step ? high - step : 0;
-    if (!Fits(equal, option, at, end, depth, share)) {
-      low = at + 1;
-      break;
-    }
+  int at = end > after ? end - after : 0;
+  const bool longer = !after || Fits(equal, option, at, end, depth, share);
+  if (longer)
     high = at;
+  else
+    low = at + 1;
+  for (int step = 1; low < high; step *= 2) {
+    at = longer ? high - step : low + step - 1;
+    if (at < low) at = low;
+    if (at >= high) break;
+    const bool fits = Fits(equal, option, at, end, depth, share);
+    if (fits)
+      high = at;
+    else
+      low = at + 1;
+    if (fits != longer) break;
   }
   while (low < high) {
     const int middle = low + (high - low) / 2;
@@ -54,14 +64,32 @@ static int Reach(Equal *equal, int option, int end, int depth, double share)
   return high;
 }
 
+/* Whether so many stages have room for the places before this one, by their work and parameters. */
+static bool MayHold(const Equal *equal, const SearchOption *option, int stages, int end,
+                    double share)
+{
+  const SearchModel *model = equal->model;
+  const double elements = model->elements[end];
+  const double work =
+      model->forward[end] + model->backward[end] + model->accumulate_rate * elements;
+  const double bytes = (double)sizeof(float) * (elements * option->buffers +
+                                                (elements - equal->tied) * (1 + model->moments));
+  if ((double)(option->rounds - 1) * work > 1.0000001 * stages * share) return false;
+  return model->memory <= 0 || bytes <= stages * model->memory;
+}
+
 /* No stage may leave too few places for those before it. */
 static bool Fill(Equal *equal, const Pair *pair, double share)
 {
-  int end = equal->model->count;
+  const SearchOption *option = &equal->model->option[pair->option];
+  int end = equal->model->count, after = 0;
+  if (!MayHold(equal, option, pair->stages, end, share)) return false;
   for (int k = 1; k <= pair->stages; k++) {
-    int begin = Reach(equal, pair->option, end, k, share);
+    int begin = Reach(equal, pair->option, end, after, k, share);
     if (begin < pair->stages - k) begin = pair->stages - k;
     if (begin >= end) return false;
+    if (!MayHold(equal, option, pair->stages - k, begin, share)) return false;
+    after = end - begin;
     equal->cut[pair->stages - k] = end = begin;
   }
   return end == 0;
@@ -154,6 +182,7 @@ RengaErrorCode RengaSearchEqual_Private(const SearchModel *model, SearchLayout *
   Equal equal = {.model = model, .work_left = model->quick ? work_quick : work_most};
   Pair *pairs = NULL;
   int count = 0;
+  for (int t = 0; t < model->n_ties; t++) equal.tied += model->tie[t].elements;
   RengaCall(ListPairs(model, &count, &pairs));
   RengaErrorCode code = RengaMalloc(model->count + 1, &equal.cut);
   for (int i = 0; i < count && !code && equal.work_left > 0; i++) {

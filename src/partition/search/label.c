@@ -129,13 +129,16 @@ static RengaErrorCode Extend(Labels *labels, int next, int end)
 {
   const SearchModel *model = labels->model;
   const int own = next >= 0 ? labels->label[next].option : -1;
-  for (int o = 0; o < model->n_options; o++) {
+  for (int o = 0; o < model->n_options && !IsOver(labels); o++) {
     if (own >= 0 && !model->unequal && o != own) continue;
     for (int begin = end - 1; begin >= 0 && !(labels->bounded && labels->left < 0); begin--) {
       Label label;
       labels->left--;
       if (!IsBetter(labels, labels->work + RengaSearchLeastShare_Private(model, &model->option[o],
                                                                          begin, end)))
+        break;
+      if (model->memory > 0 &&
+          RengaSearchLeastBytes_Private(model, &model->option[o], begin, end) > model->memory)
         break;
       if (!Combine(labels, next, begin, end, o, &label)) continue;
       if (!IsBetter(labels, StepAtLeast(labels, &label))) continue;
@@ -164,15 +167,15 @@ static RengaErrorCode Run(Labels *labels, bool *proved)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchLabels_Private(const SearchModel *model, double limit, int64_t work,
+RengaErrorCode RengaSearchLabels_Private(const SearchModel *model, double until, int64_t work,
                                          SearchLayout *best, bool *proved)
 {
   Labels labels = {.model = model,
                    .best = best,
                    .work = RengaSearchWork_Private(model),
+                   .until = until,
                    .left = work,
                    .bounded = work > 0};
-  if (limit > 0) labels.until = MPI_Wtime() + limit;
   *proved = false;
   RengaErrorCode code = Run(&labels, proved);
   RengaFree(&labels.capacity);

@@ -22,6 +22,8 @@ RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
   for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
     RengaCall(RengaMalloc(count + 1, sums[i]));
   RengaCall(RengaMalloc((int64_t)Levels(count) * count + 1, &model->temporary));
+  RengaCall(RengaMalloc(count + 2, &model->level));
+  for (int c = 2; c <= count; c++) model->level[c] = model->level[c / 2] + 1;
   return RENGA_SUCCESS;
 }
 
@@ -32,6 +34,7 @@ void RengaSearchModelFree_Private(SearchModel *model)
                            &model->lead,     &model->tail,     &model->read,     &model->fields,
                            &model->received, &model->temporary};
   for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) RengaFree(sums[i]);
+  RengaFree(&model->level);
   RengaFree(&model->option);
 }
 
@@ -46,12 +49,22 @@ void RengaSearchModelFinish_Private(SearchModel *model)
   }
 }
 
+/* fmin and fmax are calls; nothing here is not a number. */
+static double Smaller(double a, double b)
+{
+  return a < b ? a : b;
+}
+
+static double Larger(double a, double b)
+{
+  return a > b ? a : b;
+}
+
 static double LargestTemporary(const SearchModel *model, int begin, int end)
 {
-  int level = 0;
-  while (2 << level <= end - begin) level++;
+  const int level = model->level[end - begin];
   const double *row = model->temporary + (int64_t)level * model->count;
-  return fmax(row[begin], row[end - (1 << level)]);
+  return Larger(row[begin], row[end - (1 << level)]);
 }
 
 /* Elements of parameters that a stage holds: each tied one once. */
@@ -66,8 +79,8 @@ static double Held(const SearchModel *model, int begin, int end)
 /* As the sum of the tree over replicas takes it: two rounds of chunks from all others. */
 static double ReduceWork(const SearchOption *option, double bytes)
 {
-  const double most = 64 << 20, chunk = fmin(1 << 20, bytes / option->replicas);
-  return option->replicas == 1 ? 0 : fmin(most, 2.0 * (option->replicas - 1) * chunk);
+  const double most = 64 << 20, chunk = Smaller(1 << 20, bytes / option->replicas);
+  return option->replicas == 1 ? 0 : Smaller(most, 2.0 * (option->replicas - 1) * chunk);
 }
 
 double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOption *option,
@@ -81,19 +94,36 @@ double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOptio
          LargestTemporary(model, begin, end);
 }
 
+/* Micro-batches that a stage with so many stages from it to the last holds. */
+static double Slots(const SearchModel *model, const SearchOption *option, int depth)
+{
+  const double rounds = (double)option->rounds;
+  const int64_t early = model->eager > 0 ? RengaScheduleEarly(model->eager, depth - 1) : 0;
+  return model->gpipe ? rounds : Smaller(rounds, (double)(depth + early));
+}
+
+/* A stage that does not recompute keeps what backward needs of each of them. */
+static double SavedBytes(const SearchModel *model, int begin, int end, double slots)
+{
+  return (slots - 1) * (model->saved[end] - model->saved[begin]);
+}
+
+static double RecomputingBytes(const SearchModel *model, const SearchOption *option, int begin,
+                               int end, double slots)
+{
+  const double rounds = (double)option->rounds;
+  const double in = model->cut[begin], out = model->cut[end];
+  return RengaSearchLeastBytes_Private(model, option, begin, end) +
+         (slots - 1) * (model->inputs[end] - model->inputs[begin]) + slots * model->unsaved[end] +
+         Smaller(slots + 1, rounds) * in + Smaller(2, rounds) * (in + out);
+}
+
 double RengaSearchStageBytes_Private(const SearchModel *model, const SearchOption *option,
                                      int begin, int end, int depth, bool recompute)
 {
-  const double rounds = (double)option->rounds;
-  const double held = (double)(depth + RengaScheduleEarly(model->eager, depth - 1));
-  const double slots = model->gpipe ? rounds : fmin(rounds, held);
-  const double saved = model->saved[end] - model->saved[begin];
-  const double in = model->cut[begin], out = model->cut[end];
-  double bytes = RengaSearchLeastBytes_Private(model, option, begin, end);
-  bytes += (slots - 1) * (model->inputs[end] - model->inputs[begin]);
-  bytes += slots * model->unsaved[end] + (recompute ? 0 : slots - 1) * saved;
-  bytes += fmin(slots + 1, rounds) * in + fmin(2, rounds) * (in + out);
-  return bytes;
+  const double slots = Slots(model, option, depth);
+  return RecomputingBytes(model, option, begin, end, slots) +
+         (recompute ? 0 : SavedBytes(model, begin, end, slots));
 }
 
 double RengaSearchLeastShare_Private(const SearchModel *model, const SearchOption *option,
@@ -117,17 +147,17 @@ bool RengaSearchStageCost_Private(const SearchModel *model, const SearchOption *
   cost->forward = model->forward[end] - model->forward[begin];
   cost->backward =
       model->backward[end] - model->backward[begin] + model->accumulate_rate * elements;
-  cost->memory = RengaSearchStageBytes_Private(model, option, begin, end, depth, false);
+  const double slots = Slots(model, option, depth);
+  const double least = RecomputingBytes(model, option, begin, end, slots);
+  if (model->memory > 0 && least > model->memory) return false;
+  cost->memory = least + SavedBytes(model, begin, end, slots);
   cost->recompute = model->memory > 0 && cost->memory > model->memory;
+  if (cost->recompute && !model->recompute) return false;
   cost->extra = cost->recompute ? cost->forward : 0;
-  if (cost->recompute) {
-    if (!model->recompute) return false;
-    cost->memory = RengaSearchStageBytes_Private(model, option, begin, end, depth, true);
-    if (cost->memory > model->memory) return false;
-    cost->backward += cost->extra;
-  }
+  if (cost->recompute) cost->memory = least;
+  cost->backward += cost->extra;
   cost->delay = end < model->count ? option->message_latency + option->message_rate * message : 0;
-  cost->rounds = (double)(option->rounds - 1) * fmax(cost->forward + cost->backward, cost->delay);
+  cost->rounds = (double)(option->rounds - 1) * Larger(cost->forward + cost->backward, cost->delay);
   cost->reduce =
       option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
   if (option->replicas == 1 || cost->reduce < 0) cost->reduce = 0;

@@ -82,9 +82,39 @@ static int LevelOfStage(RengaMachine machine, RengaPlan plan, int s)
                              RengaPlanGetRank(plan, s, last));
 }
 
+static bool IsEqual(const SearchLayout *layout)
+{
+  for (int s = 1; s < layout->count; s++)
+    if (layout->stage[s].option != layout->stage[0].option) return false;
+  return true;
+}
+
+/* Replicas of equal stages go their own ways until their gradients are summed: the one with the
+   most micro-batches stands for all. */
+static int64_t LaneOf(const SearchModel *model, const SearchLayout *layout)
+{
+  return IsEqual(layout) ? model->option[layout->stage[0].option].rounds : model->microbatches;
+}
+
 static bool MaySimulate(const SearchModel *model, const SearchLayout *layout, int n_messages)
 {
-  return (double)model->microbatches * (2.0 * layout->count + 2.0 * n_messages) <= actions_most;
+  return (double)LaneOf(model, layout) * (2.0 * layout->count + 2.0 * n_messages) <= actions_most;
+}
+
+static RengaErrorCode SetShape(const SearchModel *model, const SearchLayout *layout, int n_messages,
+                               const RengaMessage messages[], RengaPlan plan,
+                               RengaSchedule schedule)
+{
+  if (!IsEqual(layout)) {
+    RengaCall(
+        RengaScheduleSetPlan(schedule, plan, model->microbatches, n_messages, messages, false));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaScheduleSetShape(schedule, layout->count, NULL, LaneOf(model, layout), n_messages,
+                                  messages, false));
+  for (int s = 0; s < layout->count; s++)
+    RengaCall(RengaScheduleSetRecompute(schedule, s, layout->stage[s].recompute));
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Simulate(const SearchModel *model, const SearchLayout *layout,
@@ -121,8 +151,7 @@ static RengaErrorCode RunSchedule(const SearchTask *task, const SearchModel *mod
   RengaCall(RengaScheduleCreate(task->self, &schedule));
   RengaErrorCode code = RengaScheduleSetType(schedule, type);
   if (!code && eager > 0) code = RengaScheduleSetEager(schedule, eager);
-  if (!code)
-    code = RengaScheduleSetPlan(schedule, plan, model->microbatches, n_messages, messages, false);
+  if (!code) code = SetShape(model, layout, n_messages, messages, plan, schedule);
   if (!code) code = RengaScheduleSetUp(schedule);
   if (!code) code = Simulate(model, layout, schedule, seconds, makespan, bubble);
   RengaScheduleDestroy(&schedule);
@@ -152,6 +181,22 @@ static RengaErrorCode PredictPipeline(const SearchTask *task, const SearchModel 
   RengaFree(&messages);
   RengaCall(code);
   return RENGA_SUCCESS;
+}
+
+/* No schedule takes less: a stage does all its work after the first forwards of those before it and
+   before their last backwards. */
+double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout)
+{
+  double lead = 0, least = 0;
+  for (int s = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    const SearchOption *option = &model->option[stage->option];
+    SearchCost cost = {0};
+    RengaSearchStageCost_Private(model, option, stage->begin, stage->end, layout->count - s, &cost);
+    least = fmax(least, lead + (double)option->rounds * (cost.forward + cost.backward));
+    lead += cost.forward + cost.backward - cost.extra;
+  }
+  return least;
 }
 
 static double BusyShare(const SearchModel *model, const SearchLayout *layout, double pipeline)
@@ -206,12 +251,8 @@ static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *mode
 {
   RengaSchedule schedule = NULL;
   const char *type;
-  bool equal = true;
-  for (int s = 0; s < layout->count; s++) {
-    depth[s] = layout->count - s;
-    equal = equal && layout->stage[s].option == layout->stage[0].option;
-  }
-  if (equal) return RENGA_SUCCESS;
+  for (int s = 0; s < layout->count; s++) depth[s] = layout->count - s;
+  if (IsEqual(layout)) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetSchedule(plan, &type));
   RengaCall(RengaScheduleCreate(task->self, &schedule));
   RengaErrorCode code = RengaScheduleSetType(schedule, type);

@@ -72,6 +72,7 @@ typedef struct {
   double longest;        /* seconds of the longest path of a micro-batch, forward and backward */
   double *cut, *unsaved; /* [count + 1] bytes over a cut; those of them backward does not keep */
   double *temporary;     /* [levels][count] largest of 2^level places from here on */
+  int *level;            /* [count + 1] largest power of two in so many places */
   int n_ties;
   const SearchTie *tie;
   int n_options;
@@ -192,8 +193,8 @@ RengaErrorCode RengaSearchEqual_Private(const SearchModel *model, SearchLayout *
 
 /* ---- label.c ---- */
 /* Every layout that may be better than best, until the work is done. *proved: best is the fastest
-   of all. limit: seconds, 0: none; work: labels, 0: any number. */
-RengaErrorCode RengaSearchLabels_Private(const SearchModel *model, double limit, int64_t work,
+   of all. until: on the clock of MPI_Wtime, 0: any time; work: labels, 0: any number. */
+RengaErrorCode RengaSearchLabels_Private(const SearchModel *model, double until, int64_t work,
                                          SearchLayout *best, bool *proved);
 
 /* ---- solve.c ---- */
@@ -217,7 +218,9 @@ struct SearchTask {
   bool gpipe, exact, equal; /* equal: all stages have the same replicas */
   double eager;             /* of 1f1b: begun early, for each stage that follows */
   bool any_schedule;        /* another one is taken where it is faster */
+  bool thorough;            /* all layouts are looked at, as far as time goes */
   double time_limit;        /* of exact, seconds; 0: none */
+  double until;             /* on the clock, from the limit; 0: any time */
   double update_rate, accumulate_rate;
   int n_sizes; /* micro-batches to be tried */
   const int64_t *size;
@@ -333,6 +336,8 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
                                           const SearchCandidate *candidate, RengaPlan plan,
                                           RengaPlanPrediction *prediction);
+/* Seconds of the pipeline under the best schedule and with messages that take no time. */
+double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout);
 /* Memory of each stage, by the runtime's forecast where there is one; *most: the largest. */
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
                                          const SearchCandidate *candidate, RengaPlan plan,

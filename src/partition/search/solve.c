@@ -5,6 +5,7 @@
 
 enum {
   LABEL_WORK = 4000000,
+  LABEL_WORK_BLIND = 400000,
   FITTING_ROUNDS = 8,
   CHAIN_LONG = 5000,
   CHAIN_CUT = 20000,
@@ -48,9 +49,11 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
   }
   RengaCall(RengaSearchEqual_Private(model, best));
   if (model->unequal) RengaCall(RengaSearchCover_Private(model, best));
-  if (!task->exact && model->count > CHAIN_LONG) return RENGA_SUCCESS;
-  RengaCall(RengaSearchLabels_Private(model, task->exact ? task->time_limit : 0,
-                                      task->exact ? 0 : LABEL_WORK, best, proved));
+  if (!task->thorough && best->count) return RENGA_SUCCESS;
+  const bool exact = task->exact && task->thorough;
+  if (!exact && model->count > CHAIN_LONG) return RENGA_SUCCESS;
+  const int64_t work = task->thorough ? LABEL_WORK : LABEL_WORK_BLIND;
+  RengaCall(RengaSearchLabels_Private(model, task->until, exact ? 0 : work, best, proved));
   return RENGA_SUCCESS;
 }
 
@@ -115,6 +118,10 @@ typedef struct {
   RengaForecastMemory *memory; /* of each stage */
   double most;                 /* bytes of a device */
   double step;                 /* simulated, where it fits */
+  double pipeline;             /* seconds of it */
+  double allowed;              /* bytes: the bound on what is estimated, under which it was found */
+  int replicas;                /* of its task; 0: any */
+  bool equal;
 } Solution;
 
 static void FreeSolution(Solution *solution)
@@ -151,6 +158,9 @@ static RengaErrorCode SolveUnder(Solution *solution, double memory)
   SearchTask task = *solution->task;
   task.memory = memory;
   FreeSolution(solution);
+  solution->allowed = memory;
+  solution->replicas = task.replicas;
+  solution->equal = task.equal;
   RengaCall(RengaSearchBest_Private(&task, solution->chain, &solution->candidate));
   if (solution->candidate.layout.count) RengaCall(Weigh(&task, solution));
   return RENGA_SUCCESS;
@@ -162,6 +172,7 @@ static RengaErrorCode FindStep(Solution *solution)
   RengaCall(RengaSearchPredict_Private(solution->task, &solution->model, &solution->candidate,
                                        solution->plan, &prediction));
   solution->step = prediction.step;
+  solution->pipeline = prediction.pipeline;
   return RENGA_SUCCESS;
 }
 
@@ -210,6 +221,9 @@ static RengaErrorCode ChooseSchedule(Solution *solution)
     double eager;
   } schedules[] = {{false, 0.25}, {false, 0.5}, {false, 1}, {false, 2}, {true, 0}};
   if (!solution->task->any_schedule || solution->candidate.layout.count == 1) return RENGA_SUCCESS;
+  const double most = solution->pipeline - RengaSearchLeastPipeline_Private(
+                                               &solution->model, &solution->candidate.layout);
+  if (most <= SCHEDULE_GAIN * solution->step) return RENGA_SUCCESS;
   for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++) {
     Solution other = {.task = solution->task, .chain = solution->chain};
     RengaErrorCode code = Reschedule(solution, schedules[i].gpipe, schedules[i].eager, &other);
@@ -265,6 +279,46 @@ static void TakeFaster(Solution *solution, bool fits, Solution *other, bool othe
   FreeSolution(other);
 }
 
+/* All layouts, as far as time goes, under the bound and for the replicas that led to what was
+   found; the bound is made stricter while what that leads to does not fit. */
+static RengaErrorCode LookAtAll(const Solution *solution, double bound, Solution *other, bool *fits)
+{
+  double allowed = solution->allowed;
+  const int rounds = solution->task->exact ? FITTING_ROUNDS : 1;
+  *fits = false;
+  for (int round = 0; round < rounds && !*fits; round++) {
+    RengaCall(SolveUnder(other, allowed));
+    if (!other->candidate.layout.count) return RENGA_SUCCESS;
+    if (allowed < bound) other->candidate.proved = false;
+    *fits = Fits(other);
+    allowed *= fmin(0.999, fmax(0.5, bound / other->most));
+  }
+  if (!*fits) return RENGA_SUCCESS;
+  RengaCall(FindStep(other));
+  RengaCall(ChooseSchedule(other));
+  return RENGA_SUCCESS;
+}
+
+/* After the quick searches have led to what fits. */
+static RengaErrorCode Refine(Solution *solution)
+{
+  SearchTask task = *solution->task;
+  Solution other = {.task = &task, .chain = solution->chain};
+  bool fits = false;
+  if (task.find) return RENGA_SUCCESS;
+  task.thorough = true;
+  task.replicas = solution->replicas;
+  task.equal = solution->equal;
+  const RengaErrorCode code = LookAtAll(solution, task.memory, &other, &fits);
+  const bool best = fits && other.step <= solution->step;
+  const bool proved = best && other.candidate.proved && task.replicas == solution->task->replicas &&
+                      task.equal == solution->task->equal;
+  TakeFaster(solution, !best, &other, fits && !code);
+  solution->candidate.proved = proved;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* The model does not see that stages of different replicas may run out of micro-batches in flight;
    the simulation does. Where it says so, the best of equal replicas is taken; also where unequal
    ones made the bound on memory stricter than equal ones need, which ChallengeNeighbours would see
@@ -277,7 +331,8 @@ static RengaErrorCode CompareEqual(Solution *solution)
   const bool stricter = task.find && solution->model.memory < task.memory;
   if (!IsUnequal(&solution->candidate.layout) && !stricter) return RENGA_SUCCESS;
   task.equal = true;
-  const RengaErrorCode code = TryFit(&equal, &fits);
+  RengaErrorCode code = TryFit(&equal, &fits);
+  if (!code && fits) code = Refine(&equal);
   TakeFaster(solution, true, &equal, fits && !code);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -489,6 +544,7 @@ static RengaErrorCode Fit(Solution *solution)
   bool fits = false;
   RengaCall(TryFit(solution, &fits));
   if (!fits && !solution->task->replicas) RengaCall(FitReplicas(solution, &fits));
+  if (fits) RengaCall(Refine(solution));
   if (fits) RengaCall(CompareEqual(solution));
   RengaCall(ChallengeAll(solution, &fits));
   if (!fits) RengaCall(Squeeze(solution, &fits));
@@ -554,6 +610,7 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   SearchChain chain = {0};
   Solution solution = {.task = &own, .chain = &chain};
   own.session = &session;
+  if (task->exact && task->time_limit > 0) own.until = MPI_Wtime() + task->time_limit;
   *answer = (SearchAnswer){0};
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
   if (!code) code = Fit(&solution);
