@@ -231,6 +231,7 @@ static RengaErrorCode MakeKey(RengaPipeline pipeline, int stage, int n_own, cons
   RengaCall(Push(key, row->recompute));
   RengaCall(Push(key, pipeline->batch));
   RengaCall(Push(key, pipeline->microbatch));
+  RengaCall(Push(key, pipeline->leaf));
   for (int i = 0; i < pipeline->n_short; i++) RengaCall(Push(key, pipeline->short_batch[i]));
   RengaCall(Push(key, row->last - row->first));
   for (int n = row->first; n < row->last; n++) RengaCall(PushNode(pipeline, n, loss));
