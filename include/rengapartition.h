@@ -27,6 +27,8 @@ RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks); /* d
 RengaErrorCode RengaPartitionSetMemory(RengaPartition partition,
                                        int64_t bytes); /* per device; 0: no bound */
 RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch);
+/* Micro-batches whose gradients are added one after the other; 0: 1, or more where nothing fits. */
+RengaErrorCode RengaPartitionSetLeaf(RengaPartition partition, int64_t leaf);
 /* manual: names of the first node (or value) of stages 1, 2, …, or the node count of each. */
 RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char *cuts);
 /* even: share by which a stage may be over the least largest load, to send fewer bytes. */

@@ -39,6 +39,12 @@ static const RengaOptionRow rows[] = {
      1e12, "samples per step over all replicas; 0: the network file's, or else 32"},
     {"microbatch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, microbatch),
      NULL, 0, 1e12, "samples per micro-batch; 0: an eighth of the batch, whatever the layout"},
+    {"reduction_leaf", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, leaf), NULL, 0,
+     1e12,
+     "micro-batches whose gradients are added one after the other: more take fewer buffers of "
+     "gradients; 0: 1, or what the plan's file says"},
+    {"partition_leaves", RENGA_OPTION_STRING, NULL, offsetof(struct _p_RengaPartition, leaves),
+     NULL, 0, 0, "types that know costs: leaves of which the fastest that fits is taken: 1,4,16"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -82,6 +88,7 @@ static RengaErrorCode Destroy(void *object)
   RengaFree(&partition->load);
   for (int i = 0; i < partition->n_readings; i++) RengaFree(&partition->reading[i].input);
   RengaFree(&partition->reading);
+  RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, partition));
   return RENGA_SUCCESS;
 }
 
@@ -292,11 +299,34 @@ RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, i
   return RENGA_SUCCESS;
 }
 
+/*@
+   RengaPartitionSetLeaf - micro-batches whose gradients are added one after the other
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . leaf - their number, a leaf of the sum of gradients (RengaPlanSetLeaf()); 0: 1, or what the
+     plan's file says; where nothing fits a type that knows costs tries 4, 16 and 64
+
+   Options:
+   . -reduction_leaf - the number
+   . -partition_leaves - several, of which the fastest that fits is taken
+@*/
+RengaErrorCode RengaPartitionSetLeaf(RengaPartition partition, int64_t leaf)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(leaf >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "leaves of %lld micro-batches",
+             (long long)leaf);
+  partition->leaf = leaf;
+  return RENGA_SUCCESS;
+}
+
 /* A plan from a file says all that these say: to ask for both is a mistake. */
 static RengaErrorCode CheckLoadAlone(RengaPartition partition)
 {
   const char *const names[] = {"partition_type", "partition_cuts", "partition_stages",
-                               "partition_replicas"};
+                               "partition_replicas", "partition_leaves"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     const char *text;
     bool given = false;
@@ -310,6 +340,9 @@ static RengaErrorCode CheckLoadAlone(RengaPartition partition)
 
 static RengaErrorCode CheckType(RengaPartition partition)
 {
+  RengaCheck(!partition->leaf || !partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
+             "-reduction_leaf %lld and -partition_leaves %s are both given: leave one out",
+             (long long)partition->leaf, partition->leaves);
   for (size_t i = 0; i < sizeof used_by / sizeof used_by[0]; i++) {
     const char *text;
     bool given = false;
@@ -337,7 +370,9 @@ static RengaErrorCode CheckType(RengaPartition partition)
    . -partition_tree_memory_weight - tree: how much memory counts beside time
    . -partition_stages, -partition_replicas, -partition_ranks, -partition_memory - numbers
    . -batch_size, -microbatch_size - samples
-   . -plan_load - a file to take the plan from; -batch_size and -microbatch_size win over the file's
+   . -reduction_leaf, -partition_leaves - micro-batches whose gradients are added in a row
+   . -plan_load - a file to take the plan from; -batch_size, -microbatch_size and
+     -reduction_leaf win over the file's
 
    Notes: options that contradict each other are errors.
 @*/
@@ -448,8 +483,13 @@ static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
     RengaCall(CheckWishes(partition, ranks, stages, partition->replicas));
     RengaCall(RengaSearchCuts_Private(partition, ranks, batch, microbatch, plan));
   } else {
+    RengaCheck(!partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
+               "-partition_leaves %s: type %s does not know which is faster without costs: give "
+               "-reduction_leaf, or -machine_file",
+               partition->leaves, partition->hdr.type_name);
     RengaCall(Cut(partition, ranks, plan));
     RengaCall(RengaPlanSetBatch(plan, batch, microbatch));
+    if (partition->leaf) RengaCall(RengaPlanSetLeaf(plan, partition->leaf));
   }
   return RENGA_SUCCESS;
 }
@@ -481,6 +521,7 @@ static RengaErrorCode Load(RengaPartition partition, int ranks, RengaPlan plan)
   if (partition->batch) batch = partition->batch;
   if (partition->microbatch) microbatch = partition->microbatch;
   RengaCall(RengaPlanSetBatch(plan, batch, microbatch));
+  if (partition->leaf) RengaCall(RengaPlanSetLeaf(plan, partition->leaf));
   return RENGA_SUCCESS;
 }
 
@@ -509,6 +550,7 @@ RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan)
   RengaCall(RengaPlanCreate(partition->hdr.owner, &made));
   RengaErrorCode code =
       partition->load ? Load(partition, ranks, made) : Make(partition, ranks, made);
+  if (!code && RengaPlanGetLeaf(made) > 1) code = RengaPlanCheck(made, partition->graph, 0);
   if (!code) code = RengaPlanSetAvailableRanks(made, ranks);
   if (!code) code = RengaPlanSetMemoryLimit(made, partition->memory);
   if (code) RengaPlanDestroy(&made);

@@ -27,7 +27,8 @@ struct _p_RengaPartition {
   RengaGraph graph;     /* borrowed */
   RengaProfile profile; /* borrowed; NULL: that of the options */
   int stages, replicas, ranks;
-  int64_t memory, batch, microbatch;
+  int64_t memory, batch, microbatch, leaf;
+  char *leaves; /* to choose from; NULL: leaf */
   int n_readings;
   PartitionReading *reading;
   char *load; /* a plan's file, instead of all this */

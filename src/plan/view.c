@@ -210,15 +210,17 @@ static RengaErrorCode ViewOrigin(RengaPlan plan, RengaViewer viewer)
 static RengaErrorCode ViewHead(RengaPlan plan, RengaViewer viewer)
 {
   double largest = 0;
-  char shape[80], schedule[64];
+  char shape[80], schedule[64], leaf[64] = "";
+  if (plan->leaf > 1)
+    snprintf(leaf, sizeof leaf, ", their gradients in leaves of %lld", (long long)plan->leaf);
   RengaPlanFormatShape_Private(plan, sizeof shape, shape);
   for (int s = 0; s < plan->count; s++)
     if (RengaPlanGetShare_Private(plan, s) > largest) largest = RengaPlanGetShare_Private(plan, s);
   RengaPlanFormatSchedule_Private(plan, sizeof schedule, schedule);
   RengaCall(RengaViewerPrintf(
-      viewer, "plan: %s; steps of %lld samples in %lld micro-batches of %lld%s%s\n", shape,
+      viewer, "plan: %s; steps of %lld samples in %lld micro-batches of %lld%s%s%s\n", shape,
       (long long)plan->batch, (long long)RengaPlanMicrobatches(plan, plan->batch),
-      (long long)plan->microbatch, plan->schedule ? "; schedule " : "",
+      (long long)plan->microbatch, leaf, plan->schedule ? "; schedule " : "",
       plan->schedule ? schedule : ""));
   RengaCall(ViewOrigin(plan, viewer));
   RengaCall(RengaViewerPrintf(

@@ -82,6 +82,29 @@ grep -q "schedule 1f1b eager 0$" late.txt || fail "another schedule than the use
 awk '$1 == "predicted" { step[++n] = $2 } END { exit !(n == 2 && step[1] < step[2]) }' \
   eager.txt late.txt || fail "the chosen schedule is no faster"
 
+# Gradients in leaves of micro-batches: kept with the plan, changed by the option; of several the
+# fastest is taken; larger ones where nothing fits with small ones. A replica has whole leaves.
+accepts 1 $machine -reduction_leaf 4 -partition_replicas 3 -plan_save leaf.txt
+says "16 micro-batches of 2, their gradients in leaves of 4"
+grep -q "microbatch 2 leaf 4$" leaf.txt || fail "no leaf in the file"
+accepts 1 $machine -plan_load leaf.txt -plan_view json
+says '"leaf":4'
+accepts 1 $machine -plan_load leaf.txt -reduction_leaf 2
+says "in leaves of 2"
+refuses 1 "make only 2 leaves of 8" $machine -plan_load leaf.txt -reduction_leaf 8
+accepts 1 $machine -partition_leaves 16,1 -partition_replicas 2
+grep -q "in leaves" out && fail "a leaf that leaves one replica for all"
+refuses 1 "-partition_leaves 1,0: write numbers of micro-batches" $machine -partition_leaves 1,0
+refuses 1 "are both given" $machine -partition_leaves 1,4 -reduction_leaf 2
+refuses 1 "the file says it already" $machine -plan_load leaf.txt -partition_leaves 1,4
+refuses 1 "without costs" plan -graph $mlp -partition_leaves 1,2
+narrow="$machine -partition_ranks 2 -batch_size 256 -microbatch_size 1 -partition_stages 2"
+accepts 1 $narrow -plan_explain
+says "gradients: sums of gradients hold"
+bytes=$(sed -n 's/^ *[01]-* .* \([0-9.]*\) KiB$/\1/p' out | sort -g | tail -1)
+accepts 1 $narrow -machine_memory "$(awk "BEGIN { print int(${bytes:-0} * 0.8) }")KiB" -plan_explain
+says "leaf: gradients are added in leaves of"
+
 # A plan goes with its network, with the devices of the machine, and with their memory.
 accepts 1 $machine -plan_load two.txt
 says "2 stages x 4 replicas"

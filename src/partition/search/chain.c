@@ -310,7 +310,10 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
   model->cut[count] = model->unsaved[count] = 0;
   memcpy(model->elements, chain->elements, (size_t)(count + 1) * sizeof(double));
   memcpy(model->states, chain->states, (size_t)(count + 1) * sizeof(double));
-  for (int c = 0; c < count; c++) model->temporary[c] += model->cut[c + 1];
+  for (int c = 0; c < count; c++) {
+    const double gradient = sizeof(float) * (chain->elements[c + 1] - chain->elements[c]);
+    model->temporary[c] += model->cut[c + 1] + (model->microbatches > 1 ? gradient : 0);
+  }
   RengaSearchModelFinish_Private(model);
   RengaCall(FindLeads(chain, costs, model));
   model->n_ties = chain->n_ties;

@@ -8,17 +8,24 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZES_MOST = 64 };
+enum { SIZES_MOST = 64, ROWS_MOST = 256 };
+static const int64_t larger_leaves[] = {4, 16, 64};
 
 /* Everything that is found together. */
 typedef struct {
   RengaMachine machine;
   RengaProfile profile; /* lent, or own */
   bool own;
-  int n_sizes, n_first;
-  int64_t size[SIZES_MOST];
-  RengaProfileCost *costs[SIZES_MOST];
+  int n_rows, n_first; /* sizes of micro-batches, each with a leaf */
+  int64_t size[ROWS_MOST], leaf[ROWS_MOST];
+  RengaProfileCost *costs[ROWS_MOST]; /* rows of the same size have the same */
 } Collected;
+
+/* Numbers without repetition. */
+typedef struct {
+  int count;
+  int64_t row[SIZES_MOST];
+} Numbers;
 
 /* A rank of a plain computer with nothing else known: only what is compared counts. */
 static RengaErrorCode DescribePlain(RengaMachine machine, int ranks)
@@ -72,66 +79,117 @@ static RengaErrorCode FindProfile(RengaPartition partition, int ranks, Collected
   return RENGA_SUCCESS;
 }
 
-static void AddSize(Collected *collected, int64_t size)
+static void AddNumber(Numbers *numbers, int64_t number)
 {
-  for (int i = 0; i < collected->n_sizes; i++)
-    if (collected->size[i] == size) return;
-  if (collected->n_sizes < SIZES_MOST) collected->size[collected->n_sizes++] = size;
+  for (int i = 0; i < numbers->count; i++)
+    if (numbers->row[i] == number) return;
+  if (numbers->count < SIZES_MOST) numbers->row[numbers->count++] = number;
 }
 
-static RengaErrorCode ReadSizes(RengaPartition partition, const char *text, int64_t batch,
-                                Collected *collected)
+static RengaErrorCode ReadNumbers(RengaPartition partition, const char *option, const char *text,
+                                  int64_t most, const char *what, Numbers *numbers)
 {
   for (const char *at = text; *at;) {
     char *end;
-    const long long size = strtoll(at, &end, 10);
-    RengaCheck(
-        end != at && (*end == ',' || !*end) && size >= 1 && size <= batch, partition->hdr.comm,
-        RENGA_ERR_OPTION,
-        "-partition_microbatch_sizes %s: write default, auto, or numbers from 1 to the batch "
-        "of %lld samples: 1,2,4",
-        text, (long long)batch);
-    AddSize(collected, size);
+    const long long number = strtoll(at, &end, 10);
+    RengaCheck(end != at && (*end == ',' || !*end) && number >= 1 && number <= most,
+               partition->hdr.comm, RENGA_ERR_OPTION, "-%s %s: write %s, from 1 to %lld: 1,2,4",
+               option, text, what, (long long)most);
+    AddNumber(numbers, number);
     at = end + (*end == ',');
   }
-  RengaCheck(collected->n_sizes > 0, partition->hdr.comm, RENGA_ERR_OPTION,
-             "-partition_microbatch_sizes is empty");
+  RengaCheck(numbers->count > 0, partition->hdr.comm, RENGA_ERR_OPTION, "-%s is empty", option);
   return RENGA_SUCCESS;
 }
 
 /* The size decides the bits of the results: others than the usual one only where it is asked for,
    or where that one does not fit. */
 static RengaErrorCode ListSizes(RengaPartition partition, const char *sizes, int64_t batch,
-                                int64_t microbatch, Collected *collected)
+                                int64_t microbatch, Numbers *first, Numbers *more)
 {
-  if (partition->microbatch || !sizes || !strcmp(sizes, "default")) {
-    AddSize(collected, microbatch);
+  const bool usual = !sizes || !strcmp(sizes, "default");
+  if (partition->microbatch || usual) {
+    AddNumber(first, microbatch);
   } else if (!strcmp(sizes, "auto")) {
-    AddSize(collected, microbatch);
+    AddNumber(first, microbatch);
     for (int64_t size = 1; size <= batch; size *= 2) {
-      AddSize(collected, size);
-      if (size + size / 2 <= batch) AddSize(collected, size + size / 2);
+      AddNumber(first, size);
+      if (size + size / 2 <= batch) AddNumber(first, size + size / 2);
     }
   } else {
-    RengaCall(ReadSizes(partition, sizes, batch, collected));
+    RengaCall(ReadNumbers(partition, "partition_microbatch_sizes", sizes, batch,
+                          "default, auto, or samples of a micro-batch", first));
   }
-  collected->n_first = collected->n_sizes;
-  if (!partition->microbatch && (!sizes || !strcmp(sizes, "default")))
-    for (int64_t size = microbatch; size > 1;) AddSize(collected, size = (size + 1) / 2);
+  if (!partition->microbatch && usual)
+    for (int64_t size = microbatch; size > 1;) AddNumber(more, size = (size + 1) / 2);
   return RENGA_SUCCESS;
 }
 
-/* Sizes after the first ones are needed only under a bound on memory. */
-static RengaErrorCode FindCosts(RengaPartition partition, bool bounded, Collected *collected)
+/* So does the leaf. */
+static RengaErrorCode ListLeaves(RengaPartition partition, int64_t microbatches, Numbers *first,
+                                 Numbers *more)
+{
+  if (partition->leaves) {
+    RengaCall(ReadNumbers(partition, "partition_leaves", partition->leaves, microbatches,
+                          "numbers of micro-batches", first));
+    return RENGA_SUCCESS;
+  }
+  AddNumber(first, partition->leaf ? partition->leaf : 1);
+  for (size_t i = 0; i < sizeof larger_leaves / sizeof larger_leaves[0]; i++)
+    if (!partition->leaf && larger_leaves[i] <= microbatches) AddNumber(more, larger_leaves[i]);
+  return RENGA_SUCCESS;
+}
+
+static void AddRows(Collected *collected, const Numbers *sizes, const Numbers *leaves)
+{
+  for (int s = 0; s < sizes->count; s++)
+    for (int l = 0; l < leaves->count && collected->n_rows < ROWS_MOST; l++) {
+      collected->size[collected->n_rows] = sizes->row[s];
+      collected->leaf[collected->n_rows++] = leaves->row[l];
+    }
+}
+
+/* Rows after the first ones are needed only under a bound on memory: larger leaves cost no time,
+   so that they come before smaller micro-batches. */
+static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int64_t batch,
+                               int64_t microbatch, bool bounded, Collected *collected)
+{
+  Numbers size = {0}, other_size = {0}, leaf = {0}, other_leaf = {0};
+  RengaCall(ListSizes(partition, sizes, batch, microbatch, &size, &other_size));
+  int64_t smallest = batch;
+  for (int i = 0; i < size.count; i++) smallest = size.row[i] < smallest ? size.row[i] : smallest;
+  RengaCall(ListLeaves(partition, (batch + smallest - 1) / smallest, &leaf, &other_leaf));
+  AddRows(collected, &size, &leaf);
+  collected->n_first = collected->n_rows;
+  if (!bounded) return RENGA_SUCCESS;
+  AddRows(collected, &size, &other_leaf);
+  AddRows(collected, &other_size, &leaf);
+  AddRows(collected, &other_size, &other_leaf);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindCosts(RengaPartition partition, Collected *collected)
 {
   const int n_nodes = RengaGraphGetNodeCount(partition->graph);
-  if (!bounded) collected->n_sizes = collected->n_first;
-  for (int i = 0; i < collected->n_sizes; i++) {
+  for (int i = 0; i < collected->n_rows; i++) {
+    int same = 0;
+    while (collected->size[same] != collected->size[i]) same++;
+    collected->costs[i] = collected->costs[same];
+    if (same < i) continue;
     RengaCall(RengaMalloc(n_nodes + 1, &collected->costs[i]));
     RengaCall(RengaProfileGetCosts(collected->profile, collected->size[i], collected->costs[i]));
     RengaCall(RengaSearchAddReading_Private(partition, collected->size[i], collected->costs[i]));
   }
   return RENGA_SUCCESS;
+}
+
+static void FreeCosts(Collected *collected)
+{
+  for (int i = collected->n_rows - 1; i >= 0; i--) {
+    int same = 0;
+    while (collected->size[same] != collected->size[i]) same++;
+    if (same == i) RengaFree(&collected->costs[i]);
+  }
 }
 
 static RengaErrorCode FindRates(RengaPartition partition, Collected *collected, SearchTask *task)
@@ -190,9 +248,9 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
                                SearchTask *task)
 {
   RengaCall(FindProfile(partition, ranks, collected));
-  RengaCall(ListSizes(partition, wish->sizes, batch, microbatch, collected));
   RengaCall(RengaSearchMemoryBound_Private(partition, &task->memory));
-  RengaCall(FindCosts(partition, task->memory > 0, collected));
+  RengaCall(ListRows(partition, wish->sizes, batch, microbatch, task->memory > 0, collected));
+  RengaCall(FindCosts(partition, collected));
   RengaCall(FindRates(partition, collected, task));
   RengaCall(RengaProfileGetMachine(collected->profile, &task->machine));
   RengaCall(FindSchedule(task));
@@ -205,16 +263,17 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   task->time_limit = wish->time_limit;
   task->find = wish->find;
   task->context = wish->context;
-  task->n_sizes = collected->n_sizes;
+  task->n_sizes = collected->n_rows;
   task->n_first = collected->n_first;
   task->size = collected->size;
+  task->leaf = collected->leaf;
   task->costs = collected->costs;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode FreeCollected(Collected *collected)
 {
-  for (int i = 0; i < SIZES_MOST; i++) RengaFree(&collected->costs[i]);
+  FreeCosts(collected);
   if (!collected->own) return RENGA_SUCCESS;
   if (collected->profile) RengaCall(RengaProfileDestroy(&collected->profile));
   if (collected->machine) RengaCall(RengaMachineDestroy(&collected->machine));
@@ -251,6 +310,7 @@ static RengaErrorCode FillPlan(RengaPartition partition, int64_t batch, const Se
   RengaCall(RengaPlanSetStages(plan, partition->graph, answer->n_stages, answer->stage));
   RengaCall(RengaPlanSetRanks(plan, answer->rank));
   RengaCall(RengaPlanSetBatch(plan, batch, answer->microbatch));
+  RengaCall(RengaPlanSetLeaf(plan, answer->leaf));
   RengaCall(RengaPlanSetSchedule(plan, answer->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
   RengaCall(RengaPlanSetEager(plan, answer->eager));
   RengaCall(RengaPlanSetPrediction(plan, &answer->prediction));

@@ -5,7 +5,8 @@
 #include <math.h>
 #include <stdarg.h>
 
-enum { CHAIN_LONG = 20000 };
+enum { CHAIN_LONG = 20000, LEAF_MOST = 64 };
+static const double LEAF_ROUNDS = 1.05; /* of a larger leaf that is proposed */
 
 static RengaErrorCode Say(SearchAnswer *answer, const char *topic, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
@@ -202,7 +203,8 @@ static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *cha
   for (int p = 1; p <= task->ranks && p <= model->count; p++) {
     SearchTask all = *task;
     Other other;
-    if (task->ranks % p || task->ranks / p > model->microbatches) continue;
+    if (task->ranks % p || task->ranks / p > (model->microbatches + model->leaf - 1) / model->leaf)
+      continue;
     if ((task->stages && task->stages != p) ||
         (task->replicas && task->replicas != task->ranks / p))
       continue;
@@ -247,6 +249,43 @@ static RengaErrorCode ExplainConvex(const SearchTask *task, const SearchChain *c
   return RENGA_SUCCESS;
 }
 
+/* What larger leaves would save, where sums of gradients take much. Those that make a replica work
+   through more micro-batches are left out. */
+static RengaErrorCode ExplainGradients(const SearchModel *model, const SearchLayout *layout,
+                                       SearchAnswer *answer)
+{
+  char held[32], all[32], less[32];
+  int fullest = 0;
+  for (int s = 1; s < answer->n_stages; s++)
+    if (answer->stage[s].memory > answer->stage[fullest].memory) fullest = s;
+  const RengaPlanStage *stage = &answer->stage[fullest];
+  const SearchStage *place = &layout->stage[fullest];
+  const double buffer =
+      sizeof(float) * (model->elements[place->end] - model->elements[place->begin]);
+  const SearchOption own =
+      RengaSearchOption_Private(model->microbatches, model->leaf, stage->replicas);
+  SearchOption best = own;
+  int64_t leaf = model->leaf;
+  for (int64_t other = 4; other <= LEAF_MOST && other <= model->microbatches; other *= 2) {
+    const SearchOption option =
+        RengaSearchOption_Private(model->microbatches, other, stage->replicas);
+    if ((double)option.rounds > LEAF_ROUNDS * (double)own.rounds || option.buffers >= best.buffers)
+      continue;
+    best = option;
+    leaf = other;
+  }
+  if (3 * stage->parts.gradients <= stage->memory || leaf == model->leaf) return RENGA_SUCCESS;
+  RengaFormatBytes((double)stage->parts.gradients, sizeof held, held);
+  RengaFormatBytes((double)stage->memory, sizeof all, all);
+  RengaFormatBytes((double)stage->parts.gradients - (own.buffers - best.buffers) * buffer,
+                   sizeof less, less);
+  RengaCall(Say(answer, "gradients",
+                "sums of gradients hold %s of %s of stage %d, in %d buffers; -reduction_leaf %lld "
+                "holds %s, in %d, and other bits are the price",
+                held, all, fullest, own.buffers, (long long)leaf, less, best.buffers));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchChain *chain,
                                           const SearchModel *model,
                                           const SearchCandidate *candidate, SearchAnswer *answer)
@@ -256,6 +295,12 @@ RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchCh
   RengaCall(ExplainMachine(task, chain, candidate, answer));
   RengaCall(ExplainIdle(task, chain, model, candidate, answer));
   RengaCall(ExplainConvex(task, chain, model, candidate, answer));
+  RengaCall(ExplainGradients(model, &candidate->layout, answer));
+  if (task->leaf[candidate->size] != task->leaf[0])
+    RengaCall(Say(answer, "leaf",
+                  "gradients are added in leaves of %lld micro-batches rather than %lld; results "
+                  "depend on that number",
+                  (long long)task->leaf[candidate->size], (long long)task->leaf[0]));
   if (task->size[candidate->size] != task->size[0])
     RengaCall(Say(answer, "micro-batch",
                   "micro-batches of %lld samples rather than %lld; results depend on that size",

@@ -61,34 +61,54 @@ static RengaErrorCode SetLinks(RengaMachine machine, bool spread, int devices, S
   return RENGA_SUCCESS;
 }
 
+static int64_t Leaves(int64_t microbatches, int64_t leaf)
+{
+  return (microbatches + leaf - 1) / leaf;
+}
+
 /* Partial sums that the busiest replicas hold; all of them where they are few. */
-static int Buffers(int64_t microbatches, int replicas)
+static int Buffers(int64_t leaves, bool chains, int replicas)
 {
   int most = 1, step = replicas > SEARCH_BUFFERS_MOST ? replicas / SEARCH_BUFFERS_MOST : 1;
   for (int r = 0; r < replicas; r += step) {
-    const int buffers =
-        RengaCommTreeBuffers(microbatches, false, RengaPlanBound(microbatches, replicas, r),
-                             RengaPlanBound(microbatches, replicas, r + 1));
+    const int buffers = RengaCommTreeBuffers(leaves, chains, RengaPlanBound(leaves, replicas, r),
+                                             RengaPlanBound(leaves, replicas, r + 1));
     if (buffers > most) most = buffers;
   }
   return most;
 }
 
 /* A replica whose range begins at 0 needs fewest in ascending order: those of the largest whole
-   subtree. */
-static int LeastBuffers(int64_t microbatches, int replicas)
+   subtree. A last leaf of one micro-batch takes none of its own. */
+static int LeastBuffers(int64_t microbatches, int64_t leaf, int replicas)
 {
-  return RengaCommTreeBuffers(microbatches, false, 0, RengaPlanBound(microbatches, replicas, 1));
+  const int64_t leaves = Leaves(microbatches, leaf), own = RengaPlanBound(leaves, replicas, 1);
+  const bool alone = leaf > 1 && own == leaves && microbatches % leaf == 1;
+  const int buffers = RengaCommTreeBuffers(leaves, leaf > 1, 0, own);
+  return alone && buffers > 1 ? buffers - 1 : buffers;
 }
 
-static int64_t Rounds(int64_t microbatches, int64_t replicas)
+/* Micro-batches of the busiest replica. The last one has the last leaf, which may be short, and as
+   many leaves as any. */
+static int64_t Rounds(int64_t microbatches, int64_t leaf, int replicas)
 {
-  return (microbatches + replicas - 1) / replicas;
+  const int64_t leaves = Leaves(microbatches, leaf), most = (leaves + replicas - 1) / replicas;
+  const bool others = replicas > 1 && leaves % replicas != 1;
+  return others ? most * leaf : microbatches - (leaves - most) * leaf;
 }
 
-static void AddReplicas(int64_t microbatches, int replicas, SearchOption *option)
+SearchOption RengaSearchOption_Private(int64_t microbatches, int64_t leaf, int replicas)
 {
-  const int buffers = LeastBuffers(microbatches, replicas);
+  return (SearchOption){.replicas = replicas,
+                        .most_replicas = replicas,
+                        .rounds = Rounds(microbatches, leaf, replicas),
+                        .buffers = Buffers(Leaves(microbatches, leaf), leaf > 1, replicas),
+                        .least_buffers = LeastBuffers(microbatches, leaf, replicas)};
+}
+
+static void AddReplicas(int64_t microbatches, int64_t leaf, int replicas, SearchOption *option)
+{
+  const int buffers = LeastBuffers(microbatches, leaf, replicas);
   option->most_replicas = replicas;
   if (buffers < option->least_buffers) option->least_buffers = buffers;
 }
@@ -96,23 +116,19 @@ static void AddReplicas(int64_t microbatches, int replicas, SearchOption *option
 RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread,
                                                SearchModel *model)
 {
-  const int64_t m = model->microbatches;
-  const int most = (int)(m < model->devices ? m : model->devices);
+  const int64_t m = model->microbatches, leaf = model->leaf, leaves = Leaves(m, leaf);
+  const int most = (int)(leaves < model->devices ? leaves : model->devices);
   model->n_options = 0;
   RengaFree(&model->option);
   RengaCall(RengaMalloc(most + 1, &model->option));
   for (int r = 1; r <= most; r++) {
     if (model->replicas && r != model->replicas) continue;
-    if (!model->replicas && r > 1 && Rounds(m, r) == Rounds(m, r - 1)) {
-      AddReplicas(m, r, &model->option[model->n_options - 1]);
+    if (!model->replicas && r > 1 && Rounds(m, leaf, r) == Rounds(m, leaf, r - 1)) {
+      AddReplicas(m, leaf, r, &model->option[model->n_options - 1]);
       continue;
     }
     SearchOption *option = &model->option[model->n_options++];
-    *option = (SearchOption){.replicas = r,
-                             .most_replicas = r,
-                             .rounds = Rounds(m, r),
-                             .buffers = Buffers(m, r),
-                             .least_buffers = LeastBuffers(m, r)};
+    *option = RengaSearchOption_Private(m, leaf, r);
     if (machine) RengaCall(SetLinks(machine, spread, model->devices, option));
   }
   return RENGA_SUCCESS;

@@ -36,6 +36,7 @@ static RengaErrorCode FillPlan(const SearchTask *task, const SearchChain *chain,
   RengaCall(RengaPlanSetStages(plan, task->graph, layout->count, stages));
   RengaCall(RengaPlanSetRanks(plan, ranks));
   RengaCall(RengaPlanSetBatch(plan, task->batch, task->size[candidate->size]));
+  RengaCall(RengaPlanSetLeaf(plan, task->leaf[candidate->size]));
   RengaCall(RengaPlanSetSchedule(plan, task->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
   RengaCall(RengaPlanSetEager(plan, task->eager));
   return RENGA_SUCCESS;

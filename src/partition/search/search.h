@@ -52,7 +52,7 @@ typedef struct {
 typedef struct {
   const int *node;                            /* [count] lent by the chain */
   int count;                                  /* places */
-  int64_t microbatches;                       /* of a step */
+  int64_t microbatches, leaf;                 /* of a step; of them that a replica has together */
   int devices;                                /* to be used at the most */
   double memory;                              /* bytes of a device; 0: no bound */
   bool gpipe;                                 /* all micro-batches in flight */
@@ -121,6 +121,8 @@ void RengaSearchModelFinish_Private(SearchModel *model);
    the machine, so that neighbouring stages lie together. */
 RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread,
                                                SearchModel *model);
+/* Rounds and buffers of so many replicas; links cost nothing. */
+SearchOption RengaSearchOption_Private(int64_t microbatches, int64_t leaf, int replicas);
 void RengaSearchModelFree_Private(SearchModel *model);
 /* Of a stage with so many stages from it to the last (itself counts). False: over the memory, even
    with recomputation where that may be. */
@@ -222,8 +224,8 @@ struct SearchTask {
   double time_limit;        /* of exact, seconds; 0: none */
   double until;             /* on the clock, from the limit; 0: any time */
   double update_rate, accumulate_rate;
-  int n_sizes; /* micro-batches to be tried */
-  const int64_t *size;
+  int n_sizes;                    /* micro-batches to be tried */
+  const int64_t *size, *leaf;     /* [n_sizes] samples, micro-batches */
   RengaProfileCost *const *costs; /* [n_sizes][nodes] */
   int n_first;                    /* sizes after these only where none of these fits */
   SearchFinder find;              /* NULL: the searches of this room */
@@ -248,7 +250,7 @@ typedef struct {
 
 typedef struct {
   RengaPlanPrediction prediction;
-  int64_t microbatch;
+  int64_t microbatch, leaf;
   int n_stages, n_ranks, n_reasons;
   bool gpipe;
   double eager;

@@ -19,6 +19,7 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
 {
   const RengaPartitionCapabilities can = RengaSearchCapabilities_Private();
   *model = (SearchModel){.microbatches = (task->batch + task->size[size] - 1) / task->size[size],
+                         .leaf = task->leaf[size],
                          .devices = task->ranks,
                          .memory = task->memory,
                          .gpipe = task->gpipe,
@@ -592,6 +593,7 @@ static RengaErrorCode TakeAnswer(const Solution *solution, SearchAnswer *answer)
 {
   const SearchTask *task = solution->task;
   answer->microbatch = task->size[solution->candidate.size];
+  answer->leaf = task->leaf[solution->candidate.size];
   answer->gpipe = solution->model.gpipe;
   answer->eager = solution->model.eager;
   RengaCall(TakeStages(solution, answer));

@@ -101,19 +101,16 @@ static RengaErrorCode Take(SearchModel *model, int option, int most, double boun
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchChain *chain,
-                                          int devices, SearchCandidate *candidate, double *allowed)
+/* Of one micro-batch and leaf: *allowed and the layout change where that takes less. */
+static RengaErrorCode SqueezeRow(const SearchTask *task, const SearchChain *chain, int row,
+                                 SearchCandidate *candidate, double *allowed)
 {
-  SearchTask wide = *task;
   SearchModel model = {0};
   int best = -1;
-  wide.ranks = devices;
-  *candidate = (SearchCandidate){.size = task->n_sizes - 1, .bound = HUGE_VAL};
-  RengaCall(RengaSearchModelOf_Private(&wide, chain, candidate->size, false, &model));
-  *allowed = HUGE_VAL;
+  RengaCall(RengaSearchModelOf_Private(task, chain, row, false, &model));
   for (int o = 0; o < model.n_options && model.count; o++) {
     const SearchOption *option = &model.option[o];
-    const int most = MostStages(&model, option, devices);
+    const int most = MostStages(&model, option, task->ranks);
     if (!IsLooked(&model, o)) continue;
     if (isinf(*allowed))
       *allowed =
@@ -121,10 +118,28 @@ RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchCh
     if (Bisect(&model, option, most, allowed)) best = o;
   }
   RengaErrorCode code = RENGA_SUCCESS;
-  if (best >= 0)
-    code = Take(&model, best, MostStages(&model, &model.option[best], devices), *allowed,
+  if (best >= 0) {
+    RengaSearchLayoutFree_Private(&candidate->layout);
+    candidate->size = row;
+    code = Take(&model, best, MostStages(&model, &model.option[best], task->ranks), *allowed,
                 &candidate->layout);
+  }
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The smallest micro-batches come last. */
+RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchChain *chain,
+                                          int devices, SearchCandidate *candidate, double *allowed)
+{
+  SearchTask wide = *task;
+  const int last = task->n_sizes - 1;
+  wide.ranks = devices;
+  *candidate = (SearchCandidate){.size = last, .bound = HUGE_VAL};
+  *allowed = HUGE_VAL;
+  for (int row = 0; row <= last; row++)
+    if (task->size[row] == task->size[last])
+      RengaCall(SqueezeRow(&wide, chain, row, candidate, allowed));
   return RENGA_SUCCESS;
 }

@@ -49,7 +49,7 @@ typedef struct {
   int deepest;            /* stages that hold as many as the bound thinks they can */
 } Case;
 
-static SearchTask MakeTask(Case *one, int ranks, int64_t *size)
+static SearchTask MakeTask(Case *one, int ranks, int64_t *size, int64_t *leaf)
 {
   SearchTask task = {.self = one->comm,
                      .graph = one->graph,
@@ -59,9 +59,11 @@ static SearchTask MakeTask(Case *one, int ranks, int64_t *size)
                      .gpipe = Random() < 0.2,
                      .n_sizes = 1,
                      .size = size,
+                     .leaf = leaf,
                      .costs = &one->cost,
                      .session = &one->session};
   *size = 1 + RandomBelow(3);
+  *leaf = 1 + RandomBelow(2) * RandomBelow(5);
   task.batch = *size * (1 + RandomBelow(24));
   task.eager = task.gpipe || Random() < 0.4 ? 0 : 3 * Random();
   task.update_rate = Random() < 0.5 ? 0 : 1e-6;
@@ -112,7 +114,8 @@ static void AllOptions(SearchModel *model, RengaMachine machine, SearchOption ro
 {
   SearchModel one = *model;
   one.option = NULL;
-  for (int r = 1; r <= REPLICAS_MOST && r <= model->microbatches; r++) {
+  const int64_t leaves = (model->microbatches + model->leaf - 1) / model->leaf;
+  for (int r = 1; r <= REPLICAS_MOST && r <= leaves; r++) {
     one.replicas = r;
     one.devices = r;
     RengaCallAbort(RengaSearchModelOptions_Private(machine, false, &one));
@@ -172,8 +175,8 @@ static void CheckBound(Case *one, const SearchTask *task, const SearchLayout *la
 
 static void CheckCase(Case *one)
 {
-  int64_t size;
-  SearchTask task = MakeTask(one, STAGES_MOST * REPLICAS_MOST, &size);
+  int64_t size, leaf;
+  SearchTask task = MakeTask(one, STAGES_MOST * REPLICAS_MOST, &size, &leaf);
   SearchModel model;
   SearchOption rows[REPLICAS_MOST];
   SearchStage stages[STAGES_MOST];

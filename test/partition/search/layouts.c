@@ -49,6 +49,7 @@ static void FillModel(SearchModel *model, SearchTie *tie)
   const int count = 1 + RandomBelow(PLACES_MOST);
   *model =
       (SearchModel){.microbatches = 1 + RandomBelow(9), .devices = 1 + RandomBelow(DEVICES_MOST)};
+  model->leaf = 1 + RandomBelow(4) * RandomBelow(2);
   RengaCallAbort(RengaSearchModelAllocate_Private(count, model));
   FillSums(model->forward, count, 1, 0.2);
   FillSums(model->backward, count, 2, 0.2);
@@ -116,6 +117,7 @@ static double Simulate(RengaSchedule schedule, const SearchModel *model, const S
                                        message, false));
   for (int s = 0; s < layout->count; s++)
     RengaCallAbort(RengaScheduleSetRecompute(schedule, s, layout->stage[s].recompute));
+  RengaCallAbort(RengaScheduleSetLeaf(schedule, model->leaf));
   RengaCallAbort(RengaScheduleSetUp(schedule));
   RengaCallAbort(RengaScheduleSimulate(schedule, forward, backward, seconds, &pipeline, &bubble));
   return pipeline + layout->reduce + layout->update;
@@ -186,7 +188,8 @@ static void AllOptions(const SearchModel *model, SearchModel *all, SearchOption 
   one.option = NULL;
   all->option = options;
   all->n_options = 0;
-  for (int r = 1; r <= model->devices && r <= model->microbatches; r++) {
+  const int64_t leaves = (model->microbatches + model->leaf - 1) / model->leaf;
+  for (int r = 1; r <= model->devices && r <= leaves; r++) {
     if (model->replicas && r != model->replicas) continue;
     one.replicas = r;
     RengaCallAbort(RengaSearchModelOptions_Private(NULL, false, &one));
