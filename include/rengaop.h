@@ -34,6 +34,9 @@ int64_t RengaTensorSpecCount(const RengaTensorSpec *spec); /* elements of a conc
 size_t RengaTensorSpecBytes(const RengaTensorSpec *spec);
 /* -c becomes c*batch */
 RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch);
+bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b);
+/* Equal specs, equal number; the same in every run. */
+uint64_t RengaTensorSpecHash(int count, const RengaTensorSpec specs[], uint64_t seed);
 /* float32[N,32] */
 void RengaTensorSpecFormat(const RengaTensorSpec *spec, size_t size, char text[]);
 

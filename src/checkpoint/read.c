@@ -54,14 +54,6 @@ static void AddDifference(Differences *differences, const char *format, ...)
   va_end(arguments);
 }
 
-static bool SameSpec(const RengaTensorSpec *a, const RengaTensorSpec *b)
-{
-  if (a->type != b->type || a->ndim != b->ndim) return false;
-  for (int d = 0; d < a->ndim; d++)
-    if (a->dim[d] != b->dim[d]) return false;
-  return true;
-}
-
 static void FindDifferences(const RengaCheckpointTable *file, const RengaCheckpointTable *network,
                             bool subset, Differences *differences)
 {
@@ -72,7 +64,7 @@ static void FindDifferences(const RengaCheckpointTable *file, const RengaCheckpo
     RengaTensorSpecFormat(&wanted->spec, sizeof here, here);
     if (found < 0) {
       AddDifference(differences, "%s %s of the network is not in the file", wanted->name, here);
-    } else if (!SameSpec(&wanted->spec, &file->entries[found].spec)) {
+    } else if (!RengaTensorSpecEqual(&wanted->spec, &file->entries[found].spec)) {
       RengaTensorSpecFormat(&file->entries[found].spec, sizeof there, there);
       AddDifference(differences, "%s is %s in the network, %s in the file", wanted->name, here,
                     there);

@@ -51,7 +51,7 @@ bool RengaFuseWithScalar(RengaGraph graph, const RengaGraphNode *node, bool comm
   int side = RengaFuseScalar(graph, node->in[1], number) ? 1 : 0;
   if (side == 0 && !(commutes && RengaFuseScalar(graph, node->in[0], number))) return false;
   *other = node->in[1 - side];
-  return RengaGraphSameSpec(RengaGraphSpec(graph, *other), RengaGraphSpec(graph, node->out[0]));
+  return RengaTensorSpecEqual(RengaGraphSpec(graph, *other), RengaGraphSpec(graph, node->out[0]));
 }
 
 bool RengaFuseNear(double a, double b)

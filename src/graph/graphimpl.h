@@ -41,7 +41,6 @@ RengaErrorCode RengaGraphUniqueName(RengaGraph graph, const char *wanted, size_t
 RengaErrorCode RengaGraphRebuildNames(RengaGraph graph);
 void RengaGraphFreeValue(RengaGraphValue **value);
 void RengaGraphFreeEntry(RengaGraphEntry **entry);
-bool RengaGraphSameSpec(const RengaTensorSpec *a, const RengaTensorSpec *b);
 int RengaGraphBatchDimension(const RengaTensorSpec *spec); /* -1: there is none */
 bool RengaGraphHasBatch(RengaGraph graph, RengaValue value);
 static inline const RengaTensorSpec *RengaGraphSpec(RengaGraph graph, RengaValue value)

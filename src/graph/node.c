@@ -137,7 +137,7 @@ static RengaErrorCode MakeOutputs(RengaGraph graph, const char *name, int n_out,
     if (out[i] != RENGA_VALUE_NONE) {
       RengaTensorSpecFormat(&specs[i], sizeof a, a);
       RengaTensorSpecFormat(RengaGraphSpec(graph, out[i]), sizeof b, b);
-      RengaCheck(RengaGraphSameSpec(&specs[i], RengaGraphSpec(graph, out[i])), MPI_COMM_SELF,
+      RengaCheck(RengaTensorSpecEqual(&specs[i], RengaGraphSpec(graph, out[i])), MPI_COMM_SELF,
                  RENGA_ERR_INTERNAL, "node \"%s\" makes %s where value \"%s\" is %s", name, a,
                  graph->value[out[i]]->name, b);
       continue;

@@ -110,7 +110,7 @@ static RengaErrorCode AddUse(Walk *walk, const RengaGraphNode *node, int input, 
   bool fresh = producer >= walk->n_forward && graph->entry[producer]->node.id == node->id;
   for (int i = graph->n_uses; i-- > 0 && fresh && graph->use[i].node_id == node->id;)
     fresh = graph->use[i].gradient != gradient; /* uses of a node follow each other */
-  if (!fresh) { /* each use has a tensor of its own */
+  if (!fresh) {                                 /* each use has a tensor of its own */
     RengaValue copy = RENGA_VALUE_NONE;
     RengaCall(RengaGraphInsertNode(graph, "Identity", NULL, NULL, 1, &gradient, 1, NULL, &copy));
     gradient = copy;
@@ -125,7 +125,7 @@ static RengaErrorCode Accumulate(Walk *walk, const RengaGraphNode *node, int inp
 {
   RengaGraph graph = walk->graph;
   RengaValue value = node->in[input], sum = RENGA_VALUE_NONE;
-  if (!RengaGraphSameSpec(RengaGraphSpec(graph, dx), RengaGraphSpec(graph, value)))
+  if (!RengaTensorSpecEqual(RengaGraphSpec(graph, dx), RengaGraphSpec(graph, value)))
     RengaGraphRefuse(node, RENGA_ERR_INTERNAL, "the gradient of input %d has another shape", input);
   if (graph->value[value]->kind == RENGA_VALUE_PARAMETER) {
     RengaCall(AddUse(walk, node, input, dx));

@@ -11,8 +11,8 @@ typedef struct {
 
 static bool SameAsInput(Pass *pass, RengaGraphNode *node)
 {
-  return RengaGraphSameSpec(RengaGraphSpec(pass->graph, node->in[0]),
-                            RengaGraphSpec(pass->graph, node->out[0]));
+  return RengaTensorSpecEqual(RengaGraphSpec(pass->graph, node->in[0]),
+                              RengaGraphSpec(pass->graph, node->out[0]));
 }
 
 static RengaGraphNode *ProducerOf(Pass *pass, RengaValue value, const char *op)
@@ -113,7 +113,7 @@ static bool EqualNodes(RengaGraph graph, const RengaGraphNode *a, const RengaGra
   if (a->op != b->op || a->n_in != b->n_in || a->n_out != b->n_out) return false;
   if (memcmp(a->in, b->in, (size_t)a->n_in * sizeof *a->in) != 0) return false;
   for (int i = 0; i < a->n_out; i++)
-    if (!RengaGraphSameSpec(RengaGraphSpec(graph, a->out[i]), RengaGraphSpec(graph, b->out[i])))
+    if (!RengaTensorSpecEqual(RengaGraphSpec(graph, a->out[i]), RengaGraphSpec(graph, b->out[i])))
       return false;
   return RengaAttributesEqual(&a->attributes, &b->attributes);
 }
@@ -171,7 +171,7 @@ static uint64_t HashConstant(const RengaGraphValue *value)
 
 static bool EqualConstants(const RengaGraphValue *a, const RengaGraphValue *b)
 {
-  return RengaGraphSameSpec(&a->spec, &b->spec) &&
+  return RengaTensorSpecEqual(&a->spec, &b->spec) &&
          memcmp(a->data, b->data, RengaTensorSpecBytes(&a->spec)) == 0;
 }
 

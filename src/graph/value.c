@@ -13,14 +13,6 @@ void RengaGraphFreeValue(RengaGraphValue **value)
   RengaFree(value);
 }
 
-bool RengaGraphSameSpec(const RengaTensorSpec *a, const RengaTensorSpec *b)
-{
-  if (a->type != b->type || a->ndim != b->ndim) return false;
-  for (int d = 0; d < a->ndim; d++)
-    if (a->dim[d] != b->dim[d]) return false;
-  return true;
-}
-
 int RengaGraphBatchDimension(const RengaTensorSpec *spec)
 {
   for (int d = 0; d < spec->ndim; d++)

@@ -1,6 +1,7 @@
 /* Data types and tensor specs. */
 #include "rengaop.h"
 #include <inttypes.h>
+#include <string.h>
 
 #define RENGA_TYPE_NAME(name, text, size) text,
 static const char *const type_names[] = {RENGA_TYPE_MAP(RENGA_TYPE_NAME)};
@@ -111,6 +112,46 @@ RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch)
   for (int d = 0; d < spec->ndim; d++)
     if (spec->dim[d] < 0) concrete.dim[d] = -spec->dim[d] * batch;
   return concrete;
+}
+
+/*@
+   RengaTensorSpecEqual - whether two tensors have the same type and shape
+
+   Not collective
+
+   Input:
+   + a - a tensor
+   - b - another; absent ones are equal, whatever their types
+@*/
+bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b)
+{
+  if (a->ndim != b->ndim) return false;
+  if (a->ndim < 0) return true;
+  return a->type == b->type && !memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]);
+}
+
+/*@
+   RengaTensorSpecHash - a number that equal tensors share
+
+   Not collective
+
+   Input:
+   + count - of tensors
+   . specs - their types and shapes
+   - seed - a hash of what comes before
+
+   Notes: the same in every run and on every rank.
+@*/
+uint64_t RengaTensorSpecHash(int count, const RengaTensorSpec specs[], uint64_t seed)
+{
+  uint64_t hash = seed;
+  for (int i = 0; i < count; i++) {
+    const RengaTensorSpec *spec = &specs[i];
+    const int64_t head[2] = {spec->ndim, spec->ndim < 0 ? 0 : (int64_t)spec->type};
+    hash = RengaHash(head, sizeof head, hash);
+    if (spec->ndim > 0) hash = RengaHash(spec->dim, (size_t)spec->ndim * sizeof spec->dim[0], hash);
+  }
+  return hash;
 }
 
 static int FormatDimension(int64_t dim, size_t size, char text[])

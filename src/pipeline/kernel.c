@@ -3,34 +3,12 @@
 #include "pipelineimpl.h"
 #include <string.h>
 
-static uint64_t HashCall(const RengaGraphNode *node, const RengaTensorSpec spec[])
-{
-  uint64_t hash = RengaHash(node->op->name, strlen(node->op->name), (uint64_t)node->n_in);
-  for (int i = 0; i < node->n_in + node->n_out; i++) {
-    const int64_t head[2] = {spec[i].ndim, spec[i].ndim < 0 ? 0 : (int64_t)spec[i].type};
-    hash = RengaHash(head, sizeof head, hash);
-    if (spec[i].ndim > 0)
-      hash = RengaHash(spec[i].dim, (size_t)spec[i].ndim * sizeof spec[i].dim[0], hash);
-  }
-  return hash;
-}
-
-static bool SameSpec(const RengaTensorSpec *a, const RengaTensorSpec *b)
-{
-  if (a->ndim != b->ndim) return false;
-  if (a->ndim < 0) return true;
-  if (a->type != b->type) return false;
-  for (int d = 0; d < a->ndim; d++)
-    if (a->dim[d] != b->dim[d]) return false;
-  return true;
-}
-
 static bool SameCall(const KernelRow *row, const RengaGraphNode *node, const RengaTensorSpec spec[])
 {
   if (row->node->op != node->op || row->node->n_in != node->n_in || row->node->n_out != node->n_out)
     return false;
   for (int i = 0; i < node->n_in + node->n_out; i++)
-    if (!SameSpec(&row->spec[i], &spec[i])) return false;
+    if (!RengaTensorSpecEqual(&row->spec[i], &spec[i])) return false;
   return RengaAttributesEqual(&row->node->attributes, &node->attributes);
 }
 
@@ -63,7 +41,8 @@ static RengaErrorCode AddKernel(RengaPipeline pipeline, const RengaGraphNode *no
 RengaErrorCode RengaPipelineGetKernel_Private(RengaPipeline pipeline, const RengaGraphNode *node,
                                               const RengaTensorSpec spec[], int *number)
 {
-  const uint64_t hash = HashCall(node, spec);
+  const uint64_t seed = RengaHash(node->op->name, strlen(node->op->name), (uint64_t)node->n_in);
+  const uint64_t hash = RengaTensorSpecHash(node->n_in + node->n_out, spec, seed);
   for (int k = 0; k < pipeline->n_kernels; k++)
     if (pipeline->kernel[k].hash == hash && SameCall(&pipeline->kernel[k], node, spec)) {
       *number = k;

@@ -29,13 +29,7 @@ static uint64_t HashCall(const RengaGraphNode *node, const RengaTensorSpec spec[
   const int64_t head[3] = {node->n_in, node->n_out, warm};
   uint64_t hash = RengaHash(node->op->name, strlen(node->op->name), 0);
   hash = HashAttributes(&node->attributes, RengaHash(head, sizeof head, hash));
-  for (int i = 0; i < node->n_in + node->n_out; i++) {
-    int64_t numbers[2 + RENGA_MAX_DIM] = {spec[i].ndim, spec[i].ndim < 0 ? 0 : spec[i].type};
-    const int n = spec[i].ndim > 0 ? spec[i].ndim : 0;
-    memcpy(numbers + 2, spec[i].dim, (size_t)n * sizeof *numbers);
-    hash = RengaHash(numbers, (size_t)(2 + n) * sizeof *numbers, hash);
-  }
-  return hash;
+  return RengaTensorSpecHash(node->n_in + node->n_out, spec, hash);
 }
 
 static bool SameAttribute(const RengaAttribute *a, const RengaAttribute *b)
@@ -55,13 +49,6 @@ static bool SameAttributes(const RengaAttributes *a, const RengaAttributes *b)
   return true;
 }
 
-static bool SameSpec(const RengaTensorSpec *a, const RengaTensorSpec *b)
-{
-  if (a->ndim != b->ndim) return false;
-  if (a->ndim < 0) return true;
-  return a->type == b->type && !memcmp(a->dim, b->dim, (size_t)a->ndim * sizeof a->dim[0]);
-}
-
 static bool SameCall(const ProfileCall *call, const RengaGraphNode *node,
                      const RengaTensorSpec spec[], uint32_t warm)
 {
@@ -69,7 +56,7 @@ static bool SameCall(const ProfileCall *call, const RengaGraphNode *node,
       call->node->n_out != node->n_out)
     return false;
   for (int i = 0; i < node->n_in + node->n_out; i++)
-    if (!SameSpec(&call->spec[i], &spec[i])) return false;
+    if (!RengaTensorSpecEqual(&call->spec[i], &spec[i])) return false;
   return SameAttributes(&call->node->attributes, &node->attributes);
 }
 

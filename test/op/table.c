@@ -40,6 +40,15 @@ static void CheckSpecs(void)
   TestTrue(RengaTensorSpecCount(&five) == 300 && RengaTensorSpecBytes(&five) == 2400);
   RengaTensorSpec scalar = {RENGA_FLOAT32, 0, {0}}, absent = {RENGA_FLOAT32, -1, {0}};
   TestTrue(RengaTensorSpecCount(&scalar) == 1 && RengaTensorSpecCount(&absent) == 0);
+  RengaTensorSpec other[2] = {spec, scalar}, none = {RENGA_INT64, -1, {0}};
+  TestTrue(RengaTensorSpecEqual(&spec, &other[0]) && !RengaTensorSpecEqual(&spec, &five));
+  TestTrue(RengaTensorSpecEqual(&absent, &none) && !RengaTensorSpecEqual(&absent, &scalar));
+  uint64_t hash = RengaTensorSpecHash(2, other, 1);
+  other[0].dim[spec.ndim] = 99; /* beyond the shape */
+  TestTrue(RengaTensorSpecHash(2, other, 1) == hash && RengaTensorSpecHash(1, other, 1) != hash);
+  TestTrue(RengaTensorSpecHash(1, &absent, 3) == RengaTensorSpecHash(1, &none, 3));
+  other[0].type = RENGA_INT32;
+  TestTrue(!RengaTensorSpecEqual(&spec, &other[0]) && RengaTensorSpecHash(2, other, 1) != hash);
   RengaTensorSpec huge = {RENGA_FLOAT32, 3, {INT64_MAX, 2, 3}};
   TestTrue(RengaTensorSpecCount(&huge) == INT64_MAX && RengaTensorSpecBytes(&huge) == SIZE_MAX);
   huge.dim[1] = 0;

@@ -135,7 +135,7 @@ static RengaErrorCode Fuse(RengaGraph graph, int root, bool *done)
   if (!RengaFuseNear(product.number, 0.5)) return RENGA_SUCCESS;
   int form = FindForm(graph, &product, &x);
   if (form < 0 ||
-      !RengaGraphSameSpec(RengaGraphSpec(graph, x), RengaGraphSpec(graph, node->out[0])))
+      !RengaTensorSpecEqual(RengaGraphSpec(graph, x), RengaGraphSpec(graph, node->out[0])))
     return RENGA_SUCCESS;
   RengaAttributes attributes = {0};
   RengaCall(RengaAttributesSetString(&attributes, "approximate", forms[form].approximate));

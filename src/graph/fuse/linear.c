@@ -77,7 +77,7 @@ static RengaErrorCode FuseBias(RengaGraph graph, int root, bool *done)
     if (linear == NULL || linear->n_in != 2) continue;
     const RengaTensorSpec *y = RengaGraphSpec(graph, linear->out[0]);
     if (!RengaFuseIsTail(RengaGraphSpec(graph, bias), y, y->ndim - 1)) continue;
-    if (!RengaGraphSameSpec(y, RengaGraphSpec(graph, node->out[0]))) continue;
+    if (!RengaTensorSpecEqual(y, RengaGraphSpec(graph, node->out[0]))) continue;
     RengaCall(RengaFuseReplace(graph, root, "Linear", &linear->attributes, 3,
                                (const RengaValue[]){linear->in[0], linear->in[1], bias}));
     *done = true;

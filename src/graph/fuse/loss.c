@@ -37,8 +37,8 @@ static RengaErrorCode FuseLogSigmoid(RengaGraph graph, int root, bool *done)
   }
   if (sub == NULL || !RengaFuseScalar(graph, sub->in[0], &one) || one != 1) return RENGA_SUCCESS;
   sigmoid = RengaFuseProducer(graph, sub->in[1], "Sigmoid");
-  if (sigmoid == NULL || !RengaGraphSameSpec(RengaGraphSpec(graph, sigmoid->in[0]),
-                                             RengaGraphSpec(graph, node->out[0])))
+  if (sigmoid == NULL || !RengaTensorSpecEqual(RengaGraphSpec(graph, sigmoid->in[0]),
+                                               RengaGraphSpec(graph, node->out[0])))
     return RENGA_SUCCESS;
   RengaCall(ReplaceNegative(graph, root, sigmoid->in[0]));
   *done = true;

@@ -109,7 +109,7 @@ static RengaErrorCode FuseBias(RengaGraph graph, int root, bool *done)
     const RengaGraphNode *normal = RengaFuseInner(graph, node->in[i], "LayerNormalization");
     RengaValue bias = node->in[1 - i];
     if (normal == NULL || normal->n_in != 2 || normal->n_out != 1) continue;
-    if (!RengaGraphSameSpec(RengaGraphSpec(graph, bias), RengaGraphSpec(graph, normal->in[1])))
+    if (!RengaTensorSpecEqual(RengaGraphSpec(graph, bias), RengaGraphSpec(graph, normal->in[1])))
       continue;
     RengaCall(RengaFuseReplace(graph, root, "LayerNormalization", &normal->attributes, 3,
                                (const RengaValue[]){normal->in[0], normal->in[1], bias}));

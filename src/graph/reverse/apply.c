@@ -93,7 +93,7 @@ RengaErrorCode RengaReverseReshape(RengaReverse *reverse, RengaValue x,
   RengaTensorSpec given = *shape;
   given.type = RengaReverseSpec(reverse, x)->type;
   *y = x;
-  if (RengaGraphSameSpec(&given, RengaReverseSpec(reverse, x))) return RENGA_SUCCESS;
+  if (RengaTensorSpecEqual(&given, RengaReverseSpec(reverse, x))) return RENGA_SUCCESS;
   RengaCall(RengaReverseApply(reverse, "Reshape", NULL, 1, &x, &given, y));
   return RENGA_SUCCESS;
 }

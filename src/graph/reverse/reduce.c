@@ -31,7 +31,7 @@ static RengaErrorCode Spread(RengaReverse *reverse, RengaValue value, RengaValue
   RengaTensorSpec given = *x;
   given.type = RengaReverseSpec(reverse, value)->type;
   *wide = kept;
-  if (!RengaGraphSameSpec(&given, RengaReverseSpec(reverse, kept)))
+  if (!RengaTensorSpecEqual(&given, RengaReverseSpec(reverse, kept)))
     RengaCall(RengaReverseApply(reverse, "Expand", NULL, 1, &kept, &given, wide));
   return RENGA_SUCCESS;
 }
