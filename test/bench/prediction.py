@@ -1,15 +1,19 @@
 #!/usr/bin/env python3
 """Predicted beside measured: seconds of a step and bytes of each rank, over networks and layouts.
 
-    prediction.py [--renga PATH] [--steps 10] [--cuts 0] [network ...]
+    prediction.py [--renga PATH] [--steps 10] [--cuts 0] [--micro SIZES] [network ...]
 
 Each run measures its costs first (-profile_type measured), with one thread for each rank and no more ranks than cores.
 With --cuts N the automatic plan for two ranks is set beside all others: one rank, two replicas, and two stages cut at
 N places of the network; the last column is the best of these over the automatic plan's time (1: none is better).
+--cuts all tries every place where the two stages have another load or send other bytes than at any place before it.
+--micro 1,2,4 tries these sizes of micro-batches instead of each network's own. A network is one of the names below, or
+-graph's own text, with a batch of 16 samples.
 Run it on a quiet machine.
 """
 import argparse
 import csv
+import json
 import os
 import re
 import statistics
@@ -21,7 +25,8 @@ parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.R
 parser.add_argument("--renga", default=os.path.join(here, "../../build/renga"))
 parser.add_argument("--mpiexec", default="mpiexec")
 parser.add_argument("--steps", type=int, default=10)
-parser.add_argument("--cuts", type=int, default=0)
+parser.add_argument("--cuts", default="0", help="a number, or all")
+parser.add_argument("--micro", default="", help="sizes of micro-batches: 1,2,4")
 parser.add_argument("networks", nargs="*")
 arguments = parser.parse_args()
 
@@ -32,6 +37,12 @@ NETWORKS = {  # name: network, batch, micro-batches tried
     "t5": ("t5:layers=3,hidden=256,heads=4,intermediate=1024,sequence=64,vocabulary=8192", 16, (2, 4)),
     "mlp": ("mlp:sizes=784-1024-1024-1024-1024-10", 512, (64, 128)),
 }
+
+
+def wanted(name):
+    """Network, batch and micro-batches of a name or of -graph's own text."""
+    network, batch, sizes = NETWORKS.get(name, (name, 16, (2, 4)))
+    return network, batch, tuple(int(size) for size in arguments.micro.split(",")) if arguments.micro else sizes
 
 
 def run(command):
@@ -63,7 +74,7 @@ def predictions(folder, names):
     print("| network | micro-batch | stages x replicas | predicted ms | measured ms | error | memory as forecast |")
     print("|---|---|---|---|---|---|---|")
     for name in names:
-        network, batch, sizes = NETWORKS[name]
+        network, batch, sizes = wanted(name)
         for microbatch in sizes:
             for stages, replicas in ((1, 1), (1, 2), (2, 1)):
                 options = ["-partition_type", "auto", "-partition_stages", str(stages), "-partition_replicas",
@@ -77,28 +88,46 @@ def predictions(folder, names):
           (len(errors), 100 * statistics.mean(errors), 100 * max(errors)))
 
 
+def places(folder, network):
+    """Where two stages are cut: first nodes of the second."""
+    nodes = int(re.search(r"nodes\s+(\d+)", run([arguments.renga, "info", "-graph", network])).group(1))
+    if arguments.cuts != "all":
+        cuts = int(arguments.cuts)
+        return nodes, [cut * nodes // (cuts + 1) for cut in range(1, cuts + 1)]
+    file, first = os.path.join(folder, "plan.json"), {}
+    for place in range(1, nodes):
+        run([arguments.renga, "plan", "-graph", network, "-partition_type", "manual", "-partition_cuts",
+             "%d,%d" % (place, nodes - place), "-plan_view", "json:" + file])
+        with open(file, encoding="utf-8") as text:
+            stages = json.load(text)["stages"]
+        load = tuple((stage["forward_flops"], stage["parameters"], stage["receives_per_sample"]) for stage in stages)
+        first.setdefault(load, place)
+    return nodes, sorted(first.values())
+
+
 def exhaustive(folder, names):
-    print("| network | automatic plan, ms | best other plan, ms | which | best / automatic |\n|---|---|---|---|---|")
+    print("| network | micro-batch | automatic plan ms | best other plan ms | which | plans | best / automatic |")
+    print("|---|---|---|---|---|---|---|")
     for name in names:
-        network, batch, sizes = NETWORKS[name]
-        info = run([arguments.renga, "info", "-graph", network])
-        nodes = int(re.search(r"nodes\s+(\d+)", info).group(1))
+        network, batch, sizes = wanted(name)
+        nodes, cuts = places(folder, network)
         plans = {"one rank": (1, ["-partition_stages", "1"]),
                  "two replicas": (2, ["-partition_stages", "1", "-partition_replicas", "2"])}
-        for cut in range(1, arguments.cuts + 1):
-            first = cut * nodes // (arguments.cuts + 1)
+        for first in cuts:
             plans["cut at node %d" % first] = (2, ["-partition_type", "manual", "-partition_cuts",
                                                    "%d,%d" % (first, nodes - first)])
-        other = {}
-        automatic = []
-        for label, (ranks, options) in plans.items():  # the automatic plan in turn with each other
-            automatic.append(train(folder, network, batch, sizes[0], 2, ["-partition_type", "auto"])[1])
-            other[label] = train(folder, network, batch, sizes[0], ranks, options)[1]
-        best = min(other, key=other.get)
-        mine = statistics.median(automatic)
-        print("| %s | %.1f | %.1f | %s | %.3f |" % (name, 1e3 * mine, 1e3 * other[best], best, other[best] / mine),
-              flush=True)
+        for microbatch in sizes if arguments.micro else sizes[:1]:
+            other = {}
+            automatic = []
+            for label, (ranks, options) in plans.items():  # the automatic plan in turn with each other
+                automatic.append(train(folder, network, batch, microbatch, 2, ["-partition_type", "auto"])[1])
+                other[label] = train(folder, network, batch, microbatch, ranks, options)[1]
+            best = min(other, key=other.get)
+            mine = statistics.median(automatic)
+            print("| %s | %d of %d | %.1f | %.1f | %s | %d | %.3f |" %
+                  (name, microbatch, batch, 1e3 * mine, 1e3 * other[best], best, len(plans), other[best] / mine),
+                  flush=True)
 
 
 with tempfile.TemporaryDirectory() as scratch:
-    (exhaustive if arguments.cuts else predictions)(scratch, arguments.networks or list(NETWORKS))
+    (exhaustive if arguments.cuts != "0" else predictions)(scratch, arguments.networks or list(NETWORKS))

@@ -1,7 +1,8 @@
-EXTRA_DIST += %D%/leaks.supp %D%/common.sh %D%/clang.sh %D%/sanitizers.sh %D%/valgrind.sh %D%/install.sh
+EXTRA_DIST += %D%/leaks.supp %D%/common.sh %D%/clang.sh %D%/sanitizers.sh %D%/valgrind.sh %D%/install.sh \
+  %D%/distribution.sh
 
-# Other compilers, sanitizers, valgrind, the installed library: each a script that builds what it needs.
-build_checks = clang install valgrind sanitizers
+# Other compilers, sanitizers, valgrind, the installed library, the distribution: each a script that builds what it needs.
+build_checks = clang install distribution valgrind sanitizers
 check-builds:
 	@$(MKDIR_P) %D%
 	@for name in $(build_checks); do \

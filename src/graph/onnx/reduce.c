@@ -27,7 +27,7 @@ RengaErrorCode RengaOnnxConvertReduce(RengaOnnxNode *node)
 {
   RengaValue x, y;
   int64_t axes[RENGA_MAX_DIM];
-  int n;
+  int n = 0;
   bool over_batch = false, keep = RengaOnnxInt(node, "keepdims", 1) != 0;
   const char *op = node->proto->op_type;
   RengaCall(RengaOnnxInputValue(node, 0, &x));
