@@ -103,6 +103,9 @@ double FirstBound(const Instance *instance);
 /* Raises the bound to the least load of a set that holds the item for which that is most. */
 RengaErrorCode RaiseBound(const Instance *instance, double *bound);
 
+/* Raises the bound, of plans with loads below upper, to what work alone needs. */
+RengaErrorCode RaiseBoundByPacking(const Instance *instance, double upper, double *bound);
+
 typedef enum { PROBE_NO, PROBE_YES, PROBE_OPEN } ProbeAnswer;
 typedef struct _Probe *Probe;
 /* Limits as in the problem, but a deadline of MPI_Wtime. */
