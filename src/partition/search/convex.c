@@ -9,7 +9,8 @@
 #include "renga/private/cuts.h"
 #include <math.h>
 
-/* For a search that is not exact; not seconds, so that it says the same on every run. */
+/* Where the search is not exact, or its time is over: no seconds, so that it says the same on every
+   run. */
 enum { QUICK_PLACES = 20000, QUICK_IDEALS = 20000, QUICK_PAIRS = 1000000 };
 
 typedef struct {
@@ -48,7 +49,7 @@ static bool Crosses(const RengaGraphValue *value)
 static void FillItems(Convex *convex)
 {
   const SearchModel *model = convex->model;
-  const double copies = 1 + model->moments + OptionOf(convex)->buffers;
+  const double copies = 1 + model->moments + OptionOf(convex)->least_buffers;
   for (int c = 0; c < model->count; c++) {
     const RengaProfileCost *own = &convex->task->costs[convex->candidate->size][model->node[c]];
     const double elements = model->elements[c + 1] - model->elements[c];
@@ -143,9 +144,11 @@ static void FillProblem(Convex *convex)
   problem->overlapped = true;
   problem->devices = convex->candidate->layout.count;
   problem->capacity = task->memory > 0 ? task->memory : HUGE_VAL;
-  problem->time_limit = task->exact ? task->time_limit : 0;
-  problem->ideal_limit = task->exact ? 0 : QUICK_IDEALS;
-  problem->pair_limit = task->exact ? 0 : QUICK_PAIRS;
+  const double left = task->until > 0 ? task->until - MPI_Wtime() : 0;
+  const bool quick = !task->exact || left < 0;
+  problem->time_limit = quick ? 0 : left;
+  problem->ideal_limit = quick ? QUICK_IDEALS : 0;
+  problem->pair_limit = quick ? QUICK_PAIRS : 0;
 }
 
 static RengaErrorCode WeighPlan(Convex *convex)

@@ -191,6 +191,9 @@ static RengaErrorCode Reschedule(const Solution *solution, bool gpipe, double ea
   task.gpipe = gpipe;
   task.eager = eager;
   task.memory = solution->model.memory;
+  other->allowed = solution->allowed;
+  other->replicas = solution->replicas;
+  other->equal = solution->equal;
   *candidate = solution->candidate;
   candidate->layout = (SearchLayout){0};
   RengaCall(RengaSearchLayoutCopy_Private(&solution->candidate.layout, &candidate->layout));

@@ -56,12 +56,13 @@ typedef struct {
   SearchCandidate candidate;
   RengaProfileCost cost[NODES], *costs[1];
   SearchStage stage[STAGES];
-  int64_t size;
+  int64_t size, leaf;
 } Case;
 
 static RengaErrorCode FillCase(Numbers *numbers, Case *test)
 {
   test->size = 1 + Below(numbers, 3);
+  test->leaf = 1;
   for (int n = 0; n < NODES; n++)
     test->cost[n] = (RengaProfileCost){Below(numbers, 8), Below(numbers, 8)};
   test->costs[0] = test->cost;
@@ -75,13 +76,14 @@ static RengaErrorCode FillCase(Numbers *numbers, Case *test)
                             .accumulate_rate = Below(numbers, 2) ? 1.0 / WIDTH : 0,
                             .n_sizes = 1,
                             .size = &test->size,
+                            .leaf = &test->leaf,
                             .costs = test->costs,
                             .n_first = 1};
   RengaCall(RengaSearchChainCreate_Private(test->graph, &test->chain));
   RengaCall(RengaSearchModelOf_Private(&test->task, &test->chain, 0, false, &test->model));
   test->model.option[0].message_latency = Below(numbers, 4);
   test->model.option[0].message_rate = Below(numbers, 4) / (4.0 * WIDTH);
-  test->model.option[0].buffers = 1 + Below(numbers, BUFFERS_MOST);
+  test->model.option[0].least_buffers = 1 + Below(numbers, BUFFERS_MOST);
   return RENGA_SUCCESS;
 }
 
@@ -144,7 +146,7 @@ static double WeighStage(const Case *test, const int stage_of[], int stage, doub
       const RengaGraphValue *value = RengaGraphGetValue(test->graph, node->in[i]);
       if (value->kind != RENGA_VALUE_PARAMETER) continue;
       const int copies =
-          test->model.option[0].buffers + (used[node->in[i]] ? 0 : 1 + test->task.moments);
+          test->model.option[0].least_buffers + (used[node->in[i]] ? 0 : 1 + test->task.moments);
       used[node->in[i]] = true;
       if (stage_of[c] != stage) continue;
       work += test->task.accumulate_rate * WIDTH;
