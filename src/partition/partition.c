@@ -40,11 +40,10 @@ static const RengaOptionRow rows[] = {
     {"microbatch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, microbatch),
      NULL, 0, 1e12, "samples per micro-batch; 0: an eighth of the batch, whatever the layout"},
     {"reduction_leaf", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, leaf), NULL, 0,
-     1e12,
-     "micro-batches whose gradients are added one after the other: more take fewer buffers of "
-     "gradients; 0: 1, or what the plan's file says"},
+     1e12, "micro-batches whose gradients are added in a row: more take fewer buffers; 0: 1"},
     {"partition_leaves", RENGA_OPTION_STRING, NULL, offsetof(struct _p_RengaPartition, leaves),
-     NULL, 0, 0, "types that know costs: leaves of which the fastest that fits is taken: 1,4,16"},
+     NULL, 0, 0,
+     "types that know costs: leaves of which the fastest that fits is taken: auto, or 1,4,16"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -311,7 +310,7 @@ RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, i
 
    Options:
    . -reduction_leaf - the number
-   . -partition_leaves - several, of which the fastest that fits is taken
+   . -partition_leaves - several, of which the fastest that fits is taken; auto: 1, 4, 6, 8 … 96
 @*/
 RengaErrorCode RengaPartitionSetLeaf(RengaPartition partition, int64_t leaf)
 {
@@ -371,8 +370,7 @@ static RengaErrorCode CheckType(RengaPartition partition)
    . -partition_stages, -partition_replicas, -partition_ranks, -partition_memory - numbers
    . -batch_size, -microbatch_size - samples
    . -reduction_leaf, -partition_leaves - micro-batches whose gradients are added in a row
-   . -plan_load - a file to take the plan from; -batch_size, -microbatch_size and
-     -reduction_leaf win over the file's
+   . -plan_load - a file to take the plan from; samples and leaf that are given win over its own
 
    Notes: options that contradict each other are errors.
 @*/

@@ -94,7 +94,8 @@ says "in leaves of 2"
 refuses 1 "make only 2 leaves of 8" $machine -plan_load leaf.txt -reduction_leaf 8
 accepts 1 $machine -partition_leaves 16,1 -partition_replicas 2
 grep -q "in leaves" out && fail "a leaf that leaves one replica for all"
-refuses 1 "-partition_leaves 1,0: write numbers of micro-batches" $machine -partition_leaves 1,0
+accepts 1 $machine -partition_leaves auto
+refuses 1 "-partition_leaves 1,0: write auto, or numbers of micro-batches" $machine -partition_leaves 1,0
 refuses 1 "are both given" $machine -partition_leaves 1,4 -reduction_leaf 2
 refuses 1 "the file says it already" $machine -plan_load leaf.txt -partition_leaves 1,4
 refuses 1 "without costs" plan -graph $mlp -partition_leaves 1,2

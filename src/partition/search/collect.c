@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZES_MOST = 64, ROWS_MOST = 256 };
+enum { SIZES_MOST = 64, ROWS_MOST = 512, LEAF_MOST = 64 };
 static const int64_t larger_leaves[] = {4, 16, 64};
 
 /* Everything that is found together. */
@@ -129,9 +129,17 @@ static RengaErrorCode ListSizes(RengaPartition partition, const char *sizes, int
 static RengaErrorCode ListLeaves(RengaPartition partition, int64_t microbatches, Numbers *first,
                                  Numbers *more)
 {
+  if (partition->leaves && !strcmp(partition->leaves, "auto")) {
+    AddNumber(first, 1);
+    for (int64_t leaf = 4; leaf <= LEAF_MOST && leaf <= microbatches; leaf *= 2) {
+      AddNumber(first, leaf);
+      if (leaf + leaf / 2 <= microbatches) AddNumber(first, leaf + leaf / 2);
+    }
+    return RENGA_SUCCESS;
+  }
   if (partition->leaves) {
     RengaCall(ReadNumbers(partition, "partition_leaves", partition->leaves, microbatches,
-                          "numbers of micro-batches", first));
+                          "auto, or numbers of micro-batches", first));
     return RENGA_SUCCESS;
   }
   AddNumber(first, partition->leaf ? partition->leaf : 1);
