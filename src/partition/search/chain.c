@@ -175,6 +175,7 @@ static void WeighNode(const SearchChain *chain, int place, int64_t microbatch, S
     if (node->out[o] < 0) continue;
     const double bytes = BytesOf(RengaGraphGetValue(chain->graph, node->out[o]), microbatch);
     WeighValue(chain, node->out[o], place, bytes, model);
+    if (chain->last[node->out[o]] > place) model->sent[place + 1] += bytes;
     model->temporary[place] += bytes;
   }
   for (int i = 0; i < node->n_in; i++) {
@@ -306,6 +307,7 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
   AddUp(count, model->saved);
   AddUp(count, model->inputs);
   AddUp(count, model->read);
+  for (int c = count - 2; c > 0; c--) model->sent[c] = fmin(model->sent[c], model->sent[c + 1]);
   AddUp(count, model->fields);
   model->cut[count] = model->unsaved[count] = 0;
   memcpy(model->elements, chain->elements, (size_t)(count + 1) * sizeof(double));

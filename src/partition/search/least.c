@@ -33,7 +33,8 @@ double RengaSearchDeepest_Private(const SearchModel *model, const SearchOption *
 {
   const double rounds = (double)option->rounds, kept = KeptBytes(model, begin, end);
   if (model->memory <= 0) return rounds;
-  const double each = received + model->fields[end] - model->fields[begin];
+  const double each =
+      received + model->fields[end] - model->fields[begin] + (recompute ? model->sent[end] : 0);
   const double left =
       model->memory - FixedBytes(model, option, begin, end) - (recompute ? kept : 0);
   if (left < 0) return 0;

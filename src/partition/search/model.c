@@ -14,10 +14,10 @@ static int Levels(int count)
 
 RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
 {
-  double **const sums[] = {&model->forward, &model->backward, &model->elements, &model->states,
-                           &model->saved,   &model->inputs,   &model->cut,      &model->unsaved,
-                           &model->lead,    &model->tail,     &model->read,     &model->fields,
-                           &model->received};
+  double **const sums[] = {&model->forward,  &model->backward, &model->elements, &model->states,
+                           &model->saved,    &model->inputs,   &model->cut,      &model->unsaved,
+                           &model->lead,     &model->tail,     &model->read,     &model->fields,
+                           &model->received, &model->sent};
   model->count = count;
   for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
     RengaCall(RengaMalloc(count + 1, sums[i]));
@@ -32,7 +32,7 @@ void RengaSearchModelFree_Private(SearchModel *model)
   double **const sums[] = {&model->forward,  &model->backward, &model->elements, &model->states,
                            &model->saved,    &model->inputs,   &model->cut,      &model->unsaved,
                            &model->lead,     &model->tail,     &model->read,     &model->fields,
-                           &model->received, &model->temporary};
+                           &model->received, &model->sent,     &model->temporary};
   for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) RengaFree(sums[i]);
   RengaFree(&model->level);
   RengaFree(&model->option);

@@ -69,6 +69,7 @@ typedef struct {
   double *read;     /* [count + 1] saved bytes by the place that reads them first in backward */
   double *fields;   /* [count + 1] of inputs, those of the data set alone */
   double *received; /* [count + 1] bytes of activations that the place reads */
+  double *sent;     /* [count + 1] that the place before makes for later ones, or one behind it */
   double longest;        /* seconds of the longest path of a micro-batch, forward and backward */
   double *cut, *unsaved; /* [count + 1] bytes over a cut; those of them backward does not keep */
   double *temporary;     /* [levels][count] largest of 2^level places from here on */
