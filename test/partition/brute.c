@@ -243,11 +243,22 @@ static RengaErrorCode CheckMistakes(void)
 }
 
 /* What a limit ends early is a plan and a bound below it. */
-static RengaErrorCode CheckLimit(void)
+static RengaErrorCode CheckBounded(const RengaCutsProblem *problem)
+{
+  RengaCutsResult result;
+  RengaCall(RengaCutsSolve(problem, &result));
+  Expect(result.proof == RENGA_CUTS_BOUNDED);
+  Expect(result.bound > 0 && result.bound < result.load && result.load < HUGE_VAL);
+  Expect(problem->pair_limit == 0 || result.pairs == problem->pair_limit);
+  RengaCall(CheckStages(problem, &result));
+  RengaCutsFreeResult(&result);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckLimits(void)
 {
   enum { WIDE = 24 };
   RengaCutsItem item[WIDE];
-  RengaCutsResult result;
   const int first[] = {0};
   for (int v = 0; v < WIDE; v++) item[v] = (RengaCutsItem){.work = 100 + (37 * v) % 23};
   RengaCutsProblem problem = {.items = WIDE,
@@ -256,11 +267,10 @@ static RengaErrorCode CheckLimit(void)
                               .capacity = HUGE_VAL,
                               .message_first = first,
                               .ideal_limit = 2000};
-  RengaCall(RengaCutsSolve(&problem, &result));
-  Expect(result.proof == RENGA_CUTS_BOUNDED);
-  Expect(result.bound > 0 && result.bound < result.load && result.load < HUGE_VAL);
-  RengaCall(CheckStages(&problem, &result));
-  RengaCutsFreeResult(&result);
+  RengaCall(CheckBounded(&problem));
+  problem.ideal_limit = 0;
+  problem.pair_limit = 3000;
+  RengaCall(CheckBounded(&problem));
   return RENGA_SUCCESS;
 }
 
@@ -268,7 +278,7 @@ static RengaErrorCode Run(void)
 {
   for (int g = 0; g < GRAPHS; g++) RengaCall(CheckGraph((uint64_t)g));
   RengaCall(CheckMistakes());
-  RengaCall(CheckLimit());
+  RengaCall(CheckLimits());
   return RENGA_SUCCESS;
 }
 
