@@ -1,7 +1,6 @@
 /* The stage of this rank: its part of the network, differentiated; what it reads, holds and adds
    up. */
 #include "pipelineimpl.h"
-#include <string.h>
 
 static RengaErrorCode FindHere(RengaGraph sub, int stage, const char *name, RengaValue *value)
 {
@@ -39,16 +38,16 @@ RengaErrorCode RengaPipelineDifferentiate_Private(RengaPipeline pipeline, int st
   return RENGA_SUCCESS;
 }
 
+/* The number of a field among the network's inputs; false for what another stage makes. */
 static bool IsData(RengaPipeline pipeline, const RengaGraphValue *value, int *field)
 {
-  int number = 0;
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(pipeline->graph); v++) {
-    const RengaGraphValue *whole = RengaGraphGetValue(pipeline->graph, v);
-    if (whole->kind != RENGA_VALUE_INPUT) continue;
-    *field = number++;
-    if (strcmp(whole->name, value->name) == 0) return true;
-  }
-  return false;
+  const RengaValue whole = RengaGraphFindValue(pipeline->graph, value->name);
+  *field = 0;
+  if (whole < 0 || RengaGraphGetValue(pipeline->graph, whole)->kind != RENGA_VALUE_INPUT)
+    return false;
+  for (RengaValue v = 0; v < whole; v++)
+    *field += RengaGraphGetValue(pipeline->graph, v)->kind == RENGA_VALUE_INPUT;
+  return true;
 }
 
 static RengaErrorCode ListFields(RengaPipeline pipeline)
@@ -80,14 +79,6 @@ static RengaErrorCode ListSums(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-static int NumberOfParameter(RengaPipeline pipeline, RengaValue whole)
-{
-  int number = 0;
-  for (RengaValue v = 0; v < whole; v++)
-    number += RengaGraphGetValue(pipeline->graph, v)->kind == RENGA_VALUE_PARAMETER;
-  return number;
-}
-
 static int CountUses(RengaPipeline pipeline, RengaValue parameter)
 {
   int count = 0;
@@ -106,7 +97,8 @@ static RengaErrorCode CheckHeld(const RengaGraphValue *value)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddParameter(RengaPipeline pipeline, RengaValue value, RengaValue whole)
+static RengaErrorCode AddParameter(RengaPipeline pipeline, RengaValue value, RengaValue whole,
+                                   int number)
 {
   const RengaGraphValue *view = RengaGraphGetValue(pipeline->sub, value);
   const int64_t count = RengaTensorSpecCount(&view->spec);
@@ -119,28 +111,53 @@ static RengaErrorCode AddParameter(RengaPipeline pipeline, RengaValue value, Ren
       .count = count,
       .stride = RengaAlign_Private(count * (int64_t)sizeof(float)) / (int64_t)sizeof(float),
       .n_uses = CountUses(pipeline, value),
-      .number = NumberOfParameter(pipeline, whole),
+      .number = number,
   };
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddState(RengaPipeline pipeline, RengaValue value)
+{
+  RengaCall(CheckHeld(RengaGraphGetValue(pipeline->sub, value)));
+  RengaCall(RengaRealloc(pipeline->n_states + 1, &pipeline->state));
+  RengaCall(RengaRealloc(pipeline->n_states + 1, &pipeline->state_offset));
+  pipeline->state[pipeline->n_states++] = value;
+  return RENGA_SUCCESS;
+}
+
+/* here: [values of the network] 1 + the stage's own value, or 0. */
+static RengaErrorCode FindHeld(RengaPipeline pipeline, int here[])
+{
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(pipeline->sub); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(pipeline->sub, v);
+    if (value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE)
+      here[RengaGraphFindValue(pipeline->graph, value->name)] = 1 + v;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddHeld(RengaPipeline pipeline, const int here[])
+{
+  int number = 0;
+  for (RengaValue whole = 0; whole < RengaGraphGetValueCount(pipeline->graph); whole++) {
+    const RengaValueKind kind = RengaGraphGetValue(pipeline->graph, whole)->kind;
+    if (here[whole] && kind == RENGA_VALUE_PARAMETER)
+      RengaCall(AddParameter(pipeline, here[whole] - 1, whole, number));
+    if (here[whole] && kind == RENGA_VALUE_STATE) RengaCall(AddState(pipeline, here[whole] - 1));
+    number += kind == RENGA_VALUE_PARAMETER;
+  }
   return RENGA_SUCCESS;
 }
 
 /* Parameters and states in the order of the whole network. */
 static RengaErrorCode ListHeld(RengaPipeline pipeline)
 {
-  for (RengaValue whole = 0; whole < RengaGraphGetValueCount(pipeline->graph); whole++) {
-    const RengaGraphValue *view = RengaGraphGetValue(pipeline->graph, whole);
-    if (view->kind != RENGA_VALUE_PARAMETER && view->kind != RENGA_VALUE_STATE) continue;
-    const RengaValue value = RengaGraphFindValue(pipeline->sub, view->name);
-    if (value == RENGA_VALUE_NONE) continue;
-    if (view->kind == RENGA_VALUE_PARAMETER) {
-      RengaCall(AddParameter(pipeline, value, whole));
-      continue;
-    }
-    RengaCall(CheckHeld(view));
-    RengaCall(RengaRealloc(pipeline->n_states + 1, &pipeline->state));
-    RengaCall(RengaRealloc(pipeline->n_states + 1, &pipeline->state_offset));
-    pipeline->state[pipeline->n_states++] = value;
-  }
+  int *here = NULL;
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(pipeline->graph) + 1, &here));
+  RengaErrorCode code = FindHeld(pipeline, here);
+  if (!code) code = AddHeld(pipeline, here);
+  RengaFree(&here);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -10,6 +10,7 @@ static const double work_most = 1e7, work_quick = 2e6; /* intervals looked at, o
 
 typedef struct {
   int option, stages;
+  double fill;  /* seconds of it, with the cheapest messages */
   double bound; /* no layout of this pair is faster */
 } Pair;
 
@@ -109,9 +110,8 @@ static RengaErrorCode Take(Equal *equal, const Pair *pair, SearchLayout *best)
 
 static RengaErrorCode SolvePair(Equal *equal, const Pair *pair, SearchLayout *best)
 {
-  const double work = RengaSearchWork_Private(equal->model);
-  double low = fmax(0, pair->bound - work);
-  double high = best->count ? best->step - work : HUGE_VAL;
+  double low = fmax(0, pair->bound - pair->fill);
+  double high = best->count ? best->step - pair->fill : HUGE_VAL;
   if (!Fill(equal, pair, high)) return RENGA_SUCCESS;
   if (isinf(high))
     for (high = fmax(low, 1e-12); !Fill(equal, pair, high); high *= 4) low = high;
@@ -135,43 +135,54 @@ static int ComparePairs(const void *a, const void *b)
   return (x->option > y->option) - (x->option < y->option);
 }
 
-/* The largest work of one place, and the fewest bytes over a cut. */
-static void FindExtremes(const SearchModel *model, double *work, double *bytes)
+static int CompareBytes(const void *a, const void *b)
+{
+  const double x = *(const double *)a, y = *(const double *)b;
+  return (x > y) - (x < y);
+}
+
+/* The largest work of one place, and the bytes over the so many cheapest cuts: [count]. */
+static RengaErrorCode FindExtremes(const SearchModel *model, double *work, double **bytes)
 {
   *work = 0;
-  *bytes = HUGE_VAL;
+  RengaCall(RengaMalloc(model->count + 1, bytes));
   for (int c = 0; c < model->count; c++) {
     *work = fmax(*work, model->forward[c + 1] - model->forward[c] + model->backward[c + 1] -
                             model->backward[c]);
-    if (c) *bytes = fmin(*bytes, model->cut[c]);
+    (*bytes)[c] = c ? model->cut[c] : 0;
   }
+  if (model->count > 1) qsort(*bytes + 1, (size_t)model->count - 1, sizeof **bytes, CompareBytes);
+  for (int c = 1; c < model->count; c++) (*bytes)[c] += (*bytes)[c - 1];
+  return RENGA_SUCCESS;
 }
 
-static double BoundOf(const SearchModel *model, const SearchOption *option, int stages,
-                      double largest, double bytes)
+static Pair MakePair(const SearchModel *model, int option, int stages, double largest,
+                     const double bytes[])
 {
-  const double work = RengaSearchWork_Private(model), n = model->count;
-  const double elements = model->elements[(int)n];
-  double bound = work + (double)(option->rounds - 1) * fmax(largest, work / stages);
-  if (stages > 1)
-    return bound + 2 * (stages - 1) * (option->message_latency + option->message_rate * bytes);
-  if (option->replicas > 1)
-    bound += option->reduce_latency + option->reduce_rate * (double)sizeof(float) * elements;
-  return bound;
+  const SearchOption *row = &model->option[option];
+  const double work = RengaSearchWork_Private(model);
+  Pair pair = {.option = option, .stages = stages, .fill = work};
+  pair.fill += 2 * ((stages - 1) * row->message_latency + row->message_rate * bytes[stages - 1]);
+  pair.bound = pair.fill + (double)(row->rounds - 1) * fmax(largest, work / stages);
+  if (stages == 1 && row->replicas > 1)
+    pair.bound += row->reduce_latency +
+                  row->reduce_rate * (double)sizeof(float) * model->elements[model->count];
+  return pair;
 }
 
 static RengaErrorCode ListPairs(const SearchModel *model, int *count, Pair **pairs)
 {
   int most = 0, n = 0;
-  double largest, bytes;
-  FindExtremes(model, &largest, &bytes);
+  double largest, *bytes = NULL;
+  RengaCall(FindExtremes(model, &largest, &bytes));
   for (int o = 0; o < model->n_options; o++) most += model->devices / model->option[o].replicas;
   RengaCall(RengaMalloc(most + 1, pairs));
   for (int o = 0; o < model->n_options; o++)
     for (int p = 1; p <= model->count && p * model->option[o].replicas <= model->devices; p++) {
       if (model->stages && p != model->stages) continue;
-      (*pairs)[n++] = (Pair){o, p, BoundOf(model, &model->option[o], p, largest, bytes)};
+      (*pairs)[n++] = MakePair(model, o, p, largest, bytes);
     }
+  RengaFree(&bytes);
   if (n) qsort(*pairs, (size_t)n, sizeof **pairs, ComparePairs);
   *count = n;
   return RENGA_SUCCESS;

@@ -58,9 +58,8 @@ static RengaErrorCode Again(const SearchTask *task, const SearchChain *chain, in
     model->option[o].message_rate /= faster_links;
     model->option[o].reduce_rate /= faster_links;
   }
-  RengaCall(RengaSearchEqual_Private(model, layout));
-  if (model->unequal && model->n_options && model->count <= CHAIN_LONG)
-    RengaCall(RengaSearchCover_Private(model, layout));
+  if (model->count > CHAIN_LONG) model->unequal = false;
+  if (model->n_options) RengaCall(RengaSearchQuickly_Private(model, layout));
   return RENGA_SUCCESS;
 }
 

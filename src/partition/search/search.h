@@ -194,6 +194,10 @@ RengaErrorCode RengaSearchCover_Private(const SearchModel *model, SearchLayout *
 /* All stages with the same replicas. */
 RengaErrorCode RengaSearchEqual_Private(const SearchModel *model, SearchLayout *best);
 
+/* ---- coarse.c ---- */
+/* Both searches on the places of a long chain that are worth cutting at, then moved cuts. */
+RengaErrorCode RengaSearchCoarse_Private(const SearchModel *model, SearchLayout *best);
+
 /* ---- label.c ---- */
 /* Every layout that may be better than best, until the work is done. *proved: best is the fastest
    of all. until: on the clock of MPI_Wtime, 0: any time; work: labels, 0: any number. */
@@ -265,6 +269,8 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
 void RengaSearchAnswerFree_Private(SearchAnswer *answer);
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model);
+/* Those of equal.c and cover.c, on fewer places where the chain is long. */
+RengaErrorCode RengaSearchQuickly_Private(const SearchModel *model, SearchLayout *best);
 /* The best layout by all searches; *proved: none is faster. */
 RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchModel *model,
                                           SearchLayout *best, bool *proved);

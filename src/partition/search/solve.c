@@ -39,6 +39,17 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaSearchQuickly_Private(const SearchModel *model, SearchLayout *best)
+{
+  if (model->count > CHAIN_LONG) {
+    RengaCall(RengaSearchCoarse_Private(model, best));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaSearchEqual_Private(model, best));
+  if (model->unequal) RengaCall(RengaSearchCover_Private(model, best));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchModel *model,
                                           SearchLayout *best, bool *proved)
 {
@@ -48,8 +59,7 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
     RengaCall(task->find(task->context, task, model, best));
     return RENGA_SUCCESS;
   }
-  RengaCall(RengaSearchEqual_Private(model, best));
-  if (model->unequal) RengaCall(RengaSearchCover_Private(model, best));
+  RengaCall(RengaSearchQuickly_Private(model, best));
   if (!task->thorough && best->count) return RENGA_SUCCESS;
   const bool exact = task->exact && task->thorough;
   if (!exact && model->count > CHAIN_LONG) return RENGA_SUCCESS;
@@ -123,6 +133,7 @@ typedef struct {
   double allowed;              /* bytes: the bound on what is estimated, under which it was found */
   int replicas;                /* of its task; 0: any */
   bool equal;
+  double give_up; /* seconds of the model: what is no faster is not wanted; 0: all is */
 } Solution;
 
 static void FreeSolution(Solution *solution)
@@ -250,6 +261,9 @@ static RengaErrorCode TryFit(Solution *solution, bool *fits)
     const bool found = solution->candidate.layout.count > 0;
     if (allowed < bound) solution->candidate.proved = false;
     *fits = found && (bound <= 0 || solution->most <= bound);
+    if (found && !*fits && solution->give_up > 0 &&
+        (solution->candidate.layout.step >= solution->give_up || solution->most > 2 * bound))
+      break;
     if (*fits) RengaCall(FindStep(solution));
     if (*fits) RengaCall(ChooseSchedule(solution));
     if (bound <= 0 || *fits) return RENGA_SUCCESS;
@@ -393,7 +407,7 @@ static RengaErrorCode FindEqual(const void *context, const SearchTask *task,
 {
   (void)context;
   (void)task;
-  RengaCall(RengaSearchEqual_Private(model, best));
+  RengaCall(RengaSearchQuickly_Private(model, best));
   return RENGA_SUCCESS;
 }
 
@@ -543,13 +557,40 @@ static RengaErrorCode Squeeze(Solution *solution, bool *fits)
   return RENGA_SUCCESS;
 }
 
+/* Long chains: equal replicas first, whose memory is estimated well; then any, as long as the model
+   says that they are faster, and the runtime that they are not far from fitting. */
+static RengaErrorCode FitLong(Solution *solution, bool *fits)
+{
+  SearchTask task = *solution->task;
+  Solution equal = {.task = &task, .chain = solution->chain};
+  Solution any = {.task = solution->task, .chain = solution->chain};
+  bool any_fits = false;
+  task.equal = true;
+  RengaErrorCode code = TryFit(&equal, fits);
+  TakeFaster(solution, false, &equal, *fits && !code);
+  RengaCall(code);
+  if (*fits) any.give_up = solution->candidate.layout.step;
+  code = TryFit(&any, &any_fits);
+  TakeFaster(solution, *fits, &any, any_fits && !code);
+  RengaCall(code);
+  *fits = *fits || any_fits;
+  return RENGA_SUCCESS;
+}
+
+static bool IsLong(const Solution *solution)
+{
+  return solution->chain->count > CHAIN_LONG && !solution->task->exact && !solution->task->find;
+}
+
 static RengaErrorCode Fit(Solution *solution)
 {
   bool fits = false;
-  RengaCall(TryFit(solution, &fits));
+  RengaCall(IsLong(solution) ? FitLong(solution, &fits) : TryFit(solution, &fits));
   if (!fits && !solution->task->replicas) RengaCall(FitReplicas(solution, &fits));
-  if (fits) RengaCall(Refine(solution));
-  if (fits) RengaCall(CompareEqual(solution));
+  if (fits && !IsLong(solution)) {
+    RengaCall(Refine(solution));
+    RengaCall(CompareEqual(solution));
+  }
   RengaCall(ChallengeAll(solution, &fits));
   if (!fits) RengaCall(Squeeze(solution, &fits));
   if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
