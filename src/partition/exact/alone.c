@@ -6,7 +6,6 @@
 #include "exactimpl.h"
 #include <string.h>
 
-enum { MOST_TRIED = 8 };
 static const int64_t most_steps = 3000000;
 
 /* Vertices: items, then an entry and an exit per message, then the drain. The reverse of arc a is
@@ -99,9 +98,10 @@ static int NextCandidate(const Instance *instance, const bool tried[])
   return best;
 }
 
-static void TryItems(const Instance *instance, Network *network, bool tried[], double *bound)
+static void TryItems(const Instance *instance, int most, Network *network, bool tried[],
+                     double *bound)
 {
-  for (int t = 0; t < MOST_TRIED && network->steps < most_steps; t++) {
+  for (int t = 0; t < most && network->steps < most_steps; t++) {
     int v = NextCandidate(instance, tried);
     if (v < 0 || instance->item[v].work + instance->touched[v] <= *bound) return;
     tried[v] = true;
@@ -113,7 +113,7 @@ static void TryItems(const Instance *instance, Network *network, bool tried[], d
   }
 }
 
-RengaErrorCode RaiseBound(const Instance *instance, double *bound)
+RengaErrorCode RaiseBound(const Instance *instance, int most, double *bound)
 {
   int pins = instance->pin_first[instance->messages];
   int arcs = 2 * (instance->items + instance->messages + 2 * pins);
@@ -129,7 +129,7 @@ RengaErrorCode RaiseBound(const Instance *instance, double *bound)
   RengaCall(RengaMalloc(network.vertices, &network.through));
   RengaCall(RengaMalloc(network.vertices, &network.queue));
   RengaCall(RengaMalloc(instance->items + 1, &tried));
-  TryItems(instance, &network, tried, bound);
+  TryItems(instance, most, &network, tried, bound);
   RengaFree(&network.first);
   RengaFree(&network.next);
   RengaFree(&network.head);

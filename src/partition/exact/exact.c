@@ -4,6 +4,7 @@
 #include "exactimpl.h"
 #include <string.h>
 
+enum { MOST_TRIED = 8 };                            /* items for a first bound */
 static const int64_t default_ideal_limit = 1500000; /* about a GiB */
 
 typedef struct {
@@ -214,7 +215,7 @@ static RengaErrorCode Search(Solver *solver)
   int64_t ideals = problem->ideal_limit > 0 ? problem->ideal_limit : default_ideal_limit;
   RengaCall(ProbeCreate(&solver->instance, ideals, problem->pair_limit, deadline, &solver->probe));
   solver->bound = FirstBound(&solver->instance);
-  if (!IsClosed(solver)) RengaCall(RaiseBound(&solver->instance, &solver->bound));
+  if (!IsClosed(solver)) RengaCall(RaiseBound(&solver->instance, MOST_TRIED, &solver->bound));
   if (Reach(solver) == HUGE_VAL && solver->bound < HUGE_VAL) {
     ProbeAnswer answer;
     RengaCall(Try(solver, FirstUpper(&solver->instance), &answer));

@@ -100,8 +100,9 @@ RengaErrorCode FindLinear(const Instance *instance, Chain *chain);
 
 /* A bound from all work on all devices, and from each item alone on its best one. */
 double FirstBound(const Instance *instance);
-/* Raises the bound to the least load of a set that holds the item for which that is most. */
-RengaErrorCode RaiseBound(const Instance *instance, double *bound);
+/* Raises the bound to the least load of a set that holds the item for which that is most, of so
+   many at most that are tried. */
+RengaErrorCode RaiseBound(const Instance *instance, int most, double *bound);
 
 /* Raises the bound, of plans with loads below upper, to what work alone needs. */
 RengaErrorCode RaiseBoundByPacking(const Instance *instance, double upper, double *bound);

@@ -268,7 +268,7 @@ static RengaErrorCode Give(const Spread *spread, const RengaCutsProblem *problem
   for (int d = 0; d < spread->devices; d++)
     if (result->device[d].load > result->load) result->load = result->device[d].load;
   result->bound = FirstBound(&spread->instance);
-  RengaCall(RaiseBound(&spread->instance, &result->bound));
+  RengaCall(RaiseBound(&spread->instance, spread->instance.items, &result->bound));
   RengaCall(RaiseBoundByPacking(&spread->instance, result->load, &result->bound));
   if (result->bound > result->load) result->bound = result->load; /* by rounding */
   return RENGA_SUCCESS;
