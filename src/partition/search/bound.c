@@ -33,7 +33,6 @@ typedef struct {
   int stages; /* at least */
   int n_options;
   const SearchOption *option;
-  double *work; /* [count + 1] of backward with accumulation, before each place */
   int *reach;   /* [devices + 1] the first place that these reach from the end */
   int *pointer; /* [n_options] where the last stage of each began */
 } Proof;
@@ -64,13 +63,17 @@ static double PipelineSeconds(const Pace *pace)
   return pace->lead + most;
 }
 
-static double StageSeconds(const Proof *proof, const SearchOption *option, int begin, int end,
+static double WorkBefore(const SearchModel *model, int place)
+{
+  return model->backward[place] + model->accumulate_rate * model->elements[place];
+}
+
+static double StageSeconds(const SearchModel *model, const SearchOption *option, int begin, int end,
                            double depth, bool recompute)
 {
-  const SearchModel *model = proof->model;
   Pace pace = {.lead = model->lead[begin], .rounds = (double)option->rounds, .depth = depth};
   pace.forward = model->forward[end] - model->forward[begin];
-  pace.backward = proof->work[end] - proof->work[begin];
+  pace.backward = WorkBefore(model, end) - WorkBefore(model, begin);
   pace.again = recompute ? pace.forward : 0;
   pace.trip = pace.forward + pace.backward + model->tail[end];
   return PipelineSeconds(&pace) + RengaSearchLeastEnd_Private(model, option, begin, end);
@@ -84,18 +87,31 @@ static double LeastDepth(const SearchModel *model, const SearchOption *option, i
   return model->gpipe ? rounds : fmin(rounds, 1 + (devices_behind + most - 1) / most);
 }
 
-static bool Fits(const Proof *proof, const SearchOption *option, int begin, int end,
-                 int devices_behind, double received, double bound)
+/* Recomputing or not, whichever is faster; HUGE_VAL: neither fits into the memory. */
+static double LeastSeconds(const SearchModel *model, const SearchOption *option, int begin, int end,
+                           int devices_behind, double received)
 {
-  const SearchModel *model = proof->model;
   const double least = LeastDepth(model, option, devices_behind);
+  double seconds = HUGE_VAL;
   for (int again = 0; again <= model->recompute; again++) {
     const double deepest = RengaSearchDeepest_Private(model, option, begin, end, again, received);
     if (deepest < least) continue;
-    if (StageSeconds(proof, option, begin, end, deepest, again) <= bound) return true;
-    if (deepest >= (double)option->rounds) return false; /* to compute again wins nothing */
+    seconds = fmin(seconds, StageSeconds(model, option, begin, end, deepest, again));
+    if (deepest >= (double)option->rounds) break; /* to compute again wins nothing */
   }
-  return false;
+  return seconds;
+}
+
+double RengaSearchStageAtLeast_Private(const SearchModel *model, const SearchOption *option,
+                                       int begin, int end, int devices_behind)
+{
+  return LeastSeconds(model, option, begin, end, devices_behind, 0);
+}
+
+static bool Fits(const Proof *proof, const SearchOption *option, int begin, int end,
+                 int devices_behind, double received, double bound)
+{
+  return LeastSeconds(proof->model, option, begin, end, devices_behind, received) <= bound;
 }
 
 /* The first place of the longest stage that ends there, whatever it receives; end where none fits.
@@ -183,7 +199,7 @@ static bool IsLarge(const Proof *proof)
 
 /* The largest bound that is known to be out of reach; HUGE_VAL: every one. From `low` on, which is
    known; where even `enough` is out of reach that is said. */
-static double LeastSeconds(Proof *proof, double low, double enough)
+static double LeastBound(Proof *proof, double low, double enough)
 {
   double high = fmax(low, 1e-12);
   if (!CanCover(proof, enough)) return enough;
@@ -259,7 +275,7 @@ static double LargestBound(Proof *proof, int n_options, const SearchOption optio
   proof->n_options = proof->model->unequal ? n_options : 1;
   for (int o = 0; o < (proof->model->unequal ? 1 : n_options); o++) {
     proof->option = options + o;
-    best = LeastSeconds(proof, low, best);
+    best = LeastBound(proof, low, best);
   }
   return best;
 }
@@ -278,13 +294,7 @@ RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, do
   RengaErrorCode code = RengaMalloc(model->n_options + 1, &group);
   if (!code) code = RengaMalloc(model->devices + 1, &proof.reach);
   if (!code) code = RengaMalloc(model->n_options + 1, &proof.pointer);
-  if (!code) code = RengaMalloc(model->count + 1, &proof.work);
-  if (!code) {
-    for (int c = 0; c <= model->count; c++)
-      proof.work[c] = model->backward[c] + model->accumulate_rate * model->elements[c];
-    *seconds = LargestBound(&proof, GroupOptions(model, group), group, SimpleBound(model));
-  }
-  RengaFree(&proof.work);
+  if (!code) *seconds = LargestBound(&proof, GroupOptions(model, group), group, SimpleBound(model));
   RengaFree(&proof.reach);
   RengaFree(&proof.pointer);
   RengaFree(&group);

@@ -123,7 +123,8 @@ RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread
   RengaCall(RengaMalloc(most + 1, &model->option));
   for (int r = 1; r <= most; r++) {
     if (model->replicas && r != model->replicas) continue;
-    if (!model->replicas && r > 1 && Rounds(m, leaf, r) == Rounds(m, leaf, r - 1)) {
+    if (!model->every && !model->replicas && r > 1 &&
+        Rounds(m, leaf, r) == Rounds(m, leaf, r - 1)) {
       AddReplicas(m, leaf, r, &model->option[model->n_options - 1]);
       continue;
     }

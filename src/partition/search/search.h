@@ -59,6 +59,7 @@ typedef struct {
   double eager;                               /* else begun early, for each stage that follows */
   bool recompute;                             /* stages may */
   bool unequal;                               /* stages may have different numbers of replicas */
+  bool every;                                 /* options are all numbers of replicas */
   int stages, replicas;                       /* wanted; 0: any */
   int moments;                                /* of the optimizer */
   bool quick;                                 /* with less effort: to explain */
@@ -70,7 +71,7 @@ typedef struct {
   double *fields;   /* [count + 1] of inputs, those of the data set alone */
   double *received; /* [count + 1] bytes of activations that the place reads */
   double *sent;     /* [count + 1] that the place before makes for later ones, or one behind it */
-  double longest;        /* seconds of the longest path of a micro-batch, forward and backward */
+  double longest;   /* seconds of the longest path of a micro-batch, forward and backward */
   double *cut, *unsaved; /* [count + 1] bytes over a cut; those of them backward does not keep */
   double *temporary;     /* [levels][count] largest of 2^level places from here on */
   int *level;            /* [count + 1] largest power of two in so many places */
@@ -173,6 +174,10 @@ RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *l
    one place to the next they grow by no more than the work between: then a part of a stage that
    stays under a bound stays under it too, and the greedy cover decides. */
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds);
+/* What a stage with so many devices behind it takes of every such step; HUGE_VAL: it does not fit.
+   It grows with the interval. */
+double RengaSearchStageAtLeast_Private(const SearchModel *model, const SearchOption *option,
+                                       int begin, int end, int devices_behind);
 /* [devices + 1] the most work that stages on so many devices do in one second of rounds;
    RengaFree. */
 RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **capacity);
@@ -226,6 +231,7 @@ struct SearchTask {
   double eager;             /* of 1f1b: begun early, for each stage that follows */
   bool any_schedule;        /* another one is taken where it is faster */
   bool thorough;            /* all layouts are looked at, as far as time goes */
+  bool every;               /* number of replicas, not only the least with its rounds */
   double time_limit;        /* of exact, seconds; 0: none */
   double until;             /* on the clock, from the limit; 0: any time */
   double update_rate, accumulate_rate;
@@ -291,6 +297,19 @@ RengaErrorCode RengaSearchSlant_Private(const void *context, const SearchTask *t
                                         const SearchModel *model, SearchLayout *best);
 /* What to try next, one thing after the other around the best so far; false: no more. */
 bool RengaSearchSlantTry_Private(int number, bool few, const SearchSlant *best, SearchSlant *how);
+
+/* ---- branch.c ---- */
+/* A layout with its schedule and its simulated step. */
+typedef struct {
+  SearchCandidate candidate;
+  bool gpipe, found;
+  double eager, step;
+} SearchAim;
+/* Simulates every layout whose bound is below the best's step, as far as time goes. best->step and best->candidate.size are given, and a bound; best is replaced by
+   what is faster (found), and the bound rises, to the step itself where all layouts were looked at.
+   groups: replicas may also lie on different groups of the machine. */
+RengaErrorCode RengaSearchBranch_Private(const SearchTask *task, const SearchChain *chain,
+                                         bool groups, SearchAim *best, double *bound);
 
 /* ---- collect.c ---- */
 typedef struct {

@@ -9,6 +9,7 @@ enum {
   FITTING_ROUNDS = 8,
   CHAIN_LONG = 5000,
   CHAIN_CUT = 20000,
+  DEVICES_FEW = 32,  /* of which every number of replicas is looked at */
   TURNS_FEW = 20000, /* of stages with micro-batches, in a step that is simulated often */
   TURNS_MOST = 200000
 };
@@ -26,6 +27,7 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
                          .eager = task->eager,
                          .recompute = can.recompute,
                          .unequal = can.unequal_replicas && !spread && !task->equal,
+                         .every = task->every,
                          .stages = task->stages,
                          .replicas = task->replicas,
                          .moments = task->moments,
@@ -527,17 +529,45 @@ static RengaErrorCode ChallengeAll(Solution *solution, bool *fits)
   return RENGA_SUCCESS;
 }
 
+/* A layout with its schedule instead of what was found. */
+static RengaErrorCode TakeAim(Solution *solution, SearchAim *aim)
+{
+  SearchTask task = *solution->task;
+  task.gpipe = aim->gpipe;
+  task.eager = aim->eager;
+  task.memory = 0; /* what recomputes is decided */
+  FreeSolution(solution);
+  solution->candidate = aim->candidate;
+  solution->step = aim->step;
+  RengaCall(Weigh(&task, solution));
+  return RENGA_SUCCESS;
+}
+
+/* All layouts that may be faster are simulated, as far as time goes. */
+static RengaErrorCode LookAtRest(Solution *solution, int size, double *bound)
+{
+  const SearchTask *task = solution->task;
+  SearchAim aim = {.candidate = {.size = size}, .step = solution->step};
+  bool groups = false;
+  RengaCall(HasGroups(task, &groups));
+  RengaCall(RengaSearchBranch_Private(task, solution->chain, groups, &aim, bound));
+  if (aim.found) RengaCall(TakeAim(solution, &aim));
+  return RENGA_SUCCESS;
+}
+
 /* Bounds of the searches are under estimates of memory, of some layouts only. */
 static RengaErrorCode FindBound(Solution *solution)
 {
   const SearchTask *task = solution->task;
-  SearchCandidate *candidate = &solution->candidate;
-  candidate->bound = HUGE_VAL;
-  for (int i = 0; i < task->n_first || i <= candidate->size; i++) {
+  double least = HUGE_VAL;
+  for (int i = 0; i < task->n_first || i <= solution->candidate.size; i++) {
     double bound = HUGE_VAL;
     RengaCall(BoundOfAll(task, solution->chain, i, &bound));
-    candidate->bound = fmin(candidate->bound, bound);
+    if (task->every && bound < solution->step) RengaCall(LookAtRest(solution, i, &bound));
+    least = fmin(least, bound);
   }
+  solution->candidate.bound = least;
+  solution->candidate.proved = task->every && least >= solution->step * (1 - 1e-9);
   return RENGA_SUCCESS;
 }
 
@@ -657,6 +687,7 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   Solution solution = {.task = &own, .chain = &chain};
   own.session = &session;
   if (task->exact && task->time_limit > 0) own.until = MPI_Wtime() + task->time_limit;
+  own.every = task->exact && !task->find && task->ranks <= DEVICES_FEW;
   *answer = (SearchAnswer){0};
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
   if (!code) code = Fit(&solution);

@@ -1,5 +1,5 @@
 # The search against every layout of small models; its bound against plans of all kinds; convex stages
 # against all assignments of small networks.
-search_tests = %D%/layouts %D%/bound %D%/convex
+search_tests = %D%/layouts %D%/bound %D%/convex %D%/branch
 check_PROGRAMS += $(search_tests)
 TESTS += $(search_tests)

@@ -1,0 +1,222 @@
+/* TEST ranks: 1 timeout: 120 */
+/* The search that proves its plan finds the fastest of all layouts, schedules and placements of
+   small networks, under bounds on memory that make stages recompute; all are simulated here. */
+#include "../../../src/partition/search/search.h"
+#include "../../plan/plantest.h"
+#include "renga/private/graph.h"
+#include <math.h>
+
+enum { CASES = 12, STAGES_MOST = 4 };
+
+static const char *const networks[] = {
+    "mlp:sizes=20-64-64-30-10",
+    "mlp:sizes=8-8-8-8-8-4",
+    "ncf:users=50,items=60,factors=8,layers=32-16-8",
+};
+enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
+
+static uint64_t state = 88172645463325252u;
+
+static double Random(void)
+{
+  state ^= state << 13;
+  state ^= state >> 7;
+  state ^= state << 17;
+  return (double)(state >> 11) / 9007199254740992.0;
+}
+
+static int RandomBelow(int n)
+{
+  return (int)(Random() * n);
+}
+
+typedef struct {
+  RengaComm comm;
+  RengaMachine machine;
+  RengaGraph graph;
+  SearchChain chain;
+  RengaProfileCost *cost; /* [nodes] */
+  void *session;
+  SearchTask task;
+  int64_t size;
+  SearchModel model[2]; /* spread in the second */
+  SearchStage stage[STAGES_MOST];
+  int count;
+  double least; /* seconds of all that fit */
+  int found, improved, refused;
+} Case;
+
+static void MakeTask(Case *one)
+{
+  one->size = 1 + RandomBelow(2);
+  one->task = (SearchTask){.self = one->comm,
+                           .graph = one->graph,
+                           .machine = one->machine,
+                           .ranks = 2 + RandomBelow(STAGES_MOST - 1),
+                           .moments = 2,
+                           .batch = one->size * (2 + RandomBelow(6)),
+                           .exact = true,
+                           .any_schedule = true,
+                           .every = true,
+                           .n_sizes = 1,
+                           .n_first = 1,
+                           .size = &one->size,
+                           .costs = &one->cost,
+                           .session = &one->session};
+  one->task.update_rate = Random() < 0.5 ? 0 : 1e-8;
+  for (int n = 0; n < RengaGraphGetNodeCount(one->graph); n++) {
+    one->cost[n] = (RengaProfileCost){0};
+    if (RengaGraphNodeIsPrepared_Private(one->graph, RengaGraphGetNode(one->graph, n))) continue;
+    one->cost[n].forward = 1e-4 * Random();
+    one->cost[n].backward = 2e-4 * Random();
+  }
+}
+
+/* Seconds of the layout with what it has to recompute; HUGE_VAL: it does not fit. */
+static double Seconds(Case *one, bool gpipe, double eager, bool spread)
+{
+  SearchStage stages[STAGES_MOST];
+  SearchCandidate candidate = {.spread = spread, .layout = {one->count, stages, 0, 0, 0, 0, 0}};
+  SearchTask task = one->task;
+  double seconds = HUGE_VAL;
+  bool fits = false;
+  task.gpipe = gpipe;
+  task.eager = eager;
+  memcpy(stages, one->stage, sizeof stages);
+  for (int again = 0; again < 2 && !fits; again++) {
+    RengaForecastMemory memory[STAGES_MOST];
+    RengaPlanPrediction prediction;
+    RengaPlan plan;
+    double most;
+    RengaSearchEvaluate_Private(&one->model[spread], &candidate.layout);
+    for (int s = 0; s < one->count; s++) stages[s].recompute = one->stage[s].recompute;
+    RengaCallAbort(
+        RengaSearchPlan_Private(&task, &one->chain, &one->model[spread], &candidate, &plan));
+    RengaCallAbort(
+        RengaSearchMemory_Private(&task, &one->model[spread], &candidate, plan, memory, &most));
+    RengaCallAbort(
+        RengaSearchPredict_Private(&task, &one->model[spread], &candidate, plan, &prediction));
+    RengaCallAbort(RengaPlanDestroy(&plan));
+    fits = task.memory <= 0 || most <= task.memory;
+    if (fits) seconds = prediction.step;
+    for (int s = 0; s < one->count; s++)
+      one->stage[s].recompute = task.memory > 0 && (double)memory[s].total > task.memory;
+  }
+  for (int s = 0; s < one->count; s++) one->stage[s].recompute = false;
+  return seconds;
+}
+
+static void TryLayout(Case *one)
+{
+  static const double eager[] = {0, 0.25, 0.5, 1, 2};
+  bool equal = true;
+  for (int s = 1; s < one->count; s++)
+    equal = equal && one->stage[s].option == one->stage[0].option;
+  for (int spread = 0; spread <= equal; spread++) {
+    for (int e = 0; e < 5; e++)
+      one->least = fmin(one->least, Seconds(one, false, eager[e], spread));
+    one->least = fmin(one->least, Seconds(one, true, 0, spread));
+  }
+}
+
+static void TryAll(Case *one, int begin, int left)
+{
+  const SearchModel *model = &one->model[0];
+  if (begin == model->count) {
+    TryLayout(one);
+    return;
+  }
+  for (int o = 0; o < model->n_options && model->option[o].replicas <= left; o++)
+    for (int end = begin + 1; end <= model->count; end++) {
+      one->stage[one->count++] = (SearchStage){.begin = begin, .end = end, .option = o};
+      TryAll(one, end, left - model->option[o].replicas);
+      one->count--;
+    }
+}
+
+static void CheckBest(Case *one)
+{
+  const bool fits = one->least < HUGE_VAL;
+  SearchAim best = {.step = fits ? one->least * (Random() < 0.3 ? 1 : 1.1) : 1};
+  const bool improves = fits && best.step > one->least;
+  double bound = 0;
+  RengaCallAbort(RengaSearchBranch_Private(&one->task, &one->chain, true, &best, &bound));
+  TestTrue(best.found == improves);
+  TestTrue(!fits || fabs(best.step - one->least) <= 1e-9 * one->least);
+  TestTrue(!fits || fabs(bound - one->least) <= 1e-8 * one->least);
+  one->found += fits;
+  one->improved += improves;
+  one->refused += !fits;
+  RengaSearchLayoutFree_Private(&best.candidate.layout);
+}
+
+/* Bytes of a device that one stage for all needs, or a part of it. */
+static double SomeMemory(Case *one)
+{
+  const SearchModel *model = &one->model[0];
+  const double whole =
+      RengaSearchStageBytes_Private(model, &model->option[0], 0, model->count, 1, false);
+  return Random() < 0.3 ? 0 : whole * (0.15 + 0.7 * Random());
+}
+
+static void CheckCase(Case *one)
+{
+  MakeTask(one);
+  one->least = HUGE_VAL;
+  one->count = 0;
+  for (int spread = 0; spread < 2; spread++)
+    RengaCallAbort(
+        RengaSearchModelOf_Private(&one->task, &one->chain, 0, spread, &one->model[spread]));
+  one->task.memory = SomeMemory(one);
+  TryAll(one, 0, one->task.ranks);
+  CheckBest(one);
+  for (int spread = 0; spread < 2; spread++) RengaSearchModelFree_Private(&one->model[spread]);
+}
+
+static void CheckNetwork(Case *one, const char *network)
+{
+  RengaCallAbort(RengaGraphCreate(one->comm, &one->graph));
+  RengaCallAbort(RengaGraphLoad(one->graph, network));
+  RengaCallAbort(RengaGraphSetUp(one->graph));
+  RengaCallAbort(RengaSearchChainCreate_Private(one->graph, &one->chain));
+  RengaCallAbort(RengaMalloc(RengaGraphGetNodeCount(one->graph), &one->cost));
+  for (int i = 0; i < CASES; i++) CheckCase(one);
+  RengaCallAbort(RengaSearchForecast_Private()->end(&one->session));
+  RengaFree(&one->cost);
+  RengaSearchChainFree_Private(&one->chain);
+  RengaCallAbort(RengaGraphDestroy(&one->graph));
+}
+
+/* Nodes of two, whose links are slow beside the work. */
+static void DescribeMachine(RengaMachine machine)
+{
+  const RengaMachineDevice device = {.name = (char *)"device",
+                                     .memory = (int64_t)1 << 40,
+                                     .matrix_rate = 1e12,
+                                     .vector_rate = 1e11,
+                                     .memory_bandwidth = 1e11,
+                                     .matrix_efficiency = 0.8,
+                                     .vector_efficiency = 0.5,
+                                     .bandwidth_efficiency = 0.8,
+                                     .launch = 1e-6};
+  const RengaMachineLevel levels[] = {
+      {.name = (char *)"node", .devices = 2, .latency = 1e-6, .bandwidth = 1e9},
+      {.name = (char *)"cluster", .devices = 64, .latency = 1e-5, .bandwidth = 1e8}};
+  RengaCallAbort(RengaMachineSetDevice(machine, &device));
+  RengaCallAbort(RengaMachineSetLevels(machine, 2, levels));
+}
+
+int main(int argc, char **argv)
+{
+  Case one = {0};
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(RengaCommCreate(MPI_COMM_SELF, &one.comm));
+  RengaCallAbort(RengaMachineCreate(one.comm, &one.machine));
+  DescribeMachine(one.machine);
+  for (int n = 0; n < N_NETWORKS; n++) CheckNetwork(&one, networks[n]);
+  RengaCallAbort(RengaMachineDestroy(&one.machine));
+  RengaCallAbort(RengaCommDestroy(&one.comm));
+  TestTrue(one.found > N_NETWORKS * CASES / 2 && one.improved > 0 && one.refused > 0);
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
