@@ -114,8 +114,8 @@ RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, co
 
    Input:
    . partition - of type exact
-   . seconds - for each size of micro-batch and placement; then the best so far is taken, with the
-     bound that is proved; 0: any time. 60 at first
+   . seconds - for the whole search; then the best so far is taken, with the bound that is proved;
+     0: any time. 60 at first
 
    Options:
    . -partition_exact_time_limit - the seconds

@@ -26,7 +26,7 @@ static const RengaOptionRow rows[] = {
      "auto, exact, rannc: sizes to choose from: default (smaller ones if it does not fit), auto, "
      "1,2,4"},
     {"partition_exact_time_limit", RENGA_OPTION_REAL, "60", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
-     "exact: seconds for each size of micro-batch; then the best found is taken; 0: any time"},
+     "exact: seconds for the search; then the best found is taken; 0: any time"},
     {"partition_stages", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, stages), NULL, 0,
      1e6, "pipeline stages; 0: 1, or ranks / replicas where replicas are given"},
     {"partition_replicas", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, replicas),

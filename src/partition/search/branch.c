@@ -4,11 +4,11 @@
    Layouts are made from the last stage to the first. What its stages take at the least (bound.c)
    bounds a layout from below, and grows with each stage; a layout whose bound reaches a ceiling is
    left alone, and so is one whose places before it need more devices under the ceiling than there
-   are. The ceiling rises in rounds from the bound that is known to the step that is known: after each
-   round no layout has a step below it but those that were simulated, so that a limit of time leaves
-   the ceiling of the last whole round as a bound. A layout is first simulated as if nothing
-   recomputed, which is never slower; the runtime is asked for its memory only if that is faster than
-   the best, and then the stages recompute that have to. */
+   are. The ceiling rises in rounds from the bound that is known to the step that is known: after
+   each round no layout has a step below it but those that were simulated, so that a limit of time
+   leaves the ceiling of the last whole round as a bound. A layout is first simulated as if nothing
+   recomputed, which is never slower; the runtime is asked for its memory only if that is faster
+   than the best, and then the stages recompute that have to. */
 #include "search.h"
 #include <math.h>
 

@@ -305,7 +305,8 @@ typedef struct {
   bool gpipe, found;
   double eager, step;
 } SearchAim;
-/* Simulates every layout whose bound is below the best's step, as far as time goes. best->step and best->candidate.size are given, and a bound; best is replaced by
+/* Simulates every layout whose bound is below the best's step, as far as time goes. best->step and
+   best->candidate.size are given, and a bound; best is replaced by
    what is faster (found), and the bound rises, to the step itself where all layouts were looked at.
    groups: replicas may also lie on different groups of the machine. */
 RengaErrorCode RengaSearchBranch_Private(const SearchTask *task, const SearchChain *chain,
