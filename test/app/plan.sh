@@ -9,8 +9,8 @@ says "why this plan"
 says "lower bound: no plan takes less than"
 says "memory of a device"
 says "made for: v100"
-for type in rannc tree even exact; do
-  accepts 1 $machine -partition_type $type -partition_exact_time_limit 3 -plan_view json
+for type in rannc tree even "exact -partition_exact_time_limit 3"; do
+  accepts 1 $machine -partition_type $type -plan_view json
   says '"bound":'
   says '"memory_parts":'
 done

@@ -38,7 +38,7 @@ typedef struct {
   RengaProfileCost *cost; /* [nodes] */
   void *session;
   SearchTask task;
-  int64_t size;
+  int64_t size, leaf;
   SearchModel model[2]; /* spread in the second */
   SearchStage stage[STAGES_MOST];
   int count;
@@ -49,6 +49,7 @@ typedef struct {
 static void MakeTask(Case *one)
 {
   one->size = 1 + RandomBelow(2);
+  one->leaf = 1 + RandomBelow(2);
   one->task = (SearchTask){.self = one->comm,
                            .graph = one->graph,
                            .machine = one->machine,
@@ -61,6 +62,7 @@ static void MakeTask(Case *one)
                            .n_sizes = 1,
                            .n_first = 1,
                            .size = &one->size,
+                           .leaf = &one->leaf,
                            .costs = &one->cost,
                            .session = &one->session};
   one->task.update_rate = Random() < 0.5 ? 0 : 1e-8;
