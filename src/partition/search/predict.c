@@ -208,7 +208,8 @@ static double BusyShare(const SearchModel *model, const SearchLayout *layout, do
     const SearchOption *option = &model->option[stage->option];
     SearchCost cost = {0};
     RengaSearchStageCost_Private(model, option, stage->begin, stage->end, layout->count - s, &cost);
-    busy += (double)model->microbatches * (cost.forward + cost.backward);
+    busy += (double)model->microbatches *
+            (cost.forward + RengaSearchBackward_Private(&cost, stage->recompute));
     devices += option->replicas;
   }
   return pipeline > 0 ? fmin(1, busy / (devices * pipeline)) : 1;

@@ -91,6 +91,12 @@ typedef struct {
   bool recompute;
 } SearchCost;
 
+/* Seconds of a stage's backward; whether it recomputes may be otherwise than estimated. */
+static inline double RengaSearchBackward_Private(const SearchCost *cost, bool recompute)
+{
+  return cost->backward - cost->extra + (recompute ? cost->forward : 0);
+}
+
 /* A stage: places [begin, end) and a row of the options. */
 typedef struct {
   int begin, end, option;

@@ -1,6 +1,6 @@
 /* The search from the task to the answer: sizes of micro-batches, placements, all ways to look for
    layouts; then what the runtime says of the best one's memory, until it fits. */
-#include "search.h"
+#include "solution.h"
 #include <math.h>
 
 enum {
@@ -13,7 +13,6 @@ enum {
   TURNS_FEW = 20000, /* of stages with micro-batches, in a step that is simulated often */
   TURNS_MOST = 200000
 };
-static const double SCHEDULE_GAIN = 0.01; /* share of the step */
 
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model)
@@ -122,132 +121,17 @@ RengaErrorCode RengaSearchBest_Private(const SearchTask *task, const SearchChain
   return RENGA_SUCCESS;
 }
 
-typedef struct {
-  const SearchTask *task;
-  const SearchChain *chain;
-  SearchModel model; /* of the candidate */
-  SearchCandidate candidate;
-  RengaPlan plan;
-  RengaForecastMemory *memory; /* of each stage */
-  double most;                 /* bytes of a device */
-  double step;                 /* simulated, where it fits */
-  double pipeline;             /* seconds of it */
-  double allowed;              /* bytes: the bound on what is estimated, under which it was found */
-  int replicas;                /* of its task; 0: any */
-  bool equal;
-  double give_up; /* seconds of the model: what is no faster is not wanted; 0: all is */
-} Solution;
-
-static void FreeSolution(Solution *solution)
-{
-  RengaSearchModelFree_Private(&solution->model);
-  RengaSearchLayoutFree_Private(&solution->candidate.layout);
-  if (solution->plan) RengaPlanDestroy(&solution->plan);
-  RengaFree(&solution->memory);
-}
-
-static RengaErrorCode FindMemory(Solution *solution)
-{
-  RengaCall(RengaMalloc(solution->candidate.layout.count, &solution->memory));
-  RengaCall(RengaSearchMemory_Private(solution->task, &solution->model, &solution->candidate,
-                                      solution->plan, solution->memory, &solution->most));
-  return RENGA_SUCCESS;
-}
-
-/* What the candidate's layout really needs. */
-static RengaErrorCode Weigh(const SearchTask *task, Solution *solution)
-{
-  const SearchCandidate *candidate = &solution->candidate;
-  RengaCall(RengaSearchModelOf_Private(task, solution->chain, candidate->size, candidate->spread,
-                                       &solution->model));
-  RengaCall(
-      RengaSearchPlan_Private(task, solution->chain, &solution->model, candidate, &solution->plan));
-  RengaCall(FindMemory(solution));
-  return RENGA_SUCCESS;
-}
-
 /* The best layout under a bound on what the search estimates. */
 static RengaErrorCode SolveUnder(Solution *solution, double memory)
 {
   SearchTask task = *solution->task;
   task.memory = memory;
-  FreeSolution(solution);
+  RengaSolutionFree_Private(solution);
   solution->allowed = memory;
   solution->replicas = task.replicas;
   solution->equal = task.equal;
   RengaCall(RengaSearchBest_Private(&task, solution->chain, &solution->candidate));
-  if (solution->candidate.layout.count) RengaCall(Weigh(&task, solution));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode FindStep(Solution *solution)
-{
-  RengaPlanPrediction prediction;
-  RengaCall(RengaSearchPredict_Private(solution->task, &solution->model, &solution->candidate,
-                                       solution->plan, &prediction));
-  solution->step = prediction.step;
-  solution->pipeline = prediction.pipeline;
-  return RENGA_SUCCESS;
-}
-
-static bool Fits(const Solution *solution)
-{
-  return solution->task->memory <= 0 || solution->most <= solution->task->memory;
-}
-
-/* The same stages under another schedule, with its step where it may fit. */
-static RengaErrorCode Reschedule(const Solution *solution, bool gpipe, double eager,
-                                 Solution *other)
-{
-  SearchTask task = *solution->task;
-  SearchCandidate *candidate = &other->candidate;
-  task.gpipe = gpipe;
-  task.eager = eager;
-  task.memory = solution->model.memory;
-  other->allowed = solution->allowed;
-  other->replicas = solution->replicas;
-  other->equal = solution->equal;
-  *candidate = solution->candidate;
-  candidate->layout = (SearchLayout){0};
-  RengaCall(RengaSearchLayoutCopy_Private(&solution->candidate.layout, &candidate->layout));
-  RengaCall(RengaSearchModelOf_Private(&task, other->chain, candidate->size, candidate->spread,
-                                       &other->model));
-  if (!RengaSearchEvaluate_Private(&other->model, &candidate->layout)) return RENGA_SUCCESS;
-  RengaCall(RengaSearchPlan_Private(&task, other->chain, &other->model, candidate, &other->plan));
-  RengaCall(FindStep(other));
-  return RENGA_SUCCESS;
-}
-
-/* The other one where it is faster by what its memory, and caches, are worth. */
-static RengaErrorCode TakeSchedule(Solution *solution, Solution *other)
-{
-  if (!other->plan || other->step >= (1 - SCHEDULE_GAIN) * solution->step) return RENGA_SUCCESS;
-  RengaCall(FindMemory(other));
-  if (!Fits(other)) return RENGA_SUCCESS;
-  const Solution old = *solution;
-  *solution = *other;
-  *other = old;
-  return RENGA_SUCCESS;
-}
-
-/* Results are the same under any schedule, so that the fastest that fits is taken. */
-static RengaErrorCode ChooseSchedule(Solution *solution)
-{
-  static const struct {
-    bool gpipe;
-    double eager;
-  } schedules[] = {{false, 0.25}, {false, 0.5}, {false, 1}, {false, 2}, {true, 0}};
-  if (!solution->task->any_schedule || solution->candidate.layout.count == 1) return RENGA_SUCCESS;
-  const double most = solution->pipeline - RengaSearchLeastPipeline_Private(
-                                               &solution->model, &solution->candidate.layout);
-  if (most <= SCHEDULE_GAIN * solution->step) return RENGA_SUCCESS;
-  for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++) {
-    Solution other = {.task = solution->task, .chain = solution->chain};
-    RengaErrorCode code = Reschedule(solution, schedules[i].gpipe, schedules[i].eager, &other);
-    if (!code) code = TakeSchedule(solution, &other);
-    FreeSolution(&other);
-    RengaCall(code);
-  }
+  if (solution->candidate.layout.count) RengaCall(RengaSolutionWeigh_Private(&task, solution));
   return RENGA_SUCCESS;
 }
 
@@ -266,8 +150,7 @@ static RengaErrorCode TryFit(Solution *solution, bool *fits)
     if (found && !*fits && solution->give_up > 0 &&
         (solution->candidate.layout.step >= solution->give_up || solution->most > 2 * bound))
       break;
-    if (*fits) RengaCall(FindStep(solution));
-    if (*fits) RengaCall(ChooseSchedule(solution));
+    if (*fits) RengaCall(RengaSolutionSettle_Private(solution));
     if (bound <= 0 || *fits) return RENGA_SUCCESS;
     if (found)
       allowed *= fmin(0.999, fmax(0.5, bound / solution->most));
@@ -296,7 +179,7 @@ static void TakeFaster(Solution *solution, bool fits, Solution *other, bool othe
     solution->candidate.proved = false; /* of a part of all layouts at the most */
     *other = old;
   }
-  FreeSolution(other);
+  RengaSolutionFree_Private(other);
 }
 
 /* All layouts, as far as time goes, under the bound and for the replicas that led to what was
@@ -310,12 +193,11 @@ static RengaErrorCode LookAtAll(const Solution *solution, double bound, Solution
     RengaCall(SolveUnder(other, allowed));
     if (!other->candidate.layout.count) return RENGA_SUCCESS;
     if (allowed < bound) other->candidate.proved = false;
-    *fits = Fits(other);
+    *fits = RengaSolutionFits_Private(other);
     allowed *= fmin(0.999, fmax(0.5, bound / other->most));
   }
   if (!*fits) return RENGA_SUCCESS;
-  RengaCall(FindStep(other));
-  RengaCall(ChooseSchedule(other));
+  RengaCall(RengaSolutionSettle_Private(other));
   return RENGA_SUCCESS;
 }
 
@@ -448,16 +330,16 @@ static RengaErrorCode ChallengeCuts(Solution *solution)
     SearchTask task = *solution->task;
     bool fits = false;
     other.candidate.layout = (SearchLayout){0};
+    other.allowed = solution->allowed;
     task.memory = solution->model.memory;
+    task.replicas = other.replicas = solution->replicas; /* rows of options are numbered alike */
+    task.equal = other.equal = solution->equal;
     code = RengaSearchLayoutCopy_Private(&layout, &other.candidate.layout);
     if (!code) RengaSearchMoveCuts_Private(&solution->model, slacks[i], &other.candidate.layout);
     if (!code && RengaSearchEvaluate_Private(&solution->model, &other.candidate.layout))
-      code = Weigh(&task, &other);
-    if (!code && other.plan) {
-      fits = Fits(&other);
-      code = FindStep(&other);
-      if (!code && fits) code = ChooseSchedule(&other);
-    }
+      code = RengaSolutionWeigh_Private(&task, &other);
+    fits = !code && other.plan && RengaSolutionFits_Private(&other);
+    if (fits) code = RengaSolutionSettle_Private(&other);
     TakeFaster(solution, true, &other, fits && !code);
   }
   RengaSearchLayoutFree_Private(&layout);
@@ -536,10 +418,10 @@ static RengaErrorCode TakeAim(Solution *solution, SearchAim *aim)
   task.gpipe = aim->gpipe;
   task.eager = aim->eager;
   task.memory = 0; /* what recomputes is decided */
-  FreeSolution(solution);
+  RengaSolutionFree_Private(solution);
   solution->candidate = aim->candidate;
   solution->step = aim->step;
-  RengaCall(Weigh(&task, solution));
+  RengaCall(RengaSolutionWeigh_Private(&task, solution));
   return RENGA_SUCCESS;
 }
 
@@ -577,13 +459,16 @@ static RengaErrorCode Squeeze(Solution *solution, bool *fits)
 {
   SearchTask task = *solution->task;
   if (task.memory <= 0 || task.find) return RENGA_SUCCESS;
-  FreeSolution(solution);
+  RengaSolutionFree_Private(solution);
   RengaCall(RengaSearchSqueeze_Private(&task, solution->chain, task.ranks, &solution->candidate,
                                        &task.memory));
+  solution->allowed = task.memory;
+  solution->replicas = task.replicas;
+  solution->equal = task.equal;
   if (!solution->candidate.layout.count) return RENGA_SUCCESS;
-  RengaCall(Weigh(&task, solution));
-  *fits = Fits(solution);
-  if (*fits) RengaCall(FindStep(solution));
+  RengaCall(RengaSolutionWeigh_Private(&task, solution));
+  *fits = RengaSolutionFits_Private(solution);
+  if (*fits) RengaCall(RengaSolutionSettle_Private(solution));
   return RENGA_SUCCESS;
 }
 
@@ -657,7 +542,7 @@ static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
     RengaSearchStageCost_Private(model, &model->option[stage->option], stage->begin, stage->end,
                                  layout->count - s, &cost);
     answer->stage[s].forward_seconds = cost.forward;
-    answer->stage[s].backward_seconds = cost.backward;
+    answer->stage[s].backward_seconds = RengaSearchBackward_Private(&cost, stage->recompute);
     TakeMemory(&solution->memory[s], &answer->stage[s]);
   }
   return RENGA_SUCCESS;
@@ -692,7 +577,7 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
   if (!code) code = Fit(&solution);
   if (!code) code = TakeAnswer(&solution, answer);
-  FreeSolution(&solution);
+  RengaSolutionFree_Private(&solution);
   if (forecast) forecast->end(&session);
   RengaSearchChainFree_Private(&chain);
   if (code) RengaSearchAnswerFree_Private(answer);

@@ -1,0 +1,158 @@
+/* A candidate as a plan: what it needs, what it can do without, and the schedule that suits it. */
+#include "solution.h"
+
+static const double SCHEDULE_GAIN = 0.01; /* share of the step */
+
+void RengaSolutionFree_Private(Solution *solution)
+{
+  RengaSearchModelFree_Private(&solution->model);
+  RengaSearchLayoutFree_Private(&solution->candidate.layout);
+  if (solution->plan) RengaPlanDestroy(&solution->plan);
+  RengaFree(&solution->memory);
+}
+
+static RengaErrorCode FindMemory(Solution *solution)
+{
+  RengaFree(&solution->memory);
+  RengaCall(RengaMalloc(solution->candidate.layout.count, &solution->memory));
+  RengaCall(RengaSearchMemory_Private(solution->task, &solution->model, &solution->candidate,
+                                      solution->plan, solution->memory, &solution->most));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solution)
+{
+  const SearchCandidate *candidate = &solution->candidate;
+  RengaCall(RengaSearchModelOf_Private(task, solution->chain, candidate->size, candidate->spread,
+                                       &solution->model));
+  RengaCall(
+      RengaSearchPlan_Private(task, solution->chain, &solution->model, candidate, &solution->plan));
+  RengaCall(FindMemory(solution));
+  return RENGA_SUCCESS;
+}
+
+bool RengaSolutionFits_Private(const Solution *solution)
+{
+  return solution->task->memory <= 0 || solution->most <= solution->task->memory;
+}
+
+static RengaErrorCode FindStep(Solution *solution)
+{
+  RengaPlanPrediction prediction;
+  RengaCall(RengaSearchPredict_Private(solution->task, &solution->model, &solution->candidate,
+                                       solution->plan, &prediction));
+  solution->step = prediction.step;
+  solution->pipeline = prediction.pipeline;
+  return RENGA_SUCCESS;
+}
+
+static int CountRecomputing(const SearchLayout *layout)
+{
+  int count = 0;
+  for (int s = 0; s < layout->count; s++) count += layout->stage[s].recompute;
+  return count;
+}
+
+/* The plan of the layout as it is now, and its memory, under the schedule of the model. */
+static RengaErrorCode Replan(Solution *solution)
+{
+  SearchTask task = *solution->task;
+  task.gpipe = solution->model.gpipe;
+  task.eager = solution->model.eager;
+  if (solution->plan) RengaCall(RengaPlanDestroy(&solution->plan));
+  RengaCall(RengaSearchPlan_Private(&task, solution->chain, &solution->model, &solution->candidate,
+                                    &solution->plan));
+  RengaCall(FindMemory(solution));
+  return RENGA_SUCCESS;
+}
+
+/* The estimate, which makes stages recompute, may be too high: those that fit without do without,
+   as it costs a forward pass. What a stage needs does not depend on others' recomputation. */
+static RengaErrorCode DropRecomputation(Solution *solution)
+{
+  SearchLayout *layout = &solution->candidate.layout;
+  bool *was = NULL;
+  if (!CountRecomputing(layout)) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(layout->count, &was));
+  for (int s = 0; s < layout->count; s++) {
+    was[s] = layout->stage[s].recompute;
+    layout->stage[s].recompute = false;
+  }
+  RengaErrorCode code = Replan(solution);
+  for (int s = 0; s < layout->count && !code; s++)
+    layout->stage[s].recompute =
+        was[s] && (double)solution->memory[s].total > solution->task->memory;
+  RengaFree(&was);
+  RengaCall(code);
+  if (CountRecomputing(layout)) RengaCall(Replan(solution));
+  return RENGA_SUCCESS;
+}
+
+/* The same stages under another schedule, with its step where it may fit. */
+static RengaErrorCode Reschedule(const Solution *solution, bool gpipe, double eager,
+                                 Solution *other)
+{
+  SearchTask task = *solution->task;
+  SearchCandidate *candidate = &other->candidate;
+  task.gpipe = gpipe;
+  task.eager = eager;
+  task.memory = solution->model.memory;
+  task.replicas = other->replicas = solution->replicas;
+  task.equal = other->equal = solution->equal;
+  other->allowed = solution->allowed;
+  *candidate = solution->candidate;
+  candidate->layout = (SearchLayout){0};
+  RengaCall(RengaSearchLayoutCopy_Private(&solution->candidate.layout, &candidate->layout));
+  RengaCall(RengaSearchModelOf_Private(&task, other->chain, candidate->size, candidate->spread,
+                                       &other->model));
+  if (!RengaSearchEvaluate_Private(&other->model, &candidate->layout)) return RENGA_SUCCESS;
+  RengaCall(RengaSearchPlan_Private(&task, other->chain, &other->model, candidate, &other->plan));
+  RengaCall(FindStep(other));
+  return RENGA_SUCCESS;
+}
+
+/* The other one where it is faster by what its memory, and caches, are worth. */
+static RengaErrorCode TakeSchedule(Solution *solution, Solution *other)
+{
+  const SearchLayout *layout = &other->candidate.layout;
+  const bool close = other->step < (1 - SCHEDULE_GAIN) * solution->step;
+  if (!other->plan || (!close && !CountRecomputing(layout))) return RENGA_SUCCESS;
+  RengaCall(FindMemory(other));
+  if (!RengaSolutionFits_Private(other)) return RENGA_SUCCESS;
+  RengaCall(DropRecomputation(other));
+  RengaCall(FindStep(other));
+  if (other->step >= (1 - SCHEDULE_GAIN) * solution->step) return RENGA_SUCCESS;
+  const Solution old = *solution;
+  *solution = *other;
+  *other = old;
+  return RENGA_SUCCESS;
+}
+
+/* Results are the same under any schedule, so that the fastest that fits is taken. */
+static RengaErrorCode ChooseSchedule(Solution *solution)
+{
+  static const struct {
+    bool gpipe;
+    double eager;
+  } schedules[] = {{false, 0.25}, {false, 0.5}, {false, 1}, {false, 2}, {true, 0}};
+  if (!solution->task->any_schedule || solution->candidate.layout.count == 1) return RENGA_SUCCESS;
+  const double most = solution->pipeline - RengaSearchLeastPipeline_Private(
+                                               &solution->model, &solution->candidate.layout);
+  if (most <= SCHEDULE_GAIN * solution->step) return RENGA_SUCCESS;
+  for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++) {
+    Solution other = {.task = solution->task, .chain = solution->chain};
+    RengaErrorCode code = Reschedule(solution, schedules[i].gpipe, schedules[i].eager, &other);
+    if (!code) code = TakeSchedule(solution, &other);
+    RengaSolutionFree_Private(&other);
+    RengaCall(code);
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionSettle_Private(Solution *solution)
+{
+  RengaCall(DropRecomputation(solution));
+  RengaCall(FindStep(solution));
+  RengaCall(ChooseSchedule(solution));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,29 @@
+/* A candidate as a plan: what the runtime says of its memory, and the simulated step. */
+#pragma once
+#include "search.h"
+
+typedef struct {
+  const SearchTask *task;
+  const SearchChain *chain;
+  SearchModel model; /* of the candidate */
+  SearchCandidate candidate;
+  RengaPlan plan;              /* NULL: not weighed */
+  RengaForecastMemory *memory; /* of each stage */
+  double most;                 /* bytes of a device */
+  double step;                 /* simulated, where it fits and is settled */
+  double pipeline;             /* seconds of it */
+  double allowed;              /* bytes: the bound on what is estimated, under which it was found */
+  int replicas;                /* of the task that it was found for, as equal is; 0: any */
+  bool equal;
+  double give_up; /* seconds of the model: what is no faster is not wanted; 0: all is */
+} Solution;
+
+void RengaSolutionFree_Private(Solution *solution);
+/* The plan of the candidate's layout and its memory; the model is one of this task, whose memory
+   may be another than the solution's. */
+RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solution);
+/* Its memory is within the bound. */
+bool RengaSolutionFits_Private(const Solution *solution);
+/* Of a plan that fits: recomputation that it can do without is dropped, the step is simulated, and
+   the fastest schedule that fits is taken. */
+RengaErrorCode RengaSolutionSettle_Private(Solution *solution);
