@@ -7,6 +7,18 @@
 #include <math.h>
 #include <string.h>
 
+/* Models are asked for again and again under other bounds, replicas and schedules. */
+enum { STORED_MOST = 4 };
+typedef struct {
+  int64_t microbatch, microbatches;
+  const RengaProfileCost *costs;
+  SearchModel model; /* its arrays */
+} Stored;
+struct SearchStore {
+  int count;
+  Stored row[STORED_MOST];
+};
+
 static bool Crosses(const RengaGraphValue *value)
 {
   return value->kind == RENGA_VALUE_ACTIVATION && !value->prepared && value->producer >= 0;
@@ -125,6 +137,7 @@ RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *cha
   RengaCall(RengaMalloc(n_nodes + 1, &chain->node));
   RengaCall(RengaMalloc(n_nodes + 1, &chain->elements));
   RengaCall(RengaMalloc(n_nodes + 1, &chain->states));
+  RengaCall(RengaMalloc(1, &chain->store));
   RengaCall(RengaMalloc(n_values + 1, &chain->saved));
   RengaCall(RengaMalloc(n_values + 1, &chain->last));
   RengaCall(RengaMalloc(n_values + 1, &chain->reader));
@@ -135,6 +148,11 @@ RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *cha
 
 void RengaSearchChainFree_Private(SearchChain *chain)
 {
+  for (int i = 0; chain->store && i < chain->store->count; i++) {
+    chain->store->row[i].model.lent = false;
+    RengaSearchModelFree_Private(&chain->store->row[i].model);
+  }
+  RengaFree(&chain->store);
   RengaFree(&chain->node);
   RengaFree(&chain->elements);
   RengaFree(&chain->states);
@@ -320,5 +338,48 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
   RengaCall(FindLeads(chain, costs, model));
   model->n_ties = chain->n_ties;
   model->tie = chain->tie;
+  return RENGA_SUCCESS;
+}
+
+/* The settings of one, the arrays of the other. */
+static SearchModel Join(const SearchModel *settings, const SearchModel *arrays)
+{
+  SearchModel joined = *arrays;
+  joined.microbatches = settings->microbatches;
+  joined.leaf = settings->leaf;
+  joined.devices = settings->devices;
+  joined.memory = settings->memory;
+  joined.gpipe = settings->gpipe;
+  joined.eager = settings->eager;
+  joined.recompute = settings->recompute;
+  joined.unequal = settings->unequal;
+  joined.stages = settings->stages;
+  joined.replicas = settings->replicas;
+  joined.moments = settings->moments;
+  joined.quick = settings->quick;
+  joined.update_rate = settings->update_rate;
+  joined.accumulate_rate = settings->accumulate_rate;
+  joined.n_options = 0;
+  joined.option = NULL;
+  joined.lent = true;
+  return joined;
+}
+
+RengaErrorCode RengaSearchModelLend_Private(const SearchChain *chain, int64_t microbatch,
+                                            const RengaProfileCost costs[], SearchModel *model)
+{
+  struct SearchStore *store = chain->store;
+  for (int i = 0; i < store->count; i++) {
+    const Stored *row = &store->row[i];
+    if (row->microbatch != microbatch || row->microbatches != model->microbatches ||
+        row->costs != costs)
+      continue;
+    *model = Join(model, &row->model);
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaSearchModelFill_Private(chain, microbatch, costs, model));
+  if (store->count == STORED_MOST) return RENGA_SUCCESS;
+  model->lent = true;
+  store->row[store->count++] = (Stored){microbatch, model->microbatches, costs, *model};
   return RENGA_SUCCESS;
 }

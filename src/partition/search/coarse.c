@@ -46,6 +46,7 @@ static int PartOf(const int place[], int count, int at)
 static void CopySettings(const SearchModel *fine, SearchModel *coarse)
 {
   *coarse = (SearchModel){.microbatches = fine->microbatches,
+                          .leaf = fine->leaf,
                           .devices = fine->devices,
                           .memory = fine->memory,
                           .gpipe = fine->gpipe,

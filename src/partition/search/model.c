@@ -33,9 +33,10 @@ void RengaSearchModelFree_Private(SearchModel *model)
                            &model->saved,    &model->inputs,   &model->cut,      &model->unsaved,
                            &model->lead,     &model->tail,     &model->read,     &model->fields,
                            &model->received, &model->sent,     &model->temporary};
+  RengaFree(&model->option);
+  if (model->lent) return;
   for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) RengaFree(sums[i]);
   RengaFree(&model->level);
-  RengaFree(&model->option);
 }
 
 void RengaSearchModelFinish_Private(SearchModel *model)

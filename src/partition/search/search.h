@@ -38,6 +38,7 @@ typedef struct {
   double *states;   /* [count + 1] elements of states */
   int n_ties;
   SearchTie *tie;
+  struct SearchStore *store; /* models that were filled; NULL: none is kept */
 } SearchChain;
 
 /* A number of replicas. Smaller numbers with the same rounds are as fast. */
@@ -63,6 +64,7 @@ typedef struct {
   int stages, replicas;                       /* wanted; 0: any */
   int moments;                                /* of the optimizer */
   bool quick;                                 /* with less effort: to explain */
+  bool lent;                                  /* all arrays but option are the chain's */
   double update_rate, accumulate_rate;        /* seconds per element */
   double *forward, *backward;                 /* [count + 1] seconds before each place */
   double *elements, *states, *saved, *inputs; /* [count + 1] elements and bytes before each place */
@@ -120,7 +122,10 @@ void RengaSearchChainFree_Private(SearchChain *chain);
 /* ---- model.c, fill.c ---- */
 /* All arrays of count places, zero. */
 RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model);
-/* Places of the chain at a micro-batch; costs are by node. */
+/* Places of the chain at a micro-batch; costs are by node. The chain keeps the first few and lends
+   them from then on. */
+RengaErrorCode RengaSearchModelLend_Private(const SearchChain *chain, int64_t microbatch,
+                                            const RengaProfileCost costs[], SearchModel *model);
 RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t microbatch,
                                             const RengaProfileCost costs[], SearchModel *model);
 /* model->temporary, whose first row is set, becomes maxima of ranges. */

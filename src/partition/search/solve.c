@@ -33,7 +33,7 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
                          .update_rate = task->update_rate,
                          .accumulate_rate = task->accumulate_rate};
   RengaErrorCode code =
-      RengaSearchModelFill_Private(chain, task->size[size], task->costs[size], model);
+      RengaSearchModelLend_Private(chain, task->size[size], task->costs[size], model);
   if (!code) code = RengaSearchModelOptions_Private(task->machine, spread, model);
   if (code) RengaSearchModelFree_Private(model);
   RengaCall(code);
