@@ -6,6 +6,10 @@
 machine="plan -graph $gpt -machine_file v100 -batch_size 32 -microbatch_size 2"
 accepts 1 $machine -plan_save one.txt -plan_explain
 says "why this plan"
+says "links: with twice the bandwidth "
+says "batch: with twice the micro-batches per step "
+less=$(sed -n 's/.*twice the bandwidth .* per step, \(.*\) % less/\1/p' out)
+case "$less" in -*) fail "slower with faster links" ;; esac
 says "lower bound: no plan takes less than"
 says "memory of a device"
 says "made for: v100"

@@ -1,5 +1,5 @@
 /* Why the plan is as it is: what bounds it, the next-best kind, and what other machines would give,
-   each found by searching again. */
+   each found by searching again, and simulated under the plan's schedule as the plan is. */
 #include "search.h"
 #include "rengagraph.h"
 #include <math.h>
@@ -50,14 +50,10 @@ static int KindOf(const SearchModel *model, const SearchLayout *layout)
 
 /* The best of one micro-batch and placement under another task. */
 static RengaErrorCode Again(const SearchTask *task, const SearchChain *chain, int size, bool spread,
-                            double faster_links, SearchModel *model, SearchLayout *layout)
+                            SearchModel *model, SearchLayout *layout)
 {
   RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, model));
   model->quick = true;
-  for (int o = 0; o < model->n_options; o++) {
-    model->option[o].message_rate /= faster_links;
-    model->option[o].reduce_rate /= faster_links;
-  }
   if (model->count > CHAIN_LONG) model->unequal = false;
   if (model->n_options) RengaCall(RengaSearchQuickly_Private(model, layout));
   return RENGA_SUCCESS;
@@ -68,20 +64,56 @@ typedef struct {
   double step;
 } Other;
 
+/* Seconds of a step of the candidate's layout on the task's machine. */
+static RengaErrorCode SimulateOn(const SearchTask *task, const SearchChain *chain,
+                                 const SearchModel *model, const SearchCandidate *candidate,
+                                 double *step)
+{
+  RengaPlan plan = NULL;
+  RengaPlanPrediction prediction;
+  RengaCall(RengaSearchPlan_Private(task, chain, model, candidate, &plan));
+  const RengaErrorCode code = RengaSearchPredict_Private(task, model, candidate, plan, &prediction);
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(code);
+  *step = prediction.step;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TryOther(const SearchTask *task, const SearchChain *chain,
-                               const SearchCandidate *candidate, double faster_links, Other *other,
-                               int *kind)
+                               const SearchCandidate *candidate, Other *other, int *kind)
 {
   SearchModel model = {0};
-  SearchLayout layout = {0};
-  RengaErrorCode code =
-      Again(task, chain, candidate->size, candidate->spread, faster_links, &model, &layout);
-  other->step = layout.count ? layout.step : HUGE_VAL;
-  if (!code && layout.count) Name(&model, &layout, sizeof other->name, other->name);
-  if (!code && kind) *kind = layout.count ? KindOf(&model, &layout) : KIND_COUNT;
-  RengaSearchLayoutFree_Private(&layout);
+  SearchCandidate found = {.size = candidate->size, .spread = candidate->spread};
+  const SearchLayout *layout = &found.layout;
+  RengaErrorCode code = Again(task, chain, found.size, found.spread, &model, &found.layout);
+  other->step = HUGE_VAL;
+  if (!code && layout->count) Name(&model, layout, sizeof other->name, other->name);
+  if (!code && layout->count) code = SimulateOn(task, chain, &model, &found, &other->step);
+  if (!code && kind) *kind = layout->count ? KindOf(&model, layout) : KIND_COUNT;
+  RengaSearchLayoutFree_Private(&found.layout);
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The same, or the plan itself, without recomputation where memory is not bounded. */
+static RengaErrorCode TryBetter(const SearchTask *task, const SearchChain *chain,
+                                const SearchModel *model, const SearchCandidate *candidate,
+                                Other *other)
+{
+  SearchCandidate own = *candidate;
+  double step = HUGE_VAL;
+  own.layout = (SearchLayout){0};
+  RengaCall(TryOther(task, chain, candidate, other, NULL));
+  RengaCall(RengaSearchLayoutCopy_Private(&candidate->layout, &own.layout));
+  for (int s = 0; s < own.layout.count && task->memory <= 0; s++)
+    own.layout.stage[s].recompute = false;
+  const RengaErrorCode code = SimulateOn(task, chain, model, &own, &step);
+  RengaSearchLayoutFree_Private(&own.layout);
+  RengaCall(code);
+  if (step > other->step) return RENGA_SUCCESS;
+  other->step = step;
+  snprintf(other->name, sizeof other->name, "this plan");
   return RENGA_SUCCESS;
 }
 
@@ -101,14 +133,14 @@ static RengaErrorCode ExplainRunnerUp(const SearchTask *task, const SearchChain 
     if (kind == own || (kind == KIND_ONE_STAGE ? task->stages > 1 : task->replicas > 1)) continue;
     if (kind == KIND_ONE_STAGE) other_task.stages = 1;
     if (kind == KIND_ONE_REPLICA) other_task.replicas = 1;
-    RengaCall(TryOther(&other_task, chain, candidate, 1, &other, &found));
+    RengaCall(TryOther(&other_task, chain, candidate, &other, &found));
     if (found != own && other.step < best.step) best = other, best_kind = found;
   }
   if (best_kind == KIND_COUNT)
     RengaCall(Say(answer, "runner-up", "no other kind of plan fits"));
   else
     RengaCall(Say(answer, "runner-up", "%s (%s): %.4g s per step, %.1f %% slower", names[best_kind],
-                  best.name, best.step, 100 * (best.step / candidate->layout.step - 1)));
+                  best.name, best.step, 100 * (best.step / answer->prediction.step - 1)));
   return RENGA_SUCCESS;
 }
 
@@ -171,23 +203,79 @@ static RengaErrorCode ExplainLimit(const SearchTask *task, const SearchChain *ch
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ExplainMachine(const SearchTask *task, const SearchChain *chain,
-                                     const SearchCandidate *candidate, SearchAnswer *answer)
+/* With twice the bandwidth of every level; the caller frees it. */
+static RengaErrorCode MakeFaster(const SearchTask *task, RengaMachine *machine)
 {
-  const double step = candidate->layout.step;
+  const RengaMachineDevice *device;
+  const RengaMachineLevel *levels;
+  RengaMachineLevel *faster = NULL;
+  int count = 0;
+  RengaCall(RengaMachineGetDevice(task->machine, &device));
+  RengaCall(RengaMachineGetLevels(task->machine, &count, &levels));
+  RengaCall(RengaMachineCreate(task->self, machine));
+  RengaErrorCode code = RengaMalloc(count, &faster);
+  for (int l = 0; l < count && !code; l++) {
+    faster[l] = levels[l];
+    faster[l].bandwidth *= 2;
+    faster[l].reduce_bandwidth *= 2;
+  }
+  if (!code) code = RengaMachineSetDevice(*machine, device);
+  if (!code) code = RengaMachineSetLevels(*machine, count, faster);
+  RengaFree(&faster);
+  if (code) RengaMachineDestroy(machine);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ExplainLinks(const SearchTask *task, const SearchChain *chain,
+                                   const SearchModel *model, const SearchCandidate *candidate,
+                                   SearchAnswer *answer)
+{
+  SearchTask linked = *task;
+  Other other = {.step = HUGE_VAL};
+  if (!task->machine) return RENGA_SUCCESS;
+  RengaCall(MakeFaster(task, &linked.machine));
+  const RengaErrorCode code = TryBetter(&linked, chain, model, candidate, &other);
+  RengaCall(RengaMachineDestroy(&linked.machine));
+  RengaCall(code);
+  RengaCall(Say(answer, "links",
+                "with twice the bandwidth %s would take %.4g s per step, %.1f %% less", other.name,
+                other.step, 100 * (1 - other.step / answer->prediction.step)));
+  return RENGA_SUCCESS;
+}
+
+/* A pipeline fills and empties once for more of them. */
+static RengaErrorCode ExplainBatch(const SearchTask *task, const SearchChain *chain,
+                                   const SearchCandidate *candidate, SearchAnswer *answer)
+{
+  SearchTask twice = *task;
+  Other other;
+  twice.batch *= 2;
+  RengaCall(TryOther(&twice, chain, candidate, &other, NULL));
+  const double more = 2 * answer->prediction.step / other.step - 1;
+  if (more <= 0) return RENGA_SUCCESS;
+  RengaCall(Say(answer, "batch",
+                "with twice the micro-batches per step %s would take %.4g s, %.1f %% more "
+                "samples per second",
+                other.name, other.step, 100 * more));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ExplainMachine(const SearchTask *task, const SearchChain *chain,
+                                     const SearchModel *model, const SearchCandidate *candidate,
+                                     SearchAnswer *answer)
+{
+  const double step = answer->prediction.step;
   Other other;
   if (task->memory > 0) {
     SearchTask free_task = *task;
     free_task.memory = 0;
-    RengaCall(TryOther(&free_task, chain, candidate, 1, &other, NULL));
+    RengaCall(TryBetter(&free_task, chain, model, candidate, &other));
     RengaCall(Say(answer, "memory", "with any memory %s would take %.4g s per step, %.1f %% less",
                   other.name, other.step, fmax(0, 100 * (1 - other.step / step))));
   }
-  if (!task->machine) return RENGA_SUCCESS;
-  RengaCall(TryOther(task, chain, candidate, 2, &other, NULL));
-  RengaCall(Say(answer, "links",
-                "with twice the bandwidth %s would take %.4g s per step, %.1f %% less", other.name,
-                other.step, fmax(0, 100 * (1 - other.step / step))));
+  RengaCall(ExplainLinks(task, chain, model, candidate, answer));
+  RengaCall(ExplainBatch(task, chain, candidate, answer));
   return RENGA_SUCCESS;
 }
 
@@ -209,16 +297,19 @@ static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *cha
       continue;
     all.stages = p;
     all.replicas = task->ranks / p;
-    RengaCall(TryOther(&all, chain, candidate, 1, &other, NULL));
+    RengaCall(TryOther(&all, chain, candidate, &other, NULL));
     if (other.step < best.step) best = other;
   }
   if (isinf(best.step))
     RengaCall(Say(answer, "idle", "%d of %d devices stay idle: no plan found uses all",
                   task->ranks - used, task->ranks));
   else
-    RengaCall(Say(answer, "idle",
-                  "%d of %d devices stay idle: all of them (%s) would take %.4g s per step",
-                  task->ranks - used, task->ranks, best.name, best.step));
+    RengaCall(
+        Say(answer, "idle",
+            "%d of %d devices stay idle: all of them (%s) would take %.4g s per step, %.1f %% "
+            "more",
+            task->ranks - used, task->ranks, best.name, best.step,
+            100 * (best.step / answer->prediction.step - 1)));
   return RENGA_SUCCESS;
 }
 
@@ -285,13 +376,16 @@ static RengaErrorCode ExplainGradients(const SearchModel *model, const SearchLay
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchChain *chain,
+RengaErrorCode RengaSearchExplain_Private(const SearchTask *given, const SearchChain *chain,
                                           const SearchModel *model,
                                           const SearchCandidate *candidate, SearchAnswer *answer)
 {
+  SearchTask scheduled = *given, *task = &scheduled;
+  task->gpipe = answer->gpipe;
+  task->eager = answer->eager;
   RengaCall(ExplainLimit(task, chain, model, candidate, answer));
   RengaCall(ExplainRunnerUp(task, chain, model, candidate, answer));
-  RengaCall(ExplainMachine(task, chain, candidate, answer));
+  RengaCall(ExplainMachine(task, chain, model, candidate, answer));
   RengaCall(ExplainIdle(task, chain, model, candidate, answer));
   RengaCall(ExplainConvex(task, chain, model, candidate, answer));
   RengaCall(ExplainGradients(model, &candidate->layout, answer));
