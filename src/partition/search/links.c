@@ -3,6 +3,7 @@
 #include "search.h"
 #include "rengacomm.h"
 #include <math.h>
+#include <string.h>
 
 /* The lowest level whose groups hold so many devices side by side. */
 static int LevelOf(int count, const RengaMachineLevel levels[], int64_t devices)
@@ -113,6 +114,17 @@ static void AddReplicas(int64_t microbatches, int64_t leaf, int replicas, Search
   if (buffers < option->least_buffers) option->least_buffers = buffers;
 }
 
+/* Sums in no order take one buffer. */
+static RengaErrorCode CountUnordered(SearchModel *model)
+{
+  const char *reduction;
+  RengaCall(RengaOptionsGetString("pipeline_reduction", &reduction, NULL));
+  if (!reduction || strcmp(reduction, "unordered")) return RENGA_SUCCESS;
+  for (int o = 0; o < model->n_options; o++)
+    model->option[o].buffers = model->option[o].least_buffers = 1;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread,
                                                SearchModel *model)
 {
@@ -132,5 +144,6 @@ RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread
     *option = RengaSearchOption_Private(m, leaf, r);
     if (machine) RengaCall(SetLinks(machine, spread, model->devices, option));
   }
+  RengaCall(CountUnordered(model));
   return RENGA_SUCCESS;
 }
