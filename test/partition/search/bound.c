@@ -8,7 +8,7 @@
 #include "rengaschedule.h"
 #include <math.h>
 
-enum { CASES = 240, STAGES_MOST = 7, REPLICAS_MOST = 6 };
+enum { CASES = 230, STAGES_MOST = 7, REPLICAS_MOST = 6 };
 
 static const char *const networks[] = {
     "gpt:layers=2,hidden=16,heads=2,sequence=8,vocabulary=40,dropout=0.1",
@@ -183,6 +183,46 @@ static void CheckBound(Case *one, const SearchTask *task, const SearchLayout *la
   RengaSearchModelFree_Private(&model);
 }
 
+/* What the slant brings under one bound: rounds, and a share of the work before. */
+static double SlantedMost(const SearchModel *model, const SearchLayout *layout, double share)
+{
+  double most = 0, before = 0;
+  for (int s = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    SearchCost cost;
+    TestTrue(stage->begin == (s ? layout->stage[s - 1].end : 0));
+    TestTrue(RengaSearchStageCost_Private(model, model->option, stage->begin, stage->end,
+                                          layout->count - s, &cost));
+    const double work = cost.forward + cost.backward;
+    most = fmax(most,
+                share * before + (double)model->option->rounds * work + cost.reduce + cost.update);
+    before += work;
+  }
+  TestTrue(layout->stage[layout->count - 1].end == model->count);
+  return most;
+}
+
+/* Each share is best for itself. */
+static void CheckSlants(const SearchTask *task, SearchModel *model)
+{
+  SearchLayout layout[2] = {{0}};
+  const double share[2] = {0, 1};
+  const SearchOption *option = &model->option[RandomBelow(model->n_options)];
+  SearchModel single = *model;
+  single.option = (SearchOption *)option;
+  single.n_options = 1;
+  single.devices = STAGES_MOST * REPLICAS_MOST;
+  for (int i = 0; i < 2; i++) {
+    const SearchSlant how = {.share = share[i], .stages = STAGES_MOST};
+    RengaCallAbort(RengaSearchSlant_Private(&how, task, &single, &layout[i]));
+    TestTrue(layout[i].count >= 1 && layout[i].count <= STAGES_MOST);
+  }
+  for (int i = 0; i < 2; i++)
+    TestTrue(SlantedMost(&single, &layout[i], share[i]) <=
+             1.0001 * SlantedMost(&single, &layout[1 - i], share[i]));
+  for (int i = 0; i < 2; i++) RengaSearchLayoutFree_Private(&layout[i]);
+}
+
 static void CheckCase(Case *one)
 {
   int64_t size, leaf;
@@ -199,6 +239,7 @@ static void CheckCase(Case *one)
   RengaCallAbort(RengaSearchModelOf_Private(&task, &one->chain, 0, false, &model));
   RengaFree(&model.option);
   AllOptions(&model, task.machine, rows);
+  CheckSlants(&task, &model);
   MakeLayout(&model, model.n_options, &candidate.layout);
   bool recompute[STAGES_MOST];
   for (int s = 0; s < candidate.layout.count; s++) recompute[s] = stages[s].recompute;
@@ -255,7 +296,11 @@ int main(int argc, char **argv)
   RengaCallAbort(RengaCommCreate(MPI_COMM_SELF, &one.comm));
   RengaCallAbort(RengaMachineCreate(one.comm, &one.machine));
   DescribeMachine(one.machine);
-  for (int n = 0; n < N_NETWORKS; n++) CheckNetwork(&one, networks[n]);
+  for (int n = 0; n < N_NETWORKS; n++) {
+    RengaCallAbort(
+        RengaOptionsSetValue("pipeline_reduction", n % 3 == 2 ? "unordered" : "ordered"));
+    CheckNetwork(&one, networks[n]);
+  }
   RengaCallAbort(RengaMachineDestroy(&one.machine));
   RengaCallAbort(RengaCommDestroy(&one.comm));
   if (getenv("TEST_VERBOSE")) printf("least %g, %d of depth\n", one.gap, one.deepest);
