@@ -6,8 +6,10 @@
    that stages on so many devices reach follows from those on fewer. If no number of devices
    reaches the first place, no layout stays under the bound.
 
-   Memory. A rank of a stage holds at least one micro-batch more than the devices of the stages
-   behind it can be given from it at a time, or all of its own: depth. That many times it holds what
+   Memory. A rank of a stage holds at least one micro-batch more than its share of the devices
+   behind it, for 1F1B warms up until each of these has had one, or all of its own: depth (with
+   different replicas that is what the lanes of src/schedule/order.c make; the test looks for
+   exceptions). That many times it holds what
    backward reads of forward, or with recomputation once, and what the stage's first node received;
    besides parameters, moments, and the buffers of gradients that no order of its micro-batches can
    do without (least.c).

@@ -1,7 +1,8 @@
 /* TEST ranks: 1 timeout: 120 */
 /* No plan beats the lower bound: random cuts, replicas, recomputation and schedules of networks of
    many kinds, simulated with their lists and messages, under the memory that the runtime says they
-   take; a stage never holds more micro-batches than the bound thinks it can, or fewer than it must. */
+   take; a stage never holds more micro-batches than the bound thinks it can, or fewer than it
+   must. */
 #include "../../../src/partition/search/search.h"
 #include "../../plan/plantest.h"
 #include "renga/private/graph.h"
