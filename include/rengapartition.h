@@ -17,9 +17,9 @@ RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile p
 RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type);
 RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type);
 RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages); /* 0: choose */
-/* Seconds to read a sample of an input from the data set; 0 at first. */
+/* Seconds to read a sample of an input from the data set of that name; 0 at first. */
 RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char *input,
-                                            double seconds);
+                                            const char *data, double seconds);
 RengaErrorCode RengaPartitionGetReadSeconds(RengaPartition partition, const char *input,
                                             double *seconds);
 RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas); /* 0: choose */

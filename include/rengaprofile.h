@@ -32,6 +32,9 @@ RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parame
 /* Seconds to add one micro-batch's gradient of that many parameters to another. */
 RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t parameters,
                                                 double *seconds);
+/* Seconds that the caller measured: those kept under this name, if there are; else kept from now on
+   (measured), so that the next plan is made from the same number. */
+RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, double *seconds);
 /* The machine whose links and memory go with these costs: the one set, or measured. Lent. */
 RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machine);
 /* To a text that type file reads, for these sizes of micro-batches, rising. */

@@ -23,6 +23,8 @@ static RengaErrorCode TimeField(RengaData data, int field, int64_t count, void *
 RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, RengaData data)
 {
   int64_t count = 0;
+  const char *name;
+  RengaCall(RengaOptionsGetString("data", &name, NULL));
   RengaCall(RengaDataGetCount(data, RENGA_DATA_TRAINING, &count));
   if (count > SAMPLES) count = SAMPLES;
   for (int f = 0; f < fields->count && count > 0; f++) {
@@ -30,7 +32,7 @@ RengaErrorCode AppSetReading(RengaPartition partition, const AppFields *fields, 
     double seconds = 0;
     RengaCall(RengaMalloc((int64_t)RengaTensorSpecBytes(&fields->specs[f]) * count, &buffer));
     RengaErrorCode code = TimeField(data, f, count, buffer, &seconds);
-    if (!code) code = RengaPartitionSetReadSeconds(partition, fields->names[f], seconds);
+    if (!code) code = RengaPartitionSetReadSeconds(partition, fields->names[f], name, seconds);
     RengaFree(&buffer);
     RengaCall(code);
   }

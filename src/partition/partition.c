@@ -85,8 +85,7 @@ static RengaErrorCode Destroy(void *object)
   RengaPartition partition = object;
   RengaCall(DestroyType(partition));
   RengaFree(&partition->load);
-  for (int i = 0; i < partition->n_readings; i++) RengaFree(&partition->reading[i].input);
-  RengaFree(&partition->reading);
+  RengaPartitionFreeReadings_Private(partition);
   RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, partition));
   return RENGA_SUCCESS;
 }

@@ -18,7 +18,7 @@ struct _RengaPartitionOps {
 
 /* Seconds to read one sample of an input. */
 typedef struct {
-  char *input;
+  char *input, *data;
   double seconds;
 } PartitionReading;
 
@@ -34,6 +34,8 @@ struct _p_RengaPartition {
   char *load; /* a plan's file, instead of all this */
   void *data; /* of the type, freed with it */
 };
+
+void RengaPartitionFreeReadings_Private(RengaPartition partition); /* reading.c */
 
 RengaErrorCode RengaPartitionCreate_Manual(void *partition);
 RengaErrorCode RengaPartitionCreate_Even(void *partition);

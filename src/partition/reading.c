@@ -5,6 +5,15 @@
 #include "renga/private/graph.h"
 #include <string.h>
 
+void RengaPartitionFreeReadings_Private(RengaPartition partition)
+{
+  for (int i = 0; i < partition->n_readings; i++) {
+    RengaFree(&partition->reading[i].input);
+    RengaFree(&partition->reading[i].data);
+  }
+  RengaFree(&partition->reading);
+}
+
 static int FindReading(RengaPartition partition, const char *input)
 {
   int i = 0;
@@ -20,16 +29,19 @@ static int FindReading(RengaPartition partition, const char *input)
    Input:
    + partition - the partition, with its network
    . input - name of an input of the network
+   . data - name of the data set; measured costs are kept by it
    - seconds - for one sample of it, on the rank that reads it; what rank 0 says counts
 
    Notes: for types that weigh by time. It is counted in the stage of the first node that computes
-   with the input, for each micro-batch.
+   with the input, for each micro-batch. Of a measured profile the seconds that it was first given
+   for such an input and data set count, so that the same plan is made again.
 @*/
 RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char *input,
-                                            double seconds)
+                                            const char *data, double seconds)
 {
   RengaCheckPointer(partition);
   RengaCheckPointer(input);
+  RengaCheckPointer(data);
   RengaCheck(partition->graph, partition->hdr.comm, RENGA_ERR_ORDER,
              "the partition has no network: call RengaPartitionSetGraph first");
   const RengaValue value = RengaGraphFindValue(partition->graph, input);
@@ -44,6 +56,8 @@ RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char
     RengaCall(RengaStringCopy(input, &partition->reading[i].input));
     partition->n_readings++;
   }
+  RengaFree(&partition->reading[i].data);
+  RengaCall(RengaStringCopy(data, &partition->reading[i].data));
   partition->reading[i].seconds = seconds;
   return RENGA_SUCCESS;
 }
@@ -93,17 +107,35 @@ static int FirstUse(RengaGraph graph, RengaValue input, bool holds[])
   return -1;
 }
 
-RengaErrorCode RengaSearchAddReading_Private(RengaPartition partition, int64_t samples,
-                                             RengaProfileCost costs[])
+/* What the profile keeps of it. */
+static RengaErrorCode KeptSeconds(RengaProfile profile, RengaGraph graph,
+                                  const PartitionReading *reading, double *seconds)
+{
+  char name[512], shape[128];
+  const RengaValue value = RengaGraphFindValue(graph, reading->input);
+  RengaTensorSpecFormat(&RengaGraphGetValue(graph, value)->spec, sizeof shape, shape);
+  snprintf(name, sizeof name, "reading a sample of %.100s, %s, of %.200s", reading->input, shape,
+           reading->data);
+  *seconds = reading->seconds;
+  RengaCall(RengaProfileKeepSeconds(profile, name, seconds));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchAddReading_Private(RengaPartition partition, RengaProfile profile,
+                                             int64_t samples, RengaProfileCost costs[])
 {
   RengaGraph graph = partition->graph;
   bool *holds = NULL;
   RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &holds));
-  for (int i = 0; i < partition->n_readings; i++) {
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int i = 0; i < partition->n_readings && !code; i++) {
     const PartitionReading *reading = &partition->reading[i];
     const int node = FirstUse(graph, RengaGraphFindValue(graph, reading->input), holds);
-    if (node >= 0) costs[node].forward += (double)samples * reading->seconds;
+    double seconds = 0;
+    code = KeptSeconds(profile, graph, reading, &seconds);
+    if (node >= 0) costs[node].forward += (double)samples * seconds;
   }
   RengaFree(&holds);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

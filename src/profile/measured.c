@@ -350,6 +350,17 @@ static RengaErrorCode Destroy(RengaProfile profile)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode Keep(RengaProfile profile, const char *name, double *seconds)
+{
+  Measured *measured = profile->data;
+  RengaCall(RengaMeasuredSetUp_Private(profile));
+  if (RengaProfileRowsFind_Private(&measured->rows, name, seconds)) return RENGA_SUCCESS;
+  RengaCall(RengaProfileRowsAdd_Private(&measured->rows, name, *seconds));
+  measured->measured++;
+  RengaCall(RengaMeasuredSave_Private(profile));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaProfileCreate_Measured(void *object)
 {
   RengaProfile profile = object;
@@ -361,6 +372,7 @@ RengaErrorCode RengaProfileCreate_Measured(void *object)
   profile->ops->price = Price;
   profile->ops->update = Update;
   profile->ops->accumulate = Accumulate;
+  profile->ops->keep = Keep;
   profile->ops->machine = Machine;
   profile->ops->view = View;
   profile->ops->destroy = Destroy;

@@ -277,6 +277,32 @@ RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t pa
 }
 
 /*@
+   RengaProfileKeepSeconds - seconds that the caller measured, the same in the next run
+
+   Collective
+
+   Input:
+   + profile - the profile
+   . name - what takes so long, in words
+   - seconds - what rank 0 has measured
+
+   Output:
+   . seconds - on all ranks: what type measured has in its file under this name; else what rank 0
+     has measured, which is put there
+
+   Notes: types other than measured keep nothing.
+@*/
+RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, double *seconds)
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(name);
+  RengaCheckPointer(seconds);
+  RengaCall(RengaCommBroadcast(profile->hdr.owner, seconds, sizeof *seconds, 0, name));
+  if (profile->ops->keep) RengaCall(profile->ops->keep(profile, name, seconds));
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaProfileGetMachine - the machine whose links and memory go with the costs
 
    Collective

@@ -24,6 +24,7 @@ struct _RengaProfileOps {
   RengaErrorCode (*price)(RengaProfile profile, int first);
   RengaErrorCode (*update)(RengaProfile profile, int64_t parameters, double *seconds);
   RengaErrorCode (*accumulate)(RengaProfile profile, int64_t parameters, double *seconds);
+  RengaErrorCode (*keep)(RengaProfile profile, const char *name, double *seconds); /* or NULL */
   RengaErrorCode (*machine)(RengaProfile profile, RengaMachine *machine);
   RengaErrorCode (*forget)(RengaProfile profile); /* another network comes; may be NULL */
   RengaErrorCode (*view)(RengaProfile profile, RengaViewer viewer);

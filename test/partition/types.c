@@ -139,7 +139,7 @@ static RengaErrorCode FirstForward(const World *world, double read_seconds, doub
   RengaCall(RengaPartitionSetBatch(partition, BATCH, MICROBATCH));
   RengaCall(RengaPartitionSetRanks(partition, DEVICES));
   RengaCall(RengaPartitionSetStages(partition, DEVICES));
-  RengaCall(RengaPartitionSetReadSeconds(partition, "tokens", read_seconds));
+  RengaCall(RengaPartitionSetReadSeconds(partition, "tokens", "words", read_seconds));
   RengaCall(RengaPartitionSolve(partition, &plan));
   *seconds = RengaPlanGetStage(plan, 0)->forward_seconds;
   RengaCall(RengaPlanDestroy(&plan));
@@ -156,17 +156,17 @@ static RengaErrorCode CheckReading(const World *world)
   RengaCall(FirstForward(world, 0.25, &with));
   Expect(fabs(with - without - MICROBATCH * 0.25) < 1e-9);
   RengaCall(RengaPartitionCreate(world->comm, &partition));
-  ExpectError(RengaPartitionSetReadSeconds(partition, "tokens", 1), RENGA_ERR_ORDER,
+  ExpectError(RengaPartitionSetReadSeconds(partition, "tokens", "words", 1), RENGA_ERR_ORDER,
               rank ? "" : "no network");
   RengaCall(RengaPartitionSetGraph(partition, world->graph));
-  ExpectError(RengaPartitionSetReadSeconds(partition, "sounds", 1), RENGA_ERR_ARGUMENT,
+  ExpectError(RengaPartitionSetReadSeconds(partition, "sounds", "words", 1), RENGA_ERR_ARGUMENT,
               rank ? "" : "no input sounds");
-  ExpectError(RengaPartitionSetReadSeconds(partition, "tokens", -1), RENGA_ERR_ARGUMENT,
+  ExpectError(RengaPartitionSetReadSeconds(partition, "tokens", "words", -1), RENGA_ERR_ARGUMENT,
               rank ? "" : "-1 seconds");
   RengaCall(RengaPartitionGetReadSeconds(partition, "tokens", &seconds));
   Expect(seconds == 0);
-  RengaCall(RengaPartitionSetReadSeconds(partition, "tokens", 2));
-  RengaCall(RengaPartitionSetReadSeconds(partition, "tokens", 3));
+  RengaCall(RengaPartitionSetReadSeconds(partition, "tokens", "words", 2));
+  RengaCall(RengaPartitionSetReadSeconds(partition, "tokens", "others", 3));
   RengaCall(RengaPartitionGetReadSeconds(partition, "tokens", &seconds));
   Expect(seconds == 3);
   RengaCall(RengaPartitionDestroy(&partition));

@@ -186,7 +186,8 @@ static RengaErrorCode FindCosts(RengaPartition partition, Collected *collected)
     if (same < i) continue;
     RengaCall(RengaMalloc(n_nodes + 1, &collected->costs[i]));
     RengaCall(RengaProfileGetCosts(collected->profile, collected->size[i], collected->costs[i]));
-    RengaCall(RengaSearchAddReading_Private(partition, collected->size[i], collected->costs[i]));
+    RengaCall(RengaSearchAddReading_Private(partition, collected->profile, collected->size[i],
+                                            collected->costs[i]));
   }
   return RENGA_SUCCESS;
 }

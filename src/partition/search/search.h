@@ -340,8 +340,8 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
 
 /* ---- ../reading.c ---- */
 /* Adds to costs of micro-batches of so many samples what reading their inputs takes. */
-RengaErrorCode RengaSearchAddReading_Private(RengaPartition partition, int64_t samples,
-                                             RengaProfileCost costs[]);
+RengaErrorCode RengaSearchAddReading_Private(RengaPartition partition, RengaProfile profile,
+                                             int64_t samples, RengaProfileCost costs[]);
 
 /* ---- cuts.c ---- */
 /* Collective: the plan of a type that only cuts, predicted. */
