@@ -113,5 +113,14 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan);
 RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
 RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
 
+/* share.c: the node whose ranks have more threads than it has cores, 0 ranks: there is none.
+   Collective. */
+typedef struct {
+  int ranks;
+  int64_t threads, cores;
+  double least; /* seconds that a step takes at the least: processor time over cores */
+} AppShare;
+RengaErrorCode AppFindShare(RengaComm comm, RengaPlan plan, RengaDevice device, AppShare *share);
+
 /* terminal.c: does what this process prints end on a terminal, perhaps through mpiexec? */
 bool AppTerminal(int *columns);

@@ -272,6 +272,22 @@ static RengaErrorCode PrintDigest(Training *training)
   return RENGA_SUCCESS;
 }
 
+/* A prediction takes a core for each thread. */
+static RengaErrorCode SayShare(Training *training, double predicted)
+{
+  RengaDevice device;
+  AppShare share;
+  RengaCall(RengaPipelineGetDevice(training->pipeline, &device));
+  RengaCall(AppFindShare(training->comm, training->plan, device, &share));
+  if (!share.ranks) return RENGA_SUCCESS;
+  RengaCall(AppMonitorSay(training->monitor,
+                          "%d ranks with %lld threads share %lld cores: a step takes longer than "
+                          "predicted, %.4g s at the least (processor time over cores)\n",
+                          share.ranks, (long long)share.threads, (long long)share.cores,
+                          share.least > predicted ? share.least : predicted));
+  return RENGA_SUCCESS;
+}
+
 /* What the planner expected beside what was; steps after the first. */
 static RengaErrorCode PrintSpeed(Training *training)
 {
@@ -280,10 +296,11 @@ static RengaErrorCode PrintSpeed(Training *training)
   const double seconds = training->timed_seconds / (double)training->timed_steps;
   RengaCall(AppMonitorSay(training->monitor, "%.4g s per step\n", seconds));
   RengaCall(RengaPlanGetPrediction(training->plan, &prediction));
-  if (prediction.step > 0)
-    RengaCall(AppMonitorSay(training->monitor,
-                            "predicted %.4g s per step: measured is %.2f times that\n",
-                            prediction.step, seconds / prediction.step));
+  if (prediction.step <= 0) return RENGA_SUCCESS;
+  RengaCall(SayShare(training, prediction.step));
+  RengaCall(AppMonitorSay(training->monitor,
+                          "predicted %.4g s per step: measured is %.2f times that\n",
+                          prediction.step, seconds / prediction.step));
   return RENGA_SUCCESS;
 }
 

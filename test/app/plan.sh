@@ -119,4 +119,11 @@ refuses 1 "needs 8 ranks but there are 4" $machine -plan_load two.txt -partition
 refuses 1 "was made for another network" plan -graph $mlp -plan_load two.txt
 refuses 1 "but a device may use" $machine -plan_load two.txt -machine_memory 1KiB
 
+# A run whose ranks have more threads than there are cores says that it takes longer than predicted.
+accepts 3 train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 2 -steps 3 -progress none \
+  -partition_type auto -partition_replicas 1 -partition_stages 3 -profile_type analytic
+if [ "$(getconf _NPROCESSORS_ONLN)" -lt 3 ]; then
+  says "cores: a step takes longer than predicted, "
+fi
+
 finish
