@@ -27,23 +27,46 @@ static RengaErrorCode AppendMove(Sequence *sequence, InstructionKind kind, Place
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode EmitMoves(Layout *layout, Sequence *sequence, ProgramPart part,
-                                RengaValue made)
+static RengaErrorCode EmitMove(Layout *layout, Sequence *sequence, const Move *move)
 {
   const bool adds = layout->program->adds;
-  for (int m = 0; m < layout->n_moves; m++) {
-    const Move *move = &layout->move[m];
-    const bool soon = RengaLayoutPartOf_Private(layout, move->value) == PART_BACKWARD;
-    if (part != PART_BACKWARD || soon != (made != RENGA_VALUE_NONE)) continue;
-    if (soon && move->value != made) continue;
-    if (adds && move->value == RENGA_VALUE_NONE) continue; /* nothing to add */
-    InstructionKind kind = INSTRUCTION_COPY;
-    if (move->value == RENGA_VALUE_NONE)
-      kind = INSTRUCTION_ZERO;
-    else if (adds && move->to.region == REGION_GRADIENTS)
-      kind = INSTRUCTION_ADD;
-    RengaCall(AppendMove(sequence, kind, PlaceOf(layout, move->value), move->to, move->bytes));
+  if (adds && move->value == RENGA_VALUE_NONE) return RENGA_SUCCESS; /* nothing to add */
+  InstructionKind kind = INSTRUCTION_COPY;
+  if (move->value == RENGA_VALUE_NONE)
+    kind = INSTRUCTION_ZERO;
+  else if (adds && move->to.region == REGION_GRADIENTS)
+    kind = INSTRUCTION_ADD;
+  RengaCall(AppendMove(sequence, kind, PlaceOf(layout, move->value), move->to, move->bytes));
+  return RENGA_SUCCESS;
+}
+
+/* The moves of each value that backward makes, in order: the first, and after each the next; -1:
+   there is none. */
+typedef struct {
+  int *first, *next;
+} MovesOf;
+
+static RengaErrorCode SortMoves(const Layout *layout, MovesOf *moves)
+{
+  const int count = RengaGraphGetValueCount(layout->pipeline->sub);
+  RengaCall(RengaMalloc(count + 1, &moves->first));
+  RengaCall(RengaMalloc(layout->n_moves + 1, &moves->next));
+  for (int v = 0; v < count; v++) moves->first[v] = -1;
+  for (int m = layout->n_moves - 1; m >= 0; m--) {
+    const RengaValue value = layout->move[m].value;
+    if (RengaLayoutPartOf_Private(layout, value) != PART_BACKWARD) continue;
+    moves->next[m] = moves->first[value];
+    moves->first[value] = m;
   }
+  return RENGA_SUCCESS;
+}
+
+/* What backward does not make is moved at its end. */
+static RengaErrorCode EmitLateMoves(Layout *layout)
+{
+  for (int m = 0; m < layout->n_moves; m++)
+    if (RengaLayoutPartOf_Private(layout, layout->move[m].value) != PART_BACKWARD)
+      RengaCall(EmitMove(layout, &layout->program->part[PART_BACKWARD], &layout->move[m]));
   return RENGA_SUCCESS;
 }
 
@@ -65,7 +88,7 @@ static RengaErrorCode EmitKernel(Layout *layout, Sequence *sequence, const Renga
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode EmitNode(Layout *layout, int n)
+static RengaErrorCode EmitNode(Layout *layout, const MovesOf *moves, int n)
 {
   const RengaGraphNode *node = LayoutNode(layout, n);
   Sequence *sequence = &layout->program->part[layout->part[n]];
@@ -75,17 +98,21 @@ static RengaErrorCode EmitNode(Layout *layout, int n)
     RengaCall(AppendMove(sequence, INSTRUCTION_COPY, PlaceOf(layout, node->in[0]),
                          PlaceOf(layout, node->out[0]), LayoutBytes(layout, node->out[0])));
   for (int o = 0; o < node->n_out; o++)
-    if (node->out[o] != RENGA_VALUE_NONE)
-      RengaCall(EmitMoves(layout, sequence, layout->part[n], node->out[o]));
+    for (int m = node->out[o] < 0 ? -1 : moves->first[node->out[o]]; m >= 0; m = moves->next[m])
+      RengaCall(EmitMove(layout, sequence, &layout->move[m]));
   return RENGA_SUCCESS;
 }
 
 /* Fills the instructions of all parts. */
 RengaErrorCode RengaLayoutEmit_Private(Layout *layout)
 {
-  for (int n = 0; n < layout->n_nodes; n++)
-    if (layout->part[n] != PART_NONE) RengaCall(EmitNode(layout, n));
-  for (ProgramPart part = PART_CONSTANT; part < PART_COUNT; part++)
-    RengaCall(EmitMoves(layout, &layout->program->part[part], part, RENGA_VALUE_NONE));
+  MovesOf moves = {0};
+  RengaErrorCode code = SortMoves(layout, &moves);
+  for (int n = 0; n < layout->n_nodes && !code; n++)
+    if (layout->part[n] != PART_NONE) code = EmitNode(layout, &moves, n);
+  if (!code) code = EmitLateMoves(layout);
+  RengaFree(&moves.first);
+  RengaFree(&moves.next);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

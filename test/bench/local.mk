@@ -1,4 +1,4 @@
-EXTRA_DIST += %D%/peer.py %D%/planners.py %D%/prediction.py %D%/steps.py
+EXTRA_DIST += %D%/peer.py %D%/planners.py %D%/prediction.py %D%/scale.py %D%/steps.py
 
 # Built by `make test/bench/kernels`; doc/performance.md says what it prints.
 EXTRA_PROGRAMS += %D%/kernels
