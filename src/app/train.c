@@ -1,5 +1,6 @@
 /* renga train: network, data, plan, pipeline, checkpoint; then steps. */
 #include "app.h"
+#include <string.h>
 
 typedef struct {
   RengaComm comm;   /* lent */
@@ -292,15 +293,19 @@ static RengaErrorCode SayShare(Training *training, double predicted)
 static RengaErrorCode PrintSpeed(Training *training)
 {
   RengaPlanPrediction prediction;
+  const char *machine, *costs;
+  int64_t memory;
   if (!training->timed_steps) return RENGA_SUCCESS;
   const double seconds = training->timed_seconds / (double)training->timed_steps;
   RengaCall(AppMonitorSay(training->monitor, "%.4g s per step\n", seconds));
   RengaCall(RengaPlanGetPrediction(training->plan, &prediction));
   if (prediction.step <= 0) return RENGA_SUCCESS;
+  RengaCall(RengaPlanGetOrigin(training->plan, &machine, &costs, &memory));
+  const bool known = machine && costs && strcmp(costs, RENGA_PROFILE_MEASURED) != 0;
   RengaCall(SayShare(training, prediction.step));
-  RengaCall(AppMonitorSay(training->monitor,
-                          "predicted %.4g s per step: measured is %.2f times that\n",
-                          prediction.step, seconds / prediction.step));
+  RengaCall(AppMonitorSay(
+      training->monitor, "predicted %.4g s per step%s%s: measured is %.2f times that\n",
+      prediction.step, known ? " on " : "", known ? machine : "", seconds / prediction.step));
   return RENGA_SUCCESS;
 }
 

@@ -491,37 +491,6 @@ static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
-/* What a plan's file says of memory, against what a device of this machine has. */
-static RengaErrorCode CheckMemory(RengaPartition partition, RengaPlan plan)
-{
-  double memory = 0;
-  char needed[32], allowed[32];
-  RengaCall(RengaSearchMemoryBound_Private(partition, &memory));
-  for (int s = 0; memory > 0 && s < RengaPlanGetStageCount(plan); s++) {
-    const int64_t bytes = RengaPlanGetStage(plan, s)->memory;
-    RengaFormatBytes((double)bytes, sizeof needed, needed);
-    RengaFormatBytes(memory, sizeof allowed, allowed);
-    RengaCheck((double)bytes <= memory, partition->hdr.comm, RENGA_ERR_PLAN,
-               "%s: stage %d needs %s, but a device may use %s: plan again for this machine",
-               partition->load, s, needed, allowed);
-  }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Load(RengaPartition partition, int ranks, RengaPlan plan)
-{
-  int64_t batch, microbatch;
-  RengaCall(RengaPlanLoad(plan, partition->graph, partition->load));
-  RengaCall(RengaPlanCheck(plan, partition->graph, ranks));
-  RengaCall(CheckMemory(partition, plan));
-  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
-  if (partition->batch) batch = partition->batch;
-  if (partition->microbatch) microbatch = partition->microbatch;
-  RengaCall(RengaPlanSetBatch(plan, batch, microbatch));
-  if (partition->leaf) RengaCall(RengaPlanSetLeaf(plan, partition->leaf));
-  return RENGA_SUCCESS;
-}
-
 /*@
    RengaPartitionSolve - make the plan
 
@@ -545,8 +514,8 @@ RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan)
              "RengaPartition has no graph: call RengaPartitionSetGraph first");
   int ranks = partition->ranks ? partition->ranks : RengaCommGetSize(partition->hdr.owner);
   RengaCall(RengaPlanCreate(partition->hdr.owner, &made));
-  RengaErrorCode code =
-      partition->load ? Load(partition, ranks, made) : Make(partition, ranks, made);
+  RengaErrorCode code = partition->load ? RengaPartitionLoad_Private(partition, ranks, made)
+                                        : Make(partition, ranks, made);
   if (!code && RengaPlanGetLeaf(made) > 1) code = RengaPlanCheck(made, partition->graph, 0);
   if (!code) code = RengaPlanSetAvailableRanks(made, ranks);
   if (!code) code = RengaPlanSetMemoryLimit(made, partition->memory);

@@ -43,3 +43,6 @@ RengaErrorCode RengaPartitionCreate_Rannc(void *partition);
 RengaErrorCode RengaPartitionCreate_Tree(void *partition);
 RengaErrorCode RengaPartitionCreate_Auto(void *partition);
 RengaErrorCode RengaPartitionCreate_Exact(void *partition);
+
+/* load.c: the plan of -plan_load, checked. */
+RengaErrorCode RengaPartitionLoad_Private(RengaPartition partition, int ranks, RengaPlan plan);

@@ -90,13 +90,21 @@ static RengaErrorCode DrawStage(const Drawing *drawing, int s)
   const double x = ColumnX(drawing, s), next = ColumnX(drawing, s + 1);
   const double below = BAND_Y + BAND_HEIGHT;
   const char *colour = stage_colours[s % 4];
-  char text[32];
   RengaCall(DrawBox(drawing, begin, BAND_Y, end - begin, BAND_HEIGHT, colour));
   RengaCall(RengaViewerPrintf(
       drawing->viewer,
       "<path d=\"M%.2f %.2fL%.2f %.2fL%.2f %.2fL%.2f %.2fZ\" fill=\"%s\" fill-opacity=\"0.3\"/>\n",
       begin, below, end, below, next, COLUMNS_Y, x, COLUMNS_Y, colour));
   RengaCall(DrawBox(drawing, x, COLUMNS_Y, next - x, 26, colour));
+  return RENGA_SUCCESS;
+}
+
+/* Wider than narrow columns: drawn after all of them, so that none covers it. */
+static RengaErrorCode DrawLabel(const Drawing *drawing, int s)
+{
+  const RengaPlanStage *stage = &drawing->plan->stage[s];
+  const double x = ColumnX(drawing, s), next = ColumnX(drawing, s + 1);
+  char text[32];
   if (s % drawing->label_gap) return RENGA_SUCCESS;
   snprintf(text, sizeof text, drawing->width < 60 ? "%d" : "stage %d", s);
   RengaCall(DrawText(drawing, (x + next) / 2, COLUMNS_Y + 12,
@@ -243,6 +251,7 @@ static RengaErrorCode DrawAll(const Drawing *drawing)
   RengaCall(DrawHead(drawing));
   RengaCall(DrawText(drawing, LEFT - 6, BAND_Y + 15, " text-anchor=\"end\"", "network"));
   for (int s = 0; s < drawing->plan->count; s++) RengaCall(DrawStage(drawing, s));
+  for (int s = 0; s < drawing->plan->count; s++) RengaCall(DrawLabel(drawing, s));
   RengaCall(RengaPlanKnowsSeconds_Private(drawing->plan) ? DrawSeconds(drawing)
                                                          : DrawFlops(drawing));
   RengaCall(DrawMemory(drawing));

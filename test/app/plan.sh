@@ -115,6 +115,8 @@ says "leaf: gradients are added in leaves of"
 # A plan goes with its network, with the devices of the machine, and with their memory.
 accepts 1 $machine -plan_load two.txt
 says "2 stages x 4 replicas"
+accepts 1 plan -graph $gpt -machine_file dgx-a100 -batch_size 32 -microbatch_size 2 -plan_load two.txt
+says "was made for v100, not for dgx-a100"
 refuses 1 "needs 8 ranks but there are 4" $machine -plan_load two.txt -partition_ranks 4
 refuses 1 "was made for another network" plan -graph $mlp -plan_load two.txt
 refuses 1 "but a device may use" $machine -plan_load two.txt -machine_memory 1KiB
