@@ -403,6 +403,6 @@ RengaErrorCode RengaSearchExplain_Private(const SearchTask *given, const SearchC
           "no plan of this kind has a faster step than %.4g s, simulated with the lists of its "
           "schedule%s",
           candidate->bound,
-          candidate->proved ? "; of the search's model this is the best: all were looked at" : ""));
+          candidate->proved ? "; all that may be faster were simulated" : ""));
   return RENGA_SUCCESS;
 }

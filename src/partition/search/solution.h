@@ -27,3 +27,19 @@ bool RengaSolutionFits_Private(const Solution *solution);
 /* Of a plan that fits: recomputation that it can do without is dropped, the step is simulated, and
    the fastest schedule that fits is taken. */
 RengaErrorCode RengaSolutionSettle_Private(Solution *solution);
+
+/* ---- solve.c ---- */
+/* The best layout that the searches find and that the runtime says fits. */
+RengaErrorCode RengaSolutionTryFit_Private(Solution *solution, bool *fits);
+/* Estimates err differently with the replicas: one strict bound for all may leave nothing, where
+   each number by itself is brought to fit. */
+RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits);
+/* The faster of two that fit, in simulated seconds; the other is freed. */
+void RengaSolutionTakeFaster_Private(Solution *solution, bool fits, Solution *other,
+                                     bool other_fits);
+
+/* ---- challenge.c ---- */
+RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits);
+
+/* ---- answer.c ---- */
+RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswer *answer);

@@ -8,10 +8,7 @@ enum {
   LABEL_WORK_BLIND = 400000,
   FITTING_ROUNDS = 8,
   CHAIN_LONG = 5000,
-  CHAIN_CUT = 20000,
-  DEVICES_FEW = 32,  /* of which every number of replicas is looked at */
-  TURNS_FEW = 20000, /* of stages with micro-batches, in a step that is simulated often */
-  TURNS_MOST = 200000
+  DEVICES_FEW = 32 /* of which every number of replicas is looked at */
 };
 
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
@@ -137,7 +134,7 @@ static RengaErrorCode SolveUnder(Solution *solution, double memory)
 
 /* The estimate is made stricter until what the runtime needs fits, or looser if nothing is found:
    it may be too high as well. */
-static RengaErrorCode TryFit(Solution *solution, bool *fits)
+RengaErrorCode RengaSolutionTryFit_Private(Solution *solution, bool *fits)
 {
   const double bound = solution->task->memory;
   double allowed = bound;
@@ -170,7 +167,8 @@ static bool IsUnequal(const SearchLayout *layout)
 }
 
 /* The faster of two that fit, in simulated seconds; the other is freed. */
-static void TakeFaster(Solution *solution, bool fits, Solution *other, bool other_fits)
+void RengaSolutionTakeFaster_Private(Solution *solution, bool fits, Solution *other,
+                                     bool other_fits)
 {
   if (other_fits && (!fits || other->step < solution->step)) {
     const Solution old = *solution;
@@ -215,7 +213,7 @@ static RengaErrorCode Refine(Solution *solution)
   const bool best = fits && other.step <= solution->step;
   const bool proved = best && other.candidate.proved && task.replicas == solution->task->replicas &&
                       task.equal == solution->task->equal;
-  TakeFaster(solution, !best, &other, fits && !code);
+  RengaSolutionTakeFaster_Private(solution, !best, &other, fits && !code);
   solution->candidate.proved = proved;
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -233,9 +231,9 @@ static RengaErrorCode CompareEqual(Solution *solution)
   const bool stricter = task.find && solution->model.memory < task.memory;
   if (!IsUnequal(&solution->candidate.layout) && !stricter) return RENGA_SUCCESS;
   task.equal = true;
-  RengaErrorCode code = TryFit(&equal, &fits);
+  RengaErrorCode code = RengaSolutionTryFit_Private(&equal, &fits);
   if (!code && fits) code = Refine(&equal);
-  TakeFaster(solution, true, &equal, fits && !code);
+  RengaSolutionTakeFaster_Private(solution, true, &equal, fits && !code);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -258,156 +256,18 @@ static RengaErrorCode BoundOfAll(const SearchTask *task, const SearchChain *chai
 /* Estimates err differently with the replicas: one strict bound for all may leave nothing, where
    each number by itself is brought to fit. More replicas take more memory: the first that do not
    fit are the last. */
-static RengaErrorCode FitReplicas(Solution *solution, bool *fits)
+RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits)
 {
   bool one_fits = true;
   for (int replicas = 1; replicas <= solution->task->ranks && one_fits; replicas *= 2) {
     SearchTask task = *solution->task;
     Solution one = {.task = &task, .chain = solution->chain};
     task.replicas = replicas;
-    const RengaErrorCode code = TryFit(&one, &one_fits);
-    TakeFaster(solution, *fits, &one, one_fits && !code);
+    const RengaErrorCode code = RengaSolutionTryFit_Private(&one, &one_fits);
+    RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
     RengaCall(code);
     *fits = *fits || one_fits;
   }
-  return RENGA_SUCCESS;
-}
-
-/* Another way to find layouts, with the same memory and micro-batches. */
-static RengaErrorCode Challenge(Solution *solution, const SearchTask *task, bool *fits)
-{
-  Solution other = {.task = task, .chain = solution->chain};
-  bool other_fits = false;
-  RengaErrorCode code = TryFit(&other, &other_fits);
-  if (!code && !other_fits && !task->replicas) code = FitReplicas(&other, &other_fits);
-  TakeFaster(solution, *fits, &other, other_fits && !code);
-  RengaCall(code);
-  *fits = *fits || other_fits;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode FindEqual(const void *context, const SearchTask *task,
-                                const SearchModel *model, SearchLayout *best)
-{
-  (void)context;
-  (void)task;
-  RengaCall(RengaSearchQuickly_Private(model, best));
-  return RENGA_SUCCESS;
-}
-
-/* The best equal stages for numbers of replicas around those that were found. */
-static RengaErrorCode ChallengeNeighbours(Solution *solution)
-{
-  const SearchModel *model = &solution->model;
-  const int own = model->option[solution->candidate.layout.stage[0].option].replicas;
-  const int ranks = solution->task->ranks;
-  const int replicas[] = {own, own - 1, own + 1, (own + 1) / 2, 2 * own};
-  bool fits = true;
-  if (solution->task->replicas) return RENGA_SUCCESS;
-  for (size_t i = 0; i < sizeof replicas / sizeof replicas[0]; i++) {
-    SearchTask task = *solution->task;
-    bool seen = replicas[i] < 1 || replicas[i] > ranks;
-    for (size_t j = 0; j < i; j++) seen = seen || replicas[j] == replicas[i];
-    if (seen) continue;
-    task.replicas = replicas[i];
-    task.equal = true;
-    task.find = FindEqual;
-    RengaCall(Challenge(solution, &task, &fits));
-  }
-  return RENGA_SUCCESS;
-}
-
-/* The same stages with cuts where fewer bytes cross: the simulation sees that messages between
-   neighbours slow down every round, the model that they are sent once. */
-static RengaErrorCode ChallengeCuts(Solution *solution)
-{
-  static const double slacks[] = {0.01, 0.03, 0.06, 0.1, 0.2};
-  const SearchCandidate first = solution->candidate;
-  SearchLayout layout = {0};
-  RengaErrorCode code = RengaSearchLayoutCopy_Private(&first.layout, &layout);
-  for (size_t i = 0; i < sizeof slacks / sizeof slacks[0] && !code; i++) {
-    Solution other = {.task = solution->task, .chain = solution->chain, .candidate = first};
-    SearchTask task = *solution->task;
-    bool fits = false;
-    other.candidate.layout = (SearchLayout){0};
-    other.allowed = solution->allowed;
-    task.memory = solution->model.memory;
-    task.replicas = other.replicas = solution->replicas; /* rows of options are numbered alike */
-    task.equal = other.equal = solution->equal;
-    code = RengaSearchLayoutCopy_Private(&layout, &other.candidate.layout);
-    if (!code) RengaSearchMoveCuts_Private(&solution->model, slacks[i], &other.candidate.layout);
-    if (!code && RengaSearchEvaluate_Private(&solution->model, &other.candidate.layout))
-      code = RengaSolutionWeigh_Private(&task, &other);
-    fits = !code && other.plan && RengaSolutionFits_Private(&other);
-    if (fits) code = RengaSolutionSettle_Private(&other);
-    TakeFaster(solution, true, &other, fits && !code);
-  }
-  RengaSearchLayoutFree_Private(&layout);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ChallengeSlant(Solution *solution, int replicas, const SearchSlant *how,
-                                     bool *faster)
-{
-  SearchTask task = *solution->task;
-  const double before = solution->step;
-  bool fits = true;
-  task.replicas = replicas;
-  task.equal = true;
-  task.eager = how->eager;
-  task.find = RengaSearchSlant_Private;
-  task.context = how;
-  RengaCall(Challenge(solution, &task, &fits));
-  *faster = solution->step < before;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode TrySlants(Solution *solution, int replicas, bool few)
-{
-  SearchSlant best = {0}, how = {0};
-  for (int i = 0; RengaSearchSlantTry_Private(i, few, &best, &how); i++) {
-    bool faster = false;
-    how.stages = solution->task->ranks / replicas;
-    RengaCall(ChallengeSlant(solution, replicas, &how, &faster));
-    if (faster) best = how;
-  }
-  return RENGA_SUCCESS;
-}
-
-/* Earlier stages with more work, and with more micro-batches in flight. Only the simulation sees
-   what that wins. */
-static RengaErrorCode ChallengeSlants(Solution *solution)
-{
-  const SearchTask *task = solution->task;
-  const SearchModel *model = &solution->model;
-  const int count = solution->candidate.layout.count;
-  const int own = model->option[solution->candidate.layout.stage[0].option].replicas;
-  const int replicas[] = {own, (own + 1) / 2, 2 * own};
-  const double turns = (double)model->microbatches * count;
-  if (!task->any_schedule || task->stages || task->replicas || turns > TURNS_MOST)
-    return RENGA_SUCCESS;
-  for (size_t i = 0; i < sizeof replicas / sizeof replicas[0]; i++) {
-    if ((i > 0 && replicas[i] == own) || task->ranks < 2 * replicas[i]) continue;
-    if (i == 0 || turns <= TURNS_FEW)
-      RengaCall(TrySlants(solution, replicas[i], turns > TURNS_FEW));
-  }
-  return RENGA_SUCCESS;
-}
-
-/* What the search ranks by its model is ranked by simulation at last. */
-static RengaErrorCode ChallengeAll(Solution *solution, bool *fits)
-{
-  for (int r = 0; r < solution->task->n_rivals && solution->chain->count <= CHAIN_CUT; r++) {
-    SearchTask task = *solution->task;
-    task.find = solution->task->rival[r].find;
-    task.context = solution->task->rival[r].context;
-    RengaCall(Challenge(solution, &task, fits));
-  }
-  if (!*fits || solution->task->find) return RENGA_SUCCESS;
-  RengaCall(ChallengeNeighbours(solution));
-  RengaCall(ChallengeCuts(solution));
-  RengaCall(ChallengeSlants(solution));
   return RENGA_SUCCESS;
 }
 
@@ -481,12 +341,12 @@ static RengaErrorCode FitLong(Solution *solution, bool *fits)
   Solution any = {.task = solution->task, .chain = solution->chain};
   bool any_fits = false;
   task.equal = true;
-  RengaErrorCode code = TryFit(&equal, fits);
-  TakeFaster(solution, false, &equal, *fits && !code);
+  RengaErrorCode code = RengaSolutionTryFit_Private(&equal, fits);
+  RengaSolutionTakeFaster_Private(solution, false, &equal, *fits && !code);
   RengaCall(code);
   if (*fits) any.give_up = solution->candidate.layout.step;
-  code = TryFit(&any, &any_fits);
-  TakeFaster(solution, *fits, &any, any_fits && !code);
+  code = RengaSolutionTryFit_Private(&any, &any_fits);
+  RengaSolutionTakeFaster_Private(solution, *fits, &any, any_fits && !code);
   RengaCall(code);
   *fits = *fits || any_fits;
   return RENGA_SUCCESS;
@@ -497,69 +357,32 @@ static bool IsLong(const Solution *solution)
   return solution->chain->count > CHAIN_LONG && !solution->task->exact && !solution->task->find;
 }
 
-static RengaErrorCode Fit(Solution *solution)
+static RengaErrorCode FitAny(Solution *solution, bool *fits)
+{
+  RengaCall(IsLong(solution) ? FitLong(solution, fits)
+                             : RengaSolutionTryFit_Private(solution, fits));
+  if (!*fits && !solution->task->replicas)
+    RengaCall(RengaSolutionFitReplicas_Private(solution, fits));
+  return RENGA_SUCCESS;
+}
+
+/* Rows on which results depend are looked at only where nothing fits in those of the task. */
+static RengaErrorCode Fit(Solution *solution, const SearchTask *all)
 {
   bool fits = false;
-  RengaCall(IsLong(solution) ? FitLong(solution, &fits) : TryFit(solution, &fits));
-  if (!fits && !solution->task->replicas) RengaCall(FitReplicas(solution, &fits));
+  RengaCall(FitAny(solution, &fits));
+  if (!fits && all->n_sizes > solution->task->n_sizes) {
+    solution->task = all;
+    RengaCall(FitAny(solution, &fits));
+  }
   if (fits && !IsLong(solution)) {
     RengaCall(Refine(solution));
     RengaCall(CompareEqual(solution));
   }
-  RengaCall(ChallengeAll(solution, &fits));
+  RengaCall(RengaSolutionChallenge_Private(solution, &fits));
   if (!fits) RengaCall(Squeeze(solution, &fits));
   if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
   RengaCall(FindBound(solution));
-  return RENGA_SUCCESS;
-}
-
-static void TakeMemory(const RengaForecastMemory *memory, RengaPlanStage *stage)
-{
-  stage->memory = memory->total;
-  stage->parts = (RengaPlanMemory){.parameters = memory->parameters,
-                                   .gradients = memory->gradients,
-                                   .optimizer = memory->optimizer,
-                                   .saved = memory->saved,
-                                   .temporary = memory->temporary,
-                                   .messages = memory->messages,
-                                   .inputs = memory->inputs};
-}
-
-static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
-{
-  const SearchModel *model = &solution->model;
-  const SearchLayout *layout = &solution->candidate.layout;
-  answer->n_stages = layout->count;
-  answer->n_ranks = RengaPlanGetRankCount(solution->plan);
-  RengaCall(RengaMalloc(answer->n_stages, &answer->stage));
-  RengaCall(RengaMalloc(answer->n_ranks, &answer->rank));
-  for (int s = 0, place = 0; s < layout->count; s++) {
-    const SearchStage *stage = &layout->stage[s];
-    SearchCost cost = {0};
-    answer->stage[s] = *RengaPlanGetStage(solution->plan, s);
-    for (int r = 0; r < answer->stage[s].replicas; r++)
-      answer->rank[place++] = RengaPlanGetRank(solution->plan, s, r);
-    RengaSearchStageCost_Private(model, &model->option[stage->option], stage->begin, stage->end,
-                                 layout->count - s, &cost);
-    answer->stage[s].forward_seconds = cost.forward;
-    answer->stage[s].backward_seconds = RengaSearchBackward_Private(&cost, stage->recompute);
-    TakeMemory(&solution->memory[s], &answer->stage[s]);
-  }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode TakeAnswer(const Solution *solution, SearchAnswer *answer)
-{
-  const SearchTask *task = solution->task;
-  answer->microbatch = task->size[solution->candidate.size];
-  answer->leaf = task->leaf[solution->candidate.size];
-  answer->gpipe = solution->model.gpipe;
-  answer->eager = solution->model.eager;
-  RengaCall(TakeStages(solution, answer));
-  RengaCall(RengaSearchPredict_Private(task, &solution->model, &solution->candidate, solution->plan,
-                                       &answer->prediction));
-  RengaCall(RengaSearchExplain_Private(task, solution->chain, &solution->model,
-                                       &solution->candidate, answer));
   return RENGA_SUCCESS;
 }
 
@@ -567,27 +390,22 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
 {
   const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
   void *session = NULL;
-  SearchTask own = *task;
+  SearchTask own = *task, first;
   SearchChain chain = {0};
-  Solution solution = {.task = &own, .chain = &chain};
+  Solution solution = {.task = &first, .chain = &chain};
   own.session = &session;
   if (task->exact && task->time_limit > 0) own.until = MPI_Wtime() + task->time_limit;
   own.every = task->exact && !task->find && task->ranks <= DEVICES_FEW;
+  first = own;
+  first.n_sizes = own.n_first;
   *answer = (SearchAnswer){0};
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
-  if (!code) code = Fit(&solution);
-  if (!code) code = TakeAnswer(&solution, answer);
+  if (!code) code = Fit(&solution, &own);
+  if (!code) code = RengaSolutionAnswer_Private(&solution, answer);
   RengaSolutionFree_Private(&solution);
   if (forecast) forecast->end(&session);
   RengaSearchChainFree_Private(&chain);
   if (code) RengaSearchAnswerFree_Private(answer);
   RengaCall(code);
   return RENGA_SUCCESS;
-}
-
-void RengaSearchAnswerFree_Private(SearchAnswer *answer)
-{
-  RengaFree(&answer->stage);
-  RengaFree(&answer->rank);
-  RengaFree(&answer->reason);
 }

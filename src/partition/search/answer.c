@@ -1,0 +1,59 @@
+/* What was found as the answer: stages with their seconds and bytes, the prediction, the reasons. */
+#include "solution.h"
+
+static void TakeMemory(const RengaForecastMemory *memory, RengaPlanStage *stage)
+{
+  stage->memory = memory->total;
+  stage->parts = (RengaPlanMemory){.parameters = memory->parameters,
+                                   .gradients = memory->gradients,
+                                   .optimizer = memory->optimizer,
+                                   .saved = memory->saved,
+                                   .temporary = memory->temporary,
+                                   .messages = memory->messages,
+                                   .inputs = memory->inputs};
+}
+
+static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
+{
+  const SearchModel *model = &solution->model;
+  const SearchLayout *layout = &solution->candidate.layout;
+  answer->n_stages = layout->count;
+  answer->n_ranks = RengaPlanGetRankCount(solution->plan);
+  RengaCall(RengaMalloc(answer->n_stages, &answer->stage));
+  RengaCall(RengaMalloc(answer->n_ranks, &answer->rank));
+  for (int s = 0, place = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    SearchCost cost = {0};
+    answer->stage[s] = *RengaPlanGetStage(solution->plan, s);
+    for (int r = 0; r < answer->stage[s].replicas; r++)
+      answer->rank[place++] = RengaPlanGetRank(solution->plan, s, r);
+    RengaSearchStageCost_Private(model, &model->option[stage->option], stage->begin, stage->end,
+                                 layout->count - s, &cost);
+    answer->stage[s].forward_seconds = cost.forward;
+    answer->stage[s].backward_seconds = RengaSearchBackward_Private(&cost, stage->recompute);
+    TakeMemory(&solution->memory[s], &answer->stage[s]);
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswer *answer)
+{
+  const SearchTask *task = solution->task;
+  answer->microbatch = task->size[solution->candidate.size];
+  answer->leaf = task->leaf[solution->candidate.size];
+  answer->gpipe = solution->model.gpipe;
+  answer->eager = solution->model.eager;
+  RengaCall(TakeStages(solution, answer));
+  RengaCall(RengaSearchPredict_Private(task, &solution->model, &solution->candidate, solution->plan,
+                                       &answer->prediction));
+  RengaCall(RengaSearchExplain_Private(task, solution->chain, &solution->model,
+                                       &solution->candidate, answer));
+  return RENGA_SUCCESS;
+}
+
+void RengaSearchAnswerFree_Private(SearchAnswer *answer)
+{
+  RengaFree(&answer->stage);
+  RengaFree(&answer->rank);
+  RengaFree(&answer->reason);
+}

@@ -1,0 +1,149 @@
+/* Other plans that fit, beside what was found: the cuts of other types, other numbers of replicas,
+   cuts where fewer bytes cross, earlier stages with more work. What the search ranks by its model
+   is ranked by simulation here. */
+#include "solution.h"
+
+enum {
+  CHAIN_CUT = 20000,
+  TURNS_FEW = 20000, /* of stages with micro-batches, in a step that is simulated often */
+  TURNS_MOST = 200000
+};
+
+/* Another way to find layouts, with the same memory and micro-batches. */
+static RengaErrorCode Challenge(Solution *solution, const SearchTask *task, bool *fits)
+{
+  Solution other = {.task = task, .chain = solution->chain};
+  bool other_fits = false;
+  RengaErrorCode code = RengaSolutionTryFit_Private(&other, &other_fits);
+  if (!code && !other_fits && !task->replicas)
+    code = RengaSolutionFitReplicas_Private(&other, &other_fits);
+  RengaSolutionTakeFaster_Private(solution, *fits, &other, other_fits && !code);
+  RengaCall(code);
+  *fits = *fits || other_fits;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindEqual(const void *context, const SearchTask *task,
+                                const SearchModel *model, SearchLayout *best)
+{
+  (void)context;
+  (void)task;
+  RengaCall(RengaSearchQuickly_Private(model, best));
+  return RENGA_SUCCESS;
+}
+
+/* The best equal stages for numbers of replicas around those that were found. */
+static RengaErrorCode ChallengeNeighbours(Solution *solution)
+{
+  const SearchModel *model = &solution->model;
+  const int own = model->option[solution->candidate.layout.stage[0].option].replicas;
+  const int ranks = solution->task->ranks;
+  const int replicas[] = {own, own - 1, own + 1, (own + 1) / 2, 2 * own};
+  bool fits = true;
+  if (solution->task->replicas) return RENGA_SUCCESS;
+  for (size_t i = 0; i < sizeof replicas / sizeof replicas[0]; i++) {
+    SearchTask task = *solution->task;
+    bool seen = replicas[i] < 1 || replicas[i] > ranks;
+    for (size_t j = 0; j < i; j++) seen = seen || replicas[j] == replicas[i];
+    if (seen) continue;
+    task.replicas = replicas[i];
+    task.equal = true;
+    task.find = FindEqual;
+    RengaCall(Challenge(solution, &task, &fits));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The same stages with cuts where fewer bytes cross: the simulation sees that messages between
+   neighbours slow down every round, the model that they are sent once. */
+static RengaErrorCode ChallengeCuts(Solution *solution)
+{
+  static const double slacks[] = {0.01, 0.03, 0.06, 0.1, 0.2};
+  const SearchCandidate first = solution->candidate;
+  SearchLayout layout = {0};
+  RengaErrorCode code = RengaSearchLayoutCopy_Private(&first.layout, &layout);
+  for (size_t i = 0; i < sizeof slacks / sizeof slacks[0] && !code; i++) {
+    Solution other = {.task = solution->task, .chain = solution->chain, .candidate = first};
+    SearchTask task = *solution->task;
+    bool fits = false;
+    other.candidate.layout = (SearchLayout){0};
+    other.allowed = solution->allowed;
+    task.memory = solution->model.memory;
+    task.replicas = other.replicas = solution->replicas; /* rows of options are numbered alike */
+    task.equal = other.equal = solution->equal;
+    code = RengaSearchLayoutCopy_Private(&layout, &other.candidate.layout);
+    if (!code) RengaSearchMoveCuts_Private(&solution->model, slacks[i], &other.candidate.layout);
+    if (!code && RengaSearchEvaluate_Private(&solution->model, &other.candidate.layout))
+      code = RengaSolutionWeigh_Private(&task, &other);
+    fits = !code && other.plan && RengaSolutionFits_Private(&other);
+    if (fits) code = RengaSolutionSettle_Private(&other);
+    RengaSolutionTakeFaster_Private(solution, true, &other, fits && !code);
+  }
+  RengaSearchLayoutFree_Private(&layout);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ChallengeSlant(Solution *solution, int replicas, const SearchSlant *how,
+                                     bool *faster)
+{
+  SearchTask task = *solution->task;
+  const double before = solution->step;
+  bool fits = true;
+  task.replicas = replicas;
+  task.equal = true;
+  task.eager = how->eager;
+  task.find = RengaSearchSlant_Private;
+  task.context = how;
+  RengaCall(Challenge(solution, &task, &fits));
+  *faster = solution->step < before;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TrySlants(Solution *solution, int replicas, bool few)
+{
+  SearchSlant best = {0}, how = {0};
+  for (int i = 0; RengaSearchSlantTry_Private(i, few, &best, &how); i++) {
+    bool faster = false;
+    how.stages = solution->task->ranks / replicas;
+    RengaCall(ChallengeSlant(solution, replicas, &how, &faster));
+    if (faster) best = how;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Earlier stages with more work, and with more micro-batches in flight. Only the simulation sees
+   what that wins. */
+static RengaErrorCode ChallengeSlants(Solution *solution)
+{
+  const SearchTask *task = solution->task;
+  const SearchModel *model = &solution->model;
+  const int count = solution->candidate.layout.count;
+  const int own = model->option[solution->candidate.layout.stage[0].option].replicas;
+  const int replicas[] = {own, (own + 1) / 2, 2 * own};
+  const double turns = (double)model->microbatches * count;
+  if (!task->any_schedule || task->stages || task->replicas || turns > TURNS_MOST)
+    return RENGA_SUCCESS;
+  for (size_t i = 0; i < sizeof replicas / sizeof replicas[0]; i++) {
+    if ((i > 0 && replicas[i] == own) || task->ranks < 2 * replicas[i]) continue;
+    if (i == 0 || turns <= TURNS_FEW)
+      RengaCall(TrySlants(solution, replicas[i], turns > TURNS_FEW));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* What the search ranks by its model is ranked by simulation at last. */
+RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits)
+{
+  for (int r = 0; r < solution->task->n_rivals && solution->chain->count <= CHAIN_CUT; r++) {
+    SearchTask task = *solution->task;
+    task.find = solution->task->rival[r].find;
+    task.context = solution->task->rival[r].context;
+    RengaCall(Challenge(solution, &task, fits));
+  }
+  if (!*fits || solution->task->find) return RENGA_SUCCESS;
+  RengaCall(ChallengeNeighbours(solution));
+  RengaCall(ChallengeCuts(solution));
+  RengaCall(ChallengeSlants(solution));
+  return RENGA_SUCCESS;
+}
