@@ -1,4 +1,4 @@
-/* What was found as the answer: stages with their seconds and bytes, the prediction, the reasons. */
+/* What was found as the answer: stages with their seconds and bytes, prediction, reasons. */
 #include "solution.h"
 
 static void TakeMemory(const RengaForecastMemory *memory, RengaPlanStage *stage)

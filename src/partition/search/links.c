@@ -107,11 +107,11 @@ SearchOption RengaSearchOption_Private(int64_t microbatches, int64_t leaf, int r
                         .least_buffers = LeastBuffers(microbatches, leaf, replicas)};
 }
 
-static void AddReplicas(int64_t microbatches, int64_t leaf, int replicas, SearchOption *option)
+/* What is no faster, and has no fewer buffers, stands for no row of its own. */
+static void AddReplicas(const SearchOption *own, SearchOption *option)
 {
-  const int buffers = LeastBuffers(microbatches, leaf, replicas);
-  option->most_replicas = replicas;
-  if (buffers < option->least_buffers) option->least_buffers = buffers;
+  option->most_replicas = own->replicas;
+  if (own->least_buffers < option->least_buffers) option->least_buffers = own->least_buffers;
 }
 
 /* Sums in no order take one buffer. */
@@ -135,13 +135,15 @@ RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread
   RengaCall(RengaMalloc(most + 1, &model->option));
   for (int r = 1; r <= most; r++) {
     if (model->replicas && r != model->replicas) continue;
-    if (!model->every && !model->replicas && r > 1 &&
-        Rounds(m, leaf, r) == Rounds(m, leaf, r - 1)) {
-      AddReplicas(m, leaf, r, &model->option[model->n_options - 1]);
+    const SearchOption own = RengaSearchOption_Private(m, leaf, r);
+    SearchOption *last = &model->option[model->n_options - 1];
+    if (!model->every && !model->replicas && r > 1 && own.rounds == last->rounds &&
+        own.buffers >= last->buffers) {
+      AddReplicas(&own, last);
       continue;
     }
     SearchOption *option = &model->option[model->n_options++];
-    *option = RengaSearchOption_Private(m, leaf, r);
+    *option = own;
     if (machine) RengaCall(SetLinks(machine, spread, model->devices, option));
   }
   RengaCall(CountUnordered(model));

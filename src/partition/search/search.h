@@ -41,7 +41,8 @@ typedef struct {
   struct SearchStore *store; /* models that were filled; NULL: none is kept */
 } SearchChain;
 
-/* A number of replicas. Smaller numbers with the same rounds are as fast. */
+/* A number of replicas. Smaller numbers with the same rounds are as fast, if they need no more
+   buffers of gradients. */
 typedef struct {
   int replicas, most_replicas;          /* the most that have the same rounds */
   int64_t rounds;                       /* micro-batches of the busiest replica */
