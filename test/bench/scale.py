@@ -70,9 +70,9 @@ def draw(lines, file):
         path = "L".join(f"{x(n):.1f} {y(s):.1f}" for n, s in points)
         out.append(f'<path d="M{path}" fill="none" stroke="{color}" stroke-width="2"/>')
         ends.append([y(points[-1][1]), x(points[-1][0]), color, devices])
-    ends.sort(reverse=True)
+    ends.sort(key=lambda end: (end[1], end[0]), reverse=True)
     for i, (at, right, color, devices) in enumerate(ends):
-        if i and ends[i - 1][0] - at < 14:
+        if i and ends[i - 1][1] == right and ends[i - 1][0] - at < 14:
             at = ends[i][0] = ends[i - 1][0] - 14
         out.append(f'<text x="{right + 8:.1f}" y="{at + 4:.1f}" fill="{color}">{devices:,}</text>')
     with open(file, "w", encoding="utf-8") as svg:
