@@ -14,8 +14,9 @@ static RengaErrorCode Challenge(Solution *solution, const SearchTask *task, bool
 {
   Solution other = {.task = task, .chain = solution->chain};
   bool other_fits = false;
+  if (*fits) other.beat = solution->step;
   RengaErrorCode code = RengaSolutionTryFit_Private(&other, &other_fits);
-  if (!code && !other_fits && !task->replicas)
+  if (!code && !other_fits && !other.hopeless && !task->replicas)
     code = RengaSolutionFitReplicas_Private(&other, &other_fits);
   RengaSolutionTakeFaster_Private(solution, *fits, &other, other_fits && !code);
   RengaCall(code);

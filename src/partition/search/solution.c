@@ -20,13 +20,19 @@ static RengaErrorCode FindMemory(Solution *solution)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solution)
+static RengaErrorCode MakePlan(const SearchTask *task, Solution *solution)
 {
   const SearchCandidate *candidate = &solution->candidate;
   RengaCall(RengaSearchModelOf_Private(task, solution->chain, candidate->size, candidate->spread,
                                        &solution->model));
   RengaCall(
       RengaSearchPlan_Private(task, solution->chain, &solution->model, candidate, &solution->plan));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solution)
+{
+  RengaCall(MakePlan(task, solution));
   RengaCall(FindMemory(solution));
   return RENGA_SUCCESS;
 }
@@ -128,24 +134,59 @@ static RengaErrorCode TakeSchedule(Solution *solution, Solution *other)
   return RENGA_SUCCESS;
 }
 
+static const struct {
+  bool gpipe;
+  double eager;
+} schedules[] = {{false, 0.25}, {false, 0.5}, {false, 1}, {false, 2}, {true, 0}};
+enum { SCHEDULES = sizeof schedules / sizeof schedules[0] };
+
+/* Other schedules are open, and messages leave something to gain by them. */
+static bool MayReschedule(const Solution *solution)
+{
+  const SearchLayout *layout = &solution->candidate.layout;
+  if (!solution->task->any_schedule || layout->count == 1) return false;
+  const double least = RengaSearchLeastPipeline_Private(&solution->model, layout);
+  return solution->pipeline - least > SCHEDULE_GAIN * solution->step;
+}
+
 /* Results are the same under any schedule, so that the fastest that fits is taken. */
 static RengaErrorCode ChooseSchedule(Solution *solution)
 {
-  static const struct {
-    bool gpipe;
-    double eager;
-  } schedules[] = {{false, 0.25}, {false, 0.5}, {false, 1}, {false, 2}, {true, 0}};
-  if (!solution->task->any_schedule || solution->candidate.layout.count == 1) return RENGA_SUCCESS;
-  const double most = solution->pipeline - RengaSearchLeastPipeline_Private(
-                                               &solution->model, &solution->candidate.layout);
-  if (most <= SCHEDULE_GAIN * solution->step) return RENGA_SUCCESS;
-  for (size_t i = 0; i < sizeof schedules / sizeof schedules[0]; i++) {
+  if (!MayReschedule(solution)) return RENGA_SUCCESS;
+  for (int i = 0; i < SCHEDULES; i++) {
     Solution other = {.task = solution->task, .chain = solution->chain};
     RengaErrorCode code = Reschedule(solution, schedules[i].gpipe, schedules[i].eager, &other);
     if (!code) code = TakeSchedule(solution, &other);
     RengaSolutionFree_Private(&other);
     RengaCall(code);
   }
+  return RENGA_SUCCESS;
+}
+
+/* No schedule makes it as fast as it should be. Stages that recompute may do without. */
+static RengaErrorCode IsHopeless(Solution *solution, bool *hopeless)
+{
+  *hopeless = false;
+  if (solution->beat <= 0 || CountRecomputing(&solution->candidate.layout)) return RENGA_SUCCESS;
+  RengaCall(FindStep(solution));
+  double step = solution->step;
+  for (int i = 0; i < SCHEDULES && step >= solution->beat && MayReschedule(solution); i++) {
+    Solution other = {.task = solution->task, .chain = solution->chain};
+    const RengaErrorCode code =
+        Reschedule(solution, schedules[i].gpipe, schedules[i].eager, &other);
+    if (other.plan && other.step < step) step = other.step;
+    RengaSolutionFree_Private(&other);
+    RengaCall(code);
+  }
+  *hopeless = step >= solution->beat;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionTry_Private(const SearchTask *task, Solution *solution)
+{
+  RengaCall(MakePlan(task, solution));
+  RengaCall(IsHopeless(solution, &solution->hopeless));
+  if (!solution->hopeless) RengaCall(FindMemory(solution));
   return RENGA_SUCCESS;
 }
 

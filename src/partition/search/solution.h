@@ -16,12 +16,16 @@ typedef struct {
   int replicas;                /* of the task that it was found for, as equal is; 0: any */
   bool equal;
   double give_up; /* seconds of the model: what is no faster is not wanted; 0: all is */
+  double beat;    /* simulated seconds: what is no faster is not weighed; 0: all is */
+  bool hopeless;  /* it is no faster than that */
 } Solution;
 
 void RengaSolutionFree_Private(Solution *solution);
 /* The plan of the candidate's layout and its memory; the model is one of this task, whose memory
    may be another than the solution's. */
 RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solution);
+/* The same, unless it is found to be hopeless first: to ask for memory takes long. */
+RengaErrorCode RengaSolutionTry_Private(const SearchTask *task, Solution *solution);
 /* Its memory is within the bound. */
 bool RengaSolutionFits_Private(const Solution *solution);
 /* Of a plan that fits: recomputation that it can do without is dropped, the step is simulated, and

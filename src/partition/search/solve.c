@@ -128,7 +128,7 @@ static RengaErrorCode SolveUnder(Solution *solution, double memory)
   solution->replicas = task.replicas;
   solution->equal = task.equal;
   RengaCall(RengaSearchBest_Private(&task, solution->chain, &solution->candidate));
-  if (solution->candidate.layout.count) RengaCall(RengaSolutionWeigh_Private(&task, solution));
+  if (solution->candidate.layout.count) RengaCall(RengaSolutionTry_Private(&task, solution));
   return RENGA_SUCCESS;
 }
 
@@ -141,6 +141,7 @@ RengaErrorCode RengaSolutionTryFit_Private(Solution *solution, bool *fits)
   *fits = false;
   for (int round = 0; round < FITTING_ROUNDS; round++) {
     RengaCall(SolveUnder(solution, allowed));
+    if (solution->hopeless) return RENGA_SUCCESS;
     const bool found = solution->candidate.layout.count > 0;
     if (allowed < bound) solution->candidate.proved = false;
     *fits = found && (bound <= 0 || solution->most <= bound);
