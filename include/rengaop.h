@@ -78,6 +78,7 @@ const char *RengaAttributesString(const RengaAttributes *attributes, const char 
 const int64_t *RengaAttributesInts(const RengaAttributes *attributes, const char *name, int *count);
 RengaErrorCode RengaAttributesCopy(const RengaAttributes *from, RengaAttributes *to);
 bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b);
+uint64_t RengaAttributesHash(const RengaAttributes *attributes, const char *except, uint64_t seed);
 RengaErrorCode RengaAttributesFree(RengaAttributes *attributes);
 
 typedef struct RengaOperator RengaOperator;

@@ -81,22 +81,10 @@ static uint64_t HashSpec(const RengaTensorSpec *spec, uint64_t seed)
   return RengaHash(numbers, sizeof numbers, seed);
 }
 
-static uint64_t HashAttributes(const RengaAttributes *attributes, uint64_t seed)
-{
-  for (int i = 0; i < attributes->count; i++) {
-    const RengaAttribute *row = &attributes->row[i];
-    seed = HashText(row->name, seed);
-    if (row->ints) seed = RengaHash(row->ints, (size_t)row->count * sizeof *row->ints, seed);
-    if (row->reals) seed = RengaHash(row->reals, (size_t)row->count * sizeof *row->reals, seed);
-    if (row->string) seed = HashText(row->string, seed);
-  }
-  return seed;
-}
-
 static uint64_t HashNode(RengaGraph graph, const RengaGraphNode *node, uint64_t seed)
 {
   seed = HashText(node->op->name, HashText(node->name, seed));
-  seed = HashAttributes(&node->attributes, seed);
+  seed = RengaAttributesHash(&node->attributes, NULL, seed);
   for (int i = 0; i < node->n_in; i++)
     seed = HashText(node->in[i] < 0 ? "" : graph->value[node->in[i]]->name, seed);
   for (int i = 0; i < node->n_out; i++)

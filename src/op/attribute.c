@@ -331,6 +331,33 @@ bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b)
 }
 
 /*@
+   RengaAttributesHash - a number that lists with the same attributes in the same order share
+
+   Not collective
+
+   Input:
+   + attributes - the list
+   . except - name of an attribute that does not count; NULL: all count
+   - seed - a hash of what comes before
+
+   Notes: the same in every run and on every rank.
+@*/
+uint64_t RengaAttributesHash(const RengaAttributes *attributes, const char *except, uint64_t seed)
+{
+  uint64_t hash = seed;
+  for (int i = 0; i < attributes->count; i++) {
+    const RengaAttribute *row = &attributes->row[i];
+    const size_t count = (size_t)row->count;
+    if (except && strcmp(row->name, except) == 0) continue;
+    hash = RengaHash(row->name, strlen(row->name), hash);
+    if (row->ints) hash = RengaHash(row->ints, count * sizeof *row->ints, hash);
+    if (row->reals) hash = RengaHash(row->reals, count * sizeof *row->reals, hash);
+    if (row->string) hash = RengaHash(row->string, strlen(row->string), hash);
+  }
+  return hash;
+}
+
+/*@
    RengaAttributesFree - free what the list holds; it is empty afterwards
 
    Not collective

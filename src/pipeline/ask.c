@@ -61,15 +61,8 @@ static uint64_t HashText(const char *text, uint64_t seed)
 /* The key of random numbers changes no size. */
 static uint64_t HashAttributes(const RengaGraphNode *node, uint64_t hash)
 {
-  for (int a = 0; a < node->attributes.count; a++) {
-    const RengaAttribute *row = &node->attributes.row[a];
-    if ((node->op->flags & RENGA_OP_RANDOM) && strcmp(row->name, "key") == 0) continue;
-    hash = HashText(row->name, hash);
-    if (row->ints) hash = RengaHash(row->ints, (size_t)row->count * sizeof *row->ints, hash);
-    if (row->reals) hash = RengaHash(row->reals, (size_t)row->count * sizeof *row->reals, hash);
-    if (row->string) hash = HashText(row->string, hash);
-  }
-  return hash;
+  const char *except = node->op->flags & RENGA_OP_RANDOM ? "key" : NULL;
+  return RengaAttributesHash(&node->attributes, except, hash);
 }
 
 static bool IsOutput(RengaGraph graph, RengaValue value)

@@ -37,18 +37,45 @@ static RengaErrorCode AddKernel(RengaPipeline pipeline, const RengaGraphNode *no
   return RENGA_SUCCESS;
 }
 
+/* The place of a kernel in the table, or the free one where it would be. */
+static int *FindSlot(RengaPipeline pipeline, const RengaGraphNode *node,
+                     const RengaTensorSpec spec[], uint64_t hash)
+{
+  const uint64_t mask = (uint64_t)pipeline->n_kernel_slots - 1;
+  for (uint64_t at = hash & mask;; at = (at + 1) & mask) {
+    int *slot = &pipeline->kernel_slot[at];
+    const KernelRow *row = *slot >= 0 ? &pipeline->kernel[*slot] : NULL;
+    if (!row || (row->hash == hash && SameCall(row, node, spec))) return slot;
+  }
+}
+
+static RengaErrorCode GrowSlots(RengaPipeline pipeline)
+{
+  if (2 * pipeline->n_kernels < pipeline->n_kernel_slots) return RENGA_SUCCESS;
+  pipeline->n_kernel_slots = pipeline->n_kernel_slots ? 2 * pipeline->n_kernel_slots : 64;
+  RengaFree(&pipeline->kernel_slot);
+  RengaCall(RengaMalloc(pipeline->n_kernel_slots, &pipeline->kernel_slot));
+  for (int i = 0; i < pipeline->n_kernel_slots; i++) pipeline->kernel_slot[i] = -1;
+  for (int k = 0; k < pipeline->n_kernels; k++) {
+    const KernelRow *row = &pipeline->kernel[k];
+    *FindSlot(pipeline, row->node, row->spec, row->hash) = k;
+  }
+  return RENGA_SUCCESS;
+}
+
 /* The number of the kernel that runs a node with the given shapes (inputs, then outputs). */
 RengaErrorCode RengaPipelineGetKernel_Private(RengaPipeline pipeline, const RengaGraphNode *node,
                                               const RengaTensorSpec spec[], int *number)
 {
-  const uint64_t seed = RengaHash(node->op->name, strlen(node->op->name), (uint64_t)node->n_in);
-  const uint64_t hash = RengaTensorSpecHash(node->n_in + node->n_out, spec, seed);
-  for (int k = 0; k < pipeline->n_kernels; k++)
-    if (pipeline->kernel[k].hash == hash && SameCall(&pipeline->kernel[k], node, spec)) {
-      *number = k;
-      return RENGA_SUCCESS;
-    }
-  RengaCall(AddKernel(pipeline, node, spec, hash));
-  *number = pipeline->n_kernels - 1;
+  const uint64_t name = RengaHash(node->op->name, strlen(node->op->name), (uint64_t)node->n_in);
+  const uint64_t call = RengaTensorSpecHash(node->n_in + node->n_out, spec, name);
+  const uint64_t hash = RengaAttributesHash(&node->attributes, NULL, call);
+  RengaCall(GrowSlots(pipeline));
+  int *slot = FindSlot(pipeline, node, spec, hash);
+  if (*slot < 0) {
+    RengaCall(AddKernel(pipeline, node, spec, hash));
+    *slot = pipeline->n_kernels - 1;
+  }
+  *number = *slot;
   return RENGA_SUCCESS;
 }

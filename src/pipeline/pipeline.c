@@ -56,6 +56,7 @@ static RengaErrorCode FreePrograms(RengaPipeline pipeline)
   }
   RengaFree(&pipeline->program);
   RengaFree(&pipeline->kernel);
+  RengaFree(&pipeline->kernel_slot);
   RengaFree(&pipeline->schedule);
   for (int s = 0; s < pipeline->n_shares; s++) RengaFree(&pipeline->shares[s].row);
   RengaFree(&pipeline->shares);

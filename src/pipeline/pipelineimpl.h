@@ -171,6 +171,7 @@ struct _p_RengaPipeline {
   /* compiled */
   int n_kernels, n_programs, largest; /* largest: most arguments of a kernel */
   KernelRow *kernel;
+  int n_kernel_slots, *kernel_slot; /* power of two; numbers of kernels by their hash, -1: free */
   Program **program;
   const Program *folded; /* whose constants are in REGION_FOLDED */
   Place *value_place; /* [values of sub] parameters, states, constants, inputs, arriving messages */

@@ -11,24 +11,11 @@ static bool Counts(const RengaAttribute *row)
   return strcmp(row->name, "key") != 0;
 }
 
-static uint64_t HashAttributes(const RengaAttributes *attributes, uint64_t hash)
-{
-  for (int i = 0; i < attributes->count; i++) {
-    const RengaAttribute *row = &attributes->row[i];
-    if (!Counts(row)) continue;
-    hash = RengaHash(row->name, strlen(row->name), hash);
-    if (row->ints) hash = RengaHash(row->ints, (size_t)row->count * sizeof *row->ints, hash);
-    if (row->reals) hash = RengaHash(row->reals, (size_t)row->count * sizeof *row->reals, hash);
-    if (row->string) hash = RengaHash(row->string, strlen(row->string), hash);
-  }
-  return hash;
-}
-
 static uint64_t HashCall(const RengaGraphNode *node, const RengaTensorSpec spec[], uint32_t warm)
 {
   const int64_t head[3] = {node->n_in, node->n_out, warm};
   uint64_t hash = RengaHash(node->op->name, strlen(node->op->name), 0);
-  hash = HashAttributes(&node->attributes, RengaHash(head, sizeof head, hash));
+  hash = RengaAttributesHash(&node->attributes, "key", RengaHash(head, sizeof head, hash));
   return RengaTensorSpecHash(node->n_in + node->n_out, spec, hash);
 }
 
