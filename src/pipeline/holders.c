@@ -22,19 +22,36 @@ static bool HasUses(RengaPipeline pipeline, int parameter)
 }
 
 /* One writer of each parameter: in its first stage, the replica that has least to write so far. */
+/* Replicas as a heap, the one with the least to do first, of equal ones the first. */
+static void SiftDown(int count, int heap[], const int64_t load[])
+{
+  for (int at = 0, child; (child = 2 * at + 1) < count; at = child) {
+    if (child + 1 < count) {
+      const int a = heap[child], b = heap[child + 1];
+      if (load[b] < load[a] || (load[b] == load[a] && b < a)) child++;
+    }
+    const int own = heap[at], other = heap[child];
+    if (load[own] < load[other] || (load[own] == load[other] && own < other)) return;
+    heap[at] = other;
+    heap[child] = own;
+  }
+}
+
 static RengaErrorCode ChooseOwners(RengaPipeline pipeline)
 {
   int64_t *load;
+  int *heap;
   RengaCall(RengaMalloc(pipeline->replicas, &load));
+  RengaCall(RengaMalloc(pipeline->replicas, &heap));
+  for (int r = 0; r < pipeline->replicas; r++) heap[r] = r;
   for (int p = 0; p < pipeline->n_parameters; p++) {
     Parameter *parameter = &pipeline->parameter[p];
     if (!IsHeldFirstHere(pipeline, p)) continue;
-    int least = 0;
-    for (int r = 1; r < pipeline->replicas; r++)
-      if (load[r] < load[least]) least = r;
-    load[least] += parameter->count;
-    parameter->owner = least == pipeline->replica;
+    load[heap[0]] += parameter->count;
+    parameter->owner = heap[0] == pipeline->replica;
+    SiftDown(pipeline->replicas, heap, load);
   }
+  RengaFree(&heap);
   RengaFree(&load);
   return RENGA_SUCCESS;
 }
@@ -52,23 +69,30 @@ static RengaErrorCode FindTrained(RengaPipeline pipeline, int number)
 }
 
 /* Gradients of one parameter's uses follow each other in a buffer. */
+/* Uses of a parameter lie one behind the other. */
 static RengaErrorCode PlaceUses(RengaPipeline pipeline)
 {
+  int64_t *next; /* by value: the place of its next use, and its stride; place -1: not trained */
+  RengaCall(RengaMalloc(2 * (int64_t)RengaGraphGetValueCount(pipeline->sub) + 1, &next));
   for (int p = 0; p < pipeline->n_parameters; p++) {
     Parameter *parameter = &pipeline->parameter[p];
     parameter->offset = pipeline->parameter_count;
     pipeline->parameter_count += parameter->stride;
-    RengaCall(FindTrained(pipeline, p));
+    RengaErrorCode code = FindTrained(pipeline, p);
+    if (code) RengaFree(&next);
+    RengaCall(code);
     parameter->gradient = pipeline->gradient_count;
-    int64_t place = parameter->gradient;
-    for (int u = 0; u < pipeline->n_uses; u++) {
-      if (pipeline->use[u].parameter != parameter->value) continue;
-      pipeline->use_place[u] = parameter->trained ? place : -1;
-      place += parameter->stride;
-    }
+    next[2 * parameter->value] = parameter->trained ? parameter->gradient : -1;
+    next[2 * parameter->value + 1] = parameter->stride;
     if (!parameter->trained) continue;
     pipeline->gradient_count += parameter->stride * (parameter->n_uses > 1 ? parameter->n_uses : 1);
   }
+  for (int u = 0; u < pipeline->n_uses; u++) {
+    int64_t *place = &next[2 * pipeline->use[u].parameter];
+    pipeline->use_place[u] = place[0];
+    if (place[0] >= 0) place[0] += place[1];
+  }
+  RengaFree(&next);
   return RENGA_SUCCESS;
 }
 

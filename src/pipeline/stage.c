@@ -79,13 +79,6 @@ static RengaErrorCode ListSums(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-static int CountUses(RengaPipeline pipeline, RengaValue parameter)
-{
-  int count = 0;
-  for (int u = 0; u < pipeline->n_uses; u++) count += pipeline->use[u].parameter == parameter;
-  return count;
-}
-
 static RengaErrorCode CheckHeld(const RengaGraphValue *value)
 {
   bool known = value->spec.type == RENGA_FLOAT32;
@@ -98,19 +91,18 @@ static RengaErrorCode CheckHeld(const RengaGraphValue *value)
 }
 
 static RengaErrorCode AddParameter(RengaPipeline pipeline, RengaValue value, RengaValue whole,
-                                   int number)
+                                   int n_uses, int number)
 {
   const RengaGraphValue *view = RengaGraphGetValue(pipeline->sub, value);
   const int64_t count = RengaTensorSpecCount(&view->spec);
   RengaCall(CheckHeld(view));
-  RengaCall(RengaRealloc(pipeline->n_parameters + 1, &pipeline->parameter));
   pipeline->parameter[pipeline->n_parameters++] = (Parameter){
       .value = value,
       .whole = whole,
       .name = RengaGraphGetValue(pipeline->graph, whole)->name,
       .count = count,
       .stride = RengaAlign_Private(count * (int64_t)sizeof(float)) / (int64_t)sizeof(float),
-      .n_uses = CountUses(pipeline, value),
+      .n_uses = n_uses,
       .number = number,
   };
   return RENGA_SUCCESS;
@@ -136,14 +128,21 @@ static RengaErrorCode FindHeld(RengaPipeline pipeline, int here[])
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddHeld(RengaPipeline pipeline, const int here[])
+/* uses: [values of the stage] of each parameter. */
+static RengaErrorCode AddHeld(RengaPipeline pipeline, const int here[], const int uses[])
 {
-  int number = 0;
-  for (RengaValue whole = 0; whole < RengaGraphGetValueCount(pipeline->graph); whole++) {
+  const int n_values = RengaGraphGetValueCount(pipeline->graph);
+  int number = 0, held = 0;
+  for (RengaValue whole = 0; whole < n_values; whole++)
+    held +=
+        here[whole] && RengaGraphGetValue(pipeline->graph, whole)->kind == RENGA_VALUE_PARAMETER;
+  RengaCall(RengaRealloc(held + 1, &pipeline->parameter));
+  for (RengaValue whole = 0; whole < n_values; whole++) {
     const RengaValueKind kind = RengaGraphGetValue(pipeline->graph, whole)->kind;
-    if (here[whole] && kind == RENGA_VALUE_PARAMETER)
-      RengaCall(AddParameter(pipeline, here[whole] - 1, whole, number));
-    if (here[whole] && kind == RENGA_VALUE_STATE) RengaCall(AddState(pipeline, here[whole] - 1));
+    const RengaValue own = here[whole] - 1;
+    if (own >= 0 && kind == RENGA_VALUE_PARAMETER)
+      RengaCall(AddParameter(pipeline, own, whole, uses[own], number));
+    if (own >= 0 && kind == RENGA_VALUE_STATE) RengaCall(AddState(pipeline, own));
     number += kind == RENGA_VALUE_PARAMETER;
   }
   return RENGA_SUCCESS;
@@ -152,11 +151,14 @@ static RengaErrorCode AddHeld(RengaPipeline pipeline, const int here[])
 /* Parameters and states in the order of the whole network. */
 static RengaErrorCode ListHeld(RengaPipeline pipeline)
 {
-  int *here = NULL;
+  int *here = NULL, *uses = NULL;
   RengaCall(RengaMalloc(RengaGraphGetValueCount(pipeline->graph) + 1, &here));
   RengaErrorCode code = FindHeld(pipeline, here);
-  if (!code) code = AddHeld(pipeline, here);
+  if (!code) code = RengaMalloc(RengaGraphGetValueCount(pipeline->sub) + 1, &uses);
+  for (int u = 0; u < pipeline->n_uses && !code; u++) uses[pipeline->use[u].parameter]++;
+  if (!code) code = AddHeld(pipeline, here, uses);
   RengaFree(&here);
+  RengaFree(&uses);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
