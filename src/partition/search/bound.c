@@ -27,7 +27,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { PROBES = 40, PROBES_FEW = 12, WORK_WANTED = 3 << 14, WORK_MOST = 1 << 19, STEPS_MOST = 64 };
+enum { PROBES = 40, PROBES_FEW = 12, WORK_WANTED = 3 << 14, WORK_MOST = 1 << 20, STEPS_MOST = 64 };
 static const double precision = 1e-6;
 
 typedef struct {
@@ -89,9 +89,10 @@ static double LeastDepth(const SearchModel *model, const SearchOption *option, i
   return model->gpipe ? rounds : fmin(rounds, 1 + (devices_behind + most - 1) / most);
 }
 
-/* Recomputing or not, whichever is faster; HUGE_VAL: neither fits into the memory. */
+/* Recomputing or not, whichever is faster, or the first that is fast enough; HUGE_VAL: neither fits
+   into the memory. */
 static double LeastSeconds(const SearchModel *model, const SearchOption *option, int begin, int end,
-                           int devices_behind, double received)
+                           int devices_behind, double received, double enough)
 {
   const double least = LeastDepth(model, option, devices_behind);
   double seconds = HUGE_VAL;
@@ -99,7 +100,8 @@ static double LeastSeconds(const SearchModel *model, const SearchOption *option,
     const double deepest = RengaSearchDeepest_Private(model, option, begin, end, again, received);
     if (deepest < least) continue;
     seconds = fmin(seconds, StageSeconds(model, option, begin, end, deepest, again));
-    if (deepest >= (double)option->rounds) break; /* to compute again wins nothing */
+    if (seconds <= enough || deepest >= (double)option->rounds)
+      break; /* to compute again wins nothing */
   }
   return seconds;
 }
@@ -107,13 +109,13 @@ static double LeastSeconds(const SearchModel *model, const SearchOption *option,
 double RengaSearchStageAtLeast_Private(const SearchModel *model, const SearchOption *option,
                                        int begin, int end, int devices_behind)
 {
-  return LeastSeconds(model, option, begin, end, devices_behind, 0);
+  return LeastSeconds(model, option, begin, end, devices_behind, 0, 0);
 }
 
 static bool Fits(const Proof *proof, const SearchOption *option, int begin, int end,
                  int devices_behind, double received, double bound)
 {
-  return LeastSeconds(proof->model, option, begin, end, devices_behind, received) <= bound;
+  return LeastSeconds(proof->model, option, begin, end, devices_behind, received, bound) <= bound;
 }
 
 /* The first place of the longest stage that ends there, whatever it receives; end where none fits.
@@ -217,16 +219,17 @@ static double LeastBound(Proof *proof, double low, double enough)
   return low;
 }
 
-/* Few rows that are no worse than those they stand for. Replicas of a row differ by a factor at the
-   most. */
+/* Few rows that are no worse than those they stand for. Those of a row have the same rounds, or
+   replicas that differ by a factor at the most. */
 static int GroupBy(const SearchModel *model, double factor, SearchOption group[])
 {
   int n = 0;
   for (int i = 0; i < model->n_options;) {
     SearchOption *row = &group[n++];
     *row = model->option[i];
-    for (i++; i < model->n_options && model->option[i].replicas <= factor * row->replicas; i++) {
+    for (i++; i < model->n_options; i++) {
       const SearchOption *option = &model->option[i];
+      if (option->rounds != row->rounds && option->replicas > factor * row->replicas) break;
       row->most_replicas = option->most_replicas;
       row->rounds = option->rounds < row->rounds ? option->rounds : row->rounds;
       if (option->least_buffers < row->least_buffers) row->least_buffers = option->least_buffers;

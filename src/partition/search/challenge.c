@@ -143,6 +143,9 @@ RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits)
     RengaCall(Challenge(solution, &task, fits));
   }
   if (!*fits || solution->task->find) return RENGA_SUCCESS;
+  /* what is not simulated is ranked by the model, and is the best by it */
+  if (!RengaSearchMaySimulate_Private(&solution->model, &solution->candidate.layout, 0))
+    return RENGA_SUCCESS;
   RengaCall(ChallengeNeighbours(solution));
   RengaCall(ChallengeCuts(solution));
   RengaCall(ChallengeSlants(solution));

@@ -97,7 +97,8 @@ static int64_t LaneOf(const SearchModel *model, const SearchLayout *layout)
   return IsEqual(layout) ? model->option[layout->stage[0].option].rounds : model->microbatches;
 }
 
-static bool MaySimulate(const SearchModel *model, const SearchLayout *layout, int n_messages)
+bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout *layout,
+                                    int n_messages)
 {
   return (double)LaneOf(model, layout) * (2.0 * layout->count + 2.0 * n_messages) <= actions_most;
 }
@@ -169,13 +170,14 @@ static RengaErrorCode PredictPipeline(const SearchTask *task, const SearchModel 
   double *seconds = NULL;
   int n = 0;
   prediction->pipeline = layout->fill + layout->rounds;
+  if (!RengaSearchMaySimulate_Private(model, layout, 0)) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetMessages(plan, task->graph, &n, &messages));
   RengaErrorCode code = RengaMalloc(n + 1, &seconds);
   for (int i = 0; i < n && !code && task->machine; i++)
     seconds[i] = RengaMachineMessageSeconds(
         task->machine, LevelBetween(task->machine, plan, messages[i].from, messages[i].to),
         (double)messages[i].bytes);
-  if (!code && MaySimulate(model, layout, n))
+  if (!code && RengaSearchMaySimulate_Private(model, layout, n))
     code = RunSchedule(task, model, layout, n, messages, seconds, plan, &prediction->pipeline,
                        &prediction->bubble);
   RengaFree(&seconds);

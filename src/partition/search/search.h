@@ -377,6 +377,9 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
                                           const SearchCandidate *candidate, RengaPlan plan,
                                           RengaPlanPrediction *prediction);
+/* A step has few enough actions; if not, the model's step is predicted, whatever the schedule. */
+bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout *layout,
+                                    int n_messages);
 /* Seconds of the pipeline under the best schedule and with messages that take no time. */
 double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout);
 /* Memory of each stage, by the runtime's forecast where there is one; *most: the largest. */

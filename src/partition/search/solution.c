@@ -145,6 +145,7 @@ static bool MayReschedule(const Solution *solution)
 {
   const SearchLayout *layout = &solution->candidate.layout;
   if (!solution->task->any_schedule || layout->count == 1) return false;
+  if (!RengaSearchMaySimulate_Private(&solution->model, layout, 0)) return false;
   const double least = RengaSearchLeastPipeline_Private(&solution->model, layout);
   return solution->pipeline - least > SCHEDULE_GAIN * solution->step;
 }
@@ -163,11 +164,32 @@ static RengaErrorCode ChooseSchedule(Solution *solution)
   return RENGA_SUCCESS;
 }
 
-/* No schedule makes it as fast as it should be. Stages that recompute may do without. */
+/* The model's step, were there memory enough. */
+static RengaErrorCode FreeStep(const Solution *solution, double *step)
+{
+  SearchModel model = solution->model;
+  SearchLayout layout = {0};
+  model.memory = 0;
+  RengaCall(RengaSearchLayoutCopy_Private(&solution->candidate.layout, &layout));
+  RengaSearchEvaluate_Private(&model, &layout);
+  *step = layout.step;
+  RengaSearchLayoutFree_Private(&layout);
+  return RENGA_SUCCESS;
+}
+
+/* No schedule makes it as fast as it should be, were stages that recompute to do without. */
 static RengaErrorCode IsHopeless(Solution *solution, bool *hopeless)
 {
+  const SearchLayout *layout = &solution->candidate.layout;
   *hopeless = false;
-  if (solution->beat <= 0 || CountRecomputing(&solution->candidate.layout)) return RENGA_SUCCESS;
+  if (solution->beat <= 0) return RENGA_SUCCESS;
+  if (!RengaSearchMaySimulate_Private(&solution->model, layout, 0)) {
+    double step = 0;
+    RengaCall(FreeStep(solution, &step));
+    *hopeless = step >= solution->beat;
+    return RENGA_SUCCESS;
+  }
+  if (CountRecomputing(layout)) return RENGA_SUCCESS;
   RengaCall(FindStep(solution));
   double step = solution->step;
   for (int i = 0; i < SCHEDULES && step >= solution->beat && MayReschedule(solution); i++) {
