@@ -4,6 +4,7 @@
 #include "solution.h"
 
 enum {
+  CHAIN_LONG = 5000, /* fewer are tried of a longer one */
   CHAIN_CUT = 20000,
   TURNS_FEW = 20000, /* of stages with micro-batches, in a step that is simulated often */
   TURNS_MOST = 200000
@@ -42,7 +43,8 @@ static RengaErrorCode ChallengeNeighbours(Solution *solution)
   const int replicas[] = {own, own - 1, own + 1, (own + 1) / 2, 2 * own};
   bool fits = true;
   if (solution->task->replicas) return RENGA_SUCCESS;
-  for (size_t i = 0; i < sizeof replicas / sizeof replicas[0]; i++) {
+  const size_t all = sizeof replicas / sizeof replicas[0];
+  for (size_t i = 0; i < (solution->chain->count > CHAIN_LONG ? 3 : all); i++) {
     SearchTask task = *solution->task;
     bool seen = replicas[i] < 1 || replicas[i] > ranks;
     for (size_t j = 0; j < i; j++) seen = seen || replicas[j] == replicas[i];
@@ -63,7 +65,8 @@ static RengaErrorCode ChallengeCuts(Solution *solution)
   const SearchCandidate first = solution->candidate;
   SearchLayout layout = {0};
   RengaErrorCode code = RengaSearchLayoutCopy_Private(&first.layout, &layout);
-  for (size_t i = 0; i < sizeof slacks / sizeof slacks[0] && !code; i++) {
+  const size_t stride = solution->chain->count > CHAIN_LONG ? 2 : 1;
+  for (size_t i = 0; i < sizeof slacks / sizeof slacks[0] && !code; i += stride) {
     Solution other = {.task = solution->task, .chain = solution->chain, .candidate = first};
     SearchTask task = *solution->task;
     bool fits = false;
@@ -143,9 +146,6 @@ RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits)
     RengaCall(Challenge(solution, &task, fits));
   }
   if (!*fits || solution->task->find) return RENGA_SUCCESS;
-  /* what is not simulated is ranked by the model, and is the best by it */
-  if (!RengaSearchMaySimulate_Private(&solution->model, &solution->candidate.layout, 0))
-    return RENGA_SUCCESS;
   RengaCall(ChallengeNeighbours(solution));
   RengaCall(ChallengeCuts(solution));
   RengaCall(ChallengeSlants(solution));
