@@ -15,14 +15,6 @@
 enum { ROUNDS = 7, LOOKS_PER_CLOCK = 64 };
 
 typedef struct {
-  bool gpipe;
-  double eager;
-} Manner;
-
-static const Manner manners[] = {{false, 0}, {false, 0.25}, {false, 0.5},
-                                 {false, 1}, {false, 2},    {true, 0}};
-
-typedef struct {
   const SearchTask *task;
   const SearchChain *chain;
   const SearchModel *model; /* with the memory of the task, for bounds */
@@ -149,7 +141,7 @@ static RengaErrorCode TakeStages(const Branch *branch, SearchLayout *layout)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Try(Branch *branch, const Manner *manner, bool spread)
+static RengaErrorCode Try(Branch *branch, const SearchManner *manner, bool spread)
 {
   bool taken = false;
   SearchAim aim = {.gpipe = manner->gpipe, .eager = manner->eager};
@@ -176,10 +168,10 @@ static RengaErrorCode Simulate(Branch *branch)
   for (int s = 1; s < branch->count; s++)
     equal = equal && branch->stage[s].option == branch->stage[0].option;
   const bool any = branch->task->any_schedule && branch->count > 1;
-  const Manner own = {branch->task->gpipe, branch->task->eager};
+  const SearchManner own = {branch->task->gpipe, branch->task->eager};
   for (int spread = 0; spread < (equal ? branch->placements : 1); spread++)
-    for (size_t i = 0; i < (any ? sizeof manners / sizeof manners[0] : 1); i++)
-      RengaCall(Try(branch, any ? &manners[i] : &own, spread));
+    for (int i = 0; i < (any ? SEARCH_MANNERS : 1); i++)
+      RengaCall(Try(branch, any ? &RengaSearchManners[i] : &own, spread));
   return RENGA_SUCCESS;
 }
 

@@ -32,13 +32,6 @@ static const SearchOption *OptionOf(const Convex *convex)
   return &convex->model->option[convex->candidate->layout.stage[0].option];
 }
 
-static bool IsEqual(const SearchLayout *layout)
-{
-  for (int s = 1; s < layout->count; s++)
-    if (layout->stage[s].option != layout->stage[0].option) return false;
-  return layout->count > 1;
-}
-
 static bool Crosses(const RengaGraphValue *value)
 {
   return value->kind == RENGA_VALUE_ACTIVATION && !value->prepared && value->producer >= 0;
@@ -199,7 +192,8 @@ RengaErrorCode RengaSearchConvex_Private(const SearchTask *task, const SearchCha
 {
   Convex convex = {.task = task, .chain = chain, .model = model, .candidate = candidate};
   *answer = (SearchConvex){.compared = false};
-  if (!IsEqual(&candidate->layout)) return RENGA_SUCCESS;
+  if (candidate->layout.count < 2 || !RengaSearchIsEqual_Private(&candidate->layout))
+    return RENGA_SUCCESS;
   if (!task->exact && model->count > QUICK_PLACES) return RENGA_SUCCESS;
   const RengaErrorCode code = Compare(&convex, answer);
   RengaFree(&convex.item);

@@ -402,7 +402,6 @@ RengaErrorCode RengaSearchExplain_Private(const SearchTask *given, const SearchC
       Say(answer, "proof",
           "no plan of this kind has a faster step than %.4g s, simulated with the lists of its "
           "schedule%s",
-          candidate->bound,
-          candidate->proved ? "; all that may be faster were simulated" : ""));
+          candidate->bound, candidate->proved ? "; all that may be faster were simulated" : ""));
   return RENGA_SUCCESS;
 }

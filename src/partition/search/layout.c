@@ -22,12 +22,17 @@ void RengaSearchLayoutFree_Private(SearchLayout *layout)
   *layout = (SearchLayout){0};
 }
 
+bool RengaSearchIsEqual_Private(const SearchLayout *layout)
+{
+  for (int s = 1; s < layout->count; s++)
+    if (layout->stage[s].option != layout->stage[0].option) return false;
+  return true;
+}
+
 static bool IsWanted(const SearchModel *model, const SearchLayout *layout)
 {
   if (model->stages && layout->count != model->stages) return false;
-  for (int s = 1; s < layout->count && !model->unequal; s++)
-    if (layout->stage[s].option != layout->stage[0].option) return false;
-  return true;
+  return model->unequal || RengaSearchIsEqual_Private(layout);
 }
 
 void RengaSearchLayoutKeep_Private(const SearchModel *model, SearchLayout *layout,

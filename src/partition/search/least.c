@@ -5,21 +5,12 @@
 
 enum { ELEMENT = sizeof(float) };
 
-/* Elements of parameters that a stage holds: each tied one once. */
-static double Held(const SearchModel *model, int begin, int end)
-{
-  double held = model->elements[end] - model->elements[begin];
-  for (int t = 0; t < model->n_ties; t++)
-    if (model->tie[t].before >= begin && model->tie[t].after < end) held -= model->tie[t].elements;
-  return held;
-}
-
 /* Whatever is in flight. */
 static double FixedBytes(const SearchModel *model, const SearchOption *option, int begin, int end)
 {
   const double gradients = model->elements[end] - model->elements[begin];
-  return ELEMENT * (Held(model, begin, end) * (1 + model->moments) + model->states[end] -
-                    model->states[begin] + gradients * option->least_buffers);
+  return ELEMENT * (RengaSearchHeld_Private(model, begin, end) * (1 + model->moments) +
+                    model->states[end] - model->states[begin] + gradients * option->least_buffers);
 }
 
 /* Of a micro-batch: what the stage makes that its own backward reads. */
@@ -49,5 +40,5 @@ double RengaSearchLeastEnd_Private(const SearchModel *model, const SearchOption 
   double reduce =
       option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
   if (option->replicas == 1 || reduce < 0) reduce = 0;
-  return reduce + model->update_rate * Held(model, begin, end);
+  return reduce + model->update_rate * RengaSearchHeld_Private(model, begin, end);
 }

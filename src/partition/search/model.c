@@ -68,8 +68,7 @@ static double LargestTemporary(const SearchModel *model, int begin, int end)
   return Larger(row[begin], row[end - (1 << level)]);
 }
 
-/* Elements of parameters that a stage holds: each tied one once. */
-static double Held(const SearchModel *model, int begin, int end)
+double RengaSearchHeld_Private(const SearchModel *model, int begin, int end)
 {
   double held = model->elements[end] - model->elements[begin];
   for (int t = 0; t < model->n_ties; t++)
@@ -88,7 +87,7 @@ double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOptio
                                      int begin, int end)
 {
   const double gradient = ELEMENT * (model->elements[end] - model->elements[begin]);
-  const double held = ELEMENT * Held(model, begin, end);
+  const double held = ELEMENT * RengaSearchHeld_Private(model, begin, end);
   return held * (1 + model->moments) + ELEMENT * (model->states[end] - model->states[begin]) +
          gradient * option->buffers + ReduceWork(option, gradient) + model->saved[end] -
          model->saved[begin] + model->inputs[end] - model->inputs[begin] +
@@ -137,7 +136,7 @@ double RengaSearchLeastShare_Private(const SearchModel *model, const SearchOptio
       option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
   if (option->replicas == 1 || reduce < 0) reduce = 0;
   return (double)(option->rounds - 1) * work + reduce +
-         model->update_rate * Held(model, begin, end);
+         model->update_rate * RengaSearchHeld_Private(model, begin, end);
 }
 
 bool RengaSearchStageCost_Private(const SearchModel *model, const SearchOption *option, int begin,
@@ -162,7 +161,7 @@ bool RengaSearchStageCost_Private(const SearchModel *model, const SearchOption *
   cost->reduce =
       option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
   if (option->replicas == 1 || cost->reduce < 0) cost->reduce = 0;
-  cost->update = model->update_rate * Held(model, begin, end);
+  cost->update = model->update_rate * RengaSearchHeld_Private(model, begin, end);
   return true;
 }
 
@@ -193,8 +192,13 @@ bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout)
   return RengaSearchDevices_Private(model, layout) <= model->devices;
 }
 
+double RengaSearchWorkBefore_Private(const SearchModel *model, int place)
+{
+  return model->forward[place] + model->backward[place] +
+         model->accumulate_rate * model->elements[place];
+}
+
 double RengaSearchWork_Private(const SearchModel *model)
 {
-  const int n = model->count;
-  return model->forward[n] + model->backward[n] + model->accumulate_rate * model->elements[n];
+  return RengaSearchWorkBefore_Private(model, model->count);
 }

@@ -83,18 +83,12 @@ static int LevelOfStage(RengaMachine machine, RengaPlan plan, int s)
                              RengaPlanGetRank(plan, s, last));
 }
 
-static bool IsEqual(const SearchLayout *layout)
-{
-  for (int s = 1; s < layout->count; s++)
-    if (layout->stage[s].option != layout->stage[0].option) return false;
-  return true;
-}
-
 /* Replicas of equal stages go their own ways until their gradients are summed: the one with the
    most micro-batches stands for all. */
 static int64_t LaneOf(const SearchModel *model, const SearchLayout *layout)
 {
-  return IsEqual(layout) ? model->option[layout->stage[0].option].rounds : model->microbatches;
+  return RengaSearchIsEqual_Private(layout) ? model->option[layout->stage[0].option].rounds
+                                            : model->microbatches;
 }
 
 bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout *layout,
@@ -107,7 +101,7 @@ static RengaErrorCode SetShape(const SearchModel *model, const SearchLayout *lay
                                const RengaMessage messages[], RengaPlan plan,
                                RengaSchedule schedule)
 {
-  if (!IsEqual(layout)) {
+  if (!RengaSearchIsEqual_Private(layout)) {
     RengaCall(
         RengaScheduleSetPlan(schedule, plan, model->microbatches, n_messages, messages, false));
     return RENGA_SUCCESS;
@@ -256,7 +250,7 @@ static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *mode
   RengaSchedule schedule = NULL;
   const char *type;
   for (int s = 0; s < layout->count; s++) depth[s] = layout->count - s;
-  if (IsEqual(layout)) return RENGA_SUCCESS;
+  if (RengaSearchIsEqual_Private(layout)) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetSchedule(plan, &type));
   RengaCall(RengaScheduleCreate(task->self, &schedule));
   RengaErrorCode code = RengaScheduleSetType(schedule, type);

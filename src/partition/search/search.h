@@ -150,6 +150,10 @@ double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOptio
                                      int begin, int end);
 double RengaSearchLeastShare_Private(const SearchModel *model, const SearchOption *option,
                                      int begin, int end);
+/* Elements of parameters that a stage holds: each tied one once. */
+double RengaSearchHeld_Private(const SearchModel *model, int begin, int end);
+/* Forward and backward of what is before a place. */
+double RengaSearchWorkBefore_Private(const SearchModel *model, int place);
 /* Fill of any layout, without messages. */
 double RengaSearchWork_Private(const SearchModel *model);
 /* Sets the layout's seconds and recomputation; false: over the memory or the devices. */
@@ -157,6 +161,8 @@ bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout)
 int RengaSearchDevices_Private(const SearchModel *model, const SearchLayout *layout);
 
 /* ---- layout.c ---- */
+/* All stages have as many replicas. */
+bool RengaSearchIsEqual_Private(const SearchLayout *layout);
 RengaErrorCode RengaSearchLayoutCopy_Private(const SearchLayout *from, SearchLayout *to);
 void RengaSearchLayoutFree_Private(SearchLayout *layout);
 /* Takes the layout over if it is valid and faster; frees it otherwise. */
@@ -309,6 +315,15 @@ RengaErrorCode RengaSearchSlant_Private(const void *context, const SearchTask *t
                                         const SearchModel *model, SearchLayout *best);
 /* What to try next, one thing after the other around the best so far; false: no more. */
 bool RengaSearchSlantTry_Private(int number, bool few, const SearchSlant *best, SearchSlant *how);
+
+/* ---- solution.c ---- */
+typedef struct {
+  bool gpipe;
+  double eager;
+} SearchManner;
+enum { SEARCH_MANNERS = 6 };
+/* The schedules that are tried, and that a proof is of; plain 1F1B is the first. */
+extern const SearchManner RengaSearchManners[SEARCH_MANNERS];
 
 /* ---- branch.c ---- */
 /* A layout with its schedule and its simulated step. */

@@ -20,24 +20,19 @@ typedef struct {
   int *first; /* [stages] first places, from the last stage on */
 } Slant;
 
-static double WorkBefore(const SearchModel *model, int place)
-{
-  return model->forward[place] + model->backward[place] +
-         model->accumulate_rate * model->elements[place];
-}
-
 static bool Fits(const Slant *slant, int begin, int end, double bound)
 {
   const SearchModel *model = slant->model;
   const SearchOption *option = model->option;
   SearchCost cost;
-  if (slant->share * WorkBefore(model, begin) +
-          (double)option->rounds * (WorkBefore(model, end) - WorkBefore(model, begin)) >
+  if (slant->share * RengaSearchWorkBefore_Private(model, begin) +
+          (double)option->rounds * (RengaSearchWorkBefore_Private(model, end) -
+                                    RengaSearchWorkBefore_Private(model, begin)) >
       bound)
     return false;
   if (!RengaSearchStageCost_Private(model, option, begin, end, slant->count + 1, &cost))
     return false;
-  return slant->share * WorkBefore(model, begin) +
+  return slant->share * RengaSearchWorkBefore_Private(model, begin) +
              (double)option->rounds * (cost.forward + cost.backward) + cost.reduce + cost.update <=
          bound;
 }

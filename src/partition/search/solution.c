@@ -134,11 +134,8 @@ static RengaErrorCode TakeSchedule(Solution *solution, Solution *other)
   return RENGA_SUCCESS;
 }
 
-static const struct {
-  bool gpipe;
-  double eager;
-} schedules[] = {{false, 0.25}, {false, 0.5}, {false, 1}, {false, 2}, {true, 0}};
-enum { SCHEDULES = sizeof schedules / sizeof schedules[0] };
+const SearchManner RengaSearchManners[SEARCH_MANNERS] = {{false, 0}, {false, 0.25}, {false, 0.5},
+                                                         {false, 1}, {false, 2},    {true, 0}};
 
 /* Other schedules are open, and messages leave something to gain by them. */
 static bool MayReschedule(const Solution *solution)
@@ -154,9 +151,10 @@ static bool MayReschedule(const Solution *solution)
 static RengaErrorCode ChooseSchedule(Solution *solution)
 {
   if (!MayReschedule(solution)) return RENGA_SUCCESS;
-  for (int i = 0; i < SCHEDULES; i++) {
+  for (int i = 1; i < SEARCH_MANNERS; i++) {
     Solution other = {.task = solution->task, .chain = solution->chain};
-    RengaErrorCode code = Reschedule(solution, schedules[i].gpipe, schedules[i].eager, &other);
+    RengaErrorCode code =
+        Reschedule(solution, RengaSearchManners[i].gpipe, RengaSearchManners[i].eager, &other);
     if (!code) code = TakeSchedule(solution, &other);
     RengaSolutionFree_Private(&other);
     RengaCall(code);
@@ -192,10 +190,10 @@ static RengaErrorCode IsHopeless(Solution *solution, bool *hopeless)
   if (CountRecomputing(layout)) return RENGA_SUCCESS;
   RengaCall(FindStep(solution));
   double step = solution->step;
-  for (int i = 0; i < SCHEDULES && step >= solution->beat && MayReschedule(solution); i++) {
+  for (int i = 1; i < SEARCH_MANNERS && step >= solution->beat && MayReschedule(solution); i++) {
     Solution other = {.task = solution->task, .chain = solution->chain};
     const RengaErrorCode code =
-        Reschedule(solution, schedules[i].gpipe, schedules[i].eager, &other);
+        Reschedule(solution, RengaSearchManners[i].gpipe, RengaSearchManners[i].eager, &other);
     if (other.plan && other.step < step) step = other.step;
     RengaSolutionFree_Private(&other);
     RengaCall(code);

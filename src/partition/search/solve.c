@@ -160,13 +160,6 @@ RengaErrorCode RengaSolutionTryFit_Private(Solution *solution, bool *fits)
   return RENGA_SUCCESS;
 }
 
-static bool IsUnequal(const SearchLayout *layout)
-{
-  for (int s = 1; s < layout->count; s++)
-    if (layout->stage[s].option != layout->stage[0].option) return true;
-  return false;
-}
-
 /* The faster of two that fit, in simulated seconds; the other is freed. */
 void RengaSolutionTakeFaster_Private(Solution *solution, bool fits, Solution *other,
                                      bool other_fits)
@@ -230,7 +223,7 @@ static RengaErrorCode CompareEqual(Solution *solution)
   Solution equal = {.task = &task, .chain = solution->chain};
   bool fits = false;
   const bool stricter = task.find && solution->model.memory < task.memory;
-  if (!IsUnequal(&solution->candidate.layout) && !stricter) return RENGA_SUCCESS;
+  if (RengaSearchIsEqual_Private(&solution->candidate.layout) && !stricter) return RENGA_SUCCESS;
   task.equal = true;
   RengaErrorCode code = RengaSolutionTryFit_Private(&equal, &fits);
   if (!code && fits) code = Refine(&equal);

@@ -7,6 +7,7 @@
 #include "../../plan/plantest.h"
 #include "renga/private/graph.h"
 #include "rengaschedule.h"
+#include "random.h"
 #include <math.h>
 
 enum { CASES = 230, STAGES_MOST = 7, REPLICAS_MOST = 6 };
@@ -23,21 +24,6 @@ static const char *const networks[] = {
     "mlp:sizes=20-64-64-30-10",
 };
 enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
-
-static uint64_t state = 88172645463325252u;
-
-static double Random(void)
-{
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return (double)(state >> 11) / 9007199254740992.0;
-}
-
-static int RandomBelow(int n)
-{
-  return (int)(Random() * n);
-}
 
 typedef struct {
   RengaComm comm;

@@ -4,6 +4,7 @@
 #include "../../../src/partition/search/search.h"
 #include "../../plan/plantest.h"
 #include "renga/private/graph.h"
+#include "random.h"
 #include <math.h>
 
 enum { CASES = 12, STAGES_MOST = 4 };
@@ -14,21 +15,6 @@ static const char *const networks[] = {
     "ncf:users=50,items=60,factors=8,layers=32-16-8",
 };
 enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
-
-static uint64_t state = 88172645463325252u;
-
-static double Random(void)
-{
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return (double)(state >> 11) / 9007199254740992.0;
-}
-
-static int RandomBelow(int n)
-{
-  return (int)(Random() * n);
-}
 
 typedef struct {
   RengaComm comm;

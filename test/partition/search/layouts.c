@@ -5,25 +5,11 @@
 #include "../../../src/partition/search/search.h"
 #include "../../plan/plantest.h"
 #include "rengaschedule.h"
+#include "random.h"
 #include <math.h>
 #include <stdlib.h>
 
 enum { CASES = 2000, PLACES_MOST = 8, DEVICES_MOST = 4, SIMULATED = 60, SIMULATED_STEP = 7 };
-
-static uint64_t state = 88172645463325252u;
-
-static double Random(void)
-{
-  state ^= state << 13;
-  state ^= state >> 7;
-  state ^= state << 17;
-  return (double)(state >> 11) / 9007199254740992.0;
-}
-
-static int RandomBelow(int n)
-{
-  return (int)(Random() * n);
-}
 
 /* Each array of the model is a sum in front of each place. */
 static void FillSums(double sums[], int count, double most, double zeros)

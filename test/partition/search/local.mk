@@ -3,3 +3,4 @@
 search_tests = %D%/layouts %D%/bound %D%/convex %D%/branch
 check_PROGRAMS += $(search_tests)
 TESTS += $(search_tests)
+noinst_HEADERS += %D%/random.h
