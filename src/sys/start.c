@@ -23,6 +23,8 @@ static const RengaOptionRow rows[] = {
      "print events and memory over all ranks at the end"},
     {"log_trace", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "write a timeline of all ranks to this file (Chrome trace, JSON)"},
+    {"allow_external", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "read files outside of the folder of a network, data set or checkpoint that names them"},
 };
 
 RengaErrorCode RengaSysRegisterPackage(void)

@@ -1,11 +1,12 @@
-check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/program
+check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/program
 %C%_random_SOURCES = %D%/random.c
 %C%_memory_SOURCES = %D%/memory.c
 %C%_options_SOURCES = %D%/options.c
 %C%_world_SOURCES = %D%/world.c
 %C%_viewer_SOURCES = %D%/viewer.c
+%C%_path_SOURCES = %D%/path.c
 %C%_program_SOURCES = %D%/program.c
-TESTS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/program.sh \
+TESTS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/program.sh \
   test/layers.sh test/style.sh
 EXTRA_DIST += %D%/program.sh test/layers.sh test/style.sh
 noinst_HEADERS += test/check.h
