@@ -165,8 +165,14 @@ static RengaErrorCode VisitNode(Walk *walk, int at)
   if (row == NULL) RengaReverseRefuse(&reverse, "this operator has no rule of reverse mode");
   graph->id = node->id;
   RengaCall(row->rule(&reverse));
-  for (int i = 0; i < node->n_in; i++)
-    if (wanted[i] && dx[i] >= 0) RengaCall(Accumulate(walk, node, i, dx[i]));
+  for (int i = 0; i < node->n_in; i++) {
+    if (!wanted[i]) continue;
+    if (dx[i] < 0)
+      RengaReverseRefuse(&reverse,
+                         "input %d (\"%s\") depends on parameters, but there is no rule for it", i,
+                         graph->value[node->in[i]]->name);
+    RengaCall(Accumulate(walk, node, i, dx[i]));
+  }
   return RENGA_SUCCESS;
 }
 

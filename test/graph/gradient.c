@@ -1,5 +1,7 @@
 /* TEST ranks: 1 */
-/* Every rule of reverse mode against finite differences, in float64 on the ref device. */
+/* Every rule of reverse mode against finite differences, in float64 on the ref device; and every
+   floating input of every operator has one, or is refused by name. */
+#include "../check.h"
 #include "execute.h"
 #include <ctype.h>
 #include <math.h>
@@ -155,6 +157,20 @@ static const Case cases[] = {
     {"LogLikelihood", "axis:int=1", "f5,4 i5<4 c4@0.5:2", NULL, 1},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0], MAX_INPUTS = 8, MAX_OUTPUTS = 4 };
+
+/* No rule for their floating inputs. */
+static const Case refused[] = {
+    {"Mod", "fmod:int=1", "f4 c4@0.5:2", NULL, 1},
+    {"Mod", "fmod:int=1", "c4 f4@0.5:2", NULL, 1},
+    {"CumProd", "axis:int=0", "f3,2", NULL, 1},
+    {"OneHot", "depth:int=3", "i4<3 f2", NULL, 1},
+    {"OneHot", "depth:int=3", "f4@0:3 c2", NULL, 1},
+    {"BatchSum", "", "f", NULL, 1},
+};
+enum { N_REFUSED = sizeof refused / sizeof refused[0] };
+/* Constant between their steps: the gradient is zero. */
+static const char *const constant_pieces[] = {"Sign", "Floor", "Ceil", "Round", "Hardmax"};
+enum { N_CONSTANT = sizeof constant_pieces / sizeof constant_pieces[0] };
 
 typedef struct {
   char kind;
@@ -368,18 +384,29 @@ static RengaErrorCode CheckGradients(Execute *execute, const Case *test, int n_p
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunCase(RengaComm comm, RengaDevice device, const Case *test, uint64_t seed,
-                              bool *good)
+/* given_parameter: this input is a parameter instead of a constant; -1: as the case says. */
+static RengaErrorCode BuildCase(RengaComm comm, const Case *test, int given_parameter,
+                                Input input[], int *n_in, uint64_t *state, RengaGraph *graph)
 {
-  RengaGraph graph;
-  Execute execute;
-  Input input[MAX_INPUTS];
-  uint64_t state = seed * 2654435761u + 12345;
-  int n_parameters = 0, n_in = ReadInputs(test->inputs, input);
-  RengaCall(RengaGraphCreate(comm, &graph));
-  RengaCall(Build(graph, test, n_in, input, &state));
+  *n_in = ReadInputs(test->inputs, input);
+  if (given_parameter >= 0) input[given_parameter].kind = 'f';
+  RengaCall(RengaGraphCreate(comm, graph));
+  RengaCall(Build(*graph, test, *n_in, input, state));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetUpAndDifferentiate(RengaGraph graph)
+{
   RengaCall(RengaGraphSetUp(graph));
   RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckCase(RengaGraph graph, RengaDevice device, const Case *test, int n_in,
+                                const Input input[], uint64_t seed, uint64_t *state, bool *good)
+{
+  Execute execute;
+  int n_parameters = 0;
   RengaCall(ExecuteCreate(graph, device, 1, seed, &execute));
   for (int i = 0; i < n_in; i++) {
     if (input[i].kind != 'f') continue;
@@ -387,11 +414,111 @@ static RengaErrorCode RunCase(RengaComm comm, RengaDevice device, const Case *te
     RengaValue value = RengaGraphFindValue(graph, input[i].name);
     int64_t count = ExecuteCountElements(&execute, value);
     for (int64_t j = 0; j < count; j++)
-      ExecuteSet(&execute, value, j, Draw(&state, input[i].low, input[i].high));
+      ExecuteSet(&execute, value, j, Draw(state, input[i].low, input[i].high));
   }
   RengaCall(CheckGradients(&execute, test, n_parameters, good));
   RengaCall(ExecuteDestroy(&execute));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunCase(RengaComm comm, RengaDevice device, const Case *test, uint64_t seed,
+                              bool *good)
+{
+  RengaGraph graph;
+  Input input[MAX_INPUTS];
+  uint64_t state = seed * 2654435761u + 12345;
+  int n_in;
+  RengaCall(BuildCase(comm, test, -1, input, &n_in, &state, &graph));
+  RengaCall(SetUpAndDifferentiate(graph));
+  RengaCall(CheckCase(graph, device, test, n_in, input, seed, &state, good));
   RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* A constant of the case becomes a parameter: it gets its gradient, or the node is refused. */
+static RengaErrorCode RunFreed(RengaComm comm, RengaDevice device, const Case *test, int freed,
+                               bool must_refuse, bool *good)
+{
+  RengaGraph graph;
+  Input input[MAX_INPUTS];
+  uint64_t state = 12345;
+  int n_in;
+  FILE *file;
+  RengaCall(BuildCase(comm, test, freed, input, &n_in, &state, &graph));
+  int saved = BeginErrors(&file);
+  RengaErrorCode code = SetUpAndDifferentiate(graph);
+  const char *text = EndErrors(file, saved);
+  if (code == RENGA_SUCCESS && !must_refuse) {
+    RengaCall(CheckCase(graph, device, test, n_in, input, 1, &state, good));
+  } else if (code == RENGA_SUCCESS || !strstr(text, "node \"tested\"") || !strstr(text, test->op)) {
+    fprintf(stderr, "%s %s: input %d is not refused by name: %s\n", test->op, test->inputs, freed,
+            text);
+    *good = false;
+  }
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunAllFreed(RengaComm comm, RengaDevice device, const Case *test, bool *good)
+{
+  Input input[MAX_INPUTS];
+  int n_in = ReadInputs(test->inputs, input);
+  for (int i = 0; i < n_in; i++)
+    if (input[i].kind == 'c') RengaCall(RunFreed(comm, device, test, i, false, good));
+  return RENGA_SUCCESS;
+}
+
+static bool IsFloatingLetter(char letter)
+{
+  return strchr("TUNMF", letter) != NULL;
+}
+
+static bool Tries(const Case *test, const char *op, int number)
+{
+  Input input[MAX_INPUTS];
+  return strcmp(test->op, op) == 0 && ReadInputs(test->inputs, input) > number &&
+         (input[number].kind == 'f' || input[number].kind == 'c');
+}
+
+static bool IsTried(const char *op, int number)
+{
+  for (int i = 0; i < N_CASES; i++)
+    if (Tries(&cases[i], op, number)) return true;
+  for (int i = 0; i < N_REFUSED; i++)
+    if (Tries(&refused[i], op, number)) return true;
+  for (int i = 0; i < N_CONSTANT; i++)
+    if (strcmp(constant_pieces[i], op) == 0) return true;
+  return false;
+}
+
+/* Each floating input of each operator with an output of its type stands in some case. Operators
+   of gradients have no rules of their own. */
+static bool IsComplete(void)
+{
+  bool complete = true;
+  for (int i = 0; i < RengaOperatorCount(); i++) {
+    const RengaOperator *op = RengaOperatorAt(i);
+    const char *out = strchr(op->types, '>') + 1;
+    int letters = (int)(out - op->types) - 1, most = op->max_in < 0 ? 2 : op->max_in;
+    if (strstr(op->name, "Grad") || strchr("BZLIS", *out)) continue;
+    for (int k = 0; k < most; k++) {
+      if (!IsFloatingLetter(op->types[k < letters ? k : letters - 1]) || IsTried(op->name, k))
+        continue;
+      fprintf(stderr, "no case has input %d of %s\n", k, op->name);
+      complete = false;
+    }
+  }
+  return complete;
+}
+
+static RengaErrorCode RunAll(RengaComm comm, RengaDevice device, const Case *test, bool *good)
+{
+  for (uint64_t seed = 1; seed <= 2; seed++) {
+    RengaErrorCode code = RunCase(comm, device, test, seed, good);
+    if (code != RENGA_SUCCESS) fprintf(stderr, "%s %s failed\n", test->op, test->inputs);
+    RengaCall(code);
+  }
+  RengaCall(RunAllFreed(comm, device, test, good));
   return RENGA_SUCCESS;
 }
 
@@ -406,17 +533,19 @@ static RengaErrorCode Run(void)
   RengaCall(RengaDeviceSetUp(device));
   for (int i = 0; i < N_CASES; i++) {
     bool good = true;
-    for (uint64_t seed = 1; seed <= 2; seed++) {
-      RengaErrorCode code = RunCase(comm, device, &cases[i], seed, &good);
-      if (code != RENGA_SUCCESS) fprintf(stderr, "%s %s failed\n", cases[i].op, cases[i].inputs);
-      RengaCall(code);
-    }
+    RengaCall(RunAll(comm, device, &cases[i], &good));
+    wrong += !good;
+  }
+  for (int i = 0; i < N_REFUSED; i++) {
+    bool good = true;
+    RengaCall(RunFreed(comm, device, &refused[i], -1, true, &good));
     wrong += !good;
   }
   RengaCall(RengaDeviceDestroy(&device));
   RengaCall(RengaCommDestroy(&comm));
   RengaCheck(wrong == 0, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "%d of %d gradients are wrong", wrong,
              (int)N_CASES);
+  Expect(IsComplete());
   return RENGA_SUCCESS;
 }
 

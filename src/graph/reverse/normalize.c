@@ -41,7 +41,29 @@ static RengaErrorCode RmsNormalization(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-/* With running statistics those are what x was normalised by. */
+/* y = (x - m) s / sqrt(v + e) + b with given m and v: dm = -db s / sqrt(v + e) and
+   dv = -ds s / (2 (v + e)), where ds and db are the gradients of s and b */
+static RengaErrorCode GivenStatistics(RengaReverse *reverse, RengaValue ds, RengaValue db)
+{
+  const RengaGraphNode *node = reverse->node;
+  RengaValue scale = node->in[1], deviation, g;
+  double epsilon = RengaAttributesReal(&node->attributes, "epsilon", 1e-5);
+  RengaCall(RengaReverseWithScalar(reverse, "Add", node->in[4], epsilon, &deviation));
+  if (reverse->wanted[4]) {
+    RengaCall(RengaReverseBinaryOp(reverse, "Mul", ds, scale, &g));
+    RengaCall(RengaReverseBinaryOp(reverse, "Div", g, deviation, &g));
+    RengaCall(RengaReverseWithScalar(reverse, "Mul", g, -0.5, &reverse->dx[4]));
+  }
+  if (!reverse->wanted[3]) return RENGA_SUCCESS;
+  RengaCall(RengaReverseUnaryOp(reverse, "Sqrt", deviation, &deviation));
+  RengaCall(RengaReverseBinaryOp(reverse, "Mul", db, scale, &g));
+  RengaCall(RengaReverseBinaryOp(reverse, "Div", g, deviation, &g));
+  RengaCall(RengaReverseUnaryOp(reverse, "Neg", g, &reverse->dx[3]));
+  return RENGA_SUCCESS;
+}
+
+/* x is normalised by the statistics of the batch, or by the given ones, which may have been
+   computed. In training y does not depend on the given ones. */
 static RengaErrorCode BatchNormalization(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
@@ -50,6 +72,10 @@ static RengaErrorCode BatchNormalization(RengaReverse *reverse)
   RengaValue in[5] = {reverse->dy[0], node->in[0], node->in[1],
                       training ? node->out[1] : node->in[3], training ? node->out[2] : node->in[4]};
   RengaCall(Fused(reverse, "BatchNormalizationGrad", 5, in));
+  for (int i = 3; i < 5 && training; i++)
+    if (reverse->wanted[i]) RengaCall(RengaReverseZeros(reverse, node->in[i], &reverse->dx[i]));
+  if (!training && (reverse->wanted[3] || reverse->wanted[4]))
+    RengaCall(GivenStatistics(reverse, reverse->dx[1], reverse->dx[2]));
   return RENGA_SUCCESS;
 }
 
