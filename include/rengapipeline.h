@@ -41,6 +41,27 @@ RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *ba
                                     const char *output, float *buffer);
 int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetStepNumber(RengaPipeline pipeline, int64_t step);
+/* What a step does whose loss or gradient is not finite: stop|skip|rollback (-on_nonfinite). */
+RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, const char *manner);
+RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, const char **manner); /* lent */
+RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *count);
+/* What came of a step. */
+typedef struct {
+  int64_t step, samples; /* number, from 0; samples over all replicas */
+  double loss, norm;     /* of the whole batch; norm of the gradient before clipping */
+  double learning_rate;  /* before the scales of groups */
+  double seconds;        /* on this rank */
+  bool finite;           /* loss and norm are; otherwise nothing was changed */
+  bool counts;           /* the number of steps has grown */
+} RengaPipelineStepInfo;
+RengaErrorCode RengaPipelineGetLastStep(RengaPipeline pipeline, RengaPipelineStepInfo *info);
+/* Called on every rank after each step. */
+typedef void (*RengaPipelineMonitor)(RengaPipeline pipeline, const RengaPipelineStepInfo *info,
+                                     void *context);
+RengaErrorCode RengaPipelineSetMonitor(RengaPipeline pipeline, RengaPipelineMonitor monitor,
+                                       void *context);
+RengaErrorCode RengaPipelineGetMonitor(RengaPipeline pipeline, RengaPipelineMonitor *monitor,
+                                       void **context);
 RengaErrorCode RengaPipelineGetGradientNorm(RengaPipeline pipeline, double *norm);
 /* Collective: the gradient of the last step's batch, whole, to rank 0 (for tests and diagnosis). */
 RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *parameter,

@@ -1,5 +1,5 @@
 librenga_la_SOURCES += %D%/arena.c %D%/ask.c %D%/choose.c %D%/emit.c %D%/forecast.c %D%/gradient.c %D%/holders.c \
-  %D%/inspect.c %D%/kernel.c %D%/layout.c %D%/link.c %D%/lists.c %D%/persistent.c %D%/pipeline.c %D%/place.c \
+  %D%/inspect.c %D%/kernel.c %D%/layout.c %D%/link.c %D%/lists.c %D%/outcome.c %D%/persistent.c %D%/pipeline.c %D%/place.c \
   %D%/program.c %D%/prologue.c %D%/run.c %D%/setup.c %D%/stage.c %D%/state.c %D%/step.c %D%/tied.c \
   %D%/view.c
 noinst_HEADERS += %D%/layout.h %D%/pipelineimpl.h

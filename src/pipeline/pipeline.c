@@ -11,6 +11,8 @@ static const RengaOptionRow rows[] = {
      "seconds without progress after which a run ends and says what it waits for; 0: never"},
     {"pipeline_reduction", RENGA_OPTION_STRING, "ordered", AT(reduction), "ordered|unordered", 0, 0,
      "how gradients are added up: the same bits on any layout, or less memory"},
+    {"on_nonfinite", RENGA_OPTION_STRING, "stop", AT(on_nonfinite), "stop|skip|rollback", 0, 0,
+     "what a step does whose loss or gradient is not finite"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -142,6 +144,7 @@ static RengaErrorCode CopyOptions(RengaPipeline from, RengaPipeline to)
   to->timeout = from->timeout;
   to->from_options = from->from_options;
   RengaCall(RengaStringCopy(from->reduction, &to->reduction));
+  RengaCall(RengaStringCopy(from->on_nonfinite, &to->on_nonfinite));
   if (from->schedule_type) RengaCall(RengaStringCopy(from->schedule_type, &to->schedule_type));
   if (from->hdr.prefix) RengaCall(RengaStringCopy(from->hdr.prefix, &to->hdr.prefix));
   RengaCall(RengaMalloc(from->n_short + 1, &to->short_batch));
@@ -327,6 +330,7 @@ RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline, int64_t sa
    . -pipeline_schedule - gpipe or 1f1b
    . -pipeline_timeout - seconds without progress after which a run ends, 0: never
    . -pipeline_reduction - ordered or unordered
+   . -on_nonfinite - stop, skip or rollback, see RengaPipelineSetOnNonfinite()
 @*/
 RengaErrorCode RengaPipelineSetFromOptions(RengaPipeline pipeline)
 {

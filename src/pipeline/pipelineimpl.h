@@ -139,7 +139,9 @@ struct _p_RengaPipeline {
   /* options */
   int64_t seed, memory_bound;
   double timeout;
-  char *reduction, *schedule_type;
+  char *reduction, *schedule_type, *on_nonfinite;
+  RengaPipelineMonitor monitor;
+  void *monitor_context; /* lent */
   bool from_options;
   int n_short;
   int64_t *short_batch;
@@ -205,8 +207,9 @@ struct _p_RengaPipeline {
   /* persistents */
   int n_persistents;
   RengaPersistent *persistent;
-  int64_t step;
+  int64_t step, n_nonfinite;
   double norm;
+  RengaPipelineStepInfo last; /* samples 0: there was none */
 };
 
 /* One pass over the micro-batches of a batch. */
@@ -317,6 +320,8 @@ RengaErrorCode RengaPipelineRunPrologue_Private(RengaPipeline pipeline, Pass *pa
 /* step.c */
 RengaErrorCode RengaPipelineBeginPass_Private(RengaPipeline pipeline, const RengaBatch *batch,
                                               Pass *pass);
+/* outcome.c */
+RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineStepInfo *info);
 /* run.c */
 RengaErrorCode RengaPipelineRunPart_Private(RengaPipeline pipeline, Program *program,
                                             ProgramPart part, const RengaKernelContext *context);

@@ -91,23 +91,9 @@ static RengaErrorCode Update(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Every rank knows the loss and the norm, so that all of them stop. */
-static RengaErrorCode CheckFinite(RengaPipeline pipeline, double loss)
-{
-  RengaCheck(isfinite(loss), pipeline->hdr.comm, RENGA_ERR_NUMERIC,
-             "the loss of step %lld is %g; parameters are those after %lld steps. What may help: a "
-             "smaller -optimizer_learning_rate, -optimizer_clip_norm, a look at the data",
-             (long long)pipeline->step, loss, (long long)pipeline->step);
-  RengaCheck(
-      isfinite(pipeline->norm), pipeline->hdr.comm, RENGA_ERR_NUMERIC,
-      "the gradient of step %lld is not finite (its norm is %g, the loss %g); parameters are "
-      "those after %lld steps",
-      (long long)pipeline->step, pipeline->norm, loss, (long long)pipeline->step);
-  return RENGA_SUCCESS;
-}
-
 /* values: see FindNorms; zero at first. */
-static RengaErrorCode Learn(RengaPipeline pipeline, Pass *pass, double values[], double *loss)
+static RengaErrorCode Learn(RengaPipeline pipeline, Pass *pass, double values[],
+                            RengaPipelineStepInfo *info)
 {
   if (pipeline->stage >= 0) {
     RengaCall(CheckFits(pipeline, pass));
@@ -119,14 +105,14 @@ static RengaErrorCode Learn(RengaPipeline pipeline, Pass *pass, double values[],
   }
   RengaCall(RengaCommSumExact(pipeline->all, pass->microbatches + pipeline->n_network, values,
                               "all ranks to end the step (loss and norm)"));
-  const double mean = AddInOrder(pass->microbatches, values);
-  pipeline->norm = sqrt(AddInOrder(pipeline->n_network, values + pass->microbatches));
-  RengaCall(CheckFinite(pipeline, mean));
-  if (pipeline->stage >= 0) {
+  info->loss = AddInOrder(pass->microbatches, values);
+  info->norm = sqrt(AddInOrder(pipeline->n_network, values + pass->microbatches));
+  pipeline->norm = info->norm;
+  RengaCall(RengaPipelineJudge_Private(pipeline, info));
+  if (pipeline->stage >= 0 && info->finite) {
     RengaCall(Update(pipeline));
     RengaCall(RengaPipelineUpdateStates_Private(pipeline, pass));
   }
-  *loss = mean;
   return RENGA_SUCCESS;
 }
 
@@ -142,24 +128,32 @@ static RengaErrorCode Learn(RengaPipeline pipeline, Pass *pass, double values[],
    Output:
    . loss - of the whole batch, the same bits on every rank
 
-   Notes: a loss or gradient that is not finite is an error on all ranks, before parameters change.
+   Notes: a loss or gradient that is not finite is an error on all ranks, before parameters change,
+   or what RengaPipelineSetOnNonfinite says.
 @*/
 RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch, double *loss)
 {
+  const double begin = MPI_Wtime();
   Pass pass = {.kind = PROGRAM_TRAINING, .target = RENGA_VALUE_NONE};
   RengaCheckPointer(loss);
   RengaCall(RengaPipelineBeginPass_Private(pipeline, batch, &pass));
   RengaCheck(pipeline->has_loss, pipeline->hdr.comm, RENGA_ERR_ORDER,
              "the network has no loss: it can be run forward, not trained");
+  RengaPipelineStepInfo info = {.step = pipeline->step, .samples = batch->samples, .counts = true};
+  RengaCall(RengaOptimizerGetLearningRate(pipeline->optimizer, info.step, &info.learning_rate));
   RengaCall(RengaMalloc(pass.microbatches + pipeline->n_network, &pass.loss));
   RengaErrorCode code = RENGA_SUCCESS;
   if (pipeline->statistics > 0)
     code = RengaMalloc(pass.microbatches * pipeline->statistics, &pass.statistics);
-  if (code == RENGA_SUCCESS) code = Learn(pipeline, &pass, pass.loss, loss);
+  if (code == RENGA_SUCCESS) code = Learn(pipeline, &pass, pass.loss, &info);
   RengaFree(&pass.loss);
   RengaFree(&pass.statistics);
   RengaCall(code);
-  pipeline->step++;
+  info.seconds = MPI_Wtime() - begin;
+  *loss = info.loss;
+  pipeline->last = info;
+  if (info.counts) pipeline->step++;
+  if (pipeline->monitor) pipeline->monitor(pipeline, &pipeline->last, pipeline->monitor_context);
   return RENGA_SUCCESS;
 }
 

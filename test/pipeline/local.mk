@@ -1,6 +1,6 @@
-check_PROGRAMS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/networks %D%/place \
+check_PROGRAMS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/networks %D%/outcome %D%/place \
   %D%/refuse %D%/replicas %D%/settings %D%/stall
-TESTS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/networks %D%/place \
+TESTS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/networks %D%/outcome %D%/place \
   %D%/refuse %D%/replicas %D%/settings %D%/stall.sh
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
@@ -11,6 +11,7 @@ EXTRA_DIST += %D%/stall.sh
 %C%_leaf_SOURCES = %D%/leaf.c
 %C%_layouts_SOURCES = %D%/layouts.c
 %C%_networks_SOURCES = %D%/networks.c
+%C%_outcome_SOURCES = %D%/outcome.c
 %C%_place_SOURCES = %D%/place.c
 %C%_refuse_SOURCES = %D%/refuse.c
 %C%_replicas_SOURCES = %D%/replicas.c

@@ -1,0 +1,189 @@
+/* What came of a step: who wants to know it, and what is done where it is not finite. */
+#include "pipelineimpl.h"
+#include <math.h>
+#include <string.h>
+
+static const char *const manners[] = {"stop", "skip", "rollback"};
+enum { STOP, SKIP, ROLLBACK, MANNERS };
+
+static int MannerOf(const char *name)
+{
+  int m = 0;
+  while (m < MANNERS && strcmp(name, manners[m]) != 0) m++;
+  return m;
+}
+
+/* The loss and the norm are the same on all ranks, so that all of them stop. */
+static RengaErrorCode RefuseNonfinite(RengaPipeline pipeline, const RengaPipelineStepInfo *info)
+{
+  RengaCheck(isfinite(info->loss), pipeline->hdr.comm, RENGA_ERR_NUMERIC,
+             "the loss of step %lld is %g; parameters are those after %lld steps. What may help: a "
+             "smaller -optimizer_learning_rate, -optimizer_clip_norm, -on_nonfinite skip, a look "
+             "at the data",
+             (long long)info->step, info->loss, (long long)info->step);
+  RengaCheck(
+      isfinite(info->norm), pipeline->hdr.comm, RENGA_ERR_NUMERIC,
+      "the gradient of step %lld is not finite (its norm is %g, the loss %g); parameters are "
+      "those after %lld steps",
+      (long long)info->step, info->norm, info->loss, (long long)info->step);
+  return RENGA_SUCCESS;
+}
+
+/* Before anything changes: info has loss and norm, and gets whether they are finite and whether the
+   step counts. */
+RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineStepInfo *info)
+{
+  const int manner = MannerOf(pipeline->on_nonfinite);
+  info->finite = isfinite(info->loss) && isfinite(info->norm);
+  if (info->finite) return RENGA_SUCCESS;
+  if (manner == STOP) RengaCall(RefuseNonfinite(pipeline, info));
+  pipeline->n_nonfinite++;
+  info->counts = manner == SKIP;
+  RengaWarning(pipeline->hdr.comm,
+               "step %lld is not finite (loss %g, norm of the gradient %g): it changes nothing%s",
+               (long long)info->step, info->loss, info->norm,
+               manner == SKIP ? " and is skipped" : "");
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineSetOnNonfinite - what a step does whose loss or gradient is not finite
+
+   Collective
+
+   Input:
+   . pipeline - the pipeline; also between steps
+   . manner - "stop", "skip" or "rollback"
+
+   Options:
+   . -on_nonfinite - the same
+
+   Notes: in no case is any parameter, moment or state changed.
+
+   stop (the default): the step is an error (RENGA_ERR_NUMERIC) on all ranks and does not count.
+
+   skip: the step says so, succeeds and counts: the number of steps grows, so that random numbers,
+   learning rate and the caller's place in the data go on as if it had been made. adam's bias
+   correction counts it too. Which steps are skipped follows from losses and norms, so that it is
+   the same on any layout, and a resumed run goes on alike.
+
+   rollback: the step says so, succeeds, and does not count. It is for callers that keep
+   checkpoints: where RengaPipelineGetLastStep says that it was not finite they go back to one.
+   Made again with the same data it will be the same.
+@*/
+RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, const char *manner)
+{
+  char *copy;
+  RengaCheckPointer(pipeline);
+  RengaCheckPointer(manner);
+  RengaCheck(MannerOf(manner) < MANNERS, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "a step that is not finite cannot \"%s\": did you mean \"%s\"?", manner,
+             RengaClosestName(manner, MANNERS, manners));
+  RengaCall(RengaStringCopy(manner, &copy));
+  RengaFree(&pipeline->on_nonfinite);
+  pipeline->on_nonfinite = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineGetOnNonfinite - what a step does whose loss or gradient is not finite
+
+   Not collective
+
+   Input:
+   . pipeline - the pipeline
+
+   Output:
+   . manner - lent: "stop", "skip" or "rollback"
+@*/
+RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, const char **manner)
+{
+  RengaCheckPointer(pipeline);
+  RengaCheckPointer(manner);
+  *manner = pipeline->on_nonfinite;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineGetNonfiniteCount - steps whose loss or gradient was not finite
+
+   Not collective
+
+   Input:
+   . pipeline - the pipeline
+
+   Output:
+   . count - since it was created, of those that were no errors (RengaPipelineSetOnNonfinite)
+@*/
+RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *count)
+{
+  RengaCheckPointer(pipeline);
+  RengaCheckPointer(count);
+  *count = pipeline->n_nonfinite;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineGetLastStep - what came of the last step that was no error
+
+   Not collective
+
+   Input:
+   . pipeline - the pipeline, after a step; before the first one it is an error (RENGA_ERR_ORDER)
+
+   Output:
+   . info - number, samples, loss, norm, learning rate, seconds; whether it was finite and counts.
+     All but the seconds are the same on every rank
+@*/
+RengaErrorCode RengaPipelineGetLastStep(RengaPipeline pipeline, RengaPipelineStepInfo *info)
+{
+  RengaCheckPointer(pipeline);
+  RengaCheckPointer(info);
+  RengaCheck(pipeline->last.samples > 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "the pipeline has made no step yet: call RengaPipelineStep first");
+  *info = pipeline->last;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineSetMonitor - a function that is called after each step
+
+   Collective
+
+   Input:
+   . pipeline - the pipeline; also between steps
+   . monitor - called on every rank after each RengaPipelineStep that was no error, also after one
+     that was not finite; NULL: none. It may look at the pipeline, all ranks alike, but make no step
+   . context - handed to it; must live as long as the monitor is set
+@*/
+RengaErrorCode RengaPipelineSetMonitor(RengaPipeline pipeline, RengaPipelineMonitor monitor,
+                                       void *context)
+{
+  RengaCheckPointer(pipeline);
+  pipeline->monitor = monitor;
+  pipeline->monitor_context = context;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineGetMonitor - the function that is called after each step
+
+   Not collective
+
+   Input:
+   . pipeline - the pipeline
+
+   Output:
+   . monitor - as set; NULL: none
+   . context - as set
+@*/
+RengaErrorCode RengaPipelineGetMonitor(RengaPipeline pipeline, RengaPipelineMonitor *monitor,
+                                       void **context)
+{
+  RengaCheckPointer(pipeline);
+  RengaCheckPointer(monitor);
+  RengaCheckPointer(context);
+  *monitor = pipeline->monitor;
+  *context = pipeline->monitor_context;
+  return RENGA_SUCCESS;
+}
