@@ -5,20 +5,32 @@
 #include <string.h>
 #include <unistd.h>
 
-const char *ReferenceFolder(void)
+static const char *FolderOfSet(ReferenceSet set)
 {
   static char folder[900];
   const char *given = getenv("RENGA_REFERENCE"), *top = getenv("top_srcdir");
-  if (given)
+  if (set == REFERENCE_OWN)
+    snprintf(folder, sizeof folder, "%s/test/reference/networks", top ? top : ".");
+  else if (given)
     snprintf(folder, sizeof folder, "%s", given);
   else
     snprintf(folder, sizeof folder, "%s/../shared/reference", top ? top : ".");
-  return access(folder, R_OK) == 0 ? folder : NULL;
+  return folder;
 }
 
-RengaErrorCode ReferenceOpen(const char *name, Reference *reference)
+bool ReferenceIsThere(ReferenceSet set)
 {
-  snprintf(reference->path, sizeof reference->path, "%s/%s.h5", ReferenceFolder(), name);
+  return set == REFERENCE_OWN || access(FolderOfSet(set), R_OK) == 0;
+}
+
+void ReferenceNetwork(ReferenceSet set, const char *name, size_t size, char path[])
+{
+  snprintf(path, size, "%s%s/%s.onnx", FolderOfSet(set), set == REFERENCE_OWN ? "" : "/onnx", name);
+}
+
+RengaErrorCode ReferenceOpen(ReferenceSet set, const char *name, Reference *reference)
+{
+  snprintf(reference->path, sizeof reference->path, "%s/%s.h5", FolderOfSet(set), name);
   reference->file = H5Fopen(reference->path, H5F_ACC_RDONLY, H5P_DEFAULT);
   RengaCheck(reference->file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s", reference->path);
   return RENGA_SUCCESS;

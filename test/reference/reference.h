@@ -1,15 +1,19 @@
-/* What PyTorch computed (../shared/reference, or the folder in RENGA_REFERENCE). */
+/* What PyTorch computed: small networks that networks.py made (test/reference/networks), and larger ones where
+   there are any (the folder in RENGA_REFERENCE, or ../shared/reference). */
 #pragma once
 #include "rengaop.h"
 
-enum { REFERENCE_SKIPPED = 77 };
+typedef enum { REFERENCE_OWN, REFERENCE_LARGER } ReferenceSet;
 typedef struct {
   int64_t file; /* hid_t */
   char path[1024];
 } Reference;
 
-const char *ReferenceFolder(void);                                    /* NULL where it is absent */
-RengaErrorCode ReferenceOpen(const char *name, Reference *reference); /* NAME.h5 */
+bool ReferenceIsThere(ReferenceSet set);
+RengaErrorCode ReferenceOpen(ReferenceSet set, const char *name,
+                             Reference *reference); /* NAME.h5 */
+/* path [size] of NAME.onnx */
+void ReferenceNetwork(ReferenceSet set, const char *name, size_t size, char path[]);
 RengaErrorCode ReferenceClose(Reference *reference);
 RengaErrorCode ReferenceReal(const Reference *reference, const char *attribute, double *value);
 bool ReferenceHas(const Reference *reference, const char *group, const char *name);
