@@ -1,5 +1,5 @@
-/* What PyTorch computed: small networks that networks.py made (test/reference/networks), and larger ones where
-   there are any (the folder in RENGA_REFERENCE, or ../shared/reference). */
+/* What PyTorch computed: small networks that networks.py made (test/reference/networks), and
+   larger ones where there are any (the folder in RENGA_REFERENCE, or ../shared/reference). */
 #pragma once
 #include "rengaop.h"
 

@@ -1,0 +1,8 @@
+# Real uses, each a program that one may start from; run.sh runs them as tests.
+examples = %D%/surrogate %D%/sweep %D%/finetune
+check_PROGRAMS += $(examples)
+TESTS += %D%/run.sh
+%C%_surrogate_SOURCES = %D%/surrogate.c
+%C%_sweep_SOURCES = %D%/sweep.c
+%C%_finetune_SOURCES = %D%/finetune.c
+EXTRA_DIST += %D%/run.sh %D%/README.md
