@@ -15,7 +15,6 @@ static const struct {
   bool gradients; /* the file's parameters are the reference's */
   ReferenceSet set;
 } rows[] = {
-    {"gpt_export", "gpt", true, REFERENCE_OWN},
     {"bert_trace", "bert", true, REFERENCE_OWN},
     {"bert_export", "bert", true, REFERENCE_OWN},
     {"translation_trace", "translation", true, REFERENCE_OWN},

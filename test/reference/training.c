@@ -24,7 +24,6 @@ typedef struct {
   ReferenceSet set;
 } Row;
 static const Row rows[] = {
-    {"gpt_export", "gpt", 1, 1e-4, 0.1, 1e-3, true, false, true, REFERENCE_OWN},
     {"bert_trace", "bert", 2, 1e-4, 0.1, 1e-3, false, false, true, REFERENCE_OWN},
     {"bert_export", "bert", 2, 1e-4, 0.1, 1e-3, true, false, true, REFERENCE_OWN},
     {"translation_trace", "translation", 1, 1e-4, 0.1, 1e-3, false, false, true, REFERENCE_OWN},
