@@ -13,4 +13,5 @@
 #include "rengaplan.h"
 #include "rengaprofile.h"
 #include "rengaschedule.h"
+#include "rengasettings.h"
 #include "rengasys.h"

@@ -25,6 +25,7 @@ RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer,
 RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *schedule,
                                          int64_t warmup_steps, double final_ratio);
 RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *groups);
+RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **groups); /* lent */
 /* One type's own settings; an error where the type is another. */
 RengaErrorCode RengaOptimizerSetMomentum(RengaOptimizer optimizer, double momentum, bool nesterov);
 RengaErrorCode RengaOptimizerSetBetas(RengaOptimizer optimizer, double beta1, double beta2,

@@ -1,13 +1,15 @@
 /* Pipeline: compile this rank's stage, run the actions, keep the parameters. */
 #pragma once
 #include "rengadata.h"
-#include "rengadevice.h"
-#include "rengaoptimizer.h"
 #include "rengaplan.h"
+#include "rengasettings.h"
 
 typedef struct _p_RengaPipeline *RengaPipeline;
 RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline);
 RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, RengaPlan plan);
+/* Those of the pipeline until others are set: what the setters below change. */
+RengaErrorCode RengaPipelineSetSettings(RengaPipeline pipeline, RengaSettings settings);
+RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *settings); /* lent */
 RengaErrorCode RengaPipelineSetSchedule(RengaPipeline pipeline, const char *type);
 RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed);
 RengaErrorCode RengaPipelineGetSeed(RengaPipeline pipeline, uint64_t *seed);

@@ -19,6 +19,7 @@ static RengaErrorCode RegisterPackages(void)
   RengaCall(RengaPartitionRegisterPackage());
   RengaCall(RengaScheduleRegisterPackage());
   RengaCall(RengaGraphRegisterPackage());
+  RengaCall(RengaSettingsRegisterPackage());
   RengaCall(RengaPipelineRegisterPackage());
   RengaCall(RengaCheckpointRegisterPackage());
   return RENGA_SUCCESS;

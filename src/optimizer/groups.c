@@ -82,6 +82,7 @@ static RengaErrorCode ParseGroup(RengaOptimizer optimizer, char *text)
 
 RengaErrorCode RengaOptimizerParseGroups(RengaOptimizer optimizer)
 {
+  if (optimizer->groups_parsed) return RENGA_SUCCESS;
   RengaOptimizerFreeGroups(optimizer);
   if (optimizer->groups_text == NULL) return RENGA_SUCCESS;
   char *text, *rest = NULL;
@@ -91,6 +92,7 @@ RengaErrorCode RengaOptimizerParseGroups(RengaOptimizer optimizer)
     code = ParseGroup(optimizer, g);
   RengaFree(&text);
   RengaCall(code);
+  optimizer->groups_parsed = true;
   return RENGA_SUCCESS;
 }
 
@@ -99,6 +101,7 @@ void RengaOptimizerFreeGroups(RengaOptimizer optimizer)
   for (int i = 0; i < optimizer->n_groups; i++) RengaFree(&optimizer->groups[i].pattern);
   RengaFree(&optimizer->groups);
   optimizer->n_groups = 0;
+  optimizer->groups_parsed = false;
 }
 
 /*@
@@ -115,7 +118,7 @@ void RengaOptimizerFreeGroups(RengaOptimizer optimizer)
    . -optimizer_groups - the same: "*.bias:weight_decay=0;embedding*:frozen=yes"
 
    Notes: where several patterns fit a name, the last one that says a key decides it. Errors of the
-   text are found by RengaOptimizerSetUp.
+   text are found where it is first used.
 @*/
 RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *groups)
 {
@@ -124,7 +127,27 @@ RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *gro
   RengaCall(RengaStringCopy(groups, &copy));
   RengaFree(&optimizer->groups_text);
   optimizer->groups_text = copy;
+  optimizer->groups_parsed = false;
   optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerGetGroups - how some parameters are treated in another way
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+
+   Output:
+   . groups - as of RengaOptimizerSetGroups(), lent; NULL: none
+@*/
+RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **groups)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(groups);
+  *groups = optimizer->groups_text;
   return RENGA_SUCCESS;
 }
 
@@ -134,7 +157,7 @@ RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *gro
    Not collective
 
    Input:
-   . optimizer - set up
+   . optimizer - the optimizer
    . name - of the parameter
 
    Output:
@@ -147,7 +170,7 @@ RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name
 {
   RengaCheckPointer(optimizer);
   RengaCheckPointer(name);
-  RengaCheckState(optimizer, RENGA_STATE_SETUP, "RengaOptimizerSetUp");
+  RengaCall(RengaOptimizerParseGroups(optimizer));
   *rate_scale = 1;
   *weight_decay = optimizer->weight_decay;
   *frozen = false;
@@ -167,7 +190,7 @@ RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name
    Collective: all ranks call with the same names
 
    Input:
-   . optimizer - set up
+   . optimizer - the optimizer
    . count - number of names
    . names - of all parameters of the network
 
@@ -177,7 +200,7 @@ RengaErrorCode RengaOptimizerCheckGroups(RengaOptimizer optimizer, int count,
                                          const char *const names[])
 {
   RengaCheckPointer(optimizer);
-  RengaCheckState(optimizer, RENGA_STATE_SETUP, "RengaOptimizerSetUp");
+  RengaCall(RengaOptimizerParseGroups(optimizer));
   for (int i = 0; i < optimizer->n_groups; i++) {
     const char *pattern = optimizer->groups[i].pattern;
     int n = 0;

@@ -126,7 +126,7 @@ RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer)
    Not collective
 
    Input:
-   . optimizer - set up
+   . optimizer - the optimizer
 
    Output:
    . count - 0 to 2, each as long as the parameter, zero at the start
@@ -138,7 +138,6 @@ RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
   RengaCheckPointer(optimizer);
   RengaCheckPointer(count);
   RengaCheckPointer(names);
-  RengaCheckState(optimizer, RENGA_STATE_SETUP, "RengaOptimizerSetUp");
   RengaCall(optimizer->ops->moments(optimizer, count, names));
   return RENGA_SUCCESS;
 }

@@ -39,6 +39,7 @@ struct _p_RengaOptimizer {
   double beta1, beta2, epsilon; /* adam, adamw */
   RengaOptimizerGroup *groups;
   int n_groups;
+  bool groups_parsed; /* groups are those of the text */
 };
 
 /* options.c */

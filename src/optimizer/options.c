@@ -152,6 +152,7 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
     else
       RengaCall(RefuseSection(optimizer, i));
   }
+  optimizer->groups_parsed = false;
   optimizer->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
 }

@@ -25,7 +25,7 @@ static void ListCategories(const RengaPipelineMemory *memory, int64_t bytes[N_CA
 
 static RengaErrorCode CheckBound(RengaPipeline pipeline)
 {
-  int64_t bytes[N_CATEGORIES], bound = pipeline->memory_bound;
+  int64_t bytes[N_CATEGORIES], bound = pipeline->settings->memory_bound;
   char needed[32], allowed[32], most[32];
   int largest = 0;
   if (bound <= 0) RengaCall(RengaPlanGetMemoryLimit(pipeline->plan, &bound));

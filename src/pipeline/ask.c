@@ -28,7 +28,11 @@ typedef struct {
   int64_t *number;
 } Key;
 
-struct _Forecasts {
+/* Of one network under one set of settings. */
+struct _p_Forecasts {
+  struct _p_RengaObject hdr;
+  RengaGraph graph;
+  uint64_t settings; /* RengaSettingsGetHash() */
   uint64_t *class;   /* [nodes] */
   int *first, *uses; /* [values] first node that reads it, and how many do */
   int n_known;
@@ -39,10 +43,9 @@ struct _Forecasts {
 
 enum { OUTPUTS_MOST = 1 << 20, SLOTS_FIRST = 256 };
 
-void RengaPipelineFreeForecasts_Private(RengaPipeline pipeline)
+static RengaErrorCode DestroyForecasts(void *object)
 {
-  Forecasts *forecasts = pipeline->forecasts;
-  if (!forecasts) return;
+  Forecasts forecasts = object;
   for (int k = 0; k < forecasts->n_known; k++) RengaFree(&forecasts->known[k].key);
   RengaFree(&forecasts->known);
   RengaFree(&forecasts->slot);
@@ -50,7 +53,8 @@ void RengaPipelineFreeForecasts_Private(RengaPipeline pipeline)
   RengaFree(&forecasts->class);
   RengaFree(&forecasts->first);
   RengaFree(&forecasts->uses);
-  RengaFree(&pipeline->forecasts);
+  if (forecasts->graph) RengaCall(RengaGraphDestroy(&forecasts->graph));
+  return RENGA_SUCCESS;
 }
 
 static uint64_t HashText(const char *text, uint64_t seed)
@@ -104,9 +108,10 @@ static RengaErrorCode HashValue(RengaPipeline pipeline, RengaValue v, RengaValue
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Classify(RengaPipeline pipeline, RengaValue loss)
+static RengaErrorCode Classify(RengaPipeline pipeline, Forecasts forecasts)
 {
-  Forecasts *forecasts = pipeline->forecasts;
+  RengaValue loss;
+  RengaCall(RengaGraphGetLoss(pipeline->graph, &loss));
   for (int n = 0; n < RengaGraphGetNodeCount(pipeline->graph); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(pipeline->graph, n);
     uint64_t hash = HashAttributes(node, HashText(node->op->name, (uint64_t)node->n_in));
@@ -123,20 +128,35 @@ static RengaErrorCode Classify(RengaPipeline pipeline, RengaValue loss)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakeForecasts(RengaPipeline pipeline)
+static RengaErrorCode FillForecasts(RengaPipeline pipeline, Forecasts forecasts)
 {
-  Forecasts *made = NULL;
-  RengaValue loss;
-  if (pipeline->forecasts) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(1, &made));
+  const int n_values = RengaGraphGetValueCount(pipeline->graph);
+  forecasts->n_slots = SLOTS_FIRST;
+  RengaCall(RengaHeaderReference(pipeline->graph));
+  forecasts->graph = pipeline->graph;
+  RengaCall(RengaMalloc(forecasts->n_slots, &forecasts->slot));
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(pipeline->graph) + 1, &forecasts->class));
+  RengaCall(RengaMalloc(n_values + 1, &forecasts->first));
+  RengaCall(RengaMalloc(n_values + 1, &forecasts->uses));
+  RengaCall(Classify(pipeline, forecasts));
+  return RENGA_SUCCESS;
+}
+
+/* Those that are there, if they are of this network and of settings like these; else new ones. */
+static RengaErrorCode FindForecasts(RengaPipeline pipeline)
+{
+  Forecasts made = pipeline->forecasts;
+  uint64_t settings = 0;
+  RengaCall(RengaSettingsGetHash(pipeline->settings, &settings));
+  if (made && made->graph == pipeline->graph && made->settings == settings) return RENGA_SUCCESS;
+  if (made) RengaCall(RengaHeaderDestroy(&pipeline->forecasts));
+  RengaCall(RengaHeaderCreate(pipeline->hdr.owner, "RengaForecasts", sizeof *made, DestroyForecasts,
+                              &made));
+  made->settings = settings;
+  const RengaErrorCode code = FillForecasts(pipeline, made);
+  if (code) RengaHeaderDestroy(&made);
+  RengaCall(code);
   pipeline->forecasts = made;
-  made->n_slots = SLOTS_FIRST;
-  RengaCall(RengaGraphGetLoss(pipeline->graph, &loss));
-  RengaCall(RengaMalloc(made->n_slots, &made->slot));
-  RengaCall(RengaMalloc(RengaGraphGetNodeCount(pipeline->graph) + 1, &made->class));
-  RengaCall(RengaMalloc(RengaGraphGetValueCount(pipeline->graph) + 1, &made->first));
-  RengaCall(RengaMalloc(RengaGraphGetValueCount(pipeline->graph) + 1, &made->uses));
-  RengaCall(Classify(pipeline, loss));
   return RENGA_SUCCESS;
 }
 
@@ -160,7 +180,7 @@ static int64_t PlaceOf(const RengaGraphValue *value, int from)
 static RengaErrorCode PushInput(RengaPipeline pipeline, const RengaGraphNode *node, int n, int i)
 {
   enum { NONE, NEAR, OWN, WHOLE };
-  Forecasts *forecasts = pipeline->forecasts;
+  Forecasts forecasts = pipeline->forecasts;
   const RengaValue v = node->in[i];
   int first = 0;
   if (v == RENGA_VALUE_NONE) {
@@ -191,7 +211,7 @@ static bool MakesOutput(RengaGraph graph, const RengaGraphNode *node, RengaValue
    stand. */
 static RengaErrorCode PushNode(RengaPipeline pipeline, int n, RengaValue loss)
 {
-  Forecasts *forecasts = pipeline->forecasts;
+  Forecasts forecasts = pipeline->forecasts;
   const RengaGraphNode *node = RengaGraphGetNode(pipeline->graph, n);
   if (RengaGraphNodeIsPrepared_Private(pipeline->graph, node)) {
     RengaCall(Push(&forecasts->key, MakesOutput(pipeline->graph, node, loss) ? -1 - n : 0));
@@ -233,7 +253,7 @@ static RengaErrorCode MakeKey(RengaPipeline pipeline, int stage, int n_own, cons
 }
 
 /* Where the key is among those that are known, or where it goes. */
-static int *FindSlot(const Forecasts *forecasts, uint64_t hash, const Key *key)
+static int *FindSlot(Forecasts forecasts, uint64_t hash, const Key *key)
 {
   for (uint64_t at = hash;; at++) {
     int *slot = &forecasts->slot[at % (uint64_t)forecasts->n_slots];
@@ -245,7 +265,7 @@ static int *FindSlot(const Forecasts *forecasts, uint64_t hash, const Key *key)
   }
 }
 
-static RengaErrorCode Grow(Forecasts *forecasts)
+static RengaErrorCode Grow(Forecasts forecasts)
 {
   if (2 * forecasts->n_known < forecasts->n_slots) return RENGA_SUCCESS;
   RengaFree(&forecasts->slot);
@@ -331,7 +351,7 @@ static RengaErrorCode Compile(RengaPipeline pipeline, int stage, StageSizes *siz
 }
 
 /* Sizes of the stage whose key was made. */
-static RengaErrorCode FindSizes(RengaPipeline pipeline, Forecasts *forecasts, int stage,
+static RengaErrorCode FindSizes(RengaPipeline pipeline, Forecasts forecasts, int stage,
                                 StageSizes *sizes)
 {
   const Key *key = &forecasts->key;
@@ -369,7 +389,7 @@ static RengaErrorCode SortMessages(RengaPipeline pipeline, int **start, int **ow
 }
 
 /* pipeline is a copy that has read its plan; known stages are those of the original. */
-static RengaErrorCode ForecastStages(RengaPipeline pipeline, Forecasts *forecasts, int first,
+static RengaErrorCode ForecastStages(RengaPipeline pipeline, Forecasts forecasts, int first,
                                      int last, RengaPipelineMemory memory[])
 {
   int *start = NULL, *own = NULL;
@@ -392,7 +412,7 @@ static RengaErrorCode ForecastStages(RengaPipeline pipeline, Forecasts *forecast
 static RengaErrorCode Ask(RengaPipeline pipeline, int first, int last, RengaPipelineMemory memory[])
 {
   RengaPipeline copy;
-  RengaCall(MakeForecasts(pipeline));
+  RengaCall(FindForecasts(pipeline));
   RengaCall(RengaPipelineCopy_Private(pipeline, &copy));
   RengaErrorCode code = RengaPipelineReadPlan_Private(copy);
   if (!code) code = ForecastStages(copy, pipeline->forecasts, first, last, memory);
@@ -415,7 +435,7 @@ static RengaErrorCode Ask(RengaPipeline pipeline, int first, int last, RengaPipe
      there, to the byte, with the same number of threads; measured is 0
 
    Notes: the set-up of the stage itself is run, but for its memory, so that no parameter is made:
-   stages of any size are forecast on any machine. Device and optimizer are set up by it.
+   stages of any size are forecast on any machine. The device is set up by it.
 @*/
 RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
                                           RengaPipelineMemory *memory)
@@ -444,7 +464,8 @@ RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
    . memory - [stages of the plan] as of RengaPipelineForecastStage()
 
    Notes: stages that are alike but for their place in the network are compiled once. They are
-   remembered with the pipeline, also when it is given another plan of the same network.
+   remembered with the pipeline, also when it is given another plan of the same network, until its
+   settings are others.
 @*/
 RengaErrorCode RengaPipelineForecastStages(RengaPipeline pipeline, RengaPipelineMemory memory[])
 {

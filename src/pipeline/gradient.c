@@ -8,7 +8,7 @@
 
 bool RengaPipelineIsOrdered_Private(RengaPipeline pipeline)
 {
-  return strcmp(pipeline->reduction, "unordered") != 0;
+  return RengaSettingsIsOrdered_Private(pipeline->settings);
 }
 
 static float *Buffer(RengaPipeline pipeline, int number)

@@ -11,9 +11,7 @@ static RengaErrorCode MakeSchedule(RengaPipeline pipeline, int64_t microbatches,
   RengaCall(RengaPlanGetEager(pipeline->plan, &eager));
   if (planned) RengaCall(RengaScheduleSetType(schedule, planned));
   if (planned && eager > 0) RengaCall(RengaScheduleSetEager(schedule, eager));
-  if (pipeline->schedule_type) RengaCall(RengaScheduleSetType(schedule, pipeline->schedule_type));
-  if (pipeline->hdr.prefix) RengaCall(RengaObjectSetOptionsPrefix(schedule, pipeline->hdr.prefix));
-  if (pipeline->from_options) RengaCall(RengaScheduleSetFromOptions(schedule));
+  RengaCall(RengaSettingsApplySchedule(pipeline->settings, schedule));
   RengaCall(RengaScheduleSetPlan(schedule, pipeline->plan, microbatches, pipeline->n_messages,
                                  pipeline->message, forward_only));
   return RENGA_SUCCESS;

@@ -10,8 +10,8 @@ static RengaErrorCode FillByChunks(RengaPipeline pipeline, RengaValue whole, int
 {
   for (int64_t first = 0; first < count; first += CHUNK) {
     const int64_t part = count - first < CHUNK ? count - first : CHUNK;
-    RengaCall(RengaGraphInitializeValue(pipeline->graph, whole, (uint64_t)pipeline->seed, first,
-                                        part, chunk));
+    RengaCall(RengaGraphInitializeValue(pipeline->graph, whole, (uint64_t)pipeline->settings->seed,
+                                        first, part, chunk));
     RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE, to + first, chunk,
                               (size_t)part * sizeof(float)));
   }
@@ -23,8 +23,8 @@ static RengaErrorCode Fill(RengaPipeline pipeline, const char *name, int64_t cou
 {
   const RengaValue whole = RengaGraphFindValue(pipeline->graph, name);
   if (RengaDeviceIsHost(pipeline->device)) {
-    RengaCall(
-        RengaGraphInitializeValue(pipeline->graph, whole, (uint64_t)pipeline->seed, 0, count, to));
+    RengaCall(RengaGraphInitializeValue(pipeline->graph, whole, (uint64_t)pipeline->settings->seed,
+                                        0, count, to));
     return RENGA_SUCCESS;
   }
   float *chunk;

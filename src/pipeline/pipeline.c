@@ -5,12 +5,6 @@
 
 #define AT(member) offsetof(struct _p_RengaPipeline, member)
 static const RengaOptionRow rows[] = {
-    {"seed", RENGA_OPTION_INT64, "0", AT(seed), NULL, 0, 0,
-     "of first values, dropout and shuffles"},
-    {"pipeline_timeout", RENGA_OPTION_REAL, "300", AT(timeout), NULL, 0, 1e9,
-     "seconds without progress after which a run ends and says what it waits for; 0: never"},
-    {"pipeline_reduction", RENGA_OPTION_STRING, "ordered", AT(reduction), "ordered|unordered", 0, 0,
-     "how gradients are added up: the same bits on any layout, or less memory"},
     {"on_nonfinite", RENGA_OPTION_STRING, "stop", AT(on_nonfinite), "stop|skip|rollback", 0, 0,
      "what a step does whose loss or gradient is not finite"},
 };
@@ -97,21 +91,27 @@ static RengaErrorCode Destroy(void *object)
   RengaCall(FreePrograms(pipeline));
   RengaCall(FreeStage(pipeline));
   if (pipeline->arena) RengaCall(RengaDeviceFree(pipeline->device, &pipeline->arena));
-  RengaPipelineFreeForecasts_Private(pipeline);
+  if (pipeline->forecasts) RengaCall(RengaHeaderDestroy(&pipeline->forecasts));
   RengaFree(&pipeline->short_batch);
-  RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, pipeline));
-  RengaFree(&pipeline->schedule_type);
   if (pipeline->group) RengaCall(RengaCommDestroy(&pipeline->group));
   if (pipeline->all) RengaCall(RengaCommDestroy(&pipeline->all));
-  if (pipeline->optimizer) RengaCall(RengaOptimizerDestroy(&pipeline->optimizer));
-  if (pipeline->device) RengaCall(RengaDeviceDestroy(&pipeline->device));
+  RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, pipeline));
+  if (pipeline->hdr.state >= RENGA_STATE_SETUP) RengaSettingsRelease_Private(pipeline->settings);
+  if (pipeline->settings) RengaCall(RengaSettingsDestroy(&pipeline->settings));
   if (pipeline->plan) RengaCall(RengaPlanDestroy(&pipeline->plan));
   if (pipeline->graph) RengaCall(RengaGraphDestroy(&pipeline->graph));
   return RENGA_SUCCESS;
 }
 
+static void TakeSettings(RengaPipeline pipeline, RengaSettings settings)
+{
+  pipeline->settings = settings;
+  pipeline->device = settings->device;
+  pipeline->optimizer = settings->optimizer;
+}
+
 /*@
-   RengaPipelineCreate - a pipeline, with a device and an optimizer of its own
+   RengaPipelineCreate - a pipeline, with settings of its own: device, optimizer and the others
 
    Collective
 
@@ -129,41 +129,34 @@ RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline)
   RengaCall(RengaHeaderCreate(comm, "RengaPipeline", sizeof *made, Destroy, &made));
   made->stage = -1;
   RengaErrorCode code = RengaOptionsSetDefaults(N_ROWS, rows, made);
-  if (code == RENGA_SUCCESS) code = RengaDeviceCreate(comm, &made->device);
-  if (code == RENGA_SUCCESS) code = RengaOptimizerCreate(comm, &made->optimizer);
+  if (!code) code = RengaSettingsCreate(comm, &made->settings);
+  if (!code) TakeSettings(made, made->settings);
   if (code) RengaHeaderDestroy(&made);
   RengaCall(code);
   *pipeline = made;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyOptions(RengaPipeline from, RengaPipeline to)
+static RengaErrorCode CopyOwn(RengaPipeline from, RengaPipeline to)
 {
-  to->seed = from->seed;
-  to->memory_bound = from->memory_bound;
-  to->timeout = from->timeout;
-  to->from_options = from->from_options;
-  RengaCall(RengaStringCopy(from->reduction, &to->reduction));
   RengaCall(RengaStringCopy(from->on_nonfinite, &to->on_nonfinite));
-  if (from->schedule_type) RengaCall(RengaStringCopy(from->schedule_type, &to->schedule_type));
-  if (from->hdr.prefix) RengaCall(RengaStringCopy(from->hdr.prefix, &to->hdr.prefix));
   RengaCall(RengaMalloc(from->n_short + 1, &to->short_batch));
   to->n_short = from->n_short;
   for (int i = 0; i < from->n_short; i++) to->short_batch[i] = from->short_batch[i];
   return RENGA_SUCCESS;
 }
 
-/* Device, optimizer, graph and plan are shared. */
+/* Settings, graph and plan are shared. */
 RengaErrorCode RengaPipelineCopy_Private(RengaPipeline pipeline, RengaPipeline *copy)
 {
   RengaPipeline made;
   RengaCall(RengaHeaderCreate(pipeline->hdr.owner, "RengaPipeline", sizeof *made, Destroy, &made));
   made->stage = -1;
-  RengaCall(RengaHeaderReference(made->device = pipeline->device));
-  RengaCall(RengaHeaderReference(made->optimizer = pipeline->optimizer));
+  RengaCall(RengaHeaderReference(pipeline->settings));
+  TakeSettings(made, pipeline->settings);
   RengaCall(RengaHeaderReference(made->graph = pipeline->graph));
   RengaCall(RengaHeaderReference(made->plan = pipeline->plan));
-  const RengaErrorCode code = CopyOptions(pipeline, made);
+  const RengaErrorCode code = CopyOwn(pipeline, made);
   if (code) RengaHeaderDestroy(&made);
   RengaCall(code);
   *copy = made;
@@ -195,7 +188,6 @@ RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, Re
   RengaCheckPointer(plan);
   RengaCall(RengaHeaderReference(graph));
   RengaCall(RengaHeaderReference(plan));
-  if (pipeline->graph != graph) RengaPipelineFreeForecasts_Private(pipeline);
   if (pipeline->graph) RengaCall(RengaGraphDestroy(&pipeline->graph));
   if (pipeline->plan) RengaCall(RengaPlanDestroy(&pipeline->plan));
   pipeline->graph = graph;
@@ -204,20 +196,61 @@ RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, Re
 }
 
 /*@
-   RengaPipelineSetSchedule - the type of the schedule
+   RengaPipelineSetSettings - run by settings that others share
 
    Collective
 
    Input:
    . pipeline - the pipeline
-   . type - "1f1b" or "gpipe"
+   . settings - in place of its own; the pipeline keeps a reference. They may not change while it is
+     set up
+
+   Notes: pipelines that share settings share a device: RengaPipelineGetMemory() measures both.
+@*/
+RengaErrorCode RengaPipelineSetSettings(RengaPipeline pipeline, RengaSettings settings)
+{
+  RengaCall(CheckNew(pipeline, "RengaPipelineSetSettings"));
+  RengaCheckPointer(settings);
+  RengaCall(RengaHeaderReference(settings));
+  RengaCall(RengaSettingsDestroy(&pipeline->settings));
+  TakeSettings(pipeline, settings);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineGetSettings - what the pipeline runs by, lent
+
+   Not collective
+
+   Input:
+   . pipeline - the pipeline
+
+   Output:
+   . settings - give them to RengaPartitionSetSettings() to have a plan made for them
+@*/
+RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *settings)
+{
+  RengaCheckPointer(pipeline);
+  RengaCheckPointer(settings);
+  *settings = pipeline->settings;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineSetSchedule - the order of forwards and backwards
+
+   Collective
+
+   Input:
+   . pipeline - the pipeline
+   . type - "1f1b" or "gpipe"; NULL: that of the plan
+
+   Notes: RengaSettingsSetSchedule() of its settings.
 @*/
 RengaErrorCode RengaPipelineSetSchedule(RengaPipeline pipeline, const char *type)
 {
   RengaCall(CheckNew(pipeline, "RengaPipelineSetSchedule"));
-  RengaCheckPointer(type);
-  RengaFree(&pipeline->schedule_type);
-  RengaCall(RengaStringCopy(type, &pipeline->schedule_type));
+  RengaCall(RengaSettingsSetSchedule(pipeline->settings, type));
   return RENGA_SUCCESS;
 }
 
@@ -229,11 +262,13 @@ RengaErrorCode RengaPipelineSetSchedule(RengaPipeline pipeline, const char *type
    Input:
    . pipeline - the pipeline
    . seed - any number, the same on all ranks
+
+   Notes: RengaSettingsSetSeed() of its settings.
 @*/
 RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed)
 {
   RengaCall(CheckNew(pipeline, "RengaPipelineSetSeed"));
-  pipeline->seed = (int64_t)seed;
+  RengaCall(RengaSettingsSetSeed(pipeline->settings, seed));
   return RENGA_SUCCESS;
 }
 
@@ -245,17 +280,13 @@ RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed)
    Input:
    . pipeline - the pipeline
    . reduction - "ordered": the same bits on any layout; "unordered": one buffer and MPI's own sum
+
+   Notes: RengaSettingsSetReduction() of its settings.
 @*/
 RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline, const char *reduction)
 {
-  static const char *const names[] = {"ordered", "unordered"};
   RengaCall(CheckNew(pipeline, "RengaPipelineSetReduction"));
-  RengaCheckPointer(reduction);
-  RengaCheck(strcmp(reduction, names[0]) == 0 || strcmp(reduction, names[1]) == 0, MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT, "there is no reduction \"%s\": did you mean \"%s\"?", reduction,
-             RengaClosestName(reduction, 2, names));
-  RengaFree(&pipeline->reduction);
-  RengaCall(RengaStringCopy(reduction, &pipeline->reduction));
+  RengaCall(RengaSettingsSetReduction(pipeline->settings, reduction));
   return RENGA_SUCCESS;
 }
 
@@ -267,12 +298,13 @@ RengaErrorCode RengaPipelineSetReduction(RengaPipeline pipeline, const char *red
    Input:
    . pipeline - the pipeline
    . seconds - 0: for ever
+
+   Notes: RengaSettingsSetTimeout() of its settings.
 @*/
 RengaErrorCode RengaPipelineSetTimeout(RengaPipeline pipeline, double seconds)
 {
   RengaCall(CheckNew(pipeline, "RengaPipelineSetTimeout"));
-  RengaCheck(seconds >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a timeout of %g seconds", seconds);
-  pipeline->timeout = seconds;
+  RengaCall(RengaSettingsSetTimeout(pipeline->settings, seconds));
   return RENGA_SUCCESS;
 }
 
@@ -284,13 +316,13 @@ RengaErrorCode RengaPipelineSetTimeout(RengaPipeline pipeline, double seconds)
    Input:
    . pipeline - the pipeline
    . bytes - the bound; 0: that of the plan (-partition_memory)
+
+   Notes: RengaSettingsSetMemoryBound() of its settings.
 @*/
 RengaErrorCode RengaPipelineSetMemoryBound(RengaPipeline pipeline, int64_t bytes)
 {
   RengaCall(CheckNew(pipeline, "RengaPipelineSetMemoryBound"));
-  RengaCheck(bytes >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a bound of %lld bytes",
-             (long long)bytes);
-  pipeline->memory_bound = bytes;
+  RengaCall(RengaSettingsSetMemoryBound(pipeline->settings, bytes));
   return RENGA_SUCCESS;
 }
 
@@ -318,27 +350,23 @@ RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline, int64_t sa
 }
 
 /*@
-   RengaPipelineSetFromOptions - take what the user asked for; also of device and optimizer
+   RengaPipelineSetFromOptions - take what the user asked for: RengaSettingsSetFromOptions()
 
    Collective
 
    Input:
-   . pipeline - the pipeline
+   . pipeline - the pipeline, whose settings it is that take the options
 
    Options:
-   . -seed - of first values, dropout and shuffles
-   . -pipeline_schedule - gpipe or 1f1b
-   . -pipeline_timeout - seconds without progress after which a run ends, 0: never
-   . -pipeline_reduction - ordered or unordered
    . -on_nonfinite - stop, skip or rollback, see RengaPipelineSetOnNonfinite()
 @*/
 RengaErrorCode RengaPipelineSetFromOptions(RengaPipeline pipeline)
 {
   RengaCall(CheckNew(pipeline, "RengaPipelineSetFromOptions"));
   RengaCall(RengaOptionsSetFromDatabase(pipeline->hdr.prefix, N_ROWS, rows, pipeline));
-  RengaCall(RengaDeviceSetFromOptions(pipeline->device));
-  RengaCall(RengaOptimizerSetFromOptions(pipeline->optimizer));
-  pipeline->from_options = true;
+  if (pipeline->hdr.prefix)
+    RengaCall(RengaObjectSetOptionsPrefix(pipeline->settings, pipeline->hdr.prefix));
+  RengaCall(RengaSettingsSetFromOptions(pipeline->settings));
   return RENGA_SUCCESS;
 }
 
@@ -357,7 +385,7 @@ RengaErrorCode RengaPipelineGetSeed(RengaPipeline pipeline, uint64_t *seed)
 {
   RengaCheckPointer(pipeline);
   RengaCheckPointer(seed);
-  *seed = (uint64_t)pipeline->seed;
+  *seed = (uint64_t)pipeline->settings->seed;
   return RENGA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 /* What the files of the pipeline's room share. doc/design.md, section 4, is the map. */
 #pragma once
 #include "renga/private/object.h"
+#include "renga/private/settings.h"
 #include "rengacomm.h"
 #include "rengapipeline.h"
 #include "rengaschedule.h"
@@ -128,21 +129,19 @@ typedef struct {
   ReplicaShare *row;
 } ReplicaShares;
 
-typedef struct _Forecasts Forecasts; /* ask.c: sizes of stages that were forecast */
+/* ask.c: sizes of stages that were forecast, an object of their own */
+typedef struct _p_Forecasts *Forecasts;
 
 struct _p_RengaPipeline {
   struct _p_RengaObject hdr;
   RengaGraph graph;
   RengaPlan plan;
-  RengaDevice device;
-  RengaOptimizer optimizer;
-  /* options */
-  int64_t seed, memory_bound;
-  double timeout;
-  char *reduction, *schedule_type, *on_nonfinite;
+  RengaSettings settings;
+  RengaDevice device;       /* lent by the settings */
+  RengaOptimizer optimizer; /* lent by the settings */
+  char *on_nonfinite;
   RengaPipelineMonitor monitor;
   void *monitor_context; /* lent */
-  bool from_options;
   int n_short;
   int64_t *short_batch;
   /* layout */
@@ -197,8 +196,8 @@ struct _p_RengaPipeline {
   RengaPipelineMemory memory;
   int n_shares;
   ReplicaShares *shares; /* [n_shares] by the number of replicas */
-  Forecasts *forecasts;
-  char **base; /* [REGION_MESSAGE + n_messages] of the running action */
+  Forecasts forecasts;   /* NULL before any is asked for */
+  char **base;           /* [REGION_MESSAGE + n_messages] of the running action */
   /* gradients of the running step */
   int n_pieces, taken;    /* taken: the piece that the running backward writes or adds to */
   RengaPartialSum *piece; /* [n_buffers] */
@@ -300,8 +299,6 @@ RengaErrorCode RengaPipelineSizeWorst_Private(RengaPipeline pipeline, RengaPipel
 int64_t RengaPipelineKeptBytes_Private(RengaPipeline pipeline, bool training);
 RengaErrorCode RengaPipelineSize_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetUpArena_Private(RengaPipeline pipeline);
-/* ask.c */
-void RengaPipelineFreeForecasts_Private(RengaPipeline pipeline);
 /* persistent.c */
 RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline);
 /* gradient.c, tied.c */

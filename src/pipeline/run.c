@@ -9,7 +9,7 @@ void *RengaPipelineAt_Private(RengaPipeline pipeline, Place place)
 RengaKernelContext RengaPipelineContext_Private(RengaPipeline pipeline, const Pass *pass,
                                                 int64_t number)
 {
-  return (RengaKernelContext){.seed = (uint64_t)pipeline->seed,
+  return (RengaKernelContext){.seed = (uint64_t)pipeline->settings->seed,
                               .step = pipeline->step,
                               .sample = number * pipeline->microbatch,
                               .samples = RengaPipelineSamples_Private(pipeline, pass, number),

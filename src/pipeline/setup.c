@@ -19,7 +19,8 @@ static RengaErrorCode CheckGroups(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* ranks 0: however many there will be. */
+/* ranks 0: however many there will be, to forecast what they take; the optimizer, whose number of
+   steps need not be known then, is not set up. */
 RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks)
 {
   RengaCheck(pipeline->plan && pipeline->graph, MPI_COMM_SELF, RENGA_ERR_ORDER,
@@ -28,7 +29,7 @@ RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks
   RengaCall(RengaDeviceSetUp(pipeline->device));
   RengaCheck(RengaDeviceIsHost(pipeline->device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "messages from memory that is not the host's are not supported yet");
-  RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
+  if (ranks) RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
   RengaCall(CheckGroups(pipeline));
   return RENGA_SUCCESS;
 }
@@ -62,10 +63,11 @@ static RengaErrorCode HashOptions(RengaPipeline pipeline, uint64_t *hash)
   RengaCall(RengaOptimizerGetType(pipeline->optimizer, &optimizer));
   RengaCall(RengaOptimizerGetLearningRate(pipeline->optimizer, 0, &rate));
   RengaCall(RengaDeviceGetType(pipeline->device, &device));
-  *hash = RengaHash(&pipeline->seed, sizeof pipeline->seed, 0);
-  *hash = RengaHash(pipeline->reduction, strlen(pipeline->reduction), *hash);
-  if (pipeline->schedule_type)
-    *hash = RengaHash(pipeline->schedule_type, strlen(pipeline->schedule_type), *hash);
+  *hash = RengaHash(&pipeline->settings->seed, sizeof pipeline->settings->seed, 0);
+  *hash = RengaHash(pipeline->settings->reduction, strlen(pipeline->settings->reduction), *hash);
+  const char *schedule = pipeline->settings->schedule;
+  if (schedule) *hash = RengaHash(schedule, strlen(schedule), *hash);
+  *hash = RengaHash(&pipeline->settings->eager, sizeof pipeline->settings->eager, *hash);
   *hash = RengaHash(optimizer, strlen(optimizer), *hash);
   *hash = RengaHash(device, strlen(device), *hash);
   *hash = RengaHash(&rate, sizeof rate, *hash);
@@ -123,8 +125,8 @@ RengaErrorCode RengaPipelineReadPlan_Private(RengaPipeline pipeline)
 static RengaErrorCode MakeGroups(RengaPipeline pipeline)
 {
   RengaCall(RengaCommSplit(pipeline->all, pipeline->stage, pipeline->replica, &pipeline->group));
-  RengaCall(RengaCommSetTimeout(pipeline->all, pipeline->timeout));
-  if (pipeline->group) RengaCall(RengaCommSetTimeout(pipeline->group, pipeline->timeout));
+  RengaCall(RengaCommSetTimeout(pipeline->all, pipeline->settings->timeout));
+  if (pipeline->group) RengaCall(RengaCommSetTimeout(pipeline->group, pipeline->settings->timeout));
   return RENGA_SUCCESS;
 }
 
@@ -190,6 +192,7 @@ RengaErrorCode RengaPipelineSetUp(RengaPipeline pipeline)
                            &pipeline->all));
   RengaCall(RunPhases(pipeline));
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_SETUP), 0, 0, 0);
+  RengaSettingsHold_Private(pipeline->settings);
   pipeline->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
 }

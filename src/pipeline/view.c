@@ -45,7 +45,7 @@ static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, const
   FormatReplicas(pipeline->plan, sizeof replicas, replicas);
   RengaCall(RengaViewerPrintf(
       viewer, "Pipeline: %d stages x %s replicas, %s reduction, seed %lld\n", pipeline->stages,
-      replicas, pipeline->reduction, (long long)pipeline->seed));
+      replicas, pipeline->settings->reduction, (long long)pipeline->settings->seed));
   RengaCall(RengaViewerPrintf(
       viewer, "  rank  stage replica kernels flight parameters  gradients  optimizer      "
               "saved  temporary   messages     inputs        all\n"));

@@ -10,6 +10,7 @@ RengaErrorCode RengaProfileRegisterPackage(void);
 RengaErrorCode RengaPlanRegisterPackage(void);
 RengaErrorCode RengaPartitionRegisterPackage(void);
 RengaErrorCode RengaScheduleRegisterPackage(void);
+RengaErrorCode RengaSettingsRegisterPackage(void);
 RengaErrorCode RengaGraphRegisterPackage(void);
 RengaErrorCode RengaPipelineRegisterPackage(void);
 RengaErrorCode RengaDataRegisterPackage(void);

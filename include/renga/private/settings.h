@@ -1,0 +1,23 @@
+/* The settings as the rooms that run by them see them: read through the members, set through
+   setters. */
+#pragma once
+#include "renga/private/object.h"
+#include "rengasettings.h"
+
+struct _p_RengaSettings {
+  struct _p_RengaObject hdr;
+  RengaDevice device;
+  RengaOptimizer optimizer;
+  int64_t seed, memory_bound;
+  double timeout;
+  char *reduction;
+  char *schedule; /* NULL: not said */
+  double eager;   /* negative: not said */
+  int users;      /* pipelines that are set up with these: nothing may change under them */
+};
+
+/* What a pipeline that is set up holds on to. */
+void RengaSettingsHold_Private(RengaSettings settings);
+void RengaSettingsRelease_Private(RengaSettings settings);
+bool RengaSettingsIsOrdered_Private(RengaSettings settings);
+RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings);

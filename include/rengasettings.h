@@ -1,0 +1,35 @@
+/* Settings: what decides results, time and memory of a run beside its network, plan and data. One
+   object for all who must agree on it: Pipeline, Partition, Profile and forecasts of memory. */
+#pragma once
+#include "rengadevice.h"
+#include "rengaoptimizer.h"
+#include "rengaschedule.h"
+
+typedef struct _p_RengaSettings *RengaSettings;
+#define RENGA_REDUCTION_ORDERED "ordered"     /* the same bits on any layout */
+#define RENGA_REDUCTION_UNORDERED "unordered" /* one buffer, and MPI's own sum */
+RengaErrorCode RengaSettingsCreate(RengaComm comm, RengaSettings *settings);
+RengaErrorCode RengaSettingsGetDevice(RengaSettings settings, RengaDevice *device); /* lent */
+RengaErrorCode RengaSettingsGetOptimizer(RengaSettings settings,
+                                         RengaOptimizer *optimizer); /* lent */
+/* NULL: that of the plan, and the planner chooses it. */
+RengaErrorCode RengaSettingsSetSchedule(RengaSettings settings, const char *type);
+RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **type); /* lent */
+RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager);
+RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager);
+RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, const char *reduction);
+RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, const char **reduction);
+RengaErrorCode RengaSettingsSetSeed(RengaSettings settings, uint64_t seed);
+RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed);
+RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds); /* 0: never */
+RengaErrorCode RengaSettingsGetTimeout(RengaSettings settings, double *seconds);
+/* Bytes that a device may use; 0: as plan and machine say. */
+RengaErrorCode RengaSettingsSetMemoryBound(RengaSettings settings, int64_t bytes);
+RengaErrorCode RengaSettingsGetMemoryBound(RengaSettings settings, int64_t *bytes);
+RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings);
+/* The type and the micro-batches begun early that are set, into a schedule. */
+RengaErrorCode RengaSettingsApplySchedule(RengaSettings settings, RengaSchedule schedule);
+/* Of all that decides the memory of a stage: equal settings have equal hashes. */
+RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash);
+RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer);
+RengaErrorCode RengaSettingsDestroy(RengaSettings *settings);

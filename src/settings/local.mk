@@ -1,0 +1,2 @@
+librenga_la_SOURCES += %D%/settings.c %D%/options.c
+noinst_HEADERS += include/renga/private/settings.h

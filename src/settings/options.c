@@ -1,0 +1,146 @@
+/* The settings of a run: their options, and what others make of them. */
+#include "renga/private/device.h"
+#include "renga/private/packages.h"
+#include "renga/private/settings.h"
+#include <string.h>
+
+#define AT(member) offsetof(struct _p_RengaSettings, member)
+static const RengaOptionRow rows[] = {
+    {"seed", RENGA_OPTION_INT64, "0", AT(seed), NULL, 0, 0,
+     "of first values, dropout and shuffles"},
+    {"pipeline_timeout", RENGA_OPTION_REAL, "300", AT(timeout), NULL, 0, 1e9,
+     "seconds without progress after which a run ends and says what it waits for; 0: never"},
+    {"pipeline_reduction", RENGA_OPTION_STRING, RENGA_REDUCTION_ORDERED, AT(reduction),
+     RENGA_REDUCTION_ORDERED "|" RENGA_REDUCTION_UNORDERED, 0, 0,
+     "how gradients are added up: the same bits on any layout, or less memory"},
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+RengaErrorCode RengaSettingsRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("Pipeline", N_ROWS, rows));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings)
+{
+  RengaCall(RengaOptionsSetDefaults(N_ROWS, rows, settings));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsSetFromOptions - take what the user asked for; also of device and optimizer
+
+   Collective
+
+   Input:
+   . settings - the settings
+
+   Options:
+   . -seed - of first values, dropout and shuffles
+   . -pipeline_schedule - gpipe or 1f1b
+   . -pipeline_eager - micro-batches that 1f1b begins early, for each stage that follows
+   . -pipeline_timeout - seconds without progress after which a run ends, 0: never
+   . -pipeline_reduction - ordered or unordered
+
+   Notes: the one place where these options are read: planner, profile and pipeline see the object.
+@*/
+RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings)
+{
+  const char *schedule = NULL;
+  double eager = 0;
+  bool given = false, eager_given = false;
+  RengaCheckPointer(settings);
+  RengaCheck(!settings->users, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaSettingsSetFromOptions comes before RengaPipelineSetUp");
+  RengaCall(RengaOptionsSetFromDatabase(settings->hdr.prefix, N_ROWS, rows, settings));
+  RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, &given));
+  RengaCall(RengaOptionsGetReal("pipeline_eager", &eager, &eager_given));
+  if (given) RengaCall(RengaSettingsSetSchedule(settings, schedule));
+  if (eager_given) RengaCall(RengaSettingsSetEager(settings, eager));
+  RengaCall(RengaDeviceSetFromOptions(settings->device));
+  RengaCall(RengaOptimizerSetFromOptions(settings->optimizer));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsApplySchedule - give a schedule the type that is set
+
+   Not collective
+
+   Input:
+   . settings - the settings
+   . schedule - keeps its own type, such as the plan's, where none is set
+@*/
+RengaErrorCode RengaSettingsApplySchedule(RengaSettings settings, RengaSchedule schedule)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(schedule);
+  if (settings->schedule) RengaCall(RengaScheduleSetType(schedule, settings->schedule));
+  if (settings->eager >= 0) RengaCall(RengaScheduleSetEager(schedule, settings->eager));
+  return RENGA_SUCCESS;
+}
+
+static uint64_t AddText(const char *text, uint64_t hash)
+{
+  return text ? RengaHash(text, strlen(text) + 1, hash) : RengaHash("", 1, hash);
+}
+
+/*@
+   RengaSettingsGetHash - a number of all that decides the memory of a stage
+
+   Collective the first time where -device_threads is not given, else not
+
+   Input:
+   . settings - the settings; their device is set up by this
+
+   Output:
+   . hash - of device, moments and groups of the optimizer, reduction and schedule
+@*/
+RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
+{
+  int moments = 0;
+  const char *const *names, *groups;
+  RengaCheckPointer(settings);
+  RengaCheckPointer(hash);
+  RengaCall(RengaDeviceSetUp(settings->device));
+  RengaCall(RengaOptimizerGetMoments(settings->optimizer, &moments, &names));
+  RengaCall(RengaOptimizerGetGroups(settings->optimizer, &groups));
+  const double number[3] = {(double)moments, (double)settings->device->threads, settings->eager};
+  uint64_t made = RengaHash(number, sizeof number, 0);
+  made = AddText(groups, made);
+  made = AddText(settings->reduction, made);
+  made = AddText(settings->schedule, made);
+  made = AddText(settings->device->options.type, made);
+  made = AddText(settings->device->options.isa, made);
+  *hash = made;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsView - show the settings
+
+   Collective
+
+   Input:
+   . settings - the settings
+   . viewer - where to
+@*/
+RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer)
+{
+  char eager[48] = "", bound[32] = "as plan and machine say";
+  const char *device;
+  RengaCheckPointer(settings);
+  RengaCheckPointer(viewer);
+  if (settings->eager >= 0) snprintf(eager, sizeof eager, ", eager %g", settings->eager);
+  if (settings->memory_bound) RengaFormatBytes((double)settings->memory_bound, sizeof bound, bound);
+  RengaCall(RengaDeviceGetType(settings->device, &device));
+  RengaCall(RengaViewerPrintf(
+      viewer,
+      "Settings: device %s, %s reduction, schedule %s%s, seed %lld, timeout %g s, memory of a "
+      "device: %s\n",
+      device, settings->reduction, settings->schedule ? settings->schedule : "of the plan", eager,
+      (long long)settings->seed, settings->timeout, bound));
+  RengaCall(RengaOptimizerView(settings->optimizer, viewer));
+  return RENGA_SUCCESS;
+}
