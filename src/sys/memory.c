@@ -1,4 +1,5 @@
 /* The memory ledger: each block knows who asked for it, so that a leak is an error with a place. */
+#include "renga/private/fault.h"
 #include "sys.h"
 #include <pthread.h>
 #include <stdlib.h>
@@ -16,6 +17,7 @@ typedef struct Block {
   const char *function, *file;
   void *origin; /* what calloc gave */
   int line;
+  unsigned number; /* blocks are counted as they are given */
 } Block;
 
 static struct {
@@ -23,11 +25,13 @@ static struct {
   Block *first;
   size_t bytes, peak;
   int64_t blocks;
-} ledger = {PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, 0};
+  unsigned last; /* number of the newest block */
+} ledger = {PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, 0, 0};
 
 static void Enter(Block *block)
 {
   pthread_mutex_lock(&ledger.lock);
+  block->number = ++ledger.last;
   block->next = ledger.first;
   if (ledger.first) ledger.first->previous = block;
   ledger.first = block;
@@ -81,6 +85,7 @@ RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *functi
   size_t bytes, whole;
   bool fits = !__builtin_mul_overflow(count, size, &bytes) &&
               !__builtin_add_overflow(bytes, 2 * ALIGNMENT, &whole);
+  if (RengaFaultIsDue(RENGA_FAULT_ALLOCATION)) fits = false;
   char *origin = fits ? calloc(1, whole) : NULL;
   if (origin == NULL)
     return RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY, function, file, line,
@@ -89,7 +94,7 @@ RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *functi
   size_t past = (size_t)(uintptr_t)origin % ALIGNMENT;
   char *pointer = origin + ALIGNMENT + (past == 0 ? 0 : ALIGNMENT - past);
   Block *block = (Block *)(pointer - ALIGNMENT);
-  *block = (Block){GUARD, bytes, NULL, NULL, function, file, origin, line};
+  *block = (Block){GUARD, bytes, NULL, NULL, function, file, origin, line, 0};
   Enter(block);
   memcpy(pointer_to_pointer, &pointer, sizeof pointer);
   return RENGA_SUCCESS;
@@ -181,6 +186,27 @@ size_t RengaMemoryResident(void)
   int read = fscanf(file, "%zu %zu", &all, &resident);
   fclose(file);
   return read == 2 ? resident * (size_t)sysconf(_SC_PAGESIZE) : 0;
+}
+
+unsigned RengaMemoryGetMark(void)
+{
+  return ledger.last;
+}
+
+int64_t RengaMemoryListSince(unsigned mark, size_t size, char text[])
+{
+  int64_t count = 0;
+  size_t used = 0;
+  text[0] = 0;
+  for (const Block *block = ledger.first; block; block = block->next) {
+    if (block->number <= mark) continue;
+    count++;
+    const int wrote = snprintf(text + used, size - used, "\n    %zu bytes from %s() at %.200s:%d",
+                               block->bytes, block->function, block->file, block->line);
+    if (used + (size_t)wrote < size) used += (size_t)wrote;
+    text[used] = 0;
+  }
+  return count;
 }
 
 RengaErrorCode RengaMemoryFinish(void)
