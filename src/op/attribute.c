@@ -17,16 +17,20 @@ static void FreeValue(RengaAttribute *row)
   row->count = 0;
 }
 
-/* The row of this name, without a value; appended where it is new. */
+/* The row of this name, without a value; appended where it is new. After an error the list is empty. */
 static RengaErrorCode Prepare(RengaAttributes *attributes, const char *name,
                               RengaAttributeKind kind, RengaAttribute **row)
 {
   RengaAttribute *found = Find(attributes, name);
   if (!found) {
-    RengaCall(RengaRealloc(attributes->count + 1, &attributes->row));
-    found = &attributes->row[attributes->count];
-    memset(found, 0, sizeof *found);
-    RengaCall(RengaStringCopy(name, &found->name));
+    RengaErrorCode code = RengaRealloc(attributes->count + 1, &attributes->row);
+    if (code == RENGA_SUCCESS) {
+      found = &attributes->row[attributes->count];
+      memset(found, 0, sizeof *found);
+      code = RengaStringCopy(name, &found->name);
+    }
+    if (code != RENGA_SUCCESS) RengaAttributesFree(attributes);
+    RengaCall(code);
     attributes->count++;
   }
   FreeValue(found);
@@ -40,9 +44,13 @@ static RengaErrorCode SetInts(RengaAttributes *attributes, const char *name,
 {
   RengaAttribute *row;
   int64_t *copy;
-  RengaCall(RengaMalloc(count > 0 ? count : 1, &copy)); /* first: values may be the row's own */
-  for (int i = 0; i < count; i++) copy[i] = values[i];
-  RengaCall(Prepare(attributes, name, kind, &row));
+  RengaErrorCode code = RengaMalloc(count > 0 ? count : 1, &copy);
+  if (code != RENGA_SUCCESS) RengaAttributesFree(attributes);
+  RengaCall(code);
+  for (int i = 0; i < count; i++) copy[i] = values[i]; /* first: values may be the row's own */
+  code = Prepare(attributes, name, kind, &row);
+  if (code != RENGA_SUCCESS) RengaFree(&copy);
+  RengaCall(code);
   row->ints = copy;
   row->count = count;
   return RENGA_SUCCESS;
@@ -53,9 +61,13 @@ static RengaErrorCode SetReals(RengaAttributes *attributes, const char *name,
 {
   RengaAttribute *row;
   double *copy;
-  RengaCall(RengaMalloc(count > 0 ? count : 1, &copy));
+  RengaErrorCode code = RengaMalloc(count > 0 ? count : 1, &copy);
+  if (code != RENGA_SUCCESS) RengaAttributesFree(attributes);
+  RengaCall(code);
   for (int i = 0; i < count; i++) copy[i] = values[i];
-  RengaCall(Prepare(attributes, name, kind, &row));
+  code = Prepare(attributes, name, kind, &row);
+  if (code != RENGA_SUCCESS) RengaFree(&copy);
+  RengaCall(code);
   row->reals = copy;
   row->count = count;
   return RENGA_SUCCESS;
@@ -70,6 +82,8 @@ static RengaErrorCode SetReals(RengaAttributes *attributes, const char *name,
    + attributes - the list; all zero is an empty one
    . name - of the attribute; an older value is replaced
    - value - the value
+
+   Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 @*/
 RengaErrorCode RengaAttributesSetInt(RengaAttributes *attributes, const char *name, int64_t value)
 {
@@ -87,6 +101,8 @@ RengaErrorCode RengaAttributesSetInt(RengaAttributes *attributes, const char *na
    . name - of the attribute; an older value is replaced
    . count - number of values, 0 or more
    - values - the values, copied
+
+   Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 @*/
 RengaErrorCode RengaAttributesSetInts(RengaAttributes *attributes, const char *name, int count,
                                       const int64_t values[])
@@ -104,6 +120,8 @@ RengaErrorCode RengaAttributesSetInts(RengaAttributes *attributes, const char *n
    + attributes - the list
    . name - of the attribute; an older value is replaced
    - value - the value
+
+   Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 @*/
 RengaErrorCode RengaAttributesSetReal(RengaAttributes *attributes, const char *name, double value)
 {
@@ -121,6 +139,8 @@ RengaErrorCode RengaAttributesSetReal(RengaAttributes *attributes, const char *n
    . name - of the attribute; an older value is replaced
    . count - number of values, 0 or more
    - values - the values, copied
+
+   Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 @*/
 RengaErrorCode RengaAttributesSetReals(RengaAttributes *attributes, const char *name, int count,
                                        const double values[])
@@ -138,14 +158,20 @@ RengaErrorCode RengaAttributesSetReals(RengaAttributes *attributes, const char *
    + attributes - the list
    . name - of the attribute; an older value is replaced
    - value - the text, copied
+
+   Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 @*/
 RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char *name,
                                         const char *value)
 {
   RengaAttribute *row;
   char *copy;
-  RengaCall(RengaStringCopy(value, &copy));
-  RengaCall(Prepare(attributes, name, RENGA_ATTRIBUTE_STRING, &row));
+  RengaErrorCode code = RengaStringCopy(value, &copy);
+  if (code != RENGA_SUCCESS) RengaAttributesFree(attributes);
+  RengaCall(code);
+  code = Prepare(attributes, name, RENGA_ATTRIBUTE_STRING, &row);
+  if (code != RENGA_SUCCESS) RengaFree(&copy);
+  RengaCall(code);
   row->string = copy;
   return RENGA_SUCCESS;
 }
