@@ -17,7 +17,8 @@ static void FreeValue(RengaAttribute *row)
   row->count = 0;
 }
 
-/* The row of this name, without a value; appended where it is new. After an error the list is empty. */
+/* The row of this name, without a value; appended where it is new. After an error the list is
+   empty. */
 static RengaErrorCode Prepare(RengaAttributes *attributes, const char *name,
                               RengaAttributeKind kind, RengaAttribute **row)
 {

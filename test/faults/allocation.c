@@ -1,8 +1,8 @@
 /* TEST ranks: 1 2 timeout: 300 */
-/* The n-th allocation fails, for every n, in each part of a small training: graph, plan, set-up, step, checkpoint, resume. The
-   call returns an error on all ranks, nothing that it took is left, and the next try has the result
-   of a run that was never disturbed. On several ranks each in turn is the one that fails.
-   Arguments: parts to try instead of all. */
+/* The n-th allocation fails, for every n, in each part of a small training: graph, plan, set-up,
+   step, checkpoint, resume. The call returns an error on all ranks, nothing that it took is
+   left, and the next try has the result of a run that was never disturbed. On several ranks each
+   in turn is the one that fails. Arguments: parts to try instead of all. */
 #include "../check.h"
 #include "renga.h"
 #include "renga/private/fault.h"
@@ -157,7 +157,8 @@ static RengaErrorCode UndoData(State *s)
   return RENGA_SUCCESS;
 }
 
-/* One try of a part with a failure; leaks are printed. A part without an undo leaves its memory to what the others made. */
+/* One try of a part with a failure; leaks are printed. A part without an undo leaves its memory
+   to what the others made. */
 typedef RengaErrorCode (*PartFunction)(State *state);
 static RengaErrorCode TryPart(State *state, const char *name, PartFunction part, PartFunction undo,
                               int64_t n, bool *hit, int *leaks)
@@ -190,7 +191,8 @@ static RengaErrorCode TryPart(State *state, const char *name, PartFunction part,
   return RENGA_SUCCESS;
 }
 
-/* Fails allocation 1, 2, … until there is none of that number; the last try is undisturbed, and its result stays. */
+/* Fails allocation 1, 2, … until there is none of that number; the last try is undisturbed, and
+   its result stays. */
 static RengaErrorCode TryAll(State *state, const char *name, PartFunction part, PartFunction undo,
                              int64_t *tries)
 {
