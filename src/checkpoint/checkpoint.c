@@ -290,15 +290,14 @@ RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file)
 /* What any rank was asked for, and whether rank 0's clock says that it is time. */
 static RengaErrorCode AgreeOnAsked(RengaCheckpoint checkpoint, int *asked)
 {
-  MPI_Request request;
-  *asked = RengaCheckpointTakeSignals_Private();
+  int64_t mine = RengaCheckpointTakeSignals_Private();
   bool root = RengaCommGetRank(checkpoint->hdr.owner) == 0;
   if (root && checkpoint->every_seconds > 0 &&
       MPI_Wtime() - checkpoint->last_time >= checkpoint->every_seconds)
-    *asked |= RENGA_ASKED_TO_WRITE;
-  RengaCallMPI(
-      MPI_Iallreduce(MPI_IN_PLACE, asked, 1, MPI_INT, MPI_BOR, checkpoint->hdr.comm, &request));
-  RengaCall(RengaWaitRequest(&request));
+    mine |= RENGA_ASKED_TO_WRITE;
+  RengaCall(RengaReduceInt64_Private(checkpoint->hdr.comm, MPI_BOR, &mine,
+                                     "all ranks to say whether a checkpoint is wanted"));
+  *asked = (int)mine;
   return RENGA_SUCCESS;
 }
 

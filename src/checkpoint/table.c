@@ -143,7 +143,8 @@ RengaErrorCode RengaCheckpointTableGather(RengaComm comm, int count,
     entry.name = (char *)(uintptr_t)tensors[i].name;
     if (tensors[i].owner) RengaCall(AppendEntry(&buffer, &entry));
   }
-  RengaCall(RengaGatherBytes(ranks, buffer.bytes, buffer.used, &all, &sizes));
+  RengaCall(RengaGatherBytes(ranks, buffer.bytes, buffer.used, &all, &sizes,
+                             "all ranks to say what they write to the checkpoint"));
   for (int i = 0; sizes && i < RengaCommGetSize(comm); i++) total += sizes[i];
   RengaErrorCode code = all ? AddPacked(table, all, total) : RENGA_SUCCESS;
   RengaFree(&buffer.bytes);

@@ -142,7 +142,8 @@ static RengaErrorCode GatherHashes(Writer *writer, RengaCheckpointTable *table)
   MPI_Comm ranks;
   RengaCall(RengaObjectGetComm(writer->comm, &ranks));
   RengaCall(RengaGatherBytes(ranks, writer->hashes,
-                             (size_t)writer->n_owned * sizeof *writer->hashes, &all, &sizes));
+                             (size_t)writer->n_owned * sizeof *writer->hashes, &all, &sizes,
+                             "all ranks to write their part of the checkpoint"));
   for (int i = 0; all && i < table->n_entries; i++)
     memcpy(&table->entries[writer->position[i]].hash, all + (size_t)i * sizeof(uint64_t),
            sizeof(uint64_t));

@@ -157,20 +157,32 @@ static RengaErrorCode StartGather(RengaComm comm, const void *mine, int length, 
   return RENGA_SUCCESS;
 }
 
+/* length bytes, of which the next ones begin after stride bytes. */
+static RengaErrorCode MakePlace(int length, size_t stride, MPI_Datatype *place)
+{
+  MPI_Datatype bytes;
+  RengaCallMPI(MPI_Type_contiguous(length, MPI_BYTE, &bytes));
+  int failed = MPI_Type_create_resized(bytes, 0, (MPI_Aint)stride, place);
+  MPI_Type_free(&bytes);
+  RengaCallMPI(failed);
+  failed = MPI_Type_commit(place);
+  if (failed) MPI_Type_free(place);
+  RengaCallMPI(failed);
+  return RENGA_SUCCESS;
+}
+
 /* Bytes [at, at+length) of each rank's; in all they stand stride bytes apart. */
 static RengaErrorCode GatherPart(RengaComm comm, const char *mine, size_t at, int length, char *all,
                                  size_t stride, int root, const char *what)
 {
-  MPI_Datatype bytes, place;
+  MPI_Datatype place;
   MPI_Request request;
-  RengaCallMPI(MPI_Type_contiguous(length, MPI_BYTE, &bytes));
-  RengaCallMPI(MPI_Type_create_resized(bytes, 0, (MPI_Aint)stride, &place));
-  RengaCallMPI(MPI_Type_commit(&place));
-  RengaCall(
-      StartGather(comm, mine + at, length, all == NULL ? NULL : all + at, place, root, &request));
-  RengaCall(Finish(comm, &request, length, what));
-  RengaCallMPI(MPI_Type_free(&place));
-  RengaCallMPI(MPI_Type_free(&bytes));
+  RengaCall(MakePlace(length, stride, &place));
+  RengaErrorCode code =
+      StartGather(comm, mine + at, length, all == NULL ? NULL : all + at, place, root, &request);
+  if (!code) code = Finish(comm, &request, length, what);
+  MPI_Type_free(&place); /* MPI keeps it as long as it needs it */
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -10,7 +10,7 @@ static const RengaOptionRow option_rows[] = {
     {"comm_view", RENGA_OPTION_STRING, NULL, offsetof(struct _p_RengaComm, view), NULL, 0, 0,
      "print which ranks run on which nodes: ascii or ascii:FILE"},
 };
-enum { OPTION_COUNT = sizeof option_rows / sizeof *option_rows, DEFAULT_TIMEOUT = 300 };
+enum { OPTION_COUNT = sizeof option_rows / sizeof *option_rows };
 
 /* In the order of RengaCommEvent. */
 static const char *const event_names[RENGA_COMM_EVENT_COUNT] = {
@@ -27,26 +27,39 @@ static RengaErrorCode CommDestroy(void *object)
   RengaComm comm = object;
   RengaCall(RengaCommFreeMessages(comm));
   RengaCall(RengaOptionsFreeStrings(OPTION_COUNT, option_rows, comm));
-  if (comm->tree != MPI_COMM_NULL) RengaCallMPI(MPI_Comm_free(&comm->tree));
-  if (comm->hdr.comm != MPI_COMM_NULL) RengaCallMPI(MPI_Comm_free(&comm->hdr.comm));
+  const bool broken = RengaWatchIsBroken_Private(comm->hdr.comm); /* MPI still uses them */
+  RengaCall(RengaWatchRelease_Private(comm->hdr.comm));
+  if (!broken && comm->tree != MPI_COMM_NULL) RengaCallMPI(MPI_Comm_free(&comm->tree));
+  if (!broken && comm->hdr.comm != MPI_COMM_NULL) RengaCallMPI(MPI_Comm_free(&comm->hdr.comm));
   return RENGA_SUCCESS;
 }
 
-/* Owns mpi from now on, whatever happens. */
-static RengaErrorCode CommBuild(MPI_Comm mpi, RengaComm *comm)
+static RengaErrorCode CommDuplicate(MPI_Comm comm, MPI_Comm *duplicate)
+{
+  MPI_Request request;
+  RengaCallMPI(MPI_Comm_idup(comm, duplicate, &request));
+  RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to make a communicator"));
+  return RENGA_SUCCESS;
+}
+
+/* Owns mpi from now on, whatever happens; its watch is that of parent, or one of its own. */
+static RengaErrorCode CommBuild(MPI_Comm mpi, MPI_Comm parent, RengaComm *comm)
 {
   RengaComm c;
   RengaCall(RengaHeaderCreate(NULL, "RengaComm", sizeof *c, CommDestroy, &c));
   c->hdr.comm = mpi;
   c->tree = MPI_COMM_NULL;
-  c->timeout = DEFAULT_TIMEOUT;
   RengaCall(RengaOptionsSetDefaults(OPTION_COUNT, option_rows, c));
   for (int i = 0; i < RENGA_COMM_EVENT_COUNT; i++)
     RengaCall(RengaLogEventRegister(event_names[i], &c->event[i]));
   RengaCallMPI(MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN));
   RengaCallMPI(MPI_Comm_rank(mpi, &c->rank));
   RengaCallMPI(MPI_Comm_size(mpi, &c->size));
-  RengaCallMPI(MPI_Comm_dup(mpi, &c->tree));
+  if (parent == MPI_COMM_NULL)
+    RengaCall(RengaWatchCreate_Private(mpi));
+  else
+    RengaCall(RengaWatchShare_Private(parent, mpi));
+  RengaCall(CommDuplicate(mpi, &c->tree));
   int *limit, found;
   RengaCallMPI(MPI_Comm_get_attr(mpi, MPI_TAG_UB, &limit, &found));
   c->tag_limit = found ? *limit : 32767;
@@ -79,7 +92,9 @@ static RengaErrorCode CommFirstOfNode(MPI_Comm comm, int *first)
   MPI_Group group, local_group;
   int rank, zero = 0;
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
+  RengaGuardBegin_Private("MPI_Comm_split_type");
   RengaCallMPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &local));
+  RengaGuardEnd_Private();
   RengaCallMPI(MPI_Comm_group(comm, &group));
   RengaCallMPI(MPI_Comm_group(local, &local_group));
   RengaCallMPI(MPI_Group_translate_ranks(local_group, 1, &zero, group, first));
@@ -100,7 +115,7 @@ static RengaErrorCode CommFirstOfNode(MPI_Comm comm, int *first)
    Output:
    . comm - end it with RengaCommDestroy
 
-   Notes: the waiting time before an error starts at 300 s (RengaCommSetTimeout).
+   Notes: the waiting time before an error starts at that of -timeout (RengaCommSetTimeout).
 @*/
 RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
 {
@@ -114,8 +129,9 @@ RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
   MPI_Comm mpi;
   RengaComm c;
   int first;
-  RengaCallMPI(MPI_Comm_dup(user, &mpi));
-  RengaCall(CommBuild(mpi, &c));
+  RengaCall(CommDuplicate(user, &mpi));
+  RengaCall(CommBuild(mpi, MPI_COMM_NULL, &c));
+  RengaCall(RengaCommBarrier(c, "all ranks to find their nodes")); /* MPI's own wait spins */
   RengaCall(CommFirstOfNode(mpi, &first));
   RengaCall(CommFindNodes(c, first));
   *comm = c;
@@ -135,7 +151,7 @@ RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
    Output:
    . group - NULL where color is -1; end it with RengaCommDestroy
 
-   Notes: the group starts with the timeout and the message limit of comm.
+   Notes: the group shares the timeout of comm, and starts with its message limit.
 @*/
 RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *group)
 {
@@ -145,10 +161,11 @@ RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *gro
   MPI_Comm mpi;
   RengaComm g = NULL;
   RengaCall(RengaCommBarrier(comm, "all ranks to form groups")); /* MPI's own wait spins */
+  RengaGuardBegin_Private("MPI_Comm_split");
   RengaCallMPI(MPI_Comm_split(comm->hdr.comm, color < 0 ? MPI_UNDEFINED : color, key, &mpi));
+  RengaGuardEnd_Private();
   if (mpi != MPI_COMM_NULL) {
-    RengaCall(CommBuild(mpi, &g));
-    g->timeout = comm->timeout;
+    RengaCall(CommBuild(mpi, comm->hdr.comm, &g));
     g->message_limit = comm->message_limit;
     RengaCall(CommFindNodes(g, comm->node));
   }
@@ -257,15 +274,21 @@ RengaErrorCode RengaCommGetNode(RengaComm comm, int *node, int *nodes, int *loca
    Not collective
 
    Input:
-   . comm - the ranks; groups made of it later start with the same time
+   . comm - the ranks; the time is one for comm, all groups made of it and all objects on them
    . seconds - 0: wait for ever
+
+   Options:
+   . -timeout - where the program says nothing
+
+   Notes: the same on all ranks. After RENGA_ERR_TIMEOUT all further waits end at once with that
+   code, and no memory is given back, as MPI may still write to it; to set a time is to try again.
 @*/
 RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds)
 {
   RengaCheckPointer(comm);
   RengaCheck(seconds >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a timeout of %g s is negative",
              seconds);
-  comm->timeout = seconds;
+  RengaCall(RengaWatchSetLimit_Private(comm->hdr.comm, seconds));
   return RENGA_SUCCESS;
 }
 
@@ -284,6 +307,6 @@ RengaErrorCode RengaCommGetTimeout(RengaComm comm, double *seconds)
 {
   RengaCheckPointer(comm);
   RengaCheckPointer(seconds);
-  *seconds = comm->timeout;
+  *seconds = RengaWatchGetLimit_Private(comm->hdr.comm);
   return RENGA_SUCCESS;
 }

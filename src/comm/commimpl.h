@@ -29,7 +29,6 @@ struct _p_RengaComm {
   MPI_Comm tree;             /* messages of RengaCommSumTree: tags of users cannot meet them */
   int rank, size, tag_limit;
   int node, nodes, local_rank, local_size;
-  double timeout;        /* seconds; 0: none */
   int64_t message_limit; /* bytes of one MPI call */
   char *view;
   RengaRequest outstanding, spare;

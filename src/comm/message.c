@@ -208,42 +208,17 @@ RengaErrorCode RengaCommProgress(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-/* One wait: who asks, since when nothing moved. */
-typedef struct {
-  RengaComm comm;
-  RengaWaitPolicy policy;
-  int64_t finished;
-  double since; /* MPI_Wtime; 0: the first pause has not come yet */
-  const struct _RengaRequest *request;
-  const char *what;
-} Wait;
-
-static RengaErrorCode WaitTimedOut(const Wait *wait, double seconds)
+static void DescribeRequest(const void *subject, size_t size, char text[])
 {
-  char host[MPI_MAX_PROCESSOR_NAME], message[96] = "";
-  int length;
-  RengaCallMPI(MPI_Get_processor_name(host, &length));
-  const struct _RengaRequest *r = wait->request;
-  if (r != NULL)
-    snprintf(message, sizeof message, " (%zu bytes %s rank %d, tag %d)", r->bytes,
-             r->receives ? "from" : "to", r->peer, r->tag);
-  RengaRaise(MPI_COMM_SELF, RENGA_ERR_TIMEOUT,
-             "rank %d of %d on %s: nothing moved for %.3g s: %s%s", wait->comm->rank,
-             wait->comm->size, host, seconds, wait->what, message);
+  const struct _RengaRequest *r = subject;
+  snprintf(text, size, " (%zu bytes %s rank %d, tag %d)", r->bytes, r->receives ? "from" : "to",
+           r->peer, r->tag);
 }
 
-static RengaErrorCode WaitPause(Wait *wait)
+static RengaErrorCode CommPause(RengaComm comm, RengaWait *wait)
 {
-  RengaComm comm = wait->comm;
   RengaCall(AdvanceAll(comm));
-  double now = MPI_Wtime();
-  if (wait->since == 0 || wait->finished != comm->finished) {
-    wait->since = now;
-    wait->finished = comm->finished;
-  }
-  if (comm->timeout > 0 && now - wait->since > comm->timeout)
-    RengaCall(WaitTimedOut(wait, now - wait->since));
-  RengaWaitPause(&wait->policy);
+  RengaCall(RengaWaitPause_Private(wait, comm->finished));
   return RENGA_SUCCESS;
 }
 
@@ -259,7 +234,8 @@ static RengaErrorCode WaitPause(Wait *wait)
      micro-batch 3 from stage 0"
 
    Notes: tests, yields the core, then sleeps a little; all other messages of comm move meanwhile.
-   RENGA_ERR_TIMEOUT after the time of RengaCommSetTimeout without any message moving.
+   RENGA_ERR_TIMEOUT after the time of RengaCommSetTimeout without any message moving; the sentence
+   then names the ranks that gave no sign. The buffers of messages that were under way stay MPI's.
 @*/
 RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *what)
 {
@@ -267,12 +243,13 @@ RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *
   RengaCheckPointer(request);
   RengaCheckPointer(what);
   if (*request == NULL) return RENGA_SUCCESS;
-  Wait wait = {.comm = comm, .request = *request, .what = what};
+  RengaWait wait = {
+      .comm = comm->hdr.comm, .what = what, .describe = DescribeRequest, .subject = *request};
   RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_WAIT]);
   for (;;) {
     RengaCall(RequestAdvance(comm, *request));
     if ((*request)->done) break;
-    RengaCall(WaitPause(&wait));
+    RengaCall(CommPause(comm, &wait));
   }
   RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_WAIT], 0, 0, 0);
   RequestEnd(comm, request);
@@ -282,7 +259,7 @@ RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *
 /* Requests of MPI's own; those that are MPI_REQUEST_NULL are done. */
 RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[], const char *what)
 {
-  Wait wait = {.comm = comm, .what = what};
+  RengaWait wait = {.comm = comm->hdr.comm, .what = what};
   for (int i = 0; i < count;) {
     int done = 0;
     RengaCallMPI(MPI_Test(&requests[i], &done, MPI_STATUS_IGNORE));
@@ -290,7 +267,7 @@ RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[
       comm->finished++;
       i++;
     } else
-      RengaCall(WaitPause(&wait));
+      RengaCall(CommPause(comm, &wait));
   }
   return RENGA_SUCCESS;
 }

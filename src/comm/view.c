@@ -29,7 +29,7 @@ static RengaErrorCode ViewPlaces(RengaComm comm, RengaViewer viewer, const Place
 {
   RengaCall(RengaViewerPrintf(viewer, "Comm: %d rank%s on %d node%s, timeout %g s\n", comm->size,
                               comm->size == 1 ? "" : "s", comm->nodes, comm->nodes == 1 ? "" : "s",
-                              comm->timeout));
+                              RengaWatchGetLimit_Private(comm->hdr.comm)));
   for (int node = 0; node < comm->nodes; node++) {
     int r = 0;
     while (places[r].node != node) r++;

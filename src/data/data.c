@@ -285,10 +285,9 @@ static RengaErrorCode PlaceParts(RengaData data, const int64_t counts[RENGA_DATA
 static RengaErrorCode CompareCounts(RengaData data, const int64_t counts[RENGA_DATA_PARTS])
 {
   int64_t first[RENGA_DATA_PARTS] = {counts[0], counts[1]};
-  MPI_Request request;
   RengaErrorCode code = RENGA_SUCCESS;
-  RengaCallMPI(MPI_Ibcast(first, RENGA_DATA_PARTS, MPI_INT64_T, 0, data->hdr.comm, &request));
-  RengaCall(RengaWaitRequest(&request));
+  RengaCall(RengaBroadcast_Private(data->hdr.comm, first, sizeof first,
+                                   "rank 0 to count the samples of the data set"));
   if (memcmp(first, counts, sizeof first) != 0)
     code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, __func__, __FILE__, __LINE__,
                            "data set %s has %lld samples here, %lld on rank 0", data->source,

@@ -1,5 +1,6 @@
 /* How many threads a rank should use: the cores its binding allows, shared fairly on the node. */
 #include "renga/private/device.h"
+#include "renga/private/wait.h"
 #include <hwloc.h>
 #include <stdlib.h>
 
@@ -29,13 +30,15 @@ static RengaErrorCode FindCores(hwloc_topology_t topology, int count, double use
 /* This rank's share: each core counts 1 / (ranks of this node that may use it). */
 static RengaErrorCode ShareCores(MPI_Comm node, hwloc_topology_t topology, double *share)
 {
-  int count = hwloc_bitmap_last(hwloc_topology_get_topology_cpuset(topology)) + 1;
+  int64_t count = hwloc_bitmap_last(hwloc_topology_get_topology_cpuset(topology)) + 1;
   double *mine = NULL, *all = NULL;
-  RengaCallMPI(MPI_Allreduce(MPI_IN_PLACE, &count, 1, MPI_INT, MPI_MAX, node));
+  MPI_Request request;
+  RengaCall(RengaReduceInt64_Private(node, MPI_MAX, &count, "all ranks to count their cores"));
   RengaCall(RengaMalloc(count + 1, &mine));
   RengaCall(RengaMalloc(count + 1, &all));
-  RengaErrorCode code = FindCores(topology, count, mine);
-  RengaCallMPI(MPI_Allreduce(mine, all, count, MPI_DOUBLE, MPI_SUM, node));
+  RengaErrorCode code = FindCores(topology, (int)count, mine);
+  RengaCallMPI(MPI_Iallreduce(mine, all, (int)count, MPI_DOUBLE, MPI_SUM, node, &request));
+  RengaCall(RengaWaitRequest_Private(node, &request, "all ranks to count their cores"));
   *share = 0;
   for (int p = 0; p < count; p++)
     if (mine[p] > 0) *share += 1 / all[p];
@@ -49,13 +52,19 @@ static RengaErrorCode Count(MPI_Comm comm, int *threads)
   MPI_Comm node = MPI_COMM_NULL;
   hwloc_topology_t topology = NULL;
   double share = 0;
+  RengaCall(RengaErrorAgree(comm, RENGA_SUCCESS)); /* MPI's own wait spins, and has no limit */
+  RengaGuardBegin_Private("MPI_Comm_split_type");
   RengaCallMPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+  RengaGuardEnd_Private();
+  RengaCall(RengaWatchShare_Private(comm, node));
   RengaErrorCode code = RENGA_ERR_LIBRARY;
   bool loaded = hwloc_topology_init(&topology) == 0 && hwloc_topology_load(topology) == 0;
-  int all_loaded = loaded;
-  RengaCallMPI(MPI_Allreduce(MPI_IN_PLACE, &all_loaded, 1, MPI_INT, MPI_MIN, node));
+  int64_t all_loaded = loaded;
+  RengaCall(
+      RengaReduceInt64_Private(node, MPI_MIN, &all_loaded, "all ranks to look at their cores"));
   if (all_loaded) code = ShareCores(node, topology, &share);
   if (topology) hwloc_topology_destroy(topology);
+  RengaCall(RengaWatchRelease_Private(node));
   RengaCallMPI(MPI_Comm_free(&node));
   RengaCheck(code == RENGA_SUCCESS, MPI_COMM_SELF, code, "hwloc cannot read this machine's cores");
   int wanted = ThreadsOfEnvironment();

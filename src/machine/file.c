@@ -141,13 +141,12 @@ static RengaErrorCode ReportUnknown(const char *name)
 static RengaErrorCode Find(RengaMachine machine, const char *name, int size, char path[])
 {
   int rank;
-  MPI_Request request;
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCallMPI(MPI_Comm_rank(machine->hdr.comm, &rank));
   if (rank == 0 && FindPath(name, (size_t)size, path) == 0) code = ReportUnknown(name);
   RengaCall(RengaErrorAgree(machine->hdr.comm, code));
-  RengaCallMPI(MPI_Ibcast(path, size, MPI_CHAR, 0, machine->hdr.comm, &request));
-  RengaCall(RengaWaitRequest(&request));
+  RengaCall(RengaBroadcast_Private(machine->hdr.comm, path, (size_t)size,
+                                   "rank 0 to find the machine's file"));
   return RENGA_SUCCESS;
 }
 

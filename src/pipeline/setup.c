@@ -125,8 +125,6 @@ RengaErrorCode RengaPipelineReadPlan_Private(RengaPipeline pipeline)
 static RengaErrorCode MakeGroups(RengaPipeline pipeline)
 {
   RengaCall(RengaCommSplit(pipeline->all, pipeline->stage, pipeline->replica, &pipeline->group));
-  RengaCall(RengaCommSetTimeout(pipeline->all, pipeline->settings->timeout));
-  if (pipeline->group) RengaCall(RengaCommSetTimeout(pipeline->group, pipeline->settings->timeout));
   return RENGA_SUCCESS;
 }
 

@@ -9,7 +9,7 @@ static const RengaOptionRow rows[] = {
     {"seed", RENGA_OPTION_INT64, "0", AT(seed), NULL, 0, 0,
      "of first values, dropout and shuffles"},
     {"pipeline_timeout", RENGA_OPTION_REAL, "300", AT(timeout), NULL, 0, 1e9,
-     "seconds without progress after which a run ends and says what it waits for; 0: never"},
+     "another name of -timeout"},
     {"pipeline_reduction", RENGA_OPTION_STRING, RENGA_REDUCTION_ORDERED, AT(reduction),
      RENGA_REDUCTION_ORDERED "|" RENGA_REDUCTION_UNORDERED, 0, 0,
      "how gradients are added up: the same bits on any layout, or less memory"},
@@ -25,6 +25,7 @@ RengaErrorCode RengaSettingsRegisterPackage(void)
 RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings)
 {
   RengaCall(RengaOptionsSetDefaults(N_ROWS, rows, settings));
+  settings->timeout = -1;
   return RENGA_SUCCESS;
 }
 
@@ -40,7 +41,7 @@ RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings)
    . -seed - of first values, dropout and shuffles
    . -pipeline_schedule - gpipe or 1f1b
    . -pipeline_eager - micro-batches that 1f1b begins early, for each stage that follows
-   . -pipeline_timeout - seconds without progress after which a run ends, 0: never
+   . -pipeline_timeout - as -timeout: seconds without progress after which a run ends, 0: never
    . -pipeline_reduction - ordered or unordered
 
    Notes: the one place where these options are read: planner, profile and pipeline see the object.
@@ -56,6 +57,7 @@ RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings)
   RengaCall(RengaOptionsSetFromDatabase(settings->hdr.prefix, N_ROWS, rows, settings));
   RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, &given));
   RengaCall(RengaOptionsGetReal("pipeline_eager", &eager, &eager_given));
+  if (settings->timeout >= 0) RengaCall(RengaSettingsSetTimeout(settings, settings->timeout));
   if (given) RengaCall(RengaSettingsSetSchedule(settings, schedule));
   if (eager_given) RengaCall(RengaSettingsSetEager(settings, eager));
   RengaCall(RengaDeviceSetFromOptions(settings->device));
@@ -130,8 +132,10 @@ RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer)
 {
   char eager[48] = "", bound[32] = "as plan and machine say";
   const char *device;
+  double timeout;
   RengaCheckPointer(settings);
   RengaCheckPointer(viewer);
+  RengaCall(RengaSettingsGetTimeout(settings, &timeout));
   if (settings->eager >= 0) snprintf(eager, sizeof eager, ", eager %g", settings->eager);
   if (settings->memory_bound) RengaFormatBytes((double)settings->memory_bound, sizeof bound, bound);
   RengaCall(RengaDeviceGetType(settings->device, &device));
@@ -140,7 +144,7 @@ RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer)
       "Settings: device %s, %s reduction, schedule %s%s, seed %lld, timeout %g s, memory of a "
       "device: %s\n",
       device, settings->reduction, settings->schedule ? settings->schedule : "of the plan", eager,
-      (long long)settings->seed, settings->timeout, bound));
+      (long long)settings->seed, timeout, bound));
   RengaCall(RengaOptimizerView(settings->optimizer, viewer));
   return RENGA_SUCCESS;
 }

@@ -290,12 +290,14 @@ RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed)
 
    Options:
    . -pipeline_timeout - the same
+
+   Notes: RengaCommSetTimeout of their communicator, for all that is made from it.
 @*/
 RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds)
 {
   RengaCall(CheckUnused(settings, "RengaSettingsSetTimeout"));
   RengaCheck(seconds >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a timeout of %g seconds", seconds);
-  settings->timeout = seconds;
+  RengaCall(RengaCommSetTimeout(settings->hdr.owner, seconds));
   return RENGA_SUCCESS;
 }
 
@@ -314,7 +316,7 @@ RengaErrorCode RengaSettingsGetTimeout(RengaSettings settings, double *seconds)
 {
   RengaCheckPointer(settings);
   RengaCheckPointer(seconds);
-  *seconds = settings->timeout;
+  RengaCall(RengaCommGetTimeout(settings->hdr.owner, seconds));
   return RENGA_SUCCESS;
 }
 

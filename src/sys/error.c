@@ -13,7 +13,7 @@
 static const char *const error_texts[] = {"success", RENGA_ERROR_MAP(RENGA_ERROR_TEXT)};
 #undef RENGA_ERROR_TEXT
 
-enum { MESSAGE_SIZE = 8192, QUIET_RANK_WAITS_SECONDS = 3 };
+enum { MESSAGE_SIZE = 8192, QUIET_RANK_WAITS_SECONDS = 3, ABORT_SECONDS = 8 };
 
 /* The error that is being passed up: whether this rank prints it, and how deep its trace is. */
 static struct {
@@ -215,14 +215,12 @@ RengaErrorCode RengaErrorMPI(int mpi_error, const char *call, const char *functi
    . mine - this rank's code; RENGA_SUCCESS where all is well
 
    Notes: returns the largest code of all ranks. Ranks that were well themselves stay silent. Waits
-   politely.
+   politely, no longer than the time limit (RengaCommSetTimeout).
 @*/
 RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine)
 {
-  int code = mine, largest = mine;
-  MPI_Request request;
-  RengaCallMPI(MPI_Iallreduce(&code, &largest, 1, MPI_INT, MPI_MAX, comm, &request));
-  RengaCall(RengaWaitRequest(&request));
+  int64_t largest = mine;
+  RengaCall(RengaReduceInt64_Private(comm, MPI_MAX, &largest, "all ranks to say that all is well"));
   if (mine == RENGA_SUCCESS && largest != RENGA_SUCCESS) RengaErrorSilence();
   return (RengaErrorCode)largest;
 }
@@ -236,10 +234,12 @@ RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine)
    . code - the error; becomes the exit code
 
    Notes: does not return. A rank that did not print its error lets the one that does go first.
+   MPI_Abort may hang where the network is cut: the process ends after 8 s at the latest.
 @*/
 void RengaErrorAbort(RengaErrorCode code)
 {
   int exit_code = code == RENGA_SUCCESS ? RENGA_ERR_INTERNAL : (int)code;
+  RengaEndBy(ABORT_SECONDS, exit_code);
   fflush(NULL);
   if (MPIIsUsable()) {
     if (!trace.prints) sleep(QUIET_RANK_WAITS_SECONDS);

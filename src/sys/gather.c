@@ -4,7 +4,7 @@
 #include <limits.h>
 
 RengaErrorCode RengaGatherBytes(MPI_Comm comm, const void *mine, size_t bytes, char **all,
-                                size_t **sizes)
+                                size_t **sizes, const char *what)
 {
   int rank, size, *counts = NULL, *places = NULL, count = (int)bytes;
   int64_t total = 0;
@@ -16,7 +16,7 @@ RengaErrorCode RengaGatherBytes(MPI_Comm comm, const void *mine, size_t bytes, c
   RengaCall(RengaMalloc(size, &counts));
   RengaCall(RengaMalloc(size, &places));
   RengaCallMPI(MPI_Iallgather(&count, 1, MPI_INT, counts, 1, MPI_INT, comm, &request));
-  RengaCall(RengaWaitRequest(&request));
+  RengaCall(RengaWaitRequest_Private(comm, &request, what));
   for (int i = 0; i < size; total += counts[i++]) places[i] = (int)total;
   RengaCheck(total < INT_MAX, comm, RENGA_ERR_SUPPORT,
              "%lld bytes of all ranks are too many for one", (long long)total);
@@ -27,7 +27,7 @@ RengaErrorCode RengaGatherBytes(MPI_Comm comm, const void *mine, size_t bytes, c
   }
   RengaCallMPI(
       MPI_Igatherv(mine, count, MPI_BYTE, gathered, counts, places, MPI_BYTE, 0, comm, &request));
-  RengaCall(RengaWaitRequest(&request));
+  RengaCall(RengaWaitRequest_Private(comm, &request, what));
   RengaFree(&counts);
   RengaFree(&places);
   *all = gathered;

@@ -138,7 +138,7 @@ static RengaErrorCode GatherRecords(MPI_Comm comm, const void *mine, size_t byte
   int size;
   size_t *sizes;
   RengaCallMPI(MPI_Comm_size(comm, &size));
-  RengaCall(RengaGatherBytes(comm, mine, bytes, all, &sizes));
+  RengaCall(RengaGatherBytes(comm, mine, bytes, all, &sizes, "all ranks to hand in their events"));
   *total = 0;
   for (int i = 0; sizes && i < size; i++) *total += sizes[i];
   RengaFree(&sizes);

@@ -26,7 +26,13 @@ static struct {
   size_t bytes, peak;
   int64_t blocks;
   unsigned last; /* number of the newest block */
-} ledger = {PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, 0, 0};
+  bool keeps;
+} ledger = {PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, 0, 0, false};
+
+void RengaMemoryKeep(bool keep)
+{
+  ledger.keeps = keep;
+}
 
 static void Enter(Block *block)
 {
@@ -148,7 +154,7 @@ void RengaMemoryFree(void *pointer_to_pointer)
   Block *block = BlockOf(pointer);
   Leave(block);
   block->guard = 0;
-  free(block->origin);
+  if (!ledger.keeps) free(block->origin);
   memcpy(pointer_to_pointer, &nothing, sizeof nothing);
 }
 

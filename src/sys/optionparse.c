@@ -165,7 +165,6 @@ static RengaErrorCode ReadShared(MPI_Comm comm, const char *name, char **text, i
 {
   int rank;
   int64_t head[2] = {0, 0}; /* reason, length */
-  MPI_Request request;
   RengaErrorCode code = RENGA_SUCCESS;
   *text = NULL;
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
@@ -175,13 +174,11 @@ static RengaErrorCode ReadShared(MPI_Comm comm, const char *name, char **text, i
     head[1] = *text ? (int64_t)strlen(*text) : 0;
   }
   RengaCall(RengaErrorAgree(comm, code));
-  RengaCallMPI(MPI_Ibcast(head, 2, MPI_INT64_T, 0, comm, &request));
-  RengaCall(RengaWaitRequest(&request));
+  RengaCall(RengaBroadcast_Private(comm, head, sizeof head, "rank 0 to read an options file"));
   *reason = (int)head[0];
   if (rank != 0) RengaCall(RengaMalloc(head[1] + 1, text));
   if (*reason) return RENGA_SUCCESS;
-  RengaCallMPI(MPI_Ibcast(*text, (int)head[1], MPI_CHAR, 0, comm, &request));
-  RengaCall(RengaWaitRequest(&request));
+  RengaCall(RengaBroadcast_Private(comm, *text, (size_t)head[1], "rank 0 to read an options file"));
   return RENGA_SUCCESS;
 }
 
@@ -245,17 +242,17 @@ static RengaErrorCode TakeFile(Parser *parser, const char *name)
 /* Ranks that were given different options would disagree later, and hang. */
 static RengaErrorCode CheckSame(MPI_Comm comm, const Words *environment, const Words *command)
 {
-  uint64_t hash = 0, extremes[2];
-  MPI_Request request;
+  uint64_t hash = 0;
   for (int i = 0; i < environment->count; i++)
     hash = RengaHash(environment->words[i], strlen(environment->words[i]) + 1, hash);
   for (int i = 0; i < command->count; i++)
     hash = RengaHash(command->words[i], strlen(command->words[i]) + 1, hash);
-  extremes[0] = hash;
-  extremes[1] = ~hash;
-  RengaCallMPI(MPI_Iallreduce(MPI_IN_PLACE, extremes, 2, MPI_UINT64_T, MPI_MAX, comm, &request));
-  RengaCall(RengaWaitRequest(&request));
-  RengaCheck(extremes[0] == ~extremes[1], comm, RENGA_ERR_OPTION,
+  int64_t largest = (int64_t)hash, inverse = (int64_t)~hash;
+  RengaCall(
+      RengaReduceInt64_Private(comm, MPI_MAX, &largest, "all ranks to compare their options"));
+  RengaCall(
+      RengaReduceInt64_Private(comm, MPI_MAX, &inverse, "all ranks to compare their options"));
+  RengaCheck(largest == ~inverse, comm, RENGA_ERR_OPTION,
              "ranks were started with different command lines or RENGA_OPTIONS");
   return RENGA_SUCCESS;
 }

@@ -2,7 +2,9 @@
 #include "renga/private/packages.h"
 #include "renga/private/start.h"
 #include "sys.h"
+#include "watch.h"
 #include <stdlib.h>
+#include <string.h>
 
 static struct {
   MPI_Comm world; /* what the user gave, or MPI_COMM_NULL for MPI_COMM_WORLD */
@@ -15,6 +17,9 @@ static const RengaOptionRow rows[] = {
      "list all options and end"},
     {"version", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "print the version and end"},
+    {"timeout", RENGA_OPTION_REAL, "300", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
+     "seconds that any wait may last while nothing moves; then the run ends and says who waits for "
+     "what, and who gave no sign; 0: for ever"},
     {"options_file", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "read options from this file; may be given several times"},
     {"options_view", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
@@ -57,24 +62,68 @@ RengaErrorCode RengaSetWorld(MPI_Comm comm)
   return RENGA_SUCCESS;
 }
 
+/* Even the start is bounded, before there are options: the words of the command line are enough. */
+static void FindLimit(int argc, char **argv)
+{
+  double limit = RengaWatchGetDefaultLimit();
+  for (int i = 1; i + 1 < argc; i++) {
+    char *end = NULL;
+    if (strcmp(argv[i], "-timeout") && strcmp(argv[i], "-pipeline_timeout")) continue;
+    limit = strtod(argv[i + 1], &end);
+    if (end != argv[i + 1] && *end == 0 && limit >= 0) RengaWatchSetDefaultLimit(limit);
+  }
+}
+
+/* -timeout, or -pipeline_timeout, as the options say. */
+static RengaErrorCode TakeLimit(void)
+{
+  double limit, other;
+  bool given, other_given;
+  RengaCall(RengaOptionsGetReal("timeout", &limit, &given));
+  RengaCall(RengaOptionsGetReal("pipeline_timeout", &other, &other_given));
+  RengaCheck(!given || !other_given || limit == other, start.comm, RENGA_ERR_OPTION,
+             "-timeout %g and -pipeline_timeout %g are one setting with two values: leave one out",
+             limit, other);
+  RengaWatchSetDefaultLimit(other_given ? other : limit);
+  RengaCall(RengaWatchSetLimit_Private(start.comm, other_given ? other : limit));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Duplicate(MPI_Comm world, MPI_Comm *duplicate)
+{
+  MPI_Request request;
+  RengaCallMPI(MPI_Comm_idup(world, duplicate, &request));
+  RengaCall(RengaWaitRequest_Private(MPI_COMM_NULL, &request, "all ranks to start"));
+  RengaCallMPI(MPI_Comm_set_errhandler(*duplicate, MPI_ERRORS_RETURN));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
 {
   int started = 0, level;
   RengaCheck(start.comm == MPI_COMM_NULL, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaInitialize is called twice");
+  if (argc && argv) FindLimit(*argc, *argv);
   RengaCallMPI(MPI_Initialized(&started));
   if (!started) {
+    RengaGuardAllow(true);
+    RengaGuardBegin_Private("MPI_Init");
     RengaCallMPI(MPI_Init_thread(argc, argv, MPI_THREAD_FUNNELED, &level));
+    RengaGuardEnd_Private();
     start.we_started_mpi = true;
   }
   MPI_Comm world = start.world_is_set ? start.world : MPI_COMM_WORLD;
-  RengaCallMPI(MPI_Comm_dup(world, &start.comm));
-  RengaCallMPI(MPI_Comm_set_errhandler(start.comm, MPI_ERRORS_RETURN));
+  RengaCall(Duplicate(world, &start.comm));
+  RengaCall(RengaWatchCreate_Private(start.comm));
+  RengaWatchSetWorld(start.comm);
   return RENGA_SUCCESS;
 }
 
 static void EndMPI(void)
 {
+  RengaWatchRelease_Private(start.comm);
+  RengaWatchSetWorld(MPI_COMM_NULL);
+  RengaWatchSetDefaultLimit(300);
   MPI_Comm_free(&start.comm);
   if (start.we_started_mpi) MPI_Finalize();
   start.world = MPI_COMM_NULL;
@@ -126,6 +175,7 @@ RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
   RengaFree(&problems);
   RengaCall(RengaErrorAgree(start.comm, code));
   RengaOptionsSetReady(true);
+  RengaCall(TakeLimit());
   RengaCall(RengaOptionsGetBool("options_view", &view, &given));
   if (view && rank == 0) RengaCall(RengaOptionsView(stdout));
   RengaCall(RengaOptionsGetString("log_trace", &trace, &given));

@@ -8,7 +8,12 @@ int RengaSysRank(void);      /* in MPI_COMM_WORLD; 0 without MPI */
 /* error.c */
 void RengaErrorSilence(void); /* the error at hand is printed by another rank */
 
+/* guard.c */
+void RengaGuardAllow(bool allowed); /* Renga starts MPI: it may end a process that hangs in it */
+void RengaEndBy(unsigned seconds, int exit_code); /* the process ends then, wherever it is */
+
 /* memory.c */
+void RengaMemoryKeep(bool keep); /* what is freed from now on stays: MPI may still write to it */
 RengaErrorCode RengaMemoryFinish(void); /* an error that lists what was not freed */
 
 /* options: the database */

@@ -26,7 +26,7 @@ RengaErrorCode RengaLogTraceStart(MPI_Comm comm)
   MPI_Request request;
   RengaCall(RengaMalloc(MOST_NAMES, &trace.names));
   RengaCallMPI(MPI_Ibarrier(comm, &request));
-  RengaCall(RengaWaitRequest(&request));
+  RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to start their clocks"));
   trace.origin = MPI_Wtime();
   trace.on = true;
   return RENGA_SUCCESS;
@@ -160,7 +160,7 @@ static RengaErrorCode FindOrigin(MPI_Comm comm, double *origin)
   RengaCall(RengaMalloc(size, &all));
   RengaCallMPI(
       MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, comm, &request));
-  RengaCall(RengaWaitRequest(&request));
+  RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to hand in their timelines"));
   int first = 0;
   while (all[first].node != mine.node) first++;
   *origin = all[first].origin;
@@ -178,19 +178,19 @@ static RengaErrorCode WriteRanks(MPI_Comm comm, FILE *file, Text *mine)
   RengaCallMPI(MPI_Comm_size(comm, &size));
   if (rank != 0) {
     RengaCallMPI(MPI_Isend(&length, 1, MPI_INT64_T, 0, 0, comm, &request));
-    RengaCall(RengaWaitRequest(&request));
+    RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to hand in their timelines"));
     RengaCallMPI(MPI_Isend(mine->bytes, (int)length, MPI_CHAR, 0, 1, comm, &request));
-    RengaCall(RengaWaitRequest(&request));
+    RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to hand in their timelines"));
     return RENGA_SUCCESS;
   }
   fwrite(mine->bytes, 1, mine->used, file);
   for (int from = 1; from < size; from++) {
     char *text;
     RengaCallMPI(MPI_Irecv(&length, 1, MPI_INT64_T, from, 0, comm, &request));
-    RengaCall(RengaWaitRequest(&request));
+    RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to hand in their timelines"));
     RengaCall(RengaMalloc(length, &text));
     RengaCallMPI(MPI_Irecv(text, (int)length, MPI_CHAR, from, 1, comm, &request));
-    RengaCall(RengaWaitRequest(&request));
+    RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to hand in their timelines"));
     fwrite(text, 1, (size_t)length, file);
     RengaFree(&text);
   }

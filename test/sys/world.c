@@ -15,7 +15,7 @@ static RengaErrorCode UseLibrary(MPI_Comm some)
   Expect(RengaErrorAgree(some, mine) == RENGA_ERR_SHAPE);
   MPI_Request request;
   RengaCallMPI(MPI_Ibarrier(some, &request));
-  RengaCall(RengaWaitRequest(&request));
+  RengaCall(RengaWaitRequest_Private(some, &request, "all ranks"));
   RengaCall(RengaFinalize());
   return RENGA_SUCCESS;
 }

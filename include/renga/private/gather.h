@@ -4,4 +4,4 @@
 
 /* Collective. On rank 0: all, the bytes one after the other, and sizes[rank], for RengaFree. */
 RengaErrorCode RengaGatherBytes(MPI_Comm comm, const void *mine, size_t bytes, char **all,
-                                size_t **sizes);
+                                size_t **sizes, const char *what);

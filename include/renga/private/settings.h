@@ -9,7 +9,7 @@ struct _p_RengaSettings {
   RengaDevice device;
   RengaOptimizer optimizer;
   int64_t seed, memory_bound;
-  double timeout;
+  double timeout; /* of -pipeline_timeout; negative: not given */
   char *reduction;
   char *schedule; /* NULL: not said */
   double eager;   /* negative: not said */

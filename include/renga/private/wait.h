@@ -1,12 +1,47 @@
-/* The one policy of waiting: MPI may spin, Renga tests, yields, then sleeps a little. */
+/* The one policy of waiting: test, yield, then sleep a little; nothing waits longer than its limit.
+
+   A watch joins the processes of a RengaComm and of all groups made of it. It holds their time
+   limit, and a communicator on the side on which ranks that wait for long tell each other so: who
+   reaches the limit then knows who has given no sign. Nothing is sent before a quarter of the limit
+   has passed, nor looked at in waits of less than a millisecond. */
 #pragma once
 #include "rengasys.h"
 
-/* Start each wait with {0}. The first pauses yield the core, later ones sleep 20 to 50 us. */
-typedef struct {
-  int64_t pauses;
-} RengaWaitPolicy;
+typedef struct _RengaWatch *RengaWatch;
 
-void RengaWaitPause(RengaWaitPolicy *policy);
-/* Until done, politely, for as long as it takes. */
-RengaErrorCode RengaWaitRequest(MPI_Request *request);
+/* Collective: comm gets a watch of its own, which starts with the time limit of RengaInitialize. */
+RengaErrorCode RengaWatchCreate_Private(MPI_Comm comm);
+/* group waits under the watch of comm from now on. */
+RengaErrorCode RengaWatchShare_Private(MPI_Comm comm, MPI_Comm group);
+/* Before comm is freed. The watch ends with its last communicator. */
+RengaErrorCode RengaWatchRelease_Private(MPI_Comm comm);
+/* Of comm and of all that share its watch. Seconds; 0: none. To set it is to try again. */
+RengaErrorCode RengaWatchSetLimit_Private(MPI_Comm comm, double seconds);
+double RengaWatchGetLimit_Private(MPI_Comm comm);
+/* A wait reached the limit: MPI may still write to memory that was given to it. */
+bool RengaWatchIsBroken_Private(MPI_Comm comm);
+
+/* One wait; start with {.comm, .what} and 0. */
+typedef struct {
+  MPI_Comm comm;
+  const char *what;                                                /* "all ranks to end the step" */
+  void (*describe)(const void *subject, size_t size, char text[]); /* more of it; may be NULL */
+  const void *subject;
+  int64_t pauses, moved;
+  double since, looked; /* MPI_Wtime */
+  RengaWatch watch;
+} RengaWait;
+
+/* Called as long as there is nothing to do. moved: any count that changes when something moves,
+   which starts the time anew. RENGA_ERR_TIMEOUT at the limit; then at once in all waits of the
+   watch. */
+RengaErrorCode RengaWaitPause_Private(RengaWait *wait, int64_t moved);
+RengaErrorCode RengaWaitRequest_Private(MPI_Comm comm, MPI_Request *request, const char *what);
+/* Around a call of MPI that cannot be bounded: where Renga started MPI, a thread ends the process
+   when the call takes longer than the limit. Not one within another. */
+void RengaGuardBegin_Private(const char *call);
+void RengaGuardEnd_Private(void);
+/* Give all ranks the bytes of rank 0. More than 4096 lie in memory of RengaMalloc. */
+RengaErrorCode RengaBroadcast_Private(MPI_Comm comm, void *buffer, size_t bytes, const char *what);
+/* The sum, largest ... of one number of each rank. */
+RengaErrorCode RengaReduceInt64_Private(MPI_Comm comm, MPI_Op op, int64_t *value, const char *what);

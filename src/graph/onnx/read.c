@@ -16,14 +16,7 @@ static RengaErrorCode ReadStripped(const char *name, size_t *count, unsigned cha
 
 static RengaErrorCode Broadcast(MPI_Comm comm, void *bytes, int64_t count)
 {
-  enum { PIECE = 1 << 28 };
-  for (int64_t at = 0; at < count; at += PIECE) {
-    MPI_Request request;
-    int piece = count - at < PIECE ? (int)(count - at) : PIECE;
-    RengaCallMPI(MPI_Ibcast((unsigned char *)bytes + at, piece, MPI_BYTE, 0, comm, &request));
-    RengaCall(RengaWaitRequest(&request));
-  }
-  return RENGA_SUCCESS;
+  return RengaBroadcast_Private(comm, bytes, (size_t)count, "rank 0 to read the network's file");
 }
 
 /* The stripped model on every rank. RengaFree(bytes). */
