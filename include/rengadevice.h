@@ -18,6 +18,8 @@ RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison);
 bool RengaDeviceGetPoison(RengaDevice device);
 RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads);
 /* -device_type -device_threads -device_poison -device_isa */
+/* Of the same type and options, with memory of its own. */
+RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy);
 RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device);
 RengaErrorCode RengaDeviceSetUp(RengaDevice device);
 /* What its speed depends on, in words: processor, type, instruction set, threads, libraries. */

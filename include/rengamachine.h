@@ -6,7 +6,7 @@ typedef struct _p_RengaMachine *RengaMachine;
 
 /* One device: what a machine file says of it. Peak rates times efficiencies are what is reached. */
 typedef struct {
-  char *name;
+  const char *name;
   int64_t memory;          /* bytes that a rank may use */
   double matrix_rate;      /* FLOP/s of matrix products and convolutions, float32 */
   double vector_rate;      /* FLOP/s of everything else */
@@ -17,7 +17,7 @@ typedef struct {
 
 /* Devices that share a level (0: a node, 1: the nodes of a switch, …) talk over its links. */
 typedef struct {
-  char *name;
+  const char *name;
   int64_t devices;         /* of a group of this level, all below included */
   double latency;          /* seconds */
   double bandwidth;        /* bytes/s of one device to another of the group, one direction */

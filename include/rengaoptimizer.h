@@ -36,6 +36,8 @@ RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer);
 /* Moments per parameter: 0 to 2, and their names in a checkpoint. */
 RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
                                         const char *const **names);
+/* Bytes that the update of one parameter reads and writes. */
+RengaErrorCode RengaOptimizerGetUpdateBytes(RengaOptimizer optimizer, int64_t *bytes);
 RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t step, double *rate);
 /* What the gradients are multiplied with: min(1, clip_norm / norm). */
 RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, double *scale);

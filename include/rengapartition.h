@@ -2,6 +2,7 @@
 #pragma once
 #include "rengaplan.h"
 #include "rengaprofile.h"
+#include "rengasettings.h"
 
 typedef struct _p_RengaPartition *RengaPartition;
 #define RENGA_PARTITION_MANUAL "manual"
@@ -12,8 +13,13 @@ typedef struct _p_RengaPartition *RengaPartition;
 #define RENGA_PARTITION_EXACT "exact"
 RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition);
 RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph);
-/* Costs and links; default: those of the options. Borrowed. */
+/* What the run goes by, the machine, costs and links; default: those of the options. Borrowed. */
+RengaErrorCode RengaPartitionSetSettings(RengaPartition partition, RengaSettings settings);
+RengaErrorCode RengaPartitionGetSettings(RengaPartition partition, RengaSettings *settings);
+RengaErrorCode RengaPartitionSetMachine(RengaPartition partition, RengaMachine machine);
+RengaErrorCode RengaPartitionGetMachine(RengaPartition partition, RengaMachine *machine);
 RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile profile);
+RengaErrorCode RengaPartitionGetProfile(RengaPartition partition, RengaProfile *profile);
 RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type);
 RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type);
 RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages); /* 0: choose */

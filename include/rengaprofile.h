@@ -3,6 +3,7 @@
 #include "rengadevice.h"
 #include "rengagraph.h"
 #include "rengamachine.h"
+#include "rengasettings.h"
 
 typedef struct _p_RengaProfile *RengaProfile;
 #define RENGA_PROFILE_MEASURED "measured"
@@ -19,6 +20,10 @@ RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile);
 RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph);
 RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine);
 RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device); /* measured */
+RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device);
+/* Whose optimizer updates, and on what kind of device; default: those of the options. */
+RengaErrorCode RengaProfileSetSettings(RengaProfile profile, RengaSettings settings);
+RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *settings);
 RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type);
 RengaErrorCode RengaProfileGetType(RengaProfile profile, const char **type);
 RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile); /* -profile_type, -profile_file */
@@ -26,7 +31,7 @@ RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile); /* -profile_typ
    (measured: the work is spread over all ranks, and kept in the profile's file). */
 RengaErrorCode RengaProfileGetCosts(RengaProfile profile, int64_t samples,
                                     RengaProfileCost costs[]);
-/* Seconds to update that many parameters (elements) with the optimizer of the options. */
+/* Seconds to update that many parameters (elements) with the optimizer of the settings. */
 RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parameters,
                                             double *seconds);
 /* Seconds to add one micro-batch's gradient of that many parameters to another. */

@@ -26,24 +26,25 @@ static RengaErrorCode RegisterPackages(void)
 }
 
 /* The planner asks the runtime what the stages of its plans take, plan after plan. */
-static RengaErrorCode OpenSession(RengaPlan plan, void **session)
+static RengaErrorCode OpenSession(RengaPlan plan, RengaSettings settings, void **session)
 {
   RengaPipeline pipeline;
   if (*session) return RENGA_SUCCESS;
   RengaCall(RengaPipelineCreate(((struct _p_RengaObject *)plan)->owner, &pipeline));
-  const RengaErrorCode code = RengaPipelineSetFromOptions(pipeline);
+  const RengaErrorCode code =
+      settings ? RengaPipelineSetSettings(pipeline, settings) : RENGA_SUCCESS;
   if (code) RengaPipelineDestroy(&pipeline);
   RengaCall(code);
   *session = pipeline;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ForecastStages(RengaGraph graph, RengaPlan plan, void **session,
-                                     RengaForecastMemory memory[])
+static RengaErrorCode ForecastStages(RengaGraph graph, RengaPlan plan, RengaSettings settings,
+                                     void **session, RengaForecastMemory memory[])
 {
   const int count = RengaPlanGetStageCount(plan);
   RengaPipelineMemory *stage = NULL;
-  RengaCall(OpenSession(plan, session));
+  RengaCall(OpenSession(plan, settings, session));
   RengaCall(RengaPipelineSetPlan(*session, graph, plan));
   RengaCall(RengaMalloc(count, &stage));
   const RengaErrorCode code = RengaPipelineForecastStages(*session, stage);

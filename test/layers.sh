@@ -67,6 +67,8 @@ FNR == 1 {
     text = substr(text, 1, from - 1) " " substr(rest, to + 2)
   }
   if (room == "sys" || room == "app" || room == "top" || FILENAME ~ /^include/) next
+  if (FILENAME ~ /^src\/(partition\/search|partition\/exact|pipeline)\// && text ~ /RengaOptionsGet/)
+    complain("reads an option: take it from the settings, which have them of SetFromOptions")
   if (text ~ /MPI_COMM_WORLD/) complain("MPI_COMM_WORLD: use the communicator of the object")
   if (text ~ /(^|[^A-Za-z_>.])(printf|puts|putchar|vprintf|perror) *\(/) complain("prints to the user")
   if (text ~ /(fprintf|fputs|vfprintf) *\( *(stderr|stdout)/ || text ~ /, *(stderr|stdout)\)/)

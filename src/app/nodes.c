@@ -21,6 +21,7 @@ RengaErrorCode AppPlanMachine(RengaComm comm, RengaGraph graph, int64_t nodes, R
   RengaCall(RengaProfileSetFromOptions(profile));
   RengaCall(RengaPartitionCreate(comm, &partition));
   RengaCall(RengaPartitionSetGraph(partition, graph));
+  RengaCall(RengaPartitionSetMachine(partition, machine));
   RengaCall(RengaPartitionSetProfile(partition, profile));
   RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_AUTO));
   RengaCall(RengaPartitionSetRanks(partition, (int)devices));

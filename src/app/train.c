@@ -82,19 +82,22 @@ static RengaErrorCode AnnounceShortBatches(Training *training)
 static RengaErrorCode SetUpPipeline(Training *training)
 {
   RengaPartition partition = NULL;
+  RengaSettings settings;
   int64_t microbatch = 0;
+  RengaCall(RengaPipelineCreate(training->comm, &training->pipeline));
+  RengaCall(RengaPipelineSetSeed(training->pipeline, (uint64_t)training->seed));
+  RengaCall(RengaPipelineSetFromOptions(training->pipeline));
+  RengaCall(RengaPipelineGetOptimizer(training->pipeline, &training->optimizer));
+  RengaCall(RengaOptimizerSetTotalSteps(training->optimizer, training->steps));
+  RengaCall(RengaPipelineGetSettings(training->pipeline, &settings));
   RengaCall(AppMakePartition(training->comm, training->graph, 0, 0, &partition));
+  RengaCall(RengaPartitionSetSettings(partition, settings));
   RengaCall(AppSetReading(partition, &training->fields, training->data));
   RengaCall(RengaPartitionSolve(partition, &training->plan));
   RengaCall(RengaPartitionDestroy(&partition));
   RengaCall(RengaPlanGetBatch(training->plan, &training->batch, &microbatch));
   RengaCall(AppPrintStart(training->comm, training->graph, training->plan));
-  RengaCall(RengaPipelineCreate(training->comm, &training->pipeline));
   RengaCall(RengaPipelineSetPlan(training->pipeline, training->graph, training->plan));
-  RengaCall(RengaPipelineSetSeed(training->pipeline, (uint64_t)training->seed));
-  RengaCall(RengaPipelineGetOptimizer(training->pipeline, &training->optimizer));
-  RengaCall(RengaPipelineSetFromOptions(training->pipeline));
-  RengaCall(RengaOptimizerSetTotalSteps(training->optimizer, training->steps));
   RengaCall(AnnounceShortBatches(training));
   RengaCall(RengaPipelineSetUp(training->pipeline));
   RengaCall(AppSetPlanMemory(training->comm, training->plan, training->pipeline));

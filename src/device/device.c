@@ -75,6 +75,34 @@ RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device)
 }
 
 /*@
+   RengaDeviceDuplicate - another device of the same type and options, with memory of its own
+
+   Collective
+
+   Input:
+   . device - the device
+
+   Output:
+   . copy - not set up; RengaDeviceDestroy frees it
+@*/
+RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy)
+{
+  RengaDevice made = NULL;
+  RengaCheckPointer(device);
+  RengaCheckPointer(copy);
+  RengaCall(RengaDeviceCreate(device->hdr.owner, &made));
+  made->options.threads = device->options.threads;
+  made->options.poison = device->options.poison;
+  RengaFree(&made->options.isa);
+  RengaErrorCode code = RengaStringCopy(device->options.isa, &made->options.isa);
+  if (!code) code = RengaDeviceSetType(made, device->hdr.type_name);
+  if (code) RengaHeaderDestroy(&made);
+  RengaCall(code);
+  *copy = made;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaDeviceSetType - choose what computes
 
    Collective

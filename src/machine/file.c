@@ -68,7 +68,7 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
   const MachineFile *file = &machine->file;
   const int64_t nodes = machine->nodes > 0 ? machine->nodes : file->nodes;
   const int64_t shared = file->switch_nodes;
-  RengaFree(&machine->device.name);
+  RengaFree(&machine->device_name);
   machine->device = (RengaMachineDevice){.memory = machine->memory ? machine->memory : file->memory,
                                          .matrix_rate = file->matrix_rate,
                                          .vector_rate = file->vector_rate,
@@ -77,7 +77,8 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
                                          .vector_efficiency = file->vector_efficiency,
                                          .bandwidth_efficiency = file->bandwidth_efficiency,
                                          .launch = file->launch};
-  RengaCall(RengaStringCopy(file->name, &machine->device.name));
+  RengaCall(RengaStringCopy(file->name, &machine->device_name));
+  machine->device.name = machine->device_name;
   machine->n_levels = 0;
   RengaCall(AddLevel(machine, "node", file->devices, 0));
   if (shared > 1 && nodes > 1)

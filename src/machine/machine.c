@@ -24,7 +24,7 @@ static RengaErrorCode Destroy(void *object)
 {
   RengaMachine machine = object;
   RengaCall(RengaMachineFreeFile_Private(machine));
-  RengaFree(&machine->device.name);
+  RengaFree(&machine->device_name);
   for (int l = 0; l < MACHINE_LEVELS; l++) RengaFree(&machine->name[l]);
   return RENGA_SUCCESS;
 }
@@ -194,9 +194,9 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
              "a device's memory, rates and efficiencies must be positive");
   RengaCall(RengaStringCopy(device->name ? device->name : "device", &name));
   RengaCall(RengaMachineFreeFile_Private(machine));
-  RengaFree(&machine->device.name);
+  RengaFree(&machine->device_name);
   machine->device = *device;
-  machine->device.name = name;
+  machine->device.name = machine->device_name = name;
   if (machine->memory > 0) machine->device.memory = machine->memory;
   if (machine->n_levels > 0) machine->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;

@@ -23,6 +23,7 @@ struct _p_RengaMachine {
   RengaMachineDevice device;
   int n_levels;
   RengaMachineLevel level[MACHINE_LEVELS];
+  char *device_name;
   char *name[MACHINE_LEVELS]; /* of the levels */
 };
 

@@ -1,2 +1,2 @@
 librenga_la_SOURCES += %D%/adam.c %D%/groups.c %D%/optimizer.c %D%/options.c %D%/schedule.c %D%/sgd.c
-noinst_HEADERS += %D%/optimizerimpl.h
+noinst_HEADERS += include/renga/private/optimizer.h %D%/optimizerimpl.h

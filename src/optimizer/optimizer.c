@@ -143,6 +143,43 @@ RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
 }
 
 /*@
+   RengaOptimizerGetUpdateBytes - bytes that the update of one parameter reads and writes
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+
+   Output:
+   . bytes - the parameter and each moment there and back, and the gradient
+@*/
+RengaErrorCode RengaOptimizerGetUpdateBytes(RengaOptimizer optimizer, int64_t *bytes)
+{
+  int moments = 0;
+  const char *const *names;
+  RengaCheckPointer(bytes);
+  RengaCall(RengaOptimizerGetMoments(optimizer, &moments, &names));
+  *bytes = (int64_t)sizeof(float) * (3 + 2 * moments);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOptimizerRehearse_Private(RengaOptimizer optimizer, RengaDevice device,
+                                              int64_t count, float parameter[],
+                                              const float gradient[], float *const moment[])
+{
+  const RengaOptimizerTask task = {.learning_rate = 1e-9,
+                                   .weight_decay = optimizer->weight_decay,
+                                   .scale = 1,
+                                   .step = 2,
+                                   .count = count,
+                                   .parameter = parameter,
+                                   .gradient = gradient,
+                                   .moment = moment};
+  RengaCall(optimizer->ops->update(optimizer, device, NULL, &task));
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaOptimizerUpdate - one step of one parameter
 
    Not collective

@@ -1,6 +1,7 @@
 /* What the files of src/optimizer know of each other. */
 #pragma once
 #include "renga/private/object.h"
+#include "renga/private/optimizer.h"
 #include "rengaoptimizer.h"
 
 /* One parameter in one step, as a type's update sees it. */

@@ -8,7 +8,7 @@ static RengaErrorCode CheckMemory(RengaPartition partition, RengaPlan plan)
 {
   double memory = 0;
   char needed[32], allowed[32];
-  RengaCall(RengaSearchMemoryBound_Private(partition, &memory));
+  RengaCall(RengaPartitionMemoryBound_Private(partition, &memory));
   for (int s = 0; memory > 0 && s < RengaPlanGetStageCount(plan); s++) {
     const int64_t bytes = RengaPlanGetStage(plan, s)->memory;
     RengaFormatBytes((double)bytes, sizeof needed, needed);
@@ -24,22 +24,17 @@ static RengaErrorCode CheckMemory(RengaPartition partition, RengaPlan plan)
 static RengaErrorCode CheckMachine(RengaPartition partition, RengaPlan plan)
 {
   RengaMachine machine = NULL;
-  const char *made_for, *costs, *file, *name = NULL;
+  const char *made_for, *costs, *name = NULL;
   int64_t memory;
-  bool given = false;
   RengaCall(RengaPlanGetOrigin(plan, &made_for, &costs, &memory));
-  RengaCall(RengaOptionsGetString("machine_file", &file, &given));
-  if (!made_for || !given) return RENGA_SUCCESS;
-  RengaCall(RengaMachineCreate(partition->hdr.owner, &machine));
-  RengaErrorCode code = RengaMachineSetFromOptions(machine);
-  if (!code) code = RengaMachineGetName(machine, &name);
-  if (!code && strcmp(name, made_for) != 0)
+  RengaCall(RengaPartitionGetMachine(partition, &machine));
+  if (!made_for || !machine) return RENGA_SUCCESS;
+  RengaCall(RengaMachineGetName(machine, &name));
+  if (strcmp(name, made_for) != 0)
     RengaWarning(partition->hdr.comm,
                  "%s was made for %s, not for %s: its predictions are of that machine; plan again "
                  "for this one",
                  partition->load, made_for, name);
-  RengaMachineDestroy(&machine);
-  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -84,6 +84,7 @@ static RengaErrorCode Destroy(void *object)
 {
   RengaPartition partition = object;
   RengaCall(DestroyType(partition));
+  RengaCall(RengaPartitionFreeGiven_Private(partition));
   RengaFree(&partition->load);
   RengaPartitionFreeReadings_Private(partition);
   RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, partition));
@@ -124,25 +125,6 @@ RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph
   RengaCheckPointer(partition);
   RengaCheckPointer(graph);
   partition->graph = graph;
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaPartitionSetProfile - say what nodes and messages cost
-
-   Collective
-
-   Input:
-   . partition - the partition
-   . profile - costs of nodes, with the machine whose links and memory go with them; its graph is
-     set; borrowed until the partition is freed. NULL: one made from the options
-
-   Notes: for types that weigh by time.
-@*/
-RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile profile)
-{
-  RengaCheckPointer(partition);
-  partition->profile = profile;
   return RENGA_SUCCESS;
 }
 
@@ -370,6 +352,7 @@ static RengaErrorCode CheckType(RengaPartition partition)
    . -batch_size, -microbatch_size - samples
    . -reduction_leaf, -partition_leaves - micro-batches whose gradients are added in a row
    . -plan_load - a file to take the plan from; samples and leaf that are given win over its own
+   . -machine_file, -profile_type, … - those of machine, profile and settings where none were set
 
    Notes: options that contradict each other are errors.
 @*/
@@ -382,6 +365,7 @@ RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition)
   RengaCall(RengaOptionsGetString("partition_type", &type, &given));
   if (given) RengaCall(RengaPartitionSetType(partition, type));
   RengaCall(CheckType(partition));
+  RengaCall(RengaPartitionTakeGiven_Private(partition));
   RengaCall(partition->ops->set_from_options(partition));
   RengaCall(RengaOptionsGetString("plan_load", &load, &given));
   if (!given) return RENGA_SUCCESS;
@@ -454,26 +438,16 @@ static RengaErrorCode Cut(RengaPartition partition, int ranks, RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
-/* Without costs a plan that only cuts has no prediction. */
-static RengaErrorCode HasCosts(RengaPartition partition, bool *costs)
-{
-  const char *file;
-  bool given = false;
-  RengaCall(RengaOptionsGetString("machine_file", &file, &given));
-  *costs = given || partition->profile;
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
 {
   int64_t batch, microbatch;
-  bool costs = false;
+  RengaMachine machine;
   RengaCall(FindBatch(partition, &batch, &microbatch));
-  RengaCall(HasCosts(partition, &costs));
+  RengaCall(RengaPartitionGetMachine(partition, &machine));
   if (partition->ops->plan) {
     RengaCall(CheckWishes(partition, ranks, partition->stages, partition->replicas));
     RengaCall(partition->ops->plan(partition, ranks, batch, microbatch, plan));
-  } else if (costs) {
+  } else if (machine || partition->profile) { /* else a plan that only cuts has no prediction */
     int stages = 0;
     RengaCall(partition->ops->count(partition, &stages));
     if (!stages) stages = partition->stages;

@@ -22,10 +22,22 @@ typedef struct {
   double seconds;
 } PartitionReading;
 
+/* Of the options. */
+typedef struct {
+  RengaSettings settings; /* NULL: not made yet */
+  RengaMachine machine;   /* NULL: none is named */
+  RengaProfile profile;   /* NULL: the options were not read */
+  bool type_given;        /* of the profile, by an option */
+} PartitionOwn;
+
 struct _p_RengaPartition {
   RENGAHEADER(struct _RengaPartitionOps);
-  RengaGraph graph;     /* borrowed */
-  RengaProfile profile; /* borrowed; NULL: that of the options */
+  RengaGraph graph; /* borrowed */
+  /* borrowed; NULL: those of own */
+  RengaSettings settings;
+  RengaMachine machine;
+  RengaProfile profile;
+  PartitionOwn own;
   int stages, replicas, ranks;
   int64_t memory, batch, microbatch, leaf;
   char *leaves; /* to choose from; NULL: leaf */
@@ -36,6 +48,21 @@ struct _p_RengaPartition {
 };
 
 void RengaPartitionFreeReadings_Private(RengaPartition partition); /* reading.c */
+
+/* given.c: settings, machine and profile. */
+RengaErrorCode RengaPartitionTakeGiven_Private(RengaPartition partition);
+RengaErrorCode RengaPartitionFreeGiven_Private(RengaPartition partition);
+/* Collective: costs for so many ranks. */
+typedef struct {
+  RengaProfile profile; /* to be asked; lent */
+  RengaProfile made;    /* for this alone; NULL: none */
+  RengaMachine plain;   /* of ranks that nothing is known of; NULL: none */
+} PartitionCosts;
+RengaErrorCode RengaPartitionFindCosts_Private(RengaPartition partition, int ranks,
+                                               PartitionCosts *costs);
+RengaErrorCode RengaPartitionFreeCosts_Private(RengaPartition partition, PartitionCosts *costs);
+/* Bytes that a device may use; 0: no bound. */
+RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, double *memory);
 
 RengaErrorCode RengaPartitionCreate_Manual(void *partition);
 RengaErrorCode RengaPartitionCreate_Even(void *partition);

@@ -45,9 +45,13 @@ static RengaErrorCode Stream(RengaProfile profile, double bytes, double *seconds
 
 static RengaErrorCode Update(RengaProfile profile, int64_t parameters, double *seconds)
 {
-  double bytes;
-  RengaCall(RengaProfileUpdateBytes_Private(&bytes));
-  RengaCall(Stream(profile, bytes * (double)parameters, seconds));
+  RengaSettings settings;
+  RengaOptimizer optimizer;
+  int64_t bytes;
+  RengaCall(RengaProfileNeedSettings_Private(profile, &settings));
+  RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
+  RengaCall(RengaOptimizerGetUpdateBytes(optimizer, &bytes));
+  RengaCall(Stream(profile, (double)bytes * (double)parameters, seconds));
   return RENGA_SUCCESS;
 }
 

@@ -207,14 +207,13 @@ static RengaErrorCode FillMachine(RengaProfile profile, const Layout *layout, Re
 {
   size_t capacity, used, peak;
   double seconds;
-  int64_t memory;
+  int64_t memory = ((const Measured *)profile->data)->memory;
   RengaDevice device = RengaMeasuredDevice_Private(profile);
   RengaMachineLevel level[2] = {{.name = "node", .devices = layout->largest},
                                 {.name = "cluster", .devices = layout->largest * layout->nodes}};
-  RengaCall(RengaMeasuredVector_Private(profile, "accumulate", 1 << 28, &seconds));
+  RengaCall(RengaMeasuredAccumulate_Private(profile, 1 << 28, &seconds));
   const double bandwidth = 12.0 * (1 << 28) / seconds;
   RengaCall(RengaDeviceGetMemory(device, &capacity, &used, &peak));
-  RengaCall(RengaOptionsGetInt64("machine_memory", &memory, NULL));
   if (memory == 0)
     memory = (int64_t)(capacity / (size_t)(RengaDeviceIsHost(device) ? layout->largest : 1));
   RengaMachineDevice row = {"measured", memory, bandwidth, bandwidth / 4, bandwidth, 1, 1, 1, 0};

@@ -18,8 +18,11 @@ static RengaErrorCode MakeDevice(RengaProfile profile)
 {
   Measured *measured = profile->data;
   if (profile->device || measured->made) return RENGA_SUCCESS;
-  RengaCall(RengaDeviceCreate(profile->hdr.owner, &measured->made));
-  RengaCall(RengaDeviceSetFromOptions(measured->made));
+  RengaSettings settings;
+  RengaDevice device;
+  RengaCall(RengaProfileNeedSettings_Private(profile, &settings));
+  RengaCall(RengaSettingsGetDevice(settings, &device));
+  RengaCall(RengaDeviceDuplicate(device, &measured->made));
   RengaCall(RengaDeviceSetUp(measured->made));
   return RENGA_SUCCESS;
 }
@@ -282,33 +285,13 @@ static RengaErrorCode SetFromOptions(RengaProfile profile)
   Measured *measured = profile->data;
   const char *file;
   bool given = false;
+  RengaCall(RengaOptionsGetInt64("machine_memory", &measured->memory, NULL));
   RengaCall(RengaOptionsGetString("profile_file", &file, &given));
   if (!given) return RENGA_SUCCESS;
   RengaFree(&measured->file);
   RengaCall(RengaStringCopy(file, &measured->file));
   RengaProfileRowsFree_Private(&measured->rows);
   measured->ready = false;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Update(RengaProfile profile, int64_t parameters, double *seconds)
-{
-  const char *type;
-  double momentum, norm;
-  char kind[64];
-  RengaCall(RengaOptionsGetString("optimizer_type", &type, NULL));
-  RengaCall(RengaOptionsGetReal("optimizer_momentum", &momentum, NULL));
-  snprintf(kind, sizeof kind, "update %s%s", type,
-           strcmp(type, "sgd") == 0 && momentum > 0 ? " with momentum" : "");
-  RengaCall(RengaMeasuredVector_Private(profile, kind, parameters, seconds));
-  RengaCall(RengaMeasuredVector_Private(profile, "norm", parameters, &norm));
-  *seconds += norm;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Accumulate(RengaProfile profile, int64_t parameters, double *seconds)
-{
-  RengaCall(RengaMeasuredVector_Private(profile, "accumulate", parameters, seconds));
   return RENGA_SUCCESS;
 }
 
@@ -370,8 +353,8 @@ RengaErrorCode RengaProfileCreate_Measured(void *object)
   profile->ops->setfromoptions = SetFromOptions;
   profile->ops->costs = Costs;
   profile->ops->price = Price;
-  profile->ops->update = Update;
-  profile->ops->accumulate = Accumulate;
+  profile->ops->update = RengaMeasuredUpdate_Private;
+  profile->ops->accumulate = RengaMeasuredAccumulate_Private;
   profile->ops->keep = Keep;
   profile->ops->machine = Machine;
   profile->ops->view = View;

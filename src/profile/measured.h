@@ -8,6 +8,7 @@ typedef struct {
   char device[1024]; /* description */
   bool ready;        /* the file is read */
   int64_t measured;  /* rows that no file had */
+  int64_t memory;    /* of a device, -machine_memory; 0: what there is */
   ProfileRows rows;
   RengaDevice made; /* where none was set */
   RengaMachine machine;
@@ -20,9 +21,10 @@ RengaDevice RengaMeasuredDevice_Private(RengaProfile profile);
 /* Which ranks measure at the same time: no more than there are cores. number: among them; -1: this
    rank waits. */
 RengaErrorCode RengaMeasuredWorkers_Private(RengaProfile profile, int *number, int *count);
-/* vectors.c: flat vectors: names of rows, and seconds for any length. */
-RengaErrorCode RengaMeasuredVector_Private(RengaProfile profile, const char *kind, int64_t count,
-                                           double *seconds);
+/* vectors.c: flat vectors of any length: y += x, and the optimizer's update with the norm. */
+RengaErrorCode RengaMeasuredAccumulate_Private(RengaProfile profile, int64_t count,
+                                               double *seconds);
+RengaErrorCode RengaMeasuredUpdate_Private(RengaProfile profile, int64_t count, double *seconds);
 /* links.c: latency and bandwidth between ranks, the sum over replicas. */
 RengaErrorCode RengaMeasuredMachine_Private(RengaProfile profile, RengaMachine *machine);
 /* merged.c: nodes in turn against the sum of their costs, forward and backward. */

@@ -53,6 +53,7 @@ static RengaErrorCode Destroy(void *object)
   RengaProfile profile = object;
   RengaCall(DestroyType(profile));
   RengaCall(Forget(profile));
+  if (profile->settings) RengaCall(RengaSettingsDestroy(&profile->settings));
   return RENGA_SUCCESS;
 }
 
@@ -131,6 +132,73 @@ RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
 }
 
 /*@
+   RengaProfileGetDevice - on which device to measure, lent
+
+   Not collective
+
+   Input:
+   . profile - the profile
+
+   Output:
+   . device - the one that was set; NULL: none
+@*/
+RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device)
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(device);
+  *device = profile->device;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileSetSettings - say what the run goes by whose costs are wanted
+
+   Collective
+
+   Input:
+   . profile - the profile, which keeps a reference
+   . settings - whose optimizer updates the parameters; type measured measures on a device like
+     theirs, where none was set
+
+   Notes: without them RengaProfileSetFromOptions() makes some from the options.
+@*/
+RengaErrorCode RengaProfileSetSettings(RengaProfile profile, RengaSettings settings)
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(settings);
+  RengaCall(RengaHeaderReference(settings));
+  if (profile->settings) RengaCall(RengaSettingsDestroy(&profile->settings));
+  profile->settings = settings;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaProfileGetSettings - what the run goes by whose costs are wanted, lent
+
+   Not collective
+
+   Input:
+   . profile - the profile
+
+   Output:
+   . settings - NULL: none were set, nor made from options
+@*/
+RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *settings)
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(settings);
+  *settings = profile->settings;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaProfileNeedSettings_Private(RengaProfile profile, RengaSettings *settings)
+{
+  if (!profile->settings) RengaCall(RengaSettingsCreate(profile->hdr.owner, &profile->settings));
+  *settings = profile->settings;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaProfileSetType - choose where costs come from
 
    Collective
@@ -185,12 +253,18 @@ RengaErrorCode RengaProfileGetType(RengaProfile profile, const char **type)
    Options:
    . -profile_type - where costs come from; without it from the machine where one is set
    . -profile_file - measured: the HDF5 file that keeps them; file: the text that has them
+   . those of RengaSettingsSetFromOptions(), where no settings were set
 @*/
 RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile)
 {
   const char *type;
+  RengaSettings settings;
   bool given = false;
   RengaCheckPointer(profile);
+  if (!profile->settings) {
+    RengaCall(RengaProfileNeedSettings_Private(profile, &settings));
+    RengaCall(RengaSettingsSetFromOptions(settings));
+  }
   RengaCall(RengaOptionsGetString("profile_type", &type, &given));
   if (given || profile->machine)
     RengaCall(RengaProfileSetType(profile, given ? type : RENGA_PROFILE_ANALYTIC));
@@ -242,7 +316,7 @@ static RengaErrorCode CheckCount(RengaProfile profile, int64_t parameters)
    - parameters - elements
 
    Output:
-   . seconds - with the optimizer of the options
+   . seconds - with the optimizer of the settings
 @*/
 RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parameters,
                                             double *seconds)

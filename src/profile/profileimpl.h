@@ -33,9 +33,10 @@ struct _RengaProfileOps {
 
 struct _p_RengaProfile {
   RENGAHEADER(struct _RengaProfileOps);
-  RengaGraph graph;     /* borrowed */
-  RengaMachine machine; /* borrowed; NULL: none set */
-  RengaDevice device;   /* borrowed; NULL: none set */
+  RengaGraph graph;       /* borrowed */
+  RengaMachine machine;   /* borrowed; NULL: none set */
+  RengaDevice device;     /* borrowed; NULL: none set */
+  RengaSettings settings; /* NULL: none set */
   /* the network as one stage, differentiated; NULL before costs are asked for */
   RengaGraph whole;
   ProfilePart *part; /* [nodes of whole] when it runs in a training step; NONE: it costs nothing */
@@ -66,8 +67,8 @@ RengaErrorCode RengaProfileSumCalls_Private(RengaProfile profile, int64_t sample
 /* Bytes that a call must move: of a table only what is looked up. */
 double RengaProfileBytes_Private(const RengaOpCall *call);
 bool RengaProfileIsMatrix_Private(const RengaOpCall *call);
-/* Bytes that updating one parameter moves, with the optimizer of the options. */
-RengaErrorCode RengaProfileUpdateBytes_Private(double *bytes);
+/* The settings, made as they are where nothing is said if none were set; lent. */
+RengaErrorCode RengaProfileNeedSettings_Private(RengaProfile profile, RengaSettings *settings);
 
 /* store.c: seconds by name, of one device, in a file that other runs may write too. */
 typedef struct {

@@ -3,6 +3,7 @@
    from memory. All ranks that may compute measure at the same time, as they share memory then as
    they do in a step. */
 #include "measured.h"
+#include "renga/private/optimizer.h"
 #include <math.h>
 #include <string.h>
 
@@ -11,72 +12,51 @@ enum {
   WARM_BYTES = 1 << 20, /* of all vectors together */
   COLD_BYTES = 256 << 20,
   ROUNDS = 9,
-  VECTORS = 4
+  VECTORS = 10
 };
 
-typedef struct {
-  RengaDevice device;
-  float *vector[VECTORS];
-} Vectors;
+/* One way to go through vectors of CHUNK elements. */
+typedef struct VectorKind VectorKind;
+struct VectorKind {
+  char name[96];
+  int vectors; /* that one call uses */
+  RengaErrorCode (*run)(const VectorKind *kind, RengaDevice device, float *const vector[]);
+  RengaOptimizer optimizer; /* of an update */
+};
 
-static RengaErrorCode UpdateSgd(const Vectors *v, bool momentum)
+static RengaErrorCode RunUpdate(const VectorKind *kind, RengaDevice device, float *const vector[])
 {
-  const RengaSgdStep step = {.learning_rate = 1e-9, .momentum = momentum ? 0.9 : 0};
-  RengaCall(RengaDeviceUpdateSgd(v->device, NULL, &step, 1, CHUNK, v->vector[0], v->vector[1],
-                                 momentum ? v->vector[2] : NULL));
+  RengaCall(RengaOptimizerRehearse_Private(kind->optimizer, device, CHUNK, vector[0], vector[1],
+                                           vector + 2));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Sgd(const Vectors *v)
+static RengaErrorCode RunAccumulate(const VectorKind *kind, RengaDevice device,
+                                    float *const vector[])
 {
-  RengaCall(UpdateSgd(v, false));
+  (void)kind;
+  RengaCall(RengaDeviceAdd(device, NULL, CHUNK, vector[0], vector[1]));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Momentum(const Vectors *v)
-{
-  RengaCall(UpdateSgd(v, true));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Adam(const Vectors *v)
-{
-  const RengaAdamStep step = {1e-9, 0.9, 0.999, 1e-8, 0.01, true, 3};
-  RengaCall(RengaDeviceUpdateAdam(v->device, NULL, &step, 1, CHUNK, v->vector[0], v->vector[1],
-                                  v->vector[2], v->vector[3]));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Accumulate(const Vectors *v)
-{
-  RengaCall(RengaDeviceAdd(v->device, NULL, CHUNK, v->vector[0], v->vector[1]));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Norm(const Vectors *v)
+static RengaErrorCode RunNorm(const VectorKind *kind, RengaDevice device, float *const vector[])
 {
   double sum;
-  RengaCall(RengaDeviceSumOfSquares(v->device, NULL, CHUNK, v->vector[0], &sum));
+  (void)kind;
+  RengaCall(RengaDeviceSumOfSquares(device, NULL, CHUNK, vector[0], &sum));
   return RENGA_SUCCESS;
 }
 
-static const struct {
-  const char *name;
-  int vectors; /* that one call uses */
-  RengaErrorCode (*run)(const Vectors *v);
-} kinds[] = {
-    {"update sgd", 2, Sgd},        {"update sgd with momentum", 3, Momentum},
-    {"update adam", 4, Adam},      {"update adamw", 4, Adam},
-    {"accumulate", 2, Accumulate}, {"norm", 1, Norm},
-};
-enum { KINDS = sizeof kinds / sizeof *kinds };
+static const VectorKind accumulate = {"accumulate", 2, RunAccumulate, NULL};
+static const VectorKind norm = {"norm", 1, RunNorm, NULL};
 
 /* Seconds per element, where the vectors together take that many bytes. */
-static RengaErrorCode Time(RengaDevice device, int kind, int64_t bytes, double *seconds)
+static RengaErrorCode Time(RengaDevice device, const VectorKind *kind, int64_t bytes,
+                           double *seconds)
 {
   ProfileBench bench;
-  Vectors v = {.device = device};
-  const int64_t chunks = bytes / kinds[kind].vectors / (CHUNK * (int64_t)sizeof(float));
+  float *vector[VECTORS] = {NULL};
+  const int64_t chunks = bytes / kind->vectors / (CHUNK * (int64_t)sizeof(float));
   const int64_t per_round = chunks > 64 ? chunks / 4 : 16;
   double value[ROUNDS];
   float *base = NULL;
@@ -87,8 +67,8 @@ static RengaErrorCode Time(RengaDevice device, int kind, int64_t bytes, double *
   for (int round = -1; round < ROUNDS && code == RENGA_SUCCESS; round++) {
     const double begin = RengaProfileClock_Private(&bench);
     for (int64_t i = 0; i < per_round && code == RENGA_SUCCESS; i++, at = (at + 1) % chunks) {
-      for (int k = 0; k < kinds[kind].vectors; k++) v.vector[k] = base + (k * chunks + at) * CHUNK;
-      code = kinds[kind].run(&v);
+      for (int k = 0; k < kind->vectors; k++) vector[k] = base + (k * chunks + at) * CHUNK;
+      code = kind->run(kind, device, vector);
     }
     if (code == RENGA_SUCCESS) code = RengaStreamSynchronize(device, NULL);
     if (round >= 0)
@@ -101,7 +81,8 @@ static RengaErrorCode Time(RengaDevice device, int kind, int64_t bytes, double *
 }
 
 /* The mean of all that measure, the same on all ranks. */
-static RengaErrorCode TimeTogether(RengaProfile profile, int kind, int64_t bytes, double *seconds)
+static RengaErrorCode TimeTogether(RengaProfile profile, const VectorKind *kind, int64_t bytes,
+                                   double *seconds)
 {
   RengaComm comm = profile->hdr.owner;
   const char *what = "ranks to measure vectors";
@@ -121,11 +102,12 @@ static RengaErrorCode TimeTogether(RengaProfile profile, int kind, int64_t bytes
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PerElement(RengaProfile profile, int kind, bool cold, double *seconds)
+static RengaErrorCode PerElement(RengaProfile profile, const VectorKind *kind, bool cold,
+                                 double *seconds)
 {
   Measured *measured = profile->data;
   char name[128];
-  snprintf(name, sizeof name, "%s of an element, %s", kinds[kind].name, cold ? "cold" : "warm");
+  snprintf(name, sizeof name, "%s of an element, %s", kind->name, cold ? "cold" : "warm");
   RengaCall(RengaMeasuredSetUp_Private(profile));
   if (RengaProfileRowsFind_Private(&measured->rows, name, seconds)) return RENGA_SUCCESS;
   RengaCall(TimeTogether(profile, kind, cold ? COLD_BYTES : WARM_BYTES, seconds));
@@ -135,20 +117,44 @@ static RengaErrorCode PerElement(RengaProfile profile, int kind, bool cold, doub
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaMeasuredVector_Private(RengaProfile profile, const char *kind, int64_t count,
-                                           double *seconds)
+static RengaErrorCode VectorSeconds(RengaProfile profile, const VectorKind *kind, int64_t count,
+                                    double *seconds)
 {
   double warm, cold;
-  int number = 0;
-  while (number < KINDS && strcmp(kinds[number].name, kind) != 0) number++;
-  RengaCheck(number < KINDS, profile->hdr.comm, RENGA_ERR_SUPPORT,
-             "the time of \"%s\" cannot be measured", kind);
-  RengaCall(PerElement(profile, number, false, &warm));
-  RengaCall(PerElement(profile, number, true, &cold));
+  RengaCall(PerElement(profile, kind, false, &warm));
+  RengaCall(PerElement(profile, kind, true, &cold));
   /* From a cache below 1 MiB, from memory above 32 MiB; in between by the logarithm. */
-  const double bytes = (double)count * kinds[number].vectors * sizeof(float);
+  const double bytes = (double)count * kind->vectors * sizeof(float);
   double share = bytes > 0 ? log2(bytes / (1 << 20)) / 5 : 0;
   share = share < 0 ? 0 : share > 1 ? 1 : share;
   *seconds = (double)count * (warm + share * (cold - warm));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaMeasuredAccumulate_Private(RengaProfile profile, int64_t count, double *seconds)
+{
+  RengaCall(VectorSeconds(profile, &accumulate, count, seconds));
+  return RENGA_SUCCESS;
+}
+
+/* Any optimizer's own update is timed, and the norm of the gradient that goes before it. */
+RengaErrorCode RengaMeasuredUpdate_Private(RengaProfile profile, int64_t count, double *seconds)
+{
+  RengaSettings settings;
+  VectorKind update = {.run = RunUpdate};
+  int moments = 0;
+  const char *const *names, *type;
+  double before;
+  RengaCall(RengaProfileNeedSettings_Private(profile, &settings));
+  RengaCall(RengaSettingsGetOptimizer(settings, &update.optimizer));
+  RengaCall(RengaOptimizerGetType(update.optimizer, &type));
+  RengaCall(RengaOptimizerGetMoments(update.optimizer, &moments, &names));
+  RengaCheck(moments <= VECTORS - 2, profile->hdr.comm, RENGA_ERR_SUPPORT,
+             "an optimizer of %d moments cannot be measured: %d at the most", moments, VECTORS - 2);
+  update.vectors = 2 + moments;
+  snprintf(update.name, sizeof update.name, "update %.60s, %d moments", type, moments);
+  RengaCall(VectorSeconds(profile, &update, count, seconds));
+  RengaCall(VectorSeconds(profile, &norm, count, &before));
+  *seconds += before;
   return RENGA_SUCCESS;
 }

@@ -33,22 +33,3 @@ double RengaProfileBytes_Private(const RengaOpCall *call)
   const double picked = (double)RengaTensorSpecBytes(&call->out[0]);
   return bytes - table + (picked < table ? picked : table);
 }
-
-/* Reads and writes of 4 bytes: parameter and gradient; then what each type keeps. */
-static const struct {
-  const char *type;
-  double bytes;
-} updates[] = {{"sgd", 12}, {"adam", 28}, {"adamw", 28}};
-
-RengaErrorCode RengaProfileUpdateBytes_Private(double *bytes)
-{
-  const char *type;
-  double momentum;
-  RengaCall(RengaOptionsGetString("optimizer_type", &type, NULL));
-  RengaCall(RengaOptionsGetReal("optimizer_momentum", &momentum, NULL));
-  *bytes = updates[2].bytes;
-  for (size_t i = 0; i < sizeof updates / sizeof *updates; i++)
-    if (strcmp(type, updates[i].type) == 0) *bytes = updates[i].bytes;
-  if (strcmp(type, "sgd") == 0 && momentum > 0) *bytes += 8;
-  return RENGA_SUCCESS;
-}

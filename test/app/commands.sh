@@ -49,6 +49,11 @@ says "$digest"
 accepts 3 $train -steps 4 -monitor csv:five.csv -partition_type even -partition_stages 3 \
   -pipeline_eager 0.75
 says "$digest"
+# The plan is made for the run's own settings: a schedule of the learning rate has its steps.
+accepts 2 train -graph $gpt -data synthetic -batch_size 8 -steps 2 -progress none \
+  -optimizer_schedule cosine
+accepts 2 train -graph $gpt -data synthetic -batch_size 8 -steps 2 -progress none \
+  -optimizer_schedule linear -optimizer_warmup_steps 1
 cat >four.opts <<OPTIONS
 # A layout with an idle rank, by hand.
 -partition_type manual -partition_replicas 1 -partition_cuts blocks.1.ln1

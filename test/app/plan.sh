@@ -13,6 +13,8 @@ case "$less" in -*) fail "slower with faster links" ;; esac
 says "lower bound: no plan takes less than"
 says "memory of a device"
 says "made for: v100"
+accepts 1 $machine -optimizer_schedule cosine
+says "lower bound: no plan takes less than"
 for type in rannc tree even "exact -partition_exact_time_limit 3"; do
   accepts 1 $machine -partition_type $type -plan_view json
   says '"bound":'

@@ -3,16 +3,18 @@
    own estimate and proposes only what every runtime can do. */
 #pragma once
 #include "rengaplan.h"
+#include "rengasettings.h"
 
 /* Bytes of one device of a stage, by category; total is what the runtime would allocate. */
 typedef struct {
   int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs, total;
 } RengaForecastMemory;
 /* Not collective; allocates nothing on a device. The plan has its stages, batch and schedule
-   (NULL: the runtime's default); memory: [stages]. *session is NULL at first: what plans of one
+   (NULL: the runtime's default); memory: [stages]. settings: of the run, NULL: the usual ones, the
+   same for all plans of a session. *session is NULL at first: what plans of one
    graph have in common is kept there, until end frees it. */
 typedef struct {
-  RengaErrorCode (*stages)(RengaGraph graph, RengaPlan plan, void **session,
+  RengaErrorCode (*stages)(RengaGraph graph, RengaPlan plan, RengaSettings settings, void **session,
                            RengaForecastMemory memory[]);
   RengaErrorCode (*end)(void **session);
 } RengaMemoryForecast;

@@ -353,6 +353,7 @@ static SearchModel Join(const SearchModel *settings, const SearchModel *arrays)
   joined.eager = settings->eager;
   joined.recompute = settings->recompute;
   joined.unequal = settings->unequal;
+  joined.unordered = settings->unordered;
   joined.stages = settings->stages;
   joined.replicas = settings->replicas;
   joined.moments = settings->moments;

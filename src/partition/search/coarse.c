@@ -53,6 +53,7 @@ static void CopySettings(const SearchModel *fine, SearchModel *coarse)
                           .eager = fine->eager,
                           .recompute = fine->recompute,
                           .unequal = fine->unequal,
+                          .unordered = fine->unordered,
                           .stages = fine->stages,
                           .replicas = fine->replicas,
                           .moments = fine->moments,

@@ -2,7 +2,6 @@
    found together, rank 0 plans, all get the answer. */
 #include "../partitionimpl.h"
 #include "rengacomm.h"
-#include "rengaoptimizer.h"
 #include "rengaschedule.h"
 #include "search.h"
 #include <stdlib.h>
@@ -13,9 +12,7 @@ static const int64_t larger_leaves[] = {4, 16, 64};
 
 /* Everything that is found together. */
 typedef struct {
-  RengaMachine machine;
-  RengaProfile profile; /* lent, or own */
-  bool own;
+  PartitionCosts from;
   int n_rows, n_first; /* sizes of micro-batches, each with a leaf */
   int64_t size[ROWS_MOST], leaf[ROWS_MOST];
   RengaProfileCost *costs[ROWS_MOST]; /* rows of the same size have the same */
@@ -26,58 +23,6 @@ typedef struct {
   int count;
   int64_t row[SIZES_MOST];
 } Numbers;
-
-/* A rank of a plain computer with nothing else known: only what is compared counts. */
-static RengaErrorCode DescribePlain(RengaMachine machine, int ranks)
-{
-  const RengaMachineDevice device = {.name = (char *)"plain rank",
-                                     .memory = (int64_t)1 << 50,
-                                     .matrix_rate = 64e9,
-                                     .vector_rate = 8e9,
-                                     .memory_bandwidth = 10e9,
-                                     .matrix_efficiency = 0.8,
-                                     .vector_efficiency = 0.5,
-                                     .bandwidth_efficiency = 0.8,
-                                     .launch = 1e-6};
-  const RengaMachineLevel level = {
-      .name = (char *)"node", .devices = ranks, .latency = 2e-6, .bandwidth = 4e9};
-  RengaCall(RengaMachineSetDevice(machine, &device));
-  RengaCall(RengaMachineSetLevels(machine, 1, &level));
-  return RENGA_SUCCESS;
-}
-
-/* Costs of ranks that are here are measured, on them and their links; others are modelled. */
-static RengaErrorCode IsModelled(RengaPartition partition, int ranks, bool *modelled)
-{
-  const char *type;
-  bool given = false;
-  RengaCall(RengaOptionsGetString("profile_type", &type, &given));
-  *modelled = ranks > RengaCommGetSize(partition->hdr.owner) ||
-              (given && strcmp(type, RENGA_PROFILE_MEASURED) != 0);
-  return RENGA_SUCCESS;
-}
-
-/* The profile that was set, or one of the options; its machine is that of -machine_file. */
-static RengaErrorCode FindProfile(RengaPartition partition, int ranks, Collected *collected)
-{
-  const char *file;
-  bool given = false, modelled = false;
-  collected->profile = partition->profile;
-  if (!collected->profile) {
-    collected->own = true;
-    RengaCall(IsModelled(partition, ranks, &modelled));
-    RengaCall(RengaMachineCreate(partition->hdr.owner, &collected->machine));
-    RengaCall(RengaMachineSetFromOptions(collected->machine));
-    RengaCall(RengaOptionsGetString("machine_file", &file, &given));
-    if (!given && modelled) RengaCall(DescribePlain(collected->machine, ranks));
-    RengaCall(RengaProfileCreate(partition->hdr.owner, &collected->profile));
-    if (given || modelled)
-      RengaCall(RengaProfileSetMachine(collected->profile, collected->machine));
-    RengaCall(RengaProfileSetFromOptions(collected->profile));
-  }
-  RengaCall(RengaProfileSetGraph(collected->profile, partition->graph));
-  return RENGA_SUCCESS;
-}
 
 static void AddNumber(Numbers *numbers, int64_t number)
 {
@@ -185,8 +130,9 @@ static RengaErrorCode FindCosts(RengaPartition partition, Collected *collected)
     collected->costs[i] = collected->costs[same];
     if (same < i) continue;
     RengaCall(RengaMalloc(n_nodes + 1, &collected->costs[i]));
-    RengaCall(RengaProfileGetCosts(collected->profile, collected->size[i], collected->costs[i]));
-    RengaCall(RengaSearchAddReading_Private(partition, collected->profile, collected->size[i],
+    RengaCall(
+        RengaProfileGetCosts(collected->from.profile, collected->size[i], collected->costs[i]));
+    RengaCall(RengaSearchAddReading_Private(partition, collected->from.profile, collected->size[i],
                                             collected->costs[i]));
   }
   return RENGA_SUCCESS;
@@ -204,51 +150,37 @@ static void FreeCosts(Collected *collected)
 static RengaErrorCode FindRates(RengaPartition partition, Collected *collected, SearchTask *task)
 {
   RengaGraphTotals totals;
-  RengaOptimizer optimizer = NULL;
-  const char *const *names;
   RengaCall(RengaGraphGetTotals(partition->graph, &totals));
   const int64_t elements = totals.parameters > 0 ? totals.parameters : 1;
-  RengaCall(RengaProfileGetUpdateSeconds(collected->profile, elements, &task->update_rate));
-  RengaCall(RengaProfileGetAccumulateSeconds(collected->profile, elements, &task->accumulate_rate));
+  RengaCall(RengaProfileGetUpdateSeconds(collected->from.profile, elements, &task->update_rate));
+  RengaCall(
+      RengaProfileGetAccumulateSeconds(collected->from.profile, elements, &task->accumulate_rate));
   task->update_rate /= (double)elements;
   task->accumulate_rate /= (double)elements;
-  RengaCall(RengaOptimizerCreate(partition->hdr.owner, &optimizer));
-  RengaErrorCode code = RengaOptimizerSetFromOptions(optimizer);
-  if (!code) code = RengaOptimizerSetUp(optimizer);
-  if (!code) code = RengaOptimizerGetMoments(optimizer, &task->moments, &names);
-  RengaOptimizerDestroy(&optimizer);
-  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* The bound that the user gave, or that of the machine that the user named. */
-RengaErrorCode RengaSearchMemoryBound_Private(RengaPartition partition, double *memory)
+/* Of the settings all that decides memory and time. The device is set up here, by all ranks: the
+   forecast that rank 0 asks for needs its threads. */
+static RengaErrorCode TakeSettings(RengaPartition partition, SearchTask *task)
 {
-  const RengaMachineDevice *device;
-  RengaMachine machine = NULL;
-  const char *file;
-  bool given = false;
-  *memory = (double)partition->memory;
-  RengaCall(RengaOptionsGetString("machine_file", &file, &given));
-  if (partition->memory || !given) return RENGA_SUCCESS;
-  RengaCall(RengaMachineCreate(partition->hdr.owner, &machine));
-  RengaErrorCode code = RengaMachineSetFromOptions(machine);
-  if (!code) code = RengaMachineGetDevice(machine, &device);
-  if (!code) *memory = (double)device->memory;
-  RengaMachineDestroy(&machine);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* What the user says stays. */
-static RengaErrorCode FindSchedule(SearchTask *task)
-{
-  const char *schedule;
-  bool given = false, eager_given = false;
-  RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, &given));
-  RengaCall(RengaOptionsGetReal("pipeline_eager", &task->eager, &eager_given));
+  RengaDevice device;
+  RengaOptimizer optimizer;
+  const char *const *names;
+  const char *schedule, *reduction;
+  double eager;
+  RengaCall(RengaPartitionGetSettings(partition, &task->settings));
+  RengaCall(RengaSettingsGetDevice(task->settings, &device));
+  RengaCall(RengaDeviceSetUp(device));
+  RengaCall(RengaSettingsGetOptimizer(task->settings, &optimizer));
+  RengaCall(RengaOptimizerGetMoments(optimizer, &task->moments, &names));
+  RengaCall(RengaSettingsGetReduction(task->settings, &reduction));
+  task->unordered = strcmp(reduction, RENGA_REDUCTION_UNORDERED) == 0;
+  RengaCall(RengaSettingsGetSchedule(task->settings, &schedule));
+  RengaCall(RengaSettingsGetEager(task->settings, &eager));
   task->gpipe = schedule && !strcmp(schedule, RENGA_SCHEDULE_GPIPE);
-  task->any_schedule = !given && !eager_given;
+  task->eager = eager > 0 ? eager : 0;
+  task->any_schedule = !schedule;
   return RENGA_SUCCESS;
 }
 
@@ -256,13 +188,13 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
                                int64_t batch, int64_t microbatch, Collected *collected,
                                SearchTask *task)
 {
-  RengaCall(FindProfile(partition, ranks, collected));
-  RengaCall(RengaSearchMemoryBound_Private(partition, &task->memory));
+  RengaCall(RengaPartitionFindCosts_Private(partition, ranks, &collected->from));
+  RengaCall(RengaPartitionMemoryBound_Private(partition, &task->memory));
   RengaCall(ListRows(partition, wish->sizes, batch, microbatch, task->memory > 0, collected));
   RengaCall(FindCosts(partition, collected));
   RengaCall(FindRates(partition, collected, task));
-  RengaCall(RengaProfileGetMachine(collected->profile, &task->machine));
-  RengaCall(FindSchedule(task));
+  RengaCall(RengaProfileGetMachine(collected->from.profile, &task->machine));
+  RengaCall(TakeSettings(partition, task));
   task->graph = partition->graph;
   task->ranks = ranks;
   task->stages = partition->stages;
@@ -280,12 +212,10 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FreeCollected(Collected *collected)
+static RengaErrorCode FreeCollected(RengaPartition partition, Collected *collected)
 {
   FreeCosts(collected);
-  if (!collected->own) return RENGA_SUCCESS;
-  if (collected->profile) RengaCall(RengaProfileDestroy(&collected->profile));
-  if (collected->machine) RengaCall(RengaMachineDestroy(&collected->machine));
+  RengaCall(RengaPartitionFreeCosts_Private(partition, &collected->from));
   return RENGA_SUCCESS;
 }
 
@@ -369,13 +299,13 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
   SearchAnswer answer = {0};
   RengaErrorCode code = FillTask(partition, wish, ranks, batch, microbatch, &collected, &task);
   if (!code)
-    code =
-        RengaErrorAgree(partition->hdr.comm, SolveOnFirst(comm, collected.profile, &task, &answer));
+    code = RengaErrorAgree(partition->hdr.comm,
+                           SolveOnFirst(comm, collected.from.profile, &task, &answer));
   if (!code) code = Share(comm, &answer);
   if (!code) code = FillPlan(partition, batch, &answer, plan);
-  if (!code) code = NameOrigin(collected.profile, plan);
+  if (!code) code = NameOrigin(collected.from.profile, plan);
   RengaSearchAnswerFree_Private(&answer);
-  FreeCollected(&collected);
+  FreeCollected(partition, &collected);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

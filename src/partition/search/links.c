@@ -114,17 +114,6 @@ static void AddReplicas(const SearchOption *own, SearchOption *option)
   if (own->least_buffers < option->least_buffers) option->least_buffers = own->least_buffers;
 }
 
-/* Sums in no order take one buffer. */
-static RengaErrorCode CountUnordered(SearchModel *model)
-{
-  const char *reduction;
-  RengaCall(RengaOptionsGetString("pipeline_reduction", &reduction, NULL));
-  if (!reduction || strcmp(reduction, "unordered")) return RENGA_SUCCESS;
-  for (int o = 0; o < model->n_options; o++)
-    model->option[o].buffers = model->option[o].least_buffers = 1;
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread,
                                                SearchModel *model)
 {
@@ -146,6 +135,7 @@ RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread
     *option = own;
     if (machine) RengaCall(SetLinks(machine, spread, model->devices, option));
   }
-  RengaCall(CountUnordered(model));
+  for (int o = 0; model->unordered && o < model->n_options; o++)
+    model->option[o].buffers = model->option[o].least_buffers = 1;
   return RENGA_SUCCESS;
 }

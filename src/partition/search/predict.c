@@ -282,7 +282,7 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
   for (int s = 0; s < layout->count && !code; s++)
     memory[s] = (RengaForecastMemory){.total = (int64_t)estimate[s]};
   if (!code && forecast && task->session)
-    code = forecast->stages(task->graph, plan, task->session, memory);
+    code = forecast->stages(task->graph, plan, task->settings, task->session, memory);
   for (int s = 0; s < layout->count && !code; s++) {
     *most = fmax(*most, (double)memory[s].total);
   }

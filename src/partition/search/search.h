@@ -61,6 +61,7 @@ typedef struct {
   double eager;                               /* else begun early, for each stage that follows */
   bool recompute;                             /* stages may */
   bool unequal;                               /* stages may have different numbers of replicas */
+  bool unordered;                             /* gradients are added in one buffer */
   bool every;                                 /* options are all numbers of replicas */
   int stages, replicas;                       /* wanted; 0: any */
   int moments;                                /* of the optimizer */
@@ -245,6 +246,7 @@ struct SearchTask {
   int ranks, stages, replicas, moments;
   int64_t batch;
   double memory;            /* bytes of a device; 0: no bound */
+  bool unordered;           /* gradients are added in one buffer */
   bool gpipe, exact, equal; /* equal: all stages have the same replicas */
   double eager;             /* of 1f1b: begun early, for each stage that follows */
   bool any_schedule;        /* another one is taken where it is faster */
@@ -259,7 +261,8 @@ struct SearchTask {
   int n_first;                    /* sizes after these only where none of these fits */
   SearchFinder find;              /* NULL: the searches of this room */
   const void *context;
-  void **session; /* of the runtime's forecasts; NULL: none is asked for */
+  RengaSettings settings; /* of the run, for forecasts; NULL: the usual ones */
+  void **session;         /* of the runtime's forecasts; NULL: none is asked for */
   int n_rivals;
   SearchRival rival[SEARCH_RIVALS_MOST];
 };
@@ -347,8 +350,6 @@ typedef struct {
   SearchFinder find; /* NULL: the searches of this room */
   const void *context;
 } RengaSearchWish;
-/* Collective: bytes that a device may use, by the options of partition and machine; 0: no bound. */
-RengaErrorCode RengaSearchMemoryBound_Private(RengaPartition partition, double *memory);
 /* Collective: fills the plan. */
 RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const RengaSearchWish *wish,
                                             int ranks, int64_t batch, int64_t microbatch,

@@ -24,6 +24,7 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
                          .recompute = can.recompute,
                          .unequal = can.unequal_replicas && !spread && !task->equal,
                          .every = task->every,
+                         .unordered = task->unordered,
                          .stages = task->stages,
                          .replicas = task->replicas,
                          .moments = task->moments,

@@ -34,6 +34,8 @@ typedef struct {
   void *session;          /* of the runtime's forecasts */
   double gap;             /* the smallest */
   int deepest;            /* stages that hold as many as the bound thinks they can */
+  RengaSettings settings;
+  bool unordered; /* of the settings */
 } Case;
 
 static SearchTask MakeTask(Case *one, int ranks, int64_t *size, int64_t *leaf)
@@ -48,6 +50,8 @@ static SearchTask MakeTask(Case *one, int ranks, int64_t *size, int64_t *leaf)
                      .size = size,
                      .leaf = leaf,
                      .costs = &one->cost,
+                     .unordered = one->unordered,
+                     .settings = one->settings,
                      .session = &one->session};
   *size = 1 + RandomBelow(3);
   *leaf = 1 + RandomBelow(2) * RandomBelow(5);
@@ -260,7 +264,7 @@ static void CheckNetwork(Case *one, const char *network)
 /* Nodes of four, whose links are slow beside the work. */
 static void DescribeMachine(RengaMachine machine)
 {
-  const RengaMachineDevice device = {.name = (char *)"device",
+  const RengaMachineDevice device = {.name = "device",
                                      .memory = (int64_t)1 << 40,
                                      .matrix_rate = 1e12,
                                      .vector_rate = 1e11,
@@ -270,8 +274,8 @@ static void DescribeMachine(RengaMachine machine)
                                      .bandwidth_efficiency = 0.8,
                                      .launch = 1e-6};
   const RengaMachineLevel levels[] = {
-      {.name = (char *)"node", .devices = 4, .latency = 1e-6, .bandwidth = 1e9},
-      {.name = (char *)"cluster", .devices = 64, .latency = 1e-5, .bandwidth = 1e8}};
+      {.name = "node", .devices = 4, .latency = 1e-6, .bandwidth = 1e9},
+      {.name = "cluster", .devices = 64, .latency = 1e-5, .bandwidth = 1e8}};
   RengaCallAbort(RengaMachineSetDevice(machine, &device));
   RengaCallAbort(RengaMachineSetLevels(machine, 2, levels));
 }
@@ -284,9 +288,12 @@ int main(int argc, char **argv)
   RengaCallAbort(RengaMachineCreate(one.comm, &one.machine));
   DescribeMachine(one.machine);
   for (int n = 0; n < N_NETWORKS; n++) {
-    RengaCallAbort(
-        RengaOptionsSetValue("pipeline_reduction", n % 3 == 2 ? "unordered" : "ordered"));
+    RengaCallAbort(RengaSettingsCreate(one.comm, &one.settings));
+    one.unordered = n % 3 == 2;
+    if (one.unordered)
+      RengaCallAbort(RengaSettingsSetReduction(one.settings, RENGA_REDUCTION_UNORDERED));
     CheckNetwork(&one, networks[n]);
+    RengaCallAbort(RengaSettingsDestroy(&one.settings));
   }
   RengaCallAbort(RengaMachineDestroy(&one.machine));
   RengaCallAbort(RengaCommDestroy(&one.comm));

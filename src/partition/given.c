@@ -1,0 +1,243 @@
+/* What a plan is made from beside the network: settings, machine and costs. They are the program's
+   where it gave them, else those of the options, else the usual ones. */
+#include "partitionimpl.h"
+#include "rengacomm.h"
+#include "search/search.h"
+#include <string.h>
+
+RengaErrorCode RengaPartitionFreeGiven_Private(RengaPartition partition)
+{
+  PartitionOwn *own = &partition->own;
+  if (own->profile) RengaCall(RengaProfileDestroy(&own->profile));
+  if (own->machine) RengaCall(RengaMachineDestroy(&own->machine));
+  if (own->settings) RengaCall(RengaSettingsDestroy(&own->settings));
+  own->type_given = false;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetSettings - say what the run that is planned goes by
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . settings - borrowed until the partition is freed, such as those of RengaPipelineGetSettings();
+     NULL: those of the options
+
+   Notes: a plan is made for their optimizer, reduction, schedule, device and memory bound.
+   RengaPartitionSetFromOptions() does not change what is set here.
+@*/
+RengaErrorCode RengaPartitionSetSettings(RengaPartition partition, RengaSettings settings)
+{
+  RengaCheckPointer(partition);
+  partition->settings = settings;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetSettings - what the run that is planned goes by, lent
+
+   Collective the first time where none were set, else not
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . settings - those that were set; else the partition's own
+@*/
+RengaErrorCode RengaPartitionGetSettings(RengaPartition partition, RengaSettings *settings)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(settings);
+  if (!partition->settings && !partition->own.settings)
+    RengaCall(RengaSettingsCreate(partition->hdr.owner, &partition->own.settings));
+  *settings = partition->settings ? partition->settings : partition->own.settings;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetMachine - say for which machine to plan
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . machine - whose links, and whose memory where no bound is set, count; borrowed until the
+     partition is freed. NULL: that of -machine_file
+@*/
+RengaErrorCode RengaPartitionSetMachine(RengaPartition partition, RengaMachine machine)
+{
+  RengaCheckPointer(partition);
+  partition->machine = machine;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetMachine - for which machine plans are made, lent
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . machine - the one that was set, or that of -machine_file; NULL: none
+@*/
+RengaErrorCode RengaPartitionGetMachine(RengaPartition partition, RengaMachine *machine)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(machine);
+  *machine = partition->machine ? partition->machine : partition->own.machine;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetProfile - say what nodes and messages cost
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . profile - costs of nodes, with the machine whose links and memory go with them; its graph is
+     set, and its settings where it has none; borrowed until the partition is freed. NULL: one made
+     from the options
+
+   Notes: for types that weigh by time.
+@*/
+RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile profile)
+{
+  RengaCheckPointer(partition);
+  partition->profile = profile;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetProfile - what nodes and messages cost, lent
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . profile - the one that was set; NULL: none
+@*/
+RengaErrorCode RengaPartitionGetProfile(RengaPartition partition, RengaProfile *profile)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(profile);
+  *profile = partition->profile;
+  return RENGA_SUCCESS;
+}
+
+/* The one place where the options of settings, machine and profile are read for a plan. */
+RengaErrorCode RengaPartitionTakeGiven_Private(RengaPartition partition)
+{
+  PartitionOwn *own = &partition->own;
+  RengaComm comm = partition->hdr.owner;
+  RengaMachine machine;
+  RengaSettings settings;
+  const char *text;
+  bool given = false;
+  RengaCall(RengaPartitionFreeGiven_Private(partition));
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  if (!partition->settings) RengaCall(RengaSettingsSetFromOptions(settings));
+  RengaCall(RengaOptionsGetString("machine_file", &text, &given));
+  if (given && !partition->machine) {
+    RengaCall(RengaMachineCreate(comm, &own->machine));
+    RengaCall(RengaMachineSetFromOptions(own->machine));
+  }
+  RengaCall(RengaPartitionGetMachine(partition, &machine));
+  RengaCall(RengaOptionsGetString("profile_type", &text, &own->type_given));
+  RengaCall(RengaProfileCreate(comm, &own->profile));
+  RengaCall(RengaProfileSetSettings(own->profile, settings));
+  RengaCall(RengaProfileSetMachine(own->profile, machine));
+  RengaCall(RengaProfileSetFromOptions(own->profile));
+  return RENGA_SUCCESS;
+}
+
+/* A rank of a plain computer with nothing else known: only what is compared counts. */
+static RengaErrorCode DescribePlain(RengaMachine machine, int ranks)
+{
+  const RengaMachineDevice device = {.name = "plain rank",
+                                     .memory = (int64_t)1 << 50,
+                                     .matrix_rate = 64e9,
+                                     .vector_rate = 8e9,
+                                     .memory_bandwidth = 10e9,
+                                     .matrix_efficiency = 0.8,
+                                     .vector_efficiency = 0.5,
+                                     .bandwidth_efficiency = 0.8,
+                                     .launch = 1e-6};
+  const RengaMachineLevel level = {
+      .name = "node", .devices = ranks, .latency = 2e-6, .bandwidth = 4e9};
+  RengaCall(RengaMachineSetDevice(machine, &device));
+  RengaCall(RengaMachineSetLevels(machine, 1, &level));
+  return RENGA_SUCCESS;
+}
+
+/* Costs of ranks that are here are measured, on them and their links; others are modelled, on plain
+   ranks where no machine is known. */
+static RengaErrorCode ChooseProfile(RengaPartition partition, int ranks, PartitionCosts *costs)
+{
+  const char *type = RENGA_PROFILE_MEASURED;
+  RengaProfile own = partition->own.profile;
+  RengaMachine machine;
+  const bool here = ranks <= RengaCommGetSize(partition->hdr.owner);
+  RengaCall(RengaPartitionGetMachine(partition, &machine));
+  if (own) RengaCall(RengaProfileGetType(own, &type));
+  const bool model = !machine && !here && !partition->own.type_given;
+  if (!machine && (!here || strcmp(type, RENGA_PROFILE_MEASURED) != 0)) {
+    RengaCall(RengaMachineCreate(partition->hdr.owner, &costs->plain));
+    RengaCall(DescribePlain(costs->plain, ranks));
+    machine = costs->plain;
+  }
+  costs->profile = own;
+  if (model || !own) {
+    RengaCall(RengaProfileCreate(partition->hdr.owner, &costs->made));
+    costs->profile = costs->made;
+    if (machine) RengaCall(RengaProfileSetType(costs->made, RENGA_PROFILE_ANALYTIC));
+  }
+  RengaCall(RengaProfileSetMachine(costs->profile, machine));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPartitionFindCosts_Private(RengaPartition partition, int ranks,
+                                               PartitionCosts *costs)
+{
+  RengaSettings settings, other = NULL;
+  *costs = (PartitionCosts){.profile = partition->profile};
+  if (!costs->profile) RengaCall(ChooseProfile(partition, ranks, costs));
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaCall(RengaProfileGetSettings(costs->profile, &other));
+  if (!partition->profile || !other) RengaCall(RengaProfileSetSettings(costs->profile, settings));
+  RengaCall(RengaProfileSetGraph(costs->profile, partition->graph));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPartitionFreeCosts_Private(RengaPartition partition, PartitionCosts *costs)
+{
+  if (costs->made) RengaCall(RengaProfileDestroy(&costs->made));
+  if (costs->plain && partition->own.profile)
+    RengaCall(RengaProfileSetMachine(partition->own.profile, NULL));
+  if (costs->plain) RengaCall(RengaMachineDestroy(&costs->plain));
+  return RENGA_SUCCESS;
+}
+
+/* The bound that was set, or that of the machine that was named. */
+RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, double *memory)
+{
+  const RengaMachineDevice *device;
+  RengaMachine machine;
+  RengaSettings settings;
+  int64_t bound = partition->memory;
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  if (!bound) RengaCall(RengaSettingsGetMemoryBound(settings, &bound));
+  RengaCall(RengaPartitionGetMachine(partition, &machine));
+  if (!bound && machine) {
+    RengaCall(RengaMachineGetDevice(machine, &device));
+    bound = device->memory;
+  }
+  *memory = (double)bound;
+  return RENGA_SUCCESS;
+}
