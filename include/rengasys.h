@@ -36,9 +36,8 @@ typedef enum {
 const char *RengaErrorText(RengaErrorCode code);
 RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *function,
                                const char *file, int line, const char *format, ...)
-  __attribute__((format(printf, 6, 7)));
-RengaErrorCode RengaErrorPass(RengaErrorCode code, const char *function, const char *file,
-                              int line);
+    __attribute__((format(printf, 6, 7)));
+void RengaErrorPass(const char *function, const char *file, int line);
 RengaErrorCode RengaErrorMPI(int mpi_error, const char *call, const char *function,
                              const char *file, int line);
 /* Collective: the largest code. */
@@ -51,8 +50,10 @@ void RengaErrorAbort(RengaErrorCode code); /* end of main: MPI_Abort */
 #define RengaCall(expression)                                                                      \
   do {                                                                                             \
     RengaErrorCode renga_code_ = (expression);                                                     \
-    if (renga_code_ != RENGA_SUCCESS)                                                              \
-      return RengaErrorPass(renga_code_, __func__, __FILE__, __LINE__);                            \
+    if (renga_code_ != RENGA_SUCCESS) {                                                            \
+      RengaErrorPass(__func__, __FILE__, __LINE__);                                                \
+      return renga_code_;                                                                          \
+    }                                                                                              \
   } while (0)
 
 /* comm says who prints: its rank 0. Use a larger communicator than MPI_COMM_SELF only where all its
@@ -73,8 +74,10 @@ void RengaErrorAbort(RengaErrorCode code); /* end of main: MPI_Abort */
 #define RengaCallAbort(expression)                                                                 \
   do {                                                                                             \
     RengaErrorCode renga_code_ = (expression);                                                     \
-    if (renga_code_ != RENGA_SUCCESS)                                                              \
-      RengaErrorAbort(RengaErrorPass(renga_code_, __func__, __FILE__, __LINE__));                  \
+    if (renga_code_ != RENGA_SUCCESS) {                                                            \
+      RengaErrorPass(__func__, __FILE__, __LINE__);                                                \
+      RengaErrorAbort(renga_code_);                                                                \
+    }                                                                                              \
   } while (0)
 
 /* ---- start and end ---- */
@@ -151,13 +154,13 @@ const char *RengaClosestName(const char *name, int count, const char *const name
 typedef struct _RengaViewer *RengaViewer;
 RengaErrorCode RengaViewerCreate(RengaComm comm, const char *specification, RengaViewer *viewer);
 RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
-  __attribute__((format(printf, 2, 3)));
+    __attribute__((format(printf, 2, 3)));
 const char *RengaViewerGetKind(RengaViewer viewer); /* "ascii", "dot", "json", "draw" */
 RengaErrorCode RengaViewerDestroy(RengaViewer *viewer);
 RengaErrorCode RengaPrintf(MPI_Comm comm, const char *format, ...)
-  __attribute__((format(printf, 2, 3))); /* standard output of rank 0 of comm */
-void RengaFormatBytes(double bytes, size_t size, char text[]);   /* "1.50 GiB" */
-void RengaFormatCount(double count, size_t size, char text[]);   /* "123.9 M" */
+    __attribute__((format(printf, 2, 3))); /* standard output of rank 0 of comm */
+void RengaFormatBytes(double bytes, size_t size, char text[]);     /* "1.50 GiB" */
+void RengaFormatCount(double count, size_t size, char text[]);     /* "123.9 M" */
 void RengaFormatSeconds(double seconds, size_t size, char text[]); /* "34.8 ms" */
 
 /* ---- random numbers: Philox 4x32-10; a number depends on what it is for, never on a rank ---- */

@@ -30,7 +30,7 @@ static RengaErrorCode AddKernel(RengaPipeline pipeline, const RengaGraphNode *no
   const RengaErrorCode code = RengaKernelCreate(pipeline->device, &call, &row.kernel);
   if (code) {
     RengaFree(&row.spec);
-    return RengaErrorPass(code, __func__, __FILE__, __LINE__);
+    RengaCall(code);
   }
   row.flops = RengaOperatorFlops(&call);
   pipeline->kernel[pipeline->n_kernels++] = row;

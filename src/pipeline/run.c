@@ -110,7 +110,7 @@ RengaErrorCode RengaPipelineReadFields_Private(RengaPipeline pipeline, const Pas
                           program->samples, pipeline->base[REGION_INPUTS] + field->offset);
     if (code) {
       RengaLogEventEnd(event, 0, 0, 0);
-      return RengaErrorPass(code, __func__, __FILE__, __LINE__);
+      RengaCall(code);
     }
   }
   RengaLogEventEnd(event, 0, 0, 0);

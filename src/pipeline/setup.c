@@ -164,7 +164,7 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
   for (size_t p = 0; p < sizeof phase / sizeof phase[0]; p++) {
     const RengaErrorCode mine = phase[p](pipeline);
     const RengaErrorCode all = RengaErrorAgree(pipeline->hdr.comm, mine);
-    if (all) return RengaErrorPass(all, __func__, __FILE__, __LINE__);
+    RengaCall(all);
   }
   return RENGA_SUCCESS;
 }

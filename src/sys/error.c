@@ -172,16 +172,14 @@ void RengaWarning(MPI_Comm comm, const char *format, ...)
    Not collective
 
    Input:
-   . code - the error that a call returned
-   . function, file, line - where that call stands
+   . function, file, line - where the call that failed stands
 
-   Notes: returns code. Printed only by the rank that printed the message.
+   Notes: printed only by the rank that printed the message.
 @*/
-RengaErrorCode RengaErrorPass(RengaErrorCode code, const char *function, const char *file, int line)
+void RengaErrorPass(const char *function, const char *file, int line)
 {
   trace.depth++;
   if (trace.prints) WriteTraceLine(function, file, line);
-  return code;
 }
 
 /*@
