@@ -2,6 +2,8 @@
 #pragma once
 #include "rengapipeline.h"
 
+RENGA_BEGIN_DECLS
+
 typedef struct _p_RengaCheckpoint *RengaCheckpoint;
 RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint);
 RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipeline pipeline);
@@ -29,3 +31,5 @@ RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found,
 RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file); /* collective */
 RengaErrorCode RengaCheckpointView(RengaComm comm, const char *file, RengaViewer viewer);
 RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint);
+
+RENGA_END_DECLS

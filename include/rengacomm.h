@@ -2,6 +2,8 @@
 #pragma once
 #include "rengasys.h"
 
+RENGA_BEGIN_DECLS
+
 RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm); /* a private duplicate */
 RengaErrorCode RengaCommSetFromOptions(RengaComm comm); /* -comm_message_limit, -comm_view */
 RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer);
@@ -78,3 +80,5 @@ RengaErrorCode RengaCommSumTree(RengaComm comm, int64_t n_leaves, const int64_t 
 /* The library's own sum, faster and in no fixed order. */
 RengaErrorCode RengaCommSumUnordered(RengaComm comm, int64_t count, float values[],
                                      const char *what);
+
+RENGA_END_DECLS

@@ -2,6 +2,8 @@
 #pragma once
 #include "rengaop.h"
 
+RENGA_BEGIN_DECLS
+
 typedef struct _p_RengaData *RengaData;
 RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data);
 /* -data FILE.h5,…|synthetic -data_samples -data_shuffle -data_validation -data_masking */
@@ -77,3 +79,5 @@ RengaErrorCode RengaDataWriteRatings(RengaComm comm, const char *text_file, cons
 /* Arrays of NumPy, a dataset each, named as their file. */
 RengaErrorCode RengaDataWriteNpy(RengaComm comm, int n_files, const char *const files[],
                                  const char *out_file);
+
+RENGA_END_DECLS

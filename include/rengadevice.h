@@ -2,6 +2,8 @@
 #pragma once
 #include "rengaop.h"
 
+RENGA_BEGIN_DECLS
+
 typedef struct _p_RengaDevice *RengaDevice;
 typedef struct _RengaStream *RengaStream;
 typedef struct _RengaEvent *RengaEvent;
@@ -89,3 +91,5 @@ RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream,
                                      const RengaAdamStep *step, double scale, int64_t count,
                                      float parameter[], const float gradient[], float first[],
                                      float second[]);
+
+RENGA_END_DECLS

@@ -2,6 +2,8 @@
 #pragma once
 #include "rengaop.h"
 
+RENGA_BEGIN_DECLS
+
 typedef struct _p_RengaGraph *RengaGraph;
 typedef int RengaValue;
 #define RENGA_VALUE_NONE (-1)
@@ -41,7 +43,7 @@ typedef struct {
   bool frozen;          /* a parameter that is not updated */
   bool in_order;        /* in the dimension of the batch one sample follows another, once through */
   RengaInit init;
-  void *data;           /* of a constant, owned */
+  void *data; /* of a constant, owned */
 } RengaGraphValue;
 
 typedef enum {
@@ -168,3 +170,5 @@ typedef struct {
 } RengaStateUpdate;
 RengaErrorCode RengaGraphGetStateUpdates(RengaGraph graph, int *count,
                                          const RengaStateUpdate **updates); /* lent */
+
+RENGA_END_DECLS

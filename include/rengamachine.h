@@ -2,6 +2,8 @@
 #pragma once
 #include "rengasys.h"
 
+RENGA_BEGIN_DECLS
+
 typedef struct _p_RengaMachine *RengaMachine;
 
 /* One device: what a machine file says of it. Peak rates times efficiencies are what is reached. */
@@ -51,3 +53,5 @@ double RengaMachineMessageSeconds(RengaMachine machine, int level, double bytes)
 double RengaMachineReduceSeconds(RengaMachine machine, int level, int64_t replicas, double bytes);
 RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer);
 RengaErrorCode RengaMachineDestroy(RengaMachine *machine);
+
+RENGA_END_DECLS

@@ -2,6 +2,8 @@
 #pragma once
 #include "rengasys.h"
 
+RENGA_BEGIN_DECLS
+
 #define RENGA_TYPE_MAP(X)                                                                          \
   X(FLOAT32, "float32", 4)                                                                         \
   X(FLOAT64, "float64", 8)                                                                         \
@@ -128,3 +130,5 @@ const int64_t *RengaOpCallInts(const RengaOpCall *call, const char *name, int *c
 bool RengaOpCallHasInput(const RengaOpCall *call, int input);
 /* Add(int8[2], int8[1]) */
 void RengaOpCallFormat(const RengaOpCall *call, size_t size, char text[]);
+
+RENGA_END_DECLS

@@ -2,6 +2,8 @@
 #pragma once
 #include "rengadevice.h"
 
+RENGA_BEGIN_DECLS
+
 typedef struct _p_RengaOptimizer *RengaOptimizer;
 #define RENGA_OPTIMIZER_SGD "sgd"
 #define RENGA_OPTIMIZER_ADAM "adam"
@@ -53,3 +55,5 @@ RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device
                                     RengaStream stream, const char *name, int64_t step,
                                     double scale, int64_t count, float parameter[],
                                     const float gradient[], float *const moment[]);
+
+RENGA_END_DECLS

@@ -4,6 +4,8 @@
 #include "rengaprofile.h"
 #include "rengasettings.h"
 
+RENGA_BEGIN_DECLS
+
 typedef struct _p_RengaPartition *RengaPartition;
 #define RENGA_PARTITION_MANUAL "manual"
 #define RENGA_PARTITION_EVEN "even"
@@ -55,3 +57,5 @@ RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition);
 RengaErrorCode RengaPartitionView(RengaPartition partition, RengaViewer viewer);
 RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan);
 RengaErrorCode RengaPartitionDestroy(RengaPartition *partition);
+
+RENGA_END_DECLS

@@ -4,6 +4,8 @@
 #include "rengaplan.h"
 #include "rengasettings.h"
 
+RENGA_BEGIN_DECLS
+
 typedef struct _p_RengaPipeline *RengaPipeline;
 RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline);
 RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, RengaPlan plan);
@@ -96,3 +98,5 @@ RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
 /* All stages of the plan: memory[stages]. What is equal in two stages, or in two plans that the
    pipeline is given, is worked out once. */
 RengaErrorCode RengaPipelineForecastStages(RengaPipeline pipeline, RengaPipelineMemory memory[]);
+
+RENGA_END_DECLS

@@ -2,6 +2,8 @@
 #pragma once
 #include "rengagraph.h"
 
+RENGA_BEGIN_DECLS
+
 typedef struct _p_RengaPlan *RengaPlan;
 /* What the memory of a device is for, in bytes; all 0: not known. */
 typedef struct {
@@ -83,3 +85,5 @@ RengaErrorCode RengaPlanSave(RengaPlan plan, const char *file); /* versioned tex
 /* Without a graph the plan may be shown and compared, and checked against one later. */
 RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file);
 RengaErrorCode RengaPlanDestroy(RengaPlan *plan);
+
+RENGA_END_DECLS

@@ -5,6 +5,8 @@
 #include "rengamachine.h"
 #include "rengasettings.h"
 
+RENGA_BEGIN_DECLS
+
 typedef struct _p_RengaProfile *RengaProfile;
 #define RENGA_PROFILE_MEASURED "measured"
 #define RENGA_PROFILE_ANALYTIC "analytic"
@@ -49,3 +51,5 @@ RengaErrorCode RengaProfileSave(RengaProfile profile, const char *file, int coun
 RengaErrorCode RengaProfileGetMeasured(RengaProfile profile, int64_t *count);
 RengaErrorCode RengaProfileView(RengaProfile profile, RengaViewer viewer);
 RengaErrorCode RengaProfileDestroy(RengaProfile *profile);
+
+RENGA_END_DECLS

@@ -2,6 +2,8 @@
 #pragma once
 #include "rengaplan.h"
 
+RENGA_BEGIN_DECLS
+
 typedef struct _p_RengaSchedule *RengaSchedule;
 #define RENGA_SCHEDULE_GPIPE "gpipe"
 #define RENGA_SCHEDULE_1F1B "1f1b"
@@ -80,3 +82,5 @@ RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forwar
                                      double *makespan, double *bubble);
 RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer); /* ascii timeline */
 RengaErrorCode RengaScheduleDestroy(RengaSchedule *schedule);
+
+RENGA_END_DECLS

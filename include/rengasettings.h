@@ -5,6 +5,8 @@
 #include "rengaoptimizer.h"
 #include "rengaschedule.h"
 
+RENGA_BEGIN_DECLS
+
 typedef struct _p_RengaSettings *RengaSettings;
 #define RENGA_REDUCTION_ORDERED "ordered"     /* the same bits on any layout */
 #define RENGA_REDUCTION_UNORDERED "unordered" /* one buffer, and MPI's own sum */
@@ -33,3 +35,5 @@ RengaErrorCode RengaSettingsApplySchedule(RengaSettings settings, RengaSchedule 
 RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash);
 RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer);
 RengaErrorCode RengaSettingsDestroy(RengaSettings *settings);
+
+RENGA_END_DECLS

@@ -6,6 +6,24 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* What C++ may call, and what the library exports: all that stands between these two. */
+#if defined(__cplusplus)
+#define RENGA_BEGIN_C extern "C" {
+#define RENGA_END_C }
+#else
+#define RENGA_BEGIN_C
+#define RENGA_END_C
+#endif
+#if defined(__GNUC__)
+#define RENGA_BEGIN_DECLS RENGA_BEGIN_C _Pragma("GCC visibility push(default)")
+#define RENGA_END_DECLS _Pragma("GCC visibility pop") RENGA_END_C
+#else
+#define RENGA_BEGIN_DECLS RENGA_BEGIN_C
+#define RENGA_END_DECLS RENGA_END_C
+#endif
+
+RENGA_BEGIN_DECLS
+
 #define RENGA_VERSION "0.1.0"
 
 /* ---- errors: codes are listed once, here ---- */
@@ -179,3 +197,5 @@ bool RengaLogTraceIsOn(void);
 void RengaLogMemory(const char *category, int64_t forecast_bytes, int64_t measured_bytes);
 RengaErrorCode RengaLogView(MPI_Comm comm, FILE *file);                  /* collective */
 RengaErrorCode RengaLogTraceWrite(MPI_Comm comm, const char *file_name); /* collective */
+
+RENGA_END_DECLS

@@ -11,6 +11,12 @@ LC_ALL=C.UTF-8 grep -nE '^.{101,}' $sources && { echo "lines over 100 columns"; 
 grep -nE '\b(TODO|FIXME|XXX|HACK)\b' $sources && { echo "unfinished work"; status=1; }
 grep -LE '^#pragma once' $headers | sed 's/$/: no #pragma once/' | grep . && status=1
 
+# C++ and the exports of the library.
+for header in include/*.h; do
+  [ "$header" = include/renga.h ] || [ "$(grep -cE '^RENGA_(BEGIN|END)_DECLS$' "$header")" -eq 2 ] ||
+    { echo "$header: not all of it is between RENGA_BEGIN_DECLS and RENGA_END_DECLS"; status=1; }
+done
+
 # Lengths of files and functions, tabs, white space at the end, rulers.
 awk '
 function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }

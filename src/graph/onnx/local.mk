@@ -9,7 +9,7 @@ noinst_HEADERS += %D%/onnx.h %D%/fold.h %D%/wire.h
 
 noinst_LTLIBRARIES += %D%/libonnxproto.la
 nodist_%C%_libonnxproto_la_SOURCES = %D%/onnx.pb-c.c
-%C%_libonnxproto_la_CFLAGS = $(PROTOBUF_C_CFLAGS) $(SANITIZE_CFLAGS) -w
+%C%_libonnxproto_la_CFLAGS = -fvisibility=hidden $(PROTOBUF_C_CFLAGS) $(SANITIZE_CFLAGS) -w
 BUILT_SOURCES += %D%/onnx.pb-c.h
 CLEANFILES += %D%/onnx.pb-c.h %D%/onnx.pb-c.c
 %D%/onnx.pb-c.c: $(ONNX_PROTO_DIR)/onnx/onnx.proto

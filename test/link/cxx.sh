@@ -1,0 +1,20 @@
+#!/bin/sh
+# From C++: each public header by itself, and a program that is linked with the library and runs.
+: "${MPICXX:?}"
+command -v "$MPICXX" >/dev/null && [ -z "$SANITIZERS" ] && [ -e "$top_builddir/.libs/librenga.so" ] ||
+  { echo "no C++ compiler for MPI, or no shared library"; exit 77; }
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+flags="-std=c++11 -Wall -Wextra -Wpedantic -Wshadow -Werror -DMPICH_SKIP_MPICXX -DOMPI_SKIP_MPICXX -I$top_srcdir/include"
+status=0
+for header in "$top_srcdir"/include/*.h; do
+  echo "#include \"${header##*/}\"" >"$folder/alone.cpp"
+  # shellcheck disable=SC2086
+  "$MPICXX" $flags -fsyntax-only "$folder/alone.cpp" || { echo "${header##*/} alone is no C++"; status=1; }
+done
+# shellcheck disable=SC2086
+"$MPICXX" $flags -o "$folder/train" "$top_srcdir/test/link/train.cpp" -L"$top_builddir/.libs" -lrenga \
+  -Wl,-rpath,"$top_builddir/.libs" || exit 1
+OMP_NUM_THREADS=1 timeout 60 "$MPIEXEC" -n 2 "$folder/train" >"$folder/out" 2>&1 || { cat "$folder/out"; exit 1; }
+grep -q '^3 steps' "$folder/out" || { cat "$folder/out"; exit 1; }
+exit $status
