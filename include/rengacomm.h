@@ -38,6 +38,9 @@ RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, in
                                   const char *what);
 RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[], const char *what);
 RengaErrorCode RengaCommSumInt64(RengaComm comm, int64_t count, int64_t values[], const char *what);
+/* The largest of all ranks' numbers, place by place; done when the request is. */
+RengaErrorCode RengaCommStartLargest(RengaComm comm, int count, int64_t values[],
+                                     RengaRequest *request);
 RengaErrorCode RengaCommGather(RengaComm comm, const void *mine, size_t bytes, void *all, int root,
                                const char *what); /* equal sizes; root -1: to all */
 

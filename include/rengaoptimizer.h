@@ -18,20 +18,39 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer);
    -optimizer_final_ratio -optimizer_groups "PATTERN:key=value,...;..." (shell patterns on names;
    keys learning_rate_scale, weight_decay, frozen) */
 RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double rate);
+RengaErrorCode RengaOptimizerGetBaseLearningRate(RengaOptimizer optimizer, double *rate);
+/* The program's own: rate is given as base and schedule make it, and set. */
+typedef RengaErrorCode (*RengaOptimizerRateFunction)(void *context, int64_t step, double scheduled,
+                                                     double *rate);
+RengaErrorCode RengaOptimizerSetLearningRateFunction(RengaOptimizer optimizer,
+                                                     RengaOptimizerRateFunction function,
+                                                     void *context);
+RengaErrorCode RengaOptimizerGetLearningRateFunction(RengaOptimizer optimizer,
+                                                     RengaOptimizerRateFunction *function,
+                                                     void **context);
 /* Where -optimizer_total_steps is not given. */
 RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t steps);
+RengaErrorCode RengaOptimizerGetTotalSteps(RengaOptimizer optimizer, int64_t *steps);
 RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double weight_decay);
+RengaErrorCode RengaOptimizerGetWeightDecay(RengaOptimizer optimizer, double *weight_decay);
 RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer,
                                          double norm); /* 0: no clipping */
+RengaErrorCode RengaOptimizerGetClipNorm(RengaOptimizer optimizer, double *norm);
 /* Warm-up is linear over the first steps; final_ratio of the learning rate is left at the end. */
 RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *schedule,
                                          int64_t warmup_steps, double final_ratio);
+RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **schedule,
+                                         int64_t *warmup_steps, double *final_ratio);
 RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *groups);
 RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **groups); /* lent */
 /* One type's own settings; an error where the type is another. */
 RengaErrorCode RengaOptimizerSetMomentum(RengaOptimizer optimizer, double momentum, bool nesterov);
+RengaErrorCode RengaOptimizerGetMomentum(RengaOptimizer optimizer, double *momentum,
+                                         bool *nesterov);
 RengaErrorCode RengaOptimizerSetBetas(RengaOptimizer optimizer, double beta1, double beta2,
                                       double epsilon);
+RengaErrorCode RengaOptimizerGetBetas(RengaOptimizer optimizer, double *beta1, double *beta2,
+                                      double *epsilon);
 RengaErrorCode RengaOptimizerSetUp(RengaOptimizer optimizer);
 RengaErrorCode RengaOptimizerView(RengaOptimizer optimizer, RengaViewer viewer);
 RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer);
@@ -43,7 +62,6 @@ RengaErrorCode RengaOptimizerGetUpdateBytes(RengaOptimizer optimizer, int64_t *b
 RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t step, double *rate);
 /* What the gradients are multiplied with: min(1, clip_norm / norm). */
 RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, double *scale);
-bool RengaOptimizerNeedsNorm(RengaOptimizer optimizer);
 /* What the groups say of one parameter. A frozen one is never updated. */
 RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name,
                                       double *rate_scale, double *weight_decay, bool *frozen);

@@ -27,6 +27,8 @@ RengaErrorCode RengaPipelineGetDevice(RengaPipeline pipeline, RengaDevice *devic
 RengaErrorCode RengaPipelineGetOptimizer(RengaPipeline pipeline,
                                          RengaOptimizer *optimizer); /* lent */
 RengaErrorCode RengaPipelineSetUp(RengaPipeline pipeline);
+/* Forgets what set-up made; settings may be changed again. */
+RengaErrorCode RengaPipelineReset(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer);
 RengaErrorCode RengaPipelineDestroy(RengaPipeline *pipeline);
 
@@ -43,6 +45,14 @@ RengaErrorCode RengaPipelineEvaluate(RengaPipeline pipeline, const RengaBatch *b
 /* Collective: forward only; output (a graph output, by name) of all samples to rank 0's buffer. */
 RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *batch,
                                     const char *output, float *buffer);
+/* The same of any type, to any rank, to all of them, or left on the ranks that make it. */
+#define RENGA_TO_ALL (-1)
+#define RENGA_TO_NONE (-2)
+RengaErrorCode RengaPipelineForwardTo(RengaPipeline pipeline, const RengaBatch *batch,
+                                      const char *output, int to, void *buffer);
+/* Samples of a batch whose part of the output this rank makes. */
+RengaErrorCode RengaPipelineGetOutputRows(RengaPipeline pipeline, const char *output,
+                                          int64_t samples, int64_t *first, int64_t *count);
 int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetStepNumber(RengaPipeline pipeline, int64_t step);
 /* What a step does whose loss or gradient is not finite: stop|skip|rollback (-on_nonfinite). */
@@ -83,6 +93,19 @@ typedef struct {
 RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
                                            const RengaPersistent **tensors);     /* lent */
 RengaErrorCode RengaPipelineGetDigest(RengaPipeline pipeline, uint64_t *digest); /* collective */
+/* Collective: a whole parameter, moment or state by name, row-major float32, to or from a rank. */
+RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *name, int to,
+                                         float buffer[]);
+RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *name, int from,
+                                         const float buffer[]);
+typedef struct {
+  const char *name;
+  RengaTensorSpec spec; /* whole logical shape */
+  bool frozen, state;   /* state: not trained, running statistics */
+} RengaPipelineParameter;
+/* Lent: all of the network. */
+RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,
+                                           const RengaPipelineParameter **list);
 typedef struct {
   int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs; /* bytes */
   int64_t forecast,

@@ -2,6 +2,8 @@
 #include "commimpl.h"
 #include <string.h>
 
+enum { NO_PEER = -1 }; /* of a request that waits for all ranks */
+
 static RengaErrorCode RequestCreate(RengaComm comm, bool receives, size_t bytes, int peer, int tag,
                                     RengaRequest *request)
 {
@@ -165,6 +167,40 @@ RengaErrorCode RengaCommReceive(RengaComm comm, void *buffer, size_t bytes, int 
 }
 
 /*@
+   RengaCommStartLargest - start to find the largest of all ranks' numbers, place by place
+
+   Collective
+
+   Input:
+   . comm - the ranks
+   . count - numbers of each rank, the same on all; few: they travel in one call of MPI
+
+   Input and output:
+   . values - [count] this rank's; the largest, on all ranks, when the request is done
+
+   Output:
+   . request - for RengaCommTest or RengaCommWait, one of which must end it
+@*/
+RengaErrorCode RengaCommStartLargest(RengaComm comm, int count, int64_t values[],
+                                     RengaRequest *request)
+{
+  RengaRequest r;
+  RengaCheckPointer(comm);
+  RengaCheckPointer(values);
+  RengaCheckPointer(request);
+  RengaCheck(count > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a count of %d numbers", count);
+  RengaCall(RequestCreate(comm, false, (size_t)count * sizeof *values, NO_PEER, 0, &r));
+  r->parts = 1;
+  const int failed =
+      MPI_Iallreduce(MPI_IN_PLACE, values, count, MPI_INT64_T, MPI_MAX, comm->hdr.comm, r->part);
+  if (failed) RequestEnd(comm, &r);
+  RengaCallMPI(failed);
+  ListAdd(comm, r);
+  *request = r;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaCommTest - is a message done?
 
    Not collective
@@ -211,6 +247,7 @@ RengaErrorCode RengaCommProgress(RengaComm comm)
 static void DescribeRequest(const void *subject, size_t size, char text[])
 {
   const struct _RengaRequest *r = subject;
+  if (r->peer == NO_PEER) return;
   snprintf(text, size, " (%zu bytes %s rank %d, tag %d)", r->bytes, r->receives ? "from" : "to",
            r->peer, r->tag);
 }

@@ -82,7 +82,35 @@ RengaErrorCode RengaOptimizerSetBetas(RengaOptimizer optimizer, double beta1, do
   optimizer->beta1 = beta1;
   optimizer->beta2 = beta2;
   optimizer->epsilon = epsilon;
-  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerGetBetas - the averaging of types adam and adamw
+
+   Not collective
+
+   Input:
+   . optimizer - of type adam or adamw; another type is an error
+
+   Output:
+   . beta1 - of the first moment
+   . beta2 - of the second moment
+   . epsilon - added to the root of the second moment
+@*/
+RengaErrorCode RengaOptimizerGetBetas(RengaOptimizer optimizer, double *beta1, double *beta2,
+                                      double *epsilon)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(beta1);
+  RengaCheckPointer(beta2);
+  RengaCheckPointer(epsilon);
+  RengaCheck(optimizer->ops->view == ViewAdam, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "RengaOptimizerGetBetas is for types adam and adamw; the type is %s",
+             optimizer->hdr.type_name);
+  *beta1 = optimizer->beta1;
+  *beta2 = optimizer->beta2;
+  *epsilon = optimizer->epsilon;
   return RENGA_SUCCESS;
 }
 

@@ -37,7 +37,11 @@ struct _p_RengaOptimizer {
   int64_t total_steps, total_steps_option; /* of the program; of the user, 0: not given */
   double momentum;                         /* sgd */
   bool nesterov;
-  double beta1, beta2, epsilon; /* adam, adamw */
+  RengaOptimizerRateFunction rate_function; /* NULL: none */
+  void *rate_context;                       /* lent */
+  int64_t fixed_steps;                      /* 1 + the step that fixed_rate is of; 0: none */
+  double fixed_rate;                        /* what the function said of it */
+  double beta1, beta2, epsilon;             /* adam, adamw */
   RengaOptimizerGroup *groups;
   int n_groups;
   bool groups_parsed; /* groups are those of the text */

@@ -1,5 +1,6 @@
 /* Optimizer: its settings, their options, and its view. */
 #include "optimizerimpl.h"
+#include "renga/private/optimizer.h"
 #include "renga/private/packages.h"
 #include <string.h>
 
@@ -164,7 +165,7 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
 
    Input:
    . optimizer - the optimizer
-   . rate - at least 0
+   . rate - at least 0; may be changed between steps
 
    Options:
    . -optimizer_learning_rate - the same
@@ -175,7 +176,25 @@ RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double ra
   RengaCheck(rate >= 0 && rate <= LARGE, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "a learning rate of %g is not a number of at least 0", rate);
   optimizer->learning_rate = rate;
-  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerGetBaseLearningRate - the learning rate before schedule and groups
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+
+   Output:
+   . rate - as RengaOptimizerSetLearningRate or -optimizer_learning_rate said
+@*/
+RengaErrorCode RengaOptimizerGetBaseLearningRate(RengaOptimizer optimizer, double *rate)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(rate);
+  *rate = optimizer->learning_rate;
   return RENGA_SUCCESS;
 }
 
@@ -202,6 +221,25 @@ RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t ste
 }
 
 /*@
+   RengaOptimizerGetTotalSteps - the length of the schedule
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+
+   Output:
+   . steps - of -optimizer_total_steps, or else of RengaOptimizerSetTotalSteps; 0: neither was given
+@*/
+RengaErrorCode RengaOptimizerGetTotalSteps(RengaOptimizer optimizer, int64_t *steps)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(steps);
+  *steps = RengaOptimizerTotalSteps(optimizer);
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaOptimizerSetWeightDecay - pull parameters towards 0
 
    Not collective
@@ -220,7 +258,25 @@ RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double wei
              "a weight decay of %g is not a number of at least 0", weight_decay);
   optimizer->weight_decay = weight_decay;
   optimizer->weight_decay_given = true;
-  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerGetWeightDecay - how strongly parameters are pulled towards 0
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+
+   Output:
+   . weight_decay - of all parameters whose groups say nothing
+@*/
+RengaErrorCode RengaOptimizerGetWeightDecay(RengaOptimizer optimizer, double *weight_decay)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(weight_decay);
+  *weight_decay = optimizer->weight_decay;
   return RENGA_SUCCESS;
 }
 
@@ -242,7 +298,60 @@ RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer, double norm)
   RengaCheck(norm >= 0 && norm <= LARGE, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "a norm of %g is not a number of at least 0", norm);
   optimizer->clip_norm = norm;
-  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerGetClipNorm - the bound of the norm of the gradient
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+
+   Output:
+   . norm - 0: none
+@*/
+RengaErrorCode RengaOptimizerGetClipNorm(RengaOptimizer optimizer, double *norm)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(norm);
+  *norm = optimizer->clip_norm;
+  return RENGA_SUCCESS;
+}
+
+static uint64_t HashRow(RengaOptimizer optimizer, const RengaOptionRow *row)
+{
+  static const size_t sizes[] = {[RENGA_OPTION_BOOL] = sizeof(bool),
+                                 [RENGA_OPTION_INT] = sizeof(int),
+                                 [RENGA_OPTION_INT64] = sizeof(int64_t),
+                                 [RENGA_OPTION_REAL] = sizeof(double),
+                                 [RENGA_OPTION_BYTES] = sizeof(int64_t)};
+  const char *at = (const char *)optimizer + row->offset;
+  if (row->kind != RENGA_OPTION_STRING) return RengaHash(at, sizes[row->kind], 0);
+  const char *text;
+  memcpy(&text, at, sizeof text);
+  return text ? RengaHash(text, strlen(text), 1) : 0;
+}
+
+RengaErrorCode RengaOptimizerListSettings_Private(RengaOptimizer optimizer, int *count,
+                                                  RengaSetting settings[])
+{
+  int n = 0;
+  const int64_t total = RengaOptimizerTotalSteps(optimizer);
+  const char *type = optimizer->hdr.type_name;
+  settings[n++] = (RengaSetting){"optimizer_type", RengaHash(type, strlen(type), 0)};
+  settings[n++] = (RengaSetting){"optimizer_total_steps", RengaHash(&total, sizeof total, 0)};
+  settings[n++] = (RengaSetting){"learning-rate function", optimizer->rate_function != NULL};
+  for (int i = 0; i < SECTIONS; i++)
+    for (int r = 0; SectionFits(i, type) && r < sections[i].count; r++) {
+      const RengaOptionRow *row = &sections[i].rows[r];
+      if (row->offset == AT(type_option) || row->offset == AT(total_steps_option)) continue;
+      RengaCheck(n < RENGA_OPTIMIZER_SETTINGS_MOST, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+                 "the optimizer has more than %d settings", (int)RENGA_OPTIMIZER_SETTINGS_MOST);
+      settings[n++] = (RengaSetting){row->name, HashRow(optimizer, row)};
+    }
+  *count = n;
   return RENGA_SUCCESS;
 }
 
@@ -250,6 +359,8 @@ static RengaErrorCode ViewSchedule(RengaOptimizer optimizer, RengaViewer viewer)
 {
   RengaCall(RengaViewerPrintf(viewer, "  learning rate %g, %s", optimizer->learning_rate,
                               optimizer->schedule));
+  if (optimizer->rate_function)
+    RengaCall(RengaViewerPrintf(viewer, ", times what the program's function says"));
   if (optimizer->warmup_steps > 0)
     RengaCall(
         RengaViewerPrintf(viewer, ", warm-up of %lld steps", (long long)optimizer->warmup_steps));

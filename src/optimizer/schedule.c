@@ -1,5 +1,6 @@
 /* Optimizer: the learning rate of each step, and clipping by the norm of the whole gradient. */
 #include "optimizerimpl.h"
+#include "renga/private/optimizer.h"
 #include <math.h>
 #include <string.h>
 
@@ -98,6 +99,81 @@ RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *s
 }
 
 /*@
+   RengaOptimizerGetSchedule - how the learning rate changes from step to step
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+
+   Output:
+   . schedule - lent
+   . warmup_steps - see RengaOptimizerSetSchedule()
+   . final_ratio - see RengaOptimizerSetSchedule()
+@*/
+RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **schedule,
+                                         int64_t *warmup_steps, double *final_ratio)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(warmup_steps);
+  RengaCheckPointer(final_ratio);
+  *schedule = optimizer->schedule;
+  *warmup_steps = optimizer->warmup_steps;
+  *final_ratio = optimizer->final_ratio;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerSetLearningRateFunction - a learning rate of the program's own for each step
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer; also between steps
+   . function - is given context, the number of the step, from 0, and the learning rate that base
+     and schedule make of it; it sets rate to what is to be taken, at least 0. The same on all
+     ranks, for a step compares. NULL: none
+   . context - handed to it; must live as long as the function is set
+
+   Notes: an error that the function returns is an error of the step.
+@*/
+RengaErrorCode RengaOptimizerSetLearningRateFunction(RengaOptimizer optimizer,
+                                                     RengaOptimizerRateFunction function,
+                                                     void *context)
+{
+  RengaCheckPointer(optimizer);
+  optimizer->rate_function = function;
+  optimizer->fixed_steps = 0;
+  optimizer->rate_context = context;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerGetLearningRateFunction - the program's own learning rate
+
+   Not collective
+
+   Input:
+   . optimizer - the optimizer
+
+   Output:
+   . function - NULL: none
+   . context - as set
+@*/
+RengaErrorCode RengaOptimizerGetLearningRateFunction(RengaOptimizer optimizer,
+                                                     RengaOptimizerRateFunction *function,
+                                                     void **context)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(function);
+  RengaCheckPointer(context);
+  *function = optimizer->rate_function;
+  *context = optimizer->rate_context;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaOptimizerGetLearningRate - the learning rate of a step
 
    Not collective
@@ -126,7 +202,26 @@ RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t s
     share =
         optimizer->final_ratio + (1 - optimizer->final_ratio) * schedules[which].shape(progress);
   }
-  *rate = optimizer->learning_rate * share;
+  double found = optimizer->learning_rate * share;
+  if (optimizer->rate_function && optimizer->fixed_steps == step + 1)
+    found = optimizer->fixed_rate;
+  else if (optimizer->rate_function)
+    RengaCall(optimizer->rate_function(optimizer->rate_context, step, found, &found));
+  RengaCheck(isfinite(found) && found >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the learning rate of step %lld is %g, not a number of at least 0", (long long)step,
+             found);
+  *rate = found;
+  return RENGA_SUCCESS;
+}
+
+/* Asks the program's function afresh; until the next such call the step's rate is what it said. */
+RengaErrorCode RengaOptimizerFixLearningRate_Private(RengaOptimizer optimizer, int64_t step,
+                                                     double *rate)
+{
+  optimizer->fixed_steps = 0;
+  RengaCall(RengaOptimizerGetLearningRate(optimizer, step, rate));
+  optimizer->fixed_rate = *rate;
+  optimizer->fixed_steps = step + 1;
   return RENGA_SUCCESS;
 }
 
@@ -156,17 +251,4 @@ RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, dou
   bool clips = optimizer->clip_norm > 0 && norm > optimizer->clip_norm;
   *scale = clips ? optimizer->clip_norm / norm : 1;
   return RENGA_SUCCESS;
-}
-
-/*@
-   RengaOptimizerNeedsNorm - whether RengaOptimizerGetScale needs the norm of the gradient
-
-   Not collective
-
-   Input:
-   . optimizer - the optimizer
-@*/
-bool RengaOptimizerNeedsNorm(RengaOptimizer optimizer)
-{
-  return optimizer->clip_norm > 0;
 }

@@ -63,6 +63,30 @@ RengaErrorCode RengaOptimizerSetMomentum(RengaOptimizer optimizer, double moment
   return RENGA_SUCCESS;
 }
 
+/*@
+   RengaOptimizerGetMomentum - the momentum of type sgd
+
+   Not collective
+
+   Input:
+   . optimizer - of type sgd; another type is an error
+
+   Output:
+   . momentum - 0: none
+   . nesterov - whether it looks ahead by Nesterov's rule
+@*/
+RengaErrorCode RengaOptimizerGetMomentum(RengaOptimizer optimizer, double *momentum, bool *nesterov)
+{
+  RengaCheckPointer(optimizer);
+  RengaCheckPointer(momentum);
+  RengaCheckPointer(nesterov);
+  RengaCheck(optimizer->ops->update == UpdateSgd, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "RengaOptimizerGetMomentum is for type sgd; the type is %s", optimizer->hdr.type_name);
+  *momentum = optimizer->momentum;
+  *nesterov = optimizer->nesterov;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOptimizerCreate_SGD(void *object)
 {
   RengaOptimizer optimizer = object;

@@ -76,6 +76,9 @@ static RengaErrorCode Allocate(RengaPipeline pipeline)
                                 (size_t)(pipeline->n_buffers * buffer)));
   RengaCall(RengaMalloc(pipeline->n_buffers, &pipeline->piece));
   RengaCall(RengaMalloc(REGION_MESSAGE + pipeline->n_messages, &pipeline->base));
+  RengaCall(RengaMalloc(pipeline->replicas + 1, &pipeline->leaf_bounds));
+  RengaCall(
+      RengaMalloc(pipeline->stages + RengaPlanGetRankCount(pipeline->plan), &pipeline->exchange));
   return RENGA_SUCCESS;
 }
 
@@ -91,8 +94,7 @@ static RengaErrorCode Log(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Forecast, check, allocate. Not for idle ranks; the ranks agree
-   afterwards. */
+/* Forecast, check, allocate. Not for idle ranks; the ranks agree afterwards. */
 RengaErrorCode RengaPipelineSetUpArena_Private(RengaPipeline pipeline)
 {
   RengaCall(RengaPipelineSize_Private(pipeline));

@@ -240,11 +240,10 @@ static void SizeReplica(RengaPipeline pipeline, const ReplicaShare *share,
    given. */
 RengaErrorCode RengaPipelineSizeStage_Private(RengaPipeline pipeline)
 {
-  const char *const *names;
   RengaCall(PlaceGiven(pipeline));
   RengaCall(CompileAll(pipeline));
   CountLinkBytes(pipeline);
-  RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &pipeline->n_moments, &names));
+  RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &pipeline->n_moments, &pipeline->moment));
   pipeline->tied_bytes = RengaPipelineTiedBytes_Private(pipeline);
   return RENGA_SUCCESS;
 }

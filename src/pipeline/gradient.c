@@ -83,28 +83,44 @@ RengaErrorCode RengaPipelineCloseGradients_Private(RengaPipeline pipeline, const
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SumOrdered(RengaPipeline pipeline, const Pass *pass, const char *what)
+/* Where the pass has failed the sum is made of whatever lies in the buffers. */
+static void InventPieces(RengaPipeline pipeline, int64_t leaves)
 {
+  RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
+  const int64_t *bounds = pipeline->leaf_bounds;
+  pipeline->n_pieces =
+      RengaCommTreePieces(leaves, bounds[pipeline->replica], bounds[pipeline->replica + 1], piece);
+  for (int p = 0; p < pipeline->n_pieces; p++) {
+    pipeline->piece[p] = piece[p];
+    pipeline->piece[p].data = Buffer(pipeline, p);
+  }
+}
+
+/* A sum that found no memory has sent nothing, and is made once more. */
+static RengaErrorCode SumOrdered(RengaPipeline pipeline, Pass *pass, const char *what)
+{
+  const int64_t leaves = RengaPipelineLeaves_Private(pipeline, pass->microbatches);
+  for (int r = 0; r <= pipeline->replicas; r++)
+    pipeline->leaf_bounds[r] = RengaPlanBound(leaves, pipeline->replicas, r);
+  if (pass->failed) InventPieces(pipeline, leaves);
   if (pipeline->n_pieces > 0) pipeline->gradient = pipeline->piece[0].data;
   if (pipeline->replicas == 1) {
     RengaCheck(pipeline->n_pieces <= 1, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
                "%d sums of gradients are left of one", pipeline->n_pieces);
     return RENGA_SUCCESS;
   }
-  const int64_t leaves = RengaPipelineLeaves_Private(pipeline, pass->microbatches);
-  int64_t *bounds;
-  RengaCall(RengaMalloc(pipeline->replicas + 1, &bounds));
-  for (int r = 0; r <= pipeline->replicas; r++)
-    bounds[r] = RengaPlanBound(leaves, pipeline->replicas, r);
-  const RengaErrorCode code =
-      RengaCommSumTree(pipeline->group, leaves, bounds, pipeline->piece, pipeline->gradient_count,
-                       pipeline->gradient, pipeline->tree_work, pipeline->tree_work_bytes, what);
-  RengaFree(&bounds);
+  RengaErrorCode code;
+  int attempt = 0;
+  do
+    code = RengaCommSumTree(pipeline->group, leaves, pipeline->leaf_bounds, pipeline->piece,
+                            pipeline->gradient_count, pipeline->gradient, pipeline->tree_work,
+                            pipeline->tree_work_bytes, what);
+  while (code == RENGA_ERR_MEMORY && RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SumReplicas(RengaPipeline pipeline, const Pass *pass)
+static RengaErrorCode SumReplicas(RengaPipeline pipeline, Pass *pass)
 {
   char what[160];
   snprintf(what, sizeof what,
@@ -119,8 +135,9 @@ static RengaErrorCode SumReplicas(RengaPipeline pipeline, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
-/* After the last backward: pipeline->gradient is the whole batch's, all uses added up. */
-RengaErrorCode RengaPipelineReduceGradients_Private(RengaPipeline pipeline, const Pass *pass)
+/* After the last backward: pipeline->gradient is the whole batch's, all uses added up. Fails only
+   where messages are left under way. */
+RengaErrorCode RengaPipelineReduceGradients_Private(RengaPipeline pipeline, Pass *pass)
 {
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
   const int64_t bytes =
@@ -131,7 +148,6 @@ RengaErrorCode RengaPipelineReduceGradients_Private(RengaPipeline pipeline, cons
   RengaLogEventEnd(event, 0, pipeline->replicas > 1, bytes);
   RengaLogTrace("communication", "reduce", begin, MPI_Wtime());
   RengaCall(code);
-  RengaCall(RengaPipelineExchangeTied_Private(pipeline));
-  pipeline->gradient_valid = true;
+  RengaCall(RengaPipelineExchangeTied_Private(pipeline, pass));
   return RENGA_SUCCESS;
 }

@@ -21,7 +21,6 @@ static bool HasUses(RengaPipeline pipeline, int parameter)
   return false;
 }
 
-/* One writer of each parameter: in its first stage, the replica that has least to write so far. */
 /* Replicas as a heap, the one with the least to do first, of equal ones the first. */
 static void SiftDown(int count, int heap[], const int64_t load[])
 {
@@ -37,12 +36,15 @@ static void SiftDown(int count, int heap[], const int64_t load[])
   }
 }
 
+/* One writer of each parameter: in its first stage, the replica that has least to write so far. */
 static RengaErrorCode ChooseOwners(RengaPipeline pipeline)
 {
-  int64_t *load;
-  int *heap;
-  RengaCall(RengaMalloc(pipeline->replicas, &load));
-  RengaCall(RengaMalloc(pipeline->replicas, &heap));
+  int64_t *load = NULL;
+  int *heap = NULL;
+  RengaErrorCode code = RengaMalloc(pipeline->replicas, &load);
+  if (!code) code = RengaMalloc(pipeline->replicas, &heap);
+  if (code) RengaFree(&load);
+  RengaCall(code);
   for (int r = 0; r < pipeline->replicas; r++) heap[r] = r;
   for (int p = 0; p < pipeline->n_parameters; p++) {
     Parameter *parameter = &pipeline->parameter[p];
@@ -56,20 +58,20 @@ static RengaErrorCode ChooseOwners(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindTrained(RengaPipeline pipeline, int number)
+/* Not frozen, and some stage has a gradient for it. */
+RengaErrorCode RengaPipelineIsTrained_Private(RengaPipeline pipeline, int number, bool *trained)
 {
-  Parameter *parameter = &pipeline->parameter[number];
+  const Parameter *parameter = &pipeline->parameter[number];
   double rate_scale, weight_decay;
   bool frozen;
   RengaCall(RengaOptimizerGetGroup(pipeline->optimizer, parameter->name, &rate_scale, &weight_decay,
                                    &frozen));
-  parameter->trained = !frozen && !RengaGraphGetValue(pipeline->graph, parameter->whole)->frozen &&
-                       HasUses(pipeline, number);
+  *trained = !frozen && !RengaGraphGetValue(pipeline->graph, parameter->whole)->frozen &&
+             HasUses(pipeline, number);
   return RENGA_SUCCESS;
 }
 
 /* Gradients of one parameter's uses follow each other in a buffer. */
-/* Uses of a parameter lie one behind the other. */
 static RengaErrorCode PlaceUses(RengaPipeline pipeline)
 {
   int64_t *next; /* by value: the place of its next use, and its stride; place -1: not trained */
@@ -78,7 +80,7 @@ static RengaErrorCode PlaceUses(RengaPipeline pipeline)
     Parameter *parameter = &pipeline->parameter[p];
     parameter->offset = pipeline->parameter_count;
     pipeline->parameter_count += parameter->stride;
-    RengaErrorCode code = FindTrained(pipeline, p);
+    const RengaErrorCode code = RengaPipelineIsTrained_Private(pipeline, p, &parameter->trained);
     if (code) RengaFree(&next);
     RengaCall(code);
     parameter->gradient = pipeline->gradient_count;
@@ -137,14 +139,15 @@ static RengaErrorCode CountUses(RengaPipeline pipeline, int stage, const int ind
   RengaGraph sub;
   int count;
   RengaCall(RengaGraphGetSubgraph(pipeline->graph, row->first, row->last, &sub));
-  RengaCall(RengaPipelineDifferentiate_Private(pipeline, stage, sub, NULL));
-  RengaCall(RengaGraphGetParameterUses(sub, &count, &use));
-  for (int u = 0; u < count; u++) {
+  RengaErrorCode code = RengaPipelineDifferentiate_Private(pipeline, stage, sub, NULL);
+  if (!code) code = RengaGraphGetParameterUses(sub, &count, &use);
+  for (int u = 0; !code && u < count; u++) {
     const char *name = RengaGraphGetValue(sub, use[u].parameter)->name;
     const int parameter = index[RengaGraphFindValue(pipeline->graph, name)];
     if (parameter >= 0) ++*Holds(pipeline, parameter, stage);
   }
-  RengaCall(RengaGraphDestroy(&sub));
+  RengaGraphDestroy(&sub);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -162,12 +165,12 @@ static RengaErrorCode FindHolders(RengaPipeline pipeline, int index[], bool shar
 
 RengaErrorCode RengaPipelineSetUpHolders_Private(RengaPipeline pipeline)
 {
-  int *index;
-  bool *shares;
+  int *index = NULL;
+  bool *shares = NULL;
   RengaCall(RengaMalloc((int64_t)pipeline->n_parameters * pipeline->stages + 1, &pipeline->holds));
-  RengaCall(RengaMalloc(RengaGraphGetValueCount(pipeline->graph) + 1, &index));
-  RengaCall(RengaMalloc(pipeline->stages, &shares));
-  const RengaErrorCode code = FindHolders(pipeline, index, shares);
+  RengaErrorCode code = RengaMalloc(RengaGraphGetValueCount(pipeline->graph) + 1, &index);
+  if (!code) code = RengaMalloc(pipeline->stages, &shares);
+  if (!code) code = FindHolders(pipeline, index, shares);
   RengaFree(&index);
   RengaFree(&shares);
   RengaCall(code);

@@ -150,11 +150,12 @@ static RengaErrorCode KeepToEnd(Layout *layout)
   RengaValue *wanted;
   RengaCall(RengaLayoutWanted_Private(layout, &count, NULL));
   RengaCall(RengaMalloc(count + 1, &wanted));
-  RengaCall(RengaLayoutWanted_Private(layout, &count, wanted));
-  for (int i = 0; i < count; i++)
+  const RengaErrorCode code = RengaLayoutWanted_Private(layout, &count, wanted);
+  for (int i = 0; !code && i < count; i++)
     if (RengaLayoutPartOf_Private(layout, wanted[i]) == PART_FORWARD)
       UseAt(layout, wanted[i], PART_FORWARD, layout->length[PART_FORWARD]);
   RengaFree(&wanted);
+  RengaCall(code);
   for (int m = 0; m < layout->n_moves; m++)
     if (RengaLayoutPartOf_Private(layout, layout->move[m].value) != PART_BACKWARD)
       UseAt(layout, layout->move[m].value, PART_BACKWARD, layout->length[PART_BACKWARD]);

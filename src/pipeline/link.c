@@ -61,19 +61,34 @@ static bool IsUsed(const Pass *pass, const RengaMessage *message)
   return !message->backward || pass->training;
 }
 
+static RengaErrorCode PostReceive(RengaPipeline pipeline, Pass *pass, int row, int64_t i)
+{
+  Link *link = &pipeline->link[row];
+  const size_t bytes = MessageBytes(pipeline, pass, link, i);
+  const int peer = PeerOf(pipeline, pass, link, i);
+  RengaErrorCode code;
+  int attempt = 0;
+  do
+    code = RengaCommReceive(pipeline->all, InstanceAt(link, i), bytes, peer, row,
+                            &link->request[i % link->ring]);
+  while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* An instance is free when the action that used it last is done: backward, or forward in
    evaluation. */
 RengaErrorCode RengaPipelinePostReceives_Private(RengaPipeline pipeline, Pass *pass)
 {
+  RengaCall(RengaPipelineSettle_Private(pipeline, pass, false));
+  if (!pass->settled || pass->refused) return RENGA_SUCCESS;
   const int64_t done = pass->training ? pass->backward_done : pass->forward_done;
   for (int m = 0; m < pipeline->n_messages; m++) {
     Link *link = &pipeline->link[m];
     if (!link->active || !link->incoming || !IsUsed(pass, &pipeline->message[m])) continue;
     while (link->posted < done + link->ring && link->posted < pass->last - pass->first) {
-      const int64_t i = link->posted++;
-      RengaCall(RengaCommReceive(
-          pipeline->all, InstanceAt(link, i), MessageBytes(pipeline, pass, link, i),
-          PeerOf(pipeline, pass, link, i), m, &link->request[i % link->ring]));
+      RengaCall(PostReceive(pipeline, pass, m, link->posted));
+      link->posted++;
     }
   }
   return RENGA_SUCCESS;
@@ -94,7 +109,11 @@ static RengaErrorCode Wait(RengaPipeline pipeline, Pass *pass, int row, int64_t 
            link->incoming ? "for" : "to send", message->backward ? "gradient of" : "activation",
            message->value, link->incoming ? "from" : "to", link->other,
            PeerOf(pipeline, pass, link, i), (long long)pass->order[i], (long long)pipeline->step);
-  RengaCall(RengaCommWait(pipeline->all, request, what));
+  RengaErrorCode code;
+  int attempt = 0;
+  do code = RengaCommWait(pipeline->all, request, what);
+  while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -117,7 +136,7 @@ RengaErrorCode RengaPipelineSend_Private(RengaPipeline pipeline, Pass *pass, int
 {
   Link *link = &pipeline->link[row];
   const size_t bytes = MessageBytes(pipeline, pass, link, i);
-  const char *from = link->base ? InstanceAt(link, i) : NULL;
+  char *from = link->base ? InstanceAt(link, i) : NULL;
   if (!from) {
     Program *program;
     RengaCall(RengaPipelineGetProgram_Private(
@@ -125,11 +144,15 @@ RengaErrorCode RengaPipelineSend_Private(RengaPipeline pipeline, Pass *pass, int
         pass->target, &program));
     from = RengaPipelineAt_Private(pipeline, program->place[link->value]);
   }
+  if (pass->failed) /* others may compute with it until they hear of the error */
+    RengaCall(RengaDeviceSetBytes(pipeline->device, NULL, from, 0, bytes));
+  const int peer = PeerOf(pipeline, pass, link, i);
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_SEND);
+  RengaErrorCode code;
+  int attempt = 0;
   RengaLogEventBegin(event);
-  const RengaErrorCode code =
-      RengaCommSend(pipeline->all, from, bytes, PeerOf(pipeline, pass, link, i), row,
-                    &link->request[i % link->ring]);
+  do code = RengaCommSend(pipeline->all, from, bytes, peer, row, &link->request[i % link->ring]);
+  while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
   RengaLogEventEnd(event, 0, 1, (int64_t)bytes);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -154,22 +154,157 @@ RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DigestOne(RengaPipeline pipeline, const RengaPersistent *tensor,
-                                uint64_t *digest)
+static RengaErrorCode HashTensor(RengaPipeline pipeline, const RengaPersistent *tensor,
+                                 uint64_t *hash)
 {
   const size_t bytes = RengaTensorSpecBytes(&tensor->spec);
   const uint64_t seed = RengaHash(tensor->name, strlen(tensor->name), 0);
   if (RengaDeviceIsHost(pipeline->device)) {
-    *digest += RengaHash(tensor->data, bytes, seed);
+    *hash = RengaHash(tensor->data, bytes, seed);
     return RENGA_SUCCESS;
   }
   char *copy;
   RengaCall(RengaMalloc(bytes + 1, &copy));
-  const RengaErrorCode code =
+  RengaErrorCode code =
       RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, copy, tensor->data, bytes);
-  if (code == RENGA_SUCCESS) *digest += RengaHash(copy, bytes, seed);
+  if (code == RENGA_SUCCESS) code = RengaStreamSynchronize(pipeline->device, NULL);
+  if (code == RENGA_SUCCESS) *hash = RengaHash(copy, bytes, seed);
   RengaFree(&copy);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Tensors of the network are numbered: each parameter and its moments, then the states. Where the
+   network's states lie in that order: [states of this stage]. */
+static void NumberStates(RengaPipeline pipeline, int number[], int *count)
+{
+  int here = 0;
+  *count = pipeline->n_network * (1 + pipeline->n_moments);
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(pipeline->graph); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(pipeline->graph, v);
+    if (value->kind != RENGA_VALUE_STATE) continue;
+    const bool held =
+        here < pipeline->n_states &&
+        strcmp(RengaGraphGetValue(pipeline->sub, pipeline->state[here])->name, value->name) == 0;
+    if (held && number) number[here] = *count;
+    here += held;
+    ++*count;
+  }
+}
+
+/* The number of this rank's tensor t; number: of NumberStates. */
+static int NumberOf(RengaPipeline pipeline, const int number[], int t)
+{
+  const int each = 1 + pipeline->n_moments, first = pipeline->n_parameters * each;
+  return t < first ? pipeline->parameter[t / each].number * each + t % each : number[t - first];
+}
+
+/* This rank's own hash of each tensor that it holds; row: [count][2] hash and inverse, the least
+   number in both where there is none. */
+static RengaErrorCode HashHeld(RengaPipeline pipeline, int64_t row[])
+{
+  int *number, count;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaMalloc(pipeline->n_states + 1, &number));
+  NumberStates(pipeline, number, &count);
+  for (int i = 0; i < 2 * count; i++) row[i] = INT64_MIN;
+  for (int t = 0; t < pipeline->n_persistents && !code; t++) {
+    uint64_t hash = 0;
+    code = HashTensor(pipeline, &pipeline->persistent[t], &hash);
+    const int at = NumberOf(pipeline, number, t);
+    memcpy(&row[2 * at], &hash, sizeof hash);
+    row[2 * at + 1] = ~row[2 * at];
+  }
+  RengaFree(&number);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* One tensor on one rank. */
+typedef struct {
+  int64_t held, stage, replica;
+  uint64_t hash;
+  char name[160];
+} Copy;
+
+/* How many ranks hold the same bits as rank r. */
+static int CountAlike(const Copy copy[], int size, int r)
+{
+  int count = 0;
+  for (int i = 0; i < size; i++) count += copy[i].held && copy[i].hash == copy[r].hash;
+  return count;
+}
+
+/* Most ranks are right, of equally many the first. */
+static RengaErrorCode RaiseDeparture(RengaPipeline pipeline, const Copy copy[])
+{
+  const int size = RengaCommGetSize(pipeline->all);
+  int right = -1, wrong = -1;
+  for (int r = 0; r < size; r++)
+    if (copy[r].held && (right < 0 || CountAlike(copy, size, r) > CountAlike(copy, size, right)))
+      right = r;
+  for (int r = 0; r < size && wrong < 0; r++)
+    if (copy[r].held && copy[r].hash != copy[right].hash) wrong = r;
+  RengaRaise(
+      pipeline->hdr.comm, RENGA_ERR_INTERNAL,
+      "rank %d (stage %lld, replica %lld) departs from rank %d (stage %lld, replica %lld): "
+      "%s is not the same there. Copies part where a program writes to one of them alone, or "
+      "where memory fails",
+      wrong, (long long)copy[wrong].stage, (long long)copy[wrong].replica, right,
+      (long long)copy[right].stage, (long long)copy[right].replica, copy[right].name);
+}
+
+/* Collective: the tensor in this place differs between its holders. */
+static RengaErrorCode NameDeparture(RengaPipeline pipeline, int place)
+{
+  Copy mine = {.stage = pipeline->stage, .replica = pipeline->replica}, *all;
+  int *number, count;
+  RengaCall(RengaMalloc(pipeline->n_states + 1, &number));
+  NumberStates(pipeline, number, &count);
+  RengaErrorCode code = RengaMalloc(RengaCommGetSize(pipeline->all), &all);
+  for (int t = 0; t < pipeline->n_persistents && !code; t++) {
+    const int at = NumberOf(pipeline, number, t);
+    if (at != place) continue;
+    mine.held = 1;
+    snprintf(mine.name, sizeof mine.name, "%s", pipeline->persistent[t].name);
+    code = HashTensor(pipeline, &pipeline->persistent[t], &mine.hash);
+  }
+  RengaFree(&number);
+  if (!code)
+    code = RengaCommGather(pipeline->all, &mine, sizeof mine, all, -1,
+                           "all ranks to say which copy departs");
+  if (!code) code = RaiseDeparture(pipeline, all);
+  RengaFree(&all);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* row: [count][2] the largest hashes and inverses of all ranks. */
+static RengaErrorCode AddHashes(RengaPipeline pipeline, int count, const int64_t row[],
+                                uint64_t *digest)
+{
+  uint64_t sum = 0;
+  for (int t = 0; t < count; t++) {
+    if (row[2 * t] == INT64_MIN && row[2 * t + 1] == INT64_MIN) continue; /* in no stage */
+    if (row[2 * t] != ~row[2 * t + 1]) RengaCall(NameDeparture(pipeline, t));
+    sum += (uint64_t)row[2 * t];
+  }
+  *digest = sum;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Compare(RengaPipeline pipeline, int count, int64_t row[], uint64_t *digest)
+{
+  RengaRequest request;
+  const RengaErrorCode mine = HashHeld(pipeline, row);
+  row[2 * count] = mine;
+  RengaCall(RengaCommStartLargest(pipeline->all, 2 * count + 1, row, &request));
+  RengaCall(
+      RengaCommWait(pipeline->all, &request, "all ranks to add up the digest of the parameters"));
+  if (mine) return RengaErrorPass(mine, __func__, __FILE__, __LINE__);
+  RengaCheck(row[2 * count] == 0, pipeline->hdr.comm, (RengaErrorCode)row[2 * count],
+             "some other rank could not read its parameters");
+  RengaCall(AddHashes(pipeline, count, row, digest));
   return RENGA_SUCCESS;
 }
 
@@ -184,23 +319,20 @@ static RengaErrorCode DigestOne(RengaPipeline pipeline, const RengaPersistent *t
    Output:
    . digest - the sum modulo 2^64 of XXH64(bytes of the tensor; seed XXH64(name)), the same on every
      rank and for every layout that has the same bits
+
+   Errors: RENGA_ERR_INTERNAL where copies of a tensor (on replicas, or on stages that share it) are
+   not the same; the message names a rank that departs, and the tensor.
 @*/
 RengaErrorCode RengaPipelineGetDigest(RengaPipeline pipeline, uint64_t *digest)
 {
-  RengaCheckPointer(pipeline);
+  int count;
+  int64_t *row;
+  RengaCall(RengaPipelineCheckReady_Private(pipeline));
   RengaCheckPointer(digest);
-  RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
-  uint64_t mine = 0, sum = 0, *all;
-  for (int t = 0; t < pipeline->n_persistents; t++)
-    if (pipeline->persistent[t].owner)
-      RengaCall(DigestOne(pipeline, &pipeline->persistent[t], &mine));
-  const int size = RengaCommGetSize(pipeline->all);
-  RengaCall(RengaMalloc(size, &all));
-  const RengaErrorCode code = RengaCommGather(pipeline->all, &mine, sizeof mine, all, -1,
-                                              "all ranks to add up the digest of the parameters");
-  for (int r = 0; r < size; r++) sum += all[r];
-  RengaFree(&all);
+  NumberStates(pipeline, NULL, &count);
+  RengaCall(RengaMalloc(2 * count + 1, &row));
+  const RengaErrorCode code = Compare(pipeline, count, row, digest);
+  RengaFree(&row);
   RengaCall(code);
-  *digest = sum;
   return RENGA_SUCCESS;
 }

@@ -85,16 +85,40 @@ static RengaErrorCode FreeStage(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode FreeRanks(RengaPipeline pipeline)
+{
+  RengaFree(&pipeline->standing);
+  RengaFree(&pipeline->heard);
+  RengaFree(&pipeline->notice);
+  RengaFree(&pipeline->leaf_bounds);
+  RengaFree(&pipeline->exchange);
+  RengaFree(&pipeline->listed);
+  if (pipeline->group) RengaCall(RengaCommDestroy(&pipeline->group));
+  if (pipeline->side) RengaCall(RengaCommDestroy(&pipeline->side));
+  if (pipeline->all) RengaCall(RengaCommDestroy(&pipeline->all));
+  return RENGA_SUCCESS;
+}
+
+/* All that set-up made, also where it ended half way. */
+RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline)
+{
+  const size_t first = offsetof(struct _p_RengaPipeline, stages);
+  RengaErrorCode code = FreePrograms(pipeline);
+  if (!code) code = FreeStage(pipeline);
+  if (!code && pipeline->arena) code = RengaDeviceFree(pipeline->device, &pipeline->arena);
+  if (!code) code = FreeRanks(pipeline);
+  memset((char *)pipeline + first, 0, sizeof *pipeline - first);
+  pipeline->stage = -1;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Destroy(void *object)
 {
   RengaPipeline pipeline = object;
-  RengaCall(FreePrograms(pipeline));
-  RengaCall(FreeStage(pipeline));
-  if (pipeline->arena) RengaCall(RengaDeviceFree(pipeline->device, &pipeline->arena));
+  RengaCall(RengaPipelineForget_Private(pipeline));
   if (pipeline->forecasts) RengaCall(RengaHeaderDestroy(&pipeline->forecasts));
   RengaFree(&pipeline->short_batch);
-  if (pipeline->group) RengaCall(RengaCommDestroy(&pipeline->group));
-  if (pipeline->all) RengaCall(RengaCommDestroy(&pipeline->all));
   RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, pipeline));
   if (pipeline->hdr.state >= RENGA_STATE_SETUP) RengaSettingsRelease_Private(pipeline->settings);
   if (pipeline->settings) RengaCall(RengaSettingsDestroy(&pipeline->settings));

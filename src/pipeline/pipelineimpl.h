@@ -129,6 +129,16 @@ typedef struct {
   ReplicaShare *row;
 } ReplicaShares;
 
+/* What all ranks must want alike to make a pass together. */
+typedef enum { CALL_STEP, CALL_EVALUATE, CALL_FORWARD } PipelineCall;
+enum { WANT_CALL, WANT_STEP, WANT_SAMPLES, WANT_RATE, WANT_SETTINGS, WANT_OUTPUT, WANT_COUNT };
+
+/* What a rank says of a pass that failed. */
+typedef struct {
+  int64_t code, told; /* its own first error; whether it sent notices */
+  int64_t want[WANT_COUNT];
+} Standing;
+
 /* ask.c: sizes of stages that were forecast, an object of their own */
 typedef struct _p_Forecasts *Forecasts;
 
@@ -144,7 +154,13 @@ struct _p_RengaPipeline {
   void *monitor_context; /* lent */
   int n_short;
   int64_t *short_batch;
-  /* layout */
+  /* what came of steps */
+  int64_t step, n_nonfinite;
+  double norm;
+  RengaPipelineStepInfo last; /* samples 0: there was none */
+  Forecasts forecasts;        /* NULL before any is asked for */
+  /* Everything from here on is made by set-up, and forgotten together
+     (RengaPipelineForget_Private). */
   int stages, replicas, stage, replica; /* replicas: of the stage; stage -1: an idle rank */
   bool recompute;                       /* the stage runs forward again before each backward */
   int64_t batch, microbatch, leaf;      /* samples, samples, micro-batches */
@@ -189,6 +205,7 @@ struct _p_RengaPipeline {
   float *gradient_base;
   char *tree_work, *tied_work;
   int n_buffers, n_moments;
+  const char *const *moment;               /* [n_moments] names, lent by the optimizer's type */
   int64_t gradient_count, parameter_count; /* floats of a gradient buffer, of all parameters */
   size_t tree_work_bytes;
   int64_t adding_bytes; /* temporary, of training that adds gradients to others */
@@ -196,7 +213,6 @@ struct _p_RengaPipeline {
   RengaPipelineMemory memory;
   int n_shares;
   ReplicaShares *shares; /* [n_shares] by the number of replicas */
-  Forecasts forecasts;   /* NULL before any is asked for */
   char **base;           /* [REGION_MESSAGE + n_messages] of the running action */
   /* gradients of the running step */
   int n_pieces, taken;    /* taken: the piece that the running backward writes or adds to */
@@ -206,14 +222,39 @@ struct _p_RengaPipeline {
   /* persistents */
   int n_persistents;
   RengaPersistent *persistent;
-  int64_t step, n_nonfinite;
-  double norm;
-  RengaPipelineStepInfo last; /* samples 0: there was none */
+  /* how ranks fail together */
+  RengaComm side;         /* all ranks: notices of errors */
+  uint64_t checked;       /* hash of what a step may find changed since the last one */
+  Standing *standing;     /* [ranks] */
+  bool *heard;            /* [ranks] whose notice of this pass was taken */
+  RengaRequest *notice;   /* [ranks] on their way */
+  RengaErrorCode broken;  /* messages were left under way, or an update was */
+  int64_t *leaf_bounds;   /* [replicas + 1] of the sum over the replicas */
+  RengaRequest *exchange; /* of one tied parameter */
+  int n_listed;
+  RengaPipelineParameter *listed; /* of the network, once they were asked for */
 };
 
 /* One pass over the micro-batches of a batch. */
 typedef struct {
   ProgramKind kind;
+  PipelineCall call;
+  /* how the ranks stand to it (together.c) */
+  RengaErrorCode code; /* the first error that this rank found */
+  bool prepared;       /* this rank could prepare it */
+  bool settled;        /* the agreement has come */
+  bool refused;        /* and it says that the pass is not made */
+  bool failed;         /* some rank failed: messages go on, nothing is computed */
+  bool told;           /* this rank sent notices */
+  double listen;       /* MPI_Wtime when notices are looked for again */
+  int64_t want[WANT_COUNT], agree[3];
+  RengaRequest agreement;
+  /* prepared before the agreement, so that nothing is allocated later */
+  int64_t n_values, n_actions;
+  double *values; /* [n_values] shares of the loss, sums of squares, ranks that failed */
+  const RengaAction *action;
+  double *share;  /* [sums][microbatches] of the prologue */
+  float *scratch; /* [statistics] */
   RengaValue target;
   const RengaBatch *batch;
   int64_t microbatches, first, last; /* of the batch; this replica has numbers [first, last) */
@@ -223,7 +264,7 @@ typedef struct {
   const int64_t *place; /* [last - first] of number first, first + 1, … */
   int64_t forward_done, backward_done;
   bool training;
-  double *loss;       /* [microbatches] shares, where the loss is in this stage */
+  double *loss;       /* [microbatches] shares, in values */
   double *statistics; /* [microbatches][elements] or NULL */
   char *output;       /* of evaluation: the target of this replica's micro-batches, or NULL */
 } Pass;
@@ -246,7 +287,11 @@ typedef enum {
 } PipelineEvent;
 RengaLogEvent RengaPipelineEvent_Private(PipelineEvent event);
 
-/* setup.c, stage.c */
+/* inspect.c */
+RengaErrorCode RengaPipelineTransfer_Private(RengaPipeline pipeline, void *buffer, size_t bytes,
+                                             int from, int to, const char *what);
+/* setup.c, agree.c, stage.c */
+RengaErrorCode RengaPipelineCheckGroups_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks);
 RengaErrorCode RengaPipelineReadPlan_Private(RengaPipeline pipeline);
@@ -255,7 +300,10 @@ RengaErrorCode RengaPipelineDifferentiate_Private(RengaPipeline pipeline, int st
                                                   Link link[]);
 /* holders.c */
 RengaErrorCode RengaPipelineSetUpHolders_Private(RengaPipeline pipeline);
-/* pipeline.c: plan, device, optimizer and options of another, not set up */
+RengaErrorCode RengaPipelineIsTrained_Private(RengaPipeline pipeline, int parameter, bool *trained);
+/* pipeline.c: back to what it was before set-up; */
+RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline);
+/* plan, device, optimizer and options of another, not set up */
 RengaErrorCode RengaPipelineCopy_Private(RengaPipeline pipeline, RengaPipeline *copy);
 /* link.c */
 RengaErrorCode RengaPipelineSetUpLinks_Private(RengaPipeline pipeline);
@@ -308,30 +356,40 @@ RengaErrorCode RengaPipelineTakeGradients_Private(RengaPipeline pipeline, const 
                                                   int64_t number, bool *adds);
 RengaErrorCode RengaPipelineCloseGradients_Private(RengaPipeline pipeline, const Pass *pass,
                                                    int64_t number);
-RengaErrorCode RengaPipelineReduceGradients_Private(RengaPipeline pipeline, const Pass *pass);
-RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineReduceGradients_Private(RengaPipeline pipeline, Pass *pass);
+RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline, Pass *pass);
 int64_t RengaPipelineTiedBytes_Private(RengaPipeline pipeline);
 bool RengaPipelineIsOrdered_Private(RengaPipeline pipeline);
 /* prologue.c */
 RengaErrorCode RengaPipelineRunPrologue_Private(RengaPipeline pipeline, Pass *pass);
+/* together.c */
+RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineBreak_Private(RengaPipeline pipeline, RengaErrorCode code);
+RengaErrorCode RengaPipelineNote_Private(RengaPipeline pipeline, Pass *pass, RengaErrorCode code);
+bool RengaPipelineTryAgain_Private(RengaPipeline pipeline, Pass *pass, RengaErrorCode code,
+                                   int *attempt);
+bool RengaPipelineHears_Private(RengaPipeline pipeline, Pass *pass, bool now);
+RengaErrorCode RengaPipelineSettle_Private(RengaPipeline pipeline, Pass *pass, bool wait);
+RengaErrorCode RengaPipelineRunTogether_Private(RengaPipeline pipeline, Pass *pass);
+/* prepare.c */
+RengaErrorCode RengaPipelinePrepare_Private(RengaPipeline pipeline, Pass *pass);
+void RengaPipelineFreePass_Private(Pass *pass);
 /* step.c */
-RengaErrorCode RengaPipelineBeginPass_Private(RengaPipeline pipeline, const RengaBatch *batch,
-                                              Pass *pass);
+RengaErrorCode RengaPipelineFindNorms_Private(RengaPipeline pipeline, Pass *pass);
 /* outcome.c */
 RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineStepInfo *info);
 /* run.c */
-RengaErrorCode RengaPipelineRunPart_Private(RengaPipeline pipeline, Program *program,
+RengaErrorCode RengaPipelineRunPart_Private(RengaPipeline pipeline, Pass *pass, Program *program,
                                             ProgramPart part, const RengaKernelContext *context);
 RengaErrorCode RengaPipelineReadFields_Private(RengaPipeline pipeline, const Pass *pass,
                                                const Program *program, int64_t number);
 void RengaPipelineSetBases_Private(RengaPipeline pipeline, bool training, int64_t i);
-RengaErrorCode RengaPipelineTakeProgram_Private(RengaPipeline pipeline, const Pass *pass,
-                                                int64_t number, Program **program);
 RengaKernelContext RengaPipelineContext_Private(RengaPipeline pipeline, const Pass *pass,
                                                 int64_t number);
 RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass);
 /* state.c */
 RengaErrorCode RengaPipelineKeepStatistics_Private(RengaPipeline pipeline, Pass *pass,
                                                    const Program *program, int64_t number);
-RengaErrorCode RengaPipelineUpdateStates_Private(RengaPipeline pipeline, Pass *pass);
+RengaErrorCode RengaPipelineSumStatistics_Private(RengaPipeline pipeline, Pass *pass);
+RengaErrorCode RengaPipelineUpdateStates_Private(RengaPipeline pipeline, const Pass *pass);
 void *RengaPipelineAt_Private(RengaPipeline pipeline, Place place);

@@ -3,8 +3,8 @@
    its own copy; the replicas add up. */
 #include "pipelineimpl.h"
 
-/* Shares of this replica's micro-batches: share is [sums][micro-batches of the batch]. */
-static RengaErrorCode FindShares(RengaPipeline pipeline, Pass *pass, double share[])
+/* Shares of this replica's micro-batches. */
+static RengaErrorCode FindShares(RengaPipeline pipeline, Pass *pass)
 {
   for (int64_t number = pass->first; number < pass->last; number++) {
     Program *program;
@@ -13,30 +13,24 @@ static RengaErrorCode FindShares(RengaPipeline pipeline, Pass *pass, double shar
     RengaCall(RengaPipelineGetProgram_Private(pipeline, PROGRAM_PROLOGUE, context.samples,
                                               RENGA_VALUE_NONE, &program));
     RengaCall(RengaPipelineReadFields_Private(pipeline, pass, program, number));
-    RengaCall(RengaPipelineRunPart_Private(pipeline, program, PART_FORWARD, &context));
-    for (int s = 0; s < pipeline->n_sums; s++) {
+    RengaCall(RengaPipelineRunPart_Private(pipeline, pass, program, PART_FORWARD, &context));
+    for (int s = 0; s < pipeline->n_sums && !pass->failed; s++) {
       float value;
       const Place place = program->place[pipeline->sum[s].share];
       RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, &value,
                                 RengaPipelineAt_Private(pipeline, place), sizeof value));
       RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
-      share[s * pass->microbatches + number] = (double)value;
+      pass->share[s * pass->microbatches + number] = (double)value;
     }
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddShares(RengaPipeline pipeline, const Pass *pass, double share[])
+static RengaErrorCode SetSums(RengaPipeline pipeline, const Pass *pass)
 {
-  char what[160];
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) adds up the sizes of micro-batches in step %lld",
-           RengaCommGetRank(pipeline->all), pipeline->stage, pipeline->replica,
-           (long long)pipeline->step);
-  RengaCall(RengaCommSumExact(pipeline->group, pipeline->n_sums * pass->microbatches, share, what));
   for (int s = 0; s < pipeline->n_sums; s++) {
     double sum = 0;
-    for (int64_t i = 0; i < pass->microbatches; i++) sum += share[s * pass->microbatches + i];
+    for (int64_t i = 0; i < pass->microbatches; i++) sum += pass->share[s * pass->microbatches + i];
     const float value = (float)sum;
     RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE,
                               pipeline->persistent_base + pipeline->sum[s].offset, &value,
@@ -46,23 +40,32 @@ static RengaErrorCode AddShares(RengaPipeline pipeline, const Pass *pass, double
   return RENGA_SUCCESS;
 }
 
-/* All replicas of the stage call, those without micro-batches too. */
+static RengaErrorCode AddShares(RengaPipeline pipeline, Pass *pass)
+{
+  char what[160];
+  snprintf(what, sizeof what,
+           "rank %d (stage %d, replica %d) adds up the sizes of micro-batches in step %lld",
+           RengaCommGetRank(pipeline->all), pipeline->stage, pipeline->replica,
+           (long long)pipeline->step);
+  if (pipeline->replicas > 1) RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
+  if (pass->refused) return RENGA_SUCCESS;
+  RengaCall(
+      RengaCommSumExact(pipeline->group, pipeline->n_sums * pass->microbatches, pass->share, what));
+  if (!pass->failed) RengaCall(RengaPipelineNote_Private(pipeline, pass, SetSums(pipeline, pass)));
+  return RENGA_SUCCESS;
+}
+
+/* All replicas of the stage call, those without micro-batches too. Fails only where messages are
+   left under way. */
 RengaErrorCode RengaPipelineRunPrologue_Private(RengaPipeline pipeline, Pass *pass)
 {
-  Program *program;
-  double *share;
-  RengaCall(RengaPipelineGetProgram_Private(pipeline, pass->kind,
-                                            RengaPipelineSamples_Private(pipeline, pass, 0),
-                                            pass->target, &program));
-  if (!program->uses_sums) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(pipeline->n_sums * pass->microbatches, &share));
+  if (!pass->share) return RENGA_SUCCESS;
   const double begin = MPI_Wtime();
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_PROLOGUE));
-  RengaErrorCode code = FindShares(pipeline, pass, share);
-  if (code == RENGA_SUCCESS) code = AddShares(pipeline, pass, share);
+  RengaErrorCode code = RengaPipelineNote_Private(pipeline, pass, FindShares(pipeline, pass));
+  if (!code) code = AddShares(pipeline, pass);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_PROLOGUE), 0, 0, 0);
   RengaLogTrace("compute", "prologue", begin, MPI_Wtime());
-  RengaFree(&share);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

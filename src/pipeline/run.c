@@ -49,12 +49,13 @@ static RengaErrorCode RunInstruction(RengaPipeline pipeline, const Instruction *
   return RENGA_SUCCESS;
 }
 
-/* Run one part of a program; the bases are set. Messages move between the kernels. */
-RengaErrorCode RengaPipelineRunPart_Private(RengaPipeline pipeline, Program *program,
+/* Run one part of a program; the bases are set. Messages move between the kernels. Ends early when
+   another rank has failed. */
+RengaErrorCode RengaPipelineRunPart_Private(RengaPipeline pipeline, Pass *pass, Program *program,
                                             ProgramPart part, const RengaKernelContext *context)
 {
   const Sequence *sequence = &program->part[part];
-  for (int i = 0; i < sequence->count; i++) {
+  for (int i = 0; i < sequence->count && !RengaPipelineHears_Private(pipeline, pass, false); i++) {
     RengaCall(RunInstruction(pipeline, &sequence->row[i], context));
     RengaCall(RengaCommProgress(pipeline->all));
   }
@@ -83,16 +84,17 @@ void RengaPipelineSetBases_Private(RengaPipeline pipeline, bool training, int64_
 
 /* The program of micro-batch number; what it folds is worked out when another program ran
    before. */
-RengaErrorCode RengaPipelineTakeProgram_Private(RengaPipeline pipeline, const Pass *pass,
-                                                int64_t number, Program **program)
+static RengaErrorCode TakeProgram(RengaPipeline pipeline, Pass *pass, int64_t number,
+                                  Program **program)
 {
   const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
   RengaCall(RengaPipelineGetProgram_Private(pipeline, pass->kind, context.samples, pass->target,
                                             program));
   if (pipeline->folded == *program || (*program)->part[PART_CONSTANT].count == 0)
     return RENGA_SUCCESS;
-  RengaCall(RengaPipelineRunPart_Private(pipeline, *program, PART_CONSTANT, &context));
-  pipeline->folded = *program;
+  pipeline->folded = NULL;
+  RengaCall(RengaPipelineRunPart_Private(pipeline, pass, *program, PART_CONSTANT, &context));
+  if (!pass->failed) pipeline->folded = *program;
   return RENGA_SUCCESS;
 }
 
@@ -174,20 +176,16 @@ static RengaErrorCode Forward(RengaPipeline pipeline, Pass *pass, const RengaAct
   Program *program;
   const int64_t number = action->microbatch;
   const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
-  RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, false));
-  RengaPipelineSetBases_Private(pipeline, pass->training, i);
   RengaCall(Poison(pipeline, pass->training, false, action));
-  RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, number, &program));
+  RengaCall(TakeProgram(pipeline, pass, number, &program));
   RengaCall(RengaPipelineReadFields_Private(pipeline, pass, program, number));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_FORWARD));
   const RengaErrorCode code =
-      RengaPipelineRunPart_Private(pipeline, program, PART_FORWARD, &context);
+      RengaPipelineRunPart_Private(pipeline, pass, program, PART_FORWARD, &context);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_FORWARD), program->part[PART_FORWARD].flops, 0,
                    0);
   RengaCall(code);
   RengaCall(TakeResults(pipeline, pass, program, i));
-  pass->forward_done++;
-  RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
   return RENGA_SUCCESS;
 }
 
@@ -200,7 +198,7 @@ static void SetRecomputedBases(RengaPipeline pipeline, int64_t i)
     pipeline->base[REGION_SENT] = pipeline->base[REGION_SAVED] + pipeline->slot_bytes[true];
 }
 
-static RengaErrorCode Recompute(RengaPipeline pipeline, const Pass *pass, const RengaAction *action,
+static RengaErrorCode Recompute(RengaPipeline pipeline, Pass *pass, const RengaAction *action,
                                 int64_t i)
 {
   Program *program;
@@ -208,35 +206,56 @@ static RengaErrorCode Recompute(RengaPipeline pipeline, const Pass *pass, const 
   const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
   SetRecomputedBases(pipeline, i);
   RengaCall(Poison(pipeline, true, false, action));
-  RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, number, &program));
+  RengaCall(TakeProgram(pipeline, pass, number, &program));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_RECOMPUTE));
   const RengaErrorCode code =
-      RengaPipelineRunPart_Private(pipeline, program, PART_FORWARD, &context);
+      RengaPipelineRunPart_Private(pipeline, pass, program, PART_FORWARD, &context);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_RECOMPUTE), program->part[PART_FORWARD].flops,
                    0, 0);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, const RengaAction *action,
-                               int64_t i)
+static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
 {
   Program *program;
   bool adds;
   const int64_t number = action->microbatch;
   const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
-  RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, true));
-  SetRecomputedBases(pipeline, i);
   RengaCall(RengaPipelineTakeGradients_Private(pipeline, pass, number, &adds));
   RengaCall(Poison(pipeline, pass->training, adds, action));
-  RengaCall(RengaPipelineTakeProgram_Private(pipeline, pass, number, &program));
+  RengaCall(TakeProgram(pipeline, pass, number, &program));
   if (adds) RengaCall(RengaPipelineGetAdding_Private(pipeline, context.samples, &program));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_BACKWARD));
   const RengaErrorCode code =
-      RengaPipelineRunPart_Private(pipeline, program, PART_BACKWARD, &context);
+      RengaPipelineRunPart_Private(pipeline, pass, program, PART_BACKWARD, &context);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_BACKWARD), program->part[PART_BACKWARD].flops,
                    0, 0);
   RengaCall(code);
+  if (!pass->failed) RengaCall(RengaPipelineCloseGradients_Private(pipeline, pass, number));
+  return RENGA_SUCCESS;
+}
+
+/* Where the pass has failed only what messages need of it is done. */
+static RengaErrorCode RunForward(RengaPipeline pipeline, Pass *pass, const RengaAction *action,
+                                 int64_t i)
+{
+  RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, false));
+  RengaPipelineSetBases_Private(pipeline, pass->training, i);
+  if (!RengaPipelineHears_Private(pipeline, pass, true))
+    RengaCall(RengaPipelineNote_Private(pipeline, pass, Forward(pipeline, pass, action, i)));
+  pass->forward_done++;
+  RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunBackward(RengaPipeline pipeline, Pass *pass, const RengaAction *action,
+                                  int64_t i)
+{
+  RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, true));
+  SetRecomputedBases(pipeline, i);
+  if (!RengaPipelineHears_Private(pipeline, pass, true))
+    RengaCall(RengaPipelineNote_Private(pipeline, pass, Backward(pipeline, pass, action)));
   pass->backward_done++;
   RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
   return RENGA_SUCCESS;
@@ -249,19 +268,20 @@ static RengaErrorCode Send(RengaPipeline pipeline, Pass *pass, int row, int64_t 
   return RENGA_SUCCESS;
 }
 
+/* Fails only where messages are left under way; other errors are noted in the pass. */
 static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
 {
   const int64_t i = action->microbatch < 0 ? 0 : pass->place[action->microbatch - pass->first];
   switch (action->kind) {
   case RENGA_ACTION_FORWARD:
-    RengaCall(Forward(pipeline, pass, action, i));
+    RengaCall(RunForward(pipeline, pass, action, i));
     break;
   case RENGA_ACTION_RECOMPUTE:
-    RengaCall(Recompute(pipeline, pass, action, i));
+    if (!pass->failed)
+      RengaCall(RengaPipelineNote_Private(pipeline, pass, Recompute(pipeline, pass, action, i)));
     break;
   case RENGA_ACTION_BACKWARD:
-    RengaCall(Backward(pipeline, pass, action, i));
-    RengaCall(RengaPipelineCloseGradients_Private(pipeline, pass, action->microbatch));
+    RengaCall(RunBackward(pipeline, pass, action, i));
     break;
   case RENGA_ACTION_SEND:
     RengaCall(Send(pipeline, pass, action->message, i));
@@ -290,24 +310,28 @@ static void Trace(RengaPipeline pipeline, const RengaAction *action, double begi
   RengaLogTrace(message ? "communication" : "compute", name, begin, MPI_Wtime());
 }
 
-/* One pass over this replica's micro-batches. */
+/* Before an action that sends, or waits for what others send. */
+static RengaErrorCode SettleBefore(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
+{
+  if (action->kind != RENGA_ACTION_SEND && action->kind != RENGA_ACTION_RECEIVE)
+    return RENGA_SUCCESS;
+  RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
+  RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
+  return RENGA_SUCCESS;
+}
+
+/* One pass over this replica's micro-batches. Fails only where messages are left under way. */
 RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass)
 {
-  RengaSchedule schedule;
-  int64_t count;
-  const RengaAction *action;
-  RengaCall(
-      RengaPipelineGetSchedule_Private(pipeline, pass->microbatches, !pass->training, &schedule));
-  RengaCall(RengaScheduleGetActions(schedule, pipeline->stage, pipeline->replica, &count, &action));
-  RengaCall(RengaPipelineGetOrder_Private(pipeline, pass->microbatches, !pass->training,
-                                          &pass->order, &pass->place));
-  pass->forward_done = pass->backward_done = 0;
   RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
-  for (int64_t a = 0; a < count; a++) {
+  for (int64_t a = 0; a < pass->n_actions && !pass->refused; a++) {
     const double begin = MPI_Wtime();
-    RengaCall(RunAction(pipeline, pass, &action[a]));
-    Trace(pipeline, &action[a], begin);
+    if (!pass->settled) RengaCall(SettleBefore(pipeline, pass, &pass->action[a]));
+    if (pass->refused) break;
+    RengaCall(RunAction(pipeline, pass, &pass->action[a]));
+    Trace(pipeline, &pass->action[a], begin);
   }
-  RengaCall(RengaPipelineFinishLinks_Private(pipeline, pass));
+  RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
+  if (!pass->refused) RengaCall(RengaPipelineFinishLinks_Private(pipeline, pass));
   return RENGA_SUCCESS;
 }

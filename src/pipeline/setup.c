@@ -1,9 +1,10 @@
-/* Set-up: the ranks agree on what they run, split into groups, and each makes its stage ready. */
+/* Set-up: the ranks agree on what they run, split into groups, and each makes its stage ready. All
+   that it makes is forgotten again where it fails. */
 #include "pipelineimpl.h"
 #include <string.h>
 
 /* A pattern that fits no parameter of the whole network is a slip of the pen. */
-static RengaErrorCode CheckGroups(RengaPipeline pipeline)
+RengaErrorCode RengaPipelineCheckGroups_Private(RengaPipeline pipeline)
 {
   const int n_values = RengaGraphGetValueCount(pipeline->graph);
   const char **names;
@@ -30,77 +31,13 @@ RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks
   RengaCheck(RengaDeviceIsHost(pipeline->device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "messages from memory that is not the host's are not supported yet");
   if (ranks) RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
-  RengaCall(CheckGroups(pipeline));
+  RengaCall(RengaPipelineCheckGroups_Private(pipeline));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CheckParts(RengaPipeline pipeline)
 {
   RengaCall(RengaPipelineCheckParts_Private(pipeline, RengaCommGetSize(pipeline->hdr.owner)));
-  return RENGA_SUCCESS;
-}
-
-static uint64_t HashPlan(RengaPipeline pipeline)
-{
-  uint64_t hash = 0;
-  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
-    const RengaPlanStage *stage = RengaPlanGetStage(pipeline->plan, s);
-    const int row[4] = {stage->first, stage->last, stage->replicas, stage->recompute};
-    hash = RengaHash(row, sizeof row, hash);
-    for (int r = 0; r < stage->replicas; r++) {
-      const int rank = RengaPlanGetRank(pipeline->plan, s, r);
-      hash = RengaHash(&rank, sizeof rank, hash);
-    }
-  }
-  const int64_t sizes[3] = {pipeline->batch, pipeline->microbatch, pipeline->leaf};
-  return RengaHash(sizes, sizeof sizes, hash);
-}
-
-static RengaErrorCode HashOptions(RengaPipeline pipeline, uint64_t *hash)
-{
-  const char *optimizer, *device;
-  double rate;
-  RengaCall(RengaOptimizerGetType(pipeline->optimizer, &optimizer));
-  RengaCall(RengaOptimizerGetLearningRate(pipeline->optimizer, 0, &rate));
-  RengaCall(RengaDeviceGetType(pipeline->device, &device));
-  *hash = RengaHash(&pipeline->settings->seed, sizeof pipeline->settings->seed, 0);
-  *hash = RengaHash(pipeline->settings->reduction, strlen(pipeline->settings->reduction), *hash);
-  const char *schedule = pipeline->settings->schedule;
-  if (schedule) *hash = RengaHash(schedule, strlen(schedule), *hash);
-  *hash = RengaHash(&pipeline->settings->eager, sizeof pipeline->settings->eager, *hash);
-  *hash = RengaHash(optimizer, strlen(optimizer), *hash);
-  *hash = RengaHash(device, strlen(device), *hash);
-  *hash = RengaHash(&rate, sizeof rate, *hash);
-  for (int i = 0; i < pipeline->n_short; i++)
-    *hash = RengaHash(&pipeline->short_batch[i], sizeof pipeline->short_batch[i], *hash);
-  return RENGA_SUCCESS;
-}
-
-enum { N_HASHES = 3 };
-
-static RengaErrorCode Compare(RengaPipeline pipeline, const uint64_t all[])
-{
-  static const char *const names[N_HASHES] = {
-      "network", "plan", "options (seed, reduction, schedule, optimizer, device, short batches)"};
-  for (int r = 1; r < RengaCommGetSize(pipeline->all); r++)
-    for (int h = 0; h < N_HASHES; h++)
-      RengaCheck(all[r * N_HASHES + h] == all[h], pipeline->hdr.comm, RENGA_ERR_PLAN,
-                 "rank %d differs from rank 0 in its %s: all ranks must be given the same", r,
-                 names[h]);
-  return RENGA_SUCCESS;
-}
-
-/* Collective. */
-RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline)
-{
-  uint64_t mine[N_HASHES] = {RengaGraphGetDigest(pipeline->graph), HashPlan(pipeline)}, *all;
-  RengaCall(HashOptions(pipeline, &mine[2]));
-  RengaCall(RengaMalloc(N_HASHES * RengaCommGetSize(pipeline->all), &all));
-  RengaErrorCode code = RengaCommGather(pipeline->all, mine, sizeof mine, all, -1,
-                                        "all ranks to set up the pipeline");
-  if (code == RENGA_SUCCESS) code = Compare(pipeline, all);
-  RengaFree(&all);
-  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -122,6 +59,18 @@ RengaErrorCode RengaPipelineReadPlan_Private(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode MakeRanks(RengaPipeline pipeline)
+{
+  const int rank = RengaCommGetRank(pipeline->hdr.owner);
+  const int size = RengaCommGetSize(pipeline->hdr.owner);
+  RengaCall(RengaCommSplit(pipeline->hdr.owner, 0, rank, &pipeline->all));
+  RengaCall(RengaCommSplit(pipeline->hdr.owner, 0, rank, &pipeline->side));
+  RengaCall(RengaMalloc(size, &pipeline->standing));
+  RengaCall(RengaMalloc(size, &pipeline->heard));
+  RengaCall(RengaMalloc(size, &pipeline->notice));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode MakeGroups(RengaPipeline pipeline)
 {
   RengaCall(RengaCommSplit(pipeline->all, pipeline->stage, pipeline->replica, &pipeline->group));
@@ -137,10 +86,11 @@ static RengaErrorCode MakeStage(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* The moments are known on idle ranks too. */
 static RengaErrorCode MakeMemory(RengaPipeline pipeline)
 {
-  if (pipeline->stage < 0) return RENGA_SUCCESS;
-  RengaCall(RengaPipelineSetUpArena_Private(pipeline));
+  RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &pipeline->n_moments, &pipeline->moment));
+  if (pipeline->stage >= 0) RengaCall(RengaPipelineSetUpArena_Private(pipeline));
   return RENGA_SUCCESS;
 }
 
@@ -155,6 +105,7 @@ static RengaErrorCode MakeValues(RengaPipeline pipeline)
 static RengaErrorCode RunPhases(RengaPipeline pipeline)
 {
   static RengaErrorCode (*const phase[])(RengaPipeline) = {CheckParts,
+                                                           MakeRanks,
                                                            RengaPipelineReadPlan_Private,
                                                            RengaPipelineCheckAgreement_Private,
                                                            MakeStage,
@@ -177,20 +128,45 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
    Input:
    . pipeline - the pipeline, with its plan
 
-   Notes: an error on one rank is an error on all. All memory of the device is forecast, checked
-   against the plan's bound (-partition_memory), and taken here. The first values of the parameters
-   follow from their names and the seed, or are read from the network's file.
+   Errors: an error on one rank is an error on all. Ranks that differ in anything on which results
+   depend (network, plan, schedule, seed, settings of the optimizer, ...) are named. After an error
+   the pipeline is as before: its settings may be changed, and it may be set up.
+
+   Notes: all memory of the device is forecast, checked against the plan's bound
+   (-partition_memory), and taken here. The first values of the parameters follow from their names
+   and the seed, or are read from the network's file; RengaPipelineSetParameter gives others.
 @*/
 RengaErrorCode RengaPipelineSetUp(RengaPipeline pipeline)
 {
   RengaCheckPointer(pipeline);
   if (pipeline->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_SETUP));
-  RengaCall(RengaCommSplit(pipeline->hdr.owner, 0, RengaCommGetRank(pipeline->hdr.owner),
-                           &pipeline->all));
-  RengaCall(RunPhases(pipeline));
+  const RengaErrorCode code = RunPhases(pipeline);
+  if (code) RengaPipelineForget_Private(pipeline);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_SETUP), 0, 0, 0);
+  RengaCall(code);
   RengaSettingsHold_Private(pipeline->settings);
   pipeline->hdr.state = RENGA_STATE_SETUP;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineReset - forget all that RengaPipelineSetUp made
+
+   Collective
+
+   Input:
+   . pipeline - the pipeline; it keeps its settings and the number of steps done
+
+   Notes: parameters, moments and states are lost: take them with RengaPipelineGetParameter or a
+   checkpoint before. Then all settings may be changed, and RengaPipelineSetUp makes the pipeline
+   anew.
+@*/
+RengaErrorCode RengaPipelineReset(RengaPipeline pipeline)
+{
+  RengaCheckPointer(pipeline);
+  if (pipeline->hdr.state >= RENGA_STATE_SETUP) RengaSettingsRelease_Private(pipeline->settings);
+  pipeline->hdr.state = RENGA_STATE_NEW;
+  RengaCall(RengaPipelineForget_Private(pipeline));
   return RENGA_SUCCESS;
 }

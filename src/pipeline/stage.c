@@ -10,14 +10,11 @@ static RengaErrorCode FindHere(RengaGraph sub, int stage, const char *name, Reng
   return RENGA_SUCCESS;
 }
 
-/* Gradients that come in are seeds, gradients that go out are wanted. link, or NULL, gets them. */
-RengaErrorCode RengaPipelineDifferentiate_Private(RengaPipeline pipeline, int stage, RengaGraph sub,
-                                                  Link link[])
+/* value: [4][n] seeds, their gradients, wanted values, their gradients. */
+static RengaErrorCode DifferentiateInto(RengaPipeline pipeline, int stage, RengaGraph sub,
+                                        Link link[], int n, RengaValue value[])
 {
-  const int n = pipeline->n_messages + 1;
-  RengaValue *value; /* seeds, their gradients, wanted, their gradients */
   int n_seeds = 0, n_wanted = 0;
-  RengaCall(RengaMalloc(4 * n, &value));
   for (int m = 0; m < pipeline->n_messages; m++) {
     const RengaMessage *message = &pipeline->message[m];
     if (!message->backward) continue;
@@ -34,7 +31,19 @@ RengaErrorCode RengaPipelineDifferentiate_Private(RengaPipeline pipeline, int st
     if (message->to == stage) link[m].value = value[n + n_seeds++];
     if (message->from == stage) link[m].value = value[3 * n + n_wanted++];
   }
+  return RENGA_SUCCESS;
+}
+
+/* Gradients that come in are seeds, gradients that go out are wanted. link, or NULL, gets them. */
+RengaErrorCode RengaPipelineDifferentiate_Private(RengaPipeline pipeline, int stage, RengaGraph sub,
+                                                  Link link[])
+{
+  const int n = pipeline->n_messages + 1;
+  RengaValue *value;
+  RengaCall(RengaMalloc(4 * n, &value));
+  const RengaErrorCode code = DifferentiateInto(pipeline, stage, sub, link, n, value);
   RengaFree(&value);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -13,8 +13,7 @@ RengaErrorCode RengaPipelineKeepStatistics_Private(RengaPipeline pipeline, Pass 
                                                    const Program *program, int64_t number)
 {
   double *to = pass->statistics + number * pipeline->statistics;
-  float *value;
-  RengaCall(RengaMalloc(pipeline->statistics + 1, &value));
+  float *value = pass->scratch;
   for (int u = 0; u < pipeline->n_updates; u++) {
     const int64_t count = Elements(pipeline, u);
     const Place place = program->place[pipeline->update[u].batch_value];
@@ -24,13 +23,12 @@ RengaErrorCode RengaPipelineKeepStatistics_Private(RengaPipeline pipeline, Pass 
     RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
     for (int64_t i = 0; i < count; i++) *to++ = (double)value[i];
   }
-  RengaFree(&value);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Apply(RengaPipeline pipeline, const Pass *pass, int u, const double batch[],
-                            float state[])
+static RengaErrorCode Apply(RengaPipeline pipeline, const Pass *pass, int u, const double batch[])
 {
+  float *state = pass->scratch;
   const RengaStateUpdate *update = &pipeline->update[u];
   const int64_t count = Elements(pipeline, u);
   float *at = RengaPipelineAt_Private(pipeline, pipeline->value_place[update->state]);
@@ -49,8 +47,9 @@ static RengaErrorCode Apply(RengaPipeline pipeline, const Pass *pass, int u, con
   return RENGA_SUCCESS;
 }
 
-/* Collective on the replicas of the stage. */
-RengaErrorCode RengaPipelineUpdateStates_Private(RengaPipeline pipeline, Pass *pass)
+/* Collective on the replicas of the stage: each gets the statistics of all micro-batches. Fails
+   only where messages are left under way. */
+RengaErrorCode RengaPipelineSumStatistics_Private(RengaPipeline pipeline, Pass *pass)
 {
   if (!pass->statistics) return RENGA_SUCCESS;
   char what[160];
@@ -60,13 +59,15 @@ RengaErrorCode RengaPipelineUpdateStates_Private(RengaPipeline pipeline, Pass *p
            (long long)pipeline->step);
   RengaCall(RengaCommSumExact(pipeline->group, pass->microbatches * pipeline->statistics,
                               pass->statistics, what));
-  float *state;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPipelineUpdateStates_Private(RengaPipeline pipeline, const Pass *pass)
+{
   const double *batch = pass->statistics;
-  RengaCall(RengaMalloc(pipeline->statistics + 1, &state));
-  for (int u = 0; u < pipeline->n_updates; u++) {
-    RengaCall(Apply(pipeline, pass, u, batch, state));
+  for (int u = 0; batch && u < pipeline->n_updates; u++) {
+    RengaCall(Apply(pipeline, pass, u, batch));
     batch += Elements(pipeline, u);
   }
-  RengaFree(&state);
   return RENGA_SUCCESS;
 }

@@ -1,62 +1,25 @@
-/* A step: prologue, the actions, sums over replicas and uses, loss and norm, update, states. */
+/* A step: all ranks make the pass (together.c), then parameters and states change. Nothing after
+   the last sum of the pass can fail but the device itself. */
 #include "pipelineimpl.h"
 #include <math.h>
 
-static RengaErrorCode CheckBatch(RengaPipeline pipeline, const RengaBatch *batch)
+/* Sums of squares of the gradients of parameters that this rank owns, behind the shares of the
+   loss. */
+RengaErrorCode RengaPipelineFindNorms_Private(RengaPipeline pipeline, Pass *pass)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckPointer(batch);
-  RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
-  RengaCheck(batch->read != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "the batch has no function that reads it");
-  RengaCheck(batch->samples > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",
-             (long long)batch->samples);
-  return RENGA_SUCCESS;
-}
-
-/* A step of another size than announced must fit the buffers that were planned. */
-static RengaErrorCode CheckFits(RengaPipeline pipeline, const Pass *pass)
-{
-  RengaSchedule schedule;
-  int64_t in_flight;
-  int buffers;
-  RengaCall(RengaPipelineGetSchedule_Private(pipeline, pass->microbatches, false, &schedule));
-  RengaCall(RengaScheduleGetInFlight(schedule, pipeline->stage, &in_flight));
-  RengaCall(RengaPipelineCountTreeBuffers_Private(pipeline, pass->microbatches, &buffers));
-  RengaCheck(in_flight <= pipeline->slots && buffers <= pipeline->n_buffers, MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT,
-             "a step of %lld samples needs more memory than was planned for %lld: announce it with "
-             "RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
-             (long long)pass->batch->samples, (long long)pipeline->batch);
-  return RENGA_SUCCESS;
-}
-
-/* Fills the ranges of a pass; allocates nothing. */
-RengaErrorCode RengaPipelineBeginPass_Private(RengaPipeline pipeline, const RengaBatch *batch,
-                                              Pass *pass)
-{
-  RengaCall(CheckBatch(pipeline, batch));
-  pass->batch = batch;
-  pass->training = pass->kind == PROGRAM_TRAINING;
-  pass->microbatches = RengaPlanMicrobatches(pipeline->plan, batch->samples);
-  if (pipeline->stage >= 0) {
-    RengaPipelineRange_Private(pipeline, pass->microbatches, &pass->first, &pass->last);
-  }
-  return RENGA_SUCCESS;
-}
-
-/* values are the micro-batches' shares of the loss, then the parameters' sums of squares. */
-static RengaErrorCode FindNorms(RengaPipeline pipeline, double squares[])
-{
+  double *squares = pass->values + pass->microbatches;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (pass->failed) return RENGA_SUCCESS;
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_NORM));
-  for (int p = 0; p < pipeline->n_parameters; p++) {
+  for (int p = 0; p < pipeline->n_parameters && !code; p++) {
     const Parameter *parameter = &pipeline->parameter[p];
-    if (!parameter->trained || !parameter->owner) continue;
-    RengaCall(RengaDeviceSumOfSquares(pipeline->device, NULL, parameter->count,
-                                      pipeline->gradient + parameter->gradient,
-                                      &squares[parameter->number]));
+    if (parameter->trained && parameter->owner)
+      code = RengaDeviceSumOfSquares(pipeline->device, NULL, parameter->count,
+                                     pipeline->gradient + parameter->gradient,
+                                     &squares[parameter->number]);
   }
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_NORM), 0, 0, 0);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -67,12 +30,8 @@ static double AddInOrder(int64_t count, const double values[])
   return sum;
 }
 
-static RengaErrorCode Update(RengaPipeline pipeline)
+static RengaErrorCode UpdateParameters(RengaPipeline pipeline, double scale)
 {
-  double scale = 1;
-  RengaCall(RengaOptimizerGetScale(pipeline->optimizer, pipeline->norm, &scale));
-  const double begin = MPI_Wtime();
-  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_UPDATE));
   for (int p = 0; p < pipeline->n_parameters; p++) {
     const Parameter *parameter = &pipeline->parameter[p];
     if (!parameter->trained) continue;
@@ -86,33 +45,45 @@ static RengaErrorCode Update(RengaPipeline pipeline)
                                    pipeline->gradient + parameter->gradient, moment));
   }
   RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
-  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_UPDATE), 0, 0, 0);
-  RengaLogTrace("compute", "update", begin, MPI_Wtime());
   return RENGA_SUCCESS;
 }
 
-/* values: see FindNorms; zero at first. */
-static RengaErrorCode Learn(RengaPipeline pipeline, Pass *pass, double values[],
-                            RengaPipelineStepInfo *info)
+static RengaErrorCode Update(RengaPipeline pipeline, const Pass *pass, double norm)
 {
-  if (pipeline->stage >= 0) {
-    RengaCall(CheckFits(pipeline, pass));
-    RengaCall(RengaPipelineBeginGradients_Private(pipeline));
-    RengaCall(RengaPipelineRunPrologue_Private(pipeline, pass));
-    RengaCall(RengaPipelineRunPass_Private(pipeline, pass));
-    RengaCall(RengaPipelineReduceGradients_Private(pipeline, pass));
-    RengaCall(FindNorms(pipeline, values + pass->microbatches));
-  }
-  RengaCall(RengaCommSumExact(pipeline->all, pass->microbatches + pipeline->n_network, values,
-                              "all ranks to end the step (loss and norm)"));
-  info->loss = AddInOrder(pass->microbatches, values);
-  info->norm = sqrt(AddInOrder(pipeline->n_network, values + pass->microbatches));
-  pipeline->norm = info->norm;
+  double scale = 1;
+  const double begin = MPI_Wtime();
+  if (pipeline->stage < 0) return RENGA_SUCCESS;
+  RengaCall(RengaOptimizerGetScale(pipeline->optimizer, norm, &scale));
+  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_UPDATE));
+  RengaErrorCode code = UpdateParameters(pipeline, scale);
+  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_UPDATE), 0, 0, 0);
+  RengaLogTrace("compute", "update", begin, MPI_Wtime());
+  if (!code) code = RengaPipelineUpdateStates_Private(pipeline, pass);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Learn(RengaPipeline pipeline, Pass *pass, RengaPipelineStepInfo *info)
+{
+  RengaCall(RengaPipelineRunTogether_Private(pipeline, pass));
+  *info = (RengaPipelineStepInfo){.step = pipeline->step,
+                                  .samples = pass->batch->samples,
+                                  .loss = AddInOrder(pass->microbatches, pass->values),
+                                  .counts = true};
+  info->norm = sqrt(AddInOrder(pipeline->n_network, pass->values + pass->microbatches));
+  RengaCall(RengaOptimizerGetLearningRate(pipeline->optimizer, info->step, &info->learning_rate));
+  pipeline->gradient_valid = true;
   RengaCall(RengaPipelineJudge_Private(pipeline, info));
-  if (pipeline->stage >= 0 && info->finite) {
-    RengaCall(Update(pipeline));
-    RengaCall(RengaPipelineUpdateStates_Private(pipeline, pass));
-  }
+  if (!info->finite) return RENGA_SUCCESS;
+  const RengaErrorCode code = Update(pipeline, pass, info->norm);
+  if (code) RengaPipelineBreak_Private(pipeline, code);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckLoss(const double *loss)
+{
+  RengaCheckPointer(loss);
   return RENGA_SUCCESS;
 }
 
@@ -128,29 +99,32 @@ static RengaErrorCode Learn(RengaPipeline pipeline, Pass *pass, double values[],
    Output:
    . loss - of the whole batch, the same bits on every rank
 
+   Errors: where a step fails on one rank (its batch cannot be read, say) it fails on all of them,
+   with the same code. No parameter, moment, state or number of steps has changed then, no message
+   is under way, and the next step may be made, or this one once more. Ranks that call with other
+   samples, at another step, with another learning rate or other settings of the optimizer than rank
+   0 are named. After RENGA_ERR_TIMEOUT the pipeline can only be destroyed.
+
    Notes: a loss or gradient that is not finite is an error on all ranks, before parameters change,
-   or what RengaPipelineSetOnNonfinite says.
+   or what RengaPipelineSetOnNonfinite says. Settings of the optimizer may be changed between steps,
+   on all ranks alike.
 @*/
 RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch, double *loss)
 {
   const double begin = MPI_Wtime();
-  Pass pass = {.kind = PROGRAM_TRAINING, .target = RENGA_VALUE_NONE};
-  RengaCheckPointer(loss);
-  RengaCall(RengaPipelineBeginPass_Private(pipeline, batch, &pass));
-  RengaCheck(pipeline->has_loss, pipeline->hdr.comm, RENGA_ERR_ORDER,
-             "the network has no loss: it can be run forward, not trained");
-  RengaPipelineStepInfo info = {.step = pipeline->step, .samples = batch->samples, .counts = true};
-  RengaCall(RengaOptimizerGetLearningRate(pipeline->optimizer, info.step, &info.learning_rate));
-  RengaCall(RengaMalloc(pass.microbatches + pipeline->n_network, &pass.loss));
-  RengaErrorCode code = RENGA_SUCCESS;
-  if (pipeline->statistics > 0)
-    code = RengaMalloc(pass.microbatches * pipeline->statistics, &pass.statistics);
-  if (code == RENGA_SUCCESS) code = Learn(pipeline, &pass, pass.loss, &info);
-  RengaFree(&pass.loss);
-  RengaFree(&pass.statistics);
+  RengaPipelineStepInfo info;
+  Pass pass = {.kind = PROGRAM_TRAINING,
+               .call = CALL_STEP,
+               .target = RENGA_VALUE_NONE,
+               .batch = batch,
+               .code = CheckLoss(loss)};
+  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  const RengaErrorCode code = Learn(pipeline, &pass, &info);
+  RengaPipelineFreePass_Private(&pass);
   RengaCall(code);
   info.seconds = MPI_Wtime() - begin;
   *loss = info.loss;
+  pipeline->norm = info.norm;
   pipeline->last = info;
   if (info.counts) pipeline->step++;
   if (pipeline->monitor) pipeline->monitor(pipeline, &pipeline->last, pipeline->monitor_context);
@@ -169,27 +143,19 @@ RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch
    Output:
    . loss - of the whole batch, the same bits on every rank
 
+   Errors: as of RengaPipelineStep.
+
    Notes: Dropout is the identity, BatchNormalization uses the running statistics.
 @*/
 RengaErrorCode RengaPipelineEvaluate(RengaPipeline pipeline, const RengaBatch *batch, double *loss)
 {
-  Pass pass = {.kind = PROGRAM_EVALUATION, .target = RENGA_VALUE_NONE};
-  RengaCheckPointer(loss);
-  RengaCall(RengaPipelineBeginPass_Private(pipeline, batch, &pass));
-  RengaCheck(pipeline->has_loss, pipeline->hdr.comm, RENGA_ERR_ORDER, "the network has no loss");
+  Pass pass = {
+      .kind = PROGRAM_EVALUATION, .call = CALL_EVALUATE, .batch = batch, .code = CheckLoss(loss)};
+  RengaCall(RengaPipelineCheckReady_Private(pipeline));
   pass.target = pipeline->loss;
-  RengaCall(RengaMalloc(pass.microbatches, &pass.loss));
-  RengaErrorCode code = RENGA_SUCCESS;
-  if (pipeline->stage >= 0) {
-    code = RengaPipelineRunPrologue_Private(pipeline, &pass);
-    if (code == RENGA_SUCCESS) code = RengaPipelineRunPass_Private(pipeline, &pass);
-  }
-  if (code == RENGA_SUCCESS)
-    code = RengaCommSumExact(pipeline->all, pass.microbatches, pass.loss,
-                             "all ranks to end the evaluation (loss)");
-  const double mean = AddInOrder(pass.microbatches, pass.loss);
-  RengaFree(&pass.loss);
+  const RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);
+  if (!code) *loss = AddInOrder(pass.microbatches, pass.values);
+  RengaPipelineFreePass_Private(&pass);
   RengaCall(code);
-  *loss = mean;
   return RENGA_SUCCESS;
 }

@@ -70,41 +70,59 @@ static RengaErrorCode AddUses(RengaPipeline pipeline, const Parameter *parameter
 }
 
 /* Replica r of this stage sends to the replicas of another that ask it: r, r + replicas, … */
-static RengaErrorCode PostSends(RengaPipeline pipeline, const Parameter *parameter, int stage,
-                                int *count, RengaRequest request[])
+static RengaErrorCode PostSends(RengaPipeline pipeline, Pass *pass, const Parameter *parameter,
+                                int stage, int *count)
 {
   const float *own = pipeline->gradient + parameter->gradient;
   const size_t bytes = (size_t)(parameter->n_uses * parameter->stride) * sizeof(float);
   const int tag = pipeline->n_messages + parameter->number;
   const int others = RengaPlanGetStage(pipeline->plan, stage)->replicas;
-  for (int r = pipeline->replica; bytes > 0 && r < others; r += pipeline->replicas)
-    RengaCall(RengaCommSend(pipeline->all, own, bytes, RengaPlanGetRank(pipeline->plan, stage, r),
-                            tag, &request[(*count)++]));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Post(RengaPipeline pipeline, const Parameter *parameter, int *count,
-                           RengaRequest request[])
-{
-  float *other = (float *)pipeline->tied_work;
-  const size_t use_bytes = (size_t)parameter->stride * sizeof(float);
-  const int tag = pipeline->n_messages + parameter->number;
-  for (int s = 0; s < pipeline->stages; s++) {
-    if (s == pipeline->stage || UsesIn(pipeline, parameter, s) < 0) continue;
-    const int others = RengaPlanGetStage(pipeline->plan, s)->replicas;
-    const int peer = RengaPlanGetRank(pipeline->plan, s, pipeline->replica % others);
-    const int64_t uses = UsesIn(pipeline, parameter, s);
-    if (uses > 0)
-      RengaCall(RengaCommReceive(pipeline->all, other, (size_t)uses * use_bytes, peer, tag,
-                                 &request[(*count)++]));
-    other += uses * parameter->stride;
-    RengaCall(PostSends(pipeline, parameter, s, count, request));
+  for (int r = pipeline->replica; bytes > 0 && r < others; r += pipeline->replicas) {
+    RengaErrorCode code;
+    int attempt = 0;
+    do
+      code = RengaCommSend(pipeline->all, own, bytes, RengaPlanGetRank(pipeline->plan, stage, r),
+                           tag, &pipeline->exchange[*count]);
+    while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
+    RengaCall(code);
+    ++*count;
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WaitAll(RengaPipeline pipeline, const Parameter *parameter, int count,
-                              RengaRequest request[])
+static RengaErrorCode PostOne(RengaPipeline pipeline, Pass *pass, const Parameter *parameter,
+                              int stage, float *to, int *count)
+{
+  const int others = RengaPlanGetStage(pipeline->plan, stage)->replicas;
+  const int peer = RengaPlanGetRank(pipeline->plan, stage, pipeline->replica % others);
+  const size_t bytes =
+      (size_t)(UsesIn(pipeline, parameter, stage) * parameter->stride) * sizeof *to;
+  const int tag = pipeline->n_messages + parameter->number;
+  RengaErrorCode code;
+  int attempt = 0;
+  do code = RengaCommReceive(pipeline->all, to, bytes, peer, tag, &pipeline->exchange[*count]);
+  while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
+  RengaCall(code);
+  ++*count;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Post(RengaPipeline pipeline, Pass *pass, const Parameter *parameter,
+                           int *count)
+{
+  float *other = (float *)pipeline->tied_work;
+  for (int s = 0; s < pipeline->stages; s++) {
+    if (s == pipeline->stage || UsesIn(pipeline, parameter, s) < 0) continue;
+    const int64_t uses = UsesIn(pipeline, parameter, s);
+    if (uses > 0) RengaCall(PostOne(pipeline, pass, parameter, s, other, count));
+    other += uses * parameter->stride;
+    RengaCall(PostSends(pipeline, pass, parameter, s, count));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WaitAll(RengaPipeline pipeline, Pass *pass, const Parameter *parameter,
+                              int count)
 {
   char what[384];
   snprintf(what, sizeof what,
@@ -112,8 +130,13 @@ static RengaErrorCode WaitAll(RengaPipeline pipeline, const Parameter *parameter
            "use it in step %lld",
            RengaCommGetRank(pipeline->all), pipeline->stage, pipeline->replica, parameter->name,
            (long long)pipeline->step);
-  for (int i = 0; i < count; i++)
-    if (request[i]) RengaCall(RengaCommWait(pipeline->all, &request[i], what));
+  for (int i = 0; i < count; i++) {
+    RengaErrorCode code;
+    int attempt = 0;
+    do code = RengaCommWait(pipeline->all, &pipeline->exchange[i], what);
+    while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
+    RengaCall(code);
+  }
   return RENGA_SUCCESS;
 }
 
@@ -124,23 +147,30 @@ static bool IsShared(RengaPipeline pipeline, const Parameter *parameter)
   return false;
 }
 
-/* The sum of all uses of each parameter; it lies where this stage's first use lay. */
-RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline)
+static RengaErrorCode Exchange(RengaPipeline pipeline, Pass *pass, const Parameter *parameter)
 {
-  RengaRequest *request;
+  int count = 0;
+  RengaCall(Post(pipeline, pass, parameter, &count));
+  RengaCall(WaitAll(pipeline, pass, parameter, count));
+  return RENGA_SUCCESS;
+}
+
+/* The sum of all uses of each parameter; it lies where this stage's first use lay. Fails only where
+   messages are left under way. */
+RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline, Pass *pass)
+{
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_TIED);
-  RengaCall(RengaMalloc(pipeline->stages + RengaPlanGetRankCount(pipeline->plan), &request));
   for (int p = 0; p < pipeline->n_parameters; p++) {
     const Parameter *parameter = &pipeline->parameter[p];
     const bool shared = IsShared(pipeline, parameter);
+    RengaErrorCode code = RENGA_SUCCESS;
     if (!parameter->trained || (!shared && parameter->n_uses < 2)) continue;
     RengaLogEventBegin(event);
-    int count = 0;
-    if (shared) RengaCall(Post(pipeline, parameter, &count, request));
-    if (shared) RengaCall(WaitAll(pipeline, parameter, count, request));
-    RengaCall(AddUses(pipeline, parameter));
+    if (shared) code = Exchange(pipeline, pass, parameter);
+    if (!code && !pass->failed)
+      code = RengaPipelineNote_Private(pipeline, pass, AddUses(pipeline, parameter));
     RengaLogEventEnd(event, 0, shared, parameter->count * (int64_t)sizeof(float));
+    RengaCall(code);
   }
-  RengaFree(&request);
   return RENGA_SUCCESS;
 }

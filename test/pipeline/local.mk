@@ -1,7 +1,7 @@
 check_PROGRAMS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/networks %D%/outcome %D%/place \
-  %D%/refuse %D%/replicas %D%/settings %D%/stall
+  %D%/refuse %D%/replicas %D%/settings %D%/stall %D%/together
 TESTS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/networks %D%/outcome %D%/place \
-  %D%/refuse %D%/replicas %D%/settings %D%/stall.sh
+  %D%/refuse %D%/replicas %D%/settings %D%/stall.sh %D%/together
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
 %C%_forecast_SOURCES = %D%/forecast.c
@@ -17,3 +17,4 @@ EXTRA_DIST += %D%/stall.sh
 %C%_replicas_SOURCES = %D%/replicas.c
 %C%_stall_SOURCES = %D%/stall.c
 %C%_settings_SOURCES = %D%/settings.c
+%C%_together_SOURCES = %D%/together.c

@@ -81,7 +81,7 @@ static RengaErrorCode CheckAgreement(RengaComm comm)
   RengaCall(RengaPipelineSetSeed(parts.pipeline, (uint64_t)(rank == 2)));
   if (RengaCommGetSize(comm) > 2)
     TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_PLAN,
-              Root("rank 2 differs from rank 0 in its options (seed"));
+              Root("rank 2 differs from rank 0 in its seed"));
   RengaCall(Free(&parts));
   return RENGA_SUCCESS;
 }

@@ -6,3 +6,18 @@
 RengaErrorCode RengaOptimizerRehearse_Private(RengaOptimizer optimizer, RengaDevice device,
                                               int64_t count, float parameter[],
                                               const float gradient[], float *const moment[]);
+
+/* Settings that all ranks must have alike: a name for people, and a hash of the value. */
+typedef struct {
+  const char *name; /* "-optimizer_clip_norm" without the dash; lent */
+  uint64_t hash;
+} RengaSetting;
+
+enum { RENGA_OPTIMIZER_SETTINGS_MOST = 32 };
+/* All that decides what an update does. */
+RengaErrorCode RengaOptimizerListSettings_Private(RengaOptimizer optimizer, int *count,
+                                                  RengaSetting settings[]);
+/* The learning rate that the update of this step will take, whatever the program's function says
+   later. */
+RengaErrorCode RengaOptimizerFixLearningRate_Private(RengaOptimizer optimizer, int64_t step,
+                                                     double *rate);

@@ -1,0 +1,135 @@
+/* The ranks agree on all that decides the bits, at set-up; together.c compares before each pass
+   what may have changed since. */
+#include "pipelineimpl.h"
+#include "renga/private/optimizer.h"
+#include <string.h>
+
+enum { MOST = 16 + RENGA_OPTIMIZER_SETTINGS_MOST };
+
+typedef struct {
+  int count;
+  RengaSetting row[MOST];
+} SettingList;
+
+static void AddSetting(SettingList *list, const char *name, const void *bytes, size_t size)
+{
+  list->row[list->count++] = (RengaSetting){name, RengaHash(bytes, size, 0)};
+}
+
+static void AddText(SettingList *list, const char *name, const char *text)
+{
+  AddSetting(list, name, text, strlen(text));
+}
+
+/* Stages as intervals of nodes, their replicas, and the ranks that run them. */
+static uint64_t HashStages(RengaPipeline pipeline)
+{
+  uint64_t hash = 0;
+  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
+    const RengaPlanStage *stage = RengaPlanGetStage(pipeline->plan, s);
+    const int row[4] = {stage->first, stage->last, stage->replicas, stage->recompute};
+    hash = RengaHash(row, sizeof row, hash);
+    for (int r = 0; r < stage->replicas; r++) {
+      const int rank = RengaPlanGetRank(pipeline->plan, s, r);
+      hash = RengaHash(&rank, sizeof rank, hash);
+    }
+  }
+  return hash;
+}
+
+static RengaErrorCode AddPlan(RengaPipeline pipeline, SettingList *list)
+{
+  const uint64_t network = RengaGraphGetDigest(pipeline->graph), stages = HashStages(pipeline);
+  const int64_t batch[2] = {pipeline->batch, pipeline->microbatch};
+  int64_t memory;
+  RengaCall(RengaPlanGetMemoryLimit(pipeline->plan, &memory));
+  AddSetting(list, "network", &network, sizeof network);
+  AddSetting(list, "plan (its stages or ranks)", &stages, sizeof stages);
+  AddSetting(list, "plan (its batch or micro-batch)", batch, sizeof batch);
+  AddSetting(list, "plan (its leaf: -reduction_leaf)", &pipeline->leaf, sizeof pipeline->leaf);
+  AddSetting(list, "plan (its memory: -partition_memory)", &memory, sizeof memory);
+  return RENGA_SUCCESS;
+}
+
+/* What plan, program and options make of it together. */
+static RengaErrorCode AddSchedule(RengaPipeline pipeline, SettingList *list)
+{
+  const int64_t microbatches = RengaPlanMicrobatches(pipeline->plan, pipeline->batch);
+  RengaSchedule schedule;
+  const char *type;
+  double eager;
+  RengaCall(RengaPipelineGetShape_Private(pipeline, microbatches, !pipeline->has_loss, &schedule));
+  RengaCall(RengaScheduleGetType(schedule, &type));
+  RengaCall(RengaScheduleGetEager(schedule, &eager));
+  AddText(list, "schedule (-pipeline_schedule)", type);
+  AddSetting(list, "micro-batches begun early (-pipeline_eager)", &eager, sizeof eager);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddOptions(RengaPipeline pipeline, SettingList *list)
+{
+  const char *device;
+  RengaCall(RengaDeviceGetType(pipeline->device, &device));
+  AddSetting(list, "seed", &pipeline->settings->seed, sizeof pipeline->settings->seed);
+  AddText(list, "reduction (-pipeline_reduction)", pipeline->settings->reduction);
+  AddText(list, "-on_nonfinite", pipeline->on_nonfinite);
+  AddText(list, "device type", device);
+  AddSetting(list, "announced sizes of batches", pipeline->short_batch,
+             (size_t)pipeline->n_short * sizeof *pipeline->short_batch);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ListAll(RengaPipeline pipeline, SettingList *list)
+{
+  int count;
+  RengaCall(AddPlan(pipeline, list));
+  RengaCall(AddSchedule(pipeline, list));
+  RengaCall(AddOptions(pipeline, list));
+  RengaCall(
+      RengaOptimizerListSettings_Private(pipeline->optimizer, &count, &list->row[list->count]));
+  list->count += count;
+  return RENGA_SUCCESS;
+}
+
+/* all: [ranks][MOST] hashes. Which settings there are follows from the type of the optimizer, whose
+   name comes before the others. */
+static RengaErrorCode NameDifference(RengaPipeline pipeline, const SettingList *list,
+                                     const uint64_t all[])
+{
+  for (int r = 1; r < RengaCommGetSize(pipeline->all); r++)
+    for (int s = 0; s < list->count; s++)
+      RengaCheck(all[r * MOST + s] == all[s], pipeline->hdr.comm, RENGA_ERR_PLAN,
+                 "rank %d differs from rank 0 in its %s%s: all ranks must be given the same", r,
+                 strncmp(list->row[s].name, "optimizer_", 10) == 0 ? "-" : "", list->row[s].name);
+  RengaRaise(pipeline->hdr.comm, RENGA_ERR_PLAN, "some rank differs from rank 0 in its settings");
+}
+
+static RengaErrorCode FindDifference(RengaPipeline pipeline, const SettingList *list)
+{
+  uint64_t mine[MOST] = {0}, *all;
+  for (int s = 0; s < list->count; s++) mine[s] = list->row[s].hash;
+  RengaCall(RengaMalloc(MOST * RengaCommGetSize(pipeline->all), &all));
+  RengaErrorCode code = RengaCommGather(pipeline->all, mine, sizeof mine, all, -1,
+                                        "all ranks to compare their settings");
+  if (!code) code = NameDifference(pipeline, list, all);
+  RengaFree(&all);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Collective. */
+RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline)
+{
+  SettingList list = {0};
+  RengaRequest request;
+  int64_t both[2];
+  uint64_t hash = 0;
+  RengaCall(ListAll(pipeline, &list));
+  for (int s = 0; s < list.count; s++) hash = RengaHash(&list.row[s].hash, sizeof hash, hash);
+  memcpy(&both[0], &hash, sizeof hash);
+  both[1] = ~both[0];
+  RengaCall(RengaCommStartLargest(pipeline->all, 2, both, &request));
+  RengaCall(RengaCommWait(pipeline->all, &request, "all ranks to set up the pipeline"));
+  if (both[0] != ~both[1]) RengaCall(FindDifference(pipeline, &list));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,239 @@
+/* Parameters, moments and states by name, whole, from and to any rank. */
+#include "pipelineimpl.h"
+#include <string.h>
+
+static const RengaPersistent *FindTensor(RengaPipeline pipeline, const char *name)
+{
+  for (int t = 0; t < pipeline->n_persistents; t++)
+    if (strcmp(pipeline->persistent[t].name, name) == 0) return &pipeline->persistent[t];
+  return NULL;
+}
+
+/* The logical shape of "NAME" or "NAME:moment". */
+static RengaErrorCode FindSpec(RengaPipeline pipeline, const char *name, RengaTensorSpec *spec)
+{
+  const char *const *moment;
+  int count;
+  RengaValue value = RengaGraphFindValue(pipeline->graph, name);
+  RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &count, &moment));
+  for (int m = 0; m < count && value == RENGA_VALUE_NONE; m++) {
+    const size_t length = strlen(name), end = strlen(moment[m]) + 1;
+    char *stem;
+    if (length <= end || name[length - end] != ':' || strcmp(name + length - end + 1, moment[m]))
+      continue;
+    RengaCall(RengaStringCopy(name, &stem));
+    stem[length - end] = '\0';
+    value = RengaGraphFindValue(pipeline->graph, stem);
+    RengaFree(&stem);
+  }
+  const RengaValueKind kind = value == RENGA_VALUE_NONE
+                                  ? RENGA_VALUE_ACTIVATION
+                                  : RengaGraphGetValue(pipeline->graph, value)->kind;
+  RengaCheck(kind == RENGA_VALUE_PARAMETER || kind == RENGA_VALUE_STATE, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "there is no parameter, moment or state %s", name);
+  *spec = RengaGraphGetValue(pipeline->graph, value)->spec;
+  return RENGA_SUCCESS;
+}
+
+/* One transfer of a whole tensor. */
+typedef struct {
+  const char *name;
+  int rank;       /* of the caller's buffer; RENGA_TO_ALL: every rank has one */
+  float *buffer;  /* of the caller */
+  uint64_t value; /* hash of what is set, where each rank brings it */
+  size_t bytes;
+  const RengaPersistent *here; /* NULL: this rank does not hold it */
+  float *copy;                 /* [bytes] of the host */
+} Named;
+
+/* What one rank may find wrong. */
+static RengaErrorCode PrepareNamed(RengaPipeline pipeline, Named *named, bool sets)
+{
+  RengaTensorSpec spec;
+  const int size = RengaCommGetSize(pipeline->all), rank = RengaCommGetRank(pipeline->all);
+  const bool has = named->rank == RENGA_TO_ALL || named->rank == rank;
+  RengaCheckPointer(named->name);
+  RengaCheck(named->rank >= RENGA_TO_ALL && named->rank < size, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%s %s rank %d of %d ranks", named->name, sets ? "from" : "to", named->rank, size);
+  RengaCheck(!has || named->buffer, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "rank %d has no buffer for %s", rank, named->name);
+  RengaCall(FindSpec(pipeline, named->name, &spec));
+  named->bytes = RengaTensorSpecBytes(&spec);
+  named->here = FindTensor(pipeline, named->name);
+  RengaCall(RengaMalloc(named->bytes / sizeof(float) + 1, &named->copy));
+  if (sets && has) memcpy(named->copy, named->buffer, named->bytes);
+  if (sets && named->rank == RENGA_TO_ALL) named->value = RengaHash(named->copy, named->bytes, 0);
+  return RENGA_SUCCESS;
+}
+
+/* All ranks want the same, and could prepare it; *owner is the rank that answers for the tensor. */
+static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const Named *named, RengaErrorCode mine,
+                                   int *owner)
+{
+  RengaRequest request;
+  int64_t row[4] = {mine};
+  uint64_t hash = RengaHash(&named->value, sizeof named->value, (uint64_t)named->rank);
+  if (!mine) hash = RengaHash(named->name, strlen(named->name), hash);
+  memcpy(&row[1], &hash, sizeof hash);
+  row[2] = ~row[1];
+  row[3] = named->here && named->here->owner ? RengaCommGetRank(pipeline->all) : -1;
+  RengaCall(RengaCommStartLargest(pipeline->all, 4, row, &request));
+  RengaCall(RengaCommWait(pipeline->all, &request, "all ranks to name a parameter"));
+  if (mine) return RengaErrorPass((RengaErrorCode)row[0], __func__, __FILE__, __LINE__);
+  RengaCheck(row[0] == 0, pipeline->hdr.comm, (RengaErrorCode)row[0],
+             "%s: some other rank failed, and nothing was changed", named->name);
+  RengaCheck(row[1] == ~row[2], pipeline->hdr.comm, RENGA_ERR_ARGUMENT,
+             "%s: ranks gave different names, ranks or values: all must call with the same",
+             named->name);
+  RengaCheck(row[3] >= 0, pipeline->hdr.comm, RENGA_ERR_ARGUMENT, "no stage holds %s", named->name);
+  *owner = (int)row[3];
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Get(RengaPipeline pipeline, const Named *named, int owner)
+{
+  const int rank = RengaCommGetRank(pipeline->all);
+  if (rank == owner) {
+    RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, named->copy,
+                              named->here->data, named->bytes));
+    RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+  }
+  if (named->rank == RENGA_TO_ALL)
+    RengaCall(RengaCommBroadcast(pipeline->all, named->copy, named->bytes, owner,
+                                 "all ranks to get a parameter"));
+  else if (named->rank != owner && (rank == owner || rank == named->rank))
+    RengaCall(RengaPipelineTransfer_Private(pipeline, named->copy, named->bytes, owner, named->rank,
+                                            "a parameter to be sent"));
+  if (named->rank == RENGA_TO_ALL || named->rank == rank)
+    memcpy(named->buffer, named->copy, named->bytes);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Set(RengaPipeline pipeline, const Named *named)
+{
+  if (named->rank != RENGA_TO_ALL)
+    RengaCall(RengaCommBroadcast(pipeline->all, named->copy, named->bytes, named->rank,
+                                 "all ranks to get a parameter"));
+  if (!named->here) return RENGA_SUCCESS;
+  RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE, named->here->data,
+                            named->copy, named->bytes));
+  RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Transact(RengaPipeline pipeline, Named *named, bool sets)
+{
+  int owner = 0;
+  RengaErrorCode code = PrepareNamed(pipeline, named, sets);
+  code = AgreeOnNamed(pipeline, named, code, &owner);
+  if (!code) {
+    code = sets ? Set(pipeline, named) : Get(pipeline, named, owner);
+    if (code) RengaPipelineBreak_Private(pipeline, code);
+  }
+  RengaFree(&named->copy);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineGetParameter - the values of a parameter, moment or state
+
+   Collective
+
+   Input:
+   . pipeline - the pipeline, set up
+   . name - in the network (RengaPipelineListParameters), or "NAME:first_moment" and the like; the
+     same on all ranks
+   . to - the rank that gets them; RENGA_TO_ALL: every rank
+
+   Output:
+   . buffer - where they go: the whole tensor of its logical shape, row-major float32. Not looked at
+     on other ranks
+
+   Errors: RENGA_ERR_ARGUMENT on all ranks where there is no such tensor, or where ranks ask for
+   different ones.
+@*/
+RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *name, int to,
+                                         float buffer[])
+{
+  Named named = {.name = name, .rank = to, .buffer = buffer};
+  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  RengaCall(Transact(pipeline, &named, false));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineSetParameter - give a parameter, moment or state new values
+
+   Collective
+
+   Input:
+   . pipeline - the pipeline, set up; before the first step these are its first values
+   . name - as of RengaPipelineGetParameter
+   . from - the rank that has the values; RENGA_TO_ALL: every rank has them, and they are compared
+   . buffer - there: the whole tensor of its logical shape, row-major float32; copied. Not looked at
+     on other ranks
+
+   Errors: as of RengaPipelineGetParameter; nothing has changed then.
+
+   Notes: all ranks that hold the tensor get the values. Moments stay as they are.
+@*/
+RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *name, int from,
+                                         const float buffer[])
+{
+  Named named = {.name = name, .rank = from, .buffer = (float *)(uintptr_t)buffer};
+  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  RengaCall(Transact(pipeline, &named, true));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeList(RengaPipeline pipeline)
+{
+  int count = 0;
+  const int n_values = RengaGraphGetValueCount(pipeline->graph);
+  RengaPipelineParameter *list;
+  RengaCall(RengaMalloc(n_values + 1, &list));
+  for (RengaValue v = 0; v < n_values; v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(pipeline->graph, v);
+    const bool state = value->kind == RENGA_VALUE_STATE;
+    double rate_scale, weight_decay;
+    bool frozen = false;
+    if (!state && value->kind != RENGA_VALUE_PARAMETER) continue;
+    const RengaErrorCode code = RengaOptimizerGetGroup(pipeline->optimizer, value->name,
+                                                       &rate_scale, &weight_decay, &frozen);
+    if (code) RengaFree(&list);
+    RengaCall(code);
+    list[count++] = (RengaPipelineParameter){.name = value->name,
+                                             .spec = value->spec,
+                                             .frozen = !state && (value->frozen || frozen),
+                                             .state = state};
+  }
+  pipeline->listed = list;
+  pipeline->n_listed = count;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineListParameters - all parameters and states of the network
+
+   Not collective
+
+   Input:
+   . pipeline - the pipeline, set up
+
+   Output:
+   . count - their number, over all stages
+   . list - names, logical shapes, and whether they are frozen, in the order of the network; lent
+     until the pipeline is reset or destroyed
+@*/
+RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,
+                                           const RengaPipelineParameter **list)
+{
+  RengaCall(RengaPipelineCheckReady_Private(pipeline));
+  RengaCheckPointer(count);
+  RengaCheckPointer(list);
+  if (!pipeline->listed) RengaCall(MakeList(pipeline));
+  *count = pipeline->n_listed;
+  *list = pipeline->listed;
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,276 @@
+/* All ranks make a pass, or none does.
+
+   A step, an evaluation or a forward pass begins with an agreement: a small sum says whether all
+   ranks want the same and could prepare it. It is waited for before the first message leaves, so
+   that a rank which may not go on leaves nothing behind. After it each rank goes through all its
+   messages and sums, whatever happens: where a kernel, a read or a call on a message fails, the
+   rank notes the error, tells all others, which then compute no more either, and goes on with
+   messages alone. So none is left under way, and the last sum of the pass counts the ranks that
+   failed. Where there are any, all ranks return the same error, and nothing has changed. */
+#include "pipelineimpl.h"
+#include <string.h>
+
+enum { TAG_NOTICE = 0, ATTEMPTS = 3 };
+
+static const double listen_seconds = 0.01; /* a rank that computes looks for notices so often */
+
+static const char *const calls[] = {
+    [CALL_STEP] = "step", [CALL_EVALUATE] = "evaluation", [CALL_FORWARD] = "forward pass"};
+
+/* "step 3", "the evaluation after 3 steps". */
+static void NamePass(RengaPipeline pipeline, const Pass *pass, size_t size, char text[])
+{
+  snprintf(text, size, pass->call == CALL_STEP ? "%s %lld" : "the %s after %lld steps",
+           calls[pass->call], (long long)pipeline->step);
+}
+
+/* Public calls on a pipeline begin here: it is set up, and its messages are in order. */
+RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline)
+{
+  RengaCheckPointer(pipeline);
+  RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
+  RengaCheck(!pipeline->broken, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "an earlier call ended in the middle of its messages or of an update (%s): the "
+             "pipeline cannot go on, destroy it",
+             RengaErrorText(pipeline->broken));
+  return RENGA_SUCCESS;
+}
+
+/* After an error that leaves messages under way, or parameters half updated. */
+RengaErrorCode RengaPipelineBreak_Private(RengaPipeline pipeline, RengaErrorCode code)
+{
+  pipeline->broken = code;
+  return code;
+}
+
+static RengaErrorCode SendNotices(RengaPipeline pipeline)
+{
+  const int rank = RengaCommGetRank(pipeline->side), size = RengaCommGetSize(pipeline->side);
+  for (int r = 0; r < size; r++) {
+    RengaErrorCode code = RENGA_SUCCESS;
+    if (r == rank) continue;
+    for (int attempt = 0; attempt == 0 || (code && attempt < ATTEMPTS); attempt++)
+      code = RengaCommSend(pipeline->side, NULL, 0, r, TAG_NOTICE, &pipeline->notice[r]);
+    RengaCall(code);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Notes an error of this rank in the pass, and tells the others. Fails itself only where they
+   cannot be told. */
+RengaErrorCode RengaPipelineNote_Private(RengaPipeline pipeline, Pass *pass, RengaErrorCode code)
+{
+  if (!code) return RENGA_SUCCESS;
+  if (!pass->code) pass->code = code;
+  if (pass->failed) return RENGA_SUCCESS;
+  pass->failed = pass->told = true;
+  RengaCall(SendNotices(pipeline));
+  return RENGA_SUCCESS;
+}
+
+/* Whether a call on a message is made once more: others wait for it. Its error is noted. A wait
+   that has reached the time limit is not begun again. */
+bool RengaPipelineTryAgain_Private(RengaPipeline pipeline, Pass *pass, RengaErrorCode code,
+                                   int *attempt)
+{
+  if (!code || RengaPipelineNote_Private(pipeline, pass, code)) return false;
+  return code != RENGA_ERR_TIMEOUT && ++*attempt < ATTEMPTS;
+}
+
+static RengaErrorCode Listen(RengaPipeline pipeline, Pass *pass)
+{
+  MPI_Comm comm;
+  MPI_Status status;
+  int comes;
+  RengaCall(RengaObjectGetComm(pipeline->side, &comm));
+  RengaCallMPI(MPI_Iprobe(MPI_ANY_SOURCE, TAG_NOTICE, comm, &comes, &status));
+  if (!comes) return RENGA_SUCCESS;
+  RengaCallMPI(MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_NOTICE, comm, MPI_STATUS_IGNORE));
+  pipeline->heard[status.MPI_SOURCE] = true;
+  pass->failed = true;
+  return RENGA_SUCCESS;
+}
+
+/* Whether some rank is known to have failed. now: also look if that was done a moment ago. */
+bool RengaPipelineHears_Private(RengaPipeline pipeline, Pass *pass, bool now)
+{
+  if (pass->failed || RengaCommGetSize(pipeline->side) == 1) return pass->failed;
+  const double time = MPI_Wtime();
+  if (!now && time < pass->listen) return false;
+  pass->listen = time + listen_seconds;
+  RengaErrorCode code = Listen(pipeline, pass);
+  if (code) code = RengaPipelineNote_Private(pipeline, pass, code);
+  return pass->failed;
+}
+
+static uint64_t HashWants(const Pass *pass)
+{
+  return RengaHash(pass->want, sizeof pass->want, 0);
+}
+
+/* Starts the agreement: pass->code says whether this rank could prepare the pass. */
+static RengaErrorCode Begin(RengaPipeline pipeline, Pass *pass)
+{
+  RengaErrorCode code;
+  int attempt = 0;
+  const uint64_t hash = HashWants(pass);
+  memset(pipeline->heard, 0, (size_t)RengaCommGetSize(pipeline->side) * sizeof *pipeline->heard);
+  pass->prepared = !pass->code;
+  pass->agree[0] = pass->code;
+  memcpy(&pass->agree[1], &hash, sizeof hash);
+  pass->agree[2] = ~pass->agree[1];
+  do code = RengaCommStartLargest(pipeline->all, 3, pass->agree, &pass->agreement);
+  while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Whether the agreement has come; waits for it where asked. pass->refused: the pass is not made. */
+RengaErrorCode RengaPipelineSettle_Private(RengaPipeline pipeline, Pass *pass, bool wait)
+{
+  RengaErrorCode code;
+  int attempt = 0;
+  bool done = true;
+  char name[64], what[96];
+  if (pass->settled) return RENGA_SUCCESS;
+  NamePass(pipeline, pass, sizeof name, name);
+  snprintf(what, sizeof what, "all ranks to begin %s", name);
+  do
+    code = wait ? RengaCommWait(pipeline->all, &pass->agreement, what)
+                : RengaCommTest(pipeline->all, &pass->agreement, &done);
+  while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
+  RengaCall(code);
+  pass->settled = done;
+  pass->refused = done && (pass->agree[0] != 0 || pass->agree[1] != ~pass->agree[2]);
+  return RENGA_SUCCESS;
+}
+
+/* Notices that this rank sent have left, those of others are taken. */
+static RengaErrorCode EndNotices(RengaPipeline pipeline)
+{
+  const int rank = RengaCommGetRank(pipeline->side), size = RengaCommGetSize(pipeline->side);
+  for (int r = 0; r < size; r++) {
+    RengaRequest request = NULL;
+    if (r != rank && pipeline->standing[r].told && !pipeline->heard[r])
+      RengaCall(RengaCommReceive(pipeline->side, NULL, 0, r, TAG_NOTICE, &request));
+    if (request) RengaCall(RengaCommWait(pipeline->side, &request, "the news of an error"));
+    if (pipeline->notice[r])
+      RengaCall(RengaCommWait(pipeline->side, &pipeline->notice[r], "to tell of an error"));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* What rank r wants otherwise than rank 0; -1: nothing. */
+static int FindDifference(const Standing standing[], int r)
+{
+  for (int w = 0; w < WANT_COUNT; w++)
+    if (standing[r].want[w] != standing[0].want[w]) return w;
+  return -1;
+}
+
+static void DescribeWant(int want, int64_t value, size_t size, char text[])
+{
+  double real;
+  memcpy(&real, &value, sizeof real);
+  switch (want) {
+  case WANT_CALL:
+    snprintf(text, size, value == CALL_EVALUATE ? "an %s" : "a %s", calls[value]);
+    break;
+  case WANT_STEP:
+    snprintf(text, size, "step %lld", (long long)value);
+    break;
+  case WANT_SAMPLES:
+    snprintf(text, size, "%lld samples", (long long)value);
+    break;
+  case WANT_RATE:
+    snprintf(text, size, "learning rate %.17g", real);
+    break;
+  case WANT_SETTINGS:
+    snprintf(text, size, "other settings of the optimizer or another -on_nonfinite");
+    break;
+  default:
+    snprintf(text, size, "another output, or to another rank");
+  }
+}
+
+static RengaErrorCode RaiseDifference(RengaPipeline pipeline, const char *name)
+{
+  const Standing *standing = pipeline->standing;
+  for (int r = 1; r < RengaCommGetSize(pipeline->all); r++) {
+    char there[96], here[96];
+    const int want = FindDifference(standing, r);
+    if (want < 0) continue;
+    DescribeWant(want, standing[r].want[want], sizeof there, there);
+    DescribeWant(want, standing[0].want[want], sizeof here, here);
+    const bool same = strcmp(there, here) == 0;
+    RengaRaise(pipeline->hdr.comm, RENGA_ERR_ARGUMENT,
+               "in %s rank %d has %s%s%s: all ranks must call with the same; nothing was changed",
+               name, r, there, same ? " than rank 0" : ", rank 0 has ", same ? "" : here);
+  }
+  RengaRaise(pipeline->hdr.comm, RENGA_ERR_INTERNAL, "%s was refused by no rank", name);
+}
+
+/* Collective: all ranks fail with the error of the first rank that found one. */
+static RengaErrorCode FailTogether(RengaPipeline pipeline, const Pass *pass)
+{
+  Standing mine = {.code = pass->code, .told = pass->told};
+  char name[64];
+  NamePass(pipeline, pass, sizeof name, name);
+  memcpy(mine.want, pass->want, sizeof mine.want);
+  RengaErrorCode code = RengaCommGather(pipeline->side, &mine, sizeof mine, pipeline->standing, -1,
+                                        "all ranks to say why the pass failed");
+  if (!code) code = EndNotices(pipeline);
+  if (code) RengaPipelineBreak_Private(pipeline, code);
+  RengaCall(code);
+  for (int r = 0; r < RengaCommGetSize(pipeline->all); r++) {
+    code = (RengaErrorCode)pipeline->standing[r].code;
+    if (!code) continue;
+    if (pass->code) return RengaErrorPass(code, __func__, __FILE__, __LINE__);
+    RengaRaise(pipeline->hdr.comm, code, "rank %d failed in %s: nothing was changed on any rank", r,
+               name);
+  }
+  RengaCall(RaiseDifference(pipeline, name));
+  return RENGA_SUCCESS;
+}
+
+/* Between the agreement and the last sum. Fails only where messages are left under way. */
+static RengaErrorCode Work(RengaPipeline pipeline, Pass *pass)
+{
+  if (pipeline->stage >= 0 && pass->prepared) {
+    RengaCall(RengaPipelineRunPrologue_Private(pipeline, pass));
+    RengaCall(RengaPipelineRunPass_Private(pipeline, pass));
+  }
+  RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
+  if (pass->refused || pipeline->stage < 0 || !pass->training) return RENGA_SUCCESS;
+  RengaCall(RengaPipelineReduceGradients_Private(pipeline, pass));
+  RengaCall(
+      RengaPipelineNote_Private(pipeline, pass, RengaPipelineFindNorms_Private(pipeline, pass)));
+  RengaCall(RengaPipelineSumStatistics_Private(pipeline, pass));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SumValues(RengaPipeline pipeline, Pass *pass)
+{
+  char name[64], what[128];
+  NamePass(pipeline, pass, sizeof name, name);
+  snprintf(what, sizeof what, "all ranks to end %s%s", name,
+           pass->call == CALL_STEP ? " (loss and norm)" : "");
+  pass->values[pass->n_values - 1] = pass->code ? 1 : 0;
+  RengaCall(RengaCommSumExact(pipeline->all, pass->n_values, pass->values, what));
+  return RENGA_SUCCESS;
+}
+
+/* Collective. pass->code is what this rank has found wrong so far. On success pass->values are
+   those of all ranks. */
+RengaErrorCode RengaPipelineRunTogether_Private(RengaPipeline pipeline, Pass *pass)
+{
+  if (!pass->code) pass->code = RengaPipelinePrepare_Private(pipeline, pass);
+  RengaErrorCode code = Begin(pipeline, pass);
+  if (!code) code = Work(pipeline, pass);
+  if (!code && !pass->refused) code = SumValues(pipeline, pass);
+  if (code) RengaPipelineBreak_Private(pipeline, code);
+  RengaCall(code);
+  if (pass->refused || pass->values[pass->n_values - 1] > 0)
+    RengaCall(FailTogether(pipeline, pass));
+  return RENGA_SUCCESS;
+}
