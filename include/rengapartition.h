@@ -37,8 +37,21 @@ RengaErrorCode RengaPartitionSetMemory(RengaPartition partition,
 RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch);
 /* Micro-batches whose gradients are added one after the other; 0: 1, or more where nothing fits. */
 RengaErrorCode RengaPartitionSetLeaf(RengaPartition partition, int64_t leaf);
+/* As they were set; 0 or NULL: nothing was. */
+RengaErrorCode RengaPartitionGetGraph(RengaPartition partition, RengaGraph *graph); /* lent */
+RengaErrorCode RengaPartitionGetStages(RengaPartition partition, int *stages);
+RengaErrorCode RengaPartitionGetReplicas(RengaPartition partition, int *replicas);
+RengaErrorCode RengaPartitionGetRanks(RengaPartition partition, int *ranks);
+RengaErrorCode RengaPartitionGetMemory(RengaPartition partition, int64_t *bytes);
+RengaErrorCode RengaPartitionGetBatch(RengaPartition partition, int64_t *batch,
+                                      int64_t *microbatch);
+RengaErrorCode RengaPartitionGetLeaf(RengaPartition partition, int64_t *leaf);
+/* A plan's file instead of a new plan; NULL: none. */
+RengaErrorCode RengaPartitionSetPlanFile(RengaPartition partition, const char *file);
+RengaErrorCode RengaPartitionGetPlanFile(RengaPartition partition, const char **file); /* lent */
 /* manual: names of the first node (or value) of stages 1, 2, …, or the node count of each. */
 RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char *cuts);
+RengaErrorCode RengaPartitionManualGetCuts(RengaPartition partition, const char **cuts); /* lent */
 /* even: share by which a stage may be over the least largest load, to send fewer bytes. */
 RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack);
 RengaErrorCode RengaPartitionEvenGetSlack(RengaPartition partition, double *slack);

@@ -1,9 +1,13 @@
-/* A plan from a file instead of a new one: it must go with network, ranks and memory. */
+/* A plan from a file instead of a new one. Who computes what is taken from the file; what a step
+   takes and needs is worked out anew, for this network, machine and run. */
 #include "partitionimpl.h"
+#include "rengacomm.h"
 #include "search/search.h"
+#include <math.h>
 #include <string.h>
 
-/* What a plan's file says of memory, against what a device of this machine has. */
+static const double SAME_STEP = 0.005; /* share of it */
+
 static RengaErrorCode CheckMemory(RengaPartition partition, RengaPlan plan)
 {
   double memory = 0;
@@ -20,35 +24,145 @@ static RengaErrorCode CheckMemory(RengaPartition partition, RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
-/* A plan for another machine runs, but what it predicts is of that one. */
-static RengaErrorCode CheckMachine(RengaPartition partition, RengaPlan plan)
+static RengaErrorCode SayMachine(RengaPartition partition, RengaPlan file)
 {
   RengaMachine machine = NULL;
   const char *made_for, *costs, *name = NULL;
   int64_t memory;
-  RengaCall(RengaPlanGetOrigin(plan, &made_for, &costs, &memory));
+  RengaCall(RengaPlanGetOrigin(file, &made_for, &costs, &memory));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   if (!made_for || !machine) return RENGA_SUCCESS;
   RengaCall(RengaMachineGetName(machine, &name));
   if (strcmp(name, made_for) != 0)
     RengaWarning(partition->hdr.comm,
-                 "%s was made for %s, not for %s: its predictions are of that machine; plan again "
-                 "for this one",
+                 "%s was made for %s, not for %s: what it takes there is worked out, but another "
+                 "plan may be better",
                  partition->load, made_for, name);
+  return RENGA_SUCCESS;
+}
+
+/* What the file says of the step against what was worked out. */
+static RengaErrorCode SayStep(RengaPartition partition, RengaPlan file, RengaPlan plan)
+{
+  RengaPlanPrediction said, found;
+  char was[32], is[32];
+  RengaCall(RengaPlanGetPrediction(file, &said));
+  RengaCall(RengaPlanGetPrediction(plan, &found));
+  RengaFormatSeconds(said.step, sizeof was, was);
+  RengaFormatSeconds(found.step, sizeof is, is);
+  if (said.step > 0 && found.step <= 0)
+    RengaWarning(partition->hdr.comm,
+                 "%s predicts %s per step, which cannot be checked without costs: give "
+                 "-machine_file, or -profile_type",
+                 partition->load, was);
+  else if (said.step > 0 && fabs(said.step - found.step) > SAME_STEP * found.step)
+    RengaWarning(partition->hdr.comm, "%s predicts %s per step, but here this plan takes %s",
+                 partition->load, was, is);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SayMemory(RengaPartition partition, RengaPlan file, RengaPlan plan)
+{
+  for (int s = 0; s < RengaPlanGetStageCount(file); s++) {
+    const int64_t said = RengaPlanGetStage(file, s)->memory;
+    const int64_t found = RengaPlanGetStage(plan, s)->memory;
+    if (!said || !found || said == found) continue;
+    RengaWarning(partition->hdr.comm,
+                 "%s says that stage %d needs %lld bytes of a device, but here it needs %lld",
+                 partition->load, s, (long long)said, (long long)found);
+    return RENGA_SUCCESS;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadFile(RengaPartition partition, int ranks, RengaPlan file)
+{
+  int64_t batch, microbatch;
+  RengaCall(RengaPlanLoad(file, partition->graph, partition->load));
+  RengaCall(RengaPlanCheck(file, partition->graph, ranks));
+  RengaCall(RengaPlanGetBatch(file, &batch, &microbatch));
+  if (partition->batch) batch = partition->batch;
+  if (partition->microbatch) microbatch = partition->microbatch;
+  RengaCall(RengaPlanSetBatch(file, batch, microbatch));
+  if (partition->leaf) RengaCall(RengaPlanSetLeaf(file, partition->leaf));
+  RengaCall(RengaPlanCheck(file, partition->graph, 0));
+  return RENGA_SUCCESS;
+}
+
+/* Costs are known of a machine or a profile that is given; those of ranks that are here are
+   measured where the file has a prediction that is to be checked. */
+static RengaErrorCode HasCosts(RengaPartition partition, RengaPlan file, bool *costs)
+{
+  RengaMachine machine;
+  RengaPlanPrediction said;
+  RengaCall(RengaPartitionGetMachine(partition, &machine));
+  RengaCall(RengaPlanGetPrediction(file, &said));
+  const bool here = RengaPlanGetRankCount(file) <= RengaCommGetSize(partition->hdr.owner);
+  *costs = machine || partition->profile || partition->own.type_given || (here && said.step > 0);
+  return RENGA_SUCCESS;
+}
+
+/* Without costs: the memory alone. */
+static RengaErrorCode ForecastLoaded(RengaPartition partition, RengaPlan plan)
+{
+  const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
+  const int count = RengaPlanGetStageCount(plan);
+  RengaForecastMemory *memory = NULL;
+  RengaSettings settings;
+  RengaDevice device;
+  void *session = NULL;
+  if (!forecast) return RENGA_SUCCESS;
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaCall(RengaSettingsGetDevice(settings, &device));
+  RengaCall(RengaDeviceSetUp(device));
+  RengaCall(RengaMalloc(count, &memory));
+  RengaErrorCode code = forecast->stages(partition->graph, plan, settings, &session, memory);
+  forecast->end(&session);
+  for (int s = 0; s < count && !code; s++) {
+    const RengaPlanMemory parts = {.parameters = memory[s].parameters,
+                                   .gradients = memory[s].gradients,
+                                   .optimizer = memory[s].optimizer,
+                                   .saved = memory[s].saved,
+                                   .temporary = memory[s].temporary,
+                                   .messages = memory[s].messages,
+                                   .inputs = memory[s].inputs};
+    code = RengaPlanSetMemoryParts(plan, s, &parts);
+  }
+  RengaFree(&memory);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode JudgeFile(RengaPartition partition, int ranks, RengaPlan file, RengaPlan plan)
+{
+  const RengaSearchWish wish = {.given = file};
+  RengaMachine machine;
+  int64_t batch, microbatch;
+  bool costs = false;
+  RengaCall(HasCosts(partition, file, &costs));
+  RengaCall(RengaPlanGetBatch(file, &batch, &microbatch));
+  RengaCall(RengaPartitionGetMachine(partition, &machine));
+  if (!machine && !partition->profile) ranks = RengaPlanGetRankCount(file);
+  if (costs) {
+    RengaCall(RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan));
+  } else {
+    RengaCall(RengaSearchCopyPlan_Private(partition->graph, file, plan));
+    RengaCall(ForecastLoaded(partition, plan));
+  }
+  RengaCall(CheckMemory(partition, plan));
+  RengaCall(SayMachine(partition, file));
+  RengaCall(SayStep(partition, file, plan));
+  RengaCall(SayMemory(partition, file, plan));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaPartitionLoad_Private(RengaPartition partition, int ranks, RengaPlan plan)
 {
-  int64_t batch, microbatch;
-  RengaCall(RengaPlanLoad(plan, partition->graph, partition->load));
-  RengaCall(RengaPlanCheck(plan, partition->graph, ranks));
-  RengaCall(CheckMemory(partition, plan));
-  RengaCall(CheckMachine(partition, plan));
-  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
-  if (partition->batch) batch = partition->batch;
-  if (partition->microbatch) microbatch = partition->microbatch;
-  RengaCall(RengaPlanSetBatch(plan, batch, microbatch));
-  if (partition->leaf) RengaCall(RengaPlanSetLeaf(plan, partition->leaf));
+  RengaPlan file = NULL;
+  RengaCall(RengaPlanCreate(partition->hdr.owner, &file));
+  RengaErrorCode code = ReadFile(partition, ranks, file);
+  if (!code) code = JudgeFile(partition, ranks, file, plan);
+  RengaPlanDestroy(&file);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -123,21 +123,35 @@ static RengaErrorCode CutAtCounts(RengaPartition partition, RengaPlanStage stage
   return RENGA_SUCCESS;
 }
 
+/* Without cuts the number of stages says it all: they are shared out as type even does. */
+static RengaErrorCode CutByNumber(RengaPartition partition, int count, RengaPlanStage stages[])
+{
+  RengaPartition even = NULL;
+  RengaCall(RengaPartitionCreate(partition->hdr.owner, &even));
+  RengaErrorCode code = RengaPartitionSetType(even, RENGA_PARTITION_EVEN);
+  if (!code) code = RengaPartitionSetGraph(even, partition->graph);
+  if (!code) code = even->ops->solve(even, count, stages);
+  RengaPartitionDestroy(&even);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Count(RengaPartition partition, int *stages)
 {
   const Manual *manual = partition->data;
-  RengaCheck(manual->count || partition->stages <= 1, partition->hdr.comm, RENGA_ERR_PLAN,
-             "partition type manual with %d stages and no cuts: say where they begin with "
-             "-partition_cuts, or use -partition_type even",
-             partition->stages);
-  *stages = AreCounts(manual) ? manual->count : manual->count + 1;
+  if (!manual->count)
+    *stages = partition->stages ? partition->stages : 1;
+  else
+    *stages = AreCounts(manual) ? manual->count : manual->count + 1;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Solve(RengaPartition partition, int count, RengaPlanStage stages[])
 {
-  (void)count; /* what Count() said */
-  if (AreCounts(partition->data))
+  const Manual *manual = partition->data;
+  if (!manual->count)
+    RengaCall(CutByNumber(partition, count, stages));
+  else if (AreCounts(manual))
     RengaCall(CutAtCounts(partition, stages));
   else
     RengaCall(CutAtNames(partition, stages));
@@ -160,6 +174,15 @@ static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckManual(RengaPartition partition)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(!strcmp(partition->hdr.type_name, RENGA_PARTITION_MANUAL), partition->hdr.comm,
+             RENGA_ERR_ORDER, "cuts are for a partition of type manual, but this one's type is %s",
+             partition->hdr.type_name);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaPartitionManualSetCuts - say where stages begin
 
@@ -168,22 +191,39 @@ static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
    Input:
    . partition - of type manual
    . cuts - names of the first node of stages 1, 2, … (or of a value that it makes), parted by
-     commas; or, where all are numbers, the number of nodes of each stage
+     commas; or, where all are numbers, the number of nodes of each stage. Without cuts stages are
+     shared out as type even does
 
    Options:
    . -partition_cuts - the cuts
 @*/
 RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char *cuts)
 {
-  RengaCheckPointer(partition);
   RengaCheckPointer(cuts);
-  RengaCheck(!strcmp(partition->hdr.type_name, RENGA_PARTITION_MANUAL), partition->hdr.comm,
-             RENGA_ERR_ORDER, "cuts are for a partition of type manual, but this one's type is %s",
-             partition->hdr.type_name);
+  RengaCall(CheckManual(partition));
   Manual *manual = partition->data;
   FreeEntries(manual);
   RengaCall(RengaStringCopy(cuts, &manual->text));
   RengaCall(Split(partition, cuts));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionManualGetCuts - where stages begin
+
+   Not collective
+
+   Input:
+   . partition - of type manual
+
+   Output:
+   . cuts - as they were set, lent; NULL: none were
+@*/
+RengaErrorCode RengaPartitionManualGetCuts(RengaPartition partition, const char **cuts)
+{
+  RengaCheckPointer(cuts);
+  RengaCall(CheckManual(partition));
+  *cuts = ((const Manual *)partition->data)->text;
   return RENGA_SUCCESS;
 }
 

@@ -5,7 +5,7 @@
 #include "renga/private/packages.h"
 #include <string.h>
 
-enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 8 };
+enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 8, MICROBATCHES_MOST = 1 << 20 };
 
 static const RengaOptionRow rows[] = {
     {"partition_type", RENGA_OPTION_STRING, RENGA_PARTITION_EVEN, RENGA_OPTION_NO_OFFSET,
@@ -370,8 +370,7 @@ RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition)
   RengaCall(RengaOptionsGetString("plan_load", &load, &given));
   if (!given) return RENGA_SUCCESS;
   RengaCall(CheckLoadAlone(partition));
-  RengaFree(&partition->load);
-  RengaCall(RengaStringCopy(load, &partition->load));
+  RengaCall(RengaPartitionSetPlanFile(partition, load));
   return RENGA_SUCCESS;
 }
 
@@ -397,8 +396,44 @@ static RengaErrorCode CheckWishes(RengaPartition partition, int ranks, int stage
   return RENGA_SUCCESS;
 }
 
-/* The number of stages and replicas that are not given, and whether all fits. */
-static RengaErrorCode ChooseLayout(RengaPartition partition, int ranks, int *stages, int *replicas)
+/* A step that no schedule could be made of in a reasonable time. */
+static RengaErrorCode CheckMicrobatches(RengaPartition partition, int64_t batch, int64_t microbatch)
+{
+  const int64_t count = (batch + microbatch - 1) / microbatch;
+  RengaCheck(count <= MICROBATCHES_MOST, partition->hdr.comm, RENGA_ERR_PLAN,
+             "a step of %lld samples in micro-batches of %lld has %lld micro-batches, more than "
+             "the %d that can be planned: give a -microbatch_size of %lld or more",
+             (long long)batch, (long long)microbatch, (long long)count, (int)MICROBATCHES_MOST,
+             (long long)((batch + MICROBATCHES_MOST - 1) / MICROBATCHES_MOST));
+  return RENGA_SUCCESS;
+}
+
+/* Leaves of a step: more replicas than these have nothing to do. */
+static int64_t CountLeaves(RengaPartition partition, int64_t batch, int64_t microbatch)
+{
+  const int64_t count = (batch + microbatch - 1) / microbatch;
+  const int64_t leaf = partition->leaf ? partition->leaf : 1;
+  return (count + leaf - 1) / leaf;
+}
+
+/* Before a search, which would find no layout and could not say why. The size of a micro-batch that
+   is not given may be made as small as a sample. */
+static RengaErrorCode CheckReplicas(RengaPartition partition, int64_t batch, int64_t microbatch)
+{
+  const int64_t least = partition->microbatch ? microbatch : 1;
+  const int64_t leaves = CountLeaves(partition, batch, least);
+  RengaCheck(partition->replicas <= leaves, partition->hdr.comm, RENGA_ERR_PLAN,
+             "%d replicas, but a step of %lld samples in micro-batches of %lld makes only %lld "
+             "parts, and each replica needs one: ask for fewer replicas, a larger -batch_size or "
+             "a smaller -microbatch_size",
+             partition->replicas, (long long)batch, (long long)least, (long long)leaves);
+  return RENGA_SUCCESS;
+}
+
+/* The number of stages and replicas that are not given, and whether all fits. Where replicas are
+   not given, those that would have no micro-batch are left out. */
+static RengaErrorCode ChooseLayout(RengaPartition partition, int ranks, int64_t leaves, int *stages,
+                                   int *replicas)
 {
   int own = 0, n_nodes = RengaGraphGetNodeCount(partition->graph);
   RengaCall(partition->ops->count(partition, &own));
@@ -410,7 +445,7 @@ static RengaErrorCode ChooseLayout(RengaPartition partition, int ranks, int *sta
   RengaCall(CheckWishes(partition, ranks, *stages, *replicas));
   if (!*stages) *stages = *replicas ? ranks / *replicas : 1;
   if (*stages > n_nodes) *stages = n_nodes;
-  if (!*replicas) *replicas = ranks / *stages;
+  if (!*replicas) *replicas = ranks / *stages < leaves ? ranks / *stages : (int)leaves;
   return RENGA_SUCCESS;
 }
 
@@ -424,11 +459,11 @@ static RengaErrorCode FindBatch(RengaPartition partition, int64_t *batch, int64_
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Cut(RengaPartition partition, int ranks, RengaPlan plan)
+static RengaErrorCode Cut(RengaPartition partition, int ranks, int64_t leaves, RengaPlan plan)
 {
   int count = 0, replicas = 0;
   RengaPlanStage *stages = NULL;
-  RengaCall(ChooseLayout(partition, ranks, &count, &replicas));
+  RengaCall(ChooseLayout(partition, ranks, leaves, &count, &replicas));
   RengaCall(RengaMalloc(count, &stages));
   RengaErrorCode code = partition->ops->solve(partition, count, stages);
   for (int s = 0; s < count; s++) stages[s].replicas = replicas;
@@ -443,7 +478,10 @@ static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
   int64_t batch, microbatch;
   RengaMachine machine;
   RengaCall(FindBatch(partition, &batch, &microbatch));
+  RengaCall(CheckMicrobatches(partition, batch, microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
+  if (partition->ops->plan || machine || partition->profile)
+    RengaCall(CheckReplicas(partition, batch, microbatch));
   if (partition->ops->plan) {
     RengaCall(CheckWishes(partition, ranks, partition->stages, partition->replicas));
     RengaCall(partition->ops->plan(partition, ranks, batch, microbatch, plan));
@@ -458,7 +496,7 @@ static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
                "-partition_leaves %s: type %s does not know which is faster without costs: give "
                "-reduction_leaf, or -machine_file",
                partition->leaves, partition->hdr.type_name);
-    RengaCall(Cut(partition, ranks, plan));
+    RengaCall(Cut(partition, ranks, CountLeaves(partition, batch, microbatch), plan));
     RengaCall(RengaPlanSetBatch(plan, batch, microbatch));
     if (partition->leaf) RengaCall(RengaPlanSetLeaf(plan, partition->leaf));
   }

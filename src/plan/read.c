@@ -50,12 +50,13 @@ typedef struct {
   RengaPlan plan;
   const char *file;
   char *rest; /* what is not read yet */
+  char *held; /* a line that was looked at and not taken */
   int line;
   unsigned long long digest;
   int n_nodes;
   RengaPlanStage *stage;
-  const char **name; /* [n_stages] of first nodes, in the text */
-  int n_stages, n_ranks, *rank;
+  const char **name;                        /* [n_stages] of first nodes, in the text */
+  int n_stages, n_replicas, n_ranks, *rank; /* no ranks: in order */
   int64_t batch, microbatch, leaf;
 } Reader;
 
@@ -63,6 +64,9 @@ typedef struct {
    of the text. */
 static char *NextLine(Reader *reader)
 {
+  char *held = reader->held;
+  reader->held = NULL;
+  if (held) return held;
   while (*reader->rest) {
     char *line = reader->rest, *end = strchr(line, '\n');
     reader->rest = end ? end + 1 : line + strlen(line);
@@ -118,6 +122,13 @@ static bool TakeEnd(char *text)
   return !text[strspn(text, " \t\r")];
 }
 
+/* Whether the next line begins with the word: lines that a file may leave out. */
+static bool NextIs(Reader *reader, const char *word)
+{
+  char *at = reader->held = NextLine(reader);
+  return at && TakeWord(&at, word);
+}
+
 #define CheckFormat(condition, reader, what)                                                       \
   RengaCheck(condition, (reader)->plan->hdr.comm, RENGA_ERR_FILE_FORMAT, "%s, line %d: %s",        \
              (reader)->file, (reader)->line, what)
@@ -149,8 +160,13 @@ static RengaErrorCode CheckNetwork(const Reader *reader, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ParseNetwork(Reader *reader)
+static RengaErrorCode ParseNetwork(Reader *reader, RengaGraph graph)
 {
+  if (graph && !NextIs(reader, "graph")) {
+    reader->digest = RengaGraphGetDigest(graph);
+    reader->n_nodes = RengaGraphGetNodeCount(graph);
+    return RENGA_SUCCESS;
+  }
   char *line = NextLine(reader), *end;
   bool good = line && TakeWord(&line, "graph");
   if (good) {
@@ -269,12 +285,17 @@ static RengaErrorCode ParseRanks(Reader *reader, int replicas)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ParseSize(Reader *reader, int s, RengaPlanStage *stage)
+static RengaErrorCode ParseFirst(Reader *reader, int s)
 {
   char *line = NextLine(reader);
   CheckFormat(line && TakeWord(&line, "first"), reader, "expected: first NODE");
   reader->name[s] = line + strspn(line, " \t");
-  line = NextLine(reader);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ParseSize(Reader *reader, RengaPlanStage *stage)
+{
+  char *line = NextLine(reader);
   CheckFormat(line && TakeWord(&line, "size") &&
                   TakeWhole(&line, 0, INT64_MAX, &stage->parameters) &&
                   TakeReal(&line, &stage->forward_flops) && TakeReal(&line, &stage->receives) &&
@@ -283,27 +304,40 @@ static RengaErrorCode ParseSize(Reader *reader, int s, RengaPlanStage *stage)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ParseSeconds(Reader *reader, RengaPlanStage *stage)
+{
+  char *line = NextLine(reader);
+  CheckFormat(line && TakeWord(&line, "seconds") && TakeReal(&line, &stage->forward_seconds) &&
+                  TakeReal(&line, &stage->backward_seconds) && TakeEnd(line),
+              reader, "expected: seconds FORWARD BACKWARD");
+  return RENGA_SUCCESS;
+}
+
+/* Only the first line must be there: the others are what a planner writes of it. */
 static RengaErrorCode ParseStage(Reader *reader, int s, RengaPlanStage *stage)
 {
   int number = -1;
   int64_t recompute = 0;
   char *line = NextLine(reader);
-  CheckFormat(
-      line && TakeWord(&line, "stage") && TakeInt(&line, 0, &number) && number == s &&
-          TakeWord(&line, "nodes") && TakeInt(&line, 0, &stage->first) &&
-          TakeInt(&line, 0, &stage->last) && TakeWord(&line, "replicas") &&
-          TakeInt(&line, 1, &stage->replicas) && stage->replicas <= MOST_RANKS - reader->n_ranks &&
-          TakeWord(&line, "recompute") && TakeWhole(&line, 0, 1, &recompute) && TakeEnd(line),
-      reader, "not the line of the next stage: stage S nodes FIRST LAST replicas R recompute 0|1");
+  const bool good = line && TakeWord(&line, "stage") && TakeInt(&line, 0, &number) && number == s &&
+                    TakeWord(&line, "nodes") && TakeInt(&line, 0, &stage->first) &&
+                    TakeInt(&line, 0, &stage->last) && TakeWord(&line, "replicas") &&
+                    TakeInt(&line, 1, &stage->replicas) &&
+                    stage->replicas <= MOST_RANKS - reader->n_replicas;
+  CheckFormat(good && (!TakeWord(&line, "recompute") || TakeWhole(&line, 0, 1, &recompute)) &&
+                  TakeEnd(line),
+              reader,
+              "not the line of the next stage: stage S nodes FIRST LAST replicas R recompute 0|1");
   stage->recompute = recompute;
-  RengaCall(ParseSize(reader, s, stage));
-  line = NextLine(reader);
-  CheckFormat(line && TakeWord(&line, "seconds") && TakeReal(&line, &stage->forward_seconds) &&
-                  TakeReal(&line, &stage->backward_seconds) && TakeEnd(line),
-              reader, "expected: seconds FORWARD BACKWARD");
-  CheckFormat(ParseMemory(NextLine(reader), stage), reader,
-              "expected: memory BYTES parts, then 7 numbers");
-  RengaCall(ParseRanks(reader, stage->replicas));
+  reader->n_replicas += stage->replicas;
+  reader->name[s] = "";
+  if (NextIs(reader, "first")) RengaCall(ParseFirst(reader, s));
+  if (NextIs(reader, "size")) RengaCall(ParseSize(reader, stage));
+  if (NextIs(reader, "seconds")) RengaCall(ParseSeconds(reader, stage));
+  if (NextIs(reader, "memory"))
+    CheckFormat(ParseMemory(NextLine(reader), stage), reader,
+                "expected: memory BYTES parts, then 7 numbers");
+  if (NextIs(reader, "ranks")) RengaCall(ParseRanks(reader, stage->replicas));
   return RENGA_SUCCESS;
 }
 
@@ -331,7 +365,9 @@ static RengaErrorCode ParseStages(Reader *reader, RengaGraph graph)
   for (int s = 0; s < reader->n_stages; s++) RengaCall(ParseStage(reader, s, &reader->stage[s]));
   RengaCall(graph ? RengaPlanSetStages(reader->plan, graph, reader->n_stages, reader->stage)
                   : StoreStages(reader));
-  RengaCall(RengaPlanSetRanks(reader->plan, reader->rank));
+  CheckFormat(!reader->n_ranks || reader->n_ranks == reader->n_replicas, reader,
+              "some stages have a line of ranks before this, and others have none");
+  if (reader->n_ranks) RengaCall(RengaPlanSetRanks(reader->plan, reader->rank));
   RengaCall(RengaPlanSetBatch(reader->plan, reader->batch, reader->microbatch));
   RengaCall(RengaPlanSetLeaf(reader->plan, reader->leaf));
   RengaCall(RengaPlanCheckLeaves_Private(reader->plan));
@@ -357,12 +393,12 @@ static RengaErrorCode ParseReasons(Reader *reader)
 static RengaErrorCode Parse(Reader *reader, RengaGraph graph)
 {
   RengaCall(ParseVersion(reader));
-  RengaCall(ParseNetwork(reader));
+  RengaCall(ParseNetwork(reader, graph));
   RengaCall(CheckNetwork(reader, graph));
   RengaCall(ParseBatch(reader));
-  RengaCall(ParseSchedule(reader));
-  RengaCall(ParseOrigin(reader));
-  RengaCall(ParsePrediction(reader));
+  if (NextIs(reader, "schedule")) RengaCall(ParseSchedule(reader));
+  if (NextIs(reader, "costs")) RengaCall(ParseOrigin(reader));
+  if (NextIs(reader, "predicted")) RengaCall(ParsePrediction(reader));
   RengaCall(ParseStages(reader, graph));
   RengaCall(ParseReasons(reader));
   return RENGA_SUCCESS;

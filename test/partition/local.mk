@@ -10,6 +10,6 @@ noinst_HEADERS += %D%/graphs.h %D%/cutstest.h
 %C%_pipedream_SOURCES = %D%/pipedream.c %D%/graphs.c %D%/profiles.c
 %C%_pipedream_LDADD = $(LDADD) $(JSON_C_LIBS)
 # Types of other planners.
-types_tests = %D%/rannc %D%/tree %D%/types %D%/recompute
+types_tests = %D%/rannc %D%/tree %D%/types %D%/recompute %D%/wishes
 check_PROGRAMS += $(types_tests)
 TESTS += $(types_tests)

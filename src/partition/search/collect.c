@@ -190,15 +190,22 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
 {
   RengaCall(RengaPartitionFindCosts_Private(partition, ranks, &collected->from));
   RengaCall(RengaPartitionMemoryBound_Private(partition, &task->memory));
-  RengaCall(ListRows(partition, wish->sizes, batch, microbatch, task->memory > 0, collected));
+  if (wish->given) {
+    collected->size[0] = microbatch;
+    collected->leaf[0] = RengaPlanGetLeaf(wish->given);
+    collected->n_rows = collected->n_first = 1;
+  } else {
+    RengaCall(ListRows(partition, wish->sizes, batch, microbatch, task->memory > 0, collected));
+  }
   RengaCall(FindCosts(partition, collected));
   RengaCall(FindRates(partition, collected, task));
   RengaCall(RengaProfileGetMachine(collected->from.profile, &task->machine));
   RengaCall(TakeSettings(partition, task));
   task->graph = partition->graph;
   task->ranks = ranks;
-  task->stages = partition->stages;
-  task->replicas = partition->replicas;
+  task->given = wish->given;
+  task->stages = wish->given ? 0 : partition->stages;
+  task->replicas = wish->given ? 0 : partition->replicas;
   task->batch = batch;
   task->exact = wish->exact;
   task->time_limit = wish->time_limit;
@@ -280,7 +287,7 @@ static RengaErrorCode SolveOnFirst(RengaComm comm, RengaProfile profile, SearchT
   RengaErrorCode code = RENGA_SUCCESS;
   if (RengaCommGetRank(comm) != 0) return RENGA_SUCCESS;
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &task->self));
-  if (!task->find) code = RengaSearchRivals_Private(profile, task, rivals);
+  if (!task->find && !task->given) code = RengaSearchRivals_Private(profile, task, rivals);
   if (!code) code = RengaSearchSolve_Private(task, answer);
   for (int r = 0; r < SEARCH_RIVALS_MOST; r++)
     if (rivals[r]) RengaPartitionDestroy(&rivals[r]);

@@ -1,6 +1,6 @@
 /* Nothing fits: with how much memory, or on how many devices, it would. Both are of plans that were
    made, with what the runtime says that they need. */
-#include "search.h"
+#include "solution.h"
 #include <math.h>
 
 /* Bytes of a device of the plan that needs the least; 0: there is none. */
@@ -24,6 +24,24 @@ static RengaErrorCode FindNeed(const SearchTask *task, const SearchChain *chain,
   if (plan) RengaPlanDestroy(&plan);
   RengaSearchModelFree_Private(&model);
   RengaSearchLayoutFree_Private(&candidate.layout);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Bytes of a device of what a type that only cuts makes, where memory does not matter. */
+static RengaErrorCode FindOwnNeed(const SearchTask *task, const SearchChain *chain, double *need)
+{
+  SearchTask free = *task;
+  Solution own = {.task = &free, .chain = chain};
+  free.memory = 0;
+  free.n_sizes = free.n_first;
+  *need = 0;
+  RengaErrorCode code = RengaSearchBest_Private(&free, chain, &own.candidate);
+  if (!code && own.candidate.layout.count) {
+    code = RengaSolutionWeigh_Private(&free, &own);
+    *need = own.most;
+  }
+  RengaSolutionFree_Private(&own);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -70,15 +88,31 @@ static RengaErrorCode FindDevices(const SearchTask *task, const SearchChain *cha
   return RENGA_SUCCESS;
 }
 
-/* As text that is rounded to three digits, but never down. Other types than auto may need more. */
-static void NameEnough(double enough, bool auto_only, size_t size, char text[])
+/* As text that is rounded to three digits, but never down. */
+static void NameEnough(double enough, size_t size, char text[])
 {
   char bytes[32];
   RengaFormatBytes(1.005 * enough, sizeof bytes, bytes);
   if (enough > 0)
-    snprintf(text, size, "%s per device would do%s", bytes, auto_only ? " for type auto" : "");
+    snprintf(text, size, "%s per device would do", bytes);
   else
     snprintf(text, size, "no plan was found for devices of any memory");
+}
+
+/* A type that only cuts: what its own cuts need, and whether others would fit. */
+static RengaErrorCode RefuseCuts(const SearchTask *task, const SearchChain *chain)
+{
+  char bound[32], memory[96], other[32];
+  double own = 0, least = 0;
+  RengaCall(FindOwnNeed(task, chain, &own));
+  RengaCall(FindNeed(task, chain, task->ranks, &least));
+  RengaFormatBytes(task->memory, sizeof bound, bound);
+  NameEnough(own, sizeof memory, memory);
+  RengaFormatBytes(1.005 * least, sizeof other, other);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
+             "as this type cuts it the network does not fit on %d devices of %s each in "
+             "micro-batches of %lld samples: %s; type auto needs %s",
+             task->ranks, bound, (long long)task->size[0], memory, least > 0 ? other : "more too");
 }
 
 static RengaErrorCode RefuseLayout(const SearchTask *task, const SearchChain *chain)
@@ -96,10 +130,11 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchCha
   double enough = 0;
   int needed = 0;
   if (task->memory <= 0) RengaCall(RefuseLayout(task, chain));
+  if (task->find) RengaCall(RefuseCuts(task, chain));
   RengaCall(FindNeed(task, chain, task->ranks, &enough));
   RengaCall(FindDevices(task, chain, &needed));
   RengaFormatBytes(task->memory, sizeof bound, bound);
-  NameEnough(enough, task->find != NULL, sizeof memory, memory);
+  NameEnough(enough, sizeof memory, memory);
   if (needed)
     snprintf(devices, sizeof devices, "%d devices with this memory would do", needed);
   else

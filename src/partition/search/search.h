@@ -261,6 +261,7 @@ struct SearchTask {
   int n_first;                    /* sizes after these only where none of these fits */
   SearchFinder find;              /* NULL: the searches of this room */
   const void *context;
+  RengaPlan given;        /* evaluated as it is, instead of any search; NULL: none */
   RengaSettings settings; /* of the run, for forecasts; NULL: the usual ones */
   void **session;         /* of the runtime's forecasts; NULL: none is asked for */
   int n_rivals;
@@ -349,11 +350,16 @@ typedef struct {
   double time_limit; /* seconds */
   SearchFinder find; /* NULL: the searches of this room */
   const void *context;
+  RengaPlan given; /* evaluated as it is, instead of any search; NULL: none */
 } RengaSearchWish;
 /* Collective: fills the plan. */
 RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const RengaSearchWish *wish,
                                             int ranks, int64_t batch, int64_t microbatch,
                                             RengaPlan plan);
+
+/* ---- loaded.c ---- */
+/* Stages, ranks, batch, leaf and schedule of a plan, without times and bytes. */
+RengaErrorCode RengaSearchCopyPlan_Private(RengaGraph graph, RengaPlan from, RengaPlan to);
 
 /* ---- ../reading.c ---- */
 /* Adds to costs of micro-batches of so many samples what reading their inputs takes. */

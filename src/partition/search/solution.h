@@ -42,6 +42,10 @@ RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits);
 void RengaSolutionTakeFaster_Private(Solution *solution, bool fits, Solution *other,
                                      bool other_fits);
 
+/* ---- loaded.c ---- */
+/* The task's given plan, weighed, with its step. */
+RengaErrorCode RengaSolutionTake_Private(Solution *solution);
+
 /* ---- challenge.c ---- */
 RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits);
 

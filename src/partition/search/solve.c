@@ -381,6 +381,14 @@ static RengaErrorCode Fit(Solution *solution, const SearchTask *all)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode TakeGiven(Solution *solution)
+{
+  RengaCall(RengaSolutionTake_Private(solution));
+  RengaCall(FindBound(solution));
+  if (!isfinite(solution->candidate.bound)) solution->candidate.bound = 0; /* over the memory */
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *answer)
 {
   const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
@@ -395,7 +403,7 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   first.n_sizes = own.n_first;
   *answer = (SearchAnswer){0};
   RengaErrorCode code = RengaSearchChainCreate_Private(task->graph, &chain);
-  if (!code) code = Fit(&solution, &own);
+  if (!code) code = task->given ? TakeGiven(&solution) : Fit(&solution, &own);
   if (!code) code = RengaSolutionAnswer_Private(&solution, answer);
   RengaSolutionFree_Private(&solution);
   if (forecast) forecast->end(&session);

@@ -1,0 +1,182 @@
+/* The wishes of a partition, as they were set. */
+#include "partitionimpl.h"
+
+/*@
+   RengaPartitionGetStages - number of pipeline stages
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . stages - 0: chosen
+@*/
+RengaErrorCode RengaPartitionGetStages(RengaPartition partition, int *stages)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(stages);
+  *stages = partition->stages;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetReplicas - number of copies of each stage
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . replicas - 0: chosen
+@*/
+RengaErrorCode RengaPartitionGetReplicas(RengaPartition partition, int *replicas)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(replicas);
+  *replicas = partition->replicas;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetRanks - how many ranks to plan for
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . ranks - 0: those of the communicator
+@*/
+RengaErrorCode RengaPartitionGetRanks(RengaPartition partition, int *ranks)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(ranks);
+  *ranks = partition->ranks;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetMemory - what each device may use
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . bytes - 0: no bound
+@*/
+RengaErrorCode RengaPartitionGetMemory(RengaPartition partition, int64_t *bytes)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(bytes);
+  *bytes = partition->memory;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetLeaf - micro-batches whose gradients are added one after the other
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . leaf - 0: chosen
+@*/
+RengaErrorCode RengaPartitionGetLeaf(RengaPartition partition, int64_t *leaf)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(leaf);
+  *leaf = partition->leaf;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetGraph - which network is to be cut, lent
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . graph - NULL: none was set
+@*/
+RengaErrorCode RengaPartitionGetGraph(RengaPartition partition, RengaGraph *graph)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(graph);
+  *graph = partition->graph;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetPlanFile - the file that the plan is taken from, lent
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . file - NULL: none
+@*/
+RengaErrorCode RengaPartitionGetPlanFile(RengaPartition partition, const char **file)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(file);
+  *file = partition->load;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetBatch - samples per step and per micro-batch
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . batch - samples of a step; 0: the network file's, or else 32
+   . microbatch - samples of a micro-batch; 0: chosen
+@*/
+RengaErrorCode RengaPartitionGetBatch(RengaPartition partition, int64_t *batch, int64_t *microbatch)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(batch);
+  RengaCheckPointer(microbatch);
+  *batch = partition->batch;
+  *microbatch = partition->microbatch;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetPlanFile - take the plan from a file instead of making one
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . file - as RengaPlanSave() writes it, or by hand (doc/plans.md); NULL: make one
+
+   Options:
+   . -plan_load - the file
+
+   Notes: stages, replicas, ranks and schedule are the file's; what a step takes and needs is worked
+   out anew. Samples and leaf that are set win over the file's own.
+@*/
+RengaErrorCode RengaPartitionSetPlanFile(RengaPartition partition, const char *file)
+{
+  char *copy = NULL;
+  RengaCheckPointer(partition);
+  if (file) RengaCall(RengaStringCopy(file, &copy));
+  RengaFree(&partition->load);
+  partition->load = copy;
+  return RENGA_SUCCESS;
+}

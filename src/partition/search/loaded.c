@@ -1,0 +1,109 @@
+/* A plan that is there already, as of a file: what a step of it takes and needs is worked out as if
+   the searches had found it. */
+#include "solution.h"
+#include "rengaschedule.h"
+#include <math.h>
+#include <string.h>
+
+/* First place at or after the node. */
+static int PlaceAfter(const SearchModel *model, int node)
+{
+  int place = 0;
+  while (place < model->count && model->node[place] < node) place++;
+  return place;
+}
+
+/* The settings of the run decide its schedule, else the plan does. */
+static RengaErrorCode TakeSchedule(RengaPlan plan, SearchTask *task)
+{
+  const char *type;
+  if (!task->any_schedule) return RENGA_SUCCESS;
+  RengaCall(RengaPlanGetSchedule(plan, &type));
+  task->gpipe = type && strcmp(type, RENGA_SCHEDULE_GPIPE) == 0;
+  RengaCall(RengaPlanGetEager(plan, &task->eager));
+  return RENGA_SUCCESS;
+}
+
+/* Options are all numbers of replicas that have work; others of the plan stay idle. */
+static RengaErrorCode FillLayout(RengaPlan plan, const SearchModel *model, SearchLayout *layout)
+{
+  const int count = RengaPlanGetStageCount(plan);
+  RengaCall(RengaMalloc(count, &layout->stage));
+  layout->count = count;
+  for (int s = 0; s < count; s++) {
+    const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
+    const int most = model->n_options < stage->replicas ? model->n_options : stage->replicas;
+    layout->stage[s] = (SearchStage){.begin = s ? PlaceAfter(model, stage->first) : 0,
+                                     .end = PlaceAfter(model, stage->last),
+                                     .option = most - 1};
+  }
+  RengaSearchEvaluate_Private(model, layout);
+  for (int s = 0; s < count; s++)
+    layout->stage[s].recompute = RengaPlanGetStage(plan, s)->recompute;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyStages(RengaGraph graph, RengaPlan from, RengaPlan to)
+{
+  const int count = RengaPlanGetStageCount(from);
+  RengaPlanStage *stage = NULL;
+  int *rank = NULL, n = 0;
+  RengaErrorCode code = RengaMalloc(count, &stage);
+  if (!code) code = RengaMalloc(RengaPlanGetRankCount(from), &rank);
+  for (int s = 0; s < count && !code; s++) {
+    const RengaPlanStage *own = RengaPlanGetStage(from, s);
+    stage[s] = (RengaPlanStage){.first = own->first,
+                                .last = own->last,
+                                .replicas = own->replicas,
+                                .recompute = own->recompute};
+    for (int r = 0; r < own->replicas; r++) rank[n++] = RengaPlanGetRank(from, s, r);
+  }
+  if (!code) code = RengaPlanSetStages(to, graph, count, stage);
+  if (!code) code = RengaPlanSetRanks(to, rank);
+  RengaFree(&stage);
+  RengaFree(&rank);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchCopyPlan_Private(RengaGraph graph, RengaPlan from, RengaPlan to)
+{
+  const char *schedule;
+  double eager = 0;
+  int64_t batch, microbatch;
+  RengaCall(CopyStages(graph, from, to));
+  RengaCall(RengaPlanGetBatch(from, &batch, &microbatch));
+  RengaCall(RengaPlanSetBatch(to, batch, microbatch));
+  RengaCall(RengaPlanSetLeaf(to, RengaPlanGetLeaf(from)));
+  RengaCall(RengaPlanGetSchedule(from, &schedule));
+  RengaCall(RengaPlanGetEager(from, &eager));
+  RengaCall(RengaPlanSetSchedule(to, schedule));
+  if (schedule && eager > 0) RengaCall(RengaPlanSetEager(to, eager));
+  return RENGA_SUCCESS;
+}
+
+/* solution->task has the plan's own micro-batch and leaf as its first row. */
+RengaErrorCode RengaSolutionTake_Private(Solution *solution)
+{
+  SearchTask task = *solution->task;
+  SearchCandidate *candidate = &solution->candidate;
+  RengaPlanPrediction prediction;
+  task.memory = 0; /* what recomputes is decided */
+  task.every = true;
+  RengaCall(TakeSchedule(task.given, &task));
+  RengaCall(RengaSearchModelOf_Private(&task, solution->chain, 0, false, &solution->model));
+  RengaCall(FillLayout(task.given, &solution->model, &candidate->layout));
+  RengaCall(RengaPlanCreate(task.self, &solution->plan));
+  RengaCall(RengaSearchCopyPlan_Private(task.graph, task.given, solution->plan));
+  RengaCall(RengaPlanSetSchedule(solution->plan,
+                                 task.gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
+  RengaCall(RengaPlanSetEager(solution->plan, task.eager));
+  RengaCall(RengaMalloc(candidate->layout.count, &solution->memory));
+  RengaCall(RengaSearchMemory_Private(&task, &solution->model, candidate, solution->plan,
+                                      solution->memory, &solution->most));
+  RengaCall(
+      RengaSearchPredict_Private(&task, &solution->model, candidate, solution->plan, &prediction));
+  solution->step = prediction.step;
+  solution->pipeline = prediction.pipeline;
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,63 @@
+#!/bin/sh
+# renga plan -plan_load: what a plan's file says of time and memory is worked out anew, and a plan that
+# is written by hand is answered. What cannot be planned for is refused with what is wrong.
+. "${0%/*}/common.sh"
+
+machine="plan -graph $gpt -machine_file v100 -batch_size 32 -microbatch_size 2"
+accepts 1 $machine -plan_save made.txt
+accepts 1 $machine -plan_load made.txt -plan_save again.txt
+cmp -s made.txt again.txt || fail "a plan is not evaluated as when it was made"
+grep -q warning out && fail "a warning of a file that is right"
+
+# Of a file that lies nothing is believed.
+sed -e 's/^predicted [^ ]*/predicted 1e-9/' -e 's/memory [0-9]* parts/memory 12345 parts/' made.txt >lie.txt
+accepts 1 $machine -plan_load lie.txt -plan_save again.txt
+cmp -s made.txt again.txt || fail "a file was believed"
+says "lie.txt predicts 1.00 ns per step, but here this plan takes"
+says "lie.txt says that stage 0 needs 12345 bytes of a device, but here it needs"
+accepts 1 plan -graph $gpt -plan_load lie.txt
+says "which cannot be checked without costs"
+grep -q "predicted:" out && fail "a prediction that nobody made"
+accepts 1 plan -graph $gpt -machine_file dgx-a100 -plan_load made.txt
+says "made.txt was made for v100, not for dgx-a100: what it takes there is worked out"
+says "but here this plan takes"
+refuses 1 "but a device may use" $machine -plan_load lie.txt -machine_memory 100KiB
+
+# The file of doc/plans.md.
+sed -n '/^    renga-plan 3$/,/^    end$/{s/^    //;p;/^end$/q}' "$top_srcdir/doc/plans.md" >hand.txt
+[ "$(wc -l <hand.txt)" -eq 6 ] || fail "not the six lines of the example"
+hand="plan -graph gpt:layers=2,hidden=16,heads=2,sequence=16,vocabulary=256 -plan_load hand.txt"
+accepts 1 $hand -machine_file v100
+says "plan: 2 stages of 2 to 3 replicas; steps of 32 samples in 16 micro-batches of 2"
+says "predicted: "
+says "lower bound: no plan takes less than"
+accepts 1 $hand -machine_file v100 -batch_size 64 -pipeline_schedule gpipe
+says "steps of 64 samples in 32 micro-batches of 2; schedule gpipe"
+accepts 1 $hand
+says "2-4"
+sed 's/^stage 1.*/& recompute 1/' hand.txt >twice.txt
+accepts 1 plan -graph $gpt -plan_load twice.txt -machine_file v100 -plan_view json
+says '"recompute":true'
+sed 's/^stage 0.*/&\nranks 0 1/' hand.txt >some.txt
+refuses 1 "some stages have a line of ranks" plan -graph $gpt -plan_load some.txt
+refuses 1 "expected: graph DIGEST nodes COUNT" plan -plan_diff hand.txt made.txt
+
+# Stages by their number alone, and numbers that make no sense.
+accepts 1 plan -graph $gpt -partition_type manual -partition_stages 3 -plan_save manual.txt
+accepts 1 plan -graph $gpt -partition_type even -partition_stages 3 -plan_save even.txt
+cmp -s manual.txt even.txt || fail "manual without cuts is not cut evenly"
+refuses 1 "4 replicas, but a step of 3 samples in micro-batches of 1 makes only 3 parts" $machine \
+  -batch_size 3 -microbatch_size 1 -partition_replicas 4
+refuses 1 "give a -microbatch_size of 10 or more" plan -graph $mlp -batch_size 10000000 \
+  -microbatch_size 1
+accepts 1 plan -graph $mlp -partition_ranks 100000 -batch_size 8
+says "plan: 1 stage x 8 replicas"
+says "idle: 99992 of 100000 ranks"
+
+# What the cuts need is said of these cuts, and is enough.
+cuts="$machine -partition_type manual -partition_cuts blocks.1.ln1 -partition_replicas 2"
+refuses 1 "as this type cuts it the network does not fit" $cuts -machine_memory 30KiB
+enough=$(sed -n 's/.*samples: \([0-9.]*\) \([A-Za-z]*\) per device would do.*/\1\2/p' out)
+accepts 1 $cuts -machine_memory "${enough:-none}"
+
+finish

@@ -1,0 +1,145 @@
+/* TEST ranks: 1 */
+/* What is set in a partition is what its getters say, and what its options change. */
+#include "../plan/plantest.h"
+
+static RengaErrorCode CheckNumbers(RengaPartition partition)
+{
+  int stages, replicas, ranks;
+  int64_t batch, microbatch, leaf, memory;
+  RengaCall(RengaPartitionSetStages(partition, 2));
+  RengaCall(RengaPartitionSetReplicas(partition, 3));
+  RengaCall(RengaPartitionSetRanks(partition, 7));
+  RengaCall(RengaPartitionSetBatch(partition, 24, 4));
+  RengaCall(RengaPartitionSetLeaf(partition, 2));
+  RengaCall(RengaPartitionSetMemory(partition, 1 << 20));
+  RengaCall(RengaOptionsSetValue("partition_replicas", "1"));
+  RengaCall(RengaPartitionSetFromOptions(partition));
+  RengaCall(RengaPartitionGetStages(partition, &stages));
+  RengaCall(RengaPartitionGetReplicas(partition, &replicas));
+  RengaCall(RengaPartitionGetRanks(partition, &ranks));
+  RengaCall(RengaPartitionGetBatch(partition, &batch, &microbatch));
+  RengaCall(RengaPartitionGetLeaf(partition, &leaf));
+  RengaCall(RengaPartitionGetMemory(partition, &memory));
+  Expect(stages == 2 && replicas == 1 && ranks == 7);
+  Expect(batch == 24 && microbatch == 4 && leaf == 2 && memory == 1 << 20);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckObjects(RengaComm comm, RengaPartition partition)
+{
+  RengaGraph graph, of_partition;
+  RengaMachine machine, lent;
+  RengaProfile profile, same;
+  RengaSettings settings, other;
+  const char *text = "";
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaMachineCreate(comm, &machine));
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaPartitionGetMachine(partition, &lent));
+  RengaCall(RengaPartitionGetProfile(partition, &same));
+  RengaCall(RengaPartitionGetSettings(partition, &other));
+  RengaCall(RengaPartitionGetPlanFile(partition, &text));
+  Expect(!lent && !same && other && !text);
+  RengaCall(RengaSettingsCreate(comm, &settings));
+  RengaCall(RengaPartitionSetGraph(partition, graph));
+  RengaCall(RengaPartitionSetMachine(partition, machine));
+  RengaCall(RengaPartitionSetProfile(partition, profile));
+  RengaCall(RengaPartitionSetSettings(partition, settings));
+  RengaCall(RengaPartitionSetPlanFile(partition, "plan.txt"));
+  RengaCall(RengaPartitionGetGraph(partition, &of_partition));
+  RengaCall(RengaPartitionGetMachine(partition, &lent));
+  RengaCall(RengaPartitionGetProfile(partition, &same));
+  RengaCall(RengaPartitionGetSettings(partition, &other));
+  RengaCall(RengaPartitionGetPlanFile(partition, &text));
+  Expect(of_partition == graph && lent == machine && same == profile && other == settings);
+  Expect(!strcmp(text, "plan.txt"));
+  RengaCall(RengaPartitionSetPlanFile(partition, NULL));
+  RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_MANUAL));
+  RengaCall(RengaPartitionManualGetCuts(partition, &text));
+  Expect(!text);
+  RengaCall(RengaPartitionManualSetCuts(partition, "a, b"));
+  RengaCall(RengaPartitionManualGetCuts(partition, &text));
+  Expect(!strcmp(text, "a, b"));
+  RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_EVEN));
+  TestError(RengaPartitionManualGetCuts(partition, &text), RENGA_ERR_ORDER,
+            "cuts are for a partition of type manual, but this one's type is even");
+  RengaCall(RengaSettingsDestroy(&settings));
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaMachineDestroy(&machine));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* A profile keeps the settings that it is given, and a device is made like another. */
+static RengaErrorCode CheckProfile(RengaComm comm)
+{
+  RengaProfile profile;
+  RengaSettings settings, same;
+  RengaDevice device, copy, lent;
+  const char *type;
+  int threads;
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileGetSettings(profile, &same));
+  Expect(!same);
+  RengaCall(RengaSettingsCreate(comm, &settings));
+  RengaCall(RengaProfileSetSettings(profile, settings));
+  RengaCall(RengaProfileGetSettings(profile, &same));
+  Expect(same == settings);
+  RengaCall(RengaSettingsGetDevice(settings, &device));
+  RengaCall(RengaDeviceSetThreads(device, 3));
+  RengaCall(RengaDeviceDuplicate(device, &copy));
+  RengaCall(RengaDeviceSetUp(copy));
+  RengaCall(RengaDeviceGetType(copy, &type));
+  RengaCall(RengaDeviceGetThreads(copy, &threads));
+  Expect(!strcmp(type, RENGA_DEVICE_CPU) && threads == 3);
+  RengaCall(RengaDeviceSetType(copy, RENGA_DEVICE_REF));
+  RengaCall(RengaDeviceDuplicate(copy, &lent));
+  RengaCall(RengaDeviceGetType(lent, &type));
+  Expect(!strcmp(type, RENGA_DEVICE_REF));
+  RengaCall(RengaDeviceDestroy(&lent));
+  RengaCall(RengaProfileSetDevice(profile, copy));
+  RengaCall(RengaProfileGetDevice(profile, &lent));
+  Expect(lent == copy);
+  RengaCall(RengaSettingsDestroy(&settings)); /* the profile has it still */
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaDeviceDestroy(&copy));
+  return RENGA_SUCCESS;
+}
+
+/* An update of n moments moves the parameter and each moment there and back, and the gradient. */
+static RengaErrorCode CheckUpdateBytes(RengaComm comm)
+{
+  RengaOptimizer optimizer;
+  int64_t bytes;
+  const char *groups;
+  RengaCall(RengaOptimizerCreate(comm, &optimizer));
+  RengaCall(RengaOptimizerGetUpdateBytes(optimizer, &bytes));
+  Expect(bytes == 28);
+  RengaCall(RengaOptimizerSetType(optimizer, RENGA_OPTIMIZER_SGD));
+  RengaCall(RengaOptimizerGetUpdateBytes(optimizer, &bytes));
+  Expect(bytes == 12);
+  RengaCall(RengaOptimizerSetMomentum(optimizer, 0.9, false));
+  RengaCall(RengaOptimizerGetUpdateBytes(optimizer, &bytes));
+  Expect(bytes == 20);
+  RengaCall(RengaOptimizerSetGroups(optimizer, "*:frozen=yes"));
+  RengaCall(RengaOptimizerGetGroups(optimizer, &groups));
+  Expect(!strcmp(groups, "*:frozen=yes"));
+  RengaCall(RengaOptimizerDestroy(&optimizer));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(void)
+{
+  RengaComm comm;
+  RengaPartition partition;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(RengaPartitionCreate(comm, &partition));
+  RengaCall(CheckNumbers(partition));
+  RengaCall(CheckObjects(comm, partition));
+  RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(CheckProfile(comm));
+  RengaCall(CheckUpdateBytes(comm));
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+TEST_MAIN(RunTest)
