@@ -57,7 +57,8 @@ RengaErrorCode RengaCheckpointTableBroadcast(RengaComm comm, RengaCheckpointTabl
 /* Where an entry is in the file: /parameters/NAME, /moments/first_moment/NAME, /states/NAME. */
 RengaErrorCode RengaCheckpointTablePath(const RengaCheckpointTable *table, int entry, char **path);
 
-/* layout.c: the HDF5 part, by one process. On failure false and a message. */
+/* layout.c: the HDF5 part, by one process. On failure false and a message. file is one in memory:
+   HDF5 does not bear a disk that is full. */
 bool RengaCheckpointLayoutCreate(const char *file, RengaCheckpointTable *table,
                                  char message[RENGA_CHECKPOINT_MESSAGE]);
 RengaErrorCode RengaCheckpointLayoutRead(const char *file, RengaCheckpointTable *table,

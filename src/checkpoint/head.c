@@ -2,6 +2,7 @@
    reads it. Tensors have their own checksums in the index; the rest of the file is hashed whole. */
 #include "file.h"
 #include "renga/private/hash.h"
+#include "renga/private/image.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stddef.h>
@@ -67,20 +68,6 @@ static bool HashRest(int file, int64_t file_bytes, int64_t count, IndexRow rows[
   return good;
 }
 
-static bool WriteAll(int file, int64_t offset, size_t bytes, const void *from)
-{
-  const char *place = from;
-  while (bytes > 0) {
-    ssize_t put = pwrite(file, place, bytes, offset);
-    if (put < 0 && errno == EINTR) continue;
-    if (put <= 0) return false;
-    place += put;
-    offset += put;
-    bytes -= (size_t)put;
-  }
-  return true;
-}
-
 /* The index, then the head that vouches for all but the tensors. */
 bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
                               char message[RENGA_CHECKPOINT_MESSAGE])
@@ -88,7 +75,10 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
   IndexRow *rows;
   RengaCheckpointHead head;
   memset(&head, 0, sizeof head);
-  if (RengaMalloc(table->n_entries, &rows) != RENGA_SUCCESS) return false;
+  if (RengaMalloc(table->n_entries, &rows) != RENGA_SUCCESS) {
+    snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", strerror(ENOMEM));
+    return false;
+  }
   for (int i = 0; i < table->n_entries; i++) {
     const RengaCheckpointEntry *entry = &table->entries[i];
     rows[i] = (IndexRow){entry->offset, entry->bytes, (int64_t)entry->hash};
@@ -101,13 +91,14 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
   head.index_offset = table->index_offset;
   head.index_count = table->n_entries;
   size_t index_bytes = (size_t)table->n_entries * sizeof *rows;
-  bool good = WriteAll(file, table->index_offset, index_bytes, rows) &&
-              HashRest(file, table->file_bytes, table->n_entries, rows, &head.rest_hash);
+  int reason = RengaWriteAt(file, table->index_offset, index_bytes, rows);
+  if (!reason && !HashRest(file, table->file_bytes, table->n_entries, rows, &head.rest_hash))
+    reason = errno ? errno : EIO;
   head.head_hash = RengaHash(&head, offsetof(RengaCheckpointHead, head_hash), 0);
-  good = good && WriteAll(file, 0, sizeof head, &head);
-  if (!good) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", strerror(errno));
+  if (!reason) reason = RengaWriteAt(file, 0, sizeof head, &head);
+  if (reason) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", strerror(reason));
   RengaFree(&rows);
-  return good;
+  return reason == 0;
 }
 
 /* What is wrong with the head of an open file, or NULL. */

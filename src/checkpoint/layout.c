@@ -186,6 +186,7 @@ static bool CreateAttributes(hid_t file, const RengaCheckpointTable *table, char
 static hid_t CreateFile(const char *path)
 {
   hid_t access = H5Pcreate(H5P_FILE_ACCESS), creation = H5Pcreate(H5P_FILE_CREATE);
+  H5Pset_fapl_stdio(access); /* sec2 asks for the real name, which a file in memory lacks */
   H5Pset_alignment(access, ALIGN_FROM, ALIGNMENT);
   H5Pset_userblock(creation, RENGA_CHECKPOINT_HEAD);
   hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, creation, access);

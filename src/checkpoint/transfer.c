@@ -2,6 +2,7 @@
    copied and hashed. */
 #include "file.h"
 #include "renga/private/hash.h"
+#include "renga/private/image.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <unistd.h>
@@ -41,22 +42,12 @@ static RengaErrorCode CopyBlock(RengaTransfer transfer, RengaCopyKind kind, void
   return RENGA_SUCCESS;
 }
 
+/* The disk begins now, so that fsync has less to wait for; no promise is taken from it. */
 static int WriteBlock(int file, int64_t offset, size_t bytes, const char *from)
 {
-  int64_t begin = offset;
-  size_t left = bytes;
-  while (left > 0) {
-    ssize_t put = pwrite(file, from, left, offset);
-    if (put < 0 && errno == EINTR) continue;
-    if (put < 0) return errno;
-    if (put == 0) return ENOSPC;
-    from += put;
-    offset += put;
-    left -= (size_t)put;
-  }
-  /* The disk begins now, so that fsync has less to wait for; no promise is taken from it. */
-  sync_file_range(file, begin, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
-  return 0;
+  int reason = RengaWriteAt(file, offset, bytes, from);
+  if (reason == 0) sync_file_range(file, offset, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
+  return reason;
 }
 
 static int ReadBlock(int file, int64_t offset, size_t bytes, char *to)

@@ -3,11 +3,13 @@
    on a full disk; this does not, and is faster. */
 #include "file.h"
 #include "renga/private/gather.h"
+#include "renga/private/image.h"
 #include "renga/private/wait.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <libgen.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 /* A write under way. */
@@ -36,11 +38,13 @@ static RengaErrorCode CheckNames(const RengaCheckpointTable *table)
 static RengaErrorCode SortTable(Writer *writer, RengaCheckpointTable *table)
 {
   RengaCheckpointTable sorted = {0};
-  RengaCall(RengaMalloc(table->n_entries, &writer->position));
-  for (int i = 0; i < table->n_entries; i++) {
+  RengaErrorCode code = RengaMalloc(table->n_entries, &writer->position);
+  for (int i = 0; i < table->n_entries && code == RENGA_SUCCESS; i++) {
     const RengaCheckpointEntry *entry = &table->entries[i];
-    RengaCall(RengaCheckpointTableAdd(&sorted, entry->name, &entry->spec, entry->state));
+    code = RengaCheckpointTableAdd(&sorted, entry->name, &entry->spec, entry->state);
   }
+  if (code != RENGA_SUCCESS) RengaCheckpointTableFree(&sorted);
+  RengaCall(code);
   RengaCheckpointTableSort(&sorted);
   for (int i = 0; i < table->n_entries; i++) {
     writer->position[i] = RengaCheckpointTableFind(&sorted, table->entries[i].name);
@@ -52,41 +56,63 @@ static RengaErrorCode SortTable(Writer *writer, RengaCheckpointTable *table)
   return RENGA_SUCCESS;
 }
 
-/* Every byte the file will have; a full disk is found here, before anybody writes. */
-static RengaErrorCode ReserveSpace(Writer *writer, RengaCheckpointTable *table)
+/* The file on the disk: every byte it will have is reserved, and names and shapes stand in it. A
+   full disk is found here, before anybody writes. */
+static RengaErrorCode ReserveSpace(Writer *writer, const RengaImage *image, int64_t bytes)
 {
-  int file = open(writer->temporary, O_RDWR | O_CLOEXEC);
-  int reason = file < 0 ? errno : 0;
-  if (reason == 0) {
-    table->file_bytes = lseek(file, 0, SEEK_END);
-    reason = posix_fallocate(file, 0, table->file_bytes);
-  }
-  if (file >= 0) close(file);
+  int file = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+  int reason = file < 0 ? errno : posix_fallocate(file, 0, bytes);
+  if (reason == 0) reason = RengaImageCopy(image, file);
+  if (file >= 0 && close(file) != 0 && reason == 0) reason = errno;
   char size[16];
-  RengaFormatBytes((double)table->file_bytes, sizeof size, size);
+  RengaFormatBytes((double)bytes, sizeof size, size);
   RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s (%s): %s", writer->path, size,
              strerror(reason));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode LayOut(Writer *writer, RengaCheckpointTable *table)
+/* More than HDF5 will make of it. */
+static int64_t MostBytes(const RengaCheckpointTable *table)
+{
+  enum { OBJECT = 8192, REST = 1 << 20 };
+  int64_t bytes = REST;
+  for (int i = 0; i < table->n_entries; i++)
+    bytes += table->entries[i].bytes + OBJECT + 4 * (int64_t)strlen(table->entries[i].name);
+  for (int i = 0; i < table->n_attributes; i++)
+    bytes += (int64_t)strlen(table->attributes[i].value) + OBJECT;
+  return bytes;
+}
+
+static RengaErrorCode MakeLayout(Writer *writer, RengaImage *image, RengaCheckpointTable *table)
 {
   char message[RENGA_CHECKPOINT_MESSAGE] = "";
-  RengaCall(SortTable(writer, table));
-  RengaCheck(RengaCheckpointLayoutCreate(writer->temporary, table, message), MPI_COMM_SELF,
+  int reason = RengaImageMayHold(MostBytes(table)) ? RengaImageCreate(image) : EFBIG;
+  RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", writer->path,
+             strerror(reason));
+  RengaCheck(RengaCheckpointLayoutCreate(image->path, table, message), MPI_COMM_SELF,
              RENGA_ERR_FILE_WRITE, "%s: %s", writer->path, message);
-  RengaCall(ReserveSpace(writer, table));
+  table->file_bytes = RengaImageBytes(image);
+  RengaCall(ReserveSpace(writer, image, table->file_bytes));
   return RENGA_SUCCESS;
 }
 
-/* Offsets from rank 0, which has them for the tensors of all ranks, rank after rank. */
-static RengaErrorCode ShareOffsets(Writer *writer, const RengaCheckpointTable *table)
+static RengaErrorCode LayOut(Writer *writer, RengaCheckpointTable *table)
 {
-  static const char what[] = "the places of a checkpoint's tensors";
+  RengaImage image = {.descriptor = -1};
+  RengaCall(SortTable(writer, table));
+  RengaErrorCode code = MakeLayout(writer, &image, table);
+  RengaImageClose(&image);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Offsets from rank 0, which has them for the tensors of all ranks, rank after rank; counts: how
+   many each rank owns. */
+static RengaErrorCode TakeOffsets(Writer *writer, const RengaCheckpointTable *table,
+                                  const int64_t counts[])
+{
   int rank = RengaCommGetRank(writer->comm), size = RengaCommGetSize(writer->comm);
-  int64_t *counts, *all, total = 0, first = 0, mine = writer->n_owned;
-  RengaCall(RengaMalloc(size, &counts));
-  RengaCall(RengaCommGather(writer->comm, &mine, sizeof mine, counts, -1, what));
+  int64_t *all, total = 0, first = 0;
   for (int i = 0; i < size; i++) {
     if (i < rank) first += counts[i];
     total += counts[i];
@@ -94,10 +120,24 @@ static RengaErrorCode ShareOffsets(Writer *writer, const RengaCheckpointTable *t
   RengaCall(RengaMalloc(total, &all));
   for (int64_t i = 0; rank == 0 && i < total; i++)
     all[i] = table->entries[writer->position[i]].offset;
-  RengaCall(RengaCommBroadcast(writer->comm, all, (size_t)total * sizeof *all, 0, what));
-  memcpy(writer->offsets, all + first, (size_t)mine * sizeof *all);
+  RengaErrorCode code = RengaCommBroadcast(writer->comm, all, (size_t)total * sizeof *all, 0,
+                                           "the places of a checkpoint's tensors");
+  if (code == RENGA_SUCCESS)
+    memcpy(writer->offsets, all + first, (size_t)writer->n_owned * sizeof *all);
   RengaFree(&all);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ShareOffsets(Writer *writer, const RengaCheckpointTable *table)
+{
+  int64_t *counts, mine = writer->n_owned;
+  RengaCall(RengaMalloc(RengaCommGetSize(writer->comm), &counts));
+  RengaErrorCode code = RengaCommGather(writer->comm, &mine, sizeof mine, counts, -1,
+                                        "the numbers of a checkpoint's tensors");
+  if (code == RENGA_SUCCESS) code = TakeOffsets(writer, table, counts);
   RengaFree(&counts);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -188,19 +228,40 @@ static RengaErrorCode WriteSteps(Writer *writer, RengaCheckpointTable *table)
   return RENGA_SUCCESS;
 }
 
+/* A name that no other run, alive or dead, has: rank 0's, to all. */
+static RengaErrorCode NameTemporary(Writer *writer)
+{
+  struct timespec now;
+  clock_gettime(CLOCK_REALTIME, &now);
+  const int64_t seed[] = {now.tv_sec, now.tv_nsec, getpid(), gethostid()};
+  uint64_t token = RengaHash(seed, sizeof seed, 2);
+  RengaCall(RengaCommBroadcast(writer->comm, &token, sizeof token, 0, "a checkpoint's name"));
+  RengaCall(RengaMalloc(strlen(writer->path) + 32, &writer->temporary));
+  sprintf(writer->temporary, "%s.%016llx.tmp", writer->path, (unsigned long long)token);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeWriter(Writer *writer)
+{
+  for (int i = 0; i < writer->count; i++) writer->n_owned += writer->tensors[i].owner;
+  RengaCall(NameTemporary(writer));
+  RengaCall(RengaMalloc(writer->n_owned, &writer->offsets));
+  RengaCall(RengaMalloc(writer->n_owned, &writer->hashes));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaCheckpointFileWrite(RengaComm comm, RengaDevice device, const char *path,
                                         int count, const RengaPersistent tensors[],
                                         RengaCheckpointTable *table)
 {
   Writer writer = {
       .comm = comm, .device = device, .path = path, .count = count, .tensors = tensors};
-  for (int i = 0; i < count; i++) writer.n_owned += tensors[i].owner;
-  RengaCall(RengaMalloc(strlen(path) + 16, &writer.temporary));
-  sprintf(writer.temporary, "%s.tmp", path);
-  RengaCall(RengaMalloc(writer.n_owned, &writer.offsets));
-  RengaCall(RengaMalloc(writer.n_owned, &writer.hashes));
-  RengaErrorCode code = WriteSteps(&writer, table);
-  if (code != RENGA_SUCCESS && RengaCommGetRank(comm) == 0) unlink(writer.temporary);
+  MPI_Comm ranks;
+  RengaCall(RengaObjectGetComm(comm, &ranks));
+  RengaErrorCode code = RengaErrorAgree(ranks, MakeWriter(&writer));
+  if (code == RENGA_SUCCESS) code = WriteSteps(&writer, table);
+  if (code != RENGA_SUCCESS && writer.temporary && RengaCommGetRank(comm) == 0)
+    unlink(writer.temporary);
   RengaFree(&writer.temporary);
   RengaFree(&writer.offsets);
   RengaFree(&writer.hashes);
