@@ -62,7 +62,7 @@ static RengaErrorCode ReserveSpace(Writer *writer, const RengaImage *image, int6
 {
   int file = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   int reason = file < 0 ? errno : posix_fallocate(file, 0, bytes);
-  if (reason == 0) reason = RengaImageCopy(image, file);
+  if (reason == 0) reason = RengaImageCopy(image, file, 0, NULL);
   if (file >= 0 && close(file) != 0 && reason == 0) reason = errno;
   char size[16];
   RengaFormatBytes((double)bytes, sizeof size, size);

@@ -1,22 +1,40 @@
 /* Data: writing HDF5 files. A file is made under another name and gets its own when it is whole,
-   so that one that cannot be finished leaves the old one as it was. */
+   so that one that cannot be finished leaves the old one as it was. HDF5 sees a file in memory that
+   holds names and shapes; numbers go to the disk beside it, where they fail without harm to HDF5. */
 #include "hdf5impl.h"
+#include "renga/private/image.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+typedef struct {
+  hid_t id;
+  int64_t offset, bytes, row_bytes; /* in the file; bytes 0: it has no place */
+} OutputDataset;
+
 struct _RengaHdf5Output {
   char *name, *temporary;
-  hid_t file;
+  RengaImage image;
+  hid_t file;     /* the image */
+  int descriptor; /* the temporary file */
   int n_datasets;
-  hid_t *dataset;
+  OutputDataset *dataset;
 };
 
 static RengaErrorCode FailToWrite(RengaHdf5Output output, const char *reason)
 {
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s cannot be written: %s", output->name, reason);
+}
+
+static hid_t CreateInImage(const RengaImage *image)
+{
+  hid_t access = H5Pcreate(H5P_FILE_ACCESS);
+  H5Pset_fapl_stdio(access);
+  hid_t file = H5Fcreate(image->path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+  H5Pclose(access);
+  return file;
 }
 
 /* Closed by the caller, good or not. */
@@ -26,14 +44,18 @@ RengaErrorCode RengaHdf5OutputCreate(const char *name, RengaHdf5Output *output)
   char reason[256] = "";
   size_t room = strlen(name) + 32;
   RengaCall(RengaMalloc(1, &o));
-  o->file = -1;
+  o->file = o->descriptor = o->image.descriptor = -1;
   *output = o;
   RengaCall(RengaStringCopy(name, &o->name));
   RengaCall(RengaMalloc(room, &o->temporary));
   snprintf(o->temporary, room, "%s.%ld.tmp", name, (long)getpid());
+  o->descriptor = open(o->temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (o->descriptor < 0) RengaCall(FailToWrite(o, strerror(errno)));
+  int failed = RengaImageCreate(&o->image);
+  if (failed) RengaCall(FailToWrite(o, strerror(failed)));
   H5E_BEGIN_TRY
   {
-    o->file = H5Fcreate(o->temporary, H5F_ACC_TRUNC, H5P_DEFAULT, H5P_DEFAULT);
+    o->file = CreateInImage(&o->image);
     if (o->file < 0) RengaHdf5Reason_Private(reason);
   }
   H5E_END_TRY
@@ -62,7 +84,9 @@ static hid_t MakeDataset(hid_t file, const char *path, const RengaTensorSpec *sp
   hsize_t dims[RENGA_MAX_DIM];
   for (int i = 0; i < spec->ndim; i++) dims[i] = (hsize_t)spec->dim[i];
   hid_t create = H5Pcreate(H5P_DATASET_CREATE), space = H5Screate_simple(spec->ndim, dims, NULL);
-  H5Pset_fill_time(create, H5D_FILL_TIME_NEVER); /* each element is written once */
+  H5Pset_layout(create, H5D_CONTIGUOUS);
+  H5Pset_alloc_time(create, H5D_ALLOC_TIME_EARLY); /* its place is known at once */
+  H5Pset_fill_time(create, H5D_FILL_TIME_NEVER);   /* each element is written once */
   hid_t id = H5Dcreate2(file, path, RengaHdf5Type_Private(spec->type), space, H5P_DEFAULT, create,
                         H5P_DEFAULT);
   H5Pclose(create);
@@ -74,50 +98,40 @@ static hid_t MakeDataset(hid_t file, const char *path, const RengaTensorSpec *sp
 RengaErrorCode RengaHdf5OutputAdd(RengaHdf5Output output, const char *path,
                                   const RengaTensorSpec *spec, int *dataset)
 {
+  enum { REST = 1 << 20 }; /* more than names and attributes take */
   char reason[256] = "";
-  hid_t id = -1;
+  const int64_t bytes = (int64_t)RengaTensorSpecBytes(spec);
+  OutputDataset made = {.id = -1};
   RengaCall(RengaRealloc(output->n_datasets + 1, &output->dataset));
+  if (!RengaImageMayHold(RengaImageBytes(&output->image) + bytes + REST))
+    RengaCall(FailToWrite(output, strerror(EFBIG)));
   H5E_BEGIN_TRY
   {
-    if (MakeGroup(output->file, path) >= 0) id = MakeDataset(output->file, path, spec);
-    if (id < 0) RengaHdf5Reason_Private(reason);
+    if (MakeGroup(output->file, path) >= 0) made.id = MakeDataset(output->file, path, spec);
+    if (made.id < 0) RengaHdf5Reason_Private(reason);
   }
   H5E_END_TRY
-  if (id < 0) RengaCall(FailToWrite(output, reason));
-  output->dataset[output->n_datasets] = id;
+  if (made.id < 0) RengaCall(FailToWrite(output, reason));
+  haddr_t place = bytes > 0 ? H5Dget_offset(made.id) : HADDR_UNDEF;
+  if (place != HADDR_UNDEF) {
+    made.offset = (int64_t)place;
+    made.bytes = bytes;
+    made.row_bytes = bytes / spec->dim[0];
+  }
+  output->dataset[output->n_datasets] = made;
   *dataset = output->n_datasets++;
   return RENGA_SUCCESS;
-}
-
-static herr_t WriteRows(hid_t dataset, int64_t first, int64_t rows, const void *values)
-{
-  hsize_t start[RENGA_MAX_DIM] = {(hsize_t)first}, count[RENGA_MAX_DIM];
-  hid_t space = H5Dget_space(dataset), type = H5Dget_type(dataset);
-  int ndim = H5Sget_simple_extent_dims(space, count, NULL);
-  count[0] = (hsize_t)rows;
-  hid_t memory = H5Screate_simple(ndim, count, NULL);
-  H5Sselect_hyperslab(space, H5S_SELECT_SET, start, NULL, count, NULL);
-  herr_t written = H5Dwrite(dataset, type, memory, space, H5P_DEFAULT, values);
-  H5Sclose(memory);
-  H5Tclose(type);
-  H5Sclose(space);
-  return written;
 }
 
 /* values: rows of the dataset's own type. */
 RengaErrorCode RengaHdf5OutputWrite(RengaHdf5Output output, int dataset, int64_t first,
                                     int64_t rows, const void *values)
 {
-  char reason[256] = "";
-  herr_t written;
-  if (rows == 0) return RENGA_SUCCESS;
-  H5E_BEGIN_TRY
-  {
-    written = WriteRows(output->dataset[dataset], first, rows, values);
-    if (written < 0) RengaHdf5Reason_Private(reason);
-  }
-  H5E_END_TRY
-  if (written < 0) RengaCall(FailToWrite(output, reason));
+  const OutputDataset *to = &output->dataset[dataset];
+  if (rows == 0 || to->row_bytes == 0) return RENGA_SUCCESS;
+  int reason = RengaWriteAt(output->descriptor, to->offset + first * to->row_bytes,
+                            (size_t)(rows * to->row_bytes), values);
+  if (reason) RengaCall(FailToWrite(output, strerror(reason)));
   return RENGA_SUCCESS;
 }
 
@@ -128,7 +142,7 @@ static RengaErrorCode PutAttribute(RengaHdf5Output output, int dataset, const ch
   herr_t written;
   H5E_BEGIN_TRY
   {
-    hid_t owner = dataset < 0 ? output->file : output->dataset[dataset];
+    hid_t owner = dataset < 0 ? output->file : output->dataset[dataset].id;
     hid_t space = H5Screate(H5S_SCALAR);
     hid_t id = H5Acreate2(owner, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
     written = id < 0 ? -1 : H5Awrite(id, type, value);
@@ -164,35 +178,63 @@ RengaErrorCode RengaHdf5OutputPutText(RengaHdf5Output output, int dataset, const
   return code;
 }
 
-static bool SyncPath(const char *name, int flags)
+static void SyncFolder(const char *name)
 {
-  int descriptor = open(name, flags);
-  bool synced = descriptor >= 0 && fsync(descriptor) == 0;
-  if (descriptor >= 0) close(descriptor);
-  return synced;
+  int folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  if (folder < 0) return;
+  fsync(folder);
+  close(folder);
+}
+
+static int CompareRanges(const void *a, const void *b)
+{
+  const RengaImageRange *x = a, *y = b;
+  return (x->begin > y->begin) - (x->begin < y->begin);
+}
+
+/* Names and shapes, around the numbers. */
+static RengaErrorCode CopyImage(RengaHdf5Output output)
+{
+  RengaImageRange *ranges;
+  RengaCall(RengaMalloc(output->n_datasets, &ranges));
+  for (int i = 0; i < output->n_datasets; i++) {
+    const OutputDataset *dataset = &output->dataset[i];
+    ranges[i] = (RengaImageRange){dataset->offset, dataset->offset + dataset->bytes};
+  }
+  if (output->n_datasets > 0)
+    qsort(ranges, (size_t)output->n_datasets, sizeof *ranges, CompareRanges);
+  int reason = RengaImageCopy(&output->image, output->descriptor, output->n_datasets, ranges);
+  RengaFree(&ranges);
+  if (!reason && ftruncate(output->descriptor, RengaImageBytes(&output->image)) != 0)
+    reason = errno;
+  if (reason) RengaCall(FailToWrite(output, strerror(reason)));
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Publish(RengaHdf5Output output)
 {
   char *folder;
-  if (!SyncPath(output->temporary, O_RDWR) || rename(output->temporary, output->name) != 0)
-    RengaCall(FailToWrite(output, strerror(errno)));
+  int reason = 0;
+  RengaCall(CopyImage(output));
+  if (fsync(output->descriptor) != 0) reason = errno;
+  if (!reason && rename(output->temporary, output->name) != 0) reason = errno;
+  if (reason) RengaCall(FailToWrite(output, strerror(reason)));
   RengaCall(RengaStringCopy(output->name, &folder));
   char *slash = strrchr(folder, '/');
   if (slash != NULL) *(slash == folder ? slash + 1 : slash) = '\0';
-  SyncPath(slash != NULL ? folder : ".", O_RDONLY | O_DIRECTORY);
+  SyncFolder(slash != NULL ? folder : ".");
   RengaFree(&folder);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CloseFile(RengaHdf5Output output)
+static RengaErrorCode CloseImage(RengaHdf5Output output)
 {
   herr_t closed = 0;
   char reason[256] = "";
   if (output->file < 0) return RENGA_SUCCESS;
   H5E_BEGIN_TRY
   {
-    for (int i = 0; i < output->n_datasets; i++) H5Dclose(output->dataset[i]);
+    for (int i = 0; i < output->n_datasets; i++) H5Dclose(output->dataset[i].id);
     closed = H5Fclose(output->file);
     if (closed < 0) RengaHdf5Reason_Private(reason);
   }
@@ -207,10 +249,12 @@ RengaErrorCode RengaHdf5OutputClose(RengaHdf5Output *output, RengaErrorCode code
 {
   RengaHdf5Output o = *output;
   if (o == NULL) return code;
-  RengaErrorCode closed = CloseFile(o);
+  RengaErrorCode closed = CloseImage(o);
   if (code == RENGA_SUCCESS) code = closed;
   if (code == RENGA_SUCCESS) code = Publish(o);
   if (code != RENGA_SUCCESS && o->temporary != NULL) unlink(o->temporary);
+  if (o->descriptor >= 0) close(o->descriptor);
+  RengaImageClose(&o->image);
   RengaFree(&o->dataset);
   RengaFree(&o->temporary);
   RengaFree(&o->name);

@@ -59,7 +59,20 @@ static int CopyExtent(int from, int to, int64_t at, int64_t end)
   return 0;
 }
 
-int RengaImageCopy(const RengaImage *image, int file)
+/* [at, end) but for the ranges that are kept. */
+static int CopyAround(int from, int to, int64_t at, int64_t end, int count,
+                      const RengaImageRange keep[])
+{
+  for (int i = 0; i < count && at < end; i++) {
+    if (keep[i].end <= at || keep[i].begin >= keep[i].end) continue;
+    int reason = CopyExtent(from, to, at, keep[i].begin < end ? keep[i].begin : end);
+    if (reason != 0) return reason;
+    at = keep[i].end;
+  }
+  return CopyExtent(from, to, at, end);
+}
+
+int RengaImageCopy(const RengaImage *image, int file, int count, const RengaImageRange keep[])
 {
   const int64_t length = RengaImageBytes(image);
   for (int64_t at = 0; at < length;) {
@@ -67,7 +80,7 @@ int RengaImageCopy(const RengaImage *image, int file)
     if (begin < 0) return errno == ENXIO ? 0 : errno; /* only a hole is left */
     int64_t end = lseek(image->descriptor, begin, SEEK_HOLE);
     if (end < 0) return errno;
-    int reason = CopyExtent(image->descriptor, file, begin, end);
+    int reason = CopyAround(image->descriptor, file, begin, end, count, keep);
     if (reason != 0) return reason;
     at = end;
   }

@@ -13,8 +13,12 @@ int RengaImageCreate(RengaImage *image);
 /* May this process make a file of so many bytes? A limit on sizes counts in memory too. */
 bool RengaImageMayHold(int64_t bytes);
 int64_t RengaImageBytes(const RengaImage *image); /* its length, holes included */
-/* All that was written, to the same places of file. 0 or errno. */
-int RengaImageCopy(const RengaImage *image, int file);
+/* All that was written, to the same places of file, but for ranges, in their order, which others
+   have filled there. 0 or errno. */
+typedef struct {
+  int64_t begin, end;
+} RengaImageRange;
+int RengaImageCopy(const RengaImage *image, int file, int count, const RengaImageRange keep[]);
 void RengaImageClose(RengaImage *image);
 
 /* All bytes to a place of a file; 0 or errno. */
