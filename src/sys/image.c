@@ -1,5 +1,5 @@
-/* A file in memory. HDF5 that could not write its metadata keeps them for ever, and crashes when the
-   process ends; so it never writes to a disk here. */
+/* A file in memory. HDF5 that could not write its metadata keeps them for ever, and crashes when
+   the process ends; so it never writes to a disk here. */
 #include "renga/private/image.h"
 #include <errno.h>
 #include <sys/mman.h>
