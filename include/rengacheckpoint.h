@@ -22,10 +22,22 @@ RengaErrorCode RengaCheckpointGetAttribute(RengaCheckpoint checkpoint, const cha
                                            const char **value);
 /* Collective; file (may be NULL): its path, for RengaFree. */
 RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file);
+/* Collective: a file that cannot be written is a warning. name "best": a file best.h5 that stays. */
+RengaErrorCode RengaCheckpointTry(RengaCheckpoint checkpoint, const char *name, bool *wrote);
+RengaErrorCode RengaCheckpointGetMissing(RengaCheckpoint checkpoint, bool *missing);
+/* Collective, after a step that was not finite. */
+RengaErrorCode RengaCheckpointMarkBad(RengaCheckpoint checkpoint);
+RengaErrorCode RengaCheckpointRollBack(RengaCheckpoint checkpoint, bool *found, int64_t *from);
+/* seconds from now; RengaCheckpointStep says stop while there is time for a last file. */
+RengaErrorCode RengaCheckpointSetTimeLimit(RengaCheckpoint checkpoint, double seconds);
+RengaErrorCode RengaCheckpointGetTimeLimit(RengaCheckpoint checkpoint, double *seconds,
+                                           bool *stopped);
 /* Collective, after each step: writes when due or asked by SIGUSR1/SIGTERM. stop: leave now. */
 RengaErrorCode RengaCheckpointStep(RengaCheckpoint checkpoint, bool *wrote, bool *stop);
 /* Collective: the newest whole file of the directory; *found false where there is none. */
 RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, int64_t *step);
+/* Collective: its attributes alone. */
+RengaErrorCode RengaCheckpointPeek(RengaCheckpoint checkpoint, bool *found, int64_t *step);
 /* Collective: the same, not read. */
 RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found, int64_t *step);
 RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file); /* collective */

@@ -1,6 +1,7 @@
 /* The class RengaCheckpoint: when and where files are written, which is read. */
 #pragma once
 #include "file.h"
+#include "lock.h"
 #include "renga/private/object.h"
 #include "rengacheckpoint.h"
 
@@ -20,6 +21,15 @@ struct _p_RengaCheckpoint {
   RengaCheckpointTable found;      /* attributes of the file that was read */
   uint64_t run; /* rank 0: of the files that are written; taken over from the file that was read */
   bool catches_signals;
+  RengaCheckpointLock lock; /* rank 0 */
+  int64_t unmarked;         /* step of the file that no step has followed; -1: none */
+  bool missing;             /* the file that was due last was not written */
+  bool looked_for_room;
+  int64_t bytes;                      /* of the tensors of a file, once looked for */
+  double end_time;                    /* MPI_Wtime when all must be done; 0: no limit */
+  double step_time;                   /* of the step before */
+  double step_seconds, write_seconds; /* the longest */
+  bool time_is_up;
 };
 
 /* options.c */
@@ -27,7 +37,7 @@ RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text
                                                  double *seconds);
 
 /* signals.c */
-enum { RENGA_ASKED_TO_WRITE = 1, RENGA_ASKED_TO_STOP = 2 };
+enum { RENGA_ASKED_TO_WRITE = 1, RENGA_ASKED_TO_STOP = 2, RENGA_ASKED_BY_TIME = 4 };
 RengaErrorCode RengaCheckpointCatchSignals_Private(void);
 void RengaCheckpointReleaseSignals_Private(void);
 int RengaCheckpointTakeSignals_Private(void); /* what was asked since the last call */

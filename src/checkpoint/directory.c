@@ -15,6 +15,14 @@ RengaErrorCode RengaCheckpointDirectoryPath(const char *directory, int64_t step,
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaCheckpointDirectoryNamed(const char *directory, const char *name, char **path)
+{
+  const size_t room = strlen(directory) + strlen(name) + 8;
+  RengaCall(RengaMalloc(room, path));
+  snprintf(*path, room, "%s/%s.h5", directory, name);
+  return RENGA_SUCCESS;
+}
+
 /* The step of a file's name; -1 where it is no checkpoint's. */
 static int64_t StepOfName(const char *name)
 {
@@ -42,6 +50,7 @@ static RengaErrorCode Inspect(const char *directory, RengaCheckpointFileInfo *fi
   if (RengaCheckpointHeadRead(path, &head)) {
     file->time = head.time;
     file->run = head.run;
+    file->mark = RengaCheckpointMarkRead(path);
   } else if (stat(path, &status) == 0) {
     file->time = (int64_t)status.st_mtim.tv_sec * 1000000000 + status.st_mtim.tv_nsec;
     file->run = 0;
@@ -64,7 +73,7 @@ RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count,
     if (step < 0) continue;
     code = RengaRealloc(n + 1, &found);
     if (code == RENGA_SUCCESS) {
-      found[n].step = step;
+      found[n] = (RengaCheckpointFileInfo){.step = step};
       code = Inspect(directory, &found[n++]);
     }
   }
@@ -75,6 +84,26 @@ RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count,
   *count = n;
   *files = found;
   return RENGA_SUCCESS;
+}
+
+/* "step_000000100.h5.0123456789abcdef.tmp" */
+static bool IsTemporary(const char *name)
+{
+  const char *at = strstr(name, ".h5."), *end = strrchr(name, '.');
+  if (!at || strcmp(end, ".tmp") != 0) return false;
+  return end - at == 4 + 16 && (size_t)(strspn(at + 4, "0123456789abcdef")) == 16;
+}
+
+void RengaCheckpointDirectoryClean(const char *directory)
+{
+  char path[4096];
+  DIR *entries = opendir(directory);
+  for (struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
+    if (!IsTemporary(entry->d_name)) continue;
+    if (snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) < (int)sizeof path)
+      unlink(path);
+  }
+  if (entries) closedir(entries);
 }
 
 int RengaCheckpointDirectorySync(const char *directory)

@@ -17,6 +17,15 @@ typedef struct {
 } RengaCheckpointHead;
 enum { RENGA_CHECKPOINT_HEAD = 4096, RENGA_CHECKPOINT_MESSAGE = 1024 };
 
+/* What is known of a file once a step has followed it: written into the head later, in a sector of
+   its own, of which either all or nothing is read. */
+typedef enum {
+  RENGA_MARK_NONE, /* no step followed */
+  RENGA_MARK_GOOD, /* the step after it was finite */
+  RENGA_MARK_BAD   /* it was not */
+} RengaCheckpointMarkKind;
+enum { RENGA_CHECKPOINT_MARK = 2048 }; /* its place */
+
 typedef struct {
   char *name;
   RengaTensorSpec spec;
@@ -68,6 +77,9 @@ RengaErrorCode RengaCheckpointLayoutRead(const char *file, RengaCheckpointTable 
 bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
                               char message[RENGA_CHECKPOINT_MESSAGE]);
 bool RengaCheckpointHeadRead(const char *file, RengaCheckpointHead *head); /* false: not whole */
+/* 0 or errno. */
+int RengaCheckpointMarkWrite(const char *file, RengaCheckpointMarkKind mark);
+RengaCheckpointMarkKind RengaCheckpointMarkRead(const char *file);
 bool RengaCheckpointHeadCheck(const char *file, RengaCheckpointHead *head,
                               char message[RENGA_CHECKPOINT_MESSAGE]);
 
@@ -106,12 +118,17 @@ RengaErrorCode RengaCheckpointFileRead(RengaComm comm, RengaDevice device, const
 
 /* directory.c: files step_000000100.h5 of a directory, by one process. */
 RengaErrorCode RengaCheckpointDirectoryPath(const char *directory, int64_t step, char **path);
+/* NAME.h5, which is not listed. */
+RengaErrorCode RengaCheckpointDirectoryNamed(const char *directory, const char *name, char **path);
 typedef struct {
   int64_t step, time;
   uint64_t run; /* 0: its head cannot be read */
+  RengaCheckpointMarkKind mark;
 } RengaCheckpointFileInfo;
 /* The newest first. */
 RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count,
                                             RengaCheckpointFileInfo **files);
 RengaErrorCode RengaCheckpointDirectoryProbe(RengaComm comm, const char *directory);
+/* Files that were never finished, of runs that are dead: the directory is ours. */
+void RengaCheckpointDirectoryClean(const char *directory);
 int RengaCheckpointDirectorySync(const char *directory); /* 0 or errno */

@@ -146,3 +146,52 @@ bool RengaCheckpointHeadCheck(const char *path, RengaCheckpointHead *head,
   if (file >= 0) close(file);
   return damage == NULL;
 }
+
+typedef struct {
+  char text[40];
+  int64_t step;
+  uint64_t head_hash, hash; /* of the file's head; of the bytes above */
+} Mark;
+static const char *const mark_texts[] = {"", "Renga mark: good\n",
+                                         "Renga mark: not finite after\n"};
+
+static void MakeMark(const RengaCheckpointHead *head, RengaCheckpointMarkKind kind, Mark *mark)
+{
+  memset(mark, 0, sizeof *mark);
+  strcpy(mark->text, mark_texts[kind]);
+  mark->step = head->step;
+  mark->head_hash = head->head_hash;
+  mark->hash = RengaHash(mark, offsetof(Mark, hash), 0);
+}
+
+int RengaCheckpointMarkWrite(const char *path, RengaCheckpointMarkKind kind)
+{
+  RengaCheckpointHead head;
+  Mark mark;
+  int file = open(path, O_RDWR | O_CLOEXEC);
+  int reason = file < 0 ? errno : 0;
+  if (reason == 0 && ReadHead(file, &head) != NULL) reason = EINVAL;
+  if (reason == 0) {
+    MakeMark(&head, kind, &mark);
+    reason = RengaWriteAt(file, RENGA_CHECKPOINT_MARK, sizeof mark, &mark);
+  }
+  if (reason == 0 && fdatasync(file) != 0 && errno != EINVAL) reason = errno;
+  if (file >= 0) close(file);
+  return reason;
+}
+
+RengaCheckpointMarkKind RengaCheckpointMarkRead(const char *path)
+{
+  RengaCheckpointMarkKind found = RENGA_MARK_NONE;
+  RengaCheckpointHead head;
+  Mark read, wanted;
+  int file = open(path, O_RDONLY | O_CLOEXEC);
+  bool there = file >= 0 && ReadHead(file, &head) == NULL &&
+               ReadAll(file, RENGA_CHECKPOINT_MARK, sizeof read, &read);
+  for (int kind = RENGA_MARK_GOOD; there && kind <= RENGA_MARK_BAD; kind++) {
+    MakeMark(&head, (RengaCheckpointMarkKind)kind, &wanted);
+    if (memcmp(&read, &wanted, sizeof read) == 0) found = (RengaCheckpointMarkKind)kind;
+  }
+  if (file >= 0) close(file);
+  return found;
+}

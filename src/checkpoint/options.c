@@ -13,7 +13,7 @@ static const RengaOptionRow rows[] = {
     {"checkpoint_every", RENGA_OPTION_STRING, "30min", AT(every), NULL, 0, 0,
      "write one so often: 100 (steps), 30s, 30min, 2h; 0: only when asked and at the end"},
     {"checkpoint_keep", RENGA_OPTION_INT, "3", AT(keep), NULL, 1, 1000000000,
-     "keep so many of the newest checkpoints, delete older ones"},
+     "keep so many of the newest checkpoints, and the newest that a finite step followed"},
     {"resume", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "go on from the newest whole checkpoint of -checkpoint_dir"},
 };
@@ -82,6 +82,7 @@ static RengaErrorCode DestroyCheckpoint(void *object)
 {
   RengaCheckpoint checkpoint = object;
   if (checkpoint->catches_signals) RengaCheckpointReleaseSignals_Private();
+  RengaCheckpointLockDestroy(&checkpoint->lock);
   RengaCheckpointTableFree(&checkpoint->attributes);
   RengaCheckpointTableFree(&checkpoint->found);
   RengaCall(RengaOptionsFreeStrings(ROWS, rows, checkpoint));
@@ -105,7 +106,7 @@ RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint
   RengaCheckPointer(comm);
   RengaCheckPointer(checkpoint);
   RengaCall(RengaHeaderCreate(comm, "RengaCheckpoint", sizeof *made, DestroyCheckpoint, &made));
-  made->last_step = -1;
+  made->last_step = made->unmarked = -1;
   RengaCall(RengaOptionsSetDefaults(ROWS, rows, made));
   RengaCall(RengaCheckpointParseEvery_Private(made->hdr.comm, made->options.every,
                                               &made->every_steps, &made->every_seconds));

@@ -26,6 +26,7 @@ static RengaErrorCode Adopt(RengaCheckpoint checkpoint, RengaCheckpointTable *ta
   RengaCall(RengaPipelineSetStepNumber(checkpoint->pipeline, table->step));
   checkpoint->run = table->run;
   checkpoint->last_step = table->step;
+  checkpoint->unmarked = table->step;
   checkpoint->last_time = MPI_Wtime();
   RengaCheckpointTableFree(&checkpoint->found);
   checkpoint->found = *table;
@@ -94,20 +95,99 @@ static RengaErrorCode ListShared(RengaCheckpoint checkpoint, int *count,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TryFiles(RengaCheckpoint checkpoint, int count,
-                               const RengaCheckpointFileInfo files[], bool *found)
+/* A file, if it is whole; if not, a warning. */
+static RengaErrorCode TryListed(RengaCheckpoint checkpoint, const RengaCheckpointFileInfo *file,
+                                bool is_last, bool *found)
 {
-  const char *directory = checkpoint->options.directory;
-  for (int i = 0; i < count && !*found; i++) {
-    char message[RENGA_CHECKPOINT_MESSAGE] = "", *path;
-    RengaCall(RengaCheckpointDirectoryPath(directory, files[i].step, &path));
-    RengaErrorCode code = TryFile(checkpoint, path, found, message);
-    if (code == RENGA_SUCCESS && !*found)
-      RengaWarning(checkpoint->hdr.comm, "checkpoint %s is damaged: %s%s", path, message,
-                   i + 1 < count ? "; trying the one before it" : "");
-    RengaFree(&path);
-    RengaCall(code);
+  char message[RENGA_CHECKPOINT_MESSAGE] = "", *path;
+  RengaCall(RengaCheckpointDirectoryPath(checkpoint->options.directory, file->step, &path));
+  RengaErrorCode code = TryFile(checkpoint, path, found, message);
+  if (code == RENGA_SUCCESS && !*found) {
+    RengaWarning(checkpoint->hdr.comm, "checkpoint %s is damaged: %s%s", path, message,
+                 is_last ? "" : "; trying the one before it");
+    if (checkpoint->lock) RengaCheckpointMarkWrite(path, RENGA_MARK_NONE); /* good no more */
   }
+  RengaFree(&path);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Files that a step followed that was not finite come last: they are better than none, as settings
+   may have changed. */
+static void PutBadLast(MPI_Comm comm, int count, RengaCheckpointFileInfo files[])
+{
+  int good = 0;
+  for (int i = 0; i < count; i++) {
+    if (files[i].mark == RENGA_MARK_BAD) continue;
+    const RengaCheckpointFileInfo file = files[i];
+    memmove(&files[good + 1], &files[good], (size_t)(i - good) * sizeof *files);
+    files[good++] = file;
+  }
+  for (int i = good; i < count; i++)
+    RengaWarning(comm, "the checkpoint of step %lld was followed by a step that was not finite: %s",
+                 (long long)files[i].step,
+                 good ? "it is passed over"
+                      : "no other is there; the settings must change for it to go on");
+}
+
+static RengaErrorCode TryFiles(RengaCheckpoint checkpoint, int count,
+                               RengaCheckpointFileInfo files[], bool *found)
+{
+  PutBadLast(checkpoint->hdr.comm, count, files);
+  for (int i = 0; i < count && !*found; i++)
+    RengaCall(TryListed(checkpoint, &files[i], i + 1 == count, found));
+  return RENGA_SUCCESS;
+}
+
+/* The newest file of this run that a finite step has followed. */
+static RengaErrorCode TryGood(RengaCheckpoint checkpoint, int64_t step, int count,
+                              const RengaCheckpointFileInfo files[], bool *found)
+{
+  uint64_t run = checkpoint->run; /* rank 0's */
+  RengaCall(RengaCommBroadcast(checkpoint->hdr.owner, &run, sizeof run, 0, "the run"));
+  for (int i = 0; i < count && !*found; i++) {
+    if (files[i].run != run || files[i].mark != RENGA_MARK_GOOD || files[i].step > step) continue;
+    RengaCall(TryListed(checkpoint, &files[i], i + 1 == count, found));
+  }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointRollBack - after a step that was not finite: back to the newest good file
+
+   Collective
+
+   Input:
+   . checkpoint - set up, with a pipeline whose last step was not finite and did not count
+
+   Output:
+   . found - false where this run has no file that a finite step has followed: nothing is changed
+   . from - the step of the file that was read
+
+   Notes: tensors become those of the file, and the pipeline's step number the one after the step
+   that failed: the batches from the file's step to the one that failed are left out, as made again
+   they would fail again. With -checkpoint_every in steps what follows is the same in each run. A
+   file of the step that failed is marked, and not resumed from (RengaCheckpointMarkBad).
+@*/
+RengaErrorCode RengaCheckpointRollBack(RengaCheckpoint checkpoint, bool *found, int64_t *from)
+{
+  int count;
+  RengaCheckpointFileInfo *files;
+  bool read = false;
+  RengaCheckPointer(checkpoint);
+  RengaCheckPointer(found);
+  RengaCheckPointer(from);
+  RengaCall(RengaCheckpointMarkBad(checkpoint));
+  const int64_t step = RengaPipelineGetStepNumber(checkpoint->pipeline);
+  RengaCall(ListShared(checkpoint, &count, &files));
+  RengaErrorCode code = TryGood(checkpoint, step, count, files, &read);
+  RengaFree(&files);
+  RengaCall(code);
+  *found = read;
+  if (!read) return RENGA_SUCCESS;
+  *from = checkpoint->found.step;
+  checkpoint->unmarked = -1;
+  RengaCall(RengaPipelineSetStepNumber(checkpoint->pipeline, step + 1));
   return RENGA_SUCCESS;
 }
 
@@ -175,5 +255,61 @@ RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found,
   *found = count > 0;
   if (count > 0) *step = files[0].step;
   RengaFree(&files);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PeekAt(RengaCheckpoint checkpoint, int64_t step, bool *whole)
+{
+  RengaCheckpointTable table = {0};
+  char message[RENGA_CHECKPOINT_MESSAGE], *path;
+  RengaCall(RengaCheckpointDirectoryPath(checkpoint->options.directory, step, &path));
+  RengaErrorCode code =
+      RengaCheckpointFileOpen(checkpoint->hdr.owner, path, &table, whole, message);
+  RengaFree(&path);
+  if (code == RENGA_SUCCESS && *whole) {
+    RengaCheckpointTableFree(&checkpoint->found);
+    checkpoint->found = table;
+    return RENGA_SUCCESS;
+  }
+  RengaCheckpointTableFree(&table);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointPeek - the attributes of the file that RengaCheckpointResume would read
+
+   Collective
+
+   Input:
+   . checkpoint - with a directory; no pipeline is needed
+
+   Output:
+   . found - false where there is none
+   . step - of the file
+
+   Notes: RengaCheckpointGetAttribute then gives them. For what must be known before a pipeline can
+   be set up: the sizes that the run was begun with. Tensors are not looked at: if one is damaged
+   RengaCheckpointResume takes an older file, of the same run.
+@*/
+RengaErrorCode RengaCheckpointPeek(RengaCheckpoint checkpoint, bool *found, int64_t *step)
+{
+  int count;
+  RengaCheckpointFileInfo *files;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCheckPointer(checkpoint);
+  RengaCheckPointer(found);
+  RengaCheckPointer(step);
+  RengaCheck(checkpoint->options.directory, checkpoint->hdr.comm, RENGA_ERR_ORDER,
+             "RengaCheckpointPeek: call RengaCheckpointSetDirectory first");
+  *found = false;
+  RengaCall(ListShared(checkpoint, &count, &files));
+  for (int bad = 0; bad <= 1; bad++)
+    for (int i = 0; i < count && !*found && code == RENGA_SUCCESS; i++)
+      if ((files[i].mark == RENGA_MARK_BAD) == (bad == 1))
+        code = PeekAt(checkpoint, files[i].step, found);
+  RengaFree(&files);
+  RengaCall(code);
+  if (*found) *step = checkpoint->found.step;
   return RENGA_SUCCESS;
 }

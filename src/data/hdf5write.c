@@ -1,6 +1,6 @@
 /* Data: writing HDF5 files. A file is made under another name and gets its own when it is whole,
    so that one that cannot be finished leaves the old one as it was. HDF5 sees a file in memory that
-   holds names and shapes; numbers go to the disk beside it, where they fail without harm to HDF5. */
+   holds names and shapes; numbers go to the disk beside it, where a failure does HDF5 no harm. */
 #include "hdf5impl.h"
 #include "renga/private/image.h"
 #include <errno.h>

@@ -24,6 +24,6 @@ code=$?
 [ $code -ne 0 ] && [ $code -ne 124 ] || fail "exit code $code on a full disk"
 [ "$(grep -c 'No space left on device' "$folder/out")" -eq 1 ] || fail 'it is not said, once, why'
 rm "$folder/disk/ballast"
-[ "$(ls -A "$folder/disk")" = step_000000001.h5 ] || fail "left: $(ls -A "$folder/disk")"
+[ "$(ls "$folder/disk")" = step_000000001.h5 ] || fail "left: $(ls -A "$folder/disk")"
 run resume "$folder/disk" -stages 2 || fail 'the one before cannot be read'
 grep -q 'step 1' "$folder/out" || fail 'the one before is not found'

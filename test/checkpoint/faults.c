@@ -65,7 +65,10 @@ static void LimitFileSize(void)
 static RengaErrorCode Write(RengaComm comm, const char *directory, int stages, int64_t step)
 {
   RengaCheckpoint checkpoint;
+  bool found;
+  int64_t before;
   RengaCall(StandinCreate(comm, stages, true, directory, &checkpoint));
+  RengaCall(RengaCheckpointResume(checkpoint, &found, &before)); /* of the same run */
   standin.step = step;
   fault.armed = RengaCommGetRank(comm) == fault.rank;
   if (fault.armed && strcmp(fault.call, "limit") == 0) LimitFileSize();

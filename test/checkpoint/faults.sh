@@ -52,7 +52,7 @@ for rank in 0 1; do
   says 'File too large'
   run 3 resume "$folder/run" -stages 1
   says 'step 1'
-  [ "$(ls -A "$folder/run")" = step_000000001.h5 ] || complain 'something is left'
+  [ "$(ls "$folder/run")" = step_000000001.h5 ] || complain 'something is left'
 done
 
 # Damage: the one before it is taken, with a warning; where all are damaged, an error.

@@ -47,6 +47,7 @@ static RengaErrorCode Part(RengaComm comm, const Run *network, int layout, int f
   RengaCall(RunPlan(comm, &run, graph, &plan));
   RengaCall(RunPipeline(comm, &run, graph, plan, &pipeline));
   RengaCall(RengaCheckpointCreate(comm, &checkpoint));
+  if (first == 0 && RengaCommGetRank(comm) == 0) unlink(file); /* of the run before */
   RengaCall(RengaCheckpointSetPipeline(checkpoint, pipeline));
   RengaCall(RengaCheckpointSetDirectory(checkpoint, directory));
   RengaCall(RengaCheckpointSetUp(checkpoint));
