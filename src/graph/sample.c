@@ -172,7 +172,9 @@ static RengaErrorCode Indices(Samples *samples, const RengaGraphNode *node, int6
 static RengaErrorCode Numbered(Samples *samples, const RengaGraphNode *node, int64_t *runs)
 {
   (void)runs;
-  if (BatchOf(samples, node->out[0]) >= 0) Mixed(node, "it gives the samples different numbers");
+  if (BatchOf(samples, node->out[0]) >= 0)
+    Mixed(node, "it gives the samples different numbers, which their micro-batches do not know; "
+                "give the network such numbers as an input");
   return RENGA_SUCCESS;
 }
 

@@ -260,8 +260,8 @@ const WrongRow wrong_rows[] = {
      "node \"y_2\" (Softmax", "it would mix the samples of the batch: it"},
     {"an operator that is not known", 13, "in x f32 N 6; Frobnicate x -> y; out y",
      RENGA_ERR_SUPPORT, "node \"y\"", "(opset 13): 1 operator is not supported:"},
-    {"a loop, a scan, a sequence and a text", 17,
-     "in x f32 N 6; Loop x -> a; Scan a -> b; SequenceConstruct b -> c; StringNormalizer c -> y; "
+    {"a map, a scan, an optional and a text", 17,
+     "in x f32 N 6; SequenceMap x -> a; Scan a -> b; Optional b -> c; StringNormalizer c -> y; "
      "out y",
      RENGA_ERR_SUPPORT, "node \"a\"", "(opset 17): 4 operators are not supported:"},
     {"an If that depends on data", 13, "in x f32 N 6; in c bool; If c -> y; out y",

@@ -17,7 +17,11 @@ RengaErrorCode RengaOnnxSetInner(RengaOnnxImporter *importer, RengaValue value, 
   if (value >= importer->n_inner) {
     int count = 2 * value + 64;
     RengaCall(RengaRealloc(count, &importer->inner));
-    for (int i = importer->n_inner; i < count; i++) importer->inner[i] = 0;
+    RengaCall(RengaRealloc(count, &importer->numbers));
+    for (int i = importer->n_inner; i < count; i++) {
+      importer->inner[i] = 0;
+      importer->numbers[i] = NULL;
+    }
     importer->n_inner = count;
   }
   importer->inner[value] = inner;

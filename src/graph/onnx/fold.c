@@ -83,77 +83,111 @@ static bool CanDivide(int64_t a, int64_t b)
   return b != 0 && !(a == INT64_MIN && b == -1);
 }
 
-/* The sign of a - b for every N >= 1; 2 where it depends on N. */
-static int Compare(bool real, Number a, Number b)
+/* The sign of whole + batch * N for every N >= 1; 2 where it depends on N. */
+static int LinearSign(double whole, double batch)
 {
-  double whole = real ? a.real - b.real : (double)a.whole - (double)b.whole;
-  double batch = (double)a.batch - (double)b.batch;
-  if (!real && batch == 0) return (a.whole > b.whole) - (a.whole < b.whole);
   if (batch == 0) return (whole > 0) - (whole < 0);
   if (batch > 0 && whole + batch > 0) return 1;
   if (batch < 0 && whole + batch < 0) return -1;
   return 2;
 }
 
-/* Is a >= b for every N >= 1? */
+static double Difference(bool real, Number a, Number b)
+{
+  return real ? a.real - b.real : (double)a.whole - (double)b.whole;
+}
+
+/* The sign of a - b for every N >= 1 and every sample 0 … N - 1, of which the first and the last
+   decide; 2 where it depends on them. */
+static int Compare(bool real, Number a, Number b)
+{
+  double whole = Difference(real, a, b), batch = (double)a.batch - (double)b.batch;
+  double sample = (double)a.sample - (double)b.sample;
+  if (!real && batch == 0 && sample == 0) return (a.whole > b.whole) - (a.whole < b.whole);
+  int first = LinearSign(whole, batch), last = LinearSign(whole - sample, batch + sample);
+  return first == last && (first != 0 || sample == 0) ? first : 2;
+}
+
+/* Is a >= b for every N >= 1 and every sample? */
 static bool IsAtLeast(bool real, Number a, Number b)
 {
-  double whole = real ? a.real - b.real : (double)a.whole - (double)b.whole;
-  int64_t batch = SubtractInts(a.batch, b.batch);
-  if (batch == 0) return Compare(real, a, b) >= 0;
-  return batch > 0 && whole + (double)batch >= 0;
+  double whole = Difference(real, a, b);
+  double batch = (double)a.batch - (double)b.batch, sample = (double)a.sample - (double)b.sample;
+  if (batch == 0 && sample == 0) return Compare(real, a, b) >= 0;
+  return batch >= 0 && whole + batch >= 0 && batch + sample >= 0 && whole + batch >= 0;
+}
+
+static bool IsNumber(Number x)
+{
+  return x.batch == 0 && x.sample == 0;
 }
 
 static bool Add(bool real, Number a, Number b, Number *y)
 {
   (void)real;
-  *y = (Number){AddInts(a.whole, b.whole), AddInts(a.batch, b.batch), a.real + b.real};
+  *y = (Number){AddInts(a.whole, b.whole), AddInts(a.batch, b.batch), AddInts(a.sample, b.sample),
+                a.real + b.real};
   return true;
 }
 static bool Subtract(bool real, Number a, Number b, Number *y)
 {
   (void)real;
-  *y = (Number){SubtractInts(a.whole, b.whole), SubtractInts(a.batch, b.batch), a.real - b.real};
+  *y = (Number){SubtractInts(a.whole, b.whole), SubtractInts(a.batch, b.batch),
+                SubtractInts(a.sample, b.sample), a.real - b.real};
   return true;
+}
+static bool IsWhole(double x)
+{
+  return x == floor(x) && fabs(x) <= 1e15;
 }
 static bool Multiply(bool real, Number a, Number b, Number *y)
 {
-  if (b.batch != 0) {
+  if (!IsNumber(b)) {
     Number t = a;
     a = b, b = t;
   }
-  if (b.batch != 0) return false; /* N * N */
-  double scaled = (double)a.batch * b.real;
-  if (real && (scaled != floor(scaled) || fabs(scaled) > 1e15)) return false;
+  if (!IsNumber(b)) return false; /* N * N */
+  double batch = (double)a.batch * b.real, sample = (double)a.sample * b.real;
+  if (real && (!IsWhole(batch) || !IsWhole(sample))) return false;
   *y = (Number){MultiplyInts(a.whole, b.whole),
-                real ? (int64_t)scaled : MultiplyInts(a.batch, b.whole), a.real * b.real};
+                real ? (int64_t)batch : MultiplyInts(a.batch, b.whole),
+                real ? (int64_t)sample : MultiplyInts(a.sample, b.whole), a.real * b.real};
+  return true;
+}
+static bool DivideReal(Number a, Number b, Number *y)
+{
+  double batch = b.real != 0 ? (double)a.batch / b.real : 0;
+  double sample = b.real != 0 ? (double)a.sample / b.real : 0;
+  if (!IsNumber(b) || !IsWhole(batch) || !IsWhole(sample)) return false;
+  *y = (Number){.batch = (int64_t)batch, .sample = (int64_t)sample, .real = a.real / b.real};
   return true;
 }
 static bool Divide(bool real, Number a, Number b, Number *y)
 {
-  if (real) {
-    double scaled = b.real != 0 ? (double)a.batch / b.real : 0;
-    if (b.batch != 0 || scaled != floor(scaled) || fabs(scaled) > 1e15) return false;
-    *y = (Number){.batch = (int64_t)scaled, .real = a.real / b.real};
-    return true;
-  }
+  if (real) return DivideReal(a, b, y);
+  if (b.sample != 0) return false;
   if (b.batch != 0) { /* a = k * b */
-    if (!CanDivide(a.batch, b.batch) || a.batch % b.batch != 0) return false;
+    if (a.sample != 0 || !CanDivide(a.batch, b.batch) || a.batch % b.batch != 0) return false;
     int64_t k = a.batch / b.batch;
     *y = (Number){.whole = k};
     return MultiplyInts(k, b.whole) == a.whole;
   }
-  if (!CanDivide(a.whole, b.whole) || !CanDivide(a.batch, b.whole)) return false;
-  if (a.batch != 0 && (a.batch % b.whole != 0 || a.whole % b.whole != 0)) return false;
-  *y = (Number){.whole = a.whole / b.whole, .batch = a.batch / b.whole};
+  if (!CanDivide(a.whole, b.whole) || !CanDivide(a.batch, b.whole) || !CanDivide(a.sample, b.whole))
+    return false;
+  if (a.batch % b.whole != 0 || a.sample % b.whole != 0) return false;
+  bool upwards = a.whole >= 0 && a.batch >= 0 && a.sample >= 0 && b.whole > 0;
+  if (!IsNumber(a) && !upwards && a.whole % b.whole != 0) return false;
+  *y = (Number){
+      .whole = a.whole / b.whole, .batch = a.batch / b.whole, .sample = a.sample / b.whole};
   return true;
 }
 /* The sign of the divisor, as in Python. */
 static bool Modulo(bool real, Number a, Number b, Number *y)
 {
-  if (real || b.batch != 0 || !CanDivide(a.whole, b.whole) || !CanDivide(a.batch, b.whole))
+  if (real || !IsNumber(b) || !CanDivide(a.whole, b.whole) || !CanDivide(a.batch, b.whole) ||
+      !CanDivide(a.sample, b.whole))
     return false;
-  if (a.batch % b.whole != 0) return false;
+  if (a.batch % b.whole != 0 || a.sample % b.whole != 0) return false;
   int64_t rest = a.whole % b.whole;
   *y = (Number){.whole = rest != 0 && (rest < 0) != (b.whole < 0) ? rest + b.whole : rest};
   return true;
@@ -172,21 +206,17 @@ static bool Maximum(bool real, Number a, Number b, Number *y)
 }
 static bool Power(bool real, Number a, Number b, Number *y)
 {
-  if (a.batch != 0 || b.batch != 0) return false;
+  if (!IsNumber(a) || !IsNumber(b)) return false;
   *y = (Number){.whole = (int64_t)(real ? 0 : pow((double)a.whole, (double)b.whole)),
                 .real = pow(a.real, b.real)};
   return real || (b.whole >= 0 && fabs(pow((double)a.whole, (double)b.whole)) < 1e15);
 }
-#define COMPARISON(name, holds)                                                                    \
-  static bool name(bool real, Number a, Number b, Number *y)                                       \
-  {                                                                                                \
-    int sign = Compare(real, a, b);                                                                \
-    *y = (Number){.whole = holds};                                                                 \
-    return sign != 2;                                                                              \
-  }
-COMPARISON(Equal, sign == 0)
-COMPARISON(Less, sign < 0)
-COMPARISON(Greater, sign > 0)
+static bool Equal(bool real, Number a, Number b, Number *y)
+{
+  int sign = Compare(real, a, b);
+  *y = (Number){.whole = sign == 0};
+  return sign != 2;
+}
 static bool GreaterOrEqual(bool real, Number a, Number b, Number *y)
 {
   bool holds = IsAtLeast(real, a, b);
@@ -197,11 +227,21 @@ static bool LessOrEqual(bool real, Number a, Number b, Number *y)
 {
   return GreaterOrEqual(real, b, a, y);
 }
+static bool Less(bool real, Number a, Number b, Number *y)
+{
+  bool known = GreaterOrEqual(real, a, b, y);
+  y->whole = !y->whole;
+  return known;
+}
+static bool Greater(bool real, Number a, Number b, Number *y)
+{
+  return Less(real, b, a, y);
+}
 #define LOGICAL(name, holds)                                                                       \
   static bool name(bool real, Number a, Number b, Number *y)                                       \
   {                                                                                                \
     *y = (Number){.whole = holds};                                                                 \
-    return !real && a.batch == 0 && b.batch == 0;                                                  \
+    return !real && IsNumber(a) && IsNumber(b);                                                    \
   }
 LOGICAL(And, a.whole &&b.whole)
 LOGICAL(Or, a.whole || b.whole)
@@ -231,17 +271,31 @@ static const Binary binaries[] = {
     {"Xor", Xor, true},
 };
 
+/* Does the input broadcast to the shape with one row for each sample where others have it? */
+static bool BroadcastOpen(const RengaTensorSpec *out, const RengaOnnxHost *in, int *open)
+{
+  if (in->open < 0) return true;
+  int mine = in->open + out->ndim - in->spec.ndim;
+  bool fits = (*open < 0 || *open == mine) && out->dim[mine] == 1;
+  *open = mine;
+  return fits;
+}
+
 /* One of n inputs after the other; for Min and Max there may be more than two. */
 static RengaErrorCode FoldPair(RengaOnnxNode *node, const Binary *binary, const RengaOnnxHost *a,
                                const RengaOnnxHost *b, RengaOnnxHost **out)
 {
   RengaTensorSpec spec = {.ndim = 0};
   bool fits = a->spec.type == b->spec.type && BroadcastShape(&a->spec, &b->spec, &spec);
+  int open = -1;
   *out = NULL;
-  if (!fits || RengaTensorSpecCount(&spec) > RENGA_ONNX_HOST_MAX) return RENGA_SUCCESS;
+  if (!fits || !BroadcastOpen(&spec, a, &open) || !BroadcastOpen(&spec, b, &open) ||
+      RengaTensorSpecCount(&spec) > RENGA_ONNX_HOST_MAX)
+    return RENGA_SUCCESS;
   RengaDataType type = binary->to_bool ? RENGA_BOOL : a->spec.type;
   RengaOnnxHost *made;
   RengaCall(RengaOnnxHostCreate(node->importer, type, spec.ndim, spec.dim, &made));
+  made->open = open;
   for (int64_t i = 0; i < made->count; i++) {
     Number *y = &made->number[i];
     if (!binary->apply(IsReal(a->spec.type), a->number[Broadcast(&spec, &a->spec, i)],
@@ -276,10 +330,11 @@ static bool Unary(const char *op, bool real, Number x, Number *y)
 {
   *y = x;
   if (strcmp(op, "Neg") == 0) {
-    *y = (Number){SubtractInts(0, x.whole), SubtractInts(0, x.batch), -x.real};
+    *y = (Number){SubtractInts(0, x.whole), SubtractInts(0, x.batch), SubtractInts(0, x.sample),
+                  -x.real};
     return true;
   }
-  if (x.batch != 0) return false;
+  if (!IsNumber(x)) return false;
   if (strcmp(op, "Not") == 0)
     y->whole = !x.whole;
   else if (strcmp(op, "Abs") == 0)
@@ -310,6 +365,7 @@ static RengaErrorCode FoldUnary(RengaOnnxNode *node, int n, const RengaOnnxHost 
   if (n != 1) return RENGA_SUCCESS;
   RengaDataType type = in[0]->spec.type;
   RengaCall(RengaOnnxHostCreate(node->importer, type, in[0]->spec.ndim, in[0]->spec.dim, &made));
+  made->open = in[0]->open;
   for (int64_t i = 0; i < made->count; i++) {
     Number *y = &made->number[i];
     if (!Unary(node->proto->op_type, IsReal(type), in[0]->number[i], y)) return RENGA_SUCCESS;
@@ -325,15 +381,18 @@ static bool Convert(RengaDataType from, RengaDataType to, Number x, Number *y)
 {
   if (to == RENGA_BOOL) {
     *y = (Number){.whole = IsReal(from) ? x.real != 0 : x.whole != 0};
-    return x.batch == 0;
+    return IsNumber(x);
   }
   if (IsReal(to)) {
-    *y = (Number){.batch = x.batch, .real = Round(to, IsReal(from) ? x.real : (double)x.whole)};
+    *y = (Number){.batch = x.batch,
+                  .sample = x.sample,
+                  .real = Round(to, IsReal(from) ? x.real : (double)x.whole)};
     return true;
   }
   if (IsReal(from) && !(fabs(x.real) < 9e18)) return false;
-  if (x.batch != 0 && IsReal(from) && x.real != floor(x.real)) return false;
-  *y = (Number){.whole = IsReal(from) ? (int64_t)x.real : x.whole, .batch = x.batch};
+  if (!IsNumber(x) && IsReal(from) && x.real != floor(x.real)) return false;
+  *y = (Number){
+      .whole = IsReal(from) ? (int64_t)x.real : x.whole, .batch = x.batch, .sample = x.sample};
   y->whole = Wrap(to, y->whole);
   return true;
 }
@@ -345,6 +404,7 @@ RengaErrorCode RengaOnnxCastHost(RengaOnnxNode *node, const RengaOnnxHost *x, Re
   const RengaTensorSpec *spec = &x->spec;
   if (!RengaOnnxHostHasType(type)) return RENGA_SUCCESS;
   RengaCall(RengaOnnxHostCreate(node->importer, type, spec->ndim, spec->dim, &made));
+  made->open = x->open;
   for (int64_t i = 0; i < made->count; i++)
     if (!Convert(spec->type, type, x->number[i], &made->number[i])) return RENGA_SUCCESS;
   *y = made;
@@ -368,13 +428,38 @@ static RengaErrorCode FoldWhere(RengaOnnxNode *node, int n, const RengaOnnxHost 
       !BroadcastShape(&both, &in[0]->spec, &spec) ||
       RengaTensorSpecCount(&spec) > RENGA_ONNX_HOST_MAX)
     return RENGA_SUCCESS;
+  int open = -1;
+  for (int i = 0; i < 3; i++)
+    if (!BroadcastOpen(&spec, in[i], &open)) return RENGA_SUCCESS;
   RengaOnnxHost *made;
   RengaCall(RengaOnnxHostCreate(node->importer, in[1]->spec.type, spec.ndim, spec.dim, &made));
+  made->open = open;
   for (int64_t i = 0; i < made->count; i++) {
     const RengaOnnxHost *from =
         in[0]->number[Broadcast(&spec, &in[0]->spec, i)].whole ? in[1] : in[2];
     made->number[i] = from->number[Broadcast(&spec, &from->spec, i)];
   }
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
+/* 0 … N - 1: the samples' own numbers. */
+static RengaErrorCode FoldNumbers(RengaOnnxNode *node, const RengaOnnxHost *const in[],
+                                  RengaOnnxHost **out)
+{
+  const int64_t one = 1;
+  const RengaDataType type = in[0]->spec.type;
+  const Number start = *in[0]->number, limit = *in[1]->number, delta = *in[2]->number;
+  bool first = IsNumber(start) && IsNumber(delta) && start.whole == 0 && start.real == 0;
+  bool step = IsReal(type) ? delta.real == 1 : delta.whole == 1;
+  if (!first || !step || limit.batch != 1 || limit.sample != 0 || limit.whole != 0 ||
+      limit.real != 0)
+    return RENGA_SUCCESS;
+  RengaOnnxHost *made;
+  RengaCall(RengaOnnxHostCreate(node->importer, type, 1, &one, &made));
+  made->open = 0;
+  made->number->sample = 1;
+  node->importer->range = node->name;
   *out = made;
   return RENGA_SUCCESS;
 }
@@ -385,7 +470,12 @@ static RengaErrorCode FoldRange(RengaOnnxNode *node, int n, const RengaOnnxHost 
 {
   if (n != 3) return RENGA_SUCCESS;
   for (int i = 0; i < 3; i++)
-    if (in[i]->count != 1 || in[i]->number->batch != 0) return RENGA_SUCCESS;
+    if (in[i]->count != 1 || in[i]->open >= 0) return RENGA_SUCCESS;
+  if (!IsNumber(*in[1]->number)) {
+    RengaCall(FoldNumbers(node, in, out));
+    return RENGA_SUCCESS;
+  }
+  if (!IsNumber(*in[0]->number) || !IsNumber(*in[2]->number)) return RENGA_SUCCESS;
   bool real = IsReal(in[0]->spec.type);
   Number start = *in[0]->number, limit = *in[1]->number, delta = *in[2]->number;
   double first = real ? start.real : (double)start.whole,
@@ -412,7 +502,7 @@ static RengaErrorCode FoldReduce(RengaOnnxNode *node, int n, const RengaOnnxHost
   } rows[] = {
       {"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
   const RengaOnnxHost *x = in[0];
-  if (n < 1 || x->spec.ndim > 1 || x->count < 1) return RENGA_SUCCESS;
+  if (n < 1 || x->spec.ndim > 1 || x->count < 1 || x->open >= 0) return RENGA_SUCCESS;
   const Binary *binary = NULL;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     for (size_t k = 0; k < sizeof binaries / sizeof binaries[0]; k++)

@@ -56,15 +56,35 @@ static void Strides(const RengaTensorSpec *spec, int64_t stride[])
   }
 }
 
+static int64_t Before(const int64_t dim[], int d)
+{
+  int64_t product = 1;
+  for (int i = 0; i < d; i++) product *= dim[i];
+  return product;
+}
+
+/* The dimension of the new shape that is the batch: the elements before it stay as many. */
+static bool OpenAfter(Known x, const RengaOnnxHost *target, const int64_t dim[], int *open)
+{
+  *open = -1;
+  for (int d = 0; d < target->count; d++)
+    if (target->number[d].batch != 0) *open = *open < 0 ? d : -2;
+  if (x->open < 0) return *open == -1;
+  for (int d = 0; d < target->count && *open == -1; d++)
+    if (target->number[d].whole == -1 && dim[d] == 1) *open = d;
+  return *open >= 0 && dim[*open] == 1 && Before(dim, *open) == Before(x->spec.dim, x->open);
+}
+
 static RengaErrorCode FoldReshape(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
 {
   int64_t dim[RENGA_MAX_DIM], known = 1;
   int unknown = -1;
-  if (n != 2 || !in[1] || in[1]->count > RENGA_MAX_DIM || !RengaOnnxHostIsBatchFree(in[1]))
-    return RENGA_SUCCESS;
-  int count = (int)in[1]->count;
+  if (n != 2 || !in[1] || in[1]->count > RENGA_MAX_DIM || in[1]->open >= 0) return RENGA_SUCCESS;
+  int count = (int)in[1]->count, open;
   for (int d = 0; d < count; d++) {
-    dim[d] = in[1]->number[d].whole;
+    const RengaOnnxNumber *number = &in[1]->number[d];
+    dim[d] = number->batch == 1 && number->whole == 0 ? 1 : number->whole;
+    if (number->batch != 0 && dim[d] != 1) return RENGA_SUCCESS;
     if (dim[d] == 0 && d < in[0]->spec.ndim && !RengaOnnxInt(node, "allowzero", 0))
       dim[d] = in[0]->spec.dim[d];
     if (dim[d] == -1)
@@ -75,7 +95,9 @@ static RengaErrorCode FoldReshape(RengaOnnxNode *node, int n, Known const in[], 
       known *= dim[d];
   }
   if (unknown >= 0 && known > 0) dim[unknown] = in[0]->count / known;
+  if (!OpenAfter(in[0], in[1], dim, &open)) return RENGA_SUCCESS;
   RengaCall(Reshaped(node, in[0], count, dim, out));
+  if (*out) (*out)->open = open;
   return RENGA_SUCCESS;
 }
 
@@ -88,7 +110,12 @@ static RengaErrorCode FoldSqueeze(RengaOnnxNode *node, int n, Known const in[], 
   RengaCall(RengaOnnxSqueezed(node, &in[0]->spec, gone));
   for (int d = 0; d < in[0]->spec.ndim; d++)
     if (!gone[d]) dim[kept++] = in[0]->spec.dim[d];
+  if (in[0]->open >= 0 && gone[in[0]->open]) return RENGA_SUCCESS;
   RengaCall(Reshaped(node, in[0], kept, dim, out));
+  for (int d = 0, k = 0; d <= in[0]->open && *out; d++) {
+    (*out)->open = k;
+    k += !gone[d];
+  }
   return RENGA_SUCCESS;
 }
 
@@ -98,7 +125,11 @@ static RengaErrorCode FoldUnsqueeze(RengaOnnxNode *node, int n, Known const in[]
   (void)n;
   RengaTensorSpec spec;
   RengaCall(RengaOnnxUnsqueezed(node, &in[0]->spec, &spec));
+  RengaTensorSpec marked = in[0]->spec, to;
+  if (in[0]->open >= 0) marked.dim[in[0]->open] = -1;
+  RengaCall(RengaOnnxUnsqueezed(node, &marked, &to));
   RengaCall(Reshaped(node, in[0], spec.ndim, spec.dim, out));
+  if (*out) (*out)->open = RengaOnnxBatchDimension(&to);
   return RENGA_SUCCESS;
 }
 
@@ -107,6 +138,7 @@ static RengaErrorCode FoldIdentity(RengaOnnxNode *node, int n, Known const in[],
 {
   (void)n;
   RengaCall(Reshaped(node, in[0], in[0]->spec.ndim, in[0]->spec.dim, out));
+  if (*out) (*out)->open = in[0]->open;
   return RENGA_SUCCESS;
 }
 
@@ -122,32 +154,41 @@ static RengaErrorCode FoldTranspose(RengaOnnxNode *node, int n, Known const in[]
     step[d] = stride[order[d]];
   }
   RengaCall(Strided(node, in[0], in[0]->spec.ndim, dim, 0, step, out));
+  for (int d = 0; d < in[0]->spec.ndim && *out; d++)
+    if (order[d] == in[0]->open) (*out)->open = d;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode FoldExpand(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
 {
-  if (n != 2 || !in[1] || in[1]->count > RENGA_MAX_DIM || !RengaOnnxHostIsBatchFree(in[1]))
-    return RENGA_SUCCESS;
+  if (n != 2 || !in[1] || in[1]->count > RENGA_MAX_DIM || in[1]->open >= 0) return RENGA_SUCCESS;
   const RengaTensorSpec *x = &in[0]->spec;
-  int count = (int)in[1]->count, ndim = count > x->ndim ? count : x->ndim;
+  bool whole = x->type != RENGA_FLOAT32 && x->type != RENGA_FLOAT64;
+  int open = -1, count = (int)in[1]->count, ndim = count > x->ndim ? count : x->ndim;
   int64_t dim[RENGA_MAX_DIM], stride[RENGA_MAX_DIM], step[RENGA_MAX_DIM];
   Strides(x, stride);
   for (int d = 0; d < ndim; d++) {
     int ix = d - (ndim - x->ndim), it = d - (ndim - count);
-    int64_t dx = ix < 0 ? 1 : x->dim[ix], dt = it < 0 ? 1 : in[1]->number[it].whole;
+    const RengaOnnxNumber wanted = it < 0 ? (RengaOnnxNumber){.whole = 1} : in[1]->number[it];
+    int64_t dx = ix < 0 ? 1 : x->dim[ix], dt = wanted.batch == 0 ? wanted.whole : 1;
+    bool batch = wanted.batch == 1 && wanted.whole == 0, mine = ix >= 0 && ix == in[0]->open;
+    if (wanted.batch != 0 && (!batch || !whole || dx != 1 || open >= 0)) return RENGA_SUCCESS;
+    if (mine && dt != 1) return RENGA_SUCCESS; /* more than one of a batch that is open */
+    if (batch || mine) open = d;
     if (dt < 0 || (dx != 1 && dt != 1 && dx != dt)) return RENGA_SUCCESS;
     dim[d] = dt == 1 ? dx : dt;
     step[d] = dx == 1 ? 0 : stride[ix];
   }
+  if (in[0]->open >= 0 && open != in[0]->open + ndim - x->ndim) return RENGA_SUCCESS;
   RengaCall(Strided(node, in[0], ndim, dim, 0, step, out));
+  if (*out) (*out)->open = open;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode FoldSlice(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
 {
   for (int i = 1; i < n; i++)
-    if (in[i] && !RengaOnnxHostIsBatchFree(in[i])) return RENGA_SUCCESS;
+    if (in[i] && !RengaOnnxHostIsBatchFree(in[i]) && in[0]->open < 0) return RENGA_SUCCESS;
   RengaOnnxSlice slice;
   const RengaTensorSpec *x = &in[0]->spec;
   int64_t dim[RENGA_MAX_DIM], stride[RENGA_MAX_DIM], step[RENGA_MAX_DIM], start = 0;
@@ -159,6 +200,11 @@ static RengaErrorCode FoldSlice(RengaOnnxNode *node, int n, Known const in[], Re
   }
   for (int i = 0; i < slice.count; i++) {
     int d = (int)slice.axis[i];
+    if (d == in[0]->open) { /* all samples, or it is left to the graph */
+      if (slice.start[i] != 0 || slice.step[i] != 1 || slice.end[i] < INT32_MAX)
+        return RENGA_SUCCESS;
+      continue;
+    }
     int64_t size = x->dim[d], by = slice.step[i], low = by < 0 ? -1 : 0,
             high = by < 0 ? size - 1 : size;
     int64_t first = slice.start[i] < 0 ? slice.start[i] + size : slice.start[i];
@@ -173,6 +219,7 @@ static RengaErrorCode FoldSlice(RengaOnnxNode *node, int n, Known const in[], Re
     step[d] = dim[d] > 1 ? by * stride[d] : 0;
   }
   RengaCall(Strided(node, in[0], x->ndim, dim, start, step, out));
+  if (*out) (*out)->open = in[0]->open;
   return RENGA_SUCCESS;
 }
 
@@ -189,6 +236,7 @@ static RengaErrorCode FoldGather(RengaOnnxNode *node, int n, Known const in[], R
              : d < axis + index->ndim ? index->dim[d - axis]
                                       : x->dim[d - index->ndim + 1];
   for (int d = axis + 1; d < x->ndim; d++) inner *= x->dim[d];
+  if (in[0]->open == axis) return RENGA_SUCCESS;
   RengaOnnxHost *made;
   RengaCall(CreateLike(node, in[0], ndim, dim, &made));
   for (int64_t i = 0; made && i < made->count; i++) {
@@ -198,25 +246,44 @@ static RengaErrorCode FoldGather(RengaOnnxNode *node, int n, Known const in[], R
                    "index %lld of a dimension of %lld", (long long)k, (long long)x->dim[axis]);
     made->number[i] = in[0]->number[(outer * x->dim[axis] + k) * inner + i % inner];
   }
+  if (made && in[0]->open >= 0)
+    made->open = in[0]->open < axis ? in[0]->open : in[0]->open + index->ndim - 1;
   *out = made;
   return RENGA_SUCCESS;
 }
 
-/* Only vectors: that is what shapes are. */
+/* Parts of the same shape but for the axis; do they number the samples in one dimension? */
+static bool MayJoin(int n, Known const in[], int axis)
+{
+  for (int i = 0; i < n; i++) {
+    if (!in[i] || in[i]->spec.ndim != in[0]->spec.ndim || in[i]->spec.type != in[0]->spec.type ||
+        in[i]->open != in[0]->open || in[i]->open == axis)
+      return false;
+    for (int d = 0; d < in[i]->spec.ndim; d++)
+      if (d != axis && in[i]->spec.dim[d] != in[0]->spec.dim[d]) return false;
+  }
+  return true;
+}
+
 static RengaErrorCode FoldConcat(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
 {
-  int64_t count = 0, at = 0;
-  for (int i = 0; i < n; i++) {
-    if (!in[i] || in[i]->spec.ndim != 1 || in[i]->spec.type != in[0]->spec.type)
-      return RENGA_SUCCESS;
-    count += in[i]->count;
-  }
+  int64_t dim[RENGA_MAX_DIM], inner = 1, offset = 0;
+  int ndim = in[0]->spec.ndim, axis;
+  RengaCall(RengaOnnxAxis(node, RengaOnnxInt(node, "axis", 0), ndim, &axis));
+  if (!MayJoin(n, in, axis)) return RENGA_SUCCESS;
+  for (int d = 0; d < ndim; d++) dim[d] = in[0]->spec.dim[d];
+  for (int d = axis + 1; d < ndim; d++) inner *= dim[d];
+  for (int i = 1; i < n; i++) dim[axis] += in[i]->spec.dim[axis];
   RengaOnnxHost *made;
-  RengaCall(CreateLike(node, in[0], 1, &count, &made));
-  for (int i = 0; made && i < n; i++) {
-    memcpy(made->number + at, in[i]->number, (size_t)in[i]->count * sizeof *made->number);
-    at += in[i]->count;
+  RengaCall(CreateLike(node, in[0], ndim, dim, &made));
+  if (!made) return RENGA_SUCCESS;
+  for (int i = 0; i < n; i++) {
+    int64_t run = in[i]->spec.dim[axis] * inner;
+    for (int64_t k = 0; k < in[i]->count; k++)
+      made->number[k / run * dim[axis] * inner + offset + k % run] = in[i]->number[k];
+    offset += run;
   }
+  made->open = in[0]->open;
   *out = made;
   return RENGA_SUCCESS;
 }

@@ -9,6 +9,7 @@ RengaErrorCode RengaOnnxHostCreate(RengaOnnxImporter *importer, RengaDataType ty
   RengaCall(RengaOnnxAllocate(importer, 1, sizeof *made, &made));
   made->spec = (RengaTensorSpec){.type = type, .ndim = ndim};
   for (int i = 0; i < ndim; i++) made->spec.dim[i] = dim[i];
+  made->open = -1;
   made->count = RengaTensorSpecCount(&made->spec);
   RengaCall(RengaOnnxAllocate(importer, made->count, sizeof *made->number, &made->number));
   *host = made;
@@ -23,8 +24,9 @@ RengaErrorCode RengaOnnxHostCreate(RengaOnnxImporter *importer, RengaDataType ty
   X(RENGA_UINT8, uint8_t, whole)                                                                   \
   X(RENGA_INT16, int16_t, whole)                                                                   \
   X(RENGA_UINT16, uint16_t, whole)                                                                 \
-  X(RENGA_INT32, int32_t, whole) X(RENGA_UINT32, uint32_t, whole) X(RENGA_INT64, int64_t, whole)   \
-      X(RENGA_UINT64, uint64_t, whole) X(RENGA_BOOL, uint8_t, whole)
+  X(RENGA_INT32, int32_t, whole)                                                                   \
+  X(RENGA_UINT32, uint32_t, whole) X(RENGA_INT64, int64_t, whole) X(RENGA_UINT64, uint64_t, whole) \
+      X(RENGA_BOOL, uint8_t, whole)
 
 bool RengaOnnxHostHasType(RengaDataType type)
 {
@@ -57,8 +59,15 @@ RengaErrorCode RengaOnnxHostFromData(RengaOnnxImporter *importer, const RengaTen
 bool RengaOnnxHostIsBatchFree(const RengaOnnxHost *host)
 {
   for (int64_t i = 0; i < host->count; i++)
-    if (host->number[i].batch != 0) return false;
-  return true;
+    if (host->number[i].batch != 0 || host->number[i].sample != 0) return false;
+  return host->open < 0;
+}
+
+/* The shape of a value that is made of it. */
+void RengaOnnxHostSpec(const RengaOnnxHost *host, RengaTensorSpec *spec)
+{
+  *spec = host->spec;
+  if (host->open >= 0) spec->dim[host->open] = -1;
 }
 
 RengaErrorCode RengaOnnxHostToData(const RengaOnnxNode *node, const RengaOnnxHost *host,

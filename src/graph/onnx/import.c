@@ -94,7 +94,10 @@ static RengaErrorCode ReadDimension(RengaOnnxImporter *importer, const char *inp
     return RENGA_SUCCESS;
   }
   bool same = name && importer->batch_name && strcmp(name, importer->batch_name) == 0;
-  if (importer->open && (same || (!name && d == 0)))
+  int64_t given = 0;
+  if (name) RengaCall(RengaGraphGetDimension_Private(importer->graph, name, &given));
+  /* exporters give the batch of each input a name of its own where nothing says that they are one */
+  if (importer->open && (same || (d == 0 && given == 0)))
     *size = -1;
   else
     RengaCall(NamedDimension(importer, input, d, name, size));

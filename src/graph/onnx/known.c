@@ -57,7 +57,7 @@ static RengaErrorCode InputSpec(RengaOnnxNode *node, int input, RengaTensorSpec 
   if (binding->value != RENGA_VALUE_NONE)
     *spec = *RengaOnnxSpec(node, binding->value);
   else if (binding->host)
-    *spec = binding->host->spec;
+    RengaOnnxHostSpec(binding->host, spec);
   else
     *spec = binding->spec;
   return RENGA_SUCCESS;

@@ -124,8 +124,12 @@ static RengaErrorCode AddBatchNumber(RengaOnnxNode *node, const RengaOnnxHost *h
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddHost(RengaOnnxNode *node, const RengaOnnxHost *host, RengaValue *value)
+RengaErrorCode RengaOnnxHostValue(RengaOnnxNode *node, const RengaOnnxHost *host, RengaValue *value)
 {
+  if (host->open >= 0) {
+    RengaCall(RengaOnnxNumbersValue(node, host, value));
+    return RENGA_SUCCESS;
+  }
   if (!RengaOnnxHostIsBatchFree(host)) {
     RengaCall(AddBatchNumber(node, host, value));
     return RENGA_SUCCESS;
@@ -139,9 +143,11 @@ static RengaErrorCode AddHost(RengaOnnxNode *node, const RengaOnnxHost *host, Re
 RengaErrorCode RengaOnnxBindingValue(RengaOnnxNode *node, RengaOnnxBinding *binding,
                                      RengaValue *value)
 {
+  RengaOnnxCheck(binding->kind != RENGA_ONNX_SEQUENCE, node, RENGA_ERR_SUPPORT,
+                 "\"%s\" is a sequence of tensors; here only a tensor is supported", binding->name);
   if (binding->value == RENGA_VALUE_NONE) {
     if (binding->kind == RENGA_ONNX_HOST)
-      RengaCall(AddHost(node, binding->host, &binding->value));
+      RengaCall(RengaOnnxHostValue(node, binding->host, &binding->value));
     else if (binding->trainable && !node->importer->options->evaluate)
       RengaCall(AddParameter(node, binding, &binding->value));
     else
@@ -178,6 +184,10 @@ RengaErrorCode RengaOnnxInputHost(RengaOnnxNode *node, int input, const RengaOnn
       binding->host, node, RENGA_ERR_SUPPORT,
       "input %d (\"%s\") depends on data; only one that is known while reading is supported", input,
       binding->name);
+  RengaOnnxCheck(binding->host->open < 0, node, RENGA_ERR_SUPPORT,
+                 "input %d (\"%s\") numbers the samples of the batch, and may differ between them; "
+                 "only one that is known while reading is supported",
+                 input, binding->name);
   *host = binding->host;
   return RENGA_SUCCESS;
 }

@@ -6,14 +6,16 @@
 #include "rengagraph.h"
 #include "wire.h"
 
-/* An element of a tensor that is known while reading: whole + batch * N for integers and booleans,
-   real + batch * N for floating types, where N is the batch, which is not known. */
+/* An element of a tensor that is known while reading: whole + batch * N + sample * n for integers
+   and booleans, real + batch * N + sample * n for floating types, where N is the batch, which is
+   not known, and n the sample's number, in a tensor that has one row for each sample. */
 typedef struct {
-  int64_t whole, batch;
+  int64_t whole, batch, sample;
   double real;
 } RengaOnnxNumber;
 typedef struct {
-  RengaTensorSpec spec; /* concrete */
+  RengaTensorSpec spec; /* concrete; 1 in dimension open */
+  int open;             /* the dimension that is the batch, of which one row is kept; -1: none */
   int64_t count;
   RengaOnnxNumber *number;
 } RengaOnnxHost;
@@ -21,11 +23,12 @@ enum { RENGA_ONNX_HOST_MAX = 4096 }; /* elements; larger tensors are constants o
 
 /* What a name of the file stands for. */
 typedef enum {
-  RENGA_ONNX_HOST,    /* a small tensor, known now */
-  RENGA_ONNX_TENSOR,  /* an initializer or large constant, still in the file */
-  RENGA_ONNX_VALUE,   /* a value of the graph */
-  RENGA_ONNX_DROPPED, /* an output that Renga does not make */
-  RENGA_ONNX_ABSENT,  /* an optional input of a function that a call leaves out */
+  RENGA_ONNX_HOST,     /* a small tensor, known now */
+  RENGA_ONNX_TENSOR,   /* an initializer or large constant, still in the file */
+  RENGA_ONNX_VALUE,    /* a value of the graph */
+  RENGA_ONNX_DROPPED,  /* an output that Renga does not make */
+  RENGA_ONNX_SEQUENCE, /* a list of tensors (sequence.c) */
+  RENGA_ONNX_ABSENT,   /* an optional input of a function that a call leaves out */
 } RengaOnnxKind;
 typedef struct RengaOnnxBinding RengaOnnxBinding;
 struct RengaOnnxBinding {
@@ -38,6 +41,8 @@ struct RengaOnnxBinding {
   bool trainable;   /* floating initializer that is no scalar: a parameter where a node uses it */
   RengaValue value; /* NONE until a node of the graph uses it */
   const char *why;  /* of a dropped one */
+  RengaOnnxBinding **item; /* of a sequence */
+  int n_items;
 };
 
 /* Attributes of a function that have defaults. */
@@ -71,9 +76,11 @@ typedef struct {
   struct RengaOnnxBlock *blocks; /* memory that lives as long as the reader */
   RengaAttributes attributes;    /* of the node that is being made */
   int n_inner;
-  int64_t *inner;        /* by value: samples' stride inside a dimension -c, c > 1; 0: not known */
-  RengaValue batch_size; /* as data; NONE until used */
-  RengaOnnxScope *used;  /* names of tensors that are inputs of nodes or outputs */
+  int64_t *inner; /* by value: samples' stride inside a dimension -c, c > 1; 0: not known */
+  RengaOnnxHost **numbers; /* by value: what is known of one that numbers the samples, or NULL */
+  const char *range;     /* the node that numbers the samples, or NULL */
+  RengaValue batch_size;   /* as data; NONE until used */
+  RengaOnnxScope *used;    /* names of tensors that are inputs of nodes or outputs */
   RengaOnnxScope *model_scope;
   uint64_t asked;       /* attributes of the node that were looked at, by bit */
   bool warned;          /* of one that was not */
@@ -152,6 +159,12 @@ RengaErrorCode RengaOnnxHostToInts(const RengaOnnxNode *node, const RengaOnnxHos
                                    int *count, int64_t ints[]); /* no element holds the batch */
 bool RengaOnnxHostIsBatchFree(const RengaOnnxHost *host);
 bool RengaOnnxHostHasType(RengaDataType type); /* can it be known while reading? */
+void RengaOnnxHostSpec(const RengaOnnxHost *host, RengaTensorSpec *spec); /* of the value */
+RengaErrorCode RengaOnnxHostValue(RengaOnnxNode *node, const RengaOnnxHost *host,
+                                  RengaValue *value);
+/* numbered.c */
+RengaErrorCode RengaOnnxNumbersValue(RengaOnnxNode *node, const RengaOnnxHost *host,
+                                     RengaValue *value);
 /* fold.c: evaluate the node where all that it needs is known. */
 RengaErrorCode RengaOnnxFold(RengaOnnxNode *node, bool *folded);
 
@@ -262,13 +275,16 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(Constant)                                                                                      \
   X(ConstantOfShape)                                                                               \
   X(EyeLike)                                                                                       \
-  X(Shape) X(Size) X(Range) X(If) X(NonZero) X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze)         \
-      X(Expand) X(Transpose) X(Slice) X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) \
-          X(MatMul) X(Gemm) X(Window) X(Pool) X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce)      \
-              X(Softmax) X(GroupNormalization) X(BatchNormalization) X(Dropout)                    \
-                  X(MeanVarianceNormalization) X(SoftmaxCrossEntropyLoss)                          \
-                      X(NegativeLogLikelihoodLoss) X(Recurrent) X(Attention) X(RotaryEmbedding)    \
-                          X(Einsum) X(Scatter) X(Resize)
+  X(Shape)                                                                                         \
+  X(Size) X(Range) X(If) X(NonZero) X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand)        \
+      X(Transpose) X(Slice) X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) \
+          X(Gemm) X(Window) X(Pool) X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax)     \
+              X(GroupNormalization) X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)  \
+                  X(SoftmaxCrossEntropyLoss) X(NegativeLogLikelihoodLoss) X(Recurrent)             \
+                      X(Attention) X(RotaryEmbedding) X(Einsum) X(Scatter) X(Resize)               \
+                          X(SplitToSequence) X(SequenceConstruct) X(SequenceAt) X(SequenceInsert)  \
+                              X(Gather) X(GatherND) X(SequenceErase) X(SequenceLength)             \
+                                  X(ConcatFromSequence)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

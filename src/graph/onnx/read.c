@@ -67,6 +67,7 @@ static RengaErrorCode Import(RengaOnnxImporter *importer, size_t count, const un
   onnx__model_proto__free_unpacked(model, &ledger);
   RengaAttributesFree(&importer->attributes);
   RengaFree(&importer->inner);
+  RengaFree(&importer->numbers);
   RengaOnnxFreeAll(importer);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -1,0 +1,345 @@
+/* Indices that give each sample its own number. Exporters write x[arange(batch), k] and masks as a
+   GatherND, or as a Gather of a flat table, with sample n at position n: the sample's own rows. That is
+   the identity along the batch, and what is left is a gather within each sample. */
+#include "onnx.h"
+#include <string.h>
+
+static RengaOnnxHost *FindNumbers(const RengaOnnxImporter *importer, RengaValue value)
+{
+  return value >= 0 && value < importer->n_inner ? importer->numbers[value] : NULL;
+}
+
+/* Of copies along a dimension that is the file's batch: one row, and what it grows by. */
+static RengaErrorCode OpenHost(RengaOnnxNode *node, const RengaOnnxHost *from, int d,
+                               RengaOnnxHost **open)
+{
+  int64_t size = from->spec.dim[d], inner = 1;
+  RengaTensorSpec spec = from->spec;
+  *open = NULL;
+  for (int i = d + 1; i < spec.ndim; i++) inner *= spec.dim[i];
+  spec.dim[d] = 1;
+  RengaOnnxHost *made;
+  RengaCall(RengaOnnxHostCreate(node->importer, spec.type, spec.ndim, spec.dim, &made));
+  made->open = d;
+  for (int64_t i = 0; i < made->count; i++) {
+    const RengaOnnxNumber *first = &from->number[i / inner * size * inner + i % inner];
+    made->number[i] = *first;
+    made->number[i].sample = first[inner].whole - first->whole;
+    for (int64_t k = 0; k < size; k++)
+      if (first[k * inner].whole != first->whole + k * made->number[i].sample) return RENGA_SUCCESS;
+  }
+  *open = made;
+  return RENGA_SUCCESS;
+}
+
+/* Does each element say n * width + something in 0 … width - 1, or n where width is 1? */
+static bool IsOwn(const RengaOnnxHost *host, int64_t width, int64_t component, int64_t components)
+{
+  for (int64_t i = component; i < host->count; i += components) {
+    const RengaOnnxNumber *number = &host->number[i];
+    if (number->sample != width || number->batch != 0) return false;
+    if (number->whole < 0 || number->whole >= width) return false;
+  }
+  return host->open >= 0;
+}
+
+/* The input as numbers of which the component is the sample's own; NULL: it is not so. */
+static RengaErrorCode OwnNumbers(RengaOnnxNode *node, int input, int64_t width, int64_t component,
+                                 int64_t components, RengaOnnxHost **own)
+{
+  const RengaOnnxHost *host;
+  const int64_t batch = node->importer->open ? node->importer->file_batch : 0;
+  *own = NULL;
+  RengaCall(RengaOnnxKnownInput(node, input, &host));
+  if (!host || host->spec.type == RENGA_FLOAT32 || host->spec.type == RENGA_FLOAT64)
+    return RENGA_SUCCESS;
+  if (host->open >= 0) {
+    RengaCall(
+        RengaOnnxHostCreate(node->importer, host->spec.type, host->spec.ndim, host->spec.dim, own));
+    memcpy((*own)->number, host->number, (size_t)host->count * sizeof *host->number);
+    (*own)->open = host->open;
+    if (!IsOwn(*own, width, component, components)) *own = NULL;
+    return RENGA_SUCCESS;
+  }
+  for (int d = 0; d < host->spec.ndim && batch > 1 && RengaOnnxHostIsBatchFree(host); d++) {
+    if (host->spec.dim[d] != batch) continue;
+    RengaCall(OpenHost(node, host, d, own));
+    if (*own && IsOwn(*own, width, component, components)) return RENGA_SUCCESS;
+  }
+  *own = NULL;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Move(RengaOnnxNode *node, int from, int to, RengaValue *x)
+{
+  int64_t order[RENGA_MAX_DIM];
+  int ndim = RengaOnnxSpec(node, *x)->ndim, k = 0;
+  if (from == to) return RENGA_SUCCESS;
+  for (int d = 0; d < ndim; d++) {
+    if (k == from) k++;
+    order[d] = d == to ? from : k++;
+  }
+  const RengaValue before = *x;
+  RengaCall(RengaOnnxTranspose(node, before, ndim, order, x));
+  return RENGA_SUCCESS;
+}
+
+/* data [N, …]; index [positions with N at own, components]: a gather within each sample. Without
+   components the sample's data stand at each position. */
+static RengaErrorCode GatherOwn(RengaOnnxNode *node, RengaValue data, RengaValue index,
+                                const RengaTensorSpec *positions, int own)
+{
+  const RengaTensorSpec spec = *RengaOnnxSpec(node, data);
+  RengaValue y;
+  if (index != RENGA_VALUE_NONE) {
+    const RengaValue in[] = {data, index};
+    RengaCall(RengaAttributesSetInt(&node->importer->attributes, "batch_dims", 1));
+    RengaCall(RengaOnnxEmit(node, "GatherND", 2, in, 1, NULL, &y));
+  } else {
+    RengaTensorSpec thin = {.type = spec.type, .ndim = positions->ndim + spec.ndim - 1}, all;
+    RengaOnnxCheck(thin.ndim <= RENGA_MAX_DIM, node, RENGA_ERR_SUPPORT,
+                   "a result of %d dimensions; at most %d are supported", thin.ndim, RENGA_MAX_DIM);
+    for (int d = 0; d < thin.ndim; d++)
+      thin.dim[d] = d == 0 ? -1 : d < positions->ndim ? 1 : spec.dim[d - positions->ndim + 1];
+    all = thin;
+    for (int d = 1; d < positions->ndim; d++) all.dim[d] = positions->dim[d <= own ? d - 1 : d];
+    RengaCall(RengaOnnxReshape(node, data, &thin, &y));
+    const RengaValue one = y;
+    if (!RengaTensorSpecEqual(&thin, &all))
+      RengaCall(RengaOnnxEmit(node, "Expand", 1, &one, 1, &all, &y));
+  }
+  RengaCall(Move(node, 0, own, &y));
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}
+
+/* The other components of known numbers, with the samples first. */
+static RengaErrorCode OtherComponents(RengaOnnxNode *node, const RengaOnnxHost *own, int64_t gone,
+                                      RengaValue *index)
+{
+  RengaOnnxHost *rest;
+  RengaTensorSpec spec = own->spec;
+  int64_t components = spec.dim[spec.ndim - 1];
+  *index = RENGA_VALUE_NONE;
+  if (components == 1) return RENGA_SUCCESS;
+  spec.dim[spec.ndim - 1]--;
+  RengaCall(RengaOnnxHostCreate(node->importer, spec.type, spec.ndim, spec.dim, &rest));
+  rest->open = own->open;
+  for (int64_t i = 0, k = 0; i < own->count; i++)
+    if (i % components != gone) rest->number[k++] = own->number[i];
+  RengaCall(RengaOnnxHostValue(node, rest, index));
+  RengaCall(Move(node, rest->open, 0, index));
+  return RENGA_SUCCESS;
+}
+
+/* Positions of an index without its components. */
+static RengaTensorSpec Positions(const RengaTensorSpec *index)
+{
+  RengaTensorSpec positions = *index;
+  positions.ndim--;
+  return positions;
+}
+
+/* An index that is joined of the samples' numbers and of other values: the parts without them. */
+static RengaErrorCode OtherParts(RengaOnnxNode *node, RengaValue index, int component,
+                                 RengaValue *others, int *own)
+{
+  enum { PARTS_MAX = 16 };
+  const RengaOnnxImporter *importer = node->importer;
+  const RengaGraphNode *made =
+      RengaGraphGetNode(importer->graph, RengaGraphGetValue(importer->graph, index)->producer);
+  const RengaTensorSpec *spec = RengaOnnxSpec(node, index);
+  RengaValue rest[PARTS_MAX];
+  int n = 0, batch = RengaOnnxBatchDimension(spec);
+  int64_t axis = made ? RengaAttributesInt(&made->attributes, "axis", 0) : 0;
+  *own = -1;
+  if (!made || strcmp(made->op->name, "Concat") != 0 || made->n_in > PARTS_MAX ||
+      made->n_in != spec->dim[spec->ndim - 1] || component >= made->n_in || batch < 0 ||
+      (axis < 0 ? axis + spec->ndim : axis) != spec->ndim - 1)
+    return RENGA_SUCCESS;
+  const RengaOnnxHost *numbers = FindNumbers(importer, made->in[component]);
+  if (!numbers || numbers->open != batch || !IsOwn(numbers, 1, 0, 1)) return RENGA_SUCCESS;
+  for (int i = 0; i < made->n_in; i++)
+    if (i != component) rest[n++] = made->in[i];
+  if (n == 0) return RENGA_SUCCESS;
+  *others = rest[0];
+  if (n > 1) {
+    RengaCall(RengaAttributesSetInt(&node->importer->attributes, "axis", spec->ndim - 1));
+    RengaCall(RengaOnnxEmit(node, "Concat", n, rest, 1, NULL, others));
+  }
+  RengaCall(Move(node, batch, 0, others));
+  *own = batch;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertGatherND(RengaOnnxNode *node)
+{
+  RengaValue data, index;
+  RengaOnnxHost *numbers = NULL;
+  int own = -1;
+  RengaCall(RengaOnnxInputValue(node, 0, &data));
+  RengaOnnxCheck(data != RENGA_VALUE_NONE && RengaOnnxHasInput(node, 1), node,
+                 RENGA_ERR_FILE_FORMAT, "it needs two inputs");
+  int batch = RengaOnnxBatchDimension(RengaOnnxSpec(node, data));
+  bool may = batch >= 0 && RengaOnnxInt(node, "batch_dims", 0) == 0 &&
+             RengaOnnxSpec(node, data)->dim[batch] == -1;
+  const RengaOnnxHost *known = NULL;
+  if (may) RengaCall(RengaOnnxKnownInput(node, 1, &known));
+  if (known && known->spec.ndim > 0 && batch < known->spec.dim[known->spec.ndim - 1])
+    RengaCall(OwnNumbers(node, 1, 1, batch, known->spec.dim[known->spec.ndim - 1], &numbers));
+  if (numbers) {
+    const RengaTensorSpec positions = Positions(&numbers->spec);
+    RengaCall(OtherComponents(node, numbers, batch, &index));
+    RengaCall(Move(node, batch, 0, &data));
+    RengaCall(GatherOwn(node, data, index, &positions, numbers->open));
+    return RENGA_SUCCESS;
+  }
+  RengaValue others = RENGA_VALUE_NONE;
+  RengaCall(RengaOnnxInputValue(node, 1, &index));
+  if (may) RengaCall(OtherParts(node, index, batch, &others, &own));
+  if (own >= 0) {
+    RengaCall(Move(node, batch, 0, &data));
+    RengaCall(GatherOwn(node, data, others, NULL, own));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaOnnxConvertSame(node));
+  return RENGA_SUCCESS;
+}
+
+/* n * width + k, of which k is not known: the index is a sum of the samples' numbers and of k. */
+static RengaErrorCode OtherAddend(RengaOnnxNode *node, RengaValue index, int64_t width,
+                                  RengaValue *other, int *own)
+{
+  const RengaOnnxImporter *importer = node->importer;
+  const RengaGraphNode *made =
+      RengaGraphGetNode(importer->graph, RengaGraphGetValue(importer->graph, index)->producer);
+  *own = -1;
+  if (!made || strcmp(made->op->name, "Add") != 0) return RENGA_SUCCESS;
+  for (int i = 0; i < 2; i++) {
+    const RengaOnnxHost *numbers = FindNumbers(importer, made->in[i]);
+    const RengaTensorSpec *spec = RengaOnnxSpec(node, made->in[1 - i]);
+    if (!numbers || !IsOwn(numbers, width, 0, 1) || numbers->count != 1) continue;
+    if (numbers->number->whole != 0 || RengaOnnxBatchDimension(spec) < 0) continue;
+    if (!RengaTensorSpecEqual(spec, RengaOnnxSpec(node, index))) continue;
+    *other = made->in[1 - i];
+    *own = RengaOnnxBatchDimension(spec);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* data [c * N, …] as [N, c, …], where samples are c rows each. */
+static RengaErrorCode RowsOfSamples(RengaOnnxNode *node, RengaValue *data)
+{
+  const RengaTensorSpec *spec = RengaOnnxSpec(node, *data);
+  RengaTensorSpec shape = {.type = spec->type, .ndim = spec->ndim + 1};
+  for (int d = 0; d < shape.ndim; d++)
+    shape.dim[d] = d == 0 ? -1 : d == 1 ? -spec->dim[0] : spec->dim[d - 1];
+  const RengaValue from = *data;
+  RengaCall(RengaOnnxReshape(node, from, &shape, data));
+  return RENGA_SUCCESS;
+}
+
+/* A component more, of one number. */
+static RengaErrorCode WithComponent(RengaOnnxNode *node, RengaValue *index)
+{
+  RengaTensorSpec shape = *RengaOnnxSpec(node, *index);
+  shape.dim[shape.ndim++] = 1;
+  const RengaValue from = *index;
+  RengaCall(RengaOnnxReshape(node, from, &shape, index));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxConvertGather(RengaOnnxNode *node)
+{
+  RengaValue data, index = RENGA_VALUE_NONE;
+  RengaOnnxHost *numbers = NULL;
+  int own = -1, axis;
+  RengaCall(RengaOnnxInputValue(node, 0, &data));
+  RengaOnnxCheck(data != RENGA_VALUE_NONE && RengaOnnxHasInput(node, 1), node,
+                 RENGA_ERR_FILE_FORMAT, "it needs two inputs");
+  const RengaTensorSpec spec = *RengaOnnxSpec(node, data);
+  RengaCall(RengaOnnxAxis(node, RengaOnnxInt(node, "axis", 0), spec.ndim, &axis));
+  int64_t width = -spec.dim[axis];
+  bool may = axis == 0 && width > 0 && spec.ndim < RENGA_MAX_DIM &&
+             (width == 1 || RengaOnnxGetInner(node->importer, data) == width);
+  if (may) RengaCall(OwnNumbers(node, 1, width, 0, 1, &numbers));
+  if (numbers) {
+    const RengaTensorSpec positions = numbers->spec;
+    own = numbers->open;
+    for (int64_t i = 0; i < numbers->count; i++) numbers->number[i].sample = 0;
+    if (width > 1) RengaCall(RengaOnnxHostValue(node, numbers, &index));
+    if (width > 1) RengaCall(WithComponent(node, &index));
+    if (width > 1) RengaCall(RowsOfSamples(node, &data));
+    if (width > 1) RengaCall(Move(node, own, 0, &index));
+    RengaCall(GatherOwn(node, data, index, &positions, own));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaOnnxInputValue(node, 1, &index));
+  RengaValue other;
+  if (may && width > 1) RengaCall(OtherAddend(node, index, width, &other, &own));
+  if (own >= 0) {
+    RengaCall(WithComponent(node, &other));
+    RengaCall(RowsOfSamples(node, &data));
+    RengaCall(Move(node, own, 0, &other));
+    RengaCall(GatherOwn(node, data, other, NULL, own));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaOnnxConvertSame(node));
+  return RENGA_SUCCESS;
+}
+
+/* sample * (0 … N - 1), by a node that is called as the file's. */
+static RengaErrorCode NumberSamples(RengaOnnxNode *node, const RengaOnnxHost *factor, int open,
+                                    RengaValue *y)
+{
+  RengaOnnxNode range = *node;
+  RengaAttributes *to = &node->importer->attributes;
+  RengaTensorSpec line = {.type = factor->spec.type, .ndim = 1, .dim = {-1}}, across = factor->spec;
+  RengaValue numbers, column, times;
+  range.name = node->importer->range ? node->importer->range : node->name;
+  range.emitted = 0;
+  for (int d = 0; d < across.ndim; d++) across.dim[d] = d == open ? -1 : 1;
+  RengaCall(RengaAttributesSetReal(to, "start", 0));
+  RengaCall(RengaAttributesSetReal(to, "delta", 1));
+  RengaCall(RengaAttributesSetInt(to, "to", (int64_t)line.type));
+  RengaCall(RengaOnnxEmit(&range, "Range", 0, NULL, 1, &line, &numbers));
+  RengaCall(RengaOnnxReshape(&range, numbers, &across, &column));
+  RengaCall(RengaOnnxHostValue(&range, factor, &times));
+  RengaCall(RengaOnnxApply(&range, "Mul", column, times, y));
+  return RENGA_SUCCESS;
+}
+
+/* One row for each sample as a value: whole + sample * (0 … N - 1). */
+RengaErrorCode RengaOnnxNumbersValue(RengaOnnxNode *node, const RengaOnnxHost *host,
+                                     RengaValue *value)
+{
+  RengaOnnxImporter *importer = node->importer;
+  const RengaTensorSpec *spec = &host->spec;
+  RengaOnnxHost *whole, *factor, *kept;
+  RengaTensorSpec all;
+  RengaValue constant, numbers;
+  bool numbered = false;
+  RengaCall(RengaOnnxHostCreate(importer, spec->type, spec->ndim, spec->dim, &whole));
+  RengaCall(RengaOnnxHostCreate(importer, spec->type, spec->ndim, spec->dim, &factor));
+  RengaCall(RengaOnnxHostCreate(importer, spec->type, spec->ndim, spec->dim, &kept));
+  for (int64_t i = 0; i < host->count; i++) {
+    const RengaOnnxNumber *from = &host->number[i];
+    kept->number[i] = *from;
+    whole->number[i] = *from;
+    whole->number[i].sample = 0;
+    factor->number[i] = (RengaOnnxNumber){.whole = from->sample, .real = (double)from->sample};
+    numbered = numbered || from->sample != 0;
+  }
+  kept->open = host->open;
+  RengaOnnxHostSpec(host, &all);
+  RengaCall(RengaOnnxHostValue(node, whole, &constant));
+  if (numbered) {
+    RengaCall(NumberSamples(node, factor, host->open, &numbers));
+    RengaCall(RengaOnnxApply(node, "Add", numbers, constant, value));
+  } else {
+    RengaCall(RengaOnnxEmit(node, "Expand", 1, &constant, 1, &all, value));
+  }
+  RengaCall(RengaOnnxSetInner(importer, *value, 1));
+  importer->numbers[*value] = kept;
+  return RENGA_SUCCESS;
+}

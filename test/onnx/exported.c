@@ -1,0 +1,199 @@
+/* TEST ranks: 1 */
+/* Forms that exporters write around what a network computes: lists of tensors, samples numbered by a
+   range, batches with two names. Each network has an input x [N,4] and an output y that is compared
+   with a formula, at two batch sizes. */
+#include "../check.h"
+#include "execute.h"
+#include "renga/private/onnx.h"
+#include "rengacomm.h"
+#include "text.h"
+#include <math.h>
+#include <string.h>
+
+enum { WIDTH = 4, ELEMENTS_MAX = 256 };
+static const char file_name[] = "onnx-exported.onnx";
+
+#define NUMBERS "init zero i64 : 0; init one i64 : 1; init two i64 : 2; init width i64 : 4;"
+/* The samples' numbers r [N,1], positions p [1,2] and their indices [N,2]. */
+#define SAMPLES                                                                                    \
+  NUMBERS "Shape x -> s; Gather s zero -> n; Range zero n one -> r0; init column i64 2 : -1 1;"    \
+          "Reshape r0 column -> r; init p i64 1 2 : 3 1;"
+
+static int64_t Halves(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < 2 * n; i++)
+    y[i] = (double)x[WIDTH * (i / 2) + i % 2] - (double)x[WIDTH * (i / 2) + i % 2 + 2];
+  return 2 * n;
+}
+static int64_t LastFirst(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n; i++) {
+    y[2 * i] = (double)x[WIDTH * i + 3];
+    y[2 * i + 1] = (double)x[WIDTH * i];
+  }
+  return 2 * n;
+}
+static int64_t LastSecond(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n; i++) {
+    y[2 * i] = (double)x[WIDTH * i + 3];
+    y[2 * i + 1] = (double)x[WIDTH * i + 1];
+  }
+  return 2 * n;
+}
+static int64_t Largest(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n; i++) {
+    y[i] = (double)x[WIDTH * i];
+    for (int64_t k = 1; k < WIDTH; k++) y[i] = fmax(y[i], (double)x[WIDTH * i + k]);
+  }
+  return n;
+}
+static int64_t Same(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i++) y[i] = (double)x[i];
+  return n * WIDTH;
+}
+
+static const struct {
+  const char *name;
+  int64_t opset;
+  const char *text;
+  int64_t (*formula)(const float x[], int64_t n, double y[]);
+} cases[] = {
+    {"chunk", 18,
+     NUMBERS "in x f32 N 4; SplitToSequence x two -> q axis=1; SequenceAt q zero -> a;"
+             "SequenceAt q one -> b; Sub a b -> y; out y",
+     Halves},
+    {"unbind and stack", 18,
+     NUMBERS "in x f32 N 4; SplitToSequence x -> q axis=1 keepdims=0; init last i64 : -1;"
+             "SequenceAt q zero -> a; SequenceAt q last -> b; SequenceConstruct b a -> r;"
+             "ConcatFromSequence r -> y axis=1 new_axis=1; out y",
+     LastFirst},
+    {"insert and erase", 18,
+     NUMBERS "in x f32 N 4; SplitToSequence x -> q axis=1; SequenceEmpty -> e;"
+             "SequenceAt q zero -> a; SequenceInsert e a -> f; SequenceErase q two -> g;"
+             "SequenceLength g -> l; SequenceAt g two -> b; SequenceInsert f b zero -> h;"
+             "ConcatFromSequence h -> y axis=1; out y",
+     LastFirst},
+    {"numbers of samples beside positions", 18,
+     "in x f32 N 4;" SAMPLES "Max r p -> m; Shape m -> t; Expand r t -> a; Expand p t -> b;"
+     "init end i64 1 : -1; Unsqueeze a end -> c; Unsqueeze b end -> d; Concat c d -> i axis=-1;"
+     "GatherND x i -> y; out y",
+     LastSecond},
+    {"rows of a flat table", 18,
+     "in x f32 N 4;" SAMPLES "init all i64 1 : -1; Reshape x all -> flat; Mul r width -> o;"
+     "Add o p -> i; Gather flat i -> y axis=0; out y",
+     LastSecond},
+    {"one row of each sample", 18,
+     "in x f32 N 4;" SAMPLES "ArgMax x -> k axis=1 keepdims=1; Concat r k -> i axis=1;"
+     "GatherND x i -> y; out y",
+     Largest},
+    {"one row of each sample of a flat table", 18,
+     "in x f32 N 4;" SAMPLES "init all i64 1 : -1; Reshape x all -> flat; Mul r0 width -> o;"
+     "ArgMax x -> k axis=1 keepdims=0; Add o k -> i; Gather flat i -> y axis=0; out y",
+     Largest},
+    {"all samples by their numbers", 18, "in x f32 N 4;" SAMPLES "Gather x r0 -> y axis=0; out y",
+     Same},
+    {"a batch of three numbered by a constant", 18,
+     "in x f32 3 4; init i i64 3 2 2 : 0 3 0 1 1 3 1 1 2 3 2 1; GatherND x i -> y; out y",
+     LastSecond},
+    {"rows of a flat table of three", 18,
+     "in x f32 3 4; init all i64 1 : 12; Reshape x all -> flat; init i i64 3 2 : 3 1 7 5 11 9;"
+     "Gather flat i -> y axis=0; out y",
+     LastSecond},
+};
+enum { N_CASES = sizeof cases / sizeof cases[0] };
+
+static RengaErrorCode CheckOutput(const Execution *execution, int row, const float x[])
+{
+  double wanted[ELEMENTS_MAX] = {0};
+  RengaValue value = RengaGraphFindValue(execution->graph, "y");
+  RengaTensorSpec spec = ExecutionSpec(execution, value);
+  int64_t count = cases[row].formula(x, execution->batch, wanted);
+  const float *y = execution->memory[value];
+  RengaCheck(RengaTensorSpecCount(&spec) == count, MPI_COMM_SELF, RENGA_ERR_SHAPE,
+             "%s: y has %lld elements, not %lld", cases[row].name,
+             (long long)RengaTensorSpecCount(&spec), (long long)count);
+  for (int64_t i = 0; i < count; i++)
+    RengaCheck(fabs((double)y[i] - wanted[i]) <= 1e-5 * (1 + fabs(wanted[i])), MPI_COMM_SELF,
+               RENGA_ERR_NUMERIC, "%s, batch %lld: y[%lld] is %.9g, not %.9g", cases[row].name,
+               (long long)execution->batch, (long long)i, (double)y[i], wanted[i]);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunAt(RengaGraph graph, RengaDevice device, int row, int64_t batch)
+{
+  Execution execution;
+  float x[ELEMENTS_MAX];
+  RengaKernelContext context = {.training = true, .samples = batch};
+  for (int i = 0; i < ELEMENTS_MAX; i++) x[i] = (float)sin(1.0 + 2.0 * i);
+  RengaCall(ExecutionCreate(graph, device, batch, &execution));
+  RengaErrorCode code = ExecutionInitialize(&execution, 0);
+  if (code == RENGA_SUCCESS) code = ExecutionSet(&execution, RengaGraphFindValue(graph, "x"), x);
+  if (code == RENGA_SUCCESS) code = ExecutionRun(&execution, &context);
+  if (code == RENGA_SUCCESS) code = CheckOutput(&execution, row, x);
+  RengaCall(ExecutionDestroy(&execution));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Write(int64_t opset, const char *text)
+{
+  Message *model = NewModelOf(opset, text);
+  RengaErrorCode code = WriteMessage(model, file_name);
+  MessageFree(model);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunCase(RengaComm comm, RengaDevice device, int row)
+{
+  RengaGraph graph;
+  RengaCall(Write(cases[row].opset, cases[row].text));
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, file_name));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RunAt(graph, device, row, 2));
+  RengaCall(RunAt(graph, device, row, 5));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* The first dimension of another input is the batch too, whatever it is called. */
+static RengaErrorCode TwoNames(RengaComm comm)
+{
+  RengaGraph graph;
+  RengaCall(Write(18, "in x f32 N 4; in z f32 M 4; Add x z -> y; out y"));
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, file_name));
+  RengaCall(RengaGraphSetUp(graph));
+  const RengaGraphValue *z = RengaGraphGetValue(graph, RengaGraphFindValue(graph, "z"));
+  RengaCheck(z->spec.dim[0] == -1, MPI_COMM_SELF, RENGA_ERR_SHAPE, "z has no batch");
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Run(void)
+{
+  RengaComm comm;
+  RengaDevice device;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(RengaDeviceCreate(comm, &device));
+  RengaCall(RengaDeviceSetType(device, RENGA_DEVICE_REF));
+  RengaCall(RengaDeviceSetUp(device));
+  for (int row = 0; row < N_CASES; row++) RengaCall(RunCase(comm, device, row));
+  RengaCall(TwoNames(comm));
+  remove(file_name);
+  RengaCall(RengaDeviceDestroy(&device));
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(Run());
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
