@@ -1,7 +1,7 @@
 /* TEST ranks: 1 */
-/* Forms that exporters write around what a network computes: lists of tensors, samples numbered by a
-   range, batches with two names. Each network has an input x [N,4] and an output y that is compared
-   with a formula, at two batch sizes. */
+/* Forms that exporters write around what a network computes: lists of tensors, samples numbered by
+   a range, batches with two names. Each network has an input x [N,4] and an output y that is
+   compared with a formula, at two batch sizes. */
 #include "../check.h"
 #include "execute.h"
 #include "renga/private/onnx.h"

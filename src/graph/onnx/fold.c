@@ -31,11 +31,6 @@ static bool BroadcastShape(const RengaTensorSpec *a, const RengaTensorSpec *b, R
   return true;
 }
 
-static bool IsReal(RengaDataType type)
-{
-  return type == RENGA_FLOAT32 || type == RENGA_FLOAT64;
-}
-
 /* As the type would hold it. */
 static int64_t Wrap(RengaDataType type, int64_t value)
 {
@@ -64,212 +59,7 @@ static double Round(RengaDataType type, double value)
   return type == RENGA_FLOAT32 ? (double)(float)value : value;
 }
 
-/* ---- numbers ---- */
 typedef RengaOnnxNumber Number;
-static int64_t AddInts(int64_t a, int64_t b)
-{
-  return (int64_t)((uint64_t)a + (uint64_t)b);
-}
-static int64_t SubtractInts(int64_t a, int64_t b)
-{
-  return (int64_t)((uint64_t)a - (uint64_t)b);
-}
-static int64_t MultiplyInts(int64_t a, int64_t b)
-{
-  return (int64_t)((uint64_t)a * (uint64_t)b);
-}
-static bool CanDivide(int64_t a, int64_t b)
-{
-  return b != 0 && !(a == INT64_MIN && b == -1);
-}
-
-/* The sign of whole + batch * N for every N >= 1; 2 where it depends on N. */
-static int LinearSign(double whole, double batch)
-{
-  if (batch == 0) return (whole > 0) - (whole < 0);
-  if (batch > 0 && whole + batch > 0) return 1;
-  if (batch < 0 && whole + batch < 0) return -1;
-  return 2;
-}
-
-static double Difference(bool real, Number a, Number b)
-{
-  return real ? a.real - b.real : (double)a.whole - (double)b.whole;
-}
-
-/* The sign of a - b for every N >= 1 and every sample 0 … N - 1, of which the first and the last
-   decide; 2 where it depends on them. */
-static int Compare(bool real, Number a, Number b)
-{
-  double whole = Difference(real, a, b), batch = (double)a.batch - (double)b.batch;
-  double sample = (double)a.sample - (double)b.sample;
-  if (!real && batch == 0 && sample == 0) return (a.whole > b.whole) - (a.whole < b.whole);
-  int first = LinearSign(whole, batch), last = LinearSign(whole - sample, batch + sample);
-  return first == last && (first != 0 || sample == 0) ? first : 2;
-}
-
-/* Is a >= b for every N >= 1 and every sample? */
-static bool IsAtLeast(bool real, Number a, Number b)
-{
-  double whole = Difference(real, a, b);
-  double batch = (double)a.batch - (double)b.batch, sample = (double)a.sample - (double)b.sample;
-  if (batch == 0 && sample == 0) return Compare(real, a, b) >= 0;
-  return batch >= 0 && whole + batch >= 0 && batch + sample >= 0 && whole + batch >= 0;
-}
-
-static bool IsNumber(Number x)
-{
-  return x.batch == 0 && x.sample == 0;
-}
-
-static bool Add(bool real, Number a, Number b, Number *y)
-{
-  (void)real;
-  *y = (Number){AddInts(a.whole, b.whole), AddInts(a.batch, b.batch), AddInts(a.sample, b.sample),
-                a.real + b.real};
-  return true;
-}
-static bool Subtract(bool real, Number a, Number b, Number *y)
-{
-  (void)real;
-  *y = (Number){SubtractInts(a.whole, b.whole), SubtractInts(a.batch, b.batch),
-                SubtractInts(a.sample, b.sample), a.real - b.real};
-  return true;
-}
-static bool IsWhole(double x)
-{
-  return x == floor(x) && fabs(x) <= 1e15;
-}
-static bool Multiply(bool real, Number a, Number b, Number *y)
-{
-  if (!IsNumber(b)) {
-    Number t = a;
-    a = b, b = t;
-  }
-  if (!IsNumber(b)) return false; /* N * N */
-  double batch = (double)a.batch * b.real, sample = (double)a.sample * b.real;
-  if (real && (!IsWhole(batch) || !IsWhole(sample))) return false;
-  *y = (Number){MultiplyInts(a.whole, b.whole),
-                real ? (int64_t)batch : MultiplyInts(a.batch, b.whole),
-                real ? (int64_t)sample : MultiplyInts(a.sample, b.whole), a.real * b.real};
-  return true;
-}
-static bool DivideReal(Number a, Number b, Number *y)
-{
-  double batch = b.real != 0 ? (double)a.batch / b.real : 0;
-  double sample = b.real != 0 ? (double)a.sample / b.real : 0;
-  if (!IsNumber(b) || !IsWhole(batch) || !IsWhole(sample)) return false;
-  *y = (Number){.batch = (int64_t)batch, .sample = (int64_t)sample, .real = a.real / b.real};
-  return true;
-}
-static bool Divide(bool real, Number a, Number b, Number *y)
-{
-  if (real) return DivideReal(a, b, y);
-  if (b.sample != 0) return false;
-  if (b.batch != 0) { /* a = k * b */
-    if (a.sample != 0 || !CanDivide(a.batch, b.batch) || a.batch % b.batch != 0) return false;
-    int64_t k = a.batch / b.batch;
-    *y = (Number){.whole = k};
-    return MultiplyInts(k, b.whole) == a.whole;
-  }
-  if (!CanDivide(a.whole, b.whole) || !CanDivide(a.batch, b.whole) || !CanDivide(a.sample, b.whole))
-    return false;
-  if (a.batch % b.whole != 0 || a.sample % b.whole != 0) return false;
-  bool upwards = a.whole >= 0 && a.batch >= 0 && a.sample >= 0 && b.whole > 0;
-  if (!IsNumber(a) && !upwards && a.whole % b.whole != 0) return false;
-  *y = (Number){
-      .whole = a.whole / b.whole, .batch = a.batch / b.whole, .sample = a.sample / b.whole};
-  return true;
-}
-/* The sign of the divisor, as in Python. */
-static bool Modulo(bool real, Number a, Number b, Number *y)
-{
-  if (real || !IsNumber(b) || !CanDivide(a.whole, b.whole) || !CanDivide(a.batch, b.whole) ||
-      !CanDivide(a.sample, b.whole))
-    return false;
-  if (a.batch % b.whole != 0 || a.sample % b.whole != 0) return false;
-  int64_t rest = a.whole % b.whole;
-  *y = (Number){.whole = rest != 0 && (rest < 0) != (b.whole < 0) ? rest + b.whole : rest};
-  return true;
-}
-static bool Minimum(bool real, Number a, Number b, Number *y)
-{
-  bool less = IsAtLeast(real, b, a);
-  *y = less ? a : b;
-  return less || IsAtLeast(real, a, b);
-}
-static bool Maximum(bool real, Number a, Number b, Number *y)
-{
-  bool greater = IsAtLeast(real, a, b);
-  *y = greater ? a : b;
-  return greater || IsAtLeast(real, b, a);
-}
-static bool Power(bool real, Number a, Number b, Number *y)
-{
-  if (!IsNumber(a) || !IsNumber(b)) return false;
-  *y = (Number){.whole = (int64_t)(real ? 0 : pow((double)a.whole, (double)b.whole)),
-                .real = pow(a.real, b.real)};
-  return real || (b.whole >= 0 && fabs(pow((double)a.whole, (double)b.whole)) < 1e15);
-}
-static bool Equal(bool real, Number a, Number b, Number *y)
-{
-  int sign = Compare(real, a, b);
-  *y = (Number){.whole = sign == 0};
-  return sign != 2;
-}
-static bool GreaterOrEqual(bool real, Number a, Number b, Number *y)
-{
-  bool holds = IsAtLeast(real, a, b);
-  *y = (Number){.whole = holds};
-  return holds || Compare(real, a, b) == -1;
-}
-static bool LessOrEqual(bool real, Number a, Number b, Number *y)
-{
-  return GreaterOrEqual(real, b, a, y);
-}
-static bool Less(bool real, Number a, Number b, Number *y)
-{
-  bool known = GreaterOrEqual(real, a, b, y);
-  y->whole = !y->whole;
-  return known;
-}
-static bool Greater(bool real, Number a, Number b, Number *y)
-{
-  return Less(real, b, a, y);
-}
-#define LOGICAL(name, holds)                                                                       \
-  static bool name(bool real, Number a, Number b, Number *y)                                       \
-  {                                                                                                \
-    *y = (Number){.whole = holds};                                                                 \
-    return !real && IsNumber(a) && IsNumber(b);                                                    \
-  }
-LOGICAL(And, a.whole &&b.whole)
-LOGICAL(Or, a.whole || b.whole)
-LOGICAL(Xor, !a.whole != !b.whole)
-
-typedef struct {
-  const char *op;
-  bool (*apply)(bool real, Number a, Number b, Number *y);
-  bool to_bool;
-} Binary;
-static const Binary binaries[] = {
-    {"Add", Add, false},
-    {"Sub", Subtract, false},
-    {"Mul", Multiply, false},
-    {"Div", Divide, false},
-    {"Mod", Modulo, false},
-    {"Min", Minimum, false},
-    {"Max", Maximum, false},
-    {"Pow", Power, false},
-    {"Equal", Equal, true},
-    {"Less", Less, true},
-    {"LessOrEqual", LessOrEqual, true},
-    {"Greater", Greater, true},
-    {"GreaterOrEqual", GreaterOrEqual, true},
-    {"And", And, true},
-    {"Or", Or, true},
-    {"Xor", Xor, true},
-};
 
 /* Does the input broadcast to the shape with one row for each sample where others have it? */
 static bool BroadcastOpen(const RengaTensorSpec *out, const RengaOnnxHost *in, int *open)
@@ -282,8 +72,8 @@ static bool BroadcastOpen(const RengaTensorSpec *out, const RengaOnnxHost *in, i
 }
 
 /* One of n inputs after the other; for Min and Max there may be more than two. */
-static RengaErrorCode FoldPair(RengaOnnxNode *node, const Binary *binary, const RengaOnnxHost *a,
-                               const RengaOnnxHost *b, RengaOnnxHost **out)
+static RengaErrorCode FoldPair(RengaOnnxNode *node, const RengaOnnxBinary *binary,
+                               const RengaOnnxHost *a, const RengaOnnxHost *b, RengaOnnxHost **out)
 {
   RengaTensorSpec spec = {.ndim = 0};
   bool fits = a->spec.type == b->spec.type && BroadcastShape(&a->spec, &b->spec, &spec);
@@ -298,7 +88,7 @@ static RengaErrorCode FoldPair(RengaOnnxNode *node, const Binary *binary, const 
   made->open = open;
   for (int64_t i = 0; i < made->count; i++) {
     Number *y = &made->number[i];
-    if (!binary->apply(IsReal(a->spec.type), a->number[Broadcast(&spec, &a->spec, i)],
+    if (!binary->apply(RengaOnnxIsReal(a->spec.type), a->number[Broadcast(&spec, &a->spec, i)],
                        b->number[Broadcast(&spec, &b->spec, i)], y))
       return RENGA_SUCCESS;
     y->whole = Wrap(type, y->whole);
@@ -311,11 +101,8 @@ static RengaErrorCode FoldPair(RengaOnnxNode *node, const Binary *binary, const 
 static RengaErrorCode FoldBinary(RengaOnnxNode *node, int n, const RengaOnnxHost *const in[],
                                  RengaOnnxHost **out)
 {
-  const Binary *binary = NULL;
-  for (size_t i = 0; i < sizeof binaries / sizeof binaries[0]; i++)
-    if (strcmp(binaries[i].op, node->proto->op_type) == 0) binary = &binaries[i];
-  if (!binary || n < 2 || (binary->apply == Modulo && RengaOnnxInt(node, "fmod", 0) != 0))
-    return RENGA_SUCCESS;
+  const RengaOnnxBinary *binary = RengaOnnxFindBinary(node->proto->op_type);
+  if (!binary || n < 2 || RengaOnnxInt(node, "fmod", 0) != 0) return RENGA_SUCCESS;
   const RengaOnnxHost *sum = in[0];
   for (int i = 1; i < n && sum; i++) {
     if (!in[i]) return RENGA_SUCCESS;
@@ -326,19 +113,23 @@ static RengaErrorCode FoldBinary(RengaOnnxNode *node, int n, const RengaOnnxHost
 }
 
 /* ---- one input ---- */
+static int64_t Negative(int64_t x)
+{
+  return (int64_t)(0 - (uint64_t)x);
+}
+
 static bool Unary(const char *op, bool real, Number x, Number *y)
 {
   *y = x;
   if (strcmp(op, "Neg") == 0) {
-    *y = (Number){SubtractInts(0, x.whole), SubtractInts(0, x.batch), SubtractInts(0, x.sample),
-                  -x.real};
+    *y = (Number){Negative(x.whole), Negative(x.batch), Negative(x.sample), -x.real};
     return true;
   }
-  if (!IsNumber(x)) return false;
+  if (!RengaOnnxIsNumber(x)) return false;
   if (strcmp(op, "Not") == 0)
     y->whole = !x.whole;
   else if (strcmp(op, "Abs") == 0)
-    *y = (Number){.whole = x.whole < 0 ? SubtractInts(0, x.whole) : x.whole, .real = fabs(x.real)};
+    *y = (Number){.whole = x.whole < 0 ? Negative(x.whole) : x.whole, .real = fabs(x.real)};
   else if (!real)
     return false;
   else if (strcmp(op, "Floor") == 0)
@@ -368,7 +159,8 @@ static RengaErrorCode FoldUnary(RengaOnnxNode *node, int n, const RengaOnnxHost 
   made->open = in[0]->open;
   for (int64_t i = 0; i < made->count; i++) {
     Number *y = &made->number[i];
-    if (!Unary(node->proto->op_type, IsReal(type), in[0]->number[i], y)) return RENGA_SUCCESS;
+    if (!Unary(node->proto->op_type, RengaOnnxIsReal(type), in[0]->number[i], y))
+      return RENGA_SUCCESS;
     y->real = Round(type, y->real);
     y->whole = Wrap(type, y->whole);
   }
@@ -380,19 +172,20 @@ static RengaErrorCode FoldUnary(RengaOnnxNode *node, int n, const RengaOnnxHost 
 static bool Convert(RengaDataType from, RengaDataType to, Number x, Number *y)
 {
   if (to == RENGA_BOOL) {
-    *y = (Number){.whole = IsReal(from) ? x.real != 0 : x.whole != 0};
-    return IsNumber(x);
+    *y = (Number){.whole = RengaOnnxIsReal(from) ? x.real != 0 : x.whole != 0};
+    return RengaOnnxIsNumber(x);
   }
-  if (IsReal(to)) {
+  if (RengaOnnxIsReal(to)) {
     *y = (Number){.batch = x.batch,
                   .sample = x.sample,
-                  .real = Round(to, IsReal(from) ? x.real : (double)x.whole)};
+                  .real = Round(to, RengaOnnxIsReal(from) ? x.real : (double)x.whole)};
     return true;
   }
-  if (IsReal(from) && !(fabs(x.real) < 9e18)) return false;
-  if (!IsNumber(x) && IsReal(from) && x.real != floor(x.real)) return false;
-  *y = (Number){
-      .whole = IsReal(from) ? (int64_t)x.real : x.whole, .batch = x.batch, .sample = x.sample};
+  if (RengaOnnxIsReal(from) && !(fabs(x.real) < 9e18)) return false;
+  if (!RengaOnnxIsNumber(x) && RengaOnnxIsReal(from) && x.real != floor(x.real)) return false;
+  *y = (Number){.whole = RengaOnnxIsReal(from) ? (int64_t)x.real : x.whole,
+                .batch = x.batch,
+                .sample = x.sample};
   y->whole = Wrap(to, y->whole);
   return true;
 }
@@ -450,8 +243,9 @@ static RengaErrorCode FoldNumbers(RengaOnnxNode *node, const RengaOnnxHost *cons
   const int64_t one = 1;
   const RengaDataType type = in[0]->spec.type;
   const Number start = *in[0]->number, limit = *in[1]->number, delta = *in[2]->number;
-  bool first = IsNumber(start) && IsNumber(delta) && start.whole == 0 && start.real == 0;
-  bool step = IsReal(type) ? delta.real == 1 : delta.whole == 1;
+  bool first =
+      RengaOnnxIsNumber(start) && RengaOnnxIsNumber(delta) && start.whole == 0 && start.real == 0;
+  bool step = RengaOnnxIsReal(type) ? delta.real == 1 : delta.whole == 1;
   if (!first || !step || limit.batch != 1 || limit.sample != 0 || limit.whole != 0 ||
       limit.real != 0)
     return RENGA_SUCCESS;
@@ -471,12 +265,13 @@ static RengaErrorCode FoldRange(RengaOnnxNode *node, int n, const RengaOnnxHost 
   if (n != 3) return RENGA_SUCCESS;
   for (int i = 0; i < 3; i++)
     if (in[i]->count != 1 || in[i]->open >= 0) return RENGA_SUCCESS;
-  if (!IsNumber(*in[1]->number)) {
+  if (!RengaOnnxIsNumber(*in[1]->number)) {
     RengaCall(FoldNumbers(node, in, out));
     return RENGA_SUCCESS;
   }
-  if (!IsNumber(*in[0]->number) || !IsNumber(*in[2]->number)) return RENGA_SUCCESS;
-  bool real = IsReal(in[0]->spec.type);
+  if (!RengaOnnxIsNumber(*in[0]->number) || !RengaOnnxIsNumber(*in[2]->number))
+    return RENGA_SUCCESS;
+  bool real = RengaOnnxIsReal(in[0]->spec.type);
   Number start = *in[0]->number, limit = *in[1]->number, delta = *in[2]->number;
   double first = real ? start.real : (double)start.whole,
          step = real ? delta.real : (double)delta.whole;
@@ -487,7 +282,7 @@ static RengaErrorCode FoldRange(RengaOnnxNode *node, int n, const RengaOnnxHost 
   RengaCall(RengaOnnxHostCreate(node->importer, in[0]->spec.type, 1, &count, &made));
   for (int64_t i = 0; i < count; i++)
     made->number[i] =
-        (Number){.whole = AddInts(start.whole, MultiplyInts(i, delta.whole)),
+        (Number){.whole = (int64_t)((uint64_t)start.whole + (uint64_t)i * (uint64_t)delta.whole),
                  .real = Round(in[0]->spec.type, start.real + (double)i * delta.real)};
   *out = made;
   return RENGA_SUCCESS;
@@ -503,11 +298,9 @@ static RengaErrorCode FoldReduce(RengaOnnxNode *node, int n, const RengaOnnxHost
       {"ReduceProd", "Mul"}, {"ReduceSum", "Add"}, {"ReduceMax", "Max"}, {"ReduceMin", "Min"}};
   const RengaOnnxHost *x = in[0];
   if (n < 1 || x->spec.ndim > 1 || x->count < 1 || x->open >= 0) return RENGA_SUCCESS;
-  const Binary *binary = NULL;
+  const RengaOnnxBinary *binary = NULL;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-    for (size_t k = 0; k < sizeof binaries / sizeof binaries[0]; k++)
-      if (strcmp(rows[i].op, node->proto->op_type) == 0 && strcmp(binaries[k].op, rows[i].by) == 0)
-        binary = &binaries[k];
+    if (strcmp(rows[i].op, node->proto->op_type) == 0) binary = RengaOnnxFindBinary(rows[i].by);
   int64_t one = 1;
   int ndim = RengaOnnxInt(node, "keepdims", 1) ? x->spec.ndim : 0;
   RengaOnnxHost *made;
@@ -515,7 +308,8 @@ static RengaErrorCode FoldReduce(RengaOnnxNode *node, int n, const RengaOnnxHost
   made->number[0] = x->number[0];
   for (int64_t i = 1; i < x->count; i++) {
     Number sum;
-    if (!binary || !binary->apply(IsReal(x->spec.type), made->number[0], x->number[i], &sum))
+    if (!binary ||
+        !binary->apply(RengaOnnxIsReal(x->spec.type), made->number[0], x->number[i], &sum))
       return RENGA_SUCCESS;
     made->number[0] = sum;
   }

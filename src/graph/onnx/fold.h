@@ -9,3 +9,16 @@ typedef struct {
                          RengaOnnxHost **out);
 } RengaOnnxFoldRow;
 const RengaOnnxFoldRow *RengaOnnxFindMove(const char *op); /* operators that only move elements */
+
+/* foldnumber.c: y of a and b; false where it has no known form. Floating types are real. */
+typedef struct {
+  const char *op;
+  bool (*apply)(bool real, RengaOnnxNumber a, RengaOnnxNumber b, RengaOnnxNumber *y);
+  bool to_bool;
+} RengaOnnxBinary;
+const RengaOnnxBinary *RengaOnnxFindBinary(const char *op); /* NULL: not one of these */
+bool RengaOnnxIsNumber(RengaOnnxNumber x); /* the same for all batches and samples */
+static inline bool RengaOnnxIsReal(RengaDataType type)
+{
+  return type == RENGA_FLOAT32 || type == RENGA_FLOAT64;
+}

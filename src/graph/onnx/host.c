@@ -25,8 +25,8 @@ RengaErrorCode RengaOnnxHostCreate(RengaOnnxImporter *importer, RengaDataType ty
   X(RENGA_INT16, int16_t, whole)                                                                   \
   X(RENGA_UINT16, uint16_t, whole)                                                                 \
   X(RENGA_INT32, int32_t, whole)                                                                   \
-  X(RENGA_UINT32, uint32_t, whole) X(RENGA_INT64, int64_t, whole) X(RENGA_UINT64, uint64_t, whole) \
-      X(RENGA_BOOL, uint8_t, whole)
+  X(RENGA_UINT32, uint32_t, whole)                                                                 \
+  X(RENGA_INT64, int64_t, whole) X(RENGA_UINT64, uint64_t, whole) X(RENGA_BOOL, uint8_t, whole)
 
 bool RengaOnnxHostHasType(RengaDataType type)
 {

@@ -96,7 +96,7 @@ static RengaErrorCode ReadDimension(RengaOnnxImporter *importer, const char *inp
   bool same = name && importer->batch_name && strcmp(name, importer->batch_name) == 0;
   int64_t given = 0;
   if (name) RengaCall(RengaGraphGetDimension_Private(importer->graph, name, &given));
-  /* exporters give the batch of each input a name of its own where nothing says that they are one */
+  /* exporters give the batch of each input a name of its own */
   if (importer->open && (same || (d == 0 && given == 0)))
     *size = -1;
   else

@@ -1,6 +1,6 @@
 /* Indices that give each sample its own number. Exporters write x[arange(batch), k] and masks as a
-   GatherND, or as a Gather of a flat table, with sample n at position n: the sample's own rows. That is
-   the identity along the batch, and what is left is a gather within each sample. */
+   GatherND, or as a Gather of a flat table, with sample n at position n: the sample's own rows.
+   That is the identity along the batch, and what is left is a gather within each sample. */
 #include "onnx.h"
 #include <string.h>
 

@@ -78,7 +78,7 @@ typedef struct {
   int n_inner;
   int64_t *inner; /* by value: samples' stride inside a dimension -c, c > 1; 0: not known */
   RengaOnnxHost **numbers; /* by value: what is known of one that numbers the samples, or NULL */
-  const char *range;     /* the node that numbers the samples, or NULL */
+  const char *range;       /* the node that numbers the samples, or NULL */
   RengaValue batch_size;   /* as data; NONE until used */
   RengaOnnxScope *used;    /* names of tensors that are inputs of nodes or outputs */
   RengaOnnxScope *model_scope;
@@ -276,9 +276,10 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(ConstantOfShape)                                                                               \
   X(EyeLike)                                                                                       \
   X(Shape)                                                                                         \
-  X(Size) X(Range) X(If) X(NonZero) X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand)        \
-      X(Transpose) X(Slice) X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) \
-          X(Gemm) X(Window) X(Pool) X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax)     \
+  X(Size)                                                                                          \
+  X(Range) X(If) X(NonZero) X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose)   \
+      X(Slice) X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm)      \
+          X(Window) X(Pool) X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax)             \
               X(GroupNormalization) X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)  \
                   X(SoftmaxCrossEntropyLoss) X(NegativeLogLikelihoodLoss) X(Recurrent)             \
                       X(Attention) X(RotaryEmbedding) X(Einsum) X(Scatter) X(Resize)               \

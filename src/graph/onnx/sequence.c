@@ -1,5 +1,6 @@
-/* Sequences of tensors whose length and positions are known while reading: what chunk, split, unbind
-   and stack of PyTorch become. A sequence is a list of bindings; no node of the graph holds one. */
+/* Sequences of tensors whose length and positions are known while reading: what chunk, split,
+   unbind and stack of PyTorch become. A sequence is a list of bindings; no node of the graph
+   holds one. */
 #include "onnx.h"
 
 enum { ITEMS_MAX = 4096 };
