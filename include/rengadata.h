@@ -76,6 +76,11 @@ RengaErrorCode RengaDataWritePairs(RengaComm comm, RengaVocabulary vocabulary,
    users, items and samples. */
 RengaErrorCode RengaDataWriteRatings(RengaComm comm, const char *text_file, const char *out_file,
                                      int64_t negatives, uint64_t seed, int64_t numbers[3]);
+/* A table of text: a column of classes, or columns of numbers, to be learned from the others.
+   Numbers of rows, of inputs, of classes or targets. */
+RengaErrorCode RengaDataWriteCsv(RengaComm comm, const char *table, const char *out_file,
+                                 const char *label, const char *targets, const char *dropped,
+                                 double validation_share, int64_t numbers[3]);
 /* Arrays of NumPy, a dataset each, named as their file. */
 RengaErrorCode RengaDataWriteNpy(RengaComm comm, int n_files, const char *const files[],
                                  const char *out_file);

@@ -21,6 +21,11 @@ static const RengaOptionRow rows[] = {
         "data idx: subtracted from each number, a byte b counting as b / 255"),
     ROW("data_deviation", REAL, "0", NULL, 0, 1e30,
         "data idx: then divided by; 0: mean and deviation of the training images"),
+    ROW("data_label", STRING, NULL, NULL, 0, 0,
+        "data csv: the column of classes; or -data_targets"),
+    ROW("data_targets", STRING, NULL, NULL, 0, 0,
+        "data csv: columns of numbers that are to be learned, with commas"),
+    ROW("data_drop", STRING, NULL, NULL, 0, 0, "data csv: columns to leave out, with commas"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -132,6 +137,27 @@ static RengaErrorCode MakeNpy(const App *app, MPI_Comm printer)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode MakeCsv(const App *app, MPI_Comm printer)
+{
+  const char *label, *targets, *dropped;
+  double validation = 0;
+  int64_t numbers[3];
+  RengaCall(RengaOptionsGetString("data_label", &label, NULL));
+  RengaCall(RengaOptionsGetString("data_targets", &targets, NULL));
+  RengaCall(RengaOptionsGetString("data_drop", &dropped, NULL));
+  RengaCall(RengaOptionsGetReal("data_validation", &validation, NULL));
+  RengaCheck(
+      !label != !targets, printer, RENGA_ERR_OPTION,
+      "renga data csv: what is to be learned? -data_label COLUMN for classes, or -data_targets "
+      "COLUMN,... for numbers");
+  RengaCall(RengaDataWriteCsv(app->comm, app->words[1], app->words[2], label, targets, dropped,
+                              validation, numbers));
+  RengaCall(RengaPrintf(printer, "wrote %s: %lld rows, x of %lld columns, %lld %s\n", app->words[2],
+                        (long long)numbers[0], (long long)numbers[1], (long long)numbers[2],
+                        label ? "classes" : "targets"));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode MakeIdx(const App *app, MPI_Comm printer)
 {
   const char *const *files = (const char *const *)app->words + 1,
@@ -166,6 +192,7 @@ static const struct {
      MakePairs},
     {"ratings", "ratings IN OUT", {3, 3}, "data_negatives seed", MakeRatings},
     {"idx", "idx IMAGES LABELS [IMAGES LABELS] OUT", {4, 6}, "data_mean data_deviation", MakeIdx},
+    {"csv", "csv TABLE OUT", {3, 3}, "data_label data_targets data_drop data_validation", MakeCsv},
     {"npy", "npy ARRAY ... OUT", {3, 1000}, "", MakeNpy},
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };

@@ -48,6 +48,13 @@ same pairs 2 train $steps -data pairs.h5 \
 awk 'BEGIN { print "user,item,rating"; for (i = 0; i < 60; i++) print i % 5, ",", (i * 7) % 11, ",3.5" }' >ratings.csv
 accepts 1 data ratings ratings.csv ratings.h5
 says "5 users and 11 items"
+awk 'BEGIN { print "a,b,c,d,e,f,g,h,kind"; for (i = 0; i < 40; i++) {
+  for (k = 0; k < 8; k++) printf "%d,", (i * (k + 3)) % 7; print "k" i % 4 } }' >table.csv
+accepts 2 data csv table.csv table.h5 -data_label kind -data_validation 0.1
+says "40 rows, x of 8 columns, 4 classes"
+same table 2 train $steps -data table.h5 -graph $mlp
+refuses 2 "what is to be learned?" data csv table.csv o.h5
+refuses 2 "has no column knd; did you mean kind?" data csv table.csv o.h5 -data_label knd
 awk 'BEGIN { for (i = 0; i < 30; i++) print 10 + i % 5 "::" (i * i) % 13 }' >seen.txt
 accepts 1 data ratings seen.txt seen.h5 -data_negatives 3 -seed 5
 says "120 samples of 5 users"
