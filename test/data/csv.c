@@ -1,5 +1,6 @@
 /* TEST ranks: 1 2 */
-/* Tables of text: separators, quotes, classes, targets, normalisation, parts; and what is refused. */
+/* Tables of text: separators, quotes, classes, targets, normalisation, parts; and what is
+   refused. */
 #include "datatest.h"
 #include <math.h>
 
