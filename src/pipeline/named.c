@@ -79,7 +79,7 @@ static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const Named *named, R
   row[3] = named->here && named->here->owner ? RengaCommGetRank(pipeline->all) : -1;
   RengaCall(RengaCommStartLargest(pipeline->all, 4, row, &request));
   RengaCall(RengaCommWait(pipeline->all, &request, "all ranks to name a parameter"));
-  if (mine) return RengaErrorPass((RengaErrorCode)row[0], __func__, __FILE__, __LINE__);
+  if (mine) RengaCall((RengaErrorCode)row[0]);
   RengaCheck(row[0] == 0, pipeline->hdr.comm, (RengaErrorCode)row[0],
              "%s: some other rank failed, and nothing was changed", named->name);
   RengaCheck(row[1] == ~row[2], pipeline->hdr.comm, RENGA_ERR_ARGUMENT,

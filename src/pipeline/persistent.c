@@ -301,7 +301,7 @@ static RengaErrorCode Compare(RengaPipeline pipeline, int count, int64_t row[], 
   RengaCall(RengaCommStartLargest(pipeline->all, 2 * count + 1, row, &request));
   RengaCall(
       RengaCommWait(pipeline->all, &request, "all ranks to add up the digest of the parameters"));
-  if (mine) return RengaErrorPass(mine, __func__, __FILE__, __LINE__);
+  RengaCall(mine);
   RengaCheck(row[2 * count] == 0, pipeline->hdr.comm, (RengaErrorCode)row[2 * count],
              "some other rank could not read its parameters");
   RengaCall(AddHashes(pipeline, count, row, digest));

@@ -225,7 +225,7 @@ static RengaErrorCode FailTogether(RengaPipeline pipeline, const Pass *pass)
   for (int r = 0; r < RengaCommGetSize(pipeline->all); r++) {
     code = (RengaErrorCode)pipeline->standing[r].code;
     if (!code) continue;
-    if (pass->code) return RengaErrorPass(code, __func__, __FILE__, __LINE__);
+    if (pass->code) RengaCall(code);
     RengaRaise(pipeline->hdr.comm, code, "rank %d failed in %s: nothing was changed on any rank", r,
                name);
   }
