@@ -65,6 +65,10 @@ RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph);
 RengaErrorCode RengaGraphSetFromOptions(RengaGraph graph); /* -graph FILE.onnx or name:key=… */
 RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what); /* the same, from a program */
 RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns); /* -graph_frozen */
+/* -graph_trained: stands above -graph_frozen and above what a file says. */
+RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns);
+RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained,
+                                    const char **frozen); /* lent */
 /* -graph_dimension: "name=size,…" for the symbolic dimensions of a file */
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
 /* Canonical form, checks, marks; then read-only. Values are renumbered: find them by name. */

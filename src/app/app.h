@@ -19,6 +19,9 @@ RengaErrorCode AppProfile(const App *app);
 RengaErrorCode AppData(const App *app);
 RengaErrorCode AppGenerate(const App *app);
 
+/* parameters.c: a table of what is trained, for renga info. */
+RengaErrorCode AppPrintParameters(MPI_Comm printer, RengaGraph graph);
+
 /* data.c: the options of renga data, which other commands refuse. */
 RengaErrorCode AppDataRegister(void);
 RengaErrorCode AppDataRefuseOptions(RengaComm comm, const char *command);

@@ -117,6 +117,7 @@ static RengaErrorCode InfoOfGraph(const App *app, MPI_Comm printer)
   RengaCall(PrintTotals(printer, graph, batch));
   RengaCall(PrintEnds(printer, graph));
   RengaCall(PrintOperators(printer, graph, batch));
+  RengaCall(AppPrintParameters(printer, graph));
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }

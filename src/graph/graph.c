@@ -13,6 +13,8 @@ static const RengaOptionRow rows[] = {
      "show the network once it is set up: ascii, dot:FILE or json:FILE"},
     {"graph_frozen", RENGA_OPTION_STRING, NULL, AT(frozen), NULL, 0, 0,
      "parameters that are not trained: patterns of the shell, comma separated"},
+    {"graph_trained", RENGA_OPTION_STRING, NULL, AT(trained), NULL, 0, 0,
+     "parameters that are trained, whatever the file or -graph_frozen says: patterns"},
     {"graph_dimension", RENGA_OPTION_STRING, NULL, AT(dimension), NULL, 0, 0,
      "sizes of a file's symbolic dimensions: name=size,..."},
 };
@@ -123,6 +125,7 @@ RengaErrorCode RengaGraphDestroy(RengaGraph *graph)
    . -graph WHAT - FILE.onnx, or a builder, bert:layers=12,hidden=768,…: see RengaGraphLoad
    . -graph_view KIND:FILE - show it once it is set up: ascii, dot, json
    . -graph_frozen PATTERNS - parameters that are not trained
+   . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
    . -graph_dimension NAME=SIZE,… - sizes of a file's symbolic dimensions
 @*/
 RengaErrorCode RengaGraphSetFromOptions(RengaGraph graph)
@@ -157,6 +160,47 @@ RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns)
 {
   RengaCheckPointer(graph);
   RengaCall(SetText(&graph->options.frozen, patterns));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetTrained - name parameters that are trained, whatever else is said of them
+
+   Not collective
+
+   Input:
+   + graph - the graph, before RengaGraphLoad: a file may hold constants that are to be trained
+   - patterns - patterns of the shell, comma separated: "head.*"; NULL: none
+
+   Notes: stands above RengaGraphSetFrozen, so that frozen "*" and trained "head.*" train the head
+   alone. A pattern that fits no parameter is an error of RengaGraphSetUp.
+@*/
+RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns)
+{
+  RengaCheckPointer(graph);
+  RengaCall(SetText(&graph->options.trained, patterns));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetTrained - the patterns of -graph_trained and -graph_frozen
+
+   Not collective
+
+   Input:
+   . graph - the graph
+
+   Output:
+   + trained - lent by the graph until it is set again; NULL: none
+   - frozen - likewise
+@*/
+RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained, const char **frozen)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(trained);
+  RengaCheckPointer(frozen);
+  *trained = graph->options.trained;
+  *frozen = graph->options.frozen;
   return RENGA_SUCCESS;
 }
 

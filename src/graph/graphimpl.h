@@ -4,7 +4,7 @@
 #include "renga/private/object.h"
 
 typedef struct {
-  char *graph, *view, *frozen, *dimension;
+  char *graph, *view, *frozen, *trained, *dimension;
 } RengaGraphOptions;
 
 /* A node, and what only the graph itself needs to know of it. */
@@ -25,12 +25,13 @@ struct _p_RengaGraph {
   RengaParameterUse *use;
   RengaStateUpdate *update;
   int64_t file_batch;
-  int64_t place;    /* of nodes added now; -1: the end */
-  int id;           /* of nodes added now; -1: their position */
-  RengaPhase phase; /* of nodes added now */
-  int *readers;     /* while the graph is rewritten: how often each value is read */
-  uint64_t digest;  /* of a graph that is set up; 0: not worked out since it changed */
-  void **scratch;   /* freed with the graph, or by RengaGraphFreeScratch */
+  uint64_t fitted_trained, fitted_frozen; /* which patterns have fitted a name, by bit */
+  int64_t place;                          /* of nodes added now; -1: the end */
+  int id;                                 /* of nodes added now; -1: their position */
+  RengaPhase phase;                       /* of nodes added now */
+  int *readers;    /* while the graph is rewritten: how often each value is read */
+  uint64_t digest; /* of a graph that is set up; 0: not worked out since it changed */
+  void **scratch;  /* freed with the graph, or by RengaGraphFreeScratch */
 };
 
 /* ---- value.c, node.c: the lists ---- */
@@ -87,6 +88,7 @@ RengaErrorCode RengaGraphSortNodes(RengaGraph graph);
 RengaErrorCode RengaGraphCompactValues(RengaGraph graph);
 RengaErrorCode RengaGraphMarkValues(RengaGraph graph); /* prepared, differentiable, frozen */
 RengaErrorCode RengaGraphSetKeys(RengaGraph graph);
+RengaErrorCode RengaGraphChooseTrained(RengaGraph graph);
 RengaErrorCode RengaGraphCheckShares(RengaGraph graph);
 RengaErrorCode RengaGraphCheckSamples(RengaGraph graph);
 RengaErrorCode RengaGraphFindUpdates(RengaGraph graph);

@@ -1,6 +1,5 @@
 /* Canonical form: the order of the steps that make it. */
 #include "graphimpl.h"
-#include <fnmatch.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -28,61 +27,16 @@ static RengaErrorCode CheckNotEmpty(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FreezePattern(RengaGraph graph, const char *pattern)
-{
-  int found = 0;
-  for (int i = 0; i < graph->n_values; i++) {
-    RengaGraphValue *value = graph->value[i];
-    if (value->kind != RENGA_VALUE_PARAMETER || fnmatch(pattern, value->name, 0) != 0) continue;
-    value->frozen = true;
-    found++;
-  }
-  RengaCheck(found > 0, graph->hdr.comm, RENGA_ERR_OPTION,
-             "-graph_frozen: \"%s\" fits no parameter of the network", pattern);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode FreezeParameters(RengaGraph graph)
-{
-  char *list = NULL;
-  if (graph->options.frozen == NULL) return RENGA_SUCCESS;
-  RengaCall(RengaStringCopy(graph->options.frozen, &list));
-  RengaErrorCode code = RENGA_SUCCESS;
-  char *rest = NULL;
-  for (char *pattern = strtok_r(list, ",", &rest); pattern && code == RENGA_SUCCESS;
-       pattern = strtok_r(NULL, ",", &rest))
-    code = FreezePattern(graph, pattern);
-  RengaFree(&list);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 /* Sorting after each step that removes or adds nodes keeps the order topological. */
 static RengaErrorCode (*const steps[])(RengaGraph graph) = {
-    CheckNotEmpty,
-    SeparateOutputs,
-    RengaGraphRemoveDead,
-    RengaGraphSortNodes,
-    RengaGraphSimplify,
-    RengaGraphSortNodes,
-    RengaGraphFuse,
-    RengaGraphSortNodes,
-    RengaGraphSimplify,
-    RengaGraphRemoveDead,
-    RengaGraphSortNodes,
-    RengaGraphRewriteMeans,
-    RengaGraphSortNodes,
-    RengaGraphSimplify,
-    RengaGraphSortNodes,
-    FreezeParameters,
-    RengaGraphMarkValues,
-    RengaGraphCheckSamples,
-    RengaGraphCheckShares,
-    RengaGraphCompleteOutputs,
-    RengaGraphSortNodes,
-    RengaGraphCompactValues,
-    RengaGraphMarkValues,
-    RengaGraphSetKeys,
+    CheckNotEmpty,           SeparateOutputs,           RengaGraphRemoveDead,
+    RengaGraphSortNodes,     RengaGraphSimplify,        RengaGraphSortNodes,
+    RengaGraphFuse,          RengaGraphSortNodes,       RengaGraphSimplify,
+    RengaGraphRemoveDead,    RengaGraphSortNodes,       RengaGraphRewriteMeans,
+    RengaGraphSortNodes,     RengaGraphSimplify,        RengaGraphSortNodes,
+    RengaGraphChooseTrained, RengaGraphMarkValues,      RengaGraphCheckSamples,
+    RengaGraphCheckShares,   RengaGraphCompleteOutputs, RengaGraphSortNodes,
+    RengaGraphCompactValues, RengaGraphMarkValues,      RengaGraphSetKeys,
     RengaGraphFindUpdates,
 };
 
@@ -108,6 +62,7 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    Options:
    . -graph_view KIND:FILE - show the result
    . -graph_frozen PATTERNS - parameters that are not trained
+   . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
 
    Notes: nodes and values that neither the loss nor an output needs are removed, duplicates are
    made one, patterns are fused, means over the batch become sums divided by a BatchSum. Values are

@@ -5,6 +5,34 @@
 #include "graphimpl.h"
 #include <string.h>
 
+static RengaErrorCode AddCast(RengaGraph graph, RengaValue x, RengaDataType type, RengaValue *y)
+{
+  RengaAttributes attributes = {0};
+  RengaValue made = x;
+  if (RengaGraphSpec(graph, x)->type != type) {
+    made = RENGA_VALUE_NONE;
+    RengaCall(RengaAttributesSetInt(&attributes, "to", (int64_t)type));
+    RengaErrorCode code =
+        RengaGraphInsertNode(graph, "Cast", NULL, &attributes, 1, &x, 1, NULL, &made);
+    RengaAttributesFree(&attributes);
+    RengaCall(code);
+  }
+  *y = made;
+  return RENGA_SUCCESS;
+}
+
+/* Sums over the batch are float32, whatever the type of the network. */
+static RengaErrorCode AddBatchSum(RengaGraph graph, RengaValue share, RengaValue *whole)
+{
+  const RengaDataType type = RengaGraphSpec(graph, share)->type;
+  RengaValue sum = RENGA_VALUE_NONE, x;
+  RengaCall(AddCast(graph, share, RENGA_FLOAT32, &x));
+  RengaCall(RengaGraphInsertNode(graph, "BatchSum", NULL, NULL, 1, &x, 1, NULL, &sum));
+  RengaCall(AddCast(graph, sum, type, whole));
+  graph->value[x]->prepared = graph->value[sum]->prepared = graph->value[*whole]->prepared = true;
+  return RENGA_SUCCESS;
+}
+
 /* ReduceMean over the batch = ReduceSum / BatchSum(number of elements) */
 static RengaErrorCode AddCount(RengaGraph graph, const RengaGraphNode *node, const bool over[],
                                RengaValue *count)
@@ -31,8 +59,7 @@ static RengaErrorCode AddCount(RengaGraph graph, const RengaGraphNode *node, con
   code = RengaGraphInsertNode(graph, "ReduceSum", NULL, &attributes, 1, &y, 1, NULL, &sum);
   RengaAttributesFree(&attributes);
   RengaCall(code);
-  *count = RENGA_VALUE_NONE;
-  RengaCall(RengaGraphInsertNode(graph, "BatchSum", NULL, NULL, 1, &sum, 1, NULL, count));
+  RengaCall(AddBatchSum(graph, sum, count));
   return RENGA_SUCCESS;
 }
 
@@ -97,6 +124,7 @@ static const struct {
     {"Concat", SHARE_ALL},
     {"Neg", SHARE_UNARY},
     {"Identity", SHARE_UNARY},
+    {"StopGradient", SHARE_UNARY},
     {"Reshape", SHARE_UNARY},
     {"Expand", SHARE_UNARY},
     {"Transpose", SHARE_UNARY},
@@ -147,8 +175,7 @@ static RengaErrorCode MakeWhole(Shares *shares, int at, int input)
         "up. Linear operators may follow such a sum, nothing else",
         graph->value[value]->name);
   graph->place = graph->entry[at]->place - 1;
-  RengaCall(RengaGraphInsertNode(graph, "BatchSum", NULL, NULL, 1, &value, 1, NULL, &whole));
-  graph->value[whole]->prepared = true;
+  RengaCall(AddBatchSum(graph, value, &whole));
   node->in[input] = whole;
   return RENGA_SUCCESS;
 }

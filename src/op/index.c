@@ -164,11 +164,13 @@ static double GradientFlops(const RengaOpCall *call)
     name, 2, 2, 1, 1, OWN, shape, GradientFlops, attributes, "FI>F"                                \
   }
 
+#define GATHER "axis:int=0 padding:int=-1" /* padding: this row gets no gradient */
+
 const RengaOperator RengaOperatorsIndex[] = {
-    {"Gather", 2, 2, 1, 1, 0, Gather, NoFlops, "axis:int=0", "TI>T"},
+    {"Gather", 2, 2, 1, 1, 0, Gather, NoFlops, GATHER, "TI>T"},
     {"GatherElements", 2, 2, 1, 1, 0, GatherElements, NoFlops, "axis:int=0", "TI>T"},
     {"GatherND", 2, 2, 1, 1, 0, GatherND, NoFlops, "batch_dims:int=0", "TI>T"},
-    GRADIENT("GatherGrad", GatherGrad, "axis:int=0"),
+    GRADIENT("GatherGrad", GatherGrad, GATHER),
     GRADIENT("GatherElementsGrad", GatherElementsGrad, "axis:int=0"),
     GRADIENT("GatherNDGrad", GatherNDGrad, "batch_dims:int=0"),
     {"ScatterElements", 3, 3, 1, 1, 0, ScatterElements, NoFlops, "axis:int=0 reduction:string=none",

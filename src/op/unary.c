@@ -49,6 +49,7 @@ static double EightFlops(const RengaOpCall *call)
 
 const RengaOperator RengaOperatorsUnary[] = {
     {"Identity", 1, 1, 1, 1, EACH | RENGA_OP_RESHAPE, Same, NoFlops, NULL, "T>T"},
+    {"StopGradient", 1, 1, 1, 1, OWN | RENGA_OP_RESHAPE, Same, NoFlops, NULL, "T>T"},
     UNARY("Neg", "N>N", NULL, NULL),
     UNARY("Abs", "N>N", NULL, NULL),
     UNARY("Sign", "N>N", NULL, NULL),

@@ -16,6 +16,11 @@ says "renga 0."
 accepts 1 info -graph $gpt -batch_size 4
 says "CrossEntropy"
 says "loss"
+says "what is trained "
+says "trained, several uses "
+accepts 1 info -graph $gpt -info_parameters -graph_frozen '*' -graph_trained 'wpe*'
+says "  trained                  wpe"
+says "  frozen                   blocks.0.ln1.weight"
 accepts 1 plan -graph $gpt -partition_stages 3 -partition_replicas 2 -batch_size 64
 says "plan: 3 stages x 2 replicas; steps of 64 samples in 8 micro-batches of 8"
 says "schedule 1f1b"

@@ -106,6 +106,7 @@ static const Case cases[] = {
     {"SpaceToDepth", "blocksize:int=2", "f1,2,4,6", NULL, 1},
     {"Gather", "axis:int=0", "f5,3 i2,4<5", NULL, 1},
     {"Gather", "axis:int=1", "f2,5,3 i4<5", NULL, 1},
+    {"Gather", "padding:int=7", "f5,3 i4<5", NULL, 1},
     {"GatherElements", "axis:int=1", "f3,5 i3,4<5", NULL, 1},
     {"GatherND", "", "f3,4,2 i5,2<3", NULL, 1},
     {"ScatterElements", "axis:int=0 reduction:string=add", "f5,3 i2,3<5 f2,3", NULL, 1},
@@ -160,16 +161,14 @@ enum { N_CASES = sizeof cases / sizeof cases[0], MAX_INPUTS = 8, MAX_OUTPUTS = 4
 
 /* No rule for their floating inputs. */
 static const Case refused[] = {
-    {"Mod", "fmod:int=1", "f4 c4@0.5:2", NULL, 1},
-    {"Mod", "fmod:int=1", "c4 f4@0.5:2", NULL, 1},
-    {"CumProd", "axis:int=0", "f3,2", NULL, 1},
-    {"OneHot", "depth:int=3", "i4<3 f2", NULL, 1},
-    {"OneHot", "depth:int=3", "f4@0:3 c2", NULL, 1},
-    {"BatchSum", "", "f", NULL, 1},
+    {"Mod", "fmod:int=1", "f4 c4@0.5:2", NULL, 1},   {"Mod", "fmod:int=1", "c4 f4@0.5:2", NULL, 1},
+    {"CumProd", "axis:int=0", "f3,2", NULL, 1},      {"OneHot", "depth:int=3", "i4<3 f2", NULL, 1},
+    {"OneHot", "depth:int=3", "f4@0:3 c2", NULL, 1}, {"BatchSum", "", "f", NULL, 1},
 };
 enum { N_REFUSED = sizeof refused / sizeof refused[0] };
 /* Constant between their steps: the gradient is zero. */
-static const char *const constant_pieces[] = {"Sign", "Floor", "Ceil", "Round", "Hardmax"};
+static const char *const constant_pieces[] = {"Sign",  "Floor",   "Ceil",
+                                              "Round", "Hardmax", "StopGradient"};
 enum { N_CONSTANT = sizeof constant_pieces / sizeof constant_pieces[0] };
 
 typedef struct {

@@ -9,6 +9,7 @@
 enum { FLOAT = 1, INT64 = 7 };
 static const float data[64];
 static const char file_name[] = "onnx-bad.onnx";
+static const char link_name[] = "onnx-bad-link";
 
 /* A graph with an input x [4,6] of an open batch. */
 static Message *NewGraph(void)
@@ -191,11 +192,18 @@ static Message *External(const char *location, const char *key, const char *numb
 }
 static Message *ExternalUpwards(void)
 {
-  return External("a/../../secret", "offset", "0");
+  return External("../../../../../../../../../../etc/passwd", "offset", "0");
 }
 static Message *ExternalAbsolute(void)
 {
   return External("/etc/passwd", "offset", "0");
+}
+/* A symbolic link in the folder that leads out of it. */
+static Message *ExternalLink(void)
+{
+  remove(link_name);
+  if (symlink("/etc/passwd", link_name) != 0) perror(link_name);
+  return External(link_name, "offset", "0");
 }
 static Message *ExternalMissing(void)
 {
@@ -411,10 +419,11 @@ static const struct {
     {"a tensor in segments", Segments, RENGA_ERR_SUPPORT, "\"w\"", "segments"},
     {"a sparse tensor", Sparse, RENGA_ERR_SUPPORT, file_name, "sparse"},
     {"data above the folder", ExternalUpwards, RENGA_ERR_FILE_FORMAT, "\"w\"",
-     "not in the model's"},
+     "outside of its folder"},
+    {"data behind a link", ExternalLink, RENGA_ERR_FILE_FORMAT, "\"w\"", "-allow_external"},
     {"data at an absolute path", ExternalAbsolute, RENGA_ERR_FILE_FORMAT, "\"w\"", "/etc/passwd"},
     {"data that are missing", ExternalMissing, RENGA_ERR_FILE_OPEN, "no-such-file", "No such file"},
-    {"data in a folder", ExternalFolder, RENGA_ERR_FILE_OPEN, ".", "not a regular file"},
+    {"data in a folder", ExternalFolder, RENGA_ERR_FILE_FORMAT, ".", "outside of its folder"},
     {"data past the end", ExternalPastEnd, RENGA_ERR_FILE_FORMAT, "\"w\"", "at offset 100000"},
     {"data at a huge offset", ExternalHugeOffset, RENGA_ERR_FILE_FORMAT, "\"w\"", "at offset 922"},
     {"a negative offset", ExternalNegative, RENGA_ERR_FILE_FORMAT, "\"w\"", "offset \"-5\""},
@@ -551,7 +560,7 @@ static RengaErrorCode RunAll(void)
   RengaCheck(after == before, MPI_COMM_SELF, RENGA_ERR_MEMORY, "%zu bytes are left",
              after - before);
   RengaCallMPI(MPI_Barrier(world.mpi));
-  if (world.rank == 0) remove(file_name);
+  if (world.rank == 0) remove(file_name), remove(link_name);
   RengaCall(RengaCommDestroy(&world.comm));
   return RENGA_SUCCESS;
 }

@@ -12,3 +12,8 @@ RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name
 RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value, const char *name);
 /* A prepared node is cloned into each stage that needs it, and counts nowhere. */
 bool RengaGraphNodeIsPrepared_Private(RengaGraph graph, const RengaGraphNode *node);
+/* What -graph_trained and -graph_frozen say of a parameter of a file. */
+typedef enum { RENGA_GRAPH_UNSAID, RENGA_GRAPH_TRAINED, RENGA_GRAPH_FROZEN } RengaGraphChoice;
+RengaGraphChoice RengaGraphChoose_Private(RengaGraph graph, const char *name);
+/* The parameter is not trained, unless -graph_trained says so. */
+RengaErrorCode RengaGraphFreeze_Private(RengaGraph graph, RengaValue parameter);

@@ -6,8 +6,9 @@
 /* data is [outer, length, inner], indices [count], the result [outer, count, inner] */
 typedef struct {
   int64_t outer, length, inner, count;
-  size_t size; /* bytes of an element */
-  bool wide;   /* indices are int64, else int32 */
+  int64_t padding; /* the row that gets no gradient; -1: none */
+  size_t size;     /* bytes of an element */
+  bool wide;       /* indices are int64, else int32 */
 } Gather;
 
 static int64_t IndexAt(const Gather *s, const void *indices, int64_t i)
@@ -65,6 +66,7 @@ static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *data,
                 .length = data->dim[axis],
                 .inner = RengaOpProduct(data, axis + 1, data->ndim),
                 .count = RengaTensorSpecCount(indices),
+                .padding = RengaOpCallInt(call, "padding"),
                 .size = RengaDataTypeSize(data->type),
                 .wide = indices->type == RENGA_INT64};
   kernel->data = s;
@@ -89,7 +91,7 @@ static void GradientRows(const Gather *s, const void *indices, const float *dy, 
   const float *from = dy + outer * s->count * s->inner;
   for (int64_t i = 0; i < s->count; i++, from += s->inner) {
     int64_t index = IndexAt(s, indices, i);
-    if (index < first || index >= last) continue;
+    if (index < first || index >= last || index == s->padding) continue;
     float *row = table + index * s->inner;
 #pragma omp simd
     for (int64_t j = 0; j < s->inner; j++) row[j] += from[j];

@@ -312,6 +312,7 @@ static RengaErrorCode ConstantOfShapeCreate_Cpu(RengaKernel kernel)
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuMove)[] = {
     {"Identity", ReshapeCreate_Cpu},
+    {"StopGradient", ReshapeCreate_Cpu},
     {"Reshape", ReshapeCreate_Cpu},
     {"Expand", ExpandCreate_Cpu},
     {"Tile", TileCreate_Cpu},

@@ -43,11 +43,12 @@ static RengaErrorCode GatherGrad_Ref(const RengaOpCall *call, const RengaKernelC
   RefAxis x = RefAxisOf(&call->out[0], dimension);
   RefIn dy = RefInput(call, in, 0), indices = RefInput(call, in, 1);
   RefOut dx = RefOutput(call, out, 0);
-  int64_t n = RengaTensorSpecCount(&call->in[1]), to;
+  int64_t n = RengaTensorSpecCount(&call->in[1]), padding = RengaOpCallInt(call, "padding"), to;
   RefZero(dx, RengaTensorSpecCount(&call->out[0]));
   for (int64_t o = 0; o < x.outer; o++)
     for (int64_t i = 0; i < n; i++) {
       RengaCall(ReadIndex(call, indices, i, x.extent, &to));
+      if (to == padding) continue;
       for (int64_t k = 0; k < x.inner; k++)
         RefAdd(dx, (o * x.extent + to) * x.inner + k, RefGet(dy, (o * n + i) * x.inner + k));
     }

@@ -228,6 +228,7 @@ RengaRefKernel RefFindMove(const char *name)
 {
   static const RefRow rows[] = {
       {"Identity", Copy_Ref},
+      {"StopGradient", Copy_Ref},
       {"Reshape", Copy_Ref},
       {"BatchSum", Copy_Ref}, /* the sum over a batch of one micro-batch on one replica */
       {"Expand", Expand_Ref},

@@ -41,8 +41,27 @@ RengaErrorCode RengaOnnxImportInitializers(RengaOnnxImporter *importer, RengaOnn
     RengaCall(RengaOnnxTensorSpec(importer, tensor, &binding->spec));
     binding->kind = RENGA_ONNX_TENSOR;
     binding->tensor = tensor;
-    binding->trainable = IsFloating(binding->spec.type) && binding->spec.ndim > 0;
+    RengaOnnxDecide(importer, binding);
   }
+  return RENGA_SUCCESS;
+}
+
+/* Parameters, their gradients and sums are float32; nothing is converted unasked. */
+static RengaErrorCode CheckTypes(const RengaOnnxImporter *importer, const RengaOnnxScope *scope)
+{
+  const RengaOnnxBinding *first = NULL;
+  int count = 0;
+  for (int i = 0; i < scope->capacity && !importer->options->evaluate; i++) {
+    const RengaOnnxBinding *binding = scope->slot[i];
+    if (!binding || !binding->trainable || binding->spec.type == RENGA_FLOAT32) continue;
+    first = binding;
+    count++;
+  }
+  RengaCheck(!first, importer->comm, RENGA_ERR_SUPPORT,
+             "%s: %d parameters are not float32 (\"%s\" is %s), and training is in float32: "
+             "convert the network with model.float() before it is exported",
+             importer->file, count, first ? first->name : "",
+             first ? RengaDataTypeName(first->spec.type) : "");
   return RENGA_SUCCESS;
 }
 
@@ -270,7 +289,9 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->used));
   scope->opset = opset;
   importer->model_scope = scope;
+  RengaCall(RengaOnnxReadSaid(importer));
   RengaCall(RengaOnnxImportInitializers(importer, scope, graph));
+  RengaCall(CheckTypes(importer, scope));
   RengaCall(FindBatch(importer, scope, graph));
   for (size_t i = 0; i < graph->n_input; i++)
     RengaCall(ImportInput(importer, scope, graph->input[i]));
@@ -278,5 +299,7 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
     RengaCall(RengaOnnxMarkUsed(importer, graph->output[i]->name));
   RengaCall(RengaOnnxImportNodes(importer, scope, graph->n_node, graph->node));
   RengaCall(ImportOutputs(importer, scope, graph));
+  RengaCall(RengaOnnxCheckSaid(importer));
+  RengaOnnxWarnOfExport(importer);
   return RENGA_SUCCESS;
 }

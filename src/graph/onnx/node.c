@@ -79,7 +79,20 @@ static RengaErrorCode FindInit(RengaOnnxNode *node, const RengaOnnxBinding *bind
   *spec = binding->spec;
   spec->type = RENGA_FLOAT32;
   *init = DefaultInit(binding);
-  if (binding->tensor) RengaCall(RengaOnnxTensorInit(node->importer, binding->tensor, init));
+  const Onnx__TensorProto *tensor = binding->tensor;
+  if (!tensor) return RENGA_SUCCESS;
+  if (spec->ndim > 0 || tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
+    RengaCall(RengaOnnxTensorInit(node->importer, tensor, init));
+    return RENGA_SUCCESS;
+  }
+  RengaTensorSpec scalar;
+  RengaOnnxHost *host;
+  void *data;
+  RengaCall(RengaOnnxTensorRead(node->importer, tensor, &scalar, &data));
+  RengaOnnxCheck(RengaOnnxHostHasType(scalar.type), node, RENGA_ERR_SUPPORT,
+                 "parameter \"%s\" is %s", binding->name, RengaDataTypeName(scalar.type));
+  RengaCall(RengaOnnxHostFromData(node->importer, &scalar, data, &host));
+  *init = (RengaInit){.kind = RENGA_INIT_CONSTANT, .a = host->number->real};
   return RENGA_SUCCESS;
 }
 
@@ -95,13 +108,25 @@ static RengaErrorCode AddParameter(RengaOnnxNode *node, const RengaOnnxBinding *
   return RENGA_SUCCESS;
 }
 
+/* Constants are on all ranks; a large one is a parameter that is not trained. */
 static RengaErrorCode AddConstantTensor(RengaOnnxNode *node, RengaOnnxBinding *binding,
                                         RengaValue *value)
 {
+  enum { ELEMENTS_MAX = 1 << 20 };
+  RengaGraph graph = node->importer->graph;
   RengaTensorSpec spec;
   void *data;
+  if (RengaTensorSpecCount(&binding->spec) > ELEMENTS_MAX && !node->importer->options->evaluate &&
+      RengaDataTypeIsFloating(binding->spec.type)) {
+    RengaCall(AddParameter(node, binding, value));
+    RengaCall(RengaGraphFreeze_Private(graph, RengaGraphFindValue(graph, binding->name)));
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaOnnxTensorRead(node->importer, binding->tensor, &spec, &data));
-  RengaCall(RengaOnnxConstant(node, &spec, data, value));
+  if (RengaGraphFindValue(graph, binding->name) == RENGA_VALUE_NONE)
+    RengaCall(RengaGraphAddConstant(graph, binding->name, &spec, data, value));
+  else
+    RengaCall(RengaOnnxConstant(node, &spec, data, value));
   return RENGA_SUCCESS;
 }
 
@@ -163,6 +188,7 @@ RengaErrorCode RengaOnnxInputValue(RengaOnnxNode *node, int input, RengaValue *v
   if (!RengaOnnxHasInput(node, input)) return RENGA_SUCCESS;
   RengaOnnxBinding *binding;
   RengaCall(RengaOnnxInputBinding(node, input, &binding));
+  RengaCall(RengaOnnxNoteUse(node, binding));
   RengaCall(RengaOnnxBindingValue(node, binding, value));
   return RENGA_SUCCESS;
 }
@@ -171,6 +197,12 @@ RengaErrorCode RengaOnnxInputHost(RengaOnnxNode *node, int input, const RengaOnn
 {
   RengaOnnxBinding *binding;
   RengaCall(RengaOnnxInputBinding(node, input, &binding));
+  RengaOnnxCheck(node->importer->options->evaluate || binding->kind != RENGA_ONNX_TENSOR ||
+                     !RengaOnnxIsCertain(node->importer, binding),
+                 node, RENGA_ERR_SUPPORT,
+                 "input %d (\"%s\") is a parameter, which cannot be trained here: -graph_frozen %s "
+                 "makes a constant of it",
+                 input, binding->name, binding->name);
   if (binding->kind == RENGA_ONNX_TENSOR && !binding->host && binding->tensor) {
     RengaTensorSpec spec;
     void *data;
@@ -231,8 +263,9 @@ RengaErrorCode RengaOnnxInputState(RengaOnnxNode *node, int input, RengaValue *v
 {
   RengaOnnxBinding *binding;
   RengaCall(RengaOnnxInputBinding(node, input, &binding));
-  if (binding->kind != RENGA_ONNX_TENSOR || !binding->trainable ||
-      node->importer->options->evaluate || binding->value != RENGA_VALUE_NONE) {
+  if (binding->kind != RENGA_ONNX_TENSOR || !RengaDataTypeIsFloating(binding->spec.type) ||
+      RengaOnnxIsCertain(node->importer, binding) || node->importer->options->evaluate ||
+      binding->value != RENGA_VALUE_NONE) {
     RengaCall(RengaOnnxBindingValue(node, binding, value));
     return RENGA_SUCCESS;
   }
@@ -379,11 +412,21 @@ static RengaErrorCode BindOutput(RengaOnnxNode *node, int output, RengaOnnxBindi
   return RENGA_SUCCESS;
 }
 
+/* No gradient flows through an output that property renga.stop_gradient names. */
+static RengaErrorCode StopAsAsked(RengaOnnxNode *node, const char *name, RengaValue *value)
+{
+  if (node->importer->stopped && RengaOnnxIsStopped(node->importer, name) &&
+      RengaDataTypeIsFloating(RengaOnnxSpec(node, *value)->type))
+    RengaCall(RengaOnnxApply(node, "StopGradient", *value, RENGA_VALUE_NONE, value));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOnnxBindValue(RengaOnnxNode *node, int output, RengaValue value)
 {
   RengaOnnxBinding *binding;
   RengaCall(BindOutput(node, output, &binding));
   if (!binding) return RENGA_SUCCESS;
+  RengaCall(StopAsAsked(node, binding->name, &value));
   binding->kind = RENGA_ONNX_VALUE;
   binding->value = value;
   return RENGA_SUCCESS;
@@ -394,6 +437,7 @@ RengaErrorCode RengaOnnxBindHost(RengaOnnxNode *node, int output, RengaOnnxHost 
   RengaOnnxBinding *binding;
   RengaCall(BindOutput(node, output, &binding));
   if (!binding) return RENGA_SUCCESS;
+  RengaOnnxIsStopped(node->importer, binding->name); /* it has no gradient anyhow */
   binding->kind = RENGA_ONNX_HOST;
   binding->host = host;
   return RENGA_SUCCESS;
@@ -402,6 +446,13 @@ RengaErrorCode RengaOnnxBindHost(RengaOnnxNode *node, int output, RengaOnnxHost 
 RengaErrorCode RengaOnnxBindAlias(RengaOnnxNode *node, int output, RengaOnnxBinding *of)
 {
   RengaOnnxBinding *binding;
+  RengaValue value;
+  if (RengaOnnxHasOutput(node, output) &&
+      RengaOnnxIsStopped(node->importer, node->proto->output[output])) {
+    RengaCall(RengaOnnxBindingValue(node, of, &value));
+    RengaCall(RengaOnnxBindValue(node, output, value));
+    return RENGA_SUCCESS;
+  }
   RengaCall(BindOutput(node, output, &binding));
   if (binding) binding->alias = of;
   return RENGA_SUCCESS;

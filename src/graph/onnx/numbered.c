@@ -249,6 +249,16 @@ static RengaErrorCode WithComponent(RengaOnnxNode *node, RengaValue *index)
   return RENGA_SUCCESS;
 }
 
+/* Rows of a table; that of padding gets no gradient. */
+static RengaErrorCode GatherRows(RengaOnnxNode *node)
+{
+  int64_t row;
+  RengaCall(RengaOnnxPaddingRow(node, &row));
+  if (row >= 0) RengaCall(RengaAttributesSetInt(&node->importer->attributes, "padding", row));
+  RengaCall(RengaOnnxConvertSame(node));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOnnxConvertGather(RengaOnnxNode *node)
 {
   RengaValue data, index = RENGA_VALUE_NONE;
@@ -284,7 +294,7 @@ RengaErrorCode RengaOnnxConvertGather(RengaOnnxNode *node)
     RengaCall(GatherOwn(node, data, other, NULL, own));
     return RENGA_SUCCESS;
   }
-  RengaCall(RengaOnnxConvertSame(node));
+  RengaCall(GatherRows(node));
   return RENGA_SUCCESS;
 }
 

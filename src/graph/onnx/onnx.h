@@ -30,6 +30,13 @@ typedef enum {
   RENGA_ONNX_SEQUENCE, /* a list of tensors (sequence.c) */
   RENGA_ONNX_ABSENT,   /* an optional input of a function that a call leaves out */
 } RengaOnnxKind;
+/* What the file says of an initializer. */
+typedef enum {
+  RENGA_ONNX_UNSAID,
+  RENGA_ONNX_PARAMETER,
+  RENGA_ONNX_FOLDED, /* made from a parameter: a transposed weight */
+  RENGA_ONNX_BUFFER, /* or a constant */
+} RengaOnnxSaid;
 typedef struct RengaOnnxBinding RengaOnnxBinding;
 struct RengaOnnxBinding {
   const char *name;
@@ -38,11 +45,18 @@ struct RengaOnnxBinding {
   RengaOnnxHost *host;
   const Onnx__TensorProto *tensor; /* NULL: the file has no data for this parameter */
   RengaTensorSpec spec;            /* of a tensor */
-  bool trainable;   /* floating initializer that is no scalar: a parameter where a node uses it */
-  RengaValue value; /* NONE until a node of the graph uses it */
-  const char *why;  /* of a dropped one */
+  bool trainable;                  /* floating initializer: a parameter where a node uses it */
+  bool unsure;                     /* trained, though nobody says so */
+  bool is_table;                   /* rows are gathered from it */
+  bool is_shared;                  /* nodes of different modules read it */
+  RengaOnnxSaid said;
+  const char *module;      /* of the first node that reads it */
+  RengaValue value;        /* NONE until a node of the graph uses it */
+  const char *why;         /* of a dropped one */
   RengaOnnxBinding **item; /* of a sequence */
   int n_items;
+  int64_t row; /* of a name in property renga.padding_rows */
+  bool found;  /* of a name in a property of the model: the network has it */
 };
 
 /* Attributes of a function that have defaults. */
@@ -63,6 +77,7 @@ typedef struct RengaOnnxScope {
   RengaOnnxBinding **slot;
 } RengaOnnxScope;
 
+enum { RENGA_ONNX_MERGED_MAX = 8 };
 typedef struct {
   RengaGraph graph;
   MPI_Comm comm; /* of the graph: rank 0 prints what all find */
@@ -86,8 +101,15 @@ typedef struct {
   bool warned;          /* of one that was not */
   const char *mistyped; /* attribute of the node that was asked for as another type */
   int64_t n_nodes;
+  const char *inside;     /* the last file of external data that was checked */
   const char *sized_file; /* whose size is known */
   int64_t size;
+  RengaOnnxScope *said;                       /* by name: what the exporter says */
+  RengaOnnxScope *listed, *stopped, *padding; /* of the model's properties; NULL: not given */
+  bool is_signed, is_optimized;               /* the exporter says what is a parameter; it folded */
+  int n_promised;                             /* parameters that the exporter announces */
+  int n_merged, n_inference;                  /* parameters; normalisations */
+  const char *merged[RENGA_ONNX_MERGED_MAX];
 } RengaOnnxImporter;
 
 typedef struct RengaOnnxRow RengaOnnxRow;
@@ -134,6 +156,21 @@ RengaOnnxBinding *RengaOnnxScopeFind(RengaOnnxScope *scope, const char *name); /
 RengaErrorCode RengaOnnxScopeAdd(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                  const char *name,
                                  RengaOnnxBinding **binding); /* NULL: the name is taken */
+
+/* said.c: what is trained, and where gradients stop. */
+RengaErrorCode RengaOnnxReadSaid(RengaOnnxImporter *importer);
+void RengaOnnxDecide(RengaOnnxImporter *importer, RengaOnnxBinding *binding);
+RengaErrorCode RengaOnnxCheckSaid(RengaOnnxImporter *importer); /* is all there that is named? */
+bool RengaOnnxIsStopped(const RengaOnnxImporter *importer, const char *name);
+bool RengaOnnxIsDetach(const RengaOnnxNode *node);
+bool RengaOnnxIsTrainingNorm(const RengaOnnxNode *node);
+bool RengaOnnxIsCertain(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding);
+RengaErrorCode RengaOnnxPaddingRow(RengaOnnxNode *node, int64_t *row); /* of a Gather; -1: none */
+
+/* warn.c */
+RengaErrorCode RengaOnnxNoteUse(RengaOnnxNode *node, RengaOnnxBinding *binding);
+void RengaOnnxNoteMerged(RengaOnnxNode *node, const RengaOnnxBinding *of);
+void RengaOnnxWarnOfExport(RengaOnnxImporter *importer);
 
 /* defaults.c */
 RengaErrorCode RengaOnnxReadDefaults(RengaOnnxImporter *importer, size_t number,
@@ -277,10 +314,12 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(EyeLike)                                                                                       \
   X(Shape)                                                                                         \
   X(Size)                                                                                          \
-  X(Range) X(If) X(NonZero) X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose)   \
-      X(Slice) X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm)      \
-          X(Window) X(Pool) X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax)             \
-              X(GroupNormalization) X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)  \
+  X(Range)                                                                                         \
+  X(If)                                                                                            \
+  X(NonZero) X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose) X(Slice)         \
+      X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window)     \
+          X(Pool) X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax) X(GroupNormalization) \
+              X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)                        \
                   X(SoftmaxCrossEntropyLoss) X(NegativeLogLikelihoodLoss) X(Recurrent)             \
                       X(Attention) X(RotaryEmbedding) X(Einsum) X(Scatter) X(Resize)               \
                           X(SplitToSequence) X(SequenceConstruct) X(SequenceAt) X(SequenceInsert)  \

@@ -117,7 +117,10 @@ static RengaErrorCode UpdatedStatistic(RengaOnnxNode *node, int output, double m
 /* Opset 14 says training_mode; before, the training form has more than one output. */
 static bool IsTraining(const RengaOnnxNode *node)
 {
-  if (node->opset >= 14) return RengaOnnxInt(node, "training_mode", 0) != 0;
+  const bool evaluated = node->importer->options->evaluate;
+  if (node->opset >= 14)
+    return RengaOnnxInt(node, "training_mode", 0) != 0 ||
+           (!evaluated && RengaOnnxIsTrainingNorm(node));
   return RengaOnnxHasOutput(node, 1) || RengaOnnxHasOutput(node, 2);
 }
 
@@ -126,6 +129,7 @@ RengaErrorCode RengaOnnxConvertBatchNormalization(RengaOnnxNode *node)
   RengaValue in[5], out[3];
   bool training = IsTraining(node), state = training && !node->importer->options->evaluate;
   double momentum = RengaOnnxReal(node, "momentum", 0.9f);
+  RengaOnnxBinding *mean;
   RengaAttributes *to = &node->importer->attributes;
   RengaOnnxCheck(RengaOnnxInt(node, "spatial", 1) == 1, node, RENGA_ERR_SUPPORT,
                  "spatial is not 1");
@@ -137,6 +141,8 @@ RengaErrorCode RengaOnnxConvertBatchNormalization(RengaOnnxNode *node)
     RengaOnnxCheck(in[i] != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input %d is missing",
                    i);
   }
+  RengaCall(RengaOnnxInputBinding(node, 3, &mean));
+  node->importer->n_inference += !training && mean->kind == RENGA_ONNX_TENSOR;
   RengaCall(RengaAttributesSetReal(to, "epsilon", RengaOnnxReal(node, "epsilon", 1e-5f)));
   RengaCall(RengaAttributesSetReal(to, "momentum", momentum));
   RengaCall(RengaAttributesSetInt(to, "training", training));

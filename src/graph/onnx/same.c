@@ -109,7 +109,15 @@ RengaErrorCode RengaOnnxConvertMean(RengaOnnxNode *node)
 RengaErrorCode RengaOnnxConvertIdentity(RengaOnnxNode *node)
 {
   RengaOnnxBinding *binding;
+  RengaValue x;
   RengaCall(RengaOnnxInputBinding(node, 0, &binding));
+  if (RengaOnnxIsDetach(node) && binding->kind != RENGA_ONNX_HOST) {
+    RengaCall(RengaOnnxInputValue(node, 0, &x));
+    RengaCall(RengaOnnxApply(node, "StopGradient", x, RENGA_VALUE_NONE, &x));
+    RengaCall(RengaOnnxBindValue(node, 0, x));
+    return RENGA_SUCCESS;
+  }
+  RengaOnnxNoteMerged(node, binding);
   RengaCall(RengaOnnxBindAlias(node, 0, binding));
   return RENGA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* Tensors of a file: their shapes are checked against the data that are there before anything is
    allocated. */
 #include "onnx.h"
+#include "renga/private/path.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -86,29 +87,22 @@ static RengaErrorCode ExternalNumber(RengaOnnxImporter *importer, const Onnx__Te
   return RENGA_SUCCESS;
 }
 
-/* A path below the model's folder: relative, and no component leads upwards. */
-static bool IsInside(const char *path)
-{
-  if (path[0] == '/') return false;
-  for (const char *part = path; part; part = strchr(part, '/') ? strchr(part, '/') + 1 : NULL)
-    if (strncmp(part, "..", 2) == 0 && (part[2] == '/' || part[2] == 0)) return false;
-  return true;
-}
-
 static RengaErrorCode ExternalFile(RengaOnnxImporter *importer, const Onnx__TensorProto *tensor,
                                    const char **file)
 {
   const char *location = ExternalEntry(tensor, "location"), *slash = strrchr(importer->file, '/');
   *file = importer->file;
   if (!location || !*location) return RENGA_SUCCESS;
-  RengaCheck(IsInside(location), importer->comm, RENGA_ERR_FILE_FORMAT,
-             "%s: tensor \"%s\": its data are in \"%s\", which is not in the model's folder",
-             importer->file, tensor->name ? tensor->name : "", location);
-  char *folder, *path;
+  char *folder, *path, what[160];
   RengaCall(RengaOnnxJoin(importer, importer->file, "", &folder));
   folder[slash ? slash - importer->file + 1 : 0] = 0;
-  RengaCall(RengaOnnxJoin(importer, folder, location, &path));
+  RengaCall(RengaOnnxJoin(importer, location[0] == '/' ? "" : folder, location, &path));
   *file = path;
+  if (importer->inside && strcmp(importer->inside, path) == 0) return RENGA_SUCCESS;
+  snprintf(what, sizeof what, "external data of tensor \"%.100s\"",
+           tensor->name ? tensor->name : "");
+  RengaCall(RengaPathCheckExternal(importer->file, path, what));
+  importer->inside = path;
   return RENGA_SUCCESS;
 }
 

@@ -219,6 +219,24 @@ static Message NestedIn(Message message, uint64_t field)
   return OPAQUE;
 }
 
+static bool IsProperty(Message message, uint64_t field)
+{
+  return (message == GRAPH && field == 16) || (message == NODE && field == 9) ||
+         (message == VALUE_INFO && field == 4);
+}
+
+static RengaErrorCode CopyProperty(Copy *copy, const Field *field)
+{
+  const int64_t key = RENGA_ONNX_PROPERTY << 3 | WIRE_BYTES;
+  RengaCall(Reserve(copy, 2 + LENGTH_BYTES));
+  copy->bytes[copy->count++] = (unsigned char)((key & 0x7f) | 0x80);
+  copy->bytes[copy->count++] = (unsigned char)(key >> 7);
+  WriteLength(copy->bytes + copy->count, field->end - field->data);
+  copy->count += LENGTH_BYTES;
+  RengaCall(CopyBytes(copy, field->data, field->end));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CopyMessage(Copy *copy, Message message, int depth, int64_t begin,
                                   int64_t end)
 {
@@ -231,7 +249,11 @@ static RengaErrorCode CopyMessage(Copy *copy, Message message, int depth, int64_
     at = field.end;
     Message nested = field.wire == WIRE_BYTES ? NestedIn(message, field.number) : OPAQUE;
     if (nested == OPAQUE) {
-      RengaCall(CopyBytes(copy, field.begin, field.end));
+      const bool property = field.wire == WIRE_BYTES && IsProperty(message, field.number);
+      if (property)
+        RengaCall(CopyProperty(copy, &field));
+      else
+        RengaCall(CopyBytes(copy, field.begin, field.end));
       continue;
     }
     /* fields that nest have numbers of one or two key bytes */

@@ -81,5 +81,6 @@ const RengaReverseRow RengaReverseUnary[] = {
     {"Asinh", OfInput},     {"Acosh", OfInput},
     {"Atanh", OfInput},     {"Sign", NULL},
     {"Floor", NULL},        {"Ceil", NULL},
-    {"Round", NULL},        {NULL, NULL},
+    {"Round", NULL},        {"StopGradient", NULL},
+    {NULL, NULL},
 };

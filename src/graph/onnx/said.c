@@ -1,0 +1,366 @@
+/*
+   What a file says about its initializers: which are trained, which rows and values have no
+   gradient. PyTorch's newer exporter leaves it in properties of values, nodes and the graph; a file
+   may say it in properties of the model; the options of the graph stand above both. Where nothing
+   is said, floating initializers are trained as their names suggest, and the doubtful are named.
+*/
+#include "onnx.h"
+#include <string.h>
+
+/* One string field of a property: 1 is the key, 2 the value. */
+static bool NextField(const unsigned char **at, const unsigned char *end, int *number,
+                      const char **text, size_t *length)
+{
+  size_t size = 0;
+  const unsigned char *byte = *at;
+  if (end - byte < 2 || (*byte & 7) != 2) return false;
+  *number = *byte++ >> 3;
+  for (int shift = 0; byte < end && shift < 35; shift += 7) {
+    size |= (size_t)(*byte & 0x7f) << shift;
+    if (!(*byte++ & 0x80)) break;
+  }
+  if (size > (size_t)(end - byte)) return false;
+  *text = (const char *)byte;
+  *length = size;
+  *at = byte + size;
+  return true;
+}
+
+static const unsigned char *SkipLength(const unsigned char *at, const unsigned char *end)
+{
+  while (at < end && *at & 0x80) at++;
+  return at < end ? at + 1 : end;
+}
+
+/* The value of a property, lent by the model: not terminated. */
+static bool FindProperty(const ProtobufCMessage *message, const char *key, const char **value,
+                         size_t *length)
+{
+  for (unsigned i = 0; i < message->n_unknown_fields; i++) {
+    const ProtobufCMessageUnknownField *field = &message->unknown_fields[i];
+    const unsigned char *end = field->data + field->len, *at = SkipLength(field->data, end);
+    const char *text;
+    size_t size;
+    int number;
+    bool wanted = false;
+    if (field->tag != RENGA_ONNX_PROPERTY) continue;
+    while (NextField(&at, end, &number, &text, &size)) {
+      if (number == 1) wanted = size == strlen(key) && memcmp(text, key, size) == 0;
+      if (number != 2 || !wanted) continue;
+      *value = text;
+      *length = size;
+      return true;
+    }
+  }
+  return false;
+}
+
+static RengaErrorCode CopyProperty(RengaOnnxImporter *importer, const ProtobufCMessage *message,
+                                   const char *key, char **value)
+{
+  const char *text;
+  size_t length;
+  *value = NULL;
+  if (!FindProperty(message, key, &text, &length)) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, value));
+  memcpy(*value, text, length);
+  return RENGA_SUCCESS;
+}
+
+/* ---- what the new exporter says ---- */
+static RengaErrorCode Say(RengaOnnxImporter *importer, const char *name, RengaOnnxSaid said)
+{
+  RengaOnnxBinding *binding;
+  RengaCall(RengaOnnxScopeAdd(importer, importer->said, name, &binding));
+  if (binding) binding->said = said;
+  return RENGA_SUCCESS;
+}
+
+static RengaOnnxSaid SaidOf(const RengaOnnxImporter *importer, const char *name)
+{
+  const RengaOnnxBinding *binding = RengaOnnxScopeFind(importer->said, name);
+  return binding ? binding->said : RENGA_ONNX_UNSAID;
+}
+
+static RengaOnnxSaid KindFromText(const char *text)
+{
+  return strncmp(text, "PARAMETER", 9) == 0 ? RENGA_ONNX_PARAMETER : RENGA_ONNX_BUFFER;
+}
+
+/* "p_weight: PARAMETER target='layer.weight'", a line for each input of the exported program */
+static RengaErrorCode ReadSignature(RengaOnnxImporter *importer, char *text)
+{
+  char *rest = NULL;
+  for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
+    char *kind = strstr(line, ": "), *target = strstr(line, " target='");
+    if (strncmp(line, "# outputs", 9) == 0) break;
+    if (!kind || !target) continue;
+    target += strlen(" target='");
+    target[strcspn(target, "'")] = '\0';
+    RengaOnnxSaid said = KindFromText(kind + 2);
+    importer->n_promised += said == RENGA_ONNX_PARAMETER;
+    importer->is_signed = true;
+    RengaCall(Say(importer, target, said));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* "['a', 'b']": does one of these come from a parameter? */
+static bool IsFromParameter(const RengaOnnxImporter *importer, char *list)
+{
+  bool found = false;
+  for (char *name = strchr(list, '\''); name && !found; name = strchr(name, '\'')) {
+    char *end = strchr(++name, '\'');
+    if (!end) break;
+    *end = '\0';
+    found = SaidOf(importer, name) == RENGA_ONNX_PARAMETER;
+    name = end + 1;
+  }
+  return found;
+}
+
+static RengaErrorCode ReadValue(RengaOnnxImporter *importer, const Onnx__ValueInfoProto *value)
+{
+  char *text;
+  if (!value->name) return RENGA_SUCCESS;
+  RengaCall(CopyProperty(importer, &value->base, "pkg.torch.export.graph_signature.InputSpec.kind",
+                         &text));
+  if (text) RengaCall(Say(importer, value->name, KindFromText(text)));
+  if (text) importer->is_signed = true;
+  RengaCall(CopyProperty(importer, &value->base, "pkg.onnxscript.optimizer.folded_from", &text));
+  if (!text) return RENGA_SUCCESS;
+  importer->is_optimized = true;
+  RengaCall(Say(importer, value->name,
+                IsFromParameter(importer, text) ? RENGA_ONNX_FOLDED : RENGA_ONNX_BUFFER));
+  return RENGA_SUCCESS;
+}
+
+/* ---- properties of the model: lists of names, separated by commas or lines ---- */
+static char *FindModelProperty(const Onnx__ModelProto *model, const char *key)
+{
+  for (size_t i = 0; i < model->n_metadata_props; i++)
+    if (model->metadata_props[i]->key && strcmp(model->metadata_props[i]->key, key) == 0)
+      return model->metadata_props[i]->value;
+  return NULL;
+}
+
+static RengaErrorCode ReadNames(RengaOnnxImporter *importer, const char *key,
+                                RengaOnnxScope **scope)
+{
+  char *text = FindModelProperty(importer->model, key), *rest = NULL;
+  *scope = NULL;
+  if (!text) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxScopeCreate(importer, NULL, scope));
+  for (char *name = strtok_r(text, ", \n", &rest); name; name = strtok_r(NULL, ", \n", &rest)) {
+    RengaOnnxBinding *binding;
+    RengaCall(RengaOnnxScopeAdd(importer, *scope, name, &binding));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* "table:row" */
+static RengaErrorCode ReadPadding(RengaOnnxImporter *importer)
+{
+  RengaOnnxScope *found;
+  RengaCall(ReadNames(importer, "renga.padding_rows", &found));
+  if (!found) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->padding));
+  for (int i = 0; i < found->capacity; i++) {
+    RengaOnnxBinding *binding;
+    long long row = -1;
+    char *name, *colon, rest = 0;
+    if (!found->slot[i]) continue;
+    RengaCall(RengaOnnxJoin(importer, found->slot[i]->name, "", &name));
+    colon = strrchr(name, ':');
+    RengaCheck(colon && sscanf(colon + 1, "%lld%c", &row, &rest) == 1 && row >= 0, importer->comm,
+               RENGA_ERR_FILE_FORMAT,
+               "%s: property renga.padding_rows: \"%s\" is not TABLE:ROW with a row from 0",
+               importer->file, name);
+    *colon = '\0';
+    RengaCall(RengaOnnxScopeAdd(importer, importer->padding, name, &binding));
+    if (binding) binding->row = row;
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxReadSaid(RengaOnnxImporter *importer)
+{
+  const Onnx__GraphProto *graph = importer->model->graph;
+  char *signature;
+  RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->said));
+  RengaCall(CopyProperty(importer, &graph->base, "pkg.torch.export.ExportedProgram.graph_signature",
+                         &signature));
+  if (signature) RengaCall(ReadSignature(importer, signature));
+  for (size_t i = 0; i < graph->n_value_info; i++)
+    RengaCall(ReadValue(importer, graph->value_info[i]));
+  RengaCall(ReadNames(importer, "renga.parameters", &importer->listed));
+  RengaCall(ReadNames(importer, "renga.stop_gradient", &importer->stopped));
+  RengaCall(ReadPadding(importer));
+  return RENGA_SUCCESS;
+}
+
+/* ---- the decision ---- */
+static bool IsFromPyTorch(const RengaOnnxImporter *importer)
+{
+  return importer->model->producer_name && strcmp(importer->model->producer_name, "pytorch") == 0;
+}
+
+/* A name that its author gave, as layer.0.weight; not onnx::Mul_12, /Constant_output_0, val_3. */
+static bool IsOwnName(const char *name)
+{
+  if (strchr(name, '/') || strstr(name, "::")) return false;
+  if (strncmp(name, "val_", 4) == 0) return name[4 + strspn(name + 4, "0123456789")] != '\0';
+  return true;
+}
+
+/* Products have weights: onnx::MatMul_123 is one that was transposed. */
+static bool IsFoldedWeight(const char *name)
+{
+  static const char *const products[] = {"onnx::MatMul_", "onnx::Gemm_", "onnx::Conv",
+                                         "onnx::LSTM_",   "onnx::GRU_",  "onnx::RNN_"};
+  for (size_t i = 0; i < sizeof products / sizeof *products; i++)
+    if (strncmp(name, products[i], strlen(products[i])) == 0) return true;
+  return false;
+}
+
+/* Names that nearly always are parameters of a module. */
+static bool IsUsualName(const char *name)
+{
+  static const char *const words[] = {"weight", "bias",  "gamma",        "beta",       "embed",
+                                      "token",  "scale", "running_mean", "running_var"};
+  const char *dot = strrchr(name, '.');
+  const char *last = dot ? dot + 1 : name;
+  for (size_t i = 0; i < sizeof words / sizeof *words; i++)
+    if (strstr(last, words[i])) return true;
+  return false;
+}
+
+/* Nothing is said: by its shape and its name. */
+static bool Guess(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding, bool *unsure)
+{
+  const bool pytorch = IsFromPyTorch(importer), own = IsOwnName(binding->name);
+  *unsure = false;
+  if (binding->spec.ndim == 0) {
+    *unsure = pytorch && own;
+    return pytorch && own;
+  }
+  *unsure = pytorch && (own ? !IsUsualName(binding->name) : !IsFoldedWeight(binding->name));
+  return true;
+}
+
+static bool DecideBySaid(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding,
+                         bool *unsure)
+{
+  const RengaOnnxSaid said = SaidOf(importer, binding->name);
+  if (importer->listed) return RengaOnnxScopeFind(importer->listed, binding->name) != NULL;
+  if (said == RENGA_ONNX_UNSAID && !importer->is_signed) return Guess(importer, binding, unsure);
+  return said == RENGA_ONNX_PARAMETER || said == RENGA_ONNX_FOLDED;
+}
+
+void RengaOnnxDecide(RengaOnnxImporter *importer, RengaOnnxBinding *binding)
+{
+  bool unsure = false;
+  binding->said = SaidOf(importer, binding->name);
+  if (!RengaDataTypeIsFloating(binding->spec.type)) return;
+  binding->trainable = DecideBySaid(importer, binding, &unsure);
+  const RengaGraphChoice choice = RengaGraphChoose_Private(importer->graph, binding->name);
+  if (choice == RENGA_GRAPH_TRAINED) binding->trainable = true;
+  binding->unsure = unsure && choice == RENGA_GRAPH_UNSAID;
+}
+
+/* A parameter by the file's or the user's own words. */
+bool RengaOnnxIsCertain(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding)
+{
+  const RengaGraphChoice choice = RengaGraphChoose_Private(importer->graph, binding->name);
+  if (choice != RENGA_GRAPH_UNSAID) return choice == RENGA_GRAPH_TRAINED;
+  return binding->trainable && (importer->listed || binding->said == RENGA_ONNX_PARAMETER);
+}
+
+/* ---- gradients that are stopped ---- */
+bool RengaOnnxIsStopped(const RengaOnnxImporter *importer, const char *name)
+{
+  RengaOnnxBinding *binding =
+      importer->stopped ? RengaOnnxScopeFind(importer->stopped, name) : NULL;
+  if (binding) binding->found = true;
+  return binding != NULL;
+}
+
+/* Does the call that the exporter made the node of have this text? */
+static bool CallHas(const RengaOnnxNode *node, const char *word)
+{
+  const char *text;
+  size_t length, size = strlen(word);
+  if (!FindProperty(&node->proto->base, "pkg.torch.onnx.fx_node", &text, &length)) return false;
+  for (size_t i = 0; i + size <= length; i++)
+    if (memcmp(text + i, word, size) == 0) return true;
+  return false;
+}
+
+/* An Identity that the module wrote as detach(). */
+bool RengaOnnxIsDetach(const RengaOnnxNode *node)
+{
+  return CallHas(node, "target=torch.ops.aten.detach");
+}
+
+/* torch 2.15 writes the form of inference for a module in training; its call says which it was:
+   (x, weight, bias, mean, variance, training, momentum, epsilon). */
+bool RengaOnnxIsTrainingNorm(const RengaOnnxNode *node)
+{
+  return CallHas(node, "target=torch.ops.aten._native_batch_norm_legit_functional") &&
+         CallHas(node, ", True, ");
+}
+
+/* aten.embedding.default](args = (%table, %ids, ROW): the third argument is the padding. */
+static int64_t RowFromCall(const char *text)
+{
+  long long row = -1;
+  const char *call = strstr(text, "aten.embedding.default](args = (");
+  const char *comma = call ? strchr(call, ',') : NULL;
+  comma = comma ? strchr(comma + 1, ',') : NULL;
+  if (!comma || sscanf(comma, ", %lld", &row) != 1) return -1;
+  return row;
+}
+
+RengaErrorCode RengaOnnxPaddingRow(RengaOnnxNode *node, int64_t *row)
+{
+  const RengaOnnxImporter *importer = node->importer;
+  RengaOnnxBinding *table, *given = NULL;
+  char *text;
+  *row = -1;
+  RengaCall(RengaOnnxInputBinding(node, 0, &table));
+  if (importer->padding) given = RengaOnnxScopeFind(importer->padding, table->name);
+  RengaCall(CopyProperty(node->importer, &node->proto->base, "pkg.torch.onnx.fx_node", &text));
+  if (text) *row = RowFromCall(text);
+  if (!given) return RENGA_SUCCESS;
+  *row = given->row;
+  given->found = true;
+  RengaOnnxCheck(table->spec.ndim > 0 && *row < table->spec.dim[0], node, RENGA_ERR_FILE_FORMAT,
+                 "property renga.padding_rows: \"%s\" has no row %lld", table->name,
+                 (long long)*row);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckFound(const RengaOnnxImporter *importer, const RengaOnnxScope *scope,
+                                 const char *key, const char *what)
+{
+  for (int i = 0; scope && i < scope->capacity; i++)
+    RengaCheck(!scope->slot[i] || scope->slot[i]->found, importer->comm, RENGA_ERR_FILE_FORMAT,
+               "%s: property %s: %s \"%s\"", importer->file, key, what, scope->slot[i]->name);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxCheckSaid(RengaOnnxImporter *importer)
+{
+  for (int i = 0; importer->listed && i < importer->listed->capacity; i++)
+    if (importer->listed->slot[i]) {
+      const RengaOnnxBinding *binding =
+          RengaOnnxScopeFind(importer->model_scope, importer->listed->slot[i]->name);
+      importer->listed->slot[i]->found =
+          binding && binding->kind == RENGA_ONNX_TENSOR && binding->trainable;
+    }
+  RengaCall(CheckFound(importer, importer->listed, "renga.parameters",
+                       "there is no floating initializer"));
+  RengaCall(CheckFound(importer, importer->stopped, "renga.stop_gradient", "no node makes"));
+  RengaCall(CheckFound(importer, importer->padding, "renga.padding_rows", "no Gather reads"));
+  return RENGA_SUCCESS;
+}
