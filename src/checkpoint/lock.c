@@ -1,4 +1,5 @@
-/* The lock of a directory of checkpoints: one run writes there. A small file .renga_lock says who it
+/* The lock of a directory of checkpoints: one run writes there. A small file .renga_lock says who
+   it
    is; it appears whole, by a link, and its owner renews it every few seconds. It is a dead run's
    where the owner's process is gone (on the same machine), or where nothing renews it while another
    run looks on (from elsewhere: clocks of machines are never compared). */
@@ -37,7 +38,8 @@ struct _RengaCheckpointLock {
   pthread_cond_t wake;
 };
 
-/* "1234 (name with blanks) S ..." : field 3 is the state, 22 the start. -1: it has ended, though its
+/* "1234 (name with blanks) S ..." : field 3 is the state, 22 the start. -1: it has ended, though
+   its
    parent has not heard of it; 0: not known. */
 static long long StartOf(long long process)
 {
@@ -256,7 +258,8 @@ void RengaCheckpointLockDescribe(RengaCheckpointLock lock, size_t size, char tex
            lock->other.since);
 }
 
-/* Where it was taken away, another run has the directory; where it is only gone, it is made again. */
+/* Where it was taken away, another run has the directory; where it is only gone, it is made
+   again. */
 RengaErrorCode RengaCheckpointLockCheck(RengaCheckpointLock lock)
 {
   Owner now;
