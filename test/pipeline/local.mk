@@ -1,6 +1,6 @@
-check_PROGRAMS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/networks %D%/outcome %D%/place \
+check_PROGRAMS += %D%/again %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
   %D%/refuse %D%/replicas %D%/settings %D%/stall %D%/together
-TESTS += %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/networks %D%/outcome %D%/place \
+TESTS += %D%/again %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
   %D%/refuse %D%/replicas %D%/settings %D%/stall.sh %D%/together
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
@@ -18,3 +18,5 @@ EXTRA_DIST += %D%/stall.sh
 %C%_stall_SOURCES = %D%/stall.c
 %C%_settings_SOURCES = %D%/settings.c
 %C%_together_SOURCES = %D%/together.c
+%C%_again_SOURCES = %D%/again.c
+%C%_named_SOURCES = %D%/named.c
