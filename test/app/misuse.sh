@@ -33,8 +33,6 @@ refuses 2 "5 replicas need at least 5 ranks" $train -partition_replicas 5
 refuses 1 "500 stages, but the network has only" plan -graph $mlp -partition_stages 500
 refuses 2 "has no node or value of that name" $train -partition_type manual -partition_cuts nothing
 refuses 2 "-partition_cuts is for -partition_type manual" $train -partition_cuts 3,4
-refuses 2 "say where they begin with -partition_cuts" $train -partition_type manual \
-  -partition_stages 2
 refuses 2 "no-such-plan" $train -plan_load no-such-plan
 refuses 2 "-plan_load and -partition_stages are both given" $train -plan_load p \
   -partition_stages 2
