@@ -22,8 +22,7 @@ RengaErrorCode RengaCheckpointGetAttribute(RengaCheckpoint checkpoint, const cha
                                            const char **value);
 /* Collective; file (may be NULL): its path, for RengaFree. */
 RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file);
-/* Collective: a file that cannot be written is a warning. name "best": a file best.h5 that stays.
-   */
+/* Collective: a file that cannot be written is a warning. name "best": best.h5, which stays. */
 RengaErrorCode RengaCheckpointTry(RengaCheckpoint checkpoint, const char *name, bool *wrote);
 RengaErrorCode RengaCheckpointGetMissing(RengaCheckpoint checkpoint, bool *missing);
 /* Collective, after a step that was not finite. */

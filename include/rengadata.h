@@ -32,6 +32,8 @@ RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batc
    the field's type, into buffer. */
 RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int64_t epoch,
                              int64_t first, int64_t count, void *buffer);
+/* Of names, shapes, counts and some samples: the same for copies of a set. */
+RengaErrorCode RengaDataGetDigest(RengaData data, uint64_t *digest);
 /* Of a set of tokens; 0: unknown. */
 RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes);
 /* Make a set of byte-level samples from text: windows of sequence+1 bytes. Rank 0 works. */

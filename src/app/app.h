@@ -10,6 +10,8 @@ typedef struct {
 } App;
 /* As a shell says of a program that SIGTERM ended: a batch system sees that work is left. */
 enum { APP_EXIT_ASKED_TO_LEAVE = 128 + 15 };
+/* Left before -time_limit with steps to go: EX_TEMPFAIL of sysexits.h, "try again". */
+enum { APP_EXIT_TIME_IS_UP = 75 };
 
 /* One file each. */
 RengaErrorCode AppTrain(const App *app);
@@ -89,11 +91,22 @@ RengaErrorCode AppAccuracyAdd(AppAccuracy *accuracy, RengaComm comm, RengaPipeli
                               const RengaBatch *batch);
 void AppAccuracyDestroy(AppAccuracy *accuracy);
 
-/* origin.c: what a checkpoint tells about its run; a warning of what differs when one is read. */
-RengaErrorCode AppSetOrigin(RengaCheckpoint checkpoint, RengaGraph graph, int64_t seed,
-                            int64_t batch);
-RengaErrorCode AppCompareOrigin(RengaComm comm, RengaCheckpoint checkpoint, RengaGraph graph,
-                                int64_t seed, int64_t batch);
+/* origin.c: what a checkpoint tells about its run; a table of what differs when one is read, which
+   -resume_strict makes an error. */
+typedef struct {
+  RengaGraph graph;
+  RengaData data;
+  RengaPlan plan;
+  int64_t seed, steps;
+} AppOrigin;
+RengaErrorCode AppSetOrigin(RengaCheckpoint checkpoint, const AppOrigin *origin);
+RengaErrorCode AppCompareOrigin(RengaComm comm, RengaCheckpoint checkpoint,
+                                const AppOrigin *origin);
+/* Collective, before the plan is made: sizes that were chosen for the run and are not given. */
+RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint);
+
+/* timelimit.c: collective; seconds from now, 0: none. */
+RengaErrorCode AppFindTimeLimit(RengaComm comm, double *seconds);
 
 /* monitor.c: progress on standard output, and a file with a row per step. */
 typedef struct _AppMonitor *AppMonitor;
@@ -106,6 +119,10 @@ typedef struct {
 RengaErrorCode AppMonitorCreate(RengaComm comm, int64_t first, int64_t steps, int64_t tokens,
                                 AppMonitor *monitor);
 RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row);
+/* Of the step before: into its row. perplexity 0: the loss is not one of tokens. */
+RengaErrorCode AppMonitorValidation(AppMonitor monitor, double loss, double perplexity);
+/* Collective, before any work: can the file be written, and is it none of another run? */
+RengaErrorCode AppMonitorCheck(RengaComm comm);
 RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* a line of its own, past the bar */
 RengaErrorCode AppMonitorDestroy(AppMonitor *monitor);

@@ -6,7 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-static const char csv_header[] = "step,loss,learning_rate,gradient_norm,samples_per_second,seconds";
+static const char csv_header[] =
+    "step,loss,learning_rate,gradient_norm,samples_per_second,seconds,validation_loss,perplexity";
 
 typedef enum { SHOW_NONE, SHOW_LINES, SHOW_BAR } Show;
 struct _AppMonitor {
@@ -19,7 +20,9 @@ struct _AppMonitor {
   double shown_at;            /* seconds of MPI_Wtime */
   double speed, step_seconds; /* samples per second, seconds per step: smoothed */
   char *file_name;
-  FILE *file; /* of rank 0 */
+  FILE *file; /* of rank 0; NULL: there is none, or it could not be written */
+  AppRow row; /* the last one, and where it stands */
+  long row_at;
 };
 
 /* Keep the header and the rows of steps before first, so that a resumed run goes on where its
@@ -48,14 +51,50 @@ static RengaErrorCode KeepRows(const char *file_name, int64_t first)
   return RENGA_SUCCESS;
 }
 
+/* A run that goes on keeps what its first part wrote; another one's file is not replaced. */
 static RengaErrorCode OpenFile(AppMonitor monitor)
 {
-  if (monitor->first > 0) RengaCall(KeepRows(monitor->file_name, monitor->first));
-  monitor->file = fopen(monitor->file_name, monitor->first > 0 ? "a" : "w");
+  bool resume;
+  RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
+  if (resume) RengaCall(KeepRows(monitor->file_name, monitor->first));
+  monitor->file = fopen(monitor->file_name, resume ? "r+" : "w");
+  if (!monitor->file && errno == ENOENT) monitor->file = fopen(monitor->file_name, "w");
   RengaCheck(monitor->file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s",
              monitor->file_name, strerror(errno));
   fseek(monitor->file, 0, SEEK_END);
   if (ftell(monitor->file) == 0) fprintf(monitor->file, "%s\n", csv_header);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckFile(const char *name)
+{
+  bool resume;
+  RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
+  FILE *file = fopen(name, "a");
+  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s", name,
+             strerror(errno));
+  fseek(file, 0, SEEK_END);
+  const long bytes = ftell(file);
+  fclose(file);
+  RengaCheck(resume || bytes == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
+             "-monitor csv:%s: the file is there already and is not replaced: remove it, write to "
+             "another, or go on with its run by -resume",
+             name);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppMonitorCheck(RengaComm comm)
+{
+  const char *file;
+  MPI_Comm printer;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetString("monitor", &file, NULL));
+  if (!file) return RENGA_SUCCESS;
+  RengaCheck(!strncmp(file, "csv:", 4) && file[4], printer, RENGA_ERR_OPTION,
+             "-monitor %s: write csv:FILE", file);
+  if (RengaCommGetRank(comm) == 0) code = CheckFile(file + 4);
+  RengaCall(RengaErrorAgree(printer, code));
   return RENGA_SUCCESS;
 }
 
@@ -72,8 +111,6 @@ static RengaErrorCode ReadOptions(AppMonitor monitor)
                                                                        : SHOW_LINES;
   monitor->columns = columns;
   if (!file) return RENGA_SUCCESS;
-  RengaCheck(!strncmp(file, "csv:", 4) && file[4], monitor->comm, RENGA_ERR_OPTION,
-             "-monitor %s: write csv:FILE", file);
   RengaCall(RengaStringCopy(file + 4, &monitor->file_name));
   return RENGA_SUCCESS;
 }
@@ -135,14 +172,25 @@ static void Measure(AppMonitor monitor, const AppRow *row)
   monitor->step_seconds = keep * monitor->step_seconds + (1 - keep) * row->seconds;
 }
 
-static RengaErrorCode WriteRow(AppMonitor monitor, const AppRow *row)
+/* Said once; training goes on without the file. */
+static void GiveUpFile(AppMonitor monitor)
 {
-  fprintf(monitor->file, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g\n", (long long)row->step, row->loss,
-          row->learning_rate, row->gradient_norm,
-          row->seconds > 0 ? (double)row->samples / row->seconds : 0, row->seconds);
-  RengaCheck(fflush(monitor->file) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s",
-             monitor->file_name, strerror(errno));
-  return RENGA_SUCCESS;
+  RengaWarning(monitor->comm, "-monitor csv:%s: %s; rows from step %lld on are not written",
+               monitor->file_name, strerror(errno), (long long)monitor->row.step);
+  fclose(monitor->file);
+  monitor->file = NULL;
+}
+
+/* The last row, again where it stands already. validation: "" or its two columns. */
+static void WriteRow(AppMonitor monitor, const char *validation)
+{
+  const AppRow *row = &monitor->row;
+  bool good = fseek(monitor->file, monitor->row_at, SEEK_SET) == 0 &&
+              fprintf(monitor->file, "%lld,%.9g,%.9g,%.9g,%.6g,%.6g,%s\n", (long long)row->step,
+                      row->loss, row->learning_rate, row->gradient_norm,
+                      row->seconds > 0 ? (double)row->samples / row->seconds : 0, row->seconds,
+                      *validation ? validation : ",") > 0;
+  if (!good || fflush(monitor->file) != 0) GiveUpFile(monitor);
 }
 
 RengaErrorCode AppMonitorCreate(RengaComm comm, int64_t first, int64_t steps, int64_t tokens,
@@ -168,7 +216,12 @@ RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row)
   char text[256];
   if (!monitor->prints) return RENGA_SUCCESS;
   Measure(monitor, row);
-  if (monitor->file) RengaCall(WriteRow(monitor, row));
+  monitor->row = *row;
+  if (monitor->file) {
+    fseek(monitor->file, 0, SEEK_END);
+    monitor->row_at = ftell(monitor->file);
+    WriteRow(monitor, "");
+  }
   if (!IsDue(monitor, row)) return RENGA_SUCCESS;
   FormatRow(monitor, row, sizeof text, text);
   if (monitor->show == SHOW_BAR)
@@ -177,6 +230,16 @@ RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row)
     printf("%s\n", text);
   fflush(stdout);
   monitor->shown_at = MPI_Wtime();
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppMonitorValidation(AppMonitor monitor, double loss, double perplexity)
+{
+  char text[64];
+  if (!monitor->file || monitor->row_at == 0) return RENGA_SUCCESS;
+  int used = snprintf(text, sizeof text, "%.9g,", loss);
+  if (perplexity > 0) snprintf(text + used, sizeof text - (size_t)used, "%.9g", perplexity);
+  WriteRow(monitor, text);
   return RENGA_SUCCESS;
 }
 
@@ -196,12 +259,10 @@ RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
 RengaErrorCode AppMonitorDestroy(AppMonitor *monitor)
 {
   AppMonitor gone = *monitor;
-  bool good = true;
   if (!gone) return RENGA_SUCCESS;
   if (gone->bar_is_up) printf("\n");
-  if (gone->file) good = fclose(gone->file) == 0;
-  RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s", gone->file_name,
-             strerror(errno));
+  if (gone->file && fclose(gone->file) != 0)
+    RengaWarning(gone->comm, "-monitor csv:%s: %s", gone->file_name, strerror(errno));
   RengaFree(&gone->file_name);
   RengaFree(monitor);
   return RENGA_SUCCESS;

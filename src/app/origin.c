@@ -1,35 +1,101 @@
-/* What a checkpoint tells about its run: with the step, where the run was in its data. */
+/* What a checkpoint tells about its run: all that decides the numbers, so that one that goes on
+   with other settings is told which. */
 #include "app.h"
 #include <inttypes.h>
+#include <stdlib.h>
 #include <string.h>
 
-enum { VALUE = 64 };
+/* Options whose values decide the numbers. */
+static const char *const options[] = {"data_shuffle",
+                                      "data_validation",
+                                      "data_masking",
+                                      "optimizer_type",
+                                      "optimizer_learning_rate",
+                                      "optimizer_weight_decay",
+                                      "optimizer_clip_norm",
+                                      "optimizer_momentum",
+                                      "optimizer_nesterov",
+                                      "optimizer_beta1",
+                                      "optimizer_beta2",
+                                      "optimizer_epsilon",
+                                      "optimizer_groups",
+                                      "optimizer_schedule",
+                                      "optimizer_warmup_steps",
+                                      "optimizer_final_ratio",
+                                      "device_type",
+                                      "pipeline_reduction",
+                                      "on_nonfinite"};
+enum { OPTIONS = sizeof options / sizeof options[0], FOUND = 7, VALUE = 512 };
 
-/* What decides the order of the samples and the random numbers, and so how a run goes on. */
-static const struct {
-  const char *name, *consequence;
-} deciders[] = {
-    {"seed", "the order of the samples and all random numbers change"},
-    {"batch_size", "the run goes on at another place of the data"},
-    {"graph_digest", "the operators of the network are not those that it was trained with"},
-};
-enum { DECIDERS = sizeof deciders / sizeof deciders[0] };
+typedef struct {
+  const char *name;
+  char value[VALUE];
+} Setting;
+typedef struct {
+  Setting row[FOUND + OPTIONS];
+  int count;
+} Settings;
 
-static void Describe(RengaGraph graph, int64_t seed, int64_t batch, char values[DECIDERS][VALUE])
+static void AddSetting(Settings *settings, const char *name, const char *value)
 {
-  snprintf(values[0], VALUE, "%" PRId64, seed);
-  snprintf(values[1], VALUE, "%" PRId64, batch);
-  snprintf(values[2], VALUE, "%016" PRIx64, RengaGraphGetDigest(graph));
+  Setting *row = &settings->row[settings->count++];
+  row->name = name;
+  snprintf(row->value, VALUE, "%s", value && *value ? value : "none");
 }
 
-RengaErrorCode AppSetOrigin(RengaCheckpoint checkpoint, RengaGraph graph, int64_t seed,
-                            int64_t batch)
+static void AddNumber(Settings *settings, const char *name, int64_t value)
+{
+  char text[32];
+  snprintf(text, sizeof text, "%" PRId64, value);
+  AddSetting(settings, name, text);
+}
+
+/* The number of steps matters where the learning rate follows it. */
+static RengaErrorCode AddTotalSteps(Settings *settings, int64_t steps)
+{
+  const char *schedule;
+  int64_t total;
+  RengaCall(RengaOptionsGetString("optimizer_schedule", &schedule, NULL));
+  RengaCall(RengaOptionsGetInt64("optimizer_total_steps", &total, NULL));
+  if (strcmp(schedule, "constant") == 0)
+    AddSetting(settings, "optimizer_total_steps", "any");
+  else
+    AddNumber(settings, "optimizer_total_steps", total ? total : steps);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindSettings(const AppOrigin *origin, Settings *settings)
+{
+  char text[64];
+  uint64_t digest;
+  int64_t batch, microbatch;
+  RengaCall(RengaPlanGetBatch(origin->plan, &batch, &microbatch));
+  RengaCall(RengaDataGetDigest(origin->data, &digest));
+  settings->count = 0;
+  snprintf(text, sizeof text, "%016" PRIx64, RengaGraphGetDigest(origin->graph));
+  AddSetting(settings, "graph_digest", text);
+  snprintf(text, sizeof text, "%016" PRIx64, digest);
+  AddSetting(settings, "data_digest", text);
+  AddNumber(settings, "seed", origin->seed);
+  AddNumber(settings, "batch_size", batch);
+  AddNumber(settings, "microbatch_size", microbatch);
+  AddNumber(settings, "reduction_leaf", RengaPlanGetLeaf(origin->plan));
+  RengaCall(AddTotalSteps(settings, origin->steps));
+  for (int i = 0; i < OPTIONS; i++) {
+    const char *value;
+    RengaCall(RengaOptionsGetString(options[i], &value, NULL));
+    AddSetting(settings, options[i], value);
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppSetOrigin(RengaCheckpoint checkpoint, const AppOrigin *origin)
 {
   static const char *const texts[] = {"graph", "data"};
-  char values[DECIDERS][VALUE];
-  Describe(graph, seed, batch, values);
-  for (int i = 0; i < DECIDERS; i++)
-    RengaCall(RengaCheckpointSetAttribute(checkpoint, deciders[i].name, values[i]));
+  Settings settings;
+  RengaCall(FindSettings(origin, &settings));
+  for (int i = 0; i < settings.count; i++)
+    RengaCall(RengaCheckpointSetAttribute(checkpoint, settings.row[i].name, settings.row[i].value));
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
     const char *text;
     RengaCall(RengaOptionsGetString(texts[i], &text, NULL));
@@ -38,19 +104,65 @@ RengaErrorCode AppSetOrigin(RengaCheckpoint checkpoint, RengaGraph graph, int64_
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppCompareOrigin(RengaComm comm, RengaCheckpoint checkpoint, RengaGraph graph,
-                                int64_t seed, int64_t batch)
+/* 1e-3 and 0.001 are one value. */
+static bool SameValue(const char *a, const char *b)
 {
-  char values[DECIDERS][VALUE];
+  char *end_a, *end_b;
+  if (strcmp(a, b) == 0) return true;
+  double x = strtod(a, &end_a), y = strtod(b, &end_b);
+  return end_a != a && end_b != b && !*end_a && !*end_b && x == y && strlen(a) < 16;
+}
+
+RengaErrorCode AppCompareOrigin(RengaComm comm, RengaCheckpoint checkpoint, const AppOrigin *origin)
+{
+  Settings settings;
   MPI_Comm printer;
+  char table[4096] = "";
+  bool strict;
   RengaCall(RengaObjectGetComm(comm, &printer));
-  Describe(graph, seed, batch, values);
-  for (int i = 0; i < DECIDERS; i++) {
-    const char *before;
-    RengaCall(RengaCheckpointGetAttribute(checkpoint, deciders[i].name, &before));
-    if (before && strcmp(before, values[i]) != 0)
-      RengaWarning(printer, "%s is %s, and was %s in the run that wrote the checkpoint: %s",
-                   deciders[i].name, values[i], before, deciders[i].consequence);
+  RengaCall(RengaOptionsGetBool("resume_strict", &strict, NULL));
+  RengaCall(FindSettings(origin, &settings));
+  for (int i = 0; i < settings.count; i++) {
+    const Setting *is = &settings.row[i];
+    const char *was;
+    size_t used = strlen(table);
+    RengaCall(RengaCheckpointGetAttribute(checkpoint, is->name, &was));
+    if (was && !SameValue(was, is->value))
+      snprintf(table + used, sizeof table - used, "\n    %-24s was %.100s, is %.100s", is->name,
+               was, is->value);
+  }
+  if (!table[0]) return RENGA_SUCCESS;
+  RengaCheck(!strict, printer, RENGA_ERR_OPTION,
+             "-resume_strict: the run that wrote the checkpoint had other settings:%s", table);
+  RengaWarning(printer, "the run that wrote the checkpoint had other settings:%s", table);
+  return RENGA_SUCCESS;
+}
+
+/* Another batch or a plan of the user's has sizes of its own. */
+static RengaErrorCode ChoicesHold(RengaCheckpoint checkpoint, bool *hold)
+{
+  const char *was, *is, *plan;
+  RengaCall(RengaCheckpointGetAttribute(checkpoint, "batch_size", &was));
+  RengaCall(RengaOptionsGetString("batch_size", &is, NULL));
+  RengaCall(RengaOptionsGetString("plan_load", &plan, NULL));
+  *hold = plan == NULL && was && is && SameValue(was, is);
+  return RENGA_SUCCESS;
+}
+
+/* What was chosen for the user stays: it decides the bits. */
+RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint)
+{
+  static const char *const chosen[] = {"microbatch_size", "reduction_leaf"};
+  int64_t step;
+  bool found;
+  RengaCall(RengaCheckpointPeek(checkpoint, &found, &step));
+  if (found) RengaCall(ChoicesHold(checkpoint, &found));
+  for (size_t i = 0; found && i < sizeof chosen / sizeof chosen[0]; i++) {
+    const char *was, *value;
+    bool given;
+    RengaCall(RengaOptionsGetString(chosen[i], &value, &given));
+    RengaCall(RengaCheckpointGetAttribute(checkpoint, chosen[i], &was));
+    if (was && !given) RengaCall(RengaOptionsSetValue(chosen[i], was));
   }
   return RENGA_SUCCESS;
 }

@@ -1,5 +1,7 @@
 /* renga train: network, data, plan, pipeline, checkpoint; then steps. */
 #include "app.h"
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 typedef struct {
@@ -12,14 +14,20 @@ typedef struct {
   RengaPlan plan;
   RengaPipeline pipeline;
   RengaOptimizer optimizer;   /* lent by the pipeline */
-  RengaCheckpoint checkpoint; /* NULL without -checkpoint_dir */
+  RengaCheckpoint checkpoint; /* NULL without -checkpoint_dir and -time_limit */
   AppMonitor monitor;
   int64_t seed, steps, batch;       /* steps: number of the last one */
   int64_t eval_every, eval_samples; /* eval_samples: of the validation part, 0: there are none */
   int64_t step;                     /* done so far, those before a resume included */
   int64_t timed_steps;              /* without the first, which warms up */
   double timed_seconds;
-  bool stopped; /* asked to leave early */
+  int64_t rollbacks;
+  bool saves;                   /* checkpoints: there is a -checkpoint_dir */
+  double best;                  /* the least validation loss, HUGE_VAL: there was none */
+  int64_t best_step, validated; /* after which steps; validated -1: none */
+  int *exit_code;               /* of the program */
+  bool stopped;                 /* asked to leave early, or the time is up */
+  bool unsaved;                 /* the last checkpoint could not be written */
 } Training;
 
 /* Samples of one step as the data set has them. */
@@ -105,12 +113,29 @@ static RengaErrorCode SetUpPipeline(Training *training)
   return RENGA_SUCCESS;
 }
 
+/* What the run knew of its validations. */
+static RengaErrorCode TakeBest(Training *training)
+{
+  const char *best, *step;
+  RengaCall(RengaCheckpointGetAttribute(training->checkpoint, "best_validation_loss", &best));
+  RengaCall(RengaCheckpointGetAttribute(training->checkpoint, "best_validation_step", &step));
+  if (!best || !step) return RENGA_SUCCESS;
+  training->best = strtod(best, NULL);
+  training->best_step = strtoll(step, NULL, 10);
+  RengaCall(RengaCheckpointSetAttribute(training->checkpoint, "best_validation_loss", best));
+  RengaCall(RengaCheckpointSetAttribute(training->checkpoint, "best_validation_step", step));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Resume(Training *training)
 {
+  const AppOrigin origin = {training->graph, training->data, training->plan, training->seed,
+                            training->steps};
   bool found = false, resume;
   if (training->checkpoint == NULL) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointSetPipeline(training->checkpoint, training->pipeline));
-  RengaCall(AppSetOrigin(training->checkpoint, training->graph, training->seed, training->batch));
+  if (!training->saves) return RENGA_SUCCESS;
+  RengaCall(AppSetOrigin(training->checkpoint, &origin));
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
   if (!resume) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointResume(training->checkpoint, &found, &training->step));
@@ -119,9 +144,28 @@ static RengaErrorCode Resume(Training *training)
     RengaCall(RengaPrintf(training->printer, "no checkpoint yet: training begins at step 0\n"));
     return RENGA_SUCCESS;
   }
-  RengaCall(AppCompareOrigin(training->comm, training->checkpoint, training->graph, training->seed,
-                             training->batch));
+  RengaCall(AppCompareOrigin(training->comm, training->checkpoint, &origin));
+  RengaCall(TakeBest(training));
   RengaCall(RengaPrintf(training->printer, "goes on after step %lld\n", (long long)training->step));
+  return RENGA_SUCCESS;
+}
+
+/* Its directory is locked; a fresh run takes none that has checkpoints. */
+static RengaErrorCode OpenDirectory(Training *training, bool resume)
+{
+  const char *directory;
+  bool found;
+  int64_t step;
+  RengaCall(RengaCheckpointSetFromOptions(training->checkpoint));
+  RengaCall(RengaCheckpointSetUp(training->checkpoint));
+  RengaCall(RengaCheckpointGetDirectory(training->checkpoint, &directory));
+  RengaCall(RengaCheckpointGetNewest(training->checkpoint, &found, &step));
+  RengaCheck(
+      resume || !found, training->printer, RENGA_ERR_OPTION,
+      "%s holds the checkpoints of another run, the newest of step %lld, which are not "
+      "replaced: go on from them with -resume, or give this run a -checkpoint_dir of its own",
+      directory, (long long)step);
+  if (resume) RengaCall(AppKeepChoices(training->checkpoint));
   return RENGA_SUCCESS;
 }
 
@@ -129,24 +173,26 @@ static RengaErrorCode Resume(Training *training)
 static RengaErrorCode SetUpCheckpoint(Training *training)
 {
   const char *directory, *every;
-  bool resume, every_given, found;
-  int64_t step;
+  bool resume, every_given, best;
+  double seconds;
   RengaCall(RengaOptionsGetString("checkpoint_dir", &directory, NULL));
   RengaCall(RengaOptionsGetString("checkpoint_every", &every, &every_given));
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
-  RengaCheck(directory || (!resume && !every_given), training->printer, RENGA_ERR_OPTION,
+  RengaCall(RengaOptionsGetBool("keep_best", &best, NULL));
+  RengaCheck(directory || (!resume && !every_given && !best), training->printer, RENGA_ERR_OPTION,
              "-%s needs -checkpoint_dir: where are the checkpoints?",
-             resume ? "resume" : "checkpoint_every");
-  if (!directory) return RENGA_SUCCESS;
+             resume ? "resume"
+             : best ? "keep_best"
+                    : "checkpoint_every");
+  RengaCall(AppFindTimeLimit(training->comm, &seconds));
+  if (!directory && seconds == 0) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointCreate(training->comm, &training->checkpoint));
-  RengaCall(RengaCheckpointSetFromOptions(training->checkpoint));
-  RengaCall(RengaCheckpointSetUp(training->checkpoint));
-  RengaCall(RengaCheckpointGetNewest(training->checkpoint, &found, &step));
-  if (found && !resume)
-    RengaWarning(training->printer,
-                 "%s holds checkpoints, the newest of step %lld: they are kept, but for steps that "
-                 "this run writes too; to go on from them add -resume",
-                 directory, (long long)step);
+  training->saves = directory != NULL;
+  if (directory)
+    RengaCall(OpenDirectory(training, resume));
+  else
+    RengaCall(RengaCheckpointSetUp(training->checkpoint));
+  RengaCall(RengaCheckpointSetTimeLimit(training->checkpoint, seconds));
   return RENGA_SUCCESS;
 }
 
@@ -163,6 +209,7 @@ static RengaErrorCode SetUp(Training *training)
   RengaCall(RengaOptionsGetInt64("seed", &training->seed, NULL));
   RengaCall(RengaOptionsGetInt64("steps", &training->steps, NULL));
   RengaCall(RengaOptionsGetInt64("eval_every", &training->eval_every, NULL));
+  RengaCall(AppMonitorCheck(training->comm));
   RengaCall(SetUpCheckpoint(training));
   RengaCall(AppLoadGraph(training->comm, &training->graph));
   RengaCall(SetUpData(training));
@@ -173,15 +220,60 @@ static RengaErrorCode SetUp(Training *training)
   return RENGA_SUCCESS;
 }
 
+/* Of tokens that a cross-entropy is the mean of; 0 where there is none. */
+static double Perplexity(const Training *training, double loss)
+{
+  bool tokens = training->accuracy.scores && TokensPerSample(&training->fields) > 0;
+  return tokens ? exp(loss) : 0;
+}
+
 static RengaErrorCode SayValidation(Training *training, double loss)
 {
-  char accuracy[64] = "";
+  char accuracy[64] = "", perplexity[64] = "";
+  const double value = Perplexity(training, loss);
   if (training->accuracy.counted > 0)
     snprintf(accuracy, sizeof accuracy, " accuracy %.2f %%",
              100 * training->accuracy.right / training->accuracy.counted);
-  RengaCall(AppMonitorSay(training->monitor,
-                          "validation loss %.6g%s after step %lld (%lld samples)\n", loss, accuracy,
-                          (long long)training->step, (long long)training->eval_samples));
+  if (value > 0) snprintf(perplexity, sizeof perplexity, " perplexity %.5g", value);
+  RengaCall(AppMonitorSay(
+      training->monitor, "validation loss %.6g%s%s after step %lld (%lld samples)\n", loss,
+      perplexity, accuracy, (long long)training->step, (long long)training->eval_samples));
+  RengaCall(AppMonitorValidation(training->monitor, loss, value));
+  return RENGA_SUCCESS;
+}
+
+/* The least loss so far: known to all checkpoints from now on; with -keep_best one of its own. */
+static RengaErrorCode KeepBest(Training *training, double loss)
+{
+  char text[32];
+  bool keep, wrote = false;
+  training->best = loss;
+  training->best_step = training->step;
+  RengaCall(RengaOptionsGetBool("keep_best", &keep, NULL));
+  if (!training->saves) return RENGA_SUCCESS;
+  snprintf(text, sizeof text, "%.17g", loss);
+  RengaCall(RengaCheckpointSetAttribute(training->checkpoint, "best_validation_loss", text));
+  snprintf(text, sizeof text, "%lld", (long long)training->step);
+  RengaCall(RengaCheckpointSetAttribute(training->checkpoint, "best_validation_step", text));
+  if (keep) RengaCall(RengaCheckpointTry(training->checkpoint, "best", &wrote));
+  if (wrote) RengaCall(AppMonitorSay(training->monitor, "checkpoint best.h5: the least loss\n"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode UseValidation(Training *training, double loss)
+{
+  int64_t patience;
+  RengaCall(SayValidation(training, loss));
+  RengaCall(RengaOptionsGetInt64("early_stop", &patience, NULL));
+  if (loss < training->best)
+    RengaCall(KeepBest(training, loss));
+  else if (patience && training->eval_every && training->step < training->steps &&
+           training->step - training->best_step >= patience * training->eval_every) {
+    RengaCall(AppMonitorSay(training->monitor,
+                            "early stop: no loss below %.6g, of step %lld, in %lld validations\n",
+                            training->best, (long long)training->best_step, (long long)patience));
+    training->steps = training->step;
+  }
   return RENGA_SUCCESS;
 }
 
@@ -204,7 +296,8 @@ static RengaErrorCode Validate(Training *training)
     sum += loss * (double)count;
     done += count;
   }
-  if (done) RengaCall(SayValidation(training, sum / (double)done));
+  training->validated = training->step;
+  if (done) RengaCall(UseValidation(training, sum / (double)done));
   return RENGA_SUCCESS;
 }
 
@@ -217,6 +310,41 @@ static RengaErrorCode Record(Training *training, double loss, int64_t samples, d
   return RENGA_SUCCESS;
 }
 
+/* A step that was not finite ends the run; the checkpoint that it went on from must not be resumed
+   for ever. */
+static RengaErrorCode AfterFailure(Training *training, RengaErrorCode code)
+{
+  RengaPipelineStepInfo info;
+  if (code != RENGA_ERR_NUMERIC || !training->checkpoint) return code;
+  if (RengaPipelineGetLastStep(training->pipeline, &info) == RENGA_SUCCESS && !info.finite &&
+      info.step == training->step)
+    RengaCheckpointMarkBad(training->checkpoint);
+  return code;
+}
+
+/* -on_nonfinite rollback: the parameters of the newest good checkpoint, and the next batch. */
+static RengaErrorCode RollBack(Training *training)
+{
+  int64_t from = 0, most;
+  bool found = false;
+  RengaCall(RengaOptionsGetInt64("rollback_limit", &most, NULL));
+  RengaCheck(training->checkpoint, training->printer, RENGA_ERR_OPTION,
+             "-on_nonfinite rollback needs -checkpoint_dir: where are the checkpoints?");
+  RengaCheck(training->rollbacks++ < most, training->printer, RENGA_ERR_NUMERIC,
+             "step %lld is not finite after %lld rollbacks: a smaller -optimizer_learning_rate or "
+             "-optimizer_clip_norm may help; -rollback_limit allows more",
+             (long long)training->step, (long long)most);
+  RengaCall(RengaCheckpointRollBack(training->checkpoint, &found, &from));
+  RengaCheck(found, training->printer, RENGA_ERR_NUMERIC,
+             "step %lld is not finite, and there is no checkpoint yet that a finite step followed",
+             (long long)training->step);
+  RengaCall(AppMonitorSay(training->monitor,
+                          "rolled back to the checkpoint of step %lld; batches %lld to %lld are "
+                          "left out\n",
+                          (long long)from, (long long)from, (long long)training->step));
+  return RENGA_SUCCESS;
+}
+
 /* One step, timed. A loss that is no number is the pipeline's error, before anything is written. */
 static RengaErrorCode Step(Training *training)
 {
@@ -226,9 +354,13 @@ static RengaErrorCode Step(Training *training)
   RengaCall(RengaDataGetStep(training->data, RENGA_DATA_TRAINING, training->batch, training->step,
                              &window.first, &count, &window.epoch));
   RengaBatch batch = {.samples = count, .read = ReadWindow, .user = &window};
-  RengaCall(RengaPipelineStep(training->pipeline, &batch, &loss));
+  RengaErrorCode code = RengaPipelineStep(training->pipeline, &batch, &loss);
+  RengaCall(AfterFailure(training, code));
+  RengaPipelineStepInfo info;
+  RengaCall(RengaPipelineGetLastStep(training->pipeline, &info));
   double seconds = MPI_Wtime() - begin;
   RengaCall(Record(training, loss, count, seconds));
+  if (!info.finite && !info.counts) RengaCall(RollBack(training));
   training->timed_steps++;
   training->timed_seconds += seconds;
   training->step++;
@@ -312,21 +444,43 @@ static RengaErrorCode PrintSpeed(Training *training)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode SayStop(Training *training)
+{
+  double left = 0;
+  bool time_is_up = false;
+  RengaCall(RengaCheckpointGetTimeLimit(training->checkpoint, &left, &time_is_up));
+  RengaCall(RengaCheckpointGetMissing(training->checkpoint, &training->unsaved));
+  RengaCall(AppMonitorSay(training->monitor, "%s after step %lld of %lld%s\n",
+                          time_is_up ? "the time limit is near: leaving" : "asked to leave",
+                          (long long)training->step, (long long)training->steps,
+                          training->unsaved || !training->saves ? "" : ": go on with -resume"));
+  *training->exit_code = time_is_up ? APP_EXIT_TIME_IS_UP : APP_EXIT_ASKED_TO_LEAVE;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WriteLast(Training *training)
+{
+  bool wrote = false;
+  const char *directory;
+  RengaCall(RengaCheckpointTry(training->checkpoint, NULL, &wrote));
+  RengaCall(RengaCheckpointGetDirectory(training->checkpoint, &directory));
+  training->unsaved = !wrote;
+  if (wrote)
+    RengaCall(AppMonitorSay(training->monitor, "checkpoint %s/step_%09lld.h5\n", directory,
+                            (long long)training->step));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Finish(Training *training, int64_t first)
 {
-  char *file = NULL;
-  if (training->stopped)
-    RengaCall(AppMonitorSay(training->monitor,
-                            "asked to leave after step %lld of %lld: go on with -resume\n",
-                            (long long)training->step, (long long)training->steps));
-  else
+  bool early = training->stopped && training->step < training->steps;
+  if (early)
+    RengaCall(SayStop(training));
+  else if (training->validated != training->step)
     RengaCall(Validate(training));
-  if (training->checkpoint && training->step > first && !training->stopped)
-    RengaCall(RengaCheckpointWrite(training->checkpoint, &file));
+  if (training->saves && training->step > first && !early) RengaCall(WriteLast(training));
   RengaCall(PrintSpeed(training));
   RengaCall(AppPrintMemory(training->comm, training->plan, training->pipeline));
-  if (file) RengaCall(AppMonitorSay(training->monitor, "checkpoint %s\n", file));
-  RengaFree(&file);
   RengaCall(PrintDigest(training));
   return RENGA_SUCCESS;
 }
@@ -346,13 +500,17 @@ static RengaErrorCode Destroy(Training *training)
 
 RengaErrorCode AppTrain(const App *app)
 {
-  Training training = {.comm = app->comm};
+  Training training = {
+      .comm = app->comm, .best = HUGE_VAL, .validated = -1, .exit_code = app->exit_code};
   RengaCall(RengaObjectGetComm(app->comm, &training.printer));
   RengaCall(SetUp(&training));
   int64_t first = training.step;
   RengaCall(RunSteps(&training));
   RengaCall(Finish(&training, first));
-  if (training.stopped && training.step < training.steps) *app->exit_code = APP_EXIT_ASKED_TO_LEAVE;
+  bool unsaved = training.unsaved;
+  int64_t step = training.step;
   RengaCall(Destroy(&training));
+  RengaCheck(!unsaved, training.printer, RENGA_ERR_FILE_WRITE,
+             "the checkpoint after the last step, %lld, could not be written", (long long)step);
   return RENGA_SUCCESS;
 }

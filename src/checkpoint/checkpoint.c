@@ -179,8 +179,7 @@ static RengaErrorCode TryLock(RengaCheckpoint checkpoint, RengaLockAnswer *answe
   return RENGA_SUCCESS;
 }
 
-/* Rank 0 has the lock when this succeeds. A lock of another machine is watched for half a minute.
-   */
+/* Rank 0 has the lock when this succeeds. One of another machine is watched for half a minute. */
 static RengaErrorCode TakeLock(RengaCheckpoint checkpoint)
 {
   const struct timespec pause = {0, 500000000};
@@ -210,7 +209,7 @@ static RengaErrorCode TakeLock(RengaCheckpoint checkpoint)
 }
 
 /*@
-   RengaCheckpointSetUp - make and lock the directory, try to write on every rank, catch signals
+   RengaCheckpointSetUp - make and lock the directory, try to write there, catch signals
 
    Collective
 
@@ -222,9 +221,8 @@ static RengaErrorCode TakeLock(RengaCheckpoint checkpoint)
    Notes: with a directory, SIGUSR1 then asks for a checkpoint and SIGTERM for one and the end; what
    they did before is restored by RengaCheckpointDestroy, which releases the lock too. The lock of a
    run that is dead is taken over: at once where its process ran on this machine; elsewhere where
-   its
-   file .renga_lock is not renewed for 30 s (an owner renews it every 5 s), during which this call
-   waits. Files that a dead run could not finish are removed.
+   its file .renga_lock is not renewed for 30 s (an owner renews it every 5 s), during which this
+   call waits. Files that a dead run could not finish are removed.
 @*/
 RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint)
 {

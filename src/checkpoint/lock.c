@@ -1,6 +1,5 @@
 /* The lock of a directory of checkpoints: one run writes there. A small file .renga_lock says who
-   it
-   is; it appears whole, by a link, and its owner renews it every few seconds. It is a dead run's
+   it is; it appears whole, by a link, and its owner renews it every few seconds. It is a dead run's
    where the owner's process is gone (on the same machine), or where nothing renews it while another
    run looks on (from elsewhere: clocks of machines are never compared). */
 #include "lock.h"
@@ -39,8 +38,7 @@ struct _RengaCheckpointLock {
 };
 
 /* "1234 (name with blanks) S ..." : field 3 is the state, 22 the start. -1: it has ended, though
-   its
-   parent has not heard of it; 0: not known. */
+   its parent has not heard of it; 0: not known. */
 static long long StartOf(long long process)
 {
   char path[64], text[TEXT];
@@ -258,8 +256,7 @@ void RengaCheckpointLockDescribe(RengaCheckpointLock lock, size_t size, char tex
            lock->other.since);
 }
 
-/* Where it was taken away, another run has the directory; where it is only gone, it is made
-   again. */
+/* Where it was taken away another run has the directory; where it is only gone it is made again. */
 RengaErrorCode RengaCheckpointLockCheck(RengaCheckpointLock lock)
 {
   Owner now;

@@ -309,7 +309,10 @@ RengaErrorCode RengaCheckpointMarkBad(RengaCheckpoint checkpoint)
 
 static RengaErrorCode MarkGood(RengaCheckpoint checkpoint, int64_t step)
 {
+  RengaPipelineStepInfo info;
   if (checkpoint->unmarked < 0 || step <= checkpoint->unmarked) return RENGA_SUCCESS;
+  RengaCall(RengaPipelineGetLastStep(checkpoint->pipeline, &info));
+  if (!info.finite) return RENGA_SUCCESS; /* skipped */
   RengaCall(MarkFile(checkpoint, checkpoint->unmarked, RENGA_MARK_GOOD));
   checkpoint->unmarked = -1;
   return RENGA_SUCCESS;

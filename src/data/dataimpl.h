@@ -109,6 +109,7 @@ struct _RengaDataOps {
   RengaErrorCode (*read)(RengaData data, RengaDataPart source, int field, int64_t epoch,
                          int64_t count, const int64_t samples[], void *buffer);
   RengaErrorCode (*view)(RengaData data, RengaViewer viewer);
+  RengaErrorCode (*digest)(RengaData data, uint64_t *digest); /* by one process */
 };
 
 struct _p_RengaData {

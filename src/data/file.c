@@ -332,6 +332,43 @@ static RengaErrorCode ViewFile(RengaData data, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
+/* Some samples of a column, as they are stored. */
+static RengaErrorCode HashColumn(const RengaDataField *f, const RengaDataColumn *column,
+                                 int64_t count, uint64_t *digest)
+{
+  enum { SAMPLES = 16 };
+  const RengaTensorSpec *spec = RengaHdf5DatasetSpec(column->dataset);
+  RengaTensorSpec rows = *spec;
+  char *buffer;
+  rows.dim[0] = f->rows;
+  const size_t bytes = RengaTensorSpecBytes(&rows);
+  *digest = RengaHash(spec, sizeof *spec, *digest);
+  RengaCall(RengaMalloc(bytes, &buffer));
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int64_t i = 0; i < SAMPLES && i < count && code == RENGA_SUCCESS; i++) {
+    const int64_t sample = count <= SAMPLES ? i : i * (count - 1) / (SAMPLES - 1);
+    code = RengaHdf5Read(column->dataset, sample * f->rows, f->rows, buffer);
+    *digest = RengaHash(buffer, bytes, *digest);
+  }
+  RengaFree(&buffer);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DigestFile(RengaData data, uint64_t *digest)
+{
+  for (int file = 0; file < data->n_files; file++)
+    for (int i = 0; i < data->n_fields; i++)
+      for (int part = 0; part < RENGA_DATA_PARTS; part++) {
+        const RengaDataField *f = &data->fields[i];
+        const RengaDataColumn *column = &f->column[part][file];
+        const int64_t count = data->files[file].count[part];
+        *digest = RengaHash(&count, sizeof count, *digest);
+        if (column->dataset && count > 0) RengaCall(HashColumn(f, column, count, digest));
+      }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaDataCloseFile(RengaData data)
 {
   for (int i = 0; i < data->n_fields; i++)
@@ -355,5 +392,6 @@ RengaErrorCode RengaDataCreate_File(RengaData data)
   data->ops->setup = SetUpFile;
   data->ops->read = RengaDataReadFile_Private;
   data->ops->view = ViewFile;
+  data->ops->digest = DigestFile;
   return RENGA_SUCCESS;
 }

@@ -97,10 +97,18 @@ static RengaErrorCode ViewSynthetic(RengaData data, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
+/* Seed and shapes are settings of their own. */
+static RengaErrorCode DigestSynthetic(RengaData data, uint64_t *digest)
+{
+  *digest = RengaHash(&data->samples_option, sizeof data->samples_option, *digest);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaDataCreate_Synthetic(RengaData data)
 {
   data->ops->setup = SetUpSynthetic;
   data->ops->read = ReadSynthetic;
   data->ops->view = ViewSynthetic;
+  data->ops->digest = DigestSynthetic;
   return RENGA_SUCCESS;
 }

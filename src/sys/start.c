@@ -3,8 +3,11 @@
 #include "renga/private/start.h"
 #include "sys.h"
 #include "watch.h"
+#include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 static struct {
   MPI_Comm world; /* what the user gave, or MPI_COMM_NULL for MPI_COMM_WORLD */
@@ -159,6 +162,16 @@ static RengaErrorCode Answer(const char help[])
   return RENGA_SUCCESS;
 }
 
+/* Written at the end; that it cannot be is found now. */
+static RengaErrorCode ProbeTrace(const char *trace)
+{
+  int file = open(trace, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  RengaCheck(file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-log_trace %s: %s", trace,
+             strerror(errno));
+  close(file);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
 {
   char *problems = NULL;
@@ -179,6 +192,8 @@ RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
   RengaCall(RengaOptionsGetBool("options_view", &view, &given));
   if (view && rank == 0) RengaCall(RengaOptionsView(stdout));
   RengaCall(RengaOptionsGetString("log_trace", &trace, &given));
+  if (trace && rank == 0) code = ProbeTrace(trace);
+  RengaCall(RengaErrorAgree(start.comm, code));
   RengaCall(RengaLogStart(start.comm, trace != NULL));
   return RENGA_SUCCESS;
 }

@@ -71,7 +71,7 @@ says "blocks.1.ln1"
 for file in two three four five; do
   [ "$(cut -d, -f1,2 one.csv)" = "$(cut -d, -f1,2 $file.csv)" ] || fail "losses of $file.csv differ"
 done
-[ "$(head -n 1 one.csv)" = "step,loss,learning_rate,gradient_norm,samples_per_second,seconds" ] ||
+[ "$(head -n 1 one.csv)" = "step,loss,learning_rate,gradient_norm,samples_per_second,seconds,validation_loss,perplexity" ] ||
   fail "header of one.csv"
 [ "$(wc -l <one.csv)" -eq 5 ] || fail "rows of one.csv"
 

@@ -1,0 +1,61 @@
+/* How long the program may run: -time_limit, or what Slurm says of its job. */
+#include "app.h"
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+/* "90", "1:30", "02:00:00", "1-02:00:00": seconds, as Slurm writes times; but a number alone is
+   seconds. */
+static bool ParseTime(const char *text, double *seconds)
+{
+  const char *dash = strchr(text, '-');
+  char *end;
+  double days = 0, sum = 0;
+  int parts = 0;
+  if (dash) {
+    days = strtod(text, &end);
+    if (end != dash || days < 0) return false;
+    text = dash + 1;
+  }
+  for (;;) {
+    double part = strtod(text, &end);
+    if (end == text || part < 0 || part > 1e9 || strspn(text, "0123456789.") == 0) return false;
+    sum = 60 * sum + part;
+    parts++;
+    if (*end == '\0') break;
+    if (*end != ':' || parts == 3) return false;
+    text = end + 1;
+  }
+  if (dash && parts != 3) return false;
+  *seconds = 86400 * days + sum;
+  return true;
+}
+
+/* Seconds that Slurm leaves; 0: it says nothing. */
+static double SlurmSeconds(void)
+{
+  const char *text = getenv("SLURM_JOB_END_TIME");
+  if (!text) return 0;
+  double left = strtod(text, NULL) - (double)time(NULL);
+  return left > 0 && left < 1e9 ? left : 0;
+}
+
+/* Collective: rank 0's answer. seconds: from now, 0 where there is no limit. */
+RengaErrorCode AppFindTimeLimit(RengaComm comm, double *seconds)
+{
+  const char *text;
+  MPI_Comm printer;
+  *seconds = 0;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetString("time_limit", &text, NULL));
+  if (strcmp(text, "auto") == 0)
+    *seconds = SlurmSeconds();
+  else
+    RengaCheck(ParseTime(text, seconds), printer, RENGA_ERR_OPTION,
+               "-time_limit %s: write seconds, MM:SS, HH:MM:SS or D-HH:MM:SS; 0: none; auto: what "
+               "Slurm leaves",
+               text);
+  RengaCall(RengaCommBroadcast(comm, seconds, sizeof *seconds, 0, "the time limit"));
+  return RENGA_SUCCESS;
+}

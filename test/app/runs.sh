@@ -1,0 +1,79 @@
+#!/bin/sh
+# Runs beside and after each other: one per folder, nothing of another one replaced, settings that
+# change are named, the best checkpoint, the time limit, steps that are not finite.
+. "${0%/*}/common.sh"
+
+wait_for() {
+  tries=0
+  until "$@" >/dev/null 2>&1; do
+    tries=$((tries + 1))
+    [ $tries -le $((10 * limit)) ] || { fail "waited in vain for: $*"; return; }
+    sleep 0.1
+  done
+}
+train="train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 2 -progress none"
+
+# Two runs in one folder: the second is refused by name; a killed one is no hindrance.
+"$renga" $train -steps 100000000 -checkpoint_dir c -checkpoint_every 1 >first 2>&1 &
+first=$!
+wait_for test -s c/step_000000001.h5
+refuses 2 "checkpoint directory c is in use by another run: process $first on $(uname -n), since 20" \
+  $train -checkpoint_dir c -resume
+kill -9 $first
+wait $first 2>/dev/null
+accepts 2 $train -checkpoint_dir c -resume -steps 1
+says "goes on after step"
+[ ! -e c/.renga_lock ] || fail "the lock is left"
+[ -z "$(ls c/*.tmp 2>/dev/null)" ] || fail "a dead run's unfinished file is left"
+
+# Neither checkpoints nor rows of another run are replaced.
+refuses 2 "c holds the checkpoints of another run, the newest of step" $train -checkpoint_dir c
+accepts 2 $train -steps 3 -checkpoint_dir d -monitor csv:rows.csv
+cp rows.csv before.csv
+refuses 2 "the file is there already and is not replaced" $train -steps 3 -monitor csv:rows.csv
+cmp -s rows.csv before.csv || fail "rows.csv was changed"
+refuses 2 "no-such-folder/t.json" $train -steps 3 -log_trace no-such-folder/t.json
+
+# Settings that a resume changes.
+accepts 2 $train -steps 4 -checkpoint_dir d -resume -optimizer_learning_rate 1e-3
+! grep -q "other settings" out || fail "the same settings are named"
+accepts 2 train -graph $mlp -data synthetic -data_samples 100 -batch_size 8 -steps 5 -checkpoint_dir d \
+  -resume -optimizer_learning_rate 0.01 -optimizer_type adam -data_shuffle false -progress none
+says "had other settings:"
+for row in "data_digest  *was [0-9a-f]*, is " "optimizer_type  *was adamw, is adam" \
+  "optimizer_learning_rate  *was .*, is 0.01" "data_shuffle  *was true, is false"; do
+  grep -q "$row" out || fail "no row $row"
+done
+! grep -q "microbatch_size  *was" out || fail "the micro-batch was not kept"
+refuses 2 "-resume_strict: the run that wrote the checkpoint had other settings:" $train -steps 9 \
+  -checkpoint_dir d -resume -resume_strict
+
+# Validation in the rows, the best checkpoint, an early stop.
+seq 3000 >text.txt
+accepts 1 data text text.txt text.h5 -sequence 16 -data_validation 0.1
+language="train -graph $gpt -data text.h5 -batch_size 8 -microbatch_size 4 -eval_samples 16 -progress none"
+accepts 2 $language -steps 6 -eval_every 2 -checkpoint_dir e -keep_best -monitor csv:text.csv
+says "checkpoint best.h5: the least loss"
+says "perplexity"
+[ -s e/best.h5 ] || fail "no e/best.h5"
+awk -F, 'NR > 1 && ($1 % 2 == 1) != ($7 != "" && ($8 / exp($7) - 1) ^ 2 < 1e-6) { bad = 1 } END { exit bad }' \
+  text.csv || fail "validation in text.csv"
+accepts 1 info -checkpoint e/best.h5
+says "best_validation_loss"
+accepts 2 $language -steps 60 -eval_every 1 -early_stop 2 -optimizer_learning_rate 0
+says "early stop: no loss below"
+refuses 2 "-keep_best needs -checkpoint_dir" $language -keep_best
+
+# The time limit: a checkpoint, and exit code 75.
+timeout -k 5 $limit "$mpiexec" -n 2 "$renga" $train -steps 100000000 -checkpoint_dir t \
+  -time_limit 0:04 </dev/null >out 2>&1
+code=$?
+[ $code -eq 75 ] || fail "exit code $code at the time limit"
+says "the time limit is near: leaving after step"
+[ "$(ls t/*.h5 | wc -l)" -eq 1 ] || fail "no checkpoint at the time limit"
+SLURM_JOB_END_TIME=$(($(date +%s) + 4)) timeout -k 5 $limit "$renga" $train -steps 100000000 \
+  </dev/null >out 2>&1
+code=$?
+[ $code -eq 75 ] || fail "exit code $code at the end of a Slurm job"
+refuses 1 "-time_limit 1:2:3:4" $train -time_limit 1:2:3:4
+finish
