@@ -118,8 +118,7 @@ static RengaErrorCode WriteFile(RengaCheckpoint checkpoint, const char *path,
   return RENGA_SUCCESS;
 }
 
-/* Rank 0, before anything is written: the directory is still ours, and so is a file of that name.
-   */
+/* Rank 0, before anything is written: the directory is still ours, so is a file of that name. */
 static RengaErrorCode CheckOwner(RengaCheckpoint checkpoint, const char *path)
 {
   RengaCheckpointHead head = {.run = 0};

@@ -543,8 +543,8 @@ RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes)
    . data - set up
 
    Output:
-   . digest - of counts, shapes and types, and of up to 16 samples of each input, as they are stored;
-     not of file names, order, masking or seed
+   . digest - of counts, shapes and types, and of up to 16 samples of each input, as they are
+     stored; not of file names, order, masking or seed
 @*/
 RengaErrorCode RengaDataGetDigest(RengaData data, uint64_t *digest)
 {
