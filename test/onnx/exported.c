@@ -41,6 +41,12 @@ static int64_t LastSecond(const float x[], int64_t n, double y[])
   }
   return 2 * n;
 }
+static int64_t LastAgain(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < 2 * n; i++) y[i] = (double)x[WIDTH * (i / 2) + 3];
+  for (int64_t i = 1; i < 2 * n; i += 2) y[i] = (double)x[WIDTH * (i / 2)];
+  return 2 * n;
+}
 static int64_t Largest(const float x[], int64_t n, double y[])
 {
   for (int64_t i = 0; i < n; i++) {
@@ -102,6 +108,25 @@ static const struct {
      "in x f32 3 4; init all i64 1 : 12; Reshape x all -> flat; init i i64 3 2 : 3 1 7 5 11 9;"
      "Gather flat i -> y axis=0; out y",
      LastSecond},
+    {"copies of positions for each sample", 18,
+     "in x f32 N 4;" SAMPLES "init h i64 1 : 1; Reshape n h -> u; Concat u h -> t axis=0;"
+     "Tile p t -> k; GatherElements x k -> y axis=1; out y",
+     LastSecond},
+    {"a sum along copies of positions", 18,
+     "in x f32 N 4;" SAMPLES "init h i64 1 : 1; Reshape n h -> u; Concat u h -> t axis=0;"
+     "init ones i64 1 2 : 3 0; Tile ones t -> k; CumSum k one -> c reverse=1;"
+     "GatherElements x c -> y axis=1; out y",
+     LastAgain},
+    {"copies of a table for each sample", 18,
+     "in x f32 N 4;" SAMPLES "init h i64 1 : 1; Reshape n h -> u; Concat u h -> t axis=0;"
+     "init w f32 2 4 : 0 0 0 1 0 1 0 0; init z i64 3 : -1 2 4; init v i64 3 : -1 4 1;"
+     "init out i64 2 : -1 2; Relu w -> w1; Tile w1 t -> k; Reshape k z -> a; Reshape x v -> b;"
+     "MatMul a b -> c; Reshape c out -> y; out y",
+     LastSecond},
+    {"the same first state for each of three", 18,
+     "in x f32 3 4; init h i64 3 2 : 0 0 0 0 0 0; init w f32 2 4; Cast h -> g to=1;"
+     "MatMul g w -> a; Add x a -> y; out y",
+     Same},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 

@@ -124,7 +124,7 @@ const WrongRow wrong_rows[] = {
     {"padding that depends on data", 13, "in x f32 N 6; in p i64 4; Pad x p -> y; out y",
      RENGA_ERR_SUPPORT, "node \"y\" (Pad", "input 1 (\"p\") depends on data; only one"},
     {"positions of what is not zero", 13, "in x f32 N 6; NonZero x -> y; out y", RENGA_ERR_SUPPORT,
-     "node \"y\" (NonZero", "its shape depends on data"},
+     "node \"y\" (NonZero", "keep all elements, and multiply them by the mask"},
     {"unique elements", 13, "in x f32 N 6; Unique x -> y; out y", RENGA_ERR_SUPPORT, "node \"y\"",
      "(opset 13): 1 operator is not supported:"},
     {"a compression by a condition", 13,

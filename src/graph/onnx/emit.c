@@ -123,6 +123,18 @@ static bool IsFree(const RengaOnnxImporter *importer, const char *name)
   return !binding || binding->kind != RENGA_ONNX_TENSOR;
 }
 
+/* Counts the nodes that have the same name in the file. */
+static RengaErrorCode LastOfName(RengaOnnxImporter *importer, const char *name,
+                                 RengaOnnxBinding **last)
+{
+  if (!importer->named) RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->named));
+  *last = RengaOnnxScopeFind(importer->named, name);
+  if (*last) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxScopeAdd(importer, importer->named, name, last));
+  (*last)->n_items = 1;
+  return RENGA_SUCCESS;
+}
+
 /* The node's name in the file for its first node in the graph, then NAME/Op. */
 RengaErrorCode RengaOnnxNewName(RengaOnnxNode *node, const char *op, char **name)
 {
@@ -134,9 +146,11 @@ RengaErrorCode RengaOnnxNewName(RengaOnnxNode *node, const char *op, char **name
     RengaCall(RengaOnnxJoin(importer, made, op, &made));
   }
   node->emitted += strcmp(op, "constant") != 0;
+  RengaOnnxBinding *last = NULL;
   char *base = made;
-  for (int k = 2; !IsFree(importer, made); k++) {
-    snprintf(number, sizeof number, "_%d", k);
+  while (!IsFree(importer, made)) { /* the numbers go on from the last one of this name */
+    if (!last) RengaCall(LastOfName(importer, base, &last));
+    snprintf(number, sizeof number, "_%d", ++last->n_items);
     RengaCall(RengaOnnxJoin(importer, base, number, &made));
   }
   *name = made;

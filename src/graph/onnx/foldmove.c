@@ -185,6 +185,18 @@ static RengaErrorCode FoldExpand(RengaOnnxNode *node, int n, Known const in[], R
   return RENGA_SUCCESS;
 }
 
+/* Copies of one along the batch, as an Expand makes them. */
+static RengaErrorCode FoldTile(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+{
+  if (n != 2 || !in[1] || in[1]->open >= 0 || in[1]->count != in[0]->spec.ndim)
+    return RENGA_SUCCESS;
+  for (int d = 0; d < in[0]->spec.ndim; d++)
+    if (in[0]->spec.dim[d] != 1 && (in[1]->number[d].batch != 0 || in[1]->number[d].whole != 1))
+      return RENGA_SUCCESS;
+  RengaCall(FoldExpand(node, n, in, out));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode FoldSlice(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
 {
   for (int i = 1; i < n; i++)
@@ -314,7 +326,7 @@ static const RengaOnnxFoldRow rows[] = {
     {"Reshape", FoldReshape},   {"Squeeze", FoldSqueeze},     {"Unsqueeze", FoldUnsqueeze},
     {"Identity", FoldIdentity}, {"Transpose", FoldTranspose}, {"Expand", FoldExpand},
     {"Slice", FoldSlice},       {"Gather", FoldGather},       {"Concat", FoldConcat},
-    {"NonZero", FoldNonZero},
+    {"NonZero", FoldNonZero},   {"Tile", FoldTile},
 };
 
 const RengaOnnxFoldRow *RengaOnnxFindMove(const char *op)

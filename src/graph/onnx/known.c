@@ -199,7 +199,10 @@ RengaErrorCode RengaOnnxConvertRange(RengaOnnxNode *node)
 
 RengaErrorCode RengaOnnxConvertNonZero(RengaOnnxNode *node)
 {
-  RengaOnnxRaise(node, RENGA_ERR_SUPPORT, "its shape depends on data");
+  RengaOnnxRaise(
+      node, RENGA_ERR_SUPPORT,
+      "how much it finds depends on data, and so would the shapes behind it; keep all elements, "
+      "and multiply them by the mask and divide by its sum");
 }
 
 /* A condition that is known while reading chooses the branch. */

@@ -152,10 +152,42 @@ static RengaErrorCode Reduced(RengaOnnxNode *node, const char *op, const Loss *l
   return RENGA_SUCCESS;
 }
 
+/* Labels that are probabilities of the classes, as PyTorch exports them: the sum of -p log q. */
+static RengaErrorCode SoftLoss(RengaOnnxNode *node, RengaValue scores, RengaValue labels)
+{
+  int64_t axes[RENGA_MAX_DIM];
+  const int ndim = RengaOnnxSpec(node, scores)->ndim;
+  RengaValue logs, y, sum;
+  RengaOnnxCheck(!RengaOnnxHasInput(node, 2), node, RENGA_ERR_SUPPORT,
+                 "labels that are probabilities with weights of classes: weigh the labels instead");
+  RengaCall(RengaAttributesSetInt(&node->importer->attributes, "axis", 1));
+  RengaCall(RengaOnnxApply(node, "LogSoftmax", scores, RENGA_VALUE_NONE, &logs));
+  RengaCall(RengaOnnxApply(node, "Mul", logs, labels, &y));
+  RengaCall(RengaOnnxApply(node, "Neg", y, RENGA_VALUE_NONE, &y));
+  axes[0] = 1;
+  RengaCall(RengaOnnxReduce(node, "ReduceSum", y, 1, axes, false, &sum));
+  for (int d = 0; d < ndim - 1; d++) axes[d] = d;
+  if (RengaOnnxString(node, "reduction", "mean", "mean"))
+    RengaCall(RengaOnnxReduce(node, "ReduceMean", sum, ndim - 1, axes, false, &sum));
+  else if (RengaOnnxString(node, "reduction", "sum", "mean"))
+    RengaCall(RengaOnnxReduce(node, "ReduceSum", sum, ndim - 1, axes, false, &sum));
+  (void)RengaOnnxInt(node, "ignore_index", 0);
+  RengaCall(RengaOnnxBindValue(node, 0, sum));
+  RengaCall(RengaOnnxBindValue(node, 1, logs));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOnnxConvertSoftmaxCrossEntropyLoss(RengaOnnxNode *node)
 {
   Loss loss;
-  RengaValue log_probability = RENGA_VALUE_NONE, y;
+  RengaValue log_probability = RENGA_VALUE_NONE, y, scores, labels;
+  RengaCall(RengaOnnxInputValue(node, 0, &scores));
+  RengaCall(RengaOnnxInputValue(node, 1, &labels));
+  if (scores != RENGA_VALUE_NONE && labels != RENGA_VALUE_NONE &&
+      RengaTensorSpecEqual(RengaOnnxSpec(node, scores), RengaOnnxSpec(node, labels))) {
+    RengaCall(SoftLoss(node, scores, labels));
+    return RENGA_SUCCESS;
+  }
   RengaCall(ReadLoss(node, &loss));
   bool none = RengaOnnxString(node, "reduction", "none", "mean");
   if (none || RengaOnnxIsUsed(node, 1)) {

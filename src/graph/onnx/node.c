@@ -109,7 +109,7 @@ static RengaErrorCode AddParameter(RengaOnnxNode *node, const RengaOnnxBinding *
 }
 
 /* Constants are on all ranks; a large one is a parameter that is not trained. */
-static RengaErrorCode AddConstantTensor(RengaOnnxNode *node, RengaOnnxBinding *binding,
+static RengaErrorCode AddConstantTensor(RengaOnnxNode *node, const RengaOnnxBinding *binding,
                                         RengaValue *value)
 {
   enum { ELEMENTS_MAX = 1 << 20 };
@@ -165,18 +165,31 @@ RengaErrorCode RengaOnnxHostValue(RengaOnnxNode *node, const RengaOnnxHost *host
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode MakeValue(RengaOnnxNode *node, const RengaOnnxBinding *binding,
+                                RengaValue *value)
+{
+  if (binding->kind == RENGA_ONNX_HOST)
+    RengaCall(RengaOnnxHostValue(node, binding->host, value));
+  else if (binding->trainable && !node->importer->options->evaluate)
+    RengaCall(AddParameter(node, binding, value));
+  else
+    RengaCall(AddConstantTensor(node, binding, value));
+  return RENGA_SUCCESS;
+}
+
+/* What it takes to make the value keeps off the attributes of the node that reads it. */
 RengaErrorCode RengaOnnxBindingValue(RengaOnnxNode *node, RengaOnnxBinding *binding,
                                      RengaValue *value)
 {
   RengaOnnxCheck(binding->kind != RENGA_ONNX_SEQUENCE, node, RENGA_ERR_SUPPORT,
                  "\"%s\" is a sequence of tensors; here only a tensor is supported", binding->name);
   if (binding->value == RENGA_VALUE_NONE) {
-    if (binding->kind == RENGA_ONNX_HOST)
-      RengaCall(RengaOnnxHostValue(node, binding->host, &binding->value));
-    else if (binding->trainable && !node->importer->options->evaluate)
-      RengaCall(AddParameter(node, binding, &binding->value));
-    else
-      RengaCall(AddConstantTensor(node, binding, &binding->value));
+    RengaAttributes own = node->importer->attributes;
+    node->importer->attributes = (RengaAttributes){0};
+    RengaErrorCode code = MakeValue(node, binding, &binding->value);
+    RengaAttributesFree(&node->importer->attributes);
+    node->importer->attributes = own;
+    RengaCall(code);
   }
   *value = binding->value;
   return RENGA_SUCCESS;

@@ -97,9 +97,10 @@ typedef struct {
   RengaValue batch_size;   /* as data; NONE until used */
   RengaOnnxScope *used;    /* names of tensors that are inputs of nodes or outputs */
   RengaOnnxScope *model_scope;
-  uint64_t asked;       /* attributes of the node that were looked at, by bit */
-  bool warned;          /* of one that was not */
-  const char *mistyped; /* attribute of the node that was asked for as another type */
+  RengaOnnxScope *named; /* names that several nodes have: how many; NULL until there is one */
+  uint64_t asked;        /* attributes of the node that were looked at, by bit */
+  bool warned;           /* of one that was not */
+  const char *mistyped;  /* attribute of the node that was asked for as another type */
   int64_t n_nodes;
   const char *inside;     /* the last file of external data that was checked */
   const char *sized_file; /* whose size is known */
@@ -316,9 +317,10 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(Size)                                                                                          \
   X(Range)                                                                                         \
   X(If)                                                                                            \
-  X(NonZero) X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose) X(Slice)         \
-      X(Split) X(Pad) X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window)     \
-          X(Pool) X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax) X(GroupNormalization) \
+  X(NonZero)                                                                                       \
+  X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split) X(Pad)    \
+      X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window) X(Pool)             \
+          X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax) X(GroupNormalization)         \
               X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)                        \
                   X(SoftmaxCrossEntropyLoss) X(NegativeLogLikelihoodLoss) X(Recurrent)             \
                       X(Attention) X(RotaryEmbedding) X(Einsum) X(Scatter) X(Resize)               \

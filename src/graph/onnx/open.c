@@ -71,6 +71,16 @@ static int CopiedFrom(RengaGraph graph, const RengaGraphNode *node, int i, int a
     for (int k = 0; k < count; k++) cut = cut || axes[k] == axis || axes[k] + y->ndim == axis;
     return cut ? UNKNOWN : axis;
   }
+  if (strcmp(op, "MatMul") == 0 || strcmp(op, "Linear") == 0) { /* rows of the first */
+    bool turned = RengaAttributesInt(&node->attributes, "transA", 0) != 0;
+    if (axis == y->ndim - 1 || turned || y->ndim < 2) return UNKNOWN;
+    if (i > 0 && (*op == 'L' || axis == y->ndim - 2)) return MAKES;
+    return own < 0 || (axis < y->ndim - 2 && x->dim[own] == 1) ? MAKES : own;
+  }
+  if (strcmp(op, "Concat") == 0 || strcmp(op, "Split") == 0) {
+    int64_t along = RengaAttributesInt(&node->attributes, "axis", 0);
+    return (along < 0 ? along + y->ndim : along) == axis ? UNKNOWN : axis;
+  }
   if (strcmp(op, "Transpose") == 0) {
     const int64_t *order = RengaAttributesInts(&node->attributes, "perm", &count);
     return order ? (int)order[axis] : UNKNOWN;

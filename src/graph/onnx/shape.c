@@ -293,17 +293,52 @@ RengaErrorCode RengaOnnxConvertPad(RengaOnnxNode *node)
   return RENGA_SUCCESS;
 }
 
+/* [D] to [factor * N * D]: a copy for each sample. */
+static RengaErrorCode CopyToSamples(RengaOnnxNode *node, int axis, int64_t factor, RengaValue *x)
+{
+  const RengaTensorSpec spec = *RengaOnnxSpec(node, *x);
+  RengaTensorSpec one = {.type = spec.type, .ndim = spec.ndim + 1}, all, flat = spec;
+  RengaValue thin, copies;
+  RengaOnnxCheck(
+      one.ndim <= RENGA_MAX_DIM && RengaOnnxBatchDimension(&spec) < 0, node, RENGA_ERR_SUPPORT,
+      "it copies a tensor of the samples, or one of %d dimensions, for each sample", spec.ndim);
+  for (int d = 0; d < one.ndim; d++) one.dim[d] = d == axis ? 1 : spec.dim[d < axis ? d : d - 1];
+  all = one;
+  all.dim[axis] = -factor;
+  flat.dim[axis] *= -factor;
+  RengaCall(RengaOnnxReshape(node, *x, &one, &thin));
+  RengaCall(RengaOnnxEmit(node, "Expand", 1, &thin, 1, &all, &copies));
+  RengaCall(RengaOnnxReshape(node, copies, &flat, x));
+  return RENGA_SUCCESS;
+}
+
+/* A number of copies may be a multiple of the batch: copies for each sample. */
 RengaErrorCode RengaOnnxConvertTile(RengaOnnxNode *node)
 {
-  int64_t repeats[2 * RENGA_MAX_DIM];
-  int count;
+  const RengaOnnxHost *host;
+  int64_t repeats[RENGA_MAX_DIM];
+  bool any = false;
   RengaValue x, y;
   RengaCall(RengaOnnxInputValue(node, 0, &x));
-  RengaCall(RengaOnnxInputInts(node, 1, &count, repeats));
+  RengaCall(RengaOnnxInputShape(node, 1, &host));
+  int count = (int)host->count;
   RengaOnnxCheck(count == RengaOnnxSpec(node, x)->ndim, node, RENGA_ERR_FILE_FORMAT,
                  "%d repeats for %d dimensions", count, RengaOnnxSpec(node, x)->ndim);
-  RengaCall(RengaAttributesSetInts(&node->importer->attributes, "repeats", count, repeats));
-  RengaCall(RengaOnnxApply(node, "Tile", x, RENGA_VALUE_NONE, &y));
+  for (int d = 0; d < count; d++) {
+    const RengaOnnxNumber *number = &host->number[d];
+    RengaOnnxCheck(number->batch == 0 || (number->batch > 0 && number->whole == 0), node,
+                   RENGA_ERR_SUPPORT, "%lld + %lld * batch copies", (long long)number->whole,
+                   (long long)number->batch);
+    repeats[d] = number->batch == 0 ? number->whole : 1;
+    any = any || repeats[d] != 1;
+  }
+  y = x;
+  if (any || RengaOnnxHostIsBatchFree(host)) {
+    RengaCall(RengaAttributesSetInts(&node->importer->attributes, "repeats", count, repeats));
+    RengaCall(RengaOnnxApply(node, "Tile", x, RENGA_VALUE_NONE, &y));
+  }
+  for (int d = 0; d < count; d++)
+    if (host->number[d].batch > 0) RengaCall(CopyToSamples(node, d, host->number[d].batch, &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));
   return RENGA_SUCCESS;
 }

@@ -121,7 +121,7 @@ static const RengaOnnxRow rows[] = {
     ROW("SequenceLength", 11, "", SequenceLength),
     ROW("ConcatFromSequence", 11, "Concat Reshape", ConcatFromSequence),
     ROW("Pad", 2, "Pad", Pad),
-    ROW("Tile", 6, "Tile", Tile),
+    ROW("Tile", 6, "Tile Reshape Expand", Tile),
     ROW("MatMul", 1, "MatMul", MatMul),
     ROW("Gather", 1, "Gather GatherND Reshape Expand Transpose", Gather),
     ROW("GatherND", 11, "GatherND Reshape Expand Transpose Concat", GatherND),
