@@ -55,6 +55,9 @@ RengaErrorCode RengaPlanGetOrigin(RengaPlan plan, const char **machine, const ch
                                   int64_t *memory);
 RengaErrorCode RengaPlanSetPrediction(RengaPlan plan, const RengaPlanPrediction *prediction);
 RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *prediction);
+/* The topic of the reason that says which choices the bits of results depend on, and what fixes
+   them. */
+#define RENGA_PLAN_CHOSEN "chosen"
 /* Why the plan is as it is: pairs of a topic ("limit", "runner-up", …) and a sentence. */
 RengaErrorCode RengaPlanAddReason(RengaPlan plan, const char *topic, const char *sentence);
 RengaErrorCode RengaPlanGetReason(RengaPlan plan, int number, const char **topic,

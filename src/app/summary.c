@@ -1,5 +1,6 @@
 /* What a run says of itself at its beginning and its end. */
 #include "app.h"
+#include <string.h>
 
 enum { MOST_ROWS = 16 };
 
@@ -51,6 +52,12 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan)
                           "only %lld of %d replicas have a micro-batch: -microbatch_size must be "
                           "smaller for all to work\n",
                           (long long)RengaPlanMicrobatches(plan, batch), replicas));
+  const char *topic = "", *sentence = NULL;
+  for (int r = 0; topic; r++) {
+    RengaCall(RengaPlanGetReason(plan, r, &topic, &sentence));
+    if (topic && !strcmp(topic, RENGA_PLAN_CHOSEN))
+      RengaCall(RengaPrintf(printer, "chosen: %s\n", sentence));
+  }
   return RENGA_SUCCESS;
 }
 

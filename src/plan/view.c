@@ -230,6 +230,15 @@ static RengaErrorCode ViewHead(RengaPlan plan, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
+/* What decides the bits of results is shown whether or not anybody asks why. */
+static RengaErrorCode ViewChosen(RengaPlan plan, RengaViewer viewer)
+{
+  for (int r = 0; r < plan->n_reasons; r++)
+    if (!strcmp(plan->reason[2 * r], RENGA_PLAN_CHOSEN))
+      RengaCall(RengaViewerPrintf(viewer, "  chosen: %s\n", plan->reason[2 * r + 1]));
+  return RENGA_SUCCESS;
+}
+
 /* stage -1: the titles. */
 static RengaErrorCode ViewParts(RengaPlan plan, RengaViewer viewer, int s)
 {
@@ -252,6 +261,7 @@ static RengaErrorCode ViewParts(RengaPlan plan, RengaViewer viewer, int s)
 RengaErrorCode RengaPlanViewAscii_Private(RengaPlan plan, RengaViewer viewer)
 {
   RengaCall(ViewHead(plan, viewer));
+  RengaCall(ViewChosen(plan, viewer));
   RengaCall(ViewIdle(plan, viewer));
   RengaCall(ViewIdleReplicas(plan, viewer));
   for (int s = -1; s < plan->count; s++) RengaCall(ViewRow(plan, viewer, s));

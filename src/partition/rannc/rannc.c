@@ -235,8 +235,8 @@ static RengaErrorCode TryAll(const SearchModel *model, const Rannc *rannc, const
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Find(const void *context, const SearchTask *task, const SearchModel *model,
-                           SearchLayout *best)
+RengaErrorCode RengaRanncFind_Private(const void *context, const SearchTask *task,
+                                      const SearchModel *model, SearchLayout *best)
 {
   Sums sums = {0};
   Pipelines pipelines = {.model = model};
@@ -256,7 +256,7 @@ static RengaErrorCode Plan(RengaPartition partition, int ranks, int64_t batch, i
                            RengaPlan plan)
 {
   Rannc *rannc = partition->data;
-  rannc->wish.find = Find;
+  rannc->wish.find = RengaRanncFind_Private;
   rannc->wish.context = rannc;
   RengaCall(RengaSearchPartition_Private(partition, &rannc->wish, ranks, batch, microbatch, plan));
   return RENGA_SUCCESS;

@@ -6,32 +6,33 @@
    left alone, and so is one whose places before it need more devices under the ceiling than there
    are. The ceiling rises in rounds from the bound that is known to the step that is known: after
    each round no layout has a step below it but those that were simulated, so that a limit of time
-   leaves the ceiling of the last whole round as a bound. A layout is first simulated as if nothing
-   recomputed, which is never slower; the runtime is asked for its memory only if that is faster
-   than the best, and then the stages recompute that have to. */
+   or of work leaves the ceiling of the last whole round as a bound. Where not all placements of a
+   layout could be tried, none of the others is faster than its step with all stages side by side,
+   and the bound stays below that. */
 #include "search.h"
 #include <math.h>
 
-enum { ROUNDS = 7, LOOKS_PER_CLOCK = 64 };
+enum { ROUNDS = 7, LOOKS_PER_CLOCK = 64, LOOKS_OF_TRIAL = 100 };
 
 typedef struct {
   const SearchTask *task;
   const SearchChain *chain;
   const SearchModel *model; /* with the memory of the task, for bounds */
-  SearchModel free[2];      /* without a bound on memory, for costs; spread in the second */
-  int placements;           /* of them that there are */
-  SearchStage *stage;       /* [places] from the last one on */
-  int count;                /* stages that are chosen */
-  int *needs;               /* [places + 1] devices at least, for the places before */
-  double floor, ceiling;    /* layouts with a bound from one to below the other are simulated */
-  int64_t looks;
+  SearchTrial trial;
+  SearchStage *stage;    /* [places] from the last one on */
+  int count;             /* stages that are chosen */
+  int *needs;            /* [places + 1] devices at least, for the places before */
+  double floor, ceiling; /* layouts with a bound from one to below the other are simulated */
+  int64_t looks, work;   /* looks at the most; 0: any number */
   bool over;
   SearchAim *best;
 } Branch;
 
 static bool IsOver(Branch *branch)
 {
-  if (!branch->over && branch->task->until > 0 && branch->looks++ % LOOKS_PER_CLOCK == 0)
+  const int64_t looks = branch->looks++;
+  if (branch->work > 0 && looks > branch->work) branch->over = true;
+  if (!branch->over && branch->task->until > 0 && looks % LOOKS_PER_CLOCK == 0)
     branch->over = MPI_Wtime() > branch->task->until;
   return branch->over;
 }
@@ -66,112 +67,18 @@ static void FindNeeds(Branch *branch)
   }
 }
 
-static RengaErrorCode MakePlan(const Branch *branch, const SearchAim *aim, RengaPlan *plan)
-{
-  SearchTask task = *branch->task;
-  task.gpipe = aim->gpipe;
-  task.eager = aim->eager;
-  RengaCall(RengaSearchPlan_Private(&task, branch->chain, &branch->free[aim->candidate.spread],
-                                    &aim->candidate, plan));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Predict(const Branch *branch, SearchAim *aim, RengaPlan plan)
-{
-  RengaPlanPrediction prediction;
-  RengaCall(RengaSearchPredict_Private(branch->task, &branch->free[aim->candidate.spread],
-                                       &aim->candidate, plan, &prediction));
-  aim->step = prediction.step;
-  return RENGA_SUCCESS;
-}
-
-/* Stages that do not fit recompute. *fits: all do then. */
-static RengaErrorCode FitMemory(const Branch *branch, SearchAim *aim, RengaPlan plan, bool *changed,
-                                bool *fits)
-{
-  SearchLayout *layout = &aim->candidate.layout;
-  RengaForecastMemory *memory = NULL;
-  double most;
-  *changed = false;
-  *fits = true;
-  if (branch->task->memory <= 0) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(layout->count, &memory));
-  const RengaErrorCode code = RengaSearchMemory_Private(
-      branch->task, &branch->free[aim->candidate.spread], &aim->candidate, plan, memory, &most);
-  for (int s = 0; s < layout->count && !code; s++) {
-    if ((double)memory[s].total <= branch->task->memory) continue;
-    *changed = *changed || !layout->stage[s].recompute;
-    *fits = *fits && !layout->stage[s].recompute && branch->model->recompute;
-    layout->stage[s].recompute = true;
-  }
-  RengaFree(&memory);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static bool IsFaster(const Branch *branch, const SearchAim *aim)
-{
-  return aim->step < branch->best->step * (1 - 1e-9);
-}
-
-/* One round as it is, one with what has to recompute. */
-static RengaErrorCode Settle(const Branch *branch, SearchAim *aim, bool *taken)
-{
-  bool changed = true, fits = true;
-  *taken = false;
-  for (int round = 0; round < 2 && changed && fits; round++) {
-    RengaPlan plan = NULL;
-    RengaErrorCode code = MakePlan(branch, aim, &plan);
-    if (!code) code = Predict(branch, aim, plan);
-    const bool faster = !code && IsFaster(branch, aim);
-    if (faster) code = FitMemory(branch, aim, plan, &changed, &fits);
-    if (plan) RengaPlanDestroy(&plan);
-    RengaCall(code);
-    if (!faster) return RENGA_SUCCESS;
-  }
-  *taken = fits && !changed;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode TakeStages(const Branch *branch, SearchLayout *layout)
-{
-  RengaCall(RengaMalloc(branch->count, &layout->stage));
-  layout->count = branch->count;
-  for (int s = 0; s < branch->count; s++) layout->stage[s] = branch->stage[branch->count - 1 - s];
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Try(Branch *branch, const SearchManner *manner, bool spread)
-{
-  bool taken = false;
-  SearchAim aim = {.gpipe = manner->gpipe, .eager = manner->eager};
-  aim.candidate = (SearchCandidate){.size = branch->best->candidate.size, .spread = spread};
-  RengaCall(TakeStages(branch, &aim.candidate.layout));
-  RengaSearchEvaluate_Private(&branch->free[spread], &aim.candidate.layout);
-  const RengaErrorCode code = Settle(branch, &aim, &taken);
-  if (taken && !code) {
-    RengaSearchLayoutFree_Private(&branch->best->candidate.layout);
-    *branch->best = aim;
-    branch->best->found = true;
-    if (aim.step < branch->ceiling) branch->ceiling = aim.step;
-  } else {
-    RengaSearchLayoutFree_Private(&aim.candidate.layout);
-  }
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* With a single stage, or a single round of each, the schedules are one. */
 static RengaErrorCode Simulate(Branch *branch)
 {
-  bool equal = true;
-  for (int s = 1; s < branch->count; s++)
-    equal = equal && branch->stage[s].option == branch->stage[0].option;
-  const bool any = branch->task->any_schedule && branch->count > 1;
-  const SearchManner own = {branch->task->gpipe, branch->task->eager};
-  for (int spread = 0; spread < (equal ? branch->placements : 1); spread++)
-    for (int i = 0; i < (any ? SEARCH_MANNERS : 1); i++)
-      RengaCall(Try(branch, any ? &RengaSearchManners[i] : &own, spread));
+  SearchLayout layout = {.count = branch->count};
+  const double before = branch->best->step;
+  RengaCall(RengaMalloc(branch->count, &layout.stage));
+  for (int s = 0; s < branch->count; s++) layout.stage[s] = branch->stage[branch->count - 1 - s];
+  const RengaErrorCode code = RengaSearchTry_Private(&branch->trial, &layout);
+  RengaSearchLayoutFree_Private(&layout);
+  RengaCall(code);
+  branch->looks += LOOKS_OF_TRIAL;
+  if (branch->best->step < before && branch->best->step < branch->ceiling)
+    branch->ceiling = branch->best->step;
   return RENGA_SUCCESS;
 }
 
@@ -224,37 +131,25 @@ static RengaErrorCode Rise(Branch *branch, double *bound)
     FindNeeds(branch);
     RengaCall(Extend(branch, branch->model->count, branch->model->devices, 0, 0));
     if (branch->over) break;
-    *bound = fmax(*bound, fmin(ceiling, branch->best->step));
+    *bound = fmax(*bound, fmin(fmin(ceiling, branch->best->step), branch->trial.least));
     branch->floor = ceiling;
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FreeModel(const Branch *branch, bool spread, SearchModel *model)
-{
-  SearchTask task = *branch->task;
-  task.memory = 0;
-  RengaCall(RengaSearchModelOf_Private(&task, branch->chain, branch->best->candidate.size, spread,
-                                       model));
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaSearchBranch_Private(const SearchTask *task, const SearchChain *chain,
-                                         bool groups, SearchAim *best, double *bound)
+                                         int64_t work, SearchAim *best, double *bound)
 {
   SearchModel model = {0};
-  Branch branch = {.task = task, .chain = chain, .model = &model, .best = best};
-  best->found = false;
-  RengaErrorCode code =
-      RengaSearchModelOf_Private(task, chain, best->candidate.size, false, &model);
-  for (int spread = 0; spread <= groups && !code; spread++, branch.placements++)
-    code = FreeModel(&branch, spread, &branch.free[spread]);
-  if (!code) code = RengaMalloc(model.count, &branch.stage);
+  Branch branch = {.task = task, .chain = chain, .model = &model, .best = best, .work = work};
+  RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &branch.trial);
+  if (!code) code = RengaSearchModelOf_Private(task, chain, best->candidate.size, false, &model);
+  if (!code) code = RengaMalloc(model.count + 1, &branch.stage);
   if (!code) code = RengaMalloc(model.count + 1, &branch.needs);
   if (!code) code = Rise(&branch, bound);
   RengaFree(&branch.stage);
   RengaFree(&branch.needs);
-  for (int spread = 0; spread < 2; spread++) RengaSearchModelFree_Private(&branch.free[spread]);
+  RengaSearchTrialFree_Private(&branch.trial);
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
   return RENGA_SUCCESS;

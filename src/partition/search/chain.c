@@ -7,8 +7,9 @@
 #include <math.h>
 #include <string.h>
 
-/* Models are asked for again and again under other bounds, replicas and schedules. */
-enum { STORED_MOST = 4 };
+/* Models are asked for again and again under other bounds, replicas and schedules: a few are kept
+   of a long chain, more of a short one. */
+enum { STORED_FEW = 4, STORED_MOST = 64, STORED_PLACES = 40000 };
 typedef struct {
   int64_t microbatch, microbatches;
   const RengaProfileCost *costs;
@@ -138,6 +139,7 @@ RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *cha
   RengaCall(RengaMalloc(n_nodes + 1, &chain->elements));
   RengaCall(RengaMalloc(n_nodes + 1, &chain->states));
   RengaCall(RengaMalloc(1, &chain->store));
+  RengaCall(RengaSearchSchedulesCreate_Private(&chain->schedules));
   RengaCall(RengaMalloc(n_values + 1, &chain->saved));
   RengaCall(RengaMalloc(n_values + 1, &chain->last));
   RengaCall(RengaMalloc(n_values + 1, &chain->reader));
@@ -153,6 +155,7 @@ void RengaSearchChainFree_Private(SearchChain *chain)
     RengaSearchModelFree_Private(&chain->store->row[i].model);
   }
   RengaFree(&chain->store);
+  RengaSearchSchedulesFree_Private(&chain->schedules);
   RengaFree(&chain->node);
   RengaFree(&chain->elements);
   RengaFree(&chain->states);
@@ -341,27 +344,31 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
   return RENGA_SUCCESS;
 }
 
-/* The settings of one, the arrays of the other. */
+/* The settings of one, the arrays of the other: what is forgotten here is missed at once. */
 static SearchModel Join(const SearchModel *settings, const SearchModel *arrays)
 {
-  SearchModel joined = *arrays;
-  joined.microbatches = settings->microbatches;
-  joined.leaf = settings->leaf;
-  joined.devices = settings->devices;
-  joined.memory = settings->memory;
-  joined.gpipe = settings->gpipe;
-  joined.eager = settings->eager;
-  joined.recompute = settings->recompute;
-  joined.unequal = settings->unequal;
-  joined.unordered = settings->unordered;
-  joined.stages = settings->stages;
-  joined.replicas = settings->replicas;
-  joined.moments = settings->moments;
-  joined.quick = settings->quick;
-  joined.update_rate = settings->update_rate;
-  joined.accumulate_rate = settings->accumulate_rate;
-  joined.n_options = 0;
-  joined.option = NULL;
+  SearchModel joined = *settings;
+  joined.node = arrays->node;
+  joined.count = arrays->count;
+  joined.forward = arrays->forward;
+  joined.backward = arrays->backward;
+  joined.elements = arrays->elements;
+  joined.states = arrays->states;
+  joined.saved = arrays->saved;
+  joined.inputs = arrays->inputs;
+  joined.lead = arrays->lead;
+  joined.tail = arrays->tail;
+  joined.read = arrays->read;
+  joined.fields = arrays->fields;
+  joined.received = arrays->received;
+  joined.sent = arrays->sent;
+  joined.longest = arrays->longest;
+  joined.cut = arrays->cut;
+  joined.unsaved = arrays->unsaved;
+  joined.temporary = arrays->temporary;
+  joined.level = arrays->level;
+  joined.n_ties = arrays->n_ties;
+  joined.tie = arrays->tie;
   joined.lent = true;
   return joined;
 }
@@ -379,7 +386,9 @@ RengaErrorCode RengaSearchModelLend_Private(const SearchChain *chain, int64_t mi
     return RENGA_SUCCESS;
   }
   RengaCall(RengaSearchModelFill_Private(chain, microbatch, costs, model));
-  if (store->count == STORED_MOST) return RENGA_SUCCESS;
+  if (store->count == STORED_MOST ||
+      (store->count >= STORED_FEW && store->count * chain->count > STORED_PLACES))
+    return RENGA_SUCCESS;
   model->lent = true;
   store->row[store->count++] = (Stored){microbatch, model->microbatches, costs, *model};
   return RENGA_SUCCESS;

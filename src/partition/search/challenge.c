@@ -136,15 +136,31 @@ static RengaErrorCode ChallengeSlants(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+/* What another type finds: all that it does where that is not much. */
+static RengaErrorCode ChallengeType(Solution *solution, const SearchRival *rival, bool *fits)
+{
+  SearchTask task = *solution->task;
+  Solution other = {.task = &task, .chain = solution->chain};
+  bool other_fits = false;
+  task.find = rival->find;
+  task.context = rival->context;
+  task.n_rivals = 0;
+  if (RengaSearchIsLarge_Private(&task, solution->chain)) {
+    if (rival->quick) RengaCall(Challenge(solution, &task, fits));
+    return RENGA_SUCCESS;
+  }
+  const RengaErrorCode code = RengaSolutionFind_Private(&other, &other_fits);
+  RengaSolutionTakeFaster_Private(solution, *fits, &other, other_fits && !code);
+  RengaCall(code);
+  *fits = *fits || other_fits;
+  return RENGA_SUCCESS;
+}
+
 /* What the search ranks by its model is ranked by simulation at last. */
 RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits)
 {
-  for (int r = 0; r < solution->task->n_rivals && solution->chain->count <= CHAIN_CUT; r++) {
-    SearchTask task = *solution->task;
-    task.find = solution->task->rival[r].find;
-    task.context = solution->task->rival[r].context;
-    RengaCall(Challenge(solution, &task, fits));
-  }
+  for (int r = 0; r < solution->task->n_rivals && solution->chain->count <= CHAIN_CUT; r++)
+    RengaCall(ChallengeType(solution, &solution->task->rival[r], fits));
   if (!*fits || solution->task->find) return RENGA_SUCCESS;
   RengaCall(ChallengeNeighbours(solution));
   RengaCall(ChallengeCuts(solution));

@@ -7,7 +7,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { SIZES_MOST = 64, ROWS_MOST = 512, LEAF_MOST = 64 };
+enum {
+  SIZES_MOST = 64,
+  ROWS_MOST = 512,
+  LEAF_MOST = 64,
+  MICROBATCHES_MOST = 1 << 20, /* of a step */
+  MICROBATCHES_MANY = 1 << 16, /* not chosen where nobody asks for them */
+  MICROBATCHES_PER_DEVICE = 4, /* where sizes are not searched */
+  PROBLEM_LARGE = 500000       /* nodes times devices, with more of which they are not */
+};
 static const int64_t larger_leaves[] = {4, 16, 64};
 
 /* Everything that is found together. */
@@ -47,77 +55,148 @@ static RengaErrorCode ReadNumbers(RengaPartition partition, const char *option, 
   return RENGA_SUCCESS;
 }
 
-/* The size decides the bits of the results: others than the usual one only where it is asked for,
-   or where that one does not fit. */
-static RengaErrorCode ListSizes(RengaPartition partition, const char *sizes, int64_t batch,
-                                int64_t microbatch, Numbers *first, Numbers *more)
+/* What the sizes are chosen for. */
+typedef struct {
+  int64_t batch, microbatch; /* usual, if nobody says another */
+  bool large, measured;
+  int ranks;
+} Choice;
+
+/* Costs of each size would be measured: of a few alone. */
+static void ListMeasured(const Choice *choice, Numbers *first)
 {
-  const bool usual = !sizes || !strcmp(sizes, "default");
-  if (partition->microbatch || usual) {
-    AddNumber(first, microbatch);
-  } else if (!strcmp(sizes, "auto")) {
-    AddNumber(first, microbatch);
-    for (int64_t size = 1; size <= batch; size *= 2) {
-      AddNumber(first, size);
-      if (size + size / 2 <= batch) AddNumber(first, size + size / 2);
-    }
-  } else {
-    RengaCall(ReadNumbers(partition, "partition_microbatch_sizes", sizes, batch,
-                          "default, auto, or samples of a micro-batch", first));
+  for (int parts = 1; parts <= 4; parts *= 2)
+    AddNumber(first, (choice->microbatch + parts - 1) / parts);
+}
+
+/* All powers of two, and halves between, that the batch has. */
+static void ListAll(const Choice *choice, Numbers *first)
+{
+  AddNumber(first, choice->microbatch);
+  for (int64_t size = 1; size <= choice->batch; size *= 2) {
+    if ((choice->batch + size - 1) / size > MICROBATCHES_MANY) continue;
+    AddNumber(first, size);
+    if (size + size / 2 <= choice->batch) AddNumber(first, size + size / 2);
   }
-  if (!partition->microbatch && usual)
-    for (int64_t size = microbatch; size > 1;) AddNumber(more, size = (size + 1) / 2);
+}
+
+/* One size: the usual, or a smaller one that keeps all devices busy. */
+static void ListForMany(const Choice *choice, Numbers *first, Numbers *more)
+{
+  int64_t size = choice->batch / ((int64_t)MICROBATCHES_PER_DEVICE * choice->ranks);
+  if (size > choice->microbatch) size = choice->microbatch;
+  if (size < 1) size = 1;
+  AddNumber(first, size);
+  while (size > 1) AddNumber(more, size = (size + 1) / 2);
+}
+
+/* The size decides the bits of the results: the plan says what fixes it. */
+static RengaErrorCode ListSizes(RengaPartition partition, const char *sizes, const Choice *choice,
+                                Numbers *first, Numbers *more)
+{
+  const bool all = sizes && !strcmp(sizes, "auto");
+  if (partition->microbatch) {
+    AddNumber(first, choice->microbatch);
+  } else if (sizes && !strcmp(sizes, "default")) {
+    AddNumber(first, choice->microbatch);
+    for (int64_t size = choice->microbatch; size > 1;) AddNumber(more, size = (size + 1) / 2);
+  } else if (sizes && !all) {
+    RengaCall(ReadNumbers(partition, "partition_microbatch_sizes", sizes, choice->batch,
+                          "default, auto, or samples of a micro-batch", first));
+  } else if (choice->large && !all) {
+    ListForMany(choice, first, more);
+  } else if (choice->measured && !all) {
+    ListMeasured(choice, first);
+    for (int64_t size = first->row[first->count - 1]; size > 1;)
+      AddNumber(more, size = (size + 1) / 2);
+  } else {
+    ListAll(choice, first);
+  }
   return RENGA_SUCCESS;
 }
 
 /* So does the leaf. */
-static RengaErrorCode ListLeaves(RengaPartition partition, int64_t microbatches, Numbers *first,
-                                 Numbers *more)
+static RengaErrorCode ListLeaves(RengaPartition partition, int64_t microbatches, bool large,
+                                 Numbers *first, Numbers *more)
 {
-  if (partition->leaves && !strcmp(partition->leaves, "auto")) {
+  const char *leaves = partition->leaves;
+  const bool all = leaves && !strcmp(leaves, "auto");
+  if (partition->leaf) {
+    AddNumber(first, partition->leaf);
+  } else if (leaves && !all) {
+    RengaCall(ReadNumbers(partition, "partition_leaves", leaves, microbatches,
+                          "auto, or numbers of micro-batches", first));
+  } else if (large && !all) {
+    AddNumber(first, 1);
+    for (size_t i = 0; i < sizeof larger_leaves / sizeof larger_leaves[0]; i++)
+      if (larger_leaves[i] <= microbatches) AddNumber(more, larger_leaves[i]);
+  } else {
     AddNumber(first, 1);
     for (int64_t leaf = 4; leaf <= LEAF_MOST && leaf <= microbatches; leaf *= 2) {
       AddNumber(first, leaf);
       if (leaf + leaf / 2 <= microbatches) AddNumber(first, leaf + leaf / 2);
     }
-    return RENGA_SUCCESS;
   }
-  if (partition->leaves) {
-    RengaCall(ReadNumbers(partition, "partition_leaves", partition->leaves, microbatches,
-                          "auto, or numbers of micro-batches", first));
-    return RENGA_SUCCESS;
-  }
-  AddNumber(first, partition->leaf ? partition->leaf : 1);
-  for (size_t i = 0; i < sizeof larger_leaves / sizeof larger_leaves[0]; i++)
-    if (!partition->leaf && larger_leaves[i] <= microbatches) AddNumber(more, larger_leaves[i]);
   return RENGA_SUCCESS;
 }
 
-static void AddRows(Collected *collected, const Numbers *sizes, const Numbers *leaves)
+/* A leaf has no more micro-batches than there are, unless there is no other. */
+static void AddRows(int64_t batch, const Numbers *sizes, const Numbers *leaves,
+                    Collected *collected)
 {
   for (int s = 0; s < sizes->count; s++)
     for (int l = 0; l < leaves->count && collected->n_rows < ROWS_MOST; l++) {
+      if (l > 0 && leaves->row[l] > (batch + sizes->row[s] - 1) / sizes->row[s]) continue;
       collected->size[collected->n_rows] = sizes->row[s];
       collected->leaf[collected->n_rows++] = leaves->row[l];
     }
 }
 
+static RengaErrorCode CheckSizes(RengaPartition partition, int64_t batch, const Numbers *sizes)
+{
+  for (int s = 0; s < sizes->count; s++) {
+    const int64_t count = (batch + sizes->row[s] - 1) / sizes->row[s];
+    RengaCheck(count <= MICROBATCHES_MOST, partition->hdr.comm, RENGA_ERR_OPTION,
+               "a step of %lld samples in micro-batches of %lld has %lld of them, but at most %d "
+               "can be planned: give a larger -microbatch_size or a smaller -batch_size",
+               (long long)batch, (long long)sizes->row[s], (long long)count, MICROBATCHES_MOST);
+  }
+  return RENGA_SUCCESS;
+}
+
+static bool IsMeasured(RengaProfile profile)
+{
+  const char *type = NULL;
+  return !RengaProfileGetType(profile, &type) && !strcmp(type, RENGA_PROFILE_MEASURED);
+}
+
 /* Rows after the first ones are needed only under a bound on memory: larger leaves cost no time,
    so that they come before smaller micro-batches. */
-static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int64_t batch,
-                               int64_t microbatch, bool bounded, Collected *collected)
+static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int ranks,
+                               int64_t batch, int64_t microbatch, Collected *collected,
+                               SearchTask *task)
 {
   Numbers size = {0}, other_size = {0}, leaf = {0}, other_leaf = {0};
-  RengaCall(ListSizes(partition, sizes, batch, microbatch, &size, &other_size));
+  const Choice choice = {.batch = batch,
+                         .microbatch = microbatch,
+                         .large = (int64_t)ranks * RengaGraphGetNodeCount(partition->graph) >
+                                  PROBLEM_LARGE,
+                         .measured = IsMeasured(collected->from.profile),
+                         .ranks = ranks};
+  RengaCall(ListSizes(partition, sizes, &choice, &size, &other_size));
+  RengaCall(CheckSizes(partition, batch, &size));
   int64_t smallest = batch;
   for (int i = 0; i < size.count; i++) smallest = size.row[i] < smallest ? size.row[i] : smallest;
-  RengaCall(ListLeaves(partition, (batch + smallest - 1) / smallest, &leaf, &other_leaf));
-  AddRows(collected, &size, &leaf);
+  RengaCall(
+      ListLeaves(partition, (batch + smallest - 1) / smallest, choice.large, &leaf, &other_leaf));
+  task->chooses_size = size.count + other_size.count > 1;
+  task->chooses_leaf = leaf.count + other_leaf.count > 1;
+  AddRows(batch, &size, &leaf, collected);
   collected->n_first = collected->n_rows;
-  if (!bounded) return RENGA_SUCCESS;
-  AddRows(collected, &size, &other_leaf);
-  AddRows(collected, &other_size, &leaf);
-  AddRows(collected, &other_size, &other_leaf);
+  if (task->memory <= 0) return RENGA_SUCCESS;
+  AddRows(batch, &size, &other_leaf, collected);
+  AddRows(batch, &other_size, &leaf, collected);
+  AddRows(batch, &other_size, &other_leaf, collected);
   return RENGA_SUCCESS;
 }
 
@@ -195,7 +274,7 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
     collected->leaf[0] = RengaPlanGetLeaf(wish->given);
     collected->n_rows = collected->n_first = 1;
   } else {
-    RengaCall(ListRows(partition, wish->sizes, batch, microbatch, task->memory > 0, collected));
+    RengaCall(ListRows(partition, wish->sizes, ranks, batch, microbatch, collected, task));
   }
   RengaCall(FindCosts(partition, collected));
   RengaCall(FindRates(partition, collected, task));

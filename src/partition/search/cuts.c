@@ -64,13 +64,21 @@ RengaErrorCode RengaSearchCuts_Private(RengaPartition partition, int ranks, int6
 RengaErrorCode RengaSearchRivals_Private(RengaProfile profile, SearchTask *task,
                                          RengaPartition rivals[SEARCH_RIVALS_MOST])
 {
-  static const char *const types[SEARCH_RIVALS_MOST] = {RENGA_PARTITION_EVEN, RENGA_PARTITION_TREE};
+  static const struct {
+    const char *type;
+    SearchFinder find;
+    bool quick;
+  } rows[SEARCH_RIVALS_MOST] = {{RENGA_PARTITION_EVEN, Find, true},
+                                {RENGA_PARTITION_TREE, Find, true},
+                                {RENGA_PARTITION_RANNC, RengaRanncFind_Private, false}};
   for (int r = 0; r < SEARCH_RIVALS_MOST; r++) {
     RengaCall(RengaPartitionCreate(task->self, &rivals[r]));
-    RengaCall(RengaPartitionSetType(rivals[r], types[r]));
+    RengaCall(RengaPartitionSetType(rivals[r], rows[r].type));
     RengaCall(RengaPartitionSetGraph(rivals[r], task->graph));
     RengaCall(RengaPartitionSetProfile(rivals[r], profile));
-    task->rival[task->n_rivals++] = (SearchRival){.find = Find, .context = rivals[r]};
+    const void *context = rows[r].find == Find ? (const void *)rivals[r] : rivals[r]->data;
+    task->rival[task->n_rivals++] =
+        (SearchRival){.find = rows[r].find, .context = context, .quick = rows[r].quick};
   }
   return RENGA_SUCCESS;
 }

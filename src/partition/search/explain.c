@@ -376,6 +376,28 @@ static RengaErrorCode ExplainGradients(const SearchModel *model, const SearchLay
   return RENGA_SUCCESS;
 }
 
+/* What decides the bits of results is never chosen without a word. */
+static RengaErrorCode ExplainChoice(const SearchTask *task, SearchAnswer *answer)
+{
+  char size[96] = "", leaf[96] = "", options[96] = "";
+  if (task->chooses_size)
+    snprintf(size, sizeof size, "micro-batches of %lld samples", (long long)answer->microbatch);
+  if (task->chooses_leaf)
+    snprintf(leaf, sizeof leaf, "%sleaves of %lld micro-batches", task->chooses_size ? " and " : "",
+             (long long)answer->leaf);
+  if (!task->chooses_size && !task->chooses_leaf) return RENGA_SUCCESS;
+  const int n = task->chooses_size
+                    ? snprintf(options, sizeof options, "-microbatch_size %lld%s",
+                               (long long)answer->microbatch, task->chooses_leaf ? " " : "")
+                    : 0;
+  if (task->chooses_leaf)
+    snprintf(options + n, sizeof options - (size_t)n, "-reduction_leaf %lld",
+             (long long)answer->leaf);
+  RengaCall(Say(answer, RENGA_PLAN_CHOSEN, "%s%s, on which the bits of results depend; %s %s", size,
+                leaf, options, task->chooses_size && task->chooses_leaf ? "fix them" : "fixes it"));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchExplain_Private(const SearchTask *given, const SearchChain *chain,
                                           const SearchModel *model,
                                           const SearchCandidate *candidate, SearchAnswer *answer)
@@ -389,15 +411,7 @@ RengaErrorCode RengaSearchExplain_Private(const SearchTask *given, const SearchC
   RengaCall(ExplainIdle(task, chain, model, candidate, answer));
   RengaCall(ExplainConvex(task, chain, model, candidate, answer));
   RengaCall(ExplainGradients(model, &candidate->layout, answer));
-  if (task->leaf[candidate->size] != task->leaf[0])
-    RengaCall(Say(answer, "leaf",
-                  "gradients are added in leaves of %lld micro-batches rather than %lld; results "
-                  "depend on that number",
-                  (long long)task->leaf[candidate->size], (long long)task->leaf[0]));
-  if (task->size[candidate->size] != task->size[0])
-    RengaCall(Say(answer, "micro-batch",
-                  "micro-batches of %lld samples rather than %lld; results depend on that size",
-                  (long long)task->size[candidate->size], (long long)task->size[0]));
+  RengaCall(ExplainChoice(task, answer));
   RengaCall(
       Say(answer, "proof",
           "no plan of this kind has a faster step than %.4g s, simulated with the lists of its "

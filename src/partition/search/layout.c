@@ -8,17 +8,24 @@ enum { WINDOW = 256, WINDOW_LEAST = 20, WINDOWS_ALL = 40000, PASSES = 3, STAGES_
 RengaErrorCode RengaSearchLayoutCopy_Private(const SearchLayout *from, SearchLayout *to)
 {
   SearchStage *stage = NULL;
-  RengaCall(RengaMalloc(from->count + 1, &stage));
+  int *rank = NULL;
+  RengaErrorCode code = RengaMalloc(from->count + 1, &stage);
+  if (!code && from->rank) code = RengaMalloc(from->n_ranks, &rank);
+  if (code) RengaFree(&stage);
+  RengaCall(code);
   memcpy(stage, from->stage, (size_t)from->count * sizeof *stage);
-  RengaFree(&to->stage);
+  if (rank) memcpy(rank, from->rank, (size_t)from->n_ranks * sizeof *rank);
+  RengaSearchLayoutFree_Private(to);
   *to = *from;
   to->stage = stage;
+  to->rank = rank;
   return RENGA_SUCCESS;
 }
 
 void RengaSearchLayoutFree_Private(SearchLayout *layout)
 {
   RengaFree(&layout->stage);
+  RengaFree(&layout->rank);
   *layout = (SearchLayout){0};
 }
 

@@ -125,9 +125,8 @@ RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread
   for (int r = 1; r <= most; r++) {
     if (model->replicas && r != model->replicas) continue;
     const SearchOption own = RengaSearchOption_Private(m, leaf, r);
-    SearchOption *last = &model->option[model->n_options - 1];
-    if (!model->every && !model->replicas && r > 1 && own.rounds == last->rounds &&
-        own.buffers >= last->buffers) {
+    SearchOption *last = model->n_options > 0 ? &model->option[model->n_options - 1] : NULL;
+    if (last && !model->every && own.rounds == last->rounds && own.buffers >= last->buffers) {
       AddReplicas(&own, last);
       continue;
     }

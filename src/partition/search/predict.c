@@ -3,15 +3,17 @@
 #include "search.h"
 #include "rengaschedule.h"
 #include <math.h>
+#include <string.h>
 
-enum { PAIRS_LOOKED_AT = 64 };
 static const double actions_most = 2e6; /* simulated */
 
-/* Stage after stage; spread: replica after replica, each with all its stages side by side. */
+/* Stage after stage; spread: replica after replica, each with all its stages side by side; or where
+   the layout says. */
 static void PlaceRanks(const SearchModel *model, const SearchCandidate *candidate, int ranks[])
 {
   const SearchLayout *layout = &candidate->layout;
-  for (int s = 0, n = 0; s < layout->count; s++) {
+  if (layout->rank) memcpy(ranks, layout->rank, (size_t)layout->n_ranks * sizeof *ranks);
+  for (int s = 0, n = 0; !layout->rank && s < layout->count; s++) {
     const int replicas = model->option[layout->stage[s].option].replicas;
     for (int r = 0; r < replicas; r++, n++)
       ranks[n] = candidate->spread ? r * layout->count + s : n;
@@ -61,26 +63,49 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
   return RENGA_SUCCESS;
 }
 
-/* The widest level between replicas of two stages that work on the same micro-batch. */
-static int LevelBetween(RengaMachine machine, RengaPlan plan, int a, int b)
+/* The ranks of a stage; the caller frees them. */
+static RengaErrorCode RanksOf(RengaPlan plan, int s, int **rank)
 {
-  const int m = RengaPlanGetStage(plan, a)->replicas, n = RengaPlanGetStage(plan, b)->replicas;
-  const int pairs = m > n ? m : n, step = pairs > PAIRS_LOOKED_AT ? pairs / PAIRS_LOOKED_AT : 1;
-  int widest = 0;
-  for (int i = 0; i < pairs; i += step) {
-    const int from = RengaPlanGetRank(plan, a, (int)((int64_t)i * m / pairs));
-    const int to = RengaPlanGetRank(plan, b, (int)((int64_t)i * n / pairs));
-    const int level = RengaMachineLevelOf(machine, from, to);
-    if (level > widest) widest = level;
-  }
-  return widest;
+  const int replicas = RengaPlanGetStage(plan, s)->replicas;
+  RengaCall(RengaMalloc(replicas, rank));
+  for (int r = 0; r < replicas; r++) (*rank)[r] = RengaPlanGetRank(plan, s, r);
+  return RENGA_SUCCESS;
 }
 
-static int LevelOfStage(RengaMachine machine, RengaPlan plan, int s)
+/* The widest level between replicas of two stages that work on the same micro-batch. */
+static RengaErrorCode LevelBetween(RengaMachine machine, RengaPlan plan, int a, int b, int *level)
 {
-  const int last = RengaPlanGetStage(plan, s)->replicas - 1;
-  return RengaMachineLevelOf(machine, RengaPlanGetRank(plan, s, 0),
-                             RengaPlanGetRank(plan, s, last));
+  int *from = NULL, *to = NULL;
+  RengaErrorCode code = RanksOf(plan, a, &from);
+  if (!code) code = RanksOf(plan, b, &to);
+  if (!code)
+    *level = RengaSearchLevelBetween_Private(machine, RengaPlanGetStage(plan, a)->replicas, from,
+                                             RengaPlanGetStage(plan, b)->replicas, to);
+  RengaFree(&from);
+  RengaFree(&to);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LevelOfStage(RengaMachine machine, RengaPlan plan, int s, int *level)
+{
+  int *rank = NULL;
+  const RengaErrorCode code = RanksOf(plan, s, &rank);
+  if (!code)
+    *level = RengaSearchLevelWithin_Private(machine, RengaPlanGetStage(plan, s)->replicas, rank);
+  RengaFree(&rank);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The lowest level whose groups hold so many devices. */
+static RengaErrorCode NearestLevel(RengaMachine machine, int devices, int *level)
+{
+  const RengaMachineLevel *levels;
+  int count = 0;
+  RengaCall(RengaMachineGetLevels(machine, &count, &levels));
+  for (*level = 0; *level < count - 1 && levels[*level].devices < devices;) ++*level;
+  return RENGA_SUCCESS;
 }
 
 /* Replicas of equal stages go their own ways until their gradients are summed: the one with the
@@ -97,9 +122,9 @@ bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout
   return (double)LaneOf(model, layout) * (2.0 * layout->count + 2.0 * n_messages) <= actions_most;
 }
 
-static RengaErrorCode SetShape(const SearchModel *model, const SearchLayout *layout, int n_messages,
-                               const RengaMessage messages[], RengaPlan plan,
-                               RengaSchedule schedule)
+RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const SearchLayout *layout,
+                                           int n_messages, const RengaMessage messages[],
+                                           RengaPlan plan, RengaSchedule schedule)
 {
   if (!RengaSearchIsEqual_Private(layout)) {
     RengaCall(
@@ -135,63 +160,62 @@ static RengaErrorCode Simulate(const SearchModel *model, const SearchLayout *lay
 }
 
 static RengaErrorCode RunSchedule(const SearchTask *task, const SearchModel *model,
-                                  const SearchLayout *layout, int n_messages,
-                                  const RengaMessage messages[], const double seconds[],
-                                  RengaPlan plan, double *makespan, double *bubble)
+                                  const SearchLayout *layout, const SearchDraft *draft,
+                                  const double seconds[], double *makespan, double *bubble)
 {
   RengaSchedule schedule = NULL;
-  const char *type;
-  double eager = 0;
-  RengaCall(RengaPlanGetSchedule(plan, &type));
-  RengaCall(RengaPlanGetEager(plan, &eager));
-  RengaCall(RengaScheduleCreate(task->self, &schedule));
-  RengaErrorCode code = RengaScheduleSetType(schedule, type);
-  if (!code && eager > 0) code = RengaScheduleSetEager(schedule, eager);
-  if (!code) code = SetShape(model, layout, n_messages, messages, plan, schedule);
-  if (!code) code = RengaScheduleSetUp(schedule);
-  if (!code) code = Simulate(model, layout, schedule, seconds, makespan, bubble);
-  RengaScheduleDestroy(&schedule);
+  bool lent = false;
+  RengaCall(RengaSearchScheduleOf_Private(task, model, layout, draft, &schedule, &lent));
+  const RengaErrorCode code = Simulate(model, layout, schedule, seconds, makespan, bubble);
+  if (!lent) RengaScheduleDestroy(&schedule);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindMessageSeconds(const SearchTask *task, RengaPlan plan, bool nearest,
+                                         int n_messages, const RengaMessage messages[],
+                                         double seconds[])
+{
+  for (int i = 0; i < n_messages && task->machine; i++) {
+    int level = 0;
+    if (!nearest)
+      RengaCall(LevelBetween(task->machine, plan, messages[i].from, messages[i].to, &level));
+    seconds[i] = RengaMachineMessageSeconds(task->machine, level, (double)messages[i].bytes);
+  }
   return RENGA_SUCCESS;
 }
 
 /* Seconds of the pipeline, by simulation or, where that takes long, by the model. */
 static RengaErrorCode PredictPipeline(const SearchTask *task, const SearchModel *model,
-                                      const SearchLayout *layout, RengaPlan plan,
-                                      RengaPlanPrediction *prediction)
+                                      const SearchLayout *layout, const SearchDraft *draft,
+                                      bool nearest, RengaPlanPrediction *prediction)
 {
-  RengaMessage *messages = NULL;
+  const int n = draft->n_messages;
   double *seconds = NULL;
-  int n = 0;
   prediction->pipeline = layout->fill + layout->rounds;
-  if (!RengaSearchMaySimulate_Private(model, layout, 0)) return RENGA_SUCCESS;
-  RengaCall(RengaPlanGetMessages(plan, task->graph, &n, &messages));
-  RengaErrorCode code = RengaMalloc(n + 1, &seconds);
-  for (int i = 0; i < n && !code && task->machine; i++)
-    seconds[i] = RengaMachineMessageSeconds(
-        task->machine, LevelBetween(task->machine, plan, messages[i].from, messages[i].to),
-        (double)messages[i].bytes);
-  if (!code && RengaSearchMaySimulate_Private(model, layout, n))
-    code = RunSchedule(task, model, layout, n, messages, seconds, plan, &prediction->pipeline,
+  if (!draft->messages || !RengaSearchMaySimulate_Private(model, layout, n)) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(n + 1, &seconds));
+  RengaErrorCode code = FindMessageSeconds(task, draft->plan, nearest, n, draft->messages, seconds);
+  if (!code)
+    code = RunSchedule(task, model, layout, draft, seconds, &prediction->pipeline,
                        &prediction->bubble);
   RengaFree(&seconds);
-  RengaFree(&messages);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* No schedule takes less: a stage does all its work after the first forwards of those before it and
-   before their last backwards. */
+/* No schedule takes less: a stage does all its work after the first forwards of what comes before
+   it and before their last backwards. */
 double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout)
 {
-  double lead = 0, least = 0;
+  double least = 0;
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
     const SearchOption *option = &model->option[stage->option];
     SearchCost cost = {0};
     RengaSearchStageCost_Private(model, option, stage->begin, stage->end, layout->count - s, &cost);
-    least = fmax(least, lead + (double)option->rounds * (cost.forward + cost.backward));
-    lead += cost.forward + cost.backward - cost.extra;
+    least = fmax(least, model->lead[stage->begin] +
+                            (double)option->rounds * (cost.forward + cost.backward));
   }
   return least;
 }
@@ -211,34 +235,75 @@ static double BusyShare(const SearchModel *model, const SearchLayout *layout, do
   return pipeline > 0 ? fmin(1, busy / (devices * pipeline)) : 1;
 }
 
-static double PredictReduce(const SearchTask *task, const SearchModel *model,
-                            const SearchLayout *layout, RengaPlan plan)
+static RengaErrorCode PredictReduce(const SearchTask *task, const SearchModel *model,
+                                    const SearchLayout *layout, RengaPlan plan, bool nearest,
+                                    double *most)
 {
-  double most = 0;
+  *most = 0;
   for (int s = 0; s < layout->count && task->machine; s++) {
     const SearchStage *stage = &layout->stage[s];
     const int replicas = model->option[stage->option].replicas;
     const double elements = model->elements[stage->end] - model->elements[stage->begin];
+    int level = 0;
     if (replicas == 1) continue;
+    if (nearest)
+      RengaCall(NearestLevel(task->machine, replicas, &level));
+    else
+      RengaCall(LevelOfStage(task->machine, plan, s, &level));
     const double seconds =
-        RengaMachineReduceSeconds(task->machine, LevelOfStage(task->machine, plan, s), replicas,
-                                  elements * (double)sizeof(float));
-    most = fmax(most, seconds - model->backward[stage->begin]);
+        RengaMachineReduceSeconds(task->machine, level, replicas, elements * (double)sizeof(float));
+    *most = fmax(*most, seconds - model->backward[stage->begin]);
   }
-  return most;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchDraftCreate_Private(const SearchTask *task, const SearchChain *chain,
+                                              const SearchModel *model,
+                                              const SearchCandidate *candidate, SearchDraft *draft)
+{
+  *draft = (SearchDraft){.schedules = chain->schedules};
+  RengaErrorCode code = RengaSearchPlan_Private(task, chain, model, candidate, &draft->plan);
+  if (!code && RengaSearchMaySimulate_Private(model, &candidate->layout, 0))
+    code = RengaPlanGetMessages(draft->plan, task->graph, &draft->n_messages, &draft->messages);
+  if (code) RengaSearchDraftFree_Private(draft);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+void RengaSearchDraftFree_Private(SearchDraft *draft)
+{
+  if (draft->plan) RengaPlanDestroy(&draft->plan);
+  RengaFree(&draft->messages);
+  *draft = (SearchDraft){0};
+}
+
+RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const SearchModel *model,
+                                               const SearchCandidate *candidate,
+                                               const SearchDraft *draft, bool nearest,
+                                               RengaPlanPrediction *prediction)
+{
+  const SearchLayout *layout = &candidate->layout;
+  *prediction = (RengaPlanPrediction){.update = layout->update};
+  RengaCall(PredictPipeline(task, model, layout, draft, nearest, prediction));
+  prediction->bubble = 1 - BusyShare(model, layout, prediction->pipeline);
+  RengaCall(PredictReduce(task, model, layout, draft->plan, nearest, &prediction->reduce));
+  prediction->step = prediction->pipeline + prediction->reduce + prediction->update;
+  prediction->bound = candidate->bound;
+  return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
                                           const SearchCandidate *candidate, RengaPlan plan,
                                           RengaPlanPrediction *prediction)
 {
-  const SearchLayout *layout = &candidate->layout;
-  *prediction = (RengaPlanPrediction){.update = layout->update};
-  RengaCall(PredictPipeline(task, model, layout, plan, prediction));
-  prediction->bubble = 1 - BusyShare(model, layout, prediction->pipeline);
-  prediction->reduce = PredictReduce(task, model, layout, plan);
-  prediction->step = prediction->pipeline + prediction->reduce + prediction->update;
-  prediction->bound = candidate->bound;
+  SearchDraft draft = {.plan = plan};
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (RengaSearchMaySimulate_Private(model, &candidate->layout, 0))
+    code = RengaPlanGetMessages(plan, task->graph, &draft.n_messages, &draft.messages);
+  if (!code)
+    code = RengaSearchPredictDraft_Private(task, model, candidate, &draft, false, prediction);
+  RengaFree(&draft.messages);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -249,11 +314,14 @@ static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *mode
 {
   RengaSchedule schedule = NULL;
   const char *type;
+  double eager = 0;
   for (int s = 0; s < layout->count; s++) depth[s] = layout->count - s;
   if (RengaSearchIsEqual_Private(layout)) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetSchedule(plan, &type));
+  RengaCall(RengaPlanGetEager(plan, &eager));
   RengaCall(RengaScheduleCreate(task->self, &schedule));
   RengaErrorCode code = RengaScheduleSetType(schedule, type);
+  if (!code && eager > 0) code = RengaScheduleSetEager(schedule, eager);
   if (!code) code = RengaScheduleSetPlan(schedule, plan, model->microbatches, 0, NULL, false);
   for (int s = 0; s < layout->count && !code; s++)
     code = RengaScheduleGetInFlight(schedule, s, &depth[s]);

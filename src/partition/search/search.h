@@ -16,6 +16,8 @@
 #include "renga/private/forecast.h"
 #include "rengamachine.h"
 #include "rengapartition.h"
+#include "rengaplan.h"
+#include "rengaschedule.h"
 #include "rengaprofile.h"
 
 enum { SEARCH_BUFFERS_MOST = 64, SEARCH_LEVELS_MOST = 8 };
@@ -38,7 +40,8 @@ typedef struct {
   double *states;   /* [count + 1] elements of states */
   int n_ties;
   SearchTie *tie;
-  struct SearchStore *store; /* models that were filled; NULL: none is kept */
+  struct SearchStore *store;         /* models that were filled; NULL: none is kept */
+  struct SearchSchedules *schedules; /* that were set up; NULL: none is kept */
 } SearchChain;
 
 /* A number of replicas. Smaller numbers with the same rounds are as fast, if they need no more
@@ -111,6 +114,8 @@ typedef struct {
   int count;
   SearchStage *stage;
   double step, fill, rounds, reduce, update; /* seconds */
+  int n_ranks;
+  int *rank; /* [n_ranks] of each replica of each stage; NULL: as the candidate says */
 } SearchLayout;
 
 /* ---- forecast.c ---- */
@@ -233,11 +238,12 @@ typedef struct SearchTask SearchTask;
 /* Another way to look for layouts: *best is replaced by what is better. */
 typedef RengaErrorCode (*SearchFinder)(const void *context, const SearchTask *task,
                                        const SearchModel *model, SearchLayout *best);
-enum { SEARCH_RIVALS_MOST = 2 };
-/* A type that only cuts, whose plans the search must not be worse than. */
+enum { SEARCH_RIVALS_MOST = 3 };
+/* Another type, whose plans the search must not be worse than. */
 typedef struct {
   SearchFinder find;
   const void *context;
+  bool quick; /* on large problems too */
 } SearchRival;
 struct SearchTask {
   RengaComm self; /* of this process alone; borrowed, as all here */
@@ -255,11 +261,12 @@ struct SearchTask {
   double time_limit;        /* of exact, seconds; 0: none */
   double until;             /* on the clock, from the limit; 0: any time */
   double update_rate, accumulate_rate;
-  int n_sizes;                    /* micro-batches to be tried */
-  const int64_t *size, *leaf;     /* [n_sizes] samples, micro-batches */
-  RengaProfileCost *const *costs; /* [n_sizes][nodes] */
-  int n_first;                    /* sizes after these only where none of these fits */
-  SearchFinder find;              /* NULL: the searches of this room */
+  int n_sizes;                     /* micro-batches to be tried */
+  const int64_t *size, *leaf;      /* [n_sizes] samples, micro-batches */
+  RengaProfileCost *const *costs;  /* [n_sizes][nodes] */
+  int n_first;                     /* sizes after these only where none of these fits */
+  bool chooses_size, chooses_leaf; /* nobody fixed it */
+  SearchFinder find;               /* NULL: the searches of this room */
   const void *context;
   RengaPlan given;        /* evaluated as it is, instead of any search; NULL: none */
   RengaSettings settings; /* of the run, for forecasts; NULL: the usual ones */
@@ -297,6 +304,14 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
 void RengaSearchAnswerFree_Private(SearchAnswer *answer);
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model);
+/* Proved: no plan of a size of the task is faster. */
+RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchChain *chain,
+                                          int size, double *bound);
+/* Replicas may also lie on different groups of the machine. */
+RengaErrorCode RengaSearchHasGroups_Private(const SearchTask *task, bool *groups);
+/* All ways of looking are taken together; only a few are. */
+bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain);
+bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain);
 /* Those of equal.c and cover.c, on fewer places where the chain is long. */
 RengaErrorCode RengaSearchQuickly_Private(const SearchModel *model, SearchLayout *best);
 /* The best layout by all searches; *proved: none is faster. */
@@ -329,6 +344,20 @@ enum { SEARCH_MANNERS = 6 };
 /* The schedules that are tried, and that a proof is of; plain 1F1B is the first. */
 extern const SearchManner RengaSearchManners[SEARCH_MANNERS];
 
+/* ---- places.c ---- */
+/* The widest level between replicas that work on the same micro-batch; of a stage's replicas. */
+int RengaSearchLevelBetween_Private(RengaMachine machine, int m, const int from[], int n,
+                                    const int to[]);
+int RengaSearchLevelWithin_Private(RengaMachine machine, int n, const int rank[]);
+/* Ways to place stages of so many replicas that no other beats. */
+typedef struct {
+  int count, ranks;
+  int *rank; /* [count][ranks] stage after stage; the owner frees it */
+  bool all;  /* no other way is faster; if not, stage after stage and replica after replica */
+} SearchPlaces;
+RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, int count,
+                                         const int replicas[], SearchPlaces *places);
+
 /* ---- branch.c ---- */
 /* A layout with its schedule and its simulated step. */
 typedef struct {
@@ -336,16 +365,36 @@ typedef struct {
   bool gpipe, found;
   double eager, step;
 } SearchAim;
-/* Simulates every layout whose bound is below the best's step, as far as time goes. best->step and
-   best->candidate.size are given, and a bound; best is replaced by
-   what is faster (found), and the bound rises, to the step itself where all layouts were looked at.
-   groups: replicas may also lie on different groups of the machine. */
+/* Simulates every layout whose bound is below the best's step, as far as time and work go.
+   best->step and best->candidate.size are given, and a bound; best is replaced by what is faster
+   (found), and the bound rises, to the step itself where all layouts were looked at. work: layouts
+   in parts that are looked at; 0: any number. */
 RengaErrorCode RengaSearchBranch_Private(const SearchTask *task, const SearchChain *chain,
-                                         bool groups, SearchAim *best, double *bound);
+                                         int64_t work, SearchAim *best, double *bound);
+
+/* ---- trial.c ---- */
+typedef struct {
+  const SearchTask *task;
+  const SearchChain *chain;
+  SearchModel model;  /* without a bound on memory */
+  SearchAim *best;    /* the fastest so far; best->candidate.size is that of all */
+  double least;       /* seconds that a placement that was not tried may take; HUGE_VAL: all were */
+  int64_t eager_most; /* stages times rounds with more of which only a few schedules are tried; 0:
+                         all are */
+  int count;          /* stages with these replicas have the placements */
+  int *replicas;
+  SearchPlaces places;
+} SearchTrial;
+RengaErrorCode RengaSearchTrialCreate_Private(const SearchTask *task, const SearchChain *chain,
+                                              SearchAim *best, SearchTrial *trial);
+void RengaSearchTrialFree_Private(SearchTrial *trial);
+/* The best becomes this layout if some schedule, placement and recomputation make it faster. Its
+   stages' options are rows of trial->model. */
+RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout);
 
 /* ---- collect.c ---- */
 typedef struct {
-  char *sizes; /* of micro-batches: default, auto or a list; NULL: default */
+  char *sizes; /* of micro-batches: default, auto or a list; NULL: auto, fewer of large problems */
   bool exact;
   double time_limit; /* seconds */
   SearchFinder find; /* NULL: the searches of this room */
@@ -371,7 +420,12 @@ RengaErrorCode RengaSearchAddReading_Private(RengaPartition partition, RengaProf
 RengaErrorCode RengaSearchCuts_Private(RengaPartition partition, int ranks, int64_t batch,
                                        int64_t microbatch, RengaPlan plan);
 
-/* Partitions of this process alone for the types that only cut, as rivals of the task's searches;
+/* ---- ../rannc/rannc.c ---- */
+/* A finder, whose context is the data of a partition of type rannc. */
+RengaErrorCode RengaRanncFind_Private(const void *context, const SearchTask *task,
+                                      const SearchModel *model, SearchLayout *best);
+
+/* Partitions of this process alone for the other types, as rivals of the task's searches;
    they borrow the graph and the profile. */
 RengaErrorCode RengaSearchRivals_Private(RengaProfile profile, SearchTask *task,
                                          RengaPartition rivals[SEARCH_RIVALS_MOST]);
@@ -399,6 +453,27 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
                                           const SearchCandidate *candidate, RengaPlan plan,
                                           RengaPlanPrediction *prediction);
+/* A layout as a plan, with its messages, so that a step under each schedule and on each placement
+   is soon found: the plan says which. */
+typedef struct {
+  RengaPlan plan;
+  int n_messages;
+  RengaMessage *messages;            /* NULL: too many to be simulated */
+  struct SearchSchedules *schedules; /* the chain's */
+} SearchDraft;
+RengaErrorCode RengaSearchDraftCreate_Private(const SearchTask *task, const SearchChain *chain,
+                                              const SearchModel *model,
+                                              const SearchCandidate *candidate, SearchDraft *draft);
+void RengaSearchDraftFree_Private(SearchDraft *draft);
+/* nearest: as if any two stages lay side by side, and a stage as closely as its replicas can; no
+   placement is faster. */
+RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const SearchModel *model,
+                                               const SearchCandidate *candidate,
+                                               const SearchDraft *draft, bool nearest,
+                                               RengaPlanPrediction *prediction);
+RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const SearchLayout *layout,
+                                           int n_messages, const RengaMessage messages[],
+                                           RengaPlan plan, RengaSchedule schedule);
 /* A step has few enough actions; if not, the model's step is predicted, whatever the schedule. */
 bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout *layout,
                                     int n_messages);
@@ -408,6 +483,14 @@ double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLa
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
                                          const SearchCandidate *candidate, RengaPlan plan,
                                          RengaForecastMemory memory[], double *most);
+
+/* ---- schedules.c ---- */
+RengaErrorCode RengaSearchSchedulesCreate_Private(struct SearchSchedules **schedules);
+void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules);
+/* The schedule of the draft's plan, set up; lent, or the caller's. */
+RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const SearchModel *model,
+                                             const SearchLayout *layout, const SearchDraft *draft,
+                                             RengaSchedule *schedule, bool *lent);
 
 /* ---- explain.c ---- */
 RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchChain *chain,

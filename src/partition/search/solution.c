@@ -1,7 +1,7 @@
 /* A candidate as a plan: what it needs, what it can do without, and the schedule that suits it. */
 #include "solution.h"
 
-static const double SCHEDULE_GAIN = 0.01; /* share of the step */
+static const double SCHEDULE_GAIN = 1e-9; /* share of the step */
 
 void RengaSolutionFree_Private(Solution *solution)
 {

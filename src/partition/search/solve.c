@@ -1,5 +1,6 @@
 /* The search from the task to the answer: sizes of micro-batches, placements, all ways to look for
    layouts; then what the runtime says of the best one's memory, until it fits. */
+#include "portfolio.h"
 #include "solution.h"
 #include <math.h>
 
@@ -8,8 +9,12 @@ enum {
   LABEL_WORK_BLIND = 400000,
   FITTING_ROUNDS = 8,
   CHAIN_LONG = 5000,
-  DEVICES_FEW = 32 /* of which every number of replicas is looked at */
+  CHAIN_SHORT = 500, /* of a small problem, on so many devices */
+  DEVICES_SMALL = 8,
+  DEVICES_FEW = 32,      /* of which every number of replicas is looked at */
+  PROBLEM_LARGE = 200000 /* places times devices */
 };
+static const double memory_matters = 0.8; /* share of a device's memory from which on */
 
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model)
@@ -94,7 +99,7 @@ static RengaErrorCode TrySize(const SearchTask *task, const SearchChain *chain, 
 }
 
 /* Replicas spread over groups are a way of their own only where there are groups. */
-static RengaErrorCode HasGroups(const SearchTask *task, bool *groups)
+RengaErrorCode RengaSearchHasGroups_Private(const SearchTask *task, bool *groups)
 {
   const RengaMachineLevel *levels;
   int count = 0;
@@ -110,7 +115,7 @@ RengaErrorCode RengaSearchBest_Private(const SearchTask *task, const SearchChain
 {
   bool groups = false;
   *best = (SearchCandidate){.bound = HUGE_VAL};
-  RengaCall(HasGroups(task, &groups));
+  RengaCall(RengaSearchHasGroups_Private(task, &groups));
   for (int i = 0; i < task->n_sizes; i++) {
     if (i >= task->n_first && best->layout.count) break;
     RengaCall(TrySize(task, chain, i, false, best));
@@ -234,8 +239,8 @@ static RengaErrorCode CompareEqual(Solution *solution)
 }
 
 /* Replicas of a stage side by side reduce fastest: spread ones need no bound of their own. */
-static RengaErrorCode BoundOfAll(const SearchTask *task, const SearchChain *chain, int size,
-                                 double *bound)
+RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchChain *chain,
+                                          int size, double *bound)
 {
   SearchModel model = {0};
   *bound = HUGE_VAL;
@@ -272,39 +277,12 @@ static RengaErrorCode TakeAim(Solution *solution, SearchAim *aim)
   SearchTask task = *solution->task;
   task.gpipe = aim->gpipe;
   task.eager = aim->eager;
-  task.memory = 0; /* what recomputes is decided */
+  task.memory = 0;   /* what recomputes is decided */
+  task.every = true; /* as the aim's rows of options are */
   RengaSolutionFree_Private(solution);
   solution->candidate = aim->candidate;
   solution->step = aim->step;
   RengaCall(RengaSolutionWeigh_Private(&task, solution));
-  return RENGA_SUCCESS;
-}
-
-/* All layouts that may be faster are simulated, as far as time goes. */
-static RengaErrorCode LookAtRest(Solution *solution, int size, double *bound)
-{
-  const SearchTask *task = solution->task;
-  SearchAim aim = {.candidate = {.size = size}, .step = solution->step};
-  bool groups = false;
-  RengaCall(HasGroups(task, &groups));
-  RengaCall(RengaSearchBranch_Private(task, solution->chain, groups, &aim, bound));
-  if (aim.found) RengaCall(TakeAim(solution, &aim));
-  return RENGA_SUCCESS;
-}
-
-/* Bounds of the searches are under estimates of memory, of some layouts only. */
-static RengaErrorCode FindBound(Solution *solution)
-{
-  const SearchTask *task = solution->task;
-  double least = HUGE_VAL;
-  for (int i = 0; i < task->n_first || i <= solution->candidate.size; i++) {
-    double bound = HUGE_VAL;
-    RengaCall(BoundOfAll(task, solution->chain, i, &bound));
-    if (task->every && bound < solution->step) RengaCall(LookAtRest(solution, i, &bound));
-    least = fmin(least, bound);
-  }
-  solution->candidate.bound = least;
-  solution->candidate.proved = task->every && least >= solution->step * (1 - 1e-9);
   return RENGA_SUCCESS;
 }
 
@@ -361,23 +339,182 @@ static RengaErrorCode FitAny(Solution *solution, bool *fits)
   return RENGA_SUCCESS;
 }
 
-/* Rows on which results depend are looked at only where nothing fits in those of the task. */
-static RengaErrorCode Fit(Solution *solution, const SearchTask *all)
+RengaErrorCode RengaSolutionFind_Private(Solution *solution, bool *fits)
 {
-  bool fits = false;
-  RengaCall(FitAny(solution, &fits));
-  if (!fits && all->n_sizes > solution->task->n_sizes) {
-    solution->task = all;
-    RengaCall(FitAny(solution, &fits));
-  }
-  if (fits && !IsLong(solution)) {
+  *fits = false;
+  RengaCall(FitAny(solution, fits));
+  if (*fits && !IsLong(solution)) {
     RengaCall(Refine(solution));
     RengaCall(CompareEqual(solution));
   }
-  RengaCall(RengaSolutionChallenge_Private(solution, &fits));
+  RengaCall(RengaSolutionChallenge_Private(solution, fits));
+  return RENGA_SUCCESS;
+}
+
+/* A row of the task, a micro-batch with a leaf, by itself. */
+static SearchTask TaskOfRow(const SearchTask *task, int row)
+{
+  SearchTask own = *task;
+  own.size += row;
+  own.leaf += row;
+  own.costs += row;
+  own.n_sizes = own.n_first = 1;
+  return own;
+}
+
+bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain)
+{
+  return !task->find && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SHORT;
+}
+
+bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain)
+{
+  return (int64_t)task->ranks * chain->count > PROBLEM_LARGE;
+}
+
+/* All ways of looking, for one row, after those of larger problems: what these find is what the
+   others have to beat. */
+static RengaErrorCode FindSmall(Solution *solution, double *bound, bool *fits)
+{
+  SearchTask task = *solution->task;
+  RengaCall(RengaSolutionFind_Private(solution, fits));
+  if (!*fits) return RENGA_SUCCESS;
+  SearchAim aim = {.step = solution->step};
+  task.every = true;
+  const RengaErrorCode code = RengaSearchPortfolio_Private(&task, solution->chain, &aim, bound);
+  if (code) RengaSearchLayoutFree_Private(&aim.candidate.layout);
+  RengaCall(code);
+  if (aim.found) RengaCall(TakeAim(solution, &aim));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FitRow(Solution *solution, int row, double *bound, bool *fits)
+{
+  const SearchTask task = TaskOfRow(solution->task, row);
+  Solution one = {.task = &task, .chain = solution->chain};
+  bool one_fits = false;
+  RengaErrorCode code = RengaSearchIsSmall_Private(&task, solution->chain)
+                            ? FindSmall(&one, bound, &one_fits)
+                            : RengaSolutionFind_Private(&one, &one_fits);
+  one.candidate.size = row;
+  RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
+  RengaCall(code);
+  *fits = *fits || one_fits;
+  return RENGA_SUCCESS;
+}
+
+static bool IsFirstLeaf(const SearchTask *task, int row)
+{
+  for (int r = 0; r < row; r++)
+    if (task->size[r] == task->size[row] && task->leaf[r] <= task->leaf[row]) return false;
+  return true;
+}
+
+/* Larger leaves have fewer buffers of gradients and no other merit. */
+static bool MemoryMatters(const Solution *solution)
+{
+  const double memory = solution->task->memory;
+  bool recomputes = false;
+  for (int s = 0; s < solution->candidate.layout.count; s++)
+    recomputes = recomputes || solution->candidate.layout.stage[s].recompute;
+  return memory > 0 && (recomputes || solution->most > memory_matters * memory);
+}
+
+/* The row with the smallest bound of those that are left, -1: none. */
+static int NextRow(int count, const double bound[], const bool done[])
+{
+  int next = -1;
+  for (int r = 0; r < count; r++)
+    if (!done[r] && (next < 0 || bound[r] < bound[next])) next = r;
+  return next;
+}
+
+/* Rows one after the other, those with the smallest bounds first, and each whose bound leaves it a
+   chance. */
+static RengaErrorCode FitEach(Solution *solution, bool leaves, double bound[], bool done[],
+                              bool *fits)
+{
+  const SearchTask *task = solution->task;
+  for (int row; (row = NextRow(task->n_sizes, bound, done)) >= 0;) {
+    done[row] = true;
+    if (*fits && bound[row] >= solution->step * (1 - 1e-9)) continue;
+    if (!leaves && !IsFirstLeaf(task, row)) continue;
+    RengaCall(FitRow(solution, row, &bound[row], fits));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FitRows(Solution *solution, double bound[], bool *fits)
+{
+  const SearchTask *task = solution->task;
+  bool *done = NULL;
+  for (int r = 0; r < task->n_sizes; r++)
+    RengaCall(RengaSearchBoundOf_Private(task, solution->chain, r, &bound[r]));
+  if (RengaSearchIsLarge_Private(task, solution->chain) && task->n_sizes > 1) {
+    RengaCall(RengaSolutionFind_Private(solution, fits));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaMalloc(task->n_sizes, &done));
+  RengaErrorCode code = FitEach(solution, false, bound, done, fits);
+  if (!code && (!*fits || MemoryMatters(solution))) {
+    for (int r = 0; r < task->n_sizes; r++) done[r] = IsFirstLeaf(task, r);
+    code = FitEach(solution, true, bound, done, fits);
+  }
+  RengaFree(&done);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* All layouts of a row that may be faster are simulated, as far as time goes. */
+static RengaErrorCode LookAtRest(Solution *solution, int row, double *bound)
+{
+  SearchTask task = TaskOfRow(solution->task, row);
+  SearchAim aim = {.step = solution->step};
+  task.every = true;
+  RengaCall(RengaSearchBranch_Private(&task, solution->chain, 0, &aim, bound));
+  if (!aim.found) return RENGA_SUCCESS;
+  aim.candidate.size = row;
+  RengaCall(TakeAim(solution, &aim));
+  return RENGA_SUCCESS;
+}
+
+/* Bounds of the searches themselves are under estimates of memory and of some layouts: these are of
+   all. */
+static RengaErrorCode FindBound(Solution *solution, double bound[])
+{
+  const SearchTask *task = solution->task;
+  double least = solution->step;
+  for (int r = 0; r < task->n_sizes && task->exact && task->ranks <= DEVICES_FEW; r++)
+    if (bound[r] < solution->step * (1 - 1e-9)) RengaCall(LookAtRest(solution, r, &bound[r]));
+  for (int r = 0; r < task->n_sizes; r++) least = fmin(least, bound[r]);
+  solution->candidate.bound = fmin(least, solution->step);
+  solution->candidate.proved = least >= solution->step * (1 - 1e-9);
+  return RENGA_SUCCESS;
+}
+
+/* Rows on which results depend, and which nobody asked for, are looked at only where nothing fits
+   in those of the task. */
+static RengaErrorCode FitAll(Solution *solution, const SearchTask *all, double bound[])
+{
+  bool fits = false;
+  RengaCall(FitRows(solution, bound, &fits));
+  if (!fits && all->n_sizes > solution->task->n_sizes) {
+    solution->task = all;
+    RengaCall(FitRows(solution, bound, &fits));
+  }
   if (!fits) RengaCall(Squeeze(solution, &fits));
   if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
-  RengaCall(FindBound(solution));
+  RengaCall(FindBound(solution, bound));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Fit(Solution *solution, const SearchTask *all)
+{
+  double *bound = NULL;
+  RengaCall(RengaMalloc(all->n_sizes, &bound));
+  const RengaErrorCode code = FitAll(solution, all, bound);
+  RengaFree(&bound);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -398,7 +535,6 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
   Solution solution = {.task = &first, .chain = &chain};
   own.session = &session;
   if (task->exact && task->time_limit > 0) own.until = MPI_Wtime() + task->time_limit;
-  own.every = task->exact && !task->find && task->ranks <= DEVICES_FEW;
   first = own;
   first.n_sizes = own.n_first;
   *answer = (SearchAnswer){0};

@@ -1,13 +1,14 @@
 /* TEST ranks: 1 timeout: 120 */
-/* The search that proves its plan finds the fastest of all layouts, schedules and placements of
-   small networks, under bounds on memory that make stages recompute; all are simulated here. */
+/* The search that proves its plan finds the fastest of all layouts, numbers of micro-batches begun
+   early, and placements on the machine, of small networks, under bounds on memory that make stages
+   recompute; all are simulated here. */
 #include "../../../src/partition/search/search.h"
 #include "../../plan/plantest.h"
 #include "renga/private/graph.h"
 #include "random.h"
 #include <math.h>
 
-enum { CASES = 12, STAGES_MOST = 4 };
+enum { STAGES_MOST = 4, CASES = 4 };
 
 static const char *const networks[] = {
     "mlp:sizes=20-64-64-30-10",
@@ -25,10 +26,11 @@ typedef struct {
   void *session;
   SearchTask task;
   int64_t size, leaf;
-  SearchModel model[2]; /* spread in the second */
+  SearchModel model;
   SearchStage stage[STAGES_MOST];
   int count;
   double least; /* seconds of all that fit */
+  bool unfit;   /* the last that was tried, whatever its devices */
   int found, improved, refused;
 } Case;
 
@@ -39,9 +41,9 @@ static void MakeTask(Case *one)
   one->task = (SearchTask){.self = one->comm,
                            .graph = one->graph,
                            .machine = one->machine,
-                           .ranks = 2 + RandomBelow(STAGES_MOST - 1),
+                           .ranks = 2 + RandomBelow(STAGES_MOST - 2 + (RandomBelow(4) == 0)),
                            .moments = 2,
-                           .batch = one->size * (2 + RandomBelow(6)),
+                           .batch = one->size * (2 + RandomBelow(5)),
                            .exact = true,
                            .any_schedule = true,
                            .every = true,
@@ -60,11 +62,13 @@ static void MakeTask(Case *one)
   }
 }
 
-/* Seconds of the layout with what it has to recompute; HUGE_VAL: it does not fit. */
-static double Seconds(Case *one, bool gpipe, double eager, bool spread)
+/* Seconds of the layout on those devices with what it has to recompute; HUGE_VAL: it does not
+   fit. */
+static double Seconds(Case *one, bool gpipe, double eager, int n_ranks, int rank[])
 {
   SearchStage stages[STAGES_MOST];
-  SearchCandidate candidate = {.spread = spread, .layout = {one->count, stages, 0, 0, 0, 0, 0}};
+  SearchCandidate candidate = {
+      .layout = {.count = one->count, .stage = stages, .n_ranks = n_ranks, .rank = rank}};
   SearchTask task = one->task;
   double seconds = HUGE_VAL;
   bool fits = false;
@@ -76,17 +80,18 @@ static double Seconds(Case *one, bool gpipe, double eager, bool spread)
     RengaPlanPrediction prediction;
     RengaPlan plan;
     double most;
-    RengaSearchEvaluate_Private(&one->model[spread], &candidate.layout);
+    RengaSearchEvaluate_Private(&one->model, &candidate.layout);
     for (int s = 0; s < one->count; s++) stages[s].recompute = one->stage[s].recompute;
-    RengaCallAbort(
-        RengaSearchPlan_Private(&task, &one->chain, &one->model[spread], &candidate, &plan));
-    RengaCallAbort(
-        RengaSearchMemory_Private(&task, &one->model[spread], &candidate, plan, memory, &most));
-    RengaCallAbort(
-        RengaSearchPredict_Private(&task, &one->model[spread], &candidate, plan, &prediction));
+    RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &one->model, &candidate, &plan));
+    RengaCallAbort(RengaSearchPredict_Private(&task, &one->model, &candidate, plan, &prediction));
+    if (prediction.step < one->least) /* the runtime takes long */
+      RengaCallAbort(
+          RengaSearchMemory_Private(&task, &one->model, &candidate, plan, memory, &most));
     RengaCallAbort(RengaPlanDestroy(&plan));
+    if (prediction.step >= one->least) break;
     fits = task.memory <= 0 || most <= task.memory;
     if (fits) seconds = prediction.step;
+    one->unfit = again > 0 && !fits;
     for (int s = 0; s < one->count; s++)
       one->stage[s].recompute = task.memory > 0 && (double)memory[s].total > task.memory;
   }
@@ -94,22 +99,65 @@ static double Seconds(Case *one, bool gpipe, double eager, bool spread)
   return seconds;
 }
 
+/* Seconds without recomputation if all devices lay side by side: no choice of them takes less. */
+static double Nearest(Case *one, bool gpipe, double eager)
+{
+  SearchStage stages[STAGES_MOST];
+  SearchCandidate candidate = {.layout = {.count = one->count, .stage = stages}};
+  SearchTask task = one->task;
+  SearchDraft draft;
+  RengaPlanPrediction prediction;
+  task.gpipe = gpipe;
+  task.eager = eager;
+  memcpy(stages, one->stage, sizeof stages);
+  RengaSearchEvaluate_Private(&one->model, &candidate.layout);
+  for (int s = 0; s < one->count; s++) stages[s].recompute = false;
+  RengaCallAbort(
+      RengaSearchDraftCreate_Private(&task, &one->chain, &one->model, &candidate, &draft));
+  RengaCallAbort(
+      RengaSearchPredictDraft_Private(&task, &one->model, &candidate, &draft, true, &prediction));
+  RengaSearchDraftFree_Private(&draft);
+  return prediction.step;
+}
+
+/* On every choice of devices for the ranks from one on. */
+static void TryPlaces(Case *one, bool gpipe, double eager, int n_ranks, int from, int rank[])
+{
+  if (from == n_ranks) {
+    one->least = fmin(one->least, Seconds(one, gpipe, eager, n_ranks, rank));
+    return;
+  }
+  for (int device = 0; device < one->task.ranks && !one->unfit; device++) {
+    bool taken = false;
+    for (int r = 0; r < from; r++) taken = taken || rank[r] == device;
+    rank[from] = device;
+    if (!taken) TryPlaces(one, gpipe, eager, n_ranks, from + 1, rank);
+  }
+}
+
+static void TrySchedule(Case *one, bool gpipe, double eager, int n_ranks)
+{
+  int rank[STAGES_MOST + 1];
+  one->unfit = false;
+  if (Nearest(one, gpipe, eager) < one->least) TryPlaces(one, gpipe, eager, n_ranks, 0, rank);
+}
+
+/* Every number begun early for each stage that follows that is a fraction of them. */
 static void TryLayout(Case *one)
 {
-  static const double eager[] = {0, 0.25, 0.5, 1, 2};
-  bool equal = true;
-  for (int s = 1; s < one->count; s++)
-    equal = equal && one->stage[s].option == one->stage[0].option;
-  for (int spread = 0; spread <= equal; spread++) {
-    for (int e = 0; e < 5; e++)
-      one->least = fmin(one->least, Seconds(one, false, eager[e], spread));
-    one->least = fmin(one->least, Seconds(one, true, 0, spread));
-  }
+  const int64_t microbatches = (one->task.batch + one->size - 1) / one->size;
+  int n_ranks = 0;
+  for (int s = 0; s < one->count; s++) n_ranks += one->model.option[one->stage[s].option].replicas;
+  for (int following = 1; following < one->count; following++)
+    for (int early = 0; early <= following * microbatches; early++)
+      TrySchedule(one, false, (double)early / following, n_ranks);
+  TrySchedule(one, false, 0, n_ranks);
+  TrySchedule(one, true, 0, n_ranks);
 }
 
 static void TryAll(Case *one, int begin, int left)
 {
-  const SearchModel *model = &one->model[0];
+  const SearchModel *model = &one->model;
   if (begin == model->count) {
     TryLayout(one);
     return;
@@ -128,7 +176,10 @@ static void CheckBest(Case *one)
   SearchAim best = {.step = fits ? one->least * (Random() < 0.3 ? 1 : 1.1) : 1};
   const bool improves = fits && best.step > one->least;
   double bound = 0;
-  RengaCallAbort(RengaSearchBranch_Private(&one->task, &one->chain, true, &best, &bound));
+  RengaCallAbort(RengaSearchBranch_Private(&one->task, &one->chain, 0, &best, &bound));
+  if (fits && fabs(best.step - one->least) > 1e-9 * one->least)
+    fprintf(stderr, "%.17g found, %.17g is the least; %d devices, memory %g\n", best.step,
+            one->least, one->task.ranks, one->task.memory);
   TestTrue(best.found == improves);
   TestTrue(!fits || fabs(best.step - one->least) <= 1e-9 * one->least);
   TestTrue(!fits || fabs(bound - one->least) <= 1e-8 * one->least);
@@ -141,7 +192,7 @@ static void CheckBest(Case *one)
 /* Bytes of a device that one stage for all needs, or a part of it. */
 static double SomeMemory(Case *one)
 {
-  const SearchModel *model = &one->model[0];
+  const SearchModel *model = &one->model;
   const double whole =
       RengaSearchStageBytes_Private(model, &model->option[0], 0, model->count, 1, false);
   return Random() < 0.3 ? 0 : whole * (0.15 + 0.7 * Random());
@@ -152,13 +203,11 @@ static void CheckCase(Case *one)
   MakeTask(one);
   one->least = HUGE_VAL;
   one->count = 0;
-  for (int spread = 0; spread < 2; spread++)
-    RengaCallAbort(
-        RengaSearchModelOf_Private(&one->task, &one->chain, 0, spread, &one->model[spread]));
+  RengaCallAbort(RengaSearchModelOf_Private(&one->task, &one->chain, 0, false, &one->model));
   one->task.memory = SomeMemory(one);
   TryAll(one, 0, one->task.ranks);
   CheckBest(one);
-  for (int spread = 0; spread < 2; spread++) RengaSearchModelFree_Private(&one->model[spread]);
+  RengaSearchModelFree_Private(&one->model);
 }
 
 static void CheckNetwork(Case *one, const char *network)
@@ -204,7 +253,7 @@ int main(int argc, char **argv)
   for (int n = 0; n < N_NETWORKS; n++) CheckNetwork(&one, networks[n]);
   RengaCallAbort(RengaMachineDestroy(&one.machine));
   RengaCallAbort(RengaCommDestroy(&one.comm));
-  TestTrue(one.found > N_NETWORKS * CASES / 2 && one.improved > 0 && one.refused > 0);
+  TestTrue(one.found > N_NETWORKS * CASES / 3 && one.improved > 0);
   RengaCallAbort(RengaFinalize());
   return 0;
 }

@@ -1,0 +1,211 @@
+/* Where the ranks of a layout may lie on the machine: of all ways to put replicas into the groups
+   of its lowest level, those that no other beats. What counts of a way is the level between each
+   two stages and the level that holds a stage; one with no level higher is as fast under any
+   schedule. */
+#include "search.h"
+#include <string.h>
+
+enum { VISITS_MOST = 20000, KEPT_MOST = 256 };
+
+typedef struct {
+  RengaMachine machine;
+  int count; /* stages */
+  const int *replicas;
+  int *first; /* [count + 1] rank of the layout */
+  int n_groups, group, devices;
+  int n_levels;
+  const RengaMachineLevel *levels;
+  int *used;    /* [n_groups] devices that have a replica */
+  int *rank;    /* [ranks] device of each */
+  int n_values; /* levels of a way */
+  int *value;   /* [n_values] of this way, then [kept][n_values] */
+  int visits;
+  SearchPlaces *places;
+} Placing;
+
+int RengaSearchLevelBetween_Private(RengaMachine machine, int m, const int from[], int n,
+                                    const int to[])
+{
+  enum { PAIRS_LOOKED_AT = 64 };
+  const int pairs = m > n ? m : n, step = pairs > PAIRS_LOOKED_AT ? pairs / PAIRS_LOOKED_AT : 1;
+  int widest = 0;
+  for (int i = 0; i < pairs; i += step) {
+    const int level =
+        RengaMachineLevelOf(machine, from[(int64_t)i * m / pairs], to[(int64_t)i * n / pairs]);
+    if (level > widest) widest = level;
+  }
+  return widest;
+}
+
+int RengaSearchLevelWithin_Private(RengaMachine machine, int n, const int rank[])
+{
+  int widest = 0;
+  for (int r = 1; r < n; r++) {
+    const int level = RengaMachineLevelOf(machine, rank[0], rank[r]);
+    if (level > widest) widest = level;
+  }
+  return widest;
+}
+
+static void FindLevels(const Placing *placing, int value[])
+{
+  int n = 0;
+  for (int a = 0; a < placing->count; a++) {
+    const int *own = placing->rank + placing->first[a], m = placing->replicas[a];
+    value[n++] = RengaSearchLevelWithin_Private(placing->machine, m, own);
+    for (int b = a + 1; b < placing->count; b++)
+      value[n++] = RengaSearchLevelBetween_Private(placing->machine, m, own, placing->replicas[b],
+                                                   placing->rank + placing->first[b]);
+  }
+}
+
+static bool NoHigher(int count, const int a[], const int b[])
+{
+  for (int i = 0; i < count; i++)
+    if (a[i] > b[i]) return false;
+  return true;
+}
+
+/* Kept unless another is no worse; those that are no better than it go. */
+static RengaErrorCode Keep(Placing *placing)
+{
+  SearchPlaces *places = placing->places;
+  const int ranks = placing->first[placing->count], values = placing->n_values;
+  int *own = placing->value, *kept = placing->value + values, left = 0;
+  FindLevels(placing, own);
+  for (int p = 0; p < places->count; p++)
+    if (NoHigher(values, kept + (int64_t)p * values, own)) return RENGA_SUCCESS;
+  for (int p = 0; p < places->count; p++) {
+    if (NoHigher(values, own, kept + (int64_t)p * values)) continue;
+    memmove(kept + (int64_t)left * values, kept + (int64_t)p * values,
+            (size_t)values * sizeof *kept);
+    memmove(places->rank + (int64_t)left * ranks, places->rank + (int64_t)p * ranks,
+            (size_t)ranks * sizeof *places->rank);
+    left++;
+  }
+  places->count = left;
+  if (left == KEPT_MOST) {
+    placing->visits = VISITS_MOST;
+    return RENGA_SUCCESS;
+  }
+  memcpy(kept + (int64_t)left * values, own, (size_t)values * sizeof *kept);
+  memcpy(places->rank + (int64_t)left * ranks, placing->rank, (size_t)ranks * sizeof *kept);
+  places->count++;
+  return RENGA_SUCCESS;
+}
+
+static int Capacity(const Placing *placing, int group)
+{
+  const int left = placing->devices - group * placing->group;
+  return left < placing->group ? left : placing->group;
+}
+
+/* Devices that are used in the group of a level that has a lowest group, and all that it has. */
+static void CountIn(const Placing *placing, int level, int group, int *used, int *all)
+{
+  const int64_t size = placing->levels[level].devices / placing->group;
+  const int64_t begin = size > 0 ? group / size * size : group;
+  *used = *all = 0;
+  for (int64_t g = begin; g < begin + (size > 0 ? size : 1) && g < placing->n_groups; g++) {
+    *used += placing->used[g];
+    *all += Capacity(placing, (int)g);
+  }
+}
+
+/* An empty group is as good as an earlier one if what has it, up to what has both, is empty too. */
+static bool IsAlike(const Placing *placing, int a, int b)
+{
+  const int x = a * placing->group, y = b * placing->group;
+  const int level = RengaMachineLevelOf(placing->machine, x, y);
+  int used[2], all[2];
+  if (level == 0) return false;
+  CountIn(placing, level - 1, a, &used[0], &all[0]);
+  CountIn(placing, level - 1, b, &used[1], &all[1]);
+  return used[0] == 0 && used[1] == 0 && all[0] == all[1];
+}
+
+static bool IsRedundant(const Placing *placing, int group)
+{
+  for (int g = 0; g < group && placing->used[group] == 0; g++)
+    if (placing->used[g] == 0 && IsAlike(placing, g, group)) return true;
+  return false;
+}
+
+/* All ways for the ranks from one on. */
+static RengaErrorCode PlaceFrom(Placing *placing, int rank)
+{
+  if (rank == placing->first[placing->count]) {
+    placing->visits++;
+    RengaCall(Keep(placing));
+    return RENGA_SUCCESS;
+  }
+  for (int g = 0; g < placing->n_groups && placing->visits < VISITS_MOST; g++) {
+    if (placing->used[g] == Capacity(placing, g) || IsRedundant(placing, g)) continue;
+    placing->rank[rank] = g * placing->group + placing->used[g]++;
+    RengaCall(PlaceFrom(placing, rank + 1));
+    placing->used[g]--;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Stage after stage, then replica after replica where all have as many. */
+static RengaErrorCode PlaceSimply(Placing *placing)
+{
+  const int ranks = placing->first[placing->count];
+  bool equal = true;
+  placing->places->count = 0;
+  for (int r = 0; r < ranks; r++) placing->rank[r] = r;
+  RengaCall(Keep(placing));
+  for (int s = 1; s < placing->count; s++)
+    equal = equal && placing->replicas[s] == placing->replicas[0];
+  for (int r = 0; r < ranks && equal; r++)
+    placing->rank[r] = r % placing->replicas[0] * placing->count + r / placing->replicas[0];
+  if (equal) RengaCall(Keep(placing));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AllocatePlacing(Placing *placing)
+{
+  const int ranks = placing->first[placing->count];
+  placing->n_values = placing->count * (placing->count + 1) / 2;
+  RengaCall(RengaMalloc(placing->n_groups + 1, &placing->used));
+  RengaCall(RengaMalloc(ranks + 1, &placing->rank));
+  RengaCall(RengaMalloc((int64_t)(KEPT_MOST + 1) * placing->n_values, &placing->value));
+  RengaCall(RengaMalloc((int64_t)KEPT_MOST * ranks, &placing->places->rank));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindPlaces(Placing *placing)
+{
+  SearchPlaces *places = placing->places;
+  RengaCall(AllocatePlacing(placing));
+  RengaCall(PlaceSimply(placing));
+  if (placing->n_groups == 1) return RENGA_SUCCESS;
+  RengaCall(PlaceFrom(placing, 0));
+  places->all = placing->visits < VISITS_MOST;
+  if (!places->all) RengaCall(PlaceSimply(placing));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, int count,
+                                         const int replicas[], SearchPlaces *places)
+{
+  Placing placing = {.machine = machine, .count = count, .replicas = replicas, .places = places};
+  *places = (SearchPlaces){.all = true};
+  placing.devices = placing.group = devices;
+  if (machine) RengaCall(RengaMachineGetLevels(machine, &placing.n_levels, &placing.levels));
+  if (placing.n_levels > 1 && placing.levels[0].devices < devices)
+    placing.group = (int)placing.levels[0].devices;
+  placing.n_groups = (devices + placing.group - 1) / placing.group;
+  RengaCall(RengaMalloc(count + 1, &placing.first));
+  for (int s = 0; s < count; s++) placing.first[s + 1] = placing.first[s] + replicas[s];
+  places->ranks = placing.first[count];
+  const RengaErrorCode code = FindPlaces(&placing);
+  RengaFree(&placing.first);
+  RengaFree(&placing.used);
+  RengaFree(&placing.rank);
+  RengaFree(&placing.value);
+  if (code) RengaFree(&places->rank);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,338 @@
+/* The plan of a small problem for one micro-batch and leaf: what every way of looking for layouts
+   finds, for every number of stages and of replicas and for the memory of every kind of schedule,
+   then tried under every schedule and placement.
+
+   Whether a layout is found depends on nothing but these numbers, not on what was found before, and
+   a number that the user asks for only leaves others out. So a plan that is found with an option
+   more is found without it too, and so is what any other type finds: what is left out is what the
+   lower bound proves to be no faster. */
+#include "portfolio.h"
+#include <math.h>
+#include <stdlib.h>
+
+enum { FITTING_ROUNDS = 8, BRANCH_WORK = 30000, EAGER_MOST = 128 };
+
+/* So many stages and replicas; 0: any. */
+typedef struct {
+  int stages, replicas;
+  double bound; /* no plan of them is faster */
+} Numbers;
+
+typedef struct {
+  const SearchTask *task; /* of one row */
+  const SearchChain *chain;
+  SearchTrial trial;
+  bool groups, ample; /* memory is, so that no way of looking needs to mind it */
+  int n_numbers;
+  Numbers *numbers; /* [n_numbers] of the smallest bounds first */
+  int n_seen, size_seen;
+  uint64_t *seen; /* [size_seen] hashes of layouts that were tried; 0: free */
+} Portfolio;
+
+static int RowOf(const SearchModel *model, int replicas)
+{
+  for (int o = 0; o < model->n_options; o++)
+    if (model->option[o].replicas == replicas) return o;
+  return -1;
+}
+
+static uint64_t HashLayout(const SearchModel *model, const SearchLayout *layout)
+{
+  uint64_t hash = 1469598103934665603u;
+  for (int s = 0; s < layout->count; s++) {
+    hash = (hash ^ (uint64_t)layout->stage[s].begin) * 1099511628211u;
+    hash = (hash ^ (uint64_t)model->option[layout->stage[s].option].replicas) * 1099511628211u;
+    hash ^= hash >> 29;
+  }
+  return hash ? hash : 1;
+}
+
+static void Insert(uint64_t hash, int size, uint64_t seen[])
+{
+  int at = (int)(hash % (uint64_t)size);
+  while (seen[at] && seen[at] != hash) at = (at + 1) % size;
+  seen[at] = hash;
+}
+
+static RengaErrorCode GrowSeen(Portfolio *portfolio)
+{
+  const int size = 2 * portfolio->size_seen + 1021;
+  uint64_t *seen = NULL;
+  if (2 * portfolio->n_seen < portfolio->size_seen) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(size, &seen));
+  for (int i = 0; i < portfolio->size_seen; i++)
+    if (portfolio->seen[i]) Insert(portfolio->seen[i], size, seen);
+  RengaFree(&portfolio->seen);
+  portfolio->seen = seen;
+  portfolio->size_seen = size;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode IsSeen(Portfolio *portfolio, uint64_t hash, bool *seen)
+{
+  RengaCall(GrowSeen(portfolio));
+  int at = (int)(hash % (uint64_t)portfolio->size_seen);
+  while (portfolio->seen[at] && portfolio->seen[at] != hash) at = (at + 1) % portfolio->size_seen;
+  *seen = portfolio->seen[at] == hash;
+  portfolio->seen[at] = hash;
+  portfolio->n_seen += !*seen;
+  return RENGA_SUCCESS;
+}
+
+/* Tries a layout of that model, unless it was tried before. */
+static RengaErrorCode Offer(Portfolio *portfolio, const SearchModel *model,
+                            const SearchLayout *layout)
+{
+  SearchLayout own = {.count = layout->count};
+  bool seen = false, known = true;
+  RengaCall(IsSeen(portfolio, HashLayout(model, layout), &seen));
+  if (seen) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(layout->count, &own.stage));
+  for (int s = 0; s < layout->count; s++) {
+    own.stage[s] = layout->stage[s];
+    own.stage[s].option =
+        RowOf(&portfolio->trial.model, model->option[layout->stage[s].option].replicas);
+    known = known && own.stage[s].option >= 0;
+  }
+  const RengaErrorCode code =
+      known ? RengaSearchTry_Private(&portfolio->trial, &own) : RENGA_SUCCESS;
+  RengaSearchLayoutFree_Private(&own);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The same stages with cuts where fewer bytes cross. */
+static RengaErrorCode OfferMoved(Portfolio *portfolio, const SearchModel *model,
+                                 const SearchLayout *layout)
+{
+  static const double slacks[] = {0.01, 0.03, 0.06, 0.1, 0.2};
+  for (size_t i = 0; i < sizeof slacks / sizeof slacks[0] && layout->count > 1; i++) {
+    SearchLayout moved = {0};
+    RengaCall(RengaSearchLayoutCopy_Private(layout, &moved));
+    RengaSearchMoveCuts_Private(model, slacks[i], &moved);
+    const RengaErrorCode code = Offer(portfolio, model, &moved);
+    RengaSearchLayoutFree_Private(&moved);
+    RengaCall(code);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FindMost(const SearchTask *task, const SearchChain *chain,
+                               const SearchModel *model, const SearchLayout *layout, double *most)
+{
+  const SearchCandidate candidate = {.layout = *layout};
+  RengaForecastMemory *memory = NULL;
+  RengaPlan plan = NULL;
+  RengaErrorCode code = RengaMalloc(layout->count, &memory);
+  if (!code) code = RengaSearchPlan_Private(task, chain, model, &candidate, &plan);
+  if (!code) code = RengaSearchMemory_Private(task, model, &candidate, plan, memory, most);
+  if (plan) RengaPlanDestroy(&plan);
+  RengaFree(&memory);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* *most: bytes of a device for what is found under the bound on estimates; 0: nothing is. */
+static RengaErrorCode GenerateUnder(Portfolio *portfolio, const SearchTask *task, bool spread,
+                                    double *most)
+{
+  SearchModel model = {0};
+  SearchLayout layout = {0};
+  bool proved = false;
+  *most = 0;
+  RengaCall(RengaSearchModelOf_Private(task, portfolio->chain, 0, spread, &model));
+  RengaErrorCode code = RengaSearchLayouts_Private(task, &model, &layout, &proved);
+  if (!code && layout.count) code = Offer(portfolio, &model, &layout);
+  if (!code && layout.count) code = OfferMoved(portfolio, &model, &layout);
+  if (!code && layout.count && task->memory > 0)
+    code = FindMost(task, portfolio->chain, &model, &layout, most);
+  RengaSearchLayoutFree_Private(&layout);
+  RengaSearchModelFree_Private(&model);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Under stricter estimates of memory while what is found does not fit, or looser ones where nothing
+   is. */
+static RengaErrorCode Generate(Portfolio *portfolio, const SearchTask *wanted, bool spread)
+{
+  const double bound = wanted->memory;
+  SearchTask task = *wanted;
+  for (int round = 0; round < FITTING_ROUNDS; round++) {
+    double most = 0;
+    RengaCall(GenerateUnder(portfolio, &task, spread, &most));
+    if (bound <= 0 || (most > 0 && most <= bound)) return RENGA_SUCCESS;
+    if (most > 0)
+      task.memory *= fmin(0.999, fmax(0.5, bound / most));
+    else if (task.memory >= bound && task.memory < 1.5 * bound)
+      task.memory *= 1.2;
+    else
+      return RENGA_SUCCESS;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Stages of which the earlier ones have more work. */
+static RengaErrorCode GenerateSlants(Portfolio *portfolio, const SearchTask *wanted)
+{
+  static const double shares[] = {0, 0.3, 0.5, 0.75, 1};
+  static const int windows[] = {0, 3, 8};
+  SearchTask task = *wanted;
+  if (!task.replicas) return RENGA_SUCCESS;
+  task.equal = true;
+  task.find = RengaSearchSlant_Private;
+  for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
+    for (size_t j = 0; j < sizeof windows / sizeof windows[0]; j++) {
+      const SearchSlant how = {.share = shares[i],
+                               .window = windows[j],
+                               .stages = task.stages ? task.stages : task.ranks / task.replicas};
+      task.context = &how;
+      RengaCall(Generate(portfolio, &task, false));
+    }
+  return RENGA_SUCCESS;
+}
+
+/* For the memory of one schedule. */
+static RengaErrorCode GenerateFor(Portfolio *portfolio, const SearchTask *task)
+{
+  for (int spread = 0; spread <= portfolio->groups; spread++) {
+    SearchTask equal = *task;
+    RengaCall(Generate(portfolio, task, spread));
+    equal.equal = true;
+    if (!spread) RengaCall(Generate(portfolio, &equal, false));
+  }
+  RengaCall(GenerateSlants(portfolio, task));
+  for (int r = 0; r < task->n_rivals; r++) {
+    SearchTask rival = *task;
+    Solution other = {.task = &rival, .chain = portfolio->chain};
+    bool fits = false;
+    rival.find = task->rival[r].find;
+    rival.context = task->rival[r].context;
+    rival.n_rivals = 0;
+    rival.every = false;
+    RengaErrorCode code = RengaSolutionFind_Private(&other, &fits);
+    if (!code && fits) code = Offer(portfolio, &other.model, &other.candidate.layout);
+    RengaSolutionFree_Private(&other);
+    RengaCall(code);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* A device holds the whole network with all micro-batches in flight, and as much again. */
+static RengaErrorCode IsMemoryAmple(const SearchTask *task, const SearchChain *chain, bool *ample)
+{
+  SearchTask all = *task;
+  SearchModel model = {0};
+  all.memory = 0;
+  all.gpipe = true;
+  all.stages = all.replicas = 0;
+  RengaCall(RengaSearchModelOf_Private(&all, chain, 0, false, &model));
+  *ample = true;
+  for (int o = 0; o < model.n_options && task->memory > 0; o++)
+    *ample = *ample && 2 * RengaSearchStageBytes_Private(&model, &model.option[o], 0, model.count,
+                                                         1, false) <=
+                           task->memory;
+  RengaSearchModelFree_Private(&model);
+  return RENGA_SUCCESS;
+}
+
+/* Without a bound on memory the schedule does not matter to the ways of looking. */
+static RengaErrorCode GenerateAll(Portfolio *portfolio, const Numbers *numbers)
+{
+  static const SearchManner manners[] = {{false, 0}, {false, 1}, {true, 0}};
+  SearchTask task = *portfolio->task;
+  task.stages = numbers->stages;
+  task.replicas = numbers->replicas;
+  task.every = false;
+  if (portfolio->ample) task.memory = 0;
+  RengaCall(GenerateFor(portfolio, &task));
+  task.any_schedule = false;
+  for (size_t i = 0; i < sizeof manners / sizeof manners[0] && task.memory > 0; i++) {
+    task.gpipe = manners[i].gpipe;
+    task.eager = manners[i].eager;
+    RengaCall(GenerateFor(portfolio, &task));
+  }
+  return RENGA_SUCCESS;
+}
+
+static int CompareNumbers(const void *a, const void *b)
+{
+  const Numbers *x = a, *y = b;
+  if (x->bound != y->bound) return x->bound > y->bound ? 1 : -1;
+  if (x->stages != y->stages) return x->stages > y->stages ? 1 : -1;
+  return (x->replicas > y->replicas) - (x->replicas < y->replicas);
+}
+
+static RengaErrorCode ListNumbers(Portfolio *portfolio)
+{
+  const SearchTask *task = portfolio->task;
+  const int ranks = task->ranks, count = portfolio->chain->count;
+  const int most = ranks < count ? ranks : count;
+  RengaCall(RengaMalloc((ranks + 1) * (ranks + 1), &portfolio->numbers));
+  for (int s = task->stages; s <= (task->stages ? task->stages : most); s++)
+    for (int r = task->replicas; r <= (task->replicas ? task->replicas : ranks); r++) {
+      SearchTask own = *task;
+      if (s * r > ranks) continue;
+      own.stages = s;
+      own.replicas = r;
+      Numbers *numbers = &portfolio->numbers[portfolio->n_numbers++];
+      *numbers = (Numbers){.stages = s, .replicas = r};
+      RengaCall(RengaSearchBoundOf_Private(&own, portfolio->chain, 0, &numbers->bound));
+    }
+  qsort(portfolio->numbers, (size_t)portfolio->n_numbers, sizeof *portfolio->numbers,
+        CompareNumbers);
+  return RENGA_SUCCESS;
+}
+
+static bool MayBeFaster(const Portfolio *portfolio, const Numbers *numbers)
+{
+  return numbers->bound < portfolio->trial.best->step * (1 - 1e-9);
+}
+
+/* Every layout that may be faster, as far as work goes: of all numbers together, and if that is not
+   the end of each by itself. */
+static RengaErrorCode LookAtLayouts(Portfolio *portfolio, double *bound)
+{
+  SearchAim *best = portfolio->trial.best;
+  for (int i = 0; i < portfolio->n_numbers; i++) {
+    const Numbers *numbers = &portfolio->numbers[i];
+    SearchTask task = *portfolio->task;
+    double own = numbers->bound;
+    if (!MayBeFaster(portfolio, numbers)) break;
+    task.stages = numbers->stages;
+    task.replicas = numbers->replicas;
+    task.until = 0;
+    RengaCall(RengaSearchBranch_Private(&task, portfolio->chain, BRANCH_WORK, best, &own));
+    if (task.stages != portfolio->task->stages || task.replicas != portfolio->task->replicas)
+      continue;
+    *bound = fmax(*bound, own);
+    if (own >= best->step * (1 - 1e-9)) break;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Run(Portfolio *portfolio, double *bound)
+{
+  RengaCall(ListNumbers(portfolio));
+  for (int i = 0; i < portfolio->n_numbers; i++)
+    if (MayBeFaster(portfolio, &portfolio->numbers[i]))
+      RengaCall(GenerateAll(portfolio, &portfolio->numbers[i]));
+  RengaCall(LookAtLayouts(portfolio, bound));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const SearchChain *chain,
+                                            SearchAim *best, double *bound)
+{
+  Portfolio portfolio = {.task = task, .chain = chain};
+  RengaCall(RengaSearchHasGroups_Private(task, &portfolio.groups));
+  RengaCall(IsMemoryAmple(task, chain, &portfolio.ample));
+  RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &portfolio.trial);
+  portfolio.trial.eager_most = EAGER_MOST;
+  if (!code) code = Run(&portfolio, bound);
+  RengaSearchTrialFree_Private(&portfolio.trial);
+  RengaFree(&portfolio.numbers);
+  RengaFree(&portfolio.seen);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,8 @@
+/* Small problems: all ways of looking for a layout, together. */
+#pragma once
+#include "solution.h"
+
+/* The fastest of a task of one micro-batch and leaf; best->step is what to beat, HUGE_VAL at first,
+   and best->candidate.size is 0. The bound rises to what is proved. */
+RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const SearchChain *chain,
+                                            SearchAim *best, double *bound);

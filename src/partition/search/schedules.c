@@ -1,0 +1,143 @@
+/* Schedules that were set up and proved, kept for the next layout: their lists depend on replicas,
+   micro-batches, which stages send to which, and not on where the stages are cut. */
+#include "search.h"
+#include <string.h>
+
+enum { KEPT_MOST = 4096, ACTIONS_MOST = 4000000 };
+
+typedef struct {
+  uint64_t hash;
+  RengaSchedule schedule;
+  RengaMessage *messages; /* lent to it */
+} Kept;
+
+struct SearchSchedules {
+  int count, size;
+  double actions; /* of all, about */
+  Kept *kept;     /* [size] by hash; schedule NULL: free */
+};
+
+static void Mix(uint64_t *hash, uint64_t number)
+{
+  *hash = (*hash ^ number) * 1099511628211u;
+  *hash ^= *hash >> 31;
+}
+
+/* Values have other names and sizes in other layouts. */
+static uint64_t HashShape(const SearchModel *model, const SearchLayout *layout, int n_messages,
+                          const RengaMessage messages[], const char *type, double eager)
+{
+  uint64_t hash = 1469598103934665603u, bits;
+  memcpy(&bits, &eager, sizeof bits);
+  Mix(&hash, bits);
+  Mix(&hash, (uint64_t)type[0]);
+  Mix(&hash, (uint64_t)model->microbatches);
+  Mix(&hash, (uint64_t)model->leaf);
+  for (int s = 0; s < layout->count; s++)
+    Mix(&hash, (uint64_t)model->option[layout->stage[s].option].replicas);
+  for (int i = 0; i < n_messages; i++)
+    Mix(&hash, (uint64_t)messages[i].from << 40 ^ (uint64_t)messages[i].to << 8 ^
+                   (uint64_t)messages[i].backward);
+  return hash;
+}
+
+static Kept *Find(const struct SearchSchedules *schedules, uint64_t hash)
+{
+  int at = (int)(hash % (uint64_t)schedules->size);
+  while (schedules->kept[at].schedule && schedules->kept[at].hash != hash)
+    at = (at + 1) % schedules->size;
+  return &schedules->kept[at];
+}
+
+RengaErrorCode RengaSearchSchedulesCreate_Private(struct SearchSchedules **schedules)
+{
+  RengaCall(RengaMalloc(1, schedules));
+  (*schedules)->size = 2 * KEPT_MOST;
+  const RengaErrorCode code = RengaMalloc((*schedules)->size, &(*schedules)->kept);
+  if (code) RengaFree(schedules);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules)
+{
+  for (int i = 0; *schedules && i < (*schedules)->size; i++) {
+    Kept *kept = &(*schedules)->kept[i];
+    if (kept->schedule) RengaScheduleDestroy(&kept->schedule);
+    RengaFree(&kept->messages);
+  }
+  if (*schedules) RengaFree(&(*schedules)->kept);
+  RengaFree(schedules);
+}
+
+static bool Recomputes(const SearchLayout *layout)
+{
+  for (int s = 0; s < layout->count; s++)
+    if (layout->stage[s].recompute) return true;
+  return false;
+}
+
+static RengaErrorCode Make(const SearchTask *task, const SearchModel *model,
+                           const SearchLayout *layout, int n_messages,
+                           const RengaMessage messages[], RengaPlan plan, RengaSchedule *schedule)
+{
+  const char *type;
+  double eager = 0;
+  RengaSchedule made = NULL;
+  RengaCall(RengaPlanGetSchedule(plan, &type));
+  RengaCall(RengaPlanGetEager(plan, &eager));
+  RengaCall(RengaScheduleCreate(task->self, &made));
+  RengaErrorCode code = RengaScheduleSetType(made, type);
+  if (!code && eager > 0) code = RengaScheduleSetEager(made, eager);
+  if (!code) code = RengaSearchSetShape_Private(model, layout, n_messages, messages, plan, made);
+  if (!code) code = RengaScheduleSetUp(made);
+  if (code) RengaScheduleDestroy(&made);
+  RengaCall(code);
+  *schedule = made;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Keep(struct SearchSchedules *schedules, const SearchTask *task,
+                           const SearchModel *model, const SearchLayout *layout, int n_messages,
+                           const RengaMessage messages[], RengaPlan plan, Kept *kept)
+{
+  RengaMessage *own = NULL;
+  RengaSchedule made = NULL;
+  RengaCall(RengaMalloc(n_messages + 1, &own));
+  if (n_messages) memcpy(own, messages, (size_t)n_messages * sizeof *own);
+  for (int i = 0; i < n_messages; i++) own[i].value = ""; /* the plan's, which goes before it */
+  const RengaErrorCode code = Make(task, model, layout, n_messages, own, plan, &made);
+  if (code) RengaFree(&own);
+  RengaCall(code);
+  kept->schedule = made;
+  kept->messages = own;
+  schedules->count++;
+  schedules->actions += (double)model->microbatches * (2.0 * layout->count + 2.0 * n_messages);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const SearchModel *model,
+                                             const SearchLayout *layout, const SearchDraft *draft,
+                                             RengaSchedule *schedule, bool *lent)
+{
+  struct SearchSchedules *schedules = draft->schedules;
+  const int n = draft->n_messages;
+  const char *type;
+  double eager = 0;
+  RengaCall(RengaPlanGetSchedule(draft->plan, &type));
+  RengaCall(RengaPlanGetEager(draft->plan, &eager));
+  *lent = schedules && !Recomputes(layout);
+  if (*lent) {
+    const uint64_t hash = HashShape(model, layout, n, draft->messages, type, eager);
+    Kept *kept = Find(schedules, hash);
+    *lent = kept->schedule || (schedules->count < KEPT_MOST && schedules->actions < ACTIONS_MOST);
+    if (*lent && !kept->schedule) {
+      kept->hash = hash;
+      RengaCall(Keep(schedules, task, model, layout, n, draft->messages, draft->plan, kept));
+    }
+    *schedule = kept->schedule;
+    if (*lent) return RENGA_SUCCESS;
+  }
+  RengaCall(Make(task, model, layout, n, draft->messages, draft->plan, schedule));
+  return RENGA_SUCCESS;
+}

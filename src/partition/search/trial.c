@@ -1,0 +1,249 @@
+/* One layout on trial: its simulated step under every schedule that may be chosen and on every
+   placement that no other beats, with what it has to recompute.
+
+   Under one schedule a step depends on the placement by the levels of its links alone, so that it
+   is simulated first as if all stages lay side by side, which no placement betters. A layout is
+   first taken to recompute nothing, which is never slower; the runtime is asked for its memory only
+   if it is then faster than the best, and the stages that do not fit recompute. What a stage needs
+   does not depend on what others recompute, so that fewer never do. */
+#include "search.h"
+#include "rengaschedule.h"
+#include <math.h>
+#include <string.h>
+
+static const double gain = 1e-9; /* share of the step by which another is faster */
+
+static bool IsFaster(const SearchTrial *trial, double step)
+{
+  return step < trial->best->step * (1 - gain);
+}
+
+RengaErrorCode RengaSearchTrialCreate_Private(const SearchTask *task, const SearchChain *chain,
+                                              SearchAim *best, SearchTrial *trial)
+{
+  SearchTask free_task = *task;
+  *trial = (SearchTrial){.task = task, .chain = chain, .best = best, .least = HUGE_VAL};
+  free_task.memory = 0;
+  RengaCall(
+      RengaSearchModelOf_Private(&free_task, chain, best->candidate.size, false, &trial->model));
+  return RENGA_SUCCESS;
+}
+
+void RengaSearchTrialFree_Private(SearchTrial *trial)
+{
+  RengaSearchModelFree_Private(&trial->model);
+  RengaFree(&trial->places.rank);
+  RengaFree(&trial->replicas);
+}
+
+/* Placements are kept for the next layout: most have the same numbers of replicas. */
+static RengaErrorCode FindPlaces(SearchTrial *trial, const SearchLayout *layout)
+{
+  int *replicas = NULL;
+  RengaCall(RengaMalloc(layout->count, &replicas));
+  for (int s = 0; s < layout->count; s++)
+    replicas[s] = trial->model.option[layout->stage[s].option].replicas;
+  if (trial->replicas && trial->count == layout->count &&
+      !memcmp(replicas, trial->replicas, (size_t)trial->count * sizeof *replicas)) {
+    RengaFree(&replicas);
+    return RENGA_SUCCESS;
+  }
+  RengaFree(&trial->replicas);
+  RengaFree(&trial->places.rank);
+  trial->replicas = replicas;
+  trial->count = layout->count;
+  RengaCall(RengaSearchPlaces_Private(trial->task->machine, trial->task->ranks, trial->count,
+                                      replicas, &trial->places));
+  return RENGA_SUCCESS;
+}
+
+/* Seconds under the schedule of the aim and on its placement. */
+static RengaErrorCode PredictStep(const SearchTrial *trial, const SearchAim *aim,
+                                  const SearchDraft *draft, bool nearest, double *step)
+{
+  RengaPlanPrediction prediction;
+  RengaCall(
+      RengaPlanSetSchedule(draft->plan, aim->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
+  RengaCall(RengaPlanSetEager(draft->plan, aim->eager));
+  RengaCall(RengaSearchPredictDraft_Private(trial->task, &trial->model, &aim->candidate, draft,
+                                            nearest, &prediction));
+  *step = prediction.step;
+  return RENGA_SUCCESS;
+}
+
+/* Stages that do not fit recompute. *fits: all do then. */
+static RengaErrorCode FitMemory(const SearchTrial *trial, SearchAim *aim, RengaPlan plan,
+                                bool *changed, bool *fits)
+{
+  SearchLayout *layout = &aim->candidate.layout;
+  RengaForecastMemory *memory = NULL;
+  double most;
+  *changed = false;
+  *fits = true;
+  if (trial->task->memory <= 0) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(layout->count, &memory));
+  const RengaErrorCode code =
+      RengaSearchMemory_Private(trial->task, &trial->model, &aim->candidate, plan, memory, &most);
+  for (int s = 0; s < layout->count && !code; s++) {
+    if ((double)memory[s].total <= trial->task->memory) continue;
+    *changed = *changed || !layout->stage[s].recompute;
+    *fits = *fits && !layout->stage[s].recompute && RengaSearchCapabilities_Private().recompute;
+    layout->stage[s].recompute = true;
+  }
+  RengaFree(&memory);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The step with what has to recompute; HUGE_VAL: it does not fit. */
+static RengaErrorCode PredictRecomputing(const SearchTrial *trial, SearchAim *aim, double *step)
+{
+  SearchTask task = *trial->task;
+  SearchDraft draft;
+  bool changed = false, fits = false;
+  task.gpipe = aim->gpipe;
+  task.eager = aim->eager;
+  RengaCall(
+      RengaSearchDraftCreate_Private(&task, trial->chain, &trial->model, &aim->candidate, &draft));
+  RengaErrorCode code = PredictStep(trial, aim, &draft, false, step);
+  if (!code && IsFaster(trial, *step)) code = FitMemory(trial, aim, draft.plan, &changed, &fits);
+  RengaSearchDraftFree_Private(&draft);
+  RengaCall(code);
+  if (!fits || changed) *step = HUGE_VAL;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TakeAim(const SearchTrial *trial, const SearchAim *aim, const int rank[])
+{
+  SearchAim taken = *aim;
+  taken.candidate.layout = (SearchLayout){0};
+  taken.found = true;
+  RengaCall(RengaSearchLayoutCopy_Private(&aim->candidate.layout, &taken.candidate.layout));
+  SearchLayout *layout = &taken.candidate.layout;
+  RengaFree(&layout->rank);
+  layout->n_ranks = trial->places.ranks;
+  RengaErrorCode code = RengaMalloc(layout->n_ranks, &layout->rank);
+  if (code) RengaSearchLayoutFree_Private(layout);
+  RengaCall(code);
+  memcpy(layout->rank, rank, (size_t)layout->n_ranks * sizeof *rank);
+  RengaSearchLayoutFree_Private(&trial->best->candidate.layout);
+  *trial->best = taken;
+  return RENGA_SUCCESS;
+}
+
+/* Under one schedule on one placement. */
+static RengaErrorCode TryPlace(const SearchTrial *trial, SearchAim *aim, const SearchDraft *draft,
+                               const int rank[])
+{
+  SearchLayout *layout = &aim->candidate.layout;
+  bool changed = false, fits = false;
+  RengaCall(RengaPlanSetRanks(draft->plan, rank));
+  RengaCall(PredictStep(trial, aim, draft, false, &aim->step));
+  if (!IsFaster(trial, aim->step)) return RENGA_SUCCESS;
+  RengaErrorCode code = FitMemory(trial, aim, draft->plan, &changed, &fits);
+  if (!code && changed && fits) {
+    layout->rank = (int *)rank; /* lent for the plan that is made of it */
+    layout->n_ranks = trial->places.ranks;
+    code = PredictRecomputing(trial, aim, &aim->step);
+    layout->rank = NULL;
+  }
+  if (!code && fits && IsFaster(trial, aim->step)) code = TakeAim(trial, aim, rank);
+  for (int s = 0; s < layout->count; s++) layout->stage[s].recompute = false;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TrySchedule(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft)
+{
+  double nearest = 0;
+  RengaCall(PredictStep(trial, aim, draft, true, &nearest));
+  if (!IsFaster(trial, nearest)) return RENGA_SUCCESS;
+  RengaCall(FindPlaces(trial, &aim->candidate.layout));
+  for (int p = 0; p < trial->places.count; p++)
+    RengaCall(TryPlace(trial, aim, draft, trial->places.rank + (int64_t)p * trial->places.ranks));
+  if (!trial->places.all && nearest < trial->least) trial->least = nearest;
+  return RENGA_SUCCESS;
+}
+
+/* The next larger number begun early, for each stage that follows, that changes a list; with two
+   digits where they say the same. HUGE_VAL: all are begun. */
+static double NextEager(double eager, int stages, int64_t rounds)
+{
+  double next = HUGE_VAL, least = 0;
+  for (int following = 1; following < stages; following++) {
+    const int64_t early = RengaScheduleEarly(eager, following);
+    if (early < rounds) next = fmin(next, (double)(early + 1) / following);
+  }
+  if (isinf(next)) return next;
+  for (int following = 1; following < stages; following++)
+    least = fmax(least, (double)(RengaScheduleEarly(next, following) - 1) / following);
+  const double shorter = floor(100 * next) / 100;
+  return shorter > least + 1e-6 ? shorter : next;
+}
+
+/* The schedules of a long step are a few. */
+static RengaErrorCode TryManners(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft)
+{
+  for (int i = 0; i < SEARCH_MANNERS; i++) {
+    aim->gpipe = RengaSearchManners[i].gpipe;
+    aim->eager = RengaSearchManners[i].eager;
+    RengaCall(TrySchedule(trial, aim, draft));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TrySchedules(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft)
+{
+  const SearchLayout *layout = &aim->candidate.layout;
+  int64_t rounds = 0;
+  for (int s = 0; s < layout->count; s++) {
+    const int64_t own = trial->model.option[layout->stage[s].option].rounds;
+    if (own > rounds) rounds = own;
+  }
+  if (!trial->task->any_schedule || layout->count == 1 || rounds == 1) {
+    aim->gpipe = trial->task->gpipe;
+    aim->eager = trial->task->eager;
+    RengaCall(TrySchedule(trial, aim, draft));
+    return RENGA_SUCCESS;
+  }
+  if (trial->eager_most > 0 && (layout->count - 1) * rounds > trial->eager_most) {
+    RengaCall(TryManners(trial, aim, draft));
+    return RENGA_SUCCESS;
+  }
+  aim->gpipe = false;
+  for (aim->eager = 0; aim->eager < HUGE_VAL;
+       aim->eager = NextEager(aim->eager, layout->count, rounds))
+    RengaCall(TrySchedule(trial, aim, draft));
+  aim->gpipe = true;
+  aim->eager = 0;
+  RengaCall(TrySchedule(trial, aim, draft));
+  return RENGA_SUCCESS;
+}
+
+/* What its slowest stage takes at the least. */
+static double LeastOf(const SearchModel *model, const SearchLayout *layout)
+{
+  double least = 0;
+  for (int s = 0; s < layout->count; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    least = fmax(least, RengaSearchStageAtLeast_Private(model, &model->option[stage->option],
+                                                        stage->begin, stage->end, 0));
+  }
+  return least;
+}
+
+RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout)
+{
+  SearchAim aim = {.candidate = {.size = trial->best->candidate.size}};
+  SearchDraft draft;
+  for (int s = 0; s < layout->count; s++) layout->stage[s].recompute = false;
+  if (!RengaSearchEvaluate_Private(&trial->model, layout)) return RENGA_SUCCESS;
+  if (!IsFaster(trial, LeastOf(&trial->model, layout))) return RENGA_SUCCESS;
+  aim.candidate.layout = *layout; /* lent */
+  RengaCall(RengaSearchDraftCreate_Private(trial->task, trial->chain, &trial->model, &aim.candidate,
+                                           &draft));
+  const RengaErrorCode code = TrySchedules(trial, &aim, &draft);
+  RengaSearchDraftFree_Private(&draft);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
