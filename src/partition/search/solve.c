@@ -521,8 +521,10 @@ static RengaErrorCode Fit(Solution *solution, const SearchTask *all)
 static RengaErrorCode TakeGiven(Solution *solution)
 {
   RengaCall(RengaSolutionTake_Private(solution));
-  RengaCall(FindBound(solution));
-  if (!isfinite(solution->candidate.bound)) solution->candidate.bound = 0; /* over the memory */
+  double bound = HUGE_VAL;
+  RengaCall(RengaSearchBoundOf_Private(solution->task, solution->chain, 0, &bound));
+  RengaCall(FindBound(solution, &bound));
+  if (!isfinite(bound)) solution->candidate.bound = 0; /* it is over the memory */
   return RENGA_SUCCESS;
 }
 
