@@ -112,7 +112,7 @@ accepts 1 $narrow -plan_explain
 says "gradients: sums of gradients hold"
 bytes=$(sed -n 's/^ *[01]-* .* \([0-9.]*\) KiB$/\1/p' out | sort -g | tail -1)
 accepts 1 $narrow -machine_memory "$(awk "BEGIN { print int(${bytes:-0} * 0.8) }")KiB" -plan_explain
-says "leaf: gradients are added in leaves of"
+says "chosen: leaves of "
 
 # A plan goes with its network, with the devices of the machine, and with their memory.
 accepts 1 $machine -plan_load two.txt
