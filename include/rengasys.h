@@ -103,6 +103,8 @@ void RengaErrorAbort(RengaErrorCode code); /* end of main: MPI_Abort */
 RengaErrorCode RengaSetWorld(MPI_Comm comm);
 RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[]);
 RengaErrorCode RengaFinalize(void);
+void RengaSetExitCode(int code); /* of main, should MPI_Finalize hang */
+int RengaGetExitCode(void);
 
 /* ---- memory: zeroed, 64-byte aligned; what is not freed is an error of RengaFinalize ---- */
 RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *function,

@@ -3,12 +3,15 @@
 #include "sys.h"
 #include "watch.h"
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { FINALIZE_SECONDS = 3 };
 
 static struct {
   bool allowed; /* Renga started MPI: its calls and the process's end are Renga's */
@@ -21,27 +24,76 @@ static struct {
   pthread_cond_t changed;
 } guard = {.lock = PTHREAD_MUTEX_INITIALIZER, .changed = PTHREAD_COND_INITIALIZER};
 
-static volatile sig_atomic_t code_at_end;
+/* What the handlers of SIGALRM read. */
+static struct {
+  volatile sig_atomic_t exit_code;
+  int launcher; /* the descriptor of MPICH's process manager, or -1 */
+  pthread_t caller;
+} last = {.launcher = -1};
 
 static void EndNow(int signal)
 {
   (void)signal;
-  _exit(code_at_end);
+  _exit(last.exit_code);
 }
 
-void RengaEndBy(unsigned seconds, int exit_code)
+/* MPICH's process manager takes the end of a process that did not take leave for a failure. Then
+   the process stays a while: its end would wake others inside MPI_Finalize before their own alarm,
+   and they would go on to a barrier of the process manager that some have left. */
+static void TakeLeave(void)
+{
+  static const char leave[] = "cmd=finalize\n";
+  static const struct timespec others = {1, 500000000};
+  struct pollfd answer = {.fd = last.launcher, .events = POLLIN};
+  char text[256];
+  if (write(last.launcher, leave, sizeof leave - 1) == (ssize_t)(sizeof leave - 1) &&
+      poll(&answer, 1, 1000) > 0 && read(last.launcher, text, sizeof text) > 0)
+    nanosleep(&others, NULL);
+}
+
+/* In the thread that is inside MPI_Finalize, which so cannot read what the launcher answers. */
+static void LeaveNow(int signal)
+{
+  if (!pthread_equal(pthread_self(), last.caller)) {
+    pthread_kill(last.caller, signal);
+    return;
+  }
+  if (last.launcher >= 0) TakeLeave();
+  _exit(last.exit_code);
+}
+
+static void SetAlarm(unsigned seconds, int exit_code, void (*handler)(int),
+                     struct sigaction *before)
 {
   struct sigaction action;
   sigset_t alarms;
   memset(&action, 0, sizeof action);
-  action.sa_handler = EndNow;
+  action.sa_handler = handler;
   sigemptyset(&action.sa_mask);
   sigemptyset(&alarms);
   sigaddset(&alarms, SIGALRM);
-  code_at_end = exit_code;
-  sigaction(SIGALRM, &action, NULL);
+  last.exit_code = exit_code;
+  sigaction(SIGALRM, &action, before);
   pthread_sigmask(SIG_UNBLOCK, &alarms, NULL);
   alarm(seconds);
+}
+
+void RengaEndBy(unsigned seconds, int exit_code)
+{
+  SetAlarm(seconds, exit_code, EndNow, NULL);
+}
+
+void RengaFinalizeMPI(int exit_code)
+{
+  struct sigaction before;
+  const char *launcher = getenv("HYDI_CONTROL_FD") ? getenv("PMI_FD") : NULL;
+  last.launcher = launcher ? (int)strtol(launcher, NULL, 10) : -1;
+  last.caller = pthread_self();
+  fflush(NULL);
+  SetAlarm(FINALIZE_SECONDS, exit_code, LeaveNow, &before);
+  MPI_Finalize();
+  alarm(0);
+  sigaction(SIGALRM, &before, NULL);
 }
 
 void RengaGuardAllow(bool allowed)

@@ -7,13 +7,15 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 static struct {
   MPI_Comm world; /* what the user gave, or MPI_COMM_NULL for MPI_COMM_WORLD */
   MPI_Comm comm;
   bool we_started_mpi, world_is_set;
-} start = {MPI_COMM_NULL, MPI_COMM_NULL, false, false};
+  int exit_code;
+} start = {MPI_COMM_NULL, MPI_COMM_NULL, false, false, 0};
 
 static const RengaOptionRow rows[] = {
     {"help", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
@@ -122,13 +124,56 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
   return RENGA_SUCCESS;
 }
 
+/*@
+   RengaSetExitCode - what the process ends with where MPI does not let it return
+
+   Not collective
+
+   Input:
+   . code - what main will return; 0 at first
+
+   Notes: before RengaFinalize, in a program that lets RengaInitialize start MPI: where MPI_Finalize
+   hangs, RengaFinalize ends the process with this code after three seconds. All output is written
+   and all ranks agree by then that all is well.
+@*/
+void RengaSetExitCode(int code)
+{
+  start.exit_code = code;
+}
+
+/*@
+   RengaGetExitCode - what RengaSetExitCode said
+
+   Not collective
+@*/
+int RengaGetExitCode(void)
+{
+  return start.exit_code;
+}
+
+/* Ranks that close connections while others have closed theirs wait for them in vain in MPICH's
+   MPI_Finalize: a moment in which all is still makes that rare. */
+static RengaErrorCode CalmDown(void)
+{
+  static const struct timespec moment = {0, 100000000};
+  char node[MPI_MAX_PROCESSOR_NAME];
+  int length;
+  RengaCallMPI(MPI_Get_processor_name(node, &length));
+  int64_t most = (int64_t)RengaHash(node, (size_t)length, 0), inverse = ~most;
+  RengaCall(RengaReduceInt64_Private(start.comm, MPI_MAX, &most, "all ranks to end"));
+  RengaCall(RengaReduceInt64_Private(start.comm, MPI_MAX, &inverse, "all ranks to end"));
+  if (most != ~inverse) nanosleep(&moment, NULL);
+  return RENGA_SUCCESS;
+}
+
 static void EndMPI(void)
 {
+  if (start.we_started_mpi) CalmDown();
   RengaWatchRelease_Private(start.comm);
   RengaWatchSetWorld(MPI_COMM_NULL);
   RengaWatchSetDefaultLimit(300);
   MPI_Comm_free(&start.comm);
-  if (start.we_started_mpi) MPI_Finalize();
+  if (start.we_started_mpi) RengaFinalizeMPI(start.exit_code);
   start.world = MPI_COMM_NULL;
   start.world_is_set = start.we_started_mpi = false;
 }

@@ -12,6 +12,10 @@ void RengaErrorSilence(void); /* the error at hand is printed by another rank */
 void RengaGuardAllow(bool allowed); /* Renga starts MPI: it may end a process that hangs in it */
 void RengaEndBy(unsigned seconds, int exit_code); /* the process ends then, wherever it is */
 
+/* MPI_Finalize; where it hangs, as MPICH's over TCP sometimes does, the process ends after a few
+   seconds with the exit code. All ranks have agreed before that all is well. */
+void RengaFinalizeMPI(int exit_code);
+
 /* memory.c */
 void RengaMemoryKeep(bool keep); /* what is freed from now on stays: MPI may still write to it */
 RengaErrorCode RengaMemoryFinish(void); /* an error that lists what was not freed */

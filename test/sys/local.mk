@@ -1,4 +1,4 @@
-check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/program
+check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/program %D%/stuck
 %C%_random_SOURCES = %D%/random.c
 %C%_memory_SOURCES = %D%/memory.c
 %C%_options_SOURCES = %D%/options.c
@@ -6,7 +6,8 @@ check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/pat
 %C%_viewer_SOURCES = %D%/viewer.c
 %C%_path_SOURCES = %D%/path.c
 %C%_program_SOURCES = %D%/program.c
-TESTS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/program.sh \
+%C%_stuck_SOURCES = %D%/stuck.c
+TESTS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/program.sh %D%/stuck.sh \
   test/layers.sh test/style.sh
-EXTRA_DIST += %D%/program.sh test/layers.sh test/style.sh
+EXTRA_DIST += %D%/program.sh %D%/stuck.sh test/layers.sh test/style.sh
 noinst_HEADERS += test/check.h
