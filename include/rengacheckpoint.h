@@ -11,6 +11,8 @@ RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const cha
 RengaErrorCode RengaCheckpointGetDirectory(RengaCheckpoint checkpoint, const char **directory);
 /* true: files may hold more than the network, as when it is only evaluated. */
 RengaErrorCode RengaCheckpointSetSubset(RengaCheckpoint checkpoint, bool subset);
+RengaErrorCode RengaCheckpointSetSignals(RengaCheckpoint checkpoint, bool signals);
+RengaErrorCode RengaCheckpointGetSignals(RengaCheckpoint checkpoint, bool *signals);
 RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint);
 /* -checkpoint_dir, -checkpoint_every 100 (steps) or 30min, -checkpoint_keep */
 /* Collective: is the directory writable? Catches signals. */

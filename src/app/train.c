@@ -187,6 +187,7 @@ static RengaErrorCode SetUpCheckpoint(Training *training)
   RengaCall(AppFindTimeLimit(training->comm, &seconds));
   if (!directory && seconds == 0) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointCreate(training->comm, &training->checkpoint));
+  RengaCall(RengaCheckpointSetSignals(training->checkpoint, true));
   training->saves = directory != NULL;
   if (directory)
     RengaCall(OpenDirectory(training, resume));

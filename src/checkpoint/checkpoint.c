@@ -218,11 +218,11 @@ static RengaErrorCode TakeLock(RengaCheckpoint checkpoint)
 
    Errors: another run writes there: it is named with its host, process and start.
 
-   Notes: with a directory, SIGUSR1 then asks for a checkpoint and SIGTERM for one and the end; what
-   they did before is restored by RengaCheckpointDestroy, which releases the lock too. The lock of a
-   run that is dead is taken over: at once where its process ran on this machine; elsewhere where
-   its file .renga_lock is not renewed for 30 s (an owner renews it every 5 s), during which this
-   call waits. Files that a dead run could not finish are removed.
+   Notes: signals are caught with a directory and RengaCheckpointSetSignals; what they did before is
+   restored by RengaCheckpointDestroy, which releases the lock too. The lock of a run that is dead
+   is taken over: at once where its process ran on this machine; elsewhere where its file
+   .renga_lock is not renewed for 30 s (an owner renews it every 5 s), during which this call
+   waits. Files that a dead run could not finish are removed.
 @*/
 RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint)
 {
@@ -236,7 +236,7 @@ RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint)
     RengaCall(code);
     if (checkpoint->lock) RengaCheckpointDirectoryClean(directory);
   }
-  if (directory && !checkpoint->catches_signals) {
+  if (directory && checkpoint->options.signals && !checkpoint->catches_signals) {
     RengaCall(RengaCheckpointCatchSignals_Private());
     checkpoint->catches_signals = true;
   }

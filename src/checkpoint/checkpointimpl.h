@@ -11,6 +11,7 @@ struct _p_RengaCheckpoint {
   struct {
     char *directory, *every;
     int keep;
+    bool signals;
   } options;
   bool subset;                     /* files may hold more than the network */
   int64_t every_steps;             /* 0: not by steps */

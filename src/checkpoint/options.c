@@ -14,6 +14,9 @@ static const RengaOptionRow rows[] = {
      "write one so often: 100 (steps), 30s, 30min, 2h; 0: only when asked and at the end"},
     {"checkpoint_keep", RENGA_OPTION_INT, "3", AT(keep), NULL, 1, 1000000000,
      "keep so many of the newest checkpoints, and the newest that a finite step followed"},
+    {"checkpoint_signals", RENGA_OPTION_BOOL, "false", AT(signals), NULL, 0, 0,
+     "SIGUSR1 asks for a checkpoint; SIGTERM, SIGINT and SIGHUP for one and the end (renga train: "
+     "true)"},
     {"resume", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "go on from the newest whole checkpoint of -checkpoint_dir"},
 };

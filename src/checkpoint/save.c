@@ -400,7 +400,8 @@ static RengaErrorCode WriteIfDue(RengaCheckpoint checkpoint, int asked, bool *wr
 
    Output:
    . wrote - a file was written
-   . stop - SIGTERM came, or the time is up that RengaCheckpointSetTimeLimit gave: leave the loop
+   . stop - SIGTERM, SIGINT or SIGHUP came, or the time is up that RengaCheckpointSetTimeLimit gave:
+     leave the loop
 
    Notes: the step before was finite: the file that it went on from is marked good. A file that
    cannot be written is a warning, and the next one is tried when it is due; whether what was asked

@@ -133,6 +133,13 @@ static RengaErrorCode TestSignals(RengaComm comm)
   bool wrote, stop;
   bool last = RengaCommGetRank(comm) == RengaCommGetSize(comm) - 1;
   struct sigaction action;
+  bool asked = true;
+  RengaCall(StandinCreate(comm, 1, true, directory, &checkpoint));
+  RengaCall(RengaCheckpointGetSignals(checkpoint, &asked));
+  Expect(!asked && sigaction(SIGTERM, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
+  Expect(RengaCheckpointSetSignals(checkpoint, true) == RENGA_ERR_ORDER);
+  RengaCall(StandinDestroy(&checkpoint));
+  RengaCall(RengaOptionsSetValue("checkpoint_signals", "true"));
   RengaCall(StandinCreate(comm, 1, true, directory, &checkpoint));
   standin.step = 61;
   if (last) raise(SIGUSR1);
@@ -144,11 +151,27 @@ static RengaErrorCode TestSignals(RengaComm comm)
   if (last) raise(SIGTERM);
   RengaCall(RengaCheckpointStep(checkpoint, &wrote, &stop));
   Expect(wrote && stop);
-  if (last) raise(SIGTERM); /* what is on the disk is not written again */
+  if (last) raise(SIGINT); /* what is on the disk is not written again */
   RengaCall(RengaCheckpointStep(checkpoint, &wrote, &stop));
   Expect(!wrote && stop);
   RengaCall(StandinDestroy(&checkpoint));
+  signal(SIGHUP, SIG_IGN); /* as nohup does */
+  RengaCall(StandinCreate(comm, 1, true, directory, &checkpoint));
+  standin.step = 63;
+  raise(SIGHUP);
+  RengaCall(RengaCheckpointStep(checkpoint, &wrote, &stop));
+  Expect(!stop);
+  RengaCall(StandinDestroy(&checkpoint));
+  signal(SIGHUP, SIG_DFL);
+  RengaCall(StandinCreate(comm, 1, true, directory, &checkpoint));
+  standin.step = 64;
+  if (last) raise(SIGHUP);
+  RengaCall(RengaCheckpointStep(checkpoint, &wrote, &stop));
+  Expect(wrote && stop);
+  RengaCall(StandinDestroy(&checkpoint));
+  RengaCall(RengaOptionsSetValue("checkpoint_signals", "false"));
   Expect(sigaction(SIGTERM, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
+  Expect(sigaction(SIGHUP, NULL, &action) == 0 && action.sa_handler == SIG_DFL);
   return RENGA_SUCCESS;
 }
 
