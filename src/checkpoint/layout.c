@@ -270,12 +270,22 @@ static bool ReadEntry(hid_t dataset, Reader *reader)
   return good;
 }
 
+/* As we write them: external storage and virtual datasets would be read from other files. */
+static bool IsOfThisFile(hid_t dataset)
+{
+  hid_t made = H5Dget_create_plist(dataset);
+  bool is = H5Pget_layout(made) == H5D_CONTIGUOUS && H5Pget_external_count(made) == 0;
+  H5Pclose(made);
+  return is;
+}
+
+/* No links are followed here. */
 static herr_t Visit(hid_t root, const char *path, const H5O_info_t *info, void *user)
 {
   Reader *reader = user;
   if (info->type != H5O_TYPE_DATASET) return 0;
   hid_t dataset = H5Dopen2(root, path, H5P_DEFAULT);
-  bool good = dataset >= 0;
+  bool good = dataset >= 0 && IsOfThisFile(dataset);
   if (good && strcmp(path, "checksums") == 0) {
     haddr_t offset = H5Dget_offset(dataset);
     reader->table->index_offset = offset == HADDR_UNDEF ? 0 : (int64_t)offset;
@@ -306,6 +316,7 @@ static bool ReadStep(hid_t file, int64_t *step)
 static bool ReadIndex(hid_t file, RengaCheckpointTable *table)
 {
   int64_t(*index)[3];
+  if (table->index_offset <= 0) return false; /* not visited: none, or behind a link */
   if (RengaMalloc(table->n_entries, &index) != RENGA_SUCCESS) return false;
   hid_t dataset = H5Dopen2(file, "checksums", H5P_DEFAULT), space = H5Dget_space(dataset);
   bool good = dataset >= 0 && H5Sget_simple_extent_npoints(space) == 3 * table->n_entries &&

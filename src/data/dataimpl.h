@@ -3,7 +3,7 @@
 #include "renga/private/object.h"
 #include "rengadata.h"
 
-/* hdf5.c: the only file that knows the library. */
+/* hdf5.c: with hdf5origin.c and hdf5write.c the only files that know the library. */
 typedef struct _RengaHdf5File *RengaHdf5File;
 typedef struct _RengaHdf5Dataset *RengaHdf5Dataset;
 RengaErrorCode RengaHdf5Open(const char *name, RengaHdf5File *file);
@@ -22,7 +22,9 @@ const char *RengaHdf5DatasetName(RengaHdf5Dataset dataset);            /* FILE:/
 /* A real attribute of a dataset; *value stays where there is none. */
 RengaErrorCode RengaHdf5DatasetGetReal(RengaHdf5Dataset dataset, const char *attribute,
                                        double *value);
-RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t first, int64_t rows, void *buffer);
+/* sample: the first of them, for the error that a file changed. */
+RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t sample, int64_t first, int64_t rows,
+                             void *buffer);
 
 /* hdf5write.c: a file that is being written; it has its name only when it is whole. */
 typedef struct _RengaHdf5Output *RengaHdf5Output;

@@ -347,7 +347,7 @@ static RengaErrorCode HashColumn(const RengaDataField *f, const RengaDataColumn 
   RengaErrorCode code = RENGA_SUCCESS;
   for (int64_t i = 0; i < SAMPLES && i < count && code == RENGA_SUCCESS; i++) {
     const int64_t sample = count <= SAMPLES ? i : i * (count - 1) / (SAMPLES - 1);
-    code = RengaHdf5Read(column->dataset, sample * f->rows, f->rows, buffer);
+    code = RengaHdf5Read(column->dataset, sample, sample * f->rows, f->rows, buffer);
     *digest = RengaHash(buffer, bytes, *digest);
   }
   RengaFree(&buffer);

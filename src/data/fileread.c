@@ -104,8 +104,9 @@ static RengaErrorCode ReadRun(const Reading *r, int64_t count, const Wanted want
     *room = (size_t)*run * bytes;
     RengaCall(RengaRealloc(*room, staging));
   }
-  RengaCall(RengaHdf5Read(column->dataset, (wanted[0].sample - first) * f->rows + f->shift,
-                          *run * f->rows, *staging));
+  RengaCall(RengaHdf5Read(column->dataset, wanted[0].sample,
+                          (wanted[0].sample - first) * f->rows + f->shift, *run * f->rows,
+                          *staging));
   RengaCall(PlaceRun(r, column, *staging, *run, wanted));
   return RENGA_SUCCESS;
 }

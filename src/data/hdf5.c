@@ -16,6 +16,7 @@ struct _RengaHdf5Dataset {
   hid_t id, memory_type;
   bool owns_type;
   RengaTensorSpec spec;
+  RengaHdf5Origins origins;
 };
 
 /* The innermost sentence of HDF5's stack of errors; of one about the system only what that said. */
@@ -306,6 +307,7 @@ RengaErrorCode RengaHdf5DatasetOpen(RengaHdf5File file, const char *path, RengaH
   RengaCall(RengaStringCopy(name, &d->name));
   RengaCall(FindType(d));
   RengaCall(FindShape(d));
+  RengaCall(RengaHdf5OriginsCreate_Private(file->name, id, &d->origins));
   return RENGA_SUCCESS;
 }
 
@@ -314,6 +316,7 @@ RengaErrorCode RengaHdf5DatasetClose(RengaHdf5Dataset *dataset)
   if (*dataset == NULL) return RENGA_SUCCESS;
   if ((*dataset)->owns_type) H5Tclose((*dataset)->memory_type);
   H5Dclose((*dataset)->id);
+  RengaHdf5OriginsDestroy_Private(&(*dataset)->origins);
   RengaFree(&(*dataset)->name);
   RengaFree(dataset);
   return RENGA_SUCCESS;
@@ -351,7 +354,8 @@ RengaErrorCode RengaHdf5DatasetGetReal(RengaHdf5Dataset dataset, const char *att
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t first, int64_t rows, void *buffer)
+RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t sample, int64_t first, int64_t rows,
+                             void *buffer)
 {
   hsize_t start[RENGA_MAX_DIM] = {(hsize_t)first}, count[RENGA_MAX_DIM] = {(hsize_t)rows};
   for (int i = 1; i < dataset->spec.ndim; i++) count[i] = (hsize_t)dataset->spec.dim[i];
@@ -368,6 +372,7 @@ RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t first, int64_t ro
     H5Sclose(memory);
   }
   H5E_END_TRY
+  RengaCall(RengaHdf5OriginsCheck_Private(dataset->origins, dataset->name, sample));
   RengaCheck(read >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "%s: rows %lld to %lld cannot be read: %s", dataset->name, (long long)first,
              (long long)(first + rows - 1), reason);

@@ -255,7 +255,7 @@ static RengaErrorCode ReadDataset(RengaHdf5File file, const char *name, RengaHdf
   RengaCheck(spec->type == RENGA_INT32 && spec->ndim == 2 && spec->dim[1] == 2, MPI_COMM_SELF,
              RENGA_ERR_FILE_FORMAT, "%s is no list of pairs", RengaHdf5DatasetName(*dataset));
   RengaCall(RengaMalloc(spec->dim[0] + 1, merges));
-  if (spec->dim[0] > 0) RengaCall(RengaHdf5Read(*dataset, 0, spec->dim[0], *merges));
+  if (spec->dim[0] > 0) RengaCall(RengaHdf5Read(*dataset, 0, 0, spec->dim[0], *merges));
   *count = spec->dim[0];
   return RENGA_SUCCESS;
 }

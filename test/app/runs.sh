@@ -76,4 +76,17 @@ SLURM_JOB_END_TIME=$(($(date +%s) + 4)) timeout -k 5 $limit "$renga" $train -ste
 code=$?
 [ $code -eq 75 ] || fail "exit code $code at the end of a Slurm job"
 refuses 1 "-time_limit 1:2:3:4" $train -time_limit 1:2:3:4
+# A data set that becomes shorter while it is read, instead of zeros.
+awk 'BEGIN { for (i = 0; i < 3000; i++) print "In the beginning of" }' >cut.txt
+accepts 1 data text cut.txt cut.h5 -sequence 16
+timeout -k 5 $limit "$mpiexec" -n 2 "$renga" train -graph "$gpt" -data cut.h5 -batch_size 8 \
+  -steps 100000000 -partition_stages 2 -monitor csv:cut.csv </dev/null >out 2>&1 &
+cutting=$!
+wait_for test -s cut.csv
+truncate -s 10000 cut.h5
+wait $cutting
+code=$?
+[ $code -ne 0 ] && [ $code -ne 124 ] && [ $code -ne 137 ] || fail "exit code $code on a data set cut short"
+says "data set cut.h5 changed while it was in use"
+says "noticed at sample"
 finish
