@@ -188,7 +188,7 @@ static RengaErrorCode Run(int argc, char **argv, int *exit_code)
 static void LetLauncherSee(void)
 {
   const struct timespec moment = {0, 200000000};
-  if (!getenv("HYDI_CONTROL_FD") || fork() != 0) return;
+  if (!getenv("MPI_LOCALNRANKS") || fork() != 0) return;
   nanosleep(&moment, NULL);
   for (int file = 0; file < 1024; file++)
     if (file != STDERR_FILENO) close(file);

@@ -46,9 +46,9 @@ static void TakeLeave(void)
   static const struct timespec others = {1, 500000000};
   struct pollfd answer = {.fd = last.launcher, .events = POLLIN};
   char text[256];
-  if (write(last.launcher, leave, sizeof leave - 1) == (ssize_t)(sizeof leave - 1) &&
-      poll(&answer, 1, 1000) > 0 && read(last.launcher, text, sizeof text) > 0)
-    nanosleep(&others, NULL);
+  if (write(last.launcher, leave, sizeof leave - 1) < 0) return;
+  if (poll(&answer, 1, 1000) > 0 && read(last.launcher, text, sizeof text) < 0) return;
+  nanosleep(&others, NULL);
 }
 
 /* In the thread that is inside MPI_Finalize, which so cannot read what the launcher answers. */
@@ -86,7 +86,8 @@ void RengaEndBy(unsigned seconds, int exit_code)
 void RengaFinalizeMPI(int exit_code)
 {
   struct sigaction before;
-  const char *launcher = getenv("HYDI_CONTROL_FD") ? getenv("PMI_FD") : NULL;
+  /* The first is of MPICH's mpiexec: others speak differently. */
+  const char *launcher = getenv("MPI_LOCALNRANKS") ? getenv("PMI_FD") : NULL;
   last.launcher = launcher ? (int)strtol(launcher, NULL, 10) : -1;
   last.caller = pthread_self();
   fflush(NULL);
