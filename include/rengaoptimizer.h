@@ -8,6 +8,27 @@ typedef struct _p_RengaOptimizer *RengaOptimizer;
 #define RENGA_OPTIMIZER_SGD "sgd"
 #define RENGA_OPTIMIZER_ADAM "adam"
 #define RENGA_OPTIMIZER_ADAMW "adamw"
+
+/* One parameter in one step, as a rule of update sees it. */
+typedef struct {
+  double learning_rate, weight_decay; /* of this step and parameter */
+  double scale;                       /* the gradient is to be multiplied by it: clipping */
+  int64_t step;                       /* 0-based */
+  int64_t count;                      /* elements of parameter, gradient and each moment */
+  float *parameter;
+  const float *gradient;
+  float *const *moment; /* [moments], zero before the first step */
+} RengaOptimizerTask;
+/* A type from outside. moment_names: of what is kept for each element, as checkpoints call it. */
+typedef struct {
+  const char *name;
+  int n_moments;
+  const char *const *moment_names;
+  RengaErrorCode (*update)(const RengaOptimizerTask *task, void *user);
+  void *user;
+} RengaOptimizerRule;
+RengaErrorCode RengaOptimizerRegister(const RengaOptimizerRule *rule);
+
 RengaErrorCode RengaOptimizerCreate(RengaComm comm, RengaOptimizer *optimizer);
 RengaErrorCode RengaOptimizerSetType(RengaOptimizer optimizer, const char *type);
 RengaErrorCode RengaOptimizerGetType(RengaOptimizer optimizer, const char **type);

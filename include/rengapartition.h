@@ -13,6 +13,16 @@ typedef struct _p_RengaPartition *RengaPartition;
 #define RENGA_PARTITION_RANNC "rannc"
 #define RENGA_PARTITION_AUTO "auto"
 #define RENGA_PARTITION_EXACT "exact"
+
+/* A type from outside. cut fills first[1 … stages - 1], the node with which each stage begins;
+   first[0] is 0. */
+typedef struct {
+  const char *name;
+  RengaErrorCode (*cut)(RengaGraph graph, int stages, int first[], void *user);
+  void *user;
+} RengaPartitionRule;
+RengaErrorCode RengaPartitionRegister(const RengaPartitionRule *rule);
+
 RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition);
 RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph);
 /* What the run goes by, the machine, costs and links; default: those of the options. Borrowed. */

@@ -1,5 +1,5 @@
 # Tutorials are built and run as tests.
-tutorials = %D%/ex1 %D%/ex2 %D%/ex3 %D%/ex4 %D%/ex5
+tutorials = %D%/ex1 %D%/ex2 %D%/ex3 %D%/ex4 %D%/ex5 %D%/ex6
 check_PROGRAMS += $(tutorials)
 TESTS += $(tutorials)
 %C%_ex1_SOURCES = %D%/ex1.c
@@ -12,6 +12,8 @@ TESTS += $(tutorials)
 %C%_ex4_LDADD = $(OUTSIDE_LDADD)
 %C%_ex5_SOURCES = %D%/ex5.c
 %C%_ex5_LDADD = $(OUTSIDE_LDADD)
+%C%_ex6_SOURCES = %D%/ex6.c
+%C%_ex6_LDADD = $(OUTSIDE_LDADD) -lm
 EXTRA_DIST += %D%/installcheck.sh
 
 # The library as installed: a tutorial built through pkg-config alone, and run.

@@ -18,6 +18,32 @@ static RengaErrorCode OptimizerDestroy(void *object)
 }
 
 /*@
+   RengaOptimizerRegister - add a type of optimizer from outside
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . rule - kept, not copied, until the program ends: its name, the moments it keeps for each
+     element of a parameter, and its update
+
+   Errors: a name that another type has.
+
+   Notes: before RengaInitialize, so that -optimizer_type may choose it. The update is called on the
+   ranks that hold a parameter, in no order that it may rely on; for results that do not depend on
+   the layout it must look at nothing but its task and what is the same on all ranks.
+@*/
+RengaErrorCode RengaOptimizerRegister(const RengaOptimizerRule *rule)
+{
+  RengaCheckPointer(rule);
+  RengaCheck(rule->update && rule->n_moments >= 0 && (!rule->n_moments || rule->moment_names),
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the optimizer %s needs an update, and a name for each of its %d moments",
+             rule->name ? rule->name : "without a name", rule->n_moments);
+  RengaCall(RengaTypeRegister_Private("RengaOptimizer", types, "optimizer_type", rule->name, rule));
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaOptimizerCreate - make an optimizer
 
    Collective
@@ -47,7 +73,7 @@ RengaErrorCode RengaOptimizerCreate(RengaComm comm, RengaOptimizer *optimizer)
 
    Input:
    . optimizer - the optimizer
-   . type - sgd, adam or adamw
+   . type - sgd, adam, adamw or one of RengaOptimizerRegister
 
    Options:
    . -optimizer_type - the same
@@ -57,11 +83,16 @@ RengaErrorCode RengaOptimizerCreate(RengaComm comm, RengaOptimizer *optimizer)
 RengaErrorCode RengaOptimizerSetType(RengaOptimizer optimizer, const char *type)
 {
   RengaCheckPointer(optimizer);
-  const RengaTypeRow *row;
-  RengaCall(RengaTypeFind("RengaOptimizer", types, type, &row));
+  const RengaTypeRow *row = NULL;
+  const RengaOptimizerRule *rule = RengaTypeOutside_Private("RengaOptimizer", type);
+  if (!rule) RengaCall(RengaTypeFind("RengaOptimizer", types, type, &row));
   if (!optimizer->weight_decay_given) optimizer->weight_decay = 0;
-  RengaCall(RengaHeaderSetTypeName(optimizer, row->name));
-  RengaCall(row->create(optimizer));
+  RengaCall(RengaHeaderSetTypeName(optimizer, rule ? rule->name : row->name));
+  optimizer->rule = rule;
+  if (rule)
+    RengaOptimizerCreateOutside(optimizer, rule);
+  else
+    RengaCall(row->create(optimizer));
   optimizer->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
 }

@@ -4,16 +4,6 @@
 #include "renga/private/optimizer.h"
 #include "rengaoptimizer.h"
 
-/* One parameter in one step, as a type's update sees it. */
-typedef struct {
-  double learning_rate, weight_decay, scale;
-  int64_t step; /* 0-based */
-  int64_t count;
-  float *parameter;
-  const float *gradient;
-  float *const *moment;
-} RengaOptimizerTask;
-
 struct _RengaOptimizerOps {
   RengaErrorCode (*update)(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
                            const RengaOptimizerTask *task);
@@ -30,6 +20,7 @@ typedef struct {
 
 struct _p_RengaOptimizer {
   RENGAHEADER(struct _RengaOptimizerOps);
+  const RengaOptimizerRule *rule; /* of a type from outside; else NULL */
   double learning_rate, weight_decay, clip_norm, final_ratio;
   bool weight_decay_given; /* else the type's */
   char *schedule, *type_option, *groups_text;
@@ -60,3 +51,5 @@ RengaErrorCode RengaOptimizerCheckSchedule(RengaOptimizer optimizer);
 RengaErrorCode RengaOptimizerCreate_SGD(void *object);
 RengaErrorCode RengaOptimizerCreate_Adam(void *object);
 RengaErrorCode RengaOptimizerCreate_AdamW(void *object);
+/* outside.c */
+void RengaOptimizerCreateOutside(RengaOptimizer optimizer, const RengaOptimizerRule *rule);

@@ -89,6 +89,7 @@ static RengaErrorCode OptionIsGiven(RengaOptimizer optimizer, const char *name, 
 
 static bool SectionFits(int section, const char *type)
 {
+  if (section == 0) return true; /* of all types, those from outside too */
   for (const char *const *t = sections[section].types; *t != NULL; t++)
     if (strcmp(*t, type) == 0) return true;
   return false;

@@ -92,6 +92,30 @@ static RengaErrorCode Destroy(void *object)
 }
 
 /*@
+   RengaPartitionRegister - add a type of partition from outside
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . rule - kept, not copied, until the program ends: its name, and the function that cuts
+
+   Errors: a name that another type has. Cuts that do not rise are errors of RengaPartitionSolve.
+
+   Notes: before RengaInitialize, so that -partition_type may choose it. The function is called on
+   all ranks and must give all of them the same cuts. Replicas, micro-batches and what a plan
+   predicts are Renga's, as with type even.
+@*/
+RengaErrorCode RengaPartitionRegister(const RengaPartitionRule *rule)
+{
+  RengaCheckPointer(rule);
+  RengaCheck(rule->cut, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the partition %s needs a function that cuts",
+             rule->name ? rule->name : "without a name");
+  RengaCall(RengaTypeRegister_Private("RengaPartition", types, "partition_type", rule->name, rule));
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaPartitionCreate - make a partition of the default type, even
 
    Collective
@@ -135,16 +159,20 @@ RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph
 
    Input:
    . partition - the partition
-   . type - auto, exact, rannc, tree, even or manual
+   . type - auto, exact, rannc, tree, even, manual or one of RengaPartitionRegister
 @*/
 RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type)
 {
   const RengaTypeRow *row = NULL;
   RengaCheckPointer(partition);
   RengaCheckPointer(type);
-  RengaCall(RengaTypeFind("RengaPartition", types, type, &row));
+  const RengaPartitionRule *rule = RengaTypeOutside_Private("RengaPartition", type);
+  if (!rule) RengaCall(RengaTypeFind("RengaPartition", types, type, &row));
   RengaCall(DestroyType(partition));
-  RengaCall(row->create(partition));
+  if (rule)
+    RengaCall(RengaPartitionCreateOutside_Private(partition, rule));
+  else
+    RengaCall(row->create(partition));
   RengaCall(RengaHeaderSetTypeName(partition, type));
   return RENGA_SUCCESS;
 }

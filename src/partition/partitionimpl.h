@@ -71,5 +71,9 @@ RengaErrorCode RengaPartitionCreate_Tree(void *partition);
 RengaErrorCode RengaPartitionCreate_Auto(void *partition);
 RengaErrorCode RengaPartitionCreate_Exact(void *partition);
 
+/* outside.c */
+RengaErrorCode RengaPartitionCreateOutside_Private(RengaPartition partition,
+                                                   const RengaPartitionRule *rule);
+
 /* load.c: the plan of -plan_load, checked. */
 RengaErrorCode RengaPartitionLoad_Private(RengaPartition partition, int ranks, RengaPlan plan);

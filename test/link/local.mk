@@ -1,3 +1,8 @@
-# The library as others link it.
-TESTS += %D%/exports.sh %D%/cxx.sh
-EXTRA_DIST += %D%/exports.sh %D%/cxx.sh %D%/train.cpp
+# The library as others link it, and add to it.
+check_PROGRAMS += %D%/handles %D%/register
+%C%_handles_SOURCES = %D%/handles.c
+%C%_handles_LDADD = $(OUTSIDE_LDADD)
+%C%_register_SOURCES = %D%/register.c
+%C%_register_LDADD = $(OUTSIDE_LDADD)
+TESTS += %D%/exports.sh %D%/cxx.sh %D%/handles %D%/register
+EXTRA_DIST += %D%/exports.sh %D%/cxx.sh %D%/train.cpp %D%/cmake/CMakeLists.txt

@@ -1,0 +1,35 @@
+/* Optimizer types from outside: a rule that a program registered. */
+#include "optimizerimpl.h"
+
+static RengaErrorCode UpdateOutside(RengaOptimizer optimizer, RengaDevice device,
+                                    RengaStream stream, const RengaOptimizerTask *task)
+{
+  (void)stream;
+  RengaCheck(RengaDeviceIsHost(device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "the optimizer %s is from outside, and updates parameters in the host's memory only",
+             optimizer->rule->name);
+  RengaCall(optimizer->rule->update(task, optimizer->rule->user));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MomentsOfOutside(RengaOptimizer optimizer, int *count,
+                                       const char *const **names)
+{
+  *count = optimizer->rule->n_moments;
+  *names = optimizer->rule->moment_names;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ViewOutside(RengaOptimizer optimizer, RengaViewer viewer)
+{
+  return RengaViewerPrintf(viewer, "  a rule of the program with %d moments\n",
+                           optimizer->rule->n_moments);
+}
+
+void RengaOptimizerCreateOutside(RengaOptimizer optimizer, const RengaOptimizerRule *rule)
+{
+  optimizer->rule = rule;
+  optimizer->ops->update = UpdateOutside;
+  optimizer->ops->moments = MomentsOfOutside;
+  optimizer->ops->view = ViewOutside;
+}
