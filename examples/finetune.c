@@ -199,8 +199,10 @@ static RengaErrorCode Run(void)
 int main(int argc, char **argv)
 {
   RengaCallAbort(RengaOptionsRegister("Fine-tuning", sizeof rows / sizeof rows[0], rows));
+  bool answered;
   RengaCallAbort(RengaInitialize(&argc, &argv, help));
-  RengaCallAbort(Run());
+  RengaCallAbort(RengaAnswerHelp(&answered)); /* -help, -version */
+  if (!answered) RengaCallAbort(Run());
   RengaCallAbort(RengaFinalize());
   return 0;
 }

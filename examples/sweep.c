@@ -140,8 +140,10 @@ static RengaErrorCode Sweep(void)
 int main(int argc, char **argv)
 {
   RengaCallAbort(RengaOptionsRegister("Sweep", sizeof rows / sizeof rows[0], rows));
+  bool answered;
   RengaCallAbort(RengaInitialize(&argc, &argv, help));
-  RengaCallAbort(Sweep());
+  RengaCallAbort(RengaAnswerHelp(&answered)); /* -help, -version */
+  if (!answered) RengaCallAbort(Sweep());
   RengaCallAbort(RengaFinalize());
   return 0;
 }

@@ -24,7 +24,16 @@
 
 RENGA_BEGIN_DECLS
 
+#define RENGA_VERSION_MAJOR 0
+#define RENGA_VERSION_MINOR 1
+#define RENGA_VERSION_PATCH 0
 #define RENGA_VERSION "0.1.0"
+/* Is this Renga at least that one? #if RENGA_VERSION_GE(0, 2, 0) */
+#define RENGA_VERSION_GE(major, minor, patch)                                                      \
+  (RENGA_VERSION_MAJOR > (major) ||                                                                \
+   (RENGA_VERSION_MAJOR == (major) &&                                                              \
+    (RENGA_VERSION_MINOR > (minor) ||                                                              \
+     (RENGA_VERSION_MINOR == (minor) && RENGA_VERSION_PATCH >= (patch)))))
 
 /* ---- errors: codes are listed once, here ---- */
 #define RENGA_ERROR_MAP(X)                                                                         \
@@ -55,6 +64,21 @@ const char *RengaErrorText(RengaErrorCode code);
 RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *function,
                                const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 6, 7)));
+/* What a handler is told: an error where it is found (depth 0), each caller that passes it on
+   (depth 1, 2 ...), or a warning (code RENGA_SUCCESS). Strings are lent until it returns. */
+typedef struct {
+  RengaErrorCode code;
+  int depth, rank;     /* in MPI_COMM_WORLD */
+  const char *message; /* the sentence, at every depth */
+  const char *function, *file;
+  int line;
+} RengaErrorReport;
+typedef void (*RengaErrorHandler)(const RengaErrorReport *report, void *user);
+void RengaErrorSetHandler(RengaErrorHandler report, void *user); /* NULL: RengaErrorPrint */
+void RengaErrorGetHandler(RengaErrorHandler *report, void **user);
+void RengaErrorPrint(const RengaErrorReport *report, void *user);
+void RengaErrorIgnore(const RengaErrorReport *report, void *user); /* prints warnings only */
+const char *RengaErrorGetMessage(void);                            /* lent; the last error's */
 void RengaErrorPass(const char *function, const char *file, int line);
 RengaErrorCode RengaErrorMPI(int mpi_error, const char *call, const char *function,
                              const char *file, int line);
@@ -105,6 +129,8 @@ RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[]);
 RengaErrorCode RengaFinalize(void);
 void RengaSetExitCode(int code); /* of main, should MPI_Finalize hang */
 int RengaGetExitCode(void);
+/* Of the library that runs, where RENGA_VERSION is of the headers; any pointer may be NULL. */
+void RengaGetVersion(int *major, int *minor, int *patch, const char **text);
 
 /* ---- memory: zeroed, 64-byte aligned; what is not freed is an error of RengaFinalize ---- */
 RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *function,
@@ -153,6 +179,10 @@ typedef struct {
 RengaErrorCode RengaOptionsRegister(const char *section, int count, const RengaOptionRow rows[]);
 /* Every row is then also known as -PREFIXname. Before RengaInitialize. */
 RengaErrorCode RengaOptionsAddPrefix(const char *prefix);
+/* What happens to words of the command line that look like options and are not Renga's. */
+typedef enum { RENGA_UNKNOWN_IS_ERROR, RENGA_UNKNOWN_IS_LEFT } RengaUnknownOptions;
+RengaErrorCode RengaOptionsSetUnknown(RengaUnknownOptions unknown); /* before RengaInitialize */
+RengaErrorCode RengaOptionsGetUnknown(RengaUnknownOptions *unknown);
 RengaErrorCode RengaOptionsSetDefaults(int count, const RengaOptionRow rows[], void *base);
 /* Only those that the user gave. */
 RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count,
@@ -163,7 +193,11 @@ RengaErrorCode RengaOptionsGetInt64(const char *name, int64_t *value, bool *give
 RengaErrorCode RengaOptionsGetReal(const char *name, double *value, bool *given);
 RengaErrorCode RengaOptionsGetBool(const char *name, bool *value, bool *given);
 RengaErrorCode RengaOptionsSetValue(const char *name, const char *value);
-RengaErrorCode RengaOptionsView(FILE *file); /* what the user gave, as an options file */
+/* Chooses an option for RengaOptionsHelp. */
+typedef bool (*RengaOptionFilter)(const char *section, const char *name, void *user);
+RengaErrorCode RengaOptionsHelp(FILE *file, RengaOptionFilter wants, void *user);
+RengaErrorCode RengaAnswerHelp(bool *answered); /* -help, -version: the program ends then */
+RengaErrorCode RengaOptionsView(FILE *file);    /* what the user gave, as an options file */
 /* A file of that form with keys of its own: a table that is not registered. */
 RengaErrorCode RengaOptionsReadTable(MPI_Comm comm, const char *file, int count,
                                      const RengaOptionRow rows[], void *base);

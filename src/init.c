@@ -70,6 +70,17 @@ static RengaErrorCode EndSession(void **session)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode StartRooms(void)
+{
+  static const RengaPartitionCapabilities capabilities = {.unequal_replicas = true,
+                                                          .recompute = true};
+  static const RengaMemoryForecast forecast = {.stages = ForecastStages, .end = EndSession};
+  RengaCall(RegisterPackages());
+  RengaCall(RengaPartitionSetForecast_Private(&forecast));
+  RengaCall(RengaPartitionSetCapabilities_Private(&capabilities));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaInitialize - start the library: MPI if it was not, and the options
 
@@ -77,26 +88,28 @@ static RengaErrorCode EndSession(void **session)
 
    Input:
    . argc, argv - of main, or NULL; on return only the words that are no options
-   . help - what the program does, printed by -help; may be NULL
+   . help - what the program does, for RengaAnswerHelp; lent until RengaFinalize; may be NULL
 
    Options:
    . -options_file FILE - read options; then RENGA_OPTIONS, then the command line; the last one wins
    . -options_view - print what was given
-   . -help - list all options and end
-   . -version - print the version and end
+   . -error_trace - with an error, print where it was found and who passed it on
+   . -help, -version - for programs that ask RengaAnswerHelp
 
-   Notes: an unknown option or a bad value is an error on every rank, before any work.
+   Errors: an unknown option (but see RengaOptionsSetUnknown) or a bad value, on every rank, before
+   any work. After an error argv, the options and the library are as before, and RengaInitialize
+   may be called again; MPI, where this call started it, stays until RengaFinalize.
+
+   Notes: RengaInitialize and RengaFinalize may be called again and again. MPI is started with
+   MPI_THREAD_FUNNELED; Renga calls it from the thread that calls Renga.
 @*/
 RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[])
 {
-  static const RengaPartitionCapabilities capabilities = {.unequal_replicas = true,
-                                                          .recompute = true};
-  static const RengaMemoryForecast forecast = {.stages = ForecastStages, .end = EndSession};
   RengaCall(RengaSysStartMPI(argc, argv));
-  RengaCall(RegisterPackages());
-  RengaCall(RengaPartitionSetForecast_Private(&forecast));
-  RengaCall(RengaPartitionSetCapabilities_Private(&capabilities));
-  RengaCall(RengaSysReadOptions(argc, argv, help));
+  RengaErrorCode code = RengaSysAgree(StartRooms());
+  if (!code) code = RengaSysReadOptions(argc, argv, help);
+  if (code) RengaSysUndo();
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -109,11 +122,13 @@ RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[])
    . -log_view - print events and memory over all ranks
    . -log_trace FILE - write a timeline of all ranks
 
-   Notes: memory that was not freed is an error that names the place that asked for it.
+   Errors: a report that cannot be written, and memory that was not freed, by the places that asked
+   for it. The library ends all the same.
 @*/
 RengaErrorCode RengaFinalize(void)
 {
-  RengaCall(RengaSysReport());
-  RengaCall(RengaSysFinish());
+  const RengaErrorCode report = RengaSysReport();
+  if (report != RENGA_ERR_ORDER) RengaCall(RengaSysFinish());
+  RengaCall(report);
   return RENGA_SUCCESS;
 }

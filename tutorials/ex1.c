@@ -47,9 +47,11 @@ static RengaErrorCode Run(void)
 
 int main(int argc, char **argv)
 {
-  /* In main, RengaCallAbort prints the trace and ends all ranks with a non-zero exit code. */
+  /* In main, RengaCallAbort ends all ranks with a non-zero exit code. */
+  bool answered;
   RengaCallAbort(RengaInitialize(&argc, &argv, help));
-  RengaCallAbort(Run());
+  RengaCallAbort(RengaAnswerHelp(&answered)); /* -help, -version */
+  if (!answered) RengaCallAbort(Run());
   RengaCallAbort(RengaFinalize());
   return 0;
 }

@@ -91,8 +91,10 @@ static RengaErrorCode Run(void)
 
 int main(int argc, char **argv)
 {
+  bool answered;
   RengaCallAbort(RengaInitialize(&argc, &argv, help));
-  RengaCallAbort(Run());
+  RengaCallAbort(RengaAnswerHelp(&answered)); /* -help, -version */
+  if (!answered) RengaCallAbort(Run());
   RengaCallAbort(RengaFinalize());
   return 0;
 }

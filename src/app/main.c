@@ -21,29 +21,39 @@ static const char help[] =
     "              renga data text IN OUT                             of a text\n"
     "              renga data pairs SOURCE TARGET OUT                 of aligned texts\n"
     "              renga data ratings IN OUT                          of users, items, ratings\n"
+    "              renga data csv TABLE OUT                           of a table of text\n"
     "              renga data npy ARRAY ... OUT                       of arrays of NumPy\n"
     "              renga data idx IMAGES LABELS [IMAGES LABELS] OUT   of images and classes\n"
     "  generate  write text from a trained network\n"
     "\n"
     "NETWORK is an ONNX file or a built-in network with its sizes, such as\n"
     "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=256, bert:..., mlp:..., ncf:...,\n"
-    "resnet:depth=18, t5:..., transformer:....\n";
+    "resnet:depth=18, t5:..., transformer:....\n"
+    "\n"
+    "renga COMMAND -help lists the options of a command, renga -version says which Renga this "
+    "is.\n";
 
 typedef struct {
   const char *name;
   RengaErrorCode (*run)(const App *app);
   const char *usage;
   int least_words, most_words;
+  const char *sections; /* of the options that it uses, besides those of all commands */
 } Command;
 
+#define RUNNING "|Graph|Device|Communication|Pipeline|"
+#define PLANNING "|Graph|Device|Machine|Profile|Plan|Partition|Schedule|Optimizer|Pipeline|"
 static const Command commands[] = {
-    {"train", AppTrain, "renga train -graph NETWORK -data FILE [options]", 0, 0},
-    {"info", AppInfo, "renga info -graph NETWORK, or renga info -checkpoint FILE", 0, 0},
+    {"train", AppTrain, "renga train -graph NETWORK -data FILE [options]", 0, 0,
+     RUNNING PLANNING "|Data|Checkpoint|"},
+    {"info", AppInfo, "renga info -graph NETWORK, or renga info -checkpoint FILE", 0, 0, "|Graph|"},
     {"plan", AppPlan, "renga plan -graph NETWORK [options], or renga plan -plan_diff FILE FILE", 0,
-     1},
-    {"profile", AppProfile, "renga profile -graph NETWORK [options]", 0, 0},
-    {"data", AppData, "renga data KIND FILES OUT [options]", 1, 1000},
-    {"generate", AppGenerate, "renga generate -graph NETWORK -checkpoint FILE [options]", 0, 0},
+     1, PLANNING},
+    {"profile", AppProfile, "renga profile -graph NETWORK [options]", 0, 0,
+     "|Graph|Device|Communication|Machine|Profile|Optimizer|"},
+    {"data", AppData, "renga data KIND FILES OUT [options]", 1, 1000, "|Making data sets|"},
+    {"generate", AppGenerate, "renga generate -graph NETWORK -checkpoint FILE [options]", 0, 0,
+     RUNNING},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -124,6 +134,7 @@ static const struct {
     {"eval", "train"},
     {"vocabulary_file", "data generate"},
     {"data_masking", "train"},
+    {"data_validation", "train data"},
     {"profile_save", "profile"},
     {"profile_samples", "profile"},
     {"profile_view", "profile"},
@@ -148,6 +159,40 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   return RENGA_SUCCESS;
 }
 
+/* Not those of sections that the command does not use, nor those that only other commands use. */
+static bool IsOfCommand(const char *section, const char *option, void *user)
+{
+  const Command *const *command = user;
+  char framed[64];
+  for (size_t i = 0; i < sizeof used_by / sizeof used_by[0]; i++)
+    if (strcmp(used_by[i].option, option) == 0)
+      return strstr(used_by[i].commands, (*command)->name) != NULL;
+  snprintf(framed, sizeof framed, "|%s|", section);
+  return strstr("|General|Program|", framed) || strstr((*command)->sections, framed);
+}
+
+/* -version; -help of a command, or of the program. */
+static RengaErrorCode AnswerHelp(RengaComm comm, int argc, char **argv, bool *answered)
+{
+  bool wants_help, wants_version;
+  const Command *command = NULL;
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetBool("help", &wants_help, NULL));
+  RengaCall(RengaOptionsGetBool("version", &wants_version, NULL));
+  *answered = wants_help || wants_version;
+  if (wants_version) {
+    RengaCall(RengaPrintf(printer, "renga %s\n", RENGA_VERSION));
+  } else if (wants_help && argc < 2) {
+    RengaCall(RengaPrintf(printer, "%s", help));
+  } else if (wants_help) {
+    RengaCall(FindCommand(comm, argc, argv, &command));
+    RengaCall(RengaPrintf(printer, "usage: %s\n", command->usage));
+    if (RengaCommGetRank(comm) == 0) RengaCall(RengaOptionsHelp(stdout, IsOfCommand, &command));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckWords(const App *app, const Command *command)
 {
   MPI_Comm printer;
@@ -169,15 +214,23 @@ static RengaErrorCode CheckWords(const App *app, const Command *command)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode RunCommand(const App *app, int argc, char **argv)
+{
+  const Command *command = NULL;
+  RengaCall(FindCommand(app->comm, argc, argv, &command));
+  RengaCall(CheckWords(app, command));
+  RengaCall(command->run(app));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(int argc, char **argv, int *exit_code)
 {
   App app = {NULL, argc - 2, argv + 2, exit_code};
-  const Command *command = NULL;
+  bool answered;
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &app.comm));
   RengaCall(RengaCommSetFromOptions(app.comm));
-  RengaCall(FindCommand(app.comm, argc, argv, &command));
-  RengaCall(CheckWords(&app, command));
-  RengaCall(command->run(&app));
+  RengaCall(AnswerHelp(app.comm, argc, argv, &answered));
+  if (!answered) RengaCall(RunCommand(&app, argc, argv));
   RengaCall(RengaCommDestroy(&app.comm));
   return RENGA_SUCCESS;
 }

@@ -1,7 +1,6 @@
 /* renga plan on a machine that is not this one, for one or several numbers of its nodes: does it
    fit, how fast is a step, what would twice the nodes give. */
 #include "app.h"
-#include "renga/private/keep.h"
 #include <math.h>
 #include <string.h>
 
@@ -62,9 +61,10 @@ static RengaErrorCode MakeRow(RengaComm comm, RengaGraph graph, int64_t nodes, i
 {
   RengaPlan plan = NULL;
   *row = (AppNodesRow){.nodes = nodes, .devices = nodes * per_node};
-  RengaErrorKeep(sizeof row->refusal, row->refusal);
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
   const RengaErrorCode code = AppPlanMachine(comm, graph, nodes, &plan);
-  RengaErrorKeep(0, NULL);
+  RengaErrorSetHandler(NULL, NULL);
+  if (code) snprintf(row->refusal, sizeof row->refusal, "%s", RengaErrorGetMessage());
   if (code == RENGA_ERR_MEMORY || code == RENGA_ERR_PLAN) return RENGA_SUCCESS;
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(comm, &printer));

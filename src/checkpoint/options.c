@@ -24,7 +24,7 @@ enum { ROWS = sizeof rows / sizeof rows[0] };
 
 RengaErrorCode RengaCheckpointRegisterPackage(void)
 {
-  RengaCall(RengaOptionsRegister("checkpoint", ROWS, rows));
+  RengaCall(RengaOptionsRegister("Checkpoint", ROWS, rows));
   return RENGA_SUCCESS;
 }
 

@@ -1,7 +1,6 @@
 /* Writing: when, what is kept, what is done where a file cannot be written, and what is known of a
    file once a step has followed it. */
 #include "checkpointimpl.h"
-#include "renga/private/keep.h"
 #include "renga/private/wait.h"
 #include <stdlib.h>
 #include <string.h>
@@ -235,6 +234,15 @@ static RengaErrorCode WarnOfFailure(RengaCheckpoint checkpoint, char *text)
   return RENGA_SUCCESS;
 }
 
+/* Instead of printing: the sentence, on the rank that reports. */
+static void KeepSentence(const RengaErrorReport *report, void *user)
+{
+  if (report->code == RENGA_SUCCESS)
+    RengaErrorPrint(report, NULL);
+  else if (report->depth == 0)
+    snprintf(user, RENGA_CHECKPOINT_MESSAGE, "%s", report->message);
+}
+
 /*@
    RengaCheckpointTry - write one now if that is possible
 
@@ -256,9 +264,12 @@ RengaErrorCode RengaCheckpointTry(RengaCheckpoint checkpoint, const char *name, 
   memset(text, 0, sizeof text);
   RengaCheckPointer(wrote);
   RengaCall(CheckReady(checkpoint));
-  RengaErrorKeep(sizeof text, text);
+  RengaErrorHandler report;
+  void *user;
+  RengaErrorGetHandler(&report, &user);
+  RengaErrorSetHandler(KeepSentence, text);
   RengaErrorCode code = name ? WriteNamed(checkpoint, name, &path) : WriteStep(checkpoint, NULL);
-  RengaErrorKeep(0, NULL);
+  RengaErrorSetHandler(report, user);
   RengaFree(&path);
   *wrote = code == RENGA_SUCCESS;
   if (code == RENGA_ERR_FILE_WRITE) {

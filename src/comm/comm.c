@@ -225,6 +225,7 @@ RengaErrorCode RengaCommDestroy(RengaComm *comm)
 @*/
 int RengaCommGetRank(RengaComm comm)
 {
+  RengaCheckHandle(comm, -1);
   return comm->rank;
 }
 
@@ -238,6 +239,7 @@ int RengaCommGetRank(RengaComm comm)
 @*/
 int RengaCommGetSize(RengaComm comm)
 {
+  RengaCheckHandle(comm, 0);
   return comm->size;
 }
 

@@ -26,7 +26,7 @@ static const RengaTypeRow types[] = {
 
 RengaErrorCode RengaDeviceRegisterPackage(void)
 {
-  RengaCall(RengaOptionsRegister("device", N_OPTIONS, options));
+  RengaCall(RengaOptionsRegister("Device", N_OPTIONS, options));
   return RENGA_SUCCESS;
 }
 
@@ -226,6 +226,7 @@ RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
 @*/
 bool RengaDeviceGetPoison(RengaDevice device)
 {
+  RengaCheckHandle(device, false);
   return device->options.poison;
 }
 

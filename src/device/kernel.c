@@ -90,6 +90,7 @@ RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, Re
 @*/
 size_t RengaKernelGetWorkspace(RengaKernel kernel)
 {
+  RengaCheckHandle(kernel, 0);
   return kernel->workspace;
 }
 
@@ -103,6 +104,7 @@ size_t RengaKernelGetWorkspace(RengaKernel kernel)
 @*/
 bool RengaKernelIsFallback(RengaKernel kernel)
 {
+  RengaCheckHandle(kernel, false);
   return kernel->fallback;
 }
 
@@ -118,6 +120,7 @@ bool RengaKernelIsFallback(RengaKernel kernel)
 @*/
 bool RengaKernelMayAlias(RengaKernel kernel, int output, int input)
 {
+  RengaCheckHandle(kernel, false);
   if (output > 7 || input > 7) return false;
   return kernel->alias & RENGA_KERNEL_ALIAS(output, input);
 }

@@ -11,6 +11,7 @@
 @*/
 bool RengaDeviceIsHost(RengaDevice device)
 {
+  RengaCheckHandle(device, false);
   return device->host;
 }
 

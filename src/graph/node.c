@@ -272,6 +272,7 @@ RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *n
 @*/
 const RengaGraphNode *RengaGraphGetNode(RengaGraph graph, int node)
 {
+  RengaCheckHandle(graph, NULL);
   return graph && node >= 0 && node < graph->n_nodes ? &graph->entry[node]->node : NULL;
 }
 
@@ -285,5 +286,6 @@ const RengaGraphNode *RengaGraphGetNode(RengaGraph graph, int node)
 @*/
 int RengaGraphGetNodeCount(RengaGraph graph)
 {
+  RengaCheckHandle(graph, 0);
   return graph ? graph->n_nodes : 0;
 }

@@ -120,6 +120,7 @@ static uint64_t Digest(RengaGraph graph)
 @*/
 uint64_t RengaGraphGetDigest(RengaGraph graph)
 {
+  RengaCheckHandle(graph, 0);
   if (graph == NULL) return 0;
   if (graph->hdr.state < RENGA_STATE_SETUP) return Digest(graph);
   if (!graph->digest) graph->digest = Digest(graph);

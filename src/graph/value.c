@@ -57,6 +57,7 @@ RengaErrorCode RengaGraphRebuildNames(RengaGraph graph)
 @*/
 RengaValue RengaGraphFindValue(RengaGraph graph, const char *name)
 {
+  RengaCheckHandle(graph, RENGA_VALUE_NONE);
   if (!graph || !name || graph->n_slots == 0) return RENGA_VALUE_NONE;
   return *FindSlot(graph, name) - 1;
 }
@@ -331,6 +332,7 @@ RengaErrorCode RengaGraphSetLoss(RengaGraph graph, RengaValue value)
 @*/
 const RengaGraphValue *RengaGraphGetValue(RengaGraph graph, RengaValue value)
 {
+  RengaCheckHandle(graph, NULL);
   return graph && value >= 0 && value < graph->n_values ? graph->value[value] : NULL;
 }
 
@@ -344,6 +346,7 @@ const RengaGraphValue *RengaGraphGetValue(RengaGraph graph, RengaValue value)
 @*/
 int RengaGraphGetValueCount(RengaGraph graph)
 {
+  RengaCheckHandle(graph, 0);
   return graph ? graph->n_values : 0;
 }
 

@@ -14,6 +14,7 @@
 @*/
 int RengaMachineLevelOf(RengaMachine machine, int64_t rank, int64_t other)
 {
+  RengaCheckHandle(machine, -1);
   int level = 0;
   while (level < machine->n_levels - 1 &&
          rank / machine->level[level].devices != other / machine->level[level].devices)
@@ -33,6 +34,7 @@ int RengaMachineLevelOf(RengaMachine machine, int64_t rank, int64_t other)
 @*/
 double RengaMachineMessageSeconds(RengaMachine machine, int level, double bytes)
 {
+  RengaCheckHandle(machine, 0);
   const RengaMachineLevel *link = &machine->level[level];
   return link->latency + bytes / link->bandwidth;
 }
@@ -66,6 +68,7 @@ static int64_t InGroup(RengaMachine machine, int level, int widest, int64_t repl
 @*/
 double RengaMachineReduceSeconds(RengaMachine machine, int level, int64_t replicas, double bytes)
 {
+  RengaCheckHandle(machine, 0);
   if (replicas <= 1) return 0;
   const double piece = bytes / (double)replicas;
   const RengaMachineDevice *device = &machine->device;

@@ -96,6 +96,7 @@ RengaErrorCode RengaPipelineGetGradientNorm(RengaPipeline pipeline, double *norm
 @*/
 int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline)
 {
+  RengaCheckHandle(pipeline, -1);
   return pipeline->step;
 }
 

@@ -260,6 +260,7 @@ RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes)
 @*/
 int RengaPlanGetStageCount(RengaPlan plan)
 {
+  RengaCheckHandle(plan, 0);
   return plan->count;
 }
 
@@ -274,6 +275,7 @@ int RengaPlanGetStageCount(RengaPlan plan)
 @*/
 const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage)
 {
+  RengaCheckHandle(plan, NULL);
   return stage >= 0 && stage < plan->count ? &plan->stage[stage] : NULL;
 }
 
@@ -289,6 +291,7 @@ const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage)
 @*/
 int RengaPlanGetRank(RengaPlan plan, int stage, int replica)
 {
+  RengaCheckHandle(plan, -1);
   const RengaPlanStage *row = RengaPlanGetStage(plan, stage);
   return row && replica >= 0 && replica < row->replicas ? plan->rank[plan->offset[stage] + replica]
                                                         : -1;
@@ -304,6 +307,7 @@ int RengaPlanGetRank(RengaPlan plan, int stage, int replica)
 @*/
 int RengaPlanGetRankCount(RengaPlan plan)
 {
+  RengaCheckHandle(plan, 0);
   return plan->count ? plan->offset[plan->count] : 0;
 }
 
@@ -393,6 +397,7 @@ RengaErrorCode RengaPlanSetLeaf(RengaPlan plan, int64_t leaf)
 @*/
 int64_t RengaPlanGetLeaf(RengaPlan plan)
 {
+  RengaCheckHandle(plan, 0);
   return plan->leaf;
 }
 
@@ -407,6 +412,7 @@ int64_t RengaPlanGetLeaf(RengaPlan plan)
 @*/
 int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples)
 {
+  RengaCheckHandle(plan, 0);
   return (samples + plan->microbatch - 1) / plan->microbatch;
 }
 
@@ -462,6 +468,7 @@ int64_t RengaPlanLeafBound(int64_t microbatches, int64_t leaf, int replicas, int
 @*/
 int RengaPlanStageOfNode(RengaPlan plan, int node)
 {
+  RengaCheckHandle(plan, -1);
   int low = 0, high = plan->count;
   if (node < 0 || node >= plan->n_nodes) return -1;
   while (high - low > 1) {

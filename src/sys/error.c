@@ -1,6 +1,5 @@
 /* Errors: who finds one prints it once; callers add their line to the trace and pass it on. */
 #include "sys.h"
-#include "renga/private/keep.h"
 #include "renga/private/wait.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -13,19 +12,23 @@
 static const char *const error_texts[] = {"success", RENGA_ERROR_MAP(RENGA_ERROR_TEXT)};
 #undef RENGA_ERROR_TEXT
 
-enum { MESSAGE_SIZE = 8192, QUIET_RANK_WAITS_SECONDS = 3, ABORT_SECONDS = 8 };
+enum { MESSAGE_SIZE = 8192, ABORT_SECONDS = 8 };
+/* How long a rank that ends waits for the others: a quiet one lets one that reports go first. */
+static const double REPORTER_WAITS = 1, QUIET_RANK_WAITS = 3;
 
-/* The error that is being passed up: whether this rank prints it, and how deep its trace is. */
+/* The error that is being passed up: whether this rank reports it, and how deep its trace is. */
 static struct {
-  bool prints;
+  bool reports;
   int depth;
-} trace = {true, 0};
+  RengaErrorCode code;
+  char message[MESSAGE_SIZE]; /* stays until the next error */
+} last = {.reports = true};
 
-/* Where sentences go instead of standard error; NULL: they are printed. */
 static struct {
-  char *text;
-  size_t size;
-} kept;
+  RengaErrorHandler report;
+  void *user;
+  bool shows_trace;
+} handler = {RengaErrorPrint, NULL, false};
 
 /*@
    RengaErrorText - what a code means, in words
@@ -82,24 +85,124 @@ static const char *ShortFile(const char *file)
   return file;
 }
 
-static void WriteTraceLine(const char *function, const char *file, int line)
+void RengaErrorSilence(RengaErrorCode code)
 {
-  char text[MESSAGE_SIZE];
-  snprintf(text, sizeof text, "[rank %d]   #%d %s() at %s:%d\n", RengaSysRank(), trace.depth,
-           function, ShortFile(file), line);
-  WriteText(text);
+  last.reports = false;
+  last.code = code;
+  snprintf(last.message, sizeof last.message, "another rank has found: %s", RengaErrorText(code));
 }
 
-void RengaErrorSilence(void)
+void RengaErrorShowTrace(bool show)
 {
-  trace.prints = false;
+  handler.shows_trace = show;
 }
 
-void RengaErrorKeep(size_t size, char text[])
+/*@
+   RengaErrorPrint - the handler of errors that prints them to standard error
+
+   Not collective
+
+   Input:
+   . report - what is told: an error, a caller that passes it on, or a warning
+   . user - not used
+
+   Options:
+   . -error_trace - print also where the error was found, and the callers that passed it on
+
+   Notes: an error is one line. Internal errors, which are defects of a program or of Renga, come
+   with their trace always.
+@*/
+void RengaErrorPrint(const RengaErrorReport *report, void *user)
 {
-  kept.text = text;
-  kept.size = size;
-  if (text && size) text[0] = 0;
+  char text[MESSAGE_SIZE + 256];
+  const bool traced = handler.shows_trace || report->code == RENGA_ERR_INTERNAL;
+  (void)user;
+  fflush(stdout);
+  if (report->code == RENGA_SUCCESS)
+    snprintf(text, sizeof text, "[rank %d] warning: %s\n", report->rank, report->message);
+  else
+    snprintf(text, sizeof text, "[rank %d] error: %s: %s\n", report->rank,
+             RengaErrorText(report->code), report->message);
+  if (report->depth == 0) WriteText(text);
+  snprintf(text, sizeof text, "[rank %d]   #%d %s() at %s:%d\n", report->rank, report->depth,
+           report->function, ShortFile(report->file), report->line);
+  if (report->code != RENGA_SUCCESS && traced) WriteText(text);
+}
+
+/*@
+   RengaErrorIgnore - the handler of errors that prints warnings only
+
+   Not collective
+
+   Input:
+   . report - what is told: an error, a caller that passes it on, or a warning
+   . user - not used
+
+   Notes: for a program that looks at codes and takes the sentence from RengaErrorGetMessage.
+@*/
+void RengaErrorIgnore(const RengaErrorReport *report, void *user)
+{
+  if (report->code == RENGA_SUCCESS) RengaErrorPrint(report, user);
+}
+
+/*@
+   RengaErrorSetHandler - who is told of errors and warnings
+
+   Not collective
+
+   Input:
+   . report - called on the rank that reports; NULL: RengaErrorPrint, as at the start
+   . user - handed to it
+
+   Notes: called for an error where it is found (depth 0), then for each function that passes it on
+   (depth 1, 2 ...), innermost first; for a warning once, with the code RENGA_SUCCESS. Strings are
+   lent until it returns. It must not call functions of Renga that can fail. May be called before
+   RengaInitialize, and lasts past RengaFinalize.
+@*/
+void RengaErrorSetHandler(RengaErrorHandler report, void *user)
+{
+  handler.report = report ? report : RengaErrorPrint;
+  handler.user = user;
+}
+
+/*@
+   RengaErrorGetHandler - who is told of errors and warnings
+
+   Not collective
+
+   Output:
+   . report, user - what RengaErrorSetHandler was given; NULL for either is allowed
+@*/
+void RengaErrorGetHandler(RengaErrorHandler *report, void **user)
+{
+  if (report) *report = handler.report;
+  if (user) *user = handler.user;
+}
+
+/*@
+   RengaErrorGetMessage - the sentence of the last error of this process
+
+   Not collective
+
+   Notes: lent until the next error; "" where there was none. On every rank that failed, whichever
+   rank reports the error; a rank that only heard of it (RengaErrorAgree) says so.
+@*/
+const char *RengaErrorGetMessage(void)
+{
+  return last.message;
+}
+
+static void Report(const char *message, const char *function, const char *file, int line,
+                   RengaErrorCode code, int depth)
+{
+  const RengaErrorReport report = {.code = code,
+                                   .depth = depth,
+                                   .rank = RengaSysRank(),
+                                   .message = message,
+                                   .function = function,
+                                   .file = file,
+                                   .line = line};
+  handler.report(&report, handler.user);
 }
 
 /*@
@@ -108,7 +211,7 @@ void RengaErrorKeep(size_t size, char text[])
    Not collective
 
    Input:
-   . comm - its rank 0 prints; a communicator of several ranks only where all of them surely fail
+   . comm - its rank 0 reports; a communicator of several ranks only where all of them surely fail
    . code - the error
    . function, file, line - where it was found
    . format - what is wrong, with the values, and what to do
@@ -118,28 +221,16 @@ void RengaErrorKeep(size_t size, char text[])
 RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *function,
                                const char *file, int line, const char *format, ...)
 {
-  trace.depth = 0;
-  trace.prints = RankPrints(comm);
-  if (!trace.prints) return code;
-  if (kept.text) {
-    va_list values;
-    va_start(values, format);
-    vsnprintf(kept.text, kept.size, format, values);
-    va_end(values);
-    trace.prints = false;
-    return code;
-  }
-  fflush(stdout);
-  char text[MESSAGE_SIZE];
-  int head =
-      snprintf(text, sizeof text, "[rank %d] error: %s: ", RengaSysRank(), RengaErrorText(code));
+  char text[MESSAGE_SIZE]; /* the values may be of the last message */
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text + head, sizeof text - (size_t)head - 1, format, arguments);
+  vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  strcat(text, "\n");
-  WriteText(text);
-  WriteTraceLine(function, file, line);
+  strcpy(last.message, text);
+  last.code = code;
+  last.depth = 0;
+  last.reports = RankPrints(comm);
+  if (last.reports) Report(last.message, function, file, line, code, 0);
   return code;
 }
 
@@ -149,21 +240,18 @@ RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *f
    Not collective
 
    Input:
-   . comm - its rank 0 prints, to standard error
-   . format - as printf
+   . comm - its rank 0 reports
+   . format - what it is, and what to do
 @*/
 void RengaWarning(MPI_Comm comm, const char *format, ...)
 {
   if (!RankPrints(comm)) return;
   char text[MESSAGE_SIZE];
-  fflush(stdout);
-  int head = snprintf(text, sizeof text, "[rank %d] warning: ", RengaSysRank());
   va_list arguments;
   va_start(arguments, format);
-  vsnprintf(text + head, sizeof text - (size_t)head - 1, format, arguments);
+  vsnprintf(text, sizeof text, format, arguments);
   va_end(arguments);
-  strcat(text, "\n");
-  WriteText(text);
+  Report(text, "", "", 0, RENGA_SUCCESS, 0);
 }
 
 /*@
@@ -174,12 +262,12 @@ void RengaWarning(MPI_Comm comm, const char *format, ...)
    Input:
    . function, file, line - where the call that failed stands
 
-   Notes: printed only by the rank that printed the message.
+   Notes: told to the handler of the rank that reported the error.
 @*/
 void RengaErrorPass(const char *function, const char *file, int line)
 {
-  trace.depth++;
-  if (trace.prints) WriteTraceLine(function, file, line);
+  last.depth++;
+  if (last.reports) Report(last.message, function, file, line, last.code, last.depth);
 }
 
 /*@
@@ -219,7 +307,7 @@ RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine)
 {
   int64_t largest = mine;
   RengaCall(RengaReduceInt64_Private(comm, MPI_MAX, &largest, "all ranks to say that all is well"));
-  if (mine == RENGA_SUCCESS && largest != RENGA_SUCCESS) RengaErrorSilence();
+  if (mine == RENGA_SUCCESS && largest != RENGA_SUCCESS) RengaErrorSilence((RengaErrorCode)largest);
   return (RengaErrorCode)largest;
 }
 
@@ -231,19 +319,25 @@ RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine)
    Input:
    . code - the error; becomes the exit code
 
-   Notes: does not return. A rank that did not print its error lets the one that does go first.
-   MPI_Abort may hang where the network is cut: the process ends after 8 s at the latest.
+   Notes: does not return. Where all processes come here within a second, they end without noise, by
+   MPI_Finalize; otherwise MPI_Abort ends the processes of RengaSetWorld. A rank that did not report
+   its error lets the one that does go first. MPI may hang where the network is cut: the process
+   ends after 8 s at the latest.
 @*/
 void RengaErrorAbort(RengaErrorCode code)
 {
-  int exit_code = code == RENGA_SUCCESS ? RENGA_ERR_INTERNAL : (int)code;
+  const int exit_code = code == RENGA_SUCCESS ? RENGA_ERR_INTERNAL : (int)code;
   RengaEndBy(ABORT_SECONDS, exit_code);
   fflush(NULL);
   if (MPIIsUsable()) {
-    if (!trace.prints) sleep(QUIET_RANK_WAITS_SECONDS);
-    struct timespec forwarded = {0, 50000000}; /* mpiexec may drop what it has not read yet */
+    const double patience = last.reports ? REPORTER_WAITS : QUIET_RANK_WAITS;
+    const struct timespec forwarded = {0, 50000000}; /* mpiexec may drop what it has not read yet */
+    const bool together = code != RENGA_ERR_TIMEOUT && RengaSysMeet(patience);
     nanosleep(&forwarded, NULL);
-    MPI_Abort(MPI_COMM_WORLD, exit_code);
+    if (together)
+      MPI_Finalize();
+    else
+      MPI_Abort(RengaSysWorld(), exit_code);
   }
   exit(exit_code);
 }

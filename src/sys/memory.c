@@ -26,8 +26,9 @@ static struct {
   size_t bytes, peak;
   int64_t blocks;
   unsigned last; /* number of the newest block */
+  unsigned told; /* blocks up to this number were in a report of what was not freed */
   bool keeps;
-} ledger = {PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, 0, 0, false};
+} ledger = {PTHREAD_MUTEX_INITIALIZER, NULL, 0, 0, 0, 0, 0, false};
 
 void RengaMemoryKeep(bool keep)
 {
@@ -60,14 +61,21 @@ static void Leave(Block *block)
   pthread_mutex_unlock(&ledger.lock);
 }
 
+/* NULL where RengaMalloc did not give the pointer. */
 static Block *BlockOf(void *pointer)
 {
   Block *block = (Block *)((char *)pointer - ALIGNMENT);
-  if (block->guard == GUARD) return block;
-  fprintf(stderr,
-          "renga: memory: %p was not given by RengaMalloc, or was written before its start\n",
-          pointer);
-  abort();
+  const bool aligned = (uintptr_t)pointer % ALIGNMENT == 0;
+  return aligned && block->guard == GUARD ? block : NULL;
+}
+
+static RengaErrorCode RaiseForeign(const void *pointer)
+{
+  RengaRaise(
+      MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+      "memory at %p was not given by RengaMalloc, was freed before, or what stands before it "
+      "was overwritten; it is left as it is",
+      pointer);
 }
 
 /*@
@@ -125,6 +133,7 @@ RengaErrorCode RengaMemoryGrow(size_t count, size_t size, const char *function, 
 {
   void *old, *grown;
   memcpy(&old, pointer_to_pointer, sizeof old);
+  if (old != NULL && BlockOf(old) == NULL) RengaCall(RaiseForeign(old));
   RengaErrorCode code = RengaMemoryAllocate(count, size, function, file, line, &grown);
   if (code != RENGA_SUCCESS) return code;
   if (old != NULL) {
@@ -144,7 +153,7 @@ RengaErrorCode RengaMemoryGrow(size_t count, size_t size, const char *function, 
    Output:
    . pointer_to_pointer - set to NULL; may point at NULL
 
-   Notes: a pointer that RengaMalloc did not give ends the program.
+   Errors: a pointer that RengaMalloc did not give is reported to the handler of errors, and left.
 @*/
 void RengaMemoryFree(void *pointer_to_pointer)
 {
@@ -152,6 +161,10 @@ void RengaMemoryFree(void *pointer_to_pointer)
   memcpy(&pointer, pointer_to_pointer, sizeof pointer);
   if (pointer == NULL) return;
   Block *block = BlockOf(pointer);
+  if (block == NULL) {
+    RaiseForeign(pointer);
+    return;
+  }
   Leave(block);
   block->guard = 0;
   if (!ledger.keeps) free(block->origin);
@@ -218,16 +231,23 @@ int64_t RengaMemoryListSince(unsigned mark, size_t size, char text[])
 RengaErrorCode RengaMemoryFinish(void)
 {
   enum { LISTED = 10 };
-  if (ledger.first == NULL) return RENGA_SUCCESS;
-  char text[4096];
-  int used = 0, listed = 0;
-  for (const Block *block = ledger.first; block && listed < LISTED; block = block->next, listed++)
-    used +=
-        snprintf(text + used, sizeof text - (size_t)used, "\n    %zu bytes from %s() at %.200s:%d",
-                 block->bytes, block->function, block->file, block->line);
-  RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY, "%lld blocks (%zu bytes) were not freed:%s%s",
-             (long long)ledger.blocks, ledger.bytes, text,
-             ledger.blocks > LISTED ? "\n    ..." : "");
+  char text[4096] = "";
+  int used = 0;
+  long long blocks = 0;
+  size_t bytes = 0;
+  for (const Block *block = ledger.first; block; block = block->next) {
+    if (block->number <= ledger.told) continue;
+    bytes += block->bytes;
+    if (blocks++ < LISTED)
+      used += snprintf(text + used, sizeof text - (size_t)used,
+                       "\n    %zu bytes from %s() at %.200s:%d", block->bytes, block->function,
+                       block->file, block->line);
+  }
+  ledger.told = ledger.last;
+  RengaCheck(blocks == 0, MPI_COMM_SELF, RENGA_ERR_MEMORY,
+             "%lld blocks (%zu bytes) were not freed:%s%s", blocks, bytes, text,
+             blocks > LISTED ? "\n    ..." : "");
+  return RENGA_SUCCESS;
 }
 
 /*@

@@ -21,20 +21,48 @@ static void PrintRow(FILE *file, const RengaOptionRow *row)
   }
   fprintf(file, "  %-34s %s\n", left, row->help);
   fprintf(file, "  %-34s   %s%s", "", row->choices ? row->choices : kind_words[row->kind], range);
+  RengaTypePrintChoices(file, row->name);
   if (row->value) fprintf(file, "; default %s", row->value);
   fputc('\n', file);
 }
 
-void RengaOptionsHelp(FILE *file, const char help[])
+/* All rows of a title, under one heading. */
+static void PrintSection(FILE *file, int count, const RengaOptionSection sections[],
+                         const char *title, RengaOptionFilter wants, void *user)
+{
+  bool begun = false;
+  for (int i = 0; i < count; i++)
+    for (int j = 0; j < sections[i].count && strcmp(sections[i].section, title) == 0; j++) {
+      const RengaOptionRow *row = &sections[i].rows[j];
+      if (wants && !wants(title, row->name, user)) continue;
+      if (!begun) fprintf(file, "\n%s\n", title);
+      begun = true;
+      PrintRow(file, row);
+    }
+}
+
+/*@
+   RengaOptionsHelp - print what options there are, by section
+
+   Not collective
+
+   Input:
+   . file - open for writing
+   . wants - chooses by section and name of the option (without the dash); NULL: all
+   . user - handed to it
+@*/
+RengaErrorCode RengaOptionsHelp(FILE *file, RengaOptionFilter wants, void *user)
 {
   const RengaOptionSection *sections;
-  int count = RengaOptionsGetSections(&sections);
-  if (help) fprintf(file, "%s%s", help, help[0] && help[strlen(help) - 1] == '\n' ? "" : "\n");
+  const int count = RengaOptionsGetSections(&sections);
   fprintf(file,
           "\nOptions are -name value, from -options_file FILE, then the variable RENGA_OPTIONS,\n"
           "then the command line; the last one wins.\n");
   for (int i = 0; i < count; i++) {
-    fprintf(file, "\n%s\n", sections[i].section);
-    for (int j = 0; j < sections[i].count; j++) PrintRow(file, &sections[i].rows[j]);
+    bool is_first = true;
+    for (int j = 0; j < i && is_first; j++)
+      is_first = strcmp(sections[j].section, sections[i].section) != 0;
+    if (is_first) PrintSection(file, count, sections, sections[i].section, wants, user);
   }
+  return RENGA_SUCCESS;
 }

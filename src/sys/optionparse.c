@@ -9,11 +9,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+enum { OPTION_NAME = 256 };
+
 /* Words of one source, and where it is. */
 typedef struct {
   char **words;
   int count;
   const char *source;
+  bool is_command; /* the command line */
 } Words;
 
 typedef struct {
@@ -102,20 +105,41 @@ static const char *ImpliedValue(const RengaOptionRow *row)
   return strcmp(row->name + length - 5, "_view") == 0 ? "ascii" : NULL;
 }
 
+/* The name in a word, -h being -help, and its row; value: after an equals sign, or NULL. */
+static const RengaOptionRow *ReadName(const char *word, char name[OPTION_NAME], const char **value)
+{
+  word += word[1] == '-' ? 2 : 1;
+  const char *equals = strchr(word, '=');
+  *value = equals ? equals + 1 : NULL;
+  snprintf(name, OPTION_NAME, "%.*s", equals ? (int)(equals - word) : (int)strlen(word), word);
+  if (strcmp(name, "h") == 0) strcpy(name, "help");
+  return RengaOptionsFindRow(name);
+}
+
+/* Is the word of the command line the program's own? */
+static bool IsLeft(const Words *words, const char *word)
+{
+  char name[OPTION_NAME];
+  const char *value;
+  RengaUnknownOptions unknown;
+  if (!words->is_command) return false;
+  if (!IsOption(word)) return true;
+  RengaOptionsGetUnknown(&unknown);
+  return unknown == RENGA_UNKNOWN_IS_LEFT && ReadName(word, name, &value) == NULL;
+}
+
 /* Store or, in the first pass, only visit the option at words[i]; used: words that it takes. */
 static RengaErrorCode TakeOption(Parser *parser, const Words *words, int i, bool store, char **file,
                                  int *used)
 {
-  char message[RENGA_OPTION_MESSAGE], parsed[sizeof(double)], name[256];
-  const char *word = words->words[i] + (words->words[i][1] == '-' ? 2 : 1);
-  const char *equals = strchr(word, '='), *value = equals ? equals + 1 : NULL;
-  snprintf(name, sizeof name, "%.*s", equals ? (int)(equals - word) : (int)strlen(word), word);
-  const char *next = !equals && i + 1 < words->count ? words->words[i + 1] : NULL;
-  const RengaOptionRow *row = RengaOptionsFindRow(name);
+  char message[RENGA_OPTION_MESSAGE], parsed[sizeof(double)], name[OPTION_NAME];
+  const char *value;
+  const RengaOptionRow *row = ReadName(words->words[i], name, &value);
+  const char *next = !value && i + 1 < words->count ? words->words[i + 1] : NULL;
   *used = 1;
   if (row == NULL) {
     if (store) RengaCall(ReportUnknown(parser, words->source, name));
-    *used += next && !IsOption(next) && strcmp(words->source, "command line") != 0;
+    *used += next && !IsOption(next) && !words->is_command;
     return RENGA_SUCCESS;
   }
   if (value == NULL && row->kind == RENGA_OPTION_BOOL) {
@@ -199,15 +223,13 @@ static RengaErrorCode TakeFilesOf(Parser *parser, const Words *words)
 }
 
 /* Store the options of a source; words that are none stay, where the caller keeps them. */
-static RengaErrorCode TakeWords(Parser *parser, const Words *words, bool positional,
-                                bool is_option[])
+static RengaErrorCode TakeWords(Parser *parser, const Words *words, bool is_option[])
 {
   for (int i = 0, used; i < words->count; i += used) {
     used = 1;
+    if (IsLeft(words, words->words[i])) continue;
     if (IsOption(words->words[i]))
       RengaCall(TakeOption(parser, words, i, true, NULL, &used));
-    else if (positional)
-      continue;
     else
       RengaCall(AddProblem(parser, "%s: %s is no option", words->source, words->words[i]));
     for (int j = 0; j < used && is_option; j++) is_option[i + j] = true;
@@ -217,7 +239,7 @@ static RengaErrorCode TakeWords(Parser *parser, const Words *words, bool positio
 
 static RengaErrorCode TakeFile(Parser *parser, const char *name)
 {
-  Words words = {NULL, 0, name};
+  Words words = {NULL, 0, name, false};
   char *text = NULL;
   int reason = 0;
   if (parser->depth >= RENGA_OPTIONS_FILE_DEPTH) {
@@ -231,7 +253,7 @@ static RengaErrorCode TakeFile(Parser *parser, const char *name)
     parser->depth++;
     RengaCall(SplitText(parser, text ? text : "", &words));
     RengaCall(TakeFilesOf(parser, &words));
-    RengaCall(TakeWords(parser, &words, false, NULL));
+    RengaCall(TakeWords(parser, &words, NULL));
     parser->depth--;
   }
   FreeWords(&words);
@@ -286,8 +308,8 @@ static RengaErrorCode TakeAll(Parser *parser, const Words *environment, const Wo
   }
   RengaCall(TakeFilesOf(parser, environment));
   RengaCall(TakeFilesOf(parser, command));
-  RengaCall(TakeWords(parser, environment, false, NULL));
-  RengaCall(TakeWords(parser, command, true, is_option));
+  RengaCall(TakeWords(parser, environment, NULL));
+  RengaCall(TakeWords(parser, command, is_option));
   return RENGA_SUCCESS;
 }
 
@@ -295,7 +317,7 @@ static RengaErrorCode TakeAll(Parser *parser, const Words *environment, const Wo
 RengaErrorCode RengaOptionsParse(MPI_Comm comm, int *argc, char ***argv, char **problems)
 {
   Parser parser = {NULL, comm, 0};
-  Words environment = {NULL, 0, "RENGA_OPTIONS"}, command = {NULL, 0, "command line"};
+  Words environment = {NULL, 0, "RENGA_OPTIONS", false}, command = {NULL, 0, "command line", true};
   const char *variable = getenv("RENGA_OPTIONS");
   bool *is_option = NULL;
   int last = argc ? *argc : 0, kept = 1;
@@ -304,9 +326,9 @@ RengaErrorCode RengaOptionsParse(MPI_Comm comm, int *argc, char ***argv, char **
   RengaCall(RengaMalloc(last + 1, &is_option));
   RengaCall(CheckSame(comm, &environment, &command));
   RengaCall(TakeAll(&parser, &environment, &command, is_option));
-  for (int i = 1; i < last; i++)
+  for (int i = 1; i < last && !parser.problems; i++)
     if (!is_option[i - 1]) (*argv)[kept++] = (*argv)[i];
-  if (last > 0) {
+  if (last > 0 && !parser.problems) {
     (*argv)[kept] = NULL;
     *argc = kept;
   }
@@ -386,7 +408,7 @@ RengaErrorCode RengaOptionsReadTable(MPI_Comm comm, const char *file, int count,
                                      const RengaOptionRow rows[], void *base)
 {
   Parser parser = {NULL, comm, 0};
-  Words words = {NULL, 0, file};
+  Words words = {NULL, 0, file, false};
   char *text = NULL;
   bool *given = NULL;
   int reason = 0;

@@ -7,12 +7,92 @@ static struct {
   RengaOptionValue *values;
   char **prefixes;
   int n_sections, n_values, n_prefixes;
+  RengaOptionValue *before; /* the values before RengaInitialize, for one that fails */
+  int n_before, sections_before;
   bool ready; /* the command line has been read */
+  RengaUnknownOptions unknown;
 } database;
 
-void RengaOptionsSetReady(bool ready)
+static RengaErrorCode CopyValues(int count, const RengaOptionValue from[], RengaOptionValue to[])
 {
-  database.ready = ready;
+  for (int i = 0; i < count; i++) {
+    RengaCall(RengaStringCopy(from[i].name, &to[i].name));
+    RengaCall(RengaStringCopy(from[i].value, &to[i].value));
+  }
+  return RENGA_SUCCESS;
+}
+
+static void FreeValues(int *count, RengaOptionValue **values)
+{
+  for (int i = 0; i < *count; i++) {
+    RengaFree(&(*values)[i].name);
+    RengaFree(&(*values)[i].value);
+  }
+  RengaFree(values);
+  *count = 0;
+}
+
+RengaErrorCode RengaOptionsBegin(void)
+{
+  RengaCall(RengaMalloc(database.n_values, &database.before));
+  database.n_before = database.n_values;
+  database.sections_before = database.n_sections;
+  RengaCall(CopyValues(database.n_values, database.values, database.before));
+  return RENGA_SUCCESS;
+}
+
+void RengaOptionsEnd(bool good)
+{
+  database.ready = good;
+  if (!good) {
+    FreeValues(&database.n_values, &database.values);
+    database.values = database.before;
+    database.n_values = database.n_before;
+    database.n_sections = database.sections_before;
+    database.before = NULL;
+    database.n_before = 0;
+  }
+  FreeValues(&database.n_before, &database.before);
+}
+
+/*@
+   RengaOptionsSetUnknown - what to do with words of the command line that look like options, and
+   are none of Renga's
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . unknown - RENGA_UNKNOWN_IS_ERROR, as at the start, or RENGA_UNKNOWN_IS_LEFT: they stay in argv,
+     with what follows them
+
+   Notes: before RengaInitialize, until RengaFinalize. In options files and in the variable
+   RENGA_OPTIONS they are errors always.
+@*/
+RengaErrorCode RengaOptionsSetUnknown(RengaUnknownOptions unknown)
+{
+  RengaCheck(!database.ready, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaOptionsSetUnknown comes before RengaInitialize");
+  RengaCheck(unknown == RENGA_UNKNOWN_IS_ERROR || unknown == RENGA_UNKNOWN_IS_LEFT, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT,
+             "RengaOptionsSetUnknown: %d is not one of RENGA_UNKNOWN_IS_ERROR, "
+             "RENGA_UNKNOWN_IS_LEFT",
+             (int)unknown);
+  database.unknown = unknown;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptionsGetUnknown - what RengaOptionsSetUnknown was told
+
+   Not collective
+
+   Output:
+   . unknown - what is done with unknown options
+@*/
+RengaErrorCode RengaOptionsGetUnknown(RengaUnknownOptions *unknown)
+{
+  *unknown = database.unknown;
+  return RENGA_SUCCESS;
 }
 
 int RengaOptionsGetSections(const RengaOptionSection **sections)
@@ -390,12 +470,9 @@ RengaErrorCode RengaOptionsView(FILE *file)
 
 void RengaOptionsFinish(void)
 {
-  for (int i = 0; i < database.n_values; i++) {
-    RengaFree(&database.values[i].name);
-    RengaFree(&database.values[i].value);
-  }
+  FreeValues(&database.n_values, &database.values);
+  FreeValues(&database.n_before, &database.before);
   for (int i = 0; i < database.n_prefixes; i++) RengaFree(&database.prefixes[i]);
-  RengaFree(&database.values);
   RengaFree(&database.prefixes);
   RengaFree(&database.sections);
   memset(&database, 0, sizeof database);

@@ -181,7 +181,8 @@ bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destina
              kinds[row->kind].wanted);
     return false;
   }
-  if (row->choices && row->kind == RENGA_OPTION_STRING && !IsChoice(text, row->choices)) {
+  if (row->choices && row->kind == RENGA_OPTION_STRING && !IsChoice(text, row->choices) &&
+      !RengaTypeIsChoice(row->name, text)) {
     snprintf(message, RENGA_OPTION_MESSAGE, "-%s %s: not one of %s", row->name, text, row->choices);
     return false;
   }

@@ -11,17 +11,19 @@
 #include <unistd.h>
 
 static struct {
-  MPI_Comm world; /* what the user gave, or MPI_COMM_NULL for MPI_COMM_WORLD */
-  MPI_Comm comm;
+  MPI_Comm world;   /* what the user gave, or MPI_COMM_NULL for MPI_COMM_WORLD */
+  MPI_Comm comm;    /* MPI_COMM_NULL: not started, or a start that failed */
+  MPI_Comm meeting; /* where ranks that fail meet; nothing else waits there */
   bool we_started_mpi, world_is_set;
   int exit_code;
-} start = {MPI_COMM_NULL, MPI_COMM_NULL, false, false, 0};
+  const char *help;
+} start = {MPI_COMM_NULL, MPI_COMM_NULL, MPI_COMM_NULL, false, false, 0, NULL};
 
 static const RengaOptionRow rows[] = {
     {"help", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-     "list all options and end"},
+     "what the program does, and its options; it ends then"},
     {"version", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
-     "print the version and end"},
+     "print the version; the program ends then"},
     {"timeout", RENGA_OPTION_REAL, "300", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
      "seconds that any wait may last while nothing moves; then the run ends and says who waits for "
      "what, and who gave no sign; 0: for ever"},
@@ -33,6 +35,8 @@ static const RengaOptionRow rows[] = {
      "print events and memory over all ranks at the end"},
     {"log_trace", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "write a timeline of all ranks to this file (Chrome trace, JSON)"},
+    {"error_trace", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "with an error, print where it was found and the functions that passed it on"},
     {"allow_external", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "read files outside of the folder of a network, data set or checkpoint that names them"},
 };
@@ -46,6 +50,26 @@ RengaErrorCode RengaSysRegisterPackage(void)
 MPI_Comm RengaSysComm(void)
 {
   return start.comm;
+}
+
+MPI_Comm RengaSysWorld(void)
+{
+  return start.world_is_set ? start.world : MPI_COMM_WORLD;
+}
+
+bool RengaSysMeet(double seconds)
+{
+  const struct timespec pause = {0, 1000000};
+  const double begin = MPI_Wtime();
+  int relation = MPI_UNEQUAL, done = 0;
+  MPI_Request request;
+  if (start.meeting == MPI_COMM_NULL) return false;
+  MPI_Comm_compare(start.meeting, MPI_COMM_WORLD, &relation);
+  if (relation == MPI_UNEQUAL || MPI_Ibarrier(start.meeting, &request) != MPI_SUCCESS) return false;
+  while (MPI_Test(&request, &done, MPI_STATUS_IGNORE) == MPI_SUCCESS && !done &&
+         MPI_Wtime() - begin < seconds)
+    nanosleep(&pause, NULL);
+  return done;
 }
 
 /*@
@@ -65,6 +89,25 @@ RengaErrorCode RengaSetWorld(MPI_Comm comm)
   start.world = comm;
   start.world_is_set = true;
   return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGetVersion - the version of the library that runs
+
+   Not collective
+
+   Output:
+   . major, minor, patch - numbers; any may be NULL
+   . text - "MAJOR.MINOR.PATCH"; may be NULL
+
+   Notes: RENGA_VERSION_MAJOR and the others are of the headers that a program was compiled with.
+@*/
+void RengaGetVersion(int *major, int *minor, int *patch, const char **text)
+{
+  if (major) *major = RENGA_VERSION_MAJOR;
+  if (minor) *minor = RENGA_VERSION_MINOR;
+  if (patch) *patch = RENGA_VERSION_PATCH;
+  if (text) *text = RENGA_VERSION;
 }
 
 /* Even the start is bounded, before there are options: the words of the command line are enough. */
@@ -94,6 +137,23 @@ static RengaErrorCode TakeLimit(void)
   return RENGA_SUCCESS;
 }
 
+/* Renga calls MPI from one thread, which may be the only one that MPI was promised. */
+static RengaErrorCode CheckThreads(void)
+{
+  int level, is_main;
+  RengaCallMPI(MPI_Query_thread(&level));
+  RengaCallMPI(MPI_Is_thread_main(&is_main));
+  RengaCheck(is_main || level >= MPI_THREAD_SERIALIZED, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaInitialize is called by another thread than MPI_Init, and MPI allows calls of "
+             "that one only: start MPI with MPI_Init_thread and MPI_THREAD_SERIALIZED or more");
+  RengaCheck(!start.we_started_mpi || level >= MPI_THREAD_FUNNELED, MPI_COMM_SELF,
+             RENGA_ERR_SUPPORT,
+             "this MPI allows one thread only (level %d), and devices compute with several: build "
+             "MPI with MPI_THREAD_FUNNELED or more",
+             level);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Duplicate(MPI_Comm world, MPI_Comm *duplicate)
 {
   MPI_Request request;
@@ -117,10 +177,13 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
     RengaGuardEnd_Private();
     start.we_started_mpi = true;
   }
-  MPI_Comm world = start.world_is_set ? start.world : MPI_COMM_WORLD;
-  RengaCall(Duplicate(world, &start.comm));
+  RengaCall(CheckThreads());
+  if (start.meeting != MPI_COMM_NULL) MPI_Comm_free(&start.meeting);
+  RengaCall(Duplicate(RengaSysWorld(), &start.meeting));
+  RengaCall(Duplicate(RengaSysWorld(), &start.comm));
   RengaCall(RengaWatchCreate_Private(start.comm));
   RengaWatchSetWorld(start.comm);
+  RengaCall(RengaOptionsBegin());
   return RENGA_SUCCESS;
 }
 
@@ -166,44 +229,66 @@ static RengaErrorCode CalmDown(void)
   return RENGA_SUCCESS;
 }
 
-static void EndMPI(void)
+RengaErrorCode RengaSysAgree(RengaErrorCode mine)
 {
-  if (start.we_started_mpi) CalmDown();
+  RengaCall(RengaErrorAgree(start.comm, mine));
+  return RENGA_SUCCESS;
+}
+
+static void LeaveComm(void)
+{
+  if (start.comm == MPI_COMM_NULL) return;
   RengaWatchRelease_Private(start.comm);
   RengaWatchSetWorld(MPI_COMM_NULL);
   RengaWatchSetDefaultLimit(300);
   MPI_Comm_free(&start.comm);
+}
+
+void RengaSysUndo(void)
+{
+  RengaLogFinish();
+  RengaOptionsEnd(false);
+  LeaveComm();
+}
+
+static void EndMPI(void)
+{
+  if (start.we_started_mpi && start.comm != MPI_COMM_NULL) CalmDown();
+  LeaveComm();
+  if (start.meeting != MPI_COMM_NULL) MPI_Comm_free(&start.meeting);
   if (start.we_started_mpi) RengaFinalizeMPI(start.exit_code);
   start.world = MPI_COMM_NULL;
   start.world_is_set = start.we_started_mpi = false;
+  start.help = NULL;
 }
 
-/* -help and -version: all ranks leave, with success. */
-static void EndProgram(void)
-{
-  int ended = 0;
-  RengaLogFinish();
-  RengaOptionsFinish();
-  EndMPI();
-  MPI_Finalized(&ended);
-  if (!ended) MPI_Finalize();
-  exit(0);
-}
+/*@
+   RengaAnswerHelp - print what -help or -version asked for
 
-static RengaErrorCode Answer(const char help[])
+   Not collective (the same on all ranks)
+
+   Output:
+   . answered - whether one of them was given: the program then ends, by RengaFinalize
+
+   Notes: for programs whose command line is Renga's; Renga itself never ends a program. Rank 0
+   prints the help of RengaInitialize and all options. RengaOptionsHelp prints a selection.
+@*/
+RengaErrorCode RengaAnswerHelp(bool *answered)
 {
+  bool wants_help, wants_version;
   int rank;
-  bool wants_help, wants_version, given;
-  RengaCall(RengaOptionsGetBool("help", &wants_help, &given));
-  RengaCall(RengaOptionsGetBool("version", &wants_version, &given));
+  RengaCall(RengaOptionsGetBool("help", &wants_help, NULL));
+  RengaCall(RengaOptionsGetBool("version", &wants_version, NULL));
   RengaCallMPI(MPI_Comm_rank(start.comm, &rank));
-  if (!wants_help && !wants_version) return RENGA_SUCCESS;
-  if (rank == 0 && wants_version)
+  *answered = wants_help || wants_version;
+  if (wants_version) {
     RengaCall(RengaPrintf(start.comm, "renga %s\n", RENGA_VERSION));
-  else if (rank == 0)
-    RengaOptionsHelp(stdout, help);
-  fflush(stdout);
-  EndProgram();
+  } else if (wants_help && rank == 0) {
+    const char *help = start.help ? start.help : "";
+    const size_t length = strlen(help);
+    printf("%s%s", help, length > 0 && help[length - 1] != '\n' ? "\n" : "");
+    RengaCall(RengaOptionsHelp(stdout, NULL, NULL));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -220,38 +305,41 @@ static RengaErrorCode ProbeTrace(const char *trace)
 RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
 {
   char *problems = NULL;
-  bool view, given;
+  bool view, shows_trace;
   const char *trace;
   int rank;
   RengaErrorCode code = RENGA_SUCCESS;
+  start.help = help;
   RengaCallMPI(MPI_Comm_rank(start.comm, &rank));
   RengaCall(RengaOptionsParse(start.comm, argc, argv, &problems));
-  RengaCall(Answer(help));
+  RengaCall(RengaOptionsGetBool("error_trace", &shows_trace, NULL));
+  RengaErrorShowTrace(shows_trace);
   if (problems)
     code =
         RengaErrorRaise(start.comm, RENGA_ERR_OPTION, __func__, __FILE__, __LINE__, "%s", problems);
   RengaFree(&problems);
   RengaCall(RengaErrorAgree(start.comm, code));
-  RengaOptionsSetReady(true);
   RengaCall(TakeLimit());
-  RengaCall(RengaOptionsGetBool("options_view", &view, &given));
+  RengaCall(RengaOptionsGetBool("options_view", &view, NULL));
   if (view && rank == 0) RengaCall(RengaOptionsView(stdout));
-  RengaCall(RengaOptionsGetString("log_trace", &trace, &given));
+  RengaCall(RengaOptionsGetString("log_trace", &trace, NULL));
   if (trace && rank == 0) code = ProbeTrace(trace);
   RengaCall(RengaErrorAgree(start.comm, code));
   RengaCall(RengaLogStart(start.comm, trace != NULL));
+  RengaOptionsEnd(true);
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSysReport(void)
 {
-  bool view, given;
+  bool view;
   const char *trace;
+  if (start.comm == MPI_COMM_NULL && start.meeting != MPI_COMM_NULL) return RENGA_SUCCESS;
   RengaCheck(start.comm != MPI_COMM_NULL, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaFinalize comes after RengaInitialize");
-  RengaCall(RengaOptionsGetBool("log_view", &view, &given));
+  RengaCall(RengaOptionsGetBool("log_view", &view, NULL));
   if (view) RengaCall(RengaLogView(start.comm, stdout));
-  RengaCall(RengaOptionsGetString("log_trace", &trace, &given));
+  RengaCall(RengaOptionsGetString("log_trace", &trace, NULL));
   if (trace) RengaCall(RengaLogTraceWrite(start.comm, trace));
   return RENGA_SUCCESS;
 }
@@ -260,9 +348,10 @@ RengaErrorCode RengaSysFinish(void)
 {
   RengaLogFinish();
   RengaOptionsFinish();
-  RengaErrorCode code = RengaMemoryFinish();
-  code = RengaErrorAgree(start.comm, code);
-  if (code != RENGA_SUCCESS) RengaCall(code); /* MPI stays, for RengaErrorAbort */
+  const RengaErrorCode mine = RengaMemoryFinish();
+  const RengaErrorCode all =
+      RengaErrorAgree(start.comm != MPI_COMM_NULL ? start.comm : start.meeting, mine);
   EndMPI();
+  RengaCall(all);
   return RENGA_SUCCESS;
 }

@@ -2,11 +2,15 @@
 #pragma once
 #include "rengasys.h"
 
-MPI_Comm RengaSysComm(void); /* private duplicate of the processes that called RengaInitialize */
-int RengaSysRank(void);      /* in MPI_COMM_WORLD; 0 without MPI */
+/* start.c: do all processes of MPI come here within the time? */
+bool RengaSysMeet(double seconds);
+MPI_Comm RengaSysWorld(void); /* of RengaSetWorld */
+MPI_Comm RengaSysComm(void);  /* private duplicate of the processes that called RengaInitialize */
+int RengaSysRank(void);       /* in MPI_COMM_WORLD; 0 without MPI */
 
 /* error.c */
-void RengaErrorSilence(void); /* the error at hand is printed by another rank */
+void RengaErrorSilence(RengaErrorCode code); /* the error at hand is reported by another rank */
+void RengaErrorShowTrace(bool show);         /* -error_trace */
 
 /* guard.c */
 void RengaGuardAllow(bool allowed); /* Renga starts MPI: it may end a process that hangs in it */
@@ -38,7 +42,9 @@ RengaErrorCode RengaOptionsStore(const char *name, const char *value);
 int RengaOptionsGetValues(const RengaOptionValue **values);
 int RengaOptionsGetSections(const RengaOptionSection **sections);
 const char *RengaOptionsGetClosest(const char *name);
-void RengaOptionsSetReady(bool ready); /* from now on values are checked when they are set */
+/* Around RengaInitialize: after one that failed, values and tables are as before. */
+RengaErrorCode RengaOptionsBegin(void);
+void RengaOptionsEnd(bool good); /* good: from now on values are checked when they are set */
 void RengaOptionsFinish(void);
 
 /* optionvalue.c: text to value; false and a sentence where it is none */
@@ -48,10 +54,12 @@ bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destina
 bool RengaOptionIsBool(const char *text);
 size_t RengaOptionSize(RengaOptionKind kind);
 
+/* outside.c: may the option choose this registered type? All of them, as "|name". */
+bool RengaTypeIsChoice(const char *option, const char *name);
+void RengaTypePrintChoices(FILE *file, const char *option);
+
 /* optionparse.c */
 RengaErrorCode RengaOptionsParse(MPI_Comm comm, int *argc, char ***argv, char **problems);
-/* optionhelp.c */
-void RengaOptionsHelp(FILE *file, const char help[]);
 
 /* log.c and trace.c */
 typedef struct {

@@ -119,6 +119,7 @@ RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
 @*/
 const char *RengaViewerGetKind(RengaViewer viewer)
 {
+  RengaCheckHandle(viewer, "");
   return viewer->kind;
 }
 

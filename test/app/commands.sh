@@ -2,14 +2,31 @@
 # What the commands print, and a small training: the same losses on any layout, resumed on another.
 . "${0%/*}/common.sh"
 
-accepts 2 -help
-says "usage: mpiexec -n RANKS renga train"
+# Short for the program, and what a command uses for each of them.
+for asked in -help -h --help; do
+  accepts 2 $asked
+  says "usage: mpiexec -n RANKS renga train"
+  says "renga COMMAND -help"
+done
+[ "$(wc -l <out)" -le 40 ] || fail "renga -help is long"
+accepts 2 train -help
+says "usage: renga train"
+[ "$(grep -c '^Optimizer$' out)" -eq 1 ] || fail "not one heading Optimizer"
 for option in batch_size microbatch_size steps seed resume monitor partition_stages plan_load \
   pipeline_schedule pipeline_timeout optimizer_type device_threads checkpoint_dir checkpoint_every \
-  parameter_digest log_view options_file data graph temperature; do
-  says "-$option"
+  parameter_digest log_view options_file data graph; do
+  says "  -$option "
 done
-accepts 2 train -help
+for option in temperature plan_diff profile_save sequence; do lacks "  -$option "; done
+accepts 1 data -h
+says "  -sequence "
+says "  -data_validation "
+lacks "  -optimizer_type "
+accepts 1 plan -h
+says "  -partition_type "
+lacks "  -checkpoint_dir "
+accepts 1 generate -h
+says "  -temperature "
 accepts 1 -version
 says "renga 0."
 

@@ -46,6 +46,11 @@ says() {
   grep -q -F -e "$1" out || fail "does not say \"$1\""
 }
 
+# lacks TEXT: it did not.
+lacks() {
+  ! grep -q -F -e "$1" out || fail "says \"$1\""
+}
+
 finish() {
   [ $failures -eq 0 ] || exit 1
   exit 0

@@ -1,13 +1,14 @@
-check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/program %D%/stuck
+check_PROGRAMS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/host %D%/program %D%/stuck
 %C%_random_SOURCES = %D%/random.c
 %C%_memory_SOURCES = %D%/memory.c
 %C%_options_SOURCES = %D%/options.c
 %C%_world_SOURCES = %D%/world.c
 %C%_viewer_SOURCES = %D%/viewer.c
 %C%_path_SOURCES = %D%/path.c
+%C%_host_SOURCES = %D%/host.c
 %C%_program_SOURCES = %D%/program.c
 %C%_stuck_SOURCES = %D%/stuck.c
-TESTS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/program.sh %D%/stuck.sh \
+TESTS += %D%/random %D%/memory %D%/options %D%/world %D%/viewer %D%/path %D%/host %D%/program.sh %D%/stuck.sh \
   test/layers.sh test/style.sh
 EXTRA_DIST += %D%/program.sh %D%/stuck.sh test/layers.sh test/style.sh
 noinst_HEADERS += test/check.h

@@ -50,14 +50,20 @@ static RengaErrorCode Work(int argc, char **argv)
   if (argc > 1 && strcmp(argv[1], "leak") == 0) RengaCall(RengaMalloc(7, &leak));
   if (argc > 1 && strcmp(argv[1], "fail") == 0)
     RengaCall(RengaErrorAgree(MPI_COMM_WORLD, FailOn(1)));
+  if (argc > 1 && strcmp(argv[1], "alone") == 0) {
+    RengaCall(FailOn(1));
+    RengaCall(RengaErrorAgree(MPI_COMM_WORLD, RENGA_SUCCESS));
+  }
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Run(int argc, char **argv)
 {
+  bool answered;
   RengaCall(RengaOptionsRegister("Test", sizeof rows / sizeof rows[0], rows));
   RengaCall(RengaInitialize(&argc, &argv, "A program of the tests."));
-  RengaCall(Work(argc, argv));
+  RengaCall(RengaAnswerHelp(&answered));
+  if (!answered) RengaCall(Work(argc, argv));
   RengaCall(RengaFinalize());
   return RENGA_SUCCESS;
 }

@@ -65,6 +65,8 @@ number 1 '-alpha 2: must be from 0 to 1'
 number 1 '-kind rmsprop: not one of sgd|adam'
 number 1 '-count many: not a whole number'
 number 0 'kind sgd flag'
+number 0 'MPI_Abort'
+number 0 'RengaInitialize() at'
 run 1 5 -count
 says '-count needs a value'
 run 1 5 -count 11
@@ -77,13 +79,21 @@ says 'not a number'
 run 3 0 -help
 says 'A program of the tests.' '-alpha' 'sgd|adam; default sgd' '-log_view'
 number 1 'A program of the tests.'
+number 1 'General'
+run 1 0 -h
+says '-error_trace'
 run 2 0 -version
 says 'renga 0.'
 
 run 2 1 leak
 says '7 bytes from Work()' 'program.c'
+# One sentence; all ranks leave by MPI_Finalize where they come to their ends together.
 run 3 12 fail
 number 1 'rank 1 was told to fail'
+[ "$(wc -l <"$folder/out")" -eq 2 ] || complain 'more than what Work() prints and one sentence'
+run 3 12 alone
+number 1 'rank 1 was told to fail'
+run 3 12 -error_trace fail
 says '[rank 1]   #0 FailOn() at' '[rank 1]   #1 Work() at' '[rank 1]   #3 main() at'
 
 run 3 0 -log_view -log_trace "$folder/trace.json"
@@ -93,6 +103,6 @@ grep -q '"name":"forward _1_"' "$folder/trace.json" || complain 'the trace lacks
 if command -v python3 >/dev/null; then
   python3 -m json.tool "$folder/trace.json" >/dev/null || complain 'the trace is no JSON'
 fi
-run 2 8 -log_trace "$folder/no/trace.json"
+run 2 10 -log_trace "$folder/no/trace.json"
 says 'No such file or directory'
 exit $status

@@ -34,8 +34,25 @@ typedef struct {
 RengaErrorCode RengaTypeFind(const char *class_name, const RengaTypeRow rows[], const char *name,
                              const RengaTypeRow **row); /* error with the closest name */
 
+/* A type from outside, beside those of rows: rule, of the class's own struct, is kept, not copied.
+   option: the one that chooses a type. */
+RengaErrorCode RengaTypeRegister_Private(const char *class_name, const RengaTypeRow rows[],
+                                         const char *option, const char *name, const void *rule);
+const void *RengaTypeOutside_Private(const char *class_name, const char *name); /* NULL: none */
+
 #define RengaCheckPointer(pointer)                                                                 \
-  RengaCheck((pointer) != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s: null pointer", #pointer)
+  RengaCheck((pointer) != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s: %s is a null pointer",     \
+             __func__, #pointer)
+/* Of functions that return a value and no code: a null handle is an error for the handler, and
+   gives that value. */
+#define RengaCheckHandle(handle, value)                                                            \
+  do {                                                                                             \
+    if ((handle) == NULL) {                                                                        \
+      RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_ARGUMENT, __func__, __FILE__, __LINE__,             \
+                      "%s: %s is a null pointer", __func__, #handle);                              \
+      return value;                                                                                \
+    }                                                                                              \
+  } while (0)
 #define RengaCheckState(object, wanted, call)                                                      \
   RengaCheck((object)->hdr.state >= (wanted), MPI_COMM_SELF, RENGA_ERR_ORDER,                      \
              "%s is not ready: call %s first", (object)->hdr.class_name, call)
