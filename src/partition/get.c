@@ -2,6 +2,25 @@
 #include "partitionimpl.h"
 
 /*@
+   RengaPartitionGetType - the name of the type, lent
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . type - its name
+@*/
+RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(type);
+  *type = partition->hdr.type_name;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaPartitionGetStages - number of pipeline stages
 
    Not collective

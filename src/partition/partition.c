@@ -178,25 +178,6 @@ RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type)
 }
 
 /*@
-   RengaPartitionGetType - the name of the type, lent
-
-   Not collective
-
-   Input:
-   . partition - the partition
-
-   Output:
-   . type - its name
-@*/
-RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type)
-{
-  RengaCheckPointer(partition);
-  RengaCheckPointer(type);
-  *type = partition->hdr.type_name;
-  return RENGA_SUCCESS;
-}
-
-/*@
    RengaPartitionSetStages - number of pipeline stages
 
    Collective
