@@ -16,7 +16,7 @@ train="train -graph $mlp -data synthetic -batch_size 8 -microbatch_size 2 -progr
 # Two runs in one folder: the second is refused by name; a killed one is no hindrance.
 "$renga" $train -steps 100000000 -checkpoint_dir c -checkpoint_every 1 >first 2>&1 &
 first=$!
-wait_for test -s c/step_000000001.h5
+wait_for sh -c "ls c/step_*.h5"
 refuses 2 "checkpoint directory c is in use by another run: process $first on $(uname -n), since 20" \
   $train -checkpoint_dir c -resume
 kill -9 $first
