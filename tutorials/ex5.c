@@ -109,6 +109,7 @@ static RengaErrorCode Interrupted(RengaComm comm, RengaGraph graph, RengaData da
   RengaCall(MakePipeline(comm, graph, RengaCommGetSize(comm), &pipeline)); /* every rank a stage */
   RengaCall(MakeCheckpoint(comm, pipeline, &checkpoint));
   RengaCall(RengaCheckpointRead(checkpoint, file));
+  if (RengaCommGetRank(comm) == 0) remove(file); /* so that this program may be run again */
   RengaFree(&file);
   RengaCall(Train(pipeline, data, 8, loss));
   RengaCall(RengaPipelineGetDigest(pipeline, digest));

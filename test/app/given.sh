@@ -6,6 +6,8 @@
 machine="plan -graph $gpt -machine_file v100 -batch_size 32 -microbatch_size 2"
 accepts 1 $machine -plan_save made.txt
 accepts 1 $machine -plan_load made.txt -plan_save again.txt
+# What was chosen stands in the plan that was made; of one that is given nothing is.
+sed -i '/^reason chosen/d' made.txt
 cmp -s made.txt again.txt || fail "a plan is not evaluated as when it was made"
 grep -q warning out && fail "a warning of a file that is right"
 

@@ -137,7 +137,7 @@ static const Case cases[] = {
     {"GatherGrad", "axis=0", "f40,3,5 l40,3<7", "f7,5", 0},
     {"GatherGrad", "axis=1", "f3,9,5 l9<7", "f3,7,5", 0},
     {"GatherGrad", "padding=2", "f40,5 l40<7", "f7,5", 0},
-    {"StopGradient", "", "f4,5", NULL, 0},
+    {"StopGradient", "", "f4,5", "1", 0},
     {"GatherGrad", "axis=0", "f300,64 l300<900", "f900,64", 0},
     {"GatherGrad", "axis=0", "f0,5 l0<7", "f7,5", 0},
     /* reductions */
