@@ -92,6 +92,7 @@ static void CheckEven(RengaComm comm, const char *network, double slack)
     RengaCallAbort(RengaPartitionSetGraph(partition, graph));
     RengaCallAbort(RengaPartitionSetStages(partition, stages));
     RengaCallAbort(RengaPartitionSetRanks(partition, 40));
+    RengaCallAbort(RengaPartitionSetBatch(partition, 40, 1)); /* each replica has work */
     RengaCallAbort(RengaPartitionEvenSetSlack(partition, slack));
     RengaCallAbort(RengaPartitionSolve(partition, &plan));
     TestTrue(RengaPlanGetStageCount(plan) == stages);
