@@ -296,7 +296,7 @@ static RengaErrorCode DescribeColumns(CsvSet *set, RengaHdf5Output output)
 
 static RengaErrorCode WriteRows(CsvSet *set, RengaHdf5Output output)
 {
-  CsvBlock block = {NULL};
+  CsvBlock block = {.count = 0};
   RengaErrorCode code = RengaMalloc(BLOCK_ROWS * set->n_roles[COLUMN_INPUT] + 1, &block.x);
   if (!code) code = RengaMalloc(BLOCK_ROWS * set->n_roles[COLUMN_TARGET] + 1, &block.y);
   if (!code) code = RengaMalloc(BLOCK_ROWS, &block.label);
