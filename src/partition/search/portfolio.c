@@ -2,10 +2,11 @@
    finds, for every number of stages and of replicas and for the memory of every kind of schedule,
    then tried under every schedule and placement.
 
-   Whether a layout is found depends on nothing but these numbers, not on what was found before, and
-   a number that the user asks for only leaves others out. So a plan that is found with an option
-   more is found without it too, and so is what any other type finds: what is left out is what the
-   lower bound proves to be no faster. */
+   Whether a layout is found depends mostly on these numbers, so that a plan which is found with an
+   option more is mostly found without it too. This is no proof: the first search of a task under an
+   option is not among those of the task without it, memory is estimated for the task's own schedule
+   and three others only, many rounds are tried under few schedules, and the exhaustive part ends at
+   BRANCH_WORK. */
 #include "portfolio.h"
 #include <math.h>
 #include <stdlib.h>
