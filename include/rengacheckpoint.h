@@ -43,6 +43,18 @@ RengaErrorCode RengaCheckpointPeek(RengaCheckpoint checkpoint, bool *found, int6
 /* Collective: the same, not read. */
 RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found, int64_t *step);
 RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file); /* collective */
+/* Collective: parameters and states of another run's file, or of the newest in a directory; no
+   moments, no step. */
+typedef struct {
+  int64_t step;       /* of the file */
+  int taken, network; /* tensors: taken from the file, there are in the network */
+} RengaCheckpointInitial;
+/* partial: those that are on one side only, or of other shapes, are a warning, not an error. */
+RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char *path,
+                                          bool partial, RengaCheckpointInitial *initial);
+/* Collective: the attributes of that file alone. */
+RengaErrorCode RengaCheckpointPeekInitial(RengaCheckpoint checkpoint, const char *path,
+                                          int64_t *step);
 RengaErrorCode RengaCheckpointView(RengaComm comm, const char *file, RengaViewer viewer);
 RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint);
 

@@ -105,6 +105,14 @@ RengaErrorCode AppCompareOrigin(RengaComm comm, RengaCheckpoint checkpoint,
 /* Collective, before the plan is made: sizes that were chosen for the run and are not given. */
 RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint);
 
+/* initial.c. Collective, before any work: is there a file of -initial? */
+RengaErrorCode AppPeekInitial(RengaComm comm);
+/* Collective: the parameters of -initial, where it is given, for a pipeline that is set up. */
+RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline);
+/* Collective: those of a file, or of the newest in a folder. */
+RengaErrorCode AppReadParameters(RengaComm comm, RengaPipeline pipeline, const char *path,
+                                 bool partial, RengaCheckpointInitial *initial);
+
 /* timelimit.c: collective; seconds from now, 0: none. */
 RengaErrorCode AppFindTimeLimit(RengaComm comm, double *seconds);
 

@@ -116,20 +116,10 @@ static RengaErrorCode TakePrompt(Writer *writer, const char *prompt, int64_t mor
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode LoadCheckpoint(Writer *writer, const char *file)
-{
-  RengaCheckpoint checkpoint = NULL;
-  RengaCall(RengaCheckpointCreate(writer->comm, &checkpoint));
-  RengaCall(RengaCheckpointSetPipeline(checkpoint, writer->pipeline));
-  RengaCall(RengaCheckpointSetSubset(checkpoint, true)); /* moments are not needed */
-  RengaCall(RengaCheckpointRead(checkpoint, file));
-  RengaCall(RengaCheckpointDestroy(&checkpoint));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode SetUp(Writer *writer)
 {
   const char *file, *prompt;
+  RengaCheckpointInitial initial;
   int64_t more = 0;
   RengaCall(AppNeedOption(writer->comm, "checkpoint", "the file of a trained network", &file));
   RengaCall(RengaOptionsGetString("prompt", &prompt, NULL));
@@ -149,7 +139,7 @@ static RengaErrorCode SetUp(Writer *writer)
   RengaCall(RengaPipelineSetPlan(writer->pipeline, writer->graph, writer->plan));
   RengaCall(RengaPipelineSetFromOptions(writer->pipeline));
   RengaCall(RengaPipelineSetUp(writer->pipeline));
-  RengaCall(LoadCheckpoint(writer, file));
+  RengaCall(AppReadParameters(writer->comm, writer->pipeline, file, false, &initial));
   RengaCall(RengaOptionsGetInt64("tokens", &more, NULL));
   RengaCall(TakePrompt(writer, prompt, more));
   RengaCall(RengaMalloc(writer->sequence * writer->kinds, &writer->scores));

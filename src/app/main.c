@@ -109,6 +109,8 @@ static const struct {
 } used_by[] = {
     {"steps", "train"},
     {"resume", "train"},
+    {"initial", "train"},
+    {"initial_partial", "train"},
     {"monitor", "train"},
     {"monitor_every", "train"},
     {"progress", "train"},

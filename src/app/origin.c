@@ -24,7 +24,9 @@ static const char *const options[] = {"data_shuffle",
                                       "optimizer_final_ratio",
                                       "device_type",
                                       "pipeline_reduction",
-                                      "on_nonfinite"};
+                                      "on_nonfinite",
+                                      "graph_trained",
+                                      "graph_frozen"};
 enum { OPTIONS = sizeof options / sizeof options[0], FOUND = 7, VALUE = 512 };
 
 typedef struct {
@@ -91,7 +93,7 @@ static RengaErrorCode FindSettings(const AppOrigin *origin, Settings *settings)
 
 RengaErrorCode AppSetOrigin(RengaCheckpoint checkpoint, const AppOrigin *origin)
 {
-  static const char *const texts[] = {"graph", "data"};
+  static const char *const texts[] = {"graph", "data", "initial"};
   Settings settings;
   RengaCall(FindSettings(origin, &settings));
   for (int i = 0; i < settings.count; i++)

@@ -22,6 +22,7 @@ typedef struct {
   int64_t timed_steps;              /* without the first, which warms up */
   double timed_seconds;
   int64_t rollbacks;
+  bool goes_on;                 /* from a checkpoint of its own */
   bool saves;                   /* checkpoints: there is a -checkpoint_dir */
   double best;                  /* the least validation loss, HUGE_VAL: there was none */
   int64_t best_step, validated; /* after which steps; validated -1: none */
@@ -127,6 +128,20 @@ static RengaErrorCode TakeBest(Training *training)
   return RENGA_SUCCESS;
 }
 
+/* A job's script gives the same command when it goes on. */
+static RengaErrorCode TakeInitial(Training *training)
+{
+  const char *path;
+  RengaCall(RengaOptionsGetString("initial", &path, NULL));
+  if (!training->goes_on)
+    RengaCall(AppReadInitial(training->comm, training->pipeline));
+  else if (path)
+    RengaCall(RengaPrintf(training->printer,
+                          "-initial %s is not read: the run goes on from its own checkpoint\n",
+                          path));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Resume(Training *training)
 {
   const AppOrigin origin = {training->graph, training->data, training->plan, training->seed,
@@ -144,6 +159,7 @@ static RengaErrorCode Resume(Training *training)
     RengaCall(RengaPrintf(training->printer, "no checkpoint yet: training begins at step 0\n"));
     return RENGA_SUCCESS;
   }
+  training->goes_on = true;
   RengaCall(AppCompareOrigin(training->comm, training->checkpoint, &origin));
   RengaCall(TakeBest(training));
   RengaCall(RengaPrintf(training->printer, "goes on after step %lld\n", (long long)training->step));
@@ -166,6 +182,7 @@ static RengaErrorCode OpenDirectory(Training *training, bool resume)
       "replaced: go on from them with -resume, or give this run a -checkpoint_dir of its own",
       directory, (long long)step);
   if (resume) RengaCall(AppKeepChoices(training->checkpoint));
+  training->goes_on = found;
   return RENGA_SUCCESS;
 }
 
@@ -212,10 +229,12 @@ static RengaErrorCode SetUp(Training *training)
   RengaCall(RengaOptionsGetInt64("eval_every", &training->eval_every, NULL));
   RengaCall(AppMonitorCheck(training->comm));
   RengaCall(SetUpCheckpoint(training));
+  if (!training->goes_on) RengaCall(AppPeekInitial(training->comm));
   RengaCall(AppLoadGraph(training->comm, &training->graph));
   RengaCall(SetUpData(training));
   RengaCall(SetUpPipeline(training));
   RengaCall(Resume(training));
+  RengaCall(TakeInitial(training));
   RengaCall(AppMonitorCreate(training->comm, training->step, training->steps,
                              TokensPerSample(&training->fields), &training->monitor));
   return RENGA_SUCCESS;

@@ -37,6 +37,12 @@ struct _p_RengaCheckpoint {
 RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text, int64_t *steps,
                                                  double *seconds);
 
+/* resume.c. Collective: the files of a directory, newest first; then those that a step followed
+   that was not finite behind the others, with a warning for each. */
+RengaErrorCode RengaCheckpointListShared_Private(RengaCheckpoint checkpoint, const char *directory,
+                                                 int *count, RengaCheckpointFileInfo **files);
+void RengaCheckpointPutBadLast_Private(MPI_Comm comm, int count, RengaCheckpointFileInfo files[]);
+
 /* signals.c */
 enum { RENGA_ASKED_TO_WRITE = 1, RENGA_ASKED_TO_STOP = 2, RENGA_ASKED_BY_TIME = 4 };
 RengaErrorCode RengaCheckpointCatchSignals_Private(void);

@@ -55,6 +55,8 @@ RengaErrorCode RengaCheckpointTableSetAttribute(RengaCheckpointTable *table, con
 const char *RengaCheckpointTableGetAttribute(const RengaCheckpointTable *table, const char *name);
 int RengaCheckpointTableFind(const RengaCheckpointTable *table,
                              const char *name); /* -1: not there */
+RengaErrorCode RengaCheckpointTableIsMoment(const RengaCheckpointTable *table, int entry,
+                                            bool *moment);
 void RengaCheckpointTableSort(RengaCheckpointTable *table);
 void RengaCheckpointTableFree(RengaCheckpointTable *table);
 /* Collective: the owners' tensors to rank 0. */
@@ -110,6 +112,15 @@ RengaErrorCode RengaCheckpointFileOpen(RengaComm comm, const char *path,
 RengaErrorCode RengaCheckpointFileCompare(RengaComm comm, const char *path,
                                           const RengaCheckpointTable *table, int count,
                                           const RengaPersistent tensors[], bool subset);
+/* A list of differences that says how many more there are. */
+typedef struct {
+  char text[2048];
+  int count;
+} RengaCheckpointDifferences;
+void RengaCheckpointDifferencesAdd(RengaCheckpointDifferences *differences, const char *format, ...)
+    __attribute__((format(printf, 2, 3)));
+/* The last line of the list: "" or "...". */
+const char *RengaCheckpointDifferencesMore(const RengaCheckpointDifferences *differences);
 /* Collective: read and check this rank's tensors; count 0: only check, shared among the ranks. */
 RengaErrorCode RengaCheckpointFileRead(RengaComm comm, RengaDevice device, const char *path,
                                        const RengaCheckpointTable *table, int count,

@@ -19,6 +19,10 @@ static const RengaOptionRow rows[] = {
      "true)"},
     {"resume", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "go on from the newest whole checkpoint of -checkpoint_dir"},
+    {"initial", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "begin with the parameters of this checkpoint, or of the newest in this folder"},
+    {"initial_partial", RENGA_OPTION_BOOL, "false", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "-initial takes what fits by name and shape, and warns of the rest"},
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 

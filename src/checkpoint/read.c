@@ -33,19 +33,12 @@ RengaErrorCode RengaCheckpointFileOpen(RengaComm comm, const char *path,
   return RENGA_SUCCESS;
 }
 
-/* A list of differences that says how many more there are. */
-typedef struct {
-  char text[2048];
-  int count;
-} Differences;
+enum { DIFFERENCES_LISTED = 8 };
 
-static void AddDifference(Differences *differences, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-
-static void AddDifference(Differences *differences, const char *format, ...)
+void RengaCheckpointDifferencesAdd(RengaCheckpointDifferences *differences, const char *format, ...)
 {
-  enum { LISTED = 8, LONGEST = 200 };
-  if (++differences->count > LISTED) return;
+  enum { LONGEST = 200 };
+  if (++differences->count > DIFFERENCES_LISTED) return;
   size_t used = strlen(differences->text);
   used += (size_t)snprintf(differences->text + used, 8, "\n    ");
   va_list arguments;
@@ -54,8 +47,13 @@ static void AddDifference(Differences *differences, const char *format, ...)
   va_end(arguments);
 }
 
+const char *RengaCheckpointDifferencesMore(const RengaCheckpointDifferences *differences)
+{
+  return differences->count > DIFFERENCES_LISTED ? "\n    ..." : "";
+}
+
 static void FindDifferences(const RengaCheckpointTable *file, const RengaCheckpointTable *network,
-                            bool subset, Differences *differences)
+                            bool subset, RengaCheckpointDifferences *differences)
 {
   for (int i = 0; i < network->n_entries; i++) {
     const RengaCheckpointEntry *wanted = &network->entries[i];
@@ -63,27 +61,29 @@ static void FindDifferences(const RengaCheckpointTable *file, const RengaCheckpo
     char here[128], there[128];
     RengaTensorSpecFormat(&wanted->spec, sizeof here, here);
     if (found < 0) {
-      AddDifference(differences, "%s %s of the network is not in the file", wanted->name, here);
+      RengaCheckpointDifferencesAdd(differences, "%s %s of the network is not in the file",
+                                    wanted->name, here);
     } else if (!RengaTensorSpecEqual(&wanted->spec, &file->entries[found].spec)) {
       RengaTensorSpecFormat(&file->entries[found].spec, sizeof there, there);
-      AddDifference(differences, "%s is %s in the network, %s in the file", wanted->name, here,
-                    there);
+      RengaCheckpointDifferencesAdd(differences, "%s is %s in the network, %s in the file",
+                                    wanted->name, here, there);
     }
   }
   for (int i = 0; i < file->n_entries && !subset; i++)
     if (RengaCheckpointTableFind(network, file->entries[i].name) < 0)
-      AddDifference(differences, "%s of the file is not in the network", file->entries[i].name);
+      RengaCheckpointDifferencesAdd(differences, "%s of the file is not in the network",
+                                    file->entries[i].name);
 }
 
 static RengaErrorCode CompareTables(const char *path, const RengaCheckpointTable *file,
                                     RengaCheckpointTable *network, bool subset)
 {
-  Differences differences = {"", 0};
+  RengaCheckpointDifferences differences = {"", 0};
   RengaCheckpointTableSort(network);
   FindDifferences(file, network, subset, &differences);
   RengaCheck(differences.count == 0, MPI_COMM_SELF, RENGA_ERR_SHAPE,
              "%s holds another network or optimizer, %d differences:%s%s", path, differences.count,
-             differences.text, differences.count > 8 ? "\n    ..." : "");
+             differences.text, RengaCheckpointDifferencesMore(&differences));
   return RENGA_SUCCESS;
 }
 

@@ -77,8 +77,8 @@ RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file)
 }
 
 /* The files there are, newest first, on all ranks. */
-static RengaErrorCode ListShared(RengaCheckpoint checkpoint, int *count,
-                                 RengaCheckpointFileInfo **files)
+RengaErrorCode RengaCheckpointListShared_Private(RengaCheckpoint checkpoint, const char *directory,
+                                                 int *count, RengaCheckpointFileInfo **files)
 {
   static const char what[] = "the list of checkpoints";
   RengaComm comm = checkpoint->hdr.owner;
@@ -86,7 +86,7 @@ static RengaErrorCode ListShared(RengaCheckpoint checkpoint, int *count,
   bool root = RengaCommGetRank(comm) == 0;
   *count = 0;
   *files = NULL;
-  if (root) code = RengaCheckpointDirectoryList(checkpoint->options.directory, count, files);
+  if (root) code = RengaCheckpointDirectoryList(directory, count, files);
   RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code));
   RengaCall(RengaCommBroadcast(comm, count, sizeof *count, 0, what));
   if (*count == 0) return RENGA_SUCCESS;
@@ -114,7 +114,7 @@ static RengaErrorCode TryListed(RengaCheckpoint checkpoint, const RengaCheckpoin
 
 /* Files that a step followed that was not finite come last: they are better than none, as settings
    may have changed. */
-static void PutBadLast(MPI_Comm comm, int count, RengaCheckpointFileInfo files[])
+void RengaCheckpointPutBadLast_Private(MPI_Comm comm, int count, RengaCheckpointFileInfo files[])
 {
   int good = 0;
   for (int i = 0; i < count; i++) {
@@ -133,7 +133,7 @@ static void PutBadLast(MPI_Comm comm, int count, RengaCheckpointFileInfo files[]
 static RengaErrorCode TryFiles(RengaCheckpoint checkpoint, int count,
                                RengaCheckpointFileInfo files[], bool *found)
 {
-  PutBadLast(checkpoint->hdr.comm, count, files);
+  RengaCheckpointPutBadLast_Private(checkpoint->hdr.comm, count, files);
   for (int i = 0; i < count && !*found; i++)
     RengaCall(TryListed(checkpoint, &files[i], i + 1 == count, found));
   return RENGA_SUCCESS;
@@ -179,7 +179,8 @@ RengaErrorCode RengaCheckpointRollBack(RengaCheckpoint checkpoint, bool *found, 
   RengaCheckPointer(from);
   RengaCall(RengaCheckpointMarkBad(checkpoint));
   const int64_t step = RengaPipelineGetStepNumber(checkpoint->pipeline);
-  RengaCall(ListShared(checkpoint, &count, &files));
+  RengaCall(
+      RengaCheckpointListShared_Private(checkpoint, checkpoint->options.directory, &count, &files));
   RengaErrorCode code = TryGood(checkpoint, step, count, files, &read);
   RengaFree(&files);
   RengaCall(code);
@@ -219,7 +220,8 @@ RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, in
   RengaCheckPointer(step);
   RengaCheck(checkpoint->pipeline && checkpoint->options.directory, checkpoint->hdr.comm,
              RENGA_ERR_OPTION, "to resume, say where from: -checkpoint_dir");
-  RengaCall(ListShared(checkpoint, &count, &files));
+  RengaCall(
+      RengaCheckpointListShared_Private(checkpoint, checkpoint->options.directory, &count, &files));
   RengaErrorCode code = TryFiles(checkpoint, count, files, &read);
   RengaFree(&files);
   RengaCall(code);
@@ -251,7 +253,8 @@ RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found,
   RengaCheckPointer(step);
   RengaCheck(checkpoint->options.directory, checkpoint->hdr.comm, RENGA_ERR_ORDER,
              "RengaCheckpointGetNewest: call RengaCheckpointSetDirectory first");
-  RengaCall(ListShared(checkpoint, &count, &files));
+  RengaCall(
+      RengaCheckpointListShared_Private(checkpoint, checkpoint->options.directory, &count, &files));
   *found = count > 0;
   if (count > 0) *step = files[0].step;
   RengaFree(&files);
@@ -303,7 +306,8 @@ RengaErrorCode RengaCheckpointPeek(RengaCheckpoint checkpoint, bool *found, int6
   RengaCheck(checkpoint->options.directory, checkpoint->hdr.comm, RENGA_ERR_ORDER,
              "RengaCheckpointPeek: call RengaCheckpointSetDirectory first");
   *found = false;
-  RengaCall(ListShared(checkpoint, &count, &files));
+  RengaCall(
+      RengaCheckpointListShared_Private(checkpoint, checkpoint->options.directory, &count, &files));
   for (int bad = 0; bad <= 1; bad++)
     for (int i = 0; i < count && !*found && code == RENGA_SUCCESS; i++)
       if ((files[i].mark == RENGA_MARK_BAD) == (bad == 1))

@@ -221,16 +221,30 @@ static void Escape(const char *name, size_t length, char *to)
   *to = '\0';
 }
 
+/* "NAME:second_moment" is a moment where NAME is a tensor too. */
+RengaErrorCode RengaCheckpointTableIsMoment(const RengaCheckpointTable *table, int entry,
+                                            bool *moment)
+{
+  const char *name = table->entries[entry].name, *colon = strrchr(name, ':');
+  char *base;
+  *moment = false;
+  if (!colon || !colon[1]) return RENGA_SUCCESS;
+  RengaCall(RengaStringCopy(name, &base));
+  base[colon - name] = '\0';
+  *moment = RengaCheckpointTableFind(table, base) >= 0;
+  RengaFree(&base);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaCheckpointTablePath(const RengaCheckpointTable *table, int entry, char **path)
 {
   const char *name = table->entries[entry].name, *colon = strrchr(name, ':');
   size_t length = strlen(name), head = 0;
-  char *text, *base;
+  bool moment;
+  char *text;
+  RengaCall(RengaCheckpointTableIsMoment(table, entry, &moment));
   RengaCall(RengaMalloc(6 * length + 64, &text));
-  RengaCall(RengaStringCopy(name, &base));
-  if (colon) base[colon - name] = '\0';
-  /* "NAME:second_moment" is a moment where NAME is a tensor too. */
-  if (colon && colon[1] && RengaCheckpointTableFind(table, base) >= 0) {
+  if (moment) {
     strcpy(text, "/moments/");
     Escape(colon + 1, strlen(colon + 1), text + strlen(text));
     strcat(text, "/");
@@ -240,7 +254,6 @@ RengaErrorCode RengaCheckpointTablePath(const RengaCheckpointTable *table, int e
   head = strlen(text);
   Escape(name, length, text + head);
   if (length == 0) strcat(text, "%");
-  RengaFree(&base);
   *path = text;
   return RENGA_SUCCESS;
 }

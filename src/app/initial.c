@@ -1,0 +1,46 @@
+/* -initial: the parameters of another run. */
+#include "app.h"
+
+RengaErrorCode AppReadParameters(RengaComm comm, RengaPipeline pipeline, const char *path,
+                                 bool partial, RengaCheckpointInitial *initial)
+{
+  RengaCheckpoint checkpoint = NULL;
+  RengaCall(RengaCheckpointCreate(comm, &checkpoint));
+  RengaErrorCode code = RengaCheckpointSetPipeline(checkpoint, pipeline);
+  if (!code) code = RengaCheckpointReadInitial(checkpoint, path, partial, initial);
+  RengaCheckpointDestroy(&checkpoint);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppPeekInitial(RengaComm comm)
+{
+  RengaCheckpoint checkpoint = NULL;
+  const char *path;
+  int64_t step;
+  RengaCall(RengaOptionsGetString("initial", &path, NULL));
+  if (!path) return RENGA_SUCCESS;
+  RengaCall(RengaCheckpointCreate(comm, &checkpoint));
+  const RengaErrorCode code = RengaCheckpointPeekInitial(checkpoint, path, &step);
+  RengaCheckpointDestroy(&checkpoint);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline)
+{
+  RengaCheckpointInitial initial;
+  MPI_Comm printer;
+  const char *path;
+  bool partial;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetString("initial", &path, NULL));
+  RengaCall(RengaOptionsGetBool("initial_partial", &partial, NULL));
+  RengaCheck(path || !partial, printer, RENGA_ERR_OPTION,
+             "-initial_partial needs -initial: whose parameters?");
+  if (!path) return RENGA_SUCCESS;
+  RengaCall(AppReadParameters(comm, pipeline, path, partial, &initial));
+  RengaCall(RengaPrintf(printer, "begins with %d of %d parameters and states from %s, step %lld\n",
+                        initial.taken, initial.network, path, (long long)initial.step));
+  return RENGA_SUCCESS;
+}

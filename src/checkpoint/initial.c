@@ -1,0 +1,276 @@
+/* First values from another run: parameters and states of a file, whatever layout wrote it, by name
+   and shape. Its moments, its step and its place in the data are left alone. */
+#include "checkpointimpl.h"
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What is done with a file that is whole. */
+typedef struct {
+  RengaPipelineParameter *network; /* [initial.network] by name; NULL: only attributes are read */
+  bool partial;
+  RengaCheckpointInitial initial;
+} InitialUse;
+
+/* Which of this rank's tensors come from the file. */
+typedef struct {
+  RengaPersistent *tensor; /* [count] */
+  int count;
+} InitialTensors;
+
+static int CompareParameters(const void *a, const void *b)
+{
+  return strcmp(((const RengaPipelineParameter *)a)->name,
+                ((const RengaPipelineParameter *)b)->name);
+}
+
+static bool NetworkHas(const InitialUse *use, const char *name)
+{
+  const RengaPipelineParameter key = {.name = name};
+  return bsearch(&key, use->network, (size_t)use->initial.network, sizeof key, CompareParameters);
+}
+
+/* A tensor of the network that the file lacks, or has in another shape, is a difference. */
+static bool MatchInitial(const RengaCheckpointTable *table, const RengaPipelineParameter *wanted,
+                         RengaCheckpointDifferences *differences)
+{
+  const int found = RengaCheckpointTableFind(table, wanted->name);
+  char here[128], there[128];
+  if (found >= 0 && RengaTensorSpecEqual(&wanted->spec, &table->entries[found].spec)) return true;
+  RengaTensorSpecFormat(&wanted->spec, sizeof here, here);
+  if (found < 0) {
+    RengaCheckpointDifferencesAdd(differences, "%s %s of the network is not in the file",
+                                  wanted->name, here);
+  } else {
+    RengaTensorSpecFormat(&table->entries[found].spec, sizeof there, there);
+    RengaCheckpointDifferencesAdd(differences, "%s is %s in the network, %s in the file",
+                                  wanted->name, here, there);
+  }
+  return false;
+}
+
+/* The same on every rank: all know the network's tensors and the file's. Moments of the file are
+   not looked for. */
+static RengaErrorCode FindInitialDifferences(const RengaCheckpointTable *table, InitialUse *use,
+                                             RengaCheckpointDifferences *differences)
+{
+  use->initial.taken = 0;
+  for (int i = 0; i < use->initial.network; i++)
+    use->initial.taken += MatchInitial(table, &use->network[i], differences);
+  for (int i = 0; i < table->n_entries; i++) {
+    bool moment = true;
+    if (NetworkHas(use, table->entries[i].name)) continue;
+    RengaCall(RengaCheckpointTableIsMoment(table, i, &moment));
+    if (!moment)
+      RengaCheckpointDifferencesAdd(differences, "%s of the file is not in the network",
+                                    table->entries[i].name);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckInitialDifferences(RengaCheckpoint checkpoint, const char *path,
+                                              const RengaCheckpointTable *table, InitialUse *use)
+{
+  RengaCheckpointDifferences differences = {"", 0};
+  MPI_Comm comm = checkpoint->hdr.comm;
+  RengaCall(FindInitialDifferences(table, use, &differences));
+  if (!differences.count) return RENGA_SUCCESS;
+  RengaCheck(use->partial && use->initial.taken > 0, comm, RENGA_ERR_SHAPE,
+             "%s holds another network, %d differences%s:%s%s", path, differences.count,
+             use->partial ? " and not one tensor that fits" : " (-initial_partial takes what fits)",
+             differences.text, RengaCheckpointDifferencesMore(&differences));
+  RengaWarning(comm, "%s and the network have %d differences, which keep what they are:%s%s", path,
+               differences.count, differences.text, RengaCheckpointDifferencesMore(&differences));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SelectInitial(RengaCheckpoint checkpoint, const RengaCheckpointTable *table,
+                                    const InitialUse *use, InitialTensors *select)
+{
+  const RengaPersistent *tensors;
+  int count;
+  RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &count, &tensors));
+  RengaCall(RengaMalloc(count + 1, &select->tensor));
+  for (int t = 0; t < count; t++) {
+    const int found = RengaCheckpointTableFind(table, tensors[t].name);
+    if (found >= 0 && NetworkHas(use, tensors[t].name) &&
+        RengaTensorSpecEqual(&tensors[t].spec, &table->entries[found].spec))
+      select->tensor[select->count++] = tensors[t];
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadInitial(RengaCheckpoint checkpoint, const char *path,
+                                  const RengaCheckpointTable *table, const InitialUse *use,
+                                  bool *whole, char message[RENGA_CHECKPOINT_MESSAGE])
+{
+  InitialTensors select = {NULL, 0};
+  RengaDevice device;
+  RengaErrorCode code = SelectInitial(checkpoint, table, use, &select);
+  if (!code) code = RengaPipelineGetDevice(checkpoint->pipeline, &device);
+  code = RengaErrorAgree(checkpoint->hdr.comm, code);
+  if (!code)
+    code = RengaCheckpointFileRead(checkpoint->hdr.owner, device, path, table, select.count,
+                                   select.tensor, whole, message);
+  RengaFree(&select.tensor);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* One file; a damaged one is told by *whole and message. */
+static RengaErrorCode UseInitialFile(RengaCheckpoint checkpoint, const char *path, InitialUse *use,
+                                     bool *whole, char message[RENGA_CHECKPOINT_MESSAGE])
+{
+  RengaCheckpointTable table = {0};
+  RengaErrorCode code =
+      RengaCheckpointFileOpen(checkpoint->hdr.owner, path, &table, whole, message);
+  if (!code && *whole && use->network)
+    code = CheckInitialDifferences(checkpoint, path, &table, use);
+  if (!code && *whole && use->network)
+    code = ReadInitial(checkpoint, path, &table, use, whole, message);
+  if (!code && *whole) {
+    use->initial.step = table.step;
+    RengaCheckpointTableFree(&checkpoint->found);
+    checkpoint->found = table;
+    return RENGA_SUCCESS;
+  }
+  RengaCheckpointTableFree(&table);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The newest whole file, those that a step followed that was not finite last. */
+static RengaErrorCode UseInitialFiles(RengaCheckpoint checkpoint, const char *directory, int count,
+                                      RengaCheckpointFileInfo files[], InitialUse *use)
+{
+  bool whole = false;
+  RengaCheck(count > 0, checkpoint->hdr.comm, RENGA_ERR_FILE_OPEN,
+             "directory %s holds no checkpoint to take parameters from", directory);
+  RengaCheckpointPutBadLast_Private(checkpoint->hdr.comm, count, files);
+  for (int i = 0; i < count && !whole; i++) {
+    char message[RENGA_CHECKPOINT_MESSAGE] = "", *path;
+    RengaCall(RengaCheckpointDirectoryPath(directory, files[i].step, &path));
+    const RengaErrorCode code = UseInitialFile(checkpoint, path, use, &whole, message);
+    if (!code && !whole)
+      RengaWarning(checkpoint->hdr.comm, "checkpoint %s is damaged: %s", path, message);
+    RengaFree(&path);
+    RengaCall(code);
+  }
+  RengaCheck(whole, checkpoint->hdr.comm, RENGA_ERR_FILE_FORMAT,
+             "none of the %d checkpoints in %s is whole", count, directory);
+  return RENGA_SUCCESS;
+}
+
+/* As rank 0 sees it. */
+static RengaErrorCode IsDirectory(RengaComm comm, const char *path, bool *directory)
+{
+  struct stat status;
+  *directory = RengaCommGetRank(comm) == 0 && stat(path, &status) == 0 && S_ISDIR(status.st_mode);
+  RengaCall(RengaCommBroadcast(comm, directory, sizeof *directory, 0,
+                               "whether a checkpoint is a file or a directory"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode UseInitial(RengaCheckpoint checkpoint, const char *path, InitialUse *use)
+{
+  char message[RENGA_CHECKPOINT_MESSAGE] = "";
+  RengaCheckpointFileInfo *files;
+  bool directory, whole;
+  int count;
+  RengaCall(IsDirectory(checkpoint->hdr.owner, path, &directory));
+  if (directory) {
+    RengaCall(RengaCheckpointListShared_Private(checkpoint, path, &count, &files));
+    const RengaErrorCode code = UseInitialFiles(checkpoint, path, count, files, use);
+    RengaFree(&files);
+    RengaCall(code);
+    return RENGA_SUCCESS;
+  }
+  RengaCall(UseInitialFile(checkpoint, path, use, &whole, message));
+  RengaCheck(whole, checkpoint->hdr.comm, RENGA_ERR_FILE_FORMAT, "checkpoint %s: %s", path,
+             message);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ListNetwork(RengaCheckpoint checkpoint, InitialUse *use)
+{
+  const RengaPipelineParameter *list;
+  const size_t each = sizeof *list;
+  int count;
+  RengaCall(RengaPipelineListParameters(checkpoint->pipeline, &count, &list));
+  RengaCall(RengaMalloc(count + 1, &use->network));
+  if (count > 0) memcpy(use->network, list, (size_t)count * each);
+  qsort(use->network, (size_t)count, each, CompareParameters);
+  use->initial.network = count;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointReadInitial - begin with the parameters of another run
+
+   Collective
+
+   Input:
+   . checkpoint - with a pipeline that is set up; no directory is needed
+   . path - a file, or a directory: its newest whole file; the same on all ranks
+   . partial - true: a tensor of the network that the file lacks or has in another shape keeps its
+     values, and what the file has besides is left alone; false: each is an error
+
+   Output:
+   . initial - the file's step, and how many tensors were taken
+
+   Options:
+   . -initial - asks programs for this call
+   . -initial_partial - asks them for partial
+
+   Notes: parameters and states (running statistics) are matched by name and shape, whatever layout
+   wrote them. Moments of the optimizer, the step number, and the place in the data stay those of a
+   new run. The file's attributes are then those of RengaCheckpointGetAttribute.
+
+   Errors: RENGA_ERR_SHAPE names the differences, all ranks with the same sentence; nothing has
+   changed then. RENGA_ERR_FILE_FORMAT for a damaged file, which may have overwritten values.
+@*/
+RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char *path,
+                                          bool partial, RengaCheckpointInitial *initial)
+{
+  InitialUse use = {.partial = partial};
+  RengaCheckPointer(checkpoint);
+  RengaCheckPointer(path);
+  RengaCheckPointer(initial);
+  RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaCheckpointReadInitial: call RengaCheckpointSetPipeline first");
+  RengaErrorCode code = ListNetwork(checkpoint, &use);
+  code = RengaErrorAgree(checkpoint->hdr.comm, code);
+  if (!code) code = UseInitial(checkpoint, path, &use);
+  RengaFree(&use.network);
+  RengaCall(code);
+  *initial = use.initial;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointPeekInitial - the attributes of the file that RengaCheckpointReadInitial would
+   read
+
+   Collective
+
+   Input:
+   . checkpoint - no pipeline is needed
+   . path - a file, or a directory: its newest whole file; the same on all ranks
+
+   Output:
+   . step - of the file
+
+   Notes: RengaCheckpointGetAttribute then gives them. For what must be known before a pipeline can
+   be set up: the sizes that the run was begun with. Tensors are not looked at.
+@*/
+RengaErrorCode RengaCheckpointPeekInitial(RengaCheckpoint checkpoint, const char *path,
+                                          int64_t *step)
+{
+  InitialUse use = {.network = NULL};
+  RengaCheckPointer(checkpoint);
+  RengaCheckPointer(path);
+  RengaCheckPointer(step);
+  RengaCall(UseInitial(checkpoint, path, &use));
+  *step = use.initial.step;
+  return RENGA_SUCCESS;
+}
