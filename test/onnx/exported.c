@@ -61,6 +61,53 @@ static int64_t Same(const float x[], int64_t n, double y[])
   return n * WIDTH;
 }
 
+/* Cross-entropy of a row of x with its largest number as the label; a tenth of it is even. */
+static double SmoothLoss(const float x[], int64_t label, const double weight[])
+{
+  double sum = 0, even = 0;
+  for (int64_t k = 0; k < WIDTH; k++) sum += exp((double)x[k]);
+  for (int64_t k = 0; k < WIDTH; k++) even += weight[k] * (log(sum) - (double)x[k]) / WIDTH;
+  return 0.9 * weight[label] * (log(sum) - (double)x[label]) + 0.1 * even;
+}
+static int64_t LargestAt(const float x[])
+{
+  int64_t at = 0;
+  for (int64_t k = 1; k < WIDTH; k++) at = x[k] > x[at] ? k : at;
+  return at;
+}
+static int64_t SmoothEach(const float x[], int64_t n, double y[])
+{
+  static const double ones[WIDTH] = {1, 1, 1, 1};
+  for (int64_t i = 0; i < n; i++) y[i] = SmoothLoss(x + WIDTH * i, LargestAt(x + WIDTH * i), ones);
+  return n;
+}
+/* Label 3 does not count; classes weigh 1 to 4. */
+static int64_t SmoothMean(const float x[], int64_t n, double y[])
+{
+  static const double weight[WIDTH] = {1, 2, 3, 4};
+  double divisor = 0;
+  for (int64_t i = 0; i < n; i++) {
+    const int64_t label = LargestAt(x + WIDTH * i);
+    if (label == 3) continue;
+    y[0] += SmoothLoss(x + WIDTH * i, label, weight);
+    divisor += weight[label];
+  }
+  y[0] /= divisor;
+  return 1;
+}
+/* Labels that are probabilities: all of it is the first class. */
+static int64_t SmoothFirst(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i += WIDTH) {
+    double sum = 0;
+    for (int64_t k = 0; k < WIDTH; k++) sum += exp((double)x[i + k]);
+    for (int64_t k = 0; k < WIDTH; k++)
+      y[0] += (k == 0 ? 0.925 : 0.025) * (log(sum) - (double)x[i + k]) / (double)n;
+  }
+  return 1;
+}
+
+#define SMOOTH "call=loss:cross_entropy_loss.default(%x,%l,None,1,-100,0.1);"
 static const struct {
   const char *name;
   int64_t opset;
@@ -127,6 +174,18 @@ static const struct {
      "in x f32 3 4; init h i64 3 2 : 0 0 0 0 0 0; init w f32 2 4; Cast h -> g to=1;"
      "MatMul g w -> a; Add x a -> y; out y",
      Same},
+    {"labels that are smoothed, as only the call says", 18,
+     "in x f32 N 4; ArgMax x -> l axis=1 keepdims=0;"
+     "SoftmaxCrossEntropyLoss x l -> y reduction=none " SMOOTH "out y",
+     SmoothEach},
+    {"smoothed labels, weights and a label that does not count", 18,
+     "in x f32 N 4; init w f32 4 : 1 2 3 4; ArgMax x -> l axis=1 keepdims=0;"
+     "SoftmaxCrossEntropyLoss x l w -> y reduction=mean ignore_index=3 " SMOOTH "out y",
+     SmoothMean},
+    {"smoothed probabilities", 18,
+     "in x f32 N 4; init p f32 4 : 1 0 0 0; Shape x -> s; Expand p s -> l;"
+     "SoftmaxCrossEntropyLoss x l -> y reduction=mean " SMOOTH "out y",
+     SmoothFirst},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
@@ -199,6 +258,26 @@ static RengaErrorCode TwoNames(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* The older exporter writes index_add as if one of two updates were to stay. */
+static RengaErrorCode CheckTwice(RengaComm comm, const char *scatter, bool fits)
+{
+  RengaGraph graph;
+  char text[512];
+  snprintf(text, sizeof text,
+           "in x f32 N 4; init i i64 1 4 : 0 1 1 3; Shape x -> s; Expand i s -> k;"
+           "ScatterElements x k x -> y axis=%s; out y",
+           scatter);
+  RengaCall(Write(18, text));
+  RengaCall(RengaGraphCreate(comm, &graph));
+  if (fits)
+    RengaCall(RengaGraphLoad(graph, file_name));
+  else
+    ExpectError(RengaGraphLoad(graph, file_name), RENGA_ERR_SUPPORT, "index 1 is written twice",
+                "torch.onnx.export(..., dynamo=True)");
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(void)
 {
   RengaComm comm;
@@ -209,6 +288,8 @@ static RengaErrorCode Run(void)
   RengaCall(RengaDeviceSetUp(device));
   for (int row = 0; row < N_CASES; row++) RengaCall(RunCase(comm, device, row));
   RengaCall(TwoNames(comm));
+  RengaCall(CheckTwice(comm, "1", false));
+  RengaCall(CheckTwice(comm, "1 reduction=add", true));
   remove(file_name);
   RengaCall(RengaDeviceDestroy(&device));
   RengaCall(RengaCommDestroy(&comm));

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS_MAX = 48, TEXT_MAX = 1024, ELEMENTS_MAX = 512, DIMS_MAX = 16 };
+enum { WORDS_MAX = 48, TEXT_MAX = 4096, ELEMENTS_MAX = 512, DIMS_MAX = 16 };
 typedef struct {
   int count;
   char *word[WORDS_MAX];
@@ -105,6 +105,46 @@ static void PutInitializer(Message *graph, const Words *words, const char *text)
   AddInitializer(graph, words->word[1], type, n, dim, data, (size_t)count * size);
 }
 
+enum { GRAPH_VALUE_INFO = 13, GRAPH_PROPERTY = 16, VALUE_PROPERTY = 4, NODE_PROPERTY = 9 };
+
+/* param a.weight p_a_weight, buffer …: one line of the signature */
+static void PutSigned(char signature[TEXT_MAX], const Words *words, const char *text)
+{
+  const char *kind = words->word[0][0] == 'p' ? "PARAMETER" : "BUFFER";
+  size_t used = strlen(signature);
+  Expect(words->count == 3, text);
+  snprintf(signature + used, TEXT_MAX - used, "%s: %s target='%s'\n", words->word[2], kind,
+           words->word[1]);
+}
+
+/* folded val_1 a.weight,val_0 */
+static void PutFolded(Message *graph, const Words *words, const char *text)
+{
+  char from[TEXT_MAX] = "[", *rest = NULL;
+  Message *info = MessageNew();
+  Expect(words->count == 3, text);
+  for (char *name = strtok_r(words->word[2], ",", &rest); name; name = strtok_r(NULL, ",", &rest)) {
+    size_t used = strlen(from);
+    snprintf(from + used, sizeof from - used, "%s'%.100s'", used > 1 ? ", " : "", name);
+  }
+  PutText(info, 1, words->word[1]);
+  AddProperty(info, VALUE_PROPERTY, "pkg.onnxscript.optimizer.folded_from", strcat(from, "]"));
+  PutMessage(graph, GRAPH_VALUE_INFO, info);
+}
+
+/* call=name:linear.default(%x,%p_w) */
+static void PutCall(Message *node, const char *word)
+{
+  char text[TEXT_MAX];
+  const char *colon = strchr(word, ':'), *open = strchr(word, '(');
+  Expect(colon && open && colon < open, word);
+  snprintf(text, sizeof text,
+           "%%%.*s : [num_users=1] = call_function[target=torch.ops.aten.%.*s](args = %s, kwargs = "
+           "{})",
+           (int)(colon - word), word, (int)(open - colon - 1), colon + 1, open);
+  AddProperty(node, NODE_PROPERTY, "pkg.torch.onnx.fx_node", text);
+}
+
 /* key=1 int, 1.5 float, 1,2 ints, else string */
 static void PutAttribute(Message *node, const char *word)
 {
@@ -137,6 +177,8 @@ static void PutNode(Message *graph, const Words *words, const char *text)
     const char *word = words->word[i];
     if (strcmp(word, "->") == 0)
       after = true;
+    else if (strncmp(word, "call=", 5) == 0)
+      PutCall(node, word + 5);
     else if (strchr(word, '='))
       PutAttribute(node, word);
     else
@@ -147,7 +189,7 @@ static void PutNode(Message *graph, const Words *words, const char *text)
   AddNode(graph, node);
 }
 
-static void PutPart(Message *graph, char *part, const char *text)
+static void PutPart(Message *graph, char *part, char signature[TEXT_MAX], const char *text)
 {
   Words words = {0};
   char *rest = NULL;
@@ -162,17 +204,24 @@ static void PutPart(Message *graph, char *part, const char *text)
     PutInitializer(graph, &words, text);
   else if (strcmp(words.word[0], "out") == 0)
     AddOutput(graph, words.word[1]);
+  else if (strcmp(words.word[0], "param") == 0 || strcmp(words.word[0], "buffer") == 0)
+    PutSigned(signature, &words, text);
+  else if (strcmp(words.word[0], "folded") == 0)
+    PutFolded(graph, &words, text);
   else
     PutNode(graph, &words, text);
 }
 
 Message *NewModelOf(int64_t opset, const char *text)
 {
-  char copy[TEXT_MAX], *rest = NULL;
+  char copy[TEXT_MAX], signature[TEXT_MAX] = "", *rest = NULL;
   Message *graph = MessageNew();
   Expect(strlen(text) < sizeof copy, text);
   snprintf(copy, sizeof copy, "%s", text);
   for (char *part = strtok_r(copy, ";", &rest); part; part = strtok_r(NULL, ";", &rest))
-    PutPart(graph, part, text);
+    PutPart(graph, part, signature, text);
+  if (*signature)
+    AddProperty(graph, GRAPH_PROPERTY, "pkg.torch.export.ExportedProgram.graph_signature",
+                signature);
   return NewModel(graph, opset);
 }

@@ -14,14 +14,6 @@ static const char kind_key[] = "pkg.torch.export.graph_signature.InputSpec.kind"
 static const char call_key[] = "pkg.torch.onnx.fx_node";
 static RengaComm comm;
 
-static void AddProperty(Message *message, int field, const char *key, const char *value)
-{
-  Message *property = MessageNew();
-  PutText(property, 1, key);
-  PutText(property, 2, value);
-  PutMessage(message, field, property);
-}
-
 static void AddSaid(Message *graph, const char *name, const char *key, const char *value)
 {
   Message *info = MessageNew();

@@ -174,6 +174,14 @@ void AddOperator(Message *graph, const char *op, const char *inputs, const char 
   AddNode(graph, NewNode(op, inputs, outputs));
 }
 
+void AddProperty(Message *message, int field, const char *key, const char *value)
+{
+  Message *property = MessageNew();
+  PutText(property, 1, key);
+  PutText(property, 2, value);
+  PutMessage(message, field, property);
+}
+
 Message *NewModel(Message *graph, int64_t opset)
 {
   Message *model = MessageNew(), *import = MessageNew();

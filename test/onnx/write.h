@@ -27,8 +27,10 @@ void AddInt(Message *node, const char *name, int64_t value);
 void AddTensor(Message *node, const char *name, int onnx_type, int ndim, const int64_t dim[],
                const void *data, size_t bytes);
 void AddGraph(Message *node, const char *name, Message *graph); /* frees graph */
-void AddNode(Message *graph, Message *node); /* frees node */
+void AddNode(Message *graph, Message *node);                    /* frees node */
 void AddOperator(Message *graph, const char *op, const char *inputs, const char *outputs);
+/* An entry of metadata_props, whose field in the message it is. */
+void AddProperty(Message *message, int field, const char *key, const char *value);
 /* A model of the graph, which is freed. */
 Message *NewModel(Message *graph, int64_t opset);
 RengaErrorCode WriteMessage(const Message *model, const char *file);

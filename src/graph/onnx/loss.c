@@ -7,6 +7,7 @@ typedef struct {
   RengaValue scores, labels, weights;
   bool ignores;
   int64_t ignore_index;
+  double smoothing; /* this share of a label is spread evenly over the classes */
 } Loss;
 
 /* Weights of classes are given, not learnt: the divisor of a mean must be known before the first
@@ -28,6 +29,13 @@ static RengaErrorCode ReadWeights(RengaOnnxNode *node, RengaValue *weights)
   return RENGA_SUCCESS;
 }
 
+/* ONNX has no smoothing of labels, and exporters drop it without a word: (scores, labels, weights,
+   reduction, ignored, smoothing). */
+static double Smoothing(const RengaOnnxNode *node)
+{
+  return RengaOnnxCallReal(node, "aten.cross_entropy_loss.default", 5, 0);
+}
+
 static RengaErrorCode ReadLoss(RengaOnnxNode *node, Loss *loss)
 {
   RengaCall(RengaOnnxInputValue(node, 0, &loss->scores));
@@ -43,6 +51,7 @@ static RengaErrorCode ReadLoss(RengaOnnxNode *node, Loss *loss)
   RengaOnnxCheck(fits, node, RENGA_ERR_SHAPE, "the labels' shape does not fit the scores'");
   loss->ignores = RengaOnnxAttribute(node, "ignore_index") != NULL;
   loss->ignore_index = RengaOnnxInt(node, "ignore_index", INT64_MIN);
+  loss->smoothing = Smoothing(node);
   return RENGA_SUCCESS;
 }
 
@@ -51,6 +60,55 @@ static RengaErrorCode SetIgnored(RengaOnnxNode *node, const Loss *loss)
   if (loss->ignores)
     RengaCall(
         RengaAttributesSetInt(&node->importer->attributes, "ignore_index", loss->ignore_index));
+  return RENGA_SUCCESS;
+}
+
+/* [N, C, d...] times the weights of the classes, if there are any */
+static RengaErrorCode Weighted(RengaOnnxNode *node, const Loss *loss, RengaValue *x)
+{
+  const RengaTensorSpec *of = RengaOnnxSpec(node, *x);
+  RengaTensorSpec spec = {.ndim = of->ndim, .dim = {1, of->dim[1], 1, 1, 1, 1, 1, 1}};
+  RengaValue weights;
+  if (loss->weights == RENGA_VALUE_NONE) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxReshape(node, loss->weights, &spec, &weights));
+  RengaCall(RengaOnnxApply(node, "Mul", *x, weights, x));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ZeroWhere(RengaOnnxNode *node, bool where, RengaValue condition,
+                                RengaValue *x)
+{
+  static const unsigned char zeros[8] = {0};
+  const RengaTensorSpec scalar = {.type = RengaOnnxSpec(node, *x)->type, .ndim = 0};
+  RengaValue zero;
+  RengaCall(RengaOnnxConstant(node, &scalar, zeros, &zero));
+  const RengaValue in[] = {condition, where ? zero : *x, where ? *x : zero};
+  RengaCall(RengaOnnxEmit(node, "Where", 3, in, 1, NULL, x));
+  return RENGA_SUCCESS;
+}
+
+/* One number per label: the mean over the classes of minus their log-probabilities. */
+static RengaErrorCode EvenLoss(RengaOnnxNode *node, const Loss *loss, RengaValue *each)
+{
+  const int64_t axis = 1, classes = RengaOnnxSpec(node, loss->scores)->dim[1];
+  RengaValue y, ignored;
+  RengaCall(RengaAttributesSetInt(&node->importer->attributes, "axis", 1));
+  RengaCall(RengaOnnxApply(node, "LogSoftmax", loss->scores, RENGA_VALUE_NONE, &y));
+  RengaCall(Weighted(node, loss, &y));
+  RengaCall(RengaOnnxReduce(node, "ReduceSum", y, 1, &axis, false, &y));
+  RengaCall(RengaOnnxApplyReal(node, "Mul", y, -1.0 / (double)classes, each));
+  if (!loss->ignores) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxApplyReal(node, "Equal", loss->labels, (double)loss->ignore_index, &ignored));
+  RengaCall(ZeroWhere(node, true, ignored, each));
+  return RENGA_SUCCESS;
+}
+
+/* x: (1 - smoothing) x + smoothing even */
+static RengaErrorCode Mixed(RengaOnnxNode *node, double smoothing, RengaValue even, RengaValue *x)
+{
+  RengaCall(RengaOnnxApplyReal(node, "Mul", *x, 1 - smoothing, x));
+  RengaCall(RengaOnnxApplyReal(node, "Mul", even, smoothing, &even));
+  RengaCall(RengaOnnxApply(node, "Add", *x, even, x));
   return RENGA_SUCCESS;
 }
 
@@ -63,6 +121,13 @@ static RengaErrorCode SumLoss(RengaOnnxNode *node, const char *op, const Loss *l
   RengaCall(SetIgnored(node, loss));
   RengaCall(RengaAttributesSetInt(&node->importer->attributes, "axis", 1));
   RengaCall(RengaOnnxEmit(node, op, n, in, 1, NULL, sum));
+  if (loss->smoothing == 0) return RENGA_SUCCESS;
+  RengaValue even;
+  const int64_t axes[RENGA_MAX_DIM] = {0, 1, 2, 3, 4, 5, 6, 7};
+  RengaCall(EvenLoss(node, loss, &even));
+  RengaCall(RengaOnnxReduce(node, "ReduceSum", even, RengaOnnxSpec(node, even)->ndim, axes, false,
+                            &even));
+  RengaCall(Mixed(node, loss->smoothing, even, sum));
   return RENGA_SUCCESS;
 }
 
@@ -121,20 +186,13 @@ static RengaErrorCode EachLoss(RengaOnnxNode *node, const Loss *loss, RengaValue
     RengaCall(RengaOnnxApply(node, "And", chosen, kept, &chosen));
   }
   RengaCall(RengaOnnxApply(node, "Neg", log_probability, RENGA_VALUE_NONE, &y));
-  if (loss->weights != RENGA_VALUE_NONE) {
-    RengaTensorSpec spec = {.ndim = scores.ndim, .dim = {1, scores.dim[1], 1, 1, 1, 1, 1, 1}};
-    RengaValue weights;
-    RengaCall(RengaOnnxReshape(node, loss->weights, &spec, &weights));
-    RengaCall(RengaOnnxApply(node, "Mul", y, weights, &y));
-  }
-  RengaValue zero, in[3] = {chosen, y, RENGA_VALUE_NONE};
-  RengaTensorSpec scalar = {.type = scores.type, .ndim = 0};
-  static const unsigned char zeros[8] = {0};
-  RengaCall(RengaOnnxConstant(node, &scalar, zeros, &zero));
-  in[2] = zero;
-  RengaCall(RengaOnnxEmit(node, "Where", 3, in, 1, NULL, &y));
+  RengaCall(Weighted(node, loss, &y));
+  RengaCall(ZeroWhere(node, false, chosen, &y));
   int64_t axis = 1;
   RengaCall(RengaOnnxReduce(node, "ReduceSum", y, 1, &axis, false, each));
+  if (loss->smoothing == 0) return RENGA_SUCCESS;
+  RengaCall(EvenLoss(node, loss, &y));
+  RengaCall(Mixed(node, loss->smoothing, y, each));
   return RENGA_SUCCESS;
 }
 
@@ -157,9 +215,15 @@ static RengaErrorCode SoftLoss(RengaOnnxNode *node, RengaValue scores, RengaValu
 {
   int64_t axes[RENGA_MAX_DIM];
   const int ndim = RengaOnnxSpec(node, scores)->ndim;
+  const double classes = (double)RengaOnnxSpec(node, scores)->dim[1];
+  const double smoothing = Smoothing(node);
   RengaValue logs, y, sum;
   RengaOnnxCheck(!RengaOnnxHasInput(node, 2), node, RENGA_ERR_SUPPORT,
                  "labels that are probabilities with weights of classes: weigh the labels instead");
+  if (smoothing > 0) {
+    RengaCall(RengaOnnxApplyReal(node, "Mul", labels, 1 - smoothing, &labels));
+    RengaCall(RengaOnnxApplyReal(node, "Add", labels, smoothing / classes, &labels));
+  }
   RengaCall(RengaAttributesSetInt(&node->importer->attributes, "axis", 1));
   RengaCall(RengaOnnxApply(node, "LogSoftmax", scores, RENGA_VALUE_NONE, &logs));
   RengaCall(RengaOnnxApply(node, "Mul", logs, labels, &y));

@@ -183,6 +183,7 @@ RengaErrorCode RengaOnnxImportNodes(RengaOnnxImporter *importer, RengaOnnxScope 
                             .name = NodeName(nodes[i]),
                             .opset = scope->opset};
     if (IsStandard(nodes[i]->domain)) node->row = RengaOnnxFindRow(nodes[i]->op_type);
+    RengaCall(RengaOnnxProperty(importer, &nodes[i]->base, "pkg.torch.onnx.fx_node", &node->call));
     RengaCall(ImportNode(node));
   }
   return RENGA_SUCCESS;

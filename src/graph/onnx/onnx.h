@@ -46,7 +46,7 @@ struct RengaOnnxBinding {
   const Onnx__TensorProto *tensor; /* NULL: the file has no data for this parameter */
   RengaTensorSpec spec;            /* of a tensor */
   bool trainable;                  /* floating initializer: a parameter where a node uses it */
-  bool unsure;                     /* trained, though nobody says so */
+  bool unsure;                     /* trained or not, though nobody says so */
   bool is_table;                   /* rows are gathered from it */
   bool is_shared;                  /* nodes of different modules read it */
   RengaOnnxSaid said;
@@ -121,6 +121,7 @@ struct RengaOnnxNode {
   const RengaOnnxRow *row;
   const char *name; /* the file's, or its first output */
   int64_t opset;
+  char *call;  /* of PyTorch, that it was made of; NULL: not said */
   int emitted; /* nodes made in the graph */
 };
 struct RengaOnnxRow {
@@ -163,10 +164,18 @@ RengaErrorCode RengaOnnxReadSaid(RengaOnnxImporter *importer);
 void RengaOnnxDecide(RengaOnnxImporter *importer, RengaOnnxBinding *binding);
 RengaErrorCode RengaOnnxCheckSaid(RengaOnnxImporter *importer); /* is all there that is named? */
 bool RengaOnnxIsStopped(const RengaOnnxImporter *importer, const char *name);
-bool RengaOnnxIsDetach(const RengaOnnxNode *node);
-bool RengaOnnxIsTrainingNorm(const RengaOnnxNode *node);
+RengaErrorCode RengaOnnxProperty(RengaOnnxImporter *importer, const ProtobufCMessage *message,
+                                 const char *key, char **value);
 bool RengaOnnxIsCertain(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding);
 RengaErrorCode RengaOnnxPaddingRow(RengaOnnxNode *node, int64_t *row); /* of a Gather; -1: none */
+
+/* call.c */
+const char *RengaOnnxCallArguments(const char *call, const char *target);
+double RengaOnnxCallReal(const RengaOnnxNode *node, const char *target, int position,
+                         double otherwise);
+bool RengaOnnxNextName(const char **at, const char **name, size_t *length);
+bool RengaOnnxIsDetach(const RengaOnnxNode *node);
+bool RengaOnnxIsTrainingNorm(const RengaOnnxNode *node);
 
 /* warn.c */
 RengaErrorCode RengaOnnxNoteUse(RengaOnnxNode *node, RengaOnnxBinding *binding);
@@ -318,15 +327,16 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(Range)                                                                                         \
   X(If)                                                                                            \
   X(NonZero)                                                                                       \
-  X(Reshape) X(Flatten) X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split) X(Pad)    \
-      X(Tile) X(OneHot) X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window) X(Pool)             \
-          X(GlobalAveragePool) X(GlobalMaxPool) X(Reduce) X(Softmax) X(GroupNormalization)         \
-              X(BatchNormalization) X(Dropout) X(MeanVarianceNormalization)                        \
-                  X(SoftmaxCrossEntropyLoss) X(NegativeLogLikelihoodLoss) X(Recurrent)             \
-                      X(Attention) X(RotaryEmbedding) X(Einsum) X(Scatter) X(Resize)               \
-                          X(SplitToSequence) X(SequenceConstruct) X(SequenceAt) X(SequenceInsert)  \
-                              X(Gather) X(GatherND) X(SequenceErase) X(SequenceLength)             \
-                                  X(ConcatFromSequence)
+  X(Reshape)                                                                                       \
+  X(Flatten)                                                                                       \
+  X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split) X(Pad) X(Tile) X(OneHot)        \
+      X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window) X(Pool) X(GlobalAveragePool)          \
+          X(GlobalMaxPool) X(Reduce) X(Softmax) X(GroupNormalization) X(BatchNormalization)        \
+              X(Dropout) X(MeanVarianceNormalization) X(SoftmaxCrossEntropyLoss)                   \
+                  X(NegativeLogLikelihoodLoss) X(Recurrent) X(Attention) X(RotaryEmbedding)        \
+                      X(Einsum) X(Scatter) X(Resize) X(SplitToSequence) X(SequenceConstruct)       \
+                          X(SequenceAt) X(SequenceInsert) X(Gather) X(GatherND) X(SequenceErase)   \
+                              X(SequenceLength) X(ConcatFromSequence)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

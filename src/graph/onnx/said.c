@@ -55,8 +55,9 @@ static bool FindProperty(const ProtobufCMessage *message, const char *key, const
   return false;
 }
 
-static RengaErrorCode CopyProperty(RengaOnnxImporter *importer, const ProtobufCMessage *message,
-                                   const char *key, char **value)
+/* NULL where there is none; it lives as long as the reader. */
+RengaErrorCode RengaOnnxProperty(RengaOnnxImporter *importer, const ProtobufCMessage *message,
+                                 const char *key, char **value)
 {
   const char *text;
   size_t length;
@@ -123,11 +124,12 @@ static RengaErrorCode ReadValue(RengaOnnxImporter *importer, const Onnx__ValueIn
 {
   char *text;
   if (!value->name) return RENGA_SUCCESS;
-  RengaCall(CopyProperty(importer, &value->base, "pkg.torch.export.graph_signature.InputSpec.kind",
-                         &text));
+  RengaCall(RengaOnnxProperty(importer, &value->base,
+                              "pkg.torch.export.graph_signature.InputSpec.kind", &text));
   if (text) RengaCall(Say(importer, value->name, KindFromText(text)));
   if (text) importer->is_signed = true;
-  RengaCall(CopyProperty(importer, &value->base, "pkg.onnxscript.optimizer.folded_from", &text));
+  RengaCall(
+      RengaOnnxProperty(importer, &value->base, "pkg.onnxscript.optimizer.folded_from", &text));
   if (!text) return RENGA_SUCCESS;
   importer->is_optimized = true;
   RengaCall(Say(importer, value->name,
@@ -188,8 +190,8 @@ RengaErrorCode RengaOnnxReadSaid(RengaOnnxImporter *importer)
   const Onnx__GraphProto *graph = importer->model->graph;
   char *signature;
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->said));
-  RengaCall(CopyProperty(importer, &graph->base, "pkg.torch.export.ExportedProgram.graph_signature",
-                         &signature));
+  RengaCall(RengaOnnxProperty(importer, &graph->base,
+                              "pkg.torch.export.ExportedProgram.graph_signature", &signature));
   if (signature) RengaCall(ReadSignature(importer, signature));
   for (size_t i = 0; i < graph->n_value_info; i++)
     RengaCall(ReadValue(importer, graph->value_info[i]));
@@ -235,6 +237,16 @@ static bool IsUsualName(const char *name)
   return false;
 }
 
+/* Names of buffers in transformers that would pass for parameters. */
+static bool IsUsualBuffer(const char *name)
+{
+  static const char *const names[] = {"final_logits_bias", "inv_freq", "original_inv_freq"};
+  const char *dot = strrchr(name, '.');
+  for (size_t i = 0; i < sizeof names / sizeof *names; i++)
+    if (strcmp(dot ? dot + 1 : name, names[i]) == 0) return true;
+  return false;
+}
+
 /* Nothing is said: by its shape and its name. */
 static bool Guess(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding, bool *unsure)
 {
@@ -243,6 +255,10 @@ static bool Guess(const RengaOnnxImporter *importer, const RengaOnnxBinding *bin
   if (binding->spec.ndim == 0) {
     *unsure = pytorch && own;
     return pytorch && own;
+  }
+  if (pytorch && IsUsualBuffer(binding->name)) {
+    *unsure = true;
+    return false;
   }
   *unsure = pytorch && (own ? !IsUsualName(binding->name) : !IsFoldedWeight(binding->name));
   return true;
@@ -285,52 +301,13 @@ bool RengaOnnxIsStopped(const RengaOnnxImporter *importer, const char *name)
   return binding != NULL;
 }
 
-/* Does the call that the exporter made the node of have this text? */
-static bool CallHas(const RengaOnnxNode *node, const char *word)
-{
-  const char *text;
-  size_t length, size = strlen(word);
-  if (!FindProperty(&node->proto->base, "pkg.torch.onnx.fx_node", &text, &length)) return false;
-  for (size_t i = 0; i + size <= length; i++)
-    if (memcmp(text + i, word, size) == 0) return true;
-  return false;
-}
-
-/* An Identity that the module wrote as detach(). */
-bool RengaOnnxIsDetach(const RengaOnnxNode *node)
-{
-  return CallHas(node, "target=torch.ops.aten.detach");
-}
-
-/* torch 2.15 writes the form of inference for a module in training; its call says which it was:
-   (x, weight, bias, mean, variance, training, momentum, epsilon). */
-bool RengaOnnxIsTrainingNorm(const RengaOnnxNode *node)
-{
-  return CallHas(node, "target=torch.ops.aten._native_batch_norm_legit_functional") &&
-         CallHas(node, ", True, ");
-}
-
-/* aten.embedding.default](args = (%table, %ids, ROW): the third argument is the padding. */
-static int64_t RowFromCall(const char *text)
-{
-  long long row = -1;
-  const char *call = strstr(text, "aten.embedding.default](args = (");
-  const char *comma = call ? strchr(call, ',') : NULL;
-  comma = comma ? strchr(comma + 1, ',') : NULL;
-  if (!comma || sscanf(comma, ", %lld", &row) != 1) return -1;
-  return row;
-}
-
 RengaErrorCode RengaOnnxPaddingRow(RengaOnnxNode *node, int64_t *row)
 {
   const RengaOnnxImporter *importer = node->importer;
   RengaOnnxBinding *table, *given = NULL;
-  char *text;
-  *row = -1;
   RengaCall(RengaOnnxInputBinding(node, 0, &table));
   if (importer->padding) given = RengaOnnxScopeFind(importer->padding, table->name);
-  RengaCall(CopyProperty(node->importer, &node->proto->base, "pkg.torch.onnx.fx_node", &text));
-  if (text) *row = RowFromCall(text);
+  *row = (int64_t)RengaOnnxCallReal(node, "aten.embedding.default", 2, -1);
   if (!given) return RENGA_SUCCESS;
   *row = given->row;
   given->found = true;

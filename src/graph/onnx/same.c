@@ -63,11 +63,57 @@ RengaErrorCode RengaOnnxConvertSame(RengaOnnxNode *node)
   return RENGA_SUCCESS;
 }
 
-/* The name of ScatterElements before opset 11. */
+/* Indices that are constant along the axis, perhaps copied along others; NULL: they are data. */
+static const RengaGraphValue *ConstantIndices(RengaGraph graph, RengaValue indices)
+{
+  const RengaGraphValue *value = RengaGraphGetValue(graph, indices);
+  const RengaGraphNode *made = RengaGraphGetNode(graph, value->producer);
+  const int ndim = value->spec.ndim;
+  if (made && strcmp(made->op->name, "Expand") == 0) value = RengaGraphGetValue(graph, made->in[0]);
+  bool known = value->kind == RENGA_VALUE_CONSTANT && value->spec.type == RENGA_INT64;
+  return known && value->spec.ndim == ndim ? value : NULL;
+}
+
+/* [outer, n, inner]: does an index stand twice in one of the lines? */
+static bool HasTwice(const RengaGraphValue *indices, int axis, int64_t *twice)
+{
+  const int64_t *data = indices->data, n = indices->spec.dim[axis];
+  int64_t inner = 1;
+  for (int d = axis + 1; d < indices->spec.ndim; d++) inner *= indices->spec.dim[d];
+  for (int64_t i = 0; i < RengaTensorSpecCount(&indices->spec); i++)
+    for (int64_t k = i / inner % n + 1, j = i + inner; k < n; k++, j += inner)
+      if (data[i] == data[j]) {
+        *twice = data[i];
+        return true;
+      }
+  return false;
+}
+
+/* ONNX leaves open which of two updates of one element stays. The older exporter writes
+   index_add so, whose sum it loses. */
+static RengaErrorCode CheckDistinct(RengaOnnxNode *node, RengaValue indices)
+{
+  const RengaGraphValue *known = ConstantIndices(node->importer->graph, indices);
+  int64_t twice;
+  int axis;
+  if (!known || known->spec.ndim == 0 || RengaTensorSpecCount(&known->spec) > RENGA_ONNX_HOST_MAX ||
+      !RengaOnnxString(node, "reduction", "none", "none"))
+    return RENGA_SUCCESS;
+  RengaCall(RengaOnnxAxis(node, RengaOnnxInt(node, "axis", 0), known->spec.ndim, &axis));
+  RengaOnnxCheck(!HasTwice(known, axis, &twice), node, RENGA_ERR_SUPPORT,
+                 "index %lld is written twice, and which of the two stays is not defined. Where "
+                 "they were to be added, say so with reduction=\"add\": torch.onnx.export(..., "
+                 "dynamo=True) does it for index_add and scatter_add",
+                 (long long)twice);
+  return RENGA_SUCCESS;
+}
+
+/* Scatter is the name of ScatterElements before opset 11. */
 RengaErrorCode RengaOnnxConvertScatter(RengaOnnxNode *node)
 {
   RengaValue in[3], y;
   for (int i = 0; i < 3; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
+  RengaCall(CheckDistinct(node, in[1]));
   RengaCall(RengaOnnxCopyAttributes(node, ""));
   RengaCall(RengaOnnxEmit(node, "ScatterElements", 3, in, 1, NULL, &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));

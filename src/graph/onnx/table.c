@@ -65,7 +65,7 @@ static const RengaOnnxRow rows[] = {
     SAME("Reciprocal", 6),
     SAME("Relu", 6),
     SAME("Round", 11),
-    SAME("ScatterElements", 11),
+    ROW("ScatterElements", 11, "ScatterElements", Scatter),
     SAME("ScatterND", 11),
     SAME("Selu", 6),
     SAME("Shrink", 9),

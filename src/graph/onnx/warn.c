@@ -108,9 +108,11 @@ static void WarnOfMerged(RengaOnnxImporter *importer)
 
 static void WarnOfBindings(RengaOnnxImporter *importer)
 {
-  Names unsure = {0}, shared = {0};
+  Names unsure = {0}, buffers = {0}, shared = {0};
   for (int i = 0; i < importer->model_scope->capacity; i++) {
     const RengaOnnxBinding *binding = importer->model_scope->slot[i];
+    if (binding && binding->unsure && !binding->trainable && binding->value != RENGA_VALUE_NONE)
+      AddName(&buffers, binding->name);
     if (!binding || !IsParameter(importer, binding)) continue;
     if (binding->unsure) AddName(&unsure, binding->name);
     if (binding->is_shared && !binding->is_table) AddName(&shared, binding->name);
@@ -120,6 +122,11 @@ static void WarnOfBindings(RengaOnnxImporter *importer)
                  "%s does not say whether these are parameters or constants: %s. They are trained; "
                  "-graph_frozen NAME,... stops that, -graph_trained NAME,... says that it is right",
                  importer->file, EndNames(&unsure));
+  if (buffers.count > 0)
+    RengaWarning(importer->comm,
+                 "%s: by their names these are buffers, and are not trained: %s. -graph_trained "
+                 "NAME,... trains them, -graph_frozen NAME,... says that it is right",
+                 importer->file, EndNames(&buffers));
   if (shared.count > 0)
     RengaWarning(
         importer->comm,

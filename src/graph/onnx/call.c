@@ -1,0 +1,70 @@
+/* The call of PyTorch that a node was made of, as the newer exporter leaves it in a property:
+   "%linear : [...] = call_function[target=torch.ops.aten.linear.default](args = (%x, %p_weight,
+   0.5), kwargs = {...})". It knows what the operator of the file does not say. */
+#include "onnx.h"
+#include <ctype.h>
+#include <string.h>
+
+/* Where the arguments begin; NULL: it is no call, or not of the target. */
+const char *RengaOnnxCallArguments(const char *text, const char *target)
+{
+  static const char opening[] = "](args = (";
+  const char *called = text ? strstr(text, "target=torch.ops.") : NULL;
+  const char *end = called ? strstr(called, opening) : NULL;
+  if (!end) return NULL;
+  called += strlen("target=torch.ops.");
+  if (target && (strncmp(called, target, strlen(target)) != 0 || called + strlen(target) != end))
+    return NULL;
+  return end + strlen(opening);
+}
+
+/* The argument at a position, 0 the first: commas inside brackets do not count. NULL: none. */
+static const char *Argument(const char *at, int position)
+{
+  int depth = 0;
+  for (; *at && depth >= 0; at++) {
+    if (position == 0) return *at == ')' ? NULL : at;
+    depth += (*at == '(' || *at == '[' || *at == '{') - (*at == ')' || *at == ']' || *at == '}');
+    if (*at != ',' || depth != 0) continue;
+    position--;
+    at += strspn(at + 1, " ");
+  }
+  return NULL;
+}
+
+/* A number among the arguments of a call of the target; otherwise: there is none. */
+double RengaOnnxCallReal(const RengaOnnxNode *node, const char *target, int position,
+                         double otherwise)
+{
+  const char *arguments = RengaOnnxCallArguments(node->call, target);
+  const char *found = arguments ? Argument(arguments, position) : NULL;
+  double number;
+  return found && sscanf(found, "%lf", &number) == 1 ? number : otherwise;
+}
+
+/* An Identity that the module wrote as detach(). */
+bool RengaOnnxIsDetach(const RengaOnnxNode *node)
+{
+  return node->call && strstr(node->call, "target=torch.ops.aten.detach");
+}
+
+/* torch 2.15 writes the form of inference for a module in training; its call says which it was:
+   (x, weight, bias, mean, variance, training, momentum, epsilon). */
+bool RengaOnnxIsTrainingNorm(const RengaOnnxNode *node)
+{
+  return node->call &&
+         strstr(node->call, "target=torch.ops.aten._native_batch_norm_legit_functional") &&
+         strstr(node->call, ", True, ");
+}
+
+/* The next name of a value, "%name", from *at on; false at the end. */
+bool RengaOnnxNextName(const char **at, const char **name, size_t *length)
+{
+  const char *percent = strchr(*at, '%');
+  if (!percent) return false;
+  *name = percent + 1;
+  *length = 0;
+  while (isalnum((unsigned char)(*name)[*length]) || (*name)[*length] == '_') (*length)++;
+  *at = *name + *length;
+  return true;
+}
