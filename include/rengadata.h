@@ -11,6 +11,9 @@ RengaErrorCode RengaDataSetFromOptions(RengaData data);
 RengaErrorCode RengaDataSetFile(RengaData data, const char *file); /* or several, or patterns */
 RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file);
 RengaErrorCode RengaDataSetMasking(RengaData data, double share);
+/* true: each epoch's training samples in another order; false: as the files have them. */
+RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle);
+RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle);
 RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed);
 /* A label that is no class but allowed: ignore_index of the loss; -100 where this is not called. */
 RengaErrorCode RengaDataSetIgnored(RengaData data, int64_t value);
@@ -36,6 +39,23 @@ RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int6
 RengaErrorCode RengaDataGetDigest(RengaData data, uint64_t *digest);
 /* Of a set of tokens; 0: unknown. */
 RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes);
+/* An HDF5 file that is made by one process, in parts; it has its name only when it is whole. */
+typedef struct _p_RengaDataWriter *RengaDataWriter;
+RengaErrorCode RengaDataWriterCreate(const char *file, RengaDataWriter *writer);
+/* path: /NAME or /GROUP/NAME; spec: of the whole dataset, [rows, …]; dataset: its number. */
+RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
+                                  const RengaTensorSpec *spec, int *dataset);
+RengaErrorCode RengaDataWriterWrite(RengaDataWriter writer, int dataset, int64_t first,
+                                    int64_t rows, const void *values);
+/* Attributes of a dataset, or (-1) of the file. */
+RengaErrorCode RengaDataWriterPutInt(RengaDataWriter writer, int dataset, const char *name,
+                                     int64_t value);
+RengaErrorCode RengaDataWriterPutReal(RengaDataWriter writer, int dataset, const char *name,
+                                      double value);
+RengaErrorCode RengaDataWriterPutText(RengaDataWriter writer, int dataset, const char *name,
+                                      const char *value);
+/* With the code of what was written; returns it, or what closing made of it. */
+RengaErrorCode RengaDataWriterClose(RengaDataWriter *writer, RengaErrorCode code);
 /* Make a set of byte-level samples from text: windows of sequence+1 bytes. Rank 0 works. */
 RengaErrorCode RengaDataWriteText(RengaComm comm, const char *text_file, const char *out_file,
                                   int64_t sequence, double validation_share);

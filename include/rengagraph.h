@@ -93,6 +93,9 @@ RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *n
                                  int n_out, const RengaTensorSpec given[], RengaValue out[]);
 RengaErrorCode RengaGraphAddOutput(RengaGraph graph, RengaValue value); /* kept, may be read */
 RengaErrorCode RengaGraphSetLoss(RengaGraph graph, RengaValue value);   /* scalar */
+/* The network ends there, without a loss: to be run forward alone. count 0: at the outputs that it
+   has. */
+RengaErrorCode RengaGraphKeepOutputs(RengaGraph graph, int count, const char *const names[]);
 /* The usual layers of a network, each one or a few nodes. x is [..., width]. */
 RengaErrorCode RengaGraphAddMatMul(RengaGraph graph, RengaValue a, RengaValue b, RengaValue *y);
 RengaErrorCode RengaGraphAddLinear(RengaGraph graph, const char *name, RengaValue x, int64_t width,

@@ -210,7 +210,7 @@ static RengaErrorCode TakeRow(const CsvSet *set, CsvBlock *block)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WritePart(CsvSet *set, RengaHdf5Output output, const char *group,
+static RengaErrorCode WritePart(CsvSet *set, RengaDataWriter output, const char *group,
                                 int64_t rows, CsvBlock *block)
 {
   const bool classes = set->n_roles[COLUMN_LABEL] > 0;
@@ -224,8 +224,8 @@ static RengaErrorCode WritePart(CsvSet *set, RengaHdf5Output output, const char 
   bool more = true;
   snprintf(path[0], sizeof path[0], "/%s/x", group);
   snprintf(path[1], sizeof path[1], "/%s/%s", group, classes ? "labels" : "y");
-  RengaCall(RengaHdf5OutputAdd(output, path[0], &x, &dataset[0]));
-  RengaCall(RengaHdf5OutputAdd(output, path[1], classes ? &label : &y, &dataset[1]));
+  RengaCall(RengaDataWriterAdd(output, path[0], &x, &dataset[0]));
+  RengaCall(RengaDataWriterAdd(output, path[1], classes ? &label : &y, &dataset[1]));
   for (int64_t row = 0; row < rows;) {
     const int64_t end = rows - row < BLOCK_ROWS ? rows : row + BLOCK_ROWS;
     block->count = 0;
@@ -235,8 +235,8 @@ static RengaErrorCode WritePart(CsvSet *set, RengaHdf5Output output, const char 
                  "table %s became shorter while it was read", set->csv.name);
       RengaCall(TakeRow(set, block));
     }
-    RengaCall(RengaHdf5OutputWrite(output, dataset[0], row, end - row, block->x));
-    RengaCall(RengaHdf5OutputWrite(output, dataset[1], row, end - row,
+    RengaCall(RengaDataWriterWrite(output, dataset[0], row, end - row, block->x));
+    RengaCall(RengaDataWriterWrite(output, dataset[1], row, end - row,
                                    classes ? (void *)block->label : block->y));
     row = end;
   }
@@ -244,7 +244,7 @@ static RengaErrorCode WritePart(CsvSet *set, RengaHdf5Output output, const char 
 }
 
 /* Names with line ends between them, as an attribute, which HDF5 keeps below 64 KiB. */
-static RengaErrorCode PutNames(RengaHdf5Output output, const char *attribute, int count,
+static RengaErrorCode PutNames(RengaDataWriter output, const char *attribute, int count,
                                char *const names[])
 {
   enum { LONGEST = 60000 };
@@ -258,7 +258,7 @@ static RengaErrorCode PutNames(RengaHdf5Output output, const char *attribute, in
     used += length;
     text[used++] = '\n';
   }
-  RengaErrorCode code = RengaHdf5OutputPutText(output, -1, attribute, text);
+  RengaErrorCode code = RengaDataWriterPutText(output, -1, attribute, text);
   RengaFree(&text);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -280,21 +280,21 @@ static int GatherInputs(CsvSet *set)
 }
 
 /* What is needed to read other rows in the same way. */
-static RengaErrorCode DescribeColumns(CsvSet *set, RengaHdf5Output output)
+static RengaErrorCode DescribeColumns(CsvSet *set, RengaDataWriter output)
 {
   const int inputs = GatherInputs(set);
   const RengaTensorSpec spec = {.type = RENGA_FLOAT64, .ndim = 1, .dim = {inputs}};
   int dataset;
   RengaCall(PutNames(output, "columns", inputs, set->csv.heading));
   if (set->n_classes > 0) RengaCall(PutNames(output, "classes", set->n_classes, set->class));
-  RengaCall(RengaHdf5OutputAdd(output, "/x_mean", &spec, &dataset));
-  RengaCall(RengaHdf5OutputWrite(output, dataset, 0, inputs, set->mean));
-  RengaCall(RengaHdf5OutputAdd(output, "/x_deviation", &spec, &dataset));
-  RengaCall(RengaHdf5OutputWrite(output, dataset, 0, inputs, set->deviation));
+  RengaCall(RengaDataWriterAdd(output, "/x_mean", &spec, &dataset));
+  RengaCall(RengaDataWriterWrite(output, dataset, 0, inputs, set->mean));
+  RengaCall(RengaDataWriterAdd(output, "/x_deviation", &spec, &dataset));
+  RengaCall(RengaDataWriterWrite(output, dataset, 0, inputs, set->deviation));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteRows(CsvSet *set, RengaHdf5Output output)
+static RengaErrorCode WriteRows(CsvSet *set, RengaDataWriter output)
 {
   CsvBlock block = {.count = 0};
   RengaErrorCode code = RengaMalloc(BLOCK_ROWS * set->n_roles[COLUMN_INPUT] + 1, &block.x);
@@ -328,12 +328,12 @@ static RengaErrorCode WriteCsv(CsvSet *set, const char *table, const char *out_f
                                const char *label, const char *targets, const char *dropped,
                                double share)
 {
-  RengaHdf5Output output = NULL;
+  RengaDataWriter output = NULL;
   RengaErrorCode code = RengaCsvOpen_Private(table, &set->csv);
   if (!code) code = Prepare(set, label, targets, dropped, share);
-  if (!code) code = RengaHdf5OutputCreate(out_file, &output);
+  if (!code) code = RengaDataWriterCreate(out_file, &output);
   if (!code) code = WriteRows(set, output);
-  code = RengaHdf5OutputClose(&output, code);
+  code = RengaDataWriterClose(&output, code);
   for (int k = 0; k < set->n_classes; k++) RengaFree(&set->class[k]);
   RengaFree(&set->class);
   RengaFree(&set->role);

@@ -26,23 +26,6 @@ RengaErrorCode RengaHdf5DatasetGetReal(RengaHdf5Dataset dataset, const char *att
 RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t sample, int64_t first, int64_t rows,
                              void *buffer);
 
-/* hdf5write.c: a file that is being written; it has its name only when it is whole. */
-typedef struct _RengaHdf5Output *RengaHdf5Output;
-RengaErrorCode RengaHdf5OutputCreate(const char *name, RengaHdf5Output *output);
-RengaErrorCode RengaHdf5OutputAdd(RengaHdf5Output output, const char *path,
-                                  const RengaTensorSpec *spec, int *dataset);
-RengaErrorCode RengaHdf5OutputWrite(RengaHdf5Output output, int dataset, int64_t first,
-                                    int64_t rows, const void *values);
-/* Attributes of a dataset, or (-1) of the file. */
-RengaErrorCode RengaHdf5OutputPutInt(RengaHdf5Output output, int dataset, const char *name,
-                                     int64_t value);
-RengaErrorCode RengaHdf5OutputPutReal(RengaHdf5Output output, int dataset, const char *name,
-                                      double value);
-RengaErrorCode RengaHdf5OutputPutText(RengaHdf5Output output, int dataset, const char *name,
-                                      const char *value);
-/* With the code of what was written; returns it, or what closing made of it. */
-RengaErrorCode RengaHdf5OutputClose(RengaHdf5Output *output, RengaErrorCode code);
-
 /* convert.c: numbers of one type to another, none changed but by rounding to a float. */
 bool RengaDataConvertible(RengaDataType from, RengaDataType to);
 /* How many were converted: count, or the place of the first that does not fit. */

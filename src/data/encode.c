@@ -6,7 +6,7 @@ enum { BLOCK = 1 << 20 };
 
 typedef struct {
   RengaVocabulary vocabulary;
-  RengaHdf5Output output; /* NULL: count only */
+  RengaDataWriter output; /* NULL: count only */
   RengaDataType type;
   int64_t total, lengths[RENGA_DATA_PARTS]; /* tokens */
   int dataset[RENGA_DATA_PARTS];
@@ -26,7 +26,7 @@ static RengaErrorCode Flush(Encoder *e)
     RengaCheck(n > 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
                "a text became longer while it was read: %lld tokens were counted",
                (long long)e->total);
-    RengaCall(RengaHdf5OutputWrite(e->output, e->dataset[part], first, n,
+    RengaCall(RengaDataWriterWrite(e->output, e->dataset[part], first, n,
                                    e->stored + (size_t)at * RengaDataTypeSize(e->type)));
     e->written += n;
   }
@@ -70,13 +70,13 @@ static RengaErrorCode AddDatasets(Encoder *e, int64_t sequence)
   int64_t kinds;
   RengaCall(RengaVocabularyGetCount(e->vocabulary, &kinds));
   e->type = kinds <= UINT16_MAX + 1 ? RENGA_UINT16 : RENGA_INT32;
-  RengaCall(RengaHdf5OutputPutText(e->output, -1, "format", "tokens"));
-  RengaCall(RengaHdf5OutputPutInt(e->output, -1, "sequence", sequence));
+  RengaCall(RengaDataWriterPutText(e->output, -1, "format", "tokens"));
+  RengaCall(RengaDataWriterPutInt(e->output, -1, "sequence", sequence));
   RengaCall(RengaVocabularyPut_Private(e->vocabulary, e->output));
   for (int part = 0; part < RENGA_DATA_PARTS; part++) {
     const RengaTensorSpec spec = {.type = e->type, .ndim = 1, .dim = {e->lengths[part]}};
     if (e->lengths[part] > 0)
-      RengaCall(RengaHdf5OutputAdd(e->output, paths[part], &spec, &e->dataset[part]));
+      RengaCall(RengaDataWriterAdd(e->output, paths[part], &spec, &e->dataset[part]));
   }
   return RENGA_SUCCESS;
 }
@@ -100,9 +100,9 @@ static RengaErrorCode WriteTokens(RengaVocabulary vocabulary, const char *text_f
   RengaCheck(vocabulary != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rank 0 has no vocabulary");
   RengaCall(RengaWordsVisitFile_Private(text_file, TakeWord, &e));
   RengaCall(Split(&e, text_file, sequence, share));
-  RengaErrorCode code = RengaHdf5OutputCreate(out_file, &e.output);
+  RengaErrorCode code = RengaDataWriterCreate(out_file, &e.output);
   if (code == RENGA_SUCCESS) code = WriteAll(&e, text_file, sequence);
-  code = RengaHdf5OutputClose(&e.output, code);
+  code = RengaDataWriterClose(&e.output, code);
   RengaFree(&e.block);
   RengaFree(&e.stored);
   RengaCall(code);

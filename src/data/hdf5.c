@@ -209,6 +209,7 @@ hid_t RengaHdf5Type_Private(RengaDataType type)
   case RENGA_INT8:
     return H5T_NATIVE_INT8;
   case RENGA_UINT8:
+  case RENGA_BOOL:
     return H5T_NATIVE_UINT8;
   case RENGA_INT16:
     return H5T_NATIVE_INT16;

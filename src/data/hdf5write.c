@@ -14,7 +14,7 @@ typedef struct {
   int64_t offset, bytes, row_bytes; /* in the file; bytes 0: it has no place */
 } OutputDataset;
 
-struct _RengaHdf5Output {
+struct _p_RengaDataWriter {
   char *name, *temporary;
   RengaImage image;
   hid_t file;     /* the image */
@@ -23,9 +23,9 @@ struct _RengaHdf5Output {
   OutputDataset *dataset;
 };
 
-static RengaErrorCode FailToWrite(RengaHdf5Output output, const char *reason)
+static RengaErrorCode FailToWrite(RengaDataWriter writer, const char *reason)
 {
-  RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s cannot be written: %s", output->name, reason);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s cannot be written: %s", writer->name, reason);
 }
 
 static hid_t CreateInImage(const RengaImage *image)
@@ -37,18 +37,35 @@ static hid_t CreateInImage(const RengaImage *image)
   return file;
 }
 
-/* Closed by the caller, good or not. */
-RengaErrorCode RengaHdf5OutputCreate(const char *name, RengaHdf5Output *output)
+/*@
+   RengaDataWriterCreate - begin to write an HDF5 file
+
+   Not collective; one process writes
+
+   Input:
+   . file - its path
+
+   Output:
+   . writer - RengaDataWriterClose ends it, also where this call fails
+
+   Notes: the file is made beside its path under another name, and gets its own when it is whole;
+   one of that name is replaced then. Numbers go to the disk as they are written: rows that never
+   come are zero.
+@*/
+RengaErrorCode RengaDataWriterCreate(const char *file, RengaDataWriter *writer)
 {
-  RengaHdf5Output o;
+  RengaDataWriter o;
+  RengaCheckPointer(writer);
+  *writer = NULL;
+  RengaCheckPointer(file);
   char reason[256] = "";
-  size_t room = strlen(name) + 32;
+  size_t room = strlen(file) + 32;
   RengaCall(RengaMalloc(1, &o));
   o->file = o->descriptor = o->image.descriptor = -1;
-  *output = o;
-  RengaCall(RengaStringCopy(name, &o->name));
+  *writer = o;
+  RengaCall(RengaStringCopy(file, &o->name));
   RengaCall(RengaMalloc(room, &o->temporary));
-  snprintf(o->temporary, room, "%s.%ld.tmp", name, (long)getpid());
+  snprintf(o->temporary, room, "%s.%ld.tmp", file, (long)getpid());
   o->descriptor = open(o->temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (o->descriptor < 0) RengaCall(FailToWrite(o, strerror(errno)));
   int failed = RengaImageCreate(&o->image);
@@ -94,55 +111,91 @@ static hid_t MakeDataset(hid_t file, const char *path, const RengaTensorSpec *sp
   return id;
 }
 
-/* path: /NAME or /GROUP/NAME, a group is made where it is not there. */
-RengaErrorCode RengaHdf5OutputAdd(RengaHdf5Output output, const char *path,
+/*@
+   RengaDataWriterAdd - add a dataset
+
+   Not collective
+
+   Input:
+   . writer - the file
+   . path - /NAME or /GROUP/NAME; a group is made where it is not there
+   . spec - type and dimensions of the whole, rows first
+
+   Output:
+   . dataset - its number, for RengaDataWriterWrite
+@*/
+RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
                                   const RengaTensorSpec *spec, int *dataset)
 {
   enum { REST = 1 << 20 }; /* more than names and attributes take */
   char reason[256] = "";
+  RengaCheckPointer(writer);
+  RengaCheckPointer(path);
+  RengaCheckPointer(spec);
+  RengaCheckPointer(dataset);
+  RengaCheck(spec->ndim > 0 && RengaDataConvertible(spec->type, RENGA_FLOAT64), MPI_COMM_SELF,
+             RENGA_ERR_SUPPORT, "%s: dataset %s, %s with %d dimensions, cannot be written",
+             writer->name, path, RengaDataTypeName(spec->type), spec->ndim);
   const int64_t bytes = (int64_t)RengaTensorSpecBytes(spec);
   OutputDataset made = {.id = -1};
-  RengaCall(RengaRealloc(output->n_datasets + 1, &output->dataset));
-  if (!RengaImageMayHold(RengaImageBytes(&output->image) + bytes + REST))
-    RengaCall(FailToWrite(output, strerror(EFBIG)));
+  RengaCall(RengaRealloc(writer->n_datasets + 1, &writer->dataset));
+  if (!RengaImageMayHold(RengaImageBytes(&writer->image) + bytes + REST))
+    RengaCall(FailToWrite(writer, strerror(EFBIG)));
   H5E_BEGIN_TRY
   {
-    if (MakeGroup(output->file, path) >= 0) made.id = MakeDataset(output->file, path, spec);
+    if (MakeGroup(writer->file, path) >= 0) made.id = MakeDataset(writer->file, path, spec);
     if (made.id < 0) RengaHdf5Reason_Private(reason);
   }
   H5E_END_TRY
-  if (made.id < 0) RengaCall(FailToWrite(output, reason));
+  if (made.id < 0) RengaCall(FailToWrite(writer, reason));
   haddr_t place = bytes > 0 ? H5Dget_offset(made.id) : HADDR_UNDEF;
   if (place != HADDR_UNDEF) {
     made.offset = (int64_t)place;
     made.bytes = bytes;
     made.row_bytes = bytes / spec->dim[0];
   }
-  output->dataset[output->n_datasets] = made;
-  *dataset = output->n_datasets++;
+  writer->dataset[writer->n_datasets] = made;
+  *dataset = writer->n_datasets++;
   return RENGA_SUCCESS;
 }
 
-/* values: rows of the dataset's own type. */
-RengaErrorCode RengaHdf5OutputWrite(RengaHdf5Output output, int dataset, int64_t first,
+/*@
+   RengaDataWriterWrite - write some rows
+
+   Not collective
+
+   Input:
+   . writer - the file
+   . dataset - of RengaDataWriterAdd
+   . first, rows - which rows, in any order
+   . values - row-major, of the dataset's own type
+@*/
+RengaErrorCode RengaDataWriterWrite(RengaDataWriter writer, int dataset, int64_t first,
                                     int64_t rows, const void *values)
 {
-  const OutputDataset *to = &output->dataset[dataset];
+  RengaCheckPointer(writer);
+  RengaCheck(dataset >= 0 && dataset < writer->n_datasets, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%s has %d datasets, number %d is not one of them", writer->name, writer->n_datasets,
+             dataset);
+  const OutputDataset *to = &writer->dataset[dataset];
+  RengaCheck(rows >= 0 && first >= 0 && (first + rows) * to->row_bytes <= to->bytes, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "%s: rows %lld to %lld are not all in dataset %d", writer->name,
+             (long long)first, (long long)(first + rows - 1), dataset);
   if (rows == 0 || to->row_bytes == 0) return RENGA_SUCCESS;
-  int reason = RengaWriteAt(output->descriptor, to->offset + first * to->row_bytes,
+  int reason = RengaWriteAt(writer->descriptor, to->offset + first * to->row_bytes,
                             (size_t)(rows * to->row_bytes), values);
-  if (reason) RengaCall(FailToWrite(output, strerror(reason)));
+  if (reason) RengaCall(FailToWrite(writer, strerror(reason)));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PutAttribute(RengaHdf5Output output, int dataset, const char *name,
+static RengaErrorCode PutAttribute(RengaDataWriter writer, int dataset, const char *name,
                                    hid_t type, const void *value)
 {
   char reason[256] = "";
   herr_t written;
   H5E_BEGIN_TRY
   {
-    hid_t owner = dataset < 0 ? output->file : output->dataset[dataset].id;
+    hid_t owner = dataset < 0 ? writer->file : writer->dataset[dataset].id;
     hid_t space = H5Screate(H5S_SCALAR);
     hid_t id = H5Acreate2(owner, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
     written = id < 0 ? -1 : H5Awrite(id, type, value);
@@ -151,29 +204,58 @@ static RengaErrorCode PutAttribute(RengaHdf5Output output, int dataset, const ch
     H5Sclose(space);
   }
   H5E_END_TRY
-  if (written < 0) RengaCall(FailToWrite(output, reason));
+  if (written < 0) RengaCall(FailToWrite(writer, reason));
   return RENGA_SUCCESS;
 }
 
-/* Attributes of a dataset, or (-1) of the file. */
-RengaErrorCode RengaHdf5OutputPutInt(RengaHdf5Output output, int dataset, const char *name,
+/*@
+   RengaDataWriterPutInt - add an attribute that is a whole number
+
+   Not collective
+
+   Input:
+   . writer - the file
+   . dataset - of RengaDataWriterAdd; -1: the file itself
+   . name, value - the attribute
+@*/
+RengaErrorCode RengaDataWriterPutInt(RengaDataWriter writer, int dataset, const char *name,
                                      int64_t value)
 {
-  return PutAttribute(output, dataset, name, H5T_NATIVE_INT64, &value);
+  return PutAttribute(writer, dataset, name, H5T_NATIVE_INT64, &value);
 }
 
-RengaErrorCode RengaHdf5OutputPutReal(RengaHdf5Output output, int dataset, const char *name,
+/*@
+   RengaDataWriterPutReal - add an attribute that is a real number
+
+   Not collective
+
+   Input:
+   . writer - the file
+   . dataset - of RengaDataWriterAdd; -1: the file itself
+   . name, value - the attribute
+@*/
+RengaErrorCode RengaDataWriterPutReal(RengaDataWriter writer, int dataset, const char *name,
                                       double value)
 {
-  return PutAttribute(output, dataset, name, H5T_NATIVE_DOUBLE, &value);
+  return PutAttribute(writer, dataset, name, H5T_NATIVE_DOUBLE, &value);
 }
 
-RengaErrorCode RengaHdf5OutputPutText(RengaHdf5Output output, int dataset, const char *name,
+/*@
+   RengaDataWriterPutText - add an attribute that is a text
+
+   Not collective
+
+   Input:
+   . writer - the file
+   . dataset - of RengaDataWriterAdd; -1: the file itself
+   . name, value - the attribute; value below 64 KiB
+@*/
+RengaErrorCode RengaDataWriterPutText(RengaDataWriter writer, int dataset, const char *name,
                                       const char *value)
 {
   hid_t type = H5Tcopy(H5T_C_S1);
   H5Tset_size(type, strlen(value) + 1);
-  RengaErrorCode code = PutAttribute(output, dataset, name, type, value);
+  RengaErrorCode code = PutAttribute(writer, dataset, name, type, value);
   H5Tclose(type);
   return code;
 }
@@ -193,33 +275,33 @@ static int CompareRanges(const void *a, const void *b)
 }
 
 /* Names and shapes, around the numbers. */
-static RengaErrorCode CopyImage(RengaHdf5Output output)
+static RengaErrorCode CopyImage(RengaDataWriter writer)
 {
   RengaImageRange *ranges;
-  RengaCall(RengaMalloc(output->n_datasets, &ranges));
-  for (int i = 0; i < output->n_datasets; i++) {
-    const OutputDataset *dataset = &output->dataset[i];
+  RengaCall(RengaMalloc(writer->n_datasets, &ranges));
+  for (int i = 0; i < writer->n_datasets; i++) {
+    const OutputDataset *dataset = &writer->dataset[i];
     ranges[i] = (RengaImageRange){dataset->offset, dataset->offset + dataset->bytes};
   }
-  if (output->n_datasets > 0)
-    qsort(ranges, (size_t)output->n_datasets, sizeof *ranges, CompareRanges);
-  int reason = RengaImageCopy(&output->image, output->descriptor, output->n_datasets, ranges);
+  if (writer->n_datasets > 0)
+    qsort(ranges, (size_t)writer->n_datasets, sizeof *ranges, CompareRanges);
+  int reason = RengaImageCopy(&writer->image, writer->descriptor, writer->n_datasets, ranges);
   RengaFree(&ranges);
-  if (!reason && ftruncate(output->descriptor, RengaImageBytes(&output->image)) != 0)
+  if (!reason && ftruncate(writer->descriptor, RengaImageBytes(&writer->image)) != 0)
     reason = errno;
-  if (reason) RengaCall(FailToWrite(output, strerror(reason)));
+  if (reason) RengaCall(FailToWrite(writer, strerror(reason)));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Publish(RengaHdf5Output output)
+static RengaErrorCode Publish(RengaDataWriter writer)
 {
   char *folder;
   int reason = 0;
-  RengaCall(CopyImage(output));
-  if (fsync(output->descriptor) != 0) reason = errno;
-  if (!reason && rename(output->temporary, output->name) != 0) reason = errno;
-  if (reason) RengaCall(FailToWrite(output, strerror(reason)));
-  RengaCall(RengaStringCopy(output->name, &folder));
+  RengaCall(CopyImage(writer));
+  if (fsync(writer->descriptor) != 0) reason = errno;
+  if (!reason && rename(writer->temporary, writer->name) != 0) reason = errno;
+  if (reason) RengaCall(FailToWrite(writer, strerror(reason)));
+  RengaCall(RengaStringCopy(writer->name, &folder));
   char *slash = strrchr(folder, '/');
   if (slash != NULL) *(slash == folder ? slash + 1 : slash) = '\0';
   SyncFolder(slash != NULL ? folder : ".");
@@ -227,27 +309,39 @@ static RengaErrorCode Publish(RengaHdf5Output output)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CloseImage(RengaHdf5Output output)
+static RengaErrorCode CloseImage(RengaDataWriter writer)
 {
   herr_t closed = 0;
   char reason[256] = "";
-  if (output->file < 0) return RENGA_SUCCESS;
+  if (writer->file < 0) return RENGA_SUCCESS;
   H5E_BEGIN_TRY
   {
-    for (int i = 0; i < output->n_datasets; i++) H5Dclose(output->dataset[i].id);
-    closed = H5Fclose(output->file);
+    for (int i = 0; i < writer->n_datasets; i++) H5Dclose(writer->dataset[i].id);
+    closed = H5Fclose(writer->file);
     if (closed < 0) RengaHdf5Reason_Private(reason);
   }
   H5E_END_TRY
-  if (closed < 0) RengaCall(FailToWrite(output, reason));
+  if (closed < 0) RengaCall(FailToWrite(writer, reason));
   return RENGA_SUCCESS;
 }
 
-/* code: of what was written; the file gets its name when that is RENGA_SUCCESS, else it is removed.
-   Returns code, or what closing made of it. NULL is allowed. */
-RengaErrorCode RengaHdf5OutputClose(RengaHdf5Output *output, RengaErrorCode code)
+/*@
+   RengaDataWriterClose - end a file that was written
+
+   Not collective
+
+   Input:
+   . writer - the file; NULL is allowed
+   . code - of what was written: with RENGA_SUCCESS the file gets its name, else it is removed
+
+   Output:
+   . writer - set to NULL
+
+   Notes: returns code, or what closing made of it.
+@*/
+RengaErrorCode RengaDataWriterClose(RengaDataWriter *writer, RengaErrorCode code)
 {
-  RengaHdf5Output o = *output;
+  RengaDataWriter o = *writer;
   if (o == NULL) return code;
   RengaErrorCode closed = CloseImage(o);
   if (code == RENGA_SUCCESS) code = closed;
@@ -258,6 +352,6 @@ RengaErrorCode RengaHdf5OutputClose(RengaHdf5Output *output, RengaErrorCode code
   RengaFree(&o->dataset);
   RengaFree(&o->temporary);
   RengaFree(&o->name);
-  RengaFree(output);
+  RengaFree(writer);
   return code;
 }

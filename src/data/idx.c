@@ -124,7 +124,7 @@ static void AddMoments(Moments *moments, RengaDataType type, const void *values,
 }
 
 /* All samples of a file into a dataset; moments may be NULL. */
-static RengaErrorCode CopyRows(IdxFile *idx, RengaHdf5Output output, int dataset, Moments *moments)
+static RengaErrorCode CopyRows(IdxFile *idx, RengaDataWriter output, int dataset, Moments *moments)
 {
   int64_t most = BLOCK / idx->row_bytes, rows = idx->spec.dim[0];
   size_t size = RengaDataTypeSize(idx->spec.type);
@@ -141,7 +141,7 @@ static RengaErrorCode CopyRows(IdxFile *idx, RengaHdf5Output output, int dataset
     if (code != RENGA_SUCCESS) break;
     RengaDataSwapBytes(size, count, block);
     if (moments != NULL) AddMoments(moments, idx->spec.type, block, count);
-    code = RengaHdf5OutputWrite(output, dataset, at, n, block);
+    code = RengaDataWriterWrite(output, dataset, at, n, block);
   }
   RengaFree(&block);
   RengaCall(code);
@@ -190,7 +190,7 @@ static RengaErrorCode CheckPair(const IdxFile *images, const IdxFile *labels)
 }
 
 typedef struct {
-  RengaHdf5Output output;
+  RengaDataWriter output;
   RengaTensorSpec image;  /* of the first part */
   double mean, deviation; /* of a value in [0, 1] where the file has bytes; deviation 0: measured */
   Moments moments;
@@ -211,8 +211,8 @@ static RengaErrorCode PutNormalization(IdxSet *set, int dataset, const char *fil
                "give another with -data_mean and -data_deviation",
                file, mean, variance);
   }
-  RengaCall(RengaHdf5OutputPutReal(set->output, dataset, "scale", 1 / (unit * set->deviation)));
-  RengaCall(RengaHdf5OutputPutReal(set->output, dataset, "offset", -set->mean / set->deviation));
+  RengaCall(RengaDataWriterPutReal(set->output, dataset, "scale", 1 / (unit * set->deviation)));
+  RengaCall(RengaDataWriterPutReal(set->output, dataset, "offset", -set->mean / set->deviation));
   return RENGA_SUCCESS;
 }
 
@@ -238,8 +238,8 @@ static RengaErrorCode CopyPart(IdxSet *set, int part, IdxFile *images, IdxFile *
   RengaCall(CheckPair(images, labels));
   RengaCall(CheckSameImages(set, part, images));
   RengaTensorSpec image = ImageSpec(&images->spec);
-  RengaCall(RengaHdf5OutputAdd(set->output, paths[part][0], &image, &dataset[0]));
-  RengaCall(RengaHdf5OutputAdd(set->output, paths[part][1], &labels->spec, &dataset[1]));
+  RengaCall(RengaDataWriterAdd(set->output, paths[part][0], &image, &dataset[0]));
+  RengaCall(RengaDataWriterAdd(set->output, paths[part][1], &labels->spec, &dataset[1]));
   RengaCall(CopyRows(images, set->output, dataset[0], part == 0 ? &set->moments : NULL));
   RengaCall(CopyRows(labels, set->output, dataset[1], NULL));
   RengaCall(CheckEnd(images));
@@ -264,10 +264,10 @@ static RengaErrorCode WriteIdx(int n_files, const char *const files[], const cha
                                double mean, double deviation)
 {
   IdxSet set = {.mean = mean, .deviation = deviation};
-  RengaErrorCode code = RengaHdf5OutputCreate(out_file, &set.output);
+  RengaErrorCode code = RengaDataWriterCreate(out_file, &set.output);
   for (int i = 0; i < n_files && code == RENGA_SUCCESS; i += 2)
     code = AddPart(&set, i / 2, files + i);
-  RengaCall(RengaHdf5OutputClose(&set.output, code));
+  RengaCall(RengaDataWriterClose(&set.output, code));
   return RENGA_SUCCESS;
 }
 

@@ -122,7 +122,7 @@ static RengaErrorCode OpenNpy(NpyFile *npy)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyRows(NpyFile *npy, RengaHdf5Output output, int dataset)
+static RengaErrorCode CopyRows(NpyFile *npy, RengaDataWriter output, int dataset)
 {
   const int64_t rows = npy->spec.dim[0], size = (int64_t)RengaDataTypeSize(npy->spec.type);
   int64_t most = npy->row_bytes < BLOCK ? BLOCK / npy->row_bytes : 1;
@@ -135,7 +135,7 @@ static RengaErrorCode CopyRows(NpyFile *npy, RengaHdf5Output output, int dataset
     code = ReadBytes(npy, (size_t)(n * npy->row_bytes), block);
     if (code == RENGA_SUCCESS && npy->swapped)
       RengaDataSwapBytes((size_t)size, n * npy->row_bytes / size, block);
-    if (code == RENGA_SUCCESS) code = RengaHdf5OutputWrite(output, dataset, at, n, block);
+    if (code == RENGA_SUCCESS) code = RengaDataWriterWrite(output, dataset, at, n, block);
   }
   RengaFree(&block);
   RengaCall(code);
@@ -143,7 +143,7 @@ static RengaErrorCode CopyRows(NpyFile *npy, RengaHdf5Output output, int dataset
 }
 
 /* /training/NAME of folder/NAME.npy */
-static RengaErrorCode AddArray(NpyFile *npy, RengaHdf5Output output, const NpyFile *first)
+static RengaErrorCode AddArray(NpyFile *npy, RengaDataWriter output, const NpyFile *first)
 {
   const char *slash = strrchr(npy->name, '/'), *base = slash ? slash + 1 : npy->name;
   const char *dot = strrchr(base, '.');
@@ -158,12 +158,12 @@ static RengaErrorCode AddArray(NpyFile *npy, RengaHdf5Output output, const NpyFi
   snprintf(path, sizeof path, "/training/%.*s", length, base);
   RengaTensorSpec stored = npy->spec;
   if (stored.type == RENGA_BOOL) stored.type = RENGA_UINT8;
-  RengaCall(RengaHdf5OutputAdd(output, path, &stored, &dataset));
+  RengaCall(RengaDataWriterAdd(output, path, &stored, &dataset));
   RengaCall(CopyRows(npy, output, dataset));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddArrays(int n_files, const char *const files[], RengaHdf5Output output)
+static RengaErrorCode AddArrays(int n_files, const char *const files[], RengaDataWriter output)
 {
   NpyFile first = {0};
   for (int i = 0; i < n_files; i++) {
@@ -178,10 +178,10 @@ static RengaErrorCode AddArrays(int n_files, const char *const files[], RengaHdf
 
 static RengaErrorCode WriteNpy(int n_files, const char *const files[], const char *out_file)
 {
-  RengaHdf5Output output = NULL;
-  RengaErrorCode code = RengaHdf5OutputCreate(out_file, &output);
+  RengaDataWriter output = NULL;
+  RengaErrorCode code = RengaDataWriterCreate(out_file, &output);
   if (code == RENGA_SUCCESS) code = AddArrays(n_files, files, output);
-  RengaCall(RengaHdf5OutputClose(&output, code));
+  RengaCall(RengaDataWriterClose(&output, code));
   return RENGA_SUCCESS;
 }
 

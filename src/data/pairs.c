@@ -17,7 +17,7 @@ typedef struct {
   size_t room[2];
   int64_t n_line; /* lines read */
   int64_t length[2], pairs[3], kept[RENGA_DATA_PARTS];
-  RengaHdf5Output output;
+  RengaDataWriter output;
   int dataset[RENGA_DATA_PARTS][FIELDS];
   int32_t *row[FIELDS]; /* [BATCH][length] */
   unsigned char *mask;
@@ -59,7 +59,7 @@ static RengaErrorCode Flush(Pairing *p)
       const int64_t width = p->length[f == TARGET || f == LABELS];
       const void *rows =
           f == MASK ? (const void *)(p->mask + at * width) : (const void *)(p->row[f] + at * width);
-      RengaCall(RengaHdf5OutputWrite(p->output, p->dataset[part][f], first, n, rows));
+      RengaCall(RengaDataWriterWrite(p->output, p->dataset[part][f], first, n, rows));
     }
     p->written += n;
   }
@@ -155,7 +155,7 @@ static RengaErrorCode AddDatasets(Pairing *p)
       const RengaTensorSpec spec = {
           .type = f == MASK ? RENGA_UINT8 : RENGA_INT32, .ndim = 2, .dim = {p->kept[part], width}};
       snprintf(path, sizeof path, "/%s/%s", groups[part], fields[f]);
-      RengaCall(RengaHdf5OutputAdd(p->output, path, &spec, &p->dataset[part][f]));
+      RengaCall(RengaDataWriterAdd(p->output, path, &spec, &p->dataset[part][f]));
     }
   for (int f = 0; f < FIELDS; f++)
     if (f != MASK) RengaCall(RengaMalloc(BATCH * p->length[f != SOURCE], &p->row[f]));
@@ -169,7 +169,7 @@ static RengaErrorCode WriteAll(Pairing *p, const char *out_file, double share)
   RengaCall(Open(p));
   RengaCall(Visit(p));
   RengaCall(Split(p, share));
-  RengaCall(RengaHdf5OutputCreate(out_file, &p->output));
+  RengaCall(RengaDataWriterCreate(out_file, &p->output));
   RengaCall(AddDatasets(p));
   RengaCall(Visit(p));
   RengaCall(Flush(p));
@@ -228,7 +228,7 @@ RengaErrorCode RengaDataWritePairs(RengaComm comm, RengaVocabulary vocabulary,
   RengaCallMPI(MPI_Comm_rank(mpi, &rank));
   if (rank == 0) {
     code = WriteAll(&p, out_file, validation_share);
-    code = RengaHdf5OutputClose(&p.output, code);
+    code = RengaDataWriterClose(&p.output, code);
     Free(&p);
   }
   RengaCall(RengaErrorAgree(mpi, code));

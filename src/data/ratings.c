@@ -169,13 +169,13 @@ static int64_t DrawNegative(const Ratings *r, int64_t sample, int64_t user)
   return item;
 }
 
-static RengaErrorCode AddColumn(RengaHdf5Output output, const char *path, RengaDataType type,
+static RengaErrorCode AddColumn(RengaDataWriter output, const char *path, RengaDataType type,
                                 int64_t count, const void *values)
 {
   const RengaTensorSpec spec = {.type = type, .ndim = 1, .dim = {count}};
   int dataset;
-  RengaCall(RengaHdf5OutputAdd(output, path, &spec, &dataset));
-  RengaCall(RengaHdf5OutputWrite(output, dataset, 0, count, values));
+  RengaCall(RengaDataWriterAdd(output, path, &spec, &dataset));
+  RengaCall(RengaDataWriterWrite(output, dataset, 0, count, values));
   return RENGA_SUCCESS;
 }
 
@@ -190,7 +190,7 @@ static void FillColumns(const Ratings *r, int64_t *user, int64_t *item, float *l
   }
 }
 
-static RengaErrorCode WriteColumns(const Ratings *r, RengaHdf5Output output, int64_t *user,
+static RengaErrorCode WriteColumns(const Ratings *r, RengaDataWriter output, int64_t *user,
                                    int64_t *item, float *label)
 {
   FillColumns(r, user, item, label);
@@ -202,7 +202,7 @@ static RengaErrorCode WriteColumns(const Ratings *r, RengaHdf5Output output, int
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteSamples(Ratings *r, RengaHdf5Output output)
+static RengaErrorCode WriteSamples(Ratings *r, RengaDataWriter output)
 {
   int64_t *user = NULL, *item = NULL;
   float *label = NULL;
@@ -229,11 +229,11 @@ static RengaErrorCode Prepare(Ratings *r)
 
 static RengaErrorCode WriteRatings(Ratings *r, const char *out_file)
 {
-  RengaHdf5Output output = NULL;
+  RengaDataWriter output = NULL;
   RengaErrorCode code = Prepare(r);
-  if (code == RENGA_SUCCESS) code = RengaHdf5OutputCreate(out_file, &output);
+  if (code == RENGA_SUCCESS) code = RengaDataWriterCreate(out_file, &output);
   if (code == RENGA_SUCCESS) code = WriteSamples(r, output);
-  code = RengaHdf5OutputClose(&output, code);
+  code = RengaDataWriterClose(&output, code);
   RengaFree(&r->rating);
   RengaFree(&r->sorted);
   RengaFree(&r->user_first);

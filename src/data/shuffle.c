@@ -41,3 +41,42 @@ int64_t RengaDataShuffle(uint64_t seed, int64_t epoch, int64_t samples, int64_t 
   while (number >= (uint64_t)samples);
   return (int64_t)number;
 }
+
+/*@
+   RengaDataSetShuffle - the order of the training samples
+
+   Collective
+
+   Input:
+   . data - the data set
+   . shuffle - true (default): each epoch in an order of its own, drawn from the seed; false: as the
+     files have them
+
+   Options:
+   . -data_shuffle - the same
+@*/
+RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle)
+{
+  RengaCheckPointer(data);
+  data->shuffle = shuffle;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataGetShuffle - the order of the training samples
+
+   Not collective
+
+   Input:
+   . data - the data set
+
+   Output:
+   . shuffle - as of RengaDataSetShuffle
+@*/
+RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle)
+{
+  RengaCheckPointer(data);
+  RengaCheckPointer(shuffle);
+  *shuffle = data->shuffle;
+  return RENGA_SUCCESS;
+}

@@ -36,7 +36,7 @@ static RengaErrorCode SplitText(const char *text_file, int64_t bytes, int64_t se
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyPart(FILE *file, const char *text_file, RengaHdf5Output output,
+static RengaErrorCode CopyPart(FILE *file, const char *text_file, RengaDataWriter output,
                                int dataset, int64_t length, unsigned char block[])
 {
   for (int64_t at = 0; at < length; at += BLOCK) {
@@ -44,27 +44,27 @@ static RengaErrorCode CopyPart(FILE *file, const char *text_file, RengaHdf5Outpu
     RengaCheck(fread(block, 1, (size_t)n, file) == (size_t)n, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
                "text %s: %s", text_file,
                ferror(file) ? strerror(errno) : "became shorter while it was read");
-    RengaCall(RengaHdf5OutputWrite(output, dataset, at, n, block));
+    RengaCall(RengaDataWriterWrite(output, dataset, at, n, block));
   }
   return RENGA_SUCCESS;
 }
 
 /* A part of no tokens is left out. */
-static RengaErrorCode WriteTokens(FILE *file, const char *text_file, RengaHdf5Output output,
+static RengaErrorCode WriteTokens(FILE *file, const char *text_file, RengaDataWriter output,
                                   const int64_t lengths[RENGA_DATA_PARTS], int64_t sequence)
 {
   static const char *const paths[RENGA_DATA_PARTS] = {"/training", "/validation"};
   unsigned char *block;
   RengaErrorCode code = RENGA_SUCCESS;
-  RengaCall(RengaHdf5OutputPutText(output, -1, "format", "tokens"));
-  RengaCall(RengaHdf5OutputPutInt(output, -1, "sequence", sequence));
-  RengaCall(RengaHdf5OutputPutInt(output, -1, "vocabulary", VOCABULARY));
+  RengaCall(RengaDataWriterPutText(output, -1, "format", "tokens"));
+  RengaCall(RengaDataWriterPutInt(output, -1, "sequence", sequence));
+  RengaCall(RengaDataWriterPutInt(output, -1, "vocabulary", VOCABULARY));
   RengaCall(RengaMalloc(BLOCK, &block));
   for (int part = 0; part < RENGA_DATA_PARTS && code == RENGA_SUCCESS; part++) {
     RengaTensorSpec spec = {.type = RENGA_UINT8, .ndim = 1, .dim = {lengths[part]}};
     int dataset;
     if (lengths[part] == 0) continue;
-    code = RengaHdf5OutputAdd(output, paths[part], &spec, &dataset);
+    code = RengaDataWriterAdd(output, paths[part], &spec, &dataset);
     if (code == RENGA_SUCCESS)
       code = CopyPart(file, text_file, output, dataset, lengths[part], block);
   }
@@ -77,14 +77,14 @@ static RengaErrorCode WriteText(const char *text_file, const char *out_file, int
                                 double validation_share)
 {
   FILE *file = NULL;
-  RengaHdf5Output output = NULL;
+  RengaDataWriter output = NULL;
   int64_t bytes = 0, lengths[RENGA_DATA_PARTS];
   RengaErrorCode code = MeasureText(text_file, &file, &bytes);
   if (code == RENGA_SUCCESS)
     code = SplitText(text_file, bytes, sequence, validation_share, lengths);
-  if (code == RENGA_SUCCESS) code = RengaHdf5OutputCreate(out_file, &output);
+  if (code == RENGA_SUCCESS) code = RengaDataWriterCreate(out_file, &output);
   if (code == RENGA_SUCCESS) code = WriteTokens(file, text_file, output, lengths, sequence);
-  code = RengaHdf5OutputClose(&output, code);
+  code = RengaDataWriterClose(&output, code);
   if (file != NULL) fclose(file);
   RengaCall(code);
   return RENGA_SUCCESS;

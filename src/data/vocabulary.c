@@ -334,16 +334,16 @@ RengaErrorCode RengaVocabularyWrite(RengaVocabulary vocabulary, const char *file
 }
 
 /* The pairs, and what data sets of one vocabulary have in common. */
-RengaErrorCode RengaVocabularyPut_Private(RengaVocabulary v, RengaHdf5Output output)
+RengaErrorCode RengaVocabularyPut_Private(RengaVocabulary v, RengaDataWriter output)
 {
   const RengaTensorSpec spec = {.type = RENGA_INT32, .ndim = 2, .dim = {v->n_merges, 2}};
   uint64_t digest = RengaHash(v->merge, (size_t)v->n_merges * sizeof *v->merge, 0);
   int dataset;
-  RengaCall(RengaHdf5OutputPutInt(output, -1, "vocabulary", v->count));
-  RengaCall(RengaHdf5OutputPutInt(output, -1, "mask", RENGA_TOKEN_MASK));
-  RengaCall(RengaHdf5OutputPutInt(output, -1, "vocabulary_digest", (int64_t)(digest >> 1)));
-  RengaCall(RengaHdf5OutputAdd(output, "/vocabulary", &spec, &dataset));
-  RengaCall(RengaHdf5OutputWrite(output, dataset, 0, v->n_merges, v->merge));
+  RengaCall(RengaDataWriterPutInt(output, -1, "vocabulary", v->count));
+  RengaCall(RengaDataWriterPutInt(output, -1, "mask", RENGA_TOKEN_MASK));
+  RengaCall(RengaDataWriterPutInt(output, -1, "vocabulary_digest", (int64_t)(digest >> 1)));
+  RengaCall(RengaDataWriterAdd(output, "/vocabulary", &spec, &dataset));
+  RengaCall(RengaDataWriterWrite(output, dataset, 0, v->n_merges, v->merge));
   return RENGA_SUCCESS;
 }
 

@@ -34,7 +34,7 @@ RengaErrorCode RengaBytePairsFind_Private(const RengaWords *words, const int64_t
 /* vocabulary.c */
 RengaErrorCode RengaVocabularyCreate_Private(int64_t n_merges, int32_t (*merges)[2],
                                              RengaVocabulary *vocabulary); /* takes the merges */
-RengaErrorCode RengaVocabularyPut_Private(RengaVocabulary vocabulary, RengaHdf5Output output);
+RengaErrorCode RengaVocabularyPut_Private(RengaVocabulary vocabulary, RengaDataWriter output);
 /* Tokens of a word, lent until the next call. */
 RengaErrorCode RengaVocabularyGetWord_Private(RengaVocabulary vocabulary,
                                               const unsigned char word[], int64_t length,

@@ -319,6 +319,63 @@ RengaErrorCode RengaGraphSetLoss(RengaGraph graph, RengaValue value)
   return RENGA_SUCCESS;
 }
 
+/* The outputs that the graph has, but the loss. */
+static void DropLossOutput(RengaGraph graph)
+{
+  int kept = 0;
+  for (int i = 0; i < graph->n_outputs; i++)
+    if (graph->output[i] != graph->loss) graph->output[kept++] = graph->output[i];
+  graph->n_outputs = kept;
+}
+
+static RengaErrorCode FindNamedValue(RengaGraph graph, const char *name, RengaValue *value)
+{
+  const char **names, *closest;
+  *value = RengaGraphFindValue(graph, name);
+  if (*value != RENGA_VALUE_NONE) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(graph->n_values + 1, &names));
+  for (int v = 0; v < graph->n_values; v++) names[v] = graph->value[v]->name;
+  closest = RengaClosestName(name, graph->n_values, names);
+  RengaFree(&names);
+  RengaRaise(graph->hdr.comm, RENGA_ERR_ARGUMENT, "the network has no value %s%s%s%s", name,
+             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
+}
+
+/*@
+   RengaGraphKeepOutputs - let a network end at some values, without its loss
+
+   Collective
+
+   Input:
+   . graph - not set up
+   . count - number of names; 0: the outputs that it has
+   . names - of any values
+
+   Notes: RengaGraphSetUp then removes what these do not need: the loss, the labels that it compares
+   with, parameters of other ends. For networks that are run forward alone.
+
+   Errors: a value that is not there; an end that is empty.
+@*/
+RengaErrorCode RengaGraphKeepOutputs(RengaGraph graph, int count, const char *const names[])
+{
+  RengaValue *found = NULL;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCheckPointer(graph);
+  RengaCheck(graph->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaGraphKeepOutputs: call it before RengaGraphSetUp");
+  RengaCall(RengaMalloc(count + 1, &found));
+  for (int i = 0; i < count && !code; i++) code = FindNamedValue(graph, names[i], &found[i]);
+  if (!code && count == 0) DropLossOutput(graph);
+  if (!code && count > 0) graph->n_outputs = 0;
+  for (int i = 0; i < count && !code; i++) code = RengaGraphAddOutput(graph, found[i]);
+  RengaFree(&found);
+  RengaCall(code);
+  RengaCheck(graph->n_outputs > 0, graph->hdr.comm, RENGA_ERR_GRAPH,
+             "the network has no output besides its loss: name values that it is to end at");
+  graph->loss = RENGA_VALUE_NONE;
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaGraphGetValue - look at a value
 

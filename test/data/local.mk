@@ -1,4 +1,4 @@
-data_tests = %D%/arrays %D%/csv %D%/files %D%/idx %D%/origin %D%/shuffle %D%/text %D%/vocabulary
+data_tests = %D%/arrays %D%/csv %D%/files %D%/idx %D%/origin %D%/shuffle %D%/text %D%/vocabulary %D%/writer
 check_PROGRAMS += $(data_tests)
 TESTS += $(data_tests)
 %C%_arrays_LDADD = $(LDADD) $(HDF5_LIBS)
@@ -9,4 +9,5 @@ TESTS += $(data_tests)
 %C%_shuffle_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_text_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_vocabulary_LDADD = $(LDADD) $(HDF5_LIBS)
+%C%_writer_LDADD = $(LDADD) $(HDF5_LIBS)
 noinst_HEADERS += %D%/datatest.h

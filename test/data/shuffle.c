@@ -49,6 +49,21 @@ static RengaErrorCode ReadOrder(RengaComm comm, RengaData data, int64_t epoch, i
   return RENGA_SUCCESS;
 }
 
+/* As the file has them, when that is asked for. */
+static RengaErrorCode CheckFileOrder(RengaData data, int64_t count)
+{
+  bool shuffle = false;
+  RengaCall(RengaDataGetShuffle(data, &shuffle));
+  Expect(shuffle);
+  RengaCall(RengaDataSetShuffle(data, false));
+  for (int64_t i = 0; i < count; i += 97) {
+    int64_t number = -1;
+    RengaCall(RengaDataRead(data, RENGA_DATA_TRAINING, 0, 3, i, 1, &number));
+    Expect(number == i);
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckOrders(RengaComm comm, int64_t count)
 {
   char name[64];
@@ -66,6 +81,7 @@ static RengaErrorCode CheckOrders(RengaComm comm, int64_t count)
     Expect(same[0] == same[1]);
     for (int j = 0; j < i && count > 100; j++) Expect(hash[i] != hash[j]);
   }
+  RengaCall(CheckFileOrder(data, count));
   if (count == 1000) Expect(hash[0] == UINT64_C(0x8759ed05fe656c9d)); /* resumed runs rely on it */
   RengaCall(RengaDataDestroy(&data));
   RengaCall(RengaCommBarrier(comm, "all to close the file"));

@@ -258,6 +258,32 @@ static RengaErrorCode CheckCosts(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Without a loss the labels are not needed; with other ends neither is what is behind them. */
+static RengaErrorCode CheckKeepOutputs(RengaComm comm)
+{
+  static const char *const names[] = {"l.0", "l.0.weight", "nothing"};
+  for (int turn = 0; turn < 3; turn++) {
+    RengaGraph graph;
+    RengaValue loss;
+    int count;
+    const RengaValue *outputs;
+    RengaCall(RengaGraphCreate(comm, &graph));
+    RengaCall(RengaGraphLoad(graph, "mlp:sizes=4-5-3"));
+    if (turn == 2)
+      TestError(RengaGraphKeepOutputs(graph, 1, &names[2]), RENGA_ERR_ARGUMENT, "no value nothing");
+    RengaCall(RengaGraphKeepOutputs(graph, turn, names));
+    RengaCall(RengaGraphSetUp(graph));
+    RengaCall(RengaGraphGetLoss(graph, &loss));
+    RengaCall(RengaGraphGetOutputs(graph, &count, &outputs));
+    TestTrue(loss == RENGA_VALUE_NONE && count == (turn == 0 ? 1 : turn));
+    TestTrue(RengaGraphFindValue(graph, "labels") == RENGA_VALUE_NONE);
+    TestTrue((RengaGraphFindValue(graph, "l.1.weight") >= 0) == (turn == 0));
+    TestTrue(RengaGraphKeepOutputs(graph, 0, NULL) == RENGA_ERR_ORDER);
+    RengaCall(RengaGraphDestroy(&graph));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(void)
 {
   RengaComm comm;
@@ -270,6 +296,7 @@ static RengaErrorCode Run(void)
   RengaCall(CheckView(comm));
   RengaCall(CheckOptions(comm));
   RengaCall(CheckCosts(comm));
+  RengaCall(CheckKeepOutputs(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }
