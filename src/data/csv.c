@@ -103,13 +103,18 @@ static int CompareClasses(const void *a, const void *b)
   return strcmp(x, y);
 }
 
+/* The place of a class in the list, which has none at first; NULL where it is new. */
+static char **ClassNamed(const CsvSet *set, const char *name)
+{
+  if (set->n_classes == 0) return NULL;
+  return bsearch(&name, set->class, (size_t)set->n_classes, sizeof *set->class, CompareClasses);
+}
+
 /* The list stays in order. */
 static RengaErrorCode AddClass(CsvSet *set, const char *name)
 {
-  const char *key = name;
   char *copy;
-  if (bsearch(&key, set->class, (size_t)set->n_classes, sizeof *set->class, CompareClasses))
-    return RENGA_SUCCESS;
+  if (ClassNamed(set, name)) return RENGA_SUCCESS;
   RengaCheck(set->n_classes < MOST_CLASSES, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "table %s, line %lld: more than %d classes; are these numbers to be learned as such?",
              set->csv.name, (long long)set->csv.line, MOST_CLASSES);
@@ -193,8 +198,7 @@ static RengaErrorCode TakeRow(const CsvSet *set, CsvBlock *block)
     if (set->role[c] == COLUMN_DROPPED) continue;
     if (set->role[c] == COLUMN_LABEL) {
       RengaCall(ClassAt(set, c, &class));
-      char **found =
-          bsearch(&class, set->class, (size_t)set->n_classes, sizeof *set->class, CompareClasses);
+      char **found = ClassNamed(set, class);
       RengaCheck(found, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
                  "table %s was changed while it was read", set->csv.name);
       block->label[block->count] = found - set->class;
