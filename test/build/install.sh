@@ -22,7 +22,7 @@ gcc -std=c11 -o "$scratch/static" "$source/tutorials/ex4.c" \
 run "$scratch/static" -partition_stages 2
 
 command -v cmake >/dev/null || { echo "no cmake here"; exit 0; }
-cmake -S "$source/test/link/cmake" -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$scratch/prefix" \
+env -u CC cmake -S "$source/test/link/cmake" -B "$scratch/cmake" -DCMAKE_PREFIX_PATH="$scratch/prefix" \
   -DTRAIN="$source/test/link/train.cpp" >"$scratch/cmake.log" 2>&1 || { cat "$scratch/cmake.log"; exit 1; }
 cmake --build "$scratch/cmake" >"$scratch/cmake.log" 2>&1 || { cat "$scratch/cmake.log"; exit 1; }
 for program in train train_pc; do run "$scratch/cmake/$program"; done
