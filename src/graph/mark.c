@@ -73,10 +73,11 @@ RengaErrorCode RengaGraphCompleteOutputs(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-/* Where the samples are in the input: dimension and its part of each sample. */
+/* Where the samples are in the input, or in what is made of none: dimension and its part of each
+   sample. */
 static RengaErrorCode SetKey(RengaGraph graph, RengaGraphNode *node, int64_t key)
 {
-  const RengaTensorSpec *spec = RengaGraphSpec(graph, node->in[0]);
+  const RengaTensorSpec *spec = RengaGraphSpec(graph, node->n_in > 0 ? node->in[0] : node->out[0]);
   int batch = RengaGraphBatchDimension(spec);
   int64_t whole = spec->ndim > 0 && spec->dim[0] > 0 ? spec->dim[0] : 1;
   int64_t factor = batch >= 0 ? -spec->dim[batch] : whole;

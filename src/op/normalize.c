@@ -175,6 +175,18 @@ static RengaErrorCode Dropout(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
+/* Numbers in [0,1): the shape is given. */
+static RengaErrorCode RandomUniform(RengaOpCall *call)
+{
+  int64_t factor = RengaOpCallInt(call, "batch_factor");
+  int axis;
+  RengaOpCheckValue(factor > 0, call, "batch_factor is %lld", (long long)factor);
+  RengaOpCheckValue(RengaDataTypeIsFloating(call->out[0].type), call,
+                    "the numbers are no integers");
+  if (call->out[0].ndim > 0) RengaCall(RengaOpAxis(call, "batch_dim", call->out[0].ndim, &axis));
+  return RENGA_SUCCESS;
+}
+
 static double FiveFlops(const RengaOpCall *call)
 {
   return 5.0 * (double)RengaTensorSpecCount(&call->out[0]);
@@ -218,5 +230,7 @@ const RengaOperator RengaOperatorsNormalize[] = {
     {"LRN", 1, 1, 1, 1, 0, LocalResponse, TwelveFlops, LOCAL, "F>F"},
     {"LRNGrad", 2, 2, 1, 1, OWN, LocalResponse, TwelveFlops, LOCAL, "F>F"},
     {"Dropout", 1, 1, 1, 2, RENGA_OP_RANDOM, Dropout, FiveFlops, "ratio:real=0.5 " RANDOM, "F>FB"},
+    {"RandomUniform", 0, 0, 1, 1, OWN | RENGA_OP_RANDOM | RENGA_OP_OUTPUT_GIVEN, RandomUniform,
+     FiveFlops, "to:int=0 " RANDOM, "T>?"},
     {0},
 };

@@ -216,6 +216,8 @@ static const Case cases[] = {
     {"Dropout", "ratio=0.3 key=3", "f4,5,7", "1", 0},
     {"Dropout", "ratio=0.3 key=3 batch_dim=1 batch_factor=3", "f5,6,7", "1", 0},
     {"Dropout", "ratio=0.5 key=4", "f2,20001", "1", 0},
+    {"RandomUniform", "key=5", "", "f2,20001", 0},
+    {"RandomUniform", "key=6 batch_dim=1 batch_factor=3", "", "f5,6,7", 0},
     /* convolutions and pooling */
     {"Conv", "pads=1,1,1,1", "f3,5,9,7 f6,5,3,3 f6", "1", 0},
     {"ConvGradInput", "pads=1,1,1,1", "f3,6,9,7 f6,5,3,3", "f3,5,9,7", 0},

@@ -1,11 +1,11 @@
-/* Dropout: the same numbers as on any other device and layout. */
+/* Dropout and random numbers: the same as on any other device and layout. */
 #include "cpu.h"
 #include "random.h"
 #include "renga/private/op.h"
 #include <string.h>
 
 /* x is [before, samples * factor, after]; an element's number in its sample is its place in
-   [before, factor, after]. */
+   [before, factor, after]. Without x the numbers themselves are wanted. */
 typedef struct {
   int64_t before, batch, factor, after, count, key;
   float ratio;
@@ -18,8 +18,11 @@ static void DropoutPiece(const Dropout *s, const RengaDropout *dropout, int64_t 
   for (int64_t at = first; at < last;) {
     int64_t row = at / run, in_run = at % run, here = RengaCpuSmaller(run - in_run, last - at);
     int64_t samples = s->batch / s->factor, sample = row % samples, before = row / samples;
-    RengaCpuDropoutRun(dropout, s->ratio, first_sample + sample, before * run + in_run, here,
-                       x + at, y + at);
+    int64_t element = before * run + in_run;
+    if (x)
+      RengaCpuDropoutRun(dropout, s->ratio, first_sample + sample, element, here, x + at, y + at);
+    else
+      RengaCpuUniformRun(dropout, first_sample + sample, element, here, y + at);
     at += here;
   }
 }
@@ -32,16 +35,16 @@ static RengaErrorCode DropoutRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)workspace;
   const Dropout *s = kernel->data;
   RengaDropout dropout = RengaDropoutStart(context->seed, context->step, s->key);
-  bool drop = context->training && s->ratio > 0;
+  const float *x = kernel->call.n_in > 0 ? in[0] : NULL;
+  bool draw = !x || (context->training && s->ratio > 0);
   int64_t pieces = RengaCpuPieces(s->count, RENGA_CPU_PIECE);
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t first = piece * RENGA_CPU_PIECE,
             last = RengaCpuSmaller(s->count, first + RENGA_CPU_PIECE);
-    const float *x = in[0];
     float *y = out[0];
-    if (drop)
+    if (draw)
       DropoutPiece(s, &dropout, context->sample, first, last, x, y);
     else if (x != y)
       memcpy(y + first, x + first, (size_t)(last - first) * sizeof *y);
@@ -49,12 +52,11 @@ static RengaErrorCode DropoutRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DropoutCreate_Cpu(RengaKernel kernel)
+/* x: of the shape of the output. */
+static RengaErrorCode CreateDraws(RengaKernel kernel, const RengaTensorSpec *x, double ratio)
 {
-  const RengaOpCall *call = &kernel->call;
-  const RengaTensorSpec *x = &call->in[0];
-  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
-  int batch_dim = (int)RengaAttributesInt(call->attributes, "batch_dim", 0);
+  const RengaAttributes *attributes = kernel->call.attributes;
+  int batch_dim = (int)RengaAttributesInt(attributes, "batch_dim", 0);
   if (batch_dim < 0 || batch_dim >= x->ndim) return RENGA_SUCCESS;
   Dropout *s = NULL;
   RengaCall(RengaMalloc(1, &s));
@@ -63,16 +65,32 @@ static RengaErrorCode DropoutCreate_Cpu(RengaKernel kernel)
   s->before = RengaOpProduct(x, 0, batch_dim);
   s->batch = x->dim[batch_dim];
   s->after = RengaOpProduct(x, batch_dim + 1, x->ndim);
-  s->factor = RengaAttributesInt(call->attributes, "batch_factor", 1);
+  s->factor = RengaAttributesInt(attributes, "batch_factor", 1);
   s->count = RengaTensorSpecCount(x);
-  s->key = RengaAttributesInt(call->attributes, "key", 0);
-  s->ratio = (float)RengaAttributesReal(call->attributes, "ratio", 0.5);
+  s->key = RengaAttributesInt(attributes, "key", 0);
+  s->ratio = (float)ratio;
   kernel->run = DropoutRun_Cpu;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DropoutCreate_Cpu(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  RengaCall(CreateDraws(kernel, &call->in[0], RengaAttributesReal(call->attributes, "ratio", 0.5)));
   kernel->alias = RENGA_KERNEL_ALIAS(0, 0);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RandomUniformCreate_Cpu(RengaKernel kernel)
+{
+  if (kernel->call.out[0].type != RENGA_FLOAT32) return RENGA_SUCCESS;
+  RengaCall(CreateDraws(kernel, &kernel->call.out[0], 0));
   return RENGA_SUCCESS;
 }
 
 const RengaKernelRow RENGA_ISA_NAME(RengaCpuDropout)[] = {
     {"Dropout", DropoutCreate_Cpu},
+    {"RandomUniform", RandomUniformCreate_Cpu},
     {NULL, NULL},
 };

@@ -1,4 +1,4 @@
-/* Batch normalisation, local response normalisation and dropout.
+/* Batch normalisation, local response normalisation, dropout and random numbers.
 
    Ioffe, Szegedy: Batch normalization, arXiv 1502.03167. */
 #include "ref.h"
@@ -170,29 +170,61 @@ static RengaErrorCode LRNGrad_Ref(const RengaOpCall *call, const RengaKernelCont
   return RENGA_SUCCESS;
 }
 
-/* x as [outer][samples x factor][inner]: sample b / factor, element (o * factor + b % factor) *
-   inner + i of it. */
+/* A tensor as [outer][samples x factor][inner]: sample b / factor, and of it element
+   (o * factor + b % factor) * inner + i. */
+typedef struct {
+  RengaDropout dropout;
+  RefAxis axis;
+  int64_t first, factor; /* sample */
+} Draws;
+
+static RengaErrorCode StartDraws(const RengaOpCall *call, const RengaKernelContext *context,
+                                 const RengaTensorSpec *spec, Draws *draws)
+{
+  int dimension = 0;
+  if (spec->ndim > 0) RengaCall(RengaOpAxis(call, "batch_dim", spec->ndim, &dimension));
+  *draws = (Draws){.dropout =
+                       RengaDropoutStart(context->seed, context->step, RengaOpCallInt(call, "key")),
+                   .axis = spec->ndim > 0 ? RefAxisOf(spec, dimension) : (RefAxis){1, 1, 1},
+                   .first = context->sample,
+                   .factor = RengaOpCallInt(call, "batch_factor")};
+  return RENGA_SUCCESS;
+}
+
+static float DrawOne(const Draws *draws, int64_t i)
+{
+  const RefAxis *axis = &draws->axis;
+  int64_t o = i / axis->inner / axis->extent, b = i / axis->inner % axis->extent;
+  int64_t element = (o * draws->factor + b % draws->factor) * axis->inner + i % axis->inner;
+  return RengaDropoutUniform(&draws->dropout, draws->first + b / draws->factor, element);
+}
+
 static RengaErrorCode Dropout_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                   const void *const in[], void *const out[])
 {
-  const RengaTensorSpec *spec = &call->in[0];
   RefIn x = RefInput(call, in, 0);
   RefOut y = RefOutput(call, out, 0), kept = RefOutput(call, out, 1);
   float ratio = context->training ? (float)RengaOpCallReal(call, "ratio") : 0;
-  int64_t factor = RengaOpCallInt(call, "batch_factor"), count = RengaTensorSpecCount(spec);
-  int dimension = 0;
-  if (spec->ndim > 0) RengaCall(RengaOpAxis(call, "batch_dim", spec->ndim, &dimension));
-  RefAxis axis = spec->ndim > 0 ? RefAxisOf(spec, dimension) : (RefAxis){1, 1, 1};
-  RengaDropout dropout =
-      RengaDropoutStart(context->seed, context->step, RengaOpCallInt(call, "key"));
+  int64_t count = RengaTensorSpecCount(&call->in[0]);
+  Draws draws;
+  RengaCall(StartDraws(call, context, &call->in[0], &draws));
   for (int64_t i = 0; i < count; i++) {
-    int64_t o = i / axis.inner / axis.extent, b = i / axis.inner % axis.extent;
-    int64_t element = (o * factor + b % factor) * axis.inner + i % axis.inner;
-    bool keep =
-        ratio == 0 || RengaDropoutUniform(&dropout, context->sample + b / factor, element) >= ratio;
+    bool keep = ratio == 0 || DrawOne(&draws, i) >= ratio;
     RefSet(y, i, keep ? RefGet(x, i) / (1 - (double)ratio) : 0);
     if (kept.data) RefSetInt(kept, i, keep);
   }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RandomUniform_Ref(const RengaOpCall *call, const RengaKernelContext *context,
+                                        const void *const in[], void *const out[])
+{
+  (void)in;
+  RefOut y = RefOutput(call, out, 0);
+  Draws draws;
+  RengaCall(StartDraws(call, context, &call->out[0], &draws));
+  for (int64_t i = 0, count = RengaTensorSpecCount(&call->out[0]); i < count; i++)
+    RefSet(y, i, (double)DrawOne(&draws, i));
   return RENGA_SUCCESS;
 }
 
@@ -204,6 +236,7 @@ RengaRefKernel RefFindBatch(const char *name)
       {"LRN", LRN_Ref},
       {"LRNGrad", LRNGrad_Ref},
       {"Dropout", Dropout_Ref},
+      {"RandomUniform", RandomUniform_Ref},
       {NULL, NULL},
   };
   return RefFindRow(rows, name);
