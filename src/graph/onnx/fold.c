@@ -130,6 +130,8 @@ static bool Unary(const char *op, bool real, Number x, Number *y)
     y->whole = !x.whole;
   else if (strcmp(op, "Abs") == 0)
     *y = (Number){.whole = x.whole < 0 ? Negative(x.whole) : x.whole, .real = fabs(x.real)};
+  else if (strcmp(op, "Relu") == 0)
+    *y = (Number){.whole = x.whole > 0 ? x.whole : 0, .real = x.real > 0 ? x.real : 0};
   else if (!real)
     return false;
   else if (strcmp(op, "Floor") == 0)
@@ -337,6 +339,7 @@ static const RengaOnnxFoldRow rows[] = {
     {"Neg", FoldUnary},
     {"Not", FoldUnary},
     {"Abs", FoldUnary},
+    {"Relu", FoldUnary},
     {"Floor", FoldUnary},
     {"Ceil", FoldUnary},
     {"Round", FoldUnary},

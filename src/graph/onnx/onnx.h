@@ -329,14 +329,60 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(NonZero)                                                                                       \
   X(Reshape)                                                                                       \
   X(Flatten)                                                                                       \
-  X(Squeeze) X(Unsqueeze) X(Expand) X(Transpose) X(Slice) X(Split) X(Pad) X(Tile) X(OneHot)        \
-      X(Trilu) X(CumSum) X(TopK) X(MatMul) X(Gemm) X(Window) X(Pool) X(GlobalAveragePool)          \
-          X(GlobalMaxPool) X(Reduce) X(Softmax) X(GroupNormalization) X(BatchNormalization)        \
-              X(Dropout) X(MeanVarianceNormalization) X(SoftmaxCrossEntropyLoss)                   \
-                  X(NegativeLogLikelihoodLoss) X(Recurrent) X(Attention) X(RotaryEmbedding)        \
-                      X(Einsum) X(Scatter) X(Resize) X(SplitToSequence) X(SequenceConstruct)       \
-                          X(SequenceAt) X(SequenceInsert) X(Gather) X(GatherND) X(SequenceErase)   \
-                              X(SequenceLength) X(ConcatFromSequence)
+  X(Squeeze)                                                                                       \
+  X(Unsqueeze)                                                                                     \
+  X(Expand)                                                                                        \
+  X(Transpose)                                                                                     \
+  X(Slice)                                                                                         \
+  X(Split)                                                                                         \
+  X(Pad)                                                                                           \
+  X(Tile)                                                                                          \
+  X(OneHot)                                                                                        \
+  X(Trilu)                                                                                         \
+  X(CumSum)                                                                                        \
+  X(TopK)                                                                                          \
+  X(MatMul)                                                                                        \
+  X(Gemm)                                                                                          \
+  X(Window)                                                                                        \
+  X(Pool)                                                                                          \
+  X(GlobalAveragePool)                                                                             \
+  X(GlobalMaxPool)                                                                                 \
+  X(Reduce)                                                                                        \
+  X(Softmax)                                                                                       \
+  X(GroupNormalization)                                                                            \
+  X(BatchNormalization)                                                                            \
+  X(Dropout)                                                                                       \
+  X(MeanVarianceNormalization)                                                                     \
+  X(SoftmaxCrossEntropyLoss)                                                                       \
+  X(NegativeLogLikelihoodLoss)                                                                     \
+  X(Recurrent)                                                                                     \
+  X(Attention)                                                                                     \
+  X(RotaryEmbedding)                                                                               \
+  X(Einsum)                                                                                        \
+  X(Scatter)                                                                                       \
+  X(Resize)                                                                                        \
+  X(SplitToSequence)                                                                               \
+  X(SequenceConstruct)                                                                             \
+  X(SequenceAt)                                                                                    \
+  X(SequenceInsert)                                                                                \
+  X(Gather)                                                                                        \
+  X(GatherND)                                                                                      \
+  X(SequenceErase)                                                                                 \
+  X(SequenceLength)                                                                                \
+  X(ConcatFromSequence)                                                                            \
+  X(DFT)                                                                                           \
+  X(STFT)                                                                                          \
+  X(Random)                                                                                        \
+  X(Bernoulli)                                                                                     \
+  X(GridSample)                                                                                    \
+  X(AffineGrid)                                                                                    \
+  X(Loop)                                                                                          \
+  X(Scan)                                                                                          \
+  X(Col2Im)                                                                                        \
+  X(MaxUnpool)                                                                                     \
+  X(LpPool)                                                                                        \
+  X(Compress)                                                                                      \
+  X(ReverseSequence)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

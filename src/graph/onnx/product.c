@@ -197,6 +197,32 @@ static RengaErrorCode WholeIndex(RengaOnnxNode *node, RengaValue x, RengaValue i
   return RENGA_SUCCESS;
 }
 
+/* The p-th root of the sum of p-th powers: elements in a window times their mean. */
+RengaErrorCode RengaOnnxConvertLpPool(RengaOnnxNode *node)
+{
+  Window window;
+  RengaValue x;
+  RengaAttributes *to = &node->importer->attributes;
+  const double p = (double)RengaOnnxInt(node, "p", 2);
+  int64_t taps = 1;
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaOnnxCheck(x != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input 0 is missing");
+  RengaOnnxCheck(RengaOnnxInt(node, "ceil_mode", 0) == 0 && p >= 1, node, RENGA_ERR_SUPPORT,
+                 "ceil_mode, or p = %g", p);
+  RengaCall(ReadWindow(node, RengaOnnxSpec(node, x), NULL, &window));
+  RengaCall(AutoPad(node, false, &window));
+  for (int d = 0; d < window.n; d++) taps *= window.kernel[d];
+  RengaCall(RengaOnnxApply(node, "Abs", x, RENGA_VALUE_NONE, &x));
+  RengaCall(RengaOnnxApplyReal(node, "Pow", x, p, &x));
+  RengaCall(SetWindow(node, &window));
+  RengaCall(RengaAttributesSetInt(to, "count_include_pad", 1));
+  RengaCall(RengaOnnxApply(node, "AveragePool", x, RENGA_VALUE_NONE, &x));
+  RengaCall(RengaOnnxApplyReal(node, "Mul", x, (double)taps, &x));
+  RengaCall(RengaOnnxApplyReal(node, "Pow", x, 1 / p, &x));
+  RengaCall(RengaOnnxBindValue(node, 0, x));
+  return RENGA_SUCCESS;
+}
+
 /* MaxPool and AveragePool */
 RengaErrorCode RengaOnnxConvertPool(RengaOnnxNode *node)
 {

@@ -1,0 +1,234 @@
+/* TEST ranks: 1 */
+/* Operators that the reader makes of others, with an open batch: each sample gets, to the last bit,
+   what it gets alone, and random numbers are those of the sample, not of its micro-batch. Their
+   values are compared by ONNX's own tests (nodes.c); loops with formulas here. */
+#include "../check.h"
+#include "execute.h"
+#include "rengacomm.h"
+#include "text.h"
+#include <math.h>
+#include <string.h>
+
+enum { BATCH = 3, ELEMENTS_MAX = 4096, STEP = 7, SEED = 11 };
+static const char file_name[] = "onnx-composed.onnx";
+
+static const struct {
+  int64_t opset;
+  const char *text;
+} samplewise[] = {
+    {20, "in x f32 N 2 3 4; in g f32 N 5 6 2; GridSample x g -> y mode=linear; out y"},
+    {20,
+     "in x f32 N 2 3 4; in g f32 N 5 6 2; GridSample x g -> y mode=cubic align_corners=1; out y"},
+    {16, "in x f32 N 2 3 4; in g f32 N 5 6 2; GridSample x g -> y mode=bilinear "
+         "padding_mode=reflection; out y"},
+    {20, "in x f32 N 1 3 4 2; in g f32 N 2 5 6 3; GridSample x g -> y mode=nearest "
+         "padding_mode=border; out y"},
+    {20, "in x f32 N 2 3; init s i64 4 : 9 1 4 5; AffineGrid x s -> y; out y"},
+    {20, "in x f32 N 5 7 1; init a i64 : 1; DFT x - a -> y onesided=1; out y"},
+    {17, "in x f32 N 20 1; init s i64 : 4; init w f32 6 : 1 2 3 3 2 1; STFT x s w -> y; out y"},
+    {18, "in x f32 N 12 6; init i i64 2 : 4 5; init b i64 2 : 2 2; Col2Im x i b -> y strides=1,2; "
+         "out y"},
+    {22, "in x f32 N 2 7 6; LpPool x -> y kernel_shape=2,3 p=3 strides=2,1; out y"},
+    {17, "in x f32 N 6 2; in n i64 N; ReverseSequence x n -> y batch_axis=0 time_axis=1; out y"},
+    {20, "in x f32 N 6 5; RandomNormalLike x -> r; Add x r -> y; out y"},
+    {20, "in x f32 N 6 5; RandomUniformLike x -> r low=-1.0; Mul x r -> y; out y"},
+    {20, "in x f32 N 6 5; Sigmoid x -> p; Bernoulli p -> y; out y"},
+};
+
+/* Sample `first` and those after it of inputs that are functions of their place. */
+static RengaErrorCode SetInputs(Execution *execution, int64_t first)
+{
+  static float real[ELEMENTS_MAX];
+  static int64_t whole[ELEMENTS_MAX];
+  static const char *const names[] = {"x", "g", "n"};
+  for (int i = 0; i < 3; i++) {
+    RengaValue input = RengaGraphFindValue(execution->graph, names[i]);
+    if (input == RENGA_VALUE_NONE) continue;
+    RengaTensorSpec spec = ExecutionSpec(execution, input);
+    const int64_t n = RengaTensorSpecCount(&spec), from = first * n / execution->batch;
+    Expect(n <= ELEMENTS_MAX);
+    for (int64_t k = 0; k < n; k++) {
+      real[k] = (float)sin(1.0 + 2.0 * (double)(from + k) + i);
+      whole[k] = 2 + (from + k) % 4;
+    }
+    const bool is_real = spec.type == RENGA_FLOAT32;
+    RengaCall(ExecutionSet(execution, input, is_real ? (const void *)real : whole));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The output of the samples from first on. */
+static RengaErrorCode Evaluate(RengaGraph graph, RengaDevice device, int64_t first, int64_t batch,
+                               int64_t *count, float y[])
+{
+  Execution execution;
+  RengaValue value = RengaGraphFindValue(graph, "y");
+  RengaKernelContext context = {
+      .training = true, .seed = SEED, .step = STEP, .sample = first, .samples = batch};
+  RengaCall(ExecutionCreate(graph, device, batch, &execution));
+  RengaErrorCode code = ExecutionInitialize(&execution, 0);
+  if (code == RENGA_SUCCESS) code = SetInputs(&execution, first);
+  if (code == RENGA_SUCCESS) code = ExecutionRun(&execution, &context);
+  if (code == RENGA_SUCCESS) {
+    RengaTensorSpec spec = ExecutionSpec(&execution, value);
+    *count = RengaTensorSpecCount(&spec);
+    Expect(*count > 0 && *count <= ELEMENTS_MAX);
+    memcpy(y, execution.memory[value], (size_t)*count * sizeof *y);
+  }
+  RengaCall(ExecutionDestroy(&execution));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Load(RengaComm comm, int64_t opset, const char *text, RengaGraph *graph)
+{
+  Message *model = NewModelOf(opset, text);
+  RengaErrorCode code = WriteMessage(model, file_name);
+  MessageFree(model);
+  RengaCall(code);
+  RengaCall(RengaGraphCreate(comm, graph));
+  RengaCall(RengaGraphLoad(*graph, file_name));
+  RengaCall(RengaGraphSetUp(*graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckSamplewise(RengaComm comm, RengaDevice device, int row)
+{
+  static float all[ELEMENTS_MAX], one[ELEMENTS_MAX];
+  RengaGraph graph;
+  int64_t n_all, n_one;
+  bool vary = false;
+  RengaCall(Load(comm, samplewise[row].opset, samplewise[row].text, &graph));
+  RengaCall(Evaluate(graph, device, 0, BATCH, &n_all, all));
+  for (int64_t s = 0; s < BATCH; s++) {
+    RengaCall(Evaluate(graph, device, s, 1, &n_one, one));
+    Expect(n_one * BATCH == n_all);
+    RengaCheck(memcmp(one, all + s * n_one, (size_t)n_one * sizeof *one) == 0, MPI_COMM_SELF,
+               RENGA_ERR_NUMERIC, "sample %lld alone gets other numbers: %s", (long long)s,
+               samplewise[row].text);
+  }
+  for (int64_t i = 1; i < n_all; i++) vary = vary || all[i] != all[0];
+  Expect(vary);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* Mean and variance of many numbers, and that no two are the same. */
+static RengaErrorCode CheckDraws(RengaComm comm, RengaDevice device)
+{
+  static const struct {
+    const char *text;
+    double mean, variance;
+  } rows[] = {
+      {"in x f32 N 1024; RandomNormalLike x -> y mean=2.0 scale=3.0; out y", 2, 9},
+      {"in x f32 N 1024; RandomUniformLike x -> y low=-1.0 high=2.0; out y", 0.5, 0.75},
+      {"in x f32 N 1024; init q f32 : 0.25; Sub x x -> o; Add o q -> p; Bernoulli p -> y; out y",
+       0.25, 0.1875},
+  };
+  static float y[ELEMENTS_MAX];
+  for (size_t r = 0; r < sizeof rows / sizeof rows[0]; r++) {
+    RengaGraph graph;
+    int64_t count;
+    double sum = 0, square = 0;
+    RengaCall(Load(comm, 20, rows[r].text, &graph));
+    RengaCall(Evaluate(graph, device, 0, 4, &count, y));
+    for (int64_t i = 0; i < count; i++) {
+      sum += (double)y[i] / (double)count;
+      square += (double)y[i] * (double)y[i] / (double)count;
+    }
+    const double deviation = sqrt(rows[r].variance);
+    Expect(fabs(sum - rows[r].mean) < 5 * deviation / sqrt((double)count));
+    Expect(fabs(square - sum * sum - rows[r].variance) < 0.1 * rows[r].variance);
+    RengaCall(RengaGraphDestroy(&graph));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* ---- loops ---- */
+static Message *Body(bool scan)
+{
+  Message *body = MessageNew();
+  if (!scan) {
+    AddInput(body, "i", 7, 0, NULL, NULL);
+    AddInput(body, "go", 9, 0, NULL, NULL);
+  }
+  AddInput(body, "before", 1, 2, (int64_t[]){1, 4}, NULL);
+  if (scan) AddInput(body, "part", 1, 1, (int64_t[]){1}, NULL);
+  if (!scan) AddOperator(body, "Identity", "go", "on");
+  if (scan) AddOperator(body, "Reshape", "part column", "element");
+  AddOperator(body, "Add", scan ? "before element" : "before x", "after");
+  AddOperator(body, "Mul", "after after", "square");
+  if (!scan) AddOutput(body, "on");
+  AddOutput(body, "after");
+  AddOutput(body, "square");
+  return body;
+}
+
+/* Three times s = s + x, from s = x; or s = s + column k of x, over all columns. */
+static Message *LoopModel(bool scan)
+{
+  static const int64_t three = 3, column[] = {-1, 1};
+  Message *graph = MessageNew(), *node;
+  AddInput(graph, "x", 1, 2, (int64_t[]){2, 4}, "N");
+  AddInitializer(graph, "three", 7, 0, NULL, &three, sizeof three);
+  AddInitializer(graph, "column", 7, 1, (int64_t[]){2}, column, sizeof column);
+  node = scan ? NewNode("Scan", "x x", "y squares") : NewNode("Loop", "three - x", "y squares");
+  AddGraph(node, "body", Body(scan));
+  if (scan) AddInt(node, "num_scan_inputs", 1);
+  if (scan) AddInts(node, "scan_input_axes", 1, (int64_t[]){1});
+  AddNode(graph, node);
+  AddOutput(graph, "y");
+  AddOutput(graph, "squares");
+  return NewModel(graph, 18);
+}
+
+static RengaErrorCode CheckLoop(RengaComm comm, RengaDevice device, bool scan)
+{
+  enum { WIDTH = 4, LOOP_BATCH = 5 };
+  static float x[LOOP_BATCH * WIDTH], y[ELEMENTS_MAX];
+  RengaGraph graph;
+  int64_t count;
+  Message *model = LoopModel(scan);
+  RengaErrorCode code = WriteMessage(model, file_name);
+  MessageFree(model);
+  RengaCall(code);
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, file_name));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(Evaluate(graph, device, 0, LOOP_BATCH, &count, y));
+  Expect(count == LOOP_BATCH * WIDTH);
+  for (int i = 0; i < LOOP_BATCH * WIDTH; i++) x[i] = (float)sin(1.0 + 2.0 * i);
+  for (int i = 0; i < LOOP_BATCH * WIDTH; i++) {
+    double wanted = (double)x[i] * (scan ? 1 : WIDTH);
+    for (int k = 0; k < WIDTH && scan; k++) wanted += (double)x[i / WIDTH * WIDTH + k];
+    Expect(fabs((double)y[i] - wanted) < 1e-5);
+  }
+  RengaTensorSpec squares = RengaGraphGetValue(graph, RengaGraphFindValue(graph, "squares"))->spec;
+  Expect(squares.ndim == 3 && squares.dim[0] == (scan ? WIDTH : 3) && squares.dim[1] == -1);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(void)
+{
+  static const char *const types[] = {RENGA_DEVICE_REF, RENGA_DEVICE_CPU};
+  RengaComm comm;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  for (int d = 0; d < 2; d++) {
+    RengaDevice device;
+    RengaCall(RengaDeviceCreate(comm, &device));
+    RengaCall(RengaDeviceSetType(device, types[d]));
+    RengaCall(RengaDeviceSetUp(device));
+    for (int row = 0; row < (int)(sizeof samplewise / sizeof samplewise[0]); row++)
+      RengaCall(CheckSamplewise(comm, device, row));
+    RengaCall(CheckDraws(comm, device));
+    RengaCall(CheckLoop(comm, device, false));
+    RengaCall(CheckLoop(comm, device, true));
+    RengaCall(RengaDeviceDestroy(&device));
+  }
+  remove(file_name);
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+
+TEST_MAIN(RunTest)
