@@ -304,7 +304,7 @@ static Message *FunctionOfUnknown(void)
 {
   Message *model = CallingModel("F"), *function = NewFunction("F", "a", "b");
   PutMessage(function, 7, NewNode("Frobnicate", "a", "c"));
-  PutMessage(function, 7, NewNode("Scan", "c", "b"));
+  PutMessage(function, 7, NewNode("SequenceMap", "c", "b"));
   PutMessage(model, 25, function);
   return model;
 }

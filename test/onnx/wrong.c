@@ -128,8 +128,8 @@ const WrongRow wrong_rows[] = {
     {"unique elements", 13, "in x f32 N 6; Unique x -> y; out y", RENGA_ERR_SUPPORT, "node \"y\"",
      "(opset 13): 1 operator is not supported:"},
     {"a compression by a condition", 13,
-     "in x f32 N 6; in c bool 6; Compress x c -> y axis=1; out y", RENGA_ERR_SUPPORT, "node \"y\"",
-     "(opset 13): 1 operator is not supported:"},
+     "in x f32 N 6; in c bool 6; Compress x c -> y axis=1; out y", RENGA_ERR_SUPPORT,
+     "node \"y\" (Compress", "input 1 (\"c\") depends on data; only one"},
     {"a slice of step 0", 13,
      "in x f32 N 6; init s i64 1 : 0; init e i64 1 : 6; init a i64 1 : 1; init t i64 1 : 0; Slice "
      "x s e a t -> y; out y",
@@ -261,7 +261,8 @@ const WrongRow wrong_rows[] = {
     {"an operator that is not known", 13, "in x f32 N 6; Frobnicate x -> y; out y",
      RENGA_ERR_SUPPORT, "node \"y\"", "(opset 13): 1 operator is not supported:"},
     {"a map, a scan, an optional and a text", 17,
-     "in x f32 N 6; SequenceMap x -> a; Scan a -> b; Optional b -> c; StringNormalizer c -> y; "
+     "in x f32 N 6; SequenceMap x -> a; StringConcat a -> b; Optional b -> c; StringNormalizer c "
+     "-> y; "
      "out y",
      RENGA_ERR_SUPPORT, "node \"a\"", "(opset 17): 4 operators are not supported:"},
     {"an If that depends on data", 13, "in x f32 N 6; in c bool; If c -> y; out y",
