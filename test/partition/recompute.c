@@ -1,16 +1,17 @@
-/* TEST ranks: 1 timeout: 600 */
+/* TEST ranks: 1 timeout: 120 */
 /* Stages recompute only where they must: none that the runtime says fits without, so none with one
    micro-batch in flight. */
 #include "../check.h"
 #include "renga.h"
 
-enum { DEVICES = 8, BATCH = 64, MICROBATCH = 4, BOUNDS = 16 };
+enum { DEVICES = 8, BATCH = 64, MICROBATCH = 4, BOUNDS = 8 };
 
 typedef struct {
   RengaComm comm;
   RengaGraph graph;
   RengaMachine machine;
   RengaProfile profile;
+  RengaSettings settings;
 } World;
 
 static RengaErrorCode MakeWorld(World *world)
@@ -25,11 +26,14 @@ static RengaErrorCode MakeWorld(World *world)
   RengaCall(RengaProfileCreate(world->comm, &world->profile));
   RengaCall(RengaProfileSetMachine(world->profile, world->machine));
   RengaCall(RengaProfileSetType(world->profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaSettingsCreate(world->comm, &world->settings));
+  RengaCall(RengaSettingsSetSchedule(world->settings, RENGA_SCHEDULE_1F1B));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode FreeWorld(World *world)
 {
+  RengaCall(RengaSettingsDestroy(&world->settings));
   RengaCall(RengaProfileDestroy(&world->profile));
   RengaCall(RengaMachineDestroy(&world->machine));
   RengaCall(RengaGraphDestroy(&world->graph));
@@ -43,6 +47,7 @@ static RengaErrorCode MakePlan(const World *world, int64_t memory, RengaPlan *pl
   RengaCall(RengaPartitionCreate(world->comm, &partition));
   RengaCall(RengaPartitionSetGraph(partition, world->graph));
   RengaCall(RengaPartitionSetProfile(partition, world->profile));
+  RengaCall(RengaPartitionSetSettings(partition, world->settings));
   RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_AUTO));
   RengaCall(RengaPartitionSetRanks(partition, DEVICES));
   RengaCall(RengaPartitionSetReplicas(partition, 1));

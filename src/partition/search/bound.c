@@ -39,28 +39,24 @@ typedef struct {
   int *pointer; /* [n_options] where the last stage of each began */
 } Proof;
 
-/* Of one micro-batch on a rank of a stage, in seconds. */
-typedef struct {
-  double lead, forward, backward, again, trip, rounds, depth;
-} Pace;
-
 static double Most(double a, double b)
 {
   return a > b ? a : b;
 }
 
-/* Seconds from the first forward of the step to its last gradient. */
-static double PipelineSeconds(const Pace *pace)
+/* Seconds from the first forward of the step to its last gradient; again: of a recomputation. */
+static double PipelineSeconds(const SearchPace *pace, double rounds, double depth, double again)
 {
-  const double f = pace->forward, b = pace->backward + pace->again, both = f + b;
-  const double rest = Most(0, pace->rounds - pace->depth), others = pace->rounds - 1;
-  double most = pace->rounds * both;
-  most = Most(most, pace->trip + rest * f + others * b);
-  most = Most(most, pace->trip + others * f + rest * b);
-  const double trips = floor(others / pace->depth);
+  const double f = pace->forward, b = pace->backward + again, both = f + b;
+  const double trip = pace->forward + pace->backward + pace->tail;
+  const double rest = Most(0, rounds - depth), others = rounds - 1;
+  double most = rounds * both;
+  most = Most(most, trip + rest * f + others * b);
+  most = Most(most, trip + others * f + rest * b);
+  const double trips = floor(others / depth);
   if (trips >= 1) {
-    const double longer = pace->trip - pace->depth * both;
-    most = Most(most, pace->trip + others * both + (longer > 0 ? trips : 1) * longer);
+    const double longer = trip - depth * both;
+    most = Most(most, trip + others * both + (longer > 0 ? trips : 1) * longer);
   }
   return pace->lead + most;
 }
@@ -68,17 +64,6 @@ static double PipelineSeconds(const Pace *pace)
 static double WorkBefore(const SearchModel *model, int place)
 {
   return model->backward[place] + model->accumulate_rate * model->elements[place];
-}
-
-static double StageSeconds(const SearchModel *model, const SearchOption *option, int begin, int end,
-                           double depth, bool recompute)
-{
-  Pace pace = {.lead = model->lead[begin], .rounds = (double)option->rounds, .depth = depth};
-  pace.forward = model->forward[end] - model->forward[begin];
-  pace.backward = WorkBefore(model, end) - WorkBefore(model, begin);
-  pace.again = recompute ? pace.forward : 0;
-  pace.trip = pace.forward + pace.backward + model->tail[end];
-  return PipelineSeconds(&pace) + RengaSearchLeastEnd_Private(model, option, begin, end);
 }
 
 /* Micro-batches that the stage holds at the least. */
@@ -89,21 +74,38 @@ static double LeastDepth(const SearchModel *model, const SearchOption *option, i
   return model->gpipe ? rounds : fmin(rounds, 1 + (devices_behind + most - 1) / most);
 }
 
-/* Recomputing or not, whichever is faster, or the first that is fast enough; HUGE_VAL: neither fits
-   into the memory. */
-static double LeastSeconds(const SearchModel *model, const SearchOption *option, int begin, int end,
-                           int devices_behind, double received, double enough)
+double RengaSearchPipelineAtLeast_Private(const SearchModel *model, const SearchOption *option,
+                                          int begin, int end, int devices_behind, double received,
+                                          const SearchPace *pace, double enough)
 {
   const double least = LeastDepth(model, option, devices_behind);
+  const double rounds = (double)option->rounds;
   double seconds = HUGE_VAL;
   for (int again = 0; again <= model->recompute; again++) {
     const double deepest = RengaSearchDeepest_Private(model, option, begin, end, again, received);
     if (deepest < least) continue;
-    seconds = fmin(seconds, StageSeconds(model, option, begin, end, deepest, again));
-    if (seconds <= enough || deepest >= (double)option->rounds)
-      break; /* to compute again wins nothing */
+    seconds = fmin(seconds, PipelineSeconds(pace, rounds, deepest, again ? pace->forward : 0));
+    if (seconds <= enough || deepest >= rounds) break; /* to compute again wins nothing */
   }
   return seconds;
+}
+
+SearchPace RengaSearchPace_Private(const SearchModel *model, int begin, int end)
+{
+  return (SearchPace){.lead = model->lead[begin],
+                      .forward = model->forward[end] - model->forward[begin],
+                      .backward = WorkBefore(model, end) - WorkBefore(model, begin),
+                      .tail = model->tail[end]};
+}
+
+/* With reduction and update, whatever the stages around it are. */
+static double LeastSeconds(const SearchModel *model, const SearchOption *option, int begin, int end,
+                           int devices_behind, double received, double enough)
+{
+  const SearchPace pace = RengaSearchPace_Private(model, begin, end);
+  const double last = RengaSearchLeastEnd_Private(model, option, begin, end);
+  return last + RengaSearchPipelineAtLeast_Private(model, option, begin, end, devices_behind,
+                                                   received, &pace, enough - last);
 }
 
 double RengaSearchStageAtLeast_Private(const SearchModel *model, const SearchOption *option,

@@ -3,6 +3,7 @@
 #include "search.h"
 #include "rengaschedule.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const double actions_most = 2e6; /* simulated */
@@ -257,6 +258,33 @@ static RengaErrorCode PredictReduce(const SearchTask *task, const SearchModel *m
   return RENGA_SUCCESS;
 }
 
+static int CompareMessages(const void *a, const void *b)
+{
+  const RengaMessage *x = a, *y = b;
+  if (x->from != y->from) return x->from - y->from;
+  if (x->to != y->to) return x->to - y->to;
+  if (x->backward != y->backward) return x->backward - y->backward;
+  return (x->bytes < y->bytes) - (x->bytes > y->bytes);
+}
+
+/* What a stage sends another in one direction leaves together and is waited for together: the
+   largest arrives last and stands for all. */
+static RengaErrorCode FindMessages(const SearchTask *task, SearchDraft *draft)
+{
+  int count = 0, kept = 0;
+  RengaCall(RengaPlanGetMessages(draft->plan, task->graph, &count, &draft->messages));
+  RengaMessage *message = draft->messages;
+  if (count) qsort(message, (size_t)count, sizeof *message, CompareMessages);
+  for (int i = 0; i < count; i++) {
+    const RengaMessage *last = kept ? &message[kept - 1] : NULL;
+    if (!last || message[i].from != last->from || message[i].to != last->to ||
+        message[i].backward != last->backward)
+      message[kept++] = message[i];
+  }
+  draft->n_messages = kept;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchDraftCreate_Private(const SearchTask *task, const SearchChain *chain,
                                               const SearchModel *model,
                                               const SearchCandidate *candidate, SearchDraft *draft)
@@ -264,7 +292,7 @@ RengaErrorCode RengaSearchDraftCreate_Private(const SearchTask *task, const Sear
   *draft = (SearchDraft){.schedules = chain->schedules};
   RengaErrorCode code = RengaSearchPlan_Private(task, chain, model, candidate, &draft->plan);
   if (!code && RengaSearchMaySimulate_Private(model, &candidate->layout, 0))
-    code = RengaPlanGetMessages(draft->plan, task->graph, &draft->n_messages, &draft->messages);
+    code = FindMessages(task, draft);
   if (code) RengaSearchDraftFree_Private(draft);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -292,6 +320,26 @@ RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const Sea
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
+                                               const SearchCandidate *candidate,
+                                               const SearchDraft *draft, double *step)
+{
+  const SearchLayout *layout = &candidate->layout;
+  const int n = draft->n_messages;
+  double *seconds = NULL, pipeline = 0, reduce = 0;
+  *step = 0;
+  if (!draft->messages) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(n + 1, &seconds));
+  RengaErrorCode code = FindMessageSeconds(task, draft->plan, true, n, draft->messages, seconds);
+  if (!code)
+    code = RengaSearchFloor_Private(bounded, layout, n, draft->messages, seconds, &pipeline);
+  if (!code) code = PredictReduce(task, bounded, layout, draft->plan, true, &reduce);
+  RengaFree(&seconds);
+  RengaCall(code);
+  *step = pipeline + reduce + layout->update;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
                                           const SearchCandidate *candidate, RengaPlan plan,
                                           RengaPlanPrediction *prediction)
@@ -299,7 +347,7 @@ RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchMo
   SearchDraft draft = {.plan = plan};
   RengaErrorCode code = RENGA_SUCCESS;
   if (RengaSearchMaySimulate_Private(model, &candidate->layout, 0))
-    code = RengaPlanGetMessages(plan, task->graph, &draft.n_messages, &draft.messages);
+    code = FindMessages(task, &draft);
   if (!code)
     code = RengaSearchPredictDraft_Private(task, model, candidate, &draft, false, prediction);
   RengaFree(&draft.messages);

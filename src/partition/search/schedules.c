@@ -34,7 +34,8 @@ static uint64_t HashShape(const SearchModel *model, const SearchLayout *layout, 
   Mix(&hash, (uint64_t)model->microbatches);
   Mix(&hash, (uint64_t)model->leaf);
   for (int s = 0; s < layout->count; s++)
-    Mix(&hash, (uint64_t)model->option[layout->stage[s].option].replicas);
+    Mix(&hash, (uint64_t)model->option[layout->stage[s].option].replicas << 1 ^
+                   (uint64_t)layout->stage[s].recompute);
   for (int i = 0; i < n_messages; i++)
     Mix(&hash, (uint64_t)messages[i].from << 40 ^ (uint64_t)messages[i].to << 8 ^
                    (uint64_t)messages[i].backward);
@@ -68,13 +69,6 @@ void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules)
   }
   if (*schedules) RengaFree(&(*schedules)->kept);
   RengaFree(schedules);
-}
-
-static bool Recomputes(const SearchLayout *layout)
-{
-  for (int s = 0; s < layout->count; s++)
-    if (layout->stage[s].recompute) return true;
-  return false;
 }
 
 static RengaErrorCode Make(const SearchTask *task, const SearchModel *model,
@@ -126,7 +120,7 @@ RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const Searc
   double eager = 0;
   RengaCall(RengaPlanGetSchedule(draft->plan, &type));
   RengaCall(RengaPlanGetEager(draft->plan, &eager));
-  *lent = schedules && !Recomputes(layout);
+  *lent = schedules != NULL;
   if (*lent) {
     const uint64_t hash = HashShape(model, layout, n, draft->messages, type, eager);
     Kept *kept = Find(schedules, hash);
@@ -139,5 +133,20 @@ RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const Searc
     if (*lent) return RENGA_SUCCESS;
   }
   RengaCall(Make(task, model, layout, n, draft->messages, draft->plan, schedule));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchInFlight_Private(const SearchTask *task, const SearchModel *model,
+                                           const SearchLayout *layout, const SearchDraft *draft,
+                                           int64_t in_flight[])
+{
+  RengaSchedule schedule = NULL;
+  bool lent = false;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaSearchScheduleOf_Private(task, model, layout, draft, &schedule, &lent));
+  for (int s = 0; s < layout->count && !code; s++)
+    code = RengaScheduleGetInFlight(schedule, s, &in_flight[s]);
+  if (!lent) RengaScheduleDestroy(&schedule);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -198,6 +198,19 @@ RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *l
    one place to the next they grow by no more than the work between: then a part of a stage that
    stays under a bound stays under it too, and the greedy cover decides. */
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds);
+/* Of one micro-batch on a rank of a stage, in seconds. */
+typedef struct {
+  double lead;              /* before the first forward, and after the last backward */
+  double forward, backward; /* without recomputation */
+  double tail;              /* between forward and backward */
+} SearchPace;
+/* Whatever the stages around it are. */
+SearchPace RengaSearchPace_Private(const SearchModel *model, int begin, int end);
+/* From the first forward of the step to its last gradient, recomputing or not, whichever is faster
+   or the first that is fast enough; HUGE_VAL: neither fits into the memory. */
+double RengaSearchPipelineAtLeast_Private(const SearchModel *model, const SearchOption *option,
+                                          int begin, int end, int devices_behind, double received,
+                                          const SearchPace *pace, double enough);
 /* What a stage with so many devices behind it takes of every such step; HUGE_VAL: it does not fit.
    It grows with the interval. */
 double RengaSearchStageAtLeast_Private(const SearchModel *model, const SearchOption *option,
@@ -376,8 +389,9 @@ RengaErrorCode RengaSearchBranch_Private(const SearchTask *task, const SearchCha
 typedef struct {
   const SearchTask *task;
   const SearchChain *chain;
-  SearchModel model;  /* without a bound on memory */
-  SearchAim *best;    /* the fastest so far; best->candidate.size is that of all */
+  SearchModel model;   /* without a bound on memory */
+  SearchModel bounded; /* with it, for bounds */
+  SearchAim *best;     /* the fastest so far; best->candidate.size is that of all */
   double least;       /* seconds that a placement that was not tried may take; HUGE_VAL: all were */
   int64_t eager_most; /* stages times rounds with more of which only a few schedules are tried; 0:
                          all are */
@@ -477,12 +491,23 @@ RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const Searc
 /* A step has few enough actions; if not, the model's step is predicted, whatever the schedule. */
 bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout *layout,
                                     int n_messages);
+/* No schedule and no placement of the draft's layout is faster; bounded: the model with the memory
+   that there is. HUGE_VAL: it does not fit. */
+RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
+                                               const SearchCandidate *candidate,
+                                               const SearchDraft *draft, double *step);
 /* Seconds of the pipeline under the best schedule and with messages that take no time. */
 double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout);
 /* Memory of each stage, by the runtime's forecast where there is one; *most: the largest. */
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
                                          const SearchCandidate *candidate, RengaPlan plan,
                                          RengaForecastMemory memory[], double *most);
+
+/* ---- floor.c ---- */
+/* The same of the pipeline alone; seconds: of the messages, sorted by where they leave. */
+RengaErrorCode RengaSearchFloor_Private(const SearchModel *bounded, const SearchLayout *layout,
+                                        int n_messages, const RengaMessage messages[],
+                                        const double seconds[], double *pipeline);
 
 /* ---- schedules.c ---- */
 RengaErrorCode RengaSearchSchedulesCreate_Private(struct SearchSchedules **schedules);
@@ -491,6 +516,11 @@ void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules);
 RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const SearchModel *model,
                                              const SearchLayout *layout, const SearchDraft *draft,
                                              RengaSchedule *schedule, bool *lent);
+
+/* Micro-batches that each stage holds under it. */
+RengaErrorCode RengaSearchInFlight_Private(const SearchTask *task, const SearchModel *model,
+                                           const SearchLayout *layout, const SearchDraft *draft,
+                                           int64_t in_flight[]);
 
 /* ---- explain.c ---- */
 RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchChain *chain,

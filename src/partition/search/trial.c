@@ -26,12 +26,14 @@ RengaErrorCode RengaSearchTrialCreate_Private(const SearchTask *task, const Sear
   free_task.memory = 0;
   RengaCall(
       RengaSearchModelOf_Private(&free_task, chain, best->candidate.size, false, &trial->model));
+  RengaCall(RengaSearchModelOf_Private(task, chain, best->candidate.size, false, &trial->bounded));
   return RENGA_SUCCESS;
 }
 
 void RengaSearchTrialFree_Private(SearchTrial *trial)
 {
   RengaSearchModelFree_Private(&trial->model);
+  RengaSearchModelFree_Private(&trial->bounded);
   RengaFree(&trial->places.rank);
   RengaFree(&trial->replicas);
 }
@@ -153,10 +155,51 @@ static RengaErrorCode TryPlace(const SearchTrial *trial, SearchAim *aim, const S
   return RENGA_SUCCESS;
 }
 
+/* Stages recompute that cannot do without, whatever the runtime says; false: one does not even fit
+   then. */
+static bool MarkForced(const SearchTrial *trial, SearchLayout *layout, const int64_t in_flight[])
+{
+  const SearchModel *model = &trial->bounded;
+  for (int s = 0; s < layout->count; s++) {
+    SearchStage *stage = &layout->stage[s];
+    const SearchOption *option = &model->option[stage->option];
+    const double received = model->received[stage->begin], depth = (double)in_flight[s];
+    stage->recompute = RengaSearchDeepest_Private(model, option, stage->begin, stage->end, false,
+                                                  received) < depth;
+    if (stage->recompute &&
+        (!model->recompute || RengaSearchDeepest_Private(model, option, stage->begin, stage->end,
+                                                         true, received) < depth))
+      return false;
+  }
+  return true;
+}
+
+/* Seconds with all stages side by side, where those recompute that must; HUGE_VAL: it does not
+   fit. */
+static RengaErrorCode PredictNearest(const SearchTrial *trial, SearchAim *aim,
+                                     const SearchDraft *draft, double *step)
+{
+  SearchLayout *layout = &aim->candidate.layout;
+  int64_t *in_flight = NULL;
+  bool fits = true;
+  RengaCall(PredictStep(trial, aim, draft, true, step));
+  if (trial->bounded.memory <= 0 || !IsFaster(trial, *step)) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(layout->count, &in_flight));
+  RengaErrorCode code =
+      RengaSearchInFlight_Private(trial->task, &trial->model, layout, draft, in_flight);
+  if (!code) fits = MarkForced(trial, layout, in_flight);
+  if (!code && fits) code = PredictStep(trial, aim, draft, true, step);
+  if (!fits) *step = HUGE_VAL;
+  for (int s = 0; s < layout->count; s++) layout->stage[s].recompute = false;
+  RengaFree(&in_flight);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TrySchedule(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft)
 {
   double nearest = 0;
-  RengaCall(PredictStep(trial, aim, draft, true, &nearest));
+  RengaCall(PredictNearest(trial, aim, draft, &nearest));
   if (!IsFaster(trial, nearest)) return RENGA_SUCCESS;
   RengaCall(FindPlaces(trial, &aim->candidate.layout));
   for (int p = 0; p < trial->places.count; p++)
@@ -220,14 +263,17 @@ static RengaErrorCode TrySchedules(SearchTrial *trial, SearchAim *aim, const Sea
   return RENGA_SUCCESS;
 }
 
-/* What its slowest stage takes at the least. */
+/* What its slowest stage takes at the least; HUGE_VAL: one does not fit. */
 static double LeastOf(const SearchModel *model, const SearchLayout *layout)
 {
   double least = 0;
-  for (int s = 0; s < layout->count; s++) {
+  int behind = 0;
+  for (int s = layout->count - 1; s >= 0; s--) {
     const SearchStage *stage = &layout->stage[s];
-    least = fmax(least, RengaSearchStageAtLeast_Private(model, &model->option[stage->option],
-                                                        stage->begin, stage->end, 0));
+    const SearchOption *option = &model->option[stage->option];
+    least = fmax(least,
+                 RengaSearchStageAtLeast_Private(model, option, stage->begin, stage->end, behind));
+    behind += option->replicas;
   }
   return least;
 }
@@ -236,13 +282,16 @@ RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout)
 {
   SearchAim aim = {.candidate = {.size = trial->best->candidate.size}};
   SearchDraft draft;
+  double least = 0;
   for (int s = 0; s < layout->count; s++) layout->stage[s].recompute = false;
   if (!RengaSearchEvaluate_Private(&trial->model, layout)) return RENGA_SUCCESS;
-  if (!IsFaster(trial, LeastOf(&trial->model, layout))) return RENGA_SUCCESS;
+  if (!IsFaster(trial, LeastOf(&trial->bounded, layout))) return RENGA_SUCCESS;
   aim.candidate.layout = *layout; /* lent */
   RengaCall(RengaSearchDraftCreate_Private(trial->task, trial->chain, &trial->model, &aim.candidate,
                                            &draft));
-  const RengaErrorCode code = TrySchedules(trial, &aim, &draft);
+  RengaErrorCode code =
+      RengaSearchDraftAtLeast_Private(trial->task, &trial->bounded, &aim.candidate, &draft, &least);
+  if (!code && IsFaster(trial, least)) code = TrySchedules(trial, &aim, &draft);
   RengaSearchDraftFree_Private(&draft);
   RengaCall(code);
   return RENGA_SUCCESS;
