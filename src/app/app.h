@@ -20,6 +20,8 @@ RengaErrorCode AppPlan(const App *app);
 RengaErrorCode AppProfile(const App *app);
 RengaErrorCode AppData(const App *app);
 RengaErrorCode AppGenerate(const App *app);
+RengaErrorCode AppEval(const App *app);
+RengaErrorCode AppPredict(const App *app);
 
 /* parameters.c: a table of what is trained, for renga info. */
 RengaErrorCode AppPrintParameters(MPI_Comm printer, RengaGraph graph);
@@ -30,6 +32,7 @@ RengaErrorCode AppDataRefuseOptions(RengaComm comm, const char *command);
 
 /* network.c: the network of -graph, set up. */
 RengaErrorCode AppLoadGraph(RengaComm comm, RengaGraph *graph);
+RengaErrorCode AppCreateGraph(RengaComm comm, RengaGraph *graph); /* the same, not set up */
 /* Value of a string option that must be given; purpose: what for. */
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
                              const char **value);
@@ -91,6 +94,52 @@ RengaErrorCode AppAccuracyAdd(AppAccuracy *accuracy, RengaComm comm, RengaPipeli
                               const RengaBatch *batch);
 void AppAccuracyDestroy(AppAccuracy *accuracy);
 
+/* samples.c: samples of one step as the data set has them; to be the user of a RengaBatch. */
+typedef struct {
+  RengaData data;
+  RengaDataPart part;
+  int64_t first, epoch;
+} AppWindow;
+RengaErrorCode AppReadWindow(void *user, int field, int64_t first, int64_t count, void *buffer);
+/* -data and -eval, set up; in_order: training samples as the files have them. */
+RengaErrorCode AppOpenData(RengaComm comm, const AppFields *fields, bool in_order, RengaData *data);
+/* Collective: the losses of the first samples of a part are added to *sum, each batch's as often as
+   it has samples; their classes are counted in. */
+typedef struct {
+  RengaComm comm;
+  RengaData data;
+  RengaPipeline pipeline;
+  AppAccuracy *accuracy;
+  int64_t batch;
+} AppLosses;
+RengaErrorCode AppAddLosses(const AppLosses *losses, RengaDataPart part, int64_t samples,
+                            double *sum);
+/* Samples are tokens where an input of [batch, sequence] indexes a table; else 0. */
+int64_t AppTokensPerSample(const AppFields *fields);
+/* Of tokens that a cross-entropy is the mean of; 0 where there is none. */
+double AppPerplexity(const AppFields *fields, const AppAccuracy *accuracy, double loss);
+
+/* forward.c: a network that is run forward over a data set, with the parameters of -initial. */
+typedef struct {
+  RengaComm comm;   /* lent */
+  MPI_Comm printer; /* lent */
+  RengaGraph graph;
+  AppFields fields;
+  RengaData data;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  int64_t batch, step;                        /* step: of the parameters; -1: the network's own */
+  bool subset;                                /* the file may hold more than the network */
+  const char *part;                           /* "validation", "training" or "all" */
+  int64_t samples[RENGA_DATA_VALIDATION + 1]; /* of each part that is used; 0: it is not */
+} AppForward;
+/* Collective. With the outputs alone where needs_loss is false, named with commas or (NULL) all. */
+RengaErrorCode AppForwardOpen(RengaComm comm, bool needs_loss, const char *outputs,
+                              AppForward *forward);
+/* Collective, after the outputs are known: plan, pipeline and parameters. */
+RengaErrorCode AppForwardSetUp(AppForward *forward);
+RengaErrorCode AppForwardDestroy(AppForward *forward);
+
 /* origin.c: what a checkpoint tells about its run; a table of what differs when one is read, which
    -resume_strict makes an error. */
 typedef struct {
@@ -107,11 +156,13 @@ RengaErrorCode AppKeepChoices(RengaCheckpoint checkpoint);
 
 /* initial.c. Collective, before any work: is there a file of -initial? */
 RengaErrorCode AppPeekInitial(RengaComm comm);
-/* Collective: the parameters of -initial, where it is given, for a pipeline that is set up. */
-RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline);
+/* Collective: the parameters of -initial for a pipeline that is set up; step -1: it is not given.
+   subset: the file may hold more than the network. */
+RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subset,
+                              RengaCheckpointInitial *initial);
 /* Collective: those of a file, or of the newest in a folder. */
 RengaErrorCode AppReadParameters(RengaComm comm, RengaPipeline pipeline, const char *path,
-                                 bool partial, RengaCheckpointInitial *initial);
+                                 bool partial, bool subset, RengaCheckpointInitial *initial);
 
 /* timelimit.c: collective; seconds from now, 0: none. */
 RengaErrorCode AppFindTimeLimit(RengaComm comm, double *seconds);

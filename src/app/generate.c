@@ -84,6 +84,7 @@ static RengaErrorCode CheckOutput(Writer *writer)
   RengaValue value;
   bool fits = false;
   RengaCall(RengaOptionsGetString("output", &writer->output, NULL));
+  if (!writer->output) writer->output = "logits";
   value = RengaGraphFindValue(writer->graph, writer->output);
   if (value >= 0) {
     RengaTensorSpec spec = RengaTensorSpecAt(&RengaGraphGetValue(writer->graph, value)->spec, 1);
@@ -139,7 +140,7 @@ static RengaErrorCode SetUp(Writer *writer)
   RengaCall(RengaPipelineSetPlan(writer->pipeline, writer->graph, writer->plan));
   RengaCall(RengaPipelineSetFromOptions(writer->pipeline));
   RengaCall(RengaPipelineSetUp(writer->pipeline));
-  RengaCall(AppReadParameters(writer->comm, writer->pipeline, file, false, &initial));
+  RengaCall(AppReadParameters(writer->comm, writer->pipeline, file, false, false, &initial));
   RengaCall(RengaOptionsGetInt64("tokens", &more, NULL));
   RengaCall(TakePrompt(writer, prompt, more));
   RengaCall(RengaMalloc(writer->sequence * writer->kinds, &writer->scores));

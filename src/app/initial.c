@@ -2,11 +2,12 @@
 #include "app.h"
 
 RengaErrorCode AppReadParameters(RengaComm comm, RengaPipeline pipeline, const char *path,
-                                 bool partial, RengaCheckpointInitial *initial)
+                                 bool partial, bool subset, RengaCheckpointInitial *initial)
 {
   RengaCheckpoint checkpoint = NULL;
   RengaCall(RengaCheckpointCreate(comm, &checkpoint));
   RengaErrorCode code = RengaCheckpointSetPipeline(checkpoint, pipeline);
+  if (!code) code = RengaCheckpointSetSubset(checkpoint, subset);
   if (!code) code = RengaCheckpointReadInitial(checkpoint, path, partial, initial);
   RengaCheckpointDestroy(&checkpoint);
   RengaCall(code);
@@ -27,9 +28,9 @@ RengaErrorCode AppPeekInitial(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline)
+RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline, bool subset,
+                              RengaCheckpointInitial *initial)
 {
-  RengaCheckpointInitial initial;
   MPI_Comm printer;
   const char *path;
   bool partial;
@@ -38,9 +39,10 @@ RengaErrorCode AppReadInitial(RengaComm comm, RengaPipeline pipeline)
   RengaCall(RengaOptionsGetBool("initial_partial", &partial, NULL));
   RengaCheck(path || !partial, printer, RENGA_ERR_OPTION,
              "-initial_partial needs -initial: whose parameters?");
+  *initial = (RengaCheckpointInitial){.step = -1};
   if (!path) return RENGA_SUCCESS;
-  RengaCall(AppReadParameters(comm, pipeline, path, partial, &initial));
-  RengaCall(RengaPrintf(printer, "begins with %d of %d parameters and states from %s, step %lld\n",
-                        initial.taken, initial.network, path, (long long)initial.step));
+  RengaCall(AppReadParameters(comm, pipeline, path, partial, subset, initial));
+  RengaCall(RengaPrintf(printer, "%d of %d parameters and states are those of %s, step %lld\n",
+                        initial->taken, initial->network, path, (long long)initial->step));
   return RENGA_SUCCESS;
 }

@@ -12,6 +12,9 @@ static const char help[] =
     "       mpiexec -n RANKS renga profile -graph NETWORK [options]\n"
     "       renga data KIND FILES OUT [options]\n"
     "       renga generate -graph NETWORK -checkpoint FILE [options]\n"
+    "       mpiexec -n RANKS renga eval -graph NETWORK -data FILE -initial CHECKPOINT [options]\n"
+    "       mpiexec -n RANKS renga predict OUT -graph NETWORK -data FILE -initial CHECKPOINT "
+    "[options]\n"
     "\n"
     "  train     train on all ranks: pipeline stages x replicas\n"
     "  info      what a network or a checkpoint holds\n"
@@ -25,6 +28,8 @@ static const char help[] =
     "              renga data npy ARRAY ... OUT                       of arrays of NumPy\n"
     "              renga data idx IMAGES LABELS [IMAGES LABELS] OUT   of images and classes\n"
     "  generate  write text from a trained network\n"
+    "  eval      the loss of a trained network over a data set\n"
+    "  predict   the outputs of a trained network for a data set, as an HDF5 file\n"
     "\n"
     "NETWORK is an ONNX file or a built-in network with its sizes, such as\n"
     "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=256, bert:..., mlp:..., ncf:...,\n"
@@ -54,6 +59,11 @@ static const Command commands[] = {
     {"data", AppData, "renga data KIND FILES OUT [options]", 1, 1000, "|Making data sets|"},
     {"generate", AppGenerate, "renga generate -graph NETWORK -checkpoint FILE [options]", 0, 0,
      RUNNING},
+    {"eval", AppEval, "renga eval -graph NETWORK -data FILE -initial CHECKPOINT [options]", 0, 0,
+     RUNNING PLANNING "|Data|"},
+    {"predict", AppPredict,
+     "renga predict OUT -graph NETWORK -data FILE -initial CHECKPOINT [options]", 1, 1,
+     RUNNING PLANNING "|Data|"},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -64,17 +74,17 @@ enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 static const RengaOptionRow rows[] = {
     ROW("steps", INT64, "100", NULL, 0, 1e15,
         "train: number of the last step, those before a resume included"),
-    ROW("monitor", STRING, NULL, NULL, 0, 0, "train: csv:FILE, a row per step"),
+    ROW("monitor", STRING, NULL, NULL, 0, 0, "train: csv:FILE, a row per step; eval: a row"),
     ROW("monitor_every", INT64, "0", NULL, 0, 1e15,
         "train: steps per line of progress; 0: at most a line per second"),
     ROW("progress", STRING, "auto", "auto|bar|lines|none", 0, 0,
         "train: how progress is shown; auto: a bar on a terminal, lines elsewhere"),
     ROW("eval", STRING, NULL, NULL, 0, 0,
-        "train: HDF5 files of the validation part, with commas and patterns"),
+        "train, eval, predict: HDF5 files of the validation part, with commas and patterns"),
     ROW("eval_every", INT64, "0", NULL, 0, 1e15,
         "train: steps between losses of the validation part; 0: only at the end"),
     ROW("eval_samples", INT64, "0", NULL, 0, 1e15,
-        "train: samples of the validation part that are used; 0: all"),
+        "train: samples of the validation part that are used; eval: of all; 0: all"),
     ROW("keep_best", BOOL, "false", NULL, 0, 0,
         "train: keep the checkpoint with the least validation loss as best.h5"),
     ROW("early_stop", INT64, "0", NULL, 0, 1e15,
@@ -99,7 +109,11 @@ static const RengaOptionRow rows[] = {
     ROW("tokens", INT64, "200", NULL, 1, 1e9,
         "generate: tokens to write: bytes, or those of a vocabulary"),
     ROW("temperature", REAL, "0.8", NULL, 0, 100, "generate: 0 takes the likeliest token"),
-    ROW("output", STRING, "logits", NULL, 0, 0, "generate: the network's output with the scores"),
+    ROW("output", STRING, NULL, NULL, 0, 0,
+        "generate: the output with the scores (logits); predict: outputs, with commas (all)"),
+    ROW("part", STRING, "auto", "auto|validation|training|all", 0, 0,
+        "eval, predict: which samples; auto: predict all, eval those for validation if there are"),
+    ROW("overwrite", BOOL, "false", NULL, 0, 0, "predict: OUT is replaced if it is there"),
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -109,13 +123,13 @@ static const struct {
 } used_by[] = {
     {"steps", "train"},
     {"resume", "train"},
-    {"initial", "train"},
-    {"initial_partial", "train"},
-    {"monitor", "train"},
+    {"initial", "train eval predict"},
+    {"initial_partial", "train eval predict"},
+    {"monitor", "train eval"},
     {"monitor_every", "train"},
     {"progress", "train"},
     {"eval_every", "train"},
-    {"eval_samples", "train"},
+    {"eval_samples", "train eval"},
     {"parameter_digest", "train"},
     {"info_parameters", "info"},
     {"keep_best", "train"},
@@ -128,15 +142,18 @@ static const struct {
     {"prompt", "generate"},
     {"tokens", "generate"},
     {"temperature", "generate"},
-    {"output", "generate"},
-    {"seed", "train generate data"},
+    {"output", "generate predict"},
+    {"part", "eval predict"},
+    {"overwrite", "predict"},
+    {"seed", "train generate data eval predict"},
     {"checkpoint_dir", "train"},
     {"checkpoint_every", "train"},
-    {"data", "train"},
-    {"eval", "train"},
+    {"data", "train eval predict"},
+    {"data_shuffle", "train"},
+    {"eval", "train eval predict"},
     {"vocabulary_file", "data generate"},
-    {"data_masking", "train"},
-    {"data_validation", "train data"},
+    {"data_masking", "train eval predict"},
+    {"data_validation", "train data eval predict"},
     {"profile_save", "profile"},
     {"profile_samples", "profile"},
     {"profile_view", "profile"},
@@ -148,7 +165,8 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   const char *names[N_COMMANDS], *closest;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCheck(argc > 1, printer, RENGA_ERR_OPTION,
-             "renga needs a command: train, info, plan, profile, data or generate; renga -help "
+             "renga needs a command: train, info, plan, profile, data, generate, eval or predict; "
+             "renga -help "
              "says more");
   for (int c = 0; c < N_COMMANDS; c++) {
     names[c] = commands[c].name;
@@ -156,7 +174,8 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   }
   closest = RengaClosestName(argv[1], N_COMMANDS, names);
   RengaCheck(*command, printer, RENGA_ERR_OPTION,
-             "renga has no command %s%s%s%s; it has train, info, plan, profile, data, generate",
+             "renga has no command %s%s%s%s; it has train, info, plan, profile, data, generate, "
+             "eval, predict",
              argv[1], closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
   return RENGA_SUCCESS;
 }

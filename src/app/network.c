@@ -11,7 +11,7 @@ RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpo
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppLoadGraph(RengaComm comm, RengaGraph *graph)
+RengaErrorCode AppCreateGraph(RengaComm comm, RengaGraph *graph)
 {
   const char *name;
   RengaCall(AppNeedOption(comm, "graph",
@@ -21,6 +21,12 @@ RengaErrorCode AppLoadGraph(RengaComm comm, RengaGraph *graph)
                           &name));
   RengaCall(RengaGraphCreate(comm, graph));
   RengaCall(RengaGraphSetFromOptions(*graph));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppLoadGraph(RengaComm comm, RengaGraph *graph)
+{
+  RengaCall(AppCreateGraph(comm, graph));
   RengaCall(RengaGraphSetUp(*graph));
   return RENGA_SUCCESS;
 }

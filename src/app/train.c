@@ -31,40 +31,12 @@ typedef struct {
   bool unsaved;                 /* the last checkpoint could not be written */
 } Training;
 
-/* Samples of one step as the data set has them. */
-typedef struct {
-  RengaData data;
-  RengaDataPart part;
-  int64_t first, epoch;
-} Window;
-
-static RengaErrorCode ReadWindow(void *user, int field, int64_t first, int64_t count, void *buffer)
-{
-  const Window *window = user;
-  RengaCall(RengaDataRead(window->data, window->part, field, window->epoch, window->first + first,
-                          count, buffer));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode SetUpData(Training *training)
 {
   const AppFields *fields = &training->fields;
-  const char *data, *eval;
   int64_t validation = 0, wanted = 0;
-  RengaCall(AppNeedOption(training->comm, "data",
-                          "an HDF5 data set (renga data text makes one), or "
-                          "synthetic",
-                          &data));
   RengaCall(AppFindFields(training->comm, training->graph, &training->fields));
-  RengaCall(RengaDataCreate(training->comm, &training->data));
-  RengaCall(RengaDataSetSeed(training->data, (uint64_t)training->seed));
-  RengaCall(RengaDataSetFromOptions(training->data));
-  RengaCall(RengaOptionsGetString("eval", &eval, NULL));
-  RengaCall(RengaDataSetValidationFile(training->data, eval));
-  RengaCall(RengaDataSetFields(training->data, fields->count, fields->names, fields->specs,
-                               fields->classes));
-  RengaCall(RengaDataSetIgnored(training->data, fields->ignored));
-  RengaCall(RengaDataSetUp(training->data));
+  RengaCall(AppOpenData(training->comm, fields, false, &training->data));
   RengaCall(RengaDataGetCount(training->data, RENGA_DATA_VALIDATION, &validation));
   RengaCall(RengaOptionsGetInt64("eval_samples", &wanted, NULL));
   training->eval_samples = wanted && wanted < validation ? wanted : validation;
@@ -131,10 +103,11 @@ static RengaErrorCode TakeBest(Training *training)
 /* A job's script gives the same command when it goes on. */
 static RengaErrorCode TakeInitial(Training *training)
 {
+  RengaCheckpointInitial initial;
   const char *path;
   RengaCall(RengaOptionsGetString("initial", &path, NULL));
   if (!training->goes_on)
-    RengaCall(AppReadInitial(training->comm, training->pipeline));
+    RengaCall(AppReadInitial(training->comm, training->pipeline, false, &initial));
   else if (path)
     RengaCall(RengaPrintf(training->printer,
                           "-initial %s is not read: the run goes on from its own checkpoint\n",
@@ -214,14 +187,6 @@ static RengaErrorCode SetUpCheckpoint(Training *training)
   return RENGA_SUCCESS;
 }
 
-/* Samples are tokens where an input of [batch, sequence] indexes a table. */
-static int64_t TokensPerSample(const AppFields *fields)
-{
-  for (int f = 0; f < fields->count; f++)
-    if (fields->is_table_index[f] && fields->specs[f].ndim == 1) return fields->specs[f].dim[0];
-  return 0;
-}
-
 static RengaErrorCode SetUp(Training *training)
 {
   RengaCall(RengaOptionsGetInt64("seed", &training->seed, NULL));
@@ -236,21 +201,14 @@ static RengaErrorCode SetUp(Training *training)
   RengaCall(Resume(training));
   RengaCall(TakeInitial(training));
   RengaCall(AppMonitorCreate(training->comm, training->step, training->steps,
-                             TokensPerSample(&training->fields), &training->monitor));
+                             AppTokensPerSample(&training->fields), &training->monitor));
   return RENGA_SUCCESS;
-}
-
-/* Of tokens that a cross-entropy is the mean of; 0 where there is none. */
-static double Perplexity(const Training *training, double loss)
-{
-  bool tokens = training->accuracy.scores && TokensPerSample(&training->fields) > 0;
-  return tokens ? exp(loss) : 0;
 }
 
 static RengaErrorCode SayValidation(Training *training, double loss)
 {
   char accuracy[64] = "", perplexity[64] = "";
-  const double value = Perplexity(training, loss);
+  const double value = AppPerplexity(&training->fields, &training->accuracy, loss);
   if (training->accuracy.counted > 0)
     snprintf(accuracy, sizeof accuracy, " accuracy %.2f %%",
              100 * training->accuracy.right / training->accuracy.counted);
@@ -300,24 +258,14 @@ static RengaErrorCode UseValidation(Training *training, double loss)
 /* Mean over the samples of the validation part, batch by batch. */
 static RengaErrorCode Validate(Training *training)
 {
+  const AppLosses losses = {training->comm, training->data, training->pipeline, &training->accuracy,
+                            training->batch};
   double sum = 0;
-  int64_t done = 0;
   AppAccuracyBegin(&training->accuracy);
-  for (int64_t b = 0; done < training->eval_samples; b++) {
-    Window window = {.data = training->data, .part = RENGA_DATA_VALIDATION};
-    int64_t count;
-    double loss;
-    RengaCall(RengaDataGetStep(training->data, RENGA_DATA_VALIDATION, training->batch, b,
-                               &window.first, &count, &window.epoch));
-    if (count > training->eval_samples - done) count = training->eval_samples - done;
-    RengaBatch batch = {.samples = count, .read = ReadWindow, .user = &window};
-    RengaCall(RengaPipelineEvaluate(training->pipeline, &batch, &loss));
-    RengaCall(AppAccuracyAdd(&training->accuracy, training->comm, training->pipeline, &batch));
-    sum += loss * (double)count;
-    done += count;
-  }
+  RengaCall(AppAddLosses(&losses, RENGA_DATA_VALIDATION, training->eval_samples, &sum));
   training->validated = training->step;
-  if (done) RengaCall(UseValidation(training, sum / (double)done));
+  if (training->eval_samples > 0)
+    RengaCall(UseValidation(training, sum / (double)training->eval_samples));
   return RENGA_SUCCESS;
 }
 
@@ -368,12 +316,12 @@ static RengaErrorCode RollBack(Training *training)
 /* One step, timed. A loss that is no number is the pipeline's error, before anything is written. */
 static RengaErrorCode Step(Training *training)
 {
-  Window window = {.data = training->data, .part = RENGA_DATA_TRAINING};
+  AppWindow window = {.data = training->data, .part = RENGA_DATA_TRAINING};
   int64_t count;
   double loss, begin = MPI_Wtime();
   RengaCall(RengaDataGetStep(training->data, RENGA_DATA_TRAINING, training->batch, training->step,
                              &window.first, &count, &window.epoch));
-  RengaBatch batch = {.samples = count, .read = ReadWindow, .user = &window};
+  RengaBatch batch = {.samples = count, .read = AppReadWindow, .user = &window};
   RengaErrorCode code = RengaPipelineStep(training->pipeline, &batch, &loss);
   RengaCall(AfterFailure(training, code));
   RengaPipelineStepInfo info;

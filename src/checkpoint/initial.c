@@ -8,7 +8,7 @@
 /* What is done with a file that is whole. */
 typedef struct {
   RengaPipelineParameter *network; /* [initial.network] by name; NULL: only attributes are read */
-  bool partial;
+  bool partial, subset;
   RengaCheckpointInitial initial;
 } InitialUse;
 
@@ -57,7 +57,7 @@ static RengaErrorCode FindInitialDifferences(const RengaCheckpointTable *table, 
   use->initial.taken = 0;
   for (int i = 0; i < use->initial.network; i++)
     use->initial.taken += MatchInitial(table, &use->network[i], differences);
-  for (int i = 0; i < table->n_entries; i++) {
+  for (int i = 0; i < table->n_entries && !use->subset; i++) {
     bool moment = true;
     if (NetworkHas(use, table->entries[i].name)) continue;
     RengaCall(RengaCheckpointTableIsMoment(table, i, &moment));
@@ -224,7 +224,8 @@ static RengaErrorCode ListNetwork(RengaCheckpoint checkpoint, InitialUse *use)
 
    Notes: parameters and states (running statistics) are matched by name and shape, whatever layout
    wrote them. Moments of the optimizer, the step number, and the place in the data stay those of a
-   new run. The file's attributes are then those of RengaCheckpointGetAttribute.
+   new run. With RengaCheckpointSetSubset the file may hold more than the network without a word.
+   The file's attributes are then those of RengaCheckpointGetAttribute.
 
    Errors: RENGA_ERR_SHAPE names the differences, all ranks with the same sentence; nothing has
    changed then. RENGA_ERR_FILE_FORMAT for a damaged file, which may have overwritten values.
@@ -238,6 +239,7 @@ RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char
   RengaCheckPointer(initial);
   RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaCheckpointReadInitial: call RengaCheckpointSetPipeline first");
+  use.subset = checkpoint->subset;
   RengaErrorCode code = ListNetwork(checkpoint, &use);
   code = RengaErrorAgree(checkpoint->hdr.comm, code);
   if (!code) code = UseInitial(checkpoint, path, &use);

@@ -91,6 +91,7 @@ static herr_t MakeGroup(hid_t file, const char *path)
   if (H5Lexists(file, group, H5P_DEFAULT) > 0) return 0;
   hid_t create = H5Pcreate(H5P_GROUP_CREATE);
   H5Pset_link_creation_order(create, H5P_CRT_ORDER_TRACKED | H5P_CRT_ORDER_INDEXED);
+  H5Pset_obj_track_times(create, false);
   hid_t id = H5Gcreate2(file, group, H5P_DEFAULT, create, H5P_DEFAULT);
   H5Pclose(create);
   return id < 0 ? -1 : H5Gclose(id);
@@ -104,6 +105,7 @@ static hid_t MakeDataset(hid_t file, const char *path, const RengaTensorSpec *sp
   H5Pset_layout(create, H5D_CONTIGUOUS);
   H5Pset_alloc_time(create, H5D_ALLOC_TIME_EARLY); /* its place is known at once */
   H5Pset_fill_time(create, H5D_FILL_TIME_NEVER);   /* each element is written once */
+  H5Pset_obj_track_times(create, false);           /* the same numbers are the same file */
   hid_t id = H5Dcreate2(file, path, RengaHdf5Type_Private(spec->type), space, H5P_DEFAULT, create,
                         H5P_DEFAULT);
   H5Pclose(create);

@@ -25,14 +25,14 @@ done
 rm -rf a
 accepts 2 $train -graph $mlp -steps 3 -checkpoint_dir a -checkpoint_every 1
 accepts 1 $train -graph $mlp -steps 1 -initial a/step_000000002.h5 -monitor csv:b.csv -checkpoint_dir b
-says "begins with 6 of 6 parameters and states from a/step_000000002.h5, step 2"
+says "6 of 6 parameters and states are those of a/step_000000002.h5, step 2"
 [ "$(tail -n 1 b.csv | cut -d , -f 1)" = 0 ] || fail "the first step is not 0"
 accepts 1 info -checkpoint b/step_000000001.h5
 says "initial                      a/step_000000002.h5"
 
 # A job's script gives the same command when it goes on; the first time there is nothing to go on from.
 accepts 2 $train -graph $mlp -steps 2 -initial a -checkpoint_dir c -resume
-says "begins with 6 of 6 parameters and states from a, step 3"
+says "6 of 6 parameters and states are those of a, step 3"
 mv a a.away
 accepts 2 $train -graph $mlp -steps 3 -initial a -checkpoint_dir c -resume
 says "goes on after step 2"
@@ -46,7 +46,7 @@ refuses 2 "a/step_000000003.h5 holds another network, 2 differences (-initial_pa
   $train -graph $other -initial a -steps 1
 says "l.2.weight is float32[5,16] in the network, float32[4,16] in the file"
 accepts 2 $train -graph $other -initial a -initial_partial -steps 1
-says "begins with 4 of 6"
+says "4 of 6 parameters"
 says "and the network have 2 differences, which keep what they are:"
 accepts 1 $train -graph mlp:sizes=8-16-16-16-4 -initial a -initial_partial -steps 1
 says "l.3.weight float32[4,16] of the network is not in the file"
@@ -59,7 +59,7 @@ refuses 2 "renga info does not use -initial" info -graph $mlp -initial a
 printf spoilt | dd of=a/step_000000003.h5 bs=1 seek=5000 conv=notrunc 2>/dev/null
 accepts 2 $train -graph $mlp -initial a -steps 0
 says "checkpoint a/step_000000003.h5 is damaged"
-says "from a, step 2"
+says "are those of a, step 2"
 refuses 2 "checkpoint a/step_000000003.h5: " $train -graph $mlp -initial a/step_000000003.h5 -steps 0
 mkdir empty
 refuses 2 "directory empty holds no checkpoint to take parameters from" $train -graph $mlp -initial empty

@@ -1,0 +1,147 @@
+/* renga eval: the loss of a network over a data set, without training. */
+#include "app.h"
+#include <errno.h>
+#include <math.h>
+#include <string.h>
+
+static const char eval_header[] = "initial,step,part,samples,loss,perplexity,accuracy";
+
+typedef struct {
+  AppForward forward;
+  AppAccuracy accuracy;
+  FILE *file; /* of -monitor, on rank 0 */
+  int64_t samples;
+  double loss, perplexity; /* perplexity 0: there is none */
+} Evaluation;
+
+/* Rows are added to a file of this command, so that several checkpoints make a table. */
+static RengaErrorCode OpenEvaluations(const char *name, FILE **file)
+{
+  char line[sizeof eval_header + 1] = "";
+  *file = fopen(name, "a+");
+  RengaCheck(*file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s", name,
+             strerror(errno));
+  rewind(*file);
+  if (fgets(line, sizeof line, *file)) {
+    line[strcspn(line, "\n")] = '\0';
+    RengaCheck(strcmp(line, eval_header) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+               "-monitor csv:%s: the file is there, but not one of renga eval: it does not begin "
+               "with %s",
+               name, eval_header);
+  } else {
+    fprintf(*file, "%s\n", eval_header);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Before any work. */
+static RengaErrorCode OpenEvaluationMonitor(Evaluation *evaluation)
+{
+  const AppForward *forward = &evaluation->forward;
+  RengaErrorCode code = RENGA_SUCCESS;
+  const char *name;
+  RengaCall(RengaOptionsGetString("monitor", &name, NULL));
+  if (!name) return RENGA_SUCCESS;
+  RengaCheck(!strncmp(name, "csv:", 4) && name[4], forward->printer, RENGA_ERR_OPTION,
+             "-monitor %s: write csv:FILE", name);
+  if (RengaCommGetRank(forward->comm) == 0) code = OpenEvaluations(name + 4, &evaluation->file);
+  RengaCall(RengaErrorAgree(forward->printer, code));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EvaluateParts(Evaluation *evaluation)
+{
+  const AppForward *forward = &evaluation->forward;
+  const AppLosses losses = {forward->comm, forward->data, forward->pipeline, &evaluation->accuracy,
+                            forward->batch};
+  double sum = 0;
+  AppAccuracyBegin(&evaluation->accuracy);
+  for (int p = 0; p <= RENGA_DATA_VALIDATION; p++) {
+    RengaCall(AppAddLosses(&losses, (RengaDataPart)p, forward->samples[p], &sum));
+    evaluation->samples += forward->samples[p];
+  }
+  evaluation->loss = sum / (double)evaluation->samples;
+  evaluation->perplexity = AppPerplexity(&forward->fields, &evaluation->accuracy, evaluation->loss);
+  return RENGA_SUCCESS;
+}
+
+/* A name as a cell of a table: in quotes, those within it twice. */
+static void PutQuoted(FILE *file, const char *text)
+{
+  fputc('"', file);
+  for (; *text; text++) {
+    if (*text == '"') fputc('"', file);
+    fputc(*text, file);
+  }
+  fputc('"', file);
+}
+
+/* What there is none of is an empty cell. */
+static RengaErrorCode WriteEvaluation(const Evaluation *evaluation)
+{
+  FILE *file = evaluation->file;
+  const AppAccuracy *accuracy = &evaluation->accuracy;
+  const char *initial;
+  RengaCall(RengaOptionsGetString("initial", &initial, NULL));
+  PutQuoted(file, initial ? initial : "");
+  fprintf(file, ",%lld,%s,%lld,%.17g,", (long long)evaluation->forward.step,
+          evaluation->forward.part, (long long)evaluation->samples, evaluation->loss);
+  if (evaluation->perplexity > 0) fprintf(file, "%.9g", evaluation->perplexity);
+  fputc(',', file);
+  if (accuracy->counted > 0) fprintf(file, "%.9g", accuracy->right / accuracy->counted);
+  fputc('\n', file);
+  RengaCheck(fflush(file) == 0 && !ferror(file), MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
+             "the row of -monitor could not be written: %s", strerror(errno));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReportEvaluation(const Evaluation *evaluation)
+{
+  const AppForward *forward = &evaluation->forward;
+  char perplexity[64] = "", accuracy[64] = "";
+  if (evaluation->perplexity > 0)
+    snprintf(perplexity, sizeof perplexity, " perplexity %.5g", evaluation->perplexity);
+  if (evaluation->accuracy.counted > 0)
+    snprintf(accuracy, sizeof accuracy, " accuracy %.2f %%",
+             100 * evaluation->accuracy.right / evaluation->accuracy.counted);
+  RengaCall(RengaPrintf(forward->printer, "loss %.9g%s%s over %lld samples (%s)\n",
+                        evaluation->loss, perplexity, accuracy, (long long)evaluation->samples,
+                        forward->part));
+  const RengaErrorCode code = evaluation->file ? WriteEvaluation(evaluation) : RENGA_SUCCESS;
+  RengaCall(RengaErrorAgree(forward->printer, code));
+  RengaCheck(isfinite(evaluation->loss), forward->printer, RENGA_ERR_NUMERIC,
+             "the loss over the samples is not finite");
+  return RENGA_SUCCESS;
+}
+
+/* -eval_samples: the first of those that were chosen. */
+static RengaErrorCode LimitSamples(AppForward *forward)
+{
+  int64_t most;
+  RengaCall(RengaOptionsGetInt64("eval_samples", &most, NULL));
+  for (int p = 0; p <= RENGA_DATA_VALIDATION && most > 0; p++) {
+    if (forward->samples[p] > most) forward->samples[p] = most;
+    most -= forward->samples[p];
+    if (most == 0 && p == RENGA_DATA_TRAINING) forward->samples[RENGA_DATA_VALIDATION] = 0;
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppEval(const App *app)
+{
+  Evaluation evaluation = {.samples = 0};
+  AppForward *forward = &evaluation.forward;
+  forward->comm = app->comm;
+  RengaCall(RengaObjectGetComm(app->comm, &forward->printer));
+  RengaCall(OpenEvaluationMonitor(&evaluation));
+  RengaCall(AppForwardOpen(app->comm, true, NULL, forward));
+  RengaCall(LimitSamples(forward));
+  RengaCall(AppAccuracyCreate(forward->graph, &forward->fields, &evaluation.accuracy));
+  RengaCall(AppForwardSetUp(forward));
+  RengaCall(EvaluateParts(&evaluation));
+  RengaCall(ReportEvaluation(&evaluation));
+  if (evaluation.file) fclose(evaluation.file);
+  AppAccuracyDestroy(&evaluation.accuracy);
+  RengaCall(AppForwardDestroy(forward));
+  return RENGA_SUCCESS;
+}

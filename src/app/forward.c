@@ -1,0 +1,155 @@
+/* A network that is run forward over a data set, by renga eval and renga predict: the parameters of
+   -initial, or those that the network's file has. */
+#include "app.h"
+#include <inttypes.h>
+#include <string.h>
+
+enum { FORWARD_BATCH = 32, FORWARD_MICROBATCHES = 8 };
+
+/* Names between commas become the only ends of the network. */
+static RengaErrorCode EndAtOutputs(RengaGraph graph, const char *outputs)
+{
+  char *list = NULL;
+  const char **names = NULL;
+  int count = 0;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (outputs) code = RengaStringCopy(outputs, &list);
+  if (!code) code = RengaMalloc(outputs ? strlen(outputs) + 1 : 1, &names);
+  for (char *at = list, *comma; !code && at && *at; at = comma ? comma + 1 : NULL) {
+    comma = strchr(at, ',');
+    if (comma) *comma = '\0';
+    names[count++] = at;
+  }
+  if (!code) code = RengaGraphKeepOutputs(graph, count, names);
+  RengaFree(&names);
+  RengaFree(&list);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Which parts of the data set; those of -part auto where there are two choices: standard. */
+static RengaErrorCode ChooseParts(AppForward *forward, bool needs_loss)
+{
+  int64_t *samples = forward->samples;
+  const char *part;
+  RengaCall(RengaDataGetCount(forward->data, RENGA_DATA_TRAINING, &samples[RENGA_DATA_TRAINING]));
+  RengaCall(
+      RengaDataGetCount(forward->data, RENGA_DATA_VALIDATION, &samples[RENGA_DATA_VALIDATION]));
+  RengaCall(RengaOptionsGetString("part", &part, NULL));
+  if (strcmp(part, "auto") == 0)
+    part = needs_loss && samples[RENGA_DATA_VALIDATION] > 0 ? "validation" : "all";
+  if (strcmp(part, "validation") == 0) samples[RENGA_DATA_TRAINING] = 0;
+  if (strcmp(part, "training") == 0) samples[RENGA_DATA_VALIDATION] = 0;
+  RengaCheck(samples[0] + samples[1] > 0, forward->printer, RENGA_ERR_OPTION,
+             "-part %s: the data set has no samples there; -data_validation or -eval makes a "
+             "validation part",
+             part);
+  forward->part = part;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppForwardOpen(RengaComm comm, bool needs_loss, const char *outputs,
+                              AppForward *forward)
+{
+  RengaValue loss;
+  *forward = (AppForward){.comm = comm, .step = -1, .subset = !needs_loss};
+  RengaCall(RengaObjectGetComm(comm, &forward->printer));
+  RengaCall(AppPeekInitial(comm));
+  RengaCall(AppCreateGraph(comm, &forward->graph));
+  if (!needs_loss) RengaCall(EndAtOutputs(forward->graph, outputs));
+  RengaCall(RengaGraphSetUp(forward->graph));
+  RengaCall(RengaGraphGetLoss(forward->graph, &loss));
+  RengaCheck(!needs_loss || loss != RENGA_VALUE_NONE, forward->printer, RENGA_ERR_GRAPH,
+             "the network has no loss to evaluate; renga predict writes its outputs");
+  RengaCall(AppFindFields(comm, forward->graph, &forward->fields));
+  RengaCall(AppOpenData(comm, &forward->fields, true, &forward->data));
+  RengaCall(ChooseParts(forward, needs_loss));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetSizeOption(const char *name, int64_t value)
+{
+  char text[32];
+  snprintf(text, sizeof text, "%" PRId64, value);
+  RengaCall(RengaOptionsSetValue(name, text));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode NoteGiven(const char *name, bool *given)
+{
+  const char *value;
+  bool is;
+  RengaCall(RengaOptionsGetString(name, &value, &is));
+  *given = *given || is;
+  return RENGA_SUCCESS;
+}
+
+/* The micro-batch decides the bits: one that the layout has no part in. */
+static RengaErrorCode FixSizes(AppForward *forward)
+{
+  bool planned = false, micro = false, leaf = false;
+  int64_t batch;
+  RengaCall(NoteGiven("plan_load", &planned));
+  if (planned) return RENGA_SUCCESS;
+  RengaCall(NoteGiven("microbatch_size", &micro));
+  RengaCall(NoteGiven("partition_microbatch_sizes", &micro));
+  RengaCall(NoteGiven("reduction_leaf", &leaf));
+  RengaCall(NoteGiven("partition_leaves", &leaf));
+  RengaCall(RengaOptionsGetInt64("batch_size", &batch, NULL));
+  if (!batch) RengaCall(RengaGraphGetFileBatch(forward->graph, &batch));
+  if (!batch) batch = FORWARD_BATCH;
+  RengaCall(SetSizeOption("batch_size", batch));
+  if (!micro)
+    RengaCall(SetSizeOption("microbatch_size",
+                            (batch + FORWARD_MICROBATCHES - 1) / FORWARD_MICROBATCHES));
+  if (!leaf) RengaCall(SetSizeOption("reduction_leaf", 1));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PlanForward(AppForward *forward)
+{
+  RengaPartition partition = NULL;
+  RengaSettings settings;
+  int64_t microbatch;
+  RengaCall(RengaPipelineGetSettings(forward->pipeline, &settings));
+  RengaCall(AppMakePartition(forward->comm, forward->graph, 0, 0, &partition));
+  RengaErrorCode code = RengaPartitionSetSettings(partition, settings);
+  if (!code) code = RengaPartitionSolve(partition, &forward->plan);
+  RengaPartitionDestroy(&partition);
+  RengaCall(code);
+  RengaCall(RengaPlanGetBatch(forward->plan, &forward->batch, &microbatch));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppForwardSetUp(AppForward *forward)
+{
+  RengaCheckpointInitial initial;
+  RengaOptimizer optimizer;
+  RengaCall(FixSizes(forward));
+  RengaCall(RengaPipelineCreate(forward->comm, &forward->pipeline));
+  RengaCall(RengaPipelineSetFromOptions(forward->pipeline));
+  RengaCall(RengaPipelineGetOptimizer(forward->pipeline, &optimizer));
+  RengaCall(RengaOptimizerSetType(optimizer, RENGA_OPTIMIZER_SGD)); /* it has no moments */
+  RengaCall(PlanForward(forward));
+  RengaCall(AppPrintStart(forward->comm, forward->graph, forward->plan));
+  RengaCall(RengaPipelineSetPlan(forward->pipeline, forward->graph, forward->plan));
+  for (int p = 0; p <= RENGA_DATA_VALIDATION; p++)
+    if (forward->samples[p] % forward->batch)
+      RengaCall(
+          RengaPipelineSetDataShortBatch(forward->pipeline, forward->samples[p] % forward->batch));
+  RengaCall(RengaPipelineSetUp(forward->pipeline));
+  RengaCall(RengaPlanViewFromOptions(forward->plan));
+  RengaCall(AppReadInitial(forward->comm, forward->pipeline, forward->subset, &initial));
+  forward->step = initial.step;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppForwardDestroy(AppForward *forward)
+{
+  RengaCall(RengaPipelineDestroy(&forward->pipeline));
+  RengaCall(RengaPlanDestroy(&forward->plan));
+  RengaCall(RengaDataDestroy(&forward->data));
+  AppFreeFields(&forward->fields);
+  RengaCall(RengaGraphDestroy(&forward->graph));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,65 @@
+/* The samples of -data, as a network takes them; the loss of many of them, batch by batch. */
+#include "app.h"
+#include <math.h>
+
+RengaErrorCode AppReadWindow(void *user, int field, int64_t first, int64_t count, void *buffer)
+{
+  const AppWindow *window = user;
+  RengaCall(RengaDataRead(window->data, window->part, field, window->epoch, window->first + first,
+                          count, buffer));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppOpenData(RengaComm comm, const AppFields *fields, bool in_order, RengaData *data)
+{
+  const char *name, *eval;
+  int64_t seed;
+  RengaCall(AppNeedOption(comm, "data",
+                          "an HDF5 data set (renga data text makes one), or "
+                          "synthetic",
+                          &name));
+  RengaCall(RengaOptionsGetInt64("seed", &seed, NULL));
+  RengaCall(RengaOptionsGetString("eval", &eval, NULL));
+  RengaCall(RengaDataCreate(comm, data));
+  RengaCall(RengaDataSetSeed(*data, (uint64_t)seed));
+  RengaCall(RengaDataSetFromOptions(*data));
+  if (in_order) RengaCall(RengaDataSetShuffle(*data, false));
+  RengaCall(RengaDataSetValidationFile(*data, eval));
+  RengaCall(
+      RengaDataSetFields(*data, fields->count, fields->names, fields->specs, fields->classes));
+  RengaCall(RengaDataSetIgnored(*data, fields->ignored));
+  RengaCall(RengaDataSetUp(*data));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppAddLosses(const AppLosses *losses, RengaDataPart part, int64_t samples,
+                            double *sum)
+{
+  int64_t done = 0;
+  for (int64_t b = 0; done < samples; b++) {
+    AppWindow window = {.data = losses->data, .part = part};
+    int64_t count;
+    double loss;
+    RengaCall(RengaDataGetStep(losses->data, part, losses->batch, b, &window.first, &count,
+                               &window.epoch));
+    if (count > samples - done) count = samples - done;
+    RengaBatch batch = {.samples = count, .read = AppReadWindow, .user = &window};
+    RengaCall(RengaPipelineEvaluate(losses->pipeline, &batch, &loss));
+    RengaCall(AppAccuracyAdd(losses->accuracy, losses->comm, losses->pipeline, &batch));
+    *sum += loss * (double)count;
+    done += count;
+  }
+  return RENGA_SUCCESS;
+}
+
+int64_t AppTokensPerSample(const AppFields *fields)
+{
+  for (int f = 0; f < fields->count; f++)
+    if (fields->is_table_index[f] && fields->specs[f].ndim == 1) return fields->specs[f].dim[0];
+  return 0;
+}
+
+double AppPerplexity(const AppFields *fields, const AppAccuracy *accuracy, double loss)
+{
+  return accuracy->scores && AppTokensPerSample(fields) > 0 ? exp(loss) : 0;
+}
