@@ -142,6 +142,7 @@ static void PutCall(Message *node, const char *word)
            "%%%.*s : [num_users=1] = call_function[target=torch.ops.aten.%.*s](args = %s, kwargs = "
            "{})",
            (int)(colon - word), word, (int)(open - colon - 1), colon + 1, open);
+  for (char *at = text; *at; at++) *at = *at == '~' ? ' ' : *at;
   AddProperty(node, NODE_PROPERTY, "pkg.torch.onnx.fx_node", text);
 }
 

@@ -9,7 +9,8 @@
      Op a b -> y z k=1   node; attributes k=1 int, k=1.5 float, k=1, or k=1,2 ints, k=word string;
                          "-" is an absent input
    and for what PyTorch's newer exporter leaves in properties:
-     Op … call=name:t.default(%a,%p_w,2)   the call of torch.ops.aten that the node was made of
+     Op … call=name:t.default(%a,%p_w,2)   the call of torch.ops.aten that the node was made of,
+                                           where ~ is a blank
      param a.weight p_a_weight             a parameter and its name in calls; so is buffer
      folded val_1 a.weight,val_0           initializers and values that val_1 was folded from
    Types: f32 f64 f16 bf16 i32 i64 bool str c64, or a number of onnx.proto. A part that is not

@@ -3,12 +3,11 @@
    shape and name; rows and values without gradients; what is warned of. */
 #include "../check.h"
 #include "renga.h"
-#include "write.h"
+#include "reader.h"
 
 enum { FLOAT = 1, INT64 = 7, WIDTH = 4 };
 enum { GRAPH_VALUE_INFO = 13, GRAPH_PROPERTY = 16, NODE_PROPERTY = 9, VALUE_PROPERTY = 4 };
 enum { MODEL_PRODUCER = 2, MODEL_PROPERTY = 14 };
-static const char file_name[] = "onnx-trained.onnx";
 static const char signature_key[] = "pkg.torch.export.ExportedProgram.graph_signature";
 static const char kind_key[] = "pkg.torch.export.graph_signature.InputSpec.kind";
 static const char call_key[] = "pkg.torch.onnx.fx_node";
@@ -56,33 +55,6 @@ static Message *NewFrom(Message *graph, const char *producer)
   return model;
 }
 
-/* Reads and sets up; what was warned of is in text. model is freed. */
-static RengaErrorCode Read(Message *model, const char *trained, const char *frozen,
-                           RengaGraph *graph, const char **text)
-{
-  FILE *file;
-  RengaCall(WriteMessage(model, file_name));
-  MessageFree(model);
-  RengaCall(RengaGraphCreate(comm, graph));
-  RengaCall(RengaGraphSetTrained(*graph, trained));
-  RengaCall(RengaGraphSetFrozen(*graph, frozen));
-  int saved = BeginErrors(&file);
-  RengaErrorCode code = RengaGraphLoad(*graph, file_name);
-  if (code == RENGA_SUCCESS) code = RengaGraphSetUp(*graph);
-  *text = EndErrors(file, saved);
-  if (code != RENGA_SUCCESS) fprintf(stderr, "%s", *text);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* "t": trained, "f": a frozen parameter, "s": a state, "c": anything else */
-static char KindOf(RengaGraph graph, const char *name)
-{
-  const RengaGraphValue *value = RengaGraphGetValue(graph, RengaGraphFindValue(graph, name));
-  if (value && value->kind == RENGA_VALUE_PARAMETER) return value->frozen ? 'f' : 't';
-  return value && value->kind == RENGA_VALUE_STATE ? 's' : 'c';
-}
-
 /* Kinds of layer.weight, buf and scale. */
 static RengaErrorCode CheckPlain(Message *model, const char *trained, const char *frozen,
                                  const char *kinds, const char *warning)
@@ -90,7 +62,7 @@ static RengaErrorCode CheckPlain(Message *model, const char *trained, const char
   RengaGraph graph;
   const char *text;
   static const char *const names[] = {"layer.weight", "buf", "scale"};
-  RengaCall(Read(model, trained, frozen, &graph, &text));
+  RengaCall(ReadModel(comm, model, trained, frozen, &graph, &text));
   for (int i = 0; i < 3; i++)
     RengaCheck(KindOf(graph, names[i]) == kinds[i], MPI_COMM_SELF, RENGA_ERR_INTERNAL,
                "%s is %c, not %c", names[i], KindOf(graph, names[i]), kinds[i]);
@@ -142,31 +114,18 @@ static RengaErrorCode TestKinds(void)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadOnly(Message *model, const char *trained)
-{
-  RengaGraph graph = NULL;
-  RengaCall(WriteMessage(model, file_name));
-  MessageFree(model);
-  RengaCall(RengaGraphCreate(comm, &graph));
-  RengaCall(RengaGraphSetTrained(graph, trained));
-  RengaErrorCode code = RengaGraphLoad(graph, file_name);
-  if (code == RENGA_SUCCESS) code = RengaGraphSetUp(graph);
-  RengaGraphDestroy(&graph);
-  return code;
-}
-
 static RengaErrorCode TestRefused(void)
 {
-  ExpectError(ReadOnly(WithProperty("renga.parameters", "layer.weights"), NULL),
+  ExpectError(ReadOnly(comm, WithProperty("renga.parameters", "layer.weights"), NULL),
               RENGA_ERR_FILE_FORMAT, "renga.parameters: there is no floating initializer",
               "\"layer.weights\"");
-  ExpectError(ReadOnly(WithProperty("renga.stop_gradient", "summe"), NULL), RENGA_ERR_FILE_FORMAT,
-              "renga.stop_gradient: no node makes \"summe\"");
-  ExpectError(ReadOnly(WithProperty("renga.padding_rows", "layer.weight:0"), NULL),
+  ExpectError(ReadOnly(comm, WithProperty("renga.stop_gradient", "summe"), NULL),
+              RENGA_ERR_FILE_FORMAT, "renga.stop_gradient: no node makes \"summe\"");
+  ExpectError(ReadOnly(comm, WithProperty("renga.padding_rows", "layer.weight:0"), NULL),
               RENGA_ERR_FILE_FORMAT, "renga.padding_rows: no Gather reads \"layer.weight\"");
-  ExpectError(ReadOnly(WithProperty("renga.padding_rows", "layer.weight"), NULL),
+  ExpectError(ReadOnly(comm, WithProperty("renga.padding_rows", "layer.weight"), NULL),
               RENGA_ERR_FILE_FORMAT, "\"layer.weight\" is not TABLE:ROW");
-  ExpectError(ReadOnly(NewFrom(NewPlain(), "pytorch"), "tail.*"), RENGA_ERR_OPTION,
+  ExpectError(ReadOnly(comm, NewFrom(NewPlain(), "pytorch"), "tail.*"), RENGA_ERR_OPTION,
               "-graph_trained: \"tail.*\" fits no parameter");
   return RENGA_SUCCESS;
 }
@@ -188,28 +147,10 @@ static RengaErrorCode TestTypes(void)
 {
   static const double zeros[4] = {0};
   enum { FLOAT16 = 10, DOUBLE = 11, BFLOAT16 = 16 };
-  ExpectError(ReadOnly(NewWide(DOUBLE, zeros, 32), NULL), RENGA_ERR_SUPPORT,
+  ExpectError(ReadOnly(comm, NewWide(DOUBLE, zeros, 32), NULL), RENGA_ERR_SUPPORT,
               "(\"layer.weight\" is float64)", "model.float()");
-  ExpectError(ReadOnly(NewWide(FLOAT16, zeros, 8), NULL), RENGA_ERR_SUPPORT, "is float16)");
-  ExpectError(ReadOnly(NewWide(BFLOAT16, zeros, 8), NULL), RENGA_ERR_SUPPORT, "is bfloat16)");
-  return RENGA_SUCCESS;
-}
-
-/* The parameters that get gradients, one letter each. */
-static RengaErrorCode CheckUses(Message *model, const char *names)
-{
-  RengaGraph graph;
-  const char *text;
-  char found[16] = "";
-  int count;
-  const RengaParameterUse *uses;
-  RengaCall(Read(model, NULL, NULL, &graph, &text));
-  RengaCall(RengaGraphDifferentiate(graph, 0, NULL, NULL, 0, NULL, NULL));
-  RengaCall(RengaGraphGetParameterUses(graph, &count, &uses));
-  for (int i = 0; i < count; i++) found[i] = RengaGraphGetValue(graph, uses[i].parameter)->name[0];
-  RengaCheck(strcmp(found, names) == 0, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-             "gradients of %s, not %s", found, names);
-  RengaCall(RengaGraphDestroy(&graph));
+  ExpectError(ReadOnly(comm, NewWide(FLOAT16, zeros, 8), NULL), RENGA_ERR_SUPPORT, "is float16)");
+  ExpectError(ReadOnly(comm, NewWide(BFLOAT16, zeros, 8), NULL), RENGA_ERR_SUPPORT, "is bfloat16)");
   return RENGA_SUCCESS;
 }
 
@@ -233,11 +174,12 @@ static Message *NewDetached(const char *call)
 
 static RengaErrorCode TestStopped(void)
 {
-  RengaCall(CheckUses(WithProperty("renga.stop_gradient", "squares, scaled"), ""));
-  RengaCall(CheckUses(WithProperty("renga.stop_gradient", "product"), "bs"));
-  RengaCall(CheckUses(NewDetached("%clone = call_function[target=torch.ops.aten.clone]"), "wb"));
+  RengaCall(CheckUses(comm, WithProperty("renga.stop_gradient", "squares, scaled"), ""));
+  RengaCall(CheckUses(comm, WithProperty("renga.stop_gradient", "product"), "bs"));
   RengaCall(
-      CheckUses(NewDetached("%d = call_function[target=torch.ops.aten.detach.default]"), "b"));
+      CheckUses(comm, NewDetached("%clone = call_function[target=torch.ops.aten.clone]"), "wb"));
+  RengaCall(CheckUses(comm, NewDetached("%d = call_function[target=torch.ops.aten.detach.default]"),
+                      "b"));
   return RENGA_SUCCESS;
 }
 
@@ -259,7 +201,7 @@ static RengaErrorCode CheckPadding(Message *model, int64_t row)
 {
   RengaGraph graph;
   const char *text;
-  RengaCall(Read(model, NULL, NULL, &graph, &text));
+  RengaCall(ReadModel(comm, model, NULL, NULL, &graph, &text));
   const RengaGraphNode *node = RengaGraphGetNode(graph, 0);
   Expect(strcmp(node->op->name, "Gather") == 0);
   Expect(RengaAttributesInt(&node->attributes, "padding", -1) == row);
@@ -280,7 +222,7 @@ static RengaErrorCode TestPadding(void)
       -1));
   model = NewTable(NULL);
   AddProperty(model, MODEL_PROPERTY, "renga.padding_rows", "table.weight:5");
-  ExpectError(ReadOnly(model, NULL), RENGA_ERR_FILE_FORMAT, "\"table.weight\" has no row 5");
+  ExpectError(ReadOnly(comm, model, NULL), RENGA_ERR_FILE_FORMAT, "\"table.weight\" has no row 5");
   return RENGA_SUCCESS;
 }
 
@@ -310,7 +252,7 @@ static RengaErrorCode CheckNorm(const char *call, int updates, const char *warni
   const char *text;
   int count;
   const RengaStateUpdate *update;
-  RengaCall(Read(NewNorm(call), NULL, NULL, &graph, &text));
+  RengaCall(ReadModel(comm, NewNorm(call), NULL, NULL, &graph, &text));
   RengaCall(RengaGraphGetStateUpdates(graph, &count, &update));
   Expect(count == updates);
   Expect(KindOf(graph, "bn.weight") == 't' && KindOf(graph, "bn.mean") == 's');

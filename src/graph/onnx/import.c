@@ -292,6 +292,7 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
   RengaCall(RengaOnnxReadSaid(importer));
   RengaCall(RengaOnnxImportInitializers(importer, scope, graph));
   RengaCall(CheckTypes(importer, scope));
+  RengaCall(RengaOnnxMatchCalls(importer));
   RengaCall(FindBatch(importer, scope, graph));
   for (size_t i = 0; i < graph->n_input; i++)
     RengaCall(ImportInput(importer, scope, graph->input[i]));

@@ -19,12 +19,14 @@ RengaErrorCode RengaOnnxError(const RengaOnnxNode *node, RengaErrorCode code, co
 int RengaOnnxInputCount(const RengaOnnxNode *node)
 {
   size_t count = node->proto->n_input;
+  if (RengaOnnxReplaced(node, (int)count)) return (int)count + 1;
   while (count > 0 && !RengaOnnxHasInput(node, (int)count - 1)) count--;
   return (int)count;
 }
 
 bool RengaOnnxHasInput(const RengaOnnxNode *node, int input)
 {
+  if (RengaOnnxReplaced(node, input)) return true;
   if ((size_t)input >= node->proto->n_input || !node->proto->input[input][0]) return false;
   const RengaOnnxBinding *binding = RengaOnnxScopeFind(node->scope, node->proto->input[input]);
   return !binding || binding->kind != RENGA_ONNX_ABSENT;
@@ -53,6 +55,8 @@ RengaErrorCode RengaOnnxInputBinding(RengaOnnxNode *node, int input, RengaOnnxBi
 {
   RengaOnnxCheck(RengaOnnxHasInput(node, input), node, RENGA_ERR_FILE_FORMAT, "input %d is missing",
                  input);
+  *binding = RengaOnnxReplaced(node, input);
+  if (*binding) return RENGA_SUCCESS;
   const char *name = node->proto->input[input];
   RengaOnnxBinding *found = RengaOnnxScopeFind(node->scope, name);
   RengaOnnxCheck(
@@ -69,6 +73,7 @@ static RengaInit DefaultInit(const RengaOnnxBinding *binding)
 {
   size_t length = strlen(binding->name);
   bool bias = length >= 4 && strcmp(binding->name + length - 4, "bias") == 0;
+  if (binding->zeros) return (RengaInit){.kind = RENGA_INIT_CONSTANT};
   if (binding->spec.ndim > 1) return (RengaInit){.kind = RENGA_INIT_NORMAL, .b = 0.02};
   return (RengaInit){.kind = RENGA_INIT_CONSTANT, .a = bias ? 0 : 1};
 }
@@ -165,10 +170,25 @@ RengaErrorCode RengaOnnxHostValue(RengaOnnxNode *node, const RengaOnnxHost *host
   return RENGA_SUCCESS;
 }
 
+/* A weight that is in the file in two forms: this one is made from the other. */
+static RengaErrorCode MoveSame(RengaOnnxNode *node, const RengaOnnxBinding *binding,
+                               RengaValue *value)
+{
+  static const int64_t turned[] = {1, 0};
+  RengaCall(RengaOnnxBindingValue(node, binding->same, value));
+  if (binding->turned)
+    RengaCall(RengaOnnxTranspose(node, *value, 2, turned, value));
+  else
+    RengaCall(RengaOnnxReshape(node, *value, &binding->spec, value));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode MakeValue(RengaOnnxNode *node, const RengaOnnxBinding *binding,
                                 RengaValue *value)
 {
-  if (binding->kind == RENGA_ONNX_HOST)
+  if (binding->same)
+    RengaCall(MoveSame(node, binding, value));
+  else if (binding->kind == RENGA_ONNX_HOST)
     RengaCall(RengaOnnxHostValue(node, binding->host, value));
   else if (binding->trainable && !node->importer->options->evaluate)
     RengaCall(AddParameter(node, binding, value));
@@ -195,6 +215,18 @@ RengaErrorCode RengaOnnxBindingValue(RengaOnnxNode *node, RengaOnnxBinding *bind
   return RENGA_SUCCESS;
 }
 
+/* No gradient flows through x. Attributes that are set already are the node's. */
+static RengaErrorCode StopGradient(RengaOnnxNode *node, RengaValue *x)
+{
+  RengaAttributes own = node->importer->attributes;
+  node->importer->attributes = (RengaAttributes){0};
+  RengaErrorCode code = RengaOnnxApply(node, "StopGradient", *x, RENGA_VALUE_NONE, x);
+  RengaAttributesFree(&node->importer->attributes);
+  node->importer->attributes = own;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOnnxInputValue(RengaOnnxNode *node, int input, RengaValue *value)
 {
   *value = RENGA_VALUE_NONE;
@@ -203,6 +235,9 @@ RengaErrorCode RengaOnnxInputValue(RengaOnnxNode *node, int input, RengaValue *v
   RengaCall(RengaOnnxInputBinding(node, input, &binding));
   RengaCall(RengaOnnxNoteUse(node, binding));
   RengaCall(RengaOnnxBindingValue(node, binding, value));
+  if (RengaOnnxIsDetached(node, input) &&
+      RengaDataTypeIsFloating(RengaOnnxSpec(node, *value)->type))
+    RengaCall(StopGradient(node, value));
   return RENGA_SUCCESS;
 }
 

@@ -34,8 +34,9 @@ typedef enum {
 typedef enum {
   RENGA_ONNX_UNSAID,
   RENGA_ONNX_PARAMETER,
-  RENGA_ONNX_FOLDED, /* made from a parameter: a transposed weight */
-  RENGA_ONNX_BUFFER, /* or a constant */
+  RENGA_ONNX_FOLDED,   /* made from a parameter: a transposed weight */
+  RENGA_ONNX_BUFFER,   /* or a constant of the module */
+  RENGA_ONNX_CONSTANT, /* made from constants */
 } RengaOnnxSaid;
 typedef struct RengaOnnxBinding RengaOnnxBinding;
 struct RengaOnnxBinding {
@@ -55,8 +56,17 @@ struct RengaOnnxBinding {
   const char *why;         /* of a dropped one */
   RengaOnnxBinding **item; /* of a sequence */
   int n_items;
-  int64_t row; /* of a name in property renga.padding_rows */
-  bool found;  /* of a name in a property of the model: the network has it */
+  const char *target;      /* of a name in calls: the parameter or buffer that it is */
+  const char *folded_from; /* the exporter's list of names */
+  RengaOnnxBinding *form;  /* of a parameter that the file does not have: folded from it */
+  RengaOnnxBinding *same;  /* a parameter of which this is the transpose, or another shape */
+  bool turned;             /* it is the transpose */
+  bool scaled;             /* read by attention, which is folded with a factor */
+  bool zeros;              /* a parameter without data that begins as zeros */
+  bool vague;              /* read by a call that does not name it */
+  int n_calls;             /* that read it */
+  int64_t row;             /* of a name in property renga.padding_rows */
+  bool found;              /* of a name in a property of the model: the network has it */
 };
 
 /* Attributes of a function that have defaults. */
@@ -107,8 +117,10 @@ typedef struct {
   int64_t size;
   RengaOnnxScope *said;                       /* by name: what the exporter says */
   RengaOnnxScope *listed, *stopped, *padding; /* of the model's properties; NULL: not given */
-  bool is_signed, is_optimized;               /* the exporter says what is a parameter; it folded */
-  int n_promised;                             /* parameters that the exporter announces */
+  RengaOnnxScope *placeholders;               /* by name in calls: parameters and buffers */
+  RengaOnnxScope *replaced, *detached;        /* inputs of nodes; NULL: none */
+  RengaOnnxScope *made;                       /* by name: what node made it */
+  bool is_signed;                             /* the exporter says what is a parameter */
   int n_merged, n_inference;                  /* parameters; normalisations */
   const char *merged[RENGA_ONNX_MERGED_MAX];
 } RengaOnnxImporter;
@@ -176,6 +188,21 @@ double RengaOnnxCallReal(const RengaOnnxNode *node, const char *target, int posi
 bool RengaOnnxNextName(const char **at, const char **name, size_t *length);
 bool RengaOnnxIsDetach(const RengaOnnxNode *node);
 bool RengaOnnxIsTrainingNorm(const RengaOnnxNode *node);
+
+/* merged.c, folded.c, lost.c: what the exporter's optimizer did */
+extern const char RengaOnnxExportAdvice[];
+RengaErrorCode RengaOnnxMatchCalls(RengaOnnxImporter *importer);
+RengaOnnxBinding *RengaOnnxReplaced(const RengaOnnxNode *node,
+                                    int input); /* NULL: as in the file */
+bool RengaOnnxIsDetached(const RengaOnnxNode *node, int input);
+bool RengaOnnxIsFoldedFrom(const RengaOnnxBinding *binding, const char *parameter);
+RengaErrorCode RengaOnnxSeparate(RengaOnnxImporter *importer, RengaOnnxBinding *from,
+                                 const RengaOnnxBinding *named, RengaOnnxBinding **made);
+RengaErrorCode RengaOnnxMakeZeros(RengaOnnxImporter *importer, const RengaOnnxBinding *named,
+                                  int64_t count, RengaOnnxBinding **made);
+RengaErrorCode RengaOnnxCheckFolded(RengaOnnxImporter *importer);
+RengaErrorCode RengaOnnxFindMade(RengaOnnxImporter *importer);
+RengaErrorCode RengaOnnxCheckLost(RengaOnnxImporter *importer);
 
 /* warn.c */
 RengaErrorCode RengaOnnxNoteUse(RengaOnnxNode *node, RengaOnnxBinding *binding);

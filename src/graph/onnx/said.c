@@ -88,36 +88,52 @@ static RengaOnnxSaid KindFromText(const char *text)
   return strncmp(text, "PARAMETER", 9) == 0 ? RENGA_ONNX_PARAMETER : RENGA_ONNX_BUFFER;
 }
 
-/* "p_weight: PARAMETER target='layer.weight'", a line for each input of the exported program */
+/* "p_weight: PARAMETER target='layer.weight'", a line for each input of the exported program: a
+   name in calls, and what it is */
 static RengaErrorCode ReadSignature(RengaOnnxImporter *importer, char *text)
 {
   char *rest = NULL;
   for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
     char *kind = strstr(line, ": "), *target = strstr(line, " target='");
+    RengaOnnxBinding *placeholder;
     if (strncmp(line, "# outputs", 9) == 0) break;
     if (!kind || !target) continue;
     target += strlen(" target='");
     target[strcspn(target, "'")] = '\0';
-    RengaOnnxSaid said = KindFromText(kind + 2);
-    importer->n_promised += said == RENGA_ONNX_PARAMETER;
+    *kind = '\0';
     importer->is_signed = true;
-    RengaCall(Say(importer, target, said));
+    RengaCall(Say(importer, target, KindFromText(kind + 2)));
+    RengaCall(RengaOnnxScopeAdd(importer, importer->placeholders, line, &placeholder));
+    if (!placeholder) continue;
+    placeholder->target = target;
+    placeholder->said = KindFromText(kind + 2);
   }
   return RENGA_SUCCESS;
 }
 
-/* "['a', 'b']": does one of these come from a parameter? */
-static bool IsFromParameter(const RengaOnnxImporter *importer, char *list)
+/* Is one of the names that a value was folded from a parameter? */
+static bool IsFromParameter(const RengaOnnxImporter *importer, const RengaOnnxBinding *folded)
 {
-  bool found = false;
-  for (char *name = strchr(list, '\''); name && !found; name = strchr(name, '\'')) {
-    char *end = strchr(++name, '\'');
-    if (!end) break;
-    *end = '\0';
-    found = SaidOf(importer, name) == RENGA_ONNX_PARAMETER;
-    name = end + 1;
+  for (int i = 0; i < importer->said->capacity; i++) {
+    const RengaOnnxBinding *said = importer->said->slot[i];
+    if (said && said->said == RENGA_ONNX_PARAMETER && RengaOnnxIsFoldedFrom(folded, said->name))
+      return true;
   }
-  return found;
+  return false;
+}
+
+static RengaErrorCode ReadFolded(RengaOnnxImporter *importer, const Onnx__ValueInfoProto *value)
+{
+  RengaOnnxBinding *folded;
+  char *text;
+  RengaCall(
+      RengaOnnxProperty(importer, &value->base, "pkg.onnxscript.optimizer.folded_from", &text));
+  if (!text) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxScopeAdd(importer, importer->said, value->name, &folded));
+  if (!folded) return RENGA_SUCCESS;
+  folded->folded_from = text;
+  folded->said = IsFromParameter(importer, folded) ? RENGA_ONNX_FOLDED : RENGA_ONNX_CONSTANT;
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode ReadValue(RengaOnnxImporter *importer, const Onnx__ValueInfoProto *value)
@@ -128,12 +144,7 @@ static RengaErrorCode ReadValue(RengaOnnxImporter *importer, const Onnx__ValueIn
                               "pkg.torch.export.graph_signature.InputSpec.kind", &text));
   if (text) RengaCall(Say(importer, value->name, KindFromText(text)));
   if (text) importer->is_signed = true;
-  RengaCall(
-      RengaOnnxProperty(importer, &value->base, "pkg.onnxscript.optimizer.folded_from", &text));
-  if (!text) return RENGA_SUCCESS;
-  importer->is_optimized = true;
-  RengaCall(Say(importer, value->name,
-                IsFromParameter(importer, text) ? RENGA_ONNX_FOLDED : RENGA_ONNX_BUFFER));
+  RengaCall(ReadFolded(importer, value));
   return RENGA_SUCCESS;
 }
 
@@ -190,6 +201,7 @@ RengaErrorCode RengaOnnxReadSaid(RengaOnnxImporter *importer)
   const Onnx__GraphProto *graph = importer->model->graph;
   char *signature;
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->said));
+  RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->placeholders));
   RengaCall(RengaOnnxProperty(importer, &graph->base,
                               "pkg.torch.export.ExportedProgram.graph_signature", &signature));
   if (signature) RengaCall(ReadSignature(importer, signature));
@@ -276,7 +288,9 @@ static bool DecideBySaid(const RengaOnnxImporter *importer, const RengaOnnxBindi
 void RengaOnnxDecide(RengaOnnxImporter *importer, RengaOnnxBinding *binding)
 {
   bool unsure = false;
-  binding->said = SaidOf(importer, binding->name);
+  const RengaOnnxBinding *said = RengaOnnxScopeFind(importer->said, binding->name);
+  binding->said = said ? said->said : RENGA_ONNX_UNSAID;
+  binding->folded_from = said ? said->folded_from : NULL;
   if (!RengaDataTypeIsFloating(binding->spec.type)) return;
   binding->trainable = DecideBySaid(importer, binding, &unsure);
   const RengaGraphChoice choice = RengaGraphChoose_Private(importer->graph, binding->name);

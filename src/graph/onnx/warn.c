@@ -75,23 +75,6 @@ static bool IsParameter(const RengaOnnxImporter *importer, const RengaOnnxBindin
          value->kind != RENGA_VALUE_STATE && value->kind != RENGA_VALUE_CONSTANT;
 }
 
-static void WarnOfMissing(RengaOnnxImporter *importer)
-{
-  Names missing = {0};
-  for (int i = 0; i < importer->said->capacity; i++) {
-    const RengaOnnxBinding *said = importer->said->slot[i];
-    if (said && said->said == RENGA_ONNX_PARAMETER &&
-        !RengaOnnxScopeFind(importer->model_scope, said->name))
-      AddName(&missing, said->name);
-  }
-  if (importer->is_optimized && missing.count > 0)
-    RengaWarning(importer->comm,
-                 "%s: the exporter's optimizer made %d of the %d parameters one with equal ones or "
-                 "folded them (%s): training departs from PyTorch's. Export it with "
-                 "torch.onnx.export(..., dynamo=True, optimize=False)",
-                 importer->file, missing.count, importer->n_promised, EndNames(&missing));
-}
-
 static void WarnOfMerged(RengaOnnxImporter *importer)
 {
   Names merged = {0};
@@ -139,7 +122,6 @@ static void WarnOfBindings(RengaOnnxImporter *importer)
 void RengaOnnxWarnOfExport(RengaOnnxImporter *importer)
 {
   if (importer->options->evaluate || importer->graph == NULL) return;
-  WarnOfMissing(importer);
   WarnOfMerged(importer);
   WarnOfBindings(importer);
   if (importer->n_inference > 0)

@@ -1,0 +1,257 @@
+/* Parameters that the exporter's optimizer changed. An initializer that was computed from a
+   parameter by moving its elements (a transposed weight) is trained in its place; where the
+   parameter is in the file as well, the initializer becomes a node that moves it again. One that
+   was computed in another way is an error: its gradient is not the parameter's. */
+#include "onnx.h"
+#include <ctype.h>
+#include <string.h>
+
+const char RengaOnnxExportAdvice[] =
+    "export the network with torch.onnx.export(..., dynamo=True, optimize=False)";
+
+/* ['a.weight', 'val_3', 'unsqueeze']: the next name, not terminated */
+static bool NextOf(const char **list, const char **name, size_t *length)
+{
+  const char *quote = *list ? strchr(*list, '\'') : NULL;
+  const char *end = quote ? strchr(quote + 1, '\'') : NULL;
+  if (!end) return false;
+  *name = quote + 1;
+  *length = (size_t)(end - quote - 1);
+  *list = end + 1;
+  return true;
+}
+
+bool RengaOnnxIsFoldedFrom(const RengaOnnxBinding *binding, const char *parameter)
+{
+  const char *list = binding->folded_from, *name;
+  size_t length;
+  while (NextOf(&list, &name, &length))
+    if (length == strlen(parameter) && memcmp(name, parameter, length) == 0) return true;
+  return false;
+}
+
+/* ---- parameters that are made ---- */
+/* A parameter that begins equal to the binding, which stood for it. */
+RengaErrorCode RengaOnnxSeparate(RengaOnnxImporter *importer, RengaOnnxBinding *from,
+                                 const RengaOnnxBinding *named, RengaOnnxBinding **made)
+{
+  RengaCall(RengaOnnxScopeAdd(importer, importer->model_scope, named->target, made));
+  if (!*made) { /* by another node that reads it, or it is in the file in another form */
+    RengaOnnxBinding *there = RengaOnnxScopeFind(importer->model_scope, named->target);
+    char *name;
+    *made = there;
+    if (there->tensor == from->tensor) return RENGA_SUCCESS;
+    RengaCall(RengaOnnxJoin(importer, named->target, " turned", &name));
+    RengaCall(RengaOnnxScopeAdd(importer, importer->model_scope, name, made));
+    if (!*made) *made = RengaOnnxScopeFind(importer->model_scope, name);
+    (*made)->same = there;
+  }
+  (*made)->kind = RENGA_ONNX_TENSOR;
+  (*made)->tensor = from->tensor;
+  (*made)->spec = from->spec;
+  RengaOnnxDecide(importer, *made);
+  return RENGA_SUCCESS;
+}
+
+/* A bias that began as zeros, and that the file has not. */
+RengaErrorCode RengaOnnxMakeZeros(RengaOnnxImporter *importer, const RengaOnnxBinding *named,
+                                  int64_t count, RengaOnnxBinding **made)
+{
+  RengaCall(RengaOnnxScopeAdd(importer, importer->model_scope, named->target, made));
+  if (!*made) {
+    *made = RengaOnnxScopeFind(importer->model_scope, named->target);
+    return RENGA_SUCCESS;
+  }
+  (*made)->kind = RENGA_ONNX_TENSOR;
+  (*made)->spec = (RengaTensorSpec){.type = RENGA_FLOAT32, .ndim = 1, .dim = {count}};
+  (*made)->zeros = true;
+  RengaOnnxDecide(importer, *made);
+  return RENGA_SUCCESS;
+}
+
+/* Is it a parameter or buffer of the module? */
+static bool IsSaid(const RengaOnnxImporter *importer, const char *name, size_t length)
+{
+  for (int i = 0; i < importer->placeholders->capacity; i++) {
+    const RengaOnnxBinding *named = importer->placeholders->slot[i];
+    if (named && strlen(named->target) == length && memcmp(named->target, name, length) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* ---- which folds move elements ---- */
+static size_t WithoutNumber(const char *name, size_t length)
+{
+  size_t end = length;
+  while (end > 0 && isdigit((unsigned char)name[end - 1])) end--;
+  return end < length && end > 0 && name[end - 1] == '_' ? end - 1 : length;
+}
+
+/* Values are called after their operators: unsqueeze_3. Of val_3 the call has to say more. */
+static bool IsOneOf(const char *name, size_t length, const char *words)
+{
+  char word[32];
+  if (length >= sizeof word) return false;
+  snprintf(word, sizeof word, "%.*s", (int)WithoutNumber(name, length), name);
+  return RengaOnnxHasWord(words, word);
+}
+
+static const char moves[] = "val view reshape _unsafe_view permute transpose t unsqueeze squeeze "
+                            "contiguous clone _to_copy flatten unflatten alias slice select split "
+                            "getitem chunk unbind cat stack movedim zeros";
+static const char numbering[] = "embedding add sub arange cumsum expand full ones";
+
+/* Rows of a table that were looked up; the numbers of the rows were computed. */
+static bool IsLookedUp(const RengaOnnxBinding *folded)
+{
+  return IsOneOf(folded->name, strlen(folded->name), "embedding");
+}
+
+static bool IsMovedAlone(const RengaOnnxImporter *importer, const RengaOnnxBinding *folded)
+{
+  const bool looked_up = IsLookedUp(folded);
+  const char *list = folded->folded_from, *name;
+  size_t length;
+  bool moved = !folded->scaled && (looked_up || IsOneOf(folded->name, strlen(folded->name), moves));
+  while (moved && NextOf(&list, &name, &length))
+    moved = IsOneOf(name, length, moves) || (looked_up && IsOneOf(name, length, numbering)) ||
+            IsSaid(importer, name, length);
+  return moved;
+}
+
+/* ---- data ---- */
+static RengaErrorCode HasEqualRows(RengaOnnxImporter *importer, const RengaOnnxBinding *folded,
+                                   bool *has)
+{
+  enum { ROWS_MAX = 1 << 14 };
+  RengaTensorSpec spec;
+  char *data;
+  RengaCall(RengaOnnxTensorRead(importer, folded->tensor, &spec, (void **)&data));
+  const int64_t width = spec.ndim > 0 ? spec.dim[spec.ndim - 1] : 1;
+  const int64_t rows = width > 0 ? RengaTensorSpecCount(&spec) / width : 0;
+  const size_t bytes = (size_t)width * sizeof(float);
+  *has = rows > ROWS_MAX;
+  for (int64_t i = 0; i < rows && !*has; i++)
+    for (int64_t k = 0; k < i && !*has; k++)
+      *has = memcmp(data + (size_t)i * bytes, data + (size_t)k * bytes, bytes) == 0;
+  return RENGA_SUCCESS;
+}
+
+static bool IsTransposed(const RengaTensorSpec *spec, const float *a, const float *b)
+{
+  const int64_t rows = spec->dim[0], columns = spec->dim[1];
+  for (int64_t i = 0; i < rows; i++)
+    for (int64_t k = 0; k < columns; k++)
+      if (memcmp(&a[i * columns + k], &b[k * rows + i], sizeof *a) != 0) return false;
+  return true;
+}
+
+/* Is x the other one, transposed or in another shape? */
+static RengaErrorCode IsSameMoved(RengaOnnxImporter *importer, RengaOnnxBinding *x,
+                                  const RengaOnnxBinding *other, bool *same)
+{
+  RengaTensorSpec a, b;
+  float *x_data, *other_data;
+  *same = false;
+  if (!other->tensor || x->spec.type != RENGA_FLOAT32 || other->spec.type != RENGA_FLOAT32 ||
+      RengaTensorSpecCount(&x->spec) != RengaTensorSpecCount(&other->spec))
+    return RENGA_SUCCESS;
+  RengaCall(RengaOnnxTensorRead(importer, x->tensor, &a, (void **)&x_data));
+  RengaCall(RengaOnnxTensorRead(importer, other->tensor, &b, (void **)&other_data));
+  x->turned = a.ndim == 2 && b.ndim == 2 && a.dim[0] == b.dim[1] && a.dim[1] == b.dim[0] &&
+              IsTransposed(&a, x_data, other_data);
+  *same = x->turned || memcmp(x_data, other_data, RengaTensorSpecBytes(&a)) == 0;
+  return RENGA_SUCCESS;
+}
+
+/* Two parts of one parameter have no number in common. */
+static RengaErrorCode AreApart(RengaOnnxImporter *importer, const RengaOnnxBinding *a,
+                               const RengaOnnxBinding *b, bool *apart)
+{
+  enum { LOOKED_AT = 64 };
+  RengaTensorSpec spec;
+  float *x, *y;
+  RengaCall(RengaOnnxTensorRead(importer, a->tensor, &spec, (void **)&x));
+  RengaCall(RengaOnnxTensorRead(importer, b->tensor, &spec, (void **)&y));
+  const int64_t n = RengaTensorSpecCount(&a->spec), m = RengaTensorSpecCount(&b->spec);
+  *apart = true;
+  for (int64_t i = 0; i < n && i < LOOKED_AT && *apart; i++)
+    for (int64_t k = 0; k < m && *apart; k++) *apart = memcmp(&x[i], &y[k], sizeof *x) != 0;
+  return RENGA_SUCCESS;
+}
+
+/* ---- the check ---- */
+static RengaErrorCode CheckMoved(RengaOnnxImporter *importer, const RengaOnnxBinding *folded,
+                                 const char *parameter)
+{
+  bool moved = IsMovedAlone(importer, folded), twice = false;
+  if (moved && IsLookedUp(folded)) RengaCall(HasEqualRows(importer, folded, &twice));
+  RengaCheck(moved && !twice, importer->comm, RENGA_ERR_SUPPORT,
+             "%s: the exporter's optimizer computed \"%s\" from parameter \"%s\", which cannot be "
+             "trained through it: %s, or freeze it with -graph_frozen %s",
+             importer->file, folded->name, parameter, RengaOnnxExportAdvice, parameter);
+  return RENGA_SUCCESS;
+}
+
+/* The parameter itself, or its first form, if the file has it besides. */
+static RengaErrorCode TieForms(RengaOnnxImporter *importer, RengaOnnxBinding *folded,
+                               RengaOnnxBinding *said)
+{
+  RengaOnnxBinding *other = RengaOnnxScopeFind(importer->model_scope, said->name);
+  bool same, apart = false;
+  if (!other) other = said->form;
+  if (!other) {
+    said->form = folded;
+    return RENGA_SUCCESS;
+  }
+  RengaCall(IsSameMoved(importer, folded, other, &same));
+  if (!same && other == said->form) RengaCall(AreApart(importer, folded, other, &apart));
+  RengaCheck(same || apart, importer->comm, RENGA_ERR_SUPPORT,
+             "%s: parameter \"%s\" is in the file in two forms, \"%s\" and \"%s\", which training "
+             "would part: %s",
+             importer->file, said->name, other->name, folded->name, RengaOnnxExportAdvice);
+  if (same) folded->same = other;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckOne(RengaOnnxImporter *importer, RengaOnnxBinding *folded)
+{
+  bool frozen = true;
+  int count = 0;
+  RengaOnnxBinding *last = NULL;
+  for (int i = 0; i < importer->said->capacity; i++) {
+    RengaOnnxBinding *said = importer->said->slot[i];
+    if (!said || said->said != RENGA_ONNX_PARAMETER || !RengaOnnxIsFoldedFrom(folded, said->name))
+      continue;
+    said->found = true;
+    frozen = frozen && RengaGraphChoose_Private(importer->graph, said->name) == RENGA_GRAPH_FROZEN;
+    last = said;
+    count++;
+  }
+  if (frozen || !last) {
+    folded->trainable = false;
+    return RENGA_SUCCESS;
+  }
+  RengaCall(CheckMoved(importer, folded, last->name));
+  if (count == 1) RengaCall(TieForms(importer, folded, last));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxCheckFolded(RengaOnnxImporter *importer)
+{
+  const RengaOnnxScope *scope = importer->model_scope;
+  bool same;
+  for (int i = 0; i < scope->capacity; i++) {
+    RengaOnnxBinding *binding = scope->slot[i];
+    if (!binding || !RengaDataTypeIsFloating(binding->spec.type)) continue;
+    if (binding->said == RENGA_ONNX_FOLDED && !binding->same)
+      RengaCall(CheckOne(importer, binding));
+    if (!binding->same || !binding->trainable) continue;
+    RengaCall(IsSameMoved(importer, binding, binding->same, &same));
+    RengaCheck(same, importer->comm, RENGA_ERR_SUPPORT,
+               "%s: parameter \"%s\" is in the file in two forms, which training would part: %s",
+               importer->file, binding->same->name, RengaOnnxExportAdvice);
+  }
+  return RENGA_SUCCESS;
+}

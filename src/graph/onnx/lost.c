@@ -1,0 +1,122 @@
+/* Parameters of which the exporter's optimizer left nothing: it makes equal calculations one, and
+   with them the parameters that they read. A parameter that the file announces and does not have
+   may also be tied to another, or of no use to the loss: then no such calculation is missing. */
+#include "onnx.h"
+#include <ctype.h>
+#include <string.h>
+
+static size_t LengthOfBase(const char *name, size_t length)
+{
+  while (length > 0 && isdigit((unsigned char)name[length - 1])) length--;
+  return length > 0 && name[length - 1] == '_' ? length - 1 : length;
+}
+
+/* layer_norm_1 was layer_norm: the same call, by another number. */
+static bool IsOtherCall(const char *missing, size_t length, const char *there)
+{
+  size_t base = LengthOfBase(missing, length);
+  return base == LengthOfBase(there, strlen(there)) && memcmp(missing, there, base) == 0 &&
+         (strlen(there) != length || memcmp(missing, there, length) != 0);
+}
+
+static bool ReadsParameter(const RengaOnnxImporter *importer, const Onnx__NodeProto *node)
+{
+  for (size_t i = 0; i < node->n_input; i++) {
+    const RengaOnnxBinding *binding = RengaOnnxScopeFind(importer->model_scope, node->input[i]);
+    if (binding && binding->kind == RENGA_ONNX_TENSOR && binding->trainable) return true;
+  }
+  return false;
+}
+
+/* Nodes by the names of their outputs. */
+RengaErrorCode RengaOnnxFindMade(RengaOnnxImporter *importer)
+{
+  const Onnx__GraphProto *graph = importer->model->graph;
+  RengaOnnxBinding *binding;
+  RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->made));
+  for (size_t i = 0; i < graph->n_node; i++)
+    for (size_t k = 0; k < graph->node[i]->n_output; k++) {
+      RengaCall(RengaOnnxScopeAdd(importer, importer->made, graph->node[i]->output[k], &binding));
+      if (binding) binding->row = (int64_t)i;
+    }
+  return RENGA_SUCCESS;
+}
+
+/* Does the node read a result that was made from a parameter for another call than the one that
+   its own call names? */
+static bool ReadsOther(const RengaOnnxImporter *importer, const char *missing, size_t length,
+                       const Onnx__NodeProto *node)
+{
+  for (size_t i = 0; i < node->n_input; i++) {
+    const RengaOnnxBinding *read = RengaOnnxScopeFind(importer->made, node->input[i]);
+    if (read && IsOtherCall(missing, length, read->name) &&
+        ReadsParameter(importer, importer->model->graph->node[read->row]))
+      return true;
+  }
+  return false;
+}
+
+/* The call of a node names a result that no node makes; it reads another one of that kind. */
+static RengaErrorCode IsMergedCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
+                                   bool *merged)
+{
+  const char *at, *name;
+  char *text;
+  size_t length;
+  *merged = false;
+  RengaCall(RengaOnnxProperty(importer, &node->base, "pkg.torch.onnx.fx_node", &text));
+  at = RengaOnnxCallArguments(text, NULL);
+  while (at && !*merged && RengaOnnxNextName(&at, &name, &length)) {
+    char after = name[length];
+    text[name - text + (ptrdiff_t)length] = '\0';
+    bool there =
+        RengaOnnxScopeFind(importer->made, name) || RengaOnnxScopeFind(importer->model_scope, name);
+    text[name - text + (ptrdiff_t)length] = after;
+    *merged = !there && ReadsOther(importer, name, length, node);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* A parameter that stands at several calls, not all of which name it. */
+static bool IsAnyVague(const RengaOnnxScope *scope)
+{
+  for (int i = 0; i < scope->capacity; i++)
+    if (scope->slot[i] && scope->slot[i]->vague && scope->slot[i]->trainable &&
+        scope->slot[i]->n_calls > 1)
+      return true;
+  return false;
+}
+
+/* The first parameter that is announced and is not there; NULL: none. */
+static const char *FirstLost(const RengaOnnxImporter *importer, int *count)
+{
+  const char *first = NULL;
+  *count = 0;
+  for (int i = 0; i < importer->placeholders->capacity; i++) {
+    const RengaOnnxBinding *named = importer->placeholders->slot[i];
+    if (!named || named->said != RENGA_ONNX_PARAMETER || named->found ||
+        RengaOnnxScopeFind(importer->model_scope, named->target) ||
+        RengaOnnxScopeFind(importer->said, named->target)->found ||
+        RengaGraphChoose_Private(importer->graph, named->target) == RENGA_GRAPH_FROZEN)
+      continue;
+    if (!first || strcmp(named->target, first) < 0) first = named->target;
+    (*count)++;
+  }
+  return first;
+}
+
+RengaErrorCode RengaOnnxCheckLost(RengaOnnxImporter *importer)
+{
+  const Onnx__GraphProto *graph = importer->model->graph;
+  int count;
+  const char *lost = FirstLost(importer, &count);
+  bool merged = lost && IsAnyVague(importer->model_scope);
+  if (!lost) return RENGA_SUCCESS;
+  for (size_t i = 0; i < graph->n_node && !merged; i++)
+    RengaCall(IsMergedCall(importer, graph->node[i], &merged));
+  RengaCheck(!merged, importer->comm, RENGA_ERR_SUPPORT,
+             "%s: the exporter's optimizer made calculations one that began with equal parameters, "
+             "and %d of these are lost (\"%s\"): %s",
+             importer->file, count, lost, RengaOnnxExportAdvice);
+  return RENGA_SUCCESS;
+}
