@@ -70,7 +70,9 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
   RengaCheckPointer(data);
   RengaData d;
   RengaCall(RengaHeaderCreate(comm, "RengaData", sizeof *d, DataDestroy, &d));
-  RengaCall(RengaOptionsSetDefaults(OPTIONS, option_rows, d));
+  const RengaErrorCode code = RengaOptionsSetDefaults(OPTIONS, option_rows, d);
+  if (code) RengaHeaderDestroy(&d);
+  RengaCall(code);
   d->ignored = IGNORED;
   *data = d;
   return RENGA_SUCCESS;

@@ -51,8 +51,11 @@ RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer
   void *made = NULL;
   if (bytes > 0) {
     RengaCall(device->ops->malloc(device, bytes, &made));
-    if (device->options.poison) RengaCall(device->ops->setbytes(device, NULL, made, 0xff, bytes));
-    RengaCall(Remember(device, made, bytes));
+    RengaErrorCode code = RENGA_SUCCESS;
+    if (device->options.poison) code = device->ops->setbytes(device, NULL, made, 0xff, bytes);
+    if (!code) code = Remember(device, made, bytes);
+    if (code) device->ops->free(device, bytes, &made);
+    RengaCall(code);
   }
   *place = made;
   return RENGA_SUCCESS;

@@ -60,8 +60,10 @@ RengaErrorCode RengaOptimizerCreate(RengaComm comm, RengaOptimizer *optimizer)
   RengaCheckPointer(optimizer);
   RengaOptimizer o;
   RengaCall(RengaHeaderCreate(comm, "RengaOptimizer", sizeof *o, OptimizerDestroy, &o));
-  RengaCall(RengaOptimizerSetDefaults(o));
-  RengaCall(RengaOptimizerSetType(o, o->type_option));
+  RengaErrorCode code = RengaOptimizerSetDefaults(o);
+  if (!code) code = RengaOptimizerSetType(o, o->type_option);
+  if (code) RengaHeaderDestroy(&o);
+  RengaCall(code);
   *optimizer = o;
   return RENGA_SUCCESS;
 }

@@ -59,11 +59,9 @@ static RengaErrorCode WeighCuts(Chain *chain, const int place[])
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode BuildChain(RengaGraph graph, Chain *chain)
+static RengaErrorCode FillChain(RengaGraph graph, Chain *chain, int place[])
 {
-  int n_nodes = RengaGraphGetNodeCount(graph), *place = NULL;
-  chain->graph = graph;
-  RengaCall(RengaMalloc(n_nodes + 1, &place));
+  const int n_nodes = RengaGraphGetNodeCount(graph);
   RengaCall(RengaMalloc(n_nodes + 1, &chain->node));
   RengaCall(RengaMalloc(n_nodes + 1, &chain->before));
   RengaCall(RengaMalloc(n_nodes + 1, &chain->cut));
@@ -77,7 +75,17 @@ static RengaErrorCode BuildChain(RengaGraph graph, Chain *chain)
     chain->count++;
   }
   RengaCall(WeighCuts(chain, place));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BuildChain(RengaGraph graph, Chain *chain)
+{
+  int *place = NULL;
+  chain->graph = graph;
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph) + 1, &place));
+  const RengaErrorCode code = FillChain(graph, chain, place);
   RengaFree(&place);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -130,8 +130,12 @@ RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition)
 {
   RengaCheckPointer(comm);
   RengaCheckPointer(partition);
-  RengaCall(RengaHeaderCreate(comm, "RengaPartition", sizeof **partition, Destroy, partition));
-  RengaCall(RengaPartitionSetType(*partition, RENGA_PARTITION_EVEN));
+  RengaPartition made;
+  RengaCall(RengaHeaderCreate(comm, "RengaPartition", sizeof *made, Destroy, &made));
+  const RengaErrorCode code = RengaPartitionSetType(made, RENGA_PARTITION_EVEN);
+  if (code) RengaHeaderDestroy(&made);
+  RengaCall(code);
+  *partition = made;
   return RENGA_SUCCESS;
 }
 

@@ -1,9 +1,12 @@
 /* The instructions of a laid out program. */
 #include "layout.h"
 
-static RengaErrorCode Append(Sequence *sequence, Instruction instruction)
+/* The sequence owns the places from now on, which the caller fills. */
+static RengaErrorCode AppendInstruction(Sequence *sequence, Instruction instruction, Place **place)
 {
   if (sequence->count % 64 == 0) RengaCall(RengaRealloc(sequence->count + 64, &sequence->row));
+  RengaCall(RengaMalloc(instruction.n_in + instruction.n_out + 1, &instruction.place));
+  *place = instruction.place;
   sequence->row[sequence->count++] = instruction;
   return RENGA_SUCCESS;
 }
@@ -18,12 +21,12 @@ static Place PlaceOf(const Layout *layout, RengaValue value)
 static RengaErrorCode AppendMove(Sequence *sequence, InstructionKind kind, Place from, Place to,
                                  int64_t bytes)
 {
-  Instruction instruction = {.kind = kind, .n_in = 1, .n_out = 1, .bytes = bytes};
-  RengaCall(RengaMalloc(2, &instruction.place));
-  instruction.place[0] = from;
-  instruction.place[1] = to;
-  instruction.workspace.region = REGION_ABSENT;
-  RengaCall(Append(sequence, instruction));
+  const Instruction instruction = {
+      .kind = kind, .n_in = 1, .n_out = 1, .workspace.region = REGION_ABSENT, .bytes = bytes};
+  Place *place;
+  RengaCall(AppendInstruction(sequence, instruction, &place));
+  place[0] = from;
+  place[1] = to;
   return RENGA_SUCCESS;
 }
 
@@ -74,17 +77,16 @@ static RengaErrorCode EmitKernel(Layout *layout, Sequence *sequence, const Renga
                                  int n)
 {
   const KernelRow *row = &layout->pipeline->kernel[layout->kernel[n]];
-  Instruction instruction = {.kind = INSTRUCTION_KERNEL,
-                             .kernel = row->kernel,
-                             .n_in = node->n_in,
-                             .n_out = node->n_out,
-                             .workspace = layout->workspace[n]};
-  RengaCall(RengaMalloc(node->n_in + node->n_out + 1, &instruction.place));
-  for (int i = 0; i < node->n_in; i++) instruction.place[i] = PlaceOf(layout, node->in[i]);
-  for (int o = 0; o < node->n_out; o++)
-    instruction.place[node->n_in + o] = PlaceOf(layout, node->out[o]);
+  const Instruction instruction = {.kind = INSTRUCTION_KERNEL,
+                                   .kernel = row->kernel,
+                                   .n_in = node->n_in,
+                                   .n_out = node->n_out,
+                                   .workspace = layout->workspace[n]};
+  Place *place;
+  RengaCall(AppendInstruction(sequence, instruction, &place));
+  for (int i = 0; i < node->n_in; i++) place[i] = PlaceOf(layout, node->in[i]);
+  for (int o = 0; o < node->n_out; o++) place[node->n_in + o] = PlaceOf(layout, node->out[o]);
   sequence->flops += row->flops;
-  RengaCall(Append(sequence, instruction));
   return RENGA_SUCCESS;
 }
 

@@ -74,7 +74,6 @@ static RengaErrorCode OpenFiles(int count, Lifetime row[], Files *files)
   int last = 0, blocks = 0;
   for (int i = 0; i < count; i++)
     if (row[i].last > last) last = row[i].last;
-  *files = (Files){.row = row};
   for (int level = 0; level == 0 || last >> (level - 1); level++) {
     files->first[level] = blocks;
     blocks += (last >> level) + 1;
@@ -87,26 +86,32 @@ static RengaErrorCode OpenFiles(int count, Lifetime row[], Files *files)
   return RENGA_SUCCESS;
 }
 
-/* Fills the offsets; *bytes is what they need in all. Sizes must be multiples of the alignment. */
-RengaErrorCode RengaPlaceLifetimes_Private(int count, Lifetime row[], int64_t *bytes)
+static int64_t PlaceInOrder(int count, Lifetime row[], Files *files, Lifetime *order[])
 {
-  Files files;
-  Lifetime **order;
-  RengaCall(RengaMalloc(count + 1, &order));
-  RengaCall(OpenFiles(count, row, &files));
   for (int i = 0; i < count; i++) order[i] = &row[i];
   qsort(order, (size_t)count, sizeof *order, CompareBytes);
   int64_t needed = 0;
   for (int i = 0; i < count; i++) {
-    order[i]->offset = FindGap(order[i], FindOverlaps(&files, order[i]), files.found);
-    File(&files, order[i]);
+    order[i]->offset = FindGap(order[i], FindOverlaps(files, order[i]), files->found);
+    File(files, order[i]);
     const int64_t end = order[i]->offset + order[i]->bytes;
     if (end > needed) needed = end;
   }
+  return needed;
+}
+
+/* Fills the offsets; *bytes is what they need in all. Sizes must be multiples of the alignment. */
+RengaErrorCode RengaPlaceLifetimes_Private(int count, Lifetime row[], int64_t *bytes)
+{
+  Files files = {.row = row};
+  Lifetime **order = NULL;
+  RengaErrorCode code = RengaMalloc(count + 1, &order);
+  if (!code) code = OpenFiles(count, row, &files);
+  if (!code) *bytes = PlaceInOrder(count, row, &files, order);
   RengaFree(&order);
   RengaFree(&files.head);
   RengaFree(&files.next);
   RengaFree(&files.found);
-  *bytes = needed;
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -58,12 +58,8 @@ static void CountBytes(RengaPlan plan, RengaGraph graph, int sent[])
     }
 }
 
-RengaErrorCode RengaPlanFill_Private(RengaPlan plan, RengaGraph graph)
+static RengaErrorCode FillStages(RengaPlan plan, RengaGraph graph, bool seen[])
 {
-  bool *seen = NULL;
-  int *sent = NULL;
-  RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &seen));
-  RengaCall(RengaMalloc(RengaGraphGetValueCount(graph) + 1, &sent));
   for (int s = 0; s < plan->count; s++) {
     RengaPlanStage *stage = &plan->stage[s];
     stage->receives = stage->sends = 0;
@@ -71,8 +67,19 @@ RengaErrorCode RengaPlanFill_Private(RengaPlan plan, RengaGraph graph)
     RengaCall(CountFlops(graph, stage->first, stage->last, &stage->forward_flops));
     RengaCall(RengaStringCopy(RengaGraphGetNode(graph, stage->first)->name, &plan->first_name[s]));
   }
-  CountBytes(plan, graph, sent);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPlanFill_Private(RengaPlan plan, RengaGraph graph)
+{
+  bool *seen = NULL;
+  int *sent = NULL;
+  RengaErrorCode code = RengaMalloc(RengaGraphGetValueCount(graph) + 1, &seen);
+  if (!code) code = RengaMalloc(RengaGraphGetValueCount(graph) + 1, &sent);
+  if (!code) code = FillStages(plan, graph, seen);
+  if (!code) CountBytes(plan, graph, sent);
   RengaFree(&sent);
   RengaFree(&seen);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

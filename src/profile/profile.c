@@ -72,8 +72,12 @@ RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile)
 {
   RengaCheckPointer(comm);
   RengaCheckPointer(profile);
-  RengaCall(RengaHeaderCreate(comm, "RengaProfile", sizeof **profile, Destroy, profile));
-  RengaCall(RengaProfileSetType(*profile, RENGA_PROFILE_MEASURED));
+  RengaProfile made;
+  RengaCall(RengaHeaderCreate(comm, "RengaProfile", sizeof *made, Destroy, &made));
+  const RengaErrorCode code = RengaProfileSetType(made, RENGA_PROFILE_MEASURED);
+  if (code) RengaHeaderDestroy(&made);
+  RengaCall(code);
+  *profile = made;
   return RENGA_SUCCESS;
 }
 

@@ -62,10 +62,12 @@ static void TakeTurns(RengaSchedule schedule, const bool starts[], Turn turn[])
 static RengaErrorCode FillGlobal(RengaSchedule schedule)
 {
   const int64_t m = schedule->microbatches;
-  bool *starts;
-  Turn *turn;
-  RengaCall(RengaMalloc(m + 1, &starts));
-  RengaCall(RengaMalloc(m + 1, &turn));
+  bool *starts = NULL;
+  Turn *turn = NULL;
+  RengaErrorCode code = RengaMalloc(m + 1, &starts);
+  if (!code) code = RengaMalloc(m + 1, &turn);
+  if (code) RengaFree(&starts);
+  RengaCall(code);
   for (int64_t i = 0; i < m; i++) turn[i].number = i;
   if (!RengaScheduleIsEqual_Private(schedule)) {
     MarkStarts(schedule, starts);

@@ -106,8 +106,12 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
 {
   RengaCheckPointer(comm);
   RengaCheckPointer(schedule);
-  RengaCall(RengaHeaderCreate(comm, "RengaSchedule", sizeof **schedule, Destroy, schedule));
-  RengaCall(RengaScheduleSetType(*schedule, RENGA_SCHEDULE_1F1B));
+  RengaSchedule made;
+  RengaCall(RengaHeaderCreate(comm, "RengaSchedule", sizeof *made, Destroy, &made));
+  const RengaErrorCode code = RengaScheduleSetType(made, RENGA_SCHEDULE_1F1B);
+  if (code) RengaHeaderDestroy(&made);
+  RengaCall(code);
+  *schedule = made;
   return RENGA_SUCCESS;
 }
 
