@@ -36,6 +36,7 @@ struct _p_RengaCheckpoint {
 /* options.c */
 RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text, int64_t *steps,
                                                  double *seconds);
+RengaLogEvent RengaCheckpointEvent_Private(bool writes);
 
 /* resume.c. Collective: the files of a directory, newest first; then those that a step followed
    that was not finite behind the others, with a warning for each. */

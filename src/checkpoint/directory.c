@@ -1,5 +1,6 @@
 /* The directory of checkpoints: files step_000000100.h5. */
 #include "file.h"
+#include "renga/private/fault.h"
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -110,7 +111,9 @@ int RengaCheckpointDirectorySync(const char *directory)
 {
   int file = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (file < 0) return errno;
-  int reason = fsync(file) == 0 || errno == EINVAL ? 0 : errno; /* EINVAL: nothing to synchronise */
+  int reason = RengaWritten(fsync(file)) == 0 || errno == EINVAL
+                   ? 0
+                   : errno; /* EINVAL: nothing to synchronise */
   close(file);
   return reason;
 }
@@ -140,7 +143,7 @@ static RengaErrorCode MakeProbe(const char *directory)
   int reason = MakeDirectories(directory), file = -1;
   ProbePath(directory, path);
   if (reason == 0 && (file = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0666)) < 0) reason = errno;
-  if (reason == 0 && pwrite(file, "", 1, 0) != 1) reason = errno;
+  if (reason == 0 && RengaWritten(pwrite(file, "", 1, 0)) != 1) reason = errno;
   if (file >= 0) close(file);
   RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
              "checkpoint directory %s cannot be written: %s", directory, strerror(reason));

@@ -1,6 +1,7 @@
 /* The head of a checkpoint file: what makes a changed byte outside of tensors known before HDF5
    reads it. Tensors have their own checksums in the index; the rest of the file is hashed whole. */
 #include "file.h"
+#include "renga/private/fault.h"
 #include "renga/private/hash.h"
 #include "renga/private/image.h"
 #include <errno.h>
@@ -175,7 +176,7 @@ int RengaCheckpointMarkWrite(const char *path, RengaCheckpointMarkKind kind)
     MakeMark(&head, kind, &mark);
     reason = RengaWriteAt(file, RENGA_CHECKPOINT_MARK, sizeof mark, &mark);
   }
-  if (reason == 0 && fdatasync(file) != 0 && errno != EINVAL) reason = errno;
+  if (reason == 0 && RengaWritten(fdatasync(file)) != 0 && errno != EINVAL) reason = errno;
   if (file >= 0) close(file);
   return reason;
 }

@@ -73,7 +73,7 @@ static RengaErrorCode CheckInitialDifferences(RengaCheckpoint checkpoint, const 
 {
   RengaCheckpointDifferences differences = {"", 0};
   MPI_Comm comm = checkpoint->hdr.comm;
-  RengaCall(FindInitialDifferences(table, use, &differences));
+  RengaCall(RengaErrorAgree(comm, FindInitialDifferences(table, use, &differences)));
   if (!differences.count) return RENGA_SUCCESS;
   RengaCheck(use->partial && use->initial.taken > 0, comm, RENGA_ERR_SHAPE,
              "%s holds another network, %d differences%s:%s%s", path, differences.count,
@@ -148,9 +148,10 @@ static RengaErrorCode UseInitialFiles(RengaCheckpoint checkpoint, const char *di
              "directory %s holds no checkpoint to take parameters from", directory);
   RengaCheckpointPutBadLast_Private(checkpoint->hdr.comm, count, files);
   for (int i = 0; i < count && !whole; i++) {
-    char message[RENGA_CHECKPOINT_MESSAGE] = "", *path;
-    RengaCall(RengaCheckpointDirectoryPath(directory, files[i].step, &path));
-    const RengaErrorCode code = UseInitialFile(checkpoint, path, use, &whole, message);
+    char message[RENGA_CHECKPOINT_MESSAGE] = "", *path = NULL;
+    RengaErrorCode code = RengaErrorAgree(
+        checkpoint->hdr.comm, RengaCheckpointDirectoryPath(directory, files[i].step, &path));
+    if (!code) code = UseInitialFile(checkpoint, path, use, &whole, message);
     if (!code && !whole)
       RengaWarning(checkpoint->hdr.comm, "checkpoint %s is damaged: %s", path, message);
     RengaFree(&path);

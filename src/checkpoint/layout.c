@@ -1,6 +1,7 @@
 /* The HDF5 part of a checkpoint, by one process with the serial driver: all data sets contiguous,
    placed when the file is created, so that every rank can write its own at its offset. */
 #include "file.h"
+#include "renga/private/fault.h"
 #include <hdf5.h>
 #include <stdarg.h>
 #include <string.h>
@@ -103,9 +104,9 @@ static bool WriteText(hid_t object, const char *name, const char *value)
   hid_t type = H5Tcopy(H5T_C_S1), space = H5Screate(H5S_SCALAR);
   H5Tset_size(type, length + 1);
   H5Tset_cset(type, H5T_CSET_UTF8);
-  hid_t attribute = H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-  bool good = attribute >= 0 && H5Awrite(attribute, type, value) >= 0;
-  good = H5Aclose(attribute) >= 0 && good;
+  hid_t attribute = RengaWritten(H5Acreate2(object, name, type, space, H5P_DEFAULT, H5P_DEFAULT));
+  bool good = attribute >= 0 && RengaWritten(H5Awrite(attribute, type, value)) >= 0;
+  if (attribute >= 0) good = H5Aclose(attribute) >= 0 && good;
   H5Sclose(space);
   H5Tclose(type);
   return good;
@@ -114,9 +115,10 @@ static bool WriteText(hid_t object, const char *name, const char *value)
 static bool WriteNumber(hid_t object, const char *name, int64_t value)
 {
   hid_t space = H5Screate(H5S_SCALAR);
-  hid_t attribute = H5Acreate2(object, name, H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT);
-  bool good = attribute >= 0 && H5Awrite(attribute, H5T_NATIVE_INT64, &value) >= 0;
-  good = H5Aclose(attribute) >= 0 && good;
+  hid_t attribute =
+      RengaWritten(H5Acreate2(object, name, H5T_STD_I64LE, space, H5P_DEFAULT, H5P_DEFAULT));
+  bool good = attribute >= 0 && RengaWritten(H5Awrite(attribute, H5T_NATIVE_INT64, &value)) >= 0;
+  if (attribute >= 0) good = H5Aclose(attribute) >= 0 && good;
   H5Sclose(space);
   return good;
 }
@@ -141,7 +143,7 @@ static bool CreateDataset(hid_t file, const char *path, hid_t type, const RengaT
   hid_t creation = EarlyPlacement(), links = H5Pcreate(H5P_LINK_CREATE);
   H5Pset_create_intermediate_group(links, 1);
   H5Pset_char_encoding(links, H5T_CSET_UTF8);
-  hid_t dataset = H5Dcreate2(file, path, type, space, links, creation, H5P_DEFAULT);
+  hid_t dataset = RengaWritten(H5Dcreate2(file, path, type, space, links, creation, H5P_DEFAULT));
   bool good = dataset >= 0;
   if (good && name) {
     good = WriteText(dataset, "name", name) &&
@@ -189,7 +191,7 @@ static hid_t CreateFile(const char *path)
   H5Pset_fapl_stdio(access); /* sec2 asks for the real name, which a file in memory lacks */
   H5Pset_alignment(access, ALIGN_FROM, ALIGNMENT);
   H5Pset_userblock(creation, RENGA_CHECKPOINT_HEAD);
-  hid_t file = H5Fcreate(path, H5F_ACC_TRUNC, creation, access);
+  hid_t file = RengaWritten(H5Fcreate(path, H5F_ACC_TRUNC, creation, access));
   H5Pclose(creation);
   H5Pclose(access);
   return file;
@@ -204,6 +206,7 @@ bool RengaCheckpointLayoutCreate(const char *path, RengaCheckpointTable *table,
   bool good = file >= 0 || Fail(message, "not created");
   good = good && CreateEntries(file, table, message) && CreateAttributes(file, table, message);
   if (file >= 0 && H5Fclose(file) < 0 && good) good = Fail(message, "not closed");
+  if (good && RengaWritten(0) < 0) good = Fail(message, "not closed");
   EndListening(&listener, !good, message);
   return good;
 }

@@ -4,6 +4,7 @@
    run looks on (from elsewhere: clocks of machines are never compared). */
 #include "lock.h"
 #include "renga/private/image.h"
+#include "renga/private/fault.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
@@ -130,7 +131,7 @@ static int LinkLock(RengaCheckpointLock lock)
   int file = open(lock->temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
   if (file < 0) return errno;
   int reason = RengaWriteAt(file, 0, strlen(text), text);
-  if (reason == 0 && fsync(file) != 0 && errno != EINVAL) reason = errno;
+  if (reason == 0 && RengaWritten(fsync(file)) != 0 && errno != EINVAL) reason = errno;
   if (reason == 0 && link(lock->temporary, lock->path) != 0) reason = errno;
   /* A network may lose the answer to a link that was made. */
   if (reason != 0 && fstat(file, &status) == 0 && status.st_nlink == 2) reason = 0;

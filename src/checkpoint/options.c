@@ -26,9 +26,18 @@ static const RengaOptionRow rows[] = {
 };
 enum { ROWS = sizeof rows / sizeof rows[0] };
 
+static RengaLogEvent events[2]; /* reading, writing */
+
+RengaLogEvent RengaCheckpointEvent_Private(bool writes)
+{
+  return events[writes];
+}
+
 RengaErrorCode RengaCheckpointRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Checkpoint", ROWS, rows));
+  RengaCall(RengaLogEventRegister("Checkpoint read", &events[false]));
+  RengaCall(RengaLogEventRegister("Checkpoint write", &events[true]));
   return RENGA_SUCCESS;
 }
 
@@ -114,9 +123,12 @@ RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint
   RengaCheckPointer(checkpoint);
   RengaCall(RengaHeaderCreate(comm, "RengaCheckpoint", sizeof *made, DestroyCheckpoint, &made));
   made->last_step = made->unmarked = -1;
-  RengaCall(RengaOptionsSetDefaults(ROWS, rows, made));
-  RengaCall(RengaCheckpointParseEvery_Private(made->hdr.comm, made->options.every,
-                                              &made->every_steps, &made->every_seconds));
+  RengaErrorCode code = RengaOptionsSetDefaults(ROWS, rows, made);
+  if (!code)
+    code = RengaCheckpointParseEvery_Private(made->hdr.comm, made->options.every,
+                                             &made->every_steps, &made->every_seconds);
+  if (code) RengaHeaderDestroy(&made);
+  RengaCall(code);
   *checkpoint = made;
   return RENGA_SUCCESS;
 }

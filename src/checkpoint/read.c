@@ -1,6 +1,7 @@
 /* Reading a checkpoint: rank 0 reads names and shapes, every rank its own tensors at their offsets,
    checking each as it comes. A damaged file is no error here: the caller may have an older one. */
 #include "file.h"
+#include "renga/private/wait.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -92,13 +93,14 @@ RengaErrorCode RengaCheckpointFileCompare(RengaComm comm, const char *path,
                                           const RengaPersistent tensors[], bool subset)
 {
   RengaCheckpointTable network = {0};
-  RengaErrorCode code = RENGA_SUCCESS;
+  const bool root = RengaCommGetRank(comm) == 0;
   MPI_Comm ranks;
   RengaCall(RengaObjectGetComm(comm, &ranks));
-  RengaCall(RengaCheckpointTableGather(comm, count, tensors, &network));
-  if (RengaCommGetRank(comm) == 0) code = CompareTables(path, table, &network, subset);
+  RengaErrorCode code = RengaCheckpointTableGather(comm, count, tensors, &network);
+  if (!code && root) code = CompareTables(path, table, &network, subset);
+  code = RengaErrorAgree(ranks, code);
   RengaCheckpointTableFree(&network);
-  RengaCall(RengaErrorAgree(ranks, code));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -156,15 +158,11 @@ static RengaErrorCode ReadMine(RengaComm comm, RengaDevice device, const char *p
 }
 
 /* The damage with the smallest entry, on all ranks. */
-static RengaErrorCode ShareDamage(RengaComm comm, Damage *damage)
+static RengaErrorCode ShareDamage(MPI_Comm ranks, Damage *damage)
 {
-  int size = RengaCommGetSize(comm);
-  Damage *all;
-  RengaCall(RengaMalloc(size, &all));
-  RengaCall(RengaCommGather(comm, damage, sizeof *damage, all, -1, "damaged tensors"));
-  for (int i = 0; i < size; i++)
-    if (all[i].entry < damage->entry) *damage = all[i];
-  RengaFree(&all);
+  int64_t least = (int64_t)damage->entry << 32 | damage->reason;
+  RengaCall(RengaReduceInt64_Private(ranks, MPI_MIN, &least, "all ranks to name damaged tensors"));
+  *damage = (Damage){(int)(least >> 32), (int)(least & INT32_MAX)};
   return RENGA_SUCCESS;
 }
 
@@ -178,7 +176,7 @@ RengaErrorCode RengaCheckpointFileRead(RengaComm comm, RengaDevice device, const
   RengaCall(RengaObjectGetComm(comm, &ranks));
   RengaErrorCode code = ReadMine(comm, device, path, table, count, tensors, &damage);
   RengaCall(RengaErrorAgree(ranks, code));
-  RengaCall(ShareDamage(comm, &damage));
+  RengaCall(ShareDamage(ranks, &damage));
   *whole = damage.entry == INT_MAX;
   if (!*whole)
     snprintf(message, RENGA_CHECKPOINT_MESSAGE, "tensor %.500s: %s",

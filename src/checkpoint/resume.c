@@ -38,8 +38,7 @@ static RengaErrorCode TryFile(RengaCheckpoint checkpoint, const char *path, bool
                               char message[RENGA_CHECKPOINT_MESSAGE])
 {
   RengaCheckpointTable table = {0};
-  RengaLogEvent event;
-  RengaCall(RengaLogEventRegister("Checkpoint read", &event));
+  const RengaLogEvent event = RengaCheckpointEvent_Private(false);
   RengaLogEventBegin(event);
   RengaErrorCode code = ReadFile(checkpoint, path, &table, whole, message);
   RengaLogEventEnd(event, 0, 0, code == RENGA_SUCCESS && *whole ? table.file_bytes : 0);
@@ -90,8 +89,11 @@ RengaErrorCode RengaCheckpointListShared_Private(RengaCheckpoint checkpoint, con
   RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code));
   RengaCall(RengaCommBroadcast(comm, count, sizeof *count, 0, what));
   if (*count == 0) return RENGA_SUCCESS;
-  if (!root) RengaCall(RengaMalloc(*count, files));
-  RengaCall(RengaCommBroadcast(comm, *files, (size_t)*count * sizeof **files, 0, what));
+  if (!root) code = RengaMalloc(*count, files);
+  code = RengaErrorAgree(checkpoint->hdr.comm, code);
+  if (!code) code = RengaCommBroadcast(comm, *files, (size_t)*count * sizeof **files, 0, what);
+  if (code) RengaFree(files);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -99,9 +101,11 @@ RengaErrorCode RengaCheckpointListShared_Private(RengaCheckpoint checkpoint, con
 static RengaErrorCode TryListed(RengaCheckpoint checkpoint, const RengaCheckpointFileInfo *file,
                                 bool is_last, bool *found)
 {
-  char message[RENGA_CHECKPOINT_MESSAGE] = "", *path;
-  RengaCall(RengaCheckpointDirectoryPath(checkpoint->options.directory, file->step, &path));
-  RengaErrorCode code = TryFile(checkpoint, path, found, message);
+  char message[RENGA_CHECKPOINT_MESSAGE] = "", *path = NULL;
+  RengaErrorCode code =
+      RengaCheckpointDirectoryPath(checkpoint->options.directory, file->step, &path);
+  code = RengaErrorAgree(checkpoint->hdr.comm, code);
+  if (!code) code = TryFile(checkpoint, path, found, message);
   if (code == RENGA_SUCCESS && !*found) {
     RengaWarning(checkpoint->hdr.comm, "checkpoint %s is damaged: %s%s", path, message,
                  is_last ? "" : "; trying the one before it");
@@ -264,10 +268,10 @@ RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found,
 static RengaErrorCode PeekAt(RengaCheckpoint checkpoint, int64_t step, bool *whole)
 {
   RengaCheckpointTable table = {0};
-  char message[RENGA_CHECKPOINT_MESSAGE], *path;
-  RengaCall(RengaCheckpointDirectoryPath(checkpoint->options.directory, step, &path));
-  RengaErrorCode code =
-      RengaCheckpointFileOpen(checkpoint->hdr.owner, path, &table, whole, message);
+  char message[RENGA_CHECKPOINT_MESSAGE], *path = NULL;
+  RengaErrorCode code = RengaCheckpointDirectoryPath(checkpoint->options.directory, step, &path);
+  code = RengaErrorAgree(checkpoint->hdr.comm, code);
+  if (!code) code = RengaCheckpointFileOpen(checkpoint->hdr.owner, path, &table, whole, message);
   RengaFree(&path);
   if (code == RENGA_SUCCESS && *whole) {
     RengaCheckpointTableFree(&checkpoint->found);

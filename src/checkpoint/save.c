@@ -88,22 +88,19 @@ static RengaErrorCode FillTable(RengaCheckpoint checkpoint, RengaCheckpointTable
     RengaCall(RengaCheckpointTableSetAttribute(table, attribute->name, attribute->value));
   }
   RengaCall(SetOptionsText(table));
-  RengaErrorCode code = RENGA_SUCCESS;
-  if (RengaCommGetRank(checkpoint->hdr.owner) == 0) code = StampTable(checkpoint, table);
-  RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code));
+  if (RengaCommGetRank(checkpoint->hdr.owner) == 0) RengaCall(StampTable(checkpoint, table));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode WriteFile(RengaCheckpoint checkpoint, const char *path,
                                 RengaCheckpointTable *table)
 {
-  RengaLogEvent event;
+  const RengaLogEvent event = RengaCheckpointEvent_Private(true);
   RengaDevice device;
   const RengaPersistent *tensors;
   int count;
   int64_t bytes = 0;
   double begin = MPI_Wtime();
-  RengaCall(RengaLogEventRegister("Checkpoint write", &event));
   RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &device));
   RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &count, &tensors));
   for (int i = 0; i < count; i++)
@@ -208,10 +205,12 @@ static RengaErrorCode ShareReason(RengaCheckpoint checkpoint, char text[RENGA_CH
 {
   RengaComm comm = checkpoint->hdr.owner;
   const int size = RengaCommGetSize(comm);
-  char *all;
-  RengaCall(RengaMalloc((size_t)size * RENGA_CHECKPOINT_MESSAGE, &all));
-  RengaErrorCode code = RengaCommGather(comm, text, RENGA_CHECKPOINT_MESSAGE, all, -1,
-                                        "why a checkpoint is not written");
+  char *all = NULL;
+  RengaErrorCode code = RengaErrorAgree(checkpoint->hdr.comm,
+                                        RengaMalloc((size_t)size * RENGA_CHECKPOINT_MESSAGE, &all));
+  if (!code)
+    code = RengaCommGather(comm, text, RENGA_CHECKPOINT_MESSAGE, all, -1,
+                           "why a checkpoint is not written");
   for (int r = 0; r < size && code == RENGA_SUCCESS; r++)
     if (all[(size_t)r * RENGA_CHECKPOINT_MESSAGE]) {
       memcpy(text, all + (size_t)r * RENGA_CHECKPOINT_MESSAGE, RENGA_CHECKPOINT_MESSAGE);
@@ -323,26 +322,17 @@ static RengaErrorCode MarkGood(RengaCheckpoint checkpoint, int64_t step)
   if (checkpoint->unmarked < 0 || step <= checkpoint->unmarked) return RENGA_SUCCESS;
   RengaCall(RengaPipelineGetLastStep(checkpoint->pipeline, &info));
   if (!info.finite) return RENGA_SUCCESS; /* skipped */
-  RengaCall(MarkFile(checkpoint, checkpoint->unmarked, RENGA_MARK_GOOD));
+  RengaCall(RengaErrorAgree(checkpoint->hdr.comm,
+                            MarkFile(checkpoint, checkpoint->unmarked, RENGA_MARK_GOOD)));
   checkpoint->unmarked = -1;
   return RENGA_SUCCESS;
 }
 
-/* Once: is there room for those that are kept and one more? */
-static RengaErrorCode LookForRoom(RengaCheckpoint checkpoint)
+/* Rank 0: is there room for files of so many bytes, those that are kept and one more? */
+static RengaErrorCode WarnOfRoom(RengaCheckpoint checkpoint, int64_t bytes)
 {
-  const RengaPersistent *tensors;
   struct statvfs space;
   int count;
-  int64_t bytes = 0;
-  if (checkpoint->looked_for_room) return RENGA_SUCCESS;
-  checkpoint->looked_for_room = true;
-  RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &count, &tensors));
-  for (int i = 0; i < count; i++)
-    if (tensors[i].owner) bytes += (int64_t)RengaTensorSpecBytes(&tensors[i].spec);
-  RengaCall(RengaCommSumInt64(checkpoint->hdr.owner, 1, &bytes, "the size of a checkpoint"));
-  checkpoint->bytes = bytes;
-  if (RengaCommGetRank(checkpoint->hdr.owner) != 0 || bytes == 0) return RENGA_SUCCESS;
   if (statvfs(checkpoint->options.directory, &space) != 0) return RENGA_SUCCESS;
   RengaCheckpointFileInfo *files;
   RengaCall(RengaCheckpointDirectoryList(checkpoint->options.directory, &count, &files));
@@ -358,6 +348,25 @@ static RengaErrorCode LookForRoom(RengaCheckpoint checkpoint)
                  "written",
                  checkpoint->options.directory, (int)room, size, checkpoint->options.keep,
                  checkpoint->options.keep + 1);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LookForRoom(RengaCheckpoint checkpoint)
+{
+  const RengaPersistent *tensors;
+  int count;
+  int64_t bytes = 0;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (checkpoint->looked_for_room) return RENGA_SUCCESS;
+  checkpoint->looked_for_room = true;
+  RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &count, &tensors));
+  for (int i = 0; i < count; i++)
+    if (tensors[i].owner) bytes += (int64_t)RengaTensorSpecBytes(&tensors[i].spec);
+  RengaCall(RengaCommSumInt64(checkpoint->hdr.owner, 1, &bytes, "the size of a checkpoint"));
+  checkpoint->bytes = bytes;
+  if (RengaCommGetRank(checkpoint->hdr.owner) == 0 && bytes > 0)
+    code = WarnOfRoom(checkpoint, bytes);
+  RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code));
   return RENGA_SUCCESS;
 }
 

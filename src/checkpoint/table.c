@@ -25,18 +25,28 @@ const char *RengaCheckpointTableGetAttribute(const RengaCheckpointTable *table, 
   return NULL;
 }
 
+static RengaErrorCode AddAttribute(RengaCheckpointTable *table, const char *name)
+{
+  RengaCall(RengaRealloc(table->n_attributes + 1, &table->attributes));
+  RengaCheckpointAttribute *attribute = &table->attributes[table->n_attributes];
+  RengaCall(RengaStringCopy("", &attribute->value));
+  const RengaErrorCode code = RengaStringCopy(name, &attribute->name);
+  if (code) RengaFree(&attribute->value);
+  RengaCall(code);
+  table->n_attributes++;
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaCheckpointTableSetAttribute(RengaCheckpointTable *table, const char *name,
                                                 const char *value)
 {
+  char *copy;
   int i = 0;
   while (i < table->n_attributes && strcmp(table->attributes[i].name, name) != 0) i++;
-  if (i == table->n_attributes) {
-    RengaCall(RengaRealloc(table->n_attributes + 1, &table->attributes));
-    RengaCall(RengaStringCopy(name, &table->attributes[i].name));
-    table->n_attributes++;
-  }
+  if (i == table->n_attributes) RengaCall(AddAttribute(table, name));
+  RengaCall(RengaStringCopy(value, &copy));
   RengaFree(&table->attributes[i].value);
-  RengaCall(RengaStringCopy(value, &table->attributes[i].value));
+  table->attributes[i].value = copy;
   return RENGA_SUCCESS;
 }
 
@@ -129,24 +139,31 @@ static RengaErrorCode AddPacked(RengaCheckpointTable *table, const char *bytes, 
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode PackOwned(int count, const RengaPersistent tensors[], Buffer *buffer)
+{
+  for (int i = 0; i < count; i++) {
+    RengaCheckpointEntry entry = {.spec = tensors[i].spec, .state = tensors[i].state};
+    entry.name = (char *)(uintptr_t)tensors[i].name;
+    if (tensors[i].owner) RengaCall(AppendEntry(buffer, &entry));
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaCheckpointTableGather(RengaComm comm, int count,
                                           const RengaPersistent tensors[],
                                           RengaCheckpointTable *table)
 {
   Buffer buffer = {NULL, 0, 0};
   MPI_Comm ranks;
-  char *all;
-  size_t *sizes, total = 0;
+  char *all = NULL;
+  size_t *sizes = NULL, total = 0;
   RengaCall(RengaObjectGetComm(comm, &ranks));
-  for (int i = 0; i < count; i++) {
-    RengaCheckpointEntry entry = {.spec = tensors[i].spec, .state = tensors[i].state};
-    entry.name = (char *)(uintptr_t)tensors[i].name;
-    if (tensors[i].owner) RengaCall(AppendEntry(&buffer, &entry));
-  }
-  RengaCall(RengaGatherBytes(ranks, buffer.bytes, buffer.used, &all, &sizes,
-                             "all ranks to say what they write to the checkpoint"));
+  RengaErrorCode code = RengaErrorAgree(ranks, PackOwned(count, tensors, &buffer));
+  if (!code)
+    code = RengaGatherBytes(ranks, buffer.bytes, buffer.used, &all, &sizes,
+                            "all ranks to say what they write to the checkpoint");
   for (int i = 0; sizes && i < RengaCommGetSize(comm); i++) total += sizes[i];
-  RengaErrorCode code = all ? AddPacked(table, all, total) : RENGA_SUCCESS;
+  if (!code) code = RengaErrorAgree(ranks, AddPacked(table, all, total));
   RengaFree(&buffer.bytes);
   RengaFree(&all);
   RengaFree(&sizes);
@@ -177,30 +194,47 @@ static RengaErrorCode Unpack(RengaCheckpointTable *table, const Buffer *entries,
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaCheckpointTableBroadcast(RengaComm comm, RengaCheckpointTable *table)
+/* The head of rank 0, and room for what follows. */
+static RengaErrorCode TakeHead(const int64_t head[5], RengaCheckpointTable *table, Buffer *entries,
+                               Buffer *attributes)
+{
+  RengaCheckpointTableFree(table);
+  table->step = head[0];
+  table->file_bytes = head[1];
+  table->index_offset = head[2];
+  entries->used = (size_t)head[3];
+  attributes->used = (size_t)head[4];
+  RengaCall(RengaMalloc(entries->used, &entries->bytes));
+  RengaCall(RengaMalloc(attributes->used, &attributes->bytes));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ShareTable(RengaComm comm, RengaCheckpointTable *table, Buffer *entries,
+                                 Buffer *attributes)
 {
   static const char what[] = "the table of a checkpoint";
-  Buffer entries = {NULL, 0, 0}, attributes = {NULL, 0, 0};
-  bool root = RengaCommGetRank(comm) == 0;
-  if (root) RengaCall(Pack(table, &entries, &attributes));
-  int64_t head[5] = {table->step, table->file_bytes, table->index_offset, (int64_t)entries.used,
-                     (int64_t)attributes.used};
+  const bool root = RengaCommGetRank(comm) == 0;
+  MPI_Comm ranks;
+  RengaCall(RengaObjectGetComm(comm, &ranks));
+  RengaCall(RengaErrorAgree(ranks, root ? Pack(table, entries, attributes) : RENGA_SUCCESS));
+  int64_t head[5] = {table->step, table->file_bytes, table->index_offset, (int64_t)entries->used,
+                     (int64_t)attributes->used};
   RengaCall(RengaCommBroadcast(comm, head, sizeof head, 0, what));
-  if (!root) {
-    RengaCheckpointTableFree(table);
-    table->step = head[0];
-    table->file_bytes = head[1];
-    table->index_offset = head[2];
-    entries.used = (size_t)head[3];
-    attributes.used = (size_t)head[4];
-    RengaCall(RengaMalloc(entries.used, &entries.bytes));
-    RengaCall(RengaMalloc(attributes.used, &attributes.bytes));
-  }
-  RengaCall(RengaCommBroadcast(comm, entries.bytes, entries.used, 0, what));
-  RengaCall(RengaCommBroadcast(comm, attributes.bytes, attributes.used, 0, what));
-  if (!root) RengaCall(Unpack(table, &entries, &attributes));
+  RengaCall(
+      RengaErrorAgree(ranks, root ? RENGA_SUCCESS : TakeHead(head, table, entries, attributes)));
+  RengaCall(RengaCommBroadcast(comm, entries->bytes, entries->used, 0, what));
+  RengaCall(RengaCommBroadcast(comm, attributes->bytes, attributes->used, 0, what));
+  RengaCall(RengaErrorAgree(ranks, root ? RENGA_SUCCESS : Unpack(table, entries, attributes)));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCheckpointTableBroadcast(RengaComm comm, RengaCheckpointTable *table)
+{
+  Buffer entries = {NULL, 0, 0}, attributes = {NULL, 0, 0};
+  const RengaErrorCode code = ShareTable(comm, table, &entries, &attributes);
   RengaFree(&entries.bytes);
   RengaFree(&attributes.bytes);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -20,8 +20,10 @@ RengaErrorCode RengaTransferCreate(RengaDevice device, RengaTransfer *transfer)
   RengaTransfer made;
   RengaCall(RengaMalloc(1, &made));
   if (device && !RengaDeviceIsHost(device)) made->device = device;
-  RengaCall(RengaHasherCreate(&made->hasher));
-  RengaCall(RengaMalloc(BLOCK, &made->staging));
+  RengaErrorCode code = RengaHasherCreate(&made->hasher);
+  if (!code) code = RengaMalloc(BLOCK, &made->staging);
+  if (code) RengaTransferDestroy(&made);
+  RengaCall(code);
   *transfer = made;
   return RENGA_SUCCESS;
 }

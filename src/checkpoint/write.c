@@ -2,6 +2,7 @@
    tensors into the reserved places, rank 0 adds checksums and renames. Collective HDF5 would hang
    on a full disk; this does not, and is faster. */
 #include "file.h"
+#include "renga/private/fault.h"
 #include "renga/private/gather.h"
 #include "renga/private/image.h"
 #include "renga/private/wait.h"
@@ -15,12 +16,14 @@
 /* A write under way. */
 typedef struct {
   RengaComm comm;
+  MPI_Comm ranks; /* of comm */
   RengaDevice device;
   const char *path;
   char *temporary; /* on the same file system, renamed at the end */
   int count;
   const RengaPersistent *tensors;
   int n_owned;
+  int64_t *counts;  /* [ranks] how many tensors each owns */
   int *position;    /* rank 0: of the gathered tensors, rank after rank, in the sorted table */
   int64_t *offsets; /* of this rank's tensors */
   uint64_t *hashes;
@@ -61,7 +64,7 @@ static RengaErrorCode SortTable(Writer *writer, RengaCheckpointTable *table)
 static RengaErrorCode ReserveSpace(Writer *writer, const RengaImage *image, int64_t bytes)
 {
   int file = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
-  int reason = file < 0 ? errno : posix_fallocate(file, 0, bytes);
+  int reason = file < 0 ? errno : RengaWritten(0) ? EIO : posix_fallocate(file, 0, bytes);
   if (reason == 0) reason = RengaImageCopy(image, file, 0, NULL);
   if (file >= 0 && close(file) != 0 && reason == 0) reason = errno;
   char size[16];
@@ -106,37 +109,24 @@ static RengaErrorCode LayOut(Writer *writer, RengaCheckpointTable *table)
   return RENGA_SUCCESS;
 }
 
-/* Offsets from rank 0, which has them for the tensors of all ranks, rank after rank; counts: how
-   many each rank owns. */
-static RengaErrorCode TakeOffsets(Writer *writer, const RengaCheckpointTable *table,
-                                  const int64_t counts[])
+/* Offsets from rank 0, which has them for the tensors of all ranks, rank after rank. */
+static RengaErrorCode ShareOffsets(Writer *writer, const RengaCheckpointTable *table)
 {
   int rank = RengaCommGetRank(writer->comm), size = RengaCommGetSize(writer->comm);
-  int64_t *all, total = 0, first = 0;
+  int64_t *all = NULL, total = 0, first = 0;
   for (int i = 0; i < size; i++) {
-    if (i < rank) first += counts[i];
-    total += counts[i];
+    if (i < rank) first += writer->counts[i];
+    total += writer->counts[i];
   }
-  RengaCall(RengaMalloc(total, &all));
-  for (int64_t i = 0; rank == 0 && i < total; i++)
+  RengaErrorCode code = RengaErrorAgree(writer->ranks, RengaMalloc(total, &all));
+  for (int64_t i = 0; rank == 0 && i < total && !code; i++)
     all[i] = table->entries[writer->position[i]].offset;
-  RengaErrorCode code = RengaCommBroadcast(writer->comm, all, (size_t)total * sizeof *all, 0,
-                                           "the places of a checkpoint's tensors");
+  if (!code)
+    code = RengaCommBroadcast(writer->comm, all, (size_t)total * sizeof *all, 0,
+                              "the places of a checkpoint's tensors");
   if (code == RENGA_SUCCESS)
     memcpy(writer->offsets, all + first, (size_t)writer->n_owned * sizeof *all);
   RengaFree(&all);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ShareOffsets(Writer *writer, const RengaCheckpointTable *table)
-{
-  int64_t *counts, mine = writer->n_owned;
-  RengaCall(RengaMalloc(RengaCommGetSize(writer->comm), &counts));
-  RengaErrorCode code = RengaCommGather(writer->comm, &mine, sizeof mine, counts, -1,
-                                        "the numbers of a checkpoint's tensors");
-  if (code == RENGA_SUCCESS) code = TakeOffsets(writer, table, counts);
-  RengaFree(&counts);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -154,8 +144,8 @@ static RengaErrorCode WriteOwned(Writer *writer, int file, RengaTransfer transfe
                tensor->name, strerror(reason));
     owned++;
   }
-  RengaCheck(fsync(file) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", writer->path,
-             strerror(errno));
+  RengaCheck(RengaWritten(fsync(file)) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s",
+             writer->path, strerror(errno));
   return RENGA_SUCCESS;
 }
 
@@ -179,9 +169,7 @@ static RengaErrorCode GatherHashes(Writer *writer, RengaCheckpointTable *table)
 {
   char *all;
   size_t *sizes;
-  MPI_Comm ranks;
-  RengaCall(RengaObjectGetComm(writer->comm, &ranks));
-  RengaCall(RengaGatherBytes(ranks, writer->hashes,
+  RengaCall(RengaGatherBytes(writer->ranks, writer->hashes,
                              (size_t)writer->n_owned * sizeof *writer->hashes, &all, &sizes,
                              "all ranks to write their part of the checkpoint"));
   for (int i = 0; all && i < table->n_entries; i++)
@@ -200,7 +188,8 @@ static RengaErrorCode Publish(Writer *writer, const RengaCheckpointTable *table)
   bool good = file >= 0;
   if (!good) snprintf(message, sizeof message, "%s", strerror(errno));
   good = good && RengaCheckpointHeadWrite(file, table, message);
-  if (good && (fsync(file) != 0 || rename(writer->temporary, writer->path) != 0)) {
+  if (good && (RengaWritten(fsync(file)) != 0 ||
+               RengaWritten(rename(writer->temporary, writer->path)) != 0)) {
     snprintf(message, sizeof message, "%s", strerror(errno));
     good = false;
   }
@@ -216,11 +205,13 @@ static RengaErrorCode Publish(Writer *writer, const RengaCheckpointTable *table)
 
 static RengaErrorCode WriteSteps(Writer *writer, RengaCheckpointTable *table)
 {
-  bool root = RengaCommGetRank(writer->comm) == 0;
-  MPI_Comm ranks;
-  RengaCall(RengaObjectGetComm(writer->comm, &ranks));
+  const bool root = RengaCommGetRank(writer->comm) == 0;
+  const MPI_Comm ranks = writer->ranks;
+  const int64_t mine = writer->n_owned;
   RengaCall(RengaCheckpointTableGather(writer->comm, writer->count, writer->tensors, table));
   RengaCall(RengaErrorAgree(ranks, root ? LayOut(writer, table) : RENGA_SUCCESS));
+  RengaCall(RengaCommGather(writer->comm, &mine, sizeof mine, writer->counts, -1,
+                            "the numbers of a checkpoint's tensors"));
   RengaCall(ShareOffsets(writer, table));
   RengaCall(RengaErrorAgree(ranks, WriteTensors(writer)));
   RengaCall(GatherHashes(writer, table));
@@ -245,6 +236,7 @@ static RengaErrorCode MakeWriter(Writer *writer)
 {
   for (int i = 0; i < writer->count; i++) writer->n_owned += writer->tensors[i].owner;
   RengaCall(NameTemporary(writer));
+  RengaCall(RengaMalloc(RengaCommGetSize(writer->comm), &writer->counts));
   RengaCall(RengaMalloc(writer->n_owned, &writer->offsets));
   RengaCall(RengaMalloc(writer->n_owned, &writer->hashes));
   return RENGA_SUCCESS;
@@ -256,13 +248,13 @@ RengaErrorCode RengaCheckpointFileWrite(RengaComm comm, RengaDevice device, cons
 {
   Writer writer = {
       .comm = comm, .device = device, .path = path, .count = count, .tensors = tensors};
-  MPI_Comm ranks;
-  RengaCall(RengaObjectGetComm(comm, &ranks));
-  RengaErrorCode code = RengaErrorAgree(ranks, MakeWriter(&writer));
+  RengaCall(RengaObjectGetComm(comm, &writer.ranks));
+  RengaErrorCode code = RengaErrorAgree(writer.ranks, MakeWriter(&writer));
   if (code == RENGA_SUCCESS) code = WriteSteps(&writer, table);
   if (code != RENGA_SUCCESS && writer.temporary && RengaCommGetRank(comm) == 0)
     unlink(writer.temporary);
   RengaFree(&writer.temporary);
+  RengaFree(&writer.counts);
   RengaFree(&writer.offsets);
   RengaFree(&writer.hashes);
   RengaFree(&writer.position);

@@ -35,7 +35,7 @@ RengaErrorCode RengaCommBarrier(RengaComm comm, const char *what)
 {
   MPI_Request request;
   RengaCall(CheckCollective(comm, 0, NULL, what));
-  RengaCallMPI(MPI_Ibarrier(comm->hdr.comm, &request));
+  RengaCallStart(MPI_Ibarrier(comm->hdr.comm, &request));
   RengaCall(Finish(comm, &request, 0, what));
   return RENGA_SUCCESS;
 }
@@ -62,7 +62,8 @@ RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, in
   for (size_t at = 0; at < bytes; at += limit) {
     MPI_Request request;
     int length = (int)(bytes - at < limit ? bytes - at : limit);
-    RengaCallMPI(MPI_Ibcast((char *)buffer + at, length, MPI_BYTE, root, comm->hdr.comm, &request));
+    RengaCallStart(
+        MPI_Ibcast((char *)buffer + at, length, MPI_BYTE, root, comm->hdr.comm, &request));
     RengaCall(Finish(comm, &request, length, what));
   }
   return RENGA_SUCCESS;
@@ -77,8 +78,8 @@ static RengaErrorCode SumInPlace(RengaComm comm, MPI_Datatype type, size_t size,
   for (int64_t at = 0; at < count; at += limit) {
     MPI_Request request;
     int length = (int)(count - at < limit ? count - at : limit);
-    RengaCallMPI(MPI_Iallreduce(MPI_IN_PLACE, (char *)values + (size_t)at * size, length, type,
-                                MPI_SUM, comm->hdr.comm, &request));
+    RengaCallStart(MPI_Iallreduce(MPI_IN_PLACE, (char *)values + (size_t)at * size, length, type,
+                                  MPI_SUM, comm->hdr.comm, &request));
     RengaCall(Finish(comm, &request, length * (int64_t)size, what));
   }
   return RENGA_SUCCESS;
@@ -151,9 +152,10 @@ static RengaErrorCode StartGather(RengaComm comm, const void *mine, int length, 
                                   MPI_Datatype place, int root, MPI_Request *request)
 {
   if (root < 0)
-    RengaCallMPI(MPI_Iallgather(mine, length, MPI_BYTE, all, 1, place, comm->hdr.comm, request));
+    RengaCallStart(MPI_Iallgather(mine, length, MPI_BYTE, all, 1, place, comm->hdr.comm, request));
   else
-    RengaCallMPI(MPI_Igather(mine, length, MPI_BYTE, all, 1, place, root, comm->hdr.comm, request));
+    RengaCallStart(
+        MPI_Igather(mine, length, MPI_BYTE, all, 1, place, root, comm->hdr.comm, request));
   return RENGA_SUCCESS;
 }
 

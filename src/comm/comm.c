@@ -27,34 +27,42 @@ static RengaErrorCode CommDestroy(void *object)
   RengaComm comm = object;
   RengaCall(RengaCommFreeMessages(comm));
   RengaCall(RengaOptionsFreeStrings(OPTION_COUNT, option_rows, comm));
+  if (comm->hdr.comm == MPI_COMM_NULL) return RENGA_SUCCESS;      /* half made */
   const bool broken = RengaWatchIsBroken_Private(comm->hdr.comm); /* MPI still uses them */
   RengaCall(RengaWatchRelease_Private(comm->hdr.comm));
   if (!broken && comm->tree != MPI_COMM_NULL) RengaCallMPI(MPI_Comm_free(&comm->tree));
-  if (!broken && comm->hdr.comm != MPI_COMM_NULL) RengaCallMPI(MPI_Comm_free(&comm->hdr.comm));
+  if (!broken) RengaCallMPI(MPI_Comm_free(&comm->hdr.comm));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CommDuplicate(MPI_Comm comm, MPI_Comm *duplicate)
 {
   MPI_Request request;
-  RengaCallMPI(MPI_Comm_idup(comm, duplicate, &request));
+  RengaCallStart(MPI_Comm_idup(comm, duplicate, &request));
   RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to make a communicator"));
   return RENGA_SUCCESS;
 }
 
-/* Owns mpi from now on, whatever happens; its watch is that of parent, or one of its own. */
-static RengaErrorCode CommBuild(MPI_Comm mpi, MPI_Comm parent, RengaComm *comm)
+/* What one rank may lack the memory for. */
+static RengaErrorCode CommAllocate(MPI_Comm mpi, RengaComm *comm)
 {
   RengaComm c;
   RengaCall(RengaHeaderCreate(NULL, "RengaComm", sizeof *c, CommDestroy, &c));
-  c->hdr.comm = mpi;
+  c->hdr.comm = MPI_COMM_NULL;
   c->tree = MPI_COMM_NULL;
+  *comm = c;
   RengaCall(RengaOptionsSetDefaults(OPTION_COUNT, option_rows, c));
   for (int i = 0; i < RENGA_COMM_EVENT_COUNT; i++)
     RengaCall(RengaLogEventRegister(event_names[i], &c->event[i]));
-  RengaCallMPI(MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN));
   RengaCallMPI(MPI_Comm_rank(mpi, &c->rank));
   RengaCallMPI(MPI_Comm_size(mpi, &c->size));
+  RengaCall(RengaMalloc(1, &c->spare)); /* an agreement needs no memory */
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CommOpen(RengaComm c, MPI_Comm mpi, MPI_Comm parent)
+{
+  c->hdr.comm = mpi;
   if (parent == MPI_COMM_NULL)
     RengaCall(RengaWatchCreate_Private(mpi));
   else
@@ -63,6 +71,21 @@ static RengaErrorCode CommBuild(MPI_Comm mpi, MPI_Comm parent, RengaComm *comm)
   int *limit, found;
   RengaCallMPI(MPI_Comm_get_attr(mpi, MPI_TAG_UB, &limit, &found));
   c->tag_limit = found ? *limit : 32767;
+  return RENGA_SUCCESS;
+}
+
+/* Owns mpi from now on, whatever happens; its watch is that of parent, or one of its own. */
+static RengaErrorCode CommBuild(MPI_Comm mpi, MPI_Comm parent, RengaComm *comm)
+{
+  RengaComm c = NULL;
+  RengaCallMPI(MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN));
+  RengaErrorCode code = RengaErrorAgree(mpi, CommAllocate(mpi, &c));
+  if (code)
+    MPI_Comm_free(&mpi);
+  else
+    code = CommOpen(c, mpi, parent);
+  if (code && c) RengaHeaderDestroy(&c);
+  RengaCall(code);
   *comm = c;
   return RENGA_SUCCESS;
 }
@@ -70,9 +93,12 @@ static RengaErrorCode CommBuild(MPI_Comm mpi, MPI_Comm parent, RengaComm *comm)
 /* key: the same number on all ranks of a node and on no other. Nodes are numbered by first rank. */
 static RengaErrorCode CommFindNodes(RengaComm comm, int key)
 {
-  int *keys;
-  RengaCall(RengaMalloc(comm->size, &keys));
-  RengaCall(RengaCommGather(comm, &key, sizeof key, keys, -1, "all ranks to find their nodes"));
+  int *keys = NULL;
+  RengaErrorCode code = RengaErrorAgree(comm->hdr.comm, RengaMalloc(comm->size, &keys));
+  if (!code)
+    code = RengaCommGather(comm, &key, sizeof key, keys, -1, "all ranks to find their nodes");
+  if (code) RengaFree(&keys);
+  RengaCall(code);
   for (int r = 0; r < comm->size; r++) {
     int before = 0;
     while (keys[before] != keys[r]) before++;
@@ -85,6 +111,18 @@ static RengaErrorCode CommFindNodes(RengaComm comm, int key)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CommSplitByNode(MPI_Comm comm, int rank, MPI_Comm *local)
+{
+  RengaCallStart(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, local));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CommSplitByColor(MPI_Comm comm, int color, int key, MPI_Comm *group)
+{
+  RengaCallStart(MPI_Comm_split(comm, color < 0 ? MPI_UNDEFINED : color, key, group));
+  return RENGA_SUCCESS;
+}
+
 /* The rank in comm of the first rank of this node. */
 static RengaErrorCode CommFirstOfNode(MPI_Comm comm, int *first)
 {
@@ -93,8 +131,9 @@ static RengaErrorCode CommFirstOfNode(MPI_Comm comm, int *first)
   int rank, zero = 0;
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
   RengaGuardBegin_Private("MPI_Comm_split_type");
-  RengaCallMPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, &local));
+  const RengaErrorCode code = CommSplitByNode(comm, rank, &local);
   RengaGuardEnd_Private();
+  RengaCall(code);
   RengaCallMPI(MPI_Comm_group(comm, &group));
   RengaCallMPI(MPI_Comm_group(local, &local_group));
   RengaCallMPI(MPI_Group_translate_ranks(local_group, 1, &zero, group, first));
@@ -131,9 +170,12 @@ RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
   int first;
   RengaCall(CommDuplicate(user, &mpi));
   RengaCall(CommBuild(mpi, MPI_COMM_NULL, &c));
-  RengaCall(RengaCommBarrier(c, "all ranks to find their nodes")); /* MPI's own wait spins */
-  RengaCall(CommFirstOfNode(mpi, &first));
-  RengaCall(CommFindNodes(c, first));
+  /* MPI's own wait spins */
+  RengaErrorCode code = RengaCommBarrier(c, "all ranks to find their nodes");
+  if (!code) code = CommFirstOfNode(mpi, &first);
+  if (!code) code = CommFindNodes(c, first);
+  if (code) RengaHeaderDestroy(&c);
+  RengaCall(code);
   *comm = c;
   return RENGA_SUCCESS;
 }
@@ -162,12 +204,15 @@ RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *gro
   RengaComm g = NULL;
   RengaCall(RengaCommBarrier(comm, "all ranks to form groups")); /* MPI's own wait spins */
   RengaGuardBegin_Private("MPI_Comm_split");
-  RengaCallMPI(MPI_Comm_split(comm->hdr.comm, color < 0 ? MPI_UNDEFINED : color, key, &mpi));
+  RengaErrorCode code = CommSplitByColor(comm->hdr.comm, color, key, &mpi);
   RengaGuardEnd_Private();
+  RengaCall(code);
   if (mpi != MPI_COMM_NULL) {
     RengaCall(CommBuild(mpi, comm->hdr.comm, &g));
     g->message_limit = comm->message_limit;
-    RengaCall(CommFindNodes(g, comm->node));
+    code = CommFindNodes(g, comm->node);
+    if (code) RengaHeaderDestroy(&g);
+    RengaCall(code);
   }
   *group = g;
   return RENGA_SUCCESS;

@@ -10,7 +10,7 @@ struct _RengaRequest {
   bool receives, done;
   int peer, tag;
   size_t bytes, part_bytes; /* of all; of each part but the last */
-  int parts, parts_done;
+  int parts, started, parts_done;
   MPI_Request one;   /* most messages have one part */
   MPI_Request *part; /* &one, or allocated */
 };

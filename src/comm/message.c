@@ -4,6 +4,15 @@
 
 enum { NO_PEER = -1 }; /* of a request that waits for all ranks */
 
+static void RequestEnd(RengaComm comm, RengaRequest *request)
+{
+  RengaRequest r = *request;
+  if (r->part != &r->one) RengaFree(&r->part);
+  r->next = comm->spare;
+  comm->spare = r;
+  *request = NULL;
+}
+
 static RengaErrorCode RequestCreate(RengaComm comm, bool receives, size_t bytes, int peer, int tag,
                                     RengaRequest *request)
 {
@@ -17,7 +26,9 @@ static RengaErrorCode RequestCreate(RengaComm comm, bool receives, size_t bytes,
       .receives = receives, .peer = peer, .tag = tag, .bytes = bytes, .part_bytes = limit};
   r->parts = bytes == 0 ? 1 : (int)((bytes + limit - 1) / limit);
   r->part = &r->one;
-  if (r->parts > 1) RengaCall(RengaMalloc(r->parts, &r->part));
+  const RengaErrorCode code = r->parts > 1 ? RengaMalloc(r->parts, &r->part) : RENGA_SUCCESS;
+  if (code) RequestEnd(comm, &r);
+  RengaCall(code);
   *request = r;
   return RENGA_SUCCESS;
 }
@@ -37,15 +48,6 @@ static void ListRemove(RengaComm comm, RengaRequest r)
   else
     comm->outstanding = r->next;
   if (r->next != NULL) r->next->previous = r->previous;
-}
-
-static void RequestEnd(RengaComm comm, RengaRequest *request)
-{
-  RengaRequest r = *request;
-  if (r->part != &r->one) RengaFree(&r->part);
-  r->next = comm->spare;
-  comm->spare = r;
-  *request = NULL;
 }
 
 static int PartBytes(const struct _RengaRequest *r, int part)
@@ -104,6 +106,45 @@ static RengaErrorCode CheckMessage(RengaComm comm, const void *buffer, size_t by
   return RENGA_SUCCESS;
 }
 
+/* Parts that were started before one failed stay under way; a message of which none was is over. */
+static void ListOrEnd(RengaComm comm, RengaErrorCode code, RengaRequest *request)
+{
+  RengaRequest r = *request;
+  if (code) r->parts = r->started;
+  if (r->started > 0)
+    ListAdd(comm, r);
+  else
+    RequestEnd(comm, request);
+}
+
+static RengaErrorCode StartSend(RengaComm comm, RengaRequest r, const void *buffer)
+{
+  for (; r->started < r->parts; r->started++) {
+    const char *from = (const char *)buffer + (size_t)r->started * r->part_bytes;
+    RengaCallStart(MPI_Isend(from, PartBytes(r, r->started), MPI_BYTE, r->peer, r->tag,
+                             comm->hdr.comm, &r->part[r->started]));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode StartReceive(RengaComm comm, RengaRequest r, void *buffer)
+{
+  for (; r->started < r->parts; r->started++) {
+    char *to = (char *)buffer + (size_t)r->started * r->part_bytes;
+    RengaCallStart(MPI_Irecv(to, PartBytes(r, r->started), MPI_BYTE, r->peer, r->tag,
+                             comm->hdr.comm, &r->part[r->started]));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode StartLargest(RengaComm comm, RengaRequest r, int count, int64_t values[])
+{
+  RengaCallStart(
+      MPI_Iallreduce(MPI_IN_PLACE, values, count, MPI_INT64_T, MPI_MAX, comm->hdr.comm, r->part));
+  r->started = 1;
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaCommSend - start to send bytes to another rank
 
@@ -124,13 +165,12 @@ RengaErrorCode RengaCommSend(RengaComm comm, const void *buffer, size_t bytes, i
 {
   RengaRequest r;
   RengaCall(CheckMessage(comm, buffer, bytes, to, tag, request));
-  RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_SEND]);
   RengaCall(RequestCreate(comm, false, bytes, to, tag, &r));
-  for (int i = 0; i < r->parts; i++)
-    RengaCallMPI(MPI_Isend((const char *)buffer + (size_t)i * r->part_bytes, PartBytes(r, i),
-                           MPI_BYTE, to, tag, comm->hdr.comm, &r->part[i]));
-  ListAdd(comm, r);
+  RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_SEND]);
+  const RengaErrorCode code = StartSend(comm, r, buffer);
+  ListOrEnd(comm, code, &r);
   RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_SEND], 0, 1, (int64_t)bytes);
+  RengaCall(code);
   *request = r;
   return RENGA_SUCCESS;
 }
@@ -155,13 +195,12 @@ RengaErrorCode RengaCommReceive(RengaComm comm, void *buffer, size_t bytes, int 
 {
   RengaRequest r;
   RengaCall(CheckMessage(comm, buffer, bytes, from, tag, request));
-  RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_RECEIVE]);
   RengaCall(RequestCreate(comm, true, bytes, from, tag, &r));
-  for (int i = 0; i < r->parts; i++)
-    RengaCallMPI(MPI_Irecv((char *)buffer + (size_t)i * r->part_bytes, PartBytes(r, i), MPI_BYTE,
-                           from, tag, comm->hdr.comm, &r->part[i]));
-  ListAdd(comm, r);
+  RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_RECEIVE]);
+  const RengaErrorCode code = StartReceive(comm, r, buffer);
+  ListOrEnd(comm, code, &r);
   RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_RECEIVE], 0, 1, (int64_t)bytes);
+  RengaCall(code);
   *request = r;
   return RENGA_SUCCESS;
 }
@@ -191,11 +230,9 @@ RengaErrorCode RengaCommStartLargest(RengaComm comm, int count, int64_t values[]
   RengaCheck(count > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a count of %d numbers", count);
   RengaCall(RequestCreate(comm, false, (size_t)count * sizeof *values, NO_PEER, 0, &r));
   r->parts = 1;
-  const int failed =
-      MPI_Iallreduce(MPI_IN_PLACE, values, count, MPI_INT64_T, MPI_MAX, comm->hdr.comm, r->part);
-  if (failed) RequestEnd(comm, &r);
-  RengaCallMPI(failed);
-  ListAdd(comm, r);
+  const RengaErrorCode code = StartLargest(comm, r, count, values);
+  ListOrEnd(comm, code, &r);
+  RengaCall(code);
   *request = r;
   return RENGA_SUCCESS;
 }

@@ -257,16 +257,16 @@ static RengaErrorCode StartPieces(Exchange *e, int64_t round)
   for (int p = 0, in = 0; p < e->n_pieces; p++) {
     if (e->pieces[p].rank == comm->rank) continue;
     if (length > 0)
-      RengaCallMPI(MPI_Irecv(Received(e, p, round), (int)length, MPI_FLOAT, e->pieces[p].rank,
-                             TAG_PIECE, comm->tree, &now->piece_in[in]));
+      RengaCallStart(MPI_Irecv(Received(e, p, round), (int)length, MPI_FLOAT, e->pieces[p].rank,
+                               TAG_PIECE, comm->tree, &now->piece_in[in]));
     in++;
   }
   for (int step = 1, out = 0; step < comm->size; step++) {
     int owner = (comm->rank + step) % comm->size;
     length = ChunkOf(e, owner, round, &begin);
     for (int i = 0; length > 0 && i < e->n_own; i++, out++)
-      RengaCallMPI(MPI_Isend(e->pieces[e->first_own + i].data + begin, (int)length, MPI_FLOAT,
-                             owner, TAG_PIECE, comm->tree, &now->piece_out[out]));
+      RengaCallStart(MPI_Isend(e->pieces[e->first_own + i].data + begin, (int)length, MPI_FLOAT,
+                               owner, TAG_PIECE, comm->tree, &now->piece_out[out]));
   }
   return RENGA_SUCCESS;
 }
@@ -276,9 +276,9 @@ static RengaErrorCode SendSum(Exchange *e, int64_t round)
   RengaComm comm = e->comm;
   int64_t begin, length = ChunkOf(e, comm->rank, round, &begin);
   for (int step = 1; length > 0 && step < comm->size; step++)
-    RengaCallMPI(MPI_Isend(e->result + begin, (int)length, MPI_FLOAT,
-                           (comm->rank + step) % comm->size, TAG_SUM, comm->tree,
-                           &e->round[round % ROUNDS].sum_out[step - 1]));
+    RengaCallStart(MPI_Isend(e->result + begin, (int)length, MPI_FLOAT,
+                             (comm->rank + step) % comm->size, TAG_SUM, comm->tree,
+                             &e->round[round % ROUNDS].sum_out[step - 1]));
   return RENGA_SUCCESS;
 }
 
@@ -290,8 +290,8 @@ static RengaErrorCode ReceiveSums(Exchange *e, int64_t round)
     int owner = (comm->rank + comm->size - step) % comm->size;
     int64_t begin, length = ChunkOf(e, owner, round, &begin);
     if (length > 0)
-      RengaCallMPI(MPI_Irecv(e->result + begin, (int)length, MPI_FLOAT, owner, TAG_SUM, comm->tree,
-                             &e->round[round % ROUNDS].sum_in[step - 1]));
+      RengaCallStart(MPI_Irecv(e->result + begin, (int)length, MPI_FLOAT, owner, TAG_SUM,
+                               comm->tree, &e->round[round % ROUNDS].sum_in[step - 1]));
   }
   return RENGA_SUCCESS;
 }

@@ -3,6 +3,7 @@
    holds names and shapes; numbers go to the disk beside it, where a failure does HDF5 no harm. */
 #include "hdf5impl.h"
 #include "renga/private/image.h"
+#include "renga/private/fault.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -32,7 +33,7 @@ static hid_t CreateInImage(const RengaImage *image)
 {
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
   H5Pset_fapl_stdio(access);
-  hid_t file = H5Fcreate(image->path, H5F_ACC_TRUNC, H5P_DEFAULT, access);
+  hid_t file = RengaWritten(H5Fcreate(image->path, H5F_ACC_TRUNC, H5P_DEFAULT, access));
   H5Pclose(access);
   return file;
 }
@@ -199,8 +200,8 @@ static RengaErrorCode PutAttribute(RengaDataWriter writer, int dataset, const ch
   {
     hid_t owner = dataset < 0 ? writer->file : writer->dataset[dataset].id;
     hid_t space = H5Screate(H5S_SCALAR);
-    hid_t id = H5Acreate2(owner, name, type, space, H5P_DEFAULT, H5P_DEFAULT);
-    written = id < 0 ? -1 : H5Awrite(id, type, value);
+    hid_t id = RengaWritten(H5Acreate2(owner, name, type, space, H5P_DEFAULT, H5P_DEFAULT));
+    written = id < 0 ? -1 : RengaWritten(H5Awrite(id, type, value));
     if (written < 0) RengaHdf5Reason_Private(reason);
     if (id >= 0) H5Aclose(id);
     H5Sclose(space);
@@ -300,8 +301,8 @@ static RengaErrorCode Publish(RengaDataWriter writer)
   char *folder;
   int reason = 0;
   RengaCall(CopyImage(writer));
-  if (fsync(writer->descriptor) != 0) reason = errno;
-  if (!reason && rename(writer->temporary, writer->name) != 0) reason = errno;
+  if (RengaWritten(fsync(writer->descriptor)) != 0) reason = errno;
+  if (!reason && RengaWritten(rename(writer->temporary, writer->name)) != 0) reason = errno;
   if (reason) RengaCall(FailToWrite(writer, strerror(reason)));
   RengaCall(RengaStringCopy(writer->name, &folder));
   char *slash = strrchr(folder, '/');

@@ -27,24 +27,42 @@ static RengaErrorCode FindCores(hwloc_topology_t topology, int count, double use
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode SumUsers(MPI_Comm node, int count, double users[], const char *what)
+{
+  MPI_Request request;
+  RengaCallStart(MPI_Iallreduce(users, users + count, count, MPI_DOUBLE, MPI_SUM, node, &request));
+  RengaCall(RengaWaitRequest_Private(node, &request, what));
+  return RENGA_SUCCESS;
+}
+
 /* This rank's share: each core counts 1 / (ranks of this node that may use it). */
 static RengaErrorCode ShareCores(MPI_Comm node, hwloc_topology_t topology, double *share)
 {
+  static const char what[] = "all ranks to count their cores";
   int64_t count = hwloc_bitmap_last(hwloc_topology_get_topology_cpuset(topology)) + 1;
-  double *mine = NULL, *all = NULL;
-  MPI_Request request;
-  RengaCall(RengaReduceInt64_Private(node, MPI_MAX, &count, "all ranks to count their cores"));
-  RengaCall(RengaMalloc(count + 1, &mine));
-  RengaCall(RengaMalloc(count + 1, &all));
-  RengaErrorCode code = FindCores(topology, (int)count, mine);
-  RengaCallMPI(MPI_Iallreduce(mine, all, (int)count, MPI_DOUBLE, MPI_SUM, node, &request));
-  RengaCall(RengaWaitRequest_Private(node, &request, "all ranks to count their cores"));
+  double *users = NULL; /* [count] this rank's, [count] of all */
+  RengaCall(RengaReduceInt64_Private(node, MPI_MAX, &count, what));
+  RengaErrorCode code = RengaMalloc(2 * count, &users);
+  if (!code) code = FindCores(topology, (int)count, users);
+  code = RengaErrorAgree(node, code);
+  if (!code) code = SumUsers(node, (int)count, users, what);
   *share = 0;
-  for (int p = 0; p < count; p++)
-    if (mine[p] > 0) *share += 1 / all[p];
-  RengaFree(&mine);
-  RengaFree(&all);
-  return code;
+  for (int p = 0; p < count && !code; p++)
+    if (users[p] > 0) *share += 1 / users[count + p];
+  RengaFree(&users);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RaiseNoCores(void)
+{
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_LIBRARY, "hwloc cannot read this machine's cores");
+}
+
+static RengaErrorCode SplitByNode(MPI_Comm comm, MPI_Comm *node)
+{
+  RengaCallStart(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, node));
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Count(MPI_Comm comm, int *threads)
@@ -54,19 +72,19 @@ static RengaErrorCode Count(MPI_Comm comm, int *threads)
   double share = 0;
   RengaCall(RengaErrorAgree(comm, RENGA_SUCCESS)); /* MPI's own wait spins, and has no limit */
   RengaGuardBegin_Private("MPI_Comm_split_type");
-  RengaCallMPI(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, &node));
+  RengaErrorCode code = SplitByNode(comm, &node);
   RengaGuardEnd_Private();
+  RengaCall(code);
   RengaCall(RengaWatchShare_Private(comm, node));
-  RengaErrorCode code = RENGA_ERR_LIBRARY;
   bool loaded = hwloc_topology_init(&topology) == 0 && hwloc_topology_load(topology) == 0;
   int64_t all_loaded = loaded;
   RengaCall(
       RengaReduceInt64_Private(node, MPI_MIN, &all_loaded, "all ranks to look at their cores"));
-  if (all_loaded) code = ShareCores(node, topology, &share);
+  code = all_loaded ? ShareCores(node, topology, &share) : RaiseNoCores();
   if (topology) hwloc_topology_destroy(topology);
   RengaCall(RengaWatchRelease_Private(node));
   RengaCallMPI(MPI_Comm_free(&node));
-  RengaCheck(code == RENGA_SUCCESS, MPI_COMM_SELF, code, "hwloc cannot read this machine's cores");
+  RengaCall(code);
   int wanted = ThreadsOfEnvironment();
   *threads = wanted > 0 ? wanted : share > 1 ? (int)(share + 1e-9) : 1;
   return RENGA_SUCCESS;

@@ -106,11 +106,13 @@ static RengaErrorCode NameDifference(RengaPipeline pipeline, const SettingList *
 
 static RengaErrorCode FindDifference(RengaPipeline pipeline, const SettingList *list)
 {
-  uint64_t mine[MOST] = {0}, *all;
+  uint64_t mine[MOST] = {0}, *all = NULL;
   for (int s = 0; s < list->count; s++) mine[s] = list->row[s].hash;
-  RengaCall(RengaMalloc(MOST * RengaCommGetSize(pipeline->all), &all));
-  RengaErrorCode code = RengaCommGather(pipeline->all, mine, sizeof mine, all, -1,
-                                        "all ranks to compare their settings");
+  RengaErrorCode code = RengaErrorAgree(pipeline->hdr.comm,
+                                        RengaMalloc(MOST * RengaCommGetSize(pipeline->all), &all));
+  if (!code)
+    code = RengaCommGather(pipeline->all, mine, sizeof mine, all, -1,
+                           "all ranks to compare their settings");
   if (!code) code = NameDifference(pipeline, list, all);
   RengaFree(&all);
   RengaCall(code);
@@ -124,7 +126,7 @@ RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline)
   RengaRequest request;
   int64_t both[2];
   uint64_t hash = 0;
-  RengaCall(ListAll(pipeline, &list));
+  RengaCall(RengaErrorAgree(pipeline->hdr.comm, ListAll(pipeline, &list)));
   for (int s = 0; s < list.count; s++) hash = RengaHash(&list.row[s].hash, sizeof hash, hash);
   memcpy(&both[0], &hash, sizeof hash);
   both[1] = ~both[0];

@@ -444,6 +444,7 @@ RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
   RengaCheckPointer(pipeline);
   RengaCheckPointer(memory);
   RengaCall(RengaPipelineCheckParts_Private(pipeline, 0));
+  RengaCall(RengaPipelineSetUpDevice_Private(pipeline));
   RengaCheck(stage >= 0 && stage < RengaPlanGetStageCount(pipeline->plan), MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "stage %d of a plan of %d stages", stage,
              RengaPlanGetStageCount(pipeline->plan));
@@ -472,6 +473,7 @@ RengaErrorCode RengaPipelineForecastStages(RengaPipeline pipeline, RengaPipeline
   RengaCheckPointer(pipeline);
   RengaCheckPointer(memory);
   RengaCall(RengaPipelineCheckParts_Private(pipeline, 0));
+  RengaCall(RengaPipelineSetUpDevice_Private(pipeline));
   RengaCall(Ask(pipeline, 0, RengaPlanGetStageCount(pipeline->plan), memory));
   return RENGA_SUCCESS;
 }

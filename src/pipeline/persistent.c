@@ -257,11 +257,11 @@ static RengaErrorCode RaiseDeparture(RengaPipeline pipeline, const Copy copy[])
 /* Collective: the tensor in this place differs between its holders. */
 static RengaErrorCode NameDeparture(RengaPipeline pipeline, int place)
 {
-  Copy mine = {.stage = pipeline->stage, .replica = pipeline->replica}, *all;
-  int *number, count;
-  RengaCall(RengaMalloc(pipeline->n_states + 1, &number));
-  NumberStates(pipeline, number, &count);
-  RengaErrorCode code = RengaMalloc(RengaCommGetSize(pipeline->all), &all);
+  Copy mine = {.stage = pipeline->stage, .replica = pipeline->replica}, *all = NULL;
+  int *number = NULL, count;
+  RengaErrorCode code = RengaMalloc(pipeline->n_states + 1, &number);
+  if (!code) NumberStates(pipeline, number, &count);
+  if (!code) code = RengaMalloc(RengaCommGetSize(pipeline->all), &all);
   for (int t = 0; t < pipeline->n_persistents && !code; t++) {
     const int at = NumberOf(pipeline, number, t);
     if (at != place) continue;
@@ -270,6 +270,7 @@ static RengaErrorCode NameDeparture(RengaPipeline pipeline, int place)
     code = HashTensor(pipeline, &pipeline->persistent[t], &mine.hash);
   }
   RengaFree(&number);
+  code = RengaErrorAgree(pipeline->hdr.comm, code);
   if (!code)
     code = RengaCommGather(pipeline->all, &mine, sizeof mine, all, -1,
                            "all ranks to say which copy departs");
@@ -326,12 +327,12 @@ static RengaErrorCode Compare(RengaPipeline pipeline, int count, int64_t row[], 
 RengaErrorCode RengaPipelineGetDigest(RengaPipeline pipeline, uint64_t *digest)
 {
   int count;
-  int64_t *row;
+  int64_t *row = NULL;
   RengaCall(RengaPipelineCheckReady_Private(pipeline));
   RengaCheckPointer(digest);
   NumberStates(pipeline, NULL, &count);
-  RengaCall(RengaMalloc(2 * count + 1, &row));
-  const RengaErrorCode code = Compare(pipeline, count, row, digest);
+  RengaErrorCode code = RengaErrorAgree(pipeline->hdr.comm, RengaMalloc(2 * count + 1, &row));
+  if (!code) code = Compare(pipeline, count, row, digest);
   RengaFree(&row);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -294,6 +294,7 @@ RengaErrorCode RengaPipelineTransfer_Private(RengaPipeline pipeline, void *buffe
 RengaErrorCode RengaPipelineCheckGroups_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks);
+RengaErrorCode RengaPipelineSetUpDevice_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineReadPlan_Private(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetUpStage_Private(RengaPipeline pipeline, int stage);
 RengaErrorCode RengaPipelineDifferentiate_Private(RengaPipeline pipeline, int stage, RengaGraph sub,

@@ -27,9 +27,6 @@ RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks
   RengaCheck(pipeline->plan && pipeline->graph, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the pipeline has no plan: call RengaPipelineSetPlan first");
   RengaCall(RengaPlanCheck(pipeline->plan, pipeline->graph, ranks));
-  RengaCall(RengaDeviceSetUp(pipeline->device));
-  RengaCheck(RengaDeviceIsHost(pipeline->device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "messages from memory that is not the host's are not supported yet");
   if (ranks) RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
   RengaCall(RengaPipelineCheckGroups_Private(pipeline));
   return RENGA_SUCCESS;
@@ -38,6 +35,15 @@ RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks
 static RengaErrorCode CheckParts(RengaPipeline pipeline)
 {
   RengaCall(RengaPipelineCheckParts_Private(pipeline, RengaCommGetSize(pipeline->hdr.owner)));
+  return RENGA_SUCCESS;
+}
+
+/* Collective. */
+RengaErrorCode RengaPipelineSetUpDevice_Private(RengaPipeline pipeline)
+{
+  RengaCall(RengaDeviceSetUp(pipeline->device));
+  RengaCheck(RengaDeviceIsHost(pipeline->device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "messages from memory that is not the host's are not supported yet");
   return RENGA_SUCCESS;
 }
 
@@ -105,6 +111,7 @@ static RengaErrorCode MakeValues(RengaPipeline pipeline)
 static RengaErrorCode RunPhases(RengaPipeline pipeline)
 {
   static RengaErrorCode (*const phase[])(RengaPipeline) = {CheckParts,
+                                                           RengaPipelineSetUpDevice_Private,
                                                            MakeRanks,
                                                            RengaPipelineReadPlan_Private,
                                                            RengaPipelineCheckAgreement_Private,

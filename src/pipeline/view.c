@@ -69,10 +69,12 @@ RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer)
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
   const Row mine = {pipeline->stage, pipeline->replica, pipeline->n_kernels, pipeline->slots,
                     pipeline->memory};
-  Row *rows;
-  RengaCall(RengaMalloc(RengaCommGetSize(pipeline->all), &rows));
+  Row *rows = NULL;
   RengaErrorCode code =
-      RengaCommGather(pipeline->all, &mine, sizeof mine, rows, 0, "all ranks to show the pipeline");
+      RengaErrorAgree(pipeline->hdr.comm, RengaMalloc(RengaCommGetSize(pipeline->all), &rows));
+  if (!code)
+    code = RengaCommGather(pipeline->all, &mine, sizeof mine, rows, 0,
+                           "all ranks to show the pipeline");
   if (code == RENGA_SUCCESS) code = PrintAll(pipeline, viewer, rows);
   RengaFree(&rows);
   RengaCall(code);

@@ -3,34 +3,63 @@
 #include "renga/private/wait.h"
 #include <limits.h>
 
+typedef struct {
+  MPI_Comm comm;
+  int rank, size;
+  const char *what;
+  int *counts, *places; /* [size] */
+  char *all;
+  size_t *sizes; /* [size] */
+} Gather;
+
+static RengaErrorCode GatherCounts(Gather *gather, int count, int64_t *total)
+{
+  MPI_Request request;
+  RengaErrorCode code = RengaMalloc(gather->size, &gather->counts);
+  if (!code) code = RengaMalloc(gather->size, &gather->places);
+  RengaCall(RengaErrorAgree(gather->comm, code));
+  RengaCallStart(
+      MPI_Iallgather(&count, 1, MPI_INT, gather->counts, 1, MPI_INT, gather->comm, &request));
+  RengaCall(RengaWaitRequest_Private(gather->comm, &request, gather->what));
+  for (int i = 0; i < gather->size; *total += gather->counts[i++]) gather->places[i] = (int)*total;
+  RengaCheck(*total < INT_MAX, gather->comm, RENGA_ERR_SUPPORT,
+             "%lld bytes of all ranks are too many for one", (long long)*total);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GatherInOrder(Gather *gather, const void *mine, int count)
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  MPI_Request request;
+  int64_t total = 0;
+  RengaCall(GatherCounts(gather, count, &total));
+  if (gather->rank == 0) {
+    code = RengaMalloc(total + 1, &gather->all);
+    if (!code) code = RengaMalloc(gather->size, &gather->sizes);
+    for (int i = 0; i < gather->size && !code; i++) gather->sizes[i] = (size_t)gather->counts[i];
+  }
+  RengaCall(RengaErrorAgree(gather->comm, code));
+  RengaCallStart(MPI_Igatherv(mine, count, MPI_BYTE, gather->all, gather->counts, gather->places,
+                              MPI_BYTE, 0, gather->comm, &request));
+  RengaCall(RengaWaitRequest_Private(gather->comm, &request, gather->what));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaGatherBytes(MPI_Comm comm, const void *mine, size_t bytes, char **all,
                                 size_t **sizes, const char *what)
 {
-  int rank, size, *counts = NULL, *places = NULL, count = (int)bytes;
-  int64_t total = 0;
-  MPI_Request request;
-  char *gathered = NULL;
-  size_t *lengths = NULL;
-  RengaCallMPI(MPI_Comm_rank(comm, &rank));
-  RengaCallMPI(MPI_Comm_size(comm, &size));
-  RengaCall(RengaMalloc(size, &counts));
-  RengaCall(RengaMalloc(size, &places));
-  RengaCallMPI(MPI_Iallgather(&count, 1, MPI_INT, counts, 1, MPI_INT, comm, &request));
-  RengaCall(RengaWaitRequest_Private(comm, &request, what));
-  for (int i = 0; i < size; total += counts[i++]) places[i] = (int)total;
-  RengaCheck(total < INT_MAX, comm, RENGA_ERR_SUPPORT,
-             "%lld bytes of all ranks are too many for one", (long long)total);
-  if (rank == 0) {
-    RengaCall(RengaMalloc(total + 1, &gathered));
-    RengaCall(RengaMalloc(size, &lengths));
-    for (int i = 0; i < size; i++) lengths[i] = (size_t)counts[i];
+  Gather gather = {.comm = comm, .what = what};
+  RengaCallMPI(MPI_Comm_rank(comm, &gather.rank));
+  RengaCallMPI(MPI_Comm_size(comm, &gather.size));
+  const RengaErrorCode code = GatherInOrder(&gather, mine, (int)bytes);
+  RengaFree(&gather.counts);
+  RengaFree(&gather.places);
+  if (code) {
+    RengaFree(&gather.all);
+    RengaFree(&gather.sizes);
   }
-  RengaCallMPI(
-      MPI_Igatherv(mine, count, MPI_BYTE, gathered, counts, places, MPI_BYTE, 0, comm, &request));
-  RengaCall(RengaWaitRequest_Private(comm, &request, what));
-  RengaFree(&counts);
-  RengaFree(&places);
-  *all = gathered;
-  *sizes = lengths;
+  RengaCall(code);
+  *all = gather.all;
+  *sizes = gather.sizes;
   return RENGA_SUCCESS;
 }

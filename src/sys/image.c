@@ -1,6 +1,7 @@
 /* A file in memory. HDF5 that could not write its metadata keeps them for ever, and crashes when
    the process ends; so it never writes to a disk here. */
 #include "renga/private/image.h"
+#include "renga/private/fault.h"
 #include <errno.h>
 #include <sys/mman.h>
 #include <sys/resource.h>
@@ -34,7 +35,7 @@ int RengaWriteAt(int file, int64_t offset, size_t bytes, const void *from)
 {
   const char *place = from;
   while (bytes > 0) {
-    ssize_t put = pwrite(file, place, bytes, offset);
+    ssize_t put = RengaWritten(pwrite(file, place, bytes, offset));
     if (put < 0 && errno == EINTR) continue;
     if (put < 0) return errno;
     if (put == 0) return ENOSPC;

@@ -1,4 +1,5 @@
 /* Start and end of the services of src/sys. */
+#include "renga/private/fault.h"
 #include "renga/private/packages.h"
 #include "renga/private/start.h"
 #include "sys.h"
@@ -311,6 +312,7 @@ RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
   RengaErrorCode code = RENGA_SUCCESS;
   start.help = help;
   RengaCallMPI(MPI_Comm_rank(start.comm, &rank));
+  RengaFaultReadEnvironment(rank);
   RengaCall(RengaOptionsParse(start.comm, argc, argv, &problems));
   RengaCall(RengaOptionsGetBool("error_trace", &shows_trace, NULL));
   RengaErrorShowTrace(shows_trace);

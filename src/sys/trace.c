@@ -25,7 +25,7 @@ RengaErrorCode RengaLogTraceStart(MPI_Comm comm)
 {
   MPI_Request request;
   RengaCall(RengaMalloc(MOST_NAMES, &trace.names));
-  RengaCallMPI(MPI_Ibarrier(comm, &request));
+  RengaCallStart(MPI_Ibarrier(comm, &request));
   RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to start their clocks"));
   trace.origin = MPI_Wtime();
   trace.on = true;
@@ -158,7 +158,7 @@ static RengaErrorCode FindOrigin(MPI_Comm comm, double *origin)
   RengaCallMPI(MPI_Get_processor_name(node, &length));
   mine = (Clock){RengaHash(node, strlen(node), 0), trace.origin};
   RengaCall(RengaMalloc(size, &all));
-  RengaCallMPI(
+  RengaCallStart(
       MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, comm, &request));
   RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to hand in their timelines"));
   int first = 0;
@@ -177,19 +177,19 @@ static RengaErrorCode WriteRanks(MPI_Comm comm, FILE *file, Text *mine)
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
   RengaCallMPI(MPI_Comm_size(comm, &size));
   if (rank != 0) {
-    RengaCallMPI(MPI_Isend(&length, 1, MPI_INT64_T, 0, 0, comm, &request));
+    RengaCallStart(MPI_Isend(&length, 1, MPI_INT64_T, 0, 0, comm, &request));
     RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to hand in their timelines"));
-    RengaCallMPI(MPI_Isend(mine->bytes, (int)length, MPI_CHAR, 0, 1, comm, &request));
+    RengaCallStart(MPI_Isend(mine->bytes, (int)length, MPI_CHAR, 0, 1, comm, &request));
     RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to hand in their timelines"));
     return RENGA_SUCCESS;
   }
   fwrite(mine->bytes, 1, mine->used, file);
   for (int from = 1; from < size; from++) {
     char *text;
-    RengaCallMPI(MPI_Irecv(&length, 1, MPI_INT64_T, from, 0, comm, &request));
+    RengaCallStart(MPI_Irecv(&length, 1, MPI_INT64_T, from, 0, comm, &request));
     RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to hand in their timelines"));
     RengaCall(RengaMalloc(length, &text));
-    RengaCallMPI(MPI_Irecv(text, (int)length, MPI_CHAR, from, 1, comm, &request));
+    RengaCallStart(MPI_Irecv(text, (int)length, MPI_CHAR, from, 1, comm, &request));
     RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to hand in their timelines"));
     fwrite(text, 1, (size_t)length, file);
     RengaFree(&text);

@@ -6,13 +6,24 @@
 #include <sys/prctl.h>
 #include <time.h>
 
-enum { YIELDS = 100, SHORT_SLEEPS = 200, PIECE = 1 << 26 };
+enum { ATTEMPTS = 3, YIELDS = 100, SHORT_SLEEPS = 200, PIECE = 1 << 26 };
 static const double LOOK_SECONDS = 1e-3; /* between two looks at the watch */
 
 /* Without this Linux adds 50 microseconds to every sleep. */
 static void SetTimerSlack(void)
 {
   prctl(PR_SET_TIMERSLACK, 1000UL, 0UL, 0UL, 0UL);
+}
+
+bool RengaStartAgain_Private(int error, const char *call, int attempt)
+{
+  char text[MPI_MAX_ERROR_STRING] = "";
+  int length = 0;
+  if (attempt >= ATTEMPTS) return false;
+  MPI_Error_string(error, text, &length);
+  RengaWarning(MPI_COMM_SELF, "MPI: %.*s: %s; it is tried again", (int)strcspn(call, "("), call,
+               text);
+  return true;
 }
 
 RengaErrorCode RengaWaitPause_Private(RengaWait *wait, int64_t moved)
@@ -57,7 +68,7 @@ RengaErrorCode RengaBroadcast_Private(MPI_Comm comm, void *buffer, size_t bytes,
   for (size_t at = 0; at < bytes; at += PIECE) {
     MPI_Request request;
     const size_t length = bytes - at < PIECE ? bytes - at : PIECE;
-    RengaCallMPI(MPI_Ibcast((char *)cells + at, (int)length, MPI_BYTE, 0, comm, &request));
+    RengaCallStart(MPI_Ibcast((char *)cells + at, (int)length, MPI_BYTE, 0, comm, &request));
     RengaCall(RengaWaitRequest_Private(comm, &request, what));
   }
   if (cells != buffer) memcpy(buffer, cells, bytes);
@@ -69,7 +80,7 @@ RengaErrorCode RengaReduceInt64_Private(MPI_Comm comm, MPI_Op op, int64_t *value
   MPI_Request request;
   int64_t *cells = RengaWatchCells(comm);
   cells[0] = *value;
-  RengaCallMPI(MPI_Iallreduce(cells, cells + 1, 1, MPI_INT64_T, op, comm, &request));
+  RengaCallStart(MPI_Iallreduce(cells, cells + 1, 1, MPI_INT64_T, op, comm, &request));
   RengaCall(RengaWaitRequest_Private(comm, &request, what));
   *value = cells[1];
   return RENGA_SUCCESS;

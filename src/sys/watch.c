@@ -128,7 +128,7 @@ RengaErrorCode RengaWatchCreate_Private(MPI_Comm comm)
   int rank, size;
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
   RengaCallMPI(MPI_Comm_size(comm, &size));
-  RengaErrorCode code = WatchAllocate(rank, size, &watch);
+  RengaErrorCode code = RengaErrorAgree(comm, WatchAllocate(rank, size, &watch));
   if (!code) code = WatchOpen(watch, comm);
   if (code && code != RENGA_ERR_TIMEOUT) WatchFree(watch);
   RengaCall(code);

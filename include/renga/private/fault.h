@@ -1,14 +1,15 @@
-/* Failures on purpose, for tests: the n-th event of a kind fails once, for every n, so that each
-   way out is taken. */
+/* Failures on purpose, for tests: the n-th event of a kind fails once, so that for every n each way
+   out is taken. Costs one branch that is never taken where no test asked for it. */
 #pragma once
+#include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 typedef enum {
   RENGA_FAULT_ALLOCATION, /* RengaMalloc, RengaRealloc */
-  RENGA_FAULT_MESSAGE,    /* the start of a message or a collective of comm */
-  RENGA_FAULT_FILE,       /* a write to a file: HDF5 and others */
+  RENGA_FAULT_MESSAGE,    /* the start of a message or of a collective: RengaCallStart */
+  RENGA_FAULT_FILE,       /* a call that writes to a file, of HDF5 or of the system */
   RENGA_FAULT_KINDS
 } RengaFaultKind;
 
@@ -16,9 +17,23 @@ typedef enum {
 void RengaFaultSet(RengaFaultKind kind, int64_t n);
 /* Events since RengaFaultSet. */
 int64_t RengaFaultGetCount(RengaFaultKind kind);
-/* Asked once by each event: is it the one that fails? Without RengaFaultSet the environment's
-   RENGA_FAULT=allocation:17 (or message:N, file:N) says. */
-bool RengaFaultIsDue(RengaFaultKind kind);
+/* RENGA_FAULT=KIND:N in the environment of a program does what RengaFaultSet does: allocation:17;
+   allocation:17:1 on rank 1 only. */
+void RengaFaultReadEnvironment(int rank);
+
+extern atomic_bool RengaFaultsAreCounted;
+bool RengaFaultCount(RengaFaultKind kind);
+/* Asked once by each event: is it the one that fails? */
+static inline bool RengaFaultIsDue(RengaFaultKind kind)
+{
+  return atomic_load_explicit(&RengaFaultsAreCounted, memory_order_relaxed) &&
+         RengaFaultCount(kind);
+}
+
+/* -1, and errno says EIO. */
+int RengaFaultRefuse(void);
+/* A call that writes, and is negative where that fails. */
+#define RengaWritten(call) (RengaFaultIsDue(RENGA_FAULT_FILE) ? RengaFaultRefuse() : (call))
 
 /* memory.c: a mark of now, and the blocks that were given after a mark and not got back: how
    many, with their places as text. */

@@ -2,6 +2,7 @@
 #pragma once
 #include "rengasys.h"
 
-/* Collective. On rank 0: all, the bytes one after the other, and sizes[rank], for RengaFree. */
+/* Collective; fails on all ranks where it fails on one. On rank 0: all, the bytes one after the
+   other, and sizes[rank], for RengaFree. */
 RengaErrorCode RengaGatherBytes(MPI_Comm comm, const void *mine, size_t bytes, char **all,
                                 size_t **sizes, const char *what);

@@ -5,6 +5,7 @@
    reaches the limit then knows who has given no sign. Nothing is sent before a quarter of the limit
    has passed, nor looked at in waits of less than a millisecond. */
 #pragma once
+#include "renga/private/fault.h"
 #include "rengasys.h"
 
 typedef struct _RengaWatch *RengaWatch;
@@ -20,6 +21,18 @@ RengaErrorCode RengaWatchSetLimit_Private(MPI_Comm comm, double seconds);
 double RengaWatchGetLimit_Private(MPI_Comm comm);
 /* A wait reached the limit: MPI may still write to memory that was given to it. */
 bool RengaWatchIsBroken_Private(MPI_Comm comm);
+
+/* After the start of a message has failed: whether it is made once more, which a warning says. */
+bool RengaStartAgain_Private(int error, const char *call, int attempt);
+/* A call of MPI that starts a message or a collective. Where it fails it is made again: others wait
+   for it, and what it was short of may be there a moment later. */
+#define RengaCallStart(call)                                                                       \
+  do {                                                                                             \
+    int error_, attempt_ = 0;                                                                      \
+    do error_ = RengaFaultIsDue(RENGA_FAULT_MESSAGE) ? MPI_ERR_INTERN : (call);                    \
+    while (error_ != MPI_SUCCESS && RengaStartAgain_Private(error_, #call, ++attempt_));           \
+    if (error_ != MPI_SUCCESS) return RengaErrorMPI(error_, #call, __func__, __FILE__, __LINE__);  \
+  } while (0)
 
 /* One wait; start with {.comm, .what} and 0. */
 typedef struct {
