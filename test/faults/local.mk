@@ -1,4 +1,5 @@
-# Failures on purpose: the n-th allocation, message or write to a file fails, for every n.
-faults_tests = %D%/allocation
+# Failures on purpose: the n-th allocation, message, write to a file or read of a sample.
+faults_tests = %D%/each
 check_PROGRAMS += $(faults_tests)
-%C%_allocation_SOURCES = %D%/allocation.c
+TESTS += $(faults_tests)
+%C%_each_SOURCES = %D%/each.c
