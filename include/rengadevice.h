@@ -60,6 +60,16 @@ typedef struct {
   int64_t samples; /* in this micro-batch */
   bool training;   /* false: Dropout is the identity, BatchNormalization uses running statistics */
 } RengaKernelContext;
+/* What computes an operator from outside, on devices whose memory is the host's. call: concrete
+   shapes; in, out: one pointer for each. It may allocate nothing that it keeps, and its result may
+   depend on nothing but these. */
+typedef struct {
+  const char *op;
+  RengaErrorCode (*run)(const RengaOpCall *call, const RengaKernelContext *context,
+                        const void *const in[], void *const out[], void *user);
+  void *user;
+} RengaKernelRule;
+RengaErrorCode RengaKernelRegister(const RengaKernelRule *rule);
 RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, RengaKernel *kernel);
 size_t RengaKernelGetWorkspace(RengaKernel kernel); /* bytes, 64-byte aligned when run */
 bool RengaKernelIsFallback(RengaKernel kernel);     /* another device type's kernel does the work */

@@ -163,6 +163,12 @@ typedef struct {
   RengaValue parameter, gradient;
   int node_id, input;
 } RengaParameterUse;
+/* The gradient of an operator from outside is another one. Its inputs are the operator's inputs,
+   its outputs, their gradients; its outputs are the gradients of the floating inputs. */
+typedef struct {
+  const char *op, *gradient;
+} RengaGradientRule;
+RengaErrorCode RengaGradientRegister(const RengaGradientRule *rule);
 RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const RengaValue seeds[],
                                        RengaValue seed_gradients[], int n_wanted,
                                        const RengaValue wanted[], RengaValue wanted_gradients[]);

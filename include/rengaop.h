@@ -116,6 +116,9 @@ struct RengaOperator {
      ? (output) the data type that attribute "to" gives */
   const char *types;
 };
+/* An operator from outside: kept, not copied. It works on each sample by itself: where an input or
+   output has the batch, that is dimension 0. */
+RengaErrorCode RengaOperatorRegister(const RengaOperator *op);
 const RengaOperator *RengaOperatorFind(const char *name); /* NULL where unknown */
 int RengaOperatorCount(void);
 const RengaOperator *RengaOperatorAt(int index);

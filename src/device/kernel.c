@@ -1,6 +1,9 @@
 /* Kernels: one operator with concrete shapes, made ready once and run many times. */
 #include "renga/private/device.h"
+#include "renga/private/op.h"
 #include <string.h>
+
+static const char outside[] = "RengaKernel"; /* the class of what is registered */
 
 static RengaErrorCode CopyCall(const RengaOpCall *from, RengaOpCall *to)
 {
@@ -33,10 +36,52 @@ static RengaErrorCode FreeCall(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode RunOutside(RengaKernel kernel, RengaStream stream,
+                                 const RengaKernelContext *context, const void *const in[],
+                                 void *const out[], void *workspace)
+{
+  const RengaKernelRule *rule = RengaTypeOutside_Private(outside, kernel->call.op->name);
+  (void)stream;
+  (void)workspace;
+  RengaCall(rule->run(&kernel->call, context, in, out, rule->user));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaKernelRegister - say what computes an operator from outside
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . rule - kept, not copied, until the program ends
+
+   Errors: RENGA_ERR_ARGUMENT where the operator is one of Renga's own, or has another kernel.
+
+   Notes: see RengaOperatorRegister(). For results that do not depend on the layout it looks at its
+   arguments alone; an error that it returns fails the step on all ranks.
+@*/
+RengaErrorCode RengaKernelRegister(const RengaKernelRule *rule)
+{
+  RengaCheckPointer(rule);
+  RengaCheck(rule->op && rule->run && RengaOperatorIsOutside_Private(rule->op), MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT,
+             "a kernel needs a function, and an operator of RengaOperatorRegister: %s is none",
+             rule->op ? rule->op : "one without a name");
+  RengaCall(RengaTypeRegister_Private(outside, NULL, NULL, rule->op, rule));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Choose(RengaKernel kernel)
 {
   const char *name = kernel->call.op->name;
   const RengaKernelRow *row = NULL;
+  if (RengaTypeOutside_Private(outside, name)) {
+    RengaCheck(kernel->device->host, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+               "the kernel of %s computes in the host's memory, but device %s has its own", name,
+               kernel->device->hdr.type_name);
+    kernel->run = RunOutside;
+    return RENGA_SUCCESS;
+  }
   RengaCall(kernel->device->ops->findkernel(kernel->device, name, &row));
   if (row) RengaCall(row->create(kernel));
   if (kernel->run) return RENGA_SUCCESS;

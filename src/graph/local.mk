@@ -5,7 +5,7 @@ librenga_la_SOURCES += %D%/graph.c %D%/value.c %D%/node.c %D%/layer.c %D%/total.
   %D%/fuse/attention.c %D%/fuse/loss.c %D%/mark.c %D%/share.c %D%/sample.c %D%/subgraph.c %D%/reverse.c \
   %D%/reverse/apply.c %D%/reverse/unary.c %D%/reverse/binary.c %D%/reverse/reduce.c \
   %D%/reverse/move.c %D%/reverse/index.c %D%/reverse/matrix.c %D%/reverse/convolve.c \
-  %D%/reverse/normalize.c %D%/reverse/loss.c %D%/reverse/recurrent.c
+  %D%/reverse/normalize.c %D%/reverse/loss.c %D%/reverse/recurrent.c %D%/reverse/outside.c
 noinst_HEADERS += %D%/build/blocks.h %D%/graphimpl.h %D%/fuse.h %D%/reverse.h include/renga/private/graph.h
 noinst_HEADERS += include/renga/private/onnx.h
 include src/graph/onnx/local.mk

@@ -15,10 +15,11 @@ enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
 static const RengaReverseRow *FindRow(const char *op)
 {
+  static const RengaReverseRow outside = {"", RengaReverseOutside};
   for (int f = 0; f < N_FAMILIES; f++)
     for (const RengaReverseRow *row = families[f]; row->op; row++)
       if (strcmp(row->op, op) == 0) return row;
-  return NULL;
+  return RengaReverseIsOutside(op) ? &outside : NULL;
 }
 
 RengaGradientKind RengaGraphGetGradientKind(const RengaOperator *op)

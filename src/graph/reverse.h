@@ -17,6 +17,10 @@ extern const RengaReverseRow RengaReverseUnary[], RengaReverseBinary[], RengaRev
     RengaReverseMove[], RengaReverseIndex[], RengaReverseMatrix[], RengaReverseConvolve[],
     RengaReverseNormalize[], RengaReverseLoss[], RengaReverseRecurrent[];
 
+/* Operators from outside that have a gradient. */
+bool RengaReverseIsOutside(const char *op);
+RengaErrorCode RengaReverseOutside(RengaReverse *reverse);
+
 static inline const RengaTensorSpec *RengaReverseSpec(const RengaReverse *reverse, RengaValue value)
 {
   return RengaGraphSpec(reverse->graph, value);

@@ -6,6 +6,7 @@
    [N*T]; T for [T*N], which is [T,N] made flat).
 */
 #include "graphimpl.h"
+#include "renga/private/op.h"
 #include <string.h>
 
 enum { ANY = 0 }; /* the same for all samples: fits every order */
@@ -178,6 +179,19 @@ static RengaErrorCode Numbered(Samples *samples, const RengaGraphNode *node, int
   return RENGA_SUCCESS;
 }
 
+/* An operator from outside takes rows for samples; one that is elementwise takes any shape. */
+static RengaErrorCode Outside(Samples *samples, const RengaGraphNode *node)
+{
+  if (node->op->flags & RENGA_OP_ELEMENTWISE) return RENGA_SUCCESS;
+  for (int i = 0; i < node->n_in + node->n_out; i++) {
+    const int batch = BatchOf(samples, i < node->n_in ? node->in[i] : node->out[i - node->n_in]);
+    if (batch > 0)
+      Mixed(node, "dimension %d is the batch, which must be the first of an operator from outside",
+            batch);
+  }
+  return RENGA_SUCCESS;
+}
+
 static const struct {
   const char *op;
   RengaErrorCode (*rule)(Samples *samples, const RengaGraphNode *node, int64_t *runs);
@@ -235,6 +249,7 @@ RengaErrorCode RengaGraphCheckSamples(RengaGraph graph)
     RengaCall(Together(&samples, node, &runs));
     for (int r = 0; r < N_RULES; r++)
       if (strcmp(node->op->name, rules[r].op) == 0) RengaCall(rules[r].rule(&samples, node, &runs));
+    if (RengaOperatorIsOutside_Private(node->op->name)) RengaCall(Outside(&samples, node));
     for (int j = 0; j < node->n_out; j++) samples.runs[node->out[j]] = runs;
     for (int j = 0; j < node->n_out; j++) graph->value[node->out[j]]->in_order = runs <= 1;
   }

@@ -41,6 +41,27 @@ static const char *const kind_names[] = {
     [RENGA_ATTRIBUTE_REALS] = "reals",
 };
 
+bool RengaOpRowIsSound_Private(const RengaOperator *op)
+{
+  enum { KINDS = sizeof kind_names / sizeof kind_names[0] };
+  static const char letters[] = "TUNMFZIBLS?";
+  const size_t in = strspn(op->types, letters);
+  const char *text = op->attributes ? op->attributes : "";
+  Declaration declaration;
+  if (in == 0 || op->types[in] != '>' || op->types[in + 1] == 0 ||
+      op->types[in + 1 + strspn(op->types + in + 1, letters)])
+    return false;
+  while ((text = ReadDeclaration(text, &declaration)) != NULL) {
+    bool known = false;
+    if (declaration.name[declaration.name_length] != ':') return false;
+    for (int k = 0; k < KINDS; k++)
+      known = known || (strlen(kind_names[k]) == declaration.kind_length &&
+                        !strncmp(kind_names[k], declaration.kind, declaration.kind_length));
+    if (!known) return false;
+  }
+  return true;
+}
+
 /* Every attribute of the call is one that its operator knows, of the right kind. */
 RengaErrorCode RengaOpCheckAttributes(const RengaOpCall *call)
 {

@@ -1,4 +1,5 @@
 /* The operator table: look up, infer, count. */
+#include "renga/private/object.h"
 #include "renga/private/op.h"
 #include <string.h>
 
@@ -8,6 +9,7 @@ static const RengaOperator *const families[] = {
     RengaOperatorsLoss,  RengaOperatorsRecurrent,
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
+static const char outside[] = "RengaOperator"; /* the class of what is registered */
 
 /*@
    RengaOperatorFind - the operator of a name, NULL where there is none
@@ -22,7 +24,58 @@ const RengaOperator *RengaOperatorFind(const char *name)
   for (int f = 0; f < N_FAMILIES; f++)
     for (const RengaOperator *op = families[f]; op->name; op++)
       if (strcmp(op->name, name) == 0) return op;
-  return NULL;
+  return RengaTypeOutside_Private(outside, name);
+}
+
+bool RengaOperatorIsOutside_Private(const char *name)
+{
+  return RengaTypeOutside_Private(outside, name) != NULL;
+}
+
+/*@
+   RengaOperatorRegister - add an operator from outside
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . op - kept, not copied, until the program ends: a row of the table. Its flags may be
+     RENGA_OP_ELEMENTWISE and RENGA_OP_OUTPUT_GIVEN
+
+   Errors: RENGA_ERR_ARGUMENT for a name that another operator has, no rule for shapes, types or
+   attributes that cannot be read, other flags.
+
+   Notes: the operator works on each sample by itself, and where an input or output has the batch,
+   that is dimension 0; Renga cannot see this, and the same answer on any layout rests on it. All
+   inputs are there. A node of an ONNX file that has this name, of whatever domain, is such an
+   operator. What computes it: RengaKernelRegister(); its gradient: RengaGradientRegister(). Before
+   the first graph that uses it.
+@*/
+RengaErrorCode RengaOperatorRegister(const RengaOperator *op)
+{
+  enum { ALLOWED = RENGA_OP_ELEMENTWISE | RENGA_OP_OUTPUT_GIVEN };
+  RengaCheckPointer(op);
+  const char *name = op->name ? op->name : "without a name";
+  RengaCheck(op->shape && op->types, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the operator %s needs a rule for shapes, and types", name);
+  RengaCheck((op->flags & ~(unsigned)ALLOWED) == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the operator %s has flags %#x; one from outside may be elementwise and may be given "
+             "its outputs' shapes",
+             name, op->flags);
+  RengaCheck(op->min_in >= 1 && op->max_in >= op->min_in && op->min_out >= 1 &&
+                 op->max_out >= op->min_out,
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the operator %s takes %d to %d inputs and makes %d to %d outputs: at least one of "
+             "each, and no less than the least",
+             name, op->min_in, op->max_in, op->min_out, op->max_out);
+  RengaCheck(RengaOpRowIsSound_Private(op), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the operator %s: types \"%s\" or attributes \"%s\" cannot be read; they look like "
+             "\"NI>N\" and \"axis:int=-1 pads:ints\"",
+             name, op->types, op->attributes ? op->attributes : "");
+  const RengaOperator *known = op->name ? RengaOperatorFind(op->name) : NULL;
+  RengaCheck(!known || known == op, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "there is an operator %s already: choose another name", name);
+  RengaCall(RengaTypeRegister_Private(outside, NULL, NULL, op->name, op));
+  return RENGA_SUCCESS;
 }
 
 /*@
@@ -38,7 +91,7 @@ const RengaOperator *RengaOperatorAt(int index)
   for (int f = 0; f < N_FAMILIES; f++)
     for (const RengaOperator *op = families[f]; op->name; op++)
       if (index-- == 0) return op;
-  return NULL;
+  return index < 0 ? NULL : RengaTypeOutsideAt_Private(outside, index);
 }
 
 /*@

@@ -18,7 +18,7 @@ RengaErrorCode RengaTypeRegister_Private(const char *class_name, const RengaType
 {
   RengaCheck(name && name[0] && !strpbrk(name, "| "), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "a type of %s needs a name without spaces and bars", class_name);
-  for (int i = 0; rows[i].name; i++)
+  for (int i = 0; rows && rows[i].name; i++)
     RengaCheck(strcmp(rows[i].name, name) != 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
                "%s has a type %s already: choose another name", class_name, name);
   const void *known = RengaTypeOutside_Private(class_name, name);
@@ -42,15 +42,26 @@ const void *RengaTypeOutside_Private(const char *class_name, const char *name)
   return NULL;
 }
 
+const void *RengaTypeOutsideAt_Private(const char *class_name, int index)
+{
+  for (int i = 0; i < outside.count; i++)
+    if (!strcmp(outside.type[i].class_name, class_name) && index-- == 0)
+      return outside.type[i].rule;
+  return NULL;
+}
+
 bool RengaTypeIsChoice(const char *option, const char *name)
 {
   for (int i = 0; i < outside.count; i++)
-    if (!strcmp(outside.type[i].option, option) && !strcmp(outside.type[i].name, name)) return true;
+    if (outside.type[i].option && !strcmp(outside.type[i].option, option) &&
+        !strcmp(outside.type[i].name, name))
+      return true;
   return false;
 }
 
 void RengaTypePrintChoices(FILE *file, const char *option)
 {
   for (int i = 0; i < outside.count; i++)
-    if (!strcmp(outside.type[i].option, option)) fprintf(file, "|%s", outside.type[i].name);
+    if (outside.type[i].option && !strcmp(outside.type[i].option, option))
+      fprintf(file, "|%s", outside.type[i].name);
 }

@@ -35,10 +35,11 @@ RengaErrorCode RengaTypeFind(const char *class_name, const RengaTypeRow rows[], 
                              const RengaTypeRow **row); /* error with the closest name */
 
 /* A type from outside, beside those of rows: rule, of the class's own struct, is kept, not copied.
-   option: the one that chooses a type. */
+   rows: those inside, or NULL; option: the one that chooses a type, or NULL. */
 RengaErrorCode RengaTypeRegister_Private(const char *class_name, const RengaTypeRow rows[],
                                          const char *option, const char *name, const void *rule);
 const void *RengaTypeOutside_Private(const char *class_name, const char *name); /* NULL: none */
+const void *RengaTypeOutsideAt_Private(const char *class_name, int index);      /* NULL: no more */
 
 #define RengaCheckPointer(pointer)                                                                 \
   RengaCheck((pointer) != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s: %s is a null pointer",     \

@@ -28,6 +28,8 @@ RengaErrorCode RengaOpRefuse(const RengaOpCall *call, RengaErrorCode code, const
     if (!(condition))                                                                              \
       return RengaOpRefuse(call, RENGA_ERR_ARGUMENT, __func__, __FILE__, __LINE__, __VA_ARGS__);   \
   } while (0)
+bool RengaOperatorIsOutside_Private(const char *name);
+bool RengaOpRowIsSound_Private(const RengaOperator *op); /* its types and attributes can be read */
 RengaErrorCode RengaOpCheckAttributes(const RengaOpCall *call);
 RengaErrorCode RengaOpCheckTypes(RengaOpCall *call); /* sets the types of the outputs */
 

@@ -1,5 +1,6 @@
 /* The nodes of a graph, subgraph or function, one after the other. */
 #include "onnx.h"
+#include "renga/private/op.h"
 #include <string.h>
 
 enum { DEPTH_MAX = 24, NODES_MAX = 1 << 18, MISSING_TEXT = 4096 };
@@ -7,6 +8,15 @@ enum { DEPTH_MAX = 24, NODES_MAX = 1 << 18, MISSING_TEXT = 4096 };
 static bool IsStandard(const char *domain)
 {
   return !domain || !*domain || strcmp(domain, "ai.onnx") == 0;
+}
+
+/* How the node is read: an operator of ONNX or of the program; NULL: neither. */
+static const RengaOnnxRow *RowOf(const Onnx__NodeProto *node)
+{
+  static const RengaOnnxRow outside = {.op = "", .canonical = "", .convert = RengaOnnxConvertSame};
+  const RengaOnnxRow *row = IsStandard(node->domain) ? RengaOnnxFindRow(node->op_type) : NULL;
+  if (!row && RengaOperatorIsOutside_Private(node->op_type)) row = &outside;
+  return row;
 }
 
 /* The number of the function that the node calls; n_functions: none. */
@@ -73,7 +83,7 @@ static void FindMissing(Missing *missing, int64_t opset, int depth, size_t count
   for (size_t i = 0; i < count && depth < DEPTH_MAX; i++) {
     const Onnx__NodeProto *node = nodes[i];
     if (!node->op_type) continue;
-    const RengaOnnxRow *row = IsStandard(node->domain) ? RengaOnnxFindRow(node->op_type) : NULL;
+    const RengaOnnxRow *row = RowOf(node);
     bool built = row && RengaOnnxRowIsBuilt(row);
     size_t number = built ? model->n_functions : FindFunction(missing->importer, node);
     if (built && opset < row->since)
@@ -180,9 +190,9 @@ RengaErrorCode RengaOnnxImportNodes(RengaOnnxImporter *importer, RengaOnnxScope 
     *node = (RengaOnnxNode){.importer = importer,
                             .scope = scope,
                             .proto = nodes[i],
+                            .row = RowOf(nodes[i]),
                             .name = NodeName(nodes[i]),
                             .opset = scope->opset};
-    if (IsStandard(nodes[i]->domain)) node->row = RengaOnnxFindRow(nodes[i]->op_type);
     RengaCall(RengaOnnxProperty(importer, &nodes[i]->base, "pkg.torch.onnx.fx_node", &node->call));
     RengaCall(ImportNode(node));
   }

@@ -1,0 +1,284 @@
+/* TEST ranks: 1 2 4 */
+/* An operator from outside: it trains as the same formula made of Renga's own operators, to the
+   same bits on one rank and on all, its errors fail the step on all ranks, and what cannot be is
+   refused. */
+#include "../check.h"
+#include "../onnx/write.h"
+#include "renga.h"
+#include <math.h>
+
+enum { SAMPLES = 24, STEPS = 5, INPUTS = 6, WIDTH = 8 };
+static bool fails; /* the kernel, where it is asked for */
+
+/* y = tanh(x w), x [N, d], w [d] */
+static RengaErrorCode ShapeOf(RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[0], *w = &call->in[1];
+  RengaCheck(x->ndim == 2 && w->ndim == 1 && x->dim[1] == w->dim[0], MPI_COMM_SELF, RENGA_ERR_SHAPE,
+             "%s wants x [N, d] and w [d]", call->op->name);
+  for (int i = 0; i < call->n_out; i++)
+    if (!(call->op->flags & RENGA_OP_OUTPUT_GIVEN)) call->out[i].ndim = x->ndim;
+  for (int d = 0; d < x->ndim && call->n_out == 1; d++) call->out[0].dim[d] = x->dim[d];
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunForward(const RengaOpCall *call, const RengaKernelContext *context,
+                                 const void *const in[], void *const out[], void *user)
+{
+  const float *x = in[0], *w = in[1];
+  float *y = out[0];
+  const double factor = RengaOpCallReal(call, "factor");
+  RengaCheck(!fails || context->sample != SAMPLES / 2, MPI_COMM_SELF, RENGA_ERR_NUMERIC,
+             "the kernel fails as it was asked to");
+  ++*(int *)user;
+  for (int64_t i = 0; i < RengaTensorSpecCount(&call->in[0]); i++)
+    y[i] = tanhf((float)factor * x[i] * w[i % call->in[1].dim[0]]);
+  return RENGA_SUCCESS;
+}
+
+/* x, w, y, dy to dx, dw */
+static RengaErrorCode RunBackward(const RengaOpCall *call, const RengaKernelContext *context,
+                                  const void *const in[], void *const out[], void *user)
+{
+  const float *x = in[0], *w = in[1], *y = in[2], *dy = in[3];
+  float *dx = out[0], *dw = out[1];
+  const float factor = (float)RengaOpCallReal(call, "factor");
+  const int64_t d = call->in[1].dim[0];
+  (void)context;
+  ++*(int *)user;
+  for (int64_t k = 0; k < d; k++) dw[k] = 0;
+  for (int64_t i = 0; i < RengaTensorSpecCount(&call->in[0]); i++) {
+    const float inner = dy[i] * (1 - y[i] * y[i]) * factor;
+    dx[i] = inner * w[i % d];
+    dw[i % d] += inner * x[i];
+  }
+  return RENGA_SUCCESS;
+}
+
+static int runs[2];
+static const RengaOperator forward = {.name = "ScaledTanh",
+                                      .min_in = 2,
+                                      .max_in = 2,
+                                      .min_out = 1,
+                                      .max_out = 1,
+                                      .shape = ShapeOf,
+                                      .attributes = "factor:real=1",
+                                      .types = "SS>S"};
+static const RengaOperator backward = {.name = "ScaledTanhGradient",
+                                       .min_in = 4,
+                                       .max_in = 4,
+                                       .min_out = 2,
+                                       .max_out = 2,
+                                       .flags = RENGA_OP_OUTPUT_GIVEN,
+                                       .shape = ShapeOf,
+                                       .attributes = "factor:real=1",
+                                       .types = "SSSS>SS"};
+static const RengaKernelRule forward_kernel = {"ScaledTanh", RunForward, &runs[0]};
+static const RengaKernelRule backward_kernel = {"ScaledTanhGradient", RunBackward, &runs[1]};
+static const RengaGradientRule gradient = {"ScaledTanh", "ScaledTanhGradient"};
+
+static RengaErrorCode AddScaledTanh(RengaGraph graph, bool own, RengaValue x, RengaValue w,
+                                    RengaValue *y)
+{
+  const RengaValue in[] = {x, w};
+  RengaAttributes attributes = {0};
+  RengaValue two, scaled = RENGA_VALUE_NONE;
+  const RengaTensorSpec scalar = {.type = RENGA_FLOAT32, .ndim = 0};
+  *y = RENGA_VALUE_NONE;
+  if (own) {
+    RengaCall(RengaAttributesSetReal(&attributes, "factor", 2));
+    RengaCall(RengaGraphAddNode(graph, "ScaledTanh", "own", &attributes, 2, in, 1, NULL, y));
+    RengaCall(RengaAttributesFree(&attributes));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaGraphAddConstant(graph, "two", &scalar, &(float){2}, &two));
+  RengaCall(RengaGraphAddNode(graph, "Mul", "scaled", NULL, 2, in, 1, NULL, &scaled));
+  const RengaValue twice[] = {scaled, two};
+  scaled = RENGA_VALUE_NONE;
+  RengaCall(RengaGraphAddNode(graph, "Mul", "twice", NULL, 2, twice, 1, NULL, &scaled));
+  RengaCall(RengaGraphAddUnary(graph, "Tanh", scaled, y));
+  return RENGA_SUCCESS;
+}
+
+/* Two layers with the operator between them. */
+static RengaErrorCode Build(RengaComm comm, bool own, RengaGraph *made)
+{
+  const RengaTensorSpec x_spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, INPUTS}};
+  const RengaTensorSpec w_spec = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {WIDTH}};
+  const RengaTensorSpec label_spec = {.type = RENGA_INT64, .ndim = 1, .dim = {-1}};
+  const RengaInit near_one = {.kind = RENGA_INIT_UNIFORM, .a = 0.5, .b = 1.5};
+  RengaGraph graph;
+  RengaValue x, w, labels, y, loss;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphAddInput(graph, "x", &x_spec, &x));
+  RengaCall(RengaGraphAddInput(graph, "labels", &label_spec, &labels));
+  RengaCall(RengaGraphAddLinear(graph, "first", x, WIDTH, true, 0.3, &y));
+  RengaCall(RengaGraphAddParameter(graph, "w", &w_spec, &near_one, &w));
+  RengaCall(AddScaledTanh(graph, own, y, w, &y));
+  RengaCall(RengaGraphAddLinear(graph, "second", y, 3, true, 0.3, &y));
+  RengaCall(RengaGraphAddCrossEntropy(graph, y, labels, -100, &loss));
+  RengaCall(RengaGraphSetLoss(graph, loss));
+  RengaCall(RengaGraphSetUp(graph));
+  *made = graph;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadWave(void *user, int field, int64_t first, int64_t count, void *buffer)
+{
+  (void)user;
+  for (int64_t i = 0; i < count; i++) {
+    for (int k = 0; k < INPUTS && field == 0; k++)
+      ((float *)buffer)[INPUTS * i + k] = sinf((float)((first + i) * (k + 1)));
+    if (field == 1) ((int64_t *)buffer)[i] = (first + i) % 3;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Losses of some steps; of those, one is tried first with a kernel that fails on one rank. */
+static RengaErrorCode TrainSteps(RengaComm comm, bool own, bool disturbed, double loss[])
+{
+  const RengaBatch batch = {.samples = SAMPLES, .read = ReadWave};
+  RengaGraph graph;
+  RengaPartition partition;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  double lost;
+  RengaCall(Build(comm, own, &graph));
+  RengaCall(RengaPartitionCreate(comm, &partition));
+  RengaCall(RengaPartitionSetGraph(partition, graph));
+  RengaCall(RengaPartitionSetBatch(partition, SAMPLES, 4));
+  RengaCall(RengaPartitionSetStages(partition, RengaCommGetSize(comm) > 1 ? 2 : 1));
+  RengaCall(RengaPartitionSolve(partition, &plan));
+  RengaCall(RengaPipelineCreate(comm, &pipeline));
+  RengaCall(RengaPipelineSetPlan(pipeline, graph, plan));
+  RengaCall(RengaPipelineSetUp(pipeline));
+  for (int step = 0; step < STEPS; step++) {
+    fails = disturbed && step == 2;
+    if (fails) ExpectError(RengaPipelineStep(pipeline, &batch, &lost), RENGA_ERR_NUMERIC, "");
+    fails = false;
+    RengaCall(RengaPipelineStep(pipeline, &batch, &loss[step]));
+  }
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestTraining(RengaComm all, RengaComm self)
+{
+  double own[STEPS], other[STEPS], inside[STEPS];
+  RengaCall(TrainSteps(self, true, false, own));
+  Expect(runs[0] > 0 && runs[1] > 0);
+  RengaCall(TrainSteps(self, false, false, inside));
+  RengaCall(TrainSteps(all, true, true, other));
+  for (int step = 0; step < STEPS; step++) {
+    Expect(fabs(own[step] - inside[step]) < 1e-6);
+    Expect(own[step] == other[step]);
+  }
+  Expect(own[STEPS - 1] < own[0]);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestRefused(void)
+{
+  RengaOperator bad = forward;
+  const RengaKernelRule kernel = {"Tanh", RunForward, NULL};
+  const RengaGradientRule none = {"ScaledTanh", "Tanh"};
+  bad.name = "Tanh";
+  ExpectError(RengaOperatorRegister(&bad), RENGA_ERR_ARGUMENT, "there is an operator Tanh already");
+  bad.name = "Bad";
+  bad.types = "SS";
+  ExpectError(RengaOperatorRegister(&bad), RENGA_ERR_ARGUMENT, "types \"SS\"");
+  bad.types = "SS>S";
+  bad.attributes = "factor";
+  ExpectError(RengaOperatorRegister(&bad), RENGA_ERR_ARGUMENT, "attributes \"factor\"");
+  bad.attributes = NULL;
+  bad.flags = RENGA_OP_RANDOM;
+  ExpectError(RengaOperatorRegister(&bad), RENGA_ERR_ARGUMENT, "has flags 0x4");
+  bad.flags = 0;
+  bad.shape = NULL;
+  ExpectError(RengaOperatorRegister(&bad), RENGA_ERR_ARGUMENT, "needs a rule for shapes");
+  ExpectError(RengaKernelRegister(&kernel), RENGA_ERR_ARGUMENT, "Tanh is none");
+  ExpectError(RengaGradientRegister(&none), RENGA_ERR_ARGUMENT, "both are to be registered");
+  return RENGA_SUCCESS;
+}
+
+/* The batch must be the first dimension, and without a gradient nothing is trained through it. */
+static RengaErrorCode TestUse(RengaComm comm)
+{
+  static const RengaOperator stiff = {.name = "Stiff",
+                                      .min_in = 2,
+                                      .max_in = 2,
+                                      .min_out = 1,
+                                      .max_out = 1,
+                                      .shape = ShapeOf,
+                                      .types = "SS>S"};
+  const RengaTensorSpec x_spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {4, -1}};
+  const RengaTensorSpec w_spec = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {-1}};
+  RengaGraph graph;
+  RengaValue in[2], y = RENGA_VALUE_NONE;
+  RengaCall(RengaOperatorRegister(&stiff));
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphAddInput(graph, "x", &x_spec, &in[0]));
+  RengaCall(RengaGraphAddInput(graph, "w", &w_spec, &in[1]));
+  RengaCall(RengaGraphAddNode(graph, "Stiff", "stiff", NULL, 2, in, 1, NULL, &y));
+  RengaCall(RengaGraphAddOutput(graph, y));
+  ExpectError(RengaGraphSetUp(graph), RENGA_ERR_GRAPH, "which must be the first of an operator");
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* A node of a file that has its name, in whatever domain. */
+static RengaErrorCode TestFile(RengaComm comm)
+{
+  enum { FLOAT = 1, NODE_DOMAIN = 7 };
+  static const char file[] = "link-operator.onnx";
+  const float ones[WIDTH] = {1, 1, 1, 1, 1, 1, 1, 1};
+  Message *contents = MessageNew(), *node = NewNode("ScaledTanh", "x w", "y");
+  RengaGraph graph;
+  PutText(node, NODE_DOMAIN, "of.a.program");
+  AddInput(contents, "x", FLOAT, 2, (int64_t[]){2, WIDTH}, "N");
+  AddInitializer(contents, "w", FLOAT, 1, (int64_t[]){WIDTH}, ones, sizeof ones);
+  AddNode(contents, node);
+  AddOutput(contents, "y");
+  Message *model = NewModel(contents, 17);
+  RengaCall(WriteMessage(model, file));
+  MessageFree(model);
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, file));
+  RengaCall(RengaGraphSetUp(graph));
+  const RengaGraphNode *first = RengaGraphGetNode(graph, 0);
+  Expect(RengaGraphGetNodeCount(graph) == 1 && !strcmp(first->op->name, "ScaledTanh"));
+  RengaCall(RengaGraphDestroy(&graph));
+  remove(file);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestOperator(void)
+{
+  RengaComm all, self;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &all));
+  RengaCall(RengaCommCreate(MPI_COMM_SELF, &self));
+  RengaCall(TestTraining(all, self));
+  RengaCall(TestUse(self));
+  if (RengaCommGetRank(all) == 0) RengaCall(TestFile(self));
+  RengaCall(RengaCommDestroy(&self));
+  RengaCall(RengaCommDestroy(&all));
+  return RENGA_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  RengaCallAbort(RengaOperatorRegister(&forward));
+  RengaCallAbort(RengaOperatorRegister(&forward)); /* again is as good as once */
+  RengaCallAbort(RengaOperatorRegister(&backward));
+  RengaCallAbort(RengaKernelRegister(&forward_kernel));
+  RengaCallAbort(RengaKernelRegister(&backward_kernel));
+  RengaCallAbort(RengaGradientRegister(&gradient));
+  RengaCallAbort(TestRefused());
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(TestOperator());
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
