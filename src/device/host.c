@@ -1,8 +1,8 @@
 /* What devices share whose memory is the host's: all work is done when a call returns, so streams
    and events have nothing to remember. */
 #include "renga/private/device.h"
+#include "renga/private/limit.h"
 #include <string.h>
-#include <unistd.h>
 
 struct _RengaStream {
   RengaDevice device;
@@ -31,8 +31,7 @@ static RengaErrorCode Free_Host(RengaDevice device, size_t bytes, void **pointer
 static RengaErrorCode Capacity_Host(RengaDevice device, size_t *bytes)
 {
   (void)device;
-  long pages = sysconf(_SC_PHYS_PAGES), size = sysconf(_SC_PAGESIZE);
-  *bytes = pages > 0 && size > 0 ? (size_t)pages * (size_t)size : 0;
+  *bytes = RengaHostMemory_Private();
   return RENGA_SUCCESS;
 }
 

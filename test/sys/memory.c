@@ -1,8 +1,11 @@
 /* TEST ranks: 1 */
-/* Memory: zeroed, aligned, counted; objects with references; types by name. */
+/* Memory: zeroed, aligned, counted, limited; objects with references; types by name. */
 #include "../check.h"
 #include "renga/private/object.h"
+#include "renga/private/limit.h"
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 static RengaErrorCode TestBlocks(void)
 {
@@ -84,11 +87,59 @@ static RengaErrorCode TestTypes(void)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode PutLine(const char *folder, const char *name, const char *line)
+{
+  char path[512];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "w");
+  Expect(file != NULL);
+  Expect(fprintf(file, "%s\n", line) > 0 && fclose(file) == 0);
+  return RENGA_SUCCESS;
+}
+
+/* Limits of control groups: the least of a group and those around it, of both versions. */
+static RengaErrorCode TestLimits(void)
+{
+  static const char *const folders[] = {"", "/job", "/job/step", "/memory", "/memory/job"};
+  static const char *const files[] = {"/job/memory.max", "/job/step/memory.max",
+                                      "/memory/job/memory.limit_in_bytes", "/groups"};
+  char root[] = "limits-XXXXXX", path[512];
+  Expect(mkdtemp(root) != NULL);
+  for (int i = 1; i < 5; i++) {
+    snprintf(path, sizeof path, "%s%s", root, folders[i]);
+    Expect(mkdir(path, 0700) == 0);
+  }
+  RengaCall(PutLine(root, "groups", "0::/job/step"));
+  snprintf(path, sizeof path, "%s/groups", root);
+  Expect(RengaGroupLimit_Private(path, root) == SIZE_MAX);
+  Expect(RengaGroupLimit_Private("no-such-file", root) == SIZE_MAX);
+  RengaCall(PutLine(root, "job/memory.max", "4096000"));
+  RengaCall(PutLine(root, "job/step/memory.max", "max"));
+  Expect(RengaGroupLimit_Private(path, root) == 4096000);
+  RengaCall(PutLine(root, "job/step/memory.max", "8192"));
+  Expect(RengaGroupLimit_Private(path, root) == 8192);
+  RengaCall(PutLine(root, "groups", "5:cpu:/other\n4:hugetlb,memory:/job"));
+  Expect(RengaGroupLimit_Private(path, root) == SIZE_MAX);
+  RengaCall(PutLine(root, "memory/job/memory.limit_in_bytes", "12345"));
+  Expect(RengaGroupLimit_Private(path, root) == 12345);
+  Expect(RengaHostMemory_Private() > 0 && RengaHostMemory_Private() < SIZE_MAX);
+  for (int i = 0; i < 4; i++) {
+    snprintf(path, sizeof path, "%s%s", root, files[i]);
+    remove(path);
+  }
+  for (int i = 5; i-- > 0;) {
+    snprintf(path, sizeof path, "%s%s", root, folders[i]);
+    rmdir(path);
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestMemory(void)
 {
   RengaCall(TestBlocks());
   RengaCall(TestObjects());
   RengaCall(TestTypes());
+  RengaCall(TestLimits());
   return RENGA_SUCCESS;
 }
 
