@@ -17,6 +17,11 @@ for header in include/*.h; do
     { echo "$header: not all of it is between RENGA_BEGIN_DECLS and RENGA_END_DECLS"; status=1; }
 done
 
+# The version is one.
+version() { sed -n "s/^#define RENGA_VERSION$1 //p" include/rengasys.h; }
+[ "\"$(version _MAJOR).$(version _MINOR).$(version _PATCH)\"" = "$(version)" ] ||
+  { echo "include/rengasys.h: two versions"; status=1; }
+
 # Lengths of files and functions, tabs, white space at the end, rulers.
 awk '
 function complain(text) { printf "%s:%d: %s\n", FILENAME, FNR, text; bad = 1 }
