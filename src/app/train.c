@@ -162,18 +162,21 @@ static RengaErrorCode OpenDirectory(Training *training, bool resume)
 /* Early: a wrong option or a directory that cannot be written is found before any work. */
 static RengaErrorCode SetUpCheckpoint(Training *training)
 {
-  const char *directory, *every;
+  const char *directory, *every, *manner;
   bool resume, every_given, best;
   double seconds;
   RengaCall(RengaOptionsGetString("checkpoint_dir", &directory, NULL));
   RengaCall(RengaOptionsGetString("checkpoint_every", &every, &every_given));
+  RengaCall(RengaOptionsGetString("on_nonfinite", &manner, NULL));
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
   RengaCall(RengaOptionsGetBool("keep_best", &best, NULL));
-  RengaCheck(directory || (!resume && !every_given && !best), training->printer, RENGA_ERR_OPTION,
-             "-%s needs -checkpoint_dir: where are the checkpoints?",
-             resume ? "resume"
-             : best ? "keep_best"
-                    : "checkpoint_every");
+  const char *needs = resume                            ? "resume"
+                      : best                            ? "keep_best"
+                      : every_given                     ? "checkpoint_every"
+                      : strcmp(manner, "rollback") == 0 ? "on_nonfinite rollback"
+                                                        : NULL;
+  RengaCheck(directory || !needs, training->printer, RENGA_ERR_OPTION,
+             "-%s needs -checkpoint_dir: where are the checkpoints?", needs);
   RengaCall(AppFindTimeLimit(training->comm, &seconds));
   if (!directory && seconds == 0) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointCreate(training->comm, &training->checkpoint));
@@ -283,7 +286,10 @@ static RengaErrorCode Record(Training *training, double loss, int64_t samples, d
 static RengaErrorCode AfterFailure(Training *training, RengaErrorCode code)
 {
   RengaPipelineStepInfo info;
-  if (code != RENGA_ERR_NUMERIC || !training->checkpoint) return code;
+  int64_t count = 0;
+  if (code != RENGA_ERR_NUMERIC || !training->saves) return code;
+  if (RengaPipelineGetNonfiniteCount(training->pipeline, &count) != RENGA_SUCCESS || count == 0)
+    return code; /* other numbers were wrong */
   if (RengaPipelineGetLastStep(training->pipeline, &info) == RENGA_SUCCESS && !info.finite &&
       info.step == training->step)
     RengaCheckpointMarkBad(training->checkpoint);
@@ -296,8 +302,6 @@ static RengaErrorCode RollBack(Training *training)
   int64_t from = 0, most;
   bool found = false;
   RengaCall(RengaOptionsGetInt64("rollback_limit", &most, NULL));
-  RengaCheck(training->checkpoint, training->printer, RENGA_ERR_OPTION,
-             "-on_nonfinite rollback needs -checkpoint_dir: where are the checkpoints?");
   RengaCheck(training->rollbacks++ < most, training->printer, RENGA_ERR_NUMERIC,
              "step %lld is not finite after %lld rollbacks: a smaller -optimizer_learning_rate or "
              "-optimizer_clip_norm may help; -rollback_limit allows more",

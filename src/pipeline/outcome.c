@@ -36,9 +36,12 @@ RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineS
   const int manner = MannerOf(pipeline->on_nonfinite);
   info->finite = isfinite(info->loss) && isfinite(info->norm);
   if (info->finite) return RENGA_SUCCESS;
-  if (manner == STOP) RengaCall(RefuseNonfinite(pipeline, info));
   pipeline->n_nonfinite++;
   info->counts = manner == SKIP;
+  if (manner == STOP) {
+    pipeline->last = *info; /* for whoever marks checkpoints */
+    RengaCall(RefuseNonfinite(pipeline, info));
+  }
   RengaWarning(pipeline->hdr.comm,
                "step %lld is not finite (loss %g, norm of the gradient %g): it changes nothing%s",
                (long long)info->step, info->loss, info->norm,
@@ -113,7 +116,7 @@ RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, const char **
    . pipeline - the pipeline
 
    Output:
-   . count - since it was created, of those that were no errors (RengaPipelineSetOnNonfinite)
+   . count - since it was created, whatever RengaPipelineSetOnNonfinite made of them
 @*/
 RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *count)
 {
@@ -124,7 +127,7 @@ RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *c
 }
 
 /*@
-   RengaPipelineGetLastStep - what came of the last step that was no error
+   RengaPipelineGetLastStep - what came of the last step that was no error, or was not finite
 
    Not collective
 

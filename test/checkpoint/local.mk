@@ -1,9 +1,10 @@
-check_PROGRAMS += %D%/file %D%/class %D%/faults %D%/resume
+check_PROGRAMS += %D%/file %D%/class %D%/faults %D%/resume %D%/rollback
 %C%_file_SOURCES = %D%/file.c %D%/tensors.h
 %C%_class_SOURCES = %D%/class.c %D%/standin.h %D%/tensors.h
 %C%_faults_SOURCES = %D%/faults.c %D%/standin.h %D%/tensors.h
 %C%_resume_SOURCES = %D%/resume.c
-TESTS += %D%/file %D%/class %D%/resume %D%/faults.sh %D%/diskfull.sh
+%C%_rollback_SOURCES = %D%/rollback.c
+TESTS += %D%/file %D%/class %D%/resume %D%/rollback %D%/faults.sh %D%/diskfull.sh
 EXTRA_DIST += %D%/faults.sh %D%/diskfull.sh
 
 # Both define functions that the library has too; where it is linked in whole, theirs come first.
