@@ -17,6 +17,7 @@ static const struct {
 } rows[] = {
     {"bert_trace", "bert", true, REFERENCE_OWN},
     {"bert_export", "bert", true, REFERENCE_OWN},
+    {"gpt_export", "gpt", true, REFERENCE_OWN},
     {"translation_trace", "translation", true, REFERENCE_OWN},
     {"translation_export", "translation", true, REFERENCE_OWN},
     {"t5_trace", "t5", true, REFERENCE_OWN},

@@ -26,6 +26,7 @@ typedef struct {
 static const Row rows[] = {
     {"bert_trace", "bert", 2, 1e-4, 0.1, 1e-3, false, false, true, REFERENCE_OWN},
     {"bert_export", "bert", 2, 1e-4, 0.1, 1e-3, true, false, true, REFERENCE_OWN},
+    {"gpt_export", "gpt", 2, 1e-4, 0.1, 1e-3, true, false, true, REFERENCE_OWN},
     {"translation_trace", "translation", 1, 1e-4, 0.1, 1e-3, false, false, true, REFERENCE_OWN},
     {"translation_export", "translation", 1, 1e-4, 0.1, 1e-3, true, false, true, REFERENCE_OWN},
     {"t5_trace", "t5", 1, 1e-4, 0.1, 1e-3, false, false, true, REFERENCE_OWN},
