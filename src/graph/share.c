@@ -197,13 +197,67 @@ static RengaErrorCode MakeAllWhole(Shares *shares, int at)
   return RENGA_SUCCESS;
 }
 
-/* A sum and something that is none: a sum over data alone is made whole, else refused. */
+/* The micro-batch's part of the batch: its samples / BatchSum(its samples). */
+static RengaErrorCode AddPart(RengaGraph graph, RengaDataType type, RengaValue *part)
+{
+  const RengaTensorSpec ones = {.type = type, .ndim = 1, .dim = {-1}};
+  RengaAttributes attributes = {0};
+  RengaValue one = RENGA_VALUE_NONE, number = RENGA_VALUE_NONE, all;
+  *part = RENGA_VALUE_NONE;
+  RengaCall(RengaAttributesSetReal(&attributes, "value", 1));
+  RengaCall(RengaAttributesSetInt(&attributes, "to", (int64_t)type));
+  RengaErrorCode code =
+      RengaGraphInsertNode(graph, "ConstantOfShape", NULL, &attributes, 0, NULL, 1, &ones, &one);
+  RengaAttributesFree(&attributes);
+  RengaCall(code);
+  RengaCall(RengaAttributesSetInt(&attributes, "keepdims", 0));
+  code = RengaGraphInsertNode(graph, "ReduceSum", NULL, &attributes, 1, &one, 1, NULL, &number);
+  RengaAttributesFree(&attributes);
+  RengaCall(code);
+  RengaCall(AddBatchSum(graph, number, &all));
+  RengaCall(RengaGraphInsertNode(graph, "Div", NULL, NULL, 2, (const RengaValue[]){number, all}, 1,
+                                 NULL, part));
+  return RENGA_SUCCESS;
+}
+
+/* What is added to a sum and has no samples, a penalty on weights: each micro-batch has its part of
+   that too. */
+static RengaErrorCode MakeShare(Shares *shares, int at, int input)
+{
+  RengaGraph graph = shares->graph;
+  RengaGraphNode *node = RengaGraphEntryNode(graph, at);
+  RengaValue value = node->in[input], part, share = RENGA_VALUE_NONE;
+  graph->place = graph->entry[at]->place - 1;
+  RengaCall(AddPart(graph, RengaGraphSpec(graph, value)->type, &part));
+  RengaCall(RengaGraphInsertNode(graph, "Mul", NULL, NULL, 2, (const RengaValue[]){value, part}, 1,
+                                 NULL, &share));
+  node->in[input] = share;
+  return RENGA_SUCCESS;
+}
+
+/* May the rest be cut into shares as well? */
+static bool CanShareAll(const Shares *shares, const RengaGraphNode *node)
+{
+  if (strcmp(node->op->name, "Add") != 0 && strcmp(node->op->name, "Sub") != 0) return false;
+  for (int i = 0; i < node->n_in; i++) {
+    bool share = IsShare(shares, node->in[i]);
+    if (share ? IsPrepared(shares, node->in[i]) : RengaGraphHasBatch(shares->graph, node->in[i]))
+      return false;
+  }
+  return true;
+}
+
+/* A sum and something that is none: a sum over data alone is made whole. */
 static RengaErrorCode LinearInAll(Shares *shares, int at, bool *share)
 {
   const RengaGraphNode *node = &shares->graph->entry[at]->node;
   *share = true;
   for (int i = 0; i < node->n_in; i++) *share = *share && IsShare(shares, node->in[i]);
+  if (*share) return RENGA_SUCCESS;
+  *share = CanShareAll(shares, node);
   if (!*share) RengaCall(MakeAllWhole(shares, at));
+  for (int i = 0; i < node->n_in && *share; i++)
+    if (!IsShare(shares, node->in[i])) RengaCall(MakeShare(shares, at, i));
   return RENGA_SUCCESS;
 }
 

@@ -410,7 +410,7 @@ static const struct {
     {LossRoot, "Linear operators may follow", 0},
     {LossMax, "only sums and means", 0},
     {LossOfParameter, "not a sum or mean over the samples", 0},
-    {LossDecay, "depends on parameters", 0},
+    {LossDecay, NULL, 2},
 };
 
 static RengaErrorCode CheckLosses(RengaComm comm)

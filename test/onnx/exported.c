@@ -106,6 +106,13 @@ static int64_t SmoothFirst(const float x[], int64_t n, double y[])
   }
   return 1;
 }
+/* A mean, and what has no samples: 3² + 4² and 1. */
+static int64_t Penalised(const float x[], int64_t n, double y[])
+{
+  for (int64_t i = 0; i < n * WIDTH; i++) y[0] += (double)x[i] / (double)(n * WIDTH);
+  y[0] += 3 * 3 + 4 * 4 - 1;
+  return 1;
+}
 
 #define SMOOTH "call=loss:cross_entropy_loss.default(%x,%l,None,1,-100,0.1);"
 static const struct {
@@ -186,6 +193,12 @@ static const struct {
      "in x f32 N 4; init p f32 4 : 1 0 0 0; Shape x -> s; Expand p s -> l;"
      "SoftmaxCrossEntropyLoss x l -> y reduction=mean " SMOOTH "out y",
      SmoothFirst},
+    {"a penalty on weights beside a mean", 18,
+     "in x f32 N 4; init w f32 2 : 3 4; init a i64 1 : 0; init c f32 : 1; Mul w w -> v;"
+     "ReduceSum v a -> p keepdims=0; init u f32 4 : 1 1 1 1; Mul x u -> z;"
+     "ReduceMean z -> m keepdims=0; Add p m -> l; Sub l c -> y;"
+     "out y",
+     Penalised},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
