@@ -69,6 +69,9 @@ RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns); /* -
 RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns);
 RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained,
                                     const char **frozen); /* lent */
+/* -graph_whole_batch: a file's network as a function of a batch of so many samples, never cut */
+RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
+RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples);
 /* -graph_dimension: "name=size,…" for the symbolic dimensions of a file */
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
 /* Canonical form, checks, marks; then read-only. Values are renumbered: find them by name. */

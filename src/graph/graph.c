@@ -17,6 +17,9 @@ static const RengaOptionRow rows[] = {
      "parameters that are trained, whatever the file or -graph_frozen says: patterns"},
     {"graph_dimension", RENGA_OPTION_STRING, NULL, AT(dimension), NULL, 0, 0,
      "sizes of a file's symbolic dimensions: name=size,..."},
+    {"graph_whole_batch", RENGA_OPTION_INT64, "0", AT(whole_batch), NULL, 0, 1 << 20,
+     "samples of a batch that is never cut, for losses across samples: one micro-batch, one "
+     "replica"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -201,6 +204,48 @@ RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained, cons
   RengaCheckPointer(frozen);
   *trained = graph->options.trained;
   *frozen = graph->options.frozen;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetWholeBatch - read a network as a function of a whole batch, never cut
+
+   Not collective
+
+   Input:
+   + graph - the graph, before RengaGraphLoad of an ONNX file
+   - samples - of each batch; 0: a batch is cut into micro-batches, whose losses add up
+
+   Notes: products of the samples with each other (contrastive losses) and functions of sums over
+   the batch have no shares that micro-batches could add up. A network that is read in this way may
+   have them; it runs on plans of one micro-batch and one replica per stage, and all batches have
+   that many samples.
+@*/
+RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples)
+{
+  RengaCheckPointer(graph);
+  RengaCheck(samples >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",
+             (long long)samples);
+  graph->options.whole_batch = samples;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetWholeBatch - the samples of a batch that is never cut
+
+   Not collective
+
+   Input:
+   . graph - the graph
+
+   Output:
+   . samples - 0: the batch is cut into micro-batches
+@*/
+RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(samples);
+  *samples = graph->options.whole_batch;
   return RENGA_SUCCESS;
 }
 

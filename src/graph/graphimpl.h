@@ -3,8 +3,12 @@
 #include "renga/private/graph.h"
 #include "renga/private/object.h"
 
+#define RENGA_GRAPH_WHOLE_ADVICE                                                                   \
+  "; where that is meant, -graph_whole_batch SIZE reads a file for one micro-batch of that size"
+
 typedef struct {
   char *graph, *view, *frozen, *trained, *dimension;
+  int64_t whole_batch; /* samples; 0: the batch is cut into micro-batches */
 } RengaGraphOptions;
 
 /* A node, and what only the graph itself needs to know of it. */

@@ -27,7 +27,9 @@ static int BatchOf(const Samples *samples, RengaValue value)
 }
 
 #define Mixed(node, ...)                                                                           \
-  RengaGraphRefuse(node, RENGA_ERR_GRAPH, "it would mix the samples of the batch: " __VA_ARGS__)
+  RengaGraphRefuse(node, RENGA_ERR_GRAPH,                                                          \
+                   "it would mix the samples of the batch (-graph_whole_batch SIZE allows it, "    \
+                   "with one micro-batch of that size): " __VA_ARGS__)
 
 /* All inputs that have the batch have it in the same order, and so have the outputs. */
 static RengaErrorCode Together(Samples *samples, const RengaGraphNode *node, int64_t *runs)

@@ -172,7 +172,7 @@ static RengaErrorCode MakeWhole(Shares *shares, int at, int input)
         node, RENGA_ERR_GRAPH,
         "input \"%s\" is a sum over the batch that depends on parameters. Each "
         "micro-batch has a share of it, and after this operator the shares would not add "
-        "up. Linear operators may follow such a sum, nothing else",
+        "up. Linear operators may follow such a sum, nothing else" RENGA_GRAPH_WHOLE_ADVICE,
         graph->value[value]->name);
   graph->place = graph->entry[at]->place - 1;
   RengaCall(AddBatchSum(graph, value, &whole));
@@ -312,12 +312,14 @@ static RengaErrorCode PassShares(Shares *shares, int at, ShareKind kind, bool *s
 static RengaErrorCode LoseBatch(Shares *shares, const RengaGraphNode *node, ShareKind kind,
                                 bool *share)
 {
+  *share = false;
+  if (strcmp(node->op->name, "WholeBatch") == 0) return RENGA_SUCCESS;
   bool sum = kind == SHARE_SUM || (kind == SHARE_PRODUCT && strcmp(node->op->name, "MatMul") == 0);
   if (!sum && strcmp(node->op->name, "BatchNormalization") != 0)
     RengaGraphRefuse(
         node, RENGA_ERR_GRAPH,
         "\"%s\" has no batch although an input has: only sums and means over the batch "
-        "can be put together from micro-batches",
+        "can be put together from micro-batches" RENGA_GRAPH_WHOLE_ADVICE,
         shares->graph->value[node->out[0]]->name);
   *share = sum;
   return RENGA_SUCCESS;
@@ -330,7 +332,7 @@ static RengaErrorCode CheckBatchSum(Shares *shares, const RengaGraphNode *node)
     RengaGraphRefuse(
         node, RENGA_ERR_GRAPH,
         "\"%s\" depends on parameters, states or random numbers: it cannot be summed over "
-        "the batch before the first forward",
+        "the batch before the first forward" RENGA_GRAPH_WHOLE_ADVICE,
         graph->value[node->in[0]]->name);
   return RENGA_SUCCESS;
 }
@@ -358,11 +360,12 @@ RengaErrorCode RengaGraphCheckShares(RengaGraph graph)
   RengaCall(RengaGraphScratch(graph, graph->n_values, &shares.share));
   for (int i = 0; i < graph->n_values; i++) open = open || RengaGraphHasBatch(graph, i);
   for (int i = 0, n = graph->n_nodes; i < n && open; i++) RengaCall(VisitNode(&shares, i));
-  if (!open || graph->loss < 0) return RENGA_SUCCESS;
+  if (!open || graph->loss < 0 || graph->options.whole_batch > 0) return RENGA_SUCCESS;
   const RengaGraphNode *node = &graph->entry[graph->value[graph->loss]->producer]->node;
   if (!shares.share[graph->loss])
     RengaGraphRefuse(node, RENGA_ERR_GRAPH,
-                     "the loss \"%s\" is not a sum or mean over the samples of the batch",
+                     "the loss \"%s\" is not a sum or mean over the samples of the "
+                     "batch" RENGA_GRAPH_WHOLE_ADVICE,
                      graph->value[graph->loss]->name);
   return RENGA_SUCCESS;
 }

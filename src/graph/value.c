@@ -105,8 +105,9 @@ static RengaErrorCode CheckSpec(const char *name, const RengaTensorSpec *spec)
              RENGA_ERR_ARGUMENT, "value \"%s\": %d is no data type", name, (int)spec->type);
   for (int d = 0; d < spec->ndim; d++) batches += spec->dim[d] < 0;
   RengaCheck(batches <= 1, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "value \"%s\" has %d dimensions that depend on the batch, at most one may", name,
-             batches);
+             "value \"%s\" has %d dimensions that depend on the batch, at most one "
+             "may" RENGA_GRAPH_WHOLE_ADVICE,
+             name, batches);
   return RENGA_SUCCESS;
 }
 

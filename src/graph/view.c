@@ -84,6 +84,9 @@ static RengaErrorCode ViewAscii(RengaGraph graph, RengaViewer viewer)
   if (graph->file_batch > 0)
     RengaCall(
         RengaViewerPrintf(viewer, "  batch of the file      %lld\n", (long long)graph->file_batch));
+  if (graph->options.whole_batch > 0)
+    RengaCall(RengaViewerPrintf(viewer, "  batch, never cut       %lld\n",
+                                (long long)graph->options.whole_batch));
   for (int i = 0; i < graph->n_values; i++)
     if (graph->value[i]->kind == RENGA_VALUE_INPUT)
       RengaCall(ViewValueLine(graph, viewer, "input", i));

@@ -254,6 +254,7 @@ const RengaOperator RengaOperatorsMove[] = {
     {"PadGrad", 1, 1, 1, 1, OWN, PadGrad, NULL, PAD, "F>F"},
     {"Tile", 1, 1, 1, 1, 0, Tile, NoFlops, "repeats:ints", "T>T"},
     {"ConstantOfShape", 0, 0, 1, 1, GIVEN, Given, NoFlops, "value:real=0 to:int=0", "T>?"},
+    {"WholeBatch", 1, 1, 1, 1, OWN, Given, NoFlops, NULL, "T>T"},
     {"Range", 0, 0, 1, 1, GIVEN, Range, NoFlops, "start:real=0 delta:real=1 to:int=0", "T>?"},
     {"EyeLike", 0, 0, 1, 1, GIVEN, EyeLike, NoFlops, "k:int=0 to:int=0", "T>?"},
     {"Trilu", 1, 1, 1, 1, 0, Trilu, NoFlops, "upper:int=1 k:int=0", "T>T"},

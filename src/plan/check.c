@@ -120,6 +120,25 @@ RengaErrorCode RengaPlanCheckLeaves_Private(RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
+/* A batch that is never cut. */
+static RengaErrorCode CheckWholeBatch(RengaPlan plan, RengaGraph graph)
+{
+  int64_t whole, batch, microbatch;
+  int replicas = 1;
+  RengaCall(RengaGraphGetWholeBatch(graph, &whole));
+  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
+  for (int i = 0; i < plan->count; i++)
+    if (plan->stage[i].replicas > replicas) replicas = plan->stage[i].replicas;
+  RengaCheck(whole == 0 || (batch == whole && microbatch == whole && replicas == 1), plan->hdr.comm,
+             RENGA_ERR_PLAN,
+             "-graph_whole_batch %lld: the plan has a batch of %lld in micro-batches of %lld on %d "
+             "replicas, but such a network takes one micro-batch on one replica: -batch_size %lld "
+             "-microbatch_size %lld -partition_replicas 1",
+             (long long)whole, (long long)batch, (long long)microbatch, replicas, (long long)whole,
+             (long long)whole);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaPlanCheck - find out whether a plan fits a network and a number of ranks
 
@@ -143,6 +162,7 @@ RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
       "is 0x%016llx (%d nodes)",
       (unsigned long long)plan->digest, plan->n_nodes,
       (unsigned long long)RengaGraphGetDigest(graph), RengaGraphGetNodeCount(graph));
+  RengaCall(CheckWholeBatch(plan, graph));
   RengaCall(RengaPlanCheckStages_Private(plan, plan->n_nodes, plan->count, plan->stage));
   RengaCall(RengaPlanCheckWork_Private(plan, graph, plan->count, plan->stage));
   RengaCall(RengaPlanCheckRanks_Private(plan, plan->offset[plan->count], plan->rank, ranks));

@@ -115,11 +115,12 @@ static int64_t Penalised(const float x[], int64_t n, double y[])
 }
 
 #define SMOOTH "call=loss:cross_entropy_loss.default(%x,%l,None,1,-100,0.1);"
+typedef int64_t (*Formula)(const float x[], int64_t n, double y[]); /* the count of y */
 static const struct {
   const char *name;
   int64_t opset;
   const char *text;
-  int64_t (*formula)(const float x[], int64_t n, double y[]);
+  Formula formula;
 } cases[] = {
     {"chunk", 18,
      NUMBERS "in x f32 N 4; SplitToSequence x two -> q axis=1; SequenceAt q zero -> a;"
@@ -202,24 +203,26 @@ static const struct {
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
-static RengaErrorCode CheckOutput(const Execution *execution, int row, const float x[])
+static RengaErrorCode CheckOutput(const Execution *execution, const char *name, Formula formula,
+                                  const float x[])
 {
   double wanted[ELEMENTS_MAX] = {0};
   RengaValue value = RengaGraphFindValue(execution->graph, "y");
   RengaTensorSpec spec = ExecutionSpec(execution, value);
-  int64_t count = cases[row].formula(x, execution->batch, wanted);
+  int64_t count = formula(x, execution->batch, wanted);
   const float *y = execution->memory[value];
   RengaCheck(RengaTensorSpecCount(&spec) == count, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "%s: y has %lld elements, not %lld", cases[row].name,
-             (long long)RengaTensorSpecCount(&spec), (long long)count);
+             "%s: y has %lld elements, not %lld", name, (long long)RengaTensorSpecCount(&spec),
+             (long long)count);
   for (int64_t i = 0; i < count; i++)
     RengaCheck(fabs((double)y[i] - wanted[i]) <= 1e-5 * (1 + fabs(wanted[i])), MPI_COMM_SELF,
-               RENGA_ERR_NUMERIC, "%s, batch %lld: y[%lld] is %.9g, not %.9g", cases[row].name,
+               RENGA_ERR_NUMERIC, "%s, batch %lld: y[%lld] is %.9g, not %.9g", name,
                (long long)execution->batch, (long long)i, (double)y[i], wanted[i]);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunAt(RengaGraph graph, RengaDevice device, int row, int64_t batch)
+static RengaErrorCode RunAt(RengaGraph graph, RengaDevice device, const char *name, Formula formula,
+                            int64_t batch)
 {
   Execution execution;
   float x[ELEMENTS_MAX];
@@ -229,7 +232,7 @@ static RengaErrorCode RunAt(RengaGraph graph, RengaDevice device, int row, int64
   RengaErrorCode code = ExecutionInitialize(&execution, 0);
   if (code == RENGA_SUCCESS) code = ExecutionSet(&execution, RengaGraphFindValue(graph, "x"), x);
   if (code == RENGA_SUCCESS) code = ExecutionRun(&execution, &context);
-  if (code == RENGA_SUCCESS) code = CheckOutput(&execution, row, x);
+  if (code == RENGA_SUCCESS) code = CheckOutput(&execution, name, formula, x);
   RengaCall(ExecutionDestroy(&execution));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -251,8 +254,8 @@ static RengaErrorCode RunCase(RengaComm comm, RengaDevice device, int row)
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphLoad(graph, file_name));
   RengaCall(RengaGraphSetUp(graph));
-  RengaCall(RunAt(graph, device, row, 2));
-  RengaCall(RunAt(graph, device, row, 5));
+  RengaCall(RunAt(graph, device, cases[row].name, cases[row].formula, 2));
+  RengaCall(RunAt(graph, device, cases[row].name, cases[row].formula, 5));
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
@@ -267,6 +270,42 @@ static RengaErrorCode TwoNames(RengaComm comm)
   RengaCall(RengaGraphSetUp(graph));
   const RengaGraphValue *z = RengaGraphGetValue(graph, RengaGraphFindValue(graph, "z"));
   RengaCheck(z->spec.dim[0] == -1, MPI_COMM_SELF, RENGA_ERR_SHAPE, "z has no batch");
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+/* Each sample against all: the mean of the products of all pairs, and not of shares of them. */
+static int64_t Pairs(const float x[], int64_t n, double y[])
+{
+  double sum = 0;
+  for (int64_t i = 0; i < n * n * WIDTH; i++)
+    sum += (double)x[WIDTH * (i / WIDTH / n) + i % WIDTH] *
+           (double)x[WIDTH * (i / WIDTH % n) + i % WIDTH];
+  y[0] = sqrt(fabs(sum) / (double)(n * n));
+  return 1;
+}
+
+/* Read for one micro-batch of three samples, which is all that it runs with. */
+static RengaErrorCode CheckWhole(RengaComm comm, RengaDevice device)
+{
+  static const char text[] = "in x f32 N 4; Transpose x -> t perm=1,0; MatMul x t -> p;"
+                             "ReduceMean p -> m keepdims=0; Abs m -> a; Sqrt a -> y; out y";
+  RengaGraph graph;
+  int64_t samples;
+  RengaCall(Write(18, text));
+  RengaCall(RengaGraphCreate(comm, &graph));
+  ExpectError(RengaGraphLoad(graph, file_name), RENGA_ERR_SHAPE, "2 dimensions that depend on",
+              "-graph_whole_batch SIZE");
+  RengaCall(RengaGraphDestroy(&graph));
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphSetWholeBatch(graph, 3));
+  RengaCall(RengaGraphGetWholeBatch(graph, &samples));
+  Expect(samples == 3);
+  RengaCall(RengaGraphLoad(graph, file_name));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RunAt(graph, device, "pairs", Pairs, 3));
+  ExpectError(RunAt(graph, device, "pairs", Pairs, 2), RENGA_ERR_SHAPE,
+              "8 elements of an input come to a network that is read for batches of 12");
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
@@ -301,6 +340,7 @@ static RengaErrorCode Run(void)
   RengaCall(RengaDeviceSetUp(device));
   for (int row = 0; row < N_CASES; row++) RengaCall(RunCase(comm, device, row));
   RengaCall(TwoNames(comm));
+  RengaCall(CheckWhole(comm, device));
   RengaCall(CheckTwice(comm, "1", false));
   RengaCall(CheckTwice(comm, "1 reduction=add", true));
   remove(file_name);

@@ -83,6 +83,10 @@ static void CheckOtherErrors(RengaPlan plan)
   const int twice[] = {0, 1, 2, 3, 4, 1}, negative[] = {0, 1, 2, -3, 4, 5};
   TestError(RengaPlanSetBatch(plan, 0, 1), RENGA_ERR_ARGUMENT, "batch of 0 samples");
   TestError(RengaPlanSetBatch(plan, 8, 0), RENGA_ERR_ARGUMENT, "micro-batch of 0 samples");
+  RengaCallAbort(RengaGraphSetWholeBatch(graph, 8));
+  TestError(RengaPlanCheck(plan, graph, 6), RENGA_ERR_PLAN,
+            "one micro-batch on one replica: -batch_size 8 -microbatch_size 8");
+  RengaCallAbort(RengaGraphSetWholeBatch(graph, 0));
   TestError(RengaPlanCheck(plan, graph, 5), RENGA_ERR_PLAN, "needs 6 ranks but there are 5");
   TestError(RengaPlanSetRanks(plan, twice), RENGA_ERR_PLAN, "uses rank 1 twice");
   TestError(RengaPlanSetRanks(plan, negative), RENGA_ERR_PLAN, "rank -3");

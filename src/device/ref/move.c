@@ -224,6 +224,20 @@ static RengaErrorCode SpaceToDepth_Ref(const RengaOpCall *call, const RengaKerne
   return RENGA_SUCCESS;
 }
 
+/* All samples of the one micro-batch that a batch is. */
+static RengaErrorCode WholeBatch_Ref(const RengaOpCall *call, const RengaKernelContext *context,
+                                     const void *const in[], void *const out[])
+{
+  const int64_t n = RengaTensorSpecCount(&call->in[0]),
+                wanted = RengaTensorSpecCount(&call->out[0]);
+  RengaCheck(n == wanted, MPI_COMM_SELF, RENGA_ERR_SHAPE,
+             "%lld elements of an input come to a network that is read for batches of %lld "
+             "(-graph_whole_batch): each batch is one micro-batch of that size",
+             (long long)n, (long long)wanted);
+  RengaCall(Copy_Ref(call, context, in, out));
+  return RENGA_SUCCESS;
+}
+
 RengaRefKernel RefFindMove(const char *name)
 {
   static const RefRow rows[] = {
@@ -231,6 +245,7 @@ RengaRefKernel RefFindMove(const char *name)
       {"StopGradient", Copy_Ref},
       {"Reshape", Copy_Ref},
       {"BatchSum", Copy_Ref}, /* the sum over a batch of one micro-batch on one replica */
+      {"WholeBatch", WholeBatch_Ref},
       {"Expand", Expand_Ref},
       {"Transpose", Transpose_Ref},
       {"Slice", Slice_Ref},

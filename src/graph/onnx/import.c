@@ -191,6 +191,35 @@ static RengaErrorCode BindConstant(RengaOnnxImporter *importer, const RengaOnnxT
 
 /* A floating input without the batch cannot come from a data set: it is a parameter whose data the
    file leaves out. */
+/* The batch is a size like any other behind the input. */
+static RengaErrorCode AddWholeInput(RengaOnnxImporter *importer, const Onnx__ValueInfoProto *input,
+                                    RengaOnnxBinding *binding)
+{
+  const int at = RengaOnnxBatchDimension(&binding->spec);
+  RengaTensorSpec whole = binding->spec;
+  RengaValue x;
+  RengaCall(RengaGraphAddInput(importer->graph, input->name, &binding->spec, &x));
+  whole.dim[at] *= -importer->whole_batch;
+  binding->kind = RENGA_ONNX_VALUE;
+  binding->spec = whole;
+  RengaCall(RengaGraphAddNode(importer->graph, "WholeBatch", NULL, NULL, 1, &x, 1, &whole,
+                              &binding->value));
+  return RENGA_SUCCESS;
+}
+
+/* Only of a file that leaves the batch open, or has that size. */
+static RengaErrorCode ReadWholeBatch(RengaOnnxImporter *importer)
+{
+  RengaCall(RengaGraphGetWholeBatch(importer->graph, &importer->whole_batch));
+  RengaCheck(importer->whole_batch == 0 || importer->file_batch == 0 ||
+                 importer->file_batch == importer->whole_batch,
+             importer->comm, RENGA_ERR_OPTION,
+             "-graph_whole_batch %lld: %s has a fixed batch of %lld: give that, or export it with "
+             "an open batch",
+             (long long)importer->whole_batch, importer->file, (long long)importer->file_batch);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ImportInput(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                   const Onnx__ValueInfoProto *input)
 {
@@ -203,6 +232,10 @@ static RengaErrorCode ImportInput(RengaOnnxImporter *importer, RengaOnnxScope *s
     return RENGA_SUCCESS;
   }
   RengaCall(ReadInputSpec(importer, input, &binding->spec));
+  if (importer->whole_batch > 0 && RengaOnnxBatchDimension(&binding->spec) >= 0) {
+    RengaCall(AddWholeInput(importer, input, binding));
+    return RENGA_SUCCESS;
+  }
   bool data = RengaOnnxBatchDimension(&binding->spec) >= 0 || !importer->open;
   if (!data && IsFloating(binding->spec.type) && binding->spec.ndim > 0) {
     binding->kind = RENGA_ONNX_TENSOR;
@@ -294,8 +327,10 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
   RengaCall(CheckTypes(importer, scope));
   RengaCall(RengaOnnxMatchCalls(importer));
   RengaCall(FindBatch(importer, scope, graph));
+  RengaCall(ReadWholeBatch(importer));
   for (size_t i = 0; i < graph->n_input; i++)
     RengaCall(ImportInput(importer, scope, graph->input[i]));
+  if (importer->whole_batch > 0) importer->open = false;
   for (size_t i = 0; i < graph->n_output; i++)
     RengaCall(RengaOnnxMarkUsed(importer, graph->output[i]->name));
   RengaCall(RengaOnnxImportNodes(importer, scope, graph->n_node, graph->node));

@@ -95,7 +95,8 @@ typedef struct {
   const char *file;
   const Onnx__ModelProto *model;
   bool open;          /* the batch is -1 in shapes; otherwise all shapes are as in the file */
-  int64_t file_batch; /* 0: a symbolic dimension */
+  int64_t file_batch;  /* 0: a symbolic dimension */
+  int64_t whole_batch; /* of -graph_whole_batch: the batch is this size; 0: it is open */
   const char *batch_name;
   RengaOnnxDefaults *defaults;   /* by function; read when it is called */
   struct RengaOnnxBlock *blocks; /* memory that lives as long as the reader */

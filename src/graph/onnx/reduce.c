@@ -37,7 +37,8 @@ RengaErrorCode RengaOnnxConvertReduce(RengaOnnxNode *node)
   for (int i = 0; i < n; i++) over_batch |= spec->dim[axes[i]] < 0;
   bool adds_up = RengaOnnxHasWord("ReduceSum ReduceMean ReduceSumSquare ReduceL1", op);
   RengaOnnxCheck(!over_batch || adds_up, node, RENGA_ERR_SUPPORT,
-                 "it reduces over the samples of the batch, which micro-batches cut");
+                 "it reduces over the samples of the batch, which micro-batches cut; where that is "
+                 "meant, -graph_whole_batch SIZE reads the file for one micro-batch of that size");
   y = x;
   if (n > 0) RengaCall(RengaOnnxReduce(node, op, x, n, axes, keep, &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));
