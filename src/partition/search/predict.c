@@ -322,7 +322,7 @@ RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const Sea
 
 RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
                                                const SearchCandidate *candidate,
-                                               const SearchDraft *draft, double *step)
+                                               const SearchDraft *draft, bool nearest, double *step)
 {
   const SearchLayout *layout = &candidate->layout;
   const int n = draft->n_messages;
@@ -330,10 +330,10 @@ RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const Sea
   *step = 0;
   if (!draft->messages) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(n + 1, &seconds));
-  RengaErrorCode code = FindMessageSeconds(task, draft->plan, true, n, draft->messages, seconds);
+  RengaErrorCode code = FindMessageSeconds(task, draft->plan, nearest, n, draft->messages, seconds);
   if (!code)
     code = RengaSearchFloor_Private(bounded, layout, n, draft->messages, seconds, &pipeline);
-  if (!code) code = PredictReduce(task, bounded, layout, draft->plan, true, &reduce);
+  if (!code) code = PredictReduce(task, bounded, layout, draft->plan, nearest, &reduce);
   RengaFree(&seconds);
   RengaCall(code);
   *step = pipeline + reduce + layout->update;

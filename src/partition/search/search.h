@@ -491,11 +491,12 @@ RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const Searc
 /* A step has few enough actions; if not, the model's step is predicted, whatever the schedule. */
 bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout *layout,
                                     int n_messages);
-/* No schedule and no placement of the draft's layout is faster; bounded: the model with the memory
-   that there is. HUGE_VAL: it does not fit. */
+/* No schedule of the draft's layout is faster on its placement, or (nearest) on any; bounded: the
+   model with the memory that there is. HUGE_VAL: it does not fit. */
 RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
                                                const SearchCandidate *candidate,
-                                               const SearchDraft *draft, double *step);
+                                               const SearchDraft *draft, bool nearest,
+                                               double *step);
 /* Seconds of the pipeline under the best schedule and with messages that take no time. */
 double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout);
 /* Memory of each stage, by the runtime's forecast where there is one; *most: the largest. */

@@ -1,9 +1,8 @@
 /* One layout on trial: its simulated step under every schedule that may be chosen and on every
    placement that no other beats, with what it has to recompute.
 
-   Under one schedule a step depends on the placement by the levels of its links alone, so that it
-   is simulated first as if all stages lay side by side, which no placement betters. A layout is
-   first taken to recompute nothing, which is never slower; the runtime is asked for its memory only
+   A layout on a placement is left alone where what it takes at the least (floor.c) is no less than
+   the best, and a schedule where the stages that must recompute make it so. A layout is first taken to recompute nothing, which is never slower; the runtime is asked for its memory only
    if it is then faster than the best, and the stages that do not fit recompute. What a stage needs
    does not depend on what others recompute, so that fewer never do. */
 #include "search.h"
@@ -133,28 +132,6 @@ static RengaErrorCode TakeAim(const SearchTrial *trial, const SearchAim *aim, co
   return RENGA_SUCCESS;
 }
 
-/* Under one schedule on one placement. */
-static RengaErrorCode TryPlace(const SearchTrial *trial, SearchAim *aim, const SearchDraft *draft,
-                               const int rank[])
-{
-  SearchLayout *layout = &aim->candidate.layout;
-  bool changed = false, fits = false;
-  RengaCall(RengaPlanSetRanks(draft->plan, rank));
-  RengaCall(PredictStep(trial, aim, draft, false, &aim->step));
-  if (!IsFaster(trial, aim->step)) return RENGA_SUCCESS;
-  RengaErrorCode code = FitMemory(trial, aim, draft->plan, &changed, &fits);
-  if (!code && changed && fits) {
-    layout->rank = (int *)rank; /* lent for the plan that is made of it */
-    layout->n_ranks = trial->places.ranks;
-    code = PredictRecomputing(trial, aim, &aim->step);
-    layout->rank = NULL;
-  }
-  if (!code && fits && IsFaster(trial, aim->step)) code = TakeAim(trial, aim, rank);
-  for (int s = 0; s < layout->count; s++) layout->stage[s].recompute = false;
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 /* Stages recompute that cannot do without, whatever the runtime says; false: one does not even fit
    then. */
 static bool MarkForced(const SearchTrial *trial, SearchLayout *layout, const int64_t in_flight[])
@@ -174,21 +151,20 @@ static bool MarkForced(const SearchTrial *trial, SearchLayout *layout, const int
   return true;
 }
 
-/* Seconds with all stages side by side, where those recompute that must; HUGE_VAL: it does not
-   fit. */
-static RengaErrorCode PredictNearest(const SearchTrial *trial, SearchAim *aim,
-                                     const SearchDraft *draft, double *step)
+/* Seconds where those recompute that must; HUGE_VAL: it does not fit. */
+static RengaErrorCode PredictForced(const SearchTrial *trial, SearchAim *aim,
+                                    const SearchDraft *draft, bool nearest, double *step)
 {
   SearchLayout *layout = &aim->candidate.layout;
   int64_t *in_flight = NULL;
   bool fits = true;
-  RengaCall(PredictStep(trial, aim, draft, true, step));
+  RengaCall(PredictStep(trial, aim, draft, nearest, step));
   if (trial->bounded.memory <= 0 || !IsFaster(trial, *step)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->count, &in_flight));
   RengaErrorCode code =
       RengaSearchInFlight_Private(trial->task, &trial->model, layout, draft, in_flight);
   if (!code) fits = MarkForced(trial, layout, in_flight);
-  if (!code && fits) code = PredictStep(trial, aim, draft, true, step);
+  if (!code && fits) code = PredictStep(trial, aim, draft, nearest, step);
   if (!fits) *step = HUGE_VAL;
   for (int s = 0; s < layout->count; s++) layout->stage[s].recompute = false;
   RengaFree(&in_flight);
@@ -196,15 +172,29 @@ static RengaErrorCode PredictNearest(const SearchTrial *trial, SearchAim *aim,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TrySchedule(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft)
+/* Under one schedule on one placement; rank NULL: as if all stages lay side by side, for those that
+   are not tried. */
+static RengaErrorCode TrySchedule(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft,
+                                  const int rank[])
 {
-  double nearest = 0;
-  RengaCall(PredictNearest(trial, aim, draft, &nearest));
-  if (!IsFaster(trial, nearest)) return RENGA_SUCCESS;
-  RengaCall(FindPlaces(trial, &aim->candidate.layout));
-  for (int p = 0; p < trial->places.count; p++)
-    RengaCall(TryPlace(trial, aim, draft, trial->places.rank + (int64_t)p * trial->places.ranks));
-  if (!trial->places.all && nearest < trial->least) trial->least = nearest;
+  SearchLayout *layout = &aim->candidate.layout;
+  bool changed = false, fits = false;
+  RengaCall(PredictForced(trial, aim, draft, !rank, &aim->step));
+  if (!IsFaster(trial, aim->step)) return RENGA_SUCCESS;
+  if (!rank) {
+    trial->least = fmin(trial->least, aim->step);
+    return RENGA_SUCCESS;
+  }
+  RengaErrorCode code = FitMemory(trial, aim, draft->plan, &changed, &fits);
+  if (!code && changed && fits) {
+    layout->rank = (int *)rank; /* lent for the plan that is made of it */
+    layout->n_ranks = trial->places.ranks;
+    code = PredictRecomputing(trial, aim, &aim->step);
+    layout->rank = NULL;
+  }
+  if (!code && fits && IsFaster(trial, aim->step)) code = TakeAim(trial, aim, rank);
+  for (int s = 0; s < layout->count; s++) layout->stage[s].recompute = false;
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -225,17 +215,19 @@ static double NextEager(double eager, int stages, int64_t rounds)
 }
 
 /* The schedules of a long step are a few. */
-static RengaErrorCode TryManners(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft)
+static RengaErrorCode TryManners(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft,
+                                 const int rank[])
 {
   for (int i = 0; i < SEARCH_MANNERS; i++) {
     aim->gpipe = RengaSearchManners[i].gpipe;
     aim->eager = RengaSearchManners[i].eager;
-    RengaCall(TrySchedule(trial, aim, draft));
+    RengaCall(TrySchedule(trial, aim, draft, rank));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TrySchedules(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft)
+static RengaErrorCode TrySchedules(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft,
+                                   const int rank[])
 {
   const SearchLayout *layout = &aim->candidate.layout;
   int64_t rounds = 0;
@@ -246,20 +238,20 @@ static RengaErrorCode TrySchedules(SearchTrial *trial, SearchAim *aim, const Sea
   if (!trial->task->any_schedule || layout->count == 1 || rounds == 1) {
     aim->gpipe = trial->task->gpipe;
     aim->eager = trial->task->eager;
-    RengaCall(TrySchedule(trial, aim, draft));
+    RengaCall(TrySchedule(trial, aim, draft, rank));
     return RENGA_SUCCESS;
   }
   if (trial->eager_most > 0 && (layout->count - 1) * rounds > trial->eager_most) {
-    RengaCall(TryManners(trial, aim, draft));
+    RengaCall(TryManners(trial, aim, draft, rank));
     return RENGA_SUCCESS;
   }
   aim->gpipe = false;
   for (aim->eager = 0; aim->eager < HUGE_VAL;
        aim->eager = NextEager(aim->eager, layout->count, rounds))
-    RengaCall(TrySchedule(trial, aim, draft));
+    RengaCall(TrySchedule(trial, aim, draft, rank));
   aim->gpipe = true;
   aim->eager = 0;
-  RengaCall(TrySchedule(trial, aim, draft));
+  RengaCall(TrySchedule(trial, aim, draft, rank));
   return RENGA_SUCCESS;
 }
 
@@ -278,20 +270,44 @@ static double LeastOf(const SearchModel *model, const SearchLayout *layout)
   return least;
 }
 
+/* On the draft's placement, or as if all stages lay side by side. */
+static RengaErrorCode MayBeFaster(const SearchTrial *trial, const SearchAim *aim,
+                                  const SearchDraft *draft, bool nearest, bool *may)
+{
+  double least = 0;
+  RengaCall(RengaSearchDraftAtLeast_Private(trial->task, &trial->bounded, &aim->candidate, draft,
+                                            nearest, &least));
+  *may = IsFaster(trial, least);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryPlaces(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft)
+{
+  bool may = false;
+  RengaCall(MayBeFaster(trial, aim, draft, true, &may));
+  if (!may) return RENGA_SUCCESS;
+  RengaCall(FindPlaces(trial, &aim->candidate.layout));
+  for (int p = 0; p < trial->places.count; p++) {
+    const int *rank = trial->places.rank + (int64_t)p * trial->places.ranks;
+    RengaCall(RengaPlanSetRanks(draft->plan, rank));
+    RengaCall(MayBeFaster(trial, aim, draft, false, &may));
+    if (may) RengaCall(TrySchedules(trial, aim, draft, rank));
+  }
+  if (!trial->places.all) RengaCall(TrySchedules(trial, aim, draft, NULL));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout)
 {
   SearchAim aim = {.candidate = {.size = trial->best->candidate.size}};
   SearchDraft draft;
-  double least = 0;
   for (int s = 0; s < layout->count; s++) layout->stage[s].recompute = false;
   if (!RengaSearchEvaluate_Private(&trial->model, layout)) return RENGA_SUCCESS;
   if (!IsFaster(trial, LeastOf(&trial->bounded, layout))) return RENGA_SUCCESS;
   aim.candidate.layout = *layout; /* lent */
   RengaCall(RengaSearchDraftCreate_Private(trial->task, trial->chain, &trial->model, &aim.candidate,
                                            &draft));
-  RengaErrorCode code =
-      RengaSearchDraftAtLeast_Private(trial->task, &trial->bounded, &aim.candidate, &draft, &least);
-  if (!code && IsFaster(trial, least)) code = TrySchedules(trial, &aim, &draft);
+  const RengaErrorCode code = TryPlaces(trial, &aim, &draft);
   RengaSearchDraftFree_Private(&draft);
   RengaCall(code);
   return RENGA_SUCCESS;
