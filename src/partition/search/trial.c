@@ -2,9 +2,10 @@
    placement that no other beats, with what it has to recompute.
 
    A layout on a placement is left alone where what it takes at the least (floor.c) is no less than
-   the best, and a schedule where the stages that must recompute make it so. A layout is first taken to recompute nothing, which is never slower; the runtime is asked for its memory only
-   if it is then faster than the best, and the stages that do not fit recompute. What a stage needs
-   does not depend on what others recompute, so that fewer never do. */
+   the best, and a schedule where the stages that must recompute make it so. A layout is first taken
+   to recompute nothing, which is never slower; the runtime is asked for its memory only if it is
+   then faster than the best, and the stages that do not fit recompute. What a stage needs does not
+   depend on what others recompute, so that fewer never do. */
 #include "search.h"
 #include "rengaschedule.h"
 #include <math.h>
