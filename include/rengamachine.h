@@ -29,9 +29,10 @@ typedef struct {
 RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine);
 /* A name of share/renga/machines without its ending, or the path of such a file. */
 RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file);
-RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes);  /* 0: the file's */
-RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes); /* of each device */
-RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine);           /* -machine_file, … */
+RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes);   /* 0: the file's */
+RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes);  /* of each device */
+RengaErrorCode RengaMachineGetMemory(RengaMachine machine, int64_t *bytes); /* 0: the file's */
+RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine);            /* -machine_file, … */
 /* Those of -machine_nodes, which may name several; the first is taken. Lent. */
 RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const int64_t **nodes);
 /* A machine that no file describes: both. */

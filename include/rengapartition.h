@@ -47,6 +47,9 @@ RengaErrorCode RengaPartitionSetMemory(RengaPartition partition,
 RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch);
 /* Micro-batches whose gradients are added one after the other; 0: 1, or more where nothing fits. */
 RengaErrorCode RengaPartitionSetLeaf(RengaPartition partition, int64_t leaf);
+/* Several, of which the fastest is taken: auto, or a list; NULL: auto, fewer of large problems. */
+RengaErrorCode RengaPartitionSetLeaves(RengaPartition partition, const char *leaves);
+RengaErrorCode RengaPartitionGetLeaves(RengaPartition partition, const char **leaves); /* lent */
 /* As they were set; 0 or NULL: nothing was. */
 RengaErrorCode RengaPartitionGetGraph(RengaPartition partition, RengaGraph *graph); /* lent */
 RengaErrorCode RengaPartitionGetStages(RengaPartition partition, int *stages);

@@ -37,6 +37,7 @@ RengaErrorCode RengaPlanSetRanks(RengaPlan plan,
                                  const int ranks[]); /* [stage][replica]; default in order */
 RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan,
                                           int ranks); /* names the idle ones; 0: not known */
+RengaErrorCode RengaPlanGetAvailableRanks(RengaPlan plan, int *ranks);
 RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes);
 RengaErrorCode RengaPlanSetMemoryParts(RengaPlan plan, int stage, const RengaPlanMemory *parts);
 /* Per device; 0: none. RengaPipelineSetUp refuses a plan whose forecast is above it. */

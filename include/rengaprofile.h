@@ -20,6 +20,7 @@ typedef struct {
 
 RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile);
 RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph);
+RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph); /* lent; NULL: none */
 RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine);
 RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device); /* measured */
 RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device);

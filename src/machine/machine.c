@@ -102,6 +102,26 @@ RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
   return RENGA_SUCCESS;
 }
 
+/*@
+   RengaMachineGetMemory - the memory that was asked for
+
+   Not collective
+
+   Input:
+   . machine - the machine
+
+   Output:
+   . bytes - of each device, as RengaMachineSetMemory() set it; 0: the file's, which
+     RengaMachineGetDevice() has
+@*/
+RengaErrorCode RengaMachineGetMemory(RengaMachine machine, int64_t *bytes)
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(bytes);
+  *bytes = machine->memory;
+  return RENGA_SUCCESS;
+}
+
 /* "4,8,16" */
 static RengaErrorCode ReadCounts(RengaMachine machine, const char *text)
 {

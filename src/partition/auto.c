@@ -33,7 +33,7 @@ static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
 {
   const Auto *wish = partition->data;
   RengaCall(RengaViewerPrintf(viewer, "  sizes of micro-batches: %s\n",
-                              wish->sizes ? wish->sizes : "default"));
+                              wish->sizes ? wish->sizes : "auto"));
   if (wish->exact)
     RengaCall(RengaViewerPrintf(viewer, "  at most %g s (0: any time)\n", wish->time_limit));
   return RENGA_SUCCESS;
@@ -66,8 +66,9 @@ static RengaErrorCode Find(RengaPartition partition, bool exact, Auto **wish)
 
    Input:
    . partition - of type auto or exact
-   . sizes - default: that of RengaPartitionSetBatch(), smaller ones only if it does not fit; auto:
-     any; or numbers of samples: "1,2,4"
+   . sizes - auto, as at first: powers of two and halves between, fewer where costs are measured or
+     the problem is large; numbers of samples: "1,2,4"; or default: an eighth of the batch, smaller
+     ones only if it does not fit
 
    Options:
    . -partition_microbatch_sizes - the same
@@ -103,7 +104,7 @@ RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, co
   Auto *wish = NULL;
   RengaCheckPointer(sizes);
   RengaCall(Find(partition, false, &wish));
-  *sizes = wish->sizes ? wish->sizes : "default";
+  *sizes = wish->sizes ? wish->sizes : "auto";
   return RENGA_SUCCESS;
 }
 

@@ -176,6 +176,52 @@ RengaErrorCode RengaPartitionGetBatch(RengaPartition partition, int64_t *batch, 
 }
 
 /*@
+   RengaPartitionSetLeaves - leaves of which the fastest is taken
+
+   Collective
+
+   Input:
+   . partition - the partition; its type knows costs, or has a machine or a profile
+   . leaves - numbers of micro-batches that may be added one after the other (RengaPlanSetLeaf()):
+     "1,4,16"; auto: 1, 4, 6, 8 … 96; NULL: auto, of large problems 1 and where that does not fit 4,
+     16 and 64
+
+   Options:
+   . -partition_leaves - the same
+
+   Errors: with a leaf of RengaPartitionSetLeaf(), in RengaPartitionSetFromOptions() or
+   RengaPartitionSolve(); what is no list, in RengaPartitionSolve()
+@*/
+RengaErrorCode RengaPartitionSetLeaves(RengaPartition partition, const char *leaves)
+{
+  char *copy = NULL;
+  RengaCheckPointer(partition);
+  if (leaves) RengaCall(RengaStringCopy(leaves, &copy));
+  RengaFree(&partition->leaves);
+  partition->leaves = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionGetLeaves - leaves of which the fastest is taken, lent
+
+   Not collective
+
+   Input:
+   . partition - the partition
+
+   Output:
+   . leaves - see RengaPartitionSetLeaves(); NULL: none were set
+@*/
+RengaErrorCode RengaPartitionGetLeaves(RengaPartition partition, const char **leaves)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(leaves);
+  *leaves = partition->leaves;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaPartitionSetPlanFile - take the plan from a file instead of making one
 
    Collective

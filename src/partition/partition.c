@@ -21,10 +21,9 @@ static const RengaOptionRow rows[] = {
      "tree: share of memory, beside time, in the cost of a subtree"},
     {"partition_rannc_blocks", RENGA_OPTION_INT, "0", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e4,
      "rannc: blocks at most, of which stages are made; 0: as many as stages need"},
-    {"partition_microbatch_sizes", RENGA_OPTION_STRING, "default", RENGA_OPTION_NO_OFFSET, NULL, 0,
-     0,
-     "auto, exact, rannc: sizes to choose from: default (smaller ones if it does not fit), auto, "
-     "1,2,4"},
+    {"partition_microbatch_sizes", RENGA_OPTION_STRING, "auto", RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
+     "auto, exact: sizes to choose from: auto, 1,2,4, or default (an eighth of the batch, smaller "
+     "if it does not fit)"},
     {"partition_exact_time_limit", RENGA_OPTION_REAL, "60", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
      "exact: seconds for the search; then the best found is taken; 0: any time"},
     {"partition_stages", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, stages), NULL, 0,
@@ -38,12 +37,16 @@ static const RengaOptionRow rows[] = {
     {"batch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, batch), NULL, 0,
      1e12, "samples per step over all replicas; 0: the network file's, or else 32"},
     {"microbatch_size", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, microbatch),
-     NULL, 0, 1e12, "samples per micro-batch; 0: an eighth of the batch, whatever the layout"},
+     NULL, 0, 1e12,
+     "samples per micro-batch; 0: auto and exact choose it, else an eighth of the batch"},
     {"reduction_leaf", RENGA_OPTION_INT64, "0", offsetof(struct _p_RengaPartition, leaf), NULL, 0,
-     1e12, "micro-batches whose gradients are added in a row: more take fewer buffers; 0: 1"},
+     1e12,
+     "micro-batches whose gradients are added in a row: more take fewer buffers; 0: chosen by "
+     "types that know costs, else 1"},
     {"partition_leaves", RENGA_OPTION_STRING, NULL, offsetof(struct _p_RengaPartition, leaves),
      NULL, 0, 0,
-     "types that know costs: leaves of which the fastest that fits is taken: auto, or 1,4,16"},
+     "types that know costs: leaves of which the fastest that fits is taken: 1,4,16, or auto, "
+     "which is the default"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -273,13 +276,15 @@ RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes)
    Input:
    . partition - the partition
    . batch - samples of a step over all replicas; 0: the network file's, or else 32
-   . microbatch - samples of a micro-batch; 0: an eighth of the batch, rounded up
+   . microbatch - samples of a micro-batch; 0: types auto and exact choose it
+     (RengaPartitionAutoSetMicrobatchSizes()), for others an eighth of the batch, rounded up
 
    Options:
    . -batch_size - samples of a step
    . -microbatch_size - samples of a micro-batch
 
-   Notes: the defaults do not depend on ranks or layout, so that results do not either.
+   Notes: results depend on the micro-batch, so that one that is given is kept; the eighth depends
+   on no ranks and no layout.
 @*/
 RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch)
 {
@@ -299,12 +304,11 @@ RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, i
 
    Input:
    . partition - the partition
-   . leaf - their number, a leaf of the sum of gradients (RengaPlanSetLeaf()); 0: 1, or what the
-     plan's file says; where nothing fits a type that knows costs tries 4, 16 and 64
+   . leaf - their number, a leaf of the sum of gradients (RengaPlanSetLeaf()); 0: what the plan's
+     file says, or one of RengaPartitionSetLeaves() where the type knows costs, or 1
 
    Options:
    . -reduction_leaf - the number
-   . -partition_leaves - several, of which the fastest that fits is taken; auto: 1, 4, 6, 8 … 96
 @*/
 RengaErrorCode RengaPartitionSetLeaf(RengaPartition partition, int64_t leaf)
 {

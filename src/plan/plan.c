@@ -172,6 +172,25 @@ RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks)
 }
 
 /*@
+   RengaPlanGetAvailableRanks - how many ranks there are
+
+   Not collective
+
+   Input:
+   . plan - the plan
+
+   Output:
+   . ranks - as RengaPlanSetAvailableRanks() set them; 0: not known
+@*/
+RengaErrorCode RengaPlanGetAvailableRanks(RengaPlan plan, int *ranks)
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(ranks);
+  *ranks = plan->available;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaPlanSetMemory - what one device of a stage will need
 
    Not collective

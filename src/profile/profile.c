@@ -101,6 +101,25 @@ RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
 }
 
 /*@
+   RengaProfileGetGraph - the network that costs are wanted of
+
+   Not collective
+
+   Input:
+   . profile - the profile
+
+   Output:
+   . graph - lent; NULL: none was set
+@*/
+RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph)
+{
+  RengaCheckPointer(profile);
+  RengaCheckPointer(graph);
+  *graph = profile->graph;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaProfileSetMachine - say for which machine
 
    Collective

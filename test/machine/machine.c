@@ -69,6 +69,7 @@ static RengaErrorCode TestLevels(void)
 {
   RengaMachine machine;
   int count;
+  int64_t wished;
   const RengaMachineLevel *level;
   RengaCall(WriteFile("small.opts", good));
   RengaCall(RengaMachineCreate(comm, &machine));
@@ -87,7 +88,11 @@ static RengaErrorCode TestLevels(void)
   /* Two, of which one is behind the widest level. */
   Expect(Near(RengaMachineReduceSeconds(machine, 2, 2, 2e6), 2 * (4e-6 + 1e-2) + 3e6 / 5e10));
   RengaCall(RengaMachineSetNodes(machine, 1));
+  RengaCall(RengaMachineGetMemory(machine, &wished));
+  Expect(wished == 0);
   RengaCall(RengaMachineSetMemory(machine, 1000));
+  RengaCall(RengaMachineGetMemory(machine, &wished));
+  Expect(wished == 1000);
   RengaCall(RengaMachineGetLevels(machine, &count, &level));
   Expect(count == 1 && level[0].devices == 4);
   const RengaMachineDevice *device;

@@ -40,6 +40,14 @@ static RengaErrorCode CheckObjects(RengaComm comm, RengaPartition partition)
   RengaCall(RengaPartitionGetSettings(partition, &other));
   RengaCall(RengaPartitionGetPlanFile(partition, &text));
   Expect(!lent && !same && other && !text);
+  RengaCall(RengaPartitionGetLeaves(partition, &text));
+  Expect(!text);
+  RengaCall(RengaPartitionSetLeaves(partition, "1,4"));
+  RengaCall(RengaPartitionGetLeaves(partition, &text));
+  Expect(!strcmp(text, "1,4"));
+  RengaCall(RengaPartitionSetLeaves(partition, NULL));
+  RengaCall(RengaProfileGetGraph(profile, &of_partition));
+  Expect(!of_partition);
   RengaCall(RengaSettingsCreate(comm, &settings));
   RengaCall(RengaPartitionSetGraph(partition, graph));
   RengaCall(RengaPartitionSetMachine(partition, machine));

@@ -100,8 +100,11 @@ static void CheckOtherErrors(RengaPlan plan)
 static void CheckView(RengaComm comm, RengaPlan plan)
 {
   char text[8192];
+  int available = 0;
   RengaViewer viewer;
   RengaCallAbort(RengaPlanSetAvailableRanks(plan, 11));
+  RengaCallAbort(RengaPlanGetAvailableRanks(plan, &available));
+  TestTrue(available == 11);
   RengaCallAbort(RengaPlanSetMemory(plan, 1, 3 << 20));
   RengaCallAbort(RengaViewerCreate(comm, "ascii:plan-view.txt", &viewer));
   RengaCallAbort(RengaPlanView(plan, viewer));

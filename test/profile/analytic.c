@@ -75,7 +75,7 @@ static RengaErrorCode CheckLayer(RengaGraph graph, const RengaProfileCost costs[
 
 static RengaErrorCode TestFormulas(void)
 {
-  RengaGraph graph;
+  RengaGraph graph, same;
   RengaProfile profile;
   RengaMachine lent;
   RengaProfileCost *costs;
@@ -86,6 +86,8 @@ static RengaErrorCode TestFormulas(void)
   RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph), &costs));
   ExpectError(RengaProfileGetCosts(profile, SAMPLES, costs), RENGA_ERR_ORDER, "");
   RengaCall(RengaProfileSetGraph(profile, graph));
+  RengaCall(RengaProfileGetGraph(profile, &same));
+  Expect(same == graph);
   ExpectError(RengaProfileGetCosts(profile, SAMPLES, costs), RENGA_ERR_ORDER, "");
   RengaCall(RengaProfileSetMachine(profile, machine));
   ExpectError(RengaProfileGetCosts(profile, 0, costs), RENGA_ERR_ARGUMENT, "");
