@@ -64,6 +64,11 @@ RengaErrorCode RengaDataWriteText(RengaComm comm, const char *text_file, const c
 RengaErrorCode RengaDataWriteIdx(RengaComm comm, int n_files, const char *const files[],
                                  const char *out_file, double mean, double deviation);
 
+/* Images and classes from a folder of folders of PNG and JPEG files, one per class, or two such. */
+RengaErrorCode RengaDataWriteImages(RengaComm comm, int n_folders, const char *const folders[],
+                                    const char *out_file, const int size[2], double mean,
+                                    double deviation, double validation_share, int64_t numbers[3]);
+
 /* A vocabulary of tokens for text: byte pairs. It has no options; any rank may have one. */
 typedef struct _p_RengaVocabulary *RengaVocabulary;
 enum {

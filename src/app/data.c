@@ -18,11 +18,13 @@ static const RengaOptionRow rows[] = {
     ROW("data_negatives", INT64, "0", NULL, 0, 10000,
         "data ratings: items not rated, drawn by the seed for each one that is"),
     ROW("data_mean", REAL, "0", NULL, -1e30, 1e30,
-        "data idx: subtracted from each number, a byte b counting as b / 255"),
+        "data idx, images: subtracted from each number, a byte b counting as b / 255"),
     ROW("data_deviation", REAL, "0", NULL, 0, 1e30,
-        "data idx: then divided by; 0: mean and deviation of the training images"),
+        "data idx, images: then divided by; 0: mean and deviation of the training images"),
     ROW("data_label", STRING, NULL, NULL, 0, 0,
         "data csv: the column of classes; or -data_targets"),
+    ROW("data_image_size", STRING, NULL, NULL, 0, 0,
+        "data images: HxW pixels that each is made; without it all have the same size"),
     ROW("data_targets", STRING, NULL, NULL, 0, 0,
         "data csv: columns of numbers that are to be learned, with commas"),
     ROW("data_drop", STRING, NULL, NULL, 0, 0, "data csv: columns to leave out, with commas"),
@@ -158,16 +160,58 @@ static RengaErrorCode MakeCsv(const App *app, MPI_Comm printer)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode GetNormalization(MPI_Comm printer, double *mean, double *deviation)
+{
+  bool mean_given;
+  RengaCall(RengaOptionsGetReal("data_mean", mean, &mean_given));
+  RengaCall(RengaOptionsGetReal("data_deviation", deviation, NULL));
+  RengaCheck(!mean_given || *deviation > 0, printer, RENGA_ERR_OPTION,
+             "-data_mean %g needs -data_deviation: without it both are measured", *mean);
+  return RENGA_SUCCESS;
+}
+
+/* "224x224"; 0, 0 where it is not given. */
+static RengaErrorCode GetImageSize(MPI_Comm printer, int size[2])
+{
+  const char *text;
+  char rest;
+  size[0] = size[1] = 0;
+  RengaCall(RengaOptionsGetString("data_image_size", &text, NULL));
+  if (!text) return RENGA_SUCCESS;
+  RengaCheck(sscanf(text, "%dx%d%c", &size[0], &size[1], &rest) == 2 && size[0] > 0 &&
+                 size[1] > 0 && size[0] <= 65536 && size[1] <= 65536,
+             printer, RENGA_ERR_OPTION,
+             "-data_image_size %s: write height and width in pixels, such as 224x224", text);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeImages(const App *app, MPI_Comm printer)
+{
+  const char *out = app->words[app->n_words - 1];
+  const int folders = app->n_words - 2;
+  double mean = 0, deviation = 0, validation = 0;
+  int64_t numbers[3];
+  int size[2];
+  RengaCall(GetNormalization(printer, &mean, &deviation));
+  RengaCall(GetImageSize(printer, size));
+  RengaCall(RengaOptionsGetReal("data_validation", &validation, NULL));
+  RengaCheck(folders == 1 || validation == 0, printer, RENGA_ERR_OPTION,
+             "renga data images: -data_validation %g and a second folder are both given",
+             validation);
+  RengaCall(RengaDataWriteImages(app->comm, folders, (const char *const *)app->words + 1, out, size,
+                                 mean, deviation, validation, numbers));
+  RengaCall(RengaPrintf(printer,
+                        "wrote %s: %lld images of %lld classes; %lld other files left out\n", out,
+                        (long long)numbers[0], (long long)numbers[1], (long long)numbers[2]));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode MakeIdx(const App *app, MPI_Comm printer)
 {
   const char *const *files = (const char *const *)app->words + 1,
                     *out = app->words[app->n_words - 1];
   double mean = 0, deviation = 0;
-  bool mean_given;
-  RengaCall(RengaOptionsGetReal("data_mean", &mean, &mean_given));
-  RengaCall(RengaOptionsGetReal("data_deviation", &deviation, NULL));
-  RengaCheck(!mean_given || deviation > 0, printer, RENGA_ERR_OPTION,
-             "-data_mean %g needs -data_deviation: without it both are measured", mean);
+  RengaCall(GetNormalization(printer, &mean, &deviation));
   RengaCall(RengaDataWriteIdx(app->comm, app->n_words - 2, files, out, mean, deviation));
   RengaCall(RengaPrintf(printer, "wrote %s: images and labels%s\n", out,
                         app->n_words == 6 ? ", with a validation part" : ""));
@@ -192,6 +236,11 @@ static const struct {
      MakePairs},
     {"ratings", "ratings IN OUT", {3, 3}, "data_negatives seed", MakeRatings},
     {"idx", "idx IMAGES LABELS [IMAGES LABELS] OUT", {4, 6}, "data_mean data_deviation", MakeIdx},
+    {"images",
+     "images FOLDER [FOLDER] OUT",
+     {3, 4},
+     "data_mean data_deviation data_image_size data_validation",
+     MakeImages},
     {"csv", "csv TABLE OUT", {3, 3}, "data_label data_targets data_drop data_validation", MakeCsv},
     {"npy", "npy ARRAY ... OUT", {3, 1000}, "", MakeNpy},
 };

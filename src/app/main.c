@@ -25,6 +25,7 @@ static const char help[] =
     "              renga data pairs SOURCE TARGET OUT                 of aligned texts\n"
     "              renga data ratings IN OUT                          of users, items, ratings\n"
     "              renga data csv TABLE OUT                           of a table of text\n"
+    "              renga data images FOLDER [FOLDER] OUT              of PNG and JPEG files\n"
     "              renga data npy ARRAY ... OUT                       of arrays of NumPy\n"
     "              renga data idx IMAGES LABELS [IMAGES LABELS] OUT   of images and classes\n"
     "  generate  write text from a trained network\n"

@@ -247,27 +247,6 @@ static RengaErrorCode WritePart(CsvSet *set, RengaDataWriter output, const char 
   return RENGA_SUCCESS;
 }
 
-/* Names with line ends between them, as an attribute, which HDF5 keeps below 64 KiB. */
-static RengaErrorCode PutNames(RengaDataWriter output, const char *attribute, int count,
-                               char *const names[])
-{
-  enum { LONGEST = 60000 };
-  char *text;
-  size_t used = 0;
-  RengaCall(RengaMalloc(LONGEST + 1, &text));
-  for (int i = 0; i < count; i++) {
-    const size_t length = strlen(names[i]);
-    if (used + length + 1 > LONGEST) break;
-    memcpy(text + used, names[i], length);
-    used += length;
-    text[used++] = '\n';
-  }
-  RengaErrorCode code = RengaDataWriterPutText(output, -1, attribute, text);
-  RengaFree(&text);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 /* Takes the inputs' columns of the three lists to their front. */
 static int GatherInputs(CsvSet *set)
 {
@@ -289,8 +268,9 @@ static RengaErrorCode DescribeColumns(CsvSet *set, RengaDataWriter output)
   const int inputs = GatherInputs(set);
   const RengaTensorSpec spec = {.type = RENGA_FLOAT64, .ndim = 1, .dim = {inputs}};
   int dataset;
-  RengaCall(PutNames(output, "columns", inputs, set->csv.heading));
-  if (set->n_classes > 0) RengaCall(PutNames(output, "classes", set->n_classes, set->class));
+  RengaCall(RengaDataWriterPutNames_Private(output, "columns", inputs, set->csv.heading));
+  if (set->n_classes > 0)
+    RengaCall(RengaDataWriterPutNames_Private(output, "classes", set->n_classes, set->class));
   RengaCall(RengaDataWriterAdd(output, "/x_mean", &spec, &dataset));
   RengaCall(RengaDataWriterWrite(output, dataset, 0, inputs, set->mean));
   RengaCall(RengaDataWriterAdd(output, "/x_deviation", &spec, &dataset));

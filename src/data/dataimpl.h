@@ -26,6 +26,22 @@ RengaErrorCode RengaHdf5DatasetGetReal(RengaHdf5Dataset dataset, const char *att
 RengaErrorCode RengaHdf5Read(RengaHdf5Dataset dataset, int64_t sample, int64_t first, int64_t rows,
                              void *buffer);
 
+/* hdf5write.c: names with line ends between them, as an attribute of the file. */
+RengaErrorCode RengaDataWriterPutNames_Private(RengaDataWriter writer, const char *attribute,
+                                               int count, char *const names[]);
+
+/* moments.c: sums over the numbers for training. */
+typedef struct {
+  double count, sum, squares;
+} RengaDataMoments;
+void RengaDataMomentsAdd_Private(RengaDataMoments *moments, RengaDataType type, const void *values,
+                                 int64_t count);
+/* Attributes scale and offset, so that (stored / unit - mean) / deviation is what a network reads.
+   deviation 0: mean and deviation are found here. */
+RengaErrorCode RengaDataMomentsPut_Private(const RengaDataMoments *moments, RengaDataWriter writer,
+                                           int dataset, double unit, double *mean,
+                                           double *deviation, const char *what);
+
 /* convert.c: numbers of one type to another, none changed but by rounding to a float. */
 bool RengaDataConvertible(RengaDataType from, RengaDataType to);
 /* How many were converted: count, or the place of the first that does not fit. */

@@ -263,6 +263,27 @@ RengaErrorCode RengaDataWriterPutText(RengaDataWriter writer, int dataset, const
   return code;
 }
 
+/* Names with line ends between them, as an attribute, which HDF5 keeps below 64 KiB. */
+RengaErrorCode RengaDataWriterPutNames_Private(RengaDataWriter writer, const char *attribute,
+                                               int count, char *const names[])
+{
+  enum { LONGEST = 60000 };
+  char *text;
+  size_t used = 0;
+  RengaCall(RengaMalloc(LONGEST + 1, &text));
+  for (int i = 0; i < count; i++) {
+    const size_t length = strlen(names[i]);
+    if (used + length + 1 > LONGEST) break;
+    memcpy(text + used, names[i], length);
+    used += length;
+    text[used++] = '\n';
+  }
+  RengaErrorCode code = RengaDataWriterPutText(writer, -1, attribute, text);
+  RengaFree(&text);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static void SyncFolder(const char *name)
 {
   int folder = open(name, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

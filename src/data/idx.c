@@ -98,33 +98,9 @@ static void CloseIdx(IdxFile *idx)
   idx->file = NULL;
 }
 
-/* Sums over the images of training, for their mean and deviation. */
-typedef struct {
-  double count, sum, squares;
-} Moments;
-
-static void AddMoments(Moments *moments, RengaDataType type, const void *values, int64_t count)
-{
-  enum { FEW = 512 };
-  double wide[FEW];
-  size_t size = RengaDataTypeSize(type);
-  RengaDataType whole = RengaDataIsInteger(type) ? RENGA_INT64 : RENGA_FLOAT64;
-  int64_t integers[FEW];
-  for (int64_t at = 0; at < count; at += FEW) {
-    int64_t n = count - at < FEW ? count - at : FEW;
-    void *to = whole == RENGA_INT64 ? (void *)integers : (void *)wide;
-    RengaDataConvert(type, (const char *)values + (size_t)at * size, whole, to, n);
-    for (int64_t i = 0; i < n; i++) {
-      double value = whole == RENGA_INT64 ? (double)integers[i] : wide[i];
-      moments->sum += value;
-      moments->squares += value * value;
-    }
-  }
-  moments->count += (double)count;
-}
-
 /* All samples of a file into a dataset; moments may be NULL. */
-static RengaErrorCode CopyRows(IdxFile *idx, RengaDataWriter output, int dataset, Moments *moments)
+static RengaErrorCode CopyRows(IdxFile *idx, RengaDataWriter output, int dataset,
+                               RengaDataMoments *moments)
 {
   int64_t most = BLOCK / idx->row_bytes, rows = idx->spec.dim[0];
   size_t size = RengaDataTypeSize(idx->spec.type);
@@ -140,7 +116,7 @@ static RengaErrorCode CopyRows(IdxFile *idx, RengaDataWriter output, int dataset
     code = ReadBytes(idx, (size_t)(n * idx->row_bytes), what, block);
     if (code != RENGA_SUCCESS) break;
     RengaDataSwapBytes(size, count, block);
-    if (moments != NULL) AddMoments(moments, idx->spec.type, block, count);
+    if (moments != NULL) RengaDataMomentsAdd_Private(moments, idx->spec.type, block, count);
     code = RengaDataWriterWrite(output, dataset, at, n, block);
   }
   RengaFree(&block);
@@ -193,26 +169,17 @@ typedef struct {
   RengaDataWriter output;
   RengaTensorSpec image;  /* of the first part */
   double mean, deviation; /* of a value in [0, 1] where the file has bytes; deviation 0: measured */
-  Moments moments;
+  RengaDataMoments moments;
 } IdxSet;
 
 /* What a stored number is as a number of the network: number * scale + offset. */
 static RengaErrorCode PutNormalization(IdxSet *set, int dataset, const char *file)
 {
-  double unit = set->image.type == RENGA_UINT8 ? 255 : 1;
-  if (set->deviation == 0) {
-    const Moments *m = &set->moments;
-    double mean = m->sum / m->count, variance = m->squares / m->count - mean * mean;
-    set->mean = mean / unit;
-    set->deviation = variance > 0 ? sqrt(variance) / unit : 0;
-    RengaCheck(set->deviation > 0 && isfinite(set->deviation) && isfinite(set->mean), MPI_COMM_SELF,
-               RENGA_ERR_FILE_FORMAT,
-               "IDX file %s: the numbers have mean %g and variance %g, which is no normalisation; "
-               "give another with -data_mean and -data_deviation",
-               file, mean, variance);
-  }
-  RengaCall(RengaDataWriterPutReal(set->output, dataset, "scale", 1 / (unit * set->deviation)));
-  RengaCall(RengaDataWriterPutReal(set->output, dataset, "offset", -set->mean / set->deviation));
+  char what[512];
+  snprintf(what, sizeof what, "IDX file %.480s", file);
+  RengaCall(RengaDataMomentsPut_Private(&set->moments, set->output, dataset,
+                                        set->image.type == RENGA_UINT8 ? 255 : 1, &set->mean,
+                                        &set->deviation, what));
   return RENGA_SUCCESS;
 }
 

@@ -98,6 +98,18 @@ if [ ! -e no-python ]; then
   refuses 2 "has no dataset for input" train -graph $mlp -data only.h5 $steps
 fi
 
+# Folders of images.
+mkdir -p pictures/empty
+refuses 2 "folder pictures holds no images: files that end in .png" data images pictures o.h5
+refuses 2 "folder pictures/empty holds no folders" data images pictures/empty o.h5
+refuses 2 "folder none: No such file" data images none o.h5
+refuses 2 "-data_image_size 24: write height and width" data images pictures o.h5 -data_image_size 24
+refuses 2 "and a second folder are both given" data images pictures pictures o.h5 -data_validation 0.5
+refuses 2 "renga data csv does not use -data_image_size" data csv table.csv o.h5 -data_label kind \
+  -data_image_size 2x2
+echo no >pictures/empty/a.png
+refuses 2 "pictures/empty/a.png: " data images pictures o.h5
+
 # Text and vocabularies.
 : >empty.txt
 refuses 2 "text empty.txt of 0 bytes is too short" data text empty.txt o.h5

@@ -1,10 +1,11 @@
-data_tests = %D%/arrays %D%/csv %D%/files %D%/idx %D%/origin %D%/shuffle %D%/text %D%/vocabulary %D%/writer
+data_tests = %D%/arrays %D%/csv %D%/files %D%/idx %D%/images %D%/origin %D%/shuffle %D%/text %D%/vocabulary %D%/writer
 check_PROGRAMS += $(data_tests)
 TESTS += $(data_tests)
 %C%_arrays_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_csv_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_files_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_idx_LDADD = $(LDADD) $(HDF5_LIBS) $(ZLIB_LIBS)
+%C%_images_LDADD = $(LDADD) $(HDF5_LIBS) $(PNG_LIBS) $(JPEG_LIBS)
 %C%_origin_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_shuffle_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_text_LDADD = $(LDADD) $(HDF5_LIBS)

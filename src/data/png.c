@@ -1,0 +1,54 @@
+/* Data: PNG files, by libpng. */
+#include "config.h"
+#include "picture.h"
+
+#ifdef RENGA_HAVE_PNG
+#include <png.h>
+
+static RengaErrorCode FailPng(const char *file, png_image *image)
+{
+  png_image_free(image);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "PNG file %s: %s", file, image->message);
+}
+
+/* Transparency is dropped: colours stay as they are stored below it. */
+static void DropAlpha(int64_t pixels, int channels, unsigned char *pixel)
+{
+  for (int64_t i = 0; i < pixels; i++)
+    for (int c = 0; c < channels; c++) pixel[i * channels + c] = pixel[i * (channels + 1) + c];
+}
+
+RengaErrorCode RengaPictureReadPng_Private(const char *file, bool pixels, RengaPicture *picture)
+{
+  png_image image = {.version = PNG_IMAGE_VERSION};
+  if (!png_image_begin_read_from_file(&image, file)) RengaCall(FailPng(file, &image));
+  const bool colour = image.format & PNG_FORMAT_FLAG_COLOR;
+  image.format = colour ? PNG_FORMAT_RGBA : PNG_FORMAT_GA;
+  image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;
+  picture->width = (int)image.width;
+  picture->height = (int)image.height;
+  picture->channels = colour ? 3 : 1;
+  if (!pixels) {
+    png_image_free(&image);
+    return RENGA_SUCCESS;
+  }
+  const RengaErrorCode code = RengaMalloc(PNG_IMAGE_SIZE(image), &picture->pixel);
+  if (code) png_image_free(&image);
+  RengaCall(code);
+  if (!png_image_finish_read(&image, NULL, picture->pixel, 0, NULL) || image.warning_or_error)
+    RengaCall(FailPng(file, &image));
+  DropAlpha((int64_t)picture->width * picture->height, picture->channels, picture->pixel);
+  return RENGA_SUCCESS;
+}
+
+#else
+
+RengaErrorCode RengaPictureReadPng_Private(const char *file, bool pixels, RengaPicture *picture)
+{
+  (void)pixels;
+  (void)picture;
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "%s: Renga was built without libpng; install libpng-dev and configure again", file);
+}
+
+#endif
