@@ -281,10 +281,14 @@ static RengaErrorCode AddFiles(RengaData data, const char *list, bool validates)
   int count;
   char **names;
   RengaCall(RengaDataFindFiles_Private(list, &count, &names));
-  RengaCall(RengaRealloc(data->n_files + count, &data->files));
+  const RengaErrorCode code = RengaRealloc(data->n_files + count, &data->files);
   for (int i = 0; i < count; i++)
-    data->files[data->n_files++] = (RengaDataFile){.name = names[i], .validates = validates};
+    if (code)
+      RengaFree(&names[i]);
+    else
+      data->files[data->n_files++] = (RengaDataFile){.name = names[i], .validates = validates};
   RengaFree(&names);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

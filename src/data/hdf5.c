@@ -69,10 +69,15 @@ RengaErrorCode RengaHdf5Open(const char *name, RengaHdf5File *file)
   hid_t id = OpenQuietly(name, reason);
   RengaCheck(id >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "data set %s cannot be opened: %s",
              name, reason);
-  RengaHdf5File f;
-  RengaCall(RengaMalloc(1, &f));
+  RengaHdf5File f = NULL;
+  RengaErrorCode code = RengaMalloc(1, &f);
+  if (!code) code = RengaStringCopy(name, &f->name);
+  if (code) {
+    RengaFree(&f);
+    H5Fclose(id);
+  }
+  RengaCall(code);
   f->id = id;
-  RengaCall(RengaStringCopy(name, &f->name));
   *file = f;
   return RENGA_SUCCESS;
 }
@@ -125,6 +130,10 @@ RengaErrorCode RengaHdf5List(RengaHdf5File file, const char *group, int *count, 
   }
   H5E_END_TRY
   H5Gclose(id);
+  if (list.code) {
+    for (int i = 0; i < list.count; i++) RengaFree(&list.names[i]);
+    RengaFree(&list.names);
+  }
   RengaCall(list.code);
   *count = list.count;
   *names = list.names;
@@ -135,12 +144,14 @@ static RengaErrorCode ReadText(hid_t attribute, hid_t type, char **value)
 {
   if (H5Tis_variable_str(type) > 0) {
     char *text = NULL;
+    RengaErrorCode code = RENGA_SUCCESS;
     hid_t memory = H5Tcopy(H5T_C_S1);
     H5Tset_size(memory, H5T_VARIABLE);
     H5Tset_cset(memory, H5Tget_cset(type));
-    if (H5Aread(attribute, memory, &text) >= 0 && text) RengaCall(RengaStringCopy(text, value));
+    if (H5Aread(attribute, memory, &text) >= 0 && text) code = RengaStringCopy(text, value);
     if (text) H5free_memory(text);
     H5Tclose(memory);
+    RengaCall(code);
     return RENGA_SUCCESS;
   }
   RengaCall(RengaMalloc(H5Tget_size(type) + 1, value));
@@ -156,9 +167,11 @@ RengaErrorCode RengaHdf5GetText(RengaHdf5File file, const char *attribute, char 
   *value = NULL;
   if (H5Aexists(file->id, attribute) <= 0) return RENGA_SUCCESS;
   hid_t id = H5Aopen(file->id, attribute, H5P_DEFAULT), type = H5Aget_type(id);
-  if (H5Tget_class(type) == H5T_STRING) RengaCall(ReadText(id, type, value));
+  const RengaErrorCode code =
+      H5Tget_class(type) == H5T_STRING ? ReadText(id, type, value) : RENGA_SUCCESS;
   H5Tclose(type);
   H5Aclose(id);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -300,8 +313,10 @@ RengaErrorCode RengaHdf5DatasetOpen(RengaHdf5File file, const char *path, RengaH
   H5E_END_TRY
   RengaCheck(id >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "data set %s: %s cannot be opened: %s",
              file->name, path, reason);
-  RengaHdf5Dataset d;
-  RengaCall(RengaMalloc(1, &d));
+  RengaHdf5Dataset d = NULL;
+  const RengaErrorCode code = RengaMalloc(1, &d);
+  if (code) H5Dclose(id);
+  RengaCall(code);
   d->id = id;
   *dataset = d; /* closed by the caller, good or not */
   snprintf(name, sizeof name, "%s:%s", file->name, path);
