@@ -82,8 +82,9 @@ bool RengaCheckpointHeadRead(const char *file, RengaCheckpointHead *head); /* fa
 /* 0 or errno. */
 int RengaCheckpointMarkWrite(const char *file, RengaCheckpointMarkKind mark);
 RengaCheckpointMarkKind RengaCheckpointMarkRead(const char *file);
-bool RengaCheckpointHeadCheck(const char *file, RengaCheckpointHead *head,
-                              char message[RENGA_CHECKPOINT_MESSAGE]);
+/* An error only where this process itself fails; a message where the file is wrong. */
+RengaErrorCode RengaCheckpointHeadCheck(const char *file, RengaCheckpointHead *head,
+                                        char message[RENGA_CHECKPOINT_MESSAGE]);
 
 /* transfer.c: tensors of a device to and from a place in a file, with their checksum. reason: 0 or
    errno. */

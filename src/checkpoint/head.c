@@ -49,24 +49,26 @@ static bool HashRange(int file, int64_t from, int64_t to, RengaHasher hasher)
   return true;
 }
 
-/* All bytes after the head that are no tensor. rows come back in order of offset. */
-static bool HashRest(int file, int64_t file_bytes, int64_t count, IndexRow rows[], uint64_t *hash)
+/* All bytes after the head that are no tensor; good: they could be read. rows come back in order of
+   offset. */
+static RengaErrorCode HashRest(int file, int64_t file_bytes, int64_t count, IndexRow rows[],
+                               bool *good, uint64_t *hash)
 {
   RengaHasher hasher;
   int64_t at = RENGA_CHECKPOINT_HEAD;
-  if (RengaHasherCreate(&hasher) != RENGA_SUCCESS) return false;
+  RengaCall(RengaHasherCreate(&hasher));
   if (count > 0) qsort(rows, (size_t)count, sizeof *rows, CompareRows);
-  bool good = true;
-  for (int64_t i = 0; good && i < count; i++) {
+  *good = true;
+  for (int64_t i = 0; *good && i < count; i++) {
     if (rows[i].bytes == 0) continue;
-    good = rows[i].offset >= at && rows[i].bytes <= file_bytes - rows[i].offset &&
-           HashRange(file, at, rows[i].offset, hasher);
+    *good = rows[i].offset >= at && rows[i].bytes <= file_bytes - rows[i].offset &&
+            HashRange(file, at, rows[i].offset, hasher);
     at = rows[i].offset + rows[i].bytes;
   }
-  good = good && HashRange(file, at, file_bytes, hasher);
+  *good = *good && HashRange(file, at, file_bytes, hasher);
   *hash = RengaHasherGet(hasher);
   RengaHasherDestroy(&hasher);
-  return good;
+  return RENGA_SUCCESS;
 }
 
 /* The index, then the head that vouches for all but the tensors. */
@@ -93,8 +95,10 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
   head.index_count = table->n_entries;
   size_t index_bytes = (size_t)table->n_entries * sizeof *rows;
   int reason = RengaWriteAt(file, table->index_offset, index_bytes, rows);
-  if (!reason && !HashRest(file, table->file_bytes, table->n_entries, rows, &head.rest_hash))
-    reason = errno ? errno : EIO;
+  bool good = true;
+  if (!reason && HashRest(file, table->file_bytes, table->n_entries, rows, &good, &head.rest_hash))
+    reason = ENOMEM;
+  if (!reason && !good) reason = errno ? errno : EIO;
   head.head_hash = RengaHash(&head, offsetof(RengaCheckpointHead, head_hash), 0);
   if (!reason) reason = RengaWriteAt(file, 0, sizeof head, &head);
   if (reason) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", strerror(reason));
@@ -114,20 +118,22 @@ static const char *ReadHead(int file, RengaCheckpointHead *head)
 }
 
 /* What is wrong with an open file, tensors aside, or NULL. */
-static const char *FindDamage(int file, RengaCheckpointHead *head)
+static RengaErrorCode FindDamage(int file, RengaCheckpointHead *head, const char **damage)
 {
   IndexRow *rows = NULL;
-  uint64_t hash;
-  const char *damage = ReadHead(file, head);
-  if (damage) return damage;
-  if (head->file_bytes != lseek(file, 0, SEEK_END))
-    return "it is truncated, or longer than it was written";
-  if (RengaMalloc(head->index_count, &rows) != RENGA_SUCCESS) return "its index is too long";
-  bool good = ReadAll(file, head->index_offset, (size_t)head->index_count * sizeof *rows, rows) &&
-              HashRest(file, head->file_bytes, head->index_count, rows, &hash) &&
-              hash == head->rest_hash;
+  uint64_t hash = 0;
+  *damage = ReadHead(file, head);
+  if (!*damage && head->file_bytes != lseek(file, 0, SEEK_END))
+    *damage = "it is truncated, or longer than it was written";
+  if (*damage) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(head->index_count, &rows));
+  RengaErrorCode code = RENGA_SUCCESS;
+  bool good = ReadAll(file, head->index_offset, (size_t)head->index_count * sizeof *rows, rows);
+  if (good) code = HashRest(file, head->file_bytes, head->index_count, rows, &good, &hash);
   RengaFree(&rows);
-  return good ? NULL : "its names, shapes or checksums are damaged";
+  RengaCall(code);
+  if (!good || hash != head->rest_hash) *damage = "its names, shapes or checksums are damaged";
+  return RENGA_SUCCESS;
 }
 
 bool RengaCheckpointHeadRead(const char *path, RengaCheckpointHead *head)
@@ -138,14 +144,20 @@ bool RengaCheckpointHeadRead(const char *path, RengaCheckpointHead *head)
   return good;
 }
 
-bool RengaCheckpointHeadCheck(const char *path, RengaCheckpointHead *head,
-                              char message[RENGA_CHECKPOINT_MESSAGE])
+RengaErrorCode RengaCheckpointHeadCheck(const char *path, RengaCheckpointHead *head,
+                                        char message[RENGA_CHECKPOINT_MESSAGE])
 {
+  RengaErrorCode code = RENGA_SUCCESS;
+  const char *damage = NULL;
   int file = open(path, O_RDONLY | O_CLOEXEC);
-  const char *damage = file < 0 ? strerror(errno) : FindDamage(file, head);
-  if (damage) snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", damage);
+  if (file < 0)
+    damage = strerror(errno);
+  else
+    code = FindDamage(file, head, &damage);
+  snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", damage ? damage : "");
   if (file >= 0) close(file);
-  return damage == NULL;
+  RengaCall(code);
+  return RENGA_SUCCESS;
 }
 
 typedef struct {

@@ -219,23 +219,27 @@ typedef struct {
   RengaErrorCode code;
 } Reader;
 
-/* Text of an attribute, or NULL; RengaFree. */
-static char *ReadText(hid_t object, const char *name)
+/* Text of an attribute, or NULL; RengaFree. An error only where there is no memory. */
+static RengaErrorCode ReadText(hid_t object, const char *name, char **read)
 {
+  RengaErrorCode code = RENGA_SUCCESS;
   char *text = NULL;
+  *read = NULL;
   hid_t attribute = H5Aopen(object, name, H5P_DEFAULT);
-  if (attribute < 0) return NULL;
+  if (attribute < 0) return RENGA_SUCCESS;
   hid_t type = H5Aget_type(attribute), memory = H5Tcopy(H5T_C_S1);
   size_t size =
       H5Tget_class(type) == H5T_STRING && !H5Tis_variable_str(type) ? H5Tget_size(type) : 0;
   H5Tset_size(memory, size + 1);
   H5Tset_cset(memory, H5Tget_cset(type));
-  if (size > 0 && RengaMalloc(size + 2, &text) == RENGA_SUCCESS)
-    if (H5Aread(attribute, memory, text) < 0) RengaFree(&text);
+  if (size > 0) code = RengaMalloc(size + 2, &text);
+  if (text && H5Aread(attribute, memory, text) < 0) RengaFree(&text);
   H5Tclose(memory);
   H5Tclose(type);
   H5Aclose(attribute);
-  return text;
+  RengaCall(code);
+  *read = text;
+  return RENGA_SUCCESS;
 }
 
 static bool ReadShape(hid_t dataset, RengaTensorSpec *spec)
@@ -254,7 +258,9 @@ static bool ReadShape(hid_t dataset, RengaTensorSpec *spec)
 static bool ReadEntry(hid_t dataset, Reader *reader)
 {
   RengaTensorSpec spec = {0};
-  char *name = ReadText(dataset, "name"), *type = ReadText(dataset, "type");
+  char *name = NULL, *type = NULL;
+  reader->code = ReadText(dataset, "name", &name);
+  if (!reader->code) reader->code = ReadText(dataset, "type", &type);
   char path[PATH] = "";
   haddr_t offset = H5Dget_offset(dataset);
   H5Iget_name(dataset, path, sizeof path);
@@ -302,7 +308,8 @@ static herr_t VisitAttribute(hid_t root, const char *name, const H5A_info_t *inf
 {
   Reader *reader = user;
   (void)info;
-  char *text = ReadText(root, name);
+  char *text;
+  reader->code = ReadText(root, name, &text);
   if (text) reader->code = RengaCheckpointTableSetAttribute(reader->table, name, text);
   RengaFree(&text);
   return reader->code == RENGA_SUCCESS ? 0 : -1;
@@ -316,11 +323,12 @@ static bool ReadStep(hid_t file, int64_t *step)
   return good;
 }
 
-static bool ReadIndex(hid_t file, RengaCheckpointTable *table)
+static bool ReadIndex(hid_t file, RengaCheckpointTable *table, RengaErrorCode *code)
 {
   int64_t(*index)[3];
   if (table->index_offset <= 0) return false; /* not visited: none, or behind a link */
-  if (RengaMalloc(table->n_entries, &index) != RENGA_SUCCESS) return false;
+  *code = RengaMalloc(table->n_entries, &index);
+  if (*code) return false;
   hid_t dataset = H5Dopen2(file, "checksums", H5P_DEFAULT), space = H5Dget_space(dataset);
   bool good = dataset >= 0 && H5Sget_simple_extent_npoints(space) == 3 * table->n_entries &&
               H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, index) >= 0;
@@ -353,7 +361,7 @@ RengaErrorCode RengaCheckpointLayoutRead(const char *path, RengaCheckpointTable 
   else if (!ReadStep(file, &table->step))
     Fail(message, "no attribute step");
   RengaCheckpointTableSort(table);
-  if (file >= 0 && !message[0] && !ReadIndex(file, table))
+  if (file >= 0 && !message[0] && !ReadIndex(file, table, &reader.code))
     Fail(message, "the checksums do not belong to the tensors");
   if (file >= 0) H5Fclose(file);
   EndListening(&listener, message[0] != '\0', message);

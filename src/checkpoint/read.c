@@ -19,8 +19,10 @@ RengaErrorCode RengaCheckpointFileOpen(RengaComm comm, const char *path,
   RengaCall(RengaObjectGetComm(comm, &ranks));
   RengaCheckpointHead head = {.run = 0};
   memset(message, 0, RENGA_CHECKPOINT_MESSAGE);
-  if (RengaCommGetRank(comm) == 0 && RengaCheckpointHeadCheck(path, &head, message))
-    code = RengaCheckpointLayoutRead(path, table, message);
+  if (RengaCommGetRank(comm) == 0) {
+    code = RengaCheckpointHeadCheck(path, &head, message);
+    if (!code && !message[0]) code = RengaCheckpointLayoutRead(path, table, message);
+  }
   table->file_bytes = head.file_bytes;
   table->time = head.time;
   table->run = head.run;
