@@ -542,12 +542,13 @@ RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan)
   RengaCheck(partition->graph, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaPartition has no graph: call RengaPartitionSetGraph first");
   int ranks = partition->ranks ? partition->ranks : RengaCommGetSize(partition->hdr.owner);
-  RengaCall(RengaPlanCreate(partition->hdr.owner, &made));
+  RengaCall(RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &made)));
   RengaErrorCode code = partition->load ? RengaPartitionLoad_Private(partition, ranks, made)
                                         : Make(partition, ranks, made);
   if (!code && RengaPlanGetLeaf(made) > 1) code = RengaPlanCheck(made, partition->graph, 0);
   if (!code) code = RengaPlanSetAvailableRanks(made, ranks);
   if (!code) code = RengaPlanSetMemoryLimit(made, partition->memory);
+  code = RengaErrorAgree(partition->hdr.comm, code);
   if (code) RengaPlanDestroy(&made);
   RengaCall(code);
   partition->hdr.state = RENGA_STATE_SOLVED;

@@ -76,11 +76,18 @@ static RengaErrorCode OpenViewer(RengaViewer viewer)
 @*/
 RengaErrorCode RengaViewerCreate(RengaComm comm, const char *specification, RengaViewer *viewer)
 {
-  RengaViewer made;
+  RengaViewer made = NULL;
+  MPI_Comm ranks;
   RengaCheckPointer(comm);
-  RengaCall(RengaHeaderCreate(comm, "RengaViewer", sizeof *made, DestroyViewer, &made));
-  RengaErrorCode code = SplitSpecification(made, specification ? specification : "");
-  if (code == RENGA_SUCCESS) code = RengaErrorAgree(made->hdr.comm, OpenViewer(made));
+  RengaCall(RengaObjectGetComm(comm, &ranks));
+  RengaErrorCode code = RengaHeaderCreate(comm, "RengaViewer", sizeof *made, NULL, &made);
+  code = RengaErrorAgree(ranks, code);
+  if (code == RENGA_SUCCESS) {
+    made->hdr.destroy = DestroyViewer; /* collective: not before all ranks have one */
+    code = SplitSpecification(made, specification ? specification : "");
+    if (code == RENGA_SUCCESS) code = OpenViewer(made);
+    code = RengaErrorAgree(ranks, code);
+  }
   if (code != RENGA_SUCCESS) RengaHeaderDestroy(&made);
   RengaCall(code);
   *viewer = made;

@@ -239,18 +239,26 @@ static RengaErrorCode FindRates(RengaPartition partition, Collected *collected, 
   return RENGA_SUCCESS;
 }
 
-/* Of the settings all that decides memory and time. The device is set up here, by all ranks: the
-   forecast that rank 0 asks for needs its threads. */
+/* By all ranks: the forecast that rank 0 asks for needs its threads. */
+static RengaErrorCode SetUpDevice(RengaPartition partition)
+{
+  RengaSettings settings;
+  RengaDevice device;
+  RengaErrorCode code = RengaPartitionGetSettings(partition, &settings);
+  if (!code) code = RengaSettingsGetDevice(settings, &device);
+  RengaCall(RengaErrorAgree(partition->hdr.comm, code));
+  RengaCall(RengaErrorAgree(partition->hdr.comm, RengaDeviceSetUp(device)));
+  return RENGA_SUCCESS;
+}
+
+/* Of the settings all that decides memory and time. */
 static RengaErrorCode TakeSettings(RengaPartition partition, SearchTask *task)
 {
-  RengaDevice device;
   RengaOptimizer optimizer;
   const char *const *names;
   const char *schedule, *reduction;
   double eager;
   RengaCall(RengaPartitionGetSettings(partition, &task->settings));
-  RengaCall(RengaSettingsGetDevice(task->settings, &device));
-  RengaCall(RengaDeviceSetUp(device));
   RengaCall(RengaSettingsGetOptimizer(task->settings, &optimizer));
   RengaCall(RengaOptimizerGetMoments(optimizer, &task->moments, &names));
   RengaCall(RengaSettingsGetReduction(task->settings, &reduction));
@@ -305,21 +313,26 @@ static RengaErrorCode FreeCollected(RengaPartition partition, Collected *collect
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode AllocateAnswer(SearchAnswer *answer)
+{
+  RengaCall(RengaMalloc(answer->n_stages, &answer->stage));
+  RengaCall(RengaMalloc(answer->n_ranks, &answer->rank));
+  RengaCall(RengaMalloc(answer->n_reasons, &answer->reason));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Share(RengaComm comm, SearchAnswer *answer)
 {
   static const char what[] = "the plan of rank 0";
+  const bool root = RengaCommGetRank(comm) == 0;
   SearchAnswer mine = *answer;
+  MPI_Comm ranks;
+  RengaCall(RengaObjectGetComm(comm, &ranks));
   RengaCall(RengaCommBroadcast(comm, answer, sizeof *answer, 0, what));
-  if (RengaCommGetRank(comm) == 0) {
-    *answer = mine;
-  } else {
-    answer->stage = NULL;
-    answer->rank = NULL;
-    answer->reason = NULL;
-    RengaCall(RengaMalloc(answer->n_stages, &answer->stage));
-    RengaCall(RengaMalloc(answer->n_ranks, &answer->rank));
-    RengaCall(RengaMalloc(answer->n_reasons, &answer->reason));
-  }
+  answer->stage = mine.stage;
+  answer->rank = mine.rank;
+  answer->reason = mine.reason;
+  RengaCall(RengaErrorAgree(ranks, root ? RENGA_SUCCESS : AllocateAnswer(answer)));
   RengaCall(RengaCommBroadcast(comm, answer->stage,
                                (size_t)answer->n_stages * sizeof *answer->stage, 0, what));
   RengaCall(RengaCommBroadcast(comm, answer->rank, (size_t)answer->n_ranks * sizeof *answer->rank,
@@ -383,7 +396,10 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
   Collected collected = {0};
   SearchTask task = {0};
   SearchAnswer answer = {0};
-  RengaErrorCode code = FillTask(partition, wish, ranks, batch, microbatch, &collected, &task);
+  RengaErrorCode code = SetUpDevice(partition);
+  if (!code)
+    code = RengaErrorAgree(partition->hdr.comm,
+                           FillTask(partition, wish, ranks, batch, microbatch, &collected, &task));
   if (!code)
     code = RengaErrorAgree(partition->hdr.comm,
                            SolveOnFirst(comm, collected.from.profile, &task, &answer));
