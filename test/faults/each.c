@@ -8,303 +8,22 @@
    RENGA_FAULT_TRIES=n: so many events of each kind in each part (20), every k-th from a place that
    follows from RENGA_FAULT_SEED; 0: every event, on each rank. RENGA_FAULT_PART=name: that part
    alone. */
-#include "../check.h"
-#include "renga.h"
-#include "renga/private/fault.h"
+#include "faults.h"
+#include <hdf5.h>
 #include <stdlib.h>
-#include <sys/stat.h>
-#include <time.h>
 
-enum { BATCH = 8, MICROBATCH = 2, VOCABULARY = 17, PLACES = 6, PATH = 1024 };
-static const char network[] = "gpt:layers=1,hidden=8,heads=2,sequence=6,vocabulary=17,dropout=0.1";
-static const char directory[] = "faults-checkpoints", base_directory[] = "faults-base";
-
-/* What the parts leave to each other. */
-typedef struct {
-  MPI_Comm ranks;
-  RengaComm comm, group;
-  RengaGraph graph;
-  RengaPartition partition;
-  RengaPlan plan;
-  RengaPipeline pipeline;
-  RengaCheckpoint checkpoint;
-  double result; /* of the part: a loss; 0 where it has none */
-  char *base_file;
-} State;
-
-/* Every rank comes here, and all fail where one did: what a program does that goes on after an
-   error. Functions that exchange messages do so themselves. */
-#define Together(s, call) RengaCall(RengaErrorAgree((s)->ranks, (call)))
-
-/* The kinds of fault.h, and one that needs no help of the library. */
-enum { FAULT_READ = RENGA_FAULT_KINDS, KINDS };
-static const char *const kind_names[KINDS] = {"allocation", "message", "file", "read"};
-static int64_t reads, read_due;
-
-static void SetFault(int kind, int64_t n)
-{
-  if (kind < RENGA_FAULT_KINDS) RengaFaultSet((RengaFaultKind)kind, n);
-  if (kind != FAULT_READ) return;
-  reads = 0;
-  read_due = n;
-}
-
-static int64_t CountFaults(int kind)
-{
-  return kind == FAULT_READ ? reads : RengaFaultGetCount((RengaFaultKind)kind);
-}
-
-static RengaErrorCode ReadTokens(void *user, int field, int64_t first, int64_t count, void *buffer)
-{
-  (void)user;
-  if (++reads == read_due)
-    RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "samples %lld, %lld cannot be read",
-               (long long)first, (long long)count);
-  for (int64_t i = 0; i < count * PLACES; i++)
-    ((int64_t *)buffer)[i] = (first * PLACES + i * 7 + field) % VOCABULARY;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode DoGroup(State *s)
-{
-  RengaCall(RengaCommSplit(s->comm, 0, 0, &s->group));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode UndoGroup(State *s)
-{
-  RengaCall(RengaCommDestroy(&s->group));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode DoFile(State *s)
-{
-  char path[PATH];
-  const char *top = getenv("top_srcdir");
-  snprintf(path, sizeof path, "%s/test/reference/networks/bert_export.onnx", top ? top : ".");
-  Together(s, RengaGraphCreate(s->comm, &s->graph));
-  RengaCall(RengaGraphLoad(s->graph, path));
-  Together(s, RengaGraphSetUp(s->graph));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode DoGraph(State *s)
-{
-  Together(s, RengaGraphCreate(s->comm, &s->graph));
-  Together(s, RengaGraphLoad(s->graph, network));
-  Together(s, RengaGraphSetUp(s->graph));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode UndoGraph(State *s)
-{
-  if (s->graph) RengaCall(RengaGraphDestroy(&s->graph));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode DoPlan(State *s)
-{
-  Together(s, RengaPartitionCreate(s->comm, &s->partition));
-  Together(s, RengaPartitionSetGraph(s->partition, s->graph));
-  Together(s, RengaPartitionSetBatch(s->partition, BATCH, MICROBATCH));
-  Together(s, RengaPartitionSetStages(s->partition, RengaCommGetSize(s->comm)));
-  Together(s, RengaPartitionSolve(s->partition, &s->plan));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode UndoPlan(State *s)
-{
-  if (s->plan) RengaCall(RengaPlanDestroy(&s->plan));
-  if (s->partition) RengaCall(RengaPartitionDestroy(&s->partition));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode DoPipeline(State *s)
-{
-  RengaOptimizer optimizer;
-  Together(s, RengaPipelineCreate(s->comm, &s->pipeline));
-  Together(s, RengaPipelineSetPlan(s->pipeline, s->graph, s->plan));
-  RengaCall(RengaPipelineGetOptimizer(s->pipeline, &optimizer));
-  RengaCall(RengaOptimizerSetClipNorm(optimizer, 1));
-  RengaCall(RengaPipelineSetUp(s->pipeline));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode UndoPipeline(State *s)
-{
-  if (s->pipeline) RengaCall(RengaPipelineDestroy(&s->pipeline));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode DoStep(State *s)
-{
-  const RengaBatch batch = {.samples = BATCH, .read = ReadTokens};
-  RengaCall(RengaPipelineStep(s->pipeline, &batch, &s->result));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReadBack(State *s, const char *file)
-{
-  RengaCheckpoint reader;
-  RengaCall(RengaCheckpointCreate(s->comm, &reader));
-  RengaCall(RengaCheckpointSetPipeline(reader, s->pipeline));
-  RengaCall(RengaCheckpointRead(reader, file));
-  RengaCall(RengaCheckpointDestroy(&reader));
-  return RENGA_SUCCESS;
-}
-
-/* Back to the checkpoint that was made for it. */
-static RengaErrorCode UndoStep(State *s)
-{
-  RengaCall(ReadBack(s, s->base_file));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode DoEvaluate(State *s)
-{
-  const RengaBatch batch = {.samples = BATCH, .read = ReadTokens};
-  RengaCall(RengaPipelineEvaluate(s->pipeline, &batch, &s->result));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode DoDigest(State *s)
-{
-  uint64_t digest;
-  RengaCall(RengaPipelineGetDigest(s->pipeline, &digest));
-  s->result = (double)digest;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode OpenCheckpoint(State *s, const char *where, RengaCheckpoint *checkpoint)
-{
-  Together(s, RengaCheckpointCreate(s->comm, checkpoint));
-  Together(s, RengaCheckpointSetPipeline(*checkpoint, s->pipeline));
-  Together(s, RengaCheckpointSetDirectory(*checkpoint, where));
-  Together(s, RengaCheckpointSetAttribute(*checkpoint, "data", "tokens"));
-  RengaCall(RengaCheckpointSetUp(*checkpoint));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode DoCheckpoint(State *s)
-{
-  RengaCall(OpenCheckpoint(s, directory, &s->checkpoint));
-  RengaCall(RengaCheckpointWrite(s->checkpoint, NULL));
-  return RENGA_SUCCESS;
-}
-
-/* A file that is there is whole, and holds what the pipeline does; rank 0 removes it. */
-static RengaErrorCode TakeAway(State *s, const char *name)
-{
-  char path[PATH];
-  struct stat status;
-  int there;
-  uint64_t before, after;
-  snprintf(path, sizeof path, "%s/%s", directory, name);
-  there = RengaCommGetRank(s->comm) == 0 && stat(path, &status) == 0;
-  RengaCallMPI(MPI_Bcast(&there, 1, MPI_INT, 0, MPI_COMM_WORLD));
-  if (!there) return RENGA_SUCCESS;
-  RengaCall(RengaPipelineGetDigest(s->pipeline, &before));
-  RengaCall(ReadBack(s, path));
-  RengaCall(RengaPipelineGetDigest(s->pipeline, &after));
-  Expect(before == after);
-  if (RengaCommGetRank(s->comm) == 0) Expect(unlink(path) == 0);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CloseCheckpoint(State *s)
-{
-  if (s->checkpoint) RengaCall(RengaCheckpointDestroy(&s->checkpoint));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode UndoCheckpoint(State *s)
-{
-  RengaCall(CloseCheckpoint(s));
-  RengaCall(TakeAway(s, "step_000000001.h5"));
-  return RENGA_SUCCESS;
-}
-
-/* A disk that fails is no error: the result says what was written. */
-static RengaErrorCode DoTry(State *s)
-{
-  bool wrote;
-  RengaCall(OpenCheckpoint(s, directory, &s->checkpoint));
-  RengaCall(RengaCheckpointTry(s->checkpoint, "best", &wrote));
-  RengaCall(RengaCheckpointMarkBad(s->checkpoint));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode UndoTry(State *s)
-{
-  RengaCall(CloseCheckpoint(s));
-  RengaCall(TakeAway(s, "best.h5"));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode DoResume(State *s)
-{
-  bool found;
-  int64_t step = -1;
-  RengaCall(OpenCheckpoint(s, directory, &s->checkpoint));
-  RengaCall(RengaCheckpointResume(s->checkpoint, &found, &step));
-  Expect(found && step == 1);
-  return RENGA_SUCCESS;
-}
-
-/* A part of the run. undo: so that it can be done again; after it nothing is left of it. */
-typedef RengaErrorCode (*PartFunction)(State *state);
-typedef struct {
-  const char *name;
-  PartFunction part, undo;
-  PartFunction after; /* once, when it is done */
-} Part;
-
-/* The state that steps go back to. */
-static RengaErrorCode MakeBase(State *s)
-{
-  RengaCheckpoint base;
-  RengaFree(&s->base_file);
-  RengaCall(OpenCheckpoint(s, base_directory, &base));
-  RengaCall(RengaCheckpointWrite(base, &s->base_file));
-  RengaCall(RengaCheckpointDestroy(&base));
-  return RENGA_SUCCESS;
-}
-
-static const Part parts[] = {
-    {"group", DoGroup, UndoGroup, UndoGroup},
-    {"file", DoFile, UndoGraph, UndoGraph},
-    {"graph", DoGraph, UndoGraph, NULL},
-    {"plan", DoPlan, UndoPlan, NULL},
-    {"pipeline", DoPipeline, UndoPipeline, MakeBase},
-    {"step", DoStep, UndoStep, MakeBase},
-    {"digest", DoDigest, NULL, NULL},
-    {"checkpoint", DoCheckpoint, UndoCheckpoint, CloseCheckpoint},
-    {"try", DoTry, UndoTry, UndoTry},
-    {"second step", DoStep, UndoStep, NULL},
-    {"resume", DoResume, CloseCheckpoint, CloseCheckpoint},
-    {"step again", DoStep, UndoStep, MakeBase},
-    {"evaluate", DoEvaluate, NULL, NULL},
-    {"last digest", DoDigest, NULL, NULL},
-};
-enum { PARTS = sizeof parts / sizeof parts[0] };
+enum { PARTS_MOST = 64 };
 
 /* Of the run that is not disturbed. */
 static struct {
   double result;
   int64_t count[KINDS]; /* events of the rank that has most */
-} reference[PARTS];
+} reference[PARTS_MOST];
 
 static RengaErrorCode Largest(int64_t *value)
 {
   RengaCallMPI(MPI_Allreduce(MPI_IN_PLACE, value, 1, MPI_INT64_T, MPI_MAX, MPI_COMM_WORLD));
   return RENGA_SUCCESS;
-}
-
-/* Parameters are as before where a part failed that changes them when it succeeds. */
-static bool KeepsParameters(const Part *part)
-{
-  return part->part == DoStep || part->part == DoEvaluate || part->part == DoCheckpoint ||
-         part->part == DoTry;
 }
 
 /* What is wrong with how a part ended, or NULL. */
@@ -316,7 +35,7 @@ static const char *Judge(const State *s, int p, int kind, int64_t failed, RengaE
   if (failed && !code) return "an error on some ranks only";
   if (code && hit && !strstr(errors, "error")) return "nothing was printed";
   if (code && kind == RENGA_FAULT_MESSAGE) return "a message was not started again";
-  if (code && kind == RENGA_FAULT_FILE && parts[p].part == DoTry && s->checkpoint &&
+  if (code && kind == RENGA_FAULT_FILE && (parts[p].flags & PART_WARNS) && s->checkpoint &&
       code != RENGA_ERR_FILE_WRITE)
     return "a file that was not written ended the run";
   if (!code && s->result != reference[p].result) return "another result";
@@ -328,12 +47,13 @@ static RengaErrorCode TryPart(State *s, int p, int kind, int r, int64_t n, bool 
 {
   const Part *part = &parts[p];
   const int rank = RengaCommGetRank(s->comm);
-  const bool keeps = s->pipeline && KeepsParameters(part);
+  const bool keeps = part->flags & PART_KEEPS, steps = part->flags & PART_STEPS;
   uint64_t before = 0, after = 0;
   char left[2000] = "";
   FILE *file;
   if (keeps) RengaCall(RengaPipelineGetDigest(s->pipeline, &before));
   const unsigned mark = RengaMemoryGetMark();
+  const ssize_t open_before = H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL);
   const int saved = BeginErrors(&file);
   s->result = 0;
   SetFault(kind, r == rank ? n : 0);
@@ -343,7 +63,7 @@ static RengaErrorCode TryPart(State *s, int p, int kind, int r, int64_t n, bool 
   RengaErrorCode undone = Largest(&failed);
   if (!undone) undone = Largest(&hit);
   const char *wrong = NULL;
-  if (!undone && part->undo && (!code || part->part != DoStep)) undone = part->undo(s);
+  if (!undone && part->undo && (!code || !steps)) undone = part->undo(s);
   char errors[4096];
   snprintf(errors, sizeof errors, "%.4000s", EndErrors(file, saved));
   wrong = Judge(s, p, kind, failed, code, hit, r == rank ? errors : "error");
@@ -352,9 +72,10 @@ static RengaErrorCode TryPart(State *s, int p, int kind, int r, int64_t n, bool 
   if (keeps && !bad) undone = RengaPipelineGetDigest(s->pipeline, &after);
   if (!wrong && undone) wrong = "what was left of it could not be undone";
   if (!wrong && before != after) wrong = "parameters have changed";
+  if (!wrong && H5Fget_obj_count(H5F_OBJ_ALL, H5F_OBJ_ALL) != open_before)
+    wrong = "objects of HDF5 are left open";
   if (wrong) bad = 2;
-  if (!bad && part->undo && part->part != DoStep &&
-      RengaMemoryListSince(mark, sizeof left, left) > 0) {
+  if (!bad && part->undo && !steps && RengaMemoryListSince(mark, sizeof left, left) > 0) {
     wrong = "memory is left";
     bad = 1;
   }
@@ -422,15 +143,6 @@ static RengaErrorCode RunPart(State *s, int p, bool disturbed)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RemoveFiles(void)
-{
-  int rank;
-  RengaCallMPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
-  if (rank == 0) Expect(system("rm -rf faults-checkpoints faults-base") == 0);
-  RengaCallMPI(MPI_Barrier(MPI_COMM_WORLD));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode RunAll(bool disturbed)
 {
   State s = {0};
@@ -438,11 +150,8 @@ static RengaErrorCode RunAll(bool disturbed)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &s.comm));
   RengaCall(RengaCommSetTimeout(s.comm, 30));
   RengaCall(RengaObjectGetComm(s.comm, &s.ranks));
-  for (int p = 0; p < PARTS; p++) RengaCall(RunPart(&s, p, disturbed));
-  RengaFree(&s.base_file);
-  RengaCall(UndoPipeline(&s));
-  RengaCall(UndoPlan(&s));
-  RengaCall(UndoGraph(&s));
+  for (int p = 0; p < n_parts; p++) RengaCall(RunPart(&s, p, disturbed));
+  RengaCall(UndoAll(&s));
   RengaCall(RengaCommDestroy(&s.comm));
   RengaCall(RemoveFiles());
   return RENGA_SUCCESS;

@@ -2,4 +2,4 @@
 faults_tests = %D%/each
 check_PROGRAMS += $(faults_tests)
 TESTS += $(faults_tests)
-%C%_each_SOURCES = %D%/each.c
+%C%_each_SOURCES = %D%/each.c %D%/parts.c %D%/faults.h
