@@ -200,6 +200,6 @@ RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file)
   RengaCall(code);
   RengaCall(RengaMachineFreeFile_Private(machine));
   machine->file = read;
-  RengaCall(RengaMachineBuild_Private(machine));
+  RengaCall(RengaErrorAgree(machine->hdr.comm, RengaMachineBuild_Private(machine)));
   return RENGA_SUCCESS;
 }

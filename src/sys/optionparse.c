@@ -168,18 +168,21 @@ static RengaErrorCode TakeOption(Parser *parser, const Words *words, int i, bool
 static RengaErrorCode ReadFile(const char *name, char **text, int *reason)
 {
   FILE *file = fopen(name, "r");
+  RengaErrorCode code = RENGA_SUCCESS;
   char *bytes = NULL;
   size_t length = 0, got = 0;
   *reason = file ? 0 : errno;
   while (file && *reason == 0) {
-    RengaCall(RengaRealloc(length + 65536, &bytes));
+    code = RengaRealloc(length + 65536, &bytes);
+    if (code) break;
     got = fread(bytes + length, 1, 65535, file);
     length += got;
     if (ferror(file)) *reason = errno ? errno : EIO;
     if (got < 65535) break;
   }
   if (file) fclose(file);
-  if (*reason) RengaFree(&bytes);
+  if (*reason || code) RengaFree(&bytes);
+  RengaCall(code);
   *text = bytes;
   return RENGA_SUCCESS;
 }
@@ -200,9 +203,13 @@ static RengaErrorCode ReadShared(MPI_Comm comm, const char *name, char **text, i
   RengaCall(RengaErrorAgree(comm, code));
   RengaCall(RengaBroadcast_Private(comm, head, sizeof head, "rank 0 to read an options file"));
   *reason = (int)head[0];
-  if (rank != 0) RengaCall(RengaMalloc(head[1] + 1, text));
   if (*reason) return RENGA_SUCCESS;
-  RengaCall(RengaBroadcast_Private(comm, *text, (size_t)head[1], "rank 0 to read an options file"));
+  if (rank != 0) code = RengaMalloc(head[1] + 1, text);
+  code = RengaErrorAgree(comm, code);
+  if (!code)
+    code = RengaBroadcast_Private(comm, *text, (size_t)head[1], "rank 0 to read an options file");
+  if (code) RengaFree(text);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -216,8 +223,9 @@ static RengaErrorCode TakeFilesOf(Parser *parser, const Words *words)
     used = 1;
     if (!IsOption(words->words[i])) continue;
     RengaCall(TakeOption(parser, words, i, false, &file, &used));
-    if (file) RengaCall(TakeFile(parser, file));
+    const RengaErrorCode code = file ? TakeFile(parser, file) : RENGA_SUCCESS;
     RengaFree(&file);
+    RengaCall(code);
   }
   return RENGA_SUCCESS;
 }
@@ -246,18 +254,18 @@ static RengaErrorCode TakeFile(Parser *parser, const char *name)
     RengaCall(AddProblem(parser, "%s: options files name each other in a circle", name));
     return RENGA_SUCCESS;
   }
-  RengaCall(ReadShared(parser->comm, name, &text, &reason));
-  if (reason) {
-    RengaCall(AddProblem(parser, "options file %s: %s", name, strerror(reason)));
-  } else {
-    parser->depth++;
-    RengaCall(SplitText(parser, text ? text : "", &words));
-    RengaCall(TakeFilesOf(parser, &words));
-    RengaCall(TakeWords(parser, &words, NULL));
-    parser->depth--;
-  }
+  RengaErrorCode code = ReadShared(parser->comm, name, &text, &reason);
+  parser->depth++;
+  if (!code && reason)
+    code = AddProblem(parser, "options file %s: %s", name, strerror(reason));
+  else if (!code)
+    code = SplitText(parser, text ? text : "", &words);
+  if (!code) code = TakeFilesOf(parser, &words);
+  if (!code) code = TakeWords(parser, &words, NULL);
+  parser->depth--;
   FreeWords(&words);
   RengaFree(&text);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -303,8 +311,9 @@ static RengaErrorCode TakeAll(Parser *parser, const Words *environment, const Wo
   if (file) {
     char *copy;
     RengaCall(RengaStringCopy(file, &copy));
-    RengaCall(TakeFile(parser, copy));
+    const RengaErrorCode code = TakeFile(parser, copy);
     RengaFree(&copy);
+    RengaCall(code);
   }
   RengaCall(TakeFilesOf(parser, environment));
   RengaCall(TakeFilesOf(parser, command));
@@ -321,20 +330,24 @@ RengaErrorCode RengaOptionsParse(MPI_Comm comm, int *argc, char ***argv, char **
   const char *variable = getenv("RENGA_OPTIONS");
   bool *is_option = NULL;
   int last = argc ? *argc : 0, kept = 1;
-  RengaCall(SplitText(&parser, variable ? variable : "", &environment));
-  for (int i = 1; i < last; i++) RengaCall(AddWord(&command, (*argv)[i], strlen((*argv)[i])));
-  RengaCall(RengaMalloc(last + 1, &is_option));
-  RengaCall(CheckSame(comm, &environment, &command));
-  RengaCall(TakeAll(&parser, &environment, &command, is_option));
-  for (int i = 1; i < last && !parser.problems; i++)
+  RengaErrorCode code = SplitText(&parser, variable ? variable : "", &environment);
+  for (int i = 1; i < last && !code; i++) code = AddWord(&command, (*argv)[i], strlen((*argv)[i]));
+  if (!code) code = RengaMalloc(last + 1, &is_option);
+  code = RengaErrorAgree(comm, code);
+  if (!code) code = CheckSame(comm, &environment, &command);
+  if (!code) code = TakeAll(&parser, &environment, &command, is_option);
+  const bool good = !code && !parser.problems;
+  for (int i = 1; i < last && good; i++)
     if (!is_option[i - 1]) (*argv)[kept++] = (*argv)[i];
-  if (last > 0 && !parser.problems) {
+  if (last > 0 && good) {
     (*argv)[kept] = NULL;
     *argc = kept;
   }
   RengaFree(&is_option);
   FreeWords(&environment);
   FreeWords(&command);
+  if (code) RengaFree(&parser.problems);
+  RengaCall(code);
   *problems = parser.problems;
   return RENGA_SUCCESS;
 }
@@ -415,18 +428,18 @@ RengaErrorCode RengaOptionsReadTable(MPI_Comm comm, const char *file, int count,
   RengaCheckPointer(file);
   RengaCheckPointer(base);
   RengaCall(ReadShared(comm, file, &text, &reason));
-  if (reason) RengaFree(&text);
   RengaCheck(reason == 0, comm, RENGA_ERR_FILE_OPEN, "%s: %s", file, strerror(reason));
-  RengaCall(RengaMalloc(count + 1, &given));
-  RengaCall(RengaOptionsSetDefaults(count, rows, base));
-  RengaCall(SplitText(&parser, text ? text : "", &words));
-  RengaCall(TakeTable(&parser, &words, count, rows, base, given));
+  RengaErrorCode code = RengaMalloc(count + 1, &given);
+  if (!code) code = RengaOptionsSetDefaults(count, rows, base);
+  if (!code) code = SplitText(&parser, text ? text : "", &words);
+  if (!code) code = TakeTable(&parser, &words, count, rows, base, given);
+  code = RengaErrorAgree(comm, code);
   FreeWords(&words);
   RengaFree(&given);
   RengaFree(&text);
-  if (!parser.problems) return RENGA_SUCCESS;
-  const RengaErrorCode code = RengaErrorRaise(comm, RENGA_ERR_FILE_FORMAT, __func__, __FILE__,
-                                              __LINE__, "%s", parser.problems);
+  if (!code && parser.problems)
+    code = RengaErrorRaise(comm, RENGA_ERR_FILE_FORMAT, __func__, __FILE__, __LINE__, "%s",
+                           parser.problems);
   RengaFree(&parser.problems);
   return code;
 }

@@ -176,13 +176,14 @@ static RengaErrorCode ListPairs(const SearchModel *model, int *count, Pair **pai
   double largest, *bytes = NULL;
   RengaCall(FindExtremes(model, &largest, &bytes));
   for (int o = 0; o < model->n_options; o++) most += model->devices / model->option[o].replicas;
-  RengaCall(RengaMalloc(most + 1, pairs));
-  for (int o = 0; o < model->n_options; o++)
+  const RengaErrorCode code = RengaMalloc(most + 1, pairs);
+  for (int o = 0; o < model->n_options && !code; o++)
     for (int p = 1; p <= model->count && p * model->option[o].replicas <= model->devices; p++) {
       if (model->stages && p != model->stages) continue;
       (*pairs)[n++] = MakePair(model, o, p, largest, bytes);
     }
   RengaFree(&bytes);
+  RengaCall(code);
   if (n) qsort(*pairs, (size_t)n, sizeof **pairs, ComparePairs);
   *count = n;
   return RENGA_SUCCESS;
