@@ -3,14 +3,14 @@
    a range, batches with two names. Each network has an input x [N,4] and an output y that is
    compared with a formula, at two batch sizes. */
 #include "../check.h"
-#include "execute.h"
+#include "formula.h"
 #include "renga/private/onnx.h"
 #include "rengacomm.h"
 #include "text.h"
 #include <math.h>
 #include <string.h>
 
-enum { WIDTH = 4, ELEMENTS_MAX = 256 };
+enum { WIDTH = FORMULA_WIDTH };
 static const char file_name[] = "onnx-exported.onnx";
 
 #define NUMBERS "init zero i64 : 0; init one i64 : 1; init two i64 : 2; init width i64 : 4;"
@@ -115,7 +115,6 @@ static int64_t Penalised(const float x[], int64_t n, double y[])
 }
 
 #define SMOOTH "call=loss:cross_entropy_loss.default(%x,%l,None,1,-100,0.1);"
-typedef int64_t (*Formula)(const float x[], int64_t n, double y[]); /* the count of y */
 static const struct {
   const char *name;
   int64_t opset;
@@ -203,41 +202,6 @@ static const struct {
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
-static RengaErrorCode CheckOutput(const Execution *execution, const char *name, Formula formula,
-                                  const float x[])
-{
-  double wanted[ELEMENTS_MAX] = {0};
-  RengaValue value = RengaGraphFindValue(execution->graph, "y");
-  RengaTensorSpec spec = ExecutionSpec(execution, value);
-  int64_t count = formula(x, execution->batch, wanted);
-  const float *y = execution->memory[value];
-  RengaCheck(RengaTensorSpecCount(&spec) == count, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "%s: y has %lld elements, not %lld", name, (long long)RengaTensorSpecCount(&spec),
-             (long long)count);
-  for (int64_t i = 0; i < count; i++)
-    RengaCheck(fabs((double)y[i] - wanted[i]) <= 1e-5 * (1 + fabs(wanted[i])), MPI_COMM_SELF,
-               RENGA_ERR_NUMERIC, "%s, batch %lld: y[%lld] is %.9g, not %.9g", name,
-               (long long)execution->batch, (long long)i, (double)y[i], wanted[i]);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode RunAt(RengaGraph graph, RengaDevice device, const char *name, Formula formula,
-                            int64_t batch)
-{
-  Execution execution;
-  float x[ELEMENTS_MAX];
-  RengaKernelContext context = {.training = true, .samples = batch};
-  for (int i = 0; i < ELEMENTS_MAX; i++) x[i] = (float)sin(1.0 + 2.0 * i);
-  RengaCall(ExecutionCreate(graph, device, batch, &execution));
-  RengaErrorCode code = ExecutionInitialize(&execution, 0);
-  if (code == RENGA_SUCCESS) code = ExecutionSet(&execution, RengaGraphFindValue(graph, "x"), x);
-  if (code == RENGA_SUCCESS) code = ExecutionRun(&execution, &context);
-  if (code == RENGA_SUCCESS) code = CheckOutput(&execution, name, formula, x);
-  RengaCall(ExecutionDestroy(&execution));
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode Write(int64_t opset, const char *text)
 {
   Message *model = NewModelOf(opset, text);
@@ -254,8 +218,8 @@ static RengaErrorCode RunCase(RengaComm comm, RengaDevice device, int row)
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphLoad(graph, file_name));
   RengaCall(RengaGraphSetUp(graph));
-  RengaCall(RunAt(graph, device, cases[row].name, cases[row].formula, 2));
-  RengaCall(RunAt(graph, device, cases[row].name, cases[row].formula, 5));
+  RengaCall(RunFormula(graph, device, cases[row].name, cases[row].formula, 2));
+  RengaCall(RunFormula(graph, device, cases[row].name, cases[row].formula, 5));
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
@@ -303,8 +267,8 @@ static RengaErrorCode CheckWhole(RengaComm comm, RengaDevice device)
   Expect(samples == 3);
   RengaCall(RengaGraphLoad(graph, file_name));
   RengaCall(RengaGraphSetUp(graph));
-  RengaCall(RunAt(graph, device, "pairs", Pairs, 3));
-  ExpectError(RunAt(graph, device, "pairs", Pairs, 2), RENGA_ERR_SHAPE,
+  RengaCall(RunFormula(graph, device, "pairs", Pairs, 3));
+  ExpectError(RunFormula(graph, device, "pairs", Pairs, 2), RENGA_ERR_SHAPE,
               "8 elements of an input come to a network that is read for batches of 12");
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
@@ -335,9 +299,7 @@ static RengaErrorCode Run(void)
   RengaComm comm;
   RengaDevice device;
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
-  RengaCall(RengaDeviceCreate(comm, &device));
-  RengaCall(RengaDeviceSetType(device, RENGA_DEVICE_REF));
-  RengaCall(RengaDeviceSetUp(device));
+  RengaCall(NewFormulaDevice(comm, &device));
   for (int row = 0; row < N_CASES; row++) RengaCall(RunCase(comm, device, row));
   RengaCall(TwoNames(comm));
   RengaCall(CheckWhole(comm, device));

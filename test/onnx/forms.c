@@ -3,14 +3,14 @@
    batch and one that the file fixes. Each network has an input x [N,4] and an output y that is
    compared with a formula, at two batch sizes. */
 #include "../check.h"
-#include "execute.h"
+#include "formula.h"
 #include "rengacomm.h"
 #include "renga/private/onnx.h"
 #include "text.h"
 #include <math.h>
 #include <string.h>
 
-enum { FLOAT = 1, INT64 = 7, WIDTH = 4, FILE_BATCH = 3, ELEMENTS_MAX = 256 };
+enum { FLOAT = 1, INT64 = 7, WIDTH = FORMULA_WIDTH, FILE_BATCH = 3 };
 static const char file_name[] = "onnx-forms.onnx";
 
 static Message *NewGraph(const char *batch)
@@ -422,7 +422,7 @@ static int64_t TwicePositive(const float x[], int64_t n, double y[])
 static const struct {
   const char *name;
   Message *(*make)(void);
-  int64_t (*formula)(const float x[], int64_t n, double y[]); /* NULL: refused */
+  Formula formula; /* NULL: refused */
 } cases[] = {
     {"ReduceMean 18", MeanByInput, RowMeans},
     {"ReduceMean 11", MeanByAttribute, RowMeans},
@@ -449,41 +449,6 @@ static const struct {
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 
-static RengaErrorCode CheckOutput(const Execution *execution, int row, const float x[])
-{
-  double wanted[ELEMENTS_MAX] = {0};
-  RengaValue value = RengaGraphFindValue(execution->graph, "y");
-  RengaCheck(value != RENGA_VALUE_NONE, MPI_COMM_SELF, RENGA_ERR_GRAPH, "%s: no y",
-             cases[row].name);
-  RengaTensorSpec spec = ExecutionSpec(execution, value);
-  int64_t count = cases[row].formula(x, execution->batch, wanted);
-  const float *y = execution->memory[value];
-  RengaCheck(RengaTensorSpecCount(&spec) == count, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "%s: y has %lld elements, not %lld", cases[row].name,
-             (long long)RengaTensorSpecCount(&spec), (long long)count);
-  for (int64_t i = 0; i < count; i++)
-    RengaCheck(fabs((double)y[i] - wanted[i]) <= 1e-5 * (1 + fabs(wanted[i])), MPI_COMM_SELF,
-               RENGA_ERR_NUMERIC, "%s, batch %lld: y[%lld] is %.9g, not %.9g", cases[row].name,
-               (long long)execution->batch, (long long)i, (double)y[i], wanted[i]);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode RunAt(RengaGraph graph, RengaDevice device, int row, int64_t batch)
-{
-  Execution execution;
-  float x[ELEMENTS_MAX];
-  RengaKernelContext context = {.training = true, .samples = batch};
-  for (int i = 0; i < ELEMENTS_MAX; i++) x[i] = (float)sin(1.0 + 2.0 * i);
-  RengaCall(ExecutionCreate(graph, device, batch, &execution));
-  RengaErrorCode code = ExecutionInitialize(&execution, 0);
-  if (code == RENGA_SUCCESS) code = ExecutionSet(&execution, RengaGraphFindValue(graph, "x"), x);
-  if (code == RENGA_SUCCESS) code = ExecutionRun(&execution, &context);
-  if (code == RENGA_SUCCESS) code = CheckOutput(&execution, row, x);
-  RengaCall(ExecutionDestroy(&execution));
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode RunCase(RengaComm comm, RengaDevice device, int row)
 {
   RengaGraph graph;
@@ -495,8 +460,8 @@ static RengaErrorCode RunCase(RengaComm comm, RengaDevice device, int row)
   RengaCall(RengaGraphLoad(graph, file_name));
   if (cases[row].formula) {
     RengaCall(RengaGraphSetUp(graph));
-    RengaCall(RunAt(graph, device, row, 2));
-    RengaCall(RunAt(graph, device, row, 5));
+    RengaCall(RunFormula(graph, device, cases[row].name, cases[row].formula, 2));
+    RengaCall(RunFormula(graph, device, cases[row].name, cases[row].formula, 5));
   } else {
     ExpectError(RengaGraphSetUp(graph), RENGA_ERR_GRAPH, "mix the samples", "\"r\" (Range)");
   }
@@ -509,9 +474,7 @@ static RengaErrorCode Run(void)
   RengaComm comm;
   RengaDevice device;
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
-  RengaCall(RengaDeviceCreate(comm, &device));
-  RengaCall(RengaDeviceSetType(device, RENGA_DEVICE_REF));
-  RengaCall(RengaDeviceSetUp(device));
+  RengaCall(NewFormulaDevice(comm, &device));
   for (int row = 0; row < N_CASES; row++) RengaCall(RunCase(comm, device, row));
   remove(file_name);
   RengaCall(RengaDeviceDestroy(&device));
