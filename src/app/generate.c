@@ -73,8 +73,13 @@ static RengaErrorCode FindVocabulary(Writer *writer)
       code = RengaVocabularyRead(file, &writer->vocabulary);
     RengaCall(RengaErrorAgree(writer->printer, code));
   }
-  writer->lowest = RENGA_TOKEN_BYTE;
   RengaCall(RengaVocabularyGetCount(writer->vocabulary, &writer->highest));
+  const char *text;
+  int64_t length = 0; /* the first tokens may stand for no text */
+  for (int64_t t = 0; t < writer->highest && length == 0; t++) {
+    writer->lowest = t;
+    RengaCall(RengaVocabularyDecode(writer->vocabulary, t, &text, &length));
+  }
   return RENGA_SUCCESS;
 }
 

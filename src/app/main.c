@@ -105,7 +105,8 @@ static const RengaOptionRow rows[] = {
     ROW("plan_diff", STRING, NULL, NULL, 0, 0,
         "plan: this plan's file, and after it that of another, to be compared"),
     ROW("vocabulary_file", STRING, NULL, NULL, 0, 0,
-        "data text, pairs: a vocabulary that was kept, or a data set with one; generate: the same"),
+        "data text, pairs: a vocabulary that was kept, a data set with one, or a tokenizer.json; "
+        "generate: the same"),
     ROW("prompt", STRING, "In the beginning", NULL, 0, 0, "generate: how the text begins"),
     ROW("tokens", INT64, "200", NULL, 1, 1e9,
         "generate: tokens to write: bytes, or those of a vocabulary"),

@@ -86,7 +86,7 @@ static RengaErrorCode WriteAll(Encoder *e, const char *text_file, int64_t sequen
   RengaCall(AddDatasets(e, sequence));
   RengaCall(RengaMalloc(BLOCK, &e->block));
   RengaCall(RengaMalloc((size_t)BLOCK * RengaDataTypeSize(e->type), &e->stored));
-  RengaCall(RengaWordsVisitFile_Private(text_file, TakeWord, e));
+  RengaCall(RengaVocabularyVisitFile_Private(e->vocabulary, text_file, TakeWord, e));
   RengaCall(Flush(e));
   RengaCheck(e->written == e->total, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
              "text %s became shorter while it was read", text_file);
@@ -98,7 +98,7 @@ static RengaErrorCode WriteTokens(RengaVocabulary vocabulary, const char *text_f
 {
   Encoder e = {.vocabulary = vocabulary};
   RengaCheck(vocabulary != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rank 0 has no vocabulary");
-  RengaCall(RengaWordsVisitFile_Private(text_file, TakeWord, &e));
+  RengaCall(RengaVocabularyVisitFile_Private(vocabulary, text_file, TakeWord, &e));
   RengaCall(Split(&e, text_file, sequence, share));
   RengaErrorCode code = RengaDataWriterCreate(out_file, &e.output);
   if (code == RENGA_SUCCESS) code = WriteAll(&e, text_file, sequence);

@@ -166,6 +166,9 @@ static RengaErrorCode AddDatasets(Pairing *p)
 static RengaErrorCode WriteAll(Pairing *p, const char *out_file, double share)
 {
   RengaCheck(p->vocabulary != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rank 0 has no vocabulary");
+  RengaCheck(!RengaVocabularyIsTokenizer_Private(p->vocabulary), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "aligned texts need a vocabulary with tokens that begin, end and pad: not a "
+             "tokenizer.json");
   RengaCall(Open(p));
   RengaCall(Visit(p));
   RengaCall(Split(p, share));

@@ -1,27 +1,11 @@
 /* Data: a vocabulary of tokens that are bytes or pairs of tokens, and four that stand for no text.
-   As a text file it is a line that says so, then the two tokens of each pair. */
+   One of a tokenizer.json has its own numbers, and splits text in its own way. */
 #include "vocabulary.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { MOST_WORDS = 1 << 20, LONGEST_TOKEN = 1 << 16 };
-static const char title[] = "Renga byte-pair vocabulary";
-
-struct _p_RengaVocabulary {
-  int64_t count, n_merges;
-  int32_t (*merge)[2];
-  int64_t n_slots, *slot; /* open addressing by pair: merge + 1, 0 where free */
-  int64_t *start;         /* [count + 1] the text of a token in bytes */
-  unsigned char *bytes;
-  /* words that were encoded before */
-  RengaWords words;
-  int64_t first_room, token_room, n_tokens;
-  int64_t *first; /* [words] their first token */
-  int32_t *token;
-  unsigned char *counts; /* [words] of tokens */
-  int64_t count_room;
-};
 
 static int64_t *SlotOf(RengaVocabulary v, int32_t left, int32_t right)
 {
@@ -40,14 +24,15 @@ static RengaErrorCode IndexMerges(RengaVocabulary v)
   RengaCall(RengaMalloc(v->n_slots, &v->slot));
   for (int64_t m = 0; m < v->n_merges; m++) {
     const int32_t left = v->merge[m][0], right = v->merge[m][1];
-    const int64_t limit = RENGA_TOKEN_PAIR + m;
-    bool good = left >= RENGA_TOKEN_BYTE && right >= RENGA_TOKEN_BYTE && left < limit &&
-                right < limit && *SlotOf(v, left, right) == 0;
+    const int64_t limit = v->tokenizer ? v->count : RENGA_TOKEN_PAIR + m;
+    const int32_t least = v->tokenizer ? 0 : RENGA_TOKEN_BYTE;
+    bool good = left >= least && right >= least && left < limit && right < limit &&
+                *SlotOf(v, left, right) == 0;
     RengaCheck(
         good, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
         "vocabulary: pair %lld is of tokens %d and %d; each pair is a new one of tokens %d to "
         "%lld",
-        (long long)m, left, right, RENGA_TOKEN_BYTE, (long long)limit - 1);
+        (long long)m, left, right, least, (long long)limit - 1);
     *SlotOf(v, left, right) = m + 1;
   }
   return RENGA_SUCCESS;
@@ -93,11 +78,68 @@ RengaErrorCode RengaVocabularyCreate_Private(int64_t n_merges, int32_t (*merges)
   v->n_merges = n_merges;
   v->merge = merges;
   v->count = RENGA_TOKEN_PAIR + n_merges;
-  code = IndexMerges(v);
+  for (int b = 0; b < 256; b++) v->byte_token[b] = RENGA_TOKEN_BYTE + b;
+  code = RengaMalloc(n_merges + 1, &v->joined);
+  for (int64_t m = 0; m < n_merges && code == RENGA_SUCCESS; m++)
+    v->joined[m] = (int32_t)(RENGA_TOKEN_PAIR + m);
+  if (code == RENGA_SUCCESS) code = IndexMerges(v);
   if (code == RENGA_SUCCESS) code = SpellTokens(v);
   if (code != RENGA_SUCCESS) RengaVocabularyDestroy(&v);
   RengaCall(code);
   *vocabulary = v;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaVocabularyCreateFromJson_Private(const char *name, const char *json,
+                                                     int64_t bytes, RengaVocabulary *vocabulary)
+{
+  RengaVocabulary v = NULL;
+  RengaCall(RengaMalloc(1, &v));
+  RengaErrorCode code = RengaMalloc(1, &v->tokenizer);
+  if (!code) code = RengaTokenizerParse_Private(name, json, bytes, v->tokenizer);
+  if (!code) {
+    RengaTokenizer *tokenizer = v->tokenizer;
+    v->count = tokenizer->count;
+    v->n_merges = tokenizer->n_merges;
+    v->merge = tokenizer->merge;
+    v->joined = tokenizer->joined;
+    v->start = tokenizer->start;
+    v->bytes = tokenizer->bytes;
+    memcpy(v->byte_token, tokenizer->byte_token, sizeof v->byte_token);
+    tokenizer->merge = NULL;
+    tokenizer->joined = NULL;
+    tokenizer->start = NULL;
+    tokenizer->bytes = NULL;
+    code = IndexMerges(v);
+  }
+  if (code) RengaVocabularyDestroy(&v);
+  RengaCall(code);
+  *vocabulary = v;
+  return RENGA_SUCCESS;
+}
+
+bool RengaVocabularyIsTokenizer_Private(RengaVocabulary v)
+{
+  return v->tokenizer != NULL;
+}
+
+RengaErrorCode RengaVocabularyVisit_Private(RengaVocabulary v, const unsigned char text[],
+                                            int64_t length, RengaWordVisitor visit, void *user)
+{
+  if (v->tokenizer)
+    RengaCall(RengaTokenizerVisit_Private(v->tokenizer, text, length, visit, user));
+  else
+    RengaCall(RengaWordsVisit_Private(text, length, visit, user));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaVocabularyVisitFile_Private(RengaVocabulary v, const char *file_name,
+                                                RengaWordVisitor visit, void *user)
+{
+  if (v->tokenizer)
+    RengaCall(RengaTokenizerVisitFile_Private(v->tokenizer, file_name, visit, user));
+  else
+    RengaCall(RengaWordsVisitFile_Private(file_name, visit, user));
   return RENGA_SUCCESS;
 }
 
@@ -114,15 +156,30 @@ static int64_t JoinPairs(RengaVocabulary v, int64_t length, int32_t symbol[])
     for (int64_t i = 0; i < length; i++) {
       bool joined =
           i + 1 < length && symbol[i] == v->merge[best][0] && symbol[i + 1] == v->merge[best][1];
-      symbol[n++] = joined ? (int32_t)(RENGA_TOKEN_PAIR + best) : symbol[i];
+      symbol[n++] = joined ? v->joined[best] : symbol[i];
       i += joined;
     }
     length = n;
   }
 }
 
+/* The number of an added token that the word is; -1: of none. */
+static int32_t AddedToken(RengaVocabulary v, const unsigned char word[], int64_t length)
+{
+  for (int i = 0; v->tokenizer && i < v->tokenizer->n_added; i++) {
+    const RengaAddedToken *added = &v->tokenizer->added[i];
+    if (added->length == length && memcmp(added->text, word, (size_t)length) == 0)
+      return added->token;
+  }
+  return -1;
+}
+
 static RengaErrorCode EncodeWord(RengaVocabulary v, const unsigned char word[], int64_t length)
 {
+  const int32_t added = AddedToken(v, word, length);
+  RengaCheck(length <= LONGEST_TOKEN, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "a word of %lld bytes, which begins with \"%.20s\", is too long for a vocabulary",
+             (long long)length, (const char *)word);
   while (v->n_tokens + length > v->token_room) {
     v->token_room = v->token_room * 2 + 1024;
     RengaCall(RengaRealloc(v->token_room, &v->token));
@@ -130,10 +187,11 @@ static RengaErrorCode EncodeWord(RengaVocabulary v, const unsigned char word[], 
   RengaCall(RengaWordsRoom(v->words.n_words, &v->first_room, &v->first));
   RengaCall(RengaWordsRoom(v->words.n_words, &v->count_room, &v->counts));
   int32_t *symbol = v->token + v->n_tokens;
-  for (int64_t i = 0; i < length; i++) symbol[i] = RENGA_TOKEN_BYTE + word[i];
-  int64_t n = JoinPairs(v, length, symbol);
+  for (int64_t i = 0; i < length; i++) symbol[i] = v->byte_token[word[i]];
+  if (added >= 0) symbol[0] = added;
+  int64_t n = added >= 0 ? 1 : JoinPairs(v, length, symbol);
   v->first[v->words.n_words - 1] = v->n_tokens;
-  v->counts[v->words.n_words - 1] = (unsigned char)n;
+  v->counts[v->words.n_words - 1] = (int32_t)n;
   v->n_tokens += n;
   return RENGA_SUCCESS;
 }
@@ -211,142 +269,6 @@ RengaErrorCode RengaVocabularyTrain(int n_files, const char *const files[], int6
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadPairs(FILE *file, const char *name, int64_t *count, int32_t (**merges)[2])
-{
-  char line[256] = "";
-  int64_t room = 0;
-  bool known = fgets(line, sizeof line, file) && strncmp(line, title, sizeof title - 1) == 0;
-  RengaCheck(known, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-             "%s is no vocabulary: it does not begin with \"%s\"", name, title);
-  while (fgets(line, sizeof line, file)) {
-    char *end, *more;
-    long left = strtol(line, &end, 10), right = strtol(end, &more, 10);
-    RengaCheck(end != line && more != end && *more == '\n' && left >= 0 && right >= 0 &&
-                   left <= INT32_MAX && right <= INT32_MAX,
-               MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-               "vocabulary %s, line %lld: two tokens are expected, not \"%.*s\"", name,
-               (long long)*count + 2, (int)strcspn(line, "\n"), line);
-    RengaCall(RengaWordsRoom(*count, &room, merges));
-    (*merges)[*count][0] = (int32_t)left;
-    (*merges)[*count][1] = (int32_t)right;
-    (*count)++;
-  }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReadText(const char *name, int64_t *count, int32_t (**merges)[2])
-{
-  FILE *file = fopen(name, "rb");
-  RengaCheck(file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "vocabulary %s: %s", name,
-             strerror(errno));
-  RengaErrorCode code = ReadPairs(file, name, count, merges);
-  fclose(file);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReadDataset(RengaHdf5File file, const char *name, RengaHdf5Dataset *dataset,
-                                  int64_t *count, int32_t (**merges)[2])
-{
-  RengaCheck(RengaHdf5Has(file, "/vocabulary"), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-             "data set %s has no vocabulary: its tokens are bytes or of another program", name);
-  RengaCall(RengaHdf5DatasetOpen(file, "/vocabulary", dataset));
-  const RengaTensorSpec *spec = RengaHdf5DatasetSpec(*dataset);
-  RengaCheck(spec->type == RENGA_INT32 && spec->ndim == 2 && spec->dim[1] == 2, MPI_COMM_SELF,
-             RENGA_ERR_FILE_FORMAT, "%s is no list of pairs", RengaHdf5DatasetName(*dataset));
-  RengaCall(RengaMalloc(spec->dim[0] + 1, merges));
-  if (spec->dim[0] > 0) RengaCall(RengaHdf5Read(*dataset, 0, 0, spec->dim[0], *merges));
-  *count = spec->dim[0];
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReadHdf5(const char *name, int64_t *count, int32_t (**merges)[2])
-{
-  RengaHdf5File file = NULL;
-  RengaHdf5Dataset dataset = NULL;
-  RengaCall(RengaHdf5Open(name, &file));
-  RengaErrorCode code = ReadDataset(file, name, &dataset, count, merges);
-  RengaCall(RengaHdf5DatasetClose(&dataset));
-  RengaCall(RengaHdf5Close(&file));
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static bool BeginsAsHdf5(const char *name)
-{
-  static const char magic[] = "\x89HDF\r\n\x1a\n";
-  char begin[8] = "";
-  FILE *file = fopen(name, "rb");
-  bool is = file != NULL && fread(begin, 1, 8, file) == 8 && memcmp(begin, magic, 8) == 0;
-  if (file != NULL) fclose(file);
-  return is;
-}
-
-/*@
-   RengaVocabularyRead - a vocabulary from its own file or from a data set
-
-   Not collective
-
-   Input:
-   . file - as RengaVocabularyWrite makes it, or a data set that was made with a vocabulary
-
-   Output:
-   . vocabulary - end it with RengaVocabularyDestroy
-@*/
-RengaErrorCode RengaVocabularyRead(const char *file, RengaVocabulary *vocabulary)
-{
-  int64_t count = 0;
-  int32_t(*merges)[2] = NULL;
-  RengaCheckPointer(file);
-  RengaCheckPointer(vocabulary);
-  RengaErrorCode code =
-      BeginsAsHdf5(file) ? ReadHdf5(file, &count, &merges) : ReadText(file, &count, &merges);
-  if (code != RENGA_SUCCESS) RengaFree(&merges);
-  RengaCall(code);
-  RengaCall(RengaVocabularyCreate_Private(count, merges, vocabulary));
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaVocabularyWrite - keep a vocabulary as a text file
-
-   Not collective
-
-   Input:
-   . vocabulary - the vocabulary
-   . file - to be made or replaced
-@*/
-RengaErrorCode RengaVocabularyWrite(RengaVocabulary vocabulary, const char *file)
-{
-  RengaCheckPointer(vocabulary);
-  RengaCheckPointer(file);
-  FILE *out = fopen(file, "wb");
-  RengaCheck(out != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "vocabulary %s: %s", file,
-             strerror(errno));
-  fprintf(out, "%s, %lld kinds of tokens: 4 for no text, 256 bytes, then these pairs\n", title,
-          (long long)vocabulary->count);
-  for (int64_t m = 0; m < vocabulary->n_merges; m++)
-    fprintf(out, "%d %d\n", vocabulary->merge[m][0], vocabulary->merge[m][1]);
-  bool good = !ferror(out);
-  good = fclose(out) == 0 && good;
-  RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "vocabulary %s: %s", file, strerror(errno));
-  return RENGA_SUCCESS;
-}
-
-/* The pairs, and what data sets of one vocabulary have in common. */
-RengaErrorCode RengaVocabularyPut_Private(RengaVocabulary v, RengaDataWriter output)
-{
-  const RengaTensorSpec spec = {.type = RENGA_INT32, .ndim = 2, .dim = {v->n_merges, 2}};
-  uint64_t digest = RengaHash(v->merge, (size_t)v->n_merges * sizeof *v->merge, 0);
-  int dataset;
-  RengaCall(RengaDataWriterPutInt(output, -1, "vocabulary", v->count));
-  RengaCall(RengaDataWriterPutInt(output, -1, "mask", RENGA_TOKEN_MASK));
-  RengaCall(RengaDataWriterPutInt(output, -1, "vocabulary_digest", (int64_t)(digest >> 1)));
-  RengaCall(RengaDataWriterAdd(output, "/vocabulary", &spec, &dataset));
-  RengaCall(RengaDataWriterWrite(output, dataset, 0, v->n_merges, v->merge));
-  return RENGA_SUCCESS;
-}
-
 /*@
    RengaVocabularyGetCount - the kinds of tokens
 
@@ -405,7 +327,8 @@ RengaErrorCode RengaVocabularyEncode(RengaVocabulary vocabulary, const char *tex
   RengaCheckPointer(count);
   RengaCheckPointer(tokens);
   Encoding e = {.vocabulary = vocabulary};
-  RengaErrorCode code = RengaWordsVisit_Private((const unsigned char *)text, length, AddWord, &e);
+  RengaErrorCode code =
+      RengaVocabularyVisit_Private(vocabulary, (const unsigned char *)text, length, AddWord, &e);
   if (code != RENGA_SUCCESS) RengaFree(&e.tokens);
   RengaCall(code);
   *count = e.count;
@@ -453,7 +376,10 @@ RengaErrorCode RengaVocabularyDestroy(RengaVocabulary *vocabulary)
   RengaCheckPointer(vocabulary);
   RengaVocabulary v = *vocabulary;
   if (v == NULL) return RENGA_SUCCESS;
+  if (v->tokenizer) RengaTokenizerFree_Private(v->tokenizer);
+  RengaFree(&v->tokenizer);
   RengaFree(&v->merge);
+  RengaFree(&v->joined);
   RengaFree(&v->slot);
   RengaFree(&v->start);
   RengaFree(&v->bytes);

@@ -37,6 +37,16 @@ cmp -s out first || fail "the text differs on another layout"
 bert=bert:layers=2,hidden=16,heads=2,sequence=16,vocabulary=300
 same "masked tokens" 2 train -graph $bert -data text.h5 -data_masking 0.2 $steps
 
+# A tokenizer.json instead of a vocabulary of our own.
+tokenizer=${top_srcdir:-.}/test/data/tokenizer.json
+accepts 2 data text text.txt hugging.h5 -sequence 16 -vocabulary_file "$tokenizer"
+says "samples of 16 tokens of 281 kinds"
+accepts 2 train -graph gpt:layers=1,hidden=16,heads=2,sequence=16,vocabulary=281 -data hugging.h5 $steps \
+  -partition_stages 2 -checkpoint_dir h
+accepts 2 generate -graph gpt:layers=1,hidden=16,heads=2,sequence=16,vocabulary=281 -checkpoint h \
+  -prompt "In the" -tokens 5 -vocabulary_file hugging.h5
+says "In the"
+
 # Pairs, ratings, arrays, images.
 awk 'BEGIN { for (i = 0; i < 40; i++) print "one", i % 7, "two" }' >source.txt
 awk 'BEGIN { for (i = 0; i < 40; i++) print "uno", i % 7, "dos" }' >target.txt
@@ -134,6 +144,7 @@ refuses 2 "none.h5" train -graph $small -data text.h5 -eval none.h5 $steps
 
 # Aligned texts and ratings.
 refuses 2 "needs -vocabulary KINDS" data pairs source.txt target.txt o.h5
+refuses 2 "not a tokenizer.json" data pairs source.txt target.txt o.h5 -vocabulary_file "$tokenizer"
 head -n 39 target.txt >fewer.txt
 refuses 2 "are not aligned: fewer.txt ends after 39 lines" data pairs source.txt fewer.txt o.h5 -vocabulary 280
 refuses 2 "have 0 pairs of lines" data pairs empty.txt empty.txt o.h5 -vocabulary 280

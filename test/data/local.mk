@@ -1,4 +1,4 @@
-data_tests = %D%/arrays %D%/csv %D%/files %D%/idx %D%/images %D%/origin %D%/shuffle %D%/text %D%/vocabulary %D%/writer
+data_tests = %D%/arrays %D%/csv %D%/files %D%/idx %D%/images %D%/origin %D%/shuffle %D%/text %D%/tokenizer %D%/vocabulary %D%/writer
 check_PROGRAMS += $(data_tests)
 TESTS += $(data_tests)
 %C%_arrays_LDADD = $(LDADD) $(HDF5_LIBS)
@@ -9,6 +9,8 @@ TESTS += $(data_tests)
 %C%_origin_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_shuffle_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_text_LDADD = $(LDADD) $(HDF5_LIBS)
+%C%_tokenizer_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_vocabulary_LDADD = $(LDADD) $(HDF5_LIBS)
 %C%_writer_LDADD = $(LDADD) $(HDF5_LIBS)
 noinst_HEADERS += %D%/datatest.h
+EXTRA_DIST += %D%/tokenizer.json

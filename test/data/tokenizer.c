@@ -1,0 +1,173 @@
+/* TEST ranks: 1 */
+/* A tokenizer.json of the kind of GPT-2: tokens are those that transformers makes; the vocabulary
+   in files; what is refused, by name. */
+#include "datatest.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { MOST = 32 };
+
+/* Made with tokenizers 0.23 and encoded with transformers 5. */
+static const struct {
+  const char *text;
+  int64_t count;
+  int64_t tokens[MOST];
+} cases[] = {
+    {"In the beginning", 6, {41, 78, 259, 277, 275, 71}},
+    {" it's the end; they'll  and\012\012 the\011band ",
+     24,
+     {221, 73, 84, 7,   83,  259, 221, 69,  260, 27, 259, 89,
+      7,   76, 76, 221, 273, 199, 199, 259, 198, 66, 261, 221}},
+    {"na\303\257ve caf\303\251 \346\235\261\344\272\254 x\302\262\331\243 \360\237\231\202",
+     26,
+     {269, 272, 221, 67, 65,  70,  128, 103, 221, 163, 252, 110, 161,
+      119, 106, 221, 88, 127, 111, 150, 97,  221, 173, 254, 248, 225}},
+    {"a<|end|><word>the<|end", 9, {65, 0, 280, 257, 69, 28, 92, 69, 260}},
+    {"\302\240 \343\200\200and \015\012", 10, {127, 255, 221, 160, 223, 223, 261, 221, 202, 199}},
+    {"!!'s --- 2024 it'S",
+     18,
+     {1, 1, 7, 83, 221, 13, 13, 13, 221, 18, 16, 18, 20, 221, 73, 84, 7, 51}},
+    {"", 0, {0}},
+};
+
+static char json_name[1024];
+static const char changed_name[] = "tokenizer.tmp.json", set_name[] = "tokenizer.tmp.h5",
+                  text_name[] = "tokenizer.tmp.txt";
+
+static RengaErrorCode CheckCases(RengaVocabulary vocabulary)
+{
+  for (int c = 0; c < COUNT_OF(cases); c++) {
+    const char *text = cases[c].text, *part;
+    int64_t count, *tokens, length;
+    RengaCall(RengaVocabularyEncode(vocabulary, text, (int64_t)strlen(text), &count, &tokens));
+    Expect(count == cases[c].count);
+    for (int64_t t = 0; t < count; t++) {
+      Expect(tokens[t] == cases[c].tokens[t]);
+      RengaCall(RengaVocabularyDecode(vocabulary, tokens[t], &part, &length));
+      if (length == 0) part = "<|end|>"; /* it stands for no text */
+      const size_t bytes = length ? (size_t)length : strlen(part);
+      Expect(strncmp(text, part, bytes) == 0);
+      text += bytes;
+    }
+    Expect(*text == '\0');
+    RengaFree(&tokens);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The file itself, one that was kept, and a data set that was made with it. */
+static RengaErrorCode CheckFiles(RengaComm comm)
+{
+  RengaVocabulary vocabulary;
+  int64_t kinds;
+  RengaCall(RengaVocabularyRead(json_name, &vocabulary));
+  RengaCall(RengaVocabularyGetCount(vocabulary, &kinds));
+  Expect(kinds == 281);
+  RengaCall(CheckCases(vocabulary));
+  FILE *file = fopen(text_name, "wb");
+  Expect(file && fputs(cases[1].text, file) >= 0 && fclose(file) == 0);
+  RengaCall(RengaDataWriteTokens(comm, vocabulary, text_name, set_name, 4, 0));
+  RengaCall(RengaVocabularyWrite(vocabulary, changed_name));
+  RengaCall(RengaVocabularyDestroy(&vocabulary));
+  RengaCall(RengaVocabularyRead(changed_name, &vocabulary));
+  RengaCall(CheckCases(vocabulary));
+  RengaCall(RengaVocabularyDestroy(&vocabulary));
+  RengaCall(RengaVocabularyRead(set_name, &vocabulary));
+  RengaCall(CheckCases(vocabulary));
+  RengaCall(RengaVocabularyDestroy(&vocabulary));
+  return RENGA_SUCCESS;
+}
+
+/* Samples of the data set are the tokens in order. */
+static RengaErrorCode CheckSamples(RengaComm comm)
+{
+  static const char *const names[] = {"tokens", "labels"};
+  const RengaTensorSpec specs[] = {Spec(RENGA_INT64, 1, 4, 0), Spec(RENGA_INT64, 1, 4, 0)};
+  const int64_t classes[] = {281, 281};
+  RengaData data;
+  int64_t tokens[8], labels[8], count;
+  RengaCall(OpenData(comm, set_name, 2, names, specs, classes, &data));
+  RengaCall(RengaDataSetShuffle(data, false));
+  RengaCall(RengaDataGetCount(data, RENGA_DATA_TRAINING, &count));
+  Expect(count == 5);
+  RengaCall(RengaDataRead(data, RENGA_DATA_TRAINING, 0, 0, 0, 2, tokens));
+  RengaCall(RengaDataRead(data, RENGA_DATA_TRAINING, 1, 0, 0, 2, labels));
+  for (int i = 0; i < 8; i++)
+    Expect(tokens[i] == cases[1].tokens[i] && labels[i] == cases[1].tokens[i + 1]);
+  RengaCall(RengaDataDestroy(&data));
+  return RENGA_SUCCESS;
+}
+
+/* The file with one part changed. */
+static RengaErrorCode Change(const char *from, const char *to)
+{
+  static char text[16384];
+  FILE *file = fopen(json_name, "rb");
+  Expect(file != NULL);
+  text[fread(text, 1, sizeof text - 1, file)] = '\0';
+  fclose(file);
+  char *at = strstr(text, from);
+  Expect(at != NULL);
+  file = fopen(changed_name, "wb");
+  Expect(file != NULL);
+  fprintf(file, "%.*s%s%s", (int)(at - text), text, to, at + strlen(from));
+  fclose(file);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckRefusals(void)
+{
+  static const struct {
+    const char *from, *to;
+    RengaErrorCode code;
+    const char *says;
+  } changes[] = {
+      {"\"normalizer\":null", "\"normalizer\":{\"type\":\"NFC\"}", RENGA_ERR_SUPPORT,
+       "normalizer is { \"type\": \"NFC\" }, which is not supported"},
+      {"\"type\":\"BPE\"", "\"type\":\"WordPiece\"", RENGA_ERR_SUPPORT,
+       "model is of type WordPiece; supported is BPE"},
+      {"\"type\":\"ByteLevel\"", "\"type\":\"Whitespace\"", RENGA_ERR_SUPPORT,
+       "pre_tokenizer is of type Whitespace; supported is ByteLevel"},
+      {"\"add_prefix_space\":false", "\"add_prefix_space\":true", RENGA_ERR_SUPPORT,
+       "pre_tokenizer.add_prefix_space is true"},
+      {"\"use_regex\":true", "\"use_regex\":false", RENGA_ERR_SUPPORT, "use_regex is false"},
+      {"\"lstrip\":false", "\"lstrip\":true", RENGA_ERR_SUPPORT, "added_tokens.lstrip is true"},
+      {"\"ignore_merges\":false", "\"ignore_merges\":true", RENGA_ERR_SUPPORT,
+       "model.ignore_merges is true"},
+      {"\"truncation\":null", "\"truncation\":{}", RENGA_ERR_SUPPORT, "truncation is"},
+      {"\"merges\"", "\"fusions\"", RENGA_ERR_SUPPORT, "has no vocab and merges"},
+      {"\"a\":", "\"aa\":", RENGA_ERR_FILE_FORMAT, "\"a\" has no token"},
+      {"\"a\":65", "\"a\":-65", RENGA_ERR_FILE_FORMAT, "\"a\" has no token"},
+      {"{\"version\"", "{version", RENGA_ERR_FILE_FORMAT, "is no JSON object: "},
+  };
+  RengaVocabulary vocabulary;
+  int64_t count, *tokens;
+  for (int c = 0; c < COUNT_OF(changes); c++) {
+    RengaCall(Change(changes[c].from, changes[c].to));
+    ExpectError(RengaVocabularyRead(changed_name, &vocabulary), changes[c].code, changed_name,
+                changes[c].says);
+  }
+  RengaCall(RengaVocabularyRead(json_name, &vocabulary));
+  ExpectError(RengaVocabularyEncode(vocabulary, "ab\xff", 3, &count, &tokens),
+              RENGA_ERR_FILE_FORMAT, "byte 2 of the text, 0xff, is no UTF-8");
+  RengaCall(RengaVocabularyDestroy(&vocabulary));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(void)
+{
+  RengaComm comm;
+  const char *top = getenv("top_srcdir");
+  snprintf(json_name, sizeof json_name, "%s/test/data/tokenizer.json", top ? top : ".");
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(CheckFiles(comm));
+  RengaCall(CheckSamples(comm));
+  RengaCall(CheckRefusals());
+  RengaCall(RengaCommDestroy(&comm));
+  remove(changed_name);
+  remove(set_name);
+  remove(text_name);
+  return RENGA_SUCCESS;
+}
+
+TEST_MAIN(RunTest)
