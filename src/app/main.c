@@ -49,6 +49,8 @@ typedef struct {
 
 #define RUNNING "|Graph|Device|Communication|Pipeline|"
 #define PLANNING "|Graph|Device|Machine|Profile|Plan|Partition|Schedule|Optimizer|Pipeline|"
+#define RUNNING_FORWARD                                                                            \
+  "|Graph|Device|Communication|Pipeline|Machine|Profile|Plan|Partition|Schedule|Data|"
 static const Command commands[] = {
     {"train", AppTrain, "renga train -graph NETWORK -data FILE [options]", 0, 0,
      RUNNING PLANNING "|Data|Checkpoint|"},
@@ -61,10 +63,10 @@ static const Command commands[] = {
     {"generate", AppGenerate, "renga generate -graph NETWORK -checkpoint FILE [options]", 0, 0,
      RUNNING},
     {"eval", AppEval, "renga eval -graph NETWORK -data FILE -initial CHECKPOINT [options]", 0, 0,
-     RUNNING PLANNING "|Data|"},
+     RUNNING_FORWARD},
     {"predict", AppPredict,
      "renga predict OUT -graph NETWORK -data FILE -initial CHECKPOINT [options]", 1, 1,
-     RUNNING PLANNING "|Data|"},
+     RUNNING_FORWARD},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
