@@ -6,12 +6,35 @@
 
 enum { FORWARD_BATCH = 32, FORWARD_MICROBATCHES = 8 };
 
+/* What is to be written of a network whose only output is its loss: the scores that a cross-entropy
+   compares. NULL: it has other outputs, or not one such. */
+static RengaErrorCode FindScores(RengaGraph graph, const char **scores)
+{
+  int n_outputs, n_found = 0;
+  const RengaValue *outputs;
+  RengaValue loss;
+  *scores = NULL;
+  RengaCall(RengaGraphGetOutputs(graph, &n_outputs, &outputs));
+  RengaCall(RengaGraphGetLoss(graph, &loss));
+  for (int o = 0; o < n_outputs; o++)
+    if (outputs[o] != loss) return RENGA_SUCCESS;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    if (strcmp(node->op->name, "CrossEntropy") != 0) continue;
+    *scores = RengaGraphGetValue(graph, node->in[0])->name;
+    n_found++;
+  }
+  if (n_found != 1) *scores = NULL;
+  return RENGA_SUCCESS;
+}
+
 /* Names between commas become the only ends of the network. */
 static RengaErrorCode EndAtOutputs(RengaGraph graph, const char *outputs)
 {
   char *list = NULL;
   const char **names = NULL;
   int count = 0;
+  if (!outputs) RengaCall(FindScores(graph, &outputs));
   RengaErrorCode code = RENGA_SUCCESS;
   if (outputs) code = RengaStringCopy(outputs, &list);
   if (!code) code = RengaMalloc(outputs ? strlen(outputs) + 1 : 1, &names);

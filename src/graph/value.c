@@ -372,7 +372,8 @@ RengaErrorCode RengaGraphKeepOutputs(RengaGraph graph, int count, const char *co
   RengaFree(&found);
   RengaCall(code);
   RengaCheck(graph->n_outputs > 0, graph->hdr.comm, RENGA_ERR_GRAPH,
-             "the network has no output besides its loss: name values that it is to end at");
+             "the network has no output besides its loss: name values that it is to end at (renga "
+             "predict -output NAME,...)");
   graph->loss = RENGA_VALUE_NONE;
   return RENGA_SUCCESS;
 }

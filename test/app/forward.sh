@@ -68,6 +68,11 @@ w = h5py.File('a/step_000000005.h5')['parameters']
 assert numpy.allclose(x @ w['l.0.weight'][:].T + w['l.0.bias'][:], p['l.0'][:], atol=1e-5)
 PYTHON
 [ ! -s python.log ] || { cp python.log out; fail "the file of outputs"; }
+onnx=${top_srcdir:-.}/test/reference/networks/mlp_export.onnx # its only output is the loss
+accepts 2 predict n.h5 -graph "$onnx" -data synthetic -data_samples 5
+says "1 output of 5 samples"
+accepts 1 predict m.h5 -graph "$onnx" -data synthetic -data_samples 5 -output node_linear_2,node_relu
+says "2 outputs of 5 samples"
 sed 's/,[^,]*$//' table.csv >x.csv
 accepts 1 data csv x.csv x.h5 -data_targets a -data_validation 0
 refuses 2 "x.h5" train -graph mlp:sizes=7-16-4 -data x.h5 -steps 1
