@@ -58,11 +58,13 @@ static RengaErrorCode DrawAxes(RengaViewer viewer, const Axes *axes)
                                 "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"end\">%.4g</text>\n",
                                 LEFT, PlaceY(axes, exp2(y)), RIGHT, LEFT - 8,
                                 PlaceY(axes, exp2(y)) + 4, exp2(y)));
-  RengaCall(RengaViewerPrintf(viewer,
-                              "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">devices</text>\n"
-                              "<text x=\"%.1f\" y=\"%.1f\">samples/s; dashed: as many per device "
-                              "as on the fewest that fit</text>\n",
-                              (LEFT + RIGHT) / 2, BOTTOM + 62, LEFT, TOP - 14));
+  RengaCall(RengaViewerPrintf(
+      viewer,
+      "<text x=\"%.1f\" y=\"%.1f\" text-anchor=\"middle\">devices "
+      "(logarithmic)</text>\n"
+      "<text x=\"%.1f\" y=\"%.1f\">samples/s (logarithmic); dashed: as many per device "
+      "as on the fewest that fit</text>\n",
+      (LEFT + RIGHT) / 2, BOTTOM + 62, LEFT, TOP - 14));
   return RENGA_SUCCESS;
 }
 

@@ -13,7 +13,6 @@
 #define MEMORY_Y 428.0
 #define HEIGHT 640.0
 
-static const char *const stage_colours[] = {"#88ccee", "#ddcc77", "#44aa99", "#cc6677"};
 static const char *const part_colours[RENGA_PLAN_PARTS] = {
     "#4477aa", "#66ccee", "#228833", "#ccbb44", "#ee6677", "#aa3377", "#bbbbbb"};
 static const char forward_colour[] = "#4477aa", backward_colour[] = "#99bbdd";
@@ -82,6 +81,20 @@ static RengaErrorCode DrawHead(const Drawing *drawing)
   return RENGA_SUCCESS;
 }
 
+static int Channel(double hue, double offset)
+{
+  static const double turn = 6.283185307179586;
+  return (int)(175 + 60 * cos(turn * (hue + offset)));
+}
+
+/* Hues by the golden section: neighbours differ, and none comes again. */
+static void NameColour(int s, size_t size, char text[])
+{
+  const double hue = fmod(0.55 + 0.6180339887 * s, 1);
+  snprintf(text, size, "#%02x%02x%02x", Channel(hue, 0), Channel(hue, 2.0 / 3),
+           Channel(hue, 1.0 / 3));
+}
+
 /* The stage's part of the band, and where it widens to its column. */
 static RengaErrorCode DrawStage(const Drawing *drawing, int s)
 {
@@ -89,7 +102,8 @@ static RengaErrorCode DrawStage(const Drawing *drawing, int s)
   const double begin = NodeX(drawing, stage->first), end = NodeX(drawing, stage->last);
   const double x = ColumnX(drawing, s), next = ColumnX(drawing, s + 1);
   const double below = BAND_Y + BAND_HEIGHT;
-  const char *colour = stage_colours[s % 4];
+  char colour[8];
+  NameColour(s, sizeof colour, colour);
   RengaCall(DrawBox(drawing, begin, BAND_Y, end - begin, BAND_HEIGHT, colour));
   RengaCall(RengaViewerPrintf(
       drawing->viewer,
@@ -208,32 +222,59 @@ static RengaErrorCode DrawFlops(const Drawing *drawing)
   return RENGA_SUCCESS;
 }
 
+/* Bytes that a device may use, of the user or all that it has; 0: not known. */
+static double FindLimit(RengaPlan plan)
+{
+  return (double)(plan->memory_limit > 0 ? plan->memory_limit : plan->device_memory);
+}
+
 static RengaErrorCode DrawLimit(const Drawing *drawing, double most)
 {
-  const double limit = (double)drawing->plan->memory_limit;
+  const double limit = FindLimit(drawing->plan);
   const double y = MEMORY_Y + PLOT_HEIGHT * (1 - limit / most);
-  if (limit <= 0) return RENGA_SUCCESS;
+  if (limit <= 0 || limit > most) return RENGA_SUCCESS;
   RengaCall(RengaViewerPrintf(
       drawing->viewer,
       "<path d=\"M%.1f %.1fH%.1f\" stroke=\"#bb0000\" stroke-dasharray=\"6 4\"/>\n", LEFT, y,
       RIGHT));
   RengaCall(DrawText(drawing, RIGHT, y - 4,
-                     " text-anchor=\"end\" font-size=\"11\" fill=\"#bb0000\"", "limit"));
+                     " text-anchor=\"end\" font-size=\"11\" fill=\"#bb0000\"",
+                     drawing->plan->memory_limit > 0 ? "limit" : "all that it has"));
   return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DrawMemoryHead(const Drawing *drawing, double most)
+{
+  char bytes[24], text[64];
+  const double limit = FindLimit(drawing->plan);
+  RengaFormatBytes(limit, sizeof bytes, bytes);
+  snprintf(text, sizeof text, "memory of a device%s%s", limit > 0 ? " of " : "",
+           limit > 0 ? bytes : "");
+  RengaCall(DrawText(drawing, LEFT, MEMORY_Y - 12, "",
+                     most > 0 ? text : "memory of a device: not known"));
+  if (most > 0 && RengaPlanKnowsParts_Private(drawing->plan))
+    RengaCall(DrawLegend(drawing, MEMORY_Y - 12, RENGA_PLAN_PARTS, RengaPlanPartNames_Private,
+                         part_colours));
+  return RENGA_SUCCESS;
+}
+
+/* As high as the fullest device, or as the limit where that is not far above. */
+static double MostBytes(RengaPlan plan)
+{
+  enum { FAR = 8 };
+  const double limit = FindLimit(plan);
+  double most = 0;
+  for (int s = 0; s < plan->count; s++) most = fmax(most, (double)plan->stage[s].memory);
+  return limit < FAR * most ? fmax(most, 1.05 * limit) : most;
 }
 
 static RengaErrorCode DrawMemory(const Drawing *drawing)
 {
   RengaPlan plan = drawing->plan;
   const bool known = RengaPlanKnowsParts_Private(plan);
-  double most = (double)plan->memory_limit * 1.05;
-  for (int s = 0; s < plan->count; s++) most = fmax(most, (double)plan->stage[s].memory);
-  RengaCall(DrawText(drawing, LEFT, MEMORY_Y - 12, "",
-                     most > 0 ? "memory of a device" : "memory of a device: not known"));
+  const double most = MostBytes(plan);
+  RengaCall(DrawMemoryHead(drawing, most));
   if (most <= 0) return RENGA_SUCCESS;
-  if (known)
-    RengaCall(DrawLegend(drawing, MEMORY_Y - 12, RENGA_PLAN_PARTS, RengaPlanPartNames_Private,
-                         part_colours));
   for (int s = 0; s < plan->count; s++) {
     int64_t bytes[RENGA_PLAN_PARTS];
     double parts[RENGA_PLAN_PARTS] = {(double)plan->stage[s].memory};

@@ -230,12 +230,15 @@ static RengaErrorCode ViewHead(RengaPlan plan, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
-/* What decides the bits of results is shown whether or not anybody asks why. */
+/* What decides the bits of results, and what a proof covers, is shown whether or not anybody asks
+   why. */
 static RengaErrorCode ViewChosen(RengaPlan plan, RengaViewer viewer)
 {
-  for (int r = 0; r < plan->n_reasons; r++)
-    if (!strcmp(plan->reason[2 * r], RENGA_PLAN_CHOSEN))
-      RengaCall(RengaViewerPrintf(viewer, "  chosen: %s\n", plan->reason[2 * r + 1]));
+  static const char *const topics[] = {RENGA_PLAN_CHOSEN, "covered"};
+  for (size_t t = 0; t < sizeof topics / sizeof topics[0]; t++)
+    for (int r = 0; r < plan->n_reasons; r++)
+      if (!strcmp(plan->reason[2 * r], topics[t]))
+        RengaCall(RengaViewerPrintf(viewer, "  %s: %s\n", topics[t], plan->reason[2 * r + 1]));
   return RENGA_SUCCESS;
 }
 

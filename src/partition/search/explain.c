@@ -398,6 +398,47 @@ static RengaErrorCode ExplainChoice(const SearchTask *task, SearchAnswer *answer
   return RENGA_SUCCESS;
 }
 
+static void NameNumbers(int count, const int64_t numbers[], size_t size, char text[])
+{
+  size_t used = 0;
+  for (int i = 0; i < count && used + 24 < size; i++) {
+    bool seen = false;
+    for (int j = 0; j < i; j++) seen = seen || numbers[j] == numbers[i];
+    if (!seen)
+      used += (size_t)snprintf(text + used, size - used, "%s%lld", used ? ", " : "",
+                               (long long)numbers[i]);
+  }
+}
+
+static void NameWish(const char *what, int wish, size_t size, char text[])
+{
+  if (wish)
+    snprintf(text, size, "%d %s", wish, what);
+  else
+    snprintf(text, size, "any %s", what);
+}
+
+/* The plans that the bound is one of. What type exact covers is shown whether or not anybody asks
+   why. */
+static RengaErrorCode ExplainProof(const SearchTask *task, const SearchCandidate *candidate,
+                                   SearchAnswer *answer)
+{
+  char sizes[128] = "", leaves[96] = "", stages[24], replicas[24];
+  NameNumbers(task->n_sizes, task->size, sizeof sizes, sizes);
+  NameNumbers(task->n_sizes, task->leaf, sizeof leaves, leaves);
+  NameWish("stages", task->stages, sizeof stages, stages);
+  NameWish("replicas", task->replicas, sizeof replicas, replicas);
+  RengaCall(
+      Say(answer, task->exact ? "covered" : "proof",
+          "no plan has a faster step than %.4g s, in micro-batches of %s and leaves of %s: %s "
+          "that are intervals of the nodes' order, with %s, any ranks and recomputation, %s%s",
+          candidate->bound, sizes, leaves, stages, replicas,
+          task->any_schedule ? "under gpipe and 1f1b with any number begun early"
+                             : "under the schedule that is asked for",
+          candidate->proved ? "; every one that may be faster was simulated" : ""));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchExplain_Private(const SearchTask *given, const SearchChain *chain,
                                           const SearchModel *model,
                                           const SearchCandidate *candidate, SearchAnswer *answer)
@@ -412,10 +453,6 @@ RengaErrorCode RengaSearchExplain_Private(const SearchTask *given, const SearchC
   RengaCall(ExplainConvex(task, chain, model, candidate, answer));
   RengaCall(ExplainGradients(model, &candidate->layout, answer));
   RengaCall(ExplainChoice(task, answer));
-  RengaCall(
-      Say(answer, "proof",
-          "no plan of this kind has a faster step than %.4g s, simulated with the lists of its "
-          "schedule%s",
-          candidate->bound, candidate->proved ? "; all that may be faster were simulated" : ""));
+  RengaCall(ExplainProof(task, candidate, answer));
   return RENGA_SUCCESS;
 }

@@ -290,6 +290,32 @@ static bool MayBeFaster(const Portfolio *portfolio, const Numbers *numbers)
   return numbers->bound < portfolio->trial.best->step * (1 - 1e-9);
 }
 
+/* Rows of a search for one number of replicas as those of all. */
+static void Renumber(const Portfolio *portfolio, int replicas, SearchLayout *layout)
+{
+  const int row = RowOf(&portfolio->trial.model, replicas);
+  for (int s = 0; replicas && s < layout->count; s++) layout->stage[s].option = row;
+}
+
+static RengaErrorCode LookAt(const Portfolio *portfolio, const Numbers *numbers, double *bound)
+{
+  SearchAim *best = portfolio->trial.best;
+  SearchAim own = {.step = best->step, .candidate = {.size = best->candidate.size}};
+  SearchTask task = *portfolio->task;
+  task.stages = numbers->stages;
+  task.replicas = numbers->replicas;
+  task.until = 0;
+  const RengaErrorCode code =
+      RengaSearchBranch_Private(&task, portfolio->chain, BRANCH_WORK, &own, bound);
+  if (own.found) {
+    Renumber(portfolio, numbers->replicas, &own.candidate.layout);
+    RengaSearchLayoutFree_Private(&best->candidate.layout);
+    *best = own;
+  }
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* Every layout that may be faster, as far as work goes: of all numbers together, and if that is not
    the end of each by itself. */
 static RengaErrorCode LookAtLayouts(Portfolio *portfolio, double *bound)
@@ -297,14 +323,11 @@ static RengaErrorCode LookAtLayouts(Portfolio *portfolio, double *bound)
   SearchAim *best = portfolio->trial.best;
   for (int i = 0; i < portfolio->n_numbers; i++) {
     const Numbers *numbers = &portfolio->numbers[i];
-    SearchTask task = *portfolio->task;
     double own = numbers->bound;
     if (!MayBeFaster(portfolio, numbers)) break;
-    task.stages = numbers->stages;
-    task.replicas = numbers->replicas;
-    task.until = 0;
-    RengaCall(RengaSearchBranch_Private(&task, portfolio->chain, BRANCH_WORK, best, &own));
-    if (task.stages != portfolio->task->stages || task.replicas != portfolio->task->replicas)
+    RengaCall(LookAt(portfolio, numbers, &own));
+    if (numbers->stages != portfolio->task->stages ||
+        numbers->replicas != portfolio->task->replicas)
       continue;
     *bound = fmax(*bound, own);
     if (own >= best->step * (1 - 1e-9)) break;

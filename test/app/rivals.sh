@@ -1,0 +1,61 @@
+#!/bin/sh
+# renga plan: type auto is never behind another type, nor behind itself with an option more; what exact
+# proves is not beaten under an option more.
+. "${0%/*}/common.sh"
+
+# plans COMMAND…: seconds are those of its plan.
+plans() {
+  accepts 1 "$@" -plan_save plan.txt
+  seconds=$(awk '$1 == "predicted" { print $2 }' plan.txt)
+}
+
+# no_faster BAR COMMAND…: its plan takes as many seconds at the least.
+no_faster() {
+  bar=$1
+  shift
+  plans "$@"
+  awk "BEGIN { exit !(${seconds:-0} * (1 + 1e-9) >= $bar) }" || fail "$seconds s, not $bar s: renga $*"
+}
+
+# Small nodes and slow links, on which stages differ in replicas.
+gpt="plan -graph gpt -machine_file mdx-cpu -machine_nodes 4 -batch_size 32 -microbatch_size 2"
+plans $gpt
+own=$seconds
+for option in "-partition_type rannc" "-partition_type tree" "-partition_type even" \
+  "-partition_type exact -partition_exact_time_limit 5" "-partition_replicas 1" "-partition_stages 4" \
+  "-pipeline_schedule gpipe" "-pipeline_eager 3"; do
+  no_faster "$own" $gpt $option
+done
+
+# Where messages take as long as work many micro-batches are begun early.
+cat >slow.opts <<'END'
+-name slow
+-nodes 1
+-devices 4
+-memory 3GiB
+-matrix_rate 1e10
+-vector_rate 192e9
+-memory_bandwidth 2e9
+-matrix_efficiency 0.75
+-vector_efficiency 0.2
+-bandwidth_efficiency 0.7
+-launch 1e-6
+-node_latency 2e-6
+-node_bandwidth 1e8
+-cluster_latency 1e-4
+-cluster_bandwidth 100e6
+END
+mlp="plan -graph mlp:sizes=100-30-200-10 -machine_file slow.opts -batch_size 30 -microbatch_size 3
+  -machine_nodes 1 -reduction_leaf 2 -machine_memory 206784"
+plans $mlp -partition_type exact
+proved=$seconds
+says "proved best of the plans searched"
+says "in micro-batches of 3 and leaves of 2: any stages that are intervals of the nodes' order"
+says "1f1b with any number begun early; every one that may be faster was simulated"
+for eager in 0 0.5 1 2 3 5 9; do
+  no_faster "$proved" $mlp -partition_type exact -pipeline_eager $eager
+done
+plans $mlp -partition_type exact -pipeline_eager 5
+no_faster "$seconds" $mlp -partition_type exact -pipeline_eager 0
+
+finish
