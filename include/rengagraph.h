@@ -74,6 +74,9 @@ RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
 RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples);
 /* -graph_dimension: "name=size,…" for the symbolic dimensions of a file */
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
+/* -graph_batch_inputs: "name,name:1,…", the inputs of a file that hold samples, and where */
+RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs);
+RengaErrorCode RengaGraphGetBatchInputs(RengaGraph graph, const char **inputs); /* lent */
 /* Canonical form, checks, marks; then read-only. Values are renumbered: find them by name. */
 RengaErrorCode RengaGraphSetUp(RengaGraph graph);
 RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer); /* ascii, dot, json */

@@ -20,6 +20,9 @@ static const RengaOptionRow rows[] = {
     {"graph_whole_batch", RENGA_OPTION_INT64, "0", AT(whole_batch), NULL, 0, 1 << 20,
      "samples of a batch that is never cut, for losses across samples: one micro-batch, one "
      "replica"},
+    {"graph_batch_inputs", RENGA_OPTION_STRING, NULL, AT(batch_inputs), NULL, 0, 0,
+     "the inputs of a file that hold samples, and which dimension counts them: "
+     "NAME[:dimension],..."},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -130,6 +133,7 @@ RengaErrorCode RengaGraphDestroy(RengaGraph *graph)
    . -graph_frozen PATTERNS - parameters that are not trained
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
    . -graph_dimension NAME=SIZE,… - sizes of a file's symbolic dimensions
+   . -graph_batch_inputs NAME[:D],… - the inputs of a file that hold samples
 @*/
 RengaErrorCode RengaGraphSetFromOptions(RengaGraph graph)
 {
@@ -262,6 +266,47 @@ RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
 {
   RengaCheckPointer(graph);
   RengaCall(SetText(&graph->options.dimension, dimensions));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetBatchInputs - say which inputs of a file that is read later hold samples
+
+   Not collective
+
+   Input:
+   + graph - the graph, before RengaGraphLoad
+   - inputs - "tokens,image:1": names, and the dimension that counts the samples where it is not
+     the first; NULL: the first dimension of every input whose first dimension is like that of the
+     first input
+
+   Notes: needed where a file has a fixed batch, or symbolic sizes, and the default takes for the
+   batch what is none. An input of which the samples are not the first dimension becomes one of
+   which they are, as in data sets. A name that no input has is an error of RengaGraphLoad.
+@*/
+RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs)
+{
+  RengaCheckPointer(graph);
+  RengaCall(SetText(&graph->options.batch_inputs, inputs));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetBatchInputs - the inputs of a file that hold samples
+
+   Not collective
+
+   Input:
+   . graph - the graph
+
+   Output:
+   . inputs - lent by the graph until it is set again; NULL: not said
+@*/
+RengaErrorCode RengaGraphGetBatchInputs(RengaGraph graph, const char **inputs)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(inputs);
+  *inputs = graph->options.batch_inputs;
   return RENGA_SUCCESS;
 }
 

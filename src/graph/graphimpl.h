@@ -7,7 +7,7 @@
   "; where that is meant, -graph_whole_batch SIZE reads a file for one micro-batch of that size"
 
 typedef struct {
-  char *graph, *view, *frozen, *trained, *dimension;
+  char *graph, *view, *frozen, *trained, *dimension, *batch_inputs;
   int64_t whole_batch; /* samples; 0: the batch is cut into micro-batches */
 } RengaGraphOptions;
 

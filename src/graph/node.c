@@ -1,5 +1,6 @@
 /* Nodes, and shapes while the batch is not known. */
 #include "graphimpl.h"
+#include "renga/private/op.h"
 #include <string.h>
 
 enum { NAME_SIZE = 512 };
@@ -45,29 +46,21 @@ static void SetCallAt(RengaGraph graph, const RengaValue in[], const RengaTensor
     call->out[i] = given ? RengaTensorSpecAt(&given[i], batch) : absent;
 }
 
-/*
-   One shape from those at two batch sizes: equal is constant, proportional is c times the batch.
-   The sizes are primes that no usual extent of a network is a multiple of by accident in both.
-*/
-static const int64_t probe[2] = {11, 17};
+/* One shape from those at two batch sizes: equal is constant, proportional is c times the batch. */
+static const int64_t probe[2] = {RENGA_OP_SOME_BATCH, RENGA_OP_OTHER_BATCH};
 
 static RengaErrorCode Combine(const RengaOpCall *call, int output, const RengaTensorSpec at[2],
                               RengaTensorSpec *spec)
 {
-  char text[640];
-  RengaOpCallFormat(call, sizeof text, text);
   *spec = at[0];
-  RengaCheck(at[0].ndim == at[1].ndim, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "%s, batch %lld: the number of dimensions of output %d depends on the batch", text,
-             (long long)probe[1], output);
+  RengaOpCheck(at[0].ndim == at[1].ndim, call,
+               "the number of dimensions of output %d depends on the batch N", output);
   for (int d = 0; d < at[0].ndim; d++) {
     int64_t a = at[0].dim[d], b = at[1].dim[d];
     bool proportional = a % probe[0] == 0 && b == a / probe[0] * probe[1];
-    RengaCheck(
-        a == b || proportional, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-        "%s, batch %lld: dimension %d of output %d is %lld, but %lld for a batch of %lld: it is "
-        "neither constant nor a multiple of the batch",
-        text, (long long)probe[1], d, output, (long long)b, (long long)a, (long long)probe[0]);
+    RengaOpCheck(a == b || proportional, call,
+                 "dimension %d of output %d is neither constant nor a multiple of the batch N", d,
+                 output);
     if (a != b) spec->dim[d] = -(a / probe[0]);
   }
   return RENGA_SUCCESS;
@@ -238,7 +231,7 @@ RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op_name, const
    . out - the new values: NAME, NAME:1, …
 
    Notes: inputs are values that exist, so the nodes cannot form a cycle. Wrong shapes are an error
-   that shows the call at a batch of 11 or 17.
+   that shows the call; N is the batch.
 @*/
 RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *name,
                                  const RengaAttributes *attributes, int n_in, const RengaValue in[],

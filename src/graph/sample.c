@@ -176,8 +176,10 @@ static RengaErrorCode Numbered(Samples *samples, const RengaGraphNode *node, int
 {
   (void)runs;
   if (BatchOf(samples, node->out[0]) >= 0)
-    Mixed(node, "it gives the samples different numbers, which their micro-batches do not know; "
-                "give the network such numbers as an input");
+    Mixed(node,
+          "it numbers the samples, and a micro-batch does not know the numbers of its own. Such "
+          "numbers may be an index along the batch (x[torch.arange(len(x)), k]); for anything "
+          "else give them to the network as an input [N], or write it without them");
   return RENGA_SUCCESS;
 }
 

@@ -186,16 +186,54 @@ void RengaOpCallFormat(const RengaOpCall *call, size_t size, char text[])
   if (at < size) snprintf(text + at, size - at, ")");
 }
 
+/* A number as times * N + rest; times 0 where it has nothing to do with the batch. */
+static long long TimesBatch(long long number, int *rest)
+{
+  enum { NEAR = 64 };
+  static const long long batches[] = {RENGA_OP_SOME_BATCH, RENGA_OP_OTHER_BATCH};
+  for (int k = 0; k < 2; k++) {
+    const long long times = (number + NEAR) / batches[k], more = number - times * batches[k];
+    *rest = (int)more;
+    /* of a multiple of one the other is not far: the nearer one is meant */
+    if (times > 0 && more >= -NEAR && more <= NEAR &&
+        (k == 1 || llabs(more) <= llabs(number - times * batches[1])))
+      return times;
+  }
+  return 0;
+}
+
+/* "[2599418,8]" becomes "[2N,8]". */
+static void NameBatch(size_t size, const char *from, char *to)
+{
+  size_t length = 0;
+  to[0] = '\0';
+  while (*from && length + 1 < size) {
+    const size_t digits = strspn(from, "0123456789"), taken = digits > 0 ? digits : 1;
+    int rest = 0;
+    const long long times = digits > 0 ? TimesBatch(strtoll(from, NULL, 10), &rest) : 0;
+    char *at = to + length, factor[24] = "", more[16] = "";
+    if (times > 1) snprintf(factor, sizeof factor, "%lld", times);
+    if (rest != 0) snprintf(more, sizeof more, "%+d", rest);
+    if (times > 0)
+      length += (size_t)snprintf(at, size - length, "%sN%s", factor, more);
+    else
+      length += (size_t)snprintf(at, size - length, "%.*s", (int)taken, from);
+    from += taken;
+  }
+}
+
 RengaErrorCode RengaOpRefuse(const RengaOpCall *call, RengaErrorCode code, const char *function,
                              const char *file, int line, const char *format, ...)
 {
-  char what[640], why[384];
+  char what[640], why[384], named[2][640];
   RengaOpCallFormat(call, sizeof what, what);
   va_list arguments;
   va_start(arguments, format);
   vsnprintf(why, sizeof why, format, arguments);
   va_end(arguments);
-  return RengaErrorRaise(MPI_COMM_SELF, code, function, file, line, "%s: %s", what, why);
+  NameBatch(sizeof named[0], what, named[0]);
+  NameBatch(sizeof named[1], why, named[1]);
+  return RengaErrorRaise(MPI_COMM_SELF, code, function, file, line, "%s: %s", named[0], named[1]);
 }
 
 #define BIT(type) (1u << RENGA_##type)

@@ -213,6 +213,7 @@ static RengaErrorCode CheckOptions(RengaComm comm)
 {
   RengaGraph graph;
   int64_t size = -1;
+  const char *inputs = NULL;
   RengaCall(RengaOptionsSetValue("graph", "mlp:sizes=4-5-3"));
   RengaCall(RengaOptionsSetValue("graph_frozen", "l.0.*"));
   RengaCall(RengaOptionsSetValue("graph_dimension", "sequence=128,width=64"));
@@ -232,6 +233,9 @@ static RengaErrorCode CheckOptions(RengaComm comm)
             "\"width=x\" is not name=size");
   RengaCall(RengaGraphGetFileBatch(graph, &size));
   TestTrue(size == 0);
+  RengaCall(RengaGraphSetBatchInputs(graph, "tokens,image:1"));
+  RengaCall(RengaGraphGetBatchInputs(graph, &inputs));
+  TestTrue(inputs && strcmp(inputs, "tokens,image:1") == 0);
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }

@@ -33,6 +33,17 @@ static const struct {
     {20, "in x f32 N 6 5; RandomNormalLike x -> r; Add x r -> y; out y"},
     {20, "in x f32 N 6 5; RandomUniformLike x -> r low=-1.0; Mul x r -> y; out y"},
     {20, "in x f32 N 6 5; Sigmoid x -> p; Bernoulli p -> y; out y"},
+    /* files that fix the batch: numbers of samples as an index, copies of a mask, of something
+       learnt, and of a matrix */
+    {18, "in x f32 3 6; in n i64 3; init k i64 3 : 0 1 2; init one i64 1 : 1; Max k n -> m; "
+         "Shape m -> s; Expand k s -> e; Unsqueeze e one -> a; Unsqueeze n one -> b; "
+         "Concat a b -> c axis=-1; GatherND x c -> y; out y"},
+    {18, "in x f32 3 4; init p i64 3 4 : 0 1 2 3 0 1 2 3 0 1 2 3; init a i64 : 1; CumSum p a -> c; "
+         "Cast c -> f to=1; Mul x f -> y; out y"},
+    {18, "in x f32 3 8; init w f32 2 4 : 1 2 3 4 5 6 7 8; init r i64 2 : 3 1; init s i64 2 : 6 4; "
+         "Tile w r -> t; Reshape x s -> z; Mul z t -> y; out y"},
+    {18, "in x f32 3 2 2; init m i64 3 2 2 : 1 2 3 4 1 2 3 4 1 2 3 4; Cast m -> f to=1; "
+         "MatMul x f -> y; out y"},
 };
 
 /* Sample `first` and those after it of inputs that are functions of their place. */
@@ -80,14 +91,21 @@ static RengaErrorCode Evaluate(RengaGraph graph, RengaDevice device, int64_t fir
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Load(RengaComm comm, int64_t opset, const char *text, RengaGraph *graph)
+static RengaErrorCode Read(RengaComm comm, int64_t opset, const char *text, const char *inputs,
+                           RengaGraph *graph)
 {
   Message *model = NewModelOf(opset, text);
   RengaErrorCode code = WriteMessage(model, file_name);
   MessageFree(model);
   RengaCall(code);
   RengaCall(RengaGraphCreate(comm, graph));
-  RengaCall(RengaGraphLoad(*graph, file_name));
+  RengaCall(RengaGraphSetBatchInputs(*graph, inputs));
+  return RengaGraphLoad(*graph, file_name);
+}
+
+static RengaErrorCode Load(RengaComm comm, int64_t opset, const char *text, RengaGraph *graph)
+{
+  RengaCall(Read(comm, opset, text, NULL, graph));
   RengaCall(RengaGraphSetUp(*graph));
   return RENGA_SUCCESS;
 }
@@ -139,6 +157,37 @@ static RengaErrorCode CheckDraws(RengaComm comm, RengaDevice device)
     const double deviation = sqrt(rows[r].variance);
     Expect(fabs(sum - rows[r].mean) < 5 * deviation / sqrt((double)count));
     Expect(fabs(square - sum * sum - rows[r].variance) < 0.1 * rows[r].variance);
+    RengaCall(RengaGraphDestroy(&graph));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* ---- -graph_batch_inputs ---- */
+static RengaErrorCode CheckBatchInputs(RengaComm comm)
+{
+  /* as long as the batch, but no samples; and samples that are not the first dimension */
+  static const char *const text =
+      "in t f32 4 5; in x f32 3 4 5; ReduceSum t -> s keepdims=0; Mul x s -> y; out y";
+  static const struct {
+    const char *inputs, *message[2];
+  } wrong[] = {
+      {"x:1,z", {"-graph_batch_inputs: onnx-composed.onnx has no input \"z\"", ""}},
+      {"x:3", {"input \"x\" of onnx-composed.onnx has 3 dimensions, not one of number 3", ""}},
+      {"t,x", {"dimension 0 of input \"x\" of onnx-composed.onnx is 3", "first input named is 4"}},
+  };
+  RengaGraph graph;
+  char shape[64];
+  RengaCall(Read(comm, 18, text, "x:1", &graph));
+  const RengaGraphValue *x = RengaGraphGetValue(graph, RengaGraphFindValue(graph, "x"));
+  const RengaGraphValue *t = RengaGraphGetValue(graph, RengaGraphFindValue(graph, "t"));
+  RengaTensorSpecFormat(&x->spec, sizeof shape, shape);
+  Expect(x->kind == RENGA_VALUE_INPUT && strcmp(shape, "float32[N,3,5]") == 0);
+  RengaTensorSpecFormat(&t->spec, sizeof shape, shape);
+  Expect(t->kind == RENGA_VALUE_PARAMETER && strcmp(shape, "float32[4,5]") == 0);
+  RengaCall(RengaGraphDestroy(&graph));
+  for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+    ExpectError(Read(comm, 18, text, wrong[i].inputs, &graph), RENGA_ERR_OPTION,
+                wrong[i].message[0], wrong[i].message[1]);
     RengaCall(RengaGraphDestroy(&graph));
   }
   return RENGA_SUCCESS;
@@ -226,6 +275,7 @@ static RengaErrorCode RunTest(void)
     RengaCall(CheckLoop(comm, device, true));
     RengaCall(RengaDeviceDestroy(&device));
   }
+  RengaCall(CheckBatchInputs(comm));
   remove(file_name);
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;

@@ -14,6 +14,10 @@ extern const RengaOperator RengaOperatorsNormalize[];
 extern const RengaOperator RengaOperatorsLoss[];
 extern const RengaOperator RengaOperatorsRecurrent[];
 
+/* A graph does not know its batch: shapes are inferred at two sizes, primes near whose multiples no
+   extent of a network is by accident. In sentences these are N, 2N, N-1, ... */
+enum { RENGA_OP_SOME_BATCH = 1299709, RENGA_OP_OTHER_BATCH = 1299721 };
+
 /* The sentence begins with the call, all shapes included: Add(float32[2,3], float32[4]): ... */
 RengaErrorCode RengaOpRefuse(const RengaOpCall *call, RengaErrorCode code, const char *function,
                              const char *file, int line, const char *format, ...)

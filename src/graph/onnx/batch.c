@@ -178,9 +178,9 @@ RengaErrorCode RengaOnnxTargetShape(RengaOnnxNode *node, RengaValue x, int n,
 }
 
 /* A parameter, or what a few nodes make of one. */
-static bool IsOfParameter(RengaGraph graph, RengaValue value)
+bool RengaOnnxIsOfParameter(RengaGraph graph, RengaValue value)
 {
-  enum { NODES_MAX = 4 };
+  enum { NODES_MAX = 16 };
   for (int i = 0; i < NODES_MAX; i++) {
     const RengaGraphValue *x = RengaGraphGetValue(graph, value);
     if (x->kind == RENGA_VALUE_PARAMETER) return true;
@@ -197,7 +197,7 @@ static int64_t OpenFirst(const RengaOnnxNode *node, RengaValue x, int d, int64_t
 {
   int64_t batch = node->importer->open ? node->importer->file_batch : 0;
   if (d > 0 || batch <= 1 || dimension != batch) return dimension;
-  return IsOfParameter(node->importer->graph, x) ? -1 : dimension;
+  return RengaOnnxIsOfParameter(node->importer->graph, x) ? -1 : dimension;
 }
 
 RengaErrorCode RengaOnnxExpandShape(RengaOnnxNode *node, RengaValue x, const RengaOnnxHost *target,

@@ -159,9 +159,30 @@ static RengaErrorCode FoldTranspose(RengaOnnxNode *node, int n, Known const in[]
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FoldExpand(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+/* Numbers of all samples of the file's batch, where the batch itself is wanted. */
+static RengaErrorCode OpenWhereWanted(RengaOnnxNode *node, Known target, Known *x)
 {
+  const int64_t batch = node->importer->open ? node->importer->file_batch : 0;
+  const int ndim = (*x)->spec.ndim, first = (int)target->count - ndim;
+  RengaOnnxHost *open;
+  if ((*x)->open >= 0 || RengaOnnxIsReal((*x)->spec.type) || !RengaOnnxHostIsBatchFree(*x))
+    return RENGA_SUCCESS;
+  for (int d = 0; d < ndim && batch > 1; d++) {
+    if (first + d < 0 || target->number[first + d].batch != 1 || (*x)->spec.dim[d] != batch)
+      continue;
+    RengaCall(RengaOnnxOpenHost(node, *x, d, &open));
+    if (open) *x = open;
+    break;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FoldExpand(RengaOnnxNode *node, int n, Known const given[],
+                                 RengaOnnxHost **out)
+{
+  Known in[] = {given[0], n > 1 ? given[1] : NULL};
   if (n != 2 || !in[1] || in[1]->count > RENGA_MAX_DIM || in[1]->open >= 0) return RENGA_SUCCESS;
+  RengaCall(OpenWhereWanted(node, in[1], &in[0]));
   const RengaTensorSpec *x = &in[0]->spec;
   bool whole = x->type != RENGA_FLOAT32 && x->type != RENGA_FLOAT64;
   int open = -1, count = (int)in[1]->count, ndim = count > x->ndim ? count : x->ndim;
@@ -300,6 +321,55 @@ static RengaErrorCode FoldConcat(RengaOnnxNode *node, int n, Known const in[], R
   return RENGA_SUCCESS;
 }
 
+/* Sums of the elements up to each one of an axis, of whole numbers. */
+static RengaErrorCode FoldCumSum(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
+{
+  int axis;
+  int64_t stride[RENGA_MAX_DIM];
+  if (n != 2 || !in[1] || in[1]->count != 1 || RengaOnnxIsReal(in[0]->spec.type) ||
+      !RengaOnnxHostIsBatchFree(in[0]) || !RengaOnnxHostIsBatchFree(in[1]) ||
+      RengaOnnxInt(node, "exclusive", 0) || RengaOnnxInt(node, "reverse", 0))
+    return RENGA_SUCCESS;
+  RengaCall(RengaOnnxAxis(node, in[1]->number->whole, in[0]->spec.ndim, &axis));
+  RengaCall(FoldIdentity(node, 1, in, out));
+  Strides(&in[0]->spec, stride);
+  for (int64_t i = 0; *out && i < (*out)->count; i++)
+    if (i / stride[axis] % in[0]->spec.dim[axis] > 0)
+      (*out)->number[i].whole += (*out)->number[i - stride[axis]].whole;
+  return RENGA_SUCCESS;
+}
+
+/* index [..., depth] names the first dimensions of x. */
+static RengaErrorCode FoldGatherND(RengaOnnxNode *node, int n, Known const in[],
+                                   RengaOnnxHost **out)
+{
+  if (n != 2 || !in[1] || !RengaOnnxHostIsBatchFree(in[1]) || in[0]->open >= 0 ||
+      in[1]->spec.ndim == 0 || RengaOnnxInt(node, "batch_dims", 0) != 0)
+    return RENGA_SUCCESS;
+  const RengaTensorSpec *x = &in[0]->spec, *index = &in[1]->spec;
+  const int depth = (int)index->dim[index->ndim - 1], kept = index->ndim - 1;
+  int64_t dim[2 * RENGA_MAX_DIM], stride[RENGA_MAX_DIM];
+  if (depth < 1 || depth > x->ndim) return RENGA_SUCCESS;
+  for (int d = 0; d < kept + x->ndim - depth; d++)
+    dim[d] = d < kept ? index->dim[d] : x->dim[d - kept + depth];
+  Strides(x, stride);
+  RengaOnnxHost *made;
+  RengaCall(CreateLike(node, in[0], kept + x->ndim - depth, dim, &made));
+  for (int64_t i = 0, run = stride[depth - 1]; made && i < made->count; i++) {
+    int64_t at = i % run;
+    for (int k = 0; k < depth; k++) {
+      int64_t place = in[1]->number[i / run * depth + k].whole;
+      if (place < 0) place += x->dim[k];
+      RengaOnnxCheck(place >= 0 && place < x->dim[k], node, RENGA_ERR_FILE_FORMAT,
+                     "index %lld of a dimension of %lld", (long long)place, (long long)x->dim[k]);
+      at += place * stride[k];
+    }
+    made->number[i] = in[0]->number[at];
+  }
+  *out = made;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode FoldNonZero(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
 {
   (void)n;
@@ -326,7 +396,8 @@ static const RengaOnnxFoldRow rows[] = {
     {"Reshape", FoldReshape},   {"Squeeze", FoldSqueeze},     {"Unsqueeze", FoldUnsqueeze},
     {"Identity", FoldIdentity}, {"Transpose", FoldTranspose}, {"Expand", FoldExpand},
     {"Slice", FoldSlice},       {"Gather", FoldGather},       {"Concat", FoldConcat},
-    {"NonZero", FoldNonZero},   {"Tile", FoldTile},
+    {"NonZero", FoldNonZero},   {"Tile", FoldTile},           {"CumSum", FoldCumSum},
+    {"GatherND", FoldGatherND},
 };
 
 const RengaOnnxFoldRow *RengaOnnxFindMove(const char *op)

@@ -10,8 +10,8 @@ static RengaOnnxHost *FindNumbers(const RengaOnnxImporter *importer, RengaValue 
 }
 
 /* Of copies along a dimension that is the file's batch: one row, and what it grows by. */
-static RengaErrorCode OpenHost(RengaOnnxNode *node, const RengaOnnxHost *from, int d,
-                               RengaOnnxHost **open)
+RengaErrorCode RengaOnnxOpenHost(RengaOnnxNode *node, const RengaOnnxHost *from, int d,
+                                 RengaOnnxHost **open)
 {
   int64_t size = from->spec.dim[d], inner = 1;
   RengaTensorSpec spec = from->spec;
@@ -29,6 +29,23 @@ static RengaErrorCode OpenHost(RengaOnnxNode *node, const RengaOnnxHost *from, i
       if (first[k * inner].whole != first->whole + k * made->number[i].sample) return RENGA_SUCCESS;
   }
   *open = made;
+  return RENGA_SUCCESS;
+}
+
+/* A constant in which a sample has its own number, or a multiple of it: copies along the dimension
+   that differ by the same amount from each to the next. open NONE: it is none. */
+RengaErrorCode RengaOnnxOpenNumbers(RengaOnnxNode *node, RengaValue x, int axis, RengaValue *open)
+{
+  const RengaGraphValue *value = RengaGraphGetValue(node->importer->graph, x);
+  RengaOnnxHost *all, *own;
+  *open = RENGA_VALUE_NONE;
+  if (value->kind != RENGA_VALUE_CONSTANT || RengaDataTypeIsFloating(value->spec.type) ||
+      !RengaOnnxHostHasType(value->spec.type) ||
+      RengaTensorSpecCount(&value->spec) > RENGA_ONNX_HOST_MAX)
+    return RENGA_SUCCESS;
+  RengaCall(RengaOnnxHostFromData(node->importer, &value->spec, value->data, &all));
+  RengaCall(RengaOnnxOpenHost(node, all, axis, &own));
+  if (own) RengaCall(RengaOnnxHostValue(node, own, open));
   return RENGA_SUCCESS;
 }
 
@@ -63,7 +80,7 @@ static RengaErrorCode OwnNumbers(RengaOnnxNode *node, int input, int64_t width, 
   }
   for (int d = 0; d < host->spec.ndim && batch > 1 && RengaOnnxHostIsBatchFree(host); d++) {
     if (host->spec.dim[d] != batch) continue;
-    RengaCall(OpenHost(node, host, d, own));
+    RengaCall(RengaOnnxOpenHost(node, host, d, own));
     if (*own && IsOwn(*own, width, component, components)) return RENGA_SUCCESS;
   }
   *own = NULL;

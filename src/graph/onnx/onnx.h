@@ -240,6 +240,9 @@ RengaErrorCode RengaOnnxHostValue(RengaOnnxNode *node, const RengaOnnxHost *host
 /* numbered.c */
 RengaErrorCode RengaOnnxNumbersValue(RengaOnnxNode *node, const RengaOnnxHost *host,
                                      RengaValue *value);
+RengaErrorCode RengaOnnxOpenHost(RengaOnnxNode *node, const RengaOnnxHost *from, int d,
+                                 RengaOnnxHost **open); /* NULL: not linear along d */
+RengaErrorCode RengaOnnxOpenNumbers(RengaOnnxNode *node, RengaValue x, int axis, RengaValue *open);
 /* fold.c: evaluate the node where all that it needs is known. */
 RengaErrorCode RengaOnnxFold(RengaOnnxNode *node, bool *folded);
 
@@ -308,6 +311,7 @@ RengaErrorCode RengaOnnxTargetShape(RengaOnnxNode *node, RengaValue x, int n,
                                     RengaTensorSpec *shape); /* of a Reshape */
 RengaErrorCode RengaOnnxExpandShape(RengaOnnxNode *node, RengaValue x, const RengaOnnxHost *target,
                                     RengaTensorSpec *shape);
+bool RengaOnnxIsOfParameter(RengaGraph graph, RengaValue value);
 RengaErrorCode RengaOnnxFilledShape(RengaOnnxNode *node, const RengaOnnxHost *target,
                                     RengaTensorSpec *shape); /* of a ConstantOfShape */
 RengaErrorCode RengaOnnxBatchSize(RengaOnnxNode *node, RengaValue *value); /* float32 scalar */
@@ -316,7 +320,11 @@ RengaErrorCode RengaOnnxBatchSize(RengaOnnxNode *node, RengaValue *value); /* fl
 RengaErrorCode RengaOnnxOpenDimension(RengaOnnxNode *node, int axis, int64_t wanted, RengaValue *x);
 RengaErrorCode RengaOnnxOpenOperands(RengaOnnxNode *node, bool broadcasts, int n, RengaValue in[]);
 
-/* import.c, nodes.c */
+/* import.c, input.c, nodes.c */
+RengaErrorCode RengaOnnxBindNew(RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                const char *name, const char *what, RengaOnnxBinding **binding);
+RengaErrorCode RengaOnnxImportInputs(RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                     const Onnx__GraphProto *graph);
 RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer);
 int64_t RengaOnnxOpset(size_t count, Onnx__OperatorSetIdProto *const imports[]);
 RengaErrorCode RengaOnnxNameOutput(RengaOnnxNode *node, const char *name, RengaValue value);

@@ -110,11 +110,36 @@ RengaErrorCode RengaOnnxOpenDimension(RengaOnnxNode *node, int axis, int64_t wan
   const RengaTensorSpec *spec = RengaOnnxSpec(node, *x);
   bool copies = importer->open && wanted < 0 && axis < spec->ndim && spec->dim[axis] > 1 &&
                 spec->dim[axis] == -wanted * importer->file_batch;
-  if (copies && HasCopies(importer->graph, 0, *x, axis)) RengaCall(OneCopy(node, axis, x));
+  RengaValue numbers = RENGA_VALUE_NONE;
+  if (!copies) return RENGA_SUCCESS;
+  if (HasCopies(importer->graph, 0, *x, axis))
+    RengaCall(OneCopy(node, axis, x));
+  else if (wanted == -1)
+    RengaCall(RengaOnnxOpenNumbers(node, *x, axis, &numbers));
+  if (numbers != RENGA_VALUE_NONE) *x = numbers;
   return RENGA_SUCCESS;
 }
 
-/* Inputs of an elementwise operator or a Concat: c * B samples of one that meet -c of another. */
+/* Input i, of which dimension axis holds c * B samples, against one that has -c there. */
+static RengaErrorCode OpenOperand(RengaOnnxNode *node, bool broadcasts, int axis, int64_t dimension,
+                                  RengaValue *x)
+{
+  RengaTensorSpec opened = *RengaOnnxSpec(node, *x);
+  if (!HasCopies(node->importer->graph, 0, *x, axis)) {
+    RengaValue numbers = RENGA_VALUE_NONE;
+    if (dimension == -1) RengaCall(RengaOnnxOpenNumbers(node, *x, axis, &numbers));
+    if (numbers != RENGA_VALUE_NONE) *x = numbers;
+    return RENGA_SUCCESS;
+  }
+  opened.dim[axis] = dimension;
+  RengaCall(OneCopy(node, axis, x));
+  const RengaValue one = *x;
+  if (!broadcasts) RengaCall(RengaOnnxEmit(node, "Expand", 1, &one, 1, &opened, x));
+  return RENGA_SUCCESS;
+}
+
+/* Inputs of an operator that broadcasts or needs equal dimensions: c * B samples of one meet -c of
+   another. */
 RengaErrorCode RengaOnnxOpenOperands(RengaOnnxNode *node, bool broadcasts, int n, RengaValue in[])
 {
   int64_t batch = node->importer->open ? node->importer->file_batch : 0;
@@ -124,12 +149,7 @@ RengaErrorCode RengaOnnxOpenOperands(RengaOnnxNode *node, bool broadcasts, int n
       const RengaTensorSpec *x = RengaOnnxSpec(node, in[i]), *other = RengaOnnxSpec(node, in[k]);
       int from = RengaOnnxBatchDimension(other), axis = from - other->ndim + x->ndim;
       if (from < 0 || axis < 0 || x->dim[axis] != -other->dim[from] * batch) continue;
-      if (!HasCopies(node->importer->graph, 0, in[i], axis)) continue;
-      RengaTensorSpec opened = *x;
-      opened.dim[axis] = other->dim[from];
-      RengaCall(OneCopy(node, axis, &in[i]));
-      const RengaValue one = in[i];
-      if (!broadcasts) RengaCall(RengaOnnxEmit(node, "Expand", 1, &one, 1, &opened, &in[i]));
+      RengaCall(OpenOperand(node, broadcasts, axis, other->dim[from], &in[i]));
     }
   return RENGA_SUCCESS;
 }

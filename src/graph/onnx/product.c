@@ -2,12 +2,22 @@
 #include "onnx.h"
 #include <string.h>
 
+/* Is the batch a dimension of which there is one product each? */
+static bool IsOverBatch(const RengaTensorSpec *spec)
+{
+  const int batch = RengaOnnxBatchDimension(spec);
+  return batch >= 0 && batch < spec->ndim - 2;
+}
+
 RengaErrorCode RengaOnnxConvertMatMul(RengaOnnxNode *node)
 {
-  RengaValue a, b, y;
-  RengaCall(RengaOnnxInputValue(node, 0, &a));
-  RengaCall(RengaOnnxInputValue(node, 1, &b));
-  RengaCall(RengaOnnxApply(node, "MatMul", a, b, &y));
+  RengaValue in[2], y;
+  for (int i = 0; i < 2; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
+  RengaOnnxCheck(in[0] != RENGA_VALUE_NONE && in[1] != RENGA_VALUE_NONE, node,
+                 RENGA_ERR_FILE_FORMAT, "it needs two inputs");
+  if (IsOverBatch(RengaOnnxSpec(node, in[0])) || IsOverBatch(RengaOnnxSpec(node, in[1])))
+    RengaCall(RengaOnnxOpenOperands(node, true, 2, in));
+  RengaCall(RengaOnnxApply(node, "MatMul", in[0], in[1], &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));
   return RENGA_SUCCESS;
 }

@@ -55,7 +55,7 @@ RengaErrorCode RengaOnnxConvertSame(RengaOnnxNode *node)
   for (int i = 0; i < n_in; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
   const RengaOperator *op = RengaOperatorFind(node->proto->op_type);
   bool broadcasts = op && op->flags & RENGA_OP_ELEMENTWISE;
-  if (broadcasts || strcmp(node->proto->op_type, "Concat") == 0)
+  if (broadcasts || RengaOnnxHasWord("Concat GatherElements ScatterElements", node->proto->op_type))
     RengaCall(RengaOnnxOpenOperands(node, broadcasts, n_in, in));
   RengaCall(RengaOnnxCopyAttributes(node, ""));
   RengaCall(RengaOnnxEmit(node, node->proto->op_type, n_in, in, n_out, NULL, out));

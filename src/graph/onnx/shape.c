@@ -312,12 +312,24 @@ static RengaErrorCode CopyToSamples(RengaOnnxNode *node, int axis, int64_t facto
   return RENGA_SUCCESS;
 }
 
+/* Of the file's batch, where something learnt is copied to each of its samples; or of the batch. */
+static RengaOnnxNumber CopiesOf(RengaOnnxNode *node, RengaValue x, int d, RengaOnnxNumber number)
+{
+  const RengaOnnxImporter *importer = node->importer;
+  const bool all = importer->open && importer->file_batch > 1 && d == 0 &&
+                   number.whole == importer->file_batch && number.batch == 0;
+  if (all && RengaOnnxBatchDimension(RengaOnnxSpec(node, x)) < 0 &&
+      RengaOnnxIsOfParameter(importer->graph, x))
+    return (RengaOnnxNumber){.batch = 1};
+  return number;
+}
+
 /* A number of copies may be a multiple of the batch: copies for each sample. */
 RengaErrorCode RengaOnnxConvertTile(RengaOnnxNode *node)
 {
   const RengaOnnxHost *host;
-  int64_t repeats[RENGA_MAX_DIM];
-  bool any = false;
+  int64_t repeats[RENGA_MAX_DIM], copies[RENGA_MAX_DIM];
+  bool any = false, plain = true;
   RengaValue x, y;
   RengaCall(RengaOnnxInputValue(node, 0, &x));
   RengaCall(RengaOnnxInputShape(node, 1, &host));
@@ -325,20 +337,22 @@ RengaErrorCode RengaOnnxConvertTile(RengaOnnxNode *node)
   RengaOnnxCheck(count == RengaOnnxSpec(node, x)->ndim, node, RENGA_ERR_FILE_FORMAT,
                  "%d repeats for %d dimensions", count, RengaOnnxSpec(node, x)->ndim);
   for (int d = 0; d < count; d++) {
-    const RengaOnnxNumber *number = &host->number[d];
-    RengaOnnxCheck(number->batch == 0 || (number->batch > 0 && number->whole == 0), node,
-                   RENGA_ERR_SUPPORT, "%lld + %lld * batch copies", (long long)number->whole,
-                   (long long)number->batch);
-    repeats[d] = number->batch == 0 ? number->whole : 1;
+    const RengaOnnxNumber number = CopiesOf(node, x, d, host->number[d]);
+    RengaOnnxCheck(number.batch == 0 || (number.batch > 0 && number.whole == 0), node,
+                   RENGA_ERR_SUPPORT, "%lld + %lld * batch copies", (long long)number.whole,
+                   (long long)number.batch);
+    copies[d] = number.batch;
+    repeats[d] = number.batch == 0 ? number.whole : 1;
     any = any || repeats[d] != 1;
+    plain = plain && number.batch == 0;
   }
   y = x;
-  if (any || RengaOnnxHostIsBatchFree(host)) {
+  if (any || plain) {
     RengaCall(RengaAttributesSetInts(&node->importer->attributes, "repeats", count, repeats));
     RengaCall(RengaOnnxApply(node, "Tile", x, RENGA_VALUE_NONE, &y));
   }
   for (int d = 0; d < count; d++)
-    if (host->number[d].batch > 0) RengaCall(CopyToSamples(node, d, host->number[d].batch, &y));
+    if (copies[d] > 0) RengaCall(CopyToSamples(node, d, copies[d], &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));
   return RENGA_SUCCESS;
 }
