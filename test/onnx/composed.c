@@ -162,6 +162,30 @@ static RengaErrorCode CheckDraws(RengaComm comm, RengaDevice device)
   return RENGA_SUCCESS;
 }
 
+/* The mean of exp(x) where n > 3: the rows that the mask leaves out do not count. */
+static RengaErrorCode CheckSelection(RengaComm comm, RengaDevice device)
+{
+  enum { WIDTH = 4 };
+  static float y[ELEMENTS_MAX];
+  RengaGraph graph;
+  int64_t count, selected = 0;
+  double sum = 0;
+  RengaCall(Load(comm, 18,
+                 "in x f32 N 4; in n i64 N 4; init t i64 : 3; Greater n t -> m; NonZero m -> p; "
+                 "Transpose p -> q perm=1,0; GatherND x q -> s; Exp s -> e; "
+                 "ReduceMean e -> y keepdims=0; out y",
+                 &graph));
+  RengaCall(Evaluate(graph, device, 0, BATCH, &count, y));
+  for (int k = 0; k < BATCH * WIDTH; k++)
+    if (2 + k % 4 > 3) {
+      sum += exp(sin(1.0 + 2.0 * k));
+      selected++;
+    }
+  Expect(count == 1 && fabs((double)y[0] - sum / (double)selected) < 1e-5);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 /* ---- -graph_batch_inputs ---- */
 static RengaErrorCode CheckBatchInputs(RengaComm comm)
 {
@@ -271,6 +295,7 @@ static RengaErrorCode RunTest(void)
     for (int row = 0; row < (int)(sizeof samplewise / sizeof samplewise[0]); row++)
       RengaCall(CheckSamplewise(comm, device, row));
     RengaCall(CheckDraws(comm, device));
+    RengaCall(CheckSelection(comm, device));
     RengaCall(CheckLoop(comm, device, false));
     RengaCall(CheckLoop(comm, device, true));
     RengaCall(RengaDeviceDestroy(&device));

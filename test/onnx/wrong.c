@@ -128,7 +128,16 @@ const WrongRow wrong_rows[] = {
      RENGA_ERR_SHAPE, "Mul(float32[2N,3], float32[N,3]): shapes do not broadcast",
      "2N against N in dimension 2 from the end"},
     {"positions of what is not zero", 13, "in x f32 N 6; NonZero x -> y; out y", RENGA_ERR_SUPPORT,
-     "node \"y\" (NonZero", "keep all elements, and multiply them by the mask"},
+     "node \"y\" (output", "positions of what is not zero are supported as an index only"},
+    {"a maximum of what a mask selects", 13,
+     "in x f32 N 6; Greater x x -> m; NonZero m -> p; Transpose p -> q; GatherND x q -> s; "
+     "ReduceMax s -> y axes=0; out y",
+     RENGA_ERR_SUPPORT, "node \"y\" (ReduceMax", "it reduces over the samples of the batch"},
+    {"rows that a mask selects as an output", 13,
+     "in x f32 N 6; Greater x x -> m; NonZero m -> p; Transpose p -> q; GatherND x q -> s; Exp s "
+     "-> y; "
+     "out y",
+     RENGA_ERR_SUPPORT, "node \"y\" (output", "how much a mask selects depends on data"},
     {"unique elements", 13, "in x f32 N 6; Unique x -> y; out y", RENGA_ERR_SUPPORT, "node \"y\"",
      "(opset 13): 1 operator is not supported:"},
     {"a compression by a condition", 13,

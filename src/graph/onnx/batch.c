@@ -18,9 +18,11 @@ RengaErrorCode RengaOnnxSetInner(RengaOnnxImporter *importer, RengaValue value, 
     int count = 2 * value + 64;
     RengaCall(RengaRealloc(count, &importer->inner));
     RengaCall(RengaRealloc(count, &importer->numbers));
+    RengaCall(RengaRealloc(count, &importer->mask));
     for (int i = importer->n_inner; i < count; i++) {
       importer->inner[i] = 0;
       importer->numbers[i] = NULL;
+      importer->mask[i] = RENGA_VALUE_NONE;
     }
     importer->n_inner = count;
   }

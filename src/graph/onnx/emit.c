@@ -42,7 +42,10 @@ RengaErrorCode RengaOnnxEmit(RengaOnnxNode *node, const char *op, int n_in, cons
           : "";
   RengaOnnxCheck(code == RENGA_SUCCESS, node, code, "%s cannot be added to the graph%s", op,
                  opened);
-  for (int i = 0; i < n_out; i++) RengaCall(KeepInner(node, n_in, in, out[i]));
+  for (int i = 0; i < n_out; i++) {
+    RengaCall(KeepInner(node, n_in, in, out[i]));
+    RengaCall(RengaOnnxKeepMask(node, op, n_in, in, out[i]));
+  }
   return RENGA_SUCCESS;
 }
 

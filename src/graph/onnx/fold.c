@@ -238,23 +238,23 @@ static RengaErrorCode FoldWhere(RengaOnnxNode *node, int n, const RengaOnnxHost 
   return RENGA_SUCCESS;
 }
 
-/* 0 … N - 1: the samples' own numbers. */
+/* first, first + step, … as many as there are samples: their own numbers, times step. */
 static RengaErrorCode FoldNumbers(RengaOnnxNode *node, const RengaOnnxHost *const in[],
                                   RengaOnnxHost **out)
 {
   const int64_t one = 1;
   const RengaDataType type = in[0]->spec.type;
   const Number start = *in[0]->number, limit = *in[1]->number, delta = *in[2]->number;
-  bool first =
-      RengaOnnxIsNumber(start) && RengaOnnxIsNumber(delta) && start.whole == 0 && start.real == 0;
-  bool step = RengaOnnxIsReal(type) ? delta.real == 1 : delta.whole == 1;
-  if (!first || !step || limit.batch != 1 || limit.sample != 0 || limit.whole != 0 ||
-      limit.real != 0)
+  const int64_t step = RengaOnnxIsReal(type) ? (int64_t)delta.real : delta.whole;
+  bool plain = RengaOnnxIsNumber(start) && RengaOnnxIsNumber(delta) && limit.sample == 0 &&
+               (!RengaOnnxIsReal(type) || delta.real == (double)step);
+  if (!plain || step == 0 || limit.batch != step || limit.whole != start.whole ||
+      limit.real != start.real)
     return RENGA_SUCCESS;
   RengaOnnxHost *made;
   RengaCall(RengaOnnxHostCreate(node->importer, type, 1, &one, &made));
   made->open = 0;
-  made->number->sample = 1;
+  *made->number = (Number){.whole = start.whole, .sample = step, .real = start.real};
   node->importer->range = node->name;
   *out = made;
   return RENGA_SUCCESS;

@@ -102,6 +102,7 @@ static RengaErrorCode ImportOutputs(RengaOnnxImporter *importer, RengaOnnxScope 
     if (binding->kind == RENGA_ONNX_DROPPED) continue;
     node.name = name;
     RengaCall(RengaOnnxBindingValue(&node, binding, &outputs[i]));
+    RengaCall(RengaOnnxRefuseRows(&node, outputs[i]));
     RengaCall(RengaOnnxNameOutput(&node, name, outputs[i]));
     RengaCall(RengaGraphAddOutput(importer->graph, outputs[i]));
   }

@@ -63,6 +63,15 @@ static RengaErrorCode InputSpec(RengaOnnxNode *node, int input, RengaTensorSpec 
   return RENGA_SUCCESS;
 }
 
+/* How many rows a mask selects is not known. */
+static RengaErrorCode CountRows(RengaOnnxNode *node)
+{
+  RengaOnnxBinding *binding;
+  RengaCall(RengaOnnxInputBinding(node, 0, &binding));
+  RengaCall(RengaOnnxRefuseRows(node, binding->value));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOnnxConvertShape(RengaOnnxNode *node)
 {
   RengaTensorSpec x;
@@ -74,6 +83,7 @@ RengaErrorCode RengaOnnxConvertShape(RengaOnnxNode *node)
   end = end < start ? start : end > x.ndim ? x.ndim : end;
   int64_t count = end - start;
   RengaOnnxHost *host;
+  if (start == 0 && count > 0) RengaCall(CountRows(node));
   RengaCall(RengaOnnxHostCreate(node->importer, RENGA_INT64, 1, &count, &host));
   for (int64_t d = 0; d < count; d++) {
     int64_t size = x.dim[start + d];
@@ -89,6 +99,7 @@ RengaErrorCode RengaOnnxConvertSize(RengaOnnxNode *node)
   RengaTensorSpec x;
   RengaOnnxHost *host;
   RengaCall(InputSpec(node, 0, &x));
+  RengaCall(CountRows(node));
   RengaCall(RengaOnnxHostCreate(node->importer, RENGA_INT64, 0, NULL, &host));
   bool batch = RengaOnnxBatchDimension(&x) >= 0;
   int64_t product = 1;
@@ -195,14 +206,6 @@ RengaErrorCode RengaOnnxConvertRange(RengaOnnxNode *node)
   RengaCall(RengaAttributesSetReal(&node->importer->attributes, "delta", step));
   RengaCall(EmitGiven(node, "Range", &spec));
   return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaOnnxConvertNonZero(RengaOnnxNode *node)
-{
-  RengaOnnxRaise(
-      node, RENGA_ERR_SUPPORT,
-      "how much it finds depends on data, and so would the shapes behind it; keep all elements, "
-      "and multiply them by the mask and divide by its sum");
 }
 
 /* A condition that is known while reading chooses the branch. */

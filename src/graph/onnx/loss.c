@@ -36,6 +36,18 @@ static double Smoothing(const RengaOnnxNode *node)
   return RengaOnnxCallReal(node, "aten.cross_entropy_loss.default", 5, 0);
 }
 
+/* Rows that a mask leaves out have labels that are ignored. */
+static RengaErrorCode LeaveOut(RengaOnnxNode *node, Loss *loss)
+{
+  const bool one = RengaOnnxString(node, "reduction", "none", "mean") || RengaOnnxIsUsed(node, 1);
+  if (RengaOnnxMaskOf(node->importer, loss->scores) == RENGA_VALUE_NONE) return RENGA_SUCCESS;
+  if (one) RengaCall(RengaOnnxRefuseRows(node, loss->scores));
+  if (!loss->ignores) loss->ignore_index = -100;
+  loss->ignores = true;
+  RengaCall(RengaOnnxIgnoreVoid(node, loss->ignore_index, &loss->scores, &loss->labels));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ReadLoss(RengaOnnxNode *node, Loss *loss)
 {
   RengaCall(RengaOnnxInputValue(node, 0, &loss->scores));
@@ -52,6 +64,7 @@ static RengaErrorCode ReadLoss(RengaOnnxNode *node, Loss *loss)
   loss->ignores = RengaOnnxAttribute(node, "ignore_index") != NULL;
   loss->ignore_index = RengaOnnxInt(node, "ignore_index", INT64_MIN);
   loss->smoothing = Smoothing(node);
+  RengaCall(LeaveOut(node, loss));
   return RENGA_SUCCESS;
 }
 

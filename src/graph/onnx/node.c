@@ -203,6 +203,9 @@ RengaErrorCode RengaOnnxBindingValue(RengaOnnxNode *node, RengaOnnxBinding *bind
 {
   RengaOnnxCheck(binding->kind != RENGA_ONNX_SEQUENCE, node, RENGA_ERR_SUPPORT,
                  "\"%s\" is a sequence of tensors; here only a tensor is supported", binding->name);
+  RengaOnnxCheck(binding->kind != RENGA_ONNX_POSITIONS, node, RENGA_ERR_SUPPORT,
+                 "positions of what is not zero are supported as an index only, as in x[mask]: how "
+                 "many they are depends on data");
   if (binding->value == RENGA_VALUE_NONE) {
     RengaAttributes own = node->importer->attributes;
     node->importer->attributes = (RengaAttributes){0};

@@ -193,7 +193,12 @@ RengaErrorCode RengaOnnxConvertGatherND(RengaOnnxNode *node)
 {
   RengaValue data, index;
   RengaOnnxHost *numbers = NULL;
+  RengaOnnxBinding *selected;
   int own = -1;
+  if (RengaOnnxArePositions(node, 1, &selected)) {
+    RengaCall(RengaOnnxSelect(node, selected));
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaOnnxInputValue(node, 0, &data));
   RengaOnnxCheck(data != RENGA_VALUE_NONE && RengaOnnxHasInput(node, 1), node,
                  RENGA_ERR_FILE_FORMAT, "it needs two inputs");
@@ -217,6 +222,28 @@ RengaErrorCode RengaOnnxConvertGatherND(RengaOnnxNode *node)
   if (own >= 0) {
     RengaCall(Move(node, batch, 0, &data));
     RengaCall(GatherOwn(node, data, others, NULL, own));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaOnnxConvertSame(node));
+  return RENGA_SUCCESS;
+}
+
+/* Where the indices are the samples' own numbers, all rows are replaced: by the updates. */
+RengaErrorCode RengaOnnxConvertScatterND(RengaOnnxNode *node)
+{
+  RengaValue data, updates;
+  RengaOnnxHost *numbers = NULL;
+  RengaCall(RengaOnnxInputValue(node, 0, &data));
+  RengaCall(RengaOnnxInputValue(node, 2, &updates));
+  RengaOnnxCheck(data != RENGA_VALUE_NONE && updates != RENGA_VALUE_NONE &&
+                     RengaOnnxHasInput(node, 1),
+                 node, RENGA_ERR_FILE_FORMAT, "it needs three inputs");
+  const RengaTensorSpec *spec = RengaOnnxSpec(node, data);
+  if (spec->ndim > 0 && spec->dim[0] == -1 && RengaOnnxString(node, "reduction", "none", "none"))
+    RengaCall(OwnNumbers(node, 1, 1, 0, 1, &numbers));
+  if (numbers && numbers->spec.ndim == 2 && numbers->open == 0 &&
+      RengaTensorSpecEqual(spec, RengaOnnxSpec(node, updates))) {
+    RengaCall(RengaOnnxBindValue(node, 0, updates));
     return RENGA_SUCCESS;
   }
   RengaCall(RengaOnnxConvertSame(node));

@@ -23,12 +23,13 @@ enum { RENGA_ONNX_HOST_MAX = 4096 }; /* elements; larger tensors are constants o
 
 /* What a name of the file stands for. */
 typedef enum {
-  RENGA_ONNX_HOST,     /* a small tensor, known now */
-  RENGA_ONNX_TENSOR,   /* an initializer or large constant, still in the file */
-  RENGA_ONNX_VALUE,    /* a value of the graph */
-  RENGA_ONNX_DROPPED,  /* an output that Renga does not make */
-  RENGA_ONNX_SEQUENCE, /* a list of tensors (sequence.c) */
-  RENGA_ONNX_ABSENT,   /* an optional input of a function that a call leaves out */
+  RENGA_ONNX_HOST,      /* a small tensor, known now */
+  RENGA_ONNX_TENSOR,    /* an initializer or large constant, still in the file */
+  RENGA_ONNX_VALUE,     /* a value of the graph */
+  RENGA_ONNX_DROPPED,   /* an output that Renga does not make */
+  RENGA_ONNX_SEQUENCE,  /* a list of tensors (sequence.c) */
+  RENGA_ONNX_POSITIONS, /* of what is not zero in a mask (selected.c) */
+  RENGA_ONNX_ABSENT,    /* an optional input of a function that a call leaves out */
 } RengaOnnxKind;
 /* What the file says of an initializer. */
 typedef enum {
@@ -56,6 +57,7 @@ struct RengaOnnxBinding {
   const char *why;         /* of a dropped one */
   RengaOnnxBinding **item; /* of a sequence */
   int n_items;
+  bool is_turned;          /* positions, one row each */
   const char *target;      /* of a name in calls: the parameter or buffer that it is */
   const char *folded_from; /* the exporter's list of names */
   RengaOnnxBinding *form;  /* of a parameter that the file does not have: folded from it */
@@ -94,7 +96,7 @@ typedef struct {
   const RengaOnnxOptions *options;
   const char *file;
   const Onnx__ModelProto *model;
-  bool open;          /* the batch is -1 in shapes; otherwise all shapes are as in the file */
+  bool open;           /* the batch is -1 in shapes; otherwise all shapes are as in the file */
   int64_t file_batch;  /* 0: a symbolic dimension */
   int64_t whole_batch; /* of -graph_whole_batch: the batch is this size; 0: it is open */
   const char *batch_name;
@@ -104,6 +106,7 @@ typedef struct {
   int n_inner;
   int64_t *inner; /* by value: samples' stride inside a dimension -c, c > 1; 0: not known */
   RengaOnnxHost **numbers; /* by value: what is known of one that numbers the samples, or NULL */
+  RengaValue *mask;        /* by value: of rows, some of which a mask leaves out; or NONE */
   const char *range;       /* the node that numbers the samples, or NULL */
   RengaValue batch_size;   /* as data; NONE until used */
   RengaOnnxScope *used;    /* names of tensors that are inputs of nodes or outputs */
@@ -209,6 +212,19 @@ RengaErrorCode RengaOnnxCheckLost(RengaOnnxImporter *importer);
 RengaErrorCode RengaOnnxNoteUse(RengaOnnxNode *node, RengaOnnxBinding *binding);
 void RengaOnnxNoteMerged(RengaOnnxNode *node, const RengaOnnxBinding *of);
 void RengaOnnxWarnOfExport(RengaOnnxImporter *importer);
+
+/* selected.c: rows that a mask leaves out */
+RengaValue RengaOnnxMaskOf(const RengaOnnxImporter *importer, RengaValue value); /* NONE: none */
+bool RengaOnnxArePositions(RengaOnnxNode *node, int input, RengaOnnxBinding **positions);
+RengaErrorCode RengaOnnxTurnPositions(RengaOnnxNode *node, RengaOnnxBinding *positions);
+RengaErrorCode RengaOnnxSelect(RengaOnnxNode *node, const RengaOnnxBinding *positions);
+RengaErrorCode RengaOnnxKeepMask(RengaOnnxNode *node, const char *op, int n_in,
+                                 const RengaValue in[], RengaValue y);
+RengaErrorCode RengaOnnxReduceRows(RengaOnnxNode *node, const char *op, RengaValue x, int n,
+                                   const int64_t axes[], bool keep, RengaValue *y);
+RengaErrorCode RengaOnnxIgnoreVoid(RengaOnnxNode *node, int64_t ignored, RengaValue *scores,
+                                   RengaValue *labels);
+RengaErrorCode RengaOnnxRefuseRows(const RengaOnnxNode *node, RengaValue value);
 
 /* defaults.c */
 RengaErrorCode RengaOnnxReadDefaults(RengaOnnxImporter *importer, size_t number,
@@ -403,22 +419,9 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(SequenceInsert)                                                                                \
   X(Gather)                                                                                        \
   X(GatherND)                                                                                      \
-  X(SequenceErase)                                                                                 \
-  X(SequenceLength)                                                                                \
-  X(ConcatFromSequence)                                                                            \
-  X(DFT)                                                                                           \
-  X(STFT)                                                                                          \
-  X(Random)                                                                                        \
-  X(Bernoulli)                                                                                     \
-  X(GridSample)                                                                                    \
-  X(AffineGrid)                                                                                    \
-  X(Loop)                                                                                          \
-  X(Scan)                                                                                          \
-  X(Col2Im)                                                                                        \
-  X(MaxUnpool)                                                                                     \
-  X(LpPool)                                                                                        \
-  X(Compress)                                                                                      \
-  X(ReverseSequence)
+  X(ScatterND) X(SequenceErase) X(SequenceLength) X(ConcatFromSequence) X(DFT) X(STFT) X(Random)   \
+      X(Bernoulli) X(GridSample) X(AffineGrid) X(Loop) X(Scan) X(Col2Im) X(MaxUnpool) X(LpPool)    \
+          X(Compress) X(ReverseSequence)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

@@ -68,6 +68,7 @@ static RengaErrorCode Import(RengaOnnxImporter *importer, size_t count, const un
   RengaAttributesFree(&importer->attributes);
   RengaFree(&importer->inner);
   RengaFree(&importer->numbers);
+  RengaFree(&importer->mask);
   RengaOnnxFreeAll(importer);
   RengaCall(code);
   return RENGA_SUCCESS;

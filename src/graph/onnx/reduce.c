@@ -40,7 +40,10 @@ RengaErrorCode RengaOnnxConvertReduce(RengaOnnxNode *node)
                  "it reduces over the samples of the batch, which micro-batches cut; where that is "
                  "meant, -graph_whole_batch SIZE reads the file for one micro-batch of that size");
   y = x;
-  if (n > 0) RengaCall(RengaOnnxReduce(node, op, x, n, axes, keep, &y));
+  if (over_batch && RengaOnnxMaskOf(node->importer, x) != RENGA_VALUE_NONE)
+    RengaCall(RengaOnnxReduceRows(node, op, x, n, axes, keep, &y));
+  else if (n > 0)
+    RengaCall(RengaOnnxReduce(node, op, x, n, axes, keep, &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));
   return RENGA_SUCCESS;
 }

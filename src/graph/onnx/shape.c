@@ -161,6 +161,11 @@ RengaErrorCode RengaOnnxConvertTranspose(RengaOnnxNode *node)
 {
   RengaValue x, y;
   int64_t order[RENGA_MAX_DIM];
+  RengaOnnxBinding *positions;
+  if (RengaOnnxArePositions(node, 0, &positions)) {
+    RengaCall(RengaOnnxTurnPositions(node, positions));
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaOnnxInputValue(node, 0, &x));
   int ndim = RengaOnnxSpec(node, x)->ndim;
   RengaCall(RengaOnnxOrder(node, ndim, order));

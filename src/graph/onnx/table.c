@@ -66,7 +66,7 @@ static const RengaOnnxRow rows[] = {
     SAME("Relu", 6),
     SAME("Round", 11),
     ROW("ScatterElements", 11, "ScatterElements", Scatter),
-    SAME("ScatterND", 11),
+    ROW("ScatterND", 11, "ScatterND", ScatterND),
     SAME("Selu", 6),
     SAME("Shrink", 9),
     SAME("Sigmoid", 6),

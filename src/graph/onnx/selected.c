@@ -1,0 +1,206 @@
+/* Elements that a mask selects, as in scores[mask]. How many they are depends on data, so all are
+   kept: a tensor of all rows goes on, of which those that the mask leaves out are void. What works
+   on each row by itself may follow; sums and means over the rows, and losses, leave the void ones
+   out. */
+#include "onnx.h"
+#include <string.h>
+
+static const char advice[] =
+    "how much a mask selects depends on data, and so would the shapes behind it. What follows a "
+    "selection may work on each row by itself, and sum, average or compare the rows with labels "
+    "that the same mask selects; for anything else keep all rows, multiply by the mask, and divide "
+    "by its sum";
+
+RengaValue RengaOnnxMaskOf(const RengaOnnxImporter *importer, RengaValue value)
+{
+  return value >= 0 && value < importer->n_inner ? importer->mask[value] : RENGA_VALUE_NONE;
+}
+
+RengaErrorCode RengaOnnxRefuseRows(const RengaOnnxNode *node, RengaValue value)
+{
+  RengaOnnxCheck(RengaOnnxMaskOf(node->importer, value) == RENGA_VALUE_NONE, node,
+                 RENGA_ERR_SUPPORT, "%s", advice);
+  return RENGA_SUCCESS;
+}
+
+/* Positions of what is not zero: they only serve to select. */
+RengaErrorCode RengaOnnxConvertNonZero(RengaOnnxNode *node)
+{
+  RengaOnnxBinding *made;
+  RengaValue mask;
+  RengaCall(RengaOnnxInputValue(node, 0, &mask));
+  RengaOnnxCheck(mask != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input 0 is missing");
+  RengaOnnxCheck(RengaOnnxBatchDimension(RengaOnnxSpec(node, mask)) >= 0 &&
+                     RengaOnnxMaskOf(node->importer, mask) == RENGA_VALUE_NONE,
+                 node, RENGA_ERR_SUPPORT, "%s", advice);
+  if (RengaOnnxSpec(node, mask)->type != RENGA_BOOL)
+    RengaCall(RengaOnnxCast(node, mask, RENGA_BOOL, &mask));
+  RengaCall(RengaOnnxAllocate(node->importer, 1, sizeof *made, &made));
+  *made = (RengaOnnxBinding){.name = node->name, .kind = RENGA_ONNX_POSITIONS, .value = mask};
+  RengaCall(RengaOnnxBindAlias(node, 0, made));
+  return RENGA_SUCCESS;
+}
+
+/* [rank, found] to [found, rank] */
+RengaErrorCode RengaOnnxTurnPositions(RengaOnnxNode *node, RengaOnnxBinding *positions)
+{
+  RengaOnnxBinding *made;
+  int64_t order[RENGA_MAX_DIM];
+  RengaCall(RengaOnnxOrder(node, 2, order));
+  RengaOnnxCheck(!positions->is_turned && order[0] == 1, node, RENGA_ERR_SUPPORT, "%s", advice);
+  RengaCall(RengaOnnxAllocate(node->importer, 1, sizeof *made, &made));
+  *made = *positions;
+  made->is_turned = true;
+  RengaCall(RengaOnnxBindAlias(node, 0, made));
+  return RENGA_SUCCESS;
+}
+
+/* Is input i of the node a list of positions? */
+bool RengaOnnxArePositions(RengaOnnxNode *node, int input, RengaOnnxBinding **positions)
+{
+  *positions = RengaOnnxHasInput(node, input)
+                   ? RengaOnnxScopeFind(node->scope, node->proto->input[input])
+                   : NULL;
+  return *positions && (*positions)->kind == RENGA_ONNX_POSITIONS;
+}
+
+/* The mask as [rows, 1 …], for a tensor of rows with ndim dimensions. */
+static RengaErrorCode RowsOfMask(RengaOnnxNode *node, RengaValue mask, int ndim, RengaValue *rows)
+{
+  const RengaTensorSpec *spec = RengaOnnxSpec(node, mask);
+  RengaTensorSpec flat = {.ndim = ndim, .dim = {1, 1, 1, 1, 1, 1, 1, 1}};
+  for (int d = 0; d < spec->ndim; d++) flat.dim[0] *= spec->dim[d];
+  RengaCall(RengaOnnxReshape(node, mask, &flat, rows));
+  return RENGA_SUCCESS;
+}
+
+/* x [mask's dimensions, rest …] to rows [all of the mask, rest …] */
+RengaErrorCode RengaOnnxSelect(RengaOnnxNode *node, const RengaOnnxBinding *positions)
+{
+  RengaValue x, y;
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaOnnxCheck(x != RENGA_VALUE_NONE && positions->is_turned &&
+                     RengaOnnxInt(node, "batch_dims", 0) == 0 &&
+                     RengaOnnxMaskOf(node->importer, x) == RENGA_VALUE_NONE,
+                 node, RENGA_ERR_SUPPORT, "%s", advice);
+  const RengaTensorSpec spec = *RengaOnnxSpec(node, x);
+  const RengaTensorSpec mask = *RengaOnnxSpec(node, positions->value);
+  bool fits = spec.ndim >= mask.ndim;
+  RengaTensorSpec rows = {.ndim = spec.ndim - mask.ndim + 1, .dim = {1}};
+  for (int d = 0; d < mask.ndim && fits; d++) {
+    fits = spec.dim[d] == mask.dim[d];
+    rows.dim[0] *= spec.dim[d];
+  }
+  RengaOnnxCheck(fits, node, RENGA_ERR_SUPPORT,
+                 "the mask and what it selects from differ in their first dimensions");
+  for (int d = mask.ndim; d < spec.ndim; d++) rows.dim[d - mask.ndim + 1] = spec.dim[d];
+  RengaCall(RengaOnnxReshape(node, x, &rows, &y));
+  node->importer->mask[y] = positions->value;
+  RengaCall(RengaOnnxBindValue(node, 0, y));
+  return RENGA_SUCCESS;
+}
+
+/* Operators whose rows of output 0 need only the same rows of their inputs, where the rows stay the
+   first dimension. */
+static bool MayFollow(const RengaOnnxNode *node, const char *op, RengaValue x, RengaValue y)
+{
+  static const char by_row[] =
+      "Linear MatMul Softmax LogSoftmax LayerNormalization RMSNormalization Gather GatherElements "
+      "ReduceSum ReduceMean ReduceMax ReduceMin ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSumExp "
+      "Reshape Slice Concat Split OneHot ArgMax Expand Dropout";
+  const RengaOperator *row = RengaOperatorFind(op);
+  const RengaTensorSpec *from = RengaOnnxSpec(node, x), *to = RengaOnnxSpec(node, y);
+  if (!row || from->ndim == 0 || to->ndim == 0 || from->dim[0] >= 0) return false;
+  return from->dim[0] == to->dim[0] &&
+         (row->flags & RENGA_OP_ELEMENTWISE || RengaOnnxHasWord(by_row, op));
+}
+
+/* What is made of rows is rows, or an error. */
+RengaErrorCode RengaOnnxKeepMask(RengaOnnxNode *node, const char *op, int n_in,
+                                 const RengaValue in[], RengaValue y)
+{
+  RengaOnnxImporter *importer = node->importer;
+  RengaValue mask = RENGA_VALUE_NONE;
+  bool fits = true;
+  for (int i = 0; i < n_in; i++) {
+    const RengaValue mine = RengaOnnxMaskOf(importer, in[i]);
+    if (mine == RENGA_VALUE_NONE) continue;
+    fits = fits && (mask == RENGA_VALUE_NONE || mask == mine) && MayFollow(node, op, in[i], y);
+    mask = mine;
+  }
+  if (mask == RENGA_VALUE_NONE) return RENGA_SUCCESS;
+  for (int i = 0; i < n_in; i++)
+    if (in[i] != RENGA_VALUE_NONE && RengaOnnxBatchDimension(RengaOnnxSpec(node, in[i])) >= 0)
+      fits = fits && RengaOnnxMaskOf(importer, in[i]) == mask;
+  RengaOnnxCheck(fits, node, RENGA_ERR_SUPPORT, "%s", advice);
+  importer->mask[y] = mask;
+  return RENGA_SUCCESS;
+}
+
+/* The rows without what says that some are void: the caller sees to these. */
+static RengaErrorCode ForgetMask(RengaOnnxNode *node, RengaValue *x)
+{
+  RengaValue *mask = node->importer->mask;
+  const RengaValue kept = mask[*x], rows = *x;
+  mask[rows] = RENGA_VALUE_NONE;
+  RengaErrorCode code = RengaOnnxApply(node, "Identity", rows, RENGA_VALUE_NONE, x);
+  node->importer->mask[rows] = kept;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Void rows become the number. */
+static RengaErrorCode FillVoid(RengaOnnxNode *node, RengaValue mask, double number, RengaValue *x)
+{
+  const RengaTensorSpec spec = *RengaOnnxSpec(node, *x);
+  RengaOnnxHost *fill;
+  RengaValue in[3];
+  RengaOnnxCheck(RengaOnnxHostHasType(spec.type), node, RENGA_ERR_SUPPORT, "type %s",
+                 RengaDataTypeName(spec.type));
+  RengaCall(RengaOnnxHostCreate(node->importer, spec.type, 0, NULL, &fill));
+  *fill->number = (RengaOnnxNumber){.whole = (int64_t)number, .real = number};
+  RengaCall(RowsOfMask(node, mask, spec.ndim, &in[0]));
+  in[1] = *x;
+  RengaCall(RengaOnnxHostValue(node, fill, &in[2]));
+  RengaCall(RengaOnnxEmit(node, "Where", 3, in, 1, NULL, x));
+  return RENGA_SUCCESS;
+}
+
+/* A sum or mean over the rows that the mask selects, in all micro-batches. */
+RengaErrorCode RengaOnnxReduceRows(RengaOnnxNode *node, const char *op, RengaValue x, int n,
+                                   const int64_t axes[], bool keep, RengaValue *y)
+{
+  const RengaValue mask = RengaOnnxMaskOf(node->importer, x);
+  const RengaTensorSpec spec = *RengaOnnxSpec(node, x);
+  const bool mean = strcmp(op, "ReduceMean") == 0;
+  const int64_t first = 0;
+  double others = 1;
+  RengaValue count;
+  RengaOnnxCheck(mean || strcmp(op, "ReduceSum") == 0, node, RENGA_ERR_SUPPORT, "%s", advice);
+  RengaCall(ForgetMask(node, &x));
+  RengaCall(FillVoid(node, mask, 0, &x));
+  RengaCall(RengaOnnxReduce(node, "ReduceSum", x, n, axes, keep, y));
+  if (!mean) return RENGA_SUCCESS;
+  for (int i = 0; i < n; i++) others *= spec.dim[axes[i]] > 0 ? (double)spec.dim[axes[i]] : 1;
+  RengaCall(RowsOfMask(node, mask, 1, &count));
+  RengaCall(RengaOnnxCast(node, count, RENGA_FLOAT32, &count));
+  RengaCall(RengaOnnxReduce(node, "ReduceSum", count, 1, &first, false, &count));
+  RengaCall(RengaOnnxApply(node, "BatchSum", count, RENGA_VALUE_NONE, &count));
+  if (others != 1) RengaCall(RengaOnnxApplyReal(node, "Mul", count, others, &count));
+  RengaCall(RengaOnnxCast(node, count, spec.type, &count));
+  RengaCall(RengaOnnxApply(node, "Div", *y, count, y));
+  return RENGA_SUCCESS;
+}
+
+/* Scores and labels of a loss: labels of void rows are ones that do not count. */
+RengaErrorCode RengaOnnxIgnoreVoid(RengaOnnxNode *node, int64_t ignored, RengaValue *scores,
+                                   RengaValue *labels)
+{
+  const RengaValue mask = RengaOnnxMaskOf(node->importer, *scores);
+  RengaOnnxCheck(mask == RengaOnnxMaskOf(node->importer, *labels), node, RENGA_ERR_SUPPORT, "%s",
+                 advice);
+  RengaCall(ForgetMask(node, scores));
+  RengaCall(ForgetMask(node, labels));
+  RengaCall(FillVoid(node, mask, (double)ignored, labels));
+  return RENGA_SUCCESS;
+}
