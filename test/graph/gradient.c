@@ -164,6 +164,7 @@ static const Case refused[] = {
     {"Mod", "fmod:int=1", "f4 c4@0.5:2", NULL, 1},   {"Mod", "fmod:int=1", "c4 f4@0.5:2", NULL, 1},
     {"CumProd", "axis:int=0", "f3,2", NULL, 1},      {"OneHot", "depth:int=3", "i4<3 f2", NULL, 1},
     {"OneHot", "depth:int=3", "f4@0:3 c2", NULL, 1}, {"BatchSum", "", "f", NULL, 1},
+    {"WholeBatch", "", "f3", "3", 1},
 };
 enum { N_REFUSED = sizeof refused / sizeof refused[0] };
 /* Constant between their steps: the gradient is zero. */
