@@ -138,21 +138,33 @@ static RengaErrorCode MarkWarm(RengaProfile profile)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaProfileDifferentiate_Private(RengaProfile profile)
+static RengaErrorCode DifferentiateWhole(RengaProfile profile)
 {
   bool *needed = NULL, *constant = NULL;
-  if (profile->whole) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetSubgraph(profile->graph, 0, RengaGraphGetNodeCount(profile->graph),
                                   &profile->whole));
   RengaCall(RengaGraphDifferentiate(profile->whole, 0, NULL, NULL, 0, NULL, NULL));
   RengaCall(RengaMalloc(RengaGraphGetNodeCount(profile->whole) + 1, &profile->part));
-  RengaCall(RengaMalloc(RengaGraphGetValueCount(profile->whole) + 1, &needed));
-  RengaCall(RengaMalloc(RengaGraphGetNodeCount(profile->whole) + 1, &constant));
-  RengaErrorCode code = MarkWanted(profile->whole, needed);
+  RengaErrorCode code = RengaMalloc(RengaGraphGetValueCount(profile->whole) + 1, &needed);
+  if (!code) code = RengaMalloc(RengaGraphGetNodeCount(profile->whole) + 1, &constant);
+  if (!code) code = MarkWanted(profile->whole, needed);
   if (code == RENGA_SUCCESS) MarkParts(profile, needed, constant);
   RengaFree(&needed);
   RengaFree(&constant);
   RengaCall(code);
   RengaCall(MarkWarm(profile));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaProfileDifferentiate_Private(RengaProfile profile)
+{
+  if (profile->whole) return RENGA_SUCCESS;
+  const RengaErrorCode code = DifferentiateWhole(profile);
+  if (code) {
+    RengaFree(&profile->part);
+    RengaFree(&profile->warm);
+    RengaGraphDestroy(&profile->whole);
+  }
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
