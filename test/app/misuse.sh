@@ -57,7 +57,7 @@ refuses 2 "the loss of step" $train -steps 50 -optimizer_type sgd -optimizer_lea
 # Other commands.
 refuses 1 "renga info: of what?" info
 refuses 1 "no-such-checkpoint.h5" info -checkpoint no-such-checkpoint.h5
-refuses 1 "of kind text, pairs, ratings, idx, csv, npy, not of kind image" data image a b
+refuses 1 "of kind text, pairs, ratings, idx, images, csv, npy, not of kind image" data image a b
 refuses 1 "some word is missing" data text a
 refuses 1 "what is \"c\" for?" data text a b c
 refuses 1 "renga data text does not use -data_mean" data text a b -data_mean 1
