@@ -1,5 +1,6 @@
 /* Attributes and types of a call against its operator's row. */
 #include "renga/private/op.h"
+#include <limits.h>
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
@@ -191,6 +192,7 @@ static long long TimesBatch(long long number, int *rest)
 {
   enum { NEAR = 64 };
   static const long long batches[] = {RENGA_OP_SOME_BATCH, RENGA_OP_OTHER_BATCH};
+  if (number > LLONG_MAX - NEAR) return 0; /* "to the end" of a slice */
   for (int k = 0; k < 2; k++) {
     const long long times = (number + NEAR) / batches[k], more = number - times * batches[k];
     *rest = (int)more;

@@ -42,7 +42,7 @@ bool RengaOperatorIsOutside_Private(const char *name)
      RENGA_OP_ELEMENTWISE and RENGA_OP_OUTPUT_GIVEN
 
    Errors: RENGA_ERR_ARGUMENT for a name that another operator has, no rule for shapes, types or
-   attributes that cannot be read, other flags.
+   attributes that cannot be read, other flags, an open number (-1) of inputs or outputs.
 
    Notes: the operator works on each sample by itself, and where an input or output has the batch,
    that is dimension 0; Renga cannot see this, and the same answer on any layout rests on it. All
@@ -65,7 +65,7 @@ RengaErrorCode RengaOperatorRegister(const RengaOperator *op)
                  op->max_out >= op->min_out,
              MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "the operator %s takes %d to %d inputs and makes %d to %d outputs: at least one of "
-             "each, and no less than the least",
+             "each, no less than the least, and no open number",
              name, op->min_in, op->max_in, op->min_out, op->max_out);
   RengaCheck(RengaOpRowIsSound_Private(op), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "the operator %s: types \"%s\" or attributes \"%s\" cannot be read; they look like "

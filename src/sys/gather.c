@@ -27,11 +27,20 @@ static RengaErrorCode GatherCounts(Gather *gather, int count, int64_t *total)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode GatherInOrder(Gather *gather, const void *mine, int count)
+static RengaErrorCode CheckCount(size_t bytes, const char *what)
 {
-  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCheck(bytes <= INT_MAX, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "waiting for %s: %zu bytes of one rank are too many for a message", what, bytes);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GatherInOrder(Gather *gather, const void *mine, size_t bytes)
+{
+  RengaErrorCode code = CheckCount(bytes, gather->what);
+  const int count = (int)bytes;
   MPI_Request request;
   int64_t total = 0;
+  RengaCall(RengaErrorAgree(gather->comm, code));
   RengaCall(GatherCounts(gather, count, &total));
   if (gather->rank == 0) {
     code = RengaMalloc(total + 1, &gather->all);
@@ -51,7 +60,7 @@ RengaErrorCode RengaGatherBytes(MPI_Comm comm, const void *mine, size_t bytes, c
   Gather gather = {.comm = comm, .what = what};
   RengaCallMPI(MPI_Comm_rank(comm, &gather.rank));
   RengaCallMPI(MPI_Comm_size(comm, &gather.size));
-  const RengaErrorCode code = GatherInOrder(&gather, mine, (int)bytes);
+  const RengaErrorCode code = GatherInOrder(&gather, mine, bytes);
   RengaFree(&gather.counts);
   RengaFree(&gather.places);
   if (code) {

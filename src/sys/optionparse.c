@@ -260,6 +260,7 @@ static RengaErrorCode TakeFile(Parser *parser, const char *name)
     code = AddProblem(parser, "options file %s: %s", name, strerror(reason));
   else if (!code)
     code = SplitText(parser, text ? text : "", &words);
+  code = RengaErrorAgree(parser->comm, code); /* what the file names is read by all */
   if (!code) code = TakeFilesOf(parser, &words);
   if (!code) code = TakeWords(parser, &words, NULL);
   parser->depth--;

@@ -24,7 +24,7 @@ static struct {
 RengaErrorCode RengaLogTraceStart(MPI_Comm comm)
 {
   MPI_Request request;
-  RengaCall(RengaMalloc(MOST_NAMES, &trace.names));
+  RengaCall(RengaErrorAgree(comm, RengaMalloc(MOST_NAMES, &trace.names)));
   RengaCallStart(MPI_Ibarrier(comm, &request));
   RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to start their clocks"));
   trace.origin = MPI_Wtime();
@@ -151,13 +151,15 @@ static RengaErrorCode FindOrigin(MPI_Comm comm, double *origin)
   } Clock;
   int rank, size, length;
   char node[MPI_MAX_PROCESSOR_NAME] = "";
-  Clock mine, *all;
+  Clock mine, *all = NULL;
   MPI_Request request;
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
   RengaCallMPI(MPI_Comm_size(comm, &size));
   RengaCallMPI(MPI_Get_processor_name(node, &length));
   mine = (Clock){RengaHash(node, strlen(node), 0), trace.origin};
-  RengaCall(RengaMalloc(size, &all));
+  RengaErrorCode code = RengaErrorAgree(comm, RengaMalloc(size, &all));
+  if (code) RengaFree(&all);
+  RengaCall(code);
   RengaCallStart(
       MPI_Iallgather(&mine, sizeof mine, MPI_BYTE, all, sizeof mine, MPI_BYTE, comm, &request));
   RengaCall(RengaWaitRequest_Private(comm, &request, "all ranks to hand in their timelines"));
