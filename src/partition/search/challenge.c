@@ -43,8 +43,11 @@ static RengaErrorCode ChallengeNeighbours(Solution *solution)
   const int replicas[] = {own, own - 1, own + 1, (own + 1) / 2, 2 * own};
   bool fits = true;
   if (solution->task->replicas) return RENGA_SUCCESS;
+  const bool is_long = solution->chain->count > CHAIN_LONG;
   const size_t all = sizeof replicas / sizeof replicas[0];
-  for (size_t i = 0; i < (solution->chain->count > CHAIN_LONG ? 3 : all); i++) {
+  /* of a long chain the best equal stages were found first */
+  const bool found = is_long && solution->equal && solution->allowed >= solution->task->memory;
+  for (size_t i = found ? 1 : 0; i < (is_long ? 3 : all); i++) {
     SearchTask task = *solution->task;
     bool seen = replicas[i] < 1 || replicas[i] > ranks;
     for (size_t j = 0; j < i; j++) seen = seen || replicas[j] == replicas[i];
@@ -65,8 +68,10 @@ static RengaErrorCode ChallengeCuts(Solution *solution)
   const SearchCandidate first = solution->candidate;
   SearchLayout layout = {0};
   RengaErrorCode code = RengaSearchLayoutCopy_Private(&first.layout, &layout);
+  const size_t all = sizeof slacks / sizeof slacks[0];
   const size_t stride = solution->chain->count > CHAIN_LONG ? 2 : 1;
-  for (size_t i = 0; i < sizeof slacks / sizeof slacks[0] && !code; i += stride) {
+  const size_t end = solution->chain->count > CHAIN_CUT ? 1 : all;
+  for (size_t i = 0; i < end && !code; i += stride) {
     Solution other = {.task = solution->task, .chain = solution->chain, .candidate = first};
     SearchTask task = *solution->task;
     bool fits = false;

@@ -1,6 +1,7 @@
 /* A candidate as a plan: what it needs, what it can do without, and the schedule that suits it. */
 #include "solution.h"
 
+enum { CHAIN_LONG = 5000 };
 static const double SCHEDULE_GAIN = 1e-9; /* share of the step */
 
 void RengaSolutionFree_Private(Solution *solution)
@@ -137,10 +138,13 @@ static RengaErrorCode TakeSchedule(Solution *solution, Solution *other)
 const SearchManner RengaSearchManners[SEARCH_MANNERS] = {{false, 0}, {false, 0.25}, {false, 0.5},
                                                          {false, 1}, {false, 2},    {true, 0}};
 
-/* Other schedules are open, and messages leave something to gain by them. */
+/* Other schedules are open, and messages leave something to gain by them. Those of a long chain
+   that recomputes are left alone: to weigh one takes seconds, and it holds more micro-batches, for
+   which more stages would recompute. */
 static bool MayReschedule(const Solution *solution)
 {
   const SearchLayout *layout = &solution->candidate.layout;
+  if (solution->chain->count > CHAIN_LONG && CountRecomputing(layout)) return false;
   if (!solution->task->any_schedule || layout->count == 1) return false;
   if (!RengaSearchMaySimulate_Private(&solution->model, layout, 0)) return false;
   const double least = RengaSearchLeastPipeline_Private(&solution->model, layout);
