@@ -133,6 +133,7 @@ RengaErrorCode RengaGraphDestroy(RengaGraph *graph)
    . -graph_frozen PATTERNS - parameters that are not trained
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
    . -graph_dimension NAME=SIZE,… - sizes of a file's symbolic dimensions
+   . -graph_whole_batch SAMPLES - of a batch that is never cut, for losses across samples
    . -graph_batch_inputs NAME[:D],… - the inputs of a file that hold samples
 @*/
 RengaErrorCode RengaGraphSetFromOptions(RengaGraph graph)
@@ -217,8 +218,11 @@ RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained, cons
    Not collective
 
    Input:
-   + graph - the graph, before RengaGraphLoad of an ONNX file
+   + graph - the graph, empty: before RengaGraphLoad of an ONNX file
    - samples - of each batch; 0: a batch is cut into micro-batches, whose losses add up
+
+   Options:
+   . -graph_whole_batch SAMPLES - likewise
 
    Notes: products of the samples with each other (contrastive losses) and functions of sums over
    the batch have no shares that micro-batches could add up. A network that is read in this way may
@@ -230,6 +234,8 @@ RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples)
   RengaCheckPointer(graph);
   RengaCheck(samples >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",
              (long long)samples);
+  RengaCheck(graph->n_values == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaGraphSetWholeBatch: call it before RengaGraphLoad");
   graph->options.whole_batch = samples;
   return RENGA_SUCCESS;
 }
@@ -275,10 +281,13 @@ RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
    Not collective
 
    Input:
-   + graph - the graph, before RengaGraphLoad
+   + graph - the graph, empty: before RengaGraphLoad
    - inputs - "tokens,image:1": names, and the dimension that counts the samples where it is not
      the first; NULL: the first dimension of every input whose first dimension is like that of the
      first input
+
+   Options:
+   . -graph_batch_inputs NAME[:D],… - likewise
 
    Notes: needed where a file has a fixed batch, or symbolic sizes, and the default takes for the
    batch what is none. An input of which the samples are not the first dimension becomes one of
@@ -287,6 +296,8 @@ RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
 RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs)
 {
   RengaCheckPointer(graph);
+  RengaCheck(graph->n_values == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaGraphSetBatchInputs: call it before RengaGraphLoad");
   RengaCall(SetText(&graph->options.batch_inputs, inputs));
   return RENGA_SUCCESS;
 }

@@ -320,15 +320,6 @@ RengaErrorCode RengaGraphSetLoss(RengaGraph graph, RengaValue value)
   return RENGA_SUCCESS;
 }
 
-/* The outputs that the graph has, but the loss. */
-static void DropLossOutput(RengaGraph graph)
-{
-  int kept = 0;
-  for (int i = 0; i < graph->n_outputs; i++)
-    if (graph->output[i] != graph->loss) graph->output[kept++] = graph->output[i];
-  graph->n_outputs = kept;
-}
-
 static RengaErrorCode FindNamedValue(RengaGraph graph, const char *name, RengaValue *value)
 {
   const char **names, *closest;
@@ -340,6 +331,25 @@ static RengaErrorCode FindNamedValue(RengaGraph graph, const char *name, RengaVa
   RengaFree(&names);
   RengaRaise(graph->hdr.comm, RENGA_ERR_ARGUMENT, "the network has no value %s%s%s%s", name,
              closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
+}
+
+/* The values named, each once; without names the outputs that the graph has, but the loss. */
+static RengaErrorCode FindEnds(RengaGraph graph, int count, const char *const names[], int *n_ends,
+                               RengaValue ends[])
+{
+  const int n = count > 0 ? count : graph->n_outputs;
+  *n_ends = 0;
+  for (int i = 0; i < n; i++) {
+    bool twice = count == 0 && graph->output[i] == graph->loss;
+    RengaValue end = count == 0 ? graph->output[i] : RENGA_VALUE_NONE;
+    if (count > 0) RengaCall(FindNamedValue(graph, names[i], &end));
+    for (int k = 0; k < *n_ends; k++) twice = twice || ends[k] == end;
+    if (!twice) ends[(*n_ends)++] = end;
+  }
+  RengaCheck(*n_ends > 0, graph->hdr.comm, RENGA_ERR_GRAPH,
+             "the network has no output besides its loss: name values that it is to end at (renga "
+             "predict -output NAME,...)");
+  return RENGA_SUCCESS;
 }
 
 /*@
@@ -355,25 +365,25 @@ static RengaErrorCode FindNamedValue(RengaGraph graph, const char *name, RengaVa
    Notes: RengaGraphSetUp then removes what these do not need: the loss, the labels that it compares
    with, parameters of other ends. For networks that are run forward alone.
 
-   Errors: a value that is not there; an end that is empty.
+   Errors: a value that is not there; no output besides the loss. After an error the graph is as
+   before.
 @*/
 RengaErrorCode RengaGraphKeepOutputs(RengaGraph graph, int count, const char *const names[])
 {
-  RengaValue *found = NULL;
-  RengaErrorCode code = RENGA_SUCCESS;
+  RengaValue *ends = NULL;
+  int n_ends;
   RengaCheckPointer(graph);
   RengaCheck(graph->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaGraphKeepOutputs: call it before RengaGraphSetUp");
-  RengaCall(RengaMalloc(count + 1, &found));
-  for (int i = 0; i < count && !code; i++) code = FindNamedValue(graph, names[i], &found[i]);
-  if (!code && count == 0) DropLossOutput(graph);
-  if (!code && count > 0) graph->n_outputs = 0;
-  for (int i = 0; i < count && !code; i++) code = RengaGraphAddOutput(graph, found[i]);
-  RengaFree(&found);
+  RengaCheck(count >= 0 && (names || count == 0), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "RengaGraphKeepOutputs: %d names%s", count, names ? "" : " at NULL");
+  RengaCall(RengaMalloc(count + graph->n_outputs + 1, &ends));
+  const RengaErrorCode code = FindEnds(graph, count, names, &n_ends, ends);
+  if (code) RengaFree(&ends);
   RengaCall(code);
-  RengaCheck(graph->n_outputs > 0, graph->hdr.comm, RENGA_ERR_GRAPH,
-             "the network has no output besides its loss: name values that it is to end at (renga "
-             "predict -output NAME,...)");
+  RengaFree(&graph->output);
+  graph->output = ends;
+  graph->n_outputs = n_ends;
   graph->loss = RENGA_VALUE_NONE;
   return RENGA_SUCCESS;
 }

@@ -20,6 +20,19 @@ RengaErrorCode RengaPipelineCheckGroups_Private(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* Every step of a network that is read for whole batches is one. */
+static RengaErrorCode CheckShortBatches(RengaPipeline pipeline)
+{
+  int64_t whole;
+  RengaCall(RengaGraphGetWholeBatch(pipeline->graph, &whole));
+  for (int i = 0; i < pipeline->n_short && whole > 0; i++)
+    RengaCheck(pipeline->short_batch[i] == whole, pipeline->hdr.comm, RENGA_ERR_PLAN,
+               "-graph_whole_batch %lld: some steps have %lld samples; such a network needs data "
+               "whose samples (also -eval_samples) are a multiple of the batch",
+               (long long)whole, (long long)pipeline->short_batch[i]);
+  return RENGA_SUCCESS;
+}
+
 /* ranks 0: however many there will be, to forecast what they take; the optimizer, whose number of
    steps need not be known then, is not set up. */
 RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks)
@@ -27,6 +40,7 @@ RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks
   RengaCheck(pipeline->plan && pipeline->graph, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the pipeline has no plan: call RengaPipelineSetPlan first");
   RengaCall(RengaPlanCheck(pipeline->plan, pipeline->graph, ranks));
+  RengaCall(CheckShortBatches(pipeline));
   if (ranks) RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
   RengaCall(RengaPipelineCheckGroups_Private(pipeline));
   return RENGA_SUCCESS;

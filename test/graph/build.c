@@ -233,6 +233,10 @@ static RengaErrorCode CheckOptions(RengaComm comm)
             "\"width=x\" is not name=size");
   RengaCall(RengaGraphGetFileBatch(graph, &size));
   TestTrue(size == 0);
+  TestError(RengaGraphSetBatchInputs(graph, "x"), RENGA_ERR_ORDER, "before RengaGraphLoad");
+  TestError(RengaGraphSetWholeBatch(graph, 4), RENGA_ERR_ORDER, "before RengaGraphLoad");
+  RengaCall(RengaGraphDestroy(&graph));
+  RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphSetBatchInputs(graph, "tokens,image:1"));
   RengaCall(RengaGraphGetBatchInputs(graph, &inputs));
   TestTrue(inputs && strcmp(inputs, "tokens,image:1") == 0);
@@ -288,6 +292,30 @@ static RengaErrorCode CheckKeepOutputs(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* After an error the network is as it was. */
+static RengaErrorCode CheckKeptEnds(RengaComm comm)
+{
+  static const char *const names[] = {"l.0", "l.0", "nothing"};
+  RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 0};
+  RengaGraph graph;
+  RengaValue x, loss, now;
+  int count;
+  const RengaValue *outputs;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphAddParameter(graph, "x", &spec, NULL, &x));
+  RengaCall(RengaGraphAddUnary(graph, "Exp", x, &loss));
+  RengaCall(RengaGraphSetLoss(graph, loss));
+  RengaCall(RengaGraphAddOutput(graph, loss));
+  TestError(RengaGraphKeepOutputs(graph, 0, NULL), RENGA_ERR_GRAPH, "no output besides its loss");
+  TestError(RengaGraphKeepOutputs(graph, 3, names), RENGA_ERR_ARGUMENT, "no value l.0");
+  TestError(RengaGraphKeepOutputs(graph, -1, names), RENGA_ERR_ARGUMENT, "-1 names");
+  RengaCall(RengaGraphGetLoss(graph, &now));
+  RengaCall(RengaGraphGetOutputs(graph, &count, &outputs));
+  TestTrue(now == loss && count == 1 && outputs[0] == loss);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(void)
 {
   RengaComm comm;
@@ -301,6 +329,7 @@ static RengaErrorCode Run(void)
   RengaCall(CheckOptions(comm));
   RengaCall(CheckCosts(comm));
   RengaCall(CheckKeepOutputs(comm));
+  RengaCall(CheckKeptEnds(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

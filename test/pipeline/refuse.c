@@ -26,7 +26,7 @@ static RengaErrorCode Make(RengaComm comm, Run run, Parts *parts)
 {
   run.stages = RengaCommGetSize(comm) >= 2 ? 2 : 1;
   run.replicas = RengaCommGetSize(comm) / run.stages;
-  RengaCall(RunGraph(comm, run.graph, &parts->graph));
+  RengaCall(RunBuild(comm, &run, &parts->graph));
   RengaCall(RunPlan(comm, &run, parts->graph, &parts->plan));
   RengaCall(RengaPipelineCreate(comm, &parts->pipeline));
   RengaCall(RengaPipelineSetPlan(parts->pipeline, parts->graph, parts->plan));
@@ -151,6 +151,30 @@ static RengaErrorCode CheckOrder(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode BuildWhole(RengaGraph graph)
+{
+  RengaCall(RengaGraphSetWholeBatch(graph, 6));
+  RengaCall(RunSkip(graph));
+  return RENGA_SUCCESS;
+}
+
+/* A network of whole batches knows before the first step that the last one will be short. */
+static RengaErrorCode CheckWhole(RengaComm comm)
+{
+  Parts parts;
+  Run run = base;
+  if (RengaCommGetSize(comm) > 1) return RENGA_SUCCESS;
+  run.build = BuildWhole;
+  run.microbatch = 6;
+  RengaCall(Make(comm, run, &parts));
+  RengaCall(RengaPipelineSetDataShortBatch(parts.pipeline, 6));
+  RengaCall(RengaPipelineSetDataShortBatch(parts.pipeline, 4));
+  TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_PLAN,
+            "-graph_whole_batch 6: some steps have 4 samples");
+  RengaCall(Free(&parts));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaComm comm;
@@ -159,6 +183,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckAgreement(comm));
   RengaCall(CheckNotFinite(comm));
   RengaCall(CheckOrder(comm));
+  RengaCall(CheckWhole(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

@@ -3,13 +3,14 @@
 #include "plantest.h"
 
 /* x [N,8] -> Linear, Relu = h -> Linear, Relu = k; h + k -> Linear -> cross-entropy. */
-static inline RengaGraph TestNetwork(RengaComm comm)
+static inline RengaGraph TestNetworkOf(RengaComm comm, int64_t whole_batch)
 {
   const RengaTensorSpec x_spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, 8}};
   const RengaTensorSpec label_spec = {.type = RENGA_INT64, .ndim = 1, .dim = {-1}};
   RengaGraph graph;
   RengaValue x, labels, h, k, loss;
   RengaCallAbort(RengaGraphCreate(comm, &graph));
+  RengaCallAbort(RengaGraphSetWholeBatch(graph, whole_batch));
   RengaCallAbort(RengaGraphAddInput(graph, "x", &x_spec, &x));
   RengaCallAbort(RengaGraphAddInput(graph, "labels", &label_spec, &labels));
   RengaCallAbort(RengaGraphAddLinear(graph, "first", x, 16, true, 0.1, &x));
@@ -22,6 +23,11 @@ static inline RengaGraph TestNetwork(RengaComm comm)
   RengaCallAbort(RengaGraphSetLoss(graph, loss));
   RengaCallAbort(RengaGraphSetUp(graph));
   return graph;
+}
+
+static inline RengaGraph TestNetwork(RengaComm comm)
+{
+  return TestNetworkOf(comm, 0);
 }
 
 /* The n-th node of an operator. */

@@ -78,15 +78,15 @@ static void CheckStageErrors(RengaPlan plan)
   TestError(RengaPlanSetStages(plan, graph, 3, stages), RENGA_ERR_PLAN, "stage 2 has 0 replicas");
 }
 
-static void CheckOtherErrors(RengaPlan plan)
+static void CheckOtherErrors(RengaComm comm, RengaPlan plan)
 {
   const int twice[] = {0, 1, 2, 3, 4, 1}, negative[] = {0, 1, 2, -3, 4, 5};
   TestError(RengaPlanSetBatch(plan, 0, 1), RENGA_ERR_ARGUMENT, "batch of 0 samples");
   TestError(RengaPlanSetBatch(plan, 8, 0), RENGA_ERR_ARGUMENT, "micro-batch of 0 samples");
-  RengaCallAbort(RengaGraphSetWholeBatch(graph, 8));
-  TestError(RengaPlanCheck(plan, graph, 6), RENGA_ERR_PLAN,
+  RengaGraph whole = TestNetworkOf(comm, 8);
+  TestError(RengaPlanCheck(plan, whole, 6), RENGA_ERR_PLAN,
             "one micro-batch on one replica: -batch_size 8 -microbatch_size 8");
-  RengaCallAbort(RengaGraphSetWholeBatch(graph, 0));
+  RengaCallAbort(RengaGraphDestroy(&whole));
   TestError(RengaPlanCheck(plan, graph, 5), RENGA_ERR_PLAN, "needs 6 ranks but there are 5");
   TestError(RengaPlanSetRanks(plan, twice), RENGA_ERR_PLAN, "uses rank 1 twice");
   TestError(RengaPlanSetRanks(plan, negative), RENGA_ERR_PLAN, "rank -3");
@@ -215,7 +215,7 @@ int main(int argc, char **argv)
   CheckGetters(plan);
   CheckBounds();
   if (RengaCommGetSize(comm) == 1) CheckStageErrors(plan);
-  if (RengaCommGetSize(comm) == 1) CheckOtherErrors(plan);
+  if (RengaCommGetSize(comm) == 1) CheckOtherErrors(comm, plan);
   const int ranks[] = {0, 1, 2, 3, 4, 9};
   RengaCallAbort(RengaPlanSetRanks(plan, ranks));
   CheckView(comm, plan);
