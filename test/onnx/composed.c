@@ -44,6 +44,8 @@ static const struct {
          "Tile w r -> t; Reshape x s -> z; Mul z t -> y; out y"},
     {18, "in x f32 3 2 2; init m i64 3 2 2 : 1 2 3 4 1 2 3 4 1 2 3 4; Cast m -> f to=1; "
          "MatMul x f -> y; out y"},
+    {18, "in x f32 3 4; init k i64 3 4 : 0 2 1 3 0 2 1 3 0 2 1 3; "
+         "ScatterElements x k x -> y axis=1; out y"},
 };
 
 /* Sample `first` and those after it of inputs that are functions of their place. */
@@ -186,16 +188,42 @@ static RengaErrorCode CheckSelection(RengaComm comm, RengaDevice device)
   return RENGA_SUCCESS;
 }
 
+/* What logarithms make of rows that a mask leaves out is finite, and so are their slopes. */
+static RengaErrorCode CheckVoid(RengaComm comm, RengaDevice device)
+{
+  static float y[ELEMENTS_MAX];
+  RengaGraph graph;
+  int64_t count;
+  int void_rows = 0;
+  RengaCall(Load(comm, 18,
+                 "in x f32 N 4; Relu x -> r; NonZero r -> p; "
+                 "Transpose p -> q perm=1,0; GatherND r q -> s; Log s -> y; Reciprocal s -> z; "
+                 "ReduceMean y -> a keepdims=0; ReduceMean z -> b keepdims=0; out a; out b",
+                 &graph));
+  RengaCall(Evaluate(graph, device, 0, BATCH, &count, y));
+  for (int64_t k = 0; k < count; k++) {
+    const double x = sin(1.0 + 2.0 * (double)k), wanted = log(x > 0 ? x : 0.5);
+    Expect(fabs((double)y[k] - wanted) < 1e-5);
+    void_rows += x <= 0;
+  }
+  Expect(count == BATCH * 4 && void_rows > 2);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 /* ---- -graph_batch_inputs ---- */
 static RengaErrorCode CheckBatchInputs(RengaComm comm)
 {
   /* as long as the batch, but no samples; and samples that are not the first dimension */
   static const char *const text =
-      "in t f32 4 5; in x f32 3 4 5; ReduceSum t -> s keepdims=0; Mul x s -> y; out y";
+      "in t f32 4 5; in x f32 3 4 5; in f f32; in w f32 5; init w f32 5 : 1 2 3 4 5; Mul t w -> u; "
+      "ReduceSum u -> s keepdims=0; Mul x s -> v; Add v f -> y; out y";
   static const struct {
     const char *inputs, *message[2];
   } wrong[] = {
       {"x:1,z", {"-graph_batch_inputs: onnx-composed.onnx has no input \"z\"", ""}},
+      {"f", {"input \"f\" of onnx-composed.onnx cannot hold samples: it is one number", ""}},
+      {"x:1,w", {"\"w\" of onnx-composed.onnx cannot hold samples", "given by an initializer"}},
       {"x:3", {"input \"x\" of onnx-composed.onnx has 3 dimensions, not one of number 3", ""}},
       {"t,x", {"dimension 0 of input \"x\" of onnx-composed.onnx is 3", "first input named is 4"}},
   };
@@ -282,6 +310,65 @@ static RengaErrorCode CheckLoop(RengaComm comm, RengaDevice device, bool scan)
   return RENGA_SUCCESS;
 }
 
+/* At most three passes, while the sum of what has been reached is below a bound: a number of passes
+   that depends on data. And one whose condition is an initializer, true or not. */
+static Message *WhileModel(bool known, char on)
+{
+  static const int64_t three = 3;
+  static const float bound = 2;
+  Message *graph = MessageNew(), *body = MessageNew(), *node;
+  AddInput(graph, "x", 1, 2, (int64_t[]){2, 4}, "N");
+  AddInitializer(graph, "three", 7, 0, NULL, &three, sizeof three);
+  AddInitializer(graph, "bound", 1, 0, NULL, &bound, sizeof bound);
+  AddInitializer(graph, "first", 9, 0, NULL, &on, sizeof on);
+  AddInput(body, "i", 7, 0, NULL, NULL);
+  AddInput(body, "go", 9, 0, NULL, NULL);
+  AddInput(body, "before", 1, 2, (int64_t[]){1, 4}, NULL);
+  if (known) AddInitializer(body, "on", 9, 0, NULL, "", 1);
+  AddOperator(body, "Add", "before x", "after");
+  AddOperator(body, "ReduceSum", "after", "sum");
+  if (!known) AddOperator(body, "Less", "sum bound", "on");
+  AddOutput(body, "on");
+  AddOutput(body, "after");
+  node = NewNode("Loop", "three first x", "reached");
+  AddGraph(node, "body", body);
+  AddNode(graph, node);
+  AddOperator(graph, "Neg", "reached", "y");
+  AddOutput(graph, "y");
+  return NewModel(graph, 18);
+}
+
+static RengaErrorCode LoadWhile(RengaComm comm, bool known, char on, RengaGraph *graph)
+{
+  Message *model = WhileModel(known, on);
+  RengaErrorCode code = WriteMessage(model, file_name);
+  MessageFree(model);
+  RengaCall(code);
+  RengaCall(RengaGraphCreate(comm, graph));
+  return RengaGraphLoad(*graph, file_name);
+}
+
+/* One pass, whose own condition ends the loop; or none. */
+static RengaErrorCode CheckConditions(RengaComm comm, RengaDevice device)
+{
+  static float y[ELEMENTS_MAX];
+  RengaGraph graph;
+  int64_t count;
+  ExpectError(LoadWhile(comm, false, 1, &graph), RENGA_ERR_SUPPORT,
+              "whether it makes another pass depends on data");
+  RengaCall(RengaGraphDestroy(&graph));
+  for (char on = 0; on < 2; on++) {
+    RengaCall(LoadWhile(comm, true, on, &graph));
+    RengaCall(RengaGraphSetUp(graph));
+    RengaCall(Evaluate(graph, device, 0, BATCH, &count, y));
+    Expect(count == BATCH * 4);
+    for (int64_t k = 0; k < count; k++)
+      Expect(fabs((double)y[k] + (1 + on) * sin(1.0 + 2.0 * (double)k)) < 1e-5);
+    RengaCall(RengaGraphDestroy(&graph));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   static const char *const types[] = {RENGA_DEVICE_REF, RENGA_DEVICE_CPU};
@@ -296,8 +383,10 @@ static RengaErrorCode RunTest(void)
       RengaCall(CheckSamplewise(comm, device, row));
     RengaCall(CheckDraws(comm, device));
     RengaCall(CheckSelection(comm, device));
+    RengaCall(CheckVoid(comm, device));
     RengaCall(CheckLoop(comm, device, false));
     RengaCall(CheckLoop(comm, device, true));
+    RengaCall(CheckConditions(comm, device));
     RengaCall(RengaDeviceDestroy(&device));
   }
   RengaCall(CheckBatchInputs(comm));

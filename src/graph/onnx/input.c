@@ -267,16 +267,23 @@ static RengaErrorCode ImportInput(RengaOnnxImporter *importer, RengaOnnxScope *s
   return RENGA_SUCCESS;
 }
 
-/* Every name of the list is one of an input. */
-static RengaErrorCode CheckList(RengaOnnxImporter *importer, const Onnx__GraphProto *graph)
+/* Every name of the list is one of an input that may hold samples. */
+static RengaErrorCode CheckList(RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                const Onnx__GraphProto *graph)
 {
   for (const char *text = GetList(importer); text && *text;) {
     const size_t length = strcspn(text, ","), name = NameLength(text, length);
-    bool found = false;
+    const Onnx__ValueInfoProto *input = NULL;
     for (size_t i = 0; i < graph->n_input; i++)
-      found = found || IsNamed(text, name, graph->input[i]->name);
-    RengaCheck(found, importer->comm, RENGA_ERR_OPTION,
+      if (IsNamed(text, name, graph->input[i]->name)) input = graph->input[i];
+    RengaCheck(input, importer->comm, RENGA_ERR_OPTION,
                "-graph_batch_inputs: %s has no input \"%.*s\"", importer->file, (int)name, text);
+    const Onnx__TypeProto__Tensor *type = InputType(input);
+    const bool scalar = type && type->shape && type->shape->n_dim == 0;
+    const bool given = RengaOnnxScopeFind(scope, input->name);
+    RengaCheck(!scalar && !given, importer->comm, RENGA_ERR_OPTION,
+               "-graph_batch_inputs: input \"%s\" of %s cannot hold samples: it %s", input->name,
+               importer->file, scalar ? "is one number" : "is given by an initializer");
     text += length + (text[length] == ',');
   }
   return RENGA_SUCCESS;
@@ -285,7 +292,7 @@ static RengaErrorCode CheckList(RengaOnnxImporter *importer, const Onnx__GraphPr
 RengaErrorCode RengaOnnxImportInputs(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                      const Onnx__GraphProto *graph)
 {
-  RengaCall(CheckList(importer, graph));
+  RengaCall(CheckList(importer, scope, graph));
   RengaCall(FindFileBatch(importer, scope, graph));
   RengaCall(ReadWholeBatch(importer));
   for (size_t i = 0; i < graph->n_input; i++)

@@ -157,9 +157,26 @@ static RengaErrorCode TripCount(RengaOnnxNode *node, int64_t *count)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode GoesOn(const RengaOnnxNode *node, const RengaOnnxBinding *condition, bool *on)
+/* An initializer is known, too. */
+static RengaErrorCode KnownCondition(RengaOnnxNode *node, RengaOnnxBinding *condition,
+                                     const RengaOnnxHost **host)
 {
-  const RengaOnnxHost *host = condition->host;
+  RengaTensorSpec spec;
+  void *data;
+  bool unread = !condition->host && condition->kind == RENGA_ONNX_TENSOR && condition->tensor &&
+                condition->spec.type == RENGA_BOOL && RengaTensorSpecCount(&condition->spec) == 1;
+  if (unread) {
+    RengaCall(RengaOnnxTensorRead(node->importer, condition->tensor, &spec, &data));
+    RengaCall(RengaOnnxHostFromData(node->importer, &spec, data, &condition->host));
+  }
+  *host = condition->host;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GoesOn(RengaOnnxNode *node, RengaOnnxBinding *condition, bool *on)
+{
+  const RengaOnnxHost *host;
+  RengaCall(KnownCondition(node, condition, &host));
   RengaOnnxCheck(host && host->count == 1, node, RENGA_ERR_SUPPORT,
                  "whether it makes another pass depends on data; only loops of a number of passes "
                  "that is known while reading are supported (they are unrolled)");
@@ -196,7 +213,7 @@ RengaErrorCode RengaOnnxConvertLoop(RengaOnnxNode *node)
     RengaCall(BindNumber(&loop, scope, 1, RENGA_BOOL, 1));
     RengaCall(RunBody(&loop, scope, 2, 1));
     RengaCall(BodyOutput(&loop, scope, 0, &condition));
-    if (condition->host || count == INT64_MAX) RengaCall(GoesOn(node, condition, &on));
+    RengaCall(GoesOn(node, condition, &on));
   }
   RengaCall(BindUnrolled(&loop));
   for (int i = 0; i < loop.n_scanned; i++) {

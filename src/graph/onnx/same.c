@@ -39,6 +39,25 @@ bool RengaOnnxHasWord(const char *list, const char *word)
   return false;
 }
 
+/* Samples cannot be put in a row with something that is there once for all of them. */
+static RengaErrorCode CheckJoined(RengaOnnxNode *node, int n, const RengaValue in[])
+{
+  bool samples = false, others = false;
+  int axis;
+  for (int i = 0; i < n; i++) {
+    if (in[i] == RENGA_VALUE_NONE) continue;
+    const RengaTensorSpec *spec = RengaOnnxSpec(node, in[i]);
+    RengaCall(RengaOnnxAxis(node, RengaOnnxInt(node, "axis", 0), spec->ndim, &axis));
+    samples = samples || spec->dim[axis] < 0;
+    others = others || spec->dim[axis] > 0;
+  }
+  RengaOnnxCheck(!samples || !others, node, RENGA_ERR_SUPPORT,
+                 "it joins the samples of the batch with something that is no sample. Where that "
+                 "is to walk through the samples one by one, write it for all at once "
+                 "(torch.nn.EmbeddingBag, say, as Embedding and a sum)");
+  return RENGA_SUCCESS;
+}
+
 enum { INPUTS_MAX = 4096 };
 
 /* Inputs as values, outputs as many as the file uses. */
@@ -55,8 +74,9 @@ RengaErrorCode RengaOnnxConvertSame(RengaOnnxNode *node)
   for (int i = 0; i < n_in; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
   const RengaOperator *op = RengaOperatorFind(node->proto->op_type);
   bool broadcasts = op && op->flags & RENGA_OP_ELEMENTWISE;
-  if (broadcasts || RengaOnnxHasWord("Concat GatherElements ScatterElements", node->proto->op_type))
+  if (broadcasts || RengaOnnxHasWord("Concat GatherElements", node->proto->op_type))
     RengaCall(RengaOnnxOpenOperands(node, broadcasts, n_in, in));
+  if (strcmp(node->proto->op_type, "Concat") == 0) RengaCall(CheckJoined(node, n_in, in));
   RengaCall(RengaOnnxCopyAttributes(node, ""));
   RengaCall(RengaOnnxEmit(node, node->proto->op_type, n_in, in, n_out, NULL, out));
   for (int i = 0; i < n_out; i++) RengaCall(RengaOnnxBindValue(node, i, out[i]));
@@ -114,6 +134,7 @@ RengaErrorCode RengaOnnxConvertScatter(RengaOnnxNode *node)
   RengaValue in[3], y;
   for (int i = 0; i < 3; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
   RengaCall(CheckDistinct(node, in[1]));
+  RengaCall(RengaOnnxOpenOperands(node, false, 3, in));
   RengaCall(RengaOnnxCopyAttributes(node, ""));
   RengaCall(RengaOnnxEmit(node, "ScatterElements", 3, in, 1, NULL, &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));

@@ -74,7 +74,26 @@ static RengaErrorCode RowsOfMask(RengaOnnxNode *node, RengaValue mask, int ndim,
   return RENGA_SUCCESS;
 }
 
-/* x [mask's dimensions, rest …] to rows [all of the mask, rest …] */
+/* Void rows become the number. */
+static RengaErrorCode FillVoid(RengaOnnxNode *node, RengaValue mask, double number, RengaValue *x)
+{
+  const RengaTensorSpec spec = *RengaOnnxSpec(node, *x);
+  RengaOnnxHost *fill;
+  RengaValue in[3];
+  RengaOnnxCheck(RengaOnnxHostHasType(spec.type), node, RENGA_ERR_SUPPORT, "type %s",
+                 RengaDataTypeName(spec.type));
+  RengaCall(RengaOnnxHostCreate(node->importer, spec.type, 0, NULL, &fill));
+  *fill->number = (RengaOnnxNumber){.whole = (int64_t)number, .real = number};
+  RengaCall(RowsOfMask(node, mask, spec.ndim, &in[0]));
+  in[1] = *x;
+  RengaCall(RengaOnnxHostValue(node, fill, &in[2]));
+  RengaCall(RengaOnnxEmit(node, "Where", 3, in, 1, NULL, x));
+  return RENGA_SUCCESS;
+}
+
+/* x [mask's dimensions, rest …] to rows [all of the mask, rest …]. What void rows hold has no part
+   in results, but 0 times the slope of what follows is no number where that is infinite: they
+   become what logarithms, roots and quotients are harmless at. */
 RengaErrorCode RengaOnnxSelect(RengaOnnxNode *node, const RengaOnnxBinding *positions)
 {
   RengaValue x, y;
@@ -95,6 +114,8 @@ RengaErrorCode RengaOnnxSelect(RengaOnnxNode *node, const RengaOnnxBinding *posi
                  "the mask and what it selects from differ in their first dimensions");
   for (int d = mask.ndim; d < spec.ndim; d++) rows.dim[d - mask.ndim + 1] = spec.dim[d];
   RengaCall(RengaOnnxReshape(node, x, &rows, &y));
+  if (RengaDataTypeIsFloating(spec.type) && RengaOnnxHostHasType(spec.type))
+    RengaCall(FillVoid(node, positions->value, 0.5, &y));
   node->importer->mask[y] = positions->value;
   RengaCall(RengaOnnxBindValue(node, 0, y));
   return RENGA_SUCCESS;
@@ -146,23 +167,6 @@ static RengaErrorCode ForgetMask(RengaOnnxNode *node, RengaValue *x)
   RengaErrorCode code = RengaOnnxApply(node, "Identity", rows, RENGA_VALUE_NONE, x);
   node->importer->mask[rows] = kept;
   RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* Void rows become the number. */
-static RengaErrorCode FillVoid(RengaOnnxNode *node, RengaValue mask, double number, RengaValue *x)
-{
-  const RengaTensorSpec spec = *RengaOnnxSpec(node, *x);
-  RengaOnnxHost *fill;
-  RengaValue in[3];
-  RengaOnnxCheck(RengaOnnxHostHasType(spec.type), node, RENGA_ERR_SUPPORT, "type %s",
-                 RengaDataTypeName(spec.type));
-  RengaCall(RengaOnnxHostCreate(node->importer, spec.type, 0, NULL, &fill));
-  *fill->number = (RengaOnnxNumber){.whole = (int64_t)number, .real = number};
-  RengaCall(RowsOfMask(node, mask, spec.ndim, &in[0]));
-  in[1] = *x;
-  RengaCall(RengaOnnxHostValue(node, fill, &in[2]));
-  RengaCall(RengaOnnxEmit(node, "Where", 3, in, 1, NULL, x));
   return RENGA_SUCCESS;
 }
 
