@@ -12,7 +12,7 @@
 
 typedef struct {
   hid_t id;
-  int64_t offset, bytes, row_bytes; /* in the file; bytes 0: it has no place */
+  int64_t rows, offset, row_bytes; /* in the file; row_bytes 0: it has no place */
 } OutputDataset;
 
 struct _p_RengaDataWriter {
@@ -38,6 +38,40 @@ static hid_t CreateInImage(const RengaImage *image)
   return file;
 }
 
+static RengaErrorCode BeginFile(RengaDataWriter writer, const char *file)
+{
+  char reason[256] = "";
+  const size_t room = strlen(file) + 32;
+  RengaCall(RengaStringCopy(file, &writer->name));
+  RengaCall(RengaMalloc(room, &writer->temporary));
+  snprintf(writer->temporary, room, "%s.%ld.tmp", file, (long)getpid());
+  writer->descriptor = open(writer->temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
+  if (writer->descriptor < 0) RengaCall(FailToWrite(writer, strerror(errno)));
+  const int failed = RengaImageCreate(&writer->image);
+  if (failed) RengaCall(FailToWrite(writer, strerror(failed)));
+  H5E_BEGIN_TRY
+  {
+    writer->file = CreateInImage(&writer->image);
+    if (writer->file < 0) RengaHdf5Reason_Private(reason);
+  }
+  H5E_END_TRY
+  if (writer->file < 0) RengaCall(FailToWrite(writer, reason));
+  return RENGA_SUCCESS;
+}
+
+/* HDF5 has ended its part. keep: the file has its name. */
+static void EndFile(RengaDataWriter *writer, bool keep)
+{
+  RengaDataWriter o = *writer;
+  if (!keep && o->descriptor >= 0) unlink(o->temporary);
+  if (o->descriptor >= 0) close(o->descriptor);
+  RengaImageClose(&o->image);
+  RengaFree(&o->dataset);
+  RengaFree(&o->temporary);
+  RengaFree(&o->name);
+  RengaFree(writer);
+}
+
 /*@
    RengaDataWriterCreate - begin to write an HDF5 file
 
@@ -47,37 +81,23 @@ static hid_t CreateInImage(const RengaImage *image)
    . file - its path
 
    Output:
-   . writer - RengaDataWriterClose ends it, also where this call fails
+   . writer - end it with RengaDataWriterClose
 
    Notes: the file is made beside its path under another name, and gets its own when it is whole;
    one of that name is replaced then. Numbers go to the disk as they are written: rows that never
-   come are zero.
+   come are zero. A call that fails leaves no file.
 @*/
 RengaErrorCode RengaDataWriterCreate(const char *file, RengaDataWriter *writer)
 {
   RengaDataWriter o;
-  RengaCheckPointer(writer);
-  *writer = NULL;
   RengaCheckPointer(file);
-  char reason[256] = "";
-  size_t room = strlen(file) + 32;
+  RengaCheckPointer(writer);
   RengaCall(RengaMalloc(1, &o));
   o->file = o->descriptor = o->image.descriptor = -1;
+  const RengaErrorCode code = BeginFile(o, file);
+  if (code) EndFile(&o, false);
+  RengaCall(code);
   *writer = o;
-  RengaCall(RengaStringCopy(file, &o->name));
-  RengaCall(RengaMalloc(room, &o->temporary));
-  snprintf(o->temporary, room, "%s.%ld.tmp", file, (long)getpid());
-  o->descriptor = open(o->temporary, O_RDWR | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
-  if (o->descriptor < 0) RengaCall(FailToWrite(o, strerror(errno)));
-  int failed = RengaImageCreate(&o->image);
-  if (failed) RengaCall(FailToWrite(o, strerror(failed)));
-  H5E_BEGIN_TRY
-  {
-    o->file = CreateInImage(&o->image);
-    if (o->file < 0) RengaHdf5Reason_Private(reason);
-  }
-  H5E_END_TRY
-  if (o->file < 0) RengaCall(FailToWrite(o, reason));
   return RENGA_SUCCESS;
 }
 
@@ -114,6 +134,26 @@ static hid_t MakeDataset(hid_t file, const char *path, const RengaTensorSpec *sp
   return id;
 }
 
+/* Of a type that a file can hold, and not of more bytes than can be counted. */
+static RengaErrorCode CheckDataset(RengaDataWriter writer, const char *path,
+                                   const RengaTensorSpec *spec)
+{
+  const bool typed = (unsigned)spec->type < RENGA_TYPE_COUNT;
+  RengaCheck(spec->ndim > 0 && spec->ndim <= RENGA_MAX_DIM && typed &&
+                 RengaDataConvertible(spec->type, RENGA_FLOAT64),
+             MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "%s: dataset %s, %s with %d dimensions, cannot be written", writer->name, path,
+             typed ? RengaDataTypeName(spec->type) : "no type", spec->ndim);
+  int64_t bytes = (int64_t)RengaDataTypeSize(spec->type);
+  for (int i = 0; i < spec->ndim; i++) {
+    RengaCheck(spec->dim[i] >= 0 && (bytes == 0 || spec->dim[i] <= INT64_MAX / bytes),
+               MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s: dimension %d of dataset %s cannot be %lld",
+               writer->name, i, path, (long long)spec->dim[i]);
+    bytes *= spec->dim[i];
+  }
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaDataWriterAdd - add a dataset
 
@@ -126,6 +166,9 @@ static hid_t MakeDataset(hid_t file, const char *path, const RengaTensorSpec *sp
 
    Output:
    . dataset - its number, for RengaDataWriterWrite
+
+   Errors: RENGA_ERR_SUPPORT for no dimension, more than RENGA_MAX_DIM or a 16-bit float;
+   RENGA_ERR_FILE_WRITE for a path that is there already.
 @*/
 RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
                                   const RengaTensorSpec *spec, int *dataset)
@@ -136,13 +179,12 @@ RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
   RengaCheckPointer(path);
   RengaCheckPointer(spec);
   RengaCheckPointer(dataset);
-  RengaCheck(spec->ndim > 0 && RengaDataConvertible(spec->type, RENGA_FLOAT64), MPI_COMM_SELF,
-             RENGA_ERR_SUPPORT, "%s: dataset %s, %s with %d dimensions, cannot be written",
-             writer->name, path, RengaDataTypeName(spec->type), spec->ndim);
+  RengaCall(CheckDataset(writer, path, spec));
   const int64_t bytes = (int64_t)RengaTensorSpecBytes(spec);
-  OutputDataset made = {.id = -1};
+  const int64_t before = RengaImageBytes(&writer->image) + REST;
+  OutputDataset made = {.id = -1, .rows = spec->dim[0]};
   RengaCall(RengaRealloc(writer->n_datasets + 1, &writer->dataset));
-  if (!RengaImageMayHold(RengaImageBytes(&writer->image) + bytes + REST))
+  if (bytes > INT64_MAX - before || !RengaImageMayHold(before + bytes))
     RengaCall(FailToWrite(writer, strerror(EFBIG)));
   H5E_BEGIN_TRY
   {
@@ -154,7 +196,6 @@ RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
   haddr_t place = bytes > 0 ? H5Dget_offset(made.id) : HADDR_UNDEF;
   if (place != HADDR_UNDEF) {
     made.offset = (int64_t)place;
-    made.bytes = bytes;
     made.row_bytes = bytes / spec->dim[0];
   }
   writer->dataset[writer->n_datasets] = made;
@@ -171,7 +212,9 @@ RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
    . writer - the file
    . dataset - of RengaDataWriterAdd
    . first, rows - which rows, in any order
-   . values - row-major, of the dataset's own type
+   . values - row-major, of the dataset's own type; NULL is allowed where rows is 0
+
+   Errors: RENGA_ERR_ARGUMENT for rows that the dataset has not.
 @*/
 RengaErrorCode RengaDataWriterWrite(RengaDataWriter writer, int dataset, int64_t first,
                                     int64_t rows, const void *values)
@@ -181,10 +224,13 @@ RengaErrorCode RengaDataWriterWrite(RengaDataWriter writer, int dataset, int64_t
              "%s has %d datasets, number %d is not one of them", writer->name, writer->n_datasets,
              dataset);
   const OutputDataset *to = &writer->dataset[dataset];
-  RengaCheck(rows >= 0 && first >= 0 && (first + rows) * to->row_bytes <= to->bytes, MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT, "%s: rows %lld to %lld are not all in dataset %d", writer->name,
-             (long long)first, (long long)(first + rows - 1), dataset);
-  if (rows == 0 || to->row_bytes == 0) return RENGA_SUCCESS;
+  RengaCheck(rows >= 0 && first >= 0 && first <= to->rows && rows <= to->rows - first,
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%s: %lld rows from row %lld on are not all in dataset %d of %lld rows", writer->name,
+             (long long)rows, (long long)first, dataset, (long long)to->rows);
+  if (rows == 0) return RENGA_SUCCESS;
+  RengaCheckPointer(values);
+  if (to->row_bytes == 0) return RENGA_SUCCESS;
   int reason = RengaWriteAt(writer->descriptor, to->offset + first * to->row_bytes,
                             (size_t)(rows * to->row_bytes), values);
   if (reason) RengaCall(FailToWrite(writer, strerror(reason)));
@@ -196,6 +242,12 @@ static RengaErrorCode PutAttribute(RengaDataWriter writer, int dataset, const ch
 {
   char reason[256] = "";
   herr_t written;
+  RengaCheckPointer(writer);
+  RengaCheckPointer(name);
+  RengaCheck(dataset >= -1 && dataset < writer->n_datasets, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%s has %d datasets, number %d, for attribute %s, is not one of them, nor -1, the "
+             "file itself",
+             writer->name, writer->n_datasets, dataset, name);
   H5E_BEGIN_TRY
   {
     hid_t owner = dataset < 0 ? writer->file : writer->dataset[dataset].id;
@@ -256,6 +308,7 @@ RengaErrorCode RengaDataWriterPutReal(RengaDataWriter writer, int dataset, const
 RengaErrorCode RengaDataWriterPutText(RengaDataWriter writer, int dataset, const char *name,
                                       const char *value)
 {
+  RengaCheckPointer(value);
   hid_t type = H5Tcopy(H5T_C_S1);
   H5Tset_size(type, strlen(value) + 1);
   RengaErrorCode code = PutAttribute(writer, dataset, name, type, value);
@@ -305,7 +358,8 @@ static RengaErrorCode CopyImage(RengaDataWriter writer)
   RengaCall(RengaMalloc(writer->n_datasets, &ranges));
   for (int i = 0; i < writer->n_datasets; i++) {
     const OutputDataset *dataset = &writer->dataset[i];
-    ranges[i] = (RengaImageRange){dataset->offset, dataset->offset + dataset->bytes};
+    ranges[i] =
+        (RengaImageRange){dataset->offset, dataset->offset + dataset->rows * dataset->row_bytes};
   }
   if (writer->n_datasets > 0)
     qsort(ranges, (size_t)writer->n_datasets, sizeof *ranges, CompareRanges);
@@ -365,17 +419,11 @@ static RengaErrorCode CloseImage(RengaDataWriter writer)
 @*/
 RengaErrorCode RengaDataWriterClose(RengaDataWriter *writer, RengaErrorCode code)
 {
-  RengaDataWriter o = *writer;
-  if (o == NULL) return code;
-  RengaErrorCode closed = CloseImage(o);
+  RengaCheckPointer(writer);
+  if (*writer == NULL) return code;
+  RengaErrorCode closed = CloseImage(*writer);
   if (code == RENGA_SUCCESS) code = closed;
-  if (code == RENGA_SUCCESS) code = Publish(o);
-  if (code != RENGA_SUCCESS && o->temporary != NULL) unlink(o->temporary);
-  if (o->descriptor >= 0) close(o->descriptor);
-  RengaImageClose(&o->image);
-  RengaFree(&o->dataset);
-  RengaFree(&o->temporary);
-  RengaFree(&o->name);
-  RengaFree(writer);
+  if (code == RENGA_SUCCESS) code = Publish(*writer);
+  EndFile(writer, code == RENGA_SUCCESS);
   return code;
 }

@@ -113,7 +113,7 @@ static RengaErrorCode WriteTokens(RengaDataWriter writer)
 
 static RengaErrorCode WriteData(void)
 {
-  RengaDataWriter writer;
+  RengaDataWriter writer = NULL;
   RengaErrorCode code = RengaDataWriterCreate(data_file, &writer);
   if (!code) code = WriteTokens(writer);
   RengaCall(RengaDataWriterClose(&writer, code));
