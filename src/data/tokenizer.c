@@ -66,6 +66,22 @@ static RengaErrorCode NeedType(const TokenizerFile *file, json_object *owner, co
   return RENGA_SUCCESS;
 }
 
+/* Of what is read here, what must be an object or an array. */
+static RengaErrorCode CheckForms(const TokenizerFile *file)
+{
+  json_object *added = Member(file->root, "added_tokens");
+  RengaCheck(json_object_is_type(file->vocab, json_type_object), MPI_COMM_SELF,
+             RENGA_ERR_FILE_FORMAT, "tokenizer %s: model.vocab is no object of tokens: %.100s",
+             file->name, json_object_to_json_string(file->vocab));
+  RengaCheck(json_object_is_type(Member(file->model, "merges"), json_type_array), MPI_COMM_SELF,
+             RENGA_ERR_FILE_FORMAT, "tokenizer %s: model.merges is no array: %.100s", file->name,
+             json_object_to_json_string(Member(file->model, "merges")));
+  RengaCheck(!added || json_object_is_type(added, json_type_array), MPI_COMM_SELF,
+             RENGA_ERR_FILE_FORMAT, "tokenizer %s: added_tokens is no array: %.100s", file->name,
+             json_object_to_json_string(added));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckKind(TokenizerFile *file)
 {
   static const char *const whole[] = {"normalizer", "truncation", "padding"};
@@ -75,14 +91,14 @@ static RengaErrorCode CheckKind(TokenizerFile *file)
   json_object *split = Member(file->root, "pre_tokenizer"), *regex = Member(split, "use_regex");
   file->model = Member(file->root, "model");
   file->vocab = Member(file->model, "vocab");
-  RengaCheck(file->vocab && json_object_is_type(Member(file->model, "merges"), json_type_array),
-             MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+  RengaCheck(file->vocab && Member(file->model, "merges"), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "%s is no tokenizer.json of byte pairs: its model (%.100s) has no vocab and merges",
              file->name,
              Member(file->model, "type") ? json_object_get_string(Member(file->model, "type"))
                                          : "none");
   RengaCall(NeedType(file, file->model, "model", "BPE"));
   RengaCall(NeedType(file, split, "pre_tokenizer", "ByteLevel"));
+  RengaCall(CheckForms(file));
   RengaCall(RefuseMembers(file, file->root, "", 3, whole));
   RengaCall(RefuseMembers(file, split, "pre_tokenizer.", 1, splits));
   RengaCall(RefuseMembers(file, file->model, "model.", 5, models));
@@ -115,10 +131,12 @@ static RengaErrorCode CountTokens(TokenizerFile *file)
     if (token >= file->to->count) file->to->count = token + 1;
   }
   for (size_t i = 0; added && i < json_object_array_length(added); i++) {
-    const int64_t id = json_object_get_int64(Member(json_object_array_get_idx(added, i), "id"));
-    RengaCheck(id >= 0 && id < MOST_TOKENS, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-               "tokenizer %s: added token %lld is not from 0 to %d", file->name, (long long)id,
-               MOST_TOKENS - 1);
+    json_object *number = Member(json_object_array_get_idx(added, i), "id");
+    const int64_t id = json_object_get_int64(number);
+    RengaCheck(json_object_is_type(number, json_type_int) && id >= 0 && id < MOST_TOKENS,
+               MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+               "tokenizer %s: the id of added token %zu, %.100s, is no number from 0 to %d",
+               file->name, i, json_object_to_json_string(number), MOST_TOKENS - 1);
     if (id >= file->to->count) file->to->count = id + 1;
   }
   return RENGA_SUCCESS;
@@ -135,9 +153,11 @@ static RengaErrorCode TakeAdded(TokenizerFile *file)
     json_object *token = json_object_array_get_idx(added, i), *content = Member(token, "content");
     RengaAddedToken *to = &file->to->added[file->to->n_added];
     RengaCall(RefuseMembers(file, token, "added_tokens.", 3, keys));
-    RengaCheck(!IsNothing(content), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-               "tokenizer %s: added token %zu has no content", file->name, i);
-    to->length = json_object_get_string_len(content);
+    to->length = content ? json_object_get_string_len(content) : 0; /* 0: no text */
+    RengaCheck(to->length > 0 && strlen(json_object_get_string(content)) == (size_t)to->length,
+               MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+               "tokenizer %s: added token %zu has no text as its content: %.100s", file->name, i,
+               json_object_to_json_string(content));
     to->token = (int32_t)json_object_get_int64(Member(token, "id"));
     to->special = json_object_get_boolean(Member(token, "special"));
     RengaCall(RengaStringCopy(json_object_get_string(content), &to->text));

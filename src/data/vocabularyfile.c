@@ -160,19 +160,21 @@ RengaErrorCode RengaVocabularyRead(const char *file, RengaVocabulary *vocabulary
 {
   int64_t count = 0;
   int32_t(*merges)[2] = NULL;
+  RengaVocabulary found = NULL;
   RengaCheckPointer(file);
   RengaCheckPointer(vocabulary);
   const bool hdf5 = BeginsWith(file, "\x89HDF\r\n\x1a\n");
-  *vocabulary = NULL;
   if (hdf5)
-    RengaCall(ReadStoredTokenizer(file, vocabulary));
+    RengaCall(ReadStoredTokenizer(file, &found));
   else if (BeginsWith(file, "{"))
-    RengaCall(ReadTokenizer(file, vocabulary));
-  if (*vocabulary) return RENGA_SUCCESS;
-  RengaErrorCode code = hdf5 ? ReadHdf5(file, &count, &merges) : ReadText(file, &count, &merges);
-  if (code != RENGA_SUCCESS) RengaFree(&merges);
-  RengaCall(code);
-  RengaCall(RengaVocabularyCreate_Private(count, merges, vocabulary));
+    RengaCall(ReadTokenizer(file, &found));
+  if (!found) {
+    RengaErrorCode code = hdf5 ? ReadHdf5(file, &count, &merges) : ReadText(file, &count, &merges);
+    if (code != RENGA_SUCCESS) RengaFree(&merges);
+    RengaCall(code);
+    RengaCall(RengaVocabularyCreate_Private(count, merges, &found));
+  }
+  *vocabulary = found;
   return RENGA_SUCCESS;
 }
 

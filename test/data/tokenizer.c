@@ -138,6 +138,20 @@ static RengaErrorCode CheckRefusals(void)
       {"\"merges\"", "\"fusions\"", RENGA_ERR_SUPPORT, "has no vocab and merges"},
       {"\"a\":", "\"aa\":", RENGA_ERR_FILE_FORMAT, "\"a\" has no token"},
       {"\"a\":65", "\"a\":-65", RENGA_ERR_FILE_FORMAT, "\"a\" has no token"},
+      {"\"vocab\":{", "\"vocab\":[65],\"more\":{", RENGA_ERR_FILE_FORMAT,
+       "model.vocab is no object of tokens: [ 65 ]"},
+      {"\"merges\":[", "\"merges\":\"a b\",\"more\":[", RENGA_ERR_FILE_FORMAT,
+       "model.merges is no array: \"a b\""},
+      {"\"added_tokens\":[", "\"added_tokens\":5,\"more\":[", RENGA_ERR_FILE_FORMAT,
+       "added_tokens is no array: 5"},
+      {"\"added_tokens\":[", "\"added_tokens\":[7,", RENGA_ERR_FILE_FORMAT,
+       "the id of added token 0, null, is no number from 0"},
+      {"\"id\":280", "\"id\":\"280\"", RENGA_ERR_FILE_FORMAT,
+       "the id of added token 1, \"280\", is no number from 0"},
+      {"\"content\":\"<word>\"", "\"content\":5", RENGA_ERR_FILE_FORMAT,
+       "added token 1 has no text as its content: 5"},
+      {"\"content\":\"<word>\"", "\"content\":\"\\u0000a\"", RENGA_ERR_FILE_FORMAT,
+       "added token 1 has no text as its content: "},
       {"{\"version\"", "{version", RENGA_ERR_FILE_FORMAT, "is no JSON object: "},
   };
   RengaVocabulary vocabulary;
@@ -150,6 +164,8 @@ static RengaErrorCode CheckRefusals(void)
   RengaCall(RengaVocabularyRead(json_name, &vocabulary));
   ExpectError(RengaVocabularyEncode(vocabulary, "ab\xff", 3, &count, &tokens),
               RENGA_ERR_FILE_FORMAT, "byte 2 of the text, 0xff, is no UTF-8");
+  const RengaVocabulary before = vocabulary;
+  Expect(RengaVocabularyRead("no-such-file", &vocabulary) && vocabulary == before);
   RengaCall(RengaVocabularyDestroy(&vocabulary));
   return RENGA_SUCCESS;
 }
