@@ -151,20 +151,27 @@ static RengaErrorCode TakeFolder(ImageSet *set, const char *folder, double share
   return RENGA_SUCCESS;
 }
 
-/* The second folder has no class that the first one lacks. */
-static RengaErrorCode CheckClasses(const ImageSet *set, const char *folder)
+/* The first name of a list that another lacks, or NULL. */
+static const char *FirstLacking(const NameList *list, const NameList *other)
+{
+  for (int k = 0; k < list->count; k++)
+    if (other->count == 0 || !bsearch(&list->name[k], other->name, (size_t)other->count,
+                                      sizeof *other->name, CompareTexts))
+      return list->name[k];
+  return NULL;
+}
+
+/* Both folders have the same classes. */
+static RengaErrorCode CheckClasses(const ImageSet *set, const char *const folders[2])
 {
   NameList classes = {NULL, 0};
-  int k = 0;
-  RengaErrorCode code = ListClasses(folder, &classes);
-  while (!code && k < classes.count &&
-         bsearch(&classes.name[k], set->classes.name, (size_t)set->classes.count,
-                 sizeof *classes.name, CompareTexts))
-    k++;
-  if (!code && (k < classes.count || classes.count != set->classes.count))
+  RengaErrorCode code = ListClasses(folders[1], &classes);
+  const char *more = FirstLacking(&classes, &set->classes),
+             *fewer = FirstLacking(&set->classes, &classes);
+  if (!code && (more || fewer))
     code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, __func__, __FILE__, __LINE__,
-                           "folder %s has %d classes, that for training %d: they must be the same",
-                           folder, classes.count, set->classes.count);
+                           "folders %s and %s must hold the same classes: %s is only in %s",
+                           folders[0], folders[1], more ? more : fewer, folders[more != NULL]);
   FreeNames(&classes);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -279,17 +286,17 @@ static RengaErrorCode WriteImages(int n_folders, const char *const folders[], co
 {
   RengaErrorCode code = ListClasses(folders[0], &set->classes);
   if (!code) code = TakeFolder(set, folders[0], share, false);
-  if (!code && n_folders == 2) code = CheckClasses(set, folders[1]);
+  if (!code && n_folders == 2) code = CheckClasses(set, folders);
   if (!code && n_folders == 2) code = TakeFolder(set, folders[1], 0, true);
   if (!code) code = SurveyImages(set);
   if (!code) code = WriteImageSet(set, out_file);
-  numbers[0] = set->n_files;
-  numbers[1] = set->classes.count;
-  numbers[2] = set->n_others;
   for (int64_t i = 0; i < set->n_files; i++) RengaFree(&set->file[i].name);
   RengaFree(&set->file);
   FreeNames(&set->classes);
   RengaCall(code);
+  numbers[0] = set->n_files;
+  numbers[1] = set->classes.count;
+  numbers[2] = set->n_others;
   return RENGA_SUCCESS;
 }
 
@@ -315,7 +322,8 @@ static RengaErrorCode WriteImages(int n_folders, const char *const folders[], co
    Notes: datasets image uint8 [N,C,H,W], with attributes scale and offset, and labels int64 [N] of
    the groups training and validation; classes are numbered in the order of their names, which stand
    in the attribute classes of the file. C is 1 where all images are grey, else 3; transparency is
-   dropped, and the orientation that a camera noted is not looked at.
+   dropped, and the orientation that a camera noted is not looked at. Bytes are those of the file,
+   but for a PNG file that notes another gamma than that of sRGB: they are made sRGB.
 
    Errors: a file that is damaged, or of another size than the first, is named. RENGA_ERR_SUPPORT
    where Renga was built without the library of that kind of file.

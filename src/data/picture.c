@@ -63,10 +63,10 @@ static void ResizeLine(const Sweep *sweep, const float from[], int wanted, float
       for (int k = first; k <= last; k++) {
         const double weight = 1 - fabs(k + 0.5 - centre) / reach;
         if (weight <= 0) continue;
-        sum += weight * (double)from[k * sweep->step + c];
+        sum += weight * (double)from[(int64_t)k * sweep->step + c];
         weights += weight;
       }
-      to[i * to_step + c] = (float)(sum / weights);
+      to[(int64_t)i * to_step + c] = (float)(sum / weights);
     }
   }
 }

@@ -22,6 +22,7 @@ RengaErrorCode RengaPictureReadPng_Private(const char *file, bool pixels, RengaP
 {
   png_image image = {.version = PNG_IMAGE_VERSION};
   if (!png_image_begin_read_from_file(&image, file)) RengaCall(FailPng(file, &image));
+  image.warning_or_error = 0; /* of a colour profile, say: the pixels are good */
   const bool colour = image.format & PNG_FORMAT_FLAG_COLOR;
   image.format = colour ? PNG_FORMAT_RGBA : PNG_FORMAT_GA;
   image.flags |= PNG_IMAGE_FLAG_16BIT_sRGB;

@@ -156,6 +156,24 @@ static RengaErrorCode CheckParts(void)
   return RENGA_SUCCESS;
 }
 
+/* A PNG file gets a note on colours, behind its head, that libpng warns of: gamma 0. */
+static RengaErrorCode SpoilGamma(const char *name)
+{
+  static const unsigned char chunk[] = "\0\0\0\4gAMA\0\0\0\0\x8b%`M";
+  enum { HEAD = 33 };
+  unsigned char bytes[4096];
+  FILE *file = fopen(At(name), "r+b");
+  Expect(file != NULL);
+  const size_t count = fread(bytes, 1, sizeof bytes, file);
+  Expect(count > HEAD && count < sizeof bytes);
+  rewind(file);
+  fwrite(bytes, 1, HEAD, file);
+  fwrite(chunk, 1, sizeof chunk - 1, file);
+  fwrite(bytes + HEAD, 1, count - HEAD, file);
+  Expect(fclose(file) == 0);
+  return RENGA_SUCCESS;
+}
+
 /* Only grey images are one channel. */
 static RengaErrorCode CheckGrey(void)
 {
@@ -170,12 +188,39 @@ static RengaErrorCode CheckGrey(void)
   RengaCall(ReadImages(RENGA_DATA_TRAINING, 1, 2, 3, 1, image, &label));
   Expect(label == 1); /* a class without images keeps its number */
   for (int i = 0; i < 6; i++) Expect(IsByte(image[i], 50 * i, 0));
+  if (RengaCommGetRank(comm) == 0) RengaCall(SpoilGamma("cat/a.png"));
+  RengaCall(Make(1, 0, 0, 0, numbers));
+  RengaCall(ReadImages(RENGA_DATA_TRAINING, 1, 2, 3, 1, image, &label));
+  for (int i = 0; i < 6; i++) Expect(IsByte(image[i], 50 * i, 0));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CutFile(const char *name, long bytes)
 {
   Expect(truncate(At(name), bytes) == 0);
+  return RENGA_SUCCESS;
+}
+
+/* Two folders with as many classes, one of them of another name. */
+static RengaErrorCode CheckOtherClasses(void)
+{
+  const bool first = RengaCommGetRank(comm) == 0;
+  int64_t numbers[3] = {-1, -1, -1};
+  char other[96], class[2][128];
+  snprintf(other, sizeof other, "%s-other", folder);
+  for (int k = 0; k < 2; k++)
+    snprintf(class[k], sizeof class[k], "%s/%s", other, k ? "dog" : "ant");
+  if (first) Expect(!mkdir(other, 0777) && !mkdir(class[0], 0777) && !mkdir(class[1], 0777));
+  ExpectError(Make(2, 8, 8, 0, numbers), RENGA_ERR_FILE_FORMAT,
+              first ? "must hold the same classes: dog is only in images-" : "",
+              first ? "-other" : "");
+  Expect(numbers[0] == -1);
+  RengaCall(RengaCommBarrier(comm, "the answer"));
+  if (first) Expect(!rmdir(class[1]));
+  ExpectError(Make(2, 8, 8, 0, numbers), RENGA_ERR_FILE_FORMAT,
+              first ? "must hold the same classes: cat is only in images-" : "");
+  RengaCall(RengaCommBarrier(comm, "the answer"));
+  if (first) Expect(!rmdir(class[0]) && !rmdir(other));
   return RENGA_SUCCESS;
 }
 
@@ -221,6 +266,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckFolder());
   RengaCall(CheckParts());
   RengaCall(CheckGrey());
+  RengaCall(CheckOtherClasses());
   RengaCall(CheckRefusals());
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
