@@ -117,17 +117,27 @@ static RengaErrorCode ReadInitial(RengaCheckpoint checkpoint, const char *path,
   return RENGA_SUCCESS;
 }
 
+/* Its table, and its tensors if they are asked for. */
+static RengaErrorCode OpenInitial(RengaCheckpoint checkpoint, const char *path, InitialUse *use,
+                                  RengaCheckpointTable *table, bool *whole,
+                                  char message[RENGA_CHECKPOINT_MESSAGE])
+{
+  RengaCall(RengaCheckpointFileOpen(checkpoint->hdr.owner, path, table, whole, message));
+  if (!*whole || !use->network) return RENGA_SUCCESS;
+  RengaCall(CheckInitialDifferences(checkpoint, path, table, use));
+  RengaCall(ReadInitial(checkpoint, path, table, use, whole, message));
+  return RENGA_SUCCESS;
+}
+
 /* One file; a damaged one is told by *whole and message. */
 static RengaErrorCode UseInitialFile(RengaCheckpoint checkpoint, const char *path, InitialUse *use,
                                      bool *whole, char message[RENGA_CHECKPOINT_MESSAGE])
 {
   RengaCheckpointTable table = {0};
-  RengaErrorCode code =
-      RengaCheckpointFileOpen(checkpoint->hdr.owner, path, &table, whole, message);
-  if (!code && *whole && use->network)
-    code = CheckInitialDifferences(checkpoint, path, &table, use);
-  if (!code && *whole && use->network)
-    code = ReadInitial(checkpoint, path, &table, use, whole, message);
+  const RengaLogEvent event = RengaCheckpointEvent_Private(false);
+  if (use->network) RengaLogEventBegin(event);
+  const RengaErrorCode code = OpenInitial(checkpoint, path, use, &table, whole, message);
+  if (use->network) RengaLogEventEnd(event, 0, 0, !code && *whole ? table.file_bytes : 0);
   if (!code && *whole) {
     use->initial.step = table.step;
     RengaCheckpointTableFree(&checkpoint->found);

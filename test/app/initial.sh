@@ -24,7 +24,8 @@ done
 # The file's moments, step and place in the data are left alone.
 rm -rf a
 accepts 2 $train -graph $mlp -steps 3 -checkpoint_dir a -checkpoint_every 1
-accepts 1 $train -graph $mlp -steps 1 -initial a/step_000000002.h5 -monitor csv:b.csv -checkpoint_dir b
+accepts 1 $train -graph $mlp -steps 1 -initial a/step_000000002.h5 -monitor csv:b.csv -checkpoint_dir b -log_view
+says "Checkpoint read"
 says "6 of 6 parameters and states are those of a/step_000000002.h5, step 2"
 [ "$(tail -n 1 b.csv | cut -d , -f 1)" = 0 ] || fail "the first step is not 0"
 accepts 1 info -checkpoint b/step_000000001.h5
