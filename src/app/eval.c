@@ -22,7 +22,9 @@ static RengaErrorCode OpenEvaluations(const char *name, FILE **file)
   RengaCheck(*file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s", name,
              strerror(errno));
   rewind(*file);
-  if (fgets(line, sizeof line, *file)) {
+  const bool begun = fgets(line, sizeof line, *file) != NULL;
+  fseek(*file, 0, SEEK_END); /* between reading and writing C wants a new place */
+  if (begun) {
     line[strcspn(line, "\n")] = '\0';
     RengaCheck(strcmp(line, eval_header) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
                "-monitor csv:%s: the file is there, but not one of renga eval: it does not begin "
