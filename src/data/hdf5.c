@@ -161,11 +161,28 @@ static RengaErrorCode ReadText(hid_t attribute, hid_t type, char **value)
   return RENGA_SUCCESS;
 }
 
+/* Is there an attribute? An object whose attributes cannot be read is damaged. */
+static RengaErrorCode FindAttribute(hid_t id, const char *of, const char *attribute, bool *found)
+{
+  htri_t there;
+  H5E_BEGIN_TRY
+  {
+    there = H5Aexists(id, attribute);
+  }
+  H5E_END_TRY
+  *found = there > 0;
+  RengaCheck(there >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "%s: its attributes cannot be read (looking for %s): it is damaged", of, attribute);
+  return RENGA_SUCCESS;
+}
+
 /* *value stays NULL where there is no such attribute, or it is no text. */
 RengaErrorCode RengaHdf5GetText(RengaHdf5File file, const char *attribute, char **value)
 {
+  bool found;
   *value = NULL;
-  if (H5Aexists(file->id, attribute) <= 0) return RENGA_SUCCESS;
+  RengaCall(FindAttribute(file->id, file->name, attribute, &found));
+  if (!found) return RENGA_SUCCESS;
   hid_t id = H5Aopen(file->id, attribute, H5P_DEFAULT), type = H5Aget_type(id);
   const RengaErrorCode code =
       H5Tget_class(type) == H5T_STRING ? ReadText(id, type, value) : RENGA_SUCCESS;
@@ -353,7 +370,9 @@ RengaErrorCode RengaHdf5DatasetGetReal(RengaHdf5Dataset dataset, const char *att
 {
   herr_t read = -1;
   double number = *value;
-  if (H5Aexists(dataset->id, attribute) <= 0) return RENGA_SUCCESS;
+  bool found;
+  RengaCall(FindAttribute(dataset->id, dataset->name, attribute, &found));
+  if (!found) return RENGA_SUCCESS;
   hid_t id = H5Aopen(dataset->id, attribute, H5P_DEFAULT), space = H5Aget_space(id);
   if (H5Sget_simple_extent_npoints(space) == 1) {
     H5E_BEGIN_TRY

@@ -4,6 +4,7 @@
 #include "hdf5impl.h"
 #include "renga/private/image.h"
 #include "renga/private/fault.h"
+#include "renga/private/path.h"
 #include <errno.h>
 #include <fcntl.h>
 #include <stdlib.h>
@@ -42,6 +43,7 @@ static RengaErrorCode BeginFile(RengaDataWriter writer, const char *file)
 {
   char reason[256] = "";
   const size_t room = strlen(file) + 32;
+  RengaCall(RengaPathCheckOutput_Private(file));
   RengaCall(RengaStringCopy(file, &writer->name));
   RengaCall(RengaMalloc(room, &writer->temporary));
   snprintf(writer->temporary, room, "%s.%ld.tmp", file, (long)getpid());

@@ -83,6 +83,7 @@ static RengaErrorCode ReadFile(RengaPartition partition, int ranks, RengaPlan fi
   RengaCall(RengaPlanGetBatch(file, &batch, &microbatch));
   if (partition->batch) batch = partition->batch;
   if (partition->microbatch) microbatch = partition->microbatch;
+  RengaCall(RengaPartitionCheckMicrobatches_Private(partition, batch, microbatch));
   RengaCall(RengaPlanSetBatch(file, batch, microbatch));
   if (partition->leaf) RengaCall(RengaPlanSetLeaf(file, partition->leaf));
   RengaCall(RengaPlanCheck(file, partition->graph, 0));

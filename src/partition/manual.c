@@ -67,7 +67,7 @@ static RengaErrorCode RaiseUnknown(RengaPartition partition, const char *name)
   closest = RengaClosestName(name, nodes + values, names);
   RengaFree(&names);
   RengaRaise(partition->hdr.comm, RENGA_ERR_PLAN,
-             "cut \"%s\": the network has no node or value of that name%s%s%s; -graph_view ascii "
+             "cut \"%s\": the network has no node or value of that name%s%s%s; -graph_view dot "
              "lists them",
              name, closest ? " (did you mean " : "", closest ? closest : "", closest ? "?)" : "");
 }

@@ -414,14 +414,15 @@ static RengaErrorCode CheckWishes(RengaPartition partition, int ranks, int stage
 }
 
 /* A step that no schedule could be made of in a reasonable time. */
-static RengaErrorCode CheckMicrobatches(RengaPartition partition, int64_t batch, int64_t microbatch)
+RengaErrorCode RengaPartitionCheckMicrobatches_Private(RengaPartition partition, int64_t batch,
+                                                       int64_t microbatch)
 {
-  const int64_t count = (batch + microbatch - 1) / microbatch;
+  const int64_t count = (batch - 1) / microbatch + 1;
   RengaCheck(count <= MICROBATCHES_MOST, partition->hdr.comm, RENGA_ERR_PLAN,
              "a step of %lld samples in micro-batches of %lld has %lld micro-batches, more than "
              "the %d that can be planned: give a -microbatch_size of %lld or more",
              (long long)batch, (long long)microbatch, (long long)count, (int)MICROBATCHES_MOST,
-             (long long)((batch + MICROBATCHES_MOST - 1) / MICROBATCHES_MOST));
+             (long long)((batch - 1) / MICROBATCHES_MOST + 1));
   return RENGA_SUCCESS;
 }
 
@@ -495,7 +496,7 @@ static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
   int64_t batch, microbatch;
   RengaMachine machine;
   RengaCall(FindBatch(partition, &batch, &microbatch));
-  RengaCall(CheckMicrobatches(partition, batch, microbatch));
+  RengaCall(RengaPartitionCheckMicrobatches_Private(partition, batch, microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   if (partition->ops->plan || machine || partition->profile)
     RengaCall(CheckReplicas(partition, batch, microbatch));

@@ -61,6 +61,9 @@ typedef struct {
 RengaErrorCode RengaPartitionFindCosts_Private(RengaPartition partition, int ranks,
                                                PartitionCosts *costs);
 RengaErrorCode RengaPartitionFreeCosts_Private(RengaPartition partition, PartitionCosts *costs);
+/* No more micro-batches than a schedule can be made of. */
+RengaErrorCode RengaPartitionCheckMicrobatches_Private(RengaPartition partition, int64_t batch,
+                                                       int64_t microbatch);
 /* Bytes that a device may use; 0: no bound. */
 RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, double *memory);
 

@@ -2,6 +2,7 @@
    expected of it. Numbers survive to the last bit. Lines beginning with # are for people; read.c
    reads the others. */
 #include "planimpl.h"
+#include "renga/private/path.h"
 #include "rengacomm.h"
 #include <errno.h>
 #include <string.h>
@@ -83,6 +84,7 @@ static void WriteText(RengaPlan plan, FILE *file)
 static RengaErrorCode Save(RengaPlan plan, const char *file_name)
 {
   char temporary[4096];
+  RengaCall(RengaPathCheckOutput_Private(file_name));
   int length = snprintf(temporary, sizeof temporary, "%s.part", file_name);
   RengaCheck(length < (int)sizeof temporary, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
              "the name of the plan's file is too long: %s", file_name);

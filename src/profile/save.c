@@ -1,5 +1,6 @@
 /* Costs of nodes to a text file, which type file reads: names of nodes, and writing. */
 #include "names.h"
+#include "renga/private/path.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,6 +80,7 @@ static RengaErrorCode Write(const char *name, const ProfileNames *names, const d
                             int count, const int64_t samples[], const RengaProfileCost costs[])
 {
   char temporary[4200];
+  RengaCall(RengaPathCheckOutput_Private(name));
   snprintf(temporary, sizeof temporary, "%.4096s.part", name);
   FILE *file = fopen(temporary, "w");
   RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "cannot write costs to %s: %s", temporary,

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 /* Is path, which is resolved, in the folder of a file that is resolved too? */
 static bool IsBelowFolderOf(const char *path, const char *file)
@@ -42,5 +43,14 @@ RengaErrorCode RengaPathCheckExternal(const char *base, const char *file, const 
              "%s: %s, %s, is outside of its folder: it is %s; if that is meant, add "
              "-allow_external",
              base, what, file, path);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPathCheckOutput_Private(const char *name)
+{
+  struct stat found;
+  RengaCheck(stat(name, &found) != 0 || S_ISREG(found.st_mode), MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
+             "%s is %s, not a file that can be replaced", name,
+             S_ISDIR(found.st_mode) ? "a folder" : "a device, a pipe or the like");
   return RENGA_SUCCESS;
 }

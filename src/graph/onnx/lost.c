@@ -56,9 +56,17 @@ static bool ReadsOther(const RengaOnnxImporter *importer, const char *missing, s
   return false;
 }
 
-/* The call of a node names a result that no node makes; it reads another one of that kind. */
-static RengaErrorCode IsMergedCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
-                                   bool *merged)
+static bool IsInputOf(const Onnx__GraphProto *graph, const char *name)
+{
+  for (size_t i = 0; i < graph->n_input; i++)
+    if (graph->input[i]->name && strcmp(graph->input[i]->name, name) == 0) return true;
+  return false;
+}
+
+/* The call of a node names a result that no node makes (missing); it reads another one of that kind
+   (merged). */
+static RengaErrorCode LookAtCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
+                                 bool *missing, bool *merged)
 {
   const char *at, *name;
   char *text;
@@ -71,7 +79,10 @@ static RengaErrorCode IsMergedCall(RengaOnnxImporter *importer, const Onnx__Node
     text[name - text + (ptrdiff_t)length] = '\0';
     bool there =
         RengaOnnxScopeFind(importer->made, name) || RengaOnnxScopeFind(importer->model_scope, name);
+    bool given =
+        RengaOnnxScopeFind(importer->placeholders, name) || IsInputOf(importer->model->graph, name);
     text[name - text + (ptrdiff_t)length] = after;
+    *missing = *missing || (!there && !given);
     *merged = !there && ReadsOther(importer, name, length, node);
   }
   return RENGA_SUCCESS;
@@ -105,18 +116,31 @@ static const char *FirstLost(const RengaOnnxImporter *importer, int *count)
   return first;
 }
 
+/* x + 0 and x * 1 are not in the file any more, and with them the parameter is not. */
+static void WarnOfLost(const RengaOnnxImporter *importer, int count, const char *lost)
+{
+  RengaWarning(importer->comm,
+               "%s announces %d parameter%s that it does not have (\"%s\"%s), and calculations are "
+               "missing too. One that is neither tied to another nor unused is not trained, and "
+               "the losses are not PyTorch's: %s",
+               importer->file, count, count == 1 ? "" : "s", lost, count == 1 ? "" : " and others",
+               RengaOnnxExportAdvice);
+}
+
 RengaErrorCode RengaOnnxCheckLost(RengaOnnxImporter *importer)
 {
   const Onnx__GraphProto *graph = importer->model->graph;
+  bool missing = false;
   int count;
   const char *lost = FirstLost(importer, &count);
   bool merged = lost && IsAnyVague(importer->model_scope);
   if (!lost) return RENGA_SUCCESS;
   for (size_t i = 0; i < graph->n_node && !merged; i++)
-    RengaCall(IsMergedCall(importer, graph->node[i], &merged));
+    RengaCall(LookAtCall(importer, graph->node[i], &missing, &merged));
   RengaCheck(!merged, importer->comm, RENGA_ERR_SUPPORT,
              "%s: the exporter's optimizer made calculations one that began with equal parameters, "
              "and %d of these are lost (\"%s\"): %s",
              importer->file, count, lost, RengaOnnxExportAdvice);
+  if (missing && !importer->options->evaluate) WarnOfLost(importer, count, lost);
   return RENGA_SUCCESS;
 }
