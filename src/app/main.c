@@ -261,12 +261,15 @@ static RengaErrorCode Run(int argc, char **argv, int *exit_code)
 }
 
 /* MPICH's mpiexec that has forwarded a signal forgets the exit codes of ranks whose output ends
-   with them, and says 0. So the output outlives this process by a moment, and ends in two parts:
-   mpiexec asks for codes when anything happens. */
+   with them, and says 0. So the output outlives this process, however long that takes to end, by a
+   moment, and ends in two parts: mpiexec asks for codes when anything happens. */
 static void LetLauncherSee(void)
 {
+  enum { LONGEST = 50 }; /* moments */
   const struct timespec moment = {0, 200000000};
+  const pid_t process = getpid();
   if (!getenv("MPI_LOCALNRANKS") || fork() != 0) return;
+  for (int i = 0; i < LONGEST && getppid() == process; i++) nanosleep(&moment, NULL);
   nanosleep(&moment, NULL);
   for (int file = 0; file < 1024; file++)
     if (file != STDERR_FILENO) close(file);
