@@ -64,6 +64,7 @@ RengaErrorCode RengaWaitRequest_Private(MPI_Comm comm, MPI_Request *request, con
 RengaErrorCode RengaBroadcast_Private(MPI_Comm comm, void *buffer, size_t bytes, const char *what)
 {
   void *cells = bytes <= RENGA_WATCH_CELLS ? RengaWatchCells(comm) : buffer;
+  if (bytes == 0) return RENGA_SUCCESS;
   if (cells != buffer) memcpy(cells, buffer, bytes);
   for (size_t at = 0; at < bytes; at += PIECE) {
     MPI_Request request;
