@@ -18,7 +18,7 @@ static const char *ReadDeclaration(const char *text, Declaration *declaration)
   if (*text == '\0') return NULL;
   declaration->name = text;
   declaration->name_length = strcspn(text, ":");
-  declaration->kind = text + declaration->name_length + 1;
+  declaration->kind = text + declaration->name_length + (text[declaration->name_length] == ':');
   declaration->kind_length = strcspn(declaration->kind, "= ");
   const char *end = declaration->kind + declaration->kind_length;
   declaration->value = *end == '=' ? end + 1 : NULL;
