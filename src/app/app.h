@@ -26,6 +26,10 @@ RengaErrorCode AppPredict(const App *app);
 /* parameters.c: a table of what is trained, for renga info. */
 RengaErrorCode AppPrintParameters(MPI_Comm printer, RengaGraph graph);
 
+/* files.c: no file is read and written. writes_last: the last word names what is written, those
+   before it are read. Collective. */
+RengaErrorCode AppCheckFiles(const App *app, bool writes_last);
+
 /* data.c: the options of renga data, which other commands refuse. */
 RengaErrorCode AppDataRegister(void);
 RengaErrorCode AppDataRefuseOptions(RengaComm comm, const char *command);

@@ -244,6 +244,7 @@ static RengaErrorCode RunCommand(const App *app, int argc, char **argv)
   const Command *command = NULL;
   RengaCall(FindCommand(app->comm, argc, argv, &command));
   RengaCall(CheckWords(app, command));
+  RengaCall(AppCheckFiles(app, app->n_words > 0));
   RengaCall(command->run(app));
   return RENGA_SUCCESS;
 }

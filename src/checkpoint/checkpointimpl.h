@@ -36,6 +36,8 @@ struct _p_RengaCheckpoint {
 /* options.c */
 RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text, int64_t *steps,
                                                  double *seconds);
+/* The checkpoint has this table as that of the file it found; table is emptied. */
+void RengaCheckpointKeepFound_Private(RengaCheckpoint checkpoint, RengaCheckpointTable *table);
 RengaLogEvent RengaCheckpointEvent_Private(bool writes);
 
 /* resume.c. Collective: the files of a directory, newest first; then those that a step followed

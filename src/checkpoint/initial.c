@@ -140,8 +140,7 @@ static RengaErrorCode UseInitialFile(RengaCheckpoint checkpoint, const char *pat
   if (use->network) RengaLogEventEnd(event, 0, 0, !code && *whole ? table.file_bytes : 0);
   if (!code && *whole) {
     use->initial.step = table.step;
-    RengaCheckpointTableFree(&checkpoint->found);
-    checkpoint->found = table;
+    RengaCheckpointKeepFound_Private(checkpoint, &table);
     return RENGA_SUCCESS;
   }
   RengaCheckpointTableFree(&table);

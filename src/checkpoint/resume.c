@@ -20,6 +20,13 @@ static RengaErrorCode ReadFile(RengaCheckpoint checkpoint, const char *path,
   return RENGA_SUCCESS;
 }
 
+void RengaCheckpointKeepFound_Private(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
+{
+  RengaCheckpointTableFree(&checkpoint->found);
+  checkpoint->found = *table;
+  *table = (RengaCheckpointTable){0};
+}
+
 /* The table's attributes become those of the checkpoint, its step the pipeline's. */
 static RengaErrorCode Adopt(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
 {
@@ -28,9 +35,7 @@ static RengaErrorCode Adopt(RengaCheckpoint checkpoint, RengaCheckpointTable *ta
   checkpoint->last_step = table->step;
   checkpoint->unmarked = table->step;
   checkpoint->last_time = MPI_Wtime();
-  RengaCheckpointTableFree(&checkpoint->found);
-  checkpoint->found = *table;
-  *table = (RengaCheckpointTable){0};
+  RengaCheckpointKeepFound_Private(checkpoint, table);
   return RENGA_SUCCESS;
 }
 
@@ -274,8 +279,7 @@ static RengaErrorCode PeekAt(RengaCheckpoint checkpoint, int64_t step, bool *who
   if (!code) code = RengaCheckpointFileOpen(checkpoint->hdr.owner, path, &table, whole, message);
   RengaFree(&path);
   if (code == RENGA_SUCCESS && *whole) {
-    RengaCheckpointTableFree(&checkpoint->found);
-    checkpoint->found = table;
+    RengaCheckpointKeepFound_Private(checkpoint, &table);
     return RENGA_SUCCESS;
   }
   RengaCheckpointTableFree(&table);

@@ -111,12 +111,6 @@ static RengaErrorCode CommFindNodes(RengaComm comm, int key)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CommSplitByNode(MPI_Comm comm, int rank, MPI_Comm *local)
-{
-  RengaCallStart(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, rank, MPI_INFO_NULL, local));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode CommSplitByColor(MPI_Comm comm, int color, int key, MPI_Comm *group)
 {
   RengaCallStart(MPI_Comm_split(comm, color < 0 ? MPI_UNDEFINED : color, key, group));
@@ -128,12 +122,8 @@ static RengaErrorCode CommFirstOfNode(MPI_Comm comm, int *first)
 {
   MPI_Comm local;
   MPI_Group group, local_group;
-  int rank, zero = 0;
-  RengaCallMPI(MPI_Comm_rank(comm, &rank));
-  RengaGuardBegin_Private("MPI_Comm_split_type");
-  const RengaErrorCode code = CommSplitByNode(comm, rank, &local);
-  RengaGuardEnd_Private();
-  RengaCall(code);
+  int zero = 0;
+  RengaCall(RengaSplitByNode_Private(comm, &local));
   RengaCallMPI(MPI_Comm_group(comm, &group));
   RengaCallMPI(MPI_Comm_group(local, &local_group));
   RengaCallMPI(MPI_Group_translate_ranks(local_group, 1, &zero, group, first));

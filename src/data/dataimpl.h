@@ -12,7 +12,8 @@ bool RengaHdf5Has(RengaHdf5File file, const char *path);
 /* Names of the datasets of a group, in order of creation where the file keeps it, else of name. */
 RengaErrorCode RengaHdf5List(RengaHdf5File file, const char *group, int *count, char ***names);
 RengaErrorCode RengaHdf5GetText(RengaHdf5File file, const char *attribute, char **value);
-bool RengaHdf5HasAttribute(RengaHdf5File file, const char *attribute);
+/* *value stays where the file has no such attribute. */
+RengaErrorCode RengaHdf5FindInt(RengaHdf5File file, const char *attribute, int64_t *value);
 RengaErrorCode RengaHdf5GetInt(RengaHdf5File file, const char *attribute, int64_t *value);
 RengaErrorCode RengaHdf5DatasetOpen(RengaHdf5File file, const char *path,
                                     RengaHdf5Dataset *dataset);

@@ -203,9 +203,8 @@ static RengaErrorCode ReadTokenNumbers(RengaData data, int file)
   int64_t sequence, vocabulary, mask = -1, digest = 0;
   RengaCall(RengaHdf5GetInt(f->file, "sequence", &sequence));
   RengaCall(RengaHdf5GetInt(f->file, "vocabulary", &vocabulary));
-  if (RengaHdf5HasAttribute(f->file, "mask")) RengaCall(RengaHdf5GetInt(f->file, "mask", &mask));
-  if (RengaHdf5HasAttribute(f->file, "vocabulary_digest"))
-    RengaCall(RengaHdf5GetInt(f->file, "vocabulary_digest", &digest));
+  RengaCall(RengaHdf5FindInt(f->file, "mask", &mask));
+  RengaCall(RengaHdf5FindInt(f->file, "vocabulary_digest", &digest));
   RengaCheck(sequence > 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "data set %s: sequence is %lld",
              f->name, (long long)sequence);
   RengaCheck(data->masking == 0 || (mask >= 0 && mask < vocabulary - 1), MPI_COMM_SELF,

@@ -192,28 +192,39 @@ RengaErrorCode RengaHdf5GetText(RengaHdf5File file, const char *attribute, char 
   return RENGA_SUCCESS;
 }
 
-bool RengaHdf5HasAttribute(RengaHdf5File file, const char *attribute)
+static RengaErrorCode ReadInt(RengaHdf5File file, const char *attribute, int64_t *value)
 {
-  return H5Aexists(file->id, attribute) > 0;
+  hid_t id = H5Aopen(file->id, attribute, H5P_DEFAULT), space = H5Aget_space(id);
+  herr_t read = -1;
+  if (H5Sget_simple_extent_npoints(space) == 1) {
+    H5E_BEGIN_TRY
+    {
+      read = H5Aread(id, H5T_NATIVE_INT64, value);
+    }
+    H5E_END_TRY
+  }
+  H5Sclose(space);
+  H5Aclose(id);
+  RengaCheck(read >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+             "data set %s: attribute %s is no whole number", file->name, attribute);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaHdf5FindInt(RengaHdf5File file, const char *attribute, int64_t *value)
+{
+  bool found;
+  RengaCall(FindAttribute(file->id, file->name, attribute, &found));
+  if (found) RengaCall(ReadInt(file, attribute, value));
+  return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaHdf5GetInt(RengaHdf5File file, const char *attribute, int64_t *value)
 {
-  herr_t read = -1;
-  if (H5Aexists(file->id, attribute) > 0) {
-    hid_t id = H5Aopen(file->id, attribute, H5P_DEFAULT), space = H5Aget_space(id);
-    if (H5Sget_simple_extent_npoints(space) == 1) {
-      H5E_BEGIN_TRY
-      {
-        read = H5Aread(id, H5T_NATIVE_INT64, value);
-      }
-      H5E_END_TRY
-    }
-    H5Sclose(space);
-    H5Aclose(id);
-  }
-  RengaCheck(read >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
+  bool found;
+  RengaCall(FindAttribute(file->id, file->name, attribute, &found));
+  RengaCheck(found, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "data set %s has no attribute %s that is a whole number", file->name, attribute);
+  RengaCall(ReadInt(file, attribute, value));
   return RENGA_SUCCESS;
 }
 

@@ -37,13 +37,13 @@ static int CompareTexts(const void *a, const void *b)
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void FreeNames(NameList *list)
+static void FreeFolderNames(NameList *list)
 {
   for (int i = 0; i < list->count; i++) RengaFree(&list->name[i]);
   RengaFree(&list->name);
 }
 
-static RengaErrorCode AppendEntry(NameList *list, const char *name)
+static RengaErrorCode AppendFolderEntry(NameList *list, const char *name)
 {
   if ((list->count & (list->count - 1)) == 0)
     RengaCall(RengaRealloc(list->count ? 2 * list->count : 1, &list->name));
@@ -60,9 +60,9 @@ static RengaErrorCode ListFolder(const char *folder, NameList *list)
   *list = (NameList){NULL, 0};
   RengaCheck(entries, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "folder %s: %s", folder, strerror(errno));
   for (struct dirent *entry; !code && (entry = readdir(entries)) != NULL;)
-    if (entry->d_name[0] != '.') code = AppendEntry(list, entry->d_name);
+    if (entry->d_name[0] != '.') code = AppendFolderEntry(list, entry->d_name);
   closedir(entries);
-  if (code) FreeNames(list);
+  if (code) FreeFolderNames(list);
   RengaCall(code);
   if (list->count > 0) qsort(list->name, (size_t)list->count, sizeof *list->name, CompareTexts);
   return RENGA_SUCCESS;
@@ -109,7 +109,7 @@ static RengaErrorCode TakeClass(ImageSet *set, const char *folder, int64_t class
     if (!taken || code) RengaFree(&path);
     set->n_others += !taken;
   }
-  FreeNames(&names);
+  FreeFolderNames(&names);
   RengaCall(code);
   const int64_t count = set->n_files - first;
   for (int64_t i = 0; i < (int64_t)((double)count * share); i++)
@@ -125,10 +125,10 @@ static RengaErrorCode ListClasses(const char *folder, NameList *classes)
   for (int i = 0; !code && i < all.count; i++) {
     char *path = NULL;
     code = JoinPath(folder, all.name[i], &path);
-    if (!code && PathIsFolder(path)) code = AppendEntry(classes, all.name[i]);
+    if (!code && PathIsFolder(path)) code = AppendFolderEntry(classes, all.name[i]);
     RengaFree(&path);
   }
-  FreeNames(&all);
+  FreeFolderNames(&all);
   RengaCall(code);
   RengaCheck(classes->count > 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "folder %s holds no folders: each class is one, with its images in it", folder);
@@ -172,7 +172,7 @@ static RengaErrorCode CheckClasses(const ImageSet *set, const char *const folder
     code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, __func__, __FILE__, __LINE__,
                            "folders %s and %s must hold the same classes: %s is only in %s",
                            folders[0], folders[1], more ? more : fewer, folders[more != NULL]);
-  FreeNames(&classes);
+  FreeFolderNames(&classes);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -292,7 +292,7 @@ static RengaErrorCode WriteImages(int n_folders, const char *const folders[], co
   if (!code) code = WriteImageSet(set, out_file);
   for (int64_t i = 0; i < set->n_files; i++) RengaFree(&set->file[i].name);
   RengaFree(&set->file);
-  FreeNames(&set->classes);
+  FreeFolderNames(&set->classes);
   RengaCall(code);
   numbers[0] = set->n_files;
   numbers[1] = set->classes.count;

@@ -59,28 +59,19 @@ static RengaErrorCode RaiseNoCores(void)
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_LIBRARY, "hwloc cannot read this machine's cores");
 }
 
-static RengaErrorCode SplitByNode(MPI_Comm comm, MPI_Comm *node)
-{
-  RengaCallStart(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, node));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode Count(MPI_Comm comm, int *threads)
 {
   MPI_Comm node = MPI_COMM_NULL;
   hwloc_topology_t topology = NULL;
   double share = 0;
   RengaCall(RengaErrorAgree(comm, RENGA_SUCCESS)); /* MPI's own wait spins, and has no limit */
-  RengaGuardBegin_Private("MPI_Comm_split_type");
-  RengaErrorCode code = SplitByNode(comm, &node);
-  RengaGuardEnd_Private();
-  RengaCall(code);
+  RengaCall(RengaSplitByNode_Private(comm, &node));
   RengaCall(RengaWatchShare_Private(comm, node));
   bool loaded = hwloc_topology_init(&topology) == 0 && hwloc_topology_load(topology) == 0;
   int64_t all_loaded = loaded;
   RengaCall(
       RengaReduceInt64_Private(node, MPI_MIN, &all_loaded, "all ranks to look at their cores"));
-  code = all_loaded ? ShareCores(node, topology, &share) : RaiseNoCores();
+  RengaErrorCode code = all_loaded ? ShareCores(node, topology, &share) : RaiseNoCores();
   if (topology) hwloc_topology_destroy(topology);
   RengaCall(RengaWatchRelease_Private(node));
   RengaCallMPI(MPI_Comm_free(&node));

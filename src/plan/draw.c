@@ -223,14 +223,14 @@ static RengaErrorCode DrawFlops(const Drawing *drawing)
 }
 
 /* Bytes that a device may use, of the user or all that it has; 0: not known. */
-static double FindLimit(RengaPlan plan)
+static double FindMemoryLine(RengaPlan plan)
 {
   return (double)(plan->memory_limit > 0 ? plan->memory_limit : plan->device_memory);
 }
 
 static RengaErrorCode DrawLimit(const Drawing *drawing, double most)
 {
-  const double limit = FindLimit(drawing->plan);
+  const double limit = FindMemoryLine(drawing->plan);
   const double y = MEMORY_Y + PLOT_HEIGHT * (1 - limit / most);
   if (limit <= 0 || limit > most) return RENGA_SUCCESS;
   RengaCall(RengaViewerPrintf(
@@ -246,7 +246,7 @@ static RengaErrorCode DrawLimit(const Drawing *drawing, double most)
 static RengaErrorCode DrawMemoryHead(const Drawing *drawing, double most)
 {
   char bytes[24], text[64];
-  const double limit = FindLimit(drawing->plan);
+  const double limit = FindMemoryLine(drawing->plan);
   RengaFormatBytes(limit, sizeof bytes, bytes);
   snprintf(text, sizeof text, "memory of a device%s%s", limit > 0 ? " of " : "",
            limit > 0 ? bytes : "");
@@ -262,7 +262,7 @@ static RengaErrorCode DrawMemoryHead(const Drawing *drawing, double most)
 static double MostBytes(RengaPlan plan)
 {
   enum { FAR = 8 };
-  const double limit = FindLimit(plan);
+  const double limit = FindMemoryLine(plan);
   double most = 0;
   for (int s = 0; s < plan->count; s++) most = fmax(most, (double)plan->stage[s].memory);
   return limit < FAR * most ? fmax(most, 1.05 * limit) : most;

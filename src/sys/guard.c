@@ -160,3 +160,18 @@ void RengaGuardEnd_Private(void)
   pthread_join(guard.thread, NULL);
   guard.on = false;
 }
+
+static RengaErrorCode StartSplit(MPI_Comm comm, MPI_Comm *node)
+{
+  RengaCallStart(MPI_Comm_split_type(comm, MPI_COMM_TYPE_SHARED, 0, MPI_INFO_NULL, node));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSplitByNode_Private(MPI_Comm comm, MPI_Comm *node)
+{
+  RengaGuardBegin_Private("MPI_Comm_split_type");
+  const RengaErrorCode code = StartSplit(comm, node);
+  RengaGuardEnd_Private();
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

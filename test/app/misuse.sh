@@ -73,4 +73,12 @@ seq 2000 >text.txt
 accepts 1 data text text.txt text.h5 -sequence 12
 refuses 2 "text.h5" train -graph $gpt -data text.h5 -steps 1
 refuses 2 "text.h5" $train -data text.h5
+
+# What is read is not replaced by what is written.
+cp text.h5 kept.h5
+refuses 2 "text.txt is read by this command" data text text.txt ./text.txt -sequence 12
+refuses 2 "text.h5 is read by this command" predict text.h5 -graph $gpt -data text.h5 -overwrite
+refuses 2 "text.h5 is read by this command" train -graph $gpt -data text.h5 -steps 1 -log_trace text.h5
+refuses 1 "text.h5 is read by this command" train -graph $gpt -data text.h5 -steps 1 -graph_view json:text.h5
+cmp -s text.h5 kept.h5 || fail "the data set was changed"
 finish

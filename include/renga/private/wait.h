@@ -54,6 +54,8 @@ RengaErrorCode RengaWaitRequest_Private(MPI_Comm comm, MPI_Request *request, con
    when the call takes longer than the limit. Not one within another. */
 void RengaGuardBegin_Private(const char *call);
 void RengaGuardEnd_Private(void);
+/* The ranks of comm on this node, in their order; under the guard. */
+RengaErrorCode RengaSplitByNode_Private(MPI_Comm comm, MPI_Comm *node);
 /* Give all ranks the bytes of rank 0. More than 4096 lie in memory of RengaMalloc. */
 RengaErrorCode RengaBroadcast_Private(MPI_Comm comm, void *buffer, size_t bytes, const char *what);
 /* The sum, largest ... of one number of each rank. */

@@ -89,7 +89,7 @@ static size_t WithoutNumber(const char *name, size_t length)
 }
 
 /* Values are called after their operators: unsqueeze_3. Of val_3 the call has to say more. */
-static bool IsOneOf(const char *name, size_t length, const char *words)
+static bool IsOneOfFolds(const char *name, size_t length, const char *words)
 {
   char word[32];
   if (length >= sizeof word) return false;
@@ -105,7 +105,7 @@ static const char numbering[] = "embedding add sub arange cumsum expand full one
 /* Rows of a table that were looked up; the numbers of the rows were computed. */
 static bool IsLookedUp(const RengaOnnxBinding *folded)
 {
-  return IsOneOf(folded->name, strlen(folded->name), "embedding");
+  return IsOneOfFolds(folded->name, strlen(folded->name), "embedding");
 }
 
 static bool IsMovedAlone(const RengaOnnxImporter *importer, const RengaOnnxBinding *folded)
@@ -113,10 +113,11 @@ static bool IsMovedAlone(const RengaOnnxImporter *importer, const RengaOnnxBindi
   const bool looked_up = IsLookedUp(folded);
   const char *list = folded->folded_from, *name;
   size_t length;
-  bool moved = !folded->scaled && (looked_up || IsOneOf(folded->name, strlen(folded->name), moves));
+  bool moved =
+      !folded->scaled && (looked_up || IsOneOfFolds(folded->name, strlen(folded->name), moves));
   while (moved && NextOf(&list, &name, &length))
-    moved = IsOneOf(name, length, moves) || (looked_up && IsOneOf(name, length, numbering)) ||
-            IsSaid(importer, name, length);
+    moved = IsOneOfFolds(name, length, moves) ||
+            (looked_up && IsOneOfFolds(name, length, numbering)) || IsSaid(importer, name, length);
   return moved;
 }
 

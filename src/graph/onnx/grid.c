@@ -20,7 +20,7 @@ typedef struct {
 } GridSample;
 
 /* ---- places ---- */
-static RengaErrorCode Linear(RengaOnnxNode *node, double factor, double offset, RengaValue *x)
+static RengaErrorCode LinearTaps(RengaOnnxNode *node, double factor, double offset, RengaValue *x)
 {
   RengaCall(RengaOnnxApplyReal(node, "Mul", *x, factor, x));
   RengaCall(RengaOnnxApplyReal(node, "Add", *x, offset, x));
@@ -86,9 +86,9 @@ static RengaErrorCode PlacesOf(const GridSample *s, RengaValue grid, int axis, R
   RengaCall(RengaAttributesSetInts(to, "steps", 1, &step));
   RengaCall(RengaOnnxApply(node, "Slice", grid, RENGA_VALUE_NONE, place));
   if (s->corners)
-    RengaCall(Linear(node, (size - 1) / 2, (size - 1) / 2, place));
+    RengaCall(LinearTaps(node, (size - 1) / 2, (size - 1) / 2, place));
   else
-    RengaCall(Linear(node, size / 2, (size - 1) / 2, place));
+    RengaCall(LinearTaps(node, size / 2, (size - 1) / 2, place));
   return RENGA_SUCCESS;
 }
 

@@ -31,7 +31,7 @@ static size_t NameLength(const char *text, size_t length)
                                                                            : length;
 }
 
-static bool IsNamed(const char *text, size_t length, const char *name)
+static bool IsListedInput(const char *text, size_t length, const char *name)
 {
   return name && strlen(name) == length && strncmp(text, name, length) == 0;
 }
@@ -44,7 +44,7 @@ static RengaErrorCode BatchPlace(const RengaOnnxImporter *importer, const char *
   while (text && *text) {
     const size_t length = strcspn(text, ","), name = NameLength(text, length);
     const long number = name < length ? strtol(text + name + 1, NULL, 10) : 0;
-    if (IsNamed(text, name, input)) {
+    if (IsListedInput(text, name, input)) {
       RengaCheck(number < RENGA_MAX_DIM, importer->comm, RENGA_ERR_OPTION,
                  "-graph_batch_inputs: \"%.*s\": a dimension is a number below %d", (int)length,
                  text, RENGA_MAX_DIM);
@@ -275,7 +275,7 @@ static RengaErrorCode CheckList(RengaOnnxImporter *importer, RengaOnnxScope *sco
     const size_t length = strcspn(text, ","), name = NameLength(text, length);
     const Onnx__ValueInfoProto *input = NULL;
     for (size_t i = 0; i < graph->n_input; i++)
-      if (IsNamed(text, name, graph->input[i]->name)) input = graph->input[i];
+      if (IsListedInput(text, name, graph->input[i]->name)) input = graph->input[i];
     RengaCheck(input, importer->comm, RENGA_ERR_OPTION,
                "-graph_batch_inputs: %s has no input \"%.*s\"", importer->file, (int)name, text);
     const Onnx__TypeProto__Tensor *type = InputType(input);

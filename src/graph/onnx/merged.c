@@ -26,7 +26,7 @@ typedef struct {
 /* ---- other tensors at the inputs of nodes ---- */
 enum { KEY_SIZE = 48 };
 
-static void MakeKey(const Onnx__NodeProto *proto, int input, char key[KEY_SIZE])
+static void MakeCallKey(const Onnx__NodeProto *proto, int input, char key[KEY_SIZE])
 {
   snprintf(key, KEY_SIZE, "%p %d", (const void *)proto, input);
 }
@@ -35,7 +35,7 @@ RengaOnnxBinding *RengaOnnxReplaced(const RengaOnnxNode *node, int input)
 {
   char key[KEY_SIZE];
   if (!node->importer->replaced) return NULL;
-  MakeKey(node->proto, input, key);
+  MakeCallKey(node->proto, input, key);
   return RengaOnnxScopeFind(node->importer->replaced, key);
 }
 
@@ -43,7 +43,7 @@ bool RengaOnnxIsDetached(const RengaOnnxNode *node, int input)
 {
   char key[KEY_SIZE];
   if (!node->importer->detached) return false;
-  MakeKey(node->proto, input, key);
+  MakeCallKey(node->proto, input, key);
   return RengaOnnxScopeFind(node->importer->detached, key) != NULL;
 }
 
@@ -53,7 +53,7 @@ static RengaErrorCode NoteInput(RengaOnnxImporter *importer, RengaOnnxScope *sco
 {
   char key[KEY_SIZE], *copy;
   RengaOnnxBinding *binding;
-  MakeKey(proto, input, key);
+  MakeCallKey(proto, input, key);
   RengaCall(RengaOnnxJoin(importer, key, "", &copy));
   RengaCall(RengaOnnxScopeAdd(importer, scope, copy, &binding));
   if (binding) binding->alias = by;

@@ -11,7 +11,7 @@ static bool IsStandard(const char *domain)
 }
 
 /* How the node is read: an operator of ONNX or of the program; NULL: neither. */
-static const RengaOnnxRow *RowOf(const Onnx__NodeProto *node)
+static const RengaOnnxRow *ReadingOf(const Onnx__NodeProto *node)
 {
   static const RengaOnnxRow outside = {.op = "", .canonical = "", .convert = RengaOnnxConvertSame};
   const RengaOnnxRow *row = IsStandard(node->domain) ? RengaOnnxFindRow(node->op_type) : NULL;
@@ -83,7 +83,7 @@ static void FindMissing(Missing *missing, int64_t opset, int depth, size_t count
   for (size_t i = 0; i < count && depth < DEPTH_MAX; i++) {
     const Onnx__NodeProto *node = nodes[i];
     if (!node->op_type) continue;
-    const RengaOnnxRow *row = RowOf(node);
+    const RengaOnnxRow *row = ReadingOf(node);
     bool built = row && RengaOnnxRowIsBuilt(row);
     size_t number = built ? model->n_functions : FindFunction(missing->importer, node);
     if (built && opset < row->since)
@@ -190,7 +190,7 @@ RengaErrorCode RengaOnnxImportNodes(RengaOnnxImporter *importer, RengaOnnxScope 
     *node = (RengaOnnxNode){.importer = importer,
                             .scope = scope,
                             .proto = nodes[i],
-                            .row = RowOf(nodes[i]),
+                            .row = ReadingOf(nodes[i]),
                             .name = NodeName(nodes[i]),
                             .opset = scope->opset};
     RengaCall(RengaOnnxProperty(importer, &nodes[i]->base, "pkg.torch.onnx.fx_node", &node->call));

@@ -111,7 +111,7 @@ static bool HasTwice(const RengaGraphValue *indices, int axis, int64_t *twice)
 
 /* ONNX leaves open which of two updates of one element stays. The older exporter writes
    index_add so, whose sum it loses. */
-static RengaErrorCode CheckDistinct(RengaOnnxNode *node, RengaValue indices)
+static RengaErrorCode CheckWrittenOnce(RengaOnnxNode *node, RengaValue indices)
 {
   const RengaGraphValue *known = ConstantIndices(node->importer->graph, indices);
   int64_t twice;
@@ -133,7 +133,7 @@ RengaErrorCode RengaOnnxConvertScatter(RengaOnnxNode *node)
 {
   RengaValue in[3], y;
   for (int i = 0; i < 3; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
-  RengaCall(CheckDistinct(node, in[1]));
+  RengaCall(CheckWrittenOnce(node, in[1]));
   RengaCall(RengaOnnxOpenOperands(node, false, 3, in));
   RengaCall(RengaOnnxCopyAttributes(node, ""));
   RengaCall(RengaOnnxEmit(node, "ScatterElements", 3, in, 1, NULL, &y));

@@ -46,7 +46,7 @@ bool RengaReverseIsOutside(const char *op)
 }
 
 /* in: the node's inputs, its outputs, what arrives at them. */
-static RengaErrorCode GatherInputs(RengaReverse *reverse, RengaValue in[])
+static RengaErrorCode GatherForGradient(RengaReverse *reverse, RengaValue in[])
 {
   const RengaGraphNode *node = reverse->node;
   const int n = node->n_in, m = node->n_out;
@@ -73,7 +73,7 @@ RengaErrorCode RengaReverseOutside(RengaReverse *reverse)
   RengaCall(RengaGraphScratch(reverse->graph, n_in, &in));
   RengaCall(RengaGraphScratch(reverse->graph, node->n_in, &out));
   RengaCall(RengaGraphScratch(reverse->graph, node->n_in, &given));
-  RengaCall(GatherInputs(reverse, in));
+  RengaCall(GatherForGradient(reverse, in));
   for (int i = 0; i < node->n_in; i++) {
     const RengaTensorSpec *spec = RengaReverseSpec(reverse, node->in[i]);
     if (RengaDataTypeIsFloating(spec->type)) given[n_out++] = *spec;

@@ -33,7 +33,7 @@ static void FindWork(const SearchModel *model, const SearchLayout *layout, Searc
 }
 
 /* after: [stages] seconds of gradients that still go back. */
-static void FindLeads(const Floor *floor, int stages, double after[])
+static void FindFloorLeads(const Floor *floor, int stages, double after[])
 {
   for (int m = 0; m < floor->n_messages; m++) {
     const RengaMessage *message = &floor->message[m];
@@ -86,7 +86,7 @@ RengaErrorCode RengaSearchFloor_Private(const SearchModel *bounded, const Search
   if (!code) code = RengaMalloc(layout->count, &after);
   if (!code) {
     FindWork(bounded, layout, floor.pace);
-    FindLeads(&floor, layout->count, after);
+    FindFloorLeads(&floor, layout->count, after);
     FindTails(&floor);
     *pipeline = LongestStage(bounded, layout, floor.pace);
   }

@@ -291,7 +291,7 @@ static bool MayBeFaster(const Portfolio *portfolio, const Numbers *numbers)
 }
 
 /* Rows of a search for one number of replicas as those of all. */
-static void Renumber(const Portfolio *portfolio, int replicas, SearchLayout *layout)
+static void RenumberStages(const Portfolio *portfolio, int replicas, SearchLayout *layout)
 {
   const int row = RowOf(&portfolio->trial.model, replicas);
   for (int s = 0; replicas && s < layout->count; s++) layout->stage[s].option = row;
@@ -308,7 +308,7 @@ static RengaErrorCode LookAt(const Portfolio *portfolio, const Numbers *numbers,
   const RengaErrorCode code =
       RengaSearchBranch_Private(&task, portfolio->chain, BRANCH_WORK, &own, bound);
   if (own.found) {
-    Renumber(portfolio, numbers->replicas, &own.candidate.layout);
+    RenumberStages(portfolio, numbers->replicas, &own.candidate.layout);
     RengaSearchLayoutFree_Private(&best->candidate.layout);
     *best = own;
   }

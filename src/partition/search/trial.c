@@ -272,8 +272,8 @@ static double LeastOf(const SearchModel *model, const SearchLayout *layout)
 }
 
 /* On the draft's placement, or as if all stages lay side by side. */
-static RengaErrorCode MayBeFaster(const SearchTrial *trial, const SearchAim *aim,
-                                  const SearchDraft *draft, bool nearest, bool *may)
+static RengaErrorCode TrialMayBeFaster(const SearchTrial *trial, const SearchAim *aim,
+                                       const SearchDraft *draft, bool nearest, bool *may)
 {
   double least = 0;
   RengaCall(RengaSearchDraftAtLeast_Private(trial->task, &trial->bounded, &aim->candidate, draft,
@@ -285,13 +285,13 @@ static RengaErrorCode MayBeFaster(const SearchTrial *trial, const SearchAim *aim
 static RengaErrorCode TryPlaces(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft)
 {
   bool may = false;
-  RengaCall(MayBeFaster(trial, aim, draft, true, &may));
+  RengaCall(TrialMayBeFaster(trial, aim, draft, true, &may));
   if (!may) return RENGA_SUCCESS;
   RengaCall(FindPlaces(trial, &aim->candidate.layout));
   for (int p = 0; p < trial->places.count; p++) {
     const int *rank = trial->places.rank + (int64_t)p * trial->places.ranks;
     RengaCall(RengaPlanSetRanks(draft->plan, rank));
-    RengaCall(MayBeFaster(trial, aim, draft, false, &may));
+    RengaCall(TrialMayBeFaster(trial, aim, draft, false, &may));
     if (may) RengaCall(TrySchedules(trial, aim, draft, rank));
   }
   if (!trial->places.all) RengaCall(TrySchedules(trial, aim, draft, NULL));
