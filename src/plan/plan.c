@@ -2,6 +2,7 @@
 #include "planimpl.h"
 #include "rengacomm.h"
 #include "renga/private/packages.h"
+#include "renga/private/plan.h"
 
 static const RengaOptionRow rows[] = {
     {"plan_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
@@ -80,6 +81,15 @@ RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan)
   RengaCheckPointer(plan);
   RengaCall(RengaHeaderCreate(comm, "RengaPlan", sizeof **plan, Destroy, plan));
   (*plan)->batch = (*plan)->microbatch = (*plan)->leaf = 1;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPlanSetCuts_Private(RengaPlan plan, RengaGraph graph, int count,
+                                        const RengaPlanStage stages[])
+{
+  const int n_nodes = RengaGraphGetNodeCount(graph);
+  RengaCall(RengaPlanCheckStages_Private(plan, n_nodes, count, stages));
+  RengaCall(RengaPlanStore_Private(plan, RengaGraphGetDigest(graph), n_nodes, count, stages));
   return RENGA_SUCCESS;
 }
 

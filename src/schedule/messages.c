@@ -39,7 +39,8 @@ static void MarkLeading(Table *table, RengaValue loss)
   if (loss >= 0) table->leads[loss] = true;
   for (int n = RengaGraphGetNodeCount(table->graph) - 1; n >= 0; n--) {
     const RengaGraphNode *node = RengaGraphGetNode(table->graph, n);
-    for (int i = 0; NodeLeads(table, node) && i < node->n_in; i++)
+    const bool leads = NodeLeads(table, node);
+    for (int i = 0; leads && i < node->n_in; i++)
       if (node->in[i] >= 0 && RengaGraphGetValue(table->graph, node->in[i])->differentiable)
         table->leads[node->in[i]] = true;
   }

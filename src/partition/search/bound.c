@@ -168,12 +168,17 @@ static int LeavePlaces(const Proof *proof, int begin, int devices_behind)
   return begin < left ? left : begin;
 }
 
-static int ReachWith(Proof *proof, int o, int devices, double bound)
+/* The first place that so many devices reach with a last stage of this row, if it is before
+   furthest; one place tells. */
+static int ReachWith(Proof *proof, int o, int devices, int furthest, double bound)
 {
   const SearchModel *model = proof->model;
   const SearchOption *option = &proof->option[o];
+  if (option->replicas > devices || furthest == 0) return model->count + 1;
   const int behind = devices - option->replicas, end = proof->reach[behind];
   if (end == 0 || end > model->count) return model->count + 1;
+  if (furthest <= end && !Fits(proof, option, furthest - 1, end, behind, 0, bound))
+    return model->count + 1;
   const int begin = Longest(proof, option, end, behind, proof->pointer[o], bound);
   if (begin >= end) return model->count + 1;
   proof->pointer[o] = begin;
@@ -184,13 +189,14 @@ static int ReachWith(Proof *proof, int o, int devices, double bound)
 static bool CanCover(Proof *proof, double bound)
 {
   const SearchModel *model = proof->model;
+  int first = 0; /* the row that reached furthest with the last number of devices: mostly again */
   for (int o = 0; o < proof->n_options; o++) proof->pointer[o] = model->count;
   proof->reach[0] = model->count;
   for (int devices = 1; devices <= model->devices; devices++) {
-    int furthest = model->count + 1;
+    int furthest = ReachWith(proof, first, devices, model->count + 1, bound);
     for (int o = 0; o < proof->n_options && proof->option[o].replicas <= devices; o++) {
-      const int begin = ReachWith(proof, o, devices, bound);
-      if (begin < furthest) furthest = begin;
+      const int begin = ReachWith(proof, o, devices, furthest, bound);
+      if (begin < furthest) furthest = begin, first = o;
     }
     if (furthest == 0) return true;
     proof->reach[devices] = furthest;

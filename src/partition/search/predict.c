@@ -1,6 +1,7 @@
 /* A layout as a plan: which ranks it takes, what a step takes on the links between them, and what
    the runtime says of its memory. */
 #include "search.h"
+#include "renga/private/plan.h"
 #include "rengaschedule.h"
 #include <math.h>
 #include <stdlib.h>
@@ -36,7 +37,7 @@ static RengaErrorCode FillPlan(const SearchTask *task, const SearchChain *chain,
                          .recompute = stage->recompute};
   }
   PlaceRanks(model, candidate, ranks);
-  RengaCall(RengaPlanSetStages(plan, task->graph, layout->count, stages));
+  RengaCall(RengaPlanSetCuts_Private(plan, task->graph, layout->count, stages));
   RengaCall(RengaPlanSetRanks(plan, ranks));
   RengaCall(RengaPlanSetBatch(plan, task->batch, task->size[candidate->size]));
   RengaCall(RengaPlanSetLeaf(plan, task->leaf[candidate->size]));
