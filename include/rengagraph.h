@@ -29,6 +29,7 @@ typedef struct {
   char *file;            /* RENGA_INIT_FILE: raw little-endian data, owned */
   int64_t offset, bytes; /* in file; bytes 0: from offset to what the shape needs */
   RengaDataType type;    /* as stored in the file */
+  double (*map)(double); /* of each number of the file, to which a is added; NULL: the number */
 } RengaInit;
 
 /* Read-only views, lent by the graph until it changes. */

@@ -82,6 +82,13 @@ static float (*const converters[RENGA_TYPE_COUNT])(const unsigned char *) = {
     [RENGA_FLOAT64] = FromFloat64,
 };
 
+/* In double precision, and rounded once. */
+static float Mapped(const RengaInit *init, float number)
+{
+  if (!init->map && init->a == 0) return number; /* also the sign of a zero */
+  return (float)((init->map ? init->map((double)number) : (double)number) + init->a);
+}
+
 static RengaErrorCode ReadChunks(const RengaGraphValue *value, FILE *file, unsigned char *buffer,
                                  int64_t offset, int64_t count, float out[])
 {
@@ -98,7 +105,7 @@ static RengaErrorCode ReadChunks(const RengaGraphValue *value, FILE *file, unsig
                "%lld on are needed",
                init->file, value->name, (long long)count, size, (long long)offset);
     for (size_t i = 0; i < got; i++)
-      out[done + (int64_t)i] = converters[init->type](buffer + i * size);
+      out[done + (int64_t)i] = Mapped(init, converters[init->type](buffer + i * size));
   }
   return RENGA_SUCCESS;
 }
