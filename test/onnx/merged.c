@@ -6,6 +6,7 @@
 #include "reader.h"
 #include "renga.h"
 #include "text.h"
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -79,6 +80,34 @@ static const struct {
      "computed \"mul\" from parameter \"a.weight\", which cannot be trained through it: export "
      "the network with torch.onnx.export(..., dynamo=True, optimize=False), or freeze it",
      "a.weight"},
+    {"a function of several names",
+     "in x f32 N 2; init exp f32 2 : 1 2; param a p_a; folded exp a,mul,val_2;"
+     "Mul x exp -> y call=y:mul.Tensor(%x,%exp);" MEAN,
+     "computed \"exp\" from parameter \"a\"", "a"},
+    {"a function that does not make these numbers",
+     "in x f32 N 2; init exp f32 2 : 1 -2; param a p_a; folded exp a;"
+     "Mul x exp -> y call=y:mul.Tensor(%x,%exp);" MEAN,
+     "computed \"exp\" from parameter \"a\"", "a"},
+    {"an addition of nobody knows what",
+     "in x f32 N 2; init add f32 2 : 1 2; param a.weight p_a; folded add a.weight,val_2;"
+     "Mul x add -> y call=y:mul.Tensor(%x,%add) line=y~=~x~*~self.scaled();" MEAN,
+     "computed \"add\" from parameter \"a.weight\"", "a.weight"},
+    {"an addition in a longer sum",
+     "in x f32 N 2; init add f32 2 : 1 2; param a.weight p_a; folded add a.weight,val_2;"
+     "Mul x add -> y call=y:mul.Tensor(%x,%add) line=y~=~x~*~(2*1~+~self.weight);" MEAN,
+     "computed \"add\" from parameter \"a.weight\"", "a.weight"},
+    {"two norms of one, and two that could be the second",
+     "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a; param b.weight p_b;"
+     "param c.weight p_c;"
+     "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
+     "Add norm norm -> y call=y:add.Tensor(%norm,%norm_1);" MEAN,
+     "2 of these are lost (\"b.weight\")", "b.weight,c.weight"},
+    {"three norms of one, and two weights",
+     "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a; param b.weight p_b;"
+     "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
+     "Sum norm norm norm -> y call=y:add.Tensor(%norm,%norm_1,%norm_2);" MEAN,
+     "calculations one that began with equal parameters (\"norm\"), and not all can be told apart",
+     NULL},
     {"a query with attention's factor",
      "in x f32 N 2 2; init val_1 f32 1 2 2 : 1 2 3 4; param q p_q; folded val_1 q,val_0;"
      "MatMul val_1 x -> y call=y:scaled_dot_product_attention.default(%p_q,%x,%x);" MEAN,
@@ -97,11 +126,6 @@ static const struct {
      "param e p_e; folded val_1 e; Gather e i -> h call=h:embedding.default(%p_e,%i);"
      "MatMul h val_1 -> y call=y:linear.default(%h,%p_e);" MEAN,
      "parameter \"e\" is in the file in two forms, \"e\" and \"val_1\"", NULL},
-    {"norms of the same values with equal weights",
-     "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a; param b.weight p_b;"
-     "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
-     "Add norm norm -> y call=y:add.Tensor(%norm,%norm_1);" MEAN,
-     "1 of these are lost (\"b.weight\")", "b.weight"},
     {"detach() where nobody knows",
      "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a;"
      "Mul x a.weight -> h call=h:mul.Tensor(%x,%p_a); Mul h h -> s call=y:var.dim(%detach);"
@@ -109,12 +133,122 @@ static const struct {
      "dropped a detach() before \"s\"", NULL},
 };
 
+/* What is computed again: an operator, how often it is in the graph. */
+static const struct {
+  const char *name, *text, *trained, *op;
+  int count;
+} again[] = {
+    {"norms of the same values with equal weights",
+     "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a; param b.weight p_b;"
+     "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
+     "Add norm norm -> y call=y:add.Tensor(%norm,%norm_1);" MEAN,
+     "a.weight b.weight", "LayerNormalization", 2},
+    {"norms of two layers, by the modules that read them",
+     "in x f32 N 2; init l.0.a.weight f32 2 : 1 1; init w f32 2 2 : 1 2 3 4;"
+     "init v f32 2 2 : 5 6 7 8; param w p_w; param v p_v;"
+     "param l.0.a.weight p_0a; param l.1.b.weight p_1b; param l.0.b.weight p_0b;"
+     "LayerNormalization x l.0.a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_0a);"
+     "MatMul norm w -> p call=p:matmul.default(%norm,%p_w) scope=l.0;"
+     "MatMul norm v -> q call=q:matmul.default(%norm_1,%p_v) scope=l.0.mlp; Add p q -> y;" MEAN,
+     "l.0.a.weight l.0.b.weight v w", "LayerNormalization", 2},
+    {"a token beside an equal one",
+     "in x f32 N 2; init m.a f32 1 2 : 1 1; param m.a p_a; param m.b p_b;"
+     "Neg m.a -> neg call=neg:neg.default(%p_a) scope=m;"
+     "Concat neg neg -> c call=cat:cat.default([%neg,%neg_1],1) scope=m axis=0;"
+     "ReduceMean c -> d keepdims=0; Add x d -> y;" MEAN,
+     "m.a m.b", "Neg", 2},
+    {"a layer of two nodes",
+     "in x f32 N 2; init a.weight f32 2 2 : 1 2 3 4; init a.bias f32 2 : 5 6;"
+     "param a.weight p_aw; param a.bias p_ab; param b.weight p_bw; param b.bias p_bb;"
+     "MatMul x a.weight -> v call=linear:linear.default(%x,%p_aw,%p_ab);"
+     "Add v a.bias -> linear call=linear:linear.default(%x,%p_aw,%p_ab);"
+     "Mul linear linear -> y call=y:mul.Tensor(%linear,%linear_1);" MEAN,
+     "a.bias a.weight b.bias b.weight", "Linear", 2},
+    {"a bias that is split for another module",
+     "in x f32 N 2; init a.bias f32 4 : 1 2 1 2; param a.bias p_a; param b.bias p_b;"
+     "init parts i64 2 : 2 2; Add a.bias a.bias -> s call=s:add.Tensor(%p_a,%p_a) scope=a;"
+     "ReduceMean s -> m keepdims=0; Split a.bias parts -> u v axis=0;"
+     "Add x u -> p call=p:add.Tensor(%x,%getitem) scope=b;"
+     "Add p v -> q call=q:add.Tensor(%p,%getitem_1) scope=b; Add q m -> y;" MEAN,
+     "a.bias b.bias", "Split", 1},
+    {"an equal bias that is split for two modules",
+     "in x f32 N 2; init a.bias f32 4 : 1 2 1 2; param a.bias p_a; param b.bias p_b;"
+     "init parts i64 2 : 2 2; Split a.bias parts -> u v axis=0;"
+     "Add x u -> p call=p:add.Tensor(%x,%getitem) scope=a;"
+     "Add p v -> q call=q:add.Tensor(%p,%getitem_1) scope=a;"
+     "Mul q u -> r call=r:mul.Tensor(%q,%getitem_2) scope=b;"
+     "Mul r v -> y call=y:mul.Tensor(%r,%getitem_3) scope=b;" MEAN,
+     "a.bias b.bias", "Split", 2},
+    {"a table that was folded for two modules",
+     "in x f32 N 2; init unsqueeze f32 1 2 : 3 4; param l.0.d p_0d; param l.1.d p_1d;"
+     "folded unsqueeze l.0.d,val_1;"
+     "Mul x unsqueeze -> h call=h:mul.Tensor(%x,%unsqueeze) scope=l.0;"
+     "Mul h unsqueeze -> y call=y:mul.Tensor(%h,%unsqueeze_1) scope=l.1;" MEAN,
+     "unsqueeze unsqueeze_1", "Mul", 2},
+};
+
+/* Functions of a parameter, undone: its first value, from -0.75, 0.5 or 2 */
+static const struct {
+  const char *name, *text, *parameter, *op;
+  double value[2];
+} undone[] = {
+    {"exp",
+     "in x f32 N 2; init exp f32 : 1.6487212707; param a p_a; folded exp a;"
+     "Mul x exp -> y call=y:mul.Tensor(%x,%exp);" MEAN,
+     "a",
+     "Exp",
+     {0.5}},
+    {"-exp, unsqueezed",
+     "in x f32 N 2; init unsqueeze_1 f32 1 2 : -1.6487212707 -7.3890560989; param a p_a;"
+     "folded unsqueeze_1 exp_2,a,neg,unsqueeze,val_3;"
+     "Mul x unsqueeze_1 -> y call=y:mul.Tensor(%x,%unsqueeze_1);" MEAN,
+     "a",
+     "Neg",
+     {0.5, 2}},
+    {"exp of the negative",
+     "in x f32 N 2; init exp f32 2 : 1.6487212707 7.3890560989; param a p_a;"
+     "folded exp a,neg; Mul x exp -> y call=y:mul.Tensor(%x,%exp);" MEAN,
+     "a",
+     "Exp",
+     {-0.5, -2}},
+    {"sigmoid",
+     "in x f32 N 2; init sigmoid f32 2 : 0.6224593312 0.880797078; param a p_a;"
+     "folded sigmoid a; Mul x sigmoid -> y call=y:mul.Tensor(%x,%sigmoid);" MEAN,
+     "a",
+     "Sigmoid",
+     {0.5, 2}},
+    {"1 + w",
+     "in x f32 N 2; init add f32 2 : 0.25 1.5; param n.weight p_w; folded add n.weight,val_3;"
+     "Mul x add -> y call=y:mul.Tensor(%x,%add) scope=n "
+     "line=y~=~x~*~(1.0~+~self.weight.float());" MEAN,
+     "n.weight",
+     "Add",
+     {-0.75, 0.5}},
+    {"w + 1 of the second of equal ones",
+     "in x f32 N 2; init add f32 2 : 0.25 1.5; param n.weight p_n; param o.weight p_o;"
+     "folded add n.weight,val_3;"
+     "Mul x add -> h call=y:mul.Tensor(%x,%add) scope=n line=(self.weight~+~1)~*~x;"
+     "Mul h add -> y call=y:mul.Tensor(%h,%add_2) scope=o line=(self.weight~+~1)~*~x;" MEAN,
+     "o.weight",
+     "Add",
+     {-0.75, 0.5}},
+};
+
+static int CountOf(RengaGraph graph, const char *op)
+{
+  int count = 0;
+  for (int i = 0; i < RengaGraphGetNodeCount(graph); i++)
+    count += strcmp(RengaGraphGetNode(graph, i)->op->name, op) == 0;
+  return count;
+}
+
 static int ByName(const void *a, const void *b)
 {
   return strcmp(*(const char *const *)a, *(const char *const *)b);
 }
 
-static RengaErrorCode CheckTrained(const char *name, Message *model, const char *wanted)
+static RengaErrorCode CheckTrained(const char *name, Message *model, const char *wanted,
+                                   const char *op, int n_op)
 {
   enum { COUNT_MAX = 16 };
   const char *names[COUNT_MAX], *text;
@@ -132,6 +266,29 @@ static RengaErrorCode CheckTrained(const char *name, Message *model, const char 
   RengaCheck(strcmp(found, wanted) == 0, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "%s: trained are %s, not %s", name, found, wanted);
   RengaCheck(!strstr(text, "warning"), MPI_COMM_SELF, RENGA_ERR_INTERNAL, "%s: %s", name, text);
+  RengaCheck(!op || CountOf(graph, op) == n_op, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "%s: %d %s, not %d", name, CountOf(graph, op), op, n_op);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckUndone(int row)
+{
+  RengaGraph graph;
+  const char *text;
+  float value[2];
+  RengaCall(ReadModel(comm, NewModelOf(18, undone[row].text), NULL, NULL, &graph, &text));
+  const RengaValue parameter = RengaGraphFindValue(graph, undone[row].parameter);
+  const int64_t count = RengaTensorSpecCount(&RengaGraphGetValue(graph, parameter)->spec);
+  RengaCall(RengaGraphInitializeValue(graph, parameter, 1, 0, count, value));
+  for (int64_t i = 0; i < count; i++)
+    RengaCheck(fabs((double)value[i] - undone[row].value[i]) < 1e-6, MPI_COMM_SELF,
+               RENGA_ERR_INTERNAL, "%s: %.9g, not %g", undone[row].name, (double)value[i],
+               undone[row].value[i]);
+  RengaCheck(CountOf(graph, undone[row].op) > 0 &&
+                 strstr(text, "has functions of these parameters in their place: ") &&
+                 strstr(text, undone[row].parameter),
+             MPI_COMM_SELF, RENGA_ERR_INTERNAL, "%s: %s", undone[row].name, text);
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
@@ -170,7 +327,12 @@ static RengaErrorCode RunTest(void)
 {
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   for (size_t i = 0; i < sizeof cases / sizeof *cases; i++)
-    RengaCall(CheckTrained(cases[i].name, NewModelOf(18, cases[i].text), cases[i].trained));
+    RengaCall(
+        CheckTrained(cases[i].name, NewModelOf(18, cases[i].text), cases[i].trained, NULL, 0));
+  for (size_t i = 0; i < sizeof again / sizeof *again; i++)
+    RengaCall(CheckTrained(again[i].name, NewModelOf(18, again[i].text), again[i].trained,
+                           again[i].op, again[i].count));
+  for (size_t i = 0; i < sizeof undone / sizeof *undone; i++) RengaCall(CheckUndone((int)i));
   for (size_t i = 0; i < sizeof refused / sizeof *refused; i++) RengaCall(CheckRefused((int)i));
   RengaCall(TestDetached());
   RengaCall(RengaCommDestroy(&comm));

@@ -11,6 +11,8 @@
    and for what PyTorch's newer exporter leaves in properties:
      Op … call=name:t.default(%a,%p_w,2)   the call of torch.ops.aten that the node was made of,
                                            where ~ is a blank
+     Op … scope=a.b                        the module whose forward wrote the node
+     Op … line=y=(1+self.weight)           its line in Python, with ~ for a blank
      param a.weight p_a_weight             a parameter and its name in calls; so is buffer
      folded val_1 a.weight,val_0           initializers and values that val_1 was folded from
    Types: f32 f64 f16 bf16 i32 i64 bool str c64, or a number of onnx.proto. A part that is not

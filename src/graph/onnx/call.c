@@ -68,3 +68,45 @@ bool RengaOnnxNextName(const char **at, const char **name, size_t *length)
   *at = *name + *length;
   return true;
 }
+
+/* ['a.weight', 'val_3', 'unsqueeze']: the next name, not terminated */
+bool RengaOnnxNextQuoted(const char **list, const char **name, size_t *length)
+{
+  const char *quote = *list ? strchr(*list, '\'') : NULL;
+  const char *end = quote ? strchr(quote + 1, '\'') : NULL;
+  if (!end) return false;
+  *name = quote + 1;
+  *length = (size_t)(end - quote - 1);
+  *list = end + 1;
+  return true;
+}
+
+/* ---- the call of a node ---- */
+enum { NODE_KEY_SIZE = 24 };
+
+RengaErrorCode RengaOnnxCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node, char **call)
+{
+  char key[NODE_KEY_SIZE];
+  RengaOnnxBinding *set = NULL;
+  snprintf(key, sizeof key, "%p", (const void *)node);
+  if (importer->calls) set = RengaOnnxScopeFind(importer->calls, key);
+  if (set)
+    RengaCall(RengaOnnxJoin(importer, set->target, "", call));
+  else
+    RengaCall(RengaOnnxProperty(importer, &node->base, "pkg.torch.onnx.fx_node", call));
+  return RENGA_SUCCESS;
+}
+
+/* call: lent */
+RengaErrorCode RengaOnnxSetCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
+                                const char *call)
+{
+  char key[NODE_KEY_SIZE], *copy;
+  RengaOnnxBinding *set;
+  snprintf(key, sizeof key, "%p", (const void *)node);
+  if (!importer->calls) RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->calls));
+  RengaCall(RengaOnnxJoin(importer, key, "", &copy));
+  RengaCall(RengaOnnxScopeAdd(importer, importer->calls, copy, &set));
+  if (set) set->target = call;
+  return RENGA_SUCCESS;
+}

@@ -9,23 +9,11 @@
 const char RengaOnnxExportAdvice[] =
     "export the network with torch.onnx.export(..., dynamo=True, optimize=False)";
 
-/* ['a.weight', 'val_3', 'unsqueeze']: the next name, not terminated */
-static bool NextOf(const char **list, const char **name, size_t *length)
-{
-  const char *quote = *list ? strchr(*list, '\'') : NULL;
-  const char *end = quote ? strchr(quote + 1, '\'') : NULL;
-  if (!end) return false;
-  *name = quote + 1;
-  *length = (size_t)(end - quote - 1);
-  *list = end + 1;
-  return true;
-}
-
 bool RengaOnnxIsFoldedFrom(const RengaOnnxBinding *binding, const char *parameter)
 {
   const char *list = binding->folded_from, *name;
   size_t length;
-  while (NextOf(&list, &name, &length))
+  while (RengaOnnxNextQuoted(&list, &name, &length))
     if (length == strlen(parameter) && memcmp(name, parameter, length) == 0) return true;
   return false;
 }
@@ -115,7 +103,7 @@ static bool IsMovedAlone(const RengaOnnxImporter *importer, const RengaOnnxBindi
   size_t length;
   bool moved =
       !folded->scaled && (looked_up || IsOneOfFolds(folded->name, strlen(folded->name), moves));
-  while (moved && NextOf(&list, &name, &length))
+  while (moved && RengaOnnxNextQuoted(&list, &name, &length))
     moved = IsOneOfFolds(name, length, moves) ||
             (looked_up && IsOneOfFolds(name, length, numbering)) || IsSaid(importer, name, length);
   return moved;
@@ -183,11 +171,14 @@ static RengaErrorCode AreApart(RengaOnnxImporter *importer, const RengaOnnxBindi
 }
 
 /* ---- the check ---- */
-static RengaErrorCode CheckMoved(RengaOnnxImporter *importer, const RengaOnnxBinding *folded,
-                                 const char *parameter)
+/* The parameter is trained through its elements in another place, or as it was before. */
+static RengaErrorCode CheckMoved(RengaOnnxImporter *importer, RengaOnnxBinding *folded,
+                                 RengaOnnxBinding *said, bool alone)
 {
+  const char *parameter = said->name;
   bool moved = IsMovedAlone(importer, folded), twice = false;
   if (moved && IsLookedUp(folded)) RengaCall(HasEqualRows(importer, folded, &twice));
+  if (!moved && alone) RengaCall(RengaOnnxUndo(importer, folded, said, &moved));
   RengaCheck(moved && !twice, importer->comm, RENGA_ERR_SUPPORT,
              "%s: the exporter's optimizer computed \"%s\" from parameter \"%s\", which cannot be "
              "trained through it: %s, or freeze it with -graph_frozen %s",
@@ -234,25 +225,36 @@ static RengaErrorCode CheckOne(RengaOnnxImporter *importer, RengaOnnxBinding *fo
     folded->trainable = false;
     return RENGA_SUCCESS;
   }
-  RengaCall(CheckMoved(importer, folded, last->name));
-  if (count == 1) RengaCall(TieForms(importer, folded, last));
+  RengaCall(CheckMoved(importer, folded, last, count == 1));
+  if (count == 1 && !folded->undone) RengaCall(TieForms(importer, folded, last));
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckSame(RengaOnnxImporter *importer, RengaOnnxBinding *binding)
+{
+  bool same;
+  if (!binding->same || !binding->trainable || binding->undone) return RENGA_SUCCESS;
+  RengaCall(IsSameMoved(importer, binding, binding->same, &same));
+  RengaCheck(same, importer->comm, RENGA_ERR_SUPPORT,
+             "%s: parameter \"%s\" is in the file in two forms, which training would part: %s",
+             importer->file, binding->same->name, RengaOnnxExportAdvice);
+  return RENGA_SUCCESS;
+}
+
+/* Parameters that are given back come to the names while this goes on. */
 RengaErrorCode RengaOnnxCheckFolded(RengaOnnxImporter *importer)
 {
   const RengaOnnxScope *scope = importer->model_scope;
-  bool same;
-  for (int i = 0; i < scope->capacity; i++) {
-    RengaOnnxBinding *binding = scope->slot[i];
-    if (!binding || !RengaDataTypeIsFloating(binding->spec.type)) continue;
-    if (binding->said == RENGA_ONNX_FOLDED && !binding->same)
-      RengaCall(CheckOne(importer, binding));
-    if (!binding->same || !binding->trainable) continue;
-    RengaCall(IsSameMoved(importer, binding, binding->same, &same));
-    RengaCheck(same, importer->comm, RENGA_ERR_SUPPORT,
-               "%s: parameter \"%s\" is in the file in two forms, which training would part: %s",
-               importer->file, binding->same->name, RengaOnnxExportAdvice);
+  RengaOnnxBinding **binding;
+  int count = 0;
+  RengaCall(RengaOnnxAllocate(importer, scope->count, sizeof(RengaOnnxBinding *), &binding));
+  for (int i = 0; i < scope->capacity; i++)
+    if (scope->slot[i] && RengaDataTypeIsFloating(scope->slot[i]->spec.type))
+      binding[count++] = scope->slot[i];
+  for (int i = 0; i < count; i++) {
+    if (binding[i]->said == RENGA_ONNX_FOLDED && !binding[i]->same)
+      RengaCall(CheckOne(importer, binding[i]));
+    RengaCall(CheckSame(importer, binding[i]));
   }
   return RENGA_SUCCESS;
 }

@@ -129,6 +129,8 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->used));
   scope->opset = opset;
   importer->model_scope = scope;
+  importer->n_node = graph->n_node;
+  importer->node = graph->node;
   RengaCall(RengaOnnxReadSaid(importer));
   RengaCall(RengaOnnxImportInitializers(importer, scope, graph));
   RengaCall(CheckTypes(importer, scope));
@@ -136,7 +138,7 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
   RengaCall(RengaOnnxImportInputs(importer, scope, graph));
   for (size_t i = 0; i < graph->n_output; i++)
     RengaCall(RengaOnnxMarkUsed(importer, graph->output[i]->name));
-  RengaCall(RengaOnnxImportNodes(importer, scope, graph->n_node, graph->node));
+  RengaCall(RengaOnnxImportNodes(importer, scope, importer->n_node, importer->node));
   RengaCall(ImportOutputs(importer, scope, graph));
   RengaCall(RengaOnnxCheckSaid(importer));
   RengaOnnxWarnOfExport(importer);

@@ -12,7 +12,7 @@ static size_t LengthOfBase(const char *name, size_t length)
 }
 
 /* layer_norm_1 was layer_norm: the same call, by another number. */
-static bool IsOtherCall(const char *missing, size_t length, const char *there)
+bool RengaOnnxIsOtherCall(const char *missing, size_t length, const char *there)
 {
   size_t base = LengthOfBase(missing, length);
   return base == LengthOfBase(there, strlen(there)) && memcmp(missing, there, base) == 0 &&
@@ -31,12 +31,12 @@ static bool ReadsParameter(const RengaOnnxImporter *importer, const Onnx__NodePr
 /* Nodes by the names of their outputs. */
 RengaErrorCode RengaOnnxFindMade(RengaOnnxImporter *importer)
 {
-  const Onnx__GraphProto *graph = importer->model->graph;
   RengaOnnxBinding *binding;
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->made));
-  for (size_t i = 0; i < graph->n_node; i++)
-    for (size_t k = 0; k < graph->node[i]->n_output; k++) {
-      RengaCall(RengaOnnxScopeAdd(importer, importer->made, graph->node[i]->output[k], &binding));
+  for (size_t i = 0; i < importer->n_node; i++)
+    for (size_t k = 0; k < importer->node[i]->n_output; k++) {
+      RengaCall(
+          RengaOnnxScopeAdd(importer, importer->made, importer->node[i]->output[k], &binding));
       if (binding) binding->row = (int64_t)i;
     }
   return RENGA_SUCCESS;
@@ -49,8 +49,8 @@ static bool ReadsOther(const RengaOnnxImporter *importer, const char *missing, s
 {
   for (size_t i = 0; i < node->n_input; i++) {
     const RengaOnnxBinding *read = RengaOnnxScopeFind(importer->made, node->input[i]);
-    if (read && IsOtherCall(missing, length, read->name) &&
-        ReadsParameter(importer, importer->model->graph->node[read->row]))
+    if (read && RengaOnnxIsOtherCall(missing, length, read->name) &&
+        ReadsParameter(importer, importer->node[read->row]))
       return true;
   }
   return false;
@@ -72,7 +72,7 @@ static RengaErrorCode LookAtCall(RengaOnnxImporter *importer, const Onnx__NodePr
   char *text;
   size_t length;
   *merged = false;
-  RengaCall(RengaOnnxProperty(importer, &node->base, "pkg.torch.onnx.fx_node", &text));
+  RengaCall(RengaOnnxCall(importer, node, &text));
   at = RengaOnnxCallArguments(text, NULL);
   while (at && !*merged && RengaOnnxNextName(&at, &name, &length)) {
     char after = name[length];
@@ -129,14 +129,13 @@ static void WarnOfLost(const RengaOnnxImporter *importer, int count, const char 
 
 RengaErrorCode RengaOnnxCheckLost(RengaOnnxImporter *importer)
 {
-  const Onnx__GraphProto *graph = importer->model->graph;
   bool missing = false;
   int count;
   const char *lost = FirstLost(importer, &count);
   bool merged = lost && IsAnyVague(importer->model_scope);
   if (!lost) return RENGA_SUCCESS;
-  for (size_t i = 0; i < graph->n_node && !merged; i++)
-    RengaCall(LookAtCall(importer, graph->node[i], &missing, &merged));
+  for (size_t i = 0; i < importer->n_node && !merged; i++)
+    RengaCall(LookAtCall(importer, importer->node[i], &missing, &merged));
   RengaCheck(!merged, importer->comm, RENGA_ERR_SUPPORT,
              "%s: the exporter's optimizer made calculations one that began with equal parameters, "
              "and %d of these are lost (\"%s\"): %s",

@@ -3,7 +3,7 @@
    the nodes name the parameters of each: "%p_layer_1_weight". Where an initializer stands for
    another parameter, that one is made beside it, with the same first values, and takes its place at
    the node. What the calls do not settle is an error. */
-#include "onnx.h"
+#include "module.h"
 #include <string.h>
 
 /* An initializer at an input of a node. */
@@ -154,12 +154,6 @@ static RengaErrorCode Match(Call *call, int use, int named)
   return RENGA_SUCCESS;
 }
 
-static const char *LastPart(const char *name)
-{
-  const char *dot = strrchr(name, '.');
-  return dot ? dot + 1 : name;
-}
-
 /* As many initializers as names are in the order of the call; otherwise a bias is a bias. */
 static RengaErrorCode MatchOthers(Call *call)
 {
@@ -167,7 +161,8 @@ static RengaErrorCode MatchOthers(Call *call)
   for (int k = call->n_named - 1; k >= 0; k--) {
     int found = -1, count = 0;
     for (int u = 0; u < call->n_uses; u++)
-      if (strcmp(LastPart(call->use[u].binding->name), LastPart(call->named[k]->target)) == 0) {
+      if (strcmp(RengaOnnxLastName(call->use[u].binding->name),
+                 RengaOnnxLastName(call->named[k]->target)) == 0) {
         found = u;
         count++;
       }
@@ -286,13 +281,12 @@ static void MarkVague(const RengaOnnxImporter *importer, const Onnx__NodeProto *
 /* Nodes of one call have the same text: next[i] is the node after node i, first is in row. */
 static RengaErrorCode GroupNodes(RengaOnnxImporter *importer, RengaOnnxScope *calls, int next[])
 {
-  const Onnx__GraphProto *graph = importer->model->graph;
-  for (int i = (int)graph->n_node - 1; i >= 0; i--) {
+  for (int i = (int)importer->n_node - 1; i >= 0; i--) {
     char *text;
     RengaOnnxBinding *call;
-    RengaCall(RengaOnnxProperty(importer, &graph->node[i]->base, "pkg.torch.onnx.fx_node", &text));
+    RengaCall(RengaOnnxCall(importer, importer->node[i], &text));
     if (!text) {
-      MarkVague(importer, graph->node[i]);
+      MarkVague(importer, importer->node[i]);
       continue;
     }
     RengaCall(RengaOnnxScopeAdd(importer, calls, text, &call));
@@ -310,8 +304,7 @@ static RengaErrorCode MatchNodes(RengaOnnxImporter *importer, const RengaOnnxBin
 {
   Call call = {.importer = importer, .text = of->name};
   RengaCall(RengaOnnxAllocate(importer, of->n_items, sizeof(Onnx__NodeProto *), &call.node));
-  for (int i = (int)of->row; i >= 0; i = next[i])
-    call.node[call.n_nodes++] = importer->model->graph->node[i];
+  for (int i = (int)of->row; i >= 0; i = next[i]) call.node[call.n_nodes++] = importer->node[i];
   RengaCall(MatchCall(&call));
   RengaCall(FindDetached(&call));
   return RENGA_SUCCESS;
@@ -319,15 +312,15 @@ static RengaErrorCode MatchNodes(RengaOnnxImporter *importer, const RengaOnnxBin
 
 RengaErrorCode RengaOnnxMatchCalls(RengaOnnxImporter *importer)
 {
-  const Onnx__GraphProto *graph = importer->model->graph;
   RengaOnnxScope *calls;
   int *next;
   if (!importer->is_signed || importer->listed || importer->options->evaluate) return RENGA_SUCCESS;
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &calls));
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->replaced));
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->detached));
+  RengaCall(RengaOnnxMakeAgain(importer));
   RengaCall(RengaOnnxFindMade(importer));
-  RengaCall(RengaOnnxAllocate(importer, (int64_t)graph->n_node, sizeof *next, &next));
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node, sizeof *next, &next));
   RengaCall(GroupNodes(importer, calls, next));
   for (int i = 0; i < calls->capacity; i++)
     if (calls->slot[i]) RengaCall(MatchNodes(importer, calls->slot[i], next));

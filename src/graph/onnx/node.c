@@ -88,6 +88,8 @@ static RengaErrorCode FindInit(RengaOnnxNode *node, const RengaOnnxBinding *bind
   if (!tensor) return RENGA_SUCCESS;
   if (spec->ndim > 0 || tensor->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL) {
     RengaCall(RengaOnnxTensorInit(node->importer, tensor, init));
+    init->map = binding->map;
+    init->a = binding->shift;
     return RENGA_SUCCESS;
   }
   RengaTensorSpec scalar;
@@ -97,7 +99,8 @@ static RengaErrorCode FindInit(RengaOnnxNode *node, const RengaOnnxBinding *bind
   RengaOnnxCheck(RengaOnnxHostHasType(scalar.type), node, RENGA_ERR_SUPPORT,
                  "parameter \"%s\" is %s", binding->name, RengaDataTypeName(scalar.type));
   RengaCall(RengaOnnxHostFromData(node->importer, &scalar, data, &host));
-  *init = (RengaInit){.kind = RENGA_INIT_CONSTANT, .a = host->number->real};
+  const double real = binding->map ? binding->map(host->number->real) : host->number->real;
+  *init = (RengaInit){.kind = RENGA_INIT_CONSTANT, .a = real + binding->shift};
   return RENGA_SUCCESS;
 }
 
@@ -186,7 +189,9 @@ static RengaErrorCode MoveSame(RengaOnnxNode *node, const RengaOnnxBinding *bind
 static RengaErrorCode MakeValue(RengaOnnxNode *node, const RengaOnnxBinding *binding,
                                 RengaValue *value)
 {
-  if (binding->same)
+  if (binding->undone)
+    RengaCall(RengaOnnxDoAgain(node, binding, value));
+  else if (binding->same)
     RengaCall(MoveSame(node, binding, value));
   else if (binding->kind == RENGA_ONNX_HOST)
     RengaCall(RengaOnnxHostValue(node, binding->host, value));

@@ -193,7 +193,7 @@ RengaErrorCode RengaOnnxImportNodes(RengaOnnxImporter *importer, RengaOnnxScope 
                             .row = ReadingOf(nodes[i]),
                             .name = NodeName(nodes[i]),
                             .opset = scope->opset};
-    RengaCall(RengaOnnxProperty(importer, &nodes[i]->base, "pkg.torch.onnx.fx_node", &node->call));
+    RengaCall(RengaOnnxCall(importer, nodes[i], &node->call));
     RengaCall(ImportNode(node));
   }
   return RENGA_SUCCESS;

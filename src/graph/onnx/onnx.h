@@ -66,9 +66,12 @@ struct RengaOnnxBinding {
   bool scaled;             /* read by attention, which is folded with a factor */
   bool zeros;              /* a parameter without data that begins as zeros */
   bool vague;              /* read by a call that does not name it */
-  int n_calls;             /* that read it */
-  int64_t row;             /* of a name in property renga.padding_rows */
-  bool found;              /* of a name in a property of the model: the network has it */
+  const struct RengaOnnxUndone *undone; /* computed from same, a parameter that it gave back */
+  double (*map)(double);                /* of the numbers of the tensor: first values, */
+  double shift;                         /* to which this is added */
+  int n_calls;                          /* that read it */
+  int64_t row;                          /* of a name in property renga.padding_rows */
+  bool found; /* of a name in a property of the model: the network has it */
 };
 
 /* Attributes of a function that have defaults. */
@@ -124,8 +127,11 @@ typedef struct {
   RengaOnnxScope *placeholders;               /* by name in calls: parameters and buffers */
   RengaOnnxScope *replaced, *detached;        /* inputs of nodes; NULL: none */
   RengaOnnxScope *made;                       /* by name: what node made it */
-  bool is_signed;                             /* the exporter says what is a parameter */
-  int n_merged, n_inference;                  /* parameters; normalisations */
+  RengaOnnxScope *calls;                      /* by node: calls of those that are made again */
+  size_t n_node;
+  Onnx__NodeProto **node;    /* of the graph, and those that are made again */
+  bool is_signed;            /* the exporter says what is a parameter */
+  int n_merged, n_inference; /* parameters; normalisations */
   const char *merged[RENGA_ONNX_MERGED_MAX];
 } RengaOnnxImporter;
 
@@ -190,10 +196,15 @@ const char *RengaOnnxCallArguments(const char *call, const char *target);
 double RengaOnnxCallReal(const RengaOnnxNode *node, const char *target, int position,
                          double otherwise);
 bool RengaOnnxNextName(const char **at, const char **name, size_t *length);
+bool RengaOnnxNextQuoted(const char **list, const char **name, size_t *length);
+RengaErrorCode RengaOnnxCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
+                             char **call); /* NULL: not said */
+RengaErrorCode RengaOnnxSetCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
+                                const char *call);
 bool RengaOnnxIsDetach(const RengaOnnxNode *node);
 bool RengaOnnxIsTrainingNorm(const RengaOnnxNode *node);
 
-/* merged.c, folded.c, lost.c: what the exporter's optimizer did */
+/* merged.c, folded.c, lost.c, again.c, undone.c: what the exporter's optimizer did */
 extern const char RengaOnnxExportAdvice[];
 RengaErrorCode RengaOnnxMatchCalls(RengaOnnxImporter *importer);
 RengaOnnxBinding *RengaOnnxReplaced(const RengaOnnxNode *node,
@@ -206,6 +217,12 @@ RengaErrorCode RengaOnnxMakeZeros(RengaOnnxImporter *importer, const RengaOnnxBi
                                   int64_t count, RengaOnnxBinding **made);
 RengaErrorCode RengaOnnxCheckFolded(RengaOnnxImporter *importer);
 RengaErrorCode RengaOnnxFindMade(RengaOnnxImporter *importer);
+bool RengaOnnxIsOtherCall(const char *missing, size_t length, const char *there);
+RengaErrorCode RengaOnnxMakeAgain(RengaOnnxImporter *importer);
+RengaErrorCode RengaOnnxUndo(RengaOnnxImporter *importer, RengaOnnxBinding *folded,
+                             RengaOnnxBinding *parameter, bool *undone);
+RengaErrorCode RengaOnnxDoAgain(RengaOnnxNode *node, const RengaOnnxBinding *folded,
+                                RengaValue *value);
 RengaErrorCode RengaOnnxCheckLost(RengaOnnxImporter *importer);
 
 /* warn.c */
@@ -419,9 +436,10 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(SequenceInsert)                                                                                \
   X(Gather)                                                                                        \
   X(GatherND)                                                                                      \
-  X(ScatterND) X(SequenceErase) X(SequenceLength) X(ConcatFromSequence) X(DFT) X(STFT) X(Random)   \
-      X(Bernoulli) X(GridSample) X(AffineGrid) X(Loop) X(Scan) X(Col2Im) X(MaxUnpool) X(LpPool)    \
-          X(Compress) X(ReverseSequence)
+  X(ScatterND)                                                                                     \
+  X(SequenceErase) X(SequenceLength) X(ConcatFromSequence) X(DFT) X(STFT) X(Random) X(Bernoulli)   \
+      X(GridSample) X(AffineGrid) X(Loop) X(Scan) X(Col2Im) X(MaxUnpool) X(LpPool) X(Compress)     \
+          X(ReverseSequence)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

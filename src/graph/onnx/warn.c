@@ -119,11 +119,27 @@ static void WarnOfBindings(RengaOnnxImporter *importer)
         importer->file, EndNames(&shared));
 }
 
+/* Their first values are not those of the module to the last bit. */
+static void WarnOfUndone(RengaOnnxImporter *importer)
+{
+  Names undone = {0};
+  for (int i = 0; i < importer->model_scope->capacity; i++) {
+    const RengaOnnxBinding *binding = importer->model_scope->slot[i];
+    if (binding && binding->undone) AddName(&undone, binding->same->name);
+  }
+  if (undone.count > 0)
+    RengaWarning(importer->comm,
+                 "%s has functions of these parameters in their place: %s. Their first values are "
+                 "computed back, right but for rounding; for their very bits %s",
+                 importer->file, EndNames(&undone), RengaOnnxExportAdvice);
+}
+
 void RengaOnnxWarnOfExport(RengaOnnxImporter *importer)
 {
   if (importer->options->evaluate || importer->graph == NULL) return;
   WarnOfMerged(importer);
   WarnOfBindings(importer);
+  WarnOfUndone(importer);
   if (importer->n_inference > 0)
     RengaWarning(importer->comm,
                  "%s: %d BatchNormalization%s in the form of inference: the running statistics "

@@ -1,0 +1,439 @@
+/* Calculations that the exporter's optimizer made one, made again. It keeps one of equal nodes that
+   read equal values, and with the others go the parameters that began equal. The calls of the nodes
+   that read the result still name the one that each had: where a call reads layer_norm in place of
+   layer_norm_1, and a module in whose reach it lies lost parameters of the same names, the nodes of
+   layer_norm are copied for layer_norm_1, with a call that names these parameters. A folded value
+   is copied in the same way. What remains lost is for lost.c to refuse. */
+#include "module.h"
+#include <string.h>
+
+/* Nodes, and after which of the file's they come. */
+typedef struct {
+  Onnx__NodeProto *node;
+  size_t after;
+} Copy;
+typedef struct {
+  RengaOnnxImporter *importer;
+  RengaOnnxLost lost;
+  RengaOnnxScope *restored;   /* by name in calls: what is made again; target: in place of what */
+  RengaOnnxScope *unresolved; /* values that a call read in place of another, which nobody knows */
+  int n_copies, copies_max;
+  Copy *copy;
+  bool *dropped; /* by node: nobody reads it any more */
+} Again;
+
+/* ---- texts that name other parameters ---- */
+static RengaErrorCode AppendText(RengaOnnxImporter *importer, char **text, const char *from,
+                                 size_t length)
+{
+  char *part;
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, &part));
+  memcpy(part, from, length);
+  RengaCall(RengaOnnxJoin(importer, *text, part, text));
+  return RENGA_SUCCESS;
+}
+
+/* The call of the copy: other parameters, and another name of the result. */
+static RengaErrorCode RenameCall(RengaOnnxImporter *importer, const char *call,
+                                 const RengaOnnxOwners *parameters, const char *result,
+                                 char **renamed)
+{
+  const char *at = strstr(call, " : "), *name, *done;
+  size_t length;
+  RengaCall(RengaOnnxJoin(importer, "%", result, renamed));
+  for (done = at; at && RengaOnnxNextName(&at, &name, &length); done = at) {
+    const char *other = name;
+    size_t other_length = length;
+    for (int k = 0; k < parameters->count; k++)
+      if (strlen(parameters->old[k]->name) == length &&
+          memcmp(parameters->old[k]->name, name, length) == 0) {
+        other = parameters->other[k]->name;
+        other_length = strlen(other);
+      }
+    RengaCall(AppendText(importer, renamed, done, (size_t)(name - done)));
+    RengaCall(AppendText(importer, renamed, other, other_length));
+  }
+  if (done) RengaCall(RengaOnnxJoin(importer, *renamed, done, renamed));
+  return RENGA_SUCCESS;
+}
+
+/* The list of a folded value, of which one name is another. */
+static RengaErrorCode RenameList(RengaOnnxImporter *importer, const char *list,
+                                 const RengaOnnxOwners *parameters, char **renamed)
+{
+  const char *at = list, *old = parameters->old[0]->target, *name;
+  size_t length;
+  while (RengaOnnxNextQuoted(&at, &name, &length))
+    if (length == strlen(old) && memcmp(name, old, length) == 0) break;
+  RengaCall(RengaOnnxJoin(importer, "", "", renamed));
+  RengaCall(AppendText(importer, renamed, list, (size_t)(name - list)));
+  RengaCall(RengaOnnxJoin(importer, *renamed, parameters->other[0]->target, renamed));
+  RengaCall(RengaOnnxJoin(importer, *renamed, name + length, renamed));
+  return RENGA_SUCCESS;
+}
+
+/* ---- copies ---- */
+static RengaErrorCode CopyStrings(RengaOnnxImporter *importer, size_t count, char *const from[],
+                                  char ***to)
+{
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)count, sizeof **to, to));
+  memcpy(*to, from, count * sizeof **to);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CopyNode(RengaOnnxImporter *importer, const Onnx__NodeProto *from,
+                               Onnx__NodeProto **to)
+{
+  RengaCall(RengaOnnxAllocate(importer, 1, sizeof **to, to));
+  **to = *from;
+  RengaCall(CopyStrings(importer, from->n_input, from->input, &(*to)->input));
+  RengaCall(CopyStrings(importer, from->n_output, from->output, &(*to)->output));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddCopy(Again *again, Onnx__NodeProto *node, size_t after)
+{
+  if (again->n_copies == again->copies_max) {
+    Copy *copy;
+    again->copies_max = 2 * again->copies_max + 16;
+    RengaCall(RengaOnnxAllocate(again->importer, again->copies_max, sizeof *copy, &copy));
+    memcpy(copy, again->copy, (size_t)again->n_copies * sizeof *copy);
+    again->copy = copy;
+  }
+  again->copy[again->n_copies++] = (Copy){node, after};
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RenameAll(Again *again, size_t count, char *names[], const char *from,
+                                const char *to)
+{
+  for (size_t i = 0; i < count; i++)
+    if (strcmp(names[i], from) == 0) RengaCall(RengaOnnxJoin(again->importer, to, "", &names[i]));
+  return RENGA_SUCCESS;
+}
+
+/* All nodes of the call that makes a value are copied; the copy of the value is called result. */
+static RengaErrorCode CopyCall(Again *again, const char *call, const RengaOnnxOwners *parameters,
+                               const char *value, const char *result)
+{
+  RengaOnnxImporter *importer = again->importer;
+  const int first = again->n_copies;
+  char *text, *other, *name;
+  RengaCall(RenameCall(importer, call, parameters, result, &other));
+  for (size_t i = 0; i < importer->n_node; i++) {
+    Onnx__NodeProto *copy;
+    RengaCall(RengaOnnxCall(importer, importer->node[i], &text));
+    if (!text || strcmp(text, call) != 0) continue;
+    RengaCall(CopyNode(importer, importer->node[i], &copy));
+    RengaCall(RengaOnnxSetCall(importer, copy, other));
+    RengaCall(AddCopy(again, copy, i));
+  }
+  for (int i = first; i < again->n_copies; i++)
+    for (size_t k = 0; k < again->copy[i].node->n_output; k++) {
+      const char *made = again->copy[i].node->output[k];
+      RengaCall(RengaOnnxJoin(importer, made, " of ", &name));
+      RengaCall(RengaOnnxJoin(importer, name, result, &name));
+      if (strcmp(made, value) == 0) RengaCall(RengaOnnxJoin(importer, result, "", &name));
+      for (int n = first; n < again->n_copies; n++)
+        RengaCall(
+            RenameAll(again, again->copy[n].node->n_input, again->copy[n].node->input, made, name));
+      again->copy[i].node->output[k] = name;
+    }
+  return RENGA_SUCCESS;
+}
+
+/* The initializer that was folded from one parameter also is the one folded from another. */
+static RengaErrorCode CopyFolded(Again *again, const RengaOnnxBinding *value,
+                                 const RengaOnnxOwners *parameters, const char *result)
+{
+  RengaOnnxImporter *importer = again->importer;
+  RengaOnnxBinding *said, *copy;
+  char *name, *list;
+  RengaCall(RengaOnnxJoin(importer, result, "", &name));
+  RengaCall(RenameList(importer, value->folded_from, parameters, &list));
+  RengaCall(RengaOnnxScopeAdd(importer, importer->said, name, &said));
+  RengaCall(RengaOnnxScopeAdd(importer, importer->model_scope, name, &copy));
+  if (!said || !copy) return RENGA_SUCCESS;
+  said->said = RENGA_ONNX_FOLDED;
+  said->folded_from = list;
+  copy->kind = RENGA_ONNX_TENSOR;
+  copy->tensor = value->tensor;
+  copy->spec = value->spec;
+  RengaOnnxDecide(importer, copy);
+  return RENGA_SUCCESS;
+}
+
+/* ---- which value a call lost ---- */
+static void AddOld(RengaOnnxOwners *parameters, const RengaOnnxBinding *named)
+{
+  for (int k = 0; k < parameters->count; k++)
+    if (parameters->old[k] == named) return;
+  if (parameters->count < RENGA_ONNX_OWNERS_MAX) parameters->old[parameters->count] = named;
+  parameters->count++;
+}
+
+/* Those that the call of the node that makes the value names. */
+static RengaErrorCode ParametersOfCall(Again *again, const char *call, RengaOnnxOwners *parameters)
+{
+  const char *at = RengaOnnxCallArguments(call, NULL), *name;
+  size_t length;
+  while (at && RengaOnnxNextName(&at, &name, &length)) {
+    char *copy;
+    RengaCall(RengaOnnxAllocate(again->importer, (int64_t)length + 1, 1, &copy));
+    memcpy(copy, name, length);
+    const RengaOnnxBinding *named = RengaOnnxScopeFind(again->importer->placeholders, copy);
+    if (named && named->said == RENGA_ONNX_PARAMETER) AddOld(parameters, named);
+  }
+  return RENGA_SUCCESS;
+}
+
+static void ParametersOfFolded(const Again *again, const RengaOnnxBinding *value,
+                               RengaOnnxOwners *parameters)
+{
+  const RengaOnnxScope *scope = again->importer->placeholders;
+  for (int i = 0; i < scope->capacity; i++)
+    if (scope->slot[i] && scope->slot[i]->said == RENGA_ONNX_PARAMETER &&
+        RengaOnnxIsFoldedFrom(value, scope->slot[i]->target))
+      AddOld(parameters, scope->slot[i]);
+  if (parameters->count > 1) parameters->count = RENGA_ONNX_OWNERS_MAX + 1; /* nothing for copies */
+}
+
+/* Makes what the call calls result, in place of which a node reads value. */
+static RengaErrorCode Restore(Again *again, const Onnx__NodeProto *reader, const char *value,
+                              const char *result)
+{
+  RengaOnnxImporter *importer = again->importer;
+  const RengaOnnxBinding *maker = RengaOnnxScopeFind(importer->made, value);
+  const RengaOnnxBinding *tensor = RengaOnnxScopeFind(importer->model_scope, value);
+  RengaOnnxBinding *binding;
+  RengaOnnxOwners parameters = {0};
+  char *module, *call = NULL;
+  if (maker) RengaCall(RengaOnnxCall(importer, importer->node[maker->row], &call));
+  if (call) RengaCall(ParametersOfCall(again, call, &parameters));
+  if (tensor && tensor->said == RENGA_ONNX_FOLDED) ParametersOfFolded(again, tensor, &parameters);
+  if (parameters.count == 0) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxModuleOf(importer, reader, &module));
+  if (parameters.count > RENGA_ONNX_OWNERS_MAX ||
+      !RengaOnnxTakeLost(&again->lost, &parameters, module)) {
+    RengaCall(RengaOnnxScopeAdd(importer, again->unresolved, value, &binding));
+    return RENGA_SUCCESS;
+  }
+  if (call)
+    RengaCall(CopyCall(again, call, &parameters, value, result));
+  else
+    RengaCall(CopyFolded(again, tensor, &parameters, result));
+  RengaCall(RengaOnnxScopeAdd(importer, again->restored, result, &binding));
+  if (binding) binding->target = value;
+  return RENGA_SUCCESS;
+}
+
+/* ---- calls ---- */
+static bool IsKnown(const Again *again, const char *name)
+{
+  const Onnx__GraphProto *graph = again->importer->model->graph;
+  for (size_t i = 0; i < graph->n_input; i++)
+    if (graph->input[i]->name && strcmp(graph->input[i]->name, name) == 0) return true;
+  return RengaOnnxScopeFind(again->importer->placeholders, name) ||
+         RengaOnnxScopeFind(again->importer->made, name) ||
+         (RengaOnnxScopeFind(again->importer->model_scope, name) &&
+          !RengaOnnxScopeFind(again->restored, name));
+}
+
+/* The input that is read in place of a name: at its position where each name is an input, and
+   otherwise one that the call does not name. -1: none. */
+static int FindInput(const Onnx__NodeProto *node, const char *name, int position, int count,
+                     RengaOnnxScope *own)
+{
+  for (size_t i = 0; i < node->n_input; i++)
+    if (RengaOnnxIsOtherCall(name, strlen(name), node->input[i]) &&
+        (count == (int)node->n_input ? (int)i == position
+                                     : !RengaOnnxScopeFind(own, node->input[i])))
+      return (int)i;
+  return -1;
+}
+
+static RengaErrorCode RedirectInput(Again *again, size_t row, int input, bool all, const char *to)
+{
+  RengaOnnxImporter *importer = again->importer;
+  Onnx__NodeProto *node;
+  RengaCall(CopyNode(importer, importer->node[row], &node));
+  const char *from = importer->node[row]->input[input];
+  for (size_t i = 0; i < node->n_input; i++)
+    if ((int)i == input || (all && strcmp(node->input[i], from) == 0))
+      RengaCall(RengaOnnxJoin(importer, to, "", &node->input[i]));
+  importer->node[row] = node;
+  return RENGA_SUCCESS;
+}
+
+/* names: of the call's arguments, in order */
+static RengaErrorCode LookAtNames(Again *again, size_t row, int count, char *const names[])
+{
+  RengaOnnxImporter *importer = again->importer;
+  RengaOnnxScope *own;
+  RengaOnnxBinding *binding;
+  RengaCall(RengaOnnxScopeCreate(importer, NULL, &own));
+  for (int k = 0; k < count; k++) RengaCall(RengaOnnxScopeAdd(importer, own, names[k], &binding));
+  for (int k = 0; k < count; k++) {
+    const Onnx__NodeProto *node = importer->node[row];
+    if (IsKnown(again, names[k])) continue;
+    const int input = FindInput(node, names[k], k, count, own);
+    if (input < 0) continue;
+    if (!RengaOnnxScopeFind(again->restored, names[k]))
+      RengaCall(Restore(again, node, node->input[input], names[k]));
+    const RengaOnnxBinding *restored = RengaOnnxScopeFind(again->restored, names[k]);
+    if (restored && strcmp(restored->target, node->input[input]) == 0)
+      RengaCall(RedirectInput(again, row, input, count != (int)node->n_input, names[k]));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LookAtReader(Again *again, size_t row)
+{
+  RengaOnnxImporter *importer = again->importer;
+  const char *at, *name;
+  char *text, **names;
+  size_t length;
+  int count = 0;
+  RengaCall(RengaOnnxCall(importer, importer->node[row], &text));
+  at = RengaOnnxCallArguments(text, NULL);
+  if (!at) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)strlen(at), sizeof *names, &names));
+  while (RengaOnnxNextName(&at, &name, &length)) {
+    RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, &names[count]));
+    memcpy(names[count++], name, length);
+  }
+  RengaCall(LookAtNames(again, row, count, names));
+  return RENGA_SUCCESS;
+}
+
+/* ---- nodes without a call: a parameter that is split for its module ---- */
+/* The lost parameter of the module that reads what the node makes of its parameter; -1: none. */
+static int LostOfReader(const Again *again, const RengaOnnxBinding *parameter, const char *reader)
+{
+  if (RengaOnnxIsInside(reader, parameter->name, RengaOnnxModuleLength(parameter->name))) return -1;
+  return RengaOnnxLostIn(&again->lost, reader, strlen(reader), RengaOnnxLastName(parameter->name));
+}
+
+static bool ReadsAny(const Onnx__NodeProto *reader, const Onnx__NodeProto *maker)
+{
+  for (size_t i = 0; i < reader->n_input; i++)
+    for (size_t k = 0; k < maker->n_output; k++)
+      if (strcmp(reader->input[i], maker->output[k]) == 0) return true;
+  return false;
+}
+
+/* A copy that reads another parameter, whose outputs all nodes of its module read. */
+static RengaErrorCode SplitAgain(Again *again, size_t row, int input, RengaOnnxBinding *parameter,
+                                 const RengaOnnxBinding *lost, const char *module)
+{
+  RengaOnnxImporter *importer = again->importer;
+  const Onnx__NodeProto *node = importer->node[row];
+  Onnx__NodeProto *copy;
+  RengaOnnxBinding *made;
+  char *name, *reader;
+  RengaCall(CopyNode(importer, node, &copy));
+  RengaCall(RengaOnnxSeparate(importer, parameter, lost, &made));
+  RengaCall(RengaOnnxJoin(importer, made->name, "", &copy->input[input]));
+  RengaCall(AddCopy(again, copy, row));
+  for (size_t k = 0; k < node->n_output; k++) {
+    RengaCall(RengaOnnxJoin(importer, node->output[k], " of ", &name));
+    RengaCall(RengaOnnxJoin(importer, name, lost->target, &copy->output[k]));
+  }
+  for (size_t i = 0; i < importer->n_node; i++) {
+    if (!ReadsAny(importer->node[i], node)) continue;
+    RengaCall(RengaOnnxModuleOf(importer, importer->node[i], &reader));
+    if (strcmp(reader, module) != 0) continue;
+    for (size_t k = 0; k < importer->node[i]->n_input; k++)
+      for (size_t n = 0; n < node->n_output; n++)
+        if (strcmp(importer->node[i]->input[k], node->output[n]) == 0) {
+          RengaCall(RedirectInput(again, i, (int)k, false, copy->output[n]));
+          break;
+        }
+  }
+  return RENGA_SUCCESS;
+}
+
+static bool IsRead(const Again *again, const Onnx__NodeProto *node)
+{
+  for (size_t i = 0; i < again->importer->n_node; i++)
+    if (ReadsAny(again->importer->node[i], node)) return true;
+  return false;
+}
+
+static RengaErrorCode LookAtSplit(Again *again, size_t row)
+{
+  RengaOnnxImporter *importer = again->importer;
+  const Onnx__NodeProto *node = importer->node[row];
+  char *text, *reader;
+  RengaCall(RengaOnnxCall(importer, node, &text));
+  for (size_t k = 0; k < node->n_input && !text; k++) {
+    RengaOnnxBinding *parameter = RengaOnnxScopeFind(importer->model_scope, node->input[k]);
+    if (!parameter || parameter->kind != RENGA_ONNX_TENSOR ||
+        parameter->said != RENGA_ONNX_PARAMETER)
+      continue;
+    for (size_t i = 0; i < importer->n_node; i++) {
+      if (!ReadsAny(importer->node[i], node)) continue;
+      RengaCall(RengaOnnxModuleOf(importer, importer->node[i], &reader));
+      const int lost = LostOfReader(again, parameter, reader);
+      if (lost < 0) continue;
+      RengaOnnxBinding *named = again->lost.parameter[lost];
+      again->lost.parameter[lost] = NULL;
+      RengaCall(SplitAgain(again, row, (int)k, parameter, named, reader));
+      again->dropped[row] = !IsRead(again, node);
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* ---- all ---- */
+/* Of two calculations that were made one with a third, one has its parameters again, and of the
+   other nobody knows whether it has its own. */
+static RengaErrorCode CheckUnresolved(const Again *again)
+{
+  for (int i = 0; i < again->restored->capacity; i++) {
+    const RengaOnnxBinding *restored = again->restored->slot[i];
+    RengaCheck(!restored || !RengaOnnxScopeFind(again->unresolved, restored->target),
+               again->importer->comm, RENGA_ERR_SUPPORT,
+               "%s: the exporter's optimizer made calculations one that began with equal "
+               "parameters (\"%s\"), and not all can be told apart: %s",
+               again->importer->file, restored->target, RengaOnnxExportAdvice);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PutCopies(const Again *again)
+{
+  RengaOnnxImporter *importer = again->importer;
+  Onnx__NodeProto **node;
+  size_t count = 0;
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node + again->n_copies, sizeof *node,
+                              &node));
+  for (size_t i = 0; i < importer->n_node; i++) {
+    if (!again->dropped[i]) node[count++] = importer->node[i];
+    for (int k = 0; k < again->n_copies; k++)
+      if (again->copy[k].after == i) node[count++] = again->copy[k].node;
+  }
+  importer->node = node;
+  importer->n_node = count;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxMakeAgain(RengaOnnxImporter *importer)
+{
+  Again again = {.importer = importer};
+  Onnx__NodeProto **node;
+  RengaCall(RengaOnnxScopeCreate(importer, NULL, &again.restored));
+  RengaCall(RengaOnnxScopeCreate(importer, NULL, &again.unresolved));
+  RengaCall(RengaOnnxFindLost(importer, &again.lost));
+  if (again.lost.count == 0) return RENGA_SUCCESS;
+  RengaCall(RengaOnnxFindMade(importer));
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node, sizeof *node, &node));
+  memcpy(node, importer->node, importer->n_node * sizeof *node);
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node, 1, &again.dropped));
+  importer->node = node; /* the model's own stays as it is */
+  for (size_t i = 0; i < importer->n_node; i++) RengaCall(LookAtSplit(&again, i));
+  for (size_t i = 0; i < importer->n_node; i++) RengaCall(LookAtReader(&again, i));
+  RengaCall(CheckUnresolved(&again));
+  RengaCall(PutCopies(&again));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,25 @@
+/* Parameters that are lost, and the modules that they are of. */
+#pragma once
+#include "onnx.h"
+
+typedef struct {
+  int count;
+  RengaOnnxBinding **parameter; /* in importer->placeholders; NULL: taken */
+} RengaOnnxLost;
+
+/* The parameters of a calculation, and those that take their places. */
+enum { RENGA_ONNX_OWNERS_MAX = 8 };
+typedef struct {
+  int count;
+  const RengaOnnxBinding *old[RENGA_ONNX_OWNERS_MAX];
+  RengaOnnxBinding *other[RENGA_ONNX_OWNERS_MAX];
+} RengaOnnxOwners;
+
+size_t RengaOnnxModuleLength(const char *target);
+const char *RengaOnnxLastName(const char *target);
+bool RengaOnnxIsInside(const char *inner, const char *outer, size_t length);
+RengaErrorCode RengaOnnxModuleOf(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
+                                 char **module);
+RengaErrorCode RengaOnnxFindLost(RengaOnnxImporter *importer, RengaOnnxLost *lost);
+int RengaOnnxLostIn(const RengaOnnxLost *lost, const char *module, size_t length, const char *name);
+bool RengaOnnxTakeLost(RengaOnnxLost *lost, RengaOnnxOwners *parameters, const char *reader);
