@@ -1,11 +1,18 @@
 /* What tests share: a condition that must hold, and a main that reports. */
 #pragma once
 #include "rengasys.h"
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #define Expect(condition)                                                                          \
   RengaCheck(condition, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "expected: %s", #condition)
+
+/* How many cases, steps ...: the second number where RENGA_TEST_SLOW is set (sanitizers). */
+static inline int CountOf(int usual, int slow)
+{
+  return getenv("RENGA_TEST_SLOW") ? slow : usual;
+}
 
 /* main of a test: RunTest() between RengaInitialize and RengaFinalize. */
 #define TEST_MAIN(run)                                                                             \

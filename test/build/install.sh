@@ -2,7 +2,7 @@
 # make install, then programs built against what was installed: a tutorial through pkg-config alone, linked with the
 # shared library and with the archive, and a project of CMake.
 . "${0%/*}/common.sh"
-configure_in install --prefix="$scratch/prefix"
+configure_in install --prefix="$scratch/prefix" CFLAGS=-O0
 make -s -j"$jobs"
 make -s install
 make -s installcheck

@@ -1,9 +1,9 @@
 #!/bin/sh
-# All tests under the address and undefined-behaviour sanitizers.
+# All tests under the address and undefined-behaviour sanitizers, some of them with fewer cases.
 . "${0%/*}/common.sh"
 configure_in sanitizers --enable-sanitizers --disable-shared CFLAGS='-O1 -g'
 make -s -j"$jobs"
-export RENGA_TEST_OTHER_ROUNDING=1
+export RENGA_TEST_OTHER_ROUNDING=1 RENGA_TEST_SLOW=1
 LSAN_OPTIONS="suppressions=$here/leaks.supp print_suppressions=0" \
   ASAN_OPTIONS=detect_leaks=1 UBSAN_OPTIONS=print_stacktrace=1 make -s -j2 check ||
   { cat test-suite.log; exit 1; }
