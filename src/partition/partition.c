@@ -11,8 +11,8 @@ static const RengaOptionRow rows[] = {
     {"partition_type", RENGA_OPTION_STRING, RENGA_PARTITION_EVEN, RENGA_OPTION_NO_OFFSET,
      "auto|exact|rannc|tree|even|manual", 0, 0,
      "how nodes are shared out: for the fastest step (quickly, or with proof), as RaNNC does, "
-     "along "
-     "the tree of their names, evenly by FLOPs, or at given cuts"},
+     "along the tree of their names, evenly by FLOPs, or at given cuts; the programs take auto "
+     "for several devices where neither stages nor replicas are given"},
     {"partition_cuts", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "manual: first node (or value) of stages 1, 2, …, or the node count of each stage"},
     {"partition_even_slack", RENGA_OPTION_REAL, "0.02", RENGA_OPTION_NO_OFFSET, NULL, 0, 10,
