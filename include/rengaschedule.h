@@ -38,6 +38,17 @@ typedef struct {
 RengaErrorCode RengaPlanGetMessages(RengaPlan plan, RengaGraph graph, int *count,
                                     RengaMessage **messages); /* RengaFree */
 
+/* A type from outside. fill says how many forwards a rank of the stage, which has count
+   micro-batches, does before each of its backwards: forwards[i] of them before backward i, from
+   i + 1 to count, and no fewer than before the backward that comes first. replicas: [stages]. */
+typedef struct {
+  const char *name;
+  RengaErrorCode (*fill)(int stages, const int replicas[], int stage, int64_t count,
+                         int64_t forwards[], void *user);
+  void *user;
+} RengaScheduleRule;
+RengaErrorCode RengaScheduleRegister(const RengaScheduleRule *rule);
+
 RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule);
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type);
 RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type);

@@ -1,19 +1,19 @@
 /* TEST ranks: 1 2 4 */
 /* Example 6: types of your own.
 
-   A program may add an optimizer and a way to cut the network before RengaInitialize. They are then
-   chosen by name as those that are built in, by the program or by an option, and everything
-   else (replicas, schedules, checkpoints with the optimizer's moments, plans) works with them.
+   A program may add an optimizer, a way to cut the network and a schedule before RengaInitialize.
+   They are then chosen by name as those that are built in, by the program or by an option, and
+   everything else (replicas, checkpoints with the optimizer's moments, memory) works with them.
    The rules look at what is the same on every layout, and so the loss is the same too.
 
      mpiexec -n 4 ./ex6 -partition_stages 2
      ./ex6 -help                               -optimizer_type lists lion
-     mpiexec -n 2 ./ex6 -optimizer_type adamw -partition_type even
+     mpiexec -n 2 ./ex6 -optimizer_type adamw -partition_type even -pipeline_schedule gpipe
 */
 #include <math.h>
 #include <renga.h>
 
-static const char help[] = "Trains with an optimizer and cuts of the program's own.\n";
+static const char help[] = "Trains with an optimizer, cuts and a schedule of the program's own.\n";
 
 enum { batch_samples = 32, steps = 40 };
 
@@ -44,14 +44,29 @@ static RengaErrorCode CutByCount(RengaGraph graph, int stages, int first[], void
   return RENGA_SUCCESS;
 }
 
+/* 1F1B whose stages begin a micro-batch more for each that follows: messages are hidden. */
+static RengaErrorCode RunAhead(int stages, const int replicas[], int stage, int64_t count,
+                               int64_t forwards[], void *user)
+{
+  (void)replicas;
+  (void)user;
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t ahead = i + 1 + 2 * (stages - 1 - stage);
+    forwards[i] = ahead < count ? ahead : count;
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Register(void)
 {
   static const char *const moments[] = {"momentum"};
   static const RengaOptimizerRule lion = {
       .name = "lion", .n_moments = 1, .moment_names = moments, .update = UpdateByLion};
   static const RengaPartitionRule count = {.name = "count", .cut = CutByCount};
+  static const RengaScheduleRule ahead = {.name = "ahead", .fill = RunAhead};
   RengaCall(RengaOptimizerRegister(&lion));
   RengaCall(RengaPartitionRegister(&count));
+  RengaCall(RengaScheduleRegister(&ahead));
   return RENGA_SUCCESS;
 }
 
@@ -92,6 +107,7 @@ static RengaErrorCode Train(RengaComm comm, RengaGraph graph, RengaPlan plan)
   RengaCall(RengaPipelineGetOptimizer(pipeline, &optimizer));
   RengaCall(RengaOptimizerSetType(optimizer, "lion"));
   RengaCall(RengaOptimizerSetLearningRate(optimizer, 0.01));
+  RengaCall(RengaPipelineSetSchedule(pipeline, "ahead"));
   RengaCall(RengaPipelineSetFromOptions(pipeline));
   RengaCall(RengaPipelineSetUp(pipeline));
   for (int64_t step = 0; step < steps; step++) {

@@ -78,25 +78,33 @@ static void AppendBackward(RengaSchedule schedule, RengaActionList *list, int64_
   AppendRows(schedule, list, RENGA_ROWS_SEND_BACKWARD, RENGA_ACTION_SEND, microbatch);
 }
 
-static RengaErrorCode BuildList(RengaSchedule schedule, RengaActionList *list)
+/* forwards: [micro-batches of the list] how many there are before each backward. */
+static RengaErrorCode FindForwards(RengaSchedule schedule, const RengaActionList *list,
+                                   int64_t forwards[])
 {
-  enum { COMPUTATIONS = 3, ENDS = 2 };
-  const int *start = StartAt(schedule, list->stage, RENGA_ROWS_RECEIVE_FORWARD);
-  const int64_t *order = RengaScheduleSharing_Private(schedule, list->stage)->order + list->first;
   const int64_t n = list->count, warm_up = schedule->warm_up[list->stage];
-  int64_t forward = 0, backward = 0;
-  list->capacity = n * (COMPUTATIONS + start[RENGA_ROWS_KINDS] - start[0]) + ENDS;
-  RengaCall(RengaMalloc(list->capacity, &list->action));
-  while (forward < n && (forward < warm_up || schedule->forward_only))
-    AppendForward(schedule, list, order[forward++]);
-  if (schedule->forward_only) return RENGA_SUCCESS;
-  while (backward < n) {
-    if (forward < n) AppendForward(schedule, list, order[forward++]);
-    AppendBackward(schedule, list, order[backward++]);
+  if (schedule->rule) {
+    RengaCall(RengaScheduleForwards_Private(schedule, list, forwards));
+    return RENGA_SUCCESS;
+  }
+  for (int64_t i = 0; i < n; i++) forwards[i] = warm_up < n - i ? warm_up + i + 1 : n;
+  return RENGA_SUCCESS;
+}
+
+static void BuildList(RengaSchedule schedule, RengaActionList *list, const int64_t forwards[])
+{
+  const int64_t *order = RengaScheduleSharing_Private(schedule, list->stage)->order + list->first;
+  int64_t forward = 0;
+  if (schedule->forward_only) {
+    while (forward < list->count) AppendForward(schedule, list, order[forward++]);
+    return;
+  }
+  for (int64_t i = 0; i < list->count; i++) {
+    while (forward < forwards[i]) AppendForward(schedule, list, order[forward++]);
+    AppendBackward(schedule, list, order[i]);
   }
   Append(list, RENGA_ACTION_REDUCE, -1, -1);
   Append(list, RENGA_ACTION_UPDATE, -1, -1);
-  return RENGA_SUCCESS;
 }
 
 static void NameLists(RengaSchedule schedule)
@@ -133,7 +141,19 @@ RengaErrorCode RengaSchedulePrepare_Private(RengaSchedule schedule)
 
 RengaErrorCode RengaScheduleBuild_Private(RengaSchedule schedule)
 {
-  RengaCall(IndexRows(schedule));
-  for (int r = 0; r < schedule->ranks; r++) RengaCall(BuildList(schedule, &schedule->list[r]));
+  enum { COMPUTATIONS = 3, ENDS = 2 };
+  int64_t *forwards = NULL;
+  RengaErrorCode code = IndexRows(schedule);
+  if (!code) code = RengaMalloc(schedule->microbatches + 1, &forwards);
+  for (int r = 0; r < schedule->ranks && !code; r++) {
+    RengaActionList *list = &schedule->list[r];
+    const int *start = StartAt(schedule, list->stage, RENGA_ROWS_RECEIVE_FORWARD);
+    list->capacity = list->count * (COMPUTATIONS + start[RENGA_ROWS_KINDS] - start[0]) + ENDS;
+    code = FindForwards(schedule, list, forwards);
+    if (!code) code = RengaMalloc(list->capacity, &list->action);
+    if (!code) BuildList(schedule, list, forwards);
+  }
+  RengaFree(&forwards);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

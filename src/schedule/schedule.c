@@ -18,6 +18,37 @@ static const RengaTypeRow types[] = {
     {NULL, NULL, NULL},
 };
 
+/*@
+   RengaScheduleRegister - add a type of schedule from outside
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . rule - kept, not copied, until the program ends: its name, and the function that says how many
+     forwards come before each backward of a rank
+
+   Errors: a name that another type has. Numbers of forwards that fall, or that are not there, and
+   lists of ranks that would wait for each other for ever, are errors of RengaScheduleSetUp().
+
+   Notes: before RengaInitialize, so that -pipeline_schedule may choose it. The function is called
+   on every rank for the lists of all ranks, and more than once for a list: it must look at nothing
+   but its arguments. Micro-batches keep their order, forward and backward; messages, recomputation
+   and the end of the step are Renga's, and so the loss does not depend on the schedule. What a step
+   takes is not predicted: plans of types auto, exact and rannc, and plans with costs of a machine
+   are refused, those of even, tree and manual are made without a prediction.
+@*/
+RengaErrorCode RengaScheduleRegister(const RengaScheduleRule *rule)
+{
+  RengaCheckPointer(rule);
+  RengaCheck(rule->fill, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the schedule %s needs a function that says how many forwards come before each "
+             "backward",
+             rule->name ? rule->name : "without a name");
+  RengaCall(
+      RengaTypeRegister_Private("RengaSchedule", types, "pipeline_schedule", rule->name, rule));
+  return RENGA_SUCCESS;
+}
+
 static const char *const action_names[] = {
     [RENGA_ACTION_FORWARD] = "forward",
     [RENGA_ACTION_BACKWARD] = "backward",
@@ -122,7 +153,7 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
 
    Input:
    . schedule - the schedule
-   . type - gpipe or 1f1b
+   . type - gpipe, 1f1b, or one of RengaScheduleRegister()
 
    Notes: no micro-batch is begun early after this call; see RengaScheduleSetEager().
 @*/
@@ -131,10 +162,15 @@ RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
   const RengaTypeRow *row = NULL;
   RengaCheckPointer(schedule);
   RengaCheckPointer(type);
-  RengaCall(RengaTypeFind("RengaSchedule", types, type, &row));
+  const RengaScheduleRule *rule = RengaTypeOutside_Private("RengaSchedule", type);
+  if (!rule) RengaCall(RengaTypeFind("RengaSchedule", types, type, &row));
   FreeLists(schedule);
   schedule->eager = 0;
-  RengaCall(row->create(schedule));
+  schedule->rule = NULL;
+  if (rule)
+    RengaScheduleCreateOutside_Private(schedule, rule);
+  else
+    RengaCall(row->create(schedule));
   RengaCall(RengaHeaderSetTypeName(schedule, type));
   schedule->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
@@ -221,7 +257,7 @@ RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager)
    . schedule - the schedule
 
    Options:
-   . -pipeline_schedule - gpipe or 1f1b
+   . -pipeline_schedule - gpipe, 1f1b, or one of RengaScheduleRegister()
    . -pipeline_eager - see RengaScheduleSetEager()
 @*/
 RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule)

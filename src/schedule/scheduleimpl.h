@@ -39,8 +39,9 @@ struct _p_RengaSchedule {
   bool *recompute;            /* [stages] */
   int64_t microbatches, leaf; /* of the step; of those that a replica has together */
   bool forward_only;
-  double eager;                /* micro-batches begun early, for each stage that follows */
-  const RengaMessage *message; /* borrowed */
+  double eager;                  /* micro-batches begun early, for each stage that follows */
+  const RengaScheduleRule *rule; /* of a type from outside, else NULL */
+  const RengaMessage *message;   /* borrowed */
   int n_sharings;
   RengaSharing *sharing;
   int *sharing_of;       /* [stages] */
@@ -55,6 +56,11 @@ struct _p_RengaSchedule {
 
 RengaErrorCode RengaScheduleCreate_GPipe(void *schedule);
 RengaErrorCode RengaScheduleCreate_1F1B(void *schedule);
+
+/* outside.c: forwards: [micro-batches of the list] how many come before each backward. */
+void RengaScheduleCreateOutside_Private(RengaSchedule schedule, const RengaScheduleRule *rule);
+RengaErrorCode RengaScheduleForwards_Private(RengaSchedule schedule, const RengaActionList *list,
+                                             int64_t forwards[]);
 
 /* order.c: fills global, place and the sharings. */
 RengaErrorCode RengaScheduleMakeOrder_Private(RengaSchedule schedule);

@@ -1,10 +1,12 @@
 # The library as others link it, and add to it.
-check_PROGRAMS += %D%/handles %D%/register %D%/operator
+check_PROGRAMS += %D%/handles %D%/register %D%/schedule %D%/operator
 %C%_handles_SOURCES = %D%/handles.c
 %C%_handles_LDADD = $(OUTSIDE_LDADD)
 %C%_register_SOURCES = %D%/register.c
 %C%_register_LDADD = $(OUTSIDE_LDADD)
+%C%_schedule_SOURCES = %D%/schedule.c
+%C%_schedule_LDADD = $(OUTSIDE_LDADD)
 %C%_operator_SOURCES = %D%/operator.c test/onnx/write.c test/onnx/write.h
 %C%_operator_LDADD = $(OUTSIDE_LDADD)
-TESTS += %D%/exports.sh %D%/cxx.sh %D%/handles %D%/register %D%/operator
+TESTS += %D%/exports.sh %D%/cxx.sh %D%/handles %D%/register %D%/schedule %D%/operator
 EXTRA_DIST += %D%/exports.sh %D%/cxx.sh %D%/train.cpp %D%/cmake/CMakeLists.txt

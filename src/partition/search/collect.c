@@ -265,6 +265,7 @@ static RengaErrorCode TakeSettings(RengaPartition partition, SearchTask *task)
   task->unordered = strcmp(reduction, RENGA_REDUCTION_UNORDERED) == 0;
   RengaCall(RengaSettingsGetSchedule(task->settings, &schedule));
   RengaCall(RengaSettingsGetEager(task->settings, &eager));
+  RengaCall(RengaSearchCheckSchedule_Private(schedule));
   task->gpipe = schedule && !strcmp(schedule, RENGA_SCHEDULE_GPIPE);
   task->eager = eager > 0 ? eager : 0;
   task->any_schedule = !schedule;

@@ -19,6 +19,7 @@ static RengaErrorCode TakeSchedule(RengaPlan plan, SearchTask *task)
   const char *type;
   if (!task->any_schedule) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetSchedule(plan, &type));
+  RengaCall(RengaSearchCheckSchedule_Private(type));
   task->gpipe = type && strcmp(type, RENGA_SCHEDULE_GPIPE) == 0;
   RengaCall(RengaPlanGetEager(plan, &task->eager));
   return RENGA_SUCCESS;

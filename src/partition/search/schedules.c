@@ -71,6 +71,17 @@ void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules)
   RengaFree(schedules);
 }
 
+RengaErrorCode RengaSearchCheckSchedule_Private(const char *type)
+{
+  RengaCheck(!type || !strcmp(type, RENGA_SCHEDULE_GPIPE) || !strcmp(type, RENGA_SCHEDULE_1F1B),
+             MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "what a step by schedule %s takes cannot be predicted: cut by -partition_type even, "
+             "tree or manual, with stages or replicas given, and without costs of a machine, or "
+             "plan for -pipeline_schedule " RENGA_SCHEDULE_GPIPE " or " RENGA_SCHEDULE_1F1B,
+             type);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Make(const SearchTask *task, const SearchModel *model,
                            const SearchLayout *layout, int n_messages,
                            const RengaMessage messages[], RengaPlan plan, RengaSchedule *schedule)

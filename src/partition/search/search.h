@@ -518,6 +518,9 @@ RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const Searc
                                              const SearchLayout *layout, const SearchDraft *draft,
                                              RengaSchedule *schedule, bool *lent);
 
+/* What a step by a schedule of the program takes is not known. NULL: any. */
+RengaErrorCode RengaSearchCheckSchedule_Private(const char *type);
+
 /* Micro-batches that each stage holds under it. */
 RengaErrorCode RengaSearchInFlight_Private(const SearchTask *task, const SearchModel *model,
                                            const SearchLayout *layout, const SearchDraft *draft,

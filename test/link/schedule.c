@@ -1,0 +1,207 @@
+/* TEST ranks: 1 2 4 */
+/* A schedule from outside: forwards run ahead by numbers that a seed makes; loss and parameters
+   have the bits of 1f1b, memory is what was forecast, and what cannot be is refused. */
+#include "../check.h"
+#include "renga.h"
+#include <math.h>
+
+enum { SAMPLES = 26, MICROBATCH = 2, STEPS = 3, SEEDS = 8 };
+
+static uint32_t Scramble(uint32_t a, uint32_t b, uint32_t c)
+{
+  uint32_t x = a * 2654435761u ^ b * 40503u ^ c * 2246822519u;
+  x ^= x >> 15;
+  x *= 2246822519u;
+  return x ^ x >> 13;
+}
+
+/* Each stage runs ahead of the next by 1 to 3, which changes in the step. */
+static RengaErrorCode FillBySeed(int stages, const int replicas[], int stage, int64_t count,
+                                 int64_t forwards[], void *user)
+{
+  (void)replicas;
+  for (int64_t i = 0; i < count; i++) {
+    int64_t ahead = i + 1;
+    for (int s = stage; s < stages; s++)
+      ahead += (s < stages - 1) + Scramble(*(const uint32_t *)user, (uint32_t)s, (uint32_t)i) % 3;
+    forwards[i] = ahead < count ? ahead : count;
+    if (i > 0 && forwards[i] < forwards[i - 1]) forwards[i] = forwards[i - 1];
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The last stage wants all forwards first, the others give them one by one. */
+static RengaErrorCode FillStuck(int stages, const int replicas[], int stage, int64_t count,
+                                int64_t forwards[], void *user)
+{
+  (void)replicas;
+  (void)user;
+  for (int64_t i = 0; i < count; i++) forwards[i] = stage == stages - 1 ? count : i + 1;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FillNothing(int stages, const int replicas[], int stage, int64_t count,
+                                  int64_t forwards[], void *user)
+{
+  (void)stages, (void)replicas, (void)stage, (void)count, (void)forwards, (void)user;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadWaves(void *user, int field, int64_t first, int64_t count, void *buffer)
+{
+  (void)user;
+  for (int64_t i = 0; i < count; i++) {
+    for (int k = 0; k < 4 && field == 0; k++)
+      ((float *)buffer)[4 * i + k] = sinf((float)((first + i) * (k + 1)));
+    if (field == 1) ((int64_t *)buffer)[i] = (first + i) % 3;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PlanOf(RengaComm comm, RengaGraph graph, int stages, RengaPlan *plan)
+{
+  RengaPartition partition;
+  RengaCall(RengaPartitionCreate(comm, &partition));
+  RengaCall(RengaPartitionSetGraph(partition, graph));
+  RengaCall(RengaPartitionSetBatch(partition, SAMPLES, MICROBATCH));
+  RengaCall(RengaPartitionSetStages(partition, stages));
+  RengaCall(RengaPartitionSolve(partition, plan));
+  RengaCall(RengaPartitionDestroy(&partition));
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  double loss;
+  uint64_t digest;
+  int64_t memory; /* of this rank */
+} Trained;
+
+static RengaErrorCode TrainWith(RengaComm comm, RengaGraph graph, int stages, const char *schedule,
+                                Trained *trained)
+{
+  const RengaBatch batch = {.samples = SAMPLES, .read = ReadWaves};
+  const char *type;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  RengaPipelineMemory memory = {0};
+  RengaCall(PlanOf(comm, graph, stages, &plan));
+  RengaCall(RengaPlanSetSchedule(plan, schedule));
+  RengaCall(RengaPlanGetSchedule(plan, &type));
+  Expect(!strcmp(type, schedule));
+  RengaCall(RengaPipelineCreate(comm, &pipeline));
+  RengaCall(RengaPipelineSetPlan(pipeline, graph, plan));
+  RengaCall(RengaPipelineSetTimeout(pipeline, 30));
+  RengaErrorCode code = RengaPipelineSetUp(pipeline);
+  for (int step = 0; step < STEPS && !code; step++)
+    code = RengaPipelineStep(pipeline, &batch, &trained->loss);
+  if (!code) code = RengaPipelineGetDigest(pipeline, &trained->digest);
+  if (!code) code = RengaPipelineGetMemory(pipeline, &memory);
+  if (!code) Expect(memory.forecast == memory.measured);
+  trained->memory = memory.measured;
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static uint32_t seed; /* of the rule */
+
+static RengaErrorCode TestBits(RengaComm comm, RengaGraph graph)
+{
+  const int size = RengaCommGetSize(comm);
+  for (int stages = 1; stages <= size; stages *= 2) {
+    Trained inside = {0}, outside = {0};
+    int64_t most = 0;
+    RengaCall(TrainWith(comm, graph, stages, RENGA_SCHEDULE_1F1B, &inside));
+    for (int s = 0; s < SEEDS; s++) {
+      seed = (uint32_t)s;
+      RengaCall(TrainWith(comm, graph, stages, "seeded", &outside));
+      Expect(outside.loss == inside.loss && outside.digest == inside.digest);
+      if (outside.memory > most) most = outside.memory;
+    }
+    Expect(most > inside.memory); /* more are in flight */
+  }
+  return RENGA_SUCCESS;
+}
+
+/* On every rank; rank 0 says why. */
+static RengaErrorCode TestRefusedLists(RengaComm comm, RengaGraph graph)
+{
+  const int size = RengaCommGetSize(comm);
+  const bool first = RengaCommGetRank(comm) == 0;
+  Trained trained;
+  ExpectError(TrainWith(comm, graph, size, "nothing", &trained), RENGA_ERR_PLAN,
+              first ? "schedule nothing: stage 0 does 0 forwards before its backward 0: at least 1"
+                    : "");
+  if (size > 1)
+    ExpectError(TrainWith(comm, graph, size, "stuck", &trained), RENGA_ERR_PLAN,
+                first ? "schedule stuck: stage" : "", first ? "it waits for ever" : "");
+  return RENGA_SUCCESS;
+}
+
+/* Searches and predictions do not know it. */
+static RengaErrorCode TestNotPlanned(RengaComm comm, RengaGraph graph)
+{
+  static const char *const types[] = {RENGA_PARTITION_AUTO, RENGA_PARTITION_EXACT,
+                                      RENGA_PARTITION_RANNC};
+  for (size_t t = 0; t < sizeof types / sizeof types[0]; t++) {
+    RengaPartition partition;
+    RengaSettings settings;
+    RengaPlan plan = NULL;
+    RengaCall(RengaPartitionCreate(comm, &partition));
+    RengaCall(RengaPartitionSetGraph(partition, graph));
+    RengaCall(RengaPartitionSetType(partition, types[t]));
+    RengaCall(RengaPartitionGetSettings(partition, &settings));
+    RengaCall(RengaSettingsSetSchedule(settings, "seeded"));
+    ExpectError(RengaPartitionSolve(partition, &plan), RENGA_ERR_SUPPORT,
+                RengaCommGetRank(comm) ? "" : "by schedule seeded takes cannot be predicted");
+    Expect(plan == NULL);
+    RengaCall(RengaPartitionDestroy(&partition));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestSchedules(void)
+{
+  RengaComm comm;
+  RengaGraph graph;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, "mlp:sizes=4-16-16-16-16-3"));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(TestBits(comm, graph));
+  RengaCall(TestRefusedLists(comm, graph));
+  RengaCall(TestNotPlanned(comm, graph));
+  RengaCall(RengaGraphDestroy(&graph));
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestRefusedNames(void)
+{
+  static const RengaScheduleRule same = {.name = "1f1b", .fill = FillNothing};
+  static const RengaScheduleRule idle = {.name = "idle"};
+  ExpectError(RengaScheduleRegister(&same), RENGA_ERR_ARGUMENT, "has a type 1f1b already");
+  ExpectError(RengaScheduleRegister(&idle), RENGA_ERR_ARGUMENT, "idle needs a function");
+  return RENGA_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  static const RengaScheduleRule rules[] = {
+      {.name = "seeded", .fill = FillBySeed, .user = &seed},
+      {.name = "stuck", .fill = FillStuck},
+      {.name = "nothing", .fill = FillNothing},
+  };
+  (void)argc;
+  for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
+    RengaCallAbort(RengaScheduleRegister(&rules[r]));
+  RengaCallAbort(TestRefusedNames());
+  char *words[] = {argv[0], (char[]){"-pipeline_schedule"}, (char[]){"seeded"}, NULL};
+  char **given = words;
+  int n_words = 3;
+  RengaCallAbort(RengaInitialize(&n_words, &given, NULL)); /* the option knows it */
+  RengaCallAbort(TestSchedules());
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
