@@ -50,6 +50,13 @@ void RengaSearchModelFinish_Private(SearchModel *model)
   }
 }
 
+int RengaSearchRowOf_Private(const SearchModel *model, int replicas)
+{
+  for (int o = 0; o < model->n_options; o++)
+    if (model->option[o].replicas == replicas) return o;
+  return -1;
+}
+
 /* fmin and fmax are calls; nothing here is not a number. */
 static double Smaller(double a, double b)
 {

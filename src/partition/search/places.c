@@ -175,19 +175,21 @@ static RengaErrorCode AllocatePlacing(Placing *placing)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindPlaces(Placing *placing)
+static RengaErrorCode FindPlaces(Placing *placing, bool simply)
 {
   SearchPlaces *places = placing->places;
   RengaCall(AllocatePlacing(placing));
   RengaCall(PlaceSimply(placing));
   if (placing->n_groups == 1) return RENGA_SUCCESS;
+  places->all = false;
+  if (simply) return RENGA_SUCCESS;
   RengaCall(PlaceFrom(placing, 0));
   places->all = placing->visits < VISITS_MOST;
   if (!places->all) RengaCall(PlaceSimply(placing));
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, int count,
+RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, bool simply, int count,
                                          const int replicas[], SearchPlaces *places)
 {
   Placing placing = {.machine = machine, .count = count, .replicas = replicas, .places = places};
@@ -200,7 +202,7 @@ RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, int 
   RengaCall(RengaMalloc(count + 1, &placing.first));
   for (int s = 0; s < count; s++) placing.first[s + 1] = placing.first[s] + replicas[s];
   places->ranks = placing.first[count];
-  const RengaErrorCode code = FindPlaces(&placing);
+  const RengaErrorCode code = FindPlaces(&placing, simply);
   RengaFree(&placing.first);
   RengaFree(&placing.used);
   RengaFree(&placing.rank);

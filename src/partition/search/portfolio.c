@@ -11,7 +11,7 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { FITTING_ROUNDS = 8, BRANCH_WORK = 30000, EAGER_MOST = 128 };
+enum { FITTING_ROUNDS = 8, BRANCH_WORK = 30000, EAGER_MOST = 128, IMPROVE_WORK = 4000000 };
 
 /* So many stages and replicas; 0: any. */
 typedef struct {
@@ -29,13 +29,6 @@ typedef struct {
   int n_seen, size_seen;
   uint64_t *seen; /* [size_seen] hashes of layouts that were tried; 0: free */
 } Portfolio;
-
-static int RowOf(const SearchModel *model, int replicas)
-{
-  for (int o = 0; o < model->n_options; o++)
-    if (model->option[o].replicas == replicas) return o;
-  return -1;
-}
 
 static uint64_t HashLayout(const SearchModel *model, const SearchLayout *layout)
 {
@@ -91,8 +84,8 @@ static RengaErrorCode Offer(Portfolio *portfolio, const SearchModel *model,
   RengaCall(RengaMalloc(layout->count, &own.stage));
   for (int s = 0; s < layout->count; s++) {
     own.stage[s] = layout->stage[s];
-    own.stage[s].option =
-        RowOf(&portfolio->trial.model, model->option[layout->stage[s].option].replicas);
+    own.stage[s].option = RengaSearchRowOf_Private(&portfolio->trial.model,
+                                                   model->option[layout->stage[s].option].replicas);
     known = known && own.stage[s].option >= 0;
   }
   const RengaErrorCode code =
@@ -293,7 +286,7 @@ static bool MayBeFaster(const Portfolio *portfolio, const Numbers *numbers)
 /* Rows of a search for one number of replicas as those of all. */
 static void RenumberStages(const Portfolio *portfolio, int replicas, SearchLayout *layout)
 {
-  const int row = RowOf(&portfolio->trial.model, replicas);
+  const int row = RengaSearchRowOf_Private(&portfolio->trial.model, replicas);
   for (int s = 0; replicas && s < layout->count; s++) layout->stage[s].option = row;
 }
 
@@ -341,6 +334,8 @@ static RengaErrorCode Run(Portfolio *portfolio, double *bound)
   for (int i = 0; i < portfolio->n_numbers; i++)
     if (MayBeFaster(portfolio, &portfolio->numbers[i]))
       RengaCall(GenerateAll(portfolio, &portfolio->numbers[i]));
+  RengaCall(RengaSearchImprove_Private(portfolio->task, portfolio->chain, true, EAGER_MOST,
+                                       IMPROVE_WORK, portfolio->trial.best));
   RengaCall(LookAtLayouts(portfolio, bound));
   return RENGA_SUCCESS;
 }

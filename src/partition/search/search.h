@@ -141,6 +141,8 @@ void RengaSearchModelFinish_Private(SearchModel *model);
    the machine, so that neighbouring stages lie together. */
 RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread,
                                                SearchModel *model);
+/* The row of so many replicas; -1: there is none. */
+int RengaSearchRowOf_Private(const SearchModel *model, int replicas);
 /* Rounds and buffers of so many replicas; links cost nothing. */
 SearchOption RengaSearchOption_Private(int64_t microbatches, int64_t leaf, int replicas);
 void RengaSearchModelFree_Private(SearchModel *model);
@@ -368,7 +370,8 @@ typedef struct {
   int *rank; /* [count][ranks] stage after stage; the owner frees it */
   bool all;  /* no other way is faster; if not, stage after stage and replica after replica */
 } SearchPlaces;
-RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, int count,
+/* simply: stage after stage and replica after replica alone. */
+RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, bool simply, int count,
                                          const int replicas[], SearchPlaces *places);
 
 /* ---- branch.c ---- */
@@ -393,6 +396,7 @@ typedef struct {
   SearchModel bounded; /* with it, for bounds */
   SearchAim *best;     /* the fastest so far; best->candidate.size is that of all */
   double least;       /* seconds that a placement that was not tried may take; HUGE_VAL: all were */
+  bool simply;        /* stages are placed one after the other, or replicas, and in no other way */
   int64_t eager_most; /* stages times rounds with more of which only a few schedules are tried; 0:
                          all are */
   int count;          /* stages with these replicas have the placements */
@@ -405,6 +409,14 @@ void RengaSearchTrialFree_Private(SearchTrial *trial);
 /* The best becomes this layout if some schedule, placement and recomputation make it faster. Its
    stages' options are rows of trial->model. */
 RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout);
+
+/* ---- improve.c ---- */
+/* Small changes to the best's layout, whose stages' options are rows of a model with every number
+   of replicas (no stages: there is no such layout), as far as work goes; small: then every order of
+   replicas on all devices. What is faster replaces the best (found). */
+RengaErrorCode RengaSearchImprove_Private(const SearchTask *task, const SearchChain *chain,
+                                          bool small, int64_t eager_most, int64_t work,
+                                          SearchAim *best);
 
 /* ---- collect.c ---- */
 typedef struct {

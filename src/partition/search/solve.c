@@ -11,7 +11,9 @@ enum {
   CHAIN_LONG = 5000,
   CHAIN_SHORT = 500, /* of a small problem, on so many devices */
   DEVICES_SMALL = 8,
-  DEVICES_FEW = 32,      /* of which every number of replicas is looked at */
+  DEVICES_FEW = 32,       /* of which every number of replicas is looked at */
+  IMPROVE_WORK = 5000000, /* actions, about, of all that is tried */
+  EAGER_FEW = 1,
   PROBLEM_LARGE = 200000 /* places times devices */
 };
 static const double memory_matters = 0.8; /* share of a device's memory from which on */
@@ -372,34 +374,76 @@ bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain
   return (int64_t)task->ranks * chain->count > PROBLEM_LARGE;
 }
 
-/* All ways of looking, for one row, after those of larger problems: what these find is what the
-   others have to beat. */
-static RengaErrorCode FindSmall(Solution *solution, double *bound, bool *fits)
+/* The layout that was found, its stages' options as rows of every number of replicas. */
+static RengaErrorCode MakeAim(const SearchTask *task, const Solution *solution, SearchAim *aim)
+{
+  SearchModel model = {0};
+  SearchLayout *layout = &aim->candidate.layout;
+  *aim = (SearchAim){.step = solution->step};
+  RengaCall(RengaSearchModelOf_Private(task, solution->chain, 0, false, &model));
+  const RengaErrorCode code = RengaSearchLayoutCopy_Private(&solution->candidate.layout, layout);
+  for (int s = 0; s < layout->count; s++) {
+    const int replicas = solution->model.option[layout->stage[s].option].replicas;
+    layout->stage[s].option = RengaSearchRowOf_Private(&model, replicas);
+  }
+  RengaSearchModelFree_Private(&model);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Of a small problem all ways of looking, of others changes to what was found. */
+static RengaErrorCode GoOn(Solution *solution, double *bound)
 {
   SearchTask task = *solution->task;
-  RengaCall(RengaSolutionFind_Private(solution, fits));
-  if (!*fits) return RENGA_SUCCESS;
-  SearchAim aim = {.step = solution->step};
+  SearchAim aim;
   task.every = true;
-  const RengaErrorCode code = RengaSearchPortfolio_Private(&task, solution->chain, &aim, bound);
-  if (code) RengaSearchLayoutFree_Private(&aim.candidate.layout);
+  RengaCall(MakeAim(&task, solution, &aim));
+  const RengaErrorCode code =
+      RengaSearchIsSmall_Private(&task, solution->chain)
+          ? RengaSearchPortfolio_Private(&task, solution->chain, &aim, bound)
+          : RengaSearchImprove_Private(&task, solution->chain, false, EAGER_FEW, IMPROVE_WORK,
+                                       &aim);
+  if (code || !aim.found) RengaSearchLayoutFree_Private(&aim.candidate.layout);
   RengaCall(code);
   if (aim.found) RengaCall(TakeAim(solution, &aim));
+  return RENGA_SUCCESS;
+}
+
+/* One row, or all together (row -1); where there is a bound what is found is gone on from. */
+static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, int row, double *bound,
+                              bool *fits)
+{
+  Solution one = {.task = task, .chain = solution->chain};
+  bool one_fits = false;
+  RengaErrorCode code = RengaSolutionFind_Private(&one, &one_fits);
+  if (!code && one_fits && bound) code = GoOn(&one, bound);
+  if (row >= 0) one.candidate.size = row;
+  RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
+  RengaCall(code);
+  *fits = *fits || one_fits;
+  return RENGA_SUCCESS;
+}
+
+/* Type exact begins with what type auto finds, so that it is never behind. */
+static RengaErrorCode FitExactly(Solution *solution, const SearchTask *task, int row, double *bound,
+                                 bool *fits)
+{
+  SearchTask quick = *task;
+  const bool goes_on =
+      row >= 0 && !task->find && !RengaSearchIsLarge_Private(task, solution->chain);
+  quick.exact = false;
+  quick.until = 0;
+  RengaCall(FitTask(solution, &quick, row, goes_on ? bound : NULL, fits));
+  if (!task->exact || (goes_on && *fits && *bound >= solution->step * (1 - 1e-9)))
+    return RENGA_SUCCESS;
+  RengaCall(FitTask(solution, task, row, NULL, fits));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode FitRow(Solution *solution, int row, double *bound, bool *fits)
 {
   const SearchTask task = TaskOfRow(solution->task, row);
-  Solution one = {.task = &task, .chain = solution->chain};
-  bool one_fits = false;
-  RengaErrorCode code = RengaSearchIsSmall_Private(&task, solution->chain)
-                            ? FindSmall(&one, bound, &one_fits)
-                            : RengaSolutionFind_Private(&one, &one_fits);
-  one.candidate.size = row;
-  RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
-  RengaCall(code);
-  *fits = *fits || one_fits;
+  RengaCall(FitExactly(solution, &task, row, bound, fits));
   return RENGA_SUCCESS;
 }
 
@@ -451,7 +495,7 @@ static RengaErrorCode FitRows(Solution *solution, double bound[], bool *fits)
   for (int r = 0; r < task->n_sizes; r++)
     RengaCall(RengaSearchBoundOf_Private(task, solution->chain, r, &bound[r]));
   if (RengaSearchIsLarge_Private(task, solution->chain) && task->n_sizes > 1) {
-    RengaCall(RengaSolutionFind_Private(solution, fits));
+    RengaCall(FitExactly(solution, task, -1, NULL, fits));
     return RENGA_SUCCESS;
   }
   RengaCall(RengaMalloc(task->n_sizes, &done));

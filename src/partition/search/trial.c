@@ -54,8 +54,8 @@ static RengaErrorCode FindPlaces(SearchTrial *trial, const SearchLayout *layout)
   RengaFree(&trial->places.rank);
   trial->replicas = replicas;
   trial->count = layout->count;
-  RengaCall(RengaSearchPlaces_Private(trial->task->machine, trial->task->ranks, trial->count,
-                                      replicas, &trial->places));
+  RengaCall(RengaSearchPlaces_Private(trial->task->machine, trial->task->ranks, trial->simply,
+                                      trial->count, replicas, &trial->places));
   return RENGA_SUCCESS;
 }
 
@@ -294,7 +294,7 @@ static RengaErrorCode TryPlaces(SearchTrial *trial, SearchAim *aim, const Search
     RengaCall(TrialMayBeFaster(trial, aim, draft, false, &may));
     if (may) RengaCall(TrySchedules(trial, aim, draft, rank));
   }
-  if (!trial->places.all) RengaCall(TrySchedules(trial, aim, draft, NULL));
+  if (!trial->places.all && !trial->simply) RengaCall(TrySchedules(trial, aim, draft, NULL));
   return RENGA_SUCCESS;
 }
 

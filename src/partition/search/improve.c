@@ -1,0 +1,378 @@
+/* A layout made better by small changes, each on trial under every schedule and placement
+   (trial.c): cuts moved one by one or two together, devices given from one stage to another, stages
+   joined and parted. What is faster is gone on from, until nothing is or the work is done; no clock
+   decides.
+
+   Stages with changed replicas are cut anew: as they have to be for the slowest of them to take as
+   little as it may (bound.c), and from there where fewer bytes cross. Where even that is slower
+   than the best, no layout with these replicas in this order is faster. */
+#include "search.h"
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { PROBES = 24, STAGES_FEW = 16, WORK_PER_ACTION = 4 };
+static const double near_best =
+    1.04; /* share of the best step up to which others are gone on from */
+
+typedef struct {
+  SearchTrial trial;
+  int64_t work;     /* that is left */
+  SearchLayout now; /* the best of the trial, as rows of its model; room for a stage more each */
+  SearchLayout next;
+} Climb;
+
+/* Actions of a step, and the nodes that are looked at for messages. */
+static int64_t WorkOf(const Climb *climb, int stages)
+{
+  const SearchModel *model = &climb->trial.model;
+  return model->count + WORK_PER_ACTION * model->microbatches * stages;
+}
+
+static bool MayGoOn(const Climb *climb)
+{
+  return climb->work > 0;
+}
+
+static void CopyStages(const SearchLayout *from, SearchLayout *to)
+{
+  to->count = from->count;
+  memcpy(to->stage, from->stage, (size_t)from->count * sizeof *to->stage);
+}
+
+/* climb->next on trial; *faster: it is where the climb is now. */
+static RengaErrorCode TryNext(Climb *climb, bool *faster)
+{
+  SearchAim *best = climb->trial.best;
+  const double before = best->step;
+  *faster = false;
+  if (!MayGoOn(climb)) return RENGA_SUCCESS;
+  climb->work -= WorkOf(climb, climb->next.count);
+  RengaCall(RengaSearchTry_Private(&climb->trial, &climb->next));
+  if (best->step >= before) return RENGA_SUCCESS;
+  *faster = true;
+  CopyStages(&best->candidate.layout, &climb->now);
+  return RENGA_SUCCESS;
+}
+
+/* Cuts from one on, so many of them, so many places further. */
+static bool ShiftCuts(const SearchLayout *from, int cut, int count, int by, SearchLayout *to)
+{
+  CopyStages(from, to);
+  for (int s = cut; s < cut + count; s++) {
+    to->stage[s].end += by;
+    to->stage[s + 1].begin += by;
+  }
+  for (int s = cut; s <= cut + count; s++)
+    if (to->stage[s].begin >= to->stage[s].end) return false;
+  return true;
+}
+
+static RengaErrorCode MoveTogether(Climb *climb, int count, bool *faster)
+{
+  static const int distances[] = {1,  -1,  2,  -2,  3,  -3,  4,  -4,  5,  -5,  6,  -6,
+                                  7,  -7,  8,  -8,  10, -10, 12, -12, 14, -14, 16, -16,
+                                  20, -20, 24, -24, 32, -32, 48, -48, 64, -64};
+  for (int cut = 0; cut + count < climb->now.count && MayGoOn(climb); cut++)
+    for (size_t i = 0; i < sizeof distances / sizeof distances[0]; i++) {
+      bool moved = false;
+      if (!ShiftCuts(&climb->now, cut, count, distances[i], &climb->next)) continue;
+      RengaCall(TryNext(climb, &moved));
+      *faster = *faster || moved;
+    }
+  return RENGA_SUCCESS;
+}
+
+/* Whether these stages can be cut so that each takes less than a ceiling; sets where. */
+static bool CutUnder(const SearchModel *model, double ceiling, SearchLayout *layout)
+{
+  int end = model->count, behind = 0;
+  for (int s = layout->count - 1; s >= 0; s--) {
+    const SearchOption *option = &model->option[layout->stage[s].option];
+    int low = s, high = end;
+    while (low < high) {
+      const int middle = low + (high - low) / 2;
+      if (RengaSearchStageAtLeast_Private(model, option, middle, end, behind) < ceiling)
+        high = middle;
+      else
+        low = middle + 1;
+    }
+    if (high >= end) return false;
+    layout->stage[s].begin = high;
+    layout->stage[s].end = end;
+    end = high;
+    behind += option->replicas;
+  }
+  return end == 0;
+}
+
+/* The replicas of climb->next cut anew; false: no layout of them is below the best. */
+static bool Balance(Climb *climb, double *least)
+{
+  const SearchModel *model = &climb->trial.bounded;
+  double low = 0, high = climb->trial.best->step;
+  if (isinf(high) || !CutUnder(model, high, &climb->next)) return false;
+  for (int probe = 0; probe < PROBES; probe++) {
+    const double middle = low + (high - low) / 2;
+    if (CutUnder(model, middle, &climb->next))
+      high = middle;
+    else
+      low = middle;
+  }
+  *least = high;
+  return CutUnder(model, high, &climb->next);
+}
+
+/* With cuts for the least, then where fewer bytes cross. */
+static RengaErrorCode TryBalanced(Climb *climb, bool *faster)
+{
+  static const double slacks[] = {0, 0.03, 0.1, 0.2};
+  SearchLayout balanced = {0};
+  double least;
+  if (!Balance(climb, &least)) return RENGA_SUCCESS;
+  RengaCall(RengaSearchLayoutCopy_Private(&climb->next, &balanced));
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (size_t i = 0; i < sizeof slacks / sizeof slacks[0] && !code; i++) {
+    bool moved = false;
+    CopyStages(&balanced, &climb->next);
+    RengaSearchEvaluate_Private(&climb->trial.model, &climb->next);
+    if (slacks[i] > 0) RengaSearchMoveCuts_Private(&climb->trial.model, slacks[i], &climb->next);
+    code = TryNext(climb, &moved);
+    *faster = *faster || moved;
+  }
+  RengaSearchLayoutFree_Private(&balanced);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static int ReplicasAt(const Climb *climb, int s)
+{
+  return climb->trial.model.option[climb->now.stage[s].option].replicas;
+}
+
+/* climb->next with so many replicas of a stage more; false: there is no such row. */
+static bool AddReplicas(Climb *climb, int s, int more)
+{
+  const int row = RengaSearchRowOf_Private(&climb->trial.model, ReplicasAt(climb, s) + more);
+  if (row >= 0) climb->next.stage[s].option = row;
+  return row >= 0;
+}
+
+static bool HasDevices(const Climb *climb)
+{
+  return RengaSearchDevices_Private(&climb->trial.model, &climb->next) <=
+         climb->trial.model.devices;
+}
+
+/* A replica from one stage to another; to -1: to none, from -1: from the idle ones. */
+static RengaErrorCode GiveReplica(Climb *climb, int from, int to, bool *faster)
+{
+  bool moved = false;
+  CopyStages(&climb->now, &climb->next);
+  if (from >= 0 && !AddReplicas(climb, from, -1)) return RENGA_SUCCESS;
+  if (to >= 0 && !AddReplicas(climb, to, 1)) return RENGA_SUCCESS;
+  if (!HasDevices(climb)) return RENGA_SUCCESS;
+  RengaCall(TryNext(climb, &moved));
+  *faster = *faster || moved;
+  if (moved) return RENGA_SUCCESS;
+  RengaCall(TryBalanced(climb, faster));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GiveReplicas(Climb *climb, bool *faster)
+{
+  if (!climb->trial.model.unequal) return RENGA_SUCCESS;
+  for (int from = -1; from < climb->now.count && MayGoOn(climb); from++)
+    for (int to = -1; to < climb->now.count; to++)
+      if (from != to && from < climb->now.count) RengaCall(GiveReplica(climb, from, to, faster));
+  return RENGA_SUCCESS;
+}
+
+/* A stage and the one behind it as one, with the replicas of both. */
+static RengaErrorCode JoinStages(Climb *climb, int s, bool *faster)
+{
+  const SearchLayout *now = &climb->now;
+  const int row = RengaSearchRowOf_Private(&climb->trial.model,
+                                           ReplicasAt(climb, s) + ReplicasAt(climb, s + 1));
+  if (row < 0) return RENGA_SUCCESS;
+  CopyStages(now, &climb->next);
+  climb->next.stage[s].end = now->stage[s + 1].end;
+  climb->next.stage[s].option = row;
+  memmove(climb->next.stage + s + 1, now->stage + s + 2,
+          (size_t)(now->count - s - 2) * sizeof *now->stage);
+  climb->next.count--;
+  RengaCall(TryBalanced(climb, faster));
+  return RENGA_SUCCESS;
+}
+
+/* A stage as two, of which the second has so many of the replicas. */
+static RengaErrorCode PartStage(Climb *climb, int s, int second, bool *faster)
+{
+  const SearchLayout *now = &climb->now;
+  const int a = RengaSearchRowOf_Private(&climb->trial.model, ReplicasAt(climb, s) - second);
+  const int b = RengaSearchRowOf_Private(&climb->trial.model, second);
+  if (a < 0 || b < 0) return RENGA_SUCCESS;
+  CopyStages(now, &climb->next);
+  memmove(climb->next.stage + s + 1, now->stage + s, (size_t)(now->count - s) * sizeof *now->stage);
+  climb->next.stage[s].option = a;
+  climb->next.stage[s + 1].option = b;
+  climb->next.count++;
+  RengaCall(TryBalanced(climb, faster));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ChangeStages(Climb *climb, bool *faster)
+{
+  const SearchModel *model = &climb->trial.model;
+  if (!model->unequal || model->stages) return RENGA_SUCCESS;
+  for (int s = 0; s + 1 < climb->now.count && MayGoOn(climb); s++)
+    RengaCall(JoinStages(climb, s, faster));
+  for (int s = 0; s < climb->now.count && climb->now.count < model->count; s++)
+    for (int second = 1; s < climb->now.count && second < ReplicasAt(climb, s); second *= 2)
+      RengaCall(PartStage(climb, s, second, faster));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunClimb(Climb *climb, bool cuts_alone)
+{
+  bool faster = true;
+  while (faster && MayGoOn(climb)) {
+    faster = false;
+    RengaCall(MoveTogether(climb, 1, &faster));
+    if (!faster) RengaCall(MoveTogether(climb, 2, &faster));
+    if (!faster && !cuts_alone) RengaCall(GiveReplicas(climb, &faster));
+    if (!faster && !cuts_alone) RengaCall(ChangeStages(climb, &faster));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AllocateClimb(Climb *climb)
+{
+  const int most = climb->trial.model.count + 1;
+  RengaCall(RengaMalloc(most, &climb->now.stage));
+  RengaCall(RengaMalloc(most, &climb->next.stage));
+  return RENGA_SUCCESS;
+}
+
+/* Of few stages on few devices every order of replicas is gone on from that may lead to what is
+   faster, under a step that is near the best. */
+typedef struct {
+  int count, replicas[STAGES_FEW];
+  double least;
+} Order;
+
+typedef struct {
+  int count, size;
+  Order *order;
+} Orders;
+
+static RengaErrorCode AddOrder(Climb *climb, int count, const int replicas[], Orders *orders)
+{
+  const SearchModel *model = &climb->trial.model;
+  Order order = {.count = count};
+  climb->next.count = count;
+  for (int s = 0; s < count; s++) {
+    order.replicas[s] = replicas[s];
+    climb->next.stage[s].option = RengaSearchRowOf_Private(model, replicas[s]);
+    if (climb->next.stage[s].option < 0) return RENGA_SUCCESS;
+  }
+  if (!Balance(climb, &order.least)) return RENGA_SUCCESS;
+  if (orders->count == orders->size) {
+    orders->size = 2 * orders->size + 64;
+    RengaCall(RengaRealloc(orders->size, &orders->order));
+  }
+  orders->order[orders->count++] = order;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ListOrders(Climb *climb, int count, int left, int replicas[], Orders *orders)
+{
+  const SearchModel *model = &climb->trial.model;
+  if (count && (!model->stages || count == model->stages))
+    RengaCall(AddOrder(climb, count, replicas, orders));
+  if (count == STAGES_FEW || count == model->count || (model->stages && count == model->stages))
+    return RENGA_SUCCESS;
+  for (int r = 1; r <= left; r++) {
+    if (!model->unequal && count && r != replicas[0]) continue;
+    replicas[count] = r;
+    RengaCall(ListOrders(climb, count + 1, left - r, replicas, orders));
+  }
+  return RENGA_SUCCESS;
+}
+
+static int CompareOrders(const void *a, const void *b)
+{
+  const Order *x = a, *y = b;
+  if (x->least != y->least) return x->least > y->least ? 1 : -1;
+  if (x->count != y->count) return x->count - y->count;
+  return memcmp(x->replicas, y->replicas, sizeof x->replicas);
+}
+
+static void TakeOrder(Climb *climb, const Order *order)
+{
+  climb->next.count = order->count;
+  for (int s = 0; s < order->count; s++)
+    climb->next.stage[s].option = RengaSearchRowOf_Private(&climb->trial.model, order->replicas[s]);
+}
+
+static RengaErrorCode ClimbOrder(Climb *climb, const Order *order)
+{
+  SearchAim *best = climb->trial.best;
+  SearchAim own = {.step = near_best * best->step, .candidate = {.size = best->candidate.size}};
+  bool found = false;
+  if (order->least >= best->step) return RENGA_SUCCESS;
+  climb->trial.best = &own;
+  TakeOrder(climb, order);
+  RengaErrorCode code = TryBalanced(climb, &found);
+  if (!code && found) code = RunClimb(climb, true);
+  climb->trial.best = best;
+  if (!code && own.found && own.step < best->step * (1 - 1e-9)) {
+    const SearchAim old = *best;
+    *best = own;
+    own = old;
+  }
+  RengaSearchLayoutFree_Private(&own.candidate.layout);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ClimbOrders(Climb *climb)
+{
+  Orders orders = {0};
+  int replicas[STAGES_FEW];
+  RengaErrorCode code = ListOrders(climb, 0, climb->trial.model.devices, replicas, &orders);
+  if (!code && orders.count)
+    qsort(orders.order, (size_t)orders.count, sizeof *orders.order, CompareOrders);
+  for (int i = 0; i < orders.count && !code && MayGoOn(climb); i++)
+    code = ClimbOrder(climb, &orders.order[i]);
+  RengaFree(&orders.order);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Improve(Climb *climb, bool orders)
+{
+  RengaCall(AllocateClimb(climb));
+  if (climb->trial.best->candidate.layout.count) {
+    CopyStages(&climb->trial.best->candidate.layout, &climb->now);
+    RengaCall(RunClimb(climb, false));
+  }
+  if (orders) RengaCall(ClimbOrders(climb));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchImprove_Private(const SearchTask *task, const SearchChain *chain,
+                                          bool small, int64_t eager_most, int64_t work,
+                                          SearchAim *best)
+{
+  Climb climb = {.work = work};
+  RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &climb.trial);
+  climb.trial.eager_most = eager_most;
+  climb.trial.simply = !small;
+  if (!code) code = Improve(&climb, small);
+  RengaSearchTrialFree_Private(&climb.trial);
+  RengaFree(&climb.now.stage);
+  RengaFree(&climb.next.stage);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
