@@ -200,11 +200,15 @@ RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op_name, const
   if (name == NULL) RengaCall(RengaGraphUniqueName(graph, op_name, sizeof unique, unique));
   RengaTensorSpec *specs = NULL;
   RengaCall(RengaMalloc(n_out + 1, &specs));
+  RengaErrorHandler report;
+  void *user;
+  RengaErrorGetHandler(&report, &user);
+  RengaErrorSetHandler(RengaErrorIgnore, NULL); /* an error is told once, with the node */
   RengaErrorCode code = Infer(graph, op, attributes, n_in, in, n_out, given, specs);
+  RengaErrorSetHandler(report, user);
   if (code != RENGA_SUCCESS)
-    code =
-        RengaErrorRaise(MPI_COMM_SELF, code, __func__, __FILE__, __LINE__,
-                        "node \"%s\" (%s) does not fit its inputs", name ? name : unique, op_name);
+    code = RengaErrorRaise(MPI_COMM_SELF, code, __func__, __FILE__, __LINE__, "node \"%s\": %s",
+                           name ? name : unique, RengaErrorGetMessage());
   if (code == RENGA_SUCCESS) code = MakeOutputs(graph, name ? name : unique, n_out, specs, out);
   RengaFree(&specs);
   RengaCall(code);

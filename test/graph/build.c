@@ -52,7 +52,7 @@ static RengaErrorCode CheckSpecs(RengaComm comm)
   TestTrue(RengaGraphFindValue(graph, "no such") == RENGA_VALUE_NONE);
   RengaValue in[2] = {x, y}, out;
   TestError(RengaGraphAddNode(graph, "Add", "bad", NULL, 2, in, 1, NULL, &out), RENGA_ERR_SHAPE,
-            "node \"bad\" (Add) does not fit");
+            "node \"bad\": Add(float32[N,6,4], float32[6N,4])");
   in[1] = 1000;
   TestError(RengaGraphAddNode(graph, "Add", NULL, NULL, 2, in, 1, NULL, &out), RENGA_ERR_ARGUMENT,
             "there is no value 1000");

@@ -26,22 +26,39 @@ static RengaErrorCode KeepInner(RengaOnnxNode *node, int n_in, const RengaValue 
   return RENGA_SUCCESS;
 }
 
+/* An error of the graph is told once, with its place in the file; one of this rank alone, by it. */
+static RengaErrorCode AddNode(RengaOnnxNode *node, const char *op, const char *name, int n_in,
+                              const RengaValue in[], int n_out, const RengaTensorSpec given[],
+                              RengaValue out[])
+{
+  const RengaOnnxImporter *importer = node->importer;
+  RengaErrorHandler report;
+  void *user;
+  RengaErrorGetHandler(&report, &user);
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  const RengaErrorCode code = RengaGraphAddNode(importer->graph, op, name, &importer->attributes,
+                                                n_in, in, n_out, given, out);
+  RengaErrorSetHandler(report, user);
+  const char *opened =
+      importer->open && importer->file_batch > 0
+          ? "; the batch that the file fixes was made open: if this is why, export it "
+            "with a dynamic batch"
+          : "";
+  const bool alone = code == RENGA_ERR_MEMORY || code == RENGA_ERR_INTERNAL;
+  RengaCheck(!alone, MPI_COMM_SELF, code, "%s", RengaErrorGetMessage());
+  RengaOnnxCheck(code == RENGA_SUCCESS, node, code, "%s%s", RengaErrorGetMessage(), opened);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOnnxEmit(RengaOnnxNode *node, const char *op, int n_in, const RengaValue in[],
                              int n_out, const RengaTensorSpec given[], RengaValue out[])
 {
   RengaOnnxImporter *importer = node->importer;
   char *name = NULL;
   RengaCall(RengaOnnxNewName(node, op, &name));
-  RengaErrorCode code = RengaGraphAddNode(importer->graph, op, name, &importer->attributes, n_in,
-                                          in, n_out, given, out);
+  RengaErrorCode code = AddNode(node, op, name, n_in, in, n_out, given, out);
   RengaAttributesFree(&importer->attributes);
-  const char *opened =
-      importer->open && importer->file_batch > 0
-          ? "; the batch that the file fixes was made open: if this is why, export it "
-            "with a dynamic batch"
-          : "";
-  RengaOnnxCheck(code == RENGA_SUCCESS, node, code, "%s cannot be added to the graph%s", op,
-                 opened);
+  RengaCall(code);
   for (int i = 0; i < n_out; i++) {
     RengaCall(KeepInner(node, n_in, in, out[i]));
     RengaCall(RengaOnnxKeepMask(node, op, n_in, in, out[i]));
