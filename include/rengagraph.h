@@ -73,6 +73,8 @@ RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained,
 /* -graph_whole_batch: a file's network as a function of a batch of so many samples, never cut */
 RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
 RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples);
+/* Why a network was refused that mixes the samples of its batch; NULL: it was not */
+RengaErrorCode RengaGraphGetMixed(RengaGraph graph, const char **why); /* lent */
 /* -graph_dimension: "name=size,…" for the symbolic dimensions of a file */
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
 /* -graph_batch_inputs: "name,name:1,…", the inputs of a file that hold samples, and where */

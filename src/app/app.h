@@ -34,9 +34,13 @@ RengaErrorCode AppCheckFiles(const App *app, bool writes_last);
 RengaErrorCode AppDataRegister(void);
 RengaErrorCode AppDataRefuseOptions(RengaComm comm, const char *command);
 
-/* network.c: the network of -graph, set up. */
-RengaErrorCode AppLoadGraph(RengaComm comm, RengaGraph *graph);
-RengaErrorCode AppCreateGraph(RengaComm comm, RengaGraph *graph); /* the same, not set up */
+/* network.c: the network of -graph, set up. Where the options say that a batch is one micro-batch
+   on one replica, also one that cannot be cut, which is said. */
+typedef struct {
+  RengaErrorCode (*set)(RengaGraph graph, const char *outputs);
+  const char *outputs;
+} AppEnds; /* other ends than the network's own */
+RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *graph);
 /* Value of a string option that must be given; purpose: what for. */
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
                              const char **value);

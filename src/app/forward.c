@@ -74,13 +74,12 @@ static RengaErrorCode ChooseParts(AppForward *forward, bool needs_loss)
 RengaErrorCode AppForwardOpen(RengaComm comm, bool needs_loss, const char *outputs,
                               AppForward *forward)
 {
+  const AppEnds ends = {EndAtOutputs, outputs};
   RengaValue loss;
   *forward = (AppForward){.comm = comm, .step = -1, .subset = !needs_loss};
   RengaCall(RengaObjectGetComm(comm, &forward->printer));
   RengaCall(AppPeekInitial(comm));
-  RengaCall(AppCreateGraph(comm, &forward->graph));
-  if (!needs_loss) RengaCall(EndAtOutputs(forward->graph, outputs));
-  RengaCall(RengaGraphSetUp(forward->graph));
+  RengaCall(AppLoadGraph(comm, needs_loss ? NULL : &ends, &forward->graph));
   RengaCall(RengaGraphGetLoss(forward->graph, &loss));
   RengaCheck(!needs_loss || loss != RENGA_VALUE_NONE, forward->printer, RENGA_ERR_GRAPH,
              "the network has no loss to evaluate; renga predict writes its outputs");

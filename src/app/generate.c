@@ -132,7 +132,7 @@ static RengaErrorCode SetUp(Writer *writer)
   RengaCall(RengaOptionsGetReal("temperature", &writer->temperature, NULL));
   RengaCall(RengaOptionsGetInt64("seed", &writer->seed, NULL));
   RengaCheck(prompt[0], writer->printer, RENGA_ERR_OPTION, "-prompt is empty: give some text");
-  RengaCall(AppLoadGraph(writer->comm, &writer->graph));
+  RengaCall(AppLoadGraph(writer->comm, NULL, &writer->graph));
   RengaCall(AppFindFields(writer->comm, writer->graph, &writer->fields));
   RengaCall(FindTokens(writer));
   RengaCall(FindVocabulary(writer));

@@ -108,7 +108,7 @@ static RengaErrorCode InfoOfGraph(const App *app, MPI_Comm printer)
   RengaGraph graph = NULL;
   const char *name;
   int64_t batch = 0;
-  RengaCall(AppLoadGraph(app->comm, &graph));
+  RengaCall(AppLoadGraph(app->comm, NULL, &graph));
   RengaCall(RengaOptionsGetString("graph", &name, NULL));
   RengaCall(RengaOptionsGetInt64("batch_size", &batch, NULL));
   if (!batch) RengaCall(RengaGraphGetFileBatch(graph, &batch));

@@ -1,5 +1,6 @@
 /* The network that the user names, and its plan. */
 #include "app.h"
+#include <string.h>
 
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
                              const char **value)
@@ -11,23 +12,112 @@ RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpo
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppCreateGraph(RengaComm comm, RengaGraph *graph)
+/* Samples of a batch that is one micro-batch on one replica, by the options; 0: it may be cut. */
+static RengaErrorCode FindUncutBatch(int64_t *samples)
+{
+  int64_t batch, microbatch, replicas, whole;
+  bool given;
+  RengaCall(RengaOptionsGetInt64("batch_size", &batch, NULL));
+  RengaCall(RengaOptionsGetInt64("microbatch_size", &microbatch, NULL));
+  RengaCall(RengaOptionsGetInt64("partition_replicas", &replicas, NULL));
+  RengaCall(RengaOptionsGetInt64("graph_whole_batch", &whole, &given));
+  *samples = batch == microbatch && replicas <= 1 && !given ? batch : 0;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadGraph(RengaComm comm, const AppEnds *ends, int64_t whole,
+                                RengaGraph *graph)
+{
+  RengaCall(RengaGraphCreate(comm, graph));
+  RengaCall(RengaGraphSetWholeBatch(*graph, whole));
+  RengaCall(RengaGraphSetFromOptions(*graph));
+  if (ends) RengaCall(ends->set(*graph, ends->outputs));
+  RengaCall(RengaGraphSetUp(*graph));
+  return RENGA_SUCCESS;
+}
+
+/* What is told while a network is read that may be read once more. */
+typedef struct {
+  int known, warnings; /* known: those of the reading before, which are not repeated */
+  bool failed;         /* this rank has an error to tell */
+} AppListener;
+
+static void HearReading(const RengaErrorReport *report, void *user)
+{
+  AppListener *listener = user;
+  if (report->code != RENGA_SUCCESS)
+    listener->failed = true;
+  else if (++listener->warnings > listener->known)
+    RengaErrorPrint(report, NULL);
+}
+
+static RengaErrorCode ReadQuietly(RengaComm comm, const AppEnds *ends, int64_t whole,
+                                  AppListener *listener, RengaGraph *graph)
+{
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  *listener = (AppListener){.known = listener->warnings};
+  RengaErrorSetHandler(HearReading, listener);
+  RengaErrorCode code = ReadGraph(comm, ends, whole, graph);
+  code = RengaErrorAgree(printer, code);
+  RengaErrorSetHandler(NULL, NULL);
+  return code; /* its sentence is not told yet */
+}
+
+/* A file that cannot be cut into micro-batches, for the reason, is read for batches of one. */
+static RengaErrorCode ReadUncut(RengaComm comm, const AppEnds *ends, int64_t batch,
+                                const char *reason, AppListener *listener, RengaGraph *graph)
+{
+  MPI_Comm printer;
+  const char *name;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaOptionsGetString("graph", &name, NULL));
+  const RengaErrorCode code = ReadQuietly(comm, ends, batch, listener, graph);
+  if (code && !listener->failed) return code; /* another rank tells it */
+  const char *why = RengaErrorGetMessage();
+  RengaCheck(!code || strcmp(why, reason), MPI_COMM_SELF, code, "%s", reason);
+  RengaCheck(!code, MPI_COMM_SELF, code,
+             "%s. Read for whole batches of %lld, never cut, it is refused too: %s", reason,
+             (long long)batch, why);
+  RengaCall(RengaPrintf(printer, "%s is read for whole batches of %lld, never cut: %s\n", name,
+                        (long long)batch, reason));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadEitherWay(RengaComm comm, const AppEnds *ends, int64_t batch,
+                                    RengaGraph *graph)
+{
+  AppListener listener = {0};
+  char reason[2048];
+  const char *mixed = NULL;
+  const RengaErrorCode code = ReadQuietly(comm, ends, 0, &listener, graph);
+  if (!code) return RENGA_SUCCESS;
+  if (*graph) RengaCall(RengaGraphGetMixed(*graph, &mixed));
+  snprintf(reason, sizeof reason, "%s", mixed ? mixed : RengaErrorGetMessage());
+  if (code == RENGA_ERR_GRAPH || code == RENGA_ERR_SHAPE || code == RENGA_ERR_SUPPORT) {
+    RengaCall(RengaGraphDestroy(graph));
+    RengaCall(ReadUncut(comm, ends, batch, reason, &listener, graph));
+    return RENGA_SUCCESS;
+  }
+  RengaCheck(!listener.failed, MPI_COMM_SELF, code, "%s", reason);
+  return code;
+}
+
+RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *graph)
 {
   const char *name;
+  int64_t batch;
   RengaCall(AppNeedOption(comm, "graph",
                           "an ONNX file or a built-in network, such as "
                           "gpt:layers=4,hidden=256,heads=8,sequence=128,"
                           "vocabulary=256",
                           &name));
-  RengaCall(RengaGraphCreate(comm, graph));
-  RengaCall(RengaGraphSetFromOptions(*graph));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode AppLoadGraph(RengaComm comm, RengaGraph *graph)
-{
-  RengaCall(AppCreateGraph(comm, graph));
-  RengaCall(RengaGraphSetUp(*graph));
+  RengaCall(FindUncutBatch(&batch));
+  *graph = NULL;
+  if (batch > 0)
+    RengaCall(ReadEitherWay(comm, ends, batch, graph));
+  else
+    RengaCall(ReadGraph(comm, ends, 0, graph));
   return RENGA_SUCCESS;
 }
 

@@ -210,7 +210,7 @@ static RengaErrorCode MakePlan(const App *app)
   const char *file;
   bool machine = false;
   RengaCall(RengaOptionsGetString("machine_file", &file, &machine));
-  RengaCall(AppLoadGraph(app->comm, &graph));
+  RengaCall(AppLoadGraph(app->comm, NULL, &graph));
   RengaCall(machine ? PlanMachine(app, graph) : PlanRanks(app, graph));
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;

@@ -115,7 +115,7 @@ RengaErrorCode AppProfile(const App *app)
   RengaGraph graph = NULL;
   RengaMachine machine = NULL;
   RengaProfile profile = NULL;
-  RengaCall(AppLoadGraph(app->comm, &graph));
+  RengaCall(AppLoadGraph(app->comm, NULL, &graph));
   RengaCall(MakeMachine(app->comm, &machine));
   RengaCall(RengaProfileCreate(app->comm, &profile));
   RengaCall(RengaProfileSetGraph(profile, graph));

@@ -198,7 +198,7 @@ static RengaErrorCode SetUp(Training *training)
   RengaCall(AppMonitorCheck(training->comm));
   RengaCall(SetUpCheckpoint(training));
   if (!training->goes_on) RengaCall(AppPeekInitial(training->comm));
-  RengaCall(AppLoadGraph(training->comm, &training->graph));
+  RengaCall(AppLoadGraph(training->comm, NULL, &training->graph));
   RengaCall(SetUpData(training));
   RengaCall(SetUpPipeline(training));
   RengaCall(Resume(training));

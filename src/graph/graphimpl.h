@@ -3,9 +3,6 @@
 #include "renga/private/graph.h"
 #include "renga/private/object.h"
 
-#define RENGA_GRAPH_WHOLE_ADVICE                                                                   \
-  "; where that is meant, -graph_whole_batch SIZE reads a file for one micro-batch of that size"
-
 typedef struct {
   char *graph, *view, *frozen, *trained, *dimension, *batch_inputs;
   int64_t whole_batch; /* samples; 0: the batch is cut into micro-batches */
@@ -35,6 +32,7 @@ struct _p_RengaGraph {
   RengaPhase phase;                       /* of nodes added now */
   int *readers;    /* while the graph is rewritten: how often each value is read */
   uint64_t digest; /* of a graph that is set up; 0: not worked out since it changed */
+  char mixed[768]; /* why it cannot be cut into micro-batches; empty: that was not found */
   void **scratch;  /* freed with the graph, or by RengaGraphFreeScratch */
 };
 
@@ -79,6 +77,12 @@ void RengaGraphFreeScratch(RengaGraph graph);
 RengaErrorCode RengaGraphError(const RengaGraphNode *node, RengaErrorCode code,
                                const char *function, const char *file, int line, const char *format,
                                ...) __attribute__((format(printf, 6, 7)));
+/* The node mixes the samples of the batch. Collective: the graph's rank 0 reports. */
+#define RengaGraphRefuseMixed(graph, node, ...)                                                    \
+  return RengaGraphMixedError(graph, node, __func__, __FILE__, __LINE__, __VA_ARGS__)
+RengaErrorCode RengaGraphMixedError(RengaGraph graph, const RengaGraphNode *node,
+                                    const char *function, const char *file, int line,
+                                    const char *format, ...) __attribute__((format(printf, 6, 7)));
 
 /* ---- canonical form ---- */
 RengaErrorCode RengaGraphCountReaders(RengaGraph graph);

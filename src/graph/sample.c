@@ -27,9 +27,7 @@ static int BatchOf(const Samples *samples, RengaValue value)
 }
 
 #define Mixed(node, ...)                                                                           \
-  RengaGraphRefuse(node, RENGA_ERR_GRAPH,                                                          \
-                   "it would mix the samples of the batch (-graph_whole_batch SIZE allows it, "    \
-                   "with one micro-batch of that size): " __VA_ARGS__)
+  RengaGraphRefuseMixed(samples->graph, node, "it would mix the samples of the batch: " __VA_ARGS__)
 
 /* All inputs that have the batch have it in the same order, and so have the outputs. */
 static RengaErrorCode Together(Samples *samples, const RengaGraphNode *node, int64_t *runs)
@@ -177,9 +175,9 @@ static RengaErrorCode Numbered(Samples *samples, const RengaGraphNode *node, int
   (void)runs;
   if (BatchOf(samples, node->out[0]) >= 0)
     Mixed(node,
-          "it numbers the samples, and a micro-batch does not know the numbers of its own. Such "
-          "numbers may be an index along the batch (x[torch.arange(len(x)), k]); for anything "
-          "else give them to the network as an input [N], or write it without them");
+          "it numbers the samples, and a micro-batch does not know the numbers of its own. As an "
+          "index along the batch (x[torch.arange(len(x)), k]) they are known; for anything else "
+          "give them to the network as an input [N]");
   return RENGA_SUCCESS;
 }
 

@@ -168,11 +168,11 @@ static RengaErrorCode MakeWhole(Shares *shares, int at, int input)
   RengaGraphNode *node = RengaGraphEntryNode(graph, at);
   RengaValue value = node->in[input], whole = RENGA_VALUE_NONE;
   if (!IsPrepared(shares, value))
-    RengaGraphRefuse(
-        node, RENGA_ERR_GRAPH,
+    RengaGraphRefuseMixed(
+        graph, node,
         "input \"%s\" is a sum over the batch that depends on parameters. Each "
         "micro-batch has a share of it, and after this operator the shares would not add "
-        "up. Linear operators may follow such a sum, nothing else" RENGA_GRAPH_WHOLE_ADVICE,
+        "up. Linear operators may follow such a sum, nothing else",
         graph->value[value]->name);
   graph->place = graph->entry[at]->place - 1;
   RengaCall(AddBatchSum(graph, value, &whole));
@@ -316,10 +316,10 @@ static RengaErrorCode LoseBatch(Shares *shares, const RengaGraphNode *node, Shar
   if (strcmp(node->op->name, "WholeBatch") == 0) return RENGA_SUCCESS;
   bool sum = kind == SHARE_SUM || (kind == SHARE_PRODUCT && strcmp(node->op->name, "MatMul") == 0);
   if (!sum && strcmp(node->op->name, "BatchNormalization") != 0)
-    RengaGraphRefuse(
-        node, RENGA_ERR_GRAPH,
+    RengaGraphRefuseMixed(
+        shares->graph, node,
         "\"%s\" has no batch although an input has: only sums and means over the batch "
-        "can be put together from micro-batches" RENGA_GRAPH_WHOLE_ADVICE,
+        "can be put together from micro-batches",
         shares->graph->value[node->out[0]]->name);
   *share = sum;
   return RENGA_SUCCESS;
@@ -329,10 +329,10 @@ static RengaErrorCode CheckBatchSum(Shares *shares, const RengaGraphNode *node)
 {
   RengaGraph graph = shares->graph;
   if (!IsPrepared(shares, node->in[0]))
-    RengaGraphRefuse(
-        node, RENGA_ERR_GRAPH,
+    RengaGraphRefuseMixed(
+        graph, node,
         "\"%s\" depends on parameters, states or random numbers: it cannot be summed over "
-        "the batch before the first forward" RENGA_GRAPH_WHOLE_ADVICE,
+        "the batch before the first forward",
         graph->value[node->in[0]]->name);
   return RENGA_SUCCESS;
 }
@@ -363,9 +363,9 @@ RengaErrorCode RengaGraphCheckShares(RengaGraph graph)
   if (!open || graph->loss < 0 || graph->options.whole_batch > 0) return RENGA_SUCCESS;
   const RengaGraphNode *node = &graph->entry[graph->value[graph->loss]->producer]->node;
   if (!shares.share[graph->loss])
-    RengaGraphRefuse(node, RENGA_ERR_GRAPH,
-                     "the loss \"%s\" is not a sum or mean over the samples of the "
-                     "batch" RENGA_GRAPH_WHOLE_ADVICE,
-                     graph->value[graph->loss]->name);
+    RengaGraphRefuseMixed(graph, node,
+                          "the loss \"%s\" is not a sum or mean over the samples of the "
+                          "batch",
+                          graph->value[graph->loss]->name);
   return RENGA_SUCCESS;
 }

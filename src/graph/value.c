@@ -95,20 +95,21 @@ RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckSpec(const char *name, const RengaTensorSpec *spec)
+static RengaErrorCode CheckSpec(RengaGraph graph, const char *name, const RengaTensorSpec *spec)
 {
   int batches = 0;
+  char why[640];
   RengaCheck(spec->ndim >= 0 && spec->ndim <= RENGA_MAX_DIM, MPI_COMM_SELF, RENGA_ERR_SHAPE,
              "value \"%s\" has %d dimensions, 0 to %d are allowed", name, spec->ndim,
              RENGA_MAX_DIM);
   RengaCheck((int)spec->type >= 0 && spec->type < RENGA_TYPE_COUNT, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "value \"%s\": %d is no data type", name, (int)spec->type);
   for (int d = 0; d < spec->ndim; d++) batches += spec->dim[d] < 0;
-  RengaCheck(batches <= 1, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "value \"%s\" has %d dimensions that depend on the batch, at most one "
-             "may" RENGA_GRAPH_WHOLE_ADVICE,
-             name, batches);
-  return RENGA_SUCCESS;
+  if (batches <= 1) return RENGA_SUCCESS;
+  snprintf(why, sizeof why,
+           "value \"%s\" has %d dimensions that depend on the batch, at most one may", name,
+           batches);
+  return RengaGraphRaiseMixed_Private(graph, RENGA_ERR_SHAPE, __func__, __FILE__, __LINE__, why);
 }
 
 RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValueKind kind,
@@ -116,7 +117,7 @@ RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValue
 {
   RengaCheck(RengaGraphFindValue(graph, name) == RENGA_VALUE_NONE, MPI_COMM_SELF, RENGA_ERR_GRAPH,
              "there are two values named \"%s\"", name);
-  RengaCall(CheckSpec(name, spec));
+  RengaCall(CheckSpec(graph, name, spec));
   if (graph->n_values == graph->size_values) {
     RengaCall(RengaRealloc(2 * graph->size_values + 64, &graph->value));
     graph->size_values = 2 * graph->size_values + 64;

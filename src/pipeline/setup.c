@@ -27,8 +27,9 @@ static RengaErrorCode CheckShortBatches(RengaPipeline pipeline)
   RengaCall(RengaGraphGetWholeBatch(pipeline->graph, &whole));
   for (int i = 0; i < pipeline->n_short && whole > 0; i++)
     RengaCheck(pipeline->short_batch[i] == whole, pipeline->hdr.comm, RENGA_ERR_PLAN,
-               "-graph_whole_batch %lld: some steps have %lld samples; such a network needs data "
-               "whose samples (also -eval_samples) are a multiple of the batch",
+               "the network is read for batches of %lld that are never cut, but some steps have "
+               "%lld samples; such a network needs data whose samples (also -eval_samples) are a "
+               "multiple of the batch",
                (long long)whole, (long long)pipeline->short_batch[i]);
   return RENGA_SUCCESS;
 }

@@ -131,9 +131,10 @@ static RengaErrorCode CheckWholeBatch(RengaPlan plan, RengaGraph graph)
     if (plan->stage[i].replicas > replicas) replicas = plan->stage[i].replicas;
   RengaCheck(whole == 0 || (batch == whole && microbatch == whole && replicas == 1), plan->hdr.comm,
              RENGA_ERR_PLAN,
-             "-graph_whole_batch %lld: the plan has a batch of %lld in micro-batches of %lld on %d "
-             "replicas, but such a network takes one micro-batch on one replica: -batch_size %lld "
-             "-microbatch_size %lld -partition_replicas 1",
+             "the network is read for batches of %lld that are never cut: the plan has a batch of "
+             "%lld in micro-batches of %lld on %d replicas, but such a network takes one "
+             "micro-batch on one replica: -batch_size %lld -microbatch_size %lld "
+             "-partition_replicas 1",
              (long long)whole, (long long)batch, (long long)microbatch, replicas, (long long)whole,
              (long long)whole);
   return RENGA_SUCCESS;

@@ -256,10 +256,15 @@ static RengaErrorCode CheckWhole(RengaComm comm, RengaDevice device)
                              "ReduceMean p -> m keepdims=0; Abs m -> a; Sqrt a -> y; out y";
   RengaGraph graph;
   int64_t samples;
+  const char *why;
   RengaCall(Write(18, text));
   RengaCall(RengaGraphCreate(comm, &graph));
   ExpectError(RengaGraphLoad(graph, file_name), RENGA_ERR_SHAPE, "2 dimensions that depend on",
               "-graph_whole_batch SIZE");
+  RengaCall(RengaGraphGetMixed(graph, &why));
+  Expect(why &&
+         strcmp(why, "value \"p\" has 2 dimensions that depend on the batch, at most one may") ==
+             0);
   RengaCall(RengaGraphDestroy(&graph));
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphSetWholeBatch(graph, 3));
@@ -267,6 +272,8 @@ static RengaErrorCode CheckWhole(RengaComm comm, RengaDevice device)
   Expect(samples == 3);
   RengaCall(RengaGraphLoad(graph, file_name));
   RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RengaGraphGetMixed(graph, &why));
+  Expect(why == NULL);
   RengaCall(RunFormula(graph, device, "pairs", Pairs, 3));
   ExpectError(RunFormula(graph, device, "pairs", Pairs, 2), RENGA_ERR_SHAPE,
               "8 elements of an input come to a network that is read for batches of 12");

@@ -170,7 +170,7 @@ static RengaErrorCode CheckWhole(RengaComm comm)
   RengaCall(RengaPipelineSetDataShortBatch(parts.pipeline, 6));
   RengaCall(RengaPipelineSetDataShortBatch(parts.pipeline, 4));
   TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_PLAN,
-            "-graph_whole_batch 6: some steps have 4 samples");
+            "batches of 6 that are never cut, but some steps have 4 samples");
   RengaCall(Free(&parts));
   return RENGA_SUCCESS;
 }

@@ -8,6 +8,11 @@ RengaErrorCode RengaGraphReadOnnx(RengaGraph graph, const char *file);
 RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch);
 /* The size that -graph_dimension gives to a symbolic dimension of a file; 0: none given. */
 RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name, int64_t *size);
+/* The samples of a batch would be mixed: why, in a sentence that is remembered (RengaGraphGetMixed)
+   and raised with what may be done. Collective: the graph's rank 0 reports. */
+RengaErrorCode RengaGraphRaiseMixed_Private(RengaGraph graph, RengaErrorCode code,
+                                            const char *function, const char *file, int line,
+                                            const char *why);
 /* Gives an activation another name, which no other value has: a file's outputs keep theirs. */
 RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value, const char *name);
 /* A prepared node is cloned into each stage that needs it, and counts nowhere. */

@@ -106,10 +106,9 @@ static RengaErrorCode OpenTarget(RengaOnnxNode *node, RengaValue x, RengaTensorS
   char from[128], to[128];
   RengaTensorSpecFormat(spec, sizeof from, from);
   RengaTensorSpecFormat(target, sizeof to, to);
-  RengaOnnxCheck(d >= 0, node, RENGA_ERR_SUPPORT,
-                 "it mixes the samples of a batch (%lld in the file): %s becomes %s. Renga cuts a "
-                 "batch into micro-batches, which this network does not allow",
-                 (long long)batch, from, to);
+  RengaOnnxCheckApart(d >= 0, node,
+                      "it mixes the samples of a batch (%lld in the file): %s becomes %s",
+                      (long long)batch, from, to);
   target->dim[d] = -(target->dim[d] / batch);
   return RENGA_SUCCESS;
 }
@@ -125,9 +124,9 @@ static RengaErrorCode ReadTarget(RengaOnnxNode *node, const RengaTensorSpec *x, 
   *unknown = -1;
   for (int d = 0; d < n; d++) {
     int64_t whole = target[d].whole, batch = target[d].batch;
-    RengaOnnxCheck(batch == 0 || (whole == 0 && batch > 0), node, RENGA_ERR_SUPPORT,
-                   "dimension %d of a shape is %lld + %lld * batch", d, (long long)whole,
-                   (long long)batch);
+    RengaOnnxCheckApart(batch == 0 || (whole == 0 && batch > 0), node,
+                        "dimension %d of a shape is %lld + %lld * batch", d, (long long)whole,
+                        (long long)batch);
     shape->dim[d] = batch > 0 ? -batch : whole;
     if (batch > 0) continue;
     RengaOnnxCheck(whole >= -1, node, RENGA_ERR_FILE_FORMAT, "dimension %d of a shape is %lld", d,

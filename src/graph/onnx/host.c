@@ -73,8 +73,8 @@ void RengaOnnxHostSpec(const RengaOnnxHost *host, RengaTensorSpec *spec)
 RengaErrorCode RengaOnnxHostToData(const RengaOnnxNode *node, const RengaOnnxHost *host,
                                    void **data)
 {
-  RengaOnnxCheck(RengaOnnxHostIsBatchFree(host), node, RENGA_ERR_SUPPORT,
-                 "a tensor that depends on the batch size is used as data");
+  RengaOnnxCheckApart(RengaOnnxHostIsBatchFree(host), node,
+                      "a tensor that depends on the batch size is used as data");
   unsigned char *bytes;
   RengaCall(
       RengaOnnxAllocate(node->importer, (int64_t)RengaTensorSpecBytes(&host->spec), 1, &bytes));
@@ -98,8 +98,8 @@ RengaErrorCode RengaOnnxHostToInts(const RengaOnnxNode *node, const RengaOnnxHos
   RengaOnnxCheck(host->count <= limit, node, RENGA_ERR_FILE_FORMAT,
                  "an input has %lld numbers where at most %d are allowed", (long long)host->count,
                  limit);
-  RengaOnnxCheck(RengaOnnxHostIsBatchFree(host), node, RENGA_ERR_SUPPORT,
-                 "an input depends on the batch size in a way that is not supported");
+  RengaOnnxCheckApart(RengaOnnxHostIsBatchFree(host), node,
+                      "an input depends on the batch size in a way that is not supported");
   for (int64_t i = 0; i < host->count; i++) ints[i] = host->number[i].whole;
   *count = (int)host->count;
   return RENGA_SUCCESS;

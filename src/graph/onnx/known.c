@@ -197,8 +197,8 @@ RengaErrorCode RengaOnnxConvertRange(RengaOnnxNode *node)
          step = real ? delta.real : (double)delta.whole;
   double last = real ? limit.real : (double)limit.whole, length = ceil((last - first) / step);
   bool whole_batch = limit.batch > 0 && last == first && step == 1;
-  RengaOnnxCheck(start.batch == 0 && delta.batch == 0 && (limit.batch == 0 || whole_batch), node,
-                 RENGA_ERR_SUPPORT, "a range that depends on the batch size in this way");
+  RengaOnnxCheckApart(start.batch == 0 && delta.batch == 0 && (limit.batch == 0 || whole_batch),
+                      node, "a range that depends on the batch size in this way");
   RengaOnnxCheck(step != 0 && (whole_batch || length < 1e12), node, RENGA_ERR_FILE_FORMAT,
                  "a range from %g to %g by %g", first, last, step);
   spec.dim[0] = whole_batch ? -limit.batch : length > 0 ? (int64_t)length : 0;

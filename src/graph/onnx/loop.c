@@ -150,9 +150,9 @@ static RengaErrorCode TripCount(RengaOnnxNode *node, int64_t *count)
   RengaOnnxCheck(host && host->count == 1, node, RENGA_ERR_SUPPORT,
                  "how many passes it makes depends on data; only loops of a number of passes that "
                  "is known while reading are supported (they are unrolled)");
-  RengaOnnxCheck(RengaOnnxHostIsBatchFree(host), node, RENGA_ERR_SUPPORT,
-                 "it makes a pass for each sample: write it for all samples at once "
-                 "(torch.nn.EmbeddingBag, say, as Embedding and a sum)");
+  RengaOnnxCheckApart(RengaOnnxHostIsBatchFree(host), node,
+                      "it makes a pass for each sample (as in torch.nn.EmbeddingBag: write it as "
+                      "Embedding and a sum)");
   *count = host->number->whole;
   return RENGA_SUCCESS;
 }
@@ -180,9 +180,9 @@ static RengaErrorCode GoesOn(RengaOnnxNode *node, RengaOnnxBinding *condition, b
   RengaOnnxCheck(host && host->count == 1, node, RENGA_ERR_SUPPORT,
                  "whether it makes another pass depends on data; only loops of a number of passes "
                  "that is known while reading are supported (they are unrolled)");
-  RengaOnnxCheck(RengaOnnxHostIsBatchFree(host), node, RENGA_ERR_SUPPORT,
-                 "how many passes it makes depends on the batch: write it for all samples at once "
-                 "(torch.nn.EmbeddingBag, say, as Embedding and a sum)");
+  RengaOnnxCheckApart(RengaOnnxHostIsBatchFree(host), node,
+                      "how many passes it makes depends on the batch (as in torch.nn.EmbeddingBag: "
+                      "write it as Embedding and a sum)");
   *on = host->number->whole != 0;
   return RENGA_SUCCESS;
 }
@@ -250,8 +250,7 @@ static RengaErrorCode ReadWalk(RengaOnnxNode *node, int first, Walk *walk)
     if (i >= n_directions) walk->backwards[i] = 0;
     RengaCall(RengaOnnxAxis(node, i < n_axes ? axes[i] : 0, spec->ndim, &walk->axis[i]));
     int64_t length = spec->dim[walk->axis[i]];
-    RengaOnnxCheck(length >= 0, node, RENGA_ERR_SUPPORT,
-                   "it makes a pass for each sample: write it for all samples at once");
+    RengaOnnxCheckApart(length >= 0, node, "it makes a pass for each sample");
     RengaOnnxCheck(i == 0 || length == walk->length, node, RENGA_ERR_SHAPE,
                    "tensors of %lld and %lld elements are scanned together", (long long)length,
                    (long long)walk->length);

@@ -60,7 +60,16 @@ static RengaErrorCode ReadLoss(RengaOnnxNode *node, Loss *loss)
   bool fits = scores->ndim >= 2 && labels->ndim == scores->ndim - 1;
   for (int d = 0; d < labels->ndim && fits; d++)
     fits = labels->dim[d] == scores->dim[d == 0 ? 0 : d + 1];
-  RengaOnnxCheck(fits, node, RENGA_ERR_SHAPE, "the labels' shape does not fit the scores'");
+  char wanted[160], given[160];
+  RengaTensorSpecFormat(scores, sizeof wanted, wanted);
+  RengaTensorSpecFormat(labels, sizeof given, given);
+  const bool constant =
+      RengaGraphGetValue(node->importer->graph, loss->labels)->kind == RENGA_VALUE_CONSTANT;
+  RengaOnnxCheck(fits, node, RENGA_ERR_SHAPE, "labels %s do not fit scores %s%s", given, wanted,
+                 constant
+                     ? " (they are a constant of the file: dynamo=False makes one of the batch "
+                       "of its example)"
+                     : "");
   loss->ignores = RengaOnnxAttribute(node, "ignore_index") != NULL;
   loss->ignore_index = RengaOnnxInt(node, "ignore_index", INT64_MIN);
   loss->smoothing = Smoothing(node);

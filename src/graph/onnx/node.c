@@ -16,6 +16,20 @@ RengaErrorCode RengaOnnxError(const RengaOnnxNode *node, RengaErrorCode code, co
                          node->proto->op_type, (long long)node->opset, text);
 }
 
+RengaErrorCode RengaOnnxMixedError(const RengaOnnxNode *node, const char *function,
+                                   const char *file, int line, const char *format, ...)
+{
+  char text[512], why[768];
+  va_list arguments;
+  va_start(arguments, format);
+  vsnprintf(text, sizeof text, format, arguments);
+  va_end(arguments);
+  snprintf(why, sizeof why, "node \"%.120s\" (%.40s, opset %lld): %s", node->name,
+           node->proto->op_type, (long long)node->opset, text);
+  return RengaGraphRaiseMixed_Private(node->importer->graph, RENGA_ERR_SUPPORT, function, file,
+                                      line, why);
+}
+
 int RengaOnnxInputCount(const RengaOnnxNode *node)
 {
   size_t count = node->proto->n_input;
@@ -142,8 +156,8 @@ static RengaErrorCode AddConstantTensor(RengaOnnxNode *node, const RengaOnnxBind
 static RengaErrorCode AddBatchNumber(RengaOnnxNode *node, const RengaOnnxHost *host,
                                      RengaValue *value)
 {
-  RengaOnnxCheck(host->count == 1, node, RENGA_ERR_SUPPORT,
-                 "a tensor that depends on the batch size is used as data");
+  RengaOnnxCheckApart(host->count == 1, node,
+                      "a tensor that depends on the batch size is used as data");
   bool real = host->spec.type == RENGA_FLOAT32 || host->spec.type == RENGA_FLOAT64;
   double whole = real ? host->number->real : (double)host->number->whole;
   RengaValue n;
@@ -272,10 +286,10 @@ RengaErrorCode RengaOnnxInputHost(RengaOnnxNode *node, int input, const RengaOnn
       binding->host, node, RENGA_ERR_SUPPORT,
       "input %d (\"%s\") depends on data; only one that is known while reading is supported", input,
       binding->name);
-  RengaOnnxCheck(binding->host->open < 0, node, RENGA_ERR_SUPPORT,
-                 "input %d (\"%s\") numbers the samples of the batch, and may differ between them; "
-                 "only one that is known while reading is supported",
-                 input, binding->name);
+  RengaOnnxCheckApart(binding->host->open < 0, node,
+                      "input %d (\"%s\") numbers the samples of the batch, and may differ between "
+                      "them; only one that is known while reading is supported",
+                      input, binding->name);
   *host = binding->host;
   return RENGA_SUCCESS;
 }

@@ -162,6 +162,14 @@ bool RengaOnnxRowIsBuilt(const RengaOnnxRow *row);
   do {                                                                                             \
     if (!(condition)) RengaOnnxRaise(node, code, __VA_ARGS__);                                     \
   } while (0)
+/* The node mixes the samples of the batch, which micro-batches cut. */
+#define RengaOnnxCheckApart(condition, node, ...)                                                  \
+  do {                                                                                             \
+    if (!(condition)) return RengaOnnxMixedError(node, __func__, __FILE__, __LINE__, __VA_ARGS__); \
+  } while (0)
+RengaErrorCode RengaOnnxMixedError(const RengaOnnxNode *node, const char *function,
+                                   const char *file, int line, const char *format, ...)
+    __attribute__((format(printf, 5, 6)));
 RengaErrorCode RengaOnnxError(const RengaOnnxNode *node, RengaErrorCode code, const char *function,
                               const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 6, 7)));

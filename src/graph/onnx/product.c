@@ -134,8 +134,8 @@ static RengaErrorCode AutoPad(RengaOnnxNode *node, bool transposed, Window *wind
     int64_t size = window->size[i], stride = window->stride[i];
     int64_t reach = (window->kernel[i] - 1) * window->dilation[i] + 1;
     int64_t wanted = shape[i] ? shape[i] : transposed && (upper || lower) ? size * stride : 0;
-    RengaOnnxCheck(size >= 0 || !(upper || lower || wanted), node, RENGA_ERR_SUPPORT,
-                   "the padding depends on the batch size");
+    RengaOnnxCheckApart(size >= 0 || !(upper || lower || wanted), node,
+                        "the padding depends on the batch size");
     int64_t total = stride * (size - 1) + window->more[i] + reach - wanted;
     if (transposed && wanted) SetPads(window, i, total, !lower);
     if (transposed && wanted && total < 0) window->more[i] -= total;
@@ -181,8 +181,8 @@ RengaErrorCode RengaOnnxConvertWindow(RengaOnnxNode *node)
 static RengaErrorCode WholeIndex(RengaOnnxNode *node, RengaValue x, RengaValue index, RengaValue *y)
 {
   const RengaTensorSpec *spec = RengaOnnxSpec(node, x);
-  RengaOnnxCheck(RengaOnnxBatchDimension(spec) < 0, node, RENGA_ERR_SUPPORT,
-                 "indices of the maxima depend on the batch size");
+  RengaOnnxCheckApart(RengaOnnxBatchDimension(spec) < 0, node,
+                      "indices of the maxima depend on the batch size");
   int64_t plane = 1, columns = spec->dim[spec->ndim - 1];
   for (int d = 2; d < spec->ndim; d++) plane *= spec->dim[d];
   *y = index;

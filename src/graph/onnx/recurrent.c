@@ -99,8 +99,7 @@ static RengaErrorCode ReadLayer(RengaOnnxNode *node, Layer *layer)
   layer->steps = x->dim[0];
   layer->batch = x->dim[1];
   layer->hidden = r->dim[2];
-  RengaOnnxCheck(layer->steps > 0, node, RENGA_ERR_SUPPORT,
-                 "the number of steps depends on the batch");
+  RengaOnnxCheckApart(layer->steps > 0, node, "the number of steps depends on the batch");
   RengaOnnxCheck(r->dim[0] == layer->directions && r->dim[1] == layer->gates * layer->hidden, node,
                  RENGA_ERR_FILE_FORMAT, "the recurrent weight is [%lld,%lld,%lld]",
                  (long long)r->dim[0], (long long)r->dim[1], (long long)r->dim[2]);

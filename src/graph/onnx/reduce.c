@@ -36,9 +36,8 @@ RengaErrorCode RengaOnnxConvertReduce(RengaOnnxNode *node)
   RengaCall(ReadAxes(node, spec->ndim, &n, axes));
   for (int i = 0; i < n; i++) over_batch |= spec->dim[axes[i]] < 0;
   bool adds_up = RengaOnnxHasWord("ReduceSum ReduceMean ReduceSumSquare ReduceL1", op);
-  RengaOnnxCheck(!over_batch || adds_up, node, RENGA_ERR_SUPPORT,
-                 "it reduces over the samples of the batch, which micro-batches cut; where that is "
-                 "meant, -graph_whole_batch SIZE reads the file for one micro-batch of that size");
+  RengaOnnxCheckApart(!over_batch || adds_up, node,
+                      "it reduces over the samples of the batch, which micro-batches cut");
   y = x;
   if (over_batch && RengaOnnxMaskOf(node->importer, x) != RENGA_VALUE_NONE)
     RengaCall(RengaOnnxReduceRows(node, op, x, n, axes, keep, &y));
@@ -177,8 +176,8 @@ RengaErrorCode RengaOnnxConvertMeanVarianceNormalization(RengaOnnxNode *node)
   }
   for (int i = 0; i < n; i++) {
     RengaCall(RengaOnnxAxis(node, axes[i], RengaOnnxSpec(node, x)->ndim, &axis));
-    RengaOnnxCheck(RengaOnnxSpec(node, x)->dim[axis] >= 0, node, RENGA_ERR_SUPPORT,
-                   "it normalises over the samples of the batch, which micro-batches cut");
+    RengaOnnxCheckApart(RengaOnnxSpec(node, x)->dim[axis] >= 0, node,
+                        "it normalises over the samples of the batch, which micro-batches cut");
   }
   RengaCall(RengaOnnxReduce(node, "ReduceMean", x, n, axes, true, &mean));
   RengaCall(RengaOnnxApply(node, "Mul", x, x, &square));

@@ -51,10 +51,9 @@ static RengaErrorCode CheckJoined(RengaOnnxNode *node, int n, const RengaValue i
     samples = samples || spec->dim[axis] < 0;
     others = others || spec->dim[axis] > 0;
   }
-  RengaOnnxCheck(!samples || !others, node, RENGA_ERR_SUPPORT,
-                 "it joins the samples of the batch with something that is no sample. Where that "
-                 "is to walk through the samples one by one, write it for all at once "
-                 "(torch.nn.EmbeddingBag, say, as Embedding and a sum)");
+  RengaOnnxCheckApart(!samples || !others, node,
+                      "it joins the samples of the batch with something that is no sample (as "
+                      "torch.nn.EmbeddingBag does: write it as Embedding and a sum)");
   return RENGA_SUCCESS;
 }
 

@@ -59,8 +59,8 @@ static RengaErrorCode PartSizes(RengaOnnxNode *node, int64_t size, int *count, i
   int64_t each = 1;
   if (RengaOnnxHasInput(node, 1)) {
     RengaCall(RengaOnnxInputHost(node, 1, &split));
-    RengaOnnxCheck(RengaOnnxHostIsBatchFree(split), node, RENGA_ERR_SUPPORT,
-                   "the sizes of its parts depend on the batch");
+    RengaOnnxCheckApart(RengaOnnxHostIsBatchFree(split), node,
+                        "the sizes of its parts depend on the batch");
     if (split->spec.ndim == 0) each = split->number->whole;
   }
   bool given = split && split->spec.ndim > 0;
@@ -98,10 +98,11 @@ RengaErrorCode RengaOnnxConvertSplitToSequence(RengaOnnxNode *node)
   const RengaTensorSpec spec = *RengaOnnxSpec(node, x);
   RengaCall(RengaOnnxAxis(node, RengaOnnxInt(node, "axis", 0), spec.ndim, &axis));
   bool keep = RengaOnnxInt(node, "keepdims", 1) != 0 || RengaOnnxHasInput(node, 1);
-  RengaOnnxCheck(spec.dim[axis] >= 0, node, RENGA_ERR_SUPPORT,
-                 "it takes the samples of the batch apart (axis %d): write the network so that it "
-                 "does the same with each sample",
-                 axis);
+  RengaOnnxCheckApart(
+      spec.dim[axis] >= 0, node,
+      "it takes the samples of the batch apart (axis %d): write the network so that it "
+      "does the same with each sample",
+      axis);
   RengaCall(PartSizes(node, spec.dim[axis], &count, &sizes));
   RengaCall(RengaOnnxAllocate(node->importer, count, sizeof(RengaOnnxBinding *), &items));
   RengaCall(RengaOnnxAllocate(node->importer, count, sizeof *part, &part));

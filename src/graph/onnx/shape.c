@@ -193,8 +193,8 @@ static RengaErrorCode SliceNumbers(RengaOnnxNode *node, int input, const char *a
   for (int i = 0; i < *count; i++) {
     RengaOnnxNumber number = host ? host->number[i] : (RengaOnnxNumber){.whole = all[i]};
     bool end = number.batch > 0 && number.whole == 0 && strcmp(attribute, "ends") == 0;
-    RengaOnnxCheck(number.batch == 0 || end, node, RENGA_ERR_SUPPORT,
-                   "its %s depend on the batch size", attribute);
+    RengaOnnxCheckApart(number.batch == 0 || end, node, "its %s depend on the batch size",
+                        attribute);
     numbers[i] = end ? INT64_MAX : number.whole;
   }
   return RENGA_SUCCESS;
