@@ -234,7 +234,7 @@ static const struct {
      {-0.75, 0.5}},
 };
 
-static int CountOf(RengaGraph graph, const char *op)
+static int NodesOf(RengaGraph graph, const char *op)
 {
   int count = 0;
   for (int i = 0; i < RengaGraphGetNodeCount(graph); i++)
@@ -266,8 +266,8 @@ static RengaErrorCode CheckTrained(const char *name, Message *model, const char 
   RengaCheck(strcmp(found, wanted) == 0, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "%s: trained are %s, not %s", name, found, wanted);
   RengaCheck(!strstr(text, "warning"), MPI_COMM_SELF, RENGA_ERR_INTERNAL, "%s: %s", name, text);
-  RengaCheck(!op || CountOf(graph, op) == n_op, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-             "%s: %d %s, not %d", name, CountOf(graph, op), op, n_op);
+  RengaCheck(!op || NodesOf(graph, op) == n_op, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "%s: %d %s, not %d", name, NodesOf(graph, op), op, n_op);
   RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
@@ -285,7 +285,7 @@ static RengaErrorCode CheckUndone(int row)
     RengaCheck(fabs((double)value[i] - undone[row].value[i]) < 1e-6, MPI_COMM_SELF,
                RENGA_ERR_INTERNAL, "%s: %.9g, not %g", undone[row].name, (double)value[i],
                undone[row].value[i]);
-  RengaCheck(CountOf(graph, undone[row].op) > 0 &&
+  RengaCheck(NodesOf(graph, undone[row].op) > 0 &&
                  strstr(text, "has functions of these parameters in their place: ") &&
                  strstr(text, undone[row].parameter),
              MPI_COMM_SELF, RENGA_ERR_INTERNAL, "%s: %s", undone[row].name, text);
