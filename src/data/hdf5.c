@@ -35,6 +35,7 @@ void RengaHdf5Reason_Private(char text[256])
   H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, TakeReason, text);
 }
 
+/* A file whose root group cannot be searched is none. */
 static hid_t OpenQuietly(const char *name, char reason[256])
 {
   hid_t id, access = H5Pcreate(H5P_FILE_ACCESS);
@@ -45,7 +46,12 @@ static hid_t OpenQuietly(const char *name, char reason[256])
   H5E_BEGIN_TRY
   {
     id = H5Fopen(name, H5F_ACC_RDONLY, access);
-    if (id < 0) RengaHdf5Reason_Private(reason);
+    const bool readable = id >= 0 && H5Lexists(id, "any", H5P_DEFAULT) >= 0;
+    if (!readable) RengaHdf5Reason_Private(reason);
+    if (!readable && id >= 0) {
+      H5Fclose(id);
+      id = -1;
+    }
   }
   H5E_END_TRY
   H5Pclose(access);
@@ -93,7 +99,13 @@ RengaErrorCode RengaHdf5Close(RengaHdf5File *file)
 
 bool RengaHdf5Has(RengaHdf5File file, const char *path)
 {
-  return H5Lexists(file->id, path, H5P_DEFAULT) > 0;
+  htri_t has;
+  H5E_BEGIN_TRY
+  {
+    has = H5Lexists(file->id, path, H5P_DEFAULT);
+  }
+  H5E_END_TRY
+  return has > 0;
 }
 
 typedef struct {

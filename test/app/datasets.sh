@@ -37,6 +37,11 @@ cmp -s out first || fail "the text differs on another layout"
 bert=bert:layers=2,hidden=16,heads=2,sequence=16,vocabulary=300
 same "masked tokens" 2 train -graph $bert -data text.h5 -data_masking 0.2 $steps
 
+# A damaged file is named in one line, without what HDF5 would print of itself.
+LC_ALL=C sed 's/HEAP/HEAQ/' text.h5 >damaged.h5
+refuses 2 "data set damaged.h5 cannot be opened: bad local heap signature" train -graph $small -data damaged.h5 $steps
+lacks HDF5-DIAG
+
 # A tokenizer.json instead of a vocabulary of our own.
 tokenizer=${top_srcdir:-.}/test/data/tokenizer.json
 accepts 2 data text text.txt hugging.h5 -sequence 16 -vocabulary_file "$tokenizer"
