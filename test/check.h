@@ -9,7 +9,7 @@
   RengaCheck(condition, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "expected: %s", #condition)
 
 /* How many cases, steps ...: the second number where RENGA_TEST_SLOW is set (sanitizers). */
-static inline int CountOf(int usual, int slow)
+static inline int UnlessSlow(int usual, int slow)
 {
   return getenv("RENGA_TEST_SLOW") ? slow : usual;
 }

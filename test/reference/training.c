@@ -82,7 +82,7 @@ typedef struct {
 
 static int Steps(void)
 {
-  return CountOf(STEPS, STEPS_SLOW);
+  return UnlessSlow(STEPS, STEPS_SLOW);
 }
 
 static const RengaGraphValue *Field(RengaGraph graph, int field)

@@ -254,7 +254,7 @@ static void CheckNetwork(Case *one, const char *network)
   RengaCallAbort(RengaGraphSetUp(one->graph));
   RengaCallAbort(RengaSearchChainCreate_Private(one->graph, &one->chain));
   RengaCallAbort(RengaMalloc(RengaGraphGetNodeCount(one->graph), &one->cost));
-  for (int i = 0; i < CountOf(CASES, CASES_SLOW); i++) CheckCase(one);
+  for (int i = 0; i < UnlessSlow(CASES, CASES_SLOW); i++) CheckCase(one);
   RengaCallAbort(RengaSearchForecast_Private()->end(&one->session));
   RengaFree(&one->cost);
   RengaSearchChainFree_Private(&one->chain);
