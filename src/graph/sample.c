@@ -170,6 +170,14 @@ static RengaErrorCode Indices(Samples *samples, const RengaGraphNode *node, int6
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ByNumber(Samples *samples, const RengaGraphNode *node, int64_t *runs)
+{
+  (void)runs;
+  if (BatchOf(samples, node->in[0]) >= 0)
+    Mixed(node, "it takes images of the batch by their number");
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Numbered(Samples *samples, const RengaGraphNode *node, int64_t *runs)
 {
   (void)runs;
@@ -233,6 +241,8 @@ static const struct {
     {"SpaceToDepth", BatchFirst},
     {"Attention", NotInMatrix},
     {"Trilu", NotInMatrix},
+    {"Det", NotInMatrix},
+    {"RoiAlign", ByNumber},
     {"Range", Numbered},
     {"EyeLike", Numbered},
 };

@@ -1,5 +1,8 @@
 /* Convolutions and pooling: batch, channels, then spatial dimensions. */
 #include "renga/private/op.h"
+#include <string.h>
+
+enum { REGION_MAX = 1 << 14 }; /* bins of a region along an axis, and samples of a bin */
 
 /* Channels of x [N, C, …] against a weight [O, C / group, …]. */
 static RengaErrorCode CheckGroups(const RengaOpCall *call, const RengaTensorSpec *x,
@@ -162,6 +165,59 @@ static RengaErrorCode AveragePoolGrad(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
+/* Images [N,C,H,W], boxes [R,4], the image of each [R] */
+static RengaErrorCode CheckRegions(const RengaOpCall *call, const RengaTensorSpec *x, int boxes)
+{
+  const RengaTensorSpec *box = &call->in[boxes], *image = &call->in[boxes + 1];
+  const char *mode = RengaOpCallString(call, "mode");
+  RengaOpCheck(x->ndim == 4 && x->dim[2] > 0 && x->dim[3] > 0, call,
+               "the images must be [N,channels,height,width]");
+  RengaOpCheck(box->ndim == 2 && box->dim[1] == 4 && image->ndim == 1 &&
+                   image->dim[0] == box->dim[0],
+               call, "needs boxes [R,4] and the number of the image of each of them [R]");
+  RengaOpCheckValue(!*mode || strcmp(mode, "avg") == 0 || strcmp(mode, "max") == 0, call,
+                    "mode is %s, must be avg or max", mode);
+  for (int i = 0; i < 3; i++) {
+    static const char *const name[] = {"output_height", "output_width", "sampling_ratio"};
+    const int64_t value = RengaOpCallInt(call, name[i]);
+    RengaOpCheckValue(value >= (i < 2) && value <= REGION_MAX, call, "%s is %lld", name[i],
+                      (long long)value);
+  }
+  return RENGA_SUCCESS;
+}
+
+static void RegionShape(const RengaOpCall *call, const RengaTensorSpec *x,
+                        const RengaTensorSpec *boxes, RengaTensorSpec *y)
+{
+  y->ndim = 4;
+  y->dim[0] = boxes->dim[0];
+  y->dim[1] = x->dim[1];
+  y->dim[2] = RengaOpCallInt(call, "output_height");
+  y->dim[3] = RengaOpCallInt(call, "output_width");
+}
+
+static RengaErrorCode RoiAlign(RengaOpCall *call)
+{
+  RengaCall(CheckRegions(call, &call->in[0], 1));
+  RegionShape(call, &call->in[0], &call->in[1], &call->out[0]);
+  return RENGA_SUCCESS;
+}
+
+/* dy, boxes, images of boxes, (x, where its maxima are needed) */
+static RengaErrorCode RoiAlignGrad(RengaOpCall *call)
+{
+  const RengaTensorSpec *dx = &call->out[0];
+  RengaTensorSpec y = {0};
+  RengaCall(CheckRegions(call, dx, 1));
+  RegionShape(call, dx, &call->in[1], &y);
+  RengaOpCheck(RengaOpSameShape(&y, &call->in[0]), call,
+               "the gradient does not fit the shape given");
+  RengaOpCheck(RengaOpCallHasInput(call, 3) ? RengaOpSameShape(&call->in[3], dx)
+                                            : strcmp(RengaOpCallString(call, "mode"), "max") != 0,
+               call, "the gradient of maxima needs the images");
+  return RENGA_SUCCESS;
+}
+
 /* Every element of y needs the weights of one output channel. */
 static double ConvCost(const RengaTensorSpec *y, const RengaTensorSpec *w)
 {
@@ -200,6 +256,14 @@ static double PoolFlops(const RengaOpCall *call)
   return flops;
 }
 
+/* Four elements for each sample; an adaptive number of samples is taken for four. */
+static double RegionFlops(const RengaOpCall *call)
+{
+  const RengaTensorSpec *y = call->op->flags & RENGA_OP_OUTPUT_GIVEN ? &call->in[0] : &call->out[0];
+  const double ratio = (double)RengaOpCallInt(call, "sampling_ratio");
+  return 8 * (ratio > 0 ? ratio * ratio : 4) * (double)RengaTensorSpecCount(y);
+}
+
 static double GradientFlops(const RengaOpCall *call)
 {
   return (double)RengaTensorSpecCount(&call->in[0]);
@@ -208,6 +272,9 @@ static double GradientFlops(const RengaOpCall *call)
 #define OWN (RENGA_OP_OUTPUT_GIVEN | RENGA_OP_INTERNAL)
 #define CONV "kernel_shape:ints strides:ints pads:ints dilations:ints group:int=1"
 #define POOL "kernel_shape:ints strides:ints pads:ints dilations:ints ceil_mode:int=0"
+#define REGION                                                                                     \
+  "output_height:int=1 output_width:int=1 sampling_ratio:int=0 spatial_scale:real=1 "              \
+  "half_pixel:int=1 mode:string=avg"
 #define AVERAGE POOL " count_include_pad:int=0"
 
 const RengaOperator RengaOperatorsConvolve[] = {
@@ -220,5 +287,7 @@ const RengaOperator RengaOperatorsConvolve[] = {
     {"MaxPoolGrad", 2, 2, 1, 1, OWN, MaxPoolGrad, GradientFlops, NULL, "FL>F"},
     {"AveragePool", 1, 1, 1, 1, 0, Pool, PoolFlops, AVERAGE, "F>F"},
     {"AveragePoolGrad", 1, 1, 1, 1, OWN, AveragePoolGrad, PoolFlops, AVERAGE, "F>F"},
+    {"RoiAlign", 3, 3, 1, 1, 0, RoiAlign, RegionFlops, REGION, "FFI>F"},
+    {"RoiAlignGrad", 3, 4, 1, 1, OWN, RoiAlignGrad, RegionFlops, REGION, "FFIF>F"},
     {0},
 };

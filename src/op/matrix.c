@@ -1,4 +1,4 @@
-/* Matrix products. */
+/* Matrix products and determinants. */
 #include "renga/private/op.h"
 #include <string.h>
 
@@ -125,6 +125,40 @@ static RengaErrorCode LinearGradWeight(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckSquare(const RengaOpCall *call, const RengaTensorSpec *x)
+{
+  RengaOpCheck(x->ndim >= 2 && x->dim[x->ndim - 1] == x->dim[x->ndim - 2], call,
+               "the last two dimensions must be those of a square matrix");
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Determinant(RengaOpCall *call)
+{
+  RengaCall(CheckSquare(call, &call->in[0]));
+  RengaOpCopyShape(&call->out[0], &call->in[0]);
+  call->out[0].ndim -= 2;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DeterminantGrad(RengaOpCall *call)
+{
+  RengaTensorSpec y = call->in[1];
+  RengaCall(CheckSquare(call, &y));
+  y.ndim -= 2;
+  RengaOpCheck(RengaOpSameShape(&y, &call->in[0]), call,
+               "the gradient must have one element for each matrix");
+  RengaOpCopyShape(&call->out[0], &call->in[1]);
+  return RENGA_SUCCESS;
+}
+
+/* 2/3 n^3 for a matrix; the gradient solves as many systems as it has rows, 2 n^3 more. */
+static double DeterminantFlops(const RengaOpCall *call)
+{
+  const RengaTensorSpec *x = &call->in[call->n_in - 1];
+  const double factor = call->n_in == 1 ? 2.0 / 3 : 8.0 / 3;
+  return factor * (double)RengaTensorSpecCount(x) * (double)x->dim[x->ndim - 1];
+}
+
 static double MatMulFlops(const RengaOpCall *call)
 {
   RengaOpMatMul matmul;
@@ -153,5 +187,7 @@ const RengaOperator RengaOperatorsMatrix[] = {
     {"Linear", 2, 3, 1, 1, OWN, Linear, LinearFlops, "transB:int=0", "F>F"},
     {"LinearGradInput", 2, 2, 1, 1, OWN, LinearGradInput, LinearFlops, "transB:int=0", "F>F"},
     {"LinearGradWeight", 2, 2, 1, 1, OWN, LinearGradWeight, GradWeightFlops, "transB:int=0", "F>F"},
+    {"Det", 1, 1, 1, 1, 0, Determinant, DeterminantFlops, NULL, "F>F"},
+    {"DetGrad", 2, 2, 1, 1, OWN, DeterminantGrad, DeterminantFlops, NULL, "F>F"},
     {0},
 };

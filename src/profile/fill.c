@@ -4,8 +4,14 @@
 #include <string.h>
 
 /* Input `input` of an operator points into dimension `axis` of tensor `of`: inputs, then outputs
-   counted from the number of inputs. */
-enum { AXIS_ATTRIBUTE = -100, AXIS_WINDOWS = -101, AXIS_LEAST = -102 };
+   counted from the number of inputs; OUTPUT: output 0. */
+enum {
+  AXIS_ATTRIBUTE = -100,
+  AXIS_WINDOWS = -101,
+  AXIS_LEAST = -102,
+  AXIS_FIRST = -103,
+  OUTPUT = -1
+};
 static const struct {
   const char *op;
   int input, of;
@@ -24,6 +30,8 @@ static const struct {
     {"LogLikelihood", 1, 0, AXIS_ATTRIBUTE},
     {"LogLikelihoodGrad", 2, 1, AXIS_ATTRIBUTE},
     {"MaxPoolGrad", 1, 2, AXIS_WINDOWS},
+    {"RoiAlign", 2, 0, AXIS_FIRST},
+    {"RoiAlignGrad", 2, OUTPUT, AXIS_FIRST},
 };
 
 static int64_t Least(const RengaTensorSpec *spec)
@@ -49,9 +57,13 @@ static void FindBound(const RengaOpCall *call, int input, int64_t *bound, int64_
   for (size_t r = 0; r < sizeof indices / sizeof *indices; r++) {
     if (strcmp(indices[r].op, call->op->name) || indices[r].input != input) continue;
     const int of = indices[r].of;
-    const RengaTensorSpec *spec = of < call->n_in ? &call->in[of] : &call->out[of - call->n_in];
+    const RengaTensorSpec *spec = of == OUTPUT      ? &call->out[0]
+                                  : of < call->n_in ? &call->in[of]
+                                                    : &call->out[of - call->n_in];
     if (indices[r].axis == AXIS_LEAST) {
       *bound = Least(spec);
+    } else if (indices[r].axis == AXIS_FIRST) {
+      *bound = spec->dim[0];
     } else if (indices[r].axis == AXIS_WINDOWS) {
       *bound = Plane(spec);
       *period = Plane(&call->in[input]);

@@ -7,4 +7,4 @@ check_PROGRAMS += %D%/cases %D%/dropout
 %C%_dropout_SOURCES = %D%/dropout.c
 TESTS += %D%/cases %D%/dropout
 EXTRA_DIST += %D%/cases/make.py %D%/cases/generated.txt %D%/cases/elementwise.txt %D%/cases/reduce.txt \
-  %D%/cases/move.txt %D%/cases/index.txt %D%/cases/errors.txt
+  %D%/cases/matrix.txt %D%/cases/move.txt %D%/cases/index.txt %D%/cases/errors.txt

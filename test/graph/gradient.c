@@ -119,6 +119,9 @@ static const Case cases[] = {
     {"MatMul", "", "f3 f2,3,4", NULL, 1},
     {"MatMul", "", "f2,4,3 f3", NULL, 1},
     {"MatMul", "", "f3 f3", NULL, 1},
+    {"Det", "", "f3,4,4", NULL, 1},
+    {"Det", "", "f1,1", NULL, 1},
+    {"Det", "", "f2,3,2,2", NULL, 1},
     {"Linear", "", "f2,3,4 f4,5 f5", NULL, 1},
     {"Linear", "transB:int=1", "f3,4 f5,4", NULL, 1},
     {"Linear", "transB:int=1", "f4 f5,4 f5", NULL, 1},
@@ -126,6 +129,12 @@ static const Case cases[] = {
     {"Conv", "group:int=2 dilations:ints=2", "f2,4,7 f6,2,3", NULL, 1},
     {"ConvTranspose", "strides:ints=2,2 pads:ints=1,0,0,1", "f1,3,3,4 f3,2,3,2 f2", NULL, 1},
     {"ConvTranspose", "group:int=2 strides:ints=2 output_padding:ints=1", "f2,4,3 f4,2,3", NULL, 1},
+    {"RoiAlign", "output_height:int=3 output_width:int=2 sampling_ratio:int=2",
+     "f2,2,5,6 c3,4@0:6 i3<2", NULL, 1},
+    {"RoiAlign", "output_height:int=2 output_width:int=2 half_pixel:int=0 spatial_scale:real=0.5",
+     "f2,1,4,5 c4,4@-3:12 i4<2", NULL, 1},
+    {"RoiAlign", "output_height:int=2 output_width:int=2 sampling_ratio:int=1 mode:string=max",
+     "f1,2,4,5 c2,4@0:5 i2<1", NULL, 1},
     {"MaxPool", "kernel_shape:ints=3,3 strides:ints=2,2 pads:ints=1,1,1,1", "f2,2,5,6", NULL, 1},
     {"AveragePool", "kernel_shape:ints=2,3 strides:ints=2,1 pads:ints=1,1,0,1", "f1,2,5,4", NULL,
      1},
@@ -161,9 +170,12 @@ enum { N_CASES = sizeof cases / sizeof cases[0], MAX_INPUTS = 8, MAX_OUTPUTS = 4
 
 /* No rule for their floating inputs. */
 static const Case refused[] = {
-    {"Mod", "fmod:int=1", "f4 c4@0.5:2", NULL, 1},   {"Mod", "fmod:int=1", "c4 f4@0.5:2", NULL, 1},
-    {"CumProd", "axis:int=0", "f3,2", NULL, 1},      {"OneHot", "depth:int=3", "i4<3 f2", NULL, 1},
-    {"OneHot", "depth:int=3", "f4@0:3 c2", NULL, 1}, {"BatchSum", "", "f", NULL, 1},
+    {"Mod", "fmod:int=1", "f4 c4@0.5:2", NULL, 1},
+    {"Mod", "fmod:int=1", "c4 f4@0.5:2", NULL, 1},
+    {"CumProd", "axis:int=0", "f3,2", NULL, 1},
+    {"OneHot", "depth:int=3", "i4<3 f2", NULL, 1},
+    {"OneHot", "depth:int=3", "f4@0:3 c2", NULL, 1},
+    {"BatchSum", "", "f", NULL, 1},
     {"WholeBatch", "", "f3", "3", 1},
 };
 enum { N_REFUSED = sizeof refused / sizeof refused[0] };

@@ -28,6 +28,16 @@ static const struct {
     {17, "in x f32 N 20 1; init s i64 : 4; init w f32 6 : 1 2 3 3 2 1; STFT x s w -> y; out y"},
     {18, "in x f32 N 12 6; init i i64 2 : 4 5; init b i64 2 : 2 2; Col2Im x i b -> y strides=1,2; "
          "out y"},
+    {22, "in x f32 N 3 4 4; Det x -> y; out y"},
+    {13, "in x f32 3 1 4 4; init r f32 8 : 0 0 0.4 0.6 1 1 1.2 1.7; init z i64 4 : 3 1 3 3; "
+         "Resize x r - z -> y mode=linear coordinate_transformation_mode=tf_crop_and_resize "
+         "extrapolation_value=10.0; out y"},
+    {13, "in x f32 N 1 4 4; init r f32 8 : 0 0 -0.5 0.6 1 1 1 1; init s f32 4 : 1 1 2 1; "
+         "Resize x r s -> y mode=nearest coordinate_transformation_mode=tf_crop_and_resize "
+         "extrapolation_value=-1.0; out y"},
+    {16, "in b f32 N 4; in n i64 N; init w f32 2 1 2 3 : 1 2 3 5 8 13 21 34 55 89 1 2; "
+         "init t i64 : 1; init p f32 4 : 0 0 3 2; Sub n n -> i; Add i t -> k; Add b p -> c; "
+         "RoiAlign w c k -> y output_height=2 output_width=2; out y"},
     {22, "in x f32 N 2 7 6; LpPool x -> y kernel_shape=2,3 p=3 strides=2,1; out y"},
     {17, "in x f32 N 6 2; in n i64 N; ReverseSequence x n -> y batch_axis=0 time_axis=1; out y"},
     {20, "in x f32 N 6 5; RandomNormalLike x -> r; Add x r -> y; out y"},
@@ -53,8 +63,8 @@ static RengaErrorCode SetInputs(Execution *execution, int64_t first)
 {
   static float real[ELEMENTS_MAX];
   static int64_t whole[ELEMENTS_MAX];
-  static const char *const names[] = {"x", "g", "n"};
-  for (int i = 0; i < 3; i++) {
+  static const char *const names[] = {"x", "g", "n", "b"};
+  for (int i = 0; i < 4; i++) {
     RengaValue input = RengaGraphFindValue(execution->graph, names[i]);
     if (input == RENGA_VALUE_NONE) continue;
     RengaTensorSpec spec = ExecutionSpec(execution, input);

@@ -11,10 +11,10 @@ RengaRefKernel RefFindRow(const RefRow rows[], const char *name)
 RengaRefKernel RengaRefFind(const char *name)
 {
   static RengaRefKernel (*const families[])(const char *) = {
-      RefFindUnary,    RefFindBinary,    RefFindReduce,    RefFindScan,
-      RefFindMove,     RefFindPad,       RefFindIndex,     RefFindMatrix,
-      RefFindConvolve, RefFindPool,      RefFindNormalize, RefFindBatch,
-      RefFindSoftmax,  RefFindAttention, RefFindLoss,      RefFindRecurrent,
+      RefFindUnary,     RefFindBinary,      RefFindReduce,  RefFindScan,      RefFindMove,
+      RefFindPad,       RefFindIndex,       RefFindMatrix,  RefFindConvolve,  RefFindPool,
+      RefFindNormalize, RefFindBatch,       RefFindSoftmax, RefFindAttention, RefFindLoss,
+      RefFindRecurrent, RefFindDeterminant, RefFindRegion,
   };
   for (size_t f = 0; f < sizeof families / sizeof families[0]; f++) {
     RengaRefKernel run = families[f](name);

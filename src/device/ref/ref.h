@@ -1,5 +1,6 @@
 /* What the ref kernels share. They read any type as double (or, for integers, as int64_t),
-   compute in it, and round once when they store; they allocate nothing and recompute instead. */
+   compute in it, and round once when they store; they recompute, and allocate nothing but
+   the matrix of an elimination. */
 #pragma once
 #include "renga/private/op.h"
 #include "renga/private/ref.h"
@@ -13,8 +14,10 @@ RengaRefKernel RefFindMove(const char *name);
 RengaRefKernel RefFindPad(const char *name);
 RengaRefKernel RefFindIndex(const char *name);
 RengaRefKernel RefFindMatrix(const char *name);
+RengaRefKernel RefFindDeterminant(const char *name);
 RengaRefKernel RefFindConvolve(const char *name);
 RengaRefKernel RefFindPool(const char *name);
+RengaRefKernel RefFindRegion(const char *name);
 RengaRefKernel RefFindNormalize(const char *name);
 RengaRefKernel RefFindBatch(const char *name);
 RengaRefKernel RefFindSoftmax(const char *name);

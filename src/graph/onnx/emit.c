@@ -83,19 +83,25 @@ RengaErrorCode RengaOnnxConstant(RengaOnnxNode *node, const RengaTensorSpec *spe
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaOnnxApplyReal(RengaOnnxNode *node, const char *op, RengaValue a, double b,
-                                  RengaValue *y)
+RengaErrorCode RengaOnnxScalar(RengaOnnxNode *node, RengaDataType type, double number,
+                               RengaValue *value)
 {
   RengaOnnxHost *host;
   void *data;
-  RengaDataType type = RengaOnnxSpec(node, a)->type;
   RengaOnnxCheck(RengaOnnxHostHasType(type), node, RENGA_ERR_SUPPORT,
                  "type %s is not supported here", RengaDataTypeName(type));
   RengaCall(RengaOnnxHostCreate(node->importer, type, 0, NULL, &host));
-  *host->number = (RengaOnnxNumber){.whole = (int64_t)b, .real = b};
+  *host->number = (RengaOnnxNumber){.whole = (int64_t)number, .real = number};
   RengaCall(RengaOnnxHostToData(node, host, &data));
+  RengaCall(RengaOnnxConstant(node, &host->spec, data, value));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxApplyReal(RengaOnnxNode *node, const char *op, RengaValue a, double b,
+                                  RengaValue *y)
+{
   RengaValue constant;
-  RengaCall(RengaOnnxConstant(node, &host->spec, data, &constant));
+  RengaCall(RengaOnnxScalar(node, RengaOnnxSpec(node, a)->type, b, &constant));
   RengaCall(RengaOnnxApply(node, op, a, constant, y));
   return RENGA_SUCCESS;
 }

@@ -329,6 +329,8 @@ RengaErrorCode RengaOnnxEmit(RengaOnnxNode *node, const char *op, int n_in, cons
 RengaErrorCode RengaOnnxNewName(RengaOnnxNode *node, const char *op, char **name);
 RengaErrorCode RengaOnnxApply(RengaOnnxNode *node, const char *op, RengaValue a, RengaValue b,
                               RengaValue *y); /* one or two inputs, one output */
+RengaErrorCode RengaOnnxScalar(RengaOnnxNode *node, RengaDataType type, double number,
+                               RengaValue *value);
 RengaErrorCode RengaOnnxApplyReal(RengaOnnxNode *node, const char *op, RengaValue a, double b,
                                   RengaValue *y); /* b: a scalar constant of a's type */
 RengaErrorCode RengaOnnxTranspose(RengaOnnxNode *node, RengaValue x, int n, const int64_t order[],
@@ -445,9 +447,10 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(Gather)                                                                                        \
   X(GatherND)                                                                                      \
   X(ScatterND)                                                                                     \
-  X(SequenceErase) X(SequenceLength) X(ConcatFromSequence) X(DFT) X(STFT) X(Random) X(Bernoulli)   \
-      X(GridSample) X(AffineGrid) X(Loop) X(Scan) X(Col2Im) X(MaxUnpool) X(LpPool) X(Compress)     \
-          X(ReverseSequence)
+  X(SequenceErase)                                                                                 \
+  X(SequenceLength) X(ConcatFromSequence) X(DFT) X(STFT) X(Random) X(Bernoulli) X(GridSample)      \
+      X(AffineGrid) X(Loop) X(Scan) X(Col2Im) X(MaxUnpool) X(LpPool) X(Compress)                   \
+          X(ReverseSequence) X(RoiAlign)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

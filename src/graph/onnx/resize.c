@@ -242,9 +242,7 @@ static RengaErrorCode GatherNearest(const Resize *r, int axis, RengaValue *x)
   RengaCall(RengaOnnxAllocate(r->node->importer, line->out, sizeof *index, &index));
   for (int64_t i = 0; i < line->out; i++) {
     double place = r->origin(line, (double)i);
-    RengaOnnxCheck(!IsOutside(r, line, place), r->node, RENGA_ERR_SUPPORT,
-                   "the crop reaches outside, which is supported for linear and cubic only");
-    index[i] = NearestTo(r, line, place);
+    index[i] = IsOutside(r, line, place) ? 0 : NearestTo(r, line, place);
   }
   RengaCall(RengaOnnxConstant(r->node, &spec, index, &indices));
   RengaCall(RengaAttributesSetInt(&r->node->importer->attributes, "axis", axis));
@@ -262,19 +260,14 @@ static double Kernel(const Resize *r, double x)
   return x < 2 ? ((a * x - 5 * a) * x + 8 * a) * x - 4 * a : 0;
 }
 
-/* Weights of the elements of x for place i of y: row[k * step]. */
-static RengaErrorCode FillWeights(const Resize *r, const Line *line, int64_t i, int64_t step,
-                                  double row[])
+/* Weights of the elements of x for place i of y: row[k * step]. Outside they are 0. */
+static void FillWeights(const Resize *r, const Line *line, int64_t i, int64_t step, double row[])
 {
   const double place = r->origin(line, (double)i), base = ceil(place) - 1;
   const double stretch = r->antialias && line->scale < 1 ? line->scale : 1;
   const int64_t first = (int64_t)floor(-(double)r->reach / stretch) + 1;
   double sum = 0;
-  if (IsOutside(r, line, place)) {
-    RengaOnnxCheck(r->outside == 0, r->node, RENGA_ERR_SUPPORT,
-                   "the crop reaches outside, and extrapolation_value is %g, not 0", r->outside);
-    return RENGA_SUCCESS;
-  }
+  if (IsOutside(r, line, place)) return;
   for (int pass = 0; pass < 2; pass++)
     for (int64_t k = first; k < 2 - first; k++) {
       const int64_t at = (int64_t)base + k;
@@ -285,7 +278,6 @@ static RengaErrorCode FillWeights(const Resize *r, const Line *line, int64_t i, 
       else
         row[Inside(line, at) * step] += weight / sum;
     }
-  return RENGA_SUCCESS;
 }
 
 /* [in, out], or for a product from the left [out, in] */
@@ -303,7 +295,7 @@ static RengaErrorCode WeightMatrix(const Resize *r, const Line *line, RengaDataT
   RengaCall(RengaOnnxAllocate(r->node->importer, count, sizeof *wide, &wide));
   RengaCall(RengaOnnxAllocate(r->node->importer, count, sizeof *narrow, &narrow));
   for (int64_t i = 0; i < line->out; i++)
-    RengaCall(FillWeights(r, line, i, left ? 1 : line->out, wide + (left ? i * line->in : i)));
+    FillWeights(r, line, i, left ? 1 : line->out, wide + (left ? i * line->in : i));
   for (int64_t k = 0; k < count; k++) narrow[k] = (float)wide[k];
   const void *data = type == RENGA_FLOAT64 ? (const void *)wide : narrow;
   RengaCall(RengaOnnxConstant(r->node, &spec, data, value));
@@ -328,6 +320,48 @@ static RengaErrorCode Interpolate(const Resize *r, int axis, RengaValue *x)
   return RENGA_SUCCESS;
 }
 
+static bool ComesFromOutside(const Resize *r, int axis, int64_t i)
+{
+  const Line *line = &r->line[axis];
+  return line->in > 0 && IsOutside(r, line, r->origin(line, (double)i));
+}
+
+/* The shape of y along the axes that are cropped and reach outside, 1 along others. */
+static bool OutsideShape(const Resize *r, RengaTensorSpec *spec)
+{
+  bool found = false;
+  *spec = (RengaTensorSpec){.type = RENGA_BOOL, .ndim = r->ndim};
+  for (int d = 0; d < r->ndim; d++) {
+    bool outside = false;
+    for (int64_t i = 0; r->crop && i < r->line[d].out && !outside; i++)
+      outside = ComesFromOutside(r, d, i);
+    spec->dim[d] = outside ? r->line[d].out : 1;
+    found = found || outside;
+  }
+  return found;
+}
+
+/* extrapolation_value where the crop reaches outside along an axis. Weights there are 0. */
+static RengaErrorCode PutOutside(const Resize *r, RengaValue *x)
+{
+  RengaTensorSpec spec, scalar = {.type = RengaOnnxSpec(r->node, *x)->type};
+  RengaValue in[3] = {RENGA_VALUE_NONE, RENGA_VALUE_NONE, *x};
+  bool *outside;
+  int64_t count;
+  if (!OutsideShape(r, &spec) || (r->outside == 0 && r->reach != NEAREST)) return RENGA_SUCCESS;
+  RengaOnnxCheck(RengaOnnxCount(r->ndim, spec.dim, &count) && count <= WEIGHTS_MAX, r->node,
+                 RENGA_ERR_SUPPORT, "a crop of more than %d elements that reaches outside",
+                 WEIGHTS_MAX);
+  RengaCall(RengaOnnxAllocate(r->node->importer, count, sizeof *outside, &outside));
+  for (int64_t i = 0; i < count; i++)
+    for (int64_t d = r->ndim - 1, rest = i; d >= 0; rest /= spec.dim[d--])
+      outside[i] = outside[i] || ComesFromOutside(r, (int)d, rest % spec.dim[d]);
+  RengaCall(RengaOnnxConstant(r->node, &spec, outside, &in[0]));
+  RengaCall(RengaOnnxScalar(r->node, scalar.type, r->outside, &in[1]));
+  RengaCall(RengaOnnxEmit(r->node, "Where", 3, in, 1, NULL, x));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOnnxConvertResize(RengaOnnxNode *node)
 {
   Resize r = {.node = node};
@@ -348,6 +382,7 @@ RengaErrorCode RengaOnnxConvertResize(RengaOnnxNode *node)
     else
       RengaCall(Interpolate(&r, d, &x));
   }
+  RengaCall(PutOutside(&r, &x));
   RengaCall(RengaOnnxBindValue(node, 0, x));
   return RENGA_SUCCESS;
 }

@@ -1,5 +1,6 @@
 /* Convolutions and pooling. */
 #include "../reverse.h"
+#include <string.h>
 
 /* Over the batch and the space: all dimensions but the channels. */
 static RengaErrorCode Bias(RengaReverse *reverse)
@@ -61,8 +62,24 @@ static RengaErrorCode AveragePool(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
+/* The images get a gradient. The boxes, to which torchvision gives none, are refused. */
+static RengaErrorCode RoiAlign(RengaReverse *reverse)
+{
+  const RengaGraphNode *node = reverse->node;
+  const char *mode = RengaAttributesString(&node->attributes, "mode", "avg");
+  const bool maximum = strcmp(mode, "max") == 0;
+  const RengaTensorSpec given = *RengaReverseSpec(reverse, node->in[0]);
+  const RengaValue in[4] = {reverse->dy[0], node->in[1], node->in[2], node->in[0]};
+  if (reverse->wanted[1])
+    RengaReverseRefuse(reverse, "the boxes (input 1) get none: let them stop it (detach() in "
+                                "PyTorch, or the property renga.stop_gradient)");
+  RengaCall(RengaReverseApplyLike(reverse, "RoiAlignGrad", maximum ? 4 : 3, in, &given, 1,
+                                  &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
 const RengaReverseRow RengaReverseConvolve[] = {
-    {"Conv", Conv},       {"ConvTranspose", ConvTranspose},
-    {"MaxPool", MaxPool}, {"AveragePool", AveragePool},
-    {NULL, NULL},
+    {"Conv", Conv},         {"ConvTranspose", ConvTranspose},
+    {"MaxPool", MaxPool},   {"AveragePool", AveragePool},
+    {"RoiAlign", RoiAlign}, {NULL, NULL},
 };

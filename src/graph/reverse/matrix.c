@@ -94,8 +94,16 @@ static RengaErrorCode Linear(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode Determinant(RengaReverse *reverse)
+{
+  const RengaValue in[2] = {reverse->dy[0], reverse->node->in[0]};
+  RengaCall(RengaReverseApplyLike(reverse, "DetGrad", 2, in, NULL, 1, &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
 const RengaReverseRow RengaReverseMatrix[] = {
     {"MatMul", MatMul},
     {"Linear", Linear},
+    {"Det", Determinant},
     {NULL, NULL},
 };
