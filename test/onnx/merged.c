@@ -58,6 +58,14 @@ static const struct {
      "param e p_e; folded val_1 e; Gather e i -> h call=h:embedding.default(%p_e,%i);"
      "MatMul h val_1 -> y call=y:linear.default(%h,%p_e);" MEAN,
      "e"},
+    {"a table whose module is another's",
+     "in x f32 N 2; in i i64 N; init head.weight f32 3 2 : 1 2 3 4 5 6; init n.weight f32 2 : 1 1;"
+     "param emb.weight p_e; param head.weight p_h; param n.weight p_n;"
+     "Gather head.weight i -> e call=e:embedding.default(%p_h,%i) scope=emb;"
+     "LayerNormalization e n.weight -> norm call=norm:layer_norm.default(%e,[2],%p_n) scope=n;"
+     "Relu norm -> relu call=relu:relu.default(%clone);"
+     "Add relu relu -> y call=y:add.Tensor(%relu,%relu_1);" MEAN,
+     "head.weight n.weight"},
     {"rows that were looked up",
      "in x f32 N 2 2; init embedding f32 2 2 : 1 2 3 4; param e p_e;"
      "folded embedding e,add,arange,val_3; Add x embedding -> y "
@@ -100,12 +108,32 @@ static const struct {
      "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a; param b.weight p_b;"
      "param c.weight p_c;"
      "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
-     "Add norm norm -> y call=y:add.Tensor(%norm,%norm_1);" MEAN,
+     "Add norm norm -> y call=y:add.Tensor(%norm,%norm_1) line=self.a+self.b+self.c;" MEAN,
      "2 of these are lost (\"b.weight\")", "b.weight,c.weight"},
+    {"a norm that is read twice, and one that nobody reads",
+     "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a; param b.weight p_b;"
+     "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
+     "Add norm norm -> y call=y:add.Tensor(%norm,%norm_1) line=self.a(x)+self.a(x);" MEAN,
+     "1 of these are lost (\"b.weight\")", "b.weight"},
+    {"results of equal norms that were made one too",
+     "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a; param b.weight p_b;"
+     "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
+     "Relu norm -> relu call=relu:relu.default(%norm);"
+     "Mul relu relu -> y call=y:mul.Tensor(%relu,%relu_1) line=self.a(x)*self.b(x);" MEAN,
+     "1 of these are lost (\"b.weight\")", "b.weight"},
+    {"a norm of which only a number is missing",
+     "in x f32 N 2; init a.weight f32 2 : 1 1; init c.weight f32 2 : 2 3; param a.weight p_a;"
+     "param b.weight p_b; param c.weight p_c;"
+     "LayerNormalization x a.weight -> layer_norm "
+     "call=layer_norm:layer_norm.default(%x,[2],%p_a);"
+     "LayerNormalization layer_norm c.weight -> layer_norm_2 "
+     "call=layer_norm_2:layer_norm.default(%view,[2],%p_c);"
+     "Mul layer_norm_2 x -> y call=y:mul.Tensor(%layer_norm_2,%x);" MEAN,
+     "1 of these are lost (\"b.weight\")", "b.weight"},
     {"three norms of one, and two weights",
      "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a; param b.weight p_b;"
      "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
-     "Sum norm norm norm -> y call=y:add.Tensor(%norm,%norm_1,%norm_2);" MEAN,
+     "Sum norm norm norm -> y call=y:add.Tensor(%norm,%norm_1,%norm_2) line=self.a+self.b;" MEAN,
      "calculations one that began with equal parameters (\"norm\"), and not all can be told apart",
      NULL},
     {"a query with attention's factor",
@@ -141,7 +169,7 @@ static const struct {
     {"norms of the same values with equal weights",
      "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a; param b.weight p_b;"
      "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
-     "Add norm norm -> y call=y:add.Tensor(%norm,%norm_1);" MEAN,
+     "Add norm norm -> y call=y:add.Tensor(%norm,%norm_1) line=self.a(x)~+~self.b(x);" MEAN,
      "a.weight b.weight", "LayerNormalization", 2},
     {"norms of two layers, by the modules that read them",
      "in x f32 N 2; init l.0.a.weight f32 2 : 1 1; init w f32 2 2 : 1 2 3 4;"
@@ -149,12 +177,14 @@ static const struct {
      "param l.0.a.weight p_0a; param l.1.b.weight p_1b; param l.0.b.weight p_0b;"
      "LayerNormalization x l.0.a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_0a);"
      "MatMul norm w -> p call=p:matmul.default(%norm,%p_w) scope=l.0;"
-     "MatMul norm v -> q call=q:matmul.default(%norm_1,%p_v) scope=l.0.mlp; Add p q -> y;" MEAN,
+     "MatMul norm v -> q call=q:matmul.default(%norm_1,%p_v) scope=l.0.mlp "
+     "line=z~=~self.v(self.b(x)); Add p q -> y;" MEAN,
      "l.0.a.weight l.0.b.weight v w", "LayerNormalization", 2},
     {"a token beside an equal one",
      "in x f32 N 2; init m.a f32 1 2 : 1 1; param m.a p_a; param m.b p_b;"
      "Neg m.a -> neg call=neg:neg.default(%p_a) scope=m;"
-     "Concat neg neg -> c call=cat:cat.default([%neg,%neg_1],1) scope=m axis=0;"
+     "Concat neg neg -> c call=cat:cat.default([%neg,%neg_1],1) scope=m axis=0 "
+     "line=cat(a,bs);"
      "ReduceMean c -> d keepdims=0; Add x d -> y;" MEAN,
      "m.a m.b", "Neg", 2},
     {"a layer of two nodes",
@@ -162,7 +192,7 @@ static const struct {
      "param a.weight p_aw; param a.bias p_ab; param b.weight p_bw; param b.bias p_bb;"
      "MatMul x a.weight -> v call=linear:linear.default(%x,%p_aw,%p_ab);"
      "Add v a.bias -> linear call=linear:linear.default(%x,%p_aw,%p_ab);"
-     "Mul linear linear -> y call=y:mul.Tensor(%linear,%linear_1);" MEAN,
+     "Mul linear linear -> y call=y:mul.Tensor(%linear,%linear_1) line=self.a(x)*self.b(x);" MEAN,
      "a.bias a.weight b.bias b.weight", "Linear", 2},
     {"a bias that is split for another module",
      "in x f32 N 2; init a.bias f32 4 : 1 2 1 2; param a.bias p_a; param b.bias p_b;"

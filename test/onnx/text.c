@@ -146,17 +146,20 @@ static void PutCall(Message *node, const char *word)
   AddProperty(node, NODE_PROPERTY, "pkg.torch.onnx.fx_node", text);
 }
 
-/* scope=a.b, line=y~=~x*(1~+~self.weight) */
+/* scope=a.b, type=Norm, line=y~=~x*(1~+~self.weight) */
 static void PutOrigin(Message *node, const char *word)
 {
   char text[TEXT_MAX];
-  const bool scope = word[0] == 's';
-  snprintf(text, sizeof text,
-           scope ? "['', '%s', 'value']" : "  File \"net.py\", line 5, in forward\n    %s\n",
-           strchr(word, '=') + 1);
+  const char *value = strchr(word, '=') + 1;
+  const char *key = word[0] == 's'   ? "pkg.torch.onnx.name_scopes"
+                    : word[0] == 't' ? "pkg.torch.onnx.class_hierarchy"
+                                     : "pkg.torch.onnx.stack_trace";
+  if (word[0] == 'l')
+    snprintf(text, sizeof text, "  File \"net.py\", line 5, in forward\n    %s\n", value);
+  else
+    snprintf(text, sizeof text, "['', '%s', 'value']", value);
   for (char *at = text; *at; at++) *at = *at == '~' ? ' ' : *at;
-  AddProperty(node, NODE_PROPERTY,
-              scope ? "pkg.torch.onnx.name_scopes" : "pkg.torch.onnx.stack_trace", text);
+  AddProperty(node, NODE_PROPERTY, key, text);
 }
 
 /* key=1 int, 1.5 float, 1,2 ints, else string */
@@ -193,7 +196,8 @@ static void PutNode(Message *graph, const Words *words, const char *text)
       after = true;
     else if (strncmp(word, "call=", 5) == 0)
       PutCall(node, word + 5);
-    else if (strncmp(word, "scope=", 6) == 0 || strncmp(word, "line=", 5) == 0)
+    else if (strncmp(word, "scope=", 6) == 0 || strncmp(word, "type=", 5) == 0 ||
+             strncmp(word, "line=", 5) == 0)
       PutOrigin(node, word);
     else if (strchr(word, '='))
       PutAttribute(node, word);

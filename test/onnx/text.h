@@ -12,6 +12,7 @@
      Op … call=name:t.default(%a,%p_w,2)   the call of torch.ops.aten that the node was made of,
                                            where ~ is a blank
      Op … scope=a.b                        the module whose forward wrote the node
+     Op … type=Norm                        the class of that module
      Op … line=y=(1+self.weight)           its line in Python, with ~ for a blank
      param a.weight p_a_weight             a parameter and its name in calls; so is buffer
      folded val_1 a.weight,val_0           initializers and values that val_1 was folded from

@@ -198,6 +198,31 @@ static void ParametersOfFolded(const Again *again, const RengaOnnxBinding *value
   if (parameters->count > 1) parameters->count = RENGA_ONNX_OWNERS_MAX + 1; /* nothing for copies */
 }
 
+/* The class of the module that reads the value by its own name; NULL: none does. */
+static RengaErrorCode TypeOfReader(Again *again, const char *value, char **type)
+{
+  RengaOnnxImporter *importer = again->importer;
+  *type = NULL;
+  for (size_t i = 0; i < importer->n_node && !*type; i++) {
+    const Onnx__NodeProto *node = importer->node[i];
+    const char *at = NULL, *name;
+    char *call;
+    size_t length;
+    bool reads = false;
+    for (size_t k = 0; k < node->n_input; k++) reads = reads || strcmp(node->input[k], value) == 0;
+    if (!reads) continue;
+    RengaCall(RengaOnnxCall(importer, node, &call));
+    at = RengaOnnxCallArguments(call, NULL);
+    while (at && !*type && RengaOnnxNextName(&at, &name, &length)) {
+      RengaOnnxOrigin origin;
+      if (length != strlen(value) || memcmp(name, value, length) != 0) continue;
+      RengaCall(RengaOnnxReadOrigin(importer, node, &origin));
+      *type = origin.type;
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Makes what the call calls result, in place of which a node reads value. */
 static RengaErrorCode Restore(Again *again, const Onnx__NodeProto *reader, const char *value,
                               const char *result)
@@ -207,14 +232,16 @@ static RengaErrorCode Restore(Again *again, const Onnx__NodeProto *reader, const
   const RengaOnnxBinding *tensor = RengaOnnxScopeFind(importer->model_scope, value);
   RengaOnnxBinding *binding;
   RengaOnnxOwners parameters = {0};
-  char *module, *call = NULL;
+  RengaOnnxOrigin origin;
+  char *type, *call = NULL;
   if (maker) RengaCall(RengaOnnxCall(importer, importer->node[maker->row], &call));
   if (call) RengaCall(ParametersOfCall(again, call, &parameters));
   if (tensor && tensor->said == RENGA_ONNX_FOLDED) ParametersOfFolded(again, tensor, &parameters);
   if (parameters.count == 0) return RENGA_SUCCESS;
-  RengaCall(RengaOnnxModuleOf(importer, reader, &module));
+  RengaCall(RengaOnnxReadOrigin(importer, reader, &origin));
+  RengaCall(TypeOfReader(again, value, &type));
   if (parameters.count > RENGA_ONNX_OWNERS_MAX ||
-      !RengaOnnxTakeLost(&again->lost, &parameters, module)) {
+      !RengaOnnxTakeLost(&again->lost, &parameters, &origin, type)) {
     RengaCall(RengaOnnxScopeAdd(importer, again->unresolved, value, &binding));
     return RENGA_SUCCESS;
   }
@@ -330,7 +357,8 @@ static RengaErrorCode SplitAgain(Again *again, size_t row, int input, RengaOnnxB
   const Onnx__NodeProto *node = importer->node[row];
   Onnx__NodeProto *copy;
   RengaOnnxBinding *made;
-  char *name, *reader;
+  RengaOnnxOrigin reader;
+  char *name;
   RengaCall(CopyNode(importer, node, &copy));
   RengaCall(RengaOnnxSeparate(importer, parameter, lost, &made));
   RengaCall(RengaOnnxJoin(importer, made->name, "", &copy->input[input]));
@@ -341,8 +369,8 @@ static RengaErrorCode SplitAgain(Again *again, size_t row, int input, RengaOnnxB
   }
   for (size_t i = 0; i < importer->n_node; i++) {
     if (!ReadsAny(importer->node[i], node)) continue;
-    RengaCall(RengaOnnxModuleOf(importer, importer->node[i], &reader));
-    if (strcmp(reader, module) != 0) continue;
+    RengaCall(RengaOnnxReadOrigin(importer, importer->node[i], &reader));
+    if (strcmp(reader.module, module) != 0) continue;
     for (size_t k = 0; k < importer->node[i]->n_input; k++)
       for (size_t n = 0; n < node->n_output; n++)
         if (strcmp(importer->node[i]->input[k], node->output[n]) == 0) {
@@ -364,7 +392,8 @@ static RengaErrorCode LookAtSplit(Again *again, size_t row)
 {
   RengaOnnxImporter *importer = again->importer;
   const Onnx__NodeProto *node = importer->node[row];
-  char *text, *reader;
+  RengaOnnxOrigin reader;
+  char *text;
   RengaCall(RengaOnnxCall(importer, node, &text));
   for (size_t k = 0; k < node->n_input && !text; k++) {
     RengaOnnxBinding *parameter = RengaOnnxScopeFind(importer->model_scope, node->input[k]);
@@ -373,12 +402,12 @@ static RengaErrorCode LookAtSplit(Again *again, size_t row)
       continue;
     for (size_t i = 0; i < importer->n_node; i++) {
       if (!ReadsAny(importer->node[i], node)) continue;
-      RengaCall(RengaOnnxModuleOf(importer, importer->node[i], &reader));
-      const int lost = LostOfReader(again, parameter, reader);
+      RengaCall(RengaOnnxReadOrigin(importer, importer->node[i], &reader));
+      const int lost = LostOfReader(again, parameter, reader.module);
       if (lost < 0) continue;
       RengaOnnxBinding *named = again->lost.parameter[lost];
       again->lost.parameter[lost] = NULL;
-      RengaCall(SplitAgain(again, row, (int)k, parameter, named, reader));
+      RengaCall(SplitAgain(again, row, (int)k, parameter, named, reader.module));
       again->dropped[row] = !IsRead(again, node);
     }
   }

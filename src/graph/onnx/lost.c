@@ -1,8 +1,9 @@
 /* Parameters of which the exporter's optimizer left nothing: it makes equal calculations one, and
    with them the parameters that they read. A parameter that the file announces and does not have
    may also be tied to another, or of no use to the loss: then no such calculation is missing. */
-#include "onnx.h"
+#include "module.h"
 #include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 static size_t LengthOfBase(const char *name, size_t length)
@@ -42,15 +43,90 @@ RengaErrorCode RengaOnnxFindMade(RengaOnnxImporter *importer)
   return RENGA_SUCCESS;
 }
 
+static void AddOwner(RengaOnnxOwners *owners, const RengaOnnxBinding *parameter)
+{
+  if (owners->count < RENGA_ONNX_OWNERS_MAX) owners->old[owners->count++] = parameter;
+}
+
+/* Parameters that the call of the node names; without any, those that it reads. */
+static RengaErrorCode FindOwners(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
+                                 RengaOnnxOwners *owners)
+{
+  const char *at, *name;
+  char *text, *copy;
+  size_t length;
+  RengaCall(RengaOnnxCall(importer, node, &text));
+  at = RengaOnnxCallArguments(text, NULL);
+  while (at && RengaOnnxNextName(&at, &name, &length)) {
+    RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, &copy));
+    memcpy(copy, name, length);
+    const RengaOnnxBinding *named = RengaOnnxScopeFind(importer->placeholders, copy);
+    if (named && named->said == RENGA_ONNX_PARAMETER) AddOwner(owners, named);
+  }
+  for (int i = 0; i < importer->placeholders->capacity && owners->count == 0; i++) {
+    const RengaOnnxBinding *named = importer->placeholders->slot[i];
+    for (size_t k = 0; k < node->n_input && named && named->said == RENGA_ONNX_PARAMETER; k++) {
+      const RengaOnnxBinding *read = RengaOnnxScopeFind(importer->model_scope, node->input[k]);
+      if (read && read->trainable &&
+          (strcmp(read->name, named->target) == 0 || RengaOnnxIsFoldedFrom(read, named->target)))
+        AddOwner(owners, named);
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Which nodes compute from parameters like those that are lost, through others too: nodes are in
+   order. own: by themselves */
+static RengaErrorCode FindDependent(RengaOnnxImporter *importer, bool **dependent, bool **own)
+{
+  RengaOnnxLost lost;
+  RengaCall(RengaOnnxFindLost(importer, &lost));
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node, sizeof **dependent, dependent));
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node, sizeof **own, own));
+  for (size_t i = 0; i < importer->n_node; i++) {
+    RengaOnnxOwners owners = {0};
+    const Onnx__NodeProto *node = importer->node[i];
+    if (ReadsParameter(importer, node)) RengaCall(FindOwners(importer, node, &owners));
+    (*dependent)[i] = (*own)[i] = owners.count > 0 && RengaOnnxIsLikeLost(&lost, &owners);
+    for (size_t k = 0; k < node->n_input && !(*dependent)[i]; k++) {
+      const RengaOnnxBinding *read = RengaOnnxScopeFind(importer->made, node->input[k]);
+      (*dependent)[i] = read && read->row < (int64_t)i && (*dependent)[read->row];
+    }
+  }
+  return RENGA_SUCCESS;
+}
+
+/* layer_norm_2 is made of such parameters, and layer_norm_1 is nowhere: it was merged, and what
+   read it too. Norms begin equal and are numbered without gaps; of other layers, gaps are unused
+   ones. */
+static bool IsAfterGap(const RengaOnnxImporter *importer, const Onnx__NodeProto *node)
+{
+  static const char layers[] = "layer_norm group_norm rms_norm";
+  for (size_t k = 0; k < node->n_output; k++) {
+    const char *name = node->output[k];
+    const size_t length = strlen(name), base = LengthOfBase(name, length);
+    char word[32], before[64];
+    if (base == length || base >= sizeof word) continue;
+    snprintf(word, sizeof word, "%.*s", (int)base, name);
+    if (!RengaOnnxHasWord(layers, word)) continue;
+    const int number = atoi(name + base + 1);
+    if (number > 1)
+      snprintf(before, sizeof before, "%s_%d", word, number - 1);
+    else
+      snprintf(before, sizeof before, "%s", word);
+    if (!RengaOnnxScopeFind(importer->made, before)) return true;
+  }
+  return false;
+}
+
 /* Does the node read a result that was made from a parameter for another call than the one that
    its own call names? */
 static bool ReadsOther(const RengaOnnxImporter *importer, const char *missing, size_t length,
-                       const Onnx__NodeProto *node)
+                       const Onnx__NodeProto *node, const bool dependent[])
 {
   for (size_t i = 0; i < node->n_input; i++) {
     const RengaOnnxBinding *read = RengaOnnxScopeFind(importer->made, node->input[i]);
-    if (read && RengaOnnxIsOtherCall(missing, length, read->name) &&
-        ReadsParameter(importer, importer->node[read->row]))
+    if (read && RengaOnnxIsOtherCall(missing, length, read->name) && dependent[read->row])
       return true;
   }
   return false;
@@ -66,7 +142,7 @@ static bool IsInputOf(const Onnx__GraphProto *graph, const char *name)
 /* The call of a node names a result that no node makes (missing); it reads another one of that kind
    (merged). */
 static RengaErrorCode LookAtCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
-                                 bool *missing, bool *merged)
+                                 const bool dependent[], bool *missing, bool *merged)
 {
   const char *at, *name;
   char *text;
@@ -83,7 +159,7 @@ static RengaErrorCode LookAtCall(RengaOnnxImporter *importer, const Onnx__NodePr
         RengaOnnxScopeFind(importer->placeholders, name) || IsInputOf(importer->model->graph, name);
     text[name - text + (ptrdiff_t)length] = after;
     *missing = *missing || (!there && !given);
-    *merged = !there && ReadsOther(importer, name, length, node);
+    *merged = !there && ReadsOther(importer, name, length, node, dependent);
   }
   return RENGA_SUCCESS;
 }
@@ -129,13 +205,16 @@ static void WarnOfLost(const RengaOnnxImporter *importer, int count, const char 
 
 RengaErrorCode RengaOnnxCheckLost(RengaOnnxImporter *importer)
 {
-  bool missing = false;
+  bool missing = false, *dependent, *own;
   int count;
   const char *lost = FirstLost(importer, &count);
   bool merged = lost && IsAnyVague(importer->model_scope);
   if (!lost) return RENGA_SUCCESS;
+  RengaCall(FindDependent(importer, &dependent, &own));
   for (size_t i = 0; i < importer->n_node && !merged; i++)
-    RengaCall(LookAtCall(importer, importer->node[i], &missing, &merged));
+    merged = own[i] && IsAfterGap(importer, importer->node[i]);
+  for (size_t i = 0; i < importer->n_node && !merged; i++)
+    RengaCall(LookAtCall(importer, importer->node[i], dependent, &missing, &merged));
   RengaCheck(!merged, importer->comm, RENGA_ERR_SUPPORT,
              "%s: the exporter's optimizer made calculations one that began with equal parameters, "
              "and %d of these are lost (\"%s\"): %s",

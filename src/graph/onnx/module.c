@@ -1,5 +1,6 @@
 /* The modules of parameters and nodes, and the parameters that the file announces and has lost. */
 #include "module.h"
+#include <ctype.h>
 #include <string.h>
 
 /* ---- names of modules: a.b.weight is of a.b, which is in a, which is in the network, "" ---- */
@@ -27,23 +28,49 @@ const char *RengaOnnxLastName(const char *target)
   return dot ? dot + 1 : target;
 }
 
-/* The module whose forward wrote the node: "['', 'a', 'a.b', 'linear_3']" is of a.b. */
-RengaErrorCode RengaOnnxModuleOf(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
-                                 char **module)
+/* The last but one of a list: "['', 'a', 'a.b', 'linear_3']" */
+static RengaErrorCode ReadLastButOne(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
+                                     const char *property, char **found)
 {
   const char *at, *name, *before = "";
   size_t length, before_length = 0, last = 0;
   char *text;
-  RengaCall(RengaOnnxProperty(importer, &node->base, "pkg.torch.onnx.name_scopes", &text));
+  RengaCall(RengaOnnxProperty(importer, &node->base, property, &text));
   at = text;
   for (const char *next = ""; at && RengaOnnxNextQuoted(&at, &name, &length); next = name) {
     before = next;
     before_length = last;
     last = length;
   }
-  RengaCall(RengaOnnxAllocate(importer, (int64_t)before_length + 1, 1, module));
-  memcpy(*module, before, before_length);
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)before_length + 1, 1, found));
+  memcpy(*found, before, before_length);
   return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxReadOrigin(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
+                                   RengaOnnxOrigin *origin)
+{
+  RengaCall(ReadLastButOne(importer, node, "pkg.torch.onnx.name_scopes", &origin->module));
+  RengaCall(ReadLastButOne(importer, node, "pkg.torch.onnx.class_hierarchy", &origin->type));
+  RengaCall(RengaOnnxProperty(importer, &node->base, "pkg.torch.onnx.stack_trace", &origin->trace));
+  return RENGA_SUCCESS;
+}
+
+/* Is the word in a line of Python of the trace, and not in the name of a file? plural: or with s
+   at its end; otherwise it is a member, self.word */
+static bool IsInTrace(const char *trace, const char *word, size_t length, bool plural)
+{
+  bool code = false;
+  for (const char *at = trace; at && *at && length > 0; at++) {
+    const char *end = at + length;
+    if (at == trace || at[-1] == '\n') code = strncmp(at + strspn(at, " "), "File \"", 6) != 0;
+    if (!code || strncmp(at, word, length) != 0 || at == trace ||
+        (plural ? isalnum((unsigned char)at[-1]) || at[-1] == '_' : at[-1] != '.'))
+      continue;
+    end += plural && *end == 's';
+    if (!isalnum((unsigned char)*end) && *end != '_') return true;
+  }
+  return false;
 }
 
 /* ---- parameters that are lost ---- */
@@ -74,12 +101,37 @@ static bool IsAnyFoldedFrom(const RengaOnnxImporter *importer, const char *param
   return false;
 }
 
+/* A module that computes with another's parameter of the same name has its own tied to it: the
+   embedding of a table that is also the last layer's. */
+static RengaErrorCode MarkTied(RengaOnnxImporter *importer, const Onnx__NodeProto *node)
+{
+  RengaOnnxOrigin origin;
+  const char *at, *name;
+  char *text, *copy;
+  size_t length;
+  RengaCall(RengaOnnxReadOrigin(importer, node, &origin));
+  RengaCall(RengaOnnxCall(importer, node, &text));
+  at = RengaOnnxCallArguments(text, NULL);
+  while (at && RengaOnnxNextName(&at, &name, &length)) {
+    RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, &copy));
+    memcpy(copy, name, length);
+    const RengaOnnxBinding *named = RengaOnnxScopeFind(importer->placeholders, copy);
+    if (!named || named->said != RENGA_ONNX_PARAMETER) continue;
+    RengaCall(RengaOnnxJoin(importer, origin.module, *origin.module ? "." : "", &copy));
+    RengaCall(RengaOnnxJoin(importer, copy, RengaOnnxLastName(named->target), &copy));
+    RengaOnnxBinding *own = RengaOnnxScopeFind(importer->said, copy);
+    if (own && strcmp(named->target, copy) != 0) own->found = true;
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOnnxFindLost(RengaOnnxImporter *importer, RengaOnnxLost *lost)
 {
   const RengaOnnxScope *scope = importer->placeholders;
   RengaOnnxScope *mentioned;
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &mentioned));
   RengaCall(ReadMentioned(importer, mentioned));
+  for (size_t i = 0; i < importer->n_node; i++) RengaCall(MarkTied(importer, importer->node[i]));
   RengaCall(
       RengaOnnxAllocate(importer, scope->count, sizeof(RengaOnnxBinding *), &lost->parameter));
   lost->count = 0;
@@ -87,6 +139,7 @@ RengaErrorCode RengaOnnxFindLost(RengaOnnxImporter *importer, RengaOnnxLost *los
     RengaOnnxBinding *named = scope->slot[i];
     if (!named || named->said != RENGA_ONNX_PARAMETER ||
         RengaOnnxScopeFind(importer->model_scope, named->target) ||
+        RengaOnnxScopeFind(importer->said, named->target)->found ||
         RengaOnnxScopeFind(mentioned, named->name) || IsAnyFoldedFrom(importer, named->target))
       continue;
     lost->parameter[lost->count++] = named;
@@ -109,12 +162,17 @@ int RengaOnnxLostIn(const RengaOnnxLost *lost, const char *module, size_t length
   return found;
 }
 
-/* How close a module is to the one that reads: 0: out of its reach. */
-static size_t Closeness(const char *module, size_t length, const char *reader)
+/* How close a module is to the node that reads, which shows that it computed with the module: 2: it
+   is of the module, and does what another node does in the same type of module. 1: a line of Python
+   that led to it has the module by name, which the reader's module or one outside of it holds. */
+static int Closeness(const char *module, size_t length, const RengaOnnxOrigin *reader,
+                     const char *type)
 {
-  const size_t outer = LengthOfOuter(module, length);
-  if (length > 0 && RengaOnnxIsInside(reader, module, length)) return length + 2;
-  return RengaOnnxIsInside(reader, module, outer) ? outer + 1 : 0;
+  const size_t outer = LengthOfOuter(module, length), name = outer + (outer > 0);
+  if (strlen(reader->module) == length && memcmp(reader->module, module, length) == 0)
+    return type && strcmp(reader->type, type) == 0 ? 2 : 0;
+  return RengaOnnxIsInside(reader->module, module, outer) &&
+         IsInTrace(reader->trace, module + name, length - name, false);
 }
 
 /* Has the module lost parameters of all these names? */
@@ -127,9 +185,25 @@ static bool HasLostAll(const RengaOnnxLost *lost, const RengaOnnxOwners *paramet
   return true;
 }
 
-/* The closest module that lost all; NULL: none, or two are equally close. */
+/* Has any module lost parameters like these, or has theirs one besides a single one? */
+bool RengaOnnxIsLikeLost(const RengaOnnxLost *lost, const RengaOnnxOwners *parameters)
+{
+  const char *old = parameters->old[0]->target;
+  for (int i = 0; i < lost->count; i++) {
+    const char *target = lost->parameter[i]->target;
+    const size_t length = RengaOnnxModuleLength(target);
+    if (HasLostAll(lost, parameters, target, length)) return true;
+    if (parameters->count == 1 && RengaOnnxModuleLength(old) == length &&
+        memcmp(old, target, length) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* The closest module that lost all, and of those as close the one that is deepest; NULL: none, or
+   several. */
 static const char *FindModule(const RengaOnnxLost *lost, const RengaOnnxOwners *parameters,
-                              const char *reader, size_t *length)
+                              const RengaOnnxOrigin *reader, const char *type, size_t *length)
 {
   const char *found = NULL, *old = parameters->old[0]->target;
   size_t best = 0;
@@ -139,18 +213,21 @@ static const char *FindModule(const RengaOnnxLost *lost, const RengaOnnxOwners *
     if (!module || strcmp(RengaOnnxLastName(module), RengaOnnxLastName(old)) != 0 ||
         !HasLostAll(lost, parameters, module, size))
       continue;
-    const size_t close = Closeness(module, size, reader);
-    if (close == best) found = NULL;
-    if (close <= best) continue;
-    best = close;
+    const int close = Closeness(module, size, reader, type);
+    const size_t depth = close == 2 ? SIZE_MAX : close == 1 ? LengthOfOuter(module, size) + 1 : 0;
+    if (depth == best) found = NULL;
+    if (depth <= best) continue;
+    best = depth;
     found = module;
     *length = size;
   }
   return found;
 }
 
-/* Gives the parameters of a module, or the one that is beside a single one in its own module. */
-bool RengaOnnxTakeLost(RengaOnnxLost *lost, RengaOnnxOwners *parameters, const char *reader)
+/* Gives the parameters of a module, or the one that is beside a single one in its own module, where
+   a line of Python names it. */
+bool RengaOnnxTakeLost(RengaOnnxLost *lost, RengaOnnxOwners *parameters,
+                       const RengaOnnxOrigin *reader, const char *type)
 {
   const char *old = parameters->old[0]->target, *module;
   size_t length = RengaOnnxModuleLength(old);
@@ -158,10 +235,14 @@ bool RengaOnnxTakeLost(RengaOnnxLost *lost, RengaOnnxOwners *parameters, const c
     if (RengaOnnxModuleLength(parameters->old[k]->target) != length ||
         memcmp(parameters->old[k]->target, old, length) != 0)
       return false;
-  const int beside = parameters->count == 1 && RengaOnnxIsInside(reader, old, length)
-                         ? RengaOnnxLostIn(lost, old, length, NULL)
-                         : -1;
-  module = FindModule(lost, parameters, reader, &length);
+  int beside = parameters->count == 1 && RengaOnnxIsInside(reader->module, old, length)
+                   ? RengaOnnxLostIn(lost, old, length, NULL)
+                   : -1;
+  if (beside >= 0) {
+    const char *name = RengaOnnxLastName(lost->parameter[beside]->target);
+    if (!IsInTrace(reader->trace, name, strlen(name), true)) beside = -1;
+  }
+  module = FindModule(lost, parameters, reader, type, &length);
   if (module && beside >= 0) return false;
   for (int k = 0; k < parameters->count && (module || beside >= 0); k++) {
     const int at = module ? RengaOnnxLostIn(lost, module, length,

@@ -15,11 +15,19 @@ typedef struct {
   RengaOnnxBinding *other[RENGA_ONNX_OWNERS_MAX];
 } RengaOnnxOwners;
 
+/* Whose forward wrote a node: a.b of "['', 'a', 'a.b', 'linear_3']", its class, and the lines of
+   Python, or NULL. */
+typedef struct {
+  char *module, *type, *trace;
+} RengaOnnxOrigin;
+
 size_t RengaOnnxModuleLength(const char *target);
 const char *RengaOnnxLastName(const char *target);
 bool RengaOnnxIsInside(const char *inner, const char *outer, size_t length);
-RengaErrorCode RengaOnnxModuleOf(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
-                                 char **module);
+RengaErrorCode RengaOnnxReadOrigin(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
+                                   RengaOnnxOrigin *origin);
 RengaErrorCode RengaOnnxFindLost(RengaOnnxImporter *importer, RengaOnnxLost *lost);
 int RengaOnnxLostIn(const RengaOnnxLost *lost, const char *module, size_t length, const char *name);
-bool RengaOnnxTakeLost(RengaOnnxLost *lost, RengaOnnxOwners *parameters, const char *reader);
+bool RengaOnnxIsLikeLost(const RengaOnnxLost *lost, const RengaOnnxOwners *parameters);
+bool RengaOnnxTakeLost(RengaOnnxLost *lost, RengaOnnxOwners *parameters,
+                       const RengaOnnxOrigin *reader, const char *type);
