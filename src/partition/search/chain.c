@@ -393,3 +393,30 @@ RengaErrorCode RengaSearchModelLend_Private(const SearchChain *chain, int64_t mi
   store->row[store->count++] = (Stored){microbatch, model->microbatches, costs, *model};
   return RENGA_SUCCESS;
 }
+
+RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
+                                          int size, bool spread, SearchModel *model)
+{
+  const RengaPartitionCapabilities can = RengaSearchCapabilities_Private();
+  *model = (SearchModel){.microbatches = (task->batch + task->size[size] - 1) / task->size[size],
+                         .leaf = task->leaf[size],
+                         .devices = task->ranks,
+                         .memory = task->memory,
+                         .gpipe = task->gpipe,
+                         .eager = task->eager,
+                         .recompute = can.recompute,
+                         .unequal = can.unequal_replicas && !spread && !task->equal,
+                         .every = task->every,
+                         .unordered = task->unordered,
+                         .stages = task->stages,
+                         .replicas = task->replicas,
+                         .moments = task->moments,
+                         .update_rate = task->update_rate,
+                         .accumulate_rate = task->accumulate_rate};
+  RengaErrorCode code =
+      RengaSearchModelLend_Private(chain, task->size[size], task->costs[size], model);
+  if (!code) code = RengaSearchModelOptions_Private(task->machine, spread, model);
+  if (code) RengaSearchModelFree_Private(model);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

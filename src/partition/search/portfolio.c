@@ -11,7 +11,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { FITTING_ROUNDS = 8, BRANCH_WORK = 30000, EAGER_MOST = 128, IMPROVE_WORK = 4000000 };
+enum {
+  FITTING_ROUNDS = 8,
+  BRANCH_WORK = 30000,
+  BRANCH_WORK_SHORT = 100000,
+  CHAIN_SHORT = 64,
+  EAGER_MOST = 128,
+  IMPROVE_WORK = 4000000
+};
 
 /* So many stages and replicas; 0: any. */
 typedef struct {
@@ -212,8 +219,8 @@ static RengaErrorCode GenerateFor(Portfolio *portfolio, const SearchTask *task)
   return RENGA_SUCCESS;
 }
 
-/* A device holds the whole network with all micro-batches in flight, and as much again. */
-static RengaErrorCode IsMemoryAmple(const SearchTask *task, const SearchChain *chain, bool *ample)
+RengaErrorCode RengaSearchIsAmple_Private(const SearchTask *task, const SearchChain *chain,
+                                          bool *ample)
 {
   SearchTask all = *task;
   SearchModel model = {0};
@@ -298,8 +305,8 @@ static RengaErrorCode LookAt(const Portfolio *portfolio, const Numbers *numbers,
   task.stages = numbers->stages;
   task.replicas = numbers->replicas;
   task.until = 0;
-  const RengaErrorCode code =
-      RengaSearchBranch_Private(&task, portfolio->chain, BRANCH_WORK, &own, bound);
+  const int work = portfolio->chain->count > CHAIN_SHORT ? BRANCH_WORK : BRANCH_WORK_SHORT;
+  const RengaErrorCode code = RengaSearchBranch_Private(&task, portfolio->chain, work, &own, bound);
   if (own.found) {
     RenumberStages(portfolio, numbers->replicas, &own.candidate.layout);
     RengaSearchLayoutFree_Private(&best->candidate.layout);
@@ -345,7 +352,7 @@ RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const Search
 {
   Portfolio portfolio = {.task = task, .chain = chain};
   RengaCall(RengaSearchHasGroups_Private(task, &portfolio.groups));
-  RengaCall(IsMemoryAmple(task, chain, &portfolio.ample));
+  RengaCall(RengaSearchIsAmple_Private(task, chain, &portfolio.ample));
   RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &portfolio.trial);
   portfolio.trial.eager_most = EAGER_MOST;
   if (!code) code = Run(&portfolio, bound);

@@ -6,3 +6,7 @@
    and best->candidate.size is 0. The bound rises to what is proved. */
 RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const SearchChain *chain,
                                             SearchAim *best, double *bound);
+/* A device holds the whole network with all micro-batches in flight, and as much again; of a task
+   of one row. */
+RengaErrorCode RengaSearchIsAmple_Private(const SearchTask *task, const SearchChain *chain,
+                                          bool *ample);

@@ -18,33 +18,6 @@ enum {
 };
 static const double memory_matters = 0.8; /* share of a device's memory from which on */
 
-RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
-                                          int size, bool spread, SearchModel *model)
-{
-  const RengaPartitionCapabilities can = RengaSearchCapabilities_Private();
-  *model = (SearchModel){.microbatches = (task->batch + task->size[size] - 1) / task->size[size],
-                         .leaf = task->leaf[size],
-                         .devices = task->ranks,
-                         .memory = task->memory,
-                         .gpipe = task->gpipe,
-                         .eager = task->eager,
-                         .recompute = can.recompute,
-                         .unequal = can.unequal_replicas && !spread && !task->equal,
-                         .every = task->every,
-                         .unordered = task->unordered,
-                         .stages = task->stages,
-                         .replicas = task->replicas,
-                         .moments = task->moments,
-                         .update_rate = task->update_rate,
-                         .accumulate_rate = task->accumulate_rate};
-  RengaErrorCode code =
-      RengaSearchModelLend_Private(chain, task->size[size], task->costs[size], model);
-  if (!code) code = RengaSearchModelOptions_Private(task->machine, spread, model);
-  if (code) RengaSearchModelFree_Private(model);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaSearchQuickly_Private(const SearchModel *model, SearchLayout *best)
 {
   if (model->count > CHAIN_LONG) {
@@ -454,14 +427,22 @@ static bool IsFirstLeaf(const SearchTask *task, int row)
   return true;
 }
 
-/* Larger leaves have fewer buffers of gradients and no other merit. */
-static bool MemoryMatters(const Solution *solution)
+/* Larger leaves have fewer buffers of gradients and no other merit, with which other plans fit. Of
+   small problems they are left alone only where every plan does. */
+static RengaErrorCode MemoryMatters(const Solution *solution, bool *matters)
 {
   const double memory = solution->task->memory;
-  bool recomputes = false;
+  bool ample = true, recomputes = false;
   for (int s = 0; s < solution->candidate.layout.count; s++)
     recomputes = recomputes || solution->candidate.layout.stage[s].recompute;
-  return memory > 0 && (recomputes || solution->most > memory_matters * memory);
+  *matters = memory > 0 && (recomputes || solution->most > memory_matters * memory);
+  if (!RengaSearchIsSmall_Private(solution->task, solution->chain)) return RENGA_SUCCESS;
+  for (int row = 0; row < solution->task->n_sizes && ample; row++) {
+    const SearchTask task = TaskOfRow(solution->task, row);
+    RengaCall(RengaSearchIsAmple_Private(&task, solution->chain, &ample));
+  }
+  *matters = *matters || !ample;
+  return RENGA_SUCCESS;
 }
 
 /* The row with the smallest bound of those that are left, -1: none. */
@@ -499,8 +480,10 @@ static RengaErrorCode FitRows(Solution *solution, double bound[], bool *fits)
     return RENGA_SUCCESS;
   }
   RengaCall(RengaMalloc(task->n_sizes, &done));
+  bool leaves = true;
   RengaErrorCode code = FitEach(solution, false, bound, done, fits);
-  if (!code && (!*fits || MemoryMatters(solution))) {
+  if (!code && *fits) code = MemoryMatters(solution, &leaves);
+  if (!code && leaves) {
     for (int r = 0; r < task->n_sizes; r++) done[r] = IsFirstLeaf(task, r);
     code = FitEach(solution, true, bound, done, fits);
   }

@@ -12,7 +12,7 @@
 enum { ROWS = 24 };
 /* Of a check; of the last, in which one number of replicas by itself leads to the plan, the types
    alone. */
-static const int usual[] = {0, 1, 2, 4, 6, 8, 11, 12, 15, 16, 42};
+static const int usual[] = {0, 1, 2, 4, 6, 8, 11, 12, 15, 16, 84, 166, 42};
 enum { N_USUAL = sizeof usual / sizeof usual[0] };
 
 static const char *const networks[] = {
