@@ -193,6 +193,10 @@ static const struct {
      "in x f32 N 4; init p f32 4 : 1 0 0 0; Shape x -> s; Expand p s -> l;"
      "SoftmaxCrossEntropyLoss x l -> y reduction=mean " SMOOTH "out y",
      SmoothFirst},
+    {"an end that is limited while reading", 18,
+     "in x f32 N 4; init b i64 1 : 0; init e i64 1 : 9; init lo i64 : 1; init hi i64 : 4;"
+     "init a i64 1 : 1; Clip e lo hi -> c; Slice x b c a -> y; out y",
+     Same},
     {"a penalty on weights beside a mean", 18,
      "in x f32 N 4; init w f32 2 : 3 4; init a i64 1 : 0; init c f32 : 1; Mul w w -> v;"
      "ReduceSum v a -> p keepdims=0; init u f32 4 : 1 1 1 1; Mul x u -> z;"

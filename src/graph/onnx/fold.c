@@ -112,6 +112,20 @@ static RengaErrorCode FoldBinary(RengaOnnxNode *node, int n, const RengaOnnxHost
   return RENGA_SUCCESS;
 }
 
+/* Between two numbers, each of which may be left out. */
+static RengaErrorCode FoldClip(RengaOnnxNode *node, int n, const RengaOnnxHost *const in[],
+                               RengaOnnxHost **out)
+{
+  static const char *const limits[] = {"Max", "Min"};
+  const RengaOnnxHost *x = in[0];
+  for (int i = 1; i < n && i <= 2 && x; i++) {
+    if (!in[i]) continue;
+    RengaCall(FoldPair(node, RengaOnnxFindBinary(limits[i - 1]), x, in[i], out));
+    x = *out;
+  }
+  return RENGA_SUCCESS;
+}
+
 /* ---- one input ---- */
 static int64_t Negative(int64_t x)
 {
@@ -336,6 +350,7 @@ static const RengaOnnxFoldRow rows[] = {
     {"And", FoldBinary},
     {"Or", FoldBinary},
     {"Xor", FoldBinary},
+    {"Clip", FoldClip},
     {"Neg", FoldUnary},
     {"Not", FoldUnary},
     {"Abs", FoldUnary},

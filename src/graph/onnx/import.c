@@ -133,6 +133,7 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
   importer->node = graph->node;
   RengaCall(RengaOnnxReadSaid(importer));
   RengaCall(RengaOnnxImportInitializers(importer, scope, graph));
+  RengaCall(RengaOnnxCheckNames(importer, scope, graph));
   RengaCall(CheckTypes(importer, scope));
   RengaCall(RengaOnnxMatchCalls(importer));
   RengaCall(RengaOnnxImportInputs(importer, scope, graph));

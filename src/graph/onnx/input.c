@@ -242,6 +242,30 @@ static RengaErrorCode AddDataInput(RengaOnnxImporter *importer, RengaOnnxScope *
   return RENGA_SUCCESS;
 }
 
+/* An input may have an initializer's name, whose values are then its own; but not another shape. */
+RengaErrorCode RengaOnnxCheckNames(const RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                   const Onnx__GraphProto *graph)
+{
+  for (size_t i = 0; i < graph->n_input; i++) {
+    const Onnx__TypeProto__Tensor *type = InputType(graph->input[i]);
+    const RengaOnnxBinding *binding =
+        graph->input[i]->name ? RengaOnnxScopeFind(scope, graph->input[i]->name) : NULL;
+    if (!type || !type->shape || !binding || !binding->tensor) continue;
+    const int ndim = (int)type->shape->n_dim;
+    bool fits = ndim == binding->spec.ndim;
+    for (int d = 0; d < ndim && fits; d++)
+      fits =
+          !HasSize(type->shape->dim[d]) || type->shape->dim[d]->dim_value == binding->spec.dim[d];
+    char shape[160];
+    RengaTensorSpecFormat(&binding->spec, sizeof shape, shape);
+    RengaCheck(fits, importer->comm, RENGA_ERR_FILE_FORMAT,
+               "%s: an input of %d dimensions and a parameter %s are both called \"%s\": export it "
+               "with another name for the input (input_names)",
+               importer->file, ndim, shape, graph->input[i]->name);
+  }
+  return RENGA_SUCCESS;
+}
+
 /* A floating input without the batch cannot come from a data set: it is a parameter whose data the
    file leaves out. */
 static RengaErrorCode ImportInput(RengaOnnxImporter *importer, RengaOnnxScope *scope,

@@ -366,6 +366,8 @@ RengaErrorCode RengaOnnxOpenOperands(RengaOnnxNode *node, bool broadcasts, int n
 /* import.c, input.c, nodes.c */
 RengaErrorCode RengaOnnxBindNew(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                 const char *name, const char *what, RengaOnnxBinding **binding);
+RengaErrorCode RengaOnnxCheckNames(const RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                   const Onnx__GraphProto *graph);
 RengaErrorCode RengaOnnxImportInputs(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                      const Onnx__GraphProto *graph);
 RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer);
