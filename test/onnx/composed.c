@@ -198,6 +198,30 @@ static RengaErrorCode CheckSelection(RengaComm comm, RengaDevice device)
   return RENGA_SUCCESS;
 }
 
+/* Rows of x, where a mask has one dimension: as the newer exporter writes x[mask]. */
+static RengaErrorCode CheckRows(RengaComm comm, RengaDevice device)
+{
+  enum { WIDTH = 4 };
+  static float y[ELEMENTS_MAX];
+  RengaGraph graph;
+  int64_t count, selected = 0;
+  double sum = 0;
+  RengaCall(Load(comm, 18,
+                 "in x f32 N 4; in n i64 N; init t i64 : 3; Greater n t -> m; NonZero m -> p; "
+                 "Transpose p -> q perm=1,0; init one i64 1 : 1; Squeeze q one -> r; Max r -> u; "
+                 "Shape u -> s; Expand r s -> v; init last i64 1 : -1; Unsqueeze v last -> w; "
+                 "Concat w -> k axis=-1; GatherND x k -> h; Transpose h -> g perm=0,1; Exp g -> e; "
+                 "ReduceMean e -> y keepdims=0; out y",
+                 &graph));
+  RengaCall(Evaluate(graph, device, 0, BATCH, &count, y));
+  for (int k = 0; k < BATCH; k++)
+    for (int i = 0; i < WIDTH && 2 + k % 4 > 3; i++, selected++)
+      sum += exp(sin(1.0 + 2.0 * (WIDTH * k + i)));
+  Expect(count == 1 && fabs((double)y[0] - sum / (double)selected) < 1e-5);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 /* What logarithms make of rows that a mask leaves out is finite, and so are their slopes. */
 static RengaErrorCode CheckVoid(RengaComm comm, RengaDevice device)
 {
@@ -393,6 +417,7 @@ static RengaErrorCode RunTest(void)
       RengaCall(CheckSamplewise(comm, device, row));
     RengaCall(CheckDraws(comm, device));
     RengaCall(CheckSelection(comm, device));
+    RengaCall(CheckRows(comm, device));
     RengaCall(CheckVoid(comm, device));
     RengaCall(CheckLoop(comm, device, false));
     RengaCall(CheckLoop(comm, device, true));

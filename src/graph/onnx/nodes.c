@@ -152,7 +152,7 @@ static RengaErrorCode Inline(RengaOnnxNode *node, size_t number)
 
 static RengaErrorCode ImportNode(RengaOnnxNode *node)
 {
-  bool folded;
+  bool folded, passed;
   const Onnx__ModelProto *model = node->importer->model;
   const bool built = node->row && RengaOnnxRowIsBuilt(node->row);
   size_t function = built ? model->n_functions : FindFunction(node->importer, node->proto);
@@ -161,6 +161,8 @@ static RengaErrorCode ImportNode(RengaOnnxNode *node)
     return RENGA_SUCCESS;
   }
   RengaOnnxCheck(node->row, node, RENGA_ERR_SUPPORT, "the operator is not supported");
+  RengaCall(RengaOnnxPassPositions(node, &passed));
+  if (passed) return RENGA_SUCCESS;
   const uint64_t outer = node->importer->asked;
   node->importer->asked = 0;
   RengaCall(RengaOnnxFold(node, &folded));

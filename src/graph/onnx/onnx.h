@@ -241,6 +241,7 @@ void RengaOnnxWarnOfExport(RengaOnnxImporter *importer);
 /* selected.c: rows that a mask leaves out */
 RengaValue RengaOnnxMaskOf(const RengaOnnxImporter *importer, RengaValue value); /* NONE: none */
 bool RengaOnnxArePositions(RengaOnnxNode *node, int input, RengaOnnxBinding **positions);
+RengaErrorCode RengaOnnxPassPositions(RengaOnnxNode *node, bool *passed);
 RengaErrorCode RengaOnnxTurnPositions(RengaOnnxNode *node, RengaOnnxBinding *positions);
 RengaErrorCode RengaOnnxSelect(RengaOnnxNode *node, const RengaOnnxBinding *positions);
 RengaErrorCode RengaOnnxKeepMask(RengaOnnxNode *node, const char *op, int n_in,

@@ -64,6 +64,33 @@ bool RengaOnnxArePositions(RengaOnnxNode *node, int input, RengaOnnxBinding **po
   return *positions && (*positions)->kind == RENGA_ONNX_POSITIONS;
 }
 
+/* Of a mask with one dimension the newer exporter makes the positions [found, 1] to [found] and
+   back, and expands them to their own shape: the same positions. */
+RengaErrorCode RengaOnnxPassPositions(RengaOnnxNode *node, bool *passed)
+{
+  const char *op = node->proto->op_type;
+  RengaOnnxBinding *positions, *shape, *made;
+  *passed = false;
+  if (!RengaOnnxArePositions(node, 0, &positions) || !positions->is_turned ||
+      RengaOnnxSpec(node, positions->value)->ndim != 1)
+    return RENGA_SUCCESS;
+  if (strcmp(op, "Shape") == 0) {
+    RengaCall(RengaOnnxAllocate(node->importer, 1, sizeof *made, &made));
+    *made = *positions;
+    made->is_turned = false; /* nothing is selected by it */
+    positions = made;
+  } else if (strcmp(op, "Expand") == 0) {
+    if (!RengaOnnxArePositions(node, 1, &shape) || shape->value != positions->value)
+      return RENGA_SUCCESS;
+  } else if (!RengaOnnxHasWord("Squeeze Unsqueeze", op) &&
+             (!RengaOnnxHasWord("Max Concat", op) || RengaOnnxInputCount(node) != 1)) {
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaOnnxBindAlias(node, 0, positions));
+  *passed = true;
+  return RENGA_SUCCESS;
+}
+
 /* The mask as [rows, 1 …], for a tensor of rows with ndim dimensions. */
 static RengaErrorCode RowsOfMask(RengaOnnxNode *node, RengaValue mask, int ndim, RengaValue *rows)
 {

@@ -169,7 +169,10 @@ RengaErrorCode RengaOnnxConvertTranspose(RengaOnnxNode *node)
   RengaCall(RengaOnnxInputValue(node, 0, &x));
   int ndim = RengaOnnxSpec(node, x)->ndim;
   RengaCall(RengaOnnxOrder(node, ndim, order));
-  RengaCall(RengaOnnxTranspose(node, x, ndim, order, &y));
+  bool moves = RengaOnnxMaskOf(node->importer, x) == RENGA_VALUE_NONE;
+  for (int d = 0; d < ndim; d++) moves = moves || order[d] != d;
+  y = x; /* rows that a mask selects: what moves nothing keeps them */
+  if (moves) RengaCall(RengaOnnxTranspose(node, x, ndim, order, &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));
   return RENGA_SUCCESS;
 }
