@@ -94,7 +94,7 @@ static RengaErrorCode ReadEitherWay(RengaComm comm, const AppEnds *ends, int64_t
   if (!code) return RENGA_SUCCESS;
   if (*graph) RengaCall(RengaGraphGetMixed(*graph, &mixed));
   snprintf(reason, sizeof reason, "%s", mixed ? mixed : RengaErrorGetMessage());
-  if (code == RENGA_ERR_GRAPH || code == RENGA_ERR_SHAPE || code == RENGA_ERR_SUPPORT) {
+  if (mixed) {
     RengaCall(RengaGraphDestroy(graph));
     RengaCall(ReadUncut(comm, ends, batch, reason, &listener, graph));
     return RENGA_SUCCESS;

@@ -120,10 +120,8 @@ static void NameLists(RengaSchedule schedule)
     }
 }
 
-/* The micro-batches of each rank, their order, and how many are in flight: no actions yet. */
-RengaErrorCode RengaSchedulePrepare_Private(RengaSchedule schedule)
+static RengaErrorCode PrepareAll(RengaSchedule schedule)
 {
-  if (schedule->warm_up) return RENGA_SUCCESS;
   RengaCall(RengaScheduleMakeOrder_Private(schedule));
   RengaCall(RengaMalloc(schedule->ranks, &schedule->list));
   RengaCall(RengaMalloc(schedule->stages, &schedule->in_flight));
@@ -136,6 +134,16 @@ RengaErrorCode RengaSchedulePrepare_Private(RengaSchedule schedule)
       const int64_t count = schedule->list[r].count, held = wanted < count ? wanted : count;
       if (held > schedule->in_flight[s]) schedule->in_flight[s] = held;
     }
+  return RENGA_SUCCESS;
+}
+
+/* The micro-batches of each rank, their order, and how many are in flight: no actions yet. */
+RengaErrorCode RengaSchedulePrepare_Private(RengaSchedule schedule)
+{
+  if (schedule->warm_up) return RENGA_SUCCESS;
+  const RengaErrorCode code = PrepareAll(schedule);
+  if (code) RengaScheduleFreeLists_Private(schedule);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

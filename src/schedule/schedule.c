@@ -97,7 +97,7 @@ void RengaScheduleDescribe_Private(RengaSchedule schedule, const RengaAction *ac
     snprintf(text + used, size - (size_t)used, ", micro-batch %lld", (long long)action->microbatch);
 }
 
-static void FreeLists(RengaSchedule schedule)
+void RengaScheduleFreeLists_Private(RengaSchedule schedule)
 {
   for (int r = 0; schedule->list && r < schedule->ranks; r++) RengaFree(&schedule->list[r].action);
   RengaFree(&schedule->list);
@@ -110,7 +110,7 @@ static void FreeLists(RengaSchedule schedule)
 
 static void FreeShape(RengaSchedule schedule)
 {
-  FreeLists(schedule);
+  RengaScheduleFreeLists_Private(schedule);
   RengaFree(&schedule->replicas);
   RengaFree(&schedule->first_rank);
   RengaFree(&schedule->recompute);
@@ -164,7 +164,7 @@ RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
   RengaCheckPointer(type);
   const RengaScheduleRule *rule = RengaTypeOutside_Private("RengaSchedule", type);
   if (!rule) RengaCall(RengaTypeFind("RengaSchedule", types, type, &row));
-  FreeLists(schedule);
+  RengaScheduleFreeLists_Private(schedule);
   schedule->eager = 0;
   schedule->rule = NULL;
   if (rule)
@@ -223,7 +223,7 @@ RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager)
              RENGA_ERR_ORDER,
              "micro-batches are begun early by a schedule of type 1f1b, but this one's type is %s",
              schedule->hdr.type_name);
-  FreeLists(schedule);
+  RengaScheduleFreeLists_Private(schedule);
   schedule->eager = eager;
   schedule->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
@@ -372,7 +372,7 @@ RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf)
   RengaCall(CheckShape(schedule));
   RengaCheck(leaf >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "leaves of %lld micro-batches",
              (long long)leaf);
-  FreeLists(schedule);
+  RengaScheduleFreeLists_Private(schedule);
   schedule->leaf = leaf;
   schedule->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
@@ -393,7 +393,7 @@ RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool
   RengaCheckPointer(schedule);
   RengaCall(CheckShape(schedule));
   RengaCall(CheckStage(schedule, stage, 0));
-  FreeLists(schedule);
+  RengaScheduleFreeLists_Private(schedule);
   schedule->recompute[stage] = recompute;
   schedule->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
@@ -447,7 +447,7 @@ RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule)
   RengaCheckPointer(schedule);
   RengaCall(CheckShape(schedule));
   if (schedule->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
-  FreeLists(schedule);
+  RengaScheduleFreeLists_Private(schedule);
   RengaCall(RengaSchedulePrepare_Private(schedule));
   RengaCall(RengaScheduleBuild_Private(schedule));
   RengaCall(RengaScheduleProve_Private(schedule));

@@ -71,6 +71,7 @@ static inline const RengaSharing *RengaScheduleSharing_Private(RengaSchedule sch
   return &schedule->sharing[schedule->sharing_of[stage]];
 }
 
+void RengaScheduleFreeLists_Private(RengaSchedule schedule);
 /* build.c: all but the actions; then the rows of each stage, the lists. */
 RengaErrorCode RengaSchedulePrepare_Private(RengaSchedule schedule);
 RengaErrorCode RengaScheduleBuild_Private(RengaSchedule schedule);

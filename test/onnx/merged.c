@@ -121,6 +121,18 @@ static const struct {
      "Relu norm -> relu call=relu:relu.default(%norm);"
      "Mul relu relu -> y call=y:mul.Tensor(%relu,%relu_1) line=self.a(x)*self.b(x);" MEAN,
      "1 of these are lost (\"b.weight\")", "b.weight"},
+    {"results of equal norms that were made one too, beside a reader that has its own again",
+     "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a; param b.weight p_b;"
+     "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
+     "Relu norm -> relu call=relu:relu.default(%norm);"
+     "Mul relu relu -> m call=m:mul.Tensor(%relu,%relu_1);"
+     "Add m norm -> y call=y:add.Tensor(%m,%norm_1) line=self.b(x);" MEAN,
+     "not all that read them can be told apart (\"m\")", NULL},
+    {"a norm that is read by a node without a call, beside a reader that has its own again",
+     "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a; param b.weight p_b;"
+     "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
+     "Relu norm -> relu; Add relu norm -> y call=y:add.Tensor(%relu,%norm_1) line=self.b(x);" MEAN,
+     "not all that read them can be told apart (\"relu\")", NULL},
     {"a norm of which only a number is missing",
      "in x f32 N 2; init a.weight f32 2 : 1 1; init c.weight f32 2 : 2 3; param a.weight p_a;"
      "param b.weight p_b; param c.weight p_c;"

@@ -129,7 +129,8 @@ static double MeanOfBin(const Regions *regions, RefIn x, int64_t plane, int64_t 
     int64_t place[TAPS];
     double weight[TAPS];
     TapsOf(regions, bin, s, place, weight);
-    for (int t = 0; t < TAPS; t++) sum += weight[t] * RefGet(x, plane + place[t]);
+    for (int t = 0; t < TAPS; t++)
+      if (weight[t] != 0) sum += weight[t] * RefGet(x, plane + place[t]);
   }
   return samples > 0 ? sum / (double)samples : 0;
 }

@@ -131,6 +131,7 @@ static RengaErrorCode CopyCall(Again *again, const char *call, const RengaOnnxOw
   for (int i = first; i < again->n_copies; i++)
     for (size_t k = 0; k < again->copy[i].node->n_output; k++) {
       const char *made = again->copy[i].node->output[k];
+      if (!made[0]) continue; /* an output that is left out */
       RengaCall(RengaOnnxJoin(importer, made, " of ", &name));
       RengaCall(RengaOnnxJoin(importer, name, result, &name));
       if (strcmp(made, value) == 0) RengaCall(RengaOnnxJoin(importer, result, "", &name));
@@ -166,7 +167,7 @@ static RengaErrorCode CopyFolded(Again *again, const RengaOnnxBinding *value,
 /* ---- which value a call lost ---- */
 static void AddOld(RengaOnnxOwners *parameters, const RengaOnnxBinding *named)
 {
-  for (int k = 0; k < parameters->count; k++)
+  for (int k = 0; k < parameters->count && k < RENGA_ONNX_OWNERS_MAX; k++)
     if (parameters->old[k] == named) return;
   if (parameters->count < RENGA_ONNX_OWNERS_MAX) parameters->old[parameters->count] = named;
   parameters->count++;
@@ -345,7 +346,7 @@ static bool ReadsAny(const Onnx__NodeProto *reader, const Onnx__NodeProto *maker
 {
   for (size_t i = 0; i < reader->n_input; i++)
     for (size_t k = 0; k < maker->n_output; k++)
-      if (strcmp(reader->input[i], maker->output[k]) == 0) return true;
+      if (maker->output[k][0] && strcmp(reader->input[i], maker->output[k]) == 0) return true;
   return false;
 }
 
@@ -364,6 +365,7 @@ static RengaErrorCode SplitAgain(Again *again, size_t row, int input, RengaOnnxB
   RengaCall(RengaOnnxJoin(importer, made->name, "", &copy->input[input]));
   RengaCall(AddCopy(again, copy, row));
   for (size_t k = 0; k < node->n_output; k++) {
+    if (!node->output[k][0]) continue;
     RengaCall(RengaOnnxJoin(importer, node->output[k], " of ", &name));
     RengaCall(RengaOnnxJoin(importer, name, lost->target, &copy->output[k]));
   }
@@ -373,7 +375,7 @@ static RengaErrorCode SplitAgain(Again *again, size_t row, int input, RengaOnnxB
     if (strcmp(reader.module, module) != 0) continue;
     for (size_t k = 0; k < importer->node[i]->n_input; k++)
       for (size_t n = 0; n < node->n_output; n++)
-        if (strcmp(importer->node[i]->input[k], node->output[n]) == 0) {
+        if (node->output[n][0] && strcmp(importer->node[i]->input[k], node->output[n]) == 0) {
           RengaCall(RedirectInput(again, i, (int)k, false, copy->output[n]));
           break;
         }
@@ -394,6 +396,9 @@ static RengaErrorCode LookAtSplit(Again *again, size_t row)
   const Onnx__NodeProto *node = importer->node[row];
   RengaOnnxOrigin reader;
   char *text;
+  for (size_t k = 0; k < node->n_input; k++) /* of parameters and constants alone */
+    if (node->input[k][0] && !RengaOnnxScopeFind(importer->model_scope, node->input[k]))
+      return RENGA_SUCCESS;
   RengaCall(RengaOnnxCall(importer, node, &text));
   for (size_t k = 0; k < node->n_input && !text; k++) {
     RengaOnnxBinding *parameter = RengaOnnxScopeFind(importer->model_scope, node->input[k]);
@@ -426,6 +431,90 @@ static RengaErrorCode CheckUnresolved(const Again *again)
                "%s: the exporter's optimizer made calculations one that began with equal "
                "parameters (\"%s\"), and not all can be told apart: %s",
                again->importer->file, restored->target, RengaOnnxExportAdvice);
+  }
+  return RENGA_SUCCESS;
+}
+
+static const RengaOnnxBinding *RestoredFor(const Again *again, const char *value)
+{
+  for (int i = 0; i < again->restored->capacity; i++)
+    if (again->restored->slot[i] && strcmp(again->restored->slot[i]->target, value) == 0)
+      return again->restored->slot[i];
+  return NULL;
+}
+
+/* Does the node read another call of that name, which was made again or follows from what was? */
+static bool ReadsAgain(const Again *again, const Onnx__NodeProto *node, const char *name,
+                       const bool follows[])
+{
+  for (size_t k = 0; k < node->n_input; k++) {
+    const RengaOnnxBinding *made = RengaOnnxScopeFind(again->importer->made, node->input[k]);
+    if (!RengaOnnxIsOtherCall(name, strlen(name), node->input[k])) continue;
+    if (RestoredFor(again, node->input[k]) || (made && follows[made->row])) return true;
+  }
+  return false;
+}
+
+static bool HasInput(const Onnx__NodeProto *node, const char *name)
+{
+  for (size_t k = 0; k < node->n_input; k++)
+    if (strcmp(node->input[k], name) == 0) return true;
+  return false;
+}
+
+/* A name of the call that is nowhere, in place of which the node reads what was made again for
+   others, or what follows from it. */
+static RengaErrorCode IsStillMerged(Again *again, const Onnx__NodeProto *node, const bool follows[],
+                                    bool *merged)
+{
+  const char *at, *name;
+  char *text, *copy;
+  size_t length;
+  *merged = false;
+  RengaCall(RengaOnnxCall(again->importer, node, &text));
+  for (size_t k = 0; k < node->n_input && !text; k++)
+    *merged = *merged || RestoredFor(again, node->input[k]);
+  at = text ? RengaOnnxCallArguments(text, NULL) : NULL;
+  while (at && !*merged && RengaOnnxNextName(&at, &name, &length)) {
+    RengaCall(RengaOnnxAllocate(again->importer, (int64_t)length + 1, 1, &copy));
+    memcpy(copy, name, length);
+    const bool known =
+        RengaOnnxScopeFind(again->restored, copy) ? HasInput(node, copy) : IsKnown(again, copy);
+    *merged = !known && ReadsAgain(again, node, copy, follows);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* All that the node reads are parameters and constants, and what was made again or follows from it:
+   of two equal ones it may be one. */
+static bool Follows(const Again *again, const Onnx__NodeProto *node, const bool follows[])
+{
+  bool any = false;
+  for (size_t k = 0; k < node->n_input; k++) {
+    const RengaOnnxBinding *made = RengaOnnxScopeFind(again->importer->made, node->input[k]);
+    const bool again_made = RestoredFor(again, node->input[k]) || (made && follows[made->row]);
+    any = any || again_made;
+    if (node->input[k][0] && !again_made &&
+        !RengaOnnxScopeFind(again->importer->model_scope, node->input[k]))
+      return false;
+  }
+  return any;
+}
+
+/* Each reader of what was made again, and of what follows from it alone, has its own. */
+static RengaErrorCode CheckReaders(Again *again)
+{
+  RengaOnnxImporter *importer = again->importer;
+  bool *follows, merged;
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node, sizeof *follows, &follows));
+  for (size_t i = 0; i < importer->n_node; i++) {
+    follows[i] = Follows(again, importer->node[i], follows);
+    RengaCall(IsStillMerged(again, importer->node[i], follows, &merged));
+    RengaCheck(!merged, importer->comm, RENGA_ERR_SUPPORT,
+               "%s: the exporter's optimizer made calculations one that began with equal "
+               "parameters, and not all that read them can be told apart (\"%s\"): %s",
+               importer->file, importer->node[i]->n_output ? importer->node[i]->output[0] : "",
+               RengaOnnxExportAdvice);
   }
   return RENGA_SUCCESS;
 }
@@ -463,6 +552,7 @@ RengaErrorCode RengaOnnxMakeAgain(RengaOnnxImporter *importer)
   for (size_t i = 0; i < importer->n_node; i++) RengaCall(LookAtSplit(&again, i));
   for (size_t i = 0; i < importer->n_node; i++) RengaCall(LookAtReader(&again, i));
   RengaCall(CheckUnresolved(&again));
+  RengaCall(CheckReaders(&again));
   RengaCall(PutCopies(&again));
   return RENGA_SUCCESS;
 }
