@@ -133,6 +133,11 @@ static const struct {
      "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
      "Relu norm -> relu; Add relu norm -> y call=y:add.Tensor(%relu,%norm_1) line=self.b(x);" MEAN,
      "not all that read them can be told apart (\"relu\")", NULL},
+    {"norms of two classes, whose equal weights have different names",
+     "in x f32 N 2; init a.weight f32 2 : 1 1; param a.weight p_a; param b.scale p_b;"
+     "LayerNormalization x a.weight -> norm call=norm:layer_norm.default(%x,[2],%p_a);"
+     "Add norm norm -> y call=y:add.Tensor(%norm,%norm_1) line=self.a(x)~+~self.b(x);" MEAN,
+     "1 of these are lost (\"b.scale\")", NULL},
     {"a norm of which only a number is missing",
      "in x f32 N 2; init a.weight f32 2 : 1 1; init c.weight f32 2 : 2 3; param a.weight p_a;"
      "param b.weight p_b; param c.weight p_c;"

@@ -1,20 +1,36 @@
 #include "reader.h"
 #include "../check.h"
 #include "renga.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <unistd.h>
 
-static const char file_name[] = "onnx-read.onnx";
+/* Programs that run side by side have files of their own; all ranks read that of their own. */
+static char file_name[64];
+
+static void RemoveFile(void)
+{
+  remove(file_name);
+}
+
+static const char *FileName(void)
+{
+  if (!file_name[0]) atexit(RemoveFile);
+  snprintf(file_name, sizeof file_name, "onnx-read-%ld.onnx", (long)getpid());
+  return file_name;
+}
 
 RengaErrorCode ReadModel(RengaComm comm, Message *model, const char *trained, const char *frozen,
                          RengaGraph *graph, const char **text)
 {
   FILE *file;
-  RengaCall(WriteMessage(model, file_name));
+  RengaCall(WriteMessage(model, FileName()));
   MessageFree(model);
   RengaCall(RengaGraphCreate(comm, graph));
   RengaCall(RengaGraphSetTrained(*graph, trained));
   RengaCall(RengaGraphSetFrozen(*graph, frozen));
   int saved = BeginErrors(&file);
-  RengaErrorCode code = RengaGraphLoad(*graph, file_name);
+  RengaErrorCode code = RengaGraphLoad(*graph, FileName());
   if (code == RENGA_SUCCESS) code = RengaGraphSetUp(*graph);
   *text = EndErrors(file, saved);
   if (code != RENGA_SUCCESS) fprintf(stderr, "%s", *text);
@@ -32,11 +48,11 @@ char KindOf(RengaGraph graph, const char *name)
 RengaErrorCode ReadOnly(RengaComm comm, Message *model, const char *trained)
 {
   RengaGraph graph = NULL;
-  RengaCall(WriteMessage(model, file_name));
+  RengaCall(WriteMessage(model, FileName()));
   MessageFree(model);
   RengaCall(RengaGraphCreate(comm, &graph));
   RengaCall(RengaGraphSetTrained(graph, trained));
-  RengaErrorCode code = RengaGraphLoad(graph, file_name);
+  RengaErrorCode code = RengaGraphLoad(graph, FileName());
   if (code == RENGA_SUCCESS) code = RengaGraphSetUp(graph);
   RengaGraphDestroy(&graph);
   return code;

@@ -77,7 +77,7 @@ static RengaErrorCode CopyStrings(RengaOnnxImporter *importer, size_t count, cha
                                   char ***to)
 {
   RengaCall(RengaOnnxAllocate(importer, (int64_t)count, sizeof **to, to));
-  memcpy(*to, from, count * sizeof **to);
+  for (size_t i = 0; i < count; i++) (*to)[i] = from[i];
   return RENGA_SUCCESS;
 }
 
@@ -97,7 +97,7 @@ static RengaErrorCode AddCopy(Again *again, Onnx__NodeProto *node, size_t after)
     Copy *copy;
     again->copies_max = 2 * again->copies_max + 16;
     RengaCall(RengaOnnxAllocate(again->importer, again->copies_max, sizeof *copy, &copy));
-    memcpy(copy, again->copy, (size_t)again->n_copies * sizeof *copy);
+    for (int i = 0; i < again->n_copies; i++) copy[i] = again->copy[i];
     again->copy = copy;
   }
   again->copy[again->n_copies++] = (Copy){node, after};

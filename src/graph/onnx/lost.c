@@ -76,18 +76,19 @@ static RengaErrorCode FindOwners(RengaOnnxImporter *importer, const Onnx__NodePr
 }
 
 /* Which nodes compute from parameters like those that are lost, through others too: nodes are in
-   order. own: by themselves */
-static RengaErrorCode FindDependent(RengaOnnxImporter *importer, bool **dependent, bool **own)
+   order. own: by themselves; reads: from any parameters */
+static RengaErrorCode FindDependent(RengaOnnxImporter *importer, const RengaOnnxLost *lost,
+                                    bool **dependent, bool **own, bool **reads)
 {
-  RengaOnnxLost lost;
-  RengaCall(RengaOnnxFindLost(importer, &lost));
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node, sizeof **reads, reads));
   RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node, sizeof **dependent, dependent));
   RengaCall(RengaOnnxAllocate(importer, (int64_t)importer->n_node, sizeof **own, own));
   for (size_t i = 0; i < importer->n_node; i++) {
     RengaOnnxOwners owners = {0};
     const Onnx__NodeProto *node = importer->node[i];
-    if (ReadsParameter(importer, node)) RengaCall(FindOwners(importer, node, &owners));
-    (*dependent)[i] = (*own)[i] = owners.count > 0 && RengaOnnxIsLikeLost(&lost, &owners);
+    (*reads)[i] = ReadsParameter(importer, node);
+    if ((*reads)[i]) RengaCall(FindOwners(importer, node, &owners));
+    (*dependent)[i] = (*own)[i] = owners.count > 0 && RengaOnnxIsLikeLost(lost, &owners);
     for (size_t k = 0; k < node->n_input && !(*dependent)[i]; k++) {
       const RengaOnnxBinding *read = RengaOnnxScopeFind(importer->made, node->input[k]);
       (*dependent)[i] = read && read->row < (int64_t)i && (*dependent)[read->row];
@@ -205,16 +206,24 @@ static void WarnOfLost(const RengaOnnxImporter *importer, int count, const char 
 
 RengaErrorCode RengaOnnxCheckLost(RengaOnnxImporter *importer)
 {
-  bool missing = false, *dependent, *own;
+  bool missing = false, *dependent, *own, *reads;
+  RengaOnnxLost losses;
   int count;
   const char *lost = FirstLost(importer, &count);
   bool merged = lost && IsAnyVague(importer->model_scope);
   if (!lost) return RENGA_SUCCESS;
-  RengaCall(FindDependent(importer, &dependent, &own));
+  RengaCall(RengaOnnxFindLost(importer, &losses));
+  RengaCall(FindDependent(importer, &losses, &dependent, &own, &reads));
   for (size_t i = 0; i < importer->n_node && !merged; i++)
     merged = own[i] && IsAfterGap(importer, importer->node[i]);
   for (size_t i = 0; i < importer->n_node && !merged; i++)
     RengaCall(LookAtCall(importer, importer->node[i], dependent, &missing, &merged));
+  for (size_t i = 0; i < importer->n_node && !merged; i++) {
+    RengaOnnxOrigin origin;
+    RengaCall(RengaOnnxReadOrigin(importer, importer->node[i], &origin));
+    if (RengaOnnxNamesLost(&losses, &origin)) /* whatever its parameters are called */
+      RengaCall(LookAtCall(importer, importer->node[i], reads, &missing, &merged));
+  }
   RengaCheck(!merged, importer->comm, RENGA_ERR_SUPPORT,
              "%s: the exporter's optimizer made calculations one that began with equal parameters, "
              "and %d of these are lost (\"%s\"): %s",

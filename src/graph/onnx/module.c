@@ -200,6 +200,15 @@ bool RengaOnnxIsLikeLost(const RengaOnnxLost *lost, const RengaOnnxOwners *param
   return false;
 }
 
+bool RengaOnnxNamesLost(const RengaOnnxLost *lost, const RengaOnnxOrigin *reader)
+{
+  for (int i = 0; i < lost->count; i++) {
+    const char *target = lost->parameter[i]->target;
+    if (Closeness(target, RengaOnnxModuleLength(target), reader, NULL) > 0) return true;
+  }
+  return false;
+}
+
 /* The closest module that lost all, and of those as close the one that is deepest; NULL: none, or
    several. */
 static const char *FindModule(const RengaOnnxLost *lost, const RengaOnnxOwners *parameters,

@@ -28,6 +28,8 @@ RengaErrorCode RengaOnnxReadOrigin(RengaOnnxImporter *importer, const Onnx__Node
                                    RengaOnnxOrigin *origin);
 RengaErrorCode RengaOnnxFindLost(RengaOnnxImporter *importer, RengaOnnxLost *lost);
 int RengaOnnxLostIn(const RengaOnnxLost *lost, const char *module, size_t length, const char *name);
+/* Does the reader, or a line of Python that led to it, belong to a module that lost a parameter? */
+bool RengaOnnxNamesLost(const RengaOnnxLost *lost, const RengaOnnxOrigin *reader);
 bool RengaOnnxIsLikeLost(const RengaOnnxLost *lost, const RengaOnnxOwners *parameters);
 bool RengaOnnxTakeLost(RengaOnnxLost *lost, RengaOnnxOwners *parameters,
                        const RengaOnnxOrigin *reader, const char *type);

@@ -162,12 +162,16 @@ static RengaErrorCode FindConstant(RengaOnnxImporter *importer, const RengaOnnxB
   *known = true;
   for (size_t i = 0; i < importer->n_node && *known; i++)
     for (size_t k = 0; k < importer->node[i]->n_input && *known; k++) {
+      const size_t length = RengaOnnxModuleLength(parameter);
+      RengaOnnxOrigin origin;
       char *trace;
       if (strcmp(importer->node[i]->input[k], folded->name) != 0) continue;
+      RengaCall(RengaOnnxReadOrigin(importer, importer->node[i], &origin));
       RengaCall(RengaOnnxProperty(importer, &importer->node[i]->base, "pkg.torch.onnx.stack_trace",
                                   &trace));
-      *known =
-          trace && FindAdded(LastFrame(trace), last, &number) && (count++ == 0 || number == *added);
+      *known = strlen(origin.module) == length && memcmp(origin.module, parameter, length) == 0 &&
+               trace && FindAdded(LastFrame(trace), last, &number) &&
+               (count++ == 0 || number == *added);
       *added = number;
     }
   *known = *known && count > 0;
