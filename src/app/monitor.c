@@ -33,9 +33,10 @@ static RengaErrorCode KeepRows(const char *file_name, int64_t first)
   char *line = NULL;
   size_t size = 0;
   long keep = 0;
-  if (!file) return RENGA_SUCCESS; /* a new one is made */
-  bool known = getline(&line, &size, file) > 0 && !strncmp(line, csv_header, sizeof csv_header - 1);
-  while (known) {
+  if (!file) return RENGA_SUCCESS;                    /* a new one is made */
+  const bool begun = getline(&line, &size, file) > 0; /* else it is empty, as CheckFile makes it */
+  const bool known = !begun || !strncmp(line, csv_header, sizeof csv_header - 1);
+  while (begun && known) {
     keep = ftell(file);
     if (getline(&line, &size, file) <= 0 || strtoll(line, NULL, 10) >= first) break;
     if (!strchr(line, '\n')) break;

@@ -104,6 +104,8 @@ says "nothing to do"
 newest=$(ls c/*.h5 | tail -n 1)
 accepts 1 info -checkpoint "$newest"
 echo "my notes" >notes.csv
+accepts 1 $train -steps 2 -checkpoint_dir fresh -resume -monitor csv:fresh.csv # nothing is there yet
+[ "$(wc -l <fresh.csv)" -eq 3 ] || fail "fresh.csv does not have a header and two rows"
 refuses 1 "is no monitor's" $train -steps 6 -checkpoint_dir c -resume -monitor csv:notes.csv
 [ "$(cat notes.csv)" = "my notes" ] || fail "notes.csv was changed"
 
