@@ -27,8 +27,7 @@ static RengaErrorCode AppendText(RengaOnnxImporter *importer, char **text, const
                                  size_t length)
 {
   char *part;
-  RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, &part));
-  memcpy(part, from, length);
+  RengaCall(RengaOnnxCopyPart(importer, from, length, &part));
   RengaCall(RengaOnnxJoin(importer, *text, part, text));
   return RENGA_SUCCESS;
 }
@@ -45,8 +44,7 @@ static RengaErrorCode RenameCall(RengaOnnxImporter *importer, const char *call,
     const char *other = name;
     size_t other_length = length;
     for (int k = 0; k < parameters->count; k++)
-      if (strlen(parameters->old[k]->name) == length &&
-          memcmp(parameters->old[k]->name, name, length) == 0) {
+      if (RengaOnnxIsName(parameters->old[k]->name, name, length)) {
         other = parameters->other[k]->name;
         other_length = strlen(other);
       }
@@ -64,7 +62,7 @@ static RengaErrorCode RenameList(RengaOnnxImporter *importer, const char *list,
   const char *at = list, *old = parameters->old[0]->target, *name;
   size_t length;
   while (RengaOnnxNextQuoted(&at, &name, &length))
-    if (length == strlen(old) && memcmp(name, old, length) == 0) break;
+    if (RengaOnnxIsName(old, name, length)) break;
   RengaCall(RengaOnnxJoin(importer, "", "", renamed));
   RengaCall(AppendText(importer, renamed, list, (size_t)(name - list)));
   RengaCall(RengaOnnxJoin(importer, *renamed, parameters->other[0]->target, renamed));
@@ -174,18 +172,11 @@ static void AddOld(RengaOnnxOwners *parameters, const RengaOnnxBinding *named)
 }
 
 /* Those that the call of the node that makes the value names. */
-static RengaErrorCode ParametersOfCall(Again *again, const char *call, RengaOnnxOwners *parameters)
+static void ParametersOfCall(const Again *again, const char *call, RengaOnnxOwners *parameters)
 {
-  const char *at = RengaOnnxCallArguments(call, NULL), *name;
-  size_t length;
-  while (at && RengaOnnxNextName(&at, &name, &length)) {
-    char *copy;
-    RengaCall(RengaOnnxAllocate(again->importer, (int64_t)length + 1, 1, &copy));
-    memcpy(copy, name, length);
-    const RengaOnnxBinding *named = RengaOnnxScopeFind(again->importer->placeholders, copy);
-    if (named && named->said == RENGA_ONNX_PARAMETER) AddOld(parameters, named);
-  }
-  return RENGA_SUCCESS;
+  const char *at = RengaOnnxCallArguments(call, NULL);
+  const RengaOnnxBinding *named;
+  while ((named = RengaOnnxNextParameter(again->importer, &at))) AddOld(parameters, named);
 }
 
 static void ParametersOfFolded(const Again *again, const RengaOnnxBinding *value,
@@ -216,7 +207,7 @@ static RengaErrorCode TypeOfReader(Again *again, const char *value, char **type)
     at = RengaOnnxCallArguments(call, NULL);
     while (at && !*type && RengaOnnxNextName(&at, &name, &length)) {
       RengaOnnxOrigin origin;
-      if (length != strlen(value) || memcmp(name, value, length) != 0) continue;
+      if (!RengaOnnxIsName(value, name, length)) continue;
       RengaCall(RengaOnnxReadOrigin(importer, node, &origin));
       *type = origin.type;
     }
@@ -236,7 +227,7 @@ static RengaErrorCode Restore(Again *again, const Onnx__NodeProto *reader, const
   RengaOnnxOrigin origin;
   char *type, *call = NULL;
   if (maker) RengaCall(RengaOnnxCall(importer, importer->node[maker->row], &call));
-  if (call) RengaCall(ParametersOfCall(again, call, &parameters));
+  if (call) ParametersOfCall(again, call, &parameters);
   if (tensor && tensor->said == RENGA_ONNX_FOLDED) ParametersOfFolded(again, tensor, &parameters);
   if (parameters.count == 0) return RENGA_SUCCESS;
   RengaCall(RengaOnnxReadOrigin(importer, reader, &origin));
@@ -258,10 +249,8 @@ static RengaErrorCode Restore(Again *again, const Onnx__NodeProto *reader, const
 /* ---- calls ---- */
 static bool IsKnown(const Again *again, const char *name)
 {
-  const Onnx__GraphProto *graph = again->importer->model->graph;
-  for (size_t i = 0; i < graph->n_input; i++)
-    if (graph->input[i]->name && strcmp(graph->input[i]->name, name) == 0) return true;
-  return RengaOnnxScopeFind(again->importer->placeholders, name) ||
+  return RengaOnnxIsInputOf(again->importer->model->graph, name, strlen(name)) ||
+         RengaOnnxScopeFind(again->importer->placeholders, name) ||
          RengaOnnxScopeFind(again->importer->made, name) ||
          (RengaOnnxScopeFind(again->importer->model_scope, name) &&
           !RengaOnnxScopeFind(again->restored, name));
@@ -327,8 +316,8 @@ static RengaErrorCode LookAtReader(Again *again, size_t row)
   if (!at) return RENGA_SUCCESS;
   RengaCall(RengaOnnxAllocate(importer, (int64_t)strlen(at), sizeof *names, &names));
   while (RengaOnnxNextName(&at, &name, &length)) {
-    RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, &names[count]));
-    memcpy(names[count++], name, length);
+    RengaCall(RengaOnnxCopyPart(importer, name, length, &names[count]));
+    count++;
   }
   RengaCall(LookAtNames(again, row, count, names));
   return RENGA_SUCCESS;
@@ -476,8 +465,7 @@ static RengaErrorCode IsStillMerged(Again *again, const Onnx__NodeProto *node, c
     *merged = *merged || RestoredFor(again, node->input[k]);
   at = text ? RengaOnnxCallArguments(text, NULL) : NULL;
   while (at && !*merged && RengaOnnxNextName(&at, &name, &length)) {
-    RengaCall(RengaOnnxAllocate(again->importer, (int64_t)length + 1, 1, &copy));
-    memcpy(copy, name, length);
+    RengaCall(RengaOnnxCopyPart(again->importer, name, length, &copy));
     const bool known =
         RengaOnnxScopeFind(again->restored, copy) ? HasInput(node, copy) : IsKnown(again, copy);
     *merged = !known && ReadsAgain(again, node, copy, follows);

@@ -69,6 +69,45 @@ bool RengaOnnxNextName(const char **at, const char **name, size_t *length)
   return true;
 }
 
+RengaOnnxBinding *RengaOnnxNextParameter(const RengaOnnxImporter *importer, const char **at)
+{
+  const char *name;
+  size_t length;
+  while (*at && RengaOnnxNextName(at, &name, &length)) {
+    RengaOnnxBinding *named = RengaOnnxScopeFindPart(importer->placeholders, name, length);
+    if (named && named->said == RENGA_ONNX_PARAMETER) return named;
+  }
+  return NULL;
+}
+
+bool RengaOnnxIsName(const char *text, const char *name, size_t length)
+{
+  return strncmp(text, name, length) == 0 && text[length] == '\0';
+}
+
+/* Values are called after their operators: unsqueeze_3. */
+size_t RengaOnnxWithoutNumber(const char *name, size_t length)
+{
+  size_t end = length;
+  while (end > 0 && isdigit((unsigned char)name[end - 1])) end--;
+  return end < length && end > 1 && name[end - 1] == '_' ? end - 1 : length;
+}
+
+RengaErrorCode RengaOnnxCopyPart(RengaOnnxImporter *importer, const char *part, size_t length,
+                                 char **copy)
+{
+  RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, copy));
+  memcpy(*copy, part, length);
+  return RENGA_SUCCESS;
+}
+
+bool RengaOnnxIsInputOf(const Onnx__GraphProto *graph, const char *name, size_t length)
+{
+  for (size_t i = 0; i < graph->n_input; i++)
+    if (graph->input[i]->name && RengaOnnxIsName(graph->input[i]->name, name, length)) return true;
+  return false;
+}
+
 /* ['a.weight', 'val_3', 'unsqueeze']: the next name, not terminated */
 bool RengaOnnxNextQuoted(const char **list, const char **name, size_t *length)
 {

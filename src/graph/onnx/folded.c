@@ -3,7 +3,6 @@
    parameter is in the file as well, the initializer becomes a node that moves it again. One that
    was computed in another way is an error: its gradient is not the parameter's. */
 #include "onnx.h"
-#include <ctype.h>
 #include <string.h>
 
 const char RengaOnnxExportAdvice[] =
@@ -14,7 +13,7 @@ bool RengaOnnxIsFoldedFrom(const RengaOnnxBinding *binding, const char *paramete
   const char *list = binding->folded_from, *name;
   size_t length;
   while (RengaOnnxNextQuoted(&list, &name, &length))
-    if (length == strlen(parameter) && memcmp(name, parameter, length) == 0) return true;
+    if (RengaOnnxIsName(parameter, name, length)) return true;
   return false;
 }
 
@@ -62,26 +61,18 @@ static bool IsSaid(const RengaOnnxImporter *importer, const char *name, size_t l
 {
   for (int i = 0; i < importer->placeholders->capacity; i++) {
     const RengaOnnxBinding *named = importer->placeholders->slot[i];
-    if (named && strlen(named->target) == length && memcmp(named->target, name, length) == 0)
-      return true;
+    if (named && RengaOnnxIsName(named->target, name, length)) return true;
   }
   return false;
 }
 
 /* ---- which folds move elements ---- */
-static size_t WithoutNumber(const char *name, size_t length)
-{
-  size_t end = length;
-  while (end > 0 && isdigit((unsigned char)name[end - 1])) end--;
-  return end < length && end > 0 && name[end - 1] == '_' ? end - 1 : length;
-}
-
-/* Values are called after their operators: unsqueeze_3. Of val_3 the call has to say more. */
+/* Of val_3 the call has to say more. */
 static bool IsOneOfFolds(const char *name, size_t length, const char *words)
 {
   char word[32];
   if (length >= sizeof word) return false;
-  snprintf(word, sizeof word, "%.*s", (int)WithoutNumber(name, length), name);
+  snprintf(word, sizeof word, "%.*s", (int)RengaOnnxWithoutNumber(name, length), name);
   return RengaOnnxHasWord(words, word);
 }
 

@@ -2,22 +2,15 @@
    with them the parameters that they read. A parameter that the file announces and does not have
    may also be tied to another, or of no use to the loss: then no such calculation is missing. */
 #include "module.h"
-#include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
-
-static size_t LengthOfBase(const char *name, size_t length)
-{
-  while (length > 0 && isdigit((unsigned char)name[length - 1])) length--;
-  return length > 0 && name[length - 1] == '_' ? length - 1 : length;
-}
 
 /* layer_norm_1 was layer_norm: the same call, by another number. */
 bool RengaOnnxIsOtherCall(const char *missing, size_t length, const char *there)
 {
-  size_t base = LengthOfBase(missing, length);
-  return base == LengthOfBase(there, strlen(there)) && memcmp(missing, there, base) == 0 &&
-         (strlen(there) != length || memcmp(missing, there, length) != 0);
+  const size_t base = RengaOnnxWithoutNumber(missing, length);
+  return base == RengaOnnxWithoutNumber(there, strlen(there)) &&
+         memcmp(missing, there, base) == 0 && !RengaOnnxIsName(there, missing, length);
 }
 
 static bool ReadsParameter(const RengaOnnxImporter *importer, const Onnx__NodeProto *node)
@@ -52,19 +45,13 @@ static void AddOwner(RengaOnnxOwners *owners, const RengaOnnxBinding *parameter)
 static RengaErrorCode FindOwners(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
                                  RengaOnnxOwners *owners)
 {
-  const char *at, *name;
-  char *text, *copy;
-  size_t length;
+  const RengaOnnxBinding *named;
+  char *text;
   RengaCall(RengaOnnxCall(importer, node, &text));
-  at = RengaOnnxCallArguments(text, NULL);
-  while (at && RengaOnnxNextName(&at, &name, &length)) {
-    RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, &copy));
-    memcpy(copy, name, length);
-    const RengaOnnxBinding *named = RengaOnnxScopeFind(importer->placeholders, copy);
-    if (named && named->said == RENGA_ONNX_PARAMETER) AddOwner(owners, named);
-  }
+  const char *at = RengaOnnxCallArguments(text, NULL);
+  while ((named = RengaOnnxNextParameter(importer, &at))) AddOwner(owners, named);
   for (int i = 0; i < importer->placeholders->capacity && owners->count == 0; i++) {
-    const RengaOnnxBinding *named = importer->placeholders->slot[i];
+    named = importer->placeholders->slot[i];
     for (size_t k = 0; k < node->n_input && named && named->said == RENGA_ONNX_PARAMETER; k++) {
       const RengaOnnxBinding *read = RengaOnnxScopeFind(importer->model_scope, node->input[k]);
       if (read && read->trainable &&
@@ -105,7 +92,7 @@ static bool IsAfterGap(const RengaOnnxImporter *importer, const Onnx__NodeProto 
   static const char layers[] = "layer_norm group_norm rms_norm";
   for (size_t k = 0; k < node->n_output; k++) {
     const char *name = node->output[k];
-    const size_t length = strlen(name), base = LengthOfBase(name, length);
+    const size_t length = strlen(name), base = RengaOnnxWithoutNumber(name, length);
     char word[32], before[64];
     if (base == length || base >= sizeof word) continue;
     snprintf(word, sizeof word, "%.*s", (int)base, name);
@@ -133,13 +120,6 @@ static bool ReadsOther(const RengaOnnxImporter *importer, const char *missing, s
   return false;
 }
 
-static bool IsInputOf(const Onnx__GraphProto *graph, const char *name)
-{
-  for (size_t i = 0; i < graph->n_input; i++)
-    if (graph->input[i]->name && strcmp(graph->input[i]->name, name) == 0) return true;
-  return false;
-}
-
 /* The call of a node names a result that no node makes (missing); it reads another one of that kind
    (merged). */
 static RengaErrorCode LookAtCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
@@ -152,13 +132,10 @@ static RengaErrorCode LookAtCall(RengaOnnxImporter *importer, const Onnx__NodePr
   RengaCall(RengaOnnxCall(importer, node, &text));
   at = RengaOnnxCallArguments(text, NULL);
   while (at && !*merged && RengaOnnxNextName(&at, &name, &length)) {
-    char after = name[length];
-    text[name - text + (ptrdiff_t)length] = '\0';
-    bool there =
-        RengaOnnxScopeFind(importer->made, name) || RengaOnnxScopeFind(importer->model_scope, name);
-    bool given =
-        RengaOnnxScopeFind(importer->placeholders, name) || IsInputOf(importer->model->graph, name);
-    text[name - text + (ptrdiff_t)length] = after;
+    const bool there = RengaOnnxScopeFindPart(importer->made, name, length) ||
+                       RengaOnnxScopeFindPart(importer->model_scope, name, length);
+    const bool given = RengaOnnxScopeFindPart(importer->placeholders, name, length) ||
+                       RengaOnnxIsInputOf(importer->model->graph, name, length);
     *missing = *missing || (!there && !given);
     *merged = !there && ReadsOther(importer, name, length, node, dependent);
   }

@@ -76,12 +76,8 @@ static RengaErrorCode ReadNamed(Call *call)
   RengaCall(RengaOnnxAllocate(call->importer, (int64_t)strlen(at), sizeof *call->named,
                               &call->named)); /* more than there are */
   while (RengaOnnxNextName(&at, &name, &length)) {
-    RengaOnnxBinding *named;
-    char *copy;
+    RengaOnnxBinding *named = RengaOnnxScopeFindPart(call->importer->placeholders, name, length);
     bool known = false;
-    RengaCall(RengaOnnxAllocate(call->importer, (int64_t)length + 1, 1, &copy));
-    memcpy(copy, name, length);
-    named = RengaOnnxScopeFind(call->importer->placeholders, copy);
     for (int i = 0; i < call->n_named; i++) known = known || call->named[i] == named;
     if (named && !known) call->named[call->n_named++] = named;
   }
@@ -248,11 +244,8 @@ static RengaErrorCode FindDetached(const Call *call)
   int detached[NAMED_MAX], count = 0, position = 0;
   size_t length;
   for (; at && RengaOnnxNextName(&at, &name, &length); position++) {
-    char *copy;
     if (strncmp(name, "detach", 6) != 0 || count == NAMED_MAX) continue;
-    RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, &copy));
-    memcpy(copy, name, length);
-    if (!RengaOnnxScopeFind(importer->made, copy)) detached[count++] = position;
+    if (!RengaOnnxScopeFindPart(importer->made, name, length)) detached[count++] = position;
   }
   if (count == 0) return RENGA_SUCCESS;
   RengaCheck(call->n_nodes == 1 && (int)call->node[0]->n_input == position, importer->comm,

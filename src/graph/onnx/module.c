@@ -42,15 +42,21 @@ static RengaErrorCode ReadLastButOne(RengaOnnxImporter *importer, const Onnx__No
     before_length = last;
     last = length;
   }
-  RengaCall(RengaOnnxAllocate(importer, (int64_t)before_length + 1, 1, found));
-  memcpy(*found, before, before_length);
+  RengaCall(RengaOnnxCopyPart(importer, before, before_length, found));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadModule(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
+                                 char **module)
+{
+  RengaCall(ReadLastButOne(importer, node, "pkg.torch.onnx.name_scopes", module));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaOnnxReadOrigin(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
                                    RengaOnnxOrigin *origin)
 {
-  RengaCall(ReadLastButOne(importer, node, "pkg.torch.onnx.name_scopes", &origin->module));
+  RengaCall(ReadModule(importer, node, &origin->module));
   RengaCall(ReadLastButOne(importer, node, "pkg.torch.onnx.class_hierarchy", &origin->type));
   RengaCall(RengaOnnxProperty(importer, &node->base, "pkg.torch.onnx.stack_trace", &origin->trace));
   return RENGA_SUCCESS;
@@ -84,8 +90,8 @@ static RengaErrorCode ReadMentioned(RengaOnnxImporter *importer, RengaOnnxScope 
     RengaCall(RengaOnnxCall(importer, importer->node[i], &text));
     at = RengaOnnxCallArguments(text, NULL);
     while (at && RengaOnnxNextName(&at, &name, &length)) {
-      RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, &copy));
-      memcpy(copy, name, length);
+      if (RengaOnnxScopeFindPart(mentioned, name, length)) continue;
+      RengaCall(RengaOnnxCopyPart(importer, name, length, &copy));
       RengaCall(RengaOnnxScopeAdd(importer, mentioned, copy, &binding));
     }
   }
@@ -105,22 +111,16 @@ static bool IsAnyFoldedFrom(const RengaOnnxImporter *importer, const char *param
    embedding of a table that is also the last layer's. */
 static RengaErrorCode MarkTied(RengaOnnxImporter *importer, const Onnx__NodeProto *node)
 {
-  RengaOnnxOrigin origin;
-  const char *at, *name;
-  char *text, *copy;
-  size_t length;
-  RengaCall(RengaOnnxReadOrigin(importer, node, &origin));
+  const RengaOnnxBinding *named;
+  char *text, *module, *target;
   RengaCall(RengaOnnxCall(importer, node, &text));
-  at = RengaOnnxCallArguments(text, NULL);
-  while (at && RengaOnnxNextName(&at, &name, &length)) {
-    RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, &copy));
-    memcpy(copy, name, length);
-    const RengaOnnxBinding *named = RengaOnnxScopeFind(importer->placeholders, copy);
-    if (!named || named->said != RENGA_ONNX_PARAMETER) continue;
-    RengaCall(RengaOnnxJoin(importer, origin.module, *origin.module ? "." : "", &copy));
-    RengaCall(RengaOnnxJoin(importer, copy, RengaOnnxLastName(named->target), &copy));
-    RengaOnnxBinding *own = RengaOnnxScopeFind(importer->said, copy);
-    if (own && strcmp(named->target, copy) != 0) own->found = true;
+  const char *at = RengaOnnxCallArguments(text, NULL);
+  while ((named = RengaOnnxNextParameter(importer, &at))) {
+    RengaCall(ReadModule(importer, node, &module));
+    RengaCall(RengaOnnxJoin(importer, module, *module ? "." : "", &target));
+    RengaCall(RengaOnnxJoin(importer, target, RengaOnnxLastName(named->target), &target));
+    RengaOnnxBinding *own = RengaOnnxScopeFind(importer->said, target);
+    if (own && strcmp(named->target, target) != 0) own->found = true;
   }
   return RENGA_SUCCESS;
 }

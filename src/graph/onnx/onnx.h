@@ -185,6 +185,8 @@ void RengaOnnxFreeAll(RengaOnnxImporter *importer);
 RengaErrorCode RengaOnnxScopeCreate(RengaOnnxImporter *importer, RengaOnnxScope *outer,
                                     RengaOnnxScope **scope);
 RengaOnnxBinding *RengaOnnxScopeFind(RengaOnnxScope *scope, const char *name); /* NULL: unknown */
+/* Of a name that is not terminated. */
+RengaOnnxBinding *RengaOnnxScopeFindPart(RengaOnnxScope *scope, const char *name, size_t length);
 RengaErrorCode RengaOnnxScopeAdd(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                  const char *name,
                                  RengaOnnxBinding **binding); /* NULL: the name is taken */
@@ -204,6 +206,13 @@ const char *RengaOnnxCallArguments(const char *call, const char *target);
 double RengaOnnxCallReal(const RengaOnnxNode *node, const char *target, int position,
                          double otherwise);
 bool RengaOnnxNextName(const char **at, const char **name, size_t *length);
+/* The next that is a parameter's; NULL: no more. */
+RengaOnnxBinding *RengaOnnxNextParameter(const RengaOnnxImporter *importer, const char **at);
+bool RengaOnnxIsName(const char *text, const char *name, size_t length); /* not terminated */
+size_t RengaOnnxWithoutNumber(const char *name, size_t length); /* layer_norm_1: of layer_norm */
+RengaErrorCode RengaOnnxCopyPart(RengaOnnxImporter *importer, const char *part, size_t length,
+                                 char **copy);
+bool RengaOnnxIsInputOf(const Onnx__GraphProto *graph, const char *name, size_t length);
 bool RengaOnnxNextQuoted(const char **list, const char **name, size_t *length);
 RengaErrorCode RengaOnnxCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
                              char **call); /* NULL: not said */
@@ -451,9 +460,9 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(GatherND)                                                                                      \
   X(ScatterND)                                                                                     \
   X(SequenceErase)                                                                                 \
-  X(SequenceLength) X(ConcatFromSequence) X(DFT) X(STFT) X(Random) X(Bernoulli) X(GridSample)      \
-      X(AffineGrid) X(Loop) X(Scan) X(Col2Im) X(MaxUnpool) X(LpPool) X(Compress)                   \
-          X(ReverseSequence) X(RoiAlign)
+  X(SequenceLength)                                                                                \
+  X(ConcatFromSequence) X(DFT) X(STFT) X(Random) X(Bernoulli) X(GridSample) X(AffineGrid) X(Loop)  \
+      X(Scan) X(Col2Im) X(MaxUnpool) X(LpPool) X(Compress) X(ReverseSequence) X(RoiAlign)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

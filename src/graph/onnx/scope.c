@@ -22,21 +22,26 @@ RengaErrorCode RengaOnnxScopeCreate(RengaOnnxImporter *importer, RengaOnnxScope 
 }
 
 /* The slot of the name, or the free one where it belongs. */
-static RengaOnnxBinding **Slot(const RengaOnnxScope *scope, const char *name)
+static RengaOnnxBinding **Slot(const RengaOnnxScope *scope, const char *name, size_t length)
 {
-  size_t at = RengaHash(name, strlen(name), 0) % (size_t)scope->capacity;
-  while (scope->slot[at] && strcmp(scope->slot[at]->name, name) != 0)
+  size_t at = RengaHash(name, length, 0) % (size_t)scope->capacity;
+  while (scope->slot[at] && !RengaOnnxIsName(scope->slot[at]->name, name, length))
     at = (at + 1) % (size_t)scope->capacity;
   return &scope->slot[at];
 }
 
-RengaOnnxBinding *RengaOnnxScopeFind(RengaOnnxScope *scope, const char *name)
+RengaOnnxBinding *RengaOnnxScopeFindPart(RengaOnnxScope *scope, const char *name, size_t length)
 {
   for (; scope; scope = scope->outer) {
-    RengaOnnxBinding *binding = scope->capacity ? *Slot(scope, name) : NULL;
+    RengaOnnxBinding *binding = scope->capacity ? *Slot(scope, name, length) : NULL;
     if (binding) return binding->alias ? binding->alias : binding;
   }
   return NULL;
+}
+
+RengaOnnxBinding *RengaOnnxScopeFind(RengaOnnxScope *scope, const char *name)
+{
+  return RengaOnnxScopeFindPart(scope, name, strlen(name));
 }
 
 static RengaErrorCode Enlarge(RengaOnnxImporter *importer, RengaOnnxScope *scope)
@@ -45,7 +50,8 @@ static RengaErrorCode Enlarge(RengaOnnxImporter *importer, RengaOnnxScope *scope
   larger.capacity = scope->capacity ? 2 * scope->capacity : 64;
   RengaCall(RengaOnnxAllocate(importer, larger.capacity, sizeof *larger.slot, &larger.slot));
   for (int i = 0; i < scope->capacity; i++)
-    if (scope->slot[i]) *Slot(&larger, scope->slot[i]->name) = scope->slot[i];
+    if (scope->slot[i])
+      *Slot(&larger, scope->slot[i]->name, strlen(scope->slot[i]->name)) = scope->slot[i];
   *scope = larger;
   return RENGA_SUCCESS;
 }
@@ -54,7 +60,7 @@ RengaErrorCode RengaOnnxScopeAdd(RengaOnnxImporter *importer, RengaOnnxScope *sc
                                  const char *name, RengaOnnxBinding **binding)
 {
   if (2 * (scope->count + 1) > scope->capacity) RengaCall(Enlarge(importer, scope));
-  RengaOnnxBinding **slot = Slot(scope, name);
+  RengaOnnxBinding **slot = Slot(scope, name, strlen(name));
   *binding = NULL;
   if (*slot) return RENGA_SUCCESS;
   RengaCall(RengaOnnxAllocate(importer, 1, sizeof **slot, slot));

@@ -52,9 +52,7 @@ enum { WORD_SIZE = 32, WORDS_SIZE = 64 };
 /* unsqueeze_3 is unsqueeze */
 static bool CopyWord(const char *name, size_t length, char word[WORD_SIZE])
 {
-  size_t end = length;
-  while (end > 0 && isdigit((unsigned char)name[end - 1])) end--;
-  if (end < length && end > 1 && name[end - 1] == '_') length = end - 1;
+  length = RengaOnnxWithoutNumber(name, length);
   if (length >= WORD_SIZE) return false;
   memcpy(word, name, length);
   word[length] = '\0';
@@ -85,8 +83,7 @@ static bool FindWords(const RengaOnnxBinding *folded, const char *parameter, cha
   bool good = true;
   *words = '\0';
   while (good && RengaOnnxNextQuoted(&list, &name, &length))
-    if (length != strlen(parameter) || memcmp(name, parameter, length) != 0)
-      good = AddWord(words, name, length);
+    if (!RengaOnnxIsName(parameter, name, length)) good = AddWord(words, name, length);
   return good && AddWord(words, folded->name, strlen(folded->name));
 }
 
@@ -169,9 +166,8 @@ static RengaErrorCode FindConstant(RengaOnnxImporter *importer, const RengaOnnxB
       RengaCall(RengaOnnxReadOrigin(importer, importer->node[i], &origin));
       RengaCall(RengaOnnxProperty(importer, &importer->node[i]->base, "pkg.torch.onnx.stack_trace",
                                   &trace));
-      *known = strlen(origin.module) == length && memcmp(origin.module, parameter, length) == 0 &&
-               trace && FindAdded(LastFrame(trace), last, &number) &&
-               (count++ == 0 || number == *added);
+      *known = RengaOnnxIsName(origin.module, parameter, length) && trace &&
+               FindAdded(LastFrame(trace), last, &number) && (count++ == 0 || number == *added);
       *added = number;
     }
   *known = *known && count > 0;
