@@ -1,11 +1,25 @@
 /* What a command writes must not be what it reads: a data set, a network or a checkpoint would be
-   gone. Files that are read and made anew in one form (plans, costs, vocabularies) may be. */
+   gone. What is read and made anew in one form (plans, costs, vocabularies) may be. */
 #include "app.h"
 #include <string.h>
 #include <sys/stat.h>
 
-static const char *const inputs[] = {"graph",      "data",         "eval",        "initial",
-                                     "checkpoint", "machine_file", "options_file"};
+static const struct {
+  const char *option, *same_form; /* the output that may take its place */
+  bool many;                      /* a list with commas and patterns */
+} inputs[] = {
+    {"graph", NULL, false},
+    {"data", NULL, true},
+    {"eval", NULL, true},
+    {"initial", NULL, false},
+    {"checkpoint", NULL, false},
+    {"machine_file", NULL, false},
+    {"options_file", NULL, false},
+    {"plan_load", "plan_save", false},
+    {"plan_diff", NULL, false},
+    {"profile_file", "profile_save", false},
+    {"vocabulary_file", "vocabulary_save", false},
+};
 static const char *const outputs[] = {"plan_save", "profile_save", "vocabulary_save",
                                       "log_trace", "monitor",      "graph_view",
                                       "plan_view", "profile_view", "log_view"};
@@ -14,41 +28,51 @@ enum {
   N_OUTPUTS = sizeof outputs / sizeof outputs[0]
 };
 
-/* The file of one of the names of a list with commas, or of "csv:FILE". */
-static bool FindFile(const char *name, size_t length, struct stat *found)
+/* A regular file, or that of "csv:FILE". */
+static bool FindFile(const char *name, struct stat *found)
 {
-  char file[4096];
-  snprintf(file, sizeof file, "%.*s", (int)length, name);
-  const char *colon = strchr(file, ':');
-  if (stat(file, found) == 0) return S_ISREG(found->st_mode);
+  const char *colon = strchr(name, ':');
+  if (stat(name, found) == 0) return S_ISREG(found->st_mode);
   return colon && stat(colon + 1, found) == 0 && S_ISREG(found->st_mode);
 }
 
 static RengaErrorCode CheckPair(const char *input, const char *output)
 {
   struct stat read, written;
-  if (!FindFile(output, strlen(output), &written)) return RENGA_SUCCESS;
-  for (const char *at = input; *at;) {
-    const size_t length = strcspn(at, ",");
-    const bool same = FindFile(at, length, &read) && read.st_dev == written.st_dev &&
-                      read.st_ino == written.st_ino;
-    RengaCheck(!same, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
-               "%s is read by this command, and would be replaced by what it writes: give the "
-               "output another name",
-               output);
-    at += length + (at[length] == ',');
-  }
+  const bool same = FindFile(output, &written) && FindFile(input, &read) &&
+                    read.st_dev == written.st_dev && read.st_ino == written.st_ino;
+  RengaCheck(!same, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
+             "%s is read by this command, and would be replaced by what it writes: give the "
+             "output another name",
+             output);
   return RENGA_SUCCESS;
 }
 
-/* n_read words are files that the command reads. */
-static RengaErrorCode CheckOutput(const App *app, int n_read, const char *output)
+static RengaErrorCode CheckMany(const char *list, const char *output)
+{
+  int count;
+  char **names;
+  RengaCall(RengaDataFindFiles(list, &count, &names));
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int i = 0; i < count; i++) {
+    if (!code) code = CheckPair(names[i], output);
+    RengaFree(&names[i]);
+  }
+  RengaFree(&names);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* option: of the output; NULL: it is a word. n_read words are files that the command reads. */
+static RengaErrorCode CheckOutput(const App *app, int n_read, const char *option,
+                                  const char *output)
 {
   for (int i = 0; i < N_INPUTS; i++) {
     const char *value;
     bool given = false;
-    RengaCall(RengaOptionsGetString(inputs[i], &value, &given));
-    if (given) RengaCall(CheckPair(value, output));
+    RengaCall(RengaOptionsGetString(inputs[i].option, &value, &given));
+    if (!given || (option && inputs[i].same_form && !strcmp(option, inputs[i].same_form))) continue;
+    RengaCall(inputs[i].many ? CheckMany(value, output) : CheckPair(value, output));
   }
   for (int w = 0; w < n_read; w++) RengaCall(CheckPair(app->words[w], output));
   return RENGA_SUCCESS;
@@ -61,9 +85,9 @@ static RengaErrorCode CheckAll(const App *app, bool writes_last)
     const char *value;
     bool given = false;
     RengaCall(RengaOptionsGetString(outputs[o], &value, &given));
-    if (given) RengaCall(CheckOutput(app, n_read, value));
+    if (given) RengaCall(CheckOutput(app, n_read, outputs[o], value));
   }
-  if (writes_last && n_read >= 0) RengaCall(CheckOutput(app, n_read, app->words[n_read]));
+  if (writes_last) RengaCall(CheckOutput(app, n_read, NULL, app->words[n_read]));
   return RENGA_SUCCESS;
 }
 

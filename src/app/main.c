@@ -45,6 +45,7 @@ typedef struct {
   const char *usage;
   int least_words, most_words;
   const char *sections; /* of the options that it uses, besides those of all commands */
+  bool writes_last;     /* the last word is the file that it makes */
 } Command;
 
 #define RUNNING "|Graph|Device|Communication|Pipeline|"
@@ -53,20 +54,21 @@ typedef struct {
   "|Graph|Device|Communication|Pipeline|Machine|Profile|Plan|Partition|Schedule|Data|"
 static const Command commands[] = {
     {"train", AppTrain, "renga train -graph NETWORK -data FILE [options]", 0, 0,
-     RUNNING PLANNING "|Data|Checkpoint|"},
-    {"info", AppInfo, "renga info -graph NETWORK, or renga info -checkpoint FILE", 0, 0, "|Graph|"},
+     RUNNING PLANNING "|Data|Checkpoint|", false},
+    {"info", AppInfo, "renga info -graph NETWORK, or renga info -checkpoint FILE", 0, 0, "|Graph|",
+     false},
     {"plan", AppPlan, "renga plan -graph NETWORK [options], or renga plan -plan_diff FILE FILE", 0,
-     1, PLANNING},
+     1, PLANNING, false},
     {"profile", AppProfile, "renga profile -graph NETWORK [options]", 0, 0,
-     "|Graph|Device|Communication|Machine|Profile|Optimizer|"},
-    {"data", AppData, "renga data KIND FILES OUT [options]", 1, 1000, "|Making data sets|"},
+     "|Graph|Device|Communication|Machine|Profile|Optimizer|", false},
+    {"data", AppData, "renga data KIND FILES OUT [options]", 1, 1000, "|Making data sets|", true},
     {"generate", AppGenerate, "renga generate -graph NETWORK -checkpoint FILE [options]", 0, 0,
-     RUNNING},
+     RUNNING, false},
     {"eval", AppEval, "renga eval -graph NETWORK -data FILE -initial CHECKPOINT [options]", 0, 0,
-     RUNNING_FORWARD},
+     RUNNING_FORWARD, false},
     {"predict", AppPredict,
      "renga predict OUT -graph NETWORK -data FILE -initial CHECKPOINT [options]", 1, 1,
-     RUNNING_FORWARD},
+     RUNNING_FORWARD, true},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -244,7 +246,7 @@ static RengaErrorCode RunCommand(const App *app, int argc, char **argv)
   const Command *command = NULL;
   RengaCall(FindCommand(app->comm, argc, argv, &command));
   RengaCall(CheckWords(app, command));
-  RengaCall(AppCheckFiles(app, app->n_words > 0));
+  RengaCall(AppCheckFiles(app, command->writes_last));
   RengaCall(command->run(app));
   return RENGA_SUCCESS;
 }

@@ -142,9 +142,6 @@ RengaErrorCode RengaDataReadFile_Private(RengaData data, RengaDataPart source, i
                                          int64_t epoch, int64_t count, const int64_t samples[],
                                          void *buffer);
 
-/* names.c: the files that a list of names and patterns means. */
-RengaErrorCode RengaDataFindFiles_Private(const char *list, int *count, char ***names);
-
 /* tokens.c: inputs of a stream of tokens. */
 RengaErrorCode RengaDataAssignRoles_Private(RengaData data);
 /* tokens: windows of whole numbers, changed in place to what the input's role takes. */

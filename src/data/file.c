@@ -279,7 +279,7 @@ static RengaErrorCode AddFiles(RengaData data, const char *list, bool validates)
 {
   int count;
   char **names;
-  RengaCall(RengaDataFindFiles_Private(list, &count, &names));
+  RengaCall(RengaDataFindFiles(list, &count, &names));
   const RengaErrorCode code = RengaRealloc(data->n_files + count, &data->files);
   for (int i = 0; i < count; i++)
     if (code)

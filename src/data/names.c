@@ -47,17 +47,36 @@ static RengaErrorCode AddAll(NameList *list, const char *text)
   return RENGA_SUCCESS;
 }
 
-/* *names and what it points to are the caller's. */
-RengaErrorCode RengaDataFindFiles_Private(const char *text, int *count, char ***names)
+/*@
+   RengaDataFindFiles - the files that a list of names and patterns means
+
+   Not collective
+
+   Input:
+   . list - names with commas between them, of which those with *, ? or [ are patterns, such as
+     a.h5,shard-*.h5; a file that is there under the whole list, or a whole pattern, is meant alone
+
+   Output:
+   . count - how many
+   . names - [count] in the order of the list, of a pattern in that of the names; each of them and
+     the array are freed by the caller with RengaFree()
+
+   Errors: a pattern that no file fits, a list without a name. Names that are no patterns need not
+   be files.
+@*/
+RengaErrorCode RengaDataFindFiles(const char *list, int *count, char ***names)
 {
-  NameList list = {0};
-  RengaErrorCode code = AddAll(&list, text);
+  RengaCheckPointer(list);
+  RengaCheckPointer(count);
+  RengaCheckPointer(names);
+  NameList found = {0};
+  RengaErrorCode code = AddAll(&found, list);
   if (code != RENGA_SUCCESS) {
-    for (int i = 0; i < list.count; i++) RengaFree(&list.names[i]);
-    RengaFree(&list.names);
+    for (int i = 0; i < found.count; i++) RengaFree(&found.names[i]);
+    RengaFree(&found.names);
   }
   RengaCall(code);
-  *count = list.count;
-  *names = list.names;
+  *count = found.count;
+  *names = found.names;
   return RENGA_SUCCESS;
 }

@@ -94,6 +94,21 @@ static RengaErrorCode CheckNumbers(RengaComm comm, const char *files, const char
   return RengaCommBarrier(comm, "all to close the files");
 }
 
+/* The list means these files, in this order. */
+static RengaErrorCode CheckNames(const char *list, int wanted, const char *const names[])
+{
+  int count;
+  char **found;
+  RengaCall(RengaDataFindFiles(list, &count, &found));
+  Expect(count == wanted);
+  for (int i = 0; i < count; i++) {
+    Expect(strcmp(found[i], names[i]) == 0);
+    RengaFree(&found[i]);
+  }
+  RengaFree(&found);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckFiles(RengaComm comm)
 {
   char list[256], pattern[64];
@@ -106,6 +121,10 @@ static RengaErrorCode CheckFiles(RengaComm comm)
   RengaCall(RengaCommBarrier(comm, "the files"));
   snprintf(list, sizeof list, "%s,%s,%s", name[0], name[1], name[2]);
   snprintf(pattern, sizeof pattern, "numbers-%d-[abc].tmp.h5", RengaCommGetSize(comm));
+  const char *const all[] = {name[0], name[1], name[2]}, *const absent[] = {"a", "b.h5"};
+  RengaCall(CheckNames(list, 3, all));
+  RengaCall(CheckNames(pattern, 3, all));
+  RengaCall(CheckNames("a,b.h5", 2, absent));
   RengaCall(CheckNumbers(comm, list, NULL, 14, 0));
   RengaCall(CheckNumbers(comm, pattern, name[3], 14, 4));
   return RENGA_SUCCESS;

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PROBES = 24, CHAIN_SHORT = 64, STAGES_FEW = 16, WORK_PER_ACTION = 4 };
+enum { PROBES = 24, STAGES_FEW = 16, WORK_PER_ACTION = 4 };
 /* Share of the best step up to which other orders are gone on from, in short chains and others. */
 static const double near_short = 1.15, near_long = 1.04;
 
@@ -318,7 +318,7 @@ static void TakeOrder(Climb *climb, const Order *order)
 static RengaErrorCode ClimbOrder(Climb *climb, const Order *order)
 {
   SearchAim *best = climb->trial.best;
-  const double share = climb->trial.model.count > CHAIN_SHORT ? near_long : near_short;
+  const double share = climb->trial.model.count > SEARCH_SHORT ? near_long : near_short;
   SearchAim own = {.step = share * best->step, .candidate = {.size = best->candidate.size}};
   bool found = false;
   if (order->least >= best->step) return RENGA_SUCCESS;

@@ -15,7 +15,6 @@ enum {
   FITTING_ROUNDS = 8,
   BRANCH_WORK = 30000,
   BRANCH_WORK_SHORT = 100000,
-  CHAIN_SHORT = 64,
   EAGER_MOST = 128,
   IMPROVE_WORK = 4000000
 };
@@ -305,7 +304,7 @@ static RengaErrorCode LookAt(const Portfolio *portfolio, const Numbers *numbers,
   task.stages = numbers->stages;
   task.replicas = numbers->replicas;
   task.until = 0;
-  const int work = portfolio->chain->count > CHAIN_SHORT ? BRANCH_WORK : BRANCH_WORK_SHORT;
+  const int work = portfolio->chain->count > SEARCH_SHORT ? BRANCH_WORK : BRANCH_WORK_SHORT;
   const RengaErrorCode code = RengaSearchBranch_Private(&task, portfolio->chain, work, &own, bound);
   if (own.found) {
     RenumberStages(portfolio, numbers->replicas, &own.candidate.layout);

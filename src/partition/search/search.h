@@ -20,7 +20,8 @@
 #include "rengaschedule.h"
 #include "rengaprofile.h"
 
-enum { SEARCH_BUFFERS_MOST = 64, SEARCH_LEVELS_MOST = 8 };
+/* A chain of so few places is short: more is tried. */
+enum { SEARCH_BUFFERS_MOST = 64, SEARCH_LEVELS_MOST = 8, SEARCH_SHORT = 64 };
 
 /* A parameter's two uses that follow each other, at places of the chain: held once by a stage that
    has both. */

@@ -9,7 +9,7 @@ enum {
   LABEL_WORK_BLIND = 400000,
   FITTING_ROUNDS = 8,
   CHAIN_LONG = 5000,
-  CHAIN_SHORT = 500, /* of a small problem, on so many devices */
+  CHAIN_SMALL = 500, /* of a small problem, on so many devices */
   DEVICES_SMALL = 8,
   DEVICES_FEW = 32,       /* of which every number of replicas is looked at */
   IMPROVE_WORK = 5000000, /* actions, about, of all that is tried */
@@ -339,7 +339,7 @@ static SearchTask TaskOfRow(const SearchTask *task, int row)
 
 bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain)
 {
-  return !task->find && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SHORT;
+  return !task->find && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SMALL;
 }
 
 bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain)
