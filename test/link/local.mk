@@ -2,9 +2,9 @@
 check_PROGRAMS += %D%/handles %D%/register %D%/schedule %D%/operator
 %C%_handles_SOURCES = %D%/handles.c
 %C%_handles_LDADD = $(OUTSIDE_LDADD)
-%C%_register_SOURCES = %D%/register.c
+%C%_register_SOURCES = %D%/register.c %D%/wave.h
 %C%_register_LDADD = $(OUTSIDE_LDADD)
-%C%_schedule_SOURCES = %D%/schedule.c
+%C%_schedule_SOURCES = %D%/schedule.c %D%/wave.h
 %C%_schedule_LDADD = $(OUTSIDE_LDADD)
 %C%_operator_SOURCES = %D%/operator.c test/onnx/write.c test/onnx/write.h
 %C%_operator_LDADD = $(OUTSIDE_LDADD)

@@ -2,7 +2,7 @@
 /* Types from outside: an optimizer does what the same rule does inside, cuts are those that were
    asked for, and what cannot be is refused. */
 #include "../check.h"
-#include "renga.h"
+#include "wave.h"
 #include <math.h>
 
 enum { SAMPLES = 24, STEPS = 5, MOST_STAGES = 4 };
@@ -30,17 +30,6 @@ static RengaErrorCode CutAsWanted(RengaGraph graph, int stages, int first[], voi
   (void)graph;
   (void)user;
   for (int s = 0; s < stages; s++) first[s] = wanted[s];
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode ReadWave(void *user, int field, int64_t first, int64_t count, void *buffer)
-{
-  (void)user;
-  for (int64_t i = 0; i < count; i++) {
-    for (int k = 0; k < 4 && field == 0; k++)
-      ((float *)buffer)[4 * i + k] = sinf((float)((first + i) * (k + 1)));
-    if (field == 1) ((int64_t *)buffer)[i] = (first + i) % 3;
-  }
   return RENGA_SUCCESS;
 }
 

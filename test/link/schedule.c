@@ -2,8 +2,7 @@
 /* A schedule from outside: forwards run ahead by numbers that a seed makes; loss and parameters
    have the bits of 1f1b, memory is what was forecast, and what cannot be is refused. */
 #include "../check.h"
-#include "renga.h"
-#include <math.h>
+#include "wave.h"
 
 enum { SAMPLES = 26, MICROBATCH = 2, STEPS = 3, SEEDS = 8 };
 
@@ -47,17 +46,6 @@ static RengaErrorCode FillNothing(int stages, const int replicas[], int stage, i
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadWaves(void *user, int field, int64_t first, int64_t count, void *buffer)
-{
-  (void)user;
-  for (int64_t i = 0; i < count; i++) {
-    for (int k = 0; k < 4 && field == 0; k++)
-      ((float *)buffer)[4 * i + k] = sinf((float)((first + i) * (k + 1)));
-    if (field == 1) ((int64_t *)buffer)[i] = (first + i) % 3;
-  }
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode PlanOf(RengaComm comm, RengaGraph graph, int stages, RengaPlan *plan)
 {
   RengaPartition partition;
@@ -79,7 +67,7 @@ typedef struct {
 static RengaErrorCode TrainWith(RengaComm comm, RengaGraph graph, int stages, const char *schedule,
                                 Trained *trained)
 {
-  const RengaBatch batch = {.samples = SAMPLES, .read = ReadWaves};
+  const RengaBatch batch = {.samples = SAMPLES, .read = ReadWave};
   const char *type;
   RengaPlan plan;
   RengaPipeline pipeline;
@@ -139,6 +127,22 @@ static RengaErrorCode TestRefusedLists(RengaComm comm, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
+/* A rule that fails does so each time it is asked. */
+static RengaErrorCode TestHalfMade(RengaComm comm)
+{
+  RengaSchedule schedule;
+  int64_t in_flight = -1;
+  RengaCall(RengaScheduleCreate(comm, &schedule));
+  RengaCall(RengaScheduleSetType(schedule, "nothing"));
+  RengaCall(RengaScheduleSetShape(schedule, 2, NULL, 4, 0, NULL, false));
+  for (int i = 0; i < 2; i++)
+    ExpectError(RengaScheduleGetInFlight(schedule, 1, &in_flight), RENGA_ERR_PLAN,
+                "0 forwards before its backward 0");
+  Expect(in_flight == -1);
+  RengaCall(RengaScheduleDestroy(&schedule));
+  return RENGA_SUCCESS;
+}
+
 /* Searches and predictions do not know it. */
 static RengaErrorCode TestNotPlanned(RengaComm comm, RengaGraph graph)
 {
@@ -171,6 +175,7 @@ static RengaErrorCode TestSchedules(void)
   RengaCall(RengaGraphSetUp(graph));
   RengaCall(TestBits(comm, graph));
   RengaCall(TestRefusedLists(comm, graph));
+  RengaCall(TestHalfMade(comm));
   RengaCall(TestNotPlanned(comm, graph));
   RengaCall(RengaGraphDestroy(&graph));
   RengaCall(RengaCommDestroy(&comm));
