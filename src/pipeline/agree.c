@@ -51,6 +51,20 @@ static RengaErrorCode AddPlan(RengaPipeline pipeline, SettingList *list)
   return RENGA_SUCCESS;
 }
 
+/* Of all ranks, as this one made them. */
+static RengaErrorCode HashLists(RengaPipeline pipeline, RengaSchedule schedule, uint64_t *hash)
+{
+  *hash = 0;
+  for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++)
+    for (int r = 0; r < RengaPlanGetStage(pipeline->plan, s)->replicas; r++) {
+      const RengaAction *action;
+      int64_t count;
+      RengaCall(RengaScheduleGetActions(schedule, s, r, &count, &action));
+      *hash = RengaHash(action, (size_t)count * sizeof *action, *hash);
+    }
+  return RENGA_SUCCESS;
+}
+
 /* What plan, program and options make of it together. */
 static RengaErrorCode AddSchedule(RengaPipeline pipeline, SettingList *list)
 {
@@ -58,11 +72,15 @@ static RengaErrorCode AddSchedule(RengaPipeline pipeline, SettingList *list)
   RengaSchedule schedule;
   const char *type;
   double eager;
-  RengaCall(RengaPipelineGetShape_Private(pipeline, microbatches, !pipeline->has_loss, &schedule));
+  uint64_t lists;
+  RengaCall(
+      RengaPipelineGetSchedule_Private(pipeline, microbatches, !pipeline->has_loss, &schedule));
+  RengaCall(HashLists(pipeline, schedule, &lists));
   RengaCall(RengaScheduleGetType(schedule, &type));
   RengaCall(RengaScheduleGetEager(schedule, &eager));
   AddText(list, "schedule (-pipeline_schedule)", type);
   AddSetting(list, "micro-batches begun early (-pipeline_eager)", &eager, sizeof eager);
+  AddSetting(list, "schedule (the lists that its rule made)", &lists, sizeof lists);
   return RENGA_SUCCESS;
 }
 

@@ -32,10 +32,11 @@ static const RengaTypeRow types[] = {
 
    Notes: before RengaInitialize, so that -pipeline_schedule may choose it. The function is called
    on every rank for the lists of all ranks, and more than once for a list: it must look at nothing
-   but its arguments. Micro-batches keep their order, forward and backward; messages, recomputation
-   and the end of the step are Renga's, and so the loss does not depend on the schedule. What a step
-   takes is not predicted: plans of types auto, exact and rannc, and plans with costs of a machine
-   are refused, those of even, tree and manual are made without a prediction.
+   but its arguments; RengaPipelineSetUp() refuses ranks that made different lists. Micro-batches
+   keep their order, forward and backward; messages, recomputation and the end of the step are
+   Renga's, and so the loss does not depend on the schedule. What a step takes is not predicted:
+   plans of types auto, exact and rannc, and plans with costs of a machine are refused, those of
+   even, tree and manual are made without a prediction.
 @*/
 RengaErrorCode RengaScheduleRegister(const RengaScheduleRule *rule)
 {

@@ -39,6 +39,21 @@ static RengaErrorCode FillStuck(int stages, const int replicas[], int stage, int
   return RENGA_SUCCESS;
 }
 
+/* The first rank runs further ahead, in the lists of all. */
+static RengaErrorCode FillByRank(int stages, const int replicas[], int stage, int64_t count,
+                                 int64_t forwards[], void *user)
+{
+  int rank;
+  (void)replicas;
+  (void)user;
+  MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  for (int64_t i = 0; i < count; i++) {
+    const int64_t ahead = i + stages - stage + (rank == 0);
+    forwards[i] = ahead < count ? ahead : count;
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode FillNothing(int stages, const int replicas[], int stage, int64_t count,
                                   int64_t forwards[], void *user)
 {
@@ -124,6 +139,9 @@ static RengaErrorCode TestRefusedLists(RengaComm comm, RengaGraph graph)
   if (size > 1)
     ExpectError(TrainWith(comm, graph, size, "stuck", &trained), RENGA_ERR_PLAN,
                 first ? "schedule stuck: stage" : "", first ? "it waits for ever" : "");
+  if (size > 1)
+    ExpectError(TrainWith(comm, graph, size, "by-rank", &trained), RENGA_ERR_PLAN,
+                first ? "rank 1 differs from rank 0 in its schedule (the lists" : "");
   return RENGA_SUCCESS;
 }
 
@@ -197,6 +215,7 @@ int main(int argc, char **argv)
       {.name = "seeded", .fill = FillBySeed, .user = &seed},
       {.name = "stuck", .fill = FillStuck},
       {.name = "nothing", .fill = FillNothing},
+      {.name = "by-rank", .fill = FillByRank},
   };
   (void)argc;
   for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
