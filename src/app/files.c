@@ -1,5 +1,6 @@
 /* What a command writes must not be what it reads: a data set, a network or a checkpoint would be
-   gone. What is read and made anew in one form (plans, costs, vocabularies) may be. */
+   gone. What is read and made anew in one form (plans, costs, vocabularies) may be. Files that
+   these name (a network's external data) are not looked at. */
 #include "app.h"
 #include <string.h>
 #include <sys/stat.h>
