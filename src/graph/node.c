@@ -1,6 +1,7 @@
 /* Nodes, and shapes while the batch is not known. */
 #include "graphimpl.h"
 #include "renga/private/op.h"
+#include "renga/private/quiet.h"
 #include <string.h>
 
 enum { NAME_SIZE = 512 };
@@ -200,12 +201,10 @@ RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op_name, const
   if (name == NULL) RengaCall(RengaGraphUniqueName(graph, op_name, sizeof unique, unique));
   RengaTensorSpec *specs = NULL;
   RengaCall(RengaMalloc(n_out + 1, &specs));
-  RengaErrorHandler report;
-  void *user;
-  RengaErrorGetHandler(&report, &user);
-  RengaErrorSetHandler(RengaErrorIgnore, NULL); /* an error is told once, with the node */
+  RengaQuiet quiet; /* an error is told once, with the node */
+  RengaQuietBegin_Private(&quiet);
   RengaErrorCode code = Infer(graph, op, attributes, n_in, in, n_out, given, specs);
-  RengaErrorSetHandler(report, user);
+  RengaQuietEnd_Private(&quiet);
   if (code != RENGA_SUCCESS)
     code = RengaErrorRaise(MPI_COMM_SELF, code, __func__, __FILE__, __LINE__, "node \"%s\": %s",
                            name ? name : unique, RengaErrorGetMessage());

@@ -1,5 +1,6 @@
 /* Errors: who finds one prints it once; callers add their line to the trace and pass it on. */
 #include "sys.h"
+#include "renga/private/quiet.h"
 #include "renga/private/wait.h"
 #include <errno.h>
 #include <stdarg.h>
@@ -177,6 +178,23 @@ void RengaErrorGetHandler(RengaErrorHandler *report, void **user)
 {
   if (report) *report = handler.report;
   if (user) *user = handler.user;
+}
+
+static void TellWarnings(const RengaErrorReport *report, void *user)
+{
+  const RengaQuiet *quiet = user;
+  if (report->code == RENGA_SUCCESS) quiet->report(report, quiet->user);
+}
+
+void RengaQuietBegin_Private(RengaQuiet *quiet)
+{
+  RengaErrorGetHandler(&quiet->report, &quiet->user);
+  RengaErrorSetHandler(TellWarnings, quiet);
+}
+
+void RengaQuietEnd_Private(const RengaQuiet *quiet)
+{
+  RengaErrorSetHandler(quiet->report, quiet->user);
 }
 
 /*@

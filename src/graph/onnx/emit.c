@@ -1,5 +1,6 @@
 /* Nodes of the graph that conversions make. */
 #include "onnx.h"
+#include "renga/private/quiet.h"
 #include <string.h>
 
 const RengaTensorSpec *RengaOnnxSpec(const RengaOnnxNode *node, RengaValue value)
@@ -32,13 +33,11 @@ static RengaErrorCode AddNode(RengaOnnxNode *node, const char *op, const char *n
                               RengaValue out[])
 {
   const RengaOnnxImporter *importer = node->importer;
-  RengaErrorHandler report;
-  void *user;
-  RengaErrorGetHandler(&report, &user);
-  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  RengaQuiet quiet;
+  RengaQuietBegin_Private(&quiet);
   const RengaErrorCode code = RengaGraphAddNode(importer->graph, op, name, &importer->attributes,
                                                 n_in, in, n_out, given, out);
-  RengaErrorSetHandler(report, user);
+  RengaQuietEnd_Private(&quiet);
   const char *opened =
       importer->open && importer->file_batch > 0
           ? "; the batch that the file fixes was made open: if this is why, export it "

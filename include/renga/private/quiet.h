@@ -1,0 +1,12 @@
+/* Errors that the caller tells in a sentence of its own. */
+#pragma once
+#include "rengasys.h"
+
+typedef struct {
+  RengaErrorHandler report; /* who is told otherwise, and of warnings all the same */
+  void *user;
+} RengaQuiet;
+
+/* Until the end errors are told to nobody; quiet stays where it is. One may be inside another. */
+void RengaQuietBegin_Private(RengaQuiet *quiet);
+void RengaQuietEnd_Private(const RengaQuiet *quiet);
