@@ -14,9 +14,3 @@ TESTS += $(tutorials)
 %C%_ex5_LDADD = $(OUTSIDE_LDADD)
 %C%_ex6_SOURCES = %D%/ex6.c
 %C%_ex6_LDADD = $(OUTSIDE_LDADD) -lm
-EXTRA_DIST += %D%/installcheck.sh
-
-# The library as installed: a tutorial built through pkg-config alone, and run.
-installcheck-local:
-	CC='$(CC)' MPIEXEC='$(MPIEXEC)' PKG_CONFIG='$(PKG_CONFIG)' $(SHELL) $(srcdir)/%D%/installcheck.sh \
-	  $(srcdir)/%D%/ex4.c '$(DESTDIR)$(libdir)' '$(DESTDIR)$(bindir)'

@@ -1,8 +1,8 @@
-EXTRA_DIST += %D%/leaks.supp %D%/common.sh %D%/clang.sh %D%/sanitizers.sh %D%/valgrind.sh %D%/install.sh \
+EXTRA_DIST += %D%/leaks.supp %D%/common.sh %D%/clang.sh %D%/sanitizers.sh %D%/valgrind.sh %D%/installcheck.sh \
   %D%/distribution.sh
 
-# Other compilers, sanitizers, valgrind, the installed library, the distribution: each a script that builds what it needs.
-build_checks = clang install distribution valgrind sanitizers
+# Other compilers, sanitizers, valgrind, the distribution and what it installs: each a script that builds what it needs.
+build_checks = clang distribution valgrind sanitizers
 check-builds:
 	@$(MKDIR_P) %D%
 	@for name in $(build_checks); do \
@@ -10,3 +10,7 @@ check-builds:
 	  case $$code in 0) result=PASS;; 77) result=SKIP;; *) result=FAIL;; esac; \
 	  echo ":global-test-result: $$result" >%D%/$$name.trs; echo "$$result: %D%/$$name.sh"; done
 .PHONY: check-builds
+
+installcheck-local:
+	CC='$(CC)' MPIEXEC='$(MPIEXEC)' PKG_CONFIG='$(PKG_CONFIG)' $(SHELL) $(srcdir)/%D%/installcheck.sh \
+	  '$(srcdir)' '$(DESTDIR)$(libdir)' '$(DESTDIR)$(bindir)' '$(DESTDIR)$(mandir)'

@@ -1,0 +1,41 @@
+#!/bin/sh
+# usage: installcheck.sh SOURCE LIBDIR BINDIR MANDIR: what is installed, and programs built against it: a tutorial
+# through pkg-config alone, linked with the shared library and with the archive, and a project of CMake.
+set -eu
+source=$1
+libdir=$2
+bindir=$3
+mandir=$4
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+PKG_CONFIG_PATH=$libdir/pkgconfig${PKG_CONFIG_PATH:+:$PKG_CONFIG_PATH}
+export PKG_CONFIG_PATH
+done_with() { echo "installcheck: $*"; }
+run() { OMP_NUM_THREADS=1 timeout 100 "$MPIEXEC" -n 2 "$@"; }
+
+"$bindir/renga" -version
+[ -s "$mandir/man3/RengaPipelineStep.3" ]
+# shellcheck disable=SC2046
+$CC -std=c11 -o "$folder/tutorial" "$source/tutorials/ex4.c" $($PKG_CONFIG --cflags --libs renga) -Wl,-rpath,"$libdir" -lm
+run "$folder/tutorial" -partition_stages 2
+done_with "shared library"
+
+# The archive alone: renga.pc names all that it needs, and the compiler need not be MPI's.
+if [ -s "$libdir/librenga.a" ]; then
+  mkdir "$folder/archive"
+  cp "$libdir/librenga.a" "$folder/archive"
+  # shellcheck disable=SC2046
+  gcc -std=c11 -o "$folder/static" "$source/tutorials/ex4.c" \
+    $($PKG_CONFIG --define-variable=libdir="$folder/archive" --static --cflags --libs renga)
+  ! ldd "$folder/static" | grep librenga
+  run "$folder/static" -partition_stages 2
+  done_with archive
+fi
+
+command -v cmake >/dev/null || exit 0
+quietly() { "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }; }
+quietly env -u CC cmake -S "$source/test/link/cmake" -B "$folder/cmake" -DCMAKE_PREFIX_PATH="${libdir%/lib*}" \
+  -DTRAIN="$(cd "$source" && pwd)/test/link/train.cpp"
+quietly cmake --build "$folder/cmake"
+for program in train train_pc; do run "$folder/cmake/$program"; done
+done_with CMake
