@@ -40,13 +40,14 @@ static uint64_t HashStages(RengaPipeline pipeline)
 static RengaErrorCode AddPlan(RengaPipeline pipeline, SettingList *list)
 {
   const uint64_t network = RengaGraphGetDigest(pipeline->graph), stages = HashStages(pipeline);
-  const int64_t batch[2] = {pipeline->batch, pipeline->microbatch};
+  const int64_t batch[2] = {pipeline->outline.batch[0], pipeline->outline.microbatch};
   int64_t memory;
   RengaCall(RengaPlanGetMemoryLimit(pipeline->plan, &memory));
   AddSetting(list, "network", &network, sizeof network);
   AddSetting(list, "plan (its stages or ranks)", &stages, sizeof stages);
   AddSetting(list, "plan (its batch or micro-batch)", batch, sizeof batch);
-  AddSetting(list, "plan (its leaf: -reduction_leaf)", &pipeline->leaf, sizeof pipeline->leaf);
+  AddSetting(list, "plan (its leaf: -reduction_leaf)", &pipeline->outline.leaf,
+             sizeof pipeline->outline.leaf);
   AddSetting(list, "plan (its memory: -partition_memory)", &memory, sizeof memory);
   return RENGA_SUCCESS;
 }
@@ -68,13 +69,13 @@ static RengaErrorCode HashLists(RengaPipeline pipeline, RengaSchedule schedule, 
 /* What plan, program and options make of it together. */
 static RengaErrorCode AddSchedule(RengaPipeline pipeline, SettingList *list)
 {
-  const int64_t microbatches = RengaPlanMicrobatches(pipeline->plan, pipeline->batch);
+  const int64_t microbatches = RengaPlanMicrobatches(pipeline->plan, pipeline->outline.batch[0]);
   RengaSchedule schedule;
   const char *type;
   double eager;
   uint64_t lists;
-  RengaCall(
-      RengaPipelineGetSchedule_Private(pipeline, microbatches, !pipeline->has_loss, &schedule));
+  RengaCall(RengaOutlineGetSchedule_Private(&pipeline->outline, microbatches,
+                                            !pipeline->outline.has_loss, &schedule));
   RengaCall(HashLists(pipeline, schedule, &lists));
   RengaCall(RengaScheduleGetType(schedule, &type));
   RengaCall(RengaScheduleGetEager(schedule, &eager));
@@ -114,7 +115,7 @@ static RengaErrorCode ListAll(RengaPipeline pipeline, SettingList *list)
 static RengaErrorCode NameDifference(RengaPipeline pipeline, const SettingList *list,
                                      const uint64_t all[])
 {
-  for (int r = 1; r < RengaCommGetSize(pipeline->all); r++)
+  for (int r = 1; r < RengaCommGetSize(pipeline->rank.all); r++)
     for (int s = 0; s < list->count; s++)
       RengaCheck(all[r * MOST + s] == all[s], pipeline->hdr.comm, RENGA_ERR_PLAN,
                  "rank %d differs from rank 0 in its %s%s: all ranks must be given the same", r,
@@ -126,10 +127,10 @@ static RengaErrorCode FindDifference(RengaPipeline pipeline, const SettingList *
 {
   uint64_t mine[MOST] = {0}, *all = NULL;
   for (int s = 0; s < list->count; s++) mine[s] = list->row[s].hash;
-  RengaErrorCode code = RengaErrorAgree(pipeline->hdr.comm,
-                                        RengaMalloc(MOST * RengaCommGetSize(pipeline->all), &all));
+  RengaErrorCode code = RengaErrorAgree(
+      pipeline->hdr.comm, RengaMalloc(MOST * RengaCommGetSize(pipeline->rank.all), &all));
   if (!code)
-    code = RengaCommGather(pipeline->all, mine, sizeof mine, all, -1,
+    code = RengaCommGather(pipeline->rank.all, mine, sizeof mine, all, -1,
                            "all ranks to compare their settings");
   if (!code) code = NameDifference(pipeline, list, all);
   RengaFree(&all);
@@ -148,8 +149,8 @@ RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline)
   for (int s = 0; s < list.count; s++) hash = RengaHash(&list.row[s].hash, sizeof hash, hash);
   memcpy(&both[0], &hash, sizeof hash);
   both[1] = ~both[0];
-  RengaCall(RengaCommStartLargest(pipeline->all, 2, both, &request));
-  RengaCall(RengaCommWait(pipeline->all, &request, "all ranks to set up the pipeline"));
+  RengaCall(RengaCommStartLargest(pipeline->rank.all, 2, both, &request));
+  RengaCall(RengaCommWait(pipeline->rank.all, &request, "all ranks to set up the pipeline"));
   if (both[0] != ~both[1]) RengaCall(FindDifference(pipeline, &list));
   return RENGA_SUCCESS;
 }

@@ -25,23 +25,46 @@ static void ListCategories(const RengaPipelineMemory *memory, int64_t bytes[N_CA
 
 static RengaErrorCode CheckBound(RengaPipeline pipeline)
 {
+  const Rank *rank = &pipeline->rank;
   int64_t bytes[N_CATEGORIES], bound = pipeline->settings->memory_bound;
   char needed[32], allowed[32], most[32];
   int largest = 0;
   if (bound <= 0) RengaCall(RengaPlanGetMemoryLimit(pipeline->plan, &bound));
-  if (bound <= 0 || pipeline->memory.forecast <= bound) return RENGA_SUCCESS;
-  ListCategories(&pipeline->memory, bytes);
+  if (bound <= 0 || rank->memory.forecast <= bound) return RENGA_SUCCESS;
+  ListCategories(&rank->memory, bytes);
   for (int c = 1; c < N_CATEGORIES; c++)
     if (bytes[c] > bytes[largest]) largest = c;
-  RengaFormatBytes((double)pipeline->memory.forecast, sizeof needed, needed);
+  RengaFormatBytes((double)rank->memory.forecast, sizeof needed, needed);
   RengaFormatBytes((double)bound, sizeof allowed, allowed);
   RengaFormatBytes((double)bytes[largest], sizeof most, most);
   RengaRaise(
       MPI_COMM_SELF, RENGA_ERR_MEMORY,
       "stage %d needs %s (%lld bytes) per device, -partition_memory allows %s; the largest part "
       "is %s with %s; what helps: %s",
-      pipeline->stage, needed, (long long)pipeline->memory.forecast, allowed,
+      rank->chunk[0].stage, needed, (long long)rank->memory.forecast, allowed,
       categories[largest].name, most, categories[largest].help);
+}
+
+/* The rank's memory is that of its chunks. */
+static RengaErrorCode SizeChunks(Rank *rank)
+{
+  int64_t sum[N_CATEGORIES] = {0}, all = 0;
+  for (int c = 0; c < rank->n_chunks; c++) {
+    int64_t bytes[N_CATEGORIES];
+    RengaCall(RengaChunkSize_Private(&rank->chunk[c]));
+    ListCategories(&rank->chunk[c].memory, bytes);
+    for (int k = 0; k < N_CATEGORIES; k++) sum[k] += bytes[k];
+    all += rank->chunk[c].memory.forecast;
+  }
+  rank->memory = (RengaPipelineMemory){.parameters = sum[0],
+                                       .gradients = sum[1],
+                                       .optimizer = sum[2],
+                                       .saved = sum[3],
+                                       .temporary = sum[4],
+                                       .messages = sum[5],
+                                       .inputs = sum[6],
+                                       .forecast = all};
+  return RENGA_SUCCESS;
 }
 
 static char *Take(char **next, int64_t bytes)
@@ -51,55 +74,77 @@ static char *Take(char **next, int64_t bytes)
   return start;
 }
 
-static RengaErrorCode Allocate(RengaPipeline pipeline)
+static RengaErrorCode GiveLinks(Chunk *chunk, char **next)
 {
-  RengaCall(
-      RengaDeviceMalloc(pipeline->device, (size_t)pipeline->memory.forecast, &pipeline->arena));
-  char *next = pipeline->arena;
-  const int64_t buffer = pipeline->gradient_count * (int64_t)sizeof(float);
-  pipeline->persistent_base = Take(&next, pipeline->persistent_bytes);
-  pipeline->folded_base = Take(&next, pipeline->folded_bytes);
-  pipeline->gradient_base = (float *)Take(&next, pipeline->n_buffers * buffer);
-  pipeline->tree_work = Take(&next, (int64_t)pipeline->tree_work_bytes);
-  pipeline->tied_work = Take(&next, pipeline->tied_bytes);
-  pipeline->moment_base = Take(&next, pipeline->memory.optimizer);
-  pipeline->saved_base = Take(&next, pipeline->memory.saved + pipeline->memory.temporary);
-  pipeline->input_base = Take(&next, pipeline->memory.inputs);
-  for (int m = 0; m < pipeline->n_messages; m++) {
-    Link *link = &pipeline->link[m];
+  for (int m = 0; m < chunk->outline->n_messages; m++) {
+    Link *link = &chunk->link[m];
     if (!link->active) continue;
-    if (link->incoming || pipeline->message[m].backward)
-      link->base = Take(&next, link->ring * link->bytes);
+    if (link->incoming || chunk->outline->message[m].backward)
+      link->base = Take(next, link->ring * link->bytes);
     RengaCall(RengaMalloc(link->ring, &link->request));
   }
-  RengaCall(RengaDeviceSetBytes(pipeline->device, NULL, pipeline->gradient_base, 0,
-                                (size_t)(pipeline->n_buffers * buffer)));
-  RengaCall(RengaMalloc(pipeline->n_buffers, &pipeline->piece));
-  RengaCall(RengaMalloc(REGION_MESSAGE + pipeline->n_messages, &pipeline->base));
-  RengaCall(RengaMalloc(pipeline->replicas + 1, &pipeline->leaf_bounds));
-  RengaCall(
-      RengaMalloc(pipeline->stages + RengaPlanGetRankCount(pipeline->plan), &pipeline->exchange));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Log(RengaPipeline pipeline)
+static RengaErrorCode GiveTables(Chunk *chunk)
 {
+  const Outline *outline = chunk->outline;
+  RengaCall(RengaMalloc(chunk->gradients.n_buffers, &chunk->gradients.piece));
+  RengaCall(RengaMalloc(REGION_MESSAGE + outline->n_messages, &chunk->base));
+  RengaCall(RengaMalloc(chunk->replicas + 1, &chunk->gradients.leaf_bounds));
+  RengaCall(RengaMalloc(outline->stages + RengaPlanGetRankCount(outline->plan), &chunk->exchange));
+  return RENGA_SUCCESS;
+}
+
+/* The chunk's part of the arena, from *next on. */
+static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
+{
+  GradientVector *gradients = &chunk->gradients;
+  const RengaPipelineMemory *memory = &chunk->memory;
+  const int64_t bytes = gradients->n_buffers * chunk->sizes.gradient_count * (int64_t)sizeof(float);
+  chunk->at.persistent = Take(next, chunk->sizes.persistent_bytes);
+  chunk->at.folded = Take(next, chunk->sizes.folded_bytes);
+  gradients->base = (float *)Take(next, bytes);
+  gradients->work = Take(next, (int64_t)gradients->work_bytes);
+  chunk->at.tied = Take(next, chunk->sizes.tied_bytes);
+  chunk->at.moments = Take(next, memory->optimizer);
+  chunk->at.saved = Take(next, memory->saved + memory->temporary);
+  chunk->at.inputs = Take(next, memory->inputs);
+  RengaCall(GiveLinks(chunk, next));
+  RengaCall(RengaDeviceSetBytes(chunk->device, NULL, gradients->base, 0, (size_t)bytes));
+  RengaCall(GiveTables(chunk));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Allocate(RengaPipeline pipeline)
+{
+  Rank *rank = &pipeline->rank;
+  RengaCall(RengaDeviceMalloc(pipeline->device, (size_t)rank->memory.forecast, &rank->arena));
+  char *next = rank->arena;
+  for (int c = 0; c < rank->n_chunks; c++) RengaCall(GiveMemory(&rank->chunk[c], &next));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LogArena(RengaPipeline pipeline)
+{
+  RengaPipelineMemory *memory = &pipeline->rank.memory;
   int64_t bytes[N_CATEGORIES];
   size_t peak;
   RengaCall(RengaDeviceGetMemory(pipeline->device, NULL, NULL, &peak));
-  pipeline->memory.measured = (int64_t)peak;
-  ListCategories(&pipeline->memory, bytes);
+  memory->measured = (int64_t)peak;
+  ListCategories(memory, bytes);
   for (int c = 0; c < N_CATEGORIES; c++) RengaLogMemory(categories[c].name, bytes[c], bytes[c]);
-  RengaLogMemory("device", pipeline->memory.forecast, pipeline->memory.measured);
+  RengaLogMemory("device", memory->forecast, memory->measured);
   return RENGA_SUCCESS;
 }
 
-/* Forecast, check, allocate. Not for idle ranks; the ranks agree afterwards. */
+/* Forecast, check, allocate. Nothing for idle ranks; the ranks agree afterwards. */
 RengaErrorCode RengaPipelineSetUpArena_Private(RengaPipeline pipeline)
 {
-  RengaCall(RengaPipelineSize_Private(pipeline));
+  if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
+  RengaCall(SizeChunks(&pipeline->rank));
   RengaCall(CheckBound(pipeline));
   RengaCall(Allocate(pipeline));
-  RengaCall(Log(pipeline));
+  RengaCall(LogArena(pipeline));
   return RENGA_SUCCESS;
 }

@@ -9,33 +9,33 @@ static int AddWanted(int count, RengaValue values[], RengaValue value)
   return count + 1;
 }
 
-static int WantedOfTraining(const RengaPipeline pipeline, int count, RengaValue values[])
+static int WantedOfTraining(const Chunk *chunk, int count, RengaValue values[])
 {
-  count = AddWanted(count, values, pipeline->loss);
-  for (int u = 0; u < pipeline->n_uses; u++)
-    if (pipeline->use_place[u] >= 0) count = AddWanted(count, values, pipeline->use[u].gradient);
-  for (int u = 0; u < pipeline->n_updates; u++)
-    count = AddWanted(count, values, pipeline->update[u].batch_value);
+  count = AddWanted(count, values, chunk->loss);
+  for (int u = 0; u < chunk->uses.count; u++)
+    if (chunk->uses.place[u] >= 0) count = AddWanted(count, values, chunk->uses.row[u].gradient);
+  for (int u = 0; u < chunk->states.n_updates; u++)
+    count = AddWanted(count, values, chunk->states.update[u].batch_value);
   return count;
 }
 
 /* The values that the program must make; values may be NULL. */
 RengaErrorCode RengaLayoutWanted_Private(const Layout *layout, int *count, RengaValue values[])
 {
-  const RengaPipeline pipeline = layout->pipeline;
+  const Chunk *chunk = layout->chunk;
   const ProgramKind kind = layout->program->kind;
   int n = 0;
   if (kind == PROGRAM_PROLOGUE) {
-    for (int s = 0; s < pipeline->n_sums; s++) n = AddWanted(n, values, pipeline->sum[s].share);
+    for (int s = 0; s < chunk->n_sums; s++) n = AddWanted(n, values, chunk->sum[s].share);
   } else {
-    for (int m = 0; m < pipeline->n_messages; m++) {
-      const Link *link = &pipeline->link[m];
-      const bool backward = pipeline->message[m].backward;
+    for (int m = 0; m < chunk->outline->n_messages; m++) {
+      const Link *link = &chunk->link[m];
+      const bool backward = chunk->outline->message[m].backward;
       if (link->active && !link->incoming && (!backward || kind == PROGRAM_TRAINING))
         n = AddWanted(n, values, link->value);
     }
     if (kind == PROGRAM_TRAINING)
-      n = WantedOfTraining(pipeline, n, values);
+      n = WantedOfTraining(chunk, n, values);
     else
       n = AddWanted(n, values, layout->program->target);
   }
@@ -53,7 +53,7 @@ static bool DependsOnConstants(const Layout *layout, const RengaGraphNode *node)
   if (node->op->flags & (RENGA_OP_RANDOM | RENGA_OP_BATCH_SUM)) return false;
   for (int i = 0; i < node->n_in; i++) {
     if (node->in[i] == RENGA_VALUE_NONE) continue;
-    const RengaGraphValue *value = RengaGraphGetValue(layout->pipeline->sub, node->in[i]);
+    const RengaGraphValue *value = RengaGraphGetValue(layout->chunk->sub, node->in[i]);
     if (value->kind == RENGA_VALUE_CONSTANT) continue;
     if (value->producer < 0 || !layout->constant[value->producer]) return false;
   }
@@ -104,12 +104,12 @@ static RengaErrorCode FindKernel(Layout *layout, const RengaGraphNode *node, int
     else
       spec[i] = layout->program->spec[value];
   }
-  const RengaErrorCode code = RengaPipelineGetKernel_Private(layout->pipeline, node, spec, number);
+  const RengaErrorCode code = RengaChunkGetKernel_Private(layout->chunk, node, spec, number);
   RengaFree(&spec);
   RengaCheck(code == RENGA_SUCCESS, MPI_COMM_SELF, code, "no kernel for node %s (%s)", node->name,
              node->op->name);
-  if (node->n_in + node->n_out > layout->pipeline->largest)
-    layout->pipeline->largest = node->n_in + node->n_out;
+  if (node->n_in + node->n_out > layout->chunk->kernels.largest)
+    layout->chunk->kernels.largest = node->n_in + node->n_out;
   return RENGA_SUCCESS;
 }
 

@@ -51,7 +51,7 @@ typedef struct {
 
 static RengaErrorCode SortMoves(const Layout *layout, MovesOf *moves)
 {
-  const int count = RengaGraphGetValueCount(layout->pipeline->sub);
+  const int count = RengaGraphGetValueCount(layout->chunk->sub);
   RengaCall(RengaMalloc(count + 1, &moves->first));
   RengaCall(RengaMalloc(layout->n_moves + 1, &moves->next));
   for (int v = 0; v < count; v++) moves->first[v] = -1;
@@ -76,7 +76,7 @@ static RengaErrorCode EmitLateMoves(Layout *layout)
 static RengaErrorCode EmitKernel(Layout *layout, Sequence *sequence, const RengaGraphNode *node,
                                  int n)
 {
-  const KernelRow *row = &layout->pipeline->kernel[layout->kernel[n]];
+  const KernelRow *row = &layout->chunk->kernels.row[layout->kernel[n]];
   const Instruction instruction = {.kind = INSTRUCTION_KERNEL,
                                    .kernel = row->kernel,
                                    .n_in = node->n_in,

@@ -6,148 +6,138 @@
 #include "pipelineimpl.h"
 #include <string.h>
 
-bool RengaPipelineIsOrdered_Private(RengaPipeline pipeline)
+static float *Buffer(Chunk *chunk, int number)
 {
-  return RengaSettingsIsOrdered_Private(pipeline->settings);
-}
-
-static float *Buffer(RengaPipeline pipeline, int number)
-{
-  return pipeline->gradient_base + number * pipeline->gradient_count;
+  return chunk->gradients.base + number * chunk->sizes.gradient_count;
 }
 
 /* Before the first backward of a step. */
-RengaErrorCode RengaPipelineBeginGradients_Private(RengaPipeline pipeline)
+RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk)
 {
-  pipeline->gradient_valid = false;
-  pipeline->n_pieces = 0;
-  for (int b = 0; b < pipeline->n_buffers; b++)
-    pipeline->piece[b] = (RengaPartialSum){.data = Buffer(pipeline, b)};
-  pipeline->gradient = Buffer(pipeline, 0);
-  if (!RengaPipelineIsOrdered_Private(pipeline))
-    RengaCall(RengaDeviceSetBytes(pipeline->device, NULL, pipeline->gradient, 0,
-                                  (size_t)pipeline->gradient_count * sizeof(float)));
+  chunk->gradients.valid = false;
+  chunk->gradients.n_pieces = 0;
+  for (int b = 0; b < chunk->gradients.n_buffers; b++)
+    chunk->gradients.piece[b] = (RengaPartialSum){.data = Buffer(chunk, b)};
+  chunk->gradients.sum = Buffer(chunk, 0);
+  if (!RengaSettingsIsOrdered_Private(chunk->outline->settings))
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->gradients.sum, 0,
+                                  (size_t)chunk->sizes.gradient_count * sizeof(float)));
   return RENGA_SUCCESS;
 }
 
-int64_t RengaPipelineLeaves_Private(RengaPipeline pipeline, int64_t microbatches)
-{
-  return (microbatches + pipeline->leaf - 1) / pipeline->leaf;
-}
-
 /* Micro-batch number is the last of its leaf. */
-static bool EndsLeaf(RengaPipeline pipeline, const Pass *pass, int64_t number)
+static bool EndsLeaf(Chunk *chunk, const Pass *pass, int64_t number)
 {
-  return (number + 1) % pipeline->leaf == 0 || number + 1 == pass->microbatches;
+  return (number + 1) % chunk->outline->leaf == 0 || number + 1 == pass->microbatches;
 }
 
 /* Before the backward of micro-batch number: where its gradients go, and whether they are added
    there. */
-RengaErrorCode RengaPipelineTakeGradients_Private(RengaPipeline pipeline, const Pass *pass,
-                                                  int64_t number, bool *adds)
+RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, int64_t number,
+                                               bool *adds)
 {
-  float *gradients = pipeline->gradient;
+  float *gradients = chunk->gradients.sum;
   *adds = true;
-  if (RengaPipelineIsOrdered_Private(pipeline)) {
-    const bool alone = number % pipeline->leaf == 0 && EndsLeaf(pipeline, pass, number);
-    RengaCall(RengaCommTreeTake(RengaPipelineLeaves_Private(pipeline, pass->microbatches),
-                                number / pipeline->leaf, alone, &pipeline->n_pieces,
-                                pipeline->piece, &pipeline->taken, adds));
-    gradients = pipeline->piece[pipeline->taken].data;
+  if (RengaSettingsIsOrdered_Private(chunk->outline->settings)) {
+    const bool alone = number % chunk->outline->leaf == 0 && EndsLeaf(chunk, pass, number);
+    RengaCall(RengaCommTreeTake(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
+                                number / chunk->outline->leaf, alone, &chunk->gradients.n_pieces,
+                                chunk->gradients.piece, &chunk->gradients.taken, adds));
+    gradients = chunk->gradients.piece[chunk->gradients.taken].data;
   }
-  pipeline->base[REGION_GRADIENTS] = (char *)gradients;
+  chunk->base[REGION_GRADIENTS] = (char *)gradients;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Add(void *user, float *y, const float *x)
 {
-  RengaPipeline pipeline = user;
-  RengaCall(RengaDeviceAdd(pipeline->device, NULL, pipeline->gradient_count, y, x));
-  RengaCall(RengaCommProgress(pipeline->all));
+  Chunk *chunk = user;
+  RengaCall(RengaDeviceAdd(chunk->device, NULL, chunk->sizes.gradient_count, y, x));
+  RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
   return RENGA_SUCCESS;
 }
 
 /* After the backward of micro-batch number. */
-RengaErrorCode RengaPipelineCloseGradients_Private(RengaPipeline pipeline, const Pass *pass,
-                                                   int64_t number)
+RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, int64_t number)
 {
-  if (!RengaPipelineIsOrdered_Private(pipeline) || !EndsLeaf(pipeline, pass, number))
+  if (!RengaSettingsIsOrdered_Private(chunk->outline->settings) || !EndsLeaf(chunk, pass, number))
     return RENGA_SUCCESS;
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_ACCUMULATE);
   RengaLogEventBegin(event);
-  const RengaErrorCode code =
-      RengaCommTreeClose(RengaPipelineLeaves_Private(pipeline, pass->microbatches), pipeline->taken,
-                         &pipeline->n_pieces, pipeline->piece, Add, pipeline);
+  const RengaErrorCode code = RengaCommTreeClose(
+      RengaOutlineLeaves_Private(chunk->outline, pass->microbatches), chunk->gradients.taken,
+      &chunk->gradients.n_pieces, chunk->gradients.piece, Add, chunk);
   RengaLogEventEnd(event, 0, 0, 0);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 /* Where the pass has failed the sum is made of whatever lies in the buffers. */
-static void InventPieces(RengaPipeline pipeline, int64_t leaves)
+static void InventPieces(Chunk *chunk, int64_t leaves)
 {
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
-  const int64_t *bounds = pipeline->leaf_bounds;
-  pipeline->n_pieces =
-      RengaCommTreePieces(leaves, bounds[pipeline->replica], bounds[pipeline->replica + 1], piece);
-  for (int p = 0; p < pipeline->n_pieces; p++) {
-    pipeline->piece[p] = piece[p];
-    pipeline->piece[p].data = Buffer(pipeline, p);
+  const int64_t *bounds = chunk->gradients.leaf_bounds;
+  chunk->gradients.n_pieces =
+      RengaCommTreePieces(leaves, bounds[chunk->replica], bounds[chunk->replica + 1], piece);
+  for (int p = 0; p < chunk->gradients.n_pieces; p++) {
+    chunk->gradients.piece[p] = piece[p];
+    chunk->gradients.piece[p].data = Buffer(chunk, p);
   }
 }
 
 /* A sum that found no memory has sent nothing, and is made once more. */
-static RengaErrorCode SumOrdered(RengaPipeline pipeline, Pass *pass, const char *what)
+static RengaErrorCode SumOrdered(Chunk *chunk, Pass *pass, const char *what)
 {
-  const int64_t leaves = RengaPipelineLeaves_Private(pipeline, pass->microbatches);
-  for (int r = 0; r <= pipeline->replicas; r++)
-    pipeline->leaf_bounds[r] = RengaPlanBound(leaves, pipeline->replicas, r);
-  if (pass->failed) InventPieces(pipeline, leaves);
-  if (pipeline->n_pieces > 0) pipeline->gradient = pipeline->piece[0].data;
-  if (pipeline->replicas == 1) {
-    RengaCheck(pipeline->n_pieces <= 1, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-               "%d sums of gradients are left of one", pipeline->n_pieces);
+  const int64_t leaves = RengaOutlineLeaves_Private(chunk->outline, pass->microbatches);
+  for (int r = 0; r <= chunk->replicas; r++)
+    chunk->gradients.leaf_bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
+  if (pass->failed) InventPieces(chunk, leaves);
+  if (chunk->gradients.n_pieces > 0) chunk->gradients.sum = chunk->gradients.piece[0].data;
+  if (chunk->replicas == 1) {
+    RengaCheck(chunk->gradients.n_pieces <= 1, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+               "%d sums of gradients are left of one", chunk->gradients.n_pieces);
     return RENGA_SUCCESS;
   }
   RengaErrorCode code;
   int attempt = 0;
   do
-    code = RengaCommSumTree(pipeline->group, leaves, pipeline->leaf_bounds, pipeline->piece,
-                            pipeline->gradient_count, pipeline->gradient, pipeline->tree_work,
-                            pipeline->tree_work_bytes, what);
-  while (code == RENGA_ERR_MEMORY && RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
+    code =
+        RengaCommSumTree(chunk->group, leaves, chunk->gradients.leaf_bounds, chunk->gradients.piece,
+                         chunk->sizes.gradient_count, chunk->gradients.sum, chunk->gradients.work,
+                         chunk->gradients.work_bytes, what);
+  while (code == RENGA_ERR_MEMORY &&
+         RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SumReplicas(RengaPipeline pipeline, Pass *pass)
+static RengaErrorCode SumReplicas(Chunk *chunk, Pass *pass)
 {
   char what[160];
   snprintf(what, sizeof what,
            "rank %d (stage %d, replica %d) adds up gradients with the other replicas in step %lld",
-           RengaCommGetRank(pipeline->all), pipeline->stage, pipeline->replica,
-           (long long)pipeline->step);
-  if (RengaPipelineIsOrdered_Private(pipeline))
-    RengaCall(SumOrdered(pipeline, pass, what));
-  else if (pipeline->replicas > 1)
-    RengaCall(
-        RengaCommSumUnordered(pipeline->group, pipeline->gradient_count, pipeline->gradient, what));
+           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
+           (long long)chunk->pipeline->step);
+  if (RengaSettingsIsOrdered_Private(chunk->outline->settings))
+    RengaCall(SumOrdered(chunk, pass, what));
+  else if (chunk->replicas > 1)
+    RengaCall(RengaCommSumUnordered(chunk->group, chunk->sizes.gradient_count, chunk->gradients.sum,
+                                    what));
   return RENGA_SUCCESS;
 }
 
-/* After the last backward: pipeline->gradient is the whole batch's, all uses added up. Fails only
+/* After the last backward: chunk->gradients.sum is the whole batch's, use by use. Fails only
    where messages are left under way. */
-RengaErrorCode RengaPipelineReduceGradients_Private(RengaPipeline pipeline, Pass *pass)
+RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass)
 {
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
   const int64_t bytes =
-      pipeline->replicas > 1 ? pipeline->gradient_count * (int64_t)sizeof(float) : 0;
+      chunk->replicas > 1 ? chunk->sizes.gradient_count * (int64_t)sizeof(float) : 0;
   const double begin = MPI_Wtime();
   RengaLogEventBegin(event);
-  const RengaErrorCode code = SumReplicas(pipeline, pass);
-  RengaLogEventEnd(event, 0, pipeline->replicas > 1, bytes);
+  const RengaErrorCode code = SumReplicas(chunk, pass);
+  RengaLogEventEnd(event, 0, chunk->replicas > 1, bytes);
   RengaLogTrace("communication", "reduce", begin, MPI_Wtime());
   RengaCall(code);
-  RengaCall(RengaPipelineExchangeTied_Private(pipeline, pass));
   return RENGA_SUCCESS;
 }

@@ -5,28 +5,36 @@
 /* Tags after those of messages and tied parameters. */
 static int TagOfResult(RengaPipeline pipeline)
 {
-  return pipeline->n_messages + pipeline->n_network;
+  return pipeline->outline.n_messages + pipeline->outline.n_parameters;
 }
 
 /* From one rank to another; both call. */
 RengaErrorCode RengaPipelineTransfer_Private(RengaPipeline pipeline, void *buffer, size_t bytes,
                                              int from, int to, const char *what)
 {
-  const int rank = RengaCommGetRank(pipeline->all);
+  const int rank = RengaCommGetRank(pipeline->rank.all);
   RengaRequest request = NULL;
   if (rank == from)
-    RengaCall(RengaCommSend(pipeline->all, buffer, bytes, to, TagOfResult(pipeline), &request));
+    RengaCall(
+        RengaCommSend(pipeline->rank.all, buffer, bytes, to, TagOfResult(pipeline), &request));
   else
     RengaCall(
-        RengaCommReceive(pipeline->all, buffer, bytes, from, TagOfResult(pipeline), &request));
-  if (request) RengaCall(RengaCommWait(pipeline->all, &request, what));
+        RengaCommReceive(pipeline->rank.all, buffer, bytes, from, TagOfResult(pipeline), &request));
+  if (request) RengaCall(RengaCommWait(pipeline->rank.all, &request, what));
   return RENGA_SUCCESS;
 }
 
-static const Parameter *FindParameter(RengaPipeline pipeline, const char *name)
+/* Where this rank has the gradient of a parameter that it answers for; NULL: nowhere. */
+static float *FindGradient(RengaPipeline pipeline, const char *name)
 {
-  for (int p = 0; p < pipeline->n_parameters; p++)
-    if (strcmp(pipeline->parameter[p].name, name) == 0) return &pipeline->parameter[p];
+  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
+    const Chunk *chunk = &pipeline->rank.chunk[c];
+    for (int p = 0; p < chunk->n_parameters && chunk->gradients.valid; p++) {
+      const Parameter *row = &chunk->parameter[p];
+      if (row->owner && row->trained && strcmp(row->name, name) == 0)
+        return chunk->gradients.sum + row->gradient;
+    }
+  }
   return NULL;
 }
 
@@ -49,16 +57,16 @@ RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *para
 {
   RengaCall(RengaPipelineCheckReady_Private(pipeline));
   RengaCheckPointer(parameter);
-  const Parameter *here = FindParameter(pipeline, parameter);
-  const int rank = RengaCommGetRank(pipeline->all);
-  int64_t owner = here && here->owner && here->trained && pipeline->gradient_valid ? rank + 1 : 0;
-  RengaCall(RengaCommSumInt64(pipeline->all, 1, &owner, "all ranks to find a gradient"));
+  float *here = FindGradient(pipeline, parameter);
+  const int rank = RengaCommGetRank(pipeline->rank.all);
+  int64_t owner = here ? rank + 1 : 0;
+  RengaCall(RengaCommSumInt64(pipeline->rank.all, 1, &owner, "all ranks to find a gradient"));
   RengaCheck(owner > 0, pipeline->hdr.comm, RENGA_ERR_ARGUMENT,
              "there is no gradient of %s: no such parameter, frozen, or no step yet", parameter);
   const RengaValue whole = RengaGraphFindValue(pipeline->graph, parameter);
   const size_t bytes = RengaTensorSpecBytes(&RengaGraphGetValue(pipeline->graph, whole)->spec);
   const int from = (int)owner - 1;
-  float *mine = rank == from ? pipeline->gradient + here->gradient : buffer;
+  float *mine = rank == from ? here : buffer;
   if (from == 0 && rank == 0)
     memcpy(buffer, mine, bytes);
   else if (rank == 0 || rank == from)
@@ -135,7 +143,7 @@ RengaErrorCode RengaPipelineGetMemory(RengaPipeline pipeline, RengaPipelineMemor
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
   size_t peak;
   RengaCall(RengaDeviceGetMemory(pipeline->device, NULL, NULL, &peak));
-  *memory = pipeline->memory;
+  *memory = pipeline->rank.memory;
   memory->measured = (int64_t)peak;
   return RENGA_SUCCESS;
 }

@@ -12,12 +12,12 @@ static bool SameCall(const KernelRow *row, const RengaGraphNode *node, const Ren
   return RengaAttributesEqual(&row->node->attributes, &node->attributes);
 }
 
-static RengaErrorCode AddKernel(RengaPipeline pipeline, const RengaGraphNode *node,
+static RengaErrorCode AddKernel(Chunk *chunk, const RengaGraphNode *node,
                                 const RengaTensorSpec spec[], uint64_t hash)
 {
   const int n = node->n_in + node->n_out;
-  if (pipeline->n_kernels % 64 == 0)
-    RengaCall(RengaRealloc(pipeline->n_kernels + 64, &pipeline->kernel));
+  if (chunk->kernels.count % 64 == 0)
+    RengaCall(RengaRealloc(chunk->kernels.count + 64, &chunk->kernels.row));
   KernelRow row = {.node = node, .hash = hash};
   RengaCall(RengaMalloc(n > 0 ? n : 1, &row.spec));
   memcpy(row.spec, spec, (size_t)n * sizeof *spec);
@@ -27,54 +27,54 @@ static RengaErrorCode AddKernel(RengaPipeline pipeline, const RengaGraphNode *no
                             .n_out = node->n_out,
                             .in = row.spec,
                             .out = row.spec + node->n_in};
-  const RengaErrorCode code = RengaKernelCreate(pipeline->device, &call, &row.kernel);
+  const RengaErrorCode code = RengaKernelCreate(chunk->device, &call, &row.kernel);
   if (code) {
     RengaFree(&row.spec);
     RengaCall(code);
   }
   row.flops = RengaOperatorFlops(&call);
-  pipeline->kernel[pipeline->n_kernels++] = row;
+  chunk->kernels.row[chunk->kernels.count++] = row;
   return RENGA_SUCCESS;
 }
 
 /* The place of a kernel in the table, or the free one where it would be. */
-static int *FindSlot(RengaPipeline pipeline, const RengaGraphNode *node,
-                     const RengaTensorSpec spec[], uint64_t hash)
+static int *FindSlot(Chunk *chunk, const RengaGraphNode *node, const RengaTensorSpec spec[],
+                     uint64_t hash)
 {
-  const uint64_t mask = (uint64_t)pipeline->n_kernel_slots - 1;
+  const uint64_t mask = (uint64_t)chunk->kernels.n_slots - 1;
   for (uint64_t at = hash & mask;; at = (at + 1) & mask) {
-    int *slot = &pipeline->kernel_slot[at];
-    const KernelRow *row = *slot >= 0 ? &pipeline->kernel[*slot] : NULL;
+    int *slot = &chunk->kernels.slot[at];
+    const KernelRow *row = *slot >= 0 ? &chunk->kernels.row[*slot] : NULL;
     if (!row || (row->hash == hash && SameCall(row, node, spec))) return slot;
   }
 }
 
-static RengaErrorCode GrowSlots(RengaPipeline pipeline)
+static RengaErrorCode GrowSlots(Chunk *chunk)
 {
-  if (2 * pipeline->n_kernels < pipeline->n_kernel_slots) return RENGA_SUCCESS;
-  pipeline->n_kernel_slots = pipeline->n_kernel_slots ? 2 * pipeline->n_kernel_slots : 64;
-  RengaFree(&pipeline->kernel_slot);
-  RengaCall(RengaMalloc(pipeline->n_kernel_slots, &pipeline->kernel_slot));
-  for (int i = 0; i < pipeline->n_kernel_slots; i++) pipeline->kernel_slot[i] = -1;
-  for (int k = 0; k < pipeline->n_kernels; k++) {
-    const KernelRow *row = &pipeline->kernel[k];
-    *FindSlot(pipeline, row->node, row->spec, row->hash) = k;
+  if (2 * chunk->kernels.count < chunk->kernels.n_slots) return RENGA_SUCCESS;
+  chunk->kernels.n_slots = chunk->kernels.n_slots ? 2 * chunk->kernels.n_slots : 64;
+  RengaFree(&chunk->kernels.slot);
+  RengaCall(RengaMalloc(chunk->kernels.n_slots, &chunk->kernels.slot));
+  for (int i = 0; i < chunk->kernels.n_slots; i++) chunk->kernels.slot[i] = -1;
+  for (int k = 0; k < chunk->kernels.count; k++) {
+    const KernelRow *row = &chunk->kernels.row[k];
+    *FindSlot(chunk, row->node, row->spec, row->hash) = k;
   }
   return RENGA_SUCCESS;
 }
 
 /* The number of the kernel that runs a node with the given shapes (inputs, then outputs). */
-RengaErrorCode RengaPipelineGetKernel_Private(RengaPipeline pipeline, const RengaGraphNode *node,
-                                              const RengaTensorSpec spec[], int *number)
+RengaErrorCode RengaChunkGetKernel_Private(Chunk *chunk, const RengaGraphNode *node,
+                                           const RengaTensorSpec spec[], int *number)
 {
   const uint64_t name = RengaHash(node->op->name, strlen(node->op->name), (uint64_t)node->n_in);
   const uint64_t call = RengaTensorSpecHash(node->n_in + node->n_out, spec, name);
   const uint64_t hash = RengaAttributesHash(&node->attributes, NULL, call);
-  RengaCall(GrowSlots(pipeline));
-  int *slot = FindSlot(pipeline, node, spec, hash);
+  RengaCall(GrowSlots(chunk));
+  int *slot = FindSlot(chunk, node, spec, hash);
   if (*slot < 0) {
-    RengaCall(AddKernel(pipeline, node, spec, hash));
-    *slot = pipeline->n_kernels - 1;
+    RengaCall(AddKernel(chunk, node, spec, hash));
+    *slot = chunk->kernels.count - 1;
   }
   *number = *slot;
   return RENGA_SUCCESS;

@@ -14,7 +14,7 @@ RengaValue RengaLayoutRoot_Private(const Layout *layout, RengaValue value)
 
 static bool IsGiven(const Layout *layout, RengaValue value)
 {
-  return layout->pipeline->value_place[value].region != REGION_ABSENT;
+  return layout->chunk->value_place[value].region != REGION_ABSENT;
 }
 
 static bool Claimed(const Storage *storage)
@@ -33,7 +33,7 @@ static RengaErrorCode AddMove(Layout *layout, RengaValue value, Place to, int64_
 ProgramPart RengaLayoutPartOf_Private(const Layout *layout, RengaValue value)
 {
   if (value == RENGA_VALUE_NONE) return PART_NONE;
-  const int producer = RengaGraphGetValue(layout->pipeline->sub, value)->producer;
+  const int producer = RengaGraphGetValue(layout->chunk->sub, value)->producer;
   return producer < 0 || IsGiven(layout, value) ? PART_NONE : layout->part[producer];
 }
 
@@ -51,18 +51,18 @@ static RengaErrorCode Claim(Layout *layout, RengaValue value, Place to, int64_t 
 
 static RengaErrorCode ClaimGradients(Layout *layout)
 {
-  const RengaPipeline pipeline = layout->pipeline;
-  for (int m = 0; m < pipeline->n_messages; m++) {
-    const Link *link = &pipeline->link[m];
-    if (!link->active || link->incoming || !pipeline->message[m].backward) continue;
+  const Chunk *chunk = layout->chunk;
+  for (int m = 0; m < chunk->outline->n_messages; m++) {
+    const Link *link = &chunk->link[m];
+    if (!link->active || link->incoming || !chunk->outline->message[m].backward) continue;
     const RengaTensorSpec spec = RengaTensorSpecAt(&link->spec, layout->program->samples);
     RengaCall(Claim(layout, link->value, (Place){REGION_MESSAGE + m, 0},
                     (int64_t)RengaTensorSpecBytes(&spec), false));
   }
-  for (int u = 0; u < pipeline->n_uses; u++) {
-    if (pipeline->use_place[u] < 0) continue;
-    const RengaValue value = pipeline->use[u].gradient;
-    const Place to = {REGION_GRADIENTS, pipeline->use_place[u] * (int64_t)sizeof(float)};
+  for (int u = 0; u < chunk->uses.count; u++) {
+    if (chunk->uses.place[u] < 0) continue;
+    const RengaValue value = chunk->uses.row[u].gradient;
+    const Place to = {REGION_GRADIENTS, chunk->uses.place[u] * (int64_t)sizeof(float)};
     RengaCall(Claim(layout, value, to, LayoutBytes(layout, value), layout->program->adds));
   }
   return RENGA_SUCCESS;
@@ -70,10 +70,10 @@ static RengaErrorCode ClaimGradients(Layout *layout)
 
 static void MarkSent(Layout *layout)
 {
-  const RengaPipeline pipeline = layout->pipeline;
-  for (int m = 0; m < pipeline->n_messages; m++) {
-    const Link *link = &pipeline->link[m];
-    if (!link->active || link->incoming || pipeline->message[m].backward) continue;
+  const Chunk *chunk = layout->chunk;
+  for (int m = 0; m < chunk->outline->n_messages; m++) {
+    const Link *link = &chunk->link[m];
+    if (!link->active || link->incoming || chunk->outline->message[m].backward) continue;
     layout->storage[link->value].saved = true;
     layout->storage[link->value].own = true;
   }
@@ -166,7 +166,7 @@ static RengaErrorCode KeepToEnd(Layout *layout)
 static bool AllAllow(const Layout *layout, const RengaGraphNode *node, int n, int o,
                      RengaValue root)
 {
-  const RengaKernel kernel = layout->pipeline->kernel[layout->kernel[n]].kernel;
+  const RengaKernel kernel = layout->chunk->kernels.row[layout->kernel[n]].kernel;
   for (int i = 0; i < node->n_in; i++)
     if (node->in[i] != RENGA_VALUE_NONE && RengaLayoutRoot_Private(layout, node->in[i]) == root &&
         !RengaKernelMayAlias(kernel, o, i))
@@ -229,7 +229,7 @@ static void PlaceLasting(Layout *layout)
     } else if (storage->home == PART_CONSTANT) {
       program->place[v] = (Place){REGION_FOLDED, program->folded_bytes};
       program->folded_bytes += storage->bytes;
-    } else if (storage->saved && storage->own && layout->pipeline->recompute) {
+    } else if (storage->saved && storage->own && layout->chunk->recompute) {
       program->place[v] = (Place){REGION_SENT, program->sent_bytes};
       program->sent_bytes += storage->bytes;
     } else if (storage->saved) {
@@ -250,7 +250,7 @@ static int64_t Workspace(const Layout *layout, int n, ProgramPart part)
 {
   if (layout->part[n] != part || layout->kernel[n] < 0) return 0;
   return RengaAlign_Private(
-      (int64_t)RengaKernelGetWorkspace(layout->pipeline->kernel[layout->kernel[n]].kernel));
+      (int64_t)RengaKernelGetWorkspace(layout->chunk->kernels.row[layout->kernel[n]].kernel));
 }
 
 static int ListLifetimes(const Layout *layout, ProgramPart part, Lifetime row[])
@@ -298,7 +298,7 @@ static void PlaceViews(Layout *layout)
   for (RengaValue v = 0; v < layout->n_values; v++) {
     const RengaValue root = RengaLayoutRoot_Private(layout, v);
     layout->program->place[v] =
-        IsGiven(layout, root) ? layout->pipeline->value_place[root] : layout->program->place[root];
+        IsGiven(layout, root) ? layout->chunk->value_place[root] : layout->program->place[root];
   }
 }
 

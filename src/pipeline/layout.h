@@ -22,7 +22,7 @@ typedef struct {
 } Storage;
 
 typedef struct {
-  RengaPipeline pipeline;
+  Chunk *chunk;
   Program *program;
   int n_nodes, n_values;
   bool *constant;         /* [nodes] depends on constants only */
@@ -41,7 +41,7 @@ typedef struct {
 
 static inline const RengaGraphNode *LayoutNode(const Layout *layout, int node)
 {
-  return RengaGraphGetNode(layout->pipeline->sub, node);
+  return RengaGraphGetNode(layout->chunk->sub, node);
 }
 static inline int64_t LayoutBytes(const Layout *layout, RengaValue value)
 {

@@ -2,52 +2,47 @@
    complete in the background and are waited for when their buffer is wanted again. */
 #include "pipelineimpl.h"
 
-static RengaErrorCode SetUpLink(RengaPipeline pipeline, int row)
+static RengaErrorCode SetUpLink(Chunk *chunk, int row)
 {
-  const RengaMessage *message = &pipeline->message[row];
-  Link *link = &pipeline->link[row];
-  link->active = message->from == pipeline->stage || message->to == pipeline->stage;
+  const RengaMessage *message = &chunk->outline->message[row];
+  Link *link = &chunk->link[row];
+  link->active = message->from == chunk->stage || message->to == chunk->stage;
   if (!link->active) return RENGA_SUCCESS;
-  link->incoming = message->to == pipeline->stage;
+  link->incoming = message->to == chunk->stage;
   link->other = link->incoming ? message->from : message->to;
-  const RengaValue value = RengaGraphFindValue(pipeline->sub, message->value);
+  const RengaValue value = RengaGraphFindValue(chunk->sub, message->value);
   if (!message->backward) link->value = value;
-  if (message->backward && !pipeline->has_loss) link->active = false;
-  link->spec = RengaGraphGetValue(pipeline->sub, value)->spec;
-  const RengaTensorSpec spec = RengaTensorSpecAt(&link->spec, pipeline->microbatch);
+  if (message->backward && !chunk->outline->has_loss) link->active = false;
+  link->spec = RengaGraphGetValue(chunk->sub, value)->spec;
+  const RengaTensorSpec spec = RengaTensorSpecAt(&link->spec, chunk->outline->microbatch);
   link->bytes = RengaAlign_Private((int64_t)RengaTensorSpecBytes(&spec));
   return RENGA_SUCCESS;
 }
 
 /* Fills the table but for rings and memory. */
-RengaErrorCode RengaPipelineSetUpLinks_Private(RengaPipeline pipeline)
+RengaErrorCode RengaChunkSetUpLinks_Private(Chunk *chunk)
 {
-  for (int m = 0; m < pipeline->n_messages; m++) RengaCall(SetUpLink(pipeline, m));
+  for (int m = 0; m < chunk->outline->n_messages; m++) RengaCall(SetUpLink(chunk, m));
   return RENGA_SUCCESS;
 }
 
 /* The rank of the other stage that has the same micro-batch. Ranges are as even as can be, so that
    the guess is off by few. */
-static int PeerOf(RengaPipeline pipeline, const Pass *pass, const Link *link, int64_t i)
+static int PeerOf(Chunk *chunk, const Pass *pass, const Link *link, int64_t i)
 {
-  const int replicas = RengaPlanGetStage(pipeline->plan, link->other)->replicas;
-  const int64_t number = pass->order[i], m = pass->microbatches, leaf = pipeline->leaf;
+  const int replicas = RengaPlanGetStage(chunk->outline->plan, link->other)->replicas;
+  const int64_t number = chunk->portion.order[i], m = pass->microbatches,
+                leaf = chunk->outline->leaf;
   int replica = (int)((double)number / (double)m * replicas);
   while (RengaPlanLeafBound(m, leaf, replicas, replica) > number) replica--;
   while (RengaPlanLeafBound(m, leaf, replicas, replica + 1) <= number) replica++;
-  return RengaPlanGetRank(pipeline->plan, link->other, replica);
+  return RengaPlanGetRank(chunk->outline->plan, link->other, replica);
 }
 
-int64_t RengaPipelineSamples_Private(RengaPipeline pipeline, const Pass *pass, int64_t number)
+static size_t MessageBytes(Chunk *chunk, const Pass *pass, const Link *link, int64_t i)
 {
-  const int64_t left = pass->batch->samples - number * pipeline->microbatch;
-  return left < pipeline->microbatch ? left : pipeline->microbatch;
-}
-
-static size_t MessageBytes(RengaPipeline pipeline, const Pass *pass, const Link *link, int64_t i)
-{
-  const RengaTensorSpec spec =
-      RengaTensorSpecAt(&link->spec, RengaPipelineSamples_Private(pipeline, pass, pass->order[i]));
+  const RengaTensorSpec spec = RengaTensorSpecAt(
+      &link->spec, RengaPassSamples_Private(chunk->pipeline, pass, chunk->portion.order[i]));
   return RengaTensorSpecBytes(&spec);
 }
 
@@ -61,124 +56,128 @@ static bool IsUsed(const Pass *pass, const RengaMessage *message)
   return !message->backward || pass->training;
 }
 
-static RengaErrorCode PostReceive(RengaPipeline pipeline, Pass *pass, int row, int64_t i)
+static RengaErrorCode PostReceive(Chunk *chunk, Pass *pass, int row, int64_t i)
 {
-  Link *link = &pipeline->link[row];
-  const size_t bytes = MessageBytes(pipeline, pass, link, i);
-  const int peer = PeerOf(pipeline, pass, link, i);
+  Link *link = &chunk->link[row];
+  const size_t bytes = MessageBytes(chunk, pass, link, i);
+  const int peer = PeerOf(chunk, pass, link, i);
   RengaErrorCode code;
   int attempt = 0;
   do
-    code = RengaCommReceive(pipeline->all, InstanceAt(link, i), bytes, peer, row,
+    code = RengaCommReceive(chunk->pipeline->rank.all, InstanceAt(link, i), bytes, peer, row,
                             &link->request[i % link->ring]);
-  while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
+  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 /* An instance is free when the action that used it last is done: backward, or forward in
    evaluation. */
-RengaErrorCode RengaPipelinePostReceives_Private(RengaPipeline pipeline, Pass *pass)
+RengaErrorCode RengaChunkPostReceives_Private(Chunk *chunk, Pass *pass)
 {
-  RengaCall(RengaPipelineSettle_Private(pipeline, pass, false));
+  RengaCall(RengaPipelineSettle_Private(chunk->pipeline, pass, false));
   if (!pass->settled || pass->refused) return RENGA_SUCCESS;
-  const int64_t done = pass->training ? pass->backward_done : pass->forward_done;
-  for (int m = 0; m < pipeline->n_messages; m++) {
-    Link *link = &pipeline->link[m];
-    if (!link->active || !link->incoming || !IsUsed(pass, &pipeline->message[m])) continue;
-    while (link->posted < done + link->ring && link->posted < pass->last - pass->first) {
-      RengaCall(PostReceive(pipeline, pass, m, link->posted));
+  const int64_t done = pass->training ? chunk->portion.backward_done : chunk->portion.forward_done;
+  for (int m = 0; m < chunk->outline->n_messages; m++) {
+    Link *link = &chunk->link[m];
+    if (!link->active || !link->incoming || !IsUsed(pass, &chunk->outline->message[m])) continue;
+    while (link->posted < done + link->ring &&
+           link->posted < chunk->portion.last - chunk->portion.first) {
+      RengaCall(PostReceive(chunk, pass, m, link->posted));
       link->posted++;
     }
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Wait(RengaPipeline pipeline, Pass *pass, int row, int64_t i)
+static RengaErrorCode Wait(Chunk *chunk, Pass *pass, int row, int64_t i)
 {
-  Link *link = &pipeline->link[row];
+  Link *link = &chunk->link[row];
   RengaRequest *request = &link->request[i % link->ring];
   if (!*request) return RENGA_SUCCESS;
-  const RengaMessage *message = &pipeline->message[row];
+  const RengaMessage *message = &chunk->outline->message[row];
   char what[512];
   snprintf(what, sizeof what,
            "rank %d (stage %d, replica %d) waits %s the %s %s %s stage %d (rank %d) for "
            "micro-batch %lld "
            "of step %lld",
-           RengaCommGetRank(pipeline->all), pipeline->stage, pipeline->replica,
+           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
            link->incoming ? "for" : "to send", message->backward ? "gradient of" : "activation",
            message->value, link->incoming ? "from" : "to", link->other,
-           PeerOf(pipeline, pass, link, i), (long long)pass->order[i], (long long)pipeline->step);
+           PeerOf(chunk, pass, link, i), (long long)chunk->portion.order[i],
+           (long long)chunk->pipeline->step);
   RengaErrorCode code;
   int attempt = 0;
-  do code = RengaCommWait(pipeline->all, request, what);
-  while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
+  do code = RengaCommWait(chunk->pipeline->rank.all, request, what);
+  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaPipelineReceive_Private(RengaPipeline pipeline, Pass *pass, int row, int64_t i)
+RengaErrorCode RengaChunkReceive_Private(Chunk *chunk, Pass *pass, int row, int64_t i)
 {
-  Link *link = &pipeline->link[row];
+  Link *link = &chunk->link[row];
   RengaCheck(link->posted > i, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-             "stage %d: %s of micro-batch %lld is wanted before its buffer is free",
-             pipeline->stage, pipeline->message[row].value, (long long)pass->order[i]);
+             "stage %d: %s of micro-batch %lld is wanted before its buffer is free", chunk->stage,
+             chunk->outline->message[row].value, (long long)chunk->portion.order[i]);
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_RECEIVE);
   RengaLogEventBegin(event);
-  const RengaErrorCode code = Wait(pipeline, pass, row, i);
-  RengaLogEventEnd(event, 0, 1, (int64_t)MessageBytes(pipeline, pass, link, i));
+  const RengaErrorCode code = Wait(chunk, pass, row, i);
+  RengaLogEventEnd(event, 0, 1, (int64_t)MessageBytes(chunk, pass, link, i));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 /* The bases of micro-batch i are set. */
-RengaErrorCode RengaPipelineSend_Private(RengaPipeline pipeline, Pass *pass, int row, int64_t i)
+RengaErrorCode RengaChunkSend_Private(Chunk *chunk, Pass *pass, int row, int64_t i)
 {
-  Link *link = &pipeline->link[row];
-  const size_t bytes = MessageBytes(pipeline, pass, link, i);
+  Link *link = &chunk->link[row];
+  const size_t bytes = MessageBytes(chunk, pass, link, i);
   char *from = link->base ? InstanceAt(link, i) : NULL;
   if (!from) {
     Program *program;
-    RengaCall(RengaPipelineGetProgram_Private(
-        pipeline, pass->kind, RengaPipelineSamples_Private(pipeline, pass, pass->order[i]),
-        pass->target, &program));
-    from = RengaPipelineAt_Private(pipeline, program->place[link->value]);
+    RengaCall(RengaChunkGetProgram_Private(
+        chunk, pass->kind, RengaPassSamples_Private(chunk->pipeline, pass, chunk->portion.order[i]),
+        chunk->portion.target, &program));
+    from = RengaChunkAt_Private(chunk, program->place[link->value]);
   }
   if (pass->failed) /* others may compute with it until they hear of the error */
-    RengaCall(RengaDeviceSetBytes(pipeline->device, NULL, from, 0, bytes));
-  const int peer = PeerOf(pipeline, pass, link, i);
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, from, 0, bytes));
+  const int peer = PeerOf(chunk, pass, link, i);
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_SEND);
   RengaErrorCode code;
   int attempt = 0;
   RengaLogEventBegin(event);
-  do code = RengaCommSend(pipeline->all, from, bytes, peer, row, &link->request[i % link->ring]);
-  while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
+  do
+    code = RengaCommSend(chunk->pipeline->rank.all, from, bytes, peer, row,
+                         &link->request[i % link->ring]);
+  while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaLogEventEnd(event, 0, 1, (int64_t)bytes);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 /* Before micro-batch i writes what is sent from the same buffer as that of an earlier one. */
-RengaErrorCode RengaPipelineWaitSends_Private(RengaPipeline pipeline, Pass *pass, int64_t i,
-                                              bool backward)
+RengaErrorCode RengaChunkWaitSends_Private(Chunk *chunk, Pass *pass, int64_t i, bool backward)
 {
-  for (int m = 0; m < pipeline->n_messages; m++) {
-    const Link *link = &pipeline->link[m];
-    if (!link->active || link->incoming || pipeline->message[m].backward != backward) continue;
-    if (i >= link->ring) RengaCall(Wait(pipeline, pass, m, i - link->ring));
+  for (int m = 0; m < chunk->outline->n_messages; m++) {
+    const Link *link = &chunk->link[m];
+    if (!link->active || link->incoming || chunk->outline->message[m].backward != backward)
+      continue;
+    if (i >= link->ring) RengaCall(Wait(chunk, pass, m, i - link->ring));
   }
   return RENGA_SUCCESS;
 }
 
 /* All sends have gone, all receives have come. */
-RengaErrorCode RengaPipelineFinishLinks_Private(RengaPipeline pipeline, Pass *pass)
+RengaErrorCode RengaChunkFinishLinks_Private(Chunk *chunk, Pass *pass)
 {
-  for (int m = 0; m < pipeline->n_messages; m++) {
-    Link *link = &pipeline->link[m];
+  for (int m = 0; m < chunk->outline->n_messages; m++) {
+    Link *link = &chunk->link[m];
     if (!link->active) continue;
-    const int64_t count = pass->last - pass->first;
+    const int64_t count = chunk->portion.last - chunk->portion.first;
     for (int64_t i = count > link->ring ? count - link->ring : 0; i < count; i++)
-      RengaCall(Wait(pipeline, pass, m, i));
+      RengaCall(Wait(chunk, pass, m, i));
     link->posted = 0;
   }
   return RENGA_SUCCESS;

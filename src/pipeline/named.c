@@ -4,8 +4,9 @@
 
 static const RengaPersistent *FindTensor(RengaPipeline pipeline, const char *name)
 {
-  for (int t = 0; t < pipeline->n_persistents; t++)
-    if (strcmp(pipeline->persistent[t].name, name) == 0) return &pipeline->persistent[t];
+  for (int t = 0; t < pipeline->rank.persistents.count; t++)
+    if (strcmp(pipeline->rank.persistents.row[t].name, name) == 0)
+      return &pipeline->rank.persistents.row[t];
   return NULL;
 }
 
@@ -50,7 +51,8 @@ typedef struct {
 static RengaErrorCode PrepareNamed(RengaPipeline pipeline, Named *named, bool sets)
 {
   RengaTensorSpec spec;
-  const int size = RengaCommGetSize(pipeline->all), rank = RengaCommGetRank(pipeline->all);
+  const int size = RengaCommGetSize(pipeline->rank.all),
+            rank = RengaCommGetRank(pipeline->rank.all);
   const bool has = named->rank == RENGA_TO_ALL || named->rank == rank;
   RengaCheckPointer(named->name);
   RengaCheck(named->rank >= RENGA_TO_ALL && named->rank < size, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
@@ -76,9 +78,9 @@ static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const Named *named, R
   if (!mine) hash = RengaHash(named->name, strlen(named->name), hash);
   memcpy(&row[1], &hash, sizeof hash);
   row[2] = ~row[1];
-  row[3] = named->here && named->here->owner ? RengaCommGetRank(pipeline->all) : -1;
-  RengaCall(RengaCommStartLargest(pipeline->all, 4, row, &request));
-  RengaCall(RengaCommWait(pipeline->all, &request, "all ranks to name a parameter"));
+  row[3] = named->here && named->here->owner ? RengaCommGetRank(pipeline->rank.all) : -1;
+  RengaCall(RengaCommStartLargest(pipeline->rank.all, 4, row, &request));
+  RengaCall(RengaCommWait(pipeline->rank.all, &request, "all ranks to name a parameter"));
   if (mine) RengaCall((RengaErrorCode)row[0]);
   RengaCheck(row[0] == 0, pipeline->hdr.comm, (RengaErrorCode)row[0],
              "%s: some other rank failed, and nothing was changed", named->name);
@@ -92,14 +94,14 @@ static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const Named *named, R
 
 static RengaErrorCode Get(RengaPipeline pipeline, const Named *named, int owner)
 {
-  const int rank = RengaCommGetRank(pipeline->all);
+  const int rank = RengaCommGetRank(pipeline->rank.all);
   if (rank == owner) {
     RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, named->copy,
                               named->here->data, named->bytes));
     RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
   }
   if (named->rank == RENGA_TO_ALL)
-    RengaCall(RengaCommBroadcast(pipeline->all, named->copy, named->bytes, owner,
+    RengaCall(RengaCommBroadcast(pipeline->rank.all, named->copy, named->bytes, owner,
                                  "all ranks to get a parameter"));
   else if (named->rank != owner && (rank == owner || rank == named->rank))
     RengaCall(RengaPipelineTransfer_Private(pipeline, named->copy, named->bytes, owner, named->rank,
@@ -112,7 +114,7 @@ static RengaErrorCode Get(RengaPipeline pipeline, const Named *named, int owner)
 static RengaErrorCode Set(RengaPipeline pipeline, const Named *named)
 {
   if (named->rank != RENGA_TO_ALL)
-    RengaCall(RengaCommBroadcast(pipeline->all, named->copy, named->bytes, named->rank,
+    RengaCall(RengaCommBroadcast(pipeline->rank.all, named->copy, named->bytes, named->rank,
                                  "all ranks to get a parameter"));
   if (!named->here) return RENGA_SUCCESS;
   RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE, named->here->data,
@@ -208,8 +210,8 @@ static RengaErrorCode MakeList(RengaPipeline pipeline)
                                              .frozen = !state && (value->frozen || frozen),
                                              .state = state};
   }
-  pipeline->listed = list;
-  pipeline->n_listed = count;
+  pipeline->rank.listed = list;
+  pipeline->rank.n_listed = count;
   return RENGA_SUCCESS;
 }
 
@@ -232,8 +234,8 @@ RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,
   RengaCall(RengaPipelineCheckReady_Private(pipeline));
   RengaCheckPointer(count);
   RengaCheckPointer(list);
-  if (!pipeline->listed) RengaCall(MakeList(pipeline));
-  *count = pipeline->n_listed;
-  *list = pipeline->listed;
+  if (!pipeline->rank.listed) RengaCall(MakeList(pipeline));
+  *count = pipeline->rank.n_listed;
+  *list = pipeline->rank.listed;
   return RENGA_SUCCESS;
 }

@@ -46,9 +46,10 @@ static void FindRows(RengaPipeline pipeline, int stage, int replica, int64_t sam
                      int64_t *first, int64_t *last)
 {
   const int replicas = RengaPlanGetStage(pipeline->plan, stage)->replicas;
-  const int64_t m = RengaPlanMicrobatches(pipeline->plan, samples), size = pipeline->microbatch;
-  *first = RengaPlanLeafBound(m, pipeline->leaf, replicas, replica) * size;
-  *last = RengaPlanLeafBound(m, pipeline->leaf, replicas, replica + 1) * size;
+  const int64_t m = RengaPlanMicrobatches(pipeline->plan, samples),
+                size = pipeline->outline.microbatch;
+  *first = RengaPlanLeafBound(m, pipeline->outline.leaf, replicas, replica) * size;
+  *last = RengaPlanLeafBound(m, pipeline->outline.leaf, replicas, replica + 1) * size;
   if (*first > samples) *first = samples;
   if (*last > samples) *last = samples;
 }
@@ -56,7 +57,8 @@ static void FindRows(RengaPipeline pipeline, int stage, int replica, int64_t sam
 /* What one rank may find wrong, before the ranks agree. */
 static RengaErrorCode PrepareOutput(RengaPipeline pipeline, Pass *pass, Output *output)
 {
-  const int rank = RengaCommGetRank(pipeline->all), size = RengaCommGetSize(pipeline->all);
+  const int rank = RengaCommGetRank(pipeline->rank.all),
+            size = RengaCommGetSize(pipeline->rank.all);
   int64_t first = 0, last = 0;
   RengaCall(FindOutput(pipeline, output));
   RengaCheck(output->root >= RENGA_TO_NONE && output->root < size, MPI_COMM_SELF,
@@ -65,12 +67,13 @@ static RengaErrorCode PrepareOutput(RengaPipeline pipeline, Pass *pass, Output *
   const uint64_t hash = RengaHash(output->name, strlen(output->name), (uint64_t)output->root);
   memcpy(&pass->want[WANT_OUTPUT], &hash, sizeof hash);
   RengaCheckPointer(pass->batch);
-  if (output->stage == pipeline->stage) {
-    FindRows(pipeline, output->stage, pipeline->replica, pass->batch->samples, &first, &last);
-    pass->target = RengaGraphFindValue(pipeline->sub, output->name);
+  Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, output->stage);
+  if (chunk) {
+    FindRows(pipeline, output->stage, chunk->replica, pass->batch->samples, &first, &last);
+    chunk->portion.target = RengaGraphFindValue(chunk->sub, output->name);
     if (output->root != RENGA_TO_NONE)
       RengaCall(RengaMalloc((size_t)(last - first) * output->row_bytes + 1, &output->rows));
-    pass->output = output->root == RENGA_TO_NONE ? output->buffer : output->rows;
+    chunk->portion.output = output->root == RENGA_TO_NONE ? output->buffer : output->rows;
   }
   const bool gets = output->root == rank || output->root == RENGA_TO_ALL ||
                     (output->root == RENGA_TO_NONE && last > first);
@@ -83,7 +86,7 @@ static RengaErrorCode PrepareOutput(RengaPipeline pipeline, Pass *pass, Output *
 static RengaErrorCode Collect(RengaPipeline pipeline, const Output *output, int root,
                               int64_t samples)
 {
-  const int rank = RengaCommGetRank(pipeline->all);
+  const int rank = RengaCommGetRank(pipeline->rank.all);
   for (int r = 0; r < RengaPlanGetStage(pipeline->plan, output->stage)->replicas; r++) {
     int64_t first, last;
     FindRows(pipeline, output->stage, r, samples, &first, &last);
@@ -107,15 +110,15 @@ static RengaErrorCode Deliver(RengaPipeline pipeline, const Pass *pass, const Ou
   if (output->root == RENGA_TO_NONE) return RENGA_SUCCESS;
   RengaCall(Collect(pipeline, output, output->root < 0 ? 0 : output->root, samples));
   if (output->root == RENGA_TO_ALL)
-    RengaCall(RengaCommBroadcast(pipeline->all, output->buffer, (size_t)samples * output->row_bytes,
-                                 0, "all ranks to get an output of the network"));
+    RengaCall(RengaCommBroadcast(pipeline->rank.all, output->buffer,
+                                 (size_t)samples * output->row_bytes, 0,
+                                 "all ranks to get an output of the network"));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode RunForward(RengaPipeline pipeline, const RengaBatch *batch, Output *output)
 {
-  Pass pass = {
-      .kind = PROGRAM_EVALUATION, .call = CALL_FORWARD, .target = RENGA_VALUE_NONE, .batch = batch};
+  Pass pass = {.kind = PROGRAM_EVALUATION, .call = CALL_FORWARD, .batch = batch};
   RengaCall(RengaPipelineCheckReady_Private(pipeline));
   pass.code = PrepareOutput(pipeline, &pass, output);
   RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);
@@ -124,7 +127,7 @@ static RengaErrorCode RunForward(RengaPipeline pipeline, const RengaBatch *batch
     if (code) RengaPipelineBreak_Private(pipeline, code);
   }
   RengaFree(&output->rows);
-  RengaPipelineFreePass_Private(&pass);
+  RengaPipelineFreePass_Private(pipeline, &pass);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -205,8 +208,8 @@ RengaErrorCode RengaPipelineGetOutputRows(RengaPipeline pipeline, const char *ou
   RengaCheck(samples > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",
              (long long)samples);
   RengaCall(FindOutput(pipeline, &wanted));
-  if (wanted.stage == pipeline->stage)
-    FindRows(pipeline, wanted.stage, pipeline->replica, samples, &begin, &end);
+  const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, wanted.stage);
+  if (chunk) FindRows(pipeline, wanted.stage, chunk->replica, samples, &begin, &end);
   *first = begin;
   *count = end - begin;
   return RENGA_SUCCESS;

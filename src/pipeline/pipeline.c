@@ -10,110 +10,14 @@ static const RengaOptionRow rows[] = {
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
-static const char *const event_names[EVENT_COUNT] = {[EVENT_SETUP] = "Pipeline set-up",
-                                                     [EVENT_PROLOGUE] = "Prologue",
-                                                     [EVENT_READ] = "Read",
-                                                     [EVENT_FORWARD] = "Forward",
-                                                     [EVENT_RECOMPUTE] = "Recompute",
-                                                     [EVENT_BACKWARD] = "Backward",
-                                                     [EVENT_SEND] = "Send",
-                                                     [EVENT_RECEIVE] = "Receive",
-                                                     [EVENT_ACCUMULATE] = "Accumulate",
-                                                     [EVENT_REDUCE] = "Reduce",
-                                                     [EVENT_TIED] = "Tied",
-                                                     [EVENT_NORM] = "Norm",
-                                                     [EVENT_UPDATE] = "Update"};
-static RengaLogEvent events[EVENT_COUNT];
-
-RengaLogEvent RengaPipelineEvent_Private(PipelineEvent event)
-{
-  return events[event];
-}
-
 RengaErrorCode RengaPipelineRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Pipeline", N_ROWS, rows));
-  for (int e = 0; e < EVENT_COUNT; e++)
-    RengaCall(RengaLogEventRegister(event_names[e], &events[e]));
+  RengaCall(RengaPipelineRegisterEvents_Private());
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FreePrograms(RengaPipeline pipeline)
-{
-  for (int p = 0; p < pipeline->n_programs; p++)
-    RengaCall(RengaProgramDestroy_Private(&pipeline->program[p]));
-  for (int k = 0; k < pipeline->n_kernels; k++) {
-    RengaCall(RengaKernelDestroy(&pipeline->kernel[k].kernel));
-    RengaFree(&pipeline->kernel[k].spec);
-  }
-  for (int s = 0; s < pipeline->n_schedules; s++) {
-    RengaCall(RengaScheduleDestroy(&pipeline->schedule[s].schedule));
-    RengaFree(&pipeline->schedule[s].place);
-  }
-  RengaFree(&pipeline->program);
-  RengaFree(&pipeline->kernel);
-  RengaFree(&pipeline->kernel_slot);
-  RengaFree(&pipeline->schedule);
-  for (int s = 0; s < pipeline->n_shares; s++) RengaFree(&pipeline->shares[s].row);
-  RengaFree(&pipeline->shares);
-  RengaFree(&pipeline->value_place);
-  RengaFree(&pipeline->argument);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode FreeStage(RengaPipeline pipeline)
-{
-  for (int m = 0; pipeline->link && m < pipeline->n_messages; m++)
-    RengaFree(&pipeline->link[m].request);
-  RengaFree(&pipeline->link);
-  RengaFree(&pipeline->message);
-  RengaFree(&pipeline->field);
-  RengaFree(&pipeline->parameter);
-  RengaFree(&pipeline->sum);
-  RengaFree(&pipeline->use_place);
-  RengaFree(&pipeline->state);
-  RengaFree(&pipeline->state_offset);
-  RengaFree(&pipeline->holds);
-  RengaFree(&pipeline->base);
-  RengaFree(&pipeline->piece);
-  for (int t = 0; t < pipeline->n_persistents; t++) {
-    char *name = (char *)(uintptr_t)pipeline->persistent[t].name;
-    RengaFree(&name);
-  }
-  RengaFree(&pipeline->persistent);
-  if (pipeline->sub) RengaCall(RengaGraphDestroy(&pipeline->sub));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode FreeRanks(RengaPipeline pipeline)
-{
-  RengaFree(&pipeline->standing);
-  RengaFree(&pipeline->heard);
-  RengaFree(&pipeline->notice);
-  RengaFree(&pipeline->leaf_bounds);
-  RengaFree(&pipeline->exchange);
-  RengaFree(&pipeline->listed);
-  if (pipeline->group) RengaCall(RengaCommDestroy(&pipeline->group));
-  if (pipeline->side) RengaCall(RengaCommDestroy(&pipeline->side));
-  if (pipeline->all) RengaCall(RengaCommDestroy(&pipeline->all));
-  return RENGA_SUCCESS;
-}
-
-/* All that set-up made, also where it ended half way. */
-RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline)
-{
-  const size_t first = offsetof(struct _p_RengaPipeline, stages);
-  RengaErrorCode code = FreePrograms(pipeline);
-  if (!code) code = FreeStage(pipeline);
-  if (!code && pipeline->arena) code = RengaDeviceFree(pipeline->device, &pipeline->arena);
-  if (!code) code = FreeRanks(pipeline);
-  memset((char *)pipeline + first, 0, sizeof *pipeline - first);
-  pipeline->stage = -1;
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Destroy(void *object)
+static RengaErrorCode DestroyPipeline(void *object)
 {
   RengaPipeline pipeline = object;
   RengaCall(RengaPipelineForget_Private(pipeline));
@@ -150,40 +54,13 @@ RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline)
   RengaPipeline made;
   RengaCheckPointer(comm);
   RengaCheckPointer(pipeline);
-  RengaCall(RengaHeaderCreate(comm, "RengaPipeline", sizeof *made, Destroy, &made));
-  made->stage = -1;
+  RengaCall(RengaHeaderCreate(comm, "RengaPipeline", sizeof *made, DestroyPipeline, &made));
   RengaErrorCode code = RengaOptionsSetDefaults(N_ROWS, rows, made);
   if (!code) code = RengaSettingsCreate(comm, &made->settings);
   if (!code) TakeSettings(made, made->settings);
   if (code) RengaHeaderDestroy(&made);
   RengaCall(code);
   *pipeline = made;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CopyOwn(RengaPipeline from, RengaPipeline to)
-{
-  RengaCall(RengaStringCopy(from->on_nonfinite, &to->on_nonfinite));
-  RengaCall(RengaMalloc(from->n_short + 1, &to->short_batch));
-  to->n_short = from->n_short;
-  for (int i = 0; i < from->n_short; i++) to->short_batch[i] = from->short_batch[i];
-  return RENGA_SUCCESS;
-}
-
-/* Settings, graph and plan are shared. */
-RengaErrorCode RengaPipelineCopy_Private(RengaPipeline pipeline, RengaPipeline *copy)
-{
-  RengaPipeline made;
-  RengaCall(RengaHeaderCreate(pipeline->hdr.owner, "RengaPipeline", sizeof *made, Destroy, &made));
-  made->stage = -1;
-  RengaCall(RengaHeaderReference(pipeline->settings));
-  TakeSettings(made, pipeline->settings);
-  RengaCall(RengaHeaderReference(made->graph = pipeline->graph));
-  RengaCall(RengaHeaderReference(made->plan = pipeline->plan));
-  const RengaErrorCode code = CopyOwn(pipeline, made);
-  if (code) RengaHeaderDestroy(&made);
-  RengaCall(code);
-  *copy = made;
   return RENGA_SUCCESS;
 }
 

@@ -12,8 +12,8 @@ static RengaErrorCode CheckBatch(RengaPipeline pipeline, const Pass *pass)
              "the batch has no function that reads it");
   RengaCheck(batch->samples > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",
              (long long)batch->samples);
-  RengaCheck(pipeline->has_loss || pass->call == CALL_FORWARD, pipeline->hdr.comm, RENGA_ERR_ORDER,
-             "the network has no loss: it can be run forward, not %s",
+  RengaCheck(pipeline->outline.has_loss || pass->call == CALL_FORWARD, pipeline->hdr.comm,
+             RENGA_ERR_ORDER, "the network has no loss: it can be run forward, not %s",
              pass->training ? "trained" : "evaluated");
   return RENGA_SUCCESS;
 }
@@ -30,28 +30,42 @@ static RengaErrorCode HashSettings(RengaPipeline pipeline, uint64_t *hash)
 }
 
 /* Settings of the optimizer that change what is held in memory are those of the set-up. */
-static RengaErrorCode CheckLayout(RengaPipeline pipeline)
+static RengaErrorCode CheckMoments(RengaPipeline pipeline)
 {
+  const Rank *rank = &pipeline->rank;
   const char *const *names, *type;
   int count;
   RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &count, &names));
   RengaCall(RengaOptimizerGetType(pipeline->optimizer, &type));
-  bool same = count == pipeline->n_moments;
-  for (int m = 0; m < count && same; m++) same = strcmp(names[m], pipeline->moment[m]) == 0;
+  bool same = count == rank->n_moments;
+  for (int m = 0; m < count && same; m++) same = strcmp(names[m], rank->moment[m]) == 0;
   RengaCheck(
       same, MPI_COMM_SELF, RENGA_ERR_ORDER,
       "the optimizer, now of type %s, keeps %d moments of each parameter, and memory is laid "
       "out for %d: call RengaPipelineReset and RengaPipelineSetUp",
-      type, count, pipeline->n_moments);
-  for (int p = 0; p < pipeline->n_parameters; p++) {
-    const Parameter *parameter = &pipeline->parameter[p];
+      type, count, rank->n_moments);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckTrained(const Chunk *chunk)
+{
+  for (int p = 0; p < chunk->n_parameters; p++) {
+    const Parameter *parameter = &chunk->parameter[p];
     bool trained;
-    RengaCall(RengaPipelineIsTrained_Private(pipeline, p, &trained));
+    RengaCall(RengaChunkIsTrained_Private(chunk, p, &trained));
     RengaCheck(trained == parameter->trained, MPI_COMM_SELF, RENGA_ERR_ORDER,
                "the groups of the optimizer %s %s, and memory is laid out otherwise: call "
                "RengaPipelineReset and RengaPipelineSetUp",
                trained ? "no longer freeze" : "now freeze", parameter->name);
   }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckLayout(RengaPipeline pipeline)
+{
+  if (pipeline->rank.n_chunks > 0) RengaCall(CheckMoments(pipeline));
+  for (int c = 0; c < pipeline->rank.n_chunks; c++)
+    RengaCall(CheckTrained(&pipeline->rank.chunk[c]));
   return RENGA_SUCCESS;
 }
 
@@ -61,10 +75,10 @@ static RengaErrorCode PrepareOptimizer(RengaPipeline pipeline, Pass *pass)
   double rate;
   RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
   RengaCall(HashSettings(pipeline, &hash));
-  if (hash != pipeline->checked) {
+  if (hash != pipeline->rank.checked) {
     RengaCall(RengaPipelineCheckGroups_Private(pipeline));
-    if (pipeline->stage >= 0) RengaCall(CheckLayout(pipeline));
-    pipeline->checked = hash;
+    RengaCall(CheckLayout(pipeline));
+    pipeline->rank.checked = hash;
   }
   RengaCall(RengaOptimizerFixLearningRate_Private(pipeline->optimizer, pipeline->step, &rate));
   memcpy(&pass->want[WANT_RATE], &rate, sizeof rate);
@@ -73,74 +87,80 @@ static RengaErrorCode PrepareOptimizer(RengaPipeline pipeline, Pass *pass)
 }
 
 /* A step of another size than announced must fit the buffers that were planned. */
-static RengaErrorCode CheckFits(RengaPipeline pipeline, const Pass *pass)
+static RengaErrorCode CheckFits(const Chunk *chunk, const Pass *pass)
 {
+  Outline *outline = chunk->outline;
   RengaSchedule schedule;
   int64_t in_flight;
   int buffers;
-  RengaCall(RengaPipelineGetSchedule_Private(pipeline, pass->microbatches, false, &schedule));
-  RengaCall(RengaScheduleGetInFlight(schedule, pipeline->stage, &in_flight));
-  RengaCall(RengaPipelineCountTreeBuffers_Private(pipeline, pass->microbatches, &buffers));
-  RengaCheck(in_flight <= pipeline->slots && buffers <= pipeline->n_buffers, MPI_COMM_SELF,
+  RengaCall(RengaOutlineGetSchedule_Private(outline, pass->microbatches, false, &schedule));
+  RengaCall(RengaScheduleGetInFlight(schedule, chunk->stage, &in_flight));
+  RengaCall(RengaChunkCountTreeBuffers_Private(chunk, pass->microbatches, &buffers));
+  RengaCheck(in_flight <= chunk->slots && buffers <= chunk->gradients.n_buffers, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT,
              "a step of %lld samples needs more memory than was planned for %lld: announce it with "
              "RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
-             (long long)pass->batch->samples, (long long)pipeline->batch);
+             (long long)pass->batch->samples, (long long)outline->batch[0]);
   return RENGA_SUCCESS;
 }
 
+/* The list of this rank. A schedule has one for each stage and replica, that of the only chunk. */
 static RengaErrorCode PrepareActions(RengaPipeline pipeline, Pass *pass)
 {
+  const Chunk *chunk = pipeline->rank.chunk;
   RengaSchedule schedule;
-  RengaPipelineRange_Private(pipeline, pass->microbatches, &pass->first, &pass->last);
-  if (pass->training) RengaCall(CheckFits(pipeline, pass));
-  RengaCall(
-      RengaPipelineGetSchedule_Private(pipeline, pass->microbatches, !pass->training, &schedule));
-  RengaCall(RengaScheduleGetActions(schedule, pipeline->stage, pipeline->replica, &pass->n_actions,
+  if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
+  RengaCall(RengaOutlineGetSchedule_Private(&pipeline->outline, pass->microbatches, !pass->training,
+                                            &schedule));
+  RengaCall(RengaScheduleGetActions(schedule, chunk->stage, chunk->replica, &pass->n_actions,
                                     &pass->action));
-  RengaCall(RengaPipelineGetOrder_Private(pipeline, pass->microbatches, !pass->training,
-                                          &pass->order, &pass->place));
   return RENGA_SUCCESS;
 }
 
 /* The programs that micro-batch number runs. */
-static RengaErrorCode PrepareSize(RengaPipeline pipeline, const Pass *pass, int64_t number,
-                                  bool adds, bool *uses_sums)
+static RengaErrorCode PrepareSize(Chunk *chunk, const Pass *pass, int64_t number, bool adds,
+                                  bool *uses_sums)
 {
   Program *program;
-  const int64_t samples = RengaPipelineSamples_Private(pipeline, pass, number);
-  RengaCall(RengaPipelineGetProgram_Private(pipeline, pass->kind, samples, pass->target, &program));
+  const int64_t samples = RengaPassSamples_Private(chunk->pipeline, pass, number);
+  RengaCall(
+      RengaChunkGetProgram_Private(chunk, pass->kind, samples, chunk->portion.target, &program));
   *uses_sums = program->uses_sums;
-  if (adds) RengaCall(RengaPipelineGetAdding_Private(pipeline, samples, &program));
+  if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, samples, &program));
   if (*uses_sums)
-    RengaCall(RengaPipelineGetProgram_Private(pipeline, PROGRAM_PROLOGUE, samples, RENGA_VALUE_NONE,
-                                              &program));
+    RengaCall(
+        RengaChunkGetProgram_Private(chunk, PROGRAM_PROLOGUE, samples, RENGA_VALUE_NONE, &program));
   return RENGA_SUCCESS;
 }
 
 /* All micro-batches have one size, but for the last of the batch. */
-static RengaErrorCode PreparePrograms(RengaPipeline pipeline, Pass *pass)
+static RengaErrorCode PreparePrograms(Chunk *chunk, const Pass *pass)
 {
-  const int64_t count = pass->last - pass->first;
-  const bool adds = pass->training && count > 1 && RengaPipelineIsOrdered_Private(pipeline);
+  Portion *portion = &chunk->portion;
+  const int64_t count = portion->last - portion->first;
+  const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
+  const bool adds = pass->training && count > 1 && ordered;
   bool uses_sums;
-  if (count > 0) RengaCall(PrepareSize(pipeline, pass, pass->first, adds, &uses_sums));
-  if (count > 1) RengaCall(PrepareSize(pipeline, pass, pass->last - 1, adds, &uses_sums));
-  RengaCall(PrepareSize(pipeline, pass, 0, false, &uses_sums));
-  if (uses_sums) RengaCall(RengaMalloc(pipeline->n_sums * pass->microbatches, &pass->share));
+  if (count > 0) RengaCall(PrepareSize(chunk, pass, portion->first, adds, &uses_sums));
+  if (count > 1) RengaCall(PrepareSize(chunk, pass, portion->last - 1, adds, &uses_sums));
+  RengaCall(PrepareSize(chunk, pass, 0, false, &uses_sums));
+  if (uses_sums) RengaCall(RengaMalloc(chunk->n_sums * pass->microbatches, &portion->share));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PrepareStage(RengaPipeline pipeline, Pass *pass)
+static RengaErrorCode PrepareChunk(Chunk *chunk, const Pass *pass)
 {
-  RengaCall(PrepareActions(pipeline, pass));
-  RengaCall(PreparePrograms(pipeline, pass));
+  const int64_t elements = chunk->states.elements;
+  Portion *portion = &chunk->portion;
+  if (pass->training) RengaCall(CheckFits(chunk, pass));
+  RengaCall(RengaChunkFindOrder_Private(chunk, pass->microbatches, !pass->training, portion));
+  RengaCall(PreparePrograms(chunk, pass));
   if (!pass->training) return RENGA_SUCCESS;
-  if (pipeline->statistics > 0) {
-    RengaCall(RengaMalloc(pass->microbatches * pipeline->statistics, &pass->statistics));
-    RengaCall(RengaMalloc(pipeline->statistics, &pass->scratch));
+  if (elements > 0) {
+    RengaCall(RengaMalloc(pass->microbatches * elements, &portion->statistics));
+    RengaCall(RengaMalloc(elements, &portion->scratch));
   }
-  RengaCall(RengaPipelineBeginGradients_Private(pipeline));
+  RengaCall(RengaChunkBeginGradients_Private(chunk));
   return RENGA_SUCCESS;
 }
 
@@ -156,17 +176,11 @@ RengaErrorCode RengaPipelinePrepare_Private(RengaPipeline pipeline, Pass *pass)
   if (pass->training) RengaCall(PrepareOptimizer(pipeline, pass));
   pass->n_values = 1;
   if (pass->call != CALL_FORWARD) pass->n_values += pass->microbatches;
-  if (pass->training) pass->n_values += pipeline->n_network;
+  if (pass->training) pass->n_values += pipeline->outline.n_parameters;
   RengaCall(RengaMalloc(pass->n_values, &pass->values));
   if (pass->call != CALL_FORWARD) pass->loss = pass->values;
-  if (pipeline->stage >= 0) RengaCall(PrepareStage(pipeline, pass));
+  RengaCall(PrepareActions(pipeline, pass));
+  for (int c = 0; c < pipeline->rank.n_chunks; c++)
+    RengaCall(PrepareChunk(&pipeline->rank.chunk[c], pass));
   return RENGA_SUCCESS;
-}
-
-void RengaPipelineFreePass_Private(Pass *pass)
-{
-  RengaFree(&pass->values);
-  RengaFree(&pass->share);
-  RengaFree(&pass->statistics);
-  RengaFree(&pass->scratch);
 }

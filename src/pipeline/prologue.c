@@ -4,66 +4,67 @@
 #include "pipelineimpl.h"
 
 /* Shares of this replica's micro-batches. */
-static RengaErrorCode FindShares(RengaPipeline pipeline, Pass *pass)
+static RengaErrorCode FindShares(Chunk *chunk, Pass *pass)
 {
-  for (int64_t number = pass->first; number < pass->last; number++) {
+  for (int64_t number = chunk->portion.first; number < chunk->portion.last; number++) {
     Program *program;
-    const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
-    RengaPipelineSetBases_Private(pipeline, false, 0);
-    RengaCall(RengaPipelineGetProgram_Private(pipeline, PROGRAM_PROLOGUE, context.samples,
-                                              RENGA_VALUE_NONE, &program));
-    RengaCall(RengaPipelineReadFields_Private(pipeline, pass, program, number));
-    RengaCall(RengaPipelineRunPart_Private(pipeline, pass, program, PART_FORWARD, &context));
-    for (int s = 0; s < pipeline->n_sums && !pass->failed; s++) {
+    const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, number);
+    RengaChunkSetBases_Private(chunk, false, 0);
+    RengaCall(RengaChunkGetProgram_Private(chunk, PROGRAM_PROLOGUE, context.samples,
+                                           RENGA_VALUE_NONE, &program));
+    RengaCall(RengaChunkReadFields_Private(chunk, pass, program, number));
+    RengaCall(RengaChunkRunPart_Private(chunk, pass, program, PART_FORWARD, &context));
+    for (int s = 0; s < chunk->n_sums && !pass->failed; s++) {
       float value;
-      const Place place = program->place[pipeline->sum[s].share];
-      RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, &value,
-                                RengaPipelineAt_Private(pipeline, place), sizeof value));
-      RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
-      pass->share[s * pass->microbatches + number] = (double)value;
+      const Place place = program->place[chunk->sum[s].share];
+      RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, &value,
+                                RengaChunkAt_Private(chunk, place), sizeof value));
+      RengaCall(RengaStreamSynchronize(chunk->device, NULL));
+      chunk->portion.share[s * pass->microbatches + number] = (double)value;
     }
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetSums(RengaPipeline pipeline, const Pass *pass)
+static RengaErrorCode SetSums(Chunk *chunk, const Pass *pass)
 {
-  for (int s = 0; s < pipeline->n_sums; s++) {
+  for (int s = 0; s < chunk->n_sums; s++) {
     double sum = 0;
-    for (int64_t i = 0; i < pass->microbatches; i++) sum += pass->share[s * pass->microbatches + i];
+    for (int64_t i = 0; i < pass->microbatches; i++)
+      sum += chunk->portion.share[s * pass->microbatches + i];
     const float value = (float)sum;
-    RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE,
-                              pipeline->persistent_base + pipeline->sum[s].offset, &value,
-                              sizeof value));
-    RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE,
+                              chunk->at.persistent + chunk->sum[s].offset, &value, sizeof value));
+    RengaCall(RengaStreamSynchronize(chunk->device, NULL));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddShares(RengaPipeline pipeline, Pass *pass)
+static RengaErrorCode AddShares(Chunk *chunk, Pass *pass)
 {
   char what[160];
   snprintf(what, sizeof what,
            "rank %d (stage %d, replica %d) adds up the sizes of micro-batches in step %lld",
-           RengaCommGetRank(pipeline->all), pipeline->stage, pipeline->replica,
-           (long long)pipeline->step);
-  if (pipeline->replicas > 1) RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
+           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
+           (long long)chunk->pipeline->step);
+  if (chunk->replicas > 1) RengaCall(RengaPipelineSettle_Private(chunk->pipeline, pass, true));
   if (pass->refused) return RENGA_SUCCESS;
-  RengaCall(
-      RengaCommSumExact(pipeline->group, pipeline->n_sums * pass->microbatches, pass->share, what));
-  if (!pass->failed) RengaCall(RengaPipelineNote_Private(pipeline, pass, SetSums(pipeline, pass)));
+  RengaCall(RengaCommSumExact(chunk->group, chunk->n_sums * pass->microbatches,
+                              chunk->portion.share, what));
+  if (!pass->failed)
+    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, SetSums(chunk, pass)));
   return RENGA_SUCCESS;
 }
 
 /* All replicas of the stage call, those without micro-batches too. Fails only where messages are
    left under way. */
-RengaErrorCode RengaPipelineRunPrologue_Private(RengaPipeline pipeline, Pass *pass)
+RengaErrorCode RengaChunkRunPrologue_Private(Chunk *chunk, Pass *pass)
 {
-  if (!pass->share) return RENGA_SUCCESS;
+  if (!chunk->portion.share) return RENGA_SUCCESS;
   const double begin = MPI_Wtime();
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_PROLOGUE));
-  RengaErrorCode code = RengaPipelineNote_Private(pipeline, pass, FindShares(pipeline, pass));
-  if (!code) code = AddShares(pipeline, pass);
+  RengaErrorCode code = RengaPipelineNote_Private(chunk->pipeline, pass, FindShares(chunk, pass));
+  if (!code) code = AddShares(chunk, pass);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_PROLOGUE), 0, 0, 0);
   RengaLogTrace("compute", "prologue", begin, MPI_Wtime());
   RengaCall(code);

@@ -1,115 +1,106 @@
 /* The loop over the actions of a stage: what a schedule says is what is run. */
 #include "pipelineimpl.h"
 
-void *RengaPipelineAt_Private(RengaPipeline pipeline, Place place)
+RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number)
 {
-  return place.region == REGION_ABSENT ? NULL : pipeline->base[place.region] + place.offset;
-}
-
-RengaKernelContext RengaPipelineContext_Private(RengaPipeline pipeline, const Pass *pass,
-                                                int64_t number)
-{
-  return (RengaKernelContext){.seed = (uint64_t)pipeline->settings->seed,
-                              .step = pipeline->step,
-                              .sample = number * pipeline->microbatch,
-                              .samples = RengaPipelineSamples_Private(pipeline, pass, number),
+  return (RengaKernelContext){.seed = (uint64_t)chunk->outline->settings->seed,
+                              .step = chunk->pipeline->step,
+                              .sample = number * chunk->outline->microbatch,
+                              .samples = RengaPassSamples_Private(chunk->pipeline, pass, number),
                               .training = pass->training};
 }
 
-static RengaErrorCode RunKernel(RengaPipeline pipeline, const Instruction *row,
+static RengaErrorCode RunKernel(Chunk *chunk, const Instruction *row,
                                 const RengaKernelContext *context)
 {
-  const void **in = pipeline->argument;
-  void **out = (void **)(pipeline->argument + row->n_in);
-  for (int i = 0; i < row->n_in; i++) in[i] = RengaPipelineAt_Private(pipeline, row->place[i]);
+  const void **in = chunk->argument;
+  void **out = (void **)(chunk->argument + row->n_in);
+  for (int i = 0; i < row->n_in; i++) in[i] = RengaChunkAt_Private(chunk, row->place[i]);
   for (int o = 0; o < row->n_out; o++)
-    out[o] = RengaPipelineAt_Private(pipeline, row->place[row->n_in + o]);
+    out[o] = RengaChunkAt_Private(chunk, row->place[row->n_in + o]);
   RengaCall(RengaKernelRun(row->kernel, NULL, context, in, out,
-                           RengaPipelineAt_Private(pipeline, row->workspace)));
+                           RengaChunkAt_Private(chunk, row->workspace)));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunInstruction(RengaPipeline pipeline, const Instruction *row,
+static RengaErrorCode RunInstruction(Chunk *chunk, const Instruction *row,
                                      const RengaKernelContext *context)
 {
   if (row->kind == INSTRUCTION_KERNEL) {
-    RengaCall(RunKernel(pipeline, row, context));
+    RengaCall(RunKernel(chunk, row, context));
     return RENGA_SUCCESS;
   }
-  const void *from = RengaPipelineAt_Private(pipeline, row->place[0]);
-  void *to = RengaPipelineAt_Private(pipeline, row->place[1]);
+  const void *from = RengaChunkAt_Private(chunk, row->place[0]);
+  void *to = RengaChunkAt_Private(chunk, row->place[1]);
   if (row->kind == INSTRUCTION_COPY)
-    RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_DEVICE, to, from,
-                              (size_t)row->bytes));
-  else if (row->kind == INSTRUCTION_ZERO)
-    RengaCall(RengaDeviceSetBytes(pipeline->device, NULL, to, 0, (size_t)row->bytes));
-  else
     RengaCall(
-        RengaDeviceAdd(pipeline->device, NULL, row->bytes / (int64_t)sizeof(float), to, from));
+        RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, to, from, (size_t)row->bytes));
+  else if (row->kind == INSTRUCTION_ZERO)
+    RengaCall(RengaDeviceSetBytes(chunk->device, NULL, to, 0, (size_t)row->bytes));
+  else
+    RengaCall(RengaDeviceAdd(chunk->device, NULL, row->bytes / (int64_t)sizeof(float), to, from));
   return RENGA_SUCCESS;
 }
 
 /* Run one part of a program; the bases are set. Messages move between the kernels. Ends early when
    another rank has failed. */
-RengaErrorCode RengaPipelineRunPart_Private(RengaPipeline pipeline, Pass *pass, Program *program,
-                                            ProgramPart part, const RengaKernelContext *context)
+RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *program,
+                                         ProgramPart part, const RengaKernelContext *context)
 {
   const Sequence *sequence = &program->part[part];
-  for (int i = 0; i < sequence->count && !RengaPipelineHears_Private(pipeline, pass, false); i++) {
-    RengaCall(RunInstruction(pipeline, &sequence->row[i], context));
-    RengaCall(RengaCommProgress(pipeline->all));
+  for (int i = 0; i < sequence->count && !RengaPipelineHears_Private(chunk->pipeline, pass, false);
+       i++) {
+    RengaCall(RunInstruction(chunk, &sequence->row[i], context));
+    RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
   }
   return RENGA_SUCCESS;
 }
 
 /* Bases of the micro-batch in place i. */
-void RengaPipelineSetBases_Private(RengaPipeline pipeline, bool training, int64_t i)
+void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i)
 {
-  char **base = pipeline->base;
-  const int64_t slot = i % pipeline->slots, saved = pipeline->slot_bytes[training];
-  const int64_t sent = pipeline->sent_bytes[training];
-  base[REGION_PERSISTENT] = pipeline->persistent_base;
-  base[REGION_FOLDED] = pipeline->folded_base;
-  base[REGION_SENT] = pipeline->saved_base + slot * sent;
-  base[REGION_SAVED] =
-      pipeline->saved_base + (pipeline->recompute ? pipeline->slots * sent : slot * saved);
-  base[REGION_TEMPORARY] =
-      pipeline->saved_base + RengaPipelineKeptBytes_Private(pipeline, training);
-  base[REGION_INPUTS] = pipeline->input_base + slot * pipeline->input_bytes;
-  for (int m = 0; m < pipeline->n_messages; m++) {
-    const Link *link = &pipeline->link[m];
+  char **base = chunk->base;
+  const int64_t slot = i % chunk->slots, saved = chunk->sizes.slot_bytes[training];
+  const int64_t sent = chunk->sizes.sent_bytes[training];
+  base[REGION_PERSISTENT] = chunk->at.persistent;
+  base[REGION_FOLDED] = chunk->at.folded;
+  base[REGION_SENT] = chunk->at.saved + slot * sent;
+  base[REGION_SAVED] = chunk->at.saved + (chunk->recompute ? chunk->slots * sent : slot * saved);
+  base[REGION_TEMPORARY] = chunk->at.saved + RengaChunkKeptBytes_Private(chunk, training);
+  base[REGION_INPUTS] = chunk->at.inputs + slot * chunk->sizes.input_bytes;
+  for (int m = 0; m < chunk->outline->n_messages; m++) {
+    const Link *link = &chunk->link[m];
     base[REGION_MESSAGE + m] = link->base ? link->base + i % link->ring * link->bytes : NULL;
   }
 }
 
 /* The program of micro-batch number; what it folds is worked out when another program ran
    before. */
-static RengaErrorCode TakeProgram(RengaPipeline pipeline, Pass *pass, int64_t number,
-                                  Program **program)
+static RengaErrorCode TakeProgram(Chunk *chunk, Pass *pass, int64_t number, Program **program)
 {
-  const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
-  RengaCall(RengaPipelineGetProgram_Private(pipeline, pass->kind, context.samples, pass->target,
-                                            program));
-  if (pipeline->folded == *program || (*program)->part[PART_CONSTANT].count == 0)
+  const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, number);
+  RengaCall(RengaChunkGetProgram_Private(chunk, pass->kind, context.samples, chunk->portion.target,
+                                         program));
+  if (chunk->programs.folded == *program || (*program)->part[PART_CONSTANT].count == 0)
     return RENGA_SUCCESS;
-  pipeline->folded = NULL;
-  RengaCall(RengaPipelineRunPart_Private(pipeline, pass, *program, PART_CONSTANT, &context));
-  if (!pass->failed) pipeline->folded = *program;
+  chunk->programs.folded = NULL;
+  RengaCall(RengaChunkRunPart_Private(chunk, pass, *program, PART_CONSTANT, &context));
+  if (!pass->failed) chunk->programs.folded = *program;
   return RENGA_SUCCESS;
 }
 
 /* Fields that the program needs, of one micro-batch, into the slot of the bases. */
-RengaErrorCode RengaPipelineReadFields_Private(RengaPipeline pipeline, const Pass *pass,
-                                               const Program *program, int64_t number)
+RengaErrorCode RengaChunkReadFields_Private(Chunk *chunk, const Pass *pass, const Program *program,
+                                            int64_t number)
 {
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_READ);
   RengaLogEventBegin(event);
-  for (int f = 0; f < pipeline->n_fields; f++) {
+  for (int f = 0; f < chunk->n_fields; f++) {
     if (!program->reads[f]) continue;
-    const Field *field = &pipeline->field[f];
+    const Field *field = &chunk->field[f];
     const RengaErrorCode code =
-        pass->batch->read(pass->batch->user, field->field, number * pipeline->microbatch,
-                          program->samples, pipeline->base[REGION_INPUTS] + field->offset);
+        pass->batch->read(pass->batch->user, field->field, number * chunk->outline->microbatch,
+                          program->samples, chunk->base[REGION_INPUTS] + field->offset);
     if (code) {
       RengaLogEventEnd(event, 0, 0, 0);
       RengaCall(code);
@@ -120,174 +111,171 @@ RengaErrorCode RengaPipelineReadFields_Private(RengaPipeline pipeline, const Pas
 }
 
 /* What is wanted of a forward besides what is sent: loss, statistics, an output. */
-static RengaErrorCode TakeResults(RengaPipeline pipeline, Pass *pass, const Program *program,
-                                  int64_t i)
+static RengaErrorCode TakeResults(Chunk *chunk, Pass *pass, const Program *program, int64_t i)
 {
-  const int64_t number = pass->order[i];
-  if (pass->loss && pipeline->loss != RENGA_VALUE_NONE) {
+  const int64_t number = chunk->portion.order[i];
+  if (pass->loss && chunk->loss != RENGA_VALUE_NONE) {
     float loss;
-    RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, &loss,
-                              RengaPipelineAt_Private(pipeline, program->place[pipeline->loss]),
+    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, &loss,
+                              RengaChunkAt_Private(chunk, program->place[chunk->loss]),
                               sizeof loss));
-    RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+    RengaCall(RengaStreamSynchronize(chunk->device, NULL));
     pass->loss[number] = (double)loss;
   }
-  if (pass->statistics)
-    RengaCall(RengaPipelineKeepStatistics_Private(pipeline, pass, program, number));
-  if (pass->output && pass->target != RENGA_VALUE_NONE) {
-    const size_t bytes = RengaTensorSpecBytes(&program->spec[pass->target]);
-    const size_t before = (size_t)((number - pass->first) * pipeline->microbatch);
-    RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST,
-                              pass->output + before * (bytes / (size_t)program->samples),
-                              RengaPipelineAt_Private(pipeline, program->place[pass->target]),
+  if (chunk->portion.statistics)
+    RengaCall(RengaChunkKeepStatistics_Private(chunk, program, number));
+  if (chunk->portion.output && chunk->portion.target != RENGA_VALUE_NONE) {
+    const size_t bytes = RengaTensorSpecBytes(&program->spec[chunk->portion.target]);
+    const size_t before = (size_t)((number - chunk->portion.first) * chunk->outline->microbatch);
+    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST,
+                              chunk->portion.output + before * (bytes / (size_t)program->samples),
+                              RengaChunkAt_Private(chunk, program->place[chunk->portion.target]),
                               bytes));
-    RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+    RengaCall(RengaStreamSynchronize(chunk->device, NULL));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Fill(RengaPipeline pipeline, char *base, int64_t bytes)
+static RengaErrorCode Fill(Chunk *chunk, char *base, int64_t bytes)
 {
-  if (bytes > 0) RengaCall(RengaDeviceSetBytes(pipeline->device, NULL, base, 0xff, (size_t)bytes));
+  if (bytes > 0) RengaCall(RengaDeviceSetBytes(chunk->device, NULL, base, 0xff, (size_t)bytes));
   return RENGA_SUCCESS;
 }
 
 /* With -device_poison: what an action must set before it reads it. */
-static RengaErrorCode Poison(RengaPipeline pipeline, bool training, bool adds,
-                             const RengaAction *action)
+static RengaErrorCode Poison(Chunk *chunk, bool training, bool adds, const RengaAction *action)
 {
-  if (!RengaDeviceGetPoison(pipeline->device)) return RENGA_SUCCESS;
-  RengaCall(Fill(pipeline, pipeline->base[REGION_TEMPORARY], pipeline->temporary_bytes[training]));
+  if (!RengaDeviceGetPoison(chunk->device)) return RENGA_SUCCESS;
+  RengaCall(Fill(chunk, chunk->base[REGION_TEMPORARY], chunk->sizes.temporary_bytes[training]));
   if (action->kind != RENGA_ACTION_BACKWARD) {
-    RengaCall(Fill(pipeline, pipeline->base[REGION_SAVED], pipeline->slot_bytes[training]));
-    RengaCall(Fill(pipeline, pipeline->base[REGION_SENT], pipeline->sent_bytes[training]));
+    RengaCall(Fill(chunk, chunk->base[REGION_SAVED], chunk->sizes.slot_bytes[training]));
+    RengaCall(Fill(chunk, chunk->base[REGION_SENT], chunk->sizes.sent_bytes[training]));
   }
   if (action->kind == RENGA_ACTION_FORWARD)
-    RengaCall(Fill(pipeline, pipeline->base[REGION_INPUTS], pipeline->input_bytes));
+    RengaCall(Fill(chunk, chunk->base[REGION_INPUTS], chunk->sizes.input_bytes));
   if (action->kind == RENGA_ACTION_BACKWARD && !adds)
-    RengaCall(Fill(pipeline, pipeline->base[REGION_GRADIENTS],
-                   pipeline->gradient_count * (int64_t)sizeof(float)));
+    RengaCall(Fill(chunk, chunk->base[REGION_GRADIENTS],
+                   chunk->sizes.gradient_count * (int64_t)sizeof(float)));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Forward(RengaPipeline pipeline, Pass *pass, const RengaAction *action,
-                              int64_t i)
+static RengaErrorCode Forward(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
 {
   Program *program;
   const int64_t number = action->microbatch;
-  const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
-  RengaCall(Poison(pipeline, pass->training, false, action));
-  RengaCall(TakeProgram(pipeline, pass, number, &program));
-  RengaCall(RengaPipelineReadFields_Private(pipeline, pass, program, number));
+  const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, number);
+  RengaCall(Poison(chunk, pass->training, false, action));
+  RengaCall(TakeProgram(chunk, pass, number, &program));
+  RengaCall(RengaChunkReadFields_Private(chunk, pass, program, number));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_FORWARD));
   const RengaErrorCode code =
-      RengaPipelineRunPart_Private(pipeline, pass, program, PART_FORWARD, &context);
+      RengaChunkRunPart_Private(chunk, pass, program, PART_FORWARD, &context);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_FORWARD), program->part[PART_FORWARD].flops, 0,
                    0);
   RengaCall(code);
-  RengaCall(TakeResults(pipeline, pass, program, i));
+  RengaCall(TakeResults(chunk, pass, program, i));
   return RENGA_SUCCESS;
 }
 
 /* What backward needs is made again, into the slot that all micro-batches share. What was sent may
    still be on its way: it is made elsewhere, behind that slot. */
-static void SetRecomputedBases(RengaPipeline pipeline, int64_t i)
+static void SetRecomputedBases(Chunk *chunk, int64_t i)
 {
-  RengaPipelineSetBases_Private(pipeline, true, i);
-  if (pipeline->recompute)
-    pipeline->base[REGION_SENT] = pipeline->base[REGION_SAVED] + pipeline->slot_bytes[true];
+  RengaChunkSetBases_Private(chunk, true, i);
+  if (chunk->recompute)
+    chunk->base[REGION_SENT] = chunk->base[REGION_SAVED] + chunk->sizes.slot_bytes[true];
 }
 
-static RengaErrorCode Recompute(RengaPipeline pipeline, Pass *pass, const RengaAction *action,
-                                int64_t i)
+static RengaErrorCode Recompute(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
 {
   Program *program;
   const int64_t number = action->microbatch;
-  const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
-  SetRecomputedBases(pipeline, i);
-  RengaCall(Poison(pipeline, true, false, action));
-  RengaCall(TakeProgram(pipeline, pass, number, &program));
+  const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, number);
+  SetRecomputedBases(chunk, i);
+  RengaCall(Poison(chunk, true, false, action));
+  RengaCall(TakeProgram(chunk, pass, number, &program));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_RECOMPUTE));
   const RengaErrorCode code =
-      RengaPipelineRunPart_Private(pipeline, pass, program, PART_FORWARD, &context);
+      RengaChunkRunPart_Private(chunk, pass, program, PART_FORWARD, &context);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_RECOMPUTE), program->part[PART_FORWARD].flops,
                    0, 0);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Backward(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
+static RengaErrorCode Backward(Chunk *chunk, Pass *pass, const RengaAction *action)
 {
   Program *program;
   bool adds;
   const int64_t number = action->microbatch;
-  const RengaKernelContext context = RengaPipelineContext_Private(pipeline, pass, number);
-  RengaCall(RengaPipelineTakeGradients_Private(pipeline, pass, number, &adds));
-  RengaCall(Poison(pipeline, pass->training, adds, action));
-  RengaCall(TakeProgram(pipeline, pass, number, &program));
-  if (adds) RengaCall(RengaPipelineGetAdding_Private(pipeline, context.samples, &program));
+  const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, number);
+  RengaCall(RengaChunkTakeGradients_Private(chunk, pass, number, &adds));
+  RengaCall(Poison(chunk, pass->training, adds, action));
+  RengaCall(TakeProgram(chunk, pass, number, &program));
+  if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, context.samples, &program));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_BACKWARD));
   const RengaErrorCode code =
-      RengaPipelineRunPart_Private(pipeline, pass, program, PART_BACKWARD, &context);
+      RengaChunkRunPart_Private(chunk, pass, program, PART_BACKWARD, &context);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_BACKWARD), program->part[PART_BACKWARD].flops,
                    0, 0);
   RengaCall(code);
-  if (!pass->failed) RengaCall(RengaPipelineCloseGradients_Private(pipeline, pass, number));
+  if (!pass->failed) RengaCall(RengaChunkCloseGradients_Private(chunk, pass, number));
   return RENGA_SUCCESS;
 }
 
 /* Where the pass has failed only what messages need of it is done. */
-static RengaErrorCode RunForward(RengaPipeline pipeline, Pass *pass, const RengaAction *action,
-                                 int64_t i)
+static RengaErrorCode RunForward(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
 {
-  RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, false));
-  RengaPipelineSetBases_Private(pipeline, pass->training, i);
-  if (!RengaPipelineHears_Private(pipeline, pass, true))
-    RengaCall(RengaPipelineNote_Private(pipeline, pass, Forward(pipeline, pass, action, i)));
-  pass->forward_done++;
-  RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
+  RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, false));
+  RengaChunkSetBases_Private(chunk, pass->training, i);
+  if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
+    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, Forward(chunk, pass, action, i)));
+  chunk->portion.forward_done++;
+  RengaCall(RengaChunkPostReceives_Private(chunk, pass));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunBackward(RengaPipeline pipeline, Pass *pass, const RengaAction *action,
-                                  int64_t i)
+static RengaErrorCode RunBackward(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
 {
-  RengaCall(RengaPipelineWaitSends_Private(pipeline, pass, i, true));
-  SetRecomputedBases(pipeline, i);
-  if (!RengaPipelineHears_Private(pipeline, pass, true))
-    RengaCall(RengaPipelineNote_Private(pipeline, pass, Backward(pipeline, pass, action)));
-  pass->backward_done++;
-  RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
+  RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, true));
+  SetRecomputedBases(chunk, i);
+  if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
+    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, Backward(chunk, pass, action)));
+  chunk->portion.backward_done++;
+  RengaCall(RengaChunkPostReceives_Private(chunk, pass));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Send(RengaPipeline pipeline, Pass *pass, int row, int64_t i)
+static RengaErrorCode Send(Chunk *chunk, Pass *pass, int row, int64_t i)
 {
-  RengaPipelineSetBases_Private(pipeline, pass->training, i);
-  RengaCall(RengaPipelineSend_Private(pipeline, pass, row, i));
+  RengaChunkSetBases_Private(chunk, pass->training, i);
+  RengaCall(RengaChunkSend_Private(chunk, pass, row, i));
   return RENGA_SUCCESS;
 }
 
 /* Fails only where messages are left under way; other errors are noted in the pass. */
-static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
+static RengaErrorCode RunAction(Chunk *chunk, Pass *pass, const RengaAction *action)
 {
-  const int64_t i = action->microbatch < 0 ? 0 : pass->place[action->microbatch - pass->first];
+  const Portion *portion = &chunk->portion;
+  const int64_t i =
+      action->microbatch < 0 ? 0 : portion->place[action->microbatch - portion->first];
   switch (action->kind) {
   case RENGA_ACTION_FORWARD:
-    RengaCall(RunForward(pipeline, pass, action, i));
+    RengaCall(RunForward(chunk, pass, action, i));
     break;
   case RENGA_ACTION_RECOMPUTE:
     if (!pass->failed)
-      RengaCall(RengaPipelineNote_Private(pipeline, pass, Recompute(pipeline, pass, action, i)));
+      RengaCall(
+          RengaPipelineNote_Private(chunk->pipeline, pass, Recompute(chunk, pass, action, i)));
     break;
   case RENGA_ACTION_BACKWARD:
-    RengaCall(RunBackward(pipeline, pass, action, i));
+    RengaCall(RunBackward(chunk, pass, action, i));
     break;
   case RENGA_ACTION_SEND:
-    RengaCall(Send(pipeline, pass, action->message, i));
+    RengaCall(Send(chunk, pass, action->message, i));
     break;
   case RENGA_ACTION_RECEIVE:
-    RengaCall(RengaPipelineReceive_Private(pipeline, pass, action->message, i));
+    RengaCall(RengaChunkReceive_Private(chunk, pass, action->message, i));
     break;
   case RENGA_ACTION_REDUCE:
   case RENGA_ACTION_UPDATE:
@@ -306,8 +294,15 @@ static void Trace(RengaPipeline pipeline, const RengaAction *action, double begi
   if (!RengaLogTraceIsOn() || action->microbatch < 0) return;
   snprintf(name, sizeof name, "%s %lld%s%s", RengaActionName(action->kind),
            (long long)action->microbatch, message ? " " : "",
-           message ? pipeline->message[action->message].value : "");
+           message ? pipeline->outline.message[action->message].value : "");
   RengaLogTrace(message ? "communication" : "compute", name, begin, MPI_Wtime());
+}
+
+static RengaErrorCode PostAll(RengaPipeline pipeline, Pass *pass)
+{
+  for (int c = 0; c < pipeline->rank.n_chunks; c++)
+    RengaCall(RengaChunkPostReceives_Private(&pipeline->rank.chunk[c], pass));
+  return RENGA_SUCCESS;
 }
 
 /* Before an action that sends, or waits for what others send. */
@@ -316,22 +311,24 @@ static RengaErrorCode SettleBefore(RengaPipeline pipeline, Pass *pass, const Ren
   if (action->kind != RENGA_ACTION_SEND && action->kind != RENGA_ACTION_RECEIVE)
     return RENGA_SUCCESS;
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
-  RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
+  RengaCall(PostAll(pipeline, pass));
   return RENGA_SUCCESS;
 }
 
-/* One pass over this replica's micro-batches. Fails only where messages are left under way. */
+/* One pass over this rank's list. Fails only where messages are left under way. */
 RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass)
 {
-  RengaCall(RengaPipelinePostReceives_Private(pipeline, pass));
+  RengaCall(PostAll(pipeline, pass));
   for (int64_t a = 0; a < pass->n_actions && !pass->refused; a++) {
     const double begin = MPI_Wtime();
+    Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, pass->action[a].stage);
     if (!pass->settled) RengaCall(SettleBefore(pipeline, pass, &pass->action[a]));
     if (pass->refused) break;
-    RengaCall(RunAction(pipeline, pass, &pass->action[a]));
+    RengaCall(RunAction(chunk, pass, &pass->action[a]));
     Trace(pipeline, &pass->action[a], begin);
   }
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
-  if (!pass->refused) RengaCall(RengaPipelineFinishLinks_Private(pipeline, pass));
+  for (int c = 0; c < pipeline->rank.n_chunks && !pass->refused; c++)
+    RengaCall(RengaChunkFinishLinks_Private(&pipeline->rank.chunk[c], pass));
   return RENGA_SUCCESS;
 }

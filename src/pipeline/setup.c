@@ -62,64 +62,66 @@ RengaErrorCode RengaPipelineSetUpDevice_Private(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* What is the same on all ranks. */
-RengaErrorCode RengaPipelineReadPlan_Private(RengaPipeline pipeline)
-{
-  RengaValue loss;
-  RengaPlan plan = pipeline->plan;
-  pipeline->stages = RengaPlanGetStageCount(plan);
-  RengaCall(RengaPlanGetBatch(plan, &pipeline->batch, &pipeline->microbatch));
-  pipeline->leaf = RengaPlanGetLeaf(plan);
-  RengaCall(RengaGraphGetLoss(pipeline->graph, &loss));
-  pipeline->has_loss = loss != RENGA_VALUE_NONE;
-  pipeline->loss = RENGA_VALUE_NONE;
-  for (RengaValue v = 0; v < RengaGraphGetValueCount(pipeline->graph); v++)
-    pipeline->n_network += RengaGraphGetValue(pipeline->graph, v)->kind == RENGA_VALUE_PARAMETER;
-  RengaCall(RengaPlanGetMessages(plan, pipeline->graph, &pipeline->n_messages, &pipeline->message));
-  RengaCall(RengaMalloc(pipeline->n_messages + 1, &pipeline->link));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode MakeRanks(RengaPipeline pipeline)
 {
   const int rank = RengaCommGetRank(pipeline->hdr.owner);
   const int size = RengaCommGetSize(pipeline->hdr.owner);
-  RengaCall(RengaCommSplit(pipeline->hdr.owner, 0, rank, &pipeline->all));
-  RengaCall(RengaCommSplit(pipeline->hdr.owner, 0, rank, &pipeline->side));
-  RengaCall(RengaMalloc(size, &pipeline->standing));
-  RengaCall(RengaMalloc(size, &pipeline->heard));
-  RengaCall(RengaMalloc(size, &pipeline->notice));
+  Togetherness *together = &pipeline->rank.together;
+  RengaCall(RengaCommSplit(pipeline->hdr.owner, 0, rank, &pipeline->rank.all));
+  RengaCall(RengaCommSplit(pipeline->hdr.owner, 0, rank, &together->side));
+  RengaCall(RengaMalloc(size, &together->standing));
+  RengaCall(RengaMalloc(size, &together->heard));
+  RengaCall(RengaMalloc(size, &together->notice));
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode MakeOutline(RengaPipeline pipeline)
+{
+  RengaCall(RengaOutlineRead_Private(pipeline, &pipeline->outline));
+  return RENGA_SUCCESS;
+}
+
+/* The plan gives a rank one stage at the most. */
+static RengaErrorCode MakeChunks(RengaPipeline pipeline)
+{
+  Rank *rank = &pipeline->rank;
+  int stage, replica;
+  RengaCall(RengaPlanFindRank(pipeline->plan, RengaCommGetRank(rank->all), &stage, &replica));
+  if (stage < 0) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(1, &rank->chunk));
+  Chunk *chunk = &rank->chunk[rank->n_chunks++];
+  RengaChunkBegin_Private(&pipeline->outline, stage, chunk);
+  chunk->pipeline = pipeline;
+  chunk->replica = replica;
+  RengaCall(RengaChunkSetUp_Private(chunk));
+  return RENGA_SUCCESS;
+}
+
+/* Collective: the replicas of each stage. */
 static RengaErrorCode MakeGroups(RengaPipeline pipeline)
 {
-  RengaCall(RengaCommSplit(pipeline->all, pipeline->stage, pipeline->replica, &pipeline->group));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode MakeStage(RengaPipeline pipeline)
-{
-  int stage;
-  RengaCall(RengaPlanFindRank(pipeline->plan, RengaCommGetRank(pipeline->all), &stage,
-                              &pipeline->replica));
-  if (stage >= 0) RengaCall(RengaPipelineSetUpStage_Private(pipeline, stage));
+  Chunk *chunk = pipeline->rank.n_chunks > 0 ? pipeline->rank.chunk : NULL;
+  RengaComm group = NULL;
+  RengaCall(RengaCommSplit(pipeline->rank.all, chunk ? chunk->stage : -1,
+                           chunk ? chunk->replica : 0, &group));
+  if (chunk) chunk->group = group;
   return RENGA_SUCCESS;
 }
 
 /* The moments are known on idle ranks too. */
 static RengaErrorCode MakeMemory(RengaPipeline pipeline)
 {
-  RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &pipeline->n_moments, &pipeline->moment));
-  if (pipeline->stage >= 0) RengaCall(RengaPipelineSetUpArena_Private(pipeline));
+  Rank *rank = &pipeline->rank;
+  RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &rank->n_moments, &rank->moment));
+  RengaCall(RengaPipelineSetUpArena_Private(pipeline));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode MakeValues(RengaPipeline pipeline)
 {
-  if (pipeline->stage < 0) return RENGA_SUCCESS;
   RengaCall(RengaPipelineSetUpPersistents_Private(pipeline));
-  RengaPipelineSetBases_Private(pipeline, true, 0);
+  for (int c = 0; c < pipeline->rank.n_chunks; c++)
+    RengaChunkSetBases_Private(&pipeline->rank.chunk[c], true, 0);
   return RENGA_SUCCESS;
 }
 
@@ -128,9 +130,9 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
   static RengaErrorCode (*const phase[])(RengaPipeline) = {CheckParts,
                                                            RengaPipelineSetUpDevice_Private,
                                                            MakeRanks,
-                                                           RengaPipelineReadPlan_Private,
+                                                           MakeOutline,
                                                            RengaPipelineCheckAgreement_Private,
-                                                           MakeStage,
+                                                           MakeChunks,
                                                            MakeGroups,
                                                            MakeMemory,
                                                            MakeValues};

@@ -2,72 +2,71 @@
    batches after the step, on every replica alike. */
 #include "pipelineimpl.h"
 
-static int64_t Elements(RengaPipeline pipeline, int update)
+static int64_t Elements(Chunk *chunk, int update)
 {
   return RengaTensorSpecCount(
-      &RengaGraphGetValue(pipeline->sub, pipeline->update[update].batch_value)->spec);
+      &RengaGraphGetValue(chunk->sub, chunk->states.update[update].batch_value)->spec);
 }
 
-/* The statistics of a micro-batch to their row of pass->statistics. */
-RengaErrorCode RengaPipelineKeepStatistics_Private(RengaPipeline pipeline, Pass *pass,
-                                                   const Program *program, int64_t number)
+/* The statistics of a micro-batch to their row of chunk->portion.statistics. */
+RengaErrorCode RengaChunkKeepStatistics_Private(Chunk *chunk, const Program *program,
+                                                int64_t number)
 {
-  double *to = pass->statistics + number * pipeline->statistics;
-  float *value = pass->scratch;
-  for (int u = 0; u < pipeline->n_updates; u++) {
-    const int64_t count = Elements(pipeline, u);
-    const Place place = program->place[pipeline->update[u].batch_value];
-    RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, value,
-                              RengaPipelineAt_Private(pipeline, place),
-                              (size_t)count * sizeof(float)));
-    RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+  double *to = chunk->portion.statistics + number * chunk->states.elements;
+  float *value = chunk->portion.scratch;
+  for (int u = 0; u < chunk->states.n_updates; u++) {
+    const int64_t count = Elements(chunk, u);
+    const Place place = program->place[chunk->states.update[u].batch_value];
+    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, value,
+                              RengaChunkAt_Private(chunk, place), (size_t)count * sizeof(float)));
+    RengaCall(RengaStreamSynchronize(chunk->device, NULL));
     for (int64_t i = 0; i < count; i++) *to++ = (double)value[i];
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Apply(RengaPipeline pipeline, const Pass *pass, int u, const double batch[])
+static RengaErrorCode Apply(Chunk *chunk, const Pass *pass, int u, const double batch[])
 {
-  float *state = pass->scratch;
-  const RengaStateUpdate *update = &pipeline->update[u];
-  const int64_t count = Elements(pipeline, u);
-  float *at = RengaPipelineAt_Private(pipeline, pipeline->value_place[update->state]);
-  RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, state, at,
+  float *state = chunk->portion.scratch;
+  const RengaStateUpdate *update = &chunk->states.update[u];
+  const int64_t count = Elements(chunk, u);
+  float *at = RengaChunkAt_Private(chunk, chunk->value_place[update->state]);
+  RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, state, at,
                             (size_t)count * sizeof(float)));
-  RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+  RengaCall(RengaStreamSynchronize(chunk->device, NULL));
   for (int64_t m = 0; m < pass->microbatches; m++) {
-    const double *row = batch + m * pipeline->statistics;
+    const double *row = batch + m * chunk->states.elements;
     for (int64_t i = 0; i < count; i++)
       state[i] =
           (float)(update->keep * (double)state[i] + (1 - update->keep) * update->factor * row[i]);
   }
-  RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE, at, state,
+  RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE, at, state,
                             (size_t)count * sizeof(float)));
-  RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+  RengaCall(RengaStreamSynchronize(chunk->device, NULL));
   return RENGA_SUCCESS;
 }
 
 /* Collective on the replicas of the stage: each gets the statistics of all micro-batches. Fails
    only where messages are left under way. */
-RengaErrorCode RengaPipelineSumStatistics_Private(RengaPipeline pipeline, Pass *pass)
+RengaErrorCode RengaChunkSumStatistics_Private(Chunk *chunk, const Pass *pass)
 {
-  if (!pass->statistics) return RENGA_SUCCESS;
+  if (!chunk->portion.statistics) return RENGA_SUCCESS;
   char what[160];
   snprintf(what, sizeof what,
            "rank %d (stage %d, replica %d) collects the statistics of micro-batches in step %lld",
-           RengaCommGetRank(pipeline->all), pipeline->stage, pipeline->replica,
-           (long long)pipeline->step);
-  RengaCall(RengaCommSumExact(pipeline->group, pass->microbatches * pipeline->statistics,
-                              pass->statistics, what));
+           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
+           (long long)chunk->pipeline->step);
+  RengaCall(RengaCommSumExact(chunk->group, pass->microbatches * chunk->states.elements,
+                              chunk->portion.statistics, what));
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaPipelineUpdateStates_Private(RengaPipeline pipeline, const Pass *pass)
+RengaErrorCode RengaChunkUpdateStates_Private(Chunk *chunk, const Pass *pass)
 {
-  const double *batch = pass->statistics;
-  for (int u = 0; batch && u < pipeline->n_updates; u++) {
-    RengaCall(Apply(pipeline, pass, u, batch));
-    batch += Elements(pipeline, u);
+  const double *batch = chunk->portion.statistics;
+  for (int u = 0; batch && u < chunk->states.n_updates; u++) {
+    RengaCall(Apply(chunk, pass, u, batch));
+    batch += Elements(chunk, u);
   }
   return RENGA_SUCCESS;
 }

@@ -3,64 +3,11 @@
 #include "pipelineimpl.h"
 #include <math.h>
 
-/* Sums of squares of the gradients of parameters that this rank owns, behind the shares of the
-   loss. */
-RengaErrorCode RengaPipelineFindNorms_Private(RengaPipeline pipeline, Pass *pass)
-{
-  double *squares = pass->values + pass->microbatches;
-  RengaErrorCode code = RENGA_SUCCESS;
-  if (pass->failed) return RENGA_SUCCESS;
-  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_NORM));
-  for (int p = 0; p < pipeline->n_parameters && !code; p++) {
-    const Parameter *parameter = &pipeline->parameter[p];
-    if (parameter->trained && parameter->owner)
-      code = RengaDeviceSumOfSquares(pipeline->device, NULL, parameter->count,
-                                     pipeline->gradient + parameter->gradient,
-                                     &squares[parameter->number]);
-  }
-  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_NORM), 0, 0, 0);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 static double AddInOrder(int64_t count, const double values[])
 {
   double sum = 0;
   for (int64_t i = 0; i < count; i++) sum += values[i];
   return sum;
-}
-
-static RengaErrorCode UpdateParameters(RengaPipeline pipeline, double scale)
-{
-  for (int p = 0; p < pipeline->n_parameters; p++) {
-    const Parameter *parameter = &pipeline->parameter[p];
-    if (!parameter->trained) continue;
-    float *moment[4] = {NULL};
-    for (int m = 0; m < pipeline->n_moments; m++)
-      moment[m] =
-          (float *)pipeline->moment_base + m * pipeline->parameter_count + parameter->offset;
-    RengaCall(RengaOptimizerUpdate(pipeline->optimizer, pipeline->device, NULL, parameter->name,
-                                   pipeline->step, scale, parameter->count,
-                                   (float *)pipeline->persistent_base + parameter->offset,
-                                   pipeline->gradient + parameter->gradient, moment));
-  }
-  RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode Update(RengaPipeline pipeline, const Pass *pass, double norm)
-{
-  double scale = 1;
-  const double begin = MPI_Wtime();
-  if (pipeline->stage < 0) return RENGA_SUCCESS;
-  RengaCall(RengaOptimizerGetScale(pipeline->optimizer, norm, &scale));
-  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_UPDATE));
-  RengaErrorCode code = UpdateParameters(pipeline, scale);
-  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_UPDATE), 0, 0, 0);
-  RengaLogTrace("compute", "update", begin, MPI_Wtime());
-  if (!code) code = RengaPipelineUpdateStates_Private(pipeline, pass);
-  RengaCall(code);
-  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Learn(RengaPipeline pipeline, Pass *pass, RengaPipelineStepInfo *info)
@@ -70,12 +17,12 @@ static RengaErrorCode Learn(RengaPipeline pipeline, Pass *pass, RengaPipelineSte
                                   .samples = pass->batch->samples,
                                   .loss = AddInOrder(pass->microbatches, pass->values),
                                   .counts = true};
-  info->norm = sqrt(AddInOrder(pipeline->n_network, pass->values + pass->microbatches));
+  info->norm = sqrt(AddInOrder(pipeline->outline.n_parameters, pass->values + pass->microbatches));
   RengaCall(RengaOptimizerGetLearningRate(pipeline->optimizer, info->step, &info->learning_rate));
-  pipeline->gradient_valid = true;
+  for (int c = 0; c < pipeline->rank.n_chunks; c++) pipeline->rank.chunk[c].gradients.valid = true;
   RengaCall(RengaPipelineJudge_Private(pipeline, info));
   if (!info->finite) return RENGA_SUCCESS;
-  const RengaErrorCode code = Update(pipeline, pass, info->norm);
+  const RengaErrorCode code = RengaPipelineUpdate_Private(pipeline, pass, info->norm);
   if (code) RengaPipelineBreak_Private(pipeline, code);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -113,14 +60,11 @@ RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch
 {
   const double begin = MPI_Wtime();
   RengaPipelineStepInfo info;
-  Pass pass = {.kind = PROGRAM_TRAINING,
-               .call = CALL_STEP,
-               .target = RENGA_VALUE_NONE,
-               .batch = batch,
-               .code = CheckLoss(loss)};
+  Pass pass = {
+      .kind = PROGRAM_TRAINING, .call = CALL_STEP, .batch = batch, .code = CheckLoss(loss)};
   RengaCall(RengaPipelineCheckReady_Private(pipeline));
   const RengaErrorCode code = Learn(pipeline, &pass, &info);
-  RengaPipelineFreePass_Private(&pass);
+  RengaPipelineFreePass_Private(pipeline, &pass);
   RengaCall(code);
   info.seconds = MPI_Wtime() - begin;
   *loss = info.loss;
@@ -152,10 +96,11 @@ RengaErrorCode RengaPipelineEvaluate(RengaPipeline pipeline, const RengaBatch *b
   Pass pass = {
       .kind = PROGRAM_EVALUATION, .call = CALL_EVALUATE, .batch = batch, .code = CheckLoss(loss)};
   RengaCall(RengaPipelineCheckReady_Private(pipeline));
-  pass.target = pipeline->loss;
+  for (int c = 0; c < pipeline->rank.n_chunks; c++)
+    pipeline->rank.chunk[c].portion.target = pipeline->rank.chunk[c].loss;
   const RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);
   if (!code) *loss = AddInOrder(pass.microbatches, pass.values);
-  RengaPipelineFreePass_Private(&pass);
+  RengaPipelineFreePass_Private(pipeline, &pass);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

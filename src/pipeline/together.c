@@ -29,28 +29,30 @@ RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline)
 {
   RengaCheckPointer(pipeline);
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
-  RengaCheck(!pipeline->broken, MPI_COMM_SELF, RENGA_ERR_ORDER,
+  RengaCheck(!pipeline->rank.together.broken, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "an earlier call ended in the middle of its messages or of an update (%s): the "
              "pipeline cannot go on, destroy it",
-             RengaErrorText(pipeline->broken));
+             RengaErrorText(pipeline->rank.together.broken));
   return RENGA_SUCCESS;
 }
 
 /* After an error that leaves messages under way, or parameters half updated. */
 RengaErrorCode RengaPipelineBreak_Private(RengaPipeline pipeline, RengaErrorCode code)
 {
-  pipeline->broken = code;
+  pipeline->rank.together.broken = code;
   return code;
 }
 
 static RengaErrorCode SendNotices(RengaPipeline pipeline)
 {
-  const int rank = RengaCommGetRank(pipeline->side), size = RengaCommGetSize(pipeline->side);
+  const int rank = RengaCommGetRank(pipeline->rank.together.side),
+            size = RengaCommGetSize(pipeline->rank.together.side);
   for (int r = 0; r < size; r++) {
     RengaErrorCode code = RENGA_SUCCESS;
     if (r == rank) continue;
     for (int attempt = 0; attempt == 0 || (code && attempt < ATTEMPTS); attempt++)
-      code = RengaCommSend(pipeline->side, NULL, 0, r, TAG_NOTICE, &pipeline->notice[r]);
+      code = RengaCommSend(pipeline->rank.together.side, NULL, 0, r, TAG_NOTICE,
+                           &pipeline->rank.together.notice[r]);
     RengaCall(code);
   }
   return RENGA_SUCCESS;
@@ -82,11 +84,11 @@ static RengaErrorCode Listen(RengaPipeline pipeline, Pass *pass)
   MPI_Comm comm;
   MPI_Status status;
   int comes;
-  RengaCall(RengaObjectGetComm(pipeline->side, &comm));
+  RengaCall(RengaObjectGetComm(pipeline->rank.together.side, &comm));
   RengaCallMPI(MPI_Iprobe(MPI_ANY_SOURCE, TAG_NOTICE, comm, &comes, &status));
   if (!comes) return RENGA_SUCCESS;
   RengaCallMPI(MPI_Recv(NULL, 0, MPI_BYTE, status.MPI_SOURCE, TAG_NOTICE, comm, MPI_STATUS_IGNORE));
-  pipeline->heard[status.MPI_SOURCE] = true;
+  pipeline->rank.together.heard[status.MPI_SOURCE] = true;
   pass->failed = true;
   return RENGA_SUCCESS;
 }
@@ -94,7 +96,7 @@ static RengaErrorCode Listen(RengaPipeline pipeline, Pass *pass)
 /* Whether some rank is known to have failed. now: also look if that was done a moment ago. */
 bool RengaPipelineHears_Private(RengaPipeline pipeline, Pass *pass, bool now)
 {
-  if (pass->failed || RengaCommGetSize(pipeline->side) == 1) return pass->failed;
+  if (pass->failed || RengaCommGetSize(pipeline->rank.together.side) == 1) return pass->failed;
   const double time = MPI_Wtime();
   if (!now && time < pass->listen) return false;
   pass->listen = time + listen_seconds;
@@ -109,17 +111,19 @@ static uint64_t HashWants(const Pass *pass)
 }
 
 /* Starts the agreement: pass->code says whether this rank could prepare the pass. */
-static RengaErrorCode Begin(RengaPipeline pipeline, Pass *pass)
+RengaErrorCode RengaPipelineAskAll_Private(RengaPipeline pipeline, Pass *pass)
 {
   RengaErrorCode code;
   int attempt = 0;
   const uint64_t hash = HashWants(pass);
-  memset(pipeline->heard, 0, (size_t)RengaCommGetSize(pipeline->side) * sizeof *pipeline->heard);
+  memset(pipeline->rank.together.heard, 0,
+         (size_t)RengaCommGetSize(pipeline->rank.together.side) *
+             sizeof *pipeline->rank.together.heard);
   pass->prepared = !pass->code;
   pass->agree[0] = pass->code;
   memcpy(&pass->agree[1], &hash, sizeof hash);
   pass->agree[2] = ~pass->agree[1];
-  do code = RengaCommStartLargest(pipeline->all, 3, pass->agree, &pass->agreement);
+  do code = RengaCommStartLargest(pipeline->rank.all, 3, pass->agree, &pass->agreement);
   while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -136,8 +140,8 @@ RengaErrorCode RengaPipelineSettle_Private(RengaPipeline pipeline, Pass *pass, b
   NamePass(pipeline, pass, sizeof name, name);
   snprintf(what, sizeof what, "all ranks to begin %s", name);
   do
-    code = wait ? RengaCommWait(pipeline->all, &pass->agreement, what)
-                : RengaCommTest(pipeline->all, &pass->agreement, &done);
+    code = wait ? RengaCommWait(pipeline->rank.all, &pass->agreement, what)
+                : RengaCommTest(pipeline->rank.all, &pass->agreement, &done);
   while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
   RengaCall(code);
   pass->settled = done;
@@ -148,14 +152,17 @@ RengaErrorCode RengaPipelineSettle_Private(RengaPipeline pipeline, Pass *pass, b
 /* Notices that this rank sent have left, those of others are taken. */
 static RengaErrorCode EndNotices(RengaPipeline pipeline)
 {
-  const int rank = RengaCommGetRank(pipeline->side), size = RengaCommGetSize(pipeline->side);
+  const int rank = RengaCommGetRank(pipeline->rank.together.side),
+            size = RengaCommGetSize(pipeline->rank.together.side);
   for (int r = 0; r < size; r++) {
     RengaRequest request = NULL;
-    if (r != rank && pipeline->standing[r].told && !pipeline->heard[r])
-      RengaCall(RengaCommReceive(pipeline->side, NULL, 0, r, TAG_NOTICE, &request));
-    if (request) RengaCall(RengaCommWait(pipeline->side, &request, "the news of an error"));
-    if (pipeline->notice[r])
-      RengaCall(RengaCommWait(pipeline->side, &pipeline->notice[r], "to tell of an error"));
+    if (r != rank && pipeline->rank.together.standing[r].told && !pipeline->rank.together.heard[r])
+      RengaCall(RengaCommReceive(pipeline->rank.together.side, NULL, 0, r, TAG_NOTICE, &request));
+    if (request)
+      RengaCall(RengaCommWait(pipeline->rank.together.side, &request, "the news of an error"));
+    if (pipeline->rank.together.notice[r])
+      RengaCall(RengaCommWait(pipeline->rank.together.side, &pipeline->rank.together.notice[r],
+                              "to tell of an error"));
   }
   return RENGA_SUCCESS;
 }
@@ -195,8 +202,8 @@ static void DescribeWant(int want, int64_t value, size_t size, char text[])
 
 static RengaErrorCode RaiseDifference(RengaPipeline pipeline, const char *name)
 {
-  const Standing *standing = pipeline->standing;
-  for (int r = 1; r < RengaCommGetSize(pipeline->all); r++) {
+  const Standing *standing = pipeline->rank.together.standing;
+  for (int r = 1; r < RengaCommGetSize(pipeline->rank.all); r++) {
     char there[96], here[96];
     const int want = FindDifference(standing, r);
     if (want < 0) continue;
@@ -211,19 +218,20 @@ static RengaErrorCode RaiseDifference(RengaPipeline pipeline, const char *name)
 }
 
 /* Collective: all ranks fail with the error of the first rank that found one. */
-static RengaErrorCode FailTogether(RengaPipeline pipeline, const Pass *pass)
+RengaErrorCode RengaPipelineFailTogether_Private(RengaPipeline pipeline, const Pass *pass)
 {
   Standing mine = {.code = pass->code, .told = pass->told};
   char name[64];
   NamePass(pipeline, pass, sizeof name, name);
   memcpy(mine.want, pass->want, sizeof mine.want);
-  RengaErrorCode code = RengaCommGather(pipeline->side, &mine, sizeof mine, pipeline->standing, -1,
-                                        "all ranks to say why the pass failed");
+  RengaErrorCode code =
+      RengaCommGather(pipeline->rank.together.side, &mine, sizeof mine,
+                      pipeline->rank.together.standing, -1, "all ranks to say why the pass failed");
   if (!code) code = EndNotices(pipeline);
   if (code) RengaPipelineBreak_Private(pipeline, code);
   RengaCall(code);
-  for (int r = 0; r < RengaCommGetSize(pipeline->all); r++) {
-    code = (RengaErrorCode)pipeline->standing[r].code;
+  for (int r = 0; r < RengaCommGetSize(pipeline->rank.all); r++) {
+    code = (RengaErrorCode)pipeline->rank.together.standing[r].code;
     if (!code) continue;
     if (pass->code) RengaCall(code);
     RengaRaise(pipeline->hdr.comm, code, "rank %d failed in %s: nothing was changed on any rank", r,
@@ -233,44 +241,14 @@ static RengaErrorCode FailTogether(RengaPipeline pipeline, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
-/* Between the agreement and the last sum. Fails only where messages are left under way. */
-static RengaErrorCode Work(RengaPipeline pipeline, Pass *pass)
-{
-  if (pipeline->stage >= 0 && pass->prepared) {
-    RengaCall(RengaPipelineRunPrologue_Private(pipeline, pass));
-    RengaCall(RengaPipelineRunPass_Private(pipeline, pass));
-  }
-  RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
-  if (pass->refused || pipeline->stage < 0 || !pass->training) return RENGA_SUCCESS;
-  RengaCall(RengaPipelineReduceGradients_Private(pipeline, pass));
-  RengaCall(
-      RengaPipelineNote_Private(pipeline, pass, RengaPipelineFindNorms_Private(pipeline, pass)));
-  RengaCall(RengaPipelineSumStatistics_Private(pipeline, pass));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode SumValues(RengaPipeline pipeline, Pass *pass)
+/* The last sum of the pass, which counts the ranks that failed. */
+RengaErrorCode RengaPipelineSumValues_Private(RengaPipeline pipeline, Pass *pass)
 {
   char name[64], what[128];
   NamePass(pipeline, pass, sizeof name, name);
   snprintf(what, sizeof what, "all ranks to end %s%s", name,
            pass->call == CALL_STEP ? " (loss and norm)" : "");
   pass->values[pass->n_values - 1] = pass->code ? 1 : 0;
-  RengaCall(RengaCommSumExact(pipeline->all, pass->n_values, pass->values, what));
-  return RENGA_SUCCESS;
-}
-
-/* Collective. pass->code is what this rank has found wrong so far. On success pass->values are
-   those of all ranks. */
-RengaErrorCode RengaPipelineRunTogether_Private(RengaPipeline pipeline, Pass *pass)
-{
-  if (!pass->code) pass->code = RengaPipelinePrepare_Private(pipeline, pass);
-  RengaErrorCode code = Begin(pipeline, pass);
-  if (!code) code = Work(pipeline, pass);
-  if (!code && !pass->refused) code = SumValues(pipeline, pass);
-  if (code) RengaPipelineBreak_Private(pipeline, code);
-  RengaCall(code);
-  if (pass->refused || pass->values[pass->n_values - 1] > 0)
-    RengaCall(FailTogether(pipeline, pass));
+  RengaCall(RengaCommSumExact(pipeline->rank.all, pass->n_values, pass->values, what));
   return RENGA_SUCCESS;
 }

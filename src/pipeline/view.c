@@ -43,13 +43,14 @@ static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, const
 {
   char replicas[64];
   FormatReplicas(pipeline->plan, sizeof replicas, replicas);
-  RengaCall(RengaViewerPrintf(
-      viewer, "Pipeline: %d stages x %s replicas, %s reduction, seed %lld\n", pipeline->stages,
-      replicas, pipeline->settings->reduction, (long long)pipeline->settings->seed));
+  RengaCall(RengaViewerPrintf(viewer,
+                              "Pipeline: %d stages x %s replicas, %s reduction, seed %lld\n",
+                              pipeline->outline.stages, replicas, pipeline->settings->reduction,
+                              (long long)pipeline->settings->seed));
   RengaCall(RengaViewerPrintf(
       viewer, "  rank  stage replica kernels flight parameters  gradients  optimizer      "
               "saved  temporary   messages     inputs        all\n"));
-  for (int r = 0; r < RengaCommGetSize(pipeline->all); r++)
+  for (int r = 0; r < RengaCommGetSize(pipeline->rank.all); r++)
     RengaCall(PrintRow(viewer, r, &rows[r]));
   return RENGA_SUCCESS;
 }
@@ -67,13 +68,19 @@ RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer)
 {
   RengaCheckPointer(pipeline);
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
-  const Row mine = {pipeline->stage, pipeline->replica, pipeline->n_kernels, pipeline->slots,
-                    pipeline->memory};
+  const Chunk *chunk = pipeline->rank.n_chunks > 0 ? pipeline->rank.chunk : NULL;
+  Row mine = {.stage = -1, .memory = pipeline->rank.memory};
+  if (chunk) {
+    mine.stage = chunk->stage;
+    mine.replica = chunk->replica;
+    mine.kernels = chunk->kernels.count;
+    mine.slots = chunk->slots;
+  }
   Row *rows = NULL;
   RengaErrorCode code =
-      RengaErrorAgree(pipeline->hdr.comm, RengaMalloc(RengaCommGetSize(pipeline->all), &rows));
+      RengaErrorAgree(pipeline->hdr.comm, RengaMalloc(RengaCommGetSize(pipeline->rank.all), &rows));
   if (!code)
-    code = RengaCommGather(pipeline->all, &mine, sizeof mine, rows, 0,
+    code = RengaCommGather(pipeline->rank.all, &mine, sizeof mine, rows, 0,
                            "all ranks to show the pipeline");
   if (code == RENGA_SUCCESS) code = PrintAll(pipeline, viewer, rows);
   RengaFree(&rows);

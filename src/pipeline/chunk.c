@@ -1,0 +1,214 @@
+/* A chunk: its part of the network, differentiated; what it reads, holds and adds up. */
+#include "pipelineimpl.h"
+
+/* The number of a field among the network's inputs; false for what another stage makes. */
+static bool IsData(Chunk *chunk, const RengaGraphValue *value, int *field)
+{
+  const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, value->name);
+  *field = 0;
+  if (whole < 0 || RengaGraphGetValue(chunk->outline->graph, whole)->kind != RENGA_VALUE_INPUT)
+    return false;
+  for (RengaValue v = 0; v < whole; v++)
+    *field += RengaGraphGetValue(chunk->outline->graph, v)->kind == RENGA_VALUE_INPUT;
+  return true;
+}
+
+static RengaErrorCode ListFields(Chunk *chunk)
+{
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, v);
+    int field;
+    if (value->kind != RENGA_VALUE_INPUT || !IsData(chunk, value, &field)) continue;
+    RengaCall(RengaRealloc(chunk->n_fields + 1, &chunk->field));
+    const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, chunk->outline->microbatch);
+    chunk->field[chunk->n_fields++] =
+        (Field){.value = v, .field = field, .offset = chunk->sizes.input_bytes};
+    chunk->sizes.input_bytes += RengaAlign_Private((int64_t)RengaTensorSpecBytes(&spec));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ListSums(Chunk *chunk)
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(chunk->sub); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(chunk->sub, n);
+    if (!(node->op->flags & RENGA_OP_BATCH_SUM)) continue;
+    const RengaTensorSpec *spec = &RengaGraphGetValue(chunk->sub, node->in[0])->spec;
+    RengaCheck(spec->type == RENGA_FLOAT32 && spec->ndim == 0, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+               "%s: a sum over the batch takes a float32 scalar", node->name);
+    RengaCall(RengaRealloc(chunk->n_sums + 1, &chunk->sum));
+    chunk->sum[chunk->n_sums++] = (BatchSum){.share = node->in[0], .sum = node->out[0]};
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckHeld(const RengaGraphValue *value)
+{
+  bool known = value->spec.type == RENGA_FLOAT32;
+  for (int d = 0; d < value->spec.ndim; d++) known = known && value->spec.dim[d] >= 0;
+  RengaCheck(
+      known, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+      "%s: a parameter or state must be float32 and of a size that does not depend on the batch",
+      value->name);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddParameter(Chunk *chunk, RengaValue value, RengaValue whole, int n_uses,
+                                   int number)
+{
+  const RengaGraphValue *view = RengaGraphGetValue(chunk->sub, value);
+  const int64_t count = RengaTensorSpecCount(&view->spec);
+  RengaCall(CheckHeld(view));
+  chunk->parameter[chunk->n_parameters++] = (Parameter){
+      .value = value,
+      .whole = whole,
+      .name = RengaGraphGetValue(chunk->outline->graph, whole)->name,
+      .count = count,
+      .stride = RengaAlign_Private(count * (int64_t)sizeof(float)) / (int64_t)sizeof(float),
+      .n_uses = n_uses,
+      .number = number,
+  };
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddState(Chunk *chunk, RengaValue value)
+{
+  RengaCall(CheckHeld(RengaGraphGetValue(chunk->sub, value)));
+  RengaCall(RengaRealloc(chunk->states.count + 1, &chunk->states.value));
+  RengaCall(RengaRealloc(chunk->states.count + 1, &chunk->states.offset));
+  chunk->states.value[chunk->states.count++] = value;
+  return RENGA_SUCCESS;
+}
+
+/* here: [values of the network] 1 + the stage's own value, or 0. */
+static RengaErrorCode FindHeld(Chunk *chunk, int here[])
+{
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, v);
+    if (value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE)
+      here[RengaGraphFindValue(chunk->outline->graph, value->name)] = 1 + v;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* uses: [values of the stage] of each parameter. */
+static RengaErrorCode AddHeld(Chunk *chunk, const int here[], const int uses[])
+{
+  const int n_values = RengaGraphGetValueCount(chunk->outline->graph);
+  int number = 0, held = 0;
+  for (RengaValue whole = 0; whole < n_values; whole++)
+    held += here[whole] &&
+            RengaGraphGetValue(chunk->outline->graph, whole)->kind == RENGA_VALUE_PARAMETER;
+  RengaCall(RengaRealloc(held + 1, &chunk->parameter));
+  for (RengaValue whole = 0; whole < n_values; whole++) {
+    const RengaValueKind kind = RengaGraphGetValue(chunk->outline->graph, whole)->kind;
+    const RengaValue own = here[whole] - 1;
+    if (own >= 0 && kind == RENGA_VALUE_PARAMETER)
+      RengaCall(AddParameter(chunk, own, whole, uses[own], number));
+    if (own >= 0 && kind == RENGA_VALUE_STATE) RengaCall(AddState(chunk, own));
+    number += kind == RENGA_VALUE_PARAMETER;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Parameters and states in the order of the whole network. */
+static RengaErrorCode ListHeld(Chunk *chunk)
+{
+  int *here = NULL, *uses = NULL;
+  RengaCall(RengaMalloc(RengaGraphGetValueCount(chunk->outline->graph) + 1, &here));
+  RengaErrorCode code = FindHeld(chunk, here);
+  if (!code) code = RengaMalloc(RengaGraphGetValueCount(chunk->sub) + 1, &uses);
+  for (int u = 0; u < chunk->uses.count && !code; u++) uses[chunk->uses.row[u].parameter]++;
+  if (!code) code = AddHeld(chunk, here, uses);
+  RengaFree(&here);
+  RengaFree(&uses);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static void CountStatistics(Chunk *chunk)
+{
+  for (int u = 0; u < chunk->states.n_updates; u++)
+    chunk->states.elements += RengaTensorSpecCount(
+        &RengaGraphGetValue(chunk->sub, chunk->states.update[u].batch_value)->spec);
+}
+
+/* The stage's graph, differentiated, and what the graph lends. */
+static RengaErrorCode MakeGraph(Chunk *chunk)
+{
+  const Outline *outline = chunk->outline;
+  const RengaPlanStage *row = RengaPlanGetStage(outline->plan, chunk->stage);
+  ChunkStates *states = &chunk->states;
+  RengaCall(RengaMalloc(outline->n_messages + 1, &chunk->link));
+  RengaCall(RengaGraphGetSubgraph(outline->graph, row->first, row->last, &chunk->sub));
+  if (outline->has_loss)
+    RengaCall(RengaOutlineDifferentiate_Private(outline, chunk->stage, chunk->sub, chunk->link));
+  RengaCall(RengaGraphGetLoss(chunk->sub, &chunk->loss));
+  RengaCall(RengaGraphGetStateUpdates(chunk->sub, &states->n_updates, &states->update));
+  if (outline->has_loss)
+    RengaCall(RengaGraphGetParameterUses(chunk->sub, &chunk->uses.count, &chunk->uses.row));
+  RengaCall(RengaMalloc(chunk->uses.count + 1, &chunk->uses.place));
+  return RENGA_SUCCESS;
+}
+
+/* The chunk of a stage, for replica 0 and no rank, with nothing in it yet. */
+void RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk)
+{
+  const RengaPlanStage *row = RengaPlanGetStage(outline->plan, stage);
+  *chunk = (Chunk){.outline = outline,
+                   .device = outline->settings->device,
+                   .stage = stage,
+                   .replicas = row->replicas,
+                   .recompute = row->recompute && outline->has_loss,
+                   .loss = RENGA_VALUE_NONE,
+                   .portion.target = RENGA_VALUE_NONE};
+}
+
+/* Makes sub and the lists of what it holds; needs no other rank. */
+RengaErrorCode RengaChunkSetUp_Private(Chunk *chunk)
+{
+  RengaCall(MakeGraph(chunk));
+  RengaCall(ListFields(chunk));
+  RengaCall(ListSums(chunk));
+  RengaCall(ListHeld(chunk));
+  CountStatistics(chunk);
+  RengaCall(RengaChunkSetUpLinks_Private(chunk));
+  RengaCall(RengaChunkSetUpHolders_Private(chunk));
+  return RENGA_SUCCESS;
+}
+
+static void FreeLists(Chunk *chunk)
+{
+  for (int m = 0; chunk->link && m < chunk->outline->n_messages; m++)
+    RengaFree(&chunk->link[m].request);
+  RengaFree(&chunk->link);
+  RengaFree(&chunk->field);
+  RengaFree(&chunk->parameter);
+  RengaFree(&chunk->sum);
+  RengaFree(&chunk->uses.place);
+  RengaFree(&chunk->states.value);
+  RengaFree(&chunk->states.offset);
+  RengaFree(&chunk->holds);
+  RengaFree(&chunk->value_place);
+  RengaFree(&chunk->base);
+  RengaFree(&chunk->gradients.piece);
+  RengaFree(&chunk->gradients.leaf_bounds);
+  RengaFree(&chunk->exchange);
+}
+
+/* However far it came; the arena is the rank's. */
+RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
+{
+  RengaErrorCode code = RengaChunkFreePrograms_Private(chunk);
+  FreeLists(chunk);
+  if (chunk->sub) {
+    const RengaErrorCode mine = RengaGraphDestroy(&chunk->sub);
+    if (!code) code = mine;
+  }
+  if (chunk->group) {
+    const RengaErrorCode mine = RengaCommDestroy(&chunk->group);
+    if (!code) code = mine;
+  }
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

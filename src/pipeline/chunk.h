@@ -1,0 +1,176 @@
+/* What network and plan say of a run, and one stage of it: a chunk of the network with all that it
+   holds. A rank has one chunk today; forecasts make chunks that no rank has. */
+#pragma once
+#include "program.h"
+#include "renga/private/settings.h"
+#include "rengacomm.h"
+#include "rengapipeline.h"
+#include "rengaschedule.h"
+
+typedef struct {
+  int64_t microbatches; /* of the step */
+  bool forward_only;
+  RengaSchedule schedule;
+} ScheduleRow;
+
+/* The same on all ranks, and known without them. */
+typedef struct {
+  RengaComm owner;  /* these four are lent */
+  RengaGraph graph; /* the network */
+  RengaPlan plan;
+  RengaSettings settings;
+  int stages;
+  int64_t microbatch, leaf; /* samples, micro-batches */
+  int n_batches;
+  int64_t *batch; /* [n_batches] samples of each batch that may come; the first is the plan's */
+  bool has_loss;
+  int n_parameters; /* of the network */
+  int n_messages;
+  RengaMessage *message;
+  int n_schedules;
+  ScheduleRow *schedule; /* those that were asked for */
+} Outline;
+
+static inline int64_t RengaOutlineLeaves_Private(const Outline *outline, int64_t microbatches)
+{
+  return (microbatches + outline->leaf - 1) / outline->leaf;
+}
+
+/* A row of the message table that this chunk sends or receives. */
+typedef struct {
+  bool active, incoming;
+  int other;             /* stage */
+  RengaValue value;      /* what is sent or where it arrives, in the chunk's graph */
+  RengaTensorSpec spec;  /* symbolic */
+  int ring;              /* instances */
+  int64_t bytes;         /* of an instance */
+  char *base;            /* of the ring; NULL: sent from the saved slot */
+  RengaRequest *request; /* [ring] */
+  int64_t posted;        /* receives posted in this pass */
+} Link;
+
+/* A field of the data set that this chunk reads. */
+typedef struct {
+  RengaValue value; /* in the chunk's graph */
+  int field;        /* number among the network's inputs */
+  int64_t offset;   /* in a slot */
+} Field;
+
+/* A parameter of this chunk. Gradients are floats [gradient, gradient + count) of a buffer; the
+   uses of the parameter follow each other there, each padded to `stride`. */
+typedef struct {
+  RengaValue value, whole; /* in the chunk's graph, in the network */
+  const char *name;
+  int64_t count, stride;
+  int64_t offset, gradient; /* floats, in the parameters and in a gradient buffer */
+  int n_uses;               /* in this chunk */
+  bool trained;             /* not frozen, and some stage has a gradient for it */
+  bool owner;
+  int number; /* among all parameters of the network: the canonical order */
+} Parameter;
+
+/* Uses of parameters that have a gradient. */
+typedef struct {
+  int count;
+  const RengaParameterUse *row; /* lent by the chunk's graph */
+  int64_t *place;               /* [count] float offset in a gradient buffer; -1: not wanted */
+} ParameterUses;
+
+/* A scalar that is summed over the whole batch before the first forward. */
+typedef struct {
+  RengaValue share, sum;
+  int64_t offset; /* bytes in REGION_PERSISTENT */
+} BatchSum;
+
+/* States, and the statistics of micro-batches that change them. */
+typedef struct {
+  int count;
+  RengaValue *value; /* [count] in the chunk's graph */
+  int64_t *offset;   /* [count] bytes in REGION_PERSISTENT */
+  int n_updates;
+  const RengaStateUpdate *update; /* lent by the chunk's graph */
+  int64_t elements;               /* of all statistics of a micro-batch */
+} ChunkStates;
+
+/* What a compiled chunk takes, whatever its replica and the batches: all that a forecast has to
+   know of it. */
+typedef struct {
+  int64_t input_bytes, folded_bytes, persistent_bytes;
+  int64_t instance_bytes[2]; /* of one instance of all messages: forward ones, gradients */
+  /* [1] in training, [0] in evaluation and the prologue, which share the memory of slots and
+     temporary tensors in another way */
+  int64_t slot_bytes[2], sent_bytes[2], temporary_bytes[2];
+  int64_t adding_bytes; /* temporary, of training that adds gradients to others */
+  int64_t gradient_count, parameter_count; /* floats of a gradient buffer, of all parameters */
+  int64_t tied_bytes;
+  int n_moments;
+} ChunkSizes;
+
+/* Where the chunk's parts of the arena begin. */
+typedef struct {
+  char *persistent, *folded, *moments, *saved, *inputs, *tied;
+} ChunkBases;
+
+/* The gradient vector of a chunk: buffers of the fixed tree, and what the running step made of
+   them. */
+typedef struct {
+  float *base;
+  int n_buffers;
+  int n_pieces, taken;    /* taken: the piece that the running backward writes or adds to */
+  RengaPartialSum *piece; /* [n_buffers] */
+  float *sum;             /* of the whole batch, in the end */
+  bool valid;             /* it is the last step's */
+  int64_t *leaf_bounds;   /* [replicas + 1] of the sum over the replicas */
+  char *work;             /* of that sum */
+  size_t work_bytes;
+} GradientVector;
+
+/* What a chunk has to do with the running pass; empty between passes. Below, i is a place in its
+   order. */
+typedef struct {
+  RengaValue target;    /* of evaluation: a value that is wanted besides what is sent, or NONE */
+  char *output;         /* the target of this replica's micro-batches, or NULL */
+  int64_t first, last;  /* this replica has micro-batches [first, last) of the batch */
+  const int64_t *order; /* [last - first] their numbers as this replica works through them */
+  int64_t *place;       /* [last - first] of number first, first + 1, … in the order */
+  int64_t forward_done, backward_done;
+  double *share;      /* [sums][microbatches] of the prologue, or NULL */
+  double *statistics; /* [microbatches][elements] or NULL */
+  float *scratch;     /* [elements] */
+} Portion;
+
+typedef struct {
+  RengaPipeline pipeline; /* lent; NULL in a forecast */
+  Outline *outline;       /* lent */
+  RengaDevice device;     /* lent by the settings */
+  int stage, replica, replicas;
+  bool recompute;  /* forward is run again before each backward */
+  RengaComm group; /* the replicas of the stage */
+  RengaGraph sub;
+  RengaValue loss; /* in sub; NONE where it is not here */
+  Link *link;      /* [messages] */
+  int n_fields, n_parameters, n_sums;
+  Field *field;
+  Parameter *parameter;
+  BatchSum *sum;
+  ParameterUses uses;
+  ChunkStates states;
+  int64_t *holds;     /* [n_parameters][stages] 0: not there, else 1 + uses */
+  Place *value_place; /* [values of sub] parameters, states, constants, inputs, arriving messages */
+  KernelTable kernels;
+  ProgramTable programs;
+  ChunkSizes sizes;
+  int slots; /* micro-batches in flight */
+  RengaPipelineMemory memory;
+  ChunkBases at;
+  char **base;           /* [REGION_MESSAGE + messages] of the running action */
+  const void **argument; /* [kernels.largest] */
+  GradientVector gradients;
+  RengaRequest *exchange; /* of one tied parameter */
+  Portion portion;
+} Chunk;
+
+static inline void *RengaChunkAt_Private(const Chunk *chunk, Place place)
+{
+  return place.region == REGION_ABSENT ? NULL : chunk->base[place.region] + place.offset;
+}

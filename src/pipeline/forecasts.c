@@ -1,0 +1,272 @@
+/* Forecasts for others: any stage of any plan, without its ranks and its memory.
+
+   Networks are made of layers that are alike, so that most stages of a large plan are too. Stages
+   with the same key (key.c) are compiled once, as chunks that no rank has, and what they take of
+   all replicas, slots and buffers follows from their sizes. */
+#include "forecasts.h"
+#include "pipelineimpl.h"
+#include <string.h>
+
+typedef struct {
+  uint64_t hash;
+  int64_t count, *key; /* [count] */
+  ChunkSizes sizes;
+} KnownStage;
+
+/* Of one network under one set of settings, whatever the plan. */
+struct _p_Forecasts {
+  struct _p_RengaObject hdr;
+  RengaGraph graph;
+  uint64_t settings; /* RengaSettingsGetHash() */
+  StageClasses classes;
+  int n_known;
+  KnownStage *known;
+  int n_slots, *slot; /* open addressing by hash: known + 1, 0 where free */
+  StageKey key;       /* of the stage that is looked for */
+};
+
+enum { SLOTS_FIRST = 256 };
+
+static RengaErrorCode DestroyForecasts(void *object)
+{
+  Forecasts forecasts = object;
+  for (int k = 0; k < forecasts->n_known; k++) RengaFree(&forecasts->known[k].key);
+  RengaFree(&forecasts->known);
+  RengaFree(&forecasts->slot);
+  RengaFree(&forecasts->key.number);
+  RengaClassesFree_Private(&forecasts->classes);
+  if (forecasts->graph) RengaCall(RengaGraphDestroy(&forecasts->graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FillForecasts(const Outline *outline, Forecasts forecasts)
+{
+  forecasts->n_slots = SLOTS_FIRST;
+  RengaCall(RengaHeaderReference(outline->graph));
+  forecasts->graph = outline->graph;
+  RengaCall(RengaMalloc(forecasts->n_slots, &forecasts->slot));
+  RengaCall(RengaClassesMake_Private(outline, &forecasts->classes));
+  return RENGA_SUCCESS;
+}
+
+/* Those that are there, if they are of this network and of settings like these; else new ones. */
+static RengaErrorCode FindForecasts(const Outline *outline, Forecasts *forecasts)
+{
+  Forecasts made = *forecasts;
+  uint64_t settings = 0;
+  RengaCall(RengaSettingsGetHash(outline->settings, &settings));
+  if (made && made->graph == outline->graph && made->settings == settings) return RENGA_SUCCESS;
+  if (made) RengaCall(RengaHeaderDestroy(forecasts));
+  RengaCall(
+      RengaHeaderCreate(outline->owner, "RengaForecasts", sizeof *made, DestroyForecasts, &made));
+  made->settings = settings;
+  const RengaErrorCode code = FillForecasts(outline, made);
+  if (code) RengaHeaderDestroy(&made);
+  RengaCall(code);
+  *forecasts = made;
+  return RENGA_SUCCESS;
+}
+
+/* Where the key is among those that are known, or where it goes. */
+static int *FindKnown(Forecasts forecasts, uint64_t hash, const StageKey *key)
+{
+  for (uint64_t at = hash;; at++) {
+    int *slot = &forecasts->slot[at % (uint64_t)forecasts->n_slots];
+    if (!*slot) return slot;
+    const KnownStage *known = &forecasts->known[*slot - 1];
+    if (known->hash == hash && known->count == key->count &&
+        memcmp(known->key, key->number, (size_t)key->count * sizeof *key->number) == 0)
+      return slot;
+  }
+}
+
+static RengaErrorCode GrowKnown(Forecasts forecasts)
+{
+  if (2 * forecasts->n_known < forecasts->n_slots) return RENGA_SUCCESS;
+  RengaFree(&forecasts->slot);
+  forecasts->n_slots *= 4;
+  RengaCall(RengaMalloc(forecasts->n_slots, &forecasts->slot));
+  for (int k = 0; k < forecasts->n_known; k++) {
+    const KnownStage *known = &forecasts->known[k];
+    const StageKey key = {.count = known->count, .number = known->key};
+    *FindKnown(forecasts, known->hash, &key) = k + 1;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CompileStage(Outline *outline, int stage, ChunkSizes *sizes)
+{
+  Chunk chunk;
+  RengaChunkBegin_Private(outline, stage, &chunk);
+  RengaErrorCode code = RengaChunkSetUp_Private(&chunk);
+  if (!code) code = RengaChunkSizeStage_Private(&chunk);
+  if (!code) *sizes = chunk.sizes;
+  const RengaErrorCode freed = RengaChunkFree_Private(&chunk);
+  RengaCall(code ? code : freed);
+  return RENGA_SUCCESS;
+}
+
+/* Sizes of the stage whose key was made. */
+static RengaErrorCode FindSizes(Outline *outline, Forecasts forecasts, int stage, ChunkSizes *sizes)
+{
+  const StageKey *key = &forecasts->key;
+  const size_t bytes = (size_t)key->count * sizeof *key->number;
+  KnownStage made = {.hash = RengaHash(key->number, bytes, 0), .count = key->count};
+  RengaCall(GrowKnown(forecasts));
+  int *slot = FindKnown(forecasts, made.hash, key);
+  if (!*slot) {
+    RengaCall(CompileStage(outline, stage, &made.sizes));
+    RengaCall(RengaRealloc(forecasts->n_known + 1, &forecasts->known));
+    RengaCall(RengaMalloc(key->count, &made.key));
+    memcpy(made.key, key->number, bytes);
+    forecasts->known[forecasts->n_known++] = made;
+    *slot = forecasts->n_known;
+  }
+  *sizes = forecasts->known[*slot - 1].sizes;
+  return RENGA_SUCCESS;
+}
+
+/* Rows of the message table by stage: those of stage s are own[start[s] … start[s + 1]). */
+typedef struct {
+  int *start, *own;
+} MessagesOf;
+
+static RengaErrorCode SortMessages(const Outline *outline, MessagesOf *of)
+{
+  RengaCall(RengaMalloc(outline->stages + 2, &of->start));
+  RengaCall(RengaMalloc(2 * outline->n_messages + 1, &of->own));
+  for (int m = 0; m < outline->n_messages; m++) {
+    of->start[outline->message[m].from + 2]++;
+    of->start[outline->message[m].to + 2]++;
+  }
+  for (int s = 2; s < outline->stages + 2; s++) of->start[s] += of->start[s - 1];
+  for (int m = 0; m < outline->n_messages; m++) {
+    of->own[of->start[outline->message[m].from + 1]++] = m;
+    of->own[of->start[outline->message[m].to + 1]++] = m;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AskStage(Outline *outline, Forecasts forecasts, const MessagesOf *of,
+                               int stage, ShareTable *shares, RengaPipelineMemory *memory)
+{
+  const int *own = of->own + of->start[stage], n_own = of->start[stage + 1] - of->start[stage];
+  Chunk chunk;
+  RengaChunkBegin_Private(outline, stage, &chunk);
+  RengaCall(RengaKeyMake_Private(outline, &forecasts->classes, stage, n_own, own, &forecasts->key));
+  RengaCall(FindSizes(outline, forecasts, stage, &chunk.sizes));
+  RengaCall(RengaChunkSizeWorst_Private(&chunk, shares, memory));
+  return RENGA_SUCCESS;
+}
+
+/* memory: [last - first] of stages [first, last) of the outline. */
+static RengaErrorCode AskStages(Outline *outline, Forecasts forecasts, int first, int last,
+                                RengaPipelineMemory memory[])
+{
+  MessagesOf of = {0};
+  ShareTable shares = {0};
+  RengaErrorCode code = SortMessages(outline, &of);
+  for (int s = first; s < last && !code; s++)
+    code = AskStage(outline, forecasts, &of, s, &shares, &memory[s - first]);
+  RengaFreeShares_Private(&shares);
+  RengaFree(&of.start);
+  RengaFree(&of.own);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Ask(RengaPipeline pipeline, int first, int last, RengaPipelineMemory memory[])
+{
+  Outline outline;
+  RengaCall(RengaOutlineRead_Private(pipeline, &outline));
+  RengaErrorCode code = FindForecasts(&outline, &pipeline->forecasts);
+  if (!code) code = AskStages(&outline, pipeline->forecasts, first, last, memory);
+  const RengaErrorCode freed = RengaOutlineFree_Private(&outline);
+  RengaCall(code ? code : freed);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineForecastStage - memory that a stage of a pipeline will take, without its ranks
+
+   Collective the first time where -device_threads is not given, else not
+
+   Input:
+   . pipeline - the pipeline, with plan, device, optimizer and options; not yet set up
+   . stage - which stage of the plan
+
+   Output:
+   . memory - bytes by category on the replica that needs most; what RengaPipelineSetUp will take
+     there, to the byte, with the same number of threads; measured is 0
+
+   Notes: the set-up of the stage itself is run, but for its memory, so that no parameter is made:
+   stages of any size are forecast on any machine. The device is set up by it.
+@*/
+RengaErrorCode RengaPipelineForecastStage(RengaPipeline pipeline, int stage,
+                                          RengaPipelineMemory *memory)
+{
+  RengaPipelineMemory worst;
+  RengaCheckPointer(pipeline);
+  RengaCheckPointer(memory);
+  RengaCall(RengaPipelineCheckParts_Private(pipeline, 0));
+  RengaCall(RengaPipelineSetUpDevice_Private(pipeline));
+  RengaCheck(stage >= 0 && stage < RengaPlanGetStageCount(pipeline->plan), MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "stage %d of a plan of %d stages", stage,
+             RengaPlanGetStageCount(pipeline->plan));
+  RengaCall(Ask(pipeline, stage, stage + 1, &worst));
+  *memory = worst;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineForecastStages - memory that the stages of a pipeline will take, without their ranks
+
+   Collective the first time where -device_threads is not given, else not
+
+   Input:
+   . pipeline - as of RengaPipelineForecastStage()
+
+   Output:
+   . memory - [stages of the plan] as of RengaPipelineForecastStage()
+
+   Notes: stages that are alike but for their place in the network are compiled once. They are
+   remembered with the pipeline, also when it is given another plan of the same network, until its
+   settings are others.
+@*/
+RengaErrorCode RengaPipelineForecastStages(RengaPipeline pipeline, RengaPipelineMemory memory[])
+{
+  RengaCheckPointer(pipeline);
+  RengaCheckPointer(memory);
+  RengaCall(RengaPipelineCheckParts_Private(pipeline, 0));
+  RengaCall(RengaPipelineSetUpDevice_Private(pipeline));
+  RengaCall(Ask(pipeline, 0, RengaPlanGetStageCount(pipeline->plan), memory));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPipelineForecast - memory that a stage of a plan will take, as the options stand
+
+   Collective the first time where -device_threads is not given, else not
+
+   Input:
+   . graph - the network, set up
+   . plan - its plan, with stages and batch
+   . stage - which stage
+
+   Output:
+   . memory - as of RengaPipelineForecastStage()
+@*/
+RengaErrorCode RengaPipelineForecast(RengaGraph graph, RengaPlan plan, int stage,
+                                     RengaPipelineMemory *memory)
+{
+  RengaPipeline pipeline;
+  RengaCheckPointer(graph);
+  RengaCheckPointer(plan);
+  RengaCall(RengaPipelineCreate(((struct _p_RengaObject *)plan)->owner, &pipeline));
+  RengaErrorCode code = RengaPipelineSetFromOptions(pipeline);
+  if (code == RENGA_SUCCESS) code = RengaPipelineSetPlan(pipeline, graph, plan);
+  if (code == RENGA_SUCCESS) code = RengaPipelineForecastStage(pipeline, stage, memory);
+  RengaPipelineDestroy(&pipeline);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,85 @@
+/* A chunk compiled: where tensors lie, kernels, and the instructions of its programs. */
+#pragma once
+#include "rengadevice.h"
+#include "rengagraph.h"
+
+enum { PIPELINE_ALIGNMENT = 64 };
+static inline int64_t RengaAlign_Private(int64_t bytes)
+{
+  return (bytes + PIPELINE_ALIGNMENT - 1) / PIPELINE_ALIGNMENT * PIPELINE_ALIGNMENT;
+}
+
+/* Where a tensor lies: bytes after the base of a region. The bases are set for each action. */
+enum {
+  REGION_ABSENT = -1,
+  REGION_PERSISTENT, /* parameters, states, constants, sums over the batch */
+  REGION_FOLDED,     /* what depends on constants and the micro-batch's size only */
+  REGION_GRADIENTS,  /* the buffer that this micro-batch's gradients are written or added to */
+  REGION_SAVED,      /* this micro-batch's slot; the only one where the stage recomputes */
+  REGION_SENT,       /* this micro-batch's slot of what is sent, where the stage recomputes */
+  REGION_TEMPORARY,
+  REGION_INPUTS,  /* this micro-batch's slot */
+  REGION_MESSAGE, /* + row of the message table: this micro-batch's instance */
+};
+typedef struct {
+  int region;
+  int64_t offset;
+} Place;
+
+typedef enum {
+  INSTRUCTION_KERNEL,
+  INSTRUCTION_COPY,
+  INSTRUCTION_ADD,
+  INSTRUCTION_ZERO
+} InstructionKind;
+typedef struct {
+  InstructionKind kind;
+  RengaKernel kernel; /* lent by the table of kernels */
+  int n_in, n_out;
+  Place *place; /* [n_in + n_out] inputs, then outputs */
+  Place workspace;
+  int64_t bytes; /* of copy, add and zero */
+} Instruction;
+typedef struct {
+  int count;
+  Instruction *row;
+  double flops;
+} Sequence;
+
+/* A stage compiled for one micro-batch size. */
+typedef enum { PROGRAM_TRAINING, PROGRAM_EVALUATION, PROGRAM_PROLOGUE } ProgramKind;
+typedef enum { PART_NONE = -1, PART_CONSTANT, PART_FORWARD, PART_BACKWARD, PART_COUNT } ProgramPart;
+typedef struct {
+  ProgramKind kind;
+  int64_t samples;
+  bool adds;             /* gradients of parameters are added to those that are there */
+  RengaValue target;     /* of evaluation: a value that is wanted besides what is sent, or NONE */
+  RengaTensorSpec *spec; /* [values] concrete */
+  Place *place;          /* [values] */
+  bool *reads;           /* [fields] whether the chunk's field is needed */
+  bool uses_sums;        /* some sum over the batch is needed */
+  Sequence part[PART_COUNT];
+  int64_t folded_bytes, saved_bytes, sent_bytes, temporary_bytes;
+} Program;
+
+typedef struct {
+  const RengaGraphNode *node; /* whose operator and attributes it has */
+  RengaTensorSpec *spec;      /* [n_in + n_out] */
+  uint64_t hash;
+  RengaKernel kernel;
+  double flops;
+} KernelRow;
+
+/* One for each distinct operator, attributes and shapes. */
+typedef struct {
+  int count;
+  KernelRow *row;
+  int n_slots, *slot; /* power of two; numbers of kernels by their hash, -1: free */
+  int largest;        /* most arguments of a kernel */
+} KernelTable;
+
+typedef struct {
+  int count;
+  Program **row;
+  const Program *folded; /* whose constants are in REGION_FOLDED */
+} ProgramTable;

@@ -1,0 +1,43 @@
+/* What set-up makes for this rank, and how it is forgotten. */
+#include "pipelineimpl.h"
+
+static RengaErrorCode FreeComms(Rank *rank)
+{
+  if (rank->together.side) RengaCall(RengaCommDestroy(&rank->together.side));
+  if (rank->all) RengaCall(RengaCommDestroy(&rank->all));
+  return RENGA_SUCCESS;
+}
+
+static void FreeTables(Rank *rank)
+{
+  for (int t = 0; t < rank->persistents.count; t++) {
+    char *name = (char *)(uintptr_t)rank->persistents.row[t].name;
+    RengaFree(&name);
+  }
+  RengaFree(&rank->persistents.row);
+  RengaFree(&rank->persistents.number);
+  RengaFree(&rank->together.standing);
+  RengaFree(&rank->together.heard);
+  RengaFree(&rank->together.notice);
+  RengaFree(&rank->listed);
+  RengaFree(&rank->chunk);
+}
+
+/* All that set-up made, also where it ended half way. */
+RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline)
+{
+  Rank *rank = &pipeline->rank;
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int c = 0; c < rank->n_chunks; c++) {
+    const RengaErrorCode mine = RengaChunkFree_Private(&rank->chunk[c]);
+    if (!code) code = mine;
+  }
+  if (!code && rank->arena) code = RengaDeviceFree(pipeline->device, &rank->arena);
+  if (!code) code = FreeComms(rank);
+  FreeTables(rank);
+  *rank = (Rank){0};
+  const RengaErrorCode outline = RengaOutlineFree_Private(&pipeline->outline);
+  if (!code) code = outline;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,335 @@
+/* Programs, places and sizes of all that a chunk keeps in memory. Set-up takes what is worked out
+   here; a forecast for others (forecasts.c) runs the same code for any stage and takes nothing. */
+#include "pipelineimpl.h"
+
+/* Whether some replica may add the gradients of a micro-batch to those of another. */
+static bool MayAdd(Chunk *chunk)
+{
+  if (!chunk->outline->has_loss || !RengaSettingsIsOrdered_Private(chunk->outline->settings))
+    return false;
+  for (int i = 0; i < chunk->outline->n_batches; i++)
+    if (chunk->outline->batch[i] > chunk->outline->microbatch) return true;
+  return false;
+}
+
+static RengaErrorCode CompileSize(Chunk *chunk, int64_t samples)
+{
+  Program *program;
+  int count;
+  const RengaValue *output;
+  if (chunk->outline->has_loss)
+    RengaCall(
+        RengaChunkGetProgram_Private(chunk, PROGRAM_TRAINING, samples, RENGA_VALUE_NONE, &program));
+  RengaCall(
+      RengaChunkGetProgram_Private(chunk, PROGRAM_EVALUATION, samples, chunk->loss, &program));
+  if (MayAdd(chunk)) RengaCall(RengaChunkGetAdding_Private(chunk, samples, &program));
+  if (chunk->n_sums > 0)
+    RengaCall(
+        RengaChunkGetProgram_Private(chunk, PROGRAM_PROLOGUE, samples, RENGA_VALUE_NONE, &program));
+  RengaCall(RengaGraphGetOutputs(chunk->outline->graph, &count, &output));
+  for (int o = 0; o < count; o++) {
+    const char *name = RengaGraphGetValue(chunk->outline->graph, output[o])->name;
+    const RengaValue here = RengaGraphFindValue(chunk->sub, name);
+    if (here != RENGA_VALUE_NONE && RengaGraphGetValue(chunk->sub, here)->producer >= 0)
+      RengaCall(RengaChunkGetProgram_Private(chunk, PROGRAM_EVALUATION, samples, here, &program));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CompileAll(Chunk *chunk)
+{
+  for (int i = 0; i < chunk->outline->n_batches; i++) {
+    const int64_t samples = chunk->outline->batch[i], rest = samples % chunk->outline->microbatch;
+    if (samples >= chunk->outline->microbatch)
+      RengaCall(CompileSize(chunk, chunk->outline->microbatch));
+    if (rest > 0) RengaCall(CompileSize(chunk, rest));
+  }
+  for (int p = 0; p < chunk->programs.count; p++) {
+    const Program *program = chunk->programs.row[p];
+    const bool training = program->kind == PROGRAM_TRAINING;
+    int64_t *temporary = &chunk->sizes.temporary_bytes[training];
+    if (program->adds && RengaSettingsIsOrdered_Private(chunk->outline->settings))
+      temporary = &chunk->sizes.adding_bytes;
+    if (program->saved_bytes > chunk->sizes.slot_bytes[training])
+      chunk->sizes.slot_bytes[training] = program->saved_bytes;
+    if (program->sent_bytes > chunk->sizes.sent_bytes[training])
+      chunk->sizes.sent_bytes[training] = program->sent_bytes;
+    if (program->folded_bytes > chunk->sizes.folded_bytes)
+      chunk->sizes.folded_bytes = program->folded_bytes;
+    if (program->temporary_bytes > *temporary) *temporary = program->temporary_bytes;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Work memory of the sum over the replicas, the same on each of them: the most of all batches. */
+static RengaErrorCode CountWork(Chunk *chunk)
+{
+  const int replicas = chunk->replicas;
+  int64_t *bounds;
+  chunk->gradients.work_bytes = 0;
+  if (replicas == 1 || !RengaSettingsIsOrdered_Private(chunk->outline->settings))
+    return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(replicas + 1, &bounds));
+  for (int i = 0; i < chunk->outline->n_batches; i++) {
+    const int64_t leaves = RengaOutlineLeaves_Private(
+        chunk->outline, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]));
+    for (int r = 0; r <= replicas; r++) bounds[r] = RengaPlanBound(leaves, replicas, r);
+    const int64_t work = RengaAlign_Private(
+        (int64_t)RengaCommTreeWork(replicas, leaves, bounds, chunk->sizes.gradient_count));
+    if ((size_t)work > chunk->gradients.work_bytes) chunk->gradients.work_bytes = (size_t)work;
+  }
+  RengaFree(&bounds);
+  return RENGA_SUCCESS;
+}
+
+/* Micro-batches in flight: the most of all batches. */
+static RengaErrorCode CountSlots(Chunk *chunk)
+{
+  chunk->slots = 1;
+  for (int i = 0; i < chunk->outline->n_batches; i++) {
+    const int64_t all = RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]);
+    int64_t in_flight;
+    RengaSchedule schedule;
+    RengaCall(
+        RengaOutlineGetShape_Private(chunk->outline, all, !chunk->outline->has_loss, &schedule));
+    RengaCall(RengaScheduleGetInFlight(schedule, chunk->stage, &in_flight));
+    if (in_flight > chunk->slots) chunk->slots = (int)in_flight;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Micro-batches of this replica, and its buffers of the tree: the most of all batches. */
+static RengaErrorCode CountShare(Chunk *chunk, ReplicaShare *share)
+{
+  *share = (ReplicaShare){1, 1};
+  for (int i = 0; i < chunk->outline->n_batches; i++) {
+    const int64_t all = RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]);
+    int64_t first, last;
+    int buffers;
+    RengaChunkRange_Private(chunk, all, &first, &last);
+    RengaCall(RengaChunkCountTreeBuffers_Private(chunk, all, &buffers));
+    if (last - first > share->most_local) share->most_local = last - first;
+    if (buffers > share->n_buffers) share->n_buffers = buffers;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Instances of a message that a replica holds. */
+static int64_t RingOf(const Chunk *chunk, bool backward, int64_t most_local)
+{
+  const int64_t wanted = backward ? 2 : chunk->slots + 1;
+  return wanted < most_local ? wanted : most_local;
+}
+
+/* What is sent forward lies in its slot, anything else in instances of its own. */
+static bool IsSaved(const Chunk *chunk, int m)
+{
+  return !chunk->link[m].incoming && !chunk->outline->message[m].backward;
+}
+
+static void SetRings(Chunk *chunk, int64_t most_local)
+{
+  for (int m = 0; m < chunk->outline->n_messages; m++) {
+    const bool backward = chunk->outline->message[m].backward;
+    if (!chunk->link[m].active) continue;
+    chunk->link[m].ring =
+        (int)(IsSaved(chunk, m) ? chunk->slots : RingOf(chunk, backward, most_local));
+  }
+}
+
+static void CountLinkBytes(Chunk *chunk)
+{
+  chunk->sizes.instance_bytes[0] = chunk->sizes.instance_bytes[1] = 0;
+  for (int m = 0; m < chunk->outline->n_messages; m++)
+    if (chunk->link[m].active && !IsSaved(chunk, m))
+      chunk->sizes.instance_bytes[chunk->outline->message[m].backward] += chunk->link[m].bytes;
+}
+
+static void PlacePersistent(Chunk *chunk)
+{
+  int64_t offset = chunk->sizes.parameter_count * (int64_t)sizeof(float);
+  for (int s = 0; s < chunk->states.count; s++) {
+    chunk->states.offset[s] = offset;
+    offset += RengaAlign_Private((int64_t)RengaTensorSpecBytes(
+        &RengaGraphGetValue(chunk->sub, chunk->states.value[s])->spec));
+  }
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, v);
+    if (value->kind != RENGA_VALUE_CONSTANT) continue;
+    chunk->value_place[v] = (Place){REGION_PERSISTENT, offset};
+    offset += RengaAlign_Private((int64_t)RengaTensorSpecBytes(&value->spec));
+  }
+  for (int s = 0; s < chunk->n_sums; s++) {
+    chunk->sum[s].offset = offset;
+    chunk->value_place[chunk->sum[s].sum] = (Place){REGION_PERSISTENT, offset};
+    offset += PIPELINE_ALIGNMENT;
+  }
+  chunk->sizes.persistent_bytes = offset;
+}
+
+/* Places of what the programs do not make. */
+static RengaErrorCode PlaceGiven(Chunk *chunk)
+{
+  const int count = RengaGraphGetValueCount(chunk->sub);
+  RengaCall(RengaMalloc(count + 1, &chunk->value_place));
+  for (RengaValue v = 0; v < count; v++) chunk->value_place[v].region = REGION_ABSENT;
+  PlacePersistent(chunk);
+  for (int p = 0; p < chunk->n_parameters; p++)
+    chunk->value_place[chunk->parameter[p].value] =
+        (Place){REGION_PERSISTENT, chunk->parameter[p].offset * (int64_t)sizeof(float)};
+  for (int s = 0; s < chunk->states.count; s++)
+    chunk->value_place[chunk->states.value[s]] =
+        (Place){REGION_PERSISTENT, chunk->states.offset[s]};
+  for (int f = 0; f < chunk->n_fields; f++)
+    chunk->value_place[chunk->field[f].value] = (Place){REGION_INPUTS, chunk->field[f].offset};
+  for (int m = 0; m < chunk->outline->n_messages; m++)
+    if (chunk->link[m].active && chunk->link[m].incoming)
+      chunk->value_place[chunk->link[m].value] = (Place){REGION_MESSAGE + m, 0};
+  return RENGA_SUCCESS;
+}
+
+/* A slot for each micro-batch in flight; where the stage recomputes, that holds what is sent, and
+   one slot with all that backward needs is shared. */
+int64_t RengaChunkKeptBytes_Private(const Chunk *chunk, bool training)
+{
+  const int64_t saved = chunk->sizes.slot_bytes[training], sent = chunk->sizes.sent_bytes[training];
+  return chunk->recompute ? chunk->slots * sent + saved + sent : chunk->slots * saved;
+}
+
+/* Training has its slots, then its temporary tensors; evaluation cuts the same memory elsewhere. A
+   replica of one micro-batch adds no gradients. */
+static void ShareMemory(Chunk *chunk, const ReplicaShare *share, RengaPipelineMemory *memory)
+{
+  int64_t most = 0;
+  for (int k = 0; k < 2; k++) {
+    int64_t temporary = chunk->sizes.temporary_bytes[k];
+    if (k == 1 && share->most_local > 1 && chunk->sizes.adding_bytes > temporary)
+      temporary = chunk->sizes.adding_bytes;
+    const int64_t bytes = RengaChunkKeptBytes_Private(chunk, k) + temporary;
+    if (bytes > most) most = bytes;
+  }
+  memory->saved = RengaChunkKeptBytes_Private(chunk, true);
+  memory->temporary = most - memory->saved;
+}
+
+/* All memory of one replica. */
+static void SizeReplica(Chunk *chunk, const ReplicaShare *share, RengaPipelineMemory *memory)
+{
+  const int64_t buffer = chunk->sizes.gradient_count * (int64_t)sizeof(float);
+  *memory = (RengaPipelineMemory){0};
+  memory->parameters = chunk->sizes.persistent_bytes + chunk->sizes.folded_bytes;
+  memory->gradients =
+      share->n_buffers * buffer + (int64_t)chunk->gradients.work_bytes + chunk->sizes.tied_bytes;
+  memory->optimizer =
+      chunk->sizes.n_moments * chunk->sizes.parameter_count * (int64_t)sizeof(float);
+  ShareMemory(chunk, share, memory);
+  for (int backward = 0; backward < 2; backward++)
+    memory->messages +=
+        RingOf(chunk, backward, share->most_local) * chunk->sizes.instance_bytes[backward];
+  memory->inputs = chunk->slots * chunk->sizes.input_bytes;
+  memory->forecast = memory->parameters + memory->gradients + memory->optimizer + memory->saved +
+                     memory->temporary + memory->messages + memory->inputs;
+}
+
+/* What is the same for all replicas, and however many there are: programs and the places of what is
+   given. */
+RengaErrorCode RengaChunkSizeStage_Private(Chunk *chunk)
+{
+  const char *const *moments;
+  RengaCall(PlaceGiven(chunk));
+  RengaCall(CompileAll(chunk));
+  CountLinkBytes(chunk);
+  RengaCall(RengaOptimizerGetMoments(chunk->outline->settings->optimizer, &chunk->sizes.n_moments,
+                                     &moments));
+  chunk->sizes.tied_bytes = RengaChunkTiedBytes_Private(chunk);
+  return RENGA_SUCCESS;
+}
+
+/* Before the first step. */
+static RengaErrorCode ProveSchedules(Chunk *chunk)
+{
+  for (int i = 0; i < chunk->outline->n_batches; i++) {
+    RengaSchedule schedule;
+    RengaCall(RengaOutlineGetSchedule_Private(
+        chunk->outline, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]),
+        !chunk->outline->has_loss, &schedule));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Fills all sizes and memory.forecast of this rank's stage and replica. */
+RengaErrorCode RengaChunkSize_Private(Chunk *chunk)
+{
+  ReplicaShare share;
+  RengaCall(ProveSchedules(chunk));
+  RengaCall(RengaChunkSizeStage_Private(chunk));
+  RengaCall(CountSlots(chunk));
+  RengaCall(CountWork(chunk));
+  RengaCall(CountShare(chunk, &share));
+  chunk->gradients.n_buffers = share.n_buffers;
+  SetRings(chunk, share.most_local);
+  SizeReplica(chunk, &share, &chunk->memory);
+  for (int k = 0; k < 2; k++)
+    chunk->sizes.temporary_bytes[k] =
+        chunk->memory.saved + chunk->memory.temporary - RengaChunkKeptBytes_Private(chunk, k);
+  return RENGA_SUCCESS;
+}
+
+/* Shares of the replicas that may need most: one with fewer micro-batches and no more buffers than
+   another is left out. */
+static RengaErrorCode AddShare(ReplicaShares *shares, const ReplicaShare *share)
+{
+  for (int i = 0; i < shares->count; i++)
+    if (shares->row[i].most_local >= share->most_local &&
+        shares->row[i].n_buffers >= share->n_buffers)
+      return RENGA_SUCCESS;
+  RengaCall(RengaRealloc(shares->count + 1, &shares->row));
+  shares->row[shares->count++] = *share;
+  return RENGA_SUCCESS;
+}
+
+/* They are the same in all stages with as many replicas. */
+static RengaErrorCode FindShares(Chunk *chunk, ShareTable *table, const ReplicaShares **found)
+{
+  ReplicaShares made = {.replicas = chunk->replicas};
+  for (int i = 0; i < table->count; i++) {
+    *found = &table->row[i];
+    if ((*found)->replicas == chunk->replicas) return RENGA_SUCCESS;
+  }
+  RengaCall(RengaRealloc(table->count + 1, &table->row));
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int r = 0; r < chunk->replicas && !code; r++) {
+    ReplicaShare share;
+    chunk->replica = r;
+    code = CountShare(chunk, &share);
+    if (!code) code = AddShare(&made, &share);
+  }
+  if (code) RengaFree(&made.row);
+  RengaCall(code);
+  *found = &table->row[table->count++];
+  table->row[table->count - 1] = made;
+  return RENGA_SUCCESS;
+}
+
+void RengaFreeShares_Private(ShareTable *table)
+{
+  for (int i = 0; i < table->count; i++) RengaFree(&table->row[i].row);
+  RengaFree(&table->row);
+}
+
+/* The replica that needs most of a chunk whose own sizes are there; table: of its outline. */
+RengaErrorCode RengaChunkSizeWorst_Private(Chunk *chunk, ShareTable *table,
+                                           RengaPipelineMemory *worst)
+{
+  const ReplicaShares *shares = NULL;
+  *worst = (RengaPipelineMemory){0};
+  RengaCall(CountSlots(chunk));
+  RengaCall(CountWork(chunk));
+  RengaCall(FindShares(chunk, table, &shares));
+  for (int i = 0; i < shares->count; i++) {
+    RengaPipelineMemory memory;
+    SizeReplica(chunk, &shares->row[i], &memory);
+    if (memory.forecast > worst->forecast) *worst = memory;
+  }
+  return RENGA_SUCCESS;
+}
