@@ -30,9 +30,31 @@ FNR == 1 { if (long_file) { print long_file; bad = 1 } long_file = "" }
 /[ \r]$/ { complain("white space at the end") }
 /\/[*\/] *[-=*#]{8,}/ { complain("ruler") }
 /^\{/ { start = FNR }
-/^\}/ && start { if (FNR - start + 1 > 62) complain("function of " FNR - start - 1 " lines"); start = 0 }
+/^\}/ && start {
+  if (FNR - start - 1 > (FILENAME ~ /^src/ ? 40 : 60)) complain("function of " FNR - start - 1 " lines")
+  start = 0
+}
 FNR > 600 { long_file = FILENAME ": " FNR " lines" }
 END { if (long_file) { print long_file; bad = 1 } exit bad }' $sources || status=1
+
+# Members of structs in the library, at most 40.
+awk -v most=40 '
+{
+  text = $0
+  gsub(/"[^"]*"/, "", text)
+  gsub(/\/\*[^*]*\*\//, "", text)
+  if (comment) { if (sub(/^.*\*\//, "", text)) comment = 0; else text = "" }
+  if (sub(/\/\*.*/, "", text)) comment = 1
+}
+text ~ /^(typedef )?struct[^(;=]*\{ *$/ { start = FNR; body = ""; next }
+text ~ /^\}/ && start {
+  while (gsub(/\([^()]*\)/, "", body)) {}
+  members = gsub(/[,;]/, "", body)
+  if (members > most) { printf "%s:%d: a struct of %d members\n", FILENAME, start, members; bad = 1 }
+  start = 0
+}
+start { body = body text }
+END { exit bad }' $(find include src -name '*.[ch]') || status=1
 
 # A manual page above every public function.
 pages=$(find src -name '*.c' -exec awk '/^\/\*@/ { getline; print $1 }' {} + | LC_ALL=C sort -u)

@@ -365,7 +365,7 @@ const Onnx__AttributeProto *RengaOnnxAttribute(const RengaOnnxNode *node, const 
   const Onnx__AttributeProto *found =
       FindIn(node->proto->n_attribute, node->proto->attribute, name);
   for (size_t i = 0; i < node->proto->n_attribute && i < ATTRIBUTES_MAX; i++)
-    if (node->proto->attribute[i] == found) node->importer->asked |= UINT64_C(1) << i;
+    if (node->proto->attribute[i] == found) node->importer->asked.bits |= UINT64_C(1) << i;
   while (found && found->ref_attr_name && found->ref_attr_name[0]) {
     const RengaOnnxScope *scope = node->scope;
     name = found->ref_attr_name;
@@ -391,7 +391,7 @@ static const Onnx__AttributeProto *TypedAttribute(const RengaOnnxNode *node, con
            (type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING && attribute->has_s) ||
            (type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS && !attribute->has_i &&
             !attribute->has_f && !attribute->has_s);
-  if (!fits) node->importer->mistyped = attribute->name;
+  if (!fits) node->importer->asked.mistyped = attribute->name;
   return fits ? attribute : NULL;
 }
 
@@ -444,9 +444,10 @@ static void WarnOfUnknown(const RengaOnnxNode *node)
   RengaOnnxImporter *importer = node->importer;
   for (size_t i = 0; i < node->proto->n_attribute && i < ATTRIBUTES_MAX; i++) {
     const char *name = node->proto->attribute[i]->name;
-    if (importer->asked >> i & 1 || importer->warned || !name || RengaOnnxHasWord(idle, name))
+    if (importer->asked.bits >> i & 1 || importer->asked.warned || !name ||
+        RengaOnnxHasWord(idle, name))
       continue;
-    importer->warned = true;
+    importer->asked.warned = true;
     RengaWarning(importer->comm,
                  "%s: node \"%s\" (%s, opset %lld): attribute %s is not known, and ignored, here "
                  "and in other nodes",
@@ -456,8 +457,8 @@ static void WarnOfUnknown(const RengaOnnxNode *node)
 
 RengaErrorCode RengaOnnxCheckAttributes(RengaOnnxNode *node)
 {
-  const char *mistyped = node->importer->mistyped;
-  node->importer->mistyped = NULL;
+  const char *mistyped = node->importer->asked.mistyped;
+  node->importer->asked.mistyped = NULL;
   RengaOnnxCheck(!mistyped, node, RENGA_ERR_FILE_FORMAT, "attribute %s is of the wrong type",
                  mistyped);
   WarnOfUnknown(node);

@@ -163,14 +163,14 @@ static RengaErrorCode ImportNode(RengaOnnxNode *node)
   RengaOnnxCheck(node->row, node, RENGA_ERR_SUPPORT, "the operator is not supported");
   RengaCall(RengaOnnxPassPositions(node, &passed));
   if (passed) return RENGA_SUCCESS;
-  const uint64_t outer = node->importer->asked;
-  node->importer->asked = 0;
+  const uint64_t outer = node->importer->asked.bits;
+  node->importer->asked.bits = 0;
   RengaCall(RengaOnnxFold(node, &folded));
   RengaErrorCode code = folded ? RENGA_SUCCESS : node->row->convert(node);
   RengaAttributesFree(&node->importer->attributes);
   RengaCall(code);
   RengaCall(RengaOnnxCheckAttributes(node));
-  node->importer->asked = outer;
+  node->importer->asked.bits = outer;
   return RENGA_SUCCESS;
 }
 

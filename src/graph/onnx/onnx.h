@@ -93,6 +93,17 @@ typedef struct RengaOnnxScope {
 } RengaOnnxScope;
 
 enum { RENGA_ONNX_MERGED_MAX = 8 };
+/* Attributes of the node that is being read. */
+typedef struct {
+  uint64_t bits;        /* by place: it was looked at */
+  bool warned;          /* of one that was not */
+  const char *mistyped; /* one that was asked for as another type, or NULL */
+} RengaOnnxAsked;
+/* What the user is told of in the end. */
+typedef struct {
+  int n_merged, n_inference; /* parameters; normalisations */
+  const char *merged[RENGA_ONNX_MERGED_MAX];
+} RengaOnnxNoted;
 typedef struct {
   RengaGraph graph;
   MPI_Comm comm; /* of the graph: rank 0 prints what all find */
@@ -115,9 +126,7 @@ typedef struct {
   RengaOnnxScope *used;    /* names of tensors that are inputs of nodes or outputs */
   RengaOnnxScope *model_scope;
   RengaOnnxScope *named; /* names that several nodes have: how many; NULL until there is one */
-  uint64_t asked;        /* attributes of the node that were looked at, by bit */
-  bool warned;           /* of one that was not */
-  const char *mistyped;  /* attribute of the node that was asked for as another type */
+  RengaOnnxAsked asked;
   int64_t n_nodes;
   const char *inside;     /* the last file of external data that was checked */
   const char *sized_file; /* whose size is known */
@@ -129,10 +138,9 @@ typedef struct {
   RengaOnnxScope *made;                       /* by name: what node made it */
   RengaOnnxScope *calls;                      /* by node: calls of those that are made again */
   size_t n_node;
-  Onnx__NodeProto **node;    /* of the graph, and those that are made again */
-  bool is_signed;            /* the exporter says what is a parameter */
-  int n_merged, n_inference; /* parameters; normalisations */
-  const char *merged[RENGA_ONNX_MERGED_MAX];
+  Onnx__NodeProto **node; /* of the graph, and those that are made again */
+  bool is_signed;         /* the exporter says what is a parameter */
+  RengaOnnxNoted noted;
 } RengaOnnxImporter;
 
 typedef struct RengaOnnxRow RengaOnnxRow;
@@ -461,8 +469,9 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(ScatterND)                                                                                     \
   X(SequenceErase)                                                                                 \
   X(SequenceLength)                                                                                \
-  X(ConcatFromSequence) X(DFT) X(STFT) X(Random) X(Bernoulli) X(GridSample) X(AffineGrid) X(Loop)  \
-      X(Scan) X(Col2Im) X(MaxUnpool) X(LpPool) X(Compress) X(ReverseSequence) X(RoiAlign)
+  X(ConcatFromSequence)                                                                            \
+  X(DFT) X(STFT) X(Random) X(Bernoulli) X(GridSample) X(AffineGrid) X(Loop) X(Scan) X(Col2Im)      \
+      X(MaxUnpool) X(LpPool) X(Compress) X(ReverseSequence) X(RoiAlign)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

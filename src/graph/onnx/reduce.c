@@ -145,7 +145,7 @@ RengaErrorCode RengaOnnxConvertBatchNormalization(RengaOnnxNode *node)
                    i);
   }
   RengaCall(RengaOnnxInputBinding(node, 3, &mean));
-  node->importer->n_inference += !training && mean->kind == RENGA_ONNX_TENSOR;
+  node->importer->noted.n_inference += !training && mean->kind == RENGA_ONNX_TENSOR;
   RengaCall(RengaAttributesSetReal(to, "epsilon", RengaOnnxReal(node, "epsilon", 1e-5f)));
   RengaCall(RengaAttributesSetReal(to, "momentum", momentum));
   RengaCall(RengaAttributesSetInt(to, "training", training));

@@ -64,8 +64,9 @@ void RengaOnnxNoteMerged(RengaOnnxNode *node, const RengaOnnxBinding *of)
   RengaOnnxImporter *importer = node->importer;
   if (!of->trainable || of->kind != RENGA_ONNX_TENSOR || importer->is_signed) return;
   if (strchr(name, '/') || strstr(name, "::") || !strchr(name, '.')) return;
-  if (importer->n_merged < RENGA_ONNX_MERGED_MAX) importer->merged[importer->n_merged] = name;
-  importer->n_merged++;
+  if (importer->noted.n_merged < RENGA_ONNX_MERGED_MAX)
+    importer->noted.merged[importer->noted.n_merged] = name;
+  importer->noted.n_merged++;
 }
 
 static bool IsParameter(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding)
@@ -78,15 +79,15 @@ static bool IsParameter(const RengaOnnxImporter *importer, const RengaOnnxBindin
 static void WarnOfMerged(RengaOnnxImporter *importer)
 {
   Names merged = {0};
-  for (int i = 0; i < importer->n_merged && i < RENGA_ONNX_MERGED_MAX; i++)
-    AddName(&merged, importer->merged[i]);
-  merged.count = importer->n_merged;
-  if (importer->n_merged > 0)
+  for (int i = 0; i < importer->noted.n_merged && i < RENGA_ONNX_MERGED_MAX; i++)
+    AddName(&merged, importer->noted.merged[i]);
+  merged.count = importer->noted.n_merged;
+  if (importer->noted.n_merged > 0)
     RengaWarning(importer->comm,
                  "%s: the exporter made %d parameters one with others that began equal (%s): they "
                  "are trained as one. Unless the module ties them, export it with "
                  "training=torch.onnx.TrainingMode.TRAINING",
-                 importer->file, importer->n_merged, EndNames(&merged));
+                 importer->file, importer->noted.n_merged, EndNames(&merged));
 }
 
 static void WarnOfBindings(RengaOnnxImporter *importer)
@@ -140,11 +141,11 @@ void RengaOnnxWarnOfExport(RengaOnnxImporter *importer)
   WarnOfMerged(importer);
   WarnOfBindings(importer);
   WarnOfUndone(importer);
-  if (importer->n_inference > 0)
+  if (importer->noted.n_inference > 0)
     RengaWarning(importer->comm,
                  "%s: %d BatchNormalization%s in the form of inference: the running statistics "
                  "stay as they are. To train them, export the network after model.train()%s",
-                 importer->file, importer->n_inference,
-                 importer->n_inference == 1 ? " is" : "s are",
+                 importer->file, importer->noted.n_inference,
+                 importer->noted.n_inference == 1 ? " is" : "s are",
                  importer->is_signed ? "" : ", with training=torch.onnx.TrainingMode.TRAINING");
 }
