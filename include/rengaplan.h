@@ -9,11 +9,39 @@ typedef struct _p_RengaPlan *RengaPlan;
 typedef struct {
   int64_t parameters, gradients, optimizer, saved, temporary, messages, inputs;
 } RengaPlanMemory;
-/* Stages may have different numbers of replicas; what the pipeline cannot run it refuses. */
+/* What replicas have a share of each, instead of all of it. */
+typedef enum {
+  RENGA_SHARD_NOTHING,
+  RENGA_SHARD_OPTIMIZER,
+  RENGA_SHARD_GRADIENTS, /* and what is above */
+  RENGA_SHARD_PARAMETERS /* and what is above */
+} RengaShard;
+/* What becomes of the tensors of forward that backward needs. */
+typedef enum {
+  RENGA_SAVED_KEEP,
+  RENGA_SAVED_RECOMPUTE, /* backward runs the stage's forward again */
+  RENGA_SAVED_OFFLOAD    /* they wait in the host's memory */
+} RengaSaved;
+typedef enum { RENGA_PRECISION_FP32, RENGA_PRECISION_BF16, RENGA_PRECISION_FP16 } RengaPrecision;
+/* How a stage is computed. A plan may say more than the runtime can: RengaPlanCheck() refuses what
+   cannot be run, by its name. */
+typedef struct {
+  int replicas; /* stages may have different numbers of them */
+  int tensor;   /* ranks of a replica among which its tensors are split */
+  int sequence; /* ranks of a replica among which its sequences are split */
+  RengaShard shard;
+  RengaSaved saved;
+  RengaPrecision precision;
+  int chunks; /* stages that each of its ranks computes */
+} RengaStageShape;
+/* So many replicas of one rank, nothing shared, all saved tensors kept, fp32, a stage per rank. */
+RengaStageShape RengaStageShapePlain(int replicas);
+bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *other);
+/* "2 replicas, saved recompute": replicas, and what is not plain. */
+RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[]);
 typedef struct {
   int first, last; /* nodes [first, last) of the graph's order */
-  int replicas;
-  bool recompute;                           /* backward runs the stage's forward again */
+  RengaStageShape shape;
   double forward_flops;                     /* per sample */
   double receives, sends;                   /* bytes of activations per sample, forward */
   int64_t parameters;                       /* elements */

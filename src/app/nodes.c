@@ -35,14 +35,14 @@ RengaErrorCode AppPlanMachine(RengaComm comm, RengaGraph graph, int64_t nodes, R
 static RengaErrorCode DescribePlan(RengaPlan plan, AppNodesRow *row)
 {
   const int count = RengaPlanGetStageCount(plan);
-  int least = RengaPlanGetStage(plan, 0)->replicas, most = least;
+  int least = RengaPlanGetStage(plan, 0)->shape.replicas, most = least;
   int64_t batch, microbatch;
   for (int s = 0; s < count; s++) {
     const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
-    if (stage->replicas < least) least = stage->replicas;
-    if (stage->replicas > most) most = stage->replicas;
+    if (stage->shape.replicas < least) least = stage->shape.replicas;
+    if (stage->shape.replicas > most) most = stage->shape.replicas;
     if (stage->memory > row->memory) row->memory = stage->memory;
-    row->recomputed += stage->recompute;
+    row->recomputed += stage->shape.saved == RENGA_SAVED_RECOMPUTE;
   }
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   RengaCall(RengaPlanGetPrediction(plan, &row->prediction));

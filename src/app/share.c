@@ -23,8 +23,8 @@ static RengaErrorCode FindLoad(RengaComm comm, RengaPlan plan, RengaDevice devic
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   const RengaPlanStage *row = RengaPlanGetStage(plan, stage);
   const int64_t all = RengaPlanMicrobatches(plan, batch);
-  const int64_t mine =
-      RengaPlanBound(all, row->replicas, replica + 1) - RengaPlanBound(all, row->replicas, replica);
+  const int64_t mine = RengaPlanBound(all, row->shape.replicas, replica + 1) -
+                       RengaPlanBound(all, row->shape.replicas, replica);
   load->seconds = (double)mine * (row->forward_seconds + row->backward_seconds) + prediction.update;
   return RENGA_SUCCESS;
 }

@@ -7,13 +7,13 @@ enum { MOST_ROWS = 16 };
 /* Of all stages; recomputing: how many of them run forward again. */
 static void CountReplicas(RengaPlan plan, int *least, int *most, int *recomputing)
 {
-  *least = *most = RengaPlanGetStage(plan, 0)->replicas;
+  *least = *most = RengaPlanGetStage(plan, 0)->shape.replicas;
   *recomputing = 0;
   for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
     const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
-    if (stage->replicas < *least) *least = stage->replicas;
-    if (stage->replicas > *most) *most = stage->replicas;
-    *recomputing += stage->recompute;
+    if (stage->shape.replicas < *least) *least = stage->shape.replicas;
+    if (stage->shape.replicas > *most) *most = stage->shape.replicas;
+    *recomputing += stage->shape.saved == RENGA_SAVED_RECOMPUTE;
   }
 }
 
@@ -113,7 +113,7 @@ RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pi
   RengaCall(GatherMemory(comm, pipeline, &all));
   for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
     int64_t most = 0;
-    for (int r = 0; r < RengaPlanGetStage(plan, s)->replicas; r++) {
+    for (int r = 0; r < RengaPlanGetStage(plan, s)->shape.replicas; r++) {
       int64_t bytes = all[RengaPlanGetRank(plan, s, r)].forecast;
       if (bytes > most) most = bytes;
     }

@@ -484,7 +484,7 @@ static RengaErrorCode Cut(RengaPartition partition, int ranks, int64_t leaves, R
   RengaCall(ChooseLayout(partition, ranks, leaves, &count, &replicas));
   RengaCall(RengaMalloc(count, &stages));
   RengaErrorCode code = partition->ops->solve(partition, count, stages);
-  for (int s = 0; s < count; s++) stages[s].replicas = replicas;
+  for (int s = 0; s < count; s++) stages[s].shape = RengaStageShapePlain(replicas);
   if (!code) code = RengaPlanSetStages(plan, partition->graph, count, stages);
   RengaFree(&stages);
   RengaCall(code);

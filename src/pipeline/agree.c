@@ -21,15 +21,16 @@ static void AddText(SettingList *list, const char *name, const char *text)
   AddSetting(list, name, text, strlen(text));
 }
 
-/* Stages as intervals of nodes, their replicas, and the ranks that run them. */
+/* Stages as intervals of nodes, their shapes, and the ranks that run them. */
 static uint64_t HashStages(RengaPipeline pipeline)
 {
   uint64_t hash = 0;
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
     const RengaPlanStage *stage = RengaPlanGetStage(pipeline->plan, s);
-    const int row[4] = {stage->first, stage->last, stage->replicas, stage->recompute};
+    const int row[2] = {stage->first, stage->last};
     hash = RengaHash(row, sizeof row, hash);
-    for (int r = 0; r < stage->replicas; r++) {
+    hash = RengaHash(&stage->shape, sizeof stage->shape, hash);
+    for (int r = 0; r < stage->shape.replicas; r++) {
       const int rank = RengaPlanGetRank(pipeline->plan, s, r);
       hash = RengaHash(&rank, sizeof rank, hash);
     }
@@ -57,7 +58,7 @@ static RengaErrorCode HashLists(RengaPipeline pipeline, RengaSchedule schedule, 
 {
   *hash = 0;
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++)
-    for (int r = 0; r < RengaPlanGetStage(pipeline->plan, s)->replicas; r++) {
+    for (int r = 0; r < RengaPlanGetStage(pipeline->plan, s)->shape.replicas; r++) {
       const RengaAction *action;
       int64_t count;
       RengaCall(RengaScheduleGetActions(schedule, s, r, &count, &action));

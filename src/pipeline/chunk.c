@@ -158,8 +158,8 @@ void RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk)
   *chunk = (Chunk){.outline = outline,
                    .device = outline->settings->device,
                    .stage = stage,
-                   .replicas = row->replicas,
-                   .recompute = row->recompute && outline->has_loss,
+                   .replicas = row->shape.replicas,
+                   .recompute = row->shape.saved == RENGA_SAVED_RECOMPUTE && outline->has_loss,
                    .loss = RENGA_VALUE_NONE,
                    .portion.target = RENGA_VALUE_NONE};
 }

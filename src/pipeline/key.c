@@ -188,7 +188,7 @@ RengaErrorCode RengaKeyMake_Private(const Outline *outline, const StageClasses *
   RengaValue loss;
   RengaCall(RengaGraphGetLoss(outline->graph, &loss));
   key->count = 0;
-  RengaCall(PushNumber(key, row->recompute));
+  RengaCall(PushNumber(key, row->shape.saved));
   RengaCall(PushNumber(key, outline->microbatch));
   RengaCall(PushNumber(key, outline->leaf));
   for (int i = 0; i < outline->n_batches; i++) RengaCall(PushNumber(key, outline->batch[i]));

@@ -30,7 +30,7 @@ RengaErrorCode RengaChunkSetUpLinks_Private(Chunk *chunk)
    the guess is off by few. */
 static int PeerOf(Chunk *chunk, const Pass *pass, const Link *link, int64_t i)
 {
-  const int replicas = RengaPlanGetStage(chunk->outline->plan, link->other)->replicas;
+  const int replicas = RengaPlanGetStage(chunk->outline->plan, link->other)->shape.replicas;
   const int64_t number = chunk->portion.order[i], m = pass->microbatches,
                 leaf = chunk->outline->leaf;
   int replica = (int)((double)number / (double)m * replicas);

@@ -45,7 +45,7 @@ static RengaErrorCode FindOutput(RengaPipeline pipeline, Output *output)
 static void FindRows(RengaPipeline pipeline, int stage, int replica, int64_t samples,
                      int64_t *first, int64_t *last)
 {
-  const int replicas = RengaPlanGetStage(pipeline->plan, stage)->replicas;
+  const int replicas = RengaPlanGetStage(pipeline->plan, stage)->shape.replicas;
   const int64_t m = RengaPlanMicrobatches(pipeline->plan, samples),
                 size = pipeline->outline.microbatch;
   *first = RengaPlanLeafBound(m, pipeline->outline.leaf, replicas, replica) * size;
@@ -87,7 +87,7 @@ static RengaErrorCode Collect(RengaPipeline pipeline, const Output *output, int 
                               int64_t samples)
 {
   const int rank = RengaCommGetRank(pipeline->rank.all);
-  for (int r = 0; r < RengaPlanGetStage(pipeline->plan, output->stage)->replicas; r++) {
+  for (int r = 0; r < RengaPlanGetStage(pipeline->plan, output->stage)->shape.replicas; r++) {
     int64_t first, last;
     FindRows(pipeline, output->stage, r, samples, &first, &last);
     if (first >= last) continue;

@@ -74,7 +74,7 @@ static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *param
   const float *own = chunk->gradients.sum + parameter->gradient;
   const size_t bytes = (size_t)(parameter->n_uses * parameter->stride) * sizeof(float);
   const int tag = chunk->outline->n_messages + parameter->number;
-  const int others = RengaPlanGetStage(chunk->outline->plan, stage)->replicas;
+  const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   for (int r = chunk->replica; bytes > 0 && r < others; r += chunk->replicas) {
     RengaErrorCode code;
     int attempt = 0;
@@ -92,7 +92,7 @@ static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *param
 static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage,
                               float *to, int *count)
 {
-  const int others = RengaPlanGetStage(chunk->outline->plan, stage)->replicas;
+  const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   const int peer = RengaPlanGetRank(chunk->outline->plan, stage, chunk->replica % others);
   const size_t bytes = (size_t)(UsesIn(chunk, parameter, stage) * parameter->stride) * sizeof *to;
   const int tag = chunk->outline->n_messages + parameter->number;

@@ -27,9 +27,9 @@ static RengaErrorCode PrintRow(RengaViewer viewer, int rank, const Row *row)
 /* "2", or "1 to 4" where stages differ. */
 static void FormatReplicas(RengaPlan plan, size_t size, char text[])
 {
-  int least = RengaPlanGetStage(plan, 0)->replicas, most = least;
+  int least = RengaPlanGetStage(plan, 0)->shape.replicas, most = least;
   for (int s = 1; s < RengaPlanGetStageCount(plan); s++) {
-    const int replicas = RengaPlanGetStage(plan, s)->replicas;
+    const int replicas = RengaPlanGetStage(plan, s)->shape.replicas;
     if (replicas < least) least = replicas;
     if (replicas > most) most = replicas;
   }

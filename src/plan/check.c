@@ -25,8 +25,7 @@ static RengaErrorCode CheckStage(RengaPlan plan, int n_nodes, int s, const Renga
              stage->last);
   RengaCheck(stage->last <= n_nodes, comm, RENGA_ERR_PLAN,
              "stage %d ends before node %d, but the network has %d nodes", s, stage->last, n_nodes);
-  RengaCheck(stage->replicas >= 1, comm, RENGA_ERR_PLAN,
-             "stage %d has %d replicas: at least 1 is needed", s, stage->replicas);
+  RengaCall(RengaPlanCheckShape_Private(plan, s, &stage->shape));
   return RENGA_SUCCESS;
 }
 
@@ -110,13 +109,15 @@ RengaErrorCode RengaPlanCheckLeaves_Private(RengaPlan plan)
   const int64_t leaves = (microbatches + leaf - 1) / leaf;
   for (int s = 0; leaf > 1 && s < plan->count; s++)
     RengaCheck(
-        plan->stage[s].replicas <= leaves, plan->hdr.comm, RENGA_ERR_PLAN,
+        plan->stage[s].shape.replicas <= leaves, plan->hdr.comm, RENGA_ERR_PLAN,
         "stage %d has %d replicas, but the %lld micro-batches of a step make only %lld leaves "
         "of %lld, and a replica has whole leaves: give a -reduction_leaf of %lld or less, or "
         "fewer replicas",
-        s, plan->stage[s].replicas, (long long)microbatches, (long long)leaves, (long long)leaf,
-        (long long)(microbatches > plan->stage[s].replicas ? microbatches / plan->stage[s].replicas
-                                                           : 1));
+        s, plan->stage[s].shape.replicas, (long long)microbatches, (long long)leaves,
+        (long long)leaf,
+        (long long)(microbatches > plan->stage[s].shape.replicas
+                        ? microbatches / plan->stage[s].shape.replicas
+                        : 1));
   return RENGA_SUCCESS;
 }
 
@@ -128,7 +129,7 @@ static RengaErrorCode CheckWholeBatch(RengaPlan plan, RengaGraph graph)
   RengaCall(RengaGraphGetWholeBatch(graph, &whole));
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   for (int i = 0; i < plan->count; i++)
-    if (plan->stage[i].replicas > replicas) replicas = plan->stage[i].replicas;
+    if (plan->stage[i].shape.replicas > replicas) replicas = plan->stage[i].shape.replicas;
   RengaCheck(whole == 0 || (batch == whole && microbatch == whole && replicas == 1), plan->hdr.comm,
              RENGA_ERR_PLAN,
              "the network is read for batches of %lld that are never cut: the plan has a batch of "
@@ -150,7 +151,8 @@ static RengaErrorCode CheckWholeBatch(RengaPlan plan, RengaGraph graph)
    . graph - the network, set up
    . ranks - how many there are; 0: any number
 
-   Notes: an error names what does not fit, with its numbers.
+   Errors: RENGA_ERR_PLAN, what does not fit, with its numbers; RENGA_ERR_SUPPORT, the stage and the
+   field of its shape that the runtime cannot execute.
 @*/
 RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
 {
@@ -166,6 +168,7 @@ RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
   RengaCall(CheckWholeBatch(plan, graph));
   RengaCall(RengaPlanCheckStages_Private(plan, plan->n_nodes, plan->count, plan->stage));
   RengaCall(RengaPlanCheckWork_Private(plan, graph, plan->count, plan->stage));
+  RengaCall(RengaPlanCheckRunnable_Private(plan));
   RengaCall(RengaPlanCheckRanks_Private(plan, plan->offset[plan->count], plan->rank, ranks));
   RengaCall(RengaPlanCheckLeaves_Private(plan));
   return RENGA_SUCCESS;

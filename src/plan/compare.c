@@ -98,8 +98,8 @@ static void FormatNodes(const RengaPlanStage *stage, char text[CELL])
 /* The ranks' numbers, cut off where they are many. */
 static bool SameRanks(RengaPlan a, RengaPlan b, int s)
 {
-  const int count = a->stage[s].replicas;
-  return count == b->stage[s].replicas &&
+  const int count = a->stage[s].shape.replicas;
+  return count == b->stage[s].shape.replicas &&
          !memcmp(a->rank + a->offset[s], b->rank + b->offset[s], (size_t)count * sizeof *a->rank);
 }
 
@@ -107,8 +107,8 @@ static RengaErrorCode CompareRanks(RengaPlan a, RengaPlan b, int s, RengaViewer 
 {
   char first[CELL], second[CELL];
   if (SameRanks(a, b, s)) return RENGA_SUCCESS;
-  RengaPlanFormatRanks_Private(a->stage[s].replicas, a->rank + a->offset[s], CELL, first);
-  RengaPlanFormatRanks_Private(b->stage[s].replicas, b->rank + b->offset[s], CELL, second);
+  RengaPlanFormatRanks_Private(a->stage[s].shape.replicas, a->rank + a->offset[s], CELL, first);
+  RengaPlanFormatRanks_Private(b->stage[s].shape.replicas, b->rank + b->offset[s], CELL, second);
   RengaCall(CompareText(viewer, "  ranks", first, second));
   return RENGA_SUCCESS;
 }
@@ -116,9 +116,23 @@ static RengaErrorCode CompareRanks(RengaPlan a, RengaPlan b, int s, RengaViewer 
 static bool SameStage(RengaPlan a, RengaPlan b, int s)
 {
   const RengaPlanStage *x = &a->stage[s], *y = &b->stage[s];
-  return x->first == y->first && x->last == y->last && x->recompute == y->recompute &&
+  return x->first == y->first && x->last == y->last && RengaStageShapeEqual(&x->shape, &y->shape) &&
          x->forward_seconds == y->forward_seconds && x->backward_seconds == y->backward_seconds &&
          x->memory == y->memory && SameRanks(a, b, s);
+}
+
+/* The fields that differ. */
+static RengaErrorCode CompareShapes(const RengaStageShape *a, const RengaStageShape *b,
+                                    RengaViewer viewer)
+{
+  char first[CELL], second[CELL], name[CELL];
+  for (int f = 0; f < RENGA_PLAN_SHAPE_FIELDS; f++) {
+    RengaPlanFormatShapeField_Private(a, f, CELL, first);
+    RengaPlanFormatShapeField_Private(b, f, CELL, second);
+    snprintf(name, CELL, "  %s", RengaPlanShapeFieldName_Private(f));
+    if (strcmp(first, second)) RengaCall(CompareText(viewer, name, first, second));
+  }
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CompareStage(RengaPlan a, RengaPlan b, int s, RengaViewer viewer)
@@ -132,12 +146,8 @@ static RengaErrorCode CompareStage(RengaPlan a, RengaPlan b, int s, RengaViewer 
   if (strcmp(a->first_name[s], b->first_name[s]))
     RengaCall(RengaViewerPrintf(viewer, "    %-18s %s -> %s\n", "first node", a->first_name[s],
                                 b->first_name[s]));
-  if (x->replicas != y->replicas)
-    RengaCall(CompareWhole(viewer, "  replicas", x->replicas, y->replicas));
+  RengaCall(CompareShapes(&x->shape, &y->shape, viewer));
   RengaCall(CompareRanks(a, b, s, viewer));
-  if (x->recompute != y->recompute)
-    RengaCall(CompareText(viewer, "  recomputes", x->recompute ? "yes" : "no",
-                          y->recompute ? "yes" : "no"));
   RengaCall(CompareReal(viewer, "  forward", x->forward_seconds, y->forward_seconds, false));
   RengaCall(CompareReal(viewer, "  backward", x->backward_seconds, y->backward_seconds, false));
   RengaCall(CompareReal(viewer, "  memory", (double)x->memory, (double)y->memory, true));
@@ -168,9 +178,9 @@ static RengaErrorCode CompareStages(RengaPlan a, RengaPlan b, RengaViewer viewer
   }
   for (int s = both; s < longer->count; s++) {
     FormatNodes(&longer->stage[s], nodes);
-    RengaCall(
-        RengaViewerPrintf(viewer, "  stage %d is only in the %s plan: nodes %s, %d replicas\n", s,
-                          longer == a ? "first" : "second", nodes, longer->stage[s].replicas));
+    RengaCall(RengaViewerPrintf(
+        viewer, "  stage %d is only in the %s plan: nodes %s, %d replicas\n", s,
+        longer == a ? "first" : "second", nodes, longer->stage[s].shape.replicas));
   }
   RengaCall(RengaViewerPrintf(viewer,
                               "  %d stage%s the same; %d of %d nodes are in another stage\n", same,

@@ -30,6 +30,17 @@ bool RengaPlanKnowsSeconds_Private(RengaPlan plan)
   return false;
 }
 
+bool RengaPlanHasShapes_Private(RengaPlan plan)
+{
+  for (int s = 0; s < plan->count; s++) {
+    const RengaStageShape *shape = &plan->stage[s].shape;
+    RengaStageShape simple = RengaStageShapePlain(shape->replicas);
+    if (shape->saved == RENGA_SAVED_RECOMPUTE) simple.saved = shape->saved;
+    if (!RengaStageShapeEqual(shape, &simple)) return true;
+  }
+  return false;
+}
+
 double RengaPlanGetShare_Private(RengaPlan plan, int stage)
 {
   double total = 0;
@@ -42,9 +53,9 @@ double RengaPlanGetBusy_Private(RengaPlan plan, int stage)
   const RengaPlanStage *row = &plan->stage[stage];
   const int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch);
   int64_t most = 0;
-  for (int r = 0; r < row->replicas; r++) {
-    const int64_t own = RengaPlanLeafBound(microbatches, plan->leaf, row->replicas, r + 1) -
-                        RengaPlanLeafBound(microbatches, plan->leaf, row->replicas, r);
+  for (int r = 0; r < row->shape.replicas; r++) {
+    const int64_t own = RengaPlanLeafBound(microbatches, plan->leaf, row->shape.replicas, r + 1) -
+                        RengaPlanLeafBound(microbatches, plan->leaf, row->shape.replicas, r);
     if (own > most) most = own;
   }
   return (double)most * (row->forward_seconds + row->backward_seconds);
@@ -59,10 +70,10 @@ double RengaPlanGetWait_Private(RengaPlan plan, int stage)
 
 static void CountReplicas(RengaPlan plan, int *least, int *most)
 {
-  *least = *most = plan->stage[0].replicas;
+  *least = *most = plan->stage[0].shape.replicas;
   for (int s = 1; s < plan->count; s++) {
-    if (plan->stage[s].replicas < *least) *least = plan->stage[s].replicas;
-    if (plan->stage[s].replicas > *most) *most = plan->stage[s].replicas;
+    if (plan->stage[s].shape.replicas < *least) *least = plan->stage[s].shape.replicas;
+    if (plan->stage[s].shape.replicas > *most) *most = plan->stage[s].shape.replicas;
   }
 }
 

@@ -123,7 +123,7 @@ static RengaErrorCode DrawLabel(const Drawing *drawing, int s)
   snprintf(text, sizeof text, drawing->width < 60 ? "%d" : "stage %d", s);
   RengaCall(DrawText(drawing, (x + next) / 2, COLUMNS_Y + 12,
                      " text-anchor=\"middle\" font-size=\"11\"", text));
-  snprintf(text, sizeof text, "× %d", stage->replicas);
+  snprintf(text, sizeof text, "× %d", stage->shape.replicas);
   RengaCall(DrawText(drawing, (x + next) / 2, COLUMNS_Y + 23,
                      " text-anchor=\"middle\" font-size=\"10\"", text));
   return RENGA_SUCCESS;

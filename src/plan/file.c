@@ -32,14 +32,23 @@ static void WriteReason(FILE *file, const char *topic, const char *sentence)
   fprintf(file, "\n");
 }
 
+static void WriteShape(FILE *file, const RengaStageShape *shape)
+{
+  char word[32];
+  for (int f = 0; f < RENGA_PLAN_SHAPE_FIELDS; f++) {
+    RengaPlanFormatShapeField_Private(shape, f, sizeof word, word);
+    fprintf(file, " %s %s", RengaPlanShapeFieldName_Private(f), word);
+  }
+}
+
 static void WriteStage(RengaPlan plan, FILE *file, int s)
 {
   const RengaPlanStage *stage = &plan->stage[s];
   int64_t parts[RENGA_PLAN_PARTS];
   RengaPlanGetParts_Private(&stage->parts, parts);
-  fprintf(file, "stage %d nodes %d %d replicas %d recompute %d\n", s, stage->first, stage->last,
-          stage->replicas, stage->recompute);
-  fprintf(file, "  first ");
+  fprintf(file, "stage %d nodes %d %d", s, stage->first, stage->last);
+  WriteShape(file, &stage->shape);
+  fprintf(file, "\n  first ");
   WriteLine(file, plan->first_name[s] ? plan->first_name[s] : "");
   fprintf(file, "\n  size %lld %.17g %.17g %.17g\n", (long long)stage->parameters,
           stage->forward_flops, stage->receives, stage->sends);
@@ -48,7 +57,7 @@ static void WriteStage(RengaPlan plan, FILE *file, int s)
   for (int i = 0; i < RENGA_PLAN_PARTS; i++) fprintf(file, " %lld", (long long)parts[i]);
   fprintf(file, "\n");
   fprintf(file, "  ranks");
-  WriteRanks(file, stage->replicas, plan->rank + plan->offset[s]);
+  WriteRanks(file, stage->shape.replicas, plan->rank + plan->offset[s]);
 }
 
 static void WriteText(RengaPlan plan, FILE *file)

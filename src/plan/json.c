@@ -28,6 +28,17 @@ static Json *MemoryToJson(const RengaPlanMemory *memory)
   return row;
 }
 
+static Json *ShapeToJson(const RengaStageShape *shape)
+{
+  Json *row = json_object_new_object();
+  char word[32];
+  for (int f = 0; f < RENGA_PLAN_SHAPE_FIELDS; f++) {
+    RengaPlanFormatShapeField_Private(shape, f, sizeof word, word);
+    AddText(row, RengaPlanShapeFieldName_Private(f), word);
+  }
+  return row;
+}
+
 static Json *StageToJson(RengaPlan plan, int s)
 {
   const RengaPlanStage *stage = &plan->stage[s];
@@ -41,9 +52,12 @@ static Json *StageToJson(RengaPlan plan, int s)
   AddReal(row, "forward_flops", stage->forward_flops);
   AddReal(row, "receives_per_sample", stage->receives);
   AddReal(row, "sends_per_sample", stage->sends);
-  AddWhole(row, "replicas", stage->replicas);
+  AddWhole(row, "replicas", stage->shape.replicas);
   json_object_object_add(row, "ranks", ranks);
-  json_object_object_add(row, "recompute", json_object_new_boolean(stage->recompute));
+  json_object_object_add(row, "recompute",
+                         json_object_new_boolean(stage->shape.saved == RENGA_SAVED_RECOMPUTE));
+  if (RengaPlanHasShapes_Private(plan))
+    json_object_object_add(row, "shape", ShapeToJson(&stage->shape));
   if (RengaPlanKnowsSeconds_Private(plan)) {
     AddReal(row, "forward_seconds", stage->forward_seconds);
     AddReal(row, "backward_seconds", stage->backward_seconds);

@@ -2,7 +2,6 @@
 #include "planimpl.h"
 #include "rengacomm.h"
 #include "renga/private/packages.h"
-#include "renga/private/plan.h"
 
 static const RengaOptionRow rows[] = {
     {"plan_view", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
@@ -53,7 +52,7 @@ RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nod
   plan->offset[0] = 0;
   for (int s = 0; s < count; s++) {
     plan->stage[s] = stages[s];
-    plan->offset[s + 1] = plan->offset[s] + stages[s].replicas;
+    plan->offset[s + 1] = plan->offset[s] + stages[s].shape.replicas;
   }
   plan->count = count;
   plan->n_nodes = n_nodes;
@@ -102,7 +101,7 @@ RengaErrorCode RengaPlanSetCuts_Private(RengaPlan plan, RengaGraph graph, int co
    . plan - the plan
    . graph - the network, set up; only looked at
    . count - number of stages
-   . stages - first, last, replicas of each; the stages follow each other and cover all nodes
+   . stages - first, last, shape of each; the stages follow each other and cover all nodes
 
    Notes: parameters, forward_flops, receives and sends are found from the graph, whatever the
    caller wrote there. A parameter that several stages use counts in each. The ranks become 0, 1,
@@ -322,8 +321,9 @@ int RengaPlanGetRank(RengaPlan plan, int stage, int replica)
 {
   RengaCheckHandle(plan, -1);
   const RengaPlanStage *row = RengaPlanGetStage(plan, stage);
-  return row && replica >= 0 && replica < row->replicas ? plan->rank[plan->offset[stage] + replica]
-                                                        : -1;
+  return row && replica >= 0 && replica < row->shape.replicas
+             ? plan->rank[plan->offset[stage] + replica]
+             : -1;
 }
 
 /*@

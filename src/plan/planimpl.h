@@ -1,9 +1,10 @@
 /* What the files of the plan's room share. */
 #pragma once
 #include "renga/private/object.h"
-#include "rengaplan.h"
+#include "renga/private/plan.h"
 
-enum { RENGA_PLAN_FILE_VERSION = 3 };
+/* Versions that are read, and the one that is written. */
+enum { RENGA_PLAN_FILE_OLDEST = 3, RENGA_PLAN_FILE_VERSION = 4 };
 
 struct _p_RengaPlan {
   struct _p_RengaObject hdr;
@@ -38,6 +39,16 @@ RengaErrorCode RengaPlanCheckLeaves_Private(RengaPlan plan);
 /* Takes the stages over, checked; ranks in order; names are still NULL. */
 RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nodes, int count,
                                       const RengaPlanStage stages[]);
+/* shape.c: a field of a shape by its number, in the order of the struct. */
+enum { RENGA_PLAN_SHAPE_FIELDS = 7 };
+const char *RengaPlanShapeFieldName_Private(int field);
+int RengaPlanGetShapeField_Private(const RengaStageShape *shape, int field);
+/* As a file has it: a number or a word. Set takes it back; false: it is none of the field's. */
+void RengaPlanFormatShapeField_Private(const RengaStageShape *shape, int field, size_t size,
+                                       char text[]);
+bool RengaPlanSetShapeField_Private(RengaStageShape *shape, int field, const char *word);
+/* Errors of a shape that no runtime could execute. */
+RengaErrorCode RengaPlanCheckShape_Private(RengaPlan plan, int stage, const RengaStageShape *shape);
 /* What stages hold and send, and their names. */
 RengaErrorCode RengaPlanFill_Private(RengaPlan plan, RengaGraph graph);
 
@@ -53,6 +64,8 @@ double RengaPlanGetWait_Private(RengaPlan plan, int stage);
 /* Of the FLOPs of all stages. */
 double RengaPlanGetShare_Private(RengaPlan plan, int stage);
 int RengaPlanMostReplicas_Private(RengaPlan plan);
+/* Some stage is otherwise than its replicas, and whether it recomputes, say. */
+bool RengaPlanHasShapes_Private(RengaPlan plan);
 bool RengaPlanKnowsParts_Private(RengaPlan plan);
 bool RengaPlanKnowsSeconds_Private(RengaPlan plan);
 

@@ -51,7 +51,7 @@ typedef struct {
   const char *file;
   char *rest; /* what is not read yet */
   char *held; /* a line that was looked at and not taken */
-  int line;
+  int version, line;
   unsigned long long digest;
   int n_nodes;
   RengaPlanStage *stage;
@@ -135,14 +135,16 @@ static bool NextIs(Reader *reader, const char *word)
 
 static RengaErrorCode ParseVersion(Reader *reader)
 {
-  int version = 0;
   char *line = NextLine(reader);
-  CheckFormat(line && TakeWord(&line, "renga-plan") && TakeInt(&line, 0, &version) && TakeEnd(line),
-              reader, "not a plan: the first line must be \"renga-plan 3\"");
-  RengaCheck(version == RENGA_PLAN_FILE_VERSION, reader->plan->hdr.comm, RENGA_ERR_FILE_FORMAT,
-             "%s, line %d: a plan of another version, %d: this program reads version %d; make the "
-             "plan again",
-             reader->file, reader->line, version, RENGA_PLAN_FILE_VERSION);
+  CheckFormat(line && TakeWord(&line, "renga-plan") && TakeInt(&line, 0, &reader->version) &&
+                  TakeEnd(line),
+              reader, "not a plan: the first line must be \"renga-plan 4\"");
+  RengaCheck(
+      reader->version >= RENGA_PLAN_FILE_OLDEST && reader->version <= RENGA_PLAN_FILE_VERSION,
+      reader->plan->hdr.comm, RENGA_ERR_FILE_FORMAT,
+      "%s, line %d: a plan of another version, %d: this program reads versions %d to %d; make the "
+      "plan again",
+      reader->file, reader->line, reader->version, RENGA_PLAN_FILE_OLDEST, RENGA_PLAN_FILE_VERSION);
   return RENGA_SUCCESS;
 }
 
@@ -313,23 +315,60 @@ static RengaErrorCode ParseSeconds(Reader *reader, RengaPlanStage *stage)
   return RENGA_SUCCESS;
 }
 
+/* A word that may end the line, copied. */
+static bool TakeValue(char **text, size_t size, char word[])
+{
+  const char *from = *text + strspn(*text, " \t");
+  const size_t length = strcspn(from, " \t\r");
+  if (!length || length >= size) return false;
+  memcpy(word, from, length);
+  word[length] = 0;
+  *text += (size_t)(from - *text) + length;
+  return true;
+}
+
+/* Names and values of fields in their order; only replicas must be there. */
+static bool TakeShape(char **line, RengaStageShape *shape)
+{
+  char word[32];
+  *shape = RengaStageShapePlain(0);
+  for (int f = 0; f < RENGA_PLAN_SHAPE_FIELDS; f++)
+    if (TakeWord(line, RengaPlanShapeFieldName_Private(f)) &&
+        (!TakeValue(line, sizeof word, word) || !RengaPlanSetShapeField_Private(shape, f, word)))
+      return false;
+  return shape->replicas > 0;
+}
+
+/* Of version 3. */
+static bool TakeOldShape(char **line, RengaStageShape *shape)
+{
+  int64_t recompute = 0;
+  *shape = RengaStageShapePlain(0);
+  if (!TakeWord(line, "replicas") || !TakeInt(line, 1, &shape->replicas) ||
+      (TakeWord(line, "recompute") && !TakeWhole(line, 0, 1, &recompute)))
+    return false;
+  if (recompute) shape->saved = RENGA_SAVED_RECOMPUTE;
+  return true;
+}
+
 /* Only the first line must be there: the others are what a planner writes of it. */
 static RengaErrorCode ParseStage(Reader *reader, int s, RengaPlanStage *stage)
 {
   int number = -1;
-  int64_t recompute = 0;
   char *line = NextLine(reader);
+  const bool old = reader->version < RENGA_PLAN_FILE_VERSION;
   const bool good = line && TakeWord(&line, "stage") && TakeInt(&line, 0, &number) && number == s &&
                     TakeWord(&line, "nodes") && TakeInt(&line, 0, &stage->first) &&
-                    TakeInt(&line, 0, &stage->last) && TakeWord(&line, "replicas") &&
-                    TakeInt(&line, 1, &stage->replicas) &&
-                    stage->replicas <= MOST_RANKS - reader->n_replicas;
-  CheckFormat(good && (!TakeWord(&line, "recompute") || TakeWhole(&line, 0, 1, &recompute)) &&
-                  TakeEnd(line),
-              reader,
-              "not the line of the next stage: stage S nodes FIRST LAST replicas R recompute 0|1");
-  stage->recompute = recompute;
-  reader->n_replicas += stage->replicas;
+                    TakeInt(&line, 0, &stage->last) &&
+                    (old ? TakeOldShape(&line, &stage->shape) : TakeShape(&line, &stage->shape)) &&
+                    stage->shape.replicas <= MOST_RANKS - reader->n_replicas && TakeEnd(line);
+  CheckFormat(good, reader,
+              old ? "not the line of the next stage: stage S nodes FIRST LAST replicas R "
+                    "recompute 0|1"
+                  : "not the line of the next stage: stage S nodes FIRST LAST replicas R tensor T "
+                    "sequence Q shard WHAT saved HOW precision P chunks C, of which all after "
+                    "replicas may be left out");
+  reader->n_replicas += stage->shape.replicas;
   reader->name[s] = "";
   if (NextIs(reader, "first")) RengaCall(ParseFirst(reader, s));
   if (NextIs(reader, "size")) RengaCall(ParseSize(reader, stage));
@@ -337,7 +376,7 @@ static RengaErrorCode ParseStage(Reader *reader, int s, RengaPlanStage *stage)
   if (NextIs(reader, "memory"))
     CheckFormat(ParseMemory(NextLine(reader), stage), reader,
                 "expected: memory BYTES parts, then 7 numbers");
-  if (NextIs(reader, "ranks")) RengaCall(ParseRanks(reader, stage->replicas));
+  if (NextIs(reader, "ranks")) RengaCall(ParseRanks(reader, stage->shape.replicas));
   return RENGA_SUCCESS;
 }
 

@@ -3,7 +3,7 @@
 #include "rengacomm.h"
 #include <string.h>
 
-enum { CELL = 64, NAME_WIDTH = 32 };
+enum { CELL = 128, NAME_WIDTH = 32 };
 
 static void FormatNodes(RengaPlan plan, int s, char text[CELL])
 {
@@ -25,7 +25,7 @@ static void FormatParameters(RengaPlan plan, int s, char text[CELL])
 
 static void FormatReplicas(RengaPlan plan, int s, char text[CELL])
 {
-  snprintf(text, CELL, "%d", plan->stage[s].replicas);
+  snprintf(text, CELL, "%d", plan->stage[s].shape.replicas);
 }
 
 static void FormatFlops(RengaPlan plan, int s, char text[CELL])
@@ -35,7 +35,7 @@ static void FormatFlops(RengaPlan plan, int s, char text[CELL])
 
 static void FormatRecompute(RengaPlan plan, int s, char text[CELL])
 {
-  snprintf(text, CELL, "%s", plan->stage[s].recompute ? "yes" : "no");
+  snprintf(text, CELL, "%s", plan->stage[s].shape.saved == RENGA_SAVED_RECOMPUTE ? "yes" : "no");
 }
 
 static void FormatForward(RengaPlan plan, int s, char text[CELL])
@@ -73,14 +73,20 @@ static void FormatMemory(RengaPlan plan, int s, char text[CELL])
 
 static void FormatRanks(RengaPlan plan, int s, char text[CELL])
 {
-  RengaPlanFormatRanks_Private(plan->stage[s].replicas, plan->rank + plan->offset[s], CELL, text);
+  RengaPlanFormatRanks_Private(plan->stage[s].shape.replicas, plan->rank + plan->offset[s], CELL,
+                               text);
 }
 
 static bool Recomputes(RengaPlan plan)
 {
   for (int s = 0; s < plan->count; s++)
-    if (plan->stage[s].recompute) return true;
+    if (plan->stage[s].shape.saved == RENGA_SAVED_RECOMPUTE) return true;
   return false;
+}
+
+static void FormatShape(RengaPlan plan, int s, char text[CELL])
+{
+  RengaStageShapeFormat(&plan->stage[s].shape, CELL, text);
 }
 
 static bool KnowsWait(RengaPlan plan)
@@ -105,6 +111,7 @@ static const struct {
     {"replicas", 8, NULL, FormatReplicas},
     {"FLOPs", 7, NULL, FormatFlops},
     {"recomputes", 10, Recomputes, FormatRecompute},
+    {"shape", -40, RengaPlanHasShapes_Private, FormatShape},
     {"forward", 9, RengaPlanKnowsSeconds_Private, FormatForward},
     {"backward", 9, RengaPlanKnowsSeconds_Private, FormatBackward},
     {"waits", 7, KnowsWait, FormatWait},

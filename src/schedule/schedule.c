@@ -1,6 +1,7 @@
 /* The schedule: create, set, get. */
 #include "scheduleimpl.h"
 #include "renga/private/packages.h"
+#include "renga/private/plan.h"
 #include <string.h>
 
 enum { EAGER_MOST = 1 << 20 };
@@ -421,15 +422,17 @@ RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int6
   RengaCheckPointer(plan);
   const int stages = RengaPlanGetStageCount(plan);
   int *replicas;
+  RengaCall(RengaPlanCheckRunnable_Private(plan));
   RengaCall(RengaMalloc(stages + 1, &replicas));
-  for (int s = 0; s < stages; s++) replicas[s] = RengaPlanGetStage(plan, s)->replicas;
+  for (int s = 0; s < stages; s++) replicas[s] = RengaPlanGetStage(plan, s)->shape.replicas;
   const RengaErrorCode code = RengaScheduleSetShape(schedule, stages, replicas, microbatches,
                                                     n_messages, messages, forward_only);
   RengaFree(&replicas);
   RengaCall(code);
   RengaCall(RengaScheduleSetLeaf(schedule, RengaPlanGetLeaf(plan)));
   for (int s = 0; s < stages; s++)
-    RengaCall(RengaScheduleSetRecompute(schedule, s, RengaPlanGetStage(plan, s)->recompute));
+    RengaCall(RengaScheduleSetRecompute(
+        schedule, s, RengaPlanGetStage(plan, s)->shape.saved == RENGA_SAVED_RECOMPUTE));
   return RENGA_SUCCESS;
 }
 

@@ -28,7 +28,7 @@ says "but here this plan takes"
 refuses 1 "but a device may use" $machine -plan_load lie.txt -machine_memory 100KiB
 
 # The file of doc/plans.md.
-sed -n '/^    renga-plan 3$/,/^    end$/{s/^    //;p;/^end$/q}' "$top_srcdir/doc/plans.md" >hand.txt
+sed -n '/^    renga-plan 4$/,/^    end$/{s/^    //;p;/^end$/q}' "$top_srcdir/doc/plans.md" >hand.txt
 [ "$(wc -l <hand.txt)" -eq 6 ] || fail "not the six lines of the example"
 hand="plan -graph gpt:layers=2,hidden=16,heads=2,sequence=16,vocabulary=256 -plan_load hand.txt"
 accepts 1 $hand -machine_file v100
@@ -42,7 +42,7 @@ accepts 1 $hand -machine_file v100 -batch_size 64 -pipeline_schedule gpipe
 says "steps of 64 samples in 32 micro-batches of 2; schedule gpipe"
 accepts 1 $hand
 says "2-4"
-sed 's/^stage 1.*/& recompute 1/' hand.txt >twice.txt
+sed 's/^stage 1.*/& saved recompute/' hand.txt >twice.txt
 accepts 1 plan -graph $gpt -plan_load twice.txt -machine_file v100 -plan_view json
 says '"recompute":true'
 sed 's/^stage 0.*/&\nranks 0 1/' hand.txt >some.txt

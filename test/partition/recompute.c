@@ -68,7 +68,7 @@ static RengaErrorCode ForecastWithout(const World *world, RengaPlan plan, int s,
   const char *schedule;
   double eager = 0;
   for (int i = 0; i < DEVICES; i++) stages[i] = *RengaPlanGetStage(plan, i);
-  stages[s].recompute = false;
+  stages[s].shape.saved = RENGA_SAVED_KEEP;
   RengaCall(RengaPlanGetSchedule(plan, &schedule));
   RengaCall(RengaPlanGetEager(plan, &eager));
   RengaCall(RengaPlanCreate(world->comm, &other));
@@ -88,7 +88,7 @@ static RengaErrorCode CheckPlan(const World *world, RengaPlan plan, int64_t boun
     const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
     int64_t without = 0;
     Expect(stage->memory <= bound);
-    if (!stage->recompute) continue;
+    if (stage->shape.saved != RENGA_SAVED_RECOMPUTE) continue;
     RengaCall(ForecastWithout(world, plan, s, &without));
     Expect(without > bound && s < DEVICES - 1);
     ++*recomputing;

@@ -115,7 +115,7 @@ static RengaErrorCode CheckWishes(const World *world)
       RengaCall(MakePlan(world, types[t], stages, DEVICES / stages, &plan));
       RengaCall(CheckPlan(world, plan, &step));
       Expect(RengaPlanGetStageCount(plan) == stages);
-      Expect(RengaPlanGetStage(plan, 0)->replicas <= DEVICES / stages);
+      Expect(RengaPlanGetStage(plan, 0)->shape.replicas <= DEVICES / stages);
       best = fmin(best, step);
       RengaCall(RengaPlanDestroy(&plan));
     }

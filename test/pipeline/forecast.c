@@ -38,8 +38,8 @@ static RengaErrorCode MakePlan(RengaComm comm, RengaGraph graph, int variant, Re
     if (!HasWork(graph, last, nodes)) last = nodes;
     stage[count] = (RengaPlanStage){.first = first,
                                     .last = last,
-                                    .replicas = variant % 3 ? 2 : 1 + count % 3,
-                                    .recompute = variant % 4 > 1 && count % 2};
+                                    .shape = RengaStageShapePlain(variant % 3 ? 2 : 1 + count % 3)};
+    if (variant % 4 > 1 && count % 2) stage[count].shape.saved = RENGA_SAVED_RECOMPUTE;
     first = last;
   }
   RengaCall(RengaPlanCreate(comm, plan));
@@ -96,8 +96,9 @@ static RengaErrorCode RunTest(void)
       RunGraph(comm, "gpt:layers=96,hidden=12288,heads=96,sequence=2048,vocabulary=50257", &graph));
   const int nodes = RengaGraphGetNodeCount(graph);
   for (int s = 0; s < STAGES; s++)
-    stage[s] = (RengaPlanStage){
-        .first = nodes * s / STAGES, .last = nodes * (s + 1) / STAGES, .replicas = REPLICAS};
+    stage[s] = (RengaPlanStage){.first = nodes * s / STAGES,
+                                .last = nodes * (s + 1) / STAGES,
+                                .shape = RengaStageShapePlain(REPLICAS)};
   RengaCall(RengaPlanCreate(comm, &plan));
   RengaCall(RengaPlanSetStages(plan, graph, STAGES, stage));
   RengaCall(RengaPlanSetBatch(plan, 1536, 1));

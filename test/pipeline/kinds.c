@@ -479,8 +479,8 @@ static RengaErrorCode CheckOneOperator(RengaComm self, RengaComm comm)
 static RengaErrorCode CheckTooManyStages(RengaComm comm)
 {
   const Run run = {.graph = "one operator", .build = OneOperator};
-  const RengaPlanStage stages[2] = {{.first = 0, .last = 1, .replicas = 1},
-                                    {.first = 1, .last = 1, .replicas = 1}};
+  const RengaPlanStage stages[2] = {{.first = 0, .last = 1, .shape = RengaStageShapePlain(1)},
+                                    {.first = 1, .last = 1, .shape = RengaStageShapePlain(1)}};
   const int rank = RengaCommGetRank(comm);
   RengaGraph graph;
   RengaPlan plan;

@@ -143,8 +143,8 @@ static inline RengaErrorCode RunPlan(RengaComm comm, const Run *run, RengaGraph 
     stage[s].last = s == run->stages - 1 ? nodes
                     : run->cuts          ? run->cuts[s]
                                          : nodes * (s + 1) / run->stages;
-    stage[s].replicas = run->unequal ? run->unequal[s] : run->replicas;
-    stage[s].recompute = run->recompute >> s & 1;
+    stage[s].shape = RengaStageShapePlain(run->unequal ? run->unequal[s] : run->replicas);
+    if (run->recompute >> s & 1) stage[s].shape.saved = RENGA_SAVED_RECOMPUTE;
   }
   RengaCall(RengaPlanCreate(comm, plan));
   RengaCall(RengaPlanSetStages(*plan, graph, run->stages, stage));
@@ -190,7 +190,7 @@ static inline RengaErrorCode RunCheckForecast(RengaComm comm, RengaPlan plan,
   RengaCall(RengaCommGather(comm, &mine, sizeof mine, all, -1, "memory"));
   for (int s = 0; s < stages; s++) {
     const RengaPipelineMemory *worst = &all[RengaPlanGetRank(plan, s, 0)];
-    for (int r = 1; r < RengaPlanGetStage(plan, s)->replicas; r++) {
+    for (int r = 1; r < RengaPlanGetStage(plan, s)->shape.replicas; r++) {
       const RengaPipelineMemory *other = &all[RengaPlanGetRank(plan, s, r)];
       if (other->forecast > worst->forecast) worst = other;
     }

@@ -1,4 +1,4 @@
-plan_tests = %D%/file %D%/messages %D%/partition %D%/plan %D%/view
+plan_tests = %D%/file %D%/messages %D%/partition %D%/plan %D%/shape %D%/view
 check_PROGRAMS += $(plan_tests)
 TESTS += $(plan_tests)
 noinst_HEADERS += %D%/network.h

@@ -22,7 +22,7 @@ static RengaPlan MakePlan(RengaComm comm, RengaGraph graph, int count, const int
     stages[s] =
         (RengaPlanStage){.first = firsts[s],
                          .last = s + 1 < count ? firsts[s + 1] : RengaGraphGetNodeCount(graph),
-                         .replicas = 1};
+                         .shape = RengaStageShapePlain(1)};
   RengaCallAbort(RengaPlanCreate(comm, &plan));
   RengaCallAbort(RengaPlanSetStages(plan, graph, count, stages));
   RengaCallAbort(RengaPlanSetBatch(plan, 12, 3));

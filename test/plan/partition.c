@@ -96,7 +96,7 @@ static void CheckEven(RengaComm comm, const char *network, double slack)
     RengaCallAbort(RengaPartitionEvenSetSlack(partition, slack));
     RengaCallAbort(RengaPartitionSolve(partition, &plan));
     TestTrue(RengaPlanGetStageCount(plan) == stages);
-    TestTrue(RengaPlanGetStage(plan, 0)->replicas == 40 / stages);
+    TestTrue(RengaPlanGetStage(plan, 0)->shape.replicas == 40 / stages);
     for (int s = 0; s < stages; s++) {
       const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
       int begin = s ? PlaceOf(&chain, stage->first) : 0, end = PlaceOf(&chain, stage->last);
@@ -133,7 +133,7 @@ static void CheckLayout(RengaComm comm, RengaGraph graph, int stages, int replic
   RengaPartition partition = New(comm, graph, RENGA_PARTITION_EVEN, stages, replicas);
   RengaCallAbort(RengaPartitionSolve(partition, &plan));
   TestTrue(RengaPlanGetStageCount(plan) == want_stages);
-  TestTrue(RengaPlanGetStage(plan, 0)->replicas == want_replicas);
+  TestTrue(RengaPlanGetStage(plan, 0)->shape.replicas == want_replicas);
   RengaCallAbort(RengaPlanDestroy(&plan));
   RengaCallAbort(RengaPartitionDestroy(&partition));
 }

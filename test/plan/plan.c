@@ -9,8 +9,8 @@ static int n_nodes, cut[3]; /* first nodes of three stages */
 static void FillStages(RengaPlanStage stages[3])
 {
   for (int s = 0; s < 3; s++)
-    stages[s] =
-        (RengaPlanStage){.first = cut[s], .last = s < 2 ? cut[s + 1] : n_nodes, .replicas = 2};
+    stages[s] = (RengaPlanStage){
+        .first = cut[s], .last = s < 2 ? cut[s + 1] : n_nodes, .shape = RengaStageShapePlain(2)};
 }
 
 static void CheckGetters(RengaPlan plan)
@@ -74,7 +74,7 @@ static void CheckStageErrors(RengaPlan plan)
   stages[2].last += 2;
   TestError(RengaPlanSetStages(plan, graph, 3, stages), RENGA_ERR_PLAN, "the network has");
   FillStages(stages);
-  stages[2].replicas = 0;
+  stages[2].shape.replicas = 0;
   TestError(RengaPlanSetStages(plan, graph, 3, stages), RENGA_ERR_PLAN, "stage 2 has 0 replicas");
 }
 
@@ -186,8 +186,8 @@ static void CheckFile(RengaComm comm, RengaPlan plan)
   TestReadFile("plan-saved.txt", sizeof text, text);
   CheckBroken(comm, read, "hello\n", RENGA_ERR_FILE_FORMAT, "plan-broken.txt, line 1: not a plan");
   CheckBroken(comm, read, "renga-plan 1\n", RENGA_ERR_FILE_FORMAT,
-              "another version, 1: this program reads version 3");
-  snprintf(head, sizeof head, "renga-plan 3\ngraph 0x1 nodes %d\n", n_nodes);
+              "another version, 1: this program reads versions 3 to 4");
+  snprintf(head, sizeof head, "renga-plan 4\ngraph 0x1 nodes %d\n", n_nodes);
   CheckBroken(comm, read, head, RENGA_ERR_PLAN, "was made for another network");
   CheckTruncated(comm, read, text);
   RengaCallAbort(RengaPlanDestroy(&read));

@@ -10,19 +10,24 @@ static const char view_name[] = "plan-view-test.out";
 static RengaPlan MakePlan(RengaComm comm, RengaGraph graph, int replicas, double step)
 {
   const int one = TestFind(graph, "Linear", 1), two = TestFind(graph, "Linear", 2);
+  RengaStageShape again = RengaStageShapePlain(1);
+  again.saved = RENGA_SAVED_RECOMPUTE;
   const RengaPlanStage stages[] = {
-      {.first = 0, .last = one, .replicas = replicas, .forward_seconds = 1, .backward_seconds = 2},
+      {.first = 0,
+       .last = one,
+       .shape = RengaStageShapePlain(replicas),
+       .forward_seconds = 1,
+       .backward_seconds = 2},
       {.first = one,
        .last = two,
-       .replicas = 1,
-       .recompute = true,
+       .shape = again,
        .memory = 28 << 20,
        .parts = {1 << 20, 2 << 20, 3 << 20, 4 << 20, 5 << 20, 6 << 20, 7 << 20},
        .forward_seconds = 0.001,
        .backward_seconds = 0.002},
       {.first = two,
        .last = RengaGraphGetNodeCount(graph),
-       .replicas = 2,
+       .shape = RengaStageShapePlain(2),
        .memory = 3 << 20,
        .forward_seconds = 0.5,
        .backward_seconds = 1},
@@ -162,8 +167,8 @@ static void CheckCompare(RengaComm comm, RengaPlan plan, RengaPlan other)
 static void CheckOthers(RengaComm comm, RengaGraph graph, RengaPlan plan)
 {
   const int two = TestFind(graph, "Linear", 2), n = RengaGraphGetNodeCount(graph);
-  const RengaPlanStage stages[] = {{.first = 0, .last = two, .replicas = 1},
-                                   {.first = two, .last = n, .replicas = 1}};
+  const RengaPlanStage stages[] = {{.first = 0, .last = two, .shape = RengaStageShapePlain(1)},
+                                   {.first = two, .last = n, .shape = RengaStageShapePlain(1)}};
   char text[MOST_TEXT], wanted[64];
   RengaPlan other, read;
   RengaViewer viewer;

@@ -115,7 +115,7 @@ static RengaErrorCode MakePlan(const Run *run, RengaPlan *plan)
   for (int s = 0; s < run->stages; s++) {
     stage[s].first = nodes * s / run->stages;
     stage[s].last = nodes * (s + 1) / run->stages;
-    stage[s].replicas = run->replicas;
+    stage[s].shape = RengaStageShapePlain(run->replicas);
   }
   RengaCall(RengaPlanCreate(run->comm, plan));
   RengaCall(RengaPlanSetStages(*plan, run->graph, run->stages, stage));

@@ -1,8 +1,12 @@
-/* Plans that are only weighed: of the many that a search makes one is shown. */
+/* What rooms above ask of plans. */
 #pragma once
 #include "rengaplan.h"
 
-/* RengaPlanSetStages without what is only shown: parameters, FLOPs, bytes over the cuts and names,
+/* Of plans that are only weighed, as a search makes many and shows one:
+   RengaPlanSetStages without what is only shown: parameters, FLOPs, bytes over the cuts and names,
    which takes a look at every node. Each stage has work. */
 RengaErrorCode RengaPlanSetCuts_Private(RengaPlan plan, RengaGraph graph, int count,
                                         const RengaPlanStage stages[]);
+/* The one place that says which shapes the runtime can execute: an error names the stage and the
+   field that it cannot. */
+RengaErrorCode RengaPlanCheckRunnable_Private(RengaPlan plan);

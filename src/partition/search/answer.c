@@ -25,7 +25,7 @@ static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
     const SearchStage *stage = &layout->stage[s];
     SearchCost cost = {0};
     answer->stage[s] = *RengaPlanGetStage(solution->plan, s);
-    for (int r = 0; r < answer->stage[s].replicas; r++)
+    for (int r = 0; r < answer->stage[s].shape.replicas; r++)
       answer->rank[place++] = RengaPlanGetRank(solution->plan, s, r);
     RengaSearchStageCost_Private(model, &model->option[stage->option], stage->begin, stage->end,
                                  layout->count - s, &cost);

@@ -353,12 +353,12 @@ static RengaErrorCode ExplainGradients(const SearchModel *model, const SearchLay
   const double buffer =
       sizeof(float) * (model->elements[place->end] - model->elements[place->begin]);
   const SearchOption own =
-      RengaSearchOption_Private(model->microbatches, model->leaf, stage->replicas);
+      RengaSearchOption_Private(model->microbatches, model->leaf, stage->shape.replicas);
   SearchOption best = own;
   int64_t leaf = model->leaf;
   for (int64_t other = 4; other <= LEAF_MOST && other <= model->microbatches; other *= 2) {
     const SearchOption option =
-        RengaSearchOption_Private(model->microbatches, other, stage->replicas);
+        RengaSearchOption_Private(model->microbatches, other, stage->shape.replicas);
     if ((double)option.rounds > LEAF_ROUNDS * (double)own.rounds || option.buffers >= best.buffers)
       continue;
     best = option;

@@ -33,14 +33,15 @@ static RengaErrorCode FillLayout(RengaPlan plan, const SearchModel *model, Searc
   layout->count = count;
   for (int s = 0; s < count; s++) {
     const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
-    const int most = model->n_options < stage->replicas ? model->n_options : stage->replicas;
+    const int most =
+        model->n_options < stage->shape.replicas ? model->n_options : stage->shape.replicas;
     layout->stage[s] = (SearchStage){.begin = s ? PlaceAfter(model, stage->first) : 0,
                                      .end = PlaceAfter(model, stage->last),
                                      .option = most - 1};
   }
   RengaSearchEvaluate_Private(model, layout);
   for (int s = 0; s < count; s++)
-    layout->stage[s].recompute = RengaPlanGetStage(plan, s)->recompute;
+    layout->stage[s].recompute = RengaPlanGetStage(plan, s)->shape.saved == RENGA_SAVED_RECOMPUTE;
   return RENGA_SUCCESS;
 }
 
@@ -53,11 +54,8 @@ static RengaErrorCode CopyStages(RengaGraph graph, RengaPlan from, RengaPlan to)
   if (!code) code = RengaMalloc(RengaPlanGetRankCount(from), &rank);
   for (int s = 0; s < count && !code; s++) {
     const RengaPlanStage *own = RengaPlanGetStage(from, s);
-    stage[s] = (RengaPlanStage){.first = own->first,
-                                .last = own->last,
-                                .replicas = own->replicas,
-                                .recompute = own->recompute};
-    for (int r = 0; r < own->replicas; r++) rank[n++] = RengaPlanGetRank(from, s, r);
+    stage[s] = (RengaPlanStage){.first = own->first, .last = own->last, .shape = own->shape};
+    for (int r = 0; r < own->shape.replicas; r++) rank[n++] = RengaPlanGetRank(from, s, r);
   }
   if (!code) code = RengaPlanSetStages(to, graph, count, stage);
   if (!code) code = RengaPlanSetRanks(to, rank);

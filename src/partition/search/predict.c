@@ -33,8 +33,8 @@ static RengaErrorCode FillPlan(const SearchTask *task, const SearchChain *chain,
         (RengaPlanStage){.first = s ? chain->node[stage->begin] : 0,
                          .last = s + 1 < layout->count ? chain->node[stage->end]
                                                        : RengaGraphGetNodeCount(task->graph),
-                         .replicas = model->option[stage->option].replicas,
-                         .recompute = stage->recompute};
+                         .shape = RengaStageShapePlain(model->option[stage->option].replicas)};
+    if (stage->recompute) stages[s].shape.saved = RENGA_SAVED_RECOMPUTE;
   }
   PlaceRanks(model, candidate, ranks);
   RengaCall(RengaPlanSetCuts_Private(plan, task->graph, layout->count, stages));
@@ -68,7 +68,7 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
 /* The ranks of a stage; the caller frees them. */
 static RengaErrorCode RanksOf(RengaPlan plan, int s, int **rank)
 {
-  const int replicas = RengaPlanGetStage(plan, s)->replicas;
+  const int replicas = RengaPlanGetStage(plan, s)->shape.replicas;
   RengaCall(RengaMalloc(replicas, rank));
   for (int r = 0; r < replicas; r++) (*rank)[r] = RengaPlanGetRank(plan, s, r);
   return RENGA_SUCCESS;
@@ -81,8 +81,8 @@ static RengaErrorCode LevelBetween(RengaMachine machine, RengaPlan plan, int a, 
   RengaErrorCode code = RanksOf(plan, a, &from);
   if (!code) code = RanksOf(plan, b, &to);
   if (!code)
-    *level = RengaSearchLevelBetween_Private(machine, RengaPlanGetStage(plan, a)->replicas, from,
-                                             RengaPlanGetStage(plan, b)->replicas, to);
+    *level = RengaSearchLevelBetween_Private(machine, RengaPlanGetStage(plan, a)->shape.replicas,
+                                             from, RengaPlanGetStage(plan, b)->shape.replicas, to);
   RengaFree(&from);
   RengaFree(&to);
   RengaCall(code);
@@ -94,7 +94,8 @@ static RengaErrorCode LevelOfStage(RengaMachine machine, RengaPlan plan, int s, 
   int *rank = NULL;
   const RengaErrorCode code = RanksOf(plan, s, &rank);
   if (!code)
-    *level = RengaSearchLevelWithin_Private(machine, RengaPlanGetStage(plan, s)->replicas, rank);
+    *level =
+        RengaSearchLevelWithin_Private(machine, RengaPlanGetStage(plan, s)->shape.replicas, rank);
   RengaFree(&rank);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -1,0 +1,209 @@
+/* The shape of a stage: one row for each of its fields says how it is named, what it may be and
+   what of that the runtime can execute. Comparing, printing, files and checks go by the rows. */
+#include "planimpl.h"
+#include <limits.h>
+#include <string.h>
+
+static const char *const shards[] = {"nothing", "optimizer", "gradients", "parameters", NULL};
+static const char *const policies[] = {"keep", "recompute", "offload", NULL};
+static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
+
+/* A field is a number of at least 1, or one of the words. */
+static const struct {
+  const char *name;
+  const char *const *words; /* NULL: a number */
+  const char *noun, *are;   /* of a sentence: %s is the number or word */
+  int most;                 /* that the runtime can execute: a number, or that of the last word */
+} fields[RENGA_PLAN_SHAPE_FIELDS] = {
+    {"replicas", NULL, "%s replicas", "are", INT_MAX},
+    {"tensor", NULL, "%s tensor ranks", "are", 1},
+    {"sequence", NULL, "%s sequence ranks", "are", 1},
+    {"shard", shards, "sharding of %s over replicas", "is", RENGA_SHARD_NOTHING},
+    {"saved", policies, "policy %s of saved tensors", "is", RENGA_SAVED_RECOMPUTE},
+    {"precision", precisions, "precision %s", "is", RENGA_PRECISION_FP32},
+    {"chunks", NULL, "%s chunks per rank", "are", 1},
+};
+
+/* The fields in the order of their rows. */
+static void GetShapeFields(const RengaStageShape *shape, int value[RENGA_PLAN_SHAPE_FIELDS])
+{
+  const int all[RENGA_PLAN_SHAPE_FIELDS] = {
+      shape->replicas,   shape->tensor,         shape->sequence, (int)shape->shard,
+      (int)shape->saved, (int)shape->precision, shape->chunks};
+  memcpy(value, all, sizeof all);
+}
+
+static RengaStageShape MakeShape(const int value[RENGA_PLAN_SHAPE_FIELDS])
+{
+  return (RengaStageShape){.replicas = value[0],
+                           .tensor = value[1],
+                           .sequence = value[2],
+                           .shard = (RengaShard)value[3],
+                           .saved = (RengaSaved)value[4],
+                           .precision = (RengaPrecision)value[5],
+                           .chunks = value[6]};
+}
+
+static int CountWords(int field)
+{
+  int count = 0;
+  while (fields[field].words[count]) count++;
+  return count;
+}
+
+static bool IsOne(int field, int value)
+{
+  return fields[field].words ? value >= 0 && value < CountWords(field) : value >= 1;
+}
+
+const char *RengaPlanShapeFieldName_Private(int field)
+{
+  return fields[field].name;
+}
+
+int RengaPlanGetShapeField_Private(const RengaStageShape *shape, int field)
+{
+  int value[RENGA_PLAN_SHAPE_FIELDS];
+  GetShapeFields(shape, value);
+  return value[field];
+}
+
+/* A number of a file in words: as it will be read again. */
+void RengaPlanFormatShapeField_Private(const RengaStageShape *shape, int field, size_t size,
+                                       char text[])
+{
+  const int value = RengaPlanGetShapeField_Private(shape, field);
+  if (fields[field].words && IsOne(field, value))
+    snprintf(text, size, "%s", fields[field].words[value]);
+  else
+    snprintf(text, size, "%d", value);
+}
+
+/* false: the word is none of the field's. */
+bool RengaPlanSetShapeField_Private(RengaStageShape *shape, int field, const char *word)
+{
+  int value[RENGA_PLAN_SHAPE_FIELDS], taken = 0;
+  GetShapeFields(shape, value);
+  if (fields[field].words) {
+    const int count = CountWords(field);
+    for (value[field] = 0; value[field] < count; value[field]++)
+      if (!strcmp(word, fields[field].words[value[field]])) break;
+  } else if (strlen(word) > 9 || sscanf(word, "%d%n", &value[field], &taken) != 1 || word[taken])
+    return false;
+  if (!IsOne(field, value[field])) return false;
+  *shape = MakeShape(value);
+  return true;
+}
+
+static void FormatNoun(const RengaStageShape *shape, int field, size_t size, char text[])
+{
+  char word[32];
+  RengaPlanFormatShapeField_Private(shape, field, sizeof word, word);
+  snprintf(text, size, fields[field].noun, word);
+}
+
+/* "1", or "fp32, bf16 or fp16": the words up to the last. */
+static void FormatChoice(int field, int last, size_t size, char text[])
+{
+  size_t used = 0;
+  if (!fields[field].words) snprintf(text, size, "1");
+  for (int w = 0; fields[field].words && w <= last && used < size; w++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s",
+                             !w          ? ""
+                             : w == last ? " or "
+                                         : ", ",
+                             fields[field].words[w]);
+}
+
+RengaErrorCode RengaPlanCheckShape_Private(RengaPlan plan, int s, const RengaStageShape *shape)
+{
+  char what[64], wanted[64];
+  for (int f = 0; f < RENGA_PLAN_SHAPE_FIELDS; f++) {
+    if (IsOne(f, RengaPlanGetShapeField_Private(shape, f))) continue;
+    FormatNoun(shape, f, sizeof what, what);
+    FormatChoice(f, fields[f].words ? CountWords(f) - 1 : 0, sizeof wanted, wanted);
+    RengaRaise(plan->hdr.comm, RENGA_ERR_PLAN, "stage %d has %s: %s%s is needed", s, what,
+               fields[f].words ? "" : "at least ", wanted);
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPlanCheckRunnable_Private(RengaPlan plan)
+{
+  char what[64], runnable[64];
+  for (int s = 0; s < plan->count; s++)
+    for (int f = 0; f < RENGA_PLAN_SHAPE_FIELDS; f++) {
+      if (RengaPlanGetShapeField_Private(&plan->stage[s].shape, f) <= fields[f].most) continue;
+      FormatNoun(&plan->stage[s].shape, f, sizeof what, what);
+      FormatChoice(f, fields[f].most, sizeof runnable, runnable);
+      RengaRaise(plan->hdr.comm, RENGA_ERR_SUPPORT,
+                 "stage %d: %s %s not supported yet; %s in its shape must be %s", s, what,
+                 fields[f].are, fields[f].name, runnable);
+    }
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaStageShapePlain - the shape of a stage that is as simple as can be
+
+   Not collective
+
+   Input:
+   . replicas - how many ranks compute the stage, each a share of the micro-batches; at least 1
+
+   Notes: returned is a shape of one tensor rank and one sequence rank per replica, that shards
+   nothing, keeps all saved tensors, computes in fp32 and has one chunk per rank. A program changes
+   the fields that are to be otherwise.
+@*/
+RengaStageShape RengaStageShapePlain(int replicas)
+{
+  return (RengaStageShape){.replicas = replicas, .tensor = 1, .sequence = 1, .chunks = 1};
+}
+
+/*@
+   RengaStageShapeEqual - find out whether two shapes are the same
+
+   Not collective
+
+   Input:
+   . one, other - the shapes; true is returned where all their fields are equal
+@*/
+bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *other)
+{
+  int a[RENGA_PLAN_SHAPE_FIELDS], b[RENGA_PLAN_SHAPE_FIELDS];
+  RengaCheckHandle(one, false);
+  RengaCheckHandle(other, false);
+  GetShapeFields(one, a);
+  GetShapeFields(other, b);
+  return !memcmp(a, b, sizeof a);
+}
+
+/*@
+   RengaStageShapeFormat - a shape in words
+
+   Not collective
+
+   Input:
+   . shape - the shape
+   . size - bytes of text
+
+   Output:
+   . text - as "2 replicas, saved recompute": replicas, then name and value of each field that is
+     not as RengaStageShapePlain() makes it; cut off where there is no room
+@*/
+RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[])
+{
+  char word[32];
+  RengaCheckPointer(shape);
+  RengaCheckPointer(text);
+  const RengaStageShape plain = RengaStageShapePlain(shape->replicas);
+  size_t used = (size_t)snprintf(text, size, "%d replica%s", shape->replicas,
+                                 shape->replicas == 1 ? "" : "s");
+  for (int f = 1; f < RENGA_PLAN_SHAPE_FIELDS && used < size; f++) {
+    if (RengaPlanGetShapeField_Private(shape, f) == RengaPlanGetShapeField_Private(&plain, f))
+      continue;
+    RengaPlanFormatShapeField_Private(shape, f, sizeof word, word);
+    used += (size_t)snprintf(text + used, size - used, ", %s %s", fields[f].name, word);
+  }
+  return RENGA_SUCCESS;
+}

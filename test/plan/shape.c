@@ -1,0 +1,198 @@
+/* The shape of a stage: compared, printed, and kept by a file field by field; what is no shape is
+   refused by the plan, and what cannot be executed yet by the plan's check, a schedule and a
+   pipeline, by its name. A file of the version before is still read. */
+#include "network.h"
+#include <unistd.h>
+
+static const char file_name[] = "plan-shape.txt";
+
+/* One field that is not plain, how it is printed, and what refuses it. */
+static const struct {
+  RengaStageShape shape;
+  const char *printed, *refused;
+} rows[] = {
+    {{2, 4, 1, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_FP32, 1},
+     "2 replicas, tensor 4",
+     "stage 1: 4 tensor ranks are not supported yet; tensor in its shape must be 1"},
+    {{2, 1, 3, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_FP32, 1},
+     "2 replicas, sequence 3",
+     "stage 1: 3 sequence ranks are not supported yet; sequence in its shape must be 1"},
+    {{2, 1, 1, RENGA_SHARD_GRADIENTS, RENGA_SAVED_KEEP, RENGA_PRECISION_FP32, 1},
+     "2 replicas, shard gradients",
+     "stage 1: sharding of gradients over replicas is not supported yet; shard in its shape must "
+     "be nothing"},
+    {{2, 1, 1, RENGA_SHARD_NOTHING, RENGA_SAVED_OFFLOAD, RENGA_PRECISION_FP32, 1},
+     "2 replicas, saved offload",
+     "stage 1: policy offload of saved tensors is not supported yet; saved in its shape must be "
+     "keep or recompute"},
+    {{2, 1, 1, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_BF16, 1},
+     "2 replicas, precision bf16",
+     "stage 1: precision bf16 is not supported yet; precision in its shape must be fp32"},
+    {{2, 1, 1, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_FP32, 2},
+     "2 replicas, chunks 2",
+     "stage 1: 2 chunks per rank are not supported yet; chunks in its shape must be 1"},
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+static void CheckWords(void)
+{
+  char text[128];
+  const RengaStageShape plain = RengaStageShapePlain(1);
+  RengaStageShape again = plain;
+  TestTrue(plain.replicas == 1 && plain.tensor == 1 && plain.sequence == 1 && plain.chunks == 1);
+  TestTrue(!plain.shard && !plain.saved && !plain.precision);
+  RengaCallAbort(RengaStageShapeFormat(&plain, sizeof text, text));
+  TestTrue(!strcmp(text, "1 replica"));
+  TestTrue(RengaStageShapeEqual(&plain, &again));
+  again.saved = RENGA_SAVED_RECOMPUTE;
+  RengaCallAbort(RengaStageShapeFormat(&again, sizeof text, text));
+  TestTrue(!strcmp(text, "1 replica, saved recompute"));
+  TestTrue(!RengaStageShapeEqual(&plain, &again));
+  RengaCallAbort(RengaStageShapeFormat(&again, 6, text));
+  TestTrue(!strcmp(text, "1 rep"));
+  for (int i = 0; i < N_ROWS; i++) {
+    const RengaStageShape two = RengaStageShapePlain(2);
+    RengaCallAbort(RengaStageShapeFormat(&rows[i].shape, sizeof text, text));
+    TestTrue(!strcmp(text, rows[i].printed) && !RengaStageShapeEqual(&rows[i].shape, &two));
+  }
+}
+
+static void FillTwo(RengaGraph graph, const RengaStageShape *second, RengaPlanStage stages[2])
+{
+  const int cut = TestFind(graph, "Linear", 1), n = RengaGraphGetNodeCount(graph);
+  stages[0] = (RengaPlanStage){.first = 0, .last = cut, .shape = RengaStageShapePlain(1)};
+  stages[1] = (RengaPlanStage){.first = cut, .last = n, .shape = *second};
+}
+
+static RengaPlan PlanOf(RengaComm comm, RengaGraph graph, const RengaStageShape *second)
+{
+  RengaPlan plan;
+  RengaPlanStage stages[2];
+  FillTwo(graph, second, stages);
+  RengaCallAbort(RengaPlanCreate(comm, &plan));
+  RengaCallAbort(RengaPlanSetStages(plan, graph, 2, stages));
+  RengaCallAbort(RengaPlanSetBatch(plan, 8, 2));
+  return plan;
+}
+
+static void CheckNoShapes(RengaComm comm, RengaGraph graph)
+{
+  RengaStageShape shape = RengaStageShapePlain(1);
+  RengaPlan plan = PlanOf(comm, graph, &shape);
+  RengaPlanStage stages[2];
+  shape.tensor = 0;
+  FillTwo(graph, &shape, stages);
+  TestError(RengaPlanSetStages(plan, graph, 2, stages), RENGA_ERR_PLAN,
+            "stage 1 has 0 tensor ranks: at least 1 is needed");
+  shape = RengaStageShapePlain(0);
+  FillTwo(graph, &shape, stages);
+  TestError(RengaPlanSetStages(plan, graph, 2, stages), RENGA_ERR_PLAN,
+            "stage 1 has 0 replicas: at least 1 is needed");
+  shape = RengaStageShapePlain(1);
+  shape.precision = (RengaPrecision)7;
+  FillTwo(graph, &shape, stages);
+  TestError(RengaPlanSetStages(plan, graph, 2, stages), RENGA_ERR_PLAN,
+            "stage 1 has precision 7: fp32, bf16 or fp16 is needed");
+  RengaCallAbort(RengaPlanCheck(plan, graph, 0));
+  RengaCallAbort(RengaPlanDestroy(&plan));
+}
+
+/* Each of them goes through a file, shows itself, and is refused wherever it would be run. */
+static void CheckRow(RengaComm comm, RengaGraph graph, int i)
+{
+  RengaPlan plan = PlanOf(comm, graph, &rows[i].shape), read;
+  RengaSchedule schedule;
+  RengaPipeline pipeline;
+  RengaViewer viewer;
+  RengaPipelineMemory memory[2];
+  char text[8192];
+  RengaCallAbort(RengaPlanSave(plan, file_name));
+  RengaCallAbort(RengaPlanCreate(comm, &read));
+  RengaCallAbort(RengaPlanLoad(read, graph, file_name));
+  TestTrue(RengaStageShapeEqual(&RengaPlanGetStage(read, 1)->shape, &rows[i].shape));
+  RengaCallAbort(RengaViewerCreate(comm, "ascii:plan-shape-view.txt", &viewer));
+  RengaCallAbort(RengaPlanView(read, viewer));
+  RengaCallAbort(RengaViewerDestroy(&viewer));
+  TestReadFile("plan-shape-view.txt", sizeof text, text);
+  TestTrue(strstr(text, rows[i].printed));
+  TestError(RengaPlanCheck(read, graph, 0), RENGA_ERR_SUPPORT, rows[i].refused);
+  RengaCallAbort(RengaScheduleCreate(comm, &schedule));
+  TestError(RengaScheduleSetPlan(schedule, read, 4, 0, NULL, false), RENGA_ERR_SUPPORT,
+            rows[i].refused);
+  RengaCallAbort(RengaPipelineCreate(comm, &pipeline));
+  RengaCallAbort(RengaPipelineSetPlan(pipeline, graph, read));
+  TestError(RengaPipelineForecastStages(pipeline, memory), RENGA_ERR_SUPPORT, rows[i].refused);
+  TestError(RengaPipelineSetUp(pipeline), RENGA_ERR_SUPPORT, rows[i].refused);
+  RengaCallAbort(RengaPipelineDestroy(&pipeline));
+  RengaCallAbort(RengaScheduleDestroy(&schedule));
+  RengaCallAbort(RengaPlanDestroy(&read));
+  RengaCallAbort(RengaPlanDestroy(&plan));
+}
+
+/* What is left out is plain; version 3 knew replicas and recomputation. */
+static void CheckVersions(RengaComm comm, RengaGraph graph)
+{
+  static const char *const lines[][2] = {
+      {"renga-plan 4", "replicas 3 saved recompute"},
+      {"renga-plan 4", "replicas 3 tensor 1 saved recompute chunks 1"},
+      {"renga-plan 3", "replicas 3 recompute 1"},
+  };
+  RengaStageShape wanted = RengaStageShapePlain(3);
+  wanted.saved = RENGA_SAVED_RECOMPUTE;
+  for (int i = 0; i < 3; i++) {
+    RengaPlan plan;
+    FILE *file = fopen(file_name, "w");
+    TestTrue(file);
+    fprintf(file, "%s\nbatch 8 microbatch 2\nstages 1\nstage 0 nodes 0 %d %s\nend\n", lines[i][0],
+            RengaGraphGetNodeCount(graph), lines[i][1]);
+    fclose(file);
+    RengaCallAbort(RengaPlanCreate(comm, &plan));
+    RengaCallAbort(RengaPlanLoad(plan, graph, file_name));
+    TestTrue(RengaStageShapeEqual(&RengaPlanGetStage(plan, 0)->shape, &wanted));
+    RengaCallAbort(RengaPlanDestroy(&plan));
+  }
+}
+
+static void CheckRefusedLines(RengaComm comm, RengaGraph graph)
+{
+  static const char *const lines[][2] = {
+      {"4", "replicas 1 recompute 1"},
+      {"4", "replicas 1 precision fp8"},
+      {"4", "replicas 1 tensor 0"},
+      {"4", "replicas 1 tensor 2x"},
+      {"4", "tensor 2"},
+      {"4", "replicas 1 chunks 9999999999"},
+      {"4", "replicas 1 chunks 1 shard"},
+      {"3", "replicas 1 tensor 1"},
+  };
+  for (size_t i = 0; i < sizeof lines / sizeof lines[0]; i++) {
+    RengaPlan plan;
+    FILE *file = fopen(file_name, "w");
+    TestTrue(file);
+    fprintf(file, "renga-plan %s\nbatch 8 microbatch 2\nstages 1\nstage 0 nodes 0 %d %s\nend\n",
+            lines[i][0], RengaGraphGetNodeCount(graph), lines[i][1]);
+    fclose(file);
+    RengaCallAbort(RengaPlanCreate(comm, &plan));
+    TestError(RengaPlanLoad(plan, graph, file_name), RENGA_ERR_FILE_FORMAT,
+              "line 4: not the line of the next stage: stage S nodes FIRST LAST replicas R");
+    RengaCallAbort(RengaPlanDestroy(&plan));
+  }
+}
+
+int main(int argc, char **argv)
+{
+  RengaComm comm;
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(RengaCommCreate(MPI_COMM_SELF, &comm));
+  RengaGraph graph = TestNetwork(comm);
+  CheckWords();
+  CheckNoShapes(comm, graph);
+  for (int i = 0; i < N_ROWS; i++) CheckRow(comm, graph, i);
+  CheckVersions(comm, graph);
+  CheckRefusedLines(comm, graph);
+  unlink(file_name), unlink("plan-shape-view.txt");
+  RengaCallAbort(RengaGraphDestroy(&graph));
+  RengaCallAbort(RengaCommDestroy(&comm));
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
