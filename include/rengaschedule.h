@@ -7,6 +7,7 @@ RENGA_BEGIN_DECLS
 typedef struct _p_RengaSchedule *RengaSchedule;
 #define RENGA_SCHEDULE_GPIPE "gpipe"
 #define RENGA_SCHEDULE_1F1B "1f1b"
+enum { RENGA_SCHEDULE_GRADIENTS = 2 }; /* of a message, that a rank has room for at a time */
 typedef enum {
   RENGA_ACTION_FORWARD,
   RENGA_ACTION_BACKWARD,
@@ -18,14 +19,22 @@ typedef enum {
   RENGA_ACTION_REDUCE,
   RENGA_ACTION_GATHER,
   RENGA_ACTION_UPDATE,
+  RENGA_ACTION_KINDS, /* how many there are */
 } RengaActionKind;
 const char *RengaActionName(RengaActionKind kind);
 typedef struct {
   RengaActionKind kind;
   int stage, replica;
   int message;        /* of send and receive: row of the message table, else -1 */
+  int bucket;         /* of reduce and gather: of the stage's gradients, else -1 */
   int64_t microbatch; /* number in the step, over all replicas; -1 at its end */
 } RengaAction;
+/* A stage of a rank, with the micro-batches that the rank has of it. */
+typedef struct {
+  int rank, stage, replica;
+  int64_t first, count; /* their numbers in the step are first … first + count - 1 */
+  const int64_t *order; /* [count] as the rank works through them, forward and backward; lent */
+} RengaScheduleChunk;
 /* What crosses between stages for every micro-batch: an activation forward, its gradient back. */
 typedef struct {
   const char *value; /* lent: name in the graph */
@@ -38,16 +47,32 @@ typedef struct {
 RengaErrorCode RengaPlanGetMessages(RengaPlan plan, RengaGraph graph, int *count,
                                     RengaMessage **messages); /* RengaFree */
 
-/* A type from outside. fill says how many forwards a rank of the stage, which has count
-   micro-batches, does before each of its backwards: forwards[i] of them before backward i, from
-   i + 1 to count, and no fewer than before the backward that comes first. replicas: [stages]. */
+/* A type is a function that fills the list of a rank, which may have several stages. It is asked
+   for lists of training only. */
+typedef struct _p_RengaActionList *RengaActionList;
 typedef struct {
   const char *name;
-  RengaErrorCode (*fill)(int stages, const int replicas[], int stage, int64_t count,
-                         int64_t forwards[], void *user);
+  RengaErrorCode (*build)(RengaSchedule schedule, int rank, RengaActionList list, void *user);
   void *user;
 } RengaScheduleRule;
 RengaErrorCode RengaScheduleRegister(const RengaScheduleRule *rule);
+/* For such functions: what SetShape was told, the stages of a rank, and actions behind those that
+   are there. */
+RengaErrorCode RengaScheduleGetShape(RengaSchedule schedule, int *stages, const int **replicas,
+                                     int64_t *microbatches); /* lent */
+RengaErrorCode RengaScheduleGetChunks(RengaSchedule schedule, int rank, int *count,
+                                      const RengaScheduleChunk **chunks); /* lent */
+RengaErrorCode RengaActionListAdd(RengaActionList list, RengaActionKind kind, int stage,
+                                  int64_t microbatch); /* with its messages */
+RengaErrorCode RengaActionListAddAction(RengaActionList list, const RengaAction *action);
+RengaErrorCode RengaActionListEnd(RengaActionList list); /* reduce and update */
+/* A whole list of which only is said how far forwards run ahead: the rank of the stage, which has
+   count micro-batches of it, does forwards[i] of them before backward i, from i + 1 to count, and
+   no fewer than before the backward that comes first. replicas: [stages]. */
+typedef RengaErrorCode (*RengaScheduleForwards)(int stages, const int replicas[], int stage,
+                                                int64_t count, int64_t forwards[], void *user);
+RengaErrorCode RengaActionListFill(RengaActionList list, RengaScheduleForwards forwards,
+                                   void *user);
 
 RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule);
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type);
@@ -66,28 +91,47 @@ RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const i
 RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf);
 /* The stage keeps what it receives only, and runs forward again before each backward. */
 RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool recompute);
+/* Which replicas of stages are together on one rank; each on its own after SetShape. */
+RengaErrorCode RengaScheduleSetRanks(RengaSchedule schedule, const int rank[]);
+/* Parts of its gradients that a stage sums one by one over its replicas; 1 after SetShape. */
+RengaErrorCode RengaScheduleSetBuckets(RengaSchedule schedule, int stage, int buckets);
+RengaErrorCode RengaScheduleGetBuckets(RengaSchedule schedule, int stage, int *buckets);
 /* Shape and recomputation of a plan. */
 RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int64_t microbatches,
                                     int n_messages, const RengaMessage messages[],
                                     bool forward_only);
 /* Builds all lists and proves them: every message has its match in order, nothing deadlocks where
-   receives block and sends do not, every micro-batch runs once per stage forward before backward,
-   no rank holds more micro-batches than its type promises, what is recomputed is there when its
-   backward comes. Each rank works through its micro-batches in one order that all ranks agree on:
-   ascending where all stages have the same number of replicas. */
+   receives and sums block and sends do not, every micro-batch runs once per stage, forward before
+   backward, backward of inputs before that of weights; gradients are summed after the last
+   backward, parameters change after the last sum, nothing is used after it is freed. Each rank
+   works through its micro-batches in one order that all ranks agree on: ascending where all stages
+   have the same number of replicas. */
 RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule);
-/* Another list for a rank, copied and proved with the others; refused, the old one stays. */
+/* Another list for the rank that has this replica of the stage, copied and proved with the others;
+   refused, the old one stays. */
 RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int replica,
                                        int64_t count, const RengaAction actions[]);
 RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int replica,
                                        int64_t *count, const RengaAction **actions); /* lent */
+RengaErrorCode RengaScheduleGetRankCount(RengaSchedule schedule, int *ranks);        /* lists */
 /* These two need the shape only, no set-up. */
 RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int replica, int64_t *count,
                                      const int64_t **order); /* lent */
 /* Of the replica that holds most. */
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches);
-/* Makespan for given seconds per micro-batch on a replica of each stage, and per message; a
-   recomputation takes as long as a forward. Bubble: idle share of all ranks. */
+/* What the actions of a kind take, [stages] seconds each (NULL: no time), what messages take,
+   [messages] seconds (NULL: none), and whether messages of one rank to another queue. */
+typedef struct {
+  const double *seconds[RENGA_ACTION_KINDS];
+  const double *message;
+  bool queue;
+} RengaScheduleDurations;
+/* Makespan, and the idle share of all ranks, when they do their lists. */
+RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
+                                         const RengaScheduleDurations *durations, double *makespan,
+                                         double *bubble);
+/* The same for seconds per micro-batch on a replica of each stage, and per message; a recomputation
+   takes as long as a forward, the end of the step no time. */
 RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forward[],
                                      const double backward[], const double message[],
                                      double *makespan, double *bubble);

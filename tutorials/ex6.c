@@ -57,13 +57,21 @@ static RengaErrorCode RunAhead(int stages, const int replicas[], int stage, int6
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode BuildAhead(RengaSchedule schedule, int rank, RengaActionList list, void *user)
+{
+  (void)schedule;
+  (void)rank;
+  RengaCall(RengaActionListFill(list, RunAhead, user));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Register(void)
 {
   static const char *const moments[] = {"momentum"};
   static const RengaOptimizerRule lion = {
       .name = "lion", .n_moments = 1, .moment_names = moments, .update = UpdateByLion};
   static const RengaPartitionRule count = {.name = "count", .cut = CutByCount};
-  static const RengaScheduleRule ahead = {.name = "ahead", .fill = RunAhead};
+  static const RengaScheduleRule ahead = {.name = "ahead", .build = BuildAhead};
   RengaCall(RengaOptimizerRegister(&lion));
   RengaCall(RengaPartitionRegister(&count));
   RengaCall(RengaScheduleRegister(&ahead));

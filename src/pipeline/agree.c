@@ -62,7 +62,11 @@ static RengaErrorCode HashLists(RengaPipeline pipeline, RengaSchedule schedule, 
       const RengaAction *action;
       int64_t count;
       RengaCall(RengaScheduleGetActions(schedule, s, r, &count, &action));
-      *hash = RengaHash(action, (size_t)count * sizeof *action, *hash);
+      for (int64_t a = 0; a < count; a++) {
+        const int64_t fields[] = {action[a].kind,    action[a].stage,  action[a].replica,
+                                  action[a].message, action[a].bucket, action[a].microbatch};
+        *hash = RengaHash(fields, sizeof fields, *hash);
+      }
     }
   return RENGA_SUCCESS;
 }

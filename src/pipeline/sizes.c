@@ -117,7 +117,7 @@ static RengaErrorCode CountShare(Chunk *chunk, ReplicaShare *share)
 /* Instances of a message that a replica holds. */
 static int64_t RingOf(const Chunk *chunk, bool backward, int64_t most_local)
 {
-  const int64_t wanted = backward ? 2 : chunk->slots + 1;
+  const int64_t wanted = backward ? RENGA_SCHEDULE_GRADIENTS : chunk->slots + 1;
   return wanted < most_local ? wanted : most_local;
 }
 
@@ -245,6 +245,25 @@ RengaErrorCode RengaChunkSizeStage_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+/* Lists from outside may have actions that are proved and simulated, and not run. */
+static RengaErrorCode CheckKinds(const Chunk *chunk, RengaSchedule schedule)
+{
+  const RengaAction *action;
+  const char *type;
+  int64_t count;
+  RengaCall(RengaScheduleGetType(schedule, &type));
+  for (int s = 0; s < chunk->outline->stages; s++) {
+    RengaCall(RengaScheduleGetActions(schedule, s, 0, &count, &action));
+    for (int64_t a = 0; a < count; a++)
+      RengaCheck(
+          action[a].kind != RENGA_ACTION_BACKWARD_INPUT, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+          "schedule %s: stage %d does its backward in two parts, which the pipeline does not "
+          "support: use whole backwards",
+          type, s);
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Before the first step. */
 static RengaErrorCode ProveSchedules(Chunk *chunk)
 {
@@ -253,6 +272,7 @@ static RengaErrorCode ProveSchedules(Chunk *chunk)
     RengaCall(RengaOutlineGetSchedule_Private(
         chunk->outline, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]),
         !chunk->outline->has_loss, &schedule));
+    RengaCall(CheckKinds(chunk, schedule));
   }
   return RENGA_SUCCESS;
 }

@@ -35,13 +35,12 @@ int64_t RengaScheduleEarly(double eager, int following)
    must be forward before its backward: the most there are. */
 static int64_t Span(RengaSchedule schedule, int stage, int64_t warm_up)
 {
-  const RengaSharing *sharing = RengaScheduleSharing_Private(schedule, stage);
   int64_t most = 0;
-  for (int r = schedule->first_rank[stage]; r < schedule->first_rank[stage + 1]; r++) {
-    const RengaActionList *list = &schedule->list[r];
-    const int64_t *order = sharing->order + list->first;
-    for (int64_t i = 0; i < list->count; i++) {
-      const int64_t ahead = i + warm_up < list->count ? i + warm_up : list->count - 1;
+  for (int r = 0; r < schedule->replicas[stage]; r++) {
+    const RengaScheduleChunk *chunk = RengaScheduleChunk_Private(schedule, stage, r);
+    const int64_t *order = chunk->order;
+    for (int64_t i = 0; i < chunk->count; i++) {
+      const int64_t ahead = i + warm_up < chunk->count ? i + warm_up : chunk->count - 1;
       const int64_t span = schedule->place[order[ahead]] - schedule->place[order[i]];
       if (span > most) most = span;
     }
@@ -52,12 +51,11 @@ static int64_t Span(RengaSchedule schedule, int stage, int64_t warm_up)
 /* The most micro-batches of one rank of the stage within so many places, one at the least. */
 static int64_t Crowd(RengaSchedule schedule, int stage, int64_t span)
 {
-  const RengaSharing *sharing = RengaScheduleSharing_Private(schedule, stage);
   int64_t most = 0;
-  for (int r = schedule->first_rank[stage]; r < schedule->first_rank[stage + 1]; r++) {
-    const RengaActionList *list = &schedule->list[r];
-    const int64_t *order = sharing->order + list->first;
-    for (int64_t i = 0, begin = 0; i < list->count; i++) {
+  for (int r = 0; r < schedule->replicas[stage]; r++) {
+    const RengaScheduleChunk *chunk = RengaScheduleChunk_Private(schedule, stage, r);
+    const int64_t *order = chunk->order;
+    for (int64_t i = 0, begin = 0; i < chunk->count; i++) {
       while (schedule->place[order[i]] - schedule->place[order[begin]] >= span && begin < i)
         begin++;
       if (i - begin + 1 > most) most = i - begin + 1;
@@ -84,6 +82,7 @@ static RengaErrorCode WarmUp(RengaSchedule schedule, int64_t warm_up[])
 
 RengaErrorCode RengaScheduleCreate_1F1B(void *schedule)
 {
-  ((RengaSchedule)schedule)->ops[0] = (struct _RengaScheduleOps){.warm_up = WarmUp};
+  ((RengaSchedule)schedule)->ops[0] =
+      (struct _RengaScheduleOps){.warm_up = WarmUp, .build = RengaScheduleFillWarmUp_Private};
   return RENGA_SUCCESS;
 }

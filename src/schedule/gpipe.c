@@ -11,6 +11,7 @@ static RengaErrorCode WarmUp(RengaSchedule schedule, int64_t warm_up[])
 
 RengaErrorCode RengaScheduleCreate_GPipe(void *schedule)
 {
-  ((RengaSchedule)schedule)->ops[0] = (struct _RengaScheduleOps){.warm_up = WarmUp};
+  ((RengaSchedule)schedule)->ops[0] =
+      (struct _RengaScheduleOps){.warm_up = WarmUp, .build = RengaScheduleFillWarmUp_Private};
   return RENGA_SUCCESS;
 }

@@ -87,6 +87,7 @@ static RengaErrorCode FillSharing(RengaSchedule schedule, RengaSharing *sharing)
   const int64_t m = schedule->microbatches;
   int64_t *next;
   RengaCall(RengaMalloc(m + 1, &sharing->order));
+  RengaCall(RengaMalloc(m + 1, &sharing->turn));
   RengaCall(RengaMalloc(m + 1, &sharing->owner));
   RengaCall(RengaMalloc(sharing->replicas, &next));
   for (int r = 0; r < sharing->replicas; r++) {
@@ -98,6 +99,10 @@ static RengaErrorCode FillSharing(RengaSchedule schedule, RengaSharing *sharing)
     const int64_t number = schedule->global[i];
     sharing->order[next[sharing->owner[number]]++] = number;
   }
+  for (int r = 0; r < sharing->replicas; r++)
+    for (int64_t i = RengaPlanLeafBound(m, schedule->leaf, sharing->replicas, r), t = 0;
+         i < next[r]; i++)
+      sharing->turn[sharing->order[i]] = t++;
   RengaFree(&next);
   return RENGA_SUCCESS;
 }
@@ -131,6 +136,7 @@ void RengaScheduleFreeOrder_Private(RengaSchedule schedule)
 {
   for (int i = 0; i < schedule->n_sharings; i++) {
     RengaFree(&schedule->sharing[i].order);
+    RengaFree(&schedule->sharing[i].turn);
     RengaFree(&schedule->sharing[i].owner);
   }
   schedule->n_sharings = 0;

@@ -1,7 +1,6 @@
 /* The schedule: create, set, get. */
 #include "scheduleimpl.h"
 #include "renga/private/packages.h"
-#include "renga/private/plan.h"
 #include <string.h>
 
 enum { EAGER_MOST = 1 << 20 };
@@ -25,44 +24,33 @@ static const RengaTypeRow types[] = {
    Not collective (the same on all ranks)
 
    Input:
-   . rule - kept, not copied, until the program ends: its name, and the function that says how many
-     forwards come before each backward of a rank
+   . rule - kept, not copied, until the program ends: its name, and the function that fills the list
+     of a rank
 
-   Errors: a name that another type has. Numbers of forwards that fall, or that are not there, and
-   lists of ranks that would wait for each other for ever, are errors of RengaScheduleSetUp().
+   Errors: a name that another type has. What the function returns, and lists that the proof
+   refuses, such as those of ranks that would wait for each other for ever, are errors of
+   RengaScheduleSetUp().
 
-   Notes: before RengaInitialize, so that -pipeline_schedule may choose it. The function is called
-   on every rank for the lists of all ranks, and more than once for a list: it must look at nothing
-   but its arguments; RengaPipelineSetUp() refuses ranks that made different lists. Micro-batches
-   keep their order, forward and backward; messages, recomputation and the end of the step are
-   Renga's, and so the loss does not depend on the schedule. What a step takes is not predicted:
-   plans of types auto, exact and rannc, and plans with costs of a machine are refused, those of
-   even, tree and manual are made without a prediction.
+   Notes: before RengaInitialize, so that -pipeline_schedule may choose it. RengaActionListFill()
+   makes a whole list in which forward and backward alternate; RengaActionListAdd() and
+   RengaActionListEnd() make any other, for the micro-batches of RengaScheduleGetChunks(). The
+   function is called on every rank for the lists of all ranks, and more than once for a list: it
+   must look at nothing but its arguments; RengaPipelineSetUp() refuses ranks that made different
+   lists. Micro-batches keep their order, forward and backward, and so the loss does not depend on
+   the schedule. What a step takes is not predicted: plans of types auto, exact and rannc, and
+   plans with costs of a machine are refused, those of even, tree and manual are made without a
+   prediction.
 @*/
 RengaErrorCode RengaScheduleRegister(const RengaScheduleRule *rule)
 {
   RengaCheckPointer(rule);
-  RengaCheck(rule->fill, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "the schedule %s needs a function that says how many forwards come before each "
-             "backward",
+  RengaCheck(rule->build, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the schedule %s needs a function that fills the list of a rank",
              rule->name ? rule->name : "without a name");
   RengaCall(
       RengaTypeRegister_Private("RengaSchedule", types, "pipeline_schedule", rule->name, rule));
   return RENGA_SUCCESS;
 }
-
-static const char *const action_names[] = {
-    [RENGA_ACTION_FORWARD] = "forward",
-    [RENGA_ACTION_BACKWARD] = "backward",
-    [RENGA_ACTION_BACKWARD_INPUT] = "backward input",
-    [RENGA_ACTION_BACKWARD_WEIGHT] = "backward weight",
-    [RENGA_ACTION_RECOMPUTE] = "recompute",
-    [RENGA_ACTION_SEND] = "send",
-    [RENGA_ACTION_RECEIVE] = "receive",
-    [RENGA_ACTION_REDUCE] = "reduce",
-    [RENGA_ACTION_GATHER] = "gather",
-    [RENGA_ACTION_UPDATE] = "update",
-};
 
 RengaErrorCode RengaScheduleRegisterPackage(void)
 {
@@ -70,39 +58,12 @@ RengaErrorCode RengaScheduleRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaActionName - what an action is called
-
-   Not collective
-
-   Input:
-   . kind - the kind of action
-@*/
-const char *RengaActionName(RengaActionKind kind)
-{
-  size_t count = sizeof action_names / sizeof action_names[0];
-  return (size_t)kind < count ? action_names[kind] : "unknown action";
-}
-
-void RengaScheduleDescribe_Private(RengaSchedule schedule, const RengaAction *action, size_t size,
-                                   char text[])
-{
-  bool send = action->kind == RENGA_ACTION_SEND, receive = action->kind == RENGA_ACTION_RECEIVE;
-  int used = snprintf(text, size, "%s", RengaActionName(action->kind));
-  if ((send || receive) && action->message >= 0 && action->message < schedule->n_messages) {
-    const RengaMessage *message = &schedule->message[action->message];
-    used += snprintf(text + used, size - (size_t)used, " %s'%.80s' %s stage %d",
-                     message->backward ? "gradient of " : "", message->value, send ? "to" : "from",
-                     send ? message->to : message->from);
-  }
-  if (action->microbatch >= 0)
-    snprintf(text + used, size - (size_t)used, ", micro-batch %lld", (long long)action->microbatch);
-}
-
 void RengaScheduleFreeLists_Private(RengaSchedule schedule)
 {
   for (int r = 0; schedule->list && r < schedule->ranks; r++) RengaFree(&schedule->list[r].action);
   RengaFree(&schedule->list);
+  RengaFree(&schedule->chunk);
+  RengaFree(&schedule->chunk_of);
   RengaFree(&schedule->warm_up);
   RengaFree(&schedule->in_flight);
   RengaFree(&schedule->row_start);
@@ -110,17 +71,9 @@ void RengaScheduleFreeLists_Private(RengaSchedule schedule)
   RengaScheduleFreeOrder_Private(schedule);
 }
 
-static void FreeShape(RengaSchedule schedule)
-{
-  RengaScheduleFreeLists_Private(schedule);
-  RengaFree(&schedule->replicas);
-  RengaFree(&schedule->first_rank);
-  RengaFree(&schedule->recompute);
-}
-
 static RengaErrorCode Destroy(void *object)
 {
-  FreeShape(object);
+  RengaScheduleFreeShape_Private(object);
   return RENGA_SUCCESS;
 }
 
@@ -276,163 +229,19 @@ RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckMessages(int stages, int n_messages, const RengaMessage messages[])
-{
-  for (int m = 0; m < n_messages; m++)
-    RengaCheck(messages[m].from >= 0 && messages[m].from < stages && messages[m].to >= 0 &&
-                   messages[m].to < stages &&
-                   (messages[m].backward ? messages[m].from > messages[m].to
-                                         : messages[m].from < messages[m].to),
-               MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-               "message %d goes %s from stage %d to stage %d of %d stages", m,
-               messages[m].backward ? "backward" : "forward", messages[m].from, messages[m].to,
-               stages);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CopyReplicas(RengaSchedule schedule, const int replicas[])
-{
-  RengaCall(RengaMalloc(schedule->stages, &schedule->replicas));
-  RengaCall(RengaMalloc(schedule->stages + 1, &schedule->first_rank));
-  RengaCall(RengaMalloc(schedule->stages, &schedule->recompute));
-  for (int s = 0; s < schedule->stages; s++) {
-    schedule->replicas[s] = replicas ? replicas[s] : 1;
-    schedule->first_rank[s + 1] = schedule->first_rank[s] + schedule->replicas[s];
-  }
-  schedule->ranks = schedule->first_rank[schedule->stages];
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaScheduleSetShape - stages, replicas, micro-batches and messages
-
-   Not collective
-
-   Input:
-   . schedule - the schedule
-   . stages - number of stages
-   . replicas - [stages] of each, or NULL: one
-   . microbatches - of one step, over all replicas; 0 is allowed
-   . n_messages - rows of the message table
-   . messages - the table, of RengaPlanGetMessages(); borrowed until the schedule is destroyed
-   . forward_only - no backward: evaluation
-
-   Notes: no stage recomputes after this call, and leaves have one micro-batch.
-@*/
-RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const int replicas[],
-                                     int64_t microbatches, int n_messages,
-                                     const RengaMessage messages[], bool forward_only)
-{
-  RengaCheckPointer(schedule);
-  RengaCheck(stages >= 1 && microbatches >= 0 && n_messages >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "a schedule of %d stages, %lld micro-batches, %d messages", stages,
-             (long long)microbatches, n_messages);
-  for (int s = 0; replicas && s < stages; s++)
-    RengaCheck(replicas[s] >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "stage %d has %d replicas", s,
-               replicas[s]);
-  RengaCall(CheckMessages(stages, n_messages, messages));
-  FreeShape(schedule);
-  schedule->stages = stages;
-  schedule->microbatches = microbatches;
-  schedule->leaf = 1;
-  schedule->n_messages = n_messages;
-  schedule->message = messages;
-  schedule->forward_only = forward_only;
-  schedule->hdr.state = RENGA_STATE_NEW;
-  RengaCall(CopyReplicas(schedule, replicas));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CheckShape(RengaSchedule schedule)
+RengaErrorCode RengaScheduleCheckShape_Private(RengaSchedule schedule)
 {
   RengaCheck(schedule->stages, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaSchedule has no shape: call RengaScheduleSetShape first");
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckStage(RengaSchedule schedule, int stage, int replica)
+RengaErrorCode RengaScheduleCheckStage_Private(RengaSchedule schedule, int stage, int replica)
 {
   RengaCheck(stage >= 0 && stage < schedule->stages, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "stage %d of %d stages", stage, schedule->stages);
   RengaCheck(replica >= 0 && replica < schedule->replicas[stage], MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "replica %d of %d replicas of stage %d", replica, schedule->replicas[stage], stage);
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaScheduleSetLeaf - consecutive micro-batches that one replica has together
-
-   Not collective
-
-   Input:
-   . schedule - the schedule, with its shape
-   . leaf - their number, at least 1; replicas have whole leaves (RengaPlanLeafBound())
-@*/
-RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf)
-{
-  RengaCheckPointer(schedule);
-  RengaCall(CheckShape(schedule));
-  RengaCheck(leaf >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "leaves of %lld micro-batches",
-             (long long)leaf);
-  RengaScheduleFreeLists_Private(schedule);
-  schedule->leaf = leaf;
-  schedule->hdr.state = RENGA_STATE_NEW;
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaScheduleSetRecompute - whether a stage runs forward again before each backward
-
-   Not collective
-
-   Input:
-   . schedule - the schedule, with its shape
-   . stage - which stage
-   . recompute - the stage keeps of a micro-batch in flight only what it received
-@*/
-RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool recompute)
-{
-  RengaCheckPointer(schedule);
-  RengaCall(CheckShape(schedule));
-  RengaCall(CheckStage(schedule, stage, 0));
-  RengaScheduleFreeLists_Private(schedule);
-  schedule->recompute[stage] = recompute;
-  schedule->hdr.state = RENGA_STATE_NEW;
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaScheduleSetPlan - stages, replicas, leaves and recomputation of a plan
-
-   Not collective
-
-   Input:
-   . schedule - the schedule
-   . plan - the plan
-   . microbatches - of one step, over all replicas; see RengaPlanMicrobatches()
-   . n_messages - rows of the message table
-   . messages - the table, of RengaPlanGetMessages(); borrowed until the schedule is destroyed
-   . forward_only - no backward: evaluation
-@*/
-RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int64_t microbatches,
-                                    int n_messages, const RengaMessage messages[],
-                                    bool forward_only)
-{
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(plan);
-  const int stages = RengaPlanGetStageCount(plan);
-  int *replicas;
-  RengaCall(RengaPlanCheckRunnable_Private(plan));
-  RengaCall(RengaMalloc(stages + 1, &replicas));
-  for (int s = 0; s < stages; s++) replicas[s] = RengaPlanGetStage(plan, s)->shape.replicas;
-  const RengaErrorCode code = RengaScheduleSetShape(schedule, stages, replicas, microbatches,
-                                                    n_messages, messages, forward_only);
-  RengaFree(&replicas);
-  RengaCall(code);
-  RengaCall(RengaScheduleSetLeaf(schedule, RengaPlanGetLeaf(plan)));
-  for (int s = 0; s < stages; s++)
-    RengaCall(RengaScheduleSetRecompute(
-        schedule, s, RengaPlanGetStage(plan, s)->shape.saved == RENGA_SAVED_RECOMPUTE));
   return RENGA_SUCCESS;
 }
 
@@ -449,7 +258,7 @@ RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int6
 RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule)
 {
   RengaCheckPointer(schedule);
-  RengaCall(CheckShape(schedule));
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
   if (schedule->hdr.state >= RENGA_STATE_SETUP) return RENGA_SUCCESS;
   RengaScheduleFreeLists_Private(schedule);
   RengaCall(RengaSchedulePrepare_Private(schedule));
@@ -466,7 +275,7 @@ RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule)
 
    Input:
    . schedule - the schedule, set up
-   . stage, replica - whose list
+   . stage, replica - which rank: the one that has it
    . count - number of actions
    . actions - the list; copied
 
@@ -478,15 +287,19 @@ RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int re
   RengaCheckPointer(schedule);
   RengaCheckPointer(actions);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
-  RengaCall(CheckStage(schedule, stage, replica));
+  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, replica));
   RengaCheck(count >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%lld actions", (long long)count);
-  RengaActionList *list = &schedule->list[schedule->first_rank[stage] + replica], old = *list;
-  RengaCall(RengaMalloc(count + 1, &list->action));
+  RengaActionList list =
+      &schedule->list[RengaScheduleChunk_Private(schedule, stage, replica)->rank];
+  const struct _p_RengaActionList old = *list;
+  RengaAction *copy = NULL, *replaced = old.action;
+  RengaCall(RengaMalloc(count + 1, &copy));
+  list->action = copy;
   list->n_actions = list->capacity = count;
   for (int64_t i = 0; i < count; i++) list->action[i] = actions[i];
   RengaErrorCode code = RengaScheduleProve_Private(schedule);
-  RengaFree(code ? &list->action : &old.action);
   if (code) *list = old;
+  RengaFree(code ? &copy : &replaced);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -498,7 +311,7 @@ RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int re
 
    Input:
    . schedule - the schedule, set up
-   . stage, replica - whose list
+   . stage, replica - which rank: the one that has it
 
    Output:
    . count - number of actions
@@ -511,10 +324,59 @@ RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int re
   RengaCheckPointer(count);
   RengaCheckPointer(actions);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
-  RengaCall(CheckStage(schedule, stage, replica));
-  const RengaActionList *list = &schedule->list[schedule->first_rank[stage] + replica];
+  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, replica));
+  const RengaActionList list =
+      &schedule->list[RengaScheduleChunk_Private(schedule, stage, replica)->rank];
   *count = list->n_actions;
   *actions = list->action;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleGetRankCount - how many ranks have a list
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape
+
+   Output:
+   . ranks - their number
+@*/
+RengaErrorCode RengaScheduleGetRankCount(RengaSchedule schedule, int *ranks)
+{
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(ranks);
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  *ranks = schedule->ranks;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleGetChunks - the stages of a rank, and its micro-batches of each
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape; it need not be set up
+   . rank - number of the rank in the schedule, see RengaScheduleSetRanks()
+
+   Output:
+   . count - how many stages it has
+   . chunks - [count] by stage; lent
+@*/
+RengaErrorCode RengaScheduleGetChunks(RengaSchedule schedule, int rank, int *count,
+                                      const RengaScheduleChunk **chunks)
+{
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(count);
+  RengaCheckPointer(chunks);
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCheck(rank >= 0 && rank < schedule->ranks, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "rank %d of a schedule of %d", rank, schedule->ranks);
+  RengaCall(RengaSchedulePrepare_Private(schedule));
+  *count = schedule->list[rank].n_chunks;
+  *chunks = schedule->list[rank].chunk;
   return RENGA_SUCCESS;
 }
 
@@ -537,12 +399,12 @@ RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int repl
   RengaCheckPointer(schedule);
   RengaCheckPointer(count);
   RengaCheckPointer(order);
-  RengaCall(CheckShape(schedule));
-  RengaCall(CheckStage(schedule, stage, replica));
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, replica));
   RengaCall(RengaSchedulePrepare_Private(schedule));
-  const RengaActionList *list = &schedule->list[schedule->first_rank[stage] + replica];
-  *count = list->count;
-  *order = RengaScheduleSharing_Private(schedule, stage)->order + list->first;
+  const RengaScheduleChunk *chunk = RengaScheduleChunk_Private(schedule, stage, replica);
+  *count = chunk->count;
+  *order = chunk->order;
   return RENGA_SUCCESS;
 }
 
@@ -559,15 +421,19 @@ RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int repl
    . microbatches - the most that are forward but not yet backward; their activations are saved,
      or what they follow from; of the replica that holds most
 
-   Notes: until the schedule is set up what its type promises, then what the lists do.
+   Notes: until the schedule is set up what its type promises, then what the lists do. The lists of
+   a type from outside, which promises nothing, are built and proved.
 @*/
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches)
 {
   RengaCheckPointer(schedule);
   RengaCheckPointer(microbatches);
-  RengaCall(CheckShape(schedule));
-  RengaCall(CheckStage(schedule, stage, 0));
-  RengaCall(RengaSchedulePrepare_Private(schedule));
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
+  if (schedule->ops->warm_up)
+    RengaCall(RengaSchedulePrepare_Private(schedule));
+  else
+    RengaCall(RengaScheduleSetUp(schedule));
   *microbatches = schedule->in_flight[stage];
   return RENGA_SUCCESS;
 }

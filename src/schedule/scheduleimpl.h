@@ -3,12 +3,14 @@
 #include "renga/private/object.h"
 #include "rengaschedule.h"
 
-typedef struct {
-  int stage, replica;
-  int64_t first, count; /* its micro-batches are [first, first + count) */
+/* The list of a rank. */
+struct _p_RengaActionList {
+  RengaSchedule schedule;
+  int n_chunks;
+  const RengaScheduleChunk *chunk; /* [n_chunks] of the rank, stages ascending */
   int64_t n_actions, capacity;
   RengaAction *action;
-} RengaActionList;
+};
 
 /* The rows of the message table that a stage has to do with. */
 typedef enum {
@@ -23,44 +25,50 @@ typedef enum {
 typedef struct {
   int replicas;
   int64_t *order; /* [micro-batches] of replica r, as it works through them, from its first on */
+  int64_t *turn;  /* [micro-batches] its place in the order of the replica that has it, from 0 */
   int *owner;     /* [micro-batches] replica that has it */
 } RengaSharing;
 
 struct _RengaScheduleOps {
-  /* How many forwards each stage does before its first backward; one more is in flight. */
+  /* How many forwards each stage does before its first backward, one more being in flight, where
+     the type says so before any list is made; NULL: its lists are made and counted. */
   RengaErrorCode (*warm_up)(RengaSchedule schedule, int64_t warm_up[]);
+  /* Fills the list of a rank, for training. */
+  RengaErrorCode (*build)(RengaSchedule schedule, int rank, RengaActionList list);
 };
 
 struct _p_RengaSchedule {
   RENGAHEADER(struct _RengaScheduleOps);
-  int stages, ranks, n_messages;
-  int *replicas;              /* [stages] */
-  int *first_rank;            /* [stages + 1] ranks by stage, then replica */
-  bool *recompute;            /* [stages] */
-  int64_t microbatches, leaf; /* of the step; of those that a replica has together */
+  int stages, seats, ranks, n_messages; /* a seat: a replica of a stage */
+  int *replicas;                        /* [stages] */
+  int *first_seat;                      /* [stages + 1] seats by stage, then replica */
+  int *rank;                            /* [seats] whose list it is */
+  int *buckets;                         /* [stages] */
+  bool *recompute;                      /* [stages] */
+  int64_t microbatches, leaf;           /* of the step; of those that a replica has together */
   bool forward_only;
   double eager;                  /* micro-batches begun early, for each stage that follows */
   const RengaScheduleRule *rule; /* of a type from outside, else NULL */
   const RengaMessage *message;   /* borrowed */
   int n_sharings;
   RengaSharing *sharing;
-  int *sharing_of;       /* [stages] */
-  int64_t *global;       /* [micro-batches] the order that all ranks agree on */
-  int64_t *place;        /* [micro-batches] its inverse */
-  RengaActionList *list; /* [ranks] */
-  int64_t *warm_up;      /* [stages] */
-  int64_t *in_flight;    /* [stages] the most that a list needs */
-  int *row_start;        /* [stages * RENGA_ROWS_KINDS + 1] */
-  int *row;              /* of messages, by stage and kind */
+  int *sharing_of;           /* [stages] */
+  int64_t *global;           /* [micro-batches] the order that all ranks agree on */
+  int64_t *place;            /* [micro-batches] its inverse */
+  RengaScheduleChunk *chunk; /* [seats] by rank, then stage */
+  int *chunk_of;             /* [seats] */
+  RengaActionList list;      /* [ranks] */
+  int64_t *warm_up;          /* [stages]; not read where the type does not say it */
+  int64_t *in_flight;        /* [stages] the most that a list needs */
+  bool split;                /* lists have backwards in two parts; known once they are proved */
+  int *row_start;            /* [stages * RENGA_ROWS_KINDS + 1] */
+  int *row;                  /* of messages, by stage and kind */
 };
 
 RengaErrorCode RengaScheduleCreate_GPipe(void *schedule);
 RengaErrorCode RengaScheduleCreate_1F1B(void *schedule);
-
-/* outside.c: forwards: [micro-batches of the list] how many come before each backward. */
+/* outside.c */
 void RengaScheduleCreateOutside_Private(RengaSchedule schedule, const RengaScheduleRule *rule);
-RengaErrorCode RengaScheduleForwards_Private(RengaSchedule schedule, const RengaActionList *list,
-                                             int64_t forwards[]);
 
 /* order.c: fills global, place and the sharings. */
 RengaErrorCode RengaScheduleMakeOrder_Private(RengaSchedule schedule);
@@ -70,26 +78,51 @@ static inline const RengaSharing *RengaScheduleSharing_Private(RengaSchedule sch
 {
   return &schedule->sharing[schedule->sharing_of[stage]];
 }
+static inline const RengaScheduleChunk *RengaScheduleChunk_Private(RengaSchedule schedule,
+                                                                   int stage, int replica)
+{
+  return &schedule->chunk[schedule->chunk_of[schedule->first_seat[stage] + replica]];
+}
 
+/* schedule.c, shape.c */
+RengaErrorCode RengaScheduleCheckShape_Private(RengaSchedule schedule);
+RengaErrorCode RengaScheduleCheckStage_Private(RengaSchedule schedule, int stage, int replica);
 void RengaScheduleFreeLists_Private(RengaSchedule schedule);
+void RengaScheduleFreeShape_Private(RengaSchedule schedule);
 /* build.c: all but the actions; then the rows of each stage, the lists. */
 RengaErrorCode RengaSchedulePrepare_Private(RengaSchedule schedule);
 RengaErrorCode RengaScheduleBuild_Private(RengaSchedule schedule);
 /* Messages of one kind that a stage takes part in; lent. */
 const int *RengaScheduleRows_Private(RengaSchedule schedule, int stage, RengaRowsKind kind,
                                      int *count);
-/* "receive 'h' from stage 0, micro-batch 3" */
+/* actions.c: "receive 'h' from stage 0, micro-batch 3" */
 void RengaScheduleDescribe_Private(RengaSchedule schedule, const RengaAction *action, size_t size,
                                    char text[]);
+/* list.c: room for so many micro-batches of all of the list's stages, without messages that are not
+   in the table; an action with its messages, for which there is room. */
+RengaErrorCode RengaActionListReserve_Private(RengaActionList list);
+void RengaActionListAppend_Private(RengaActionList list, RengaActionKind kind,
+                                   const RengaScheduleChunk *chunk, int64_t microbatch);
+/* fill.c: as the warm-up of the stages says; forwards only */
+RengaErrorCode RengaScheduleFillWarmUp_Private(RengaSchedule schedule, int rank,
+                                               RengaActionList list);
+RengaErrorCode RengaScheduleFillForward_Private(RengaActionList list);
+/* interleave.c: what a chunk does before each of its backwards, for all chunks of the schedule. */
+typedef struct {
+  RengaActionKind kind;
+  const RengaScheduleChunk *chunk;
+  int64_t microbatch;
+} RengaScheduleTurn;
+RengaErrorCode RengaScheduleInterleave_Private(RengaActionList list, const int64_t forwards[],
+                                               int64_t *count, RengaScheduleTurn **turns);
 /* prove.c: executes the lists in the abstract, fills in_flight[]. An error names stage and
    action. */
 RengaErrorCode RengaScheduleProve_Private(RengaSchedule schedule);
 
-/* Executes the lists in time. visit (or NULL) sees each forward, recomputation and backward. */
+/* simulate.c: executes the lists in time. visit (or NULL) sees what ranks compute. */
 typedef struct {
-  const double *forward, *backward; /* [stages] seconds */
-  const double *message;            /* [n_messages] seconds, or NULL: none */
-  void (*visit)(void *user, const RengaAction *action, double begin, double end);
+  RengaScheduleDurations durations;
+  void (*visit)(void *user, int rank, const RengaAction *action, double begin, double end);
   void *user;
 } RengaScheduleClock;
 RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaScheduleClock *clock,

@@ -1,5 +1,8 @@
-/* The lists in time: each rank does one action after another, a receive waits until its message
-   has arrived, sends cost the sender nothing. */
+/* The lists in time, on tracks: each rank computes one action after another; a receive waits
+   until its message has arrived, sends cost the sender nothing, and messages of one rank to
+   another go side by side or queue; sums over replicas begin when the last replica comes to them,
+   one after the other for each stage, while ranks go on; an update waits for those of its rank.
+   */
 #include "scheduleimpl.h"
 
 typedef struct {
@@ -8,18 +11,69 @@ typedef struct {
   int64_t *next;      /* [rank] place in its list */
   double *now, *busy; /* [rank] */
   double *arrival;    /* [message][micro-batch], -1: not sent */
+  double *link;       /* [rank][rank] when the last message arrives; NULL: none queues */
+  int *first_bucket;  /* [stage + 1] */
+  double *begin;      /* [bucket] when the last replica came to its sum */
+  int *summing;       /* [bucket] replicas that came to it */
+  double *end;        /* [stage] when the last of its sums ends */
+  int *summed;        /* [stage] sums that all came to */
 } Simulation;
 
-/* A recomputation is a forward. */
 static void Work(Simulation *simulation, int rank, const RengaAction *action)
 {
   const RengaScheduleClock *clock = simulation->clock;
-  const bool backward = action->kind == RENGA_ACTION_BACKWARD;
-  const double seconds = (backward ? clock->backward : clock->forward)[action->stage];
-  const double begin = simulation->now[rank];
-  simulation->now[rank] = begin + seconds;
-  simulation->busy[rank] += seconds;
-  if (clock->visit) clock->visit(clock->user, action, begin, begin + seconds);
+  const double *seconds = clock->durations.seconds[action->kind];
+  if (!seconds) return;
+  const double begin = simulation->now[rank], end = begin + seconds[action->stage];
+  simulation->now[rank] = end;
+  simulation->busy[rank] += seconds[action->stage];
+  if (clock->visit) clock->visit(clock->user, rank, action, begin, end);
+}
+
+static int RankOf(RengaSchedule schedule, int stage, int64_t microbatch)
+{
+  const int replica = RengaScheduleSharing_Private(schedule, stage)->owner[microbatch];
+  return schedule->rank[schedule->first_seat[stage] + replica];
+}
+
+/* Returns when it arrives. */
+static double Transfer(Simulation *simulation, int rank, const RengaAction *action)
+{
+  RengaSchedule schedule = simulation->schedule;
+  const double *seconds = simulation->clock->durations.message;
+  const double length = seconds ? seconds[action->message] : 0, now = simulation->now[rank];
+  if (!simulation->link) return now + length;
+  const int to = RankOf(schedule, schedule->message[action->message].to, action->microbatch);
+  double *link = &simulation->link[(int64_t)rank * schedule->ranks + to];
+  *link = (*link > now ? *link : now) + length;
+  return *link;
+}
+
+/* All replicas sum the buckets of a stage in one order, as the proof has shown. */
+static void Reduce(Simulation *simulation, int rank, const RengaAction *action)
+{
+  const double *seconds = simulation->clock->durations.seconds[RENGA_ACTION_REDUCE];
+  const int bucket = simulation->first_bucket[action->stage] + action->bucket;
+  double *begin = &simulation->begin[bucket], *end = &simulation->end[action->stage];
+  if (simulation->now[rank] > *begin) *begin = simulation->now[rank];
+  if (++simulation->summing[bucket] < simulation->schedule->replicas[action->stage]) return;
+  *end = (*begin > *end ? *begin : *end) + (seconds ? seconds[action->stage] : 0);
+  simulation->summed[action->stage]++;
+}
+
+/* False where a sum of the rank's stages is not begun by all. */
+static bool WaitForSums(Simulation *simulation, int rank)
+{
+  RengaSchedule schedule = simulation->schedule;
+  const RengaActionList list = &schedule->list[rank];
+  for (int c = 0; c < list->n_chunks; c++)
+    if (simulation->summed[list->chunk[c].stage] < schedule->buckets[list->chunk[c].stage])
+      return false;
+  for (int c = 0; c < list->n_chunks; c++) {
+    const double end = simulation->end[list->chunk[c].stage];
+    if (end > simulation->now[rank]) simulation->now[rank] = end;
+  }
+  return true;
 }
 
 /* Do the rank's next action; false where it has to wait. */
@@ -27,17 +81,24 @@ static bool Step(Simulation *simulation, int rank)
 {
   RengaSchedule schedule = simulation->schedule;
   const RengaAction *action = &schedule->list[rank].action[simulation->next[rank]];
-  bool moves = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
-  double *now = &simulation->now[rank], *arrival = NULL;
-  if (moves)
-    arrival = &simulation->arrival[action->message * schedule->microbatches + action->microbatch];
-  if (action->kind == RENGA_ACTION_RECEIVE) {
-    if (*arrival < 0) return false;
-    if (*arrival > *now) *now = *arrival;
-  } else if (action->kind == RENGA_ACTION_SEND) {
-    const double *message = simulation->clock->message;
-    *arrival = *now + (message ? message[action->message] : 0);
-  } else if (action->microbatch >= 0) {
+  const int64_t place = action->message * schedule->microbatches + action->microbatch;
+  double *now = &simulation->now[rank];
+  switch (action->kind) {
+  case RENGA_ACTION_RECEIVE:
+    if (simulation->arrival[place] < 0) return false;
+    if (simulation->arrival[place] > *now) *now = simulation->arrival[place];
+    break;
+  case RENGA_ACTION_SEND:
+    simulation->arrival[place] = Transfer(simulation, rank, action);
+    break;
+  case RENGA_ACTION_REDUCE:
+    Reduce(simulation, rank, action);
+    break;
+  case RENGA_ACTION_UPDATE:
+    if (!WaitForSums(simulation, rank)) return false;
+    Work(simulation, rank, action);
+    break;
+  default:
     Work(simulation, rank, action);
   }
   simulation->next[rank]++;
@@ -55,16 +116,45 @@ static void Run(Simulation *simulation)
   }
 }
 
+static RengaErrorCode AllocateSums(Simulation *simulation)
+{
+  RengaSchedule schedule = simulation->schedule;
+  RengaCall(RengaMalloc(schedule->stages + 1, &simulation->first_bucket));
+  for (int s = 0; s < schedule->stages; s++)
+    simulation->first_bucket[s + 1] = simulation->first_bucket[s] + schedule->buckets[s];
+  RengaCall(RengaMalloc(simulation->first_bucket[schedule->stages], &simulation->begin));
+  RengaCall(RengaMalloc(simulation->first_bucket[schedule->stages], &simulation->summing));
+  RengaCall(RengaMalloc(schedule->stages, &simulation->end));
+  RengaCall(RengaMalloc(schedule->stages, &simulation->summed));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Allocate(Simulation *simulation)
 {
   RengaSchedule schedule = simulation->schedule;
-  int64_t n = schedule->n_messages * schedule->microbatches;
-  RengaCall(RengaMalloc(schedule->ranks, &simulation->next));
-  RengaCall(RengaMalloc(schedule->ranks, &simulation->now));
-  RengaCall(RengaMalloc(schedule->ranks, &simulation->busy));
+  const int64_t n = schedule->n_messages * schedule->microbatches, ranks = schedule->ranks;
+  RengaCall(RengaMalloc(ranks, &simulation->next));
+  RengaCall(RengaMalloc(ranks, &simulation->now));
+  RengaCall(RengaMalloc(ranks, &simulation->busy));
   RengaCall(RengaMalloc(n + 1, &simulation->arrival));
   for (int64_t i = 0; i < n; i++) simulation->arrival[i] = -1;
+  if (simulation->clock->durations.queue) RengaCall(RengaMalloc(ranks * ranks, &simulation->link));
+  RengaCall(AllocateSums(simulation));
   return RENGA_SUCCESS;
+}
+
+static void FreeSimulation(Simulation *simulation)
+{
+  RengaFree(&simulation->next);
+  RengaFree(&simulation->now);
+  RengaFree(&simulation->busy);
+  RengaFree(&simulation->arrival);
+  RengaFree(&simulation->link);
+  RengaFree(&simulation->first_bucket);
+  RengaFree(&simulation->begin);
+  RengaFree(&simulation->summing);
+  RengaFree(&simulation->end);
+  RengaFree(&simulation->summed);
 }
 
 RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaScheduleClock *clock,
@@ -80,28 +170,61 @@ RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaSche
       *busy += simulation.busy[r];
     }
   }
-  RengaFree(&simulation.arrival);
-  RengaFree(&simulation.busy);
-  RengaFree(&simulation.now);
-  RengaFree(&simulation.next);
+  FreeSimulation(&simulation);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 /*@
-   RengaScheduleSimulate - how long a step takes, from the time of each action
+   RengaScheduleSimulateWith - how long a step takes, from the time of each kind of action
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, set up
+   . durations - seconds of each kind: of a micro-batch on one replica of the stage, of the sum of
+     one bucket, of the update of a rank (that of the action's stage); seconds until a message
+     arrives; whether messages of one rank to another queue
+
+   Output:
+   . makespan - seconds until the last rank is done with its list
+   . bubble - share of all ranks' time in which they wait, 0 … 1
+
+   Notes: sums run beside what ranks compute, one after the other for each stage, from when the last
+   replica came to them; an update waits for those of its rank.
+@*/
+RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
+                                         const RengaScheduleDurations *durations, double *makespan,
+                                         double *bubble)
+{
+  double busy = 0;
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(durations);
+  RengaCheckPointer(makespan);
+  RengaCheckPointer(bubble);
+  RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
+  const RengaScheduleClock clock = {.durations = *durations};
+  RengaCall(RengaScheduleTime_Private(schedule, &clock, makespan, &busy));
+  *bubble = *makespan > 0 ? 1 - busy / (schedule->ranks * *makespan) : 0;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleSimulate - how long the micro-batches of a step take
 
    Not collective
 
    Input:
    . schedule - the schedule, set up
    . forward - [stages] seconds of a micro-batch's forward on one replica of each stage
-   . backward - [stages] seconds of one backward; not read where the schedule is forward only
+   . backward - [stages] seconds of one whole backward; not read where the schedule is forward only
    . message - [messages] seconds until a message arrives, or NULL: at once
 
    Output:
    . makespan - seconds until the last rank is done with its micro-batches
    . bubble - share of all ranks' time in which they wait, 0 … 1
+
+   Errors: backwards in two parts: RengaScheduleSimulateWith() takes the seconds of each.
 
    Notes: a stage that recomputes does a second forward before each backward. For equal stages and
    no cost of messages the bubble of gpipe and 1f1b is (p-1)/(m+p-1).
@@ -112,14 +235,18 @@ RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forwar
 {
   RengaCheckPointer(schedule);
   RengaCheckPointer(forward);
-  RengaCheckPointer(makespan);
-  RengaCheckPointer(bubble);
-  RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
   RengaCheck(backward || schedule->forward_only, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "backward: null pointer");
-  RengaScheduleClock clock = {.forward = forward, .backward = backward, .message = message};
-  double busy = 0;
-  RengaCall(RengaScheduleTime_Private(schedule, &clock, makespan, &busy));
-  *bubble = *makespan > 0 ? 1 - busy / (schedule->ranks * *makespan) : 0;
+  RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
+  RengaCheck(
+      !schedule->split, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+      "schedule %s does backwards in two parts: RengaScheduleSimulateWith takes the seconds of "
+      "each",
+      schedule->hdr.type_name);
+  const RengaScheduleDurations durations = {.seconds = {[RENGA_ACTION_FORWARD] = forward,
+                                                        [RENGA_ACTION_RECOMPUTE] = forward,
+                                                        [RENGA_ACTION_BACKWARD] = backward},
+                                            .message = message};
+  RengaCall(RengaScheduleSimulateWith(schedule, &durations, makespan, bubble));
   return RENGA_SUCCESS;
 }

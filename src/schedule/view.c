@@ -1,6 +1,9 @@
-/* The schedule drawn: a row per rank, a column per unit of time; a forward (F) and a recomputation
-   (R) take one unit, a backward (B) two. Of replicas that all do the same the first is shown. */
+/* The schedule drawn: a row per rank, a column per unit of time; a forward (F), a recomputation
+   (R), a backward of inputs (I) and one of weights (W) take one unit, a backward of both (B) two.
+   Of a rank's several stages every other one has small letters. Of replicas that all do the same
+   the first is shown. */
 #include "scheduleimpl.h"
+#include <ctype.h>
 #include <string.h>
 
 enum { MAX_COLUMNS = 60, CELL = 4, WIDTH = MAX_COLUMNS * CELL + 8 };
@@ -11,13 +14,24 @@ typedef struct {
   int columns;
 } Drawing;
 
-static void Draw(void *user, const RengaAction *action, double begin, double end)
+static const char letters[RENGA_ACTION_KINDS] = {[RENGA_ACTION_FORWARD] = 'F',
+                                                 [RENGA_ACTION_RECOMPUTE] = 'R',
+                                                 [RENGA_ACTION_BACKWARD] = 'B',
+                                                 [RENGA_ACTION_BACKWARD_INPUT] = 'I',
+                                                 [RENGA_ACTION_BACKWARD_WEIGHT] = 'W'};
+
+static bool HasSmallLetters(RengaSchedule schedule, int rank, int stage)
+{
+  int c = 0;
+  while (schedule->list[rank].chunk[c].stage != stage) c++;
+  return c % 2;
+}
+
+static void Draw(void *user, int rank, const RengaAction *action, double begin, double end)
 {
   Drawing *drawing = user;
-  const int rank = drawing->schedule->first_rank[action->stage] + action->replica;
-  const char letter = action->kind == RENGA_ACTION_FORWARD     ? 'F'
-                      : action->kind == RENGA_ACTION_RECOMPUTE ? 'R'
-                                                               : 'B';
+  const bool small = HasSmallLetters(drawing->schedule, rank, action->stage);
+  const int letter = small ? tolower(letters[action->kind]) : letters[action->kind];
   for (int column = (int)begin; column < (int)end && column < MAX_COLUMNS; column++) {
     char cell[32];
     snprintf(cell, sizeof cell, "%c%-*lld", letter, CELL - 1,
@@ -34,22 +48,38 @@ static void Clear(RengaSchedule schedule, Drawing *drawing)
       drawing->text[r * WIDTH + c] = c % CELL ? ' ' : '.';
 }
 
+/* "stage   2, replica 0 of 2,   3 in flight", "stages 0 4,   5 in flight" */
+static void NameRow(RengaSchedule schedule, const RengaActionList list, size_t size, char text[])
+{
+  const RengaScheduleChunk *chunk = list->chunk;
+  int64_t held = 0;
+  int used = list->n_chunks == 1 ? snprintf(text, size, "stage %3d,", chunk->stage)
+                                 : snprintf(text, size, "stages");
+  for (int c = 0; c < list->n_chunks; c++) {
+    held += schedule->in_flight[chunk[c].stage];
+    if (list->n_chunks > 1 && used < (int)size)
+      used += snprintf(text + used, size - (size_t)used, " %d%s", chunk[c].stage,
+                       c + 1 < list->n_chunks ? "" : ",");
+  }
+  if (list->n_chunks == 1 && schedule->seats > schedule->stages)
+    used += snprintf(text + used, size - (size_t)used, " replica %d of %d,", chunk->replica,
+                     schedule->replicas[chunk->stage]);
+  if (used < (int)size)
+    snprintf(text + used, size - (size_t)used, " %3lld in flight", (long long)held);
+}
+
 static RengaErrorCode ViewRows(RengaSchedule schedule, RengaViewer viewer, Drawing *drawing,
                                bool more)
 {
   const bool equal = RengaScheduleIsEqual_Private(schedule);
   for (int r = 0; r < schedule->ranks; r++) {
-    const RengaActionList *list = &schedule->list[r];
-    char *row = drawing->text + r * WIDTH, *end = row + drawing->columns * CELL, replica[32] = "";
-    if (equal && list->replica > 0) continue;
+    const RengaActionList list = &schedule->list[r];
+    char *row = drawing->text + r * WIDTH, *end = row + drawing->columns * CELL, name[128];
+    if (equal && list->chunk->replica > 0) continue;
     while (end > row && end[-1] == ' ') end--;
     *end = 0;
-    if (schedule->ranks > schedule->stages)
-      snprintf(replica, sizeof replica, " replica %d of %d,", list->replica,
-               schedule->replicas[list->stage]);
-    RengaCall(RengaViewerPrintf(viewer, "  stage %3d,%s %3lld in flight | %s%s\n", list->stage,
-                                replica, (long long)schedule->in_flight[list->stage], row,
-                                more ? " …" : ""));
+    NameRow(schedule, list, sizeof name, name);
+    RengaCall(RengaViewerPrintf(viewer, "  %s | %s%s\n", name, row, more ? " …" : ""));
   }
   return RENGA_SUCCESS;
 }
@@ -57,14 +87,15 @@ static RengaErrorCode ViewRows(RengaSchedule schedule, RengaViewer viewer, Drawi
 static RengaErrorCode ViewDrawing(RengaSchedule schedule, RengaViewer viewer, Drawing *drawing)
 {
   RengaScheduleClock clock = {.visit = Draw, .user = drawing};
-  double makespan = 0, busy = 0, *time = NULL;
-  RengaCall(RengaMalloc(2 * schedule->stages, &time));
-  for (int s = 0; s < schedule->stages; s++) time[s] = 1, time[schedule->stages + s] = 2;
-  clock.forward = time;
-  clock.backward = time + schedule->stages;
+  double makespan = 0, busy = 0, *one = NULL;
+  RengaCall(RengaMalloc(2 * schedule->stages, &one));
+  double *two = one + schedule->stages;
+  for (int s = 0; s < schedule->stages; s++) one[s] = 1, two[s] = 2;
+  for (int k = 0; k < RENGA_ACTION_KINDS; k++)
+    if (letters[k]) clock.durations.seconds[k] = k == RENGA_ACTION_BACKWARD ? two : one;
   Clear(schedule, drawing);
   RengaErrorCode code = RengaScheduleTime_Private(schedule, &clock, &makespan, &busy);
-  RengaFree(&time);
+  RengaFree(&one);
   RengaCall(code);
   RengaCall(RengaViewerPrintf(viewer,
                               "schedule %s: %d stages, %lld micro-batches, bubble %.1f %% where a "

@@ -6,6 +6,11 @@
 
 enum { SAMPLES = 26, MICROBATCH = 2, STEPS = 3, SEEDS = 8 };
 
+typedef struct {
+  RengaScheduleForwards forwards;
+  void *user;
+} Ahead;
+
 static uint32_t Scramble(uint32_t a, uint32_t b, uint32_t c)
 {
   uint32_t x = a * 2654435761u ^ b * 40503u ^ c * 2246822519u;
@@ -58,6 +63,15 @@ static RengaErrorCode FillNothing(int stages, const int replicas[], int stage, i
                                   int64_t forwards[], void *user)
 {
   (void)stages, (void)replicas, (void)stage, (void)count, (void)forwards, (void)user;
+  return RENGA_SUCCESS;
+}
+
+/* The user of each rule says how far its forwards run ahead. */
+static RengaErrorCode BuildAhead(RengaSchedule schedule, int rank, RengaActionList list, void *user)
+{
+  const Ahead *ahead = user;
+  (void)schedule, (void)rank;
+  RengaCall(RengaActionListFill(list, ahead->forwards, ahead->user));
   return RENGA_SUCCESS;
 }
 
@@ -202,7 +216,7 @@ static RengaErrorCode TestSchedules(void)
 
 static RengaErrorCode TestRefusedNames(void)
 {
-  static const RengaScheduleRule same = {.name = "1f1b", .fill = FillNothing};
+  static const RengaScheduleRule same = {.name = "1f1b", .build = BuildAhead};
   static const RengaScheduleRule idle = {.name = "idle"};
   ExpectError(RengaScheduleRegister(&same), RENGA_ERR_ARGUMENT, "has a type 1f1b already");
   ExpectError(RengaScheduleRegister(&idle), RENGA_ERR_ARGUMENT, "idle needs a function");
@@ -211,11 +225,13 @@ static RengaErrorCode TestRefusedNames(void)
 
 int main(int argc, char **argv)
 {
+  static Ahead seeded = {FillBySeed, &seed}, stuck = {FillStuck, NULL};
+  static Ahead nothing = {FillNothing, NULL}, by_rank = {FillByRank, NULL};
   static const RengaScheduleRule rules[] = {
-      {.name = "seeded", .fill = FillBySeed, .user = &seed},
-      {.name = "stuck", .fill = FillStuck},
-      {.name = "nothing", .fill = FillNothing},
-      {.name = "by-rank", .fill = FillByRank},
+      {.name = "seeded", .build = BuildAhead, .user = &seeded},
+      {.name = "stuck", .build = BuildAhead, .user = &stuck},
+      {.name = "nothing", .build = BuildAhead, .user = &nothing},
+      {.name = "by-rank", .build = BuildAhead, .user = &by_rank},
   };
   (void)argc;
   for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)

@@ -133,6 +133,77 @@ static void CheckMemory(RengaSchedule schedule)
           "(forward, micro-batch 3): more micro-batches in flight than the type promises");
 }
 
+/* Where all forwards come first, gradients may be sent late and received early, as long as there is
+   room for them: for two. */
+static void CheckRoom(RengaSchedule schedule)
+{
+  List list;
+  RengaCallAbort(RengaScheduleSetType(schedule, RENGA_SCHEDULE_GPIPE));
+  RengaCallAbort(RengaScheduleSetShape(schedule, STAGES, NULL, MICROBATCHES, 4, messages, false));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  Take(schedule, 2, &list);
+  Move(&list, Find(&list, RENGA_ACTION_SEND, 0), Find(&list, RENGA_ACTION_BACKWARD, 1));
+  RengaCallAbort(RengaScheduleSetActions(schedule, 2, 0, list.count, list.action));
+  Move(&list, Find(&list, RENGA_ACTION_SEND, 1), Find(&list, RENGA_ACTION_BACKWARD, 2));
+  Move(&list, Find(&list, RENGA_ACTION_SEND, 0), Find(&list, RENGA_ACTION_BACKWARD, 2));
+  Refused(&list, 2,
+          "(send gradient of 'k' to stage 1, micro-batch 0): what it sends is no longer there");
+  Take(schedule, 0, &list);
+  Move(&list, Find(&list, RENGA_ACTION_RECEIVE, 1), Find(&list, RENGA_ACTION_BACKWARD, 0));
+  RengaCallAbort(RengaScheduleSetActions(schedule, 0, 0, list.count, list.action));
+  Move(&list, Find(&list, RENGA_ACTION_RECEIVE, 2), Find(&list, RENGA_ACTION_BACKWARD, 0));
+  Refused(&list, 0, "micro-batch 2): there is no room yet for this gradient");
+}
+
+/* Forwards only: a forward takes the place of what the one before it made. */
+static void CheckForwardOnly(RengaSchedule schedule)
+{
+  List list;
+  RengaCallAbort(RengaScheduleSetShape(schedule, STAGES, NULL, MICROBATCHES, 4, messages, true));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  Take(schedule, 0, &list);
+  Move(&list, Find(&list, RENGA_ACTION_SEND, 0), Find(&list, RENGA_ACTION_FORWARD, 1));
+  Refused(&list, 0, "(send 'h' to stage 1, micro-batch 0): what it sends is no longer there");
+  Take(schedule, 1, &list);
+  list.action[Find(&list, RENGA_ACTION_FORWARD, 1)].kind = RENGA_ACTION_BACKWARD;
+  Refused(&list, 1, "(backward, micro-batch 1): a schedule of forwards only has no backward");
+  Take(schedule, 1, &list);
+  list.action[Find(&list, RENGA_ACTION_FORWARD, 3)].kind = RENGA_ACTION_UPDATE;
+  Refused(&list, 1, "a schedule of forwards only has no end of the step");
+}
+
+/* Sums bucket by bucket, which all replicas come to in one order; nothing is gathered. */
+static void CheckBuckets(RengaSchedule schedule)
+{
+  const int replicas[STAGES] = {1, 2, 1};
+  int buckets;
+  List list;
+  RengaCallAbort(
+      RengaScheduleSetShape(schedule, STAGES, replicas, MICROBATCHES, 4, messages, false));
+  TestError(RengaScheduleSetBuckets(schedule, 1, 0), RENGA_ERR_ARGUMENT, "stage 1 has 0 buckets");
+  RengaCallAbort(RengaScheduleSetBuckets(schedule, 1, 2));
+  RengaCallAbort(RengaScheduleGetBuckets(schedule, 1, &buckets));
+  TestTrue(buckets == 2);
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  Take(schedule, 1, &list);
+  TestTrue(list.action[list.count - 3].bucket == 0 && list.action[list.count - 2].bucket == 1);
+  Move(&list, Find(&list, RENGA_ACTION_REDUCE, 1), Find(&list, RENGA_ACTION_REDUCE, 0));
+  Refused(&list, 1, "another replica does not come to this sum");
+  Take(schedule, 1, &list);
+  list.action[Find(&list, RENGA_ACTION_REDUCE, 1)].bucket = 0;
+  Refused(&list, 1, "stage 1, replica 0, action 13 (reduce of bucket 0): it was done before");
+  list.action[Find(&list, RENGA_ACTION_REDUCE, 1)].bucket = 2;
+  Refused(&list, 1, "(reduce of bucket 2): the stage has no such bucket");
+  Take(schedule, 1, &list);
+  Remove(&list, Find(&list, RENGA_ACTION_REDUCE, 1));
+  Refused(&list, 1, "(update): it comes before the gradients are reduced");
+  Take(schedule, 2, &list);
+  list.action[list.count - 2].kind = RENGA_ACTION_GATHER;
+  Refused(&list, 2, "(gather): nothing is sharded over replicas");
+  list.action[list.count - 2].kind = (RengaActionKind)99;
+  Refused(&list, 2, "(unknown action): the pipeline has no such action");
+}
+
 static void CheckView(RengaComm comm, RengaSchedule schedule)
 {
   char file_name[] = "schedule-view-XXXXXX", specification[64], text[4096];
@@ -173,6 +244,9 @@ int main(int argc, char **argv)
   CheckDeadlock(schedule);
   CheckOrder(schedule);
   CheckMemory(schedule);
+  CheckForwardOnly(schedule);
+  CheckRoom(schedule);
+  CheckBuckets(schedule);
   RengaCallAbort(RengaScheduleDestroy(&schedule));
   RengaCallAbort(RengaCommDestroy(&comm));
   RengaCallAbort(RengaFinalize());

@@ -1,0 +1,47 @@
+/* What actions are called. */
+#include "scheduleimpl.h"
+
+static const char *const action_names[] = {
+    [RENGA_ACTION_FORWARD] = "forward",
+    [RENGA_ACTION_BACKWARD] = "backward",
+    [RENGA_ACTION_BACKWARD_INPUT] = "backward input",
+    [RENGA_ACTION_BACKWARD_WEIGHT] = "backward weight",
+    [RENGA_ACTION_RECOMPUTE] = "recompute",
+    [RENGA_ACTION_SEND] = "send",
+    [RENGA_ACTION_RECEIVE] = "receive",
+    [RENGA_ACTION_REDUCE] = "reduce",
+    [RENGA_ACTION_GATHER] = "gather",
+    [RENGA_ACTION_UPDATE] = "update",
+};
+
+/*@
+   RengaActionName - what an action is called
+
+   Not collective
+
+   Input:
+   . kind - the kind of action
+@*/
+const char *RengaActionName(RengaActionKind kind)
+{
+  size_t count = sizeof action_names / sizeof action_names[0];
+  return (size_t)kind < count ? action_names[kind] : "unknown action";
+}
+
+void RengaScheduleDescribe_Private(RengaSchedule schedule, const RengaAction *action, size_t size,
+                                   char text[])
+{
+  bool send = action->kind == RENGA_ACTION_SEND, receive = action->kind == RENGA_ACTION_RECEIVE;
+  int used = snprintf(text, size, "%s", RengaActionName(action->kind));
+  if ((send || receive) && action->message >= 0 && action->message < schedule->n_messages) {
+    const RengaMessage *message = &schedule->message[action->message];
+    used += snprintf(text + used, size - (size_t)used, " %s'%.80s' %s stage %d",
+                     message->backward ? "gradient of " : "", message->value, send ? "to" : "from",
+                     send ? message->to : message->from);
+  }
+  const bool stage = action->stage >= 0 && action->stage < schedule->stages;
+  if (action->bucket >= 0 && stage && schedule->buckets[action->stage] > 1)
+    used += snprintf(text + used, size - (size_t)used, " of bucket %d", action->bucket);
+  if (action->microbatch >= 0)
+    snprintf(text + used, size - (size_t)used, ", micro-batch %lld", (long long)action->microbatch);
+}

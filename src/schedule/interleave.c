@@ -1,0 +1,152 @@
+/* Several stages on one rank: in which order their forwards and backwards are done.
+
+   If each stage had a rank of its own, and every action took one unit of time, each would have a
+   time at which it ends, later than all that it depends on. A rank does its actions by these times.
+   So the actions of all ranks have one order in which nothing comes before what it needs: no rank
+   waits for ever. Each stage does its own in the order in which it would do them alone, so that it
+   holds as many micro-batches as it would alone. */
+#include "scheduleimpl.h"
+
+typedef struct {
+  RengaSchedule schedule;
+  const int64_t *forwards; /* [seats][micro-batches of each], or NULL: no backward */
+  int64_t *start;          /* [seats] where its micro-batches begin there */
+  int64_t *next[2], *now;  /* [seats] forwards and backwards done; when the last of them was */
+  int64_t *time[2];        /* [stages][micro-batches] end of forward and backward; 0: not done */
+} Interleaving;
+
+static RengaErrorCode CreateInterleaving(Interleaving *together)
+{
+  RengaSchedule schedule = together->schedule;
+  const int64_t n = schedule->stages * schedule->microbatches;
+  int64_t used = 0;
+  RengaCall(RengaMalloc(schedule->seats, &together->start));
+  RengaCall(RengaMalloc(schedule->seats, &together->now));
+  for (int backward = 0; backward < 2; backward++) {
+    RengaCall(RengaMalloc(schedule->seats, &together->next[backward]));
+    RengaCall(RengaMalloc(n + 1, &together->time[backward]));
+  }
+  for (int seat = 0; seat < schedule->seats; seat++) {
+    together->start[seat] = used;
+    used += schedule->chunk[schedule->chunk_of[seat]].count;
+  }
+  return RENGA_SUCCESS;
+}
+
+static void FreeInterleaving(Interleaving *together)
+{
+  RengaFree(&together->start);
+  RengaFree(&together->now);
+  for (int backward = 0; backward < 2; backward++) {
+    RengaFree(&together->next[backward]);
+    RengaFree(&together->time[backward]);
+  }
+}
+
+/* Whether the seat's next action is a backward, after so many of each. */
+static bool BackwardIsNext(const Interleaving *together, int seat, int64_t forward,
+                           int64_t backward)
+{
+  return together->forwards && forward >= together->forwards[together->start[seat] + backward];
+}
+
+/* When what an action of the stage needs is there; 0: not yet, which is never so for the first
+   stage's forwards. */
+static int64_t ReadyAt(const Interleaving *together, int stage, bool backward, int64_t microbatch)
+{
+  RengaSchedule schedule = together->schedule;
+  const int64_t m = schedule->microbatches;
+  if (!backward) return stage == 0 ? 1 : together->time[0][(stage - 1) * m + microbatch];
+  const bool last = stage == schedule->stages - 1;
+  return together->time[!last][(last ? stage : stage + 1) * m + microbatch];
+}
+
+/* The next action of a seat; false where there is none, or where it has to wait. */
+static bool TakeStep(Interleaving *together, int seat)
+{
+  RengaSchedule schedule = together->schedule;
+  const RengaScheduleChunk *chunk = &schedule->chunk[schedule->chunk_of[seat]];
+  int64_t *forward = &together->next[0][seat], *backward = &together->next[1][seat];
+  if ((together->forwards ? *backward : *forward) == chunk->count) return false;
+  const bool back = BackwardIsNext(together, seat, *forward, *backward);
+  const int64_t number = chunk->order[back ? *backward : *forward];
+  const int64_t ready = ReadyAt(together, chunk->stage, back, number);
+  if (!ready) return false;
+  together->now[seat] = (together->now[seat] > ready ? together->now[seat] : ready) + 1;
+  together->time[back][chunk->stage * schedule->microbatches + number] = together->now[seat];
+  ++*(back ? backward : forward);
+  return true;
+}
+
+static void TimeAll(Interleaving *together)
+{
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int seat = 0; seat < together->schedule->seats; seat++)
+      while (TakeStep(together, seat)) moved = true;
+  }
+}
+
+/* The next turn of a chunk that has had so many forwards and backwards, and its time: what was
+   never done comes last. Returns false after the last. */
+static bool NextTurn(const Interleaving *together, const RengaScheduleChunk *chunk,
+                     const int64_t had[2], RengaScheduleTurn *turn, int64_t *time)
+{
+  RengaSchedule schedule = together->schedule;
+  const int seat = schedule->first_seat[chunk->stage] + chunk->replica;
+  if (had[together->forwards != NULL] == chunk->count) return false;
+  const bool back = BackwardIsNext(together, seat, had[0], had[1]);
+  const int64_t number = chunk->order[had[back]];
+  *turn = (RengaScheduleTurn){back ? RENGA_ACTION_BACKWARD : RENGA_ACTION_FORWARD, chunk, number};
+  *time = together->time[back][chunk->stage * schedule->microbatches + number];
+  if (*time == 0) *time = INT64_MAX;
+  return true;
+}
+
+/* Of the list's chunks the one whose turn comes first, the earlier stage where two are alike. */
+static bool FirstTurn(const Interleaving *together, RengaActionList list, int64_t had[],
+                      RengaScheduleTurn *first)
+{
+  int64_t least = INT64_MAX;
+  int found = -1;
+  for (int c = 0; c < list->n_chunks; c++) {
+    RengaScheduleTurn turn;
+    int64_t time;
+    if (!NextTurn(together, &list->chunk[c], had + 2 * c, &turn, &time)) continue;
+    if (found >= 0 && time >= least) continue;
+    found = c;
+    least = time;
+    *first = turn;
+  }
+  if (found >= 0) had[2 * found + (first->kind == RENGA_ACTION_BACKWARD)]++;
+  return found >= 0;
+}
+
+static RengaErrorCode TakeTurns(Interleaving *together, RengaActionList list, int64_t *count,
+                                RengaScheduleTurn **turns)
+{
+  int64_t total = 0, *had = NULL;
+  for (int c = 0; c < list->n_chunks; c++) total += 2 * list->chunk[c].count;
+  RengaCall(CreateInterleaving(together));
+  RengaCall(RengaMalloc(total + 1, turns));
+  RengaCall(RengaMalloc(2 * list->n_chunks, &had));
+  TimeAll(together);
+  *count = 0;
+  while (FirstTurn(together, list, had, &(*turns)[*count])) ++*count;
+  RengaFree(&had);
+  return RENGA_SUCCESS;
+}
+
+/* turns: to be freed with RengaFree */
+RengaErrorCode RengaScheduleInterleave_Private(RengaActionList list, const int64_t forwards[],
+                                               int64_t *count, RengaScheduleTurn **turns)
+{
+  Interleaving together = {.schedule = list->schedule, .forwards = forwards};
+  RengaScheduleTurn *made = NULL;
+  const RengaErrorCode code = TakeTurns(&together, list, count, &made);
+  FreeInterleaving(&together);
+  if (code) RengaFree(&made);
+  RengaCall(code);
+  *turns = made;
+  return RENGA_SUCCESS;
+}

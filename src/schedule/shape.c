@@ -1,0 +1,286 @@
+/* The shape of a schedule: stages, replicas, ranks, micro-batches, messages. */
+#include "scheduleimpl.h"
+#include "renga/private/plan.h"
+
+static RengaErrorCode CheckMessages(int stages, int n_messages, const RengaMessage messages[])
+{
+  for (int m = 0; m < n_messages; m++)
+    RengaCheck(messages[m].from >= 0 && messages[m].from < stages && messages[m].to >= 0 &&
+                   messages[m].to < stages &&
+                   (messages[m].backward ? messages[m].from > messages[m].to
+                                         : messages[m].from < messages[m].to),
+               MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+               "message %d goes %s from stage %d to stage %d of %d stages", m,
+               messages[m].backward ? "backward" : "forward", messages[m].from, messages[m].to,
+               stages);
+  return RENGA_SUCCESS;
+}
+
+void RengaScheduleFreeShape_Private(RengaSchedule schedule)
+{
+  RengaScheduleFreeLists_Private(schedule);
+  RengaFree(&schedule->replicas);
+  RengaFree(&schedule->first_seat);
+  RengaFree(&schedule->rank);
+  RengaFree(&schedule->buckets);
+  RengaFree(&schedule->recompute);
+}
+
+static RengaErrorCode CopyReplicas(RengaSchedule schedule, const int replicas[])
+{
+  RengaCall(RengaMalloc(schedule->stages, &schedule->replicas));
+  RengaCall(RengaMalloc(schedule->stages + 1, &schedule->first_seat));
+  RengaCall(RengaMalloc(schedule->stages, &schedule->buckets));
+  RengaCall(RengaMalloc(schedule->stages, &schedule->recompute));
+  for (int s = 0; s < schedule->stages; s++) {
+    schedule->replicas[s] = replicas ? replicas[s] : 1;
+    schedule->buckets[s] = 1;
+    schedule->first_seat[s + 1] = schedule->first_seat[s] + schedule->replicas[s];
+  }
+  schedule->seats = schedule->ranks = schedule->first_seat[schedule->stages];
+  RengaCall(RengaMalloc(schedule->seats, &schedule->rank));
+  for (int seat = 0; seat < schedule->seats; seat++) schedule->rank[seat] = seat;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleSetShape - stages, replicas, micro-batches and messages
+
+   Not collective
+
+   Input:
+   . schedule - the schedule
+   . stages - number of stages
+   . replicas - [stages] of each, or NULL: one
+   . microbatches - of one step, over all replicas; 0 is allowed
+   . n_messages - rows of the message table
+   . messages - the table, of RengaPlanGetMessages(); borrowed until the schedule is destroyed
+   . forward_only - no backward: evaluation
+
+   Notes: after this call no stage recomputes, leaves have one micro-batch, each replica of a stage
+   has a rank of its own, and its gradients are one bucket.
+@*/
+RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const int replicas[],
+                                     int64_t microbatches, int n_messages,
+                                     const RengaMessage messages[], bool forward_only)
+{
+  RengaCheckPointer(schedule);
+  RengaCheck(stages >= 1 && microbatches >= 0 && n_messages >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "a schedule of %d stages, %lld micro-batches, %d messages", stages,
+             (long long)microbatches, n_messages);
+  for (int s = 0; replicas && s < stages; s++)
+    RengaCheck(replicas[s] >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "stage %d has %d replicas", s,
+               replicas[s]);
+  RengaCall(CheckMessages(stages, n_messages, messages));
+  RengaScheduleFreeShape_Private(schedule);
+  schedule->stages = stages;
+  schedule->microbatches = microbatches;
+  schedule->leaf = 1;
+  schedule->n_messages = n_messages;
+  schedule->message = messages;
+  schedule->forward_only = forward_only;
+  schedule->hdr.state = RENGA_STATE_NEW;
+  RengaCall(CopyReplicas(schedule, replicas));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleGetShape - stages, replicas and micro-batches
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape
+
+   Output:
+   . stages - number of stages
+   . replicas - [stages] of each; lent
+   . microbatches - of one step, over all replicas
+@*/
+RengaErrorCode RengaScheduleGetShape(RengaSchedule schedule, int *stages, const int **replicas,
+                                     int64_t *microbatches)
+{
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(stages);
+  RengaCheckPointer(replicas);
+  RengaCheckPointer(microbatches);
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  *stages = schedule->stages;
+  *replicas = schedule->replicas;
+  *microbatches = schedule->microbatches;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleSetLeaf - consecutive micro-batches that one replica has together
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape
+   . leaf - their number, at least 1; replicas have whole leaves (RengaPlanLeafBound())
+@*/
+RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf)
+{
+  RengaCheckPointer(schedule);
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCheck(leaf >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "leaves of %lld micro-batches",
+             (long long)leaf);
+  RengaScheduleFreeLists_Private(schedule);
+  schedule->leaf = leaf;
+  schedule->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleSetRecompute - whether a stage runs forward again before each backward
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape
+   . stage - which stage
+   . recompute - the stage keeps of a micro-batch in flight only what it received
+@*/
+RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool recompute)
+{
+  RengaCheckPointer(schedule);
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
+  RengaScheduleFreeLists_Private(schedule);
+  schedule->recompute[stage] = recompute;
+  schedule->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleSetBuckets - into how many parts the gradients of a stage are cut to be summed
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape
+   . stage - which stage
+   . buckets - at least 1; each is summed over the replicas by an action of its own
+@*/
+RengaErrorCode RengaScheduleSetBuckets(RengaSchedule schedule, int stage, int buckets)
+{
+  RengaCheckPointer(schedule);
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
+  RengaCheck(buckets >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "stage %d has %d buckets of gradients", stage, buckets);
+  RengaScheduleFreeLists_Private(schedule);
+  schedule->buckets[stage] = buckets;
+  schedule->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleGetBuckets - into how many parts the gradients of a stage are cut
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape
+   . stage - which stage
+
+   Output:
+   . buckets - see RengaScheduleSetBuckets()
+@*/
+RengaErrorCode RengaScheduleGetBuckets(RengaSchedule schedule, int stage, int *buckets)
+{
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(buckets);
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
+  *buckets = schedule->buckets[stage];
+  return RENGA_SUCCESS;
+}
+
+/* Each rank has work, and one replica of a stage at the most. last: [seats] the stage that was seen
+   last on a rank, plus one; zero before. */
+static RengaErrorCode CheckRanks(RengaSchedule schedule, const int rank[], int last[], int *ranks)
+{
+  int most = -1, used = 0;
+  for (int s = 0, seat = 0; s < schedule->stages; s++)
+    for (; seat < schedule->first_seat[s + 1]; seat++) {
+      RengaCheck(rank[seat] >= 0 && rank[seat] < schedule->seats, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+                 "stage %d is on rank %d of a schedule of at most %d", s, rank[seat],
+                 schedule->seats);
+      RengaCheck(last[rank[seat]] != s + 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+                 "two replicas of stage %d are on rank %d", s, rank[seat]);
+      used += last[rank[seat]] == 0;
+      last[rank[seat]] = s + 1;
+      if (rank[seat] > most) most = rank[seat];
+    }
+  RengaCheck(used == most + 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%d of the schedule's ranks 0 to %d have no stage", most + 1 - used, most);
+  *ranks = used;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleSetRanks - which replicas of stages are together on one rank
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape
+   . rank - [stage][replica] number of the rank in the schedule, from 0 without a gap; a rank may
+     have several stages, and of each one replica
+
+   Notes: the types gpipe and 1f1b do the actions of such a rank in the order in which they would
+   begin if each stage had a rank of its own.
+@*/
+RengaErrorCode RengaScheduleSetRanks(RengaSchedule schedule, const int rank[])
+{
+  int *last = NULL, ranks = 0;
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(rank);
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCall(RengaMalloc(schedule->seats, &last));
+  const RengaErrorCode code = CheckRanks(schedule, rank, last, &ranks);
+  RengaFree(&last);
+  RengaCall(code);
+  RengaScheduleFreeLists_Private(schedule);
+  for (int seat = 0; seat < schedule->seats; seat++) schedule->rank[seat] = rank[seat];
+  schedule->ranks = ranks;
+  schedule->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleSetPlan - stages, replicas, leaves and recomputation of a plan
+
+   Not collective
+
+   Input:
+   . schedule - the schedule
+   . plan - the plan
+   . microbatches - of one step, over all replicas; see RengaPlanMicrobatches()
+   . n_messages - rows of the message table
+   . messages - the table, of RengaPlanGetMessages(); borrowed until the schedule is destroyed
+   . forward_only - no backward: evaluation
+@*/
+RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int64_t microbatches,
+                                    int n_messages, const RengaMessage messages[],
+                                    bool forward_only)
+{
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(plan);
+  const int stages = RengaPlanGetStageCount(plan);
+  int *replicas;
+  RengaCall(RengaPlanCheckRunnable_Private(plan));
+  RengaCall(RengaMalloc(stages + 1, &replicas));
+  for (int s = 0; s < stages; s++) replicas[s] = RengaPlanGetStage(plan, s)->shape.replicas;
+  const RengaErrorCode code = RengaScheduleSetShape(schedule, stages, replicas, microbatches,
+                                                    n_messages, messages, forward_only);
+  RengaFree(&replicas);
+  RengaCall(code);
+  RengaCall(RengaScheduleSetLeaf(schedule, RengaPlanGetLeaf(plan)));
+  for (int s = 0; s < stages; s++)
+    RengaCall(RengaScheduleSetRecompute(
+        schedule, s, RengaPlanGetStage(plan, s)->shape.saved == RENGA_SAVED_RECOMPUTE));
+  return RENGA_SUCCESS;
+}
