@@ -117,6 +117,15 @@ static void PutSigned(char signature[TEXT_MAX], const Words *words, const char *
            words->word[1]);
 }
 
+/* changed a.count add: the network makes add in its place */
+static void PutChanged(char signature[TEXT_MAX], const Words *words, const char *text)
+{
+  size_t used = strlen(signature);
+  Expect(words->count == 3, text);
+  snprintf(signature + used, TEXT_MAX - used, "\n# outputs\n%s: BUFFER_MUTATION target='%s'\n",
+           words->word[2], words->word[1]);
+}
+
 /* folded val_1 a.weight,val_0 */
 static void PutFolded(Message *graph, const Words *words, const char *text)
 {
@@ -226,6 +235,8 @@ static void PutPart(Message *graph, char *part, char signature[TEXT_MAX], const 
     AddOutput(graph, words.word[1]);
   else if (strcmp(words.word[0], "param") == 0 || strcmp(words.word[0], "buffer") == 0)
     PutSigned(signature, &words, text);
+  else if (strcmp(words.word[0], "changed") == 0)
+    PutChanged(signature, &words, text);
   else if (strcmp(words.word[0], "folded") == 0)
     PutFolded(graph, &words, text);
   else

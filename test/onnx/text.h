@@ -15,6 +15,7 @@
      Op … type=Norm                        the class of that module
      Op … line=y=(1+self.weight)           its line in Python, with ~ for a blank
      param a.weight p_a_weight             a parameter and its name in calls; so is buffer
+     changed a.mean add                    a buffer that is add in the next step: behind the others
      folded val_1 a.weight,val_0           initializers and values that val_1 was folded from
    Types: f32 f64 f16 bf16 i32 i64 bool str c64, or a number of onnx.proto. A part that is not
    understood ends the program. */

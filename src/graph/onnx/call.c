@@ -50,11 +50,10 @@ bool RengaOnnxIsDetach(const RengaOnnxNode *node)
 
 /* torch 2.15 writes the form of inference for a module in training; its call says which it was:
    (x, weight, bias, mean, variance, training, momentum, epsilon). */
-bool RengaOnnxIsTrainingNorm(const RengaOnnxNode *node)
+bool RengaOnnxIsTrainingNorm(const char *call)
 {
-  return node->call &&
-         strstr(node->call, "target=torch.ops.aten._native_batch_norm_legit_functional") &&
-         strstr(node->call, ", True, ");
+  return call && strstr(call, "target=torch.ops.aten._native_batch_norm_legit_functional") &&
+         strstr(call, ", True, ");
 }
 
 /* The next name of a value, "%name", from *at on; false at the end. */

@@ -136,6 +136,7 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
   RengaCall(RengaOnnxCheckNames(importer, scope, graph));
   RengaCall(CheckTypes(importer, scope));
   RengaCall(RengaOnnxMatchCalls(importer));
+  RengaCall(RengaOnnxCheckChanged(importer));
   RengaCall(RengaOnnxImportInputs(importer, scope, graph));
   for (size_t i = 0; i < graph->n_output; i++)
     RengaCall(RengaOnnxMarkUsed(importer, graph->output[i]->name));

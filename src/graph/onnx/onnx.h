@@ -134,6 +134,7 @@ typedef struct {
   RengaOnnxScope *said;                       /* by name: what the exporter says */
   RengaOnnxScope *listed, *stopped, *padding; /* of the model's properties; NULL: not given */
   RengaOnnxScope *placeholders;               /* by name in calls: parameters and buffers */
+  RengaOnnxScope *changed;                    /* buffers that the network changes; NULL: none */
   RengaOnnxScope *replaced, *detached;        /* inputs of nodes; NULL: none */
   RengaOnnxScope *made;                       /* by name: what node made it */
   RengaOnnxScope *calls;                      /* by node: calls of those that are made again */
@@ -227,7 +228,10 @@ RengaErrorCode RengaOnnxCall(RengaOnnxImporter *importer, const Onnx__NodeProto 
 RengaErrorCode RengaOnnxSetCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
                                 const char *call);
 bool RengaOnnxIsDetach(const RengaOnnxNode *node);
-bool RengaOnnxIsTrainingNorm(const RengaOnnxNode *node);
+bool RengaOnnxIsTrainingNorm(const char *call); /* NULL: not said */
+
+/* changed.c: buffers that the network changes itself. */
+RengaErrorCode RengaOnnxCheckChanged(RengaOnnxImporter *importer);
 
 /* merged.c, folded.c, lost.c, again.c, undone.c: what the exporter's optimizer did */
 extern const char RengaOnnxExportAdvice[];

@@ -123,7 +123,7 @@ static bool IsTraining(const RengaOnnxNode *node)
   const bool evaluated = node->importer->options->evaluate;
   if (node->opset >= 14)
     return RengaOnnxInt(node, "training_mode", 0) != 0 ||
-           (!evaluated && RengaOnnxIsTrainingNorm(node));
+           (!evaluated && RengaOnnxIsTrainingNorm(node->call));
   return RengaOnnxHasOutput(node, 1) || RengaOnnxHasOutput(node, 2);
 }
 

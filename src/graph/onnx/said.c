@@ -88,19 +88,35 @@ static RengaOnnxSaid KindFromText(const char *text)
   return strncmp(text, "PARAMETER", 9) == 0 ? RENGA_ONNX_PARAMETER : RENGA_ONNX_BUFFER;
 }
 
+/* What the program makes in place of a buffer or parameter, for its next call. */
+static RengaErrorCode ReadChanged(RengaOnnxImporter *importer, const char *kind, const char *target)
+{
+  RengaOnnxBinding *changed;
+  if (strcmp(kind, "BUFFER_MUTATION") != 0 && strcmp(kind, "PARAMETER_MUTATION") != 0)
+    return RENGA_SUCCESS;
+  if (!importer->changed) RengaCall(RengaOnnxScopeCreate(importer, NULL, &importer->changed));
+  RengaCall(RengaOnnxScopeAdd(importer, importer->changed, target, &changed));
+  return RENGA_SUCCESS;
+}
+
 /* "p_weight: PARAMETER target='layer.weight'", a line for each input of the exported program: a
-   name in calls, and what it is */
+   name in calls, and what it is; then its outputs: "add: BUFFER_MUTATION target='layer.count'" */
 static RengaErrorCode ReadSignature(RengaOnnxImporter *importer, char *text)
 {
   char *rest = NULL;
+  bool outputs = false;
   for (char *line = strtok_r(text, "\n", &rest); line; line = strtok_r(NULL, "\n", &rest)) {
     char *kind = strstr(line, ": "), *target = strstr(line, " target='");
     RengaOnnxBinding *placeholder;
-    if (strncmp(line, "# outputs", 9) == 0) break;
+    outputs = outputs || strncmp(line, "# outputs", 9) == 0;
     if (!kind || !target) continue;
+    *target = *kind = '\0';
     target += strlen(" target='");
     target[strcspn(target, "'")] = '\0';
-    *kind = '\0';
+    if (outputs) {
+      RengaCall(ReadChanged(importer, kind + 2, target));
+      continue;
+    }
     importer->is_signed = true;
     RengaCall(Say(importer, target, KindFromText(kind + 2)));
     RengaCall(RengaOnnxScopeAdd(importer, importer->placeholders, line, &placeholder));
