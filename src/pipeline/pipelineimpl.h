@@ -101,7 +101,16 @@ typedef struct {
   int64_t microbatches; /* of the batch */
   bool training;
   double *loss; /* [microbatches] shares, in values; NULL: not wanted */
+  /* of a step, by its last action: loss, norm, and whether it may change anything */
+  RengaPipelineStepInfo info;
+  RengaErrorCode verdict;
 } Pass;
+
+/* Known once the values are summed: some rank has failed. */
+static inline bool RengaPassHasFailed_Private(const Pass *pass)
+{
+  return pass->values[pass->n_values - 1] > 0;
+}
 
 /* Samples of micro-batch number. */
 static inline int64_t RengaPassSamples_Private(RengaPipeline pipeline, const Pass *pass,
@@ -239,6 +248,8 @@ RengaErrorCode RengaPipelineFindNorms_Private(RengaPipeline pipeline, Pass *pass
 RengaErrorCode RengaPipelineUpdate_Private(RengaPipeline pipeline, const Pass *pass, double norm);
 /* prologue.c */
 RengaErrorCode RengaChunkRunPrologue_Private(Chunk *chunk, Pass *pass);
+/* step.c */
+RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass);
 /* run.c */
 RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *program,
                                          ProgramPart part, const RengaKernelContext *context);

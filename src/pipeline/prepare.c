@@ -104,12 +104,18 @@ static RengaErrorCode CheckFits(const Chunk *chunk, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
-/* The list of this rank. A schedule has one for each stage and replica, that of the only chunk. */
+/* The list of this rank. One without a stage has its part in the end of a step. */
 static RengaErrorCode PrepareActions(RengaPipeline pipeline, Pass *pass)
 {
+  static const RengaAction update = {
+      .kind = RENGA_ACTION_UPDATE, .stage = -1, .message = -1, .bucket = -1, .microbatch = -1};
   const Chunk *chunk = pipeline->rank.chunk;
   RengaSchedule schedule;
-  if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
+  if (pipeline->rank.n_chunks == 0) {
+    pass->n_actions = pass->training;
+    pass->action = &update;
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaOutlineGetSchedule_Private(&pipeline->outline, pass->microbatches, !pass->training,
                                             &schedule));
   RengaCall(RengaScheduleGetActions(schedule, chunk->stage, chunk->replica, &pass->n_actions,

@@ -1,4 +1,4 @@
-/* The loop over the actions of a stage: what a schedule says is what is run. */
+/* The loop over the actions of a rank: what a schedule says is what is run, all of it. */
 #include "pipelineimpl.h"
 
 RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number)
@@ -253,36 +253,46 @@ static RengaErrorCode Send(Chunk *chunk, Pass *pass, int row, int64_t i)
   return RENGA_SUCCESS;
 }
 
-/* Fails only where messages are left under way; other errors are noted in the pass. */
-static RengaErrorCode RunAction(Chunk *chunk, Pass *pass, const RengaAction *action)
+static RengaErrorCode FinishLinks(RengaPipeline pipeline, Pass *pass)
+{
+  for (int c = 0; c < pipeline->rank.n_chunks; c++)
+    RengaCall(RengaChunkFinishLinks_Private(&pipeline->rank.chunk[c], pass));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunMicrobatch(Chunk *chunk, Pass *pass, const RengaAction *action)
 {
   const Portion *portion = &chunk->portion;
-  const int64_t i =
-      action->microbatch < 0 ? 0 : portion->place[action->microbatch - portion->first];
+  const int64_t i = portion->place[action->microbatch - portion->first];
   switch (action->kind) {
   case RENGA_ACTION_FORWARD:
-    RengaCall(RunForward(chunk, pass, action, i));
-    break;
+    return RunForward(chunk, pass, action, i);
   case RENGA_ACTION_RECOMPUTE:
-    if (!pass->failed)
-      RengaCall(
-          RengaPipelineNote_Private(chunk->pipeline, pass, Recompute(chunk, pass, action, i)));
-    break;
+    if (pass->failed) return RENGA_SUCCESS;
+    return RengaPipelineNote_Private(chunk->pipeline, pass, Recompute(chunk, pass, action, i));
   case RENGA_ACTION_BACKWARD:
-    RengaCall(RunBackward(chunk, pass, action, i));
-    break;
+    return RunBackward(chunk, pass, action, i);
   case RENGA_ACTION_SEND:
-    RengaCall(Send(chunk, pass, action->message, i));
-    break;
+    return Send(chunk, pass, action->message, i);
   case RENGA_ACTION_RECEIVE:
-    RengaCall(RengaChunkReceive_Private(chunk, pass, action->message, i));
-    break;
-  case RENGA_ACTION_REDUCE:
-  case RENGA_ACTION_UPDATE:
-    break; /* the step does both after the last action */
+    return RengaChunkReceive_Private(chunk, pass, action->message, i);
   default:
-    RengaRaise(MPI_COMM_SELF, RENGA_ERR_SUPPORT, "the pipeline has no action %s",
+    RengaRaise(MPI_COMM_SELF, RENGA_ERR_INTERNAL, "the pipeline has no action %s",
                RengaActionName(action->kind));
+  }
+}
+
+/* Fails only where messages are left under way; other errors are noted in the pass. */
+static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
+{
+  Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
+  if (action->kind == RENGA_ACTION_UPDATE) {
+    RengaCall(FinishLinks(pipeline, pass));
+    RengaCall(RengaPipelineRunUpdate_Private(pipeline, pass));
+  } else if (action->kind == RENGA_ACTION_REDUCE) {
+    RengaCall(RengaChunkReduceGradients_Private(chunk, pass));
+  } else {
+    RengaCall(RunMicrobatch(chunk, pass, action));
   }
   return RENGA_SUCCESS;
 }
@@ -308,8 +318,8 @@ static RengaErrorCode PostAll(RengaPipeline pipeline, Pass *pass)
 /* Before an action that sends, or waits for what others send. */
 static RengaErrorCode SettleBefore(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
 {
-  if (action->kind != RENGA_ACTION_SEND && action->kind != RENGA_ACTION_RECEIVE)
-    return RENGA_SUCCESS;
+  const bool message = action->kind == RENGA_ACTION_SEND || action->kind == RENGA_ACTION_RECEIVE;
+  if (!message && action->microbatch >= 0) return RENGA_SUCCESS;
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
   RengaCall(PostAll(pipeline, pass));
   return RENGA_SUCCESS;
@@ -321,14 +331,12 @@ RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass)
   RengaCall(PostAll(pipeline, pass));
   for (int64_t a = 0; a < pass->n_actions && !pass->refused; a++) {
     const double begin = MPI_Wtime();
-    Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, pass->action[a].stage);
     if (!pass->settled) RengaCall(SettleBefore(pipeline, pass, &pass->action[a]));
     if (pass->refused) break;
-    RengaCall(RunAction(chunk, pass, &pass->action[a]));
+    RengaCall(RunAction(pipeline, pass, &pass->action[a]));
     Trace(pipeline, &pass->action[a], begin);
   }
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
-  for (int c = 0; c < pipeline->rank.n_chunks && !pass->refused; c++)
-    RengaCall(RengaChunkFinishLinks_Private(&pipeline->rank.chunk[c], pass));
+  if (!pass->refused && !pass->training) RengaCall(FinishLinks(pipeline, pass));
   return RENGA_SUCCESS;
 }

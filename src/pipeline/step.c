@@ -1,5 +1,5 @@
-/* A step: all ranks make the pass (together.c), then parameters and states change. Nothing after
-   the last sum of the pass can fail but the device itself. */
+/* A step: all ranks make the pass (together.c), whose last action changes parameters and states.
+   Nothing after the last sum of the pass can fail but the device itself. */
 #include "pipelineimpl.h"
 #include <math.h>
 
@@ -10,9 +10,24 @@ static double AddInOrder(int64_t count, const double values[])
   return sum;
 }
 
-static RengaErrorCode Learn(RengaPipeline pipeline, Pass *pass, RengaPipelineStepInfo *info)
+/* Gradients and statistics of the whole batch, and their norms; then what all ranks say of the
+   pass. */
+static RengaErrorCode SumUp(RengaPipeline pipeline, Pass *pass)
 {
-  RengaCall(RengaPipelineRunTogether_Private(pipeline, pass));
+  Rank *rank = &pipeline->rank;
+  for (int c = 0; c < rank->n_chunks; c++)
+    RengaCall(RengaChunkExchangeTied_Private(&rank->chunk[c], pass));
+  RengaCall(
+      RengaPipelineNote_Private(pipeline, pass, RengaPipelineFindNorms_Private(pipeline, pass)));
+  for (int c = 0; c < rank->n_chunks; c++)
+    RengaCall(RengaChunkSumStatistics_Private(&rank->chunk[c], pass));
+  RengaCall(RengaPipelineSumValues_Private(pipeline, pass));
+  return RENGA_SUCCESS;
+}
+
+/* The same on all ranks; it errs on all of them. */
+static RengaErrorCode Judge(RengaPipeline pipeline, const Pass *pass, RengaPipelineStepInfo *info)
+{
   *info = (RengaPipelineStepInfo){.step = pipeline->step,
                                   .samples = pass->batch->samples,
                                   .loss = AddInOrder(pass->microbatches, pass->values),
@@ -21,10 +36,19 @@ static RengaErrorCode Learn(RengaPipeline pipeline, Pass *pass, RengaPipelineSte
   RengaCall(RengaOptimizerGetLearningRate(pipeline->optimizer, info->step, &info->learning_rate));
   for (int c = 0; c < pipeline->rank.n_chunks; c++) pipeline->rank.chunk[c].gradients.valid = true;
   RengaCall(RengaPipelineJudge_Private(pipeline, info));
-  if (!info->finite) return RENGA_SUCCESS;
-  const RengaErrorCode code = RengaPipelineUpdate_Private(pipeline, pass, info->norm);
-  if (code) RengaPipelineBreak_Private(pipeline, code);
-  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The last action of a step, of ranks without a stage too. Where the pass has failed, or the step
+   is not finite, nothing changes. Fails where messages are left under way, or some parameters
+   have changed. */
+RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass)
+{
+  RengaCall(SumUp(pipeline, pass));
+  if (RengaPassHasFailed_Private(pass)) return RENGA_SUCCESS;
+  pass->verdict = Judge(pipeline, pass, &pass->info);
+  if (!pass->verdict && pass->info.finite)
+    RengaCall(RengaPipelineUpdate_Private(pipeline, pass, pass->info.norm));
   return RENGA_SUCCESS;
 }
 
@@ -59,18 +83,18 @@ static RengaErrorCode CheckLoss(const double *loss)
 RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch, double *loss)
 {
   const double begin = MPI_Wtime();
-  RengaPipelineStepInfo info;
   Pass pass = {
       .kind = PROGRAM_TRAINING, .call = CALL_STEP, .batch = batch, .code = CheckLoss(loss)};
   RengaCall(RengaPipelineCheckReady_Private(pipeline));
-  const RengaErrorCode code = Learn(pipeline, &pass, &info);
+  RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);
+  if (!code) code = pass.verdict;
   RengaPipelineFreePass_Private(pipeline, &pass);
   RengaCall(code);
-  info.seconds = MPI_Wtime() - begin;
-  *loss = info.loss;
-  pipeline->norm = info.norm;
-  pipeline->last = info;
-  if (info.counts) pipeline->step++;
+  pass.info.seconds = MPI_Wtime() - begin;
+  *loss = pass.info.loss;
+  pipeline->norm = pass.info.norm;
+  pipeline->last = pass.info;
+  if (pass.info.counts) pipeline->step++;
   if (pipeline->monitor) pipeline->monitor(pipeline, &pipeline->last, pipeline->monitor_context);
   return RENGA_SUCCESS;
 }
