@@ -69,6 +69,9 @@ void RengaGraphFreeCall(RengaOpCall *call);
 RengaErrorCode RengaGraphAllocateScratch(RengaGraph graph, int64_t count, size_t size,
                                          void *pointer_to_pointer);
 void RengaGraphFreeScratch(RengaGraph graph);
+/* options.c */
+RengaErrorCode RengaGraphReadOptions(RengaGraph graph); /* of the data base */
+RengaErrorCode RengaGraphFreeOptions(RengaGraph graph);
 #define RengaGraphScratch(graph, count, pointer)                                                   \
   RengaGraphAllocateScratch(graph, (int64_t)(count), sizeof **(pointer), pointer)
 /* What follows reads the marks; node names the place of an error. */

@@ -179,3 +179,28 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
              "-graph %s: neither a file FILE.onnx nor one of %s%s%s%s", what, list,
              closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
 }
+
+/*@
+   RengaGraphSetFromOptions - take the options, and load the network that they name
+
+   Collective
+
+   Input:
+   . graph - the graph; empty where -graph is given
+
+   Options:
+   . -graph WHAT - FILE.onnx, or a builder, bert:layers=12,hidden=768,…: see RengaGraphLoad
+   . -graph_view KIND:FILE - show it once it is set up: ascii, dot, json
+   . -graph_frozen PATTERNS - parameters that are not trained
+   . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
+   . -graph_dimension NAME=SIZE,… - sizes of a file's symbolic dimensions
+   . -graph_whole_batch SAMPLES - of a batch that is never cut, for losses across samples
+   . -graph_batch_inputs NAME[:D],… - the inputs of a file that hold samples
+@*/
+RengaErrorCode RengaGraphSetFromOptions(RengaGraph graph)
+{
+  RengaCheckPointer(graph);
+  RengaCall(RengaGraphReadOptions(graph));
+  if (graph->options.graph) RengaCall(RengaGraphLoad(graph, graph->options.graph));
+  return RENGA_SUCCESS;
+}

@@ -100,6 +100,44 @@ RengaErrorCode RengaOptimizerSetType(RengaOptimizer optimizer, const char *type)
 }
 
 /*@
+   RengaOptimizerSetFromOptions - take what the user asked for
+
+   Collective
+
+   Input:
+   . optimizer - the optimizer
+
+   Options:
+   . -optimizer_type - sgd, adam or adamw (adamw)
+   . -optimizer_learning_rate - learning rate before schedule and groups (0.001)
+   . -optimizer_weight_decay - L2 for sgd and adam (0), decoupled for adamw (0.01)
+   . -optimizer_clip_norm - bound of the norm of the whole gradient (0: none)
+   . -optimizer_schedule - constant, linear or cosine (constant)
+   . -optimizer_warmup_steps - steps in which the learning rate grows (0)
+   . -optimizer_total_steps - length of the schedule (the steps of the run)
+   . -optimizer_final_ratio - share of the learning rate that is left after all steps (0)
+   . -optimizer_groups - PATTERN:key=value,...;... (RengaOptimizerSetGroups)
+   . -optimizer_momentum - sgd (0)
+   . -optimizer_nesterov - sgd (false)
+   . -optimizer_beta1 - adam, adamw (0.9)
+   . -optimizer_beta2 - adam, adamw (0.999)
+   . -optimizer_epsilon - adam, adamw (1e-8)
+
+   Notes: an option of another type than the one in use is an error.
+@*/
+RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
+{
+  bool type_given;
+  RengaCheckPointer(optimizer);
+  RengaCall(RengaOptimizerReadCommon(optimizer, &type_given));
+  if (type_given) RengaCall(RengaOptimizerSetType(optimizer, optimizer->type_option));
+  RengaCall(RengaOptimizerReadOfType(optimizer));
+  optimizer->groups_parsed = false;
+  optimizer->hdr.state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaOptimizerGetType - the rule of the update
 
    Not collective

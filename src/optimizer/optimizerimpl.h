@@ -41,6 +41,8 @@ struct _p_RengaOptimizer {
 /* options.c */
 RengaErrorCode RengaOptimizerSetDefaults(RengaOptimizer optimizer);
 RengaErrorCode RengaOptimizerFreeOptions(RengaOptimizer optimizer);
+RengaErrorCode RengaOptimizerReadCommon(RengaOptimizer optimizer, bool *type_given);
+RengaErrorCode RengaOptimizerReadOfType(RengaOptimizer optimizer);
 /* groups.c */
 RengaErrorCode RengaOptimizerParseGroups(RengaOptimizer optimizer);
 void RengaOptimizerFreeGroups(RengaOptimizer optimizer);

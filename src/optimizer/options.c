@@ -111,42 +111,21 @@ static RengaErrorCode RefuseSection(RengaOptimizer optimizer, int section)
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaOptimizerSetFromOptions - take what the user asked for
-
-   Collective
-
-   Input:
-   . optimizer - the optimizer
-
-   Options:
-   . -optimizer_type - sgd, adam or adamw (adamw)
-   . -optimizer_learning_rate - learning rate before schedule and groups (0.001)
-   . -optimizer_weight_decay - L2 for sgd and adam (0), decoupled for adamw (0.01)
-   . -optimizer_clip_norm - bound of the norm of the whole gradient (0: none)
-   . -optimizer_schedule - constant, linear or cosine (constant)
-   . -optimizer_warmup_steps - steps in which the learning rate grows (0)
-   . -optimizer_total_steps - length of the schedule (the steps of the run)
-   . -optimizer_final_ratio - share of the learning rate that is left after all steps (0)
-   . -optimizer_groups - PATTERN:key=value,...;... (RengaOptimizerSetGroups)
-   . -optimizer_momentum - sgd (0)
-   . -optimizer_nesterov - sgd (false)
-   . -optimizer_beta1 - adam, adamw (0.9)
-   . -optimizer_beta2 - adam, adamw (0.999)
-   . -optimizer_epsilon - adam, adamw (1e-8)
-
-   Notes: an option of another type than the one in use is an error.
-@*/
-RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
+/* Those of all types; whether the type was given among them. */
+RengaErrorCode RengaOptimizerReadCommon(RengaOptimizer optimizer, bool *type_given)
 {
-  RengaCheckPointer(optimizer);
-  bool type_given, decay_given;
-  RengaCall(OptionIsGiven(optimizer, "optimizer_type", &type_given));
+  bool decay_given;
+  RengaCall(OptionIsGiven(optimizer, "optimizer_type", type_given));
   RengaCall(OptionIsGiven(optimizer, "optimizer_weight_decay", &decay_given));
   RengaCall(RengaOptionsSetFromDatabase(optimizer->hdr.prefix, sections[0].count, sections[0].rows,
                                         optimizer));
   if (decay_given) optimizer->weight_decay_given = true;
-  if (type_given) RengaCall(RengaOptimizerSetType(optimizer, optimizer->type_option));
+  return RENGA_SUCCESS;
+}
+
+/* Those of its type; those of others are refused. */
+RengaErrorCode RengaOptimizerReadOfType(RengaOptimizer optimizer)
+{
   for (int i = 1; i < SECTIONS; i++) {
     if (SectionFits(i, optimizer->hdr.type_name))
       RengaCall(RengaOptionsSetFromDatabase(optimizer->hdr.prefix, sections[i].count,
@@ -154,8 +133,6 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
     else
       RengaCall(RefuseSection(optimizer, i));
   }
-  optimizer->groups_parsed = false;
-  optimizer->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
 }
 

@@ -214,13 +214,6 @@ RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *sett
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaProfileNeedSettings_Private(RengaProfile profile, RengaSettings *settings)
-{
-  if (!profile->settings) RengaCall(RengaSettingsCreate(profile->hdr.owner, &profile->settings));
-  *settings = profile->settings;
-  return RENGA_SUCCESS;
-}
-
 /*@
    RengaProfileSetType - choose where costs come from
 

@@ -1,33 +1,7 @@
 /* The settings of a run: their options, and what others make of them. */
 #include "renga/private/device.h"
-#include "renga/private/packages.h"
 #include "renga/private/settings.h"
 #include <string.h>
-
-#define AT(member) offsetof(struct _p_RengaSettings, member)
-static const RengaOptionRow rows[] = {
-    {"seed", RENGA_OPTION_INT64, "0", AT(seed), NULL, 0, 0,
-     "of first values, dropout and shuffles"},
-    {"pipeline_timeout", RENGA_OPTION_REAL, "300", AT(timeout), NULL, 0, 1e9,
-     "another name of -timeout"},
-    {"pipeline_reduction", RENGA_OPTION_STRING, RENGA_REDUCTION_ORDERED, AT(reduction),
-     RENGA_REDUCTION_ORDERED "|" RENGA_REDUCTION_UNORDERED, 0, 0,
-     "how gradients are added up: the same bits on any layout, or less memory"},
-};
-enum { N_ROWS = sizeof rows / sizeof rows[0] };
-
-RengaErrorCode RengaSettingsRegisterPackage(void)
-{
-  RengaCall(RengaOptionsRegister("Pipeline", N_ROWS, rows));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings)
-{
-  RengaCall(RengaOptionsSetDefaults(N_ROWS, rows, settings));
-  settings->timeout = -1;
-  return RENGA_SUCCESS;
-}
 
 /*@
    RengaSettingsSetFromOptions - take what the user asked for; also of device and optimizer
@@ -54,7 +28,7 @@ RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings)
   RengaCheckPointer(settings);
   RengaCheck(!settings->users, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "RengaSettingsSetFromOptions comes before RengaPipelineSetUp");
-  RengaCall(RengaOptionsSetFromDatabase(settings->hdr.prefix, N_ROWS, rows, settings));
+  RengaCall(RengaSettingsReadRows_Private(settings));
   RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, &given));
   RengaCall(RengaOptionsGetReal("pipeline_eager", &eager, &eager_given));
   if (settings->timeout >= 0) RengaCall(RengaSettingsSetTimeout(settings, settings->timeout));

@@ -21,3 +21,4 @@ void RengaSettingsHold_Private(RengaSettings settings);
 void RengaSettingsRelease_Private(RengaSettings settings);
 bool RengaSettingsIsOrdered_Private(RengaSettings settings);
 RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings);
+RengaErrorCode RengaSettingsReadRows_Private(RengaSettings settings); /* of the data base */

@@ -1,12 +1,5 @@
 /* The kernel of an operator, from the families. */
 #include "ref.h"
-#include <string.h>
-
-RengaRefKernel RefFindRow(const RefRow rows[], const char *name)
-{
-  while (rows->name && strcmp(rows->name, name) != 0) rows++;
-  return rows->run;
-}
 
 RengaRefKernel RengaRefFind(const char *name)
 {

@@ -1,4 +1,4 @@
-/* Numbers of any type, dot products and walks over shapes. */
+/* Numbers of any type, dot products, walks over shapes, rows of tables. */
 #include "ref.h"
 #include <math.h>
 #include <string.h>
@@ -245,4 +245,10 @@ RefAxis RefAxisOf(const RengaTensorSpec *spec, int axis)
 {
   return (RefAxis){RengaOpProduct(spec, 0, axis), spec->dim[axis],
                    RengaOpProduct(spec, axis + 1, spec->ndim)};
+}
+
+RengaRefKernel RefFindRow(const RefRow rows[], const char *name)
+{
+  while (rows->name && strcmp(rows->name, name) != 0) rows++;
+  return rows->run;
 }

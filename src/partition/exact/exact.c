@@ -72,29 +72,6 @@ static RengaErrorCode CheckProblem(const RengaCutsProblem *problem)
 }
 
 /* The item alone on its best device, without messages. */
-static double LeastLoad(const Instance *instance, const RengaCutsItem *item)
-{
-  double least = instance->hosts > 0 ? item->host_work : HUGE_VAL;
-  bool fits = !item->host_only && item->memory <= instance->capacity && instance->devices > 0;
-  for (int d = 1; fits && d <= instance->replicas; d++) {
-    double load = InstanceLoad(instance, item->work, item->weight, d);
-    if (load < least) least = load;
-  }
-  return least;
-}
-
-double FirstBound(const Instance *instance)
-{
-  double able = instance->devices;
-  if (instance->hosts > 0) able += instance->hosts * instance->exchange;
-  double bound = able > 0 ? instance->work / able : 0;
-  for (int v = 0; v < instance->items; v++) {
-    double least = LeastLoad(instance, &instance->item[v]);
-    if (least > bound) bound = least;
-  }
-  return bound;
-}
-
 /* More than any stage with a finite load can have. */
 static double FirstUpper(const Instance *instance)
 {

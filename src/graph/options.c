@@ -1,0 +1,266 @@
+/* Options of a graph, and what readers of files ask of them. */
+#include "graphimpl.h"
+#include "renga/private/packages.h"
+#include <stdlib.h>
+#include <string.h>
+
+#define AT(member) offsetof(RengaGraphOptions, member)
+static const RengaOptionRow rows[] = {
+    {"graph", RENGA_OPTION_STRING, NULL, AT(graph), NULL, 0, 0,
+     "network: FILE.onnx, or bert, gpt, mlp, ncf, resnet, t5, transformer with :key=value,..."},
+    {"graph_view", RENGA_OPTION_STRING, NULL, AT(view), NULL, 0, 0,
+     "show the network once it is set up: ascii, dot:FILE or json:FILE"},
+    {"graph_frozen", RENGA_OPTION_STRING, NULL, AT(frozen), NULL, 0, 0,
+     "parameters that are not trained: patterns of the shell, comma separated"},
+    {"graph_trained", RENGA_OPTION_STRING, NULL, AT(trained), NULL, 0, 0,
+     "parameters that are trained, whatever the file or -graph_frozen says: patterns"},
+    {"graph_dimension", RENGA_OPTION_STRING, NULL, AT(dimension), NULL, 0, 0,
+     "sizes of a file's symbolic dimensions: name=size,..."},
+    {"graph_whole_batch", RENGA_OPTION_INT64, "0", AT(whole_batch), NULL, 0, 1 << 20,
+     "samples of a batch that is never cut, for losses across samples: one micro-batch, one "
+     "replica"},
+    {"graph_batch_inputs", RENGA_OPTION_STRING, NULL, AT(batch_inputs), NULL, 0, 0,
+     "the inputs of a file that hold samples, and which dimension counts them: "
+     "NAME[:dimension],..."},
+};
+enum { N_ROWS = sizeof rows / sizeof rows[0] };
+
+RengaErrorCode RengaGraphRegisterPackage(void)
+{
+  RengaCall(RengaOptionsRegister("Graph", N_ROWS, rows));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphReadOptions(RengaGraph graph)
+{
+  RengaCall(RengaOptionsSetFromDatabase(graph->hdr.prefix, N_ROWS, rows, &graph->options));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphFreeOptions(RengaGraph graph)
+{
+  RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, &graph->options));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetText(char **place, const char *text)
+{
+  char *copy = NULL;
+  if (text) RengaCall(RengaStringCopy(text, &copy));
+  RengaFree(place);
+  *place = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetFrozen - name the parameters that are not trained
+
+   Not collective
+
+   Input:
+   + graph - the graph, before RengaGraphSetUp
+   - patterns - patterns of the shell, comma separated: "wte.*,blocks.0.*"; NULL: none
+
+   Notes: a pattern that fits no parameter is an error of RengaGraphSetUp.
+@*/
+RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns)
+{
+  RengaCheckPointer(graph);
+  RengaCall(SetText(&graph->options.frozen, patterns));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetTrained - name parameters that are trained, whatever else is said of them
+
+   Not collective
+
+   Input:
+   + graph - the graph, before RengaGraphLoad: a file may hold constants that are to be trained
+   - patterns - patterns of the shell, comma separated: "head.*"; NULL: none
+
+   Notes: stands above RengaGraphSetFrozen, so that frozen "*" and trained "head.*" train the head
+   alone. A pattern that fits no parameter is an error of RengaGraphSetUp.
+@*/
+RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns)
+{
+  RengaCheckPointer(graph);
+  RengaCall(SetText(&graph->options.trained, patterns));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetTrained - the patterns of -graph_trained and -graph_frozen
+
+   Not collective
+
+   Input:
+   . graph - the graph
+
+   Output:
+   + trained - lent by the graph until it is set again; NULL: none
+   - frozen - likewise
+@*/
+RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained, const char **frozen)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(trained);
+  RengaCheckPointer(frozen);
+  *trained = graph->options.trained;
+  *frozen = graph->options.frozen;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetWholeBatch - read a network as a function of a whole batch, never cut
+
+   Not collective
+
+   Input:
+   + graph - the graph, empty: before RengaGraphLoad of an ONNX file
+   - samples - of each batch; 0: a batch is cut into micro-batches, whose losses add up
+
+   Options:
+   . -graph_whole_batch SAMPLES - likewise
+
+   Notes: products of the samples with each other (contrastive losses) and functions of sums over
+   the batch have no shares that micro-batches could add up. A network that is read in this way may
+   have them; it runs on plans of one micro-batch and one replica per stage, and all batches have
+   that many samples.
+@*/
+RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples)
+{
+  RengaCheckPointer(graph);
+  RengaCheck(samples >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",
+             (long long)samples);
+  RengaCheck(graph->n_values == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaGraphSetWholeBatch: call it before RengaGraphLoad");
+  graph->options.whole_batch = samples;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetWholeBatch - the samples of a batch that is never cut
+
+   Not collective
+
+   Input:
+   . graph - the graph
+
+   Output:
+   . samples - 0: the batch is cut into micro-batches
+@*/
+RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(samples);
+  *samples = graph->options.whole_batch;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetDimension - give sizes to the symbolic dimensions of a file that is read later
+
+   Not collective
+
+   Input:
+   + graph - the graph, before RengaGraphLoad
+   - dimensions - "sequence=128,width=64"; NULL: none
+@*/
+RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
+{
+  RengaCheckPointer(graph);
+  RengaCall(SetText(&graph->options.dimension, dimensions));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphSetBatchInputs - say which inputs of a file that is read later hold samples
+
+   Not collective
+
+   Input:
+   + graph - the graph, empty: before RengaGraphLoad
+   - inputs - "tokens,image:1": names, and the dimension that counts the samples where it is not
+     the first; NULL: the first dimension of every input whose first dimension is like that of the
+     first input
+
+   Options:
+   . -graph_batch_inputs NAME[:D],… - likewise
+
+   Notes: needed where a file has a fixed batch, or symbolic sizes, and the default takes for the
+   batch what is none. An input of which the samples are not the first dimension becomes one of
+   which they are, as in data sets. A name that no input has is an error of RengaGraphLoad.
+@*/
+RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs)
+{
+  RengaCheckPointer(graph);
+  RengaCheck(graph->n_values == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaGraphSetBatchInputs: call it before RengaGraphLoad");
+  RengaCall(SetText(&graph->options.batch_inputs, inputs));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetBatchInputs - the inputs of a file that hold samples
+
+   Not collective
+
+   Input:
+   . graph - the graph
+
+   Output:
+   . inputs - lent by the graph until it is set again; NULL: not said
+@*/
+RengaErrorCode RengaGraphGetBatchInputs(RengaGraph graph, const char **inputs)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(inputs);
+  *inputs = graph->options.batch_inputs;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphGetDimension_Private(RengaGraph graph, const char *name, int64_t *size)
+{
+  const char *text = graph->options.dimension ? graph->options.dimension : "";
+  int64_t found = 0;
+  while (*text) {
+    size_t length = strcspn(text, ",");
+    const char *equals = memchr(text, '=', length);
+    char *end = NULL;
+    long long number = equals ? strtoll(equals + 1, &end, 10) : 0;
+    RengaCheck(equals && end == text + length && number > 0, graph->hdr.comm, RENGA_ERR_OPTION,
+               "-graph_dimension: \"%.*s\" is not name=size with a size above 0", (int)length,
+               text);
+    size_t name_length = (size_t)(equals - text);
+    if (strlen(name) == name_length && strncmp(name, text, name_length) == 0) found = number;
+    text += length + (text[length] == ',');
+  }
+  *size = found;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch)
+{
+  graph->file_batch = batch;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetFileBatch - the batch size that an input file was exported with
+
+   Not collective
+
+   Input:
+   . graph - the graph
+
+   Output:
+   . batch - a default for the user's; 0 where the file leaves it open
+@*/
+RengaErrorCode RengaGraphGetFileBatch(RengaGraph graph, int64_t *batch)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(batch);
+  *batch = graph->file_batch;
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,111 @@
+/* What all that measures needs: a device, the file of what is known, and which ranks measure. */
+#include "measured.h"
+#include <sched.h>
+#include <string.h>
+
+static const char what[] = "ranks to measure costs";
+
+RengaDevice RengaMeasuredDevice_Private(RengaProfile profile)
+{
+  const Measured *measured = profile->data;
+  return profile->device ? profile->device : measured->made;
+}
+
+static RengaErrorCode MakeDevice(RengaProfile profile)
+{
+  Measured *measured = profile->data;
+  if (profile->device || measured->made) return RENGA_SUCCESS;
+  RengaSettings settings;
+  RengaDevice device;
+  RengaCall(RengaProfileNeedSettings_Private(profile, &settings));
+  RengaCall(RengaSettingsGetDevice(settings, &device));
+  RengaCall(RengaDeviceDuplicate(device, &measured->made));
+  RengaCall(RengaDeviceSetUp(measured->made));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WarnOfDifference(RengaProfile profile)
+{
+  const Measured *measured = profile->data;
+  const uint64_t hash = RengaHash(measured->device, strlen(measured->device), 0);
+  uint64_t *all = NULL;
+  const int size = RengaCommGetSize(profile->hdr.owner);
+  bool same = true;
+  RengaCall(RengaMalloc(size, &all));
+  RengaErrorCode code = RengaCommGather(profile->hdr.owner, &hash, sizeof hash, all, -1, what);
+  for (int r = 1; r < size && code == RENGA_SUCCESS; r++) same = same && all[r] == all[0];
+  RengaFree(&all);
+  RengaCall(code);
+  if (!same)
+    RengaWarning(profile->hdr.comm,
+                 "ranks have different devices; costs are kept as those of rank 0's: %s",
+                 measured->device);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaMeasuredSetUp_Private(RengaProfile profile)
+{
+  Measured *measured = profile->data;
+  if (measured->ready) return RENGA_SUCCESS;
+  RengaCall(MakeDevice(profile));
+  RengaCall(RengaDeviceDescribe(RengaMeasuredDevice_Private(profile), sizeof measured->device,
+                                measured->device));
+  RengaCall(WarnOfDifference(profile));
+  if (measured->file)
+    snprintf(measured->name, sizeof measured->name, "%s", measured->file);
+  else
+    RengaProfileStoreName_Private(sizeof measured->name, measured->name);
+  RengaCall(RengaProfileStoreRead_Private(profile->hdr.owner, measured->name, measured->device,
+                                          measured->file != NULL, &measured->rows));
+  measured->ready = true;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaMeasuredSave_Private(RengaProfile profile)
+{
+  const Measured *measured = profile->data;
+  RengaCall(RengaProfileStoreWrite_Private(profile->hdr.owner, measured->name, measured->device,
+                                           measured->file != NULL, &measured->rows));
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  int node, local_rank, threads;
+  cpu_set_t cores;
+} Place;
+
+/* Cores that the ranks of a node may use, all together. */
+static int CoresOfNode(int size, const Place place[], int node)
+{
+  cpu_set_t all;
+  CPU_ZERO(&all);
+  for (int r = 0; r < size; r++)
+    if (place[r].node == node) CPU_OR(&all, &all, &place[r].cores);
+  return CPU_COUNT(&all) > 0 ? CPU_COUNT(&all) : 1;
+}
+
+RengaErrorCode RengaMeasuredWorkers_Private(RengaProfile profile, int *number, int *count)
+{
+  RengaComm comm = profile->hdr.owner;
+  const int size = RengaCommGetSize(comm);
+  int nodes, local_size;
+  Place mine, *all = NULL;
+  memset(&mine, 0, sizeof mine);
+  RengaCall(RengaCommGetNode(comm, &mine.node, &nodes, &mine.local_rank, &local_size));
+  RengaCall(RengaDeviceGetThreads(RengaMeasuredDevice_Private(profile), &mine.threads));
+  CPU_ZERO(&mine.cores);
+  if (sched_getaffinity(0, sizeof mine.cores, &mine.cores)) CPU_SET(0, &mine.cores);
+  RengaCall(RengaMalloc(size, &all));
+  RengaErrorCode code = RengaCommGather(comm, &mine, sizeof mine, all, -1, what);
+  *count = 0;
+  *number = -1;
+  for (int r = 0; r < size && code == RENGA_SUCCESS; r++) {
+    const int most = CoresOfNode(size, all, all[r].node) / all[r].threads;
+    if (all[r].local_rank > 0 && all[r].local_rank >= most) continue;
+    if (r == RengaCommGetRank(comm)) *number = *count;
+    ++*count;
+  }
+  RengaFree(&all);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
