@@ -59,7 +59,8 @@ static bool CostOf(const void *context, int begin, int end, int option, int dept
 static int OptionOf(const SearchModel *model, int replicas)
 {
   int option = -1;
-  while (option + 1 < model->n_options && model->option[option + 1].replicas <= replicas) option++;
+  while (option + 1 < model->n_options && model->option[option + 1].shape.replicas <= replicas)
+    option++;
   return option;
 }
 
@@ -84,9 +85,10 @@ static RengaErrorCode LayOut(const Pipelines *pipelines, const RanncStaging *sta
   RengaCall(RengaMalloc(staging->count, &layout->stage));
   for (int s = 0; s < staging->count; s++) {
     const int end = s + 1 < staging->count ? staging->begin[s + 1] : pipelines->n_blocks;
+    const int option = pipelines->option[staging->option[s]];
     layout->stage[s] = (SearchStage){.begin = pipelines->begin[staging->begin[s]],
                                      .end = pipelines->begin[end],
-                                     .option = pipelines->option[staging->option[s]]};
+                                     .shape = pipelines->model->option[option].shape};
   }
   return RENGA_SUCCESS;
 }
@@ -229,7 +231,7 @@ static RengaErrorCode TryAll(const SearchModel *model, const Rannc *rannc, const
   RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->option));
   RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->replicas));
   for (int o = 0; o < model->n_options; o++) {
-    pipelines->pipelines = model->option[o].replicas;
+    pipelines->pipelines = model->option[o].shape.replicas;
     RengaCall(TryPipelines(pipelines, &chain, rannc->blocks, best));
   }
   return RENGA_SUCCESS;

@@ -27,10 +27,10 @@ static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
     answer->stage[s] = *RengaPlanGetStage(solution->plan, s);
     for (int r = 0; r < answer->stage[s].shape.replicas; r++)
       answer->rank[place++] = RengaPlanGetRank(solution->plan, s, r);
-    RengaSearchStageCost_Private(model, &model->option[stage->option], stage->begin, stage->end,
-                                 layout->count - s, &cost);
+    RengaSearchCostOf_Private(model, stage, layout->count - s, &cost);
     answer->stage[s].forward_seconds = cost.forward;
-    answer->stage[s].backward_seconds = RengaSearchBackward_Private(&cost, stage->recompute);
+    answer->stage[s].backward_seconds =
+        RengaSearchBackward_Private(&cost, RengaSearchRecomputes_Private(stage));
     TakeMemory(&solution->memory[s], &answer->stage[s]);
   }
   return RENGA_SUCCESS;

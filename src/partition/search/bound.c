@@ -164,7 +164,7 @@ static int Longest(const Proof *proof, const SearchOption *option, int end, int 
 /* Enough places stay for the stages that must come before; there are only so many behind. */
 static int LeavePlaces(const Proof *proof, int begin, int devices_behind)
 {
-  const int left = proof->stages - 1 - devices_behind / proof->option[0].replicas;
+  const int left = proof->stages - 1 - devices_behind / proof->option[0].shape.replicas;
   return begin < left ? left : begin;
 }
 
@@ -174,8 +174,8 @@ static int ReachWith(Proof *proof, int o, int devices, int furthest, double boun
 {
   const SearchModel *model = proof->model;
   const SearchOption *option = &proof->option[o];
-  if (option->replicas > devices || furthest == 0) return model->count + 1;
-  const int behind = devices - option->replicas, end = proof->reach[behind];
+  if (option->shape.replicas > devices || furthest == 0) return model->count + 1;
+  const int behind = devices - option->shape.replicas, end = proof->reach[behind];
   if (end == 0 || end > model->count) return model->count + 1;
   if (furthest <= end && !Fits(proof, option, furthest - 1, end, behind, 0, bound))
     return model->count + 1;
@@ -194,7 +194,7 @@ static bool CanCover(Proof *proof, double bound)
   proof->reach[0] = model->count;
   for (int devices = 1; devices <= model->devices; devices++) {
     int furthest = ReachWith(proof, first, devices, model->count + 1, bound);
-    for (int o = 0; o < proof->n_options && proof->option[o].replicas <= devices; o++) {
+    for (int o = 0; o < proof->n_options && proof->option[o].shape.replicas <= devices; o++) {
       const int begin = ReachWith(proof, o, devices, furthest, bound);
       if (begin < furthest) furthest = begin, first = o;
     }
@@ -237,7 +237,8 @@ static int GroupBy(const SearchModel *model, double factor, SearchOption group[]
     *row = model->option[i];
     for (i++; i < model->n_options; i++) {
       const SearchOption *option = &model->option[i];
-      if (option->rounds != row->rounds && option->replicas > factor * row->replicas) break;
+      if (option->rounds != row->rounds && option->shape.replicas > factor * row->shape.replicas)
+        break;
       row->most_replicas = option->most_replicas;
       row->rounds = option->rounds < row->rounds ? option->rounds : row->rounds;
       if (option->least_buffers < row->least_buffers) row->least_buffers = option->least_buffers;
@@ -270,11 +271,11 @@ RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **ca
   RengaCall(RengaMalloc(model->devices + 1, &most));
   for (int d = 1; d <= model->devices; d++) {
     most[d] = most[d - 1];
-    for (int o = 0; o < model->n_options && model->option[o].replicas <= d; o++) {
+    for (int o = 0; o < model->n_options && model->option[o].shape.replicas <= d; o++) {
       const SearchOption *option = &model->option[o];
       const double own = OwnCapacity(option);
-      most[d] = fmax(most[d], model->unequal ? own + most[d - option->replicas]
-                                             : own * (d / option->replicas));
+      most[d] = fmax(most[d], model->unequal ? own + most[d - option->shape.replicas]
+                                             : own * (d / option->shape.replicas));
     }
   }
   *capacity = most;

@@ -61,7 +61,7 @@ static void FindNeeds(Branch *branch)
     for (int o = 0; o < model->n_options; o++) {
       const int begin = Reach(branch, &model->option[o], end);
       if (begin == end) continue;
-      const int devices = branch->needs[begin] + model->option[o].replicas;
+      const int devices = branch->needs[begin] + model->option[o].shape.replicas;
       if (devices < branch->needs[end]) branch->needs[end] = devices;
     }
   }
@@ -99,10 +99,12 @@ static RengaErrorCode ExtendBy(Branch *branch, int o, int end, int left, int beh
     const double own = RengaSearchStageAtLeast_Private(model, option, begin, end, behind);
     const double both = own > least ? own : least;
     if (both >= branch->ceiling) return RENGA_SUCCESS;
-    branch->stage[branch->count++] = (SearchStage){.begin = begin, .end = end, .option = o};
-    if (MayBegin(branch, begin, left - option->replicas)) {
+    branch->stage[branch->count++] =
+        (SearchStage){.begin = begin, .end = end, .shape = option->shape};
+    if (MayBegin(branch, begin, left - option->shape.replicas)) {
       if (begin > 0)
-        RengaCall(Extend(branch, begin, left - option->replicas, behind + option->replicas, both));
+        RengaCall(Extend(branch, begin, left - option->shape.replicas,
+                         behind + option->shape.replicas, both));
       else if (both >= branch->floor)
         RengaCall(Simulate(branch));
     }
@@ -114,8 +116,9 @@ static RengaErrorCode ExtendBy(Branch *branch, int o, int end, int left, int beh
 static RengaErrorCode Extend(Branch *branch, int end, int left, int behind, double least)
 {
   const SearchModel *model = branch->model;
-  for (int o = 0; o < model->n_options && model->option[o].replicas <= left; o++)
-    if (model->unequal || branch->count == 0 || branch->stage[0].option == o)
+  for (int o = 0; o < model->n_options && model->option[o].shape.replicas <= left; o++)
+    if (model->unequal || branch->count == 0 ||
+        branch->stage[0].shape.replicas == model->option[o].shape.replicas)
       RengaCall(ExtendBy(branch, o, end, left, behind, least));
   return RENGA_SUCCESS;
 }

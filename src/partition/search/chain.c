@@ -344,35 +344,6 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
   return RENGA_SUCCESS;
 }
 
-/* The settings of one, the arrays of the other: what is forgotten here is missed at once. */
-static SearchModel Join(const SearchModel *settings, const SearchModel *arrays)
-{
-  SearchModel joined = *settings;
-  joined.node = arrays->node;
-  joined.count = arrays->count;
-  joined.forward = arrays->forward;
-  joined.backward = arrays->backward;
-  joined.elements = arrays->elements;
-  joined.states = arrays->states;
-  joined.saved = arrays->saved;
-  joined.inputs = arrays->inputs;
-  joined.lead = arrays->lead;
-  joined.tail = arrays->tail;
-  joined.read = arrays->read;
-  joined.fields = arrays->fields;
-  joined.received = arrays->received;
-  joined.sent = arrays->sent;
-  joined.longest = arrays->longest;
-  joined.cut = arrays->cut;
-  joined.unsaved = arrays->unsaved;
-  joined.temporary = arrays->temporary;
-  joined.level = arrays->level;
-  joined.n_ties = arrays->n_ties;
-  joined.tie = arrays->tie;
-  joined.lent = true;
-  return joined;
-}
-
 RengaErrorCode RengaSearchModelLend_Private(const SearchChain *chain, int64_t microbatch,
                                             const RengaProfileCost costs[], SearchModel *model)
 {
@@ -382,7 +353,7 @@ RengaErrorCode RengaSearchModelLend_Private(const SearchChain *chain, int64_t mi
     if (row->microbatch != microbatch || row->microbatches != model->microbatches ||
         row->costs != costs)
       continue;
-    *model = Join(model, &row->model);
+    *model = row->model;
     return RENGA_SUCCESS;
   }
   RengaCall(RengaSearchModelFill_Private(chain, microbatch, costs, model));
@@ -394,28 +365,36 @@ RengaErrorCode RengaSearchModelLend_Private(const SearchChain *chain, int64_t mi
   return RENGA_SUCCESS;
 }
 
+/* What the task wants of a model, whose places are there. */
+static void SetSettings(const SearchTask *task, int size, bool spread, SearchModel *model)
+{
+  const RengaPartitionCapabilities can = RengaSearchCapabilities_Private();
+  model->leaf = task->leaf[size];
+  model->devices = task->ranks;
+  model->memory = task->memory;
+  model->gpipe = task->gpipe;
+  model->eager = task->eager;
+  model->recompute = can.recompute;
+  model->unequal = can.unequal_replicas && !spread && !task->equal;
+  model->listing.every = task->every;
+  model->unordered = task->unordered;
+  model->stages = task->stages;
+  model->replicas = task->replicas;
+  model->moments = task->moments;
+  model->update_rate = task->update_rate;
+  model->accumulate_rate = task->accumulate_rate;
+}
+
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model)
 {
-  const RengaPartitionCapabilities can = RengaSearchCapabilities_Private();
-  *model = (SearchModel){.microbatches = (task->batch + task->size[size] - 1) / task->size[size],
-                         .leaf = task->leaf[size],
-                         .devices = task->ranks,
-                         .memory = task->memory,
-                         .gpipe = task->gpipe,
-                         .eager = task->eager,
-                         .recompute = can.recompute,
-                         .unequal = can.unequal_replicas && !spread && !task->equal,
-                         .every = task->every,
-                         .unordered = task->unordered,
-                         .stages = task->stages,
-                         .replicas = task->replicas,
-                         .moments = task->moments,
-                         .update_rate = task->update_rate,
-                         .accumulate_rate = task->accumulate_rate};
+  *model = (SearchModel){.microbatches = (task->batch + task->size[size] - 1) / task->size[size]};
   RengaErrorCode code =
       RengaSearchModelLend_Private(chain, task->size[size], task->costs[size], model);
-  if (!code) code = RengaSearchModelOptions_Private(task->machine, spread, model);
+  if (!code) {
+    SetSettings(task, size, spread, model);
+    code = RengaSearchModelOptions_Private(task->machine, spread, model);
+  }
   if (code) RengaSearchModelFree_Private(model);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -37,8 +37,7 @@ static RengaErrorCode FindEqual(const void *context, const SearchTask *task,
 /* The best equal stages for numbers of replicas around those that were found. */
 static RengaErrorCode ChallengeNeighbours(Solution *solution)
 {
-  const SearchModel *model = &solution->model;
-  const int own = model->option[solution->candidate.layout.stage[0].option].replicas;
+  const int own = solution->candidate.layout.stage[0].shape.replicas;
   const int ranks = solution->task->ranks;
   const int replicas[] = {own, own - 1, own + 1, (own + 1) / 2, 2 * own};
   bool fits = true;
@@ -78,7 +77,7 @@ static RengaErrorCode ChallengeCuts(Solution *solution)
     other.candidate.layout = (SearchLayout){0};
     other.allowed = solution->allowed;
     task.memory = solution->model.memory;
-    task.replicas = other.replicas = solution->replicas; /* rows of options are numbered alike */
+    task.replicas = other.replicas = solution->replicas;
     task.equal = other.equal = solution->equal;
     code = RengaSearchLayoutCopy_Private(&layout, &other.candidate.layout);
     if (!code) RengaSearchMoveCuts_Private(&solution->model, slacks[i], &other.candidate.layout);
@@ -128,7 +127,7 @@ static RengaErrorCode ChallengeSlants(Solution *solution)
   const SearchTask *task = solution->task;
   const SearchModel *model = &solution->model;
   const int count = solution->candidate.layout.count;
-  const int own = model->option[solution->candidate.layout.stage[0].option].replicas;
+  const int own = solution->candidate.layout.stage[0].shape.replicas;
   const int replicas[] = {own, (own + 1) / 2, 2 * own};
   const double turns = (double)model->microbatches * count;
   if (!task->any_schedule || task->stages || task->replicas || turns > TURNS_MOST)

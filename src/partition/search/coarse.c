@@ -43,28 +43,6 @@ static int PartOf(const int place[], int count, int at)
   return low;
 }
 
-static void CopySettings(const SearchModel *fine, SearchModel *coarse)
-{
-  *coarse = (SearchModel){.microbatches = fine->microbatches,
-                          .leaf = fine->leaf,
-                          .devices = fine->devices,
-                          .memory = fine->memory,
-                          .gpipe = fine->gpipe,
-                          .eager = fine->eager,
-                          .recompute = fine->recompute,
-                          .unequal = fine->unequal,
-                          .unordered = fine->unordered,
-                          .stages = fine->stages,
-                          .replicas = fine->replicas,
-                          .moments = fine->moments,
-                          .quick = fine->quick,
-                          .update_rate = fine->update_rate,
-                          .accumulate_rate = fine->accumulate_rate,
-                          .longest = fine->longest,
-                          .n_ties = fine->n_ties,
-                          .n_options = fine->n_options};
-}
-
 static RengaErrorCode CopySums(const SearchModel *fine, const int place[], SearchModel *coarse)
 {
   const double *const from[] = {fine->forward, fine->backward, fine->elements, fine->states,
@@ -86,12 +64,14 @@ static RengaErrorCode Fill(const SearchModel *fine, const int place[], SearchMod
   RengaCall(CopySums(fine, place, coarse));
   RengaCall(RengaMalloc(fine->n_options + 1, &coarse->option));
   for (int o = 0; o < fine->n_options; o++) coarse->option[o] = fine->option[o];
+  coarse->n_options = fine->n_options;
   RengaCall(RengaMalloc(fine->n_ties + 1, &tie));
   for (int t = 0; t < fine->n_ties; t++)
     tie[t] = (SearchTie){.before = PartOf(place, coarse->count, fine->tie[t].before),
                          .after = PartOf(place, coarse->count, fine->tie[t].after),
                          .elements = fine->tie[t].elements};
   coarse->tie = tie;
+  coarse->n_ties = fine->n_ties;
   return RENGA_SUCCESS;
 }
 
@@ -113,10 +93,10 @@ static RengaErrorCode Search(const SearchModel *fine, const int place[], const S
 
 RengaErrorCode RengaSearchCoarse_Private(const SearchModel *model, SearchLayout *best)
 {
-  SearchModel coarse = {0};
+  SearchModel coarse = RengaSearchModelSettings_Private(model);
   int *place = NULL, count = 0;
   RengaCall(ChoosePlaces(model, &count, &place));
-  CopySettings(model, &coarse);
+  coarse.longest = model->longest;
   RengaErrorCode code = RengaSearchModelAllocate_Private(count, &coarse);
   if (!code) code = Fill(model, place, &coarse);
   if (!code) code = Search(model, place, &coarse, best);

@@ -27,9 +27,9 @@ typedef struct {
   double bottleneck; /* of the plan */
 } Convex;
 
-static const SearchOption *OptionOf(const Convex *convex)
+static SearchOption OptionOf(const Convex *convex)
 {
-  return &convex->model->option[convex->candidate->layout.stage[0].option];
+  return RengaSearchOptionOf_Private(convex->model, &convex->candidate->layout.stage[0].shape);
 }
 
 static bool Crosses(const RengaGraphValue *value)
@@ -42,7 +42,7 @@ static bool Crosses(const RengaGraphValue *value)
 static void FillItems(Convex *convex)
 {
   const SearchModel *model = convex->model;
-  const double copies = 1 + model->moments + OptionOf(convex)->least_buffers;
+  const double copies = 1 + model->moments + OptionOf(convex).least_buffers;
   for (int c = 0; c < model->count; c++) {
     const RengaProfileCost *own = &convex->task->costs[convex->candidate->size][model->node[c]];
     const double elements = model->elements[c + 1] - model->elements[c];
@@ -57,10 +57,10 @@ static void FillItems(Convex *convex)
 
 static double CostOf(const Convex *convex, const RengaGraphValue *value)
 {
-  const SearchOption *option = OptionOf(convex);
+  const SearchOption option = OptionOf(convex);
   const int64_t microbatch = convex->task->size[convex->candidate->size];
   const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, microbatch);
-  return option->message_latency + option->message_rate * (double)RengaTensorSpecBytes(&spec);
+  return option.message_latency + option.message_rate * (double)RengaTensorSpecBytes(&spec);
 }
 
 /* An edge for each use of what another node made; value: [inputs of all nodes] whose it is. */

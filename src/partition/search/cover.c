@@ -65,7 +65,7 @@ static void Insert(Cover *cover, int begin, const Suffix *suffix)
 static void TryOption(Cover *cover, int number, int begin, double bound)
 {
   const SearchModel *model = cover->model;
-  const int o = cover->option[number], replicas = model->option[o].replicas;
+  const int o = cover->option[number], replicas = model->option[o].shape.replicas;
   int *last = &cover->pointer[number];
   int waiting = FRONT_MOST; /* numbers of the fronts for which no end is found yet */
   while (*last > begin && !FitsAtLeast(model, &model->option[o], begin, *last, bound)) --*last;
@@ -101,7 +101,7 @@ static RengaErrorCode TakeLayout(const Cover *cover, int first, SearchLayout *be
   SearchLayout layout = {.count = suffix->stages};
   RengaCall(RengaMalloc(layout.count, &layout.stage));
   for (int s = 0, begin = 0; s < layout.count; s++) {
-    layout.stage[s] = (SearchStage){begin, suffix->end, suffix->option, false};
+    layout.stage[s] = (SearchStage){begin, suffix->end, cover->model->option[suffix->option].shape};
     begin = suffix->end;
     suffix = cover->suffix + (int64_t)begin * FRONT_MOST + suffix->next;
   }
@@ -148,7 +148,7 @@ static RengaErrorCode ChooseOptions(Cover *cover)
   const int all_up_to = few ? 1 : 8;
   RengaCall(RengaMalloc(model->n_options + 1, &cover->option));
   for (int o = 0, last = 0; o < model->n_options; o++) {
-    const int replicas = model->option[o].replicas;
+    const int replicas = model->option[o].shape.replicas;
     if (o + 1 < model->n_options && replicas > all_up_to &&
         (few ? replicas < 3 * last : 4 * replicas < 5 * last))
       continue;

@@ -29,7 +29,7 @@ static RengaErrorCode TryCount(RengaPartition partition, const SearchModel *mode
   for (int s = 0; s < count && !code; s++)
     layout.stage[s] = (SearchStage){.begin = s ? PlaceOf(model, stages[s].first) : 0,
                                     .end = PlaceOf(model, stages[s].last),
-                                    .option = option};
+                                    .shape = model->option[option].shape};
   RengaFree(&stages);
   if (code) RengaFree(&layout.stage);
   RengaCall(code);
@@ -45,9 +45,9 @@ static RengaErrorCode Find(const void *context, const SearchTask *task, const Se
   RengaCall(partition->ops->count(partition, &own));
   if (!own) own = task->stages;
   for (int o = 0; o < model->n_options; o++) {
-    int count = own ? own : model->devices / model->option[o].replicas;
+    int count = own ? own : model->devices / model->option[o].shape.replicas;
     if (count > model->count) count = model->count;
-    if ((int64_t)count * model->option[o].replicas > model->devices) continue;
+    if ((int64_t)count * model->option[o].shape.replicas > model->devices) continue;
     RengaCall(TryCount(partition, model, count, o, best));
   }
   return RENGA_SUCCESS;

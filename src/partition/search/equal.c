@@ -103,7 +103,7 @@ static RengaErrorCode Take(Equal *equal, const Pair *pair, SearchLayout *best)
   for (int s = 0; s < pair->stages; s++)
     layout.stage[s] =
         (SearchStage){equal->cut[s], s + 1 < pair->stages ? equal->cut[s + 1] : equal->model->count,
-                      pair->option, false};
+                      equal->model->option[pair->option].shape};
   RengaCall(RengaSearchTake_Private(equal->model, &layout, best));
   return RENGA_SUCCESS;
 }
@@ -164,7 +164,7 @@ static Pair MakePair(const SearchModel *model, int option, int stages, double la
   Pair pair = {.option = option, .stages = stages, .fill = work};
   pair.fill += 2 * ((stages - 1) * row->message_latency + row->message_rate * bytes[stages - 1]);
   pair.bound = pair.fill + (double)(row->rounds - 1) * fmax(largest, work / stages);
-  if (stages == 1 && row->replicas > 1)
+  if (stages == 1 && row->shape.replicas > 1)
     pair.bound += row->reduce_latency +
                   row->reduce_rate * (double)sizeof(float) * model->elements[model->count];
   return pair;
@@ -175,10 +175,12 @@ static RengaErrorCode ListPairs(const SearchModel *model, int *count, Pair **pai
   int most = 0, n = 0;
   double largest, *bytes = NULL;
   RengaCall(FindExtremes(model, &largest, &bytes));
-  for (int o = 0; o < model->n_options; o++) most += model->devices / model->option[o].replicas;
+  for (int o = 0; o < model->n_options; o++)
+    most += model->devices / model->option[o].shape.replicas;
   const RengaErrorCode code = RengaMalloc(most + 1, pairs);
   for (int o = 0; o < model->n_options && !code; o++)
-    for (int p = 1; p <= model->count && p * model->option[o].replicas <= model->devices; p++) {
+    for (int p = 1; p <= model->count && p * model->option[o].shape.replicas <= model->devices;
+         p++) {
       if (model->stages && p != model->stages) continue;
       (*pairs)[n++] = MakePair(model, o, p, largest, bytes);
     }

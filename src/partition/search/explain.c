@@ -27,7 +27,7 @@ static void Name(const SearchModel *model, const SearchLayout *layout, size_t si
 {
   int least = model->devices, most = 0;
   for (int s = 0; s < layout->count; s++) {
-    const int replicas = model->option[layout->stage[s].option].replicas;
+    const int replicas = layout->stage[s].shape.replicas;
     least = replicas < least ? replicas : least;
     most = replicas > most ? replicas : most;
   }
@@ -42,10 +42,10 @@ static void Name(const SearchModel *model, const SearchLayout *layout, size_t si
 /* Pure data parallelism, one pipeline, and what is between. */
 enum { KIND_ONE_STAGE, KIND_ONE_REPLICA, KIND_BOTH, KIND_COUNT };
 
-static int KindOf(const SearchModel *model, const SearchLayout *layout)
+static int KindOf(const SearchLayout *layout)
 {
   if (layout->count == 1) return KIND_ONE_STAGE;
-  return RengaSearchDevices_Private(model, layout) == layout->count ? KIND_ONE_REPLICA : KIND_BOTH;
+  return RengaSearchDevices_Private(layout) == layout->count ? KIND_ONE_REPLICA : KIND_BOTH;
 }
 
 /* The best of one micro-batch and placement under another task. */
@@ -71,7 +71,7 @@ static RengaErrorCode SimulateOn(const SearchTask *task, const SearchChain *chai
 {
   RengaPlan plan = NULL;
   RengaPlanPrediction prediction;
-  RengaCall(RengaSearchPlan_Private(task, chain, model, candidate, &plan));
+  RengaCall(RengaSearchPlan_Private(task, chain, candidate, &plan));
   const RengaErrorCode code = RengaSearchPredict_Private(task, model, candidate, plan, &prediction);
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(code);
@@ -89,7 +89,7 @@ static RengaErrorCode TryOther(const SearchTask *task, const SearchChain *chain,
   other->step = HUGE_VAL;
   if (!code && layout->count) Name(&model, layout, sizeof other->name, other->name);
   if (!code && layout->count) code = SimulateOn(task, chain, &model, &found, &other->step);
-  if (!code && kind) *kind = layout->count ? KindOf(&model, layout) : KIND_COUNT;
+  if (!code && kind) *kind = layout->count ? KindOf(layout) : KIND_COUNT;
   RengaSearchLayoutFree_Private(&found.layout);
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
@@ -107,7 +107,7 @@ static RengaErrorCode TryBetter(const SearchTask *task, const SearchChain *chain
   RengaCall(TryOther(task, chain, candidate, other, NULL));
   RengaCall(RengaSearchLayoutCopy_Private(&candidate->layout, &own.layout));
   for (int s = 0; s < own.layout.count && task->memory <= 0; s++)
-    own.layout.stage[s].recompute = false;
+    RengaSearchSetRecompute_Private(&own.layout.stage[s], false);
   const RengaErrorCode code = SimulateOn(task, chain, model, &own, &step);
   RengaSearchLayoutFree_Private(&own.layout);
   RengaCall(code);
@@ -118,12 +118,11 @@ static RengaErrorCode TryBetter(const SearchTask *task, const SearchChain *chain
 }
 
 static RengaErrorCode ExplainRunnerUp(const SearchTask *task, const SearchChain *chain,
-                                      const SearchModel *model, const SearchCandidate *candidate,
-                                      SearchAnswer *answer)
+                                      const SearchCandidate *candidate, SearchAnswer *answer)
 {
   static const char *const names[] = {"one stage on every device", "one replica of every stage",
                                       "several stages with several replicas"};
-  const int own = KindOf(model, &candidate->layout);
+  const int own = KindOf(&candidate->layout);
   Other best = {.step = HUGE_VAL};
   int best_kind = KIND_COUNT;
   for (int kind = 0; kind < KIND_BOTH; kind++) {
@@ -154,8 +153,7 @@ static RengaErrorCode ExplainRounds(const SearchChain *chain, const SearchModel 
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
     SearchCost cost = {0};
-    RengaSearchStageCost_Private(model, &model->option[stage->option], stage->begin, stage->end,
-                                 layout->count - s, &cost);
+    RengaSearchCostOf_Private(model, stage, layout->count - s, &cost);
     sum += cost.rounds;
     if (cost.rounds > most)
       worst = s, most = cost.rounds, waits = cost.delay > cost.forward + cost.backward;
@@ -284,7 +282,7 @@ static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *cha
                                   const SearchModel *model, const SearchCandidate *candidate,
                                   SearchAnswer *answer)
 {
-  const int used = RengaSearchDevices_Private(model, &candidate->layout);
+  const int used = RengaSearchDevices_Private(&candidate->layout);
   Other best = {.step = HUGE_VAL};
   if (used == task->ranks) return RENGA_SUCCESS;
   for (int p = 1; p <= task->ranks && p <= model->count; p++) {
@@ -447,7 +445,7 @@ RengaErrorCode RengaSearchExplain_Private(const SearchTask *given, const SearchC
   task->gpipe = answer->gpipe;
   task->eager = answer->eager;
   RengaCall(ExplainLimit(task, chain, model, candidate, answer));
-  RengaCall(ExplainRunnerUp(task, chain, model, candidate, answer));
+  RengaCall(ExplainRunnerUp(task, chain, candidate, answer));
   RengaCall(ExplainMachine(task, chain, model, candidate, answer));
   RengaCall(ExplainIdle(task, chain, model, candidate, answer));
   RengaCall(ExplainConvex(task, chain, model, candidate, answer));

@@ -66,12 +66,12 @@ static double LongestStage(const SearchModel *bounded, const SearchLayout *layou
   int behind = 0;
   for (int s = layout->count - 1; s >= 0; s--) {
     const SearchStage *stage = &layout->stage[s];
-    const SearchOption *option = &bounded->option[stage->option];
+    const SearchOption option = RengaSearchOptionOf_Private(bounded, &stage->shape);
     longest =
         fmax(longest,
-             RengaSearchPipelineAtLeast_Private(bounded, option, stage->begin, stage->end, behind,
+             RengaSearchPipelineAtLeast_Private(bounded, &option, stage->begin, stage->end, behind,
                                                 bounded->received[stage->begin], &pace[s], 0));
-    behind += option->replicas;
+    behind += option.shape.replicas;
   }
   return longest;
 }

@@ -88,11 +88,11 @@ static bool CutUnder(const SearchModel *model, double ceiling, SearchLayout *lay
 {
   int end = model->count, behind = 0;
   for (int s = layout->count - 1; s >= 0; s--) {
-    const SearchOption *option = &model->option[layout->stage[s].option];
+    const SearchOption option = RengaSearchOptionOf_Private(model, &layout->stage[s].shape);
     int low = s, high = end;
     while (low < high) {
       const int middle = low + (high - low) / 2;
-      if (RengaSearchStageAtLeast_Private(model, option, middle, end, behind) < ceiling)
+      if (RengaSearchStageAtLeast_Private(model, &option, middle, end, behind) < ceiling)
         high = middle;
       else
         low = middle + 1;
@@ -101,7 +101,7 @@ static bool CutUnder(const SearchModel *model, double ceiling, SearchLayout *lay
     layout->stage[s].begin = high;
     layout->stage[s].end = end;
     end = high;
-    behind += option->replicas;
+    behind += option.shape.replicas;
   }
   return end == 0;
 }
@@ -147,21 +147,21 @@ static RengaErrorCode TryBalanced(Climb *climb, bool *faster)
 
 static int ReplicasAt(const Climb *climb, int s)
 {
-  return climb->trial.model.option[climb->now.stage[s].option].replicas;
+  return climb->now.stage[s].shape.replicas;
 }
 
-/* climb->next with so many replicas of a stage more; false: there is no such row. */
+/* climb->next with so many replicas of a stage more; false: no stage may have as many. */
 static bool AddReplicas(Climb *climb, int s, int more)
 {
-  const int row = RengaSearchRowOf_Private(&climb->trial.model, ReplicasAt(climb, s) + more);
-  if (row >= 0) climb->next.stage[s].option = row;
-  return row >= 0;
+  const int replicas = ReplicasAt(climb, s) + more;
+  if (!RengaSearchMayHave_Private(&climb->trial.model, replicas)) return false;
+  climb->next.stage[s].shape.replicas = replicas;
+  return true;
 }
 
 static bool HasDevices(const Climb *climb)
 {
-  return RengaSearchDevices_Private(&climb->trial.model, &climb->next) <=
-         climb->trial.model.devices;
+  return RengaSearchDevices_Private(&climb->next) <= climb->trial.model.devices;
 }
 
 /* A replica from one stage to another; to -1: to none, from -1: from the idle ones. */
@@ -192,12 +192,11 @@ static RengaErrorCode GiveReplicas(Climb *climb, bool *faster)
 static RengaErrorCode JoinStages(Climb *climb, int s, bool *faster)
 {
   const SearchLayout *now = &climb->now;
-  const int row = RengaSearchRowOf_Private(&climb->trial.model,
-                                           ReplicasAt(climb, s) + ReplicasAt(climb, s + 1));
-  if (row < 0) return RENGA_SUCCESS;
+  const int both = ReplicasAt(climb, s) + ReplicasAt(climb, s + 1);
+  if (!RengaSearchMayHave_Private(&climb->trial.model, both)) return RENGA_SUCCESS;
   CopyStages(now, &climb->next);
   climb->next.stage[s].end = now->stage[s + 1].end;
-  climb->next.stage[s].option = row;
+  climb->next.stage[s].shape.replicas = both;
   memmove(climb->next.stage + s + 1, now->stage + s + 2,
           (size_t)(now->count - s - 2) * sizeof *now->stage);
   climb->next.count--;
@@ -209,13 +208,14 @@ static RengaErrorCode JoinStages(Climb *climb, int s, bool *faster)
 static RengaErrorCode PartStage(Climb *climb, int s, int second, bool *faster)
 {
   const SearchLayout *now = &climb->now;
-  const int a = RengaSearchRowOf_Private(&climb->trial.model, ReplicasAt(climb, s) - second);
-  const int b = RengaSearchRowOf_Private(&climb->trial.model, second);
-  if (a < 0 || b < 0) return RENGA_SUCCESS;
+  const int first = ReplicasAt(climb, s) - second;
+  if (!RengaSearchMayHave_Private(&climb->trial.model, first) ||
+      !RengaSearchMayHave_Private(&climb->trial.model, second))
+    return RENGA_SUCCESS;
   CopyStages(now, &climb->next);
   memmove(climb->next.stage + s + 1, now->stage + s, (size_t)(now->count - s) * sizeof *now->stage);
-  climb->next.stage[s].option = a;
-  climb->next.stage[s + 1].option = b;
+  climb->next.stage[s].shape.replicas = first;
+  climb->next.stage[s + 1].shape.replicas = second;
   climb->next.count++;
   RengaCall(TryBalanced(climb, faster));
   return RENGA_SUCCESS;
@@ -273,8 +273,8 @@ static RengaErrorCode AddOrder(Climb *climb, int count, const int replicas[], Or
   climb->next.count = count;
   for (int s = 0; s < count; s++) {
     order.replicas[s] = replicas[s];
-    climb->next.stage[s].option = RengaSearchRowOf_Private(model, replicas[s]);
-    if (climb->next.stage[s].option < 0) return RENGA_SUCCESS;
+    if (!RengaSearchMayHave_Private(model, replicas[s])) return RENGA_SUCCESS;
+    climb->next.stage[s].shape = RengaStageShapePlain(replicas[s]);
   }
   if (!Balance(climb, &order.least)) return RENGA_SUCCESS;
   if (orders->count == orders->size) {
@@ -312,7 +312,7 @@ static void TakeOrder(Climb *climb, const Order *order)
 {
   climb->next.count = order->count;
   for (int s = 0; s < order->count; s++)
-    climb->next.stage[s].option = RengaSearchRowOf_Private(&climb->trial.model, order->replicas[s]);
+    climb->next.stage[s].shape = RengaStageShapePlain(order->replicas[s]);
 }
 
 static RengaErrorCode ClimbOrder(Climb *climb, const Order *order)

@@ -7,9 +7,8 @@
 
 typedef struct {
   int begin, end, option, depth, devices;
-  int next;  /* label of the stages after this one, -1: none */
-  int older; /* label at the same place, -1: none */
-  bool recompute;
+  int next;                             /* label of the stages after this one, -1: none */
+  int older;                            /* label at the same place, -1: none */
   double extra, rounds, reduce, update; /* extra: fill besides the work */
 } Label;
 
@@ -35,7 +34,7 @@ static double RoundsBefore(const Labels *labels, const Label *label)
   const int devices = model->devices - label->devices;
   if (model->unequal) return work / labels->capacity[devices];
   const SearchOption *option = &model->option[label->option];
-  return work * (double)(option->rounds - 1) / (devices / option->replicas);
+  return work * (double)(option->rounds - 1) / (devices / option->shape.replicas);
 }
 
 /* Seconds that no layout that ends with this label stays under; HUGE_VAL: there is none. */
@@ -45,7 +44,7 @@ static double StepAtLeast(const Labels *labels, const Label *label)
   double rounds = label->rounds;
   if (label->begin > 0) {
     if (model->devices - label->devices <
-        model->option[model->unequal ? 0 : label->option].replicas)
+        model->option[model->unequal ? 0 : label->option].shape.replicas)
       return HUGE_VAL;
     if (model->stages && label->depth >= model->stages) return HUGE_VAL;
     rounds = fmax(rounds, RoundsBefore(labels, label));
@@ -93,7 +92,8 @@ static RengaErrorCode Complete(Labels *labels, const Label *label)
   SearchLayout layout = {.count = label->depth};
   RengaCall(RengaMalloc(label->depth, &layout.stage));
   for (int s = 0; s < layout.count; s++) {
-    layout.stage[s] = (SearchStage){label->begin, label->end, label->option, label->recompute};
+    layout.stage[s] =
+        (SearchStage){label->begin, label->end, labels->model->option[label->option].shape};
     if (label->next >= 0) label = &labels->label[label->next];
   }
   RengaSearchLayoutKeep_Private(labels->model, &layout, labels->best);
@@ -107,11 +107,10 @@ static bool Combine(const Labels *labels, int next, int begin, int end, int o, L
   SearchCost cost;
   *label = (Label){.begin = begin, .end = end, .option = o, .next = next};
   label->depth = after ? after->depth + 1 : 1;
-  label->devices = model->option[o].replicas + (after ? after->devices : 0);
+  label->devices = model->option[o].shape.replicas + (after ? after->devices : 0);
   if (label->devices > model->devices) return false;
   if (!RengaSearchStageCost_Private(model, &model->option[o], begin, end, label->depth, &cost))
     return false;
-  label->recompute = cost.recompute;
   label->extra = 2 * cost.delay + cost.extra + (after ? after->extra : 0);
   label->rounds = fmax(cost.rounds, after ? after->rounds : 0);
   label->reduce = fmax(cost.reduce, after ? after->reduce : 0);

@@ -32,7 +32,7 @@ void RengaSearchLayoutFree_Private(SearchLayout *layout)
 bool RengaSearchIsEqual_Private(const SearchLayout *layout)
 {
   for (int s = 1; s < layout->count; s++)
-    if (layout->stage[s].option != layout->stage[0].option) return false;
+    if (layout->stage[s].shape.replicas != layout->stage[0].shape.replicas) return false;
   return true;
 }
 
@@ -58,13 +58,12 @@ void RengaSearchLayoutKeep_Private(const SearchModel *model, SearchLayout *layou
 /* What two neighbours cost if they meet at a place: messages and recomputation; HUGE_VAL where one
    of them is over a maximum. */
 static double PairCost(const SearchModel *model, const SearchLayout *most,
-                       const SearchLayout *layout, int s, int place)
+                       const SearchLayout *layout, int s, const SearchOption option[2], int place)
 {
-  const SearchStage *a = &layout->stage[s], *b = &layout->stage[s + 1];
   SearchCost cost[2];
-  if (!RengaSearchStageCost_Private(model, &model->option[a->option], a->begin, place,
+  if (!RengaSearchStageCost_Private(model, &option[0], layout->stage[s].begin, place,
                                     layout->count - s, &cost[0]) ||
-      !RengaSearchStageCost_Private(model, &model->option[b->option], place, b->end,
+      !RengaSearchStageCost_Private(model, &option[1], place, layout->stage[s + 1].end,
                                     layout->count - s - 1, &cost[1]))
     return HUGE_VAL;
   for (int i = 0; i < 2; i++)
@@ -77,6 +76,8 @@ static double PairCost(const SearchModel *model, const SearchLayout *most,
 static bool MoveCut(const SearchModel *model, const SearchLayout *most, SearchLayout *layout, int s)
 {
   SearchStage *a = &layout->stage[s], *b = &layout->stage[s + 1];
+  const SearchOption option[] = {RengaSearchOptionOf_Private(model, &a->shape),
+                                 RengaSearchOptionOf_Private(model, &b->shape)};
   const int now = a->end;
   int window = WINDOWS_ALL / layout->count;
   if (window > WINDOW) window = WINDOW;
@@ -84,10 +85,10 @@ static bool MoveCut(const SearchModel *model, const SearchLayout *most, SearchLa
   int first = now - window, last = now + window, best = now;
   if (first <= a->begin) first = a->begin + 1;
   if (last >= b->end) last = b->end - 1;
-  double least = PairCost(model, most, layout, s, now);
+  double least = PairCost(model, most, layout, s, option, now);
   for (int place = first; place <= last; place++) {
     if (model->cut[place] >= model->cut[now]) continue;
-    const double cost = PairCost(model, most, layout, s, place);
+    const double cost = PairCost(model, most, layout, s, option, place);
     if (cost < least * (1 - 1e-12)) least = cost, best = place;
   }
   a->end = b->begin = best;

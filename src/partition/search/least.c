@@ -39,6 +39,6 @@ double RengaSearchLeastEnd_Private(const SearchModel *model, const SearchOption 
   const double elements = model->elements[end] - model->elements[begin];
   double reduce =
       option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
-  if (option->replicas == 1 || reduce < 0) reduce = 0;
+  if (option->shape.replicas == 1 || reduce < 0) reduce = 0;
   return reduce + model->update_rate * RengaSearchHeld_Private(model, begin, end);
 }

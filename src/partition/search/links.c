@@ -44,22 +44,20 @@ static Line AverageMessage(RengaMachine machine, int count, const RengaMachineLe
   return sum;
 }
 
-static RengaErrorCode SetLinks(RengaMachine machine, bool spread, int devices, SearchOption *option)
+static void SetLinks(const SearchModel *model, SearchOption *option)
 {
-  const RengaMachineLevel *levels = NULL;
+  RengaMachine machine = model->listing.machine;
+  const RengaMachineLevel *levels = model->listing.levels;
   const double bytes = 64 << 20;
-  int count = 0;
-  RengaCall(RengaMachineGetLevels(machine, &count, &levels));
-  const Line message = AverageMessage(machine, count, levels, spread ? 1 : option->replicas);
+  const int count = model->listing.n_levels, replicas = option->shape.replicas;
+  const Line message = AverageMessage(machine, count, levels, model->listing.spread ? 1 : replicas);
   option->message_latency = message.latency;
   option->message_rate = message.rate;
-  if (option->replicas == 1) return RENGA_SUCCESS;
-  const int level = LevelOf(count, levels, spread ? devices : option->replicas);
-  option->reduce_latency = RengaMachineReduceSeconds(machine, level, option->replicas, 0);
-  option->reduce_rate = (RengaMachineReduceSeconds(machine, level, option->replicas, bytes) -
-                         option->reduce_latency) /
-                        bytes;
-  return RENGA_SUCCESS;
+  if (replicas == 1) return;
+  const int level = LevelOf(count, levels, model->listing.spread ? model->devices : replicas);
+  option->reduce_latency = RengaMachineReduceSeconds(machine, level, replicas, 0);
+  option->reduce_rate =
+      (RengaMachineReduceSeconds(machine, level, replicas, bytes) - option->reduce_latency) / bytes;
 }
 
 static int64_t Leaves(int64_t microbatches, int64_t leaf)
@@ -100,7 +98,7 @@ static int64_t Rounds(int64_t microbatches, int64_t leaf, int replicas)
 
 SearchOption RengaSearchOption_Private(int64_t microbatches, int64_t leaf, int replicas)
 {
-  return (SearchOption){.replicas = replicas,
+  return (SearchOption){.shape = RengaStageShapePlain(replicas),
                         .most_replicas = replicas,
                         .rounds = Rounds(microbatches, leaf, replicas),
                         .buffers = Buffers(Leaves(microbatches, leaf), leaf > 1, replicas),
@@ -110,7 +108,7 @@ SearchOption RengaSearchOption_Private(int64_t microbatches, int64_t leaf, int r
 /* What is no faster, and has no fewer buffers, stands for no row of its own. */
 static void AddReplicas(const SearchOption *own, SearchOption *option)
 {
-  option->most_replicas = own->replicas;
+  option->most_replicas = own->shape.replicas;
   if (own->least_buffers < option->least_buffers) option->least_buffers = own->least_buffers;
 }
 
@@ -119,6 +117,10 @@ RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread
 {
   const int64_t m = model->microbatches, leaf = model->leaf, leaves = Leaves(m, leaf);
   const int most = (int)(leaves < model->devices ? leaves : model->devices);
+  model->listing.machine = machine;
+  model->listing.spread = spread;
+  if (machine)
+    RengaCall(RengaMachineGetLevels(machine, &model->listing.n_levels, &model->listing.levels));
   model->n_options = 0;
   RengaFree(&model->option);
   RengaCall(RengaMalloc(most + 1, &model->option));
@@ -126,15 +128,51 @@ RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread
     if (model->replicas && r != model->replicas) continue;
     const SearchOption own = RengaSearchOption_Private(m, leaf, r);
     SearchOption *last = model->n_options > 0 ? &model->option[model->n_options - 1] : NULL;
-    if (last && !model->every && own.rounds == last->rounds && own.buffers >= last->buffers) {
+    if (last && !model->listing.every && own.rounds == last->rounds &&
+        own.buffers >= last->buffers) {
       AddReplicas(&own, last);
       continue;
     }
     SearchOption *option = &model->option[model->n_options++];
     *option = own;
-    if (machine) RengaCall(SetLinks(machine, spread, model->devices, option));
+    if (machine) SetLinks(model, option);
   }
   for (int o = 0; model->unordered && o < model->n_options; o++)
     model->option[o].buffers = model->option[o].least_buffers = 1;
   return RENGA_SUCCESS;
+}
+
+/* The row of so many replicas, or the one before which it would stand. Where all numbers are listed
+   it is the first that is looked at. */
+static int FindRow(const SearchModel *model, int replicas)
+{
+  int low = 0, high = model->n_options;
+  if (replicas <= high && model->option[replicas - 1].shape.replicas == replicas)
+    return replicas - 1;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (model->option[middle].shape.replicas < replicas)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  return low;
+}
+
+bool RengaSearchMayHave_Private(const SearchModel *model, int replicas)
+{
+  if (replicas < 1) return false;
+  const int row = FindRow(model, replicas);
+  return row < model->n_options && model->option[row].shape.replicas == replicas;
+}
+
+SearchOption RengaSearchOptionOf_Private(const SearchModel *model, const RengaStageShape *shape)
+{
+  if (RengaSearchMayHave_Private(model, shape->replicas))
+    return model->option[FindRow(model, shape->replicas)];
+  SearchOption option =
+      RengaSearchOption_Private(model->microbatches, model->leaf, shape->replicas);
+  if (model->listing.machine) SetLinks(model, &option);
+  if (model->unordered) option.buffers = option.least_buffers = 1;
+  return option;
 }

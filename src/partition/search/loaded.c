@@ -37,11 +37,11 @@ static RengaErrorCode FillLayout(RengaPlan plan, const SearchModel *model, Searc
         model->n_options < stage->shape.replicas ? model->n_options : stage->shape.replicas;
     layout->stage[s] = (SearchStage){.begin = s ? PlaceAfter(model, stage->first) : 0,
                                      .end = PlaceAfter(model, stage->last),
-                                     .option = most - 1};
+                                     .shape = RengaStageShapePlain(most)};
   }
   RengaSearchEvaluate_Private(model, layout);
   for (int s = 0; s < count; s++)
-    layout->stage[s].recompute = RengaPlanGetStage(plan, s)->shape.saved == RENGA_SAVED_RECOMPUTE;
+    layout->stage[s].shape.saved = RengaPlanGetStage(plan, s)->shape.saved;
   return RENGA_SUCCESS;
 }
 

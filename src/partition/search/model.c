@@ -2,6 +2,7 @@
 #include "search.h"
 #include "rengaschedule.h"
 #include <math.h>
+#include <string.h>
 
 enum { ELEMENT = sizeof(float) };
 
@@ -12,15 +13,40 @@ static int Levels(int count)
   return levels;
 }
 
+enum { SUMS = 14 };
+
+/* The arrays of count + 1 places. */
+static void ListSums(SearchModel *model, double **sums[SUMS])
+{
+  double **const all[SUMS] = {&model->forward,  &model->backward, &model->elements, &model->states,
+                              &model->saved,    &model->inputs,   &model->cut,      &model->unsaved,
+                              &model->lead,     &model->tail,     &model->read,     &model->fields,
+                              &model->received, &model->sent};
+  memcpy(sums, all, sizeof all);
+}
+
+SearchModel RengaSearchModelSettings_Private(const SearchModel *model)
+{
+  SearchModel settings = *model;
+  double **sums[SUMS];
+  ListSums(&settings, sums);
+  for (int i = 0; i < SUMS; i++) *sums[i] = NULL;
+  settings.node = settings.level = NULL;
+  settings.temporary = NULL;
+  settings.tie = NULL;
+  settings.option = NULL;
+  settings.count = settings.n_ties = settings.n_options = 0;
+  settings.longest = 0;
+  settings.lent = false;
+  return settings;
+}
+
 RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
 {
-  double **const sums[] = {&model->forward,  &model->backward, &model->elements, &model->states,
-                           &model->saved,    &model->inputs,   &model->cut,      &model->unsaved,
-                           &model->lead,     &model->tail,     &model->read,     &model->fields,
-                           &model->received, &model->sent};
+  double **sums[SUMS];
+  ListSums(model, sums);
   model->count = count;
-  for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++)
-    RengaCall(RengaMalloc(count + 1, sums[i]));
+  for (int i = 0; i < SUMS; i++) RengaCall(RengaMalloc(count + 1, sums[i]));
   RengaCall(RengaMalloc((int64_t)Levels(count) * count + 1, &model->temporary));
   RengaCall(RengaMalloc(count + 2, &model->level));
   for (int c = 2; c <= count; c++) model->level[c] = model->level[c / 2] + 1;
@@ -29,13 +55,12 @@ RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
 
 void RengaSearchModelFree_Private(SearchModel *model)
 {
-  double **const sums[] = {&model->forward,  &model->backward, &model->elements, &model->states,
-                           &model->saved,    &model->inputs,   &model->cut,      &model->unsaved,
-                           &model->lead,     &model->tail,     &model->read,     &model->fields,
-                           &model->received, &model->sent,     &model->temporary};
+  double **sums[SUMS];
+  ListSums(model, sums);
   RengaFree(&model->option);
   if (model->lent) return;
-  for (size_t i = 0; i < sizeof sums / sizeof sums[0]; i++) RengaFree(sums[i]);
+  for (int i = 0; i < SUMS; i++) RengaFree(sums[i]);
+  RengaFree(&model->temporary);
   RengaFree(&model->level);
 }
 
@@ -48,13 +73,6 @@ void RengaSearchModelFinish_Private(SearchModel *model)
     for (int c = 0; c + (1 << level) <= count; c++)
       row[c] = fmax(below[c], below[c + (1 << (level - 1))]);
   }
-}
-
-int RengaSearchRowOf_Private(const SearchModel *model, int replicas)
-{
-  for (int o = 0; o < model->n_options; o++)
-    if (model->option[o].replicas == replicas) return o;
-  return -1;
 }
 
 /* fmin and fmax are calls; nothing here is not a number. */
@@ -86,8 +104,9 @@ double RengaSearchHeld_Private(const SearchModel *model, int begin, int end)
 /* As the sum of the tree over replicas takes it: two rounds of chunks from all others. */
 static double ReduceWork(const SearchOption *option, double bytes)
 {
-  const double most = 64 << 20, chunk = Smaller(1 << 20, bytes / option->replicas);
-  return option->replicas == 1 ? 0 : Smaller(most, 2.0 * (option->replicas - 1) * chunk);
+  const double most = 64 << 20, chunk = Smaller(1 << 20, bytes / option->shape.replicas);
+  return option->shape.replicas == 1 ? 0
+                                     : Smaller(most, 2.0 * (option->shape.replicas - 1) * chunk);
 }
 
 double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOption *option,
@@ -141,7 +160,7 @@ double RengaSearchLeastShare_Private(const SearchModel *model, const SearchOptio
                       model->backward[begin] + model->accumulate_rate * elements;
   double reduce =
       option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
-  if (option->replicas == 1 || reduce < 0) reduce = 0;
+  if (option->shape.replicas == 1 || reduce < 0) reduce = 0;
   return (double)(option->rounds - 1) * work + reduce +
          model->update_rate * RengaSearchHeld_Private(model, begin, end);
 }
@@ -167,16 +186,29 @@ bool RengaSearchStageCost_Private(const SearchModel *model, const SearchOption *
   cost->rounds = (double)(option->rounds - 1) * Larger(cost->forward + cost->backward, cost->delay);
   cost->reduce =
       option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
-  if (option->replicas == 1 || cost->reduce < 0) cost->reduce = 0;
+  if (option->shape.replicas == 1 || cost->reduce < 0) cost->reduce = 0;
   cost->update = model->update_rate * RengaSearchHeld_Private(model, begin, end);
   return true;
 }
 
-int RengaSearchDevices_Private(const SearchModel *model, const SearchLayout *layout)
+bool RengaSearchCostOf_Private(const SearchModel *model, const SearchStage *stage, int depth,
+                               SearchCost *cost)
+{
+  const SearchOption option = RengaSearchOptionOf_Private(model, &stage->shape);
+  return RengaSearchStageCost_Private(model, &option, stage->begin, stage->end, depth, cost);
+}
+
+double RengaSearchBytesOf_Private(const SearchModel *model, const SearchStage *stage, int depth)
+{
+  const SearchOption option = RengaSearchOptionOf_Private(model, &stage->shape);
+  return RengaSearchStageBytes_Private(model, &option, stage->begin, stage->end, depth,
+                                       RengaSearchRecomputes_Private(stage));
+}
+
+int RengaSearchDevices_Private(const SearchLayout *layout)
 {
   int devices = 0;
-  for (int s = 0; s < layout->count; s++)
-    devices += model->option[layout->stage[s].option].replicas;
+  for (int s = 0; s < layout->count; s++) devices += layout->stage[s].shape.replicas;
   return devices;
 }
 
@@ -186,17 +218,15 @@ bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout)
   for (int s = 0; s < layout->count; s++) {
     SearchStage *stage = &layout->stage[s];
     SearchCost cost;
-    if (!RengaSearchStageCost_Private(model, &model->option[stage->option], stage->begin,
-                                      stage->end, layout->count - s, &cost))
-      return false;
-    stage->recompute = cost.recompute;
+    if (!RengaSearchCostOf_Private(model, stage, layout->count - s, &cost)) return false;
+    RengaSearchSetRecompute_Private(stage, cost.recompute);
     layout->fill += cost.forward + cost.backward + 2 * cost.delay;
     layout->rounds = fmax(layout->rounds, cost.rounds);
     layout->reduce = fmax(layout->reduce, cost.reduce);
     layout->update = fmax(layout->update, cost.update);
   }
   layout->step = layout->fill + layout->rounds + layout->reduce + layout->update;
-  return RengaSearchDevices_Private(model, layout) <= model->devices;
+  return RengaSearchDevices_Private(layout) <= model->devices;
 }
 
 double RengaSearchWorkBefore_Private(const SearchModel *model, int place)

@@ -10,6 +10,7 @@
 #include "portfolio.h"
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum {
   FITTING_ROUNDS = 8,
@@ -36,12 +37,12 @@ typedef struct {
   uint64_t *seen; /* [size_seen] hashes of layouts that were tried; 0: free */
 } Portfolio;
 
-static uint64_t HashLayout(const SearchModel *model, const SearchLayout *layout)
+static uint64_t HashLayout(const SearchLayout *layout)
 {
   uint64_t hash = 1469598103934665603u;
   for (int s = 0; s < layout->count; s++) {
     hash = (hash ^ (uint64_t)layout->stage[s].begin) * 1099511628211u;
-    hash = (hash ^ (uint64_t)model->option[layout->stage[s].option].replicas) * 1099511628211u;
+    hash = (hash ^ (uint64_t)layout->stage[s].shape.replicas) * 1099511628211u;
     hash ^= hash >> 29;
   }
   return hash ? hash : 1;
@@ -79,23 +80,16 @@ static RengaErrorCode IsSeen(Portfolio *portfolio, uint64_t hash, bool *seen)
   return RENGA_SUCCESS;
 }
 
-/* Tries a layout of that model, unless it was tried before. */
-static RengaErrorCode Offer(Portfolio *portfolio, const SearchModel *model,
-                            const SearchLayout *layout)
+/* Tries the stages of a layout, unless it was tried before. */
+static RengaErrorCode Offer(Portfolio *portfolio, const SearchLayout *layout)
 {
   SearchLayout own = {.count = layout->count};
-  bool seen = false, known = true;
-  RengaCall(IsSeen(portfolio, HashLayout(model, layout), &seen));
+  bool seen = false;
+  RengaCall(IsSeen(portfolio, HashLayout(layout), &seen));
   if (seen) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->count, &own.stage));
-  for (int s = 0; s < layout->count; s++) {
-    own.stage[s] = layout->stage[s];
-    own.stage[s].option = RengaSearchRowOf_Private(&portfolio->trial.model,
-                                                   model->option[layout->stage[s].option].replicas);
-    known = known && own.stage[s].option >= 0;
-  }
-  const RengaErrorCode code =
-      known ? RengaSearchTry_Private(&portfolio->trial, &own) : RENGA_SUCCESS;
+  memcpy(own.stage, layout->stage, (size_t)layout->count * sizeof *own.stage);
+  const RengaErrorCode code = RengaSearchTry_Private(&portfolio->trial, &own);
   RengaSearchLayoutFree_Private(&own);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -110,7 +104,7 @@ static RengaErrorCode OfferMoved(Portfolio *portfolio, const SearchModel *model,
     SearchLayout moved = {0};
     RengaCall(RengaSearchLayoutCopy_Private(layout, &moved));
     RengaSearchMoveCuts_Private(model, slacks[i], &moved);
-    const RengaErrorCode code = Offer(portfolio, model, &moved);
+    const RengaErrorCode code = Offer(portfolio, &moved);
     RengaSearchLayoutFree_Private(&moved);
     RengaCall(code);
   }
@@ -124,7 +118,7 @@ static RengaErrorCode FindMost(const SearchTask *task, const SearchChain *chain,
   RengaForecastMemory *memory = NULL;
   RengaPlan plan = NULL;
   RengaErrorCode code = RengaMalloc(layout->count, &memory);
-  if (!code) code = RengaSearchPlan_Private(task, chain, model, &candidate, &plan);
+  if (!code) code = RengaSearchPlan_Private(task, chain, &candidate, &plan);
   if (!code) code = RengaSearchMemory_Private(task, model, &candidate, plan, memory, most);
   if (plan) RengaPlanDestroy(&plan);
   RengaFree(&memory);
@@ -142,7 +136,7 @@ static RengaErrorCode GenerateUnder(Portfolio *portfolio, const SearchTask *task
   *most = 0;
   RengaCall(RengaSearchModelOf_Private(task, portfolio->chain, 0, spread, &model));
   RengaErrorCode code = RengaSearchLayouts_Private(task, &model, &layout, &proved);
-  if (!code && layout.count) code = Offer(portfolio, &model, &layout);
+  if (!code && layout.count) code = Offer(portfolio, &layout);
   if (!code && layout.count) code = OfferMoved(portfolio, &model, &layout);
   if (!code && layout.count && task->memory > 0)
     code = FindMost(task, portfolio->chain, &model, &layout, most);
@@ -211,7 +205,7 @@ static RengaErrorCode GenerateFor(Portfolio *portfolio, const SearchTask *task)
     rival.n_rivals = 0;
     rival.every = false;
     RengaErrorCode code = RengaSolutionFind_Private(&other, &fits);
-    if (!code && fits) code = Offer(portfolio, &other.model, &other.candidate.layout);
+    if (!code && fits) code = Offer(portfolio, &other.candidate.layout);
     RengaSolutionFree_Private(&other);
     RengaCall(code);
   }
@@ -289,13 +283,6 @@ static bool MayBeFaster(const Portfolio *portfolio, const Numbers *numbers)
   return numbers->bound < portfolio->trial.best->step * (1 - 1e-9);
 }
 
-/* Rows of a search for one number of replicas as those of all. */
-static void RenumberStages(const Portfolio *portfolio, int replicas, SearchLayout *layout)
-{
-  const int row = RengaSearchRowOf_Private(&portfolio->trial.model, replicas);
-  for (int s = 0; replicas && s < layout->count; s++) layout->stage[s].option = row;
-}
-
 static RengaErrorCode LookAt(const Portfolio *portfolio, const Numbers *numbers, double *bound)
 {
   SearchAim *best = portfolio->trial.best;
@@ -307,7 +294,6 @@ static RengaErrorCode LookAt(const Portfolio *portfolio, const Numbers *numbers,
   const int work = portfolio->chain->count > SEARCH_SHORT ? BRANCH_WORK : BRANCH_WORK_SHORT;
   const RengaErrorCode code = RengaSearchBranch_Private(&task, portfolio->chain, work, &own, bound);
   if (own.found) {
-    RenumberStages(portfolio, numbers->replicas, &own.candidate.layout);
     RengaSearchLayoutFree_Private(&best->candidate.layout);
     *best = own;
   }

@@ -11,20 +11,20 @@ static const double actions_most = 2e6; /* simulated */
 
 /* Stage after stage; spread: replica after replica, each with all its stages side by side; or where
    the layout says. */
-static void PlaceRanks(const SearchModel *model, const SearchCandidate *candidate, int ranks[])
+static void PlaceRanks(const SearchCandidate *candidate, int ranks[])
 {
   const SearchLayout *layout = &candidate->layout;
   if (layout->rank) memcpy(ranks, layout->rank, (size_t)layout->n_ranks * sizeof *ranks);
   for (int s = 0, n = 0; !layout->rank && s < layout->count; s++) {
-    const int replicas = model->option[layout->stage[s].option].replicas;
+    const int replicas = layout->stage[s].shape.replicas;
     for (int r = 0; r < replicas; r++, n++)
       ranks[n] = candidate->spread ? r * layout->count + s : n;
   }
 }
 
 static RengaErrorCode FillPlan(const SearchTask *task, const SearchChain *chain,
-                               const SearchModel *model, const SearchCandidate *candidate,
-                               RengaPlanStage stages[], int ranks[], RengaPlan plan)
+                               const SearchCandidate *candidate, RengaPlanStage stages[],
+                               int ranks[], RengaPlan plan)
 {
   const SearchLayout *layout = &candidate->layout;
   for (int s = 0; s < layout->count; s++) {
@@ -33,10 +33,9 @@ static RengaErrorCode FillPlan(const SearchTask *task, const SearchChain *chain,
         (RengaPlanStage){.first = s ? chain->node[stage->begin] : 0,
                          .last = s + 1 < layout->count ? chain->node[stage->end]
                                                        : RengaGraphGetNodeCount(task->graph),
-                         .shape = RengaStageShapePlain(model->option[stage->option].replicas)};
-    if (stage->recompute) stages[s].shape.saved = RENGA_SAVED_RECOMPUTE;
+                         .shape = stage->shape};
   }
-  PlaceRanks(model, candidate, ranks);
+  PlaceRanks(candidate, ranks);
   RengaCall(RengaPlanSetCuts_Private(plan, task->graph, layout->count, stages));
   RengaCall(RengaPlanSetRanks(plan, ranks));
   RengaCall(RengaPlanSetBatch(plan, task->batch, task->size[candidate->size]));
@@ -47,16 +46,15 @@ static RengaErrorCode FillPlan(const SearchTask *task, const SearchChain *chain,
 }
 
 RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain *chain,
-                                       const SearchModel *model, const SearchCandidate *candidate,
-                                       RengaPlan *plan)
+                                       const SearchCandidate *candidate, RengaPlan *plan)
 {
   RengaPlanStage *stages = NULL;
   int *ranks = NULL;
   RengaPlan made = NULL;
   RengaCall(RengaPlanCreate(task->self, &made));
   RengaErrorCode code = RengaMalloc(candidate->layout.count, &stages);
-  if (!code) code = RengaMalloc(RengaSearchDevices_Private(model, &candidate->layout), &ranks);
-  if (!code) code = FillPlan(task, chain, model, candidate, stages, ranks, made);
+  if (!code) code = RengaMalloc(RengaSearchDevices_Private(&candidate->layout), &ranks);
+  if (!code) code = FillPlan(task, chain, candidate, stages, ranks, made);
   RengaFree(&stages);
   RengaFree(&ranks);
   if (code) RengaPlanDestroy(&made);
@@ -115,8 +113,9 @@ static RengaErrorCode NearestLevel(RengaMachine machine, int devices, int *level
    most micro-batches stands for all. */
 static int64_t LaneOf(const SearchModel *model, const SearchLayout *layout)
 {
-  return RengaSearchIsEqual_Private(layout) ? model->option[layout->stage[0].option].rounds
-                                            : model->microbatches;
+  return RengaSearchIsEqual_Private(layout)
+             ? RengaSearchOptionOf_Private(model, &layout->stage[0].shape).rounds
+             : model->microbatches;
 }
 
 bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout *layout,
@@ -137,7 +136,8 @@ RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const Searc
   RengaCall(RengaScheduleSetShape(schedule, layout->count, NULL, LaneOf(model, layout), n_messages,
                                   messages, false));
   for (int s = 0; s < layout->count; s++)
-    RengaCall(RengaScheduleSetRecompute(schedule, s, layout->stage[s].recompute));
+    RengaCall(
+        RengaScheduleSetRecompute(schedule, s, RengaSearchRecomputes_Private(&layout->stage[s])));
   return RENGA_SUCCESS;
 }
 
@@ -150,8 +150,7 @@ static RengaErrorCode Simulate(const SearchModel *model, const SearchLayout *lay
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
     SearchCost cost = {0};
-    RengaSearchStageCost_Private(model, &model->option[stage->option], stage->begin, stage->end,
-                                 layout->count - s, &cost);
+    RengaSearchCostOf_Private(model, stage, layout->count - s, &cost);
     forward[s] = cost.forward;
     forward[layout->count + s] = cost.backward - cost.extra;
   }
@@ -214,11 +213,11 @@ double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLa
   double least = 0;
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
-    const SearchOption *option = &model->option[stage->option];
+    const SearchOption option = RengaSearchOptionOf_Private(model, &stage->shape);
     SearchCost cost = {0};
-    RengaSearchStageCost_Private(model, option, stage->begin, stage->end, layout->count - s, &cost);
+    RengaSearchCostOf_Private(model, stage, layout->count - s, &cost);
     least = fmax(least, model->lead[stage->begin] +
-                            (double)option->rounds * (cost.forward + cost.backward));
+                            (double)option.rounds * (cost.forward + cost.backward));
   }
   return least;
 }
@@ -228,12 +227,12 @@ static double BusyShare(const SearchModel *model, const SearchLayout *layout, do
   double busy = 0, devices = 0;
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
-    const SearchOption *option = &model->option[stage->option];
     SearchCost cost = {0};
-    RengaSearchStageCost_Private(model, option, stage->begin, stage->end, layout->count - s, &cost);
-    busy += (double)model->microbatches *
-            (cost.forward + RengaSearchBackward_Private(&cost, stage->recompute));
-    devices += option->replicas;
+    RengaSearchCostOf_Private(model, stage, layout->count - s, &cost);
+    busy +=
+        (double)model->microbatches *
+        (cost.forward + RengaSearchBackward_Private(&cost, RengaSearchRecomputes_Private(stage)));
+    devices += stage->shape.replicas;
   }
   return pipeline > 0 ? fmin(1, busy / (devices * pipeline)) : 1;
 }
@@ -245,7 +244,7 @@ static RengaErrorCode PredictReduce(const SearchTask *task, const SearchModel *m
   *most = 0;
   for (int s = 0; s < layout->count && task->machine; s++) {
     const SearchStage *stage = &layout->stage[s];
-    const int replicas = model->option[stage->option].replicas;
+    const int replicas = stage->shape.replicas;
     const double elements = model->elements[stage->end] - model->elements[stage->begin];
     int level = 0;
     if (replicas == 1) continue;
@@ -292,7 +291,7 @@ RengaErrorCode RengaSearchDraftCreate_Private(const SearchTask *task, const Sear
                                               const SearchCandidate *candidate, SearchDraft *draft)
 {
   *draft = (SearchDraft){.schedules = chain->schedules};
-  RengaErrorCode code = RengaSearchPlan_Private(task, chain, model, candidate, &draft->plan);
+  RengaErrorCode code = RengaSearchPlan_Private(task, chain, candidate, &draft->plan);
   if (!code && RengaSearchMaySimulate_Private(model, &candidate->layout, 0))
     code = FindMessages(task, draft);
   if (code) RengaSearchDraftFree_Private(draft);
@@ -394,8 +393,7 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
   *most = 0;
   for (int s = 0; s < layout->count && !code; s++) {
     const SearchStage *stage = &layout->stage[s];
-    estimate[s] = RengaSearchStageBytes_Private(model, &model->option[stage->option], stage->begin,
-                                                stage->end, (int)depth[s], stage->recompute);
+    estimate[s] = RengaSearchBytesOf_Private(model, stage, (int)depth[s]);
   }
   for (int s = 0; s < layout->count && !code; s++)
     memory[s] = (RengaForecastMemory){.total = (int64_t)estimate[s]};

@@ -17,7 +17,7 @@ static RengaErrorCode FindNeed(const SearchTask *task, const SearchChain *chain,
   RengaCall(RengaSearchSqueeze_Private(task, chain, devices, &candidate, &tight.memory));
   if (!candidate.layout.count) return RENGA_SUCCESS;
   RengaErrorCode code = RengaSearchModelOf_Private(&tight, chain, candidate.size, false, &model);
-  if (!code) code = RengaSearchPlan_Private(&tight, chain, &model, &candidate, &plan);
+  if (!code) code = RengaSearchPlan_Private(&tight, chain, &candidate, &plan);
   if (!code) code = RengaMalloc(candidate.layout.count, &memory);
   if (!code) code = RengaSearchMemory_Private(&tight, &model, &candidate, plan, memory, need);
   RengaFree(&memory);

@@ -34,8 +34,8 @@ static uint64_t HashShape(const SearchModel *model, const SearchLayout *layout, 
   Mix(&hash, (uint64_t)model->microbatches);
   Mix(&hash, (uint64_t)model->leaf);
   for (int s = 0; s < layout->count; s++)
-    Mix(&hash, (uint64_t)model->option[layout->stage[s].option].replicas << 1 ^
-                   (uint64_t)layout->stage[s].recompute);
+    Mix(&hash, (uint64_t)layout->stage[s].shape.replicas << 1 ^
+                   (uint64_t)RengaSearchRecomputes_Private(&layout->stage[s]));
   for (int i = 0; i < n_messages; i++)
     Mix(&hash, (uint64_t)messages[i].from << 40 ^ (uint64_t)messages[i].to << 8 ^
                    (uint64_t)messages[i].backward);

@@ -2,8 +2,9 @@
 
    A *chain* is what of a network does not depend on the micro-batch: the nodes that are not
    prepared, in canonical order. A *model* is the chain at one micro-batch size: sums in front of
-   each place, so that the cost of any interval takes constant time. An *option* is a number of
-   replicas a stage may have. A *layout* is what the search finds.
+   each place, so that the cost of any interval takes constant time. An *option* is a shape that a
+   stage may have, with what it costs in the model. A *layout* is what the search finds: it holds
+   shapes, and means the same in every model.
 
    The predicted step of a layout (seconds):
      fill      all stages' forward and backward once, and all messages between neighbours once
@@ -45,15 +46,26 @@ typedef struct {
   struct SearchSchedules *schedules; /* that were set up; NULL: none is kept */
 } SearchChain;
 
-/* A number of replicas. Smaller numbers with the same rounds are as fast, if they need no more
-   buffers of gradients. */
+/* A shape that a stage may have, with what it costs in a model; whether it recomputes is left open.
+   Smaller numbers of replicas with the same rounds are as fast, if they need no more buffers of
+   gradients. */
 typedef struct {
-  int replicas, most_replicas;          /* the most that have the same rounds */
+  RengaStageShape shape;
+  int most_replicas;                    /* the most that have the same rounds */
   int64_t rounds;                       /* micro-batches of the busiest replica */
   int buffers, least_buffers;           /* of gradients; in any order, with any of the numbers */
   double reduce_latency, reduce_rate;   /* seconds, seconds per byte */
   double message_latency, message_rate; /* between this stage and the next */
 } SearchOption;
+
+/* What a model's list of options is made from. */
+typedef struct {
+  RengaMachine machine; /* of the links; NULL: messages and reductions cost nothing */
+  int n_levels;
+  const RengaMachineLevel *levels; /* its own */
+  bool spread;                     /* replicas lie on different groups of it */
+  bool every;                      /* all numbers of replicas */
+} SearchListing;
 
 typedef struct {
   const int *node;                            /* [count] lent by the chain */
@@ -66,7 +78,6 @@ typedef struct {
   bool recompute;                             /* stages may */
   bool unequal;                               /* stages may have different numbers of replicas */
   bool unordered;                             /* gradients are added in one buffer */
-  bool every;                                 /* options are all numbers of replicas */
   int stages, replicas;                       /* wanted; 0: any */
   int moments;                                /* of the optimizer */
   bool quick;                                 /* with less effort: to explain */
@@ -85,8 +96,9 @@ typedef struct {
   int *level;            /* [count + 1] largest power of two in so many places */
   int n_ties;
   const SearchTie *tie;
+  SearchListing listing;
   int n_options;
-  SearchOption *option; /* ascending */
+  SearchOption *option; /* the shapes to be tried, by their replicas, ascending */
 } SearchModel;
 
 typedef struct {
@@ -105,11 +117,21 @@ static inline double RengaSearchBackward_Private(const SearchCost *cost, bool re
   return cost->backward - cost->extra + (recompute ? cost->forward : 0);
 }
 
-/* A stage: places [begin, end) and a row of the options. */
+/* A stage: places [begin, end) and how they are computed. It means the same in every model. */
 typedef struct {
-  int begin, end, option;
-  bool recompute;
+  int begin, end;
+  RengaStageShape shape;
 } SearchStage;
+
+static inline bool RengaSearchRecomputes_Private(const SearchStage *stage)
+{
+  return stage->shape.saved == RENGA_SAVED_RECOMPUTE;
+}
+
+static inline void RengaSearchSetRecompute_Private(SearchStage *stage, bool recompute)
+{
+  stage->shape.saved = recompute ? RENGA_SAVED_RECOMPUTE : RENGA_SAVED_KEEP;
+}
 
 typedef struct {
   int count;
@@ -128,22 +150,26 @@ RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *cha
 void RengaSearchChainFree_Private(SearchChain *chain);
 
 /* ---- model.c, fill.c ---- */
+/* All that a model says but its places: no arrays, ties or options. */
+SearchModel RengaSearchModelSettings_Private(const SearchModel *model);
 /* All arrays of count places, zero. */
 RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model);
-/* Places of the chain at a micro-batch; costs are by node. The chain keeps the first few and lends
-   them from then on. */
+/* Places of the chain at a micro-batch, whose number in a step the model has; costs are by node.
+   The chain keeps the first few and lends them from then on. Settings follow. */
 RengaErrorCode RengaSearchModelLend_Private(const SearchChain *chain, int64_t microbatch,
                                             const RengaProfileCost costs[], SearchModel *model);
 RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t microbatch,
                                             const RengaProfileCost costs[], SearchModel *model);
 /* model->temporary, whose first row is set, becomes maxima of ranges. */
 void RengaSearchModelFinish_Private(SearchModel *model);
-/* machine NULL: messages and reductions cost nothing. spread: replicas lie on different groups of
-   the machine, so that neighbouring stages lie together. */
+/* Lists the shapes to be tried. machine NULL: messages and reductions cost nothing. spread:
+   replicas lie on different groups of the machine, so that neighbouring stages lie together. */
 RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread,
                                                SearchModel *model);
-/* The row of so many replicas; -1: there is none. */
-int RengaSearchRowOf_Private(const SearchModel *model, int replicas);
+/* What a stage of the shape costs, be the shape in the list or not. */
+SearchOption RengaSearchOptionOf_Private(const SearchModel *model, const RengaStageShape *shape);
+/* The list has a shape of so many replicas. */
+bool RengaSearchMayHave_Private(const SearchModel *model, int replicas);
 /* Rounds and buffers of so many replicas; links cost nothing. */
 SearchOption RengaSearchOption_Private(int64_t microbatches, int64_t leaf, int replicas);
 void RengaSearchModelFree_Private(SearchModel *model);
@@ -153,6 +179,10 @@ bool RengaSearchStageCost_Private(const SearchModel *model, const SearchOption *
                                   int end, int depth, SearchCost *cost);
 double RengaSearchStageBytes_Private(const SearchModel *model, const SearchOption *option,
                                      int begin, int end, int depth, bool recompute);
+/* The same of a stage by its shape; the bytes are those under its policy of saved tensors. */
+bool RengaSearchCostOf_Private(const SearchModel *model, const SearchStage *stage, int depth,
+                               SearchCost *cost);
+double RengaSearchBytesOf_Private(const SearchModel *model, const SearchStage *stage, int depth);
 /* No stage with these places has less memory, or a smaller sum of rounds, reduction and update.
    Both grow with the interval. */
 double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOption *option,
@@ -167,7 +197,7 @@ double RengaSearchWorkBefore_Private(const SearchModel *model, int place);
 double RengaSearchWork_Private(const SearchModel *model);
 /* Sets the layout's seconds and recomputation; false: over the memory or the devices. */
 bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout);
-int RengaSearchDevices_Private(const SearchModel *model, const SearchLayout *layout);
+int RengaSearchDevices_Private(const SearchLayout *layout);
 
 /* ---- layout.c ---- */
 /* All stages have as many replicas. */
@@ -407,14 +437,12 @@ typedef struct {
 RengaErrorCode RengaSearchTrialCreate_Private(const SearchTask *task, const SearchChain *chain,
                                               SearchAim *best, SearchTrial *trial);
 void RengaSearchTrialFree_Private(SearchTrial *trial);
-/* The best becomes this layout if some schedule, placement and recomputation make it faster. Its
-   stages' options are rows of trial->model. */
+/* The best becomes this layout if some schedule, placement and recomputation make it faster. */
 RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout);
 
 /* ---- improve.c ---- */
-/* Small changes to the best's layout, whose stages' options are rows of a model with every number
-   of replicas (no stages: there is no such layout), as far as work goes; small: then every order of
-   replicas on all devices. What is faster replaces the best (found). */
+/* Small changes to the best's layout (no stages: there is no such layout), as far as work goes;
+   small: then every order of replicas on all devices. What is faster replaces the best (found). */
 RengaErrorCode RengaSearchImprove_Private(const SearchTask *task, const SearchChain *chain,
                                           bool small, int64_t eager_most, int64_t work,
                                           SearchAim *best);
@@ -474,8 +502,7 @@ RengaErrorCode RengaSearchConvex_Private(const SearchTask *task, const SearchCha
 /* ---- predict.c ---- */
 /* A plan of this process alone, with its ranks. */
 RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain *chain,
-                                       const SearchModel *model, const SearchCandidate *candidate,
-                                       RengaPlan *plan);
+                                       const SearchCandidate *candidate, RengaPlan *plan);
 /* Seconds by simulation where that is quick, on the links between the plan's ranks. */
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
                                           const SearchCandidate *candidate, RengaPlan plan,

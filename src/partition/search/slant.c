@@ -84,8 +84,9 @@ static RengaErrorCode Take(const Slant *slant, SearchLayout *best)
   RengaCall(RengaMalloc(slant->count, &layout.stage));
   for (int s = 0; s < slant->count; s++) {
     const int place = slant->count - 1 - s;
-    layout.stage[s] = (SearchStage){
-        slant->first[place], place > 0 ? slant->first[place - 1] : slant->model->count, 0, false};
+    layout.stage[s] = (SearchStage){slant->first[place],
+                                    place > 0 ? slant->first[place - 1] : slant->model->count,
+                                    slant->model->option[0].shape};
   }
   RengaSearchLayoutKeep_Private(slant->model, &layout, best);
   return RENGA_SUCCESS;

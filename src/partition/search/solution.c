@@ -26,8 +26,7 @@ static RengaErrorCode MakePlan(const SearchTask *task, Solution *solution)
   const SearchCandidate *candidate = &solution->candidate;
   RengaCall(RengaSearchModelOf_Private(task, solution->chain, candidate->size, candidate->spread,
                                        &solution->model));
-  RengaCall(
-      RengaSearchPlan_Private(task, solution->chain, &solution->model, candidate, &solution->plan));
+  RengaCall(RengaSearchPlan_Private(task, solution->chain, candidate, &solution->plan));
   return RENGA_SUCCESS;
 }
 
@@ -56,7 +55,7 @@ static RengaErrorCode FindStep(Solution *solution)
 static int CountRecomputing(const SearchLayout *layout)
 {
   int count = 0;
-  for (int s = 0; s < layout->count; s++) count += layout->stage[s].recompute;
+  for (int s = 0; s < layout->count; s++) count += RengaSearchRecomputes_Private(&layout->stage[s]);
   return count;
 }
 
@@ -67,8 +66,7 @@ static RengaErrorCode Replan(Solution *solution)
   task.gpipe = solution->model.gpipe;
   task.eager = solution->model.eager;
   if (solution->plan) RengaCall(RengaPlanDestroy(&solution->plan));
-  RengaCall(RengaSearchPlan_Private(&task, solution->chain, &solution->model, &solution->candidate,
-                                    &solution->plan));
+  RengaCall(RengaSearchPlan_Private(&task, solution->chain, &solution->candidate, &solution->plan));
   RengaCall(FindMemory(solution));
   return RENGA_SUCCESS;
 }
@@ -82,13 +80,13 @@ static RengaErrorCode DropRecomputation(Solution *solution)
   if (!CountRecomputing(layout)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->count, &was));
   for (int s = 0; s < layout->count; s++) {
-    was[s] = layout->stage[s].recompute;
-    layout->stage[s].recompute = false;
+    was[s] = RengaSearchRecomputes_Private(&layout->stage[s]);
+    RengaSearchSetRecompute_Private(&layout->stage[s], false);
   }
   RengaErrorCode code = Replan(solution);
   for (int s = 0; s < layout->count && !code; s++)
-    layout->stage[s].recompute =
-        was[s] && (double)solution->memory[s].total > solution->task->memory;
+    RengaSearchSetRecompute_Private(&layout->stage[s], was[s] && (double)solution->memory[s].total >
+                                                                     solution->task->memory);
   RengaFree(&was);
   RengaCall(code);
   if (CountRecomputing(layout)) RengaCall(Replan(solution));
@@ -113,7 +111,7 @@ static RengaErrorCode Reschedule(const Solution *solution, bool gpipe, double ea
   RengaCall(RengaSearchModelOf_Private(&task, other->chain, candidate->size, candidate->spread,
                                        &other->model));
   if (!RengaSearchEvaluate_Private(&other->model, &candidate->layout)) return RENGA_SUCCESS;
-  RengaCall(RengaSearchPlan_Private(&task, other->chain, &other->model, candidate, &other->plan));
+  RengaCall(RengaSearchPlan_Private(&task, other->chain, candidate, &other->plan));
   RengaCall(FindStep(other));
   return RENGA_SUCCESS;
 }

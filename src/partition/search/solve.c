@@ -252,8 +252,7 @@ static RengaErrorCode TakeAim(Solution *solution, SearchAim *aim)
   SearchTask task = *solution->task;
   task.gpipe = aim->gpipe;
   task.eager = aim->eager;
-  task.memory = 0;   /* what recomputes is decided */
-  task.every = true; /* as the aim's rows of options are */
+  task.memory = 0; /* what recomputes is decided */
   RengaSolutionFree_Private(solution);
   solution->candidate = aim->candidate;
   solution->step = aim->step;
@@ -347,30 +346,13 @@ bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain
   return (int64_t)task->ranks * chain->count > PROBLEM_LARGE;
 }
 
-/* The layout that was found, its stages' options as rows of every number of replicas. */
-static RengaErrorCode MakeAim(const SearchTask *task, const Solution *solution, SearchAim *aim)
-{
-  SearchModel model = {0};
-  SearchLayout *layout = &aim->candidate.layout;
-  *aim = (SearchAim){.step = solution->step};
-  RengaCall(RengaSearchModelOf_Private(task, solution->chain, 0, false, &model));
-  const RengaErrorCode code = RengaSearchLayoutCopy_Private(&solution->candidate.layout, layout);
-  for (int s = 0; s < layout->count; s++) {
-    const int replicas = solution->model.option[layout->stage[s].option].replicas;
-    layout->stage[s].option = RengaSearchRowOf_Private(&model, replicas);
-  }
-  RengaSearchModelFree_Private(&model);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 /* Of a small problem all ways of looking, of others changes to what was found. */
 static RengaErrorCode GoOn(Solution *solution, double *bound)
 {
   SearchTask task = *solution->task;
-  SearchAim aim;
+  SearchAim aim = {.step = solution->step};
   task.every = true;
-  RengaCall(MakeAim(&task, solution, &aim));
+  RengaCall(RengaSearchLayoutCopy_Private(&solution->candidate.layout, &aim.candidate.layout));
   const RengaErrorCode code =
       RengaSearchIsSmall_Private(&task, solution->chain)
           ? RengaSearchPortfolio_Private(&task, solution->chain, &aim, bound)
@@ -434,7 +416,7 @@ static RengaErrorCode MemoryMatters(const Solution *solution, bool *matters)
   const double memory = solution->task->memory;
   bool ample = true, recomputes = false;
   for (int s = 0; s < solution->candidate.layout.count; s++)
-    recomputes = recomputes || solution->candidate.layout.stage[s].recompute;
+    recomputes = recomputes || RengaSearchRecomputes_Private(&solution->candidate.layout.stage[s]);
   *matters = memory > 0 && (recomputes || solution->most > memory_matters * memory);
   if (!RengaSearchIsSmall_Private(solution->task, solution->chain)) return RENGA_SUCCESS;
   for (int row = 0; row < solution->task->n_sizes && ample; row++) {

@@ -41,7 +41,7 @@ static int Fill(const SearchModel *model, const SearchOption *option, int most, 
 
 static int MostStages(const SearchModel *model, const SearchOption *option, int devices)
 {
-  const int most = devices / option->replicas;
+  const int most = devices / option->shape.replicas;
   if (model->stages) return model->stages <= most ? model->stages : 0;
   return most < model->count ? most : model->count;
 }
@@ -52,7 +52,7 @@ int RengaSearchDevicesNeeded_Private(const SearchModel *model)
   for (int o = 0; o < model->n_options; o++) {
     const SearchOption *option = &model->option[o];
     const int most = model->stages ? model->stages : model->count;
-    const int stages = Fill(model, option, most, NULL), devices = stages * option->replicas;
+    const int stages = Fill(model, option, most, NULL), devices = stages * option->shape.replicas;
     if (stages && (!fewest || devices < fewest)) fewest = devices;
   }
   return fewest;
@@ -78,7 +78,7 @@ static bool Bisect(SearchModel *model, const SearchOption *option, int most, dou
 /* Powers of two are enough: more replicas take less only where they have fewer micro-batches. */
 static bool IsLooked(const SearchModel *model, int option)
 {
-  const int replicas = model->option[option].replicas;
+  const int replicas = model->option[option].shape.replicas;
   return model->replicas || !(replicas & (replicas - 1));
 }
 
@@ -92,8 +92,8 @@ static RengaErrorCode Take(SearchModel *model, int option, int most, double boun
   RengaErrorCode code = RengaMalloc(layout->count, &layout->stage);
   for (int s = 0; s < layout->count && !code; s++) {
     const int back = layout->count - 1 - s;
-    layout->stage[s] =
-        (SearchStage){first[back], back ? first[back - 1] : model->count, option, false};
+    layout->stage[s] = (SearchStage){first[back], back ? first[back - 1] : model->count,
+                                     model->option[option].shape};
   }
   RengaFree(&first);
   RengaCall(code);

@@ -43,8 +43,7 @@ static RengaErrorCode FindPlaces(SearchTrial *trial, const SearchLayout *layout)
 {
   int *replicas = NULL;
   RengaCall(RengaMalloc(layout->count, &replicas));
-  for (int s = 0; s < layout->count; s++)
-    replicas[s] = trial->model.option[layout->stage[s].option].replicas;
+  for (int s = 0; s < layout->count; s++) replicas[s] = layout->stage[s].shape.replicas;
   if (trial->replicas && trial->count == layout->count &&
       !memcmp(replicas, trial->replicas, (size_t)trial->count * sizeof *replicas)) {
     RengaFree(&replicas);
@@ -88,9 +87,10 @@ static RengaErrorCode FitMemory(const SearchTrial *trial, SearchAim *aim, RengaP
       RengaSearchMemory_Private(trial->task, &trial->model, &aim->candidate, plan, memory, &most);
   for (int s = 0; s < layout->count && !code; s++) {
     if ((double)memory[s].total <= trial->task->memory) continue;
-    *changed = *changed || !layout->stage[s].recompute;
-    *fits = *fits && !layout->stage[s].recompute && RengaSearchCapabilities_Private().recompute;
-    layout->stage[s].recompute = true;
+    *changed = *changed || !RengaSearchRecomputes_Private(&layout->stage[s]);
+    *fits = *fits && !RengaSearchRecomputes_Private(&layout->stage[s]) &&
+            RengaSearchCapabilities_Private().recompute;
+    RengaSearchSetRecompute_Private(&layout->stage[s], true);
   }
   RengaFree(&memory);
   RengaCall(code);
@@ -140,12 +140,13 @@ static bool MarkForced(const SearchTrial *trial, SearchLayout *layout, const int
   const SearchModel *model = &trial->bounded;
   for (int s = 0; s < layout->count; s++) {
     SearchStage *stage = &layout->stage[s];
-    const SearchOption *option = &model->option[stage->option];
+    const SearchOption option = RengaSearchOptionOf_Private(model, &stage->shape);
     const double received = model->received[stage->begin], depth = (double)in_flight[s];
-    stage->recompute = RengaSearchDeepest_Private(model, option, stage->begin, stage->end, false,
-                                                  received) < depth;
-    if (stage->recompute &&
-        (!model->recompute || RengaSearchDeepest_Private(model, option, stage->begin, stage->end,
+    RengaSearchSetRecompute_Private(stage, RengaSearchDeepest_Private(model, &option, stage->begin,
+                                                                      stage->end, false,
+                                                                      received) < depth);
+    if (RengaSearchRecomputes_Private(stage) &&
+        (!model->recompute || RengaSearchDeepest_Private(model, &option, stage->begin, stage->end,
                                                          true, received) < depth))
       return false;
   }
@@ -167,7 +168,7 @@ static RengaErrorCode PredictForced(const SearchTrial *trial, SearchAim *aim,
   if (!code) fits = MarkForced(trial, layout, in_flight);
   if (!code && fits) code = PredictStep(trial, aim, draft, nearest, step);
   if (!fits) *step = HUGE_VAL;
-  for (int s = 0; s < layout->count; s++) layout->stage[s].recompute = false;
+  for (int s = 0; s < layout->count; s++) RengaSearchSetRecompute_Private(&layout->stage[s], false);
   RengaFree(&in_flight);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -194,7 +195,7 @@ static RengaErrorCode TrySchedule(SearchTrial *trial, SearchAim *aim, const Sear
     layout->rank = NULL;
   }
   if (!code && fits && IsFaster(trial, aim->step)) code = TakeAim(trial, aim, rank);
-  for (int s = 0; s < layout->count; s++) layout->stage[s].recompute = false;
+  for (int s = 0; s < layout->count; s++) RengaSearchSetRecompute_Private(&layout->stage[s], false);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -233,7 +234,7 @@ static RengaErrorCode TrySchedules(SearchTrial *trial, SearchAim *aim, const Sea
   const SearchLayout *layout = &aim->candidate.layout;
   int64_t rounds = 0;
   for (int s = 0; s < layout->count; s++) {
-    const int64_t own = trial->model.option[layout->stage[s].option].rounds;
+    const int64_t own = RengaSearchOptionOf_Private(&trial->model, &layout->stage[s].shape).rounds;
     if (own > rounds) rounds = own;
   }
   if (!trial->task->any_schedule || layout->count == 1 || rounds == 1) {
@@ -263,10 +264,10 @@ static double LeastOf(const SearchModel *model, const SearchLayout *layout)
   int behind = 0;
   for (int s = layout->count - 1; s >= 0; s--) {
     const SearchStage *stage = &layout->stage[s];
-    const SearchOption *option = &model->option[stage->option];
+    const SearchOption option = RengaSearchOptionOf_Private(model, &stage->shape);
     least = fmax(least,
-                 RengaSearchStageAtLeast_Private(model, option, stage->begin, stage->end, behind));
-    behind += option->replicas;
+                 RengaSearchStageAtLeast_Private(model, &option, stage->begin, stage->end, behind));
+    behind += option.shape.replicas;
   }
   return least;
 }
@@ -302,7 +303,7 @@ RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout)
 {
   SearchAim aim = {.candidate = {.size = trial->best->candidate.size}};
   SearchDraft draft;
-  for (int s = 0; s < layout->count; s++) layout->stage[s].recompute = false;
+  for (int s = 0; s < layout->count; s++) RengaSearchSetRecompute_Private(&layout->stage[s], false);
   if (!RengaSearchEvaluate_Private(&trial->model, layout)) return RENGA_SUCCESS;
   if (!IsFaster(trial, LeastOf(&trial->bounded, layout))) return RENGA_SUCCESS;
   aim.candidate.layout = *layout; /* lent */

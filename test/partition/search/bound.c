@@ -75,13 +75,6 @@ static void MakeCosts(Case *one)
   }
 }
 
-static int OptionOf(const SearchModel *model, int replicas)
-{
-  int o = 0;
-  while (model->option[o].replicas != replicas) o++;
-  return o;
-}
-
 /* Every number of replicas has a row, as long as its links are of no account. */
 static void MakeLayout(const SearchModel *model, int most, SearchLayout *layout)
 {
@@ -95,10 +88,12 @@ static void MakeLayout(const SearchModel *model, int most, SearchLayout *layout)
     stage->begin = begin;
     stage->end = begin = stages > 1 && length < left ? begin + length : model->count;
     if (!equal) replicas = 1 + RandomBelow(most);
-    stage->option = OptionOf(model, replicas);
-    stage->recompute = Random() < 0.4;
+    stage->shape = RengaStageShapePlain(replicas);
+    RengaSearchSetRecompute_Private(stage, Random() < 0.4);
   }
 }
+
+static int n_unlisted; /* shapes that were weighed without a row */
 
 /* One row for each number, so that any can be asked for. */
 static void AllOptions(SearchModel *model, RengaMachine machine, SearchOption rows[])
@@ -117,14 +112,35 @@ static void AllOptions(SearchModel *model, RengaMachine machine, SearchOption ro
   model->option = rows;
 }
 
+/* A shape costs the same whether a model lists it or not. */
+static void CheckUnlisted(const SearchModel *model, RengaMachine machine)
+{
+  SearchModel few = *model, one = *model;
+  few.option = one.option = NULL;
+  RengaCallAbort(RengaSearchModelOptions_Private(machine, false, &few));
+  one.listing.every = true;
+  RengaCallAbort(RengaSearchModelOptions_Private(machine, false, &one));
+  for (int r = 1; r <= one.n_options; r++) {
+    const SearchStage stage = {0, model->count, RengaStageShapePlain(r)};
+    SearchCost a, b;
+    TestTrue(RengaSearchMayHave_Private(&one, r));
+    TestTrue(!RengaSearchMayHave_Private(&one, r + one.n_options));
+    const bool fits = RengaSearchCostOf_Private(&one, &stage, 1, &a);
+    TestTrue(RengaSearchCostOf_Private(&few, &stage, 1, &b) == fits);
+    TestTrue(!fits || (a.rounds == b.rounds && a.reduce == b.reduce && a.memory == b.memory));
+    n_unlisted += !RengaSearchMayHave_Private(&few, r);
+  }
+  RengaFree(&few.option);
+  RengaFree(&one.option);
+}
+
 /* As many as the bound counts on: one for each of the devices behind, shared by the replicas. */
 static double LeastHeld(const SearchModel *model, const SearchLayout *layout, int s)
 {
-  const SearchOption *option = &model->option[layout->stage[s].option];
+  const SearchOption option = RengaSearchOptionOf_Private(model, &layout->stage[s].shape);
   int behind = 0;
-  for (int t = s + 1; t < layout->count; t++)
-    behind += model->option[layout->stage[t].option].replicas;
-  return fmin((double)option->rounds, 1 + ceil((double)behind / option->replicas));
+  for (int t = s + 1; t < layout->count; t++) behind += layout->stage[t].shape.replicas;
+  return fmin((double)option.rounds, 1 + ceil((double)behind / option.shape.replicas));
 }
 
 static void CheckDepths(Case *one, const SearchTask *task, const SearchModel *model,
@@ -140,16 +156,17 @@ static void CheckDepths(Case *one, const SearchTask *task, const SearchModel *mo
   RengaCallAbort(RengaScheduleSetPlan(schedule, plan, model->microbatches, 0, NULL, false));
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
+    const SearchOption option = RengaSearchOptionOf_Private(model, &stage->shape);
     int64_t held;
     RengaCallAbort(RengaScheduleGetInFlight(schedule, s, &held));
     bounded.memory = (double)memory[s].total;
-    const double deepest =
-        RengaSearchDeepest_Private(&bounded, &model->option[stage->option], stage->begin,
-                                   stage->end, stage->recompute, model->received[stage->begin]);
+    const double deepest = RengaSearchDeepest_Private(&bounded, &option, stage->begin, stage->end,
+                                                      RengaSearchRecomputes_Private(stage),
+                                                      model->received[stage->begin]);
     if (deepest < (double)held)
       fprintf(stderr, "stage %d of %d, places %d to %d, recompute %d, %d replicas: %lld > %g\n", s,
-              layout->count, stage->begin, stage->end, stage->recompute,
-              model->option[stage->option].replicas, (long long)held, deepest);
+              layout->count, stage->begin, stage->end, RengaSearchRecomputes_Private(stage),
+              stage->shape.replicas, (long long)held, deepest);
     TestTrue(deepest >= (double)held && (double)held >= LeastHeld(model, layout, s));
     one->deepest += held > 1 && deepest < 1.5 * (double)held;
   }
@@ -230,17 +247,20 @@ static void CheckCase(Case *one)
   RengaCallAbort(RengaSearchModelOf_Private(&task, &one->chain, 0, false, &model));
   RengaFree(&model.option);
   AllOptions(&model, task.machine, rows);
+  CheckUnlisted(&model, task.machine);
   CheckSlants(&task, &model);
   MakeLayout(&model, model.n_options, &candidate.layout);
   bool recompute[STAGES_MOST];
-  for (int s = 0; s < candidate.layout.count; s++) recompute[s] = stages[s].recompute;
+  for (int s = 0; s < candidate.layout.count; s++)
+    recompute[s] = RengaSearchRecomputes_Private(&stages[s]);
   TestTrue(RengaSearchEvaluate_Private(&model, &candidate.layout));
-  for (int s = 0; s < candidate.layout.count; s++) stages[s].recompute = recompute[s];
-  RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &model, &candidate, &plan));
+  for (int s = 0; s < candidate.layout.count; s++)
+    RengaSearchSetRecompute_Private(&stages[s], recompute[s]);
+  RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &candidate, &plan));
   RengaCallAbort(RengaSearchMemory_Private(&task, &model, &candidate, plan, memory, &most));
   RengaCallAbort(RengaSearchPredict_Private(&task, &model, &candidate, plan, &prediction));
   CheckDepths(one, &task, &model, &candidate.layout, memory, plan);
-  task.ranks = RengaSearchDevices_Private(&model, &candidate.layout);
+  task.ranks = RengaSearchDevices_Private(&candidate.layout);
   CheckBound(one, &task, &candidate.layout, Random() < 0.8 ? most : 0, prediction.step);
   RengaCallAbort(RengaPlanDestroy(&plan));
   model.option = NULL;
@@ -297,6 +317,7 @@ int main(int argc, char **argv)
   }
   RengaCallAbort(RengaMachineDestroy(&one.machine));
   RengaCallAbort(RengaCommDestroy(&one.comm));
+  TestTrue(n_unlisted > 0);
   if (getenv("TEST_VERBOSE")) printf("least %g, %d of depth\n", one.gap, one.deepest);
   RengaCallAbort(RengaFinalize());
   return 0;

@@ -81,8 +81,9 @@ static double Seconds(Case *one, bool gpipe, double eager, int n_ranks, int rank
     RengaPlan plan;
     double most;
     RengaSearchEvaluate_Private(&one->model, &candidate.layout);
-    for (int s = 0; s < one->count; s++) stages[s].recompute = one->stage[s].recompute;
-    RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &one->model, &candidate, &plan));
+    for (int s = 0; s < one->count; s++)
+      RengaSearchSetRecompute_Private(&stages[s], RengaSearchRecomputes_Private(&one->stage[s]));
+    RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &candidate, &plan));
     RengaCallAbort(RengaSearchPredict_Private(&task, &one->model, &candidate, plan, &prediction));
     if (prediction.step < one->least) /* the runtime takes long */
       RengaCallAbort(
@@ -93,9 +94,10 @@ static double Seconds(Case *one, bool gpipe, double eager, int n_ranks, int rank
     if (fits) seconds = prediction.step;
     one->unfit = again > 0 && !fits;
     for (int s = 0; s < one->count; s++)
-      one->stage[s].recompute = task.memory > 0 && (double)memory[s].total > task.memory;
+      RengaSearchSetRecompute_Private(&one->stage[s],
+                                      task.memory > 0 && (double)memory[s].total > task.memory);
   }
-  for (int s = 0; s < one->count; s++) one->stage[s].recompute = false;
+  for (int s = 0; s < one->count; s++) RengaSearchSetRecompute_Private(&one->stage[s], false);
   return seconds;
 }
 
@@ -111,7 +113,7 @@ static double Nearest(Case *one, bool gpipe, double eager)
   task.eager = eager;
   memcpy(stages, one->stage, sizeof stages);
   RengaSearchEvaluate_Private(&one->model, &candidate.layout);
-  for (int s = 0; s < one->count; s++) stages[s].recompute = false;
+  for (int s = 0; s < one->count; s++) RengaSearchSetRecompute_Private(&stages[s], false);
   RengaCallAbort(
       RengaSearchDraftCreate_Private(&task, &one->chain, &one->model, &candidate, &draft));
   RengaCallAbort(
@@ -147,7 +149,7 @@ static void TryLayout(Case *one)
 {
   const int64_t microbatches = (one->task.batch + one->size - 1) / one->size;
   int n_ranks = 0;
-  for (int s = 0; s < one->count; s++) n_ranks += one->model.option[one->stage[s].option].replicas;
+  for (int s = 0; s < one->count; s++) n_ranks += one->stage[s].shape.replicas;
   for (int following = 1; following < one->count; following++)
     for (int early = 0; early <= following * microbatches; early++)
       TrySchedule(one, false, (double)early / following, n_ranks);
@@ -162,10 +164,11 @@ static void TryAll(Case *one, int begin, int left)
     TryLayout(one);
     return;
   }
-  for (int o = 0; o < model->n_options && model->option[o].replicas <= left; o++)
+  for (int o = 0; o < model->n_options && model->option[o].shape.replicas <= left; o++)
     for (int end = begin + 1; end <= model->count; end++) {
-      one->stage[one->count++] = (SearchStage){.begin = begin, .end = end, .option = o};
-      TryAll(one, end, left - model->option[o].replicas);
+      one->stage[one->count++] =
+          (SearchStage){.begin = begin, .end = end, .shape = model->option[o].shape};
+      TryAll(one, end, left - model->option[o].shape.replicas);
       one->count--;
     }
 }

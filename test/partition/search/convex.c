@@ -93,7 +93,9 @@ static void FillLayout(int stages, Case *test)
   const int count = test->model.count;
   test->candidate.layout = (SearchLayout){.count = stages, .stage = test->stage};
   for (int s = 0; s < stages; s++)
-    test->stage[s] = (SearchStage){.begin = s * count / stages, .end = (s + 1) * count / stages};
+    test->stage[s] = (SearchStage){.begin = s * count / stages,
+                                   .end = (s + 1) * count / stages,
+                                   .shape = RengaStageShapePlain(1)};
 }
 
 static bool Crosses(RengaGraph graph, RengaValue v)

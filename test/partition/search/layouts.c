@@ -22,10 +22,10 @@ static void SetLinks(SearchModel *model, double slow)
 {
   for (int o = 0; o < model->n_options; o++) {
     SearchOption *option = &model->option[o];
-    const double share = (option->replicas - 1.0) / option->replicas;
+    const double share = (option->shape.replicas - 1.0) / option->shape.replicas;
     option->message_latency = 0.01 * slow;
-    option->message_rate = 0.002 * slow * (1 + 0.1 * option->replicas);
-    option->reduce_latency = 0.02 * slow * (option->replicas - 1);
+    option->message_rate = 0.002 * slow * (1 + 0.1 * option->shape.replicas);
+    option->reduce_latency = 0.02 * slow * (option->shape.replicas - 1);
     option->reduce_rate = 0.004 * slow * 2 * share;
   }
 }
@@ -84,13 +84,11 @@ static double Simulate(RengaSchedule schedule, const SearchModel *model, const S
   int replicas[DEVICES_MOST], n = 0;
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
-    const SearchOption *option = &model->option[stage->option];
     SearchCost cost;
-    TestTrue(RengaSearchStageCost_Private(model, option, stage->begin, stage->end,
-                                          layout->count - s, &cost));
+    TestTrue(RengaSearchCostOf_Private(model, stage, layout->count - s, &cost));
     forward[s] = cost.forward;
     backward[s] = cost.backward - cost.extra;
-    replicas[s] = option->replicas;
+    replicas[s] = stage->shape.replicas;
     for (int back = 0; back < 2 && s + 1 < layout->count; back++, n++) {
       message[n] = (RengaMessage){
           .value = "x", .from = s + back, .to = s + !back, .backward = back, .bytes = 1};
@@ -102,7 +100,8 @@ static double Simulate(RengaSchedule schedule, const SearchModel *model, const S
   RengaCallAbort(RengaScheduleSetShape(schedule, layout->count, replicas, model->microbatches, n,
                                        message, false));
   for (int s = 0; s < layout->count; s++)
-    RengaCallAbort(RengaScheduleSetRecompute(schedule, s, layout->stage[s].recompute));
+    RengaCallAbort(
+        RengaScheduleSetRecompute(schedule, s, RengaSearchRecomputes_Private(&layout->stage[s])));
   RengaCallAbort(RengaScheduleSetLeaf(schedule, model->leaf));
   RengaCallAbort(RengaScheduleSetUp(schedule));
   RengaCallAbort(RengaScheduleSimulate(schedule, forward, backward, seconds, &pipeline, &bubble));
@@ -123,12 +122,9 @@ static bool FitsInFlight(const SearchModel *model, const SearchLayout *layout)
   int behind = 0;
   for (int s = layout->count - 1; s >= 0 && model->memory > 0; s--) {
     const SearchStage *stage = &layout->stage[s];
-    const SearchOption *option = &model->option[stage->option];
-    const int depth = 1 + (behind + option->replicas - 1) / option->replicas;
-    if (RengaSearchStageBytes_Private(model, option, stage->begin, stage->end, depth,
-                                      stage->recompute) > model->memory)
-      return false;
-    behind += option->replicas;
+    const int depth = 1 + (behind + stage->shape.replicas - 1) / stage->shape.replicas;
+    if (RengaSearchBytesOf_Private(model, stage, depth) > model->memory) return false;
+    behind += stage->shape.replicas;
   }
   return true;
 }
@@ -159,8 +155,10 @@ static void TryAll(const SearchModel *model, SearchLayout *layout, Simulated *si
   if (layout->count == DEVICES_MOST) return;
   for (int end = begin + 1; end <= model->count; end++)
     for (int o = 0; o < model->n_options; o++) {
-      if (!model->unequal && layout->count && o != layout->stage[0].option) continue;
-      layout->stage[layout->count++] = (SearchStage){begin, end, o, false};
+      if (!model->unequal && layout->count &&
+          model->option[o].shape.replicas != layout->stage[0].shape.replicas)
+        continue;
+      layout->stage[layout->count++] = (SearchStage){begin, end, model->option[o].shape};
       TryAll(model, layout, simulated, least);
       layout->count--;
     }
