@@ -86,11 +86,17 @@ static double EightInputFlops(const RengaOpCall *call)
     name, 1, 1, 1, 1, 0, Reduce, flops, AXES, types                                                \
   }
 
+/* first: of equal ones the first gets the gradient; otherwise they share it. */
+#define EXTREME(name)                                                                              \
+  {                                                                                                \
+    name, 1, 1, 1, 1, 0, Reduce, InputFlops, AXES " first:int=0", "T>T"                            \
+  }
+
 const RengaOperator RengaOperatorsReduce[] = {
     REDUCE("ReduceSum", InputFlops, "N>N"),
     REDUCE("ReduceMean", InputFlops, "N>N"),
-    REDUCE("ReduceMax", InputFlops, "T>T"),
-    REDUCE("ReduceMin", InputFlops, "T>T"),
+    EXTREME("ReduceMax"),
+    EXTREME("ReduceMin"),
     REDUCE("ReduceProd", InputFlops, "N>N"),
     REDUCE("ReduceL1", InputFlops, "N>N"),
     REDUCE("ReduceL2", InputFlops, "N>N"),

@@ -5,6 +5,7 @@
 #include "reader.h"
 #include "renga.h"
 #include "text.h"
+#include <string.h>
 
 static RengaComm comm;
 
@@ -57,6 +58,54 @@ static const struct {
      "the network changes \"net.m\" in each step"},
 };
 
+/* op: the node that the call decides on, and how many there are */
+static const struct {
+  const char *name, *text, *op;
+  int count;
+} decided[] = {
+    {"a clamp by a number, written as Max and Min",
+     "in x f32 N 2; init a f32 2 : 1 1; init low f32 : 0; init high f32 : 1; Mul x a -> h;"
+     "Max h low -> g call=clamp:clamp.Tensor(%h,~%scalar_tensor_default,~%scalar_tensor_default_1);"
+     "Min g high -> y "
+     "call=clamp:clamp.Tensor(%h,~%scalar_tensor_default,~%scalar_tensor_default_1);" MEAN,
+     "Clip", 2},
+    {"a clamp by a tensor",
+     "in x f32 N 2; init a f32 2 : 1 1; init low f32 : 0; Mul x a -> h;"
+     "Max h low -> y call=clamp:clamp.Tensor(%h,~%b_low);" MEAN,
+     "Max", 1},
+    {"a maximum",
+     "in x f32 N 2; init a f32 2 : 1 1; init low f32 : 0; Mul x a -> h;"
+     "Max h low -> y call=maximum:maximum.default(%h,~%scalar_tensor_default);" MEAN,
+     "Max", 1},
+    {"the first of equal maxima",
+     "in x f32 N 2; init a f32 2 : 1 1; init last i64 1 : 1; Mul x a -> h;"
+     "ReduceMax h last -> y call=max_1:max.dim(%h,~1,~True);" MEAN,
+     "first", 1},
+    {"all of equal maxima",
+     "in x f32 N 2; init a f32 2 : 1 1; init last i64 1 : 1; Mul x a -> h;"
+     "ReduceMax h last -> y call=amax:amax.default(%h,~[1],~True);" MEAN,
+     "first", 0},
+};
+
+static RengaErrorCode TestDecided(void)
+{
+  for (size_t i = 0; i < sizeof decided / sizeof *decided; i++) {
+    RengaGraph graph;
+    const RengaGraphNode *node;
+    const char *text;
+    int count = 0;
+    RengaCall(ReadModel(comm, NewModelOf(18, decided[i].text), NULL, NULL, &graph, &text));
+    for (int k = 0; (node = RengaGraphGetNode(graph, k)) != NULL; k++)
+      count += strcmp(node->op->name, decided[i].op) == 0 ||
+               (strcmp(decided[i].op, "first") == 0 &&
+                RengaAttributesInt(&node->attributes, "first", 0) == 1);
+    RengaCheck(count == decided[i].count, MPI_COMM_SELF, RENGA_ERR_INTERNAL, "%s: %d %s",
+               decided[i].name, count, decided[i].op);
+    RengaCall(RengaGraphDestroy(&graph));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestChanged(void)
 {
   RengaGraph graph;
@@ -78,6 +127,7 @@ static RengaErrorCode RunTest(void)
 {
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(TestChanged());
+  RengaCall(TestDecided());
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

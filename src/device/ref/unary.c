@@ -117,7 +117,7 @@ FUNCTION(ReciprocalSlope, (-x * x))
 
 /* Slopes from the input x. */
 FUNCTION(AbsSlope, x > 0 ? 1 : x < 0 ? -1 : 0)
-FUNCTION(ClipSlope, x >= a && x <= b)
+FUNCTION(ClipSlope, x > a && x < b)
 FUNCTION(ErfSlope, (two_over_root_pi * exp(-x * x)))
 FUNCTION(SoftplusSlope, Logistic(x))
 FUNCTION(SoftsignSlope, 1 / ((1 + fabs(x)) * (1 + fabs(x))))

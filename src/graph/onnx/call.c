@@ -42,6 +42,17 @@ double RengaOnnxCallReal(const RengaOnnxNode *node, const char *target, int posi
   return found && sscanf(found, "%lf", &number) == 1 ? number : otherwise;
 }
 
+/* Is the node made of a call of the target, any overload where it ends in a point? */
+bool RengaOnnxIsCallOf(const RengaOnnxNode *node, const char *target)
+{
+  const char *called = node->call ? strstr(node->call, "target=torch.ops.") : NULL;
+  const size_t length = strlen(target);
+  if (!called) return false;
+  called += strlen("target=torch.ops.");
+  return strncmp(called, target, length) == 0 &&
+         (target[length - 1] == '.' || called[length] == ']');
+}
+
 /* An Identity that the module wrote as detach(). */
 bool RengaOnnxIsDetach(const RengaOnnxNode *node)
 {

@@ -227,6 +227,7 @@ RengaErrorCode RengaOnnxCall(RengaOnnxImporter *importer, const Onnx__NodeProto 
                              char **call); /* NULL: not said */
 RengaErrorCode RengaOnnxSetCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
                                 const char *call);
+bool RengaOnnxIsCallOf(const RengaOnnxNode *node, const char *target);
 bool RengaOnnxIsDetach(const RengaOnnxNode *node);
 bool RengaOnnxIsTrainingNorm(const char *call); /* NULL: not said */
 

@@ -281,6 +281,7 @@ RengaErrorCode RengaOnnxConvertGlobalAveragePool(RengaOnnxNode *node)
 
 RengaErrorCode RengaOnnxConvertGlobalMaxPool(RengaOnnxNode *node)
 {
+  RengaCall(RengaAttributesSetInt(&node->importer->attributes, "first", 1));
   RengaCall(Global(node, "ReduceMax"));
   return RENGA_SUCCESS;
 }

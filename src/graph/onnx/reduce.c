@@ -41,8 +41,11 @@ RengaErrorCode RengaOnnxConvertReduce(RengaOnnxNode *node)
   y = x;
   if (over_batch && RengaOnnxMaskOf(node->importer, x) != RENGA_VALUE_NONE)
     RengaCall(RengaOnnxReduceRows(node, op, x, n, axes, keep, &y));
-  else if (n > 0)
+  else if (n > 0) {
+    if (RengaOnnxIsCallOf(node, "aten.max.dim") || RengaOnnxIsCallOf(node, "aten.min.dim"))
+      RengaCall(RengaAttributesSetInt(&node->importer->attributes, "first", 1));
     RengaCall(RengaOnnxReduce(node, op, x, n, axes, keep, &y));
+  }
   RengaCall(RengaOnnxBindValue(node, 0, y));
   return RENGA_SUCCESS;
 }

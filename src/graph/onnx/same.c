@@ -153,11 +153,37 @@ static RengaErrorCode Chain(RengaOnnxNode *node, const char *op, RengaValue *y)
   return RENGA_SUCCESS;
 }
 
+/* clamp() by a number may be written as Max and Min, whose gradient at the bound is another. The
+   number is a scalar that the exporter made: a bound that is a tensor keeps its half. */
+static RengaErrorCode ClampByNumber(RengaOnnxNode *node, bool *done)
+{
+  const RengaOnnxHost *bound = NULL;
+  const bool most = strcmp(node->proto->op_type, "Max") == 0;
+  RengaValue x;
+  *done = false;
+  if (RengaOnnxInputCount(node) != 2 || strcmp(node->proto->op_type, "Sum") == 0 ||
+      !RengaOnnxIsCallOf(node, "aten.clamp.Tensor") || !strstr(node->call, "%scalar_tensor"))
+    return RENGA_SUCCESS;
+  RengaCall(RengaOnnxKnownInput(node, 1, &bound));
+  if (!bound || bound->spec.ndim != 0 || !RengaDataTypeIsFloating(bound->spec.type))
+    return RENGA_SUCCESS;
+  RengaCall(RengaOnnxInputValue(node, 0, &x));
+  RengaCall(RengaAttributesSetReal(&node->importer->attributes, most ? "min" : "max",
+                                   bound->number->real));
+  RengaCall(RengaOnnxApply(node, "Clip", x, RENGA_VALUE_NONE, &x));
+  RengaCall(RengaOnnxBindValue(node, 0, x));
+  *done = true;
+  return RENGA_SUCCESS;
+}
+
 /* Min, Max and Sum of n inputs: ((a, b), c) … */
 RengaErrorCode RengaOnnxConvertChain(RengaOnnxNode *node)
 {
   RengaValue y;
+  bool done;
   const char *op = node->proto->op_type;
+  RengaCall(ClampByNumber(node, &done));
+  if (done) return RENGA_SUCCESS;
   RengaCall(Chain(node, strcmp(op, "Sum") == 0 ? "Add" : op, &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));
   return RENGA_SUCCESS;

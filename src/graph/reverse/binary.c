@@ -88,16 +88,20 @@ static RengaErrorCode Choose(RengaReverse *reverse, RengaValue condition, RengaV
   return RENGA_SUCCESS;
 }
 
-/* The one that is taken gets the gradient; of equal ones the first. */
+/* The one that is taken gets the gradient; equal ones get half of it each. */
 static RengaErrorCode Extreme(RengaReverse *reverse, const char *comparison)
 {
   const RengaGraphNode *node = reverse->node;
-  RengaValue first, g;
+  const RengaValue dy = reverse->dy[0];
+  RengaValue first, equal, half, g;
   RengaCall(RengaReverseBinaryOp(reverse, comparison, node->in[0], node->in[1], &first));
+  RengaCall(RengaReverseBinaryOp(reverse, "Equal", node->in[0], node->in[1], &equal));
+  RengaCall(RengaReverseWithScalar(reverse, "Mul", dy, 0.5, &half));
   for (int i = 0; i < 2; i++) {
     if (!reverse->wanted[i]) continue;
-    RengaCall(Choose(reverse, first, i == 0 ? reverse->dy[0] : RENGA_VALUE_NONE,
-                     i == 1 ? reverse->dy[0] : RENGA_VALUE_NONE, &g));
+    RengaCall(
+        Choose(reverse, first, i == 0 ? dy : RENGA_VALUE_NONE, i == 1 ? dy : RENGA_VALUE_NONE, &g));
+    RengaCall(Choose(reverse, equal, half, g, &g));
     RengaCall(Give(reverse, i, g));
   }
   return RENGA_SUCCESS;

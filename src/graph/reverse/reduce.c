@@ -1,5 +1,6 @@
 /* Reductions: the gradient is spread over what was reduced. */
 #include "../reverse.h"
+#include <string.h>
 
 static void ReducedAxes(const RengaReverse *reverse, bool over[RENGA_MAX_DIM])
 {
@@ -59,10 +60,58 @@ static RengaErrorCode Mean(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-/* Equal extremes share the gradient. */
+/* What is reduced as one dimension of [before …, reduced, after …]; -1: its dimensions do not stand
+   side by side. */
+static int ReducedAsOne(const RengaReverse *reverse, RengaTensorSpec *flat)
+{
+  const RengaTensorSpec *x = RengaReverseSpec(reverse, reverse->node->in[0]);
+  bool over[RENGA_MAX_DIM];
+  int axis = -1;
+  ReducedAxes(reverse, over);
+  *flat = (RengaTensorSpec){.type = x->type};
+  for (int d = 0; d < x->ndim; d++) {
+    if (over[d] && axis >= 0 && (!over[d - 1] || x->dim[d] < 0)) return -1;
+    if (over[d] && axis >= 0) {
+      flat->dim[axis] *= x->dim[d];
+      continue;
+    }
+    if (over[d]) axis = flat->ndim;
+    flat->dim[flat->ndim++] = x->dim[d];
+  }
+  return axis;
+}
+
+/* Of equal extremes the first gets the gradient. */
+static RengaErrorCode FirstExtreme(RengaReverse *reverse, int axis, const RengaTensorSpec *flat)
+{
+  const RengaGraphNode *node = reverse->node;
+  const bool most = strcmp(node->op->name, "ReduceMax") == 0;
+  RengaTensorSpec one = *flat;
+  RengaAttributes attributes = {0};
+  RengaValue x, in[2];
+  one.dim[axis] = 1;
+  RengaCall(RengaReverseReshape(reverse, node->in[0], flat, &x));
+  RengaCall(RengaAttributesSetInt(&attributes, "axis", axis));
+  RengaCall(
+      RengaReverseApply(reverse, most ? "ArgMax" : "ArgMin", &attributes, 1, &x, NULL, &in[1]));
+  RengaCall(RengaReverseReshape(reverse, reverse->dy[0], &one, &in[0]));
+  RengaCall(RengaAttributesSetInt(&attributes, "axis", axis));
+  RengaCall(RengaReverseApply(reverse, "GatherElementsGrad", &attributes, 2, in, flat, &x));
+  RengaCall(
+      RengaReverseReshape(reverse, x, RengaReverseSpec(reverse, node->in[0]), &reverse->dx[0]));
+  return RENGA_SUCCESS;
+}
+
+/* Equal extremes share the gradient, unless it is the first's. */
 static RengaErrorCode Extreme(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
+  RengaTensorSpec flat;
+  const int axis = ReducedAsOne(reverse, &flat);
+  if (RengaAttributesInt(&node->attributes, "first", 0) && axis >= 0) {
+    RengaCall(FirstExtreme(reverse, axis, &flat));
+    return RENGA_SUCCESS;
+  }
   RengaAttributes attributes = {0};
   RengaValue kept, equal, ones, count, share, wide;
   RengaCall(Keep(reverse, node->out[0], &kept));
