@@ -119,6 +119,8 @@ RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int repl
                                      const int64_t **order); /* lent */
 /* Of the replica that holds most. */
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches);
+/* Of those in flight, with gradients of inputs and not of parameters; 0: backwards are whole. */
+RengaErrorCode RengaScheduleGetLag(RengaSchedule schedule, int stage, int64_t *microbatches);
 /* What the actions of a kind take, [stages] seconds each (NULL: no time), what messages take,
    [messages] seconds (NULL: none), and whether messages of one rank to another queue. */
 typedef struct {

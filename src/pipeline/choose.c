@@ -71,7 +71,9 @@ static ProgramPart PartOf(const Layout *layout, const RengaGraphNode *node, int 
 {
   if (layout->program->kind == PROGRAM_PROLOGUE) return PART_FORWARD;
   if (layout->constant[n]) return PART_CONSTANT;
-  return node->phase == RENGA_PHASE_FORWARD ? PART_FORWARD : PART_BACKWARD;
+  if (node->phase == RENGA_PHASE_FORWARD) return PART_FORWARD;
+  return node->phase == RENGA_PHASE_BACKWARD_WEIGHT && layout->chunk->lag > 0 ? PART_WEIGHT
+                                                                              : PART_BACKWARD;
 }
 
 /* From what is wanted back to what it needs. Sums over the batch are given from outside. */

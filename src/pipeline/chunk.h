@@ -160,7 +160,8 @@ typedef struct {
   KernelTable kernels;
   ProgramTable programs;
   ChunkSizes sizes;
-  int slots; /* micro-batches in flight */
+  int slots;   /* micro-batches in flight */
+  int64_t lag; /* of these, with gradients of inputs only; 0: backwards are whole */
   RengaPipelineMemory memory;
   ChunkBases at;
   char **base;           /* [REGION_MESSAGE + messages] of the running action */

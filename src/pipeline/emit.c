@@ -43,8 +43,8 @@ static RengaErrorCode EmitMove(Layout *layout, Sequence *sequence, const Move *m
   return RENGA_SUCCESS;
 }
 
-/* The moves of each value that backward makes, in order: the first, and after each the next; -1:
-   there is none. */
+/* The moves of each value in the part that makes it, in order: the first, and after each the next;
+   -1: there is none. */
 typedef struct {
   int *first, *next;
 } MovesOf;
@@ -57,19 +57,23 @@ static RengaErrorCode SortMoves(const Layout *layout, MovesOf *moves)
   for (int v = 0; v < count; v++) moves->first[v] = -1;
   for (int m = layout->n_moves - 1; m >= 0; m--) {
     const RengaValue value = layout->move[m].value;
-    if (RengaLayoutPartOf_Private(layout, value) != PART_BACKWARD) continue;
+    if (RengaLayoutPartOf_Private(layout, value) !=
+        RengaLayoutFills_Private(layout, layout->move[m].to))
+      continue;
     moves->next[m] = moves->first[value];
     moves->first[value] = m;
   }
   return RENGA_SUCCESS;
 }
 
-/* What backward does not make is moved at its end. */
+/* What a part moves and does not make is moved at its end. */
 static RengaErrorCode EmitLateMoves(Layout *layout)
 {
-  for (int m = 0; m < layout->n_moves; m++)
-    if (RengaLayoutPartOf_Private(layout, layout->move[m].value) != PART_BACKWARD)
-      RengaCall(EmitMove(layout, &layout->program->part[PART_BACKWARD], &layout->move[m]));
+  for (int m = 0; m < layout->n_moves; m++) {
+    const ProgramPart part = RengaLayoutFills_Private(layout, layout->move[m].to);
+    if (RengaLayoutPartOf_Private(layout, layout->move[m].value) != part)
+      RengaCall(EmitMove(layout, &layout->program->part[part], &layout->move[m]));
+  }
   return RENGA_SUCCESS;
 }
 

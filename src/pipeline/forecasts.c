@@ -94,10 +94,11 @@ static RengaErrorCode GrowKnown(Forecasts forecasts)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CompileStage(Outline *outline, int stage, ChunkSizes *sizes)
+static RengaErrorCode CompileStage(Outline *outline, int stage, int64_t lag, ChunkSizes *sizes)
 {
   Chunk chunk;
   RengaChunkBegin_Private(outline, stage, &chunk);
+  chunk.lag = lag;
   RengaErrorCode code = RengaChunkSetUp_Private(&chunk);
   if (!code) code = RengaChunkSizeStage_Private(&chunk);
   if (!code) *sizes = chunk.sizes;
@@ -106,8 +107,8 @@ static RengaErrorCode CompileStage(Outline *outline, int stage, ChunkSizes *size
   return RENGA_SUCCESS;
 }
 
-/* Sizes of the stage whose key was made. */
-static RengaErrorCode FindSizes(Outline *outline, Forecasts forecasts, int stage, ChunkSizes *sizes)
+/* Sizes of the chunk whose key was made. */
+static RengaErrorCode FindSizes(Forecasts forecasts, Chunk *chunk)
 {
   const StageKey *key = &forecasts->key;
   const size_t bytes = (size_t)key->count * sizeof *key->number;
@@ -115,14 +116,14 @@ static RengaErrorCode FindSizes(Outline *outline, Forecasts forecasts, int stage
   RengaCall(GrowKnown(forecasts));
   int *slot = FindKnown(forecasts, made.hash, key);
   if (!*slot) {
-    RengaCall(CompileStage(outline, stage, &made.sizes));
+    RengaCall(CompileStage(chunk->outline, chunk->stage, chunk->lag, &made.sizes));
     RengaCall(RengaRealloc(forecasts->n_known + 1, &forecasts->known));
     RengaCall(RengaMalloc(key->count, &made.key));
     memcpy(made.key, key->number, bytes);
     forecasts->known[forecasts->n_known++] = made;
     *slot = forecasts->n_known;
   }
-  *sizes = forecasts->known[*slot - 1].sizes;
+  chunk->sizes = forecasts->known[*slot - 1].sizes;
   return RENGA_SUCCESS;
 }
 
@@ -153,8 +154,9 @@ static RengaErrorCode AskStage(Outline *outline, Forecasts forecasts, const Mess
   const int *own = of->own + of->start[stage], n_own = of->start[stage + 1] - of->start[stage];
   Chunk chunk;
   RengaChunkBegin_Private(outline, stage, &chunk);
-  RengaCall(RengaKeyMake_Private(outline, &forecasts->classes, stage, n_own, own, &forecasts->key));
-  RengaCall(FindSizes(outline, forecasts, stage, &chunk.sizes));
+  RengaCall(RengaChunkCountLag_Private(&chunk));
+  RengaCall(RengaKeyMake_Private(&chunk, &forecasts->classes, n_own, own, &forecasts->key));
+  RengaCall(FindSizes(forecasts, &chunk));
   RengaCall(RengaChunkSizeWorst_Private(&chunk, shares, memory));
   return RENGA_SUCCESS;
 }

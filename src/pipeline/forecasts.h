@@ -15,5 +15,5 @@ typedef struct {
 
 RengaErrorCode RengaClassesMake_Private(const Outline *outline, StageClasses *classes);
 void RengaClassesFree_Private(StageClasses *classes);
-RengaErrorCode RengaKeyMake_Private(const Outline *outline, const StageClasses *classes, int stage,
-                                    int n_own, const int own[], StageKey *key);
+RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *classes, int n_own,
+                                    const int own[], StageKey *key);

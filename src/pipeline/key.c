@@ -180,20 +180,23 @@ static RengaErrorCode PushMessage(const Outline *outline, int m, const RengaPlan
   return RENGA_SUCCESS;
 }
 
-/* Of the stage of the outline; own: [n_own] rows of the message table that it has to do with. */
-RengaErrorCode RengaKeyMake_Private(const Outline *outline, const StageClasses *classes, int stage,
-                                    int n_own, const int own[], StageKey *key)
+/* Of a chunk that is not compiled yet; own: [n_own] rows of the message table that it has to do
+   with. */
+RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *classes, int n_own,
+                                    const int own[], StageKey *key)
 {
-  const RengaPlanStage *row = RengaPlanGetStage(outline->plan, stage);
+  const Outline *outline = chunk->outline;
+  const RengaPlanStage *row = RengaPlanGetStage(outline->plan, chunk->stage);
   RengaValue loss;
   RengaCall(RengaGraphGetLoss(outline->graph, &loss));
   key->count = 0;
   RengaCall(PushNumber(key, row->shape.saved));
+  RengaCall(PushNumber(key, chunk->lag > 0));
   RengaCall(PushNumber(key, outline->microbatch));
   RengaCall(PushNumber(key, outline->leaf));
   for (int i = 0; i < outline->n_batches; i++) RengaCall(PushNumber(key, outline->batch[i]));
   RengaCall(PushNumber(key, row->last - row->first));
   for (int n = row->first; n < row->last; n++) RengaCall(PushNode(outline, classes, n, loss, key));
-  for (int i = 0; i < n_own; i++) RengaCall(PushMessage(outline, own[i], row, stage, key));
+  for (int i = 0; i < n_own; i++) RengaCall(PushMessage(outline, own[i], row, chunk->stage, key));
   return RENGA_SUCCESS;
 }

@@ -37,10 +37,21 @@ ProgramPart RengaLayoutPartOf_Private(const Layout *layout, RengaValue value)
   return producer < 0 || IsGiven(layout, value) ? PART_NONE : layout->part[producer];
 }
 
+ProgramPart RengaLayoutFills_Private(const Layout *layout, Place to)
+{
+  return to.region == REGION_GRADIENTS && layout->chunk->lag > 0 ? PART_WEIGHT : PART_BACKWARD;
+}
+
+/* Positions of backward, then those of the gradients of parameters. */
+static int LaterAt(const Layout *layout, ProgramPart part, int position)
+{
+  return part == PART_WEIGHT ? layout->length[PART_BACKWARD] + 1 + position : position;
+}
+
 /* A gradient lies where it is awaited, or is moved there. */
 static RengaErrorCode Claim(Layout *layout, RengaValue value, Place to, int64_t bytes, bool move)
 {
-  if (move || RengaLayoutPartOf_Private(layout, value) != PART_BACKWARD ||
+  if (move || RengaLayoutPartOf_Private(layout, value) != RengaLayoutFills_Private(layout, to) ||
       Claimed(&layout->storage[value])) {
     RengaCall(AddMove(layout, value, to, bytes));
   } else {
@@ -99,12 +110,13 @@ static void Join(Layout *layout, RengaValue root, RengaValue value)
   if (Claimed(b)) a->claim = b->claim;
   a->saved = a->saved || b->saved;
   a->own = a->own || b->own;
-  if (a->home == PART_FORWARD && b->home == PART_BACKWARD) {
-    if (b->last > a->backward) a->backward = b->last;
-  } else {
-    if (b->last > a->last) a->last = b->last;
-    if (b->backward > a->backward) a->backward = b->backward;
+  if (b->home > a->home && a->home != PART_CONSTANT) {
+    const int last = LaterAt(layout, b->home, b->last);
+    if (last > a->later) a->later = last;
+  } else if (b->last > a->last) {
+    a->last = b->last;
   }
+  if (b->later > a->later) a->later = b->later;
 }
 
 static void UseAt(Layout *layout, RengaValue value, ProgramPart part, int position)
@@ -113,9 +125,10 @@ static void UseAt(Layout *layout, RengaValue value, ProgramPart part, int positi
   const RengaValue root = RengaLayoutRoot_Private(layout, value);
   if (IsGiven(layout, root)) return;
   Storage *storage = &layout->storage[root];
-  if (storage->home == PART_FORWARD && part == PART_BACKWARD) {
+  if (storage->home >= PART_FORWARD && part > storage->home) {
     storage->saved = true;
-    if (position > storage->backward) storage->backward = position;
+    if (LaterAt(layout, part, position) > storage->later)
+      storage->later = LaterAt(layout, part, position);
   }
   if (storage->home == part && position > storage->last) storage->last = position;
 }
@@ -156,9 +169,11 @@ static RengaErrorCode KeepToEnd(Layout *layout)
       UseAt(layout, wanted[i], PART_FORWARD, layout->length[PART_FORWARD]);
   RengaFree(&wanted);
   RengaCall(code);
-  for (int m = 0; m < layout->n_moves; m++)
-    if (RengaLayoutPartOf_Private(layout, layout->move[m].value) != PART_BACKWARD)
-      UseAt(layout, layout->move[m].value, PART_BACKWARD, layout->length[PART_BACKWARD]);
+  for (int m = 0; m < layout->n_moves; m++) {
+    const ProgramPart part = RengaLayoutFills_Private(layout, layout->move[m].to);
+    if (RengaLayoutPartOf_Private(layout, layout->move[m].value) != part)
+      UseAt(layout, layout->move[m].value, part, layout->length[part]);
+  }
   return RENGA_SUCCESS;
 }
 
@@ -181,7 +196,7 @@ static bool DiesAt(const Layout *layout, const Storage *storage, int n)
   if (storage->own || Claimed(storage) || storage->home == PART_CONSTANT) return false;
   if (storage->home == layout->part[n])
     return !storage->saved && storage->last == layout->position[n];
-  return storage->saved && storage->backward == layout->position[n];
+  return storage->saved && storage->later == LaterAt(layout, layout->part[n], layout->position[n]);
 }
 
 static bool MayRunInPlace(const Layout *layout, const RengaGraphNode *node, int n, int o, int i)

@@ -2,8 +2,8 @@
 #pragma once
 #include "pipelineimpl.h"
 
-/* A copy, or a sum, right after the value is made if that is in backward, else at the end: a value
-   that must also lie at a place of its own. */
+/* A copy, or a sum, in the part that fills the place: right after the value is made if that is
+   there, else at its end; a value that must also lie at a place of its own. */
 typedef struct {
   RengaValue value; /* NONE: zeros */
   Place to;
@@ -13,11 +13,11 @@ typedef struct {
 /* Values that share memory form a storage, known by one of them: its root. */
 typedef struct {
   Place claim; /* where it must lie; region ABSENT: anywhere */
-  bool saved;  /* needed after its part: by backward, or by a send */
+  bool saved;  /* needed after its part: by a later one, or by a send */
   bool own;    /* must not be a view of what the program does not make */
   ProgramPart home;
   int first, last; /* positions in the home part */
-  int backward;    /* of what forward makes: position of the last use in backward */
+  int later;       /* of what a later part uses: position of the last use there, see LaterAt */
   int64_t bytes;
 } Storage;
 
@@ -55,3 +55,5 @@ RengaErrorCode
 RengaLayoutPlace_Private(Layout *layout); /* program->place, sizes, workspace, moves */
 RengaErrorCode RengaLayoutEmit_Private(Layout *layout); /* the instructions */
 ProgramPart RengaLayoutPartOf_Private(const Layout *layout, RengaValue value);
+/* The part that fills a place outside: gradients of parameters come last. */
+ProgramPart RengaLayoutFills_Private(const Layout *layout, Place to);

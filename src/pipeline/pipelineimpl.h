@@ -194,6 +194,7 @@ typedef struct {
   ReplicaShares *row;
 } ShareTable;
 int64_t RengaChunkKeptBytes_Private(const Chunk *chunk, bool training);
+RengaErrorCode RengaChunkCountLag_Private(Chunk *chunk); /* before it is compiled */
 RengaErrorCode RengaChunkSizeStage_Private(Chunk *chunk);
 RengaErrorCode RengaChunkSizeWorst_Private(Chunk *chunk, ShareTable *table,
                                            RengaPipelineMemory *worst);

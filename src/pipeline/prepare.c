@@ -91,13 +91,15 @@ static RengaErrorCode CheckFits(const Chunk *chunk, const Pass *pass)
 {
   Outline *outline = chunk->outline;
   RengaSchedule schedule;
-  int64_t in_flight;
+  int64_t in_flight, lag;
   int buffers;
   RengaCall(RengaOutlineGetSchedule_Private(outline, pass->microbatches, false, &schedule));
   RengaCall(RengaScheduleGetInFlight(schedule, chunk->stage, &in_flight));
+  RengaCall(RengaScheduleGetLag(schedule, chunk->stage, &lag));
   RengaCall(RengaChunkCountTreeBuffers_Private(chunk, pass->microbatches, &buffers));
-  RengaCheck(in_flight <= chunk->slots && buffers <= chunk->gradients.n_buffers, MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT,
+  RengaCheck(in_flight <= chunk->slots && lag <= chunk->lag &&
+                 buffers <= chunk->gradients.n_buffers,
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "a step of %lld samples needs more memory than was planned for %lld: announce it with "
              "RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
              (long long)pass->batch->samples, (long long)outline->batch[0]);

@@ -167,7 +167,9 @@ static RengaErrorCode CheckForward(Chunk *chunk, const Program *a, const Program
               a->folded_bytes == b->folded_bytes;
   for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++) {
     const int producer = RengaGraphGetValue(chunk->sub, v)->producer;
-    if (producer >= 0 && RengaGraphGetNode(chunk->sub, producer)->phase != RENGA_PHASE_FORWARD)
+    const RengaPhase phase =
+        producer < 0 ? RENGA_PHASE_FORWARD : RengaGraphGetNode(chunk->sub, producer)->phase;
+    if (phase == RENGA_PHASE_BACKWARD_WEIGHT || (phase != RENGA_PHASE_FORWARD && chunk->lag == 0))
       continue;
     same = same && a->place[v].region == b->place[v].region;
     same =

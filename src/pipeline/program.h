@@ -46,13 +46,26 @@ typedef struct {
   double flops;
 } Sequence;
 
-/* A stage compiled for one micro-batch size. */
-typedef enum { PROGRAM_TRAINING, PROGRAM_EVALUATION, PROGRAM_PROLOGUE } ProgramKind;
-typedef enum { PART_NONE = -1, PART_CONSTANT, PART_FORWARD, PART_BACKWARD, PART_COUNT } ProgramPart;
+/* A stage compiled for one micro-batch size. Backward has all gradients, or those of parameters
+   are a part of their own. */
+typedef enum {
+  PROGRAM_TRAINING,
+  PROGRAM_EVALUATION,
+  PROGRAM_PROLOGUE
+} ProgramKind;
+typedef enum {
+  PART_NONE = -1,
+  PART_CONSTANT,
+  PART_FORWARD,
+  PART_BACKWARD,
+  PART_WEIGHT,
+  PART_COUNT
+} ProgramPart;
 typedef struct {
   ProgramKind kind;
   int64_t samples;
-  bool adds;             /* gradients of parameters are added to those that are there */
+  bool adds;             /* gradients of parameters are added to those that are
+   there */
   RengaValue target;     /* of evaluation: a value that is wanted besides what is sent, or NONE */
   RengaTensorSpec *spec; /* [values] concrete */
   Place *place;          /* [values] */

@@ -142,18 +142,20 @@ static RengaErrorCode Fill(Chunk *chunk, char *base, int64_t bytes)
   return RENGA_SUCCESS;
 }
 
-/* With -device_poison: what an action must set before it reads it. */
+/* With -device_poison: what an action must set before it reads it. adds: gradients of parameters
+   are not among it. */
 static RengaErrorCode Poison(Chunk *chunk, bool training, bool adds, const RengaAction *action)
 {
+  const bool makes = action->kind == RENGA_ACTION_FORWARD || action->kind == RENGA_ACTION_RECOMPUTE;
   if (!RengaDeviceGetPoison(chunk->device)) return RENGA_SUCCESS;
   RengaCall(Fill(chunk, chunk->base[REGION_TEMPORARY], chunk->sizes.temporary_bytes[training]));
-  if (action->kind != RENGA_ACTION_BACKWARD) {
+  if (makes) {
     RengaCall(Fill(chunk, chunk->base[REGION_SAVED], chunk->sizes.slot_bytes[training]));
     RengaCall(Fill(chunk, chunk->base[REGION_SENT], chunk->sizes.sent_bytes[training]));
   }
   if (action->kind == RENGA_ACTION_FORWARD)
     RengaCall(Fill(chunk, chunk->base[REGION_INPUTS], chunk->sizes.input_bytes));
-  if (action->kind == RENGA_ACTION_BACKWARD && !adds)
+  if (!makes && !adds)
     RengaCall(Fill(chunk, chunk->base[REGION_GRADIENTS],
                    chunk->sizes.gradient_count * (int64_t)sizeof(float)));
   return RENGA_SUCCESS;
@@ -203,6 +205,29 @@ static RengaErrorCode Recompute(Chunk *chunk, Pass *pass, const RengaAction *act
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode RunGradients(Chunk *chunk, Pass *pass, Program *program, ProgramPart part,
+                                   const RengaKernelContext *context)
+{
+  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_BACKWARD));
+  const RengaErrorCode code = RengaChunkRunPart_Private(chunk, pass, program, part, context);
+  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_BACKWARD), program->part[part].flops, 0, 0);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Gradients of what the stage received, where those of parameters come later: their place is not
+   known yet. */
+static RengaErrorCode BackwardInput(Chunk *chunk, Pass *pass, const RengaAction *action)
+{
+  Program *program;
+  const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, action->microbatch);
+  RengaCall(Poison(chunk, pass->training, true, action));
+  RengaCall(TakeProgram(chunk, pass, action->microbatch, &program));
+  RengaCall(RunGradients(chunk, pass, program, PART_BACKWARD, &context));
+  return RENGA_SUCCESS;
+}
+
+/* Gradients of parameters, and before them the others where the backward is whole. */
 static RengaErrorCode Backward(Chunk *chunk, Pass *pass, const RengaAction *action)
 {
   Program *program;
@@ -213,12 +238,9 @@ static RengaErrorCode Backward(Chunk *chunk, Pass *pass, const RengaAction *acti
   RengaCall(Poison(chunk, pass->training, adds, action));
   RengaCall(TakeProgram(chunk, pass, number, &program));
   if (adds) RengaCall(RengaChunkGetAdding_Private(chunk, context.samples, &program));
-  RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_BACKWARD));
-  const RengaErrorCode code =
-      RengaChunkRunPart_Private(chunk, pass, program, PART_BACKWARD, &context);
-  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_BACKWARD), program->part[PART_BACKWARD].flops,
-                   0, 0);
-  RengaCall(code);
+  if (action->kind == RENGA_ACTION_BACKWARD)
+    RengaCall(RunGradients(chunk, pass, program, PART_BACKWARD, &context));
+  if (chunk->lag > 0) RengaCall(RunGradients(chunk, pass, program, PART_WEIGHT, &context));
   if (!pass->failed) RengaCall(RengaChunkCloseGradients_Private(chunk, pass, number));
   return RENGA_SUCCESS;
 }
@@ -237,10 +259,15 @@ static RengaErrorCode RunForward(Chunk *chunk, Pass *pass, const RengaAction *ac
 
 static RengaErrorCode RunBackward(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
 {
-  RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, true));
+  const bool input = action->kind == RENGA_ACTION_BACKWARD_INPUT;
+  if (action->kind != RENGA_ACTION_BACKWARD_WEIGHT)
+    RengaCall(RengaChunkWaitSends_Private(chunk, pass, i, true));
   SetRecomputedBases(chunk, i);
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
-    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, Backward(chunk, pass, action)));
+    RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
+                                        input ? BackwardInput(chunk, pass, action)
+                                              : Backward(chunk, pass, action)));
+  if (input) return RENGA_SUCCESS; /* what it read is wanted again */
   chunk->portion.backward_done++;
   RengaCall(RengaChunkPostReceives_Private(chunk, pass));
   return RENGA_SUCCESS;
@@ -271,6 +298,8 @@ static RengaErrorCode RunMicrobatch(Chunk *chunk, Pass *pass, const RengaAction 
     if (pass->failed) return RENGA_SUCCESS;
     return RengaPipelineNote_Private(chunk->pipeline, pass, Recompute(chunk, pass, action, i));
   case RENGA_ACTION_BACKWARD:
+  case RENGA_ACTION_BACKWARD_INPUT:
+  case RENGA_ACTION_BACKWARD_WEIGHT:
     return RunBackward(chunk, pass, action, i);
   case RENGA_ACTION_SEND:
     return Send(chunk, pass, action->message, i);

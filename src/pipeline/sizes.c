@@ -82,6 +82,23 @@ static RengaErrorCode CountWork(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+/* How far gradients of parameters are behind: the most of all batches. Decides the parts of
+   programs. */
+RengaErrorCode RengaChunkCountLag_Private(Chunk *chunk)
+{
+  const Outline *outline = chunk->outline;
+  chunk->lag = 0;
+  for (int i = 0; i < outline->n_batches && outline->has_loss; i++) {
+    const int64_t all = RengaPlanMicrobatches(outline->plan, outline->batch[i]);
+    int64_t lag;
+    RengaSchedule schedule;
+    RengaCall(RengaOutlineGetShape_Private(chunk->outline, all, false, &schedule));
+    RengaCall(RengaScheduleGetLag(schedule, chunk->stage, &lag));
+    if (lag > chunk->lag) chunk->lag = lag;
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Micro-batches in flight: the most of all batches. */
 static RengaErrorCode CountSlots(Chunk *chunk)
 {
@@ -114,10 +131,11 @@ static RengaErrorCode CountShare(Chunk *chunk, ReplicaShare *share)
   return RENGA_SUCCESS;
 }
 
-/* Instances of a message that a replica holds. */
+/* Instances of a message that a replica holds. Gradients of parameters need those of the stage's
+   inputs and outputs. */
 static int64_t RingOf(const Chunk *chunk, bool backward, int64_t most_local)
 {
-  const int64_t wanted = backward ? RENGA_SCHEDULE_GRADIENTS : chunk->slots + 1;
+  const int64_t wanted = backward ? RENGA_SCHEDULE_GRADIENTS + chunk->lag : chunk->slots + 1;
   return wanted < most_local ? wanted : most_local;
 }
 
@@ -245,25 +263,6 @@ RengaErrorCode RengaChunkSizeStage_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-/* Lists from outside may have actions that are proved and simulated, and not run. */
-static RengaErrorCode CheckKinds(const Chunk *chunk, RengaSchedule schedule)
-{
-  const RengaAction *action;
-  const char *type;
-  int64_t count;
-  RengaCall(RengaScheduleGetType(schedule, &type));
-  for (int s = 0; s < chunk->outline->stages; s++) {
-    RengaCall(RengaScheduleGetActions(schedule, s, 0, &count, &action));
-    for (int64_t a = 0; a < count; a++)
-      RengaCheck(
-          action[a].kind != RENGA_ACTION_BACKWARD_INPUT, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-          "schedule %s: stage %d does its backward in two parts, which the pipeline does not "
-          "support: use whole backwards",
-          type, s);
-  }
-  return RENGA_SUCCESS;
-}
-
 /* Before the first step. */
 static RengaErrorCode ProveSchedules(Chunk *chunk)
 {
@@ -272,7 +271,6 @@ static RengaErrorCode ProveSchedules(Chunk *chunk)
     RengaCall(RengaOutlineGetSchedule_Private(
         chunk->outline, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]),
         !chunk->outline->has_loss, &schedule));
-    RengaCall(CheckKinds(chunk, schedule));
   }
   return RENGA_SUCCESS;
 }
@@ -282,6 +280,7 @@ RengaErrorCode RengaChunkSize_Private(Chunk *chunk)
 {
   ReplicaShare share;
   RengaCall(ProveSchedules(chunk));
+  RengaCall(RengaChunkCountLag_Private(chunk));
   RengaCall(RengaChunkSizeStage_Private(chunk));
   RengaCall(CountSlots(chunk));
   RengaCall(CountWork(chunk));

@@ -105,6 +105,7 @@ static RengaErrorCode PrepareAll(RengaSchedule schedule)
   RengaCall(RengaMalloc(schedule->seats, &schedule->chunk_of));
   RengaCall(RengaMalloc(schedule->ranks, &schedule->list));
   RengaCall(RengaMalloc(schedule->stages, &schedule->warm_up));
+  RengaCall(RengaMalloc(schedule->stages, &schedule->lag));
   RengaCall(RengaMalloc(schedule->stages, &schedule->in_flight));
   FillChunks(schedule);
   NameLists(schedule);

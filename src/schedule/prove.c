@@ -85,7 +85,7 @@ typedef struct {
   int64_t (*count)[COUNTS]; /* [chunk] */
   int64_t *recomputed;      /* [chunk] micro-batch whose activations are there, or NOTHING */
   int64_t *in_flight;       /* [stage] the most so far */
-  bool split;               /* some backward is done in two parts */
+  int64_t *lag;             /* [stage] the most gradients of inputs without those of parameters */
   unsigned char *fact;      /* [stage][micro-batch] */
   int *first_bucket;        /* [stage + 1] */
   int *summing;             /* [bucket] replicas that came to its sum */
@@ -137,6 +137,7 @@ static RengaErrorCode Allocate(Proof *proof)
   RengaCall(RengaMalloc(schedule->seats, &proof->recomputed));
   for (int c = 0; c < schedule->seats; c++) proof->recomputed[c] = NOTHING;
   RengaCall(RengaMalloc(p, &proof->in_flight));
+  RengaCall(RengaMalloc(p, &proof->lag));
   RengaCall(RengaMalloc(p * m + 1, &proof->fact));
   RengaCall(RengaMalloc(n + 1, &proof->row_sent));
   RengaCall(RengaMalloc(n + 1, &proof->row_received));
@@ -154,6 +155,7 @@ static void FreeProof(Proof *proof)
   RengaFree(&proof->count);
   RengaFree(&proof->recomputed);
   RengaFree(&proof->in_flight);
+  RengaFree(&proof->lag);
   RengaFree(&proof->fact);
   RengaFree(&proof->first_bucket);
   RengaFree(&proof->summing);
@@ -268,7 +270,8 @@ static RengaErrorCode Compute(Proof *proof, const RengaScheduleChunk *chunk,
   *fact = (unsigned char)((*fact | rule->makes) & ~rule->frees);
   if (again && action->kind == RENGA_ACTION_FORWARD) *fact &= (unsigned char)~FACT_SAVED;
   for (int k = 0; k < COUNTS; k++) count[k] += rule->counts[k];
-  proof->split = proof->split || action->kind == RENGA_ACTION_BACKWARD_INPUT;
+  const int64_t lag = count[COUNT_INPUT] - count[COUNT_WEIGHT];
+  if (lag > proof->lag[chunk->stage]) proof->lag[chunk->stage] = lag;
   if (action->kind == RENGA_ACTION_FORWARD)
     RengaCall(CountInFlight(
         proof, chunk, schedule->forward_only ? 1 : count[COUNT_FORWARD] - count[COUNT_WEIGHT]));
@@ -503,7 +506,7 @@ RengaErrorCode RengaScheduleProve_Private(RengaSchedule schedule)
   if (!code) code = Run(&proof);
   if (!code) {
     memcpy(schedule->in_flight, proof.in_flight, (size_t)schedule->stages * sizeof(int64_t));
-    schedule->split = proof.split;
+    memcpy(schedule->lag, proof.lag, (size_t)schedule->stages * sizeof(int64_t));
   }
   FreeProof(&proof);
   RengaCall(code);

@@ -66,6 +66,7 @@ void RengaScheduleFreeLists_Private(RengaSchedule schedule)
   RengaFree(&schedule->chunk_of);
   RengaFree(&schedule->warm_up);
   RengaFree(&schedule->in_flight);
+  RengaFree(&schedule->lag);
   RengaFree(&schedule->row_start);
   RengaFree(&schedule->row);
   RengaScheduleFreeOrder_Private(schedule);
@@ -435,6 +436,36 @@ RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64
   else
     RengaCall(RengaScheduleSetUp(schedule));
   *microbatches = schedule->in_flight[stage];
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaScheduleGetLag - how far a stage's gradients of parameters are behind those of its inputs
+
+   Not collective
+
+   Input:
+   . schedule - the schedule, with its shape; it need not be set up
+   . stage - which stage
+
+   Output:
+   . microbatches - the most whose backward input is done and whose backward weight is not; 0 where
+     all backwards of the stage are whole
+
+   Notes: gpipe and 1f1b have whole backwards. The lists of a type from outside are built and
+   proved.
+@*/
+RengaErrorCode RengaScheduleGetLag(RengaSchedule schedule, int stage, int64_t *microbatches)
+{
+  RengaCheckPointer(schedule);
+  RengaCheckPointer(microbatches);
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
+  if (schedule->ops->warm_up)
+    RengaCall(RengaSchedulePrepare_Private(schedule));
+  else
+    RengaCall(RengaScheduleSetUp(schedule));
+  *microbatches = schedule->lag[stage];
   return RENGA_SUCCESS;
 }
 

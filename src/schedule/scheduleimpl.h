@@ -60,7 +60,7 @@ struct _p_RengaSchedule {
   RengaActionList list;      /* [ranks] */
   int64_t *warm_up;          /* [stages]; not read where the type does not say it */
   int64_t *in_flight;        /* [stages] the most that a list needs */
-  bool split;                /* lists have backwards in two parts; known once they are proved */
+  int64_t *lag;              /* [stages] see RengaScheduleGetLag() */
   int *row_start;            /* [stages * RENGA_ROWS_KINDS + 1] */
   int *row;                  /* of messages, by stage and kind */
 };

@@ -238,11 +238,12 @@ RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forwar
   RengaCheck(backward || schedule->forward_only, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "backward: null pointer");
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");
-  RengaCheck(
-      !schedule->split, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-      "schedule %s does backwards in two parts: RengaScheduleSimulateWith takes the seconds of "
-      "each",
-      schedule->hdr.type_name);
+  for (int s = 0; s < schedule->stages; s++)
+    RengaCheck(
+        schedule->lag[s] == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+        "schedule %s does backwards in two parts: RengaScheduleSimulateWith takes the seconds of "
+        "each",
+        schedule->hdr.type_name);
   const RengaScheduleDurations durations = {.seconds = {[RENGA_ACTION_FORWARD] = forward,
                                                         [RENGA_ACTION_RECOMPUTE] = forward,
                                                         [RENGA_ACTION_BACKWARD] = backward},

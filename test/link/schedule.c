@@ -2,6 +2,7 @@
 /* A schedule from outside: forwards run ahead by numbers that a seed makes; loss and parameters
    have the bits of 1f1b, memory is what was forecast, and what cannot be is refused. */
 #include "../check.h"
+#include "../delayed.h"
 #include "wave.h"
 
 enum { SAMPLES = 26, MICROBATCH = 2, STEPS = 3, SEEDS = 8 };
@@ -75,6 +76,33 @@ static RengaErrorCode BuildAhead(RengaSchedule schedule, int rank, RengaActionLi
   return RENGA_SUCCESS;
 }
 
+/* Whole backwards and such in two parts, as a seed says. */
+static RengaErrorCode BuildMixed(RengaSchedule schedule, int rank, RengaActionList list, void *user)
+{
+  const RengaScheduleChunk *chunk;
+  int count;
+  int64_t weight = 0;
+  RengaCall(RengaScheduleGetChunks(schedule, rank, &count, &chunk));
+  const int s = chunk->stage;
+  for (int64_t i = 0; i < chunk->count; i++)
+    RengaCall(RengaActionListAdd(list, RENGA_ACTION_FORWARD, s, chunk->order[i]));
+  for (int64_t i = 0; i < chunk->count; i++) {
+    const uint32_t choice = Scramble(*(const uint32_t *)user, (uint32_t)s, (uint32_t)i) % 3;
+    if (choice == 0 && weight == i) {
+      RengaCall(RengaActionListAdd(list, RENGA_ACTION_BACKWARD, s, chunk->order[i]));
+      weight++;
+      continue;
+    }
+    RengaCall(RengaActionListAdd(list, RENGA_ACTION_BACKWARD_INPUT, s, chunk->order[i]));
+    for (; weight <= i && choice == 1; weight++)
+      RengaCall(RengaActionListAdd(list, RENGA_ACTION_BACKWARD_WEIGHT, s, chunk->order[weight]));
+  }
+  for (; weight < chunk->count; weight++)
+    RengaCall(RengaActionListAdd(list, RENGA_ACTION_BACKWARD_WEIGHT, s, chunk->order[weight]));
+  RengaCall(RengaActionListEnd(list));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode PlanOf(RengaComm comm, RengaGraph graph, int stages, RengaPlan *plan)
 {
   RengaPartition partition;
@@ -121,7 +149,8 @@ static RengaErrorCode TrainWith(RengaComm comm, RengaGraph graph, int stages, co
   return RENGA_SUCCESS;
 }
 
-static uint32_t seed; /* of the rule */
+static uint32_t seed; /* of the rules */
+static Delay delay = {0, 1};
 
 static RengaErrorCode TestBits(RengaComm comm, RengaGraph graph)
 {
@@ -137,6 +166,26 @@ static RengaErrorCode TestBits(RengaComm comm, RengaGraph graph)
       if (outside.memory > most) most = outside.memory;
     }
     Expect(most > inside.memory); /* more are in flight */
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Backwards in two parts. */
+static RengaErrorCode TestHalves(RengaComm comm, RengaGraph graph)
+{
+  const int size = RengaCommGetSize(comm);
+  for (int stages = 1; stages <= size; stages *= 2) {
+    Trained inside = {0}, outside = {0};
+    RengaCall(TrainWith(comm, graph, stages, RENGA_SCHEDULE_1F1B, &inside));
+    for (delay.all = 0; delay.all < 4; delay.all++) {
+      RengaCall(TrainWith(comm, graph, stages, "delayed", &outside));
+      Expect(outside.loss == inside.loss && outside.digest == inside.digest);
+      Expect(delay.all == 0 || outside.memory > inside.memory);
+    }
+    for (seed = 0; seed < 4; seed++) {
+      RengaCall(TrainWith(comm, graph, stages, "mixed", &outside));
+      Expect(outside.loss == inside.loss && outside.digest == inside.digest);
+    }
   }
   return RENGA_SUCCESS;
 }
@@ -206,6 +255,7 @@ static RengaErrorCode TestSchedules(void)
   RengaCall(RengaGraphLoad(graph, "mlp:sizes=4-16-16-16-16-3"));
   RengaCall(RengaGraphSetUp(graph));
   RengaCall(TestBits(comm, graph));
+  RengaCall(TestHalves(comm, graph));
   RengaCall(TestRefusedLists(comm, graph));
   RengaCall(TestHalfMade(comm));
   RengaCall(TestNotPlanned(comm, graph));
@@ -232,6 +282,8 @@ int main(int argc, char **argv)
       {.name = "stuck", .build = BuildAhead, .user = &stuck},
       {.name = "nothing", .build = BuildAhead, .user = &nothing},
       {.name = "by-rank", .build = BuildAhead, .user = &by_rank},
+      {.name = "delayed", .build = BuildDelayed, .user = &delay},
+      {.name = "mixed", .build = BuildMixed, .user = &seed},
   };
   (void)argc;
   for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)

@@ -1,12 +1,13 @@
-check_PROGRAMS += %D%/again %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
+check_PROGRAMS += %D%/again %D%/forecast %D%/gradient %D%/groups %D%/halves %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
   %D%/refuse %D%/replicas %D%/settings %D%/stall %D%/together
-TESTS += %D%/again %D%/forecast %D%/gradient %D%/groups %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
+TESTS += %D%/again %D%/forecast %D%/gradient %D%/groups %D%/halves %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
   %D%/refuse %D%/replicas %D%/settings %D%/stall.sh %D%/together
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
 %C%_forecast_SOURCES = %D%/forecast.c
 %C%_gradient_SOURCES = %D%/gradient.c
 %C%_groups_SOURCES = %D%/groups.c
+%C%_halves_SOURCES = %D%/halves.c
 %C%_kinds_SOURCES = %D%/kinds.c test/onnx/write.c test/onnx/write.h
 %C%_leaf_SOURCES = %D%/leaf.c
 %C%_layouts_SOURCES = %D%/layouts.c

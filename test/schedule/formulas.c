@@ -22,11 +22,12 @@ static void CheckInFlight(RengaSchedule schedule, const char *type, int stages, 
                           bool forward_only)
 {
   for (int s = 0; s < stages; s++) {
-    int64_t held, few = m < stages - s ? m : stages - s;
+    int64_t held, lag, few = m < stages - s ? m : stages - s;
     int64_t wanted = !strcmp(type, RENGA_SCHEDULE_GPIPE) ? m : few;
     if (forward_only) wanted = m ? 1 : 0;
     RengaCallAbort(RengaScheduleGetInFlight(schedule, s, &held));
-    TestTrue(held == wanted);
+    RengaCallAbort(RengaScheduleGetLag(schedule, s, &lag));
+    TestTrue(held == wanted && lag == 0);
   }
 }
 

@@ -3,6 +3,7 @@
    some micro-batches later. Lists, memory and time are those of the zero-bubble schedule ZB-H1
    (Qi et al., "Zero Bubble Pipeline Parallelism", ICLR 2024); random ones are accepted, and each
    mistake is refused with its place. */
+#include "../delayed.h"
 #include "../plan/plantest.h"
 #include <math.h>
 
@@ -18,35 +19,6 @@ static int FillMessages(int stages, RengaMessage rows[])
   return n;
 }
 
-/* Stage s of p: p-s-1 forwards, then one forward, one backward of inputs in turn; the gradients of
-   parameters come s backwards later. */
-static RengaErrorCode BuildDelayed(RengaSchedule schedule, int rank, RengaActionList list,
-                                   void *user)
-{
-  const RengaScheduleChunk *chunk;
-  const int *replicas;
-  int count, stages;
-  int64_t microbatches;
-  (void)user;
-  RengaCall(RengaScheduleGetShape(schedule, &stages, &replicas, &microbatches));
-  RengaCall(RengaScheduleGetChunks(schedule, rank, &count, &chunk));
-  TestTrue(count == 1 && chunk->rank == rank && replicas[0] == 1 && chunk->count == microbatches);
-  const int s = chunk->stage;
-  const int64_t n = chunk->count;
-  int64_t forward = 0, weight = 0;
-  for (int64_t i = 0; i < n; i++) {
-    for (; forward < n && forward < i + stages - s; forward++)
-      RengaCall(RengaActionListAdd(list, RENGA_ACTION_FORWARD, s, chunk->order[forward]));
-    RengaCall(RengaActionListAdd(list, RENGA_ACTION_BACKWARD_INPUT, s, chunk->order[i]));
-    for (; weight <= i - s; weight++)
-      RengaCall(RengaActionListAdd(list, RENGA_ACTION_BACKWARD_WEIGHT, s, chunk->order[weight]));
-  }
-  for (; weight < n; weight++)
-    RengaCall(RengaActionListAdd(list, RENGA_ACTION_BACKWARD_WEIGHT, s, chunk->order[weight]));
-  RengaCall(RengaActionListEnd(list));
-  return RENGA_SUCCESS;
-}
-
 /* (p-1)(F+I-W) of bubble, p micro-batches in flight on every stage. */
 static void CheckFormulas(RengaSchedule schedule)
 {
@@ -55,7 +27,7 @@ static void CheckFormulas(RengaSchedule schedule)
       RengaMessage messages[2 * MOST_STAGES];
       const int n = FillMessages(p, messages);
       double one[MOST_STAGES], makespan, bubble;
-      int64_t held;
+      int64_t held, lag;
       for (int s = 0; s < p; s++) one[s] = 1;
       const RengaScheduleDurations durations = {.seconds = {[RENGA_ACTION_FORWARD] = one,
                                                             [RENGA_ACTION_BACKWARD_INPUT] = one,
@@ -63,7 +35,8 @@ static void CheckFormulas(RengaSchedule schedule)
       RengaCallAbort(RengaScheduleSetShape(schedule, p, NULL, m, n, messages, false));
       for (int s = 0; s < p; s++) {
         RengaCallAbort(RengaScheduleGetInFlight(schedule, s, &held));
-        TestTrue(held == p);
+        RengaCallAbort(RengaScheduleGetLag(schedule, s, &lag));
+        TestTrue(held == p && lag == s + 1);
       }
       RengaCallAbort(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble));
       TestTrue(makespan == (double)(3 * m + p - 1));
@@ -264,7 +237,9 @@ static void CheckRandom(RengaSchedule schedule)
 
 int main(int argc, char **argv)
 {
-  static const RengaScheduleRule delayed = {.name = "delayed", .build = BuildDelayed};
+  static Delay delay = {0, 1};
+  static const RengaScheduleRule delayed = {
+      .name = "delayed", .build = BuildDelayed, .user = &delay};
   static const RengaScheduleRule random = {.name = "random", .build = BuildGiven};
   RengaMessage messages[2 * MOST_STAGES];
   RengaComm comm;
