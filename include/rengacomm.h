@@ -1,6 +1,6 @@
 /* Comm: the processes, carved into pipeline and data groups; messages; ordered reductions. */
 #pragma once
-#include "rengasys.h"
+#include "rengaop.h"
 
 RENGA_BEGIN_DECLS
 
@@ -49,9 +49,16 @@ RengaErrorCode RengaCommGather(RengaComm comm, const void *mine, size_t bytes, v
    A rank accumulates its contiguous leaves into the maximal tree nodes inside its range. */
 typedef struct {
   int64_t first, count; /* the leaves under this tree node */
-  float *data;
+  void *data;
 } RengaPartialSum;
 #define RENGA_COMM_TREE_PIECES 128 /* no rank ever holds more */
+/* Who adds: whoever owns the memory that the vectors are in. begin: y += x, which may be done
+   later, but in the order of these calls; test: is all done that was begun? NULL: begin does it. */
+typedef struct {
+  RengaErrorCode (*begin)(void *user, RengaDataType type, int64_t count, void *y, const void *x);
+  RengaErrorCode (*test)(void *user, bool *done);
+  void *user;
+} RengaCommAdder;
 /* How many partial sums a rank with leaves [first, last) of n_leaves may hold at once: buffers
    needed. chains: leaves are made of several summands, one after the other. */
 int RengaCommTreeBuffers(int64_t n_leaves, bool chains, int64_t first, int64_t last);
@@ -60,26 +67,58 @@ RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n, int64_t leaf, int64_t coun
                                            const int64_t order[], int *buffers);
 /* The tree nodes a rank holds after all its leaves, ascending; returns their number. */
 int RengaCommTreePieces(int64_t n_leaves, int64_t first, int64_t last, RengaPartialSum pieces[]);
-/* After leaf i is added as a piece of its own: merge finished pairs. add(y, x) does y += x. The
-   merged sum stays in the left piece's buffer; freed buffers go to the end of pieces[],
-   past *count. */
-typedef RengaErrorCode (*RengaCommAdd)(void *user, float *y, const float *x);
+/* After leaf i is added as a piece of its own: merge finished pairs. The vectors have `length`
+   elements. The merged sum stays in the left piece's buffer; freed buffers go to the end of
+   pieces[], past *count. */
 RengaErrorCode RengaCommTreeMerge(int64_t n_leaves, int *count, RengaPartialSum pieces[],
-                                  RengaCommAdd add, void *user);
+                                  RengaDataType type, int64_t length, const RengaCommAdder *adder);
 /* The piece that the next summand of a leaf goes to: written (into a new piece, of 0 leaves until
    it is whole), or added to what it holds. alone: the leaf has this summand only. Close follows
    the leaf's last summand. */
 RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int *count,
                                  RengaPartialSum pieces[], int *at, bool *adds);
 RengaErrorCode RengaCommTreeClose(int64_t n_leaves, int at, int *count, RengaPartialSum pieces[],
-                                  RengaCommAdd add, void *user);
-/* Collective on comm: rank r holds leaves [bounds[r], bounds[r+1]), already summed into pieces (as
-   RengaCommTreePieces says). result (count floats, may be pieces[0].data) gets the whole sum, bit
-   for bit the same whatever the bounds. Exchanged as reduce-scatter and all-gather through work. */
-size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t bounds[], int64_t count);
-RengaErrorCode RengaCommSumTree(RengaComm comm, int64_t n_leaves, const int64_t bounds[],
-                                const RengaPartialSum pieces[], int64_t count, float result[],
-                                void *work, size_t work_bytes, const char *what);
+                                  RengaDataType type, int64_t length, const RengaCommAdder *adder);
+
+/* Which rank owns which elements of a vector. The vector consists of parts, such as parameters; a
+   rank's range begins where a part does or whole RENGA_VECTOR_PIECEs after that. */
+typedef struct _RengaBlocks *RengaBlocks;
+/* As even as may be. Part p has elements [begin[p], begin[p + 1]). */
+RengaErrorCode RengaBlocksCreate(int ranks, int64_t parts, const int64_t begin[],
+                                 RengaBlocks *blocks);
+RengaErrorCode RengaBlocksSetBounds(RengaBlocks blocks, const int64_t bounds[]);
+RengaErrorCode RengaBlocksGetRange(RengaBlocks blocks, int rank, int64_t *first, int64_t *last);
+RengaErrorCode RengaBlocksDestroy(RengaBlocks *blocks);
+
+/* Sums over all ranks of comm, several at once: all ranks begin them in the same order, and test
+   and end them in any. Rank r holds leaves [leaves[r], leaves[r+1]), already summed into pieces.
+   What is not said to be this rank's own is the same on all ranks. */
+typedef struct {
+  RengaBlocks blocks; /* who adds up which elements of the vectors */
+  RengaDataType type;
+  int64_t n_leaves;
+  const int64_t *leaves;         /* [size + 1] */
+  const RengaPartialSum *pieces; /* this rank's, as RengaCommTreePieces says */
+  void *result;                  /* this rank's; may be pieces[0].data */
+  void *work;                    /* this rank's, 64-byte aligned */
+  size_t work_bytes;
+  RengaCommAdder adder;
+} RengaCommSumTask;
+typedef struct _RengaCommSum *RengaCommSum;
+size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], int64_t count);
+/* result gets the whole sum, bit for bit the same whatever leaves and blocks. */
+RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
+/* Its first half: this rank's block of result. */
+RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTask *task,
+                                           RengaCommSum *sum);
+/* Its second half: from each rank's block to the whole result, of which blocks and type are
+   said. */
+RengaErrorCode RengaCommAllGatherBegin(RengaComm comm, const RengaCommSumTask *task,
+                                       RengaCommSum *sum);
+RengaErrorCode RengaCommSumTest(RengaCommSum sum, bool *done);
+/* whole: no rank failed in it. what: printed when nothing moves for the timeout. */
+RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole);
+RengaErrorCode RengaCommSumCancel(RengaCommSum *sum, const char *what);
 /* The library's own sum, faster and in no fixed order. */
 RengaErrorCode RengaCommSumUnordered(RengaComm comm, int64_t count, float values[],
                                      const char *what);

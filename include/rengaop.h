@@ -24,6 +24,9 @@ typedef enum { RENGA_TYPE_MAP(RENGA_TYPE_ENUM) RENGA_TYPE_COUNT } RengaDataType;
 size_t RengaDataTypeSize(RengaDataType type);
 const char *RengaDataTypeName(RengaDataType type);
 bool RengaDataTypeIsFloating(RengaDataType type);
+/* Elements of a flat vector that are worked on together, whatever the device: norms are sums over
+   such pieces, so that who owns whole ones finds the same bits. */
+#define RENGA_VECTOR_PIECE 16384
 
 #define RENGA_MAX_DIM 8
 /* A shape. In a graph a dimension -c means c times the batch; kernels see concrete ones. */

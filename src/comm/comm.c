@@ -26,6 +26,7 @@ static RengaErrorCode CommDestroy(void *object)
 {
   RengaComm comm = object;
   RengaCall(RengaCommFreeMessages(comm));
+  RengaCall(RengaCommSumsRelease(comm));
   RengaCall(RengaOptionsFreeStrings(OPTION_COUNT, option_rows, comm));
   if (comm->hdr.comm == MPI_COMM_NULL) return RENGA_SUCCESS;      /* half made */
   const bool broken = RengaWatchIsBroken_Private(comm->hdr.comm); /* MPI still uses them */
@@ -44,7 +45,7 @@ static RengaErrorCode CommDuplicate(MPI_Comm comm, MPI_Comm *duplicate)
 }
 
 /* What one rank may lack the memory for. */
-static RengaErrorCode CommAllocate(MPI_Comm mpi, RengaComm *comm)
+static RengaErrorCode CommAllocate(MPI_Comm mpi, RengaComm parent, RengaComm *comm)
 {
   RengaComm c;
   RengaCall(RengaHeaderCreate(NULL, "RengaComm", sizeof *c, CommDestroy, &c));
@@ -57,16 +58,17 @@ static RengaErrorCode CommAllocate(MPI_Comm mpi, RengaComm *comm)
   RengaCallMPI(MPI_Comm_rank(mpi, &c->rank));
   RengaCallMPI(MPI_Comm_size(mpi, &c->size));
   RengaCall(RengaMalloc(1, &c->spare)); /* an agreement needs no memory */
+  RengaCall(RengaCommSumsCreate(parent, c));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CommOpen(RengaComm c, MPI_Comm mpi, MPI_Comm parent)
+static RengaErrorCode CommOpen(RengaComm c, MPI_Comm mpi, RengaComm parent)
 {
   c->hdr.comm = mpi;
-  if (parent == MPI_COMM_NULL)
-    RengaCall(RengaWatchCreate_Private(mpi));
+  if (parent)
+    RengaCall(RengaWatchShare_Private(parent->hdr.comm, mpi));
   else
-    RengaCall(RengaWatchShare_Private(parent, mpi));
+    RengaCall(RengaWatchCreate_Private(mpi));
   RengaCall(CommDuplicate(mpi, &c->tree));
   int *limit, found;
   RengaCallMPI(MPI_Comm_get_attr(mpi, MPI_TAG_UB, &limit, &found));
@@ -74,12 +76,13 @@ static RengaErrorCode CommOpen(RengaComm c, MPI_Comm mpi, MPI_Comm parent)
   return RENGA_SUCCESS;
 }
 
-/* Owns mpi from now on, whatever happens; its watch is that of parent, or one of its own. */
-static RengaErrorCode CommBuild(MPI_Comm mpi, MPI_Comm parent, RengaComm *comm)
+/* Owns mpi from now on, whatever happens; its watch is that of parent, or one of its own, and so
+   is its list of sums. */
+static RengaErrorCode CommBuild(MPI_Comm mpi, RengaComm parent, RengaComm *comm)
 {
   RengaComm c = NULL;
   RengaCallMPI(MPI_Comm_set_errhandler(mpi, MPI_ERRORS_RETURN));
-  RengaErrorCode code = RengaErrorAgree(mpi, CommAllocate(mpi, &c));
+  RengaErrorCode code = RengaErrorAgree(mpi, CommAllocate(mpi, parent, &c));
   if (code)
     MPI_Comm_free(&mpi);
   else
@@ -159,7 +162,7 @@ RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
   RengaComm c;
   int first;
   RengaCall(CommDuplicate(user, &mpi));
-  RengaCall(CommBuild(mpi, MPI_COMM_NULL, &c));
+  RengaCall(CommBuild(mpi, NULL, &c));
   /* MPI's own wait spins */
   RengaErrorCode code = RengaCommBarrier(c, "all ranks to find their nodes");
   if (!code) code = CommFirstOfNode(mpi, &first);
@@ -198,7 +201,7 @@ RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *gro
   RengaGuardEnd_Private();
   RengaCall(code);
   if (mpi != MPI_COMM_NULL) {
-    RengaCall(CommBuild(mpi, comm->hdr.comm, &g));
+    RengaCall(CommBuild(mpi, comm, &g));
     g->message_limit = comm->message_limit;
     code = CommFindNodes(g, comm->node);
     if (code) RengaHeaderDestroy(&g);

@@ -24,15 +24,30 @@ typedef enum {
   RENGA_COMM_EVENT_COUNT
 } RengaCommEvent;
 
+struct _RengaBlocks {
+  int ranks;
+  int64_t parts, *begin; /* [parts + 1] */
+  int64_t *bounds;       /* [ranks + 1] */
+};
+
+/* Sums under way, in the order in which they began; one for a comm and all groups made of it. */
+typedef struct {
+  int holders;
+  RengaCommSum first;
+  int64_t moved; /* messages of sums that arrived or left */
+} RengaCommSums;
+
 struct _p_RengaComm {
   struct _p_RengaObject hdr; /* hdr.comm carries users' messages and collectives */
-  MPI_Comm tree;             /* messages of RengaCommSumTree: tags of users cannot meet them */
+  MPI_Comm tree;             /* messages of sums: tags of users cannot meet them */
   int rank, size, tag_limit;
   int node, nodes, local_rank, local_size;
   int64_t message_limit; /* bytes of one MPI call */
   char *view;
   RengaRequest outstanding, spare;
   int64_t finished; /* parts of messages that arrived or left: what moves */
+  RengaCommSums *sums;
+  int64_t begun; /* sums of this comm, so far */
   RengaLogEvent event[RENGA_COMM_EVENT_COUNT];
 };
 
@@ -40,3 +55,9 @@ struct _p_RengaComm {
 RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[],
                                 const char *what);
 RengaErrorCode RengaCommFreeMessages(RengaComm comm);
+/* All that is under way moves; then a moment's rest. */
+RengaErrorCode RengaCommPause(RengaComm comm, RengaWait *wait);
+/* sum.c; parent: the comm that comm is a group of, or NULL */
+RengaErrorCode RengaCommSumsCreate(RengaComm parent, RengaComm comm);
+RengaErrorCode RengaCommSumsRelease(RengaComm comm);
+void RengaCommSumsAdvance(RengaComm comm);

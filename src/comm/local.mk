@@ -1,2 +1,3 @@
-librenga_la_SOURCES += %D%/collective.c %D%/comm.c %D%/message.c %D%/sumtree.c %D%/tree.c %D%/view.c
-noinst_HEADERS += %D%/commimpl.h %D%/sumtree.h
+librenga_la_SOURCES += %D%/blocks.c %D%/collective.c %D%/comm.c %D%/exchange.c %D%/message.c \
+  %D%/sum.c %D%/sumtree.c %D%/tree.c %D%/view.c
+noinst_HEADERS += %D%/commimpl.h %D%/sum.h

@@ -89,6 +89,7 @@ static RengaErrorCode AdvanceAll(RengaComm comm)
     next = r->next;
     RengaCall(RequestAdvance(comm, r));
   }
+  RengaCommSumsAdvance(comm);
   return RENGA_SUCCESS;
 }
 
@@ -263,19 +264,21 @@ RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done)
 }
 
 /*@
-   RengaCommProgress - let outstanding messages move; call it between kernels
+   RengaCommProgress - let outstanding messages and sums move; call it between kernels
 
    Not collective
 
    Input:
    . comm - the ranks
 
-   Notes: MPI moves messages only inside its own calls. Costs a fraction of a microsecond.
+   Notes: MPI moves messages only inside its own calls. Costs a fraction of a microsecond where
+   nothing has come. Of sums also those of the comm that comm was made of, and of its groups: what
+   they can add up they add.
 @*/
 RengaErrorCode RengaCommProgress(RengaComm comm)
 {
   RengaCheckPointer(comm);
-  if (comm->outstanding != NULL) return AdvanceAll(comm);
+  if (comm->outstanding != NULL || comm->sums->first != NULL) return AdvanceAll(comm);
   int flag;
   RengaCallMPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm->hdr.comm, &flag, MPI_STATUS_IGNORE));
   return RENGA_SUCCESS;
@@ -289,10 +292,10 @@ static void DescribeRequest(const void *subject, size_t size, char text[])
            r->peer, r->tag);
 }
 
-static RengaErrorCode CommPause(RengaComm comm, RengaWait *wait)
+RengaErrorCode RengaCommPause(RengaComm comm, RengaWait *wait)
 {
   RengaCall(AdvanceAll(comm));
-  RengaCall(RengaWaitPause_Private(wait, comm->finished));
+  RengaCall(RengaWaitPause_Private(wait, comm->finished + comm->sums->moved));
   return RENGA_SUCCESS;
 }
 
@@ -307,7 +310,8 @@ static RengaErrorCode CommPause(RengaComm comm, RengaWait *wait)
    . what - the sentence to print when nothing moves for the timeout: "stage 1 waits for forward of
      micro-batch 3 from stage 0"
 
-   Notes: tests, yields the core, then sleeps a little; all other messages of comm move meanwhile.
+   Notes: tests, yields the core, then sleeps a little; all other messages and sums of comm move
+   meanwhile.
    RENGA_ERR_TIMEOUT after the time of RengaCommSetTimeout without any message moving; the sentence
    then names the ranks that gave no sign. The buffers of messages that were under way stay MPI's.
 @*/
@@ -323,7 +327,7 @@ RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *
   for (;;) {
     RengaCall(RequestAdvance(comm, *request));
     if ((*request)->done) break;
-    RengaCall(CommPause(comm, &wait));
+    RengaCall(RengaCommPause(comm, &wait));
   }
   RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_WAIT], 0, 0, 0);
   RequestEnd(comm, request);
@@ -341,7 +345,7 @@ RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[
       comm->finished++;
       i++;
     } else
-      RengaCall(CommPause(comm, &wait));
+      RengaCall(RengaCommPause(comm, &wait));
   }
   return RENGA_SUCCESS;
 }

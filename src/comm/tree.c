@@ -4,8 +4,7 @@
    node without a right half is its left half. So a piece is known by its first leaf and its number
    of leaves, and two pieces are a node exactly when PiecesMerge says so. Who adds in whatever
    grouping these rules allow gets the same bits. */
-#include "commimpl.h"
-#include "sumtree.h"
+#include "sum.h"
 
 /* Where a node that has room for size leaves from first on ends. */
 static int64_t NodeEnd(int64_t n_leaves, int64_t first, int64_t size)
@@ -103,7 +102,7 @@ RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int
   *adds = open || (alone && place > 0 && PiecesMerge(n_leaves, &pieces[place - 1], &one));
   *at = *adds ? place - 1 : place;
   if (*adds) return RENGA_SUCCESS;
-  float *data = pieces[*count].data;
+  void *data = pieces[*count].data;
   for (int i = (*count)++; i > place; i--) pieces[i] = pieces[i - 1];
   pieces[place] = (RengaPartialSum){.first = leaf, .data = data};
   return RENGA_SUCCESS;
@@ -117,26 +116,27 @@ RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int
    Input:
    . n_leaves - leaves of the whole tree
    . at - the piece that RengaCommTreeTake() said
-   . add, user - as of RengaCommTreeMerge()
+   . type, length, adder - as of RengaCommTreeMerge()
 
    Input and output:
    . count - number of pieces
    . pieces - ascending
 @*/
 RengaErrorCode RengaCommTreeClose(int64_t n_leaves, int at, int *count, RengaPartialSum pieces[],
-                                  RengaCommAdd add, void *user)
+                                  RengaDataType type, int64_t length, const RengaCommAdder *adder)
 {
   RengaCheckPointer(count);
   RengaCheck(at >= 0 && at < *count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "piece %d of %d", at,
              *count);
   pieces[at].count++;
-  RengaCall(RengaCommTreeMerge(n_leaves, count, pieces, add, user));
+  RengaCall(RengaCommTreeMerge(n_leaves, count, pieces, type, length, adder));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddNothing(void *user, float *y, const float *x)
+static RengaErrorCode AddNothing(void *user, RengaDataType type, int64_t count, void *y,
+                                 const void *x)
 {
-  (void)user, (void)y, (void)x;
+  (void)user, (void)type, (void)count, (void)y, (void)x;
   return RENGA_SUCCESS;
 }
 
@@ -144,6 +144,7 @@ static RengaErrorCode AddNothing(void *user, float *y, const float *x)
 static RengaErrorCode CountSummand(int64_t n, int64_t leaf, int64_t number, int *count,
                                    RengaPartialSum pieces[], int *most)
 {
+  static const RengaCommAdder nothing = {.begin = AddNothing};
   const int64_t n_leaves = (n + leaf - 1) / leaf, begin = number / leaf * leaf;
   const int64_t end = begin + leaf < n ? begin + leaf : n;
   bool adds;
@@ -152,7 +153,7 @@ static RengaErrorCode CountSummand(int64_t n, int64_t leaf, int64_t number, int 
       RengaCommTreeTake(n_leaves, number / leaf, end - begin == 1, count, pieces, &at, &adds));
   if (*count > *most) *most = *count;
   if (number + 1 == end)
-    RengaCall(RengaCommTreeClose(n_leaves, at, count, pieces, AddNothing, NULL));
+    RengaCall(RengaCommTreeClose(n_leaves, at, count, pieces, RENGA_FLOAT32, 1, &nothing));
   return RENGA_SUCCESS;
 }
 
@@ -219,11 +220,11 @@ int RengaCommTreePieces(int64_t n_leaves, int64_t first, int64_t last, RengaPart
 }
 
 /* Piece at+1 is added to piece at; its buffer goes behind the pieces that are left. */
-static RengaErrorCode MergeAt(int at, int *count, RengaPartialSum pieces[], RengaCommAdd add,
-                              void *user)
+static RengaErrorCode MergeAt(int at, int *count, RengaPartialSum pieces[], RengaDataType type,
+                              int64_t length, const RengaCommAdder *adder)
 {
-  float *freed = pieces[at + 1].data;
-  RengaCall(add(user, pieces[at].data, freed));
+  void *freed = pieces[at + 1].data;
+  RengaCall(adder->begin(adder->user, type, length, pieces[at].data, freed));
   pieces[at].count += pieces[at + 1].count;
   for (int i = at + 1; i < *count - 1; i++) pieces[i] = pieces[i + 1];
   pieces[--*count] = (RengaPartialSum){.data = freed};
@@ -237,8 +238,8 @@ static RengaErrorCode MergeAt(int at, int *count, RengaPartialSum pieces[], Reng
 
    Input:
    . n_leaves - leaves of the whole tree
-   . add - called as add(user, y, x): y += x
-   . user - handed to add
+   . type, length - of the vectors
+   . adder - who adds
 
    Input and output:
    . count - number of pieces
@@ -246,15 +247,16 @@ static RengaErrorCode MergeAt(int at, int *count, RengaPartialSum pieces[], Reng
      buffer of its left piece; buffers that become free stand behind the *count pieces
 
    Notes: leaves may come in any order; in ascending order RengaCommTreeBuffers bounds the pieces.
+   What the adder began may be under way still.
 @*/
 RengaErrorCode RengaCommTreeMerge(int64_t n_leaves, int *count, RengaPartialSum pieces[],
-                                  RengaCommAdd add, void *user)
+                                  RengaDataType type, int64_t length, const RengaCommAdder *adder)
 {
   RengaCheckPointer(count);
-  RengaCheckPointer(add);
+  RengaCheckPointer(adder);
   for (int at = *count - 2; at >= 0; at--) {
     while (at + 1 < *count && PiecesMerge(n_leaves, &pieces[at], &pieces[at + 1]))
-      RengaCall(MergeAt(at, count, pieces, add, user));
+      RengaCall(MergeAt(at, count, pieces, type, length, adder));
   }
   return RENGA_SUCCESS;
 }

@@ -63,7 +63,7 @@ static int64_t InGroup(RengaMachine machine, int level, int widest, int64_t repl
    . bytes - of the vector
 
    Notes: a reduce-scatter and an all-gather, each device exchanging one piece with each other one:
-   that of RengaCommSumTree(). Replicas are taken to fill groups of the lower levels evenly. The
+   that of RengaCommSumBegin(). Replicas are taken to fill groups of the lower levels evenly. The
    additions are a matter of memory bandwidth.
 @*/
 double RengaMachineReduceSeconds(RengaMachine machine, int level, int64_t replicas, double bytes)

@@ -113,6 +113,7 @@ static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
   RengaCall(GiveLinks(chunk, next));
   RengaCall(RengaDeviceSetBytes(chunk->device, NULL, gradients->base, 0, (size_t)bytes));
   RengaCall(GiveTables(chunk));
+  RengaCall(RengaChunkSetUpBuckets_Private(chunk));
   return RENGA_SUCCESS;
 }
 

@@ -199,7 +199,8 @@ static void FreeLists(Chunk *chunk)
 /* However far it came; the arena is the rank's. */
 RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
 {
-  RengaErrorCode code = RengaChunkFreePrograms_Private(chunk);
+  RengaErrorCode code = RengaChunkFreeBuckets_Private(chunk);
+  if (!code) code = RengaChunkFreePrograms_Private(chunk);
   FreeLists(chunk);
   if (chunk->sub) {
     const RengaErrorCode mine = RengaGraphDestroy(&chunk->sub);

@@ -111,6 +111,15 @@ typedef struct {
   char *persistent, *folded, *moments, *saved, *inputs, *tied;
 } ChunkBases;
 
+/* A range of the gradient vector, of whole parameters, that is summed over the replicas by
+   itself. */
+typedef struct {
+  int64_t first, count; /* floats of a gradient buffer */
+  RengaBlocks blocks;   /* which replica adds up which of them */
+  char *work;
+  RengaCommSum sum; /* under way, or NULL */
+} GradientBucket;
+
 /* The gradient vector of a chunk: buffers of the fixed tree, and what the running step made of
    them. */
 typedef struct {
@@ -121,8 +130,10 @@ typedef struct {
   float *sum;             /* of the whole batch, in the end */
   bool valid;             /* it is the last step's */
   int64_t *leaf_bounds;   /* [replicas + 1] of the sum over the replicas */
-  char *work;             /* of that sum */
+  char *work;             /* of that sum, in equal shares of the buckets */
   size_t work_bytes;
+  int n_buckets;
+  GradientBucket *bucket;
 } GradientVector;
 
 /* What a chunk has to do with the running pass; empty between passes. Below, i is a place in its

@@ -4,7 +4,6 @@
    that are whole are added up in pairs. A leaf of one micro-batch is added to its left neighbour's
    buffer at once. In the unordered mode there is one buffer, to which all are added. */
 #include "pipelineimpl.h"
-#include <string.h>
 
 static float *Buffer(Chunk *chunk, int number)
 {
@@ -49,10 +48,13 @@ RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, i
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Add(void *user, float *y, const float *x)
+/* The adder of the chunk's vectors (rengacomm.h). */
+RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t count, void *y,
+                                     const void *x)
 {
   Chunk *chunk = user;
-  RengaCall(RengaDeviceAdd(chunk->device, NULL, chunk->sizes.gradient_count, y, x));
+  (void)type;
+  RengaCall(RengaDeviceAdd(chunk->device, NULL, count, y, x));
   RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
   return RENGA_SUCCESS;
 }
@@ -63,10 +65,12 @@ RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, 
   if (!RengaSettingsIsOrdered_Private(chunk->outline->settings) || !EndsLeaf(chunk, pass, number))
     return RENGA_SUCCESS;
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_ACCUMULATE);
+  const RengaCommAdder adder = {.begin = RengaChunkAdd_Private, .user = chunk};
   RengaLogEventBegin(event);
-  const RengaErrorCode code = RengaCommTreeClose(
-      RengaOutlineLeaves_Private(chunk->outline, pass->microbatches), chunk->gradients.taken,
-      &chunk->gradients.n_pieces, chunk->gradients.piece, Add, chunk);
+  const RengaErrorCode code =
+      RengaCommTreeClose(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
+                         chunk->gradients.taken, &chunk->gradients.n_pieces, chunk->gradients.piece,
+                         RENGA_FLOAT32, chunk->sizes.gradient_count, &adder);
   RengaLogEventEnd(event, 0, 0, 0);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -85,44 +89,29 @@ static void InventPieces(Chunk *chunk, int64_t leaves)
   }
 }
 
-/* A sum that found no memory has sent nothing, and is made once more. */
-static RengaErrorCode SumOrdered(Chunk *chunk, Pass *pass, const char *what)
+/* After the last backward: the pieces that this replica gives to the sum, and where that will
+   be. */
+static RengaErrorCode SettlePieces(Chunk *chunk, const Pass *pass)
 {
+  GradientVector *gradients = &chunk->gradients;
   const int64_t leaves = RengaOutlineLeaves_Private(chunk->outline, pass->microbatches);
+  if (!RengaSettingsIsOrdered_Private(chunk->outline->settings)) return RENGA_SUCCESS;
   for (int r = 0; r <= chunk->replicas; r++)
-    chunk->gradients.leaf_bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
+    gradients->leaf_bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
   if (pass->failed) InventPieces(chunk, leaves);
-  if (chunk->gradients.n_pieces > 0) chunk->gradients.sum = chunk->gradients.piece[0].data;
-  if (chunk->replicas == 1) {
-    RengaCheck(chunk->gradients.n_pieces <= 1, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
-               "%d sums of gradients are left of one", chunk->gradients.n_pieces);
-    return RENGA_SUCCESS;
-  }
-  RengaErrorCode code;
-  int attempt = 0;
-  do
-    code =
-        RengaCommSumTree(chunk->group, leaves, chunk->gradients.leaf_bounds, chunk->gradients.piece,
-                         chunk->sizes.gradient_count, chunk->gradients.sum, chunk->gradients.work,
-                         chunk->gradients.work_bytes, what);
-  while (code == RENGA_ERR_MEMORY &&
-         RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
-  RengaCall(code);
+  if (gradients->n_pieces > 0) gradients->sum = gradients->piece[0].data;
+  RengaCheck(chunk->replicas > 1 || gradients->n_pieces <= 1, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+             "%d sums of gradients are left of one", gradients->n_pieces);
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SumReplicas(Chunk *chunk, Pass *pass)
 {
-  char what[160];
-  snprintf(what, sizeof what,
-           "rank %d (stage %d, replica %d) adds up gradients with the other replicas in step %lld",
-           RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
-           (long long)chunk->pipeline->step);
-  if (RengaSettingsIsOrdered_Private(chunk->outline->settings))
-    RengaCall(SumOrdered(chunk, pass, what));
-  else if (chunk->replicas > 1)
-    RengaCall(RengaCommSumUnordered(chunk->group, chunk->sizes.gradient_count, chunk->gradients.sum,
-                                    what));
+  RengaCall(SettlePieces(chunk, pass));
+  for (int b = 0; b < chunk->gradients.n_buckets; b++)
+    RengaCall(RengaChunkBeginBucket_Private(chunk, pass, b));
+  for (int b = 0; b < chunk->gradients.n_buckets; b++)
+    RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
   return RENGA_SUCCESS;
 }
 

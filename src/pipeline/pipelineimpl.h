@@ -233,11 +233,18 @@ RengaErrorCode RengaChunkReceive_Private(Chunk *chunk, Pass *pass, int row, int6
 RengaErrorCode RengaChunkSend_Private(Chunk *chunk, Pass *pass, int row, int64_t i);
 RengaErrorCode RengaChunkWaitSends_Private(Chunk *chunk, Pass *pass, int64_t i, bool backward);
 RengaErrorCode RengaChunkFinishLinks_Private(Chunk *chunk, Pass *pass);
+/* bucket.c */
+RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk);
+RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int bucket);
+RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int bucket);
+RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk);
 /* gradient.c */
 RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk);
 RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, int64_t number,
                                                bool *adds);
 RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, int64_t number);
+RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t count, void *y,
+                                     const void *x);
 RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass);
 /* state.c */
 RengaErrorCode RengaChunkKeepStatistics_Private(Chunk *chunk, const Program *program,

@@ -61,11 +61,15 @@ static RengaErrorCode CompileAll(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-/* Work memory of the sum over the replicas, the same on each of them: the most of all batches. */
+/* Work memory of the sums over the replicas, the same on each of them and for each bucket: the most
+   of all batches. */
 static RengaErrorCode CountWork(Chunk *chunk)
 {
   const int replicas = chunk->replicas;
+  const int64_t buckets = 1;
+  const int64_t count = (chunk->sizes.gradient_count + buckets - 1) / buckets;
   int64_t *bounds;
+  chunk->gradients.n_buckets = (int)buckets;
   chunk->gradients.work_bytes = 0;
   if (replicas == 1 || !RengaSettingsIsOrdered_Private(chunk->outline->settings))
     return RENGA_SUCCESS;
@@ -74,8 +78,8 @@ static RengaErrorCode CountWork(Chunk *chunk)
     const int64_t leaves = RengaOutlineLeaves_Private(
         chunk->outline, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]));
     for (int r = 0; r <= replicas; r++) bounds[r] = RengaPlanBound(leaves, replicas, r);
-    const int64_t work = RengaAlign_Private(
-        (int64_t)RengaCommTreeWork(replicas, leaves, bounds, chunk->sizes.gradient_count));
+    const int64_t work =
+        buckets * RengaAlign_Private((int64_t)RengaCommTreeWork(replicas, leaves, bounds, count));
     if ((size_t)work > chunk->gradients.work_bytes) chunk->gradients.work_bytes = (size_t)work;
   }
   RengaFree(&bounds);

@@ -1,5 +1,5 @@
 /* Links between ranks: latency and bandwidth by ping-pong within a node and between nodes, and the
-   sum over replicas by RengaCommSumTree. They make the machine that goes with measured costs. */
+   sum over replicas by RengaCommSumBegin. They make the machine that goes with measured costs. */
 #include "measured.h"
 #include <math.h>
 #include <string.h>
@@ -61,44 +61,69 @@ static RengaErrorCode MeasureLink(RengaComm comm, int partner, RengaMachineLevel
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TimeSums(RengaComm group, const int64_t bounds[], float *data, float *result,
-                               char *work, size_t work_bytes, double *seconds)
+static RengaErrorCode AddOnDevice(void *user, RengaDataType type, int64_t count, void *y,
+                                  const void *x)
 {
-  const int size = RengaCommGetSize(group);
+  (void)type;
+  RengaCall(RengaDeviceAdd(user, NULL, count, y, x));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TimeSums(RengaComm group, const RengaCommSumTask *task, double *seconds)
+{
   double value[SUMS];
-  RengaPartialSum piece = {RengaCommGetRank(group), 1, data};
   for (int s = -1; s < SUMS; s++) {
+    RengaCommSum sum;
+    bool whole;
     RengaCall(RengaCommBarrier(group, what));
     const double begin = MPI_Wtime();
-    RengaCall(
-        RengaCommSumTree(group, size, bounds, &piece, SUM_COUNT, result, work, work_bytes, what));
+    RengaCall(RengaCommSumBegin(group, task, &sum));
+    RengaErrorCode code = RengaCommSumEnd(&sum, what, &whole);
+    if (sum) RengaCommSumCancel(&sum, what);
+    RengaCall(code);
     if (s >= 0) value[s] = MPI_Wtime() - begin;
   }
   *seconds = Least(SUMS, value);
   return RENGA_SUCCESS;
 }
 
+/* vectors: zeros; the piece of this rank, the result, then work memory. */
+static RengaErrorCode TimeSumsOf(RengaComm group, RengaDevice device, RengaCommSumTask *task,
+                                 float *vectors, double *seconds)
+{
+  static const int64_t whole[2] = {0, SUM_COUNT};
+  const RengaPartialSum piece = {RengaCommGetRank(group), 1, vectors};
+  RengaCall(RengaDeviceSetBytes(device, NULL, vectors, 0,
+                                2 * SUM_COUNT * sizeof *vectors + task->work_bytes));
+  RengaCall(RengaStreamSynchronize(device, NULL));
+  task->pieces = &piece;
+  task->result = vectors + SUM_COUNT;
+  task->work = vectors + 2 * SUM_COUNT;
+  RengaCall(RengaBlocksCreate(RengaCommGetSize(group), 1, whole, &task->blocks));
+  const RengaErrorCode code = TimeSums(group, task, seconds);
+  RengaBlocksDestroy(&task->blocks);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* Each rank of the group has one leaf. */
-static RengaErrorCode MeasureSum(RengaComm group, double *seconds)
+static RengaErrorCode MeasureSum(RengaComm group, RengaDevice device, double *seconds)
 {
   const int size = RengaCommGetSize(group);
-  int64_t *bounds = NULL;
-  float *data = NULL, *result = NULL;
-  char *work = NULL;
-  RengaCall(RengaMalloc(size + 1, &bounds));
-  for (int r = 0; r <= size; r++) bounds[r] = r;
-  const size_t bytes = RengaCommTreeWork(size, size, bounds, SUM_COUNT);
-  RengaCall(RengaMalloc(SUM_COUNT, &data));
-  RengaCall(RengaMalloc(SUM_COUNT, &result));
-  RengaCall(RengaMalloc(bytes + 1, &work));
-  memset(result, 0, SUM_COUNT * sizeof *result);
-  memset(work, 0, bytes);
-  for (int i = 0; i < SUM_COUNT; i++) data[i] = 1;
-  const RengaErrorCode code = TimeSums(group, bounds, data, result, work, bytes, seconds);
-  RengaFree(&bounds);
-  RengaFree(&data);
-  RengaFree(&result);
-  RengaFree(&work);
+  int64_t *leaves = NULL;
+  float *vectors = NULL;
+  RengaCall(RengaMalloc(size + 1, &leaves));
+  for (int r = 0; r <= size; r++) leaves[r] = r;
+  RengaCommSumTask task = {.type = RENGA_FLOAT32,
+                           .n_leaves = size,
+                           .leaves = leaves,
+                           .work_bytes = RengaCommTreeWork(size, size, leaves, SUM_COUNT),
+                           .adder = {.begin = AddOnDevice, .user = device}};
+  RengaErrorCode code =
+      RengaDeviceMalloc(device, 2 * SUM_COUNT * sizeof *vectors + task.work_bytes, &vectors);
+  if (!code) code = TimeSumsOf(group, device, &task, vectors, seconds);
+  if (vectors) RengaDeviceFree(device, &vectors);
+  RengaFree(&leaves);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -139,13 +164,13 @@ static double ReduceBandwidth(double seconds, int replicas, double latency, doub
   return 2 * (replicas - 1) * piece / fmax(rest, 0.05 * seconds);
 }
 
-static RengaErrorCode MeasureLevel(RengaComm group, RengaComm comm, int partner, double memory,
-                                   RengaMachineLevel *level)
+static RengaErrorCode MeasureLevel(RengaComm group, RengaComm comm, RengaDevice device, int partner,
+                                   double memory, RengaMachineLevel *level)
 {
   const int replicas = RengaCommGetSize(group);
   double seconds;
   RengaCall(MeasureLink(comm, partner, level));
-  RengaCall(MeasureSum(group, &seconds));
+  RengaCall(MeasureSum(group, device, &seconds));
   RengaCall(RengaCommBroadcast(comm, &seconds, sizeof seconds, 0, what));
   int count = replicas;
   RengaCall(RengaCommBroadcast(comm, &count, sizeof count, 0, what));
@@ -172,8 +197,8 @@ static RengaErrorCode FindLevel(RengaProfile profile, const Layout *layout, bool
   }
   if (!known) {
     if (within) RengaCall(RengaCommSplit(comm, layout->node, layout->local_rank, &group));
-    RengaErrorCode code =
-        MeasureLevel(group, comm, within ? layout->neighbour : layout->away, memory, level);
+    RengaErrorCode code = MeasureLevel(group, comm, RengaMeasuredDevice_Private(profile),
+                                       within ? layout->neighbour : layout->away, memory, level);
     const RengaErrorCode freed = within ? RengaCommDestroy(&group) : RENGA_SUCCESS;
     RengaCall(code ? code : freed);
     const double found[3] = {level->latency, 1 / level->bandwidth, 1 / level->reduce_bandwidth};

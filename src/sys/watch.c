@@ -232,6 +232,14 @@ bool RengaWatchIsBroken_Private(MPI_Comm comm)
   return watch && watch->broken;
 }
 
+void RengaWatchBreak_Private(MPI_Comm comm)
+{
+  RengaWatch watch = WatchOf(comm);
+  if (watch && !watch->broken) watches.broken++;
+  if (watch) watch->broken = true;
+  RengaMemoryKeep(true);
+}
+
 /* To peers that took the last notice. A peer that is stopped gets no second one. */
 static RengaErrorCode Tell(RengaWatch watch, const char *what, double now)
 {
@@ -329,9 +337,7 @@ static RengaErrorCode EndWait(RengaWait *wait, RengaWatch watch, double now)
   RengaCallMPI(MPI_Comm_size(wait->comm, &size));
   if (wait->describe) wait->describe(wait->subject, sizeof more, more);
   if (watch && watch->size > 1) RengaCall(SayWhoIsMissing(watch, wait->comm, now, &missing));
-  if (watch) watch->broken = true;
-  if (watch) watches.broken++;
-  RengaMemoryKeep(true);
+  RengaWatchBreak_Private(wait->comm);
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_TIMEOUT,
              "rank %d of %d on %s: nothing moved for %.3g s: %s%s%s", rank, size, host,
              now - wait->since, wait->what, more, missing.text);

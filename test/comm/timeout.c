@@ -61,6 +61,36 @@ static RengaErrorCode DestroyTooEarly(RengaComm comm)
   return RengaCommDestroy(&comm);
 }
 
+static RengaErrorCode AddNothing(void *user, RengaDataType type, int64_t count, void *y,
+                                 const void *x)
+{
+  (void)user, (void)type, (void)count, (void)y, (void)x;
+  return RENGA_SUCCESS;
+}
+
+/* A sum is under way until it is ended, also where all of it is done. */
+static RengaErrorCode DestroyUnderSum(RengaComm comm)
+{
+  static const int64_t whole[2] = {0, 1}, leaves[4] = {0, 1, 1, 1};
+  static float data, work[128];
+  const RengaPartialSum piece = {0, 1, &data};
+  RengaComm group;
+  RengaCommSum sum;
+  RengaCommSumTask task = {.type = RENGA_FLOAT32,
+                           .n_leaves = 1,
+                           .leaves = leaves,
+                           .pieces = &piece,
+                           .result = &data,
+                           .work = work,
+                           .work_bytes = sizeof work,
+                           .adder = {.begin = AddNothing}};
+  RengaCall(RengaCommSplit(comm, 0, 0, &group));
+  RengaCall(RengaBlocksCreate(RengaCommGetSize(group), 1, whole, &task.blocks));
+  RengaCall(RengaCommSumBegin(group, &task, &sum));
+  RengaCall(RengaCommBarrier(comm, "all ranks to begin a sum"));
+  return RengaCommDestroy(&group);
+}
+
 int main(int argc, char **argv)
 {
   RengaComm comm;
@@ -75,6 +105,8 @@ int main(int argc, char **argv)
   MPI_Barrier(MPI_COMM_WORLD); /* all have given up */
   RengaCallAbort(RengaCommSetTimeout(comm, 60));
   AnswerAll(comm);
+  TestTrue(Capture(DestroyUnderSum, comm) == RENGA_ERR_ORDER);
+  TestTrue(strstr(text, "has not ended 1 of its sums") != NULL);
   RengaCallAbort(RengaCommSetTimeout(comm, 0.2));
   if (RengaCommGetSize(comm) > 1) {
     TestTrue(Capture(BarrierAlone, comm) == RENGA_ERR_TIMEOUT);

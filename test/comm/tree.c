@@ -36,25 +36,30 @@ static float TreeSum(int64_t n, int64_t leaf)
   return NodeSum(n, leaf, level, 0);
 }
 
-static RengaErrorCode Add(void *user, float *y, const float *x)
+static RengaErrorCode Add(void *user, RengaDataType type, int64_t count, void *y, const void *x)
 {
+  TestTrue(type == RENGA_FLOAT32 && count == 1);
   ++*(int *)user;
-  *y += *x;
+  *(float *)y += *(const float *)x;
   return RENGA_SUCCESS;
 }
+
+static int added;
+static const RengaCommAdder adder = {.begin = Add, .user = &added};
 
 /* Leaves first … last-1 as a binary counter; pieces keep their own buffers, as a rank would. */
 static int Accumulate(int64_t n, int64_t first, int64_t last, float values[],
                       RengaPartialSum pieces[])
 {
-  int buffers = RengaCommTreeBuffers(n, true, first, last), count = 0, added = 0;
+  int buffers = RengaCommTreeBuffers(n, true, first, last), count = 0;
+  added = 0;
   for (int i = 0; i < buffers; i++) pieces[i] = (RengaPartialSum){.data = &values[i]};
   for (int64_t leaf = first; leaf < last; leaf++) {
     TestTrue(count < buffers);
     pieces[count].first = leaf;
     pieces[count].count = 1;
-    *pieces[count++].data = Leaf(leaf);
-    RengaCallAbort(RengaCommTreeMerge(n, &count, pieces, Add, &added));
+    *(float *)pieces[count++].data = Leaf(leaf);
+    RengaCallAbort(RengaCommTreeMerge(n, &count, pieces, RENGA_FLOAT32, 1, &adder));
     for (int i = 0; i < buffers; i++) /* no buffer is lost or doubled */
       for (int j = 0; j < i; j++) TestTrue(pieces[i].data != pieces[j].data);
   }
@@ -70,12 +75,12 @@ static void CheckSplit(int64_t n, const int64_t bounds[])
 {
   RengaPartialSum all[RANKS * 12], pieces[16];
   float values[RANKS][16];
-  int count = 0, added = 0;
+  int count = 0;
   for (int r = 0; r < RANKS; r++) {
     int held = Accumulate(n, bounds[r], bounds[r + 1], values[r], pieces);
     for (int i = 0; i < held; i++) all[count++] = pieces[i];
   }
-  RengaCallAbort(RengaCommTreeMerge(n, &count, all, Add, &added));
+  RengaCallAbort(RengaCommTreeMerge(n, &count, all, RENGA_FLOAT32, 1, &adder));
   float sum = TreeSum(n, 1);
   TestTrue(count == 1 && all[0].first == 0 && all[0].count == n);
   TestTrue(memcmp(all[0].data, &sum, sizeof sum) == 0);
@@ -101,16 +106,17 @@ static void CheckOrder(int64_t n, int64_t leaf, const int64_t order[])
   const int64_t n_leaves = (n + leaf - 1) / leaf;
   RengaPartialSum pieces[LEAVES];
   float values[LEAVES];
-  int count = 0, added = 0, most = 0, buffers, at;
+  int count = 0, most = 0, buffers, at;
   bool adds;
   for (int i = 0; i < n; i++) pieces[i] = (RengaPartialSum){.data = &values[i]};
   for (int64_t i = 0; i < n; i++) {
     const int64_t l = order[i] / leaf, end = l * leaf + leaf < n ? l * leaf + leaf : n;
     RengaCallAbort(RengaCommTreeTake(n_leaves, l, end == l * leaf + 1, &count, pieces, &at, &adds));
     if (count > most) most = count;
-    *pieces[at].data = adds ? *pieces[at].data + Leaf(order[i]) : Leaf(order[i]);
+    float *data = pieces[at].data;
+    *data = adds ? *data + Leaf(order[i]) : Leaf(order[i]);
     if (order[i] + 1 == end)
-      RengaCallAbort(RengaCommTreeClose(n_leaves, at, &count, pieces, Add, &added));
+      RengaCallAbort(RengaCommTreeClose(n_leaves, at, &count, pieces, RENGA_FLOAT32, 1, &adder));
   }
   const float sum = TreeSum(n, leaf);
   TestTrue(count == 1 && memcmp(pieces[0].data, &sum, sizeof sum) == 0);

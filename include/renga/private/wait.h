@@ -21,6 +21,8 @@ RengaErrorCode RengaWatchSetLimit_Private(MPI_Comm comm, double seconds);
 double RengaWatchGetLimit_Private(MPI_Comm comm);
 /* A wait reached the limit: MPI may still write to memory that was given to it. */
 bool RengaWatchIsBroken_Private(MPI_Comm comm);
+/* Messages were given up: as after a wait that reached the limit. */
+void RengaWatchBreak_Private(MPI_Comm comm);
 
 /* After the start of a message has failed: whether it is made once more, which a warning says. */
 bool RengaStartAgain_Private(int error, const char *call, int attempt);

@@ -1,8 +1,8 @@
-/* Flat vectors: one pass over memory each, in pieces of 16384 elements. */
+/* Flat vectors: one pass over memory each, in pieces of RENGA_VECTOR_PIECE elements. */
 #include "cpu.h"
 #include <math.h>
 
-enum { PIECE = 16384 };
+enum { PIECE = RENGA_VECTOR_PIECE };
 
 void RENGA_ISA_NAME(RengaCpuAdd)(int threads, int64_t count, float y[], const float x[])
 {

@@ -1,0 +1,283 @@
+/* Comm: sums that begin, are tested and end (rengacomm.h), several at once.
+
+   Sums under way stand in a list that a comm shares with all groups made of it: whoever waits for
+   anything in one of them drives the sums of all. Sums of one comm are told apart by tags, counted
+   as they begin. A sum takes errors to its own end: who waits for something else is not told. */
+#include "sum.h"
+
+static void SumFree(RengaCommSum *sum)
+{
+  RengaFree(&(*sum)->bounds);
+  RengaFree(&(*sum)->pieces);
+  RengaFree(&(*sum)->requests);
+  RengaFree(sum);
+}
+
+static void SumEnter(RengaCommSum sum)
+{
+  RengaCommSums *sums = sum->comm->sums;
+  RengaCommSum *end = &sums->first;
+  while (*end) {
+    sum->previous = *end;
+    end = &(*end)->next;
+  }
+  *end = sum;
+}
+
+static void SumLeave(RengaCommSum sum)
+{
+  if (sum->previous)
+    sum->previous->next = sum->next;
+  else
+    sum->comm->sums->first = sum->next;
+  if (sum->next) sum->next->previous = sum->previous;
+}
+
+RengaErrorCode RengaCommSumsCreate(RengaComm parent, RengaComm comm)
+{
+  if (parent)
+    comm->sums = parent->sums;
+  else
+    RengaCall(RengaMalloc(1, &comm->sums));
+  comm->sums->holders++;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCommSumsRelease(RengaComm comm)
+{
+  int left = 0;
+  if (!comm->sums) return RENGA_SUCCESS;
+  for (RengaCommSum sum = comm->sums->first, next; sum; sum = next) {
+    next = sum->next;
+    if (sum->comm != comm) continue;
+    SumLeave(sum);
+    left++;
+  }
+  if (--comm->sums->holders == 0) RengaFree(&comm->sums);
+  RengaCheck(left == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "rank %d has not ended %d of its sums over %d ranks: call RengaCommSumEnd", comm->rank,
+             left, comm->size);
+  return RENGA_SUCCESS;
+}
+
+void RengaCommSumsAdvance(RengaComm comm)
+{
+  for (RengaCommSum sum = comm->sums->first; sum; sum = sum->next) RengaCommSumAdvance(sum);
+}
+
+static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
+                               const RengaCommSumTask *task, RengaCommSum *sum)
+{
+  RengaCommSum made;
+  RengaCheckPointer(comm);
+  RengaCheckPointer(task);
+  RengaCheckPointer(sum);
+  RengaCall(RengaMalloc(1, &made));
+  made->comm = comm;
+  made->reduces = reduces;
+  made->gathers = gathers;
+  const RengaErrorCode code = RengaCommSumSetUp(made, task);
+  if (code) SumFree(&made);
+  RengaCall(code);
+  made->tag = (int)(2 * (comm->begun++ % (comm->tag_limit / 2)));
+  SumEnter(made);
+  RengaCommSumAdvance(made);
+  *sum = made;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommSumBegin - begin to add up all ranks' pieces by the fixed tree
+
+   Collective; sums of one comm are begun in the same order on all its ranks
+
+   Input:
+   . comm - the ranks
+   . task - read now: blocks and the lists of leaves and pieces may be freed or changed; the
+     vectors, work and what the adder needs must stay until the sum has ended
+
+   Output:
+   . sum - for RengaCommSumTest; RengaCommSumEnd or RengaCommSumCancel must end it
+
+   Errors: RENGA_ERR_SUPPORT for elements other than float32, RENGA_ERR_MEMORY; nothing has been
+   sent then, and the same sum may be begun again. Whatever fails later is told when the sum ends.
+
+   Notes: a reduce-scatter of pieces and an all-gather of sums, in rounds. It goes on in
+   RengaCommProgress, and whenever this rank waits for anything in comm, in the comm that it was
+   made of or in groups of that; only there is the adder called, and between begin and end no other
+   way. No piece is changed but the one that is the result. The bits depend neither on blocks nor on
+   leaves. Several sums at once need work and results of their own.
+@*/
+RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum)
+{
+  RengaCall(SumBegin(comm, true, true, task, sum));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommReduceScatterBegin - begin to add up all ranks' pieces, each rank its own block
+
+   Collective; as RengaCommSumBegin
+
+   Input:
+   . comm - the ranks
+   . task - as of RengaCommSumBegin; of result only this rank's block is written
+
+   Output:
+   . sum - RengaCommSumEnd ends it
+
+   Notes: the same bits as the whole sum has in this block.
+@*/
+RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTask *task,
+                                           RengaCommSum *sum)
+{
+  RengaCall(SumBegin(comm, true, false, task, sum));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommAllGatherBegin - begin to give all ranks each rank's block of a vector
+
+   Collective; as RengaCommSumBegin
+
+   Input:
+   . comm - the ranks
+   . task - blocks, type and result are read; this rank's block of result is sent, the others are
+     written
+
+   Output:
+   . sum - RengaCommSumEnd ends it
+@*/
+RengaErrorCode RengaCommAllGatherBegin(RengaComm comm, const RengaCommSumTask *task,
+                                       RengaCommSum *sum)
+{
+  RengaCall(SumBegin(comm, false, true, task, sum));
+  return RENGA_SUCCESS;
+}
+
+/* The error that stopped it is told once; then it is tried again. */
+static RengaErrorCode SumMove(RengaCommSum sum)
+{
+  RengaCommSumAdvance(sum);
+  const RengaErrorCode code = sum->stall;
+  sum->stall = RENGA_SUCCESS;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommSumTest - is a sum done?
+
+   Not collective
+
+   Input:
+   . sum - goes on as far as it can without waiting
+
+   Output:
+   . done - nothing of it is under way; RengaCommSumEnd is still to be called, and does not wait
+
+   Errors: of a message that could not be started; the next call tries again.
+@*/
+RengaErrorCode RengaCommSumTest(RengaCommSum sum, bool *done)
+{
+  RengaCheckPointer(sum);
+  RengaCheckPointer(done);
+  RengaCall(SumMove(sum));
+  *done = RengaCommSumIsOver(sum);
+  return RENGA_SUCCESS;
+}
+
+static void DescribeSum(const void *subject, size_t size, char text[])
+{
+  const struct _RengaCommSum *sum = subject;
+  snprintf(text, size, " (round %lld of %lld of a sum over %d ranks)", (long long)sum->round + 1,
+           (long long)sum->rounds + SUM_ROUNDS, sum->comm->size);
+}
+
+static RengaErrorCode SumWait(RengaCommSum sum, const char *what)
+{
+  RengaWait wait = {
+      .comm = sum->comm->hdr.comm, .what = what, .describe = DescribeSum, .subject = sum};
+  for (;;) {
+    RengaCall(SumMove(sum));
+    if (RengaCommSumIsOver(sum)) return RENGA_SUCCESS;
+    RengaCall(RengaCommPause(sum->comm, &wait));
+  }
+}
+
+/* What this rank sent, for the log. */
+static void SumLogEnd(const struct _RengaCommSum *sum, RengaLogEvent event)
+{
+  const int peers = sum->comm->size - 1;
+  const int64_t count = sum->bounds[sum->comm->size], rank = sum->comm->rank;
+  const int64_t own = sum->bounds[rank + 1] - sum->bounds[rank];
+  const int64_t sent = (count - own) * sum->n_own + (sum->gathers ? own * peers : 0);
+  RengaLogEventEnd(event, 0, (int64_t)sum->n_own * peers, sent * (int64_t)sum->element);
+}
+
+/*@
+   RengaCommSumEnd - wait until a sum is done, politely
+
+   Collective, in any order of sums
+
+   Input:
+   . sum - set to NULL where nothing of it is under way; NULL is done
+   . what - the sentence to print when nothing moves for the timeout
+
+   Output:
+   . whole - the result is there; false, on all ranks that lack a part of it, where the adder failed
+     on some rank or a rank cancelled the sum. Set on errors too
+
+   Errors: of the adder of this rank: it has gone through its messages, sum is NULL. Where a message
+   could not be started, or after RENGA_ERR_TIMEOUT (which names the ranks that gave no sign), sum
+   is not NULL: end it again, or cancel it, and leave its memory as it is until then.
+@*/
+RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
+{
+  RengaCheckPointer(sum);
+  RengaCheckPointer(what);
+  RengaCheckPointer(whole);
+  *whole = *sum == NULL;
+  if (*sum == NULL) return RENGA_SUCCESS;
+  const RengaLogEvent event = (*sum)->comm->event[RENGA_COMM_EVENT_TREE];
+  RengaLogEventBegin(event);
+  RengaErrorCode code = SumWait(*sum, what);
+  SumLogEnd(*sum, event);
+  RengaCall(code);
+  *whole = !(*sum)->spoiled;
+  code = (*sum)->code;
+  SumLeave(*sum);
+  SumFree(sum);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommSumCancel - end a sum whose result is not wanted
+
+   Collective: each rank ends or cancels the sum
+
+   Input:
+   . sum - set to NULL; NULL is none
+   . what - as of RengaCommSumEnd
+
+   Errors: RENGA_ERR_TIMEOUT and others where messages of it stay under way, for ever: no memory is
+   given back from then on, as MPI may still write to it, and all further waits end with
+   RENGA_ERR_TIMEOUT.
+
+   Notes: the rank goes through its messages, but sends them empty and adds nothing. Other ranks'
+   sums are not whole then, unless all that they need of this rank had left before.
+@*/
+RengaErrorCode RengaCommSumCancel(RengaCommSum *sum, const char *what)
+{
+  RengaCheckPointer(sum);
+  RengaCheckPointer(what);
+  if (*sum == NULL) return RENGA_SUCCESS;
+  (*sum)->spoiled = true;
+  const RengaErrorCode code = SumWait(*sum, what);
+  SumLeave(*sum);
+  if (code) RengaWatchBreak_Private((*sum)->comm->hdr.comm);
+  SumFree(sum);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
