@@ -21,6 +21,9 @@ RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager);
 RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager);
 RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, const char *reduction);
 RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, const char **reduction);
+/* Parts of a stage's gradients, each summed over the replicas by itself; 1 at first. */
+RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets);
+RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets);
 RengaErrorCode RengaSettingsSetSeed(RengaSettings settings, uint64_t seed);
 RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed);
 RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds); /* 0: never */

@@ -57,7 +57,7 @@ RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[
 RengaErrorCode RengaCommFreeMessages(RengaComm comm);
 /* All that is under way moves; then a moment's rest. */
 RengaErrorCode RengaCommPause(RengaComm comm, RengaWait *wait);
-/* sum.c; parent: the comm that comm is a group of, or NULL */
+/* underway.c; parent: the comm that comm is a group of, or NULL */
 RengaErrorCode RengaCommSumsCreate(RengaComm parent, RengaComm comm);
 RengaErrorCode RengaCommSumsRelease(RengaComm comm);
 void RengaCommSumsAdvance(RengaComm comm);

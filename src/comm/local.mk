@@ -1,3 +1,3 @@
 librenga_la_SOURCES += %D%/blocks.c %D%/collective.c %D%/comm.c %D%/exchange.c %D%/message.c \
-  %D%/sum.c %D%/sumtree.c %D%/tree.c %D%/view.c
+  %D%/sum.c %D%/sumtree.c %D%/tree.c %D%/underway.c %D%/view.c
 noinst_HEADERS += %D%/commimpl.h %D%/sum.h

@@ -1,8 +1,7 @@
 /* Comm: sums that begin, are tested and end (rengacomm.h), several at once.
 
-   Sums under way stand in a list that a comm shares with all groups made of it: whoever waits for
-   anything in one of them drives the sums of all. Sums of one comm are told apart by tags, counted
-   as they begin. A sum takes errors to its own end: who waits for something else is not told. */
+   Sums of one comm are told apart by tags, counted as they begin. A sum takes errors to its own
+   end: who waits for something else is not told. */
 #include "sum.h"
 
 static void SumFree(RengaCommSum *sum)
@@ -11,58 +10,6 @@ static void SumFree(RengaCommSum *sum)
   RengaFree(&(*sum)->pieces);
   RengaFree(&(*sum)->requests);
   RengaFree(sum);
-}
-
-static void SumEnter(RengaCommSum sum)
-{
-  RengaCommSums *sums = sum->comm->sums;
-  RengaCommSum *end = &sums->first;
-  while (*end) {
-    sum->previous = *end;
-    end = &(*end)->next;
-  }
-  *end = sum;
-}
-
-static void SumLeave(RengaCommSum sum)
-{
-  if (sum->previous)
-    sum->previous->next = sum->next;
-  else
-    sum->comm->sums->first = sum->next;
-  if (sum->next) sum->next->previous = sum->previous;
-}
-
-RengaErrorCode RengaCommSumsCreate(RengaComm parent, RengaComm comm)
-{
-  if (parent)
-    comm->sums = parent->sums;
-  else
-    RengaCall(RengaMalloc(1, &comm->sums));
-  comm->sums->holders++;
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaCommSumsRelease(RengaComm comm)
-{
-  int left = 0;
-  if (!comm->sums) return RENGA_SUCCESS;
-  for (RengaCommSum sum = comm->sums->first, next; sum; sum = next) {
-    next = sum->next;
-    if (sum->comm != comm) continue;
-    SumLeave(sum);
-    left++;
-  }
-  if (--comm->sums->holders == 0) RengaFree(&comm->sums);
-  RengaCheck(left == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
-             "rank %d has not ended %d of its sums over %d ranks: call RengaCommSumEnd", comm->rank,
-             left, comm->size);
-  return RENGA_SUCCESS;
-}
-
-void RengaCommSumsAdvance(RengaComm comm)
-{
-  for (RengaCommSum sum = comm->sums->first; sum; sum = sum->next) RengaCommSumAdvance(sum);
 }
 
 static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
@@ -80,7 +27,7 @@ static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
   if (code) SumFree(&made);
   RengaCall(code);
   made->tag = (int)(2 * (comm->begun++ % (comm->tag_limit / 2)));
-  SumEnter(made);
+  RengaCommSumEnter(made);
   RengaCommSumAdvance(made);
   *sum = made;
   return RENGA_SUCCESS;
@@ -246,7 +193,7 @@ RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
   RengaCall(code);
   *whole = !(*sum)->spoiled;
   code = (*sum)->code;
-  SumLeave(*sum);
+  RengaCommSumLeave(*sum);
   SumFree(sum);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -275,7 +222,7 @@ RengaErrorCode RengaCommSumCancel(RengaCommSum *sum, const char *what)
   if (*sum == NULL) return RENGA_SUCCESS;
   (*sum)->spoiled = true;
   const RengaErrorCode code = SumWait(*sum, what);
-  SumLeave(*sum);
+  RengaCommSumLeave(*sum);
   if (code) RengaWatchBreak_Private((*sum)->comm->hdr.comm);
   SumFree(sum);
   RengaCall(code);

@@ -46,3 +46,6 @@ RengaErrorCode RengaCommSumSetUp(RengaCommSum sum, const RengaCommSumTask *task)
 /* exchange.c: as far as it goes without waiting. Errors stay in the sum. */
 void RengaCommSumAdvance(RengaCommSum sum);
 bool RengaCommSumIsOver(const struct _RengaCommSum *sum);
+/* underway.c */
+void RengaCommSumEnter(RengaCommSum sum);
+void RengaCommSumLeave(RengaCommSum sum);

@@ -96,6 +96,8 @@ static RengaErrorCode AddOptions(RengaPipeline pipeline, SettingList *list)
   RengaCall(RengaDeviceGetType(pipeline->device, &device));
   AddSetting(list, "seed", &pipeline->settings->seed, sizeof pipeline->settings->seed);
   AddText(list, "reduction (-pipeline_reduction)", pipeline->settings->reduction);
+  AddSetting(list, "buckets (-pipeline_buckets)", &pipeline->settings->buckets,
+             sizeof pipeline->settings->buckets);
   AddText(list, "-on_nonfinite", pipeline->on_nonfinite);
   AddText(list, "device type", device);
   AddSetting(list, "announced sizes of batches", pipeline->short_batch,

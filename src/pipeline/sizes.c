@@ -66,7 +66,7 @@ static RengaErrorCode CompileAll(Chunk *chunk)
 static RengaErrorCode CountWork(Chunk *chunk)
 {
   const int replicas = chunk->replicas;
-  const int64_t buckets = 1;
+  const int64_t buckets = chunk->outline->settings->buckets;
   const int64_t count = (chunk->sizes.gradient_count + buckets - 1) / buckets;
   int64_t *bounds;
   chunk->gradients.n_buckets = (int)buckets;

@@ -17,6 +17,7 @@
    . -pipeline_eager - micro-batches that 1f1b begins early, for each stage that follows
    . -pipeline_timeout - as -timeout: seconds without progress after which a run ends, 0: never
    . -pipeline_reduction - ordered or unordered
+   . -pipeline_buckets - parts of a stage's gradients, each summed over the replicas by itself
 
    Notes: the one place where these options are read: planner, profile and pipeline see the object.
 @*/
@@ -71,7 +72,7 @@ static uint64_t AddText(const char *text, uint64_t hash)
    . settings - the settings; their device is set up by this
 
    Output:
-   . hash - of device, moments and groups of the optimizer, reduction and schedule
+   . hash - of device, moments and groups of the optimizer, reduction, buckets and schedule
 @*/
 RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
 {
@@ -82,7 +83,8 @@ RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
   RengaCall(RengaDeviceSetUp(settings->device));
   RengaCall(RengaOptimizerGetMoments(settings->optimizer, &moments, &names));
   RengaCall(RengaOptimizerGetGroups(settings->optimizer, &groups));
-  const double number[3] = {(double)moments, (double)settings->device->threads, settings->eager};
+  const double number[4] = {(double)moments, (double)settings->device->threads, settings->eager,
+                            (double)settings->buckets};
   uint64_t made = RengaHash(number, sizeof number, 0);
   made = AddText(groups, made);
   made = AddText(settings->reduction, made);
@@ -104,21 +106,22 @@ RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
 @*/
 RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer)
 {
-  char eager[48] = "", bound[32] = "as plan and machine say";
+  char eager[48] = "", buckets[32] = "", bound[32] = "as plan and machine say";
   const char *device;
   double timeout;
   RengaCheckPointer(settings);
   RengaCheckPointer(viewer);
   RengaCall(RengaSettingsGetTimeout(settings, &timeout));
   if (settings->eager >= 0) snprintf(eager, sizeof eager, ", eager %g", settings->eager);
+  if (settings->buckets > 1) snprintf(buckets, sizeof buckets, " in %d buckets", settings->buckets);
   if (settings->memory_bound) RengaFormatBytes((double)settings->memory_bound, sizeof bound, bound);
   RengaCall(RengaDeviceGetType(settings->device, &device));
   RengaCall(RengaViewerPrintf(
       viewer,
-      "Settings: device %s, %s reduction, schedule %s%s, seed %lld, timeout %g s, memory of a "
+      "Settings: device %s, %s reduction%s, schedule %s%s, seed %lld, timeout %g s, memory of a "
       "device: %s\n",
-      device, settings->reduction, settings->schedule ? settings->schedule : "of the plan", eager,
-      (long long)settings->seed, timeout, bound));
+      device, settings->reduction, buckets, settings->schedule ? settings->schedule : "of the plan",
+      eager, (long long)settings->seed, timeout, bound));
   RengaCall(RengaOptimizerView(settings->optimizer, viewer));
   return RENGA_SUCCESS;
 }

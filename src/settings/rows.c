@@ -11,6 +11,8 @@ static const RengaOptionRow rows[] = {
     {"pipeline_reduction", RENGA_OPTION_STRING, RENGA_REDUCTION_ORDERED, AT(reduction),
      RENGA_REDUCTION_ORDERED "|" RENGA_REDUCTION_UNORDERED, 0, 0,
      "how gradients are added up: the same bits on any layout, or less memory"},
+    {"pipeline_buckets", RENGA_OPTION_INT, "1", AT(buckets), NULL, 1, RENGA_BUCKETS_MOST,
+     "parts of a stage's gradients, each summed over the replicas by itself"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 

@@ -236,6 +236,49 @@ RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, const char **re
   return RENGA_SUCCESS;
 }
 
+/*@
+   RengaSettingsSetBuckets - in how many parts gradients are summed over the replicas
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . buckets - 1 to 1000 parts of the gradients of each stage, of whole parameters
+
+   Options:
+   . -pipeline_buckets - the same
+
+   Notes: several sums are under way at once, each with work memory of its own. Results do not
+   depend on it.
+@*/
+RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets)
+{
+  RengaCall(CheckUnused(settings, "RengaSettingsSetBuckets"));
+  RengaCheck(buckets >= 1 && buckets <= RENGA_BUCKETS_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "gradients in %d buckets: 1 to %d are possible", buckets, RENGA_BUCKETS_MOST);
+  settings->buckets = buckets;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetBuckets - in how many parts gradients are summed over the replicas
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . buckets - parts of the gradients of each stage
+@*/
+RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(buckets);
+  *buckets = settings->buckets;
+  return RENGA_SUCCESS;
+}
+
 bool RengaSettingsIsOrdered_Private(RengaSettings settings)
 {
   return strcmp(settings->reduction, RENGA_REDUCTION_ORDERED) == 0;

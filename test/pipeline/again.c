@@ -153,6 +153,13 @@ static RengaErrorCode ChangeReduction(Parts *parts, bool other)
   return RengaPipelineSetReduction(parts->pipeline, other ? "unordered" : "ordered");
 }
 
+static RengaErrorCode ChangeBuckets(Parts *parts, bool other)
+{
+  RengaSettings settings;
+  RengaCall(RengaPipelineGetSettings(parts->pipeline, &settings));
+  return RengaSettingsSetBuckets(settings, other ? 2 : 1);
+}
+
 static RengaErrorCode ChangeSeed(Parts *parts, bool other)
 {
   return RengaPipelineSetSeed(parts->pipeline, other ? 6 : 5);
@@ -168,16 +175,13 @@ static RengaErrorCode CheckDifferences(RengaComm comm, uint64_t wanted)
   static const struct {
     Change change;
     const char *name;
-  } changes[] = {{ChangeClip, "-optimizer_clip_norm"},
-                 {ChangeBetas, "-optimizer_beta2"},
-                 {ChangeDecay, "-optimizer_weight_decay"},
-                 {ChangeGroups, "-optimizer_groups"},
-                 {ChangeRate, "-optimizer_learning_rate"},
-                 {ChangePlanSchedule, "-pipeline_schedule"},
-                 {ChangeLeaf, "-reduction_leaf"},
-                 {ChangeReduction, "-pipeline_reduction"},
-                 {ChangeSeed, "seed"},
-                 {ChangeManner, "-on_nonfinite"}};
+  } changes[] = {
+      {ChangeClip, "-optimizer_clip_norm"},     {ChangeBetas, "-optimizer_beta2"},
+      {ChangeDecay, "-optimizer_weight_decay"}, {ChangeGroups, "-optimizer_groups"},
+      {ChangeRate, "-optimizer_learning_rate"}, {ChangePlanSchedule, "-pipeline_schedule"},
+      {ChangeLeaf, "-reduction_leaf"},          {ChangeReduction, "-pipeline_reduction"},
+      {ChangeBuckets, "-pipeline_buckets"},     {ChangeSeed, "seed"},
+      {ChangeManner, "-on_nonfinite"}};
   Parts parts;
   uint64_t digest;
   RengaCall(Make(comm, &parts));

@@ -1,7 +1,8 @@
 /* TEST ranks: 6 timeout: 600 */
 /* Stages of different numbers of replicas, and stages that recompute, give the bits of one rank:
    tied and shared parameters, dropout, statistics of batches, a short last batch, replicas without
-   a micro-batch. A stage that recomputes needs less memory for what is saved. */
+   a micro-batch, gradients that are summed in several buckets, some of which are empty. A stage
+      that recomputes needs less memory for what is saved. */
 #include "run.h"
 
 static const int64_t samples[] = {11, 11, 5, 1};
@@ -43,6 +44,7 @@ static RengaErrorCode CheckNetwork(RengaComm self, RengaComm comm, Run run)
     run.recompute = layouts[l].recompute;
     run.schedule = layouts[l].schedule;
     run.poison = l % 2 == 0;
+    run.buckets = l % 3 == 2 ? 100 : 1 + l % 3 * 3;
     RengaCall(RunAll(comm, &run, &result));
     RengaCall(RunCompare(&run, &expected, &result));
   }

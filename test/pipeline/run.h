@@ -23,6 +23,7 @@ typedef struct {
   double clip_norm;
   const char *groups; /* of the optimizer */
   bool poison;
+  int buckets; /* of gradients; 0: as settings begin */
 } Run;
 
 typedef struct {
@@ -158,6 +159,7 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
 {
   RengaDevice device;
   RengaOptimizer optimizer;
+  RengaSettings settings;
   RengaCall(RengaPipelineCreate(comm, pipeline));
   RengaCall(RengaPipelineSetPlan(*pipeline, graph, plan));
   RengaCall(RengaPipelineSetSeed(*pipeline, 5));
@@ -172,6 +174,8 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
   if (run->groups) RengaCall(RengaOptimizerSetGroups(optimizer, run->groups));
   if (run->schedule) RengaCall(RengaPipelineSetSchedule(*pipeline, run->schedule));
   if (run->reduction) RengaCall(RengaPipelineSetReduction(*pipeline, run->reduction));
+  RengaCall(RengaPipelineGetSettings(*pipeline, &settings));
+  if (run->buckets) RengaCall(RengaSettingsSetBuckets(settings, run->buckets));
   RengaCall(RengaPipelineSetTimeout(*pipeline, 60));
   for (int i = 0; i < run->steps; i++)
     RengaCall(RengaPipelineSetDataShortBatch(*pipeline, run->samples[i]));

@@ -9,6 +9,8 @@ static RengaErrorCode CheckDefaults(RengaSettings settings)
   double eager, timeout;
   uint64_t seed;
   int64_t bound;
+  int buckets;
+  RengaCall(RengaSettingsGetBuckets(settings, &buckets));
   RengaCall(RengaSettingsGetSchedule(settings, &schedule));
   RengaCall(RengaSettingsGetEager(settings, &eager));
   RengaCall(RengaSettingsGetReduction(settings, &reduction));
@@ -16,7 +18,7 @@ static RengaErrorCode CheckDefaults(RengaSettings settings)
   RengaCall(RengaSettingsGetTimeout(settings, &timeout));
   RengaCall(RengaSettingsGetMemoryBound(settings, &bound));
   Expect(!schedule && eager < 0 && !strcmp(reduction, RENGA_REDUCTION_ORDERED));
-  Expect(seed == 0 && timeout == 300 && bound == 0);
+  Expect(seed == 0 && timeout == 300 && bound == 0 && buckets == 1);
   return RENGA_SUCCESS;
 }
 
@@ -26,6 +28,10 @@ static RengaErrorCode CheckSetters(RengaSettings settings)
   double eager, timeout;
   uint64_t seed;
   int64_t bound;
+  int buckets;
+  RengaCall(RengaSettingsSetBuckets(settings, 3));
+  ExpectError(RengaSettingsSetBuckets(settings, 0), RENGA_ERR_ARGUMENT, "in 0 buckets: 1 to 1000");
+  RengaCall(RengaSettingsGetBuckets(settings, &buckets));
   RengaCall(RengaSettingsSetEager(settings, 0.5));
   RengaCall(RengaSettingsGetSchedule(settings, &schedule));
   RengaCall(RengaSettingsGetEager(settings, &eager));
@@ -49,7 +55,7 @@ static RengaErrorCode CheckSetters(RengaSettings settings)
   RengaCall(RengaSettingsGetTimeout(settings, &timeout));
   RengaCall(RengaSettingsGetMemoryBound(settings, &bound));
   Expect(!strcmp(reduction, RENGA_REDUCTION_UNORDERED));
-  Expect(seed == 7 && timeout == 4 && bound == 1 << 20);
+  Expect(seed == 7 && timeout == 4 && bound == 1 << 20 && buckets == 3);
   return RENGA_SUCCESS;
 }
 
@@ -58,13 +64,16 @@ static RengaErrorCode CheckOptions(RengaSettings settings)
 {
   const char *schedule, *reduction;
   uint64_t seed;
+  int buckets;
   RengaCall(RengaOptionsSetValue("seed", "12"));
+  RengaCall(RengaOptionsSetValue("pipeline_buckets", "5"));
   RengaCall(RengaOptionsSetValue("pipeline_schedule", "gpipe"));
   RengaCall(RengaSettingsSetFromOptions(settings));
   RengaCall(RengaSettingsGetSeed(settings, &seed));
   RengaCall(RengaSettingsGetSchedule(settings, &schedule));
   RengaCall(RengaSettingsGetReduction(settings, &reduction));
-  Expect(seed == 12 && !strcmp(schedule, RENGA_SCHEDULE_GPIPE));
+  RengaCall(RengaSettingsGetBuckets(settings, &buckets));
+  Expect(seed == 12 && buckets == 5 && !strcmp(schedule, RENGA_SCHEDULE_GPIPE));
   Expect(!strcmp(reduction, RENGA_REDUCTION_UNORDERED));
   return RENGA_SUCCESS;
 }
@@ -84,6 +93,10 @@ static RengaErrorCode CheckHash(RengaComm comm)
   RengaCall(RengaSettingsGetHash(other, &second));
   Expect(first != second);
   RengaCall(RengaOptimizerSetType(optimizer, RENGA_OPTIMIZER_ADAMW));
+  RengaCall(RengaSettingsSetBuckets(other, 2));
+  RengaCall(RengaSettingsGetHash(other, &second));
+  Expect(first != second);
+  RengaCall(RengaSettingsSetBuckets(other, 1));
   RengaCall(RengaSettingsSetReduction(other, RENGA_REDUCTION_UNORDERED));
   RengaCall(RengaSettingsGetHash(other, &second));
   Expect(first != second);

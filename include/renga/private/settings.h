@@ -4,6 +4,8 @@
 #include "renga/private/object.h"
 #include "rengasettings.h"
 
+enum { RENGA_BUCKETS_MOST = 1000 };
+
 struct _p_RengaSettings {
   struct _p_RengaObject hdr;
   RengaDevice device;
@@ -11,6 +13,7 @@ struct _p_RengaSettings {
   int64_t seed, memory_bound;
   double timeout; /* of -pipeline_timeout; negative: not given */
   char *reduction;
+  int buckets;    /* of a stage's gradients */
   char *schedule; /* NULL: not said */
   double eager;   /* negative: not said */
   int users;      /* pipelines that are set up with these: nothing may change under them */

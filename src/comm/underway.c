@@ -1,0 +1,55 @@
+/* Comm: the list of sums under way. A comm shares it with all groups made of it, so that whoever
+   waits for anything in one of them drives the sums of all. */
+#include "sum.h"
+
+void RengaCommSumEnter(RengaCommSum sum)
+{
+  RengaCommSums *sums = sum->comm->sums;
+  RengaCommSum *end = &sums->first;
+  while (*end) {
+    sum->previous = *end;
+    end = &(*end)->next;
+  }
+  *end = sum;
+}
+
+void RengaCommSumLeave(RengaCommSum sum)
+{
+  if (sum->previous)
+    sum->previous->next = sum->next;
+  else
+    sum->comm->sums->first = sum->next;
+  if (sum->next) sum->next->previous = sum->previous;
+}
+
+RengaErrorCode RengaCommSumsCreate(RengaComm parent, RengaComm comm)
+{
+  if (parent)
+    comm->sums = parent->sums;
+  else
+    RengaCall(RengaMalloc(1, &comm->sums));
+  comm->sums->holders++;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCommSumsRelease(RengaComm comm)
+{
+  int left = 0;
+  if (!comm->sums) return RENGA_SUCCESS;
+  for (RengaCommSum sum = comm->sums->first, next; sum; sum = next) {
+    next = sum->next;
+    if (sum->comm != comm) continue;
+    RengaCommSumLeave(sum);
+    left++;
+  }
+  if (--comm->sums->holders == 0) RengaFree(&comm->sums);
+  RengaCheck(left == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "rank %d has not ended %d of its sums over %d ranks: call RengaCommSumEnd", comm->rank,
+             left, comm->size);
+  return RENGA_SUCCESS;
+}
+
+void RengaCommSumsAdvance(RengaComm comm)
+{
+  for (RengaCommSum sum = comm->sums->first; sum; sum = sum->next) RengaCommSumAdvance(sum);
+}
