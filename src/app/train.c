@@ -89,12 +89,14 @@ static RengaErrorCode SetUpPipeline(Training *training)
 /* What the run knew of its validations. */
 static RengaErrorCode TakeBest(Training *training)
 {
-  const char *best, *step;
+  const char *best, *step, *validated;
   RengaCall(RengaCheckpointGetAttribute(training->checkpoint, "best_validation_loss", &best));
   RengaCall(RengaCheckpointGetAttribute(training->checkpoint, "best_validation_step", &step));
+  RengaCall(RengaCheckpointGetAttribute(training->checkpoint, "validated_step", &validated));
   if (!best || !step) return RENGA_SUCCESS;
   training->best = strtod(best, NULL);
   training->best_step = strtoll(step, NULL, 10);
+  if (validated) training->validated = strtoll(validated, NULL, 10);
   RengaCall(RengaCheckpointSetAttribute(training->checkpoint, "best_validation_loss", best));
   RengaCall(RengaCheckpointSetAttribute(training->checkpoint, "best_validation_step", step));
   return RENGA_SUCCESS;
@@ -241,20 +243,31 @@ static RengaErrorCode KeepBest(Training *training, double loss)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode UseValidation(Training *training, double loss)
+/* -early_stop: these were the last steps, also where the run goes on from its last checkpoint. */
+static RengaErrorCode StopEarly(Training *training)
 {
   int64_t patience;
-  RengaCall(SayValidation(training, loss));
   RengaCall(RengaOptionsGetInt64("early_stop", &patience, NULL));
-  if (loss < training->best)
-    RengaCall(KeepBest(training, loss));
-  else if (patience && training->eval_every && training->step < training->steps &&
-           training->step - training->best_step >= patience * training->eval_every) {
-    RengaCall(AppMonitorSay(training->monitor,
-                            "early stop: no loss below %.6g, of step %lld, in %lld validations\n",
-                            training->best, (long long)training->best_step, (long long)patience));
-    training->steps = training->step;
-  }
+  if (!patience || !training->eval_every || training->validated != training->step ||
+      training->step >= training->steps ||
+      training->step - training->best_step < patience * training->eval_every)
+    return RENGA_SUCCESS;
+  RengaCall(AppMonitorSay(training->monitor,
+                          "early stop: no loss below %.6g, of step %lld, in %lld validations\n",
+                          training->best, (long long)training->best_step, (long long)patience));
+  training->steps = training->step;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode UseValidation(Training *training, double loss)
+{
+  char text[32];
+  RengaCall(SayValidation(training, loss));
+  snprintf(text, sizeof text, "%lld", (long long)training->step);
+  if (training->saves)
+    RengaCall(RengaCheckpointSetAttribute(training->checkpoint, "validated_step", text));
+  if (loss < training->best) RengaCall(KeepBest(training, loss));
+  RengaCall(StopEarly(training));
   return RENGA_SUCCESS;
 }
 
@@ -357,6 +370,7 @@ static RengaErrorCode BetweenSteps(Training *training)
 static RengaErrorCode RunSteps(Training *training)
 {
   int64_t first = training->step;
+  RengaCall(StopEarly(training));
   if (first >= training->steps)
     RengaCall(AppMonitorSay(training->monitor, "nothing to do: step %lld of %lld is reached\n",
                             (long long)first, (long long)training->steps));

@@ -33,6 +33,13 @@ struct _p_RengaCheckpoint {
   bool time_is_up;
 };
 
+/* A file of a step of -checkpoint_every, where that counts steps: those that every run writes,
+   however often it was interrupted. */
+static inline bool RengaCheckpointIsRegular_Private(RengaCheckpoint checkpoint, int64_t step)
+{
+  return checkpoint->every_steps == 0 || step % checkpoint->every_steps == 0;
+}
+
 /* options.c */
 RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text, int64_t *steps,
                                                  double *seconds);

@@ -148,7 +148,7 @@ static RengaErrorCode TryFiles(RengaCheckpoint checkpoint, int count,
   return RENGA_SUCCESS;
 }
 
-/* The newest file of this run that a finite step has followed. */
+/* The newest regular file of this run that a finite step has followed. */
 static RengaErrorCode TryGood(RengaCheckpoint checkpoint, int64_t step, int count,
                               const RengaCheckpointFileInfo files[], bool *found)
 {
@@ -156,6 +156,7 @@ static RengaErrorCode TryGood(RengaCheckpoint checkpoint, int64_t step, int coun
   RengaCall(RengaCommBroadcast(checkpoint->hdr.owner, &run, sizeof run, 0, "the run"));
   for (int i = 0; i < count && !*found; i++) {
     if (files[i].run != run || files[i].mark != RENGA_MARK_GOOD || files[i].step > step) continue;
+    if (!RengaCheckpointIsRegular_Private(checkpoint, files[i].step)) continue;
     RengaCall(TryListed(checkpoint, &files[i], i + 1 == count, found));
   }
   return RENGA_SUCCESS;
@@ -175,8 +176,9 @@ static RengaErrorCode TryGood(RengaCheckpoint checkpoint, int64_t step, int coun
 
    Notes: tensors become those of the file, and the pipeline's step number the one after the step
    that failed: the batches from the file's step to the one that failed are left out, as made again
-   they would fail again. With -checkpoint_every in steps what follows is the same in each run. A
-   file of the step that failed is marked, and not resumed from (RengaCheckpointMarkBad).
+   they would fail again. With -checkpoint_every in steps only files of its steps are gone back to,
+   not the last ones of runs that were interrupted: what follows is the same in each run. A file of
+   the step that failed is marked, and not resumed from (RengaCheckpointMarkBad).
 @*/
 RengaErrorCode RengaCheckpointRollBack(RengaCheckpoint checkpoint, bool *found, int64_t *from)
 {

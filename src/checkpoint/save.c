@@ -23,7 +23,8 @@ static RengaErrorCode SetOptionsText(RengaCheckpointTable *table)
   return RENGA_SUCCESS;
 }
 
-/* How many of the newest files of this run stay, and the newest that a finite step has followed. */
+/* How many of the newest files of this run stay, and the newest regular one that a finite step has
+   followed. */
 static RengaErrorCode DeleteOld(RengaCheckpoint checkpoint, int count,
                                 const RengaCheckpointFileInfo files[])
 {
@@ -32,8 +33,10 @@ static RengaErrorCode DeleteOld(RengaCheckpoint checkpoint, int count,
   for (int i = 0; i < count; i++) {
     char *path;
     if (files[i].run != checkpoint->run) continue;
-    bool stays = kept < checkpoint->options.keep || (!good && files[i].mark == RENGA_MARK_GOOD);
-    good = good || files[i].mark == RENGA_MARK_GOOD;
+    const bool found = !good && files[i].mark == RENGA_MARK_GOOD &&
+                       RengaCheckpointIsRegular_Private(checkpoint, files[i].step);
+    const bool stays = found || kept < checkpoint->options.keep;
+    good = good || found;
     kept++;
     if (stays) continue;
     RengaCall(RengaCheckpointDirectoryPath(checkpoint->options.directory, files[i].step, &path));

@@ -42,6 +42,15 @@ says "the checkpoint of step 3 was followed by a step that was not finite"
 accepts 2 $train -steps 9 -on_nonfinite rollback -checkpoint_dir c -resume
 says "goes on after step 6"
 
+# An interrupted run goes back to where the undisturbed one does: not to the last file of its first part.
+same -steps 7 -on_nonfinite rollback -checkpoint_dir c -checkpoint_every 2
+grep "parameter digest 0x" out >undisturbed
+rm -rf c
+accepts 1 $train -steps 3 -on_nonfinite rollback -checkpoint_dir c -checkpoint_every 2 -checkpoint_keep 1
+accepts 2 $train -steps 7 -on_nonfinite rollback -checkpoint_dir c -checkpoint_every 2 -resume -partition_stages 2
+says "rolled back to the checkpoint of step 2; batches 2 to 3 are left out"
+says "$(cat undisturbed)"
+
 # Another time in each epoch; the limit.
 same -steps 16 -on_nonfinite rollback -checkpoint_dir c -checkpoint_every 2
 says "rolled back to the checkpoint of step 2; batches 2 to 3 are left out"

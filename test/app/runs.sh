@@ -62,6 +62,13 @@ accepts 1 info -checkpoint e/best.h5
 says "best_validation_loss"
 accepts 2 $language -steps 60 -eval_every 1 -early_stop 2 -optimizer_learning_rate 0
 says "early stop: no loss below"
+for time in 1 2; do # the same command again: no step more
+  accepts 2 $language -steps 60 -eval_every 1 -early_stop 2 -optimizer_learning_rate 0 -checkpoint_dir h -resume
+  says "early stop: no loss below"
+done
+says "nothing to do: step 3 of 3 is reached"
+accepts 2 $language -steps 5 -eval_every 1 -checkpoint_dir h -resume
+says "goes on after step 3"
 refuses 2 "-keep_best needs -checkpoint_dir" $language -keep_best
 
 # The time limit: a checkpoint, and exit code 75.
