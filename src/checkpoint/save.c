@@ -1,6 +1,7 @@
 /* Writing: when, what is kept, what is done where a file cannot be written, and what is known of a
    file once a step has followed it. */
 #include "checkpointimpl.h"
+#include "renga/private/quiet.h"
 #include "renga/private/wait.h"
 #include <stdlib.h>
 #include <string.h>
@@ -161,10 +162,41 @@ static RengaErrorCode CheckReady(RengaCheckpoint checkpoint)
   return RENGA_SUCCESS;
 }
 
+/* Rank 0 writes; a mark that cannot be written is none. */
+static RengaErrorCode MarkFile(RengaCheckpoint checkpoint, int64_t step,
+                               RengaCheckpointMarkKind kind)
+{
+  char *path;
+  if (RengaCommGetRank(checkpoint->hdr.owner) != 0) return RENGA_SUCCESS;
+  RengaCall(RengaCheckpointDirectoryPath(checkpoint->options.directory, step, &path));
+  RengaCheckpointHead head;
+  if (RengaCheckpointHeadRead(path, &head) && head.run == checkpoint->run)
+    RengaCheckpointMarkWrite(path, kind);
+  RengaFree(&path);
+  return RENGA_SUCCESS;
+}
+
+/* The file that the steps since went on from, where the last of them was finite. */
+static RengaErrorCode MarkGood(RengaCheckpoint checkpoint, int64_t step)
+{
+  RengaPipelineStepInfo info = {.finite = false};
+  RengaQuiet quiet; /* a program may have set the number of a step that it did not make */
+  if (checkpoint->unmarked < 0 || step <= checkpoint->unmarked) return RENGA_SUCCESS;
+  RengaQuietBegin_Private(&quiet);
+  const RengaErrorCode code = RengaPipelineGetLastStep(checkpoint->pipeline, &info);
+  RengaQuietEnd_Private(&quiet);
+  if (code != RENGA_SUCCESS || !info.finite) return RENGA_SUCCESS; /* skipped */
+  RengaCall(RengaErrorAgree(checkpoint->hdr.comm,
+                            MarkFile(checkpoint, checkpoint->unmarked, RENGA_MARK_GOOD)));
+  checkpoint->unmarked = -1;
+  return RENGA_SUCCESS;
+}
+
 /* Of the present step; older ones are then deleted. */
 static RengaErrorCode WriteStep(RengaCheckpoint checkpoint, char **file)
 {
   char *path = NULL;
+  RengaCall(MarkGood(checkpoint, RengaPipelineGetStepNumber(checkpoint->pipeline)));
   RengaErrorCode code = WriteNamed(checkpoint, NULL, &path);
   if (code == RENGA_SUCCESS && RengaCommGetRank(checkpoint->hdr.owner) == 0)
     code = Prune(checkpoint);
@@ -283,20 +315,6 @@ RengaErrorCode RengaCheckpointTry(RengaCheckpoint checkpoint, const char *name, 
   return RENGA_SUCCESS;
 }
 
-/* Rank 0 writes; a mark that cannot be written is none. */
-static RengaErrorCode MarkFile(RengaCheckpoint checkpoint, int64_t step,
-                               RengaCheckpointMarkKind kind)
-{
-  char *path;
-  if (RengaCommGetRank(checkpoint->hdr.owner) != 0) return RENGA_SUCCESS;
-  RengaCall(RengaCheckpointDirectoryPath(checkpoint->options.directory, step, &path));
-  RengaCheckpointHead head;
-  if (RengaCheckpointHeadRead(path, &head) && head.run == checkpoint->run)
-    RengaCheckpointMarkWrite(path, kind);
-  RengaFree(&path);
-  return RENGA_SUCCESS;
-}
-
 /*@
    RengaCheckpointMarkBad - the step that follows the present one was not finite
 
@@ -316,18 +334,6 @@ RengaErrorCode RengaCheckpointMarkBad(RengaCheckpoint checkpoint)
       MarkFile(checkpoint, RengaPipelineGetStepNumber(checkpoint->pipeline), RENGA_MARK_BAD);
   checkpoint->unmarked = -1;
   RengaCall(RengaErrorAgree(checkpoint->hdr.comm, code)); /* nobody leaves before it is done */
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode MarkGood(RengaCheckpoint checkpoint, int64_t step)
-{
-  RengaPipelineStepInfo info;
-  if (checkpoint->unmarked < 0 || step <= checkpoint->unmarked) return RENGA_SUCCESS;
-  RengaCall(RengaPipelineGetLastStep(checkpoint->pipeline, &info));
-  if (!info.finite) return RENGA_SUCCESS; /* skipped */
-  RengaCall(RengaErrorAgree(checkpoint->hdr.comm,
-                            MarkFile(checkpoint, checkpoint->unmarked, RENGA_MARK_GOOD)));
-  checkpoint->unmarked = -1;
   return RENGA_SUCCESS;
 }
 

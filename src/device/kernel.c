@@ -185,6 +185,9 @@ bool RengaKernelMayAlias(RengaKernel kernel, int output, int input)
    Output:
    . out - one pointer per output, each 64-byte aligned memory of the device; not an input unless
      RengaKernelMayAlias
+
+   Notes: signals of the process wait until the kernel is done, those of faults (SIGSEGV ...) apart:
+   some libraries of kernels do not bear a handler on their stack.
 @*/
 RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
                               const RengaKernelContext *context, const void *const in[],
@@ -197,7 +200,10 @@ RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
   RengaDevice device = kernel->device;
   if (device->options.poison && kernel->workspace)
     RengaCall(device->ops->setbytes(device, stream, workspace, 0xff, kernel->workspace));
-  RengaCall(kernel->run(kernel, stream, context, in, out, workspace));
+  RengaDeviceHoldSignals_Private();
+  const RengaErrorCode code = kernel->run(kernel, stream, context, in, out, workspace);
+  RengaDeviceReleaseSignals_Private();
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

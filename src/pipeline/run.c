@@ -1,5 +1,6 @@
 /* The loop over the actions of a rank: what a schedule says is what is run, all of it. */
 #include "pipelineimpl.h"
+#include "renga/private/device.h"
 
 RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number)
 {
@@ -42,17 +43,26 @@ static RengaErrorCode RunInstruction(Chunk *chunk, const Instruction *row,
   return RENGA_SUCCESS;
 }
 
-/* Run one part of a program; the bases are set. Messages move between the kernels. Ends early when
-   another rank has failed. */
-RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *program,
-                                         ProgramPart part, const RengaKernelContext *context)
+static RengaErrorCode RunSequence(Chunk *chunk, Pass *pass, const Sequence *sequence,
+                                  const RengaKernelContext *context)
 {
-  const Sequence *sequence = &program->part[part];
   for (int i = 0; i < sequence->count && !RengaPipelineHears_Private(chunk->pipeline, pass, false);
        i++) {
     RengaCall(RunInstruction(chunk, &sequence->row[i], context));
     RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
   }
+  return RENGA_SUCCESS;
+}
+
+/* Run one part of a program; the bases are set. Messages move between the kernels, signals wait.
+   Ends early when another rank has failed. */
+RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *program,
+                                         ProgramPart part, const RengaKernelContext *context)
+{
+  RengaDeviceHoldSignals_Private();
+  const RengaErrorCode code = RunSequence(chunk, pass, &program->part[part], context);
+  RengaDeviceReleaseSignals_Private();
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -2,6 +2,7 @@
    laid out as a stage's, against the sum of their costs. Where a network is too large for that, a
    run of nodes from its middle stands for it. */
 #include "measured.h"
+#include "renga/private/device.h"
 #include <string.h>
 
 enum { ALIGNMENT = 64, PASSES = 5 };
@@ -266,19 +267,29 @@ static RengaErrorCode RunNode(Merged *merged, int position, const void **argumen
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode RunNodesOf(Merged *merged, int part, int *position, const void **argument)
+{
+  for (; *position < merged->count && (int)merged->profile->part[merged->node[*position]] == part;
+       (*position)++)
+    RengaCall(RunNode(merged, *position, argument));
+  RengaCall(RengaStreamSynchronize(merged->device, NULL));
+  return RENGA_SUCCESS;
+}
+
 /* seconds[part], the median of some passes after one. */
 static RengaErrorCode RunPasses(Merged *merged, const ProfileBench *bench, const void **argument,
                                 double seconds[2])
 {
   double value[2][PASSES];
   for (int pass = -1; pass < PASSES; pass++) {
-    int p = 0;
+    int position = 0;
     for (int part = 0; part < 2; part++) {
+      RengaDeviceHoldSignals_Private();
       const double begin = RengaProfileClock_Private(bench);
-      for (; p < merged->count && (int)merged->profile->part[merged->node[p]] == part; p++)
-        RengaCall(RunNode(merged, p, argument));
-      RengaCall(RengaStreamSynchronize(merged->device, NULL));
+      const RengaErrorCode code = RunNodesOf(merged, part, &position, argument);
       if (pass >= 0) value[part][pass] = RengaProfileClock_Private(bench) - begin;
+      RengaDeviceReleaseSignals_Private();
+      RengaCall(code);
     }
   }
   for (int part = 0; part < 2; part++)

@@ -2,6 +2,7 @@
    so that most come from memory and not from a cache: cold tensors rotate through a pool. What the
    node before just made is warm: its lines are touched before the clock starts. */
 #include "profileimpl.h"
+#include "renga/private/device.h"
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -187,18 +188,27 @@ static void Rotate(ProfileBench *bench, Run *run)
     }
 }
 
-/* Seconds of one call, over a batch of them. */
-static RengaErrorCode Once(ProfileBench *bench, Run *run, double *seconds)
+static RengaErrorCode RunBatch(ProfileBench *bench, Run *run)
 {
   const RengaKernelContext context = {
       .seed = 1, .step = 1, .sample = 0, .samples = run->call->samples, .training = true};
-  Rotate(bench, run);
-  const double begin = RengaProfileClock_Private(bench);
   for (int b = 0; b < run->batch; b++)
     RengaCall(RengaKernelRun(run->kernel, NULL, &context, (const void *const *)run->tensor[b],
                              run->tensor[b] + run->op.n_in, run->workspace));
   RengaCall(RengaStreamSynchronize(bench->device, NULL));
+  return RENGA_SUCCESS;
+}
+
+/* Seconds of one call, over a batch of them. */
+static RengaErrorCode Once(ProfileBench *bench, Run *run, double *seconds)
+{
+  Rotate(bench, run);
+  RengaDeviceHoldSignals_Private();
+  const double begin = RengaProfileClock_Private(bench);
+  const RengaErrorCode code = RunBatch(bench, run);
   const double spent = RengaProfileClock_Private(bench) - begin - bench->overhead;
+  RengaDeviceReleaseSignals_Private();
+  RengaCall(code);
   *seconds = spent > 0 ? spent / run->batch : 0;
   return RENGA_SUCCESS;
 }

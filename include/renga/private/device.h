@@ -86,6 +86,12 @@ struct _p_RengaDevice {
    use it too. Collective on comm. */
 RengaErrorCode RengaDeviceCountThreads(MPI_Comm comm, int *threads);
 
+/* Signals of this thread wait between these two, which nest; RengaKernelRun does both, and who runs
+   many kernels does it once around them. */
+void RengaDeviceHoldSignals_Private(void);
+void RengaDeviceReleaseSignals_Private(void);
+void RengaDeviceRefuseSignals_Private(void); /* for ever: a thread of a team */
+
 /* Devices whose memory is the host's: fills memory, copies, streams and events of the table. */
 RengaErrorCode RengaDeviceSetHost_Private(RengaDevice device);
 RengaErrorCode RengaDeviceCreate_Ref(void *device);

@@ -3,6 +3,7 @@
    Tensors are turned into the layout that the primitive likes and back, next to the caches of the
    piece that uses them. */
 #include "onednn.h"
+#include "renga/private/device.h"
 #include <dnnl.h>
 #include <omp.h>
 #include <string.h>
@@ -379,6 +380,12 @@ static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int
   return status;
 }
 
+void RengaCpuBeAlone(void)
+{
+  omp_set_num_threads(1);
+  if (omp_get_thread_num() > 0) RengaDeviceRefuseSignals_Private(); /* the others hold them */
+}
+
 static dnnl_status_t TurnPart(const struct _RengaConvolution *c, int tensor, int thread,
                               int64_t part, float *user, void *workspace)
 {
@@ -397,7 +404,7 @@ RengaErrorCode RengaConvolutionRun(RengaConvolution c, const float *a, const flo
     if (!t->shared || !t->turned) continue;
 #pragma omp parallel for num_threads(t->parts < c->threads ? (int)t->parts : c->threads)
     for (int64_t part = 0; part < t->parts; part++) {
-      omp_set_num_threads(1);
+      RengaCpuBeAlone();
       dnnl_status_t status = TurnPart(c, i, omp_get_thread_num(), part, user[i], workspace);
       if (status != dnnl_success) {
 #pragma omp atomic write
@@ -407,7 +414,7 @@ RengaErrorCode RengaConvolutionRun(RengaConvolution c, const float *a, const flo
   }
 #pragma omp parallel for num_threads(c->pieces < c->threads ? (int)c->pieces : c->threads)
   for (int64_t piece = 0; piece < c->pieces; piece++) {
-    omp_set_num_threads(1);
+    RengaCpuBeAlone();
     dnnl_status_t status = RunPiece(c, omp_get_thread_num(), piece, user, bias, workspace);
     if (status != dnnl_success) {
 #pragma omp atomic write

@@ -2,6 +2,10 @@
 #pragma once
 #include "rengasys.h"
 
+/* Before a call of oneDNN's kernels: it uses this thread alone, which takes no signals
+   (signals.c). */
+void RengaCpuBeAlone(void);
+
 typedef enum {
   RENGA_CONVOLUTION_FORWARD, /* x, w, (bias) -> y */
   RENGA_CONVOLUTION_INPUT,   /* dy, w -> dx */

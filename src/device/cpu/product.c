@@ -1,5 +1,6 @@
 /* Matrix products: a loop over tiles of the result. */
 #include "product.h"
+#include "onednn.h"
 #include <cblas.h>
 #include <dnnl.h>
 #include <string.h>
@@ -16,7 +17,7 @@ void RengaCpuGemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, f
   enum { NARROW = 64 };
 #if defined __x86_64__
   if (n >= NARROW) {
-    omp_set_num_threads(1);
+    RengaCpuBeAlone();
     dnnl_sgemm(trans_a ? 'T' : 'N', trans_b ? 'T' : 'N', m, n, k, alpha, a, lda, b, ldb, beta, c,
                ldc);
     return;
