@@ -141,15 +141,21 @@ static RengaErrorCode Compare(const App *app, const char *file, const char *othe
 {
   RengaPlan plans[2] = {NULL, NULL};
   RengaViewer viewer = NULL;
+  RengaGraph graph = NULL; /* of plans by hand, which do not say it */
+  bool known;
+  const char *name;
+  RengaCall(RengaOptionsGetString("graph", &name, &known));
+  if (known) RengaCall(AppLoadGraph(app->comm, NULL, &graph));
   for (int i = 0; i < 2; i++) {
     RengaCall(RengaPlanCreate(app->comm, &plans[i]));
-    RengaCall(RengaPlanLoad(plans[i], NULL, i ? other : file));
+    RengaCall(RengaPlanLoad(plans[i], graph, i ? other : file));
   }
   RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
   RengaCall(RengaViewerPrintf(viewer, "%s -> %s\n", file, other));
   RengaCall(RengaPlanCompare(plans[0], plans[1], viewer));
   RengaCall(RengaViewerDestroy(&viewer));
   for (int i = 0; i < 2; i++) RengaCall(RengaPlanDestroy(&plans[i]));
+  if (graph) RengaCall(RengaGraphDestroy(&graph));
   return RENGA_SUCCESS;
 }
 

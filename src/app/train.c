@@ -31,6 +31,24 @@ typedef struct {
   bool unsaved;                 /* the last checkpoint could not be written */
 } Training;
 
+/* What validations decide needs validations. */
+static RengaErrorCode CheckValidation(Training *training)
+{
+  int64_t patience;
+  bool best;
+  RengaCall(RengaOptionsGetInt64("early_stop", &patience, NULL));
+  RengaCall(RengaOptionsGetBool("keep_best", &best, NULL));
+  RengaCheck(!patience || training->eval_every, training->printer, RENGA_ERR_OPTION,
+             "-early_stop %lld counts validations during the run: -eval_every says how often",
+             (long long)patience);
+  RengaCheck((!patience && !best) || training->eval_samples > 0, training->printer,
+             RENGA_ERR_OPTION,
+             "-%s needs validations, but the data have no validation part: -data_validation or "
+             "-eval gives one",
+             best ? "keep_best" : "early_stop");
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode SetUpData(Training *training)
 {
   const AppFields *fields = &training->fields;
@@ -40,6 +58,7 @@ static RengaErrorCode SetUpData(Training *training)
   RengaCall(RengaDataGetCount(training->data, RENGA_DATA_VALIDATION, &validation));
   RengaCall(RengaOptionsGetInt64("eval_samples", &wanted, NULL));
   training->eval_samples = wanted && wanted < validation ? wanted : validation;
+  RengaCall(CheckValidation(training));
   if (training->eval_samples > 0)
     RengaCall(AppAccuracyCreate(training->graph, fields, &training->accuracy));
   return RENGA_SUCCESS;
@@ -181,6 +200,9 @@ static RengaErrorCode SetUpCheckpoint(Training *training)
              "-%s needs -checkpoint_dir: where are the checkpoints?", needs);
   RengaCall(AppFindTimeLimit(training->comm, &seconds));
   if (!directory && seconds == 0) return RENGA_SUCCESS;
+  if (!directory)
+    RengaWarning(training->printer, "at the time limit the run leaves and nothing of it is kept: "
+                                    "-checkpoint_dir keeps checkpoints");
   RengaCall(RengaCheckpointCreate(training->comm, &training->checkpoint));
   RengaCall(RengaCheckpointSetSignals(training->checkpoint, true));
   training->saves = directory != NULL;

@@ -9,6 +9,7 @@
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { BLOCK = 1 << 16 };
@@ -109,6 +110,8 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
 /* What is wrong with the head of an open file, or NULL. */
 static const char *ReadHead(int file, RengaCheckpointHead *head)
 {
+  struct stat about;
+  if (fstat(file, &about) == 0 && S_ISDIR(about.st_mode)) return "it is a folder, not a file";
   if (!ReadAll(file, 0, sizeof *head, head)) return "it is shorter than its head";
   if (strncmp(head->magic, RENGA_CHECKPOINT_MAGIC, sizeof head->magic) != 0)
     return "it does not begin as a checkpoint of Renga";

@@ -48,8 +48,8 @@ static RengaErrorCode ParseType(NpyFile *npy, const char *header)
   if (at != NULL && strchr("<>|=", *at))
     for (t = 0; t < N_TYPES && strncmp(types[t].code, at + 1, 2) != 0; t++) continue;
   RengaCheck(t < N_TYPES && (at[3] == '\'' || at[3] == '"'), MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
-             "array %s is of type %.8s; known are integers, bool, float32 and float64", npy->name,
-             at ? at : "unknown");
+             "array %s is of type %.*s; known are integers, bool, float32 and float64", npy->name,
+             at ? (int)strcspn(at, "'\"") : 7, at ? at : "unknown");
   npy->spec.type = types[t].type;
   npy->swapped = *at == '>';
   return RENGA_SUCCESS;

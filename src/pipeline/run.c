@@ -1,6 +1,7 @@
 /* The loop over the actions of a rank: what a schedule says is what is run, all of it. */
 #include "pipelineimpl.h"
 #include "renga/private/device.h"
+#include "renga/private/quiet.h"
 
 RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number)
 {
@@ -99,6 +100,23 @@ static RengaErrorCode TakeProgram(Chunk *chunk, Pass *pass, int64_t number, Prog
   return RENGA_SUCCESS;
 }
 
+/* One field by the function of the program, whose error may be a bare code. */
+static RengaErrorCode ReadField(Chunk *chunk, const Pass *pass, const Field *field, int64_t first,
+                                int64_t samples)
+{
+  const int64_t errors = RengaErrorCount_Private();
+  const RengaErrorCode code = pass->batch->read(pass->batch->user, field->field, first, samples,
+                                                chunk->base[REGION_INPUTS] + field->offset);
+  RengaCheck(code == RENGA_SUCCESS || RengaErrorCount_Private() > errors, MPI_COMM_SELF, code,
+             "the function that reads the batch returned %d for field %d (%s), samples %lld to "
+             "%lld of step %lld, on rank %d",
+             (int)code, field->field, RengaGraphGetValue(chunk->sub, field->value)->name,
+             (long long)first, (long long)(first + samples - 1), (long long)chunk->pipeline->step,
+             RengaCommGetRank(chunk->pipeline->rank.all));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* Fields that the program needs, of one micro-batch, into the slot of the bases. */
 RengaErrorCode RengaChunkReadFields_Private(Chunk *chunk, const Pass *pass, const Program *program,
                                             int64_t number)
@@ -107,10 +125,8 @@ RengaErrorCode RengaChunkReadFields_Private(Chunk *chunk, const Pass *pass, cons
   RengaLogEventBegin(event);
   for (int f = 0; f < chunk->n_fields; f++) {
     if (!program->reads[f]) continue;
-    const Field *field = &chunk->field[f];
-    const RengaErrorCode code =
-        pass->batch->read(pass->batch->user, field->field, number * chunk->outline->microbatch,
-                          program->samples, chunk->base[REGION_INPUTS] + field->offset);
+    const RengaErrorCode code = ReadField(chunk, pass, &chunk->field[f],
+                                          number * chunk->outline->microbatch, program->samples);
     if (code) {
       RengaLogEventEnd(event, 0, 0, 0);
       RengaCall(code);

@@ -178,7 +178,7 @@ static RengaErrorCode ParseNetwork(Reader *reader, RengaGraph graph)
   }
   CheckFormat(good && TakeWord(&line, "nodes") && TakeInt(&line, 1, &reader->n_nodes) &&
                   TakeEnd(line),
-              reader, "expected: graph DIGEST nodes COUNT");
+              reader, "expected: graph DIGEST nodes COUNT, unless the network is given (-graph)");
   return RENGA_SUCCESS;
 }
 

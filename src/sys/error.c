@@ -23,6 +23,7 @@ static struct {
   int depth;
   RengaErrorCode code;
   char message[MESSAGE_SIZE]; /* stays until the next error */
+  int64_t count;              /* of all errors found here */
 } last = {.reports = true};
 
 static struct {
@@ -186,6 +187,11 @@ static void TellWarnings(const RengaErrorReport *report, void *user)
   if (report->code == RENGA_SUCCESS) quiet->report(report, quiet->user);
 }
 
+int64_t RengaErrorCount_Private(void)
+{
+  return last.count;
+}
+
 void RengaQuietBegin_Private(RengaQuiet *quiet)
 {
   RengaErrorGetHandler(&quiet->report, &quiet->user);
@@ -247,6 +253,7 @@ RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *f
   strcpy(last.message, text);
   last.code = code;
   last.depth = 0;
+  last.count++;
   last.reports = RankPrints(comm);
   if (last.reports) Report(last.message, function, file, line, code, 0);
   return code;

@@ -70,6 +70,8 @@ says "nothing to do: step 3 of 3 is reached"
 accepts 2 $language -steps 5 -eval_every 1 -checkpoint_dir h -resume
 says "goes on after step 3"
 refuses 2 "-keep_best needs -checkpoint_dir" $language -keep_best
+refuses 1 "-early_stop 2 counts validations during the run: -eval_every says how often" $language -early_stop 2
+refuses 1 "the data have no validation part" $train -checkpoint_dir n -keep_best
 
 # The time limit: a checkpoint, and exit code 75.
 timeout -k 5 $limit "$mpiexec" -n 2 "$renga" $train -steps 100000000 -checkpoint_dir t \

@@ -94,6 +94,29 @@ static RengaErrorCode ReadNotFinite(void *user, int field, int64_t first, int64_
   return RENGA_SUCCESS;
 }
 
+/* A code, without a word. */
+static RengaErrorCode ReadNothing(void *user, int field, int64_t first, int64_t count, void *buffer)
+{
+  return first == 2 ? RENGA_ERR_FILE_FORMAT : RunRead(user, field, first, count, buffer);
+}
+
+static RengaErrorCode CheckSilent(RengaComm comm)
+{
+  Parts parts;
+  Source source = {.classes = base.classes};
+  double loss;
+  RengaCall(Make(comm, base, &parts));
+  RengaCall(RengaPipelineSetUp(parts.pipeline));
+  source.graph = parts.graph;
+  RengaBatch batch = {6, ReadNothing, &source};
+  TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_FILE_FORMAT,
+            RengaCommGetSize(comm) == 1 ? "the function that reads the batch returned" : "");
+  batch.read = RunRead;
+  RengaCall(RengaPipelineStep(parts.pipeline, &batch, &loss));
+  RengaCall(Free(&parts));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckNotFinite(RengaComm comm)
 {
   const int rank = RengaCommGetRank(comm);
@@ -181,6 +204,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(CheckBound(comm));
   RengaCall(CheckAgreement(comm));
+  RengaCall(CheckSilent(comm));
   RengaCall(CheckNotFinite(comm));
   RengaCall(CheckOrder(comm));
   RengaCall(CheckWhole(comm));

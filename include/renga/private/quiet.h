@@ -10,3 +10,7 @@ typedef struct {
 /* Until the end errors are told to nobody; quiet stays where it is. One may be inside another. */
 void RengaQuietBegin_Private(RengaQuiet *quiet);
 void RengaQuietEnd_Private(const RengaQuiet *quiet);
+
+/* Errors that this rank has found so far: a program's function that returns a code, and found none
+   by RengaRaise, has told nobody. */
+int64_t RengaErrorCount_Private(void);
