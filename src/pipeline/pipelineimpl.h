@@ -120,6 +120,14 @@ static inline int64_t RengaPassSamples_Private(RengaPipeline pipeline, const Pas
   return left < size ? left : size;
 }
 
+/* Which makes the sum the same wherever the numbers came from. */
+static inline double RengaAddInOrder_Private(int64_t count, const double values[])
+{
+  double sum = 0;
+  for (int64_t i = 0; i < count; i++) sum += values[i];
+  return sum;
+}
+
 typedef enum {
   EVENT_SETUP,
   EVENT_PROLOGUE,
@@ -252,12 +260,9 @@ RengaErrorCode RengaChunkKeepStatistics_Private(Chunk *chunk, const Program *pro
 RengaErrorCode RengaChunkSumStatistics_Private(Chunk *chunk, const Pass *pass);
 RengaErrorCode RengaChunkUpdateStates_Private(Chunk *chunk, const Pass *pass);
 /* update.c */
-RengaErrorCode RengaPipelineFindNorms_Private(RengaPipeline pipeline, Pass *pass);
-RengaErrorCode RengaPipelineUpdate_Private(RengaPipeline pipeline, const Pass *pass, double norm);
+RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass);
 /* prologue.c */
 RengaErrorCode RengaChunkRunPrologue_Private(Chunk *chunk, Pass *pass);
-/* step.c */
-RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass);
 /* run.c */
 RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *program,
                                          ProgramPart part, const RengaKernelContext *context);

@@ -1,56 +1,6 @@
 /* A step: all ranks make the pass (together.c), whose last action changes parameters and states.
    Nothing after the last sum of the pass can fail but the device itself. */
 #include "pipelineimpl.h"
-#include <math.h>
-
-static double AddInOrder(int64_t count, const double values[])
-{
-  double sum = 0;
-  for (int64_t i = 0; i < count; i++) sum += values[i];
-  return sum;
-}
-
-/* Gradients and statistics of the whole batch, and their norms; then what all ranks say of the
-   pass. */
-static RengaErrorCode SumUp(RengaPipeline pipeline, Pass *pass)
-{
-  Rank *rank = &pipeline->rank;
-  for (int c = 0; c < rank->n_chunks; c++)
-    RengaCall(RengaChunkExchangeTied_Private(&rank->chunk[c], pass));
-  RengaCall(
-      RengaPipelineNote_Private(pipeline, pass, RengaPipelineFindNorms_Private(pipeline, pass)));
-  for (int c = 0; c < rank->n_chunks; c++)
-    RengaCall(RengaChunkSumStatistics_Private(&rank->chunk[c], pass));
-  RengaCall(RengaPipelineSumValues_Private(pipeline, pass));
-  return RENGA_SUCCESS;
-}
-
-/* The same on all ranks; it errs on all of them. */
-static RengaErrorCode Judge(RengaPipeline pipeline, const Pass *pass, RengaPipelineStepInfo *info)
-{
-  *info = (RengaPipelineStepInfo){.step = pipeline->step,
-                                  .samples = pass->batch->samples,
-                                  .loss = AddInOrder(pass->microbatches, pass->values),
-                                  .counts = true};
-  info->norm = sqrt(AddInOrder(pipeline->outline.n_parameters, pass->values + pass->microbatches));
-  RengaCall(RengaOptimizerGetLearningRate(pipeline->optimizer, info->step, &info->learning_rate));
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) pipeline->rank.chunk[c].gradients.valid = true;
-  RengaCall(RengaPipelineJudge_Private(pipeline, info));
-  return RENGA_SUCCESS;
-}
-
-/* The last action of a step, of ranks without a stage too. Where the pass has failed, or the step
-   is not finite, nothing changes. Fails where messages are left under way, or some parameters
-   have changed. */
-RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass)
-{
-  RengaCall(SumUp(pipeline, pass));
-  if (RengaPassHasFailed_Private(pass)) return RENGA_SUCCESS;
-  pass->verdict = Judge(pipeline, pass, &pass->info);
-  if (!pass->verdict && pass->info.finite)
-    RengaCall(RengaPipelineUpdate_Private(pipeline, pass, pass->info.norm));
-  return RENGA_SUCCESS;
-}
 
 static RengaErrorCode CheckLoss(const double *loss)
 {
@@ -123,7 +73,7 @@ RengaErrorCode RengaPipelineEvaluate(RengaPipeline pipeline, const RengaBatch *b
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     pipeline->rank.chunk[c].portion.target = pipeline->rank.chunk[c].loss;
   const RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);
-  if (!code) *loss = AddInOrder(pass.microbatches, pass.values);
+  if (!code) *loss = RengaAddInOrder_Private(pass.microbatches, pass.values);
   RengaPipelineFreePass_Private(pipeline, &pass);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -1,5 +1,7 @@
-/* The gradient's norm, and the update of parameters and states by it. Nothing is allocated. */
+/* The last action of a step: all sums and the gradient's norm, then the update of parameters and
+   states by it. */
 #include "pipelineimpl.h"
+#include <math.h>
 
 /* squares: [parameters of the network] of those that this rank owns. */
 static RengaErrorCode FindSquares(const Chunk *chunk, double squares[])
@@ -16,7 +18,7 @@ static RengaErrorCode FindSquares(const Chunk *chunk, double squares[])
 
 /* Sums of squares of the gradients of parameters that this rank owns, behind the shares of the
    loss. */
-RengaErrorCode RengaPipelineFindNorms_Private(RengaPipeline pipeline, Pass *pass)
+static RengaErrorCode FindNorms(RengaPipeline pipeline, Pass *pass)
 {
   RengaErrorCode code = RENGA_SUCCESS;
   if (pass->failed || pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
@@ -53,7 +55,7 @@ static RengaErrorCode UpdateAll(RengaPipeline pipeline, double scale)
 }
 
 /* Parameters, moments and states of this rank, by the gradient whose norm this is. */
-RengaErrorCode RengaPipelineUpdate_Private(RengaPipeline pipeline, const Pass *pass, double norm)
+static RengaErrorCode UpdateRank(RengaPipeline pipeline, const Pass *pass, double norm)
 {
   double scale = 1;
   const double begin = MPI_Wtime();
@@ -66,5 +68,47 @@ RengaErrorCode RengaPipelineUpdate_Private(RengaPipeline pipeline, const Pass *p
   for (int c = 0; c < pipeline->rank.n_chunks && !code; c++)
     code = RengaChunkUpdateStates_Private(&pipeline->rank.chunk[c], pass);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Gradients and statistics of the whole batch, and their norms; then what all ranks say of the
+   pass. */
+static RengaErrorCode SumUpAll(RengaPipeline pipeline, Pass *pass)
+{
+  Rank *rank = &pipeline->rank;
+  for (int c = 0; c < rank->n_chunks; c++)
+    RengaCall(RengaChunkExchangeTied_Private(&rank->chunk[c], pass));
+  RengaCall(RengaPipelineNote_Private(pipeline, pass, FindNorms(pipeline, pass)));
+  for (int c = 0; c < rank->n_chunks; c++)
+    RengaCall(RengaChunkSumStatistics_Private(&rank->chunk[c], pass));
+  RengaCall(RengaPipelineSumValues_Private(pipeline, pass));
+  return RENGA_SUCCESS;
+}
+
+/* The same on all ranks; it errs on all of them. */
+static RengaErrorCode JudgeStep(RengaPipeline pipeline, const Pass *pass,
+                                RengaPipelineStepInfo *info)
+{
+  *info = (RengaPipelineStepInfo){.step = pipeline->step,
+                                  .samples = pass->batch->samples,
+                                  .loss = RengaAddInOrder_Private(pass->microbatches, pass->values),
+                                  .counts = true};
+  info->norm = sqrt(
+      RengaAddInOrder_Private(pipeline->outline.n_parameters, pass->values + pass->microbatches));
+  RengaCall(RengaOptimizerGetLearningRate(pipeline->optimizer, info->step, &info->learning_rate));
+  for (int c = 0; c < pipeline->rank.n_chunks; c++) pipeline->rank.chunk[c].gradients.valid = true;
+  RengaCall(RengaPipelineJudge_Private(pipeline, info));
+  return RENGA_SUCCESS;
+}
+
+/* The last action of a step, of ranks without a stage too. Where the pass has failed, or the step
+   is not finite, nothing changes. Fails where messages are left under way, or some parameters
+   have changed. */
+RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass)
+{
+  RengaCall(SumUpAll(pipeline, pass));
+  if (RengaPassHasFailed_Private(pass)) return RENGA_SUCCESS;
+  pass->verdict = JudgeStep(pipeline, pass, &pass->info);
+  if (!pass->verdict && pass->info.finite) RengaCall(UpdateRank(pipeline, pass, pass->info.norm));
   return RENGA_SUCCESS;
 }
