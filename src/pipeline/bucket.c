@@ -4,6 +4,17 @@
    element is in changes nothing of its sum. */
 #include "pipelineimpl.h"
 
+/* The adder of the chunk's vectors (rengacomm.h). */
+RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t count, void *y,
+                                     const void *x)
+{
+  Chunk *chunk = user;
+  (void)type;
+  RengaCall(RengaDeviceAdd(chunk->device, NULL, count, y, x));
+  RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
+  return RENGA_SUCCESS;
+}
+
 /* Work memory of one bucket, the same for all. */
 static size_t WorkOfBucket(Chunk *chunk)
 {

@@ -48,17 +48,6 @@ RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, i
   return RENGA_SUCCESS;
 }
 
-/* The adder of the chunk's vectors (rengacomm.h). */
-RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t count, void *y,
-                                     const void *x)
-{
-  Chunk *chunk = user;
-  (void)type;
-  RengaCall(RengaDeviceAdd(chunk->device, NULL, count, y, x));
-  RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
-  return RENGA_SUCCESS;
-}
-
 /* After the backward of micro-batch number. */
 RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, int64_t number)
 {
