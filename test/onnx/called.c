@@ -123,11 +123,37 @@ static RengaErrorCode TestChanged(void)
   return RENGA_SUCCESS;
 }
 
+static const struct {
+  const char *text, *error;
+} misread[] = {
+    {"in x i64 N; init a f32 4 2; param a p_a;"
+     "Gather a x -> y call=y:embedding.default(%p_a,~%x,~-1,~True);" MEAN,
+     "scale_grad_by_freq=True"},
+    {"in x f32 N 2; in k i64 N 2; init a f32 2; Mul x a -> h;"
+     "ScatterElements h k h -> y axis=1 call=y:scatter_reduce.two(%h,~1,~%k,~%h,~mean);" MEAN,
+     "the exporter writes scatter_reduce(..., \"mean\") as if"},
+    {"in x f32 N 2 4 4; init a f32 4; Mul x a -> h; AveragePool h -> y kernel_shape=2,2 "
+     "call=y:avg_pool2d.default(%h,~[2,~2],~[2,~2],~[0,~0],~False,~True,~5);" MEAN,
+     "divisor_override"},
+    {"in x f32 N 2; init a f32 2; Mul x a -> y "
+     "call=lstm:lstm.input(%x,~[%p_weight_ih_l0,~%p_weight_hr_l0]);" MEAN,
+     "\"y\" is an LSTM with projections (proj_size)"},
+};
+
+static RengaErrorCode TestMisread(void)
+{
+  for (size_t i = 0; i < sizeof misread / sizeof *misread; i++)
+    ExpectError(ReadOnly(comm, NewModelOf(18, misread[i].text), NULL), RENGA_ERR_SUPPORT,
+                misread[i].error);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(TestChanged());
   RengaCall(TestDecided());
+  RengaCall(TestMisread());
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

@@ -159,3 +159,53 @@ RengaErrorCode RengaOnnxSetCall(RengaOnnxImporter *importer, const Onnx__NodePro
   if (set) set->target = call;
   return RENGA_SUCCESS;
 }
+
+/* ---- calls that the exporter writes as operators which compute something else ---- */
+static const struct {
+  const char *op, *target;
+  int position;
+  const char *begins, *why;
+} misread[] = {
+    {"Gather", "aten.embedding.default", 3, "True",
+     "scale_grad_by_freq=True divides gradients by how often a row occurs in the batch, which is "
+     "not supported: export the embedding without it"},
+    {"ScatterElements", "aten.scatter_reduce.two", 4, "mean",
+     "the exporter writes scatter_reduce(..., \"mean\") as if the last one stayed: take "
+     "scatter_add, and divide by the counts"},
+    {"AveragePool", "aten.avg_pool1d.default", 6, "", NULL},
+    {"AveragePool", "aten.avg_pool2d.default", 6, "", NULL},
+    {"AveragePool", "aten.avg_pool3d.default", 6, "", NULL},
+};
+
+static RengaErrorCode CheckOneCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node)
+{
+  char *call;
+  RengaCall(RengaOnnxCall(importer, node, &call));
+  if (!call || !node->op_type || !node->n_output) return RENGA_SUCCESS;
+  RengaCheck(!strstr(call, "target=torch.ops.aten.lstm.input") || !strstr(call, "weight_hr_l"),
+             importer->comm, RENGA_ERR_SUPPORT,
+             "%s: \"%s\" is an LSTM with projections (proj_size), which the exporter leaves out of "
+             "the file: export one without them, and a Linear behind it",
+             importer->file, node->output[0]);
+  for (size_t i = 0; i < sizeof misread / sizeof *misread; i++) {
+    if (strcmp(node->op_type, misread[i].op) != 0) continue;
+    const char *at = RengaOnnxCallArguments(call, misread[i].target);
+    const char *found = at ? Argument(at, misread[i].position) : NULL;
+    const bool wrong = found && strncmp(found, "None", 4) != 0 &&
+                       strncmp(found, misread[i].begins, strlen(misread[i].begins)) == 0;
+    RengaCheck(!wrong, importer->comm, RENGA_ERR_SUPPORT, "%s: \"%s\": %s", importer->file,
+               node->output[0],
+               misread[i].why
+                   ? misread[i].why
+                   : "the exporter leaves divisor_override of an average pool out of the "
+                     "file: take count_include_pad=True and multiply by what differs");
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaOnnxCheckCalls(RengaOnnxImporter *importer)
+{
+  for (size_t i = 0; i < importer->n_node && !importer->options->evaluate; i++)
+    RengaCall(CheckOneCall(importer, importer->node[i]));
+  return RENGA_SUCCESS;
+}

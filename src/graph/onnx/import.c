@@ -135,6 +135,7 @@ RengaErrorCode RengaOnnxImportModel(RengaOnnxImporter *importer)
   RengaCall(RengaOnnxImportInitializers(importer, scope, graph));
   RengaCall(RengaOnnxCheckNames(importer, scope, graph));
   RengaCall(CheckTypes(importer, scope));
+  RengaCall(RengaOnnxCheckCalls(importer));
   RengaCall(RengaOnnxMatchCalls(importer));
   RengaCall(RengaOnnxCheckChanged(importer));
   RengaCall(RengaOnnxImportInputs(importer, scope, graph));

@@ -227,6 +227,7 @@ RengaErrorCode RengaOnnxCall(RengaOnnxImporter *importer, const Onnx__NodeProto 
                              char **call); /* NULL: not said */
 RengaErrorCode RengaOnnxSetCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
                                 const char *call);
+RengaErrorCode RengaOnnxCheckCalls(RengaOnnxImporter *importer); /* does a node do as its says? */
 bool RengaOnnxIsCallOf(const RengaOnnxNode *node, const char *target);
 bool RengaOnnxIsDetach(const RengaOnnxNode *node);
 bool RengaOnnxIsTrainingNorm(const char *call); /* NULL: not said */
@@ -475,7 +476,8 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(SequenceErase)                                                                                 \
   X(SequenceLength)                                                                                \
   X(ConcatFromSequence)                                                                            \
-  X(DFT) X(STFT) X(Random) X(Bernoulli) X(GridSample) X(AffineGrid) X(Loop) X(Scan) X(Col2Im)      \
+  X(DFT)                                                                                           \
+  X(STFT) X(Random) X(Bernoulli) X(GridSample) X(AffineGrid) X(Loop) X(Scan) X(Col2Im)             \
       X(MaxUnpool) X(LpPool) X(Compress) X(ReverseSequence) X(RoiAlign)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
