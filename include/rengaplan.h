@@ -32,7 +32,7 @@ typedef struct {
   RengaShard shard;
   RengaSaved saved;
   RengaPrecision precision;
-  int chunks; /* stages that each of its ranks computes */
+  int chunks; /* stages that each of its ranks computes: of p x chunks stages 0, p, 2p, … */
 } RengaStageShape;
 /* So many replicas of one rank, nothing shared, all saved tensors kept, fp32, a stage per rank. */
 RengaStageShape RengaStageShapePlain(int replicas);
@@ -50,6 +50,10 @@ typedef struct {
   double forward_seconds, backward_seconds; /* predicted, of one micro-batch, recomputation
                                                within backward; 0: not known */
 } RengaPlanStage;
+/* Where a rank has work: which replica of a stage, and which of the replica's ranks. */
+typedef struct {
+  int stage, replica, sequence, tensor;
+} RengaPlanPlace;
 /* What the planner expects of a step, in seconds; 0: not known. */
 typedef struct {
   double step;                     /* simulated, all in all */
@@ -62,7 +66,7 @@ RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
                                   const RengaPlanStage stages[]); /* checked */
 RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbatch);
 RengaErrorCode RengaPlanSetRanks(RengaPlan plan,
-                                 const int ranks[]); /* [stage][replica]; default in order */
+                                 const int ranks[]); /* [stage][replica][sequence][tensor] */
 RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan,
                                           int ranks); /* names the idle ones; 0: not known */
 RengaErrorCode RengaPlanGetAvailableRanks(RengaPlan plan, int *ranks);
@@ -93,9 +97,13 @@ RengaErrorCode RengaPlanGetReason(RengaPlan plan, int number, const char **topic
                                   const char **sentence); /* NULL after the last; lent */
 int RengaPlanGetStageCount(RengaPlan plan);
 const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage); /* lent */
-int RengaPlanGetRank(RengaPlan plan, int stage, int replica);
+int RengaPlanGetRank(RengaPlan plan, int stage, int replica);       /* the first of the replica's */
+int RengaPlanGetRankAt(RengaPlan plan, const RengaPlanPlace *place);
 int RengaPlanGetRankCount(RengaPlan plan);
 RengaErrorCode RengaPlanFindRank(RengaPlan plan, int rank, int *stage, int *replica); /* -1: idle */
+/* All places of a rank, stage after stage: none where it is idle, several with chunks. */
+RengaErrorCode RengaPlanFindPlaces(RengaPlan plan, int rank, int most, RengaPlanPlace places[],
+                                   int *count);
 RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microbatch);
 /* Micro-batches of a step of `samples` samples: all of the plan's size but a shorter last one;
    replica r of R has numbers [bound(r), bound(r+1)), as even as can be. */

@@ -41,6 +41,40 @@ RengaErrorCode RengaPlanCheckWork_Private(RengaPlan plan, RengaGraph graph, int 
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckRankCount(RengaPlan plan, int count, const RengaPlanStage stages[])
+{
+  int64_t ranks = 0;
+  for (int s = 0; s < count; s++) {
+    ranks += RengaPlanCountRanks_Private(&stages[s].shape);
+    RengaCheck(ranks <= RENGA_PLAN_RANKS_MOST, plan->hdr.comm, RENGA_ERR_PLAN,
+               "stages 0 to %d have more than %d ranks: replicas, sequence and tensor multiply", s,
+               RENGA_PLAN_RANKS_MOST);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckChunks(RengaPlan plan, int count, const RengaPlanStage stages[])
+{
+  const int chunks = stages[0].shape.chunks, ring = count / chunks;
+  for (int s = 0; s < count; s++)
+    RengaCheck(stages[s].shape.chunks == chunks, plan->hdr.comm, RENGA_ERR_PLAN,
+               "stage %d has %d chunks per rank, but stage 0 has %d: all stages must have as many",
+               s, stages[s].shape.chunks, chunks);
+  RengaCheck(count % chunks == 0, plan->hdr.comm, RENGA_ERR_PLAN,
+             "%d stages with %d chunks per rank: their number must be a multiple of the chunks",
+             count, chunks);
+  for (int s = ring; s < count; s++)
+    RengaCheck(RengaPlanCountRanks_Private(&stages[s].shape) ==
+                       RengaPlanCountRanks_Private(&stages[s - ring].shape) &&
+                   stages[s].shape.replicas == stages[s - ring].shape.replicas &&
+                   stages[s].shape.tensor == stages[s - ring].shape.tensor,
+               plan->hdr.comm, RENGA_ERR_PLAN,
+               "stages %d and %d are chunks of the same ranks: they must have the same replicas, "
+               "tensor and sequence ranks",
+               s - ring, s);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, int n_nodes, int count,
                                             const RengaPlanStage stages[])
 {
@@ -56,6 +90,8 @@ RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, int n_nodes, int cou
       stages[count - 1].last == n_nodes, comm, RENGA_ERR_PLAN,
       "the last stage ends before node %d, but the network has %d nodes: %d would not be computed",
       stages[count - 1].last, n_nodes, n_nodes - stages[count - 1].last);
+  RengaCall(CheckRankCount(plan, count, stages));
+  RengaCall(CheckChunks(plan, count, stages));
   return RENGA_SUCCESS;
 }
 
@@ -81,13 +117,29 @@ static RengaErrorCode CheckDistinct(RengaPlan plan, int count, const int ranks[]
               second = places[twice < count ? twice : 0];
   RengaFree(&places);
   RengaCheck(twice >= count, plan->hdr.comm, RENGA_ERR_PLAN,
-             "the plan uses rank %d twice (places %d and %d): a rank has one stage and replica",
-             first.rank, first.place, second.place);
+             "the plan uses rank %d twice (places %d and %d): a rank has one place", first.rank,
+             first.place, second.place);
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaPlanCheckRanks_Private(RengaPlan plan, int count, const int ranks[], int limit)
+/* The stages of a rank are computed by the same ranks in the same order. */
+static RengaErrorCode CheckChunkRanks(RengaPlan plan, const int ranks[])
 {
+  const int ring = plan->count / plan->stage[0].shape.chunks;
+  for (int s = ring; s < plan->count; s++)
+    for (int r = 0; r < plan->offset[s + 1] - plan->offset[s]; r++)
+      RengaCheck(ranks[plan->offset[s] + r] == ranks[plan->offset[s - ring] + r], plan->hdr.comm,
+                 RENGA_ERR_PLAN,
+                 "stage %d has rank %d where stage %d has rank %d: with %d chunks per rank both "
+                 "have the same ranks in the same order",
+                 s, ranks[plan->offset[s] + r], s - ring, ranks[plan->offset[s - ring] + r],
+                 plan->stage[0].shape.chunks);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPlanCheckRanks_Private(RengaPlan plan, const int ranks[], int limit)
+{
+  const int count = RengaPlanGetRankCount(plan);
   RengaCheck(!limit || count <= limit, plan->hdr.comm, RENGA_ERR_PLAN,
              "the plan needs %d ranks but there are %d: start more ranks, or use fewer stages or "
              "replicas",
@@ -99,6 +151,7 @@ RengaErrorCode RengaPlanCheckRanks_Private(RengaPlan plan, int count, const int 
                ranks[i], limit - 1, ranks[i] + 1);
   }
   RengaCall(CheckDistinct(plan, count, ranks));
+  RengaCall(CheckChunkRanks(plan, ranks));
   return RENGA_SUCCESS;
 }
 
@@ -169,7 +222,7 @@ RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
   RengaCall(RengaPlanCheckStages_Private(plan, plan->n_nodes, plan->count, plan->stage));
   RengaCall(RengaPlanCheckWork_Private(plan, graph, plan->count, plan->stage));
   RengaCall(RengaPlanCheckRunnable_Private(plan));
-  RengaCall(RengaPlanCheckRanks_Private(plan, plan->offset[plan->count], plan->rank, ranks));
+  RengaCall(RengaPlanCheckRanks_Private(plan, plan->rank, ranks));
   RengaCall(RengaPlanCheckLeaves_Private(plan));
   return RENGA_SUCCESS;
 }

@@ -69,7 +69,7 @@ static RengaErrorCode CompareHeads(RengaPlan a, RengaPlan b, RengaViewer viewer)
   const RengaPlanPrediction *p = &a->prediction, *q = &b->prediction;
   char schedule[2][CELL];
   RengaCall(CompareWhole(viewer, "stages", a->count, b->count));
-  RengaCall(CompareWhole(viewer, "ranks", a->offset[a->count], b->offset[b->count]));
+  RengaCall(CompareWhole(viewer, "ranks", RengaPlanGetRankCount(a), RengaPlanGetRankCount(b)));
   RengaCall(CompareWhole(viewer, "batch", a->batch, b->batch));
   RengaCall(CompareWhole(viewer, "micro-batch", a->microbatch, b->microbatch));
   RengaCall(CompareWhole(viewer, "leaf", a->leaf, b->leaf));
@@ -95,11 +95,16 @@ static void FormatNodes(const RengaPlanStage *stage, char text[CELL])
   snprintf(text, CELL, "%d-%d", stage->first, stage->last - 1);
 }
 
+static int CountAt(RengaPlan plan, int s)
+{
+  return plan->offset[s + 1] - plan->offset[s];
+}
+
 /* The ranks' numbers, cut off where they are many. */
 static bool SameRanks(RengaPlan a, RengaPlan b, int s)
 {
-  const int count = a->stage[s].shape.replicas;
-  return count == b->stage[s].shape.replicas &&
+  const int count = CountAt(a, s);
+  return count == CountAt(b, s) &&
          !memcmp(a->rank + a->offset[s], b->rank + b->offset[s], (size_t)count * sizeof *a->rank);
 }
 
@@ -107,8 +112,8 @@ static RengaErrorCode CompareRanks(RengaPlan a, RengaPlan b, int s, RengaViewer 
 {
   char first[CELL], second[CELL];
   if (SameRanks(a, b, s)) return RENGA_SUCCESS;
-  RengaPlanFormatRanks_Private(a->stage[s].shape.replicas, a->rank + a->offset[s], CELL, first);
-  RengaPlanFormatRanks_Private(b->stage[s].shape.replicas, b->rank + b->offset[s], CELL, second);
+  RengaPlanFormatRanks_Private(CountAt(a, s), a->rank + a->offset[s], CELL, first);
+  RengaPlanFormatRanks_Private(CountAt(b, s), b->rank + b->offset[s], CELL, second);
   RengaCall(CompareText(viewer, "  ranks", first, second));
   return RENGA_SUCCESS;
 }

@@ -65,7 +65,7 @@ static RengaErrorCode DrawHead(const Drawing *drawing)
   char shape[80], text[256], step[24], bound[24];
   RengaPlanFormatShape_Private(plan, sizeof shape, shape);
   snprintf(text, sizeof text, "%s on %d ranks: %lld samples in %lld micro-batches of %lld", shape,
-           plan->offset[plan->count], (long long)plan->batch,
+           RengaPlanGetRankCount(plan), (long long)plan->batch,
            (long long)RengaPlanMicrobatches(plan, plan->batch), (long long)plan->microbatch);
   RengaCall(DrawText(drawing, LEFT, 30, " font-size=\"17\" font-weight=\"bold\"", text));
   if (p->step <= 0) return RENGA_SUCCESS;

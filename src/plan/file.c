@@ -57,7 +57,7 @@ static void WriteStage(RengaPlan plan, FILE *file, int s)
   for (int i = 0; i < RENGA_PLAN_PARTS; i++) fprintf(file, " %lld", (long long)parts[i]);
   fprintf(file, "\n");
   fprintf(file, "  ranks");
-  WriteRanks(file, stage->shape.replicas, plan->rank + plan->offset[s]);
+  WriteRanks(file, plan->offset[s + 1] - plan->offset[s], plan->rank + plan->offset[s]);
 }
 
 static void WriteText(RengaPlan plan, FILE *file)

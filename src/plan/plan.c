@@ -52,13 +52,13 @@ RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nod
   plan->offset[0] = 0;
   for (int s = 0; s < count; s++) {
     plan->stage[s] = stages[s];
-    plan->offset[s + 1] = plan->offset[s] + stages[s].shape.replicas;
+    plan->offset[s + 1] = plan->offset[s] + (int)RengaPlanCountRanks_Private(&stages[s].shape);
   }
   plan->count = count;
   plan->n_nodes = n_nodes;
   plan->digest = digest;
   RengaCall(RengaRealloc(plan->offset[count], &plan->rank));
-  for (int r = 0; r < plan->offset[count]; r++) plan->rank[r] = r;
+  for (int r = 0; r < plan->offset[count]; r++) plan->rank[r] = r % RengaPlanGetRankCount(plan);
   plan->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
 }
@@ -101,7 +101,8 @@ RengaErrorCode RengaPlanSetCuts_Private(RengaPlan plan, RengaGraph graph, int co
    . plan - the plan
    . graph - the network, set up; only looked at
    . count - number of stages
-   . stages - first, last, shape of each; the stages follow each other and cover all nodes
+   . stages - first, last, shape of each; the stages follow each other and cover all nodes. With c
+     chunks there are p x c stages, all of c chunks, and stage s + p has the shape of stage s
 
    Notes: parameters, forward_flops, receives and sends are found from the graph, whatever the
    caller wrote there. A parameter that several stages use counts in each. The ranks become 0, 1,
@@ -145,20 +146,23 @@ RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbat
 }
 
 /*@
-   RengaPlanSetRanks - say which rank works for which stage and replica
+   RengaPlanSetRanks - say which rank works at which place
 
    Collective
 
    Input:
    . plan - the plan, with its stages
-   . ranks - [stage][replica], each rank at most once; copied
+   . ranks - [stage][replica][sequence][tensor], in order where none are set; copied
+
+   Notes: a rank has one place; where shapes have chunks, stages s, s + p, s + 2p, … have the same
+   ranks.
 @*/
 RengaErrorCode RengaPlanSetRanks(RengaPlan plan, const int ranks[])
 {
   RengaCheckPointer(plan);
   RengaCheckPointer(ranks);
   RengaCheckState(plan, RENGA_STATE_SETUP, "RengaPlanSetStages");
-  RengaCall(RengaPlanCheckRanks_Private(plan, plan->offset[plan->count], ranks, plan->available));
+  RengaCall(RengaPlanCheckRanks_Private(plan, ranks, plan->available));
   for (int r = 0; r < plan->offset[plan->count]; r++) plan->rank[r] = ranks[r];
   return RENGA_SUCCESS;
 }
@@ -308,7 +312,30 @@ const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage)
 }
 
 /*@
-   RengaPlanGetRank - the rank of a stage's replica
+   RengaPlanGetRankAt - the rank that works at a place
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . place - stage, replica, and the numbers of its sequence and tensor rank, each from 0; -1 is
+     returned where there is no such place
+@*/
+int RengaPlanGetRankAt(RengaPlan plan, const RengaPlanPlace *place)
+{
+  RengaCheckHandle(plan, -1);
+  RengaCheckHandle(place, -1);
+  const RengaPlanStage *row = RengaPlanGetStage(plan, place->stage);
+  if (!row || place->replica < 0 || place->replica >= row->shape.replicas || place->sequence < 0 ||
+      place->sequence >= row->shape.sequence || place->tensor < 0 ||
+      place->tensor >= row->shape.tensor)
+    return -1;
+  const int group = place->replica * row->shape.sequence + place->sequence;
+  return plan->rank[plan->offset[place->stage] + group * row->shape.tensor + place->tensor];
+}
+
+/*@
+   RengaPlanGetRank - the first rank of a stage's replica
 
    Not collective
 
@@ -320,10 +347,7 @@ const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage)
 int RengaPlanGetRank(RengaPlan plan, int stage, int replica)
 {
   RengaCheckHandle(plan, -1);
-  const RengaPlanStage *row = RengaPlanGetStage(plan, stage);
-  return row && replica >= 0 && replica < row->shape.replicas
-             ? plan->rank[plan->offset[stage] + replica]
-             : -1;
+  return RengaPlanGetRankAt(plan, &(RengaPlanPlace){.stage = stage, .replica = replica});
 }
 
 /*@
@@ -337,11 +361,11 @@ int RengaPlanGetRank(RengaPlan plan, int stage, int replica)
 int RengaPlanGetRankCount(RengaPlan plan)
 {
   RengaCheckHandle(plan, 0);
-  return plan->count ? plan->offset[plan->count] : 0;
+  return plan->count ? plan->offset[plan->count / plan->stage[0].shape.chunks] : 0;
 }
 
 /*@
-   RengaPlanFindRank - what a rank does
+   RengaPlanFindRank - the first place of a rank
 
    Not collective
 
@@ -352,19 +376,55 @@ int RengaPlanGetRankCount(RengaPlan plan)
    Output:
    . stage - its stage, -1 where the rank is idle
    . replica - its replica, -1 where the rank is idle
+
+   Notes: RengaPlanFindPlaces() gives all places, and their sequence and tensor ranks.
 @*/
 RengaErrorCode RengaPlanFindRank(RengaPlan plan, int rank, int *stage, int *replica)
 {
-  RengaCheckPointer(plan);
+  RengaPlanPlace place = {.stage = -1, .replica = -1};
+  int count;
   RengaCheckPointer(stage);
   RengaCheckPointer(replica);
-  *stage = *replica = -1;
+  RengaCall(RengaPlanFindPlaces(plan, rank, 1, &place, &count));
+  *stage = place.stage;
+  *replica = place.replica;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanFindPlaces - all places at which a rank works
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . rank - the rank
+   . most - places that there is room for
+
+   Output:
+   . places - [most] the first of them, stage after stage; others are not touched
+   . count - of all places, also of those without room: 0 where the rank is idle, else the chunks of
+     its stages' shapes
+@*/
+RengaErrorCode RengaPlanFindPlaces(RengaPlan plan, int rank, int most, RengaPlanPlace places[],
+                                   int *count)
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(places);
+  RengaCheckPointer(count);
+  *count = 0;
   for (int s = 0; s < plan->count; s++)
-    for (int r = plan->offset[s]; r < plan->offset[s + 1]; r++)
-      if (plan->rank[r] == rank) {
-        *stage = s;
-        *replica = r - plan->offset[s];
-      }
+    for (int r = plan->offset[s]; r < plan->offset[s + 1]; r++) {
+      const RengaStageShape *shape = &plan->stage[s].shape;
+      const int at = r - plan->offset[s], each = shape->sequence * shape->tensor;
+      if (plan->rank[r] != rank) continue;
+      if (*count < most)
+        places[*count] = (RengaPlanPlace){.stage = s,
+                                          .replica = at / each,
+                                          .sequence = at % each / shape->tensor,
+                                          .tensor = at % shape->tensor};
+      ++*count;
+    }
   return RENGA_SUCCESS;
 }
 

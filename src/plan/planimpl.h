@@ -12,7 +12,7 @@ struct _p_RengaPlan {
   RengaPlanStage *stage; /* [count] */
   char **first_name;     /* [count] name of each stage's first node */
   int *offset;           /* [count + 1] place of each stage's first rank in rank[] */
-  int *rank;             /* [stage][replica] */
+  int *rank;             /* [stage][replica][sequence][tensor] */
   int n_nodes;           /* of the graph */
   uint64_t digest;       /* of the graph */
   int64_t batch, microbatch, leaf, memory_limit;
@@ -32,8 +32,12 @@ RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, int n_nodes, int cou
                                             const RengaPlanStage stages[]);
 RengaErrorCode RengaPlanCheckWork_Private(RengaPlan plan, RengaGraph graph, int count,
                                           const RengaPlanStage stages[]);
-/* Errors of ranks: negative, twice, at or above the limit (limit 0: none). */
-RengaErrorCode RengaPlanCheckRanks_Private(RengaPlan plan, int count, const int ranks[], int limit);
+/* Errors of the plan's ranks: negative, twice, at or above the limit (limit 0: none), other ranks
+   than of the stage that has the chunk before. */
+RengaErrorCode RengaPlanCheckRanks_Private(RengaPlan plan, const int ranks[], int limit);
+/* Ranks of a stage; too many for a plan: above RENGA_PLAN_RANKS_MOST. */
+enum { RENGA_PLAN_RANKS_MOST = 1 << 24 };
+int64_t RengaPlanCountRanks_Private(const RengaStageShape *shape);
 /* Errors of replicas that would have no leaf. */
 RengaErrorCode RengaPlanCheckLeaves_Private(RengaPlan plan);
 /* Takes the stages over, checked; ranks in order; names are still NULL. */

@@ -9,8 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { MOST_RANKS = 1 << 24 };
-
 /* The whole file, ended by a zero; *text is RengaFree'd by the caller. */
 static RengaErrorCode ReadText(const char *file_name, int64_t *size, char **text)
 {
@@ -55,8 +53,8 @@ typedef struct {
   unsigned long long digest;
   int n_nodes;
   RengaPlanStage *stage;
-  const char **name;                        /* [n_stages] of first nodes, in the text */
-  int n_stages, n_replicas, n_ranks, *rank; /* no ranks: in order */
+  const char **name;                      /* [n_stages] of first nodes, in the text */
+  int n_stages, n_places, n_ranks, *rank; /* no ranks: in order */
   int64_t batch, microbatch, leaf;
 } Reader;
 
@@ -274,16 +272,16 @@ static bool TakeRanks(char **line, int room, int rank[], int *taken)
   return true;
 }
 
-static RengaErrorCode ParseRanks(Reader *reader, int replicas)
+static RengaErrorCode ParseRanks(Reader *reader, int places)
 {
   char *line = NextLine(reader);
   CheckFormat(line && TakeWord(&line, "ranks"), reader, "expected: ranks R … of this stage");
-  RengaCall(RengaRealloc(reader->n_ranks + replicas, &reader->rank));
-  for (int taken = 0; taken < replicas;)
-    CheckFormat(TakeRanks(&line, replicas - taken, reader->rank + reader->n_ranks, &taken), reader,
-                "not as many ranks (R or R-R) as the stage has replicas");
-  CheckFormat(TakeEnd(line), reader, "more ranks than replicas");
-  reader->n_ranks += replicas;
+  RengaCall(RengaRealloc(reader->n_ranks + places, &reader->rank));
+  for (int taken = 0; taken < places;)
+    CheckFormat(TakeRanks(&line, places - taken, reader->rank + reader->n_ranks, &taken), reader,
+                "not as many ranks (R or R-R) as the shape of the stage has");
+  CheckFormat(TakeEnd(line), reader, "more ranks than the shape of the stage has");
+  reader->n_ranks += places;
   return RENGA_SUCCESS;
 }
 
@@ -357,18 +355,21 @@ static RengaErrorCode ParseStage(Reader *reader, int s, RengaPlanStage *stage)
   int number = -1;
   char *line = NextLine(reader);
   const bool old = reader->version < RENGA_PLAN_FILE_VERSION;
-  const bool good = line && TakeWord(&line, "stage") && TakeInt(&line, 0, &number) && number == s &&
-                    TakeWord(&line, "nodes") && TakeInt(&line, 0, &stage->first) &&
-                    TakeInt(&line, 0, &stage->last) &&
-                    (old ? TakeOldShape(&line, &stage->shape) : TakeShape(&line, &stage->shape)) &&
-                    stage->shape.replicas <= MOST_RANKS - reader->n_replicas && TakeEnd(line);
+  const bool good =
+      line && TakeWord(&line, "stage") && TakeInt(&line, 0, &number) && number == s &&
+      TakeWord(&line, "nodes") && TakeInt(&line, 0, &stage->first) &&
+      TakeInt(&line, 0, &stage->last) &&
+      (old ? TakeOldShape(&line, &stage->shape) : TakeShape(&line, &stage->shape)) &&
+      RengaPlanCountRanks_Private(&stage->shape) <= RENGA_PLAN_RANKS_MOST - reader->n_places &&
+      TakeEnd(line);
   CheckFormat(good, reader,
               old ? "not the line of the next stage: stage S nodes FIRST LAST replicas R "
                     "recompute 0|1"
                   : "not the line of the next stage: stage S nodes FIRST LAST replicas R tensor T "
                     "sequence Q shard WHAT saved HOW precision P chunks C, of which all after "
                     "replicas may be left out");
-  reader->n_replicas += stage->shape.replicas;
+  const int places = (int)RengaPlanCountRanks_Private(&stage->shape);
+  reader->n_places += places;
   reader->name[s] = "";
   if (NextIs(reader, "first")) RengaCall(ParseFirst(reader, s));
   if (NextIs(reader, "size")) RengaCall(ParseSize(reader, stage));
@@ -376,7 +377,7 @@ static RengaErrorCode ParseStage(Reader *reader, int s, RengaPlanStage *stage)
   if (NextIs(reader, "memory"))
     CheckFormat(ParseMemory(NextLine(reader), stage), reader,
                 "expected: memory BYTES parts, then 7 numbers");
-  if (NextIs(reader, "ranks")) RengaCall(ParseRanks(reader, stage->shape.replicas));
+  if (NextIs(reader, "ranks")) RengaCall(ParseRanks(reader, places));
   return RENGA_SUCCESS;
 }
 
@@ -404,7 +405,7 @@ static RengaErrorCode ParseStages(Reader *reader, RengaGraph graph)
   for (int s = 0; s < reader->n_stages; s++) RengaCall(ParseStage(reader, s, &reader->stage[s]));
   RengaCall(graph ? RengaPlanSetStages(reader->plan, graph, reader->n_stages, reader->stage)
                   : StoreStages(reader));
-  CheckFormat(!reader->n_ranks || reader->n_ranks == reader->n_replicas, reader,
+  CheckFormat(!reader->n_ranks || reader->n_ranks == reader->n_places, reader,
               "some stages have a line of ranks before this, and others have none");
   if (reader->n_ranks) RengaCall(RengaPlanSetRanks(reader->plan, reader->rank));
   RengaCall(RengaPlanSetBatch(reader->plan, reader->batch, reader->microbatch));

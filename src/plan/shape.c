@@ -44,6 +44,12 @@ static RengaStageShape MakeShape(const int value[RENGA_PLAN_SHAPE_FIELDS])
                            .chunks = value[6]};
 }
 
+int64_t RengaPlanCountRanks_Private(const RengaStageShape *shape)
+{
+  const int64_t most = RENGA_PLAN_RANKS_MOST, each = (int64_t)shape->tensor * shape->sequence;
+  return each > most || shape->replicas > most ? most + 1 : each * shape->replicas;
+}
+
 static int CountWords(int field)
 {
   int count = 0;

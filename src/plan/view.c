@@ -73,8 +73,8 @@ static void FormatMemory(RengaPlan plan, int s, char text[CELL])
 
 static void FormatRanks(RengaPlan plan, int s, char text[CELL])
 {
-  RengaPlanFormatRanks_Private(plan->stage[s].shape.replicas, plan->rank + plan->offset[s], CELL,
-                               text);
+  RengaPlanFormatRanks_Private(plan->offset[s + 1] - plan->offset[s], plan->rank + plan->offset[s],
+                               CELL, text);
 }
 
 static bool Recomputes(RengaPlan plan)
@@ -155,7 +155,7 @@ static RengaErrorCode ViewIdle(RengaPlan plan, RengaViewer viewer)
   int *idle = NULL, count = 0;
   bool *busy = NULL;
   char text[120];
-  if (plan->available <= plan->offset[plan->count]) return RENGA_SUCCESS;
+  if (plan->available <= RengaPlanGetRankCount(plan)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(plan->available, &idle));
   RengaCall(RengaMalloc(plan->available, &busy));
   for (int r = 0; r < plan->offset[plan->count]; r++)

@@ -179,7 +179,7 @@ static void CheckMessages(RengaGraph graph, RengaPlan plan)
     RengaErrorCode code;
   } rows[] = {
       {"ranks 4-6", "ranks 4-7", "not as many ranks", RENGA_ERR_FILE_FORMAT},
-      {"ranks 4-6", "ranks 4-6 9", "more ranks than replicas", RENGA_ERR_FILE_FORMAT},
+      {"ranks 4-6", "ranks 4-6 9", "more ranks than the shape", RENGA_ERR_FILE_FORMAT},
       {"ranks 4-6", "ranks 4 5 1", "uses rank 1 twice", RENGA_ERR_PLAN},
       {"saved recompute", "saved twice", "not the line of the next stage", RENGA_ERR_FILE_FORMAT},
       {"schedule 1f1b", "schedule", "expected: schedule TYPE", RENGA_ERR_FILE_FORMAT},

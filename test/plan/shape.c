@@ -30,7 +30,7 @@ static const struct {
      "stage 1: precision bf16 is not supported yet; precision in its shape must be fp32"},
     {{2, 1, 1, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_FP32, 2},
      "2 replicas, chunks 2",
-     "stage 1: 2 chunks per rank are not supported yet; chunks in its shape must be 1"},
+     ": 2 chunks per rank are not supported yet; chunks in its shape must be 1"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -61,6 +61,7 @@ static void FillTwo(RengaGraph graph, const RengaStageShape *second, RengaPlanSt
 {
   const int cut = TestFind(graph, "Linear", 1), n = RengaGraphGetNodeCount(graph);
   stages[0] = (RengaPlanStage){.first = 0, .last = cut, .shape = RengaStageShapePlain(1)};
+  if (second->chunks > 1) stages[0].shape = *second;
   stages[1] = (RengaPlanStage){.first = cut, .last = n, .shape = *second};
 }
 
@@ -179,6 +180,73 @@ static void CheckRefusedLines(RengaComm comm, RengaGraph graph)
   }
 }
 
+/* Two replicas of 3 tensor ranks and 2 sequence ranks behind one rank. */
+static void CheckPlaces(RengaComm comm, RengaGraph graph)
+{
+  const RengaStageShape shape = {
+      2, 3, 2, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_FP32, 1};
+  RengaPlan plan = PlanOf(comm, graph, &shape);
+  RengaPlanPlace place = {1, 1, 1, 2}, found = {-1, -1, -1, -1};
+  int count;
+  TestTrue(RengaPlanGetRankCount(plan) == 13);
+  TestTrue(RengaPlanGetRank(plan, 1, 1) == 7 && RengaPlanGetRankAt(plan, &place) == 12);
+  RengaCallAbort(RengaPlanFindPlaces(plan, 12, 1, &found, &count));
+  TestTrue(count == 1 && !memcmp(&found, &place, sizeof place));
+  RengaCallAbort(RengaPlanFindPlaces(plan, 13, 1, &found, &count));
+  TestTrue(count == 0);
+  place.tensor = 3;
+  TestTrue(RengaPlanGetRankAt(plan, &place) == -1);
+  TestTrue(RengaPlanGetRankAt(plan, NULL) == -1);
+  RengaCallAbort(RengaPlanDestroy(&plan));
+}
+
+/* Four stages as two chunks of each of three ranks. */
+static void CheckChunks(RengaComm comm, RengaGraph graph)
+{
+  const int n = RengaGraphGetNodeCount(graph),
+            cut[] = {0, TestFind(graph, "Linear", 1), TestFind(graph, "Linear", 2), n - 1, n};
+  const int ranks[] = {5, 1, 3, 5, 1, 3}, other[] = {5, 1, 3, 5, 3, 1};
+  RengaPlanPlace places[2];
+  RengaPlanStage stages[4];
+  RengaPlan plan, read;
+  int count, stage, replica;
+  for (int s = 0; s < 4; s++) {
+    stages[s] = (RengaPlanStage){
+        .first = cut[s], .last = cut[s + 1], .shape = RengaStageShapePlain(1 + s % 2)};
+    stages[s].shape.chunks = 2;
+  }
+  RengaCallAbort(RengaPlanCreate(comm, &plan));
+  RengaCallAbort(RengaPlanSetStages(plan, graph, 4, stages));
+  TestTrue(RengaPlanGetRankCount(plan) == 3 && RengaPlanGetRank(plan, 3, 1) == 2);
+  TestError(RengaPlanSetRanks(plan, other), RENGA_ERR_PLAN,
+            "stage 3 has rank 3 where stage 1 has rank 1: with 2 chunks per rank both");
+  RengaCallAbort(RengaPlanSetRanks(plan, ranks));
+  RengaCallAbort(RengaPlanSave(plan, file_name));
+  RengaCallAbort(RengaPlanCreate(comm, &read));
+  RengaCallAbort(RengaPlanLoad(read, graph, file_name));
+  RengaCallAbort(RengaPlanFindPlaces(read, 3, 2, places, &count));
+  TestTrue(count == 2 && places[0].stage == 1 && places[1].stage == 3);
+  TestTrue(places[0].replica == 1 && places[1].replica == 1);
+  RengaCallAbort(RengaPlanFindRank(read, 3, &stage, &replica));
+  TestTrue(stage == 1 && replica == 1);
+  TestError(RengaPlanCheck(read, graph, 0), RENGA_ERR_SUPPORT,
+            "stage 0: 2 chunks per rank are not supported yet");
+  stages[3].shape.tensor = 2;
+  TestError(RengaPlanSetStages(plan, graph, 4, stages), RENGA_ERR_PLAN,
+            "stages 1 and 3 are chunks of the same ranks");
+  stages[3].shape.chunks = 1;
+  TestError(RengaPlanSetStages(plan, graph, 4, stages), RENGA_ERR_PLAN,
+            "stage 3 has 1 chunks per rank, but stage 0 has 2");
+  for (int s = 0; s < 4; s++) stages[s].shape.chunks = 3;
+  TestError(RengaPlanSetStages(plan, graph, 4, stages), RENGA_ERR_PLAN,
+            "4 stages with 3 chunks per rank");
+  stages[0].shape.replicas = stages[0].shape.tensor = stages[0].shape.sequence = 1 << 20;
+  TestError(RengaPlanSetStages(plan, graph, 4, stages), RENGA_ERR_PLAN,
+            "have more than 16777216 ranks");
+  RengaCallAbort(RengaPlanDestroy(&read));
+  RengaCallAbort(RengaPlanDestroy(&plan));
+}
+
 int main(int argc, char **argv)
 {
   RengaComm comm;
@@ -188,6 +256,8 @@ int main(int argc, char **argv)
   CheckWords();
   CheckNoShapes(comm, graph);
   for (int i = 0; i < N_ROWS; i++) CheckRow(comm, graph, i);
+  CheckPlaces(comm, graph);
+  CheckChunks(comm, graph);
   CheckVersions(comm, graph);
   CheckRefusedLines(comm, graph);
   unlink(file_name), unlink("plan-shape-view.txt");
