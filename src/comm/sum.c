@@ -145,9 +145,11 @@ static RengaErrorCode SumWait(RengaCommSum sum, const char *what)
 {
   RengaWait wait = {
       .comm = sum->comm->hdr.comm, .what = what, .describe = DescribeSum, .subject = sum};
-  for (;;) {
+  for (int64_t moved = -1;;) {
     RengaCall(SumMove(sum));
     if (RengaCommSumIsOver(sum)) return RENGA_SUCCESS;
+    if (moved != sum->comm->sums->moved) wait.pauses = 0; /* no sleep while messages come */
+    moved = sum->comm->sums->moved;
     RengaCall(RengaCommPause(sum->comm, &wait));
   }
 }
