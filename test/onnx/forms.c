@@ -362,6 +362,12 @@ static Message *CastRange(void)
                         "CastLike a b -> d; CastLike c b -> e; Range d b e -> r; "
                         "Cast r -> s to=1; Add x s -> y");
 }
+/* The same, its start real and its end an integer, as of torch.arange(0., 4). */
+static Message *MixedRange(void)
+{
+  return NewModelOf(18, "in x f32 N 4; init a f32 : 0; init b i64 : 4; init c i64 : 1; out y; "
+                        "Range a b c -> r; Add x r -> y");
+}
 static int64_t PlusColumn(const float x[], int64_t n, double y[])
 {
   for (int64_t i = 0; i < n * WIDTH; i++) y[i] = (double)x[i] + (double)(i % WIDTH);
@@ -446,6 +452,7 @@ static const struct {
     {"Einsum of three", Einsum, OuterOfSum},
     {"first state for each sample", FirstState, Stepped},
     {"range by CastLike", CastRange, PlusColumn},
+    {"range of two types", MixedRange, PlusColumn},
 };
 enum { N_CASES = sizeof cases / sizeof cases[0] };
 

@@ -274,13 +274,32 @@ static RengaErrorCode FoldNumbers(RengaOnnxNode *node, const RengaOnnxHost *cons
   return RENGA_SUCCESS;
 }
 
+/* Start, limit and delta in one type: exporters write some as integers where others are real. */
+RengaErrorCode RengaOnnxUniteRange(RengaOnnxNode *node, const RengaOnnxHost *in[3])
+{
+  RengaDataType type = in[0]->spec.type;
+  for (int i = 1; i < 3; i++)
+    if (!RengaOnnxIsReal(type) && RengaOnnxIsReal(in[i]->spec.type)) type = in[i]->spec.type;
+  for (int i = 0; i < 3; i++) {
+    RengaOnnxHost *made = NULL;
+    if (in[i]->spec.type == type) continue;
+    RengaCall(RengaOnnxCastHost(node, in[i], type, &made));
+    RengaOnnxCheck(made, node, RENGA_ERR_SUPPORT,
+                   "a range whose start, limit and delta are of different types");
+    in[i] = made;
+  }
+  return RENGA_SUCCESS;
+}
+
 /* Start, limit, delta. */
-static RengaErrorCode FoldRange(RengaOnnxNode *node, int n, const RengaOnnxHost *const in[],
+static RengaErrorCode FoldRange(RengaOnnxNode *node, int n, const RengaOnnxHost *const given[],
                                 RengaOnnxHost **out)
 {
   if (n != 3) return RENGA_SUCCESS;
   for (int i = 0; i < 3; i++)
-    if (in[i]->count != 1 || in[i]->open >= 0) return RENGA_SUCCESS;
+    if (given[i]->count != 1 || given[i]->open >= 0) return RENGA_SUCCESS;
+  const RengaOnnxHost *in[] = {given[0], given[1], given[2]};
+  RengaCall(RengaOnnxUniteRange(node, in));
   if (!RengaOnnxIsNumber(*in[1]->number)) {
     RengaCall(FoldNumbers(node, in, out));
     return RENGA_SUCCESS;

@@ -190,6 +190,7 @@ RengaErrorCode RengaOnnxConvertRange(RengaOnnxNode *node)
     RengaCall(RengaOnnxInputHost(node, i, &in[i]));
     RengaOnnxCheck(in[i]->count == 1, node, RENGA_ERR_FILE_FORMAT, "input %d must be a scalar", i);
   }
+  RengaCall(RengaOnnxUniteRange(node, in));
   RengaTensorSpec spec = {.type = in[0]->spec.type, .ndim = 1};
   bool real = spec.type == RENGA_FLOAT32 || spec.type == RENGA_FLOAT64;
   RengaOnnxNumber start = *in[0]->number, limit = *in[1]->number, delta = *in[2]->number;

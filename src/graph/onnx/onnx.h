@@ -315,6 +315,7 @@ RengaErrorCode RengaOnnxKnownInput(RengaOnnxNode *node, int input,
                                    const RengaOnnxHost **host); /* NULL: not known, or large */
 RengaErrorCode RengaOnnxCastHost(RengaOnnxNode *node, const RengaOnnxHost *x, RengaDataType type,
                                  RengaOnnxHost **y); /* kept where the numbers do not fit */
+RengaErrorCode RengaOnnxUniteRange(RengaOnnxNode *node, const RengaOnnxHost *in[3]);
 
 /* node.c: what a conversion asks of its node and gives back. */
 int RengaOnnxInputCount(const RengaOnnxNode *node); /* without absent ones at the end */
