@@ -116,9 +116,10 @@ static RengaErrorCode ListPieces(RengaCommSum sum, const RengaCommSumTask *task)
 static RengaErrorCode ChooseHome(RengaCommSum sum)
 {
   const SumPiece *own = sum->pieces + sum->first_own;
+  const bool empty = sum->bounds[sum->comm->size] == 0; /* then all may lie in one place */
   for (int i = 0; i < sum->n_own; i++) {
     RengaCheck(own[i].data != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "piece %d has no data", i);
-    RengaCheck(i == 0 || own[i].data != sum->result, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+    RengaCheck(i == 0 || empty || own[i].data != sum->result, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
                "the result is piece %d: it may be the first one, or none", i);
   }
   if (sum->n_own > 0 && own->data == sum->result)

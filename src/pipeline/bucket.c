@@ -90,7 +90,8 @@ RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int numbe
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
   RengaErrorCode code;
   int attempt = 0;
-  if (chunk->replicas == 1 || !RengaSettingsIsOrdered_Private(chunk->outline->settings))
+  if (chunk->replicas == 1 || bucket->count == 0 ||
+      !RengaSettingsIsOrdered_Private(chunk->outline->settings))
     return RENGA_SUCCESS;
   for (int p = 0; p < chunk->gradients.n_pieces; p++) {
     piece[p] = chunk->gradients.piece[p];
@@ -132,7 +133,7 @@ RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int number)
 {
   GradientBucket *bucket = &chunk->gradients.bucket[number];
   char what[160];
-  if (chunk->replicas == 1) return RENGA_SUCCESS;
+  if (chunk->replicas == 1 || bucket->count == 0) return RENGA_SUCCESS;
   DescribeReduction(chunk, sizeof what, what);
   if (RengaSettingsIsOrdered_Private(chunk->outline->settings))
     RengaCall(EndOrdered(chunk, pass, bucket, what));
