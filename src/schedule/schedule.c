@@ -409,6 +409,18 @@ RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int repl
   return RENGA_SUCCESS;
 }
 
+/* Numbers of a stage: what the type promises, or what its lists do where it promises nothing. */
+static RengaErrorCode KnowStage(RengaSchedule schedule, int stage)
+{
+  RengaCall(RengaScheduleCheckShape_Private(schedule));
+  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
+  if (schedule->ops->warm_up)
+    RengaCall(RengaSchedulePrepare_Private(schedule));
+  else
+    RengaCall(RengaScheduleSetUp(schedule));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaScheduleGetInFlight - how many micro-batches a rank of a stage holds at the most
 
@@ -429,12 +441,7 @@ RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64
 {
   RengaCheckPointer(schedule);
   RengaCheckPointer(microbatches);
-  RengaCall(RengaScheduleCheckShape_Private(schedule));
-  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
-  if (schedule->ops->warm_up)
-    RengaCall(RengaSchedulePrepare_Private(schedule));
-  else
-    RengaCall(RengaScheduleSetUp(schedule));
+  RengaCall(KnowStage(schedule, stage));
   *microbatches = schedule->in_flight[stage];
   return RENGA_SUCCESS;
 }
@@ -459,12 +466,7 @@ RengaErrorCode RengaScheduleGetLag(RengaSchedule schedule, int stage, int64_t *m
 {
   RengaCheckPointer(schedule);
   RengaCheckPointer(microbatches);
-  RengaCall(RengaScheduleCheckShape_Private(schedule));
-  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
-  if (schedule->ops->warm_up)
-    RengaCall(RengaSchedulePrepare_Private(schedule));
-  else
-    RengaCall(RengaScheduleSetUp(schedule));
+  RengaCall(KnowStage(schedule, stage));
   *microbatches = schedule->lag[stage];
   return RENGA_SUCCESS;
 }

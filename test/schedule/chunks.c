@@ -3,22 +3,10 @@
    whatever the placement; what cannot be is refused. Sums beside the work and messages that queue
    take their time. */
 #include "../plan/plantest.h"
+#include "messages.h"
 #include <math.h>
 
 enum { MOST_STAGES = 12, MOST_REPLICAS = 3, MOST_SEATS = MOST_STAGES * MOST_REPLICAS };
-
-/* A chain of activations, and one of stage 0 that all others use, with their gradients. */
-static int FillMessages(int stages, RengaMessage rows[])
-{
-  int n = 0;
-  for (int s = 0; s + 1 < stages; s++) {
-    rows[n++] = (RengaMessage){"chain", s, s + 1, false, 8};
-    rows[n++] = (RengaMessage){"chain", s + 1, s, true, 8};
-  }
-  for (int s = 1; s < stages; s++) rows[n++] = (RengaMessage){"skip", 0, s, false, 4};
-  for (int s = stages - 1; s > 0; s--) rows[n++] = (RengaMessage){"skip", s, s - 1, true, 4};
-  return n;
-}
 
 /* Stages round and round the ranks, or there and back; [stage][replica]. */
 static void Place(int stages, int across, int replicas, bool back, int rank[])

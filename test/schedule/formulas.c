@@ -1,22 +1,10 @@
 /* TEST ranks: 1 */
 /* Memory, bubble and makespan of the schedules against the known formulas, for all small shapes. */
 #include "../plan/plantest.h"
+#include "messages.h"
 #include <math.h>
 
 enum { MOST_STAGES = 8, MOST_MICROBATCHES = 16 };
-
-/* A chain of activations, and one of stage 0 that all others use, with their gradients. */
-static int FillMessages(int stages, RengaMessage rows[])
-{
-  int n = 0;
-  for (int s = 0; s + 1 < stages; s++) {
-    rows[n++] = (RengaMessage){"chain", s, s + 1, false, 8};
-    rows[n++] = (RengaMessage){"chain", s + 1, s, true, 8};
-  }
-  for (int s = 1; s < stages; s++) rows[n++] = (RengaMessage){"skip", 0, s, false, 4};
-  for (int s = stages - 1; s > 0; s--) rows[n++] = (RengaMessage){"skip", s, s - 1, true, 4};
-  return n;
-}
 
 static void CheckInFlight(RengaSchedule schedule, const char *type, int stages, int64_t m,
                           bool forward_only)

@@ -2,23 +2,11 @@
 /* Stages of different numbers of replicas, and stages that recompute: every shape is proved when it
    is set up; memory, order and time of some against what is known. */
 #include "../plan/plantest.h"
+#include "messages.h"
 #include <math.h>
 
 enum { MOST_STAGES = 8, MOST_REPLICAS = 4, MOST_MICROBATCHES = 16 };
 static const char *const types[] = {RENGA_SCHEDULE_GPIPE, RENGA_SCHEDULE_1F1B};
-
-/* A chain of activations, and one of stage 0 that all others use, with their gradients. */
-static int FillMessages(int stages, RengaMessage rows[])
-{
-  int n = 0;
-  for (int s = 0; s + 1 < stages; s++) {
-    rows[n++] = (RengaMessage){"chain", s, s + 1, false, 8};
-    rows[n++] = (RengaMessage){"chain", s + 1, s, true, 8};
-  }
-  for (int s = 1; s < stages; s++) rows[n++] = (RengaMessage){"skip", 0, s, false, 4};
-  for (int s = stages - 1; s > 0; s--) rows[n++] = (RengaMessage){"skip", s, s - 1, true, 4};
-  return n;
-}
 
 /* Replica r does the micro-batches of its range, each once, backward in the order of forward, and
    recomputes just before. */
