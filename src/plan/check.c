@@ -177,10 +177,10 @@ RengaErrorCode RengaPlanCheckLeaves_Private(RengaPlan plan)
 /* A batch that is never cut. */
 static RengaErrorCode CheckWholeBatch(RengaPlan plan, RengaGraph graph)
 {
-  int64_t whole, batch, microbatch;
+  const int64_t batch = plan->batch, microbatch = plan->microbatch;
+  int64_t whole;
   int replicas = 1;
   RengaCall(RengaGraphGetWholeBatch(graph, &whole));
-  RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   for (int i = 0; i < plan->count; i++)
     if (plan->stage[i].shape.replicas > replicas) replicas = plan->stage[i].shape.replicas;
   RengaCheck(whole == 0 || (batch == whole && microbatch == whole && replicas == 1), plan->hdr.comm,

@@ -1,50 +1,6 @@
-/* What lists are made from: the messages of each stage, the stages and micro-batches of each
-   rank. */
+/* What lists are made from: the stages and micro-batches of each rank. */
 #include "scheduleimpl.h"
 #include <stdlib.h>
-
-static RengaRowsKind KindOfSend(const RengaMessage *message)
-{
-  return message->backward ? RENGA_ROWS_SEND_BACKWARD : RENGA_ROWS_SEND_FORWARD;
-}
-
-static RengaRowsKind KindOfReceive(const RengaMessage *message)
-{
-  return message->backward ? RENGA_ROWS_RECEIVE_BACKWARD : RENGA_ROWS_RECEIVE_FORWARD;
-}
-
-/* Where the rows of a stage and kind are counted, then where the next one goes. */
-static int *StartAt(RengaSchedule schedule, int stage, RengaRowsKind kind)
-{
-  return &schedule->row_start[stage * RENGA_ROWS_KINDS + (int)kind];
-}
-
-static RengaErrorCode IndexRows(RengaSchedule schedule)
-{
-  const int kinds = schedule->stages * RENGA_ROWS_KINDS;
-  RengaCall(RengaMalloc(kinds + 1, &schedule->row_start));
-  RengaCall(RengaMalloc(2 * schedule->n_messages + 1, &schedule->row));
-  for (int m = 0; m < schedule->n_messages; m++) {
-    const RengaMessage *message = &schedule->message[m];
-    ++*StartAt(schedule, message->from, KindOfSend(message));
-    ++*StartAt(schedule, message->to, KindOfReceive(message));
-  }
-  for (int k = 1; k <= kinds; k++) schedule->row_start[k] += schedule->row_start[k - 1];
-  for (int m = schedule->n_messages - 1; m >= 0; m--) {
-    const RengaMessage *message = &schedule->message[m];
-    schedule->row[--*StartAt(schedule, message->from, KindOfSend(message))] = m;
-    schedule->row[--*StartAt(schedule, message->to, KindOfReceive(message))] = m;
-  }
-  return RENGA_SUCCESS;
-}
-
-const int *RengaScheduleRows_Private(RengaSchedule schedule, int stage, RengaRowsKind kind,
-                                     int *count)
-{
-  const int *start = schedule->row_start + stage * RENGA_ROWS_KINDS + (int)kind;
-  *count = start[1] - start[0];
-  return schedule->row + start[0];
-}
 
 static int CompareChunks(const void *a, const void *b)
 {
@@ -113,6 +69,20 @@ static RengaErrorCode PrepareAll(RengaSchedule schedule)
   return RENGA_SUCCESS;
 }
 
+void RengaScheduleFreeLists_Private(RengaSchedule schedule)
+{
+  for (int r = 0; schedule->list && r < schedule->ranks; r++) RengaFree(&schedule->list[r].action);
+  RengaFree(&schedule->list);
+  RengaFree(&schedule->chunk);
+  RengaFree(&schedule->chunk_of);
+  RengaFree(&schedule->warm_up);
+  RengaFree(&schedule->in_flight);
+  RengaFree(&schedule->lag);
+  RengaFree(&schedule->row_start);
+  RengaFree(&schedule->row);
+  RengaScheduleFreeOrder_Private(schedule);
+}
+
 /* The micro-batches of each rank, their order, and how many are in flight: no actions yet. */
 RengaErrorCode RengaSchedulePrepare_Private(RengaSchedule schedule)
 {
@@ -125,7 +95,7 @@ RengaErrorCode RengaSchedulePrepare_Private(RengaSchedule schedule)
 
 RengaErrorCode RengaScheduleBuild_Private(RengaSchedule schedule)
 {
-  RengaCall(IndexRows(schedule));
+  RengaCall(RengaScheduleIndexRows_Private(schedule));
   for (int r = 0; r < schedule->ranks; r++) {
     RengaActionList list = &schedule->list[r];
     if (schedule->forward_only)

@@ -58,20 +58,6 @@ RengaErrorCode RengaScheduleRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
-void RengaScheduleFreeLists_Private(RengaSchedule schedule)
-{
-  for (int r = 0; schedule->list && r < schedule->ranks; r++) RengaFree(&schedule->list[r].action);
-  RengaFree(&schedule->list);
-  RengaFree(&schedule->chunk);
-  RengaFree(&schedule->chunk_of);
-  RengaFree(&schedule->warm_up);
-  RengaFree(&schedule->in_flight);
-  RengaFree(&schedule->lag);
-  RengaFree(&schedule->row_start);
-  RengaFree(&schedule->row);
-  RengaScheduleFreeOrder_Private(schedule);
-}
-
 static RengaErrorCode Destroy(void *object)
 {
   RengaScheduleFreeShape_Private(object);
@@ -227,22 +213,6 @@ RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule)
   if (given || eager_given)
     RengaCall(RengaScheduleSetType(schedule, given ? type : RENGA_SCHEDULE_1F1B));
   if (eager_given) RengaCall(RengaScheduleSetEager(schedule, eager));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaScheduleCheckShape_Private(RengaSchedule schedule)
-{
-  RengaCheck(schedule->stages, MPI_COMM_SELF, RENGA_ERR_ORDER,
-             "RengaSchedule has no shape: call RengaScheduleSetShape first");
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaScheduleCheckStage_Private(RengaSchedule schedule, int stage, int replica)
-{
-  RengaCheck(stage >= 0 && stage < schedule->stages, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "stage %d of %d stages", stage, schedule->stages);
-  RengaCheck(replica >= 0 && replica < schedule->replicas[stage], MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "replica %d of %d replicas of stage %d", replica, schedule->replicas[stage], stage);
   return RENGA_SUCCESS;
 }
 

@@ -84,15 +84,17 @@ static inline const RengaScheduleChunk *RengaScheduleChunk_Private(RengaSchedule
   return &schedule->chunk[schedule->chunk_of[schedule->first_seat[stage] + replica]];
 }
 
-/* schedule.c, shape.c */
+/* shape.c */
 RengaErrorCode RengaScheduleCheckShape_Private(RengaSchedule schedule);
 RengaErrorCode RengaScheduleCheckStage_Private(RengaSchedule schedule, int stage, int replica);
-void RengaScheduleFreeLists_Private(RengaSchedule schedule);
 void RengaScheduleFreeShape_Private(RengaSchedule schedule);
 /* build.c: all but the actions; then the rows of each stage, the lists. */
 RengaErrorCode RengaSchedulePrepare_Private(RengaSchedule schedule);
 RengaErrorCode RengaScheduleBuild_Private(RengaSchedule schedule);
-/* Messages of one kind that a stage takes part in; lent. */
+void RengaScheduleFreeLists_Private(RengaSchedule schedule);
+/* rows.c: sorts the messages by stage and kind; those of one kind that a stage takes part in,
+   lent. */
+RengaErrorCode RengaScheduleIndexRows_Private(RengaSchedule schedule);
 const int *RengaScheduleRows_Private(RengaSchedule schedule, int stage, RengaRowsKind kind,
                                      int *count);
 /* actions.c: "receive 'h' from stage 0, micro-batch 3" */

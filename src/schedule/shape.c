@@ -43,6 +43,22 @@ static RengaErrorCode CopyReplicas(RengaSchedule schedule, const int replicas[])
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaScheduleCheckShape_Private(RengaSchedule schedule)
+{
+  RengaCheck(schedule->stages, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaSchedule has no shape: call RengaScheduleSetShape first");
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaScheduleCheckStage_Private(RengaSchedule schedule, int stage, int replica)
+{
+  RengaCheck(stage >= 0 && stage < schedule->stages, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "stage %d of %d stages", stage, schedule->stages);
+  RengaCheck(replica >= 0 && replica < schedule->replicas[stage], MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "replica %d of %d replicas of stage %d", replica, schedule->replicas[stage], stage);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaScheduleSetShape - stages, replicas, micro-batches and messages
 

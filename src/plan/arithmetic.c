@@ -1,0 +1,82 @@
+/* Micro-batches of replicas, stages of nodes. */
+#include "planimpl.h"
+
+/*@
+   RengaPlanMicrobatches - number of micro-batches of a step
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . samples - of this step, over all replicas; the last micro-batch may be short
+@*/
+int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples)
+{
+  RengaCheckHandle(plan, 0);
+  return (samples + plan->microbatch - 1) / plan->microbatch;
+}
+
+/*@
+   RengaPlanBound - the first micro-batch of a replica
+
+   Not collective
+
+   Input:
+   . microbatches - of the step
+   . replicas - number of replicas
+   . replica - 0 … replicas; replica r has micro-batches bound(r) … bound(r + 1) - 1
+
+   Notes: the numbers of two replicas differ by at most one; with more replicas than micro-batches
+   some have none.
+@*/
+int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica)
+{
+  return microbatches / replicas * replica + microbatches % replicas * replica / replicas;
+}
+
+/*@
+   RengaPlanLeafBound - the first micro-batch of a replica that has whole leaves
+
+   Not collective
+
+   Input:
+   . microbatches - of the step
+   . leaf - micro-batches of a leaf of the sum of gradients; the last leaf may have fewer
+   . replicas - number of replicas
+   . replica - 0 … replicas; replica r has micro-batches bound(r) … bound(r + 1) - 1
+
+   Notes: the numbers of leaves of two replicas differ by at most one; with more replicas than
+   leaves some have none.
+@*/
+int64_t RengaPlanLeafBound(int64_t microbatches, int64_t leaf, int replicas, int replica)
+{
+  const int64_t leaves = microbatches / leaf + (microbatches % leaf > 0);
+  const int64_t bound = RengaPlanBound(leaves, replicas, replica);
+  return bound < leaves ? bound * leaf : microbatches;
+}
+
+/*@
+   RengaPlanStageOfNode - the stage whose interval has a node
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . node - number of the node; -1 is returned where no stage has it
+
+   Notes: prepared nodes are computed wherever they are needed, not only in this stage.
+@*/
+int RengaPlanStageOfNode(RengaPlan plan, int node)
+{
+  RengaCheckHandle(plan, -1);
+  int low = 0, high = plan->count;
+  if (node < 0 || node >= plan->n_nodes) return -1;
+  while (high - low > 1) {
+    int middle = (low + high) / 2;
+    if (plan->stage[middle].first <= node)
+      low = middle;
+    else
+      high = middle;
+  }
+  return low < high ? low : -1;
+}

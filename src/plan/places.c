@@ -1,0 +1,148 @@
+/* Stages, and who works where. */
+#include "planimpl.h"
+
+/*@
+   RengaPlanGetStageCount - number of stages
+
+   Not collective
+
+   Input:
+   . plan - the plan
+@*/
+int RengaPlanGetStageCount(RengaPlan plan)
+{
+  RengaCheckHandle(plan, 0);
+  return plan->count;
+}
+
+/*@
+   RengaPlanGetStage - one stage, lent until the plan changes
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . stage - number of the stage; NULL is returned where there is no such stage
+@*/
+const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage)
+{
+  RengaCheckHandle(plan, NULL);
+  return stage >= 0 && stage < plan->count ? &plan->stage[stage] : NULL;
+}
+
+/*@
+   RengaPlanGetRankAt - the rank that works at a place
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . place - stage, replica, and the numbers of its sequence and tensor rank, each from 0; -1 is
+     returned where there is no such place
+@*/
+int RengaPlanGetRankAt(RengaPlan plan, const RengaPlanPlace *place)
+{
+  RengaCheckHandle(plan, -1);
+  RengaCheckHandle(place, -1);
+  const RengaPlanStage *row = RengaPlanGetStage(plan, place->stage);
+  if (!row || place->replica < 0 || place->replica >= row->shape.replicas || place->sequence < 0 ||
+      place->sequence >= row->shape.sequence || place->tensor < 0 ||
+      place->tensor >= row->shape.tensor)
+    return -1;
+  const int group = place->replica * row->shape.sequence + place->sequence;
+  return plan->rank[plan->offset[place->stage] + group * row->shape.tensor + place->tensor];
+}
+
+/*@
+   RengaPlanGetRank - the first rank of a stage's replica
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . stage - number of the stage
+   . replica - number of the replica; -1 is returned where there is no such place
+@*/
+int RengaPlanGetRank(RengaPlan plan, int stage, int replica)
+{
+  RengaCheckHandle(plan, -1);
+  return RengaPlanGetRankAt(plan, &(RengaPlanPlace){.stage = stage, .replica = replica});
+}
+
+/*@
+   RengaPlanGetRankCount - number of ranks that have work
+
+   Not collective
+
+   Input:
+   . plan - the plan
+@*/
+int RengaPlanGetRankCount(RengaPlan plan)
+{
+  RengaCheckHandle(plan, 0);
+  return plan->count ? plan->offset[plan->count / plan->stage[0].shape.chunks] : 0;
+}
+
+/*@
+   RengaPlanFindRank - the first place of a rank
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . rank - the rank
+
+   Output:
+   . stage - its stage, -1 where the rank is idle
+   . replica - its replica, -1 where the rank is idle
+
+   Notes: RengaPlanFindPlaces() gives all places, and their sequence and tensor ranks.
+@*/
+RengaErrorCode RengaPlanFindRank(RengaPlan plan, int rank, int *stage, int *replica)
+{
+  RengaPlanPlace place = {.stage = -1, .replica = -1};
+  int count;
+  RengaCheckPointer(stage);
+  RengaCheckPointer(replica);
+  RengaCall(RengaPlanFindPlaces(plan, rank, 1, &place, &count));
+  *stage = place.stage;
+  *replica = place.replica;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPlanFindPlaces - all places at which a rank works
+
+   Not collective
+
+   Input:
+   . plan - the plan
+   . rank - the rank
+   . most - places that there is room for
+
+   Output:
+   . places - [most] the first of them, stage after stage; others are not touched
+   . count - of all places, also of those without room: 0 where the rank is idle, else the chunks of
+     its stages' shapes
+@*/
+RengaErrorCode RengaPlanFindPlaces(RengaPlan plan, int rank, int most, RengaPlanPlace places[],
+                                   int *count)
+{
+  RengaCheckPointer(plan);
+  RengaCheckPointer(places);
+  RengaCheckPointer(count);
+  *count = 0;
+  for (int s = 0; s < plan->count; s++)
+    for (int r = plan->offset[s]; r < plan->offset[s + 1]; r++) {
+      const RengaStageShape *shape = &plan->stage[s].shape;
+      const int at = r - plan->offset[s], each = shape->sequence * shape->tensor;
+      if (plan->rank[r] != rank) continue;
+      if (*count < most)
+        places[*count] = (RengaPlanPlace){.stage = s,
+                                          .replica = at / each,
+                                          .sequence = at % each / shape->tensor,
+                                          .tensor = at % shape->tensor};
+      ++*count;
+    }
+  return RENGA_SUCCESS;
+}
