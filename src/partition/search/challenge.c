@@ -4,7 +4,6 @@
 #include "solution.h"
 
 enum {
-  CHAIN_LONG = 5000, /* fewer are tried of a longer one */
   CHAIN_CUT = 20000,
   TURNS_FEW = 20000, /* of stages with micro-batches, in a step that is simulated often */
   TURNS_MOST = 200000
@@ -42,7 +41,7 @@ static RengaErrorCode ChallengeNeighbours(Solution *solution)
   const int replicas[] = {own, own - 1, own + 1, (own + 1) / 2, 2 * own};
   bool fits = true;
   if (solution->task->replicas) return RENGA_SUCCESS;
-  const bool is_long = solution->chain->count > CHAIN_LONG;
+  const bool is_long = solution->chain->count > SEARCH_LONG;
   const size_t all = sizeof replicas / sizeof replicas[0];
   /* of a long chain the best equal stages were found first */
   const bool found = is_long && solution->equal && solution->allowed >= solution->task->memory;
@@ -68,7 +67,7 @@ static RengaErrorCode ChallengeCuts(Solution *solution)
   SearchLayout layout = {0};
   RengaErrorCode code = RengaSearchLayoutCopy_Private(&first.layout, &layout);
   const size_t all = sizeof slacks / sizeof slacks[0];
-  const size_t stride = solution->chain->count > CHAIN_LONG ? 2 : 1;
+  const size_t stride = solution->chain->count > SEARCH_LONG ? 2 : 1;
   const size_t end = solution->chain->count > CHAIN_CUT ? 1 : all;
   for (size_t i = 0; i < end && !code; i += stride) {
     Solution other = {.task = solution->task, .chain = solution->chain, .candidate = first};
@@ -153,7 +152,7 @@ static RengaErrorCode ChallengeType(Solution *solution, const SearchRival *rival
     if (rival->quick) RengaCall(Challenge(solution, &task, fits));
     return RENGA_SUCCESS;
   }
-  const RengaErrorCode code = RengaSolutionFind_Private(&other, &other_fits);
+  const RengaErrorCode code = RengaSolutionFit_Private(&other, &other_fits);
   RengaSolutionTakeFaster_Private(solution, *fits, &other, other_fits && !code);
   RengaCall(code);
   *fits = *fits || other_fits;

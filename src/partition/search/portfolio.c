@@ -204,7 +204,7 @@ static RengaErrorCode GenerateFor(Portfolio *portfolio, const SearchTask *task)
     rival.context = task->rival[r].context;
     rival.n_rivals = 0;
     rival.every = false;
-    RengaErrorCode code = RengaSolutionFind_Private(&other, &fits);
+    RengaErrorCode code = RengaSolutionFit_Private(&other, &fits);
     if (!code && fits) code = Offer(portfolio, &other.candidate.layout);
     RengaSolutionFree_Private(&other);
     RengaCall(code);

@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const double actions_most = 2e6; /* simulated */
 
 /* Stage after stage; spread: replica after replica, each with all its stages side by side; or where
    the layout says. */
@@ -106,38 +105,6 @@ static RengaErrorCode NearestLevel(RengaMachine machine, int devices, int *level
   int count = 0;
   RengaCall(RengaMachineGetLevels(machine, &count, &levels));
   for (*level = 0; *level < count - 1 && levels[*level].devices < devices;) ++*level;
-  return RENGA_SUCCESS;
-}
-
-/* Replicas of equal stages go their own ways until their gradients are summed: the one with the
-   most micro-batches stands for all. */
-static int64_t LaneOf(const SearchModel *model, const SearchLayout *layout)
-{
-  return RengaSearchIsEqual_Private(layout)
-             ? RengaSearchOptionOf_Private(model, &layout->stage[0].shape).rounds
-             : model->microbatches;
-}
-
-bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout *layout,
-                                    int n_messages)
-{
-  return (double)LaneOf(model, layout) * (2.0 * layout->count + 2.0 * n_messages) <= actions_most;
-}
-
-RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const SearchLayout *layout,
-                                           int n_messages, const RengaMessage messages[],
-                                           RengaPlan plan, RengaSchedule schedule)
-{
-  if (!RengaSearchIsEqual_Private(layout)) {
-    RengaCall(
-        RengaScheduleSetPlan(schedule, plan, model->microbatches, n_messages, messages, false));
-    return RENGA_SUCCESS;
-  }
-  RengaCall(RengaScheduleSetShape(schedule, layout->count, NULL, LaneOf(model, layout), n_messages,
-                                  messages, false));
-  for (int s = 0; s < layout->count; s++)
-    RengaCall(
-        RengaScheduleSetRecompute(schedule, s, RengaSearchRecomputes_Private(&layout->stage[s])));
   return RENGA_SUCCESS;
 }
 

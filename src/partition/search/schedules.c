@@ -4,6 +4,7 @@
 #include <string.h>
 
 enum { KEPT_MOST = 4096, ACTIONS_MOST = 4000000 };
+static const double actions_most = 2e6; /* of a step that is simulated */
 
 typedef struct {
   uint64_t hash;
@@ -79,6 +80,38 @@ RengaErrorCode RengaSearchCheckSchedule_Private(const char *type)
              "tree or manual, with stages or replicas given, and without costs of a machine, or "
              "plan for -pipeline_schedule " RENGA_SCHEDULE_GPIPE " or " RENGA_SCHEDULE_1F1B,
              type);
+  return RENGA_SUCCESS;
+}
+
+/* Replicas of equal stages go their own ways until their gradients are summed: the one with the
+   most micro-batches stands for all. */
+static int64_t LaneOf(const SearchModel *model, const SearchLayout *layout)
+{
+  return RengaSearchIsEqual_Private(layout)
+             ? RengaSearchOptionOf_Private(model, &layout->stage[0].shape).rounds
+             : model->microbatches;
+}
+
+bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout *layout,
+                                    int n_messages)
+{
+  return (double)LaneOf(model, layout) * (2.0 * layout->count + 2.0 * n_messages) <= actions_most;
+}
+
+RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const SearchLayout *layout,
+                                           int n_messages, const RengaMessage messages[],
+                                           RengaPlan plan, RengaSchedule schedule)
+{
+  if (!RengaSearchIsEqual_Private(layout)) {
+    RengaCall(
+        RengaScheduleSetPlan(schedule, plan, model->microbatches, n_messages, messages, false));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaScheduleSetShape(schedule, layout->count, NULL, LaneOf(model, layout), n_messages,
+                                  messages, false));
+  for (int s = 0; s < layout->count; s++)
+    RengaCall(
+        RengaScheduleSetRecompute(schedule, s, RengaSearchRecomputes_Private(&layout->stage[s])));
   return RENGA_SUCCESS;
 }
 

@@ -21,8 +21,13 @@
 #include "rengaschedule.h"
 #include "rengaprofile.h"
 
-/* A chain of so few places is short: more is tried. */
-enum { SEARCH_BUFFERS_MOST = 64, SEARCH_LEVELS_MOST = 8, SEARCH_SHORT = 64 };
+/* Of a chain of at most SEARCH_SHORT places more is tried, of one of more than SEARCH_LONG less. */
+enum {
+  SEARCH_BUFFERS_MOST = 64,
+  SEARCH_LEVELS_MOST = 8,
+  SEARCH_SHORT = 64,
+  SEARCH_LONG = 5000
+};
 
 /* A parameter's two uses that follow each other, at places of the chain: held once by a stage that
    has both. */
@@ -348,8 +353,13 @@ typedef struct {
 /* Not collective: one process plans for all. */
 RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *answer);
 void RengaSearchAnswerFree_Private(SearchAnswer *answer);
+
+/* ---- chain.c ---- */
+/* The model of a size of the task, with its options. */
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model);
+
+/* ---- layouts.c ---- */
 /* Proved: no plan of a size of the task is faster. */
 RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, double *bound);
@@ -525,12 +535,6 @@ RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const Sea
                                                const SearchCandidate *candidate,
                                                const SearchDraft *draft, bool nearest,
                                                RengaPlanPrediction *prediction);
-RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const SearchLayout *layout,
-                                           int n_messages, const RengaMessage messages[],
-                                           RengaPlan plan, RengaSchedule schedule);
-/* A step has few enough actions; if not, the model's step is predicted, whatever the schedule. */
-bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout *layout,
-                                    int n_messages);
 /* No schedule of the draft's layout is faster on its placement, or (nearest) on any; bounded: the
    model with the memory that there is. HUGE_VAL: it does not fit. */
 RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
@@ -553,6 +557,13 @@ RengaErrorCode RengaSearchFloor_Private(const SearchModel *bounded, const Search
 /* ---- schedules.c ---- */
 RengaErrorCode RengaSearchSchedulesCreate_Private(struct SearchSchedules **schedules);
 void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules);
+/* The shape of a layout's schedule: of equal stages one replica stands for all. */
+RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const SearchLayout *layout,
+                                           int n_messages, const RengaMessage messages[],
+                                           RengaPlan plan, RengaSchedule schedule);
+/* A step has few enough actions; if not, the model's step is predicted, whatever the schedule. */
+bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout *layout,
+                                    int n_messages);
 /* The schedule of the draft's plan, set up; lent, or the caller's. */
 RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const SearchModel *model,
                                              const SearchLayout *layout, const SearchDraft *draft,

@@ -1,7 +1,6 @@
 /* A candidate as a plan: what it needs, what it can do without, and the schedule that suits it. */
 #include "solution.h"
 
-enum { CHAIN_LONG = 5000 };
 static const double SCHEDULE_GAIN = 1e-9; /* share of the step */
 
 void RengaSolutionFree_Private(Solution *solution)
@@ -142,7 +141,7 @@ const SearchManner RengaSearchManners[SEARCH_MANNERS] = {{false, 0}, {false, 0.2
 static bool MayReschedule(const Solution *solution)
 {
   const SearchLayout *layout = &solution->candidate.layout;
-  if (solution->chain->count > CHAIN_LONG && CountRecomputing(layout)) return false;
+  if (solution->chain->count > SEARCH_LONG && CountRecomputing(layout)) return false;
   if (!solution->task->any_schedule || layout->count == 1) return false;
   if (!RengaSearchMaySimulate_Private(&solution->model, layout, 0)) return false;
   const double least = RengaSearchLeastPipeline_Private(&solution->model, layout);

@@ -32,9 +32,9 @@ bool RengaSolutionFits_Private(const Solution *solution);
    the fastest schedule that fits is taken. */
 RengaErrorCode RengaSolutionSettle_Private(Solution *solution);
 
-/* ---- solve.c ---- */
-/* What the task's searches find, or what its type does, and what challenges it. */
-RengaErrorCode RengaSolutionFind_Private(Solution *solution, bool *fits);
+/* ---- fit.c ---- */
+/* The best layout that fits, of the task's searches or of its type; without what challenges it. */
+RengaErrorCode RengaSolutionFit_Private(Solution *solution, bool *fits);
 /* The best layout that the searches find and that the runtime says fits. */
 RengaErrorCode RengaSolutionTryFit_Private(Solution *solution, bool *fits);
 /* Estimates err differently with the replicas: one strict bound for all may leave nothing, where

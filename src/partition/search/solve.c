@@ -1,250 +1,16 @@
-/* The search from the task to the answer: sizes of micro-batches, placements, all ways to look for
-   layouts; then what the runtime says of the best one's memory, until it fits. */
+/* The search from the task to the answer: sizes of micro-batches with their leaves, the smallest
+   bounds first; of each the layout that fits, what challenges it, and what changes make it faster;
+   last the bound on all. */
 #include "portfolio.h"
 #include "solution.h"
 #include <math.h>
 
 enum {
-  LABEL_WORK = 4000000,
-  LABEL_WORK_BLIND = 400000,
-  FITTING_ROUNDS = 8,
-  CHAIN_LONG = 5000,
-  CHAIN_SMALL = 500, /* of a small problem, on so many devices */
-  DEVICES_SMALL = 8,
   DEVICES_FEW = 32,       /* of which every number of replicas is looked at */
   IMPROVE_WORK = 5000000, /* actions, about, of all that is tried */
-  EAGER_FEW = 1,
-  PROBLEM_LARGE = 200000 /* places times devices */
+  EAGER_FEW = 1
 };
 static const double memory_matters = 0.8; /* share of a device's memory from which on */
-
-RengaErrorCode RengaSearchQuickly_Private(const SearchModel *model, SearchLayout *best)
-{
-  if (model->count > CHAIN_LONG) {
-    RengaCall(RengaSearchCoarse_Private(model, best));
-    return RENGA_SUCCESS;
-  }
-  RengaCall(RengaSearchEqual_Private(model, best));
-  if (model->unequal) RengaCall(RengaSearchCover_Private(model, best));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchModel *model,
-                                          SearchLayout *best, bool *proved)
-{
-  *proved = false;
-  if (!model->n_options || !model->count) return RENGA_SUCCESS;
-  if (task->find) {
-    RengaCall(task->find(task->context, task, model, best));
-    return RENGA_SUCCESS;
-  }
-  RengaCall(RengaSearchQuickly_Private(model, best));
-  if (!task->thorough && best->count) return RENGA_SUCCESS;
-  const bool exact = task->exact && task->thorough;
-  if (!exact && model->count > CHAIN_LONG) return RENGA_SUCCESS;
-  const int64_t work = task->thorough ? LABEL_WORK : LABEL_WORK_BLIND;
-  RengaCall(RengaSearchLabels_Private(model, task->until, exact ? 0 : work, best, proved));
-  return RENGA_SUCCESS;
-}
-
-static void Better(SearchCandidate *candidate, SearchCandidate *best)
-{
-  if (candidate->layout.count &&
-      (!best->layout.count || candidate->layout.step < best->layout.step)) {
-    RengaSearchLayoutFree_Private(&best->layout);
-    *best = *candidate;
-  } else {
-    RengaSearchLayoutFree_Private(&candidate->layout);
-  }
-}
-
-static RengaErrorCode TrySize(const SearchTask *task, const SearchChain *chain, int size,
-                              bool spread, SearchCandidate *best)
-{
-  SearchModel model = {0};
-  SearchCandidate candidate = {.size = size, .spread = spread};
-  RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, &model));
-  const RengaErrorCode code =
-      RengaSearchLayouts_Private(task, &model, &candidate.layout, &candidate.proved);
-  RengaSearchModelFree_Private(&model);
-  if (code) RengaSearchLayoutFree_Private(&candidate.layout);
-  RengaCall(code);
-  Better(&candidate, best);
-  return RENGA_SUCCESS;
-}
-
-/* Replicas spread over groups are a way of their own only where there are groups. */
-RengaErrorCode RengaSearchHasGroups_Private(const SearchTask *task, bool *groups)
-{
-  const RengaMachineLevel *levels;
-  int count = 0;
-  *groups = false;
-  if (!task->machine) return RENGA_SUCCESS;
-  RengaCall(RengaMachineGetLevels(task->machine, &count, &levels));
-  *groups = count > 1 && levels[0].devices < task->ranks && levels[0].devices > 1;
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaSearchBest_Private(const SearchTask *task, const SearchChain *chain,
-                                       SearchCandidate *best)
-{
-  bool groups = false;
-  *best = (SearchCandidate){.bound = HUGE_VAL};
-  RengaCall(RengaSearchHasGroups_Private(task, &groups));
-  for (int i = 0; i < task->n_sizes; i++) {
-    if (i >= task->n_first && best->layout.count) break;
-    RengaCall(TrySize(task, chain, i, false, best));
-    if (groups) RengaCall(TrySize(task, chain, i, true, best));
-  }
-  return RENGA_SUCCESS;
-}
-
-/* The best layout under a bound on what the search estimates. */
-static RengaErrorCode SolveUnder(Solution *solution, double memory)
-{
-  SearchTask task = *solution->task;
-  task.memory = memory;
-  RengaSolutionFree_Private(solution);
-  solution->allowed = memory;
-  solution->replicas = task.replicas;
-  solution->equal = task.equal;
-  RengaCall(RengaSearchBest_Private(&task, solution->chain, &solution->candidate));
-  if (solution->candidate.layout.count) RengaCall(RengaSolutionTry_Private(&task, solution));
-  return RENGA_SUCCESS;
-}
-
-/* The estimate is made stricter until what the runtime needs fits, or looser if nothing is found:
-   it may be too high as well. */
-RengaErrorCode RengaSolutionTryFit_Private(Solution *solution, bool *fits)
-{
-  const double bound = solution->task->memory;
-  double allowed = bound;
-  *fits = false;
-  for (int round = 0; round < FITTING_ROUNDS; round++) {
-    RengaCall(SolveUnder(solution, allowed));
-    if (solution->hopeless) return RENGA_SUCCESS;
-    const bool found = solution->candidate.layout.count > 0;
-    if (allowed < bound) solution->candidate.proved = false;
-    *fits = found && (bound <= 0 || solution->most <= bound);
-    if (found && !*fits && solution->give_up > 0 &&
-        (solution->candidate.layout.step >= solution->give_up || solution->most > 2 * bound))
-      break;
-    if (*fits) RengaCall(RengaSolutionSettle_Private(solution));
-    if (bound <= 0 || *fits) return RENGA_SUCCESS;
-    if (found)
-      allowed *= fmin(0.999, fmax(0.5, bound / solution->most));
-    else if (allowed >= bound && allowed < 1.5 * bound)
-      allowed *= 1.2;
-    else
-      break;
-  }
-  return RENGA_SUCCESS;
-}
-
-/* The faster of two that fit, in simulated seconds; the other is freed. */
-void RengaSolutionTakeFaster_Private(Solution *solution, bool fits, Solution *other,
-                                     bool other_fits)
-{
-  if (other_fits && (!fits || other->step < solution->step)) {
-    const Solution old = *solution;
-    *solution = *other;
-    solution->task = old.task;
-    solution->candidate.proved = false; /* of a part of all layouts at the most */
-    *other = old;
-  }
-  RengaSolutionFree_Private(other);
-}
-
-/* All layouts, as far as time goes, under the bound and for the replicas that led to what was
-   found; the bound is made stricter while what that leads to does not fit. */
-static RengaErrorCode LookAtAll(const Solution *solution, double bound, Solution *other, bool *fits)
-{
-  double allowed = solution->allowed;
-  const int rounds = solution->task->exact ? FITTING_ROUNDS : 1;
-  *fits = false;
-  for (int round = 0; round < rounds && !*fits; round++) {
-    RengaCall(SolveUnder(other, allowed));
-    if (!other->candidate.layout.count) return RENGA_SUCCESS;
-    if (allowed < bound) other->candidate.proved = false;
-    *fits = RengaSolutionFits_Private(other);
-    allowed *= fmin(0.999, fmax(0.5, bound / other->most));
-  }
-  if (!*fits) return RENGA_SUCCESS;
-  RengaCall(RengaSolutionSettle_Private(other));
-  return RENGA_SUCCESS;
-}
-
-/* After the quick searches have led to what fits. */
-static RengaErrorCode Refine(Solution *solution)
-{
-  SearchTask task = *solution->task;
-  Solution other = {.task = &task, .chain = solution->chain};
-  bool fits = false;
-  if (task.find) return RENGA_SUCCESS;
-  task.thorough = true;
-  task.replicas = solution->replicas;
-  task.equal = solution->equal;
-  const RengaErrorCode code = LookAtAll(solution, task.memory, &other, &fits);
-  const bool best = fits && other.step <= solution->step;
-  const bool proved = best && other.candidate.proved && task.replicas == solution->task->replicas &&
-                      task.equal == solution->task->equal;
-  RengaSolutionTakeFaster_Private(solution, !best, &other, fits && !code);
-  solution->candidate.proved = proved;
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* The model does not see that stages of different replicas may run out of micro-batches in flight;
-   the simulation does. Where it says so, the best of equal replicas is taken; also where unequal
-   ones made the bound on memory stricter than equal ones need, which ChallengeNeighbours would see
-   to if the searches were not a type's own. */
-static RengaErrorCode CompareEqual(Solution *solution)
-{
-  SearchTask task = *solution->task;
-  Solution equal = {.task = &task, .chain = solution->chain};
-  bool fits = false;
-  const bool stricter = task.find && solution->model.memory < task.memory;
-  if (RengaSearchIsEqual_Private(&solution->candidate.layout) && !stricter) return RENGA_SUCCESS;
-  task.equal = true;
-  RengaErrorCode code = RengaSolutionTryFit_Private(&equal, &fits);
-  if (!code && fits) code = Refine(&equal);
-  RengaSolutionTakeFaster_Private(solution, true, &equal, fits && !code);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* Replicas of a stage side by side reduce fastest: spread ones need no bound of their own. */
-RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchChain *chain,
-                                          int size, double *bound)
-{
-  SearchModel model = {0};
-  *bound = HUGE_VAL;
-  RengaCall(RengaSearchModelOf_Private(task, chain, size, false, &model));
-  RengaErrorCode code = RENGA_SUCCESS;
-  if (model.n_options && model.count)
-    code = RengaSearchBound_Private(&model, task->stages > 1 ? task->stages : 1, bound);
-  RengaSearchModelFree_Private(&model);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* Estimates err differently with the replicas: one strict bound for all may leave nothing, where
-   each number by itself is brought to fit. More replicas take more memory: the first that do not
-   fit are the last. */
-RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits)
-{
-  bool one_fits = true;
-  for (int replicas = 1; replicas <= solution->task->ranks && one_fits; replicas *= 2) {
-    SearchTask task = *solution->task;
-    Solution one = {.task = &task, .chain = solution->chain};
-    task.replicas = replicas;
-    const RengaErrorCode code = RengaSolutionTryFit_Private(&one, &one_fits);
-    RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
-    RengaCall(code);
-    *fits = *fits || one_fits;
-  }
-  return RENGA_SUCCESS;
-}
 
 /* A layout with its schedule instead of what was found. */
 static RengaErrorCode TakeAim(Solution *solution, SearchAim *aim)
@@ -279,48 +45,10 @@ static RengaErrorCode Squeeze(Solution *solution, bool *fits)
   return RENGA_SUCCESS;
 }
 
-/* Long chains: equal replicas first, whose memory is estimated well; then any, as long as the model
-   says that they are faster, and the runtime that they are not far from fitting. */
-static RengaErrorCode FitLong(Solution *solution, bool *fits)
+/* What the task's searches find, or what its type does, and what challenges it. */
+static RengaErrorCode FindBest(Solution *solution, bool *fits)
 {
-  SearchTask task = *solution->task;
-  Solution equal = {.task = &task, .chain = solution->chain};
-  Solution any = {.task = solution->task, .chain = solution->chain};
-  bool any_fits = false;
-  task.equal = true;
-  RengaErrorCode code = RengaSolutionTryFit_Private(&equal, fits);
-  RengaSolutionTakeFaster_Private(solution, false, &equal, *fits && !code);
-  RengaCall(code);
-  if (*fits) any.give_up = solution->candidate.layout.step;
-  code = RengaSolutionTryFit_Private(&any, &any_fits);
-  RengaSolutionTakeFaster_Private(solution, *fits, &any, any_fits && !code);
-  RengaCall(code);
-  *fits = *fits || any_fits;
-  return RENGA_SUCCESS;
-}
-
-static bool IsLong(const Solution *solution)
-{
-  return solution->chain->count > CHAIN_LONG && !solution->task->exact && !solution->task->find;
-}
-
-static RengaErrorCode FitAny(Solution *solution, bool *fits)
-{
-  RengaCall(IsLong(solution) ? FitLong(solution, fits)
-                             : RengaSolutionTryFit_Private(solution, fits));
-  if (!*fits && !solution->task->replicas)
-    RengaCall(RengaSolutionFitReplicas_Private(solution, fits));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaSolutionFind_Private(Solution *solution, bool *fits)
-{
-  *fits = false;
-  RengaCall(FitAny(solution, fits));
-  if (*fits && !IsLong(solution)) {
-    RengaCall(Refine(solution));
-    RengaCall(CompareEqual(solution));
-  }
+  RengaCall(RengaSolutionFit_Private(solution, fits));
   RengaCall(RengaSolutionChallenge_Private(solution, fits));
   return RENGA_SUCCESS;
 }
@@ -334,16 +62,6 @@ static SearchTask TaskOfRow(const SearchTask *task, int row)
   own.costs += row;
   own.n_sizes = own.n_first = 1;
   return own;
-}
-
-bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain)
-{
-  return !task->find && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SMALL;
-}
-
-bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain)
-{
-  return (int64_t)task->ranks * chain->count > PROBLEM_LARGE;
 }
 
 /* Of a small problem all ways of looking, of others changes to what was found. */
@@ -370,7 +88,7 @@ static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, int ro
 {
   Solution one = {.task = task, .chain = solution->chain};
   bool one_fits = false;
-  RengaErrorCode code = RengaSolutionFind_Private(&one, &one_fits);
+  RengaErrorCode code = FindBest(&one, &one_fits);
   if (!code && one_fits && bound) code = GoOn(&one, bound);
   if (row >= 0) one.candidate.size = row;
   RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);

@@ -1,0 +1,182 @@
+/* The best layout that the runtime's memory forecast lets pass: the bound on estimates is made
+   stricter or looser until what is found under it fits, then the layouts around it are searched. */
+#include "solution.h"
+#include <math.h>
+
+enum { FITTING_ROUNDS = 8 };
+
+/* The best layout under a bound on what the search estimates. */
+static RengaErrorCode SolveUnder(Solution *solution, double memory)
+{
+  SearchTask task = *solution->task;
+  task.memory = memory;
+  RengaSolutionFree_Private(solution);
+  solution->allowed = memory;
+  solution->replicas = task.replicas;
+  solution->equal = task.equal;
+  RengaCall(RengaSearchBest_Private(&task, solution->chain, &solution->candidate));
+  if (solution->candidate.layout.count) RengaCall(RengaSolutionTry_Private(&task, solution));
+  return RENGA_SUCCESS;
+}
+
+/* The estimate is made stricter until what the runtime needs fits, or looser if nothing is found:
+   it may be too high as well. */
+RengaErrorCode RengaSolutionTryFit_Private(Solution *solution, bool *fits)
+{
+  const double bound = solution->task->memory;
+  double allowed = bound;
+  *fits = false;
+  for (int round = 0; round < FITTING_ROUNDS; round++) {
+    RengaCall(SolveUnder(solution, allowed));
+    if (solution->hopeless) return RENGA_SUCCESS;
+    const bool found = solution->candidate.layout.count > 0;
+    if (allowed < bound) solution->candidate.proved = false;
+    *fits = found && (bound <= 0 || solution->most <= bound);
+    if (found && !*fits && solution->give_up > 0 &&
+        (solution->candidate.layout.step >= solution->give_up || solution->most > 2 * bound))
+      break;
+    if (*fits) RengaCall(RengaSolutionSettle_Private(solution));
+    if (bound <= 0 || *fits) return RENGA_SUCCESS;
+    if (found)
+      allowed *= fmin(0.999, fmax(0.5, bound / solution->most));
+    else if (allowed >= bound && allowed < 1.5 * bound)
+      allowed *= 1.2;
+    else
+      break;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The faster of two that fit, in simulated seconds; the other is freed. */
+void RengaSolutionTakeFaster_Private(Solution *solution, bool fits, Solution *other,
+                                     bool other_fits)
+{
+  if (other_fits && (!fits || other->step < solution->step)) {
+    const Solution old = *solution;
+    *solution = *other;
+    solution->task = old.task;
+    solution->candidate.proved = false; /* of a part of all layouts at the most */
+    *other = old;
+  }
+  RengaSolutionFree_Private(other);
+}
+
+/* All layouts, as far as time goes, under the bound and for the replicas that led to what was
+   found; the bound is made stricter while what that leads to does not fit. */
+static RengaErrorCode LookAtAll(const Solution *solution, double bound, Solution *other, bool *fits)
+{
+  double allowed = solution->allowed;
+  const int rounds = solution->task->exact ? FITTING_ROUNDS : 1;
+  *fits = false;
+  for (int round = 0; round < rounds && !*fits; round++) {
+    RengaCall(SolveUnder(other, allowed));
+    if (!other->candidate.layout.count) return RENGA_SUCCESS;
+    if (allowed < bound) other->candidate.proved = false;
+    *fits = RengaSolutionFits_Private(other);
+    allowed *= fmin(0.999, fmax(0.5, bound / other->most));
+  }
+  if (!*fits) return RENGA_SUCCESS;
+  RengaCall(RengaSolutionSettle_Private(other));
+  return RENGA_SUCCESS;
+}
+
+/* After the quick searches have led to what fits. */
+static RengaErrorCode Refine(Solution *solution)
+{
+  SearchTask task = *solution->task;
+  Solution other = {.task = &task, .chain = solution->chain};
+  bool fits = false;
+  if (task.find) return RENGA_SUCCESS;
+  task.thorough = true;
+  task.replicas = solution->replicas;
+  task.equal = solution->equal;
+  const RengaErrorCode code = LookAtAll(solution, task.memory, &other, &fits);
+  const bool best = fits && other.step <= solution->step;
+  const bool proved = best && other.candidate.proved && task.replicas == solution->task->replicas &&
+                      task.equal == solution->task->equal;
+  RengaSolutionTakeFaster_Private(solution, !best, &other, fits && !code);
+  solution->candidate.proved = proved;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The model does not see that stages of different replicas may run out of micro-batches in flight;
+   the simulation does. Where it says so, the best of equal replicas is taken; also where unequal
+   ones made the bound on memory stricter than equal ones need, which ChallengeNeighbours would see
+   to if the searches were not a type's own. */
+static RengaErrorCode CompareEqual(Solution *solution)
+{
+  SearchTask task = *solution->task;
+  Solution equal = {.task = &task, .chain = solution->chain};
+  bool fits = false;
+  const bool stricter = task.find && solution->model.memory < task.memory;
+  if (RengaSearchIsEqual_Private(&solution->candidate.layout) && !stricter) return RENGA_SUCCESS;
+  task.equal = true;
+  RengaErrorCode code = RengaSolutionTryFit_Private(&equal, &fits);
+  if (!code && fits) code = Refine(&equal);
+  RengaSolutionTakeFaster_Private(solution, true, &equal, fits && !code);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Estimates err differently with the replicas: one strict bound for all may leave nothing, where
+   each number by itself is brought to fit. More replicas take more memory: the first that do not
+   fit are the last. */
+RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits)
+{
+  bool one_fits = true;
+  for (int replicas = 1; replicas <= solution->task->ranks && one_fits; replicas *= 2) {
+    SearchTask task = *solution->task;
+    Solution one = {.task = &task, .chain = solution->chain};
+    task.replicas = replicas;
+    const RengaErrorCode code = RengaSolutionTryFit_Private(&one, &one_fits);
+    RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
+    RengaCall(code);
+    *fits = *fits || one_fits;
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Long chains: equal replicas first, whose memory is estimated well; then any, as long as the model
+   says that they are faster, and the runtime that they are not far from fitting. */
+static RengaErrorCode FitLong(Solution *solution, bool *fits)
+{
+  SearchTask task = *solution->task;
+  Solution equal = {.task = &task, .chain = solution->chain};
+  Solution any = {.task = solution->task, .chain = solution->chain};
+  bool any_fits = false;
+  task.equal = true;
+  RengaErrorCode code = RengaSolutionTryFit_Private(&equal, fits);
+  RengaSolutionTakeFaster_Private(solution, false, &equal, *fits && !code);
+  RengaCall(code);
+  if (*fits) any.give_up = solution->candidate.layout.step;
+  code = RengaSolutionTryFit_Private(&any, &any_fits);
+  RengaSolutionTakeFaster_Private(solution, *fits, &any, any_fits && !code);
+  RengaCall(code);
+  *fits = *fits || any_fits;
+  return RENGA_SUCCESS;
+}
+
+static bool IsLong(const Solution *solution)
+{
+  return solution->chain->count > SEARCH_LONG && !solution->task->exact && !solution->task->find;
+}
+
+static RengaErrorCode FitAny(Solution *solution, bool *fits)
+{
+  RengaCall(IsLong(solution) ? FitLong(solution, fits)
+                             : RengaSolutionTryFit_Private(solution, fits));
+  if (!*fits && !solution->task->replicas)
+    RengaCall(RengaSolutionFitReplicas_Private(solution, fits));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSolutionFit_Private(Solution *solution, bool *fits)
+{
+  *fits = false;
+  RengaCall(FitAny(solution, fits));
+  if (!*fits || IsLong(solution)) return RENGA_SUCCESS;
+  RengaCall(Refine(solution));
+  RengaCall(CompareEqual(solution));
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,118 @@
+/* The layouts of a task: all searches of one model, then the best over sizes of micro-batches and
+   ways to lay replicas on the machine, and the bound of a size. */
+#include "search.h"
+#include <math.h>
+
+enum {
+  LABEL_WORK = 4000000,
+  LABEL_WORK_BLIND = 400000,
+  CHAIN_SMALL = 500, /* of a small problem, on so many devices */
+  DEVICES_SMALL = 8,
+  PROBLEM_LARGE = 200000 /* places times devices */
+};
+
+RengaErrorCode RengaSearchQuickly_Private(const SearchModel *model, SearchLayout *best)
+{
+  if (model->count > SEARCH_LONG) {
+    RengaCall(RengaSearchCoarse_Private(model, best));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaSearchEqual_Private(model, best));
+  if (model->unequal) RengaCall(RengaSearchCover_Private(model, best));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchModel *model,
+                                          SearchLayout *best, bool *proved)
+{
+  *proved = false;
+  if (!model->n_options || !model->count) return RENGA_SUCCESS;
+  if (task->find) {
+    RengaCall(task->find(task->context, task, model, best));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaSearchQuickly_Private(model, best));
+  if (!task->thorough && best->count) return RENGA_SUCCESS;
+  const bool exact = task->exact && task->thorough;
+  if (!exact && model->count > SEARCH_LONG) return RENGA_SUCCESS;
+  const int64_t work = task->thorough ? LABEL_WORK : LABEL_WORK_BLIND;
+  RengaCall(RengaSearchLabels_Private(model, task->until, exact ? 0 : work, best, proved));
+  return RENGA_SUCCESS;
+}
+
+static void Better(SearchCandidate *candidate, SearchCandidate *best)
+{
+  if (candidate->layout.count &&
+      (!best->layout.count || candidate->layout.step < best->layout.step)) {
+    RengaSearchLayoutFree_Private(&best->layout);
+    *best = *candidate;
+  } else {
+    RengaSearchLayoutFree_Private(&candidate->layout);
+  }
+}
+
+/* Replicas spread over groups are a way of their own only where there are groups. */
+RengaErrorCode RengaSearchHasGroups_Private(const SearchTask *task, bool *groups)
+{
+  const RengaMachineLevel *levels;
+  int count = 0;
+  *groups = false;
+  if (!task->machine) return RENGA_SUCCESS;
+  RengaCall(RengaMachineGetLevels(task->machine, &count, &levels));
+  *groups = count > 1 && levels[0].devices < task->ranks && levels[0].devices > 1;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TrySize(const SearchTask *task, const SearchChain *chain, int size,
+                              bool spread, SearchCandidate *best)
+{
+  SearchModel model = {0};
+  SearchCandidate candidate = {.size = size, .spread = spread};
+  RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, &model));
+  const RengaErrorCode code =
+      RengaSearchLayouts_Private(task, &model, &candidate.layout, &candidate.proved);
+  RengaSearchModelFree_Private(&model);
+  if (code) RengaSearchLayoutFree_Private(&candidate.layout);
+  RengaCall(code);
+  Better(&candidate, best);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchBest_Private(const SearchTask *task, const SearchChain *chain,
+                                       SearchCandidate *best)
+{
+  bool groups = false;
+  *best = (SearchCandidate){.bound = HUGE_VAL};
+  RengaCall(RengaSearchHasGroups_Private(task, &groups));
+  for (int i = 0; i < task->n_sizes; i++) {
+    if (i >= task->n_first && best->layout.count) break;
+    RengaCall(TrySize(task, chain, i, false, best));
+    if (groups) RengaCall(TrySize(task, chain, i, true, best));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Replicas of a stage side by side reduce fastest: spread ones need no bound of their own. */
+RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchChain *chain,
+                                          int size, double *bound)
+{
+  SearchModel model = {0};
+  *bound = HUGE_VAL;
+  RengaCall(RengaSearchModelOf_Private(task, chain, size, false, &model));
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (model.n_options && model.count)
+    code = RengaSearchBound_Private(&model, task->stages > 1 ? task->stages : 1, bound);
+  RengaSearchModelFree_Private(&model);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain)
+{
+  return !task->find && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SMALL;
+}
+
+bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain)
+{
+  return (int64_t)task->ranks * chain->count > PROBLEM_LARGE;
+}
