@@ -10,6 +10,7 @@ typedef struct _RengaEvent *RengaEvent;
 typedef struct _RengaKernel *RengaKernel;
 #define RENGA_DEVICE_REF "ref"
 #define RENGA_DEVICE_CPU "cpu"
+#define RENGA_DEVICE_FAR "far" /* for tests: memory and time of its own */
 
 RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device);
 RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type);
@@ -33,8 +34,12 @@ RengaErrorCode RengaDeviceDestroy(RengaDevice *device);
 bool RengaDeviceIsHost(RengaDevice device);
 RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer);
 RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer);
+/* Memory of the host that copies are fast with. */
+RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer);
+RengaErrorCode RengaDeviceHostFree(RengaDevice device, void *pointer_to_pointer);
 RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t *used,
                                     size_t *peak);
+/* The host's side of a copy is the device's until the stream has passed it. */
 typedef enum { RENGA_HOST_TO_DEVICE, RENGA_DEVICE_TO_HOST, RENGA_DEVICE_TO_DEVICE } RengaCopyKind;
 RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopyKind kind, void *to,
                                const void *from, size_t bytes);
@@ -49,6 +54,7 @@ RengaErrorCode RengaStreamDestroy(RengaDevice device, RengaStream *stream);
 RengaErrorCode RengaEventCreate(RengaDevice device, RengaEvent *event);
 RengaErrorCode RengaEventRecord(RengaDevice device, RengaEvent event, RengaStream stream);
 RengaErrorCode RengaEventWait(RengaDevice device, RengaEvent event, RengaStream stream);
+RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event);
 RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done);
 RengaErrorCode RengaEventDestroy(RengaDevice device, RengaEvent *event);
 

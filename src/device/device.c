@@ -6,8 +6,9 @@
 
 #define ROW(name) offsetof(RengaDeviceOptions, name)
 static const RengaOptionRow options[] = {
-    {"device_type", RENGA_OPTION_STRING, RENGA_DEVICE_CPU, ROW(type), "ref|cpu", 0, 0,
-     "what computes: plain loops (ref) or fast kernels (cpu)"},
+    {"device_type", RENGA_OPTION_STRING, RENGA_DEVICE_CPU, ROW(type), "ref|cpu|far", 0, 0,
+     "what computes: plain loops (ref), fast kernels (cpu), or for tests these on memory that the "
+     "host cannot touch, later than they are asked to (far)"},
     {"device_threads", RENGA_OPTION_INT, "0", ROW(threads), NULL, 0, 4096,
      "threads of this rank; 0: OMP_NUM_THREADS, else its share of the cores"},
     {"device_poison", RENGA_OPTION_BOOL, "false", ROW(poison), NULL, 0, 0,
@@ -21,17 +22,20 @@ enum { N_OPTIONS = sizeof options / sizeof *options };
 static const RengaTypeRow types[] = {
     {RENGA_DEVICE_REF, RengaDeviceCreate_Ref, NULL},
     {RENGA_DEVICE_CPU, RengaDeviceCreate_Cpu, NULL},
+    {RENGA_DEVICE_FAR, RengaDeviceCreate_Far, NULL},
     {NULL, NULL, NULL},
 };
 
 RengaErrorCode RengaDeviceRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Device", N_OPTIONS, options));
+  RengaCall(RengaDeviceRegisterPackage_Far());
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode ResetType(RengaDevice device)
 {
+  RengaCall(RengaDeviceFreeStaging_Private(device));
   if (device->ops->destroy) RengaCall(device->ops->destroy(device));
   memset(device->ops, 0, sizeof *device->ops);
   device->data = NULL;
@@ -96,6 +100,7 @@ RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy)
   RengaFree(&made->options.isa);
   RengaErrorCode code = RengaStringCopy(device->options.isa, &made->options.isa);
   if (!code) code = RengaDeviceSetType(made, device->hdr.type_name);
+  if (!code && made->ops->duplicate) code = made->ops->duplicate(device, made);
   if (code) RengaHeaderDestroy(&made);
   RengaCall(code);
   *copy = made;
@@ -109,7 +114,7 @@ RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy)
 
    Input:
    . device - the device, without memory in use
-   . type - RENGA_DEVICE_REF or RENGA_DEVICE_CPU
+   . type - RENGA_DEVICE_REF, RENGA_DEVICE_CPU or RENGA_DEVICE_FAR
 
    Options:
    . -device_type - the same
@@ -239,10 +244,11 @@ bool RengaDeviceGetPoison(RengaDevice device)
    . device - the device
 
    Options:
-   . -device_type - ref or cpu
+   . -device_type - ref, cpu or far
    . -device_threads - threads of this rank
    . -device_poison - fill fresh and freed memory with NaN, to find what is read unset
    . -device_isa - auto, base, avx2 or avx512: instruction set of the cpu kernels
+   . -device_far_seed, -device_far_kernels - of type far: order of its work, and what computes
 @*/
 RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
 {
@@ -250,6 +256,7 @@ RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
   RengaCall(RengaOptionsSetFromDatabase(device->hdr.prefix, N_OPTIONS, options, &device->options));
   if (strcmp(device->options.type, device->hdr.type_name) != 0)
     RengaCall(RengaDeviceSetType(device, device->options.type));
+  if (device->ops->setfromoptions) RengaCall(device->ops->setfromoptions(device));
   device->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
 }

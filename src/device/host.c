@@ -94,6 +94,12 @@ static RengaErrorCode EventPass_Host(RengaDevice device, RengaEvent event, Renga
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode EventSynchronize_Host(RengaDevice device, RengaEvent event)
+{
+  RengaCall(EventPass_Host(device, event, NULL));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode EventQuery_Host(RengaDevice device, RengaEvent event, bool *done)
 {
   RengaCall(EventPass_Host(device, event, NULL));
@@ -122,6 +128,7 @@ RengaErrorCode RengaDeviceSetHost_Private(RengaDevice device)
   device->ops->eventcreate = EventCreate_Host;
   device->ops->eventrecord = EventPass_Host;
   device->ops->eventwait = EventPass_Host;
+  device->ops->eventsynchronize = EventSynchronize_Host;
   device->ops->eventquery = EventQuery_Host;
   device->ops->eventdestroy = EventDestroy_Host;
   return RENGA_SUCCESS;

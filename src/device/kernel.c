@@ -71,25 +71,31 @@ RengaErrorCode RengaKernelRegister(const RengaKernelRule *rule)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Choose(RengaKernel kernel)
+/* What computes in the host's memory: the kernel from outside, or the ref one. */
+static RengaErrorCode ChooseOnHost(RengaKernel kernel)
 {
   const char *name = kernel->call.op->name;
-  const RengaKernelRow *row = NULL;
+  bool found = false;
   if (RengaTypeOutside_Private(outside, name)) {
-    RengaCheck(kernel->device->host, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-               "the kernel of %s computes in the host's memory, but device %s has its own", name,
-               kernel->device->hdr.type_name);
     kernel->run = RunOutside;
     return RENGA_SUCCESS;
   }
-  RengaCall(kernel->device->ops->findkernel(kernel->device, name, &row));
-  if (row) RengaCall(row->create(kernel));
-  if (kernel->run) return RENGA_SUCCESS;
-  bool found = false;
   RengaCall(RengaKernelCreate_Ref(kernel, &found));
   RengaCheck(found, MPI_COMM_SELF, RENGA_ERR_SUPPORT, "no device of this build has a kernel for %s",
              name);
   kernel->fallback = strcmp(kernel->device->hdr.type_name, RENGA_DEVICE_REF) != 0;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Choose(RengaKernel kernel)
+{
+  RengaDevice device = kernel->device;
+  const RengaKernelRow *row = NULL;
+  RengaCall(device->ops->findkernel(device, kernel->call.op->name, &row));
+  if (row) RengaCall(row->create(kernel));
+  if (kernel->run) return RENGA_SUCCESS;
+  RengaCall(ChooseOnHost(kernel));
+  if (!device->host) RengaCall(RengaKernelStage_Private(kernel));
   return RENGA_SUCCESS;
 }
 
@@ -186,7 +192,10 @@ bool RengaKernelMayAlias(RengaKernel kernel, int output, int input)
    . out - one pointer per output, each 64-byte aligned memory of the device; not an input unless
      RengaKernelMayAlias
 
-   Notes: signals of the process wait until the kernel is done, those of faults (SIGSEGV ...) apart:
+   Errors: those of the kernel (an index out of range, say); where the device computes later, a
+   wait for the stream or for an event behind the kernel returns them.
+
+   Notes: signals of the process wait while a kernel computes, those of faults (SIGSEGV ...) apart:
    some libraries of kernels do not bear a handler on their stack.
 @*/
 RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,

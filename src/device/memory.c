@@ -40,7 +40,8 @@ static RengaErrorCode Remember(RengaDevice device, void *pointer, size_t bytes)
    Output:
    . pointer_to_pointer - address of a pointer, which is set; NULL for 0 bytes
 
-   Notes: zero at first, or NaN with -device_poison. RengaDeviceFree gives it back.
+   Notes: what it holds at first is the type's (zero on ref and cpu), or NaN with -device_poison.
+   RengaDeviceFree gives it back.
 @*/
 RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer)
 {
@@ -51,10 +52,12 @@ RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer
   void *made = NULL;
   if (bytes > 0) {
     RengaCall(device->ops->malloc(device, bytes, &made));
-    RengaErrorCode code = RENGA_SUCCESS;
-    if (device->options.poison) code = device->ops->setbytes(device, NULL, made, 0xff, bytes);
-    if (!code) code = Remember(device, made, bytes);
+    RengaErrorCode code = Remember(device, made, bytes);
     if (code) device->ops->free(device, bytes, &made);
+    if (!code && device->options.poison) {
+      code = device->ops->setbytes(device, NULL, made, 0xff, bytes);
+      if (code) RengaDeviceFree(device, &made);
+    }
     RengaCall(code);
   }
   *place = made;
@@ -85,6 +88,59 @@ RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer)
   RengaCall(device->ops->free(device, bytes, place));
   device->used -= bytes;
   device->blocks[i] = device->blocks[--device->n_blocks];
+  *place = NULL;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceHostMalloc - memory of the host that copies to and from the device are fast with
+
+   Not collective
+
+   Input:
+   . device - the device, set up
+   . bytes - how many; the start is a multiple of 64
+
+   Output:
+   . pointer_to_pointer - address of a pointer, which is set
+
+   Notes: any memory of the host can be copied; from this a device may copy while the host does
+   something else. RengaDeviceHostFree gives it back.
+@*/
+RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer)
+{
+  RengaCheckPointer(device);
+  RengaCheckPointer(pointer_to_pointer);
+  RengaCheckState(device, RENGA_STATE_SETUP, "RengaDeviceSetUp");
+  void *made = NULL;
+  char *plain = NULL;
+  if (device->ops->hostmalloc)
+    RengaCall(device->ops->hostmalloc(device, bytes, &made));
+  else
+    RengaCall(RengaMalloc(bytes, &plain));
+  *(void **)pointer_to_pointer = plain ? plain : made;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceHostFree - give memory of RengaDeviceHostMalloc back
+
+   Not collective
+
+   Input:
+   . device - the device
+   . pointer_to_pointer - address of the pointer, set to NULL; no copy is under way with it
+@*/
+RengaErrorCode RengaDeviceHostFree(RengaDevice device, void *pointer_to_pointer)
+{
+  RengaCheckPointer(device);
+  RengaCheckPointer(pointer_to_pointer);
+  void **place = pointer_to_pointer;
+  if (!*place) return RENGA_SUCCESS;
+  if (device->ops->hostfree)
+    RengaCall(device->ops->hostfree(device, place));
+  else
+    RengaFree(place);
   *place = NULL;
   return RENGA_SUCCESS;
 }
@@ -131,6 +187,10 @@ RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t
 
    Output:
    . to - destination
+
+   Notes: a source on the host must stay as it is until the stream has passed the copy (an event
+   behind it is done, or the stream was waited for); a destination on the host is written by then,
+   and must not be read or written before.
 @*/
 RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopyKind kind, void *to,
                                const void *from, size_t bytes)

@@ -29,6 +29,8 @@ RengaErrorCode RengaStreamCreate(RengaDevice device, RengaStream *stream)
    Input:
    . device - the device
    . stream - NULL: the default stream
+
+   Errors: those of work that ran meanwhile, which a device may find late.
 @*/
 RengaErrorCode RengaStreamSynchronize(RengaDevice device, RengaStream stream)
 {
@@ -107,6 +109,25 @@ RengaErrorCode RengaEventWait(RengaDevice device, RengaEvent event, RengaStream 
   RengaCheckPointer(device);
   RengaCheckPointer(event);
   RengaCall(device->ops->eventwait(device, event, stream));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaEventSynchronize - wait until all work before the event is done
+
+   Not collective
+
+   Input:
+   . device - the device
+   . event - the event; one that was never recorded is done
+
+   Errors: those of work that ran meanwhile.
+@*/
+RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event)
+{
+  RengaCheckPointer(device);
+  RengaCheckPointer(event);
+  RengaCall(device->ops->eventsynchronize(device, event));
   return RENGA_SUCCESS;
 }
 

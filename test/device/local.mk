@@ -1,4 +1,4 @@
-device_tests = %D%/device %D%/fallback %D%/kernels %D%/signals %D%/vectors
+device_tests = %D%/device %D%/fallback %D%/far %D%/kernels %D%/signals %D%/vectors
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
 noinst_HEADERS += %D%/calls.h %D%/cases.h

@@ -27,7 +27,17 @@ struct _RengaKernel {
 };
 #define RENGA_KERNEL_ALIAS(output, input) ((uint64_t)1 << (8 * (output) + (input)))
 
+/* What a device whose memory is not the host's keeps for kernels that compute on the host. */
+typedef struct {
+  char *memory;
+  size_t bytes;
+  RengaEvent free; /* recorded behind the copies that read the memory last */
+} RengaDeviceStaging;
+
 struct _RengaDeviceOps {
+  /* what the type keeps beside RengaDeviceOptions; may be NULL */
+  RengaErrorCode (*setfromoptions)(RengaDevice device);
+  RengaErrorCode (*duplicate)(RengaDevice device, RengaDevice copy);
   RengaErrorCode (*setup)(RengaDevice device);
   RengaErrorCode (*view)(RengaDevice device, RengaViewer viewer);
   RengaErrorCode (*describe)(RengaDevice device, size_t size, char text[]); /* may be NULL */
@@ -35,6 +45,9 @@ struct _RengaDeviceOps {
   RengaErrorCode (*findkernel)(RengaDevice device, const char *name, const RengaKernelRow **row);
   RengaErrorCode (*malloc)(RengaDevice device, size_t bytes, void **pointer);
   RengaErrorCode (*free)(RengaDevice device, size_t bytes, void **pointer);
+  /* Memory of the host that copies are fast from and to; NULL: any is */
+  RengaErrorCode (*hostmalloc)(RengaDevice device, size_t bytes, void **pointer);
+  RengaErrorCode (*hostfree)(RengaDevice device, void **pointer);
   RengaErrorCode (*capacity)(RengaDevice device, size_t *bytes);
   RengaErrorCode (*copy)(RengaDevice device, RengaStream stream, RengaCopyKind kind, void *to,
                          const void *from, size_t bytes);
@@ -46,6 +59,7 @@ struct _RengaDeviceOps {
   RengaErrorCode (*eventcreate)(RengaDevice device, RengaEvent *event);
   RengaErrorCode (*eventrecord)(RengaDevice device, RengaEvent event, RengaStream stream);
   RengaErrorCode (*eventwait)(RengaDevice device, RengaEvent event, RengaStream stream);
+  RengaErrorCode (*eventsynchronize)(RengaDevice device, RengaEvent event);
   RengaErrorCode (*eventquery)(RengaDevice device, RengaEvent event, bool *done);
   RengaErrorCode (*eventdestroy)(RengaDevice device, RengaEvent *event);
   RengaErrorCode (*add)(RengaDevice device, RengaStream stream, int64_t count, float y[],
@@ -79,6 +93,7 @@ struct _p_RengaDevice {
   size_t used, peak;
   int n_blocks, size_blocks;
   RengaDeviceBlock *blocks; /* what is allocated on the device */
+  RengaDeviceStaging staging;
   void *data;               /* of the type */
 };
 
@@ -96,5 +111,10 @@ void RengaDeviceRefuseSignals_Private(void); /* for ever: a thread of a team */
 RengaErrorCode RengaDeviceSetHost_Private(RengaDevice device);
 RengaErrorCode RengaDeviceCreate_Ref(void *device);
 RengaErrorCode RengaDeviceCreate_Cpu(void *device);
+RengaErrorCode RengaDeviceCreate_Far(void *device);
+RengaErrorCode RengaDeviceRegisterPackage_Far(void);
+/* A kernel that computes on the host: its inputs are copied there, its outputs back. */
+RengaErrorCode RengaKernelStage_Private(RengaKernel kernel);
+RengaErrorCode RengaDeviceFreeStaging_Private(RengaDevice device);
 /* The ref kernel of an operator; row NULL where there is none. */
 RengaErrorCode RengaKernelCreate_Ref(RengaKernel kernel, bool *found);
