@@ -26,12 +26,10 @@ static RengaErrorCode ViewOutside(RengaOptimizer optimizer, RengaViewer viewer)
                            optimizer->rule->n_moments);
 }
 
-RengaErrorCode RengaOptimizerAdopt(void *object, const void *rule)
+void RengaOptimizerCreateOutside(RengaOptimizer optimizer, const RengaOptimizerRule *rule)
 {
-  RengaOptimizer optimizer = object;
   optimizer->rule = rule;
   optimizer->ops->update = UpdateOutside;
   optimizer->ops->moments = MomentsOfOutside;
   optimizer->ops->view = ViewOutside;
-  return RENGA_SUCCESS;
 }

@@ -114,6 +114,7 @@ static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
   RengaCall(RengaDeviceSetBytes(chunk->device, NULL, gradients->base, 0, (size_t)bytes));
   RengaCall(GiveTables(chunk));
   RengaCall(RengaChunkSetUpBuckets_Private(chunk));
+  RengaCall(RengaChunkSetUpInputs_Private(chunk));
   return RENGA_SUCCESS;
 }
 

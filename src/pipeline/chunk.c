@@ -200,6 +200,7 @@ static void FreeLists(Chunk *chunk)
 RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
 {
   RengaErrorCode code = RengaChunkFreeBuckets_Private(chunk);
+  if (!code) code = RengaChunkFreeInputs_Private(chunk);
   if (!code) code = RengaChunkFreePrograms_Private(chunk);
   FreeLists(chunk);
   if (chunk->sub) {

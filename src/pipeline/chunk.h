@@ -136,6 +136,23 @@ typedef struct {
   GradientBucket *bucket;
 } GradientVector;
 
+/* Memory of the host that copies from and to the device are queued with: nothing here is looked at,
+   or used again, before the pass has waited for them. Each may be NULL. */
+typedef struct {
+  float *loss;       /* [local micro-batches] */
+  float *statistics; /* [local micro-batches][elements] */
+  float *state;      /* [elements] of the states that the statistics change */
+  float *share;      /* [sums][local micro-batches] of the prologue */
+  float *sum;        /* [sums] over the batch */
+} TakenResults;
+
+/* How fields come to a device whose memory is not the host's (input.c); else empty. */
+typedef struct {
+  char *host;         /* [slots][input bytes] */
+  RengaEvent *copied; /* [slots] behind the copy to the slot */
+  RengaEvent *used;   /* [slots] behind the last kernel that reads it */
+} InputRing;
+
 /* What a chunk has to do with the running pass; empty between passes. Below, i is a place in its
    order. */
 typedef struct {
@@ -147,7 +164,7 @@ typedef struct {
   int64_t forward_done, backward_done;
   double *share;      /* [sums][microbatches] of the prologue, or NULL */
   double *statistics; /* [microbatches][elements] or NULL */
-  float *scratch;     /* [elements] */
+  TakenResults taken;
 } Portion;
 
 typedef struct {
@@ -178,6 +195,7 @@ typedef struct {
   char **base;           /* [REGION_MESSAGE + messages] of the running action */
   const void **argument; /* [kernels.largest] */
   GradientVector gradients;
+  InputRing inputs;
   RengaRequest *exchange; /* of one tied parameter */
   Portion portion;
 } Chunk;

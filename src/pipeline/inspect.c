@@ -38,6 +38,33 @@ static float *FindGradient(RengaPipeline pipeline, const char *name)
   return NULL;
 }
 
+static RengaErrorCode FetchGradient(RengaPipeline pipeline, const float *here, size_t bytes,
+                                    float *to)
+{
+  RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, to, here, bytes));
+  RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+  return RENGA_SUCCESS;
+}
+
+/* Collective: from the rank that has it to the buffer of rank 0, by way of the host. */
+static RengaErrorCode BringGradient(RengaPipeline pipeline, const float *here, size_t bytes,
+                                    int from, float *buffer)
+{
+  const int rank = RengaCommGetRank(pipeline->rank.all);
+  float *copy = NULL;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (rank == from && rank != 0) code = RengaMalloc(bytes / sizeof(float) + 1, &copy);
+  float *to = rank == 0 ? buffer : copy;
+  if (rank == from && !code) code = FetchGradient(pipeline, here, bytes, to);
+  code = RengaErrorAgree(pipeline->hdr.comm, code);
+  if (!code && from != 0 && to)
+    code = RengaPipelineTransfer_Private(pipeline, to, bytes, from, 0,
+                                         "rank 0 to receive a gradient");
+  RengaFree(&copy);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaPipelineGetGradient - the gradient of the last step's batch with respect to a parameter
 
@@ -65,13 +92,7 @@ RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *para
              "there is no gradient of %s: no such parameter, frozen, or no step yet", parameter);
   const RengaValue whole = RengaGraphFindValue(pipeline->graph, parameter);
   const size_t bytes = RengaTensorSpecBytes(&RengaGraphGetValue(pipeline->graph, whole)->spec);
-  const int from = (int)owner - 1;
-  float *mine = rank == from ? here : buffer;
-  if (from == 0 && rank == 0)
-    memcpy(buffer, mine, bytes);
-  else if (rank == 0 || rank == from)
-    RengaCall(RengaPipelineTransfer_Private(pipeline, mine, bytes, from, 0,
-                                            "rank 0 to receive a gradient"));
+  RengaCall(BringGradient(pipeline, here, bytes, (int)owner - 1, buffer));
   return RENGA_SUCCESS;
 }
 

@@ -10,7 +10,9 @@ static RengaErrorCode Work(RengaPipeline pipeline, Pass *pass)
     RengaCall(RengaChunkRunPrologue_Private(&rank->chunk[c], pass));
   if (pass->prepared) RengaCall(RengaPipelineRunPass_Private(pipeline, pass));
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
-  if (!pass->refused && !pass->training) RengaCall(RengaPipelineSumValues_Private(pipeline, pass));
+  if (pass->refused || pass->training) return RENGA_SUCCESS;
+  RengaCall(RengaPipelineTakeResults_Private(pipeline, pass));
+  RengaCall(RengaPipelineSumValues_Private(pipeline, pass));
   return RENGA_SUCCESS;
 }
 
@@ -21,6 +23,7 @@ RengaErrorCode RengaPipelineRunTogether_Private(RengaPipeline pipeline, Pass *pa
   if (!pass->code) pass->code = RengaPipelinePrepare_Private(pipeline, pass);
   RengaErrorCode code = RengaPipelineAskAll_Private(pipeline, pass);
   if (!code) code = Work(pipeline, pass);
+  RengaPipelineEndWork_Private(pipeline);
   if (code) RengaPipelineBreak_Private(pipeline, code);
   RengaCall(code);
   if (pass->refused || RengaPassHasFailed_Private(pass))
@@ -37,7 +40,11 @@ void RengaPipelineFreePass_Private(RengaPipeline pipeline, Pass *pass)
     RengaFree(&portion->place);
     RengaFree(&portion->share);
     RengaFree(&portion->statistics);
-    RengaFree(&portion->scratch);
+    RengaFree(&portion->taken.loss);
+    RengaFree(&portion->taken.statistics);
+    RengaFree(&portion->taken.state);
+    RengaFree(&portion->taken.share);
+    RengaFree(&portion->taken.sum);
     *portion = (Portion){.target = RENGA_VALUE_NONE};
   }
 }

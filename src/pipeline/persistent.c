@@ -14,8 +14,8 @@ static RengaErrorCode FillByPieces(const Chunk *chunk, RengaValue whole, int64_t
                                         first, part, piece));
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE, to + first, piece,
                               (size_t)part * sizeof(float)));
+    RengaCall(RengaStreamSynchronize(chunk->device, NULL)); /* the piece is used again */
   }
-  RengaCall(RengaStreamSynchronize(chunk->device, NULL));
   return RENGA_SUCCESS;
 }
 

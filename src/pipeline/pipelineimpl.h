@@ -38,6 +38,7 @@ typedef struct {
   int n_moments;
   const char *const *moment; /* [n_moments] names, lent by the optimizer's type */
   char *arena;
+  RengaStream copies; /* of inputs, where device memory is not the host's; else NULL */
   RengaPipelineMemory memory;
   Persistents persistents;
   Togetherness together;
@@ -255,19 +256,30 @@ RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t cou
                                      const void *x);
 RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass);
 /* state.c */
-RengaErrorCode RengaChunkKeepStatistics_Private(Chunk *chunk, const Program *program,
-                                                int64_t number);
+RengaErrorCode RengaChunkQueueStatistics_Private(Chunk *chunk, const Program *program,
+                                                 int64_t row);
+RengaErrorCode RengaChunkQueueStates_Private(Chunk *chunk);
+void RengaChunkKeepStatistics_Private(Chunk *chunk);
 RengaErrorCode RengaChunkSumStatistics_Private(Chunk *chunk, const Pass *pass);
 RengaErrorCode RengaChunkUpdateStates_Private(Chunk *chunk, const Pass *pass);
 /* update.c */
 RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass);
 /* prologue.c */
 RengaErrorCode RengaChunkRunPrologue_Private(Chunk *chunk, Pass *pass);
+/* input.c */
+RengaErrorCode RengaChunkSetUpInputs_Private(Chunk *chunk);
+RengaErrorCode RengaChunkReadFields_Private(Chunk *chunk, const Pass *pass, const Program *program,
+                                            int64_t i, int64_t number);
+RengaErrorCode RengaChunkReleaseInputs_Private(Chunk *chunk, int64_t i);
+RengaErrorCode RengaChunkFreeInputs_Private(Chunk *chunk);
+/* result.c */
+RengaErrorCode RengaChunkQueueResults_Private(Chunk *chunk, const Pass *pass,
+                                              const Program *program, int64_t i);
+RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pass);
+void RengaPipelineEndWork_Private(RengaPipeline pipeline);
 /* run.c */
 RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *program,
                                          ProgramPart part, const RengaKernelContext *context);
-RengaErrorCode RengaChunkReadFields_Private(Chunk *chunk, const Pass *pass, const Program *program,
-                                            int64_t number);
 void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i);
 RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number);
 RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass);

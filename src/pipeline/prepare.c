@@ -13,9 +13,7 @@ static RengaErrorCode CheckBatch(RengaPipeline pipeline, const Pass *pass)
   RengaCheck(batch->samples > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",
              (long long)batch->samples);
   RengaCheck(pipeline->outline.has_loss || pass->call == CALL_FORWARD, pipeline->hdr.comm,
-             RENGA_ERR_ORDER,
-             "the network has no loss: it can be run forward, not %s; RengaGraphSetLoss says which "
-             "scalar it is",
+             RENGA_ERR_ORDER, "the network has no loss: it can be run forward, not %s",
              pass->training ? "trained" : "evaluated");
   return RENGA_SUCCESS;
 }
@@ -154,7 +152,10 @@ static RengaErrorCode PreparePrograms(Chunk *chunk, const Pass *pass)
   if (count > 0) RengaCall(PrepareSize(chunk, pass, portion->first, adds, &uses_sums));
   if (count > 1) RengaCall(PrepareSize(chunk, pass, portion->last - 1, adds, &uses_sums));
   RengaCall(PrepareSize(chunk, pass, 0, false, &uses_sums));
-  if (uses_sums) RengaCall(RengaMalloc(chunk->n_sums * pass->microbatches, &portion->share));
+  if (!uses_sums) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(chunk->n_sums * pass->microbatches, &portion->share));
+  RengaCall(RengaMalloc(chunk->n_sums * count, &portion->taken.share));
+  RengaCall(RengaMalloc(chunk->n_sums, &portion->taken.sum));
   return RENGA_SUCCESS;
 }
 
@@ -162,13 +163,17 @@ static RengaErrorCode PrepareChunk(Chunk *chunk, const Pass *pass)
 {
   const int64_t elements = chunk->states.elements;
   Portion *portion = &chunk->portion;
+  TakenResults *taken = &portion->taken;
   if (pass->training) RengaCall(CheckFits(chunk, pass));
   RengaCall(RengaChunkFindOrder_Private(chunk, pass->microbatches, !pass->training, portion));
   RengaCall(PreparePrograms(chunk, pass));
+  if (pass->loss && chunk->loss != RENGA_VALUE_NONE)
+    RengaCall(RengaMalloc(portion->last - portion->first, &taken->loss));
   if (!pass->training) return RENGA_SUCCESS;
   if (elements > 0) {
     RengaCall(RengaMalloc(pass->microbatches * elements, &portion->statistics));
-    RengaCall(RengaMalloc(elements, &portion->scratch));
+    RengaCall(RengaMalloc((portion->last - portion->first) * elements, &taken->statistics));
+    RengaCall(RengaMalloc(elements, &taken->state));
   }
   RengaCall(RengaChunkBeginGradients_Private(chunk));
   return RENGA_SUCCESS;

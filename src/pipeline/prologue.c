@@ -3,26 +3,46 @@
    its own copy; the replicas add up. */
 #include "pipelineimpl.h"
 
+static RengaErrorCode QueueShare(Chunk *chunk, const Program *program, int s, int64_t i)
+{
+  const int64_t local = chunk->portion.last - chunk->portion.first;
+  const Place place = program->place[chunk->sum[s].share];
+  RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST,
+                            &chunk->portion.taken.share[s * local + i],
+                            RengaChunkAt_Private(chunk, place), sizeof(float)));
+  return RENGA_SUCCESS;
+}
+
 /* Shares of this replica's micro-batches. */
-static RengaErrorCode FindShares(Chunk *chunk, Pass *pass)
+static RengaErrorCode QueueShares(Chunk *chunk, Pass *pass)
 {
   for (int64_t number = chunk->portion.first; number < chunk->portion.last; number++) {
     Program *program;
     const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, number);
-    RengaChunkSetBases_Private(chunk, false, 0);
+    const int64_t i = number - chunk->portion.first;
+    RengaChunkSetBases_Private(chunk, false, i);
     RengaCall(RengaChunkGetProgram_Private(chunk, PROGRAM_PROLOGUE, context.samples,
                                            RENGA_VALUE_NONE, &program));
-    RengaCall(RengaChunkReadFields_Private(chunk, pass, program, number));
+    RengaCall(RengaChunkReadFields_Private(chunk, pass, program, i, number));
     RengaCall(RengaChunkRunPart_Private(chunk, pass, program, PART_FORWARD, &context));
-    for (int s = 0; s < chunk->n_sums && !pass->failed; s++) {
-      float value;
-      const Place place = program->place[chunk->sum[s].share];
-      RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, &value,
-                                RengaChunkAt_Private(chunk, place), sizeof value));
-      RengaCall(RengaStreamSynchronize(chunk->device, NULL));
-      chunk->portion.share[s * pass->microbatches + number] = (double)value;
-    }
+    RengaCall(RengaChunkReleaseInputs_Private(chunk, i));
+    for (int s = 0; s < chunk->n_sums && !pass->failed; s++)
+      RengaCall(QueueShare(chunk, program, s, i));
   }
+  return RENGA_SUCCESS;
+}
+
+/* Once they have come. */
+static RengaErrorCode FindShares(Chunk *chunk, Pass *pass)
+{
+  const Portion *portion = &chunk->portion;
+  const int64_t local = portion->last - portion->first;
+  RengaCall(QueueShares(chunk, pass));
+  RengaCall(RengaStreamSynchronize(chunk->device, NULL));
+  for (int s = 0; s < chunk->n_sums && !pass->failed; s++)
+    for (int64_t i = 0; i < local; i++)
+      portion->share[s * pass->microbatches + portion->first + i] =
+          (double)portion->taken.share[s * local + i];
   return RENGA_SUCCESS;
 }
 
@@ -32,10 +52,10 @@ static RengaErrorCode SetSums(Chunk *chunk, const Pass *pass)
     double sum = 0;
     for (int64_t i = 0; i < pass->microbatches; i++)
       sum += chunk->portion.share[s * pass->microbatches + i];
-    const float value = (float)sum;
+    float *value = &chunk->portion.taken.sum[s];
+    *value = (float)sum;
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE,
-                              chunk->at.persistent + chunk->sum[s].offset, &value, sizeof value));
-    RengaCall(RengaStreamSynchronize(chunk->device, NULL));
+                              chunk->at.persistent + chunk->sum[s].offset, value, sizeof *value));
   }
   return RENGA_SUCCESS;
 }

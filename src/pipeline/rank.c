@@ -28,10 +28,12 @@ RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline)
 {
   Rank *rank = &pipeline->rank;
   RengaErrorCode code = RENGA_SUCCESS;
+  if (rank->arena) RengaPipelineEndWork_Private(pipeline);
   for (int c = 0; c < rank->n_chunks; c++) {
     const RengaErrorCode mine = RengaChunkFree_Private(&rank->chunk[c]);
     if (!code) code = mine;
   }
+  if (!code && rank->copies) code = RengaStreamDestroy(pipeline->device, &rank->copies);
   if (!code && rank->arena) code = RengaDeviceFree(pipeline->device, &rank->arena);
   if (!code) code = FreeComms(rank);
   FreeTables(rank);

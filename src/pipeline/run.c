@@ -1,7 +1,6 @@
 /* The loop over the actions of a rank: what a schedule says is what is run, all of it. */
 #include "pipelineimpl.h"
 #include "renga/private/device.h"
-#include "renga/private/quiet.h"
 
 RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number)
 {
@@ -100,68 +99,6 @@ static RengaErrorCode TakeProgram(Chunk *chunk, Pass *pass, int64_t number, Prog
   return RENGA_SUCCESS;
 }
 
-/* One field by the function of the program, whose error may be a bare code. */
-static RengaErrorCode ReadField(Chunk *chunk, const Pass *pass, const Field *field, int64_t first,
-                                int64_t samples)
-{
-  const int64_t errors = RengaErrorCount_Private();
-  const RengaErrorCode code = pass->batch->read(pass->batch->user, field->field, first, samples,
-                                                chunk->base[REGION_INPUTS] + field->offset);
-  RengaCheck(code == RENGA_SUCCESS || RengaErrorCount_Private() > errors, MPI_COMM_SELF, code,
-             "the function that reads the batch returned %d for field %d (%s), samples %lld to "
-             "%lld of step %lld, on rank %d",
-             (int)code, field->field, RengaGraphGetValue(chunk->sub, field->value)->name,
-             (long long)first, (long long)(first + samples - 1), (long long)chunk->pipeline->step,
-             RengaCommGetRank(chunk->pipeline->rank.all));
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-/* Fields that the program needs, of one micro-batch, into the slot of the bases. */
-RengaErrorCode RengaChunkReadFields_Private(Chunk *chunk, const Pass *pass, const Program *program,
-                                            int64_t number)
-{
-  const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_READ);
-  RengaLogEventBegin(event);
-  for (int f = 0; f < chunk->n_fields; f++) {
-    if (!program->reads[f]) continue;
-    const RengaErrorCode code = ReadField(chunk, pass, &chunk->field[f],
-                                          number * chunk->outline->microbatch, program->samples);
-    if (code) {
-      RengaLogEventEnd(event, 0, 0, 0);
-      RengaCall(code);
-    }
-  }
-  RengaLogEventEnd(event, 0, 0, 0);
-  return RENGA_SUCCESS;
-}
-
-/* What is wanted of a forward besides what is sent: loss, statistics, an output. */
-static RengaErrorCode TakeResults(Chunk *chunk, Pass *pass, const Program *program, int64_t i)
-{
-  const int64_t number = chunk->portion.order[i];
-  if (pass->loss && chunk->loss != RENGA_VALUE_NONE) {
-    float loss;
-    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, &loss,
-                              RengaChunkAt_Private(chunk, program->place[chunk->loss]),
-                              sizeof loss));
-    RengaCall(RengaStreamSynchronize(chunk->device, NULL));
-    pass->loss[number] = (double)loss;
-  }
-  if (chunk->portion.statistics)
-    RengaCall(RengaChunkKeepStatistics_Private(chunk, program, number));
-  if (chunk->portion.output && chunk->portion.target != RENGA_VALUE_NONE) {
-    const size_t bytes = RengaTensorSpecBytes(&program->spec[chunk->portion.target]);
-    const size_t before = (size_t)((number - chunk->portion.first) * chunk->outline->microbatch);
-    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST,
-                              chunk->portion.output + before * (bytes / (size_t)program->samples),
-                              RengaChunkAt_Private(chunk, program->place[chunk->portion.target]),
-                              bytes));
-    RengaCall(RengaStreamSynchronize(chunk->device, NULL));
-  }
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode Fill(Chunk *chunk, char *base, int64_t bytes)
 {
   if (bytes > 0) RengaCall(RengaDeviceSetBytes(chunk->device, NULL, base, 0xff, (size_t)bytes));
@@ -179,7 +116,7 @@ static RengaErrorCode Poison(Chunk *chunk, bool training, bool adds, const Renga
     RengaCall(Fill(chunk, chunk->base[REGION_SAVED], chunk->sizes.slot_bytes[training]));
     RengaCall(Fill(chunk, chunk->base[REGION_SENT], chunk->sizes.sent_bytes[training]));
   }
-  if (action->kind == RENGA_ACTION_FORWARD)
+  if (action->kind == RENGA_ACTION_FORWARD && !chunk->inputs.host)
     RengaCall(Fill(chunk, chunk->base[REGION_INPUTS], chunk->sizes.input_bytes));
   if (!makes && !adds)
     RengaCall(Fill(chunk, chunk->base[REGION_GRADIENTS],
@@ -194,14 +131,15 @@ static RengaErrorCode Forward(Chunk *chunk, Pass *pass, const RengaAction *actio
   const RengaKernelContext context = RengaChunkContext_Private(chunk, pass, number);
   RengaCall(Poison(chunk, pass->training, false, action));
   RengaCall(TakeProgram(chunk, pass, number, &program));
-  RengaCall(RengaChunkReadFields_Private(chunk, pass, program, number));
+  RengaCall(RengaChunkReadFields_Private(chunk, pass, program, i, number));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_FORWARD));
   const RengaErrorCode code =
       RengaChunkRunPart_Private(chunk, pass, program, PART_FORWARD, &context);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_FORWARD), program->part[PART_FORWARD].flops, 0,
                    0);
   RengaCall(code);
-  RengaCall(TakeResults(chunk, pass, program, i));
+  RengaCall(RengaChunkQueueResults_Private(chunk, pass, program, i));
+  if (!pass->training) RengaCall(RengaChunkReleaseInputs_Private(chunk, i));
   return RENGA_SUCCESS;
 }
 
@@ -254,7 +192,7 @@ static RengaErrorCode BackwardInput(Chunk *chunk, Pass *pass, const RengaAction 
 }
 
 /* Gradients of parameters, and before them the others where the backward is whole. */
-static RengaErrorCode Backward(Chunk *chunk, Pass *pass, const RengaAction *action)
+static RengaErrorCode Backward(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
 {
   Program *program;
   bool adds;
@@ -267,6 +205,7 @@ static RengaErrorCode Backward(Chunk *chunk, Pass *pass, const RengaAction *acti
   if (action->kind == RENGA_ACTION_BACKWARD)
     RengaCall(RunGradients(chunk, pass, program, PART_BACKWARD, &context));
   if (chunk->lag > 0) RengaCall(RunGradients(chunk, pass, program, PART_WEIGHT, &context));
+  RengaCall(RengaChunkReleaseInputs_Private(chunk, i));
   if (!pass->failed) RengaCall(RengaChunkCloseGradients_Private(chunk, pass, number));
   return RENGA_SUCCESS;
 }
@@ -292,7 +231,7 @@ static RengaErrorCode RunBackward(Chunk *chunk, Pass *pass, const RengaAction *a
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass,
                                         input ? BackwardInput(chunk, pass, action)
-                                              : Backward(chunk, pass, action)));
+                                              : Backward(chunk, pass, action, i)));
   if (input) return RENGA_SUCCESS; /* what it read is wanted again */
   chunk->portion.backward_done++;
   RengaCall(RengaChunkPostReceives_Private(chunk, pass));

@@ -57,8 +57,13 @@ static RengaErrorCode CheckParts(RengaPipeline pipeline)
 RengaErrorCode RengaPipelineSetUpDevice_Private(RengaPipeline pipeline)
 {
   RengaCall(RengaDeviceSetUp(pipeline->device));
-  RengaCheck(RengaDeviceIsHost(pipeline->device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "messages from memory that is not the host's are not supported yet");
+  const int ranks = RengaCommGetSize(pipeline->hdr.owner);
+  const char *type;
+  RengaCall(RengaDeviceGetType(pipeline->device, &type));
+  RengaCheck(RengaDeviceIsHost(pipeline->device) || ranks == 1, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "device %s has memory of its own, and messages between %d ranks from such memory are "
+             "not supported yet: use one rank, or -device_type cpu",
+             type, ranks);
   return RENGA_SUCCESS;
 }
 
@@ -113,6 +118,8 @@ static RengaErrorCode MakeMemory(RengaPipeline pipeline)
 {
   Rank *rank = &pipeline->rank;
   RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &rank->n_moments, &rank->moment));
+  if (!RengaDeviceIsHost(pipeline->device))
+    RengaCall(RengaStreamCreate(pipeline->device, &rank->copies));
   RengaCall(RengaPipelineSetUpArena_Private(pipeline));
   return RENGA_SUCCESS;
 }
@@ -120,6 +127,7 @@ static RengaErrorCode MakeMemory(RengaPipeline pipeline)
 static RengaErrorCode MakeValues(RengaPipeline pipeline)
 {
   RengaCall(RengaPipelineSetUpPersistents_Private(pipeline));
+  RengaCall(RengaStreamSynchronize(pipeline->device, NULL)); /* constants lie in the network */
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaChunkSetBases_Private(&pipeline->rank.chunk[c], true, 0);
   return RENGA_SUCCESS;

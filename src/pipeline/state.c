@@ -8,42 +8,75 @@ static int64_t Elements(Chunk *chunk, int update)
       &RengaGraphGetValue(chunk->sub, chunk->states.update[update].batch_value)->spec);
 }
 
-/* The statistics of a micro-batch to their row of chunk->portion.statistics. */
-RengaErrorCode RengaChunkKeepStatistics_Private(Chunk *chunk, const Program *program,
-                                                int64_t number)
+/* Where the states of an update are in taken.state: several updates may change the same ones. */
+static float *StatesOf(Chunk *chunk, int update, bool *first)
 {
-  double *to = chunk->portion.statistics + number * chunk->states.elements;
-  float *value = chunk->portion.scratch;
+  const RengaStateUpdate *row = chunk->states.update;
+  float *at = chunk->portion.taken.state;
+  int u = 0;
+  for (; row[u].state != row[update].state; u++) at += Elements(chunk, u);
+  *first = u == update;
+  return at;
+}
+
+/* The statistics of a micro-batch to their row of taken.statistics. */
+RengaErrorCode RengaChunkQueueStatistics_Private(Chunk *chunk, const Program *program, int64_t row)
+{
+  float *to = chunk->portion.taken.statistics + row * chunk->states.elements;
   for (int u = 0; u < chunk->states.n_updates; u++) {
     const int64_t count = Elements(chunk, u);
     const Place place = program->place[chunk->states.update[u].batch_value];
-    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, value,
+    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, to,
                               RengaChunkAt_Private(chunk, place), (size_t)count * sizeof(float)));
-    RengaCall(RengaStreamSynchronize(chunk->device, NULL));
-    for (int64_t i = 0; i < count; i++) *to++ = (double)value[i];
+    to += count;
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Apply(Chunk *chunk, const Pass *pass, int u, const double batch[])
+static RengaErrorCode CopyStates(Chunk *chunk, RengaCopyKind kind)
 {
-  float *state = chunk->portion.scratch;
+  for (int u = 0; u < chunk->states.n_updates; u++) {
+    const Place place = chunk->value_place[chunk->states.update[u].state];
+    const size_t bytes = (size_t)Elements(chunk, u) * sizeof(float);
+    bool first;
+    float *here = StatesOf(chunk, u, &first), *there = RengaChunkAt_Private(chunk, place);
+    const bool up = kind == RENGA_HOST_TO_DEVICE;
+    if (first)
+      RengaCall(RengaDeviceCopy(chunk->device, NULL, kind, up ? there : here, up ? here : there,
+                                bytes));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The states of before the step. */
+RengaErrorCode RengaChunkQueueStates_Private(Chunk *chunk)
+{
+  if (chunk->portion.statistics) RengaCall(CopyStates(chunk, RENGA_DEVICE_TO_HOST));
+  return RENGA_SUCCESS;
+}
+
+/* Those of this replica's micro-batches, once they have come. */
+void RengaChunkKeepStatistics_Private(Chunk *chunk)
+{
+  const Portion *portion = &chunk->portion;
+  const int64_t count = (portion->last - portion->first) * chunk->states.elements;
+  if (!portion->statistics) return;
+  double *to = portion->statistics + portion->first * chunk->states.elements;
+  for (int64_t i = 0; i < count; i++) to[i] = (double)portion->taken.statistics[i];
+}
+
+static void Apply(Chunk *chunk, const Pass *pass, int u, const double batch[])
+{
+  bool first;
+  float *state = StatesOf(chunk, u, &first);
   const RengaStateUpdate *update = &chunk->states.update[u];
   const int64_t count = Elements(chunk, u);
-  float *at = RengaChunkAt_Private(chunk, chunk->value_place[update->state]);
-  RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, state, at,
-                            (size_t)count * sizeof(float)));
-  RengaCall(RengaStreamSynchronize(chunk->device, NULL));
   for (int64_t m = 0; m < pass->microbatches; m++) {
     const double *row = batch + m * chunk->states.elements;
     for (int64_t i = 0; i < count; i++)
       state[i] =
           (float)(update->keep * (double)state[i] + (1 - update->keep) * update->factor * row[i]);
   }
-  RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE, at, state,
-                            (size_t)count * sizeof(float)));
-  RengaCall(RengaStreamSynchronize(chunk->device, NULL));
-  return RENGA_SUCCESS;
 }
 
 /* Collective on the replicas of the stage: each gets the statistics of all micro-batches. Fails
@@ -61,12 +94,15 @@ RengaErrorCode RengaChunkSumStatistics_Private(Chunk *chunk, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
+/* The states that were queued have come. */
 RengaErrorCode RengaChunkUpdateStates_Private(Chunk *chunk, const Pass *pass)
 {
   const double *batch = chunk->portion.statistics;
-  for (int u = 0; batch && u < chunk->states.n_updates; u++) {
-    RengaCall(Apply(chunk, pass, u, batch));
+  if (!batch) return RENGA_SUCCESS;
+  for (int u = 0; u < chunk->states.n_updates; u++) {
+    Apply(chunk, pass, u, batch);
     batch += Elements(chunk, u);
   }
+  RengaCall(CopyStates(chunk, RENGA_HOST_TO_DEVICE));
   return RENGA_SUCCESS;
 }

@@ -24,6 +24,8 @@ static RengaErrorCode FindNorms(RengaPipeline pipeline, Pass *pass)
   if (pass->failed || pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_NORM));
   for (int c = 0; c < pipeline->rank.n_chunks && !code; c++)
+    code = RengaChunkQueueStates_Private(&pipeline->rank.chunk[c]);
+  for (int c = 0; c < pipeline->rank.n_chunks && !code; c++)
     code = FindSquares(&pipeline->rank.chunk[c], pass->values + pass->microbatches);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_NORM), 0, 0, 0);
   RengaCall(code);
@@ -46,10 +48,12 @@ static RengaErrorCode UpdateParameters(const Chunk *chunk, double scale)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode UpdateAll(RengaPipeline pipeline, double scale)
+static RengaErrorCode UpdateAll(RengaPipeline pipeline, const Pass *pass, double scale)
 {
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaCall(UpdateParameters(&pipeline->rank.chunk[c], scale));
+  for (int c = 0; c < pipeline->rank.n_chunks; c++)
+    RengaCall(RengaChunkUpdateStates_Private(&pipeline->rank.chunk[c], pass));
   RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
   return RENGA_SUCCESS;
 }
@@ -62,11 +66,9 @@ static RengaErrorCode UpdateRank(RengaPipeline pipeline, const Pass *pass, doubl
   if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
   RengaCall(RengaOptimizerGetScale(pipeline->optimizer, norm, &scale));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_UPDATE));
-  RengaErrorCode code = UpdateAll(pipeline, scale);
+  const RengaErrorCode code = UpdateAll(pipeline, pass, scale);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_UPDATE), 0, 0, 0);
   RengaLogTrace("compute", "update", begin, MPI_Wtime());
-  for (int c = 0; c < pipeline->rank.n_chunks && !code; c++)
-    code = RengaChunkUpdateStates_Private(&pipeline->rank.chunk[c], pass);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -79,6 +81,7 @@ static RengaErrorCode SumUpAll(RengaPipeline pipeline, Pass *pass)
   for (int c = 0; c < rank->n_chunks; c++)
     RengaCall(RengaChunkExchangeTied_Private(&rank->chunk[c], pass));
   RengaCall(RengaPipelineNote_Private(pipeline, pass, FindNorms(pipeline, pass)));
+  RengaCall(RengaPipelineTakeResults_Private(pipeline, pass));
   for (int c = 0; c < rank->n_chunks; c++)
     RengaCall(RengaChunkSumStatistics_Private(&rank->chunk[c], pass));
   RengaCall(RengaPipelineSumValues_Private(pipeline, pass));

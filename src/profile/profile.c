@@ -30,17 +30,13 @@ RengaErrorCode RengaProfileRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ResetProfile(void *object)
+static RengaErrorCode DestroyType(RengaProfile profile)
 {
-  RengaProfile profile = object;
   if (profile->ops->destroy) RengaCall(profile->ops->destroy(profile));
   profile->ops[0] = (struct _RengaProfileOps){0};
   RengaFree(&profile->data);
-  RengaProfileFreeCalls_Private(profile);
   return RENGA_SUCCESS;
 }
-
-static const RengaClass profiles = {"RengaProfile", "profile_type", types, ResetProfile, NULL};
 
 static RengaErrorCode Forget(RengaProfile profile)
 {
@@ -55,7 +51,7 @@ static RengaErrorCode Forget(RengaProfile profile)
 static RengaErrorCode Destroy(void *object)
 {
   RengaProfile profile = object;
-  RengaCall(ResetProfile(profile));
+  RengaCall(DestroyType(profile));
   RengaCall(Forget(profile));
   if (profile->settings) RengaCall(RengaSettingsDestroy(&profile->settings));
   return RENGA_SUCCESS;
@@ -232,7 +228,14 @@ RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *sett
 @*/
 RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type)
 {
-  RengaCall(RengaClassSetType_Private(&profiles, profile, type));
+  const RengaTypeRow *row = NULL;
+  RengaCheckPointer(profile);
+  RengaCheckPointer(type);
+  RengaCall(RengaTypeFind("RengaProfile", types, type, &row));
+  RengaCall(DestroyType(profile));
+  RengaProfileFreeCalls_Private(profile);
+  RengaCall(row->create(profile));
+  RengaCall(RengaHeaderSetTypeName(profile, type));
   return RENGA_SUCCESS;
 }
 

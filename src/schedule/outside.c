@@ -7,10 +7,8 @@ static RengaErrorCode BuildOutside(RengaSchedule schedule, int rank, RengaAction
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaScheduleAdopt_Private(void *object, const void *rule)
+void RengaScheduleCreateOutside_Private(RengaSchedule schedule, const RengaScheduleRule *rule)
 {
-  RengaSchedule schedule = object;
   schedule->ops[0] = (struct _RengaScheduleOps){.build = BuildOutside};
   schedule->rule = rule;
-  return RENGA_SUCCESS;
 }

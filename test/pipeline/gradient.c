@@ -20,13 +20,14 @@ static RengaErrorCode LossAt(RengaPipeline pipeline, const RengaBatch *batch, co
                              int64_t k, float delta, double *loss)
 {
   const RengaPersistent *tensor = Find(pipeline, name);
-  float old = 0;
+  float *at = tensor ? (float *)tensor->data + k : NULL, old = 0, changed;
   if (tensor) {
-    old = tensor->data[k];
-    tensor->data[k] = old + delta;
+    RengaCall(RunCopy(pipeline, RENGA_DEVICE_TO_HOST, &old, at, sizeof old));
+    changed = old + delta;
+    RengaCall(RunCopy(pipeline, RENGA_HOST_TO_DEVICE, at, &changed, sizeof changed));
   }
   RengaCall(RengaPipelineEvaluate(pipeline, batch, loss));
-  if (tensor) tensor->data[k] = old;
+  if (tensor) RengaCall(RunCopy(pipeline, RENGA_HOST_TO_DEVICE, at, &old, sizeof old));
   return RENGA_SUCCESS;
 }
 
@@ -60,11 +61,13 @@ static RengaErrorCode StepInPlace(RengaPipeline pipeline, const RengaBatch *batc
   Expect(count <= 64);
   for (int i = 0; i < count; i++) {
     RengaCall(RengaMalloc(RengaTensorSpecCount(&tensor[i].spec), &copy[i]));
-    memcpy(copy[i], tensor[i].data, RengaTensorSpecBytes(&tensor[i].spec));
+    RengaCall(RunCopy(pipeline, RENGA_DEVICE_TO_HOST, copy[i], tensor[i].data,
+                      RengaTensorSpecBytes(&tensor[i].spec)));
   }
   RengaCall(RengaPipelineStep(pipeline, batch, loss));
   for (int i = 0; i < count; i++) {
-    memcpy(tensor[i].data, copy[i], RengaTensorSpecBytes(&tensor[i].spec));
+    RengaCall(RunCopy(pipeline, RENGA_HOST_TO_DEVICE, tensor[i].data, copy[i],
+                      RengaTensorSpecBytes(&tensor[i].spec)));
     RengaFree(&copy[i]);
   }
   return RENGA_SUCCESS;

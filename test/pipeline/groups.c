@@ -22,7 +22,8 @@ static RengaErrorCode FirstElements(RengaPipeline pipeline, int most, int *count
 {
   RengaCall(RengaPipelineGetPersistents(pipeline, count, tensor));
   Expect(*count <= most);
-  for (int i = 0; i < *count; i++) value[i] = (*tensor)[i].data[0];
+  for (int i = 0; i < *count; i++)
+    RengaCall(RunCopy(pipeline, RENGA_DEVICE_TO_HOST, &value[i], (*tensor)[i].data, sizeof *value));
   return RENGA_SUCCESS;
 }
 

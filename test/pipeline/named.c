@@ -127,6 +127,15 @@ static RengaErrorCode CheckOutputs(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ChangeElement(RengaPipeline pipeline, float *at)
+{
+  float value;
+  RengaCall(RunCopy(pipeline, RENGA_DEVICE_TO_HOST, &value, at, sizeof value));
+  value += 1e-6f;
+  RengaCall(RunCopy(pipeline, RENGA_HOST_TO_DEVICE, at, &value, sizeof value));
+  return RENGA_SUCCESS;
+}
+
 /* A replica is changed by hand. */
 static RengaErrorCode CheckDeparture(RengaComm comm)
 {
@@ -139,7 +148,7 @@ static RengaErrorCode CheckDeparture(RengaComm comm)
   RengaCall(Make(comm, "mlp:sizes=6-16-12-8-5", 5, &parts));
   RengaCall(RengaPipelineGetDigest(parts.pipeline, &digest));
   RengaCall(RengaPipelineGetPersistents(parts.pipeline, &count, &tensor));
-  if (rank == 3) tensor[0].data[1] += 1e-6f;
+  if (rank == 3) RengaCall(ChangeElement(parts.pipeline, (float *)tensor[0].data + 1));
   TestError(RengaPipelineGetDigest(parts.pipeline, &digest), RENGA_ERR_INTERNAL,
             rank == 0 ? "rank 3 (stage 1, replica 1) departs from rank 2 (stage 1, replica 0)"
                       : "");

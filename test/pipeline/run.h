@@ -154,6 +154,17 @@ static inline RengaErrorCode RunPlan(RengaComm comm, const Run *run, RengaGraph 
   return RENGA_SUCCESS;
 }
 
+/* Between the host and the memory of the pipeline's device; waits. */
+static inline RengaErrorCode RunCopy(RengaPipeline pipeline, RengaCopyKind kind, void *to,
+                                     const void *from, size_t bytes)
+{
+  RengaDevice device;
+  RengaCall(RengaPipelineGetDevice(pipeline, &device));
+  RengaCall(RengaDeviceCopy(device, NULL, kind, to, from, bytes));
+  RengaCall(RengaStreamSynchronize(device, NULL));
+  return RENGA_SUCCESS;
+}
+
 static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaGraph graph,
                                           RengaPlan plan, RengaPipeline *pipeline)
 {
@@ -167,6 +178,7 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
   RengaCall(RengaDeviceSetType(device, run->device ? run->device : "ref"));
   RengaCall(RengaDeviceSetThreads(device, 1));
   RengaCall(RengaDeviceSetPoison(device, run->poison));
+  RengaCall(RengaDeviceSetFromOptions(device)); /* as RENGA_OPTIONS says: -device_type far */
   RengaCall(RengaPipelineGetOptimizer(*pipeline, &optimizer));
   RengaCall(RengaOptimizerSetType(optimizer, run->optimizer ? run->optimizer : "adamw"));
   RengaCall(RengaOptimizerSetLearningRate(optimizer, 0.01));

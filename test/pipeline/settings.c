@@ -59,12 +59,14 @@ static RengaErrorCode CheckSteps(RengaGraph graph, RengaPipeline pipeline)
   Expect(count <= 128);
   for (int t = 0; t < count; t++) {
     RengaCall(RengaMalloc(RengaTensorSpecCount(&tensor[t].spec), &copy[t]));
-    memcpy(copy[t], tensor[t].data, RengaTensorSpecBytes(&tensor[t].spec));
+    RengaCall(RunCopy(pipeline, RENGA_DEVICE_TO_HOST, copy[t], tensor[t].data,
+                      RengaTensorSpecBytes(&tensor[t].spec)));
   }
   RengaCall(RengaPipelineStep(pipeline, &batch, &first));
   for (int64_t step = 0; step < 2; step++) {
     for (int t = 0; t < count; t++)
-      memcpy(tensor[t].data, copy[t], RengaTensorSpecBytes(&tensor[t].spec));
+      RengaCall(RunCopy(pipeline, RENGA_HOST_TO_DEVICE, tensor[t].data, copy[t],
+                        RengaTensorSpecBytes(&tensor[t].spec)));
     RengaCall(RengaPipelineSetStepNumber(pipeline, step));
     RengaCall(RengaPipelineStep(pipeline, &batch, step == 0 ? &again : &other));
     Expect(RengaPipelineGetStepNumber(pipeline) == step + 1);

@@ -376,14 +376,14 @@ static RengaErrorCode NameOrigin(RengaProfile profile, RengaPlan plan)
 static RengaErrorCode SolveOnFirst(RengaComm comm, RengaProfile profile, SearchTask *task,
                                    SearchAnswer *answer)
 {
-  RengaPartition cutters[SEARCH_CUTTERS] = {NULL};
+  RengaPartition rivals[SEARCH_RIVALS_MOST] = {NULL};
   RengaErrorCode code = RENGA_SUCCESS;
   if (RengaCommGetRank(comm) != 0) return RENGA_SUCCESS;
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &task->self));
-  if (!task->find && !task->given) code = RengaSearchRivals_Private(profile, task, cutters);
+  if (!task->find && !task->given) code = RengaSearchRivals_Private(profile, task, rivals);
   if (!code) code = RengaSearchSolve_Private(task, answer);
-  for (int c = 0; c < SEARCH_CUTTERS; c++)
-    if (cutters[c]) RengaPartitionDestroy(&cutters[c]);
+  for (int r = 0; r < SEARCH_RIVALS_MOST; r++)
+    if (rivals[r]) RengaPartitionDestroy(&rivals[r]);
   RengaCommDestroy(&task->self);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -1,0 +1,61 @@
+/* What the host takes of a pass: losses, statistics, an output. Each is queued when it is made, and
+   all are waited for once, at the end of the pass. */
+#include "pipelineimpl.h"
+
+static RengaErrorCode Take(Chunk *chunk, void *to, const Program *program, RengaValue value)
+{
+  RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, to,
+                            RengaChunkAt_Private(chunk, program->place[value]),
+                            RengaTensorSpecBytes(&program->spec[value])));
+  return RENGA_SUCCESS;
+}
+
+/* What is wanted of the forward of the micro-batch in place i besides what is sent; the host does
+   not look at it yet. */
+RengaErrorCode RengaChunkQueueResults_Private(Chunk *chunk, const Pass *pass,
+                                              const Program *program, int64_t i)
+{
+  Portion *portion = &chunk->portion;
+  const int64_t before = portion->order[i] - portion->first;
+  if (pass->loss && chunk->loss != RENGA_VALUE_NONE)
+    RengaCall(Take(chunk, &portion->taken.loss[before], program, chunk->loss));
+  if (portion->statistics)
+    RengaCall(RengaChunkQueueStatistics_Private(chunk, program, before));
+  if (portion->output && portion->target != RENGA_VALUE_NONE) {
+    const size_t bytes = RengaTensorSpecBytes(&program->spec[portion->target]);
+    const size_t sample = (size_t)(before * chunk->outline->microbatch);
+    RengaCall(Take(chunk, portion->output + sample * (bytes / (size_t)program->samples), program,
+                   portion->target));
+  }
+  return RENGA_SUCCESS;
+}
+
+static void KeepLosses(const Chunk *chunk, Pass *pass)
+{
+  const Portion *portion = &chunk->portion;
+  if (!pass->loss || chunk->loss == RENGA_VALUE_NONE) return;
+  for (int64_t number = portion->first; number < portion->last; number++)
+    pass->loss[number] = (double)portion->taken.loss[number - portion->first];
+}
+
+/* All work of this rank is done, errors that it found late are noted, and results are where the
+   sums look for them. Fails only where others cannot be told of an error. */
+RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pass)
+{
+  Rank *rank = &pipeline->rank;
+  RengaCall(RengaPipelineNote_Private(pipeline, pass,
+                                      RengaStreamSynchronize(pipeline->device, NULL)));
+  for (int c = 0; c < rank->n_chunks && !pass->failed; c++) {
+    KeepLosses(&rank->chunk[c], pass);
+    RengaChunkKeepStatistics_Private(&rank->chunk[c]);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Before what the pass had on the host is freed. Errors of work that is still under way here are
+   those of a pass that is not made, or failed already. */
+void RengaPipelineEndWork_Private(RengaPipeline pipeline)
+{
+  RengaStreamSynchronize(pipeline->device, NULL);
+  if (pipeline->rank.copies) RengaStreamSynchronize(pipeline->device, pipeline->rank.copies);
+}
