@@ -27,6 +27,8 @@ RengaErrorCode RengaCommReceive(RengaComm comm, void *buffer, size_t bytes, int 
 RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done);
 /* what: printed when nothing moves for the timeout: "stage 1 waits for forward 3 of stage 0". */
 RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *what);
+/* No longer wanted: a receive for which nothing has come is withdrawn. */
+RengaErrorCode RengaCommCancel(RengaComm comm, RengaRequest *request, const char *what);
 RengaErrorCode RengaCommProgress(RengaComm comm); /* cheap: call between kernels */
 RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds); /* 0: never; 300 at first */
 RengaErrorCode RengaCommGetTimeout(RengaComm comm, double *seconds);
@@ -90,6 +92,21 @@ RengaErrorCode RengaBlocksSetBounds(RengaBlocks blocks, const int64_t bounds[]);
 RengaErrorCode RengaBlocksGetRange(RengaBlocks blocks, int rank, int64_t *first, int64_t *last);
 RengaErrorCode RengaBlocksDestroy(RengaBlocks *blocks);
 
+/* Who carries the messages of a sum between ranks: whoever knows the memory that the vectors are
+   in, or, where reserve is NULL, MPI on that memory. A message has a place from its start until
+   test says that it is done.
+   reserve: before a sum begins, places 0 to count - 1 for up to `bytes` each.
+   send, receive: of no more than that, in one order of all messages between two ranks under a tag;
+   a message of 0 bytes may come instead of what is awaited.
+   test: bytes, where it is not NULL: of what arrived. An error is told once; done says whether the
+   message is. */
+typedef struct {
+  RengaErrorCode (*reserve)(void *user, int count, size_t bytes);
+  RengaErrorCode (*send)(void *user, int place, const void *from, size_t bytes, int to, int tag);
+  RengaErrorCode (*receive)(void *user, int place, void *to, size_t room, int from, int tag);
+  RengaErrorCode (*test)(void *user, int place, bool *done, size_t *bytes);
+  void *user;
+} RengaCommCarrier;
 /* Sums over all ranks of comm, several at once: all ranks begin them in the same order, and test
    and end them in any. Rank r holds leaves [leaves[r], leaves[r+1]), already summed into pieces.
    What is not said to be this rank's own is the same on all ranks. */
@@ -103,8 +120,11 @@ typedef struct {
   void *work;                    /* this rank's, 64-byte aligned */
   size_t work_bytes;
   RengaCommAdder adder;
+  RengaCommCarrier carrier;
 } RengaCommSumTask;
 typedef struct _RengaCommSum *RengaCommSum;
+int RengaCommTreePlaces(int ranks, int rank, int64_t n_leaves, const int64_t leaves[],
+                        size_t work_bytes, size_t *bytes);
 size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], int64_t count);
 /* result gets the whole sum, bit for bit the same whatever leaves and blocks. */
 RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);

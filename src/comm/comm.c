@@ -152,6 +152,10 @@ static RengaErrorCode CommFirstOfNode(MPI_Comm comm, int *first)
 RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
 {
   RengaCheckPointer(comm);
+  int started = 0;
+  MPI_Initialized(&started);
+  RengaCheck(started, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "MPI is not started: call RengaInitialize (or MPI_Init) before RengaCommCreate");
   RengaCheck(user != MPI_COMM_NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "the communicator is MPI_COMM_NULL");
   int inter = 0;

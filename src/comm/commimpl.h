@@ -1,14 +1,15 @@
 /* What the files of src/comm know of each other. */
 #pragma once
+#include "renga/private/line.h"
 #include "renga/private/object.h"
-#include "renga/private/wait.h"
-#include "rengacomm.h"
 
 /* A message longer than comm->message_limit travels in several parts, in order, under one tag. */
 struct _RengaRequest {
-  RengaRequest previous, next; /* in the list of outstanding messages, or of spare ones */
-  bool receives, done;
+  RengaRequest previous, next;  /* in the list of outstanding messages, or of spare ones */
+  MPI_Comm line;                /* of users' messages, or of sums' */
+  bool receives, done, shorter; /* shorter: fewer bytes may come */
   int peer, tag;
+  size_t received;          /* bytes that came */
   size_t bytes, part_bytes; /* of all; of each part but the last */
   int parts, started, parts_done;
   MPI_Request one;   /* most messages have one part */
@@ -30,11 +31,13 @@ struct _RengaBlocks {
   int64_t *bounds;       /* [ranks + 1] */
 };
 
-/* Sums under way, in the order in which they began; one for a comm and all groups made of it. */
+/* Sums under way, in the order in which they began, and what else is moved on by waits; one for a
+   comm and all groups made of it. */
 typedef struct {
   int holders;
   RengaCommSum first;
-  int64_t moved; /* messages of sums that arrived or left */
+  RengaCommDriven *driven;
+  int64_t moved; /* messages of sums that arrived or left, and what the driven did */
 } RengaCommSums;
 
 struct _p_RengaComm {
@@ -55,9 +58,7 @@ struct _p_RengaComm {
 RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[],
                                 const char *what);
 RengaErrorCode RengaCommFreeMessages(RengaComm comm);
-/* All that is under way moves; then a moment's rest. */
-RengaErrorCode RengaCommPause(RengaComm comm, RengaWait *wait);
 /* underway.c; parent: the comm that comm is a group of, or NULL */
 RengaErrorCode RengaCommSumsCreate(RengaComm parent, RengaComm comm);
 RengaErrorCode RengaCommSumsRelease(RengaComm comm);
-void RengaCommSumsAdvance(RengaComm comm);
+RengaErrorCode RengaCommSumsAdvance(RengaComm comm);

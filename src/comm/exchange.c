@@ -24,20 +24,22 @@ static void SumNote(RengaCommSum sum, RengaErrorCode code)
 
 /* A message that is under way from an earlier try is not begun again. */
 static RengaErrorCode SumSend(RengaCommSum sum, const char *from, int64_t length, int to, int tag,
-                              MPI_Request *request)
+                              int place)
 {
-  const int bytes = sum->spoiled ? 0 : (int)length * (int)sum->element;
-  if (*request == MPI_REQUEST_NULL)
-    RengaCallStart(MPI_Isend(from, bytes, MPI_BYTE, to, tag, sum->comm->tree, request));
+  const size_t bytes = sum->spoiled ? 0 : (size_t)length * sum->element;
+  if (sum->open[place]) return RENGA_SUCCESS;
+  RengaCall(sum->carrier.send(sum->carrier.user, place, from, bytes, to, tag));
+  sum->open[place] = true;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SumReceive(RengaCommSum sum, char *to, int64_t length, int from, int tag,
-                                 MPI_Request *request)
+                                 int place)
 {
-  const int bytes = (int)length * (int)sum->element;
-  if (*request == MPI_REQUEST_NULL)
-    RengaCallStart(MPI_Irecv(to, bytes, MPI_BYTE, from, tag, sum->comm->tree, request));
+  const size_t room = (size_t)length * sum->element;
+  if (sum->open[place]) return RENGA_SUCCESS;
+  RengaCall(sum->carrier.receive(sum->carrier.user, place, to, room, from, tag));
+  sum->open[place] = true;
   return RENGA_SUCCESS;
 }
 
@@ -59,8 +61,8 @@ static char *ReceivedPiece(const struct _RengaCommSum *sum, int piece, int64_t r
 static RengaErrorCode StartPieces(RengaCommSum sum, int64_t round)
 {
   const int rank = sum->comm->rank, size = sum->comm->size;
-  MPI_Request *in = sum->group[round % SUM_ROUNDS][SUM_PIECE_IN];
-  MPI_Request *out = sum->group[round % SUM_ROUNDS][SUM_PIECE_OUT];
+  int in = sum->group[round % SUM_ROUNDS][SUM_PIECE_IN];
+  int out = sum->group[round % SUM_ROUNDS][SUM_PIECE_OUT];
   int64_t begin, length = SumChunk(sum, rank, round, &begin);
   for (int p = 0; length > 0 && p < sum->n_pieces; p++)
     if (sum->pieces[p].rank != rank)
@@ -108,39 +110,38 @@ static int64_t ExpectedPart(const struct _RengaCommSum *sum, SumGroup group, int
 }
 
 /* An empty message: a rank has failed. */
-static RengaErrorCode CheckPart(RengaCommSum sum, SumGroup group, MPI_Status *status)
+static RengaErrorCode CheckPart(RengaCommSum sum, SumGroup group, size_t bytes)
 {
-  int bytes, peer;
+  int peer;
   const int64_t length = ExpectedPart(sum, group, sum->at, &peer);
-  RengaCallMPI(MPI_Get_count(status, MPI_BYTE, &bytes));
   if (bytes == 0) sum->spoiled = true;
-  RengaCheck(bytes == 0 || bytes == length * (int64_t)sum->element, MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "rank %d received %d bytes of a sum from rank %d, where %lld were expected: the ranks "
-             "began other sums, or in another order",
+  RengaCheck(bytes == 0 || bytes == (size_t)length * sum->element, MPI_COMM_SELF, RENGA_ERR_SHAPE,
+             "rank %d received %zu bytes of a sum from rank %d, where %lld were expected: the "
+             "ranks began other sums, or in another order",
              sum->comm->rank, bytes, peer, (long long)length * (long long)sum->element);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TestPart(RengaCommSum sum, SumGroup group, MPI_Request *request, bool *done)
+static RengaErrorCode TestPart(RengaCommSum sum, SumGroup group, int place, bool *done)
 {
-  int arrived = 0;
-  MPI_Status status;
-  RengaCallMPI(MPI_Test(request, &arrived, &status));
-  *done = arrived;
-  if (!arrived) return RENGA_SUCCESS;
-  sum->comm->sums->moved++;
-  if (group == SUM_PIECE_IN || group == SUM_BLOCK_IN) RengaCall(CheckPart(sum, group, &status));
+  const bool in = group == SUM_PIECE_IN || group == SUM_BLOCK_IN;
+  size_t bytes = 0;
+  const RengaErrorCode code = sum->carrier.test(sum->carrier.user, place, done, in ? &bytes : NULL);
+  if (*done) sum->open[place] = false;
+  if (*done) sum->comm->sums->moved++;
+  RengaCall(code);
+  if (*done && in) RengaCall(CheckPart(sum, group, bytes));
   return RENGA_SUCCESS;
 }
 
 /* Whether all messages of a group are done. */
 static void TestGroup(RengaCommSum sum, SumGroup group, bool *done)
 {
-  MPI_Request *request = sum->group[sum->round % SUM_ROUNDS][group];
+  const int first = sum->group[sum->round % SUM_ROUNDS][group];
   for (; sum->at < sum->n_group[group]; sum->at++) {
-    if (request[sum->at] == MPI_REQUEST_NULL) continue;
-    *done = true;
-    SumNote(sum, TestPart(sum, group, &request[sum->at], done));
+    if (!sum->open[first + sum->at]) continue;
+    *done = false;
+    SumNote(sum, TestPart(sum, group, first + sum->at, done));
     if (!*done) return;
   }
   sum->at = 0;
@@ -226,12 +227,12 @@ static RengaErrorCode SendBlock(RengaCommSum sum, bool *done)
   const bool itself = SendsToItself(sum);
   int64_t begin;
   const int64_t length = SumChunk(sum, rank, sum->round, &begin);
-  MPI_Request *out = sum->group[sum->round % SUM_ROUNDS][SUM_BLOCK_OUT];
+  const int out = sum->group[sum->round % SUM_ROUNDS][SUM_BLOCK_OUT];
   (void)done;
   const char *from =
       itself ? sum->pieces->data + (size_t)begin * sum->element : InResult(sum, begin);
   for (int step = itself ? 0 : 1; length > 0 && step < (sum->gathers ? size : 1); step++)
-    RengaCall(SumSend(sum, from, length, (rank + step) % size, sum->tag + 1, &out[step]));
+    RengaCall(SumSend(sum, from, length, (rank + step) % size, sum->tag + 1, out + step));
   return RENGA_SUCCESS;
 }
 
@@ -245,14 +246,14 @@ static RengaErrorCode EndPieces(RengaCommSum sum, bool *done)
 static RengaErrorCode ReceiveBlocks(RengaCommSum sum, bool *done)
 {
   const int rank = sum->comm->rank, size = sum->comm->size;
-  MPI_Request *in = sum->group[sum->round % SUM_ROUNDS][SUM_BLOCK_IN];
+  const int in = sum->group[sum->round % SUM_ROUNDS][SUM_BLOCK_IN];
   (void)done;
   for (int step = SendsToItself(sum) ? 0 : 1; step < (sum->gathers ? size : 1); step++) {
     const int owner = (rank + size - step) % size;
     int64_t begin;
     const int64_t length = SumChunk(sum, owner, sum->round, &begin);
     if (length > 0)
-      RengaCall(SumReceive(sum, InResult(sum, begin), length, owner, sum->tag + 1, &in[step]));
+      RengaCall(SumReceive(sum, InResult(sum, begin), length, owner, sum->tag + 1, in + step));
   }
   return RENGA_SUCCESS;
 }

@@ -13,8 +13,8 @@ static void RequestEnd(RengaComm comm, RengaRequest *request)
   *request = NULL;
 }
 
-static RengaErrorCode RequestCreate(RengaComm comm, bool receives, size_t bytes, int peer, int tag,
-                                    RengaRequest *request)
+static RengaErrorCode RequestCreate(RengaComm comm, MPI_Comm line, bool receives, size_t bytes,
+                                    int peer, int tag, RengaRequest *request)
 {
   RengaRequest r = comm->spare;
   if (r != NULL)
@@ -22,8 +22,12 @@ static RengaErrorCode RequestCreate(RengaComm comm, bool receives, size_t bytes,
   else
     RengaCall(RengaMalloc(1, &r));
   size_t limit = (size_t)comm->message_limit;
-  *r = (struct _RengaRequest){
-      .receives = receives, .peer = peer, .tag = tag, .bytes = bytes, .part_bytes = limit};
+  *r = (struct _RengaRequest){.line = line,
+                              .receives = receives,
+                              .peer = peer,
+                              .tag = tag,
+                              .bytes = bytes,
+                              .part_bytes = limit};
   r->parts = bytes == 0 ? 1 : (int)((bytes + limit - 1) / limit);
   r->part = &r->one;
   const RengaErrorCode code = r->parts > 1 ? RengaMalloc(r->parts, &r->part) : RENGA_SUCCESS;
@@ -56,12 +60,12 @@ static int PartBytes(const struct _RengaRequest *r, int part)
   return (int)(left < r->part_bytes ? left : r->part_bytes);
 }
 
-static RengaErrorCode CheckLength(RengaComm comm, const struct _RengaRequest *r, int part,
-                                  MPI_Status *status)
+static RengaErrorCode CheckLength(RengaComm comm, RengaRequest r, int part, MPI_Status *status)
 {
   int bytes, wanted = PartBytes(r, part);
   RengaCallMPI(MPI_Get_count(status, MPI_BYTE, &bytes));
-  RengaCheck(bytes == wanted, MPI_COMM_SELF, RENGA_ERR_SHAPE,
+  r->received += (size_t)bytes;
+  RengaCheck(bytes == wanted || r->shorter, MPI_COMM_SELF, RENGA_ERR_SHAPE,
              "rank %d received %d bytes from rank %d under tag %d, where %d were expected",
              comm->rank, bytes, r->peer, r->tag, wanted);
   return RENGA_SUCCESS;
@@ -89,7 +93,7 @@ static RengaErrorCode AdvanceAll(RengaComm comm)
     next = r->next;
     RengaCall(RequestAdvance(comm, r));
   }
-  RengaCommSumsAdvance(comm);
+  RengaCall(RengaCommSumsAdvance(comm));
   return RENGA_SUCCESS;
 }
 
@@ -118,23 +122,52 @@ static void ListOrEnd(RengaComm comm, RengaErrorCode code, RengaRequest *request
     RequestEnd(comm, request);
 }
 
-static RengaErrorCode StartSend(RengaComm comm, RengaRequest r, const void *buffer)
+static RengaErrorCode StartSend(RengaRequest r, const void *buffer)
 {
   for (; r->started < r->parts; r->started++) {
     const char *from = (const char *)buffer + (size_t)r->started * r->part_bytes;
-    RengaCallStart(MPI_Isend(from, PartBytes(r, r->started), MPI_BYTE, r->peer, r->tag,
-                             comm->hdr.comm, &r->part[r->started]));
+    RengaCallStart(MPI_Isend(from, PartBytes(r, r->started), MPI_BYTE, r->peer, r->tag, r->line,
+                             &r->part[r->started]));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode StartReceive(RengaComm comm, RengaRequest r, void *buffer)
+static RengaErrorCode StartReceive(RengaRequest r, void *buffer)
 {
   for (; r->started < r->parts; r->started++) {
     char *to = (char *)buffer + (size_t)r->started * r->part_bytes;
-    RengaCallStart(MPI_Irecv(to, PartBytes(r, r->started), MPI_BYTE, r->peer, r->tag,
-                             comm->hdr.comm, &r->part[r->started]));
+    RengaCallStart(MPI_Irecv(to, PartBytes(r, r->started), MPI_BYTE, r->peer, r->tag, r->line,
+                             &r->part[r->started]));
   }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SendOn(RengaComm comm, MPI_Comm line, const void *buffer, size_t bytes,
+                             int to, int tag, RengaRequest *request)
+{
+  RengaRequest r;
+  RengaCall(RequestCreate(comm, line, false, bytes, to, tag, &r));
+  RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_SEND]);
+  const RengaErrorCode code = StartSend(r, buffer);
+  ListOrEnd(comm, code, &r);
+  RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_SEND], 0, 1, (int64_t)bytes);
+  RengaCall(code);
+  *request = r;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReceiveOn(RengaComm comm, MPI_Comm line, bool shorter, void *buffer,
+                                size_t bytes, int from, int tag, RengaRequest *request)
+{
+  RengaRequest r;
+  RengaCall(RequestCreate(comm, line, true, bytes, from, tag, &r));
+  r->shorter = shorter;
+  RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_RECEIVE]);
+  const RengaErrorCode code = StartReceive(r, buffer);
+  ListOrEnd(comm, code, &r);
+  RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_RECEIVE], 0, 1, (int64_t)bytes);
+  RengaCall(code);
+  *request = r;
   return RENGA_SUCCESS;
 }
 
@@ -164,15 +197,8 @@ static RengaErrorCode StartLargest(RengaComm comm, RengaRequest r, int count, in
 RengaErrorCode RengaCommSend(RengaComm comm, const void *buffer, size_t bytes, int to, int tag,
                              RengaRequest *request)
 {
-  RengaRequest r;
   RengaCall(CheckMessage(comm, buffer, bytes, to, tag, request));
-  RengaCall(RequestCreate(comm, false, bytes, to, tag, &r));
-  RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_SEND]);
-  const RengaErrorCode code = StartSend(comm, r, buffer);
-  ListOrEnd(comm, code, &r);
-  RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_SEND], 0, 1, (int64_t)bytes);
-  RengaCall(code);
-  *request = r;
+  RengaCall(SendOn(comm, comm->hdr.comm, buffer, bytes, to, tag, request));
   return RENGA_SUCCESS;
 }
 
@@ -194,15 +220,34 @@ RengaErrorCode RengaCommSend(RengaComm comm, const void *buffer, size_t bytes, i
 RengaErrorCode RengaCommReceive(RengaComm comm, void *buffer, size_t bytes, int from, int tag,
                                 RengaRequest *request)
 {
-  RengaRequest r;
   RengaCall(CheckMessage(comm, buffer, bytes, from, tag, request));
-  RengaCall(RequestCreate(comm, true, bytes, from, tag, &r));
-  RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_RECEIVE]);
-  const RengaErrorCode code = StartReceive(comm, r, buffer);
-  ListOrEnd(comm, code, &r);
-  RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_RECEIVE], 0, 1, (int64_t)bytes);
-  RengaCall(code);
-  *request = r;
+  RengaCall(ReceiveOn(comm, comm->hdr.comm, false, buffer, bytes, from, tag, request));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCommSendPart_Private(RengaComm comm, const void *buffer, size_t bytes, int to,
+                                         int tag, RengaRequest *request)
+{
+  RengaCall(SendOn(comm, comm->tree, buffer, bytes, to, tag, request));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCommReceivePart_Private(RengaComm comm, void *buffer, size_t room, int from,
+                                            int tag, RengaRequest *request)
+{
+  RengaCall(ReceiveOn(comm, comm->tree, true, buffer, room, from, tag, request));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCommTestPart_Private(RengaComm comm, RengaRequest *request, bool *done,
+                                         size_t *bytes)
+{
+  if (*request != NULL) {
+    RengaCall(RequestAdvance(comm, *request));
+    if ((*request)->done && bytes) *bytes = (*request)->received;
+    if ((*request)->done) RequestEnd(comm, request);
+  }
+  *done = *request == NULL;
   return RENGA_SUCCESS;
 }
 
@@ -229,7 +274,8 @@ RengaErrorCode RengaCommStartLargest(RengaComm comm, int count, int64_t values[]
   RengaCheckPointer(values);
   RengaCheckPointer(request);
   RengaCheck(count > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a count of %d numbers", count);
-  RengaCall(RequestCreate(comm, false, (size_t)count * sizeof *values, NO_PEER, 0, &r));
+  RengaCall(
+      RequestCreate(comm, comm->hdr.comm, false, (size_t)count * sizeof *values, NO_PEER, 0, &r));
   r->parts = 1;
   const RengaErrorCode code = StartLargest(comm, r, count, values);
   ListOrEnd(comm, code, &r);
@@ -255,11 +301,7 @@ RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done)
   RengaCheckPointer(comm);
   RengaCheckPointer(request);
   RengaCheckPointer(done);
-  if (*request != NULL) {
-    RengaCall(RequestAdvance(comm, *request));
-    if ((*request)->done) RequestEnd(comm, request);
-  }
-  *done = *request == NULL;
+  RengaCall(RengaCommTestPart_Private(comm, request, done, NULL));
   return RENGA_SUCCESS;
 }
 
@@ -278,7 +320,8 @@ RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done)
 RengaErrorCode RengaCommProgress(RengaComm comm)
 {
   RengaCheckPointer(comm);
-  if (comm->outstanding != NULL || comm->sums->first != NULL) return AdvanceAll(comm);
+  if (comm->outstanding != NULL || comm->sums->first != NULL || comm->sums->driven != NULL)
+    return AdvanceAll(comm);
   int flag;
   RengaCallMPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm->hdr.comm, &flag, MPI_STATUS_IGNORE));
   return RENGA_SUCCESS;
@@ -292,7 +335,7 @@ static void DescribeRequest(const void *subject, size_t size, char text[])
            r->peer, r->tag);
 }
 
-RengaErrorCode RengaCommPause(RengaComm comm, RengaWait *wait)
+RengaErrorCode RengaCommPause_Private(RengaComm comm, RengaWait *wait)
 {
   RengaCall(AdvanceAll(comm));
   RengaCall(RengaWaitPause_Private(wait, comm->finished + comm->sums->moved));
@@ -327,10 +370,36 @@ RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *
   for (;;) {
     RengaCall(RequestAdvance(comm, *request));
     if ((*request)->done) break;
-    RengaCall(RengaCommPause(comm, &wait));
+    RengaCall(RengaCommPause_Private(comm, &wait));
   }
   RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_WAIT], 0, 0, 0);
   RequestEnd(comm, request);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCommCancel - end a message that is no longer wanted
+
+   Not collective
+
+   Input:
+   . comm - the ranks
+   . request - set to NULL; NULL is done
+   . what - as of RengaCommWait
+
+   Notes: a receive for which nothing has come is withdrawn, and what its buffer holds is of no
+   meaning. All else is waited for: what was sent cannot be called back.
+@*/
+RengaErrorCode RengaCommCancel(RengaComm comm, RengaRequest *request, const char *what)
+{
+  RengaCheckPointer(comm);
+  RengaCheckPointer(request);
+  RengaRequest r = *request;
+  if (r == NULL) return RENGA_SUCCESS;
+  for (int p = r->parts_done; r->receives && p < r->parts; p++)
+    RengaCallMPI(MPI_Cancel(&r->part[p]));
+  r->shorter = true;
+  RengaCall(RengaCommWait(comm, request, what));
   return RENGA_SUCCESS;
 }
 
@@ -345,7 +414,7 @@ RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[
       comm->finished++;
       i++;
     } else
-      RengaCall(RengaCommPause(comm, &wait));
+      RengaCall(RengaCommPause_Private(comm, &wait));
   }
   return RENGA_SUCCESS;
 }

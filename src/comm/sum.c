@@ -8,6 +8,7 @@ static void SumFree(RengaCommSum *sum)
 {
   RengaFree(&(*sum)->bounds);
   RengaFree(&(*sum)->pieces);
+  RengaFree(&(*sum)->open);
   RengaFree(&(*sum)->requests);
   RengaFree(sum);
 }
@@ -150,7 +151,7 @@ static RengaErrorCode SumWait(RengaCommSum sum, const char *what)
     if (RengaCommSumIsOver(sum)) return RENGA_SUCCESS;
     if (moved != sum->comm->sums->moved) wait.pauses = 0; /* no sleep while messages come */
     moved = sum->comm->sums->moved;
-    RengaCall(RengaCommPause(sum->comm, &wait));
+    RengaCall(RengaCommPause_Private(sum->comm, &wait));
   }
 }
 

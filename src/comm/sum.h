@@ -28,8 +28,11 @@ struct _RengaCommSum {
   int home;                   /* the piece that lies in result, or is received there; -1: none */
   char *received[SUM_ROUNDS]; /* a chunk for each piece of other ranks */
   char *result;
-  MPI_Request *requests, *group[SUM_ROUNDS][SUM_GROUPS]; /* group: places in requests */
-  int n_group[SUM_GROUPS];
+  /* Each message under way has a place; those of a group follow each other. */
+  RengaCommCarrier carrier;
+  int n_places, group[SUM_ROUNDS][SUM_GROUPS], n_group[SUM_GROUPS];
+  bool *open;            /* [n_places] a message is under way there */
+  MPI_Request *requests; /* [n_places] where MPI carries, or NULL */
   /* how far it is */
   int64_t round;
   int step, at;         /* at: messages of the step's group before it are done */
@@ -46,6 +49,8 @@ RengaErrorCode RengaCommSumSetUp(RengaCommSum sum, const RengaCommSumTask *task)
 /* exchange.c: as far as it goes without waiting. Errors stay in the sum. */
 void RengaCommSumAdvance(RengaCommSum sum);
 bool RengaCommSumIsOver(const struct _RengaCommSum *sum);
+/* carrier.c */
+RengaErrorCode RengaCommSumUseMPI(RengaCommSum sum);
 /* underway.c */
 void RengaCommSumEnter(RengaCommSum sum);
 void RengaCommSumLeave(RengaCommSum sum);

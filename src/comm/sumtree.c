@@ -75,6 +75,52 @@ size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], in
   return free + (size_t)chunk * SUM_ROUNDS * (size_t)foreign * sizeof(float);
 }
 
+/* Messages of all rounds that are in flight; n_group: of each group. */
+static int CountPlaces(int ranks, int n_pieces, int n_own, int n_group[])
+{
+  int count = 0;
+  n_group[SUM_PIECE_IN] = n_pieces - n_own;
+  n_group[SUM_PIECE_OUT] = n_own * (ranks - 1);
+  n_group[SUM_BLOCK_IN] = n_group[SUM_BLOCK_OUT] = ranks;
+  for (int g = 0; g < SUM_GROUPS; g++) count += n_group[g];
+  return SUM_ROUNDS * count;
+}
+
+/* Elements that the work memory lets a round have. */
+static int64_t ChunkOfWork(int64_t chunk, int foreign, size_t element, size_t work_bytes)
+{
+  const size_t unit = (size_t)SUM_ROUNDS * (size_t)foreign * element;
+  return unit == 0 ? chunk : Smaller(chunk, (int64_t)(work_bytes / unit) / ALIGN * ALIGN);
+}
+
+/*@
+   RengaCommTreePlaces - how many messages of a sum are under way at once, at the most
+
+   Not collective
+
+   Input:
+   . ranks - how many of them add up
+   . rank - this one
+   . n_leaves - leaves of the whole tree
+   . leaves - ranks + 1 numbers: rank r holds leaves [leaves[r], leaves[r+1])
+   . work_bytes - work memory of the sum
+
+   Output:
+   . bytes - of the longest of them, in sums of float32
+
+   Notes: the places and bytes that the reserve of a RengaCommCarrier is asked for, or more.
+@*/
+int RengaCommTreePlaces(int ranks, int rank, int64_t n_leaves, const int64_t leaves[],
+                        size_t work_bytes, size_t *bytes)
+{
+  RengaPartialSum pieces[RENGA_COMM_TREE_PIECES];
+  int foreign, n_group[SUM_GROUPS];
+  const int n_pieces = CountPieces(ranks, n_leaves, leaves, &foreign);
+  const int own = RengaCommTreePieces(n_leaves, leaves[rank], leaves[rank + 1], pieces);
+  *bytes = (size_t)ChunkOfWork(CHUNK_LARGEST, foreign, sizeof(float), work_bytes) * sizeof(float);
+  return CountPlaces(ranks, n_pieces, own, n_group);
+}
+
 static RengaErrorCode CheckLeaves(RengaComm comm, const RengaCommSumTask *task)
 {
   const int64_t *leaves = task->leaves;
@@ -137,7 +183,7 @@ static RengaErrorCode CutWork(RengaCommSum sum, int foreign, void *work, size_t 
              RENGA_ERR_ARGUMENT, "%zu bytes of work memory are too few: at least %zu are needed",
              work_bytes, unit * ALIGN);
   if (unit == 0) return RENGA_SUCCESS;
-  sum->chunk = Smaller(sum->chunk, (int64_t)(work_bytes / unit) / ALIGN * ALIGN);
+  sum->chunk = ChunkOfWork(sum->chunk, foreign, sum->element, work_bytes);
   sum->received[0] = work;
   sum->received[1] = sum->received[0] + (size_t)sum->chunk * (size_t)foreign * sum->element;
   return RENGA_SUCCESS;
@@ -156,18 +202,18 @@ static RengaErrorCode SetUpPieces(RengaCommSum sum, const RengaCommSumTask *task
 }
 
 /* One message for each peer, and one to itself. */
-static RengaErrorCode SetUpRequests(RengaCommSum sum)
+static RengaErrorCode SetUpPlaces(RengaCommSum sum, const RengaCommCarrier *carrier)
 {
-  const int size = sum->comm->size, foreign = sum->n_pieces - sum->n_own;
-  const int n_group[SUM_GROUPS] = {foreign, sum->n_own * (size - 1), size, size};
-  int each = 0;
-  for (int g = 0; g < SUM_GROUPS; g++) each += n_group[g];
-  memcpy(sum->n_group, n_group, sizeof n_group);
-  RengaCall(RengaMalloc(SUM_ROUNDS * each, &sum->requests));
-  for (int i = 0; i < SUM_ROUNDS * each; i++) sum->requests[i] = MPI_REQUEST_NULL;
-  MPI_Request *at = sum->requests;
+  sum->n_places = CountPlaces(sum->comm->size, sum->n_pieces, sum->n_own, sum->n_group);
+  int at = 0;
   for (int r = 0; r < SUM_ROUNDS; r++)
-    for (int g = 0; g < SUM_GROUPS; at += n_group[g++]) sum->group[r][g] = at;
+    for (int g = 0; g < SUM_GROUPS; at += sum->n_group[g++]) sum->group[r][g] = at;
+  RengaCall(RengaMalloc(sum->n_places, &sum->open));
+  sum->carrier = *carrier;
+  if (carrier->reserve)
+    RengaCall(carrier->reserve(carrier->user, sum->n_places, (size_t)sum->chunk * sum->element));
+  else
+    RengaCall(RengaCommSumUseMPI(sum));
   return RENGA_SUCCESS;
 }
 
@@ -203,7 +249,7 @@ RengaErrorCode RengaCommSumSetUp(RengaCommSum sum, const RengaCommSumTask *task)
   RengaCheck(sum->result != NULL || sum->rounds == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "the sum has no place for its result");
   if (sum->reduces) RengaCall(SetUpPieces(sum, task));
-  RengaCall(SetUpRequests(sum));
+  RengaCall(SetUpPlaces(sum, &task->carrier));
   sum->rounds = (sum->rounds + sum->chunk - 1) / sum->chunk;
   return RENGA_SUCCESS;
 }

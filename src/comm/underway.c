@@ -1,5 +1,5 @@
-/* Comm: the list of sums under way. A comm shares it with all groups made of it, so that whoever
-   waits for anything in one of them drives the sums of all. */
+/* Comm: the list of sums under way, and of what else waits move on. A comm shares it with all
+   groups made of it, so that whoever waits for anything in one of them drives the sums of all. */
 #include "sum.h"
 
 void RengaCommSumEnter(RengaCommSum sum)
@@ -49,7 +49,32 @@ RengaErrorCode RengaCommSumsRelease(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-void RengaCommSumsAdvance(RengaComm comm)
+void RengaCommDrive_Private(RengaComm comm, RengaCommDriven *driven)
 {
+  driven->previous = NULL;
+  driven->next = comm->sums->driven;
+  if (driven->next) driven->next->previous = driven;
+  comm->sums->driven = driven;
+}
+
+void RengaCommUndrive_Private(RengaComm comm, RengaCommDriven *driven)
+{
+  if (driven->previous)
+    driven->previous->next = driven->next;
+  else
+    comm->sums->driven = driven->next;
+  if (driven->next) driven->next->previous = driven->previous;
+}
+
+void RengaCommMoved_Private(RengaComm comm)
+{
+  comm->sums->moved++;
+}
+
+RengaErrorCode RengaCommSumsAdvance(RengaComm comm)
+{
+  for (RengaCommDriven *driven = comm->sums->driven; driven; driven = driven->next)
+    RengaCall(driven->advance(driven));
   for (RengaCommSum sum = comm->sums->first; sum; sum = sum->next) RengaCommSumAdvance(sum);
+  return RENGA_SUCCESS;
 }

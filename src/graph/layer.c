@@ -11,8 +11,11 @@ static RengaErrorCode Apply(RengaGraph graph, const char *op, const char *name,
                             const RengaTensorSpec *given, RengaValue *y)
 {
   RengaValue made;
-  RengaErrorCode code = RengaGraphAddNode(graph, op, name, attributes, n_in, in, 1, given, &made);
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (y) code = RengaGraphAddNode(graph, op, name, attributes, n_in, in, 1, given, &made);
   if (attributes) RengaAttributesFree(attributes);
+  RengaCheck(y, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%s: the pointer to the value that it makes is null", op ? op : "an operator");
   RengaCall(code);
   *y = made;
   return RENGA_SUCCESS;
@@ -350,6 +353,7 @@ RengaErrorCode RengaGraphAddDropout(RengaGraph graph, RengaValue x, double ratio
 {
   RengaAttributes attributes = {0};
   RengaCheckPointer(graph);
+  RengaCheckPointer(y);
   RengaCall(RengaGraphCheckValue(graph, x));
   *y = x;
   if (ratio == 0) return RENGA_SUCCESS;

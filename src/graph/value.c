@@ -173,6 +173,7 @@ static RengaErrorCode AddLeaf(RengaGraph graph, const char *name, const char *ot
 RengaErrorCode RengaGraphAddInput(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
                                   RengaValue *value)
 {
+  RengaCheckPointer(value);
   RengaCall(AddLeaf(graph, name, "input", RENGA_VALUE_INPUT, spec, value));
   return RENGA_SUCCESS;
 }
@@ -183,6 +184,7 @@ static RengaErrorCode AddTrained(RengaGraph graph, const char *name, const char 
 {
   RengaValue made;
   RengaCheckPointer(spec);
+  RengaCheckPointer(value);
   RengaCheck(RengaDataTypeIsFloating(spec->type), MPI_COMM_SELF, RENGA_ERR_SHAPE,
              "parameter or state \"%s\" is %s, must be floating", name ? name : otherwise,
              RengaDataTypeName(spec->type));
@@ -267,6 +269,7 @@ RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name,
   char *copy = NULL;
   RengaCheckPointer(spec);
   RengaCheckPointer(data);
+  RengaCheckPointer(value);
   RengaCheck(RengaGraphBatchDimension(spec) < 0, MPI_COMM_SELF, RENGA_ERR_SHAPE,
              "the shape of constant \"%s\" depends on the batch", name ? name : "constant");
   RengaCall(AddLeaf(graph, name, "constant", RENGA_VALUE_CONSTANT, spec, &made));

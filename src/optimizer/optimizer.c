@@ -9,6 +9,17 @@ static const RengaTypeRow types[] = {
     {NULL, NULL, NULL},
 };
 
+static RengaErrorCode ResetOptimizer(void *object)
+{
+  RengaOptimizer optimizer = object;
+  if (!optimizer->weight_decay_given) optimizer->weight_decay = 0;
+  optimizer->rule = NULL;
+  return RENGA_SUCCESS;
+}
+
+static const RengaClass optimizers = {"RengaOptimizer", "optimizer_type", types, ResetOptimizer,
+                                      RengaOptimizerAdopt};
+
 static RengaErrorCode OptimizerDestroy(void *object)
 {
   RengaOptimizer optimizer = object;
@@ -39,7 +50,7 @@ RengaErrorCode RengaOptimizerRegister(const RengaOptimizerRule *rule)
              MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "the optimizer %s needs an update, and a name for each of its %d moments",
              rule->name ? rule->name : "without a name", rule->n_moments);
-  RengaCall(RengaTypeRegister_Private("RengaOptimizer", types, "optimizer_type", rule->name, rule));
+  RengaCall(RengaClassRegisterType_Private(&optimizers, rule->name, rule));
   return RENGA_SUCCESS;
 }
 
@@ -84,18 +95,7 @@ RengaErrorCode RengaOptimizerCreate(RengaComm comm, RengaOptimizer *optimizer)
 @*/
 RengaErrorCode RengaOptimizerSetType(RengaOptimizer optimizer, const char *type)
 {
-  RengaCheckPointer(optimizer);
-  const RengaTypeRow *row = NULL;
-  const RengaOptimizerRule *rule = RengaTypeOutside_Private("RengaOptimizer", type);
-  if (!rule) RengaCall(RengaTypeFind("RengaOptimizer", types, type, &row));
-  if (!optimizer->weight_decay_given) optimizer->weight_decay = 0;
-  RengaCall(RengaHeaderSetTypeName(optimizer, rule ? rule->name : row->name));
-  optimizer->rule = rule;
-  if (rule)
-    RengaOptimizerCreateOutside(optimizer, rule);
-  else
-    RengaCall(row->create(optimizer));
-  optimizer->hdr.state = RENGA_STATE_NEW;
+  RengaCall(RengaClassSetType_Private(&optimizers, optimizer, type));
   return RENGA_SUCCESS;
 }
 

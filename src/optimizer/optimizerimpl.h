@@ -54,4 +54,4 @@ RengaErrorCode RengaOptimizerCreate_SGD(void *object);
 RengaErrorCode RengaOptimizerCreate_Adam(void *object);
 RengaErrorCode RengaOptimizerCreate_AdamW(void *object);
 /* outside.c */
-void RengaOptimizerCreateOutside(RengaOptimizer optimizer, const RengaOptimizerRule *rule);
+RengaErrorCode RengaOptimizerAdopt(void *optimizer, const void *rule);

@@ -26,10 +26,12 @@ static RengaErrorCode ViewOutside(RengaOptimizer optimizer, RengaViewer viewer)
                            optimizer->rule->n_moments);
 }
 
-void RengaOptimizerCreateOutside(RengaOptimizer optimizer, const RengaOptimizerRule *rule)
+RengaErrorCode RengaOptimizerAdopt(void *object, const void *rule)
 {
+  RengaOptimizer optimizer = object;
   optimizer->rule = rule;
   optimizer->ops->update = UpdateOutside;
   optimizer->ops->moments = MomentsOfOutside;
   optimizer->ops->view = ViewOutside;
+  return RENGA_SUCCESS;
 }

@@ -203,10 +203,9 @@ static RengaErrorCode Count(RengaPartition partition, int *stages)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Cut(RengaPartition partition, Chain *chain, Paths *paths, int count,
-                          RengaPlanStage stages[])
+static RengaErrorCode CutChain(RengaPartition partition, double slack, Chain *chain, Paths *paths,
+                               int count, RengaPlanStage stages[])
 {
-  const Even *even = partition->data;
   RengaCall(BuildChain(partition->graph, chain));
   RengaCheck(
       count <= chain->count, partition->hdr.comm, RENGA_ERR_PLAN,
@@ -214,18 +213,33 @@ static RengaErrorCode Cut(RengaPartition partition, Chain *chain, Paths *paths, 
       "stages",
       count, chain->count);
   RengaCall(AllocatePaths(chain, count, paths));
-  FindCuts(chain, even->slack, paths, count, stages);
+  FindCuts(chain, slack, paths, count, stages);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CutUnder(RengaPartition partition, double slack, int count,
+                               RengaPlanStage stages[])
+{
+  Chain chain = {0};
+  Paths paths = {0};
+  RengaErrorCode code = CutChain(partition, slack, &chain, &paths, count, stages);
+  FreePaths(&paths);
+  FreeChain(&chain);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPartitionCutEvenly_Private(RengaPartition partition, int count,
+                                               RengaPlanStage stages[])
+{
+  RengaCall(CutUnder(partition, DEFAULT_SLACK, count, stages));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Solve(RengaPartition partition, int count, RengaPlanStage stages[])
 {
-  Chain chain = {0};
-  Paths paths = {0};
-  RengaErrorCode code = Cut(partition, &chain, &paths, count, stages);
-  FreePaths(&paths);
-  FreeChain(&chain);
-  RengaCall(code);
+  const Even *even = partition->data;
+  RengaCall(CutUnder(partition, even->slack, count, stages));
   return RENGA_SUCCESS;
 }
 

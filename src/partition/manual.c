@@ -123,19 +123,6 @@ static RengaErrorCode CutAtCounts(RengaPartition partition, RengaPlanStage stage
   return RENGA_SUCCESS;
 }
 
-/* Without cuts the number of stages says it all: they are shared out as type even does. */
-static RengaErrorCode CutByNumber(RengaPartition partition, int count, RengaPlanStage stages[])
-{
-  RengaPartition even = NULL;
-  RengaCall(RengaPartitionCreate(partition->hdr.owner, &even));
-  RengaErrorCode code = RengaPartitionSetType(even, RENGA_PARTITION_EVEN);
-  if (!code) code = RengaPartitionSetGraph(even, partition->graph);
-  if (!code) code = even->ops->solve(even, count, stages);
-  RengaPartitionDestroy(&even);
-  RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode Count(RengaPartition partition, int *stages)
 {
   const Manual *manual = partition->data;
@@ -149,8 +136,8 @@ static RengaErrorCode Count(RengaPartition partition, int *stages)
 static RengaErrorCode Solve(RengaPartition partition, int count, RengaPlanStage stages[])
 {
   const Manual *manual = partition->data;
-  if (!manual->count)
-    RengaCall(CutByNumber(partition, count, stages));
+  if (!manual->count) /* the number of stages says it all */
+    RengaCall(RengaPartitionCutEvenly_Private(partition, count, stages));
   else if (AreCounts(manual))
     RengaCall(CutAtCounts(partition, stages));
   else

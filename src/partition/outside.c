@@ -57,9 +57,9 @@ static RengaErrorCode ViewOutsideCuts(RengaPartition partition, RengaViewer view
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaPartitionCreateOutside_Private(RengaPartition partition,
-                                                   const RengaPartitionRule *rule)
+RengaErrorCode RengaPartitionAdopt_Private(void *object, const void *rule)
 {
+  RengaPartition partition = object;
   Outside *outside = NULL;
   RengaCall(RengaMalloc(1, &outside));
   outside->rule = rule;

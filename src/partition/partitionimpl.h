@@ -47,6 +47,18 @@ struct _p_RengaPartition {
   void *data; /* of the type, freed with it */
 };
 
+/* object.c: a partition without a type, to be given one by a RengaPartitionCreate_; the end of its
+   type. */
+RengaErrorCode RengaPartitionCreatePlain_Private(RengaComm comm, RengaPartition *partition);
+RengaErrorCode RengaPartitionReset_Private(void *partition);
+
+/* options.c: from the options into the partition's members; errors of options that are for another
+   type, or beside a plan from a file. */
+RengaErrorCode RengaPartitionReadOptions_Private(RengaPartition partition);
+RengaErrorCode RengaPartitionFreeOptions_Private(RengaPartition partition);
+RengaErrorCode RengaPartitionCheckOptions_Private(RengaPartition partition);
+RengaErrorCode RengaPartitionCheckLoadAlone_Private(RengaPartition partition);
+
 void RengaPartitionFreeReadings_Private(RengaPartition partition); /* reading.c */
 
 /* given.c: settings, machine and profile. */
@@ -61,11 +73,15 @@ typedef struct {
 RengaErrorCode RengaPartitionFindCosts_Private(RengaPartition partition, int ranks,
                                                PartitionCosts *costs);
 RengaErrorCode RengaPartitionFreeCosts_Private(RengaPartition partition, PartitionCosts *costs);
-/* No more micro-batches than a schedule can be made of. */
+/* set.c: no more micro-batches than a schedule can be made of. */
 RengaErrorCode RengaPartitionCheckMicrobatches_Private(RengaPartition partition, int64_t batch,
                                                        int64_t microbatch);
 /* Bytes that a device may use; 0: no bound. */
 RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, double *memory);
+
+/* even.c: cuts of a partition of any type, with even's usual slack. */
+RengaErrorCode RengaPartitionCutEvenly_Private(RengaPartition partition, int count,
+                                               RengaPlanStage stages[]);
 
 RengaErrorCode RengaPartitionCreate_Manual(void *partition);
 RengaErrorCode RengaPartitionCreate_Even(void *partition);
@@ -74,9 +90,8 @@ RengaErrorCode RengaPartitionCreate_Tree(void *partition);
 RengaErrorCode RengaPartitionCreate_Auto(void *partition);
 RengaErrorCode RengaPartitionCreate_Exact(void *partition);
 
-/* outside.c */
-RengaErrorCode RengaPartitionCreateOutside_Private(RengaPartition partition,
-                                                   const RengaPartitionRule *rule);
+/* outside.c: the type of a rule that a program registered. */
+RengaErrorCode RengaPartitionAdopt_Private(void *partition, const void *rule);
 
 /* load.c: the plan of -plan_load, checked. */
 RengaErrorCode RengaPartitionLoad_Private(RengaPartition partition, int ranks, RengaPlan plan);

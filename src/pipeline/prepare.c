@@ -13,7 +13,9 @@ static RengaErrorCode CheckBatch(RengaPipeline pipeline, const Pass *pass)
   RengaCheck(batch->samples > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "a batch of %lld samples",
              (long long)batch->samples);
   RengaCheck(pipeline->outline.has_loss || pass->call == CALL_FORWARD, pipeline->hdr.comm,
-             RENGA_ERR_ORDER, "the network has no loss: it can be run forward, not %s",
+             RENGA_ERR_ORDER,
+             "the network has no loss: it can be run forward, not %s; RengaGraphSetLoss says which "
+             "scalar it is",
              pass->training ? "trained" : "evaluated");
   return RENGA_SUCCESS;
 }

@@ -30,13 +30,17 @@ RengaErrorCode RengaProfileRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DestroyType(RengaProfile profile)
+static RengaErrorCode ResetProfile(void *object)
 {
+  RengaProfile profile = object;
   if (profile->ops->destroy) RengaCall(profile->ops->destroy(profile));
   profile->ops[0] = (struct _RengaProfileOps){0};
   RengaFree(&profile->data);
+  RengaProfileFreeCalls_Private(profile);
   return RENGA_SUCCESS;
 }
+
+static const RengaClass profiles = {"RengaProfile", "profile_type", types, ResetProfile, NULL};
 
 static RengaErrorCode Forget(RengaProfile profile)
 {
@@ -51,7 +55,7 @@ static RengaErrorCode Forget(RengaProfile profile)
 static RengaErrorCode Destroy(void *object)
 {
   RengaProfile profile = object;
-  RengaCall(DestroyType(profile));
+  RengaCall(ResetProfile(profile));
   RengaCall(Forget(profile));
   if (profile->settings) RengaCall(RengaSettingsDestroy(&profile->settings));
   return RENGA_SUCCESS;
@@ -228,14 +232,7 @@ RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *sett
 @*/
 RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type)
 {
-  const RengaTypeRow *row = NULL;
-  RengaCheckPointer(profile);
-  RengaCheckPointer(type);
-  RengaCall(RengaTypeFind("RengaProfile", types, type, &row));
-  RengaCall(DestroyType(profile));
-  RengaProfileFreeCalls_Private(profile);
-  RengaCall(row->create(profile));
-  RengaCall(RengaHeaderSetTypeName(profile, type));
+  RengaCall(RengaClassSetType_Private(&profiles, profile, type));
   return RENGA_SUCCESS;
 }
 

@@ -7,8 +7,10 @@ static RengaErrorCode BuildOutside(RengaSchedule schedule, int rank, RengaAction
   return RENGA_SUCCESS;
 }
 
-void RengaScheduleCreateOutside_Private(RengaSchedule schedule, const RengaScheduleRule *rule)
+RengaErrorCode RengaScheduleAdopt_Private(void *object, const void *rule)
 {
+  RengaSchedule schedule = object;
   schedule->ops[0] = (struct _RengaScheduleOps){.build = BuildOutside};
   schedule->rule = rule;
+  return RENGA_SUCCESS;
 }

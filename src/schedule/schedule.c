@@ -18,6 +18,18 @@ static const RengaTypeRow types[] = {
     {NULL, NULL, NULL},
 };
 
+static RengaErrorCode ResetSchedule(void *object)
+{
+  RengaSchedule schedule = object;
+  RengaScheduleFreeLists_Private(schedule);
+  schedule->eager = 0;
+  schedule->rule = NULL;
+  return RENGA_SUCCESS;
+}
+
+static const RengaClass schedules = {"RengaSchedule", "pipeline_schedule", types, ResetSchedule,
+                                     RengaScheduleAdopt_Private};
+
 /*@
    RengaScheduleRegister - add a type of schedule from outside
 
@@ -47,8 +59,7 @@ RengaErrorCode RengaScheduleRegister(const RengaScheduleRule *rule)
   RengaCheck(rule->build, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "the schedule %s needs a function that fills the list of a rank",
              rule->name ? rule->name : "without a name");
-  RengaCall(
-      RengaTypeRegister_Private("RengaSchedule", types, "pipeline_schedule", rule->name, rule));
+  RengaCall(RengaClassRegisterType_Private(&schedules, rule->name, rule));
   return RENGA_SUCCESS;
 }
 
@@ -101,20 +112,7 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
 @*/
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
 {
-  const RengaTypeRow *row = NULL;
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(type);
-  const RengaScheduleRule *rule = RengaTypeOutside_Private("RengaSchedule", type);
-  if (!rule) RengaCall(RengaTypeFind("RengaSchedule", types, type, &row));
-  RengaScheduleFreeLists_Private(schedule);
-  schedule->eager = 0;
-  schedule->rule = NULL;
-  if (rule)
-    RengaScheduleCreateOutside_Private(schedule, rule);
-  else
-    RengaCall(row->create(schedule));
-  RengaCall(RengaHeaderSetTypeName(schedule, type));
-  schedule->hdr.state = RENGA_STATE_NEW;
+  RengaCall(RengaClassSetType_Private(&schedules, schedule, type));
   return RENGA_SUCCESS;
 }
 

@@ -68,7 +68,7 @@ struct _p_RengaSchedule {
 RengaErrorCode RengaScheduleCreate_GPipe(void *schedule);
 RengaErrorCode RengaScheduleCreate_1F1B(void *schedule);
 /* outside.c */
-void RengaScheduleCreateOutside_Private(RengaSchedule schedule, const RengaScheduleRule *rule);
+RengaErrorCode RengaScheduleAdopt_Private(void *schedule, const void *rule);
 
 /* order.c: fills global, place and the sharings. */
 RengaErrorCode RengaScheduleMakeOrder_Private(RengaSchedule schedule);

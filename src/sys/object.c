@@ -1,4 +1,4 @@
-/* Objects: a header with a count of references, and types by name. */
+/* Objects: a header with a count of references. */
 #include "renga/private/object.h"
 #include "sys.h"
 #include <string.h>
@@ -116,36 +116,4 @@ RengaErrorCode RengaObjectSetOptionsPrefix(void *object, const char *prefix)
   RengaCall(ReplaceString(&((RengaObject)object)->prefix, prefix));
   if (prefix) RengaCall(RengaOptionsAddPrefix(prefix));
   return RENGA_SUCCESS;
-}
-
-static void ListTypes(const RengaTypeRow rows[], size_t size, char text[])
-{
-  size_t used = 0;
-  text[0] = '\0';
-  for (int i = 0; rows[i].name && used < size; i++)
-    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", rows[i].name);
-}
-
-RengaErrorCode RengaTypeFind(const char *class_name, const RengaTypeRow rows[], const char *name,
-                             const RengaTypeRow **row)
-{
-  enum { MOST_TYPES = 64 };
-  const char *names[MOST_TYPES], *closest;
-  char list[512];
-  int count = 0;
-  RengaCheckPointer(name);
-  for (; rows[count].name && count < MOST_TYPES; count++) {
-    names[count] = rows[count].name;
-    if (strcmp(name, names[count]) != 0) continue;
-    RengaCheck(rows[count].create != NULL, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-               "%s type %s was not built in: it needs %s", class_name, name,
-               rows[count].needs ? rows[count].needs : "another build");
-    *row = &rows[count];
-    return RENGA_SUCCESS;
-  }
-  ListTypes(rows, sizeof list, list);
-  closest = RengaClosestName(name, count, names);
-  RengaRaise(MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s has no type %s%s%s%s; it has %s", class_name,
-             name, closest ? " (did you mean " : "", closest ? closest : "", closest ? "?)" : "",
-             list);
 }

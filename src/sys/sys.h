@@ -54,7 +54,7 @@ bool RengaOptionParse(const RengaOptionRow *row, const char *text, void *destina
 bool RengaOptionIsBool(const char *text);
 size_t RengaOptionSize(RengaOptionKind kind);
 
-/* outside.c: may the option choose this registered type? All of them, as "|name". */
+/* type.c: may the option choose this registered type? All of them, as "|name". */
 bool RengaTypeIsChoice(const char *option, const char *name);
 void RengaTypePrintChoices(FILE *file, const char *option);
 

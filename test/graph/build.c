@@ -316,6 +316,27 @@ static RengaErrorCode CheckKeptEnds(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* A null pointer for what a call makes is an error, and the graph is as before. */
+static RengaErrorCode CheckNullOutputs(RengaComm comm)
+{
+  const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, 4}};
+  const RengaTensorSpec fixed = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {2}};
+  const float two[2] = {1, 2};
+  RengaGraph graph;
+  RengaValue x;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphAddInput(graph, "x", &spec, &x));
+  TestError(RengaGraphAddInput(graph, "y", &spec, NULL), RENGA_ERR_ARGUMENT, "null pointer");
+  TestError(RengaGraphAddConstant(graph, "c", &fixed, two, NULL), RENGA_ERR_ARGUMENT,
+            "null pointer");
+  TestError(RengaGraphAddUnary(graph, "Relu", x, NULL), RENGA_ERR_ARGUMENT, "Relu: the pointer");
+  TestError(RengaGraphAddReshape(graph, x, 2, spec.dim, NULL), RENGA_ERR_ARGUMENT, "Reshape");
+  TestError(RengaGraphAddDropout(graph, x, 0, NULL), RENGA_ERR_ARGUMENT, "null pointer");
+  TestTrue(RengaGraphGetNodeCount(graph) == 0 && RengaGraphGetValueCount(graph) == 1);
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(void)
 {
   RengaComm comm;
@@ -330,6 +351,7 @@ static RengaErrorCode Run(void)
   RengaCall(CheckCosts(comm));
   RengaCall(CheckKeepOutputs(comm));
   RengaCall(CheckKeptEnds(comm));
+  RengaCall(CheckNullOutputs(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 /* TEST ranks: 1 2 */
 /* The library inside a program that has MPI, a command line and errors of its own. */
 #include "../check.h"
+#include "rengacomm.h"
 #include <stdlib.h>
 
 enum { MOST = 16 };
@@ -218,6 +219,10 @@ static RengaErrorCode RunTests(void)
 int main(void)
 {
   int ended;
+  RengaComm comm;
+  RengaErrorSetHandler(RengaErrorIgnore, NULL);
+  if (RengaCommCreate(MPI_COMM_WORLD, &comm) != RENGA_ERR_ORDER) return 1;
+  RengaErrorSetHandler(NULL, NULL);
   MPI_Init(NULL, NULL);
   RengaCallAbort(RunTests());
   MPI_Finalized(&ended);

@@ -41,6 +41,20 @@ RengaErrorCode RengaTypeRegister_Private(const char *class_name, const RengaType
 const void *RengaTypeOutside_Private(const char *class_name, const char *name); /* NULL: none */
 const void *RengaTypeOutsideAt_Private(const char *class_name, int index);      /* NULL: no more */
 
+/* A class whose objects have a type: where its types come from and how one follows another. */
+typedef struct {
+  const char *name;                      /* "RengaSchedule" */
+  const char *option;                    /* the one that chooses a type */
+  const RengaTypeRow *types;             /* built in; the last row is NULL */
+  RengaErrorCode (*reset)(void *object); /* frees what the type so far made; NULL: nothing */
+  /* Gives the object a type that a program registered; NULL: the class takes none. */
+  RengaErrorCode (*adopt)(void *object, const void *rule);
+} RengaClass;
+RengaErrorCode RengaClassRegisterType_Private(const RengaClass *class, const char *name,
+                                              const void *rule);
+/* Finds the type, ends the one so far, creates the new one; the object is as if it were new. */
+RengaErrorCode RengaClassSetType_Private(const RengaClass *class, void *object, const char *type);
+
 #define RengaCheckPointer(pointer)                                                                 \
   RengaCheck((pointer) != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s: %s is a null pointer",     \
              __func__, #pointer)

@@ -376,14 +376,14 @@ static RengaErrorCode NameOrigin(RengaProfile profile, RengaPlan plan)
 static RengaErrorCode SolveOnFirst(RengaComm comm, RengaProfile profile, SearchTask *task,
                                    SearchAnswer *answer)
 {
-  RengaPartition rivals[SEARCH_RIVALS_MOST] = {NULL};
+  RengaPartition cutters[SEARCH_CUTTERS] = {NULL};
   RengaErrorCode code = RENGA_SUCCESS;
   if (RengaCommGetRank(comm) != 0) return RENGA_SUCCESS;
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &task->self));
-  if (!task->find && !task->given) code = RengaSearchRivals_Private(profile, task, rivals);
+  if (!task->find && !task->given) code = RengaSearchRivals_Private(profile, task, cutters);
   if (!code) code = RengaSearchSolve_Private(task, answer);
-  for (int r = 0; r < SEARCH_RIVALS_MOST; r++)
-    if (rivals[r]) RengaPartitionDestroy(&rivals[r]);
+  for (int c = 0; c < SEARCH_CUTTERS; c++)
+    if (cutters[c]) RengaPartitionDestroy(&cutters[c]);
   RengaCommDestroy(&task->self);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -37,8 +37,8 @@ static RengaErrorCode TryCount(RengaPartition partition, const SearchModel *mode
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Find(const void *context, const SearchTask *task, const SearchModel *model,
-                           SearchLayout *best)
+RengaErrorCode RengaSearchCutsFind_Private(const void *context, const SearchTask *task,
+                                           const SearchModel *model, SearchLayout *best)
 {
   RengaPartition partition = (RengaPartition)context;
   int own = 0;
@@ -49,36 +49,6 @@ static RengaErrorCode Find(const void *context, const SearchTask *task, const Se
     if (count > model->count) count = model->count;
     if ((int64_t)count * model->option[o].shape.replicas > model->devices) continue;
     RengaCall(TryCount(partition, model, count, o, best));
-  }
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaSearchCuts_Private(RengaPartition partition, int ranks, int64_t batch,
-                                       int64_t microbatch, RengaPlan plan)
-{
-  const RengaSearchWish wish = {.find = Find, .context = partition};
-  RengaCall(RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaSearchRivals_Private(RengaProfile profile, SearchTask *task,
-                                         RengaPartition rivals[SEARCH_RIVALS_MOST])
-{
-  static const struct {
-    const char *type;
-    SearchFinder find;
-    bool quick;
-  } rows[SEARCH_RIVALS_MOST] = {{RENGA_PARTITION_EVEN, Find, true},
-                                {RENGA_PARTITION_TREE, Find, true},
-                                {RENGA_PARTITION_RANNC, RengaRanncFind_Private, false}};
-  for (int r = 0; r < SEARCH_RIVALS_MOST; r++) {
-    RengaCall(RengaPartitionCreate(task->self, &rivals[r]));
-    RengaCall(RengaPartitionSetType(rivals[r], rows[r].type));
-    RengaCall(RengaPartitionSetGraph(rivals[r], task->graph));
-    RengaCall(RengaPartitionSetProfile(rivals[r], profile));
-    const void *context = rows[r].find == Find ? (const void *)rivals[r] : rivals[r]->data;
-    task->rival[task->n_rivals++] =
-        (SearchRival){.find = rows[r].find, .context = context, .quick = rows[r].quick};
   }
   return RENGA_SUCCESS;
 }

@@ -481,19 +481,21 @@ RengaErrorCode RengaSearchAddReading_Private(RengaPartition partition, RengaProf
                                              int64_t samples, RengaProfileCost costs[]);
 
 /* ---- cuts.c ---- */
-/* Collective: the plan of a type that only cuts, predicted. */
-RengaErrorCode RengaSearchCuts_Private(RengaPartition partition, int ranks, int64_t batch,
-                                       int64_t microbatch, RengaPlan plan);
+/* A finder, whose context is a partition of a type that only cuts. */
+RengaErrorCode RengaSearchCutsFind_Private(const void *context, const SearchTask *task,
+                                           const SearchModel *model, SearchLayout *best);
 
-/* ---- ../rannc/rannc.c ---- */
-/* A finder, whose context is the data of a partition of type rannc. */
+/* ---- ../rannc/find.c ---- */
+/* A finder, whose context is the number of blocks, an int; 0: as many as stages need. */
 RengaErrorCode RengaRanncFind_Private(const void *context, const SearchTask *task,
                                       const SearchModel *model, SearchLayout *best);
 
-/* Partitions of this process alone for the other types, as rivals of the task's searches;
-   they borrow the graph and the profile. */
+/* ---- rivals.c ---- */
+/* Gives the task its rivals. Those that only cut are partitions, the caller's to destroy, which
+   borrow the graph and the profile. */
+enum { SEARCH_CUTTERS = 2 };
 RengaErrorCode RengaSearchRivals_Private(RengaProfile profile, SearchTask *task,
-                                         RengaPartition rivals[SEARCH_RIVALS_MOST]);
+                                         RengaPartition cutters[SEARCH_CUTTERS]);
 
 /* ---- convex.c ---- */
 /* Stages of a layout beside convex ones, which need be no intervals of the canonical order. The

@@ -1,5 +1,6 @@
-/* Types from outside: what a program registers beside those that are built in. They stay for the
-   life of the process, so that rounds of RengaInitialize and RengaFinalize find them. */
+/* Types by name: those that are built in, which a class lists, and those that a program registers.
+   The latter stay for the life of the process, so that rounds of RengaInitialize and RengaFinalize
+   find them. */
 #include "renga/private/object.h"
 #include "sys.h"
 #include <string.h>
@@ -64,4 +65,57 @@ void RengaTypePrintChoices(FILE *file, const char *option)
   for (int i = 0; i < outside.count; i++)
     if (outside.type[i].option && !strcmp(outside.type[i].option, option))
       fprintf(file, "|%s", outside.type[i].name);
+}
+
+static void ListTypes(const RengaTypeRow rows[], size_t size, char text[])
+{
+  size_t used = 0;
+  text[0] = '\0';
+  for (int i = 0; rows[i].name && used < size; i++)
+    used += (size_t)snprintf(text + used, size - used, "%s%s", i ? ", " : "", rows[i].name);
+}
+
+RengaErrorCode RengaTypeFind(const char *class_name, const RengaTypeRow rows[], const char *name,
+                             const RengaTypeRow **row)
+{
+  enum { MOST_TYPES = 64 };
+  const char *names[MOST_TYPES], *closest;
+  char list[512];
+  int count = 0;
+  RengaCheckPointer(name);
+  for (; rows[count].name && count < MOST_TYPES; count++) {
+    names[count] = rows[count].name;
+    if (strcmp(name, names[count]) != 0) continue;
+    RengaCheck(rows[count].create != NULL, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+               "%s type %s was not built in: it needs %s", class_name, name,
+               rows[count].needs ? rows[count].needs : "another build");
+    *row = &rows[count];
+    return RENGA_SUCCESS;
+  }
+  ListTypes(rows, sizeof list, list);
+  closest = RengaClosestName(name, count, names);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s has no type %s%s%s%s; it has %s", class_name,
+             name, closest ? " (did you mean " : "", closest ? closest : "", closest ? "?)" : "",
+             list);
+}
+
+RengaErrorCode RengaClassRegisterType_Private(const RengaClass *class, const char *name,
+                                              const void *rule)
+{
+  RengaCall(RengaTypeRegister_Private(class->name, class->types, class->option, name, rule));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaClassSetType_Private(const RengaClass *class, void *object, const char *type)
+{
+  const RengaTypeRow *row = NULL;
+  RengaCheckPointer(object);
+  RengaCheckPointer(type);
+  const void *rule = class->adopt ? RengaTypeOutside_Private(class->name, type) : NULL;
+  if (!rule) RengaCall(RengaTypeFind(class->name, class->types, type, &row));
+  if (class->reset) RengaCall(class->reset(object));
+  RengaCall(rule ? class->adopt(object, rule) : row->create(object));
+  RengaCall(RengaHeaderSetTypeName(object, type));
+  ((RengaObject)object)->state = RENGA_STATE_NEW;
+  return RENGA_SUCCESS;
 }

@@ -1,0 +1,248 @@
+/* A finder of layouts: RaNNC's three phases (rannc.h) on the model of the search, so that its plans
+   are predicted, fitted into memory and bounded as all others are. Where RaNNC is heuristic and
+   Renga need not be, it is mended: blocks are intervals, fronts are exact, any number of replicas
+   and all numbers of stages are tried, there are more blocks where there may be more stages, and
+   stages are uncoarsened as blocks are. What is left of it is its idea: few blocks of like weight
+   with little sent between them, and the slowest forward and backward in place of the pipeline. */
+#include "rannc.h"
+#include "../search/search.h"
+
+enum {
+  BLOCKS = 32,           /* as in RaNNC, where stages may have any replicas */
+  BLOCKS_PER_DEVICE = 8, /* where all have the same */
+  BLOCKS_MOST = 256,
+  DEVICES_MOST = 64, /* of stages with any replicas */
+  REACH = 24,        /* places */
+  ROUNDS = 12
+};
+
+/* Blocks are uncoarsened where their step is no more than so much of the best known. */
+static const double coarse = 1.15;
+
+/* One way to lay pipelines side by side: `pipelines` of them take turns, each on so many
+   devices. */
+typedef struct {
+  const SearchModel *model;
+  int n_blocks, *begin;              /* [n_blocks + 1] places */
+  double *work;                      /* [n_blocks + 1] */
+  int pipelines, devices;            /* devices of each, at most */
+  int64_t waves;                     /* micro-batches of a pipeline */
+  int n_options, *option, *replicas; /* of the model; replicas in each pipeline */
+} Pipelines;
+
+/* All replicas of a stage work at once: a wave takes a stage that part of a micro-batch's seconds
+   which its rounds are of the waves. */
+static bool CostOf(const void *context, int begin, int end, int option, int depth, RanncCost *cost)
+{
+  const Pipelines *pipelines = context;
+  const SearchModel *model = pipelines->model;
+  const SearchOption *row = &model->option[pipelines->option[option]];
+  SearchCost one;
+  if (!RengaSearchStageCost_Private(model, row, pipelines->begin[begin], pipelines->begin[end],
+                                    depth, &one))
+    return false;
+  const double share = (double)row->rounds / (double)pipelines->waves;
+  cost->forward = one.forward * share + 0.5 * one.delay;
+  cost->backward = one.backward * share + 0.5 * one.delay;
+  cost->reduce = one.reduce + one.update;
+  return true;
+}
+
+/* The largest row with at most so many replicas: those above it have the same rounds. */
+static int OptionOf(const SearchModel *model, int replicas)
+{
+  int option = -1;
+  while (option + 1 < model->n_options && model->option[option + 1].shape.replicas <= replicas)
+    option++;
+  return option;
+}
+
+/* Replicas that a stage may have within one pipeline. */
+static void ListOptions(const SearchModel *model, int devices, Pipelines *pipelines)
+{
+  pipelines->n_options = 0;
+  for (int n = 1; n <= devices; n++) {
+    const int option = OptionOf(model, n * pipelines->pipelines);
+    const int last = pipelines->n_options - 1;
+    if (option < 0 || (last >= 0 && pipelines->option[last] == option)) continue;
+    pipelines->option[pipelines->n_options] = option;
+    pipelines->replicas[pipelines->n_options++] = n;
+  }
+}
+
+/* The layout of a staging; RengaFree(layout->stage). */
+static RengaErrorCode LayOut(const Pipelines *pipelines, const RanncStaging *staging,
+                             SearchLayout *layout)
+{
+  layout->count = staging->count;
+  RengaCall(RengaMalloc(staging->count, &layout->stage));
+  for (int s = 0; s < staging->count; s++) {
+    const int end = s + 1 < staging->count ? staging->begin[s + 1] : pipelines->n_blocks;
+    const int option = pipelines->option[staging->option[s]];
+    layout->stage[s] = (SearchStage){.begin = pipelines->begin[staging->begin[s]],
+                                     .end = pipelines->begin[end],
+                                     .shape = pipelines->model->option[option].shape};
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Uncoarsens stages: their blocks become places, and boundaries move, all at once, as long as that
+   helps. */
+static RengaErrorCode Refine(RanncTask *task, RanncStaging *staging)
+{
+  bool better = true;
+  task->near = staging;
+  for (int round = 0; round < ROUNDS && better; round++) {
+    RanncStaging found = {0};
+    RengaCall(RengaRanncStages_Private(task, &found));
+    better = found.seconds < staging->seconds;
+    RengaRanncStagingFree_Private(staging);
+    *staging = found;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Spread(RanncTask *task, RanncStaging *staging)
+{
+  bool moved = true;
+  for (int round = 0; round < ROUNDS && moved; round++)
+    RengaCall(RengaRanncSpread_Private(task, staging, &moved));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode KeepStaging(const Pipelines *pipelines, const RanncStaging *staging,
+                                  SearchLayout *best)
+{
+  SearchLayout layout = {0};
+  RengaCall(LayOut(pipelines, staging, &layout));
+  RengaSearchLayoutKeep_Private(pipelines->model, &layout, best);
+  return RENGA_SUCCESS;
+}
+
+/* From blocks to places. */
+static RengaErrorCode Uncoarsen(Pipelines *pipelines, RanncTask *task, RanncStaging *staging,
+                                SearchLayout *best)
+{
+  const SearchModel *model = pipelines->model;
+  for (int s = 0; s < staging->count; s++) staging->begin[s] = pipelines->begin[staging->begin[s]];
+  RengaFree(&pipelines->begin);
+  RengaCall(RengaMalloc(model->count + 1, &pipelines->begin));
+  for (int c = 0; c <= model->count; c++) pipelines->begin[c] = c;
+  task->blocks = pipelines->n_blocks = model->count;
+  task->work = NULL;
+  task->stages = staging->count;
+  task->given = true;
+  const int half = (model->count / staging->count + 1) / 2;
+  task->reach = half < REACH ? half : REACH;
+  RengaCall(Refine(task, staging));
+  RengaCall(KeepStaging(pipelines, staging, best));
+  RengaCall(Spread(task, staging));
+  RengaCall(KeepStaging(pipelines, staging, best));
+  return RENGA_SUCCESS;
+}
+
+/* The best pipelines of blocks of at most this number. */
+static RengaErrorCode TryBlocks(Pipelines *pipelines, const RanncChain *chain, int blocks,
+                                SearchLayout *best)
+{
+  const SearchModel *model = pipelines->model;
+  const int most = model->stages > blocks ? model->stages : blocks;
+  RanncStaging staging = {0};
+  RengaFree(&pipelines->begin);
+  RengaFree(&pipelines->work);
+  RengaCall(RengaRanncBlocks_Private(chain, most, &pipelines->n_blocks, &pipelines->begin));
+  RengaCall(RengaMalloc(pipelines->n_blocks + 1, &pipelines->work));
+  for (int b = 0; b <= pipelines->n_blocks; b++)
+    pipelines->work[b] = chain->seconds[pipelines->begin[b]];
+  RanncTask task = {.blocks = pipelines->n_blocks,
+                    .devices = pipelines->devices,
+                    .stages = model->stages,
+                    .given = model->stages > 0,
+                    .microbatches = pipelines->waves,
+                    .n_options = pipelines->n_options,
+                    .replicas = pipelines->replicas,
+                    .cost = CostOf,
+                    .context = pipelines,
+                    .work = pipelines->work,
+                    .known = coarse * best->step};
+  RengaErrorCode code = RengaRanncStages_Private(&task, &staging);
+  if (!code && staging.count) code = Uncoarsen(pipelines, &task, &staging, best);
+  RengaRanncStagingFree_Private(&staging);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Stages of any replicas are made of few blocks, stages of equal ones of many. */
+static RengaErrorCode TryPipelines(Pipelines *pipelines, const RanncChain *chain, int blocks,
+                                   SearchLayout *best)
+{
+  const SearchModel *model = pipelines->model;
+  const int devices = model->devices / pipelines->pipelines;
+  int many = BLOCKS_PER_DEVICE * devices;
+  many = many < BLOCKS ? BLOCKS : many > BLOCKS_MOST ? BLOCKS_MOST : many;
+  pipelines->waves = model->option[OptionOf(model, pipelines->pipelines)].rounds;
+  pipelines->devices = devices;
+  ListOptions(model, 1, pipelines);
+  RengaCall(TryBlocks(pipelines, chain, blocks ? blocks : many, best));
+  if (!model->unequal) return RENGA_SUCCESS;
+  pipelines->devices = devices < DEVICES_MOST ? devices : DEVICES_MOST;
+  ListOptions(model, pipelines->devices, pipelines);
+  RengaCall(TryBlocks(pipelines, chain, blocks ? blocks : BLOCKS, best));
+  return RENGA_SUCCESS;
+}
+
+typedef struct {
+  double *seconds, *bytes, *cut;
+} Sums;
+
+static void FreeSums(Sums *sums)
+{
+  RengaFree(&sums->seconds);
+  RengaFree(&sums->bytes);
+  RengaFree(&sums->cut);
+}
+
+/* What a stage of these places holds at the least, but for what does not add up. */
+static RengaErrorCode SumUp(const SearchModel *model, Sums *sums)
+{
+  const double state = sizeof(float) * (2.0 + model->moments);
+  RengaCall(RengaMalloc(model->count + 1, &sums->seconds));
+  RengaCall(RengaMalloc(model->count + 1, &sums->bytes));
+  RengaCall(RengaMalloc(model->count + 1, &sums->cut));
+  for (int c = 0; c <= model->count; c++) {
+    sums->seconds[c] = model->forward[c] + model->backward[c];
+    sums->bytes[c] = state * model->elements[c];
+    sums->cut[c] = 2 * model->option[0].message_rate * model->cut[c];
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryAll(const SearchModel *model, int blocks, const Sums *sums,
+                             Pipelines *pipelines, SearchLayout *best)
+{
+  const RanncChain chain = {model->count, sums->seconds, sums->bytes, sums->cut, model->memory};
+  RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->option));
+  RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->replicas));
+  for (int o = 0; o < model->n_options; o++) {
+    pipelines->pipelines = model->option[o].shape.replicas;
+    RengaCall(TryPipelines(pipelines, &chain, blocks, best));
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaRanncFind_Private(const void *context, const SearchTask *task,
+                                      const SearchModel *model, SearchLayout *best)
+{
+  Sums sums = {0};
+  Pipelines pipelines = {.model = model};
+  (void)task;
+  RengaErrorCode code = SumUp(model, &sums);
+  if (!code) code = TryAll(model, *(const int *)context, &sums, &pipelines, best);
+  RengaFree(&pipelines.begin);
+  RengaFree(&pipelines.work);
+  RengaFree(&pipelines.option);
+  RengaFree(&pipelines.replicas);
+  FreeSums(&sums);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,169 @@
+/* The wishes of a partition, set by the program. */
+#include "partitionimpl.h"
+
+enum { MICROBATCHES_MOST = 1 << 20 };
+
+/*@
+   RengaPartitionSetGraph - say which network is to be cut
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . graph - the network, set up; borrowed until the partition is freed
+@*/
+RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph)
+{
+  RengaCheckPointer(partition);
+  RengaCheckPointer(graph);
+  partition->graph = graph;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetStages - number of pipeline stages
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . stages - at least 1; 0: 1, or ranks / replicas where the replicas are set
+
+   Options:
+   . -partition_stages - the number
+@*/
+RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(stages >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "%d stages", stages);
+  partition->stages = stages;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetReplicas - number of copies of each stage
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . replicas - at least 1; 0: ranks / stages
+
+   Options:
+   . -partition_replicas - the number
+@*/
+RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(replicas >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "%d replicas", replicas);
+  partition->replicas = replicas;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetRanks - how many ranks to plan for
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . ranks - their number, which may differ from this run's; 0: the ranks of the communicator
+
+   Options:
+   . -partition_ranks - the number
+@*/
+RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(ranks >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "%d ranks", ranks);
+  partition->ranks = ranks;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetMemory - what each device may use
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . bytes - per device; 0: no bound
+
+   Options:
+   . -partition_memory - the bound, such as 8GiB
+
+   Notes: the plan carries it, and RengaPipelineSetUp(), which knows the memory of each stage,
+   refuses a plan that is over it.
+@*/
+RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(bytes >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "a memory of %lld bytes",
+             (long long)bytes);
+  partition->memory = bytes;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetBatch - samples per step and per micro-batch
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . batch - samples of a step over all replicas; 0: the network file's, or else 32
+   . microbatch - samples of a micro-batch; 0: types auto and exact choose it
+     (RengaPartitionAutoSetMicrobatchSizes()), for others an eighth of the batch, rounded up
+
+   Options:
+   . -batch_size - samples of a step
+   . -microbatch_size - samples of a micro-batch
+
+   Notes: results depend on the micro-batch, so that one that is given is kept; the eighth depends
+   on no ranks and no layout.
+@*/
+RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(batch >= 0 && microbatch >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT,
+             "a batch of %lld in micro-batches of %lld samples", (long long)batch,
+             (long long)microbatch);
+  partition->batch = batch;
+  partition->microbatch = microbatch;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaPartitionSetLeaf - micro-batches whose gradients are added one after the other
+
+   Collective
+
+   Input:
+   . partition - the partition
+   . leaf - their number, a leaf of the sum of gradients (RengaPlanSetLeaf()); 0: what the plan's
+     file says, or one of RengaPartitionSetLeaves() where the type knows costs, or 1
+
+   Options:
+   . -reduction_leaf - the number
+@*/
+RengaErrorCode RengaPartitionSetLeaf(RengaPartition partition, int64_t leaf)
+{
+  RengaCheckPointer(partition);
+  RengaCheck(leaf >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "leaves of %lld micro-batches",
+             (long long)leaf);
+  partition->leaf = leaf;
+  return RENGA_SUCCESS;
+}
+
+/* A step that no schedule could be made of in a reasonable time. */
+RengaErrorCode RengaPartitionCheckMicrobatches_Private(RengaPartition partition, int64_t batch,
+                                                       int64_t microbatch)
+{
+  const int64_t count = (batch - 1) / microbatch + 1;
+  RengaCheck(count <= MICROBATCHES_MOST, partition->hdr.comm, RENGA_ERR_PLAN,
+             "a step of %lld samples in micro-batches of %lld has %lld micro-batches, more than "
+             "the %d that can be planned: give a -microbatch_size of %lld or more",
+             (long long)batch, (long long)microbatch, (long long)count, (int)MICROBATCHES_MOST,
+             (long long)((batch - 1) / MICROBATCHES_MOST + 1));
+  return RENGA_SUCCESS;
+}
