@@ -72,6 +72,8 @@ RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan,
 RengaErrorCode RengaPlanGetAvailableRanks(RengaPlan plan, int *ranks);
 RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes);
 RengaErrorCode RengaPlanSetMemoryParts(RengaPlan plan, int stage, const RengaPlanMemory *parts);
+/* Of a device of the stage: this stage, and the others of its ranks where they have several. */
+RengaErrorCode RengaPlanGetDeviceMemory(RengaPlan plan, int stage, int64_t *bytes);
 /* Per device; 0: none. RengaPipelineSetUp refuses a plan whose forecast is above it. */
 RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes);
 RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes);

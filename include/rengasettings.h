@@ -24,6 +24,9 @@ RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, const char **re
 /* Parts of a stage's gradients, each summed over the replicas by itself; 1 at first. */
 RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets);
 RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets);
+/* Stages that each rank computes; 0: as the plan says, or one where it is made. */
+RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks);
+RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks);
 RengaErrorCode RengaSettingsSetSeed(RengaSettings settings, uint64_t seed);
 RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed);
 RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds); /* 0: never */

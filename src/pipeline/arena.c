@@ -23,11 +23,25 @@ static void ListCategories(const RengaPipelineMemory *memory, int64_t bytes[N_CA
   memcpy(bytes, all, sizeof all);
 }
 
+/* "stage 1 needs", "stages 1 and 3 need together". */
+static void NameStages(const Rank *rank, size_t size, char text[])
+{
+  const int last = rank->n_chunks - 1;
+  size_t used = (size_t)snprintf(text, size, last > 0 ? "stages" : "stage");
+  for (int c = 0; c <= last && used < size; c++)
+    used += (size_t)snprintf(text + used, size - used, "%s %d",
+                             c == 0      ? ""
+                             : c == last ? " and"
+                                         : ",",
+                             rank->chunk[c].stage);
+  if (used < size) snprintf(text + used, size - used, last > 0 ? " need together" : " needs");
+}
+
 static RengaErrorCode CheckBound(RengaPipeline pipeline)
 {
   const Rank *rank = &pipeline->rank;
   int64_t bytes[N_CATEGORIES], bound = pipeline->settings->memory_bound;
-  char needed[32], allowed[32], most[32];
+  char needed[32], allowed[32], most[32], stages[128];
   int largest = 0;
   if (bound <= 0) RengaCall(RengaPlanGetMemoryLimit(pipeline->plan, &bound));
   if (bound <= 0 || rank->memory.forecast <= bound) return RENGA_SUCCESS;
@@ -37,11 +51,12 @@ static RengaErrorCode CheckBound(RengaPipeline pipeline)
   RengaFormatBytes((double)rank->memory.forecast, sizeof needed, needed);
   RengaFormatBytes((double)bound, sizeof allowed, allowed);
   RengaFormatBytes((double)bytes[largest], sizeof most, most);
+  NameStages(rank, sizeof stages, stages);
   RengaRaise(
       MPI_COMM_SELF, RENGA_ERR_MEMORY,
-      "stage %d needs %s (%lld bytes) per device, -partition_memory allows %s; the largest part "
+      "%s %s (%lld bytes) per device, -partition_memory allows %s; the largest part "
       "is %s with %s; what helps: %s",
-      rank->chunk[0].stage, needed, (long long)rank->memory.forecast, allowed,
+      stages, needed, (long long)rank->memory.forecast, allowed,
       categories[largest].name, most, categories[largest].help);
 }
 
@@ -89,10 +104,13 @@ static RengaErrorCode GiveLinks(Chunk *chunk, char **next)
 static RengaErrorCode GiveTables(Chunk *chunk)
 {
   const Outline *outline = chunk->outline;
+  int64_t peers = outline->stages; /* that send to the chunk, and all that it may send to */
+  for (int s = 0; s < outline->stages; s++)
+    peers += RengaPlanGetStage(outline->plan, s)->shape.replicas;
   RengaCall(RengaMalloc(chunk->gradients.n_buffers, &chunk->gradients.piece));
   RengaCall(RengaMalloc(REGION_MESSAGE + outline->n_messages, &chunk->base));
   RengaCall(RengaMalloc(chunk->replicas + 1, &chunk->gradients.leaf_bounds));
-  RengaCall(RengaMalloc(outline->stages + RengaPlanGetRankCount(outline->plan), &chunk->exchange));
+  RengaCall(RengaMalloc(peers, &chunk->exchange));
   return RENGA_SUCCESS;
 }
 

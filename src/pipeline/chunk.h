@@ -1,5 +1,5 @@
 /* What network and plan say of a run, and one stage of it: a chunk of the network with all that it
-   holds. A rank has one chunk today; forecasts make chunks that no rank has. */
+   holds. A rank may have several; forecasts make chunks that no rank has. */
 #pragma once
 #include "program.h"
 #include "renga/private/settings.h"
@@ -197,6 +197,7 @@ typedef struct {
   GradientVector gradients;
   InputRing inputs;
   RengaRequest *exchange; /* of one tied parameter */
+  int n_exchanges;
   Portion portion;
 } Chunk;
 

@@ -32,7 +32,7 @@ static int CountTensors(RengaPipeline pipeline)
 }
 
 /* This rank's own hash of each tensor that it holds; row: [count][2] hash and inverse, the least
-   number in both where there is none. */
+   number in both where there is none. Of several copies here the largest, as of those elsewhere. */
 static RengaErrorCode HashHeld(RengaPipeline pipeline, int count, int64_t row[])
 {
   const Persistents *list = &pipeline->rank.persistents;
@@ -40,56 +40,74 @@ static RengaErrorCode HashHeld(RengaPipeline pipeline, int count, int64_t row[])
   for (int t = 0; t < list->count; t++) {
     uint64_t hash = 0;
     RengaCall(HashTensor(pipeline, &list->row[t], &hash));
-    int64_t *at = &row[2 * list->number[t]];
-    memcpy(&at[0], &hash, sizeof hash);
-    at[1] = ~at[0];
+    int64_t *at = &row[2 * list->number[t]], value;
+    memcpy(&value, &hash, sizeof hash);
+    if (value > at[0]) at[0] = value;
+    if (~value > at[1]) at[1] = ~value;
   }
   return RENGA_SUCCESS;
 }
 
-/* One tensor on one rank. */
+/* One tensor in one stage of a rank. */
 typedef struct {
-  int64_t held, stage, replica;
+  int64_t held, rank, stage, replica;
   uint64_t hash;
   char name[160];
 } Copy;
 
-/* How many ranks hold the same bits as rank r. */
-static int CountAlike(const Copy copy[], int size, int r)
+/* How many of the copies have the same bits. */
+static int CountAlike(const Copy copy[], int count, int wanted)
 {
-  int count = 0;
-  for (int i = 0; i < size; i++) count += copy[i].held && copy[i].hash == copy[r].hash;
-  return count;
+  int alike = 0;
+  for (int i = 0; i < count; i++) alike += copy[i].held && copy[i].hash == copy[wanted].hash;
+  return alike;
 }
 
-/* Most ranks are right, of equally many the first. */
-static RengaErrorCode RaiseDeparture(RengaPipeline pipeline, const Copy copy[])
+/* Most copies are right, of equally many the first. */
+static RengaErrorCode RaiseDeparture(RengaPipeline pipeline, const Copy copy[], int count)
 {
-  const int size = RengaCommGetSize(pipeline->rank.all);
   int right = -1, wrong = -1;
-  for (int r = 0; r < size; r++)
-    if (copy[r].held && (right < 0 || CountAlike(copy, size, r) > CountAlike(copy, size, right)))
-      right = r;
-  for (int r = 0; r < size && wrong < 0; r++)
-    if (copy[r].held && copy[r].hash != copy[right].hash) wrong = r;
+  for (int i = 0; i < count; i++)
+    if (copy[i].held &&
+        (right < 0 || CountAlike(copy, count, i) > CountAlike(copy, count, right)))
+      right = i;
+  for (int i = 0; i < count && wrong < 0; i++)
+    if (copy[i].held && copy[i].hash != copy[right].hash) wrong = i;
   RengaRaise(
       pipeline->hdr.comm, RENGA_ERR_INTERNAL,
-      "rank %d (stage %lld, replica %lld) departs from rank %d (stage %lld, replica %lld): "
+      "rank %lld (stage %lld, replica %lld) departs from rank %lld (stage %lld, replica %lld): "
       "%s is not the same there. Copies part where a program writes to one of them alone, or "
       "where memory fails",
-      wrong, (long long)copy[wrong].stage, (long long)copy[wrong].replica, right,
-      (long long)copy[right].stage, (long long)copy[right].replica, copy[right].name);
+      (long long)copy[wrong].rank, (long long)copy[wrong].stage, (long long)copy[wrong].replica,
+      (long long)copy[right].rank, (long long)copy[right].stage, (long long)copy[right].replica,
+      copy[right].name);
 }
 
-/* This rank's copy of a tensor, if it has one. */
-static RengaErrorCode FindCopy(RengaPipeline pipeline, int number, Copy *copy)
+/* The chunk of this rank whose memory has the tensor. */
+static const Chunk *ChunkOf(const Rank *rank, const RengaPersistent *tensor)
 {
-  const Persistents *list = &pipeline->rank.persistents;
-  for (int t = 0; t < list->count; t++) {
-    if (list->number[t] != number) continue;
-    copy->held = 1;
-    snprintf(copy->name, sizeof copy->name, "%s", list->row[t].name);
-    RengaCall(HashTensor(pipeline, &list->row[t], &copy->hash));
+  const Chunk *found = rank->chunk;
+  for (int c = 1; c < rank->n_chunks; c++)
+    if ((const char *)tensor->data >= rank->chunk[c].at.persistent) found = &rank->chunk[c];
+  return found;
+}
+
+/* This rank's copies of a tensor. */
+static RengaErrorCode FindCopies(RengaPipeline pipeline, int number, Copy copy[])
+{
+  const Rank *rank = &pipeline->rank;
+  int found = 0;
+  for (int t = 0; t < rank->persistents.count; t++) {
+    const RengaPersistent *tensor = &rank->persistents.row[t];
+    if (rank->persistents.number[t] != number) continue;
+    const Chunk *chunk = ChunkOf(rank, tensor);
+    Copy *own = &copy[found++];
+    *own = (Copy){.held = 1,
+                  .rank = RengaCommGetRank(rank->all),
+                  .stage = chunk->stage,
+                  .replica = chunk->replica};
+    snprintf(own->name, sizeof own->name, "%s", tensor->name);
+    RengaCall(HashTensor(pipeline, tensor, &own->hash));
   }
   return RENGA_SUCCESS;
 }
@@ -98,16 +116,18 @@ static RengaErrorCode FindCopy(RengaPipeline pipeline, int number, Copy *copy)
 static RengaErrorCode NameDeparture(RengaPipeline pipeline, int number)
 {
   const Rank *rank = &pipeline->rank;
-  Copy mine = {.stage = rank->n_chunks > 0 ? rank->chunk[0].stage : -1,
-               .replica = rank->n_chunks > 0 ? rank->chunk[0].replica : 0};
-  Copy *all = NULL;
-  RengaErrorCode code = FindCopy(pipeline, number, &mine);
-  if (!code) code = RengaMalloc(RengaCommGetSize(rank->all), &all);
+  const int each = RengaPlanGetStage(pipeline->plan, 0)->shape.chunks;
+  const int count = each * RengaCommGetSize(rank->all);
+  Copy *mine = NULL, *all = NULL;
+  RengaErrorCode code = RengaMalloc(each, &mine);
+  if (!code) code = RengaMalloc(count, &all);
+  if (!code) code = FindCopies(pipeline, number, mine);
   code = RengaErrorAgree(pipeline->hdr.comm, code);
   if (!code)
-    code = RengaCommGather(rank->all, &mine, sizeof mine, all, -1,
+    code = RengaCommGather(rank->all, mine, (size_t)each * sizeof *mine, all, -1,
                            "all ranks to say which copy departs");
-  if (!code) code = RaiseDeparture(pipeline, all);
+  if (!code) code = RaiseDeparture(pipeline, all, count);
+  RengaFree(&mine);
   RengaFree(&all);
   RengaCall(code);
   return RENGA_SUCCESS;

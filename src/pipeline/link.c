@@ -75,8 +75,6 @@ static RengaErrorCode PostReceive(Chunk *chunk, Pass *pass, int row, int64_t i)
    evaluation. */
 RengaErrorCode RengaChunkPostReceives_Private(Chunk *chunk, Pass *pass)
 {
-  RengaCall(RengaPipelineSettle_Private(chunk->pipeline, pass, false));
-  if (!pass->settled || pass->refused) return RENGA_SUCCESS;
   const int64_t done = pass->training ? chunk->portion.backward_done : chunk->portion.forward_done;
   for (int m = 0; m < chunk->outline->n_messages; m++) {
     Link *link = &chunk->link[m];

@@ -2,6 +2,7 @@
 #include "pipelineimpl.h"
 #include <string.h>
 
+/* The first where several stages of this rank hold it: that of the owner, if it is here. */
 static const RengaPersistent *FindTensor(RengaPipeline pipeline, const char *name)
 {
   for (int t = 0; t < pipeline->rank.persistents.count; t++)
@@ -111,15 +112,24 @@ static RengaErrorCode Get(RengaPipeline pipeline, const Named *named, int owner)
   return RENGA_SUCCESS;
 }
 
+/* Where several stages of this rank hold the tensor, in each. */
+static RengaErrorCode SetHere(RengaPipeline pipeline, const Named *named)
+{
+  const Persistents *list = &pipeline->rank.persistents;
+  for (int t = 0; t < list->count; t++)
+    if (strcmp(list->row[t].name, named->name) == 0)
+      RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE, list->row[t].data,
+                                named->copy, named->bytes));
+  RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Set(RengaPipeline pipeline, const Named *named)
 {
   if (named->rank != RENGA_TO_ALL)
     RengaCall(RengaCommBroadcast(pipeline->rank.all, named->copy, named->bytes, named->rank,
                                  "all ranks to get a parameter"));
-  if (!named->here) return RENGA_SUCCESS;
-  RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE, named->here->data,
-                            named->copy, named->bytes));
-  RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+  if (named->here) RengaCall(SetHere(pipeline, named));
   return RENGA_SUCCESS;
 }
 

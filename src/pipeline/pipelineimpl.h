@@ -222,7 +222,7 @@ RengaErrorCode RengaPipelineSumValues_Private(RengaPipeline pipeline, Pass *pass
 RengaErrorCode RengaPipelineFailTogether_Private(RengaPipeline pipeline, const Pass *pass);
 /* tied.c */
 int64_t RengaChunkTiedBytes_Private(const Chunk *chunk);
-RengaErrorCode RengaChunkExchangeTied_Private(Chunk *chunk, Pass *pass);
+RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline, Pass *pass);
 /* rank.c: back to what the pipeline was before set-up */
 RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline);
 /* arena.c */

@@ -210,6 +210,16 @@ static RengaErrorCode Backward(Chunk *chunk, Pass *pass, const RengaAction *acti
   return RENGA_SUCCESS;
 }
 
+/* Of all stages of the rank, as soon as the ranks agree. */
+static RengaErrorCode PostAll(RengaPipeline pipeline, Pass *pass)
+{
+  RengaCall(RengaPipelineSettle_Private(pipeline, pass, false));
+  if (!pass->settled || pass->refused) return RENGA_SUCCESS;
+  for (int c = 0; c < pipeline->rank.n_chunks; c++)
+    RengaCall(RengaChunkPostReceives_Private(&pipeline->rank.chunk[c], pass));
+  return RENGA_SUCCESS;
+}
+
 /* Where the pass has failed only what messages need of it is done. */
 static RengaErrorCode RunForward(Chunk *chunk, Pass *pass, const RengaAction *action, int64_t i)
 {
@@ -218,7 +228,7 @@ static RengaErrorCode RunForward(Chunk *chunk, Pass *pass, const RengaAction *ac
   if (!RengaPipelineHears_Private(chunk->pipeline, pass, true))
     RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, Forward(chunk, pass, action, i)));
   chunk->portion.forward_done++;
-  RengaCall(RengaChunkPostReceives_Private(chunk, pass));
+  RengaCall(PostAll(chunk->pipeline, pass));
   return RENGA_SUCCESS;
 }
 
@@ -234,7 +244,7 @@ static RengaErrorCode RunBackward(Chunk *chunk, Pass *pass, const RengaAction *a
                                               : Backward(chunk, pass, action, i)));
   if (input) return RENGA_SUCCESS; /* what it read is wanted again */
   chunk->portion.backward_done++;
-  RengaCall(RengaChunkPostReceives_Private(chunk, pass));
+  RengaCall(PostAll(chunk->pipeline, pass));
   return RENGA_SUCCESS;
 }
 
@@ -300,13 +310,6 @@ static void Trace(RengaPipeline pipeline, const RengaAction *action, double begi
            (long long)action->microbatch, message ? " " : "",
            message ? pipeline->outline.message[action->message].value : "");
   RengaLogTrace(message ? "communication" : "compute", name, begin, MPI_Wtime());
-}
-
-static RengaErrorCode PostAll(RengaPipeline pipeline, Pass *pass)
-{
-  for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaCall(RengaChunkPostReceives_Private(&pipeline->rank.chunk[c], pass));
-  return RENGA_SUCCESS;
 }
 
 /* Before an action that sends, or waits for what others send. */

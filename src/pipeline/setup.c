@@ -34,6 +34,18 @@ static RengaErrorCode CheckShortBatches(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+/* What settings and plan say of stages per rank. */
+static RengaErrorCode CheckChunks(RengaPipeline pipeline)
+{
+  const int chunks = RengaPlanGetStage(pipeline->plan, 0)->shape.chunks;
+  const int wanted = pipeline->settings->chunks;
+  RengaCheck(!wanted || wanted == chunks, pipeline->hdr.comm, RENGA_ERR_PLAN,
+             "the settings ask for %d stages per rank (-pipeline_chunks), but the plan has %d: "
+             "make the plan with these settings, or leave the option out",
+             wanted, chunks);
+  return RENGA_SUCCESS;
+}
+
 /* ranks 0: however many there will be, to forecast what they take; the optimizer, whose number of
    steps need not be known then, is not set up. */
 RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks)
@@ -41,6 +53,7 @@ RengaErrorCode RengaPipelineCheckParts_Private(RengaPipeline pipeline, int ranks
   RengaCheck(pipeline->plan && pipeline->graph, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the pipeline has no plan: call RengaPipelineSetPlan first");
   RengaCall(RengaPlanCheck(pipeline->plan, pipeline->graph, ranks));
+  RengaCall(CheckChunks(pipeline));
   RengaCall(CheckShortBatches(pipeline));
   if (ranks) RengaCall(RengaOptimizerSetUp(pipeline->optimizer));
   RengaCall(RengaPipelineCheckGroups_Private(pipeline));
@@ -86,30 +99,52 @@ static RengaErrorCode MakeOutline(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* The plan gives a rank one stage at the most. */
-static RengaErrorCode MakeChunks(RengaPipeline pipeline)
+static RengaErrorCode MakeChunk(RengaPipeline pipeline, const RengaPlanPlace *place)
 {
-  Rank *rank = &pipeline->rank;
-  int stage, replica;
-  RengaCall(RengaPlanFindRank(pipeline->plan, RengaCommGetRank(rank->all), &stage, &replica));
-  if (stage < 0) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(1, &rank->chunk));
-  Chunk *chunk = &rank->chunk[rank->n_chunks++];
-  RengaChunkBegin_Private(&pipeline->outline, stage, chunk);
+  Chunk *chunk = &pipeline->rank.chunk[pipeline->rank.n_chunks++];
+  RengaChunkBegin_Private(&pipeline->outline, place->stage, chunk);
   chunk->pipeline = pipeline;
-  chunk->replica = replica;
+  chunk->replica = place->replica;
   RengaCall(RengaChunkSetUp_Private(chunk));
   return RENGA_SUCCESS;
 }
 
-/* Collective: the replicas of each stage. */
-static RengaErrorCode MakeGroups(RengaPipeline pipeline)
+/* One of each of the rank's stages, in their order. */
+static RengaErrorCode MakeChunks(RengaPipeline pipeline)
 {
-  Chunk *chunk = pipeline->rank.n_chunks > 0 ? pipeline->rank.chunk : NULL;
+  Rank *rank = &pipeline->rank;
+  const int most = RengaPlanGetStage(pipeline->plan, 0)->shape.chunks;
+  RengaPlanPlace *place;
+  int count;
+  RengaCall(RengaMalloc(most, &place));
+  RengaErrorCode code =
+      RengaPlanFindPlaces(pipeline->plan, RengaCommGetRank(rank->all), most, place, &count);
+  if (!code && count > 0) code = RengaMalloc(count, &rank->chunk);
+  for (int c = 0; c < count && !code; c++) code = MakeChunk(pipeline, &place[c]);
+  RengaFree(&place);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Collective; chunk NULL: this rank has none. */
+static RengaErrorCode MakeGroup(RengaPipeline pipeline, Chunk *chunk)
+{
   RengaComm group = NULL;
   RengaCall(RengaCommSplit(pipeline->rank.all, chunk ? chunk->stage : -1,
                            chunk ? chunk->replica : 0, &group));
   if (chunk) chunk->group = group;
+  return RENGA_SUCCESS;
+}
+
+/* Collective: the replicas of each stage. All ranks split for the first stage of each, then for
+   the second, and so on. */
+static RengaErrorCode MakeGroups(RengaPipeline pipeline)
+{
+  Rank *rank = &pipeline->rank;
+  const int rounds = RengaPlanGetStage(pipeline->plan, 0)->shape.chunks;
+  for (int c = 0; c < rounds; c++)
+    RengaCall(RengaErrorAgree(pipeline->hdr.comm,
+                              MakeGroup(pipeline, c < rank->n_chunks ? &rank->chunk[c] : NULL)));
   return RENGA_SUCCESS;
 }
 

@@ -103,18 +103,28 @@ RengaErrorCode RengaChunkCountLag_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-/* Micro-batches in flight: the most of all batches. */
+static RengaErrorCode CountInFlight(Chunk *chunk, int64_t microbatches, bool forward_only)
+{
+  int64_t in_flight;
+  RengaSchedule schedule;
+  RengaCall(
+      RengaOutlineGetShape_Private(chunk->outline, microbatches, forward_only, &schedule));
+  RengaCall(RengaScheduleGetInFlight(schedule, chunk->stage, &in_flight));
+  if (in_flight > chunk->slots) chunk->slots = (int)in_flight;
+  return RENGA_SUCCESS;
+}
+
+/* Micro-batches in flight: the most of all batches. Where a rank has several stages evaluation may
+   need more of them. */
 static RengaErrorCode CountSlots(Chunk *chunk)
 {
+  const Outline *outline = chunk->outline;
+  const bool several = RengaPlanGetStage(outline->plan, chunk->stage)->shape.chunks > 1;
   chunk->slots = 1;
-  for (int i = 0; i < chunk->outline->n_batches; i++) {
-    const int64_t all = RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]);
-    int64_t in_flight;
-    RengaSchedule schedule;
-    RengaCall(
-        RengaOutlineGetShape_Private(chunk->outline, all, !chunk->outline->has_loss, &schedule));
-    RengaCall(RengaScheduleGetInFlight(schedule, chunk->stage, &in_flight));
-    if (in_flight > chunk->slots) chunk->slots = (int)in_flight;
+  for (int i = 0; i < outline->n_batches; i++) {
+    const int64_t all = RengaPlanMicrobatches(outline->plan, outline->batch[i]);
+    RengaCall(CountInFlight(chunk, all, !outline->has_loss));
+    if (several && outline->has_loss) RengaCall(CountInFlight(chunk, all, true));
   }
   return RENGA_SUCCESS;
 }
@@ -267,14 +277,17 @@ RengaErrorCode RengaChunkSizeStage_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-/* Before the first step. */
+/* Before the first step; where a rank has several stages evaluation may be impossible too. */
 static RengaErrorCode ProveSchedules(Chunk *chunk)
 {
-  for (int i = 0; i < chunk->outline->n_batches; i++) {
+  const Outline *outline = chunk->outline;
+  const bool several = RengaPlanGetStage(outline->plan, chunk->stage)->shape.chunks > 1;
+  for (int i = 0; i < outline->n_batches; i++) {
+    const int64_t all = RengaPlanMicrobatches(outline->plan, outline->batch[i]);
     RengaSchedule schedule;
-    RengaCall(RengaOutlineGetSchedule_Private(
-        chunk->outline, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]),
-        !chunk->outline->has_loss, &schedule));
+    RengaCall(
+        RengaOutlineGetSchedule_Private(chunk->outline, all, !outline->has_loss, &schedule));
+    if (several) RengaCall(RengaOutlineGetSchedule_Private(chunk->outline, all, true, &schedule));
   }
   return RENGA_SUCCESS;
 }

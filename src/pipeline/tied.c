@@ -1,7 +1,8 @@
 /* Parameters with several uses: the gradients of the uses are added in ascending order of (node,
    input). As stages are intervals of nodes that is: stage by stage. Stages that share a parameter
    send each other their uses, replica r to the replicas that are r modulo their number, and each
-   adds up all of them. */
+   adds up all of them. All ranks take the parameters in one order, and a rank those of all its
+   stages at once, which may send to each other. */
 #include "pipelineimpl.h"
 #include <string.h>
 
@@ -16,10 +17,11 @@ static int64_t UsesIn(const Chunk *chunk, const Parameter *parameter, int stage)
   return Holds(chunk, parameter, stage) - 1;
 }
 
-static int64_t UsesElsewhere(const Chunk *chunk, const Parameter *parameter)
+/* Uses in other stages before this one. */
+static int64_t UsesElsewhere(const Chunk *chunk, const Parameter *parameter, int stage)
 {
   int64_t uses = 0;
-  for (int s = 0; s < chunk->outline->stages; s++)
+  for (int s = 0; s < stage; s++)
     if (s != chunk->stage && UsesIn(chunk, parameter, s) > 0) uses += UsesIn(chunk, parameter, s);
   return uses;
 }
@@ -31,8 +33,8 @@ int64_t RengaChunkTiedBytes_Private(const Chunk *chunk)
   for (int p = 0; p < chunk->n_parameters; p++) {
     const Parameter *parameter = &chunk->parameter[p];
     if (!parameter->trained) continue;
-    const int64_t needed =
-        UsesElsewhere(chunk, parameter) * parameter->stride * (int64_t)sizeof(float);
+    const int64_t needed = UsesElsewhere(chunk, parameter, chunk->outline->stages) *
+                           parameter->stride * (int64_t)sizeof(float);
     if (needed > bytes) bytes = needed;
   }
   return bytes;
@@ -68,8 +70,7 @@ static RengaErrorCode AddUses(Chunk *chunk, const Parameter *parameter)
 }
 
 /* Replica r of this stage sends to the replicas of another that ask it: r, r + replicas, … */
-static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage,
-                                int *count)
+static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage)
 {
   const float *own = chunk->gradients.sum + parameter->gradient;
   const size_t bytes = (size_t)(parameter->n_uses * parameter->stride) * sizeof(float);
@@ -81,17 +82,18 @@ static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *param
     do
       code = RengaCommSend(chunk->pipeline->rank.all, own, bytes,
                            RengaPlanGetRank(chunk->outline->plan, stage, r), tag,
-                           &chunk->exchange[*count]);
+                           &chunk->exchange[chunk->n_exchanges]);
     while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
     RengaCall(code);
-    ++*count;
+    chunk->n_exchanges++;
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage,
-                              float *to, int *count)
+static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage)
 {
+  float *to =
+      (float *)chunk->at.tied + UsesElsewhere(chunk, parameter, stage) * parameter->stride;
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   const int peer = RengaPlanGetRank(chunk->outline->plan, stage, chunk->replica % others);
   const size_t bytes = (size_t)(UsesIn(chunk, parameter, stage) * parameter->stride) * sizeof *to;
@@ -99,28 +101,51 @@ static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *paramet
   RengaErrorCode code;
   int attempt = 0;
   do
-    code =
-        RengaCommReceive(chunk->pipeline->rank.all, to, bytes, peer, tag, &chunk->exchange[*count]);
+    code = RengaCommReceive(chunk->pipeline->rank.all, to, bytes, peer, tag,
+                            &chunk->exchange[chunk->n_exchanges]);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
-  ++*count;
+  chunk->n_exchanges++;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Post(Chunk *chunk, Pass *pass, const Parameter *parameter, int *count)
+/* The chunk's own part of a parameter of the network; NULL: it has none that is trained. */
+static const Parameter *FindTrained(const Chunk *chunk, int number)
 {
-  float *other = (float *)chunk->at.tied;
-  for (int s = 0; s < chunk->outline->stages; s++) {
-    if (s == chunk->stage || UsesIn(chunk, parameter, s) < 0) continue;
-    const int64_t uses = UsesIn(chunk, parameter, s);
-    if (uses > 0) RengaCall(PostOne(chunk, pass, parameter, s, other, count));
-    other += uses * parameter->stride;
-    RengaCall(PostSends(chunk, pass, parameter, s, count));
+  int low = 0, high = chunk->n_parameters;
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (chunk->parameter[middle].number < number)
+      low = middle + 1;
+    else
+      high = middle;
   }
+  const Parameter *found = &chunk->parameter[low];
+  return low < chunk->n_parameters && found->number == number && found->trained ? found : NULL;
+}
+
+/* By sender, then receiver, as sends are: messages between two ranks keep their order. */
+static RengaErrorCode PostReceives(RengaPipeline pipeline, Pass *pass, int number)
+{
+  for (int s = 0; s < pipeline->outline.stages; s++)
+    for (int c = 0; c < pipeline->rank.n_chunks; c++) {
+      Chunk *chunk = &pipeline->rank.chunk[c];
+      const Parameter *parameter = FindTrained(chunk, number);
+      if (parameter && s != chunk->stage && UsesIn(chunk, parameter, s) > 0)
+        RengaCall(PostOne(chunk, pass, parameter, s));
+    }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WaitAll(Chunk *chunk, Pass *pass, const Parameter *parameter, int count)
+static RengaErrorCode SendUses(Chunk *chunk, Pass *pass, const Parameter *parameter)
+{
+  for (int s = 0; s < chunk->outline->stages; s++)
+    if (s != chunk->stage && UsesIn(chunk, parameter, s) >= 0)
+      RengaCall(PostSends(chunk, pass, parameter, s));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode WaitAll(Chunk *chunk, Pass *pass, const Parameter *parameter)
 {
   char what[384];
   snprintf(what, sizeof what,
@@ -128,7 +153,7 @@ static RengaErrorCode WaitAll(Chunk *chunk, Pass *pass, const Parameter *paramet
            "use it in step %lld",
            RengaCommGetRank(chunk->pipeline->rank.all), chunk->stage, chunk->replica,
            parameter->name, (long long)chunk->pipeline->step);
-  for (int i = 0; i < count; i++) {
+  for (int i = 0; i < chunk->n_exchanges; i++) {
     RengaErrorCode code;
     int attempt = 0;
     do code = RengaCommWait(chunk->pipeline->rank.all, &chunk->exchange[i], what);
@@ -145,30 +170,61 @@ static bool IsShared(Chunk *chunk, const Parameter *parameter)
   return false;
 }
 
-static RengaErrorCode Exchange(Chunk *chunk, Pass *pass, const Parameter *parameter)
+static RengaErrorCode Exchange(RengaPipeline pipeline, Pass *pass, int number)
 {
-  int count = 0;
-  RengaCall(Post(chunk, pass, parameter, &count));
-  RengaCall(WaitAll(chunk, pass, parameter, count));
+  Rank *rank = &pipeline->rank;
+  for (int c = 0; c < rank->n_chunks; c++) rank->chunk[c].n_exchanges = 0;
+  RengaCall(PostReceives(pipeline, pass, number));
+  for (int c = 0; c < rank->n_chunks; c++) {
+    const Parameter *parameter = FindTrained(&rank->chunk[c], number);
+    if (parameter) RengaCall(SendUses(&rank->chunk[c], pass, parameter));
+  }
+  for (int c = 0; c < rank->n_chunks; c++) {
+    const Parameter *parameter = FindTrained(&rank->chunk[c], number);
+    if (parameter) RengaCall(WaitAll(&rank->chunk[c], pass, parameter));
+  }
   return RENGA_SUCCESS;
 }
 
-/* The sum of all uses of each parameter; it lies where this stage's first use lay. Fails only where
-   messages are left under way. */
-RengaErrorCode RengaChunkExchangeTied_Private(Chunk *chunk, Pass *pass)
+static RengaErrorCode AddAllUses(RengaPipeline pipeline, int number)
+{
+  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
+    Chunk *chunk = &pipeline->rank.chunk[c];
+    const Parameter *parameter = FindTrained(chunk, number);
+    if (parameter) RengaCall(AddUses(chunk, parameter));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SumUses(RengaPipeline pipeline, Pass *pass, int number)
 {
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_TIED);
-  for (int p = 0; p < chunk->n_parameters; p++) {
-    const Parameter *parameter = &chunk->parameter[p];
-    const bool shared = IsShared(chunk, parameter);
-    RengaErrorCode code = RENGA_SUCCESS;
-    if (!parameter->trained || (!shared && parameter->n_uses < 2)) continue;
-    RengaLogEventBegin(event);
-    if (shared) code = Exchange(chunk, pass, parameter);
-    if (!code && !pass->failed)
-      code = RengaPipelineNote_Private(chunk->pipeline, pass, AddUses(chunk, parameter));
-    RengaLogEventEnd(event, 0, shared, parameter->count * (int64_t)sizeof(float));
-    RengaCall(code);
+  bool shared = false, several = false;
+  int64_t count = 0;
+  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
+    Chunk *chunk = &pipeline->rank.chunk[c];
+    const Parameter *parameter = FindTrained(chunk, number);
+    if (!parameter) continue;
+    shared = shared || IsShared(chunk, parameter);
+    several = several || parameter->n_uses > 1;
+    count = parameter->count;
   }
+  if (!shared && !several) return RENGA_SUCCESS;
+  RengaLogEventBegin(event);
+  RengaErrorCode code = shared ? Exchange(pipeline, pass, number) : RENGA_SUCCESS;
+  if (!code && !pass->failed)
+    code = RengaPipelineNote_Private(pipeline, pass, AddAllUses(pipeline, number));
+  RengaLogEventEnd(event, 0, shared, count * (int64_t)sizeof(float));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* The sum of all uses of each parameter; in each of the rank's stages it lies where the first use
+   of this stage lay. Fails only where messages are left under way. */
+RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline, Pass *pass)
+{
+  if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
+  for (int p = 0; p < pipeline->outline.n_parameters; p++)
+    RengaCall(SumUses(pipeline, pass, p));
   return RENGA_SUCCESS;
 }

@@ -39,7 +39,9 @@ static void FormatReplicas(RengaPlan plan, size_t size, char text[])
     snprintf(text, size, "%d to %d", least, most);
 }
 
-static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, const Row rows[])
+/* rows: [ranks][each] */
+static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, int each,
+                               const Row rows[])
 {
   char replicas[64];
   FormatReplicas(pipeline->plan, sizeof replicas, replicas);
@@ -51,8 +53,25 @@ static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, const
       viewer, "  rank  stage replica kernels flight parameters  gradients  optimizer      "
               "saved  temporary   messages     inputs        all\n"));
   for (int r = 0; r < RengaCommGetSize(pipeline->rank.all); r++)
-    RengaCall(PrintRow(viewer, r, &rows[r]));
+    for (int c = 0; c < each; c++)
+      if (c == 0 || rows[r * each + c].stage >= 0)
+        RengaCall(PrintRow(viewer, r, &rows[r * each + c]));
   return RENGA_SUCCESS;
+}
+
+/* Of this rank's stages; an idle rank has one row that says so. */
+static void FillRows(RengaPipeline pipeline, int each, Row rows[])
+{
+  for (int c = 0; c < each; c++) {
+    const Chunk *chunk = &pipeline->rank.chunk[c];
+    rows[c] = (Row){.stage = -1};
+    if (c >= pipeline->rank.n_chunks) continue;
+    rows[c] = (Row){.stage = chunk->stage,
+                    .replica = chunk->replica,
+                    .kernels = chunk->kernels.count,
+                    .slots = chunk->slots,
+                    .memory = chunk->memory};
+  }
 }
 
 /*@
@@ -68,21 +87,17 @@ RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer)
 {
   RengaCheckPointer(pipeline);
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
-  const Chunk *chunk = pipeline->rank.n_chunks > 0 ? pipeline->rank.chunk : NULL;
-  Row mine = {.stage = -1, .memory = pipeline->rank.memory};
-  if (chunk) {
-    mine.stage = chunk->stage;
-    mine.replica = chunk->replica;
-    mine.kernels = chunk->kernels.count;
-    mine.slots = chunk->slots;
-  }
-  Row *rows = NULL;
-  RengaErrorCode code =
-      RengaErrorAgree(pipeline->hdr.comm, RengaMalloc(RengaCommGetSize(pipeline->rank.all), &rows));
+  const int each = RengaPlanGetStage(pipeline->plan, 0)->shape.chunks;
+  Row *mine = NULL, *rows = NULL;
+  RengaErrorCode code = RengaMalloc(each, &mine);
+  if (!code) code = RengaMalloc(each * RengaCommGetSize(pipeline->rank.all), &rows);
+  code = RengaErrorAgree(pipeline->hdr.comm, code);
+  if (!code) FillRows(pipeline, each, mine);
   if (!code)
-    code = RengaCommGather(pipeline->rank.all, &mine, sizeof mine, rows, 0,
+    code = RengaCommGather(pipeline->rank.all, mine, (size_t)each * sizeof *mine, rows, 0,
                            "all ranks to show the pipeline");
-  if (code == RENGA_SUCCESS) code = PrintAll(pipeline, viewer, rows);
+  if (!code) code = PrintAll(pipeline, viewer, each, rows);
+  RengaFree(&mine);
   RengaFree(&rows);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -50,15 +50,19 @@ double RengaPlanGetShare_Private(RengaPlan plan, int stage)
 
 double RengaPlanGetBusy_Private(RengaPlan plan, int stage)
 {
-  const RengaPlanStage *row = &plan->stage[stage];
+  const int replicas = plan->stage[stage].shape.replicas;
+  const int across = plan->count / plan->stage[0].shape.chunks;
   const int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch);
   int64_t most = 0;
-  for (int r = 0; r < row->shape.replicas; r++) {
-    const int64_t own = RengaPlanLeafBound(microbatches, plan->leaf, row->shape.replicas, r + 1) -
-                        RengaPlanLeafBound(microbatches, plan->leaf, row->shape.replicas, r);
+  double seconds = 0;
+  for (int r = 0; r < replicas; r++) {
+    const int64_t own = RengaPlanLeafBound(microbatches, plan->leaf, replicas, r + 1) -
+                        RengaPlanLeafBound(microbatches, plan->leaf, replicas, r);
     if (own > most) most = own;
   }
-  return (double)most * (row->forward_seconds + row->backward_seconds);
+  for (int s = stage % across; s < plan->count; s += across)
+    seconds += plan->stage[s].forward_seconds + plan->stage[s].backward_seconds;
+  return (double)most * seconds;
 }
 
 double RengaPlanGetWait_Private(RengaPlan plan, int stage)
@@ -86,13 +90,16 @@ int RengaPlanMostReplicas_Private(RengaPlan plan)
 
 void RengaPlanFormatShape_Private(RengaPlan plan, size_t size, char text[])
 {
-  int least, most;
+  int least, most, used;
+  const int chunks = plan->stage[0].shape.chunks;
   CountReplicas(plan, &least, &most);
   if (least == most)
-    snprintf(text, size, "%d stage%s x %d replica%s", plan->count, plan->count == 1 ? "" : "s",
-             most, most == 1 ? "" : "s");
+    used = snprintf(text, size, "%d stage%s x %d replica%s", plan->count,
+                    plan->count == 1 ? "" : "s", most, most == 1 ? "" : "s");
   else
-    snprintf(text, size, "%d stages of %d to %d replicas", plan->count, least, most);
+    used = snprintf(text, size, "%d stages of %d to %d replicas", plan->count, least, most);
+  if (chunks > 1 && (size_t)used < size)
+    snprintf(text + used, size - (size_t)used, ", %d stages per rank", chunks);
 }
 
 void RengaPlanFormatSchedule_Private(RengaPlan plan, size_t size, char text[])

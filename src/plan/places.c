@@ -84,6 +84,36 @@ int RengaPlanGetRankCount(RengaPlan plan)
 }
 
 /*@
+   RengaPlanGetDeviceMemory - what a device of a stage will need in all
+
+   Not collective
+
+   Input:
+   . plan - the plan, with its stages
+   . stage - number of the stage
+
+   Output:
+   . bytes - of this stage, and of the others of the same ranks where shapes have chunks; 0: of one
+     of them it is not known
+@*/
+RengaErrorCode RengaPlanGetDeviceMemory(RengaPlan plan, int stage, int64_t *bytes)
+{
+  int64_t sum = 0;
+  RengaCheckPointer(plan);
+  RengaCheckPointer(bytes);
+  RengaCheck(stage >= 0 && stage < plan->count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "stage %d of a plan with %d stages", stage, plan->count);
+  const int across = plan->count / plan->stage[0].shape.chunks;
+  *bytes = 0;
+  for (int s = stage % across; s < plan->count; s += across) {
+    if (plan->stage[s].memory == 0) return RENGA_SUCCESS;
+    sum += plan->stage[s].memory;
+  }
+  *bytes = sum;
+  return RENGA_SUCCESS;
+}
+
+/*@
    RengaPlanFindRank - the first place of a rank
 
    Not collective

@@ -61,7 +61,7 @@ void RengaPlanFormatSchedule_Private(RengaPlan plan, size_t size, char text[]);
 void RengaPlanFormatShape_Private(RengaPlan plan, size_t size, char text[]);
 /* "0-3, 7": runs of numbers as ranges; a list that is too long ends in "…". */
 void RengaPlanFormatRanks_Private(int count, const int ranks[], size_t size, char text[]);
-/* Seconds of a step in which a device of the stage computes. */
+/* Seconds of a step in which a device of the stage computes, for all stages of its ranks. */
 double RengaPlanGetBusy_Private(RengaPlan plan, int stage);
 /* Share of the pipeline's time in which a device of the stage waits; below 0: not known. */
 double RengaPlanGetWait_Private(RengaPlan plan, int stage);

@@ -21,7 +21,7 @@ static const struct {
     {"shard", shards, "sharding of %s over replicas", "is", RENGA_SHARD_NOTHING},
     {"saved", policies, "policy %s of saved tensors", "is", RENGA_SAVED_RECOMPUTE},
     {"precision", precisions, "precision %s", "is", RENGA_PRECISION_FP32},
-    {"chunks", NULL, "%s chunks per rank", "are", 1},
+    {"chunks", NULL, "%s chunks per rank", "are", INT_MAX},
 };
 
 /* The fields in the order of their rows. */

@@ -276,7 +276,8 @@ RengaErrorCode RengaPlanViewAscii_Private(RengaPlan plan, RengaViewer viewer)
   RengaCall(ViewIdleReplicas(plan, viewer));
   for (int s = -1; s < plan->count; s++) RengaCall(ViewRow(plan, viewer, s));
   if (!RengaPlanKnowsParts_Private(plan)) return RENGA_SUCCESS;
-  RengaCall(RengaViewerPrintf(viewer, "  memory of a device\n"));
+  RengaCall(RengaViewerPrintf(viewer, "  memory of a device%s\n",
+                              plan->stage[0].shape.chunks > 1 ? ", for each of its stages" : ""));
   for (int s = -1; s < plan->count; s++) RengaCall(ViewParts(plan, viewer, s));
   return RENGA_SUCCESS;
 }

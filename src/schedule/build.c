@@ -39,9 +39,20 @@ static void NameLists(RengaSchedule schedule)
   }
 }
 
+/* Forwards of a stage may run ahead of a later stage of the same rank by as many as there are
+   stages between: a rank that waited for itself would wait for ever. */
+static void FillAhead(RengaSchedule schedule)
+{
+  for (int s = 0; s < schedule->stages; s++) schedule->in_flight[s] = schedule->stages - s;
+}
+
 /* As many as the type says that it needs. */
 static RengaErrorCode FillInFlight(RengaSchedule schedule)
 {
+  if (RengaScheduleSharesRanks_Private(schedule) && schedule->forward_only) {
+    FillAhead(schedule);
+    return RENGA_SUCCESS;
+  }
   if (!schedule->ops->warm_up) return RENGA_SUCCESS;
   RengaCall(schedule->ops->warm_up(schedule, schedule->warm_up));
   for (int c = 0; c < schedule->seats; c++) {

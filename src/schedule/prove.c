@@ -1,6 +1,8 @@
 /* Proof of the lists by executing them in the abstract: receives and sums over replicas block,
    sends do not, and messages of one row of the table between two replicas arrive in the order in
-   which they were sent. A rank runs until it would wait; when no rank can go on, either all are
+   which they were sent. Where a rank has several stages an action also waits until what it writes
+   over is taken: the rank may be waiting for itself. A rank runs until it would wait; when no rank
+   can go on, either all are
    done or the first that waits does so for ever. What an action needs, makes and frees is one
    table. */
 #include "scheduleimpl.h"
@@ -247,8 +249,48 @@ static RengaErrorCode CheckFacts(const Proof *proof, const RengaScheduleChunk *c
   return RENGA_SUCCESS;
 }
 
+/* Whether the stage that gets the message has room for it, in the least memory that a rank may
+   have: of an activation for one more than had their forward. */
+static bool IsTaken(const Proof *proof, const RengaMessage *message, int64_t microbatch)
+{
+  RengaSchedule schedule = proof->schedule;
+  const RengaSharing *sharing = RengaScheduleSharing_Private(schedule, message->to);
+  const int64_t *count = CountsOf(
+      proof, RengaScheduleChunk_Private(schedule, message->to, sharing->owner[microbatch]));
+  const int64_t turn = sharing->turn[microbatch];
+  if (message->backward) return turn < count[COUNT_INPUT] + RENGA_SCHEDULE_GRADIENTS;
+  return turn <=
+         count[COUNT_FORWARD] + (schedule->forward_only ? schedule->in_flight[message->to] : 0);
+}
+
+/* A forward writes where that lay whose gradients are made, or without these what was forward so
+   many before; a backward where the gradient before the last one lay. */
+static bool WritesOverUntaken(const Proof *proof, const RengaScheduleChunk *chunk, bool backward)
+{
+  RengaSchedule schedule = proof->schedule;
+  const int64_t *done = CountsOf(proof, chunk);
+  int64_t over = done[COUNT_WEIGHT] - 1;
+  int count = 0;
+  if (schedule->forward_only) over = done[COUNT_FORWARD] - schedule->in_flight[chunk->stage];
+  if (backward) over = done[COUNT_INPUT] - RENGA_SCHEDULE_GRADIENTS;
+  if (over < 0) return false;
+  const int *row = RengaScheduleRows_Private(
+      schedule, chunk->stage, backward ? RENGA_ROWS_SEND_BACKWARD : RENGA_ROWS_SEND_FORWARD,
+      &count);
+  for (int i = 0; i < count; i++)
+    if (!IsTaken(proof, &schedule->message[row[i]], chunk->order[over])) return true;
+  return false;
+}
+
+static bool MustWait(const Proof *proof, const RengaScheduleChunk *chunk, RengaActionKind kind)
+{
+  const bool backward = kind == RENGA_ACTION_BACKWARD || kind == RENGA_ACTION_BACKWARD_INPUT;
+  if (!RengaScheduleSharesRanks_Private(proof->schedule)) return false;
+  return (backward || kind == RENGA_ACTION_FORWARD) && WritesOverUntaken(proof, chunk, backward);
+}
+
 static RengaErrorCode Compute(Proof *proof, const RengaScheduleChunk *chunk,
-                              const RengaAction *action)
+                              const RengaAction *action, bool *waits)
 {
   RengaSchedule schedule = proof->schedule;
   const Rule *rule = &rules[action->kind];
@@ -265,6 +307,8 @@ static RengaErrorCode Compute(Proof *proof, const RengaScheduleChunk *chunk,
               AllArrived(proof, chunk->stage, rule->receives, action->microbatch),
           "a message that it needs is not received before");
   Require(!(rule->needs & ~*fact & FACT_SAVED), "its activations are not recomputed just before");
+  *waits = MustWait(proof, chunk, action->kind);
+  if (*waits) return RENGA_SUCCESS;
   if (again && rule->makes & FACT_SAVED)
     TakeRoom(proof, chunk, action->kind == RENGA_ACTION_RECOMPUTE ? action->microbatch : NOTHING);
   *fact = (unsigned char)((*fact | rule->makes) & ~rule->frees);
@@ -437,7 +481,7 @@ static RengaErrorCode Step(Proof *proof, int rank, bool *waits)
     return Refuse(proof, chunk, "nothing is sharded over replicas: there is nothing to gather");
   default:
     if ((size_t)action->kind < RENGA_ACTION_KINDS && rules[action->kind].known)
-      return Compute(proof, chunk, action);
+      return Compute(proof, chunk, action, waits);
     return Refuse(proof, chunk, "the pipeline has no such action");
   }
 }
@@ -471,10 +515,12 @@ static RengaErrorCode RefuseWaiting(const Proof *proof, int rank)
 {
   const RengaActionList list = &proof->schedule->list[rank];
   const RengaAction *action = &list->action[proof->next[rank]];
-  return Refuse(proof, ChunkOf(list, action),
-                action->kind == RENGA_ACTION_REDUCE
-                    ? "it waits for ever: another replica does not come to this sum"
-                    : "it waits for ever: nothing sends this message");
+  const char *why = "it waits for ever: what it writes over is not taken before by the stage that "
+                    "it was sent to; let that stage come earlier, or have fewer chunks per rank";
+  if (action->kind == RENGA_ACTION_REDUCE)
+    why = "it waits for ever: another replica does not come to this sum";
+  if (action->kind == RENGA_ACTION_RECEIVE) why = "it waits for ever: nothing sends this message";
+  return Refuse(proof, ChunkOf(list, action), why);
 }
 
 static RengaErrorCode Run(Proof *proof)
@@ -505,7 +551,8 @@ RengaErrorCode RengaScheduleProve_Private(RengaSchedule schedule)
   RengaErrorCode code = Allocate(&proof);
   if (!code) code = Run(&proof);
   if (!code) {
-    memcpy(schedule->in_flight, proof.in_flight, (size_t)schedule->stages * sizeof(int64_t));
+    if (!schedule->forward_only || !RengaScheduleSharesRanks_Private(schedule))
+      memcpy(schedule->in_flight, proof.in_flight, (size_t)schedule->stages * sizeof(int64_t));
     memcpy(schedule->lag, proof.lag, (size_t)schedule->stages * sizeof(int64_t));
   }
   FreeProof(&proof);

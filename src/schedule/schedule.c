@@ -403,7 +403,8 @@ static RengaErrorCode KnowStage(RengaSchedule schedule, int stage)
      or what they follow from; of the replica that holds most
 
    Notes: until the schedule is set up what its type promises, then what the lists do. The lists of
-   a type from outside, which promises nothing, are built and proved.
+   a type from outside, which promises nothing, are built and proved. Of a schedule of forwards only
+   whose ranks have several stages: those whose outputs may not be taken yet.
 @*/
 RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches)
 {

@@ -78,6 +78,11 @@ static inline const RengaSharing *RengaScheduleSharing_Private(RengaSchedule sch
 {
   return &schedule->sharing[schedule->sharing_of[stage]];
 }
+/* Some rank has several stages. */
+static inline bool RengaScheduleSharesRanks_Private(RengaSchedule schedule)
+{
+  return schedule->ranks < schedule->seats;
+}
 static inline const RengaScheduleChunk *RengaScheduleChunk_Private(RengaSchedule schedule,
                                                                    int stage, int replica)
 {

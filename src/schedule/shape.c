@@ -266,8 +266,24 @@ RengaErrorCode RengaScheduleSetRanks(RengaSchedule schedule, const int rank[])
   return RENGA_SUCCESS;
 }
 
+/* Stages s, s + p, s + 2p, … are of the same ranks; they are numbered by stage, then replica. */
+static RengaErrorCode SetChunks(RengaSchedule schedule, int chunks)
+{
+  const int across = schedule->stages / chunks;
+  int *rank;
+  if (chunks == 1) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(schedule->seats, &rank));
+  for (int s = 0; s < schedule->stages; s++)
+    for (int r = 0; r < schedule->replicas[s]; r++)
+      rank[schedule->first_seat[s] + r] = schedule->first_seat[s % across] + r;
+  const RengaErrorCode code = RengaScheduleSetRanks(schedule, rank);
+  RengaFree(&rank);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /*@
-   RengaScheduleSetPlan - stages, replicas, leaves and recomputation of a plan
+   RengaScheduleSetPlan - stages, replicas, ranks, leaves and recomputation of a plan
 
    Not collective
 
@@ -294,6 +310,7 @@ RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int6
                                                     n_messages, messages, forward_only);
   RengaFree(&replicas);
   RengaCall(code);
+  RengaCall(SetChunks(schedule, RengaPlanGetStage(plan, 0)->shape.chunks));
   RengaCall(RengaScheduleSetLeaf(schedule, RengaPlanGetLeaf(plan)));
   for (int s = 0; s < stages; s++)
     RengaCall(RengaScheduleSetRecompute(

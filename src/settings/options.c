@@ -18,6 +18,7 @@
    . -pipeline_timeout - as -timeout: seconds without progress after which a run ends, 0: never
    . -pipeline_reduction - ordered or unordered
    . -pipeline_buckets - parts of a stage's gradients, each summed over the replicas by itself
+   . -pipeline_chunks - stages that each rank computes
 
    Notes: the one place where these options are read: planner, profile and pipeline see the object.
 @*/
@@ -106,22 +107,25 @@ RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
 @*/
 RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer)
 {
-  char eager[48] = "", buckets[32] = "", bound[32] = "as plan and machine say";
+  char eager[48] = "", chunks[32] = "", buckets[32] = "", bound[32] = "as plan and machine say";
   const char *device;
   double timeout;
   RengaCheckPointer(settings);
   RengaCheckPointer(viewer);
   RengaCall(RengaSettingsGetTimeout(settings, &timeout));
   if (settings->eager >= 0) snprintf(eager, sizeof eager, ", eager %g", settings->eager);
+  if (settings->chunks)
+    snprintf(chunks, sizeof chunks, ", %d stage%s per rank", settings->chunks,
+             settings->chunks == 1 ? "" : "s");
   if (settings->buckets > 1) snprintf(buckets, sizeof buckets, " in %d buckets", settings->buckets);
   if (settings->memory_bound) RengaFormatBytes((double)settings->memory_bound, sizeof bound, bound);
   RengaCall(RengaDeviceGetType(settings->device, &device));
   RengaCall(RengaViewerPrintf(
       viewer,
-      "Settings: device %s, %s reduction%s, schedule %s%s, seed %lld, timeout %g s, memory of a "
+      "Settings: device %s, %s reduction%s, schedule %s%s%s, seed %lld, timeout %g s, memory of a "
       "device: %s\n",
       device, settings->reduction, buckets, settings->schedule ? settings->schedule : "of the plan",
-      eager, (long long)settings->seed, timeout, bound));
+      eager, chunks, (long long)settings->seed, timeout, bound));
   RengaCall(RengaOptimizerView(settings->optimizer, viewer));
   return RENGA_SUCCESS;
 }

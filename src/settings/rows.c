@@ -13,6 +13,8 @@ static const RengaOptionRow rows[] = {
      "how gradients are added up: the same bits on any layout, or less memory"},
     {"pipeline_buckets", RENGA_OPTION_INT, "1", AT(buckets), NULL, 1, RENGA_BUCKETS_MOST,
      "parts of a stage's gradients, each summed over the replicas by itself"},
+    {"pipeline_chunks", RENGA_OPTION_INT, "0", AT(chunks), NULL, 0, RENGA_CHUNKS_MOST,
+     "stages that each rank computes, for -partition_type even, tree and manual; 0: one"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 

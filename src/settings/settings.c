@@ -279,6 +279,50 @@ RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
   return RENGA_SUCCESS;
 }
 
+/*@
+   RengaSettingsSetChunks - how many stages each rank computes
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . chunks - of p x chunks stages a rank computes stages s, s + p, s + 2p, …; 0: as the plan says
+
+   Options:
+   . -pipeline_chunks - the same
+
+   Notes: a partition of type even, tree or manual, or of RengaPartitionRegister(), makes plans of
+   so many chunks, where nothing is said of one; types auto, exact and rannc refuse more. A pipeline
+   refuses a plan of another number. Results do not depend on it.
+@*/
+RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks)
+{
+  RengaCall(CheckUnused(settings, "RengaSettingsSetChunks"));
+  RengaCheck(chunks >= 0 && chunks <= RENGA_CHUNKS_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%d stages per rank: 0 to %d are possible", chunks, RENGA_CHUNKS_MOST);
+  settings->chunks = chunks;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetChunks - how many stages each rank computes
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . chunks - 0: nothing was said
+@*/
+RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(chunks);
+  *chunks = settings->chunks;
+  return RENGA_SUCCESS;
+}
+
 bool RengaSettingsIsOrdered_Private(RengaSettings settings)
 {
   return strcmp(settings->reduction, RENGA_REDUCTION_ORDERED) == 0;

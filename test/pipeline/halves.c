@@ -35,8 +35,7 @@ static RengaErrorCode CheckNetwork(RengaComm self, RengaComm comm, Run run)
   run.steps = sizeof samples / sizeof samples[0];
   run.samples = samples;
   run.clip_norm = 0.5;
-  run.stages = run.replicas = 1;
-  RengaCall(RunAll(self, &run, &expected));
+  RengaCall(RunAlone(self, &run, &expected));
   for (run.stages = 1; run.stages <= 3; run.stages++)
     for (run.replicas = 1; run.replicas <= 2; run.replicas++)
       if (run.stages * run.replicas <= RengaCommGetSize(comm))

@@ -24,6 +24,7 @@ typedef struct {
   const char *groups; /* of the optimizer */
   bool poison;
   int buckets; /* of gradients; 0: as settings begin */
+  int chunks;  /* stages of each rank; 0: one */
 } Run;
 
 typedef struct {
@@ -146,6 +147,7 @@ static inline RengaErrorCode RunPlan(RengaComm comm, const Run *run, RengaGraph 
                                          : nodes * (s + 1) / run->stages;
     stage[s].shape = RengaStageShapePlain(run->unequal ? run->unequal[s] : run->replicas);
     if (run->recompute >> s & 1) stage[s].shape.saved = RENGA_SAVED_RECOMPUTE;
+    if (run->chunks) stage[s].shape.chunks = run->chunks;
   }
   RengaCall(RengaPlanCreate(comm, plan));
   RengaCall(RengaPlanSetStages(*plan, graph, run->stages, stage));
@@ -194,13 +196,31 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
   return RENGA_SUCCESS;
 }
 
-/* What the stage of each rank takes was foretold, to the byte: by the replica that takes most. */
+/* What the stages of a rank take together. */
+static inline void RunAddForecasts(int stages, int chunks, int stage,
+                                   const RengaPipelineMemory forecast[],
+                                   RengaPipelineMemory *sum)
+{
+  *sum = (RengaPipelineMemory){0};
+  for (int s = stage % (stages / chunks); s < stages; s += stages / chunks) {
+    sum->forecast += forecast[s].forecast;
+    sum->saved += forecast[s].saved;
+    sum->parameters += forecast[s].parameters;
+    sum->inputs += forecast[s].inputs;
+    sum->gradients += forecast[s].gradients;
+    sum->optimizer += forecast[s].optimizer;
+    sum->temporary += forecast[s].temporary;
+    sum->messages += forecast[s].messages;
+  }
+}
+
+/* What the stages of each rank take was foretold, to the byte: by the replica that takes most. */
 static inline RengaErrorCode RunCheckForecast(RengaComm comm, RengaPlan plan,
                                               const RengaPipelineMemory forecast[],
                                               RengaPipeline pipeline)
 {
   const int stages = RengaPlanGetStageCount(plan), ranks = RengaCommGetSize(comm);
-  RengaPipelineMemory mine, *all;
+  RengaPipelineMemory mine, wanted, *all;
   RengaCall(RengaPipelineGetMemory(pipeline, &mine));
   RengaCall(RengaMalloc(ranks, &all));
   RengaCall(RengaCommGather(comm, &mine, sizeof mine, all, -1, "memory"));
@@ -210,11 +230,11 @@ static inline RengaErrorCode RunCheckForecast(RengaComm comm, RengaPlan plan,
       const RengaPipelineMemory *other = &all[RengaPlanGetRank(plan, s, r)];
       if (other->forecast > worst->forecast) worst = other;
     }
-    Expect(worst->forecast == forecast[s].forecast && worst->saved == forecast[s].saved);
-    Expect(worst->parameters == forecast[s].parameters && worst->inputs == forecast[s].inputs);
-    Expect(worst->gradients == forecast[s].gradients);
-    Expect(worst->optimizer == forecast[s].optimizer);
-    Expect(worst->temporary == forecast[s].temporary && worst->messages == forecast[s].messages);
+    RunAddForecasts(stages, RengaPlanGetStage(plan, s)->shape.chunks, s, forecast, &wanted);
+    Expect(worst->forecast == wanted.forecast && worst->saved == wanted.saved);
+    Expect(worst->parameters == wanted.parameters && worst->inputs == wanted.inputs);
+    Expect(worst->gradients == wanted.gradients && worst->optimizer == wanted.optimizer);
+    Expect(worst->temporary == wanted.temporary && worst->messages == wanted.messages);
   }
   RengaFree(&all);
   return RENGA_SUCCESS;
@@ -288,12 +308,28 @@ static inline RengaErrorCode RunAll(RengaComm comm, const Run *run, Result *resu
   return RENGA_SUCCESS;
 }
 
+/* The same steps on one rank, to compare with: losses are finite, gradients are not nothing. */
+static inline RengaErrorCode RunAlone(RengaComm self, const Run *run, Result *result)
+{
+  Run alone = *run;
+  alone.stages = alone.replicas = 1;
+  alone.unequal = NULL;
+  alone.recompute = 0;
+  alone.chunks = 0;
+  RengaCall(RunAll(self, &alone, result));
+  for (int i = 0; i < run->steps; i++)
+    Expect(isfinite(result->loss[i]) && result->norm[i] > 0);
+  return RENGA_SUCCESS;
+}
+
 static inline RengaErrorCode RunCompare(const Run *run, const Result *a, const Result *b)
 {
   char what[256];
-  snprintf(what, sizeof what, "%s on %s, %d stages x %d replicas%s, recompute %x, leaf %lld, %s",
+  snprintf(what, sizeof what,
+           "%s on %s, %d stages x %d replicas%s, %d per rank, recompute %x, leaf %lld, %s",
            run->graph, run->device, run->stages, run->unequal ? run->unequal[0] : run->replicas,
-           run->unequal ? " of stage 0" : "", run->recompute, (long long)run->leaf, run->schedule);
+           run->unequal ? " of stage 0" : "", run->chunks ? run->chunks : 1, run->recompute,
+           (long long)run->leaf, run->schedule);
   for (int i = 0; i < run->steps; i++)
     RengaCheck(a->loss[i] == b->loss[i] && a->norm[i] == b->norm[i], MPI_COMM_SELF,
                RENGA_ERR_INTERNAL, "%s: step %d has loss %.17g and norm %.17g, not %.17g and %.17g",

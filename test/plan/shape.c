@@ -28,9 +28,6 @@ static const struct {
     {{2, 1, 1, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_BF16, 1},
      "2 replicas, precision bf16",
      "stage 1: precision bf16 is not supported yet; precision in its shape must be fp32"},
-    {{2, 1, 1, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_FP32, 2},
-     "2 replicas, chunks 2",
-     ": 2 chunks per rank are not supported yet; chunks in its shape must be 1"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -61,7 +58,6 @@ static void FillTwo(RengaGraph graph, const RengaStageShape *second, RengaPlanSt
 {
   const int cut = TestFind(graph, "Linear", 1), n = RengaGraphGetNodeCount(graph);
   stages[0] = (RengaPlanStage){.first = 0, .last = cut, .shape = RengaStageShapePlain(1)};
-  if (second->chunks > 1) stages[0].shape = *second;
   stages[1] = (RengaPlanStage){.first = cut, .last = n, .shape = *second};
 }
 
@@ -210,6 +206,10 @@ static void CheckChunks(RengaComm comm, RengaGraph graph)
   RengaPlanStage stages[4];
   RengaPlan plan, read;
   int count, stage, replica;
+  int64_t bytes;
+  char text[8192];
+  RengaViewer viewer;
+  RengaCallAbort(RengaViewerCreate(comm, "ascii:plan-shape-view.txt", &viewer));
   for (int s = 0; s < 4; s++) {
     stages[s] = (RengaPlanStage){
         .first = cut[s], .last = cut[s + 1], .shape = RengaStageShapePlain(1 + s % 2)};
@@ -229,8 +229,16 @@ static void CheckChunks(RengaComm comm, RengaGraph graph)
   TestTrue(places[0].replica == 1 && places[1].replica == 1);
   RengaCallAbort(RengaPlanFindRank(read, 3, &stage, &replica));
   TestTrue(stage == 1 && replica == 1);
-  TestError(RengaPlanCheck(read, graph, 0), RENGA_ERR_SUPPORT,
-            "stage 0: 2 chunks per rank are not supported yet");
+  RengaCallAbort(RengaPlanCheck(read, graph, 0));
+  for (int s = 0; s < 4; s++) RengaCallAbort(RengaPlanSetMemory(read, s, s < 3 ? 10 + s : 0));
+  RengaCallAbort(RengaPlanGetDeviceMemory(read, 2, &bytes));
+  TestTrue(bytes == 10 + 12);
+  RengaCallAbort(RengaPlanGetDeviceMemory(read, 1, &bytes));
+  TestTrue(bytes == 0);
+  RengaCallAbort(RengaPlanView(read, viewer));
+  RengaCallAbort(RengaViewerDestroy(&viewer));
+  TestReadFile("plan-shape-view.txt", sizeof text, text);
+  TestTrue(strstr(text, "4 stages of 1 to 2 replicas, 2 stages per rank"));
   stages[3].shape.tensor = 2;
   TestError(RengaPlanSetStages(plan, graph, 4, stages), RENGA_ERR_PLAN,
             "stages 1 and 3 are chunks of the same ranks");

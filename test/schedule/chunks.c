@@ -18,15 +18,16 @@ static void Place(int stages, int across, int replicas, bool back, int rank[])
   }
 }
 
-/* The actions of a stage among those of its rank are those that it has alone. */
-static void CheckAlone(RengaSchedule schedule, RengaSchedule alone, int stages, int replicas,
-                       bool training)
+/* The actions of a stage among those of its rank are those that it has alone. Where nothing is
+   backward, forwards may run ahead of those of later stages of the rank. */
+static void CheckAlone(RengaSchedule schedule, RengaSchedule alone, int stages, int across,
+                       int replicas, bool training)
 {
   for (int s = 0; s < stages; s++) {
     int64_t held, wanted;
     RengaCallAbort(RengaScheduleGetInFlight(schedule, s, &held));
     RengaCallAbort(RengaScheduleGetInFlight(alone, s, &wanted));
-    TestTrue(held == wanted);
+    TestTrue(held == (across < stages && !training ? stages - s : wanted));
     for (int r = 0; r < replicas; r++) {
       int64_t count, n, found = 0;
       const RengaAction *action, *own;
@@ -63,7 +64,7 @@ static void CheckPlacement(RengaSchedule schedule, RengaSchedule alone, int stag
       RengaCallAbort(RengaScheduleSetUp(schedule));
       RengaCallAbort(RengaScheduleGetRankCount(schedule, &ranks));
       TestTrue(ranks == across * replicas);
-      CheckAlone(schedule, alone, stages, replicas, training);
+      CheckAlone(schedule, alone, stages, across, replicas, training);
       RengaCallAbort(RengaScheduleSimulate(schedule, forward, backward, NULL, &makespan, &bubble));
       TestTrue(makespan >=
                    (double)((m + replicas - 1) / replicas * (training ? 3 : 1) * stages / across) &&

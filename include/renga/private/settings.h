@@ -4,7 +4,7 @@
 #include "renga/private/object.h"
 #include "rengasettings.h"
 
-enum { RENGA_BUCKETS_MOST = 1000 };
+enum { RENGA_BUCKETS_MOST = 1000, RENGA_CHUNKS_MOST = 1000 };
 
 struct _p_RengaSettings {
   struct _p_RengaObject hdr;
@@ -14,6 +14,7 @@ struct _p_RengaSettings {
   double timeout; /* of -pipeline_timeout; negative: not given */
   char *reduction;
   int buckets;    /* of a stage's gradients */
+  int chunks;     /* stages of a rank; 0: nothing was said */
   char *schedule; /* NULL: not said */
   double eager;   /* negative: not said */
   int users;      /* pipelines that are set up with these: nothing may change under them */

@@ -18,7 +18,9 @@ static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
   const SearchModel *model = &solution->model;
   const SearchLayout *layout = &solution->candidate.layout;
   answer->n_stages = layout->count;
-  answer->n_ranks = RengaPlanGetRankCount(solution->plan);
+  answer->n_ranks = 0;
+  for (int s = 0; s < layout->count; s++)
+    answer->n_ranks += RengaPlanGetStage(solution->plan, s)->shape.replicas;
   RengaCall(RengaMalloc(answer->n_stages, &answer->stage));
   RengaCall(RengaMalloc(answer->n_ranks, &answer->rank));
   for (int s = 0, place = 0; s < layout->count; s++) {

@@ -437,6 +437,16 @@ static RengaErrorCode ExplainProof(const SearchTask *task, const SearchCandidate
   return RENGA_SUCCESS;
 }
 
+/* Other plans that are searched have one stage per rank, and no bound holds. */
+static RengaErrorCode ExplainChunks(const SearchLayout *layout, SearchAnswer *answer)
+{
+  RengaCall(Say(answer, "chunks",
+                "each rank computes %d of the %d stages, %d after another; plans of several stages "
+                "per rank are simulated, but not searched, and no lower bound is known of them",
+                layout->chunks, layout->count, RengaSearchAcross_Private(layout)));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchExplain_Private(const SearchTask *given, const SearchChain *chain,
                                           const SearchModel *model,
                                           const SearchCandidate *candidate, SearchAnswer *answer)
@@ -444,6 +454,10 @@ RengaErrorCode RengaSearchExplain_Private(const SearchTask *given, const SearchC
   SearchTask scheduled = *given, *task = &scheduled;
   task->gpipe = answer->gpipe;
   task->eager = answer->eager;
+  if (candidate->layout.chunks > 1) {
+    RengaCall(ExplainChunks(&candidate->layout, answer));
+    return RENGA_SUCCESS;
+  }
   RengaCall(ExplainLimit(task, chain, model, candidate, answer));
   RengaCall(ExplainRunnerUp(task, chain, candidate, answer));
   RengaCall(ExplainMachine(task, chain, model, candidate, answer));

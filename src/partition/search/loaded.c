@@ -31,6 +31,7 @@ static RengaErrorCode FillLayout(RengaPlan plan, const SearchModel *model, Searc
   const int count = RengaPlanGetStageCount(plan);
   RengaCall(RengaMalloc(count, &layout->stage));
   layout->count = count;
+  layout->chunks = RengaPlanGetStage(plan, 0)->shape.chunks;
   for (int s = 0; s < count; s++) {
     const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
     const int most =
@@ -49,9 +50,10 @@ static RengaErrorCode CopyStages(RengaGraph graph, RengaPlan from, RengaPlan to)
 {
   const int count = RengaPlanGetStageCount(from);
   RengaPlanStage *stage = NULL;
-  int *rank = NULL, n = 0;
+  int *rank = NULL, n = 0, places = 0;
   RengaErrorCode code = RengaMalloc(count, &stage);
-  if (!code) code = RengaMalloc(RengaPlanGetRankCount(from), &rank);
+  for (int s = 0; s < count; s++) places += RengaPlanGetStage(from, s)->shape.replicas;
+  if (!code) code = RengaMalloc(places, &rank);
   for (int s = 0; s < count && !code; s++) {
     const RengaPlanStage *own = RengaPlanGetStage(from, s);
     stage[s] = (RengaPlanStage){.first = own->first, .last = own->last, .shape = own->shape};

@@ -208,19 +208,34 @@ double RengaSearchBytesOf_Private(const SearchModel *model, const SearchStage *s
 int RengaSearchDevices_Private(const SearchLayout *layout)
 {
   int devices = 0;
-  for (int s = 0; s < layout->count; s++) devices += layout->stage[s].shape.replicas;
+  for (int s = 0; s < RengaSearchAcross_Private(layout); s++)
+    devices += layout->stage[s].shape.replicas;
   return devices;
 }
 
-bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout)
+/* Of all stages of the ranks that have stage `first`; adds what fills the pipeline. */
+static bool SumRank(const SearchModel *model, SearchLayout *layout, int first, SearchCost *sum)
 {
-  layout->fill = layout->rounds = layout->reduce = layout->update = 0;
-  for (int s = 0; s < layout->count; s++) {
+  *sum = (SearchCost){0};
+  for (int s = first; s < layout->count; s += RengaSearchAcross_Private(layout)) {
     SearchStage *stage = &layout->stage[s];
     SearchCost cost;
     if (!RengaSearchCostOf_Private(model, stage, layout->count - s, &cost)) return false;
     RengaSearchSetRecompute_Private(stage, cost.recompute);
     layout->fill += cost.forward + cost.backward + 2 * cost.delay;
+    sum->rounds += cost.rounds;
+    sum->reduce += cost.reduce;
+    sum->update += cost.update;
+  }
+  return true;
+}
+
+bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout)
+{
+  layout->fill = layout->rounds = layout->reduce = layout->update = 0;
+  for (int s = 0; s < RengaSearchAcross_Private(layout); s++) {
+    SearchCost cost;
+    if (!SumRank(model, layout, s, &cost)) return false;
     layout->rounds = fmax(layout->rounds, cost.rounds);
     layout->reduce = fmax(layout->reduce, cost.reduce);
     layout->update = fmax(layout->update, cost.update);

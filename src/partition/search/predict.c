@@ -162,6 +162,11 @@ static RengaErrorCode PredictPipeline(const SearchTask *task, const SearchModel 
   const int n = draft->n_messages;
   double *seconds = NULL;
   prediction->pipeline = layout->fill + layout->rounds;
+  RengaCheck(layout->chunks <= 1 || RengaSearchMaySimulate_Private(model, layout, n),
+             MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "a step of %lld micro-batches with %d stages per rank takes too long to simulate: "
+             "give a larger -microbatch_size",
+             (long long)model->microbatches, layout->chunks);
   if (!draft->messages || !RengaSearchMaySimulate_Private(model, layout, n)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(n + 1, &seconds));
   RengaErrorCode code = FindMessageSeconds(task, draft->plan, nearest, n, draft->messages, seconds);
@@ -191,7 +196,8 @@ double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLa
 
 static double BusyShare(const SearchModel *model, const SearchLayout *layout, double pipeline)
 {
-  double busy = 0, devices = 0;
+  const double devices = RengaSearchDevices_Private(layout);
+  double busy = 0;
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
     SearchCost cost = {0};
@@ -199,29 +205,46 @@ static double BusyShare(const SearchModel *model, const SearchLayout *layout, do
     busy +=
         (double)model->microbatches *
         (cost.forward + RengaSearchBackward_Private(&cost, RengaSearchRecomputes_Private(stage)));
-    devices += stage->shape.replicas;
   }
   return pipeline > 0 ? fmin(1, busy / (devices * pipeline)) : 1;
 }
 
+/* Of one stage's gradients over its replicas. */
+static RengaErrorCode FindReduceSeconds(const SearchTask *task, const SearchModel *model,
+                                        const SearchStage *stage, RengaPlan plan, int s,
+                                        bool nearest, double *seconds)
+{
+  const int replicas = stage->shape.replicas;
+  const double elements = model->elements[stage->end] - model->elements[stage->begin];
+  int level = 0;
+  *seconds = 0;
+  if (replicas == 1) return RENGA_SUCCESS;
+  if (nearest)
+    RengaCall(NearestLevel(task->machine, replicas, &level));
+  else
+    RengaCall(LevelOfStage(task->machine, plan, s, &level));
+  *seconds =
+      RengaMachineReduceSeconds(task->machine, level, replicas, elements * (double)sizeof(float));
+  return RENGA_SUCCESS;
+}
+
+/* A rank sums the gradients of all its stages after its last backward, which is of the first of
+   them, while those before it still compute. */
 static RengaErrorCode PredictReduce(const SearchTask *task, const SearchModel *model,
                                     const SearchLayout *layout, RengaPlan plan, bool nearest,
                                     double *most)
 {
+  const int across = RengaSearchAcross_Private(layout);
   *most = 0;
-  for (int s = 0; s < layout->count && task->machine; s++) {
-    const SearchStage *stage = &layout->stage[s];
-    const int replicas = stage->shape.replicas;
-    const double elements = model->elements[stage->end] - model->elements[stage->begin];
-    int level = 0;
-    if (replicas == 1) continue;
-    if (nearest)
-      RengaCall(NearestLevel(task->machine, replicas, &level));
-    else
-      RengaCall(LevelOfStage(task->machine, plan, s, &level));
-    const double seconds =
-        RengaMachineReduceSeconds(task->machine, level, replicas, elements * (double)sizeof(float));
-    *most = fmax(*most, seconds - model->backward[stage->begin]);
+  for (int first = 0; first < across && task->machine; first++) {
+    double sum = 0;
+    for (int s = first; s < layout->count; s += across) {
+      double seconds;
+      RengaCall(
+          FindReduceSeconds(task, model, &layout->stage[s], plan, s, nearest, &seconds));
+      sum += seconds;
+    }
+    *most = fmax(*most, sum - model->backward[layout->stage[first].begin]);
   }
   return RENGA_SUCCESS;
 }
@@ -366,8 +389,11 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
     memory[s] = (RengaForecastMemory){.total = (int64_t)estimate[s]};
   if (!code && forecast && task->session)
     code = forecast->stages(task->graph, plan, task->settings, task->session, memory);
-  for (int s = 0; s < layout->count && !code; s++) {
-    *most = fmax(*most, (double)memory[s].total);
+  for (int first = 0; first < RengaSearchAcross_Private(layout) && !code; first++) {
+    double sum = 0;
+    for (int s = first; s < layout->count; s += RengaSearchAcross_Private(layout))
+      sum += (double)memory[s].total;
+    *most = fmax(*most, sum);
   }
   RengaFree(&depth);
   RengaFree(&estimate);

@@ -102,7 +102,7 @@ RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const Searc
                                            int n_messages, const RengaMessage messages[],
                                            RengaPlan plan, RengaSchedule schedule)
 {
-  if (!RengaSearchIsEqual_Private(layout)) {
+  if (!RengaSearchIsEqual_Private(layout) || layout->chunks > 1) {
     RengaCall(
         RengaScheduleSetPlan(schedule, plan, model->microbatches, n_messages, messages, false));
     return RENGA_SUCCESS;

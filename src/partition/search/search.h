@@ -143,8 +143,15 @@ typedef struct {
   SearchStage *stage;
   double step, fill, rounds, reduce, update; /* seconds */
   int n_ranks;
-  int *rank; /* [n_ranks] of each replica of each stage; NULL: as the candidate says */
+  int *rank;  /* [n_ranks] of each replica of each stage; NULL: as the candidate says */
+  int chunks; /* of a plan that is given: stages of each rank; 0: one */
 } SearchLayout;
+
+/* Ranks that follow each other: of stages s, s + across, s + 2 across, … they are the same. */
+static inline int RengaSearchAcross_Private(const SearchLayout *layout)
+{
+  return layout->chunks > 1 ? layout->count / layout->chunks : layout->count;
+}
 
 /* ---- forecast.c ---- */
 const RengaMemoryForecast *RengaSearchForecast_Private(void); /* NULL: none is installed */

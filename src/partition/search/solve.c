@@ -249,6 +249,10 @@ static RengaErrorCode TakeGiven(Solution *solution)
 {
   RengaCall(RengaSolutionTake_Private(solution));
   double bound = HUGE_VAL;
+  if (solution->candidate.layout.chunks > 1) { /* the bound is of plans of one stage per rank */
+    solution->candidate.bound = 0;
+    return RENGA_SUCCESS;
+  }
   RengaCall(RengaSearchBoundOf_Private(solution->task, solution->chain, 0, &bound));
   RengaCall(FindBound(solution, &bound));
   if (!isfinite(bound)) solution->candidate.bound = 0; /* it is over the memory */

@@ -1,0 +1,63 @@
+/* TEST ranks: 1 2 4 timeout: 600 */
+/* Several stages on each rank, with the bits of one stage on one rank: tied parameters of two
+   stages of a rank, values that are sent within it, states, dropout, recomputation, several buckets
+   and replicas, short batches. The memory forecast is what is used, and none of it is read before
+   it is set. */
+#include "run.h"
+
+static const int64_t samples[] = {11, 11, 5, 1};
+static const Run networks[] = {
+    {.graph = "mlp:sizes=6-16-12-8-5", .classes = 5},
+    {.graph = "skip", .classes = 4},
+    {.graph = "gpt:layers=2,hidden=16,heads=2,sequence=6,vocabulary=11,dropout=0.1", .classes = 11},
+    {.graph = "resnet:depth=18,width=0.0625,image=16,classes=5", .classes = 5, .optimizer = "sgd"},
+};
+enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
+
+static const struct {
+  int across, chunks, replicas;
+  unsigned recompute;
+  const char *schedule;
+} layouts[] = {
+    {1, 2, 1, 0, "1f1b"}, {1, 3, 1, 2, "gpipe"}, {2, 2, 1, 0, "1f1b"}, {2, 2, 1, 5, "gpipe"},
+    {2, 3, 1, 0, "1f1b"}, {1, 2, 2, 1, "1f1b"},  {2, 2, 2, 0, "1f1b"}, {2, 2, 2, 15, "1f1b"},
+    {1, 4, 4, 0, "gpipe"}, {4, 2, 1, 3, "1f1b"},
+};
+enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0] };
+
+static RengaErrorCode CheckNetwork(RengaComm self, RengaComm comm, Run run)
+{
+  Result expected, result;
+  run.device = "cpu";
+  run.batch = 11;
+  run.microbatch = 2;
+  run.steps = sizeof samples / sizeof samples[0];
+  run.samples = samples;
+  run.clip_norm = 0.5;
+  RengaCall(RunAlone(self, &run, &expected));
+  for (int l = 0; l < N_LAYOUTS; l++) {
+    if (layouts[l].across * layouts[l].replicas > RengaCommGetSize(comm)) continue;
+    run.stages = layouts[l].across * layouts[l].chunks;
+    run.chunks = layouts[l].chunks;
+    run.replicas = layouts[l].replicas;
+    run.recompute = layouts[l].recompute;
+    run.schedule = layouts[l].schedule;
+    run.poison = l % 2 == 0;
+    run.buckets = 1 + l % 3;
+    RengaCall(RunAll(comm, &run, &result));
+    RengaCall(RunCompare(&run, &expected, &result));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(void)
+{
+  RengaComm comm, self;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(RengaCommCreate(MPI_COMM_SELF, &self));
+  for (int n = 0; n < N_NETWORKS; n++) RengaCall(CheckNetwork(self, comm, networks[n]));
+  RengaCall(RengaCommDestroy(&self));
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+TEST_MAIN(RunTest)
