@@ -121,12 +121,23 @@ RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *gra
   return RENGA_SUCCESS;
 }
 
+/* Several stages per rank are asked for: types that search do not make such plans. */
+RengaErrorCode AppHasChunks(bool *several)
+{
+  int64_t chunks = 0;
+  RengaCall(RengaOptionsGetInt64("pipeline_chunks", &chunks, NULL));
+  *several = chunks > 1;
+  return RENGA_SUCCESS;
+}
+
 /* Nobody says how to share out the network among several ranks. */
 static RengaErrorCode IsOpen(RengaComm comm, bool *open)
 {
+  bool several;
   static const char *const names[] = {"partition_type", "partition_stages", "partition_replicas",
                                       "partition_cuts", "plan_load"};
-  *open = RengaCommGetSize(comm) > 1;
+  RengaCall(AppHasChunks(&several));
+  *open = RengaCommGetSize(comm) > 1 && !several;
   for (size_t i = 0; i < sizeof names / sizeof names[0] && *open; i++) {
     const char *text;
     bool given = false;

@@ -10,6 +10,7 @@ RengaErrorCode AppPlanMachine(RengaComm comm, RengaGraph graph, int64_t nodes, R
   RengaProfile profile = NULL;
   RengaPartition partition = NULL;
   int64_t devices = 0;
+  bool several;
   RengaCall(RengaMachineCreate(comm, &machine));
   RengaCall(RengaMachineSetFromOptions(machine));
   if (nodes) RengaCall(RengaMachineSetNodes(machine, nodes));
@@ -22,7 +23,8 @@ RengaErrorCode AppPlanMachine(RengaComm comm, RengaGraph graph, int64_t nodes, R
   RengaCall(RengaPartitionSetGraph(partition, graph));
   RengaCall(RengaPartitionSetMachine(partition, machine));
   RengaCall(RengaPartitionSetProfile(partition, profile));
-  RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_AUTO));
+  RengaCall(AppHasChunks(&several));
+  if (!several) RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_AUTO));
   RengaCall(RengaPartitionSetRanks(partition, (int)devices));
   RengaCall(RengaPartitionSetFromOptions(partition));
   const RengaErrorCode code = RengaPartitionSolve(partition, plan);
@@ -41,7 +43,9 @@ static RengaErrorCode DescribePlan(RengaPlan plan, AppNodesRow *row)
     const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
     if (stage->shape.replicas < least) least = stage->shape.replicas;
     if (stage->shape.replicas > most) most = stage->shape.replicas;
-    if (stage->memory > row->memory) row->memory = stage->memory;
+    int64_t memory;
+    RengaCall(RengaPlanGetDeviceMemory(plan, s, &memory));
+    if (memory > row->memory) row->memory = memory;
     row->recomputed += stage->shape.saved == RENGA_SAVED_RECOMPUTE;
   }
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));

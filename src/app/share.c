@@ -12,7 +12,7 @@ typedef struct {
 static RengaErrorCode FindLoad(RengaComm comm, RengaPlan plan, RengaDevice device, Load *load)
 {
   RengaPlanPrediction prediction;
-  int stage, replica;
+  int stage, replica, stages = RengaPlanGetStageCount(plan);
   int64_t batch, microbatch;
   *load = (Load){.cores = sysconf(_SC_NPROCESSORS_ONLN)};
   RengaCall(RengaCommGetNode(comm, &load->node, NULL, NULL, NULL));
@@ -25,7 +25,13 @@ static RengaErrorCode FindLoad(RengaComm comm, RengaPlan plan, RengaDevice devic
   const int64_t all = RengaPlanMicrobatches(plan, batch);
   const int64_t mine = RengaPlanBound(all, row->shape.replicas, replica + 1) -
                        RengaPlanBound(all, row->shape.replicas, replica);
-  load->seconds = (double)mine * (row->forward_seconds + row->backward_seconds) + prediction.update;
+  const int across = stages / row->shape.chunks; /* that the rank's stages are apart */
+  double seconds = 0;
+  for (int s = stage; s < stages; s += across) {
+    const RengaPlanStage *own = RengaPlanGetStage(plan, s);
+    seconds += own->forward_seconds + own->backward_seconds;
+  }
+  load->seconds = (double)mine * seconds + prediction.update;
   return RENGA_SUCCESS;
 }
 

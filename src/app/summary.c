@@ -17,12 +17,30 @@ static void CountReplicas(RengaPlan plan, int *least, int *most, int *recomputin
   }
 }
 
+/* ", 2 stages on each" where ranks have several. */
+static void NameChunks(RengaPlan plan, size_t size, char text[])
+{
+  const int chunks = RengaPlanGetStage(plan, 0)->shape.chunks;
+  if (chunks > 1) snprintf(text, size, ", %d stages on each", chunks);
+}
+
+static RengaErrorCode PrintChosen(MPI_Comm printer, RengaPlan plan)
+{
+  const char *topic = "", *sentence = NULL;
+  for (int r = 0; topic; r++) {
+    RengaCall(RengaPlanGetReason(plan, r, &topic, &sentence));
+    if (topic && !strcmp(topic, RENGA_PLAN_CHOSEN))
+      RengaCall(RengaPrintf(printer, "chosen: %s\n", sentence));
+  }
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan)
 {
   MPI_Comm printer;
   RengaGraphTotals totals;
   const char *name;
-  char parameters[32], fewest[32] = "";
+  char parameters[32], fewest[32] = "", chunks[48] = "";
   int stages = RengaPlanGetStageCount(plan), least, replicas, recomputing;
   int ranks = RengaPlanGetRankCount(plan);
   int idle = RengaCommGetSize(comm) - ranks;
@@ -35,12 +53,14 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan)
   RengaCall(RengaPrintf(printer, "%s: %s parameters in %d nodes\n", name, parameters,
                         RengaGraphGetNodeCount(graph)));
   CountReplicas(plan, &least, &replicas, &recomputing);
+  NameChunks(plan, sizeof chunks, chunks);
   if (least < replicas) snprintf(fewest, sizeof fewest, "%d to ", least);
   RengaCall(RengaPrintf(printer,
-                        "%d stage%s x %s%d replica%s on %d rank%s; steps of %lld samples in "
+                        "%d stage%s x %s%d replica%s on %d rank%s%s; steps of %lld samples in "
                         "micro-batches of %lld\n",
                         stages, stages == 1 ? "" : "s", fewest, replicas, replicas == 1 ? "" : "s",
-                        ranks, ranks == 1 ? "" : "s", (long long)batch, (long long)microbatch));
+                        ranks, ranks == 1 ? "" : "s", chunks, (long long)batch,
+                        (long long)microbatch));
   if (recomputing > 0)
     RengaCall(RengaPrintf(printer, "%d of %d stages %s forward again before backward\n",
                           recomputing, stages, recomputing == 1 ? "runs" : "run"));
@@ -52,12 +72,7 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan)
                           "only %lld of %d replicas have a micro-batch: -microbatch_size must be "
                           "smaller for all to work\n",
                           (long long)RengaPlanMicrobatches(plan, batch), replicas));
-  const char *topic = "", *sentence = NULL;
-  for (int r = 0; topic; r++) {
-    RengaCall(RengaPlanGetReason(plan, r, &topic, &sentence));
-    if (topic && !strcmp(topic, RENGA_PLAN_CHOSEN))
-      RengaCall(RengaPrintf(printer, "chosen: %s\n", sentence));
-  }
+  RengaCall(PrintChosen(printer, plan));
   return RENGA_SUCCESS;
 }
 
@@ -65,12 +80,26 @@ typedef struct {
   int64_t forecast, measured, resident;
 } Memory;
 
+/* "idle", "stage 1, replica 0", "stages 0, 2, replica 0". */
+static RengaErrorCode DescribeRank(RengaPlan plan, int rank, size_t size, char what[])
+{
+  RengaPlanPlace place[2];
+  int count;
+  RengaCall(RengaPlanFindPlaces(plan, rank, 2, place, &count));
+  if (count == 0)
+    snprintf(what, size, "idle");
+  else if (count == 1)
+    snprintf(what, size, "stage %d, replica %d", place[0].stage, place[0].replica);
+  else
+    snprintf(what, size, "stages %d, %d%s, replica %d", place[0].stage, place[1].stage,
+             count > 2 ? ", …" : "", place[0].replica);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode PrintRank(MPI_Comm printer, RengaPlan plan, int rank, const Memory *memory)
 {
-  char forecast[32], measured[32], resident[32], what[48] = "idle";
-  int stage, replica;
-  RengaCall(RengaPlanFindRank(plan, rank, &stage, &replica));
-  if (stage >= 0) snprintf(what, sizeof what, "stage %d, replica %d", stage, replica);
+  char forecast[32], measured[32], resident[32], what[64];
+  RengaCall(DescribeRank(plan, rank, sizeof what, what));
   RengaFormatBytes((double)memory->forecast, sizeof forecast, forecast);
   RengaFormatBytes((double)memory->measured, sizeof measured, measured);
   RengaFormatBytes((double)memory->resident, sizeof resident, resident);
@@ -107,9 +136,27 @@ static RengaErrorCode GatherMemory(RengaComm comm, RengaPipeline pipeline, Memor
   return RENGA_SUCCESS;
 }
 
+/* Ranks with several stages know what these take together: the parts are forecast. */
+static RengaErrorCode SetForecasts(RengaPlan plan, RengaPipeline pipeline)
+{
+  const int stages = RengaPlanGetStageCount(plan);
+  RengaPipelineMemory *memory;
+  RengaCall(RengaMalloc(stages, &memory));
+  RengaErrorCode code = RengaPipelineForecastStages(pipeline, memory);
+  for (int s = 0; s < stages && !code; s++)
+    code = RengaPlanSetMemory(plan, s, memory[s].forecast);
+  RengaFree(&memory);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline)
 {
   Memory *all = NULL;
+  if (RengaPlanGetStage(plan, 0)->shape.chunks > 1) {
+    RengaCall(SetForecasts(plan, pipeline));
+    return RENGA_SUCCESS;
+  }
   RengaCall(GatherMemory(comm, pipeline, &all));
   for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
     int64_t most = 0;

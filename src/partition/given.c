@@ -241,3 +241,22 @@ RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, doubl
   *memory = (double)bound;
   return RENGA_SUCCESS;
 }
+
+RengaErrorCode RengaPartitionCheckMemory_Private(RengaPartition partition, const char *what,
+                                                 RengaPlan plan)
+{
+  const bool several = RengaPlanGetStage(plan, 0)->shape.chunks > 1;
+  double memory = 0;
+  char needed[32], allowed[32];
+  RengaCall(RengaPartitionMemoryBound_Private(partition, &memory));
+  for (int s = 0; memory > 0 && s < RengaPlanGetStageCount(plan); s++) {
+    int64_t bytes = 0;
+    RengaCall(RengaPlanGetDeviceMemory(plan, s, &bytes));
+    RengaFormatBytes((double)bytes, sizeof needed, needed);
+    RengaFormatBytes(memory, sizeof allowed, allowed);
+    RengaCheck((double)bytes <= memory, partition->hdr.comm, RENGA_ERR_PLAN,
+               "%s: stage %d%s needs %s, but a device may use %s: plan again for this machine",
+               what, s, several ? ", with the other stages of its ranks," : "", needed, allowed);
+  }
+  return RENGA_SUCCESS;
+}

@@ -8,22 +8,6 @@
 
 static const double SAME_STEP = 0.005; /* share of it */
 
-static RengaErrorCode CheckMemory(RengaPartition partition, RengaPlan plan)
-{
-  double memory = 0;
-  char needed[32], allowed[32];
-  RengaCall(RengaPartitionMemoryBound_Private(partition, &memory));
-  for (int s = 0; memory > 0 && s < RengaPlanGetStageCount(plan); s++) {
-    const int64_t bytes = RengaPlanGetStage(plan, s)->memory;
-    RengaFormatBytes((double)bytes, sizeof needed, needed);
-    RengaFormatBytes(memory, sizeof allowed, allowed);
-    RengaCheck((double)bytes <= memory, partition->hdr.comm, RENGA_ERR_PLAN,
-               "%s: stage %d needs %s, but a device may use %s: plan again for this machine",
-               partition->load, s, needed, allowed);
-  }
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode SayMachine(RengaPartition partition, RengaPlan file)
 {
   RengaMachine machine = NULL;
@@ -150,7 +134,7 @@ static RengaErrorCode JudgeFile(RengaPartition partition, int ranks, RengaPlan f
     RengaCall(RengaSearchCopyPlan_Private(partition->graph, file, plan));
     RengaCall(ForecastLoaded(partition, plan));
   }
-  RengaCall(CheckMemory(partition, plan));
+  RengaCall(RengaPartitionCheckMemory_Private(partition, partition->load, plan));
   RengaCall(SayMachine(partition, file));
   RengaCall(SayStep(partition, file, plan));
   RengaCall(SayMemory(partition, file, plan));

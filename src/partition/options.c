@@ -8,7 +8,7 @@ static const RengaOptionRow rows[] = {
      "auto|exact|rannc|tree|even|manual", 0, 0,
      "how nodes are shared out: for the fastest step (quickly, or with proof), as RaNNC does, "
      "along the tree of their names, evenly by FLOPs, or at given cuts; the programs take auto "
-     "for several devices where neither stages nor replicas are given"},
+     "for several devices where neither stages nor replicas nor -pipeline_chunks are given"},
     {"partition_cuts", RENGA_OPTION_STRING, NULL, RENGA_OPTION_NO_OFFSET, NULL, 0, 0,
      "manual: first node (or value) of stages 1, 2, …, or the node count of each stage"},
     {"partition_even_slack", RENGA_OPTION_REAL, "0.02", RENGA_OPTION_NO_OFFSET, NULL, 0, 10,
@@ -23,7 +23,9 @@ static const RengaOptionRow rows[] = {
     {"partition_exact_time_limit", RENGA_OPTION_REAL, "60", RENGA_OPTION_NO_OFFSET, NULL, 0, 1e9,
      "exact: seconds for the search; then the best found is taken; 0: any time"},
     {"partition_stages", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, stages), NULL, 0,
-     1e6, "pipeline stages; 0: 1, or ranks / replicas where replicas are given"},
+     1e6,
+     "pipeline stages, each of -pipeline_chunks where that is given; 0: 1, or ranks / replicas "
+     "where replicas are given"},
     {"partition_replicas", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, replicas),
      NULL, 0, 1e6, "copies of each stage; 0: ranks / stages"},
     {"partition_ranks", RENGA_OPTION_INT, "0", offsetof(struct _p_RengaPartition, ranks), NULL, 0,
@@ -76,8 +78,8 @@ RengaErrorCode RengaPartitionFreeOptions_Private(RengaPartition partition)
 /* A plan from a file says all that these say: to ask for both is a mistake. */
 RengaErrorCode RengaPartitionCheckLoadAlone_Private(RengaPartition partition)
 {
-  const char *const names[] = {"partition_type", "partition_cuts", "partition_stages",
-                               "partition_replicas", "partition_leaves"};
+  const char *const names[] = {"partition_type",     "partition_cuts",   "partition_stages",
+                               "partition_replicas", "partition_leaves", "pipeline_chunks"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     const char *text;
     bool given = false;

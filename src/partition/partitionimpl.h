@@ -78,6 +78,9 @@ RengaErrorCode RengaPartitionCheckMicrobatches_Private(RengaPartition partition,
                                                        int64_t microbatch);
 /* Bytes that a device may use; 0: no bound. */
 RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, double *memory);
+/* An error where a device of the plan needs more; what: the plan's name. */
+RengaErrorCode RengaPartitionCheckMemory_Private(RengaPartition partition, const char *what,
+                                                 RengaPlan plan);
 
 /* even.c: cuts of a partition of any type, with even's usual slack. */
 RengaErrorCode RengaPartitionCutEvenly_Private(RengaPartition partition, int count,

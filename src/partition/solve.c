@@ -1,10 +1,22 @@
-/* From wishes to a plan: how many stages and replicas, which batch; then the type's plan, or its
-   cuts, or the plan of a file. */
+/* From wishes to a plan: how many stages and replicas, how many stages of each rank, which batch;
+   then the type's plan, or its cuts, or the plan of a file. */
 #include "partitionimpl.h"
 #include "search/search.h"
 #include "rengacomm.h"
 
 enum { DEFAULT_BATCH = 32, DEFAULT_MICROBATCHES = 8 };
+
+/* Stages of each rank: of the settings, where there are any. */
+static RengaErrorCode FindChunks(RengaPartition partition, int *chunks)
+{
+  RengaSettings settings = NULL;
+  *chunks = 1;
+  if (!partition->settings && !partition->own.settings) return RENGA_SUCCESS;
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaCall(RengaSettingsGetChunks(settings, chunks));
+  if (*chunks == 0) *chunks = 1;
+  return RENGA_SUCCESS;
+}
 
 static RengaErrorCode CheckWishes(RengaPartition partition, int ranks, int stages, int replicas)
 {
@@ -50,21 +62,39 @@ static RengaErrorCode CheckReplicas(RengaPartition partition, int64_t batch, int
   return RENGA_SUCCESS;
 }
 
-/* The number of stages and replicas that are not given, and whether all fits. Where replicas are
-   not given, those that would have no micro-batch are left out. */
-static RengaErrorCode ChooseLayout(RengaPartition partition, int ranks, int64_t leaves, int *stages,
-                                   int *replicas)
+/* Those of the type or of the user, where either says a number; 0: neither. With several chunks per
+   rank the user says how many ranks follow each other. */
+static RengaErrorCode FindStages(RengaPartition partition, int chunks, int *stages)
 {
-  int own = 0, n_nodes = RengaGraphGetNodeCount(partition->graph);
+  int own = 0;
   RengaCall(partition->ops->count(partition, &own));
-  *stages = own ? own : partition->stages;
-  *replicas = partition->replicas;
-  RengaCheck(!own || !partition->stages || own == partition->stages, partition->hdr.comm,
+  *stages = own ? own / chunks : partition->stages;
+  RengaCheck(own % chunks == 0, partition->hdr.comm, RENGA_ERR_PLAN,
+             "the cuts make %d stages, which cannot be shared out in %d for each rank "
+             "(-pipeline_chunks)",
+             own, chunks);
+  RengaCheck(!own || !partition->stages || *stages == partition->stages, partition->hdr.comm,
              RENGA_ERR_PLAN, "the cuts make %d stages, but %d stages are asked for", own,
-             partition->stages);
+             partition->stages * chunks);
+  return RENGA_SUCCESS;
+}
+
+/* The number of stages and replicas that are not given, and whether all fits. Where replicas are
+   not given, those that would have no micro-batch are left out. Chunks are for pipelines: all ranks
+   follow each other where nothing else is said. */
+static RengaErrorCode ChooseLayout(RengaPartition partition, int ranks, int64_t leaves, int chunks,
+                                   int *stages, int *replicas)
+{
+  const int most = RengaGraphGetNodeCount(partition->graph) / chunks;
+  RengaCall(FindStages(partition, chunks, stages));
+  *replicas = partition->replicas;
   RengaCall(CheckWishes(partition, ranks, *stages, *replicas));
-  if (!*stages) *stages = *replicas ? ranks / *replicas : 1;
-  if (*stages > n_nodes) *stages = n_nodes;
+  if (!*stages) *stages = *replicas ? ranks / *replicas : chunks > 1 ? ranks : 1;
+  RengaCheck(most > 0, partition->hdr.comm, RENGA_ERR_PLAN,
+             "%d stages per rank, but the network has only %d nodes: give a smaller "
+             "-pipeline_chunks",
+             chunks, RengaGraphGetNodeCount(partition->graph));
+  if (*stages > most) *stages = most;
   if (!*replicas) *replicas = ranks / *stages < leaves ? ranks / *stages : (int)leaves;
   return RENGA_SUCCESS;
 }
@@ -79,33 +109,83 @@ static RengaErrorCode FindBatch(RengaPartition partition, int64_t *batch, int64_
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Cut(RengaPartition partition, int ranks, int64_t leaves, RengaPlan plan)
+static RengaErrorCode Cut(RengaPartition partition, int ranks, int64_t batch, int64_t microbatch,
+                          RengaPlan plan)
 {
-  int count = 0, replicas = 0;
+  int chunks = 0, count = 0, replicas = 0;
   RengaPlanStage *stages = NULL;
-  RengaCall(ChooseLayout(partition, ranks, leaves, &count, &replicas));
+  RengaCall(FindChunks(partition, &chunks));
+  RengaCall(ChooseLayout(partition, ranks, CountLeaves(partition, batch, microbatch), chunks,
+                         &count, &replicas));
+  count *= chunks;
   RengaCall(RengaMalloc(count, &stages));
   RengaErrorCode code = partition->ops->solve(partition, count, stages);
-  for (int s = 0; s < count; s++) stages[s].shape = RengaStageShapePlain(replicas);
+  for (int s = 0; s < count; s++) {
+    stages[s].shape = RengaStageShapePlain(replicas);
+    stages[s].shape.chunks = chunks;
+  }
   if (!code) code = RengaPlanSetStages(plan, partition->graph, count, stages);
   RengaFree(&stages);
+  RengaCall(code);
+  RengaCall(RengaPlanSetBatch(plan, batch, microbatch));
+  if (partition->leaf) RengaCall(RengaPlanSetLeaf(plan, partition->leaf));
+  return RENGA_SUCCESS;
+}
+
+/* Several chunks per rank with costs: what the cuts take is predicted as that of a plan that is
+   there already. */
+static RengaErrorCode PredictChunks(RengaPartition partition, int ranks, int64_t batch,
+                                    int64_t microbatch, RengaPlan plan)
+{
+  RengaPlan cut = NULL;
+  RengaCall(RengaPlanCreate(partition->hdr.owner, &cut));
+  RengaErrorCode code = Cut(partition, ranks, batch, microbatch, cut);
+  const RengaSearchWish wish = {.given = cut};
+  if (!code)
+    code = RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan);
+  if (!code) code = RengaPartitionCheckMemory_Private(partition, "the plan", plan);
+  RengaPlanDestroy(&cut);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* The plan of a type that only cuts, weighed as those of the search are. */
+/* Types that search do not choose stages for ranks of several. */
+static RengaErrorCode CheckChunks(RengaPartition partition, int chunks)
+{
+  RengaCheck(chunks == 1 || !partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
+             "-pipeline_chunks %d: %d stages per rank are not supported by -partition_type %s: "
+             "give -partition_type even, tree or manual",
+             chunks, chunks, partition->hdr.type_name);
+  RengaCheck(chunks == 1 || !partition->leaves, partition->hdr.comm, RENGA_ERR_SUPPORT,
+             "-partition_leaves %s: with %d stages per rank the leaf is not chosen: give "
+             "-reduction_leaf",
+             partition->leaves, chunks);
+  return RENGA_SUCCESS;
+}
+
+/* The plan of a type that only cuts, with costs: weighed as those of the search are. */
 static RengaErrorCode PredictCuts(RengaPartition partition, int ranks, int64_t batch,
-                                  int64_t microbatch, RengaPlan plan)
+                                   int64_t microbatch, RengaPlan plan)
 {
   const RengaSearchWish wish = {.find = RengaSearchCutsFind_Private, .context = partition};
-  RengaCall(RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan));
+  int stages = 0, chunks = 0;
+  RengaCall(FindChunks(partition, &chunks));
+  RengaCall(FindStages(partition, chunks, &stages));
+  RengaCall(CheckWishes(partition, ranks, stages, partition->replicas));
+  if (chunks > 1)
+    RengaCall(PredictChunks(partition, ranks, batch, microbatch, plan));
+  else
+    RengaCall(RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
 {
   int64_t batch, microbatch;
+  int chunks;
   RengaMachine machine;
+  RengaCall(FindChunks(partition, &chunks));
+  RengaCall(CheckChunks(partition, chunks));
   RengaCall(FindBatch(partition, &batch, &microbatch));
   RengaCall(RengaPartitionCheckMicrobatches_Private(partition, batch, microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
@@ -115,19 +195,13 @@ static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
     RengaCall(CheckWishes(partition, ranks, partition->stages, partition->replicas));
     RengaCall(partition->ops->plan(partition, ranks, batch, microbatch, plan));
   } else if (machine || partition->profile) { /* else a plan that only cuts has no prediction */
-    int stages = 0;
-    RengaCall(partition->ops->count(partition, &stages));
-    if (!stages) stages = partition->stages;
-    RengaCall(CheckWishes(partition, ranks, stages, partition->replicas));
     RengaCall(PredictCuts(partition, ranks, batch, microbatch, plan));
   } else {
     RengaCheck(!partition->leaves, partition->hdr.comm, RENGA_ERR_OPTION,
                "-partition_leaves %s: type %s does not know which is faster without costs: give "
                "-reduction_leaf, or -machine_file",
                partition->leaves, partition->hdr.type_name);
-    RengaCall(Cut(partition, ranks, CountLeaves(partition, batch, microbatch), plan));
-    RengaCall(RengaPlanSetBatch(plan, batch, microbatch));
-    if (partition->leaf) RengaCall(RengaPlanSetLeaf(plan, partition->leaf));
+    RengaCall(Cut(partition, ranks, batch, microbatch, plan));
   }
   return RENGA_SUCCESS;
 }

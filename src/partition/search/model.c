@@ -205,6 +205,11 @@ double RengaSearchBytesOf_Private(const SearchModel *model, const SearchStage *s
                                        RengaSearchRecomputes_Private(stage));
 }
 
+int RengaSearchAcross_Private(const SearchLayout *layout)
+{
+  return layout->chunks > 1 ? layout->count / layout->chunks : layout->count;
+}
+
 int RengaSearchDevices_Private(const SearchLayout *layout)
 {
   int devices = 0;

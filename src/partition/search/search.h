@@ -148,10 +148,7 @@ typedef struct {
 } SearchLayout;
 
 /* Ranks that follow each other: of stages s, s + across, s + 2 across, … they are the same. */
-static inline int RengaSearchAcross_Private(const SearchLayout *layout)
-{
-  return layout->chunks > 1 ? layout->count / layout->chunks : layout->count;
-}
+int RengaSearchAcross_Private(const SearchLayout *layout);
 
 /* ---- forecast.c ---- */
 const RengaMemoryForecast *RengaSearchForecast_Private(void); /* NULL: none is installed */
@@ -577,10 +574,8 @@ bool RengaSearchMaySimulate_Private(const SearchModel *model, const SearchLayout
 RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const SearchModel *model,
                                              const SearchLayout *layout, const SearchDraft *draft,
                                              RengaSchedule *schedule, bool *lent);
-
 /* What a step by a schedule of the program takes is not known. NULL: any. */
 RengaErrorCode RengaSearchCheckSchedule_Private(const char *type);
-
 /* Micro-batches that each stage holds under it. */
 RengaErrorCode RengaSearchInFlight_Private(const SearchTask *task, const SearchModel *model,
                                            const SearchLayout *layout, const SearchDraft *draft,

@@ -1,0 +1,47 @@
+#!/bin/sh
+# Several stages on each rank: the program makes such plans, shows, predicts, saves and runs them, with
+# the parameters of one stage on one rank, and goes on from checkpoints of other layouts; what cannot be
+# is refused by name.
+. "${0%/*}/common.sh"
+train="train -graph $gpt -data synthetic -batch_size 8 -microbatch_size 1 -parameter_digest -progress none"
+
+accepts 1 $train -steps 4 -checkpoint_dir one
+digest=$(grep "parameter digest 0x" out)
+accepts 1 $train -steps 4 -pipeline_chunks 3
+says "3 stages x 1 replica on 1 rank, 3 stages on each"
+says "stages 0, 1, …, replica 0"
+says "$digest"
+accepts 2 $train -steps 2 -pipeline_chunks 2 -pipeline_buckets 2 -checkpoint_dir two
+says "4 stages x 1 replica on 2 ranks, 2 stages on each"
+accepts 4 $train -steps 4 -partition_stages 2 -pipeline_chunks 2 -checkpoint_dir two -resume
+says "4 stages x 2 replicas on 4 ranks"
+says "$digest"
+accepts 2 $train -steps 4 -partition_type tree -pipeline_chunks 2 -checkpoint_dir one -resume
+says "nothing to do"
+accepts 2 $train -steps 6 -partition_type tree -pipeline_chunks 2 -checkpoint_dir one -resume
+digest=$(grep "parameter digest 0x" out)
+accepts 1 $train -steps 6 -checkpoint_dir two -resume
+says "$digest"
+
+# A plan with costs, through a file.
+plan="plan -graph $gpt -machine_file laptop -batch_size 8 -microbatch_size 1"
+accepts 1 $plan -partition_ranks 4 -partition_stages 2 -pipeline_chunks 2 -plan_save p.txt
+says "4 stages x 2 replicas, 2 stages per rank"
+says "predicted:"
+lacks "lower bound"
+step=$(grep predicted: out)
+accepts 1 $plan -plan_load p.txt -plan_explain
+says "$step"
+says "each rank computes 2 of the 4 stages"
+accepts 4 $train -steps 6 -plan_load p.txt
+says "$digest"
+
+refuses 2 "-pipeline_chunks 2: 2 stages per rank are not supported by -partition_type auto" \
+  $train -pipeline_chunks 2 -partition_type auto
+refuses 2 "the cuts make 3 stages, which cannot be shared out in 2 for each rank" \
+  $train -pipeline_chunks 2 -partition_type manual -partition_cuts 10,10,24
+refuses 1 "-plan_load and -pipeline_chunks are both given" $plan -plan_load p.txt -pipeline_chunks 2
+refuses 1 "1000 stages per rank, but the network has only" $train -pipeline_chunks 1000
+refuses 1 "with the other stages of its ranks, needs" $plan -partition_ranks 2 -pipeline_chunks 2 \
+  -partition_memory 300KiB
+finish
