@@ -1,21 +1,16 @@
 /* Errors: who finds one prints it once; callers add their line to the trace and pass it on. */
 #include "sys.h"
 #include "renga/private/quiet.h"
-#include "renga/private/wait.h"
 #include <errno.h>
 #include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define RENGA_ERROR_TEXT(name, text) text,
 static const char *const error_texts[] = {"success", RENGA_ERROR_MAP(RENGA_ERROR_TEXT)};
 #undef RENGA_ERROR_TEXT
 
-enum { MESSAGE_SIZE = 8192, ABORT_SECONDS = 8 };
-/* How long a rank that ends waits for the others: a quiet one lets one that reports go first. */
-static const double REPORTER_WAITS = 1, QUIET_RANK_WAITS = 3;
+enum { MESSAGE_SIZE = 8192 };
 
 /* The error that is being passed up: whether this rank reports it, and how deep its trace is. */
 static struct {
@@ -45,7 +40,7 @@ const char *RengaErrorText(RengaErrorCode code)
   return (unsigned)code < RENGA_ERR_COUNT ? error_texts[code] : "unknown error";
 }
 
-static bool MPIIsUsable(void)
+bool RengaSysHasMPI(void)
 {
   int started = 0, ended = 0;
   MPI_Initialized(&started);
@@ -56,14 +51,14 @@ static bool MPIIsUsable(void)
 int RengaSysRank(void)
 {
   int rank = 0;
-  if (MPIIsUsable()) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
+  if (RengaSysHasMPI()) MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   return rank;
 }
 
 static bool RankPrints(MPI_Comm comm)
 {
   int rank = 0;
-  if (comm != MPI_COMM_NULL && MPIIsUsable()) MPI_Comm_rank(comm, &rank);
+  if (comm != MPI_COMM_NULL && RengaSysHasMPI()) MPI_Comm_rank(comm, &rank);
   return rank == 0;
 }
 
@@ -92,6 +87,11 @@ void RengaErrorSilence(RengaErrorCode code)
   last.reports = false;
   last.code = code;
   snprintf(last.message, sizeof last.message, "another rank has found: %s", RengaErrorText(code));
+}
+
+bool RengaErrorIsReported(void)
+{
+  return last.reports;
 }
 
 void RengaErrorShowTrace(bool show)
@@ -314,55 +314,4 @@ RengaErrorCode RengaErrorMPI(int mpi_error, const char *call, const char *functi
     snprintf(text, sizeof text, "error %d", mpi_error);
   return RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_LIBRARY, function, file, line, "MPI: %s: %s",
                          call, text);
-}
-
-/*@
-   RengaErrorAgree - make all ranks fail where one failed
-
-   Collective
-
-   Input:
-   . comm - the ranks
-   . mine - this rank's code; RENGA_SUCCESS where all is well
-
-   Notes: returns the largest code of all ranks. Ranks that were well themselves stay silent. Waits
-   politely, no longer than the time limit (RengaCommSetTimeout).
-@*/
-RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine)
-{
-  int64_t largest = mine;
-  RengaCall(RengaReduceInt64_Private(comm, MPI_MAX, &largest, "all ranks to say that all is well"));
-  if (mine == RENGA_SUCCESS && largest != RENGA_SUCCESS) RengaErrorSilence((RengaErrorCode)largest);
-  return (RengaErrorCode)largest;
-}
-
-/*@
-   RengaErrorAbort - end every rank of the job with a non-zero exit code
-
-   Not collective
-
-   Input:
-   . code - the error; becomes the exit code
-
-   Notes: does not return. Where all processes come here within a second, they end without noise, by
-   MPI_Finalize; otherwise MPI_Abort ends the processes of RengaSetWorld. A rank that did not report
-   its error lets the one that does go first. MPI may hang where the network is cut: the process
-   ends after 8 s at the latest.
-@*/
-void RengaErrorAbort(RengaErrorCode code)
-{
-  const int exit_code = code == RENGA_SUCCESS ? RENGA_ERR_INTERNAL : (int)code;
-  RengaEndBy(ABORT_SECONDS, exit_code);
-  fflush(NULL);
-  if (MPIIsUsable()) {
-    const double patience = last.reports ? REPORTER_WAITS : QUIET_RANK_WAITS;
-    const struct timespec forwarded = {0, 50000000}; /* mpiexec may drop what it has not read yet */
-    const bool together = code != RENGA_ERR_TIMEOUT && RengaSysMeet(patience);
-    nanosleep(&forwarded, NULL);
-    if (together)
-      MPI_Finalize();
-    else
-      MPI_Abort(RengaSysWorld(), exit_code);
-  }
-  exit(exit_code);
 }

@@ -1,4 +1,4 @@
-/* Objects: a header with a count of references. */
+/* Objects: a header with a count of references, and a type. */
 #include "renga/private/object.h"
 #include "sys.h"
 #include <string.h>
@@ -115,5 +115,26 @@ RengaErrorCode RengaObjectSetOptionsPrefix(void *object, const char *prefix)
   RengaCheckPointer(object);
   RengaCall(ReplaceString(&((RengaObject)object)->prefix, prefix));
   if (prefix) RengaCall(RengaOptionsAddPrefix(prefix));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaClassRegisterType_Private(const RengaClass *class, const char *name,
+                                              const void *rule)
+{
+  RengaCall(RengaTypeRegister_Private(class->name, class->types, class->option, name, rule));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaClassSetType_Private(const RengaClass *class, void *object, const char *type)
+{
+  const RengaTypeRow *row = NULL;
+  RengaCheckPointer(object);
+  RengaCheckPointer(type);
+  const void *rule = class->adopt ? RengaTypeOutside_Private(class->name, type) : NULL;
+  if (!rule) RengaCall(RengaTypeFind(class->name, class->types, type, &row));
+  if (class->reset) RengaCall(class->reset(object));
+  RengaCall(rule ? class->adopt(object, rule) : row->create(object));
+  RengaCall(RengaHeaderSetTypeName(object, type));
+  ((RengaObject)object)->state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
 }

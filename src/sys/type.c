@@ -98,24 +98,3 @@ RengaErrorCode RengaTypeFind(const char *class_name, const RengaTypeRow rows[], 
              name, closest ? " (did you mean " : "", closest ? closest : "", closest ? "?)" : "",
              list);
 }
-
-RengaErrorCode RengaClassRegisterType_Private(const RengaClass *class, const char *name,
-                                              const void *rule)
-{
-  RengaCall(RengaTypeRegister_Private(class->name, class->types, class->option, name, rule));
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaClassSetType_Private(const RengaClass *class, void *object, const char *type)
-{
-  const RengaTypeRow *row = NULL;
-  RengaCheckPointer(object);
-  RengaCheckPointer(type);
-  const void *rule = class->adopt ? RengaTypeOutside_Private(class->name, type) : NULL;
-  if (!rule) RengaCall(RengaTypeFind(class->name, class->types, type, &row));
-  if (class->reset) RengaCall(class->reset(object));
-  RengaCall(rule ? class->adopt(object, rule) : row->create(object));
-  RengaCall(RengaHeaderSetTypeName(object, type));
-  ((RengaObject)object)->state = RENGA_STATE_NEW;
-  return RENGA_SUCCESS;
-}

@@ -1,0 +1,40 @@
+/* The end of all ranks after an error. */
+#include "sys.h"
+#include <stdio.h>
+#include <stdlib.h>
+#include <time.h>
+
+enum { ABORT_SECONDS = 8 };
+/* How long a rank that ends waits for the others: a quiet one lets one that reports go first. */
+static const double REPORTER_WAITS = 1, QUIET_RANK_WAITS = 3;
+
+/*@
+   RengaErrorAbort - end every rank of the job with a non-zero exit code
+
+   Not collective
+
+   Input:
+   . code - the error; becomes the exit code
+
+   Notes: does not return. Where all processes come here within a second, they end without noise, by
+   MPI_Finalize; otherwise MPI_Abort ends the processes of RengaSetWorld. A rank that did not report
+   its error lets the one that does go first. MPI may hang where the network is cut: the process
+   ends after 8 s at the latest.
+@*/
+void RengaErrorAbort(RengaErrorCode code)
+{
+  const int exit_code = code == RENGA_SUCCESS ? RENGA_ERR_INTERNAL : (int)code;
+  RengaEndBy(ABORT_SECONDS, exit_code);
+  fflush(NULL);
+  if (RengaSysHasMPI()) {
+    const double patience = RengaErrorIsReported() ? REPORTER_WAITS : QUIET_RANK_WAITS;
+    const struct timespec forwarded = {0, 50000000}; /* mpiexec may drop what it has not read yet */
+    const bool together = code != RENGA_ERR_TIMEOUT && RengaSysMeet(patience);
+    nanosleep(&forwarded, NULL);
+    if (together)
+      MPI_Finalize();
+    else
+      MPI_Abort(RengaSysWorld(), exit_code);
+  }
+  exit(exit_code);
+}

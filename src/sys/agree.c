@@ -1,0 +1,23 @@
+/* All ranks fail where one failed. */
+#include "sys.h"
+#include "renga/private/wait.h"
+
+/*@
+   RengaErrorAgree - make all ranks fail where one failed
+
+   Collective
+
+   Input:
+   . comm - the ranks
+   . mine - this rank's code; RENGA_SUCCESS where all is well
+
+   Notes: returns the largest code of all ranks. Ranks that were well themselves stay silent. Waits
+   politely, no longer than the time limit (RengaCommSetTimeout).
+@*/
+RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine)
+{
+  int64_t largest = mine;
+  RengaCall(RengaReduceInt64_Private(comm, MPI_MAX, &largest, "all ranks to say that all is well"));
+  if (mine == RENGA_SUCCESS && largest != RENGA_SUCCESS) RengaErrorSilence((RengaErrorCode)largest);
+  return (RengaErrorCode)largest;
+}
