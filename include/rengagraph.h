@@ -102,6 +102,9 @@ RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *n
                                  int n_out, const RengaTensorSpec given[], RengaValue out[]);
 RengaErrorCode RengaGraphAddOutput(RengaGraph graph, RengaValue value); /* kept, may be read */
 RengaErrorCode RengaGraphSetLoss(RengaGraph graph, RengaValue value);   /* scalar */
+/* An output [samples, 1 or 2] with the loss of each sample, and its confidence. */
+RengaErrorCode RengaGraphSetSampleLosses(RengaGraph graph, bool wanted);
+RengaErrorCode RengaGraphGetSampleLosses(RengaGraph graph, RengaValue *value); /* NONE: none */
 /* The network ends there, without a loss: to be run forward alone. count 0: at the outputs that it
    has. */
 RengaErrorCode RengaGraphKeepOutputs(RengaGraph graph, int count, const char *const names[]);

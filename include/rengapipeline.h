@@ -76,6 +76,9 @@ RengaErrorCode RengaPipelineSetMonitor(RengaPipeline pipeline, RengaPipelineMoni
                                        void *context);
 RengaErrorCode RengaPipelineGetMonitor(RengaPipeline pipeline, RengaPipelineMonitor *monitor,
                                        void **context);
+/* Of a network with RengaGraphSetSampleLosses: [samples, columns] of the last step; lent. */
+RengaErrorCode RengaPipelineGetSampleLosses(RengaPipeline pipeline, int64_t *samples,
+                                            int64_t *columns, const double **values);
 RengaErrorCode RengaPipelineGetGradientNorm(RengaPipeline pipeline, double *norm);
 /* Collective: the gradient of the last step's batch, whole, to rank 0 (for tests and diagnosis). */
 RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *parameter,

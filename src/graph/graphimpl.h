@@ -32,6 +32,8 @@ struct _p_RengaGraph {
   RengaPhase phase;                       /* of nodes added now */
   int *readers;    /* while the graph is rewritten: how often each value is read */
   uint64_t digest; /* of a graph that is set up; 0: not worked out since it changed */
+  bool wants_sample_losses;
+  int sample_losses; /* number among the outputs, once it is set up */
   char mixed[768]; /* why it cannot be cut into micro-batches; empty: that was not found */
   void **scratch;  /* freed with the graph, or by RengaGraphFreeScratch */
 };
@@ -102,6 +104,8 @@ RengaErrorCode RengaGraphSetKeys(RengaGraph graph);
 RengaErrorCode RengaGraphChooseTrained(RengaGraph graph);
 RengaErrorCode RengaGraphCheckShares(RengaGraph graph);
 RengaErrorCode RengaGraphCheckSamples(RengaGraph graph);
+/* ---- sampleloss.c ---- */
+RengaErrorCode RengaGraphAddSampleLosses(RengaGraph graph);
 RengaErrorCode RengaGraphFindUpdates(RengaGraph graph);
 
 /* ---- builders: networks by size; build reads a struct that the rows of settings filled ---- */

@@ -29,15 +29,19 @@ static RengaErrorCode CheckNotEmpty(RengaGraph graph)
 
 /* Sorting after each step that removes or adds nodes keeps the order topological. */
 static RengaErrorCode (*const steps[])(RengaGraph graph) = {
-    CheckNotEmpty,           SeparateOutputs,           RengaGraphRemoveDead,
-    RengaGraphSortNodes,     RengaGraphSimplify,        RengaGraphSortNodes,
-    RengaGraphFuse,          RengaGraphSortNodes,       RengaGraphSimplify,
-    RengaGraphRemoveDead,    RengaGraphSortNodes,       RengaGraphRewriteMeans,
-    RengaGraphSortNodes,     RengaGraphSimplify,        RengaGraphSortNodes,
-    RengaGraphChooseTrained, RengaGraphMarkValues,      RengaGraphCheckSamples,
-    RengaGraphCheckShares,   RengaGraphCompleteOutputs, RengaGraphSortNodes,
-    RengaGraphCompactValues, RengaGraphMarkValues,      RengaGraphSetKeys,
-    RengaGraphFindUpdates,
+    CheckNotEmpty,           SeparateOutputs,
+    RengaGraphRemoveDead,    RengaGraphSortNodes,
+    RengaGraphSimplify,      RengaGraphSortNodes,
+    RengaGraphFuse,          RengaGraphSortNodes,
+    RengaGraphSimplify,      RengaGraphRemoveDead,
+    RengaGraphSortNodes,     RengaGraphRewriteMeans,
+    RengaGraphSortNodes,     RengaGraphSimplify,
+    RengaGraphSortNodes,     RengaGraphChooseTrained,
+    RengaGraphMarkValues,    RengaGraphCheckSamples,
+    RengaGraphCheckShares,   RengaGraphCompleteOutputs,
+    RengaGraphSortNodes,     RengaGraphAddSampleLosses,
+    RengaGraphCompactValues, RengaGraphMarkValues,
+    RengaGraphSetKeys,       RengaGraphFindUpdates,
 };
 
 static RengaErrorCode ViewFromOptions(RengaGraph graph)

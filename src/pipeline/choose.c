@@ -12,6 +12,7 @@ static int AddWanted(int count, RengaValue values[], RengaValue value)
 static int WantedOfTraining(const Chunk *chunk, int count, RengaValue values[])
 {
   count = AddWanted(count, values, chunk->loss);
+  count = AddWanted(count, values, chunk->sample_losses);
   for (int u = 0; u < chunk->uses.count; u++)
     if (chunk->uses.place[u] >= 0) count = AddWanted(count, values, chunk->uses.row[u].gradient);
   for (int u = 0; u < chunk->states.n_updates; u++)

@@ -175,8 +175,9 @@ typedef struct {
   bool recompute;  /* forward is run again before each backward */
   RengaComm group; /* the replicas of the stage */
   RengaGraph sub;
-  RengaValue loss; /* in sub; NONE where it is not here */
-  Link *link;      /* [messages] */
+  RengaValue loss;          /* in sub; NONE where it is not here */
+  RengaValue sample_losses; /* the same of single samples */
+  Link *link;               /* [messages] */
   int n_fields, n_parameters, n_sums;
   Field *field;
   Parameter *parameter;

@@ -30,6 +30,12 @@ typedef struct {
   int *number;          /* [count] among all of the network: parameters and moments, then states */
 } Persistents;
 
+/* What the last step said of single samples. */
+typedef struct {
+  double *values, *losses; /* losses: [samples][columns] in values */
+  int64_t samples;
+} SampleLosses;
+
 /* All that set-up makes for this rank, and that is forgotten together. */
 typedef struct {
   RengaComm all; /* all ranks */
@@ -42,6 +48,7 @@ typedef struct {
   RengaPipelineMemory memory;
   Persistents persistents;
   Togetherness together;
+  SampleLosses sample_losses;
   uint64_t checked; /* hash of what a step may find changed since the last one */
   int n_listed;
   RengaPipelineParameter *listed; /* of the network, once they were asked for */
@@ -101,7 +108,8 @@ typedef struct {
   const RengaBatch *batch;
   int64_t microbatches; /* of the batch */
   bool training;
-  double *loss; /* [microbatches] shares, in values; NULL: not wanted */
+  double *loss;          /* [microbatches] shares, in values; NULL: not wanted */
+  double *sample_losses; /* [samples][columns] in values, of a step; NULL: not wanted */
   /* of a step, by its last action: loss, norm, and whether it may change anything */
   RengaPipelineStepInfo info;
   RengaErrorCode verdict;
@@ -283,6 +291,13 @@ RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *prog
 void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i);
 RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number);
 RengaErrorCode RengaPipelineRunPass_Private(RengaPipeline pipeline, Pass *pass);
+/* samplelosses.c */
+int64_t RengaOutlineSampleColumns_Private(const Outline *outline);
+RengaErrorCode RengaChunkFindSampleLosses_Private(Chunk *chunk);
+RengaErrorCode RengaChunkQueueSampleLosses_Private(Chunk *chunk, const Pass *pass,
+                                                   const Program *program, int64_t number);
+void RengaChunkKeepSampleLosses_Private(const Chunk *chunk, const Pass *pass);
+void RengaPipelineKeepSampleLosses_Private(RengaPipeline pipeline, Pass *pass);
 /* prepare.c */
 RengaErrorCode RengaPipelinePrepare_Private(RengaPipeline pipeline, Pass *pass);
 /* pass.c */

@@ -194,7 +194,11 @@ RengaErrorCode RengaPipelinePrepare_Private(RengaPipeline pipeline, Pass *pass)
   pass->n_values = 1;
   if (pass->call != CALL_FORWARD) pass->n_values += pass->microbatches;
   if (pass->training) pass->n_values += pipeline->outline.n_parameters;
+  const int64_t before = pass->n_values - 1; /* the last says who failed */
+  if (pass->training)
+    pass->n_values += pass->batch->samples * RengaOutlineSampleColumns_Private(&pipeline->outline);
   RengaCall(RengaMalloc(pass->n_values, &pass->values));
+  if (pass->n_values - 1 > before && pass->training) pass->sample_losses = pass->values + before;
   if (pass->call != CALL_FORWARD) pass->loss = pass->values;
   RengaCall(PrepareActions(pipeline, pass));
   for (int c = 0; c < pipeline->rank.n_chunks; c++)

@@ -20,6 +20,7 @@ static void FreeTables(Rank *rank)
   RengaFree(&rank->together.heard);
   RengaFree(&rank->together.notice);
   RengaFree(&rank->listed);
+  RengaFree(&rank->sample_losses.values);
   RengaFree(&rank->chunk);
 }
 

@@ -19,6 +19,7 @@ RengaErrorCode RengaChunkQueueResults_Private(Chunk *chunk, const Pass *pass,
   const int64_t before = portion->order[i] - portion->first;
   if (pass->loss && chunk->loss != RENGA_VALUE_NONE)
     RengaCall(Take(chunk, &portion->taken.loss[before], program, chunk->loss));
+  RengaCall(RengaChunkQueueSampleLosses_Private(chunk, pass, program, portion->order[i]));
   if (portion->statistics)
     RengaCall(RengaChunkQueueStatistics_Private(chunk, program, before));
   if (portion->output && portion->target != RENGA_VALUE_NONE) {
@@ -47,6 +48,7 @@ RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pa
                                       RengaStreamSynchronize(pipeline->device, NULL)));
   for (int c = 0; c < rank->n_chunks && !pass->failed; c++) {
     KeepLosses(&rank->chunk[c], pass);
+    RengaChunkKeepSampleLosses_Private(&rank->chunk[c], pass);
     RengaChunkKeepStatistics_Private(&rank->chunk[c]);
   }
   return RENGA_SUCCESS;

@@ -38,6 +38,7 @@ RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch
   RengaCall(RengaPipelineCheckReady_Private(pipeline));
   RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);
   if (!code) code = pass.verdict;
+  if (!code) RengaPipelineKeepSampleLosses_Private(pipeline, &pass);
   RengaPipelineFreePass_Private(pipeline, &pass);
   RengaCall(code);
   pass.info.seconds = MPI_Wtime() - begin;

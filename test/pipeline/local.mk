@@ -22,3 +22,6 @@ EXTRA_DIST += %D%/stall.sh
 %C%_together_SOURCES = %D%/together.c
 %C%_again_SOURCES = %D%/again.c
 %C%_named_SOURCES = %D%/named.c
+check_PROGRAMS += %D%/samplelosses
+TESTS += %D%/samplelosses
+%C%_samplelosses_SOURCES = %D%/samplelosses.c
