@@ -117,11 +117,12 @@ static RengaErrorCode FindChange(RengaGraph graph, RengaPipeline pipeline, doubl
       continue;
     const int64_t n = RengaTensorSpecCount(&tensor[t].spec);
     const int which = RengaGraphGetValue(graph, v)->frozen ? 0 : 1;
+    const float *now = tensor[t].data;
     float *before;
     RengaCall(RengaMalloc(n, &before));
     RengaErrorCode code = RengaGraphInitializeValue(graph, v, 0, 0, n, before);
     for (int64_t i = 0; i < n && !code; i++)
-      change[which] = fmax(change[which], fabs((double)tensor[t].data[i] - (double)before[i]));
+      change[which] = fmax(change[which], fabs((double)now[i] - (double)before[i]));
     RengaFree(&before);
     RengaCall(code);
   }

@@ -9,6 +9,7 @@
 #include "rengaop.h"
 #include "rengaoptimizer.h"
 #include "rengapartition.h"
+#include "rengapersistent.h"
 #include "rengapipeline.h"
 #include "rengaplan.h"
 #include "rengaprofile.h"

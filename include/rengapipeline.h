@@ -1,6 +1,7 @@
 /* Pipeline: compile this rank's stage, run the actions, keep the parameters. */
 #pragma once
 #include "rengadata.h"
+#include "rengapersistent.h"
 #include "rengaplan.h"
 #include "rengasettings.h"
 
@@ -84,15 +85,8 @@ RengaErrorCode RengaPipelineGetGradientNorm(RengaPipeline pipeline, double *norm
 RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *parameter,
                                         float *buffer);
 
-/* Tensors that live across steps: parameters, optimizer moments, states; those of this rank's
-   stage. */
-typedef struct {
-  const char *name;     /* "NAME", "NAME:first_moment", … : unique over the network */
-  RengaTensorSpec spec; /* whole logical shape */
-  float *data;          /* on the device */
-  bool owner;           /* this rank writes it to checkpoints */
-  bool state;           /* not trained: running statistics */
-} RengaPersistent;
+/* Tensors that live across steps: parameters "NAME", optimizer moments "NAME:first_moment", states;
+   those of this rank's stages. */
 RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
                                            const RengaPersistent **tensors);     /* lent */
 RengaErrorCode RengaPipelineGetDigest(RengaPipeline pipeline, uint64_t *digest); /* collective */

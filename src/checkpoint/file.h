@@ -1,8 +1,6 @@
 /* One checkpoint file: a list of named tensors, wherever they are. Knows nothing of pipelines. */
 #pragma once
-#include "rengacomm.h"
-#include "rengadevice.h"
-#include "rengapipeline.h"
+#include "renga/private/holdings.h"
 
 /* The first bytes of a file, before the HDF5 part (its user block). Little-endian. */
 #define RENGA_CHECKPOINT_MAGIC "Renga checkpoint 1, HDF5 from byte 4096\n"
@@ -11,7 +9,7 @@ typedef struct {
   int64_t file_bytes, step;
   int64_t time; /* nanoseconds since 1970, and later than any file that was there before */
   uint64_t run; /* the same in all files of a run and of those that went on from it */
-  int64_t index_offset, index_count; /* rows of int64: offset, bytes, XXH64 of each tensor */
+  int64_t index_offset, index_count; /* rows of int64: offset, bytes, XXH64 of a block */
   uint64_t rest_hash;                /* of all from byte 4096 that is no tensor */
   uint64_t head_hash;                /* of the bytes above */
 } RengaCheckpointHead;
@@ -30,7 +28,7 @@ typedef struct {
   char *name;
   RengaTensorSpec spec;
   int64_t offset, bytes; /* in the file */
-  uint64_t hash;
+  int64_t first_hash;    /* of its rows among the hashes */
   bool state;
 } RengaCheckpointEntry;
 typedef struct {
@@ -42,6 +40,10 @@ typedef struct {
   int64_t step, file_bytes, index_offset;
   int64_t time; /* on rank 0 only, as run: see the head */
   uint64_t run;
+  int64_t block;    /* bytes of a tensor that have one hash; 0: each tensor has one, as in older
+                       files */
+  int64_t n_hashes; /* known once all entries are there: RengaCheckpointTableCountHashes */
+  uint64_t *hashes; /* [n_hashes] XXH64 of blocks; in order of entries */
   int n_entries, n_attributes;
   RengaCheckpointEntry *entries;
   RengaCheckpointAttribute *attributes;
@@ -59,10 +61,15 @@ RengaErrorCode RengaCheckpointTableIsMoment(const RengaCheckpointTable *table, i
                                             bool *moment);
 void RengaCheckpointTableSort(RengaCheckpointTable *table);
 void RengaCheckpointTableFree(RengaCheckpointTable *table);
-/* Collective: the owners' tensors to rank 0. */
-RengaErrorCode RengaCheckpointTableGather(RengaComm comm, int count,
-                                          const RengaPersistent tensors[],
-                                          RengaCheckpointTable *table);
+/* All tensors that somebody owns. */
+RengaErrorCode RengaCheckpointTableAddHoldings(RengaCheckpointTable *table,
+                                               const RengaHoldings *holdings);
+/* The sorted table gets room for its hashes. */
+RengaErrorCode RengaCheckpointTableCountHashes(RengaCheckpointTable *table);
+int64_t RengaCheckpointTableBlocks(const RengaCheckpointTable *table, int entry); /* its hashes */
+/* Bytes [*first, *first + *bytes) of the entry have hash number `block` of its hashes. */
+void RengaCheckpointTableBlock(const RengaCheckpointTable *table, int entry, int64_t block,
+                               int64_t *first, int64_t *bytes);
 /* Collective: rank 0's table to all. */
 RengaErrorCode RengaCheckpointTableBroadcast(RengaComm comm, RengaCheckpointTable *table);
 /* Where an entry is in the file: /parameters/NAME, /moments/first_moment/NAME, /states/NAME. */
@@ -86,15 +93,15 @@ RengaCheckpointMarkKind RengaCheckpointMarkRead(const char *file);
 RengaErrorCode RengaCheckpointHeadCheck(const char *file, RengaCheckpointHead *head,
                                         char message[RENGA_CHECKPOINT_MESSAGE]);
 
-/* transfer.c: tensors of a device to and from a place in a file, with their checksum. reason: 0 or
-   errno. */
+/* transfer.c: a place in a file. reason: 0 or errno. */
+int RengaTransferWrite(int file, int64_t offset, int64_t bytes, const void *data);
 typedef struct _RengaTransfer *RengaTransfer;
 RengaErrorCode RengaTransferCreate(RengaDevice device, RengaTransfer *transfer); /* NULL: host */
-RengaErrorCode RengaTransferWrite(RengaTransfer transfer, int file, int64_t offset, int64_t bytes,
-                                  const void *data, uint64_t *hash, int *reason);
-/* data NULL: only the checksum. */
-RengaErrorCode RengaTransferRead(RengaTransfer transfer, int file, int64_t offset, int64_t bytes,
-                                 void *data, uint64_t *hash, int *reason);
+/* Bytes [first, first + bytes) of a tensor, which begins at offset, and their checksum; what of
+   them is in the part of a rank goes there. persistent NULL: only the checksum. */
+RengaErrorCode RengaTransferRead(RengaTransfer transfer, int file, int64_t offset, int64_t first,
+                                 int64_t bytes, const RengaPersistent *persistent, uint64_t *hash,
+                                 int *reason);
 void RengaTransferDestroy(RengaTransfer *transfer);
 
 /* write.c. Collective: path appears whole or not at all. table: step and attributes; gets entries

@@ -1,5 +1,6 @@
 /* The head of a checkpoint file: what makes a changed byte outside of tensors known before HDF5
-   reads it. Tensors have their own checksums in the index; the rest of the file is hashed whole. */
+   reads it. Blocks of tensors have their own checksums in the index; the rest of the file is hashed
+   whole. */
 #include "file.h"
 #include "renga/private/fault.h"
 #include "renga/private/hash.h"
@@ -72,6 +73,19 @@ static RengaErrorCode HashRest(int file, int64_t file_bytes, int64_t count, Inde
   return RENGA_SUCCESS;
 }
 
+static void FillIndex(const RengaCheckpointTable *table, IndexRow rows[])
+{
+  for (int i = 0; i < table->n_entries; i++) {
+    const RengaCheckpointEntry *entry = &table->entries[i];
+    for (int64_t b = 0; b < RengaCheckpointTableBlocks(table, i); b++) {
+      IndexRow *row = &rows[entry->first_hash + b];
+      RengaCheckpointTableBlock(table, i, b, &row->offset, &row->bytes);
+      row->offset += entry->offset;
+      row->hash = (int64_t)table->hashes[entry->first_hash + b];
+    }
+  }
+}
+
 /* The index, then the head that vouches for all but the tensors. */
 bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
                               char message[RENGA_CHECKPOINT_MESSAGE])
@@ -79,25 +93,22 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
   IndexRow *rows;
   RengaCheckpointHead head;
   memset(&head, 0, sizeof head);
-  if (RengaMalloc(table->n_entries, &rows) != RENGA_SUCCESS) {
+  if (RengaMalloc(table->n_hashes + 1, &rows) != RENGA_SUCCESS) {
     snprintf(message, RENGA_CHECKPOINT_MESSAGE, "%s", strerror(ENOMEM));
     return false;
   }
-  for (int i = 0; i < table->n_entries; i++) {
-    const RengaCheckpointEntry *entry = &table->entries[i];
-    rows[i] = (IndexRow){entry->offset, entry->bytes, (int64_t)entry->hash};
-  }
+  FillIndex(table, rows);
   strcpy(head.magic, RENGA_CHECKPOINT_MAGIC);
   head.file_bytes = table->file_bytes;
   head.step = table->step;
   head.time = table->time;
   head.run = table->run;
   head.index_offset = table->index_offset;
-  head.index_count = table->n_entries;
-  size_t index_bytes = (size_t)table->n_entries * sizeof *rows;
+  head.index_count = table->n_hashes;
+  size_t index_bytes = (size_t)table->n_hashes * sizeof *rows;
   int reason = RengaWriteAt(file, table->index_offset, index_bytes, rows);
   bool good = true;
-  if (!reason && HashRest(file, table->file_bytes, table->n_entries, rows, &good, &head.rest_hash))
+  if (!reason && HashRest(file, table->file_bytes, table->n_hashes, rows, &good, &head.rest_hash))
     reason = ENOMEM;
   if (!reason && !good) reason = errno ? errno : EIO;
   head.head_hash = RengaHash(&head, offsetof(RengaCheckpointHead, head_hash), 0);

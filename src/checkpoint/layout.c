@@ -169,7 +169,8 @@ static bool CreateEntries(hid_t file, RengaCheckpointTable *table, char *message
     RengaFree(&path);
     if (!good) return Fail(message, "tensor %s", entry->name);
   }
-  RengaTensorSpec index = {RENGA_INT64, 2, {table->n_entries, 3}};
+  if (RengaCheckpointTableCountHashes(table) != RENGA_SUCCESS) return Fail(message, "no room");
+  RengaTensorSpec index = {RENGA_INT64, 2, {table->n_hashes, 3}};
   if (!CreateDataset(file, "/checksums", H5T_STD_I64LE, &index, NULL, &table->index_offset))
     return Fail(message, "checksums");
   return true;
@@ -179,7 +180,11 @@ static bool CreateAttributes(hid_t file, const RengaCheckpointTable *table, char
 {
   bool good = WriteNumber(file, "step", table->step) && WriteText(file, "version", RENGA_VERSION) &&
               WriteText(file, "checksums",
-                        "row: offset, bytes, XXH64 of a tensor; in order of the tensors' names");
+                        table->block ? "row: offset, bytes, XXH64 of a block of a tensor; in order "
+                                       "of the tensors' names"
+                                     : "row: offset, bytes, XXH64 of a tensor; in order of the "
+                                       "tensors' names");
+  if (good && table->block) good = WriteNumber(file, "checksum_block", table->block);
   for (int i = 0; i < table->n_attributes && good; i++)
     good = WriteText(file, table->attributes[i].name, table->attributes[i].value);
   return good || Fail(message, "attributes");
@@ -315,28 +320,43 @@ static herr_t VisitAttribute(hid_t root, const char *name, const H5A_info_t *inf
   return reader->code == RENGA_SUCCESS ? 0 : -1;
 }
 
-static bool ReadStep(hid_t file, int64_t *step)
+static bool ReadNumber(hid_t file, const char *name, int64_t *value)
 {
-  hid_t attribute = H5Aopen(file, "step", H5P_DEFAULT);
-  bool good = attribute >= 0 && H5Aread(attribute, H5T_NATIVE_INT64, step) >= 0;
+  hid_t attribute = H5Aopen(file, name, H5P_DEFAULT);
+  bool good = attribute >= 0 && H5Aread(attribute, H5T_NATIVE_INT64, value) >= 0;
   if (attribute >= 0) H5Aclose(attribute);
   return good;
+}
+
+/* index: [hashes] rows of the file. */
+static bool TakeIndex(RengaCheckpointTable *table, const int64_t index[][3])
+{
+  for (int i = 0; i < table->n_entries; i++) {
+    const RengaCheckpointEntry *entry = &table->entries[i];
+    for (int64_t b = 0; b < RengaCheckpointTableBlocks(table, i); b++) {
+      const int64_t *row = index[entry->first_hash + b];
+      int64_t first, bytes;
+      RengaCheckpointTableBlock(table, i, b, &first, &bytes);
+      if (row[0] != entry->offset + first || row[1] != bytes) return false;
+      table->hashes[entry->first_hash + b] = (uint64_t)row[2];
+    }
+  }
+  return true;
 }
 
 static bool ReadIndex(hid_t file, RengaCheckpointTable *table, RengaErrorCode *code)
 {
   int64_t(*index)[3];
   if (table->index_offset <= 0) return false; /* not visited: none, or behind a link */
-  *code = RengaMalloc(table->n_entries, &index);
+  if (!ReadNumber(file, "checksum_block", &table->block)) table->block = 0;
+  if (table->block < 0) return false;
+  *code = RengaCheckpointTableCountHashes(table);
+  if (!*code) *code = RengaMalloc(table->n_hashes + 1, &index);
   if (*code) return false;
   hid_t dataset = H5Dopen2(file, "checksums", H5P_DEFAULT), space = H5Dget_space(dataset);
-  bool good = dataset >= 0 && H5Sget_simple_extent_npoints(space) == 3 * table->n_entries &&
-              H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, index) >= 0;
-  for (int i = 0; good && i < table->n_entries; i++) {
-    RengaCheckpointEntry *entry = &table->entries[i];
-    good = index[i][0] == entry->offset && index[i][1] == entry->bytes;
-    entry->hash = (uint64_t)index[i][2];
-  }
+  bool good = dataset >= 0 && H5Sget_simple_extent_npoints(space) == 3 * table->n_hashes &&
+              H5Dread(dataset, H5T_NATIVE_INT64, H5S_ALL, H5S_ALL, H5P_DEFAULT, index) >= 0 &&
+              TakeIndex(table, (const int64_t(*)[3])index);
   H5Sclose(space);
   if (dataset >= 0) H5Dclose(dataset);
   RengaFree(&index);
@@ -358,7 +378,7 @@ RengaErrorCode RengaCheckpointLayoutRead(const char *path, RengaCheckpointTable 
     Fail(message, "a tensor cannot be read");
   else if (H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, VisitAttribute, &reader) < 0)
     Fail(message, "attributes cannot be listed");
-  else if (!ReadStep(file, &table->step))
+  else if (!ReadNumber(file, "step", &table->step))
     Fail(message, "no attribute step");
   RengaCheckpointTableSort(table);
   if (file >= 0 && !message[0] && !ReadIndex(file, table, &reader.code))

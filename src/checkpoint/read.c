@@ -1,5 +1,6 @@
-/* Reading a checkpoint: rank 0 reads names and shapes, every rank its own tensors at their offsets,
-   checking each as it comes. A damaged file is no error here: the caller may have an older one. */
+/* Reading a checkpoint: rank 0 reads names and shapes, every rank the blocks that hold parts of its
+   tensors, checking each block as it comes. A damaged file is no error here: the caller may have an
+   older one. */
 #include "file.h"
 #include "renga/private/wait.h"
 #include <errno.h>
@@ -90,18 +91,28 @@ static RengaErrorCode CompareTables(const char *path, const RengaCheckpointTable
   return RENGA_SUCCESS;
 }
 
+/* Rank 0. */
+static RengaErrorCode CompareHoldings(const char *path, const RengaCheckpointTable *table,
+                                      const RengaHoldings *holdings, bool subset)
+{
+  RengaCheckpointTable network = {0};
+  RengaErrorCode code = RengaCheckpointTableAddHoldings(&network, holdings);
+  if (!code) code = CompareTables(path, table, &network, subset);
+  RengaCheckpointTableFree(&network);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaCheckpointFileCompare(RengaComm comm, const char *path,
                                           const RengaCheckpointTable *table, int count,
                                           const RengaPersistent tensors[], bool subset)
 {
-  RengaCheckpointTable network = {0};
-  const bool root = RengaCommGetRank(comm) == 0;
-  MPI_Comm ranks;
-  RengaCall(RengaObjectGetComm(comm, &ranks));
-  RengaErrorCode code = RengaCheckpointTableGather(comm, count, tensors, &network);
-  if (!code && root) code = CompareTables(path, table, &network, subset);
-  code = RengaErrorAgree(ranks, code);
-  RengaCheckpointTableFree(&network);
+  RengaHoldings holdings;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(RengaHoldingsCreate(comm, count, tensors, NULL, &holdings));
+  if (RengaCommGetRank(comm) == 0) code = CompareHoldings(path, table, &holdings, subset);
+  code = RengaErrorAgree(holdings.ranks, code);
+  RengaHoldingsFree(&holdings);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -111,34 +122,64 @@ typedef struct {
   int entry, reason; /* reason: 0, the checksum differs; else errno */
 } Damage;
 
-static RengaErrorCode ReadEntry(RengaTransfer transfer, int file, const RengaCheckpointTable *table,
-                                int i, void *data, Damage *damage)
+/* One block of an entry; persistent NULL: only its checksum. */
+static RengaErrorCode ReadBlockOf(RengaTransfer transfer, int file,
+                                  const RengaCheckpointTable *table, int i, int64_t block,
+                                  const RengaPersistent *persistent, Damage *damage)
 {
   const RengaCheckpointEntry *entry = &table->entries[i];
+  int64_t first, bytes;
   uint64_t hash;
   int reason;
-  RengaCall(RengaTransferRead(transfer, file, entry->offset, entry->bytes, data, &hash, &reason));
-  if (reason == 0 && hash == entry->hash) return RENGA_SUCCESS;
+  RengaCheckpointTableBlock(table, i, block, &first, &bytes);
+  RengaCall(
+      RengaTransferRead(transfer, file, entry->offset, first, bytes, persistent, &hash, &reason));
+  if (reason == 0 && hash == table->hashes[entry->first_hash + block]) return RENGA_SUCCESS;
   if (i < damage->entry) *damage = (Damage){i, reason};
   return RENGA_SUCCESS;
 }
 
-/* This rank's tensors, or without any its share of all: every entry whose middle is in its part of
-   the bytes. */
-static RengaErrorCode ReadEntries(RengaComm comm, RengaTransfer transfer, int file,
-                                  const RengaCheckpointTable *table, int count,
-                                  const RengaPersistent tensors[], Damage *damage)
+/* Has this rank elements of the block? An empty tensor's checksum is looked at too. */
+static bool NeedsBlock(const RengaCheckpointTable *table, int i, int64_t block,
+                       const RengaPersistent *persistent)
 {
-  for (int i = 0; i < count && damage->entry == INT_MAX; i++) {
-    int entry = RengaCheckpointTableFind(table, tensors[i].name);
-    RengaCall(ReadEntry(transfer, file, table, entry, tensors[i].data, damage));
+  const int64_t size = (int64_t)RengaDataTypeSize(persistent->spec.type);
+  const RengaRuns runs = RengaRunsOf(&persistent->spec, &persistent->part);
+  int64_t first, bytes;
+  RengaCheckpointTableBlock(table, i, block, &first, &bytes);
+  return bytes == 0 ||
+         RengaRunsBefore(&runs, (first + bytes) / size) > RengaRunsBefore(&runs, first / size);
+}
+
+/* This rank's tensors. */
+static RengaErrorCode ReadOwnParts(RengaTransfer transfer, int file,
+                                   const RengaCheckpointTable *table, int count,
+                                   const RengaPersistent tensors[], Damage *damage)
+{
+  for (int t = 0; t < count; t++) {
+    const int i = RengaCheckpointTableFind(table, tensors[t].name);
+    const int64_t blocks = RengaCheckpointTableBlocks(table, i);
+    for (int64_t b = 0; b < blocks && damage->entry == INT_MAX; b++)
+      if (NeedsBlock(table, i, b, &tensors[t]))
+        RengaCall(ReadBlockOf(transfer, file, table, i, b, &tensors[t], damage));
   }
-  if (tensors) return RENGA_SUCCESS;
-  int rank = RengaCommGetRank(comm), size = RengaCommGetSize(comm);
-  for (int i = 0; i < table->n_entries && damage->entry == INT_MAX; i++) {
-    double middle = (double)table->entries[i].offset + 0.5 * (double)table->entries[i].bytes;
-    if ((int)(middle / (double)table->file_bytes * size) == rank)
-      RengaCall(ReadEntry(transfer, file, table, i, NULL, damage));
+  return RENGA_SUCCESS;
+}
+
+/* This rank's share of all: every block whose middle is in its part of the bytes. */
+static RengaErrorCode ReadShare(RengaComm comm, RengaTransfer transfer, int file,
+                                const RengaCheckpointTable *table, Damage *damage)
+{
+  const int rank = RengaCommGetRank(comm), size = RengaCommGetSize(comm);
+  for (int i = 0; i < table->n_entries; i++) {
+    const int64_t blocks = RengaCheckpointTableBlocks(table, i);
+    for (int64_t b = 0; b < blocks && damage->entry == INT_MAX; b++) {
+      int64_t first, bytes;
+      RengaCheckpointTableBlock(table, i, b, &first, &bytes);
+      const double middle = (double)(table->entries[i].offset + first) + 0.5 * (double)bytes;
+      if ((int)(middle / (double)table->file_bytes * size) == rank)
+        RengaCall(ReadBlockOf(transfer, file, table, i, b, NULL, damage));
+    }
   }
   return RENGA_SUCCESS;
 }
@@ -151,8 +192,9 @@ static RengaErrorCode ReadMine(RengaComm comm, RengaDevice device, const char *p
   int file = open(path, O_RDONLY | O_CLOEXEC);
   RengaCheck(file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s", path, strerror(errno));
   RengaErrorCode code = RengaTransferCreate(device, &transfer);
-  if (code == RENGA_SUCCESS)
-    code = ReadEntries(comm, transfer, file, table, count, tensors, damage);
+  if (!code)
+    code = tensors ? ReadOwnParts(transfer, file, table, count, tensors, damage)
+                   : ReadShare(comm, transfer, file, table, damage);
   RengaTransferDestroy(&transfer);
   close(file);
   RengaCall(code);

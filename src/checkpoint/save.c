@@ -108,7 +108,7 @@ static RengaErrorCode WriteFile(RengaCheckpoint checkpoint, const char *path,
   RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &device));
   RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &count, &tensors));
   for (int i = 0; i < count; i++)
-    if (tensors[i].owner) bytes += (int64_t)RengaTensorSpecBytes(&tensors[i].spec);
+    if (tensors[i].owner) bytes += RengaPersistentGetBytes(&tensors[i]);
   RengaLogEventBegin(event);
   RengaErrorCode code =
       RengaCheckpointFileWrite(checkpoint->hdr.owner, device, path, count, tensors, table);
@@ -370,7 +370,7 @@ static RengaErrorCode LookForRoom(RengaCheckpoint checkpoint)
   checkpoint->looked_for_room = true;
   RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &count, &tensors));
   for (int i = 0; i < count; i++)
-    if (tensors[i].owner) bytes += (int64_t)RengaTensorSpecBytes(&tensors[i].spec);
+    if (tensors[i].owner) bytes += RengaPersistentGetBytes(&tensors[i]);
   RengaCall(RengaCommSumInt64(checkpoint->hdr.owner, 1, &bytes, "the size of a checkpoint"));
   checkpoint->bytes = bytes;
   if (RengaCommGetRank(checkpoint->hdr.owner) == 0 && bytes > 0)

@@ -1,6 +1,5 @@
 /* The table of a checkpoint: names and shapes on their way between ranks and file. */
 #include "file.h"
-#include "renga/private/gather.h"
 #include <stdlib.h>
 #include <string.h>
 
@@ -83,6 +82,7 @@ void RengaCheckpointTableFree(RengaCheckpointTable *table)
     RengaFree(&table->attributes[i].value);
   }
   RengaFree(&table->entries);
+  RengaFree(&table->hashes);
   RengaFree(&table->attributes);
   *table = (RengaCheckpointTable){0};
 }
@@ -91,7 +91,6 @@ void RengaCheckpointTableFree(RengaCheckpointTable *table)
 typedef struct {
   RengaTensorSpec spec;
   int64_t offset;
-  uint64_t hash;
   int32_t name_bytes, state;
 } Packed;
 
@@ -117,7 +116,6 @@ static RengaErrorCode AppendEntry(Buffer *buffer, const RengaCheckpointEntry *en
   memset(&packed, 0, sizeof packed);
   packed.spec = entry->spec;
   packed.offset = entry->offset;
-  packed.hash = entry->hash;
   packed.name_bytes = (int32_t)strlen(entry->name) + 1;
   packed.state = entry->state;
   RengaCall(Append(buffer, &packed, sizeof packed));
@@ -133,41 +131,43 @@ static RengaErrorCode AddPacked(RengaCheckpointTable *table, const char *bytes, 
     at += sizeof packed;
     RengaCall(RengaCheckpointTableAdd(table, bytes + at, &packed.spec, packed.state != 0));
     table->entries[table->n_entries - 1].offset = packed.offset;
-    table->entries[table->n_entries - 1].hash = packed.hash;
     at += (size_t)packed.name_bytes;
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PackOwned(int count, const RengaPersistent tensors[], Buffer *buffer)
+RengaErrorCode RengaCheckpointTableAddHoldings(RengaCheckpointTable *table,
+                                               const RengaHoldings *holdings)
 {
-  for (int i = 0; i < count; i++) {
-    RengaCheckpointEntry entry = {.spec = tensors[i].spec, .state = tensors[i].state};
-    entry.name = (char *)(uintptr_t)tensors[i].name;
-    if (tensors[i].owner) RengaCall(AppendEntry(buffer, &entry));
-  }
+  for (int t = 0; t < holdings->n_tensors; t++)
+    RengaCall(RengaCheckpointTableAdd(table, holdings->tensor[t].name, &holdings->tensor[t].spec,
+                                      holdings->tensor[t].state));
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaCheckpointTableGather(RengaComm comm, int count,
-                                          const RengaPersistent tensors[],
-                                          RengaCheckpointTable *table)
+int64_t RengaCheckpointTableBlocks(const RengaCheckpointTable *table, int entry)
 {
-  Buffer buffer = {NULL, 0, 0};
-  MPI_Comm ranks;
-  char *all = NULL;
-  size_t *sizes = NULL, total = 0;
-  RengaCall(RengaObjectGetComm(comm, &ranks));
-  RengaErrorCode code = RengaErrorAgree(ranks, PackOwned(count, tensors, &buffer));
-  if (!code)
-    code = RengaGatherBytes(ranks, buffer.bytes, buffer.used, &all, &sizes,
-                            "all ranks to say what they write to the checkpoint");
-  for (int i = 0; sizes && i < RengaCommGetSize(comm); i++) total += sizes[i];
-  if (!code) code = RengaErrorAgree(ranks, AddPacked(table, all, total));
-  RengaFree(&buffer.bytes);
-  RengaFree(&all);
-  RengaFree(&sizes);
-  RengaCall(code);
+  const int64_t bytes = table->entries[entry].bytes;
+  return table->block == 0 || bytes == 0 ? 1 : (bytes + table->block - 1) / table->block;
+}
+
+void RengaCheckpointTableBlock(const RengaCheckpointTable *table, int entry, int64_t block,
+                               int64_t *first, int64_t *bytes)
+{
+  const int64_t left = table->entries[entry].bytes - block * table->block;
+  *first = block * table->block;
+  *bytes = table->block == 0 || left < table->block ? left : table->block;
+}
+
+RengaErrorCode RengaCheckpointTableCountHashes(RengaCheckpointTable *table)
+{
+  table->n_hashes = 0;
+  for (int i = 0; i < table->n_entries; i++) {
+    table->entries[i].first_hash = table->n_hashes;
+    table->n_hashes += RengaCheckpointTableBlocks(table, i);
+  }
+  RengaFree(&table->hashes);
+  RengaCall(RengaMalloc(table->n_hashes + 1, &table->hashes));
   return RENGA_SUCCESS;
 }
 
@@ -191,17 +191,19 @@ static RengaErrorCode Unpack(RengaCheckpointTable *table, const Buffer *entries,
     RengaCall(RengaCheckpointTableSetAttribute(table, name, value));
     at = (size_t)(value + strlen(value) + 1 - attributes->bytes);
   }
+  RengaCall(RengaCheckpointTableCountHashes(table));
   return RENGA_SUCCESS;
 }
 
 /* The head of rank 0, and room for what follows. */
-static RengaErrorCode TakeHead(const int64_t head[5], RengaCheckpointTable *table, Buffer *entries,
+static RengaErrorCode TakeHead(const int64_t head[6], RengaCheckpointTable *table, Buffer *entries,
                                Buffer *attributes)
 {
   RengaCheckpointTableFree(table);
   table->step = head[0];
   table->file_bytes = head[1];
   table->index_offset = head[2];
+  table->block = head[5];
   entries->used = (size_t)head[3];
   attributes->used = (size_t)head[4];
   RengaCall(RengaMalloc(entries->used, &entries->bytes));
@@ -217,14 +219,20 @@ static RengaErrorCode ShareTable(RengaComm comm, RengaCheckpointTable *table, Bu
   MPI_Comm ranks;
   RengaCall(RengaObjectGetComm(comm, &ranks));
   RengaCall(RengaErrorAgree(ranks, root ? Pack(table, entries, attributes) : RENGA_SUCCESS));
-  int64_t head[5] = {table->step, table->file_bytes, table->index_offset, (int64_t)entries->used,
-                     (int64_t)attributes->used};
+  int64_t head[6] = {table->step,
+                     table->file_bytes,
+                     table->index_offset,
+                     (int64_t)entries->used,
+                     (int64_t)attributes->used,
+                     table->block};
   RengaCall(RengaCommBroadcast(comm, head, sizeof head, 0, what));
   RengaCall(
       RengaErrorAgree(ranks, root ? RENGA_SUCCESS : TakeHead(head, table, entries, attributes)));
   RengaCall(RengaCommBroadcast(comm, entries->bytes, entries->used, 0, what));
   RengaCall(RengaCommBroadcast(comm, attributes->bytes, attributes->used, 0, what));
   RengaCall(RengaErrorAgree(ranks, root ? RENGA_SUCCESS : Unpack(table, entries, attributes)));
+  RengaCall(RengaCommBroadcast(comm, table->hashes, (size_t)table->n_hashes * sizeof *table->hashes,
+                               0, what));
   return RENGA_SUCCESS;
 }
 

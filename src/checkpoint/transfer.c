@@ -1,10 +1,11 @@
-/* Tensors between a device and a place in a file, in blocks that stay in the cache while they are
-   copied and hashed. */
+/* Between memory and a place in a file, in pieces that stay in the cache while they are copied and
+   hashed. */
 #include "file.h"
 #include "renga/private/hash.h"
 #include "renga/private/image.h"
 #include <errno.h>
 #include <fcntl.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { BLOCK = 4 << 20 };
@@ -45,9 +46,9 @@ static RengaErrorCode CopyBlock(RengaTransfer transfer, RengaCopyKind kind, void
 }
 
 /* The disk begins now, so that fsync has less to wait for; no promise is taken from it. */
-static int WriteBlock(int file, int64_t offset, size_t bytes, const char *from)
+int RengaTransferWrite(int file, int64_t offset, int64_t bytes, const void *data)
 {
-  int reason = RengaWriteAt(file, offset, bytes, from);
+  const int reason = RengaWriteAt(file, offset, (size_t)bytes, data);
   if (reason == 0) sync_file_range(file, offset, (off_t)bytes, SYNC_FILE_RANGE_WRITE);
   return reason;
 }
@@ -66,38 +67,70 @@ static int ReadBlock(int file, int64_t offset, size_t bytes, char *to)
   return 0;
 }
 
-RengaErrorCode RengaTransferWrite(RengaTransfer transfer, int file, int64_t offset, int64_t bytes,
-                                  const void *data, uint64_t *hash, int *reason)
+/* Elements [first, last) of the tensor, of which `to` is the first, that are in the part: to the
+   front, one after the other; their number. */
+static int64_t PickPart(const RengaPersistent *persistent, int64_t first, int64_t last, char *to)
 {
-  *reason = 0;
-  RengaHasherRestart(transfer->hasher);
-  for (int64_t at = 0; at < bytes && *reason == 0; at += BLOCK) {
-    size_t count = (size_t)(bytes - at < BLOCK ? bytes - at : BLOCK);
-    const char *from = (const char *)data + at;
-    if (transfer->device) {
-      RengaCall(CopyBlock(transfer, RENGA_DEVICE_TO_HOST, transfer->staging, from, count));
-      from = transfer->staging;
-    }
-    RengaHasherAdd(transfer->hasher, from, count);
-    *reason = WriteBlock(file, offset + at, count, from);
+  const size_t size = RengaDataTypeSize(persistent->spec.type);
+  const RengaRuns runs = RengaRunsOf(&persistent->spec, &persistent->part);
+  int64_t picked = 0;
+  for (int64_t r = RengaRunsFind(&runs, first); r < runs.count; r++) {
+    int64_t from = RengaRunsAt(&runs, r), end = from + runs.length;
+    if (from >= last) break;
+    if (from < first) from = first;
+    if (end > last) end = last;
+    memmove(to + (size_t)picked * size, to + (size_t)(from - first) * size,
+            (size_t)(end - from) * size);
+    picked += end - from;
   }
-  *hash = RengaHasherGet(transfer->hasher);
+  return picked;
+}
+
+/* Bytes of the tensor that lie in `staging`, to where this rank has its part of them. */
+static RengaErrorCode KeepPart(RengaTransfer transfer, const RengaPersistent *persistent,
+                               int64_t first, int64_t bytes)
+{
+  const int64_t size = (int64_t)RengaDataTypeSize(persistent->spec.type);
+  const RengaRuns runs = RengaRunsOf(&persistent->spec, &persistent->part);
+  char *to = (char *)persistent->data + RengaRunsBefore(&runs, first / size) * size;
+  const int64_t count =
+      PickPart(persistent, first / size, (first + bytes) / size, transfer->staging);
+  if (count == 0) return RENGA_SUCCESS;
+  if (transfer->device)
+    RengaCall(
+        CopyBlock(transfer, RENGA_HOST_TO_DEVICE, to, transfer->staging, (size_t)(count * size)));
+  else
+    memcpy(to, transfer->staging, (size_t)(count * size));
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaTransferRead(RengaTransfer transfer, int file, int64_t offset, int64_t bytes,
-                                 void *data, uint64_t *hash, int *reason)
+/* Where bytes of the tensor can be read to at once: all of them are in the part, in memory of the
+   host. */
+static char *PlaceInPart(RengaTransfer transfer, const RengaPersistent *persistent, int64_t first,
+                         int64_t bytes)
+{
+  if (!persistent || transfer->device) return NULL;
+  const int64_t size = (int64_t)RengaDataTypeSize(persistent->spec.type);
+  const RengaRuns runs = RengaRunsOf(&persistent->spec, &persistent->part);
+  const int64_t before = RengaRunsBefore(&runs, first / size);
+  if (RengaRunsBefore(&runs, (first + bytes) / size) - before != bytes / size) return NULL;
+  return (char *)persistent->data + before * size;
+}
+
+RengaErrorCode RengaTransferRead(RengaTransfer transfer, int file, int64_t offset, int64_t first,
+                                 int64_t bytes, const RengaPersistent *persistent, uint64_t *hash,
+                                 int *reason)
 {
   *reason = 0;
-  RengaHasherRestart(transfer->hasher);
+  RengaHasherRestart(transfer->hasher, 0);
   for (int64_t at = 0; at < bytes && *reason == 0; at += BLOCK) {
-    size_t count = (size_t)(bytes - at < BLOCK ? bytes - at : BLOCK);
-    bool staged = data == NULL || transfer->device;
-    char *to = staged ? transfer->staging : (char *)data + at;
-    *reason = ReadBlock(file, offset + at, count, to);
-    RengaHasherAdd(transfer->hasher, to, count);
-    if (data && transfer->device && *reason == 0)
-      RengaCall(CopyBlock(transfer, RENGA_HOST_TO_DEVICE, (char *)data + at, to, count));
+    const int64_t count = bytes - at < BLOCK ? bytes - at : BLOCK;
+    char *place = PlaceInPart(transfer, persistent, first + at, count);
+    char *to = place ? place : transfer->staging;
+    *reason = ReadBlock(file, offset + first + at, (size_t)count, to);
+    RengaHasherAdd(transfer->hasher, to, (size_t)count);
+    if (persistent && !place && *reason == 0)
+      RengaCall(KeepPart(transfer, persistent, first + at, count));
   }
   *hash = RengaHasherGet(transfer->hasher);
   return RENGA_SUCCESS;

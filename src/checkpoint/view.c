@@ -67,6 +67,14 @@ static RengaErrorCode ViewAttributes(const RengaCheckpointTable *table, RengaVie
   return RENGA_SUCCESS;
 }
 
+/* Of several blocks: the hash of their hashes. */
+static uint64_t HashOfEntry(const RengaCheckpointTable *table, int entry)
+{
+  const uint64_t *hash = &table->hashes[table->entries[entry].first_hash];
+  const int64_t count = RengaCheckpointTableBlocks(table, entry);
+  return count == 1 ? *hash : RengaHash(hash, (size_t)count * sizeof *hash, 0);
+}
+
 static RengaErrorCode ViewTensors(const RengaCheckpointTable *table, RengaViewer viewer)
 {
   for (int i = 0; i < table->n_entries; i++) {
@@ -74,7 +82,7 @@ static RengaErrorCode ViewTensors(const RengaCheckpointTable *table, RengaViewer
     RengaTensorSpecFormat(&table->entries[i].spec, sizeof spec, spec);
     RengaCall(RengaCheckpointTablePath(table, i, &path));
     RengaErrorCode code = RengaViewerPrintf(viewer, "  %-60s %-28s %016llx\n", path, spec,
-                                            (unsigned long long)table->entries[i].hash);
+                                            (unsigned long long)HashOfEntry(table, i));
     RengaFree(&path);
     RengaCall(code);
   }

@@ -1,9 +1,9 @@
-/* Writing a checkpoint: rank 0 lays the file out and reserves its space, every owner writes its
-   tensors into the reserved places, rank 0 adds checksums and renames. Collective HDF5 would hang
+/* Writing a checkpoint: rank 0 lays the file out and reserves its space, blocks of tensors are
+   brought together from the parts that ranks own and written into the reserved places, rank 0 adds
+   checksums and renames. Collective HDF5 would hang
    on a full disk; this does not, and is faster. */
 #include "file.h"
 #include "renga/private/fault.h"
-#include "renga/private/gather.h"
 #include "renga/private/image.h"
 #include "renga/private/wait.h"
 #include <errno.h>
@@ -20,44 +20,10 @@ typedef struct {
   RengaDevice device;
   const char *path;
   char *temporary; /* on the same file system, renamed at the end */
-  int count;
-  const RengaPersistent *tensors;
-  int n_owned;
-  int64_t *counts;  /* [ranks] how many tensors each owns */
-  int *position;    /* rank 0: of the gathered tensors, rank after rank, in the sorted table */
-  int64_t *offsets; /* of this rank's tensors */
-  uint64_t *hashes;
+  RengaHoldings holdings;
+  const RengaCheckpointTable *table; /* of the same tensors in the same order; on all ranks */
+  int file;                          /* -1: not opened yet */
 } Writer;
-
-static RengaErrorCode CheckNames(const RengaCheckpointTable *table)
-{
-  for (int i = 1; i < table->n_entries; i++)
-    RengaCheck(strcmp(table->entries[i - 1].name, table->entries[i].name) != 0, MPI_COMM_SELF,
-               RENGA_ERR_INTERNAL, "two ranks own tensor %s", table->entries[i].name);
-  return RENGA_SUCCESS;
-}
-
-/* Rank 0: sorts the table and remembers where the tensors, in the order of ranks, went. */
-static RengaErrorCode SortTable(Writer *writer, RengaCheckpointTable *table)
-{
-  RengaCheckpointTable sorted = {0};
-  RengaErrorCode code = RengaMalloc(table->n_entries, &writer->position);
-  for (int i = 0; i < table->n_entries && code == RENGA_SUCCESS; i++) {
-    const RengaCheckpointEntry *entry = &table->entries[i];
-    code = RengaCheckpointTableAdd(&sorted, entry->name, &entry->spec, entry->state);
-  }
-  if (code != RENGA_SUCCESS) RengaCheckpointTableFree(&sorted);
-  RengaCall(code);
-  RengaCheckpointTableSort(&sorted);
-  for (int i = 0; i < table->n_entries; i++) {
-    writer->position[i] = RengaCheckpointTableFind(&sorted, table->entries[i].name);
-    RengaFree(&table->entries[i].name);
-  }
-  RengaFree(&table->entries);
-  table->entries = sorted.entries;
-  RengaCall(CheckNames(table));
-  return RENGA_SUCCESS;
-}
 
 /* The file on the disk: every byte it will have is reserved, and names and shapes stand in it. A
    full disk is found here, before anybody writes. */
@@ -102,81 +68,67 @@ static RengaErrorCode MakeLayout(Writer *writer, RengaImage *image, RengaCheckpo
 static RengaErrorCode LayOut(Writer *writer, RengaCheckpointTable *table)
 {
   RengaImage image = {.descriptor = -1};
-  RengaCall(SortTable(writer, table));
+  table->block = RENGA_HOLDINGS_BLOCK;
+  RengaCall(RengaCheckpointTableAddHoldings(table, &writer->holdings));
   RengaErrorCode code = MakeLayout(writer, &image, table);
   RengaImageClose(&image);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* Offsets from rank 0, which has them for the tensors of all ranks, rank after rank. */
-static RengaErrorCode ShareOffsets(Writer *writer, const RengaCheckpointTable *table)
+static RengaErrorCode OpenTemporary(Writer *writer)
 {
-  int rank = RengaCommGetRank(writer->comm), size = RengaCommGetSize(writer->comm);
-  int64_t *all = NULL, total = 0, first = 0;
-  for (int i = 0; i < size; i++) {
-    if (i < rank) first += writer->counts[i];
-    total += writer->counts[i];
-  }
-  RengaErrorCode code = RengaErrorAgree(writer->ranks, RengaMalloc(total, &all));
-  for (int64_t i = 0; rank == 0 && i < total && !code; i++)
-    all[i] = table->entries[writer->position[i]].offset;
-  if (!code)
-    code = RengaCommBroadcast(writer->comm, all, (size_t)total * sizeof *all, 0,
-                              "the places of a checkpoint's tensors");
-  if (code == RENGA_SUCCESS)
-    memcpy(writer->offsets, all + first, (size_t)writer->n_owned * sizeof *all);
-  RengaFree(&all);
-  RengaCall(code);
+  if (writer->file >= 0) return RENGA_SUCCESS;
+  writer->file = open(writer->temporary, O_WRONLY | O_CLOEXEC);
+  RengaCheck(writer->file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
+             "%s, which rank 0 has made: %s; is the directory shared by all nodes?",
+             writer->temporary, strerror(errno));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteOwned(Writer *writer, int file, RengaTransfer transfer)
+/* A block that came together on this rank. */
+static RengaErrorCode WriteBlock(void *user, int tensor, int64_t first, int64_t bytes,
+                                 const void *data)
 {
-  int owned = 0, reason = 0;
-  for (int i = 0; i < writer->count; i++) {
-    const RengaPersistent *tensor = &writer->tensors[i];
-    if (!tensor->owner) continue;
-    RengaCall(RengaTransferWrite(transfer, file, writer->offsets[owned],
-                                 (int64_t)RengaTensorSpecBytes(&tensor->spec), tensor->data,
-                                 &writer->hashes[owned], &reason));
-    RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: tensor %s: %s", writer->path,
-               tensor->name, strerror(reason));
-    owned++;
-  }
-  RengaCheck(RengaWritten(fsync(file)) == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s",
-             writer->path, strerror(errno));
+  Writer *writer = user;
+  const RengaCheckpointEntry *entry = &writer->table->entries[tensor];
+  RengaCall(OpenTemporary(writer));
+  const int reason = RengaTransferWrite(writer->file, entry->offset + first, bytes, data);
+  RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: tensor %s: %s", writer->path,
+             entry->name, strerror(reason));
+  writer->table->hashes[entry->first_hash + first / writer->table->block] =
+      RengaHash(data, (size_t)bytes, 0);
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode WriteTensors(Writer *writer)
 {
-  RengaTransfer transfer = NULL;
-  if (writer->n_owned == 0) return RENGA_SUCCESS;
-  int file = open(writer->temporary, O_WRONLY | O_CLOEXEC);
-  RengaCheck(file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
-             "%s, which rank 0 has made: %s; is the directory shared by all nodes?",
-             writer->temporary, strerror(errno));
-  RengaErrorCode code = RengaTransferCreate(writer->device, &transfer);
-  if (code == RENGA_SUCCESS) code = WriteOwned(writer, file, transfer);
-  RengaTransferDestroy(&transfer);
-  close(file);
+  const RengaBringing bringing = {
+      .taker = RENGA_TAKER_OF_BLOCK, .take = WriteBlock, .user = writer};
+  bool lost;
+  RengaErrorCode code = RengaHoldingsBring(&writer->holdings, writer->device, &bringing, &lost);
+  const int reason = writer->file >= 0 && RengaWritten(fsync(writer->file)) != 0 ? errno : 0;
+  if (writer->file >= 0) close(writer->file);
   RengaCall(code);
+  RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", writer->path,
+             strerror(reason));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode GatherHashes(Writer *writer, RengaCheckpointTable *table)
+/* Each block was written by one rank. */
+static RengaErrorCode ShareHashes(Writer *writer)
 {
-  char *all;
-  size_t *sizes;
-  RengaCall(RengaGatherBytes(writer->ranks, writer->hashes,
-                             (size_t)writer->n_owned * sizeof *writer->hashes, &all, &sizes,
-                             "all ranks to write their part of the checkpoint"));
-  for (int i = 0; all && i < table->n_entries; i++)
-    memcpy(&table->entries[writer->position[i]].hash, all + (size_t)i * sizeof(uint64_t),
-           sizeof(uint64_t));
-  RengaFree(&all);
-  RengaFree(&sizes);
+  int64_t *hashes;
+  const int64_t count = writer->table->n_hashes;
+  RengaErrorCode code = RengaErrorAgree(writer->ranks, RengaMalloc(count + 1, &hashes));
+  if (!code) {
+    memcpy(hashes, writer->table->hashes, (size_t)count * sizeof *hashes);
+    code = RengaCommSumInt64(writer->comm, count, hashes,
+                             "all ranks to write their part of the checkpoint");
+    memcpy(writer->table->hashes, hashes, (size_t)count * sizeof *hashes);
+  }
+  RengaFree(&hashes);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -203,18 +155,17 @@ static RengaErrorCode Publish(Writer *writer, const RengaCheckpointTable *table)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteSteps(Writer *writer, RengaCheckpointTable *table)
+/* shared: a table for the ranks that have none; rank 0's own is table. */
+static RengaErrorCode WriteSteps(Writer *writer, RengaCheckpointTable *table,
+                                 RengaCheckpointTable *shared)
 {
   const bool root = RengaCommGetRank(writer->comm) == 0;
   const MPI_Comm ranks = writer->ranks;
-  const int64_t mine = writer->n_owned;
-  RengaCall(RengaCheckpointTableGather(writer->comm, writer->count, writer->tensors, table));
+  writer->table = root ? table : shared;
   RengaCall(RengaErrorAgree(ranks, root ? LayOut(writer, table) : RENGA_SUCCESS));
-  RengaCall(RengaCommGather(writer->comm, &mine, sizeof mine, writer->counts, -1,
-                            "the numbers of a checkpoint's tensors"));
-  RengaCall(ShareOffsets(writer, table));
+  RengaCall(RengaCheckpointTableBroadcast(writer->comm, root ? table : shared));
   RengaCall(RengaErrorAgree(ranks, WriteTensors(writer)));
-  RengaCall(GatherHashes(writer, table));
+  RengaCall(ShareHashes(writer));
   RengaCall(RengaErrorAgree(ranks, root ? Publish(writer, table) : RENGA_SUCCESS));
   return RENGA_SUCCESS;
 }
@@ -232,32 +183,20 @@ static RengaErrorCode NameTemporary(Writer *writer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakeWriter(Writer *writer)
-{
-  for (int i = 0; i < writer->count; i++) writer->n_owned += writer->tensors[i].owner;
-  RengaCall(NameTemporary(writer));
-  RengaCall(RengaMalloc(RengaCommGetSize(writer->comm), &writer->counts));
-  RengaCall(RengaMalloc(writer->n_owned, &writer->offsets));
-  RengaCall(RengaMalloc(writer->n_owned, &writer->hashes));
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaCheckpointFileWrite(RengaComm comm, RengaDevice device, const char *path,
                                         int count, const RengaPersistent tensors[],
                                         RengaCheckpointTable *table)
 {
-  Writer writer = {
-      .comm = comm, .device = device, .path = path, .count = count, .tensors = tensors};
+  Writer writer = {.comm = comm, .device = device, .path = path, .file = -1};
+  RengaCheckpointTable shared = {0};
   RengaCall(RengaObjectGetComm(comm, &writer.ranks));
-  RengaErrorCode code = RengaErrorAgree(writer.ranks, MakeWriter(&writer));
-  if (code == RENGA_SUCCESS) code = WriteSteps(&writer, table);
-  if (code != RENGA_SUCCESS && writer.temporary && RengaCommGetRank(comm) == 0)
-    unlink(writer.temporary);
+  RengaErrorCode code = RengaErrorAgree(writer.ranks, NameTemporary(&writer));
+  if (!code) code = RengaHoldingsCreate(comm, count, tensors, NULL, &writer.holdings);
+  if (!code) code = WriteSteps(&writer, table, &shared);
+  if (code && writer.temporary && RengaCommGetRank(comm) == 0) unlink(writer.temporary);
+  RengaHoldingsFree(&writer.holdings);
+  RengaCheckpointTableFree(&shared);
   RengaFree(&writer.temporary);
-  RengaFree(&writer.counts);
-  RengaFree(&writer.offsets);
-  RengaFree(&writer.hashes);
-  RengaFree(&writer.position);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

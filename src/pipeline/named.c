@@ -1,15 +1,7 @@
 /* Parameters, moments and states by name, whole, from and to any rank. */
 #include "pipelineimpl.h"
+#include "renga/private/holdings.h"
 #include <string.h>
-
-/* The first where several stages of this rank hold it: that of the owner, if it is here. */
-static const RengaPersistent *FindTensor(RengaPipeline pipeline, const char *name)
-{
-  for (int t = 0; t < pipeline->rank.persistents.count; t++)
-    if (strcmp(pipeline->rank.persistents.row[t].name, name) == 0)
-      return &pipeline->rank.persistents.row[t];
-  return NULL;
-}
 
 /* The logical shape of "NAME" or "NAME:moment". */
 static RengaErrorCode FindSpec(RengaPipeline pipeline, const char *name, RengaTensorSpec *spec)
@@ -44,8 +36,8 @@ typedef struct {
   float *buffer;  /* of the caller */
   uint64_t value; /* hash of what is set, where each rank brings it */
   size_t bytes;
-  const RengaPersistent *here; /* NULL: this rank does not hold it */
-  float *copy;                 /* [bytes] of the host */
+  char *copy; /* [bytes] of the host */
+  char *part; /* the same, where it is set */
 } Named;
 
 /* What one rank may find wrong. */
@@ -62,16 +54,23 @@ static RengaErrorCode PrepareNamed(RengaPipeline pipeline, Named *named, bool se
              "rank %d has no buffer for %s", rank, named->name);
   RengaCall(FindSpec(pipeline, named->name, &spec));
   named->bytes = RengaTensorSpecBytes(&spec);
-  named->here = FindTensor(pipeline, named->name);
-  RengaCall(RengaMalloc(named->bytes / sizeof(float) + 1, &named->copy));
+  RengaCall(RengaMalloc(named->bytes + 1, &named->copy));
+  if (sets) RengaCall(RengaMalloc(named->bytes + 1, &named->part));
   if (sets && has) memcpy(named->copy, named->buffer, named->bytes);
   if (sets && named->rank == RENGA_TO_ALL) named->value = RengaHash(named->copy, named->bytes, 0);
   return RENGA_SUCCESS;
 }
 
-/* All ranks want the same, and could prepare it; *owner is the rank that answers for the tensor. */
-static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const Named *named, RengaErrorCode mine,
-                                   int *owner)
+static bool IsHeld(RengaPipeline pipeline, const char *name)
+{
+  const Persistents *list = &pipeline->rank.persistents;
+  for (int t = 0; t < list->count; t++)
+    if (strcmp(list->row[t].name, name) == 0) return true;
+  return false;
+}
+
+/* All ranks want the same, and could prepare it. */
+static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const Named *named, RengaErrorCode mine)
 {
   RengaRequest request;
   int64_t row[4] = {mine};
@@ -79,7 +78,7 @@ static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const Named *named, R
   if (!mine) hash = RengaHash(named->name, strlen(named->name), hash);
   memcpy(&row[1], &hash, sizeof hash);
   row[2] = ~row[1];
-  row[3] = named->here && named->here->owner ? RengaCommGetRank(pipeline->rank.all) : -1;
+  row[3] = !mine && IsHeld(pipeline, named->name);
   RengaCall(RengaCommStartLargest(pipeline->rank.all, 4, row, &request));
   RengaCall(RengaCommWait(pipeline->rank.all, &request, "all ranks to name a parameter"));
   if (mine) RengaCall((RengaErrorCode)row[0]);
@@ -88,61 +87,92 @@ static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const Named *named, R
   RengaCheck(row[1] == ~row[2], pipeline->hdr.comm, RENGA_ERR_ARGUMENT,
              "%s: ranks gave different names, ranks or values: all must call with the same",
              named->name);
-  RengaCheck(row[3] >= 0, pipeline->hdr.comm, RENGA_ERR_ARGUMENT, "no stage holds %s", named->name);
-  *owner = (int)row[3];
+  RengaCheck(row[3] > 0, pipeline->hdr.comm, RENGA_ERR_ARGUMENT, "no stage holds %s", named->name);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Get(RengaPipeline pipeline, const Named *named, int owner)
+/* A block of the tensor that came together here. */
+static RengaErrorCode TakeNamed(void *user, int tensor, int64_t first, int64_t bytes,
+                                const void *data)
+{
+  const Named *named = user;
+  (void)tensor;
+  if (bytes > 0) memcpy(named->copy + first, data, (size_t)bytes);
+  return RENGA_SUCCESS;
+}
+
+/* Parts from their owners to one rank, then to all where all want it. */
+static RengaErrorCode BringNamed(RengaPipeline pipeline, Named *named,
+                                 const RengaHoldings *holdings)
 {
   const int rank = RengaCommGetRank(pipeline->rank.all);
-  if (rank == owner) {
-    RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, named->copy,
-                              named->here->data, named->bytes));
-    RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+  const int taker = named->rank == RENGA_TO_ALL ? holdings->row[0].rank : named->rank;
+  const RengaBringing bringing = {.taker = taker, .take = TakeNamed, .user = named};
+  bool lost;
+  RengaErrorCode code = RengaHoldingsBring(holdings, pipeline->device, &bringing, &lost);
+  if (lost) RengaPipelineBreak_Private(pipeline, code);
+  RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
+  if (named->rank == RENGA_TO_ALL) {
+    code = RengaCommBroadcast(pipeline->rank.all, named->copy, named->bytes, taker,
+                              "all ranks to get a parameter");
+    if (code) RengaPipelineBreak_Private(pipeline, code);
+    RengaCall(code);
   }
-  if (named->rank == RENGA_TO_ALL)
-    RengaCall(RengaCommBroadcast(pipeline->rank.all, named->copy, named->bytes, owner,
-                                 "all ranks to get a parameter"));
-  else if (named->rank != owner && (rank == owner || rank == named->rank))
-    RengaCall(RengaPipelineTransfer_Private(pipeline, named->copy, named->bytes, owner, named->rank,
-                                            "a parameter to be sent"));
   if (named->rank == RENGA_TO_ALL || named->rank == rank)
     memcpy(named->buffer, named->copy, named->bytes);
   return RENGA_SUCCESS;
 }
 
-/* Where several stages of this rank hold the tensor, in each. */
-static RengaErrorCode SetHere(RengaPipeline pipeline, const Named *named)
+static RengaErrorCode GetNamed(RengaPipeline pipeline, Named *named)
 {
   const Persistents *list = &pipeline->rank.persistents;
-  for (int t = 0; t < list->count; t++)
-    if (strcmp(list->row[t].name, named->name) == 0)
-      RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE, list->row[t].data,
-                                named->copy, named->bytes));
+  RengaHoldings holdings;
+  RengaCall(
+      RengaHoldingsCreate(pipeline->rank.all, list->count, list->row, named->name, &holdings));
+  const RengaErrorCode code = BringNamed(pipeline, named, &holdings);
+  RengaHoldingsFree(&holdings);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* What is here of the tensor, from its whole. */
+static RengaErrorCode SetPart(RengaPipeline pipeline, const Named *named,
+                              const RengaPersistent *row)
+{
+  const size_t size = RengaDataTypeSize(row->spec.type);
+  const RengaRuns runs = RengaRunsOf(&row->spec, &row->part);
+  const size_t bytes = (size_t)runs.length * size;
+  for (int64_t r = 0; r < runs.count; r++)
+    memcpy(named->part + (size_t)r * bytes, named->copy + (size_t)RengaRunsAt(&runs, r) * size,
+           bytes);
+  RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE, row->data, named->part,
+                            (size_t)RengaPersistentGetBytes(row)));
   RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Set(RengaPipeline pipeline, const Named *named)
+static RengaErrorCode SetNamed(RengaPipeline pipeline, const Named *named)
 {
+  const Persistents *list = &pipeline->rank.persistents;
   if (named->rank != RENGA_TO_ALL)
     RengaCall(RengaCommBroadcast(pipeline->rank.all, named->copy, named->bytes, named->rank,
                                  "all ranks to get a parameter"));
-  if (named->here) RengaCall(SetHere(pipeline, named));
+  for (int t = 0; t < list->count; t++)
+    if (strcmp(list->row[t].name, named->name) == 0)
+      RengaCall(SetPart(pipeline, named, &list->row[t]));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Transact(RengaPipeline pipeline, Named *named, bool sets)
 {
-  int owner = 0;
   RengaErrorCode code = PrepareNamed(pipeline, named, sets);
-  code = AgreeOnNamed(pipeline, named, code, &owner);
+  code = AgreeOnNamed(pipeline, named, code);
   if (!code) {
-    code = sets ? Set(pipeline, named) : Get(pipeline, named, owner);
-    if (code) RengaPipelineBreak_Private(pipeline, code);
+    code = sets ? SetNamed(pipeline, named) : GetNamed(pipeline, named);
+    if (code && sets) RengaPipelineBreak_Private(pipeline, code);
   }
   RengaFree(&named->copy);
+  RengaFree(&named->part);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

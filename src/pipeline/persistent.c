@@ -1,37 +1,46 @@
 /* Tensors that live across steps: their first values and their list. */
 #include "pipelineimpl.h"
+#include "renga/private/rectangle.h"
 #include <string.h>
 
 enum { PIECE = 1 << 16 }; /* elements made at a time where device memory is not the host's */
 
-static RengaErrorCode FillByPieces(const Chunk *chunk, RengaValue whole, int64_t count, float *to,
-                                   float *piece)
+/* Elements [first, first + count) of a value of the network. */
+static RengaErrorCode FillRun(const Chunk *chunk, RengaValue whole, int64_t first, int64_t count,
+                              float *to, float *piece)
 {
   const Outline *outline = chunk->outline;
-  for (int64_t first = 0; first < count; first += PIECE) {
-    const int64_t part = count - first < PIECE ? count - first : PIECE;
-    RengaCall(RengaGraphInitializeValue(outline->graph, whole, (uint64_t)outline->settings->seed,
-                                        first, part, piece));
-    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE, to + first, piece,
+  const uint64_t seed = (uint64_t)outline->settings->seed;
+  if (!piece) {
+    RengaCall(RengaGraphInitializeValue(outline->graph, whole, seed, first, count, to));
+    return RENGA_SUCCESS;
+  }
+  for (int64_t at = 0; at < count; at += PIECE) {
+    const int64_t part = count - at < PIECE ? count - at : PIECE;
+    RengaCall(RengaGraphInitializeValue(outline->graph, whole, seed, first + at, part, piece));
+    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE, to + at, piece,
                               (size_t)part * sizeof(float)));
     RengaCall(RengaStreamSynchronize(chunk->device, NULL)); /* the piece is used again */
   }
   return RENGA_SUCCESS;
 }
 
-/* The first values of a parameter or state. */
-static RengaErrorCode FillTensor(const Chunk *chunk, const char *name, int64_t count, float *to)
+static RengaErrorCode FillRuns(const Chunk *chunk, const RengaPersistent *row, float *piece)
 {
-  const Outline *outline = chunk->outline;
-  const RengaValue whole = RengaGraphFindValue(outline->graph, name);
-  if (RengaDeviceIsHost(chunk->device)) {
-    RengaCall(RengaGraphInitializeValue(outline->graph, whole, (uint64_t)outline->settings->seed, 0,
-                                        count, to));
-    return RENGA_SUCCESS;
-  }
-  float *piece;
-  RengaCall(RengaMalloc(PIECE, &piece));
-  const RengaErrorCode code = FillByPieces(chunk, whole, count, to, piece);
+  const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, row->name);
+  const RengaRuns runs = RengaRunsOf(&row->spec, &row->part);
+  for (int64_t r = 0; r < runs.count; r++)
+    RengaCall(FillRun(chunk, whole, RengaRunsAt(&runs, r), runs.length,
+                      (float *)row->data + r * runs.length, piece));
+  return RENGA_SUCCESS;
+}
+
+/* The first values of what is here of a parameter or state. */
+static RengaErrorCode FillHeldPart(const Chunk *chunk, const RengaPersistent *row)
+{
+  float *piece = NULL;
+  if (!RengaDeviceIsHost(chunk->device)) RengaCall(RengaMalloc(PIECE, &piece));
+  const RengaErrorCode code = FillRuns(chunk, row, piece);
   RengaFree(&piece);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -59,51 +68,43 @@ static RengaErrorCode FillConstants(const Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-/* First values of parameters and states; constants; zero moments. */
-static RengaErrorCode FillChunk(const Chunk *chunk)
+/* Constants and zero moments. */
+static RengaErrorCode ClearChunk(const Chunk *chunk)
 {
   RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at.persistent, 0,
                                 (size_t)chunk->sizes.persistent_bytes));
   if (chunk->memory.optimizer > 0)
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->at.moments, 0,
                                   (size_t)chunk->memory.optimizer));
-  for (int p = 0; p < chunk->n_parameters; p++)
-    RengaCall(FillTensor(chunk, chunk->parameter[p].name, chunk->parameter[p].count,
-                         ParameterAt(chunk, &chunk->parameter[p])));
-  for (int s = 0; s < chunk->states.count; s++) {
-    const RengaGraphValue *state = RengaGraphGetValue(chunk->sub, chunk->states.value[s]);
-    RengaCall(
-        FillTensor(chunk, state->name, RengaTensorSpecCount(&state->spec), StateAt(chunk, s)));
-  }
   RengaCall(FillConstants(chunk));
   return RENGA_SUCCESS;
 }
 
 /* row: all but the name, which is made of that of a value of the network and of a moment. */
 static RengaErrorCode AppendPersistent(Persistents *list, const char *name, const char *moment,
-                                       RengaPersistent row, int number)
+                                       RengaPersistent row)
 {
   const size_t size = strlen(name) + (moment ? strlen(moment) : 0) + 2;
   char *full;
   RengaCall(RengaMalloc(size, &full));
   snprintf(full, size, moment ? "%s:%s" : "%s", name, moment ? moment : "");
   row.name = full;
-  list->row[list->count] = row;
-  list->number[list->count++] = number;
+  list->row[list->count++] = row;
   return RENGA_SUCCESS;
 }
 
+/* A rank has the whole of each parameter of its stages. */
 static RengaErrorCode ListParameter(Rank *rank, const Chunk *chunk, const Parameter *parameter)
 {
   RengaPersistent row = {.spec = RengaGraphGetValue(chunk->sub, parameter->value)->spec,
                          .data = ParameterAt(chunk, parameter),
                          .owner = parameter->owner};
-  const int number = parameter->number * (1 + rank->n_moments);
-  RengaCall(AppendPersistent(&rank->persistents, parameter->name, NULL, row, number));
+  RengaCall(RengaRectangleWhole(&row.spec, &row.part));
+  RengaCall(AppendPersistent(&rank->persistents, parameter->name, NULL, row));
+  RengaCall(FillHeldPart(chunk, &rank->persistents.row[rank->persistents.count - 1]));
   for (int m = 0; m < rank->n_moments; m++) {
     row.data = (float *)chunk->at.moments + m * chunk->sizes.parameter_count + parameter->offset;
-    RengaCall(AppendPersistent(&rank->persistents, parameter->name, rank->moment[m], row,
-                               number + 1 + m));
+    RengaCall(AppendPersistent(&rank->persistents, parameter->name, rank->moment[m], row));
   }
   return RENGA_SUCCESS;
 }
@@ -121,38 +122,27 @@ static bool OwnsState(const Chunk *chunk, RengaValue whole)
   return first == chunk->stage && chunk->replica == 0;
 }
 
-/* States of the network before this value. */
-static int CountStates(RengaGraph graph, RengaValue before)
-{
-  int count = 0;
-  for (RengaValue v = 0; v < before; v++)
-    count += RengaGraphGetValue(graph, v)->kind == RENGA_VALUE_STATE;
-  return count;
-}
-
 static RengaErrorCode ListState(Rank *rank, const Chunk *chunk, int s)
 {
-  const Outline *outline = chunk->outline;
   const RengaGraphValue *state = RengaGraphGetValue(chunk->sub, chunk->states.value[s]);
-  const RengaValue whole = RengaGraphFindValue(outline->graph, state->name);
-  const RengaPersistent row = {.spec = state->spec,
-                               .data = StateAt(chunk, s),
-                               .owner = OwnsState(chunk, whole),
-                               .state = true};
-  const int number =
-      outline->n_parameters * (1 + rank->n_moments) + CountStates(outline->graph, whole);
-  RengaCall(AppendPersistent(&rank->persistents, state->name, NULL, row, number));
+  const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, state->name);
+  RengaPersistent row = {.spec = state->spec,
+                         .data = StateAt(chunk, s),
+                         .owner = OwnsState(chunk, whole),
+                         .state = true};
+  RengaCall(RengaRectangleWhole(&row.spec, &row.part));
+  RengaCall(AppendPersistent(&rank->persistents, state->name, NULL, row));
+  RengaCall(FillHeldPart(chunk, &rank->persistents.row[rank->persistents.count - 1]));
   return RENGA_SUCCESS;
 }
 
-/* Parameters and moments of all chunks, then their states. */
+/* Parameters and moments of all chunks, then their states, with their first values. */
 static RengaErrorCode ListAllPersistents(Rank *rank)
 {
   int count = 0;
   for (int c = 0; c < rank->n_chunks; c++)
     count += rank->chunk[c].n_parameters * (1 + rank->n_moments) + rank->chunk[c].states.count;
   RengaCall(RengaMalloc(count + 1, &rank->persistents.row));
-  RengaCall(RengaMalloc(count + 1, &rank->persistents.number));
   for (int c = 0; c < rank->n_chunks; c++)
     for (int p = 0; p < rank->chunk[c].n_parameters; p++)
       RengaCall(ListParameter(rank, &rank->chunk[c], &rank->chunk[c].parameter[p]));
@@ -164,7 +154,7 @@ static RengaErrorCode ListAllPersistents(Rank *rank)
 
 RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline)
 {
-  for (int c = 0; c < pipeline->rank.n_chunks; c++) RengaCall(FillChunk(&pipeline->rank.chunk[c]));
+  for (int c = 0; c < pipeline->rank.n_chunks; c++) RengaCall(ClearChunk(&pipeline->rank.chunk[c]));
   RengaCall(ListAllPersistents(&pipeline->rank));
   return RENGA_SUCCESS;
 }
@@ -181,8 +171,8 @@ RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline)
    . count - number of tensors; 0 on an idle rank
    . tensors - parameters, moments ("NAME:first_moment") and states of this rank's stage, lent
 
-   Notes: over all ranks each name has one owner, which writes it to checkpoints. Who writes to data
-   does so on all ranks that hold the name.
+   Notes: over all ranks each element of a name has one owner, which writes it to checkpoints. Who
+   writes to data does so on all ranks that hold it.
 @*/
 RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
                                            const RengaPersistent **tensors)

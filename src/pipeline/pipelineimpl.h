@@ -27,7 +27,6 @@ typedef struct {
 typedef struct {
   int count;
   RengaPersistent *row; /* [count] */
-  int *number;          /* [count] among all of the network: parameters and moments, then states */
 } Persistents;
 
 /* What the last step said of single samples. */

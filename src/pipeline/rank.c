@@ -15,7 +15,6 @@ static void FreeTables(Rank *rank)
     RengaFree(&name);
   }
   RengaFree(&rank->persistents.row);
-  RengaFree(&rank->persistents.number);
   RengaFree(&rank->together.standing);
   RengaFree(&rank->together.heard);
   RengaFree(&rank->together.notice);

@@ -21,13 +21,13 @@ RengaErrorCode RengaHasherCreate(RengaHasher *hasher)
   XXH64_state_t *state = XXH64_createState();
   RengaCheck(state != NULL, MPI_COMM_SELF, RENGA_ERR_MEMORY, "no room for the state of a checksum");
   *hasher = (RengaHasher)state;
-  RengaHasherRestart(*hasher);
+  RengaHasherRestart(*hasher, 0);
   return RENGA_SUCCESS;
 }
 
-void RengaHasherRestart(RengaHasher hasher)
+void RengaHasherRestart(RengaHasher hasher, uint64_t seed)
 {
-  XXH64_reset((XXH64_state_t *)hasher, 0);
+  XXH64_reset((XXH64_state_t *)hasher, seed);
 }
 
 void RengaHasherAdd(RengaHasher hasher, const void *bytes, size_t count)

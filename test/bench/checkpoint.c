@@ -126,8 +126,11 @@ static RengaErrorCode MakeTensors(Bench *bench, int64_t count, char (**names)[24
     tensor->name = (*names)[i];
     tensor->spec = (RengaTensorSpec){RENGA_FLOAT32, 1, {elements}};
     tensor->owner = true;
-    RengaCall(RengaMalloc(elements, &tensor->data));
-    for (int64_t e = 0; e < elements; e++) tensor->data[e] = (float)(e ^ i);
+    float *data;
+    RengaCall(RengaMalloc(elements, &data));
+    for (int64_t e = 0; e < elements; e++) data[e] = (float)(e ^ i);
+    tensor->data = data;
+    RengaCall(RengaRectangleWhole(&tensor->spec, &tensor->part));
   }
   bench->bytes = elements * (int64_t)sizeof(float) * count;
   return RENGA_SUCCESS;

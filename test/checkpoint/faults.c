@@ -89,6 +89,7 @@ static RengaErrorCode Resume(RengaComm comm, const char *directory, int stages)
     RengaPersistent *tensor = &standin.mine.tensors[i];
     if (strcmp(tensor->name, TestName(1)) == 0) tensor->name = "renamed";
     if (strcmp(tensor->name, TestName(5)) == 0) tensor->spec.dim[0]++;
+    RengaCall(RengaRectangleWhole(&tensor->spec, &tensor->part));
   }
   RengaCall(RengaCheckpointResume(checkpoint, &found, &step));
   if (found) RengaCall(TestTensorsCheck(&standin.mine));

@@ -18,7 +18,7 @@ static inline void TestShape(int i, RengaTensorSpec *spec)
   spec->type = RENGA_FLOAT32;
   spec->ndim = i % 4;
   for (int d = 0; d < spec->ndim; d++) spec->dim[d] = 1 + (i * 7 + d * 5) % 41;
-  if (i == 11) spec->dim[1] = 0;      /* an empty tensor */
+  if (i == 11) spec->dim[1] = 0;     /* an empty tensor */
   if (i == 14) spec->dim[0] = 60000; /* one that is larger than a block of copying */
   if (i == 15) spec->type = RENGA_INT64;
   if (i == 18) spec->type = RENGA_BFLOAT16;
@@ -54,7 +54,8 @@ static inline RengaErrorCode TestTensorsCreate(int rank, int size, int stages, b
     size_t count = RengaTensorSpecBytes(&tensor->spec);
     RengaCall(RengaMalloc(count, &bytes));
     for (size_t b = 0; filled && b < count; b++) bytes[b] = (char)(b * 131 + (b >> 8) + (size_t)i);
-    tensor->data = (float *)(void *)bytes;
+    tensor->data = bytes;
+    RengaCall(RengaRectangleWhole(&tensor->spec, &tensor->part));
     tensor->owner = i / stages % replicas == replica;
     tensor->state = i % 3 == 0;
   }
