@@ -1,5 +1,5 @@
-/* Closed memory: pages without any right, but between open and close. What touches them meanwhile
-   gets SIGSEGV; the handler here says which block, where in it, and who, and ends the process. */
+/* Closed memory: pages without any right, but where they are opened for a while. A touch elsewhere
+   is SIGSEGV; the handler here says which block, where in it, and who, and ends the process. */
 #include "renga/private/closed.h"
 #include <execinfo.h>
 #include <signal.h>
@@ -7,20 +7,19 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-enum { ALIGNMENT = 64, STACK_DEPTH = 32, EXIT_TOUCHED = 86 };
+enum { ALIGNMENT = 64, STACK_DEPTH = 32, EXIT_TOUCHED = 86, SMALL = 1 << 20 };
 
 typedef struct {
   char *map; /* pages, the first and the last of which are always closed */
   size_t pages_bytes;
   char *start;
   size_t bytes;
-  bool freed;
+  bool freed, opened, open; /* opened: a part of it is open */
 } ClosedBlock;
 
 struct _RengaClosedSpace {
   RengaClosedSpace next;
   const char *name, *work;
-  bool open;
   int count, size;
   ClosedBlock *block; /* [count] in the order in which they were given, those that are freed too */
 };
@@ -92,13 +91,29 @@ RengaErrorCode RengaClosedCreate_Private(const char *name, RengaClosedSpace *spa
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Protect(const ClosedBlock *block, bool open)
+/* Pages of [start, end) inside the block. */
+static RengaErrorCode Protect(const ClosedBlock *block, const char *start, const char *end,
+                              int rights)
 {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
-  const int rights = open ? PROT_READ | PROT_WRITE : PROT_NONE;
-  RengaCheck(mprotect(block->map + page, block->pages_bytes - 2 * page, rights) == 0,
-             MPI_COMM_SELF, RENGA_ERR_LIBRARY, "mprotect of %zu bytes failed",
-             block->pages_bytes);
+  const size_t first = (size_t)(start - block->map) / page * page;
+  const size_t bytes = (size_t)(end - block->map) - first;
+  RengaCheck(mprotect(block->map + first, bytes, rights) == 0, MPI_COMM_SELF, RENGA_ERR_LIBRARY,
+             "mprotect of %zu bytes failed", bytes);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CloseBlock(ClosedBlock *block)
+{
+  block->open = block->opened = false;
+  RengaCall(Protect(block, block->start, block->start + block->bytes, PROT_NONE));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OpenBlock(ClosedBlock *block)
+{
+  block->open = block->opened = true;
+  RengaCall(Protect(block, block->start, block->start + block->bytes, PROT_READ | PROT_WRITE));
   return RENGA_SUCCESS;
 }
 
@@ -124,9 +139,9 @@ RengaErrorCode RengaClosedMalloc_Private(RengaClosedSpace space, size_t bytes, v
   }
   ClosedBlock *block = &space->block[space->count];
   RengaCall(MapBlock(bytes, block));
-  RengaCall(Protect(block, true));
+  RengaCall(OpenBlock(block));
   memset(block->start, 0xff, bytes);
-  if (!space->open) RengaCall(Protect(block, false));
+  RengaCall(CloseBlock(block));
   space->count++;
   *pointer = block->start;
   return RENGA_SUCCESS;
@@ -145,24 +160,25 @@ RengaErrorCode RengaClosedFree_Private(RengaClosedSpace space, void **pointer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ProtectAll(RengaClosedSpace space, bool open)
+RengaErrorCode RengaClosedOpen_Private(RengaClosedSpace space, const void *at, size_t bytes)
 {
-  if (space->open == open) return RENGA_SUCCESS;
-  for (int b = 0; b < space->count; b++)
-    if (!space->block[b].freed) RengaCall(Protect(&space->block[b], open));
-  space->open = open;
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaClosedOpen_Private(RengaClosedSpace space)
-{
-  RengaCall(ProtectAll(space, true));
+  const char *start = at, *end = start + bytes;
+  ClosedBlock *block = space->block + space->count - 1;
+  if (bytes == 0) return RENGA_SUCCESS;
+  while (start < block->start || start >= block->start + block->bytes) block--;
+  if (block->open || block->freed) return RENGA_SUCCESS;
+  block->opened = true;
+  if (block->bytes <= SMALL)
+    RengaCall(OpenBlock(block));
+  else
+    RengaCall(Protect(block, start, end, PROT_READ | PROT_WRITE));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaClosedClose_Private(RengaClosedSpace space)
 {
-  RengaCall(ProtectAll(space, false));
+  for (int b = 0; b < space->count; b++)
+    if (space->block[b].opened && !space->block[b].freed) RengaCall(CloseBlock(&space->block[b]));
   return RENGA_SUCCESS;
 }
 

@@ -7,13 +7,14 @@ typedef struct _RengaClosedSpace *RengaClosedSpace;
 
 /* name: of the owner, for messages; lent. */
 RengaErrorCode RengaClosedCreate_Private(const char *name, RengaClosedSpace *space);
-/* A block of bytes 0xff, closed unless the space is open; its start is a multiple of 64, and a
-   closed page stands before and behind it. */
+/* A closed block of bytes 0xff; its start is a multiple of 64, and a page that is never opened
+   stands before and behind it. */
 RengaErrorCode RengaClosedMalloc_Private(RengaClosedSpace space, size_t bytes, void **pointer);
 /* The block stays closed for ever: its addresses are not used again. */
 RengaErrorCode RengaClosedFree_Private(RengaClosedSpace space, void **pointer);
-/* All blocks that are not freed. */
-RengaErrorCode RengaClosedOpen_Private(RengaClosedSpace space);
+/* [at, at + bytes) of a block that is not freed, and of a small block all of it, until all blocks
+   are closed again. */
+RengaErrorCode RengaClosedOpen_Private(RengaClosedSpace space, const void *at, size_t bytes);
 RengaErrorCode RengaClosedClose_Private(RengaClosedSpace space);
 /* What is at work while the space is open; lent, NULL: nothing. */
 void RengaClosedSay_Private(RengaClosedSpace space, const char *work);

@@ -18,7 +18,7 @@ struct _RengaStream {
   RengaDevice device;
   RengaStream next; /* of the device */
   FarItem *first, *last;
-  int64_t queued, done; /* pieces of work since it was made */
+  int64_t queued, done; /* pieces of work so far */
   bool destroyed;       /* and waits for its next use; events may still name it */
 };
 
@@ -55,6 +55,7 @@ RengaErrorCode RengaFarEnd_Private(RengaDevice device);
 /* Appends work to a stream; the caller fills argument before anything else is called. */
 RengaErrorCode RengaFarQueue_Private(RengaDevice device, RengaStream stream, const char *what,
                                      FarFunction run, size_t bytes, void *pointer_to_argument);
+RengaErrorCode RengaFarOpen_Private(RengaDevice device, const void *at, size_t bytes);
 RengaErrorCode RengaFarWaitAll_Private(RengaDevice device);
 void RengaFarSetQueue_Private(RengaDevice device); /* streams and events of the table */
 /* work.c */

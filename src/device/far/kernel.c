@@ -12,11 +12,17 @@ typedef struct {
 static RengaErrorCode RunInner(RengaDevice device, void *argument)
 {
   FarRun *task = argument;
-  (void)device;
+  const RengaOpCall *call = &task->kernel->call;
   const void **in = (const void **)task->pointer;
+  for (int p = 0; p < call->n_in + call->n_out; p++) {
+    const RengaTensorSpec *spec = p < call->n_in ? &call->in[p] : &call->out[p - call->n_in];
+    if (task->pointer[p])
+      RengaCall(RengaFarOpen_Private(device, task->pointer[p], RengaTensorSpecBytes(spec)));
+  }
+  RengaCall(RengaFarOpen_Private(device, task->workspace, task->kernel->workspace));
   if (task->workspace) memset(task->workspace, 0xff, task->kernel->workspace);
   RengaCall(RengaKernelRun(task->kernel, NULL, &task->context, in,
-                           task->pointer + task->kernel->call.n_in, task->workspace));
+                           task->pointer + call->n_in, task->workspace));
   return RENGA_SUCCESS;
 }
 

@@ -59,7 +59,6 @@ static RengaErrorCode Run_Far(RengaDevice device, RengaStream stream, int64_t pl
 {
   FarDevice *far = device->data;
   if (most == 0 || (stream ? stream->done >= place : IsIdle(far))) return RENGA_SUCCESS;
-  RengaCall(RengaClosedOpen_Private(far->space));
   RengaDeviceHoldSignals_Private();
   if (Draw(far) % 3 == 0) far->favourite = stream;
   for (int64_t i = 0; i < most && (stream ? stream->done < place : !IsIdle(far)); i++)
@@ -86,6 +85,14 @@ static RengaErrorCode FindStream(RengaDevice device, RengaStream *stream)
   RengaCheck(!*stream || !(*stream)->destroyed, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "the stream is destroyed");
   if (!*stream) *stream = far->compute;
+  return RENGA_SUCCESS;
+}
+
+/* What the work that runs now says that it reads or writes. */
+RengaErrorCode RengaFarOpen_Private(RengaDevice device, const void *at, size_t bytes)
+{
+  FarDevice *far = device->data;
+  if (at) RengaCall(RengaClosedOpen_Private(far->space, at, bytes));
   return RENGA_SUCCESS;
 }
 

@@ -7,6 +7,12 @@ static struct _p_RengaDevice *Inner(RengaDevice device)
   return &far->inner;
 }
 
+static RengaErrorCode OpenVector(RengaDevice device, int64_t count, const float x[])
+{
+  RengaCall(RengaFarOpen_Private(device, x, (size_t)count * sizeof *x));
+  return RENGA_SUCCESS;
+}
+
 typedef struct {
   int64_t count;
   float *y;
@@ -24,6 +30,8 @@ static RengaErrorCode CheckVector(RengaDevice device, int64_t count, const float
 static RengaErrorCode RunAdd(RengaDevice device, void *argument)
 {
   const FarVector *task = argument;
+  RengaCall(OpenVector(device, task->count, task->y));
+  RengaCall(OpenVector(device, task->count, task->x));
   RengaCall(Inner(device)->ops->add(Inner(device), NULL, task->count, task->y, task->x));
   return RENGA_SUCCESS;
 }
@@ -42,6 +50,7 @@ static RengaErrorCode Add_Far(RengaDevice device, RengaStream stream, int64_t co
 static RengaErrorCode RunSumOfSquares(RengaDevice device, void *argument)
 {
   const FarVector *task = argument;
+  RengaCall(OpenVector(device, task->count, task->x));
   RengaCall(Inner(device)->ops->sumofsquares(Inner(device), NULL, task->count, task->x, task->sum));
   return RENGA_SUCCESS;
 }
@@ -79,9 +88,19 @@ static RengaErrorCode QueueUpdate(RengaDevice device, RengaStream stream, FarFun
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode OpenUpdate(RengaDevice device, const FarUpdate *update)
+{
+  RengaCall(OpenVector(device, update->count, update->parameter));
+  RengaCall(OpenVector(device, update->count, update->gradient));
+  RengaCall(OpenVector(device, update->count, update->first));
+  RengaCall(OpenVector(device, update->count, update->second));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunSgd(RengaDevice device, void *argument)
 {
   const FarUpdate *task = argument;
+  RengaCall(OpenUpdate(device, task));
   RengaCall(Inner(device)->ops->updatesgd(Inner(device), NULL, &task->sgd, task->scale, task->count,
                                           task->parameter, task->gradient, task->first));
   return RENGA_SUCCESS;
@@ -104,6 +123,7 @@ static RengaErrorCode UpdateSgd_Far(RengaDevice device, RengaStream stream,
 static RengaErrorCode RunAdam(RengaDevice device, void *argument)
 {
   const FarUpdate *task = argument;
+  RengaCall(OpenUpdate(device, task));
   RengaCall(Inner(device)->ops->updateadam(Inner(device), NULL, &task->adam, task->scale,
                                            task->count, task->parameter, task->gradient,
                                            task->first, task->second));

@@ -67,7 +67,8 @@ typedef struct {
 static RengaErrorCode CopyInside(RengaDevice device, void *argument)
 {
   const FarCopy *copy = argument;
-  (void)device;
+  RengaCall(RengaFarOpen_Private(device, copy->from, copy->bytes));
+  RengaCall(RengaFarOpen_Private(device, copy->to, copy->bytes));
   memcpy(copy->to, copy->from, copy->bytes);
   return RENGA_SUCCESS;
 }
@@ -75,7 +76,7 @@ static RengaErrorCode CopyInside(RengaDevice device, void *argument)
 static RengaErrorCode CopyFromHost(RengaDevice device, void *argument)
 {
   const FarCopy *copy = argument;
-  (void)device;
+  RengaCall(RengaFarOpen_Private(device, copy->to, copy->bytes));
   RengaCheck(RengaHash(copy->from, copy->bytes, 0) == copy->hash, MPI_COMM_SELF,
              RENGA_ERR_INTERNAL,
              "copy %lld of the device: its source, %zu bytes of the host at %p, changed between "
@@ -88,7 +89,7 @@ static RengaErrorCode CopyFromHost(RengaDevice device, void *argument)
 static RengaErrorCode CopyToHost(RengaDevice device, void *argument)
 {
   const FarCopy *copy = argument;
-  (void)device;
+  RengaCall(RengaFarOpen_Private(device, copy->from, copy->bytes));
   RengaCheck(RengaHash(copy->to, copy->bytes, 0) == copy->hash, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
              "copy %lld of the device: its destination, %zu bytes of the host at %p, was written "
              "to between queueing and running",
@@ -136,7 +137,7 @@ typedef struct {
 static RengaErrorCode RunFill(RengaDevice device, void *argument)
 {
   const FarFill *fill = argument;
-  (void)device;
+  RengaCall(RengaFarOpen_Private(device, fill->to, fill->bytes));
   memset(fill->to, fill->byte, fill->bytes);
   return RENGA_SUCCESS;
 }
