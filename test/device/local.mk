@@ -5,6 +5,7 @@ noinst_HEADERS += %D%/calls.h %D%/cases.h
 check_PROGRAMS += %D%/cases %D%/dropout
 %C%_cases_SOURCES = %D%/cases.c
 %C%_dropout_SOURCES = %D%/dropout.c
-TESTS += %D%/cases %D%/dropout
+TESTS += %D%/cases %D%/dropout %D%/farsuite.sh
+EXTRA_DIST += %D%/farsuite.sh
 EXTRA_DIST += %D%/cases/make.py %D%/cases/generated.txt %D%/cases/elementwise.txt %D%/cases/reduce.txt \
   %D%/cases/matrix.txt %D%/cases/move.txt %D%/cases/index.txt %D%/cases/errors.txt

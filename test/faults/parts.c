@@ -178,7 +178,10 @@ static RengaErrorCode DoSearch(State *s)
 static RengaErrorCode DoPipeline(State *s)
 {
   RengaOptimizer optimizer;
+  RengaDevice device;
   Together(s, RengaPipelineCreate(s->comm, &s->pipeline));
+  RengaCall(RengaPipelineGetDevice(s->pipeline, &device));
+  Together(s, RengaDeviceSetFromOptions(device));
   Together(s, RengaPipelineSetPlan(s->pipeline, s->graph, s->plan));
   RengaCall(RengaPipelineGetOptimizer(s->pipeline, &optimizer));
   RengaCall(RengaOptimizerSetClipNorm(optimizer, 1));

@@ -149,7 +149,10 @@ static RengaErrorCode TrainSteps(RengaComm comm, bool own, bool disturbed, doubl
   RengaCall(RengaPartitionSetBatch(partition, SAMPLES, 4));
   RengaCall(RengaPartitionSetStages(partition, RengaCommGetSize(comm) > 1 ? 2 : 1));
   RengaCall(RengaPartitionSolve(partition, &plan));
+  RengaDevice device;
   RengaCall(RengaPipelineCreate(comm, &pipeline));
+  RengaCall(RengaPipelineGetDevice(pipeline, &device));
+  RengaCall(RengaDeviceSetFromOptions(device));
   RengaCall(RengaPipelineSetPlan(pipeline, graph, plan));
   RengaCall(RengaPipelineSetUp(pipeline));
   for (int step = 0; step < STEPS; step++) {

@@ -1,10 +1,11 @@
-check_PROGRAMS += %D%/again %D%/chunks %D%/forecast %D%/gradient %D%/groups %D%/halves %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
+check_PROGRAMS += %D%/again %D%/chunks %D%/far %D%/forecast %D%/gradient %D%/groups %D%/halves %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
   %D%/refuse %D%/replicas %D%/settings %D%/stall %D%/together
-TESTS += %D%/again %D%/chunks %D%/forecast %D%/gradient %D%/groups %D%/halves %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
+TESTS += %D%/again %D%/chunks %D%/far %D%/forecast %D%/gradient %D%/groups %D%/halves %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
   %D%/refuse %D%/replicas %D%/settings %D%/stall.sh %D%/together
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
 %C%_chunks_SOURCES = %D%/chunks.c
+%C%_far_SOURCES = %D%/far.c
 %C%_forecast_SOURCES = %D%/forecast.c
 %C%_gradient_SOURCES = %D%/gradient.c
 %C%_groups_SOURCES = %D%/groups.c

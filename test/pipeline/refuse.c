@@ -28,7 +28,10 @@ static RengaErrorCode Make(RengaComm comm, Run run, Parts *parts)
   run.replicas = RengaCommGetSize(comm) / run.stages;
   RengaCall(RunBuild(comm, &run, &parts->graph));
   RengaCall(RunPlan(comm, &run, parts->graph, &parts->plan));
+  RengaDevice device;
   RengaCall(RengaPipelineCreate(comm, &parts->pipeline));
+  RengaCall(RengaPipelineGetDevice(parts->pipeline, &device));
+  RengaCall(RengaDeviceSetFromOptions(device));
   RengaCall(RengaPipelineSetPlan(parts->pipeline, parts->graph, parts->plan));
   return RENGA_SUCCESS;
 }

@@ -1,0 +1,62 @@
+#!/bin/sh
+# Tests of the pipeline and of what uses a device, once more on the far device: nothing of theirs may
+# touch its memory, or rely on when its work is done. RENGA_FAR_SEEDS: orders of its work, "1 2" unless
+# given; odd ones with the kernels of cpu, even ones with those that stand in on any device, too.
+top_builddir=$(cd "${top_builddir:-.}" && pwd)
+. "${0%/*}/../app/common.sh"
+seeds=${RENGA_FAR_SEEDS:-1 2}
+programs=${RENGA_FAR_TESTS:-pipeline/again pipeline/gradient pipeline/groups pipeline/halves pipeline/kinds
+  pipeline/layouts pipeline/leaf pipeline/named pipeline/networks pipeline/outcome pipeline/refuse
+  pipeline/settings pipeline/together faults/each link/operator profile/measured}
+export MALLOC_PERTURB_=165 # what is freed too early does not stay as it was
+[ $(echo "$seeds" | wc -w) -gt 2 ] || export RENGA_FAULT_TRIES=3
+XDG_CACHE_HOME=$scratch
+export XDG_CACHE_HOME
+
+on_far() {
+  RENGA_OPTIONS="-device_type far -device_far_seed $1 -device_far_kernels $2"
+  export RENGA_OPTIONS
+}
+
+run() {
+  (cd "$top_builddir" && timeout -k 5 120 "$mpiexec" -n 1 "test/$1" </dev/null) >out 2>&1 ||
+    fail "test/$1 with $RENGA_OPTIONS"
+}
+
+# The program: a run with a validation, a checkpoint, another run that goes on; then what cpu says.
+train="train -graph $gpt -data synthetic -data_samples 40 -batch_size 8 -microbatch_size 3 -seed 3 -progress none
+  -data_validation 0.2 -eval_every 2 -parameter_digest"
+convolutions="train -graph resnet:depth=18,width=0.0625,image=16,classes=5 -data synthetic -data_samples 40
+  -batch_size 8 -microbatch_size 3 -progress none -parameter_digest -steps 2"
+whole() {
+  rm -rf c
+  accepts 1 $train -steps 3 -checkpoint_dir c -monitor "csv:$1.csv"
+  accepts 1 $train -steps 5 -checkpoint_dir c -resume -monitor "csv:$1.csv" -log_view -log_trace trace.json
+  says "Forward"
+  grep "parameter digest 0x" out >"$1.txt"
+  accepts 1 $convolutions
+  grep "parameter digest 0x" out >>"$1.txt"
+  accepts 1 predict "$1.h5" -graph "$gpt" -data synthetic -data_samples 5 -initial c
+}
+
+unset RENGA_OPTIONS
+whole cpu
+[ "$(wc -l <cpu.txt)" -eq 2 ] || fail "no digests"
+for seed in $seeds; do
+  on_far "$seed" cpu
+  whole far
+  cmp -s cpu.txt far.txt || fail "other parameters with $RENGA_OPTIONS"
+  cmp -s cpu.h5 far.h5 || fail "other predictions with $RENGA_OPTIONS"
+  [ "$(cut -d, -f1,2,7 cpu.csv)" = "$(cut -d, -f1,2,7 far.csv)" ] || fail "other losses with $RENGA_OPTIONS"
+  rm -f far.csv far.h5
+  for program in $programs; do
+    run "$program"
+  done
+  [ $((seed % 2)) -eq 1 ] && continue
+  on_far "$seed" ref
+  for program in pipeline/layouts pipeline/together link/operator; do
+    run $program
+  done
+done
+unset RENGA_OPTIONS
+finish
