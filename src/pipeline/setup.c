@@ -71,12 +71,14 @@ RengaErrorCode RengaPipelineSetUpDevice_Private(RengaPipeline pipeline)
 {
   RengaCall(RengaDeviceSetUp(pipeline->device));
   const int ranks = RengaCommGetSize(pipeline->hdr.owner);
+  const int stages = RengaPlanGetStageCount(pipeline->plan);
   const char *type;
   RengaCall(RengaDeviceGetType(pipeline->device, &type));
-  RengaCheck(RengaDeviceIsHost(pipeline->device) || ranks == 1, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "device %s has memory of its own, and messages between %d ranks from such memory are "
-             "not supported yet: use one rank, or -device_type cpu",
-             type, ranks);
+  RengaCheck(RengaDeviceIsHost(pipeline->device) || (ranks == 1 && stages == 1), MPI_COMM_SELF,
+             RENGA_ERR_SUPPORT,
+             "device %s has memory of its own, and messages from such memory, between %d ranks "
+             "and %d stages, are not supported yet: use one of each, or -device_type cpu",
+             type, ranks, stages);
   return RENGA_SUCCESS;
 }
 
