@@ -32,3 +32,63 @@ static inline RengaErrorCode BuildDelayed(RengaSchedule schedule, int rank, Reng
   RengaCall(RengaActionListEnd(list));
   return RENGA_SUCCESS;
 }
+
+/* Of all stages of the rank, first to last, all forwards; then, last to first, all backwards of
+   inputs; in the end all gradients of parameters. */
+static inline RengaErrorCode BuildBreadth(RengaSchedule schedule, int rank, RengaActionList list,
+                                          void *user)
+{
+  static const RengaActionKind kinds[] = {RENGA_ACTION_FORWARD, RENGA_ACTION_BACKWARD_INPUT,
+                                          RENGA_ACTION_BACKWARD_WEIGHT};
+  const RengaScheduleChunk *chunk;
+  int count;
+  (void)user;
+  RengaCall(RengaScheduleGetChunks(schedule, rank, &count, &chunk));
+  for (int k = 0; k < 3; k++)
+    for (int c = 0; c < count; c++) {
+      const RengaScheduleChunk *own = &chunk[k == 0 ? c : count - 1 - c];
+      for (int64_t i = 0; i < own->count; i++)
+        RengaCall(RengaActionListAdd(list, kinds[k], own->stage, own->order[i]));
+    }
+  RengaCall(RengaActionListEnd(list));
+  return RENGA_SUCCESS;
+}
+
+/* An action of the end of the step. */
+static inline RengaErrorCode AddSum(RengaActionList list, const RengaScheduleChunk *chunk,
+                                    RengaActionKind kind, int bucket)
+{
+  const RengaAction action = {.kind = kind,
+                              .stage = chunk->stage,
+                              .replica = chunk->replica,
+                              .message = -1,
+                              .bucket = bucket,
+                              .microbatch = -1};
+  RengaCall(RengaActionListAddAction(list, &action));
+  return RENGA_SUCCESS;
+}
+
+/* The first stage's last backward comes after the sums of the others have begun; every second
+   bucket is gathered by itself, when the one after it has been reduced. */
+static inline RengaErrorCode BuildGathered(RengaSchedule schedule, int rank, RengaActionList list,
+                                           void *user)
+{
+  const RengaScheduleChunk *chunk;
+  int count, buckets;
+  (void)user;
+  RengaCall(RengaScheduleGetChunks(schedule, rank, &count, &chunk));
+  for (int c = 0; c < count; c++)
+    for (int64_t i = 0; i < chunk[c].count; i++)
+      RengaCall(RengaActionListAdd(list, RENGA_ACTION_FORWARD, chunk[c].stage, chunk[c].order[i]));
+  for (int c = count - 1; c >= 0; c--) {
+    for (int64_t i = 0; i < chunk[c].count; i++)
+      RengaCall(RengaActionListAdd(list, RENGA_ACTION_BACKWARD, chunk[c].stage, chunk[c].order[i]));
+    RengaCall(RengaScheduleGetBuckets(schedule, chunk[c].stage, &buckets));
+    for (int b = 0; b < buckets; b++) {
+      RengaCall(AddSum(list, &chunk[c], RENGA_ACTION_REDUCE, b));
+      if (b % 2) RengaCall(AddSum(list, &chunk[c], RENGA_ACTION_GATHER, b - 1));
+    }
+  }
+  RengaCall(AddSum(list, chunk, RENGA_ACTION_UPDATE, -1));
+  return RENGA_SUCCESS;
+}

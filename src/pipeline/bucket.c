@@ -1,7 +1,8 @@
 /* Buckets: ranges of the gradient vector, of whole parameters, that are summed over the replicas of
-   the stage each by itself, so that some may be under way while others are not yet there. Within a
-   bucket each replica adds up a block, of whole pieces of the parameters' norms. Which bucket an
-   element is in changes nothing of its sum. */
+   the stage each by itself: an action of the list begins each of them, comm moves them while the
+   rank goes on, the update waits for all. Within a bucket each replica adds up a block, of whole
+   pieces of the parameters' norms, and gets the others', at once or by an action of its own. Which
+   bucket an element is in changes nothing of its sum. */
 #include "pipelineimpl.h"
 
 /* The adder of the chunk's vectors (rengacomm.h). */
@@ -83,16 +84,21 @@ static void DescribeReduction(Chunk *chunk, size_t size, char text[])
            (long long)chunk->pipeline->step);
 }
 
-/* A sum that found no memory has sent nothing, and is begun once more. */
-RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int number)
+/* Replicas have something to give each other. */
+static bool IsSummed(const Chunk *chunk, const GradientBucket *bucket)
 {
-  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  return chunk->replicas > 1 && bucket->count > 0;
+}
+
+/* One of comm's beginnings of a sum, or of half of it. */
+typedef RengaErrorCode (*SumStart)(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
+
+/* A sum that found no memory has sent nothing, and is begun once more. */
+static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket, SumStart start)
+{
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
   RengaErrorCode code;
   int attempt = 0;
-  if (chunk->replicas == 1 || bucket->count == 0 ||
-      !RengaSettingsIsOrdered_Private(chunk->outline->settings))
-    return RENGA_SUCCESS;
   for (int p = 0; p < chunk->gradients.n_pieces; p++) {
     piece[p] = chunk->gradients.piece[p];
     piece[p].data = (float *)piece[p].data + bucket->first;
@@ -107,17 +113,19 @@ RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int numbe
                                  .work = bucket->work,
                                  .work_bytes = WorkOfBucket(chunk),
                                  .adder = {.begin = RengaChunkAdd_Private, .user = chunk}};
-  do code = RengaCommSumBegin(chunk->group, &task, &bucket->sum);
+  do code = start(chunk->group, &task, &bucket->sum);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode EndOrdered(Chunk *chunk, Pass *pass, GradientBucket *bucket, const char *what)
+static RengaErrorCode WaitForSum(Chunk *chunk, Pass *pass, GradientBucket *bucket)
 {
+  char what[160];
   RengaErrorCode code;
   int attempt = 0;
   bool whole, again;
+  DescribeReduction(chunk, sizeof what, what);
   do {
     code = RengaCommSumEnd(&bucket->sum, what, &whole);
     again = bucket->sum && RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt);
@@ -128,17 +136,93 @@ static RengaErrorCode EndOrdered(Chunk *chunk, Pass *pass, GradientBucket *bucke
   return RENGA_SUCCESS;
 }
 
-/* Fails only where messages are left under way. */
-RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int number)
+static RengaErrorCode AddUnordered(Chunk *chunk, const GradientBucket *bucket)
+{
+  char what[160];
+  DescribeReduction(chunk, sizeof what, what);
+  RengaCall(RengaCommSumUnordered(chunk->group, bucket->count, chunk->gradients.sum + bucket->first,
+                                  what));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BeginReduce(Chunk *chunk, Pass *pass, GradientBucket *bucket)
+{
+  if (!RengaSettingsIsOrdered_Private(chunk->outline->settings))
+    RengaCall(AddUnordered(chunk, bucket));
+  else
+    RengaCall(StartSum(chunk, pass, bucket,
+                       bucket->apart ? RengaCommReduceScatterBegin : RengaCommSumBegin));
+  return RENGA_SUCCESS;
+}
+
+/* The pieces are there. Where the list gathers the bucket by itself, each replica gets its block
+   only. MPI's own sum is done at once. Fails only where messages are left under way. */
+RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int number)
 {
   GradientBucket *bucket = &chunk->gradients.bucket[number];
-  char what[160];
-  if (chunk->replicas == 1 || bucket->count == 0) return RENGA_SUCCESS;
-  DescribeReduction(chunk, sizeof what, what);
-  if (RengaSettingsIsOrdered_Private(chunk->outline->settings))
-    RengaCall(EndOrdered(chunk, pass, bucket, what));
+  const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
+  bucket->began = MPI_Wtime();
+  if (!IsSummed(chunk, bucket)) return RENGA_SUCCESS;
+  RengaLogEventBegin(event);
+  const RengaErrorCode code = BeginReduce(chunk, pass, bucket);
+  RengaLogEventEnd(event, 0, 1, bucket->count * (int64_t)sizeof(float));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* "reduce", "gather of bucket 2": from its begin to now. */
+static void TraceBucket(const Chunk *chunk, int number, const char *kind)
+{
+  char name[64];
+  if (!RengaLogTraceIsOn()) return;
+  if (chunk->gradients.n_buckets > 1)
+    snprintf(name, sizeof name, "%s of bucket %d", kind, number);
   else
-    RengaCall(RengaCommSumUnordered(chunk->group, bucket->count,
-                                    chunk->gradients.sum + bucket->first, what));
+    snprintf(name, sizeof name, "%s", kind);
+  RengaLogTrace("communication", name, chunk->gradients.bucket[number].began, MPI_Wtime());
+}
+
+static RengaErrorCode GatherBlocks(Chunk *chunk, Pass *pass, int number)
+{
+  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  RengaCall(WaitForSum(chunk, pass, bucket));
+  TraceBucket(chunk, number, RengaActionName(RENGA_ACTION_REDUCE));
+  bucket->began = MPI_Wtime();
+  RengaCall(StartSum(chunk, pass, bucket, RengaCommAllGatherBegin));
+  return RENGA_SUCCESS;
+}
+
+/* All replicas get the blocks of the others. Fails only where messages are left under way. */
+RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int number)
+{
+  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_GATHER);
+  if (!IsSummed(chunk, bucket) || !bucket->sum) return RENGA_SUCCESS; /* it is whole */
+  RengaLogEventBegin(event);
+  const RengaErrorCode code = GatherBlocks(chunk, pass, number);
+  RengaLogEventEnd(event, 0, 1, bucket->count * (int64_t)sizeof(float));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EndBucket(Chunk *chunk, Pass *pass, int number)
+{
+  GradientBucket *bucket = &chunk->gradients.bucket[number];
+  const RengaLogEvent event =
+      RengaPipelineEvent_Private(bucket->apart ? EVENT_GATHER : EVENT_REDUCE);
+  RengaLogEventBegin(event);
+  const RengaErrorCode code = bucket->sum ? WaitForSum(chunk, pass, bucket) : RENGA_SUCCESS;
+  RengaLogEventEnd(event, 0, 0, 0);
+  RengaCall(code);
+  TraceBucket(chunk, number,
+              RengaActionName(bucket->apart ? RENGA_ACTION_GATHER : RENGA_ACTION_REDUCE));
+  return RENGA_SUCCESS;
+}
+
+/* Before the update: all that was begun is there. Fails only where messages are left under way. */
+RengaErrorCode RengaChunkEndBuckets_Private(Chunk *chunk, Pass *pass)
+{
+  for (int b = 0; b < chunk->gradients.n_buckets; b++)
+    if (IsSummed(chunk, &chunk->gradients.bucket[b])) RengaCall(EndBucket(chunk, pass, b));
   return RENGA_SUCCESS;
 }

@@ -118,6 +118,8 @@ typedef struct {
   RengaBlocks blocks;   /* which replica adds up which of them */
   char *work;
   RengaCommSum sum; /* under way, or NULL */
+  bool apart;       /* the running pass gathers it by an action of its own */
+  double began;     /* MPI_Wtime of its last action */
 } GradientBucket;
 
 /* The gradient vector of a chunk: buffers of the fixed tree, and what the running step made of
@@ -129,6 +131,7 @@ typedef struct {
   RengaPartialSum *piece; /* [n_buffers] */
   float *sum;             /* of the whole batch, in the end */
   bool valid;             /* it is the last step's */
+  bool settled;           /* the pieces are whole: sums have begun */
   int64_t *leaf_bounds;   /* [replicas + 1] of the sum over the replicas */
   char *work;             /* of that sum, in equal shares of the buckets */
   size_t work_bytes;

@@ -11,6 +11,7 @@ static const char *const event_names[EVENT_COUNT] = {[EVENT_SETUP] = "Pipeline s
                                                      [EVENT_RECEIVE] = "Receive",
                                                      [EVENT_ACCUMULATE] = "Accumulate",
                                                      [EVENT_REDUCE] = "Reduce",
+                                                     [EVENT_GATHER] = "Gather",
                                                      [EVENT_TIED] = "Tied",
                                                      [EVENT_NORM] = "Norm",
                                                      [EVENT_UPDATE] = "Update"};

@@ -13,7 +13,7 @@ static float *Buffer(Chunk *chunk, int number)
 /* Before the first backward of a step. */
 RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk)
 {
-  chunk->gradients.valid = false;
+  chunk->gradients.valid = chunk->gradients.settled = false;
   chunk->gradients.n_pieces = 0;
   for (int b = 0; b < chunk->gradients.n_buffers; b++)
     chunk->gradients.piece[b] = (RengaPartialSum){.data = Buffer(chunk, b)};
@@ -94,28 +94,12 @@ static RengaErrorCode SettlePieces(Chunk *chunk, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SumReplicas(Chunk *chunk, Pass *pass)
+/* After the last backward, bucket by bucket: what is begun becomes the whole batch's, use by use.
+   Fails only where messages are left under way. */
+RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass, int bucket)
 {
-  RengaCall(SettlePieces(chunk, pass));
-  for (int b = 0; b < chunk->gradients.n_buckets; b++)
-    RengaCall(RengaChunkBeginBucket_Private(chunk, pass, b));
-  for (int b = 0; b < chunk->gradients.n_buckets; b++)
-    RengaCall(RengaChunkEndBucket_Private(chunk, pass, b));
-  return RENGA_SUCCESS;
-}
-
-/* After the last backward: chunk->gradients.sum is the whole batch's, use by use. Fails only
-   where messages are left under way. */
-RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass)
-{
-  const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_REDUCE);
-  const int64_t bytes =
-      chunk->replicas > 1 ? chunk->sizes.gradient_count * (int64_t)sizeof(float) : 0;
-  const double begin = MPI_Wtime();
-  RengaLogEventBegin(event);
-  const RengaErrorCode code = SumReplicas(chunk, pass);
-  RengaLogEventEnd(event, 0, chunk->replicas > 1, bytes);
-  RengaLogTrace("communication", "reduce", begin, MPI_Wtime());
-  RengaCall(code);
+  if (!chunk->gradients.settled) RengaCall(SettlePieces(chunk, pass));
+  chunk->gradients.settled = true;
+  RengaCall(RengaChunkBeginBucket_Private(chunk, pass, bucket));
   return RENGA_SUCCESS;
 }

@@ -147,6 +147,7 @@ typedef enum {
   EVENT_RECEIVE,
   EVENT_ACCUMULATE,
   EVENT_REDUCE,
+  EVENT_GATHER,
   EVENT_TIED,
   EVENT_NORM,
   EVENT_UPDATE,
@@ -252,7 +253,8 @@ RengaErrorCode RengaChunkFinishLinks_Private(Chunk *chunk, Pass *pass);
 /* bucket.c */
 RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk);
 RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int bucket);
-RengaErrorCode RengaChunkEndBucket_Private(Chunk *chunk, Pass *pass, int bucket);
+RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int bucket);
+RengaErrorCode RengaChunkEndBuckets_Private(Chunk *chunk, Pass *pass);
 RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk);
 /* gradient.c */
 RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk);
@@ -261,10 +263,9 @@ RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, i
 RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, int64_t number);
 RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t count, void *y,
                                      const void *x);
-RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass);
+RengaErrorCode RengaChunkReduceGradients_Private(Chunk *chunk, Pass *pass, int bucket);
 /* state.c */
-RengaErrorCode RengaChunkQueueStatistics_Private(Chunk *chunk, const Program *program,
-                                                 int64_t row);
+RengaErrorCode RengaChunkQueueStatistics_Private(Chunk *chunk, const Program *program, int64_t row);
 RengaErrorCode RengaChunkQueueStates_Private(Chunk *chunk);
 void RengaChunkKeepStatistics_Private(Chunk *chunk);
 RengaErrorCode RengaChunkSumStatistics_Private(Chunk *chunk, const Pass *pass);

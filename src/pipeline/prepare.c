@@ -108,6 +108,22 @@ static RengaErrorCode CheckFits(const Chunk *chunk, const Pass *pass)
   return RENGA_SUCCESS;
 }
 
+/* Which buckets the list gathers by themselves: their sums are halves. MPI's own sum is whole. */
+static void MarkGathers(RengaPipeline pipeline, const Pass *pass)
+{
+  for (int c = 0; c < pipeline->rank.n_chunks; c++) {
+    const GradientVector *gradients = &pipeline->rank.chunk[c].gradients;
+    for (int b = 0; b < gradients->n_buckets; b++) gradients->bucket[b].apart = false;
+  }
+  for (int64_t a = 0; a < pass->n_actions; a++) {
+    const RengaAction *action = &pass->action[a];
+    if (action->kind != RENGA_ACTION_GATHER) continue;
+    const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
+    chunk->gradients.bucket[action->bucket].apart =
+        RengaSettingsIsOrdered_Private(pipeline->settings);
+  }
+}
+
 /* The list of this rank. One without a stage has its part in the end of a step. */
 static RengaErrorCode PrepareActions(RengaPipeline pipeline, Pass *pass)
 {
@@ -124,6 +140,7 @@ static RengaErrorCode PrepareActions(RengaPipeline pipeline, Pass *pass)
                                             &schedule));
   RengaCall(RengaScheduleGetActions(schedule, chunk->stage, chunk->replica, &pass->n_actions,
                                     &pass->action));
+  MarkGathers(pipeline, pass);
   return RENGA_SUCCESS;
 }
 

@@ -290,15 +290,17 @@ static RengaErrorCode RunMicrobatch(Chunk *chunk, Pass *pass, const RengaAction 
 static RengaErrorCode RunAction(RengaPipeline pipeline, Pass *pass, const RengaAction *action)
 {
   Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, action->stage);
-  if (action->kind == RENGA_ACTION_UPDATE) {
+  switch (action->kind) {
+  case RENGA_ACTION_UPDATE:
     RengaCall(FinishLinks(pipeline, pass));
-    RengaCall(RengaPipelineRunUpdate_Private(pipeline, pass));
-  } else if (action->kind == RENGA_ACTION_REDUCE) {
-    RengaCall(RengaChunkReduceGradients_Private(chunk, pass));
-  } else {
-    RengaCall(RunMicrobatch(chunk, pass, action));
+    return RengaPipelineRunUpdate_Private(pipeline, pass);
+  case RENGA_ACTION_REDUCE:
+    return RengaChunkReduceGradients_Private(chunk, pass, action->bucket);
+  case RENGA_ACTION_GATHER:
+    return RengaChunkGatherBucket_Private(chunk, pass, action->bucket);
+  default:
+    return RunMicrobatch(chunk, pass, action);
   }
-  return RENGA_SUCCESS;
 }
 
 static void Trace(RengaPipeline pipeline, const RengaAction *action, double begin)

@@ -14,6 +14,8 @@ static RengaErrorCode MakeSchedule(Outline *outline, int64_t microbatches, bool 
   RengaCall(RengaSettingsApplySchedule(outline->settings, schedule));
   RengaCall(RengaScheduleSetPlan(schedule, outline->plan, microbatches, outline->n_messages,
                                  outline->message, forward_only));
+  for (int s = 0; s < outline->stages; s++)
+    RengaCall(RengaScheduleSetBuckets(schedule, s, outline->settings->buckets));
   return RENGA_SUCCESS;
 }
 

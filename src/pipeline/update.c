@@ -78,6 +78,8 @@ static RengaErrorCode UpdateRank(RengaPipeline pipeline, const Pass *pass, doubl
 static RengaErrorCode SumUpAll(RengaPipeline pipeline, Pass *pass)
 {
   Rank *rank = &pipeline->rank;
+  for (int c = 0; c < rank->n_chunks; c++)
+    RengaCall(RengaChunkEndBuckets_Private(&rank->chunk[c], pass));
   RengaCall(RengaPipelineExchangeTied_Private(pipeline, pass));
   RengaCall(RengaPipelineNote_Private(pipeline, pass, FindNorms(pipeline, pass)));
   RengaCall(RengaPipelineTakeResults_Private(pipeline, pass));

@@ -13,10 +13,10 @@ typedef struct {
   double *arrival;    /* [message][micro-batch], -1: not sent */
   double *link;       /* [rank][rank] when the last message arrives; NULL: none queues */
   int *first_bucket;  /* [stage + 1] */
-  double *begin;      /* [bucket] when the last replica came to its sum */
-  int *summing;       /* [bucket] replicas that came to it */
+  double *begin;      /* [bucket][2] when the last replica came to its sum, and to its gather */
+  int *summing;       /* [bucket][2] replicas that came to it */
   double *end;        /* [stage] when the last of its sums ends */
-  int *summed;        /* [stage] sums that all came to */
+  int *open;          /* [stage] sums that some replica came to, and not all */
 } Simulation;
 
 static void Work(Simulation *simulation, int rank, const RengaAction *action)
@@ -49,26 +49,27 @@ static double Transfer(Simulation *simulation, int rank, const RengaAction *acti
   return *link;
 }
 
-/* All replicas sum the buckets of a stage in one order, as the proof has shown. */
-static void Reduce(Simulation *simulation, int rank, const RengaAction *action)
+/* All replicas sum the buckets of a stage in one order, as the proof has shown, and gather those
+   that they gather by themselves. */
+static void Sum(Simulation *simulation, int rank, const RengaAction *action)
 {
-  const double *seconds = simulation->clock->durations.seconds[RENGA_ACTION_REDUCE];
-  const int bucket = simulation->first_bucket[action->stage] + action->bucket;
+  const double *seconds = simulation->clock->durations.seconds[action->kind];
+  const int half = action->kind == RENGA_ACTION_GATHER;
+  const int bucket = 2 * (simulation->first_bucket[action->stage] + action->bucket) + half;
   double *begin = &simulation->begin[bucket], *end = &simulation->end[action->stage];
   if (simulation->now[rank] > *begin) *begin = simulation->now[rank];
-  if (++simulation->summing[bucket] < simulation->schedule->replicas[action->stage]) return;
+  if (simulation->summing[bucket]++ == 0) simulation->open[action->stage]++;
+  if (simulation->summing[bucket] < simulation->schedule->replicas[action->stage]) return;
   *end = (*begin > *end ? *begin : *end) + (seconds ? seconds[action->stage] : 0);
-  simulation->summed[action->stage]++;
+  simulation->open[action->stage]--;
 }
 
 /* False where a sum of the rank's stages is not begun by all. */
 static bool WaitForSums(Simulation *simulation, int rank)
 {
-  RengaSchedule schedule = simulation->schedule;
-  const RengaActionList list = &schedule->list[rank];
+  const RengaActionList list = &simulation->schedule->list[rank];
   for (int c = 0; c < list->n_chunks; c++)
-    if (simulation->summed[list->chunk[c].stage] < schedule->buckets[list->chunk[c].stage])
-      return false;
+    if (simulation->open[list->chunk[c].stage] > 0) return false;
   for (int c = 0; c < list->n_chunks; c++) {
     const double end = simulation->end[list->chunk[c].stage];
     if (end > simulation->now[rank]) simulation->now[rank] = end;
@@ -92,7 +93,8 @@ static bool Step(Simulation *simulation, int rank)
     simulation->arrival[place] = Transfer(simulation, rank, action);
     break;
   case RENGA_ACTION_REDUCE:
-    Reduce(simulation, rank, action);
+  case RENGA_ACTION_GATHER:
+    Sum(simulation, rank, action);
     break;
   case RENGA_ACTION_UPDATE:
     if (!WaitForSums(simulation, rank)) return false;
@@ -122,10 +124,11 @@ static RengaErrorCode AllocateSums(Simulation *simulation)
   RengaCall(RengaMalloc(schedule->stages + 1, &simulation->first_bucket));
   for (int s = 0; s < schedule->stages; s++)
     simulation->first_bucket[s + 1] = simulation->first_bucket[s] + schedule->buckets[s];
-  RengaCall(RengaMalloc(simulation->first_bucket[schedule->stages], &simulation->begin));
-  RengaCall(RengaMalloc(simulation->first_bucket[schedule->stages], &simulation->summing));
+  const int halves = 2 * simulation->first_bucket[schedule->stages];
+  RengaCall(RengaMalloc(halves, &simulation->begin));
+  RengaCall(RengaMalloc(halves, &simulation->summing));
   RengaCall(RengaMalloc(schedule->stages, &simulation->end));
-  RengaCall(RengaMalloc(schedule->stages, &simulation->summed));
+  RengaCall(RengaMalloc(schedule->stages, &simulation->open));
   return RENGA_SUCCESS;
 }
 
@@ -154,7 +157,7 @@ static void FreeSimulation(Simulation *simulation)
   RengaFree(&simulation->begin);
   RengaFree(&simulation->summing);
   RengaFree(&simulation->end);
-  RengaFree(&simulation->summed);
+  RengaFree(&simulation->open);
 }
 
 RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaScheduleClock *clock,
@@ -183,8 +186,8 @@ RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaSche
    Input:
    . schedule - the schedule, set up
    . durations - seconds of each kind: of a micro-batch on one replica of the stage, of the sum of
-     one bucket, of the update of a rank (that of the action's stage); seconds until a message
-     arrives; whether messages of one rank to another queue
+     one bucket (where it is gathered by itself: of each half), of the update of a rank (that of the
+     action's stage); seconds until a message arrives; whether messages of one rank to another queue
 
    Output:
    . makespan - seconds until the last rank is done with its list

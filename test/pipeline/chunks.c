@@ -1,8 +1,10 @@
 /* TEST ranks: 1 2 4 timeout: 600 */
 /* Several stages on each rank, with the bits of one stage on one rank: tied parameters of two
    stages of a rank, values that are sent within it, states, dropout, recomputation, several buckets
-   and replicas, short batches. The memory forecast is what is used, and none of it is read before
-   it is set. */
+   and replicas, short batches, lists of the program's own whose gradients of parameters come last,
+   or whose sums are gathered by themselves. The memory forecast is what is used, and none of it is
+   read before it is set. */
+#include "../delayed.h"
 #include "run.h"
 
 static const int64_t samples[] = {11, 11, 5, 1};
@@ -19,9 +21,12 @@ static const struct {
   unsigned recompute;
   const char *schedule;
 } layouts[] = {
-    {1, 2, 1, 0, "1f1b"}, {1, 3, 1, 2, "gpipe"}, {2, 2, 1, 0, "1f1b"}, {2, 2, 1, 5, "gpipe"},
-    {2, 3, 1, 0, "1f1b"}, {1, 2, 2, 1, "1f1b"},  {2, 2, 2, 0, "1f1b"}, {2, 2, 2, 15, "1f1b"},
-    {1, 4, 4, 0, "gpipe"}, {4, 2, 1, 3, "1f1b"},
+    {1, 2, 1, 0, "1f1b"},     {1, 3, 1, 2, "gpipe"},    {2, 2, 1, 0, "1f1b"},
+    {2, 2, 1, 5, "gpipe"},    {2, 3, 1, 0, "1f1b"},     {1, 2, 2, 1, "1f1b"},
+    {2, 2, 2, 0, "1f1b"},     {2, 2, 2, 15, "1f1b"},    {1, 4, 4, 0, "gpipe"},
+    {4, 2, 1, 3, "1f1b"},     {1, 3, 1, 0, "breadth"},  {2, 2, 1, 0, "breadth"},
+    {2, 3, 1, 0, "breadth"},  {2, 2, 2, 0, "breadth"},  {1, 2, 2, 0, "gathered"},
+    {1, 1, 2, 1, "gathered"}, {1, 1, 4, 0, "gathered"}, {2, 2, 2, 0, "gathered"},
 };
 enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
@@ -60,4 +65,15 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }
-TEST_MAIN(RunTest)
+
+int main(int argc, char **argv)
+{
+  static const RengaScheduleRule rules[] = {{.name = "breadth", .build = BuildBreadth},
+                                            {.name = "gathered", .build = BuildGathered}};
+  for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)
+    RengaCallAbort(RengaScheduleRegister(&rules[r]));
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(RunTest());
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}

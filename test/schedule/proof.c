@@ -172,7 +172,8 @@ static void CheckForwardOnly(RengaSchedule schedule)
   Refused(&list, 1, "a schedule of forwards only has no end of the step");
 }
 
-/* Sums bucket by bucket, which all replicas come to in one order; nothing is gathered. */
+/* Sums bucket by bucket, which all replicas come to in one order; gathered by all replicas or by
+   none, after they are reduced. */
 static void CheckBuckets(RengaSchedule schedule)
 {
   const int replicas[STAGES] = {1, 2, 1};
@@ -197,9 +198,15 @@ static void CheckBuckets(RengaSchedule schedule)
   Take(schedule, 1, &list);
   Remove(&list, Find(&list, RENGA_ACTION_REDUCE, 1));
   Refused(&list, 1, "(update): it comes before the gradients are reduced");
+  Take(schedule, 1, &list);
+  list.action[list.count - 1].kind = RENGA_ACTION_GATHER;
+  list.action[list.count - 1].bucket = 1;
+  Refused(&list, 1, "(gather of bucket 1): it waits for ever: another replica does not come to");
+  list.action[list.count - 2].kind = RENGA_ACTION_GATHER;
+  Refused(&list, 1, "(gather of bucket 1): it comes before the bucket is reduced");
   Take(schedule, 2, &list);
   list.action[list.count - 2].kind = RENGA_ACTION_GATHER;
-  Refused(&list, 2, "(gather): nothing is sharded over replicas");
+  Refused(&list, 2, "(gather): it comes before the bucket is reduced");
   list.action[list.count - 2].kind = (RengaActionKind)99;
   Refused(&list, 2, "(unknown action): the pipeline has no such action");
 }
