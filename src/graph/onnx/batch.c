@@ -5,38 +5,6 @@
    batch: in x, samples are `stride` elements apart; in the target, the batch is in the dimension
    whose elements are at most `stride` and whose whole is at least B * stride apart. */
 #include "onnx.h"
-#include <string.h>
-
-int64_t RengaOnnxGetInner(const RengaOnnxImporter *importer, RengaValue value)
-{
-  return value < importer->n_inner ? importer->inner[value] : 0;
-}
-
-RengaErrorCode RengaOnnxSetInner(RengaOnnxImporter *importer, RengaValue value, int64_t inner)
-{
-  if (value >= importer->n_inner) {
-    int count = 2 * value + 64;
-    RengaCall(RengaRealloc(count, &importer->inner));
-    RengaCall(RengaRealloc(count, &importer->numbers));
-    RengaCall(RengaRealloc(count, &importer->mask));
-    for (int i = importer->n_inner; i < count; i++) {
-      importer->inner[i] = 0;
-      importer->numbers[i] = NULL;
-      importer->mask[i] = RENGA_VALUE_NONE;
-    }
-    importer->n_inner = count;
-  }
-  importer->inner[value] = inner;
-  return RENGA_SUCCESS;
-}
-
-/* The dimension that holds the batch, -1 where there is none. */
-int RengaOnnxBatchDimension(const RengaTensorSpec *spec)
-{
-  for (int d = 0; d < spec->ndim; d++)
-    if (spec->dim[d] < 0) return d;
-  return -1;
-}
 
 static int64_t Width(int64_t dimension)
 {

@@ -90,44 +90,11 @@ RengaOnnxBinding *RengaOnnxNextParameter(const RengaOnnxImporter *importer, cons
   return NULL;
 }
 
-bool RengaOnnxIsName(const char *text, const char *name, size_t length)
-{
-  return strncmp(text, name, length) == 0 && text[length] == '\0';
-}
-
-/* Values are called after their operators: unsqueeze_3. */
-size_t RengaOnnxWithoutNumber(const char *name, size_t length)
-{
-  size_t end = length;
-  while (end > 0 && isdigit((unsigned char)name[end - 1])) end--;
-  return end < length && end > 1 && name[end - 1] == '_' ? end - 1 : length;
-}
-
-RengaErrorCode RengaOnnxCopyPart(RengaOnnxImporter *importer, const char *part, size_t length,
-                                 char **copy)
-{
-  RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, copy));
-  memcpy(*copy, part, length);
-  return RENGA_SUCCESS;
-}
-
 bool RengaOnnxIsInputOf(const Onnx__GraphProto *graph, const char *name, size_t length)
 {
   for (size_t i = 0; i < graph->n_input; i++)
     if (graph->input[i]->name && RengaOnnxIsName(graph->input[i]->name, name, length)) return true;
   return false;
-}
-
-/* ['a.weight', 'val_3', 'unsqueeze']: the next name, not terminated */
-bool RengaOnnxNextQuoted(const char **list, const char **name, size_t *length)
-{
-  const char *quote = *list ? strchr(*list, '\'') : NULL;
-  const char *end = quote ? strchr(quote + 1, '\'') : NULL;
-  if (!end) return false;
-  *name = quote + 1;
-  *length = (size_t)(end - quote - 1);
-  *list = end + 1;
-  return true;
 }
 
 /* ---- the call of a node ---- */

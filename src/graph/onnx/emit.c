@@ -3,11 +3,6 @@
 #include "renga/private/quiet.h"
 #include <string.h>
 
-const RengaTensorSpec *RengaOnnxSpec(const RengaOnnxNode *node, RengaValue value)
-{
-  return &RengaGraphGetValue(node->importer->graph, value)->spec;
-}
-
 /* A dimension -c with c > 1 holds samples at some stride; what does not move elements keeps it. */
 static RengaErrorCode KeepInner(RengaOnnxNode *node, int n_in, const RengaValue in[], RengaValue y)
 {

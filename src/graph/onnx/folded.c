@@ -8,15 +8,6 @@
 const char RengaOnnxExportAdvice[] =
     "export the network with torch.onnx.export(..., dynamo=True, optimize=False)";
 
-bool RengaOnnxIsFoldedFrom(const RengaOnnxBinding *binding, const char *parameter)
-{
-  const char *list = binding->folded_from, *name;
-  size_t length;
-  while (RengaOnnxNextQuoted(&list, &name, &length))
-    if (RengaOnnxIsName(parameter, name, length)) return true;
-  return false;
-}
-
 /* ---- parameters that are made ---- */
 /* A parameter that begins equal to the binding, which stood for it. */
 RengaErrorCode RengaOnnxSeparate(RengaOnnxImporter *importer, RengaOnnxBinding *from,

@@ -2,17 +2,6 @@
 #include "onnx.h"
 #include <string.h>
 
-RengaErrorCode RengaOnnxBindNew(RengaOnnxImporter *importer, RengaOnnxScope *scope,
-                                const char *name, const char *what, RengaOnnxBinding **binding)
-{
-  RengaCheck(name && *name, importer->comm, RENGA_ERR_FILE_FORMAT, "%s: an %s has no name",
-             importer->file, what);
-  RengaCall(RengaOnnxScopeAdd(importer, scope, name, binding));
-  RengaCheck(*binding, importer->comm, RENGA_ERR_FILE_FORMAT, "%s: two tensors are called \"%s\"",
-             importer->file, name);
-  return RENGA_SUCCESS;
-}
-
 static bool IsFloating(RengaDataType type)
 {
   return type == RENGA_FLOAT32 || type == RENGA_FLOAT64 || type == RENGA_BFLOAT16 ||

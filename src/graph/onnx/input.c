@@ -178,6 +178,17 @@ static RengaErrorCode FindFileBatch(RengaOnnxImporter *importer, RengaOnnxScope 
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaOnnxBindNew(RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                const char *name, const char *what, RengaOnnxBinding **binding)
+{
+  RengaCheck(name && *name, importer->comm, RENGA_ERR_FILE_FORMAT, "%s: an %s has no name",
+             importer->file, what);
+  RengaCall(RengaOnnxScopeAdd(importer, scope, name, binding));
+  RengaCheck(*binding, importer->comm, RENGA_ERR_FILE_FORMAT, "%s: two tensors are called \"%s\"",
+             importer->file, name);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode BindConstant(RengaOnnxImporter *importer, const RengaOnnxTensor *constant,
                                    RengaOnnxBinding *binding)
 {

@@ -23,47 +23,10 @@ typedef struct {
   RengaOnnxBinding **named; /* in importer->placeholders */
 } Call;
 
-/* ---- other tensors at the inputs of nodes ---- */
-enum { KEY_SIZE = 48 };
-
-static void MakeCallKey(const Onnx__NodeProto *proto, int input, char key[KEY_SIZE])
-{
-  snprintf(key, KEY_SIZE, "%p %d", (const void *)proto, input);
-}
-
-RengaOnnxBinding *RengaOnnxReplaced(const RengaOnnxNode *node, int input)
-{
-  char key[KEY_SIZE];
-  if (!node->importer->replaced) return NULL;
-  MakeCallKey(node->proto, input, key);
-  return RengaOnnxScopeFind(node->importer->replaced, key);
-}
-
-bool RengaOnnxIsDetached(const RengaOnnxNode *node, int input)
-{
-  char key[KEY_SIZE];
-  if (!node->importer->detached) return false;
-  MakeCallKey(node->proto, input, key);
-  return RengaOnnxScopeFind(node->importer->detached, key) != NULL;
-}
-
-/* scope: of the importer; by: NULL in that of detached inputs */
-static RengaErrorCode NoteInput(RengaOnnxImporter *importer, RengaOnnxScope *scope,
-                                const Onnx__NodeProto *proto, int input, RengaOnnxBinding *by)
-{
-  char key[KEY_SIZE], *copy;
-  RengaOnnxBinding *binding;
-  MakeCallKey(proto, input, key);
-  RengaCall(RengaOnnxJoin(importer, key, "", &copy));
-  RengaCall(RengaOnnxScopeAdd(importer, scope, copy, &binding));
-  if (binding) binding->alias = by;
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode ReplaceInput(RengaOnnxImporter *importer, const Onnx__NodeProto *proto,
                                    int input, RengaOnnxBinding *by)
 {
-  RengaCall(NoteInput(importer, importer->replaced, proto, input, by));
+  RengaCall(RengaOnnxNoteInput(importer, importer->replaced, proto, input, by));
   return RENGA_SUCCESS;
 }
 
@@ -255,7 +218,7 @@ static RengaErrorCode FindDetached(const Call *call)
              importer->file, call->node[0]->n_output ? call->node[0]->output[0] : "",
              RengaOnnxExportAdvice);
   for (int i = 0; i < count; i++)
-    RengaCall(NoteInput(importer, importer->detached, call->node[0], detached[i], NULL));
+    RengaCall(RengaOnnxNoteInput(importer, importer->detached, call->node[0], detached[i], NULL));
   return RENGA_SUCCESS;
 }
 

@@ -1,69 +1,6 @@
-/* What a conversion asks of its node: inputs, attributes; and what it gives back. */
+/* What a conversion asks of its node: inputs as values and numbers; and what it gives back. */
 #include "onnx.h"
-#include <stdarg.h>
 #include <string.h>
-
-RengaErrorCode RengaOnnxError(const RengaOnnxNode *node, RengaErrorCode code, const char *function,
-                              const char *file, int line, const char *format, ...)
-{
-  char text[768];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  return RengaErrorRaise(node->importer->comm, code, function, file, line,
-                         "%s: node \"%s\" (%s, opset %lld): %s", node->importer->file, node->name,
-                         node->proto->op_type, (long long)node->opset, text);
-}
-
-RengaErrorCode RengaOnnxMixedError(const RengaOnnxNode *node, const char *function,
-                                   const char *file, int line, const char *format, ...)
-{
-  char text[512], why[768];
-  va_list arguments;
-  va_start(arguments, format);
-  vsnprintf(text, sizeof text, format, arguments);
-  va_end(arguments);
-  snprintf(why, sizeof why, "node \"%.120s\" (%.40s, opset %lld): %s", node->name,
-           node->proto->op_type, (long long)node->opset, text);
-  return RengaGraphRaiseMixed_Private(node->importer->graph, RENGA_ERR_SUPPORT, function, file,
-                                      line, why);
-}
-
-int RengaOnnxInputCount(const RengaOnnxNode *node)
-{
-  size_t count = node->proto->n_input;
-  if (RengaOnnxReplaced(node, (int)count)) return (int)count + 1;
-  while (count > 0 && !RengaOnnxHasInput(node, (int)count - 1)) count--;
-  return (int)count;
-}
-
-bool RengaOnnxHasInput(const RengaOnnxNode *node, int input)
-{
-  if (RengaOnnxReplaced(node, input)) return true;
-  if ((size_t)input >= node->proto->n_input || !node->proto->input[input][0]) return false;
-  const RengaOnnxBinding *binding = RengaOnnxScopeFind(node->scope, node->proto->input[input]);
-  return !binding || binding->kind != RENGA_ONNX_ABSENT;
-}
-
-bool RengaOnnxHasOutput(const RengaOnnxNode *node, int output)
-{
-  return (size_t)output < node->proto->n_output && node->proto->output[output][0];
-}
-
-RengaErrorCode RengaOnnxMarkUsed(RengaOnnxImporter *importer, const char *name)
-{
-  RengaOnnxBinding *mark;
-  if (name) RengaCall(RengaOnnxScopeAdd(importer, importer->used, name, &mark));
-  return RENGA_SUCCESS;
-}
-
-/* Names of different scopes are not told apart: an output may count as used that is not. */
-bool RengaOnnxIsUsed(const RengaOnnxNode *node, int output)
-{
-  return RengaOnnxHasOutput(node, output) &&
-         RengaOnnxScopeFind(node->importer->used, node->proto->output[output]);
-}
 
 RengaErrorCode RengaOnnxInputBinding(RengaOnnxNode *node, int input, RengaOnnxBinding **binding)
 {
@@ -152,41 +89,6 @@ static RengaErrorCode AddConstantTensor(RengaOnnxNode *node, const RengaOnnxBind
   return RENGA_SUCCESS;
 }
 
-/* The batch size itself, used as data: whole + batch * N. */
-static RengaErrorCode AddBatchNumber(RengaOnnxNode *node, const RengaOnnxHost *host,
-                                     RengaValue *value)
-{
-  RengaOnnxCheckApart(host->count == 1, node,
-                      "a tensor that depends on the batch size is used as data");
-  bool real = host->spec.type == RENGA_FLOAT32 || host->spec.type == RENGA_FLOAT64;
-  double whole = real ? host->number->real : (double)host->number->whole;
-  RengaValue n;
-  RengaCall(RengaOnnxBatchSize(node, &n));
-  if (host->number->batch != 1)
-    RengaCall(RengaOnnxApplyReal(node, "Mul", n, (double)host->number->batch, &n));
-  if (whole != 0) RengaCall(RengaOnnxApplyReal(node, "Add", n, whole, &n));
-  if (host->spec.type != RENGA_FLOAT32) RengaCall(RengaOnnxCast(node, n, host->spec.type, &n));
-  if (host->spec.ndim > 0) RengaCall(RengaOnnxReshape(node, n, &host->spec, &n));
-  *value = n;
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaOnnxHostValue(RengaOnnxNode *node, const RengaOnnxHost *host, RengaValue *value)
-{
-  if (host->open >= 0) {
-    RengaCall(RengaOnnxNumbersValue(node, host, value));
-    return RENGA_SUCCESS;
-  }
-  if (!RengaOnnxHostIsBatchFree(host)) {
-    RengaCall(AddBatchNumber(node, host, value));
-    return RENGA_SUCCESS;
-  }
-  void *data;
-  RengaCall(RengaOnnxHostToData(node, host, &data));
-  RengaCall(RengaOnnxConstant(node, &host->spec, data, value));
-  return RENGA_SUCCESS;
-}
-
 /* A weight that is in the file in two forms: this one is made from the other. */
 static RengaErrorCode MoveSame(RengaOnnxNode *node, const RengaOnnxBinding *binding,
                                RengaValue *value)
@@ -203,9 +105,10 @@ static RengaErrorCode MoveSame(RengaOnnxNode *node, const RengaOnnxBinding *bind
 static RengaErrorCode MakeValue(RengaOnnxNode *node, const RengaOnnxBinding *binding,
                                 RengaValue *value)
 {
-  if (binding->undone)
+  if (binding->undone) {
+    RengaCall(RengaOnnxBindingValue(node, binding->same, value));
     RengaCall(RengaOnnxDoAgain(node, binding, value));
-  else if (binding->same)
+  } else if (binding->same)
     RengaCall(MoveSame(node, binding, value));
   else if (binding->kind == RENGA_ONNX_HOST)
     RengaCall(RengaOnnxHostValue(node, binding->host, value));
@@ -349,129 +252,6 @@ RengaErrorCode RengaOnnxInputState(RengaOnnxNode *node, int input, RengaValue *v
   return RENGA_SUCCESS;
 }
 
-enum { ATTRIBUTES_MAX = 64 }; /* whose use is followed */
-
-static const Onnx__AttributeProto *FindIn(size_t count, Onnx__AttributeProto *const attributes[],
-                                          const char *name)
-{
-  for (size_t i = 0; i < count; i++)
-    if (attributes[i]->name && strcmp(attributes[i]->name, name) == 0) return attributes[i];
-  return NULL;
-}
-
-/* In the body of a function an attribute may stand for one of the call, or for a default. */
-const Onnx__AttributeProto *RengaOnnxAttribute(const RengaOnnxNode *node, const char *name)
-{
-  const Onnx__AttributeProto *found =
-      FindIn(node->proto->n_attribute, node->proto->attribute, name);
-  for (size_t i = 0; i < node->proto->n_attribute && i < ATTRIBUTES_MAX; i++)
-    if (node->proto->attribute[i] == found) node->importer->asked.bits |= UINT64_C(1) << i;
-  while (found && found->ref_attr_name && found->ref_attr_name[0]) {
-    const RengaOnnxScope *scope = node->scope;
-    name = found->ref_attr_name;
-    node = scope->call;
-    found = node ? FindIn(node->proto->n_attribute, node->proto->attribute, name) : NULL;
-    if (!found && scope->defaults)
-      found = FindIn(scope->defaults->count, scope->defaults->attribute, name);
-    if (!node) break;
-  }
-  return found;
-}
-
-/* The attribute, where it is of the type; writers may leave out a value that is 0 or empty. */
-static const Onnx__AttributeProto *TypedAttribute(const RengaOnnxNode *node, const char *name,
-                                                  Onnx__AttributeProto__AttributeType type)
-{
-  const Onnx__AttributeProto *attribute = RengaOnnxAttribute(node, name);
-  if (!attribute) return NULL;
-  bool fits = attribute->has_type && attribute->type == type;
-  if (!attribute->has_type) /* files before IR version 2 */
-    fits = (type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT && attribute->has_i) ||
-           (type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT && attribute->has_f) ||
-           (type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING && attribute->has_s) ||
-           (type == ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS && !attribute->has_i &&
-            !attribute->has_f && !attribute->has_s);
-  if (!fits) node->importer->asked.mistyped = attribute->name;
-  return fits ? attribute : NULL;
-}
-
-int64_t RengaOnnxInt(const RengaOnnxNode *node, const char *name, int64_t otherwise)
-{
-  const Onnx__AttributeProto *attribute =
-      TypedAttribute(node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INT);
-  return attribute ? attribute->i : otherwise;
-}
-
-double RengaOnnxReal(const RengaOnnxNode *node, const char *name, double otherwise)
-{
-  const Onnx__AttributeProto *attribute =
-      TypedAttribute(node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__FLOAT);
-  return attribute ? (double)attribute->f : otherwise;
-}
-
-bool RengaOnnxString(const RengaOnnxNode *node, const char *name, const char *value,
-                     const char *otherwise)
-{
-  const Onnx__AttributeProto *attribute =
-      TypedAttribute(node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__STRING);
-  if (!attribute) return strcmp(value, otherwise) == 0;
-  return attribute->s.len == strlen(value) &&
-         memcmp(attribute->s.data, value, attribute->s.len) == 0;
-}
-
-RengaErrorCode RengaOnnxInts(const RengaOnnxNode *node, const char *name, int *count,
-                             int64_t ints[])
-{
-  const Onnx__AttributeProto *attribute =
-      TypedAttribute(node, name, ONNX__ATTRIBUTE_PROTO__ATTRIBUTE_TYPE__INTS);
-  *count = -1;
-  if (!attribute) return RENGA_SUCCESS;
-  RengaOnnxCheck(attribute->n_ints <= 2 * RENGA_MAX_DIM, node, RENGA_ERR_FILE_FORMAT,
-                 "attribute %s has %zu numbers", name, attribute->n_ints);
-  *count = (int)attribute->n_ints;
-  for (int i = 0; i < *count; i++) ints[i] = attribute->ints[i];
-  return RENGA_SUCCESS;
-}
-
-/* An attribute that no conversion has looked at, and that is none of those which may be left: what
-   follows from shapes, hints, and what another input or branch makes idle. Said once. */
-static void WarnOfUnknown(const RengaOnnxNode *node)
-{
-  static const char idle[] = "axis allowzero seed saturate hidden_size num_outputs storage_order "
-                             "noop_with_empty_axes then_branch else_branch nearest_mode "
-                             "keep_aspect_ratio_policy softmax_precision stash_type "
-                             "consumed_inputs";
-  RengaOnnxImporter *importer = node->importer;
-  for (size_t i = 0; i < node->proto->n_attribute && i < ATTRIBUTES_MAX; i++) {
-    const char *name = node->proto->attribute[i]->name;
-    if (importer->asked.bits >> i & 1 || importer->asked.warned || !name ||
-        RengaOnnxHasWord(idle, name))
-      continue;
-    importer->asked.warned = true;
-    RengaWarning(importer->comm,
-                 "%s: node \"%s\" (%s, opset %lld): attribute %s is not known, and ignored, here "
-                 "and in other nodes",
-                 importer->file, node->name, node->proto->op_type, (long long)node->opset, name);
-  }
-}
-
-RengaErrorCode RengaOnnxCheckAttributes(RengaOnnxNode *node)
-{
-  const char *mistyped = node->importer->asked.mistyped;
-  node->importer->asked.mistyped = NULL;
-  RengaOnnxCheck(!mistyped, node, RENGA_ERR_FILE_FORMAT, "attribute %s is of the wrong type",
-                 mistyped);
-  WarnOfUnknown(node);
-  return RENGA_SUCCESS;
-}
-
-RengaErrorCode RengaOnnxAxis(const RengaOnnxNode *node, int64_t axis, int ndim, int *result)
-{
-  RengaOnnxCheck(axis >= -ndim && axis < ndim, node, RENGA_ERR_FILE_FORMAT,
-                 "axis %lld of a tensor of %d dimensions", (long long)axis, ndim);
-  *result = (int)(axis < 0 ? axis + ndim : axis);
-  return RENGA_SUCCESS;
-}
 
 static RengaErrorCode BindOutput(RengaOnnxNode *node, int output, RengaOnnxBinding **binding)
 {

@@ -9,46 +9,6 @@ static RengaOnnxHost *FindNumbers(const RengaOnnxImporter *importer, RengaValue 
   return value >= 0 && value < importer->n_inner ? importer->numbers[value] : NULL;
 }
 
-/* Of copies along a dimension that is the file's batch: one row, and what it grows by. */
-RengaErrorCode RengaOnnxOpenHost(RengaOnnxNode *node, const RengaOnnxHost *from, int d,
-                                 RengaOnnxHost **open)
-{
-  int64_t size = from->spec.dim[d], inner = 1;
-  RengaTensorSpec spec = from->spec;
-  *open = NULL;
-  for (int i = d + 1; i < spec.ndim; i++) inner *= spec.dim[i];
-  spec.dim[d] = 1;
-  RengaOnnxHost *made;
-  RengaCall(RengaOnnxHostCreate(node->importer, spec.type, spec.ndim, spec.dim, &made));
-  made->open = d;
-  for (int64_t i = 0; i < made->count; i++) {
-    const RengaOnnxNumber *first = &from->number[i / inner * size * inner + i % inner];
-    made->number[i] = *first;
-    made->number[i].sample = first[inner].whole - first->whole;
-    for (int64_t k = 0; k < size; k++)
-      if (first[k * inner].whole != first->whole + k * made->number[i].sample) return RENGA_SUCCESS;
-  }
-  *open = made;
-  return RENGA_SUCCESS;
-}
-
-/* A constant in which a sample has its own number, or a multiple of it: copies along the dimension
-   that differ by the same amount from each to the next. open NONE: it is none. */
-RengaErrorCode RengaOnnxOpenNumbers(RengaOnnxNode *node, RengaValue x, int axis, RengaValue *open)
-{
-  const RengaGraphValue *value = RengaGraphGetValue(node->importer->graph, x);
-  RengaOnnxHost *all, *own;
-  *open = RENGA_VALUE_NONE;
-  if (value->kind != RENGA_VALUE_CONSTANT || RengaDataTypeIsFloating(value->spec.type) ||
-      !RengaOnnxHostHasType(value->spec.type) ||
-      RengaTensorSpecCount(&value->spec) > RENGA_ONNX_HOST_MAX)
-    return RENGA_SUCCESS;
-  RengaCall(RengaOnnxHostFromData(node->importer, &value->spec, value->data, &all));
-  RengaCall(RengaOnnxOpenHost(node, all, axis, &own));
-  if (own) RengaCall(RengaOnnxHostValue(node, own, open));
-  return RENGA_SUCCESS;
-}
-
 /* Does each element say n * width + something in 0 … width - 1, or n where width is 1? */
 static bool IsOwn(const RengaOnnxHost *host, int64_t width, int64_t component, int64_t components)
 {
@@ -293,11 +253,28 @@ static RengaErrorCode WithComponent(RengaOnnxNode *node, RengaValue *index)
   return RENGA_SUCCESS;
 }
 
+/* The row of a table that gets no gradient; -1: none. */
+static RengaErrorCode FindPaddingRow(RengaOnnxNode *node, int64_t *row)
+{
+  const RengaOnnxImporter *importer = node->importer;
+  RengaOnnxBinding *table, *given = NULL;
+  RengaCall(RengaOnnxInputBinding(node, 0, &table));
+  if (importer->padding) given = RengaOnnxScopeFind(importer->padding, table->name);
+  *row = (int64_t)RengaOnnxCallReal(node, "aten.embedding.default", 2, -1);
+  if (!given) return RENGA_SUCCESS;
+  *row = given->row;
+  given->found = true;
+  RengaOnnxCheck(table->spec.ndim > 0 && *row < table->spec.dim[0], node, RENGA_ERR_FILE_FORMAT,
+                 "property renga.padding_rows: \"%s\" has no row %lld", table->name,
+                 (long long)*row);
+  return RENGA_SUCCESS;
+}
+
 /* Rows of a table; that of padding gets no gradient. */
 static RengaErrorCode GatherRows(RengaOnnxNode *node)
 {
   int64_t row;
-  RengaCall(RengaOnnxPaddingRow(node, &row));
+  RengaCall(FindPaddingRow(node, &row));
   if (row >= 0) RengaCall(RengaAttributesSetInt(&node->importer->attributes, "padding", row));
   RengaCall(RengaOnnxConvertSame(node));
   return RENGA_SUCCESS;
@@ -339,61 +316,5 @@ RengaErrorCode RengaOnnxConvertGather(RengaOnnxNode *node)
     return RENGA_SUCCESS;
   }
   RengaCall(GatherRows(node));
-  return RENGA_SUCCESS;
-}
-
-/* sample * (0 … N - 1), by a node that is called as the file's. */
-static RengaErrorCode NumberSamples(RengaOnnxNode *node, const RengaOnnxHost *factor, int open,
-                                    RengaValue *y)
-{
-  RengaOnnxNode range = *node;
-  RengaAttributes *to = &node->importer->attributes;
-  RengaTensorSpec line = {.type = factor->spec.type, .ndim = 1, .dim = {-1}}, across = factor->spec;
-  RengaValue numbers, column, times;
-  range.name = node->importer->range ? node->importer->range : node->name;
-  range.emitted = 0;
-  for (int d = 0; d < across.ndim; d++) across.dim[d] = d == open ? -1 : 1;
-  RengaCall(RengaAttributesSetReal(to, "start", 0));
-  RengaCall(RengaAttributesSetReal(to, "delta", 1));
-  RengaCall(RengaAttributesSetInt(to, "to", (int64_t)line.type));
-  RengaCall(RengaOnnxEmit(&range, "Range", 0, NULL, 1, &line, &numbers));
-  RengaCall(RengaOnnxReshape(&range, numbers, &across, &column));
-  RengaCall(RengaOnnxHostValue(&range, factor, &times));
-  RengaCall(RengaOnnxApply(&range, "Mul", column, times, y));
-  return RENGA_SUCCESS;
-}
-
-/* One row for each sample as a value: whole + sample * (0 … N - 1). */
-RengaErrorCode RengaOnnxNumbersValue(RengaOnnxNode *node, const RengaOnnxHost *host,
-                                     RengaValue *value)
-{
-  RengaOnnxImporter *importer = node->importer;
-  const RengaTensorSpec *spec = &host->spec;
-  RengaOnnxHost *whole, *factor, *kept;
-  RengaTensorSpec all;
-  RengaValue constant, numbers;
-  bool numbered = false;
-  RengaCall(RengaOnnxHostCreate(importer, spec->type, spec->ndim, spec->dim, &whole));
-  RengaCall(RengaOnnxHostCreate(importer, spec->type, spec->ndim, spec->dim, &factor));
-  RengaCall(RengaOnnxHostCreate(importer, spec->type, spec->ndim, spec->dim, &kept));
-  for (int64_t i = 0; i < host->count; i++) {
-    const RengaOnnxNumber *from = &host->number[i];
-    kept->number[i] = *from;
-    whole->number[i] = *from;
-    whole->number[i].sample = 0;
-    factor->number[i] = (RengaOnnxNumber){.whole = from->sample, .real = (double)from->sample};
-    numbered = numbered || from->sample != 0;
-  }
-  kept->open = host->open;
-  RengaOnnxHostSpec(host, &all);
-  RengaCall(RengaOnnxHostValue(node, whole, &constant));
-  if (numbered) {
-    RengaCall(NumberSamples(node, factor, host->open, &numbers));
-    RengaCall(RengaOnnxApply(node, "Add", numbers, constant, value));
-  } else {
-    RengaCall(RengaOnnxEmit(node, "Expand", 1, &constant, 1, &all, value));
-  }
-  RengaCall(RengaOnnxSetInner(importer, *value, 1));
-  importer->numbers[*value] = kept;
   return RENGA_SUCCESS;
 }

@@ -200,15 +200,32 @@ RengaErrorCode RengaOnnxScopeAdd(RengaOnnxImporter *importer, RengaOnnxScope *sc
                                  const char *name,
                                  RengaOnnxBinding **binding); /* NULL: the name is taken */
 
+/* words.c: names that are not terminated, lists in texts */
+bool RengaOnnxIsName(const char *text, const char *name, size_t length); /* not terminated */
+size_t RengaOnnxWithoutNumber(const char *name, size_t length); /* layer_norm_1: of layer_norm */
+RengaErrorCode RengaOnnxCopyPart(RengaOnnxImporter *importer, const char *part, size_t length,
+                                 char **copy);
+bool RengaOnnxNextQuoted(const char **list, const char **name, size_t *length);
+bool RengaOnnxIsFoldedFrom(const RengaOnnxBinding *binding, const char *parameter);
+bool RengaOnnxHasWord(const char *list, const char *word);
+
+/* property.c */
+RengaErrorCode RengaOnnxProperty(RengaOnnxImporter *importer, const ProtobufCMessage *message,
+                                 const char *key, char **value);
+
+/* replaced.c: by NULL in the scope of detached inputs */
+RengaErrorCode RengaOnnxNoteInput(RengaOnnxImporter *importer, RengaOnnxScope *scope,
+                                  const Onnx__NodeProto *proto, int input, RengaOnnxBinding *by);
+RengaOnnxBinding *RengaOnnxReplaced(const RengaOnnxNode *node,
+                                    int input); /* NULL: as in the file */
+bool RengaOnnxIsDetached(const RengaOnnxNode *node, int input);
+
 /* said.c: what is trained, and where gradients stop. */
 RengaErrorCode RengaOnnxReadSaid(RengaOnnxImporter *importer);
 void RengaOnnxDecide(RengaOnnxImporter *importer, RengaOnnxBinding *binding);
 RengaErrorCode RengaOnnxCheckSaid(RengaOnnxImporter *importer); /* is all there that is named? */
 bool RengaOnnxIsStopped(const RengaOnnxImporter *importer, const char *name);
-RengaErrorCode RengaOnnxProperty(RengaOnnxImporter *importer, const ProtobufCMessage *message,
-                                 const char *key, char **value);
 bool RengaOnnxIsCertain(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding);
-RengaErrorCode RengaOnnxPaddingRow(RengaOnnxNode *node, int64_t *row); /* of a Gather; -1: none */
 
 /* call.c */
 const char *RengaOnnxCallArguments(const char *call, const char *target);
@@ -217,12 +234,7 @@ double RengaOnnxCallReal(const RengaOnnxNode *node, const char *target, int posi
 bool RengaOnnxNextName(const char **at, const char **name, size_t *length);
 /* The next that is a parameter's; NULL: no more. */
 RengaOnnxBinding *RengaOnnxNextParameter(const RengaOnnxImporter *importer, const char **at);
-bool RengaOnnxIsName(const char *text, const char *name, size_t length); /* not terminated */
-size_t RengaOnnxWithoutNumber(const char *name, size_t length); /* layer_norm_1: of layer_norm */
-RengaErrorCode RengaOnnxCopyPart(RengaOnnxImporter *importer, const char *part, size_t length,
-                                 char **copy);
 bool RengaOnnxIsInputOf(const Onnx__GraphProto *graph, const char *name, size_t length);
-bool RengaOnnxNextQuoted(const char **list, const char **name, size_t *length);
 RengaErrorCode RengaOnnxCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
                              char **call); /* NULL: not said */
 RengaErrorCode RengaOnnxSetCall(RengaOnnxImporter *importer, const Onnx__NodeProto *node,
@@ -238,10 +250,6 @@ RengaErrorCode RengaOnnxCheckChanged(RengaOnnxImporter *importer);
 /* merged.c, folded.c, lost.c, again.c, undone.c: what the exporter's optimizer did */
 extern const char RengaOnnxExportAdvice[];
 RengaErrorCode RengaOnnxMatchCalls(RengaOnnxImporter *importer);
-RengaOnnxBinding *RengaOnnxReplaced(const RengaOnnxNode *node,
-                                    int input); /* NULL: as in the file */
-bool RengaOnnxIsDetached(const RengaOnnxNode *node, int input);
-bool RengaOnnxIsFoldedFrom(const RengaOnnxBinding *binding, const char *parameter);
 RengaErrorCode RengaOnnxSeparate(RengaOnnxImporter *importer, RengaOnnxBinding *from,
                                  const RengaOnnxBinding *named, RengaOnnxBinding **made);
 RengaErrorCode RengaOnnxMakeZeros(RengaOnnxImporter *importer, const RengaOnnxBinding *named,
@@ -252,6 +260,7 @@ bool RengaOnnxIsOtherCall(const char *missing, size_t length, const char *there)
 RengaErrorCode RengaOnnxMakeAgain(RengaOnnxImporter *importer);
 RengaErrorCode RengaOnnxUndo(RengaOnnxImporter *importer, RengaOnnxBinding *folded,
                              RengaOnnxBinding *parameter, bool *undone);
+/* value: that of the parameter, which becomes that of what was folded from it */
 RengaErrorCode RengaOnnxDoAgain(RengaOnnxNode *node, const RengaOnnxBinding *folded,
                                 RengaValue *value);
 RengaErrorCode RengaOnnxCheckLost(RengaOnnxImporter *importer);
@@ -262,18 +271,14 @@ void RengaOnnxNoteMerged(RengaOnnxNode *node, const RengaOnnxBinding *of);
 void RengaOnnxWarnOfExport(RengaOnnxImporter *importer);
 
 /* selected.c: rows that a mask leaves out */
-RengaValue RengaOnnxMaskOf(const RengaOnnxImporter *importer, RengaValue value); /* NONE: none */
 bool RengaOnnxArePositions(RengaOnnxNode *node, int input, RengaOnnxBinding **positions);
 RengaErrorCode RengaOnnxPassPositions(RengaOnnxNode *node, bool *passed);
 RengaErrorCode RengaOnnxTurnPositions(RengaOnnxNode *node, RengaOnnxBinding *positions);
 RengaErrorCode RengaOnnxSelect(RengaOnnxNode *node, const RengaOnnxBinding *positions);
-RengaErrorCode RengaOnnxKeepMask(RengaOnnxNode *node, const char *op, int n_in,
-                                 const RengaValue in[], RengaValue y);
 RengaErrorCode RengaOnnxReduceRows(RengaOnnxNode *node, const char *op, RengaValue x, int n,
                                    const int64_t axes[], bool keep, RengaValue *y);
 RengaErrorCode RengaOnnxIgnoreVoid(RengaOnnxNode *node, int64_t ignored, RengaValue *scores,
                                    RengaValue *labels);
-RengaErrorCode RengaOnnxRefuseRows(const RengaOnnxNode *node, RengaValue value);
 
 /* defaults.c */
 RengaErrorCode RengaOnnxReadDefaults(RengaOnnxImporter *importer, size_t number,
@@ -300,9 +305,9 @@ RengaErrorCode RengaOnnxHostToInts(const RengaOnnxNode *node, const RengaOnnxHos
 bool RengaOnnxHostIsBatchFree(const RengaOnnxHost *host);
 bool RengaOnnxHostHasType(RengaDataType type); /* can it be known while reading? */
 void RengaOnnxHostSpec(const RengaOnnxHost *host, RengaTensorSpec *spec); /* of the value */
+/* hostvalue.c: a known tensor as a value of the graph */
 RengaErrorCode RengaOnnxHostValue(RengaOnnxNode *node, const RengaOnnxHost *host,
                                   RengaValue *value);
-/* numbered.c */
 RengaErrorCode RengaOnnxNumbersValue(RengaOnnxNode *node, const RengaOnnxHost *host,
                                      RengaValue *value);
 RengaErrorCode RengaOnnxOpenHost(RengaOnnxNode *node, const RengaOnnxHost *from, int d,
@@ -317,13 +322,23 @@ RengaErrorCode RengaOnnxCastHost(RengaOnnxNode *node, const RengaOnnxHost *x, Re
                                  RengaOnnxHost **y); /* kept where the numbers do not fit */
 RengaErrorCode RengaOnnxUniteRange(RengaOnnxNode *node, const RengaOnnxHost *in[3]);
 
-/* node.c: what a conversion asks of its node and gives back. */
+/* attribute.c: of the node in the file */
 int RengaOnnxInputCount(const RengaOnnxNode *node); /* without absent ones at the end */
 bool RengaOnnxHasInput(const RengaOnnxNode *node, int input);
 bool RengaOnnxHasOutput(const RengaOnnxNode *node, int output);
 bool RengaOnnxIsUsed(const RengaOnnxNode *node, int output); /* does anything read it? */
 RengaErrorCode RengaOnnxMarkUsed(RengaOnnxImporter *importer, const char *name);
-bool RengaOnnxHasWord(const char *list, const char *word);
+const Onnx__AttributeProto *RengaOnnxAttribute(const RengaOnnxNode *node, const char *name);
+int64_t RengaOnnxInt(const RengaOnnxNode *node, const char *name, int64_t otherwise);
+double RengaOnnxReal(const RengaOnnxNode *node, const char *name, double otherwise);
+bool RengaOnnxString(const RengaOnnxNode *node, const char *name, const char *value,
+                     const char *otherwise); /* is the attribute equal to value? */
+RengaErrorCode RengaOnnxInts(const RengaOnnxNode *node, const char *name, int *count,
+                             int64_t ints[]); /* at most 2 * RENGA_MAX_DIM; absent: count -1 */
+RengaErrorCode RengaOnnxCheckAttributes(RengaOnnxNode *node); /* was one of the wrong type? */
+RengaErrorCode RengaOnnxAxis(const RengaOnnxNode *node, int64_t axis, int ndim, int *result);
+
+/* node.c: inputs and outputs of a conversion */
 RengaErrorCode RengaOnnxInputBinding(RengaOnnxNode *node, int input, RengaOnnxBinding **binding);
 RengaErrorCode RengaOnnxInputValue(RengaOnnxNode *node, int input, RengaValue *value);
 RengaErrorCode RengaOnnxInputHost(RengaOnnxNode *node, int input, const RengaOnnxHost **host);
@@ -334,19 +349,21 @@ RengaErrorCode RengaOnnxInputReal(RengaOnnxNode *node, int input, double *value)
 RengaErrorCode RengaOnnxInputState(RengaOnnxNode *node, int input, RengaValue *value);
 RengaErrorCode RengaOnnxBindingValue(RengaOnnxNode *node, RengaOnnxBinding *binding,
                                      RengaValue *value);
-const Onnx__AttributeProto *RengaOnnxAttribute(const RengaOnnxNode *node, const char *name);
-int64_t RengaOnnxInt(const RengaOnnxNode *node, const char *name, int64_t otherwise);
-double RengaOnnxReal(const RengaOnnxNode *node, const char *name, double otherwise);
-bool RengaOnnxString(const RengaOnnxNode *node, const char *name, const char *value,
-                     const char *otherwise); /* is the attribute equal to value? */
-RengaErrorCode RengaOnnxInts(const RengaOnnxNode *node, const char *name, int *count,
-                             int64_t ints[]); /* at most 2 * RENGA_MAX_DIM; absent: count -1 */
-RengaErrorCode RengaOnnxCheckAttributes(RengaOnnxNode *node); /* was one of the wrong type? */
-RengaErrorCode RengaOnnxAxis(const RengaOnnxNode *node, int64_t axis, int ndim, int *result);
 RengaErrorCode RengaOnnxBindValue(RengaOnnxNode *node, int output, RengaValue value);
 RengaErrorCode RengaOnnxBindHost(RengaOnnxNode *node, int output, RengaOnnxHost *host);
 RengaErrorCode RengaOnnxBindAlias(RengaOnnxNode *node, int output, RengaOnnxBinding *of);
 RengaErrorCode RengaOnnxDrop(RengaOnnxNode *node, int output, const char *why);
+
+/* value.c: what is known of values of the graph */
+extern const char RengaOnnxSelectAdvice[];
+const RengaTensorSpec *RengaOnnxSpec(const RengaOnnxNode *node, RengaValue value); /* lent */
+int64_t RengaOnnxGetInner(const RengaOnnxImporter *importer, RengaValue value);
+RengaErrorCode RengaOnnxSetInner(RengaOnnxImporter *importer, RengaValue value, int64_t inner);
+int RengaOnnxBatchDimension(const RengaTensorSpec *spec); /* -1: none */
+RengaValue RengaOnnxMaskOf(const RengaOnnxImporter *importer, RengaValue value); /* NONE: none */
+RengaErrorCode RengaOnnxKeepMask(RengaOnnxNode *node, const char *op, int n_in,
+                                 const RengaValue in[], RengaValue y);
+RengaErrorCode RengaOnnxRefuseRows(const RengaOnnxNode *node, RengaValue value);
 
 /* emit.c: nodes of the graph. Attributes are set in importer->attributes before, and used up. */
 RengaErrorCode RengaOnnxEmit(RengaOnnxNode *node, const char *op, int n_in, const RengaValue in[],
@@ -365,13 +382,9 @@ RengaErrorCode RengaOnnxReduce(RengaOnnxNode *node, const char *op, RengaValue x
 RengaErrorCode RengaOnnxCast(RengaOnnxNode *node, RengaValue x, RengaDataType type, RengaValue *y);
 RengaErrorCode RengaOnnxConstant(RengaOnnxNode *node, const RengaTensorSpec *spec, const void *data,
                                  RengaValue *value);
-const RengaTensorSpec *RengaOnnxSpec(const RengaOnnxNode *node, RengaValue value); /* lent */
 int RengaOnnxTypeFromFile(int64_t data_type); /* RengaDataType, -1: none */
 
 /* batch.c: where the batch is in a shape. */
-int64_t RengaOnnxGetInner(const RengaOnnxImporter *importer, RengaValue value);
-RengaErrorCode RengaOnnxSetInner(RengaOnnxImporter *importer, RengaValue value, int64_t inner);
-int RengaOnnxBatchDimension(const RengaTensorSpec *spec); /* -1: none */
 RengaErrorCode RengaOnnxReshape(RengaOnnxNode *node, RengaValue x, const RengaTensorSpec *shape,
                                 RengaValue *y);
 RengaErrorCode RengaOnnxTargetShape(RengaOnnxNode *node, RengaValue x, int n,
@@ -403,7 +416,7 @@ RengaErrorCode RengaOnnxImportNodes(RengaOnnxImporter *importer, RengaOnnxScope 
 RengaErrorCode RengaOnnxImportInitializers(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                            const Onnx__GraphProto *graph);
 
-/* Readings of attributes or inputs, by opset, that folding and conversion share. */
+/* axes.c: readings of attributes or inputs, by opset, that folding and conversion share. */
 typedef struct {
   int count;
   int64_t start[RENGA_MAX_DIM], end[RENGA_MAX_DIM], axis[RENGA_MAX_DIM], step[RENGA_MAX_DIM];

@@ -7,67 +7,6 @@
 #include "onnx.h"
 #include <string.h>
 
-/* One string field of a property: 1 is the key, 2 the value. */
-static bool NextField(const unsigned char **at, const unsigned char *end, int *number,
-                      const char **text, size_t *length)
-{
-  size_t size = 0;
-  const unsigned char *byte = *at;
-  if (end - byte < 2 || (*byte & 7) != 2) return false;
-  *number = *byte++ >> 3;
-  for (int shift = 0; byte < end && shift < 35; shift += 7) {
-    size |= (size_t)(*byte & 0x7f) << shift;
-    if (!(*byte++ & 0x80)) break;
-  }
-  if (size > (size_t)(end - byte)) return false;
-  *text = (const char *)byte;
-  *length = size;
-  *at = byte + size;
-  return true;
-}
-
-static const unsigned char *SkipLength(const unsigned char *at, const unsigned char *end)
-{
-  while (at < end && *at & 0x80) at++;
-  return at < end ? at + 1 : end;
-}
-
-/* The value of a property, lent by the model: not terminated. */
-static bool FindProperty(const ProtobufCMessage *message, const char *key, const char **value,
-                         size_t *length)
-{
-  for (unsigned i = 0; i < message->n_unknown_fields; i++) {
-    const ProtobufCMessageUnknownField *field = &message->unknown_fields[i];
-    const unsigned char *end = field->data + field->len, *at = SkipLength(field->data, end);
-    const char *text;
-    size_t size;
-    int number;
-    bool wanted = false;
-    if (field->tag != RENGA_ONNX_PROPERTY) continue;
-    while (NextField(&at, end, &number, &text, &size)) {
-      if (number == 1) wanted = size == strlen(key) && memcmp(text, key, size) == 0;
-      if (number != 2 || !wanted) continue;
-      *value = text;
-      *length = size;
-      return true;
-    }
-  }
-  return false;
-}
-
-/* NULL where there is none; it lives as long as the reader. */
-RengaErrorCode RengaOnnxProperty(RengaOnnxImporter *importer, const ProtobufCMessage *message,
-                                 const char *key, char **value)
-{
-  const char *text;
-  size_t length;
-  *value = NULL;
-  if (!FindProperty(message, key, &text, &length)) return RENGA_SUCCESS;
-  RengaCall(RengaOnnxAllocate(importer, (int64_t)length + 1, 1, value));
-  memcpy(*value, text, length);
-  return RENGA_SUCCESS;
-}
-
 /* ---- what the new exporter says ---- */
 static RengaErrorCode Say(RengaOnnxImporter *importer, const char *name, RengaOnnxSaid said)
 {
@@ -329,22 +268,6 @@ bool RengaOnnxIsStopped(const RengaOnnxImporter *importer, const char *name)
       importer->stopped ? RengaOnnxScopeFind(importer->stopped, name) : NULL;
   if (binding) binding->found = true;
   return binding != NULL;
-}
-
-RengaErrorCode RengaOnnxPaddingRow(RengaOnnxNode *node, int64_t *row)
-{
-  const RengaOnnxImporter *importer = node->importer;
-  RengaOnnxBinding *table, *given = NULL;
-  RengaCall(RengaOnnxInputBinding(node, 0, &table));
-  if (importer->padding) given = RengaOnnxScopeFind(importer->padding, table->name);
-  *row = (int64_t)RengaOnnxCallReal(node, "aten.embedding.default", 2, -1);
-  if (!given) return RENGA_SUCCESS;
-  *row = given->row;
-  given->found = true;
-  RengaOnnxCheck(table->spec.ndim > 0 && *row < table->spec.dim[0], node, RENGA_ERR_FILE_FORMAT,
-                 "property renga.padding_rows: \"%s\" has no row %lld", table->name,
-                 (long long)*row);
-  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CheckFound(const RengaOnnxImporter *importer, const RengaOnnxScope *scope,

@@ -30,15 +30,6 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except)
   return RENGA_SUCCESS;
 }
 
-/* Is the word in a list that is separated by blanks? */
-bool RengaOnnxHasWord(const char *list, const char *word)
-{
-  size_t length = strlen(word);
-  for (const char *at = list; length && (at = strstr(at, word)); at++)
-    if ((at == list || at[-1] == ' ') && (at[length] == 0 || at[length] == ' ')) return true;
-  return false;
-}
-
 /* Samples cannot be put in a row with something that is there once for all of them. */
 static RengaErrorCode CheckJoined(RengaOnnxNode *node, int n, const RengaValue in[])
 {

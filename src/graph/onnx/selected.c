@@ -5,24 +5,6 @@
 #include "onnx.h"
 #include <string.h>
 
-static const char advice[] =
-    "how much a mask selects depends on data, and so would the shapes behind it. What follows a "
-    "selection may work on each row by itself, and sum, average or compare the rows with labels "
-    "that the same mask selects; for anything else keep all rows, multiply by the mask, and divide "
-    "by its sum";
-
-RengaValue RengaOnnxMaskOf(const RengaOnnxImporter *importer, RengaValue value)
-{
-  return value >= 0 && value < importer->n_inner ? importer->mask[value] : RENGA_VALUE_NONE;
-}
-
-RengaErrorCode RengaOnnxRefuseRows(const RengaOnnxNode *node, RengaValue value)
-{
-  RengaOnnxCheck(RengaOnnxMaskOf(node->importer, value) == RENGA_VALUE_NONE, node,
-                 RENGA_ERR_SUPPORT, "%s", advice);
-  return RENGA_SUCCESS;
-}
-
 /* Positions of what is not zero: they only serve to select. */
 RengaErrorCode RengaOnnxConvertNonZero(RengaOnnxNode *node)
 {
@@ -32,7 +14,7 @@ RengaErrorCode RengaOnnxConvertNonZero(RengaOnnxNode *node)
   RengaOnnxCheck(mask != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input 0 is missing");
   RengaOnnxCheck(RengaOnnxBatchDimension(RengaOnnxSpec(node, mask)) >= 0 &&
                      RengaOnnxMaskOf(node->importer, mask) == RENGA_VALUE_NONE,
-                 node, RENGA_ERR_SUPPORT, "%s", advice);
+                 node, RENGA_ERR_SUPPORT, "%s", RengaOnnxSelectAdvice);
   if (RengaOnnxSpec(node, mask)->type != RENGA_BOOL)
     RengaCall(RengaOnnxCast(node, mask, RENGA_BOOL, &mask));
   RengaCall(RengaOnnxAllocate(node->importer, 1, sizeof *made, &made));
@@ -47,7 +29,8 @@ RengaErrorCode RengaOnnxTurnPositions(RengaOnnxNode *node, RengaOnnxBinding *pos
   RengaOnnxBinding *made;
   int64_t order[RENGA_MAX_DIM];
   RengaCall(RengaOnnxOrder(node, 2, order));
-  RengaOnnxCheck(!positions->is_turned && order[0] == 1, node, RENGA_ERR_SUPPORT, "%s", advice);
+  RengaOnnxCheck(!positions->is_turned && order[0] == 1, node, RENGA_ERR_SUPPORT, "%s",
+                 RengaOnnxSelectAdvice);
   RengaCall(RengaOnnxAllocate(node->importer, 1, sizeof *made, &made));
   *made = *positions;
   made->is_turned = true;
@@ -128,7 +111,7 @@ RengaErrorCode RengaOnnxSelect(RengaOnnxNode *node, const RengaOnnxBinding *posi
   RengaOnnxCheck(x != RENGA_VALUE_NONE && positions->is_turned &&
                      RengaOnnxInt(node, "batch_dims", 0) == 0 &&
                      RengaOnnxMaskOf(node->importer, x) == RENGA_VALUE_NONE,
-                 node, RENGA_ERR_SUPPORT, "%s", advice);
+                 node, RENGA_ERR_SUPPORT, "%s", RengaOnnxSelectAdvice);
   const RengaTensorSpec spec = *RengaOnnxSpec(node, x);
   const RengaTensorSpec mask = *RengaOnnxSpec(node, positions->value);
   bool fits = spec.ndim >= mask.ndim;
@@ -145,43 +128,6 @@ RengaErrorCode RengaOnnxSelect(RengaOnnxNode *node, const RengaOnnxBinding *posi
     RengaCall(FillVoid(node, positions->value, 0.5, &y));
   node->importer->mask[y] = positions->value;
   RengaCall(RengaOnnxBindValue(node, 0, y));
-  return RENGA_SUCCESS;
-}
-
-/* Operators whose rows of output 0 need only the same rows of their inputs, where the rows stay the
-   first dimension. */
-static bool MayFollow(const RengaOnnxNode *node, const char *op, RengaValue x, RengaValue y)
-{
-  static const char by_row[] =
-      "Linear MatMul Softmax LogSoftmax LayerNormalization RMSNormalization Gather GatherElements "
-      "ReduceSum ReduceMean ReduceMax ReduceMin ReduceL1 ReduceL2 ReduceSumSquare ReduceLogSumExp "
-      "Reshape Slice Concat Split OneHot ArgMax Expand Dropout";
-  const RengaOperator *row = RengaOperatorFind(op);
-  const RengaTensorSpec *from = RengaOnnxSpec(node, x), *to = RengaOnnxSpec(node, y);
-  if (!row || from->ndim == 0 || to->ndim == 0 || from->dim[0] >= 0) return false;
-  return from->dim[0] == to->dim[0] &&
-         (row->flags & RENGA_OP_ELEMENTWISE || RengaOnnxHasWord(by_row, op));
-}
-
-/* What is made of rows is rows, or an error. */
-RengaErrorCode RengaOnnxKeepMask(RengaOnnxNode *node, const char *op, int n_in,
-                                 const RengaValue in[], RengaValue y)
-{
-  RengaOnnxImporter *importer = node->importer;
-  RengaValue mask = RENGA_VALUE_NONE;
-  bool fits = true;
-  for (int i = 0; i < n_in; i++) {
-    const RengaValue mine = RengaOnnxMaskOf(importer, in[i]);
-    if (mine == RENGA_VALUE_NONE) continue;
-    fits = fits && (mask == RENGA_VALUE_NONE || mask == mine) && MayFollow(node, op, in[i], y);
-    mask = mine;
-  }
-  if (mask == RENGA_VALUE_NONE) return RENGA_SUCCESS;
-  for (int i = 0; i < n_in; i++)
-    if (in[i] != RENGA_VALUE_NONE && RengaOnnxBatchDimension(RengaOnnxSpec(node, in[i])) >= 0)
-      fits = fits && RengaOnnxMaskOf(importer, in[i]) == mask;
-  RengaOnnxCheck(fits, node, RENGA_ERR_SUPPORT, "%s", advice);
-  importer->mask[y] = mask;
   return RENGA_SUCCESS;
 }
 
@@ -207,7 +153,8 @@ RengaErrorCode RengaOnnxReduceRows(RengaOnnxNode *node, const char *op, RengaVal
   const int64_t first = 0;
   double others = 1;
   RengaValue count;
-  RengaOnnxCheck(mean || strcmp(op, "ReduceSum") == 0, node, RENGA_ERR_SUPPORT, "%s", advice);
+  RengaOnnxCheck(mean || strcmp(op, "ReduceSum") == 0, node, RENGA_ERR_SUPPORT, "%s",
+                 RengaOnnxSelectAdvice);
   RengaCall(ForgetMask(node, &x));
   RengaCall(FillVoid(node, mask, 0, &x));
   RengaCall(RengaOnnxReduce(node, "ReduceSum", x, n, axes, keep, y));
@@ -229,7 +176,7 @@ RengaErrorCode RengaOnnxIgnoreVoid(RengaOnnxNode *node, int64_t ignored, RengaVa
 {
   const RengaValue mask = RengaOnnxMaskOf(node->importer, *scores);
   RengaOnnxCheck(mask == RengaOnnxMaskOf(node->importer, *labels), node, RENGA_ERR_SUPPORT, "%s",
-                 advice);
+                 RengaOnnxSelectAdvice);
   RengaCall(ForgetMask(node, scores));
   RengaCall(ForgetMask(node, labels));
   RengaCall(FillVoid(node, mask, (double)ignored, labels));

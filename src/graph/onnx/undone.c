@@ -236,7 +236,6 @@ RengaErrorCode RengaOnnxDoAgain(RengaOnnxNode *node, const RengaOnnxBinding *fol
                                 RengaValue *value)
 {
   const struct RengaOnnxUndone *function = folded->undone;
-  RengaCall(RengaOnnxBindingValue(node, folded->same, value));
   if (function == &sum) {
     RengaCall(RengaOnnxApplyReal(node, "Add", *value, -folded->same->shift, value));
     return RENGA_SUCCESS;
