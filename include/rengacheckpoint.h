@@ -19,6 +19,10 @@ RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint);
 RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint);
 RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const char *name,
                                            const char *value);
+/* Collective: a tensor of the program's own, the same on all ranks, in files from now on. */
+RengaErrorCode RengaCheckpointAddTensor(RengaCheckpoint checkpoint, const char *name,
+                                        const RengaTensorSpec *spec, float data[]);
+RengaErrorCode RengaCheckpointHasTensor(RengaCheckpoint checkpoint, const char *name, bool *has);
 /* Of the file that was read last; lent, NULL where it has none. */
 RengaErrorCode RengaCheckpointGetAttribute(RengaCheckpoint checkpoint, const char *name,
                                            const char **value);

@@ -16,6 +16,10 @@ RengaErrorCode RengaDataSetMasking(RengaData data, double share);
 /* true: each epoch's training samples in another order; false: as the files have them. */
 RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle);
 RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle);
+/* The training samples that matter least are left out of an epoch: -data_hide -data_importance. */
+RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, const char *importance);
+RengaErrorCode RengaDataGetHiding(RengaData data, double *fraction, const char **importance,
+                                  bool *adapts_rate);
 RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed);
 /* A label that is no class but allowed: ignore_index of the loss; -100 where this is not called. */
 RengaErrorCode RengaDataSetIgnored(RengaData data, int64_t value);
@@ -33,6 +37,23 @@ RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *sa
    epoch's last batch is short where the samples do not divide. */
 RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batch, int64_t step,
                                 int64_t *first, int64_t *count, int64_t *epoch);
+/* What an epoch leaves out: samples stand last in its order, in whole batches. */
+typedef struct {
+  int64_t epoch, samples; /* samples: of the training part */
+  int64_t candidates;     /* of least loss, as many as may be hidden */
+  int64_t moved_back;     /* of these: wrong or unsure */
+  int64_t hidden;         /* of the rest: whole batches */
+} RengaDataEpoch;
+RengaErrorCode RengaDataBeginEpoch(RengaData data, int64_t epoch, int64_t batch, double progress,
+                                   RengaDataEpoch *chosen);
+RengaErrorCode RengaDataGetHidden(RengaData data, int64_t *epoch, int64_t *hidden);
+RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, int64_t count,
+                                  int64_t columns, const double values[]);
+/* [3, samples], lent, for checkpoints. */
+RengaErrorCode RengaDataGetHidingState(RengaData data, int64_t *samples, float **state);
+RengaErrorCode RengaDataResumeEpoch(RengaData data, int64_t epoch, int64_t batch);
+/* The state was filled by an older checkpoint: the running epoch goes on. */
+RengaErrorCode RengaDataKeepEpoch(RengaData data);
 /* Not collective. Field i of samples first … first+count-1 of the given epoch's order, converted to
    the field's type, into buffer. */
 RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int64_t epoch,

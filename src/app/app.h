@@ -149,6 +149,36 @@ RengaErrorCode AppForwardOpen(RengaComm comm, bool needs_loss, const char *outpu
 RengaErrorCode AppForwardSetUp(AppForward *forward);
 RengaErrorCode AppForwardDestroy(AppForward *forward);
 
+/* hiding.c: the samples that matter least are left out (-data_hide). */
+extern const AppEnds AppHidingEnds; /* asks the network for the losses of its samples */
+struct _AppMonitor;
+typedef struct {
+  RengaData data; /* lent */
+  bool on;
+  int64_t batch, samples, steps, epochs; /* samples and steps of an epoch */
+  RengaDataEpoch epoch;                  /* the running one */
+  const char *output;                    /* lent; NULL: no losses are wanted */
+  int64_t columns;
+  float *rows;               /* [batch][columns] */
+  double *wide;              /* the same */
+  int64_t trained, left_out; /* samples of this run */
+} AppHiding;
+/* After the plan is made; hiding->data is set. */
+RengaErrorCode AppHidingCreate(RengaComm comm, RengaGraph graph, RengaOptimizer optimizer,
+                               int64_t batch, int64_t steps, AppHiding *hiding);
+/* Before a checkpoint is read, and after it was. */
+RengaErrorCode AppHidingAddState(AppHiding *hiding, RengaCheckpoint checkpoint);
+RengaErrorCode AppHidingResume(AppHiding *hiding, RengaComm comm, RengaCheckpoint checkpoint,
+                               int64_t step);
+RengaErrorCode AppHidingRolledBack(AppHiding *hiding);
+RengaErrorCode AppHidingBeginStep(AppHiding *hiding, struct _AppMonitor *monitor, int64_t step);
+/* Are the samples of a step hidden ones? Then it is evaluated, otherwise kept after it was made. */
+bool AppHidingHides(const AppHiding *hiding, const AppWindow *window);
+RengaErrorCode AppHidingEvaluate(AppHiding *hiding, RengaPipeline pipeline,
+                                 const RengaBatch *batch);
+RengaErrorCode AppHidingKeep(AppHiding *hiding, RengaPipeline pipeline, const AppWindow *window);
+void AppHidingFree(AppHiding *hiding);
+
 /* origin.c: what a checkpoint tells about its run; a table of what differs when one is read, which
    -resume_strict makes an error. */
 typedef struct {

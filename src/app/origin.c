@@ -7,6 +7,12 @@
 
 /* Options whose values decide the numbers. */
 static const char *const options[] = {"data_shuffle",
+                                      "data_hide",
+                                      "data_importance",
+                                      "data_hide_confidence",
+                                      "data_hide_warmup",
+                                      "data_hide_schedule",
+                                      "data_hide_rate",
                                       "data_validation",
                                       "data_masking",
                                       "optimizer_type",

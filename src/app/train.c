@@ -10,6 +10,7 @@ typedef struct {
   RengaGraph graph;
   AppFields fields;
   AppAccuracy accuracy; /* of the validation part */
+  AppHiding hiding;
   RengaData data;
   RengaPlan plan;
   RengaPipeline pipeline;
@@ -99,6 +100,9 @@ static RengaErrorCode SetUpPipeline(Training *training)
   RengaCall(AppPrintStart(training->comm, training->graph, training->plan));
   RengaCall(RengaPipelineSetPlan(training->pipeline, training->graph, training->plan));
   RengaCall(AnnounceShortBatches(training));
+  training->hiding.data = training->data;
+  RengaCall(AppHidingCreate(training->comm, training->graph, training->optimizer, training->batch,
+                            training->steps, &training->hiding));
   RengaCall(RengaPipelineSetUp(training->pipeline));
   RengaCall(AppSetPlanMemory(training->comm, training->plan, training->pipeline));
   RengaCall(RengaPlanViewFromOptions(training->plan));
@@ -145,6 +149,7 @@ static RengaErrorCode Resume(Training *training)
   RengaCall(RengaCheckpointSetPipeline(training->checkpoint, training->pipeline));
   if (!training->saves) return RENGA_SUCCESS;
   RengaCall(AppSetOrigin(training->checkpoint, &origin));
+  RengaCall(AppHidingAddState(&training->hiding, training->checkpoint));
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
   if (!resume) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointResume(training->checkpoint, &found, &training->step));
@@ -156,6 +161,8 @@ static RengaErrorCode Resume(Training *training)
   training->goes_on = true;
   RengaCall(AppCompareOrigin(training->comm, training->checkpoint, &origin));
   RengaCall(TakeBest(training));
+  RengaCall(AppHidingResume(&training->hiding, training->comm, training->checkpoint,
+                            training->step));
   RengaCall(RengaPrintf(training->printer, "goes on after step %lld\n", (long long)training->step));
   return RENGA_SUCCESS;
 }
@@ -222,7 +229,7 @@ static RengaErrorCode SetUp(Training *training)
   RengaCall(AppMonitorCheck(training->comm));
   RengaCall(SetUpCheckpoint(training));
   if (!training->goes_on) RengaCall(AppPeekInitial(training->comm));
-  RengaCall(AppLoadGraph(training->comm, NULL, &training->graph));
+  RengaCall(AppLoadGraph(training->comm, &AppHidingEnds, &training->graph));
   RengaCall(SetUpData(training));
   RengaCall(SetUpPipeline(training));
   RengaCall(Resume(training));
@@ -345,10 +352,20 @@ static RengaErrorCode RollBack(Training *training)
   RengaCheck(found, training->printer, RENGA_ERR_NUMERIC,
              "step %lld is not finite, and there is no checkpoint yet that a finite step followed",
              (long long)training->step);
+  RengaCall(AppHidingRolledBack(&training->hiding));
   RengaCall(AppMonitorSay(training->monitor,
                           "rolled back to the checkpoint of step %lld; batches %lld to %lld are "
                           "left out\n",
                           (long long)from, (long long)from, (long long)training->step));
+  return RENGA_SUCCESS;
+}
+
+/* The samples of this step are left out of training; what they are worth is found anew. */
+static RengaErrorCode StepOverHidden(Training *training, const RengaBatch *batch)
+{
+  RengaCall(AppHidingEvaluate(&training->hiding, training->pipeline, batch));
+  training->step++;
+  RengaCall(RengaPipelineSetStepNumber(training->pipeline, training->step));
   return RENGA_SUCCESS;
 }
 
@@ -358,15 +375,18 @@ static RengaErrorCode Step(Training *training)
   AppWindow window = {.data = training->data, .part = RENGA_DATA_TRAINING};
   int64_t count;
   double loss, begin = MPI_Wtime();
+  RengaCall(AppHidingBeginStep(&training->hiding, training->monitor, training->step));
   RengaCall(RengaDataGetStep(training->data, RENGA_DATA_TRAINING, training->batch, training->step,
                              &window.first, &count, &window.epoch));
   RengaBatch batch = {.samples = count, .read = AppReadWindow, .user = &window};
+  if (AppHidingHides(&training->hiding, &window)) return StepOverHidden(training, &batch);
   RengaErrorCode code = RengaPipelineStep(training->pipeline, &batch, &loss);
   RengaCall(AfterFailure(training, code));
   RengaPipelineStepInfo info;
   RengaCall(RengaPipelineGetLastStep(training->pipeline, &info));
   double seconds = MPI_Wtime() - begin;
   RengaCall(Record(training, loss, count, seconds));
+  RengaCall(AppHidingKeep(&training->hiding, training->pipeline, &window));
   if (!info.finite && !info.counts) RengaCall(RollBack(training));
   training->timed_steps++;
   training->timed_seconds += seconds;
@@ -501,6 +521,7 @@ static RengaErrorCode Destroy(Training *training)
   RengaCall(RengaPlanDestroy(&training->plan));
   RengaCall(RengaDataDestroy(&training->data));
   AppAccuracyDestroy(&training->accuracy);
+  AppHidingFree(&training->hiding);
   AppFreeFields(&training->fields);
   RengaCall(RengaGraphDestroy(&training->graph));
   return RENGA_SUCCESS;

@@ -20,6 +20,8 @@ struct _p_RengaCheckpoint {
   int64_t last_step;               /* that a file was written of or read; -1: none */
   RengaCheckpointTable attributes; /* of files to be written */
   RengaCheckpointTable found;      /* attributes of the file that was read */
+  int n_extras;                    /* tensors of the program's own */
+  RengaPersistent *extra;          /* [n_extras] names are owned */
   uint64_t run; /* rank 0: of the files that are written; taken over from the file that was read */
   bool catches_signals;
   RengaCheckpointLock lock; /* rank 0 */
@@ -52,6 +54,12 @@ RengaLogEvent RengaCheckpointEvent_Private(bool writes);
 RengaErrorCode RengaCheckpointListShared_Private(RengaCheckpoint checkpoint, const char *directory,
                                                  int *count, RengaCheckpointFileInfo **files);
 void RengaCheckpointPutBadLast_Private(MPI_Comm comm, int count, RengaCheckpointFileInfo files[]);
+
+/* extra.c */
+RengaErrorCode RengaCheckpointListTensors_Private(RengaCheckpoint checkpoint,
+                                                  const RengaCheckpointTable *table, int *count,
+                                                  RengaPersistent **tensors);
+void RengaCheckpointFreeExtras_Private(RengaCheckpoint checkpoint);
 
 /* signals.c */
 enum { RENGA_ASKED_TO_WRITE = 1, RENGA_ASKED_TO_STOP = 2, RENGA_ASKED_BY_TIME = 4 };

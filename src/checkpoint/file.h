@@ -75,6 +75,9 @@ RengaErrorCode RengaCheckpointTableBroadcast(RengaComm comm, RengaCheckpointTabl
 /* Where an entry is in the file: /parameters/NAME, /moments/first_moment/NAME, /states/NAME. */
 RengaErrorCode RengaCheckpointTablePath(const RengaCheckpointTable *table, int entry, char **path);
 
+/* extra.c: a tensor of the program's own, which neither the file nor its reader need have. */
+bool RengaCheckpointIsExtra_Private(const char *name);
+
 /* layout.c: the HDF5 part, by one process. On failure false and a message. file is one in memory:
    HDF5 does not bear a disk that is full. */
 bool RengaCheckpointLayoutCreate(const char *file, RengaCheckpointTable *table,

@@ -60,6 +60,7 @@ static RengaErrorCode FindInitialDifferences(const RengaCheckpointTable *table, 
   for (int i = 0; i < table->n_entries && !use->subset; i++) {
     bool moment = true;
     if (NetworkHas(use, table->entries[i].name)) continue;
+    if (RengaCheckpointIsExtra_Private(table->entries[i].name)) continue;
     RengaCall(RengaCheckpointTableIsMoment(table, i, &moment));
     if (!moment)
       RengaCheckpointDifferencesAdd(differences, "%s of the file is not in the network",

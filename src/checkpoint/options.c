@@ -99,6 +99,7 @@ static RengaErrorCode DestroyCheckpoint(void *object)
   RengaCheckpoint checkpoint = object;
   if (checkpoint->catches_signals) RengaCheckpointReleaseSignals_Private();
   RengaCheckpointLockDestroy(&checkpoint->lock);
+  RengaCheckpointFreeExtras_Private(checkpoint);
   RengaCheckpointTableFree(&checkpoint->attributes);
   RengaCheckpointTableFree(&checkpoint->found);
   RengaCall(RengaOptionsFreeStrings(ROWS, rows, checkpoint));

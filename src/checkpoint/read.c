@@ -74,7 +74,8 @@ static void FindDifferences(const RengaCheckpointTable *file, const RengaCheckpo
     }
   }
   for (int i = 0; i < file->n_entries && !subset; i++)
-    if (RengaCheckpointTableFind(network, file->entries[i].name) < 0)
+    if (RengaCheckpointTableFind(network, file->entries[i].name) < 0 &&
+        !RengaCheckpointIsExtra_Private(file->entries[i].name))
       RengaCheckpointDifferencesAdd(differences, "%s of the file is not in the network",
                                     file->entries[i].name);
 }

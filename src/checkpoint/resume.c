@@ -9,14 +9,20 @@ static RengaErrorCode ReadFile(RengaCheckpoint checkpoint, const char *path,
 {
   RengaComm comm = checkpoint->hdr.owner;
   RengaDevice device;
-  const RengaPersistent *tensors;
-  int count;
+  RengaPersistent *tensors = NULL;
+  int count = 0;
   RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &device));
-  RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &count, &tensors));
   RengaCall(RengaCheckpointFileOpen(comm, path, table, whole, message));
   if (!*whole) return RENGA_SUCCESS;
-  RengaCall(RengaCheckpointFileCompare(comm, path, table, count, tensors, checkpoint->subset));
-  RengaCall(RengaCheckpointFileRead(comm, device, path, table, count, tensors, whole, message));
+  RengaCall(
+      RengaErrorAgree(checkpoint->hdr.comm,
+                      RengaCheckpointListTensors_Private(checkpoint, table, &count, &tensors)));
+  RengaErrorCode code =
+      RengaCheckpointFileCompare(comm, path, table, count, tensors, checkpoint->subset);
+  if (!code)
+    code = RengaCheckpointFileRead(comm, device, path, table, count, tensors, whole, message);
+  RengaFree(&tensors);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -101,12 +101,14 @@ static RengaErrorCode WriteFile(RengaCheckpoint checkpoint, const char *path,
 {
   const RengaLogEvent event = RengaCheckpointEvent_Private(true);
   RengaDevice device;
-  const RengaPersistent *tensors;
-  int count;
+  RengaPersistent *tensors = NULL;
+  int count = 0;
   int64_t bytes = 0;
   double begin = MPI_Wtime();
   RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &device));
-  RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &count, &tensors));
+  RengaCall(
+      RengaErrorAgree(checkpoint->hdr.comm,
+                      RengaCheckpointListTensors_Private(checkpoint, NULL, &count, &tensors)));
   for (int i = 0; i < count; i++)
     if (tensors[i].owner) bytes += RengaPersistentGetBytes(&tensors[i]);
   RengaLogEventBegin(event);
@@ -114,6 +116,7 @@ static RengaErrorCode WriteFile(RengaCheckpoint checkpoint, const char *path,
       RengaCheckpointFileWrite(checkpoint->hdr.owner, device, path, count, tensors, table);
   RengaLogEventEnd(event, 0, 0, bytes);
   RengaLogTrace("checkpoint", "write", begin, MPI_Wtime());
+  RengaFree(&tensors);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -362,15 +365,18 @@ static RengaErrorCode WarnOfRoom(RengaCheckpoint checkpoint, int64_t bytes)
 
 static RengaErrorCode LookForRoom(RengaCheckpoint checkpoint)
 {
-  const RengaPersistent *tensors;
-  int count;
+  RengaPersistent *tensors = NULL;
+  int count = 0;
   int64_t bytes = 0;
   RengaErrorCode code = RENGA_SUCCESS;
   if (checkpoint->looked_for_room) return RENGA_SUCCESS;
   checkpoint->looked_for_room = true;
-  RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &count, &tensors));
+  RengaCall(
+      RengaErrorAgree(checkpoint->hdr.comm,
+                      RengaCheckpointListTensors_Private(checkpoint, NULL, &count, &tensors)));
   for (int i = 0; i < count; i++)
     if (tensors[i].owner) bytes += RengaPersistentGetBytes(&tensors[i]);
+  RengaFree(&tensors);
   RengaCall(RengaCommSumInt64(checkpoint->hdr.owner, 1, &bytes, "the size of a checkpoint"));
   checkpoint->bytes = bytes;
   if (RengaCommGetRank(checkpoint->hdr.owner) == 0 && bytes > 0)

@@ -25,6 +25,7 @@ enum { OPTIONS = sizeof option_rows / sizeof *option_rows, CHUNK = 1024, IGNORED
 RengaErrorCode RengaDataRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Data", OPTIONS, option_rows));
+  RengaCall(RengaDataRegisterHiding_Private());
   return RENGA_SUCCESS;
 }
 
@@ -41,6 +42,7 @@ static RengaErrorCode DataDestroy(void *object)
   RengaCall(RengaDataCloseFile(data));
   FreeFields(data);
   RengaFree(&data->validation_source);
+  RengaCall(RengaDataEndHiding_Private(data));
   RengaCall(RengaOptionsFreeStrings(OPTIONS, option_rows, data));
   return RENGA_SUCCESS;
 }
@@ -70,7 +72,8 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
   RengaCheckPointer(data);
   RengaData d;
   RengaCall(RengaHeaderCreate(comm, "RengaData", sizeof *d, DataDestroy, &d));
-  const RengaErrorCode code = RengaOptionsSetDefaults(OPTIONS, option_rows, d);
+  RengaErrorCode code = RengaOptionsSetDefaults(OPTIONS, option_rows, d);
+  if (!code) code = RengaDataBeginHiding_Private(d);
   if (code) RengaHeaderDestroy(&d);
   RengaCall(code);
   d->ignored = IGNORED;
@@ -93,6 +96,7 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
    . -data_shuffle - training samples of each epoch in an order drawn from the seed (true)
    . -data_validation - share of the samples, from the end, that is kept for validation (0)
    . -data_masking - share of the tokens that the network must find again (0: it finds the next)
+   . -data_hide, -data_importance, -data_hide_... - see RengaDataSetHiding
 @*/
 RengaErrorCode RengaDataSetFromOptions(RengaData data)
 {
@@ -100,6 +104,7 @@ RengaErrorCode RengaDataSetFromOptions(RengaData data)
   bool given;
   RengaCall(DataIsNew(data));
   RengaCall(RengaOptionsSetFromDatabase(data->hdr.prefix, OPTIONS, option_rows, data));
+  RengaCall(RengaDataReadHidingOptions_Private(data));
   RengaCall(RengaOptionsGetString("data_samples", &value, &given));
   RengaCheck(!given || data->source == NULL || strcmp(data->source, SYNTHETIC) == 0, data->hdr.comm,
              RENGA_ERR_OPTION, "-data_samples %s is for -data synthetic; -data is %s", value,
@@ -331,6 +336,7 @@ RengaErrorCode RengaDataSetUp(RengaData data)
              "RengaData does not know the network's inputs: call RengaDataSetFields first");
   int64_t counts[RENGA_DATA_PARTS] = {0, 0};
   RengaCall(RengaDataCloseFile(data)); /* of a set-up that failed */
+  RengaDataForgetLosses_Private(data);
   data->vocabulary = 0;
   bool synthetic = strcmp(data->source, SYNTHETIC) == 0;
   RengaCheck(!synthetic || (data->masking == 0 && data->validation_source == NULL), data->hdr.comm,
@@ -445,6 +451,8 @@ RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batc
   *epoch = step / steps;
   *first = step % steps * batch;
   *count = samples - *first < batch ? samples - *first : batch;
+  if (part == RENGA_DATA_TRAINING)
+    RengaDataPlaces_Private(data, *epoch, batch, step % steps, first, count);
   return RENGA_SUCCESS;
 }
 
@@ -466,11 +474,10 @@ static RengaErrorCode ReadChunk(RengaData data, RengaDataPart part, int field, i
                                 int64_t first, int64_t count, void *buffer)
 {
   const RengaDataPartPlace *place = &data->part[part];
-  bool shuffled = data->shuffle && part == RENGA_DATA_TRAINING;
   int64_t samples[CHUNK];
   for (int64_t i = 0; i < count; i++) {
     int64_t at = first + i;
-    if (shuffled) at = RengaDataShuffle(data->seed, epoch, place->count, at);
+    if (part == RENGA_DATA_TRAINING) at = RengaDataAt_Private(data, epoch, at);
     samples[i] = place->first + at;
   }
   RengaCall(data->ops->read(data, place->source, field, epoch, count, samples, buffer));

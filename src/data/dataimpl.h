@@ -60,6 +60,37 @@ void RengaDataSwapBytes(size_t size, int64_t count, unsigned char values[]);
 /* shuffle.c */
 int64_t RengaDataShuffle(uint64_t seed, int64_t epoch, int64_t samples, int64_t position);
 
+/* select.c: the smallest of many keys. */
+#define RENGA_KEY_NONE UINT32_MAX
+uint32_t RengaDataKey_Private(float value);
+RengaErrorCode RengaDataSelect_Private(int64_t count, const uint32_t key[], int64_t wanted,
+                                       bool marked[]);
+
+/* order.c: samples that an epoch hides. */
+typedef struct {
+  int64_t samples, count; /* of all, of those that are hidden */
+  uint64_t *word;         /* a bit for each sample */
+  int64_t *before;        /* [blocks + 1] how many are hidden before a block */
+} RengaHidden;
+RengaErrorCode RengaHiddenSet_Private(RengaHidden *set, int64_t samples, const bool marked[]);
+void RengaHiddenFree_Private(RengaHidden *set);
+
+/* hide.c */
+typedef struct {
+  double fraction, confidence;
+  char *importance, *schedule;
+  int64_t warmup;
+  bool adapts_rate;
+  int64_t epoch; /* that hidden belongs to; -1: none was begun */
+  RengaHidden hidden;
+  float *state; /* [3][samples] loss, confidence, 1 where hidden; NULL: nothing is known */
+} RengaDataHiding;
+RengaErrorCode RengaDataRegisterHiding_Private(void);
+RengaErrorCode RengaDataBeginHiding_Private(RengaData data);
+RengaErrorCode RengaDataReadHidingOptions_Private(RengaData data);
+void RengaDataForgetLosses_Private(RengaData data);
+RengaErrorCode RengaDataEndHiding_Private(RengaData data);
+
 enum { RENGA_DATA_PARTS = 2 };
 
 /* What an input takes of a stream of tokens. */
@@ -130,7 +161,13 @@ struct _p_RengaData {
   RengaDataFile *files;
   bool tokens; /* the files are streams of tokens */
   int64_t sequence, mask, vocabulary_digest;
+  RengaDataHiding hiding;
 };
+
+/* order.c: places of an epoch of the training part. */
+int64_t RengaDataAt_Private(const struct _p_RengaData *data, int64_t epoch, int64_t place);
+void RengaDataPlaces_Private(const struct _p_RengaData *data, int64_t epoch, int64_t batch,
+                             int64_t step, int64_t *first, int64_t *count);
 
 /* file.c, synthetic.c */
 RengaErrorCode RengaDataCreate_File(RengaData data);

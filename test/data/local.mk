@@ -14,3 +14,6 @@ TESTS += $(data_tests)
 %C%_writer_LDADD = $(LDADD) $(HDF5_LIBS)
 noinst_HEADERS += %D%/datatest.h
 EXTRA_DIST += %D%/tokenizer.json
+check_PROGRAMS += %D%/hide
+TESTS += %D%/hide
+%C%_hide_LDADD = $(LDADD) $(HDF5_LIBS)

@@ -1,0 +1,128 @@
+/* Tensors of the program's own in a checkpoint: the same on all ranks, written by rank 0, read by
+   all. Their names begin with "renga:", which no tensor of a network does; a file need not have
+   them, nor need who reads it. */
+#include "checkpointimpl.h"
+#include <string.h>
+
+#define EXTRA_PREFIX "renga:"
+
+bool RengaCheckpointIsExtra_Private(const char *name)
+{
+  return strncmp(name, EXTRA_PREFIX, strlen(EXTRA_PREFIX)) == 0;
+}
+
+void RengaCheckpointFreeExtras_Private(RengaCheckpoint checkpoint)
+{
+  for (int i = 0; i < checkpoint->n_extras; i++) {
+    char *name = (char *)(uintptr_t)checkpoint->extra[i].name;
+    RengaFree(&name);
+  }
+  RengaFree(&checkpoint->extra);
+  checkpoint->n_extras = 0;
+}
+
+static bool FitsTable(const RengaCheckpointTable *table, const RengaPersistent *extra)
+{
+  if (!table) return true;
+  const int found = RengaCheckpointTableFind(table, extra->name);
+  return found >= 0 && RengaTensorSpecEqual(&table->entries[found].spec, &extra->spec);
+}
+
+/* The pipeline's tensors and the program's; of the latter those that the table, if there is one,
+   has in the same shape. *tensors: for RengaFree. */
+RengaErrorCode RengaCheckpointListTensors_Private(RengaCheckpoint checkpoint,
+                                                  const RengaCheckpointTable *table, int *count,
+                                                  RengaPersistent **tensors)
+{
+  const RengaPersistent *own;
+  RengaPersistent *all;
+  int n;
+  RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &n, &own));
+  RengaCall(RengaMalloc(n + checkpoint->n_extras + 1, &all));
+  if (n > 0) memcpy(all, own, (size_t)n * sizeof *all);
+  for (int i = 0; i < checkpoint->n_extras; i++)
+    if (FitsTable(table, &checkpoint->extra[i])) all[n++] = checkpoint->extra[i];
+  *count = n;
+  *tensors = all;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointAddTensor - a tensor of the program's own goes into checkpoints too
+
+   Collective
+
+   Input:
+   . checkpoint - with a pipeline on a host device
+   . name - without "renga:", which its name in the file begins with
+   . spec - float32, of a size that is known
+   . data - the same on all ranks whenever a file is written, and filled on all of them when one is
+     read; lent until the checkpoint ends
+
+   Errors: a name that was added before, another type, a pipeline whose device is not a host's.
+
+   Notes: RengaCheckpointHasTensor says whether the file that was read last had it in that shape; it
+   is left as it was where the file does not. Those who read a file without having added its tensors
+   do not see them.
+@*/
+RengaErrorCode RengaCheckpointAddTensor(RengaCheckpoint checkpoint, const char *name,
+                                        const RengaTensorSpec *spec, float data[])
+{
+  RengaDevice device;
+  RengaRectangle whole;
+  char full[256], *copy;
+  RengaCheckPointer(checkpoint);
+  RengaCheckPointer(name);
+  RengaCheckPointer(spec);
+  RengaCheckPointer(data);
+  RengaCheck(checkpoint->pipeline, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "RengaCheckpointAddTensor: call RengaCheckpointSetPipeline first");
+  RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &device));
+  RengaCheck(RengaDeviceIsHost(device), checkpoint->hdr.comm, RENGA_ERR_SUPPORT,
+             "tensor %s: tensors of the program in checkpoints are not supported where the device "
+             "is not a host's",
+             name);
+  RengaCheck(spec->type == RENGA_FLOAT32, checkpoint->hdr.comm, RENGA_ERR_SUPPORT,
+             "tensor %s: only float32 is supported", name);
+  snprintf(full, sizeof full, EXTRA_PREFIX "%s", name);
+  for (int i = 0; i < checkpoint->n_extras; i++)
+    RengaCheck(strcmp(checkpoint->extra[i].name, full) != 0, checkpoint->hdr.comm,
+               RENGA_ERR_ARGUMENT, "tensor %s was added to the checkpoint before", name);
+  RengaCall(RengaRectangleWhole(spec, &whole));
+  RengaCall(RengaRealloc(checkpoint->n_extras + 1, &checkpoint->extra));
+  RengaCall(RengaStringCopy(full, &copy));
+  checkpoint->extra[checkpoint->n_extras++] =
+      (RengaPersistent){.name = copy,
+                        .spec = *spec,
+                        .part = whole,
+                        .data = data,
+                        .owner = RengaCommGetRank(checkpoint->hdr.owner) == 0,
+                        .state = true};
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaCheckpointHasTensor - did the file that was read last have a tensor of the program's own?
+
+   Not collective
+
+   Input:
+   . checkpoint - after RengaCheckpointResume or RengaCheckpointRead
+   . name - as of RengaCheckpointAddTensor
+
+   Output:
+   . has - true: in the shape that was added, so that it was read; false: not, or no file was read
+@*/
+RengaErrorCode RengaCheckpointHasTensor(RengaCheckpoint checkpoint, const char *name, bool *has)
+{
+  char full[256];
+  RengaCheckPointer(checkpoint);
+  RengaCheckPointer(name);
+  RengaCheckPointer(has);
+  snprintf(full, sizeof full, EXTRA_PREFIX "%s", name);
+  *has = false;
+  for (int i = 0; i < checkpoint->n_extras && checkpoint->found.n_entries > 0; i++)
+    if (strcmp(checkpoint->extra[i].name, full) == 0)
+      *has = FitsTable(&checkpoint->found, &checkpoint->extra[i]);
+  return RENGA_SUCCESS;
+}

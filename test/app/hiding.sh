@@ -1,0 +1,63 @@
+#!/bin/sh
+# Hiding the samples that matter least: the same numbers on any layout and after a resume in the
+# middle of an epoch, with fewer samples trained; by name what has no losses of single samples.
+. "${0%/*}/common.sh"
+
+train="train -graph $mlp -data synthetic -data_samples 103 -batch_size 8 -microbatch_size 2 -progress none
+  -optimizer_learning_rate 0.01 -parameter_digest"
+hide="-data_hide 0.4 -data_hide_confidence 0.2"
+digest() { sed -n 's/^parameter digest //p' out; }
+
+# 14 steps an epoch. Bits on several layouts, of losses, order and parameters.
+accepts 1 $train $hide -steps 60 -monitor csv:one.csv
+says "epoch 1 hides 32 of 103 samples (31.1 %); 8 with small loss were moved back"
+says "epoch 4 hides 16"
+expected=$(digest)
+[ -n "$expected" ] || fail "no digest"
+rows=$(wc -l <one.csv)
+[ "$rows" -eq 52 ] || fail "$rows rows, not one for each of 60 steps but the 9 of hidden samples"
+cut -d, -f1-4 one.csv >one
+for layout in "-partition_stages 2" "-partition_replicas 3" "-partition_stages 3 -partition_replicas 1"; do
+  rm -f two.csv
+  accepts 3 $train $hide -steps 60 $layout -monitor csv:two.csv
+  [ "$(digest)" = "$expected" ] || fail "another digest with $layout"
+  cut -d, -f1-4 two.csv | cmp -s - one || fail "other rows with $layout"
+done
+accepts 1 $train -steps 60
+[ "$(digest)" != "$expected" ] || fail "hiding changes nothing"
+
+# Stopped while samples are trained, while hidden ones are evaluated, and between epochs.
+for stop in 20 27 28; do
+  accepts 2 $train $hide -steps 60 -checkpoint_dir c$stop -checkpoint_every $stop -partition_stages 2
+  rm -f c$stop/step_000000060.h5
+  for later in 2 3; do rm -f "$(printf 'c%d/step_%09d.h5' $stop $((later * stop)))"; done
+  accepts 3 $train $hide -steps 60 -checkpoint_dir c$stop -resume -partition_replicas 3
+  says "goes on after step $stop"
+  [ "$(digest)" = "$expected" ] || fail "another digest after a resume at step $stop"
+done
+
+# Other settings, and runs that hid nothing.
+accepts 1 $train -steps 61 -checkpoint_dir c28 -resume
+grep -q "data_hide  *was 0.4, is 0" out || fail "data_hide is not named"
+accepts 1 $train -steps 10 -checkpoint_dir plain
+accepts 1 $train $hide -steps 20 -checkpoint_dir plain -resume
+says "the checkpoint knows no losses of this run's samples"
+refuses 1 "which are no batches of 12" train -graph $mlp -data synthetic -data_samples 103 \
+  -microbatch_size 2 -progress none $hide -batch_size 12 -steps 90 -checkpoint_dir c20 -resume
+accepts 1 $train -steps 12 -initial c20
+
+# By chance, for comparison; of tokens; what is refused.
+accepts 2 $train -data_hide 0.3 -data_importance random -steps 40
+says "epoch 1 hides 24 of 103 samples (23.3 %); 0 with small loss were moved back"
+byte="train -graph $gpt -data synthetic -data_samples 40 -batch_size 8 -microbatch_size 4 -progress none"
+accepts 2 $byte -data_hide 0.4 -steps 14 -data_hide_schedule constant
+says "epoch 2 hides 16 of 40 samples (40 %)"
+refuses 2 "-data_hide_confidence 0.5: it needs a network with one label for each sample" \
+  $byte -data_hide 0.4 -steps 12 -data_hide_confidence 0.5
+refuses 2 "-data_importance gradient_norm is not supported" $train -data_hide 0.3 \
+  -data_importance gradient_norm
+refuses 2 "-data_hide_warmup 2: nothing is hidden without -data_hide" $train -data_hide_warmup 2
+refuses 2 "-data_hide" $train -data_hide 1
+refuses 2 "a loss of 2 sums over the samples" train -data synthetic -batch_size 8 -microbatch_size 2 \
+  -graph bert:layers=1,hidden=8,heads=2,sequence=4,vocabulary=11,next_sentence=1 -data_hide 0.2
+finish
