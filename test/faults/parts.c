@@ -76,12 +76,17 @@ static RengaErrorCode UndoGraph(State *s)
   return RENGA_SUCCESS;
 }
 
+/* One rank has two stages. */
 static RengaErrorCode DoPlan(State *s)
 {
+  const int size = RengaCommGetSize(s->comm);
+  RengaSettings settings;
   Together(s, RengaPartitionCreate(s->comm, &s->partition));
   Together(s, RengaPartitionSetGraph(s->partition, s->graph));
   Together(s, RengaPartitionSetBatch(s->partition, BATCH, MICROBATCH));
-  Together(s, RengaPartitionSetStages(s->partition, RengaCommGetSize(s->comm)));
+  Together(s, RengaPartitionGetSettings(s->partition, &settings));
+  Together(s, RengaSettingsSetChunks(settings, size == 1 ? 2 : 1));
+  Together(s, RengaPartitionSetStages(s->partition, size));
   Together(s, RengaPartitionSolve(s->partition, &s->plan));
   return RENGA_SUCCESS;
 }

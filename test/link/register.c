@@ -69,6 +69,26 @@ static RengaErrorCode TestOptimizer(RengaComm comm, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
+/* Two stages for each rank, cut by the rule too. */
+static RengaErrorCode TestChunks(RengaPartition partition, int size)
+{
+  RengaSettings settings;
+  RengaPlan plan;
+  if (2 * size > MOST_STAGES) return RENGA_SUCCESS;
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaCall(RengaSettingsSetChunks(settings, 2));
+  for (int s = 0; s < 2 * size; s++) wanted[s] = s;
+  RengaCall(RengaPartitionSolve(partition, &plan));
+  Expect(RengaPlanGetStageCount(plan) == 2 * size && RengaPlanGetRankCount(plan) == size);
+  for (int s = 0; s < 2 * size; s++) {
+    Expect(RengaPlanGetStage(plan, s)->first == s && RengaPlanGetRank(plan, s, 0) == s % size);
+    Expect(RengaPlanGetStage(plan, s)->shape.chunks == 2);
+  }
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaSettingsSetChunks(settings, 0));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestPartition(RengaComm comm, RengaGraph graph)
 {
   const int nodes = RengaGraphGetNodeCount(graph), size = RengaCommGetSize(comm);
@@ -88,6 +108,7 @@ static RengaErrorCode TestPartition(RengaComm comm, RengaGraph graph)
     Expect(stage->first == s && stage->last == (s + 1 < size ? s + 1 : nodes));
   }
   RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(TestChunks(partition, size));
   wanted[size - 1] = size > 1 ? nodes : 1;
   const char *said = RengaCommGetRank(comm) ? "" : "partition type wanted: stage";
   ExpectError(RengaPartitionSolve(partition, &plan), RENGA_ERR_PLAN, said);

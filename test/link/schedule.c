@@ -1,6 +1,7 @@
 /* TEST ranks: 1 2 4 */
-/* A schedule from outside: forwards run ahead by numbers that a seed makes; loss and parameters
-   have the bits of 1f1b, memory is what was forecast, and what cannot be is refused. */
+/* A schedule from outside: forwards run ahead by numbers that a seed makes, backwards are in two
+   parts, ranks have several stages; loss and parameters have the bits of 1f1b, memory is what was
+   forecast, what a step takes is simulated, and what cannot be is refused. */
 #include "../check.h"
 #include "../delayed.h"
 #include "wave.h"
@@ -103,13 +104,18 @@ static RengaErrorCode BuildMixed(RengaSchedule schedule, int rank, RengaActionLi
   return RENGA_SUCCESS;
 }
 
+static int chunks = 1; /* stages of each rank */
+
 static RengaErrorCode PlanOf(RengaComm comm, RengaGraph graph, int stages, RengaPlan *plan)
 {
   RengaPartition partition;
+  RengaSettings settings;
   RengaCall(RengaPartitionCreate(comm, &partition));
   RengaCall(RengaPartitionSetGraph(partition, graph));
   RengaCall(RengaPartitionSetBatch(partition, SAMPLES, MICROBATCH));
   RengaCall(RengaPartitionSetStages(partition, stages));
+  RengaCall(RengaPartitionGetSettings(partition, &settings));
+  RengaCall(RengaSettingsSetChunks(settings, chunks));
   RengaCall(RengaPartitionSolve(partition, plan));
   RengaCall(RengaPartitionDestroy(&partition));
   return RENGA_SUCCESS;
@@ -190,6 +196,59 @@ static RengaErrorCode TestHalves(RengaComm comm, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
+/* Two stages of each rank, by lists that alternate and by lists that are made action by action; a
+   rank that has no room for all gradients of its last stage would wait for itself. */
+static RengaErrorCode TestChunks(RengaComm comm, RengaGraph graph)
+{
+  static const char *const types[] = {"seeded", "breadth"};
+  const int size = RengaCommGetSize(comm);
+  Trained inside = {0}, outside = {0};
+  RengaCall(TrainWith(comm, graph, size, RENGA_SCHEDULE_1F1B, &inside));
+  chunks = 2;
+  for (size_t t = 0; t < sizeof types / sizeof types[0]; t++)
+    for (int stages = 1; stages <= size && stages <= 2; stages++) {
+      RengaCall(TrainWith(comm, graph, stages, types[t], &outside));
+      Expect(outside.loss == inside.loss && outside.digest == inside.digest);
+    }
+  if (size == 1)
+    ExpectError(TrainWith(comm, graph, 1, "gathered", &outside), RENGA_ERR_PLAN,
+                "it waits for ever: what it writes over is not taken");
+  chunks = 1;
+  return RENGA_SUCCESS;
+}
+
+/* One rank with two stages: 5 micro-batches forward in 1 s, backward in 2 s, of inputs and of
+   weights in 1 s each; then the update. */
+static RengaErrorCode TestSimulated(RengaComm comm, RengaGraph graph)
+{
+  const double one[] = {1, 1};
+  const RengaScheduleDurations durations = {.seconds = {[RENGA_ACTION_FORWARD] = one,
+                                                        [RENGA_ACTION_BACKWARD_INPUT] = one,
+                                                        [RENGA_ACTION_BACKWARD_WEIGHT] = one,
+                                                        [RENGA_ACTION_UPDATE] = one}};
+  double makespan, bubble;
+  int64_t lag;
+  int n_messages;
+  RengaMessage *messages;
+  RengaPlan plan;
+  RengaSchedule schedule;
+  chunks = 2;
+  RengaCall(PlanOf(comm, graph, 1, &plan));
+  chunks = 1;
+  RengaCall(RengaPlanGetMessages(plan, graph, &n_messages, &messages));
+  RengaCall(RengaScheduleCreate(comm, &schedule));
+  RengaCall(RengaScheduleSetType(schedule, "breadth"));
+  RengaCall(RengaScheduleSetPlan(schedule, plan, 5, n_messages, messages, false));
+  RengaCall(RengaScheduleSetUp(schedule));
+  RengaCall(RengaScheduleGetLag(schedule, 1, &lag));
+  RengaCall(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble));
+  if (RengaCommGetSize(comm) == 1) Expect(lag == 5 && makespan == 2 * 5 * 3 + 1 && bubble == 0);
+  RengaCall(RengaScheduleDestroy(&schedule));
+  RengaFree(&messages);
+  RengaCall(RengaPlanDestroy(&plan));
+  return RENGA_SUCCESS;
+}
+
 /* On every rank; rank 0 says why. */
 static RengaErrorCode TestRefusedLists(RengaComm comm, RengaGraph graph)
 {
@@ -256,6 +315,8 @@ static RengaErrorCode TestSchedules(void)
   RengaCall(RengaGraphSetUp(graph));
   RengaCall(TestBits(comm, graph));
   RengaCall(TestHalves(comm, graph));
+  RengaCall(TestChunks(comm, graph));
+  RengaCall(TestSimulated(comm, graph));
   RengaCall(TestRefusedLists(comm, graph));
   RengaCall(TestHalfMade(comm));
   RengaCall(TestNotPlanned(comm, graph));
@@ -284,6 +345,8 @@ int main(int argc, char **argv)
       {.name = "by-rank", .build = BuildAhead, .user = &by_rank},
       {.name = "delayed", .build = BuildDelayed, .user = &delay},
       {.name = "mixed", .build = BuildMixed, .user = &seed},
+      {.name = "breadth", .build = BuildBreadth},
+      {.name = "gathered", .build = BuildGathered},
   };
   (void)argc;
   for (size_t r = 0; r < sizeof rules / sizeof rules[0]; r++)

@@ -55,12 +55,53 @@ static RengaErrorCode CheckNetwork(RengaComm self, RengaComm comm, Run run)
   return RENGA_SUCCESS;
 }
 
+/* A parameter of two stages of a rank, by name; and its copies there, when they part. */
+static RengaErrorCode CheckCopies(RengaComm comm)
+{
+  const Run run = {.graph = "skip",
+                   .stages = 4 * RengaCommGetSize(comm),
+                   .chunks = 4,
+                   .replicas = 1,
+                   .batch = 4,
+                   .microbatch = 2,
+                   .classes = 4};
+  float values[36], again[36] = {0};
+  uint64_t before, after;
+  int count, copies = 0;
+  const RengaPersistent *list;
+  RengaGraph graph;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  for (int i = 0; i < 36; i++) values[i] = (float)i / 64;
+  RengaCall(RunGraph(comm, run.graph, &graph));
+  RengaCall(RunPlan(comm, &run, graph, &plan));
+  RengaCall(RunPipeline(comm, &run, graph, plan, &pipeline));
+  RengaCall(RengaPipelineGetDigest(pipeline, &before));
+  RengaCall(RengaPipelineSetParameter(pipeline, "shared", 0, values));
+  RengaCall(RengaPipelineGetDigest(pipeline, &after));
+  RengaCall(RengaPipelineGetParameter(pipeline, "shared", RENGA_TO_ALL, again));
+  Expect(before != after && memcmp(values, again, sizeof values) == 0);
+  RengaCall(RengaPipelineGetPersistents(pipeline, &count, &list));
+  for (int t = 0; t < count; t++)
+    if (strcmp(list[t].name, "shared") == 0 && copies++ == 1) ((float *)list[t].data)[3] = 7;
+  if (RengaCommGetSize(comm) == 1) {
+    Expect(copies > 2);
+    ExpectError(RengaPipelineGetDigest(pipeline, &after), RENGA_ERR_INTERNAL,
+                "departs from rank 0 (stage");
+  }
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaComm comm, self;
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &self));
   for (int n = 0; n < N_NETWORKS; n++) RengaCall(CheckNetwork(self, comm, networks[n]));
+  if (RengaCommGetSize(comm) <= 2) RengaCall(CheckCopies(comm));
   RengaCall(RengaCommDestroy(&self));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;

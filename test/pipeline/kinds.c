@@ -398,8 +398,8 @@ static const Run networks[] = {
 enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
 
 static const struct {
-  int stages, replicas;
-} layouts[] = {{2, 1}, {4, 1}, {2, 2}, {1, 2}};
+  int stages, replicas, chunks;
+} layouts[] = {{2, 1, 1}, {4, 1, 1}, {2, 2, 1}, {1, 2, 1}, {3, 1, 3}, {4, 1, 2}, {4, 2, 2}};
 enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0] };
 
 static const int64_t samples[] = {4, 3, 4};
@@ -421,7 +421,8 @@ static RengaErrorCode CheckNetwork(RengaComm self, RengaComm comm, Run run)
   for (int i = 0; i < N_LAYOUTS; i++) {
     run.stages = layouts[i].stages;
     run.replicas = layouts[i].replicas;
-    if (run.stages * run.replicas > RengaCommGetSize(comm)) continue;
+    run.chunks = layouts[i].chunks;
+    if (run.stages / run.chunks * run.replicas > RengaCommGetSize(comm)) continue;
     RengaCall(RunAll(comm, &run, &result));
     RengaCall(RunCompare(&run, &expected, &result));
     RengaCheck(RengaCommGetRank(comm) != 0 || result.outputs == expected.outputs, MPI_COMM_SELF,

@@ -216,6 +216,16 @@ static RengaErrorCode CheckDifferent(RengaComm comm, const Run *run)
   return RENGA_SUCCESS;
 }
 
+/* Two stages on each rank. */
+static RengaErrorCode CheckChunks(RengaComm comm, Run run)
+{
+  run.stages *= 2;
+  run.chunks = 2;
+  run.buckets = 2;
+  RengaCall(CheckRun(comm, &run));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   static const struct {
@@ -243,6 +253,7 @@ static RengaErrorCode RunTest(void)
       if (n == 2 && stages != (size + 1) / 2) continue;
       if (n == 0) run.recompute = 1;
       RengaCall(CheckRun(comm, &run));
+      if (n == 1 && stages == size) RengaCall(CheckChunks(comm, run));
       if (n > 0) continue;
       RengaCall(CheckMissing(comm, &run, 0));
       RengaCall(CheckMissing(comm, &run, size - 1));
