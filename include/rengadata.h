@@ -16,6 +16,9 @@ RengaErrorCode RengaDataSetMasking(RengaData data, double share);
 /* true: each epoch's training samples in another order; false: as the files have them. */
 RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle);
 RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle);
+/* Owners of samples, each of which shuffles its own and exchanges a share: -data_lanes. */
+RengaErrorCode RengaDataSetLanes(RengaData data, int64_t lanes, double exchange);
+RengaErrorCode RengaDataGetLanes(RengaData data, int64_t *lanes, double *exchange);
 /* The training samples that matter least are left out of an epoch: -data_hide -data_importance. */
 RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, const char *importance);
 RengaErrorCode RengaDataGetHiding(RengaData data, double *fraction, const char **importance,
@@ -37,6 +40,10 @@ RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *sa
    epoch's last batch is short where the samples do not divide. */
 RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batch, int64_t step,
                                 int64_t *first, int64_t *count, int64_t *epoch);
+/* The batch that lanes fill; which of them has a sample. */
+RengaErrorCode RengaDataSetBatch(RengaData data, int64_t batch);
+RengaErrorCode RengaDataFindLane(RengaData data, int64_t epoch, int64_t place, int64_t *lane,
+                                 int64_t *sample);
 /* What an epoch leaves out: samples stand last in its order, in whole batches. */
 typedef struct {
   int64_t epoch, samples; /* samples: of the training part */

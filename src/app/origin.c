@@ -7,6 +7,8 @@
 
 /* Options whose values decide the numbers. */
 static const char *const options[] = {"data_shuffle",
+                                      "data_lanes",
+                                      "data_lanes_order",
                                       "data_hide",
                                       "data_importance",
                                       "data_hide_confidence",

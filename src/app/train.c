@@ -100,6 +100,7 @@ static RengaErrorCode SetUpPipeline(Training *training)
   RengaCall(AppPrintStart(training->comm, training->graph, training->plan));
   RengaCall(RengaPipelineSetPlan(training->pipeline, training->graph, training->plan));
   RengaCall(AnnounceShortBatches(training));
+  RengaCall(RengaDataSetBatch(training->data, training->batch));
   training->hiding.data = training->data;
   RengaCall(AppHidingCreate(training->comm, training->graph, training->optimizer, training->batch,
                             training->steps, &training->hiding));

@@ -12,8 +12,6 @@ static const RengaOptionRow option_rows[] = {
      "HDF5 files of the samples, with commas and patterns, or: synthetic"},
     {"data_samples", RENGA_OPTION_INT64, "4096", AT(samples_option), NULL, 1, 4e18,
      "samples of -data synthetic"},
-    {"data_shuffle", RENGA_OPTION_BOOL, "true", AT(shuffle), NULL, 0, 0,
-     "training samples of each epoch in an order drawn from the seed"},
     {"data_validation", RENGA_OPTION_REAL, "0", AT(validation), NULL, 0, 0.999,
      "share of the samples, from the end, that is kept for validation"},
     {"data_masking", RENGA_OPTION_REAL, "0", AT(masking), NULL, 0, 0.999,
@@ -26,6 +24,7 @@ RengaErrorCode RengaDataRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Data", OPTIONS, option_rows));
   RengaCall(RengaDataRegisterHiding_Private());
+  RengaCall(RengaDataRegisterLanes_Private());
   return RENGA_SUCCESS;
 }
 
@@ -43,6 +42,7 @@ static RengaErrorCode DataDestroy(void *object)
   FreeFields(data);
   RengaFree(&data->validation_source);
   RengaCall(RengaDataEndHiding_Private(data));
+  RengaCall(RengaDataEndLanes_Private(data));
   RengaCall(RengaOptionsFreeStrings(OPTIONS, option_rows, data));
   return RENGA_SUCCESS;
 }
@@ -74,6 +74,7 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
   RengaCall(RengaHeaderCreate(comm, "RengaData", sizeof *d, DataDestroy, &d));
   RengaErrorCode code = RengaOptionsSetDefaults(OPTIONS, option_rows, d);
   if (!code) code = RengaDataBeginHiding_Private(d);
+  if (!code) code = RengaDataBeginLanes_Private(d);
   if (code) RengaHeaderDestroy(&d);
   RengaCall(code);
   d->ignored = IGNORED;
@@ -93,7 +94,8 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
    . -data - HDF5 files of the samples, separated by commas, with * and ? where the shell has left
      them, or: synthetic
    . -data_samples - samples of -data synthetic (4096)
-   . -data_shuffle - training samples of each epoch in an order drawn from the seed (true)
+   . -data_shuffle - true or global: training samples of each epoch in an order drawn from the seed;
+     local and partial:Q: within lanes (RengaDataSetLanes); false: as the files have them (true)
    . -data_validation - share of the samples, from the end, that is kept for validation (0)
    . -data_masking - share of the tokens that the network must find again (0: it finds the next)
    . -data_hide, -data_importance, -data_hide_... - see RengaDataSetHiding
@@ -105,6 +107,7 @@ RengaErrorCode RengaDataSetFromOptions(RengaData data)
   RengaCall(DataIsNew(data));
   RengaCall(RengaOptionsSetFromDatabase(data->hdr.prefix, OPTIONS, option_rows, data));
   RengaCall(RengaDataReadHidingOptions_Private(data));
+  RengaCall(RengaDataReadLaneOptions_Private(data));
   RengaCall(RengaOptionsGetString("data_samples", &value, &given));
   RengaCheck(!given || data->source == NULL || strcmp(data->source, SYNTHETIC) == 0, data->hdr.comm,
              RENGA_ERR_OPTION, "-data_samples %s is for -data synthetic; -data is %s", value,
@@ -349,6 +352,7 @@ RengaErrorCode RengaDataSetUp(RengaData data)
   RengaCall(SetUpInTurn(data, counts));
   RengaCall(CompareCounts(data, counts));
   RengaCall(PlaceParts(data, counts));
+  RengaCall(RengaDataSetUpLanes_Private(data));
   data->hdr.state = RENGA_STATE_SETUP;
   return RENGA_SUCCESS;
 }
@@ -371,6 +375,10 @@ RengaErrorCode RengaDataView(RengaData data, RengaViewer viewer)
       viewer, "Data: %s, %lld samples for training%s, %lld for validation, seed %llu\n",
       data->source, (long long)data->part[0].count, data->shuffle ? ", shuffled" : "",
       (long long)data->part[1].count, (unsigned long long)data->seed));
+  if (data->lanes.count > 0)
+    RengaCall(RengaViewerPrintf(
+        viewer, "  %lld lanes, each of which exchanges %lld samples before an epoch\n",
+        (long long)data->lanes.count, (long long)RengaDataExchanged_Private(data)));
   RengaCall(data->ops->view(data, viewer));
   return RENGA_SUCCESS;
 }

@@ -91,6 +91,19 @@ RengaErrorCode RengaDataReadHidingOptions_Private(RengaData data);
 void RengaDataForgetLosses_Private(RengaData data);
 RengaErrorCode RengaDataEndHiding_Private(RengaData data);
 
+/* lanes.c */
+typedef struct {
+  int64_t count;   /* 0: none */
+  double exchange; /* share of a lane; -1: no lanes */
+  int64_t batch;   /* that they fill */
+  char *order, *placement, *shuffle;
+} RengaDataLanes;
+RengaErrorCode RengaDataRegisterLanes_Private(void);
+RengaErrorCode RengaDataBeginLanes_Private(RengaData data);
+RengaErrorCode RengaDataReadLaneOptions_Private(RengaData data);
+RengaErrorCode RengaDataSetUpLanes_Private(RengaData data);
+RengaErrorCode RengaDataEndLanes_Private(RengaData data);
+
 enum { RENGA_DATA_PARTS = 2 };
 
 /* What an input takes of a stream of tokens. */
@@ -162,7 +175,13 @@ struct _p_RengaData {
   bool tokens; /* the files are streams of tokens */
   int64_t sequence, mask, vocabulary_digest;
   RengaDataHiding hiding;
+  RengaDataLanes lanes;
 };
+
+/* lanes.c: of a set with lanes. */
+int64_t RengaDataExchanged_Private(const struct _p_RengaData *data);
+int64_t RengaDataOfLanes_Private(const struct _p_RengaData *data, int64_t epoch, int64_t at,
+                                 int64_t *lane);
 
 /* order.c: places of an epoch of the training part. */
 int64_t RengaDataAt_Private(const struct _p_RengaData *data, int64_t epoch, int64_t place);

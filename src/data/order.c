@@ -82,6 +82,7 @@ int64_t RengaDataAt_Private(const struct _p_RengaData *data, int64_t epoch, int6
   const RengaHidden *hidden = HiddenOf(data, epoch);
   const int64_t samples = data->part[RENGA_DATA_TRAINING].count;
   const int64_t seen = samples - (hidden ? hidden->count : 0);
+  if (data->lanes.count > 0) return RengaDataOfLanes_Private(data, epoch, place, NULL);
   if (place >= seen) return FindNth(hidden, true, place - seen);
   if (data->shuffle) place = RengaDataShuffle(data->seed, epoch, seen, place);
   return hidden ? FindNth(hidden, false, place) : place;

@@ -50,7 +50,7 @@ int64_t RengaDataShuffle(uint64_t seed, int64_t epoch, int64_t samples, int64_t 
    Input:
    . data - the data set
    . shuffle - true (default): each epoch in an order of its own, drawn from the seed; false: as the
-     files have them
+     files have them. Lanes that were set are none any more
 
    Options:
    . -data_shuffle - the same
@@ -59,6 +59,8 @@ RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle)
 {
   RengaCheckPointer(data);
   data->shuffle = shuffle;
+  data->lanes.count = 0;
+  data->lanes.exchange = -1;
   return RENGA_SUCCESS;
 }
 

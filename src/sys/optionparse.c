@@ -102,6 +102,7 @@ static const char *ImpliedValue(const RengaOptionRow *row)
 {
   size_t length = strlen(row->name);
   if (row->kind != RENGA_OPTION_STRING || length < 5) return NULL;
+  if (row->value && RengaOptionIsBool(row->value)) return "true"; /* true, false and more */
   return strcmp(row->name + length - 5, "_view") == 0 ? "ascii" : NULL;
 }
 

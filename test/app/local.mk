@@ -7,3 +7,5 @@ TESTS += $(app_tests)
 EXTRA_DIST += %D%/common.sh $(app_tests)
 TESTS += %D%/hiding.sh
 EXTRA_DIST += %D%/hiding.sh
+TESTS += %D%/lanes.sh
+EXTRA_DIST += %D%/lanes.sh

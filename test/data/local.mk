@@ -17,3 +17,6 @@ EXTRA_DIST += %D%/tokenizer.json
 check_PROGRAMS += %D%/hide
 TESTS += %D%/hide
 %C%_hide_LDADD = $(LDADD) $(HDF5_LIBS)
+check_PROGRAMS += %D%/lanes
+TESTS += %D%/lanes
+%C%_lanes_LDADD = $(LDADD) $(HDF5_LIBS)
