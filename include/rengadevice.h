@@ -85,27 +85,40 @@ RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
                               void *const out[], void *workspace);
 RengaErrorCode RengaKernelDestroy(RengaKernel *kernel);
 
-/* Flat float32 vectors. The result never depends on the number of threads. */
-RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, int64_t count, float y[],
-                              const float x[]); /* y += x */
-RengaErrorCode RengaDeviceSumOfSquares(RengaDevice device, RengaStream stream, int64_t count,
-                                       const float x[], double *sum); /* synchronises */
+/* Vectors in the device's memory: elements of one type, one after the other. All types but float32
+   are refused. Work is queued; tables are copied. A result depends neither on the number of threads
+   nor on what else comes in the same call. */
 typedef struct {
-  double learning_rate, momentum, dampening, weight_decay; /* sgd: weight_decay is L2 */
-  bool nesterov, first;                                    /* first: momentum = gradient */
+  void *data;
+  RengaDataType type;
+  int64_t count;
+} RengaVector;
+RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataType type,
+                              int64_t count, void *y, const void *x); /* y += x */
+/* sums: of the host, there once the stream was waited for. */
+RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, int count,
+                                        const RengaVector x[], double sums[]);
+/* What is updated in one step: all vectors have as many elements. */
+#define RENGA_MOMENTS_MOST 8
+typedef struct {
+  RengaVector parameter, gradient, moment[RENGA_MOMENTS_MOST]; /* data NULL: there is none */
+  double rate_scale, weight_decay; /* of the learning rate; sgd and adam: L2 */
+} RengaParameterUpdate;
+typedef struct {
+  double learning_rate, momentum, dampening;
+  bool nesterov, first; /* first: momentum = gradient */
 } RengaSgdStep;
 typedef struct {
-  double learning_rate, beta1, beta2, epsilon, weight_decay;
+  double learning_rate, beta1, beta2, epsilon;
   bool decoupled; /* adamw */
   int64_t step;   /* 1, 2, … for the bias corrections */
 } RengaAdamStep;
-/* gradient is read as scale * gradient[i]; momentum may be NULL where not used. */
+/* A gradient is read as scale * gradient[i]. */
 RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
-                                    const RengaSgdStep *step, double scale, int64_t count,
-                                    float parameter[], const float gradient[], float momentum[]);
+                                    const RengaSgdStep *step, double scale, int count,
+                                    const RengaParameterUpdate updates[]);
 RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream,
-                                     const RengaAdamStep *step, double scale, int64_t count,
-                                     float parameter[], const float gradient[], float first[],
-                                     float second[]);
+                                     const RengaAdamStep *step, double scale, int count,
+                                     const RengaParameterUpdate updates[]);
 
 RENGA_END_DECLS

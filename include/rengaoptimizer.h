@@ -94,5 +94,9 @@ RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device
                                     RengaStream stream, const char *name, int64_t step,
                                     double scale, int64_t count, float parameter[],
                                     const float gradient[], float *const moment[]);
+/* Many parameters in one call; none is frozen. */
+RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice device,
+                                       RengaStream stream, int64_t step, double scale, int count,
+                                       const RengaParameterUpdate updates[]);
 
 RENGA_END_DECLS

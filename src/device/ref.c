@@ -63,58 +63,78 @@ static RengaErrorCode Add_Ref(RengaDevice device, RengaStream stream, int64_t co
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SumOfSquares_Ref(RengaDevice device, RengaStream stream, int64_t count,
-                                       const float x[], double *sum)
+static RengaErrorCode SumsOfSquares_Ref(RengaDevice device, RengaStream stream, int count,
+                                        const RengaVector x[], double sums[])
 {
   (void)device;
   (void)stream;
-  double total = 0;
-  for (int64_t i = 0; i < count; i++) total += (double)x[i] * x[i];
-  *sum = total;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode UpdateSgd_Ref(RengaDevice device, RengaStream stream,
-                                    const RengaSgdStep *step, double scale, int64_t count,
-                                    float parameter[], const float gradient[], float momentum[])
-{
-  (void)device;
-  (void)stream;
-  for (int64_t i = 0; i < count; i++) {
-    double g = scale * gradient[i] + step->weight_decay * parameter[i];
-    double update = g;
-    if (momentum) {
-      double v = step->first ? g : step->momentum * momentum[i] + (1 - step->dampening) * g;
-      momentum[i] = (float)v;
-      update = step->nesterov ? g + step->momentum * v : v;
-    }
-    parameter[i] = (float)(parameter[i] - step->learning_rate * update);
+  for (int k = 0; k < count; k++) {
+    const float *data = x[k].data;
+    double total = 0;
+    for (int64_t i = 0; i < x[k].count; i++) total += (double)data[i] * data[i];
+    sums[k] = total;
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode UpdateAdam_Ref(RengaDevice device, RengaStream stream,
-                                     const RengaAdamStep *step, double scale, int64_t count,
-                                     float parameter[], const float gradient[], float first[],
-                                     float second[])
+static void UpdateOneSgd(const RengaSgdStep *step, double scale, const RengaParameterUpdate *update)
+{
+  float *parameter = update->parameter.data, *momentum = update->moment[0].data;
+  const float *gradient = update->gradient.data;
+  const double rate = step->learning_rate * update->rate_scale;
+  for (int64_t i = 0; i < update->parameter.count; i++) {
+    double g = scale * gradient[i] + update->weight_decay * parameter[i];
+    double change = g;
+    if (momentum) {
+      double v = step->first ? g : step->momentum * momentum[i] + (1 - step->dampening) * g;
+      momentum[i] = (float)v;
+      change = step->nesterov ? g + step->momentum * v : v;
+    }
+    parameter[i] = (float)(parameter[i] - rate * change);
+  }
+}
+
+static RengaErrorCode UpdateSgd_Ref(RengaDevice device, RengaStream stream,
+                                    const RengaSgdStep *step, double scale, int count,
+                                    const RengaParameterUpdate updates[])
 {
   (void)device;
   (void)stream;
-  double correction1 = 1 - pow(step->beta1, (double)step->step);
-  double correction2 = 1 - pow(step->beta2, (double)step->step);
-  for (int64_t i = 0; i < count; i++) {
+  for (int k = 0; k < count; k++) UpdateOneSgd(step, scale, &updates[k]);
+  return RENGA_SUCCESS;
+}
+
+static void UpdateOneAdam(const RengaAdamStep *step, double scale,
+                          const RengaParameterUpdate *update)
+{
+  float *parameter = update->parameter.data;
+  float *first = update->moment[0].data, *second = update->moment[1].data;
+  const float *gradient = update->gradient.data;
+  const double rate = step->learning_rate * update->rate_scale, decay = update->weight_decay;
+  const double correction1 = 1 - pow(step->beta1, (double)step->step);
+  const double correction2 = 1 - pow(step->beta2, (double)step->step);
+  for (int64_t i = 0; i < update->parameter.count; i++) {
     double p = parameter[i], g = scale * gradient[i];
     if (step->decoupled)
-      p *= 1 - step->learning_rate * step->weight_decay;
+      p *= 1 - rate * decay;
     else
-      g += step->weight_decay * p;
+      g += decay * p;
     double m = step->beta1 * first[i] + (1 - step->beta1) * g;
     double v = step->beta2 * second[i] + (1 - step->beta2) * g * g;
-    p -= step->learning_rate * (m / correction1) / (sqrt(v / correction2) + step->epsilon);
+    p -= rate * (m / correction1) / (sqrt(v / correction2) + step->epsilon);
     first[i] = (float)m;
     second[i] = (float)v;
     parameter[i] = (float)p;
   }
+}
+
+static RengaErrorCode UpdateAdam_Ref(RengaDevice device, RengaStream stream,
+                                     const RengaAdamStep *step, double scale, int count,
+                                     const RengaParameterUpdate updates[])
+{
+  (void)device;
+  (void)stream;
+  for (int k = 0; k < count; k++) UpdateOneAdam(step, scale, &updates[k]);
   return RENGA_SUCCESS;
 }
 
@@ -125,7 +145,7 @@ RengaErrorCode RengaDeviceCreate_Ref(void *object)
   device->ops->setup = SetUp_Ref;
   device->ops->findkernel = FindKernel_Ref;
   device->ops->add = Add_Ref;
-  device->ops->sumofsquares = SumOfSquares_Ref;
+  device->ops->sumsofsquares = SumsOfSquares_Ref;
   device->ops->updatesgd = UpdateSgd_Ref;
   device->ops->updateadam = UpdateAdam_Ref;
   return RENGA_SUCCESS;

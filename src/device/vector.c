@@ -1,5 +1,13 @@
-/* Flat float32 vectors: sums of gradients, norms, and the optimizers' updates. */
+/* Vectors: sums of gradients, norms, and the optimizers' updates, many vectors in one call. */
 #include "renga/private/device.h"
+
+static RengaErrorCode CheckType(RengaDataType type, const char *what)
+{
+  RengaCheck(type == RENGA_FLOAT32, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "%s of %s vectors is not supported: float32 is", what,
+             type >= 0 && type < RENGA_TYPE_COUNT ? RengaDataTypeName(type) : "untyped");
+  return RENGA_SUCCESS;
+}
 
 /*@
    RengaDeviceAdd - y += x
@@ -9,42 +17,72 @@
    Input:
    . device - the device
    . stream - queued on it
+   . type - of the elements: RENGA_FLOAT32
    . count - elements
    . x - not overlapping y
 
    Output:
    . y - the sum
+
+   Errors: RENGA_ERR_SUPPORT where the type is another one.
 @*/
-RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, int64_t count, float y[],
-                              const float x[])
+RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataType type,
+                              int64_t count, void *y, const void *x)
 {
   RengaCheckPointer(device);
+  RengaCall(CheckType(type, "a sum"));
   if (count > 0) RengaCall(device->ops->add(device, stream, count, y, x));
   return RENGA_SUCCESS;
 }
 
 /*@
-   RengaDeviceSumOfSquares - the square of the 2-norm
+   RengaDeviceSumsOfSquares - the squares of the 2-norms of vectors
 
    Not collective
 
    Input:
    . device - the device
-   . stream - waited for
-   . count - elements
-   . x - the vector
+   . stream - queued on it
+   . count - number of vectors
+   . x - [count] the vectors; the table is copied
 
    Output:
-   . sum - in double, the same for any number of threads
+   . sums - [count] of the host, there once the stream was waited for: in double, the same for any
+     number of threads
+
+   Errors: RENGA_ERR_SUPPORT where a vector is not float32.
 @*/
-RengaErrorCode RengaDeviceSumOfSquares(RengaDevice device, RengaStream stream, int64_t count,
-                                       const float x[], double *sum)
+RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, int count,
+                                        const RengaVector x[], double sums[])
 {
   RengaCheckPointer(device);
-  RengaCheckPointer(sum);
-  *sum = 0;
-  if (count > 0) RengaCall(device->ops->sumofsquares(device, stream, count, x, sum));
+  for (int i = 0; i < count; i++) RengaCall(CheckType(x[i].type, "a norm"));
+  if (count > 0) RengaCall(device->ops->sumsofsquares(device, stream, count, x, sums));
   return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckUpdates(int count, const RengaParameterUpdate updates[])
+{
+  for (int i = 0; i < count; i++) {
+    const RengaParameterUpdate *update = &updates[i];
+    RengaCall(CheckType(update->parameter.type, "an update"));
+    RengaCall(CheckType(update->gradient.type, "an update by gradients"));
+    for (int m = 0; m < RENGA_MOMENTS_MOST; m++)
+      if (update->moment[m].data)
+        RengaCall(CheckType(update->moment[m].type, "an update by moments"));
+    RengaCheck(update->gradient.count == update->parameter.count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+               "update %d of %d: %lld elements have a gradient of %lld", i, count,
+               (long long)update->parameter.count, (long long)update->gradient.count);
+  }
+  return RENGA_SUCCESS;
+}
+
+static bool HaveMoments(int count, const RengaParameterUpdate updates[], int moments)
+{
+  for (int i = 0; i < count; i++)
+    for (int m = 0; m < moments; m++)
+      if (!updates[i].moment[m].data && updates[i].parameter.count > 0) return false;
+  return true;
 }
 
 /*@
@@ -55,29 +93,29 @@ RengaErrorCode RengaDeviceSumOfSquares(RengaDevice device, RengaStream stream, i
    Input:
    . device - the device
    . stream - queued on it
-   . step - rate, momentum m, dampening d, weight decay w
+   . step - rate, momentum m, dampening d
    . scale - the gradient is g = scale * gradient + w * parameter
-   . count - elements
-   . gradient - the gradient
+   . count - number of parameters
+   . updates - [count] the parameters, their gradients, rate scales and weight decays w; the table
+     is copied.
+     Parameter p -= rate * rate_scale * u; u is g without momentum, v with it, g + m v with
+     Nesterov's. Moment 0 is v = m v + (1 - d) g, or v = g in the first step; none where m is 0
 
-   Output:
-   . parameter - p -= rate * u; u is g without momentum, v with it, g + m v with Nesterov's
-   . momentum - v = m v + (1 - d) g, or v = g in the first step; NULL where m is 0
+   Errors: RENGA_ERR_SUPPORT where a vector is not float32.
 
    Notes: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013,
 in the form that has the rate outside the momentum.
 @*/
 RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
-                                    const RengaSgdStep *step, double scale, int64_t count,
-                                    float parameter[], const float gradient[], float momentum[])
+                                    const RengaSgdStep *step, double scale, int count,
+                                    const RengaParameterUpdate updates[])
 {
   RengaCheckPointer(device);
   RengaCheckPointer(step);
-  RengaCheck(momentum || step->momentum == 0 || count == 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "momentum is %g and there is no buffer for it", step->momentum);
-  if (count > 0)
-    RengaCall(
-        device->ops->updatesgd(device, stream, step, scale, count, parameter, gradient, momentum));
+  RengaCall(CheckUpdates(count, updates));
+  RengaCheck(step->momentum == 0 || HaveMoments(count, updates, 1), MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "momentum is %g and there is no buffer for it", step->momentum);
+  if (count > 0) RengaCall(device->ops->updatesgd(device, stream, step, scale, count, updates));
   return RENGA_SUCCESS;
 }
 
@@ -89,30 +127,30 @@ RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
    Input:
    . device - the device
    . stream - queued on it
-   . step - rate, beta1, beta2, epsilon, weight decay, number of the step from 1
+   . step - rate, beta1, beta2, epsilon, number of the step from 1
    . scale - the gradient is g = scale * gradient (+ decay * parameter where it is not decoupled)
-   . count - elements
-   . gradient - the gradient
+   . count - number of parameters
+   . updates - [count] the parameters, their gradients, rate scales and weight decays; the table is
+     copied. parameter p -= r m' / (sqrt(v') + epsilon), r = rate * rate_scale, after
+     p *= 1 - r * decay where decoupled. Moment 0 is m = beta1 m + (1 - beta1) g;
+     m' = m / (1 - beta1^step). Moment 1 is v = beta2 v + (1 - beta2) g^2; v' = v / (1 - beta2^step)
 
-   Output:
-   . parameter - p -= rate m' / (sqrt(v') + epsilon), after p *= 1 - rate * decay where decoupled
-   . first - m = beta1 m + (1 - beta1) g; m' = m / (1 - beta1^step)
-   . second - v = beta2 v + (1 - beta2) g^2; v' = v / (1 - beta2^step)
+   Errors: RENGA_ERR_SUPPORT where a vector is not float32.
 
    Notes: Kingma and Ba, Adam, 2015, algorithm 1; Loshchilov and Hutter, Decoupled weight decay
    regularization, 2019.
 @*/
 RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream,
-                                     const RengaAdamStep *step, double scale, int64_t count,
-                                     float parameter[], const float gradient[], float first[],
-                                     float second[])
+                                     const RengaAdamStep *step, double scale, int count,
+                                     const RengaParameterUpdate updates[])
 {
   RengaCheckPointer(device);
   RengaCheckPointer(step);
   RengaCheck(step->step >= 1, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "step is %lld: the first is 1",
              (long long)step->step);
-  if (count > 0)
-    RengaCall(device->ops->updateadam(device, stream, step, scale, count, parameter, gradient,
-                                      first, second));
+  RengaCall(CheckUpdates(count, updates));
+  RengaCheck(HaveMoments(count, updates, 2), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "an update of Adam needs two moments");
+  if (count > 0) RengaCall(device->ops->updateadam(device, stream, step, scale, count, updates));
   return RENGA_SUCCESS;
 }

@@ -9,32 +9,33 @@
 #include <string.h>
 
 static RengaErrorCode UpdateEither(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
-                                   const RengaOptimizerTask *task, bool decoupled)
+                                   const RengaOptimizerStep *step, bool decoupled, int count,
+                                   const RengaParameterUpdate updates[])
 {
-  RengaAdamStep step = {
-      .learning_rate = task->learning_rate,
+  const RengaAdamStep adam = {
+      .learning_rate = step->learning_rate,
       .beta1 = optimizer->beta1,
       .beta2 = optimizer->beta2,
       .epsilon = optimizer->epsilon,
-      .weight_decay = task->weight_decay,
       .decoupled = decoupled,
-      .step = task->step + 1,
+      .step = step->number + 1,
   };
-  RengaCall(RengaDeviceUpdateAdam(device, stream, &step, task->scale, task->count, task->parameter,
-                                  task->gradient, task->moment[0], task->moment[1]));
+  RengaCall(RengaDeviceUpdateAdam(device, stream, &adam, step->scale, count, updates));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode UpdateAdam(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
-                                 const RengaOptimizerTask *task)
+                                 const RengaOptimizerStep *step, int count,
+                                 const RengaParameterUpdate updates[])
 {
-  return UpdateEither(optimizer, device, stream, task, false);
+  return UpdateEither(optimizer, device, stream, step, false, count, updates);
 }
 
 static RengaErrorCode UpdateAdamW(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
-                                  const RengaOptimizerTask *task)
+                                  const RengaOptimizerStep *step, int count,
+                                  const RengaParameterUpdate updates[])
 {
-  return UpdateEither(optimizer, device, stream, task, true);
+  return UpdateEither(optimizer, device, stream, step, true, count, updates);
 }
 
 static RengaErrorCode MomentsOfAdam(RengaOptimizer optimizer, int *count, const char *const **names)

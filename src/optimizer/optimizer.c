@@ -46,10 +46,11 @@ static RengaErrorCode OptimizerDestroy(void *object)
 RengaErrorCode RengaOptimizerRegister(const RengaOptimizerRule *rule)
 {
   RengaCheckPointer(rule);
-  RengaCheck(rule->update && rule->n_moments >= 0 && (!rule->n_moments || rule->moment_names),
+  RengaCheck(rule->update && rule->n_moments >= 0 && rule->n_moments <= RENGA_MOMENTS_MOST &&
+                 (!rule->n_moments || rule->moment_names),
              MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "the optimizer %s needs an update, and a name for each of its %d moments",
-             rule->name ? rule->name : "without a name", rule->n_moments);
+             "the optimizer %s needs an update, and a name for each of its %d moments, at most %d",
+             rule->name ? rule->name : "without a name", rule->n_moments, RENGA_MOMENTS_MOST);
   RengaCall(RengaClassRegisterType_Private(&optimizers, rule->name, rule));
   return RENGA_SUCCESS;
 }
@@ -234,19 +235,62 @@ RengaErrorCode RengaOptimizerGetUpdateBytes(RengaOptimizer optimizer, int64_t *b
   return RENGA_SUCCESS;
 }
 
+/* One parameter's update, rate scale and weight decay aside. */
+static RengaErrorCode DescribeUpdate(RengaOptimizer optimizer, int64_t count, float parameter[],
+                                     const float gradient[], float *const moment[],
+                                     RengaParameterUpdate *update)
+{
+  int moments = 0;
+  const char *const *names;
+  RengaCall(RengaOptimizerGetMoments(optimizer, &moments, &names));
+  *update = (RengaParameterUpdate){
+      .parameter = {parameter, RENGA_FLOAT32, count},
+      .gradient = {(float *)(uintptr_t)gradient, RENGA_FLOAT32, count},
+      .rate_scale = 1,
+      .weight_decay = optimizer->weight_decay,
+  };
+  for (int m = 0; m < moments; m++)
+    update->moment[m] = (RengaVector){moment[m], RENGA_FLOAT32, count};
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOptimizerRehearse_Private(RengaOptimizer optimizer, RengaDevice device,
                                               int64_t count, float parameter[],
                                               const float gradient[], float *const moment[])
 {
-  const RengaOptimizerTask task = {.learning_rate = 1e-9,
-                                   .weight_decay = optimizer->weight_decay,
-                                   .scale = 1,
-                                   .step = 2,
-                                   .count = count,
-                                   .parameter = parameter,
-                                   .gradient = gradient,
-                                   .moment = moment};
-  RengaCall(optimizer->ops->update(optimizer, device, NULL, &task));
+  const RengaOptimizerStep step = {.learning_rate = 1e-9, .scale = 1, .number = 2};
+  RengaParameterUpdate update;
+  RengaCall(DescribeUpdate(optimizer, count, parameter, gradient, moment, &update));
+  RengaCall(optimizer->ops->update(optimizer, device, NULL, &step, 1, &update));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaOptimizerUpdateAll - one step of many parameters
+
+   Not collective
+
+   Input:
+   . optimizer - set up
+   . device - holds all vectors
+   . stream - the work is queued there
+   . step - 0-based
+   . scale - as of RengaOptimizerUpdate
+   . count - number of parameters, none of them frozen
+   . updates - [count] parameters, gradients, as many moments as RengaOptimizerGetMoments says, and
+     what RengaOptimizerGetGroup says of each parameter; the table is copied
+
+   Errors: RENGA_ERR_SUPPORT where a vector has a type that the device does not update.
+@*/
+RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice device,
+                                       RengaStream stream, int64_t step, double scale, int count,
+                                       const RengaParameterUpdate updates[])
+{
+  RengaOptimizerStep all = {.scale = scale, .number = step};
+  RengaCheckPointer(optimizer);
+  RengaCheckState(optimizer, RENGA_STATE_SETUP, "RengaOptimizerSetUp");
+  RengaCall(RengaOptimizerGetLearningRate(optimizer, step, &all.learning_rate));
+  if (count > 0) RengaCall(optimizer->ops->update(optimizer, device, stream, &all, count, updates));
   return RENGA_SUCCESS;
 }
 
@@ -274,20 +318,14 @@ RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device
                                     double scale, int64_t count, float parameter[],
                                     const float gradient[], float *const moment[])
 {
+  RengaParameterUpdate update;
+  bool frozen;
   RengaCheckPointer(optimizer);
   RengaCheckPointer(name);
   RengaCheckState(optimizer, RENGA_STATE_SETUP, "RengaOptimizerSetUp");
-  RengaOptimizerTask task = {.scale = scale,
-                             .step = step,
-                             .count = count,
-                             .parameter = parameter,
-                             .gradient = gradient,
-                             .moment = moment};
-  double rate_scale;
-  bool frozen;
-  RengaCall(RengaOptimizerGetLearningRate(optimizer, step, &task.learning_rate));
-  RengaCall(RengaOptimizerGetGroup(optimizer, name, &rate_scale, &task.weight_decay, &frozen));
-  task.learning_rate *= rate_scale;
-  if (!frozen) RengaCall(optimizer->ops->update(optimizer, device, stream, &task));
+  RengaCall(DescribeUpdate(optimizer, count, parameter, gradient, moment, &update));
+  RengaCall(
+      RengaOptimizerGetGroup(optimizer, name, &update.rate_scale, &update.weight_decay, &frozen));
+  RengaCall(RengaOptimizerUpdateAll(optimizer, device, stream, step, scale, !frozen, &update));
   return RENGA_SUCCESS;
 }

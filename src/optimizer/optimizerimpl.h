@@ -4,9 +4,16 @@
 #include "renga/private/optimizer.h"
 #include "rengaoptimizer.h"
 
+/* What is the same for all parameters of a step. */
+typedef struct {
+  double learning_rate, scale;
+  int64_t number; /* 0-based */
+} RengaOptimizerStep;
+
 struct _RengaOptimizerOps {
   RengaErrorCode (*update)(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
-                           const RengaOptimizerTask *task);
+                           const RengaOptimizerStep *step, int count,
+                           const RengaParameterUpdate updates[]);
   RengaErrorCode (*moments)(RengaOptimizer optimizer, int *count, const char *const **names);
   RengaErrorCode (*view)(RengaOptimizer optimizer, RengaViewer viewer);
 };

@@ -1,14 +1,32 @@
 /* Optimizer types from outside: a rule that a program registered. */
 #include "optimizerimpl.h"
 
+static RengaErrorCode UpdateOneOutside(RengaOptimizer optimizer, const RengaOptimizerStep *step,
+                                       const RengaParameterUpdate *update)
+{
+  float *moment[RENGA_MOMENTS_MOST];
+  for (int m = 0; m < RENGA_MOMENTS_MOST; m++) moment[m] = update->moment[m].data;
+  const RengaOptimizerTask task = {.learning_rate = step->learning_rate * update->rate_scale,
+                                   .weight_decay = update->weight_decay,
+                                   .scale = step->scale,
+                                   .step = step->number,
+                                   .count = update->parameter.count,
+                                   .parameter = update->parameter.data,
+                                   .gradient = update->gradient.data,
+                                   .moment = moment};
+  RengaCall(optimizer->rule->update(&task, optimizer->rule->user));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode UpdateOutside(RengaOptimizer optimizer, RengaDevice device,
-                                    RengaStream stream, const RengaOptimizerTask *task)
+                                    RengaStream stream, const RengaOptimizerStep *step, int count,
+                                    const RengaParameterUpdate updates[])
 {
   (void)stream;
   RengaCheck(RengaDeviceIsHost(device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "the optimizer %s is from outside, and updates parameters in the host's memory only",
              optimizer->rule->name);
-  RengaCall(optimizer->rule->update(task, optimizer->rule->user));
+  for (int i = 0; i < count; i++) RengaCall(UpdateOneOutside(optimizer, step, &updates[i]));
   return RENGA_SUCCESS;
 }
 

@@ -8,17 +8,16 @@
 #include <string.h>
 
 static RengaErrorCode UpdateSgd(RengaOptimizer optimizer, RengaDevice device, RengaStream stream,
-                                const RengaOptimizerTask *task)
+                                const RengaOptimizerStep *step, int count,
+                                const RengaParameterUpdate updates[])
 {
-  RengaSgdStep step = {
-      .learning_rate = task->learning_rate,
+  const RengaSgdStep sgd = {
+      .learning_rate = step->learning_rate,
       .momentum = optimizer->momentum,
-      .weight_decay = task->weight_decay,
       .nesterov = optimizer->nesterov,
-      .first = task->step == 0,
+      .first = step->number == 0,
   };
-  RengaCall(RengaDeviceUpdateSgd(device, stream, &step, task->scale, task->count, task->parameter,
-                                 task->gradient, optimizer->momentum > 0 ? task->moment[0] : NULL));
+  RengaCall(RengaDeviceUpdateSgd(device, stream, &sgd, step->scale, count, updates));
   return RENGA_SUCCESS;
 }
 

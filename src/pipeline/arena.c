@@ -133,6 +133,7 @@ static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
   RengaCall(GiveTables(chunk));
   RengaCall(RengaChunkSetUpBuckets_Private(chunk));
   RengaCall(RengaChunkSetUpInputs_Private(chunk));
+  RengaCall(RengaChunkSetUpUpdates_Private(chunk));
   return RENGA_SUCCESS;
 }
 

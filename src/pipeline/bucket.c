@@ -10,8 +10,7 @@ RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t cou
                                      const void *x)
 {
   Chunk *chunk = user;
-  (void)type;
-  RengaCall(RengaDeviceAdd(chunk->device, NULL, count, y, x));
+  RengaCall(RengaDeviceAdd(chunk->device, NULL, type, count, y, x));
   RengaCall(RengaCommProgress(chunk->pipeline->rank.all));
   return RENGA_SUCCESS;
 }

@@ -195,6 +195,10 @@ static void FreeLists(Chunk *chunk)
   RengaFree(&chunk->base);
   RengaFree(&chunk->gradients.piece);
   RengaFree(&chunk->gradients.leaf_bounds);
+  RengaFree(&chunk->updates.gradient);
+  RengaFree(&chunk->updates.number);
+  RengaFree(&chunk->updates.square);
+  RengaFree(&chunk->updates.update);
   RengaFree(&chunk->exchange);
 }
 

@@ -156,6 +156,16 @@ typedef struct {
   RengaEvent *used;   /* [slots] behind the last kernel that reads it */
 } InputRing;
 
+/* The vectors that a step squares and updates, each in one call. Places of gradients are those of
+   the running step. */
+typedef struct {
+  int n_norms, n_updates;
+  RengaVector *gradient;        /* [n_norms] of trained parameters that this rank owns */
+  int *number;                  /* [n_norms] of the parameter among all of the network */
+  double *square;               /* [n_norms] of the host */
+  RengaParameterUpdate *update; /* [n_updates] of trained parameters */
+} UpdateTable;
+
 /* What a chunk has to do with the running pass; empty between passes. Below, i is a place in its
    order. */
 typedef struct {
@@ -199,6 +209,7 @@ typedef struct {
   char **base;           /* [REGION_MESSAGE + messages] of the running action */
   const void **argument; /* [kernels.largest] */
   GradientVector gradients;
+  UpdateTable updates;
   InputRing inputs;
   RengaRequest *exchange; /* of one tied parameter */
   int n_exchanges;

@@ -18,11 +18,15 @@ static Place PlaceOf(const Layout *layout, RengaValue value)
 }
 
 /* to = from, to += from, or zeros where from is absent. */
-static RengaErrorCode AppendMove(Sequence *sequence, InstructionKind kind, Place from, Place to,
-                                 int64_t bytes)
+static RengaErrorCode AppendMove(Sequence *sequence, InstructionKind kind, RengaDataType type,
+                                 Place from, Place to, int64_t bytes)
 {
-  const Instruction instruction = {
-      .kind = kind, .n_in = 1, .n_out = 1, .workspace.region = REGION_ABSENT, .bytes = bytes};
+  const Instruction instruction = {.kind = kind,
+                                   .n_in = 1,
+                                   .n_out = 1,
+                                   .workspace.region = REGION_ABSENT,
+                                   .bytes = bytes,
+                                   .type = type};
   Place *place;
   RengaCall(AppendInstruction(sequence, instruction, &place));
   place[0] = from;
@@ -39,7 +43,9 @@ static RengaErrorCode EmitMove(Layout *layout, Sequence *sequence, const Move *m
     kind = INSTRUCTION_ZERO;
   else if (adds && move->to.region == REGION_GRADIENTS)
     kind = INSTRUCTION_ADD;
-  RengaCall(AppendMove(sequence, kind, PlaceOf(layout, move->value), move->to, move->bytes));
+  const RengaDataType type =
+      kind == INSTRUCTION_ADD ? layout->program->spec[move->value].type : RENGA_FLOAT32;
+  RengaCall(AppendMove(sequence, kind, type, PlaceOf(layout, move->value), move->to, move->bytes));
   return RENGA_SUCCESS;
 }
 
@@ -101,7 +107,7 @@ static RengaErrorCode EmitNode(Layout *layout, const MovesOf *moves, int n)
   if (layout->kernel[n] >= 0)
     RengaCall(EmitKernel(layout, sequence, node, n));
   else if (!layout->view[n])
-    RengaCall(AppendMove(sequence, INSTRUCTION_COPY, PlaceOf(layout, node->in[0]),
+    RengaCall(AppendMove(sequence, INSTRUCTION_COPY, RENGA_FLOAT32, PlaceOf(layout, node->in[0]),
                          PlaceOf(layout, node->out[0]), LayoutBytes(layout, node->out[0])));
   for (int o = 0; o < node->n_out; o++)
     for (int m = node->out[o] < 0 ? -1 : moves->first[node->out[o]]; m >= 0; m = moves->next[m])

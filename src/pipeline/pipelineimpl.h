@@ -270,6 +270,12 @@ RengaErrorCode RengaChunkQueueStates_Private(Chunk *chunk);
 void RengaChunkKeepStatistics_Private(Chunk *chunk);
 RengaErrorCode RengaChunkSumStatistics_Private(Chunk *chunk, const Pass *pass);
 RengaErrorCode RengaChunkUpdateStates_Private(Chunk *chunk, const Pass *pass);
+/* updates.c: after the memory is there; after a change of groups */
+RengaErrorCode RengaChunkSetUpUpdates_Private(Chunk *chunk);
+RengaErrorCode RengaChunkTakeGroups_Private(Chunk *chunk);
+RengaErrorCode RengaChunkQueueSquares_Private(Chunk *chunk);
+void RengaChunkKeepSquares_Private(const Chunk *chunk, double squares[]);
+RengaErrorCode RengaChunkQueueUpdates_Private(Chunk *chunk, double scale);
 /* update.c */
 RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass);
 /* prologue.c */

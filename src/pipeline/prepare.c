@@ -80,6 +80,8 @@ static RengaErrorCode PrepareOptimizer(RengaPipeline pipeline, Pass *pass)
   if (hash != pipeline->rank.checked) {
     RengaCall(RengaPipelineCheckGroups_Private(pipeline));
     RengaCall(CheckLayout(pipeline));
+    for (int c = 0; c < pipeline->rank.n_chunks; c++)
+      RengaCall(RengaChunkTakeGroups_Private(&pipeline->rank.chunk[c]));
     pipeline->rank.checked = hash;
   }
   RengaCall(RengaOptimizerFixLearningRate_Private(pipeline->optimizer, pipeline->step, &rate));

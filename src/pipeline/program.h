@@ -38,7 +38,8 @@ typedef struct {
   int n_in, n_out;
   Place *place; /* [n_in + n_out] inputs, then outputs */
   Place workspace;
-  int64_t bytes; /* of copy, add and zero */
+  int64_t bytes;      /* of copy, add and zero */
+  RengaDataType type; /* of what is added */
 } Instruction;
 typedef struct {
   int count;

@@ -39,7 +39,8 @@ static RengaErrorCode RunInstruction(Chunk *chunk, const Instruction *row,
   else if (row->kind == INSTRUCTION_ZERO)
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, to, 0, (size_t)row->bytes));
   else
-    RengaCall(RengaDeviceAdd(chunk->device, NULL, row->bytes / (int64_t)sizeof(float), to, from));
+    RengaCall(RengaDeviceAdd(chunk->device, NULL, row->type,
+                             row->bytes / (int64_t)RengaDataTypeSize(row->type), to, from));
   return RENGA_SUCCESS;
 }
 

@@ -45,7 +45,7 @@ static RengaErrorCode Add(Chunk *chunk, const Parameter *parameter, float **sum,
   if (!*sum)
     *sum = use;
   else
-    RengaCall(RengaDeviceAdd(chunk->device, NULL, parameter->count, *sum, use));
+    RengaCall(RengaDeviceAdd(chunk->device, NULL, RENGA_FLOAT32, parameter->count, *sum, use));
   return RENGA_SUCCESS;
 }
 

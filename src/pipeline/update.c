@@ -3,22 +3,8 @@
 #include "pipelineimpl.h"
 #include <math.h>
 
-/* squares: [parameters of the network] of those that this rank owns. */
-static RengaErrorCode FindSquares(const Chunk *chunk, double squares[])
-{
-  for (int p = 0; p < chunk->n_parameters; p++) {
-    const Parameter *parameter = &chunk->parameter[p];
-    if (parameter->trained && parameter->owner)
-      RengaCall(RengaDeviceSumOfSquares(chunk->device, NULL, parameter->count,
-                                        chunk->gradients.sum + parameter->gradient,
-                                        &squares[parameter->number]));
-  }
-  return RENGA_SUCCESS;
-}
-
-/* Sums of squares of the gradients of parameters that this rank owns, behind the shares of the
-   loss. */
-static RengaErrorCode FindNorms(RengaPipeline pipeline, Pass *pass)
+/* Sums of squares are queued; the host has them once the results are taken. */
+static RengaErrorCode QueueNorms(RengaPipeline pipeline, Pass *pass)
 {
   RengaErrorCode code = RENGA_SUCCESS;
   if (pass->failed || pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
@@ -26,32 +12,16 @@ static RengaErrorCode FindNorms(RengaPipeline pipeline, Pass *pass)
   for (int c = 0; c < pipeline->rank.n_chunks && !code; c++)
     code = RengaChunkQueueStates_Private(&pipeline->rank.chunk[c]);
   for (int c = 0; c < pipeline->rank.n_chunks && !code; c++)
-    code = FindSquares(&pipeline->rank.chunk[c], pass->values + pass->microbatches);
+    code = RengaChunkQueueSquares_Private(&pipeline->rank.chunk[c]);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_NORM), 0, 0, 0);
   RengaCall(code);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode UpdateParameters(const Chunk *chunk, double scale)
-{
-  for (int p = 0; p < chunk->n_parameters; p++) {
-    const Parameter *parameter = &chunk->parameter[p];
-    if (!parameter->trained) continue;
-    float *moment[4] = {NULL};
-    for (int m = 0; m < chunk->sizes.n_moments; m++)
-      moment[m] = (float *)chunk->at.moments + m * chunk->sizes.parameter_count + parameter->offset;
-    RengaCall(RengaOptimizerUpdate(chunk->outline->settings->optimizer, chunk->device, NULL,
-                                   parameter->name, chunk->pipeline->step, scale, parameter->count,
-                                   (float *)chunk->at.persistent + parameter->offset,
-                                   chunk->gradients.sum + parameter->gradient, moment));
-  }
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode UpdateAll(RengaPipeline pipeline, const Pass *pass, double scale)
 {
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
-    RengaCall(UpdateParameters(&pipeline->rank.chunk[c], scale));
+    RengaCall(RengaChunkQueueUpdates_Private(&pipeline->rank.chunk[c], scale));
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaCall(RengaChunkUpdateStates_Private(&pipeline->rank.chunk[c], pass));
   RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
@@ -81,8 +51,10 @@ static RengaErrorCode SumUpAll(RengaPipeline pipeline, Pass *pass)
   for (int c = 0; c < rank->n_chunks; c++)
     RengaCall(RengaChunkEndBuckets_Private(&rank->chunk[c], pass));
   RengaCall(RengaPipelineExchangeTied_Private(pipeline, pass));
-  RengaCall(RengaPipelineNote_Private(pipeline, pass, FindNorms(pipeline, pass)));
+  RengaCall(RengaPipelineNote_Private(pipeline, pass, QueueNorms(pipeline, pass)));
   RengaCall(RengaPipelineTakeResults_Private(pipeline, pass));
+  for (int c = 0; c < rank->n_chunks && !pass->failed; c++)
+    RengaChunkKeepSquares_Private(&rank->chunk[c], pass->values + pass->microbatches);
   for (int c = 0; c < rank->n_chunks; c++)
     RengaCall(RengaChunkSumStatistics_Private(&rank->chunk[c], pass));
   RengaCall(RengaPipelineSumValues_Private(pipeline, pass));

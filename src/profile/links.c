@@ -64,8 +64,7 @@ static RengaErrorCode MeasureLink(RengaComm comm, int partner, RengaMachineLevel
 static RengaErrorCode AddOnDevice(void *user, RengaDataType type, int64_t count, void *y,
                                   const void *x)
 {
-  (void)type;
-  RengaCall(RengaDeviceAdd(user, NULL, count, y, x));
+  RengaCall(RengaDeviceAdd(user, NULL, type, count, y, x));
   return RENGA_SUCCESS;
 }
 

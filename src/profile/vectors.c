@@ -35,15 +35,17 @@ static RengaErrorCode RunAccumulate(const VectorKind *kind, RengaDevice device,
                                     float *const vector[])
 {
   (void)kind;
-  RengaCall(RengaDeviceAdd(device, NULL, CHUNK, vector[0], vector[1]));
+  RengaCall(RengaDeviceAdd(device, NULL, RENGA_FLOAT32, CHUNK, vector[0], vector[1]));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode RunNorm(const VectorKind *kind, RengaDevice device, float *const vector[])
 {
   double sum;
+  const RengaVector x = {vector[0], RENGA_FLOAT32, CHUNK};
   (void)kind;
-  RengaCall(RengaDeviceSumOfSquares(device, NULL, CHUNK, vector[0], &sum));
+  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, &x, &sum));
+  RengaCall(RengaStreamSynchronize(device, NULL));
   return RENGA_SUCCESS;
 }
 

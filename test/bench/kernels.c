@@ -185,17 +185,23 @@ static RengaErrorCode RunVectors(RengaDevice device)
   enum { COUNT = 1 << 25 };
   float *x[4] = {NULL};
   double sum = 0;
-  RengaAdamStep adam = {1e-3, 0.9, 0.999, 1e-8, 0.1, true, 3};
+  const RengaAdamStep adam = {1e-3, 0.9, 0.999, 1e-8, true, 3};
   for (int i = 0; i < 4; i++) RengaCall(RengaMalloc(COUNT, &x[i]));
-  RengaCall(RengaDeviceUpdateAdam(device, NULL, &adam, 1, COUNT, x[0], x[1], x[2], x[3]));
+  const RengaParameterUpdate update = {
+      .parameter = {x[0], RENGA_FLOAT32, COUNT},
+      .gradient = {x[1], RENGA_FLOAT32, COUNT},
+      .moment = {{x[2], RENGA_FLOAT32, COUNT}, {x[3], RENGA_FLOAT32, COUNT}},
+      .rate_scale = 1,
+      .weight_decay = 0.1};
+  RengaCall(RengaDeviceUpdateAdam(device, NULL, &adam, 1, 1, &update));
   double start = Processor();
-  RengaCall(RengaDeviceUpdateAdam(device, NULL, &adam, 1, COUNT, x[0], x[1], x[2], x[3]));
+  RengaCall(RengaDeviceUpdateAdam(device, NULL, &adam, 1, 1, &update));
   double adam_seconds = Processor() - start;
   start = Processor();
-  RengaCall(RengaDeviceAdd(device, NULL, COUNT, x[0], x[1]));
+  RengaCall(RengaDeviceAdd(device, NULL, RENGA_FLOAT32, COUNT, x[0], x[1]));
   double add_seconds = Processor() - start;
   start = Processor();
-  RengaCall(RengaDeviceSumOfSquares(device, NULL, COUNT, x[0], &sum));
+  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, &update.parameter, &sum));
   double sum_seconds = Processor() - start;
   for (int i = 0; i < 4; i++) RengaFree(&x[i]);
   RengaCall(RengaPrintf(

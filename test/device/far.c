@@ -128,10 +128,14 @@ static RengaErrorCode CheckVectors(RengaDevice device)
   RengaCall(RengaDeviceMalloc(device, 2 * sizeof x, &a));
   for (int i = 0; i < 2; i++)
     RengaCall(RengaDeviceCopy(device, NULL, RENGA_HOST_TO_DEVICE, a + 4 * i, x, sizeof x));
-  RengaCall(RengaDeviceAdd(device, NULL, 4, a, a + 4));
-  RengaCall(RengaDeviceSumOfSquares(device, NULL, 4, a, &sum));
+  RengaCall(RengaDeviceAdd(device, NULL, RENGA_FLOAT32, 4, a, a + 4));
+  const RengaParameterUpdate update = {
+      .parameter = {a, RENGA_FLOAT32, 4}, .gradient = {a + 4, RENGA_FLOAT32, 4}, .rate_scale = 1};
+  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, &update.parameter, &sum));
+  Expect(sum == 0);
+  RengaCall(RengaStreamSynchronize(device, NULL));
   Expect(sum == 120);
-  RengaCall(RengaDeviceUpdateSgd(device, NULL, &sgd, 1, 4, a, a + 4, NULL));
+  RengaCall(RengaDeviceUpdateSgd(device, NULL, &sgd, 1, 1, &update));
   RengaCall(RengaDeviceCopy(device, NULL, RENGA_DEVICE_TO_HOST, back, a, sizeof back));
   RengaCall(RengaStreamSynchronize(device, NULL));
   for (int i = 0; i < 4; i++) Expect(back[i] == 1.5f * x[i]);

@@ -10,12 +10,25 @@ enum { COUNT = 70001, THREADS = 3, VECTORS = 4 };
 typedef RengaErrorCode (*Action)(RengaDevice device, int variant, int64_t count, float *const x[],
                                  double *sum);
 
+static RengaParameterUpdate UpdateOf(float *const x[], int64_t count, double weight_decay,
+                                     int moments)
+{
+  RengaParameterUpdate update = {.parameter = {x[0], RENGA_FLOAT32, count},
+                                 .gradient = {x[1], RENGA_FLOAT32, count},
+                                 .rate_scale = 0.5,
+                                 .weight_decay = weight_decay};
+  for (int m = 0; m < moments; m++)
+    update.moment[m] = (RengaVector){x[2 + m], RENGA_FLOAT32, count};
+  return update;
+}
+
 static RengaErrorCode Add(RengaDevice device, int variant, int64_t count, float *const x[],
                           double *sum)
 {
   (void)variant;
-  RengaCall(RengaDeviceAdd(device, NULL, count, x[0], x[1]));
-  RengaCall(RengaDeviceSumOfSquares(device, NULL, count, x[0], sum));
+  const RengaVector vector = {x[0], RENGA_FLOAT32, count};
+  RengaCall(RengaDeviceAdd(device, NULL, RENGA_FLOAT32, count, x[0], x[1]));
+  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, &vector, sum));
   return RENGA_SUCCESS;
 }
 
@@ -23,14 +36,15 @@ static RengaErrorCode Sgd(RengaDevice device, int variant, int64_t count, float 
                           double *sum)
 {
   (void)sum;
-  static const RengaSgdStep steps[] = {{0.1, 0, 0, 0, false, false},
-                                       {0.1, 0, 0, 0.01, false, false},
-                                       {0.1, 0.9, 0, 0.01, false, true},
-                                       {0.1, 0.9, 0.3, 0, false, false},
-                                       {0.1, 0.9, 0, 0.01, true, false}};
+  static const RengaSgdStep steps[] = {{0.2, 0, 0, false, false},
+                                       {0.2, 0, 0, false, false},
+                                       {0.2, 0.9, 0, false, true},
+                                       {0.2, 0.9, 0.3, false, false},
+                                       {0.2, 0.9, 0, true, false}};
+  static const double decays[] = {0, 0.01, 0.01, 0, 0.01};
   const RengaSgdStep *step = &steps[variant % 5];
-  RengaCall(RengaDeviceUpdateSgd(device, NULL, step, 0.5, count, x[0], x[1],
-                                 step->momentum > 0 ? x[2] : NULL));
+  const RengaParameterUpdate update = UpdateOf(x, count, decays[variant % 5], step->momentum > 0);
+  RengaCall(RengaDeviceUpdateSgd(device, NULL, step, 0.5, 1, &update));
   return RENGA_SUCCESS;
 }
 
@@ -38,9 +52,9 @@ static RengaErrorCode Adam(RengaDevice device, int variant, int64_t count, float
                            double *sum)
 {
   (void)sum;
-  RengaAdamStep step = {0.01,       0.9, 0.999, 1e-8, variant % 2 ? 0.1 : 0, variant / 2 % 2 == 1,
-                        1 + variant};
-  RengaCall(RengaDeviceUpdateAdam(device, NULL, &step, 0.5, count, x[0], x[1], x[2], x[3]));
+  const RengaAdamStep step = {0.02, 0.9, 0.999, 1e-8, variant / 2 % 2 == 1, 1 + variant};
+  const RengaParameterUpdate update = UpdateOf(x, count, variant % 2 ? 0.1 : 0, 2);
+  RengaCall(RengaDeviceUpdateAdam(device, NULL, &step, 0.5, 1, &update));
   return RENGA_SUCCESS;
 }
 
@@ -77,6 +91,65 @@ static RengaErrorCode CheckAction(const RengaDevice device[], Action action, int
   return RENGA_SUCCESS;
 }
 
+/* Vectors of a table: the bits of each are those of a call of its own, for any number of threads,
+   whatever else is in the table. */
+static RengaErrorCode CheckTable(RengaDevice one, RengaDevice device, float *const alone[],
+                                 float *const together[])
+{
+  enum { ROWS = 40 };
+  const RengaAdamStep adam = {0.02, 0.9, 0.999, 1e-8, true, 3};
+  RengaParameterUpdate update[ROWS];
+  RengaVector vector[ROWS];
+  double sum[ROWS], own;
+  int64_t at = 0;
+  RengaCall(Start(alone));
+  RengaCall(Start(together));
+  for (int k = 0; k < ROWS; k++) {
+    const int64_t count = k % 13 == 5 ? 21001 : (int64_t)k * 17 % 400; /* 0 too */
+    float *here[VECTORS], *there[VECTORS];
+    for (int v = 0; v < VECTORS; v++) here[v] = alone[v] + at, there[v] = together[v] + at;
+    const RengaParameterUpdate single = UpdateOf(here, count, 0.1 * k, 2);
+    update[k] = UpdateOf(there, count, 0.1 * k, 2);
+    vector[k] = update[k].gradient;
+    RengaCall(RengaDeviceUpdateAdam(one, NULL, &adam, 0.5, 1, &single));
+    at += count;
+    Expect(at <= COUNT);
+  }
+  RengaCall(RengaDeviceSumsOfSquares(device, NULL, ROWS, vector, sum));
+  RengaCall(RengaDeviceUpdateAdam(device, NULL, &adam, 0.5, ROWS, update));
+  RengaCall(RengaStreamSynchronize(device, NULL));
+  for (int v = 0; v < VECTORS; v++)
+    Expect(memcmp(alone[v], together[v], COUNT * sizeof(float)) == 0);
+  for (int k = 0; k < ROWS; k++) {
+    RengaCall(RengaDeviceSumsOfSquares(one, NULL, 1, &vector[k], &own));
+    Expect(own == sum[k]);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Other types are refused by name, and a table is all or nothing. */
+static RengaErrorCode CheckTypes(RengaDevice device, float *const x[])
+{
+  const RengaAdamStep adam = {0.02, 0.9, 0.999, 1e-8, true, 3};
+  RengaParameterUpdate update[2] = {UpdateOf(x, 4, 0, 2), UpdateOf(x, 4, 0, 2)};
+  RengaVector vector[2] = {update[0].gradient, update[0].gradient};
+  const float before = x[0][0];
+  double sums[2] = {-1, -1};
+  update[1].moment[1].type = RENGA_BFLOAT16;
+  vector[1].type = RENGA_FLOAT16;
+  ExpectError(RengaDeviceUpdateAdam(device, NULL, &adam, 1, 2, update), RENGA_ERR_SUPPORT,
+              "an update by moments of bfloat16 vectors is not supported");
+  ExpectError(RengaDeviceSumsOfSquares(device, NULL, 2, vector, sums), RENGA_ERR_SUPPORT,
+              "a norm of float16 vectors is not supported");
+  ExpectError(RengaDeviceAdd(device, NULL, RENGA_FLOAT64, 4, x[0], x[1]), RENGA_ERR_SUPPORT,
+              "a sum of float64 vectors is not supported");
+  update[1] = UpdateOf(x, 4, 0, 1);
+  ExpectError(RengaDeviceUpdateAdam(device, NULL, &adam, 1, 2, update), RENGA_ERR_ARGUMENT,
+              "needs two moments");
+  Expect(x[0][0] == before && sums[0] == -1);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   static const int64_t counts[] = {COUNT, 16384, 1, 0};
@@ -97,6 +170,9 @@ static RengaErrorCode RunTest(void)
     for (int v = 0; v < 4; v++)
       RengaCall(CheckAction(device, Adam, v, counts[c], x[0], x[1], x[2]));
   }
+  for (int t = 1; t <= THREADS; t++) RengaCall(CheckTable(device[1], device[t], x[0], x[1]));
+  RengaCall(CheckTable(device[0], device[0], x[0], x[1]));
+  RengaCall(CheckTypes(device[1], x[0]));
   for (int i = 0; i < 3 * VECTORS; i++) RengaFree(&x[i / VECTORS][i % VECTORS]);
   for (int t = 0; t <= THREADS; t++) RengaCall(RengaDeviceDestroy(&device[t]));
   RengaCall(RengaCommDestroy(&comm));

@@ -62,16 +62,15 @@ struct _RengaDeviceOps {
   RengaErrorCode (*eventsynchronize)(RengaDevice device, RengaEvent event);
   RengaErrorCode (*eventquery)(RengaDevice device, RengaEvent event, bool *done);
   RengaErrorCode (*eventdestroy)(RengaDevice device, RengaEvent *event);
+  /* Vectors are float32. */
   RengaErrorCode (*add)(RengaDevice device, RengaStream stream, int64_t count, float y[],
                         const float x[]);
-  RengaErrorCode (*sumofsquares)(RengaDevice device, RengaStream stream, int64_t count,
-                                 const float x[], double *sum);
+  RengaErrorCode (*sumsofsquares)(RengaDevice device, RengaStream stream, int count,
+                                  const RengaVector x[], double sums[]);
   RengaErrorCode (*updatesgd)(RengaDevice device, RengaStream stream, const RengaSgdStep *step,
-                              double scale, int64_t count, float parameter[],
-                              const float gradient[], float momentum[]);
+                              double scale, int count, const RengaParameterUpdate updates[]);
   RengaErrorCode (*updateadam)(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
-                               double scale, int64_t count, float parameter[],
-                               const float gradient[], float first[], float second[]);
+                               double scale, int count, const RengaParameterUpdate updates[]);
 };
 
 typedef struct {

@@ -38,11 +38,11 @@ typedef struct {
   const char *name;
   const RengaKernelRow *(*find)(const char *name);
   void (*add)(int threads, int64_t count, float y[], const float x[]);
-  void (*sumofsquares)(int threads, int64_t count, const float x[], double *sum);
-  void (*updatesgd)(int threads, const RengaSgdStep *step, double scale, int64_t count,
-                    float parameter[], const float gradient[], float momentum[]);
-  void (*updateadam)(int threads, const RengaAdamStep *step, double scale, int64_t count,
-                     float parameter[], const float gradient[], float first[], float second[]);
+  void (*sumsofsquares)(int threads, int count, const RengaVector x[], double sums[]);
+  void (*updatesgd)(int threads, const RengaSgdStep *step, double scale, int count,
+                    const RengaParameterUpdate updates[]);
+  void (*updateadam)(int threads, const RengaAdamStep *step, double scale, int count,
+                     const RengaParameterUpdate updates[]);
 } RengaCpuSet;
 extern const RengaCpuSet RengaCpuSet_base;
 extern const RengaCpuSet RengaCpuSet_avx2;
@@ -51,13 +51,12 @@ extern const RengaCpuSet RengaCpuSet_avx512;
 RENGA_CPU_TABLES(RENGA_CPU_EXTERN)
 #undef RENGA_CPU_EXTERN
 void RENGA_ISA_NAME(RengaCpuAdd)(int threads, int64_t count, float y[], const float x[]);
-void RENGA_ISA_NAME(RengaCpuSumOfSquares)(int threads, int64_t count, const float x[], double *sum);
+void RENGA_ISA_NAME(RengaCpuSumsOfSquares)(int threads, int count, const RengaVector x[],
+                                           double sums[]);
 void RENGA_ISA_NAME(RengaCpuUpdateSgd)(int threads, const RengaSgdStep *step, double scale,
-                                       int64_t count, float parameter[], const float gradient[],
-                                       float momentum[]);
+                                       int count, const RengaParameterUpdate updates[]);
 void RENGA_ISA_NAME(RengaCpuUpdateAdam)(int threads, const RengaAdamStep *step, double scale,
-                                        int64_t count, float parameter[], const float gradient[],
-                                        float first[], float second[]);
+                                        int count, const RengaParameterUpdate updates[]);
 
 /* The destroy function of kernels whose data is one block. */
 RengaErrorCode RENGA_ISA_NAME(RengaCpuFreeData)(RengaKernel kernel);

@@ -92,33 +92,32 @@ static RengaErrorCode Add_Cpu(RengaDevice device, RengaStream stream, int64_t co
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SumOfSquares_Cpu(RengaDevice device, RengaStream stream, int64_t count,
-                                       const float x[], double *sum)
+static RengaErrorCode SumsOfSquares_Cpu(RengaDevice device, RengaStream stream, int count,
+                                        const RengaVector x[], double sums[])
 {
   (void)stream;
   const RengaCpuSet *set = device->data;
-  set->sumofsquares(device->threads, count, x, sum);
+  set->sumsofsquares(device->threads, count, x, sums);
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode UpdateSgd_Cpu(RengaDevice device, RengaStream stream,
-                                    const RengaSgdStep *step, double scale, int64_t count,
-                                    float parameter[], const float gradient[], float momentum[])
+                                    const RengaSgdStep *step, double scale, int count,
+                                    const RengaParameterUpdate updates[])
 {
   (void)stream;
   const RengaCpuSet *set = device->data;
-  set->updatesgd(device->threads, step, scale, count, parameter, gradient, momentum);
+  set->updatesgd(device->threads, step, scale, count, updates);
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode UpdateAdam_Cpu(RengaDevice device, RengaStream stream,
-                                     const RengaAdamStep *step, double scale, int64_t count,
-                                     float parameter[], const float gradient[], float first[],
-                                     float second[])
+                                     const RengaAdamStep *step, double scale, int count,
+                                     const RengaParameterUpdate updates[])
 {
   (void)stream;
   const RengaCpuSet *set = device->data;
-  set->updateadam(device->threads, step, scale, count, parameter, gradient, first, second);
+  set->updateadam(device->threads, step, scale, count, updates);
   return RENGA_SUCCESS;
 }
 
@@ -131,7 +130,7 @@ RengaErrorCode RengaDeviceCreate_Cpu(void *object)
   device->ops->describe = Describe_Cpu;
   device->ops->findkernel = FindKernel_Cpu;
   device->ops->add = Add_Cpu;
-  device->ops->sumofsquares = SumOfSquares_Cpu;
+  device->ops->sumsofsquares = SumsOfSquares_Cpu;
   device->ops->updatesgd = UpdateSgd_Cpu;
   device->ops->updateadam = UpdateAdam_Cpu;
   return RENGA_SUCCESS;

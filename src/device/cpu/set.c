@@ -27,7 +27,7 @@ const RengaCpuSet RENGA_ISA_NAME(RengaCpuSet) = {
     NAME_TEXT(RENGA_ISA),
     Find,
     RENGA_ISA_NAME(RengaCpuAdd),
-    RENGA_ISA_NAME(RengaCpuSumOfSquares),
+    RENGA_ISA_NAME(RengaCpuSumsOfSquares),
     RENGA_ISA_NAME(RengaCpuUpdateSgd),
     RENGA_ISA_NAME(RengaCpuUpdateAdam),
 };

@@ -1,4 +1,6 @@
-/* Flat vectors: one pass over memory each, in pieces of RENGA_VECTOR_PIECE elements. */
+/* Vectors: one pass over memory each, in pieces of RENGA_VECTOR_PIECE elements. Threads share the
+   pieces of a long vector; of short ones, several that follow each other in a table, each thread
+   takes whole vectors. */
 #include "cpu.h"
 #include <math.h>
 
@@ -24,12 +26,13 @@ static double SquaresOfPiece(int64_t count, const float x[])
 }
 
 /* Groups of 64 pieces, so that the partial sums fit on the stack. */
-void RENGA_ISA_NAME(RengaCpuSumOfSquares)(int threads, int64_t count, const float x[], double *sum)
+static double SquaresOfVector(int threads, const RengaVector *vector)
 {
   enum { GROUP = 64 };
+  const float *x = vector->data;
   double total = 0, part[GROUP];
-  for (int64_t start = 0; start < count; start += (int64_t)GROUP * PIECE) {
-    int64_t here = RengaCpuSmaller(count - start, (int64_t)GROUP * PIECE);
+  for (int64_t start = 0; start < vector->count; start += (int64_t)GROUP * PIECE) {
+    int64_t here = RengaCpuSmaller(vector->count - start, (int64_t)GROUP * PIECE);
     int64_t pieces = RengaCpuPieces(here, PIECE);
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, pieces))
     for (int64_t piece = 0; piece < pieces; piece++)
@@ -37,7 +40,38 @@ void RENGA_ISA_NAME(RengaCpuSumOfSquares)(int threads, int64_t count, const floa
           SquaresOfPiece(RengaCpuSmaller(here - piece * PIECE, PIECE), x + start + piece * PIECE);
     for (int64_t piece = 0; piece < pieces; piece++) total += part[piece];
   }
-  *sum = total;
+  return total;
+}
+
+enum { SHORT = 4 * PIECE }; /* elements of a vector that one thread takes as a whole */
+
+/* The first vector behind `first` that is long, or the end; pieces: of those before it. */
+static int EndOfShort(int count, int first, const RengaVector *vector, size_t stride,
+                      int64_t *pieces)
+{
+  int end = first;
+  *pieces = 0;
+  for (; end < count; end++) {
+    const RengaVector *next =
+        (const RengaVector *)(const void *)((const char *)vector + (size_t)end * stride);
+    if (next->count > SHORT) break;
+    *pieces += RengaCpuPieces(next->count, PIECE);
+  }
+  return end;
+}
+
+void RENGA_ISA_NAME(RengaCpuSumsOfSquares)(int threads, int count, const RengaVector x[],
+                                           double sums[])
+{
+  for (int first = 0; first < count; first++) {
+    int64_t pieces;
+    const int end = EndOfShort(count, first, x, sizeof *x, &pieces);
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(threads, pieces)) if (pieces > 1)
+    for (int k = first; k < end; k++) sums[k] = SquaresOfVector(1, &x[k]);
+    if (end < count) sums[end] = SquaresOfVector(threads, &x[end]);
+    first = end;
+  }
 }
 
 static void SgdPlain(float rate, float decay, float scale, int64_t count, float *restrict parameter,
@@ -62,15 +96,18 @@ static void SgdMomentum(float rate, float decay, float scale, float keep, float 
   }
 }
 
-void RENGA_ISA_NAME(RengaCpuUpdateSgd)(int threads, const RengaSgdStep *step, double scale,
-                                       int64_t count, float parameter[], const float gradient[],
-                                       float momentum[])
+/* A vector of the table. */
+static void UpdateSgdVector(int threads, const RengaSgdStep *step, double scale,
+                            const RengaParameterUpdate *update)
 {
-  int64_t pieces = RengaCpuPieces(count, PIECE);
-  float rate = (float)step->learning_rate, decay = (float)step->weight_decay;
-  float keep = step->first ? 0 : (float)step->momentum;
-  float take = step->first ? 1 : (float)(1 - step->dampening);
-  float a = step->nesterov ? 1 : 0, b = step->nesterov ? (float)step->momentum : 1;
+  const int64_t count = update->parameter.count, pieces = RengaCpuPieces(count, PIECE);
+  float *parameter = update->parameter.data, *momentum = update->moment[0].data;
+  const float *gradient = update->gradient.data;
+  const float rate = (float)(step->learning_rate * update->rate_scale);
+  const float decay = (float)update->weight_decay;
+  const float keep = step->first ? 0 : (float)step->momentum;
+  const float take = step->first ? 1 : (float)(1 - step->dampening);
+  const float a = step->nesterov ? 1 : 0, b = step->nesterov ? (float)step->momentum : 1;
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t first = piece * PIECE, here = RengaCpuSmaller(count - first, PIECE);
@@ -79,6 +116,20 @@ void RENGA_ISA_NAME(RengaCpuUpdateSgd)(int threads, const RengaSgdStep *step, do
                   gradient + first, momentum + first);
     else
       SgdPlain(rate, decay, (float)scale, here, parameter + first, gradient + first);
+  }
+}
+
+void RENGA_ISA_NAME(RengaCpuUpdateSgd)(int threads, const RengaSgdStep *step, double scale,
+                                       int count, const RengaParameterUpdate updates[])
+{
+  for (int first = 0; first < count; first++) {
+    int64_t pieces;
+    const int end = EndOfShort(count, first, &updates[0].parameter, sizeof *updates, &pieces);
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(threads, pieces)) if (pieces > 1)
+    for (int k = first; k < end; k++) UpdateSgdVector(1, step, scale, &updates[k]);
+    if (end < count) UpdateSgdVector(threads, step, scale, &updates[end]);
+    first = end;
   }
 }
 
@@ -100,29 +151,52 @@ static void AdamPiece(Adam s, int64_t count, float *restrict parameter,
   }
 }
 
-void RENGA_ISA_NAME(RengaCpuUpdateAdam)(int threads, const RengaAdamStep *step, double scale,
-                                        int64_t count, float parameter[], const float gradient[],
-                                        float first[], float second[])
+/* What is the same for all elements of a parameter. */
+static Adam AdamOf(const RengaAdamStep *step, double scale, const RengaParameterUpdate *update)
 {
-  int64_t pieces = RengaCpuPieces(count, PIECE);
-  double correction1 = 1 - pow(step->beta1, (double)step->step);
-  double correction2 = 1 - pow(step->beta2, (double)step->step);
-  Adam s = {
-      .shrink = step->decoupled ? (float)(1 - step->learning_rate * step->weight_decay) : 1,
-      .decay = step->decoupled ? 0 : (float)step->weight_decay,
+  const double correction1 = 1 - pow(step->beta1, (double)step->step);
+  const double correction2 = 1 - pow(step->beta2, (double)step->step);
+  const double rate = step->learning_rate * update->rate_scale, decay = update->weight_decay;
+  return (Adam){
+      .shrink = step->decoupled ? (float)(1 - rate * decay) : 1,
+      .decay = step->decoupled ? 0 : (float)decay,
       .scale = (float)scale,
       .keep1 = (float)step->beta1,
       .take1 = (float)(1 - step->beta1),
       .keep2 = (float)step->beta2,
       .take2 = (float)(1 - step->beta2),
-      .rate = (float)(step->learning_rate / correction1),
+      .rate = (float)(rate / correction1),
       .root = (float)(1 / sqrt(correction2)),
       .epsilon = (float)step->epsilon,
   };
+}
+
+static void UpdateAdamVector(int threads, const RengaAdamStep *step, double scale,
+                             const RengaParameterUpdate *update)
+{
+  const int64_t count = update->parameter.count, pieces = RengaCpuPieces(count, PIECE);
+  const Adam s = AdamOf(step, scale, update);
+  float *parameter = update->parameter.data;
+  float *first = update->moment[0].data, *second = update->moment[1].data;
+  const float *gradient = update->gradient.data;
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t start = piece * PIECE;
     AdamPiece(s, RengaCpuSmaller(count - start, PIECE), parameter + start, gradient + start,
               first + start, second + start);
+  }
+}
+
+void RENGA_ISA_NAME(RengaCpuUpdateAdam)(int threads, const RengaAdamStep *step, double scale,
+                                        int count, const RengaParameterUpdate updates[])
+{
+  for (int first = 0; first < count; first++) {
+    int64_t pieces;
+    const int end = EndOfShort(count, first, &updates[0].parameter, sizeof *updates, &pieces);
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(threads, pieces)) if (pieces > 1)
+    for (int k = first; k < end; k++) UpdateAdamVector(1, step, scale, &updates[k]);
+    if (end < count) UpdateAdamVector(threads, step, scale, &updates[end]);
+    first = end;
   }
 }

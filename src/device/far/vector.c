@@ -1,5 +1,6 @@
 /* Vectors of the far device: the inner device's, when their turn comes. */
 #include "far.h"
+#include <string.h>
 
 static struct _p_RengaDevice *Inner(RengaDevice device)
 {
@@ -17,7 +18,6 @@ typedef struct {
   int64_t count;
   float *y;
   const float *x;
-  double *sum; /* of the host */
 } FarVector;
 
 static RengaErrorCode CheckVector(RengaDevice device, int64_t count, const float x[],
@@ -47,22 +47,37 @@ static RengaErrorCode Add_Far(RengaDevice device, RengaStream stream, int64_t co
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunSumOfSquares(RengaDevice device, void *argument)
+enum { FAR_ROWS = 256 }; /* of a table that are queued together */
+
+typedef struct {
+  int count;
+  double *sums; /* of the host */
+  RengaVector x[];
+} FarNorms;
+
+static RengaErrorCode RunSumsOfSquares(RengaDevice device, void *argument)
 {
-  const FarVector *task = argument;
-  RengaCall(OpenVector(device, task->count, task->x));
-  RengaCall(Inner(device)->ops->sumofsquares(Inner(device), NULL, task->count, task->x, task->sum));
+  const FarNorms *task = argument;
+  for (int i = 0; i < task->count; i++)
+    RengaCall(OpenVector(device, task->x[i].count, task->x[i].data));
+  RengaCall(
+      Inner(device)->ops->sumsofsquares(Inner(device), NULL, task->count, task->x, task->sums));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SumOfSquares_Far(RengaDevice device, RengaStream stream, int64_t count,
-                                       const float x[], double *sum)
+static RengaErrorCode SumsOfSquares_Far(RengaDevice device, RengaStream stream, int count,
+                                        const RengaVector x[], double sums[])
 {
-  FarVector *task;
-  RengaCall(CheckVector(device, count, x, "A norm"));
-  RengaCall(RengaFarQueue_Private(device, stream, "A norm", RunSumOfSquares, sizeof *task, &task));
-  *task = (FarVector){.count = count, .x = x, .sum = sum};
-  RengaCall(device->ops->streamsynchronize(device, stream));
+  for (int i = 0; i < count; i++) RengaCall(CheckVector(device, x[i].count, x[i].data, "A norm"));
+  for (int first = 0; first < count; first += FAR_ROWS) {
+    const int rows = count - first < FAR_ROWS ? count - first : FAR_ROWS;
+    FarNorms *task;
+    RengaCall(RengaFarQueue_Private(device, stream, "A norm", RunSumsOfSquares,
+                                    sizeof *task + (size_t)rows * sizeof *x, &task));
+    task->count = rows;
+    task->sums = sums + first;
+    memcpy(task->x, x + first, (size_t)rows * sizeof *x);
+  }
   return RENGA_SUCCESS;
 }
 
@@ -70,86 +85,90 @@ typedef struct {
   RengaSgdStep sgd;
   RengaAdamStep adam;
   double scale;
-  int64_t count;
-  float *parameter, *first, *second;
-  const float *gradient;
-} FarUpdate;
+  int count;
+  RengaParameterUpdate row[];
+} FarUpdates;
 
-static RengaErrorCode QueueUpdate(RengaDevice device, RengaStream stream, FarFunction run,
-                                  const FarUpdate *update)
+static RengaErrorCode CheckUpdate(RengaDevice device, const RengaParameterUpdate *update)
 {
-  FarUpdate *task;
-  RengaCall(CheckVector(device, update->count, update->parameter, "An update"));
-  RengaCall(CheckVector(device, update->count, update->gradient, "An update"));
-  if (update->first) RengaCall(CheckVector(device, update->count, update->first, "An update"));
-  if (update->second) RengaCall(CheckVector(device, update->count, update->second, "An update"));
-  RengaCall(RengaFarQueue_Private(device, stream, "An update", run, sizeof *task, &task));
-  *task = *update;
+  const int64_t count = update->parameter.count;
+  RengaCall(CheckVector(device, count, update->parameter.data, "An update"));
+  RengaCall(CheckVector(device, count, update->gradient.data, "An update"));
+  for (int m = 0; m < RENGA_MOMENTS_MOST; m++)
+    if (update->moment[m].data)
+      RengaCall(CheckVector(device, count, update->moment[m].data, "An update"));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode OpenUpdate(RengaDevice device, const FarUpdate *update)
+/* head: all but the rows. */
+static RengaErrorCode QueueUpdates(RengaDevice device, RengaStream stream, FarFunction run,
+                                   FarUpdates head, int count, const RengaParameterUpdate updates[])
 {
-  RengaCall(OpenVector(device, update->count, update->parameter));
-  RengaCall(OpenVector(device, update->count, update->gradient));
-  RengaCall(OpenVector(device, update->count, update->first));
-  RengaCall(OpenVector(device, update->count, update->second));
+  for (int i = 0; i < count; i++) RengaCall(CheckUpdate(device, &updates[i]));
+  for (int first = 0; first < count; first += FAR_ROWS) {
+    FarUpdates *task;
+    head.count = count - first < FAR_ROWS ? count - first : FAR_ROWS;
+    const size_t bytes = (size_t)head.count * sizeof *updates;
+    RengaCall(RengaFarQueue_Private(device, stream, "An update", run, sizeof *task + bytes, &task));
+    *task = head;
+    memcpy(task->row, updates + first, bytes);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode OpenUpdates(RengaDevice device, const FarUpdates *task)
+{
+  for (int i = 0; i < task->count; i++) {
+    const RengaParameterUpdate *update = &task->row[i];
+    const int64_t count = update->parameter.count;
+    RengaCall(OpenVector(device, count, update->parameter.data));
+    RengaCall(OpenVector(device, count, update->gradient.data));
+    for (int m = 0; m < RENGA_MOMENTS_MOST; m++)
+      RengaCall(OpenVector(device, count, update->moment[m].data));
+  }
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode RunSgd(RengaDevice device, void *argument)
 {
-  const FarUpdate *task = argument;
-  RengaCall(OpenUpdate(device, task));
+  const FarUpdates *task = argument;
+  RengaCall(OpenUpdates(device, task));
   RengaCall(Inner(device)->ops->updatesgd(Inner(device), NULL, &task->sgd, task->scale, task->count,
-                                          task->parameter, task->gradient, task->first));
+                                          task->row));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode UpdateSgd_Far(RengaDevice device, RengaStream stream,
-                                    const RengaSgdStep *step, double scale, int64_t count,
-                                    float parameter[], const float gradient[], float momentum[])
+                                    const RengaSgdStep *step, double scale, int count,
+                                    const RengaParameterUpdate updates[])
 {
-  const FarUpdate update = {.sgd = *step,
-                            .scale = scale,
-                            .count = count,
-                            .parameter = parameter,
-                            .gradient = gradient,
-                            .first = momentum};
-  RengaCall(QueueUpdate(device, stream, RunSgd, &update));
+  const FarUpdates head = {.sgd = *step, .scale = scale};
+  RengaCall(QueueUpdates(device, stream, RunSgd, head, count, updates));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode RunAdam(RengaDevice device, void *argument)
 {
-  const FarUpdate *task = argument;
-  RengaCall(OpenUpdate(device, task));
+  const FarUpdates *task = argument;
+  RengaCall(OpenUpdates(device, task));
   RengaCall(Inner(device)->ops->updateadam(Inner(device), NULL, &task->adam, task->scale,
-                                           task->count, task->parameter, task->gradient,
-                                           task->first, task->second));
+                                           task->count, task->row));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode UpdateAdam_Far(RengaDevice device, RengaStream stream,
-                                     const RengaAdamStep *step, double scale, int64_t count,
-                                     float parameter[], const float gradient[], float first[],
-                                     float second[])
+                                     const RengaAdamStep *step, double scale, int count,
+                                     const RengaParameterUpdate updates[])
 {
-  const FarUpdate update = {.adam = *step,
-                            .scale = scale,
-                            .count = count,
-                            .parameter = parameter,
-                            .gradient = gradient,
-                            .first = first,
-                            .second = second};
-  RengaCall(QueueUpdate(device, stream, RunAdam, &update));
+  const FarUpdates head = {.adam = *step, .scale = scale};
+  RengaCall(QueueUpdates(device, stream, RunAdam, head, count, updates));
   return RENGA_SUCCESS;
 }
 
 void RengaFarSetVectors_Private(RengaDevice device)
 {
   device->ops->add = Add_Far;
-  device->ops->sumofsquares = SumOfSquares_Far;
+  device->ops->sumsofsquares = SumsOfSquares_Far;
   device->ops->updatesgd = UpdateSgd_Far;
   device->ops->updateadam = UpdateAdam_Far;
 }

@@ -1,0 +1,98 @@
+/* The tables of a step's vectors: gradients whose squares are summed, and parameters with all that
+   their update needs. They are made at set-up; a step fills in where its gradients are. */
+#include "pipelineimpl.h"
+
+/* moment m of a parameter. */
+static RengaVector MomentOf(const Chunk *chunk, const Parameter *parameter, int m)
+{
+  float *moments = (float *)chunk->at.moments + m * chunk->sizes.parameter_count;
+  return (RengaVector){moments + parameter->offset, RENGA_FLOAT32, parameter->count};
+}
+
+static void AddUpdate(Chunk *chunk, const Parameter *parameter)
+{
+  RengaParameterUpdate *update = &chunk->updates.update[chunk->updates.n_updates++];
+  *update = (RengaParameterUpdate){
+      .parameter = {(float *)chunk->at.persistent + parameter->offset, RENGA_FLOAT32,
+                    parameter->count},
+      .gradient = {NULL, RENGA_FLOAT32, parameter->count},
+  };
+  for (int m = 0; m < chunk->sizes.n_moments; m++)
+    update->moment[m] = MomentOf(chunk, parameter, m);
+}
+
+static void AddNorm(Chunk *chunk, const Parameter *parameter)
+{
+  UpdateTable *updates = &chunk->updates;
+  updates->gradient[updates->n_norms] = (RengaVector){NULL, RENGA_FLOAT32, parameter->count};
+  updates->number[updates->n_norms++] = parameter->number;
+}
+
+RengaErrorCode RengaChunkSetUpUpdates_Private(Chunk *chunk)
+{
+  UpdateTable *updates = &chunk->updates;
+  RengaCall(RengaMalloc(chunk->n_parameters + 1, &updates->gradient));
+  RengaCall(RengaMalloc(chunk->n_parameters + 1, &updates->number));
+  RengaCall(RengaMalloc(chunk->n_parameters + 1, &updates->square));
+  RengaCall(RengaMalloc(chunk->n_parameters + 1, &updates->update));
+  for (int p = 0; p < chunk->n_parameters; p++) {
+    const Parameter *parameter = &chunk->parameter[p];
+    if (parameter->trained) AddUpdate(chunk, parameter);
+    if (parameter->trained && parameter->owner) AddNorm(chunk, parameter);
+  }
+  RengaCall(RengaChunkTakeGroups_Private(chunk));
+  return RENGA_SUCCESS;
+}
+
+/* Rate scale and weight decay of each trained parameter. */
+RengaErrorCode RengaChunkTakeGroups_Private(Chunk *chunk)
+{
+  const RengaOptimizer optimizer = chunk->outline->settings->optimizer;
+  RengaParameterUpdate *next = chunk->updates.update;
+  for (int p = 0; p < chunk->n_parameters; p++) {
+    const Parameter *parameter = &chunk->parameter[p];
+    bool frozen;
+    if (!parameter->trained) continue;
+    RengaCall(RengaOptimizerGetGroup(optimizer, parameter->name, &next->rate_scale,
+                                     &next->weight_decay, &frozen));
+    next++;
+  }
+  return RENGA_SUCCESS;
+}
+
+static void PlaceGradients(Chunk *chunk)
+{
+  RengaVector *norm = chunk->updates.gradient;
+  RengaParameterUpdate *update = chunk->updates.update;
+  for (int p = 0; p < chunk->n_parameters; p++) {
+    const Parameter *parameter = &chunk->parameter[p];
+    float *gradient = chunk->gradients.sum + parameter->gradient;
+    if (parameter->trained) (update++)->gradient.data = gradient;
+    if (parameter->trained && parameter->owner) (norm++)->data = gradient;
+  }
+}
+
+/* Sums of squares of the gradients of parameters that this rank owns. */
+RengaErrorCode RengaChunkQueueSquares_Private(Chunk *chunk)
+{
+  PlaceGradients(chunk);
+  RengaCall(RengaDeviceSumsOfSquares(chunk->device, NULL, chunk->updates.n_norms,
+                                     chunk->updates.gradient, chunk->updates.square));
+  return RENGA_SUCCESS;
+}
+
+/* Once the device was waited for. squares: [parameters of the network]. */
+void RengaChunkKeepSquares_Private(const Chunk *chunk, double squares[])
+{
+  for (int i = 0; i < chunk->updates.n_norms; i++)
+    squares[chunk->updates.number[i]] = chunk->updates.square[i];
+}
+
+/* After the squares, which know where the gradients are. */
+RengaErrorCode RengaChunkQueueUpdates_Private(Chunk *chunk, double scale)
+{
+  RengaCall(RengaOptimizerUpdateAll(chunk->outline->settings->optimizer, chunk->device, NULL,
+                                    chunk->pipeline->step, scale, chunk->updates.n_updates,
+                                    chunk->updates.update));
+  return RENGA_SUCCESS;
+}
