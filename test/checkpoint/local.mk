@@ -11,3 +11,7 @@ EXTRA_DIST += %D%/faults.sh %D%/diskfull.sh
 # Both define functions that the library has too; where it is linked in whole, theirs come first.
 %C%_class_LDFLAGS = $(AM_LDFLAGS) -Wl,-z,muldefs
 %C%_faults_LDFLAGS = $(AM_LDFLAGS) -Wl,-z,muldefs
+
+check_PROGRAMS += %D%/extra
+TESTS += %D%/extra
+%C%_extra_SOURCES = %D%/extra.c

@@ -20,3 +20,4 @@ TESTS += %D%/hide
 check_PROGRAMS += %D%/lanes
 TESTS += %D%/lanes
 %C%_lanes_LDADD = $(LDADD) $(HDF5_LIBS)
+CLEANFILES += numbers.h5 n5.h5 n64.h5 n200.h5 n1009.h5

@@ -1,0 +1,127 @@
+/* TEST ranks: 1 2 */
+/* Tensors of the program's own in checkpoints: written once, read on all ranks; a file without
+   them, and a reader that does not want them, are no error; what cannot be is refused. */
+#include "../pipeline/run.h"
+#include "rengacheckpoint.h"
+
+enum { EXTRA_COUNT = 1000 };
+
+#define OnFirst(comm, text) (RengaCommGetRank(comm) == 0 ? (text) : "")
+
+typedef struct {
+  RengaGraph graph;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  RengaCheckpoint checkpoint;
+} ExtraRun;
+
+static RengaErrorCode MakeExtraRun(RengaComm comm, const char *folder, ExtraRun *run)
+{
+  static const int64_t samples[] = {4};
+  char directory[64];
+  const Run how = {.graph = "mlp:sizes=6-8-5",
+                   .batch = 4,
+                   .microbatch = 2,
+                   .steps = 1,
+                   .samples = samples,
+                   .stages = RengaCommGetSize(comm),
+                   .replicas = 1};
+  snprintf(directory, sizeof directory, "%s%d", folder, RengaCommGetSize(comm));
+  RengaCall(RunGraph(comm, how.graph, &run->graph));
+  RengaCall(RunPlan(comm, &how, run->graph, &run->plan));
+  RengaCall(RunConfigure(comm, &how, run->graph, run->plan, &run->pipeline));
+  RengaCall(RengaPipelineSetUp(run->pipeline));
+  RengaCall(RengaCheckpointCreate(comm, &run->checkpoint));
+  RengaCall(RengaCheckpointSetDirectory(run->checkpoint, directory));
+  RengaCall(RengaCheckpointSetUp(run->checkpoint));
+  RengaCall(RengaCheckpointSetPipeline(run->checkpoint, run->pipeline));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EndExtraRun(ExtraRun *run)
+{
+  RengaCall(RengaCheckpointDestroy(&run->checkpoint));
+  RengaCall(RengaPipelineDestroy(&run->pipeline));
+  RengaCall(RengaPlanDestroy(&run->plan));
+  RengaCall(RengaGraphDestroy(&run->graph));
+  return RENGA_SUCCESS;
+}
+
+/* What a test has written, or one before it that did not come to its end. */
+static RengaErrorCode RemoveExtra(RengaComm comm, const char *folder)
+{
+  char directory[64], file[128];
+  snprintf(directory, sizeof directory, "%s%d", folder, RengaCommGetSize(comm));
+  snprintf(file, sizeof file, "%s/step_000000000.h5", directory);
+  if (RengaCommGetRank(comm) == 0) {
+    unlink(file);
+    rmdir(directory);
+  }
+  RengaCall(RengaCommBarrier(comm, "the files to be gone"));
+  return RENGA_SUCCESS;
+}
+
+/* Writes with `given` numbers (0: none), reads into `wanted` (0: none). */
+static RengaErrorCode CheckExtra(RengaComm comm, const char *folder, int64_t given, int64_t wanted)
+{
+  ExtraRun run;
+  float out[EXTRA_COUNT], in[EXTRA_COUNT];
+  int64_t step;
+  bool found, has;
+  RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {given}};
+  for (int i = 0; i < EXTRA_COUNT; i++) out[i] = (float)i / 7, in[i] = -1;
+  RengaCall(RemoveExtra(comm, folder));
+  RengaCall(MakeExtraRun(comm, folder, &run));
+  if (given) RengaCall(RengaCheckpointAddTensor(run.checkpoint, "numbers", &spec, out));
+  RengaCall(RengaCheckpointWrite(run.checkpoint, NULL));
+  RengaCall(EndExtraRun(&run));
+  RengaCall(MakeExtraRun(comm, folder, &run));
+  spec.dim[0] = wanted;
+  if (wanted) RengaCall(RengaCheckpointAddTensor(run.checkpoint, "numbers", &spec, in));
+  RengaCall(RengaCheckpointHasTensor(run.checkpoint, "numbers", &has));
+  Expect(!has); /* nothing was read yet */
+  RengaCall(RengaCheckpointResume(run.checkpoint, &found, &step));
+  Expect(found);
+  RengaCall(RengaCheckpointHasTensor(run.checkpoint, "numbers", &has));
+  Expect(has == (given > 0 && given == wanted));
+  for (int64_t i = 0; i < wanted; i++) Expect(in[i] == (has ? out[i] : -1));
+  RengaCall(EndExtraRun(&run));
+  RengaCall(RemoveExtra(comm, folder));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckExtraErrors(RengaComm comm)
+{
+  ExtraRun run;
+  RengaCheckpoint bare;
+  float numbers[2] = {0};
+  RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {2}};
+  RengaCall(MakeExtraRun(comm, "errors", &run));
+  RengaCall(RengaCheckpointAddTensor(run.checkpoint, "numbers", &spec, numbers));
+  ExpectError(RengaCheckpointAddTensor(run.checkpoint, "numbers", &spec, numbers),
+              RENGA_ERR_ARGUMENT, OnFirst(comm, "numbers was added to the checkpoint before"));
+  spec.type = RENGA_INT64;
+  ExpectError(RengaCheckpointAddTensor(run.checkpoint, "others", &spec, numbers), RENGA_ERR_SUPPORT,
+              OnFirst(comm, "only float32 is supported"));
+  RengaCall(EndExtraRun(&run));
+  RengaCall(RengaCheckpointCreate(comm, &bare));
+  ExpectError(RengaCheckpointAddTensor(bare, "numbers", &spec, numbers), RENGA_ERR_ORDER,
+              "call RengaCheckpointSetPipeline first");
+  RengaCall(RengaCheckpointDestroy(&bare));
+  RengaCall(RemoveExtra(comm, "errors"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(void)
+{
+  RengaComm comm;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(CheckExtra(comm, "both", EXTRA_COUNT, EXTRA_COUNT));
+  RengaCall(CheckExtra(comm, "written", EXTRA_COUNT, 0));
+  RengaCall(CheckExtra(comm, "wanted", 0, EXTRA_COUNT));
+  RengaCall(CheckExtra(comm, "others", EXTRA_COUNT, EXTRA_COUNT - 1));
+  RengaCall(CheckExtraErrors(comm));
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+TEST_MAIN(RunTest)
