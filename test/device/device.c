@@ -51,6 +51,13 @@ static RengaErrorCode CheckStreams(RengaDevice device)
   RengaCall(RengaEventRecord(device, event, stream));
   RengaCall(RengaEventWait(device, event, NULL));
   RengaCall(RengaEventQuery(device, event, &done));
+  RengaCall(RengaEventSynchronize(device, event));
+  char *staging;
+  RengaCall(RengaDeviceHostMalloc(device, 100, &staging));
+  Expect(staging != NULL);
+  staging[99] = 1;
+  RengaCall(RengaDeviceHostFree(device, &staging));
+  Expect(staging == NULL);
   Expect(done);
   RengaCall(RengaStreamSynchronize(device, stream));
   RengaCall(RengaStreamSynchronize(device, NULL));
