@@ -4,6 +4,10 @@
 
 RENGA_BEGIN_DECLS
 
+/* -comm_transport: how tensors get from one rank's device to another's. */
+#define RENGA_TRANSPORT_MPI "mpi"       /* MPI gets the device's memory, which is the host's */
+#define RENGA_TRANSPORT_STAGED "staged" /* by way of memory of the host */
+
 RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm); /* a private duplicate */
 RengaErrorCode RengaCommSetFromOptions(RengaComm comm); /* -comm_message_limit, -comm_view */
 RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer);

@@ -239,6 +239,11 @@ RengaErrorCode RengaCommSetFromOptions(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+const char *RengaCommGetViewWanted_Private(RengaComm comm)
+{
+  return comm->view;
+}
+
 /*@
    RengaCommDestroy - end a communicator
 

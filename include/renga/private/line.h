@@ -17,6 +17,9 @@ void RengaCommMoved_Private(RengaComm comm);
 /* All that is under way moves; then a moment's rest. */
 RengaErrorCode RengaCommPause_Private(RengaComm comm, RengaWait *wait);
 
+/* What -comm_view says, lent; NULL: nothing. */
+const char *RengaCommGetViewWanted_Private(RengaComm comm);
+
 /* Messages of sums: on a communicator that tags of users cannot meet. One that arrives may be
    shorter than its room; bytes: of what arrived. */
 RengaErrorCode RengaCommSendPart_Private(RengaComm comm, const void *buffer, size_t bytes, int to,

@@ -1,0 +1,62 @@
+/* Transports: how tensors get from one rank's device to another's. No other room gives memory of a
+   device to comm.
+
+   A transport is of a pipeline; its type says whether MPI gets the device's own pointers. A parcel
+   is what one message at a time takes, made before the first step: it carries one message after
+   the other. A convoy is the parcels of a sum over ranks.
+
+   In the order of the device's default stream a message reads its memory where it is sent, and has
+   filled it where it has been taken: by RengaParcelWait, or by RengaParcelTest that says done. What
+   is queued there before a receive begins may still use its memory; between begin and end of a
+   message nothing may. */
+#pragma once
+#include "renga/private/object.h"
+#include "rengacomm.h"
+#include "rengadevice.h"
+
+typedef struct _p_RengaTransport *RengaTransport;
+typedef struct _RengaParcel *RengaParcel;
+typedef struct _RengaConvoy *RengaConvoy;
+
+/* Collective. The device is set up, and lent. type: RENGA_TRANSPORT_..., or NULL: as
+   -comm_transport says, else what fits the device. */
+RengaErrorCode RengaTransportCreate_Private(RengaComm comm, RengaDevice device, const char *type,
+                                            RengaTransport *transport);
+RengaErrorCode RengaTransportView_Private(RengaTransport transport, RengaViewer viewer);
+/* Collective: where -comm_view asks for it; once parcels and convoys are there. */
+RengaErrorCode RengaTransportShow_Private(RengaTransport transport, RengaComm owner);
+/* Bytes of host memory that parcels and convoys have now. */
+size_t RengaTransportGetStaging_Private(RengaTransport transport);
+/* All parcels and convoys are destroyed before. */
+RengaErrorCode RengaTransportDestroy_Private(RengaTransport *transport);
+
+/* comm: the transport's, or a group of it; lent. room: bytes of the longest message. */
+RengaErrorCode RengaParcelCreate_Private(RengaTransport transport, RengaComm comm, size_t room,
+                                         RengaParcel *parcel);
+/* Memory is the device's. Messages between two ranks under a tag come in the order in which they
+   were sent. After an error nothing is under way, and the same may be tried again. */
+RengaErrorCode RengaParcelSend_Private(RengaParcel parcel, const void *memory, size_t bytes, int to,
+                                       int tag);
+RengaErrorCode RengaParcelReceive_Private(RengaParcel parcel, void *memory, size_t bytes, int from,
+                                          int tag);
+bool RengaParcelIsUnderWay_Private(const struct _RengaParcel *parcel);
+/* Nothing under way is done. An error may be of another message of the transport, which could not
+   be started; the next call tries it again. */
+RengaErrorCode RengaParcelTest_Private(RengaParcel parcel, bool *done);
+/* what: as of RengaCommWait. */
+RengaErrorCode RengaParcelWait_Private(RengaParcel parcel, const char *what);
+/* A receive for which nothing has come is withdrawn; a send is waited for. */
+RengaErrorCode RengaParcelCancel_Private(RengaParcel parcel, const char *what);
+/* One that is under way leaves its staging memory to MPI. */
+RengaErrorCode RengaParcelDestroy_Private(RengaParcel *parcel);
+
+/* For sums over comm, one after the other, of up to `places` messages at once with up to `room`
+   bytes each (RengaCommTreePlaces); for unordered sums any. */
+RengaErrorCode RengaConvoyCreate_Private(RengaTransport transport, RengaComm comm, int places,
+                                         size_t room, RengaConvoy *convoy);
+/* For the task of a sum; it must end before the next one begins. */
+RengaCommCarrier RengaConvoyGetCarrier_Private(RengaConvoy convoy);
+/* Collective: float32 vectors of the device, in MPI's order. */
+RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, int64_t count, float values[],
+                                               const char *what);
+RengaErrorCode RengaConvoyDestroy_Private(RengaConvoy *convoy);

@@ -1,0 +1,111 @@
+/* Convoys: the parcels that carry the messages of a sum over ranks (rengacomm.h). */
+#include "transportimpl.h"
+
+static RengaErrorCode FillConvoy(RengaConvoy convoy)
+{
+  RengaTransport transport = convoy->transport;
+  RengaCall(RengaDeviceHostMalloc(transport->device, convoy->bytes, &convoy->staging));
+  transport->staging += convoy->bytes;
+  RengaCall(RengaMalloc(convoy->count, &convoy->parcel));
+  for (int i = 0; i < convoy->count; i++)
+    RengaCall(RengaParcelMake(transport, convoy->comm, true,
+                              convoy->staging + (size_t)i * convoy->each, convoy->each,
+                              &convoy->parcel[i]));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaConvoyCreate_Private(RengaTransport transport, RengaComm comm, int places,
+                                         size_t room, RengaConvoy *convoy)
+{
+  RengaConvoy made;
+  RengaCall(RengaMalloc(1, &made));
+  *made = (struct _RengaConvoy){.transport = transport, .comm = comm};
+  transport->users++;
+  if (transport->ops->settle) {
+    made->count = places;
+    made->each = room;
+    made->bytes = (size_t)places * room;
+    const RengaErrorCode code = made->bytes > 0 ? FillConvoy(made) : RENGA_SUCCESS;
+    if (code) RengaConvoyDestroy_Private(&made);
+    RengaCall(code);
+  }
+  *convoy = made;
+  return RENGA_SUCCESS;
+}
+
+/* The staging memory is cut anew where messages get another length. */
+static RengaErrorCode ReserveConvoy(void *user, int count, size_t bytes)
+{
+  RengaConvoy convoy = user;
+  RengaCheck(count <= convoy->count && (size_t)count * bytes <= convoy->bytes, MPI_COMM_SELF,
+             RENGA_ERR_INTERNAL, "a sum of %d messages of %zu bytes, in memory for %d and %zu",
+             count, bytes, convoy->count, convoy->bytes);
+  if (bytes == convoy->each) return RENGA_SUCCESS;
+  RengaCall(convoy->transport->ops->settle(convoy->transport));
+  for (int i = 0; i < convoy->count; i++) {
+    convoy->parcel[i]->staging = i < count ? convoy->staging + (size_t)i * bytes : convoy->staging;
+    convoy->parcel[i]->room = i < count ? bytes : 0;
+  }
+  convoy->each = bytes;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SendInConvoy(void *user, int place, const void *from, size_t bytes, int to,
+                                   int tag)
+{
+  const struct _RengaConvoy *convoy = user;
+  RengaCall(RengaParcelSend_Private(convoy->parcel[place], from, bytes, to, tag));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReceiveInConvoy(void *user, int place, void *to, size_t room, int from,
+                                      int tag)
+{
+  const struct _RengaConvoy *convoy = user;
+  RengaCall(RengaParcelReceive_Private(convoy->parcel[place], to, room, from, tag));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestInConvoy(void *user, int place, bool *done, size_t *bytes)
+{
+  const struct _RengaConvoy *convoy = user;
+  *done = false;
+  RengaCall(RengaParcelTest_Private(convoy->parcel[place], done));
+  if (*done && bytes) *bytes = convoy->parcel[place]->received;
+  return RENGA_SUCCESS;
+}
+
+RengaCommCarrier RengaConvoyGetCarrier_Private(RengaConvoy convoy)
+{
+  if (convoy->count == 0) return (RengaCommCarrier){.user = NULL};
+  return (RengaCommCarrier){.reserve = ReserveConvoy,
+                            .send = SendInConvoy,
+                            .receive = ReceiveInConvoy,
+                            .test = TestInConvoy,
+                            .user = convoy};
+}
+
+RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, int64_t count, float values[],
+                                               const char *what)
+{
+  RengaCall(convoy->transport->ops->sum(convoy, count, values, what));
+  return RENGA_SUCCESS;
+}
+
+/* What MPI still has is left to it. */
+RengaErrorCode RengaConvoyDestroy_Private(RengaConvoy *convoy)
+{
+  RengaConvoy c = *convoy;
+  bool given = false;
+  if (!c) return RENGA_SUCCESS;
+  for (int i = 0; c->parcel && i < c->count; i++) {
+    given = given || (c->parcel[i] && c->parcel[i]->request);
+    RengaCall(RengaParcelDestroy_Private(&c->parcel[i]));
+  }
+  RengaFree(&c->parcel);
+  if (c->staging) c->transport->staging -= c->bytes;
+  if (!given) RengaCall(RengaDeviceHostFree(c->transport->device, &c->staging));
+  c->transport->users--;
+  RengaFree(convoy);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,372 @@
+/* Transport staged: MPI gets memory of the host, which the device copies to and from.
+
+   A message is queued work of the device before it is MPI's, or after: nobody waits for either. A
+   send waits in a queue for the event behind its copy; a receive for the event behind the last copy
+   from its staging memory, as a rule long done. What waits is given to MPI in the order of the
+   calls, so that messages under one tag do not overtake each other. Whoever waits for anything in
+   the transport's comm moves the queue. Copies down and up have a stream each; events order them
+   with the default stream, on which all else is computed. */
+#include "transportimpl.h"
+
+typedef enum {
+  FREIGHT_IDLE,
+  FREIGHT_LEAVES, /* a send is copied to staging memory */
+  FREIGHT_WANTED, /* a receive waits until its staging memory is free */
+  FREIGHT_MPI,    /* MPI has it */
+  FREIGHT_THERE   /* done; of a receive the copy from staging memory is queued */
+} FreightState;
+
+/* What a parcel has under way. */
+typedef struct Freight {
+  struct Freight *previous, *next;
+  RengaParcel parcel;
+  FreightState state;
+  bool receives, own; /* own: the staging memory is the parcel's */
+  void *memory;
+  size_t bytes;
+  int peer, tag;
+  RengaEvent ready;  /* in the default stream: the memory is written, or may be */
+  RengaEvent copied; /* behind the last copy to or from staging memory */
+  bool copies;       /* which may not be done */
+} Freight;
+
+typedef struct {
+  RengaCommDriven driven; /* first: its address is that of the yard */
+  RengaTransport transport;
+  RengaStream down, up;
+  Freight *first, *last; /* in the order in which they began */
+  bool busy;
+} Yard;
+
+static void EnterYard(Yard *yard, Freight *freight)
+{
+  freight->previous = yard->last;
+  freight->next = NULL;
+  if (yard->last)
+    yard->last->next = freight;
+  else
+    yard->first = freight;
+  yard->last = freight;
+}
+
+static void LeaveYard(Yard *yard, Freight *freight)
+{
+  if (freight->previous)
+    freight->previous->next = freight->next;
+  else
+    yard->first = freight->next;
+  if (freight->next)
+    freight->next->previous = freight->previous;
+  else
+    yard->last = freight->previous;
+}
+
+static RengaErrorCode QueueDown(Yard *yard, Freight *freight)
+{
+  RengaDevice device = yard->transport->device;
+  if (freight->bytes == 0) return RENGA_SUCCESS;
+  RengaCall(RengaEventRecord(device, freight->ready, NULL));
+  RengaCall(RengaEventWait(device, freight->ready, yard->down));
+  if (freight->copies) RengaCall(RengaEventWait(device, freight->copied, yard->down));
+  RengaCall(RengaDeviceCopy(device, yard->down, RENGA_DEVICE_TO_HOST, freight->parcel->staging,
+                            freight->memory, freight->bytes));
+  RengaCall(RengaEventRecord(device, freight->copied, yard->down));
+  freight->copies = true;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode QueueUp(Yard *yard, Freight *freight)
+{
+  RengaDevice device = yard->transport->device;
+  if (freight->parcel->received == 0) return RENGA_SUCCESS;
+  RengaCall(RengaEventWait(device, freight->ready, yard->up));
+  RengaCall(RengaDeviceCopy(device, yard->up, RENGA_HOST_TO_DEVICE, freight->memory,
+                            freight->parcel->staging, freight->parcel->received));
+  RengaCall(RengaEventRecord(device, freight->copied, yard->up));
+  freight->copies = true;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode StartFreight(Freight *freight)
+{
+  RengaParcel p = freight->parcel;
+  p->received = freight->receives && !p->sums ? freight->bytes : 0;
+  if (freight->receives && p->sums)
+    RengaCall(RengaCommReceivePart_Private(p->comm, p->staging, freight->bytes, freight->peer,
+                                           freight->tag, &p->request));
+  else if (freight->receives)
+    RengaCall(RengaCommReceive(p->comm, p->staging, freight->bytes, freight->peer, freight->tag,
+                               &p->request));
+  else if (p->sums)
+    RengaCall(RengaCommSendPart_Private(p->comm, p->staging, freight->bytes, freight->peer,
+                                        freight->tag, &p->request));
+  else
+    RengaCall(RengaCommSend(p->comm, p->staging, freight->bytes, freight->peer, freight->tag,
+                            &p->request));
+  freight->state = FREIGHT_MPI;
+  return RENGA_SUCCESS;
+}
+
+/* held: [receives] an earlier one of the kind is not MPI's yet. */
+static RengaErrorCode TryToStart(Yard *yard, Freight *freight, bool held[2])
+{
+  bool done = !freight->copies;
+  if (held[freight->receives]) return RENGA_SUCCESS;
+  held[freight->receives] = true;
+  if (!done) RengaCall(RengaEventQuery(yard->transport->device, freight->copied, &done));
+  if (!done) return RENGA_SUCCESS;
+  freight->copies = false;
+  RengaCall(StartFreight(freight));
+  held[freight->receives] = false;
+  RengaCommMoved_Private(freight->parcel->comm);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TryToEnd(Yard *yard, Freight *freight)
+{
+  RengaParcel p = freight->parcel;
+  bool done;
+  RengaCall(RengaCommTestPart_Private(p->comm, &p->request, &done,
+                                      freight->receives && p->sums ? &p->received : NULL));
+  if (!done) return RENGA_SUCCESS;
+  if (freight->receives) RengaCall(QueueUp(yard, freight));
+  freight->state = FREIGHT_THERE;
+  LeaveYard(yard, freight);
+  RengaCommMoved_Private(p->comm);
+  return RENGA_SUCCESS;
+}
+
+/* All that is under way, as far as it goes without waiting. */
+static RengaErrorCode MoveYard(Yard *yard)
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  bool held[2] = {false, false};
+  if (yard->busy) return RENGA_SUCCESS;
+  yard->busy = true;
+  for (Freight *f = yard->first, *next; f && !code; f = next) {
+    next = f->next;
+    code = f->state == FREIGHT_MPI ? TryToEnd(yard, f) : TryToStart(yard, f, held);
+  }
+  yard->busy = false;
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AdvanceYard(RengaCommDriven *driven)
+{
+  RengaCall(MoveYard((Yard *)(void *)driven));
+  return RENGA_SUCCESS;
+}
+
+/* Where the queue cannot go on the message is taken out of it: it was the last, and not MPI's. */
+static RengaErrorCode BeginFreight(Yard *yard, Freight *freight, FreightState state)
+{
+  freight->state = state;
+  EnterYard(yard, freight);
+  const RengaErrorCode code = MoveYard(yard);
+  if (code) LeaveYard(yard, freight);
+  if (code) freight->state = FREIGHT_IDLE;
+  RengaCall(code);
+  freight->parcel->under_way = true;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Send_Staged(RengaParcel parcel, const void *memory, size_t bytes, int to,
+                                  int tag)
+{
+  Freight *freight = parcel->data;
+  freight->receives = false;
+  freight->memory = (void *)(uintptr_t)memory; /* read */
+  freight->bytes = bytes;
+  freight->peer = to;
+  freight->tag = tag;
+  RengaCall(QueueDown(parcel->transport->data, freight));
+  RengaCall(BeginFreight(parcel->transport->data, freight, FREIGHT_LEAVES));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Receive_Staged(RengaParcel parcel, void *memory, size_t bytes, int from,
+                                     int tag)
+{
+  Freight *freight = parcel->data;
+  freight->receives = true;
+  freight->memory = memory;
+  freight->bytes = bytes;
+  freight->peer = from;
+  freight->tag = tag;
+  RengaCall(RengaEventRecord(parcel->transport->device, freight->ready, NULL));
+  RengaCall(BeginFreight(parcel->transport->data, freight, FREIGHT_WANTED));
+  return RENGA_SUCCESS;
+}
+
+/* Whoever uses the memory from now on does so behind the copy. */
+static RengaErrorCode TakeFreight(Freight *freight)
+{
+  RengaParcel p = freight->parcel;
+  if (freight->receives && p->received > 0)
+    RengaCall(RengaEventWait(p->transport->device, freight->copied, NULL));
+  freight->state = FREIGHT_IDLE;
+  p->under_way = false;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Test_Staged(RengaParcel parcel, bool *done)
+{
+  Freight *freight = parcel->data;
+  *done = false;
+  if (freight->state == FREIGHT_MPI)
+    RengaCall(TryToEnd(parcel->transport->data, freight));
+  else if (freight->state != FREIGHT_THERE)
+    RengaCall(MoveYard(parcel->transport->data));
+  if (freight->state != FREIGHT_THERE) return RENGA_SUCCESS;
+  RengaCall(TakeFreight(freight));
+  *done = true;
+  return RENGA_SUCCESS;
+}
+
+static void DescribeFreight(const void *subject, size_t size, char text[])
+{
+  const Freight *f = subject;
+  snprintf(text, size, " (%zu bytes %s rank %d, tag %d%s)", f->bytes, f->receives ? "from" : "to",
+           f->peer, f->tag, f->state == FREIGHT_MPI ? "" : ", which the device has not copied");
+}
+
+static RengaErrorCode Wait_Staged(RengaParcel parcel, const char *what)
+{
+  MPI_Comm comm;
+  bool done = false;
+  RengaCall(RengaObjectGetComm(parcel->comm, &comm));
+  RengaWait wait = {
+      .comm = comm, .what = what, .describe = DescribeFreight, .subject = parcel->data};
+  for (;;) {
+    RengaCall(Test_Staged(parcel, &done));
+    if (done) return RENGA_SUCCESS;
+    RengaCall(RengaCommPause_Private(parcel->comm, &wait));
+  }
+}
+
+/* A send cannot be called back. The wait for MPI is comm's: the receive is not in the yard
+   meanwhile. */
+static RengaErrorCode Cancel_Staged(RengaParcel parcel, const char *what)
+{
+  Freight *freight = parcel->data;
+  Yard *yard = parcel->transport->data;
+  if (!freight->receives) {
+    RengaCall(Wait_Staged(parcel, what));
+    return RENGA_SUCCESS;
+  }
+  if (freight->state != FREIGHT_THERE) LeaveYard(yard, freight);
+  const RengaErrorCode code = RengaCommCancel(parcel->comm, &parcel->request, what);
+  if (code) EnterYard(yard, freight);
+  RengaCall(code);
+  freight->state = FREIGHT_IDLE;
+  parcel->under_way = false;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Settle_Staged(RengaTransport transport)
+{
+  const Yard *yard = transport->data;
+  RengaCall(RengaStreamSynchronize(transport->device, yard->down));
+  RengaCall(RengaStreamSynchronize(transport->device, yard->up));
+  return RENGA_SUCCESS;
+}
+
+/* What MPI still has is left to it. */
+static RengaErrorCode ParcelDestroy_Staged(RengaParcel parcel)
+{
+  RengaTransport transport = parcel->transport;
+  Freight *freight = parcel->data;
+  Yard *yard = transport->data;
+  if (parcel->under_way && freight->state != FREIGHT_THERE) LeaveYard(yard, freight);
+  if (freight->copies) RengaCall(Settle_Staged(transport));
+  if (freight->ready) RengaCall(RengaEventDestroy(transport->device, &freight->ready));
+  if (freight->copied) RengaCall(RengaEventDestroy(transport->device, &freight->copied));
+  if (freight->own && !parcel->request)
+    RengaCall(RengaDeviceHostFree(transport->device, &parcel->staging));
+  if (freight->own) transport->staging -= parcel->room;
+  RengaFree(&parcel->data);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FillFreight(RengaTransport transport, Freight *freight)
+{
+  RengaParcel parcel = freight->parcel;
+  RengaCall(RengaEventCreate(transport->device, &freight->ready));
+  RengaCall(RengaEventCreate(transport->device, &freight->copied));
+  if (!freight->own) return RENGA_SUCCESS;
+  transport->staging += parcel->room;
+  if (parcel->room > 0)
+    RengaCall(RengaDeviceHostMalloc(transport->device, parcel->room, &parcel->staging));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ParcelCreate_Staged(RengaParcel parcel)
+{
+  Freight *freight;
+  RengaCall(RengaMalloc(1, &freight));
+  *freight = (Freight){.parcel = parcel, .own = !parcel->staging};
+  parcel->data = freight;
+  const RengaErrorCode code = FillFreight(parcel->transport, freight);
+  if (code) ParcelDestroy_Staged(parcel);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* Copies and sum wait for each other. */
+static RengaErrorCode Sum_Staged(RengaConvoy convoy, int64_t count, float values[],
+                                 const char *what)
+{
+  RengaDevice device = convoy->transport->device;
+  const int64_t most = (int64_t)(convoy->each / sizeof(float));
+  float *staging = (float *)(void *)convoy->staging;
+  for (int64_t at = 0; at < count; at += most) {
+    const int64_t length = count - at < most ? count - at : most;
+    const size_t bytes = (size_t)length * sizeof(float);
+    RengaCall(RengaDeviceCopy(device, NULL, RENGA_DEVICE_TO_HOST, staging, values + at, bytes));
+    RengaCall(RengaStreamSynchronize(device, NULL));
+    RengaCall(RengaCommSumUnordered(convoy->comm, length, staging, what));
+    RengaCall(RengaDeviceCopy(device, NULL, RENGA_HOST_TO_DEVICE, values + at, staging, bytes));
+    RengaCall(RengaStreamSynchronize(device, NULL));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Destroy_Staged(RengaTransport transport)
+{
+  Yard *yard = transport->data;
+  if (!yard) return RENGA_SUCCESS;
+  if (yard->driven.advance) RengaCommUndrive_Private(transport->hdr.owner, &yard->driven);
+  yard->driven.advance = NULL;
+  if (yard->down) RengaCall(RengaStreamDestroy(transport->device, &yard->down));
+  if (yard->up) RengaCall(RengaStreamDestroy(transport->device, &yard->up));
+  RengaFree(&transport->data);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaTransportCreate_Staged(void *object)
+{
+  RengaTransport transport = object;
+  Yard *yard;
+  RengaCall(RengaMalloc(1, &yard));
+  *yard = (Yard){.transport = transport};
+  transport->data = yard;
+  *transport->ops =
+      (struct _RengaTransportOps){.destroy = Destroy_Staged,
+                                  .parcelcreate = ParcelCreate_Staged,
+                                  .parceldestroy = ParcelDestroy_Staged,
+                                  .send = Send_Staged,
+                                  .receive = Receive_Staged,
+                                  .test = Test_Staged,
+                                  .wait = Wait_Staged,
+                                  .cancel = Cancel_Staged,
+                                  .settle = Settle_Staged,
+                                  .sum = Sum_Staged,
+                                  .does = "the device copies tensors to and from memory of the "
+                                          "host, which is MPI's"};
+  RengaCall(RengaStreamCreate(transport->device, &yard->down));
+  RengaCall(RengaStreamCreate(transport->device, &yard->up));
+  yard->driven.advance = AdvanceYard;
+  RengaCommDrive_Private(transport->hdr.owner, &yard->driven);
+  return RENGA_SUCCESS;
+}
