@@ -27,6 +27,9 @@ RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets);
 /* Stages that each rank computes; 0: as the plan says, or one where it is made. */
 RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks);
 RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks);
+/* RENGA_TRANSPORT_... of rengacomm.h; NULL: what fits the device. Results do not depend on it. */
+RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *type);
+RengaErrorCode RengaSettingsGetTransport(RengaSettings settings, const char **type); /* lent */
 RengaErrorCode RengaSettingsSetSeed(RengaSettings settings, uint64_t seed);
 RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed);
 RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds); /* 0: never */

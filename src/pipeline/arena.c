@@ -89,28 +89,22 @@ static char *Take(char **next, int64_t bytes)
   return start;
 }
 
-static RengaErrorCode GiveLinks(Chunk *chunk, char **next)
+static void GiveLinks(Chunk *chunk, char **next)
 {
   for (int m = 0; m < chunk->outline->n_messages; m++) {
     Link *link = &chunk->link[m];
     if (!link->active) continue;
     if (link->incoming || chunk->outline->message[m].backward)
       link->base = Take(next, link->ring * link->bytes);
-    RengaCall(RengaMalloc(link->ring, &link->request));
   }
-  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode GiveTables(Chunk *chunk)
 {
   const Outline *outline = chunk->outline;
-  int64_t peers = outline->stages; /* that send to the chunk, and all that it may send to */
-  for (int s = 0; s < outline->stages; s++)
-    peers += RengaPlanGetStage(outline->plan, s)->shape.replicas;
   RengaCall(RengaMalloc(chunk->gradients.n_buffers, &chunk->gradients.piece));
   RengaCall(RengaMalloc(REGION_MESSAGE + outline->n_messages, &chunk->base));
   RengaCall(RengaMalloc(chunk->replicas + 1, &chunk->gradients.leaf_bounds));
-  RengaCall(RengaMalloc(peers, &chunk->exchange));
   return RENGA_SUCCESS;
 }
 
@@ -128,9 +122,11 @@ static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
   chunk->at.moments = Take(next, memory->optimizer);
   chunk->at.saved = Take(next, memory->saved + memory->temporary);
   chunk->at.inputs = Take(next, memory->inputs);
-  RengaCall(GiveLinks(chunk, next));
+  GiveLinks(chunk, next);
   RengaCall(RengaDeviceSetBytes(chunk->device, NULL, gradients->base, 0, (size_t)bytes));
   RengaCall(GiveTables(chunk));
+  RengaCall(RengaChunkMakeParcels_Private(chunk));
+  RengaCall(RengaChunkSetUpTied_Private(chunk));
   RengaCall(RengaChunkSetUpBuckets_Private(chunk));
   RengaCall(RengaChunkSetUpInputs_Private(chunk));
   RengaCall(RengaChunkSetUpUpdates_Private(chunk));

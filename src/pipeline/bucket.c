@@ -5,6 +5,8 @@
    bucket an element is in changes nothing of its sum. */
 #include "pipelineimpl.h"
 
+enum { UNORDERED_MOST = 4 * 1024 * 1024 }; /* bytes of an unordered sum that are copied at a time */
+
 /* The adder of the chunk's vectors (rengacomm.h). */
 RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t count, void *y,
                                      const void *x)
@@ -50,6 +52,40 @@ static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
   return RENGA_SUCCESS;
 }
 
+/* The most messages of a sum, and bytes of the longest, of all batches. */
+static int CountMessages(Chunk *chunk, size_t *room)
+{
+  const Outline *outline = chunk->outline;
+  int64_t *bounds = chunk->gradients.leaf_bounds;
+  int most = 0;
+  *room = 0;
+  for (int i = 0; i < outline->n_batches; i++) {
+    const int64_t leaves = RengaOutlineLeaves_Private(
+        outline, RengaPlanMicrobatches(outline->plan, outline->batch[i]));
+    size_t bytes;
+    for (int r = 0; r <= chunk->replicas; r++)
+      bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
+    const int count = RengaCommTreePlaces(chunk->replicas, chunk->replica, leaves, bounds,
+                                          WorkOfBucket(chunk), &bytes);
+    if (count > most) most = count;
+    if (bytes > *room) *room = bytes;
+  }
+  return most;
+}
+
+static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
+{
+  const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
+  size_t room = (size_t)bucket->count * sizeof(float);
+  int places = 1;
+  if (chunk->replicas == 1 || bucket->count == 0) return RENGA_SUCCESS;
+  if (!ordered && room > UNORDERED_MOST) room = UNORDERED_MOST;
+  if (ordered) places = CountMessages(chunk, &room);
+  RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank.transport, chunk->group, places, room,
+                                      &bucket->convoy));
+  return RENGA_SUCCESS;
+}
+
 /* After the work memory is there. The same on all replicas. */
 RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk)
 {
@@ -57,7 +93,10 @@ RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk)
   RengaCall(RengaMalloc(chunk->gradients.n_buckets, &chunk->gradients.bucket));
   RengaCall(RengaMalloc(chunk->n_parameters + 2, &begin));
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int b = 0; b < chunk->gradients.n_buckets && !code; b++) code = SetUpBucket(chunk, b, begin);
+  for (int b = 0; b < chunk->gradients.n_buckets && !code; b++) {
+    code = SetUpBucket(chunk, b, begin);
+    if (!code) code = MakeConvoy(chunk, &chunk->gradients.bucket[b]);
+  }
   RengaFree(&begin);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -69,6 +108,7 @@ RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk)
   for (int b = 0; chunk->gradients.bucket && b < chunk->gradients.n_buckets; b++) {
     GradientBucket *bucket = &chunk->gradients.bucket[b];
     RengaCommSumCancel(&bucket->sum, "ranks to give up the sum of their gradients");
+    RengaCall(RengaConvoyDestroy_Private(&bucket->convoy));
     RengaCall(RengaBlocksDestroy(&bucket->blocks));
   }
   RengaFree(&chunk->gradients.bucket);
@@ -111,7 +151,8 @@ static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket,
                                  .result = chunk->gradients.sum + bucket->first,
                                  .work = bucket->work,
                                  .work_bytes = WorkOfBucket(chunk),
-                                 .adder = {.begin = RengaChunkAdd_Private, .user = chunk}};
+                                 .adder = {.begin = RengaChunkAdd_Private, .user = chunk},
+                                 .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
   do code = start(chunk->group, &task, &bucket->sum);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
@@ -139,8 +180,8 @@ static RengaErrorCode AddUnordered(Chunk *chunk, const GradientBucket *bucket)
 {
   char what[160];
   DescribeReduction(chunk, sizeof what, what);
-  RengaCall(RengaCommSumUnordered(chunk->group, bucket->count, chunk->gradients.sum + bucket->first,
-                                  what));
+  RengaCall(RengaConvoySumUnordered_Private(bucket->convoy, bucket->count,
+                                            chunk->gradients.sum + bucket->first, what));
   return RENGA_SUCCESS;
 }
 

@@ -181,8 +181,6 @@ RengaErrorCode RengaChunkSetUp_Private(Chunk *chunk)
 
 static void FreeLists(Chunk *chunk)
 {
-  for (int m = 0; chunk->link && m < chunk->outline->n_messages; m++)
-    RengaFree(&chunk->link[m].request);
   RengaFree(&chunk->link);
   RengaFree(&chunk->field);
   RengaFree(&chunk->parameter);
@@ -199,7 +197,6 @@ static void FreeLists(Chunk *chunk)
   RengaFree(&chunk->updates.number);
   RengaFree(&chunk->updates.square);
   RengaFree(&chunk->updates.update);
-  RengaFree(&chunk->exchange);
 }
 
 /* However far it came; the arena is the rank's. */
@@ -207,6 +204,8 @@ RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
 {
   RengaErrorCode code = RengaChunkFreeBuckets_Private(chunk);
   if (!code) code = RengaChunkFreeInputs_Private(chunk);
+  if (!code) code = RengaChunkFreeParcels_Private(chunk);
+  if (!code) code = RengaChunkFreeTied_Private(chunk);
   if (!code) code = RengaChunkFreePrograms_Private(chunk);
   FreeLists(chunk);
   if (chunk->sub) {

@@ -3,6 +3,7 @@
 #pragma once
 #include "program.h"
 #include "renga/private/settings.h"
+#include "renga/private/transport.h"
 #include "rengacomm.h"
 #include "rengapipeline.h"
 #include "rengaschedule.h"
@@ -39,14 +40,14 @@ static inline int64_t RengaOutlineLeaves_Private(const Outline *outline, int64_t
 /* A row of the message table that this chunk sends or receives. */
 typedef struct {
   bool active, incoming;
-  int other;             /* stage */
-  RengaValue value;      /* what is sent or where it arrives, in the chunk's graph */
-  RengaTensorSpec spec;  /* symbolic */
-  int ring;              /* instances */
-  int64_t bytes;         /* of an instance */
-  char *base;            /* of the ring; NULL: sent from the saved slot */
-  RengaRequest *request; /* [ring] */
-  int64_t posted;        /* receives posted in this pass */
+  int other;            /* stage */
+  RengaValue value;     /* what is sent or where it arrives, in the chunk's graph */
+  RengaTensorSpec spec; /* symbolic */
+  int ring;             /* instances */
+  int64_t bytes;        /* of an instance */
+  char *base;           /* of the ring; NULL: sent from the saved slot */
+  RengaParcel *parcel;  /* [ring] */
+  int64_t posted;       /* receives posted in this pass */
 } Link;
 
 /* A field of the data set that this chunk reads. */
@@ -117,9 +118,10 @@ typedef struct {
   int64_t first, count; /* floats of a gradient buffer */
   RengaBlocks blocks;   /* which replica adds up which of them */
   char *work;
-  RengaCommSum sum; /* under way, or NULL */
-  bool apart;       /* the running pass gathers it by an action of its own */
-  double began;     /* MPI_Wtime of its last action */
+  RengaConvoy convoy; /* of its sum's messages; NULL: one replica */
+  RengaCommSum sum;   /* under way, or NULL */
+  bool apart;         /* the running pass gathers it by an action of its own */
+  double began;       /* MPI_Wtime of its last action */
 } GradientBucket;
 
 /* The gradient vector of a chunk: buffers of the fixed tree, and what the running step made of
@@ -211,8 +213,8 @@ typedef struct {
   GradientVector gradients;
   UpdateTable updates;
   InputRing inputs;
-  RengaRequest *exchange; /* of one tied parameter */
-  int n_exchanges;
+  int n_exchanges, most_exchanges; /* messages of one tied parameter: under way, at the most */
+  RengaParcel *exchange;           /* [most_exchanges] */
   Portion portion;
 } Chunk;
 

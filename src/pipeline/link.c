@@ -26,6 +26,35 @@ RengaErrorCode RengaChunkSetUpLinks_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode MakeRing(Chunk *chunk, Link *link)
+{
+  const Rank *rank = &chunk->pipeline->rank;
+  RengaCall(RengaMalloc(link->ring, &link->parcel));
+  for (int i = 0; i < link->ring; i++)
+    RengaCall(RengaParcelCreate_Private(rank->transport, rank->all, (size_t)link->bytes,
+                                        &link->parcel[i]));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaChunkMakeParcels_Private(Chunk *chunk)
+{
+  for (int m = 0; m < chunk->outline->n_messages; m++)
+    if (chunk->link[m].active) RengaCall(MakeRing(chunk, &chunk->link[m]));
+  return RENGA_SUCCESS;
+}
+
+/* However many there are. */
+RengaErrorCode RengaChunkFreeParcels_Private(Chunk *chunk)
+{
+  for (int m = 0; chunk->link && m < chunk->outline->n_messages; m++) {
+    Link *link = &chunk->link[m];
+    for (int i = 0; link->parcel && i < link->ring; i++)
+      RengaCall(RengaParcelDestroy_Private(&link->parcel[i]));
+    RengaFree(&link->parcel);
+  }
+  return RENGA_SUCCESS;
+}
+
 /* The rank of the other stage that has the same micro-batch. Ranges are as even as can be, so that
    the guess is off by few. */
 static int PeerOf(Chunk *chunk, const Pass *pass, const Link *link, int64_t i)
@@ -64,8 +93,8 @@ static RengaErrorCode PostReceive(Chunk *chunk, Pass *pass, int row, int64_t i)
   RengaErrorCode code;
   int attempt = 0;
   do
-    code = RengaCommReceive(chunk->pipeline->rank.all, InstanceAt(link, i), bytes, peer, row,
-                            &link->request[i % link->ring]);
+    code = RengaParcelReceive_Private(link->parcel[i % link->ring], InstanceAt(link, i), bytes,
+                                      peer, row);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -91,8 +120,8 @@ RengaErrorCode RengaChunkPostReceives_Private(Chunk *chunk, Pass *pass)
 static RengaErrorCode Wait(Chunk *chunk, Pass *pass, int row, int64_t i)
 {
   Link *link = &chunk->link[row];
-  RengaRequest *request = &link->request[i % link->ring];
-  if (!*request) return RENGA_SUCCESS;
+  RengaParcel parcel = link->parcel[i % link->ring];
+  if (!RengaParcelIsUnderWay_Private(parcel)) return RENGA_SUCCESS;
   const RengaMessage *message = &chunk->outline->message[row];
   char what[512];
   snprintf(what, sizeof what,
@@ -106,7 +135,7 @@ static RengaErrorCode Wait(Chunk *chunk, Pass *pass, int row, int64_t i)
            (long long)chunk->pipeline->step);
   RengaErrorCode code;
   int attempt = 0;
-  do code = RengaCommWait(chunk->pipeline->rank.all, request, what);
+  do code = RengaParcelWait_Private(parcel, what);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -146,9 +175,7 @@ RengaErrorCode RengaChunkSend_Private(Chunk *chunk, Pass *pass, int row, int64_t
   RengaErrorCode code;
   int attempt = 0;
   RengaLogEventBegin(event);
-  do
-    code = RengaCommSend(chunk->pipeline->rank.all, from, bytes, peer, row,
-                         &link->request[i % link->ring]);
+  do code = RengaParcelSend_Private(link->parcel[i % link->ring], from, bytes, peer, row);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaLogEventEnd(event, 0, 1, (int64_t)bytes);
   RengaCall(code);

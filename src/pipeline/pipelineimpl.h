@@ -38,8 +38,9 @@ typedef struct {
 /* All that set-up makes for this rank, and that is forgotten together. */
 typedef struct {
   RengaComm all; /* all ranks */
-  int n_chunks;  /* 0: an idle rank */
-  Chunk *chunk;  /* [n_chunks] */
+  RengaTransport transport;
+  int n_chunks; /* 0: an idle rank */
+  Chunk *chunk; /* [n_chunks] */
   int n_moments;
   const char *const *moment; /* [n_moments] names, lent by the optimizer's type */
   char *arena;
@@ -231,6 +232,8 @@ RengaErrorCode RengaPipelineFailTogether_Private(RengaPipeline pipeline, const P
 /* tied.c */
 int64_t RengaChunkTiedBytes_Private(const Chunk *chunk);
 RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline, Pass *pass);
+RengaErrorCode RengaChunkSetUpTied_Private(Chunk *chunk);
+RengaErrorCode RengaChunkFreeTied_Private(Chunk *chunk);
 /* rank.c: back to what the pipeline was before set-up */
 RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline);
 /* arena.c */
@@ -250,6 +253,8 @@ RengaErrorCode RengaChunkReceive_Private(Chunk *chunk, Pass *pass, int row, int6
 RengaErrorCode RengaChunkSend_Private(Chunk *chunk, Pass *pass, int row, int64_t i);
 RengaErrorCode RengaChunkWaitSends_Private(Chunk *chunk, Pass *pass, int64_t i, bool backward);
 RengaErrorCode RengaChunkFinishLinks_Private(Chunk *chunk, Pass *pass);
+RengaErrorCode RengaChunkMakeParcels_Private(Chunk *chunk); /* the rings are known */
+RengaErrorCode RengaChunkFreeParcels_Private(Chunk *chunk);
 /* bucket.c */
 RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk);
 RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int bucket);

@@ -3,6 +3,7 @@
 
 static RengaErrorCode FreeComms(Rank *rank)
 {
+  RengaCall(RengaTransportDestroy_Private(&rank->transport));
   if (rank->together.side) RengaCall(RengaCommDestroy(&rank->together.side));
   if (rank->all) RengaCall(RengaCommDestroy(&rank->all));
   return RENGA_SUCCESS;

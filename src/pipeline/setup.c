@@ -70,15 +70,6 @@ static RengaErrorCode CheckParts(RengaPipeline pipeline)
 RengaErrorCode RengaPipelineSetUpDevice_Private(RengaPipeline pipeline)
 {
   RengaCall(RengaDeviceSetUp(pipeline->device));
-  const int ranks = RengaCommGetSize(pipeline->hdr.owner);
-  const int stages = RengaPlanGetStageCount(pipeline->plan);
-  const char *type;
-  RengaCall(RengaDeviceGetType(pipeline->device, &type));
-  RengaCheck(RengaDeviceIsHost(pipeline->device) || (ranks == 1 && stages == 1), MPI_COMM_SELF,
-             RENGA_ERR_SUPPORT,
-             "device %s has memory of its own, and messages from such memory, between %d ranks "
-             "and %d stages, are not supported yet: use one of each, or -device_type cpu",
-             type, ranks, stages);
   return RENGA_SUCCESS;
 }
 
@@ -154,6 +145,8 @@ static RengaErrorCode MakeGroups(RengaPipeline pipeline)
 static RengaErrorCode MakeMemory(RengaPipeline pipeline)
 {
   Rank *rank = &pipeline->rank;
+  RengaCall(RengaTransportCreate_Private(rank->all, pipeline->device, pipeline->settings->transport,
+                                         &rank->transport));
   RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &rank->n_moments, &rank->moment));
   if (!RengaDeviceIsHost(pipeline->device))
     RengaCall(RengaStreamCreate(pipeline->device, &rank->copies));
@@ -170,6 +163,12 @@ static RengaErrorCode MakeValues(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ShowTransport(RengaPipeline pipeline)
+{
+  RengaCall(RengaTransportShow_Private(pipeline->rank.transport, pipeline->hdr.owner));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunPhases(RengaPipeline pipeline)
 {
   static RengaErrorCode (*const phase[])(RengaPipeline) = {CheckParts,
@@ -180,7 +179,8 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
                                                            MakeChunks,
                                                            MakeGroups,
                                                            MakeMemory,
-                                                           MakeValues};
+                                                           MakeValues,
+                                                           ShowTransport};
   for (size_t p = 0; p < sizeof phase / sizeof phase[0]; p++) {
     const RengaErrorCode mine = phase[p](pipeline);
     const RengaErrorCode all = RengaErrorAgree(pipeline->hdr.comm, mine);

@@ -26,6 +26,13 @@ static int64_t UsesElsewhere(const Chunk *chunk, const Parameter *parameter, int
   return uses;
 }
 
+static bool IsShared(Chunk *chunk, const Parameter *parameter)
+{
+  for (int s = 0; s < chunk->outline->stages; s++)
+    if (s != chunk->stage && UsesIn(chunk, parameter, s) >= 0) return true;
+  return false;
+}
+
 /* Memory for the uses of other stages, of one parameter at a time. */
 int64_t RengaChunkTiedBytes_Private(const Chunk *chunk)
 {
@@ -38,6 +45,50 @@ int64_t RengaChunkTiedBytes_Private(const Chunk *chunk)
     if (needed > bytes) bytes = needed;
   }
   return bytes;
+}
+
+/* Messages of the exchange of a parameter, and bytes of the longest. */
+static int CountExchange(const Chunk *chunk, const Parameter *parameter, int64_t *bytes)
+{
+  const int64_t use = parameter->stride * (int64_t)sizeof(float);
+  int count = 0;
+  *bytes = parameter->n_uses * use;
+  for (int s = 0; s < chunk->outline->stages; s++) {
+    const int64_t uses = UsesIn(chunk, parameter, s);
+    if (s == chunk->stage || uses < 0) continue;
+    const int others = RengaPlanGetStage(chunk->outline->plan, s)->shape.replicas;
+    if (uses > 0) count++;
+    if (uses * use > *bytes) *bytes = uses * use;
+    for (int r = chunk->replica; parameter->n_uses > 0 && r < others; r += chunk->replicas) count++;
+  }
+  return count;
+}
+
+RengaErrorCode RengaChunkSetUpTied_Private(Chunk *chunk)
+{
+  const Rank *rank = &chunk->pipeline->rank;
+  int64_t room = 0;
+  for (int p = 0; p < chunk->n_parameters; p++) {
+    int64_t bytes;
+    const int count = CountExchange(chunk, &chunk->parameter[p], &bytes);
+    if (count == 0 || !chunk->parameter[p].trained) continue;
+    if (count > chunk->most_exchanges) chunk->most_exchanges = count;
+    if (bytes > room) room = bytes;
+  }
+  RengaCall(RengaMalloc(chunk->most_exchanges, &chunk->exchange));
+  for (int i = 0; i < chunk->most_exchanges; i++)
+    RengaCall(
+        RengaParcelCreate_Private(rank->transport, rank->all, (size_t)room, &chunk->exchange[i]));
+  return RENGA_SUCCESS;
+}
+
+/* However many there are. */
+RengaErrorCode RengaChunkFreeTied_Private(Chunk *chunk)
+{
+  for (int i = 0; chunk->exchange && i < chunk->most_exchanges; i++)
+    RengaCall(RengaParcelDestroy_Private(&chunk->exchange[i]));
+  RengaFree(&chunk->exchange);
+  return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Add(Chunk *chunk, const Parameter *parameter, float **sum, float *use)
@@ -80,9 +131,8 @@ static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *param
     RengaErrorCode code;
     int attempt = 0;
     do
-      code = RengaCommSend(chunk->pipeline->rank.all, own, bytes,
-                           RengaPlanGetRank(chunk->outline->plan, stage, r), tag,
-                           &chunk->exchange[chunk->n_exchanges]);
+      code = RengaParcelSend_Private(chunk->exchange[chunk->n_exchanges], own, bytes,
+                                     RengaPlanGetRank(chunk->outline->plan, stage, r), tag);
     while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
     RengaCall(code);
     chunk->n_exchanges++;
@@ -92,17 +142,14 @@ static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *param
 
 static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage)
 {
-  float *to =
-      (float *)chunk->at.tied + UsesElsewhere(chunk, parameter, stage) * parameter->stride;
+  float *to = (float *)chunk->at.tied + UsesElsewhere(chunk, parameter, stage) * parameter->stride;
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   const int peer = RengaPlanGetRank(chunk->outline->plan, stage, chunk->replica % others);
   const size_t bytes = (size_t)(UsesIn(chunk, parameter, stage) * parameter->stride) * sizeof *to;
   const int tag = chunk->outline->n_messages + parameter->number;
   RengaErrorCode code;
   int attempt = 0;
-  do
-    code = RengaCommReceive(chunk->pipeline->rank.all, to, bytes, peer, tag,
-                            &chunk->exchange[chunk->n_exchanges]);
+  do code = RengaParcelReceive_Private(chunk->exchange[chunk->n_exchanges], to, bytes, peer, tag);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
   RengaCall(code);
   chunk->n_exchanges++;
@@ -156,18 +203,11 @@ static RengaErrorCode WaitAll(Chunk *chunk, Pass *pass, const Parameter *paramet
   for (int i = 0; i < chunk->n_exchanges; i++) {
     RengaErrorCode code;
     int attempt = 0;
-    do code = RengaCommWait(chunk->pipeline->rank.all, &chunk->exchange[i], what);
+    do code = RengaParcelWait_Private(chunk->exchange[i], what);
     while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));
     RengaCall(code);
   }
   return RENGA_SUCCESS;
-}
-
-static bool IsShared(Chunk *chunk, const Parameter *parameter)
-{
-  for (int s = 0; s < chunk->outline->stages; s++)
-    if (s != chunk->stage && UsesIn(chunk, parameter, s) >= 0) return true;
-  return false;
 }
 
 static RengaErrorCode Exchange(RengaPipeline pipeline, Pass *pass, int number)
@@ -224,7 +264,6 @@ static RengaErrorCode SumUses(RengaPipeline pipeline, Pass *pass, int number)
 RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline, Pass *pass)
 {
   if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
-  for (int p = 0; p < pipeline->outline.n_parameters; p++)
-    RengaCall(SumUses(pipeline, pass, p));
+  for (int p = 0; p < pipeline->outline.n_parameters; p++) RengaCall(SumUses(pipeline, pass, p));
   return RENGA_SUCCESS;
 }

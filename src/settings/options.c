@@ -19,6 +19,7 @@
    . -pipeline_reduction - ordered or unordered
    . -pipeline_buckets - parts of a stage's gradients, each summed over the replicas by itself
    . -pipeline_chunks - stages that each rank computes
+   . -comm_transport - how tensors travel between ranks: mpi or staged
 
    Notes: the one place where these options are read: planner, profile and pipeline see the object.
 @*/

@@ -1,6 +1,7 @@
 /* The options of the settings that one row each reads. */
 #include "renga/private/packages.h"
 #include "renga/private/settings.h"
+#include "rengacomm.h"
 
 #define AT(member) offsetof(struct _p_RengaSettings, member)
 static const RengaOptionRow rows[] = {
@@ -15,6 +16,10 @@ static const RengaOptionRow rows[] = {
      "parts of a stage's gradients, each summed over the replicas by itself"},
     {"pipeline_chunks", RENGA_OPTION_INT, "0", AT(chunks), NULL, 0, RENGA_CHUNKS_MOST,
      "stages that each rank computes, for -partition_type even, tree and manual; 0: one"},
+    {"comm_transport", RENGA_OPTION_STRING, NULL, AT(transport),
+     RENGA_TRANSPORT_MPI "|" RENGA_TRANSPORT_STAGED, 0, 0,
+     "how tensors travel: the device's memory is MPI's, or is copied to the host's for it; mpi "
+     "where it is the host's"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 

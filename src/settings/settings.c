@@ -8,6 +8,7 @@ static RengaErrorCode DestroySettings(void *object)
   RengaSettings settings = object;
   RengaFree(&settings->reduction);
   RengaFree(&settings->schedule);
+  RengaFree(&settings->transport);
   if (settings->optimizer) RengaCall(RengaOptimizerDestroy(&settings->optimizer));
   if (settings->device) RengaCall(RengaDeviceDestroy(&settings->device));
   return RENGA_SUCCESS;
@@ -320,6 +321,55 @@ RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
   RengaCheckPointer(settings);
   RengaCheckPointer(chunks);
   *chunks = settings->chunks;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsSetTransport - how tensors get from one rank's device to another's
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . type - RENGA_TRANSPORT_MPI: MPI gets the device's memory, which must be the host's;
+     RENGA_TRANSPORT_STAGED: it is copied to memory of the host and from there; NULL: mpi where
+     the device's memory is the host's, else staged
+
+   Options:
+   . -comm_transport - the same
+
+   Notes: results do not depend on it. -comm_view shows which one a pipeline has, and why.
+@*/
+RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *type)
+{
+  static const char *const names[] = {RENGA_TRANSPORT_MPI, RENGA_TRANSPORT_STAGED};
+  char *copy = NULL;
+  RengaCall(CheckUnused(settings, "RengaSettingsSetTransport"));
+  RengaCheck(!type || strcmp(type, names[0]) == 0 || strcmp(type, names[1]) == 0, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "there is no transport \"%s\": did you mean \"%s\"?", type,
+             RengaClosestName(type, 2, names));
+  if (type) RengaCall(RengaStringCopy(type, &copy));
+  RengaFree(&settings->transport);
+  settings->transport = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetTransport - how tensors get from one rank's device to another's
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . type - lent; NULL: nothing was said
+@*/
+RengaErrorCode RengaSettingsGetTransport(RengaSettings settings, const char **type)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(type);
+  *type = settings->transport;
   return RENGA_SUCCESS;
 }
 

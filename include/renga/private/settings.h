@@ -13,11 +13,12 @@ struct _p_RengaSettings {
   int64_t seed, memory_bound;
   double timeout; /* of -pipeline_timeout; negative: not given */
   char *reduction;
-  int buckets;    /* of a stage's gradients */
-  int chunks;     /* stages of a rank; 0: nothing was said */
-  char *schedule; /* NULL: not said */
-  double eager;   /* negative: not said */
-  int users;      /* pipelines that are set up with these: nothing may change under them */
+  int buckets;     /* of a stage's gradients */
+  int chunks;      /* stages of a rank; 0: nothing was said */
+  char *schedule;  /* NULL: not said */
+  double eager;    /* negative: not said */
+  char *transport; /* NULL: not said */
+  int users;       /* pipelines that are set up with these: nothing may change under them */
 };
 
 /* What a pipeline that is set up holds on to. */
