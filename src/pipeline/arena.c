@@ -52,12 +52,11 @@ static RengaErrorCode CheckBound(RengaPipeline pipeline)
   RengaFormatBytes((double)bound, sizeof allowed, allowed);
   RengaFormatBytes((double)bytes[largest], sizeof most, most);
   NameStages(rank, sizeof stages, stages);
-  RengaRaise(
-      MPI_COMM_SELF, RENGA_ERR_MEMORY,
-      "%s %s (%lld bytes) per device, -partition_memory allows %s; the largest part "
-      "is %s with %s; what helps: %s",
-      stages, needed, (long long)rank->memory.forecast, allowed,
-      categories[largest].name, most, categories[largest].help);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
+             "%s %s (%lld bytes) per device, -partition_memory allows %s; the largest part "
+             "is %s with %s; what helps: %s",
+             stages, needed, (long long)rank->memory.forecast, allowed, categories[largest].name,
+             most, categories[largest].help);
 }
 
 /* The rank's memory is that of its chunks. */

@@ -1,0 +1,275 @@
+/* TEST ranks: 2 4 timeout: 300 */
+/* Pipelines whose tensors travel by staging memory have the bits of one rank of the cpu device: on
+   that device, and on one whose memory is closed and whose work is late. Stages and replicas, equal
+   or not, several stages of a rank, tied parameters, buckets, recomputation, short batches, a rank
+   that fails in the middle of a step, and MPI's own sums. What does not fit is refused, and what
+   was chosen is shown. */
+#include "../pipeline/run.h"
+
+static const int64_t samples[] = {11, 11, 3};
+static const Run networks[] = {
+    {.graph = "skip", .classes = 4},
+    {.graph = "gpt:layers=2,hidden=16,heads=2,sequence=6,vocabulary=11,dropout=0.1", .classes = 11},
+    {.graph = "resnet:depth=18,width=0.0625,image=16,classes=5", .classes = 5, .optimizer = "sgd"},
+};
+enum { N_NETWORKS = sizeof networks / sizeof networks[0] };
+
+static const struct {
+  int ranks, stages, replicas[4], chunks;
+  unsigned recompute;
+  int buckets;
+  const char *schedule;
+} layouts[] = {
+    {2, 2, {1, 1}, 0, 1, 1, "1f1b"},       {2, 1, {2}, 0, 0, 3, "gpipe"},
+    {2, 4, {1, 1, 1, 1}, 2, 0, 1, "1f1b"}, {4, 4, {1, 1, 1, 1}, 0, 4, 1, "gpipe"},
+    {4, 2, {1, 3}, 0, 0, 2, "1f1b"},       {4, 2, {2, 2}, 0, 3, 100, "1f1b"},
+    {4, 3, {2, 1, 1}, 0, 0, 4, "1f1b"},    {4, 1, {4}, 0, 1, 2, "gpipe"},
+};
+enum { N_LAYOUTS = sizeof layouts / sizeof layouts[0] };
+
+/* What pipelines that are made from now on are on. */
+static RengaErrorCode Choose(const char *device, int seed, const char *transport)
+{
+  char text[16];
+  snprintf(text, sizeof text, "%d", seed);
+  RengaCall(RengaOptionsSetValue("device_type", device));
+  RengaCall(RengaOptionsSetValue("device_far_seed", text));
+  RengaCall(RengaOptionsSetValue("comm_transport", transport));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckLayouts(RengaComm comm, Run run, const Result *expected, bool first)
+{
+  for (int l = 0; l < N_LAYOUTS; l++) {
+    Result result;
+    if (layouts[l].ranks != RengaCommGetSize(comm)) continue;
+    run.stages = layouts[l].stages;
+    run.unequal = layouts[l].chunks ? NULL : layouts[l].replicas;
+    run.replicas = layouts[l].replicas[0];
+    run.chunks = layouts[l].chunks;
+    run.recompute = layouts[l].recompute;
+    run.buckets = layouts[l].buckets;
+    run.schedule = layouts[l].schedule;
+    run.poison = first;
+    RengaCall(RunAll(comm, &run, &result));
+    RengaCall(RunCompare(&run, expected, &result));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckNetwork(RengaComm self, RengaComm comm, Run run)
+{
+  Result expected;
+  run.batch = 11;
+  run.microbatch = 2;
+  run.steps = sizeof samples / sizeof samples[0];
+  run.samples = samples;
+  run.clip_norm = 0.5;
+  run.stages = run.replicas = 1;
+  run.device = "cpu"; /* said by RunCompare */
+  RengaCall(Choose("cpu", 1, "mpi"));
+  RengaCall(RunAll(self, &run, &expected));
+  RengaCall(Choose("cpu", 1, "staged"));
+  RengaCall(CheckLayouts(comm, run, &expected, true));
+  run.device = "far";
+  for (int seed = 1; seed <= UnlessSlow(3, 1); seed++) {
+    RengaCall(Choose("far", seed, "staged"));
+    RengaCall(CheckLayouts(comm, run, &expected, seed == 1));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* MPI adds the same numbers, wherever they come from. */
+static RengaErrorCode CheckUnordered(RengaComm comm)
+{
+  static const char *const ways[][2] = {{"cpu", "mpi"}, {"cpu", "staged"}, {"far", "staged"}};
+  Run run = networks[1];
+  Result result[3];
+  run.batch = 8;
+  run.microbatch = 2;
+  run.steps = 2;
+  run.samples = (const int64_t[]){8, 8};
+  run.stages = 1;
+  run.replicas = RengaCommGetSize(comm);
+  run.schedule = "gpipe";
+  run.reduction = RENGA_REDUCTION_UNORDERED;
+  run.buckets = 2;
+  for (int w = 0; w < 3; w++) {
+    run.device = ways[w][0];
+    RengaCall(Choose(ways[w][0], 2, ways[w][1]));
+    RengaCall(RunAll(comm, &run, &result[w]));
+    RengaCall(RunCompare(&run, &result[0], &result[w]));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* A read of one rank fails; then all is as if nothing had been. */
+typedef struct {
+  Source source;
+  int reads, fails_at;
+} Failing;
+
+static RengaErrorCode ReadFailing(void *user, int field, int64_t first, int64_t count, void *buffer)
+{
+  Failing *failing = user;
+  if (failing->reads++ == failing->fails_at)
+    RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "sample %lld is lost", (long long)first);
+  return RunRead(&failing->source, field, first, count, buffer);
+}
+
+static RengaErrorCode FailOnce(RengaComm comm, RengaPipeline pipeline, Failing *failing, int who)
+{
+  const RengaBatch batch = {8, ReadFailing, failing};
+  uint64_t before, after;
+  double loss = 17;
+  FILE *file;
+  failing->reads = 0;
+  failing->fails_at = RengaCommGetRank(comm) == who ? 1 : -1;
+  RengaCall(RengaPipelineGetDigest(pipeline, &before));
+  const int saved = BeginErrors(&file);
+  const RengaErrorCode code = RengaPipelineStep(pipeline, &batch, &loss);
+  EndErrors(file, saved);
+  int64_t failed = failing->fails_at >= 0 && failing->reads > failing->fails_at;
+  failing->fails_at = -1;
+  RengaCall(RengaCommSumInt64(comm, 1, &failed, "whether a read failed"));
+  Expect(code == (failed ? RENGA_ERR_FILE_OPEN : RENGA_SUCCESS));
+  if (!failed) return RENGA_SUCCESS; /* the rank reads less */
+  RengaCall(RengaPipelineGetDigest(pipeline, &after));
+  Expect(before == after && loss == 17);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckFailure(RengaComm comm, const char *device, uint64_t *digest)
+{
+  Run run = networks[1];
+  Failing failing = {.source.classes = run.classes, .fails_at = -1};
+  RengaGraph graph;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  double loss;
+  run.batch = 8;
+  run.microbatch = 2;
+  run.steps = 1;
+  run.samples = (const int64_t[]){8};
+  run.stages = 2;
+  run.replicas = RengaCommGetSize(comm) / 2;
+  run.buckets = 2;
+  RengaCall(Choose(device, 3, "staged"));
+  RengaCall(RunBuild(comm, &run, &graph));
+  RengaCall(RunPlan(comm, &run, graph, &plan));
+  RengaCall(RunPipeline(comm, &run, graph, plan, &pipeline));
+  failing.source.graph = graph;
+  for (int who = 0; who < RengaCommGetSize(comm); who++) {
+    const RengaBatch batch = {8, ReadFailing, &failing};
+    RengaCall(FailOnce(comm, pipeline, &failing, who));
+    RengaCall(RengaPipelineStep(pipeline, &batch, &loss));
+  }
+  RengaCall(RengaPipelineGetDigest(pipeline, digest));
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckFailures(RengaComm comm)
+{
+  uint64_t cpu, far;
+  RengaCall(CheckFailure(comm, "cpu", &cpu));
+  RengaCall(CheckFailure(comm, "far", &far));
+  Expect(cpu == far);
+  return RENGA_SUCCESS;
+}
+
+/* text: of the file that -comm_view wrote, on rank 0. */
+static RengaErrorCode SetUpAndView(RengaComm comm, const char *path, size_t size, char text[])
+{
+  static const Run run = {.graph = "skip", .classes = 4, .batch = 4, .microbatch = 2, .stages = 1};
+  Run all = run;
+  RengaGraph graph;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  all.replicas = RengaCommGetSize(comm);
+  RengaCall(RunBuild(comm, &all, &graph));
+  RengaCall(RunPlan(comm, &all, graph, &plan));
+  RengaCall(RunConfigure(comm, &all, graph, plan, &pipeline));
+  const RengaErrorCode code = RengaPipelineSetUp(pipeline);
+  text[0] = '\0';
+  if (RengaCommGetRank(comm) == 0 && !code) {
+    FILE *file = fopen(path, "r");
+    Expect(file);
+    text[fread(text, 1, size - 1, file)] = '\0';
+    fclose(file);
+  }
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaGraphDestroy(&graph));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckView(void)
+{
+  static const struct {
+    const char *device, *transport, *said[3];
+  } rows[] = {
+      {"cpu", "mpi", {"ranks on", "Transport: mpi", "device cpu is the host's"}},
+      {"cpu", "staged", {"ranks on", "Transport: staged", "the program chose it"}},
+      {"far", "staged", {"ranks on", "Transport: staged", "device far is not the host's"}},
+  };
+  RengaComm comm;
+  char path[] = "transport-view.txt", wanted[64], text[2048];
+  snprintf(wanted, sizeof wanted, "ascii:%s", path);
+  RengaCall(RengaOptionsSetValue("comm_view", wanted));
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(RengaCommSetFromOptions(comm));
+  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++) {
+    RengaCall(Choose(rows[r].device, 1, rows[r].transport));
+    RengaCall(SetUpAndView(comm, path, sizeof text, text));
+    for (int s = 0; s < 3 && RengaCommGetRank(comm) == 0; s++)
+      RengaCheck(strstr(text, rows[r].said[s]), MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+                 "no \"%s\" in:\n%s", rows[r].said[s], text);
+  }
+  RengaCall(Choose("far", 1, "mpi"));
+  ExpectError(SetUpAndView(comm, path, sizeof text, text), RENGA_ERR_SUPPORT,
+              RengaCommGetRank(comm) == 0 ? "device far is not the host's: use -comm_transport "
+                                            "staged"
+                                          : "");
+  if (RengaCommGetRank(comm) == 0) remove(path);
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckNames(RengaComm comm)
+{
+  RengaSettings settings;
+  const char *type = "";
+  RengaCall(RengaSettingsCreate(comm, &settings));
+  RengaCall(RengaSettingsGetTransport(settings, &type));
+  Expect(!type);
+  ExpectError(RengaSettingsSetTransport(settings, "stagd"), RENGA_ERR_ARGUMENT,
+              "did you mean \"staged\"");
+  ExpectError(RengaOptionsSetValue("comm_transport", "nccl"), RENGA_ERR_OPTION, "comm_transport");
+  RengaCall(RengaSettingsSetTransport(settings, RENGA_TRANSPORT_MPI));
+  RengaCall(RengaOptionsSetValue("comm_transport", "staged"));
+  RengaCall(RengaSettingsSetFromOptions(settings));
+  RengaCall(RengaSettingsGetTransport(settings, &type));
+  Expect(strcmp(type, RENGA_TRANSPORT_STAGED) == 0);
+  RengaCall(RengaSettingsDestroy(&settings));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(void)
+{
+  RengaComm comm, self;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(RengaCommCreate(MPI_COMM_SELF, &self));
+  RengaCall(CheckNames(comm));
+  RengaCall(CheckView());
+  RengaCall(CheckUnordered(comm));
+  RengaCall(CheckFailures(comm));
+  for (int n = 0; n < N_NETWORKS; n++) RengaCall(CheckNetwork(self, comm, networks[n]));
+  RengaCall(RengaCommDestroy(&self));
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+TEST_MAIN(RunTest)
