@@ -129,6 +129,7 @@ typedef struct {
 typedef struct _RengaCommSum *RengaCommSum;
 int RengaCommTreePlaces(int ranks, int rank, int64_t n_leaves, const int64_t leaves[],
                         size_t work_bytes, size_t *bytes);
+int RengaCommGatherPlaces(RengaBlocks blocks, size_t *bytes);
 size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], int64_t count);
 /* result gets the whole sum, bit for bit the same whatever leaves and blocks. */
 RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);

@@ -320,8 +320,8 @@ RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done)
 RengaErrorCode RengaCommProgress(RengaComm comm)
 {
   RengaCheckPointer(comm);
-  if (comm->outstanding != NULL || comm->sums->first != NULL || comm->sums->driven != NULL)
-    return AdvanceAll(comm);
+  if (comm->outstanding != NULL || comm->sums->first != NULL) return AdvanceAll(comm);
+  RengaCall(RengaCommSumsAdvance(comm));
   int flag;
   RengaCallMPI(MPI_Iprobe(MPI_ANY_SOURCE, MPI_ANY_TAG, comm->hdr.comm, &flag, MPI_STATUS_IGNORE));
   return RENGA_SUCCESS;

@@ -121,6 +121,36 @@ int RengaCommTreePlaces(int ranks, int rank, int64_t n_leaves, const int64_t lea
   return CountPlaces(ranks, n_pieces, own, n_group);
 }
 
+/* Elements of the largest block. */
+static int64_t LargestBlock(const struct _RengaBlocks *blocks)
+{
+  int64_t largest = 0;
+  for (int r = 0; r < blocks->ranks; r++)
+    if (blocks->bounds[r + 1] - blocks->bounds[r] > largest)
+      largest = blocks->bounds[r + 1] - blocks->bounds[r];
+  return largest;
+}
+
+/*@
+   RengaCommGatherPlaces - how many messages of an all-gather are under way at once, at the most
+
+   Not collective
+
+   Input:
+   . blocks - of the vector
+
+   Output:
+   . bytes - of the longest of them, of float32
+
+   Notes: as of RengaCommTreePlaces.
+@*/
+int RengaCommGatherPlaces(RengaBlocks blocks, size_t *bytes)
+{
+  int n_group[SUM_GROUPS];
+  *bytes = (size_t)Smaller(CHUNK_LARGEST, RoundUp(LargestBlock(blocks), ALIGN)) * sizeof(float);
+  return CountPlaces(blocks->ranks, 0, 0, n_group);
+}
+
 static RengaErrorCode CheckLeaves(RengaComm comm, const RengaCommSumTask *task)
 {
   const int64_t *leaves = task->leaves;
@@ -220,18 +250,16 @@ static RengaErrorCode SetUpPlaces(RengaCommSum sum, const RengaCommCarrier *carr
 static RengaErrorCode SetUpBounds(RengaCommSum sum, const struct _RengaBlocks *blocks)
 {
   const int size = sum->comm->size;
-  int64_t largest = 0;
   RengaCheckPointer(blocks);
   RengaCheck(blocks->ranks == size, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "blocks for %d ranks, and %d add up", blocks->ranks, size);
   RengaCall(RengaMalloc(size + 1, &sum->bounds));
   memcpy(sum->bounds, blocks->bounds, (size_t)(size + 1) * sizeof *sum->bounds);
-  for (int r = 0; r < size; r++)
-    if (sum->bounds[r + 1] - sum->bounds[r] > largest)
-      largest = sum->bounds[r + 1] - sum->bounds[r];
+  const int64_t largest = LargestBlock(blocks);
   sum->rounds = largest;
   sum->chunk =
       Smaller(CHUNK_LARGEST, sum->comm->message_limit / (int64_t)sum->element / ALIGN * ALIGN);
+  if (largest > 0) sum->chunk = Smaller(sum->chunk, RoundUp(largest, ALIGN));
   return RENGA_SUCCESS;
 }
 

@@ -151,6 +151,8 @@ static RengaErrorCode LogArena(RengaPipeline pipeline)
   ListCategories(memory, bytes);
   for (int c = 0; c < N_CATEGORIES; c++) RengaLogMemory(categories[c].name, bytes[c], bytes[c]);
   RengaLogMemory("device", memory->forecast, memory->measured);
+  const int64_t staging = (int64_t)RengaTransportGetStaging_Private(pipeline->rank.transport);
+  if (staging > 0) RengaLogMemory("staging, of the host", staging, staging);
   return RENGA_SUCCESS;
 }
 

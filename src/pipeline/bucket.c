@@ -52,13 +52,13 @@ static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
   return RENGA_SUCCESS;
 }
 
-/* The most messages of a sum, and bytes of the longest, of all batches. */
-static int CountMessages(Chunk *chunk, size_t *room)
+/* The most messages of a sum, or of its second half alone, and bytes of the longest, of all
+   batches. */
+static int CountMessages(Chunk *chunk, const GradientBucket *bucket, size_t *room)
 {
   const Outline *outline = chunk->outline;
   int64_t *bounds = chunk->gradients.leaf_bounds;
-  int most = 0;
-  *room = 0;
+  int most = RengaCommGatherPlaces(bucket->blocks, room);
   for (int i = 0; i < outline->n_batches; i++) {
     const int64_t leaves = RengaOutlineLeaves_Private(
         outline, RengaPlanMicrobatches(outline->plan, outline->batch[i]));
@@ -80,7 +80,7 @@ static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
   int places = 1;
   if (chunk->replicas == 1 || bucket->count == 0) return RENGA_SUCCESS;
   if (!ordered && room > UNORDERED_MOST) room = UNORDERED_MOST;
-  if (ordered) places = CountMessages(chunk, &room);
+  if (ordered) places = CountMessages(chunk, bucket, &room);
   RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank.transport, chunk->group, places, room,
                                       &bucket->convoy));
   return RENGA_SUCCESS;

@@ -43,7 +43,11 @@ static void MineCreate(const Ways *w, int64_t n, int draw, int64_t count, size_t
   RengaCallAbort(RengaDeviceMalloc(w->device, task->work_bytes, &mine->work));
   mine->convoy = NULL;
   if (!convoy) {
-    const int places = RengaCommTreePlaces(w->size, w->rank, n, leaves, task->work_bytes, &room);
+    size_t half;
+    int places = RengaCommTreePlaces(w->size, w->rank, n, leaves, task->work_bytes, &room);
+    const int gathers = RengaCommGatherPlaces(task->blocks, &half);
+    if (gathers > places) places = gathers;
+    if (half > room) room = half;
     RengaCallAbort(RengaConvoyCreate_Private(w->transport, w->comm, places, room, &mine->convoy));
   }
   task->pieces = mine->pieces;
@@ -99,6 +103,20 @@ static void CheckEach(const Ways *w)
         CheckOne(w, n, draw, lengths[c], 0);
         if (n > 1) CheckOne(w, n, draw, lengths[c], 64 * 2 * MOST_RANKS * 24);
       }
+}
+
+/* The two halves of a sum, in one convoy. */
+static void CheckHalves(const Ways *w, int draw)
+{
+  Mine mine;
+  bool whole;
+  MineCreate(w, 6, draw, 90000, 20000, NULL, &mine);
+  RengaCallAbort(RengaCommReduceScatterBegin(w->comm, &mine.sample.task, &mine.sample.sum));
+  RengaCallAbort(RengaCommSumEnd(&mine.sample.sum, "blocks of a sum", &whole));
+  TestTrue(whole);
+  RengaCallAbort(RengaCommAllGatherBegin(w->comm, &mine.sample.task, &mine.sample.sum));
+  EndRight(w, &mine);
+  MineFree(w, &mine);
 }
 
 /* Under way at once; each rank ends them in another order. */
@@ -166,6 +184,7 @@ static void CheckUnordered(const Ways *w)
 static void CheckAll(const Ways *w)
 {
   CheckEach(w);
+  for (int draw = 0; draw < 3; draw++) CheckHalves(w, draw);
   CheckTogether(w);
   CheckAfterEachOther(w);
   for (int r = 0; r < 2; r++) CheckCancelled(w, r);
