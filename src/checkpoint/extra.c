@@ -28,21 +28,31 @@ static bool FitsTable(const RengaCheckpointTable *table, const RengaPersistent *
   return found >= 0 && RengaTensorSpecEqual(&table->entries[found].spec, &extra->spec);
 }
 
-/* The pipeline's tensors and the program's; of the latter those that the table, if there is one,
-   has in the same shape. *tensors: for RengaFree. */
+static RengaErrorCode MakeTensorList(RengaCheckpoint checkpoint, const RengaCheckpointTable *table,
+                                     int *count, RengaPersistent **tensors)
+{
+  const RengaPersistent *own;
+  int n;
+  RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &n, &own));
+  RengaCall(RengaMalloc(n + checkpoint->n_extras + 1, tensors));
+  if (n > 0) memcpy(*tensors, own, (size_t)n * sizeof **tensors);
+  for (int i = 0; i < checkpoint->n_extras; i++)
+    if (FitsTable(table, &checkpoint->extra[i])) (*tensors)[n++] = checkpoint->extra[i];
+  *count = n;
+  return RENGA_SUCCESS;
+}
+
+/* Collective: the pipeline's tensors and the program's; of the latter those that the table, if
+   there is one, has in the same shape. *tensors: for RengaFree, where all ranks have it. */
 RengaErrorCode RengaCheckpointListTensors_Private(RengaCheckpoint checkpoint,
                                                   const RengaCheckpointTable *table, int *count,
                                                   RengaPersistent **tensors)
 {
-  const RengaPersistent *own;
-  RengaPersistent *all;
-  int n;
-  RengaCall(RengaPipelineGetPersistents(checkpoint->pipeline, &n, &own));
-  RengaCall(RengaMalloc(n + checkpoint->n_extras + 1, &all));
-  if (n > 0) memcpy(all, own, (size_t)n * sizeof *all);
-  for (int i = 0; i < checkpoint->n_extras; i++)
-    if (FitsTable(table, &checkpoint->extra[i])) all[n++] = checkpoint->extra[i];
-  *count = n;
+  RengaPersistent *all = NULL;
+  const RengaErrorCode code =
+      RengaErrorAgree(checkpoint->hdr.comm, MakeTensorList(checkpoint, table, count, &all));
+  if (code) RengaFree(&all);
+  RengaCall(code);
   *tensors = all;
   return RENGA_SUCCESS;
 }

@@ -14,9 +14,7 @@ static RengaErrorCode ReadFile(RengaCheckpoint checkpoint, const char *path,
   RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &device));
   RengaCall(RengaCheckpointFileOpen(comm, path, table, whole, message));
   if (!*whole) return RENGA_SUCCESS;
-  RengaCall(
-      RengaErrorAgree(checkpoint->hdr.comm,
-                      RengaCheckpointListTensors_Private(checkpoint, table, &count, &tensors)));
+  RengaCall(RengaCheckpointListTensors_Private(checkpoint, table, &count, &tensors));
   RengaErrorCode code =
       RengaCheckpointFileCompare(comm, path, table, count, tensors, checkpoint->subset);
   if (!code)

@@ -106,9 +106,7 @@ static RengaErrorCode WriteFile(RengaCheckpoint checkpoint, const char *path,
   int64_t bytes = 0;
   double begin = MPI_Wtime();
   RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &device));
-  RengaCall(
-      RengaErrorAgree(checkpoint->hdr.comm,
-                      RengaCheckpointListTensors_Private(checkpoint, NULL, &count, &tensors)));
+  RengaCall(RengaCheckpointListTensors_Private(checkpoint, NULL, &count, &tensors));
   for (int i = 0; i < count; i++)
     if (tensors[i].owner) bytes += RengaPersistentGetBytes(&tensors[i]);
   RengaLogEventBegin(event);
@@ -371,9 +369,7 @@ static RengaErrorCode LookForRoom(RengaCheckpoint checkpoint)
   RengaErrorCode code = RENGA_SUCCESS;
   if (checkpoint->looked_for_room) return RENGA_SUCCESS;
   checkpoint->looked_for_room = true;
-  RengaCall(
-      RengaErrorAgree(checkpoint->hdr.comm,
-                      RengaCheckpointListTensors_Private(checkpoint, NULL, &count, &tensors)));
+  RengaCall(RengaCheckpointListTensors_Private(checkpoint, NULL, &count, &tensors));
   for (int i = 0; i < count; i++)
     if (tensors[i].owner) bytes += RengaPersistentGetBytes(&tensors[i]);
   RengaFree(&tensors);
