@@ -130,20 +130,25 @@ static void CheckTogether(const Ways *w)
   for (int i = 0; i < SUMS; i++) MineFree(w, &mine[i]);
 }
 
-/* One convoy for sums of other lengths, where the messages of the last one may still be copied. */
+/* One convoy for sums of other lengths, where the messages of the last one are still copied. */
 static void CheckAfterEachOther(const Ways *w)
 {
-  static const int64_t counts[] = {50000, 2000, 2000, 60000, 50000};
+  enum { TURNS = 6 };
+  static const int64_t counts[TURNS] = {50000, 2000, 3000, 60000, 500, 50000};
   RengaConvoy convoy;
+  Mine mine[TURNS];
   RengaCallAbort(RengaConvoyCreate_Private(w->transport, w->comm, 200, 65536, &convoy));
-  for (int i = 0; i < 5; i++) {
-    Mine mine;
+  for (int i = 0; i < TURNS; i++)
+    MineCreate(w, 5, i % 4, counts[i], i % 2 ? 20000 : 0, convoy, &mine[i]);
+  for (int i = 0; i < TURNS; i++) {
     bool whole;
-    MineCreate(w, 5, i % 4, counts[i], i % 2 ? 20000 : 0, convoy, &mine);
-    RengaCallAbort(RengaCommSumBegin(w->comm, &mine.sample.task, &mine.sample.sum));
-    RengaCallAbort(RengaCommSumEnd(&mine.sample.sum, "a sum after the other", &whole));
-    TestTrue(whole && MineIsRight(w, &mine));
-    MineFree(w, &mine);
+    RengaCallAbort(RengaCommSumBegin(w->comm, &mine[i].sample.task, &mine[i].sample.sum));
+    RengaCallAbort(RengaCommSumEnd(&mine[i].sample.sum, "a sum after the other", &whole));
+    TestTrue(whole);
+  }
+  for (int i = 0; i < TURNS; i++) {
+    TestTrue(MineIsRight(w, &mine[i]));
+    MineFree(w, &mine[i]);
   }
   RengaCallAbort(RengaConvoyDestroy_Private(&convoy));
 }
