@@ -15,6 +15,8 @@ typedef struct {
   double memory_bandwidth; /* bytes/s */
   double matrix_efficiency, vector_efficiency, bandwidth_efficiency; /* reached share of these */
   double launch; /* seconds that each kernel costs besides its work */
+  /* matrix_rate of other types; 0: not known, and costs of such products are refused */
+  double matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16;
 } RengaMachineDevice;
 
 /* Devices that share a level (0: a node, 1: the nodes of a switch, …) talk over its links. */

@@ -20,6 +20,12 @@ static const RengaOptionRow rows[] = {
      "bytes of a device that a rank may use"},
     NUMBER("matrix_rate", matrix_rate, NULL, 1e6, 1e18,
            "peak FLOP/s of a device in matrix products and convolutions, float32"),
+    NUMBER("matrix_rate_float64", matrix_rate_float64, "0", 0, 1e18,
+           "the same of float64 values; 0: not known"),
+    NUMBER("matrix_rate_bfloat16", matrix_rate_bfloat16, "0", 0, 1e18,
+           "the same of bfloat16 values; 0: not known"),
+    NUMBER("matrix_rate_float16", matrix_rate_float16, "0", 0, 1e18,
+           "the same of float16 values; 0: not known"),
     NUMBER("vector_rate", vector_rate, NULL, 1e6, 1e18, "peak FLOP/s of a device in all else"),
     NUMBER("memory_bandwidth", memory_bandwidth, NULL, 1e6, 1e15, "peak bytes/s of its memory"),
     NUMBER("matrix_efficiency", matrix_efficiency, NULL, 0.001, 1,
@@ -71,6 +77,9 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
   RengaFree(&machine->device_name);
   machine->device = (RengaMachineDevice){.memory = machine->memory ? machine->memory : file->memory,
                                          .matrix_rate = file->matrix_rate,
+                                         .matrix_rate_float64 = file->matrix_rate_float64,
+                                         .matrix_rate_bfloat16 = file->matrix_rate_bfloat16,
+                                         .matrix_rate_float16 = file->matrix_rate_float16,
                                          .vector_rate = file->vector_rate,
                                          .memory_bandwidth = file->memory_bandwidth,
                                          .matrix_efficiency = file->matrix_efficiency,
@@ -183,8 +192,9 @@ static RengaErrorCode Check(RengaMachine machine, const char *path, const Machin
    memory (bytes of a device), matrix_rate, vector_rate (FLOP/s), memory_bandwidth (bytes/s),
    matrix_efficiency, vector_efficiency, bandwidth_efficiency (shares that are reached), launch
    (seconds), node_latency, node_bandwidth, cluster_latency, cluster_bandwidth (seconds, bytes/s)
-   and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth. A missing
-   or unknown key and a value out of all bounds are errors. What RengaMachineSetNodes() and
+   and, for nodes under several switches, switch_nodes, switch_latency, switch_bandwidth; where they
+   are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16. A missing or unknown
+   key and a value out of all bounds are errors. What RengaMachineSetNodes() and
    RengaMachineSetMemory() ask for is kept.
 @*/
 RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file)

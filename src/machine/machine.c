@@ -209,7 +209,9 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
   RengaCheckPointer(device);
   RengaCheck(device->matrix_rate > 0 && device->vector_rate > 0 && device->memory_bandwidth > 0 &&
                  device->matrix_efficiency > 0 && device->vector_efficiency > 0 &&
-                 device->bandwidth_efficiency > 0 && device->launch >= 0 && device->memory > 0,
+                 device->bandwidth_efficiency > 0 && device->launch >= 0 && device->memory > 0 &&
+                 device->matrix_rate_float64 >= 0 && device->matrix_rate_bfloat16 >= 0 &&
+                 device->matrix_rate_float16 >= 0,
              machine->hdr.comm, RENGA_ERR_ARGUMENT,
              "a device's memory, rates and efficiencies must be positive");
   RengaCall(RengaStringCopy(device->name ? device->name : "device", &name));
@@ -383,6 +385,22 @@ RengaErrorCode RengaMachineGetLevels(RengaMachine machine, int *count,
   return RENGA_SUCCESS;
 }
 
+/* Rates of the types that have one of their own. */
+static RengaErrorCode ViewRates(const RengaMachineDevice *device, RengaViewer viewer)
+{
+  const struct {
+    const char *type;
+    double rate;
+  } rates[] = {{"float64", device->matrix_rate_float64},
+               {"bfloat16", device->matrix_rate_bfloat16},
+               {"float16", device->matrix_rate_float16}};
+  for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+    if (rates[i].rate > 0)
+      RengaCall(RengaViewerPrintf(viewer, "  products of %s: %.4g TFLOP/s\n", rates[i].type,
+                                  1e-12 * rates[i].rate));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaMachineView - show a machine
 
@@ -415,6 +433,7 @@ RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
       memory, bandwidth, 100 * device->bandwidth_efficiency, 1e-12 * device->matrix_rate,
       100 * device->matrix_efficiency, 1e-12 * device->vector_rate, 100 * device->vector_efficiency,
       1e6 * device->launch));
+  RengaCall(ViewRates(device, viewer));
   for (int l = 0; l < machine->n_levels; l++) {
     RengaFormatBytes(machine->level[l].bandwidth, sizeof bandwidth, bandwidth);
     RengaCall(RengaViewerPrintf(viewer, "  %s: %lld devices, %.3g us, %s/s from one to another\n",

@@ -11,10 +11,32 @@ static RengaErrorCode GetDevice(RengaProfile profile, const RengaMachineDevice *
   return RENGA_SUCCESS;
 }
 
+/* Of products of values of a type; 0: the machine does not say. Integers have the rate of float32,
+   as machine files know no other. */
+static double MatrixRate(const RengaMachineDevice *device, RengaDataType type)
+{
+  if (type == RENGA_FLOAT64) return device->matrix_rate_float64;
+  if (type == RENGA_BFLOAT16) return device->matrix_rate_bfloat16;
+  if (type == RENGA_FLOAT16) return device->matrix_rate_float16;
+  return device->matrix_rate;
+}
+
+static RengaErrorCode CheckRate(RengaProfile profile, const RengaMachineDevice *device,
+                                const RengaOpCall *call)
+{
+  const RengaDataType type = call->in[0].type;
+  RengaCheck(!RengaProfileIsMatrix_Private(call) || MatrixRate(device, type) > 0, profile->hdr.comm,
+             RENGA_ERR_SUPPORT,
+             "the network has a %s of %s values, and machine %s does not say at which rate it "
+             "computes them: give it a matrix_rate_%s",
+             call->op->name, RengaDataTypeName(type), device->name, RengaDataTypeName(type));
+  return RENGA_SUCCESS;
+}
+
 static double Seconds(const RengaMachineDevice *device, const RengaOpCall *call)
 {
   const double rate = RengaProfileIsMatrix_Private(call)
-                          ? device->matrix_rate * device->matrix_efficiency
+                          ? MatrixRate(device, call->in[0].type) * device->matrix_efficiency
                           : device->vector_rate * device->vector_efficiency;
   const double work = RengaOperatorFlops(call) / rate;
   const double traffic =
@@ -28,6 +50,7 @@ static RengaErrorCode Price(RengaProfile profile, int first)
   RengaCall(GetDevice(profile, &device));
   for (int c = first; c < profile->n_calls; c++) {
     const RengaOpCall call = RengaProfileOpCall_Private(&profile->call[c]);
+    RengaCall(CheckRate(profile, device, &call));
     profile->call[c].seconds = Seconds(device, &call);
   }
   return RENGA_SUCCESS;

@@ -240,7 +240,15 @@ static RengaErrorCode FillMachine(RengaProfile profile, const Layout *layout, Re
   RengaCall(RengaDeviceGetMemory(device, &capacity, &used, &peak));
   if (memory == 0)
     memory = (int64_t)(capacity / (size_t)(RengaDeviceIsHost(device) ? layout->largest : 1));
-  RengaMachineDevice row = {"measured", memory, bandwidth, bandwidth / 4, bandwidth, 1, 1, 1, 0};
+  RengaMachineDevice row = {.name = "measured",
+                            .memory = memory,
+                            .matrix_rate = bandwidth,
+                            .vector_rate = bandwidth / 4,
+                            .memory_bandwidth = bandwidth,
+                            .matrix_efficiency = 1,
+                            .vector_efficiency = 1,
+                            .bandwidth_efficiency = 1,
+                            .launch = 0};
   FindRates(profile, &row);
   RengaCall(RengaMachineSetDevice(machine, &row));
   level[0].latency = 1e-6;

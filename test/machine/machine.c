@@ -12,7 +12,7 @@ static RengaComm comm;
 static const char good[] =
     "# a machine of two nodes under each of two switches\n"
     "-name small -nodes 4 -devices 4 -memory 8GiB\n"
-    "-matrix_rate 1e12 -vector_rate 1e11 -memory_bandwidth 1e11\n"
+    "-matrix_rate 1e12 -vector_rate 1e11 -memory_bandwidth 1e11 -matrix_rate_bfloat16 3e12\n"
     "-matrix_efficiency 0.5 -vector_efficiency 0.5 -bandwidth_efficiency 0.5 -launch 1e-6\n"
     "-node_latency 1e-6 -node_bandwidth 1e10\n"
     "-switch_nodes 2 -switch_latency 2e-6 -switch_bandwidth 1e9\n"
@@ -30,6 +30,20 @@ static RengaErrorCode WriteFile(const char *name, const char *text)
     Expect(file && fputs(text, file) >= 0 && fclose(file) == 0);
   }
   RengaCall(RengaCommBarrier(comm, "test"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReadWhole(const char *name, char **text)
+{
+  enum { MOST = 4096 };
+  RengaCall(RengaCommBarrier(comm, "test"));
+  RengaCall(RengaMalloc(MOST, text));
+  FILE *file = fopen(name, "r");
+  Expect(file);
+  (*text)[fread(*text, 1, MOST - 1, file)] = '\0';
+  fclose(file);
+  RengaCall(RengaCommBarrier(comm, "test"));
+  if (RengaCommGetRank(comm) == 0) unlink(name);
   return RENGA_SUCCESS;
 }
 
@@ -98,6 +112,16 @@ static RengaErrorCode TestLevels(void)
   const RengaMachineDevice *device;
   RengaCall(RengaMachineGetDevice(machine, &device));
   Expect(device->memory == 1000);
+  Expect(device->matrix_rate == 1e12 && device->matrix_rate_bfloat16 == 3e12);
+  Expect(device->matrix_rate_float64 == 0 && device->matrix_rate_float16 == 0);
+  RengaViewer viewer;
+  char *text;
+  RengaCall(RengaViewerCreate(comm, "ascii:machine-test.txt", &viewer));
+  RengaCall(RengaMachineView(machine, viewer));
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(ReadWhole("machine-test.txt", &text));
+  Expect(strstr(text, "products of bfloat16: 3 TFLOP/s") && !strstr(text, "float64"));
+  RengaFree(&text);
   RengaCall(RengaMachineSetNodes(machine, 100));
   RengaCall(RengaMachineGetLevels(machine, &count, &level));
   Expect(count == 3 && level[1].devices == 8 && level[2].devices == 400);
@@ -188,7 +212,15 @@ static RengaErrorCode TestProgram(void)
 {
   RengaMachine machine;
   int64_t nodes;
-  RengaMachineDevice device = {"mine", 1 << 30, 1e12, 1e11, 1e11, 1, 1, 1, 0};
+  RengaMachineDevice device = {.name = "mine",
+                               .memory = 1 << 30,
+                               .matrix_rate = 1e12,
+                               .vector_rate = 1e11,
+                               .memory_bandwidth = 1e11,
+                               .matrix_efficiency = 1,
+                               .vector_efficiency = 1,
+                               .bandwidth_efficiency = 1,
+                               .launch = 0};
   const RengaMachineLevel level[] = {{"node", 2, 1e-6, 1e10, 0}, {"cluster", 6, 1e-5, 1e9, 0}};
   const RengaMachineLevel wrong[] = {{"node", 2, 1e-6, 1e10, 0}, {"cluster", 5, 1e-5, 1e9, 0}};
   RengaCall(RengaMachineCreate(comm, &machine));

@@ -12,7 +12,15 @@ static RengaMachine machine;
 
 static RengaErrorCode MakeMachine(void)
 {
-  RengaMachineDevice device = {"test", 1 << 30, 8e9, 2e9, 4e9, 0.5, 0.25, 0.5, 1e-6};
+  RengaMachineDevice device = {.name = "test",
+                               .memory = 1 << 30,
+                               .matrix_rate = 8e9,
+                               .vector_rate = 2e9,
+                               .memory_bandwidth = 4e9,
+                               .matrix_efficiency = 0.5,
+                               .vector_efficiency = 0.25,
+                               .bandwidth_efficiency = 0.5,
+                               .launch = 1e-6};
   const RengaMachineLevel level = {"node", 2, 1e-6, 1e10, 0};
   RengaCall(RengaMachineCreate(comm, &machine));
   RengaCall(RengaMachineSetDevice(machine, &device));
@@ -140,12 +148,72 @@ static RengaErrorCode TestLong(void)
   return RENGA_SUCCESS;
 }
 
+/* Products of matrices of a type, at the rate of that type, which is asked for where it is
+   missing. */
+static RengaErrorCode TestType(RengaDataType type, const char *key, double rate)
+{
+  const RengaTensorSpec spec = {.type = type, .ndim = 3, .dim = {-1, 64, 64}};
+  RengaMachineDevice device = {.name = "typed",
+                               .memory = 1 << 30,
+                               .matrix_rate = 8e9,
+                               .vector_rate = 2e9,
+                               .memory_bandwidth = 4e12,
+                               .matrix_efficiency = 0.5,
+                               .vector_efficiency = 0.25,
+                               .bandwidth_efficiency = 0.5,
+                               .launch = 1e-6};
+  const RengaMachineLevel level = {"node", 2, 1e-6, 1e10, 0};
+  RengaGraph graph;
+  RengaMachine typed;
+  RengaProfile profile;
+  RengaProfileCost cost[1];
+  RengaValue a, b, y;
+  if (type == RENGA_FLOAT64) device.matrix_rate_float64 = rate;
+  if (type == RENGA_BFLOAT16) device.matrix_rate_bfloat16 = rate;
+  if (type == RENGA_FLOAT16) device.matrix_rate_float16 = rate;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphAddInput(graph, "a", &spec, &a));
+  const RengaTensorSpec weights = {.type = type, .ndim = 2, .dim = {64, 64}};
+  RengaCall(RengaGraphAddParameter(graph, "b", &weights, NULL, &b));
+  RengaCall(RengaGraphAddMatMul(graph, a, b, &y));
+  RengaCall(RengaGraphAddOutput(graph, y));
+  RengaCall(RengaGraphSetUp(graph));
+  Expect(RengaGraphGetNodeCount(graph) == 1);
+  RengaCall(RengaMachineCreate(comm, &typed));
+  RengaCall(RengaMachineSetDevice(typed, &device));
+  RengaCall(RengaMachineSetLevels(typed, 1, &level));
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaProfileSetGraph(profile, graph));
+  RengaCall(RengaProfileSetMachine(profile, typed));
+  if (rate > 0) {
+    RengaCall(RengaProfileGetCosts(profile, 1, cost));
+    Expect(Near(cost[0].forward, 2.0 * 64 * 64 * 64 / (0.5 * rate) + 1e-6));
+  } else
+    ExpectError(RengaProfileGetCosts(profile, 1, cost), RENGA_ERR_SUPPORT,
+                RengaCommGetRank(comm) == 0 ? key : "");
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaMachineDestroy(&typed));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TestTypes(void)
+{
+  RengaCall(TestType(RENGA_FLOAT32, "", 8e9));
+  RengaCall(TestType(RENGA_FLOAT64, "", 3e9));
+  RengaCall(TestType(RENGA_FLOAT64, "machine typed does not say", 0));
+  RengaCall(TestType(RENGA_FLOAT64, "give it a matrix_rate_float64", 0));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Run(void)
 {
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(MakeMachine());
   RengaCall(TestFormulas());
   RengaCall(TestLong());
+  RengaCall(TestTypes());
   RengaCall(RengaMachineDestroy(&machine));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
