@@ -2,6 +2,7 @@
    holds. A rank may have several; forecasts make chunks that no rank has. */
 #pragma once
 #include "program.h"
+#include "renga/private/saved.h"
 #include "renga/private/settings.h"
 #include "renga/private/transport.h"
 #include "rengacomm.h"
@@ -20,6 +21,7 @@ typedef struct {
   RengaGraph graph; /* the network */
   RengaPlan plan;
   RengaSettings settings;
+  RengaSavedRule saved; /* policy NULL: none */
   int stages;
   int64_t microbatch, leaf; /* samples, micro-batches */
   int n_batches;
@@ -100,7 +102,7 @@ typedef struct {
   int64_t instance_bytes[2]; /* of one instance of all messages: forward ones, gradients */
   /* [1] in training, [0] in evaluation and the prologue, which share the memory of slots and
      temporary tensors in another way */
-  int64_t slot_bytes[2], sent_bytes[2], temporary_bytes[2];
+  int64_t slot_bytes[2], sent_bytes[2], kept_bytes[2], temporary_bytes[2];
   int64_t adding_bytes; /* temporary, of training that adds gradients to others */
   int64_t gradient_count, parameter_count; /* floats of a gradient buffer, of all parameters */
   int64_t tied_bytes;

@@ -63,8 +63,7 @@ static RengaErrorCode SortMoves(const Layout *layout, MovesOf *moves)
   for (int v = 0; v < count; v++) moves->first[v] = -1;
   for (int m = layout->n_moves - 1; m >= 0; m--) {
     const RengaValue value = layout->move[m].value;
-    if (RengaLayoutPartOf_Private(layout, value) !=
-        RengaLayoutFills_Private(layout, layout->move[m].to))
+    if (LayoutPartOf(layout, value) != RengaLayoutFills_Private(layout, layout->move[m].to))
       continue;
     moves->next[m] = moves->first[value];
     moves->first[value] = m;
@@ -77,7 +76,7 @@ static RengaErrorCode EmitLateMoves(Layout *layout)
 {
   for (int m = 0; m < layout->n_moves; m++) {
     const ProgramPart part = RengaLayoutFills_Private(layout, layout->move[m].to);
-    if (RengaLayoutPartOf_Private(layout, layout->move[m].value) != part)
+    if (LayoutPartOf(layout, layout->move[m].value) != part)
       RengaCall(EmitMove(layout, &layout->program->part[part], &layout->move[m]));
   }
   return RENGA_SUCCESS;
@@ -100,15 +99,24 @@ static RengaErrorCode EmitKernel(Layout *layout, Sequence *sequence, const Renga
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode EmitNode(Layout *layout, const MovesOf *moves, int n)
+/* The node alone, in a part that runs it. */
+static RengaErrorCode EmitAlone(Layout *layout, Sequence *sequence, int n)
 {
   const RengaGraphNode *node = LayoutNode(layout, n);
-  Sequence *sequence = &layout->program->part[layout->part[n]];
   if (layout->kernel[n] >= 0)
     RengaCall(EmitKernel(layout, sequence, node, n));
   else if (!layout->view[n])
     RengaCall(AppendMove(sequence, INSTRUCTION_COPY, RENGA_FLOAT32, PlaceOf(layout, node->in[0]),
                          PlaceOf(layout, node->out[0]), LayoutBytes(layout, node->out[0])));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EmitNode(Layout *layout, const MovesOf *moves, int n)
+{
+  const RengaGraphNode *node = LayoutNode(layout, n);
+  Sequence *sequence = &layout->program->part[layout->part[n]];
+  RengaCall(EmitAlone(layout, sequence, n));
+  if (layout->again[n]) RengaCall(EmitAlone(layout, &layout->program->part[PART_AGAIN], n));
   for (int o = 0; o < node->n_out; o++)
     for (int m = node->out[o] < 0 ? -1 : moves->first[node->out[o]]; m >= 0; m = moves->next[m])
       RengaCall(EmitMove(layout, sequence, &layout->move[m]));

@@ -188,6 +188,17 @@ static RengaErrorCode Ask(RengaPipeline pipeline, int first, int last, RengaPipe
   return RENGA_SUCCESS;
 }
 
+/* What was forecast by another rule is forgotten. */
+RengaErrorCode RengaPipelineSetSavedRule_Private(RengaPipeline pipeline, RengaSavedRule rule)
+{
+  RengaCheckPointer(pipeline);
+  RengaCheck(pipeline->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "policies of saved tensors are said before RengaPipelineSetUp");
+  if (pipeline->forecasts) RengaCall(RengaHeaderDestroy(&pipeline->forecasts));
+  pipeline->saved = rule;
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaPipelineForecastStage - memory that a stage of a pipeline will take, without its ranks
 

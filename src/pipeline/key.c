@@ -180,6 +180,19 @@ static RengaErrorCode PushMessage(const Outline *outline, int m, const RengaPlan
   return RENGA_SUCCESS;
 }
 
+/* Policies of saved tensors that more is said of than the stage's shape does. */
+static RengaErrorCode PushPolicies(const Chunk *chunk, int n, StageKey *key)
+{
+  const RengaSavedRule *rule = &chunk->outline->saved;
+  const RengaGraphNode *node = RengaGraphGetNode(chunk->outline->graph, n);
+  for (int o = 0; o < node->n_out && rule->policy; o++)
+    if (node->out[o] != RENGA_VALUE_NONE)
+      RengaCall(PushNumber(
+          key, rule->policy(rule->user, chunk->stage,
+                            RengaGraphGetValue(chunk->outline->graph, node->out[o])->name)));
+  return RENGA_SUCCESS;
+}
+
 /* Of a chunk that is not compiled yet; own: [n_own] rows of the message table that it has to do
    with. */
 RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *classes, int n_own,
@@ -197,6 +210,7 @@ RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *clas
   for (int i = 0; i < outline->n_batches; i++) RengaCall(PushNumber(key, outline->batch[i]));
   RengaCall(PushNumber(key, row->last - row->first));
   for (int n = row->first; n < row->last; n++) RengaCall(PushNode(outline, classes, n, loss, key));
+  for (int n = row->first; n < row->last; n++) RengaCall(PushPolicies(chunk, n, key));
   for (int i = 0; i < n_own; i++) RengaCall(PushMessage(outline, own[i], row, chunk->stage, key));
   return RENGA_SUCCESS;
 }

@@ -6,17 +6,6 @@
    against it, and are copied at the end otherwise; the rest is temporary, by lifetime. */
 #include "layout.h"
 
-RengaValue RengaLayoutRoot_Private(const Layout *layout, RengaValue value)
-{
-  while (layout->parent[value] != value) value = layout->parent[value];
-  return value;
-}
-
-static bool IsGiven(const Layout *layout, RengaValue value)
-{
-  return layout->chunk->value_place[value].region != REGION_ABSENT;
-}
-
 static bool Claimed(const Storage *storage)
 {
   return storage->claim.region != REGION_ABSENT;
@@ -27,14 +16,6 @@ static RengaErrorCode AddMove(Layout *layout, RengaValue value, Place to, int64_
   if (layout->n_moves % 16 == 0) RengaCall(RengaRealloc(layout->n_moves + 16, &layout->move));
   layout->move[layout->n_moves++] = (Move){value, to, bytes};
   return RENGA_SUCCESS;
-}
-
-/* The part that makes a value; NONE for what is given, and for no value. */
-ProgramPart RengaLayoutPartOf_Private(const Layout *layout, RengaValue value)
-{
-  if (value == RENGA_VALUE_NONE) return PART_NONE;
-  const int producer = RengaGraphGetValue(layout->chunk->sub, value)->producer;
-  return producer < 0 || IsGiven(layout, value) ? PART_NONE : layout->part[producer];
 }
 
 ProgramPart RengaLayoutFills_Private(const Layout *layout, Place to)
@@ -51,7 +32,7 @@ static int LaterAt(const Layout *layout, ProgramPart part, int position)
 /* A gradient lies where it is awaited, or is moved there. */
 static RengaErrorCode Claim(Layout *layout, RengaValue value, Place to, int64_t bytes, bool move)
 {
-  if (move || RengaLayoutPartOf_Private(layout, value) != RengaLayoutFills_Private(layout, to) ||
+  if (move || LayoutPartOf(layout, value) != RengaLayoutFills_Private(layout, to) ||
       Claimed(&layout->storage[value])) {
     RengaCall(AddMove(layout, value, to, bytes));
   } else {
@@ -94,10 +75,10 @@ static void MarkSent(Layout *layout)
 static bool MayView(const Layout *layout, RengaValue in, RengaValue out, ProgramPart part)
 {
   const Storage *to = &layout->storage[out];
-  if (IsGiven(layout, in)) return !to->own && !Claimed(to);
-  const Storage *from = &layout->storage[RengaLayoutRoot_Private(layout, in)];
-  const RengaValue root = RengaLayoutRoot_Private(layout, in);
-  if (IsGiven(layout, root)) return !to->own && !Claimed(to);
+  if (LayoutIsGiven(layout, in)) return !to->own && !Claimed(to);
+  const Storage *from = &layout->storage[LayoutRoot(layout, in)];
+  const RengaValue root = LayoutRoot(layout, in);
+  if (LayoutIsGiven(layout, root)) return !to->own && !Claimed(to);
   if (to->own && from->home != part) return false;
   return !Claimed(to) || (!Claimed(from) && from->home == part && !from->saved);
 }
@@ -110,6 +91,7 @@ static void Join(Layout *layout, RengaValue root, RengaValue value)
   if (Claimed(b)) a->claim = b->claim;
   a->saved = a->saved || b->saved;
   a->own = a->own || b->own;
+  a->kept = a->kept || b->kept;
   if (b->home > a->home && a->home != PART_CONSTANT) {
     const int last = LaterAt(layout, b->home, b->last);
     if (last > a->later) a->later = last;
@@ -121,9 +103,9 @@ static void Join(Layout *layout, RengaValue root, RengaValue value)
 
 static void UseAt(Layout *layout, RengaValue value, ProgramPart part, int position)
 {
-  if (value == RENGA_VALUE_NONE || IsGiven(layout, value)) return;
-  const RengaValue root = RengaLayoutRoot_Private(layout, value);
-  if (IsGiven(layout, root)) return;
+  if (value == RENGA_VALUE_NONE || LayoutIsGiven(layout, value)) return;
+  const RengaValue root = LayoutRoot(layout, value);
+  if (LayoutIsGiven(layout, root)) return;
   Storage *storage = &layout->storage[root];
   if (storage->home >= PART_FORWARD && part > storage->home) {
     storage->saved = true;
@@ -150,7 +132,7 @@ static void MakeStorages(Layout *layout)
     for (int o = 0; o < node->n_out; o++)
       if (node->out[o] != RENGA_VALUE_NONE) MakeAt(layout, node->out[o], part, layout->position[n]);
     layout->view[n] = layout->kernel[n] < 0 && MayView(layout, node->in[0], node->out[0], part);
-    if (layout->view[n]) Join(layout, RengaLayoutRoot_Private(layout, node->in[0]), node->out[0]);
+    if (layout->view[n]) Join(layout, LayoutRoot(layout, node->in[0]), node->out[0]);
     for (int i = 0; i < node->n_in; i++) UseAt(layout, node->in[i], part, layout->position[n]);
   }
 }
@@ -165,13 +147,13 @@ static RengaErrorCode KeepToEnd(Layout *layout)
   RengaCall(RengaMalloc(count + 1, &wanted));
   const RengaErrorCode code = RengaLayoutWanted_Private(layout, &count, wanted);
   for (int i = 0; !code && i < count; i++)
-    if (RengaLayoutPartOf_Private(layout, wanted[i]) == PART_FORWARD)
+    if (LayoutPartOf(layout, wanted[i]) == PART_FORWARD)
       UseAt(layout, wanted[i], PART_FORWARD, layout->length[PART_FORWARD]);
   RengaFree(&wanted);
   RengaCall(code);
   for (int m = 0; m < layout->n_moves; m++) {
     const ProgramPart part = RengaLayoutFills_Private(layout, layout->move[m].to);
-    if (RengaLayoutPartOf_Private(layout, layout->move[m].value) != part)
+    if (LayoutPartOf(layout, layout->move[m].value) != part)
       UseAt(layout, layout->move[m].value, part, layout->length[part]);
   }
   return RENGA_SUCCESS;
@@ -183,7 +165,7 @@ static bool AllAllow(const Layout *layout, const RengaGraphNode *node, int n, in
 {
   const RengaKernel kernel = layout->chunk->kernels.row[layout->kernel[n]].kernel;
   for (int i = 0; i < node->n_in; i++)
-    if (node->in[i] != RENGA_VALUE_NONE && RengaLayoutRoot_Private(layout, node->in[i]) == root &&
+    if (node->in[i] != RENGA_VALUE_NONE && LayoutRoot(layout, node->in[i]) == root &&
         !RengaKernelMayAlias(kernel, o, i))
       return false;
   return true;
@@ -194,6 +176,7 @@ static bool AllAllow(const Layout *layout, const RengaGraphNode *node, int n, in
 static bool DiesAt(const Layout *layout, const Storage *storage, int n)
 {
   if (storage->own || Claimed(storage) || storage->home == PART_CONSTANT) return false;
+  if (storage->kept && storage->home == layout->part[n]) return false; /* it stays as it is */
   if (storage->home == layout->part[n])
     return !storage->saved && storage->last == layout->position[n];
   return storage->saved && storage->later == LaterAt(layout, layout->part[n], layout->position[n]);
@@ -202,12 +185,12 @@ static bool DiesAt(const Layout *layout, const Storage *storage, int n)
 static bool MayRunInPlace(const Layout *layout, const RengaGraphNode *node, int n, int o, int i)
 {
   if (node->in[i] == RENGA_VALUE_NONE || node->out[o] == RENGA_VALUE_NONE) return false;
-  const RengaValue from = RengaLayoutRoot_Private(layout, node->in[i]);
-  const RengaValue to = RengaLayoutRoot_Private(layout, node->out[o]);
-  if (from == to || to != node->out[o] || IsGiven(layout, from)) return false;
+  const RengaValue from = LayoutRoot(layout, node->in[i]);
+  const RengaValue to = LayoutRoot(layout, node->out[o]);
+  if (from == to || to != node->out[o] || LayoutIsGiven(layout, from)) return false;
   const Storage *input = &layout->storage[from], *output = &layout->storage[to];
   if (!DiesAt(layout, input, n) || input->bytes != output->bytes) return false;
-  if (input->saved && Claimed(output)) return false;
+  if ((input->saved && Claimed(output)) || output->kept) return false;
   return AllAllow(layout, node, n, o, from);
 }
 
@@ -219,7 +202,7 @@ static void RunInPlace(Layout *layout)
     for (int o = 0; o < node->n_out; o++)
       for (int i = 0; i < node->n_in; i++)
         if (MayRunInPlace(layout, node, n, o, i)) {
-          Join(layout, RengaLayoutRoot_Private(layout, node->in[i]), node->out[o]);
+          Join(layout, LayoutRoot(layout, node->in[i]), node->out[o]);
           break;
         }
   }
@@ -227,7 +210,7 @@ static void RunInPlace(Layout *layout)
 
 static bool IsRoot(const Layout *layout, RengaValue value)
 {
-  return layout->parent[value] == value && !IsGiven(layout, value) &&
+  return layout->parent[value] == value && !LayoutIsGiven(layout, value) &&
          layout->storage[value].home != PART_NONE;
 }
 
@@ -244,6 +227,9 @@ static void PlaceLasting(Layout *layout)
     } else if (storage->home == PART_CONSTANT) {
       program->place[v] = (Place){REGION_FOLDED, program->folded_bytes};
       program->folded_bytes += storage->bytes;
+    } else if (storage->saved && storage->kept) {
+      program->place[v] = (Place){REGION_KEPT, program->kept_bytes};
+      program->kept_bytes += storage->bytes;
     } else if (storage->saved && storage->own && layout->chunk->recompute) {
       program->place[v] = (Place){REGION_SENT, program->sent_bytes};
       program->sent_bytes += storage->bytes;
@@ -311,9 +297,9 @@ static RengaErrorCode PlaceTemporary(Layout *layout, ProgramPart part)
 static void PlaceViews(Layout *layout)
 {
   for (RengaValue v = 0; v < layout->n_values; v++) {
-    const RengaValue root = RengaLayoutRoot_Private(layout, v);
-    layout->program->place[v] =
-        IsGiven(layout, root) ? layout->chunk->value_place[root] : layout->program->place[root];
+    const RengaValue root = LayoutRoot(layout, v);
+    layout->program->place[v] = LayoutIsGiven(layout, root) ? layout->chunk->value_place[root]
+                                                            : layout->program->place[root];
   }
 }
 
@@ -327,6 +313,7 @@ RengaErrorCode RengaLayoutPlace_Private(Layout *layout)
   }
   for (int n = 0; n < layout->n_nodes; n++) layout->workspace[n].region = REGION_ABSENT;
   if (layout->program->kind != PROGRAM_PROLOGUE) MarkSent(layout);
+  if (layout->program->kind == PROGRAM_TRAINING) RengaCall(RengaLayoutMarkKept_Private(layout));
   if (layout->program->kind == PROGRAM_TRAINING) RengaCall(ClaimGradients(layout));
   MakeStorages(layout);
   RengaCall(KeepToEnd(layout));

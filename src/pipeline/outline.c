@@ -32,7 +32,8 @@ RengaErrorCode RengaOutlineRead_Private(RengaPipeline pipeline, Outline *outline
   Outline made = {.owner = pipeline->hdr.owner,
                   .graph = pipeline->graph,
                   .plan = pipeline->plan,
-                  .settings = pipeline->settings};
+                  .settings = pipeline->settings,
+                  .saved = pipeline->saved};
   const RengaErrorCode code = ReadOutline(pipeline, &made);
   if (code) RengaOutlineFree_Private(&made);
   RengaCall(code);

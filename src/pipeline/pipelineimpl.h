@@ -64,6 +64,7 @@ struct _p_RengaPipeline {
   RengaSettings settings;
   RengaDevice device;       /* lent by the settings */
   RengaOptimizer optimizer; /* lent by the settings */
+  RengaSavedRule saved;     /* policy NULL: the shapes of the plan's stages say it */
   char *on_nonfinite;
   RengaPipelineMonitor monitor;
   void *monitor_context; /* lent */
@@ -197,6 +198,9 @@ RengaErrorCode RengaChunkFreePrograms_Private(Chunk *chunk);
 void RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk);
 RengaErrorCode RengaChunkSetUp_Private(Chunk *chunk);
 RengaErrorCode RengaChunkFree_Private(Chunk *chunk);
+/* saved.c: what becomes of a tensor that forward makes and backward reads */
+RengaErrorCode RengaChunkGetPolicy_Private(const Chunk *chunk, RengaValue value,
+                                           RengaSaved *policy);
 /* sizes.c: the most micro-batches and gradient buffers of a replica, of all batches that may
    come */
 typedef struct {

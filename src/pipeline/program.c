@@ -11,6 +11,7 @@ static RengaErrorCode FreeLayout(Layout *layout)
   RengaFree(&layout->position);
   RengaFree(&layout->kernel);
   RengaFree(&layout->view);
+  RengaFree(&layout->again);
   RengaFree(&layout->parent);
   RengaFree(&layout->storage);
   RengaFree(&layout->workspace);
@@ -27,6 +28,7 @@ static RengaErrorCode AllocateLayout(Layout *layout)
   RengaCall(RengaMalloc(nodes, &layout->position));
   RengaCall(RengaMalloc(nodes, &layout->kernel));
   RengaCall(RengaMalloc(nodes, &layout->view));
+  RengaCall(RengaMalloc(nodes, &layout->again));
   RengaCall(RengaMalloc(values, &layout->parent));
   RengaCall(RengaMalloc(values, &layout->storage));
   RengaCall(RengaMalloc(nodes, &layout->workspace));
@@ -46,6 +48,7 @@ static RengaErrorCode Compile(Layout *layout)
         RengaTensorSpecAt(&RengaGraphGetValue(chunk->sub, v)->spec, program->samples);
   RengaCall(RengaLayoutChoose_Private(layout));
   RengaCall(RengaLayoutPlace_Private(layout));
+  RengaCall(RengaLayoutChooseAgain_Private(layout));
   RengaCall(RengaLayoutEmit_Private(layout));
   for (int f = 0; f < chunk->n_fields; f++)
     program->reads[f] = layout->needed[chunk->field[f].value];
@@ -91,6 +94,7 @@ static RengaErrorCode CheckFits(Chunk *chunk, const Program *program)
   if (!chunk->base) return RENGA_SUCCESS;
   RengaCheck(program->saved_bytes <= chunk->sizes.slot_bytes[training] &&
                  program->sent_bytes <= chunk->sizes.sent_bytes[training] &&
+                 program->kept_bytes <= chunk->sizes.kept_bytes[training] &&
                  program->temporary_bytes <= chunk->sizes.temporary_bytes[training] &&
                  program->folded_bytes <= chunk->sizes.folded_bytes,
              MPI_COMM_SELF, RENGA_ERR_MEMORY,
@@ -164,7 +168,7 @@ RengaErrorCode RengaChunkGetProgram_Private(Chunk *chunk, ProgramKind kind, int6
 static RengaErrorCode CheckForward(Chunk *chunk, const Program *a, const Program *b)
 {
   bool same = a->saved_bytes == b->saved_bytes && a->sent_bytes == b->sent_bytes &&
-              a->folded_bytes == b->folded_bytes;
+              a->kept_bytes == b->kept_bytes && a->folded_bytes == b->folded_bytes;
   for (RengaValue v = 0; v < RengaGraphGetValueCount(chunk->sub); v++) {
     const int producer = RengaGraphGetValue(chunk->sub, v)->producer;
     const RengaPhase phase =

@@ -17,6 +17,7 @@ enum {
   REGION_GRADIENTS,  /* the buffer that this micro-batch's gradients are written or added to */
   REGION_SAVED,      /* this micro-batch's slot; the only one where the stage recomputes */
   REGION_SENT,       /* this micro-batch's slot of what is sent, where the stage recomputes */
+  REGION_KEPT,       /* this micro-batch's slot of what such a stage keeps all the same */
   REGION_TEMPORARY,
   REGION_INPUTS,  /* this micro-batch's slot */
   REGION_MESSAGE, /* + row of the message table: this micro-batch's instance */
@@ -49,17 +50,14 @@ typedef struct {
 
 /* A stage compiled for one micro-batch size. Backward has all gradients, or those of parameters
    are a part of their own. */
-typedef enum {
-  PROGRAM_TRAINING,
-  PROGRAM_EVALUATION,
-  PROGRAM_PROLOGUE
-} ProgramKind;
+typedef enum { PROGRAM_TRAINING, PROGRAM_EVALUATION, PROGRAM_PROLOGUE } ProgramKind;
 typedef enum {
   PART_NONE = -1,
   PART_CONSTANT,
   PART_FORWARD,
   PART_BACKWARD,
   PART_WEIGHT,
+  PART_AGAIN, /* of forward what backward needs and is not kept: where the stage recomputes */
   PART_COUNT
 } ProgramPart;
 typedef struct {
@@ -73,7 +71,7 @@ typedef struct {
   bool *reads;           /* [fields] whether the chunk's field is needed */
   bool uses_sums;        /* some sum over the batch is needed */
   Sequence part[PART_COUNT];
-  int64_t folded_bytes, saved_bytes, sent_bytes, temporary_bytes;
+  int64_t folded_bytes, saved_bytes, sent_bytes, kept_bytes, temporary_bytes;
 } Program;
 
 typedef struct {

@@ -73,10 +73,12 @@ void RengaChunkSetBases_Private(Chunk *chunk, bool training, int64_t i)
   char **base = chunk->base;
   const int64_t slot = i % chunk->slots, saved = chunk->sizes.slot_bytes[training];
   const int64_t sent = chunk->sizes.sent_bytes[training];
+  const int64_t own = sent + chunk->sizes.kept_bytes[training];
   base[REGION_PERSISTENT] = chunk->at.persistent;
   base[REGION_FOLDED] = chunk->at.folded;
-  base[REGION_SENT] = chunk->at.saved + slot * sent;
-  base[REGION_SAVED] = chunk->at.saved + (chunk->recompute ? chunk->slots * sent : slot * saved);
+  base[REGION_SENT] = chunk->at.saved + slot * own;
+  base[REGION_KEPT] = base[REGION_SENT] + sent;
+  base[REGION_SAVED] = chunk->at.saved + (chunk->recompute ? chunk->slots * own : slot * saved);
   base[REGION_TEMPORARY] = chunk->at.saved + RengaChunkKeptBytes_Private(chunk, training);
   base[REGION_INPUTS] = chunk->at.inputs + slot * chunk->sizes.input_bytes;
   for (int m = 0; m < chunk->outline->n_messages; m++) {
@@ -116,6 +118,8 @@ static RengaErrorCode Poison(Chunk *chunk, bool training, bool adds, const Renga
   if (makes) {
     RengaCall(Fill(chunk, chunk->base[REGION_SAVED], chunk->sizes.slot_bytes[training]));
     RengaCall(Fill(chunk, chunk->base[REGION_SENT], chunk->sizes.sent_bytes[training]));
+    if (action->kind == RENGA_ACTION_FORWARD)
+      RengaCall(Fill(chunk, chunk->base[REGION_KEPT], chunk->sizes.kept_bytes[training]));
   }
   if (action->kind == RENGA_ACTION_FORWARD && !chunk->inputs.host)
     RengaCall(Fill(chunk, chunk->base[REGION_INPUTS], chunk->sizes.input_bytes));
@@ -162,10 +166,9 @@ static RengaErrorCode Recompute(Chunk *chunk, Pass *pass, const RengaAction *act
   RengaCall(Poison(chunk, true, false, action));
   RengaCall(TakeProgram(chunk, pass, number, &program));
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_RECOMPUTE));
-  const RengaErrorCode code =
-      RengaChunkRunPart_Private(chunk, pass, program, PART_FORWARD, &context);
-  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_RECOMPUTE), program->part[PART_FORWARD].flops,
-                   0, 0);
+  const RengaErrorCode code = RengaChunkRunPart_Private(chunk, pass, program, PART_AGAIN, &context);
+  RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_RECOMPUTE), program->part[PART_AGAIN].flops, 0,
+                   0);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -54,6 +54,8 @@ static RengaErrorCode CompileAll(Chunk *chunk)
       chunk->sizes.slot_bytes[training] = program->saved_bytes;
     if (program->sent_bytes > chunk->sizes.sent_bytes[training])
       chunk->sizes.sent_bytes[training] = program->sent_bytes;
+    if (program->kept_bytes > chunk->sizes.kept_bytes[training])
+      chunk->sizes.kept_bytes[training] = program->kept_bytes;
     if (program->folded_bytes > chunk->sizes.folded_bytes)
       chunk->sizes.folded_bytes = program->folded_bytes;
     if (program->temporary_bytes > *temporary) *temporary = program->temporary_bytes;
@@ -107,8 +109,7 @@ static RengaErrorCode CountInFlight(Chunk *chunk, int64_t microbatches, bool for
 {
   int64_t in_flight;
   RengaSchedule schedule;
-  RengaCall(
-      RengaOutlineGetShape_Private(chunk->outline, microbatches, forward_only, &schedule));
+  RengaCall(RengaOutlineGetShape_Private(chunk->outline, microbatches, forward_only, &schedule));
   RengaCall(RengaScheduleGetInFlight(schedule, chunk->stage, &in_flight));
   if (in_flight > chunk->slots) chunk->slots = (int)in_flight;
   return RENGA_SUCCESS;
@@ -220,12 +221,13 @@ static RengaErrorCode PlaceGiven(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-/* A slot for each micro-batch in flight; where the stage recomputes, that holds what is sent, and
-   one slot with all that backward needs is shared. */
+/* A slot for each micro-batch in flight; where the stage recomputes, that holds what is sent and
+   what is kept all the same, and one slot with all else that backward needs is shared. */
 int64_t RengaChunkKeptBytes_Private(const Chunk *chunk, bool training)
 {
   const int64_t saved = chunk->sizes.slot_bytes[training], sent = chunk->sizes.sent_bytes[training];
-  return chunk->recompute ? chunk->slots * sent + saved + sent : chunk->slots * saved;
+  const int64_t kept = chunk->sizes.kept_bytes[training];
+  return chunk->recompute ? chunk->slots * (sent + kept) + saved + sent : chunk->slots * saved;
 }
 
 /* Training has its slots, then its temporary tensors; evaluation cuts the same memory elsewhere. A
@@ -285,8 +287,7 @@ static RengaErrorCode ProveSchedules(Chunk *chunk)
   for (int i = 0; i < outline->n_batches; i++) {
     const int64_t all = RengaPlanMicrobatches(outline->plan, outline->batch[i]);
     RengaSchedule schedule;
-    RengaCall(
-        RengaOutlineGetSchedule_Private(chunk->outline, all, !outline->has_loss, &schedule));
+    RengaCall(RengaOutlineGetSchedule_Private(chunk->outline, all, !outline->has_loss, &schedule));
     if (several) RengaCall(RengaOutlineGetSchedule_Private(chunk->outline, all, true, &schedule));
   }
   return RENGA_SUCCESS;
