@@ -1,6 +1,9 @@
 #!/bin/sh
 # The failures of test/faults hold where tensors travel by staging memory, on both kinds of device.
 program=$(cd "$top_builddir" && pwd)/test/faults/each
+srcdir=$(cd "${srcdir:-.}" && pwd)
+top_srcdir=$(cd "${top_srcdir:-.}" && pwd)
+export srcdir top_srcdir
 folder=$(mktemp -d) || exit 99
 trap 'rm -rf "$folder"' EXIT
 cd "$folder" || exit 99
