@@ -193,6 +193,7 @@ RengaErrorCode RengaOptionsGetInt64(const char *name, int64_t *value, bool *give
 RengaErrorCode RengaOptionsGetReal(const char *name, double *value, bool *given);
 RengaErrorCode RengaOptionsGetBool(const char *name, bool *value, bool *given);
 RengaErrorCode RengaOptionsSetValue(const char *name, const char *value);
+RengaErrorCode RengaOptionsClearValue(const char *name); /* as if it had never been given */
 /* Chooses an option for RengaOptionsHelp. */
 typedef bool (*RengaOptionFilter)(const char *section, const char *name, void *user);
 RengaErrorCode RengaOptionsHelp(FILE *file, RengaOptionFilter wants, void *user);

@@ -262,6 +262,30 @@ RengaErrorCode RengaOptionsSetValue(const char *name, const char *value)
   return RENGA_SUCCESS;
 }
 
+/*@
+   RengaOptionsClearValue - forget what was given for an option: its default counts again
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . name - with or without the dash
+
+   Notes: objects that have taken the value keep it. With RengaOptionsSetValue a program gives options
+   to one object alone: set, RengaClassSetFromOptions, clear.
+@*/
+RengaErrorCode RengaOptionsClearValue(const char *name)
+{
+  RengaCheck(name && name[0], MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "an option without a name");
+  if (name[0] == '-') name++;
+  RengaOptionValue *value = FindValue(name);
+  if (value == NULL) return RENGA_SUCCESS;
+  RengaFree(&value->name);
+  RengaFree(&value->value);
+  const RengaOptionValue *end = database.values + database.n_values--;
+  memmove(value, value + 1, (size_t)((const char *)end - (const char *)(value + 1)));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaOptionsPlace(const RengaOptionRow *row, const char *text, void *base)
 {
   char message[RENGA_OPTION_MESSAGE];

@@ -55,6 +55,12 @@ static RengaErrorCode TestByName(void)
   RengaCall(RengaOptionsSetValue("test_free", "-4"));
   RengaCall(RengaOptionsGetReal("test_free", &real, &given));
   Expect(real == -4 && given);
+  RengaCall(RengaOptionsClearValue("-test_free"));
+  RengaCall(RengaOptionsClearValue("test_free"));
+  RengaCall(RengaOptionsGetReal("test_free", &real, &given));
+  Expect(real != -4 && !given);
+  RengaCall(RengaOptionsGetString("test_file", &text, &given));
+  Expect(strcmp(text, "a file") == 0 && given);
   RengaCall(RengaOptionsGetInt64("first_test_count", &whole, &given));
   Expect(whole == 4 && given);
   RengaCall(RengaOptionsGetInt64("test_room", &whole, &given));
