@@ -270,8 +270,8 @@ RengaErrorCode RengaOptionsSetValue(const char *name, const char *value)
    Input:
    . name - with or without the dash
 
-   Notes: objects that have taken the value keep it. With RengaOptionsSetValue a program gives options
-   to one object alone: set, RengaClassSetFromOptions, clear.
+   Notes: objects that have taken the value keep it. With RengaOptionsSetValue a program gives an
+   option to one object alone: set, RengaClassSetFromOptions, clear.
 @*/
 RengaErrorCode RengaOptionsClearValue(const char *name)
 {

@@ -1,0 +1,152 @@
+"""Networks."""
+from __future__ import annotations
+
+import ctypes
+from typing import Any, Dict, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import _library as c
+from . import _prototypes
+from ._library import library
+from ._runtime import Comm, Handle, communicator
+
+_INPUT, _PARAMETER, _STATE = 0, 1, 2
+
+
+class Tensor(NamedTuple):
+    """Type and shape of a value. In ``shape`` a dimension that grows with the batch is negative:
+    -1 is the number of samples, -2 twice that."""
+
+    dtype: str
+    shape: Tuple[int, ...]
+
+
+def tensor_of(spec: Any) -> Tensor:
+    return Tensor(_prototypes.TYPES[spec.type], tuple(spec.dim[:max(spec.ndim, 0)]))
+
+
+class Graph(Handle):
+    """A network: an ONNX file, or one built by size ("gpt:layers=4,hidden=256").
+
+    frozen, trained: patterns of parameters that keep their values, and of those that are trained
+    whatever else is said. whole_batch: samples of a batch that is never cut. batch_inputs: inputs
+    that hold samples, and where ("tokens,image:1"). dimension: sizes of a file's symbolic
+    dimensions ("time=100"). outputs: let the network end there, without a loss; True: at all the
+    outputs that it has. Collective.
+    """
+
+    _destroy = "RengaGraphDestroy"
+
+    def __init__(self, what: Any, comm: Any = None, *, frozen: Optional[str] = None,
+                 trained: Optional[str] = None, whole_batch: int = 0,
+                 batch_inputs: Optional[str] = None, dimension: Optional[str] = None,
+                 outputs: Union[bool, Sequence[str], None] = None):
+        self.comm: Comm = communicator(comm)
+        super().__init__(c.get(library.RengaGraphCreate, self.comm))
+        try:
+            with self.comm.together():
+                for setter, value in ((library.RengaGraphSetFrozen, frozen),
+                                      (library.RengaGraphSetTrained, trained),
+                                      (library.RengaGraphSetDimension, dimension),
+                                      (library.RengaGraphSetBatchInputs, batch_inputs)):
+                    if value is not None:
+                        setter(self, c.text(value))
+                if whole_batch:
+                    library.RengaGraphSetWholeBatch(self, whole_batch)
+                library.RengaGraphLoad(self, c.text(what))
+                if outputs:
+                    names = [] if outputs is True else [c.text(o) for o in outputs]
+                    library.RengaGraphKeepOutputs(self, len(names),
+                                                  (ctypes.c_char_p * (len(names) + 1))(*names))
+                library.RengaGraphSetUp(self)
+        except BaseException:
+            self.close()
+            raise
+
+    def _values(self, kind: int) -> Dict[str, Tensor]:
+        rows = (library.RengaGraphGetValue(self, v).contents
+                for v in range(library.RengaGraphGetValueCount(self)))
+        return {row.name.decode(): tensor_of(row.spec) for row in rows if row.kind == kind}
+
+    @property
+    def inputs(self) -> Dict[str, Tensor]:
+        """What a batch has to hold, by name, in the network's order."""
+        return self._values(_INPUT)
+
+    @property
+    def parameters(self) -> Dict[str, Tensor]:
+        """Trained and frozen parameters."""
+        return self._values(_PARAMETER)
+
+    @property
+    def states(self) -> Dict[str, Tensor]:
+        """What is kept from step to step but not trained: running statistics."""
+        return self._values(_STATE)
+
+    @property
+    def outputs(self) -> Dict[str, Tensor]:
+        """What may be asked for by name."""
+        count, values = ctypes.c_int(), ctypes.c_void_p()
+        library.RengaGraphGetOutputs(self, ctypes.byref(count), ctypes.byref(values))
+        numbers = ctypes.cast(values, ctypes.POINTER(ctypes.c_int))[:count.value]
+        rows = [library.RengaGraphGetValue(self, v).contents for v in numbers]
+        return {row.name.decode(): tensor_of(row.spec) for row in rows}
+
+    @property
+    def loss(self) -> Optional[str]:
+        """Name of the loss; None where the network has none."""
+        value = c.get(library.RengaGraphGetLoss, self, kind=ctypes.c_int)
+        row = library.RengaGraphGetValue(self, value) if value >= 0 else None
+        return row.contents.name.decode() if row else None
+
+    @property
+    def totals(self) -> Dict[str, float]:
+        """parameters (numbers in them), forward_flops and activation_bytes of a sample."""
+        totals = c.structs["RengaGraphTotals"]()
+        library.RengaGraphGetTotals(self, ctypes.byref(totals))
+        return {name: getattr(totals, name) for name, _ in totals._fields_}
+
+    @property
+    def digest(self) -> int:
+        """A number of names, shapes, operators and attributes: equal for equal networks."""
+        return library.RengaGraphGetDigest(self)
+
+    def __len__(self) -> int:
+        return library.RengaGraphGetNodeCount(self)
+
+    def text(self) -> str:
+        """All nodes as a table. Collective."""
+        return view(self.comm, lambda v: library.RengaGraphView(self, v))
+
+    def __repr__(self) -> str:
+        return f"<renga.Graph of {len(self)} nodes>" if self._handle else "<renga.Graph, closed>"
+
+
+def view(comm: Comm, show: Any, kind: str = "ascii") -> str:
+    """What a viewer writes, on all ranks. Collective."""
+    import os
+    import tempfile
+    path, failure = "", None
+    if comm.rank == 0:
+        try:
+            handle, path = tempfile.mkstemp()
+            os.close(handle)
+        except OSError as error:
+            failure = c.Error(str(error), "FILE_WRITE")
+    comm.agree(failure)
+    try:
+        viewer = ctypes.c_void_p(
+            c.get(library.RengaViewerCreate, comm, c.text(f"{kind}:{path}" if path else kind)))
+        try:
+            show(viewer)
+        finally:
+            library.RengaViewerDestroy(ctypes.byref(viewer))
+        data = None
+        if comm.rank == 0:
+            with open(path, "rb") as file:
+                data = file.read()
+        return comm.broadcast(data).decode()
+    finally:
+        if path:
+            os.unlink(path)
+
+

@@ -1,0 +1,216 @@
+"""What this package calls of librenga, as the headers say it.
+
+The texts are C, word for word as in include/*.h (a test compares them), and are read by _library.py.
+"""
+
+STRUCTS = """
+typedef struct {
+  RengaDataType type;
+  int ndim; /* -1: an optional input that is absent */
+  int64_t dim[RENGA_MAX_DIM];
+} RengaTensorSpec;
+typedef struct {
+  RengaInitKind kind;
+  double a, b;           /* constant a; normal mean a deviation b; uniform in [a, b) */
+  char *file;            /* RENGA_INIT_FILE: raw little-endian data, owned */
+  int64_t offset, bytes; /* in file; bytes 0: from offset to what the shape needs */
+  RengaDataType type;    /* as stored in the file */
+  double (*map)(double); /* of each number of the file, to which a is added; NULL: the number */
+} RengaInit;
+typedef struct {
+  char *name;
+  RengaValueKind kind;
+  RengaTensorSpec spec; /* symbolic: -c is c times the batch */
+  int producer;         /* node, -1 where none */
+  int output;           /* which output of the producer */
+  bool prepared;        /* depends on no parameter, state or random number: cloned into stages */
+  bool differentiable;  /* floating and depends on a parameter that is not frozen */
+  bool frozen;          /* a parameter that is not updated */
+  bool in_order;        /* in the dimension of the batch one sample follows another, once through */
+  RengaInit init;
+  void *data; /* of a constant, owned */
+} RengaGraphValue;
+typedef struct {
+  int64_t parameters;      /* elements */
+  double forward_flops;    /* per sample */
+  double activation_bytes; /* per sample, outputs of all forward nodes */
+} RengaGraphTotals;
+typedef struct {
+  int64_t samples; /* in this step, over all replicas */
+  RengaErrorCode (*read)(void *user, int field, int64_t first, int64_t count, void *buffer);
+  void *user;
+} RengaBatch;
+typedef struct {
+  const char *name;
+  RengaTensorSpec spec; /* whole logical shape */
+  float *data;          /* on the device */
+  bool owner;           /* this rank writes it to checkpoints */
+  bool state;           /* not trained: running statistics */
+} RengaPersistent;
+typedef struct {
+  const char *name;
+  RengaTensorSpec spec; /* whole logical shape */
+  bool frozen, state;   /* state: not trained, running statistics */
+} RengaPipelineParameter;
+typedef struct {
+  int64_t step, samples; /* number, from 0; samples over all replicas */
+  double loss, norm;     /* of the whole batch; norm of the gradient before clipping */
+  double learning_rate;  /* before the scales of groups */
+  double seconds;        /* on this rank */
+  bool finite;           /* loss and norm are; otherwise nothing was changed */
+  bool counts;           /* the number of steps has grown */
+} RengaPipelineStepInfo;
+typedef struct {
+  RengaErrorCode code;
+  int depth, rank;     /* in MPI_COMM_WORLD */
+  const char *message; /* the sentence, at every depth */
+  const char *function, *file;
+  int line;
+} RengaErrorReport;
+typedef struct {
+  int64_t step;       /* of the file */
+  int taken, network; /* tensors: taken from the file, there are in the network */
+} RengaCheckpointInitial;
+"""
+
+FUNCTIONS = """
+const char *RengaErrorText(RengaErrorCode code);
+void RengaErrorSetHandler(RengaErrorHandler report, void *user);
+const char *RengaErrorGetMessage(void);
+RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine);
+void RengaErrorAbort(RengaErrorCode code);
+RengaErrorCode RengaSetWorld(MPI_Comm comm);
+RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[]);
+RengaErrorCode RengaFinalize(void);
+void RengaGetVersion(int *major, int *minor, int *patch, const char **text);
+RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm);
+RengaErrorCode RengaOptionsGetString(const char *name, const char **value, bool *given);
+RengaErrorCode RengaOptionsSetValue(const char *name, const char *value);
+RengaErrorCode RengaOptionsClearValue(const char *name);
+RengaErrorCode RengaViewerCreate(RengaComm comm, const char *specification, RengaViewer *viewer);
+RengaErrorCode RengaViewerDestroy(RengaViewer *viewer);
+size_t RengaDataTypeSize(RengaDataType type);
+const char *RengaDataTypeName(RengaDataType type);
+RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm);
+RengaErrorCode RengaCommSetFromOptions(RengaComm comm);
+RengaErrorCode RengaCommDestroy(RengaComm *comm);
+int RengaCommGetRank(RengaComm comm);
+int RengaCommGetSize(RengaComm comm);
+RengaErrorCode RengaCommGetNode(RengaComm comm, int *node, int *nodes, int *local_rank,
+                                int *local_size);
+RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *group);
+RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *what);
+RengaErrorCode RengaCommBarrier(RengaComm comm, const char *what);
+RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, int root,
+                                  const char *what);
+RengaErrorCode RengaCommSumInt64(RengaComm comm, int64_t count, int64_t values[], const char *what);
+RengaErrorCode RengaCommStartLargest(RengaComm comm, int count, int64_t values[],
+                                     RengaRequest *request);
+RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph);
+RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what);
+RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns);
+RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns);
+RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples);
+RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
+RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs);
+RengaErrorCode RengaGraphSetUp(RengaGraph graph);
+RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer);
+RengaErrorCode RengaGraphDestroy(RengaGraph *graph);
+RengaErrorCode RengaGraphKeepOutputs(RengaGraph graph, int count, const char *const names[]);
+int RengaGraphGetNodeCount(RengaGraph graph);
+int RengaGraphGetValueCount(RengaGraph graph);
+const RengaGraphValue *RengaGraphGetValue(RengaGraph graph, RengaValue value);
+RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaValue **values);
+RengaErrorCode RengaGraphGetLoss(RengaGraph graph, RengaValue *value);
+RengaErrorCode RengaGraphGetTotals(RengaGraph graph, RengaGraphTotals *totals);
+uint64_t RengaGraphGetDigest(RengaGraph graph);
+RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine);
+RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file);
+RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes);
+RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes);
+RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices);
+RengaErrorCode RengaMachineDestroy(RengaMachine *machine);
+RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile);
+RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine);
+RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type);
+RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile);
+RengaErrorCode RengaProfileDestroy(RengaProfile *profile);
+RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition);
+RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph);
+RengaErrorCode RengaPartitionSetSettings(RengaPartition partition, RengaSettings settings);
+RengaErrorCode RengaPartitionSetMachine(RengaPartition partition, RengaMachine machine);
+RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile profile);
+RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type);
+RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages);
+RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas);
+RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks);
+RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch);
+RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition);
+RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan);
+RengaErrorCode RengaPartitionDestroy(RengaPartition *partition);
+RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan);
+RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks);
+RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microbatch);
+RengaErrorCode RengaPlanGetReason(RengaPlan plan, int number, const char **topic,
+                                  const char **sentence);
+RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer);
+RengaErrorCode RengaPlanExplain(RengaPlan plan, RengaViewer viewer);
+RengaErrorCode RengaPlanCompare(RengaPlan plan, RengaPlan other, RengaViewer viewer);
+RengaErrorCode RengaPlanSave(RengaPlan plan, const char *file);
+RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file);
+RengaErrorCode RengaPlanDestroy(RengaPlan *plan);
+RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline);
+RengaErrorCode RengaPipelineSetPlan(RengaPipeline pipeline, RengaGraph graph, RengaPlan plan);
+RengaErrorCode RengaPipelineGetSettings(RengaPipeline pipeline, RengaSettings *settings);
+RengaErrorCode RengaPipelineSetSeed(RengaPipeline pipeline, uint64_t seed);
+RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline,
+                                              int64_t samples);
+RengaErrorCode RengaPipelineSetFromOptions(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineGetOptimizer(RengaPipeline pipeline,
+                                         RengaOptimizer *optimizer);
+RengaErrorCode RengaPipelineSetUp(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineReset(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer);
+RengaErrorCode RengaPipelineDestroy(RengaPipeline *pipeline);
+RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch, double *loss);
+RengaErrorCode RengaPipelineEvaluate(RengaPipeline pipeline, const RengaBatch *batch, double *loss);
+RengaErrorCode RengaPipelineForwardTo(RengaPipeline pipeline, const RengaBatch *batch,
+                                      const char *output, int to, void *buffer);
+int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineSetStepNumber(RengaPipeline pipeline, int64_t step);
+RengaErrorCode RengaPipelineGetLastStep(RengaPipeline pipeline, RengaPipelineStepInfo *info);
+RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
+                                           const RengaPersistent **tensors);
+RengaErrorCode RengaPipelineGetDigest(RengaPipeline pipeline, uint64_t *digest);
+RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *name, int to,
+                                         float buffer[]);
+RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *name, int from,
+                                         const float buffer[]);
+RengaErrorCode RengaPipelineListParameters(RengaPipeline pipeline, int *count,
+                                           const RengaPipelineParameter **list);
+RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
+                                        const char *const **names);
+RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint);
+RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipeline pipeline);
+RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const char *directory);
+RengaErrorCode RengaCheckpointSetSubset(RengaCheckpoint checkpoint, bool subset);
+RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint);
+RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint);
+RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file);
+RengaErrorCode RengaCheckpointStep(RengaCheckpoint checkpoint, bool *wrote, bool *stop);
+RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, int64_t *step);
+RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file);
+RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char *path,
+                                          bool partial, RengaCheckpointInitial *initial);
+RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint);
+void RengaMemoryFree(void *pointer_to_pointer);
+"""
+
+# RENGA_TYPE_MAP and RENGA_ERROR_MAP, in the order of the headers.
+TYPES = ("float32", "float64", "bfloat16", "float16", "int8", "uint8", "int16", "uint16", "int32",
+         "uint32", "int64", "uint64", "bool")
+ERRORS = ("MEMORY", "SUPPORT", "ORDER", "ARGUMENT", "OPTION", "SHAPE", "GRAPH", "FILE_OPEN",
+          "FILE_FORMAT", "FILE_WRITE", "PLAN", "NUMERIC", "TIMEOUT", "LIBRARY", "INTERNAL")
+CONSTANTS = {"RENGA_MAX_DIM": 8, "RENGA_TO_ALL": -1, "RENGA_TO_NONE": -2}
+# Types that are numbers: enums, but for RengaValue.
+ENUMS = ("RengaErrorCode", "RengaDataType", "RengaInitKind", "RengaValueKind", "RengaValue")

@@ -1,0 +1,284 @@
+"""Start and end of Renga in a Python process, options, communicators."""
+from __future__ import annotations
+
+import atexit
+import ctypes
+import os
+import re
+import sys
+from contextlib import contextmanager
+from typing import Any, Dict, Iterator, List, Optional, Sequence
+
+from . import _library as c
+from ._library import Error, library
+
+_live: Dict[int, "Handle"] = {}
+# Sentences of the library on a rank that was well itself.
+_HEARD = re.compile(r"another rank has found: |rank \d+ failed in |.*some other rank failed")
+_state: Dict[str, Any] = {"started": False, "failed": None, "world": None, "argv": None,
+                          "finished": False}
+
+
+class Handle:
+    """An object of the library. ``close`` frees it; ``with`` does so at its end; what is left is
+    freed when Python ends. Closing is collective for objects of several ranks, so it is never left
+    to the garbage collector, which would do it at another time on each rank."""
+
+    _destroy = ""
+
+    def __init__(self, handle: Any):
+        self._handle = ctypes.c_void_p(handle)
+        _live[id(self)] = self
+
+    def close(self) -> None:
+        """Free it. Collective on the ranks that share it; a second call does nothing."""
+        if _live.pop(id(self), None) is not None and self._handle:
+            getattr(library, self._destroy)(ctypes.byref(self._handle))
+
+    @property
+    def _as_parameter_(self) -> ctypes.c_void_p:
+        return self._handle  # NULL after close: the library refuses it by name
+
+    def __enter__(self) -> Any:
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        self.close()
+
+
+def _mpi_is_usable() -> bool:
+    return bool(c.get(library.MPI_Initialized, kind=ctypes.c_int) and
+                not c.get(library.MPI_Finalized, kind=ctypes.c_int))
+
+
+def option_text(value: Any) -> bytes:
+    """The text of an option's value: True is true, a sequence is joined with commas."""
+    if isinstance(value, bool):
+        return b"true" if value else b"false"
+    if isinstance(value, (list, tuple)):
+        return b",".join(option_text(v) for v in value)
+    return c.text(repr(value) if isinstance(value, float) else value)
+
+
+def initialize(comm: Any = None, argv: Optional[Sequence[str]] = None, **options: Any) -> List[str]:
+    """Start Renga; collective. Without this call the first object does it, with no arguments.
+
+    comm: the processes that Renga runs on, a communicator of mpi4py; None: all of MPI_COMM_WORLD.
+    argv: words of a command line, such as ``sys.argv``, from which options are taken; the others
+    are returned. options: options of every object, such as ``timeout=60``; the command line, the
+    variable RENGA_OPTIONS and options files come after them.
+    """
+    if _state["finished"]:
+        raise Error("Renga has ended in this process", "ORDER")
+    if _state["started"]:
+        raise Error("renga.initialize comes before the first object and once", "ORDER")
+    words = [os.fsencode(w) for w in (argv if argv is not None else ["python"])]
+    count = ctypes.c_int(len(words))
+    array = (ctypes.c_char_p * (len(words) + 1))(*words)
+    place = ctypes.cast(array, ctypes.c_void_p)
+    c.take_errors()
+    for name, value in options.items():
+        library.RengaOptionsSetValue(name.encode(), option_text(value))
+    if comm is not None:
+        library.RengaSetWorld(communicator_value(comm))
+        _state["world"] = comm
+    library.RengaInitialize(ctypes.byref(count), ctypes.byref(place), None)
+    left = ctypes.cast(place, ctypes.POINTER(ctypes.c_char_p))
+    _state["started"], _state["argv"] = True, array
+    _watch_failures()
+    atexit.register(finalize)
+    return [os.fsdecode(left[i] or b"") for i in range(count.value)]
+
+
+def _watch_failures() -> None:
+    """An exception that nobody catches ends this process: the others must not wait for it."""
+    before = sys.excepthook
+
+    def hook(kind: Any, value: Any, trace: Any) -> None:
+        _state["failed"] = value
+        before(kind, value, trace)
+
+    sys.excepthook = hook
+
+
+def start() -> None:
+    """Initialize, where nobody has."""
+    if not _state["started"]:
+        initialize()
+
+
+def finalize() -> None:
+    """End Renga: free what is left; collective. Python's end calls it."""
+    if not _state["started"]:
+        return
+    atexit.unregister(finalize)
+    _state["started"], _state["finished"] = False, True
+    if not _mpi_is_usable():
+        return
+    failed = _state["failed"]
+    if failed is not None and c.get(library.MPI_Comm_size, c.Communicator(c.COMM_WORLD),
+                                    kind=ctypes.c_int) > 1:
+        sys.stdout.flush()
+        sys.stderr.flush()
+        library.RengaErrorAbort(failed.code if isinstance(failed, Error) else c.INTERNAL)
+    for left in reversed(list(_live.values())):
+        left.close()
+    library.RengaFinalize()
+
+
+def _given(name: str) -> Optional[bytes]:
+    value, given = ctypes.c_char_p(), ctypes.c_bool()
+    library.RengaOptionsGetString(name.encode(), ctypes.byref(value), ctypes.byref(given))
+    return value.value if given.value else None
+
+
+@contextmanager
+def options(**given: Any) -> Iterator[None]:
+    """Within ``with renga.options(name=value):`` objects are made with these options (``renga
+    -help`` lists them, without the dash); None leaves an option as it is."""
+    start()
+    before = {}
+    try:
+        for name, value in given.items():
+            if value is None:
+                continue
+            old = None
+            try:
+                old = _given(name)
+            except Error:
+                pass  # an unknown name: told by the call that follows
+            library.RengaOptionsSetValue(name.encode(), option_text(value))
+            before[name] = old
+        yield
+    finally:
+        for name, old in before.items():
+            if old is None:
+                library.RengaOptionsClearValue(name.encode())
+            else:
+                library.RengaOptionsSetValue(name.encode(), old)
+
+
+def _library_version() -> str:
+    text = ctypes.create_string_buffer(8192)
+    library.MPI_Get_library_version(text, ctypes.byref(ctypes.c_int()))
+    return text.value.decode(errors="replace").rstrip("\0\n")
+
+
+def communicator_value(comm: Any) -> Any:
+    """MPI_Comm of a communicator of mpi4py."""
+    if not type(comm).__module__.startswith("mpi4py"):
+        raise Error(f"{comm!r} is no communicator of mpi4py and no renga.Comm", "ARGUMENT")
+    from mpi4py import MPI
+    theirs, ours = MPI.Get_library_version().rstrip("\0\n"), _library_version()
+    if theirs != ours:
+        raise Error("mpi4py uses another MPI than Renga: " + theirs.splitlines()[0] + " and " +
+                    ours.splitlines()[0] + ". Build mpi4py with Renga's: MPICC=mpicc.mpich pip "
+                    "install --no-binary mpi4py mpi4py", "SUPPORT")
+    return c.Communicator.from_address(MPI._addressof(comm)).value
+
+
+class Comm(Handle):
+    """Processes that work together: a private duplicate of an MPI communicator.
+
+    ``Comm()`` are all ranks, ``Comm(mpi4py_communicator)`` those of mpi4py; ``split`` makes groups.
+    Wherever a function takes ``comm``, a communicator of mpi4py will do too.
+    """
+
+    _destroy = "RengaCommDestroy"
+
+    def __init__(self, comm: Any = None, *, _handle: Any = None):
+        value = None if comm is None else communicator_value(comm)
+        start()
+        if _handle is None:
+            if value is None:
+                world = _state["world"]
+                value = c.COMM_WORLD if world is None else communicator_value(world)
+            _handle = c.get(library.RengaCommCreate, c.Communicator(value))
+        super().__init__(_handle)
+        library.RengaCommSetFromOptions(self)
+
+    @property
+    def rank(self) -> int:
+        """This process's number, from 0."""
+        return library.RengaCommGetRank(self)
+
+    @property
+    def size(self) -> int:
+        """Number of processes."""
+        return library.RengaCommGetSize(self)
+
+    @property
+    def nodes(self) -> int:
+        """Number of machines that the processes run on."""
+        number = [ctypes.c_int() for _ in range(4)]
+        library.RengaCommGetNode(self, *[ctypes.byref(n) for n in number])
+        return number[1].value
+
+    def split(self, color: int, key: int = 0) -> Optional["Comm"]:
+        """Processes with equal color >= 0 form a group, in the order of key; -1: None. Collective."""
+        group = c.get(library.RengaCommSplit, self, color, key)
+        return Comm(_handle=group) if group else None
+
+    def barrier(self) -> None:
+        """Wait for all. Collective."""
+        library.RengaCommBarrier(self, b"a barrier of the program")
+
+    def broadcast(self, data: Optional[bytes], root: int = 0) -> bytes:
+        """Bytes of one rank to all. Collective."""
+        size = ctypes.c_int64(len(data) if self.rank == root and data is not None else 0)
+        library.RengaCommBroadcast(self, ctypes.byref(size), 8, root, b"the size of some bytes")
+        buffer = ctypes.create_string_buffer(size.value + 1)
+        if self.rank == root:
+            buffer.raw = (data or b"") + b"\0"
+        library.RengaCommBroadcast(self, buffer, size.value, root, b"some bytes")
+        return buffer.raw[:size.value]
+
+    def _largest(self, *values: int) -> List[int]:
+        array = (ctypes.c_int64 * len(values))(*values)
+        request = c.get(library.RengaCommStartLargest, self, len(values), array)
+        holder = ctypes.c_void_p(request)
+        library.RengaCommWait(self, ctypes.byref(holder), b"all ranks to come to the same call")
+        return list(array)
+
+    def agree(self, error: Optional[BaseException], *values: int) -> List[int]:
+        """Raise on all ranks where one has an error, with its sentence; else the largest of each of
+        the values. Collective."""
+        code = error.code if isinstance(error, Error) else c.ARGUMENT if error else 0
+        tells = error is not None and not _HEARD.match(str(error))
+        worst, who, *rest = self._largest(code, self.rank + 1 if tells else 0, *values)
+        if not worst:
+            return rest
+        if who:
+            sentence = str(error).encode() if tells and self.rank == who - 1 else None
+            told = self.broadcast(sentence, who - 1).decode(errors="replace")
+            if not tells:
+                raise Error(f"rank {who - 1}: {told}", worst) from error
+        raise error if error else Error(library.RengaErrorText(worst).decode(), worst)
+
+    @contextmanager
+    def together(self, always: bool = True) -> Iterator[None]:
+        """What fails within on one rank is raised on all. always: also where only some ranks fail,
+        which costs a message on each success."""
+        error: Optional[Error] = None
+        try:
+            yield
+        except Error as caught:
+            if caught.name == "TIMEOUT":
+                raise
+            error = caught
+        if always or error is not None:
+            self.agree(error)
+
+
+_worlds: Dict[str, Comm] = {}
+
+
+def communicator(comm: Any) -> Comm:
+    """A Comm of what the user gave: None, a Comm, a communicator of mpi4py."""
+    if isinstance(comm, Comm):
+        return comm
+    if comm is not None:
+        return Comm(comm)
+    if "world" not in _worlds or not _worlds["world"]._handle:
+        _worlds["world"] = Comm()
+    return _worlds["world"]

@@ -1,0 +1,2 @@
+"""The version of Renga that this package is for."""
+__version__ = "0.1.0"

@@ -1,0 +1,68 @@
+#!/bin/sh
+# The Python package: its prototypes, NumPy on 1, 2 and 4 ranks with the same bits, failures, pip. Skipped where there is no
+# python3 with NumPy. RENGA_PYTHON names another one.
+top=$(cd "$top_srcdir" && pwd)
+build=$(cd "$top_builddir" && pwd)
+[ -e "$build/.libs/librenga.so" ] && [ -z "$SANITIZERS" ] || { echo "no shared library, or sanitizers"; exit 77; }
+python=
+for candidate in "${RENGA_PYTHON:-python3}" /usr/bin/python3; do
+  "$candidate" -c 'import numpy' 2>/dev/null && python=$candidate && break
+done
+[ -n "$python" ] || { echo "no python3 with numpy here"; exit 77; }
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+export PYTHONDONTWRITEBYTECODE=1 RENGA_LIBRARY="$build/.libs/librenga.so" OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1
+status=0
+"$python" "$top/test/binding/prototypes.py" "$top" || status=1
+PYTHONPATH=$top/src/binding/python
+export PYTHONPATH
+for ranks in 1 2 4; do
+  timeout 100 "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$top/test/binding/api.py" >"$folder/out$ranks" 2>&1 ||
+    { echo "api.py on $ranks ranks:"; cat "$folder/out$ranks"; status=1; }
+  grep -q digest "$folder/out$ranks" || { echo "api.py on $ranks ranks: no digest"; status=1; }
+done
+for ranks in 2 4; do
+  cmp -s "$folder/out1" "$folder/out$ranks" || { echo "$ranks ranks print something else:"; head -n 20 "$folder/out1" "$folder/out$ranks"; status=1; }
+done
+
+# The example.
+timeout 60 "${MPIEXEC:-mpiexec}" -n 2 "$python" "$top/examples/train.py" -partition_stages 2 >"$folder/out" 2>&1
+grep -q '9[0-9]\.[0-9] % right, 2 ranks' "$folder/out" || { echo "examples/train.py:"; cat "$folder/out"; status=1; }
+
+# An exception that nobody catches ends the others too, at once; without a word of MPI's.
+cat >"$folder/dies.py" <<'PY'
+import renga
+graph = renga.Graph("mlp:sizes=4-16-3")
+if renga.Comm().rank == 1:
+    raise KeyError("a bug of rank 1")
+renga.Pipeline(graph, batch_size=8)
+PY
+timeout 60 "${MPIEXEC:-mpiexec}" -n 2 "$python" "$folder/dies.py" >"$folder/out" 2>&1
+code=$?
+[ $code -ne 0 ] && [ $code -ne 124 ] && grep -q "a bug of rank 1" "$folder/out" ||
+  { echo "an exception of one rank: exit code $code"; cat "$folder/out"; status=1; }
+
+# mpi4py, where it was built with Renga's MPI.
+if "$python" -c 'import mpi4py' 2>/dev/null; then
+  timeout 60 "${MPIEXEC:-mpiexec}" -n 4 "$python" "$top/test/binding/mpi.py" >"$folder/out" 2>&1 ||
+    { cat "$folder/out"; status=1; }
+  grep "mpi4py" "$folder/out"
+else
+  echo "skipped: no mpi4py here"
+fi
+
+# A source distribution, installed into a folder.
+if "$python" -c 'import setuptools, wheel, pip' 2>/dev/null; then
+  cp -r "$top/src/binding/python" "$folder/source" && chmod -R u+w "$folder/source" && cd "$folder/source" &&
+    "$python" setup.py -q sdist >"$folder/out" 2>&1 &&
+    "$python" -m pip install -q --no-index --no-build-isolation --no-deps --target "$folder/site" dist/renga-*.tar.gz \
+      >>"$folder/out" 2>&1 || { echo "pip install:"; cat "$folder/out"; status=1; }
+  cd "$folder" && env -u RENGA_LIBRARY PYTHONPATH="$folder/site" "$python" -c '
+import renga, sys
+assert renga.__file__.startswith(sys.argv[1]), renga.__file__
+print("installed:", len(renga.Graph("mlp:sizes=4-16-3")), "nodes")' "$folder/site" >"$folder/out" 2>&1 ||
+    { echo "the installed package:"; cat "$folder/out"; status=1; }
+else
+  echo "skipped: no pip, setuptools and wheel here"
+fi
+exit $status
