@@ -51,6 +51,19 @@ else
   echo "skipped: no mpi4py here"
 fi
 
+# Modules of torch, on 1, 2 and 4 ranks with the same bits; the network with BatchNormalization is not for 4.
+if "$python" -c 'import torch, onnxscript; assert int(torch.__version__.split(".")[1]) >= 9' 2>/dev/null; then
+  for ranks in 1 2 4; do
+    timeout 300 "${MPIEXEC:-mpiexec}" -n $ranks "$python" "$top/test/binding/modules.py" >"$folder/torch$ranks" 2>&1 ||
+      { echo "modules.py on $ranks ranks:"; cat "$folder/torch$ranks"; status=1; }
+    grep -v '^norm' "$folder/torch$ranks" | cmp -s "$folder/torch1.plain" - 2>/dev/null || [ $ranks = 1 ] ||
+      { echo "other bits on $ranks ranks:"; cat "$folder"/torch?; status=1; }
+    grep -v '^norm' "$folder/torch1" >"$folder/torch1.plain"
+  done
+else
+  echo "skipped: no torch 2.9 and onnxscript here"
+fi
+
 # A source distribution, installed into a folder.
 if "$python" -c 'import setuptools, wheel, pip' 2>/dev/null; then
   cp -r "$top/src/binding/python" "$folder/source" && chmod -R u+w "$folder/source" && cd "$folder/source" &&

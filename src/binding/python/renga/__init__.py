@@ -6,15 +6,16 @@
         loss = pipeline.step({"x": x, "labels": labels})    # NumPy arrays
 
 runs on one process or under ``mpiexec -n 4 python``. ``renga.plan(graph, "v100", nodes=4)`` plans
-for a machine that is not there. Functions that say
-"Collective" are called by all ranks. What Renga refuses is raised as ``renga.Error``.
+for a machine that is not there. ``renga.Module`` trains a module of torch.
+Functions that say "Collective" are called by all ranks. What Renga refuses is raised as ``renga.Error``.
 """
 from ._graph import Graph, Tensor
 from ._library import Error, Warning
 from ._pipeline import Checkpoint, Pipeline
 from ._plan import Plan, plan
 from ._runtime import Comm, finalize, initialize, options
+from ._torch import Module, export
 from ._version import __version__
 
-__all__ = ["Checkpoint", "Comm", "Error", "Graph", "Pipeline", "Plan", "Tensor",
-           "Warning", "__version__", "finalize", "initialize", "options", "plan"]
+__all__ = ["Checkpoint", "Comm", "Error", "Graph", "Module", "Pipeline", "Plan", "Tensor",
+           "Warning", "__version__", "export", "finalize", "initialize", "options", "plan"]

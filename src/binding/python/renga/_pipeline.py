@@ -40,7 +40,7 @@ class Pipeline(Handle):
     plan: who computes what; None: found now, from the options (``batch_size=``,
     ``partition_stages=`` ...). seed: of first values and of dropout. given: options by Renga's
     names without the dash, or torch's for the optimizer: optimizer="sgd"|"adam"|"adamw", lr,
-    momentum, nesterov, betas, eps, weight_decay. Renga's defaults count (weight_decay 0).
+    momentum, nesterov, betas, eps, weight_decay; defaults as in torch.
 
     A batch is a mapping from the names of the network's inputs to arrays, or a sequence of arrays
     in their order. An array has the whole batch, the same on each rank; a rank that does not need
