@@ -1,4 +1,4 @@
-EXTRA_DIST += %D%/manpages.sh %D%/clusters.md %D%/design.md %D%/networks.md %D%/performance.md %D%/plans.md %D%/python.md %D%/planning-time.svg %D%/renga.svg \
+EXTRA_DIST += %D%/manpages.sh %D%/clusters.md %D%/design.md %D%/languages.md %D%/networks.md %D%/performance.md %D%/plans.md %D%/python.md %D%/planning-time.svg %D%/renga.svg \
   %D%/training.md %D%/training.svg %D%/curves.sh
 dist_man_MANS += %D%/renga.1
 
