@@ -248,27 +248,18 @@ class Pipeline(Handle):
         if step >= 0:
             library.RengaPipelineSetStepNumber(self, step)
 
-    def _owners(self, names: Sequence[str]) -> List[int]:
-        count, rows = ctypes.c_int(), ctypes.c_void_p()
-        library.RengaPipelineGetPersistents(self, ctypes.byref(count), ctypes.byref(rows))
-        array = ctypes.cast(rows, ctypes.POINTER(c.structs["RengaPersistent"]))[:count.value]
-        mine = {row.name.decode() for row in array if row.owner}
-        return self.comm._largest(*[self.comm.rank if n in mine else -1 for n in names])
-
     def _resize(self, samples: int) -> None:
-        """Set up again for batches of another size too. What lives across steps waits on the rank
-        that owns it, so no rank holds more than its stage."""
-        names = list(self._tensors(True))
-        owners = self._owners(names)
-        shapes = self._tensors(True)
-        kept = {n: self._get(n, shapes[n].shape, r) for n, r in zip(names, owners) if r >= 0}
+        """Set up again for batches of another size too. What lives across steps waits on all ranks,
+        each tensor on one of them."""
+        tensors = list(self._tensors(True).items())
+        size = self.comm.size
+        kept = [self._get(n, t.shape, i % size) for i, (n, t) in enumerate(tensors)]
         step = self.step_number
         library.RengaPipelineReset(self)
         library.RengaPipelineSetDataShortBatch(self, samples)
         library.RengaPipelineSetUp(self)
-        for name, owner in zip(names, owners):
-            if owner >= 0:
-                self._set(name, kept[name], owner)
+        for i, (name, _) in enumerate(tensors):
+            self._set(name, kept[i], i % size)
         library.RengaPipelineSetStepNumber(self, step)
         self._sizes.add(samples)
 

@@ -43,13 +43,6 @@ typedef struct {
 typedef struct {
   const char *name;
   RengaTensorSpec spec; /* whole logical shape */
-  float *data;          /* on the device */
-  bool owner;           /* this rank writes it to checkpoints */
-  bool state;           /* not trained: running statistics */
-} RengaPersistent;
-typedef struct {
-  const char *name;
-  RengaTensorSpec spec; /* whole logical shape */
   bool frozen, state;   /* state: not trained, running statistics */
 } RengaPipelineParameter;
 typedef struct {
@@ -103,7 +96,6 @@ RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *
 RengaErrorCode RengaCommBarrier(RengaComm comm, const char *what);
 RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, int root,
                                   const char *what);
-RengaErrorCode RengaCommSumInt64(RengaComm comm, int64_t count, int64_t values[], const char *what);
 RengaErrorCode RengaCommStartLargest(RengaComm comm, int count, int64_t values[],
                                      RengaRequest *request);
 RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph);
@@ -179,8 +171,6 @@ RengaErrorCode RengaPipelineForwardTo(RengaPipeline pipeline, const RengaBatch *
 int64_t RengaPipelineGetStepNumber(RengaPipeline pipeline);
 RengaErrorCode RengaPipelineSetStepNumber(RengaPipeline pipeline, int64_t step);
 RengaErrorCode RengaPipelineGetLastStep(RengaPipeline pipeline, RengaPipelineStepInfo *info);
-RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
-                                           const RengaPersistent **tensors);
 RengaErrorCode RengaPipelineGetDigest(RengaPipeline pipeline, uint64_t *digest);
 RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *name, int to,
                                          float buffer[]);
