@@ -8,4 +8,4 @@ TESTS += %D%/run.sh
 %C%_sweep_LDADD = $(OUTSIDE_LDADD)
 %C%_finetune_SOURCES = %D%/finetune.c
 %C%_finetune_LDADD = $(OUTSIDE_LDADD)
-EXTRA_DIST += %D%/run.sh %D%/README.md %D%/train.py
+EXTRA_DIST += %D%/run.sh %D%/README.md %D%/train.py %D%/heat.f90

@@ -9,6 +9,9 @@ RENGA_BEGIN_DECLS
 #define RENGA_TRANSPORT_STAGED "staged" /* by way of memory of the host */
 
 RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm); /* a private duplicate */
+/* The same by the number that a communicator has in Fortran. */
+RengaErrorCode RengaCommCreateFortran(MPI_Fint user, RengaComm *comm);
+RengaErrorCode RengaSetWorldFortran(MPI_Fint comm); /* RengaSetWorld */
 RengaErrorCode RengaCommSetFromOptions(RengaComm comm); /* -comm_message_limit, -comm_view */
 RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer);
 RengaErrorCode RengaCommDestroy(RengaComm *comm);

@@ -1,5 +1,24 @@
-# Languages: the Python package.
+# Languages: the Python package, the module of Fortran.
 EXTRA_DIST += %D%/python/pyproject.toml %D%/python/setup.py %D%/python/MANIFEST.in %D%/python/renga/__init__.py \
   %D%/python/renga/_batch.py %D%/python/renga/_graph.py %D%/python/renga/_library.py %D%/python/renga/_pipeline.py \
   %D%/python/renga/_plan.py %D%/python/renga/_prototypes.py %D%/python/renga/_runtime.py %D%/python/renga/_torch.py %D%/python/renga/_version.py \
   %D%/python/renga/py.typed
+
+EXTRA_DIST += %D%/fortran/renga.f90 %D%/fortran/renga-fortran.pc.in
+if FORTRAN
+fortran_archive = %D%/fortran/librenga_fortran.a
+fortran_module = %D%/fortran/renga.mod
+FORTRAN_FLAGS = -std=f2008 -O2 -g -fPIC -Wall -Wextra
+$(fortran_archive): %D%/fortran/renga.f90
+	$(AM_V_GEN)$(MKDIR_P) %D%/fortran && rm -f $@ && \
+	  $(MPIFC) $(FORTRAN_FLAGS) $(FCFLAGS) -J %D%/fortran -c -o %D%/fortran/renga_module.o $(srcdir)/%D%/fortran/renga.f90 && \
+	  $(AR) cr $@ %D%/fortran/renga_module.o
+$(fortran_module): $(fortran_archive)
+	@:
+fortranlibdir = $(libdir)
+fortranlib_DATA = $(fortran_archive)
+fortranmoduledir = $(includedir)/renga-fortran
+fortranmodule_DATA = $(fortran_module)
+pkgconfig_DATA += renga-fortran.pc
+CLEANFILES += $(fortran_archive) $(fortran_module) %D%/fortran/renga_module.o
+endif

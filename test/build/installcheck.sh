@@ -1,6 +1,6 @@
 #!/bin/sh
 # usage: installcheck.sh SOURCE LIBDIR BINDIR MANDIR: what is installed, and programs built against it: a tutorial
-# through pkg-config alone, linked with the shared library and with the archive, and a project of CMake.
+# through pkg-config alone, linked with the shared library and with the archive, an example of Fortran, and a project of CMake.
 set -eu
 source=$1
 libdir=$2
@@ -30,6 +30,14 @@ if [ -s "$libdir/librenga.a" ]; then
   ! ldd "$folder/static" | grep librenga
   run "$folder/static" -partition_stages 2
   done_with archive
+fi
+
+# The module of Fortran, where the library has it.
+if [ -s "$libdir/librenga_fortran.a" ]; then
+  # shellcheck disable=SC2046
+  $MPIFC -o "$folder/heat" "$source/examples/heat.f90" -J "$folder" $($PKG_CONFIG --cflags --libs renga-fortran) -Wl,-rpath,"$libdir"
+  run "$folder/heat" -partition_type even
+  done_with Fortran
 fi
 
 command -v cmake >/dev/null || exit 0

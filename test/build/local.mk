@@ -12,5 +12,5 @@ check-builds:
 .PHONY: check-builds
 
 installcheck-local:
-	CC='$(CC)' MPIEXEC='$(MPIEXEC)' PKG_CONFIG='$(PKG_CONFIG)' $(SHELL) $(srcdir)/%D%/installcheck.sh \
+	CC='$(CC)' MPIEXEC='$(MPIEXEC)' MPIFC='$(MPIFC)' PKG_CONFIG='$(PKG_CONFIG)' $(SHELL) $(srcdir)/%D%/installcheck.sh \
 	  '$(srcdir)' '$(DESTDIR)$(libdir)' '$(DESTDIR)$(bindir)' '$(DESTDIR)$(mandir)'
