@@ -197,6 +197,7 @@ RengaErrorCode RengaOptionsClearValue(const char *name); /* as if it had never b
 /* Chooses an option for RengaOptionsHelp. */
 typedef bool (*RengaOptionFilter)(const char *section, const char *name, void *user);
 RengaErrorCode RengaOptionsHelp(FILE *file, RengaOptionFilter wants, void *user);
+RengaErrorCode RengaOptionsWriteAll(FILE *file); /* all rows, as an options file of comments */
 RengaErrorCode RengaAnswerHelp(bool *answered); /* -help, -version: the program ends then */
 RengaErrorCode RengaOptionsView(FILE *file);    /* what the user gave, as an options file */
 /* A file of that form with keys of its own: a table that is not registered. */

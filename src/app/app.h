@@ -22,6 +22,7 @@ RengaErrorCode AppData(const App *app);
 RengaErrorCode AppGenerate(const App *app);
 RengaErrorCode AppEval(const App *app);
 RengaErrorCode AppPredict(const App *app);
+RengaErrorCode AppOptions(const App *app);
 
 /* parameters.c: a table of what is trained, for renga info. */
 RengaErrorCode AppPrintParameters(MPI_Comm printer, RengaGraph graph);

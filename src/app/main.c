@@ -15,6 +15,7 @@ static const char help[] =
     "       mpiexec -n RANKS renga eval -graph NETWORK -data FILE -initial CHECKPOINT [options]\n"
     "       mpiexec -n RANKS renga predict OUT -graph NETWORK -data FILE -initial CHECKPOINT "
     "[options]\n"
+    "       renga options FILE\n"
     "\n"
     "  train     train on all ranks: pipeline stages x replicas\n"
     "  info      what a network or a checkpoint holds\n"
@@ -31,6 +32,7 @@ static const char help[] =
     "  generate  write text from a trained network\n"
     "  eval      the loss of a trained network over a data set\n"
     "  predict   the outputs of a trained network for a data set, as an HDF5 file\n"
+    "  options   write a file of all options, as comments, for -options_file\n"
     "\n"
     "NETWORK is an ONNX file or a built-in network with its sizes, such as\n"
     "gpt:layers=4,hidden=256,heads=8,sequence=128,vocabulary=256, bert:..., mlp:..., ncf:...,\n"
@@ -69,6 +71,7 @@ static const Command commands[] = {
     {"predict", AppPredict,
      "renga predict OUT -graph NETWORK -data FILE -initial CHECKPOINT [options]", 1, 1,
      RUNNING_FORWARD, true},
+    {"options", AppOptions, "renga options FILE", 1, 1, "", true},
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
@@ -180,9 +183,8 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   const char *names[N_COMMANDS], *closest;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCheck(argc > 1, printer, RENGA_ERR_OPTION,
-             "renga needs a command: train, info, plan, profile, data, generate, eval or predict; "
-             "renga -help "
-             "says more");
+             "renga needs a command: train, info, plan, profile, data, generate, eval, predict "
+             "or options; renga -help says more");
   for (int c = 0; c < N_COMMANDS; c++) {
     names[c] = commands[c].name;
     if (!strcmp(argv[1], names[c])) *command = &commands[c];
@@ -190,7 +192,7 @@ static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const C
   closest = RengaClosestName(argv[1], N_COMMANDS, names);
   RengaCheck(*command, printer, RENGA_ERR_OPTION,
              "renga has no command %s%s%s%s; it has train, info, plan, profile, data, generate, "
-             "eval, predict",
+             "eval, predict, options",
              argv[1], closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
   return RENGA_SUCCESS;
 }

@@ -26,6 +26,13 @@ static void PrintRow(FILE *file, const RengaOptionRow *row)
   fputc('\n', file);
 }
 
+static bool IsFirstOfTitle(const RengaOptionSection sections[], int number)
+{
+  for (int j = 0; j < number; j++)
+    if (strcmp(sections[j].section, sections[number].section) == 0) return false;
+  return true;
+}
+
 /* All rows of a title, under one heading. */
 static void PrintSection(FILE *file, int count, const RengaOptionSection sections[],
                          const char *title, RengaOptionFilter wants, void *user)
@@ -58,11 +65,49 @@ RengaErrorCode RengaOptionsHelp(FILE *file, RengaOptionFilter wants, void *user)
   fprintf(file,
           "\nOptions are -name value, from -options_file FILE, then the variable RENGA_OPTIONS,\n"
           "then the command line; the last one wins.\n");
+  for (int i = 0; i < count; i++)
+    if (IsFirstOfTitle(sections, i))
+      PrintSection(file, count, sections, sections[i].section, wants, user);
+  return RENGA_SUCCESS;
+}
+
+/* "# help", "#   kind, range; default", "#-name default". */
+static void WriteRow(FILE *file, const RengaOptionRow *row)
+{
+  const char *value = row->value ? row->value : "";
+  const bool quoted = row->value && (value[0] == '\0' || strpbrk(value, " \t#\"") != NULL);
+  fprintf(file, "# %s\n#   %s", row->help, row->choices ? row->choices : kind_words[row->kind]);
+  RengaTypePrintChoices(file, row->name);
+  fprintf(file, "\n#-%s %s%s%s\n\n", row->name, quoted ? "\"" : "", value, quoted ? "\"" : "");
+}
+
+/*@
+   RengaOptionsWriteAll - write every option as a comment of an options file
+
+   Not collective
+
+   Input:
+   . file - open for writing
+
+   Notes: each with what it does, what it may be, and a line "#-name default" that counts when the #
+   is taken away. -help and -version are left out.
+@*/
+RengaErrorCode RengaOptionsWriteAll(FILE *file)
+{
+  const RengaOptionSection *sections;
+  const int count = RengaOptionsGetSections(&sections);
+  fprintf(file, "# Options of Renga %s: take away the # before a dash, and name this file in\n"
+                "# -options_file FILE. The command line comes after it.\n",
+          RENGA_VERSION);
   for (int i = 0; i < count; i++) {
-    bool is_first = true;
-    for (int j = 0; j < i && is_first; j++)
-      is_first = strcmp(sections[j].section, sections[i].section) != 0;
-    if (is_first) PrintSection(file, count, sections, sections[i].section, wants, user);
+    if (!IsFirstOfTitle(sections, i)) continue;
+    fprintf(file, "\n# ---- %s ----\n\n", sections[i].section);
+    for (int k = i; k < count; k++)
+      for (int j = 0; j < sections[k].count; j++)
+        if (strcmp(sections[k].section, sections[i].section) == 0 &&
+            strcmp(sections[k].rows[j].name, "help") && strcmp(sections[k].rows[j].name, "version"))
+          WriteRow(file, &sections[k].rows[j]);
   }
+  RengaCheck(!ferror(file), MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "the options cannot be written");
   return RENGA_SUCCESS;
 }

@@ -1,0 +1,47 @@
+#!/bin/sh
+# renga options writes a file of all options that is read as it is and line by line; what bash completes.
+top=$(cd "$top_srcdir" && pwd)
+renga=$(cd "$top_builddir" && pwd)/renga
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 99
+export OMP_NUM_THREADS=1
+status=0
+"$renga" options all.opts >out 2>&1 && grep -q '^all.opts: all options' out || { cat out; exit 1; }
+"$renga" info -graph mlp:sizes=4-3 -options_file all.opts >out 2>&1 || { echo "the file is not read:"; cat out; status=1; }
+# Every option of every command stands in it, once.
+for command in train info plan profile data generate eval predict; do
+  "$renga" $command -help | sed -n 's/^  -\([a-z0-9_]*\) .*/\1/p'
+done | sort -u | grep -vx -e help -e version >known
+sed -n 's/^#-\([a-z0-9_]*\) .*/\1/p' all.opts | sort >written
+cmp known written || { diff known written; status=1; }
+[ "$(wc -l <known)" -gt 100 ] || { echo "few options"; status=1; }
+# A line without its # counts.
+sed -e 's/^#-machine_file.*/-machine_file v100/' -e 's/^#-batch_size .*/-batch_size 96/' all.opts >mine.opts
+"$renga" plan -graph mlp:sizes=4-3 -options_file mine.opts >out 2>&1 && grep -q 'steps of 96 samples' out && grep -q v100 out ||
+  { cat out; status=1; }
+# All defaults at once, but for those that are empty, are what there is without them.
+sed -n 's/^#\(-[a-z0-9_]* [^ ].*\)/\1/p' all.opts | grep -e '^-graph_' -e '^-timeout' -e '^-log_view' >defaults.opts
+"$renga" info -graph mlp:sizes=4-3 -options_file defaults.opts >out 2>&1 || { cat out; status=1; }
+"$renga" options all.opts >out 2>&1 && { echo "a file is replaced"; status=1; }
+grep -q 'it is not replaced' out || { cat out; status=1; }
+"$renga" options >out 2>&1; grep -q 'some word is missing' out || { cat out; status=1; }
+
+command -v bash >/dev/null || { echo "no bash: completion is not tried"; exit $status; }
+complete() { # WORD ...: the completions of the last one
+  PATH=$(dirname "$renga"):$PATH bash -c '. "$1"; shift; COMP_WORDS=(renga "$@"); COMP_CWORD=$#; _renga; echo ${COMPREPLY[*]}' \
+    bash "$top/src/binding/shell/renga" "$@"
+}
+expect() {
+  text=$1
+  shift
+  found=$(complete "$@")
+  [ "$found" = "$text" ] || { echo "renga $* completes to \"$found\", not \"$text\""; status=1; }
+}
+expect "predict" pre
+expect "-partition_stages" train -partition_sta
+expect "sgd adam adamw" train -optimizer_type ""
+expect "adam adamw" train -optimizer_type ad
+expect "true false" train -log_view ""
+expect "all.opts" plan -options_file all
+exit $status
