@@ -6,6 +6,7 @@ build=$(cd "$top_builddir" && pwd)
 archive=$build/src/binding/fortran/librenga_fortran.a
 [ -e "$archive" ] && [ -e "$build/.libs/librenga.so" ] && [ -z "$SANITIZERS" ] ||
   { echo "no module of Fortran (configure found no gfortran for MPI), or no shared library"; exit 77; }
+MPIFC=${MPIFC:-$(sed -n 's/^MPIFC = //p' "$build/Makefile")}
 folder=$(mktemp -d) || exit 99
 trap 'rm -rf "$folder"' EXIT
 status=0
