@@ -20,8 +20,8 @@ static int FieldOf(RengaGraph graph, const AppFields *fields, RengaValue value)
 }
 
 /* Scores must be rows of the batch, and have one label for each row of classes. */
-static bool Describe(RengaGraph graph, const RengaGraphNode *node, const AppFields *fields,
-                     AppAccuracy *accuracy)
+static bool DescribeAccuracy(RengaGraph graph, const RengaGraphNode *node, const AppFields *fields,
+                             AppAccuracy *accuracy)
 {
   const RengaGraphValue *value = RengaGraphGetValue(graph, node->in[0]);
   RengaTensorSpec one = RengaTensorSpecAt(&value->spec, 1);
@@ -55,7 +55,7 @@ RengaErrorCode AppAccuracyCreate(RengaGraph graph, const AppFields *fields, AppA
       found = RengaGraphGetNode(graph, n);
       n_found++;
     }
-  if (n_found != 1 || !Describe(graph, found, fields, accuracy)) return RENGA_SUCCESS;
+  if (n_found != 1 || !DescribeAccuracy(graph, found, fields, accuracy)) return RENGA_SUCCESS;
   RengaCall(RengaStringCopy(RengaGraphGetValue(graph, found->in[0])->name, &accuracy->scores));
   RengaCall(RengaGraphAddOutput(graph, found->in[0]));
   return RENGA_SUCCESS;
@@ -66,13 +66,13 @@ void AppAccuracyBegin(AppAccuracy *accuracy)
   accuracy->right = accuracy->counted = 0;
 }
 
-static int64_t LabelAt(const AppAccuracy *accuracy, int64_t at)
+static int64_t TrueLabel(const AppAccuracy *accuracy, int64_t at)
 {
   return accuracy->type == RENGA_INT64 ? ((const int64_t *)(const void *)accuracy->label)[at]
                                        : ((const int32_t *)(const void *)accuracy->label)[at];
 }
 
-static int64_t Likeliest(const float scores[], int64_t classes, int64_t stride)
+static int64_t LikeliestClass(const float scores[], int64_t classes, int64_t stride)
 {
   int64_t best = 0;
   for (int64_t c = 1; c < classes; c++)
@@ -80,15 +80,15 @@ static int64_t Likeliest(const float scores[], int64_t classes, int64_t stride)
   return best;
 }
 
-static void Count(AppAccuracy *accuracy, int64_t samples)
+static void CountRight(AppAccuracy *accuracy, int64_t samples)
 {
   const int64_t inner = accuracy->inner, classes = accuracy->classes;
   for (int64_t i = 0; i < samples * accuracy->labels; i++) {
-    int64_t label = LabelAt(accuracy, i);
+    int64_t label = TrueLabel(accuracy, i);
     if (label == accuracy->ignored) continue;
     const float *scores = accuracy->buffer + i / inner * classes * inner + i % inner;
     accuracy->counted++;
-    accuracy->right += Likeliest(scores, classes, inner) == label;
+    accuracy->right += LikeliestClass(scores, classes, inner) == label;
   }
 }
 
@@ -114,7 +114,7 @@ RengaErrorCode AppAccuracyAdd(AppAccuracy *accuracy, RengaComm comm, RengaPipeli
   RengaCall(RengaPipelineForward(pipeline, batch, accuracy->scores, accuracy->buffer));
   if (!counts) return RENGA_SUCCESS;
   RengaCall(batch->read(batch->user, accuracy->field, 0, batch->samples, accuracy->label));
-  Count(accuracy, batch->samples);
+  CountRight(accuracy, batch->samples);
   return RENGA_SUCCESS;
 }
 

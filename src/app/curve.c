@@ -24,7 +24,7 @@ static double PlaceY(const Axes *axes, double rate)
   return BOTTOM - (BOTTOM - TOP) * (log2(rate) - axes->low_y) / (axes->high_y - axes->low_y);
 }
 
-static const AppNodesRow *FindFirst(int count, const AppNodesRow rows[])
+static const AppNodesRow *FindFirstPoint(int count, const AppNodesRow rows[])
 {
   const AppNodesRow *first = NULL;
   for (int i = 0; i < count; i++)
@@ -122,7 +122,7 @@ RengaErrorCode AppDrawNodes(RengaViewer viewer, const char *machine, int count,
                             const AppNodesRow rows[])
 {
   Axes axes;
-  const AppNodesRow *first = FindFirst(count, rows);
+  const AppNodesRow *first = FindFirstPoint(count, rows);
   RengaCall(RengaViewerPrintf(
       viewer,
       "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"820\" height=\"530\" "

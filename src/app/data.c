@@ -32,8 +32,8 @@ static const RengaOptionRow rows[] = {
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
 /* On rank 0: a vocabulary that was kept, or one made from these texts; NULL: bytes are tokens. */
-static RengaErrorCode FindVocabulary(int n_files, const char *const files[], int64_t kinds,
-                                     RengaVocabulary *vocabulary)
+static RengaErrorCode FindDataVocabulary(int n_files, const char *const files[], int64_t kinds,
+                                         RengaVocabulary *vocabulary)
 {
   const char *keep, *kept;
   RengaCall(RengaOptionsGetString("vocabulary_file", &kept, NULL));
@@ -61,7 +61,8 @@ static RengaErrorCode GetVocabulary(const App *app, MPI_Comm printer, int n_file
   *vocabulary = NULL;
   *kinds = 0;
   RengaCall(RengaOptionsGetInt64("vocabulary", &wanted, NULL));
-  if (RengaCommGetRank(app->comm) == 0) code = FindVocabulary(n_files, files, wanted, vocabulary);
+  if (RengaCommGetRank(app->comm) == 0)
+    code = FindDataVocabulary(n_files, files, wanted, vocabulary);
   RengaCall(RengaErrorAgree(printer, code));
   if (*vocabulary) RengaCall(RengaVocabularyGetCount(*vocabulary, kinds));
   RengaCall(RengaCommBroadcast(app->comm, kinds, sizeof *kinds, 0, "the vocabulary"));

@@ -79,7 +79,7 @@ static RengaErrorCode AddField(RengaComm comm, const Bounds *bounds, RengaValue 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Fill(RengaComm comm, Bounds *bounds, AppFields *fields)
+static RengaErrorCode FillField(RengaComm comm, Bounds *bounds, AppFields *fields)
 {
   int n_values = RengaGraphGetValueCount(bounds->graph), inputs = 0;
   RengaCall(RengaMalloc(n_values + 1, &bounds->bound));
@@ -111,7 +111,7 @@ RengaErrorCode AppFindFields(RengaComm comm, RengaGraph graph, AppFields *fields
 {
   Bounds bounds = {.graph = graph, .ignored = -100};
   *fields = (AppFields){0};
-  RengaErrorCode code = Fill(comm, &bounds, fields);
+  RengaErrorCode code = FillField(comm, &bounds, fields);
   RengaFree(&bounds.bound);
   RengaFree(&bounds.table);
   if (code) AppFreeFields(fields);

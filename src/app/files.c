@@ -37,7 +37,7 @@ static bool FindFile(const char *name, struct stat *found)
   return colon && stat(colon + 1, found) == 0 && S_ISREG(found->st_mode);
 }
 
-static RengaErrorCode CheckPair(const char *input, const char *output)
+static RengaErrorCode CheckInputOutput(const char *input, const char *output)
 {
   struct stat read, written;
   const bool same = FindFile(output, &written) && FindFile(input, &read) &&
@@ -56,7 +56,7 @@ static RengaErrorCode CheckMany(const char *list, const char *output)
   RengaCall(RengaDataFindFiles(list, &count, &names));
   RengaErrorCode code = RENGA_SUCCESS;
   for (int i = 0; i < count; i++) {
-    if (!code) code = CheckPair(names[i], output);
+    if (!code) code = CheckInputOutput(names[i], output);
     RengaFree(&names[i]);
   }
   RengaFree(&names);
@@ -65,17 +65,17 @@ static RengaErrorCode CheckMany(const char *list, const char *output)
 }
 
 /* option: of the output; NULL: it is a word. n_read words are files that the command reads. */
-static RengaErrorCode CheckOutput(const App *app, int n_read, const char *option,
-                                  const char *output)
+static RengaErrorCode CheckOutputFile(const App *app, int n_read, const char *option,
+                                      const char *output)
 {
   for (int i = 0; i < N_INPUTS; i++) {
     const char *value;
     bool given = false;
     RengaCall(RengaOptionsGetString(inputs[i].option, &value, &given));
     if (!given || (option && inputs[i].same_form && !strcmp(option, inputs[i].same_form))) continue;
-    RengaCall(inputs[i].many ? CheckMany(value, output) : CheckPair(value, output));
+    RengaCall(inputs[i].many ? CheckMany(value, output) : CheckInputOutput(value, output));
   }
-  for (int w = 0; w < n_read; w++) RengaCall(CheckPair(app->words[w], output));
+  for (int w = 0; w < n_read; w++) RengaCall(CheckInputOutput(app->words[w], output));
   return RENGA_SUCCESS;
 }
 
@@ -86,9 +86,9 @@ static RengaErrorCode CheckAll(const App *app, bool writes_last)
     const char *value;
     bool given = false;
     RengaCall(RengaOptionsGetString(outputs[o], &value, &given));
-    if (given) RengaCall(CheckOutput(app, n_read, outputs[o], value));
+    if (given) RengaCall(CheckOutputFile(app, n_read, outputs[o], value));
   }
-  if (writes_last) RengaCall(CheckOutput(app, n_read, NULL, app->words[n_read]));
+  if (writes_last) RengaCall(CheckOutputFile(app, n_read, NULL, app->words[n_read]));
   return RENGA_SUCCESS;
 }
 

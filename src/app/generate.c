@@ -25,12 +25,12 @@ typedef struct {
   double *weights; /* [kinds] */
   double temperature;
   int64_t seed;
-} Writer;
+} TokenWriter;
 
 /* The network's end of the text, padded at the right: later places do not change earlier ones. */
-static RengaErrorCode Read(void *user, int field, int64_t first, int64_t count, void *buffer)
+static RengaErrorCode ReadPrompt(void *user, int field, int64_t first, int64_t count, void *buffer)
 {
-  const Writer *writer = user;
+  const TokenWriter *writer = user;
   int64_t begin = writer->length > writer->sequence ? writer->length - writer->sequence : 0;
   const RengaTensorSpec *spec = &writer->fields.specs[field];
   (void)first; /* there is one sample */
@@ -44,7 +44,7 @@ static RengaErrorCode Read(void *user, int field, int64_t first, int64_t count, 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindTokens(Writer *writer)
+static RengaErrorCode FindTokens(TokenWriter *writer)
 {
   const AppFields *fields = &writer->fields;
   writer->tokens_field = -1;
@@ -61,7 +61,7 @@ static RengaErrorCode FindTokens(Writer *writer)
 }
 
 /* The tokens that text is made of: bytes, or those of -vocabulary_file. */
-static RengaErrorCode FindVocabulary(Writer *writer)
+static RengaErrorCode FindTextVocabulary(TokenWriter *writer)
 {
   const char *file;
   writer->highest = BYTES;
@@ -83,7 +83,7 @@ static RengaErrorCode FindVocabulary(Writer *writer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckOutput(Writer *writer)
+static RengaErrorCode CheckScores(TokenWriter *writer)
 {
   char text[128] = "not there";
   RengaValue value;
@@ -108,7 +108,7 @@ static RengaErrorCode CheckOutput(Writer *writer)
 }
 
 /* Its tokens, with room for as many more. */
-static RengaErrorCode TakePrompt(Writer *writer, const char *prompt, int64_t more)
+static RengaErrorCode TakePrompt(TokenWriter *writer, const char *prompt, int64_t more)
 {
   int64_t bytes = (int64_t)strlen(prompt);
   writer->length = bytes;
@@ -122,7 +122,7 @@ static RengaErrorCode TakePrompt(Writer *writer, const char *prompt, int64_t mor
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetUp(Writer *writer)
+static RengaErrorCode SetUpGenerator(TokenWriter *writer)
 {
   const char *file, *prompt;
   RengaCheckpointInitial initial;
@@ -135,8 +135,8 @@ static RengaErrorCode SetUp(Writer *writer)
   RengaCall(AppLoadGraph(writer->comm, NULL, &writer->graph));
   RengaCall(AppFindFields(writer->comm, writer->graph, &writer->fields));
   RengaCall(FindTokens(writer));
-  RengaCall(FindVocabulary(writer));
-  RengaCall(CheckOutput(writer));
+  RengaCall(FindTextVocabulary(writer));
+  RengaCall(CheckScores(writer));
   RengaPartition partition = NULL;
   RengaCall(AppMakePartition(writer->comm, writer->graph, 1, 1, &partition));
   RengaCall(RengaPartitionSolve(partition, &writer->plan));
@@ -153,7 +153,7 @@ static RengaErrorCode SetUp(Writer *writer)
   return RENGA_SUCCESS;
 }
 
-static int64_t Likeliest(const Writer *writer, const float scores[])
+static int64_t LikeliestToken(const TokenWriter *writer, const float scores[])
 {
   int64_t best = writer->lowest;
   for (int64_t t = best + 1; t < writer->highest; t++)
@@ -162,9 +162,9 @@ static int64_t Likeliest(const Writer *writer, const float scores[])
 }
 
 /* Draw from the softmax of scores / temperature. */
-static int64_t Draw(const Writer *writer, const float scores[], int64_t number)
+static int64_t DrawToken(const TokenWriter *writer, const float scores[], int64_t number)
 {
-  double sum = 0, best = scores[Likeliest(writer, scores)];
+  double sum = 0, best = scores[LikeliestToken(writer, scores)];
   float random;
   int64_t token = writer->lowest;
   for (int64_t t = token; t < writer->highest; t++) {
@@ -178,7 +178,7 @@ static int64_t Draw(const Writer *writer, const float scores[], int64_t number)
   return token;
 }
 
-static RengaErrorCode PrintToken(const Writer *writer, int64_t token)
+static RengaErrorCode PrintToken(const TokenWriter *writer, int64_t token)
 {
   const char *text;
   int64_t length;
@@ -191,15 +191,16 @@ static RengaErrorCode PrintToken(const Writer *writer, int64_t token)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteToken(Writer *writer, int64_t number)
+static RengaErrorCode WriteToken(TokenWriter *writer, int64_t number)
 {
-  RengaBatch batch = {.samples = 1, .read = Read, .user = writer};
+  RengaBatch batch = {.samples = 1, .read = ReadPrompt, .user = writer};
   int64_t token = 0;
   RengaCall(RengaPipelineForward(writer->pipeline, &batch, writer->output, writer->scores));
   if (RengaCommGetRank(writer->comm) == 0) {
     int64_t seen = writer->length < writer->sequence ? writer->length : writer->sequence;
     const float *scores = writer->scores + (seen - 1) * writer->kinds;
-    token = writer->temperature > 0 ? Draw(writer, scores, number) : Likeliest(writer, scores);
+    token = writer->temperature > 0 ? DrawToken(writer, scores, number)
+                                    : LikeliestToken(writer, scores);
   }
   RengaCall(RengaCommBroadcast(writer->comm, &token, sizeof token, 0, "the next token"));
   writer->tokens[writer->length++] = token;
@@ -207,7 +208,7 @@ static RengaErrorCode WriteToken(Writer *writer, int64_t number)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Write(Writer *writer)
+static RengaErrorCode WriteGenerated(TokenWriter *writer)
 {
   const char *prompt;
   int64_t tokens = 0;
@@ -221,10 +222,10 @@ static RengaErrorCode Write(Writer *writer)
 
 RengaErrorCode AppGenerate(const App *app)
 {
-  Writer writer = {.comm = app->comm};
+  TokenWriter writer = {.comm = app->comm};
   RengaCall(RengaObjectGetComm(app->comm, &writer.printer));
-  RengaCall(SetUp(&writer));
-  RengaCall(Write(&writer));
+  RengaCall(SetUpGenerator(&writer));
+  RengaCall(WriteGenerated(&writer));
   RengaFree(&writer.scores);
   RengaFree(&writer.weights);
   RengaFree(&writer.tokens);

@@ -7,17 +7,18 @@ typedef struct {
   const char *name;
   int count;
   double flops;
-} Use;
+} OperatorUse;
 
-static int CompareUses(const void *a, const void *b)
+static int CompareOperatorUses(const void *a, const void *b)
 {
-  const Use *x = a, *y = b;
+  const OperatorUse *x = a, *y = b;
   if (x->flops != y->flops) return x->flops < y->flops ? 1 : -1;
   return strcmp(x->name, y->name);
 }
 
 /* Nodes by operator, the costliest first; uses[] has a place for each operator there is. */
-static RengaErrorCode CountUses(RengaGraph graph, int64_t batch, int *count, Use uses[])
+static RengaErrorCode CountOperatorUses(RengaGraph graph, int64_t batch, int *count,
+                                        OperatorUse uses[])
 {
   *count = 0;
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
@@ -26,22 +27,22 @@ static RengaErrorCode CountUses(RengaGraph graph, int64_t batch, int *count, Use
     int u = 0;
     RengaCall(RengaGraphGetNodeFlops(graph, n, batch, &flops));
     while (u < *count && strcmp(uses[u].name, name)) u++;
-    if (u == *count) uses[(*count)++] = (Use){name, 0, 0};
+    if (u == *count) uses[(*count)++] = (OperatorUse){name, 0, 0};
     uses[u].count++;
     uses[u].flops += flops;
   }
-  qsort(uses, (size_t)*count, sizeof uses[0], CompareUses);
+  qsort(uses, (size_t)*count, sizeof uses[0], CompareOperatorUses);
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode PrintOperators(MPI_Comm printer, RengaGraph graph, int64_t batch)
 {
-  Use *uses = NULL;
+  OperatorUse *uses = NULL;
   int count = 0;
   double total = 0;
   char text[32];
   RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph) + 1, &uses));
-  RengaCall(CountUses(graph, batch, &count, uses));
+  RengaCall(CountOperatorUses(graph, batch, &count, uses));
   for (int u = 0; u < count; u++) total += uses[u].flops;
   RengaCall(RengaPrintf(printer, "\n  %-24s %8s %14s %8s\n", "operator", "nodes", "forward FLOPs",
                         "share"));
@@ -80,7 +81,7 @@ static RengaErrorCode PrintEnds(MPI_Comm printer, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PrintTotals(MPI_Comm printer, RengaGraph graph, int64_t batch)
+static RengaErrorCode PrintNetworkTotals(MPI_Comm printer, RengaGraph graph, int64_t batch)
 {
   RengaGraphTotals totals;
   char parameters[32], bytes[32], flops[32], activations[32];
@@ -114,7 +115,7 @@ static RengaErrorCode InfoOfGraph(const App *app, MPI_Comm printer)
   if (!batch) RengaCall(RengaGraphGetFileBatch(graph, &batch));
   if (!batch) batch = 1;
   RengaCall(RengaPrintf(printer, "%s\n", name));
-  RengaCall(PrintTotals(printer, graph, batch));
+  RengaCall(PrintNetworkTotals(printer, graph, batch));
   RengaCall(PrintEnds(printer, graph));
   RengaCall(PrintOperators(printer, graph, batch));
   RengaCall(AppPrintParameters(printer, graph));

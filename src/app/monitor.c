@@ -53,7 +53,7 @@ static RengaErrorCode KeepRows(const char *file_name, int64_t first)
 }
 
 /* A run that goes on keeps what its first part wrote; another one's file is not replaced. */
-static RengaErrorCode OpenFile(AppMonitor monitor)
+static RengaErrorCode OpenMonitorFile(AppMonitor monitor)
 {
   bool resume;
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
@@ -67,7 +67,7 @@ static RengaErrorCode OpenFile(AppMonitor monitor)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckFile(const char *name)
+static RengaErrorCode CheckMonitorFile(const char *name)
 {
   bool resume;
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
@@ -94,7 +94,7 @@ RengaErrorCode AppMonitorCheck(RengaComm comm)
   if (!file) return RENGA_SUCCESS;
   RengaCheck(!strncmp(file, "csv:", 4) && file[4], printer, RENGA_ERR_OPTION,
              "-monitor %s: write csv:FILE", file);
-  if (RengaCommGetRank(comm) == 0) code = CheckFile(file + 4);
+  if (RengaCommGetRank(comm) == 0) code = CheckMonitorFile(file + 4);
   RengaCall(RengaErrorAgree(printer, code));
   return RENGA_SUCCESS;
 }
@@ -141,7 +141,7 @@ static void FormatRow(const struct _AppMonitor *monitor, const AppRow *row, size
            monitor->tokens ? "tokens" : "samples", left);
 }
 
-static void DrawBar(AppMonitor monitor, const AppRow *row, const char *text)
+static void DrawMonitorBar(AppMonitor monitor, const AppRow *row, const char *text)
 {
   char bar[64];
   int room = monitor->columns - (int)strlen(text) - 5, width = room < 40 ? room : 40;
@@ -165,7 +165,7 @@ static bool IsDue(const struct _AppMonitor *monitor, const AppRow *row)
   return monitor->every ? (row->step + 1) % monitor->every == 0 : since >= 1;
 }
 
-static void Measure(AppMonitor monitor, const AppRow *row)
+static void MeasureProgress(AppMonitor monitor, const AppRow *row)
 {
   double keep = monitor->step_seconds > 0 ? 0.8 : 0;
   double speed = row->seconds > 0 ? (double)row->samples / row->seconds : 0;
@@ -206,7 +206,7 @@ RengaErrorCode AppMonitorCreate(RengaComm comm, int64_t first, int64_t steps, in
   made->tokens = tokens;
   made->prints = RengaCommGetRank(comm) == 0;
   RengaCall(ReadOptions(made));
-  if (made->prints && made->file_name) code = OpenFile(made);
+  if (made->prints && made->file_name) code = OpenMonitorFile(made);
   RengaCall(RengaErrorAgree(made->comm, code));
   *monitor = made;
   return RENGA_SUCCESS;
@@ -216,7 +216,7 @@ RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row)
 {
   char text[256];
   if (!monitor->prints) return RENGA_SUCCESS;
-  Measure(monitor, row);
+  MeasureProgress(monitor, row);
   monitor->row = *row;
   if (monitor->file) {
     fseek(monitor->file, 0, SEEK_END);
@@ -226,7 +226,7 @@ RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row)
   if (!IsDue(monitor, row)) return RENGA_SUCCESS;
   FormatRow(monitor, row, sizeof text, text);
   if (monitor->show == SHOW_BAR)
-    DrawBar(monitor, row, text);
+    DrawMonitorBar(monitor, row, text);
   else
     printf("%s\n", text);
   fflush(stdout);

@@ -102,7 +102,7 @@ static RengaErrorCode FindFewest(RengaComm comm, RengaGraph graph, int64_t per_n
 }
 
 /* Samples per device and second, beside those of the fewest nodes that fit. */
-static void Compare(int count, AppNodesRow rows[])
+static void CompareSpeeds(int count, AppNodesRow rows[])
 {
   const AppNodesRow *first = NULL;
   for (int i = 0; i < count; i++)
@@ -113,7 +113,7 @@ static void Compare(int count, AppNodesRow rows[])
           rows[i].rate / (double)rows[i].devices / (first->rate / (double)first->devices);
 }
 
-static RengaErrorCode PrintRow(RengaViewer viewer, const AppNodesRow *row)
+static RengaErrorCode PrintNodeRow(RengaViewer viewer, const AppNodesRow *row)
 {
   char memory[24], step[24], gap[24] = "";
   RengaCall(RengaViewerPrintf(viewer, "  %6lld  %8lld  ", (long long)row->nodes,
@@ -132,19 +132,19 @@ static RengaErrorCode PrintRow(RengaViewer viewer, const AppNodesRow *row)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PrintTable(RengaViewer viewer, const char *machine, int count,
-                                 const AppNodesRow rows[])
+static RengaErrorCode PrintNodeTable(RengaViewer viewer, const char *machine, int count,
+                                     const AppNodesRow rows[])
 {
   RengaCall(RengaViewerPrintf(viewer, "plans for %s\n", machine));
   RengaCall(RengaViewerPrintf(viewer,
                               "  %6s  %8s  %-12s  %8s  %13s  %10s  %9s  %8s  %9s  %10s  %8s\n",
                               "nodes", "devices", "stages x rep", "used", "micro-batches",
                               "recomputed", "memory", "step", "samples/s", "efficiency", "gap"));
-  for (int i = 0; i < count; i++) RengaCall(PrintRow(viewer, &rows[i]));
+  for (int i = 0; i < count; i++) RengaCall(PrintNodeRow(viewer, &rows[i]));
   return RENGA_SUCCESS;
 }
 
-static const AppNodesRow *FindRow(int count, const AppNodesRow rows[], int64_t nodes)
+static const AppNodesRow *FindNodeRow(int count, const AppNodesRow rows[], int64_t nodes)
 {
   for (int i = 0; i < count; i++)
     if (rows[i].nodes == nodes && rows[i].fits) return &rows[i];
@@ -167,7 +167,7 @@ static RengaErrorCode PrintAnswers(RengaViewer viewer, const AppNodesRow *fewest
                                 fewest->used, step, fewest->nodes > 1 ? " and on no fewer" : ""));
   }
   for (int i = 0; i < count; i++) {
-    const AppNodesRow *twice = FindRow(count, rows, 2 * rows[i].nodes);
+    const AppNodesRow *twice = FindNodeRow(count, rows, 2 * rows[i].nodes);
     if (!rows[i].fits || !twice) continue;
     RengaFormatSeconds(twice->prediction.step, sizeof step, step);
     RengaCall(RengaViewerPrintf(viewer, "%lld nodes instead of %lld: %.2f times as fast, %s\n",
@@ -177,8 +177,8 @@ static RengaErrorCode PrintAnswers(RengaViewer viewer, const AppNodesRow *fewest
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Show(RengaComm comm, const char *machine, const AppNodesRow *fewest,
-                           int count, const AppNodesRow rows[])
+static RengaErrorCode ShowNodes(RengaComm comm, const char *machine, const AppNodesRow *fewest,
+                                int count, const AppNodesRow rows[])
 {
   const char *view = NULL;
   MPI_Comm printer;
@@ -189,7 +189,7 @@ static RengaErrorCode Show(RengaComm comm, const char *machine, const AppNodesRo
   RengaCheck(!view || !*view || draw || !strncmp(view, "ascii", 5), printer, RENGA_ERR_OPTION,
              "plans for several numbers of nodes are shown as ascii or draw, not as %s", view);
   RengaCall(RengaViewerCreate(comm, draw ? "ascii" : view, &viewer));
-  RengaErrorCode code = PrintTable(viewer, machine, count, rows);
+  RengaErrorCode code = PrintNodeTable(viewer, machine, count, rows);
   if (!code) code = PrintAnswers(viewer, fewest, count, rows);
   RengaCall(RengaViewerDestroy(&viewer));
   RengaCall(code);
@@ -218,8 +218,8 @@ RengaErrorCode AppPlanNodes(RengaComm comm, RengaGraph graph, RengaMachine machi
   AppNodesRow fewest;
   if (!code) code = FindFewest(comm, graph, per_node, count, rows, &fewest);
   if (!code) {
-    Compare(count, rows);
-    code = Show(comm, name, &fewest, count, rows);
+    CompareSpeeds(count, rows);
+    code = ShowNodes(comm, name, &fewest, count, rows);
   }
   RengaFree(&rows);
   RengaCall(code);

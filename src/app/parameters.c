@@ -12,7 +12,7 @@ typedef struct {
   int *uses;  /* by value: gradients that it gets */
   int *group; /* by value; -1: of none */
   bool has_loss;
-} Table;
+} ParameterTable;
 
 /* Constants that conversions make have no name of the file. */
 static bool IsNamed(const RengaGraphValue *value)
@@ -21,7 +21,7 @@ static bool IsNamed(const RengaGraphValue *value)
   return strncmp(slash ? slash + 1 : value->name, "constant", 8) != 0;
 }
 
-static int FindGroup(const Table *table, RengaValue v)
+static int FindParameterGroup(const ParameterTable *table, RengaValue v)
 {
   const RengaGraphValue *value = RengaGraphGetValue(table->graph, v);
   if (value->kind == RENGA_VALUE_STATE) return STATES;
@@ -34,7 +34,7 @@ static int FindGroup(const Table *table, RengaValue v)
 }
 
 /* What reverse mode gives gradients to: also what it refuses, before any training. */
-static RengaErrorCode CountUses(Table *table)
+static RengaErrorCode CountParameterUses(ParameterTable *table)
 {
   RengaGraph copy = NULL;
   const RengaParameterUse *use;
@@ -50,7 +50,7 @@ static RengaErrorCode CountUses(Table *table)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PrintGroup(MPI_Comm printer, const Table *table, int group)
+static RengaErrorCode PrintGroup(MPI_Comm printer, const ParameterTable *table, int group)
 {
   int tensors = 0;
   int64_t elements = 0;
@@ -71,7 +71,7 @@ static RengaErrorCode PrintGroup(MPI_Comm printer, const Table *table, int group
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PrintList(MPI_Comm printer, const Table *table)
+static RengaErrorCode PrintList(MPI_Comm printer, const ParameterTable *table)
 {
   char text[128];
   RengaCall(RengaPrintf(printer, "\n"));
@@ -85,13 +85,13 @@ static RengaErrorCode PrintList(MPI_Comm printer, const Table *table)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FillAndPrint(MPI_Comm printer, Table *table)
+static RengaErrorCode FillAndPrint(MPI_Comm printer, ParameterTable *table)
 {
   bool list = false;
   RengaCall(RengaOptionsGetBool("info_parameters", &list, NULL));
-  if (table->has_loss) RengaCall(CountUses(table));
+  if (table->has_loss) RengaCall(CountParameterUses(table));
   for (int v = 0; v < RengaGraphGetValueCount(table->graph); v++)
-    table->group[v] = FindGroup(table, v);
+    table->group[v] = FindParameterGroup(table, v);
   RengaCall(RengaPrintf(printer, "\n  %-24s %8s %14s\n", "what is trained", "tensors", "elements"));
   for (int group = 0; group < N_GROUPS; group++) RengaCall(PrintGroup(printer, table, group));
   if (list) RengaCall(PrintList(printer, table));
@@ -100,7 +100,7 @@ static RengaErrorCode FillAndPrint(MPI_Comm printer, Table *table)
 
 RengaErrorCode AppPrintParameters(MPI_Comm printer, RengaGraph graph)
 {
-  Table table = {.graph = graph};
+  ParameterTable table = {.graph = graph};
   RengaValue loss;
   const int count = RengaGraphGetValueCount(graph);
   RengaCall(RengaGraphGetLoss(graph, &loss));

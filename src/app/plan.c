@@ -119,7 +119,7 @@ static RengaErrorCode ForecastMemory(const App *app, RengaGraph graph, RengaPlan
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Show(const App *app, RengaGraph graph, RengaPlan plan)
+static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan)
 {
   RengaViewer viewer = NULL;
   RengaPlanPrediction prediction;
@@ -137,7 +137,7 @@ static RengaErrorCode Show(const App *app, RengaGraph graph, RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Compare(const App *app, const char *file, const char *other)
+static RengaErrorCode CompareWithPlan(const App *app, const char *file, const char *other)
 {
   RengaPlan plans[2] = {NULL, NULL};
   RengaViewer viewer = NULL;
@@ -186,7 +186,7 @@ static RengaErrorCode PlanMachine(const App *app, RengaGraph graph)
     RengaCall(AppPlanNodes(app->comm, graph, machine));
   } else {
     RengaCall(AppPlanMachine(app->comm, graph, 0, &plan));
-    RengaCall(Show(app, graph, plan));
+    RengaCall(ShowPlan(app, graph, plan));
     RengaCall(RengaPlanDestroy(&plan));
   }
   RengaCall(RengaMachineDestroy(&machine));
@@ -204,13 +204,13 @@ static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
   RengaCall(RengaPartitionSetFromOptions(partition));
   RengaCall(RengaPartitionSolve(partition, &plan));
   if (open) RengaCall(RengaPlanSetAvailableRanks(plan, 0));
-  RengaCall(Show(app, graph, plan));
+  RengaCall(ShowPlan(app, graph, plan));
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaPartitionDestroy(&partition));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakePlan(const App *app)
+static RengaErrorCode MakeOwnPlan(const App *app)
 {
   RengaGraph graph = NULL;
   const char *file;
@@ -227,6 +227,6 @@ RengaErrorCode AppPlan(const App *app)
   const char *file = NULL;
   bool compare = false;
   RengaCall(FindFiles(app, &file, &compare));
-  RengaCall(compare ? Compare(app, file, app->words[0]) : MakePlan(app));
+  RengaCall(compare ? CompareWithPlan(app, file, app->words[0]) : MakeOwnPlan(app));
   return RENGA_SUCCESS;
 }

@@ -53,8 +53,8 @@ static RengaErrorCode GetSamples(RengaComm comm, RengaGraph graph, int *count, i
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PrintTotals(RengaComm comm, RengaGraph graph, RengaProfile profile,
-                                  int64_t samples, const RengaProfileCost costs[])
+static RengaErrorCode PrintProfileTotals(RengaComm comm, RengaGraph graph, RengaProfile profile,
+                                         int64_t samples, const RengaProfileCost costs[])
 {
   MPI_Comm printer;
   RengaGraphTotals totals;
@@ -82,15 +82,16 @@ static RengaErrorCode PrintSizes(const App *app, RengaGraph graph, RengaProfile 
   RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph) + 1, &costs));
   for (int s = 0; s < count && code == RENGA_SUCCESS; s++) {
     code = RengaProfileGetCosts(profile, samples[s], costs);
-    if (code == RENGA_SUCCESS) code = PrintTotals(app->comm, graph, profile, samples[s], costs);
+    if (code == RENGA_SUCCESS)
+      code = PrintProfileTotals(app->comm, graph, profile, samples[s], costs);
   }
   RengaFree(&costs);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Show(const App *app, RengaGraph graph, RengaProfile profile,
-                           RengaMachine machine)
+static RengaErrorCode ShowProfile(const App *app, RengaGraph graph, RengaProfile profile,
+                                  RengaMachine machine)
 {
   RengaViewer viewer = NULL;
   const char *view, *file, *type;
@@ -121,7 +122,7 @@ RengaErrorCode AppProfile(const App *app)
   RengaCall(RengaProfileSetGraph(profile, graph));
   if (machine) RengaCall(RengaProfileSetMachine(profile, machine));
   RengaCall(RengaProfileSetFromOptions(profile));
-  RengaCall(Show(app, graph, profile, machine));
+  RengaCall(ShowProfile(app, graph, profile, machine));
   RengaCall(RengaProfileDestroy(&profile));
   if (machine) RengaCall(RengaMachineDestroy(&machine));
   RengaCall(RengaGraphDestroy(&graph));

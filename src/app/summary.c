@@ -5,7 +5,7 @@
 enum { MOST_ROWS = 16 };
 
 /* Of all stages; recomputing: how many of them run forward again. */
-static void CountReplicas(RengaPlan plan, int *least, int *most, int *recomputing)
+static void CountPlanReplicas(RengaPlan plan, int *least, int *most, int *recomputing)
 {
   *least = *most = RengaPlanGetStage(plan, 0)->shape.replicas;
   *recomputing = 0;
@@ -52,7 +52,7 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan)
   RengaFormatCount((double)totals.parameters, sizeof parameters, parameters);
   RengaCall(RengaPrintf(printer, "%s: %s parameters in %d nodes\n", name, parameters,
                         RengaGraphGetNodeCount(graph)));
-  CountReplicas(plan, &least, &replicas, &recomputing);
+  CountPlanReplicas(plan, &least, &replicas, &recomputing);
   NameChunks(plan, sizeof chunks, chunks);
   if (least < replicas) snprintf(fewest, sizeof fewest, "%d to ", least);
   RengaCall(RengaPrintf(printer,
@@ -143,8 +143,7 @@ static RengaErrorCode SetForecasts(RengaPlan plan, RengaPipeline pipeline)
   RengaPipelineMemory *memory;
   RengaCall(RengaMalloc(stages, &memory));
   RengaErrorCode code = RengaPipelineForecastStages(pipeline, memory);
-  for (int s = 0; s < stages && !code; s++)
-    code = RengaPlanSetMemory(plan, s, memory[s].forecast);
+  for (int s = 0; s < stages && !code; s++) code = RengaPlanSetMemory(plan, s, memory[s].forecast);
   RengaFree(&memory);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -88,7 +88,7 @@ RengaErrorCode RengaCheckpointDirectoryList(const char *directory, int *count,
 }
 
 /* "step_000000100.h5.0123456789abcdef.tmp" */
-static bool IsTemporary(const char *name)
+static bool IsTemporaryFile(const char *name)
 {
   const char *at = strstr(name, ".h5."), *end = strrchr(name, '.');
   if (!at || strcmp(end, ".tmp") != 0) return false;
@@ -100,7 +100,7 @@ void RengaCheckpointDirectoryClean(const char *directory)
   char path[4096];
   DIR *entries = opendir(directory);
   for (struct dirent *entry; entries && (entry = readdir(entries)) != NULL;) {
-    if (!IsTemporary(entry->d_name)) continue;
+    if (!IsTemporaryFile(entry->d_name)) continue;
     if (snprintf(path, sizeof path, "%s/%s", directory, entry->d_name) < (int)sizeof path)
       unlink(path);
   }

@@ -19,7 +19,7 @@ typedef struct {
   int64_t offset, bytes, hash;
 } IndexRow;
 
-static bool ReadAll(int file, int64_t offset, size_t bytes, void *to)
+static bool ReadWholeHead(int file, int64_t offset, size_t bytes, void *to)
 {
   char *place = to;
   while (bytes > 0) {
@@ -33,7 +33,7 @@ static bool ReadAll(int file, int64_t offset, size_t bytes, void *to)
   return true;
 }
 
-static int CompareRows(const void *a, const void *b)
+static int CompareHeadRows(const void *a, const void *b)
 {
   int64_t x = ((const IndexRow *)a)->offset, y = ((const IndexRow *)b)->offset;
   return (x > y) - (x < y);
@@ -44,7 +44,7 @@ static bool HashRange(int file, int64_t from, int64_t to, RengaHasher hasher)
   char block[BLOCK];
   while (from < to) {
     size_t bytes = (size_t)(to - from < BLOCK ? to - from : BLOCK);
-    if (!ReadAll(file, from, bytes, block)) return false;
+    if (!ReadWholeHead(file, from, bytes, block)) return false;
     RengaHasherAdd(hasher, block, bytes);
     from += (int64_t)bytes;
   }
@@ -59,7 +59,7 @@ static RengaErrorCode HashRest(int file, int64_t file_bytes, int64_t count, Inde
   RengaHasher hasher;
   int64_t at = RENGA_CHECKPOINT_HEAD;
   RengaCall(RengaHasherCreate(&hasher));
-  if (count > 0) qsort(rows, (size_t)count, sizeof *rows, CompareRows);
+  if (count > 0) qsort(rows, (size_t)count, sizeof *rows, CompareHeadRows);
   *good = true;
   for (int64_t i = 0; *good && i < count; i++) {
     if (rows[i].bytes == 0) continue;
@@ -123,7 +123,7 @@ static const char *ReadHead(int file, RengaCheckpointHead *head)
 {
   struct stat about;
   if (fstat(file, &about) == 0 && S_ISDIR(about.st_mode)) return "it is a folder, not a file";
-  if (!ReadAll(file, 0, sizeof *head, head)) return "it is shorter than its head";
+  if (!ReadWholeHead(file, 0, sizeof *head, head)) return "it is shorter than its head";
   if (strncmp(head->magic, RENGA_CHECKPOINT_MAGIC, sizeof head->magic) != 0)
     return "it does not begin as a checkpoint of Renga";
   if (head->head_hash != RengaHash(head, offsetof(RengaCheckpointHead, head_hash), 0))
@@ -142,7 +142,8 @@ static RengaErrorCode FindDamage(int file, RengaCheckpointHead *head, const char
   if (*damage) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(head->index_count, &rows));
   RengaErrorCode code = RENGA_SUCCESS;
-  bool good = ReadAll(file, head->index_offset, (size_t)head->index_count * sizeof *rows, rows);
+  bool good =
+      ReadWholeHead(file, head->index_offset, (size_t)head->index_count * sizeof *rows, rows);
   if (good) code = HashRest(file, head->file_bytes, head->index_count, rows, &good, &hash);
   RengaFree(&rows);
   RengaCall(code);
@@ -178,23 +179,23 @@ typedef struct {
   char text[40];
   int64_t step;
   uint64_t head_hash, hash; /* of the file's head; of the bytes above */
-} Mark;
+} HeadMark;
 static const char *const mark_texts[] = {"", "Renga mark: good\n",
                                          "Renga mark: not finite after\n"};
 
-static void MakeMark(const RengaCheckpointHead *head, RengaCheckpointMarkKind kind, Mark *mark)
+static void MakeMark(const RengaCheckpointHead *head, RengaCheckpointMarkKind kind, HeadMark *mark)
 {
   memset(mark, 0, sizeof *mark);
   strcpy(mark->text, mark_texts[kind]);
   mark->step = head->step;
   mark->head_hash = head->head_hash;
-  mark->hash = RengaHash(mark, offsetof(Mark, hash), 0);
+  mark->hash = RengaHash(mark, offsetof(HeadMark, hash), 0);
 }
 
 int RengaCheckpointMarkWrite(const char *path, RengaCheckpointMarkKind kind)
 {
   RengaCheckpointHead head;
-  Mark mark;
+  HeadMark mark;
   int file = open(path, O_RDWR | O_CLOEXEC);
   int reason = file < 0 ? errno : 0;
   if (reason == 0 && ReadHead(file, &head) != NULL) reason = EINVAL;
@@ -211,10 +212,10 @@ RengaCheckpointMarkKind RengaCheckpointMarkRead(const char *path)
 {
   RengaCheckpointMarkKind found = RENGA_MARK_NONE;
   RengaCheckpointHead head;
-  Mark read, wanted;
+  HeadMark read, wanted;
   int file = open(path, O_RDONLY | O_CLOEXEC);
   bool there = file >= 0 && ReadHead(file, &head) == NULL &&
-               ReadAll(file, RENGA_CHECKPOINT_MARK, sizeof read, &read);
+               ReadWholeHead(file, RENGA_CHECKPOINT_MARK, sizeof read, &read);
   for (int kind = RENGA_MARK_GOOD; there && kind <= RENGA_MARK_BAD; kind++) {
     MakeMark(&head, (RengaCheckpointMarkKind)kind, &wanted);
     if (memcmp(&read, &wanted, sizeof read) == 0) found = (RengaCheckpointMarkKind)kind;

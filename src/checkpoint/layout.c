@@ -33,7 +33,7 @@ static hid_t StoredType(RengaDataType type)
   }
 }
 
-static RengaDataType FindType(const char *name)
+static RengaDataType FindElementType(const char *name)
 {
   for (int type = 0; type < RENGA_TYPE_COUNT; type++)
     if (strcmp(RengaDataTypeName((RengaDataType)type), name) == 0) return (RengaDataType)type;
@@ -47,7 +47,7 @@ typedef struct {
   char reason[RENGA_CHECKPOINT_MESSAGE / 2];
 } Listener;
 
-static herr_t TakeReason(unsigned depth, const H5E_error2_t *error, void *user)
+static herr_t TakeLayoutReason(unsigned depth, const H5E_error2_t *error, void *user)
 {
   Listener *listener = user;
   if (depth == 0 && error->desc)
@@ -58,7 +58,7 @@ static herr_t TakeReason(unsigned depth, const H5E_error2_t *error, void *user)
 static herr_t HearError(hid_t stack, void *user)
 {
   Listener *listener = user;
-  if (listener->reason[0] == '\0') H5Ewalk2(stack, H5E_WALK_UPWARD, TakeReason, listener);
+  if (listener->reason[0] == '\0') H5Ewalk2(stack, H5E_WALK_UPWARD, TakeLayoutReason, listener);
   return 0;
 }
 
@@ -91,7 +91,7 @@ static bool Fail(char message[RENGA_CHECKPOINT_MESSAGE], const char *format, ...
   return false;
 }
 
-static bool WriteText(hid_t object, const char *name, const char *value)
+static bool WriteLayoutText(hid_t object, const char *name, const char *value)
 {
   size_t length = strlen(value);
   char cut[LONGEST_ATTRIBUTE + 1];
@@ -146,8 +146,8 @@ static bool CreateDataset(hid_t file, const char *path, hid_t type, const RengaT
   hid_t dataset = RengaWritten(H5Dcreate2(file, path, type, space, links, creation, H5P_DEFAULT));
   bool good = dataset >= 0;
   if (good && name) {
-    good = WriteText(dataset, "name", name) &&
-           WriteText(dataset, "type", RengaDataTypeName(spec->type));
+    good = WriteLayoutText(dataset, "name", name) &&
+           WriteLayoutText(dataset, "type", RengaDataTypeName(spec->type));
   }
   haddr_t place = good ? H5Dget_offset(dataset) : HADDR_UNDEF;
   *offset = place == HADDR_UNDEF ? 0 : (int64_t)place;
@@ -178,15 +178,16 @@ static bool CreateEntries(hid_t file, RengaCheckpointTable *table, char *message
 
 static bool CreateAttributes(hid_t file, const RengaCheckpointTable *table, char *message)
 {
-  bool good = WriteNumber(file, "step", table->step) && WriteText(file, "version", RENGA_VERSION) &&
-              WriteText(file, "checksums",
-                        table->block ? "row: offset, bytes, XXH64 of a block of a tensor; in order "
-                                       "of the tensors' names"
-                                     : "row: offset, bytes, XXH64 of a tensor; in order of the "
-                                       "tensors' names");
+  bool good =
+      WriteNumber(file, "step", table->step) && WriteLayoutText(file, "version", RENGA_VERSION) &&
+      WriteLayoutText(file, "checksums",
+                      table->block ? "row: offset, bytes, XXH64 of a block of a tensor; in order "
+                                     "of the tensors' names"
+                                   : "row: offset, bytes, XXH64 of a tensor; in order of the "
+                                     "tensors' names");
   if (good && table->block) good = WriteNumber(file, "checksum_block", table->block);
   for (int i = 0; i < table->n_attributes && good; i++)
-    good = WriteText(file, table->attributes[i].name, table->attributes[i].value);
+    good = WriteLayoutText(file, table->attributes[i].name, table->attributes[i].value);
   return good || Fail(message, "attributes");
 }
 
@@ -222,10 +223,10 @@ typedef struct {
   RengaCheckpointTable *table;
   char *message;
   RengaErrorCode code;
-} Reader;
+} LayoutReader;
 
 /* Text of an attribute, or NULL; RengaFree. An error only where there is no memory. */
-static RengaErrorCode ReadText(hid_t object, const char *name, char **read)
+static RengaErrorCode ReadLayoutText(hid_t object, const char *name, char **read)
 {
   RengaErrorCode code = RENGA_SUCCESS;
   char *text = NULL;
@@ -247,7 +248,7 @@ static RengaErrorCode ReadText(hid_t object, const char *name, char **read)
   return RENGA_SUCCESS;
 }
 
-static bool ReadShape(hid_t dataset, RengaTensorSpec *spec)
+static bool ReadDatasetShape(hid_t dataset, RengaTensorSpec *spec)
 {
   hsize_t dims[H5S_MAX_RANK];
   hid_t space = H5Dget_space(dataset);
@@ -260,17 +261,17 @@ static bool ReadShape(hid_t dataset, RengaTensorSpec *spec)
 }
 
 /* One data set that has a name: an entry of the table. */
-static bool ReadEntry(hid_t dataset, Reader *reader)
+static bool ReadLayoutEntry(hid_t dataset, LayoutReader *reader)
 {
   RengaTensorSpec spec = {0};
   char *name = NULL, *type = NULL;
-  reader->code = ReadText(dataset, "name", &name);
-  if (!reader->code) reader->code = ReadText(dataset, "type", &type);
+  reader->code = ReadLayoutText(dataset, "name", &name);
+  if (!reader->code) reader->code = ReadLayoutText(dataset, "type", &type);
   char path[PATH] = "";
   haddr_t offset = H5Dget_offset(dataset);
   H5Iget_name(dataset, path, sizeof path);
-  spec.type = type ? FindType(type) : RENGA_TYPE_COUNT;
-  bool good = name && spec.type < RENGA_TYPE_COUNT && ReadShape(dataset, &spec);
+  spec.type = type ? FindElementType(type) : RENGA_TYPE_COUNT;
+  bool good = name && spec.type < RENGA_TYPE_COUNT && ReadDatasetShape(dataset, &spec);
   if (good) {
     bool state = strncmp(path, "/states/", 8) == 0;
     reader->code = RengaCheckpointTableAdd(reader->table, name, &spec, state);
@@ -294,9 +295,9 @@ static bool IsOfThisFile(hid_t dataset)
 }
 
 /* No links are followed here. */
-static herr_t Visit(hid_t root, const char *path, const H5O_info_t *info, void *user)
+static herr_t VisitDataset(hid_t root, const char *path, const H5O_info_t *info, void *user)
 {
-  Reader *reader = user;
+  LayoutReader *reader = user;
   if (info->type != H5O_TYPE_DATASET) return 0;
   hid_t dataset = H5Dopen2(root, path, H5P_DEFAULT);
   bool good = dataset >= 0 && IsOfThisFile(dataset);
@@ -304,17 +305,17 @@ static herr_t Visit(hid_t root, const char *path, const H5O_info_t *info, void *
     haddr_t offset = H5Dget_offset(dataset);
     reader->table->index_offset = offset == HADDR_UNDEF ? 0 : (int64_t)offset;
   } else if (good)
-    good = ReadEntry(dataset, reader);
+    good = ReadLayoutEntry(dataset, reader);
   if (dataset >= 0) H5Dclose(dataset);
   return good ? 0 : -1;
 }
 
 static herr_t VisitAttribute(hid_t root, const char *name, const H5A_info_t *info, void *user)
 {
-  Reader *reader = user;
+  LayoutReader *reader = user;
   (void)info;
   char *text;
-  reader->code = ReadText(root, name, &text);
+  reader->code = ReadLayoutText(root, name, &text);
   if (text) reader->code = RengaCheckpointTableSetAttribute(reader->table, name, text);
   RengaFree(&text);
   return reader->code == RENGA_SUCCESS ? 0 : -1;
@@ -344,7 +345,7 @@ static bool TakeIndex(RengaCheckpointTable *table, const int64_t index[][3])
   return true;
 }
 
-static bool ReadIndex(hid_t file, RengaCheckpointTable *table, RengaErrorCode *code)
+static bool ReadLayoutIndex(hid_t file, RengaCheckpointTable *table, RengaErrorCode *code)
 {
   int64_t(*index)[3];
   if (table->index_offset <= 0) return false; /* not visited: none, or behind a link */
@@ -367,21 +368,22 @@ static bool ReadIndex(hid_t file, RengaCheckpointTable *table, RengaErrorCode *c
 RengaErrorCode RengaCheckpointLayoutRead(const char *path, RengaCheckpointTable *table,
                                          char message[RENGA_CHECKPOINT_MESSAGE])
 {
-  Reader reader = {table, message, RENGA_SUCCESS};
+  LayoutReader reader = {table, message, RENGA_SUCCESS};
   Listener listener;
   BeginListening(&listener);
   message[0] = '\0';
   hid_t file = H5Fopen(path, H5F_ACC_RDONLY, H5P_DEFAULT);
   if (file < 0)
     Fail(message, "not opened");
-  else if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_NATIVE, Visit, &reader, H5O_INFO_BASIC) < 0)
+  else if (H5Ovisit2(file, H5_INDEX_NAME, H5_ITER_NATIVE, VisitDataset, &reader, H5O_INFO_BASIC) <
+           0)
     Fail(message, "a tensor cannot be read");
   else if (H5Aiterate2(file, H5_INDEX_NAME, H5_ITER_NATIVE, NULL, VisitAttribute, &reader) < 0)
     Fail(message, "attributes cannot be listed");
   else if (!ReadNumber(file, "step", &table->step))
     Fail(message, "no attribute step");
   RengaCheckpointTableSort(table);
-  if (file >= 0 && !message[0] && !ReadIndex(file, table, &reader.code))
+  if (file >= 0 && !message[0] && !ReadLayoutIndex(file, table, &reader.code))
     Fail(message, "the checksums do not belong to the tensors");
   if (file >= 0) H5Fclose(file);
   EndListening(&listener, message[0] != '\0', message);

@@ -12,7 +12,7 @@ static volatile sig_atomic_t asked_to_write, asked_to_stop;
 static struct sigaction before[N_CAUGHT];
 static int users; /* objects that rely on the handlers */
 
-static void Remember(int signal)
+static void RememberSignal(int signal)
 {
   if (signal == SIGUSR1)
     asked_to_write = 1;
@@ -25,7 +25,7 @@ RengaErrorCode RengaCheckpointCatchSignals_Private(void)
   struct sigaction action;
   if (users++ > 0) return RENGA_SUCCESS;
   memset(&action, 0, sizeof action);
-  action.sa_handler = Remember;
+  action.sa_handler = RememberSignal;
   action.sa_flags = SA_RESTART;
   sigemptyset(&action.sa_mask);
   asked_to_write = asked_to_stop = 0;

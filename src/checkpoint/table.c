@@ -97,9 +97,9 @@ typedef struct {
 typedef struct {
   char *bytes;
   size_t used, room;
-} Buffer;
+} TableBuffer;
 
-static RengaErrorCode Append(Buffer *buffer, const void *bytes, size_t count)
+static RengaErrorCode AppendBytes(TableBuffer *buffer, const void *bytes, size_t count)
 {
   if (buffer->used + count > buffer->room) {
     buffer->room = 2 * buffer->room + count;
@@ -110,7 +110,7 @@ static RengaErrorCode Append(Buffer *buffer, const void *bytes, size_t count)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AppendEntry(Buffer *buffer, const RengaCheckpointEntry *entry)
+static RengaErrorCode AppendEntry(TableBuffer *buffer, const RengaCheckpointEntry *entry)
 {
   Packed packed;
   memset(&packed, 0, sizeof packed);
@@ -118,8 +118,8 @@ static RengaErrorCode AppendEntry(Buffer *buffer, const RengaCheckpointEntry *en
   packed.offset = entry->offset;
   packed.name_bytes = (int32_t)strlen(entry->name) + 1;
   packed.state = entry->state;
-  RengaCall(Append(buffer, &packed, sizeof packed));
-  RengaCall(Append(buffer, entry->name, (size_t)packed.name_bytes));
+  RengaCall(AppendBytes(buffer, &packed, sizeof packed));
+  RengaCall(AppendBytes(buffer, entry->name, (size_t)packed.name_bytes));
   return RENGA_SUCCESS;
 }
 
@@ -171,19 +171,20 @@ RengaErrorCode RengaCheckpointTableCountHashes(RengaCheckpointTable *table)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Pack(const RengaCheckpointTable *table, Buffer *entries, Buffer *attributes)
+static RengaErrorCode Pack(const RengaCheckpointTable *table, TableBuffer *entries,
+                           TableBuffer *attributes)
 {
   for (int i = 0; i < table->n_entries; i++) RengaCall(AppendEntry(entries, &table->entries[i]));
   for (int i = 0; i < table->n_attributes; i++) {
     const RengaCheckpointAttribute *attribute = &table->attributes[i];
-    RengaCall(Append(attributes, attribute->name, strlen(attribute->name) + 1));
-    RengaCall(Append(attributes, attribute->value, strlen(attribute->value) + 1));
+    RengaCall(AppendBytes(attributes, attribute->name, strlen(attribute->name) + 1));
+    RengaCall(AppendBytes(attributes, attribute->value, strlen(attribute->value) + 1));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Unpack(RengaCheckpointTable *table, const Buffer *entries,
-                             const Buffer *attributes)
+static RengaErrorCode Unpack(RengaCheckpointTable *table, const TableBuffer *entries,
+                             const TableBuffer *attributes)
 {
   RengaCall(AddPacked(table, entries->bytes, entries->used));
   for (size_t at = 0; at < attributes->used;) {
@@ -196,8 +197,8 @@ static RengaErrorCode Unpack(RengaCheckpointTable *table, const Buffer *entries,
 }
 
 /* The head of rank 0, and room for what follows. */
-static RengaErrorCode TakeHead(const int64_t head[6], RengaCheckpointTable *table, Buffer *entries,
-                               Buffer *attributes)
+static RengaErrorCode TakeHead(const int64_t head[6], RengaCheckpointTable *table,
+                               TableBuffer *entries, TableBuffer *attributes)
 {
   RengaCheckpointTableFree(table);
   table->step = head[0];
@@ -211,8 +212,8 @@ static RengaErrorCode TakeHead(const int64_t head[6], RengaCheckpointTable *tabl
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ShareTable(RengaComm comm, RengaCheckpointTable *table, Buffer *entries,
-                                 Buffer *attributes)
+static RengaErrorCode ShareDigestTable(RengaComm comm, RengaCheckpointTable *table,
+                                       TableBuffer *entries, TableBuffer *attributes)
 {
   static const char what[] = "the table of a checkpoint";
   const bool root = RengaCommGetRank(comm) == 0;
@@ -238,8 +239,8 @@ static RengaErrorCode ShareTable(RengaComm comm, RengaCheckpointTable *table, Bu
 
 RengaErrorCode RengaCheckpointTableBroadcast(RengaComm comm, RengaCheckpointTable *table)
 {
-  Buffer entries = {NULL, 0, 0}, attributes = {NULL, 0, 0};
-  const RengaErrorCode code = ShareTable(comm, table, &entries, &attributes);
+  TableBuffer entries = {NULL, 0, 0}, attributes = {NULL, 0, 0};
+  const RengaErrorCode code = ShareDigestTable(comm, table, &entries, &attributes);
   RengaFree(&entries.bytes);
   RengaFree(&attributes.bytes);
   RengaCall(code);

@@ -9,8 +9,8 @@ typedef struct {
 } Group;
 
 /* "/moments/first_moment/NAME" belongs to "moments/first_moment". */
-static RengaErrorCode FindGroup(const RengaCheckpointTable *table, int entry, Group groups[],
-                                int *count, int most, Group **group)
+static RengaErrorCode FindViewGroup(const RengaCheckpointTable *table, int entry, Group groups[],
+                                    int *count, int most, Group **group)
 {
   char *path, *slash;
   RengaCall(RengaCheckpointTablePath(table, entry, &path));
@@ -32,7 +32,7 @@ static RengaErrorCode ViewGroups(const RengaCheckpointTable *table, RengaViewer 
   Group groups[MOST] = {{{0}, 0, 0, 0}}, *group = groups;
   int count = 0;
   for (int i = 0; i < table->n_entries; i++) {
-    RengaCall(FindGroup(table, i, groups, &count, MOST, &group));
+    RengaCall(FindViewGroup(table, i, groups, &count, MOST, &group));
     group->tensors++;
     group->elements += (double)RengaTensorSpecCount(&table->entries[i].spec);
     group->bytes += (double)table->entries[i].bytes;

@@ -23,11 +23,11 @@ typedef struct {
   RengaHoldings holdings;
   const RengaCheckpointTable *table; /* of the same tensors in the same order; on all ranks */
   int file;                          /* -1: not opened yet */
-} Writer;
+} CheckpointWriter;
 
 /* The file on the disk: every byte it will have is reserved, and names and shapes stand in it. A
    full disk is found here, before anybody writes. */
-static RengaErrorCode ReserveSpace(Writer *writer, const RengaImage *image, int64_t bytes)
+static RengaErrorCode ReserveSpace(CheckpointWriter *writer, const RengaImage *image, int64_t bytes)
 {
   int file = open(writer->temporary, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
   int reason = file < 0 ? errno : RengaWritten(0) ? EIO : posix_fallocate(file, 0, bytes);
@@ -41,7 +41,7 @@ static RengaErrorCode ReserveSpace(Writer *writer, const RengaImage *image, int6
 }
 
 /* More than HDF5 will make of it. */
-static int64_t MostBytes(const RengaCheckpointTable *table)
+static int64_t MostTensorBytes(const RengaCheckpointTable *table)
 {
   enum { OBJECT = 8192, REST = 1 << 20 };
   int64_t bytes = REST;
@@ -52,10 +52,11 @@ static int64_t MostBytes(const RengaCheckpointTable *table)
   return bytes;
 }
 
-static RengaErrorCode MakeLayout(Writer *writer, RengaImage *image, RengaCheckpointTable *table)
+static RengaErrorCode MakeLayout(CheckpointWriter *writer, RengaImage *image,
+                                 RengaCheckpointTable *table)
 {
   char message[RENGA_CHECKPOINT_MESSAGE] = "";
-  int reason = RengaImageMayHold(MostBytes(table)) ? RengaImageCreate(image) : EFBIG;
+  int reason = RengaImageMayHold(MostTensorBytes(table)) ? RengaImageCreate(image) : EFBIG;
   RengaCheck(reason == 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", writer->path,
              strerror(reason));
   RengaCheck(RengaCheckpointLayoutCreate(image->path, table, message), MPI_COMM_SELF,
@@ -65,7 +66,7 @@ static RengaErrorCode MakeLayout(Writer *writer, RengaImage *image, RengaCheckpo
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode LayOut(Writer *writer, RengaCheckpointTable *table)
+static RengaErrorCode LayOutFile(CheckpointWriter *writer, RengaCheckpointTable *table)
 {
   RengaImage image = {.descriptor = -1};
   table->block = RENGA_HOLDINGS_BLOCK;
@@ -76,7 +77,7 @@ static RengaErrorCode LayOut(Writer *writer, RengaCheckpointTable *table)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode OpenTemporary(Writer *writer)
+static RengaErrorCode OpenTemporary(CheckpointWriter *writer)
 {
   if (writer->file >= 0) return RENGA_SUCCESS;
   writer->file = open(writer->temporary, O_WRONLY | O_CLOEXEC);
@@ -90,7 +91,7 @@ static RengaErrorCode OpenTemporary(Writer *writer)
 static RengaErrorCode WriteBlock(void *user, int tensor, int64_t first, int64_t bytes,
                                  const void *data)
 {
-  Writer *writer = user;
+  CheckpointWriter *writer = user;
   const RengaCheckpointEntry *entry = &writer->table->entries[tensor];
   RengaCall(OpenTemporary(writer));
   const int reason = RengaTransferWrite(writer->file, entry->offset + first, bytes, data);
@@ -101,7 +102,7 @@ static RengaErrorCode WriteBlock(void *user, int tensor, int64_t first, int64_t 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteTensors(Writer *writer)
+static RengaErrorCode WriteTensors(CheckpointWriter *writer)
 {
   const RengaBringing bringing = {
       .taker = RENGA_TAKER_OF_BLOCK, .take = WriteBlock, .user = writer};
@@ -116,7 +117,7 @@ static RengaErrorCode WriteTensors(Writer *writer)
 }
 
 /* Each block was written by one rank. */
-static RengaErrorCode ShareHashes(Writer *writer)
+static RengaErrorCode ShareHashes(CheckpointWriter *writer)
 {
   int64_t *hashes;
   const int64_t count = writer->table->n_hashes;
@@ -133,7 +134,7 @@ static RengaErrorCode ShareHashes(Writer *writer)
 }
 
 /* Rank 0: checksums and head, all on the disk, then the name. */
-static RengaErrorCode Publish(Writer *writer, const RengaCheckpointTable *table)
+static RengaErrorCode PublishCheckpoint(CheckpointWriter *writer, const RengaCheckpointTable *table)
 {
   char message[RENGA_CHECKPOINT_MESSAGE] = "", *directory;
   int file = open(writer->temporary, O_RDWR | O_CLOEXEC);
@@ -156,22 +157,22 @@ static RengaErrorCode Publish(Writer *writer, const RengaCheckpointTable *table)
 }
 
 /* shared: a table for the ranks that have none; rank 0's own is table. */
-static RengaErrorCode WriteSteps(Writer *writer, RengaCheckpointTable *table,
+static RengaErrorCode WriteSteps(CheckpointWriter *writer, RengaCheckpointTable *table,
                                  RengaCheckpointTable *shared)
 {
   const bool root = RengaCommGetRank(writer->comm) == 0;
   const MPI_Comm ranks = writer->ranks;
   writer->table = root ? table : shared;
-  RengaCall(RengaErrorAgree(ranks, root ? LayOut(writer, table) : RENGA_SUCCESS));
+  RengaCall(RengaErrorAgree(ranks, root ? LayOutFile(writer, table) : RENGA_SUCCESS));
   RengaCall(RengaCheckpointTableBroadcast(writer->comm, root ? table : shared));
   RengaCall(RengaErrorAgree(ranks, WriteTensors(writer)));
   RengaCall(ShareHashes(writer));
-  RengaCall(RengaErrorAgree(ranks, root ? Publish(writer, table) : RENGA_SUCCESS));
+  RengaCall(RengaErrorAgree(ranks, root ? PublishCheckpoint(writer, table) : RENGA_SUCCESS));
   return RENGA_SUCCESS;
 }
 
 /* A name that no other run, alive or dead, has: rank 0's, to all. */
-static RengaErrorCode NameTemporary(Writer *writer)
+static RengaErrorCode NameTemporary(CheckpointWriter *writer)
 {
   struct timespec now;
   clock_gettime(CLOCK_REALTIME, &now);
@@ -187,7 +188,7 @@ RengaErrorCode RengaCheckpointFileWrite(RengaComm comm, RengaDevice device, cons
                                         int count, const RengaPersistent tensors[],
                                         RengaCheckpointTable *table)
 {
-  Writer writer = {.comm = comm, .device = device, .path = path, .file = -1};
+  CheckpointWriter writer = {.comm = comm, .device = device, .path = path, .file = -1};
   RengaCheckpointTable shared = {0};
   RengaCall(RengaObjectGetComm(comm, &writer.ranks));
   RengaErrorCode code = RengaErrorAgree(writer.ranks, NameTemporary(&writer));

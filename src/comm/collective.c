@@ -2,7 +2,8 @@
 #include "commimpl.h"
 #include <string.h>
 
-static RengaErrorCode Finish(RengaComm comm, MPI_Request *request, int64_t bytes, const char *what)
+static RengaErrorCode FinishCollective(RengaComm comm, MPI_Request *request, int64_t bytes,
+                                       const char *what)
 {
   RengaLogEventBegin(comm->event[RENGA_COMM_EVENT_COLLECTIVE]);
   RengaCall(RengaCommWaitAll(comm, 1, request, what));
@@ -36,7 +37,7 @@ RengaErrorCode RengaCommBarrier(RengaComm comm, const char *what)
   MPI_Request request;
   RengaCall(CheckCollective(comm, 0, NULL, what));
   RengaCallStart(MPI_Ibarrier(comm->hdr.comm, &request));
-  RengaCall(Finish(comm, &request, 0, what));
+  RengaCall(FinishCollective(comm, &request, 0, what));
   return RENGA_SUCCESS;
 }
 
@@ -64,7 +65,7 @@ RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, in
     int length = (int)(bytes - at < limit ? bytes - at : limit);
     RengaCallStart(
         MPI_Ibcast((char *)buffer + at, length, MPI_BYTE, root, comm->hdr.comm, &request));
-    RengaCall(Finish(comm, &request, length, what));
+    RengaCall(FinishCollective(comm, &request, length, what));
   }
   return RENGA_SUCCESS;
 }
@@ -80,7 +81,7 @@ static RengaErrorCode SumInPlace(RengaComm comm, MPI_Datatype type, size_t size,
     int length = (int)(count - at < limit ? count - at : limit);
     RengaCallStart(MPI_Iallreduce(MPI_IN_PLACE, (char *)values + (size_t)at * size, length, type,
                                   MPI_SUM, comm->hdr.comm, &request));
-    RengaCall(Finish(comm, &request, length * (int64_t)size, what));
+    RengaCall(FinishCollective(comm, &request, length * (int64_t)size, what));
   }
   return RENGA_SUCCESS;
 }
@@ -182,7 +183,7 @@ static RengaErrorCode GatherPart(RengaComm comm, const char *mine, size_t at, in
   RengaCall(MakePlace(length, stride, &place));
   RengaErrorCode code =
       StartGather(comm, mine + at, length, all == NULL ? NULL : all + at, place, root, &request);
-  if (!code) code = Finish(comm, &request, length, what);
+  if (!code) code = FinishCollective(comm, &request, length, what);
   MPI_Type_free(&place); /* MPI keeps it as long as it needs it */
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -110,7 +110,7 @@ static int64_t ExpectedPart(const struct _RengaCommSum *sum, SumGroup group, int
 }
 
 /* An empty message: a rank has failed. */
-static RengaErrorCode CheckPart(RengaCommSum sum, SumGroup group, size_t bytes)
+static RengaErrorCode CheckSumPart(RengaCommSum sum, SumGroup group, size_t bytes)
 {
   int peer;
   const int64_t length = ExpectedPart(sum, group, sum->at, &peer);
@@ -130,7 +130,7 @@ static RengaErrorCode TestPart(RengaCommSum sum, SumGroup group, int place, bool
   if (*done) sum->open[place] = false;
   if (*done) sum->comm->sums->moved++;
   RengaCall(code);
-  if (*done && in) RengaCall(CheckPart(sum, group, bytes));
+  if (*done && in) RengaCall(CheckSumPart(sum, group, bytes));
   return RENGA_SUCCESS;
 }
 

@@ -5,10 +5,10 @@
 typedef struct {
   int node;
   char host[MPI_MAX_PROCESSOR_NAME];
-} Place;
+} CommPlace;
 
 /* "0-3, 8, 10-11": the ranks on a node, as ranges. */
-static RengaErrorCode ViewRanks(RengaViewer viewer, int size, const Place places[], int node)
+static RengaErrorCode ViewRanks(RengaViewer viewer, int size, const CommPlace places[], int node)
 {
   const char *comma = "";
   for (int first = 0; first < size; first++) {
@@ -25,7 +25,7 @@ static RengaErrorCode ViewRanks(RengaViewer viewer, int size, const Place places
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ViewPlaces(RengaComm comm, RengaViewer viewer, const Place places[])
+static RengaErrorCode ViewPlaces(RengaComm comm, RengaViewer viewer, const CommPlace places[])
 {
   RengaCall(RengaViewerPrintf(viewer, "Comm: %d rank%s on %d node%s, timeout %g s\n", comm->size,
                               comm->size == 1 ? "" : "s", comm->nodes, comm->nodes == 1 ? "" : "s",
@@ -56,7 +56,7 @@ RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer)
 {
   RengaCheckPointer(comm);
   RengaCheckPointer(viewer);
-  Place mine = {.node = comm->node}, *places = NULL;
+  CommPlace mine = {.node = comm->node}, *places = NULL;
   int length;
   RengaCallMPI(MPI_Get_processor_name(mine.host, &length));
   if (comm->rank == 0) RengaCall(RengaMalloc(comm->size, &places));

@@ -13,11 +13,11 @@ typedef struct {
   int32_t left, right;
   int64_t count;
   int64_t places; /* first of its list, -1: none */
-} Pair;
+} BytePair;
 
 typedef struct {
   int64_t word, next;
-} Place;
+} PairPlace;
 
 typedef struct {
   int64_t count;
@@ -30,13 +30,13 @@ typedef struct {
   int32_t *symbol;       /* the symbols of word w begin where its bytes do */
   int32_t *length;       /* in symbols */
   int64_t n_pairs, pair_room, n_slots, n_places, place_room, n_heap, heap_room;
-  Pair *pair;
+  BytePair *pair;
   int64_t *slot;
-  Place *place;
+  PairPlace *place;
   Candidate *heap;
 } Joiner;
 
-static int64_t *SlotOf(const Joiner *j, int32_t left, int32_t right)
+static int64_t *PairSlotOf(const Joiner *j, int32_t left, int32_t right)
 {
   int32_t key[2] = {left, right};
   for (uint64_t at = RengaHash(key, sizeof key, 0);; at++) {
@@ -52,12 +52,13 @@ static RengaErrorCode FindPair(Joiner *j, int32_t left, int32_t right, int64_t *
     RengaFree(&j->slot);
     j->n_slots = j->n_slots > 0 ? 2 * j->n_slots : 4096;
     RengaCall(RengaMalloc(j->n_slots, &j->slot));
-    for (int64_t p = 0; p < j->n_pairs; p++) *SlotOf(j, j->pair[p].left, j->pair[p].right) = p + 1;
+    for (int64_t p = 0; p < j->n_pairs; p++)
+      *PairSlotOf(j, j->pair[p].left, j->pair[p].right) = p + 1;
   }
-  int64_t *slot = SlotOf(j, left, right);
+  int64_t *slot = PairSlotOf(j, left, right);
   if (*slot == 0) {
     RengaCall(RengaWordsRoom(j->n_pairs, &j->pair_room, &j->pair));
-    j->pair[j->n_pairs] = (Pair){left, right, 0, -1};
+    j->pair[j->n_pairs] = (BytePair){left, right, 0, -1};
     *slot = ++j->n_pairs;
   }
   *pair = *slot - 1;
@@ -67,12 +68,12 @@ static RengaErrorCode FindPair(Joiner *j, int32_t left, int32_t right, int64_t *
 /* Is a to be joined before b? */
 static bool IsBefore(const Joiner *j, const Candidate *a, const Candidate *b)
 {
-  const Pair *p = &j->pair[a->pair], *q = &j->pair[b->pair];
+  const BytePair *p = &j->pair[a->pair], *q = &j->pair[b->pair];
   if (a->count != b->count) return a->count > b->count;
   return p->left != q->left ? p->left < q->left : p->right < q->right;
 }
 
-static RengaErrorCode Push(Joiner *j, int64_t pair)
+static RengaErrorCode PushPair(Joiner *j, int64_t pair)
 {
   RengaCall(RengaWordsRoom(j->n_heap, &j->heap_room, &j->heap));
   const Candidate made = {j->pair[pair].count, pair};
@@ -99,7 +100,7 @@ static Candidate Pop(Joiner *j)
 
 /* The pairs of a word, sign times its count; new ones, those with the token made (-1: all), learn
    of the word. */
-static RengaErrorCode CountWord(Joiner *j, int64_t word, int64_t sign, int32_t made)
+static RengaErrorCode CountPairsOf(Joiner *j, int64_t word, int64_t sign, int32_t made)
 {
   const int32_t *symbol = j->symbol + j->words->word[word].at;
   for (int32_t i = 0; i + 1 < j->length[word]; i++) {
@@ -108,9 +109,9 @@ static RengaErrorCode CountWord(Joiner *j, int64_t word, int64_t sign, int32_t m
     j->pair[pair].count += sign * j->counts[word];
     if (sign < 0 || (made >= 0 && symbol[i] != made && symbol[i + 1] != made)) continue;
     RengaCall(RengaWordsRoom(j->n_places, &j->place_room, &j->place));
-    j->place[j->n_places] = (Place){word, j->pair[pair].places};
+    j->place[j->n_places] = (PairPlace){word, j->pair[pair].places};
     j->pair[pair].places = j->n_places++;
-    if (made >= 0) RengaCall(Push(j, pair));
+    if (made >= 0) RengaCall(PushPair(j, pair));
   }
   return RENGA_SUCCESS;
 }
@@ -133,21 +134,21 @@ static void JoinIn(int32_t symbol[], int32_t *length, int32_t left, int32_t righ
   *length = n;
 }
 
-static RengaErrorCode Join(Joiner *j, int64_t pair, int32_t made)
+static RengaErrorCode JoinPair(Joiner *j, int64_t pair, int32_t made)
 {
   const int32_t left = j->pair[pair].left, right = j->pair[pair].right;
   for (int64_t place = j->pair[pair].places; place >= 0; place = j->place[place].next) {
     const int64_t word = j->place[place].word;
     int32_t *symbol = j->symbol + j->words->word[word].at;
     if (!HasPair(symbol, j->length[word], left, right)) continue;
-    RengaCall(CountWord(j, word, -1, made));
+    RengaCall(CountPairsOf(j, word, -1, made));
     JoinIn(symbol, &j->length[word], left, right, made);
-    RengaCall(CountWord(j, word, 1, made));
+    RengaCall(CountPairsOf(j, word, 1, made));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Begin(Joiner *j)
+static RengaErrorCode BeginMerges(Joiner *j)
 {
   RengaCall(RengaMalloc(j->words->n_bytes + 1, &j->symbol));
   RengaCall(RengaMalloc(j->words->n_words + 1, &j->length));
@@ -155,36 +156,36 @@ static RengaErrorCode Begin(Joiner *j)
     j->symbol[i] = RENGA_TOKEN_BYTE + j->words->bytes[i];
   for (int64_t w = 0; w < j->words->n_words; w++) {
     j->length[w] = j->words->word[w].length;
-    RengaCall(CountWord(j, w, 1, -1));
+    RengaCall(CountPairsOf(j, w, 1, -1));
   }
-  for (int64_t p = 0; p < j->n_pairs; p++) RengaCall(Push(j, p));
+  for (int64_t p = 0; p < j->n_pairs; p++) RengaCall(PushPair(j, p));
   return RENGA_SUCCESS;
 }
 
 /* The most frequent pair, which occurs at least twice; -1: there is none. */
-static RengaErrorCode TakeBest(Joiner *j, int64_t *pair)
+static RengaErrorCode TakeBestPair(Joiner *j, int64_t *pair)
 {
   *pair = -1;
   while (j->n_heap > 0 && *pair < 0) {
     const Candidate best = Pop(j);
     const int64_t count = j->pair[best.pair].count;
     if (count == best.count && count >= 2) *pair = best.pair;
-    if (count < best.count && count >= 2) RengaCall(Push(j, best.pair));
+    if (count < best.count && count >= 2) RengaCall(PushPair(j, best.pair));
   }
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode JoinAll(Joiner *j, int64_t most, int64_t *n_merges, int32_t (*merges)[2])
 {
-  RengaCall(Begin(j));
+  RengaCall(BeginMerges(j));
   *n_merges = 0;
   while (*n_merges < most) {
     int64_t pair = 0;
-    RengaCall(TakeBest(j, &pair));
+    RengaCall(TakeBestPair(j, &pair));
     if (pair < 0) break;
     merges[*n_merges][0] = j->pair[pair].left;
     merges[*n_merges][1] = j->pair[pair].right;
-    RengaCall(Join(j, pair, (int32_t)(RENGA_TOKEN_PAIR + *n_merges)));
+    RengaCall(JoinPair(j, pair, (int32_t)(RENGA_TOKEN_PAIR + *n_merges)));
     (*n_merges)++;
   }
   return RENGA_SUCCESS;

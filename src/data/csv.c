@@ -31,7 +31,7 @@ static bool ListHasName(const char *list, const char *name)
 }
 
 /* Every name of a list is a column. */
-static RengaErrorCode CheckNames(const CsvSet *set, const char *list)
+static RengaErrorCode CheckColumnNames(const CsvSet *set, const char *list)
 {
   for (const char *at = list; at && *at;) {
     const size_t length = strcspn(at, ",");
@@ -56,9 +56,9 @@ static RengaErrorCode AssignColumns(CsvSet *set, const char *label, const char *
   RengaCheck(!label != !targets, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "table %s: what is to be learned? Either one column of classes or columns of numbers",
              set->csv.name);
-  RengaCall(CheckNames(set, label));
-  RengaCall(CheckNames(set, targets));
-  RengaCall(CheckNames(set, dropped));
+  RengaCall(CheckColumnNames(set, label));
+  RengaCall(CheckColumnNames(set, targets));
+  RengaCall(CheckColumnNames(set, dropped));
   RengaCall(RengaMalloc(set->csv.n_columns, &set->role));
   RengaCall(RengaMalloc(set->csv.n_columns, &set->mean));
   RengaCall(RengaMalloc(set->csv.n_columns, &set->deviation));
@@ -159,7 +159,7 @@ static RengaErrorCode Survey(CsvSet *set)
 }
 
 /* Mean and deviation of each input over the training part, by Welford's recurrence. */
-static RengaErrorCode Measure(CsvSet *set)
+static RengaErrorCode MeasureTable(CsvSet *set)
 {
   bool more;
   RengaCall(RengaCsvRewind_Private(&set->csv));
@@ -278,7 +278,7 @@ static RengaErrorCode DescribeColumns(CsvSet *set, RengaDataWriter output)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteRows(CsvSet *set, RengaDataWriter output)
+static RengaErrorCode WriteTableRows(CsvSet *set, RengaDataWriter output)
 {
   CsvBlock block = {.count = 0};
   RengaErrorCode code = RengaMalloc(BLOCK_ROWS * set->n_roles[COLUMN_INPUT] + 1, &block.x);
@@ -296,15 +296,15 @@ static RengaErrorCode WriteRows(CsvSet *set, RengaDataWriter output)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Prepare(CsvSet *set, const char *label, const char *targets,
-                              const char *dropped, double share)
+static RengaErrorCode PrepareTable(CsvSet *set, const char *label, const char *targets,
+                                   const char *dropped, double share)
 {
   RengaCall(AssignColumns(set, label, targets, dropped));
   RengaCall(Survey(set));
   set->training = set->rows - (int64_t)((double)set->rows * share);
   RengaCheck(set->training > 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "table %s has no rows to train with", set->csv.name);
-  RengaCall(Measure(set));
+  RengaCall(MeasureTable(set));
   return RENGA_SUCCESS;
 }
 
@@ -314,9 +314,9 @@ static RengaErrorCode WriteCsv(CsvSet *set, const char *table, const char *out_f
 {
   RengaDataWriter output = NULL;
   RengaErrorCode code = RengaCsvOpen_Private(table, &set->csv);
-  if (!code) code = Prepare(set, label, targets, dropped, share);
+  if (!code) code = PrepareTable(set, label, targets, dropped, share);
   if (!code) code = RengaDataWriterCreate(out_file, &output);
-  if (!code) code = WriteRows(set, output);
+  if (!code) code = WriteTableRows(set, output);
   code = RengaDataWriterClose(&output, code);
   for (int k = 0; k < set->n_classes; k++) RengaFree(&set->class[k]);
   RengaFree(&set->class);

@@ -16,7 +16,7 @@ typedef struct {
 } Encoder;
 
 /* The block into the parts that it belongs to. */
-static RengaErrorCode Flush(Encoder *e)
+static RengaErrorCode FlushTokens(Encoder *e)
 {
   RengaDataConvert(RENGA_INT32, e->block, e->type, e->stored, e->n_block);
   for (int64_t at = 0, n; at < e->n_block; at += n) {
@@ -34,7 +34,7 @@ static RengaErrorCode Flush(Encoder *e)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakeWord(void *user, const unsigned char word[], int64_t length)
+static RengaErrorCode TakeTextWord(void *user, const unsigned char word[], int64_t length)
 {
   Encoder *e = user;
   int64_t count;
@@ -44,13 +44,14 @@ static RengaErrorCode TakeWord(void *user, const unsigned char word[], int64_t l
     e->total += count;
     return RENGA_SUCCESS;
   }
-  if (e->n_block + count > BLOCK) RengaCall(Flush(e));
+  if (e->n_block + count > BLOCK) RengaCall(FlushTokens(e));
   for (int64_t i = 0; i < count; i++) e->block[e->n_block++] = tokens[i];
   return RENGA_SUCCESS;
 }
 
 /* Both parts need a whole window, or the second part nothing. */
-static RengaErrorCode Split(Encoder *e, const char *text_file, int64_t sequence, double share)
+static RengaErrorCode SplitDocument(Encoder *e, const char *text_file, int64_t sequence,
+                                    double share)
 {
   e->lengths[1] = (int64_t)((double)e->total * share);
   e->lengths[0] = e->total - e->lengths[1];
@@ -64,7 +65,7 @@ static RengaErrorCode Split(Encoder *e, const char *text_file, int64_t sequence,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddDatasets(Encoder *e, int64_t sequence)
+static RengaErrorCode AddTokenDatasets(Encoder *e, int64_t sequence)
 {
   static const char *const paths[RENGA_DATA_PARTS] = {"/training", "/validation"};
   int64_t kinds;
@@ -81,27 +82,27 @@ static RengaErrorCode AddDatasets(Encoder *e, int64_t sequence)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteAll(Encoder *e, const char *text_file, int64_t sequence)
+static RengaErrorCode EncodeAll(Encoder *e, const char *text_file, int64_t sequence)
 {
-  RengaCall(AddDatasets(e, sequence));
+  RengaCall(AddTokenDatasets(e, sequence));
   RengaCall(RengaMalloc(BLOCK, &e->block));
   RengaCall(RengaMalloc((size_t)BLOCK * RengaDataTypeSize(e->type), &e->stored));
-  RengaCall(RengaVocabularyVisitFile_Private(e->vocabulary, text_file, TakeWord, e));
-  RengaCall(Flush(e));
+  RengaCall(RengaVocabularyVisitFile_Private(e->vocabulary, text_file, TakeTextWord, e));
+  RengaCall(FlushTokens(e));
   RengaCheck(e->written == e->total, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN,
              "text %s became shorter while it was read", text_file);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteTokens(RengaVocabulary vocabulary, const char *text_file,
-                                  const char *out_file, int64_t sequence, double share)
+static RengaErrorCode EncodeTokens(RengaVocabulary vocabulary, const char *text_file,
+                                   const char *out_file, int64_t sequence, double share)
 {
   Encoder e = {.vocabulary = vocabulary};
   RengaCheck(vocabulary != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rank 0 has no vocabulary");
-  RengaCall(RengaVocabularyVisitFile_Private(vocabulary, text_file, TakeWord, &e));
-  RengaCall(Split(&e, text_file, sequence, share));
+  RengaCall(RengaVocabularyVisitFile_Private(vocabulary, text_file, TakeTextWord, &e));
+  RengaCall(SplitDocument(&e, text_file, sequence, share));
   RengaErrorCode code = RengaDataWriterCreate(out_file, &e.output);
-  if (code == RENGA_SUCCESS) code = WriteAll(&e, text_file, sequence);
+  if (code == RENGA_SUCCESS) code = EncodeAll(&e, text_file, sequence);
   code = RengaDataWriterClose(&e.output, code);
   RengaFree(&e.block);
   RengaFree(&e.stored);
@@ -137,7 +138,7 @@ RengaErrorCode RengaDataWriteTokens(RengaComm comm, RengaVocabulary vocabulary,
   RengaCall(RengaObjectGetComm(comm, &mpi));
   RengaCall(RengaDataCheckWindow_Private(mpi, sequence, validation_share));
   RengaCallMPI(MPI_Comm_rank(mpi, &rank));
-  if (rank == 0) code = WriteTokens(vocabulary, text_file, out_file, sequence, validation_share);
+  if (rank == 0) code = EncodeTokens(vocabulary, text_file, out_file, sequence, validation_share);
   RengaCall(RengaErrorAgree(mpi, code));
   return RENGA_SUCCESS;
 }

@@ -24,7 +24,7 @@ static RengaTensorSpec SampleSpec(const RengaTensorSpec *dataset)
   return sample;
 }
 
-static int Squeeze(const RengaTensorSpec *spec, int64_t dim[RENGA_MAX_DIM])
+static int SqueezeSample(const RengaTensorSpec *spec, int64_t dim[RENGA_MAX_DIM])
 {
   int n = 0;
   for (int i = 0; i < spec->ndim; i++)
@@ -36,8 +36,8 @@ static int Squeeze(const RengaTensorSpec *spec, int64_t dim[RENGA_MAX_DIM])
 static bool SameShape(const RengaTensorSpec *a, const RengaTensorSpec *b)
 {
   int64_t x[RENGA_MAX_DIM], y[RENGA_MAX_DIM];
-  int n = Squeeze(a, x);
-  return n == Squeeze(b, y) && memcmp(x, y, (size_t)n * sizeof *x) == 0;
+  int n = SqueezeSample(a, x);
+  return n == SqueezeSample(b, y) && memcmp(x, y, (size_t)n * sizeof *x) == 0;
 }
 
 static RengaErrorCode CheckField(const RengaDataField *field, const RengaTensorSpec *sample,
@@ -55,7 +55,7 @@ static RengaErrorCode CheckField(const RengaDataField *field, const RengaTensorS
   return RENGA_SUCCESS;
 }
 
-static void ListNames(int count, char *const names[], size_t size, char text[])
+static void ListDatasetNames(int count, char *const names[], size_t size, char text[])
 {
   size_t used = 0;
   snprintf(text, size, "none");
@@ -64,7 +64,7 @@ static void ListNames(int count, char *const names[], size_t size, char text[])
 }
 
 /* from[i] is count where field i has no dataset yet. */
-static bool IsTaken(RengaData data, const int from[], int name)
+static bool IsNameTaken(RengaData data, const int from[], int name)
 {
   for (int i = 0; i < data->n_fields; i++)
     if (from[i] == name) return true;
@@ -84,13 +84,13 @@ static RengaErrorCode MatchNames(RengaData data, const RengaDataFile *file, int 
     left_fields -= from[i] < count;
     left_names -= from[i] < count;
   }
-  ListNames(count, names, sizeof list, list);
+  ListDatasetNames(count, names, sizeof list, list);
   for (int i = 0; i < data->n_fields; i++) {
     if (from[i] < count) continue;
     RengaCheck(left_fields == left_names, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
                "data set %s has no dataset for input %s of the network; it has %s", file->name,
                data->fields[i].name, list);
-    while (IsTaken(data, from, next)) next++;
+    while (IsNameTaken(data, from, next)) next++;
     from[i] = next;
   }
   return RENGA_SUCCESS;

@@ -57,8 +57,8 @@ static RengaErrorCode RaiseUnfit(const Reading *r, int64_t sample, double value)
 }
 
 /* value * scale + offset, of floating numbers. */
-static void Normalize(RengaDataType type, int64_t count, const RengaDataColumn *column,
-                      void *values)
+static void NormalizeField(RengaDataType type, int64_t count, const RengaDataColumn *column,
+                           void *values)
 {
   if (column->scale == 1 && column->offset == 0) return;
   if (type == RENGA_FLOAT32)
@@ -82,7 +82,7 @@ static RengaErrorCode PlaceRun(const Reading *r, const RengaDataColumn *column, 
     char *out = r->buffer + (size_t)run[i].place * out_bytes;
     int64_t done = RengaDataConvert(from, in, r->type, out, elements);
     if (done < elements) RengaCall(RaiseUnfit(r, run[i].sample, RengaDataValueAt(from, in, done)));
-    Normalize(r->type, elements, column, out);
+    NormalizeField(r->type, elements, column, out);
   }
   return RENGA_SUCCESS;
 }

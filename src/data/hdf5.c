@@ -96,11 +96,11 @@ typedef struct {
   int count;
   char **names;
   RengaErrorCode code;
-} NameList;
+} Hdf5Names;
 
 static herr_t TakeName(hid_t group, const char *name, const H5L_info_t *link, void *user)
 {
-  NameList *list = user;
+  Hdf5Names *list = user;
   H5O_info_t info;
   (void)link;
   if (H5Oget_info_by_name(group, name, &info, H5P_DEFAULT) < 0) return 0; /* a dangling link */
@@ -114,7 +114,7 @@ static herr_t TakeName(hid_t group, const char *name, const H5L_info_t *link, vo
 
 RengaErrorCode RengaHdf5List(RengaHdf5File file, const char *group, int *count, char ***names)
 {
-  NameList list = {0};
+  Hdf5Names list = {0};
   hid_t id = H5Gopen2(file->id, group, H5P_DEFAULT);
   RengaCheck(id >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "data set %s: %s is not a group",
              file->name, group);
@@ -136,7 +136,7 @@ RengaErrorCode RengaHdf5List(RengaHdf5File file, const char *group, int *count, 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadText(hid_t attribute, hid_t type, char **value)
+static RengaErrorCode ReadHdf5Text(hid_t attribute, hid_t type, char **value)
 {
   if (H5Tis_variable_str(type) > 0) {
     char *text = NULL;
@@ -181,7 +181,7 @@ RengaErrorCode RengaHdf5GetText(RengaHdf5File file, const char *attribute, char 
   if (!found) return RENGA_SUCCESS;
   hid_t id = H5Aopen(file->id, attribute, H5P_DEFAULT), type = H5Aget_type(id);
   const RengaErrorCode code =
-      H5Tget_class(type) == H5T_STRING ? ReadText(id, type, value) : RENGA_SUCCESS;
+      H5Tget_class(type) == H5T_STRING ? ReadHdf5Text(id, type, value) : RENGA_SUCCESS;
   H5Tclose(type);
   H5Aclose(id);
   RengaCall(code);
@@ -267,7 +267,7 @@ hid_t RengaHdf5Type_Private(RengaDataType type)
   }
 }
 
-static RengaErrorCode FindType(RengaHdf5Dataset dataset)
+static RengaErrorCode FindHdf5Type(RengaHdf5Dataset dataset)
 {
   hid_t type = H5Dget_type(dataset->id), base = type;
   H5T_class_t class = H5Tget_class(type);
@@ -345,7 +345,7 @@ RengaErrorCode RengaHdf5DatasetOpen(RengaHdf5File file, const char *path, RengaH
   *dataset = d; /* closed by the caller, good or not */
   snprintf(name, sizeof name, "%s:%s", file->name, path);
   RengaCall(RengaStringCopy(name, &d->name));
-  RengaCall(FindType(d));
+  RengaCall(FindHdf5Type(d));
   RengaCall(FindShape(d));
   RengaCall(RengaHdf5OriginsCreate_Private(file->name, id, &d->origins));
   return RENGA_SUCCESS;

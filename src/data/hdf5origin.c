@@ -74,8 +74,8 @@ static void FindPart(const char *base, const char *name, char path[LONGEST])
   if (name[0] == '/' || access(path, F_OK) != 0) snprintf(path, LONGEST, "%s", name);
 }
 
-static RengaErrorCode AddPart(RengaHdf5Origins list, const char *base, const char *name,
-                              const char *dataset, int depth)
+static RengaErrorCode AddOriginPart(RengaHdf5Origins list, const char *base, const char *name,
+                                    const char *dataset, int depth)
 {
   char path[LONGEST], reason[256] = "";
   hid_t file, id = -1;
@@ -113,7 +113,7 @@ static RengaErrorCode AddParts(RengaHdf5Origins list, hid_t made, const char *ba
     char name[LONGEST] = "", dataset[LONGEST] = "";
     H5Pget_virtual_filename(made, i, name, sizeof name);
     H5Pget_virtual_dsetname(made, i, dataset, sizeof dataset);
-    RengaCall(AddPart(list, base, name, dataset, depth));
+    RengaCall(AddOriginPart(list, base, name, dataset, depth));
   }
   return RENGA_SUCCESS;
 }

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* The innermost sentence of HDF5's stack of errors; of one about the system only what that said. */
-static herr_t TakeReason(unsigned depth, const H5E_error2_t *error, void *user)
+static herr_t TakeHdf5Reason(unsigned depth, const H5E_error2_t *error, void *user)
 {
   static const char mark[] = "error message = '";
   const char *text = error->desc ? error->desc : "no reason given", *system = strstr(text, mark);
@@ -15,5 +15,5 @@ static herr_t TakeReason(unsigned depth, const H5E_error2_t *error, void *user)
 void RengaHdf5Reason_Private(char text[256])
 {
   snprintf(text, 256, "no reason given");
-  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, TakeReason, text);
+  H5Ewalk2(H5E_DEFAULT, H5E_WALK_UPWARD, TakeHdf5Reason, text);
 }

@@ -104,7 +104,7 @@ RengaErrorCode RengaDataWriterCreate(const char *file, RengaDataWriter *writer)
 }
 
 /* Groups remember the order of their datasets: inputs of other names are matched by it. */
-static herr_t MakeGroup(hid_t file, const char *path)
+static herr_t MakeHdf5Group(hid_t file, const char *path)
 {
   char group[256];
   snprintf(group, sizeof group, "%s", path);
@@ -190,7 +190,7 @@ RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
     RengaCall(FailToWrite(writer, strerror(EFBIG)));
   H5E_BEGIN_TRY
   {
-    if (MakeGroup(writer->file, path) >= 0) made.id = MakeDataset(writer->file, path, spec);
+    if (MakeHdf5Group(writer->file, path) >= 0) made.id = MakeDataset(writer->file, path, spec);
     if (made.id < 0) RengaHdf5Reason_Private(reason);
   }
   H5E_END_TRY
@@ -373,7 +373,7 @@ static RengaErrorCode CopyImage(RengaDataWriter writer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Publish(RengaDataWriter writer)
+static RengaErrorCode PublishHdf5(RengaDataWriter writer)
 {
   char *folder;
   int reason = 0;
@@ -425,7 +425,7 @@ RengaErrorCode RengaDataWriterClose(RengaDataWriter *writer, RengaErrorCode code
   if (*writer == NULL) return code;
   RengaErrorCode closed = CloseImage(*writer);
   if (code == RENGA_SUCCESS) code = closed;
-  if (code == RENGA_SUCCESS) code = Publish(*writer);
+  if (code == RENGA_SUCCESS) code = PublishHdf5(*writer);
   EndFile(writer, code == RENGA_SUCCESS);
   return code;
 }

@@ -25,7 +25,7 @@ static const struct {
 enum { N_TYPES = sizeof types / sizeof types[0] };
 
 /* bytes of the file as it would be without gzip. */
-static RengaErrorCode ReadBytes(IdxFile *idx, size_t bytes, const char *what, void *buffer)
+static RengaErrorCode ReadIdxBytes(IdxFile *idx, size_t bytes, const char *what, void *buffer)
 {
   int status;
   int got = gzread(idx->file, buffer, (unsigned)bytes);
@@ -42,7 +42,7 @@ static RengaErrorCode ReadType(IdxFile *idx)
 {
   unsigned char magic[4];
   int t = 0;
-  RengaCall(ReadBytes(idx, sizeof magic, "its first four bytes", magic));
+  RengaCall(ReadIdxBytes(idx, sizeof magic, "its first four bytes", magic));
   while (t < N_TYPES && types[t].code != magic[2]) t++;
   RengaCheck(
       magic[0] == 0 && magic[1] == 0 && t < N_TYPES && magic[3] >= 1 && magic[3] < RENGA_MAX_DIM,
@@ -56,14 +56,14 @@ static RengaErrorCode ReadType(IdxFile *idx)
 }
 
 /* What the dimensions promise must be possible in a file of this size. */
-static RengaErrorCode ReadShape(IdxFile *idx)
+static RengaErrorCode ReadIdxShape(IdxFile *idx)
 {
   struct stat status;
   char text[128];
   double bytes = (double)RengaDataTypeSize(idx->spec.type);
   for (int d = 0; d < idx->spec.ndim; d++) {
     unsigned char b[4];
-    RengaCall(ReadBytes(idx, sizeof b, "its dimensions", b));
+    RengaCall(ReadIdxBytes(idx, sizeof b, "its dimensions", b));
     idx->spec.dim[d] = (int64_t)b[0] << 24 | b[1] << 16 | b[2] << 8 | b[3];
     bytes *= (double)idx->spec.dim[d];
   }
@@ -88,7 +88,7 @@ static RengaErrorCode OpenIdx(const char *name, IdxFile *idx)
              strerror(errno));
   gzbuffer(idx->file, 128 * 1024);
   RengaCall(ReadType(idx));
-  RengaCall(ReadShape(idx));
+  RengaCall(ReadIdxShape(idx));
   return RENGA_SUCCESS;
 }
 
@@ -99,8 +99,8 @@ static void CloseIdx(IdxFile *idx)
 }
 
 /* All samples of a file into a dataset; moments may be NULL. */
-static RengaErrorCode CopyRows(IdxFile *idx, RengaDataWriter output, int dataset,
-                               RengaDataMoments *moments)
+static RengaErrorCode CopyIdxRows(IdxFile *idx, RengaDataWriter output, int dataset,
+                                  RengaDataMoments *moments)
 {
   int64_t most = BLOCK / idx->row_bytes, rows = idx->spec.dim[0];
   size_t size = RengaDataTypeSize(idx->spec.type);
@@ -113,7 +113,7 @@ static RengaErrorCode CopyRows(IdxFile *idx, RengaDataWriter output, int dataset
   for (int64_t at = 0; at < rows && code == RENGA_SUCCESS; at += most) {
     int64_t n = rows - at < most ? rows - at : most, count = n * idx->row_bytes / (int64_t)size;
     snprintf(what, sizeof what, "samples %lld to %lld", (long long)at, (long long)(at + n - 1));
-    code = ReadBytes(idx, (size_t)(n * idx->row_bytes), what, block);
+    code = ReadIdxBytes(idx, (size_t)(n * idx->row_bytes), what, block);
     if (code != RENGA_SUCCESS) break;
     RengaDataSwapBytes(size, count, block);
     if (moments != NULL) RengaDataMomentsAdd_Private(moments, idx->spec.type, block, count);
@@ -125,7 +125,7 @@ static RengaErrorCode CopyRows(IdxFile *idx, RengaDataWriter output, int dataset
 }
 
 /* Nothing may follow; reading on also compares gzip's checksum. */
-static RengaErrorCode CheckEnd(IdxFile *idx)
+static RengaErrorCode CheckIdxEnd(IdxFile *idx)
 {
   char more;
   int status, got = gzread(idx->file, &more, 1);
@@ -150,7 +150,7 @@ static RengaTensorSpec ImageSpec(const RengaTensorSpec *spec)
   return image;
 }
 
-static RengaErrorCode CheckPair(const IdxFile *images, const IdxFile *labels)
+static RengaErrorCode CheckImagesLabels(const IdxFile *images, const IdxFile *labels)
 {
   char text[128];
   RengaTensorSpecFormat(&labels->spec, sizeof text, text);
@@ -197,30 +197,30 @@ static RengaErrorCode CheckSameImages(IdxSet *set, int part, const IdxFile *imag
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyPart(IdxSet *set, int part, IdxFile *images, IdxFile *labels)
+static RengaErrorCode CopyIdxPart(IdxSet *set, int part, IdxFile *images, IdxFile *labels)
 {
   static const char *const paths[RENGA_DATA_PARTS][2] = {
       {"/training/image", "/training/labels"}, {"/validation/image", "/validation/labels"}};
   int dataset[2];
-  RengaCall(CheckPair(images, labels));
+  RengaCall(CheckImagesLabels(images, labels));
   RengaCall(CheckSameImages(set, part, images));
   RengaTensorSpec image = ImageSpec(&images->spec);
   RengaCall(RengaDataWriterAdd(set->output, paths[part][0], &image, &dataset[0]));
   RengaCall(RengaDataWriterAdd(set->output, paths[part][1], &labels->spec, &dataset[1]));
-  RengaCall(CopyRows(images, set->output, dataset[0], part == 0 ? &set->moments : NULL));
-  RengaCall(CopyRows(labels, set->output, dataset[1], NULL));
-  RengaCall(CheckEnd(images));
-  RengaCall(CheckEnd(labels));
+  RengaCall(CopyIdxRows(images, set->output, dataset[0], part == 0 ? &set->moments : NULL));
+  RengaCall(CopyIdxRows(labels, set->output, dataset[1], NULL));
+  RengaCall(CheckIdxEnd(images));
+  RengaCall(CheckIdxEnd(labels));
   RengaCall(PutNormalization(set, dataset[0], images->name));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddPart(IdxSet *set, int part, const char *const files[])
+static RengaErrorCode AddIdxPart(IdxSet *set, int part, const char *const files[])
 {
   IdxFile images = {0}, labels = {0};
   RengaErrorCode code = OpenIdx(files[0], &images);
   if (code == RENGA_SUCCESS) code = OpenIdx(files[1], &labels);
-  if (code == RENGA_SUCCESS) code = CopyPart(set, part, &images, &labels);
+  if (code == RENGA_SUCCESS) code = CopyIdxPart(set, part, &images, &labels);
   CloseIdx(&images);
   CloseIdx(&labels);
   RengaCall(code);
@@ -233,7 +233,7 @@ static RengaErrorCode WriteIdx(int n_files, const char *const files[], const cha
   IdxSet set = {.mean = mean, .deviation = deviation};
   RengaErrorCode code = RengaDataWriterCreate(out_file, &set.output);
   for (int i = 0; i < n_files && code == RENGA_SUCCESS; i += 2)
-    code = AddPart(&set, i / 2, files + i);
+    code = AddIdxPart(&set, i / 2, files + i);
   RengaCall(RengaDataWriterClose(&set.output, code));
   return RENGA_SUCCESS;
 }

@@ -20,10 +20,10 @@ typedef struct {
 typedef struct {
   char **name; /* [count], sorted */
   int count;
-} NameList;
+} ImageNames;
 
 typedef struct {
-  NameList classes;
+  ImageNames classes;
   ImageFile *file;           /* [n_files] by class, then by name */
   int64_t n_files, n_others; /* others: no pictures, left out */
   int width, height, channels;
@@ -37,13 +37,13 @@ static int CompareTexts(const void *a, const void *b)
   return strcmp(*(char *const *)a, *(char *const *)b);
 }
 
-static void FreeFolderNames(NameList *list)
+static void FreeFolderNames(ImageNames *list)
 {
   for (int i = 0; i < list->count; i++) RengaFree(&list->name[i]);
   RengaFree(&list->name);
 }
 
-static RengaErrorCode AppendFolderEntry(NameList *list, const char *name)
+static RengaErrorCode AppendFolderEntry(ImageNames *list, const char *name)
 {
   if ((list->count & (list->count - 1)) == 0)
     RengaCall(RengaRealloc(list->count ? 2 * list->count : 1, &list->name));
@@ -53,11 +53,11 @@ static RengaErrorCode AppendFolderEntry(NameList *list, const char *name)
 }
 
 /* Sorted by name; none that begins with a dot. */
-static RengaErrorCode ListFolder(const char *folder, NameList *list)
+static RengaErrorCode ListFolder(const char *folder, ImageNames *list)
 {
   RengaErrorCode code = RENGA_SUCCESS;
   DIR *entries = opendir(folder);
-  *list = (NameList){NULL, 0};
+  *list = (ImageNames){NULL, 0};
   RengaCheck(entries, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "folder %s: %s", folder, strerror(errno));
   for (struct dirent *entry; !code && (entry = readdir(entries)) != NULL;)
     if (entry->d_name[0] != '.') code = AppendFolderEntry(list, entry->d_name);
@@ -93,7 +93,7 @@ static RengaErrorCode AppendImage(ImageSet *set, char *path, int64_t class, bool
 /* The images of one class; the last share of them validates. */
 static RengaErrorCode TakeClass(ImageSet *set, const char *folder, int64_t class, double share)
 {
-  NameList names;
+  ImageNames names;
   const int64_t first = set->n_files;
   RengaErrorCode code = ListFolder(folder, &names);
   for (int i = 0; !code && i < names.count; i++) {
@@ -118,9 +118,9 @@ static RengaErrorCode TakeClass(ImageSet *set, const char *folder, int64_t class
 }
 
 /* Folders of a folder, in the order of their names. */
-static RengaErrorCode ListClasses(const char *folder, NameList *classes)
+static RengaErrorCode ListClasses(const char *folder, ImageNames *classes)
 {
-  NameList all;
+  ImageNames all;
   RengaErrorCode code = ListFolder(folder, &all);
   for (int i = 0; !code && i < all.count; i++) {
     char *path = NULL;
@@ -152,7 +152,7 @@ static RengaErrorCode TakeFolder(ImageSet *set, const char *folder, double share
 }
 
 /* The first name of a list that another lacks, or NULL. */
-static const char *FirstLacking(const NameList *list, const NameList *other)
+static const char *FirstLacking(const ImageNames *list, const ImageNames *other)
 {
   for (int k = 0; k < list->count; k++)
     if (other->count == 0 || !bsearch(&list->name[k], other->name, (size_t)other->count,
@@ -162,9 +162,9 @@ static const char *FirstLacking(const NameList *list, const NameList *other)
 }
 
 /* Both folders have the same classes. */
-static RengaErrorCode CheckClasses(const ImageSet *set, const char *const folders[2])
+static RengaErrorCode CheckFolderClasses(const ImageSet *set, const char *const folders[2])
 {
-  NameList classes = {NULL, 0};
+  ImageNames classes = {NULL, 0};
   RengaErrorCode code = ListClasses(folders[1], &classes);
   const char *more = FirstLacking(&classes, &set->classes),
              *fewer = FirstLacking(&set->classes, &classes);
@@ -286,7 +286,7 @@ static RengaErrorCode WriteImages(int n_folders, const char *const folders[], co
 {
   RengaErrorCode code = ListClasses(folders[0], &set->classes);
   if (!code) code = TakeFolder(set, folders[0], share, false);
-  if (!code && n_folders == 2) code = CheckClasses(set, folders);
+  if (!code && n_folders == 2) code = CheckFolderClasses(set, folders);
   if (!code && n_folders == 2) code = TakeFolder(set, folders[1], 0, true);
   if (!code) code = SurveyImages(set);
   if (!code) code = WriteImageSet(set, out_file);

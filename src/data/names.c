@@ -7,9 +7,9 @@
 typedef struct {
   int count;
   char **names;
-} NameList;
+} DataNames;
 
-static RengaErrorCode AddName(NameList *list, const char *name)
+static RengaErrorCode AddDataName(DataNames *list, const char *name)
 {
   RengaCall(RengaRealloc(list->count + 1, &list->names));
   RengaCall(RengaStringCopy(name, &list->names[list->count]));
@@ -18,25 +18,26 @@ static RengaErrorCode AddName(NameList *list, const char *name)
 }
 
 /* Files that fit a pattern, in the order of their names; a name that is no pattern stays. */
-static RengaErrorCode AddPattern(NameList *list, const char *pattern)
+static RengaErrorCode AddPattern(DataNames *list, const char *pattern)
 {
   glob_t found;
   RengaErrorCode code = RENGA_SUCCESS;
-  if (strpbrk(pattern, "*?[") == NULL || access(pattern, F_OK) == 0) return AddName(list, pattern);
+  if (strpbrk(pattern, "*?[") == NULL || access(pattern, F_OK) == 0)
+    return AddDataName(list, pattern);
   int status = glob(pattern, 0, NULL, &found);
   for (size_t i = 0; status == 0 && i < found.gl_pathc && code == RENGA_SUCCESS; i++)
-    code = AddName(list, found.gl_pathv[i]);
+    code = AddDataName(list, found.gl_pathv[i]);
   globfree(&found);
   RengaCall(code);
   RengaCheck(status == 0, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "data set %s: no file fits", pattern);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddAll(NameList *list, const char *text)
+static RengaErrorCode AddAll(DataNames *list, const char *text)
 {
   char *copy, *rest = NULL;
   RengaErrorCode code = RENGA_SUCCESS;
-  if (access(text, F_OK) == 0) return AddName(list, text); /* its name may have commas */
+  if (access(text, F_OK) == 0) return AddDataName(list, text); /* its name may have commas */
   RengaCall(RengaStringCopy(text, &copy));
   for (char *word = strtok_r(copy, ",", &rest); word && code == RENGA_SUCCESS;
        word = strtok_r(NULL, ",", &rest))
@@ -69,7 +70,7 @@ RengaErrorCode RengaDataFindFiles(const char *list, int *count, char ***names)
   RengaCheckPointer(list);
   RengaCheckPointer(count);
   RengaCheckPointer(names);
-  NameList found = {0};
+  DataNames found = {0};
   RengaErrorCode code = AddAll(&found, list);
   if (code != RENGA_SUCCESS) {
     for (int i = 0; i < found.count; i++) RengaFree(&found.names[i]);

@@ -24,7 +24,7 @@ static const struct {
              {"i8", RENGA_INT64}, {"f4", RENGA_FLOAT32}, {"f8", RENGA_FLOAT64}};
 enum { N_TYPES = sizeof types / sizeof types[0] };
 
-static RengaErrorCode ReadBytes(NpyFile *npy, size_t bytes, void *buffer)
+static RengaErrorCode ReadNpyBytes(NpyFile *npy, size_t bytes, void *buffer)
 {
   RengaCheck((int64_t)bytes <= npy->bytes_left && fread(buffer, 1, bytes, npy->file) == bytes,
              MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT, "array %s ends too early", npy->name);
@@ -33,7 +33,7 @@ static RengaErrorCode ReadBytes(NpyFile *npy, size_t bytes, void *buffer)
 }
 
 /* What stands behind a key of the header. */
-static const char *Find(const char *header, const char *key)
+static const char *FindNpyKey(const char *header, const char *key)
 {
   const char *at = strstr(header, key);
   if (at == NULL) return NULL;
@@ -43,7 +43,7 @@ static const char *Find(const char *header, const char *key)
 
 static RengaErrorCode ParseType(NpyFile *npy, const char *header)
 {
-  const char *at = Find(header, "'descr'");
+  const char *at = FindNpyKey(header, "'descr'");
   int t = N_TYPES;
   if (at != NULL && strchr("<>|=", *at))
     for (t = 0; t < N_TYPES && strncmp(types[t].code, at + 1, 2) != 0; t++) continue;
@@ -57,7 +57,7 @@ static RengaErrorCode ParseType(NpyFile *npy, const char *header)
 
 static RengaErrorCode ParseShape(NpyFile *npy, const char *header)
 {
-  const char *at = Find(header, "'shape'"), *order = Find(header, "'fortran_order'");
+  const char *at = FindNpyKey(header, "'shape'"), *order = FindNpyKey(header, "'fortran_order'");
   bool good = at != NULL && *at == '(' && order != NULL;
   double bytes = good ? (double)RengaDataTypeSize(npy->spec.type) : 0;
   char text[128], *end = NULL;
@@ -91,17 +91,17 @@ static RengaErrorCode ParseShape(NpyFile *npy, const char *header)
 static RengaErrorCode ReadHeader(NpyFile *npy)
 {
   unsigned char begin[8], length[4] = {0};
-  RengaCall(ReadBytes(npy, sizeof begin, begin));
+  RengaCall(ReadNpyBytes(npy, sizeof begin, begin));
   RengaCheck(memcmp(begin, "\x93NUMPY", 6) == 0 && begin[6] >= 1 && begin[6] <= 3, MPI_COMM_SELF,
              RENGA_ERR_FILE_FORMAT, "%s is no array of NumPy (.npy, versions 1 to 3)", npy->name);
-  RengaCall(ReadBytes(npy, begin[6] == 1 ? 2 : 4, length));
+  RengaCall(ReadNpyBytes(npy, begin[6] == 1 ? 2 : 4, length));
   const int64_t bytes = length[0] | length[1] << 8 | length[2] << 16 | (int64_t)length[3] << 24;
   RengaCheck(bytes <= LONGEST_HEADER && bytes <= npy->bytes_left, MPI_COMM_SELF,
              RENGA_ERR_FILE_FORMAT, "array %s: a header of %lld bytes", npy->name,
              (long long)bytes);
   char *header;
   RengaCall(RengaMalloc(bytes + 1, &header));
-  RengaErrorCode code = ReadBytes(npy, (size_t)bytes, header);
+  RengaErrorCode code = ReadNpyBytes(npy, (size_t)bytes, header);
   if (code == RENGA_SUCCESS) code = ParseType(npy, header);
   if (code == RENGA_SUCCESS) code = ParseShape(npy, header);
   RengaFree(&header);
@@ -122,7 +122,7 @@ static RengaErrorCode OpenNpy(NpyFile *npy)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyRows(NpyFile *npy, RengaDataWriter output, int dataset)
+static RengaErrorCode CopyNpyRows(NpyFile *npy, RengaDataWriter output, int dataset)
 {
   const int64_t rows = npy->spec.dim[0], size = (int64_t)RengaDataTypeSize(npy->spec.type);
   int64_t most = npy->row_bytes < BLOCK ? BLOCK / npy->row_bytes : 1;
@@ -132,7 +132,7 @@ static RengaErrorCode CopyRows(NpyFile *npy, RengaDataWriter output, int dataset
   RengaCall(RengaMalloc(most * npy->row_bytes, &block));
   for (int64_t at = 0, n; at < rows && code == RENGA_SUCCESS; at += n) {
     n = rows - at < most ? rows - at : most;
-    code = ReadBytes(npy, (size_t)(n * npy->row_bytes), block);
+    code = ReadNpyBytes(npy, (size_t)(n * npy->row_bytes), block);
     if (code == RENGA_SUCCESS && npy->swapped)
       RengaDataSwapBytes((size_t)size, n * npy->row_bytes / size, block);
     if (code == RENGA_SUCCESS) code = RengaDataWriterWrite(output, dataset, at, n, block);
@@ -159,7 +159,7 @@ static RengaErrorCode AddArray(NpyFile *npy, RengaDataWriter output, const NpyFi
   RengaTensorSpec stored = npy->spec;
   if (stored.type == RENGA_BOOL) stored.type = RENGA_UINT8;
   RengaCall(RengaDataWriterAdd(output, path, &stored, &dataset));
-  RengaCall(CopyRows(npy, output, dataset));
+  RengaCall(CopyNpyRows(npy, output, dataset));
   return RENGA_SUCCESS;
 }
 

@@ -47,7 +47,7 @@ static RengaErrorCode ReadPair(Pairing *p, int64_t length[2], bool *end)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Flush(Pairing *p)
+static RengaErrorCode FlushPairs(Pairing *p)
 {
   for (int64_t at = 0, n; at < p->n_rows; at += n) {
     int part = p->written >= p->kept[0];
@@ -67,7 +67,8 @@ static RengaErrorCode Flush(Pairing *p)
   return RENGA_SUCCESS;
 }
 
-static void Fill(int32_t row[], int64_t width, const int64_t tokens[], int64_t count, int64_t rest)
+static void FillPairRow(int32_t row[], int64_t width, const int64_t tokens[], int64_t count,
+                        int64_t rest)
 {
   for (int64_t i = 0; i < width; i++) row[i] = (int32_t)(i < count ? tokens[i] : rest);
 }
@@ -79,12 +80,12 @@ static void PlacePair(Pairing *p, const int64_t count[2], int64_t *const tokens[
   const int64_t n = count[0] < s - 1 ? count[0] : s - 1, m = count[1] < t - 1 ? count[1] : t - 1;
   int32_t *source = p->row[SOURCE] + at * s, *target = p->row[TARGET] + at * t;
   int32_t *labels = p->row[LABELS] + at * t;
-  Fill(source, s, tokens[0], n, RENGA_TOKEN_PADDING);
+  FillPairRow(source, s, tokens[0], n, RENGA_TOKEN_PADDING);
   source[n] = RENGA_TOKEN_END;
   for (int64_t i = 0; i < s; i++) p->mask[at * s + i] = i <= n;
   target[0] = RENGA_TOKEN_BEGIN;
-  Fill(target + 1, t - 1, tokens[1], m, RENGA_TOKEN_PADDING);
-  Fill(labels, t, tokens[1], m, IGNORED);
+  FillPairRow(target + 1, t - 1, tokens[1], m, RENGA_TOKEN_PADDING);
+  FillPairRow(labels, t, tokens[1], m, IGNORED);
   labels[m] = RENGA_TOKEN_END;
 }
 
@@ -92,7 +93,7 @@ static RengaErrorCode TakePair(Pairing *p, const int64_t length[2])
 {
   int64_t count[2] = {0}, *tokens[2] = {NULL};
   RengaErrorCode code = RENGA_SUCCESS;
-  if (p->n_rows == BATCH) RengaCall(Flush(p));
+  if (p->n_rows == BATCH) RengaCall(FlushPairs(p));
   for (int side = 0; side < 2 && code == RENGA_SUCCESS; side++)
     code = RengaVocabularyEncode(p->vocabulary, p->line[side], length[side], &count[side],
                                  &tokens[side]);
@@ -106,7 +107,7 @@ static RengaErrorCode TakePair(Pairing *p, const int64_t length[2])
 }
 
 /* One reading of both texts. */
-static RengaErrorCode Visit(Pairing *p)
+static RengaErrorCode VisitPairs(Pairing *p)
 {
   bool end = false;
   p->n_line = p->pairs[0] = p->pairs[1] = 0;
@@ -132,7 +133,7 @@ static RengaErrorCode Open(Pairing *p)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Split(Pairing *p, double share)
+static RengaErrorCode SplitPairs(Pairing *p, double share)
 {
   p->kept[1] = (int64_t)((double)p->pairs[0] * share);
   p->kept[0] = p->pairs[0] - p->kept[1];
@@ -144,7 +145,7 @@ static RengaErrorCode Split(Pairing *p, double share)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddDatasets(Pairing *p)
+static RengaErrorCode AddPairDatasets(Pairing *p)
 {
   static const char *const groups[RENGA_DATA_PARTS] = {"training", "validation"};
   RengaCall(RengaVocabularyPut_Private(p->vocabulary, p->output));
@@ -163,23 +164,23 @@ static RengaErrorCode AddDatasets(Pairing *p)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteAll(Pairing *p, const char *out_file, double share)
+static RengaErrorCode WriteAllPairs(Pairing *p, const char *out_file, double share)
 {
   RengaCheck(p->vocabulary != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "rank 0 has no vocabulary");
   RengaCheck(!RengaVocabularyIsTokenizer_Private(p->vocabulary), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "aligned texts need a vocabulary with tokens that begin, end and pad: not a "
              "tokenizer.json");
   RengaCall(Open(p));
-  RengaCall(Visit(p));
-  RengaCall(Split(p, share));
+  RengaCall(VisitPairs(p));
+  RengaCall(SplitPairs(p, share));
   RengaCall(RengaDataWriterCreate(out_file, &p->output));
-  RengaCall(AddDatasets(p));
-  RengaCall(Visit(p));
-  RengaCall(Flush(p));
+  RengaCall(AddPairDatasets(p));
+  RengaCall(VisitPairs(p));
+  RengaCall(FlushPairs(p));
   return RENGA_SUCCESS;
 }
 
-static void Free(Pairing *p)
+static void FreePairs(Pairing *p)
 {
   for (int side = 0; side < 2; side++) {
     if (p->file[side] != NULL) fclose(p->file[side]);
@@ -230,9 +231,9 @@ RengaErrorCode RengaDataWritePairs(RengaComm comm, RengaVocabulary vocabulary,
     RengaCall(RengaDataCheckWindow_Private(mpi, lengths[side] - 1, validation_share));
   RengaCallMPI(MPI_Comm_rank(mpi, &rank));
   if (rank == 0) {
-    code = WriteAll(&p, out_file, validation_share);
+    code = WriteAllPairs(&p, out_file, validation_share);
     code = RengaDataWriterClose(&p.output, code);
-    Free(&p);
+    FreePairs(&p);
   }
   RengaCall(RengaErrorAgree(mpi, code));
   if (pairs != NULL) memcpy(pairs, p.pairs, sizeof p.pairs);

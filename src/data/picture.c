@@ -47,10 +47,11 @@ void RengaPictureFree_Private(RengaPicture *picture)
    numbers of channels beside each other. */
 typedef struct {
   int lines, line_step, length, step, beside;
-} Sweep;
+} PictureSweep;
 
 /* One line: each new pixel is the mean of the old ones around its place. */
-static void ResizeLine(const Sweep *sweep, const float from[], int wanted, float to[], int to_step)
+static void ResizeLine(const PictureSweep *sweep, const float from[], int wanted, float to[],
+                       int to_step)
 {
   const double scale = (double)sweep->length / wanted, reach = scale > 1 ? scale : 1;
   for (int i = 0; i < wanted; i++) {
@@ -75,8 +76,8 @@ static void ResizeLine(const Sweep *sweep, const float from[], int wanted, float
 static void ResizePasses(const RengaPicture *picture, int width, int height, float *from, float *to)
 {
   const int c = picture->channels;
-  const Sweep rows = {picture->height, picture->width * c, picture->width, c, c};
-  const Sweep columns = {width, c, picture->height, width * c, c};
+  const PictureSweep rows = {picture->height, picture->width * c, picture->width, c, c};
+  const PictureSweep columns = {width, c, picture->height, width * c, c};
   for (int64_t i = 0; i < (int64_t)picture->width * picture->height * c; i++)
     from[i] = picture->pixel[i];
   for (int y = 0; y < rows.lines; y++)

@@ -61,7 +61,7 @@ static RengaErrorCode AddRating(Ratings *r, const Rating *rating)
 }
 
 /* The first line may be a heading; empty ones are passed over. */
-static RengaErrorCode ReadLines(Ratings *r, FILE *file, char **line, size_t *size)
+static RengaErrorCode ReadRatingLines(Ratings *r, FILE *file, char **line, size_t *size)
 {
   for (int64_t number = 1; getline(line, size, file) >= 0; number++) {
     Rating rating;
@@ -87,14 +87,14 @@ static RengaErrorCode ReadRatings(Ratings *r)
   FILE *file = fopen(r->name, "rb");
   RengaCheck(file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "ratings %s: %s", r->name,
              strerror(errno));
-  RengaErrorCode code = ReadLines(r, file, &line, &size);
+  RengaErrorCode code = ReadRatingLines(r, file, &line, &size);
   free(line); /* of getline */
   fclose(file);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static int CompareNumbers(const void *a, const void *b)
+static int CompareRatedNumbers(const void *a, const void *b)
 {
   const int64_t *x = a, *y = b;
   return (*x > *y) - (*x < *y);
@@ -115,13 +115,13 @@ static RengaErrorCode Number(Ratings *r, int which)
   r->names[which] = names;
   for (int64_t i = 0; i < r->count; i++)
     names[i] = which == 0 ? r->rating[i].user : r->rating[i].item;
-  qsort(names, (size_t)r->count, sizeof *names, CompareNumbers);
+  qsort(names, (size_t)r->count, sizeof *names, CompareRatedNumbers);
   for (int64_t i = 0; i < r->count; i++)
     if (i == 0 || names[i] != names[i - 1]) names[n++] = names[i];
   r->n_names[which] = n;
   for (int64_t i = 0; i < r->count; i++) {
     int64_t *field = which == 0 ? &r->rating[i].user : &r->rating[i].item;
-    int64_t *found = bsearch(field, names, (size_t)n, sizeof *names, CompareNumbers);
+    int64_t *found = bsearch(field, names, (size_t)n, sizeof *names, CompareRatedNumbers);
     *field = found - names;
   }
   return RENGA_SUCCESS;
@@ -218,7 +218,7 @@ static RengaErrorCode WriteSamples(Ratings *r, RengaDataWriter output)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Prepare(Ratings *r)
+static RengaErrorCode PrepareRatings(Ratings *r)
 {
   RengaCall(ReadRatings(r));
   RengaCall(Number(r, 0));
@@ -230,7 +230,7 @@ static RengaErrorCode Prepare(Ratings *r)
 static RengaErrorCode WriteRatings(Ratings *r, const char *out_file)
 {
   RengaDataWriter output = NULL;
-  RengaErrorCode code = Prepare(r);
+  RengaErrorCode code = PrepareRatings(r);
   if (code == RENGA_SUCCESS) code = RengaDataWriterCreate(out_file, &output);
   if (code == RENGA_SUCCESS) code = WriteSamples(r, output);
   code = RengaDataWriterClose(&output, code);

@@ -6,7 +6,7 @@
 
 enum { BLOCK = 256, STREAMS = 0x64617461 /* apart from those of the network */ };
 
-static void FillNormal(RengaData data, int field, int64_t sample, void *out)
+static void FillNormalField(RengaData data, int field, int64_t sample, void *out)
 {
   const RengaDataField *f = &data->fields[field];
   uint64_t first = (uint64_t)(sample * f->elements), stream = (uint64_t)field << 32 | STREAMS;
@@ -20,7 +20,7 @@ static void FillNormal(RengaData data, int field, int64_t sample, void *out)
 }
 
 /* A 64-bit draw times the bound, its upper half: even but for 1 in 2^64 / bound. */
-static int64_t Below(uint64_t draw, uint64_t bound)
+static int64_t DrawIndexBelow(uint64_t draw, uint64_t bound)
 {
   uint64_t high = draw >> 32, low = draw & 0xffffffff;
   return (int64_t)((high * bound + (low * bound >> 32)) >> 32);
@@ -40,7 +40,7 @@ static RengaErrorCode FillIntegers(RengaData data, int field, int64_t sample, vo
                              STREAMS},
                draw[4];
       RengaPhilox(counter, key, draw);
-      block[i] = Below((uint64_t)draw[0] << 32 | draw[1], bound);
+      block[i] = DrawIndexBelow((uint64_t)draw[0] << 32 | draw[1], bound);
     }
     char *to = (char *)out + (size_t)at * RengaDataTypeSize(f->spec.type);
     RengaCheck(RengaDataConvert(RENGA_INT64, block, f->spec.type, to, n) == n, MPI_COMM_SELF,
@@ -62,7 +62,7 @@ static RengaErrorCode ReadSynthetic(RengaData data, RengaDataPart source, int fi
     if (RengaDataIsInteger(f->spec.type)) {
       RengaCall(FillIntegers(data, field, samples[i], out));
     } else {
-      FillNormal(data, field, samples[i], out);
+      FillNormalField(data, field, samples[i], out);
     }
   }
   return RENGA_SUCCESS;

@@ -20,8 +20,8 @@ static RengaErrorCode MeasureText(const char *text_file, FILE **file, int64_t *b
 }
 
 /* Both parts need a whole window, or the second part nothing. */
-static RengaErrorCode SplitText(const char *text_file, int64_t bytes, int64_t sequence,
-                                double validation_share, int64_t lengths[RENGA_DATA_PARTS])
+static RengaErrorCode SplitTokens(const char *text_file, int64_t bytes, int64_t sequence,
+                                  double validation_share, int64_t lengths[RENGA_DATA_PARTS])
 {
   lengths[1] = (int64_t)((double)bytes * validation_share);
   lengths[0] = bytes - lengths[1];
@@ -36,8 +36,8 @@ static RengaErrorCode SplitText(const char *text_file, int64_t bytes, int64_t se
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyPart(FILE *file, const char *text_file, RengaDataWriter output,
-                               int dataset, int64_t length, unsigned char block[])
+static RengaErrorCode CopyTextPart(FILE *file, const char *text_file, RengaDataWriter output,
+                                   int dataset, int64_t length, unsigned char block[])
 {
   for (int64_t at = 0; at < length; at += BLOCK) {
     int64_t n = length - at < BLOCK ? length - at : BLOCK;
@@ -50,8 +50,8 @@ static RengaErrorCode CopyPart(FILE *file, const char *text_file, RengaDataWrite
 }
 
 /* A part of no tokens is left out. */
-static RengaErrorCode WriteTokens(FILE *file, const char *text_file, RengaDataWriter output,
-                                  const int64_t lengths[RENGA_DATA_PARTS], int64_t sequence)
+static RengaErrorCode WriteTokenFile(FILE *file, const char *text_file, RengaDataWriter output,
+                                     const int64_t lengths[RENGA_DATA_PARTS], int64_t sequence)
 {
   static const char *const paths[RENGA_DATA_PARTS] = {"/training", "/validation"};
   unsigned char *block;
@@ -66,24 +66,24 @@ static RengaErrorCode WriteTokens(FILE *file, const char *text_file, RengaDataWr
     if (lengths[part] == 0) continue;
     code = RengaDataWriterAdd(output, paths[part], &spec, &dataset);
     if (code == RENGA_SUCCESS)
-      code = CopyPart(file, text_file, output, dataset, lengths[part], block);
+      code = CopyTextPart(file, text_file, output, dataset, lengths[part], block);
   }
   RengaFree(&block);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WriteText(const char *text_file, const char *out_file, int64_t sequence,
-                                double validation_share)
+static RengaErrorCode WriteTextFile(const char *text_file, const char *out_file, int64_t sequence,
+                                    double validation_share)
 {
   FILE *file = NULL;
   RengaDataWriter output = NULL;
   int64_t bytes = 0, lengths[RENGA_DATA_PARTS];
   RengaErrorCode code = MeasureText(text_file, &file, &bytes);
   if (code == RENGA_SUCCESS)
-    code = SplitText(text_file, bytes, sequence, validation_share, lengths);
+    code = SplitTokens(text_file, bytes, sequence, validation_share, lengths);
   if (code == RENGA_SUCCESS) code = RengaDataWriterCreate(out_file, &output);
-  if (code == RENGA_SUCCESS) code = WriteTokens(file, text_file, output, lengths, sequence);
+  if (code == RENGA_SUCCESS) code = WriteTokenFile(file, text_file, output, lengths, sequence);
   code = RengaDataWriterClose(&output, code);
   if (file != NULL) fclose(file);
   RengaCall(code);
@@ -128,7 +128,7 @@ RengaErrorCode RengaDataWriteText(RengaComm comm, const char *text_file, const c
   RengaCall(RengaObjectGetComm(comm, &mpi));
   RengaCall(RengaDataCheckWindow_Private(mpi, sequence, validation_share));
   RengaCallMPI(MPI_Comm_rank(mpi, &rank));
-  if (rank == 0) code = WriteText(text_file, out_file, sequence, validation_share);
+  if (rank == 0) code = WriteTextFile(text_file, out_file, sequence, validation_share);
   RengaCall(RengaErrorAgree(mpi, code));
   return RENGA_SUCCESS;
 }

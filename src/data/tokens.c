@@ -55,7 +55,7 @@ RengaErrorCode RengaDataAssignRoles_Private(RengaData data)
   return RENGA_SUCCESS;
 }
 
-static int64_t Below(uint32_t draw, int64_t bound)
+static int64_t MaskBelow(uint32_t draw, int64_t bound)
 {
   return (int64_t)((uint64_t)draw * (uint64_t)bound >> 32);
 }
@@ -67,19 +67,19 @@ typedef struct {
 } Masker;
 
 /* draw[0]: is the token at this place to be found? [1]: what becomes of it, [2]: which other. */
-static void Draw(const Masker *masker, int64_t place, uint32_t draw[4])
+static void DrawMask(const Masker *masker, int64_t place, uint32_t draw[4])
 {
   const uint32_t counter[4] = {(uint32_t)place, (uint32_t)masker->sample,
                                (uint32_t)(masker->sample >> 32), MASKING};
   RengaPhilox(counter, masker->key, draw);
 }
 
-static int64_t Replace(const Masker *masker, int64_t token, const uint32_t draw[4])
+static int64_t ReplaceToken(const Masker *masker, int64_t token, const uint32_t draw[4])
 {
   const int64_t first = masker->data->mask + 1; /* tokens up to the mask stand for no text */
-  int64_t tenth = Below(draw[1], 10);
+  int64_t tenth = MaskBelow(draw[1], 10);
   if (tenth < 8) return masker->data->mask;
-  return tenth == 8 ? first + Below(draw[2], masker->data->vocabulary - first) : token;
+  return tenth == 8 ? first + MaskBelow(draw[2], masker->data->vocabulary - first) : token;
 }
 
 /* One window. Where no token is drawn, one is taken: a loss over nothing is no number. */
@@ -90,16 +90,16 @@ static void MaskWindow(const Masker *masker, RengaDataRole role, int64_t length,
   uint32_t draw[4];
   bool any = false;
   for (int64_t i = 0; i < length && !any; i++) {
-    Draw(masker, i, draw);
+    DrawMask(masker, i, draw);
     any = draw[0] < bound;
   }
-  Draw(masker, length, draw);
-  const int64_t only = any ? -1 : Below(draw[0], length);
+  DrawMask(masker, length, draw);
+  const int64_t only = any ? -1 : MaskBelow(draw[0], length);
   for (int64_t i = 0; i < length; i++) {
-    Draw(masker, i, draw);
+    DrawMask(masker, i, draw);
     bool found = draw[0] < bound || i == only;
     if (role == RENGA_ROLE_LABELS && !found) tokens[i] = data->ignored;
-    if (role == RENGA_ROLE_TOKENS && found) tokens[i] = Replace(masker, tokens[i], draw);
+    if (role == RENGA_ROLE_TOKENS && found) tokens[i] = ReplaceToken(masker, tokens[i], draw);
   }
 }
 

@@ -7,7 +7,7 @@
 
 enum { MOST_WORDS = 1 << 20, LONGEST_TOKEN = 1 << 16 };
 
-static int64_t *SlotOf(RengaVocabulary v, int32_t left, int32_t right)
+static int64_t *VocabularySlotOf(RengaVocabulary v, int32_t left, int32_t right)
 {
   int32_t key[2] = {left, right};
   for (uint64_t at = RengaHash(key, sizeof key, 0);; at++) {
@@ -27,13 +27,13 @@ static RengaErrorCode IndexMerges(RengaVocabulary v)
     const int64_t limit = v->tokenizer ? v->count : RENGA_TOKEN_PAIR + m;
     const int32_t least = v->tokenizer ? 0 : RENGA_TOKEN_BYTE;
     bool good = left >= least && right >= least && left < limit && right < limit &&
-                *SlotOf(v, left, right) == 0;
+                *VocabularySlotOf(v, left, right) == 0;
     RengaCheck(
         good, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
         "vocabulary: pair %lld is of tokens %d and %d; each pair is a new one of tokens %d to "
         "%lld",
         (long long)m, left, right, least, (long long)limit - 1);
-    *SlotOf(v, left, right) = m + 1;
+    *VocabularySlotOf(v, left, right) = m + 1;
   }
   return RENGA_SUCCESS;
 }
@@ -149,7 +149,7 @@ static int64_t JoinPairs(RengaVocabulary v, int64_t length, int32_t symbol[])
   for (;;) {
     int64_t best = v->n_merges, n = 0;
     for (int64_t i = 0; i + 1 < length; i++) {
-      int64_t merge = *SlotOf(v, symbol[i], symbol[i + 1]) - 1;
+      int64_t merge = *VocabularySlotOf(v, symbol[i], symbol[i + 1]) - 1;
       if (merge >= 0 && merge < best) best = merge;
     }
     if (best == v->n_merges) return length;
@@ -218,7 +218,7 @@ typedef struct {
   int64_t *counts, room;
 } Counting;
 
-static RengaErrorCode CountWord(void *user, const unsigned char word[], int64_t length)
+static RengaErrorCode CountVocabularyWord(void *user, const unsigned char word[], int64_t length)
 {
   Counting *counting = user;
   int64_t number;
@@ -259,7 +259,7 @@ RengaErrorCode RengaVocabularyTrain(int n_files, const char *const files[], int6
              "for no text",
              (long long)kinds, RENGA_TOKEN_PAIR);
   for (int f = 0; f < n_files && code == RENGA_SUCCESS; f++)
-    code = RengaWordsVisitFile_Private(files[f], CountWord, &counting);
+    code = RengaWordsVisitFile_Private(files[f], CountVocabularyWord, &counting);
   if (code == RENGA_SUCCESS)
     code = RengaBytePairsFind_Private(&counting.words, counting.counts, kinds, &n_merges, &merges);
   RengaWordsFree_Private(&counting.words);
@@ -294,7 +294,7 @@ typedef struct {
   int64_t *tokens;
 } Encoding;
 
-static RengaErrorCode AddWord(void *user, const unsigned char word[], int64_t length)
+static RengaErrorCode AddVocabularyWord(void *user, const unsigned char word[], int64_t length)
 {
   Encoding *e = user;
   int64_t n;
@@ -327,8 +327,8 @@ RengaErrorCode RengaVocabularyEncode(RengaVocabulary vocabulary, const char *tex
   RengaCheckPointer(count);
   RengaCheckPointer(tokens);
   Encoding e = {.vocabulary = vocabulary};
-  RengaErrorCode code =
-      RengaVocabularyVisit_Private(vocabulary, (const unsigned char *)text, length, AddWord, &e);
+  RengaErrorCode code = RengaVocabularyVisit_Private(vocabulary, (const unsigned char *)text,
+                                                     length, AddVocabularyWord, &e);
   if (code != RENGA_SUCCESS) RengaFree(&e.tokens);
   RengaCall(code);
   *count = e.count;

@@ -30,7 +30,7 @@ static RengaErrorCode ReadPairs(FILE *file, const char *name, int64_t *count, in
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadText(const char *name, int64_t *count, int32_t (**merges)[2])
+static RengaErrorCode ReadVocabularyText(const char *name, int64_t *count, int32_t (**merges)[2])
 {
   FILE *file = fopen(name, "rb");
   RengaCheck(file != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "vocabulary %s: %s", name,
@@ -169,7 +169,8 @@ RengaErrorCode RengaVocabularyRead(const char *file, RengaVocabulary *vocabulary
   else if (BeginsWith(file, "{"))
     RengaCall(ReadTokenizer(file, &found));
   if (!found) {
-    RengaErrorCode code = hdf5 ? ReadHdf5(file, &count, &merges) : ReadText(file, &count, &merges);
+    RengaErrorCode code =
+        hdf5 ? ReadHdf5(file, &count, &merges) : ReadVocabularyText(file, &count, &merges);
     if (code != RENGA_SUCCESS) RengaFree(&merges);
     RengaCall(code);
     RengaCall(RengaVocabularyCreate_Private(count, merges, &found));

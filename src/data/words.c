@@ -9,7 +9,7 @@ enum { BLOCK = 4 * 1024 * 1024, LONGEST = 64 };
 
 typedef enum { LETTER, DIGIT, BLANK, LINE_END, OTHER } ByteKind;
 
-static ByteKind KindOf(unsigned char byte)
+static ByteKind KindOfByte(unsigned char byte)
 {
   const int lower = byte | 32;
   if (byte >= 0x80 || (lower >= 'a' && lower <= 'z')) return LETTER;
@@ -22,11 +22,12 @@ static int64_t WordLength(const unsigned char text[], int64_t left)
 {
   int64_t n = 1;
   bool joined =
-      left > 1 && text[0] == ' ' && KindOf(text[1]) != BLANK && KindOf(text[1]) != LINE_END;
-  ByteKind kind = KindOf(text[joined]);
+      left > 1 && text[0] == ' ' && KindOfByte(text[1]) != BLANK && KindOfByte(text[1]) != LINE_END;
+  ByteKind kind = KindOfByte(text[joined]);
   n += joined;
-  while (n < left && n < LONGEST && KindOf(text[n]) == kind) n++;
-  if (kind == BLANK && n > 1 && n < left && text[n - 1] == ' ' && KindOf(text[n]) != LINE_END) n--;
+  while (n < left && n < LONGEST && KindOfByte(text[n]) == kind) n++;
+  if (kind == BLANK && n > 1 && n < left && text[n - 1] == ' ' && KindOfByte(text[n]) != LINE_END)
+    n--;
   return n;
 }
 
@@ -86,7 +87,7 @@ RengaErrorCode RengaWordsVisitFile_Private(const char *file_name, RengaWordVisit
   return RENGA_SUCCESS;
 }
 
-static int64_t *SlotOf(const RengaWords *words, const unsigned char text[], int64_t length)
+static int64_t *WordSlotOf(const RengaWords *words, const unsigned char text[], int64_t length)
 {
   uint64_t at = RengaHash(text, (size_t)length, 0);
   for (;; at++) {
@@ -98,21 +99,21 @@ static int64_t *SlotOf(const RengaWords *words, const unsigned char text[], int6
   }
 }
 
-static RengaErrorCode GrowSlots(RengaWords *words)
+static RengaErrorCode GrowWordSlots(RengaWords *words)
 {
   RengaFree(&words->slot);
   words->n_slots = words->n_slots > 0 ? 2 * words->n_slots : 1024;
   RengaCall(RengaMalloc(words->n_slots, &words->slot));
   for (int64_t w = 0; w < words->n_words; w++)
-    *SlotOf(words, words->bytes + words->word[w].at, words->word[w].length) = w + 1;
+    *WordSlotOf(words, words->bytes + words->word[w].at, words->word[w].length) = w + 1;
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaWordsFind_Private(RengaWords *words, const unsigned char text[], int64_t length,
                                       int64_t *number, bool *is_new)
 {
-  if (words->n_words * 2 >= words->n_slots) RengaCall(GrowSlots(words));
-  int64_t *slot = SlotOf(words, text, length);
+  if (words->n_words * 2 >= words->n_slots) RengaCall(GrowWordSlots(words));
+  int64_t *slot = WordSlotOf(words, text, length);
   *is_new = *slot == 0;
   if (*is_new) {
     RengaCall(RengaWordsRoom(words->n_words, &words->word_room, &words->word));

@@ -5,7 +5,7 @@
 
 static const char outside[] = "RengaKernel"; /* the class of what is registered */
 
-static RengaErrorCode CopyCall(const RengaOpCall *from, RengaOpCall *to)
+static RengaErrorCode CopyKernelCall(const RengaOpCall *from, RengaOpCall *to)
 {
   RengaAttributes *attributes = NULL;
   RengaTensorSpec *in = NULL, *out = NULL;
@@ -87,7 +87,7 @@ static RengaErrorCode ChooseOnHost(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Choose(RengaKernel kernel)
+static RengaErrorCode ChooseKernel(RengaKernel kernel)
 {
   RengaDevice device = kernel->device;
   const RengaKernelRow *row = NULL;
@@ -123,8 +123,8 @@ RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, Re
   RengaKernel made = NULL;
   RengaCall(RengaMalloc(1, &made));
   made->device = device;
-  RengaErrorCode code = CopyCall(call, &made->call);
-  if (code == RENGA_SUCCESS) code = Choose(made);
+  RengaErrorCode code = CopyKernelCall(call, &made->call);
+  if (code == RENGA_SUCCESS) code = ChooseKernel(made);
   if (code != RENGA_SUCCESS) RengaKernelDestroy(&made);
   RengaCall(code);
   *kernel = made;

@@ -15,7 +15,7 @@ bool RengaDeviceIsHost(RengaDevice device)
   return device->host;
 }
 
-static RengaErrorCode Remember(RengaDevice device, void *pointer, size_t bytes)
+static RengaErrorCode RememberBlock(RengaDevice device, void *pointer, size_t bytes)
 {
   if (device->n_blocks == device->size_blocks) {
     int size = 2 * device->size_blocks + 16;
@@ -52,7 +52,7 @@ RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer
   void *made = NULL;
   if (bytes > 0) {
     RengaCall(device->ops->malloc(device, bytes, &made));
-    RengaErrorCode code = Remember(device, made, bytes);
+    RengaErrorCode code = RememberBlock(device, made, bytes);
     if (code) device->ops->free(device, bytes, &made);
     if (!code && device->options.poison) {
       code = device->ops->setbytes(device, NULL, made, 0xff, bytes);

@@ -59,7 +59,7 @@ static RengaErrorCode RaiseNoCores(void)
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_LIBRARY, "hwloc cannot read this machine's cores");
 }
 
-static RengaErrorCode Count(MPI_Comm comm, int *threads)
+static RengaErrorCode CountThreads(MPI_Comm comm, int *threads)
 {
   MPI_Comm node = MPI_COMM_NULL;
   hwloc_topology_t topology = NULL;
@@ -95,7 +95,7 @@ RengaErrorCode RengaDeviceCountThreads(MPI_Comm comm, int *threads)
     *threads = (int)(intptr_t)kept;
     return RENGA_SUCCESS;
   }
-  RengaCall(Count(comm, threads));
+  RengaCall(CountThreads(comm, threads));
   kept = (void *)(intptr_t)*threads;
   RengaCallMPI(MPI_Comm_set_attr(comm, key, kept));
   return RENGA_SUCCESS;

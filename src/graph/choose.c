@@ -16,7 +16,7 @@ static bool NextPattern(const char **list, char pattern[PATTERN_SIZE])
 }
 
 /* Does one of the patterns fit? Those that do are remembered. */
-static bool Fits(const char *list, uint64_t *fitted, const char *name)
+static bool FitsChoice(const char *list, uint64_t *fitted, const char *name)
 {
   char pattern[PATTERN_SIZE];
   bool fits = false;
@@ -30,8 +30,8 @@ static bool Fits(const char *list, uint64_t *fitted, const char *name)
 
 RengaGraphChoice RengaGraphChoose_Private(RengaGraph graph, const char *name)
 {
-  bool frozen = Fits(graph->options.frozen, &graph->fitted_frozen, name);
-  if (Fits(graph->options.trained, &graph->fitted_trained, name)) return RENGA_GRAPH_TRAINED;
+  bool frozen = FitsChoice(graph->options.frozen, &graph->fitted_frozen, name);
+  if (FitsChoice(graph->options.trained, &graph->fitted_trained, name)) return RENGA_GRAPH_TRAINED;
   return frozen ? RENGA_GRAPH_FROZEN : RENGA_GRAPH_UNSAID;
 }
 

@@ -16,15 +16,15 @@ static RengaErrorCode FillConstant(const RengaGraphValue *value, uint64_t seed, 
   return RENGA_SUCCESS;
 }
 
-static uint64_t Stream(const RengaGraphValue *value)
+static uint64_t InitStream(const RengaGraphValue *value)
 {
   return RengaHash(value->name, strlen(value->name), 0);
 }
 
-static RengaErrorCode FillNormal(const RengaGraphValue *value, uint64_t seed, int64_t first,
-                                 int64_t count, float out[])
+static RengaErrorCode FillNormalInit(const RengaGraphValue *value, uint64_t seed, int64_t first,
+                                     int64_t count, float out[])
 {
-  RengaRandomNormal(seed, Stream(value), (uint64_t)first, count, out);
+  RengaRandomNormal(seed, InitStream(value), (uint64_t)first, count, out);
   for (int64_t i = 0; i < count; i++)
     out[i] = (float)(value->init.a + value->init.b * (double)out[i]);
   return RENGA_SUCCESS;
@@ -34,7 +34,7 @@ static RengaErrorCode FillUniform(const RengaGraphValue *value, uint64_t seed, i
                                   int64_t count, float out[])
 {
   double width = value->init.b - value->init.a;
-  RengaRandomUniform(seed, Stream(value), (uint64_t)first, count, out);
+  RengaRandomUniform(seed, InitStream(value), (uint64_t)first, count, out);
   for (int64_t i = 0; i < count; i++) out[i] = (float)(value->init.a + width * (double)out[i]);
   return RENGA_SUCCESS;
 }
@@ -110,7 +110,7 @@ static RengaErrorCode ReadChunks(const RengaGraphValue *value, FILE *file, unsig
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckFile(const RengaGraphValue *value)
+static RengaErrorCode CheckInitFile(const RengaGraphValue *value)
 {
   const RengaInit *init = &value->init;
   RengaCheck(init->file, MPI_COMM_SELF, RENGA_ERR_GRAPH, "\"%s\" has no file for its first values",
@@ -131,7 +131,7 @@ static RengaErrorCode FillFromFile(const RengaGraphValue *value, uint64_t seed, 
                                    int64_t count, float out[])
 {
   (void)seed;
-  RengaCall(CheckFile(value));
+  RengaCall(CheckInitFile(value));
   const RengaInit *init = &value->init;
   unsigned char *buffer = NULL;
   FILE *file = fopen(init->file, "rb");
@@ -149,7 +149,7 @@ static RengaErrorCode FillFromFile(const RengaGraphValue *value, uint64_t seed, 
 static RengaErrorCode (*const fillers[])(const RengaGraphValue *, uint64_t, int64_t, int64_t,
                                          float[]) = {
     [RENGA_INIT_CONSTANT] = FillConstant,
-    [RENGA_INIT_NORMAL] = FillNormal,
+    [RENGA_INIT_NORMAL] = FillNormalInit,
     [RENGA_INIT_UNIFORM] = FillUniform,
     [RENGA_INIT_FILE] = FillFromFile,
 };

@@ -6,9 +6,9 @@
 enum { NAME_SIZE = 512 };
 
 /* One node with one output, which may be stored where an input was. */
-static RengaErrorCode Apply(RengaGraph graph, const char *op, const char *name,
-                            RengaAttributes *attributes, int n_in, const RengaValue in[],
-                            const RengaTensorSpec *given, RengaValue *y)
+static RengaErrorCode ApplyLayer(RengaGraph graph, const char *op, const char *name,
+                                 RengaAttributes *attributes, int n_in, const RengaValue in[],
+                                 const RengaTensorSpec *given, RengaValue *y)
 {
   RengaValue made;
   RengaErrorCode code = RENGA_SUCCESS;
@@ -29,7 +29,8 @@ static const char *PartName(const char *name, const char *part, char text[NAME_S
   return text;
 }
 
-static RengaErrorCode CheckFloating(RengaGraph graph, RengaValue x, const char *layer, int least)
+static RengaErrorCode CheckFloatingInput(RengaGraph graph, RengaValue x, const char *layer,
+                                         int least)
 {
   char text[160];
   RengaCheckPointer(graph);
@@ -56,7 +57,7 @@ static RengaErrorCode CheckFloating(RengaGraph graph, RengaValue x, const char *
 @*/
 RengaErrorCode RengaGraphAddMatMul(RengaGraph graph, RengaValue a, RengaValue b, RengaValue *y)
 {
-  RengaCall(Apply(graph, "MatMul", NULL, NULL, 2, (const RengaValue[]){a, b}, NULL, y));
+  RengaCall(ApplyLayer(graph, "MatMul", NULL, NULL, 2, (const RengaValue[]){a, b}, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -80,7 +81,7 @@ RengaErrorCode RengaGraphAddLinear(RengaGraph graph, const char *name, RengaValu
                                    bool bias, double deviation, RengaValue *y)
 {
   char text[NAME_SIZE];
-  RengaCall(CheckFloating(graph, x, "Linear", 1));
+  RengaCall(CheckFloatingInput(graph, x, "Linear", 1));
   const RengaTensorSpec *spec = RengaGraphSpec(graph, x);
   int64_t k = spec->dim[spec->ndim - 1];
   RengaCheck(k >= 0 && width > 0, MPI_COMM_SELF, RENGA_ERR_SHAPE,
@@ -95,7 +96,7 @@ RengaErrorCode RengaGraphAddLinear(RengaGraph graph, const char *name, RengaValu
     RengaCall(RengaGraphAddParameter(graph, PartName(name, "bias", text), &b, NULL, &in[2]));
   RengaAttributes attributes = {0};
   RengaCall(RengaAttributesSetInt(&attributes, "transB", 1));
-  RengaCall(Apply(graph, "Linear", name, &attributes, 3, in, NULL, y));
+  RengaCall(ApplyLayer(graph, "Linear", name, &attributes, 3, in, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -113,7 +114,7 @@ RengaErrorCode RengaGraphAddLinear(RengaGraph graph, const char *name, RengaValu
 @*/
 RengaErrorCode RengaGraphAddAdd(RengaGraph graph, RengaValue a, RengaValue b, RengaValue *y)
 {
-  RengaCall(Apply(graph, "Add", NULL, NULL, 2, (const RengaValue[]){a, b}, NULL, y));
+  RengaCall(ApplyLayer(graph, "Add", NULL, NULL, 2, (const RengaValue[]){a, b}, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -132,7 +133,7 @@ RengaErrorCode RengaGraphAddAdd(RengaGraph graph, RengaValue a, RengaValue b, Re
 @*/
 RengaErrorCode RengaGraphAddUnary(RengaGraph graph, const char *op, RengaValue x, RengaValue *y)
 {
-  RengaCall(Apply(graph, op, NULL, NULL, 1, &x, NULL, y));
+  RengaCall(ApplyLayer(graph, op, NULL, NULL, 1, &x, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -158,7 +159,7 @@ RengaErrorCode RengaGraphAddReshape(RengaGraph graph, RengaValue x, int ndim, co
              "a reshape to %d dimensions, 0 to %d are allowed", ndim, RENGA_MAX_DIM);
   RengaTensorSpec given = {.type = RengaGraphSpec(graph, x)->type, .ndim = ndim};
   for (int d = 0; d < ndim; d++) given.dim[d] = dim[d];
-  RengaCall(Apply(graph, "Reshape", NULL, NULL, 1, &x, &given, y));
+  RengaCall(ApplyLayer(graph, "Reshape", NULL, NULL, 1, &x, &given, y));
   return RENGA_SUCCESS;
 }
 
@@ -183,7 +184,7 @@ RengaErrorCode RengaGraphAddTranspose(RengaGraph graph, RengaValue x, const int6
   RengaCall(RengaGraphCheckValue(graph, x));
   RengaCall(
       RengaAttributesSetInts(&attributes, "perm", RengaGraphSpec(graph, x)->ndim, permutation));
-  RengaCall(Apply(graph, "Transpose", NULL, &attributes, 1, &x, NULL, y));
+  RengaCall(ApplyLayer(graph, "Transpose", NULL, &attributes, 1, &x, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -215,14 +216,14 @@ static RengaErrorCode AddScaleAndShift(RengaGraph graph, const char *name, Renga
 RengaErrorCode RengaGraphAddLayerNormalization(RengaGraph graph, const char *name, RengaValue x,
                                                double epsilon, RengaValue *y)
 {
-  RengaCall(CheckFloating(graph, x, "LayerNormalization", 1));
+  RengaCall(CheckFloatingInput(graph, x, "LayerNormalization", 1));
   const RengaTensorSpec *spec = RengaGraphSpec(graph, x);
   RengaValue in[3] = {x};
   RengaCall(AddScaleAndShift(graph, name, spec->type, spec->dim[spec->ndim - 1], &in[1]));
   RengaAttributes attributes = {0};
   RengaCall(RengaAttributesSetInt(&attributes, "axis", -1));
   RengaCall(RengaAttributesSetReal(&attributes, "epsilon", epsilon));
-  RengaCall(Apply(graph, "LayerNormalization", name, &attributes, 3, in, NULL, y));
+  RengaCall(ApplyLayer(graph, "LayerNormalization", name, &attributes, 3, in, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -250,7 +251,7 @@ RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *nam
                                                double epsilon, double momentum, RengaValue *y)
 {
   char text[NAME_SIZE];
-  RengaCall(CheckFloating(graph, x, "BatchNormalization", 2));
+  RengaCall(CheckFloatingInput(graph, x, "BatchNormalization", 2));
   const RengaTensorSpec *spec = RengaGraphSpec(graph, x);
   RengaTensorSpec channels = {.type = spec->type, .ndim = 1, .dim = {spec->dim[1]}};
   RengaInit one = {.kind = RENGA_INIT_CONSTANT, .a = 1};
@@ -263,7 +264,7 @@ RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *nam
   RengaAttributes attributes = {0};
   RengaCall(RengaAttributesSetReal(&attributes, "epsilon", epsilon));
   RengaCall(RengaAttributesSetReal(&attributes, "momentum", momentum));
-  RengaCall(Apply(graph, "BatchNormalization", name, &attributes, 5, in, NULL, y));
+  RengaCall(ApplyLayer(graph, "BatchNormalization", name, &attributes, 5, in, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -291,7 +292,7 @@ RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, Reng
 {
   char text[NAME_SIZE];
   int64_t strides[RENGA_MAX_DIM], pads[2 * RENGA_MAX_DIM];
-  RengaCall(CheckFloating(graph, x, "Conv", 3));
+  RengaCall(CheckFloatingInput(graph, x, "Conv", 3));
   const RengaTensorSpec *spec = RengaGraphSpec(graph, x);
   int n = spec->ndim - 2;
   RengaTensorSpec w = {.type = spec->type, .ndim = spec->ndim, .dim = {channels, spec->dim[1]}};
@@ -312,7 +313,7 @@ RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, Reng
   RengaAttributes attributes = {0};
   RengaCall(RengaAttributesSetInts(&attributes, "strides", n, strides));
   RengaCall(RengaAttributesSetInts(&attributes, "pads", 2 * n, pads));
-  RengaCall(Apply(graph, "Conv", name, &attributes, 3, in, NULL, y));
+  RengaCall(ApplyLayer(graph, "Conv", name, &attributes, 3, in, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -332,7 +333,8 @@ RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, Reng
 RengaErrorCode RengaGraphAddEmbedding(RengaGraph graph, RengaValue table, RengaValue indices,
                                       RengaValue *y)
 {
-  RengaCall(Apply(graph, "Gather", NULL, NULL, 2, (const RengaValue[]){table, indices}, NULL, y));
+  RengaCall(
+      ApplyLayer(graph, "Gather", NULL, NULL, 2, (const RengaValue[]){table, indices}, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -358,7 +360,7 @@ RengaErrorCode RengaGraphAddDropout(RengaGraph graph, RengaValue x, double ratio
   *y = x;
   if (ratio == 0) return RENGA_SUCCESS;
   RengaCall(RengaAttributesSetReal(&attributes, "ratio", ratio));
-  RengaCall(Apply(graph, "Dropout", NULL, &attributes, 1, &x, NULL, y));
+  RengaCall(ApplyLayer(graph, "Dropout", NULL, &attributes, 1, &x, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -380,7 +382,7 @@ RengaErrorCode RengaGraphAddAttention(RengaGraph graph, RengaValue q, RengaValue
                                       bool causal, double dropout, RengaValue *y)
 {
   RengaAttributes attributes = {0};
-  RengaCall(CheckFloating(graph, q, "Attention", 2));
+  RengaCall(CheckFloatingInput(graph, q, "Attention", 2));
   const RengaTensorSpec *spec = RengaGraphSpec(graph, q);
   double width = (double)spec->dim[spec->ndim - 1];
   RengaCheck(width > 0, MPI_COMM_SELF, RENGA_ERR_SHAPE, "attention with heads of width %g", width);
@@ -388,7 +390,7 @@ RengaErrorCode RengaGraphAddAttention(RengaGraph graph, RengaValue q, RengaValue
   RengaCall(RengaAttributesSetInt(&attributes, "causal", causal));
   RengaCall(RengaAttributesSetReal(&attributes, "ratio", dropout));
   RengaCall(
-      Apply(graph, "Attention", NULL, &attributes, 3, (const RengaValue[]){q, k, v}, NULL, y));
+      ApplyLayer(graph, "Attention", NULL, &attributes, 3, (const RengaValue[]){q, k, v}, NULL, y));
   return RENGA_SUCCESS;
 }
 
@@ -412,21 +414,21 @@ RengaErrorCode RengaGraphAddCrossEntropy(RengaGraph graph, RengaValue scores, Re
   RengaAttributes attributes = {0};
   char name[NAME_SIZE];
   RengaValue sum = RENGA_VALUE_NONE, count = RENGA_VALUE_NONE;
-  RengaCall(CheckFloating(graph, scores, "CrossEntropy", 1));
+  RengaCall(CheckFloatingInput(graph, scores, "CrossEntropy", 1));
   RengaCall(RengaAttributesSetInt(&attributes, "ignore_index", ignore_index));
   RengaErrorCode code =
       RengaGraphAddNode(graph, "CrossEntropyCount", NULL, &attributes, 1, &labels, 1, NULL, &count);
   if (code != RENGA_SUCCESS) RengaAttributesFree(&attributes);
   RengaCall(code);
-  RengaCall(Apply(graph, "CrossEntropy", NULL, &attributes, 2, (const RengaValue[]){scores, labels},
-                  NULL, &sum));
-  RengaCall(Apply(graph, "BatchSum", NULL, NULL, 1, &count, NULL, &count));
+  RengaCall(ApplyLayer(graph, "CrossEntropy", NULL, &attributes, 2,
+                       (const RengaValue[]){scores, labels}, NULL, &sum));
+  RengaCall(ApplyLayer(graph, "BatchSum", NULL, NULL, 1, &count, NULL, &count));
   RengaDataType type = RengaGraphSpec(graph, sum)->type;
   if (type != RENGA_FLOAT32) {
     RengaCall(RengaAttributesSetInt(&attributes, "to", (int64_t)type));
-    RengaCall(Apply(graph, "Cast", NULL, &attributes, 1, &count, NULL, &count));
+    RengaCall(ApplyLayer(graph, "Cast", NULL, &attributes, 1, &count, NULL, &count));
   }
   RengaCall(RengaGraphUniqueName(graph, "loss", sizeof name, name));
-  RengaCall(Apply(graph, "Div", name, NULL, 2, (const RengaValue[]){sum, count}, NULL, loss));
+  RengaCall(ApplyLayer(graph, "Div", name, NULL, 2, (const RengaValue[]){sum, count}, NULL, loss));
   return RENGA_SUCCESS;
 }

@@ -43,8 +43,8 @@ static RengaErrorCode StoreReal(const RengaGraphBuilder *builder, const RengaOpt
 }
 
 /* Settings are integers, reals, or texts of at most TEXT_SIZE - 1 characters inside the struct. */
-static RengaErrorCode Store(const RengaGraphBuilder *builder, const RengaOptionRow *row,
-                            const char *text, char *settings)
+static RengaErrorCode StoreSettings(const RengaGraphBuilder *builder, const RengaOptionRow *row,
+                                    const char *text, char *settings)
 {
   void *place = settings + row->offset;
   if (row->kind == RENGA_OPTION_INT64)
@@ -90,7 +90,7 @@ static RengaErrorCode ReadSettings(const RengaGraphBuilder *builder, const char 
                                    char *settings)
 {
   for (int i = 0; i < builder->n_settings; i++)
-    RengaCall(Store(builder, &builder->settings[i], builder->settings[i].value, settings));
+    RengaCall(StoreSettings(builder, &builder->settings[i], builder->settings[i].value, settings));
   while (*text) {
     char pair[TEXT_SIZE];
     size_t length = strcspn(text, ",");
@@ -103,13 +103,14 @@ static RengaErrorCode ReadSettings(const RengaGraphBuilder *builder, const char 
                builder->name, pair);
     *equals = '\0';
     RengaCall(FindSetting(builder, pair, &row));
-    RengaCall(Store(builder, row, equals + 1, settings));
+    RengaCall(StoreSettings(builder, row, equals + 1, settings));
     text += length + (text[length] == ',');
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Build(RengaGraph graph, const RengaGraphBuilder *builder, const char *text)
+static RengaErrorCode BuildNamed(RengaGraph graph, const RengaGraphBuilder *builder,
+                                 const char *text)
 {
   RengaCheck(graph->options.whole_batch == 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
              "-graph_whole_batch is for ONNX files: the losses of %s are of samples",
@@ -168,7 +169,7 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
   for (int i = 0; i < N_BUILDERS; i++) {
     names[i] = builders[i]->name;
     if (strlen(names[i]) != length || strncmp(names[i], what, length) != 0) continue;
-    RengaCall(Build(graph, builders[i], what + length + (what[length] == ':')));
+    RengaCall(BuildNamed(graph, builders[i], what + length + (what[length] == ':')));
     return RENGA_SUCCESS;
   }
   char name[TEXT_SIZE], list[TEXT_SIZE];

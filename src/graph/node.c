@@ -50,8 +50,8 @@ static void SetCallAt(RengaGraph graph, const RengaValue in[], const RengaTensor
 /* One shape from those at two batch sizes: equal is constant, proportional is c times the batch. */
 static const int64_t probe[2] = {RENGA_OP_SOME_BATCH, RENGA_OP_OTHER_BATCH};
 
-static RengaErrorCode Combine(const RengaOpCall *call, int output, const RengaTensorSpec at[2],
-                              RengaTensorSpec *spec)
+static RengaErrorCode CombineSpecs(const RengaOpCall *call, int output, const RengaTensorSpec at[2],
+                                   RengaTensorSpec *spec)
 {
   *spec = at[0];
   RengaOpCheck(at[0].ndim == at[1].ndim, call,
@@ -77,7 +77,7 @@ static RengaErrorCode InferAtBoth(RengaGraph graph, RengaOpCall *call, const Ren
     if (round == 0) memcpy(first, call->out, (size_t)call->n_out * sizeof *first);
   }
   for (int i = 0; i < call->n_out; i++)
-    RengaCall(Combine(call, i, (const RengaTensorSpec[2]){first[i], call->out[i]}, &out[i]));
+    RengaCall(CombineSpecs(call, i, (const RengaTensorSpec[2]){first[i], call->out[i]}, &out[i]));
   return RENGA_SUCCESS;
 }
 
@@ -158,9 +158,9 @@ static RengaErrorCode FillNode(RengaGraphNode *node, const char *name,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Append(RengaGraph graph, const RengaOperator *op, const char *name,
-                             const RengaAttributes *attributes, int n_in, const RengaValue in[],
-                             int n_out, const RengaValue out[])
+static RengaErrorCode AppendNode(RengaGraph graph, const RengaOperator *op, const char *name,
+                                 const RengaAttributes *attributes, int n_in, const RengaValue in[],
+                                 int n_out, const RengaValue out[])
 {
   int at = graph->n_nodes;
   if (at == graph->size_nodes) {
@@ -211,7 +211,7 @@ RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op_name, const
   if (code == RENGA_SUCCESS) code = MakeOutputs(graph, name ? name : unique, n_out, specs, out);
   RengaFree(&specs);
   RengaCall(code);
-  RengaCall(Append(graph, op, name ? name : unique, attributes, n_in, in, n_out, out));
+  RengaCall(AppendNode(graph, op, name ? name : unique, attributes, n_in, in, n_out, out));
   return RENGA_SUCCESS;
 }
 

@@ -17,7 +17,7 @@ RengaErrorCode RengaGraphCountReaders(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static bool IsRead(RengaGraph graph, const RengaGraphNode *node)
+static bool IsNodeRead(RengaGraph graph, const RengaGraphNode *node)
 {
   for (int i = 0; i < node->n_out; i++)
     if (graph->readers[node->out[i]] > 0) return true;
@@ -34,7 +34,7 @@ void RengaGraphKillNode(RengaGraph graph, int at)
     RengaValue value = node->in[i];
     if (value < 0 || --graph->readers[value] > 0) continue;
     int producer = graph->value[value]->producer;
-    if (producer >= 0 && !IsRead(graph, &graph->entry[producer]->node))
+    if (producer >= 0 && !IsNodeRead(graph, &graph->entry[producer]->node))
       RengaGraphKillNode(graph, producer);
   }
 }
@@ -43,7 +43,7 @@ RengaErrorCode RengaGraphRemoveDead(RengaGraph graph)
 {
   RengaCall(RengaGraphCountReaders(graph));
   for (int i = graph->n_nodes; i-- > 0;)
-    if (!graph->entry[i]->dead && !IsRead(graph, &graph->entry[i]->node))
+    if (!graph->entry[i]->dead && !IsNodeRead(graph, &graph->entry[i]->node))
       RengaGraphKillNode(graph, i);
   return RENGA_SUCCESS;
 }
@@ -53,7 +53,7 @@ typedef struct {
   int index;
 } Placed;
 
-static int Compare(const void *a, const void *b)
+static int CompareOrder(const void *a, const void *b)
 {
   const Placed *x = a, *y = b;
   if (x->entry->place != y->entry->place) return x->entry->place < y->entry->place ? -1 : 1;
@@ -82,7 +82,7 @@ RengaErrorCode RengaGraphSortNodes(RengaGraph graph)
   RengaCall(RengaGraphScratch(graph, graph->n_nodes, &placed));
   for (int i = 0; i < graph->n_nodes; i++)
     if (!graph->entry[i]->dead) placed[count++] = (Placed){graph->entry[i], i};
-  qsort(placed, (size_t)count, sizeof *placed, Compare);
+  qsort(placed, (size_t)count, sizeof *placed, CompareOrder);
   for (int i = 0; i < graph->n_values; i++) {
     graph->value[i]->producer = -1;
     graph->value[i]->output = 0;

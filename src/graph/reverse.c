@@ -13,7 +13,7 @@ static const RengaReverseRow *const families[] = {
 };
 enum { N_FAMILIES = sizeof families / sizeof families[0] };
 
-static const RengaReverseRow *FindRow(const char *op)
+static const RengaReverseRow *FindReverseRow(const char *op)
 {
   static const RengaReverseRow outside = {"", RengaReverseOutside};
   for (int f = 0; f < N_FAMILIES; f++)
@@ -24,7 +24,7 @@ static const RengaReverseRow *FindRow(const char *op)
 
 RengaGradientKind RengaGraphGetGradientKind(const RengaOperator *op)
 {
-  const RengaReverseRow *row = FindRow(op->name);
+  const RengaReverseRow *row = FindReverseRow(op->name);
   if (row == NULL) return RENGA_GRADIENT_NONE;
   return row->rule ? RENGA_GRADIENT_RULE : RENGA_GRADIENT_ZERO;
 }
@@ -37,9 +37,9 @@ typedef struct {
   bool *waited;            /* by value: its gradient is one that other stages or layers wait for */
   RengaValue *gradient;    /* by value: the sum so far */
   bool open;               /* the graph has a batch */
-} Walk;
+} ReverseWalk;
 
-static void FindNeeds(Walk *walk, int n_wanted, const RengaValue wanted[])
+static void FindGradientNeeds(ReverseWalk *walk, int n_wanted, const RengaValue wanted[])
 {
   RengaGraph graph = walk->graph;
   for (int i = 0; i < walk->n_values; i++) {
@@ -75,7 +75,7 @@ static RengaErrorCode NewGradientValue(RengaGraph graph, RengaValue of, RengaVal
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddSeeds(Walk *walk, int n_seeds, const RengaValue seeds[],
+static RengaErrorCode AddSeeds(ReverseWalk *walk, int n_seeds, const RengaValue seeds[],
                                RengaValue seed_gradients[])
 {
   RengaGraph graph = walk->graph;
@@ -104,7 +104,8 @@ static RengaErrorCode AddSeeds(Walk *walk, int n_seeds, const RengaValue seeds[]
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddUse(Walk *walk, const RengaGraphNode *node, int input, RengaValue gradient)
+static RengaErrorCode AddParameterUse(ReverseWalk *walk, const RengaGraphNode *node, int input,
+                                      RengaValue gradient)
 {
   RengaGraph graph = walk->graph;
   int producer = graph->value[gradient]->producer;
@@ -122,14 +123,15 @@ static RengaErrorCode AddUse(Walk *walk, const RengaGraphNode *node, int input, 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Accumulate(Walk *walk, const RengaGraphNode *node, int input, RengaValue dx)
+static RengaErrorCode AccumulateGradient(ReverseWalk *walk, const RengaGraphNode *node, int input,
+                                         RengaValue dx)
 {
   RengaGraph graph = walk->graph;
   RengaValue value = node->in[input], sum = RENGA_VALUE_NONE;
   if (!RengaTensorSpecEqual(RengaGraphSpec(graph, dx), RengaGraphSpec(graph, value)))
     RengaGraphRefuse(node, RENGA_ERR_INTERNAL, "the gradient of input %d has another shape", input);
   if (graph->value[value]->kind == RENGA_VALUE_PARAMETER) {
-    RengaCall(AddUse(walk, node, input, dx));
+    RengaCall(AddParameterUse(walk, node, input, dx));
     return RENGA_SUCCESS;
   }
   if (walk->gradient[value] < 0) {
@@ -142,7 +144,7 @@ static RengaErrorCode Accumulate(Walk *walk, const RengaGraphNode *node, int inp
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode VisitNode(Walk *walk, int at)
+static RengaErrorCode VisitReverseNode(ReverseWalk *walk, int at)
 {
   RengaGraph graph = walk->graph;
   const RengaGraphNode *node = &graph->entry[at]->node;
@@ -160,7 +162,7 @@ static RengaErrorCode VisitNode(Walk *walk, int at)
     wanted[i] = node->in[i] >= 0 && walk->needs[node->in[i]];
     asked = asked || wanted[i];
   }
-  const RengaReverseRow *row = FindRow(node->op->name);
+  const RengaReverseRow *row = FindReverseRow(node->op->name);
   if (!arrives || !asked) return RENGA_SUCCESS;
   RengaReverse reverse = {graph, node, dy, wanted, dx};
   if (row == NULL) RengaReverseRefuse(&reverse, "this operator has no rule of reverse mode");
@@ -172,13 +174,13 @@ static RengaErrorCode VisitNode(Walk *walk, int at)
       RengaReverseRefuse(&reverse,
                          "input %d (\"%s\") depends on parameters, but there is no rule for it", i,
                          graph->value[node->in[i]]->name);
-    RengaCall(Accumulate(walk, node, i, dx[i]));
+    RengaCall(AccumulateGradient(walk, node, i, dx[i]));
   }
   return RENGA_SUCCESS;
 }
 
 /* The gradients of some outputs come from the first only, as others are of no use to a loss. */
-static void MarkWaited(Walk *walk, bool waited[])
+static void MarkWaited(ReverseWalk *walk, bool waited[])
 {
   RengaGraph graph = walk->graph;
   for (int i = graph->n_nodes; i-- > walk->n_forward;) {
@@ -192,7 +194,7 @@ static void MarkWaited(Walk *walk, bool waited[])
 }
 
 /* Backward-input nodes are those whose result a gradient that is waited for needs. */
-static RengaErrorCode SetPhases(Walk *walk)
+static RengaErrorCode SetPhases(ReverseWalk *walk)
 {
   bool *waited;
   RengaCall(RengaGraphScratch(walk->graph, walk->graph->n_values, &waited));
@@ -202,14 +204,14 @@ static RengaErrorCode SetPhases(Walk *walk)
   return RENGA_SUCCESS;
 }
 
-static int CompareUses(const void *a, const void *b)
+static int CompareParameterUses(const void *a, const void *b)
 {
   const RengaParameterUse *x = a, *y = b;
   return x->node_id != y->node_id ? x->node_id - y->node_id : x->input - y->input;
 }
 
 /* Gradients that are sent are made by nodes here. */
-static RengaErrorCode ReturnWanted(Walk *walk, int n_wanted, const RengaValue wanted[],
+static RengaErrorCode ReturnWanted(ReverseWalk *walk, int n_wanted, const RengaValue wanted[],
                                    RengaValue wanted_gradients[])
 {
   RengaGraph graph = walk->graph;
@@ -224,7 +226,7 @@ static RengaErrorCode ReturnWanted(Walk *walk, int n_wanted, const RengaValue wa
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WalkBack(Walk *walk, int n_seeds, const RengaValue seeds[],
+static RengaErrorCode WalkBack(ReverseWalk *walk, int n_seeds, const RengaValue seeds[],
                                RengaValue seed_gradients[], int n_wanted, const RengaValue wanted[],
                                RengaValue wanted_gradients[])
 {
@@ -233,17 +235,18 @@ static RengaErrorCode WalkBack(Walk *walk, int n_seeds, const RengaValue seeds[]
   RengaCall(RengaGraphScratch(graph, walk->n_values, &walk->waited));
   RengaCall(RengaGraphScratch(graph, walk->n_values, &walk->gradient));
   for (int i = 0; i < walk->n_values; i++) walk->gradient[i] = RENGA_VALUE_NONE;
-  FindNeeds(walk, n_wanted, wanted);
+  FindGradientNeeds(walk, n_wanted, wanted);
   RengaCall(AddSeeds(walk, n_seeds, seeds, seed_gradients));
   graph->phase = RENGA_PHASE_BACKWARD_INPUT;
-  for (int i = walk->n_forward; i-- > 0;) RengaCall(VisitNode(walk, i));
+  for (int i = walk->n_forward; i-- > 0;) RengaCall(VisitReverseNode(walk, i));
   RengaCall(ReturnWanted(walk, n_wanted, wanted, wanted_gradients));
   RengaCall(SetPhases(walk));
-  if (graph->n_uses > 0) qsort(graph->use, (size_t)graph->n_uses, sizeof *graph->use, CompareUses);
+  if (graph->n_uses > 0)
+    qsort(graph->use, (size_t)graph->n_uses, sizeof *graph->use, CompareParameterUses);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckFloating(RengaGraph graph, int count, const RengaValue values[])
+static RengaErrorCode CheckFloatingGradient(RengaGraph graph, int count, const RengaValue values[])
 {
   for (int i = 0; i < count; i++) {
     RengaCall(RengaGraphCheckValue(graph, values[i]));
@@ -282,9 +285,9 @@ RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const Reng
   RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
   RengaCheck(graph->hdr.state == RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the graph is differentiated already");
-  RengaCall(CheckFloating(graph, n_seeds, seeds));
-  RengaCall(CheckFloating(graph, n_wanted, wanted));
-  Walk walk = {.graph = graph, .n_forward = graph->n_nodes, .n_values = graph->n_values};
+  RengaCall(CheckFloatingGradient(graph, n_seeds, seeds));
+  RengaCall(CheckFloatingGradient(graph, n_wanted, wanted));
+  ReverseWalk walk = {.graph = graph, .n_forward = graph->n_nodes, .n_values = graph->n_values};
   RengaErrorCode code =
       WalkBack(&walk, n_seeds, seeds, seed_gradients, n_wanted, wanted, wanted_gradients);
   RengaGraphFreeScratch(graph);

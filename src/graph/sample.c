@@ -44,7 +44,7 @@ static RengaErrorCode Together(Samples *samples, const RengaGraphNode *node, int
   return RENGA_SUCCESS;
 }
 
-static int64_t Product(const RengaTensorSpec *spec, int last)
+static int64_t FollowProduct(const RengaTensorSpec *spec, int last)
 {
   int64_t product = 1;
   for (int d = 0; d < last; d++) product *= spec->dim[d];
@@ -52,13 +52,13 @@ static int64_t Product(const RengaTensorSpec *spec, int last)
 }
 
 /* The runs through all samples that lie before and in the batch's dimension stay as many. */
-static RengaErrorCode Reshape(Samples *samples, const RengaGraphNode *node, int64_t *runs)
+static RengaErrorCode FollowReshape(Samples *samples, const RengaGraphNode *node, int64_t *runs)
 {
   int from = BatchOf(samples, node->in[0]), to = BatchOf(samples, node->out[0]);
   if (from < 0 || to < 0 || samples->runs[node->in[0]] == ANY) return RENGA_SUCCESS;
   const RengaTensorSpec *y = SpecOf(samples, node->out[0]);
-  int64_t all = Product(SpecOf(samples, node->in[0]), from) * samples->runs[node->in[0]];
-  int64_t before = Product(y, to);
+  int64_t all = FollowProduct(SpecOf(samples, node->in[0]), from) * samples->runs[node->in[0]];
+  int64_t before = FollowProduct(y, to);
   bool whole = before > 0 && all % before == 0 && -y->dim[to] % (all / before) == 0;
   if (!whole) Mixed(node, "elements of one sample would move to another (a transpose is missing)");
   *runs = all / before;
@@ -72,7 +72,7 @@ static int AxisOf(const Samples *samples, const RengaGraphNode *node, int input)
   return (int)(axis < 0 ? axis + SpecOf(samples, node->in[input])->ndim : axis);
 }
 
-static RengaErrorCode AlongAxis(Samples *samples, const RengaGraphNode *node, int64_t *runs)
+static RengaErrorCode FollowAlongAxis(Samples *samples, const RengaGraphNode *node, int64_t *runs)
 {
   (void)runs;
   int batch = BatchOf(samples, node->in[0]);
@@ -116,7 +116,7 @@ static RengaErrorCode NotInMatrix(Samples *samples, const RengaGraphNode *node, 
 }
 
 /* Parts that are joined along the batch are runs through it. */
-static RengaErrorCode Concat(Samples *samples, const RengaGraphNode *node, int64_t *runs)
+static RengaErrorCode FollowConcat(Samples *samples, const RengaGraphNode *node, int64_t *runs)
 {
   int batch = BatchOf(samples, node->in[0]);
   if (batch < 0 || batch != AxisOf(samples, node, 0)) return RENGA_SUCCESS;
@@ -127,7 +127,7 @@ static RengaErrorCode Concat(Samples *samples, const RengaGraphNode *node, int64
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Split(Samples *samples, const RengaGraphNode *node, int64_t *runs)
+static RengaErrorCode FollowSplit(Samples *samples, const RengaGraphNode *node, int64_t *runs)
 {
   int batch = BatchOf(samples, node->in[0]);
   if (batch < 0 || batch != AxisOf(samples, node, 0)) return RENGA_SUCCESS;
@@ -136,7 +136,7 @@ static RengaErrorCode Split(Samples *samples, const RengaGraphNode *node, int64_
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Tile(Samples *samples, const RengaGraphNode *node, int64_t *runs)
+static RengaErrorCode FollowTile(Samples *samples, const RengaGraphNode *node, int64_t *runs)
 {
   int count, batch = BatchOf(samples, node->in[0]);
   const int64_t *repeats = RengaAttributesInts(&node->attributes, "repeats", &count);
@@ -144,7 +144,7 @@ static RengaErrorCode Tile(Samples *samples, const RengaGraphNode *node, int64_t
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Slice(Samples *samples, const RengaGraphNode *node, int64_t *runs)
+static RengaErrorCode FollowSlice(Samples *samples, const RengaGraphNode *node, int64_t *runs)
 {
   (void)runs;
   int count, steps, batch = BatchOf(samples, node->in[0]);
@@ -190,7 +190,7 @@ static RengaErrorCode Numbered(Samples *samples, const RengaGraphNode *node, int
 }
 
 /* An operator from outside takes rows for samples; one that is elementwise takes any shape. */
-static RengaErrorCode Outside(Samples *samples, const RengaGraphNode *node)
+static RengaErrorCode FollowOutside(Samples *samples, const RengaGraphNode *node)
 {
   if (node->op->flags & RENGA_OP_ELEMENTWISE) return RENGA_SUCCESS;
   for (int i = 0; i < node->n_in + node->n_out; i++) {
@@ -206,25 +206,25 @@ static const struct {
   const char *op;
   RengaErrorCode (*rule)(Samples *samples, const RengaGraphNode *node, int64_t *runs);
 } rules[] = {
-    {"Reshape", Reshape},
-    {"Concat", Concat},
-    {"Split", Split},
-    {"Tile", Tile},
-    {"Slice", Slice},
-    {"Softmax", AlongAxis},
-    {"LogSoftmax", AlongAxis},
-    {"LpNormalization", AlongAxis},
-    {"Hardmax", AlongAxis},
-    {"CumSum", AlongAxis},
-    {"CumProd", AlongAxis},
-    {"TopK", AlongAxis},
-    {"ArgMax", AlongAxis},
-    {"ArgMin", AlongAxis},
-    {"Gather", AlongAxis},
-    {"GatherElements", AlongAxis},
-    {"ScatterElements", AlongAxis},
-    {"CrossEntropy", AlongAxis},
-    {"LogLikelihood", AlongAxis},
+    {"Reshape", FollowReshape},
+    {"Concat", FollowConcat},
+    {"Split", FollowSplit},
+    {"Tile", FollowTile},
+    {"Slice", FollowSlice},
+    {"Softmax", FollowAlongAxis},
+    {"LogSoftmax", FollowAlongAxis},
+    {"LpNormalization", FollowAlongAxis},
+    {"Hardmax", FollowAlongAxis},
+    {"CumSum", FollowAlongAxis},
+    {"CumProd", FollowAlongAxis},
+    {"TopK", FollowAlongAxis},
+    {"ArgMax", FollowAlongAxis},
+    {"ArgMin", FollowAlongAxis},
+    {"Gather", FollowAlongAxis},
+    {"GatherElements", FollowAlongAxis},
+    {"ScatterElements", FollowAlongAxis},
+    {"CrossEntropy", FollowAlongAxis},
+    {"LogLikelihood", FollowAlongAxis},
     {"GatherND", Indices},
     {"ScatterND", Indices},
     {"LayerNormalization", OverTail},
@@ -261,7 +261,7 @@ RengaErrorCode RengaGraphCheckSamples(RengaGraph graph)
     RengaCall(Together(&samples, node, &runs));
     for (int r = 0; r < N_RULES; r++)
       if (strcmp(node->op->name, rules[r].op) == 0) RengaCall(rules[r].rule(&samples, node, &runs));
-    if (RengaOperatorIsOutside_Private(node->op->name)) RengaCall(Outside(&samples, node));
+    if (RengaOperatorIsOutside_Private(node->op->name)) RengaCall(FollowOutside(&samples, node));
     for (int j = 0; j < node->n_out; j++) samples.runs[node->out[j]] = runs;
     for (int j = 0; j < node->n_out; j++) graph->value[node->out[j]]->in_order = runs <= 1;
   }

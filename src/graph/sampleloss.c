@@ -12,7 +12,7 @@ typedef struct {
   int unknown; /* a node that is neither linear nor such a sum; -1: there is none */
 } LossParts;
 
-static bool IsOneOf(const char *name, const char *const names[])
+static bool IsOneOfNames(const char *name, const char *const names[])
 {
   for (; *names; names++)
     if (strcmp(name, *names) == 0) return true;
@@ -33,12 +33,12 @@ static void FindLossParts(LossParts *parts, RengaValue value)
   bool batch = false;
   for (int i = 0; i < node->n_in; i++)
     batch = batch || RengaGraphHasBatch(parts->graph, node->in[i]);
-  if (batch && IsOneOf(node->op->name, sums)) {
+  if (batch && IsOneOfNames(node->op->name, sums)) {
     parts->n_sums += parts->sum != at->producer;
     parts->sum = at->producer;
   } else if (batch) {
     parts->unknown = at->producer;
-  } else if (IsOneOf(node->op->name, linear)) {
+  } else if (IsOneOfNames(node->op->name, linear)) {
     for (int i = 0; i < node->n_in; i++) FindLossParts(parts, node->in[i]);
   }
 }

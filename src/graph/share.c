@@ -138,7 +138,7 @@ static const struct {
 };
 enum { N_KINDS = sizeof kinds / sizeof kinds[0] };
 
-static ShareKind KindOf(const RengaOperator *op)
+static ShareKind KindOfShare(const RengaOperator *op)
 {
   for (int i = 0; i < N_KINDS; i++)
     if (strcmp(op->name, kinds[i].op) == 0) return kinds[i].kind;
@@ -198,7 +198,7 @@ static RengaErrorCode MakeAllWhole(Shares *shares, int at)
 }
 
 /* The micro-batch's part of the batch: its samples / BatchSum(its samples). */
-static RengaErrorCode AddPart(RengaGraph graph, RengaDataType type, RengaValue *part)
+static RengaErrorCode AddMicrobatchPart(RengaGraph graph, RengaDataType type, RengaValue *part)
 {
   const RengaTensorSpec ones = {.type = type, .ndim = 1, .dim = {-1}};
   RengaAttributes attributes = {0};
@@ -228,7 +228,7 @@ static RengaErrorCode MakeShare(Shares *shares, int at, int input)
   RengaGraphNode *node = RengaGraphEntryNode(graph, at);
   RengaValue value = node->in[input], part, share = RENGA_VALUE_NONE;
   graph->place = graph->entry[at]->place - 1;
-  RengaCall(AddPart(graph, RengaGraphSpec(graph, value)->type, &part));
+  RengaCall(AddMicrobatchPart(graph, RengaGraphSpec(graph, value)->type, &part));
   RengaCall(RengaGraphInsertNode(graph, "Mul", NULL, NULL, 2, (const RengaValue[]){value, part}, 1,
                                  NULL, &share));
   node->in[input] = share;
@@ -277,7 +277,7 @@ static RengaErrorCode LinearInEach(Shares *shares, int at, bool *share)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Quotient(Shares *shares, int at, bool *share)
+static RengaErrorCode QuotientKind(Shares *shares, int at, bool *share)
 {
   const RengaGraphNode *node = &shares->graph->entry[at]->node;
   if (IsShare(shares, node->in[1])) RengaCall(MakeWhole(shares, at, 1));
@@ -299,7 +299,7 @@ static RengaErrorCode PassShares(Shares *shares, int at, ShareKind kind, bool *s
   else if (kind == SHARE_PRODUCT)
     RengaCall(LinearInEach(shares, at, share));
   else if (kind == SHARE_QUOTIENT)
-    RengaCall(Quotient(shares, at, share));
+    RengaCall(QuotientKind(shares, at, share));
   else if (kind == SHARE_UNARY || (kind == SHARE_SUM && strcmp(node->op->name, "ReduceSum") == 0))
     *share = IsShare(shares, node->in[0]) && ShareBits(shares, node) == 1;
   else if (kind != SHARE_WHOLE)
@@ -337,11 +337,11 @@ static RengaErrorCode CheckBatchSum(Shares *shares, const RengaGraphNode *node)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode VisitNode(Shares *shares, int at)
+static RengaErrorCode VisitSharedNode(Shares *shares, int at)
 {
   RengaGraph graph = shares->graph;
   const RengaGraphNode *node = &graph->entry[at]->node;
-  ShareKind kind = KindOf(node->op);
+  ShareKind kind = KindOfShare(node->op);
   bool share = false, batch = false;
   if (kind == SHARE_WHOLE) RengaCall(CheckBatchSum(shares, node));
   if (ShareBits(shares, node)) RengaCall(PassShares(shares, at, kind, &share));
@@ -359,7 +359,7 @@ RengaErrorCode RengaGraphCheckShares(RengaGraph graph)
   bool open = false;
   RengaCall(RengaGraphScratch(graph, graph->n_values, &shares.share));
   for (int i = 0; i < graph->n_values; i++) open = open || RengaGraphHasBatch(graph, i);
-  for (int i = 0, n = graph->n_nodes; i < n && open; i++) RengaCall(VisitNode(&shares, i));
+  for (int i = 0, n = graph->n_nodes; i < n && open; i++) RengaCall(VisitSharedNode(&shares, i));
   if (!open || graph->loss < 0 || graph->options.whole_batch > 0) return RENGA_SUCCESS;
   const RengaGraphNode *node = &graph->entry[graph->value[graph->loss]->producer]->node;
   if (!shares.share[graph->loss])

@@ -7,15 +7,15 @@ typedef struct {
   RengaValue *instead; /* by value: what is read instead of it */
   bool *kept;          /* outputs keep their name, hence their node */
   int n_slots, *slot;  /* node + 1 or constant + 1, by hash of its content */
-} Pass;
+} SimplifyPass;
 
-static bool SameAsInput(Pass *pass, RengaGraphNode *node)
+static bool SameAsInput(SimplifyPass *pass, RengaGraphNode *node)
 {
   return RengaTensorSpecEqual(RengaGraphSpec(pass->graph, node->in[0]),
                               RengaGraphSpec(pass->graph, node->out[0]));
 }
 
-static RengaGraphNode *ProducerOf(Pass *pass, RengaValue value, const char *op)
+static RengaGraphNode *ProducerOf(SimplifyPass *pass, RengaValue value, const char *op)
 {
   int producer = value < 0 ? -1 : pass->graph->value[value]->producer;
   if (producer < 0) return NULL;
@@ -23,7 +23,7 @@ static RengaGraphNode *ProducerOf(Pass *pass, RengaValue value, const char *op)
   return strcmp(node->op->name, op) == 0 ? node : NULL;
 }
 
-static RengaErrorCode Always(Pass *pass, RengaGraphNode *node, bool *idle)
+static RengaErrorCode Always(SimplifyPass *pass, RengaGraphNode *node, bool *idle)
 {
   (void)pass;
   (void)node;
@@ -31,13 +31,13 @@ static RengaErrorCode Always(Pass *pass, RengaGraphNode *node, bool *idle)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode WhereSame(Pass *pass, RengaGraphNode *node, bool *idle)
+static RengaErrorCode WhereSame(SimplifyPass *pass, RengaGraphNode *node, bool *idle)
 {
   *idle = SameAsInput(pass, node);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Reshape(Pass *pass, RengaGraphNode *node, bool *idle)
+static RengaErrorCode SimplifyReshape(SimplifyPass *pass, RengaGraphNode *node, bool *idle)
 {
   const RengaGraphNode *before = ProducerOf(pass, node->in[0], "Reshape");
   if (before) node->in[0] = before->in[0];
@@ -53,7 +53,7 @@ static void GetOrder(const RengaGraphNode *node, int ndim, int64_t order[RENGA_M
   for (int d = 0; d < ndim; d++) order[d] = count ? perm[d] : ndim - 1 - d;
 }
 
-static RengaErrorCode Transpose(Pass *pass, RengaGraphNode *node, bool *idle)
+static RengaErrorCode SimplifyTranspose(SimplifyPass *pass, RengaGraphNode *node, bool *idle)
 {
   int ndim = RengaGraphSpec(pass->graph, node->in[0])->ndim;
   int64_t order[RENGA_MAX_DIM], inner[RENGA_MAX_DIM];
@@ -70,14 +70,14 @@ static RengaErrorCode Transpose(Pass *pass, RengaGraphNode *node, bool *idle)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Dropout(Pass *pass, RengaGraphNode *node, bool *idle)
+static RengaErrorCode SimplifyDropout(SimplifyPass *pass, RengaGraphNode *node, bool *idle)
 {
   (void)pass;
   *idle = RengaAttributesReal(&node->attributes, "ratio", 0.5) == 0;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode OneInput(Pass *pass, RengaGraphNode *node, bool *idle)
+static RengaErrorCode SimplifyOneInput(SimplifyPass *pass, RengaGraphNode *node, bool *idle)
 {
   (void)pass;
   *idle = node->n_in == 1;
@@ -86,14 +86,15 @@ static RengaErrorCode OneInput(Pass *pass, RengaGraphNode *node, bool *idle)
 
 static const struct {
   const char *op;
-  RengaErrorCode (*idle)(Pass *pass, RengaGraphNode *node, bool *idle);
+  RengaErrorCode (*idle)(SimplifyPass *pass, RengaGraphNode *node, bool *idle);
 } rules[] = {
-    {"Identity", Always},  {"Reshape", Reshape}, {"Transpose", Transpose}, {"Cast", WhereSame},
-    {"Expand", WhereSame}, {"Dropout", Dropout}, {"Concat", OneInput},
+    {"Identity", Always},         {"Reshape", SimplifyReshape}, {"Transpose", SimplifyTranspose},
+    {"Cast", WhereSame},          {"Expand", WhereSame},        {"Dropout", SimplifyDropout},
+    {"Concat", SimplifyOneInput},
 };
 enum { N_RULES = sizeof rules / sizeof rules[0] };
 
-static RengaErrorCode FindIdle(Pass *pass, RengaGraphNode *node, bool *idle)
+static RengaErrorCode FindIdle(SimplifyPass *pass, RengaGraphNode *node, bool *idle)
 {
   *idle = false;
   for (int i = 0; i < N_RULES; i++)
@@ -102,7 +103,7 @@ static RengaErrorCode FindIdle(Pass *pass, RengaGraphNode *node, bool *idle)
   return RENGA_SUCCESS;
 }
 
-static uint64_t HashNode(const RengaGraphNode *node)
+static uint64_t HashNodeCall(const RengaGraphNode *node)
 {
   uint64_t hash = RengaHash(node->op->name, strlen(node->op->name), 1);
   return RengaHash(node->in, (size_t)node->n_in * sizeof *node->in, hash);
@@ -119,11 +120,11 @@ static bool EqualNodes(RengaGraph graph, const RengaGraphNode *a, const RengaGra
 }
 
 /* The earlier node that does the same, or -1; the node is entered where there is none. */
-static int FindEqualNode(Pass *pass, int at)
+static int FindEqualNode(SimplifyPass *pass, int at)
 {
   RengaGraph graph = pass->graph;
   const RengaGraphNode *node = &graph->entry[at]->node;
-  for (uint64_t hash = HashNode(node);; hash++) {
+  for (uint64_t hash = HashNodeCall(node);; hash++) {
     int *slot = &pass->slot[hash % (uint64_t)pass->n_slots];
     if (*slot == 0) {
       *slot = at + 1;
@@ -134,7 +135,7 @@ static int FindEqualNode(Pass *pass, int at)
 }
 
 /* Random numbers and running statistics belong to one node each. */
-static bool MayRepeat(Pass *pass, const RengaGraphNode *node)
+static bool MayRepeat(SimplifyPass *pass, const RengaGraphNode *node)
 {
   if (node->op->flags & RENGA_OP_RANDOM || strcmp(node->op->name, "BatchNormalization") == 0)
     return false;
@@ -143,7 +144,7 @@ static bool MayRepeat(Pass *pass, const RengaGraphNode *node)
   return true;
 }
 
-static RengaErrorCode SimplifyNode(Pass *pass, int at)
+static RengaErrorCode SimplifyNode(SimplifyPass *pass, int at)
 {
   RengaGraph graph = pass->graph;
   RengaGraphNode *node = RengaGraphEntryNode(graph, at);
@@ -175,7 +176,7 @@ static bool EqualConstants(const RengaGraphValue *a, const RengaGraphValue *b)
          memcmp(a->data, b->data, RengaTensorSpecBytes(&a->spec)) == 0;
 }
 
-static void MergeConstants(Pass *pass)
+static void MergeConstants(SimplifyPass *pass)
 {
   RengaGraph graph = pass->graph;
   for (int i = 0; i < graph->n_values; i++) {
@@ -193,7 +194,7 @@ static void MergeConstants(Pass *pass)
 
 RengaErrorCode RengaGraphSimplify(RengaGraph graph)
 {
-  Pass pass = {.graph = graph};
+  SimplifyPass pass = {.graph = graph};
   pass.n_slots = 4 * (graph->n_nodes + graph->n_values) + 1;
   RengaCall(RengaGraphScratch(graph, graph->n_values, &pass.instead));
   RengaCall(RengaGraphScratch(graph, graph->n_values, &pass.kept));

@@ -8,7 +8,7 @@ typedef struct {
   int first, last;
   bool *wanted;       /* by node: it is in the part */
   RengaValue *number; /* by value: its number in the part */
-} Cut;
+} GraphCut;
 
 bool RengaGraphNodeIsPrepared_Private(RengaGraph graph, const RengaGraphNode *node)
 {
@@ -22,29 +22,29 @@ static bool IsPreparedNode(RengaGraph graph, int node)
   return RengaGraphNodeIsPrepared_Private(graph, &graph->entry[node]->node);
 }
 
-static bool IsOutput(RengaGraph graph, RengaValue value)
+static bool IsCutOutput(RengaGraph graph, RengaValue value)
 {
   for (int i = 0; i < graph->n_outputs; i++)
     if (graph->output[i] == value) return true;
   return graph->loss == value;
 }
 
-static bool MakesOutput(RengaGraph graph, const RengaGraphNode *node)
+static bool MakesCutOutput(RengaGraph graph, const RengaGraphNode *node)
 {
   for (int i = 0; i < node->n_out; i++)
-    if (IsOutput(graph, node->out[i])) return true;
+    if (IsCutOutput(graph, node->out[i])) return true;
   return false;
 }
 
 /* Nodes of the interval that are not prepared or make an output, then the prepared ones they
    need. */
-static void ChooseNodes(Cut *cut)
+static void ChooseNodes(GraphCut *cut)
 {
   RengaGraph whole = cut->whole;
   for (int i = whole->n_nodes; i-- > 0;) {
     const RengaGraphNode *node = &whole->entry[i]->node;
     bool inside = i >= cut->first && i < cut->last;
-    if (inside && (!IsPreparedNode(whole, i) || MakesOutput(whole, node))) cut->wanted[i] = true;
+    if (inside && (!IsPreparedNode(whole, i) || MakesCutOutput(whole, node))) cut->wanted[i] = true;
     for (int j = 0; j < node->n_in && cut->wanted[i]; j++) {
       int producer = node->in[j] < 0 ? -1 : whole->value[node->in[j]]->producer;
       if (producer >= 0 && IsPreparedNode(whole, producer)) cut->wanted[producer] = true;
@@ -52,7 +52,7 @@ static void ChooseNodes(Cut *cut)
   }
 }
 
-static RengaErrorCode CopyValue(Cut *cut, RengaValue from)
+static RengaErrorCode CopyValue(GraphCut *cut, RengaValue from)
 {
   const RengaGraphValue *value = cut->whole->value[from];
   RengaValue to;
@@ -79,7 +79,7 @@ static RengaErrorCode CopyValue(Cut *cut, RengaValue from)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyNode(Cut *cut, int at)
+static RengaErrorCode CopyGraphNode(GraphCut *cut, int at)
 {
   const RengaGraphNode *node = &cut->whole->entry[at]->node;
   RengaGraph part = cut->part;
@@ -103,7 +103,7 @@ static RengaErrorCode CopyNode(Cut *cut, int at)
 }
 
 /* Inputs of the network, parameters, states and constants first, in the order of the network. */
-static RengaErrorCode CopyLeaves(Cut *cut)
+static RengaErrorCode CopyLeaves(GraphCut *cut)
 {
   RengaGraph whole = cut->whole;
   bool *read;
@@ -121,7 +121,7 @@ static RengaErrorCode CopyLeaves(Cut *cut)
 }
 
 /* What nodes behind the interval read, and what the caller wants. */
-static RengaErrorCode CopyOutputs(Cut *cut)
+static RengaErrorCode CopyOutputs(GraphCut *cut)
 {
   RengaGraph whole = cut->whole;
   bool *leaves;
@@ -136,7 +136,7 @@ static RengaErrorCode CopyOutputs(Cut *cut)
     int producer = whole->value[i]->producer;
     bool inside = producer >= cut->first && producer < cut->last;
     if (!leaves[i] || !inside || !cut->wanted[producer]) continue;
-    if (whole->value[i]->prepared && !IsOutput(whole, i)) continue;
+    if (whole->value[i]->prepared && !IsCutOutput(whole, i)) continue;
     RengaCall(RengaGraphAddOutput(cut->part, cut->number[i]));
   }
   int loss = whole->loss < 0 ? -1 : whole->value[whole->loss]->producer;
@@ -144,7 +144,7 @@ static RengaErrorCode CopyOutputs(Cut *cut)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FillPart(Cut *cut)
+static RengaErrorCode FillPart(GraphCut *cut)
 {
   RengaGraph whole = cut->whole;
   RengaCall(RengaGraphScratch(cut->part, whole->n_nodes, &cut->wanted));
@@ -153,7 +153,7 @@ static RengaErrorCode FillPart(Cut *cut)
   ChooseNodes(cut);
   RengaCall(CopyLeaves(cut));
   for (int i = 0; i < whole->n_nodes; i++)
-    if (cut->wanted[i]) RengaCall(CopyNode(cut, i));
+    if (cut->wanted[i]) RengaCall(CopyGraphNode(cut, i));
   RengaCall(CopyOutputs(cut));
   cut->part->id = -1;
   cut->part->phase = RENGA_PHASE_FORWARD;
@@ -188,7 +188,7 @@ RengaErrorCode RengaGraphGetSubgraph(RengaGraph graph, int first, int last, Reng
   RengaCheckState(graph, RENGA_STATE_SETUP, "RengaGraphSetUp");
   RengaCheck(first >= 0 && first <= last && last <= graph->n_nodes, MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "nodes [%d, %d) of a graph of %d", first, last, graph->n_nodes);
-  Cut cut = {.whole = graph, .first = first, .last = last};
+  GraphCut cut = {.whole = graph, .first = first, .last = last};
   RengaCall(RengaGraphCreate(graph->hdr.owner, &cut.part));
   RengaErrorCode code = FillPart(&cut);
   if (code != RENGA_SUCCESS) RengaGraphDestroy(&cut.part);

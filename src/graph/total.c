@@ -69,7 +69,7 @@ RengaErrorCode RengaGraphGetTotals(RengaGraph graph, RengaGraphTotals *totals)
   return RENGA_SUCCESS;
 }
 
-static uint64_t HashText(const char *text, uint64_t seed)
+static uint64_t HashDigestText(const char *text, uint64_t seed)
 {
   return RengaHash(text, strlen(text), seed);
 }
@@ -81,15 +81,15 @@ static uint64_t HashSpec(const RengaTensorSpec *spec, uint64_t seed)
   return RengaHash(numbers, sizeof numbers, seed);
 }
 
-static uint64_t HashNode(RengaGraph graph, const RengaGraphNode *node, uint64_t seed)
+static uint64_t HashNodeDigest(RengaGraph graph, const RengaGraphNode *node, uint64_t seed)
 {
-  seed = HashText(node->op->name, HashText(node->name, seed));
+  seed = HashDigestText(node->op->name, HashDigestText(node->name, seed));
   seed = RengaAttributesHash(&node->attributes, NULL, seed);
   for (int i = 0; i < node->n_in; i++)
-    seed = HashText(node->in[i] < 0 ? "" : graph->value[node->in[i]]->name, seed);
+    seed = HashDigestText(node->in[i] < 0 ? "" : graph->value[node->in[i]]->name, seed);
   for (int i = 0; i < node->n_out; i++)
     seed = HashSpec(RengaGraphSpec(graph, node->out[i]),
-                    HashText(graph->value[node->out[i]]->name, seed));
+                    HashDigestText(graph->value[node->out[i]]->name, seed));
   return seed;
 }
 
@@ -100,10 +100,11 @@ static uint64_t Digest(RengaGraph graph)
     const RengaGraphValue *value = graph->value[i];
     int64_t kind = value->kind;
     if (value->kind == RENGA_VALUE_ACTIVATION) continue;
-    hash = HashSpec(&value->spec, HashText(value->name, hash));
+    hash = HashSpec(&value->spec, HashDigestText(value->name, hash));
     hash = RengaHash(&kind, sizeof kind, hash);
   }
-  for (int i = 0; i < graph->n_nodes; i++) hash = HashNode(graph, &graph->entry[i]->node, hash);
+  for (int i = 0; i < graph->n_nodes; i++)
+    hash = HashNodeDigest(graph, &graph->entry[i]->node, hash);
   return hash;
 }
 

@@ -26,7 +26,7 @@ bool RengaGraphHasBatch(RengaGraph graph, RengaValue value)
 }
 
 /* The place of the name in the table, or the free one where it belongs. */
-static int *FindSlot(RengaGraph graph, const char *name)
+static int *FindNameSlot(RengaGraph graph, const char *name)
 {
   uint64_t at = RengaHash(name, strlen(name), 0);
   for (;; at++) {
@@ -40,7 +40,7 @@ RengaErrorCode RengaGraphRebuildNames(RengaGraph graph)
   RengaFree(&graph->slot);
   graph->n_slots = 4 * graph->n_values + 64;
   RengaCall(RengaMalloc(graph->n_slots, &graph->slot));
-  for (int i = 0; i < graph->n_values; i++) *FindSlot(graph, graph->value[i]->name) = i + 1;
+  for (int i = 0; i < graph->n_values; i++) *FindNameSlot(graph, graph->value[i]->name) = i + 1;
   return RENGA_SUCCESS;
 }
 
@@ -59,7 +59,7 @@ RengaValue RengaGraphFindValue(RengaGraph graph, const char *name)
 {
   RengaCheckHandle(graph, RENGA_VALUE_NONE);
   if (!graph || !name || graph->n_slots == 0) return RENGA_VALUE_NONE;
-  return *FindSlot(graph, name) - 1;
+  return *FindNameSlot(graph, name) - 1;
 }
 
 RengaErrorCode RengaGraphCheckValue(RengaGraph graph, RengaValue value)
@@ -95,7 +95,8 @@ RengaErrorCode RengaGraphRenameValue_Private(RengaGraph graph, RengaValue value,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckSpec(RengaGraph graph, const char *name, const RengaTensorSpec *spec)
+static RengaErrorCode CheckValueSpec(RengaGraph graph, const char *name,
+                                     const RengaTensorSpec *spec)
 {
   int batches = 0;
   char why[640];
@@ -117,7 +118,7 @@ RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValue
 {
   RengaCheck(RengaGraphFindValue(graph, name) == RENGA_VALUE_NONE, MPI_COMM_SELF, RENGA_ERR_GRAPH,
              "there are two values named \"%s\"", name);
-  RengaCall(CheckSpec(graph, name, spec));
+  RengaCall(CheckValueSpec(graph, name, spec));
   if (graph->n_values == graph->size_values) {
     RengaCall(RengaRealloc(2 * graph->size_values + 64, &graph->value));
     graph->size_values = 2 * graph->size_values + 64;
@@ -134,7 +135,7 @@ RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValue
   graph->value[graph->n_values++] = made;
   graph->digest = 0;
   if (2 * graph->n_values > graph->n_slots) RengaCall(RengaGraphRebuildNames(graph));
-  *FindSlot(graph, name) = graph->n_values;
+  *FindNameSlot(graph, name) = graph->n_values;
   *value = graph->n_values - 1;
   return RENGA_SUCCESS;
 }

@@ -8,23 +8,23 @@ typedef struct {
   const char *op;
   int count;
   double flops, bytes; /* of outputs */
-} Line;
+} PrintLine;
 
 static int CompareLines(const void *a, const void *b)
 {
-  const Line *x = a, *y = b;
+  const PrintLine *x = a, *y = b;
   if (x->flops != y->flops) return x->flops > y->flops ? -1 : 1;
   if (x->count != y->count) return y->count - x->count;
   return strcmp(x->op, y->op);
 }
 
-static RengaErrorCode AddToLines(RengaGraph graph, int at, int *count, Line line[])
+static RengaErrorCode AddToLines(RengaGraph graph, int at, int *count, PrintLine line[])
 {
   const RengaGraphNode *node = &graph->entry[at]->node;
   int i = 0;
   double flops;
   while (i < *count && strcmp(line[i].op, node->op->name) != 0) i++;
-  if (i == *count) line[(*count)++] = (Line){.op = node->op->name};
+  if (i == *count) line[(*count)++] = (PrintLine){.op = node->op->name};
   RengaCall(RengaGraphGetNodeFlops(graph, at, 1, &flops));
   line[i].count++;
   line[i].flops += flops;
@@ -37,7 +37,7 @@ static RengaErrorCode AddToLines(RengaGraph graph, int at, int *count, Line line
 
 static RengaErrorCode ViewOperators(RengaGraph graph, RengaViewer viewer)
 {
-  Line *line;
+  PrintLine *line;
   int count = 0;
   double flops = 0;
   RengaCall(RengaGraphScratch(graph, RengaOperatorCount() + 1, &line));

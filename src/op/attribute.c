@@ -2,7 +2,7 @@
 #include "rengaop.h"
 #include <string.h>
 
-static RengaAttribute *Find(const RengaAttributes *attributes, const char *name)
+static RengaAttribute *FindAttributeRow(const RengaAttributes *attributes, const char *name)
 {
   for (int i = 0; attributes && i < attributes->count; i++)
     if (strcmp(attributes->row[i].name, name) == 0) return &attributes->row[i];
@@ -19,10 +19,10 @@ static void FreeValue(RengaAttribute *row)
 
 /* The row of this name, without a value; appended where it is new. After an error the list is
    empty. */
-static RengaErrorCode Prepare(RengaAttributes *attributes, const char *name,
-                              RengaAttributeKind kind, RengaAttribute **row)
+static RengaErrorCode PrepareAttribute(RengaAttributes *attributes, const char *name,
+                                       RengaAttributeKind kind, RengaAttribute **row)
 {
-  RengaAttribute *found = Find(attributes, name);
+  RengaAttribute *found = FindAttributeRow(attributes, name);
   if (!found) {
     RengaErrorCode code = RengaRealloc(attributes->count + 1, &attributes->row);
     if (code == RENGA_SUCCESS) {
@@ -49,7 +49,7 @@ static RengaErrorCode SetInts(RengaAttributes *attributes, const char *name,
   if (code != RENGA_SUCCESS) RengaAttributesFree(attributes);
   RengaCall(code);
   for (int i = 0; i < count; i++) copy[i] = values[i]; /* first: values may be the row's own */
-  code = Prepare(attributes, name, kind, &row);
+  code = PrepareAttribute(attributes, name, kind, &row);
   if (code != RENGA_SUCCESS) RengaFree(&copy);
   RengaCall(code);
   row->ints = copy;
@@ -66,7 +66,7 @@ static RengaErrorCode SetReals(RengaAttributes *attributes, const char *name,
   if (code != RENGA_SUCCESS) RengaAttributesFree(attributes);
   RengaCall(code);
   for (int i = 0; i < count; i++) copy[i] = values[i];
-  code = Prepare(attributes, name, kind, &row);
+  code = PrepareAttribute(attributes, name, kind, &row);
   if (code != RENGA_SUCCESS) RengaFree(&copy);
   RengaCall(code);
   row->reals = copy;
@@ -170,7 +170,7 @@ RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char 
   RengaErrorCode code = RengaStringCopy(value, &copy);
   if (code != RENGA_SUCCESS) RengaAttributesFree(attributes);
   RengaCall(code);
-  code = Prepare(attributes, name, RENGA_ATTRIBUTE_STRING, &row);
+  code = PrepareAttribute(attributes, name, RENGA_ATTRIBUTE_STRING, &row);
   if (code != RENGA_SUCCESS) RengaFree(&copy);
   RengaCall(code);
   row->string = copy;
@@ -188,7 +188,7 @@ RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char 
 @*/
 RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *name)
 {
-  RengaAttribute *row = Find(attributes, name);
+  RengaAttribute *row = FindAttributeRow(attributes, name);
   if (!row) return RENGA_SUCCESS;
   FreeValue(row);
   RengaFree(&row->name);
@@ -211,7 +211,7 @@ RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *na
 @*/
 const RengaAttribute *RengaAttributesFind(const RengaAttributes *attributes, const char *name)
 {
-  return Find(attributes, name);
+  return FindAttributeRow(attributes, name);
 }
 
 /*@
@@ -226,7 +226,7 @@ const RengaAttribute *RengaAttributesFind(const RengaAttributes *attributes, con
 @*/
 int64_t RengaAttributesInt(const RengaAttributes *attributes, const char *name, int64_t otherwise)
 {
-  const RengaAttribute *row = Find(attributes, name);
+  const RengaAttribute *row = FindAttributeRow(attributes, name);
   return row && row->kind == RENGA_ATTRIBUTE_INT ? row->ints[0] : otherwise;
 }
 
@@ -242,7 +242,7 @@ int64_t RengaAttributesInt(const RengaAttributes *attributes, const char *name, 
 @*/
 double RengaAttributesReal(const RengaAttributes *attributes, const char *name, double otherwise)
 {
-  const RengaAttribute *row = Find(attributes, name);
+  const RengaAttribute *row = FindAttributeRow(attributes, name);
   return row && row->kind == RENGA_ATTRIBUTE_REAL ? row->reals[0] : otherwise;
 }
 
@@ -261,7 +261,7 @@ double RengaAttributesReal(const RengaAttributes *attributes, const char *name, 
 const char *RengaAttributesString(const RengaAttributes *attributes, const char *name,
                                   const char *otherwise)
 {
-  const RengaAttribute *row = Find(attributes, name);
+  const RengaAttribute *row = FindAttributeRow(attributes, name);
   return row && row->kind == RENGA_ATTRIBUTE_STRING ? row->string : otherwise;
 }
 
@@ -281,13 +281,13 @@ const char *RengaAttributesString(const RengaAttributes *attributes, const char 
 @*/
 const int64_t *RengaAttributesInts(const RengaAttributes *attributes, const char *name, int *count)
 {
-  const RengaAttribute *row = Find(attributes, name);
+  const RengaAttribute *row = FindAttributeRow(attributes, name);
   bool found = row && row->kind == RENGA_ATTRIBUTE_INTS;
   *count = found ? row->count : 0;
   return found ? row->ints : NULL;
 }
 
-static RengaErrorCode CopyRow(const RengaAttribute *row, RengaAttributes *to)
+static RengaErrorCode CopyAttributeRow(const RengaAttribute *row, RengaAttributes *to)
 {
   switch (row->kind) {
   case RENGA_ATTRIBUTE_INT:
@@ -319,7 +319,7 @@ static RengaErrorCode CopyRow(const RengaAttribute *row, RengaAttributes *to)
 RengaErrorCode RengaAttributesCopy(const RengaAttributes *from, RengaAttributes *to)
 {
   RengaAttributes copy = {0};
-  for (int i = 0; from && i < from->count; i++) RengaCall(CopyRow(&from->row[i], &copy));
+  for (int i = 0; from && i < from->count; i++) RengaCall(CopyAttributeRow(&from->row[i], &copy));
   *to = copy;
   return RENGA_SUCCESS;
 }
@@ -351,7 +351,7 @@ bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b)
 {
   if ((a ? a->count : 0) != (b ? b->count : 0)) return false;
   for (int i = 0; a && i < a->count; i++) {
-    const RengaAttribute *other = Find(b, a->row[i].name);
+    const RengaAttribute *other = FindAttributeRow(b, a->row[i].name);
     if (!other || !RowsEqual(&a->row[i], other)) return false;
   }
   return true;

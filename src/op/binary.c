@@ -1,7 +1,7 @@
 /* Elementwise operators of several inputs that broadcast. */
 #include "renga/private/op.h"
 
-static RengaErrorCode Broadcast(RengaOpCall *call)
+static RengaErrorCode ShapeBroadcast(RengaOpCall *call)
 {
   RengaTensorSpec *y = &call->out[0];
   RengaOpCopyShape(y, &call->in[0]);
@@ -14,7 +14,7 @@ static RengaErrorCode Mod(RengaOpCall *call)
   bool floating = RengaDataTypeIsFloating(call->in[0].type);
   RengaOpCheckValue(!floating || RengaOpCallInt(call, "fmod"), call,
                     "floating numbers need attribute fmod 1");
-  return Broadcast(call);
+  return ShapeBroadcast(call);
 }
 
 static RengaErrorCode BitShift(RengaOpCall *call)
@@ -22,11 +22,11 @@ static RengaErrorCode BitShift(RengaOpCall *call)
   const char *direction = RengaOpCallString(call, "direction");
   RengaOpCheckValue(direction[0] == 'L' || direction[0] == 'R', call,
                     "direction is \"%s\", must be LEFT or RIGHT", direction);
-  return Broadcast(call);
+  return ShapeBroadcast(call);
 }
 
 /* The slope broadcasts to x, never the other way. */
-static RengaErrorCode PRelu(RengaOpCall *call)
+static RengaErrorCode ShapePRelu(RengaOpCall *call)
 {
   RengaTensorSpec *y = &call->out[0];
   RengaOpCopyShape(y, &call->in[0]);
@@ -35,7 +35,7 @@ static RengaErrorCode PRelu(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static double EightFlops(const RengaOpCall *call)
+static double EightFlopsEach(const RengaOpCall *call)
 {
   return 8.0 * (double)RengaTensorSpecCount(&call->out[0]);
 }
@@ -43,7 +43,7 @@ static double EightFlops(const RengaOpCall *call)
 #define EACH RENGA_OP_ELEMENTWISE
 #define BINARY(name, types)                                                                        \
   {                                                                                                \
-    name, 2, 2, 1, 1, EACH, Broadcast, NULL, NULL, types                                           \
+    name, 2, 2, 1, 1, EACH, ShapeBroadcast, NULL, NULL, types                                      \
   }
 
 const RengaOperator RengaOperatorsBinary[] = {
@@ -53,7 +53,7 @@ const RengaOperator RengaOperatorsBinary[] = {
     BINARY("Div", "NN>N"),
     BINARY("Min", "NN>N"),
     BINARY("Max", "NN>N"),
-    {"Pow", 2, 2, 1, 1, EACH, Broadcast, EightFlops, NULL, "NM>N"},
+    {"Pow", 2, 2, 1, 1, EACH, ShapeBroadcast, EightFlopsEach, NULL, "NM>N"},
     {"Mod", 2, 2, 1, 1, EACH, Mod, NULL, "fmod:int=0", "NN>N"},
     BINARY("Equal", "TT>B"),
     BINARY("Less", "NN>B"),
@@ -67,7 +67,7 @@ const RengaOperator RengaOperatorsBinary[] = {
     BINARY("BitwiseOr", "ZZ>Z"),
     BINARY("BitwiseXor", "ZZ>Z"),
     {"BitShift", 2, 2, 1, 1, EACH, BitShift, NULL, "direction:string", "ZZ>Z"},
-    {"PRelu", 2, 2, 1, 1, EACH, PRelu, NULL, NULL, "NN>N"},
-    {"Where", 3, 3, 1, 1, EACH, Broadcast, NULL, NULL, "BTT>T"},
+    {"PRelu", 2, 2, 1, 1, EACH, ShapePRelu, NULL, NULL, "NN>N"},
+    {"Where", 3, 3, 1, 1, EACH, ShapeBroadcast, NULL, NULL, "BTT>T"},
     {0},
 };

@@ -264,7 +264,7 @@ static const struct {
 };
 enum { N_CLASSES = sizeof type_classes / sizeof type_classes[0] };
 
-static int FindClass(char letter)
+static int FindTypeClass(char letter)
 {
   int i = 0;
   while (i < N_CLASSES && type_classes[i].letter != letter) i++;
@@ -286,7 +286,7 @@ static RengaErrorCode CheckInputType(const RengaOpCall *call, int input, int cla
 /* An output whose letter no input has bound has a class of one type, or asks attribute "to". */
 static RengaErrorCode SetOutputType(RengaOpCall *call, int output, char letter, const int bound[])
 {
-  int class = FindClass(letter);
+  int class = FindTypeClass(letter);
   if (class == N_CLASSES) {
     int64_t to = RengaOpCallInt(call, "to");
     RengaOpCheck(to >= 0 && to < RENGA_TYPE_COUNT, call, "attribute to is %lld, not a data type",
@@ -311,7 +311,7 @@ RengaErrorCode RengaOpCheckTypes(RengaOpCall *call)
   for (int c = 0; c < N_CLASSES; c++) bound[c] = -1;
   for (int i = 0; i < call->n_in; i++) {
     char letter = in[i < n_in ? i : n_in - 1];
-    if (call->in[i].ndim >= 0) RengaCall(CheckInputType(call, i, FindClass(letter), bound));
+    if (call->in[i].ndim >= 0) RengaCall(CheckInputType(call, i, FindTypeClass(letter), bound));
   }
   for (int i = 0; i < call->n_out; i++)
     RengaCall(SetOutputType(call, i, out[i < n_out ? i : n_out - 1], bound));

@@ -57,7 +57,7 @@ static RengaErrorCode ConvShape(const RengaOpCall *call, const RengaTensorSpec *
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Conv(RengaOpCall *call)
+static RengaErrorCode ShapeConv(RengaOpCall *call)
 {
   RengaCall(ConvShape(call, &call->in[0], &call->in[1], &call->out[0]));
   RengaCall(CheckBias(call, call->in[1].dim[0]));
@@ -87,7 +87,7 @@ static RengaErrorCode ConvGradWeight(RengaOpCall *call)
 }
 
 /* x [N, C, …], w [C, O / group, …] -> y [N, O, …]; the input gradient of a convolution. */
-static RengaErrorCode ConvTranspose(RengaOpCall *call)
+static RengaErrorCode ShapeConvTranspose(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0], *w = &call->in[1];
   RengaTensorSpec *y = &call->out[0];
@@ -139,7 +139,7 @@ static RengaErrorCode PoolShape(const RengaOpCall *call, const RengaTensorSpec *
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Pool(RengaOpCall *call)
+static RengaErrorCode ShapePool(RengaOpCall *call)
 {
   for (int i = 0; i < call->n_out; i++) RengaCall(PoolShape(call, &call->in[0], &call->out[i]));
   return RENGA_SUCCESS;
@@ -196,7 +196,7 @@ static void RegionShape(const RengaOpCall *call, const RengaTensorSpec *x,
   y->dim[3] = RengaOpCallInt(call, "output_width");
 }
 
-static RengaErrorCode RoiAlign(RengaOpCall *call)
+static RengaErrorCode ShapeRoiAlign(RengaOpCall *call)
 {
   RengaCall(CheckRegions(call, &call->in[0], 1));
   RegionShape(call, &call->in[0], &call->in[1], &call->out[0]);
@@ -264,7 +264,7 @@ static double RegionFlops(const RengaOpCall *call)
   return 8 * (ratio > 0 ? ratio * ratio : 4) * (double)RengaTensorSpecCount(y);
 }
 
-static double GradientFlops(const RengaOpCall *call)
+static double ConvGradientFlops(const RengaOpCall *call)
 {
   return (double)RengaTensorSpecCount(&call->in[0]);
 }
@@ -278,16 +278,16 @@ static double GradientFlops(const RengaOpCall *call)
 #define AVERAGE POOL " count_include_pad:int=0"
 
 const RengaOperator RengaOperatorsConvolve[] = {
-    {"Conv", 2, 3, 1, 1, 0, Conv, ConvFlops, CONV, "F>F"},
+    {"Conv", 2, 3, 1, 1, 0, ShapeConv, ConvFlops, CONV, "F>F"},
     {"ConvGradInput", 2, 2, 1, 1, OWN, ConvGradInput, ConvGradInputFlops, CONV, "F>F"},
     {"ConvGradWeight", 2, 2, 1, 1, OWN, ConvGradWeight, ConvGradWeightFlops, CONV, "F>F"},
-    {"ConvTranspose", 2, 3, 1, 1, 0, ConvTranspose, ConvTransposeFlops, CONV " output_padding:ints",
-     "F>F"},
-    {"MaxPool", 1, 1, 1, 2, 0, Pool, PoolFlops, POOL, "N>NL"},
-    {"MaxPoolGrad", 2, 2, 1, 1, OWN, MaxPoolGrad, GradientFlops, NULL, "FL>F"},
-    {"AveragePool", 1, 1, 1, 1, 0, Pool, PoolFlops, AVERAGE, "F>F"},
+    {"ConvTranspose", 2, 3, 1, 1, 0, ShapeConvTranspose, ConvTransposeFlops,
+     CONV " output_padding:ints", "F>F"},
+    {"MaxPool", 1, 1, 1, 2, 0, ShapePool, PoolFlops, POOL, "N>NL"},
+    {"MaxPoolGrad", 2, 2, 1, 1, OWN, MaxPoolGrad, ConvGradientFlops, NULL, "FL>F"},
+    {"AveragePool", 1, 1, 1, 1, 0, ShapePool, PoolFlops, AVERAGE, "F>F"},
     {"AveragePoolGrad", 1, 1, 1, 1, OWN, AveragePoolGrad, PoolFlops, AVERAGE, "F>F"},
-    {"RoiAlign", 3, 3, 1, 1, 0, RoiAlign, RegionFlops, REGION, "FFI>F"},
+    {"RoiAlign", 3, 3, 1, 1, 0, ShapeRoiAlign, RegionFlops, REGION, "FFI>F"},
     {"RoiAlignGrad", 3, 4, 1, 1, OWN, RoiAlignGrad, RegionFlops, REGION, "FFIF>F"},
     {0},
 };

@@ -3,8 +3,8 @@
 #include <string.h>
 
 /* to = from with dimensions [first, last) replaced by those of middle. */
-static RengaErrorCode Replace(const RengaOpCall *call, const RengaTensorSpec *from, int first,
-                              int last, const RengaTensorSpec *middle, RengaTensorSpec *to)
+static RengaErrorCode ReplaceAxis(const RengaOpCall *call, const RengaTensorSpec *from, int first,
+                                  int last, const RengaTensorSpec *middle, RengaTensorSpec *to)
 {
   int ndim = from->ndim - (last - first) + middle->ndim;
   RengaOpCheck(ndim <= RENGA_MAX_DIM, call, "the result has %d dimensions, at most %d are allowed",
@@ -17,12 +17,12 @@ static RengaErrorCode Replace(const RengaOpCall *call, const RengaTensorSpec *fr
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Gather(RengaOpCall *call)
+static RengaErrorCode ShapeGather(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   int axis;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
-  RengaCall(Replace(call, x, axis, axis + 1, &call->in[1], &call->out[0]));
+  RengaCall(ReplaceAxis(call, x, axis, axis + 1, &call->in[1], &call->out[0]));
   return RENGA_SUCCESS;
 }
 
@@ -33,7 +33,7 @@ static RengaErrorCode GatherGrad(RengaOpCall *call)
   RengaTensorSpec y = {0};
   int axis;
   RengaCall(RengaOpAxis(call, "axis", dx->ndim, &axis));
-  RengaCall(Replace(call, dx, axis, axis + 1, &call->in[1], &y));
+  RengaCall(ReplaceAxis(call, dx, axis, axis + 1, &call->in[1], &y));
   RengaOpCheck(RengaOpSameShape(&y, &call->in[0]), call,
                "the gradient does not fit the shape given");
   return RENGA_SUCCESS;
@@ -79,7 +79,7 @@ static RengaErrorCode CheckReduction(const RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ScatterElements(RengaOpCall *call)
+static RengaErrorCode ShapeScatterElements(RengaOpCall *call)
 {
   RengaCall(CheckReduction(call));
   RengaCall(CheckElements(call, &call->in[0], &call->in[1]));
@@ -104,7 +104,7 @@ static RengaErrorCode GatheredShape(const RengaOpCall *call, const RengaTensorSp
                (long long)depth, (int)(x->ndim - batch));
   RengaTensorSpec places = {.ndim = indices->ndim - 1};
   for (int d = 0; d < places.ndim; d++) places.dim[d] = indices->dim[d];
-  RengaCall(Replace(call, x, 0, (int)(batch + depth), &places, y));
+  RengaCall(ReplaceAxis(call, x, 0, (int)(batch + depth), &places, y));
   return RENGA_SUCCESS;
 }
 
@@ -123,7 +123,7 @@ static RengaErrorCode GatherNDGrad(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ScatterND(RengaOpCall *call)
+static RengaErrorCode ShapeScatterND(RengaOpCall *call)
 {
   RengaTensorSpec updates = {0};
   RengaCall(CheckReduction(call));
@@ -143,17 +143,17 @@ static RengaErrorCode OneHot(RengaOpCall *call)
   RengaOpCheck(values->ndim == 1 && values->dim[0] == 2, call, "needs an off and an on value");
   RengaCall(RengaOpAxis(call, "axis", x->ndim + 1, &axis));
   RengaTensorSpec classes = {.ndim = 1, .dim = {depth}};
-  RengaCall(Replace(call, x, axis, axis, &classes, &call->out[0]));
+  RengaCall(ReplaceAxis(call, x, axis, axis, &classes, &call->out[0]));
   return RENGA_SUCCESS;
 }
 
-static double NoFlops(const RengaOpCall *call)
+static double NoIndexFlops(const RengaOpCall *call)
 {
   (void)call;
   return 0;
 }
 
-static double GradientFlops(const RengaOpCall *call)
+static double GatherGradientFlops(const RengaOpCall *call)
 {
   return (double)RengaTensorSpecCount(&call->in[0]);
 }
@@ -161,21 +161,21 @@ static double GradientFlops(const RengaOpCall *call)
 #define OWN (RENGA_OP_OUTPUT_GIVEN | RENGA_OP_INTERNAL)
 #define GRADIENT(name, shape, attributes)                                                          \
   {                                                                                                \
-    name, 2, 2, 1, 1, OWN, shape, GradientFlops, attributes, "FI>F"                                \
+    name, 2, 2, 1, 1, OWN, shape, GatherGradientFlops, attributes, "FI>F"                          \
   }
 
 #define GATHER "axis:int=0 padding:int=-1" /* padding: this row gets no gradient */
 
 const RengaOperator RengaOperatorsIndex[] = {
-    {"Gather", 2, 2, 1, 1, 0, Gather, NoFlops, GATHER, "TI>T"},
-    {"GatherElements", 2, 2, 1, 1, 0, GatherElements, NoFlops, "axis:int=0", "TI>T"},
-    {"GatherND", 2, 2, 1, 1, 0, GatherND, NoFlops, "batch_dims:int=0", "TI>T"},
+    {"Gather", 2, 2, 1, 1, 0, ShapeGather, NoIndexFlops, GATHER, "TI>T"},
+    {"GatherElements", 2, 2, 1, 1, 0, GatherElements, NoIndexFlops, "axis:int=0", "TI>T"},
+    {"GatherND", 2, 2, 1, 1, 0, GatherND, NoIndexFlops, "batch_dims:int=0", "TI>T"},
     GRADIENT("GatherGrad", GatherGrad, GATHER),
     GRADIENT("GatherElementsGrad", GatherElementsGrad, "axis:int=0"),
     GRADIENT("GatherNDGrad", GatherNDGrad, "batch_dims:int=0"),
-    {"ScatterElements", 3, 3, 1, 1, 0, ScatterElements, NoFlops, "axis:int=0 reduction:string=none",
-     "TIT>T"},
-    {"ScatterND", 3, 3, 1, 1, 0, ScatterND, NoFlops, "reduction:string=none", "TIT>T"},
-    {"OneHot", 2, 2, 1, 1, 0, OneHot, NoFlops, "depth:int=0 axis:int=-1", "NT>T"},
+    {"ScatterElements", 3, 3, 1, 1, 0, ShapeScatterElements, NoIndexFlops,
+     "axis:int=0 reduction:string=none", "TIT>T"},
+    {"ScatterND", 3, 3, 1, 1, 0, ShapeScatterND, NoIndexFlops, "reduction:string=none", "TIT>T"},
+    {"OneHot", 2, 2, 1, 1, 0, OneHot, NoIndexFlops, "depth:int=0 axis:int=-1", "NT>T"},
     {0},
 };

@@ -27,7 +27,7 @@ static RengaErrorCode CheckAttention(const RengaOpCall *call, int first, int mas
 }
 
 /* -> o[…,T,e], log-sum-exp […,T] */
-static RengaErrorCode Attention(RengaOpCall *call)
+static RengaErrorCode ShapeAttention(RengaOpCall *call)
 {
   RengaCall(CheckAttention(call, 0, 3));
   const RengaTensorSpec *q = &call->in[0], *v = &call->in[2];
@@ -59,7 +59,7 @@ static RengaErrorCode AttentionGrad(RengaOpCall *call)
 }
 
 /* Labels have the shape of the scores without the axis of the classes. */
-static RengaErrorCode CheckLabels(const RengaOpCall *call, int scores, int labels, int weights)
+static RengaErrorCode CheckLabelShape(const RengaOpCall *call, int scores, int labels, int weights)
 {
   const RengaTensorSpec *x = &call->in[scores];
   RengaTensorSpec expected = {0};
@@ -76,9 +76,9 @@ static RengaErrorCode CheckLabels(const RengaOpCall *call, int scores, int label
 }
 
 /* scores, labels, (weights) -> sum, log-sum-exp */
-static RengaErrorCode CrossEntropy(RengaOpCall *call)
+static RengaErrorCode ShapeCrossEntropy(RengaOpCall *call)
 {
-  RengaCall(CheckLabels(call, 0, 1, 2));
+  RengaCall(CheckLabelShape(call, 0, 1, 2));
   call->out[0].ndim = 0;
   if (call->n_out > 1) RengaOpCopyShape(&call->out[1], &call->in[1]);
   return RENGA_SUCCESS;
@@ -89,7 +89,7 @@ static RengaErrorCode LossGradient(RengaOpCall *call, int labels, int weights)
 {
   RengaOpCheck(RengaTensorSpecCount(&call->in[0]) == 1, call,
                "the gradient of the sum is no scalar");
-  RengaCall(CheckLabels(call, 1, labels, weights));
+  RengaCall(CheckLabelShape(call, 1, labels, weights));
   RengaOpCopyShape(&call->out[0], &call->in[1]);
   return RENGA_SUCCESS;
 }
@@ -108,7 +108,7 @@ static RengaErrorCode LikelihoodGrad(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Count(RengaOpCall *call)
+static RengaErrorCode ShapeCount(RengaOpCall *call)
 {
   if (RengaOpCallHasInput(call, 1))
     RengaOpCheck(call->in[1].ndim == 1, call, "the class weights have %d dimensions, must have 1",
@@ -117,7 +117,7 @@ static RengaErrorCode Count(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode BatchSum(RengaOpCall *call)
+static RengaErrorCode ShapeBatchSum(RengaOpCall *call)
 {
   RengaOpCheck(RengaTensorSpecCount(&call->in[0]) == 1, call, "sums scalars only");
   RengaOpCopyShape(&call->out[0], &call->in[0]);
@@ -166,14 +166,14 @@ static double LabelFlops(const RengaOpCall *call)
 /* scale 0 stands for 1 / sqrt(width); no label is as small as the default of ignore_index. */
 
 const RengaOperator RengaOperatorsLoss[] = {
-    {"Attention", 3, 4, 1, 2, OWN | RENGA_OP_RANDOM, Attention, AttentionFlops, HEADS, "F>F"},
+    {"Attention", 3, 4, 1, 2, OWN | RENGA_OP_RANDOM, ShapeAttention, AttentionFlops, HEADS, "F>F"},
     {"AttentionGrad", 6, 7, 3, 4, OWN | RENGA_OP_RANDOM, AttentionGrad, AttentionGradFlops, HEADS,
      "F>F"},
-    {"CrossEntropy", 2, 3, 1, 2, OWN, CrossEntropy, ScoreFlops, CLASSES, "FIF>F"},
+    {"CrossEntropy", 2, 3, 1, 2, OWN, ShapeCrossEntropy, ScoreFlops, CLASSES, "FIF>F"},
     {"CrossEntropyGrad", 4, 5, 1, 1, OWN, CrossEntropyGrad, ScoreGradFlops, CLASSES, "FFIFF>F"},
-    {"CrossEntropyCount", 1, 2, 1, 1, OWN, Count, LabelFlops, IGNORE, "IF>S"},
-    {"LogLikelihood", 2, 3, 1, 1, OWN, CrossEntropy, LabelFlops, CLASSES, "FIF>F"},
+    {"CrossEntropyCount", 1, 2, 1, 1, OWN, ShapeCount, LabelFlops, IGNORE, "IF>S"},
+    {"LogLikelihood", 2, 3, 1, 1, OWN, ShapeCrossEntropy, LabelFlops, CLASSES, "FIF>F"},
     {"LogLikelihoodGrad", 3, 4, 1, 1, OWN, LikelihoodGrad, LabelFlops, CLASSES, "FFIF>F"},
-    {"BatchSum", 1, 1, 1, 1, OWN | RENGA_OP_BATCH_SUM, BatchSum, NULL, NULL, "F>F"},
+    {"BatchSum", 1, 1, 1, 1, OWN | RENGA_OP_BATCH_SUM, ShapeBatchSum, NULL, NULL, "F>F"},
     {0},
 };

@@ -56,7 +56,7 @@ RengaErrorCode RengaOpGetMatMul(const RengaOpCall *call, RengaOpMatMul *matmul)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MatMul(RengaOpCall *call)
+static RengaErrorCode ShapeMatMul(RengaOpCall *call)
 {
   RengaOpMatMul matmul;
   RengaTensorSpec *y = &call->out[0];
@@ -87,7 +87,7 @@ static RengaErrorCode LastIs(const RengaOpCall *call, int input, int64_t width)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Linear(RengaOpCall *call)
+static RengaErrorCode ShapeLinearLayer(RengaOpCall *call)
 {
   int64_t k, o;
   RengaCall(WeightExtents(call, &call->in[1], &k, &o));
@@ -132,7 +132,7 @@ static RengaErrorCode CheckSquare(const RengaOpCall *call, const RengaTensorSpec
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Determinant(RengaOpCall *call)
+static RengaErrorCode ShapeDeterminant(RengaOpCall *call)
 {
   RengaCall(CheckSquare(call, &call->in[0]));
   RengaOpCopyShape(&call->out[0], &call->in[0]);
@@ -182,12 +182,12 @@ static double GradWeightFlops(const RengaOpCall *call)
 #define OWN RENGA_OP_INTERNAL
 
 const RengaOperator RengaOperatorsMatrix[] = {
-    {"MatMul", 2, 2, 1, 1, 0, MatMul, MatMulFlops, "transA:int=0 transB:int=0 alpha:real=1",
+    {"MatMul", 2, 2, 1, 1, 0, ShapeMatMul, MatMulFlops, "transA:int=0 transB:int=0 alpha:real=1",
      "NN>N"},
-    {"Linear", 2, 3, 1, 1, OWN, Linear, LinearFlops, "transB:int=0", "F>F"},
+    {"Linear", 2, 3, 1, 1, OWN, ShapeLinearLayer, LinearFlops, "transB:int=0", "F>F"},
     {"LinearGradInput", 2, 2, 1, 1, OWN, LinearGradInput, LinearFlops, "transB:int=0", "F>F"},
     {"LinearGradWeight", 2, 2, 1, 1, OWN, LinearGradWeight, GradWeightFlops, "transB:int=0", "F>F"},
-    {"Det", 1, 1, 1, 1, 0, Determinant, DeterminantFlops, NULL, "F>F"},
+    {"Det", 1, 1, 1, 1, 0, ShapeDeterminant, DeterminantFlops, NULL, "F>F"},
     {"DetGrad", 2, 2, 1, 1, OWN, DeterminantGrad, DeterminantFlops, NULL, "F>F"},
     {0},
 };

@@ -2,7 +2,7 @@
 #include "renga/private/op.h"
 #include <string.h>
 
-static RengaErrorCode Reshape(RengaOpCall *call)
+static RengaErrorCode ShapeReshape(RengaOpCall *call)
 {
   int64_t from = RengaTensorSpecCount(&call->in[0]), to = RengaTensorSpecCount(&call->out[0]);
   RengaOpCheck(from == to, call, "%lld elements cannot become %lld", (long long)from,
@@ -10,7 +10,7 @@ static RengaErrorCode Reshape(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Expand(RengaOpCall *call)
+static RengaErrorCode ShapeExpand(RengaOpCall *call)
 {
   RengaTensorSpec y = call->out[0];
   RengaCall(RengaOpBroadcast(call, &call->in[0], &y));
@@ -18,7 +18,7 @@ static RengaErrorCode Expand(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Transpose(RengaOpCall *call)
+static RengaErrorCode ShapeTranspose(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   RengaTensorSpec *y = &call->out[0];
@@ -37,7 +37,7 @@ static RengaErrorCode Transpose(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Slice(RengaOpCall *call)
+static RengaErrorCode ShapeSlice(RengaOpCall *call)
 {
   RengaOpSlice slice;
   RengaCall(RengaOpGetSlice(call, &call->in[0], &slice));
@@ -59,7 +59,7 @@ static RengaErrorCode SliceGrad(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Concat(RengaOpCall *call)
+static RengaErrorCode ShapeConcat(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   RengaTensorSpec *y = &call->out[0];
@@ -78,7 +78,7 @@ static RengaErrorCode Concat(RengaOpCall *call)
 }
 
 /* Without split the parts are equal; the last is smaller where they cannot be. */
-static RengaErrorCode Split(RengaOpCall *call)
+static RengaErrorCode ShapeSplit(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   int axis, count;
@@ -116,7 +116,7 @@ static RengaErrorCode CheckPadMode(const RengaOpCall *call, const RengaTensorSpe
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Pad(RengaOpCall *call)
+static RengaErrorCode ShapePad(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   RengaTensorSpec *y = &call->out[0];
@@ -146,7 +146,7 @@ static RengaErrorCode PadGrad(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Tile(RengaOpCall *call)
+static RengaErrorCode ShapeTile(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   RengaTensorSpec *y = &call->out[0];
@@ -168,7 +168,7 @@ static RengaErrorCode Given(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Range(RengaOpCall *call)
+static RengaErrorCode ShapeRange(RengaOpCall *call)
 {
   RengaOpCheck(call->out[0].ndim == 1, call, "makes one dimension, %d are given",
                call->out[0].ndim);
@@ -182,7 +182,7 @@ static RengaErrorCode EyeLike(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Trilu(RengaOpCall *call)
+static RengaErrorCode ShapeTrilu(RengaOpCall *call)
 {
   RengaOpCheck(call->in[0].ndim >= 2, call, "needs at least two dimensions");
   RengaOpCopyShape(&call->out[0], &call->in[0]);
@@ -200,7 +200,7 @@ static RengaErrorCode CheckBlocks(const RengaOpCall *call, int64_t *size)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DepthToSpace(RengaOpCall *call)
+static RengaErrorCode ShapeDepthToSpace(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   RengaTensorSpec *y = &call->out[0];
@@ -216,7 +216,7 @@ static RengaErrorCode DepthToSpace(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SpaceToDepth(RengaOpCall *call)
+static RengaErrorCode ShapeSpaceToDepth(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   RengaTensorSpec *y = &call->out[0];
@@ -231,7 +231,7 @@ static RengaErrorCode SpaceToDepth(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static double NoFlops(const RengaOpCall *call)
+static double NoMoveFlops(const RengaOpCall *call)
 {
   (void)call;
   return 0;
@@ -243,24 +243,26 @@ static double NoFlops(const RengaOpCall *call)
 #define PAD "pads:ints axes:ints mode:string=constant"
 
 const RengaOperator RengaOperatorsMove[] = {
-    {"Reshape", 1, 1, 1, 1, GIVEN | RENGA_OP_RESHAPE, Reshape, NoFlops, NULL, "T>T"},
-    {"Expand", 1, 1, 1, 1, GIVEN, Expand, NoFlops, NULL, "T>T"},
-    {"Transpose", 1, 1, 1, 1, 0, Transpose, NoFlops, "perm:ints", "T>T"},
-    {"Slice", 1, 1, 1, 1, 0, Slice, NoFlops, SLICE, "T>T"},
-    {"SliceGrad", 1, 1, 1, 1, OWN, SliceGrad, NoFlops, SLICE, "T>T"},
-    {"Concat", 1, -1, 1, 1, 0, Concat, NoFlops, "axis:int=0", "T>T"},
-    {"Split", 1, 1, 1, -1, 0, Split, NoFlops, "axis:int=0 split:ints num_outputs:int=0", "T>T"},
-    {"Pad", 1, 1, 1, 1, 0, Pad, NoFlops, PAD " value:real=0", "T>T"},
+    {"Reshape", 1, 1, 1, 1, GIVEN | RENGA_OP_RESHAPE, ShapeReshape, NoMoveFlops, NULL, "T>T"},
+    {"Expand", 1, 1, 1, 1, GIVEN, ShapeExpand, NoMoveFlops, NULL, "T>T"},
+    {"Transpose", 1, 1, 1, 1, 0, ShapeTranspose, NoMoveFlops, "perm:ints", "T>T"},
+    {"Slice", 1, 1, 1, 1, 0, ShapeSlice, NoMoveFlops, SLICE, "T>T"},
+    {"SliceGrad", 1, 1, 1, 1, OWN, SliceGrad, NoMoveFlops, SLICE, "T>T"},
+    {"Concat", 1, -1, 1, 1, 0, ShapeConcat, NoMoveFlops, "axis:int=0", "T>T"},
+    {"Split", 1, 1, 1, -1, 0, ShapeSplit, NoMoveFlops, "axis:int=0 split:ints num_outputs:int=0",
+     "T>T"},
+    {"Pad", 1, 1, 1, 1, 0, ShapePad, NoMoveFlops, PAD " value:real=0", "T>T"},
     {"PadGrad", 1, 1, 1, 1, OWN, PadGrad, NULL, PAD, "F>F"},
-    {"Tile", 1, 1, 1, 1, 0, Tile, NoFlops, "repeats:ints", "T>T"},
-    {"ConstantOfShape", 0, 0, 1, 1, GIVEN, Given, NoFlops, "value:real=0 to:int=0", "T>?"},
-    {"WholeBatch", 1, 1, 1, 1, OWN, Given, NoFlops, NULL, "T>T"},
-    {"Range", 0, 0, 1, 1, GIVEN, Range, NoFlops, "start:real=0 delta:real=1 to:int=0", "T>?"},
-    {"EyeLike", 0, 0, 1, 1, GIVEN, EyeLike, NoFlops, "k:int=0 to:int=0", "T>?"},
-    {"Trilu", 1, 1, 1, 1, 0, Trilu, NoFlops, "upper:int=1 k:int=0", "T>T"},
-    {"DepthToSpace", 1, 1, 1, 1, 0, DepthToSpace, NoFlops, "blocksize:int=1 mode:string=DCR",
-     "T>T"},
-    {"SpaceToDepth", 1, 1, 1, 1, 0, SpaceToDepth, NoFlops, "blocksize:int=1 mode:string=DCR",
-     "T>T"},
+    {"Tile", 1, 1, 1, 1, 0, ShapeTile, NoMoveFlops, "repeats:ints", "T>T"},
+    {"ConstantOfShape", 0, 0, 1, 1, GIVEN, Given, NoMoveFlops, "value:real=0 to:int=0", "T>?"},
+    {"WholeBatch", 1, 1, 1, 1, OWN, Given, NoMoveFlops, NULL, "T>T"},
+    {"Range", 0, 0, 1, 1, GIVEN, ShapeRange, NoMoveFlops, "start:real=0 delta:real=1 to:int=0",
+     "T>?"},
+    {"EyeLike", 0, 0, 1, 1, GIVEN, EyeLike, NoMoveFlops, "k:int=0 to:int=0", "T>?"},
+    {"Trilu", 1, 1, 1, 1, 0, ShapeTrilu, NoMoveFlops, "upper:int=1 k:int=0", "T>T"},
+    {"DepthToSpace", 1, 1, 1, 1, 0, ShapeDepthToSpace, NoMoveFlops,
+     "blocksize:int=1 mode:string=DCR", "T>T"},
+    {"SpaceToDepth", 1, 1, 1, 1, 0, ShapeSpaceToDepth, NoMoveFlops,
+     "blocksize:int=1 mode:string=DCR", "T>T"},
     {0},
 };

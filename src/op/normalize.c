@@ -110,7 +110,7 @@ static RengaErrorCode GroupNormalizationGrad(RengaOpCall *call)
 }
 
 /* x, scale, bias, running mean, running variance -> y, batch mean, batch variance */
-static RengaErrorCode BatchNormalization(RengaOpCall *call)
+static RengaErrorCode ShapeBatchNormalization(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   RengaCall(CheckChannels(call, x, 1, 5));
@@ -130,7 +130,7 @@ static RengaErrorCode BatchNormalizationGrad(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Softmax(RengaOpCall *call)
+static RengaErrorCode ShapeSoftmax(RengaOpCall *call)
 {
   int axis;
   RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &axis));
@@ -141,7 +141,7 @@ static RengaErrorCode Softmax(RengaOpCall *call)
 }
 
 /* Along the axis x is divided by its norm. */
-static RengaErrorCode LpNormalization(RengaOpCall *call)
+static RengaErrorCode ShapeLpNormalization(RengaOpCall *call)
 {
   int axis;
   int64_t p = RengaOpCallInt(call, "p");
@@ -151,7 +151,7 @@ static RengaErrorCode LpNormalization(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode LocalResponse(RengaOpCall *call)
+static RengaErrorCode ShapeLocalResponse(RengaOpCall *call)
 {
   int64_t size = RengaOpCallInt(call, "size");
   RengaOpCheckValue(size > 0 && size <= INT32_MAX, call, "size is %lld", (long long)size);
@@ -162,7 +162,7 @@ static RengaErrorCode LocalResponse(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Dropout(RengaOpCall *call)
+static RengaErrorCode ShapeDropout(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   double ratio = RengaOpCallReal(call, "ratio");
@@ -218,18 +218,20 @@ const RengaOperator RengaOperatorsNormalize[] = {
      "F>F"},
     {"InstanceNormalizationGrad", 5, 5, 1, 3, OWN, GroupNormalizationGrad, TwelveFlops, NULL,
      "F>F"},
-    {"BatchNormalization", 5, 5, 1, 3, 0, BatchNormalization, FiveFlops,
+    {"BatchNormalization", 5, 5, 1, 3, 0, ShapeBatchNormalization, FiveFlops,
      "epsilon:real=1e-5 momentum:real=0.9 training:int=1", "F>F"},
     {"BatchNormalizationGrad", 5, 5, 1, 3, OWN, BatchNormalizationGrad, TwelveFlops,
      "epsilon:real=1e-5 training:int=1", "F>F"},
-    {"Softmax", 1, 1, 1, 1, 0, Softmax, TwelveFlops, "axis:int=-1", "F>F"},
-    {"LogSoftmax", 1, 1, 1, 1, 0, Softmax, TwelveFlops, "axis:int=-1", "F>F"},
-    {"SoftmaxGrad", 2, 2, 1, 1, OWN, Softmax, FiveFlops, "axis:int=-1", "F>F"},
-    {"LogSoftmaxGrad", 2, 2, 1, 1, OWN, Softmax, TwelveFlops, "axis:int=-1", "F>F"},
-    {"LpNormalization", 1, 1, 1, 1, 0, LpNormalization, FiveFlops, "axis:int=-1 p:int=2", "F>F"},
-    {"LRN", 1, 1, 1, 1, 0, LocalResponse, TwelveFlops, LOCAL, "F>F"},
-    {"LRNGrad", 2, 2, 1, 1, OWN, LocalResponse, TwelveFlops, LOCAL, "F>F"},
-    {"Dropout", 1, 1, 1, 2, RENGA_OP_RANDOM, Dropout, FiveFlops, "ratio:real=0.5 " RANDOM, "F>FB"},
+    {"Softmax", 1, 1, 1, 1, 0, ShapeSoftmax, TwelveFlops, "axis:int=-1", "F>F"},
+    {"LogSoftmax", 1, 1, 1, 1, 0, ShapeSoftmax, TwelveFlops, "axis:int=-1", "F>F"},
+    {"SoftmaxGrad", 2, 2, 1, 1, OWN, ShapeSoftmax, FiveFlops, "axis:int=-1", "F>F"},
+    {"LogSoftmaxGrad", 2, 2, 1, 1, OWN, ShapeSoftmax, TwelveFlops, "axis:int=-1", "F>F"},
+    {"LpNormalization", 1, 1, 1, 1, 0, ShapeLpNormalization, FiveFlops, "axis:int=-1 p:int=2",
+     "F>F"},
+    {"LRN", 1, 1, 1, 1, 0, ShapeLocalResponse, TwelveFlops, LOCAL, "F>F"},
+    {"LRNGrad", 2, 2, 1, 1, OWN, ShapeLocalResponse, TwelveFlops, LOCAL, "F>F"},
+    {"Dropout", 1, 1, 1, 2, RENGA_OP_RANDOM, ShapeDropout, FiveFlops, "ratio:real=0.5 " RANDOM,
+     "F>FB"},
     {"RandomUniform", 0, 0, 1, 1, OWN | RENGA_OP_RANDOM | RENGA_OP_OUTPUT_GIVEN, RandomUniform,
      FiveFlops, "to:int=0 " RANDOM, "T>?"},
     {0},

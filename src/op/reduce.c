@@ -1,7 +1,7 @@
 /* Reductions over dimensions, running sums, and choices of the largest. */
 #include "renga/private/op.h"
 
-static RengaErrorCode Reduce(RengaOpCall *call)
+static RengaErrorCode ShapeReduce(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   RengaTensorSpec *y = &call->out[0];
@@ -18,7 +18,7 @@ static RengaErrorCode Reduce(RengaOpCall *call)
 }
 
 /* The extreme of nothing is no number of the type. */
-static RengaErrorCode ArgExtreme(RengaOpCall *call)
+static RengaErrorCode ShapeArgExtreme(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   RengaTensorSpec *y = &call->out[0];
@@ -32,7 +32,7 @@ static RengaErrorCode ArgExtreme(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AlongAxis(RengaOpCall *call)
+static RengaErrorCode ShapeAlongAxis(RengaOpCall *call)
 {
   int axis;
   RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &axis));
@@ -40,7 +40,7 @@ static RengaErrorCode AlongAxis(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TopK(RengaOpCall *call)
+static RengaErrorCode ShapeTopK(RengaOpCall *call)
 {
   const RengaTensorSpec *x = &call->in[0];
   int axis;
@@ -83,13 +83,13 @@ static double EightInputFlops(const RengaOpCall *call)
 #define ARG "axis:int=0 keepdims:int=1 select_last_index:int=0"
 #define REDUCE(name, flops, types)                                                                 \
   {                                                                                                \
-    name, 1, 1, 1, 1, 0, Reduce, flops, AXES, types                                                \
+    name, 1, 1, 1, 1, 0, ShapeReduce, flops, AXES, types                                           \
   }
 
 /* first: of equal ones the first gets the gradient; otherwise they share it. */
 #define EXTREME(name)                                                                              \
   {                                                                                                \
-    name, 1, 1, 1, 1, 0, Reduce, InputFlops, AXES " first:int=0", "T>T"                            \
+    name, 1, 1, 1, 1, 0, ShapeReduce, InputFlops, AXES " first:int=0", "T>T"                       \
   }
 
 const RengaOperator RengaOperatorsReduce[] = {
@@ -105,12 +105,14 @@ const RengaOperator RengaOperatorsReduce[] = {
     REDUCE("ReduceLogSumExp", EightInputFlops, "N>N"),
     {"ReduceProdGrad", 2, 2, 1, 1, RENGA_OP_INTERNAL, ReduceProdGrad, InputFlops,
      "axes:ints noop_with_empty_axes:int=0", "FF>F"},
-    {"ArgMax", 1, 1, 1, 1, 0, ArgExtreme, InputFlops, ARG, "N>L"},
-    {"ArgMin", 1, 1, 1, 1, 0, ArgExtreme, InputFlops, ARG, "N>L"},
-    {"CumSum", 1, 1, 1, 1, 0, AlongAxis, NULL, "axis:int=0 exclusive:int=0 reverse:int=0", "N>N"},
-    {"CumProd", 1, 1, 1, 1, 0, AlongAxis, NULL, "axis:int=0 exclusive:int=0 reverse:int=0", "N>N"},
-    {"TopK", 1, 1, 1, 2, 0, TopK, InputFlops, "k:int=1 axis:int=-1 largest:int=1 sorted:int=1",
+    {"ArgMax", 1, 1, 1, 1, 0, ShapeArgExtreme, InputFlops, ARG, "N>L"},
+    {"ArgMin", 1, 1, 1, 1, 0, ShapeArgExtreme, InputFlops, ARG, "N>L"},
+    {"CumSum", 1, 1, 1, 1, 0, ShapeAlongAxis, NULL, "axis:int=0 exclusive:int=0 reverse:int=0",
+     "N>N"},
+    {"CumProd", 1, 1, 1, 1, 0, ShapeAlongAxis, NULL, "axis:int=0 exclusive:int=0 reverse:int=0",
+     "N>N"},
+    {"TopK", 1, 1, 1, 2, 0, ShapeTopK, InputFlops, "k:int=1 axis:int=-1 largest:int=1 sorted:int=1",
      "N>NL"},
-    {"Hardmax", 1, 1, 1, 1, 0, AlongAxis, NULL, "axis:int=-1", "F>F"},
+    {"Hardmax", 1, 1, 1, 1, 0, ShapeAlongAxis, NULL, "axis:int=-1", "F>F"},
     {0},
 };

@@ -8,7 +8,7 @@ static RengaErrorCode Same(RengaOpCall *call)
 }
 
 /* dy and the input or output of the forward operator have one shape. */
-static RengaErrorCode Gradient(RengaOpCall *call)
+static RengaErrorCode ShapeGradient(RengaOpCall *call)
 {
   RengaOpCheck(RengaOpSameShape(&call->in[0], &call->in[1]), call,
                "the gradient and the value it is of differ in shape");
@@ -16,22 +16,22 @@ static RengaErrorCode Gradient(RengaOpCall *call)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Gelu(RengaOpCall *call)
+static RengaErrorCode ShapeGelu(RengaOpCall *call)
 {
   const char *form = RengaOpCallString(call, "approximate");
   bool known = form[0] == '\0' || form[0] == 'n' || form[0] == 't';
   RengaOpCheckValue(known, call, "approximate is %s, must be none or tanh", form);
-  return call->n_in == 2 ? Gradient(call) : Same(call);
+  return call->n_in == 2 ? ShapeGradient(call) : Same(call);
 }
 
-static double NoFlops(const RengaOpCall *call)
+static double NoUnaryFlops(const RengaOpCall *call)
 {
   (void)call;
   return 0;
 }
 
 /* A transcendental function is counted as eight operations. */
-static double EightFlops(const RengaOpCall *call)
+static double EightUnaryFlops(const RengaOpCall *call)
 {
   return 8.0 * (double)RengaTensorSpecCount(&call->out[0]);
 }
@@ -44,12 +44,12 @@ static double EightFlops(const RengaOpCall *call)
   }
 #define GRADIENT(name, attributes)                                                                 \
   {                                                                                                \
-    name, 2, 2, 1, 1, OWN, Gradient, EightFlops, attributes, "FF>F"                                \
+    name, 2, 2, 1, 1, OWN, ShapeGradient, EightUnaryFlops, attributes, "FF>F"                      \
   }
 
 const RengaOperator RengaOperatorsUnary[] = {
-    {"Identity", 1, 1, 1, 1, EACH | RENGA_OP_RESHAPE, Same, NoFlops, NULL, "T>T"},
-    {"StopGradient", 1, 1, 1, 1, OWN | RENGA_OP_RESHAPE, Same, NoFlops, NULL, "T>T"},
+    {"Identity", 1, 1, 1, 1, EACH | RENGA_OP_RESHAPE, Same, NoUnaryFlops, NULL, "T>T"},
+    {"StopGradient", 1, 1, 1, 1, OWN | RENGA_OP_RESHAPE, Same, NoUnaryFlops, NULL, "T>T"},
     UNARY("Neg", "N>N", NULL, NULL),
     UNARY("Abs", "N>N", NULL, NULL),
     UNARY("Sign", "N>N", NULL, NULL),
@@ -57,36 +57,36 @@ const RengaOperator RengaOperatorsUnary[] = {
     UNARY("Clip", "N>N", NULL, "min:real=-inf max:real=inf"),
     UNARY("Reciprocal", "F>F", NULL, NULL),
     UNARY("Sqrt", "F>F", NULL, NULL),
-    UNARY("Exp", "F>F", EightFlops, NULL),
-    UNARY("Log", "F>F", EightFlops, NULL),
-    UNARY("Erf", "F>F", EightFlops, NULL),
-    UNARY("Tanh", "F>F", EightFlops, NULL),
-    UNARY("Sigmoid", "F>F", EightFlops, NULL),
-    UNARY("Softplus", "F>F", EightFlops, NULL),
-    UNARY("Softsign", "F>F", EightFlops, NULL),
-    {"Gelu", 1, 1, 1, 1, EACH, Gelu, EightFlops, "approximate:string=none", "F>F"},
-    UNARY("Swish", "F>F", EightFlops, "alpha:real=1"),
-    UNARY("Mish", "F>F", EightFlops, NULL),
+    UNARY("Exp", "F>F", EightUnaryFlops, NULL),
+    UNARY("Log", "F>F", EightUnaryFlops, NULL),
+    UNARY("Erf", "F>F", EightUnaryFlops, NULL),
+    UNARY("Tanh", "F>F", EightUnaryFlops, NULL),
+    UNARY("Sigmoid", "F>F", EightUnaryFlops, NULL),
+    UNARY("Softplus", "F>F", EightUnaryFlops, NULL),
+    UNARY("Softsign", "F>F", EightUnaryFlops, NULL),
+    {"Gelu", 1, 1, 1, 1, EACH, ShapeGelu, EightUnaryFlops, "approximate:string=none", "F>F"},
+    UNARY("Swish", "F>F", EightUnaryFlops, "alpha:real=1"),
+    UNARY("Mish", "F>F", EightUnaryFlops, NULL),
     UNARY("HardSwish", "F>F", NULL, NULL),
     UNARY("HardSigmoid", "F>F", NULL, "alpha:real=0.2 beta:real=0.5"),
     UNARY("LeakyRelu", "F>F", NULL, "alpha:real=0.01"),
     UNARY("ThresholdedRelu", "F>F", NULL, "alpha:real=1"),
     UNARY("Shrink", "N>N", NULL, "bias:real=0 lambd:real=0.5"),
-    UNARY("Elu", "F>F", EightFlops, "alpha:real=1"),
-    UNARY("Celu", "F>F", EightFlops, "alpha:real=1"),
-    UNARY("Selu", "F>F", EightFlops,
+    UNARY("Elu", "F>F", EightUnaryFlops, "alpha:real=1"),
+    UNARY("Celu", "F>F", EightUnaryFlops, "alpha:real=1"),
+    UNARY("Selu", "F>F", EightUnaryFlops,
           "alpha:real=1.67326319217681884765625 gamma:real=1.05070102214813232421875"),
-    UNARY("Sin", "F>F", EightFlops, NULL),
-    UNARY("Cos", "F>F", EightFlops, NULL),
-    UNARY("Tan", "F>F", EightFlops, NULL),
-    UNARY("Asin", "F>F", EightFlops, NULL),
-    UNARY("Acos", "F>F", EightFlops, NULL),
-    UNARY("Atan", "F>F", EightFlops, NULL),
-    UNARY("Sinh", "F>F", EightFlops, NULL),
-    UNARY("Cosh", "F>F", EightFlops, NULL),
-    UNARY("Asinh", "F>F", EightFlops, NULL),
-    UNARY("Acosh", "F>F", EightFlops, NULL),
-    UNARY("Atanh", "F>F", EightFlops, NULL),
+    UNARY("Sin", "F>F", EightUnaryFlops, NULL),
+    UNARY("Cos", "F>F", EightUnaryFlops, NULL),
+    UNARY("Tan", "F>F", EightUnaryFlops, NULL),
+    UNARY("Asin", "F>F", EightUnaryFlops, NULL),
+    UNARY("Acos", "F>F", EightUnaryFlops, NULL),
+    UNARY("Atan", "F>F", EightUnaryFlops, NULL),
+    UNARY("Sinh", "F>F", EightUnaryFlops, NULL),
+    UNARY("Cosh", "F>F", EightUnaryFlops, NULL),
+    UNARY("Asinh", "F>F", EightUnaryFlops, NULL),
+    UNARY("Acosh", "F>F", EightUnaryFlops, NULL),
+    UNARY("Atanh", "F>F", EightUnaryFlops, NULL),
     UNARY("Floor", "F>F", NULL, NULL),
     UNARY("Ceil", "F>F", NULL, NULL),
     UNARY("Round", "F>F", NULL, NULL),
@@ -109,7 +109,7 @@ const RengaOperator RengaOperatorsUnary[] = {
     GRADIENT("ErfGrad", NULL),
     GRADIENT("SoftplusGrad", NULL),
     GRADIENT("SoftsignGrad", NULL),
-    {"GeluGrad", 2, 2, 1, 1, OWN, Gelu, EightFlops, "approximate:string=none", "FF>F"},
+    {"GeluGrad", 2, 2, 1, 1, OWN, ShapeGelu, EightUnaryFlops, "approximate:string=none", "FF>F"},
     GRADIENT("SwishGrad", "alpha:real=1"),
     GRADIENT("MishGrad", NULL),
     GRADIENT("HardSwishGrad", NULL),

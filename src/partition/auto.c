@@ -8,7 +8,7 @@
 
 typedef RengaSearchWish Auto;
 
-static RengaErrorCode SetFromOptions(RengaPartition partition)
+static RengaErrorCode SetFromOptions_Auto(RengaPartition partition)
 {
   const char *sizes = NULL;
   double limit = 0;
@@ -21,15 +21,15 @@ static RengaErrorCode SetFromOptions(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Plan(RengaPartition partition, int ranks, int64_t batch, int64_t microbatch,
-                           RengaPlan plan)
+static RengaErrorCode Plan_Auto(RengaPartition partition, int ranks, int64_t batch,
+                                int64_t microbatch, RengaPlan plan)
 {
   RengaCall(
       RengaSearchPartition_Private(partition, partition->data, ranks, batch, microbatch, plan));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
+static RengaErrorCode View_Auto(RengaPartition partition, RengaViewer viewer)
 {
   const Auto *wish = partition->data;
   RengaCall(RengaViewerPrintf(viewer, "  sizes of micro-batches: %s\n",
@@ -39,14 +39,14 @@ static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Destroy(RengaPartition partition)
+static RengaErrorCode Destroy_Auto(RengaPartition partition)
 {
   Auto *wish = partition->data;
   RengaFree(&wish->sizes);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Find(RengaPartition partition, bool exact, Auto **wish)
+static RengaErrorCode FindAuto(RengaPartition partition, bool exact, Auto **wish)
 {
   RengaCheckPointer(partition);
   const char *type = partition->hdr.type_name;
@@ -81,7 +81,7 @@ RengaErrorCode RengaPartitionAutoSetMicrobatchSizes(RengaPartition partition, co
   Auto *wish = NULL;
   char *copy = NULL;
   RengaCheckPointer(sizes);
-  RengaCall(Find(partition, false, &wish));
+  RengaCall(FindAuto(partition, false, &wish));
   RengaCall(RengaStringCopy(sizes, &copy));
   RengaFree(&wish->sizes);
   wish->sizes = copy;
@@ -103,7 +103,7 @@ RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, co
 {
   Auto *wish = NULL;
   RengaCheckPointer(sizes);
-  RengaCall(Find(partition, false, &wish));
+  RengaCall(FindAuto(partition, false, &wish));
   *sizes = wish->sizes ? wish->sizes : "auto";
   return RENGA_SUCCESS;
 }
@@ -124,7 +124,7 @@ RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, co
 RengaErrorCode RengaPartitionExactSetTimeLimit(RengaPartition partition, double seconds)
 {
   Auto *wish = NULL;
-  RengaCall(Find(partition, true, &wish));
+  RengaCall(FindAuto(partition, true, &wish));
   RengaCheck(seconds >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "a limit of %g seconds",
              seconds);
   wish->time_limit = seconds;
@@ -146,31 +146,33 @@ RengaErrorCode RengaPartitionExactGetTimeLimit(RengaPartition partition, double 
 {
   Auto *wish = NULL;
   RengaCheckPointer(seconds);
-  RengaCall(Find(partition, true, &wish));
+  RengaCall(FindAuto(partition, true, &wish));
   *seconds = wish->time_limit;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Create(RengaPartition partition, bool exact)
+static RengaErrorCode CreateSearching(RengaPartition partition, bool exact)
 {
   Auto *wish = NULL;
   RengaCall(RengaMalloc(1, &wish));
   wish->exact = exact;
   wish->time_limit = 60;
   partition->data = wish;
-  partition->ops[0] = (struct _RengaPartitionOps){
-      .set_from_options = SetFromOptions, .plan = Plan, .view = View, .destroy = Destroy};
+  partition->ops[0] = (struct _RengaPartitionOps){.set_from_options = SetFromOptions_Auto,
+                                                  .plan = Plan_Auto,
+                                                  .view = View_Auto,
+                                                  .destroy = Destroy_Auto};
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaPartitionCreate_Auto(void *partition)
 {
-  RengaCall(Create(partition, false));
+  RengaCall(CreateSearching(partition, false));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaPartitionCreate_Exact(void *partition)
 {
-  RengaCall(Create(partition, true));
+  RengaCall(CreateSearching(partition, true));
   return RENGA_SUCCESS;
 }

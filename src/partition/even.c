@@ -23,9 +23,9 @@ typedef struct {
   int *node;      /* [count] */
   double *before; /* [count + 1] FLOPs of the chain before each place */
   double *cut;    /* [count] bytes per sample over a cut before each place */
-} Chain;
+} EvenChain;
 
-static void FreeChain(Chain *chain)
+static void FreeChain(EvenChain *chain)
 {
   RengaFree(&chain->node);
   RengaFree(&chain->before);
@@ -34,7 +34,7 @@ static void FreeChain(Chain *chain)
 
 /* Each value weighs on all cuts after its producer up to its last use: add at the first, take away
    after the last, then sum up. place[n] is the place of node n in the chain. */
-static RengaErrorCode WeighCuts(Chain *chain, const int place[])
+static RengaErrorCode WeighCuts(EvenChain *chain, const int place[])
 {
   RengaGraph graph = chain->graph;
   int *last = NULL;
@@ -59,7 +59,7 @@ static RengaErrorCode WeighCuts(Chain *chain, const int place[])
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FillChain(RengaGraph graph, Chain *chain, int place[])
+static RengaErrorCode FillChain(RengaGraph graph, EvenChain *chain, int place[])
 {
   const int n_nodes = RengaGraphGetNodeCount(graph);
   RengaCall(RengaMalloc(n_nodes + 1, &chain->node));
@@ -78,7 +78,7 @@ static RengaErrorCode FillChain(RengaGraph graph, Chain *chain, int place[])
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode BuildChain(RengaGraph graph, Chain *chain)
+static RengaErrorCode BuildChain(RengaGraph graph, EvenChain *chain)
 {
   int *place = NULL;
   chain->graph = graph;
@@ -90,7 +90,7 @@ static RengaErrorCode BuildChain(RengaGraph graph, Chain *chain)
 }
 
 /* The largest end with load(begin, end) <= bound; at least begin + 1. */
-static int Reach(const Chain *chain, int begin, double bound)
+static int ReachUnder(const EvenChain *chain, int begin, double bound)
 {
   int low = begin + 1, high = chain->count;
   while (low < high) {
@@ -105,12 +105,12 @@ static int Reach(const Chain *chain, int begin, double bound)
 
 /* Fill stages greedily up to the bound. Where all fits, *next is the largest load; where it does
    not, the smallest load above the bound that was refused. */
-static bool Probe(const Chain *chain, int stages, double bound, double *next)
+static bool Probe(const EvenChain *chain, int stages, double bound, double *next)
 {
   double largest = 0, refused = chain->before[chain->count];
   int begin = 0;
   for (int s = 0; s < stages && begin < chain->count; s++) {
-    int end = Reach(chain, begin, bound);
+    int end = ReachUnder(chain, begin, bound);
     double load = chain->before[end] - chain->before[begin];
     if (load > largest) largest = load;
     if (end < chain->count && chain->before[end + 1] - chain->before[begin] < refused)
@@ -121,7 +121,7 @@ static bool Probe(const Chain *chain, int stages, double bound, double *next)
   return begin == chain->count;
 }
 
-static double LeastLargestLoad(const Chain *chain, int stages)
+static double LeastLargestLoad(const EvenChain *chain, int stages)
 {
   double low = chain->before[chain->count] / stages, high = chain->before[chain->count], next;
   for (int c = 0; c < chain->count; c++)
@@ -141,7 +141,7 @@ static double LeastLargestLoad(const Chain *chain, int stages)
 /* Shortest path, one stage further: longer[end] is the least of bytes[begin] + cut[begin] over all
    begins whose stage [begin, end) is within the bound. The window of such begins slides along; a
    queue holds those that may still become the least. */
-static void ExtendPaths(const Chain *chain, double bound, const double bytes[], double longer[],
+static void ExtendPaths(const EvenChain *chain, double bound, const double bytes[], double longer[],
                         int from[], int queue[])
 {
   int head = 0, tail = 0;
@@ -160,9 +160,9 @@ typedef struct {
   double *bytes[2]; /* [count + 1] over the cuts so far, for one stage less and for this one */
   int *from;        /* [stages][count + 1] where the last stage begins */
   int *queue;       /* [count + 1] */
-} Paths;
+} EvenPaths;
 
-static void FreePaths(Paths *paths)
+static void FreePaths(EvenPaths *paths)
 {
   RengaFree(&paths->bytes[0]);
   RengaFree(&paths->bytes[1]);
@@ -170,7 +170,7 @@ static void FreePaths(Paths *paths)
   RengaFree(&paths->queue);
 }
 
-static RengaErrorCode AllocatePaths(const Chain *chain, int stages, Paths *paths)
+static RengaErrorCode AllocatePaths(const EvenChain *chain, int stages, EvenPaths *paths)
 {
   int64_t places = chain->count + 1;
   RengaCall(RengaMalloc(places, &paths->bytes[0]));
@@ -180,7 +180,7 @@ static RengaErrorCode AllocatePaths(const Chain *chain, int stages, Paths *paths
   return RENGA_SUCCESS;
 }
 
-static void FindCuts(const Chain *chain, double slack, Paths *paths, int count,
+static void FindCuts(const EvenChain *chain, double slack, EvenPaths *paths, int count,
                      RengaPlanStage stages[])
 {
   double bound = LeastLargestLoad(chain, count) * (1 + slack);
@@ -196,15 +196,15 @@ static void FindCuts(const Chain *chain, double slack, Paths *paths, int count,
   }
 }
 
-static RengaErrorCode Count(RengaPartition partition, int *stages)
+static RengaErrorCode Count_Even(RengaPartition partition, int *stages)
 {
   (void)partition;
   *stages = 0;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CutChain(RengaPartition partition, double slack, Chain *chain, Paths *paths,
-                               int count, RengaPlanStage stages[])
+static RengaErrorCode CutChain(RengaPartition partition, double slack, EvenChain *chain,
+                               EvenPaths *paths, int count, RengaPlanStage stages[])
 {
   RengaCall(BuildChain(partition->graph, chain));
   RengaCheck(
@@ -217,11 +217,11 @@ static RengaErrorCode CutChain(RengaPartition partition, double slack, Chain *ch
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CutUnder(RengaPartition partition, double slack, int count,
-                               RengaPlanStage stages[])
+static RengaErrorCode CutUnderSlack(RengaPartition partition, double slack, int count,
+                                    RengaPlanStage stages[])
 {
-  Chain chain = {0};
-  Paths paths = {0};
+  EvenChain chain = {0};
+  EvenPaths paths = {0};
   RengaErrorCode code = CutChain(partition, slack, &chain, &paths, count, stages);
   FreePaths(&paths);
   FreeChain(&chain);
@@ -232,18 +232,18 @@ static RengaErrorCode CutUnder(RengaPartition partition, double slack, int count
 RengaErrorCode RengaPartitionCutEvenly_Private(RengaPartition partition, int count,
                                                RengaPlanStage stages[])
 {
-  RengaCall(CutUnder(partition, DEFAULT_SLACK, count, stages));
+  RengaCall(CutUnderSlack(partition, DEFAULT_SLACK, count, stages));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Solve(RengaPartition partition, int count, RengaPlanStage stages[])
+static RengaErrorCode Solve_Even(RengaPartition partition, int count, RengaPlanStage stages[])
 {
   const Even *even = partition->data;
-  RengaCall(CutUnder(partition, even->slack, count, stages));
+  RengaCall(CutUnderSlack(partition, even->slack, count, stages));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetFromOptions(RengaPartition partition)
+static RengaErrorCode SetFromOptions_Even(RengaPartition partition)
 {
   double slack = 0;
   bool given = false;
@@ -252,7 +252,7 @@ static RengaErrorCode SetFromOptions(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
+static RengaErrorCode View_Even(RengaPartition partition, RengaViewer viewer)
 {
   const Even *even = partition->data;
   RengaCall(RengaViewerPrintf(viewer, "  slack %g of the least largest load\n", even->slack));
@@ -318,7 +318,9 @@ RengaErrorCode RengaPartitionCreate_Even(void *object)
   RengaCall(RengaMalloc(1, &even));
   even->slack = DEFAULT_SLACK;
   partition->data = even;
-  partition->ops[0] = (struct _RengaPartitionOps){
-      .set_from_options = SetFromOptions, .count = Count, .solve = Solve, .view = View};
+  partition->ops[0] = (struct _RengaPartitionOps){.set_from_options = SetFromOptions_Even,
+                                                  .count = Count_Even,
+                                                  .solve = Solve_Even,
+                                                  .view = View_Even};
   return RENGA_SUCCESS;
 }

@@ -59,7 +59,7 @@ static RengaErrorCode SayMemory(RengaPartition partition, RengaPlan file, RengaP
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadFile(RengaPartition partition, int ranks, RengaPlan file)
+static RengaErrorCode ReadPlanFile(RengaPartition partition, int ranks, RengaPlan file)
 {
   int64_t batch, microbatch;
   RengaCall(RengaPlanLoad(file, partition->graph, partition->load));
@@ -145,7 +145,7 @@ RengaErrorCode RengaPartitionLoad_Private(RengaPartition partition, int ranks, R
 {
   RengaPlan file = NULL;
   RengaCall(RengaPlanCreate(partition->hdr.owner, &file));
-  RengaErrorCode code = ReadFile(partition, ranks, file);
+  RengaErrorCode code = ReadPlanFile(partition, ranks, file);
   if (!code) code = JudgeFile(partition, ranks, file, plan);
   RengaPlanDestroy(&file);
   RengaCall(code);

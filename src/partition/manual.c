@@ -18,7 +18,7 @@ static void FreeEntries(Manual *manual)
   manual->count = 0;
 }
 
-static RengaErrorCode Destroy(RengaPartition partition)
+static RengaErrorCode Destroy_Manual(RengaPartition partition)
 {
   FreeEntries(partition->data);
   return RENGA_SUCCESS;
@@ -35,7 +35,7 @@ static RengaErrorCode AddEntry(Manual *manual, const char *begin, size_t length)
 }
 
 /* Entries between commas, without the blanks around them. */
-static RengaErrorCode Split(RengaPartition partition, const char *cuts)
+static RengaErrorCode SplitCuts(RengaPartition partition, const char *cuts)
 {
   for (const char *at = cuts; *at;) {
     const char *end = at + strcspn(at, ","), *begin = at + strspn(at, " \t");
@@ -123,7 +123,7 @@ static RengaErrorCode CutAtCounts(RengaPartition partition, RengaPlanStage stage
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Count(RengaPartition partition, int *stages)
+static RengaErrorCode Count_Manual(RengaPartition partition, int *stages)
 {
   const Manual *manual = partition->data;
   if (!manual->count)
@@ -133,7 +133,7 @@ static RengaErrorCode Count(RengaPartition partition, int *stages)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Solve(RengaPartition partition, int count, RengaPlanStage stages[])
+static RengaErrorCode Solve_Manual(RengaPartition partition, int count, RengaPlanStage stages[])
 {
   const Manual *manual = partition->data;
   if (!manual->count) /* the number of stages says it all */
@@ -145,7 +145,7 @@ static RengaErrorCode Solve(RengaPartition partition, int count, RengaPlanStage 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetFromOptions(RengaPartition partition)
+static RengaErrorCode SetFromOptions_Manual(RengaPartition partition)
 {
   const char *cuts = NULL;
   bool given = false;
@@ -154,7 +154,7 @@ static RengaErrorCode SetFromOptions(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
+static RengaErrorCode View_Manual(RengaPartition partition, RengaViewer viewer)
 {
   const Manual *manual = partition->data;
   RengaCall(RengaViewerPrintf(viewer, "  cuts: %s\n", manual->text ? manual->text : "none"));
@@ -191,7 +191,7 @@ RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char 
   Manual *manual = partition->data;
   FreeEntries(manual);
   RengaCall(RengaStringCopy(cuts, &manual->text));
-  RengaCall(Split(partition, cuts));
+  RengaCall(SplitCuts(partition, cuts));
   return RENGA_SUCCESS;
 }
 
@@ -220,10 +220,10 @@ RengaErrorCode RengaPartitionCreate_Manual(void *object)
   Manual *manual = NULL;
   RengaCall(RengaMalloc(1, &manual));
   partition->data = manual;
-  partition->ops[0] = (struct _RengaPartitionOps){.set_from_options = SetFromOptions,
-                                                  .count = Count,
-                                                  .solve = Solve,
-                                                  .view = View,
-                                                  .destroy = Destroy};
+  partition->ops[0] = (struct _RengaPartitionOps){.set_from_options = SetFromOptions_Manual,
+                                                  .count = Count_Manual,
+                                                  .solve = Solve_Manual,
+                                                  .view = View_Manual,
+                                                  .destroy = Destroy_Manual};
   return RENGA_SUCCESS;
 }

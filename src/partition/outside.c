@@ -3,7 +3,7 @@
 
 typedef struct {
   const RengaPartitionRule *rule;
-} Outside;
+} OutsideType;
 
 static RengaErrorCode OutsideFromOptions(RengaPartition partition)
 {
@@ -21,7 +21,7 @@ static RengaErrorCode CountOutside(RengaPartition partition, int *stages)
 /* The rule's cuts must rise, and leave no stage empty. */
 static RengaErrorCode CheckCuts(RengaPartition partition, int count, const int first[])
 {
-  const Outside *outside = partition->data;
+  const OutsideType *outside = partition->data;
   const int n_nodes = RengaGraphGetNodeCount(partition->graph);
   RengaCheck(first[0] == 0, partition->hdr.comm, RENGA_ERR_PLAN,
              "partition type %s: stage 0 begins with node %d, and not with node 0",
@@ -36,7 +36,7 @@ static RengaErrorCode CheckCuts(RengaPartition partition, int count, const int f
 
 static RengaErrorCode SolveOutside(RengaPartition partition, int count, RengaPlanStage stages[])
 {
-  const Outside *outside = partition->data;
+  const OutsideType *outside = partition->data;
   int *first = NULL;
   RengaCall(RengaMalloc(count, &first));
   RengaErrorCode code = outside->rule->cut(partition->graph, count, first, outside->rule->user);
@@ -60,7 +60,7 @@ static RengaErrorCode ViewOutsideCuts(RengaPartition partition, RengaViewer view
 RengaErrorCode RengaPartitionAdopt_Private(void *object, const void *rule)
 {
   RengaPartition partition = object;
-  Outside *outside = NULL;
+  OutsideType *outside = NULL;
   RengaCall(RengaMalloc(1, &outside));
   outside->rule = rule;
   partition->data = outside;

@@ -99,7 +99,7 @@ static RengaErrorCode ChooseLayout(RengaPartition partition, int ranks, int64_t 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindBatch(RengaPartition partition, int64_t *batch, int64_t *microbatch)
+static RengaErrorCode FindBatchSizes(RengaPartition partition, int64_t *batch, int64_t *microbatch)
 {
   *batch = partition->batch;
   *microbatch = partition->microbatch;
@@ -109,8 +109,8 @@ static RengaErrorCode FindBatch(RengaPartition partition, int64_t *batch, int64_
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Cut(RengaPartition partition, int ranks, int64_t batch, int64_t microbatch,
-                          RengaPlan plan)
+static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t batch,
+                                int64_t microbatch, RengaPlan plan)
 {
   int chunks = 0, count = 0, replicas = 0;
   RengaPlanStage *stages = NULL;
@@ -139,10 +139,9 @@ static RengaErrorCode PredictChunks(RengaPartition partition, int ranks, int64_t
 {
   RengaPlan cut = NULL;
   RengaCall(RengaPlanCreate(partition->hdr.owner, &cut));
-  RengaErrorCode code = Cut(partition, ranks, batch, microbatch, cut);
+  RengaErrorCode code = CutStages(partition, ranks, batch, microbatch, cut);
   const RengaSearchWish wish = {.given = cut};
-  if (!code)
-    code = RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan);
+  if (!code) code = RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan);
   if (!code) code = RengaPartitionCheckMemory_Private(partition, "the plan", plan);
   RengaPlanDestroy(&cut);
   RengaCall(code);
@@ -150,7 +149,7 @@ static RengaErrorCode PredictChunks(RengaPartition partition, int ranks, int64_t
 }
 
 /* Types that search do not choose stages for ranks of several. */
-static RengaErrorCode CheckChunks(RengaPartition partition, int chunks)
+static RengaErrorCode CheckWishedChunks(RengaPartition partition, int chunks)
 {
   RengaCheck(chunks == 1 || !partition->ops->plan, partition->hdr.comm, RENGA_ERR_SUPPORT,
              "-pipeline_chunks %d: %d stages per rank are not supported by -partition_type %s: "
@@ -165,7 +164,7 @@ static RengaErrorCode CheckChunks(RengaPartition partition, int chunks)
 
 /* The plan of a type that only cuts, with costs: weighed as those of the search are. */
 static RengaErrorCode PredictCuts(RengaPartition partition, int ranks, int64_t batch,
-                                   int64_t microbatch, RengaPlan plan)
+                                  int64_t microbatch, RengaPlan plan)
 {
   const RengaSearchWish wish = {.find = RengaSearchCutsFind_Private, .context = partition};
   int stages = 0, chunks = 0;
@@ -179,14 +178,14 @@ static RengaErrorCode PredictCuts(RengaPartition partition, int ranks, int64_t b
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
+static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan plan)
 {
   int64_t batch, microbatch;
   int chunks;
   RengaMachine machine;
   RengaCall(FindChunks(partition, &chunks));
-  RengaCall(CheckChunks(partition, chunks));
-  RengaCall(FindBatch(partition, &batch, &microbatch));
+  RengaCall(CheckWishedChunks(partition, chunks));
+  RengaCall(FindBatchSizes(partition, &batch, &microbatch));
   RengaCall(RengaPartitionCheckMicrobatches_Private(partition, batch, microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   if (partition->ops->plan || machine || partition->profile)
@@ -201,7 +200,7 @@ static RengaErrorCode Make(RengaPartition partition, int ranks, RengaPlan plan)
                "-partition_leaves %s: type %s does not know which is faster without costs: give "
                "-reduction_leaf, or -machine_file",
                partition->leaves, partition->hdr.type_name);
-    RengaCall(Cut(partition, ranks, batch, microbatch, plan));
+    RengaCall(CutStages(partition, ranks, batch, microbatch, plan));
   }
   return RENGA_SUCCESS;
 }
@@ -230,7 +229,7 @@ RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan)
   int ranks = partition->ranks ? partition->ranks : RengaCommGetSize(partition->hdr.owner);
   RengaCall(RengaErrorAgree(partition->hdr.comm, RengaPlanCreate(partition->hdr.owner, &made)));
   RengaErrorCode code = partition->load ? RengaPartitionLoad_Private(partition, ranks, made)
-                                        : Make(partition, ranks, made);
+                                        : MakePlan(partition, ranks, made);
   if (!code && RengaPlanGetLeaf(made) > 1) code = RengaPlanCheck(made, partition->graph, 0);
   if (!code) code = RengaPlanSetAvailableRanks(made, ranks);
   if (!code) code = RengaPlanSetMemoryLimit(made, partition->memory);

@@ -24,7 +24,7 @@ typedef struct {
   const char **path; /* [count] lent by the graph */
   double *cost;      /* [count + 1] before each place; all of it is 1 */
   int n_cuts, *cut;  /* places where stages 1, 2, … begin */
-} Walk;
+} TreeWalk;
 
 static double Bytes(const RengaGraphValue *value)
 {
@@ -49,7 +49,7 @@ static double CountMemory(RengaGraph graph, const RengaGraphNode *node, bool see
 }
 
 /* Time and memory before each place, each a share of its whole, become one cost. */
-static void MixCosts(Walk *walk, double memory_weight, const double memory[])
+static void MixCosts(TreeWalk *walk, double memory_weight, const double memory[])
 {
   const double all = walk->cost[walk->count], bytes = memory[walk->count];
   for (int c = 1; c <= walk->count; c++)
@@ -57,7 +57,7 @@ static void MixCosts(Walk *walk, double memory_weight, const double memory[])
                     memory_weight * (bytes > 0 ? memory[c] / bytes : 0);
 }
 
-static RengaErrorCode WeighNodes(Walk *walk, bool seen[], double memory[])
+static RengaErrorCode WeighNodes(TreeWalk *walk, bool seen[], double memory[])
 {
   RengaGraph graph = walk->graph;
   for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
@@ -80,7 +80,7 @@ static bool HasPath(const char *name)
 }
 
 /* A node without a path, between two of one child of the root, belongs to the first. */
-static void AdoptStrays(Walk *walk)
+static void AdoptStrays(TreeWalk *walk)
 {
   for (int c = 1, next = 0; c < walk->count; c++) {
     const char *before = walk->path[c - 1];
@@ -92,7 +92,7 @@ static void AdoptStrays(Walk *walk)
   }
 }
 
-static void FreeWalk(Walk *walk)
+static void FreeWalk(TreeWalk *walk)
 {
   RengaFree(&walk->node);
   RengaFree(&walk->path);
@@ -100,7 +100,7 @@ static void FreeWalk(Walk *walk)
   RengaFree(&walk->cut);
 }
 
-static RengaErrorCode BuildWalk(RengaGraph graph, double memory_weight, Walk *walk)
+static RengaErrorCode BuildWalk(RengaGraph graph, double memory_weight, TreeWalk *walk)
 {
   const int n_nodes = RengaGraphGetNodeCount(graph);
   bool *seen = NULL;
@@ -135,7 +135,7 @@ static const char *WordAt(const char *name, int depth, size_t *length)
 
 /* Whether the node at this place belongs to the same child, at this depth, as the one before it.
    The last word of a path is the node itself. */
-static bool SameChild(const Walk *walk, int place, int depth)
+static bool SameChild(const TreeWalk *walk, int place, int depth)
 {
   size_t one = 0, other = 0;
   const char *a = WordAt(walk->path[place - 1], depth, &one);
@@ -144,7 +144,7 @@ static bool SameChild(const Walk *walk, int place, int depth)
 }
 
 /* begin[0 … count]: where the children of [first, last) begin. */
-static int FindChildren(const Walk *walk, int first, int last, int depth, int begin[])
+static int FindChildren(const TreeWalk *walk, int first, int last, int depth, int begin[])
 {
   int count = 0;
   for (int place = first; place < last; place++)
@@ -155,7 +155,7 @@ static int FindChildren(const Walk *walk, int first, int last, int depth, int be
 
 /* Segments of at most this cost, each as long as can be, but at least `least` of them if there are
    as many children; begin becomes that of the segments. */
-static int FillSegments(const Walk *walk, int count, const int child[], double most, int least,
+static int FillSegments(const TreeWalk *walk, int count, const int child[], double most, int least,
                         int begin[])
 {
   int segments = 0, at = 0;
@@ -171,7 +171,7 @@ static int FillSegments(const Walk *walk, int count, const int child[], double m
 }
 
 /* As many segments as `most`, or as children, whose largest costs as little as can be. */
-static int FindSegments(const Walk *walk, int count, const int child[], int most, int begin[])
+static int FindSegments(const TreeWalk *walk, int count, const int child[], int most, int begin[])
 {
   double low = 0, high = walk->cost[child[count]] - walk->cost[child[0]];
   for (int c = 0; c < count; c++) low = fmax(low, walk->cost[child[c + 1]] - walk->cost[child[c]]);
@@ -190,7 +190,7 @@ static int FindSegments(const Walk *walk, int count, const int child[], int most
 
 /* D'Hondt: the next stage goes to the segment with the most cost per stage, of those alike to the
    one with the fewest; a segment has no more stages than nodes. */
-static void Apportion(const Walk *walk, int count, const int begin[], int stages, int seats[])
+static void Apportion(const TreeWalk *walk, int count, const int begin[], int stages, int seats[])
 {
   for (int i = 0; i < count; i++) seats[i] = 0;
   for (; stages > 0; stages--) {
@@ -208,10 +208,10 @@ static void Apportion(const Walk *walk, int count, const int begin[], int stages
   }
 }
 
-static RengaErrorCode Split(Walk *walk, int first, int last, int depth, int stages);
+static RengaErrorCode SplitTree(TreeWalk *walk, int first, int last, int depth, int stages);
 
 /* Segments with stages begin one each, but the first; those with several are split further. */
-static RengaErrorCode SplitSegments(Walk *walk, int count, const int begin[], const int seats[],
+static RengaErrorCode SplitSegments(TreeWalk *walk, int count, const int begin[], const int seats[],
                                     int depth)
 {
   bool later = false;
@@ -219,13 +219,13 @@ static RengaErrorCode SplitSegments(Walk *walk, int count, const int begin[], co
     if (!seats[i]) continue;
     if (later) walk->cut[walk->n_cuts++] = begin[i];
     later = true;
-    RengaCall(Split(walk, begin[i], begin[i + 1], depth, seats[i]));
+    RengaCall(SplitTree(walk, begin[i], begin[i + 1], depth, seats[i]));
   }
   return RENGA_SUCCESS;
 }
 
 /* Cuts [first, last), whose paths are alike up to a depth, into stages. */
-static RengaErrorCode Split(Walk *walk, int first, int last, int depth, int stages)
+static RengaErrorCode SplitTree(TreeWalk *walk, int first, int last, int depth, int stages)
 {
   int *child = NULL, *begin = NULL, *seats = NULL, count = 0;
   if (stages == 1) return RENGA_SUCCESS;
@@ -245,7 +245,8 @@ static RengaErrorCode Split(Walk *walk, int first, int last, int depth, int stag
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Cut(RengaPartition partition, Walk *walk, int count, RengaPlanStage stages[])
+static RengaErrorCode CutTree(RengaPartition partition, TreeWalk *walk, int count,
+                              RengaPlanStage stages[])
 {
   const Tree *tree = partition->data;
   RengaCall(BuildWalk(partition->graph, tree->memory_weight, walk));
@@ -254,7 +255,7 @@ static RengaErrorCode Cut(RengaPartition partition, Walk *walk, int count, Renga
       "%d stages, but the network has only %d nodes that depend on parameters: ask for fewer "
       "stages",
       count, walk->count);
-  RengaCall(Split(walk, 0, walk->count, 0, count));
+  RengaCall(SplitTree(walk, 0, walk->count, 0, count));
   for (int s = 0; s < count; s++) {
     stages[s].first = s ? walk->node[walk->cut[s - 1]] : 0;
     if (s) stages[s - 1].last = stages[s].first;
@@ -263,23 +264,23 @@ static RengaErrorCode Cut(RengaPartition partition, Walk *walk, int count, Renga
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Solve(RengaPartition partition, int count, RengaPlanStage stages[])
+static RengaErrorCode Solve_Tree(RengaPartition partition, int count, RengaPlanStage stages[])
 {
-  Walk walk = {0};
-  const RengaErrorCode code = Cut(partition, &walk, count, stages);
+  TreeWalk walk = {0};
+  const RengaErrorCode code = CutTree(partition, &walk, count, stages);
   FreeWalk(&walk);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Count(RengaPartition partition, int *stages)
+static RengaErrorCode Count_Tree(RengaPartition partition, int *stages)
 {
   (void)partition;
   *stages = 0;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetFromOptions(RengaPartition partition)
+static RengaErrorCode SetFromOptions_Tree(RengaPartition partition)
 {
   double weight = 0;
   bool given = false;
@@ -288,7 +289,7 @@ static RengaErrorCode SetFromOptions(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
+static RengaErrorCode View_Tree(RengaPartition partition, RengaViewer viewer)
 {
   const Tree *tree = partition->data;
   RengaCall(RengaViewerPrintf(viewer, "  memory counts %g, time %g of a subtree's cost\n",
@@ -356,7 +357,9 @@ RengaErrorCode RengaPartitionCreate_Tree(void *object)
   RengaCall(RengaMalloc(1, &tree));
   tree->memory_weight = DEFAULT_MEMORY_WEIGHT;
   partition->data = tree;
-  partition->ops[0] = (struct _RengaPartitionOps){
-      .set_from_options = SetFromOptions, .count = Count, .solve = Solve, .view = View};
+  partition->ops[0] = (struct _RengaPartitionOps){.set_from_options = SetFromOptions_Tree,
+                                                  .count = Count_Tree,
+                                                  .solve = Solve_Tree,
+                                                  .view = View_Tree};
   return RENGA_SUCCESS;
 }

@@ -11,14 +11,14 @@ typedef struct {
   RengaSetting row[MOST];
 } SettingList;
 
-static void AddSetting(SettingList *list, const char *name, const void *bytes, size_t size)
+static void AddAgreedSetting(SettingList *list, const char *name, const void *bytes, size_t size)
 {
   list->row[list->count++] = (RengaSetting){name, RengaHash(bytes, size, 0)};
 }
 
-static void AddText(SettingList *list, const char *name, const char *text)
+static void AddAgreedText(SettingList *list, const char *name, const char *text)
 {
-  AddSetting(list, name, text, strlen(text));
+  AddAgreedSetting(list, name, text, strlen(text));
 }
 
 /* Stages as intervals of nodes, their shapes, and the ranks that run them. */
@@ -44,12 +44,12 @@ static RengaErrorCode AddPlan(RengaPipeline pipeline, SettingList *list)
   const int64_t batch[2] = {pipeline->outline.batch[0], pipeline->outline.microbatch};
   int64_t memory;
   RengaCall(RengaPlanGetMemoryLimit(pipeline->plan, &memory));
-  AddSetting(list, "network", &network, sizeof network);
-  AddSetting(list, "plan (its stages or ranks)", &stages, sizeof stages);
-  AddSetting(list, "plan (its batch or micro-batch)", batch, sizeof batch);
-  AddSetting(list, "plan (its leaf: -reduction_leaf)", &pipeline->outline.leaf,
-             sizeof pipeline->outline.leaf);
-  AddSetting(list, "plan (its memory: -partition_memory)", &memory, sizeof memory);
+  AddAgreedSetting(list, "network", &network, sizeof network);
+  AddAgreedSetting(list, "plan (its stages or ranks)", &stages, sizeof stages);
+  AddAgreedSetting(list, "plan (its batch or micro-batch)", batch, sizeof batch);
+  AddAgreedSetting(list, "plan (its leaf: -reduction_leaf)", &pipeline->outline.leaf,
+                   sizeof pipeline->outline.leaf);
+  AddAgreedSetting(list, "plan (its memory: -partition_memory)", &memory, sizeof memory);
   return RENGA_SUCCESS;
 }
 
@@ -84,9 +84,9 @@ static RengaErrorCode AddSchedule(RengaPipeline pipeline, SettingList *list)
   RengaCall(HashLists(pipeline, schedule, &lists));
   RengaCall(RengaScheduleGetType(schedule, &type));
   RengaCall(RengaScheduleGetEager(schedule, &eager));
-  AddText(list, "schedule (-pipeline_schedule)", type);
-  AddSetting(list, "micro-batches begun early (-pipeline_eager)", &eager, sizeof eager);
-  AddSetting(list, "schedule (the lists that its rule made)", &lists, sizeof lists);
+  AddAgreedText(list, "schedule (-pipeline_schedule)", type);
+  AddAgreedSetting(list, "micro-batches begun early (-pipeline_eager)", &eager, sizeof eager);
+  AddAgreedSetting(list, "schedule (the lists that its rule made)", &lists, sizeof lists);
   return RENGA_SUCCESS;
 }
 
@@ -94,18 +94,18 @@ static RengaErrorCode AddOptions(RengaPipeline pipeline, SettingList *list)
 {
   const char *device;
   RengaCall(RengaDeviceGetType(pipeline->device, &device));
-  AddSetting(list, "seed", &pipeline->settings->seed, sizeof pipeline->settings->seed);
-  AddText(list, "reduction (-pipeline_reduction)", pipeline->settings->reduction);
-  AddSetting(list, "buckets (-pipeline_buckets)", &pipeline->settings->buckets,
-             sizeof pipeline->settings->buckets);
-  AddText(list, "-on_nonfinite", pipeline->on_nonfinite);
-  AddText(list, "device type", device);
-  AddSetting(list, "announced sizes of batches", pipeline->short_batch,
-             (size_t)pipeline->n_short * sizeof *pipeline->short_batch);
+  AddAgreedSetting(list, "seed", &pipeline->settings->seed, sizeof pipeline->settings->seed);
+  AddAgreedText(list, "reduction (-pipeline_reduction)", pipeline->settings->reduction);
+  AddAgreedSetting(list, "buckets (-pipeline_buckets)", &pipeline->settings->buckets,
+                   sizeof pipeline->settings->buckets);
+  AddAgreedText(list, "-on_nonfinite", pipeline->on_nonfinite);
+  AddAgreedText(list, "device type", device);
+  AddAgreedSetting(list, "announced sizes of batches", pipeline->short_batch,
+                   (size_t)pipeline->n_short * sizeof *pipeline->short_batch);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ListAll(RengaPipeline pipeline, SettingList *list)
+static RengaErrorCode ListAllSettings(RengaPipeline pipeline, SettingList *list)
 {
   int count;
   RengaCall(AddPlan(pipeline, list));
@@ -130,7 +130,7 @@ static RengaErrorCode NameDifference(RengaPipeline pipeline, const SettingList *
   RengaRaise(pipeline->hdr.comm, RENGA_ERR_PLAN, "some rank differs from rank 0 in its settings");
 }
 
-static RengaErrorCode FindDifference(RengaPipeline pipeline, const SettingList *list)
+static RengaErrorCode FindDifferentSetting(RengaPipeline pipeline, const SettingList *list)
 {
   uint64_t mine[MOST] = {0}, *all = NULL;
   for (int s = 0; s < list->count; s++) mine[s] = list->row[s].hash;
@@ -152,12 +152,12 @@ RengaErrorCode RengaPipelineCheckAgreement_Private(RengaPipeline pipeline)
   RengaRequest request;
   int64_t both[2];
   uint64_t hash = 0;
-  RengaCall(RengaErrorAgree(pipeline->hdr.comm, ListAll(pipeline, &list)));
+  RengaCall(RengaErrorAgree(pipeline->hdr.comm, ListAllSettings(pipeline, &list)));
   for (int s = 0; s < list.count; s++) hash = RengaHash(&list.row[s].hash, sizeof hash, hash);
   memcpy(&both[0], &hash, sizeof hash);
   both[1] = ~both[0];
   RengaCall(RengaCommStartLargest(pipeline->rank.all, 2, both, &request));
   RengaCall(RengaCommWait(pipeline->rank.all, &request, "all ranks to set up the pipeline"));
-  if (both[0] != ~both[1]) RengaCall(FindDifference(pipeline, &list));
+  if (both[0] != ~both[1]) RengaCall(FindDifferentSetting(pipeline, &list));
   return RENGA_SUCCESS;
 }

@@ -49,7 +49,7 @@ static bool IsBatchSum(const RengaGraphNode *node)
   return (node->op->flags & RENGA_OP_BATCH_SUM) != 0;
 }
 
-static bool DependsOnConstants(const Layout *layout, const RengaGraphNode *node)
+static bool DependsOnStageConstants(const Layout *layout, const RengaGraphNode *node)
 {
   if (node->op->flags & (RENGA_OP_RANDOM | RENGA_OP_BATCH_SUM)) return false;
   for (int i = 0; i < node->n_in; i++) {
@@ -68,7 +68,7 @@ static bool NodeIsNeeded(const Layout *layout, const RengaGraphNode *node)
   return false;
 }
 
-static ProgramPart PartOf(const Layout *layout, const RengaGraphNode *node, int n)
+static ProgramPart PartOfNode(const Layout *layout, const RengaGraphNode *node, int n)
 {
   if (layout->program->kind == PROGRAM_PROLOGUE) return PART_FORWARD;
   if (layout->constant[n]) return PART_CONSTANT;
@@ -89,14 +89,14 @@ static RengaErrorCode MarkNeeded(Layout *layout)
                  "%s: a sum over the batch depends on another sum over the batch", node->name);
       continue;
     }
-    layout->part[n] = PartOf(layout, node, n);
+    layout->part[n] = PartOfNode(layout, node, n);
     for (int i = 0; i < node->n_in; i++)
       if (node->in[i] != RENGA_VALUE_NONE) layout->needed[node->in[i]] = true;
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindKernel(Layout *layout, const RengaGraphNode *node, int *number)
+static RengaErrorCode FindNodeKernel(Layout *layout, const RengaGraphNode *node, int *number)
 {
   RengaTensorSpec *spec;
   RengaCall(RengaMalloc(node->n_in + node->n_out + 1, &spec));
@@ -124,7 +124,7 @@ static RengaErrorCode CountAndFind(Layout *layout)
     const RengaGraphNode *node = LayoutNode(layout, n);
     layout->position[n] = layout->length[layout->part[n]]++;
     if (node->op->flags & RENGA_OP_RESHAPE) continue;
-    RengaCall(FindKernel(layout, node, &layout->kernel[n]));
+    RengaCall(FindNodeKernel(layout, node, &layout->kernel[n]));
   }
   return RENGA_SUCCESS;
 }
@@ -140,7 +140,7 @@ RengaErrorCode RengaLayoutChoose_Private(Layout *layout)
   for (int i = 0; i < count; i++) layout->needed[wanted[i]] = true;
   RengaFree(&wanted);
   for (int n = 0; n < layout->n_nodes; n++)
-    layout->constant[n] = DependsOnConstants(layout, LayoutNode(layout, n));
+    layout->constant[n] = DependsOnStageConstants(layout, LayoutNode(layout, n));
   RengaCall(MarkNeeded(layout));
   RengaCall(CountAndFind(layout));
   return RENGA_SUCCESS;

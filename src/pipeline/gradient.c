@@ -5,7 +5,7 @@
    buffer at once. In the unordered mode there is one buffer, to which all are added. */
 #include "pipelineimpl.h"
 
-static float *Buffer(Chunk *chunk, int number)
+static float *BufferOfLevel(Chunk *chunk, int number)
 {
   return chunk->gradients.base + number * chunk->sizes.gradient_count;
 }
@@ -16,8 +16,8 @@ RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk)
   chunk->gradients.valid = chunk->gradients.settled = false;
   chunk->gradients.n_pieces = 0;
   for (int b = 0; b < chunk->gradients.n_buffers; b++)
-    chunk->gradients.piece[b] = (RengaPartialSum){.data = Buffer(chunk, b)};
-  chunk->gradients.sum = Buffer(chunk, 0);
+    chunk->gradients.piece[b] = (RengaPartialSum){.data = BufferOfLevel(chunk, b)};
+  chunk->gradients.sum = BufferOfLevel(chunk, 0);
   if (!RengaSettingsIsOrdered_Private(chunk->outline->settings))
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->gradients.sum, 0,
                                   (size_t)chunk->sizes.gradient_count * sizeof(float)));
@@ -74,7 +74,7 @@ static void InventPieces(Chunk *chunk, int64_t leaves)
       RengaCommTreePieces(leaves, bounds[chunk->replica], bounds[chunk->replica + 1], piece);
   for (int p = 0; p < chunk->gradients.n_pieces; p++) {
     chunk->gradients.piece[p] = piece[p];
-    chunk->gradients.piece[p].data = Buffer(chunk, p);
+    chunk->gradients.piece[p].data = BufferOfLevel(chunk, p);
   }
 }
 

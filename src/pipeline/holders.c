@@ -2,7 +2,7 @@
    follows from network and plan: no rank is asked. */
 #include "pipelineimpl.h"
 
-static int64_t *Holds(const Chunk *chunk, int parameter, int stage)
+static int64_t *StageHolds(const Chunk *chunk, int parameter, int stage)
 {
   return &chunk->holds[(int64_t)parameter * chunk->outline->stages + stage];
 }
@@ -10,14 +10,14 @@ static int64_t *Holds(const Chunk *chunk, int parameter, int stage)
 static bool IsHeldFirstHere(Chunk *chunk, int parameter)
 {
   for (int s = 0; s < chunk->stage; s++)
-    if (*Holds(chunk, parameter, s) > 0) return false;
+    if (*StageHolds(chunk, parameter, s) > 0) return false;
   return true;
 }
 
 static bool HasUses(const Chunk *chunk, int parameter)
 {
   for (int s = 0; s < chunk->outline->stages; s++)
-    if (*Holds(chunk, parameter, s) > 1) return true;
+    if (*StageHolds(chunk, parameter, s) > 1) return true;
   return false;
 }
 
@@ -126,14 +126,14 @@ static void MarkHolders(Chunk *chunk, const int index[], bool shares[])
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] == RENGA_VALUE_NONE || index[node->in[i]] < 0) continue;
       const int stage = RengaPlanStageOfNode(chunk->outline->plan, n);
-      *Holds(chunk, index[node->in[i]], stage) = 1;
+      *StageHolds(chunk, index[node->in[i]], stage) = 1;
       shares[stage] = true;
     }
   }
 }
 
 /* Uses of this stage's parameters in another stage, from that stage's own gradients. */
-static RengaErrorCode CountUses(Chunk *chunk, int stage, const int index[])
+static RengaErrorCode CountHolders(Chunk *chunk, int stage, const int index[])
 {
   const RengaPlanStage *row = RengaPlanGetStage(chunk->outline->plan, stage);
   const RengaParameterUse *use;
@@ -145,7 +145,7 @@ static RengaErrorCode CountUses(Chunk *chunk, int stage, const int index[])
   for (int u = 0; !code && u < count; u++) {
     const char *name = RengaGraphGetValue(sub, use[u].parameter)->name;
     const int parameter = index[RengaGraphFindValue(chunk->outline->graph, name)];
-    if (parameter >= 0) ++*Holds(chunk, parameter, stage);
+    if (parameter >= 0) ++*StageHolds(chunk, parameter, stage);
   }
   RengaGraphDestroy(&sub);
   RengaCall(code);
@@ -158,9 +158,9 @@ static RengaErrorCode FindHolders(Chunk *chunk, int index[], bool shares[])
   for (int p = 0; p < chunk->n_parameters; p++) index[chunk->parameter[p].whole] = p;
   MarkHolders(chunk, index, shares);
   for (int p = 0; p < chunk->n_parameters; p++)
-    *Holds(chunk, p, chunk->stage) = 1 + chunk->parameter[p].n_uses;
+    *StageHolds(chunk, p, chunk->stage) = 1 + chunk->parameter[p].n_uses;
   for (int s = 0; chunk->outline->has_loss && s < chunk->outline->stages; s++)
-    if (shares[s] && s != chunk->stage) RengaCall(CountUses(chunk, s, index));
+    if (shares[s] && s != chunk->stage) RengaCall(CountHolders(chunk, s, index));
   return RENGA_SUCCESS;
 }
 

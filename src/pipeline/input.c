@@ -11,8 +11,8 @@ RengaErrorCode RengaChunkSetUpInputs_Private(Chunk *chunk)
 {
   InputRing *ring = &chunk->inputs;
   if (RengaDeviceIsHost(chunk->device) || chunk->sizes.input_bytes == 0) return RENGA_SUCCESS;
-  RengaCall(RengaDeviceHostMalloc(
-      chunk->device, (size_t)(chunk->slots * chunk->sizes.input_bytes), &ring->host));
+  RengaCall(RengaDeviceHostMalloc(chunk->device, (size_t)(chunk->slots * chunk->sizes.input_bytes),
+                                  &ring->host));
   RengaCall(RengaMalloc(chunk->slots, &ring->copied));
   RengaCall(RengaMalloc(chunk->slots, &ring->used));
   for (int s = 0; s < chunk->slots; s++) {
@@ -37,8 +37,8 @@ RengaErrorCode RengaChunkFreeInputs_Private(Chunk *chunk)
 }
 
 /* One field by the function of the program, whose error may be a bare code. */
-static RengaErrorCode ReadField(Chunk *chunk, const Pass *pass, const Field *field, int64_t first,
-                                int64_t samples, char *to)
+static RengaErrorCode ReadInputField(Chunk *chunk, const Pass *pass, const Field *field,
+                                     int64_t first, int64_t samples, char *to)
 {
   const int64_t errors = RengaErrorCount_Private();
   const RengaErrorCode code =
@@ -54,13 +54,13 @@ static RengaErrorCode ReadField(Chunk *chunk, const Pass *pass, const Field *fie
 }
 
 /* The fields that a program needs, each to its place behind `to`. */
-static RengaErrorCode ReadAll(Chunk *chunk, const Pass *pass, const Program *program,
-                              int64_t number, char *to)
+static RengaErrorCode ReadAllFields(Chunk *chunk, const Pass *pass, const Program *program,
+                                    int64_t number, char *to)
 {
   for (int f = 0; f < chunk->n_fields; f++)
     if (program->reads[f])
-      RengaCall(ReadField(chunk, pass, &chunk->field[f], number * chunk->outline->microbatch,
-                          program->samples, to + chunk->field[f].offset));
+      RengaCall(ReadInputField(chunk, pass, &chunk->field[f], number * chunk->outline->microbatch,
+                               program->samples, to + chunk->field[f].offset));
   return RENGA_SUCCESS;
 }
 
@@ -93,7 +93,7 @@ static RengaErrorCode ReadThroughRing(Chunk *chunk, const Pass *pass, const Prog
   const int64_t slot = i % chunk->slots;
   RengaCall(RengaEventSynchronize(chunk->device, ring->copied[slot]));
   RengaCall(
-      ReadAll(chunk, pass, program, number, ring->host + slot * chunk->sizes.input_bytes));
+      ReadAllFields(chunk, pass, program, number, ring->host + slot * chunk->sizes.input_bytes));
   RengaCall(CopyInstance(chunk, program, slot));
   return RENGA_SUCCESS;
 }
@@ -106,7 +106,7 @@ RengaErrorCode RengaChunkReadFields_Private(Chunk *chunk, const Pass *pass, cons
   RengaLogEventBegin(event);
   const RengaErrorCode code =
       chunk->inputs.host ? ReadThroughRing(chunk, pass, program, i, number)
-                         : ReadAll(chunk, pass, program, number, chunk->base[REGION_INPUTS]);
+                         : ReadAllFields(chunk, pass, program, number, chunk->base[REGION_INPUTS]);
   RengaLogEventEnd(event, 0, 0, 0);
   RengaCall(code);
   return RENGA_SUCCESS;

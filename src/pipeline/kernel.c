@@ -3,7 +3,8 @@
 #include "pipelineimpl.h"
 #include <string.h>
 
-static bool SameCall(const KernelRow *row, const RengaGraphNode *node, const RengaTensorSpec spec[])
+static bool IsSameKernelCall(const KernelRow *row, const RengaGraphNode *node,
+                             const RengaTensorSpec spec[])
 {
   if (row->node->op != node->op || row->node->n_in != node->n_in || row->node->n_out != node->n_out)
     return false;
@@ -38,18 +39,18 @@ static RengaErrorCode AddKernel(Chunk *chunk, const RengaGraphNode *node,
 }
 
 /* The place of a kernel in the table, or the free one where it would be. */
-static int *FindSlot(Chunk *chunk, const RengaGraphNode *node, const RengaTensorSpec spec[],
-                     uint64_t hash)
+static int *FindKernelSlot(Chunk *chunk, const RengaGraphNode *node, const RengaTensorSpec spec[],
+                           uint64_t hash)
 {
   const uint64_t mask = (uint64_t)chunk->kernels.n_slots - 1;
   for (uint64_t at = hash & mask;; at = (at + 1) & mask) {
     int *slot = &chunk->kernels.slot[at];
     const KernelRow *row = *slot >= 0 ? &chunk->kernels.row[*slot] : NULL;
-    if (!row || (row->hash == hash && SameCall(row, node, spec))) return slot;
+    if (!row || (row->hash == hash && IsSameKernelCall(row, node, spec))) return slot;
   }
 }
 
-static RengaErrorCode GrowSlots(Chunk *chunk)
+static RengaErrorCode GrowKernelSlots(Chunk *chunk)
 {
   if (2 * chunk->kernels.count < chunk->kernels.n_slots) return RENGA_SUCCESS;
   chunk->kernels.n_slots = chunk->kernels.n_slots ? 2 * chunk->kernels.n_slots : 64;
@@ -58,7 +59,7 @@ static RengaErrorCode GrowSlots(Chunk *chunk)
   for (int i = 0; i < chunk->kernels.n_slots; i++) chunk->kernels.slot[i] = -1;
   for (int k = 0; k < chunk->kernels.count; k++) {
     const KernelRow *row = &chunk->kernels.row[k];
-    *FindSlot(chunk, row->node, row->spec, row->hash) = k;
+    *FindKernelSlot(chunk, row->node, row->spec, row->hash) = k;
   }
   return RENGA_SUCCESS;
 }
@@ -70,8 +71,8 @@ RengaErrorCode RengaChunkGetKernel_Private(Chunk *chunk, const RengaGraphNode *n
   const uint64_t name = RengaHash(node->op->name, strlen(node->op->name), (uint64_t)node->n_in);
   const uint64_t call = RengaTensorSpecHash(node->n_in + node->n_out, spec, name);
   const uint64_t hash = RengaAttributesHash(&node->attributes, NULL, call);
-  RengaCall(GrowSlots(chunk));
-  int *slot = FindSlot(chunk, node, spec, hash);
+  RengaCall(GrowKernelSlots(chunk));
+  int *slot = FindKernelSlot(chunk, node, spec, hash);
   if (*slot < 0) {
     RengaCall(AddKernel(chunk, node, spec, hash));
     *slot = chunk->kernels.count - 1;

@@ -38,10 +38,10 @@ typedef struct {
   size_t bytes;
   char *copy; /* [bytes] of the host */
   char *part; /* the same, where it is set */
-} Named;
+} NamedTensor;
 
 /* What one rank may find wrong. */
-static RengaErrorCode PrepareNamed(RengaPipeline pipeline, Named *named, bool sets)
+static RengaErrorCode PrepareNamed(RengaPipeline pipeline, NamedTensor *named, bool sets)
 {
   RengaTensorSpec spec;
   const int size = RengaCommGetSize(pipeline->rank.all),
@@ -70,7 +70,8 @@ static bool IsHeld(RengaPipeline pipeline, const char *name)
 }
 
 /* All ranks want the same, and could prepare it. */
-static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const Named *named, RengaErrorCode mine)
+static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const NamedTensor *named,
+                                   RengaErrorCode mine)
 {
   RengaRequest request;
   int64_t row[4] = {mine};
@@ -95,14 +96,14 @@ static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const Named *named, R
 static RengaErrorCode TakeNamed(void *user, int tensor, int64_t first, int64_t bytes,
                                 const void *data)
 {
-  const Named *named = user;
+  const NamedTensor *named = user;
   (void)tensor;
   if (bytes > 0) memcpy(named->copy + first, data, (size_t)bytes);
   return RENGA_SUCCESS;
 }
 
 /* Parts from their owners to one rank, then to all where all want it. */
-static RengaErrorCode BringNamed(RengaPipeline pipeline, Named *named,
+static RengaErrorCode BringNamed(RengaPipeline pipeline, NamedTensor *named,
                                  const RengaHoldings *holdings)
 {
   const int rank = RengaCommGetRank(pipeline->rank.all);
@@ -123,7 +124,7 @@ static RengaErrorCode BringNamed(RengaPipeline pipeline, Named *named,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode GetNamed(RengaPipeline pipeline, Named *named)
+static RengaErrorCode GetNamed(RengaPipeline pipeline, NamedTensor *named)
 {
   const Persistents *list = &pipeline->rank.persistents;
   RengaHoldings holdings;
@@ -136,7 +137,7 @@ static RengaErrorCode GetNamed(RengaPipeline pipeline, Named *named)
 }
 
 /* What is here of the tensor, from its whole. */
-static RengaErrorCode SetPart(RengaPipeline pipeline, const Named *named,
+static RengaErrorCode SetPart(RengaPipeline pipeline, const NamedTensor *named,
                               const RengaPersistent *row)
 {
   const size_t size = RengaDataTypeSize(row->spec.type);
@@ -151,7 +152,7 @@ static RengaErrorCode SetPart(RengaPipeline pipeline, const Named *named,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetNamed(RengaPipeline pipeline, const Named *named)
+static RengaErrorCode SetNamed(RengaPipeline pipeline, const NamedTensor *named)
 {
   const Persistents *list = &pipeline->rank.persistents;
   if (named->rank != RENGA_TO_ALL)
@@ -163,7 +164,7 @@ static RengaErrorCode SetNamed(RengaPipeline pipeline, const Named *named)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Transact(RengaPipeline pipeline, Named *named, bool sets)
+static RengaErrorCode Transact(RengaPipeline pipeline, NamedTensor *named, bool sets)
 {
   RengaErrorCode code = PrepareNamed(pipeline, named, sets);
   code = AgreeOnNamed(pipeline, named, code);
@@ -198,7 +199,7 @@ static RengaErrorCode Transact(RengaPipeline pipeline, Named *named, bool sets)
 RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *name, int to,
                                          float buffer[])
 {
-  Named named = {.name = name, .rank = to, .buffer = buffer};
+  NamedTensor named = {.name = name, .rank = to, .buffer = buffer};
   RengaCall(RengaPipelineCheckReady_Private(pipeline));
   RengaCall(Transact(pipeline, &named, false));
   return RENGA_SUCCESS;
@@ -223,7 +224,7 @@ RengaErrorCode RengaPipelineGetParameter(RengaPipeline pipeline, const char *nam
 RengaErrorCode RengaPipelineSetParameter(RengaPipeline pipeline, const char *name, int from,
                                          const float buffer[])
 {
-  Named named = {.name = name, .rank = from, .buffer = (float *)(uintptr_t)buffer};
+  NamedTensor named = {.name = name, .rank = from, .buffer = (float *)(uintptr_t)buffer};
   RengaCall(RengaPipelineCheckReady_Private(pipeline));
   RengaCall(Transact(pipeline, &named, true));
   return RENGA_SUCCESS;

@@ -83,8 +83,8 @@ static RengaErrorCode PrepareOutput(RengaPipeline pipeline, Pass *pass, Output *
 }
 
 /* To one rank: each replica of the stage sends its rows there. */
-static RengaErrorCode Collect(RengaPipeline pipeline, const Output *output, int root,
-                              int64_t samples)
+static RengaErrorCode CollectOutput(RengaPipeline pipeline, const Output *output, int root,
+                                    int64_t samples)
 {
   const int rank = RengaCommGetRank(pipeline->rank.all);
   for (int r = 0; r < RengaPlanGetStage(pipeline->plan, output->stage)->shape.replicas; r++) {
@@ -108,7 +108,7 @@ static RengaErrorCode Deliver(RengaPipeline pipeline, const Pass *pass, const Ou
 {
   const int64_t samples = pass->batch->samples;
   if (output->root == RENGA_TO_NONE) return RENGA_SUCCESS;
-  RengaCall(Collect(pipeline, output, output->root < 0 ? 0 : output->root, samples));
+  RengaCall(CollectOutput(pipeline, output, output->root < 0 ? 0 : output->root, samples));
   if (output->root == RENGA_TO_ALL)
     RengaCall(RengaCommBroadcast(pipeline->rank.all, output->buffer,
                                  (size_t)samples * output->row_bytes, 0,
@@ -116,7 +116,8 @@ static RengaErrorCode Deliver(RengaPipeline pipeline, const Pass *pass, const Ou
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunForward(RengaPipeline pipeline, const RengaBatch *batch, Output *output)
+static RengaErrorCode RunOutputForward(RengaPipeline pipeline, const RengaBatch *batch,
+                                       Output *output)
 {
   Pass pass = {.kind = PROGRAM_EVALUATION, .call = CALL_FORWARD, .batch = batch};
   RengaCall(RengaPipelineCheckReady_Private(pipeline));
@@ -155,7 +156,7 @@ RengaErrorCode RengaPipelineForwardTo(RengaPipeline pipeline, const RengaBatch *
                                       const char *output, int to, void *buffer)
 {
   Output wanted = {.name = output, .root = to, .buffer = buffer};
-  RengaCall(RunForward(pipeline, batch, &wanted));
+  RengaCall(RunOutputForward(pipeline, batch, &wanted));
   return RENGA_SUCCESS;
 }
 
@@ -179,7 +180,7 @@ RengaErrorCode RengaPipelineForward(RengaPipeline pipeline, const RengaBatch *ba
                                     const char *output, float *buffer)
 {
   Output wanted = {.name = output, .float32 = true, .buffer = (char *)buffer};
-  RengaCall(RunForward(pipeline, batch, &wanted));
+  RengaCall(RunOutputForward(pipeline, batch, &wanted));
   return RENGA_SUCCESS;
 }
 

@@ -3,7 +3,7 @@
 
 /* The actions of this rank's list, after what has to be known before them. Fails only where
    messages are left under way. */
-static RengaErrorCode Work(RengaPipeline pipeline, Pass *pass)
+static RengaErrorCode WorkThroughList(RengaPipeline pipeline, Pass *pass)
 {
   Rank *rank = &pipeline->rank;
   for (int c = 0; c < rank->n_chunks && pass->prepared; c++)
@@ -22,7 +22,7 @@ RengaErrorCode RengaPipelineRunTogether_Private(RengaPipeline pipeline, Pass *pa
 {
   if (!pass->code) pass->code = RengaPipelinePrepare_Private(pipeline, pass);
   RengaErrorCode code = RengaPipelineAskAll_Private(pipeline, pass);
-  if (!code) code = Work(pipeline, pass);
+  if (!code) code = WorkThroughList(pipeline, pass);
   RengaPipelineEndWork_Private(pipeline);
   if (code) RengaPipelineBreak_Private(pipeline, code);
   RengaCall(code);

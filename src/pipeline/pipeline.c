@@ -31,7 +31,7 @@ static RengaErrorCode DestroyPipeline(void *object)
   return RENGA_SUCCESS;
 }
 
-static void TakeSettings(RengaPipeline pipeline, RengaSettings settings)
+static void TakePipelineSettings(RengaPipeline pipeline, RengaSettings settings)
 {
   pipeline->settings = settings;
   pipeline->device = settings->device;
@@ -57,7 +57,7 @@ RengaErrorCode RengaPipelineCreate(RengaComm comm, RengaPipeline *pipeline)
   RengaCall(RengaHeaderCreate(comm, "RengaPipeline", sizeof *made, DestroyPipeline, &made));
   RengaErrorCode code = RengaOptionsSetDefaults(N_ROWS, rows, made);
   if (!code) code = RengaSettingsCreate(comm, &made->settings);
-  if (!code) TakeSettings(made, made->settings);
+  if (!code) TakePipelineSettings(made, made->settings);
   if (code) RengaHeaderDestroy(&made);
   RengaCall(code);
   *pipeline = made;
@@ -114,7 +114,7 @@ RengaErrorCode RengaPipelineSetSettings(RengaPipeline pipeline, RengaSettings se
   RengaCheckPointer(settings);
   RengaCall(RengaHeaderReference(settings));
   RengaCall(RengaSettingsDestroy(&pipeline->settings));
-  TakeSettings(pipeline, settings);
+  TakePipelineSettings(pipeline, settings);
   return RENGA_SUCCESS;
 }
 

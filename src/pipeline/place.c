@@ -18,7 +18,7 @@ typedef struct {
   Lifetime **found;       /* [rows] that overlap one */
 } Files;
 
-static int CompareBytes(const void *a, const void *b)
+static int CompareStorageBytes(const void *a, const void *b)
 {
   const Lifetime *x = *(Lifetime *const *)a, *y = *(Lifetime *const *)b;
   if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
@@ -32,7 +32,7 @@ static int CompareOffsets(const void *a, const void *b)
   return (x->offset > y->offset) - (x->offset < y->offset);
 }
 
-static void File(Files *files, Lifetime *item)
+static void FileStorage(Files *files, Lifetime *item)
 {
   int level = 0;
   while (item->first >> level != item->last >> level) level++;
@@ -89,11 +89,11 @@ static RengaErrorCode OpenFiles(int count, Lifetime row[], Files *files)
 static int64_t PlaceInOrder(int count, Lifetime row[], Files *files, Lifetime *order[])
 {
   for (int i = 0; i < count; i++) order[i] = &row[i];
-  qsort(order, (size_t)count, sizeof *order, CompareBytes);
+  qsort(order, (size_t)count, sizeof *order, CompareStorageBytes);
   int64_t needed = 0;
   for (int i = 0; i < count; i++) {
     order[i]->offset = FindGap(order[i], FindOverlaps(files, order[i]), files->found);
-    File(files, order[i]);
+    FileStorage(files, order[i]);
     const int64_t end = order[i]->offset + order[i]->bytes;
     if (end > needed) needed = end;
   }

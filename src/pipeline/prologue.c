@@ -33,7 +33,7 @@ static RengaErrorCode QueueShares(Chunk *chunk, Pass *pass)
 }
 
 /* Once they have come. */
-static RengaErrorCode FindShares(Chunk *chunk, Pass *pass)
+static RengaErrorCode FindSumShares(Chunk *chunk, Pass *pass)
 {
   const Portion *portion = &chunk->portion;
   const int64_t local = portion->last - portion->first;
@@ -83,7 +83,8 @@ RengaErrorCode RengaChunkRunPrologue_Private(Chunk *chunk, Pass *pass)
   if (!chunk->portion.share) return RENGA_SUCCESS;
   const double begin = MPI_Wtime();
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_PROLOGUE));
-  RengaErrorCode code = RengaPipelineNote_Private(chunk->pipeline, pass, FindShares(chunk, pass));
+  RengaErrorCode code =
+      RengaPipelineNote_Private(chunk->pipeline, pass, FindSumShares(chunk, pass));
   if (!code) code = AddShares(chunk, pass);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_PROLOGUE), 0, 0, 0);
   RengaLogTrace("compute", "prologue", begin, MPI_Wtime());

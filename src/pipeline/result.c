@@ -2,7 +2,7 @@
    all are waited for once, at the end of the pass. */
 #include "pipelineimpl.h"
 
-static RengaErrorCode Take(Chunk *chunk, void *to, const Program *program, RengaValue value)
+static RengaErrorCode TakeResult(Chunk *chunk, void *to, const Program *program, RengaValue value)
 {
   RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, to,
                             RengaChunkAt_Private(chunk, program->place[value]),
@@ -18,15 +18,14 @@ RengaErrorCode RengaChunkQueueResults_Private(Chunk *chunk, const Pass *pass,
   Portion *portion = &chunk->portion;
   const int64_t before = portion->order[i] - portion->first;
   if (pass->loss && chunk->loss != RENGA_VALUE_NONE)
-    RengaCall(Take(chunk, &portion->taken.loss[before], program, chunk->loss));
+    RengaCall(TakeResult(chunk, &portion->taken.loss[before], program, chunk->loss));
   RengaCall(RengaChunkQueueSampleLosses_Private(chunk, pass, program, portion->order[i]));
-  if (portion->statistics)
-    RengaCall(RengaChunkQueueStatistics_Private(chunk, program, before));
+  if (portion->statistics) RengaCall(RengaChunkQueueStatistics_Private(chunk, program, before));
   if (portion->output && portion->target != RENGA_VALUE_NONE) {
     const size_t bytes = RengaTensorSpecBytes(&program->spec[portion->target]);
     const size_t sample = (size_t)(before * chunk->outline->microbatch);
-    RengaCall(Take(chunk, portion->output + sample * (bytes / (size_t)program->samples), program,
-                   portion->target));
+    RengaCall(TakeResult(chunk, portion->output + sample * (bytes / (size_t)program->samples),
+                         program, portion->target));
   }
   return RENGA_SUCCESS;
 }
@@ -44,8 +43,8 @@ static void KeepLosses(const Chunk *chunk, Pass *pass)
 RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pass)
 {
   Rank *rank = &pipeline->rank;
-  RengaCall(RengaPipelineNote_Private(pipeline, pass,
-                                      RengaStreamSynchronize(pipeline->device, NULL)));
+  RengaCall(
+      RengaPipelineNote_Private(pipeline, pass, RengaStreamSynchronize(pipeline->device, NULL)));
   for (int c = 0; c < rank->n_chunks && !pass->failed; c++) {
     KeepLosses(&rank->chunk[c], pass);
     RengaChunkKeepSampleLosses_Private(&rank->chunk[c], pass);

@@ -42,8 +42,8 @@ static RengaErrorCode CopyStates(Chunk *chunk, RengaCopyKind kind)
     float *here = StatesOf(chunk, u, &first), *there = RengaChunkAt_Private(chunk, place);
     const bool up = kind == RENGA_HOST_TO_DEVICE;
     if (first)
-      RengaCall(RengaDeviceCopy(chunk->device, NULL, kind, up ? there : here, up ? here : there,
-                                bytes));
+      RengaCall(
+          RengaDeviceCopy(chunk->device, NULL, kind, up ? there : here, up ? here : there, bytes));
   }
   return RENGA_SUCCESS;
 }
@@ -65,7 +65,7 @@ void RengaChunkKeepStatistics_Private(Chunk *chunk)
   for (int64_t i = 0; i < count; i++) to[i] = (double)portion->taken.statistics[i];
 }
 
-static void Apply(Chunk *chunk, const Pass *pass, int u, const double batch[])
+static void ApplyStatistics(Chunk *chunk, const Pass *pass, int u, const double batch[])
 {
   bool first;
   float *state = StatesOf(chunk, u, &first);
@@ -100,7 +100,7 @@ RengaErrorCode RengaChunkUpdateStates_Private(Chunk *chunk, const Pass *pass)
   const double *batch = chunk->portion.statistics;
   if (!batch) return RENGA_SUCCESS;
   for (int u = 0; u < chunk->states.n_updates; u++) {
-    Apply(chunk, pass, u, batch);
+    ApplyStatistics(chunk, pass, u, batch);
     batch += Elements(chunk, u);
   }
   RengaCall(CopyStates(chunk, RENGA_HOST_TO_DEVICE));

@@ -168,7 +168,7 @@ static RengaErrorCode EndNotices(RengaPipeline pipeline)
 }
 
 /* What rank r wants otherwise than rank 0; -1: nothing. */
-static int FindDifference(const Standing standing[], int r)
+static int FindDifferentWish(const Standing standing[], int r)
 {
   for (int w = 0; w < WANT_COUNT; w++)
     if (standing[r].want[w] != standing[0].want[w]) return w;
@@ -205,7 +205,7 @@ static RengaErrorCode RaiseDifference(RengaPipeline pipeline, const char *name)
   const Standing *standing = pipeline->rank.together.standing;
   for (int r = 1; r < RengaCommGetSize(pipeline->rank.all); r++) {
     char there[96], here[96];
-    const int want = FindDifference(standing, r);
+    const int want = FindDifferentWish(standing, r);
     if (want < 0) continue;
     DescribeWant(want, standing[r].want[want], sizeof there, there);
     DescribeWant(want, standing[0].want[want], sizeof here, here);

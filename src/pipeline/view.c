@@ -4,9 +4,9 @@
 typedef struct {
   int stage, replica, kernels, slots;
   RengaPipelineMemory memory;
-} Row;
+} PipelineRow;
 
-static RengaErrorCode PrintRow(RengaViewer viewer, int rank, const Row *row)
+static RengaErrorCode PrintViewRow(RengaViewer viewer, int rank, const PipelineRow *row)
 {
   char text[8][24];
   const RengaPipelineMemory *m = &row->memory;
@@ -25,7 +25,7 @@ static RengaErrorCode PrintRow(RengaViewer viewer, int rank, const Row *row)
 }
 
 /* "2", or "1 to 4" where stages differ. */
-static void FormatReplicas(RengaPlan plan, size_t size, char text[])
+static void FormatReplicaRange(RengaPlan plan, size_t size, char text[])
 {
   int least = RengaPlanGetStage(plan, 0)->shape.replicas, most = least;
   for (int s = 1; s < RengaPlanGetStageCount(plan); s++) {
@@ -41,10 +41,10 @@ static void FormatReplicas(RengaPlan plan, size_t size, char text[])
 
 /* rows: [ranks][each] */
 static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, int each,
-                               const Row rows[])
+                               const PipelineRow rows[])
 {
   char replicas[64];
-  FormatReplicas(pipeline->plan, sizeof replicas, replicas);
+  FormatReplicaRange(pipeline->plan, sizeof replicas, replicas);
   RengaCall(RengaViewerPrintf(viewer,
                               "Pipeline: %d stages x %s replicas, %s reduction, seed %lld\n",
                               pipeline->outline.stages, replicas, pipeline->settings->reduction,
@@ -55,22 +55,22 @@ static RengaErrorCode PrintAll(RengaPipeline pipeline, RengaViewer viewer, int e
   for (int r = 0; r < RengaCommGetSize(pipeline->rank.all); r++)
     for (int c = 0; c < each; c++)
       if (c == 0 || rows[r * each + c].stage >= 0)
-        RengaCall(PrintRow(viewer, r, &rows[r * each + c]));
+        RengaCall(PrintViewRow(viewer, r, &rows[r * each + c]));
   return RENGA_SUCCESS;
 }
 
 /* Of this rank's stages; an idle rank has one row that says so. */
-static void FillRows(RengaPipeline pipeline, int each, Row rows[])
+static void FillViewRows(RengaPipeline pipeline, int each, PipelineRow rows[])
 {
   for (int c = 0; c < each; c++) {
     const Chunk *chunk = &pipeline->rank.chunk[c];
-    rows[c] = (Row){.stage = -1};
+    rows[c] = (PipelineRow){.stage = -1};
     if (c >= pipeline->rank.n_chunks) continue;
-    rows[c] = (Row){.stage = chunk->stage,
-                    .replica = chunk->replica,
-                    .kernels = chunk->kernels.count,
-                    .slots = chunk->slots,
-                    .memory = chunk->memory};
+    rows[c] = (PipelineRow){.stage = chunk->stage,
+                            .replica = chunk->replica,
+                            .kernels = chunk->kernels.count,
+                            .slots = chunk->slots,
+                            .memory = chunk->memory};
   }
 }
 
@@ -88,11 +88,11 @@ RengaErrorCode RengaPipelineView(RengaPipeline pipeline, RengaViewer viewer)
   RengaCheckPointer(pipeline);
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
   const int each = RengaPlanGetStage(pipeline->plan, 0)->shape.chunks;
-  Row *mine = NULL, *rows = NULL;
+  PipelineRow *mine = NULL, *rows = NULL;
   RengaErrorCode code = RengaMalloc(each, &mine);
   if (!code) code = RengaMalloc(each * RengaCommGetSize(pipeline->rank.all), &rows);
   code = RengaErrorAgree(pipeline->hdr.comm, code);
-  if (!code) FillRows(pipeline, each, mine);
+  if (!code) FillViewRows(pipeline, each, mine);
   if (!code)
     code = RengaCommGather(pipeline->rank.all, mine, (size_t)each * sizeof *mine, rows, 0,
                            "all ranks to show the pipeline");

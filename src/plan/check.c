@@ -53,7 +53,7 @@ static RengaErrorCode CheckRankCount(RengaPlan plan, int count, const RengaPlanS
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckChunks(RengaPlan plan, int count, const RengaPlanStage stages[])
+static RengaErrorCode CheckChunkShapes(RengaPlan plan, int count, const RengaPlanStage stages[])
 {
   const int chunks = stages[0].shape.chunks, ring = count / chunks;
   for (int s = 0; s < count; s++)
@@ -91,30 +91,30 @@ RengaErrorCode RengaPlanCheckStages_Private(RengaPlan plan, int n_nodes, int cou
       "the last stage ends before node %d, but the network has %d nodes: %d would not be computed",
       stages[count - 1].last, n_nodes, n_nodes - stages[count - 1].last);
   RengaCall(CheckRankCount(plan, count, stages));
-  RengaCall(CheckChunks(plan, count, stages));
+  RengaCall(CheckChunkShapes(plan, count, stages));
   return RENGA_SUCCESS;
 }
 
 typedef struct {
   int rank, place;
-} Place;
+} RankPlace;
 
 static int ComparePlaces(const void *one, const void *other)
 {
-  const Place *a = one, *b = other;
+  const RankPlace *a = one, *b = other;
   return a->rank != b->rank ? (a->rank > b->rank) - (a->rank < b->rank) : a->place - b->place;
 }
 
 static RengaErrorCode CheckDistinct(RengaPlan plan, int count, const int ranks[])
 {
-  Place *places;
+  RankPlace *places;
   RengaCall(RengaMalloc(count, &places));
-  for (int i = 0; i < count; i++) places[i] = (Place){ranks[i], i};
+  for (int i = 0; i < count; i++) places[i] = (RankPlace){ranks[i], i};
   qsort(places, (size_t)count, sizeof *places, ComparePlaces);
   int twice = 1;
   while (twice < count && places[twice].rank != places[twice - 1].rank) twice++;
-  const Place first = places[twice < count ? twice - 1 : 0],
-              second = places[twice < count ? twice : 0];
+  const RankPlace first = places[twice < count ? twice - 1 : 0],
+                  second = places[twice < count ? twice : 0];
   RengaFree(&places);
   RengaCheck(twice >= count, plan->hdr.comm, RENGA_ERR_PLAN,
              "the plan uses rank %d twice (places %d and %d): a rank has one place", first.rank,

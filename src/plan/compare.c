@@ -31,7 +31,7 @@ static RengaErrorCode CompareWhole(RengaViewer viewer, const char *name, int64_t
   return RENGA_SUCCESS;
 }
 
-static void FormatKnown(double value, bool bytes, char text[CELL])
+static void FormatKnownSeconds(double value, bool bytes, char text[CELL])
 {
   if (value <= 0)
     snprintf(text, CELL, "not known");
@@ -46,8 +46,8 @@ static RengaErrorCode CompareReal(RengaViewer viewer, const char *name, double a
 {
   char first[CELL], second[CELL], text[2 * CELL + 8];
   if (a <= 0 && b <= 0) return RENGA_SUCCESS;
-  FormatKnown(a, bytes, first);
-  FormatKnown(b, bytes, second);
+  FormatKnownSeconds(a, bytes, first);
+  FormatKnownSeconds(b, bytes, second);
   FormatPair(first, second, sizeof text, text);
   RengaCall(RengaViewerPrintf(viewer, "  %-20s %s", name, text));
   if (a > 0 && b > 0 && a != b)
@@ -90,7 +90,7 @@ static RengaErrorCode CompareHeads(RengaPlan a, RengaPlan b, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
-static void FormatNodes(const RengaPlanStage *stage, char text[CELL])
+static void FormatNodeRange(const RengaPlanStage *stage, char text[CELL])
 {
   snprintf(text, CELL, "%d-%d", stage->first, stage->last - 1);
 }
@@ -144,8 +144,8 @@ static RengaErrorCode CompareStage(RengaPlan a, RengaPlan b, int s, RengaViewer 
 {
   const RengaPlanStage *x = &a->stage[s], *y = &b->stage[s];
   char first[CELL], second[CELL];
-  FormatNodes(x, first);
-  FormatNodes(y, second);
+  FormatNodeRange(x, first);
+  FormatNodeRange(y, second);
   RengaCall(RengaViewerPrintf(viewer, "  stage %d\n", s));
   RengaCall(CompareText(viewer, "  nodes", first, second));
   if (strcmp(a->first_name[s], b->first_name[s]))
@@ -182,7 +182,7 @@ static RengaErrorCode CompareStages(RengaPlan a, RengaPlan b, RengaViewer viewer
     if (!SameStage(a, b, s)) RengaCall(CompareStage(a, b, s, viewer));
   }
   for (int s = both; s < longer->count; s++) {
-    FormatNodes(&longer->stage[s], nodes);
+    FormatNodeRange(&longer->stage[s], nodes);
     RengaCall(RengaViewerPrintf(
         viewer, "  stage %d is only in the %s plan: nodes %s, %d replicas\n", s,
         longer == a ? "first" : "second", nodes, longer->stage[s].shape.replicas));

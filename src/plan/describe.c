@@ -72,7 +72,7 @@ double RengaPlanGetWait_Private(RengaPlan plan, int stage)
   return busy < all ? 1 - busy / all : 0;
 }
 
-static void CountReplicas(RengaPlan plan, int *least, int *most)
+static void CountStageReplicas(RengaPlan plan, int *least, int *most)
 {
   *least = *most = plan->stage[0].shape.replicas;
   for (int s = 1; s < plan->count; s++) {
@@ -84,7 +84,7 @@ static void CountReplicas(RengaPlan plan, int *least, int *most)
 int RengaPlanMostReplicas_Private(RengaPlan plan)
 {
   int least, most;
-  CountReplicas(plan, &least, &most);
+  CountStageReplicas(plan, &least, &most);
   return most;
 }
 
@@ -92,7 +92,7 @@ void RengaPlanFormatShape_Private(RengaPlan plan, size_t size, char text[])
 {
   int least, most, used;
   const int chunks = plan->stage[0].shape.chunks;
-  CountReplicas(plan, &least, &most);
+  CountStageReplicas(plan, &least, &most);
   if (least == most)
     used = snprintf(text, size, "%d stage%s x %d replica%s", plan->count,
                     plan->count == 1 ? "" : "s", most, most == 1 ? "" : "s");

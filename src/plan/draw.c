@@ -22,19 +22,19 @@ typedef struct {
   RengaViewer viewer;
   double width;  /* of a column */
   int label_gap; /* every so manieth stage has a label */
-} Drawing;
+} PlanDrawing;
 
-static double ColumnX(const Drawing *drawing, int stage)
+static double ColumnX(const PlanDrawing *drawing, int stage)
 {
   return LEFT + stage * drawing->width;
 }
 
-static double NodeX(const Drawing *drawing, int node)
+static double NodeX(const PlanDrawing *drawing, int node)
 {
   return LEFT + (RIGHT - LEFT) * node / drawing->plan->n_nodes;
 }
 
-static RengaErrorCode DrawText(const Drawing *drawing, double x, double y, const char *style,
+static RengaErrorCode DrawText(const PlanDrawing *drawing, double x, double y, const char *style,
                                const char *text)
 {
   RengaCall(RengaViewerPrintf(drawing->viewer, "<text x=\"%.1f\" y=\"%.1f\"%s>", x, y, style));
@@ -48,7 +48,7 @@ static RengaErrorCode DrawText(const Drawing *drawing, double x, double y, const
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DrawBox(const Drawing *drawing, double x, double y, double width,
+static RengaErrorCode DrawBox(const PlanDrawing *drawing, double x, double y, double width,
                               double height, const char *fill)
 {
   if (height <= 0) return RENGA_SUCCESS;
@@ -58,7 +58,7 @@ static RengaErrorCode DrawBox(const Drawing *drawing, double x, double y, double
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DrawHead(const Drawing *drawing)
+static RengaErrorCode DrawHead(const PlanDrawing *drawing)
 {
   RengaPlan plan = drawing->plan;
   const RengaPlanPrediction *p = &plan->prediction;
@@ -96,7 +96,7 @@ static void NameColour(int s, size_t size, char text[])
 }
 
 /* The stage's part of the band, and where it widens to its column. */
-static RengaErrorCode DrawStage(const Drawing *drawing, int s)
+static RengaErrorCode DrawStage(const PlanDrawing *drawing, int s)
 {
   const RengaPlanStage *stage = &drawing->plan->stage[s];
   const double begin = NodeX(drawing, stage->first), end = NodeX(drawing, stage->last);
@@ -114,7 +114,7 @@ static RengaErrorCode DrawStage(const Drawing *drawing, int s)
 }
 
 /* Wider than narrow columns: drawn after all of them, so that none covers it. */
-static RengaErrorCode DrawLabel(const Drawing *drawing, int s)
+static RengaErrorCode DrawLabel(const PlanDrawing *drawing, int s)
 {
   const RengaPlanStage *stage = &drawing->plan->stage[s];
   const double x = ColumnX(drawing, s), next = ColumnX(drawing, s + 1);
@@ -137,7 +137,7 @@ static double GridStep(double most, bool bytes)
   return power * (ratio <= 1 ? 1 : ratio <= 2 ? 2 : ratio <= 5 ? 5 : 10);
 }
 
-static RengaErrorCode DrawGrid(const Drawing *drawing, double top, double most, bool bytes,
+static RengaErrorCode DrawGrid(const PlanDrawing *drawing, double top, double most, bool bytes,
                                bool share)
 {
   const double step = GridStep(most, bytes);
@@ -159,7 +159,7 @@ static RengaErrorCode DrawGrid(const Drawing *drawing, double top, double most, 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DrawLegend(const Drawing *drawing, double y, int count,
+static RengaErrorCode DrawLegend(const PlanDrawing *drawing, double y, int count,
                                  const char *const names[], const char *const colours[])
 {
   for (int i = 0; i < count; i++) {
@@ -170,8 +170,8 @@ static RengaErrorCode DrawLegend(const Drawing *drawing, double y, int count,
 }
 
 /* Parts of a bar from the bottom upwards. */
-static RengaErrorCode DrawBar(const Drawing *drawing, int s, double top, double most, int count,
-                              const double parts[], const char *const colours[])
+static RengaErrorCode DrawStageBar(const PlanDrawing *drawing, int s, double top, double most,
+                                   int count, const double parts[], const char *const colours[])
 {
   const double gap = drawing->width > 8 ? drawing->width * 0.12 : 0;
   double y = top + PLOT_HEIGHT;
@@ -184,7 +184,7 @@ static RengaErrorCode DrawBar(const Drawing *drawing, int s, double top, double 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DrawSeconds(const Drawing *drawing)
+static RengaErrorCode DrawSeconds(const PlanDrawing *drawing)
 {
   RengaPlan plan = drawing->plan;
   static const char *const names[] = {"forward", "backward", "waiting"};
@@ -200,13 +200,13 @@ static RengaErrorCode DrawSeconds(const Drawing *drawing)
     const double both = stage->forward_seconds + stage->backward_seconds;
     const double forward = both > 0 ? busy * stage->forward_seconds / both : 0;
     const double parts[] = {forward, busy - forward, most - busy};
-    RengaCall(DrawBar(drawing, s, LOAD_Y, most, count, parts, colours));
+    RengaCall(DrawStageBar(drawing, s, LOAD_Y, most, count, parts, colours));
   }
   RengaCall(DrawGrid(drawing, LOAD_Y, most, false, false));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DrawFlops(const Drawing *drawing)
+static RengaErrorCode DrawFlops(const PlanDrawing *drawing)
 {
   RengaPlan plan = drawing->plan;
   const char *const colours[] = {forward_colour};
@@ -216,7 +216,7 @@ static RengaErrorCode DrawFlops(const Drawing *drawing)
   if (most <= 0) return RENGA_SUCCESS;
   for (int s = 0; s < plan->count; s++) {
     const double share = RengaPlanGetShare_Private(plan, s);
-    RengaCall(DrawBar(drawing, s, LOAD_Y, most, 1, &share, colours));
+    RengaCall(DrawStageBar(drawing, s, LOAD_Y, most, 1, &share, colours));
   }
   RengaCall(DrawGrid(drawing, LOAD_Y, most, false, true));
   return RENGA_SUCCESS;
@@ -228,7 +228,7 @@ static double FindMemoryLine(RengaPlan plan)
   return (double)(plan->memory_limit > 0 ? plan->memory_limit : plan->device_memory);
 }
 
-static RengaErrorCode DrawLimit(const Drawing *drawing, double most)
+static RengaErrorCode DrawLimit(const PlanDrawing *drawing, double most)
 {
   const double limit = FindMemoryLine(drawing->plan);
   const double y = MEMORY_Y + PLOT_HEIGHT * (1 - limit / most);
@@ -243,7 +243,7 @@ static RengaErrorCode DrawLimit(const Drawing *drawing, double most)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DrawMemoryHead(const Drawing *drawing, double most)
+static RengaErrorCode DrawMemoryHead(const PlanDrawing *drawing, double most)
 {
   char bytes[24], text[64];
   const double limit = FindMemoryLine(drawing->plan);
@@ -259,7 +259,7 @@ static RengaErrorCode DrawMemoryHead(const Drawing *drawing, double most)
 }
 
 /* As high as the fullest device, or as the limit where that is not far above. */
-static double MostBytes(RengaPlan plan)
+static double MostStageBytes(RengaPlan plan)
 {
   enum { FAR = 8 };
   const double limit = FindMemoryLine(plan);
@@ -268,11 +268,11 @@ static double MostBytes(RengaPlan plan)
   return limit < FAR * most ? fmax(most, 1.05 * limit) : most;
 }
 
-static RengaErrorCode DrawMemory(const Drawing *drawing)
+static RengaErrorCode DrawMemory(const PlanDrawing *drawing)
 {
   RengaPlan plan = drawing->plan;
   const bool known = RengaPlanKnowsParts_Private(plan);
-  const double most = MostBytes(plan);
+  const double most = MostStageBytes(plan);
   RengaCall(DrawMemoryHead(drawing, most));
   if (most <= 0) return RENGA_SUCCESS;
   for (int s = 0; s < plan->count; s++) {
@@ -280,14 +280,14 @@ static RengaErrorCode DrawMemory(const Drawing *drawing)
     double parts[RENGA_PLAN_PARTS] = {(double)plan->stage[s].memory};
     RengaPlanGetParts_Private(&plan->stage[s].parts, bytes);
     for (int i = 0; known && i < RENGA_PLAN_PARTS; i++) parts[i] = (double)bytes[i];
-    RengaCall(DrawBar(drawing, s, MEMORY_Y, most, RENGA_PLAN_PARTS, parts, part_colours));
+    RengaCall(DrawStageBar(drawing, s, MEMORY_Y, most, RENGA_PLAN_PARTS, parts, part_colours));
   }
   RengaCall(DrawGrid(drawing, MEMORY_Y, most, true, false));
   RengaCall(DrawLimit(drawing, most));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DrawAll(const Drawing *drawing)
+static RengaErrorCode DrawAll(const PlanDrawing *drawing)
 {
   RengaCall(DrawHead(drawing));
   RengaCall(DrawText(drawing, LEFT - 6, BAND_Y + 15, " text-anchor=\"end\"", "network"));
@@ -301,7 +301,8 @@ static RengaErrorCode DrawAll(const Drawing *drawing)
 
 RengaErrorCode RengaPlanViewDraw_Private(RengaPlan plan, RengaViewer viewer)
 {
-  const Drawing drawing = {plan, viewer, (RIGHT - LEFT) / plan->count, 1 + plan->count * 26 / 880};
+  const PlanDrawing drawing = {plan, viewer, (RIGHT - LEFT) / plan->count,
+                               1 + plan->count * 26 / 880};
   RengaCall(
       RengaViewerPrintf(viewer,
                         "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"1000\" height=\"%.0f\" "

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <unistd.h>
 
-static void WriteRanks(FILE *file, int count, const int ranks[])
+static void WritePlanRanks(FILE *file, int count, const int ranks[])
 {
   for (int i = 0, j; i < count; i = j) {
     for (j = i + 1; j < count && ranks[j] == ranks[j - 1] + 1; j++) continue;
@@ -57,10 +57,10 @@ static void WriteStage(RengaPlan plan, FILE *file, int s)
   for (int i = 0; i < RENGA_PLAN_PARTS; i++) fprintf(file, " %lld", (long long)parts[i]);
   fprintf(file, "\n");
   fprintf(file, "  ranks");
-  WriteRanks(file, plan->offset[s + 1] - plan->offset[s], plan->rank + plan->offset[s]);
+  WritePlanRanks(file, plan->offset[s + 1] - plan->offset[s], plan->rank + plan->offset[s]);
 }
 
-static void WriteText(RengaPlan plan, FILE *file)
+static void WritePlanText(RengaPlan plan, FILE *file)
 {
   const RengaPlanPrediction *p = &plan->prediction;
   fprintf(file, "renga-plan %d\n", RENGA_PLAN_FILE_VERSION);
@@ -100,7 +100,7 @@ static RengaErrorCode Save(RengaPlan plan, const char *file_name)
   FILE *file = fopen(temporary, "w");
   RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "cannot write the plan to %s: %s",
              temporary, strerror(errno));
-  WriteText(plan, file);
+  WritePlanText(plan, file);
   bool whole = !ferror(file);
   whole = !fclose(file) && whole;
   if (!whole || rename(temporary, file_name)) {

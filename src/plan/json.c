@@ -14,7 +14,7 @@ static void AddReal(Json *object, const char *name, double value)
   json_object_object_add(object, name, json_object_new_double(value));
 }
 
-static void AddText(Json *object, const char *name, const char *text)
+static void AddJsonText(Json *object, const char *name, const char *text)
 {
   json_object_object_add(object, name, json_object_new_string(text));
 }
@@ -34,7 +34,7 @@ static Json *ShapeToJson(const RengaStageShape *shape)
   char word[32];
   for (int f = 0; f < RENGA_PLAN_SHAPE_FIELDS; f++) {
     RengaPlanFormatShapeField_Private(shape, f, sizeof word, word);
-    AddText(row, RengaPlanShapeFieldName_Private(f), word);
+    AddJsonText(row, RengaPlanShapeFieldName_Private(f), word);
   }
   return row;
 }
@@ -47,7 +47,7 @@ static Json *StageToJson(RengaPlan plan, int s)
     json_object_array_add(ranks, json_object_new_int(plan->rank[r]));
   AddWhole(row, "first", stage->first);
   AddWhole(row, "last", stage->last);
-  AddText(row, "first_node", plan->first_name[s]);
+  AddJsonText(row, "first_node", plan->first_name[s]);
   AddWhole(row, "parameters", stage->parameters);
   AddReal(row, "forward_flops", stage->forward_flops);
   AddReal(row, "receives_per_sample", stage->receives);
@@ -89,8 +89,8 @@ static Json *ReasonsToJson(RengaPlan plan)
   Json *rows = json_object_new_array();
   for (int r = 0; r < plan->n_reasons; r++) {
     Json *row = json_object_new_object();
-    AddText(row, "topic", plan->reason[2 * r]);
-    AddText(row, "sentence", plan->reason[2 * r + 1]);
+    AddJsonText(row, "topic", plan->reason[2 * r]);
+    AddJsonText(row, "sentence", plan->reason[2 * r + 1]);
     json_object_array_add(rows, row);
   }
   return rows;
@@ -101,15 +101,15 @@ static Json *PlanToJson(RengaPlan plan)
   Json *root = json_object_new_object(), *stages = json_object_new_array();
   char digest[24];
   snprintf(digest, sizeof digest, "0x%016llx", (unsigned long long)plan->digest);
-  AddText(root, "graph", digest);
+  AddJsonText(root, "graph", digest);
   AddWhole(root, "nodes", plan->n_nodes);
   AddWhole(root, "batch", plan->batch);
   AddWhole(root, "microbatch", plan->microbatch);
   AddWhole(root, "leaf", plan->leaf);
-  if (plan->schedule) AddText(root, "schedule", plan->schedule);
+  if (plan->schedule) AddJsonText(root, "schedule", plan->schedule);
   if (plan->eager > 0) AddReal(root, "eager", plan->eager);
-  if (plan->machine) AddText(root, "machine", plan->machine);
-  if (plan->costs) AddText(root, "costs", plan->costs);
+  if (plan->machine) AddJsonText(root, "machine", plan->machine);
+  if (plan->costs) AddJsonText(root, "costs", plan->costs);
   if (plan->device_memory) AddWhole(root, "device_memory", plan->device_memory);
   if (plan->memory_limit) AddWhole(root, "memory_limit", plan->memory_limit);
   if (plan->available) AddWhole(root, "available_ranks", plan->available);

@@ -26,7 +26,7 @@ static void FreeNames(RengaPlan plan)
   RengaFree(&plan->first_name);
 }
 
-static RengaErrorCode Destroy(void *object)
+static RengaErrorCode DestroyPlan(void *object)
 {
   RengaPlan plan = object;
   FreeNames(plan);
@@ -78,7 +78,7 @@ RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan)
 {
   RengaCheckPointer(comm);
   RengaCheckPointer(plan);
-  RengaCall(RengaHeaderCreate(comm, "RengaPlan", sizeof **plan, Destroy, plan));
+  RengaCall(RengaHeaderCreate(comm, "RengaPlan", sizeof **plan, DestroyPlan, plan));
   (*plan)->batch = (*plan)->microbatch = (*plan)->leaf = 1;
   return RENGA_SUCCESS;
 }

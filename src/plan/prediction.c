@@ -82,7 +82,7 @@ RengaErrorCode RengaPlanGetEager(RengaPlan plan, double *eager)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Replace(const char *text, char **held)
+static RengaErrorCode ReplaceText(const char *text, char **held)
 {
   char *copy = NULL;
   if (text) RengaCall(RengaStringCopy(text, &copy));
@@ -110,8 +110,8 @@ RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const cha
   RengaCheckPointer(plan);
   RengaCheck(memory >= 0, plan->hdr.comm, RENGA_ERR_ARGUMENT, "devices of %lld bytes",
              (long long)memory);
-  RengaCall(Replace(machine, &plan->machine));
-  RengaCall(Replace(costs, &plan->costs));
+  RengaCall(ReplaceText(machine, &plan->machine));
+  RengaCall(ReplaceText(costs, &plan->costs));
   plan->device_memory = memory;
   return RENGA_SUCCESS;
 }

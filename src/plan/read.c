@@ -10,7 +10,7 @@
 #include <string.h>
 
 /* The whole file, ended by a zero; *text is RengaFree'd by the caller. */
-static RengaErrorCode ReadText(const char *file_name, int64_t *size, char **text)
+static RengaErrorCode ReadPlanText(const char *file_name, int64_t *size, char **text)
 {
   FILE *file = fopen(file_name, "r");
   RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "cannot read the plan %s: %s", file_name,
@@ -31,12 +31,12 @@ static RengaErrorCode ReadText(const char *file_name, int64_t *size, char **text
 }
 
 /* All ranks get the text that rank 0 reads. */
-static RengaErrorCode ShareText(RengaPlan plan, const char *file, char **text)
+static RengaErrorCode SharePlanText(RengaPlan plan, const char *file, char **text)
 {
   int64_t size = 0;
   RengaComm comm = plan->hdr.owner;
   RengaErrorCode code = RENGA_SUCCESS;
-  if (RengaCommGetRank(comm) == 0) code = ReadText(file, &size, text);
+  if (RengaCommGetRank(comm) == 0) code = ReadPlanText(file, &size, text);
   RengaCall(RengaErrorAgree(plan->hdr.comm, code));
   RengaCall(RengaCommBroadcast(comm, &size, sizeof size, 0, "size of the plan's file"));
   if (RengaCommGetRank(comm) != 0) RengaCall(RengaMalloc(size, text));
@@ -56,11 +56,11 @@ typedef struct {
   const char **name;                      /* [n_stages] of first nodes, in the text */
   int n_stages, n_places, n_ranks, *rank; /* no ranks: in order */
   int64_t batch, microbatch, leaf;
-} Reader;
+} PlanReader;
 
 /* The next line that is not a comment, without its end and what is blank before it; NULL at the end
    of the text. */
-static char *NextLine(Reader *reader)
+static char *NextLine(PlanReader *reader)
 {
   char *held = reader->held;
   reader->held = NULL;
@@ -77,7 +77,7 @@ static char *NextLine(Reader *reader)
 }
 
 /* These take something off the front of *text, or say false. */
-static bool TakeWord(char **text, const char *word)
+static bool TakePlanWord(char **text, const char *word)
 {
   char *c = *text + strspn(*text, " \t");
   const size_t length = strlen(word);
@@ -121,20 +121,20 @@ static bool TakeEnd(char *text)
 }
 
 /* Whether the next line begins with the word: lines that a file may leave out. */
-static bool NextIs(Reader *reader, const char *word)
+static bool NextIs(PlanReader *reader, const char *word)
 {
   char *at = reader->held = NextLine(reader);
-  return at && TakeWord(&at, word);
+  return at && TakePlanWord(&at, word);
 }
 
 #define CheckFormat(condition, reader, what)                                                       \
   RengaCheck(condition, (reader)->plan->hdr.comm, RENGA_ERR_FILE_FORMAT, "%s, line %d: %s",        \
              (reader)->file, (reader)->line, what)
 
-static RengaErrorCode ParseVersion(Reader *reader)
+static RengaErrorCode ParseVersion(PlanReader *reader)
 {
   char *line = NextLine(reader);
-  CheckFormat(line && TakeWord(&line, "renga-plan") && TakeInt(&line, 0, &reader->version) &&
+  CheckFormat(line && TakePlanWord(&line, "renga-plan") && TakeInt(&line, 0, &reader->version) &&
                   TakeEnd(line),
               reader, "not a plan: the first line must be \"renga-plan 4\"");
   RengaCheck(
@@ -147,7 +147,7 @@ static RengaErrorCode ParseVersion(Reader *reader)
 }
 
 /* A graph of NULL is every network. */
-static RengaErrorCode CheckNetwork(const Reader *reader, RengaGraph graph)
+static RengaErrorCode CheckNetwork(const PlanReader *reader, RengaGraph graph)
 {
   const unsigned long long wanted = graph ? RengaGraphGetDigest(graph) : reader->digest;
   const int n_nodes = graph ? RengaGraphGetNodeCount(graph) : reader->n_nodes;
@@ -160,7 +160,7 @@ static RengaErrorCode CheckNetwork(const Reader *reader, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ParseNetwork(Reader *reader, RengaGraph graph)
+static RengaErrorCode ParseNetwork(PlanReader *reader, RengaGraph graph)
 {
   if (graph && !NextIs(reader, "graph")) {
     reader->digest = RengaGraphGetDigest(graph);
@@ -168,27 +168,28 @@ static RengaErrorCode ParseNetwork(Reader *reader, RengaGraph graph)
     return RENGA_SUCCESS;
   }
   char *line = NextLine(reader), *end;
-  bool good = line && TakeWord(&line, "graph");
+  bool good = line && TakePlanWord(&line, "graph");
   if (good) {
     reader->digest = strtoull(line, &end, 16);
     good = end > line;
     line = end;
   }
-  CheckFormat(good && TakeWord(&line, "nodes") && TakeInt(&line, 1, &reader->n_nodes) &&
+  CheckFormat(good && TakePlanWord(&line, "nodes") && TakeInt(&line, 1, &reader->n_nodes) &&
                   TakeEnd(line),
               reader, "expected: graph DIGEST nodes COUNT, unless the network is given (-graph)");
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ParseBatch(Reader *reader)
+static RengaErrorCode ParseBatch(PlanReader *reader)
 {
   char *line = NextLine(reader);
-  CheckFormat(line && TakeWord(&line, "batch") && TakeWhole(&line, 1, INT64_MAX, &reader->batch) &&
-                  TakeWord(&line, "microbatch") &&
+  CheckFormat(line && TakePlanWord(&line, "batch") &&
+                  TakeWhole(&line, 1, INT64_MAX, &reader->batch) &&
+                  TakePlanWord(&line, "microbatch") &&
                   TakeWhole(&line, 1, reader->batch, &reader->microbatch),
               reader, "expected: batch SAMPLES microbatch SAMPLES, at least 1 and no more than it");
   reader->leaf = 1;
-  const bool leaf = TakeWord(&line, "leaf");
+  const bool leaf = TakePlanWord(&line, "leaf");
   CheckFormat((!leaf || TakeWhole(&line, 1, INT64_MAX, &reader->leaf)) && TakeEnd(line), reader,
               "expected after the micro-batch: nothing, or leaf MICROBATCHES, at least 1");
   return RENGA_SUCCESS;
@@ -204,25 +205,25 @@ static char *TakeAnyWord(char **text)
   return word;
 }
 
-static RengaErrorCode ParseSchedule(Reader *reader)
+static RengaErrorCode ParseSchedule(PlanReader *reader)
 {
   char *line = NextLine(reader), *type = NULL;
   double eager = 0;
-  if (line && TakeWord(&line, "schedule")) type = TakeAnyWord(&line);
-  CheckFormat(type && TakeWord(&line, "eager") && TakeReal(&line, &eager) && TakeEnd(line), reader,
-              "expected: schedule TYPE eager COUNT; TYPE may be open");
+  if (line && TakePlanWord(&line, "schedule")) type = TakeAnyWord(&line);
+  CheckFormat(type && TakePlanWord(&line, "eager") && TakeReal(&line, &eager) && TakeEnd(line),
+              reader, "expected: schedule TYPE eager COUNT; TYPE may be open");
   RengaCall(RengaPlanSetSchedule(reader->plan, strcmp(type, "open") ? type : NULL));
   RengaCall(RengaPlanSetEager(reader->plan, eager));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ParseOrigin(Reader *reader)
+static RengaErrorCode ParseOrigin(PlanReader *reader)
 {
   char *line = NextLine(reader), *costs = NULL;
   int64_t memory = 0;
-  if (line && TakeWord(&line, "costs")) costs = TakeAnyWord(&line);
-  CheckFormat(costs && TakeWord(&line, "memory") && TakeWhole(&line, 0, INT64_MAX, &memory) &&
-                  TakeWord(&line, "machine"),
+  if (line && TakePlanWord(&line, "costs")) costs = TakeAnyWord(&line);
+  CheckFormat(costs && TakePlanWord(&line, "memory") && TakeWhole(&line, 0, INT64_MAX, &memory) &&
+                  TakePlanWord(&line, "machine"),
               reader, "expected: costs TYPE memory BYTES machine NAME");
   line += strspn(line, " \t");
   RengaCall(RengaPlanSetOrigin(reader->plan, strcmp(line, "unknown") ? line : NULL,
@@ -230,14 +231,14 @@ static RengaErrorCode ParseOrigin(Reader *reader)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ParsePrediction(Reader *reader)
+static RengaErrorCode ParsePrediction(PlanReader *reader)
 {
   char *line = NextLine(reader);
   RengaPlanPrediction p = {0};
-  CheckFormat(line && TakeWord(&line, "predicted") && TakeReal(&line, &p.step) &&
+  CheckFormat(line && TakePlanWord(&line, "predicted") && TakeReal(&line, &p.step) &&
                   TakeReal(&line, &p.pipeline) && TakeReal(&line, &p.reduce) &&
-                  TakeReal(&line, &p.update) && TakeWord(&line, "bound") &&
-                  TakeReal(&line, &p.bound) && TakeWord(&line, "bubble") &&
+                  TakeReal(&line, &p.update) && TakePlanWord(&line, "bound") &&
+                  TakeReal(&line, &p.bound) && TakePlanWord(&line, "bubble") &&
                   TakeReal(&line, &p.bubble) && TakeEnd(line),
               reader, "expected: predicted STEP PIPELINE REDUCE UPDATE bound SECONDS bubble SHARE");
   RengaCall(RengaPlanSetPrediction(reader->plan, &p));
@@ -249,8 +250,8 @@ static bool ParseMemory(char *line, RengaPlanStage *stage)
   RengaPlanMemory *p = &stage->parts;
   int64_t *const parts[RENGA_PLAN_PARTS] = {&p->parameters, &p->gradients, &p->optimizer, &p->saved,
                                             &p->temporary,  &p->messages,  &p->inputs};
-  if (!line || !TakeWord(&line, "memory") || !TakeWhole(&line, 0, INT64_MAX, &stage->memory) ||
-      !TakeWord(&line, "parts"))
+  if (!line || !TakePlanWord(&line, "memory") || !TakeWhole(&line, 0, INT64_MAX, &stage->memory) ||
+      !TakePlanWord(&line, "parts"))
     return false;
   for (int i = 0; i < RENGA_PLAN_PARTS; i++)
     if (!TakeWhole(&line, 0, INT64_MAX, parts[i])) return false;
@@ -272,10 +273,10 @@ static bool TakeRanks(char **line, int room, int rank[], int *taken)
   return true;
 }
 
-static RengaErrorCode ParseRanks(Reader *reader, int places)
+static RengaErrorCode ParseRanks(PlanReader *reader, int places)
 {
   char *line = NextLine(reader);
-  CheckFormat(line && TakeWord(&line, "ranks"), reader, "expected: ranks R … of this stage");
+  CheckFormat(line && TakePlanWord(&line, "ranks"), reader, "expected: ranks R … of this stage");
   RengaCall(RengaRealloc(reader->n_ranks + places, &reader->rank));
   for (int taken = 0; taken < places;)
     CheckFormat(TakeRanks(&line, places - taken, reader->rank + reader->n_ranks, &taken), reader,
@@ -285,18 +286,18 @@ static RengaErrorCode ParseRanks(Reader *reader, int places)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ParseFirst(Reader *reader, int s)
+static RengaErrorCode ParseFirst(PlanReader *reader, int s)
 {
   char *line = NextLine(reader);
-  CheckFormat(line && TakeWord(&line, "first"), reader, "expected: first NODE");
+  CheckFormat(line && TakePlanWord(&line, "first"), reader, "expected: first NODE");
   reader->name[s] = line + strspn(line, " \t");
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ParseSize(Reader *reader, RengaPlanStage *stage)
+static RengaErrorCode ParseSize(PlanReader *reader, RengaPlanStage *stage)
 {
   char *line = NextLine(reader);
-  CheckFormat(line && TakeWord(&line, "size") &&
+  CheckFormat(line && TakePlanWord(&line, "size") &&
                   TakeWhole(&line, 0, INT64_MAX, &stage->parameters) &&
                   TakeReal(&line, &stage->forward_flops) && TakeReal(&line, &stage->receives) &&
                   TakeReal(&line, &stage->sends) && TakeEnd(line),
@@ -304,10 +305,10 @@ static RengaErrorCode ParseSize(Reader *reader, RengaPlanStage *stage)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ParseSeconds(Reader *reader, RengaPlanStage *stage)
+static RengaErrorCode ParseSeconds(PlanReader *reader, RengaPlanStage *stage)
 {
   char *line = NextLine(reader);
-  CheckFormat(line && TakeWord(&line, "seconds") && TakeReal(&line, &stage->forward_seconds) &&
+  CheckFormat(line && TakePlanWord(&line, "seconds") && TakeReal(&line, &stage->forward_seconds) &&
                   TakeReal(&line, &stage->backward_seconds) && TakeEnd(line),
               reader, "expected: seconds FORWARD BACKWARD");
   return RENGA_SUCCESS;
@@ -331,7 +332,7 @@ static bool TakeShape(char **line, RengaStageShape *shape)
   char word[32];
   *shape = RengaStageShapePlain(0);
   for (int f = 0; f < RENGA_PLAN_SHAPE_FIELDS; f++)
-    if (TakeWord(line, RengaPlanShapeFieldName_Private(f)) &&
+    if (TakePlanWord(line, RengaPlanShapeFieldName_Private(f)) &&
         (!TakeValue(line, sizeof word, word) || !RengaPlanSetShapeField_Private(shape, f, word)))
       return false;
   return shape->replicas > 0;
@@ -342,22 +343,22 @@ static bool TakeOldShape(char **line, RengaStageShape *shape)
 {
   int64_t recompute = 0;
   *shape = RengaStageShapePlain(0);
-  if (!TakeWord(line, "replicas") || !TakeInt(line, 1, &shape->replicas) ||
-      (TakeWord(line, "recompute") && !TakeWhole(line, 0, 1, &recompute)))
+  if (!TakePlanWord(line, "replicas") || !TakeInt(line, 1, &shape->replicas) ||
+      (TakePlanWord(line, "recompute") && !TakeWhole(line, 0, 1, &recompute)))
     return false;
   if (recompute) shape->saved = RENGA_SAVED_RECOMPUTE;
   return true;
 }
 
 /* Only the first line must be there: the others are what a planner writes of it. */
-static RengaErrorCode ParseStage(Reader *reader, int s, RengaPlanStage *stage)
+static RengaErrorCode ParseStage(PlanReader *reader, int s, RengaPlanStage *stage)
 {
   int number = -1;
   char *line = NextLine(reader);
   const bool old = reader->version < RENGA_PLAN_FILE_VERSION;
   const bool good =
-      line && TakeWord(&line, "stage") && TakeInt(&line, 0, &number) && number == s &&
-      TakeWord(&line, "nodes") && TakeInt(&line, 0, &stage->first) &&
+      line && TakePlanWord(&line, "stage") && TakeInt(&line, 0, &number) && number == s &&
+      TakePlanWord(&line, "nodes") && TakeInt(&line, 0, &stage->first) &&
       TakeInt(&line, 0, &stage->last) &&
       (old ? TakeOldShape(&line, &stage->shape) : TakeShape(&line, &stage->shape)) &&
       RengaPlanCountRanks_Private(&stage->shape) <= RENGA_PLAN_RANKS_MOST - reader->n_places &&
@@ -382,7 +383,7 @@ static RengaErrorCode ParseStage(Reader *reader, int s, RengaPlanStage *stage)
 }
 
 /* Of a network that is not at hand. */
-static RengaErrorCode StoreStages(Reader *reader)
+static RengaErrorCode StoreStages(PlanReader *reader)
 {
   RengaCall(
       RengaPlanCheckStages_Private(reader->plan, reader->n_nodes, reader->n_stages, reader->stage));
@@ -393,10 +394,10 @@ static RengaErrorCode StoreStages(Reader *reader)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ParseStages(Reader *reader, RengaGraph graph)
+static RengaErrorCode ParseStages(PlanReader *reader, RengaGraph graph)
 {
   char *line = NextLine(reader);
-  CheckFormat(line && TakeWord(&line, "stages") && TakeInt(&line, 1, &reader->n_stages) &&
+  CheckFormat(line && TakePlanWord(&line, "stages") && TakeInt(&line, 1, &reader->n_stages) &&
                   reader->n_stages <= reader->n_nodes &&
                   (size_t)reader->n_stages <= strlen(reader->rest) && TakeEnd(line),
               reader, "expected: stages COUNT, at least 1, and no more than nodes");
@@ -414,23 +415,23 @@ static RengaErrorCode ParseStages(Reader *reader, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ParseReasons(Reader *reader)
+static RengaErrorCode ParseReasons(PlanReader *reader)
 {
   char *line = NextLine(reader), *colon;
-  for (; line && TakeWord(&line, "reason"); line = NextLine(reader)) {
+  for (; line && TakePlanWord(&line, "reason"); line = NextLine(reader)) {
     line += strspn(line, " \t");
     colon = strstr(line, ": ");
     CheckFormat(colon, reader, "expected: reason TOPIC: SENTENCE");
     *colon = 0;
     RengaCall(RengaPlanAddReason(reader->plan, line, colon + 2));
   }
-  CheckFormat(line && TakeWord(&line, "end") && TakeEnd(line), reader,
+  CheckFormat(line && TakePlanWord(&line, "end") && TakeEnd(line), reader,
               "expected: end (is the file cut off?)");
   CheckFormat(!NextLine(reader), reader, "something after the end");
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Parse(Reader *reader, RengaGraph graph)
+static RengaErrorCode Parse(PlanReader *reader, RengaGraph graph)
 {
   RengaCall(ParseVersion(reader));
   RengaCall(ParseNetwork(reader, graph));
@@ -445,7 +446,7 @@ static RengaErrorCode Parse(Reader *reader, RengaGraph graph)
 }
 
 /* What was read becomes the plan's; what the plan held goes with the other. */
-static void Exchange(RengaPlan plan, RengaPlan read)
+static void ExchangeText(RengaPlan plan, RengaPlan read)
 {
   const struct _p_RengaPlan old = *plan;
   *plan = *read;
@@ -475,11 +476,11 @@ RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file)
   char *text = NULL;
   RengaCheckPointer(plan);
   RengaCheckPointer(file);
-  RengaCall(ShareText(plan, file, &text));
-  Reader reader = {.file = file, .rest = text};
+  RengaCall(SharePlanText(plan, file, &text));
+  PlanReader reader = {.file = file, .rest = text};
   RengaErrorCode code = RengaPlanCreate(plan->hdr.owner, &reader.plan);
   if (!code) code = Parse(&reader, graph);
-  if (!code) Exchange(plan, reader.plan);
+  if (!code) ExchangeText(plan, reader.plan);
   RengaPlanDestroy(&reader.plan);
   RengaFree(&reader.rank);
   RengaFree(&reader.stage);

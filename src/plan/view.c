@@ -5,7 +5,7 @@
 
 enum { CELL = 128, NAME_WIDTH = 32 };
 
-static void FormatNodes(RengaPlan plan, int s, char text[CELL])
+static void FormatNodeNames(RengaPlan plan, int s, char text[CELL])
 {
   snprintf(text, CELL, "%d-%d", plan->stage[s].first, plan->stage[s].last - 1);
 }
@@ -23,7 +23,7 @@ static void FormatParameters(RengaPlan plan, int s, char text[CELL])
   RengaFormatCount((double)plan->stage[s].parameters, CELL, text);
 }
 
-static void FormatReplicas(RengaPlan plan, int s, char text[CELL])
+static void FormatReplicaCount(RengaPlan plan, int s, char text[CELL])
 {
   snprintf(text, CELL, "%d", plan->stage[s].shape.replicas);
 }
@@ -105,10 +105,10 @@ static const struct {
   bool (*shown)(RengaPlan plan); /* NULL: always */
   void (*format)(RengaPlan plan, int stage, char text[CELL]);
 } columns[] = {
-    {"nodes", -13, NULL, FormatNodes},
+    {"nodes", -13, NULL, FormatNodeNames},
     {"first node", -NAME_WIDTH, NULL, FormatName},
     {"parameters", 10, NULL, FormatParameters},
-    {"replicas", 8, NULL, FormatReplicas},
+    {"replicas", 8, NULL, FormatReplicaCount},
     {"FLOPs", 7, NULL, FormatFlops},
     {"recomputes", 10, Recomputes, FormatRecompute},
     {"shape", -40, RengaPlanHasShapes_Private, FormatShape},

@@ -36,8 +36,8 @@ static bool SameAttributes(const RengaAttributes *a, const RengaAttributes *b)
   return true;
 }
 
-static bool SameCall(const ProfileCall *call, const RengaGraphNode *node,
-                     const RengaTensorSpec spec[], uint32_t warm)
+static bool IsSameCall(const ProfileCall *call, const RengaGraphNode *node,
+                       const RengaTensorSpec spec[], uint32_t warm)
 {
   if (call->node->op != node->op || call->warm != warm || call->node->n_in != node->n_in ||
       call->node->n_out != node->n_out)
@@ -48,19 +48,19 @@ static bool SameCall(const ProfileCall *call, const RengaGraphNode *node,
 }
 
 /* The slot of the call, or the free one where it belongs. */
-static int FindSlot(RengaProfile profile, const RengaGraphNode *node, const RengaTensorSpec spec[],
-                    uint32_t warm, uint64_t hash)
+static int FindCallSlot(RengaProfile profile, const RengaGraphNode *node,
+                        const RengaTensorSpec spec[], uint32_t warm, uint64_t hash)
 {
   int at = (int)(hash % (uint64_t)profile->n_slots);
   for (; profile->slot[at]; at = (at + 1) % profile->n_slots) {
     const ProfileCall *call = &profile->call[profile->slot[at] - 1];
-    if (call->hash == hash && SameCall(call, node, spec, warm)) break;
+    if (call->hash == hash && IsSameCall(call, node, spec, warm)) break;
   }
   return at;
 }
 
 /* Twice the slots, at most half of them taken. */
-static RengaErrorCode GrowSlots(RengaProfile profile)
+static RengaErrorCode GrowCallSlots(RengaProfile profile)
 {
   const int count = profile->n_slots ? 2 * profile->n_slots : FIRST_SLOTS;
   RengaFree(&profile->slot);
@@ -80,9 +80,9 @@ static RengaErrorCode FindCall(RengaProfile profile, int n, int64_t samples,
 {
   const RengaGraphNode *node = RengaGraphGetNode(profile->whole, n);
   const uint32_t warm = profile->warm[n];
-  if (2 * profile->n_calls >= profile->n_slots) RengaCall(GrowSlots(profile));
+  if (2 * profile->n_calls >= profile->n_slots) RengaCall(GrowCallSlots(profile));
   const uint64_t hash = HashCall(node, spec, warm);
-  const int at = FindSlot(profile, node, spec, warm, hash), count = node->n_in + node->n_out;
+  const int at = FindCallSlot(profile, node, spec, warm, hash), count = node->n_in + node->n_out;
   if (profile->slot[at] == 0) {
     ProfileCall call = {
         .node = node, .warm = warm, .samples = samples, .hash = hash, .seconds = -1};
@@ -144,7 +144,7 @@ RengaOpCall RengaProfileOpCall_Private(const ProfileCall *call)
                        .out = call->spec + call->node->n_in};
 }
 
-static size_t Append(size_t used, size_t size, char text[], const char *part)
+static size_t AppendCall(size_t used, size_t size, char text[], const char *part)
 {
   if (used < size) snprintf(text + used, size - used, "%s", part);
   return used + strlen(part);
@@ -153,16 +153,16 @@ static size_t Append(size_t used, size_t size, char text[], const char *part)
 static size_t AppendAttribute(size_t used, size_t size, char text[], const RengaAttribute *row)
 {
   char number[40];
-  used = Append(used, size, text, " ");
-  used = Append(used, size, text, row->name);
-  used = Append(used, size, text, "=");
-  if (row->string) used = Append(used, size, text, row->string);
+  used = AppendCall(used, size, text, " ");
+  used = AppendCall(used, size, text, row->name);
+  used = AppendCall(used, size, text, "=");
+  if (row->string) used = AppendCall(used, size, text, row->string);
   for (int i = 0; i < row->count && (row->ints || row->reals); i++) {
     if (row->ints)
       snprintf(number, sizeof number, "%s%lld", i ? "," : "", (long long)row->ints[i]);
     else
       snprintf(number, sizeof number, "%s%.17g", i ? "," : "", row->reals[i]);
-    used = Append(used, size, text, number);
+    used = AppendCall(used, size, text, number);
   }
   return used;
 }
@@ -172,22 +172,22 @@ void RengaProfileCallText_Private(const ProfileCall *call, size_t size, char tex
 {
   char part[160];
   const RengaGraphNode *node = call->node;
-  size_t used = Append(0, size, text, node->op->name);
+  size_t used = AppendCall(0, size, text, node->op->name);
   for (int i = 0; i < node->n_in + node->n_out; i++) {
     RengaTensorSpecFormat(&call->spec[i], sizeof part, part);
-    used = Append(used, size, text, i == node->n_in ? " -> " : " ");
-    used = Append(used, size, text, call->spec[i].ndim < 0 ? "-" : part);
-    if (i < 32 && call->warm >> i & 1) used = Append(used, size, text, "*");
+    used = AppendCall(used, size, text, i == node->n_in ? " -> " : " ");
+    used = AppendCall(used, size, text, call->spec[i].ndim < 0 ? "-" : part);
+    if (i < 32 && call->warm >> i & 1) used = AppendCall(used, size, text, "*");
   }
   for (int i = 0; i < node->attributes.count; i++)
     if (Counts(&node->attributes.row[i]))
       used = AppendAttribute(used, size, text, &node->attributes.row[i]);
   const int length = snprintf(part, sizeof part, " #%016llx", (unsigned long long)call->hash);
   if (used + (size_t)length >= size) used = size - (size_t)length - 1;
-  Append(used, size, text, part);
+  AppendCall(used, size, text, part);
 }
 
-static RengaErrorCode Sum(RengaProfile profile, const int number[], RengaProfileCost costs[])
+static RengaErrorCode SumCalls(RengaProfile profile, const int number[], RengaProfileCost costs[])
 {
   const int count = RengaGraphGetNodeCount(profile->graph);
   memset(costs, 0, (size_t)count * sizeof *costs);
@@ -214,6 +214,6 @@ RengaErrorCode RengaProfileSumCalls_Private(RengaProfile profile, int64_t sample
     RengaCall(RengaMalloc(RengaGraphGetNodeCount(profile->whole) + 1, &profile->number));
   RengaCall(RengaProfileFindCalls_Private(profile, samples, profile->number));
   RengaCall(profile->ops->price(profile, first));
-  RengaCall(Sum(profile, profile->number, costs));
+  RengaCall(SumCalls(profile, profile->number, costs));
   return RENGA_SUCCESS;
 }

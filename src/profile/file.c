@@ -23,32 +23,32 @@ enum { MOST_SIZES = 64 };
 typedef struct {
   int64_t samples;
   RengaProfileCost *costs; /* [nodes] */
-} Size;
+} SizeRow;
 
 typedef struct {
   char *file;
   int n_sizes;
-  Size size[MOST_SIZES]; /* ascending */
+  SizeRow size[MOST_SIZES]; /* ascending */
   double update, accumulate;
   bool ready;
-} File;
+} ProfileFile;
 
 typedef struct {
   RengaProfile profile;
-  File *file;
+  ProfileFile *file;
   ProfileNames names;
   int line;
   bool *seen; /* [nodes] in this size */
-} Reader;
+} ProfileReader;
 
 #define FileCheck(condition, reader, ...)                                                          \
   do {                                                                                             \
-    if (!(condition)) return Refuse(reader, __LINE__, __VA_ARGS__);                                \
+    if (!(condition)) return RefuseLine(reader, __LINE__, __VA_ARGS__);                            \
   } while (0)
 
-static RengaErrorCode Refuse(const Reader *reader, int line, const char *format, ...)
+static RengaErrorCode RefuseLine(const ProfileReader *reader, int line, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static RengaErrorCode Refuse(const Reader *reader, int line, const char *format, ...)
+static RengaErrorCode RefuseLine(const ProfileReader *reader, int line, const char *format, ...)
 {
   char text[512];
   va_list arguments;
@@ -60,7 +60,7 @@ static RengaErrorCode Refuse(const Reader *reader, int line, const char *format,
 }
 
 /* Every node of the network has had its line. */
-static RengaErrorCode EndSize(Reader *reader)
+static RengaErrorCode EndSize(ProfileReader *reader)
 {
   const int count = reader->names.count;
   int missing = 0, first = -1;
@@ -78,9 +78,9 @@ static RengaErrorCode EndSize(Reader *reader)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode BeginSize(Reader *reader, const char *text)
+static RengaErrorCode BeginSize(ProfileReader *reader, const char *text)
 {
-  File *file = reader->file;
+  ProfileFile *file = reader->file;
   char *end;
   const long long samples = strtoll(text, &end, 10);
   RengaCall(EndSize(reader));
@@ -100,7 +100,7 @@ static bool IsCost(double value)
   return value >= 0 && value < 1e9;
 }
 
-static RengaErrorCode TakeNode(Reader *reader, const char *text)
+static RengaErrorCode TakeNode(ProfileReader *reader, const char *text)
 {
   char *end, *next;
   const double forward = strtod(text, &end), backward = strtod(end, &next);
@@ -119,7 +119,7 @@ static RengaErrorCode TakeNode(Reader *reader, const char *text)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakeNumber(Reader *reader, const char *text, double *value)
+static RengaErrorCode TakeNumber(ProfileReader *reader, const char *text, double *value)
 {
   char *end;
   *value = strtod(text, &end);
@@ -128,7 +128,7 @@ static RengaErrorCode TakeNumber(Reader *reader, const char *text, double *value
   return RENGA_SUCCESS;
 }
 
-static bool TakeWord(const char **line, const char *word)
+static bool TakeProfileWord(const char **line, const char *word)
 {
   const size_t length = strlen(word);
   if (strncmp(*line, word, length) != 0 || (*line)[length] != ' ') return false;
@@ -136,18 +136,18 @@ static bool TakeWord(const char **line, const char *word)
   return true;
 }
 
-static RengaErrorCode TakeLine(Reader *reader, const char *line, bool *ended)
+static RengaErrorCode TakeLine(ProfileReader *reader, const char *line, bool *ended)
 {
   if (*line == '#' || *line == '\0') return RENGA_SUCCESS;
   FileCheck(!*ended, reader, "something comes after \"end\"");
   if (strcmp(line, "end") == 0) {
     *ended = true;
     RengaCall(EndSize(reader));
-  } else if (TakeWord(&line, "update")) {
+  } else if (TakeProfileWord(&line, "update")) {
     RengaCall(TakeNumber(reader, line, &reader->file->update));
-  } else if (TakeWord(&line, "accumulate")) {
+  } else if (TakeProfileWord(&line, "accumulate")) {
     RengaCall(TakeNumber(reader, line, &reader->file->accumulate));
-  } else if (TakeWord(&line, "samples")) {
+  } else if (TakeProfileWord(&line, "samples")) {
     RengaCall(BeginSize(reader, line));
   } else {
     RengaCall(TakeNode(reader, line));
@@ -155,7 +155,7 @@ static RengaErrorCode TakeLine(Reader *reader, const char *line, bool *ended)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakeText(Reader *reader, char *text)
+static RengaErrorCode TakeText(ProfileReader *reader, char *text)
 {
   bool ended = false;
   for (char *line = text, *next; line; line = next) {
@@ -174,7 +174,7 @@ static RengaErrorCode TakeText(Reader *reader, char *text)
 }
 
 /* Rank 0 reads; text NULL where it could not. */
-static RengaErrorCode ReadText(const char *name, char **text, int64_t *bytes)
+static RengaErrorCode ReadProfileText(const char *name, char **text, int64_t *bytes)
 {
   FILE *stream = fopen(name, "r");
   size_t got = 0;
@@ -194,13 +194,13 @@ static RengaErrorCode ReadText(const char *name, char **text, int64_t *bytes)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ShareText(RengaProfile profile, const char *name, char **text)
+static RengaErrorCode ShareProfileText(RengaProfile profile, const char *name, char **text)
 {
   const char *what = "costs that rank 0 reads";
   int64_t bytes = 0;
   RengaErrorCode code = RENGA_SUCCESS;
   const bool first = RengaCommGetRank(profile->hdr.owner) == 0;
-  if (first) code = ReadText(name, text, &bytes);
+  if (first) code = ReadProfileText(name, text, &bytes);
   RengaCall(RengaErrorAgree(profile->hdr.comm, code));
   RengaCall(RengaCommBroadcast(profile->hdr.owner, &bytes, sizeof bytes, 0, what));
   if (!first) RengaCall(RengaMalloc(bytes + 1, text));
@@ -208,23 +208,23 @@ static RengaErrorCode ShareText(RengaProfile profile, const char *name, char **t
   return RENGA_SUCCESS;
 }
 
-static void ForgetSizes(File *file)
+static void ForgetSizes(ProfileFile *file)
 {
   for (int s = 0; s < file->n_sizes; s++) RengaFree(&file->size[s].costs);
   file->n_sizes = 0;
   file->ready = false;
 }
 
-static RengaErrorCode Read(RengaProfile profile)
+static RengaErrorCode ReadProfile(RengaProfile profile)
 {
-  File *file = profile->data;
-  Reader reader = {.profile = profile, .file = file};
+  ProfileFile *file = profile->data;
+  ProfileReader reader = {.profile = profile, .file = file};
   char *text = NULL;
   if (file->ready && file->n_sizes > 0) return RENGA_SUCCESS;
   RengaCheck(file->file, profile->hdr.comm, RENGA_ERR_ORDER,
              "a profile of type file needs -profile_file");
   ForgetSizes(file);
-  RengaErrorCode code = ShareText(profile, file->file, &text);
+  RengaErrorCode code = ShareProfileText(profile, file->file, &text);
   if (code == RENGA_SUCCESS) code = RengaProfileNamesCreate_Private(profile->graph, &reader.names);
   if (code == RENGA_SUCCESS) code = RengaMalloc(reader.names.count + 1, &reader.seen);
   if (code == RENGA_SUCCESS) code = TakeText(&reader, text);
@@ -237,15 +237,15 @@ static RengaErrorCode Read(RengaProfile profile)
 }
 
 /* a, b and the share of b that make the cost of that many samples. */
-static RengaErrorCode Costs(RengaProfile profile, int64_t samples, RengaProfileCost costs[])
+static RengaErrorCode Costs_File(RengaProfile profile, int64_t samples, RengaProfileCost costs[])
 {
-  RengaCall(Read(profile));
-  const File *file = profile->data;
+  RengaCall(ReadProfile(profile));
+  const ProfileFile *file = profile->data;
   int above = 0;
   while (above < file->n_sizes - 1 && file->size[above].samples < samples) above++;
-  const Size *b = &file->size[above], *a = above > 0 ? b - 1 : b;
+  const SizeRow *b = &file->size[above], *a = above > 0 ? b - 1 : b;
   const bool between = samples >= a->samples && samples <= b->samples && a != b;
-  const Size *nearest = samples < b->samples ? a : b;
+  const SizeRow *nearest = samples < b->samples ? a : b;
   const double share =
       between ? (double)(samples - a->samples) / (double)(b->samples - a->samples) : 0;
   const double scale = (double)samples / (double)nearest->samples;
@@ -264,25 +264,25 @@ static RengaErrorCode PerParameter(RengaProfile profile, bool update, int64_t pa
 {
   RengaCheck(profile->graph, profile->hdr.comm, RENGA_ERR_ORDER,
              "the profile has no network: call RengaProfileSetGraph first");
-  RengaCall(Read(profile));
-  const File *file = profile->data;
+  RengaCall(ReadProfile(profile));
+  const ProfileFile *file = profile->data;
   *seconds = (double)parameters * (update ? file->update : file->accumulate);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Update(RengaProfile profile, int64_t parameters, double *seconds)
+static RengaErrorCode Update_File(RengaProfile profile, int64_t parameters, double *seconds)
 {
   RengaCall(PerParameter(profile, true, parameters, seconds));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Accumulate(RengaProfile profile, int64_t parameters, double *seconds)
+static RengaErrorCode Accumulate_File(RengaProfile profile, int64_t parameters, double *seconds)
 {
   RengaCall(PerParameter(profile, false, parameters, seconds));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Machine(RengaProfile profile, RengaMachine *machine)
+static RengaErrorCode Machine_File(RengaProfile profile, RengaMachine *machine)
 {
   RengaCheck(profile->machine, profile->hdr.comm, RENGA_ERR_ORDER,
              "costs from a file need a machine for memory and links: give -machine_file");
@@ -290,9 +290,9 @@ static RengaErrorCode Machine(RengaProfile profile, RengaMachine *machine)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetFromOptions(RengaProfile profile)
+static RengaErrorCode SetFromOptions_File(RengaProfile profile)
 {
-  File *file = profile->data;
+  ProfileFile *file = profile->data;
   const char *name;
   bool given = false;
   RengaCall(RengaOptionsGetString("profile_file", &name, &given));
@@ -303,15 +303,15 @@ static RengaErrorCode SetFromOptions(RengaProfile profile)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Forget(RengaProfile profile)
+static RengaErrorCode Forget_File(RengaProfile profile)
 {
   ForgetSizes(profile->data);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode View(RengaProfile profile, RengaViewer viewer)
+static RengaErrorCode View_File(RengaProfile profile, RengaViewer viewer)
 {
-  const File *file = profile->data;
+  const ProfileFile *file = profile->data;
   RengaCall(RengaViewerPrintf(viewer, "  costs of %s for", file->file ? file->file : "no file"));
   for (int s = 0; s < file->n_sizes; s++)
     RengaCall(RengaViewerPrintf(viewer, "%s %lld", s ? "," : "", (long long)file->size[s].samples));
@@ -319,9 +319,9 @@ static RengaErrorCode View(RengaProfile profile, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Destroy(RengaProfile profile)
+static RengaErrorCode Destroy_File(RengaProfile profile)
 {
-  File *file = profile->data;
+  ProfileFile *file = profile->data;
   ForgetSizes(file);
   RengaFree(&file->file);
   return RENGA_SUCCESS;
@@ -330,16 +330,16 @@ static RengaErrorCode Destroy(RengaProfile profile)
 RengaErrorCode RengaProfileCreate_File(void *object)
 {
   RengaProfile profile = object;
-  File *file = NULL;
+  ProfileFile *file = NULL;
   RengaCall(RengaMalloc(1, &file));
   profile->data = file;
-  profile->ops->setfromoptions = SetFromOptions;
-  profile->ops->costs = Costs;
-  profile->ops->update = Update;
-  profile->ops->accumulate = Accumulate;
-  profile->ops->machine = Machine;
-  profile->ops->forget = Forget;
-  profile->ops->view = View;
-  profile->ops->destroy = Destroy;
+  profile->ops->setfromoptions = SetFromOptions_File;
+  profile->ops->costs = Costs_File;
+  profile->ops->update = Update_File;
+  profile->ops->accumulate = Accumulate_File;
+  profile->ops->machine = Machine_File;
+  profile->ops->forget = Forget_File;
+  profile->ops->view = View_File;
+  profile->ops->destroy = Destroy_File;
   return RENGA_SUCCESS;
 }

@@ -34,7 +34,7 @@ static const struct {
     {"RoiAlignGrad", 2, OUTPUT, AXIS_FIRST},
 };
 
-static int64_t Least(const RengaTensorSpec *spec)
+static int64_t LeastOfShape(const RengaTensorSpec *spec)
 {
   int64_t least = spec->ndim > 0 ? spec->dim[0] : 1;
   for (int d = 1; d < spec->ndim; d++)
@@ -42,7 +42,7 @@ static int64_t Least(const RengaTensorSpec *spec)
   return least;
 }
 
-static int64_t Plane(const RengaTensorSpec *spec)
+static int64_t PlaneSize(const RengaTensorSpec *spec)
 {
   int64_t count = 1;
   for (int d = 2; d < spec->ndim; d++) count *= spec->dim[d];
@@ -50,7 +50,7 @@ static int64_t Plane(const RengaTensorSpec *spec)
 }
 
 /* Values are 0 … bound - 1; period > 0: they rise from 0 to it over that many elements. */
-static void FindBound(const RengaOpCall *call, int input, int64_t *bound, int64_t *period)
+static void FindIndexBound(const RengaOpCall *call, int input, int64_t *bound, int64_t *period)
 {
   *bound = 2;
   *period = 0;
@@ -61,12 +61,12 @@ static void FindBound(const RengaOpCall *call, int input, int64_t *bound, int64_
                                   : of < call->n_in ? &call->in[of]
                                                     : &call->out[of - call->n_in];
     if (indices[r].axis == AXIS_LEAST) {
-      *bound = Least(spec);
+      *bound = LeastOfShape(spec);
     } else if (indices[r].axis == AXIS_FIRST) {
       *bound = spec->dim[0];
     } else if (indices[r].axis == AXIS_WINDOWS) {
-      *bound = Plane(spec);
-      *period = Plane(&call->in[input]);
+      *bound = PlaneSize(spec);
+      *period = PlaneSize(&call->in[input]);
     } else {
       int64_t axis = RengaOpCallInt(call, "axis");
       if (axis < 0) axis += spec->ndim;
@@ -76,7 +76,7 @@ static void FindBound(const RengaOpCall *call, int input, int64_t *bound, int64_
   if (*bound < 1) *bound = 1;
 }
 
-static void Store(RengaDataType type, int64_t at, int64_t integer, float real, void *data)
+static void StoreElement(RengaDataType type, int64_t at, int64_t integer, float real, void *data)
 {
   uint32_t bits;
   memcpy(&bits, &real, sizeof bits);
@@ -117,13 +117,13 @@ RengaErrorCode RengaProfileFill_Private(const RengaOpCall *call, int input, void
   const int64_t count = RengaTensorSpecCount(spec);
   int64_t bound, period;
   uint64_t state = 0x9e3779b97f4a7c15u;
-  FindBound(call, input, &bound, &period);
+  FindIndexBound(call, input, &bound, &period);
   for (int64_t i = 0; i < count; i++) {
     state = state * 6364136223846793005u + 1442695040888963407u;
     const uint64_t draw = state >> 33;
     const int64_t integer =
         period > 0 ? i % period * bound / period : (int64_t)(draw % (uint64_t)bound);
-    Store(spec->type, i, integer, 0.1f + 0.8f * (float)draw / 2147483648.0f, data);
+    StoreElement(spec->type, i, integer, 0.1f + 0.8f * (float)draw / 2147483648.0f, data);
   }
   return RENGA_SUCCESS;
 }

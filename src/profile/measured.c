@@ -8,7 +8,7 @@
 static const char what[] = "ranks to measure costs";
 
 /* A guess, to share work out: only its proportions matter. */
-static double Guess(const ProfileCall *call)
+static double GuessSeconds(const ProfileCall *call)
 {
   const RengaOpCall op = RengaProfileOpCall_Private(call);
   return RengaOperatorFlops(&op) / 50e9 + RengaOperatorBytes(&op) / 5e9 + 1e-5;
@@ -79,7 +79,7 @@ static RengaErrorCode RunTasks(RengaProfile profile, int64_t cold, int count, co
 }
 
 /* Measures the calls of the tasks; their seconds are then known on all ranks. */
-static RengaErrorCode Measure(RengaProfile profile, int64_t cold, int count, Task task[])
+static RengaErrorCode MeasureCalls(RengaProfile profile, int64_t cold, int count, Task task[])
 {
   Measured *measured = profile->data;
   int worker, workers;
@@ -105,7 +105,7 @@ static RengaErrorCode Measure(RengaProfile profile, int64_t cold, int count, Tas
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Price(RengaProfile profile, int first)
+static RengaErrorCode Price_Measured(RengaProfile profile, int first)
 {
   Measured *measured = profile->data;
   Task *task = NULL;
@@ -118,9 +118,9 @@ static RengaErrorCode Price(RengaProfile profile, int first)
     char name[1200];
     RowName(&profile->call[c], cold, sizeof name, name);
     if (!RengaProfileRowsFind_Private(&measured->rows, name, &profile->call[c].seconds))
-      task[count++] = (Task){.call = c, .guess = Guess(&profile->call[c])};
+      task[count++] = (Task){.call = c, .guess = GuessSeconds(&profile->call[c])};
   }
-  const RengaErrorCode code = count > 0 ? Measure(profile, cold, count, task) : RENGA_SUCCESS;
+  const RengaErrorCode code = count > 0 ? MeasureCalls(profile, cold, count, task) : RENGA_SUCCESS;
   RengaFree(&task);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -147,7 +147,8 @@ static RengaErrorCode FindRatio(RengaProfile profile, int64_t samples,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Costs(RengaProfile profile, int64_t samples, RengaProfileCost costs[])
+static RengaErrorCode Costs_Measured(RengaProfile profile, int64_t samples,
+                                     RengaProfileCost costs[])
 {
   Measured *measured = profile->data;
   static const char *const part[] = {"forward", "backward"};
@@ -174,7 +175,7 @@ static RengaErrorCode Costs(RengaProfile profile, int64_t samples, RengaProfileC
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetFromOptions(RengaProfile profile)
+static RengaErrorCode SetFromOptions_Measured(RengaProfile profile)
 {
   Measured *measured = profile->data;
   const char *file;
@@ -189,7 +190,7 @@ static RengaErrorCode SetFromOptions(RengaProfile profile)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Machine(RengaProfile profile, RengaMachine *machine)
+static RengaErrorCode Machine_Measured(RengaProfile profile, RengaMachine *machine)
 {
   Measured *measured = profile->data;
   if (profile->machine) {
@@ -201,7 +202,7 @@ static RengaErrorCode Machine(RengaProfile profile, RengaMachine *machine)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode View(RengaProfile profile, RengaViewer viewer)
+static RengaErrorCode View_Measured(RengaProfile profile, RengaViewer viewer)
 {
   const Measured *measured = profile->data;
   if (!measured->ready) return RENGA_SUCCESS;
@@ -217,7 +218,7 @@ static RengaErrorCode View(RengaProfile profile, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Destroy(RengaProfile profile)
+static RengaErrorCode Destroy_Measured(RengaProfile profile)
 {
   Measured *measured = profile->data;
   RengaFree(&measured->file);
@@ -227,7 +228,7 @@ static RengaErrorCode Destroy(RengaProfile profile)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Keep(RengaProfile profile, const char *name, double *seconds)
+static RengaErrorCode Keep_Measured(RengaProfile profile, const char *name, double *seconds)
 {
   Measured *measured = profile->data;
   RengaCall(RengaMeasuredSetUp_Private(profile));
@@ -244,15 +245,15 @@ RengaErrorCode RengaProfileCreate_Measured(void *object)
   Measured *measured = NULL;
   RengaCall(RengaMalloc(1, &measured));
   profile->data = measured;
-  profile->ops->setfromoptions = SetFromOptions;
-  profile->ops->costs = Costs;
-  profile->ops->price = Price;
+  profile->ops->setfromoptions = SetFromOptions_Measured;
+  profile->ops->costs = Costs_Measured;
+  profile->ops->price = Price_Measured;
   profile->ops->update = RengaMeasuredUpdate_Private;
   profile->ops->accumulate = RengaMeasuredAccumulate_Private;
-  profile->ops->keep = Keep;
-  profile->ops->machine = Machine;
-  profile->ops->view = View;
-  profile->ops->destroy = Destroy;
+  profile->ops->keep = Keep_Measured;
+  profile->ops->machine = Machine_Measured;
+  profile->ops->view = View_Measured;
+  profile->ops->destroy = Destroy_Measured;
   return RENGA_SUCCESS;
 }
 

@@ -72,10 +72,10 @@ RengaErrorCode RengaMeasuredSave_Private(RengaProfile profile)
 typedef struct {
   int node, local_rank, threads;
   cpu_set_t cores;
-} Place;
+} CallPlace;
 
 /* Cores that the ranks of a node may use, all together. */
-static int CoresOfNode(int size, const Place place[], int node)
+static int CoresOfNode(int size, const CallPlace place[], int node)
 {
   cpu_set_t all;
   CPU_ZERO(&all);
@@ -89,7 +89,7 @@ RengaErrorCode RengaMeasuredWorkers_Private(RengaProfile profile, int *number, i
   RengaComm comm = profile->hdr.owner;
   const int size = RengaCommGetSize(comm);
   int nodes, local_size;
-  Place mine, *all = NULL;
+  CallPlace mine, *all = NULL;
   memset(&mine, 0, sizeof mine);
   RengaCall(RengaCommGetNode(comm, &mine.node, &nodes, &mine.local_rank, &local_size));
   RengaCall(RengaDeviceGetThreads(RengaMeasuredDevice_Private(profile), &mine.threads));

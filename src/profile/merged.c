@@ -15,7 +15,7 @@ typedef struct {
   int last;      /* position of the last node that reads it */
   bool external; /* made by none of the nodes: filled once */
   bool placed;
-} Tensor;
+} RunTensor;
 
 typedef struct {
   int64_t offset, bytes;
@@ -29,7 +29,7 @@ typedef struct {
   int *node;           /* of whole, in order */
   RengaKernel *kernel; /* [count]; lent by one of each call */
   RengaKernel *made;   /* [calls] */
-  Tensor *tensor;      /* [values], by root */
+  RunTensor *tensor;   /* [values], by root */
   int n_gaps;
   Gap *gap; /* [values] */
   char *base, *workspace;
@@ -40,7 +40,7 @@ static const RengaGraphNode *NodeAt(const Merged *merged, int position)
   return RengaGraphGetNode(merged->profile->whole, merged->node[position]);
 }
 
-static Tensor *TensorOf(const Merged *merged, RengaValue value)
+static RunTensor *TensorOf(const Merged *merged, RengaValue value)
 {
   return &merged->tensor[RengaProfileRoot_Private(merged->profile->whole, value)];
 }
@@ -64,7 +64,7 @@ static void ChooseWindow(RengaProfile profile, const RengaProfileCost costs[], i
   }
 }
 
-static RengaErrorCode ListNodes(Merged *merged, int first, int last)
+static RengaErrorCode ListRunNodes(Merged *merged, int first, int last)
 {
   RengaProfile profile = merged->profile;
   const int n_nodes = RengaGraphGetNodeCount(profile->whole);
@@ -90,10 +90,10 @@ static RengaErrorCode ListTensors(Merged *merged)
     const RengaTensorSpec spec =
         RengaTensorSpecAt(&RengaGraphGetValue(whole, v)->spec, merged->samples);
     const int64_t bytes = (int64_t)RengaTensorSpecBytes(&spec);
-    merged->tensor[v] = (Tensor){.root = v,
-                                 .bytes = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT,
-                                 .last = -1,
-                                 .external = true};
+    merged->tensor[v] = (RunTensor){.root = v,
+                                    .bytes = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT,
+                                    .last = -1,
+                                    .external = true};
   }
   for (int p = 0; p < merged->count; p++) {
     const RengaGraphNode *node = NodeAt(merged, p);
@@ -101,7 +101,7 @@ static RengaErrorCode ListTensors(Merged *merged)
       if (node->in[i] != RENGA_VALUE_NONE) TensorOf(merged, node->in[i])->last = p;
     for (int o = 0; o < node->n_out; o++) {
       if (node->out[o] == RENGA_VALUE_NONE) continue;
-      Tensor *tensor = TensorOf(merged, node->out[o]);
+      RunTensor *tensor = TensorOf(merged, node->out[o]);
       tensor->external = false;
       tensor->last = p;
     }
@@ -114,7 +114,7 @@ static RengaErrorCode ListTensors(Merged *merged)
 }
 
 /* The smallest gap that is large enough, or the end. */
-static void TakePlace(Merged *merged, Tensor *tensor)
+static void TakePlace(Merged *merged, RunTensor *tensor)
 {
   int best = -1;
   for (int g = 0; g < merged->n_gaps; g++)
@@ -135,7 +135,7 @@ static void TakePlace(Merged *merged, Tensor *tensor)
 }
 
 /* Gaps that touch become one. */
-static void GivePlace(Merged *merged, const Tensor *tensor)
+static void GivePlace(Merged *merged, const RunTensor *tensor)
 {
   Gap made = {tensor->offset, tensor->bytes};
   for (int g = 0; g < merged->n_gaps;) {
@@ -151,7 +151,7 @@ static void GivePlace(Merged *merged, const Tensor *tensor)
   merged->gap[merged->n_gaps++] = made;
 }
 
-static RengaErrorCode FindKernel(Merged *merged, int position)
+static RengaErrorCode FindRunKernel(Merged *merged, int position)
 {
   const int number = merged->profile->number[merged->node[position]];
   if (!merged->made[number]) {
@@ -166,10 +166,10 @@ static RengaErrorCode FindKernel(Merged *merged, int position)
 static bool TakeInput(Merged *merged, int position, int output)
 {
   const RengaGraphNode *node = NodeAt(merged, position);
-  Tensor *to = TensorOf(merged, node->out[output]);
+  RunTensor *to = TensorOf(merged, node->out[output]);
   for (int i = 0; i < node->n_in; i++) {
     if (node->in[i] == RENGA_VALUE_NONE) continue;
-    Tensor *from = TensorOf(merged, node->in[i]);
+    RunTensor *from = TensorOf(merged, node->in[i]);
     if (from->external || !from->placed || from->last != position || from->bytes != to->bytes ||
         !RengaKernelMayAlias(merged->kernel[position], output, i))
       continue;
@@ -190,7 +190,7 @@ static RengaErrorCode PlaceAll(Merged *merged)
       TakePlace(merged, &merged->tensor[v]);
   for (int p = 0; p < merged->count; p++) {
     const RengaGraphNode *node = NodeAt(merged, p);
-    RengaCall(FindKernel(merged, p));
+    RengaCall(FindRunKernel(merged, p));
     for (int o = 0; o < node->n_out; o++)
       if (node->out[o] != RENGA_VALUE_NONE && !TensorOf(merged, node->out[o])->placed &&
           !TakeInput(merged, p, o))
@@ -198,7 +198,7 @@ static RengaErrorCode PlaceAll(Merged *merged)
     for (int i = 0; i < node->n_in + node->n_out; i++) {
       const RengaValue value = i < node->n_in ? node->in[i] : node->out[i - node->n_in];
       if (value == RENGA_VALUE_NONE) continue;
-      Tensor *tensor = TensorOf(merged, value);
+      RunTensor *tensor = TensorOf(merged, value);
       if (tensor->external || !tensor->placed || tensor->last != p) continue;
       GivePlace(merged, tensor);
       tensor->last = -1;
@@ -208,12 +208,12 @@ static RengaErrorCode PlaceAll(Merged *merged)
 }
 
 /* A parameter begins as in training, other numbers between 0.1 and 0.9, indices within bounds. */
-static RengaErrorCode FillTensor(Merged *merged, int position, int input)
+static RengaErrorCode FillRunTensor(Merged *merged, int position, int input)
 {
   const RengaGraphNode *node = NodeAt(merged, position);
   const RengaOpCall op = RengaProfileOpCall_Private(
       &merged->profile->call[merged->profile->number[merged->node[position]]]);
-  Tensor *tensor = TensorOf(merged, node->in[input]);
+  RunTensor *tensor = TensorOf(merged, node->in[input]);
   const RengaGraphValue *value = RengaGraphGetValue(merged->profile->whole, tensor->root);
   char *host = NULL;
   RengaErrorCode code;
@@ -234,7 +234,7 @@ static RengaErrorCode FillTensor(Merged *merged, int position, int input)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Fill(Merged *merged)
+static RengaErrorCode FillRunTensors(Merged *merged)
 {
   size_t workspace = 0;
   for (int p = 0; p < merged->count; p++)
@@ -246,8 +246,8 @@ static RengaErrorCode Fill(Merged *merged)
     const RengaGraphNode *node = NodeAt(merged, p);
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] == RENGA_VALUE_NONE) continue;
-      const Tensor *tensor = TensorOf(merged, node->in[i]);
-      if (tensor->external && tensor->last >= 0) RengaCall(FillTensor(merged, p, i));
+      const RunTensor *tensor = TensorOf(merged, node->in[i]);
+      if (tensor->external && tensor->last >= 0) RengaCall(FillRunTensor(merged, p, i));
     }
   }
   return RENGA_SUCCESS;
@@ -297,7 +297,7 @@ static RengaErrorCode RunPasses(Merged *merged, const ProfileBench *bench, const
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Free(Merged *merged)
+static RengaErrorCode FreeMerged(Merged *merged)
 {
   for (int c = 0; merged->made && c < merged->profile->n_calls; c++)
     if (merged->made[c]) RengaCall(RengaKernelDestroy(&merged->made[c]));
@@ -311,23 +311,23 @@ static RengaErrorCode Free(Merged *merged)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Build(Merged *merged, const RengaProfileCost costs[])
+static RengaErrorCode BuildMerged(Merged *merged, const RengaProfileCost costs[])
 {
   int first, last;
   ChooseWindow(merged->profile, costs, &first, &last);
-  RengaCall(ListNodes(merged, first, last));
+  RengaCall(ListRunNodes(merged, first, last));
   RengaCall(ListTensors(merged));
   RengaCall(PlaceAll(merged));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Run(Merged *merged, double seconds[2])
+static RengaErrorCode RunInTurn(Merged *merged, double seconds[2])
 {
   ProfileBench bench;
   const void **argument = NULL;
   if (merged->bytes > MOST_BYTES || merged->count == 0) return RENGA_SUCCESS;
   RengaCall(RengaProfileBenchCreate_Private(merged->device, 0, &bench));
-  RengaCall(Fill(merged));
+  RengaCall(FillRunTensors(merged));
   RengaCall(RengaMalloc(merged->profile->largest + 1, &argument));
   const RengaErrorCode code = RunPasses(merged, &bench, argument, seconds);
   RengaFree(&argument);
@@ -343,11 +343,11 @@ RengaErrorCode RengaMeasuredMerge_Private(RengaProfile profile, int64_t samples,
   Merged merged = {
       .profile = profile, .device = RengaMeasuredDevice_Private(profile), .samples = samples};
   double seconds[2] = {0, 0}, sum[2] = {0, 0};
-  RengaErrorCode code = Build(&merged, costs);
-  if (code == RENGA_SUCCESS) code = Run(&merged, seconds);
+  RengaErrorCode code = BuildMerged(&merged, costs);
+  if (code == RENGA_SUCCESS) code = RunInTurn(&merged, seconds);
   for (int p = 0; p < merged.count; p++)
     sum[profile->part[merged.node[p]]] += profile->call[profile->number[merged.node[p]]].seconds;
-  const RengaErrorCode freed = Free(&merged);
+  const RengaErrorCode freed = FreeMerged(&merged);
   RengaCall(code ? code : freed);
   for (int part = 0; part < 2; part++)
     ratio[part] = seconds[part] > 0 && sum[part] > 0 ? seconds[part] / sum[part] : 1;

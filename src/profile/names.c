@@ -6,11 +6,11 @@
 typedef struct {
   const char *name;
   int node;
-} Named;
+} NamedCost;
 
 static int CompareNamed(const void *a, const void *b)
 {
-  const Named *x = a, *y = b;
+  const NamedCost *x = a, *y = b;
   const int order = strcmp(x->name, y->name);
   return order ? order : (x->node > y->node) - (x->node < y->node);
 }
@@ -22,20 +22,20 @@ static const char *NameOfOutput(RengaGraph graph, int n)
 
 RengaErrorCode RengaProfileNamesCreate_Private(RengaGraph graph, ProfileNames *names)
 {
-  Named *row = NULL;
+  NamedCost *row = NULL;
   const int count = RengaGraphGetNodeCount(graph);
   names->count = count;
   RengaCall(RengaMalloc(count + 1, &names->of_node));
   RengaCall(RengaMalloc(count + 1, &names->sorted));
   RengaCall(RengaMalloc(count + 1, &row));
-  for (int n = 0; n < count; n++) row[n] = (Named){RengaGraphGetNode(graph, n)->name, n};
+  for (int n = 0; n < count; n++) row[n] = (NamedCost){RengaGraphGetNode(graph, n)->name, n};
   qsort(row, (size_t)count, sizeof *row, CompareNamed);
   for (int i = 0; i < count; i++) {
     const bool shared = (i > 0 && strcmp(row[i - 1].name, row[i].name) == 0) ||
                         (i + 1 < count && strcmp(row[i + 1].name, row[i].name) == 0);
     names->of_node[row[i].node] = shared ? NameOfOutput(graph, row[i].node) : row[i].name;
   }
-  for (int n = 0; n < count; n++) row[n] = (Named){names->of_node[n], n};
+  for (int n = 0; n < count; n++) row[n] = (NamedCost){names->of_node[n], n};
   qsort(row, (size_t)count, sizeof *row, CompareNamed);
   for (int i = 0; i < count; i++) names->sorted[i] = row[i].node;
   RengaFree(&row);

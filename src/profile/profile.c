@@ -42,7 +42,7 @@ static RengaErrorCode ResetProfile(void *object)
 
 static const RengaClass profiles = {"RengaProfile", "profile_type", types, ResetProfile, NULL};
 
-static RengaErrorCode Forget(RengaProfile profile)
+static RengaErrorCode ForgetGraph(RengaProfile profile)
 {
   RengaProfileFreeCalls_Private(profile);
   RengaFree(&profile->part);
@@ -52,11 +52,11 @@ static RengaErrorCode Forget(RengaProfile profile)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Destroy(void *object)
+static RengaErrorCode DestroyProfile(void *object)
 {
   RengaProfile profile = object;
   RengaCall(ResetProfile(profile));
-  RengaCall(Forget(profile));
+  RengaCall(ForgetGraph(profile));
   if (profile->settings) RengaCall(RengaSettingsDestroy(&profile->settings));
   return RENGA_SUCCESS;
 }
@@ -77,7 +77,7 @@ RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile)
   RengaCheckPointer(comm);
   RengaCheckPointer(profile);
   RengaProfile made;
-  RengaCall(RengaHeaderCreate(comm, "RengaProfile", sizeof *made, Destroy, &made));
+  RengaCall(RengaHeaderCreate(comm, "RengaProfile", sizeof *made, DestroyProfile, &made));
   const RengaErrorCode code = RengaProfileSetType(made, RENGA_PROFILE_MEASURED);
   if (code) RengaHeaderDestroy(&made);
   RengaCall(code);
@@ -98,7 +98,7 @@ RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
 {
   RengaCheckPointer(profile);
   RengaCheckPointer(graph);
-  RengaCall(Forget(profile));
+  RengaCall(ForgetGraph(profile));
   if (profile->ops->forget) RengaCall(profile->ops->forget(profile));
   profile->graph = graph;
   return RENGA_SUCCESS;
@@ -312,7 +312,7 @@ RengaErrorCode RengaProfileGetCosts(RengaProfile profile, int64_t samples, Renga
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckCount(RengaProfile profile, int64_t parameters)
+static RengaErrorCode CheckSampleCount(RengaProfile profile, int64_t parameters)
 {
   RengaCheck(parameters >= 0, profile->hdr.comm, RENGA_ERR_ARGUMENT, "%lld parameters",
              (long long)parameters);
@@ -336,7 +336,7 @@ RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parame
 {
   RengaCheckPointer(profile);
   RengaCheckPointer(seconds);
-  RengaCall(CheckCount(profile, parameters));
+  RengaCall(CheckSampleCount(profile, parameters));
   RengaCall(profile->ops->update(profile, parameters, seconds));
   return RENGA_SUCCESS;
 }
@@ -358,7 +358,7 @@ RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t pa
 {
   RengaCheckPointer(profile);
   RengaCheckPointer(seconds);
-  RengaCall(CheckCount(profile, parameters));
+  RengaCall(CheckSampleCount(profile, parameters));
   RengaCall(profile->ops->accumulate(profile, parameters, seconds));
   return RENGA_SUCCESS;
 }

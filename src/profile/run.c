@@ -25,7 +25,7 @@ double RengaProfileClock_Private(const ProfileBench *bench)
   return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-static int CompareNumbers(const void *a, const void *b)
+static int CompareSeconds(const void *a, const void *b)
 {
   const double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -33,7 +33,7 @@ static int CompareNumbers(const void *a, const void *b)
 
 double RengaProfileMedian_Private(int count, double values[])
 {
-  qsort(values, (size_t)count, sizeof *values, CompareNumbers);
+  qsort(values, (size_t)count, sizeof *values, CompareSeconds);
   return count % 2 ? values[count / 2] : (values[count / 2 - 1] + values[count / 2]) / 2;
 }
 
@@ -115,14 +115,14 @@ typedef struct {
   char *workspace;
   int batch;
   void *tensor[MOST_BATCH][MOST_TENSORS];
-} Run;
+} BenchRun;
 
-static bool IsPooled(const Run *run, int i)
+static bool IsPooled(const BenchRun *run, int i)
 {
   return run->call->spec[i].type == RENGA_FLOAT32 || i >= run->op.n_in;
 }
 
-static RengaErrorCode MakeOwn(ProfileBench *bench, Run *run, int i)
+static RengaErrorCode MakeOwn(ProfileBench *bench, BenchRun *run, int i)
 {
   char *host = NULL;
   RengaCall(RengaMalloc(run->bytes[i] + 1, &host));
@@ -138,7 +138,7 @@ static RengaErrorCode MakeOwn(ProfileBench *bench, Run *run, int i)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakeReady(ProfileBench *bench, Run *run)
+static RengaErrorCode MakeReady(ProfileBench *bench, BenchRun *run)
 {
   int64_t needed[2] = {0, 0};
   RengaCheck(run->n <= MOST_TENSORS, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
@@ -160,7 +160,7 @@ static RengaErrorCode MakeReady(ProfileBench *bench, Run *run)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FreeRun(ProfileBench *bench, Run *run)
+static RengaErrorCode FreeRun(ProfileBench *bench, BenchRun *run)
 {
   for (int i = 0; i < MOST_TENSORS; i++)
     if (run->own[i]) RengaCall(RengaDeviceFree(bench->device, &run->own[i]));
@@ -170,13 +170,13 @@ static RengaErrorCode FreeRun(ProfileBench *bench, Run *run)
 }
 
 /* As the kernel before left them: changed, and as near as they fit. */
-static void Touch(char *tensor, int64_t bytes)
+static void TouchBytes(char *tensor, int64_t bytes)
 {
   volatile char *line = tensor;
   for (int64_t at = 0; at < bytes; at += ALIGNMENT) line[at] = line[at];
 }
 
-static void Rotate(ProfileBench *bench, Run *run)
+static void Rotate(ProfileBench *bench, BenchRun *run)
 {
   for (int b = 0; b < run->batch; b++)
     for (int i = 0; i < run->n; i++) {
@@ -184,11 +184,11 @@ static void Rotate(ProfileBench *bench, Run *run)
       if (run->bytes[i] > 0 && IsPooled(run, i))
         run->tensor[b][i] = TakePool(bench, i >= run->op.n_in, run->bytes[i]);
       if (bench->host && i < 32 && run->call->warm >> i & 1)
-        Touch(run->tensor[b][i], run->bytes[i]);
+        TouchBytes(run->tensor[b][i], run->bytes[i]);
     }
 }
 
-static RengaErrorCode RunBatch(ProfileBench *bench, Run *run)
+static RengaErrorCode RunBatch(ProfileBench *bench, BenchRun *run)
 {
   const RengaKernelContext context = {
       .seed = 1, .step = 1, .sample = 0, .samples = run->call->samples, .training = true};
@@ -200,7 +200,7 @@ static RengaErrorCode RunBatch(ProfileBench *bench, Run *run)
 }
 
 /* Seconds of one call, over a batch of them. */
-static RengaErrorCode Once(ProfileBench *bench, Run *run, double *seconds)
+static RengaErrorCode Once(ProfileBench *bench, BenchRun *run, double *seconds)
 {
   Rotate(bench, run);
   RengaDeviceHoldSignals_Private();
@@ -213,7 +213,7 @@ static RengaErrorCode Once(ProfileBench *bench, Run *run, double *seconds)
   return RENGA_SUCCESS;
 }
 
-static int ChooseBatch(const ProfileBench *bench, const Run *run, double seconds)
+static int ChooseBatch(const ProfileBench *bench, const BenchRun *run, double seconds)
 {
   int64_t batch = 1;
   if (!bench->host) return seconds < LONG ? 8 : 1;
@@ -221,7 +221,7 @@ static int ChooseBatch(const ProfileBench *bench, const Run *run, double seconds
   return (int)(batch < 1 ? 1 : batch > MOST_BATCH ? MOST_BATCH : batch);
 }
 
-static RengaErrorCode TimeRun(ProfileBench *bench, Run *run, double *seconds)
+static RengaErrorCode TimeRun(ProfileBench *bench, BenchRun *run, double *seconds)
 {
   double value[MOST_RUNS], spent = 0, first;
   int count = 0;
@@ -241,7 +241,7 @@ static RengaErrorCode TimeRun(ProfileBench *bench, Run *run, double *seconds)
 RengaErrorCode RengaProfileTimeCall_Private(ProfileBench *bench, const ProfileCall *call,
                                             double *seconds)
 {
-  Run *run = NULL;
+  BenchRun *run = NULL;
   RengaCall(RengaMalloc(1, &run));
   run->call = call;
   run->op = RengaProfileOpCall_Private(call);

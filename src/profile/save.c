@@ -15,8 +15,9 @@ static void WriteSize(FILE *file, const ProfileNames *names, int64_t samples,
 }
 
 /* costs: [count][nodes] */
-static RengaErrorCode Write(const char *name, const ProfileNames *names, const double vectors[2],
-                            int count, const int64_t samples[], const RengaProfileCost costs[])
+static RengaErrorCode WriteCosts(const char *name, const ProfileNames *names,
+                                 const double vectors[2], int count, const int64_t samples[],
+                                 const RengaProfileCost costs[])
 {
   char temporary[4200];
   RengaCall(RengaPathCheckOutput_Private(name));
@@ -40,8 +41,8 @@ static RengaErrorCode Write(const char *name, const ProfileNames *names, const d
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Ask(RengaProfile profile, int count, const int64_t samples[],
-                          RengaProfileCost costs[], double vectors[2])
+static RengaErrorCode AskCosts(RengaProfile profile, int count, const int64_t samples[],
+                               RengaProfileCost costs[], double vectors[2])
 {
   const int nodes = RengaGraphGetNodeCount(profile->graph);
   RengaGraphTotals totals;
@@ -55,7 +56,7 @@ static RengaErrorCode Ask(RengaProfile profile, int count, const int64_t samples
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckSizes(RengaProfile profile, int count, const int64_t samples[])
+static RengaErrorCode CheckSampleSizes(RengaProfile profile, int count, const int64_t samples[])
 {
   RengaCheck(profile->graph, profile->hdr.comm, RENGA_ERR_ORDER,
              "the profile has no network: call RengaProfileSetGraph first");
@@ -94,12 +95,12 @@ RengaErrorCode RengaProfileSave(RengaProfile profile, const char *file, int coun
   RengaCheckPointer(profile);
   RengaCheckPointer(file);
   RengaCheckPointer(samples);
-  RengaCall(CheckSizes(profile, count, samples));
+  RengaCall(CheckSampleSizes(profile, count, samples));
   RengaCall(RengaMalloc((int64_t)count * RengaGraphGetNodeCount(profile->graph) + 1, &costs));
-  RengaErrorCode code = Ask(profile, count, samples, costs, vectors);
+  RengaErrorCode code = AskCosts(profile, count, samples, costs, vectors);
   if (code == RENGA_SUCCESS) code = RengaProfileNamesCreate_Private(profile->graph, &names);
   if (code == RENGA_SUCCESS && RengaCommGetRank(profile->hdr.owner) == 0)
-    code = Write(file, &names, vectors, count, samples, costs);
+    code = WriteCosts(file, &names, vectors, count, samples, costs);
   RengaProfileNamesFree_Private(&names);
   RengaFree(&costs);
   RengaCall(RengaErrorAgree(profile->hdr.comm, code));

@@ -12,21 +12,21 @@
 enum { VERSION = 1, NAME_SIZE = 4096 };
 static const char version_name[] = "renga_profile";
 
-static int CompareRows(const void *a, const void *b)
+static int CompareStoredRows(const void *a, const void *b)
 {
   return strcmp(((const ProfileRow *)a)->name, ((const ProfileRow *)b)->name);
 }
 
-static ProfileRow *FindRow(const ProfileRows *rows, const char *name)
+static ProfileRow *FindStoredRow(const ProfileRows *rows, const char *name)
 {
   const ProfileRow wanted = {.name = (char *)name};
   if (rows->count == 0) return NULL;
-  return bsearch(&wanted, rows->row, (size_t)rows->count, sizeof wanted, CompareRows);
+  return bsearch(&wanted, rows->row, (size_t)rows->count, sizeof wanted, CompareStoredRows);
 }
 
 bool RengaProfileRowsFind_Private(const ProfileRows *rows, const char *name, double *seconds)
 {
-  const ProfileRow *row = FindRow(rows, name);
+  const ProfileRow *row = FindStoredRow(rows, name);
   if (row) *seconds = row->seconds;
   return row != NULL;
 }
@@ -34,7 +34,7 @@ bool RengaProfileRowsFind_Private(const ProfileRows *rows, const char *name, dou
 /* A name that is there gets the new number. */
 RengaErrorCode RengaProfileRowsAdd_Private(ProfileRows *rows, const char *name, double seconds)
 {
-  ProfileRow *row = FindRow(rows, name), made = {NULL, seconds};
+  ProfileRow *row = FindStoredRow(rows, name), made = {NULL, seconds};
   int at = rows->count;
   if (row) {
     row->seconds = seconds;
@@ -170,7 +170,7 @@ static bool HasVersion(hid_t file)
   return good;
 }
 
-static hid_t OpenFile(const char *name)
+static hid_t OpenStore(const char *name)
 {
   hid_t access = H5Pcreate(H5P_FILE_ACCESS);
 #if H5_VERSION_GE(1, 10, 7)
@@ -188,7 +188,7 @@ static const char *ReadContents(const char *name, Contents *contents)
   if (access(name, F_OK) != 0) return NULL;
   H5E_BEGIN_TRY
   {
-    hid_t file = OpenFile(name);
+    hid_t file = OpenStore(name);
     if (file < 0)
       wrong = "it is no HDF5 file, or damaged";
     else if (!HasVersion(file))

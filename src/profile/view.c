@@ -9,17 +9,17 @@ typedef struct {
   int call, count;
   ProfilePart part;
   double seconds; /* of all nodes that share it */
-} Row;
+} CostRow;
 
-static int CompareRows(const void *a, const void *b)
+static int CompareViewRows(const void *a, const void *b)
 {
-  const Row *x = a, *y = b;
+  const CostRow *x = a, *y = b;
   if (x->seconds != y->seconds) return x->seconds > y->seconds ? -1 : 1;
   return (x->call > y->call) - (x->call < y->call);
 }
 
 static RengaErrorCode PrintRows(RengaProfile profile, RengaViewer viewer, int count,
-                                const Row rows[], double all)
+                                const CostRow rows[], double all)
 {
   RengaCall(RengaViewerPrintf(viewer,
                               "  count  phase     seconds each   GFLOP/s    GB/s  share  call (* "
@@ -40,14 +40,14 @@ static RengaErrorCode PrintRows(RengaProfile profile, RengaViewer viewer, int co
 }
 
 /* rows[call] counts the nodes; those of none are left out. */
-static RengaErrorCode PrintTable(RengaProfile profile, RengaViewer viewer, Row rows[])
+static RengaErrorCode PrintCostTable(RengaProfile profile, RengaViewer viewer, CostRow rows[])
 {
   int used = 0;
   double all = 0;
   for (int c = 0; c < profile->n_calls; c++) rows[c].call = c;
   for (int n = 0; n < RengaGraphGetNodeCount(profile->whole); n++) {
     if (profile->number[n] < 0) continue;
-    Row *row = &rows[profile->number[n]];
+    CostRow *row = &rows[profile->number[n]];
     row->part = profile->part[n];
     row->count++;
     row->seconds += profile->call[profile->number[n]].seconds;
@@ -55,7 +55,7 @@ static RengaErrorCode PrintTable(RengaProfile profile, RengaViewer viewer, Row r
   }
   for (int c = 0; c < profile->n_calls; c++)
     if (rows[c].count > 0) rows[used++] = rows[c];
-  qsort(rows, (size_t)used, sizeof *rows, CompareRows);
+  qsort(rows, (size_t)used, sizeof *rows, CompareViewRows);
   RengaCall(PrintRows(profile, viewer, used, rows, all));
   return RENGA_SUCCESS;
 }
@@ -74,7 +74,7 @@ static RengaErrorCode PrintTable(RengaProfile profile, RengaViewer viewer, Row r
 @*/
 RengaErrorCode RengaProfileView(RengaProfile profile, RengaViewer viewer)
 {
-  Row *rows = NULL;
+  CostRow *rows = NULL;
   RengaCheckPointer(profile);
   RengaCheckPointer(viewer);
   RengaCheck(strcmp(RengaViewerGetKind(viewer), "ascii") == 0, profile->hdr.comm, RENGA_ERR_SUPPORT,
@@ -84,7 +84,7 @@ RengaErrorCode RengaProfileView(RengaProfile profile, RengaViewer viewer)
   if (profile->ops->view) RengaCall(profile->ops->view(profile, viewer));
   if (!profile->number || profile->n_calls == 0) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(profile->n_calls, &rows));
-  const RengaErrorCode code = PrintTable(profile, viewer, rows);
+  const RengaErrorCode code = PrintCostTable(profile, viewer, rows);
   RengaFree(&rows);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -3,7 +3,8 @@
    loss, the gradients of parameters and the statistics, but for what depends on constants only. */
 #include "profileimpl.h"
 
-static bool DependsOnConstants(RengaGraph whole, const RengaGraphNode *node, const bool constant[])
+static bool DependsOnWholeConstants(RengaGraph whole, const RengaGraphNode *node,
+                                    const bool constant[])
 {
   if (node->op->flags & (RENGA_OP_RANDOM | RENGA_OP_BATCH_SUM)) return false;
   for (int i = 0; i < node->n_in; i++) {
@@ -37,8 +38,8 @@ static RengaErrorCode MarkWanted(RengaGraph whole, bool needed[])
   return RENGA_SUCCESS;
 }
 
-static ProfilePart PartOf(RengaGraph whole, const RengaGraphNode *node, const bool needed[],
-                          bool constant)
+static ProfilePart PartOfWhole(RengaGraph whole, const RengaGraphNode *node, const bool needed[],
+                               bool constant)
 {
   bool runs = false, prepared = true;
   for (int o = 0; o < node->n_out; o++) {
@@ -56,7 +57,7 @@ static void MarkParts(RengaProfile profile, bool needed[], bool constant[])
   RengaGraph whole = profile->whole;
   const int n_nodes = RengaGraphGetNodeCount(whole);
   for (int n = 0; n < n_nodes; n++)
-    constant[n] = DependsOnConstants(whole, RengaGraphGetNode(whole, n), constant);
+    constant[n] = DependsOnWholeConstants(whole, RengaGraphGetNode(whole, n), constant);
   for (int n = n_nodes - 1; n >= 0; n--) {
     const RengaGraphNode *node = RengaGraphGetNode(whole, n);
     bool runs = false;
@@ -64,7 +65,7 @@ static void MarkParts(RengaProfile profile, bool needed[], bool constant[])
       if (node->out[o] != RENGA_VALUE_NONE && needed[node->out[o]]) runs = true;
     for (int i = 0; runs && i < node->n_in; i++)
       if (node->in[i] != RENGA_VALUE_NONE) needed[node->in[i]] = true;
-    profile->part[n] = PartOf(whole, node, needed, constant[n]);
+    profile->part[n] = PartOfWhole(whole, node, needed, constant[n]);
     if (node->n_in + node->n_out > profile->largest) profile->largest = node->n_in + node->n_out;
   }
 }

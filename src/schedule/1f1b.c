@@ -33,7 +33,7 @@ int64_t RengaScheduleEarly(double eager, int following)
 
 /* Places, in the order that all ranks agree on, from a micro-batch of the stage to the one that
    must be forward before its backward: the most there are. */
-static int64_t Span(RengaSchedule schedule, int stage, int64_t warm_up)
+static int64_t SpanOfStage(RengaSchedule schedule, int stage, int64_t warm_up)
 {
   int64_t most = 0;
   for (int r = 0; r < schedule->replicas[stage]; r++) {
@@ -64,7 +64,7 @@ static int64_t Crowd(RengaSchedule schedule, int stage, int64_t span)
   return most;
 }
 
-static RengaErrorCode WarmUp(RengaSchedule schedule, int64_t warm_up[])
+static RengaErrorCode WarmUp_1F1B(RengaSchedule schedule, int64_t warm_up[])
 {
   const int last = schedule->stages - 1;
   const bool equal = RengaScheduleIsEqual_Private(schedule);
@@ -74,7 +74,7 @@ static RengaErrorCode WarmUp(RengaSchedule schedule, int64_t warm_up[])
     warm_up[s] = last - s + early;
     if (equal) continue;
     if (s < last) warm_up[s] = early + Crowd(schedule, s, span + schedule->replicas[s + 1]);
-    const int64_t own = Span(schedule, s, warm_up[s]);
+    const int64_t own = SpanOfStage(schedule, s, warm_up[s]);
     if (own > span) span = own;
   }
   return RENGA_SUCCESS;
@@ -83,6 +83,6 @@ static RengaErrorCode WarmUp(RengaSchedule schedule, int64_t warm_up[])
 RengaErrorCode RengaScheduleCreate_1F1B(void *schedule)
 {
   ((RengaSchedule)schedule)->ops[0] =
-      (struct _RengaScheduleOps){.warm_up = WarmUp, .build = RengaScheduleFillWarmUp_Private};
+      (struct _RengaScheduleOps){.warm_up = WarmUp_1F1B, .build = RengaScheduleFillWarmUp_Private};
   return RENGA_SUCCESS;
 }

@@ -3,7 +3,7 @@
    NeurIPS 2019. */
 #include "scheduleimpl.h"
 
-static RengaErrorCode WarmUp(RengaSchedule schedule, int64_t warm_up[])
+static RengaErrorCode WarmUp_GPipe(RengaSchedule schedule, int64_t warm_up[])
 {
   for (int s = 0; s < schedule->stages; s++) warm_up[s] = schedule->microbatches;
   return RENGA_SUCCESS;
@@ -12,6 +12,6 @@ static RengaErrorCode WarmUp(RengaSchedule schedule, int64_t warm_up[])
 RengaErrorCode RengaScheduleCreate_GPipe(void *schedule)
 {
   ((RengaSchedule)schedule)->ops[0] =
-      (struct _RengaScheduleOps){.warm_up = WarmUp, .build = RengaScheduleFillWarmUp_Private};
+      (struct _RengaScheduleOps){.warm_up = WarmUp_GPipe, .build = RengaScheduleFillWarmUp_Private};
   return RENGA_SUCCESS;
 }

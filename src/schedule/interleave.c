@@ -122,8 +122,8 @@ static bool FirstTurn(const Interleaving *together, RengaActionList list, int64_
   return found >= 0;
 }
 
-static RengaErrorCode TakeTurns(Interleaving *together, RengaActionList list, int64_t *count,
-                                RengaScheduleTurn **turns)
+static RengaErrorCode TakeChunkTurns(Interleaving *together, RengaActionList list, int64_t *count,
+                                     RengaScheduleTurn **turns)
 {
   int64_t total = 0, *had = NULL;
   for (int c = 0; c < list->n_chunks; c++) total += 2 * list->chunk[c].count;
@@ -143,7 +143,7 @@ RengaErrorCode RengaScheduleInterleave_Private(RengaActionList list, const int64
 {
   Interleaving together = {.schedule = list->schedule, .forwards = forwards};
   RengaScheduleTurn *made = NULL;
-  const RengaErrorCode code = TakeTurns(&together, list, count, &made);
+  const RengaErrorCode code = TakeChunkTurns(&together, list, count, &made);
   FreeInterleaving(&together);
   if (code) RengaFree(&made);
   RengaCall(code);

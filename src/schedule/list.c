@@ -16,8 +16,8 @@ static const Company companies[RENGA_ACTION_KINDS] = {
     [RENGA_ACTION_BACKWARD_WEIGHT] = {true, false, RENGA_ROWS_KINDS, RENGA_ROWS_KINDS},
 };
 
-static void Put(RengaActionList list, RengaActionKind kind, const RengaScheduleChunk *chunk,
-                int64_t microbatch, int message, int bucket)
+static void PutAction(RengaActionList list, RengaActionKind kind, const RengaScheduleChunk *chunk,
+                      int64_t microbatch, int message, int bucket)
 {
   list->action[list->n_actions++] = (RengaAction){.kind = kind,
                                                   .stage = chunk->stage,
@@ -33,7 +33,7 @@ static void PutMessages(RengaActionList list, RengaRowsKind rows, RengaActionKin
   int count = 0;
   if (rows == RENGA_ROWS_KINDS) return;
   const int *row = RengaScheduleRows_Private(list->schedule, chunk->stage, rows, &count);
-  for (int i = 0; i < count; i++) Put(list, kind, chunk, microbatch, row[i], -1);
+  for (int i = 0; i < count; i++) PutAction(list, kind, chunk, microbatch, row[i], -1);
 }
 
 void RengaActionListAppend_Private(RengaActionList list, RengaActionKind kind,
@@ -41,13 +41,13 @@ void RengaActionListAppend_Private(RengaActionList list, RengaActionKind kind,
 {
   const Company *company = &companies[kind];
   if (company->recomputes && list->schedule->recompute[chunk->stage])
-    Put(list, RENGA_ACTION_RECOMPUTE, chunk, microbatch, -1, -1);
+    PutAction(list, RENGA_ACTION_RECOMPUTE, chunk, microbatch, -1, -1);
   PutMessages(list, company->before, RENGA_ACTION_RECEIVE, chunk, microbatch);
-  Put(list, kind, chunk, microbatch, -1, -1);
+  PutAction(list, kind, chunk, microbatch, -1, -1);
   PutMessages(list, company->after, RENGA_ACTION_SEND, chunk, microbatch);
 }
 
-static RengaErrorCode Grow(RengaActionList list, int64_t more)
+static RengaErrorCode GrowList(RengaActionList list, int64_t more)
 {
   if (list->n_actions + more <= list->capacity) return RENGA_SUCCESS;
   const int64_t wanted = 2 * list->capacity + more;
@@ -56,7 +56,7 @@ static RengaErrorCode Grow(RengaActionList list, int64_t more)
   return RENGA_SUCCESS;
 }
 
-static int64_t MessagesOf(RengaSchedule schedule, int stage)
+static int64_t CountMessages(RengaSchedule schedule, int stage)
 {
   const int *start = schedule->row_start + stage * RENGA_ROWS_KINDS;
   return start[RENGA_ROWS_KINDS] - start[0];
@@ -69,9 +69,9 @@ RengaErrorCode RengaActionListReserve_Private(RengaActionList list)
   for (int c = 0; c < list->n_chunks; c++) {
     const RengaScheduleChunk *chunk = &list->chunk[c];
     actions += list->schedule->buckets[chunk->stage];
-    actions += chunk->count * (COMPUTATIONS + MessagesOf(list->schedule, chunk->stage));
+    actions += chunk->count * (COMPUTATIONS + CountMessages(list->schedule, chunk->stage));
   }
-  RengaCall(Grow(list, actions));
+  RengaCall(GrowList(list, actions));
   return RENGA_SUCCESS;
 }
 
@@ -104,7 +104,7 @@ RengaErrorCode RengaActionListAdd(RengaActionList list, RengaActionKind kind, in
   RengaCheck(c < list->n_chunks, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "schedule %s: the rank of stage %d has no stage %d", list->schedule->hdr.type_name,
              list->chunk[0].stage, stage);
-  RengaCall(Grow(list, 2 + MessagesOf(list->schedule, stage)));
+  RengaCall(GrowList(list, 2 + CountMessages(list->schedule, stage)));
   RengaActionListAppend_Private(list, kind, &list->chunk[c], microbatch);
   return RENGA_SUCCESS;
 }
@@ -122,7 +122,7 @@ RengaErrorCode RengaActionListAddAction(RengaActionList list, const RengaAction 
 {
   RengaCheckPointer(list);
   RengaCheckPointer(action);
-  RengaCall(Grow(list, 1));
+  RengaCall(GrowList(list, 1));
   list->action[list->n_actions++] = *action;
   return RENGA_SUCCESS;
 }
@@ -143,9 +143,10 @@ RengaErrorCode RengaActionListEnd(RengaActionList list)
   RengaCheckPointer(list);
   for (int c = 0; c < list->n_chunks; c++) {
     const int buckets = list->schedule->buckets[list->chunk[c].stage];
-    RengaCall(Grow(list, buckets + 1));
-    for (int b = 0; b < buckets; b++) Put(list, RENGA_ACTION_REDUCE, &list->chunk[c], -1, -1, b);
+    RengaCall(GrowList(list, buckets + 1));
+    for (int b = 0; b < buckets; b++)
+      PutAction(list, RENGA_ACTION_REDUCE, &list->chunk[c], -1, -1, b);
   }
-  Put(list, RENGA_ACTION_UPDATE, &list->chunk[0], -1, -1, -1);
+  PutAction(list, RENGA_ACTION_UPDATE, &list->chunk[0], -1, -1, -1);
   return RENGA_SUCCESS;
 }

@@ -11,7 +11,7 @@ typedef struct {
   RengaValue value;
   int stage;
   bool leads; /* some use there leads to the loss, and the value has a gradient */
-} Use;
+} MessageUse;
 
 typedef struct {
   RengaPlan plan;
@@ -19,22 +19,22 @@ typedef struct {
   bool *leads;   /* [value] the loss depends on it, differentiably */
   int *last_use; /* [value] its newest place in use[], -1: none */
   int count, capacity;
-  Use *use;
-} Table;
+  MessageUse *use;
+} UseTable;
 
-static bool Crosses(const RengaGraphValue *value)
+static bool MayCross(const RengaGraphValue *value)
 {
   return value->kind == RENGA_VALUE_ACTIVATION && !value->prepared && value->producer >= 0;
 }
 
-static bool NodeLeads(const Table *table, const RengaGraphNode *node)
+static bool NodeLeads(const UseTable *table, const RengaGraphNode *node)
 {
   for (int o = 0; o < node->n_out; o++)
     if (node->out[o] >= 0 && table->leads[node->out[o]]) return true;
   return false;
 }
 
-static void MarkLeading(Table *table, RengaValue loss)
+static void MarkLeading(UseTable *table, RengaValue loss)
 {
   if (loss >= 0) table->leads[loss] = true;
   for (int n = RengaGraphGetNodeCount(table->graph) - 1; n >= 0; n--) {
@@ -46,7 +46,7 @@ static void MarkLeading(Table *table, RengaValue loss)
   }
 }
 
-static RengaErrorCode AddUse(Table *table, RengaValue value, int stage, bool leads)
+static RengaErrorCode AddMessageUse(UseTable *table, RengaValue value, int stage, bool leads)
 {
   int last = table->last_use[value];
   if (last >= 0 && table->use[last].stage == stage) {
@@ -58,12 +58,12 @@ static RengaErrorCode AddUse(Table *table, RengaValue value, int stage, bool lea
     RengaCall(RengaRealloc(table->capacity, &table->use));
   }
   table->last_use[value] = table->count;
-  table->use[table->count++] = (Use){value, stage, leads};
+  table->use[table->count++] = (MessageUse){value, stage, leads};
   return RENGA_SUCCESS;
 }
 
 /* Nodes come in order, so that the stages of each value's uses ascend. */
-static RengaErrorCode FindUses(Table *table)
+static RengaErrorCode FindUses(UseTable *table)
 {
   for (int n = 0; n < RengaGraphGetNodeCount(table->graph); n++) {
     const RengaGraphNode *node = RengaGraphGetNode(table->graph, n);
@@ -71,23 +71,24 @@ static RengaErrorCode FindUses(Table *table)
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] < 0) continue;
       const RengaGraphValue *value = RengaGraphGetValue(table->graph, node->in[i]);
-      if (!Crosses(value) || RengaPlanStageOfNode(table->plan, value->producer) == stage) continue;
-      RengaCall(AddUse(table, node->in[i], stage, value->differentiable && NodeLeads(table, node)));
+      if (!MayCross(value) || RengaPlanStageOfNode(table->plan, value->producer) == stage) continue;
+      RengaCall(AddMessageUse(table, node->in[i], stage,
+                              value->differentiable && NodeLeads(table, node)));
     }
   }
   return RENGA_SUCCESS;
 }
 
-static int CompareUses(const void *a, const void *b)
+static int CompareMessageUses(const void *a, const void *b)
 {
-  const Use *x = a, *y = b;
+  const MessageUse *x = a, *y = b;
   return x->value != y->value ? (x->value > y->value) - (x->value < y->value)
                               : (x->stage > y->stage) - (x->stage < y->stage);
 }
 
 /* The rows of one value, whose uses are use[0 … count-1] by ascending stage. Returns how many. */
-static int WriteRows(const Table *table, const Use use[], int count, int64_t microbatch,
-                     RengaMessage rows[])
+static int WriteMessageRows(const UseTable *table, const MessageUse use[], int count,
+                            int64_t microbatch, RengaMessage rows[])
 {
   const RengaGraphValue *value = RengaGraphGetValue(table->graph, use[0].value);
   RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, microbatch);
@@ -104,7 +105,7 @@ static int WriteRows(const Table *table, const Use use[], int count, int64_t mic
   return n;
 }
 
-static RengaErrorCode Build(Table *table, int *count, RengaMessage **messages)
+static RengaErrorCode BuildMessages(UseTable *table, int *count, RengaMessage **messages)
 {
   int n = 0;
   int64_t batch, microbatch;
@@ -116,11 +117,11 @@ static RengaErrorCode Build(Table *table, int *count, RengaMessage **messages)
   for (int v = 0; v < RengaGraphGetValueCount(table->graph); v++) table->last_use[v] = -1;
   MarkLeading(table, loss);
   RengaCall(FindUses(table));
-  if (table->count) qsort(table->use, (size_t)table->count, sizeof *table->use, CompareUses);
+  if (table->count) qsort(table->use, (size_t)table->count, sizeof *table->use, CompareMessageUses);
   RengaCall(RengaMalloc(2 * table->count + 1, messages));
   for (int i = 0, j; i < table->count; i = j) {
     for (j = i + 1; j < table->count && table->use[j].value == table->use[i].value; j++) continue;
-    n += WriteRows(table, table->use + i, j - i, microbatch, *messages + n);
+    n += WriteMessageRows(table, table->use + i, j - i, microbatch, *messages + n);
   }
   *count = n;
   return RENGA_SUCCESS;
@@ -145,7 +146,7 @@ static RengaErrorCode Build(Table *table, int *count, RengaMessage **messages)
 RengaErrorCode RengaPlanGetMessages(RengaPlan plan, RengaGraph graph, int *count,
                                     RengaMessage **messages)
 {
-  Table table = {.plan = plan, .graph = graph};
+  UseTable table = {.plan = plan, .graph = graph};
   RengaMessage *rows = NULL;
   int n_rows = 0;
   RengaCheckPointer(plan);
@@ -153,7 +154,7 @@ RengaErrorCode RengaPlanGetMessages(RengaPlan plan, RengaGraph graph, int *count
   RengaCheckPointer(count);
   RengaCheckPointer(messages);
   RengaCall(RengaPlanCheck(plan, graph, 0));
-  RengaErrorCode code = Build(&table, &n_rows, &rows);
+  RengaErrorCode code = BuildMessages(&table, &n_rows, &rows);
   RengaFree(&table.use);
   RengaFree(&table.last_use);
   RengaFree(&table.leads);

@@ -20,11 +20,11 @@ bool RengaScheduleIsEqual_Private(RengaSchedule schedule)
 typedef struct {
   double time;
   int64_t number;
-} Turn;
+} LaneTurn;
 
 static int CompareTurns(const void *a, const void *b)
 {
-  const Turn *x = a, *y = b;
+  const LaneTurn *x = a, *y = b;
   if (x->time != y->time) return x->time < y->time ? -1 : 1;
   return (x->number > y->number) - (x->number < y->number);
 }
@@ -47,14 +47,14 @@ static double Phase(int64_t lane)
   return phase;
 }
 
-static void TakeTurns(RengaSchedule schedule, const bool starts[], Turn turn[])
+static void TakeLaneTurns(RengaSchedule schedule, const bool starts[], LaneTurn turn[])
 {
   const int64_t m = schedule->microbatches;
   int64_t lane = 0;
   for (int64_t first = 0, last; first < m; first = last, lane++) {
     for (last = first + 1; !starts[last]; last++) continue;
     for (int64_t i = first; i < last; i++)
-      turn[i] = (Turn){((double)(i - first) + Phase(lane)) / (double)(last - first), i};
+      turn[i] = (LaneTurn){((double)(i - first) + Phase(lane)) / (double)(last - first), i};
   }
   qsort(turn, (size_t)m, sizeof *turn, CompareTurns);
 }
@@ -63,7 +63,7 @@ static RengaErrorCode FillGlobal(RengaSchedule schedule)
 {
   const int64_t m = schedule->microbatches;
   bool *starts = NULL;
-  Turn *turn = NULL;
+  LaneTurn *turn = NULL;
   RengaErrorCode code = RengaMalloc(m + 1, &starts);
   if (!code) code = RengaMalloc(m + 1, &turn);
   if (code) RengaFree(&starts);
@@ -71,7 +71,7 @@ static RengaErrorCode FillGlobal(RengaSchedule schedule)
   for (int64_t i = 0; i < m; i++) turn[i].number = i;
   if (!RengaScheduleIsEqual_Private(schedule)) {
     MarkStarts(schedule, starts);
-    TakeTurns(schedule, starts, turn);
+    TakeLaneTurns(schedule, starts, turn);
   }
   for (int64_t i = 0; i < m; i++) {
     schedule->global[i] = turn[i].number;

@@ -23,7 +23,7 @@ static RengaErrorCode AllocatePairs(Proof *proof)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AllocateSums(Proof *proof)
+static RengaErrorCode AllocateProofSums(Proof *proof)
 {
   RengaSchedule schedule = proof->schedule;
   RengaCall(RengaMalloc(schedule->stages + 1, &proof->first_bucket));
@@ -39,7 +39,7 @@ static RengaErrorCode AllocateSums(Proof *proof)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Allocate(Proof *proof)
+static RengaErrorCode AllocateProof(Proof *proof)
 {
   RengaSchedule schedule = proof->schedule;
   int64_t p = schedule->stages, m = schedule->microbatches, n = schedule->n_messages;
@@ -55,7 +55,7 @@ static RengaErrorCode Allocate(Proof *proof)
   RengaCall(RengaMalloc(n + 1, &proof->row_received));
   RengaCall(RengaMalloc(n * m + 1, &proof->queue));
   RengaCall(RengaMalloc(n * m + 1, &proof->arrived));
-  RengaCall(AllocateSums(proof));
+  RengaCall(AllocateProofSums(proof));
   RengaCall(AllocatePairs(proof));
   return RENGA_SUCCESS;
 }
@@ -109,7 +109,8 @@ static bool IsOverwritten(const Proof *proof, const RengaScheduleChunk *chunk,
   return schedule->forward_only ? count[COUNT_FORWARD] > turn + 1 : count[COUNT_WEIGHT] > turn;
 }
 
-static RengaErrorCode Send(Proof *proof, const RengaScheduleChunk *chunk, const RengaAction *action)
+static RengaErrorCode ProveSend(Proof *proof, const RengaScheduleChunk *chunk,
+                                const RengaAction *action)
 {
   RengaSchedule schedule = proof->schedule;
   const RengaMessage *message = &schedule->message[action->message];
@@ -165,7 +166,8 @@ static RengaErrorCode Receive(Proof *proof, const RengaScheduleChunk *chunk,
 }
 
 /* The chunk of an action; NULL: another rank's. */
-static const RengaScheduleChunk *ChunkOf(const RengaActionList list, const RengaAction *action)
+static const RengaScheduleChunk *ChunkOfAction(const RengaActionList list,
+                                               const RengaAction *action)
 {
   for (int c = 0; c < list->n_chunks; c++)
     if (list->chunk[c].stage == action->stage && list->chunk[c].replica == action->replica)
@@ -187,17 +189,17 @@ static RengaErrorCode CheckAction(const Proof *proof, const RengaScheduleChunk *
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Step(Proof *proof, int rank, bool *waits)
+static RengaErrorCode ProveStep(Proof *proof, int rank, bool *waits)
 {
   const RengaActionList list = &proof->schedule->list[rank];
   const RengaAction *action = &list->action[proof->next[rank]];
-  const RengaScheduleChunk *chunk = ChunkOf(list, action);
+  const RengaScheduleChunk *chunk = ChunkOfAction(list, action);
   *waits = false;
   if (!chunk) return RengaProofRefuse_Private(proof, list->chunk, "the action is another stage's");
   RengaCall(CheckAction(proof, chunk, action));
   switch (action->kind) {
   case RENGA_ACTION_SEND:
-    return Send(proof, chunk, action);
+    return ProveSend(proof, chunk, action);
   case RENGA_ACTION_RECEIVE:
     return Receive(proof, chunk, action, waits);
   case RENGA_ACTION_REDUCE:
@@ -213,7 +215,7 @@ static RengaErrorCode Step(Proof *proof, int rank, bool *waits)
 }
 
 /* Nothing is left over: each micro-batch is done, each message taken. */
-static RengaErrorCode CheckEnd(const Proof *proof)
+static RengaErrorCode CheckAllDone(const Proof *proof)
 {
   RengaSchedule schedule = proof->schedule;
   const int64_t m = schedule->microbatches;
@@ -246,10 +248,10 @@ static RengaErrorCode RefuseWaiting(const Proof *proof, int rank)
   if (action->kind == RENGA_ACTION_REDUCE || action->kind == RENGA_ACTION_GATHER)
     why = "it waits for ever: another replica does not come to this sum";
   if (action->kind == RENGA_ACTION_RECEIVE) why = "it waits for ever: nothing sends this message";
-  return RengaProofRefuse_Private(proof, ChunkOf(list, action), why);
+  return RengaProofRefuse_Private(proof, ChunkOfAction(list, action), why);
 }
 
-static RengaErrorCode Run(Proof *proof)
+static RengaErrorCode RunProof(Proof *proof)
 {
   RengaSchedule schedule = proof->schedule;
   bool moved = true;
@@ -260,14 +262,14 @@ static RengaErrorCode Run(Proof *proof)
     for (int r = schedule->ranks - 1; r >= 0; r--) {
       bool waits = false;
       while (!waits && proof->next[r] < schedule->list[r].n_actions) {
-        RengaCall(Step(proof, r, &waits));
+        RengaCall(ProveStep(proof, r, &waits));
         if (!waits) proof->next[r]++, moved = true;
       }
       if (waits) waiting = r;
     }
   }
   if (waiting != NOTHING) return RefuseWaiting(proof, waiting);
-  RengaCall(CheckEnd(proof));
+  RengaCall(CheckAllDone(proof));
   return RENGA_SUCCESS;
 }
 
@@ -278,8 +280,8 @@ static RengaErrorCode RunAgain(const Proof *first)
   Proof proof = {.schedule = schedule,
                  .slots = schedule->forward_only ? schedule->in_flight : first->in_flight,
                  .lags = first->lag};
-  RengaErrorCode code = Allocate(&proof);
-  if (!code) code = Run(&proof);
+  RengaErrorCode code = AllocateProof(&proof);
+  if (!code) code = RunProof(&proof);
   FreeProof(&proof);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -297,8 +299,8 @@ static void TakeNumbers(const Proof *proof)
 RengaErrorCode RengaScheduleProve_Private(RengaSchedule schedule)
 {
   Proof proof = {.schedule = schedule};
-  RengaErrorCode code = Allocate(&proof);
-  if (!code) code = Run(&proof);
+  RengaErrorCode code = AllocateProof(&proof);
+  if (!code) code = RunProof(&proof);
   if (!code && RengaScheduleSharesRanks_Private(schedule)) code = RunAgain(&proof);
   if (!code) TakeNumbers(&proof);
   FreeProof(&proof);

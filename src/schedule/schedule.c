@@ -69,7 +69,7 @@ RengaErrorCode RengaScheduleRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Destroy(void *object)
+static RengaErrorCode DestroySchedule(void *object)
 {
   RengaScheduleFreeShape_Private(object);
   return RENGA_SUCCESS;
@@ -91,7 +91,7 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
   RengaCheckPointer(comm);
   RengaCheckPointer(schedule);
   RengaSchedule made;
-  RengaCall(RengaHeaderCreate(comm, "RengaSchedule", sizeof *made, Destroy, &made));
+  RengaCall(RengaHeaderCreate(comm, "RengaSchedule", sizeof *made, DestroySchedule, &made));
   const RengaErrorCode code = RengaScheduleSetType(made, RENGA_SCHEDULE_1F1B);
   if (code) RengaHeaderDestroy(&made);
   RengaCall(code);

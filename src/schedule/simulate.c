@@ -19,7 +19,7 @@ typedef struct {
   int *open;          /* [stage] sums that some replica came to, and not all */
 } Simulation;
 
-static void Work(Simulation *simulation, int rank, const RengaAction *action)
+static void SimulateWork(Simulation *simulation, int rank, const RengaAction *action)
 {
   const RengaScheduleClock *clock = simulation->clock;
   const double *seconds = clock->durations.seconds[action->kind];
@@ -30,7 +30,7 @@ static void Work(Simulation *simulation, int rank, const RengaAction *action)
   if (clock->visit) clock->visit(clock->user, rank, action, begin, end);
 }
 
-static int RankOf(RengaSchedule schedule, int stage, int64_t microbatch)
+static int RankOfSeat(RengaSchedule schedule, int stage, int64_t microbatch)
 {
   const int replica = RengaScheduleSharing_Private(schedule, stage)->owner[microbatch];
   return schedule->rank[schedule->first_seat[stage] + replica];
@@ -43,7 +43,7 @@ static double Transfer(Simulation *simulation, int rank, const RengaAction *acti
   const double *seconds = simulation->clock->durations.message;
   const double length = seconds ? seconds[action->message] : 0, now = simulation->now[rank];
   if (!simulation->link) return now + length;
-  const int to = RankOf(schedule, schedule->message[action->message].to, action->microbatch);
+  const int to = RankOfSeat(schedule, schedule->message[action->message].to, action->microbatch);
   double *link = &simulation->link[(int64_t)rank * schedule->ranks + to];
   *link = (*link > now ? *link : now) + length;
   return *link;
@@ -78,7 +78,7 @@ static bool WaitForSums(Simulation *simulation, int rank)
 }
 
 /* Do the rank's next action; false where it has to wait. */
-static bool Step(Simulation *simulation, int rank)
+static bool SimulateStep(Simulation *simulation, int rank)
 {
   RengaSchedule schedule = simulation->schedule;
   const RengaAction *action = &schedule->list[rank].action[simulation->next[rank]];
@@ -98,27 +98,28 @@ static bool Step(Simulation *simulation, int rank)
     break;
   case RENGA_ACTION_UPDATE:
     if (!WaitForSums(simulation, rank)) return false;
-    Work(simulation, rank, action);
+    SimulateWork(simulation, rank, action);
     break;
   default:
-    Work(simulation, rank, action);
+    SimulateWork(simulation, rank, action);
   }
   simulation->next[rank]++;
   return true;
 }
 
 /* The lists are proved, so this ends with all of them done. */
-static void Run(Simulation *simulation)
+static void RunSimulation(Simulation *simulation)
 {
   RengaSchedule schedule = simulation->schedule;
   for (bool moved = true; moved;) {
     moved = false;
     for (int r = 0; r < schedule->ranks; r++)
-      while (simulation->next[r] < schedule->list[r].n_actions && Step(simulation, r)) moved = true;
+      while (simulation->next[r] < schedule->list[r].n_actions && SimulateStep(simulation, r))
+        moved = true;
   }
 }
 
-static RengaErrorCode AllocateSums(Simulation *simulation)
+static RengaErrorCode AllocateSimulatedSums(Simulation *simulation)
 {
   RengaSchedule schedule = simulation->schedule;
   RengaCall(RengaMalloc(schedule->stages + 1, &simulation->first_bucket));
@@ -132,7 +133,7 @@ static RengaErrorCode AllocateSums(Simulation *simulation)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Allocate(Simulation *simulation)
+static RengaErrorCode AllocateSimulation(Simulation *simulation)
 {
   RengaSchedule schedule = simulation->schedule;
   const int64_t n = schedule->n_messages * schedule->microbatches, ranks = schedule->ranks;
@@ -142,7 +143,7 @@ static RengaErrorCode Allocate(Simulation *simulation)
   RengaCall(RengaMalloc(n + 1, &simulation->arrival));
   for (int64_t i = 0; i < n; i++) simulation->arrival[i] = -1;
   if (simulation->clock->durations.queue) RengaCall(RengaMalloc(ranks * ranks, &simulation->link));
-  RengaCall(AllocateSums(simulation));
+  RengaCall(AllocateSimulatedSums(simulation));
   return RENGA_SUCCESS;
 }
 
@@ -165,9 +166,9 @@ RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaSche
 {
   Simulation simulation = {.schedule = schedule, .clock = clock};
   *makespan = *busy = 0;
-  RengaErrorCode code = Allocate(&simulation);
+  RengaErrorCode code = AllocateSimulation(&simulation);
   if (!code) {
-    Run(&simulation);
+    RunSimulation(&simulation);
     for (int r = 0; r < schedule->ranks; r++) {
       if (simulation.now[r] > *makespan) *makespan = simulation.now[r];
       *busy += simulation.busy[r];

@@ -12,7 +12,7 @@ typedef struct {
   RengaSchedule schedule;
   char *text; /* [ranks][WIDTH] */
   int columns;
-} Drawing;
+} ScheduleDrawing;
 
 static const char letters[RENGA_ACTION_KINDS] = {[RENGA_ACTION_FORWARD] = 'F',
                                                  [RENGA_ACTION_RECOMPUTE] = 'R',
@@ -27,9 +27,9 @@ static bool HasSmallLetters(RengaSchedule schedule, int rank, int stage)
   return c % 2;
 }
 
-static void Draw(void *user, int rank, const RengaAction *action, double begin, double end)
+static void DrawSchedule(void *user, int rank, const RengaAction *action, double begin, double end)
 {
-  Drawing *drawing = user;
+  ScheduleDrawing *drawing = user;
   const bool small = HasSmallLetters(drawing->schedule, rank, action->stage);
   const int letter = small ? tolower(letters[action->kind]) : letters[action->kind];
   for (int column = (int)begin; column < (int)end && column < MAX_COLUMNS; column++) {
@@ -41,7 +41,7 @@ static void Draw(void *user, int rank, const RengaAction *action, double begin, 
   }
 }
 
-static void Clear(RengaSchedule schedule, Drawing *drawing)
+static void Clear(RengaSchedule schedule, ScheduleDrawing *drawing)
 {
   for (int r = 0; r < schedule->ranks; r++)
     for (int c = 0; c < MAX_COLUMNS * CELL; c++)
@@ -68,7 +68,7 @@ static void NameRow(RengaSchedule schedule, const RengaActionList list, size_t s
     snprintf(text + used, size - (size_t)used, " %3lld in flight", (long long)held);
 }
 
-static RengaErrorCode ViewRows(RengaSchedule schedule, RengaViewer viewer, Drawing *drawing,
+static RengaErrorCode ViewRows(RengaSchedule schedule, RengaViewer viewer, ScheduleDrawing *drawing,
                                bool more)
 {
   const bool equal = RengaScheduleIsEqual_Private(schedule);
@@ -84,9 +84,10 @@ static RengaErrorCode ViewRows(RengaSchedule schedule, RengaViewer viewer, Drawi
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ViewDrawing(RengaSchedule schedule, RengaViewer viewer, Drawing *drawing)
+static RengaErrorCode ViewDrawing(RengaSchedule schedule, RengaViewer viewer,
+                                  ScheduleDrawing *drawing)
 {
-  RengaScheduleClock clock = {.visit = Draw, .user = drawing};
+  RengaScheduleClock clock = {.visit = DrawSchedule, .user = drawing};
   double makespan = 0, busy = 0, *one = NULL;
   RengaCall(RengaMalloc(2 * schedule->stages, &one));
   double *two = one + schedule->stages;
@@ -118,7 +119,7 @@ static RengaErrorCode ViewDrawing(RengaSchedule schedule, RengaViewer viewer, Dr
 @*/
 RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer)
 {
-  Drawing drawing = {.schedule = schedule};
+  ScheduleDrawing drawing = {.schedule = schedule};
   RengaCheckPointer(schedule);
   RengaCheckPointer(viewer);
   RengaCheckState(schedule, RENGA_STATE_SETUP, "RengaScheduleSetUp");

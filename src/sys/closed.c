@@ -27,7 +27,7 @@ struct _RengaClosedSpace {
 static RengaClosedSpace spaces; /* of this process, for the handler */
 static struct sigaction former;
 
-static const ClosedBlock *FindBlock(const char *at, RengaClosedSpace *space)
+static const ClosedBlock *FindClosedBlock(const char *at, RengaClosedSpace *space)
 {
   for (RengaClosedSpace s = spaces; s; s = s->next)
     for (int b = 0; b < s->count; b++)
@@ -38,7 +38,7 @@ static const ClosedBlock *FindBlock(const char *at, RengaClosedSpace *space)
   return NULL;
 }
 
-static void Tell(const char *at, const ClosedBlock *block, const RengaClosedSpace space)
+static void TellTouch(const char *at, const ClosedBlock *block, const RengaClosedSpace space)
 {
   void *stack[STACK_DEPTH];
   char text[512];
@@ -56,8 +56,8 @@ static void Tell(const char *at, const ClosedBlock *block, const RengaClosedSpac
 static void HandleTouch(int number, siginfo_t *info, void *context)
 {
   RengaClosedSpace space = NULL;
-  const ClosedBlock *block = FindBlock(info->si_addr, &space);
-  if (block) Tell(info->si_addr, block, space);
+  const ClosedBlock *block = FindClosedBlock(info->si_addr, &space);
+  if (block) TellTouch(info->si_addr, block, space);
   if (former.sa_flags & SA_SIGINFO)
     former.sa_sigaction(number, info, context);
   else if (former.sa_handler == SIG_DFL || former.sa_handler == SIG_IGN)
@@ -122,8 +122,8 @@ static RengaErrorCode MapBlock(size_t bytes, ClosedBlock *block)
 {
   const size_t page = (size_t)sysconf(_SC_PAGESIZE);
   const size_t inside = (bytes + page - 1) / page * page;
-  void *map = mmap(NULL, inside + 2 * page, PROT_NONE,
-                   MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  void *map =
+      mmap(NULL, inside + 2 * page, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   RengaCheck(map != MAP_FAILED, MPI_COMM_SELF, RENGA_ERR_MEMORY, "no room for %zu bytes", bytes);
   *block = (ClosedBlock){.map = map, .pages_bytes = inside + 2 * page, .bytes = bytes};
   block->start =

@@ -63,7 +63,7 @@ static bool RankPrints(MPI_Comm comm)
 }
 
 /* One write, so that lines of ranks do not mix. */
-static void WriteText(const char *text)
+static void WriteToStderr(const char *text)
 {
   size_t left = strlen(text);
   while (left > 0) {
@@ -125,10 +125,10 @@ void RengaErrorPrint(const RengaErrorReport *report, void *user)
   else
     snprintf(text, sizeof text, "[rank %d] error: %s: %s\n", report->rank,
              RengaErrorText(report->code), report->message);
-  if (report->depth == 0) WriteText(text);
+  if (report->depth == 0) WriteToStderr(text);
   snprintf(text, sizeof text, "[rank %d]   #%d %s() at %s:%d\n", report->rank, report->depth,
            report->function, ShortFile(report->file), report->line);
-  if (report->code != RENGA_SUCCESS && traced) WriteText(text);
+  if (report->code != RENGA_SUCCESS && traced) WriteToStderr(text);
 }
 
 /*@

@@ -10,9 +10,9 @@ typedef struct {
   int *counts, *places; /* [size] */
   char *all;
   size_t *sizes; /* [size] */
-} Gather;
+} Gathering;
 
-static RengaErrorCode GatherCounts(Gather *gather, int count, int64_t *total)
+static RengaErrorCode GatherCounts(Gathering *gather, int count, int64_t *total)
 {
   MPI_Request request;
   RengaErrorCode code = RengaMalloc(gather->size, &gather->counts);
@@ -27,16 +27,16 @@ static RengaErrorCode GatherCounts(Gather *gather, int count, int64_t *total)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckCount(size_t bytes, const char *what)
+static RengaErrorCode CheckByteCount(size_t bytes, const char *what)
 {
   RengaCheck(bytes <= INT_MAX, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "waiting for %s: %zu bytes of one rank are too many for a message", what, bytes);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode GatherInOrder(Gather *gather, const void *mine, size_t bytes)
+static RengaErrorCode GatherInOrder(Gathering *gather, const void *mine, size_t bytes)
 {
-  RengaErrorCode code = CheckCount(bytes, gather->what);
+  RengaErrorCode code = CheckByteCount(bytes, gather->what);
   const int count = (int)bytes;
   MPI_Request request;
   int64_t total = 0;
@@ -57,7 +57,7 @@ static RengaErrorCode GatherInOrder(Gather *gather, const void *mine, size_t byt
 RengaErrorCode RengaGatherBytes(MPI_Comm comm, const void *mine, size_t bytes, char **all,
                                 size_t **sizes, const char *what)
 {
-  Gather gather = {.comm = comm, .what = what};
+  Gathering gather = {.comm = comm, .what = what};
   RengaCallMPI(MPI_Comm_rank(comm, &gather.rank));
   RengaCallMPI(MPI_Comm_size(comm, &gather.size));
   const RengaErrorCode code = GatherInOrder(&gather, mine, bytes);

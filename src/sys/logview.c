@@ -10,9 +10,9 @@ typedef struct {
   int64_t most_calls;
   double longest, shortest;
   int ranks; /* that have it */
-} Row;
+} EventRow;
 
-static void MergeRecord(Row rows[], int *count, const RengaLogRecord *record)
+static void MergeRecord(EventRow rows[], int *count, const RengaLogRecord *record)
 {
   int i = 0;
   while (i < *count && strcmp(rows[i].sum.name, record->name) != 0) i++;
@@ -22,7 +22,7 @@ static void MergeRecord(Row rows[], int *count, const RengaLogRecord *record)
     rows[i].shortest = record->seconds;
     ++*count;
   }
-  Row *row = &rows[i];
+  EventRow *row = &rows[i];
   row->ranks++;
   if (record->count > row->most_calls) row->most_calls = record->count;
   if (record->seconds > row->longest) row->longest = record->seconds;
@@ -33,7 +33,7 @@ static void MergeRecord(Row rows[], int *count, const RengaLogRecord *record)
   row->sum.bytes += record->bytes;
 }
 
-static void PrintRow(FILE *file, const Row *row, int ranks, double total)
+static void PrintEventRow(FILE *file, const EventRow *row, int ranks, double total)
 {
   char ratio[16] = "-", rate[16] = "-", flops[16], messages[16], bytes[16];
   double shortest = row->ranks < ranks ? 0 : row->shortest;
@@ -49,12 +49,12 @@ static void PrintRow(FILE *file, const Row *row, int ranks, double total)
           messages, bytes);
 }
 
-static void PrintEvents(FILE *file, const Row rows[], int count, int ranks, double total)
+static void PrintEvents(FILE *file, const EventRow rows[], int count, int ranks, double total)
 {
   fprintf(file, "%-32s %9s %10s %6s %5s %8s %8s %8s %10s\n", "event", "calls", "time (s)", "ratio",
           "%time", "flop", "Gflop/s", "messages", "bytes");
   for (int i = 0; i < count; i++)
-    if (rows[i].sum.count > 0) PrintRow(file, &rows[i], ranks, total);
+    if (rows[i].sum.count > 0) PrintEventRow(file, &rows[i], ranks, total);
   fprintf(file, "calls, time: the rank with the most; ratio: most / least time of ranks;\n"
                 "flop, Gflop/s, messages, bytes: all ranks together\n");
 }
@@ -78,7 +78,7 @@ static void MergeMemory(MemoryRow rows[], int *count, const RengaLogMemoryRecord
   if (record->measured > 0) rows[i].all_measured += record->measured;
 }
 
-static void FormatKnown(int64_t bytes, char text[16])
+static void FormatKnownBytes(int64_t bytes, char text[16])
 {
   if (bytes < 0)
     snprintf(text, 16, "-");
@@ -91,9 +91,9 @@ static void PrintMemory(FILE *file, const MemoryRow rows[], int count)
   fprintf(file, "\n%-32s %14s %14s %14s\n", "memory", "forecast", "measured", "all ranks");
   for (int i = 0; i < count; i++) {
     char forecast[16], measured[16], all[16];
-    FormatKnown(rows[i].most.forecast, forecast);
-    FormatKnown(rows[i].most.measured, measured);
-    FormatKnown(rows[i].all_measured, all);
+    FormatKnownBytes(rows[i].most.forecast, forecast);
+    FormatKnownBytes(rows[i].most.measured, measured);
+    FormatKnownBytes(rows[i].all_measured, all);
     fprintf(file, "%-32s %14s %14s %14s\n", rows[i].most.name, forecast, measured, all);
   }
   fprintf(file, "forecast, measured: the rank with the most\n");
@@ -102,7 +102,7 @@ static void PrintMemory(FILE *file, const MemoryRow rows[], int count)
 /* Rank 0: the records of all ranks to rows and print them. */
 static RengaErrorCode ViewEvents(FILE *file, int ranks, const char *all, size_t bytes, double total)
 {
-  Row *rows;
+  EventRow *rows;
   int count = 0;
   size_t records = bytes / sizeof(RengaLogRecord);
   RengaCall(RengaMalloc(records, &rows));

@@ -10,19 +10,19 @@
 #define GUARD UINT64_C(0x52656e67614d656d)
 
 /* Stands in the 64 bytes before each block. */
-typedef struct Block {
+typedef struct MemoryBlock {
   uint64_t guard;
   size_t bytes;
-  struct Block *previous, *next;
+  struct MemoryBlock *previous, *next;
   const char *function, *file;
   void *origin; /* what calloc gave */
   int line;
   unsigned number; /* blocks are counted as they are given */
-} Block;
+} MemoryBlock;
 
 static struct {
   pthread_mutex_t lock;
-  Block *first;
+  MemoryBlock *first;
   size_t bytes, peak;
   int64_t blocks;
   unsigned last; /* number of the newest block */
@@ -35,7 +35,7 @@ void RengaMemoryKeep(bool keep)
   ledger.keeps = keep;
 }
 
-static void Enter(Block *block)
+static void Enter(MemoryBlock *block)
 {
   pthread_mutex_lock(&ledger.lock);
   block->number = ++ledger.last;
@@ -48,7 +48,7 @@ static void Enter(Block *block)
   pthread_mutex_unlock(&ledger.lock);
 }
 
-static void Leave(Block *block)
+static void LeaveLedger(MemoryBlock *block)
 {
   pthread_mutex_lock(&ledger.lock);
   if (block->previous)
@@ -62,9 +62,9 @@ static void Leave(Block *block)
 }
 
 /* NULL where RengaMalloc did not give the pointer. */
-static Block *BlockOf(void *pointer)
+static MemoryBlock *BlockOf(void *pointer)
 {
-  Block *block = (Block *)((char *)pointer - ALIGNMENT);
+  MemoryBlock *block = (MemoryBlock *)((char *)pointer - ALIGNMENT);
   const bool aligned = (uintptr_t)pointer % ALIGNMENT == 0;
   return aligned && block->guard == GUARD ? block : NULL;
 }
@@ -95,7 +95,7 @@ static RengaErrorCode RaiseForeign(const void *pointer)
 RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *function,
                                    const char *file, int line, void *pointer_to_pointer)
 {
-  _Static_assert(sizeof(Block) <= 64, "the header stands within one alignment");
+  _Static_assert(sizeof(MemoryBlock) <= 64, "the header stands within one alignment");
   size_t bytes, whole;
   bool fits = !__builtin_mul_overflow(count, size, &bytes) &&
               !__builtin_add_overflow(bytes, 2 * ALIGNMENT, &whole);
@@ -107,8 +107,8 @@ RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *functi
                            size, ledger.bytes);
   size_t past = (size_t)(uintptr_t)origin % ALIGNMENT;
   char *pointer = origin + ALIGNMENT + (past == 0 ? 0 : ALIGNMENT - past);
-  Block *block = (Block *)(pointer - ALIGNMENT);
-  *block = (Block){GUARD, bytes, NULL, NULL, function, file, origin, line, 0};
+  MemoryBlock *block = (MemoryBlock *)(pointer - ALIGNMENT);
+  *block = (MemoryBlock){GUARD, bytes, NULL, NULL, function, file, origin, line, 0};
   Enter(block);
   memcpy(pointer_to_pointer, &pointer, sizeof pointer);
   return RENGA_SUCCESS;
@@ -160,12 +160,12 @@ void RengaMemoryFree(void *pointer_to_pointer)
   void *pointer, *nothing = NULL;
   memcpy(&pointer, pointer_to_pointer, sizeof pointer);
   if (pointer == NULL) return;
-  Block *block = BlockOf(pointer);
+  MemoryBlock *block = BlockOf(pointer);
   if (block == NULL) {
     RaiseForeign(pointer);
     return;
   }
-  Leave(block);
+  LeaveLedger(block);
   block->guard = 0;
   if (!ledger.keeps) free(block->origin);
   memcpy(pointer_to_pointer, &nothing, sizeof nothing);
@@ -217,7 +217,7 @@ int64_t RengaMemoryListSince(unsigned mark, size_t size, char text[])
   int64_t count = 0;
   size_t used = 0;
   text[0] = 0;
-  for (const Block *block = ledger.first; block; block = block->next) {
+  for (const MemoryBlock *block = ledger.first; block; block = block->next) {
     if (block->number <= mark) continue;
     count++;
     const int wrote = snprintf(text + used, size - used, "\n    %zu bytes from %s() at %.200s:%d",
@@ -235,7 +235,7 @@ RengaErrorCode RengaMemoryFinish(void)
   int used = 0;
   long long blocks = 0;
   size_t bytes = 0;
-  for (const Block *block = ledger.first; block; block = block->next) {
+  for (const MemoryBlock *block = ledger.first; block; block = block->next) {
     if (block->number <= ledger.told) continue;
     bytes += block->bytes;
     if (blocks++ < LISTED)

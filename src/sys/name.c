@@ -4,7 +4,7 @@
 
 enum { LONGEST = 127 };
 
-static int Smaller(int a, int b)
+static int SmallerInt(int a, int b)
 {
   return a < b ? a : b;
 }
@@ -13,16 +13,16 @@ static int Smaller(int a, int b)
 static int Distance(const char *a, const char *b)
 {
   int rows[3][LONGEST + 1];
-  int n = Smaller((int)strlen(a), LONGEST), m = Smaller((int)strlen(b), LONGEST);
+  int n = SmallerInt((int)strlen(a), LONGEST), m = SmallerInt((int)strlen(b), LONGEST);
   int *before = rows[0], *last = rows[1], *now = rows[2];
   for (int j = 0; j <= m; j++) last[j] = j;
   for (int i = 1; i <= n; i++) {
     now[0] = i;
     for (int j = 1; j <= m; j++) {
       int change = last[j - 1] + (a[i - 1] != b[j - 1]);
-      now[j] = Smaller(change, Smaller(last[j], now[j - 1]) + 1);
+      now[j] = SmallerInt(change, SmallerInt(last[j], now[j - 1]) + 1);
       if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1])
-        now[j] = Smaller(now[j], before[j - 2] + 1);
+        now[j] = SmallerInt(now[j], before[j - 2] + 1);
     }
     int *spare = before;
     before = last;
@@ -50,7 +50,7 @@ const char *RengaClosestName(const char *name, int count, const char *const name
   for (int i = 0; i < count; i++) {
     int distance = Distance(name, names[i]);
     bool extends = length >= 4 && strstr(names[i], name) != NULL;
-    if (extends) distance = Smaller(distance, least);
+    if (extends) distance = SmallerInt(distance, least);
     if (distance > least || (closest && distance == least)) continue;
     least = distance;
     closest = names[i];

@@ -51,7 +51,7 @@ RengaErrorCode RengaWatchListen(RengaWatch watch, double now)
 }
 
 /* To peers that took the last notice. A peer that is stopped gets no second one. */
-static RengaErrorCode Tell(RengaWatch watch, const char *what, double now)
+static RengaErrorCode TellPeers(RengaWatch watch, const char *what, double now)
 {
   watch->told = watch->seen[watch->rank] = now;
   for (int p = 0; p < watch->n_peers; p++) {
@@ -74,7 +74,7 @@ typedef struct {
   size_t length;
 } Sentence;
 
-static void Say(Sentence *sentence, const char *format, int number, const char *text)
+static void SayMore(Sentence *sentence, const char *format, int number, const char *text)
 {
   const size_t room = sizeof sentence->text - sentence->length;
   const int n = snprintf(sentence->text + sentence->length, room, format, number, text);
@@ -87,7 +87,7 @@ static bool IsSilent(RengaWatch watch, int rank, double now)
 }
 
 /* ranks[i]: rank of the watch that is rank i of comm; a negative number where it is none of it. */
-static RengaErrorCode RanksOf(RengaWatch watch, MPI_Comm comm, int *size, int **ranks)
+static RengaErrorCode RanksOfWatch(RengaWatch watch, MPI_Comm comm, int *size, int **ranks)
 {
   MPI_Group group, all;
   int *mine = NULL;
@@ -110,11 +110,12 @@ static int SaySilent(RengaWatch watch, int count, const int ranks[], double now,
   for (int i = 0; i < count; i++) {
     const int rank = ranks ? ranks[i] : i;
     if (rank < 0 || rank >= watch->size || !IsSilent(watch, rank, now)) continue;
-    if (silent < MOST_NAMED) Say(sentence, silent ? ", %d%s" : "; no sign of rank %d%s", rank, "");
+    if (silent < MOST_NAMED)
+      SayMore(sentence, silent ? ", %d%s" : "; no sign of rank %d%s", rank, "");
     silent++;
   }
-  if (silent > MOST_NAMED) Say(sentence, " and %d others%s", silent - MOST_NAMED, "");
-  if (silent) Say(sentence, "%.0d%s", 0, " (stopped, busy or cut off)");
+  if (silent > MOST_NAMED) SayMore(sentence, " and %d others%s", silent - MOST_NAMED, "");
+  if (silent) SayMore(sentence, "%.0d%s", 0, " (stopped, busy or cut off)");
   return silent;
 }
 
@@ -123,14 +124,14 @@ static RengaErrorCode SayWhoIsMissing(RengaWatch watch, MPI_Comm comm, double no
                                       Sentence *sentence)
 {
   int *ranks = NULL, count = 0, said = 0;
-  RengaCall(RanksOf(watch, comm, &count, &ranks));
+  RengaCall(RanksOfWatch(watch, comm, &count, &ranks));
   int silent = SaySilent(watch, count, ranks, now, sentence);
   if (silent == 0) silent = SaySilent(watch, watch->size, NULL, now, sentence);
-  if (silent == 0) Say(sentence, "; all %d ranks wait%s", watch->size, "");
+  if (silent == 0) SayMore(sentence, "; all %d ranks wait%s", watch->size, "");
   for (int p = 0; p < watch->n_peers && said < MOST_NAMED / 2; p++) {
     const int rank = RankAt(watch, -watch->peer[p]);
     if (IsSilent(watch, rank, now) || watch->text[p][0] == 0) continue;
-    Say(sentence, "; rank %d waits for: %s", rank, watch->text[p]);
+    SayMore(sentence, "; rank %d waits for: %s", rank, watch->text[p]);
     said++;
   }
   RengaFree(&ranks);
@@ -164,7 +165,8 @@ RengaErrorCode RengaWatchLook(RengaWait *wait, double now)
   if (watch && watch->size > 1) {
     RengaCall(RengaWatchListen(watch, now));
     const bool called = waited > TELL_FROM * limit || watch->heard > wait->since;
-    if (called && now - watch->told > TELL_EVERY * limit) RengaCall(Tell(watch, wait->what, now));
+    if (called && now - watch->told > TELL_EVERY * limit)
+      RengaCall(TellPeers(watch, wait->what, now));
   }
   if (waited > limit) RengaCall(EndWait(wait, watch, now));
   return RENGA_SUCCESS;

@@ -34,7 +34,7 @@ void RengaPhilox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[
   out[0] = c0, out[1] = c1, out[2] = c2, out[3] = c3;
 }
 
-static void Block(uint64_t seed, uint64_t stream, uint64_t block, uint32_t out[4])
+static void PhiloxBlock(uint64_t seed, uint64_t stream, uint64_t block, uint32_t out[4])
 {
   const uint32_t key[2] = {(uint32_t)seed, (uint32_t)(seed >> 32)};
   const uint32_t counter[4] = {(uint32_t)block, (uint32_t)(block >> 32), (uint32_t)stream,
@@ -61,14 +61,14 @@ static void NormalBlock(const uint32_t bits[4], float out[4])
   }
 }
 
-static void Fill(void (*convert)(const uint32_t[4], float[4]), uint64_t seed, uint64_t stream,
-                 uint64_t first, int64_t count, float out[])
+static void FillConverted(void (*convert)(const uint32_t[4], float[4]), uint64_t seed,
+                          uint64_t stream, uint64_t first, int64_t count, float out[])
 {
   uint32_t bits[4];
   float four[4];
   for (int64_t i = 0; i < count;) {
     uint64_t element = first + (uint64_t)i;
-    Block(seed, stream, element / 4, bits);
+    PhiloxBlock(seed, stream, element / 4, bits);
     convert(bits, four);
     for (int lane = (int)(element % 4); lane < 4 && i < count; lane++) out[i++] = four[lane];
   }
@@ -88,7 +88,7 @@ static void Fill(void (*convert)(const uint32_t[4], float[4]), uint64_t seed, ui
 @*/
 void RengaRandomUniform(uint64_t seed, uint64_t stream, uint64_t first, int64_t count, float out[])
 {
-  Fill(UniformBlock, seed, stream, first, count, out);
+  FillConverted(UniformBlock, seed, stream, first, count, out);
 }
 
 /*@
@@ -105,5 +105,5 @@ void RengaRandomUniform(uint64_t seed, uint64_t stream, uint64_t first, int64_t 
 @*/
 void RengaRandomNormal(uint64_t seed, uint64_t stream, uint64_t first, int64_t count, float out[])
 {
-  Fill(NormalBlock, seed, stream, first, count, out);
+  FillConverted(NormalBlock, seed, stream, first, count, out);
 }

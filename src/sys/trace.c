@@ -9,12 +9,12 @@ enum { NAME = 48, MOST_TRACKS = 64, MOST_NAMES = 4096, MOST_RECORDS = 1 << 22 };
 typedef struct {
   double begin, end;
   int track, name;
-} Record;
+} TraceRecord;
 
 static struct {
   bool on;
   double origin; /* MPI_Wtime of all ranks leaving one barrier */
-  Record *records;
+  TraceRecord *records;
   int64_t count, room, lost;
   char tracks[MOST_TRACKS][NAME];
   char (*names)[NAME];
@@ -90,7 +90,7 @@ void RengaLogTrace(const char *track, const char *name, double begin, double end
     }
     trace.room = room;
   }
-  Record *record = &trace.records[trace.count++];
+  TraceRecord *record = &trace.records[trace.count++];
   record->begin = begin;
   record->end = end;
   record->track = Intern(trace.tracks, &trace.n_tracks, MOST_TRACKS, track);
@@ -102,7 +102,7 @@ typedef struct {
   size_t used, room;
 } Text;
 
-static RengaErrorCode Append(Text *text, const char *line)
+static RengaErrorCode AppendRecord(Text *text, const char *line)
 {
   size_t length = strlen(line);
   if (text->used + length + 1 > text->room) {
@@ -123,21 +123,21 @@ static RengaErrorCode FormatRank(int rank, double origin, Text *text)
       "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_name\",\"args\":{\"name\":\"rank %d\"}},\n"
       "{\"ph\":\"M\",\"pid\":%d,\"name\":\"process_sort_index\",\"args\":{\"sort_index\":%d}},\n",
       rank, rank, rank, rank);
-  RengaCall(Append(text, line));
+  RengaCall(AppendRecord(text, line));
   for (int i = 0; i < trace.n_tracks; i++) {
     snprintf(line, sizeof line,
              "{\"ph\":\"M\",\"pid\":%d,\"tid\":%d,\"name\":\"thread_name\",\"args\":{\"name\":\"%"
              "s\"}},\n",
              rank, i, trace.tracks[i]);
-    RengaCall(Append(text, line));
+    RengaCall(AppendRecord(text, line));
   }
   for (int64_t i = 0; i < trace.count; i++) {
-    const Record *record = &trace.records[i];
+    const TraceRecord *record = &trace.records[i];
     snprintf(line, sizeof line,
              "{\"ph\":\"X\",\"pid\":%d,\"tid\":%d,\"name\":\"%s\",\"ts\":%.3f,\"dur\":%.3f},\n",
              rank, record->track, trace.names[record->name], (record->begin - origin) * 1e6,
              (record->end - record->begin) * 1e6);
-    RengaCall(Append(text, line));
+    RengaCall(AppendRecord(text, line));
   }
   return RENGA_SUCCESS;
 }
@@ -171,7 +171,7 @@ static RengaErrorCode FindOrigin(MPI_Comm comm, double *origin)
 }
 
 /* The parts of all ranks, one after the other, through rank 0. */
-static RengaErrorCode WriteRanks(MPI_Comm comm, FILE *file, Text *mine)
+static RengaErrorCode WriteTraceRanks(MPI_Comm comm, FILE *file, Text *mine)
 {
   int rank, size;
   MPI_Request request;
@@ -226,7 +226,7 @@ RengaErrorCode RengaLogTraceWrite(MPI_Comm comm, const char *file_name)
   RengaCall(FindOrigin(comm, &origin));
   RengaCall(FormatRank(rank, origin, &text));
   if (file) fprintf(file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-  RengaCall(WriteRanks(comm, file, &text));
+  RengaCall(WriteTraceRanks(comm, file, &text));
   if (file) {
     fprintf(file, "{\"ph\":\"M\",\"pid\":0,\"name\":\"lost\",\"args\":{\"records\":%lld}}\n]}\n",
             (long long)trace.lost);

@@ -23,7 +23,7 @@ typedef struct {
   int64_t mask_row, mask_column;
   int batch_dim;
   int64_t batch_factor, key;
-} Attention;
+} Attention_Cpu;
 
 /* One head's share of the tensors. */
 typedef struct {
@@ -35,7 +35,7 @@ typedef struct {
 } Head;
 
 /* Piece and shared index -> head, offset of its mask, its place along the batch. */
-static void FindHead(const Attention *s, const RengaKernelContext *context, int64_t piece,
+static void FindHead(const Attention_Cpu *s, const RengaKernelContext *context, int64_t piece,
                      int64_t shared, int64_t *head, int64_t *mask, Head *h)
 {
   int64_t index[RENGA_MAX_DIM], place = 0;
@@ -60,12 +60,12 @@ static void FindHead(const Attention *s, const RengaKernelContext *context, int6
 }
 
 /* Keys that query i sees. */
-static int64_t Seen(const Attention *s, int64_t i)
+static int64_t Seen(const Attention_Cpu *s, int64_t i)
 {
   return s->causal ? RengaCpuSmaller(s->keys, i + 1) : s->keys;
 }
 
-static void AddMask(const Attention *s, const Head *h, int64_t i, int64_t n, float *scores)
+static void AddMask(const Attention_Cpu *s, const Head *h, int64_t i, int64_t n, float *scores)
 {
   const float *mask = h->mask + i * s->mask_row;
   if (s->mask_column) {
@@ -78,7 +78,8 @@ static void AddMask(const Attention *s, const Head *h, int64_t i, int64_t n, flo
 }
 
 /* scores[rows, limit] of queries from first on, masks added. */
-static int64_t Scores(const Attention *s, const Head *h, int64_t first, int64_t rows, float *scores)
+static int64_t Scores(const Attention_Cpu *s, const Head *h, int64_t first, int64_t rows,
+                      float *scores)
 {
   int64_t limit = Seen(s, first + rows - 1);
   RengaCpuGemm(false, true, rows, limit, s->width, s->scale, h->q + first * s->width, s->width,
@@ -89,7 +90,7 @@ static int64_t Scores(const Attention *s, const Head *h, int64_t first, int64_t 
   return limit;
 }
 
-static void ForwardBlock(const Attention *s, const Head *h, int64_t first, float *scores)
+static void ForwardBlock(const Attention_Cpu *s, const Head *h, int64_t first, float *scores)
 {
   int64_t rows = RengaCpuSmaller(s->queries - first, BLOCK);
   int64_t limit = Scores(s, h, first, rows, scores);
@@ -113,12 +114,13 @@ static void ForwardBlock(const Attention *s, const Head *h, int64_t first, float
     RengaRowScale(s->value_width, inverse[i], y + i * s->value_width);
 }
 
-static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                     const RengaKernelContext *context, const void *const in[],
-                                     void *const out[], void *workspace)
+static RengaErrorCode AttentionForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                              const RengaKernelContext *context,
+                                              const void *const in[], void *const out[],
+                                              void *workspace)
 {
   (void)stream;
-  const Attention *s = kernel->data;
+  const Attention_Cpu *s = kernel->data;
   int64_t blocks = RengaCpuPieces(s->queries, BLOCK), pieces = s->pieces * s->shared * blocks;
 #pragma omp parallel for schedule(dynamic)                                                         \
     num_threads(RengaCpuThreads(kernel->device->threads, pieces))
@@ -138,7 +140,7 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-static void AddMaskGradient(const Attention *s, const Head *h, int64_t i, int64_t n,
+static void AddMaskGradient(const Attention_Cpu *s, const Head *h, int64_t i, int64_t n,
                             const float *ds)
 {
   float *mask = h->dmask + i * s->mask_row;
@@ -152,8 +154,8 @@ static void AddMaskGradient(const Attention *s, const Head *h, int64_t i, int64_
 
 /* p becomes the probability after dropout, dp the gradient of the score: ds = p (m dp - dy . o),
    where m is the factor of dropout. */
-static void BackwardRow(const Attention *s, const Head *h, int64_t i, int64_t limit, float *p,
-                        float *dp)
+static void AttentionBackwardRow(const Attention_Cpu *s, const Head *h, int64_t i, int64_t limit,
+                                 float *p, float *dp)
 {
   int64_t seen = Seen(s, i);
   float whole = h->whole[i] == -INFINITY ? 0 : h->whole[i];
@@ -170,7 +172,7 @@ static void BackwardRow(const Attention *s, const Head *h, int64_t i, int64_t li
   memset(dp + seen, 0, (size_t)(limit - seen) * sizeof *dp);
 }
 
-static void BackwardHead(const Attention *s, const Head *h, float *p, float *dp)
+static void BackwardHead(const Attention_Cpu *s, const Head *h, float *p, float *dp)
 {
   memset(h->dk, 0, (size_t)(s->keys * s->width) * sizeof *h->dk);
   memset(h->dv, 0, (size_t)(s->keys * s->value_width) * sizeof *h->dv);
@@ -181,7 +183,7 @@ static void BackwardHead(const Attention *s, const Head *h, float *p, float *dp)
     RengaCpuGemm(false, true, rows, limit, s->value_width, 1, dy, s->value_width, h->v,
                  s->value_width, 0, dp, s->row);
     for (int64_t i = 0; i < rows; i++)
-      BackwardRow(s, h, first + i, limit, p + i * s->row, dp + i * s->row);
+      AttentionBackwardRow(s, h, first + i, limit, p + i * s->row, dp + i * s->row);
     RengaCpuGemm(true, false, limit, s->value_width, rows, 1, p, s->row, dy, s->value_width, 1,
                  h->dv, s->value_width);
     RengaCpuGemm(false, false, rows, s->width, limit, s->scale, dp, s->row, h->k, s->width, 0,
@@ -192,7 +194,7 @@ static void BackwardHead(const Attention *s, const Head *h, float *p, float *dp)
 }
 
 /* in: dy, q, k, v, o, log-sum-exp, (mask) */
-static Head HeadOfGradient(const Attention *s, const Head *found, int64_t head, int64_t mask,
+static Head HeadOfGradient(const Attention_Cpu *s, const Head *found, int64_t head, int64_t mask,
                            const void *const in[], void *const out[])
 {
   Head h = *found;
@@ -212,12 +214,13 @@ static Head HeadOfGradient(const Attention *s, const Head *found, int64_t head, 
   return h;
 }
 
-static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                      const RengaKernelContext *context, const void *const in[],
-                                      void *const out[], void *workspace)
+static RengaErrorCode AttentionBackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                               const RengaKernelContext *context,
+                                               const void *const in[], void *const out[],
+                                               void *workspace)
 {
   (void)stream;
-  const Attention *s = kernel->data;
+  const Attention_Cpu *s = kernel->data;
   if (s->mask_gradient) memset(out[3], 0, RengaTensorSpecBytes(&kernel->call.out[3]));
 #pragma omp parallel for schedule(dynamic)                                                         \
     num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
@@ -235,7 +238,7 @@ static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
 }
 
 /* Strides of the mask over the leading dimensions, queries and keys; 0 where it is broadcast. */
-static void MaskStrides(Attention *s, const RengaTensorSpec *mask)
+static void MaskStrides(Attention_Cpu *s, const RengaTensorSpec *mask)
 {
   int64_t stride = 1, step[RENGA_MAX_DIM] = {0};
   for (int d = s->n + 1; d >= 0; d--) {
@@ -249,7 +252,7 @@ static void MaskStrides(Attention *s, const RengaTensorSpec *mask)
   s->mask_column = step[s->n + 1];
 }
 
-static void SetShape(Attention *s, const RengaTensorSpec in[])
+static void SetShape(Attention_Cpu *s, const RengaTensorSpec in[])
 {
   const RengaTensorSpec *q = &in[0], *k = &in[1], *v = &in[2];
   s->n = q->ndim - 2;
@@ -266,14 +269,14 @@ static void SetShape(Attention *s, const RengaTensorSpec in[])
   }
 }
 
-static RengaErrorCode Create(RengaKernel kernel, int first, int mask)
+static RengaErrorCode CreateAttention_Cpu(RengaKernel kernel, int first, int mask)
 {
   const RengaOpCall *call = &kernel->call;
   const RengaTensorSpec *q = &call->in[first];
   if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32) || RengaTensorSpecCount(q) == 0 ||
       RengaTensorSpecCount(&call->in[first + 2]) == 0)
     return RENGA_SUCCESS;
-  Attention *s = NULL;
+  Attention_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;
@@ -297,19 +300,19 @@ static RengaErrorCode Create(RengaKernel kernel, int first, int mask)
   size_t buffers = first == 1 ? 2 : 1;
   kernel->workspace =
       buffers * BLOCK * (size_t)s->row * sizeof(float) * (size_t)kernel->device->threads;
-  kernel->run = first == 1 ? BackwardRun_Cpu : ForwardRun_Cpu;
+  kernel->run = first == 1 ? AttentionBackwardRun_Cpu : AttentionForwardRun_Cpu;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode AttentionCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, 0, 3));
+  RengaCall(CreateAttention_Cpu(kernel, 0, 3));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode AttentionGradCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, 1, 6));
+  RengaCall(CreateAttention_Cpu(kernel, 1, 6));
   return RENGA_SUCCESS;
 }
 

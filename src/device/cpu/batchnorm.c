@@ -8,14 +8,15 @@ typedef struct {
   int64_t images, channels, pixels;
   double epsilon;
   bool training;
-} Norm;
+} BatchNorm_Cpu;
 
-static const float *Plane(const Norm *s, const void *x, int64_t image, int64_t channel)
+static const float *PlaneOf_Cpu(const BatchNorm_Cpu *s, const void *x, int64_t image,
+                                int64_t channel)
 {
   return (const float *)x + (image * s->channels + channel) * s->pixels;
 }
 
-static double Sum(int64_t n, const float *x)
+static double PlaneSum_Cpu(int64_t n, const float *x)
 {
   double sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -33,23 +34,24 @@ static double SquaresFrom(int64_t n, const float *x, double mean)
 
 /* Mean and biased variance of a channel in the micro-batch. In double: networks of ReLU after
    BatchNormalization are chaotic, a wrong last bit of the mean turns units on and off. */
-static void Statistics(const Norm *s, const void *x, int64_t channel, double *mean,
-                       double *variance)
+static void Statistics_Cpu(const BatchNorm_Cpu *s, const void *x, int64_t channel, double *mean,
+                           double *variance)
 {
   double count = (double)(s->images * s->pixels), sum = 0, squares = 0;
-  for (int64_t n = 0; n < s->images; n++) sum += Sum(s->pixels, Plane(s, x, n, channel));
+  for (int64_t n = 0; n < s->images; n++)
+    sum += PlaneSum_Cpu(s->pixels, PlaneOf_Cpu(s, x, n, channel));
   *mean = sum / count;
   for (int64_t n = 0; n < s->images; n++)
-    squares += SquaresFrom(s->pixels, Plane(s, x, n, channel), *mean);
+    squares += SquaresFrom(s->pixels, PlaneOf_Cpu(s, x, n, channel), *mean);
   *variance = squares / count;
 }
 
 /* y = a (x - mean) + b */
-static void ForwardChannel(const Norm *s, const float *x, int64_t channel, float mean, float a,
-                           float b, float *y)
+static void ForwardChannel(const BatchNorm_Cpu *s, const float *x, int64_t channel, float mean,
+                           float a, float b, float *y)
 {
   for (int64_t n = 0; n < s->images; n++) {
-    const float *from = Plane(s, x, n, channel);
+    const float *from = PlaneOf_Cpu(s, x, n, channel);
     float *to = y + (from - x);
 #pragma omp simd
     for (int64_t i = 0; i < s->pixels; i++) to[i] = (from[i] - mean) * a + b;
@@ -57,13 +59,14 @@ static void ForwardChannel(const Norm *s, const float *x, int64_t channel, float
 }
 
 /* in: x, scale, bias, running mean, running variance; out: y, batch mean, batch variance */
-static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                     const RengaKernelContext *context, const void *const in[],
-                                     void *const out[], void *workspace)
+static RengaErrorCode BatchNormForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                              const RengaKernelContext *context,
+                                              const void *const in[], void *const out[],
+                                              void *workspace)
 {
   (void)stream;
   (void)workspace;
-  const Norm *s = kernel->data;
+  const BatchNorm_Cpu *s = kernel->data;
   const float *scale = in[1], *bias = in[2], *running_mean = in[3], *running_variance = in[4];
   float *means = kernel->call.n_out > 1 ? out[1] : NULL;
   float *variances = kernel->call.n_out > 2 ? out[2] : NULL;
@@ -72,7 +75,7 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
     num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
   for (int64_t c = 0; c < s->channels; c++) {
     double mean = running_mean[c], variance = running_variance[c];
-    if (batch) Statistics(s, in[0], c, &mean, &variance);
+    if (batch) Statistics_Cpu(s, in[0], c, &mean, &variance);
     float a = (float)(scale[c] / sqrt(variance + s->epsilon));
     ForwardChannel(s, in[0], c, (float)mean, a, bias[c], out[0]);
     if (means) means[c] = (float)mean;
@@ -82,12 +85,12 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
 }
 
 /* sum of dy and of dy (x - mean) over a channel */
-static void GradientSums(const Norm *s, const void *dy, const void *x, int64_t channel, float mean,
-                         double *sum, double *product)
+static void GradientSums(const BatchNorm_Cpu *s, const void *dy, const void *x, int64_t channel,
+                         float mean, double *sum, double *product)
 {
   *sum = *product = 0;
   for (int64_t n = 0; n < s->images; n++) {
-    const float *d = Plane(s, dy, n, channel), *v = Plane(s, x, n, channel);
+    const float *d = PlaneOf_Cpu(s, dy, n, channel), *v = PlaneOf_Cpu(s, x, n, channel);
     double plane = 0, plane_product = 0;
 #pragma omp simd reduction(+ : plane, plane_product)
     for (int64_t i = 0; i < s->pixels; i++) {
@@ -100,11 +103,11 @@ static void GradientSums(const Norm *s, const void *dy, const void *x, int64_t c
 }
 
 /* dx = a (dy - m - (x - mean) k) */
-static void BackwardChannel(const Norm *s, const float *dy, const float *x, int64_t channel,
-                            float mean, float a, float m, float k, float *dx)
+static void BackwardChannel(const BatchNorm_Cpu *s, const float *dy, const float *x,
+                            int64_t channel, float mean, float a, float m, float k, float *dx)
 {
   for (int64_t n = 0; n < s->images; n++) {
-    const float *d = Plane(s, dy, n, channel), *v = Plane(s, x, n, channel);
+    const float *d = PlaneOf_Cpu(s, dy, n, channel), *v = PlaneOf_Cpu(s, x, n, channel);
     float *to = dx + (d - dy);
 #pragma omp simd
     for (int64_t i = 0; i < s->pixels; i++) to[i] = a * (d[i] - m - (v[i] - mean) * k);
@@ -112,13 +115,14 @@ static void BackwardChannel(const Norm *s, const float *dy, const float *x, int6
 }
 
 /* in: dy, x, scale, mean, variance; out: dx, dscale, dbias */
-static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                      const RengaKernelContext *context, const void *const in[],
-                                      void *const out[], void *workspace)
+static RengaErrorCode BatchNormBackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                               const RengaKernelContext *context,
+                                               const void *const in[], void *const out[],
+                                               void *workspace)
 {
   (void)stream;
   (void)workspace;
-  const Norm *s = kernel->data;
+  const BatchNorm_Cpu *s = kernel->data;
   bool batch = context->training && s->training;
   const float *scale = in[2], *means = in[3], *variances = in[4];
   float *dscale = kernel->call.n_out > 1 ? out[1] : NULL;
@@ -140,13 +144,13 @@ static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *x,
-                             RengaKernelRunFunction run)
+static RengaErrorCode CreateBatchNorm_Cpu(RengaKernel kernel, const RengaTensorSpec *x,
+                                          RengaKernelRunFunction run)
 {
   const RengaOpCall *call = &kernel->call;
   if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32) || x->ndim < 2 || RengaTensorSpecCount(x) == 0)
     return RENGA_SUCCESS;
-  Norm *s = NULL;
+  BatchNorm_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;
@@ -162,13 +166,13 @@ static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *x,
 
 static RengaErrorCode BatchNormalizationCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, &kernel->call.in[0], ForwardRun_Cpu));
+  RengaCall(CreateBatchNorm_Cpu(kernel, &kernel->call.in[0], BatchNormForwardRun_Cpu));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode BatchNormalizationGradCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, &kernel->call.in[1], BackwardRun_Cpu));
+  RengaCall(CreateBatchNorm_Cpu(kernel, &kernel->call.in[1], BatchNormBackwardRun_Cpu));
   return RENGA_SUCCESS;
 }
 

@@ -5,8 +5,8 @@
 
 /* count elements; each input steps by 1 or, where it is broadcast, by 0. y may be an input of
  * step 1. */
-typedef void (*Loop)(int64_t count, const void *a, int64_t step_a, const void *b, int64_t step_b,
-                     void *y);
+typedef void (*BinaryLoop_Cpu)(int64_t count, const void *a, int64_t step_a, const void *b,
+                               int64_t step_b, void *y);
 
 #define LOOP(name, type, result, expression)                                                       \
   static void name(int64_t count, const void *a, int64_t step_a, const void *b, int64_t step_b,    \
@@ -76,7 +76,7 @@ LOOP(EqualBool, bool, bool, p == q)
 static const struct {
   const char *name;
   RengaDataType type;
-  Loop loop;
+  BinaryLoop_Cpu loop;
 } rows[] = {
     {"Add", RENGA_FLOAT32, AddFloat},
     {"Sub", RENGA_FLOAT32, SubFloat},
@@ -106,7 +106,7 @@ static const struct {
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
 typedef struct {
-  Loop loop;
+  BinaryLoop_Cpu loop;
   size_t size, result_size;
   RengaCpuBroadcast shape;
 } Binary;
@@ -169,8 +169,8 @@ static RengaErrorCode BinaryCreate_Cpu(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-static void Choose(int64_t count, size_t size, const bool *condition, int64_t step, const char *a,
-                   int64_t step_a, const char *b, int64_t step_b, char *y)
+static void ChooseBinary_Cpu(int64_t count, size_t size, const bool *condition, int64_t step,
+                             const char *a, int64_t step_a, const char *b, int64_t step_b, char *y)
 {
   if (size == 4) {
     const int32_t *u = (const int32_t *)a, *v = (const int32_t *)b;
@@ -201,10 +201,10 @@ static RengaErrorCode WhereRun_Cpu(RengaKernel kernel, RengaStream stream,
       int64_t at[3];
       RengaCpuBroadcastAt(shape, row, at);
       for (int i = 0; i < 3; i++) at[i] += rows_of.column * shape->step[i];
-      Choose(rows_of.columns, s->size, (const bool *)in[0] + at[0], shape->step[0],
-             (const char *)in[1] + (size_t)at[1] * s->size, shape->step[1],
-             (const char *)in[2] + (size_t)at[2] * s->size, shape->step[2],
-             (char *)out[0] + (size_t)(row * shape->inner + rows_of.column) * s->size);
+      ChooseBinary_Cpu(rows_of.columns, s->size, (const bool *)in[0] + at[0], shape->step[0],
+                       (const char *)in[1] + (size_t)at[1] * s->size, shape->step[1],
+                       (const char *)in[2] + (size_t)at[2] * s->size, shape->step[2],
+                       (char *)out[0] + (size_t)(row * shape->inner + rows_of.column) * s->size);
     }
   }
   return RENGA_SUCCESS;

@@ -11,7 +11,7 @@ typedef struct {
   RengaCpuTiling tiling;
 } Convolution;
 
-static RengaErrorCode Destroy(RengaKernel kernel)
+static RengaErrorCode DestroyConvolution_Cpu(RengaKernel kernel)
 {
   Convolution *s = kernel->data;
   if (s) RengaCall(RengaConvolutionDestroy(&s->general));
@@ -19,7 +19,7 @@ static RengaErrorCode Destroy(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-static void AddBias(int64_t rows, int64_t n, const float *bias, float *y)
+static void AddBias_Cpu(int64_t rows, int64_t n, const float *bias, float *y)
 {
   for (int64_t r = 0; r < rows; r++) {
     float b = bias[r];
@@ -29,9 +29,9 @@ static void AddBias(int64_t rows, int64_t n, const float *bias, float *y)
 }
 
 /* y[image] = w x[image], tile by tile; the bias of an image's channels after its last tile. */
-static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                     const RengaKernelContext *context, const void *const in[],
-                                     void *const out[], void *workspace)
+static RengaErrorCode ConvolutionRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                         const RengaKernelContext *context, const void *const in[],
+                                         void *const out[], void *workspace)
 {
   (void)stream;
   (void)context;
@@ -61,8 +61,8 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   if (!bias) return RENGA_SUCCESS;
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, s->images))
   for (int64_t image = 0; image < s->images; image++)
-    AddBias(s->out_channels, s->pixels, bias,
-            (float *)out[0] + image * s->out_channels * s->pixels);
+    AddBias_Cpu(s->out_channels, s->pixels, bias,
+                (float *)out[0] + image * s->out_channels * s->pixels);
   return RENGA_SUCCESS;
 }
 
@@ -181,9 +181,9 @@ static void FitPadding(RengaConvolutionShape *shape)
   }
 }
 
-static RengaErrorCode Create(RengaKernel kernel, RengaConvolutionKind kind,
-                             RengaKernelRunFunction run, const RengaTensorSpec *x,
-                             const RengaTensorSpec *w, const RengaTensorSpec *y)
+static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolutionKind kind,
+                                            RengaKernelRunFunction run, const RengaTensorSpec *x,
+                                            const RengaTensorSpec *w, const RengaTensorSpec *y)
 {
   const RengaOpCall *call = &kernel->call;
   RengaOpWindow window;
@@ -196,7 +196,7 @@ static RengaErrorCode Create(RengaKernel kernel, RengaConvolutionKind kind,
   Convolution *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
-  kernel->destroy = Destroy;
+  kernel->destroy = DestroyConvolution_Cpu;
   s->images = shape.images;
   s->channels = shape.channels;
   s->out_channels = shape.out_channels;
@@ -217,24 +217,24 @@ static RengaErrorCode Create(RengaKernel kernel, RengaConvolutionKind kind,
 static RengaErrorCode ConvCreate_Cpu(RengaKernel kernel)
 {
   RengaOpCall *call = &kernel->call;
-  RengaCall(Create(kernel, RENGA_CONVOLUTION_FORWARD, ForwardRun_Cpu, &call->in[0], &call->in[1],
-                   &call->out[0]));
+  RengaCall(CreateConvolution_Cpu(kernel, RENGA_CONVOLUTION_FORWARD, ConvolutionRun_Cpu,
+                                  &call->in[0], &call->in[1], &call->out[0]));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode ConvGradInputCreate_Cpu(RengaKernel kernel)
 {
   RengaOpCall *call = &kernel->call;
-  RengaCall(Create(kernel, RENGA_CONVOLUTION_INPUT, InputRun_Cpu, &call->out[0], &call->in[1],
-                   &call->in[0]));
+  RengaCall(CreateConvolution_Cpu(kernel, RENGA_CONVOLUTION_INPUT, InputRun_Cpu, &call->out[0],
+                                  &call->in[1], &call->in[0]));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode ConvGradWeightCreate_Cpu(RengaKernel kernel)
 {
   RengaOpCall *call = &kernel->call;
-  RengaCall(Create(kernel, RENGA_CONVOLUTION_WEIGHT, WeightRun_Cpu, &call->in[0], &call->out[0],
-                   &call->in[1]));
+  RengaCall(CreateConvolution_Cpu(kernel, RENGA_CONVOLUTION_WEIGHT, WeightRun_Cpu, &call->in[0],
+                                  &call->out[0], &call->in[1]));
   return RENGA_SUCCESS;
 }
 

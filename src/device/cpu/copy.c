@@ -6,7 +6,7 @@
 enum { BLOCK = 32 };
 
 /* Drop dimensions of extent 1; join neighbours that are one run on both sides. */
-static void Join(RengaCpuCopy *c)
+static void JoinDimensions_Cpu(RengaCpuCopy *c)
 {
   int n = 0;
   for (int d = 0; d < c->n; d++) {
@@ -33,7 +33,7 @@ void RengaCpuCopyInit(RengaCpuCopy *c)
       c->pieces = 0;
       return;
     }
-  Join(c);
+  JoinDimensions_Cpu(c);
   int last = c->n - 1;
   c->across = -1;
   if (c->from[last] != 1 && c->to[last] == 1)
@@ -63,8 +63,8 @@ static void CopyRun(int64_t count, size_t size, const char *from, int64_t from_s
 }
 
 /* to[i, j] = from[j, i] for i < rows <= BLOCK; both contiguous along their last index. */
-static void Turn(int64_t rows, int64_t columns, size_t size, const char *from, int64_t from_stride,
-                 char *to, int64_t to_stride)
+static void TurnBlock_Cpu(int64_t rows, int64_t columns, size_t size, const char *from,
+                          int64_t from_stride, char *to, int64_t to_stride)
 {
   for (int64_t start = 0; start < columns; start += BLOCK) {
     int64_t end = RengaCpuSmaller(columns, start + BLOCK);
@@ -82,7 +82,7 @@ static void Turn(int64_t rows, int64_t columns, size_t size, const char *from, i
   }
 }
 
-static void CopyRow(const RengaCpuCopy *c, int64_t row, const char *from, char *to)
+static void CopyRow_Cpu(const RengaCpuCopy *c, int64_t row, const char *from, char *to)
 {
   int last = c->n - 1;
   int64_t source = c->from_offset, target = c->to_offset, block = 0;
@@ -99,8 +99,8 @@ static void CopyRow(const RengaCpuCopy *c, int64_t row, const char *from, char *
   if (c->across < 0)
     CopyRun(c->extent[last], c->size, from, c->from[last], to, c->to[last]);
   else
-    Turn(RengaCpuSmaller(BLOCK, c->extent[c->across] - block), c->extent[last], c->size, from,
-         c->from[last], to, c->to[c->across]);
+    TurnBlock_Cpu(RengaCpuSmaller(BLOCK, c->extent[c->across] - block), c->extent[last], c->size,
+                  from, c->from[last], to, c->to[c->across]);
 }
 
 void RengaCpuCopyRun(int threads, const RengaCpuCopy *c, const void *from, void *to)
@@ -109,6 +109,6 @@ void RengaCpuCopyRun(int threads, const RengaCpuCopy *c, const void *from, void 
   for (int64_t piece = 0; piece < c->pieces; piece++) {
     int64_t first = piece * c->rows_per_piece;
     int64_t end = RengaCpuSmaller(c->rows, first + c->rows_per_piece);
-    for (int64_t row = first; row < end; row++) CopyRow(c, row, from, to);
+    for (int64_t row = first; row < end; row++) CopyRow_Cpu(c, row, from, to);
   }
 }

@@ -9,9 +9,9 @@
 typedef struct {
   int64_t before, batch, factor, after, count, key;
   float ratio;
-} Dropout;
+} Dropout_Cpu;
 
-static void DropoutPiece(const Dropout *s, const RengaDropout *dropout, int64_t first_sample,
+static void DropoutPiece(const Dropout_Cpu *s, const RengaDropout *dropout, int64_t first_sample,
                          int64_t first, int64_t last, const float *x, float *y)
 {
   int64_t run = s->factor * s->after; /* neighbours of one sample */
@@ -33,7 +33,7 @@ static RengaErrorCode DropoutRun_Cpu(RengaKernel kernel, RengaStream stream,
 {
   (void)stream;
   (void)workspace;
-  const Dropout *s = kernel->data;
+  const Dropout_Cpu *s = kernel->data;
   RengaDropout dropout = RengaDropoutStart(context->seed, context->step, s->key);
   const float *x = kernel->call.n_in > 0 ? in[0] : NULL;
   bool draw = !x || (context->training && s->ratio > 0);
@@ -58,7 +58,7 @@ static RengaErrorCode CreateDraws(RengaKernel kernel, const RengaTensorSpec *x, 
   const RengaAttributes *attributes = kernel->call.attributes;
   int batch_dim = (int)RengaAttributesInt(attributes, "batch_dim", 0);
   if (batch_dim < 0 || batch_dim >= x->ndim) return RENGA_SUCCESS;
-  Dropout *s = NULL;
+  Dropout_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;

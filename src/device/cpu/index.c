@@ -9,15 +9,15 @@ typedef struct {
   int64_t padding; /* the row that gets no gradient; -1: none */
   size_t size;     /* bytes of an element */
   bool wide;       /* indices are int64, else int32 */
-} Gather;
+} Gather_Cpu;
 
-static int64_t IndexAt(const Gather *s, const void *indices, int64_t i)
+static int64_t IndexAt(const Gather_Cpu *s, const void *indices, int64_t i)
 {
   int64_t index = s->wide ? ((const int64_t *)indices)[i] : ((const int32_t *)indices)[i];
   return index < 0 ? index + s->length : index;
 }
 
-static RengaErrorCode CheckIndices(const Gather *s, const char *name, const void *indices)
+static RengaErrorCode CheckIndices(const Gather_Cpu *s, const char *name, const void *indices)
 {
   for (int64_t i = 0; i < s->count; i++) {
     int64_t index = IndexAt(s, indices, i);
@@ -35,7 +35,7 @@ static RengaErrorCode GatherRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   (void)context;
   (void)workspace;
-  const Gather *s = kernel->data;
+  const Gather_Cpu *s = kernel->data;
   RengaCall(CheckIndices(s, "Gather", in[1]));
   size_t row = (size_t)s->inner * s->size;
   int64_t rows = s->outer * s->count, per_piece = RENGA_CPU_PIECE / (s->inner + 1) + 1;
@@ -52,23 +52,23 @@ static RengaErrorCode GatherRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *data,
-                             RengaKernelRunFunction run)
+static RengaErrorCode CreateGather_Cpu(RengaKernel kernel, const RengaTensorSpec *data,
+                                       RengaKernelRunFunction run)
 {
   const RengaOpCall *call = &kernel->call;
   const RengaTensorSpec *indices = &call->in[1];
   if (indices->type != RENGA_INT64 && indices->type != RENGA_INT32) return RENGA_SUCCESS;
   int axis = 0;
   RengaCall(RengaOpAxis(call, "axis", data->ndim, &axis));
-  Gather *s = NULL;
+  Gather_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
-  *s = (Gather){.outer = RengaOpProduct(data, 0, axis),
-                .length = data->dim[axis],
-                .inner = RengaOpProduct(data, axis + 1, data->ndim),
-                .count = RengaTensorSpecCount(indices),
-                .padding = RengaOpCallInt(call, "padding"),
-                .size = RengaDataTypeSize(data->type),
-                .wide = indices->type == RENGA_INT64};
+  *s = (Gather_Cpu){.outer = RengaOpProduct(data, 0, axis),
+                    .length = data->dim[axis],
+                    .inner = RengaOpProduct(data, axis + 1, data->ndim),
+                    .count = RengaTensorSpecCount(indices),
+                    .padding = RengaOpCallInt(call, "padding"),
+                    .size = RengaDataTypeSize(data->type),
+                    .wide = indices->type == RENGA_INT64};
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;
   kernel->run = run;
@@ -77,13 +77,13 @@ static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *data,
 
 static RengaErrorCode GatherCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, &kernel->call.in[0], GatherRun_Cpu));
+  RengaCall(CreateGather_Cpu(kernel, &kernel->call.in[0], GatherRun_Cpu));
   return RENGA_SUCCESS;
 }
 
 /* Rows [first, last) of the table's gradient: every thread reads all indices and keeps its own, so
    that each row is summed in ascending position. */
-static void GradientRows(const Gather *s, const void *indices, const float *dy, float *dx,
+static void GradientRows(const Gather_Cpu *s, const void *indices, const float *dy, float *dx,
                          int64_t outer, int64_t first, int64_t last)
 {
   float *table = dx + (outer * s->length) * s->inner;
@@ -106,7 +106,7 @@ static RengaErrorCode GatherGradRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)context;
   (void)workspace;
   enum { RANGES = 32 };
-  const Gather *s = kernel->data;
+  const Gather_Cpu *s = kernel->data;
   RengaCall(CheckIndices(s, "GatherGrad", in[1]));
   int64_t per_range = RengaCpuPieces(s->length, RANGES);
   if (per_range * s->inner < RENGA_CPU_PIECE) per_range = RENGA_CPU_PIECE / (s->inner + 1) + 1;
@@ -124,7 +124,7 @@ static RengaErrorCode GatherGradRun_Cpu(RengaKernel kernel, RengaStream stream,
 static RengaErrorCode GatherGradCreate_Cpu(RengaKernel kernel)
 {
   if (kernel->call.in[0].type == RENGA_FLOAT32)
-    RengaCall(Create(kernel, &kernel->call.out[0], GatherGradRun_Cpu));
+    RengaCall(CreateGather_Cpu(kernel, &kernel->call.out[0], GatherGradRun_Cpu));
   return RENGA_SUCCESS;
 }
 

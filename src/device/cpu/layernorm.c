@@ -10,9 +10,9 @@ typedef struct {
   int64_t rows, n, pieces, rows_per_piece;
   float epsilon;
   bool centred; /* LayerNormalization; else root mean square */
-} Norm;
+} LayerNorm_Cpu;
 
-static double SumOf(int64_t n, const float *x)
+static double SumOfRow_Cpu(int64_t n, const float *x)
 {
   float sum = 0;
 #pragma omp simd reduction(+ : sum)
@@ -28,11 +28,11 @@ static double SquaresOf(int64_t n, const float *x, float mean)
   return sum;
 }
 
-static void ForwardRow(const Norm *s, const float *restrict x, const float *restrict scale,
+static void ForwardRow(const LayerNorm_Cpu *s, const float *restrict x, const float *restrict scale,
                        const float *restrict bias, float *restrict y, float *mean_of,
                        float *inverse_of)
 {
-  float mean = s->centred ? (float)(SumOf(s->n, x) / (double)s->n) : 0;
+  float mean = s->centred ? (float)(SumOfRow_Cpu(s->n, x) / (double)s->n) : 0;
   float inverse = (float)(1 / sqrt(SquaresOf(s->n, x, mean) / (double)s->n + s->epsilon));
   if (bias) {
 #pragma omp simd
@@ -51,14 +51,15 @@ static float *OutputOf(RengaKernel kernel, void *const out[], int i)
   return i < kernel->call.n_out ? out[i] : NULL;
 }
 
-static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                     const RengaKernelContext *context, const void *const in[],
-                                     void *const out[], void *workspace)
+static RengaErrorCode LayerNormForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                              const RengaKernelContext *context,
+                                              const void *const in[], void *const out[],
+                                              void *workspace)
 {
   (void)stream;
   (void)context;
   (void)workspace;
-  const Norm *s = kernel->data;
+  const LayerNorm_Cpu *s = kernel->data;
   const float *x = in[0], *bias = kernel->call.n_in > 2 ? in[2] : NULL;
   float *y = out[0], *mean = s->centred ? OutputOf(kernel, out, 1) : NULL;
   float *inverse = OutputOf(kernel, out, s->centred ? 2 : 1);
@@ -74,9 +75,10 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
 }
 
 /* With g = dy scale and h = (x - mean) inverse: dx = inverse (g - mean(g) - h mean(g h)). */
-static void BackwardRow(const Norm *s, const float *restrict dy, const float *restrict x,
-                        const float *restrict scale, float mean, float inverse, float *restrict dx,
-                        float *restrict dscale, float *restrict dbias)
+static void LayerNormBackwardRow(const LayerNorm_Cpu *s, const float *restrict dy,
+                                 const float *restrict x, const float *restrict scale, float mean,
+                                 float inverse, float *restrict dx, float *restrict dscale,
+                                 float *restrict dbias)
 {
   float sum = 0, product = 0;
 #pragma omp simd reduction(+ : sum, product)
@@ -114,13 +116,14 @@ static void SumParts(int threads, int64_t n, int64_t count, int64_t stride, cons
 }
 
 /* parts is [pieces, 2, n]: sums for scale and bias */
-static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                      const RengaKernelContext *context, const void *const in[],
-                                      void *const out[], void *workspace)
+static RengaErrorCode LayerNormBackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                               const RengaKernelContext *context,
+                                               const void *const in[], void *const out[],
+                                               void *workspace)
 {
   (void)stream;
   (void)context;
-  const Norm *s = kernel->data;
+  const LayerNorm_Cpu *s = kernel->data;
   const float *dy = in[0], *x = in[1], *mean = s->centred ? in[3] : NULL;
   const float *inverse = in[s->centred ? 4 : 3];
   float *dx = out[0], *parts = workspace;
@@ -131,8 +134,8 @@ static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
     float *dscale = parts + 2 * piece * s->n, *dbias = dscale + s->n;
     memset(dscale, 0, 2 * (size_t)s->n * sizeof *dscale);
     for (int64_t r = piece * s->rows_per_piece; r < end; r++)
-      BackwardRow(s, dy + r * s->n, x + r * s->n, in[2], mean ? mean[r] : 0, inverse[r],
-                  dx + r * s->n, dscale, dbias);
+      LayerNormBackwardRow(s, dy + r * s->n, x + r * s->n, in[2], mean ? mean[r] : 0, inverse[r],
+                           dx + r * s->n, dscale, dbias);
   }
   int threads = kernel->device->threads;
   float *dscale = OutputOf(kernel, out, 1), *dbias = s->centred ? OutputOf(kernel, out, 2) : NULL;
@@ -141,14 +144,14 @@ static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *x, bool centred,
-                             bool backward)
+static RengaErrorCode CreateLayerNorm_Cpu(RengaKernel kernel, const RengaTensorSpec *x,
+                                          bool centred, bool backward)
 {
   const RengaOpCall *call = &kernel->call;
   if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
   int axis = 0;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
-  Norm *s = NULL;
+  LayerNorm_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;
@@ -161,31 +164,31 @@ static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *x, bool 
   if (s->rows_per_piece < LEAST) s->rows_per_piece = LEAST;
   s->pieces = RengaCpuPieces(s->rows, s->rows_per_piece);
   if (backward) kernel->workspace = (size_t)(2 * s->pieces * s->n) * sizeof(float);
-  kernel->run = backward ? BackwardRun_Cpu : ForwardRun_Cpu;
+  kernel->run = backward ? LayerNormBackwardRun_Cpu : LayerNormForwardRun_Cpu;
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode LayerNormalizationCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, &kernel->call.in[0], true, false));
+  RengaCall(CreateLayerNorm_Cpu(kernel, &kernel->call.in[0], true, false));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode LayerNormalizationGradCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, &kernel->call.in[1], true, true));
+  RengaCall(CreateLayerNorm_Cpu(kernel, &kernel->call.in[1], true, true));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode RMSNormalizationCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, &kernel->call.in[0], false, false));
+  RengaCall(CreateLayerNorm_Cpu(kernel, &kernel->call.in[0], false, false));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode RMSNormalizationGradCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, &kernel->call.in[1], false, true));
+  RengaCall(CreateLayerNorm_Cpu(kernel, &kernel->call.in[1], false, true));
   return RENGA_SUCCESS;
 }
 

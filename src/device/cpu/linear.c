@@ -6,14 +6,14 @@
 typedef struct {
   int64_t rows, in, out;
   bool trans;
-} Linear;
+} Linear_Cpu;
 
 static int64_t LastDimension(const RengaTensorSpec *spec)
 {
   return spec->dim[spec->ndim - 1];
 }
 
-static int64_t Rows(const RengaTensorSpec *spec)
+static int64_t RowsOf_Cpu(const RengaTensorSpec *spec)
 {
   return RengaOpProduct(spec, 0, spec->ndim - 1);
 }
@@ -25,7 +25,7 @@ static RengaErrorCode LinearRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   (void)context;
   (void)workspace;
-  const Linear *s = kernel->data;
+  const Linear_Cpu *s = kernel->data;
   RengaCpuProduct product = {.trans_b = s->trans,
                              .m = s->rows,
                              .n = s->out,
@@ -51,7 +51,7 @@ static RengaErrorCode LinearGradInputRun_Cpu(RengaKernel kernel, RengaStream str
   (void)stream;
   (void)context;
   (void)workspace;
-  const Linear *s = kernel->data;
+  const Linear_Cpu *s = kernel->data;
   RengaCpuProduct product = {.trans_b = !s->trans,
                              .m = s->rows,
                              .n = s->in,
@@ -76,7 +76,7 @@ static RengaErrorCode LinearGradWeightRun_Cpu(RengaKernel kernel, RengaStream st
   (void)stream;
   (void)context;
   (void)workspace;
-  const Linear *s = kernel->data;
+  const Linear_Cpu *s = kernel->data;
   RengaCpuProduct product = {.trans_a = true,
                              .m = s->in,
                              .n = s->out,
@@ -103,9 +103,9 @@ static RengaErrorCode CreateLinear(RengaKernel kernel, RengaKernelRunFunction ru
 {
   const RengaOpCall *call = &kernel->call;
   if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
-  Linear *s = NULL;
+  Linear_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
-  *s = (Linear){rows, in, out, RengaAttributesInt(call->attributes, "transB", 0) != 0};
+  *s = (Linear_Cpu){rows, in, out, RengaAttributesInt(call->attributes, "transB", 0) != 0};
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;
   kernel->run = run;
@@ -115,15 +115,15 @@ static RengaErrorCode CreateLinear(RengaKernel kernel, RengaKernelRunFunction ru
 static RengaErrorCode LinearCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
-  RengaCall(CreateLinear(kernel, LinearRun_Cpu, Rows(&call->in[0]), LastDimension(&call->in[0]),
-                         LastDimension(&call->out[0])));
+  RengaCall(CreateLinear(kernel, LinearRun_Cpu, RowsOf_Cpu(&call->in[0]),
+                         LastDimension(&call->in[0]), LastDimension(&call->out[0])));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode LinearGradInputCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
-  RengaCall(CreateLinear(kernel, LinearGradInputRun_Cpu, Rows(&call->in[0]),
+  RengaCall(CreateLinear(kernel, LinearGradInputRun_Cpu, RowsOf_Cpu(&call->in[0]),
                          LastDimension(&call->out[0]), LastDimension(&call->in[0])));
   return RENGA_SUCCESS;
 }
@@ -131,7 +131,7 @@ static RengaErrorCode LinearGradInputCreate_Cpu(RengaKernel kernel)
 static RengaErrorCode LinearGradWeightCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
-  RengaCall(CreateLinear(kernel, LinearGradWeightRun_Cpu, Rows(&call->in[0]),
+  RengaCall(CreateLinear(kernel, LinearGradWeightRun_Cpu, RowsOf_Cpu(&call->in[0]),
                          LastDimension(&call->in[0]), LastDimension(&call->in[1])));
   return RENGA_SUCCESS;
 }
@@ -140,10 +140,10 @@ typedef struct {
   RengaOpMatMul shape;
   float alpha;
   int64_t batches;
-} MatMul;
+} MatMul_Cpu;
 
 /* Where b is the same for all batches and the rows of a follow each other, they are one batch. */
-static void JoinBatches(MatMul *s)
+static void JoinBatches(MatMul_Cpu *s)
 {
   RengaOpMatMul *shape = &s->shape;
   int64_t rows = shape->m;
@@ -170,7 +170,7 @@ static void BatchOffsets(const RengaOpMatMul *shape, int64_t batch, int64_t *a, 
   }
 }
 
-static int64_t Larger(int64_t a, int64_t b)
+static int64_t LargerSize_Cpu(int64_t a, int64_t b)
 {
   return a > b ? a : b;
 }
@@ -182,19 +182,20 @@ static RengaErrorCode MatMulRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   (void)context;
   (void)workspace;
-  const MatMul *s = kernel->data;
+  const MatMul_Cpu *s = kernel->data;
   const RengaOpMatMul *shape = &s->shape;
   bool trans_a = shape->a_column != 1, trans_b = shape->b_column != 1;
-  RengaCpuProduct common = {
-      .trans_a = trans_a,
-      .trans_b = trans_b,
-      .m = shape->m,
-      .n = shape->n,
-      .k = shape->k,
-      .lda = trans_a ? Larger(shape->a_column, shape->m) : Larger(shape->a_row, shape->k),
-      .ldb = trans_b ? Larger(shape->b_column, shape->k) : Larger(shape->b_row, shape->n),
-      .ldc = shape->n,
-      .alpha = s->alpha};
+  RengaCpuProduct common = {.trans_a = trans_a,
+                            .trans_b = trans_b,
+                            .m = shape->m,
+                            .n = shape->n,
+                            .k = shape->k,
+                            .lda = trans_a ? LargerSize_Cpu(shape->a_column, shape->m)
+                                           : LargerSize_Cpu(shape->a_row, shape->k),
+                            .ldb = trans_b ? LargerSize_Cpu(shape->b_column, shape->k)
+                                           : LargerSize_Cpu(shape->b_row, shape->n),
+                            .ldc = shape->n,
+                            .alpha = s->alpha};
   if (shape->m == 0 || shape->n == 0) return RENGA_SUCCESS;
   RengaCpuTiling tiling = RengaCpuTile(shape->m, shape->n);
   int64_t tiles = tiling.rows * tiling.columns, pieces = s->batches * tiles;
@@ -216,7 +217,7 @@ static RengaErrorCode MatMulCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
   if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
-  MatMul *s = NULL;
+  MatMul_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;

@@ -7,17 +7,17 @@
 typedef struct {
   int64_t outer, classes, inner, rows, rows_per_piece, pieces, ignore;
   bool wide; /* labels are int64, else int32 */
-} Loss;
+} Loss_Cpu;
 
-static int64_t LabelAt(const Loss *s, const void *labels, int64_t row)
+static int64_t LabelAt_Cpu(const Loss_Cpu *s, const void *labels, int64_t row)
 {
   return s->wide ? ((const int64_t *)labels)[row] : ((const int32_t *)labels)[row];
 }
 
-static RengaErrorCode CheckLabels(const Loss *s, const void *labels)
+static RengaErrorCode CheckLabels_Cpu(const Loss_Cpu *s, const void *labels)
 {
   for (int64_t row = 0; row < s->rows; row++) {
-    int64_t label = LabelAt(s, labels, row);
+    int64_t label = LabelAt_Cpu(s, labels, row);
     RengaCheck(label == s->ignore || (label >= 0 && label < s->classes), MPI_COMM_SELF,
                RENGA_ERR_ARGUMENT, "label %lld at position %lld is outside [0, %lld)",
                (long long)label, (long long)row, (long long)s->classes);
@@ -25,7 +25,7 @@ static RengaErrorCode CheckLabels(const Loss *s, const void *labels)
   return RENGA_SUCCESS;
 }
 
-static float LogSumExp(const Loss *s, const float *x)
+static float LogSumExp_Cpu(const Loss_Cpu *s, const float *x)
 {
   if (s->inner == 1) {
     float shift = RengaRowShift(RengaRowMax(s->classes, x));
@@ -39,17 +39,17 @@ static float LogSumExp(const Loss *s, const float *x)
 }
 
 /* part[piece]: the sum of a piece's rows, in order */
-static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                     const RengaKernelContext *context, const void *const in[],
-                                     void *const out[], void *workspace)
+static RengaErrorCode LossForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                         const RengaKernelContext *context, const void *const in[],
+                                         void *const out[], void *workspace)
 {
   (void)stream;
   (void)context;
-  const Loss *s = kernel->data;
+  const Loss_Cpu *s = kernel->data;
   const float *weights = kernel->call.n_in > 2 ? in[2] : NULL;
   float *whole_of = kernel->call.n_out > 1 ? out[1] : NULL;
   double *part = workspace, total = 0;
-  RengaCall(CheckLabels(s, in[1]));
+  RengaCall(CheckLabels_Cpu(s, in[1]));
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
   for (int64_t piece = 0; piece < s->pieces; piece++) {
@@ -58,8 +58,8 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
     for (int64_t row = piece * s->rows_per_piece; row < end; row++) {
       const float *x =
           (const float *)in[0] + row / s->inner * s->classes * s->inner + row % s->inner;
-      float whole = LogSumExp(s, x);
-      int64_t label = LabelAt(s, in[1], row);
+      float whole = LogSumExp_Cpu(s, x);
+      int64_t label = LabelAt_Cpu(s, in[1], row);
       if (whole_of) whole_of[row] = whole;
       if (label != s->ignore)
         part[piece] += ((double)whole - x[label * s->inner]) * (weights ? weights[label] : 1);
@@ -71,8 +71,8 @@ static RengaErrorCode ForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
 }
 
 /* factor (exp(x - whole) - [class is label]) */
-static void BackwardRow(const Loss *s, const float *x, float whole, float factor, int64_t label,
-                        float *dx)
+static void LossBackwardRow(const Loss_Cpu *s, const float *x, float whole, float factor,
+                            int64_t label, float *dx)
 {
   if (s->inner == 1) {
 #pragma omp simd
@@ -84,33 +84,34 @@ static void BackwardRow(const Loss *s, const float *x, float whole, float factor
   if (factor != 0) dx[label * s->inner] -= factor;
 }
 
-static RengaErrorCode BackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                      const RengaKernelContext *context, const void *const in[],
-                                      void *const out[], void *workspace)
+static RengaErrorCode LossBackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
+                                          const RengaKernelContext *context, const void *const in[],
+                                          void *const out[], void *workspace)
 {
   (void)stream;
   (void)context;
   (void)workspace;
-  const Loss *s = kernel->data;
+  const Loss_Cpu *s = kernel->data;
   const float *whole = in[3], *weights = kernel->call.n_in > 4 ? in[4] : NULL;
   float gradient = *(const float *)in[0];
-  RengaCall(CheckLabels(s, in[2]));
+  RengaCall(CheckLabels_Cpu(s, in[2]));
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
   for (int64_t piece = 0; piece < s->pieces; piece++) {
     int64_t end = RengaCpuSmaller(s->rows, (piece + 1) * s->rows_per_piece);
     for (int64_t row = piece * s->rows_per_piece; row < end; row++) {
       int64_t at = row / s->inner * s->classes * s->inner + row % s->inner;
-      int64_t label = LabelAt(s, in[2], row);
+      int64_t label = LabelAt_Cpu(s, in[2], row);
       float factor = label == s->ignore ? 0 : gradient * (weights ? weights[label] : 1);
-      BackwardRow(s, (const float *)in[1] + at, whole[row], factor, label, (float *)out[0] + at);
+      LossBackwardRow(s, (const float *)in[1] + at, whole[row], factor, label,
+                      (float *)out[0] + at);
     }
   }
   return RENGA_SUCCESS;
 }
 
 /* Input number labels may be int64 or int32; the others are float32. */
-static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *scores, int labels)
+static RengaErrorCode CreateLoss_Cpu(RengaKernel kernel, const RengaTensorSpec *scores, int labels)
 {
   const RengaOpCall *call = &kernel->call;
   RengaDataType type = call->in[labels].type;
@@ -118,7 +119,7 @@ static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *scores, 
     return RENGA_SUCCESS;
   int axis = 0;
   RengaCall(RengaOpAxis(call, "axis", scores->ndim, &axis));
-  Loss *s = NULL;
+  Loss_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;
@@ -130,7 +131,7 @@ static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *scores, 
   s->pieces = RengaCpuPieces(s->rows, s->rows_per_piece);
   s->ignore = RengaAttributesInt(call->attributes, "ignore_index", INT64_MIN);
   s->wide = type == RENGA_INT64;
-  kernel->run = labels == 1 ? ForwardRun_Cpu : BackwardRun_Cpu;
+  kernel->run = labels == 1 ? LossForwardRun_Cpu : LossBackwardRun_Cpu;
   if (labels == 1)
     kernel->workspace = (size_t)s->pieces * sizeof(double);
   else
@@ -140,13 +141,13 @@ static RengaErrorCode Create(RengaKernel kernel, const RengaTensorSpec *scores, 
 
 static RengaErrorCode CrossEntropyCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, &kernel->call.in[0], 1));
+  RengaCall(CreateLoss_Cpu(kernel, &kernel->call.in[0], 1));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CrossEntropyGradCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, &kernel->call.in[1], 2));
+  RengaCall(CreateLoss_Cpu(kernel, &kernel->call.in[1], 2));
   return RENGA_SUCCESS;
 }
 
@@ -157,11 +158,11 @@ static RengaErrorCode CountRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   (void)context;
   (void)workspace;
-  const Loss *s = kernel->data;
+  const Loss_Cpu *s = kernel->data;
   const float *weights = kernel->call.n_in > 1 ? in[1] : NULL;
   double total = 0;
   for (int64_t row = 0; row < s->rows; row++) {
-    int64_t label = LabelAt(s, in[0], row);
+    int64_t label = LabelAt_Cpu(s, in[0], row);
     if (label == s->ignore) continue;
     RengaCheck(!weights || (label >= 0 && label < s->classes), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
                "label %lld at position %lld is outside [0, %lld)", (long long)label, (long long)row,
@@ -177,7 +178,7 @@ static RengaErrorCode CrossEntropyCountCreate_Cpu(RengaKernel kernel)
   const RengaOpCall *call = &kernel->call;
   RengaDataType type = call->in[0].type;
   if (type != RENGA_INT64 && type != RENGA_INT32) return RENGA_SUCCESS;
-  Loss *s = NULL;
+  Loss_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;

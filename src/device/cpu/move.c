@@ -8,7 +8,7 @@ typedef struct {
   bool split; /* copy i goes to output i; else it comes from input i */
   int count;
   RengaCpuCopy copy[1];
-} Move;
+} Move_Cpu;
 
 static RengaErrorCode MoveRun_Cpu(RengaKernel kernel, RengaStream stream,
                                   const RengaKernelContext *context, const void *const in[],
@@ -17,7 +17,7 @@ static RengaErrorCode MoveRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   (void)context;
   (void)workspace;
-  const Move *s = kernel->data;
+  const Move_Cpu *s = kernel->data;
   size_t bytes = RengaTensorSpecBytes(&kernel->call.out[0]);
   if (s->fill && bytes) memset(out[0], 0, bytes);
   for (int i = 0; i < s->count; i++)
@@ -26,11 +26,11 @@ static RengaErrorCode MoveRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CreateMove(RengaKernel kernel, int count, Move **move)
+static RengaErrorCode CreateMove(RengaKernel kernel, int count, Move_Cpu **move)
 {
   char *bytes = NULL;
-  RengaCall(RengaMalloc(sizeof(Move) + (size_t)count * sizeof(RengaCpuCopy), &bytes));
-  Move *s = (Move *)(void *)bytes;
+  RengaCall(RengaMalloc(sizeof(Move_Cpu) + (size_t)count * sizeof(RengaCpuCopy), &bytes));
+  Move_Cpu *s = (Move_Cpu *)(void *)bytes;
   s->count = count;
   for (int i = 0; i < count; i++) s->copy[i].size = RengaDataTypeSize(kernel->call.out[0].type);
   kernel->data = s;
@@ -52,7 +52,7 @@ static void Contiguous(const RengaTensorSpec *spec, int64_t stride[])
 
 static RengaErrorCode ReshapeCreate_Cpu(RengaKernel kernel)
 {
-  Move *s = NULL;
+  Move_Cpu *s = NULL;
   RengaCall(CreateMove(kernel, 1, &s));
   RengaCpuCopy *c = s->copy;
   c->n = 2; /* rows of a piece, so that threads share them */
@@ -68,7 +68,7 @@ static RengaErrorCode ReshapeCreate_Cpu(RengaKernel kernel)
 static RengaErrorCode ExpandCreate_Cpu(RengaKernel kernel)
 {
   const RengaTensorSpec *x = &kernel->call.in[0], *y = &kernel->call.out[0];
-  Move *s = NULL;
+  Move_Cpu *s = NULL;
   RengaCall(CreateMove(kernel, 1, &s));
   RengaCpuCopy *c = s->copy;
   int64_t stride[RENGA_MAX_DIM];
@@ -88,7 +88,7 @@ static RengaErrorCode ExpandCreate_Cpu(RengaKernel kernel)
 static RengaErrorCode TileCreate_Cpu(RengaKernel kernel)
 {
   const RengaTensorSpec *x = &kernel->call.in[0], *y = &kernel->call.out[0];
-  Move *s = NULL;
+  Move_Cpu *s = NULL;
   RengaCall(CreateMove(kernel, 1, &s));
   RengaCpuCopy *c = s->copy;
   int64_t from[RENGA_MAX_DIM], to[RENGA_MAX_DIM];
@@ -110,7 +110,7 @@ static RengaErrorCode TileCreate_Cpu(RengaKernel kernel)
 static RengaErrorCode TransposeCreate_Cpu(RengaKernel kernel)
 {
   const RengaTensorSpec *x = &kernel->call.in[0], *y = &kernel->call.out[0];
-  Move *s = NULL;
+  Move_Cpu *s = NULL;
   RengaCall(CreateMove(kernel, 1, &s));
   RengaCpuCopy *c = s->copy;
   int count = 0;
@@ -131,7 +131,7 @@ static RengaErrorCode TransposeCreate_Cpu(RengaKernel kernel)
 static RengaErrorCode CreateSlice(RengaKernel kernel, const RengaTensorSpec *large,
                                   const RengaTensorSpec *small, bool gradient)
 {
-  Move *s = NULL;
+  Move_Cpu *s = NULL;
   RengaOpSlice slice;
   RengaCall(RengaOpGetSlice(&kernel->call, large, &slice));
   RengaCall(CreateMove(kernel, 1, &s));
@@ -170,7 +170,7 @@ static RengaErrorCode CreateParts(RengaKernel kernel, const RengaTensorSpec *who
 {
   int axis = 0;
   RengaCall(RengaOpAxis(&kernel->call, "axis", whole->ndim, &axis));
-  Move *s = NULL;
+  Move_Cpu *s = NULL;
   RengaCall(CreateMove(kernel, count, &s));
   s->split = split;
   int64_t outer = RengaOpProduct(whole, 0, axis), inner = RengaOpProduct(whole, axis, whole->ndim);

@@ -29,7 +29,7 @@ typedef struct {
   dnnl_primitive_t reorder;
   dnnl_memory_desc_t reorder_user, reorder_own;
   size_t bytes, offset; /* of the buffer; one per thread unless shared */
-} Tensor;
+} DnnTensor;
 
 struct _RengaConvolution {
   RengaConvolutionKind kind;
@@ -40,13 +40,13 @@ struct _RengaConvolution {
   dnnl_stream_t stream;
   dnnl_primitive_desc_t description;
   dnnl_primitive_t primitive;
-  Tensor tensor[N_TENSORS];
+  DnnTensor tensor[N_TENSORS];
   size_t scratch_bytes, scratch_offset, workspace;
   dnnl_memory_t *memory; /* [threads][N_MEMORIES] */
 };
 
-static RengaErrorCode Describe(dnnl_memory_desc_t *md, int n, const int64_t dim[],
-                               const int64_t stride[])
+static RengaErrorCode DescribeMemory(dnnl_memory_desc_t *md, int n, const int64_t dim[],
+                                     const int64_t stride[])
 {
   dnnl_dims_t dims, strides;
   int64_t size = 1;
@@ -76,9 +76,9 @@ static RengaErrorCode DescribePiece(const struct _RengaConvolution *c, dnnl_memo
   int64_t y_stride[] = {s->out_channels * plane, plane, s->out[1], 1};
   int64_t ws[] = {s->groups, c->tile / s->groups, s->channels / s->groups, s->kernel[0],
                   s->kernel[1]};
-  RengaCall(Describe(x, 4, xs, NULL));
-  RengaCall(Describe(y, 4, ys, y_stride));
-  RengaCall(Describe(w, s->groups > 1 ? 5 : 4, s->groups > 1 ? ws : ws + 1, NULL));
+  RengaCall(DescribeMemory(x, 4, xs, NULL));
+  RengaCall(DescribeMemory(y, 4, ys, y_stride));
+  RengaCall(DescribeMemory(w, s->groups > 1 ? 5 : 4, s->groups > 1 ? ws : ws + 1, NULL));
   return RENGA_SUCCESS;
 }
 
@@ -151,7 +151,7 @@ static RengaErrorCode CreatePrimitive(RengaConvolution c, const dnnl_memory_desc
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CreateReorder(RengaConvolution c, Tensor *t)
+static RengaErrorCode CreateReorder(RengaConvolution c, DnnTensor *t)
 {
   t->reorder_user = t->user;
   t->reorder_own = t->own;
@@ -214,7 +214,7 @@ static RengaErrorCode CreateTensors(RengaConvolution c, const dnnl_memory_desc_t
   int64_t channels[N_TENSORS] = {0, c->tile * s->channels / s->groups * s->kernel[0] * s->kernel[1],
                                  c->tile * s->out[0] * s->out[1]};
   for (int i = 0; i < N_TENSORS; i++) {
-    Tensor *t = &c->tensor[i];
+    DnnTensor *t = &c->tensor[i];
     int role = roles[c->kind][i].plain;
     t->arg = roles[c->kind][i].arg;
     t->user = plain[role];
@@ -255,7 +255,7 @@ static RengaErrorCode CreateMemories(RengaConvolution c)
   for (int thread = 0; thread < c->threads; thread++) {
     dnnl_memory_t *memory = c->memory + thread * N_MEMORIES;
     for (int i = 0; i < N_TENSORS; i++) {
-      Tensor *t = &c->tensor[i];
+      DnnTensor *t = &c->tensor[i];
       CallDNN(dnnl_memory_create(&memory[2 * i], t->turned ? &t->reorder_user : &t->user, c->engine,
                                  DNNL_MEMORY_NONE));
       CallDNN(dnnl_memory_create(&memory[2 * i + 1], &t->own, c->engine, DNNL_MEMORY_NONE));
@@ -269,7 +269,7 @@ static RengaErrorCode CreateMemories(RengaConvolution c)
 /* The smallest group of images that divides them and has enough pixels to be worth the weights' way
    through the cache; or for the gradient of weights ranges of at least 64 output channels, at
    most 4. */
-static void Cut(RengaConvolution c)
+static void CutIntoGroups(RengaConvolution c)
 {
   enum { PIXELS = 196, LEAST = 64, MOST = 4 };
   const RengaConvolutionShape *s = &c->shape;
@@ -288,12 +288,12 @@ static void Cut(RengaConvolution c)
   }
 }
 
-static RengaErrorCode SetUp(RengaConvolution c)
+static RengaErrorCode SetUpPrimitive(RengaConvolution c)
 {
   dnnl_memory_desc_t plain[N_TENSORS];
   CallDNN(dnnl_engine_create(&c->engine, dnnl_cpu, 0));
   CallDNN(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags));
-  Cut(c);
+  CutIntoGroups(c);
   RengaCall(DescribePiece(c, &plain[0], &plain[1], &plain[2]));
   RengaCall(CreatePrimitive(c, plain));
   RengaCall(CreateTensors(c, plain));
@@ -313,7 +313,7 @@ RengaErrorCode RengaConvolutionCreate(RengaConvolutionKind kind, const RengaConv
   made->threads = threads;
   int saved = omp_get_max_threads();
   omp_set_num_threads(1);
-  RengaErrorCode code = SetUp(made);
+  RengaErrorCode code = SetUpPrimitive(made);
   omp_set_num_threads(saved);
   if (code != RENGA_SUCCESS) RengaConvolutionDestroy(&made);
   RengaCall(code);
@@ -326,15 +326,15 @@ size_t RengaConvolutionGetWorkspace(RengaConvolution convolution)
   return convolution->workspace;
 }
 
-static void *BufferOf(const Tensor *t, int thread, void *workspace)
+static void *BufferOf(const DnnTensor *t, int thread, void *workspace)
 {
   return (char *)workspace + t->offset + (t->shared ? 0 : t->bytes * (size_t)thread);
 }
 
-static dnnl_status_t Turn(const struct _RengaConvolution *c, int tensor, int thread, void *user,
-                          void *own, void *workspace)
+static dnnl_status_t ReorderTensor(const struct _RengaConvolution *c, int tensor, int thread,
+                                   void *user, void *own, void *workspace)
 {
-  const Tensor *t = &c->tensor[tensor];
+  const DnnTensor *t = &c->tensor[tensor];
   dnnl_memory_t *memory = c->memory + thread * N_MEMORIES;
   dnnl_memory_t mine = memory[2 * tensor], theirs = memory[2 * tensor + 1];
   dnnl_status_t status = dnnl_memory_set_data_handle(mine, user);
@@ -357,10 +357,11 @@ static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int
   dnnl_exec_arg_t args[N_TENSORS + 2];
   dnnl_status_t status = dnnl_success;
   for (int i = 0; i < N_TENSORS && status == dnnl_success; i++) {
-    const Tensor *t = &c->tensor[i];
+    const DnnTensor *t = &c->tensor[i];
     float *mine = user[i] + (t->shared ? 0 : piece * t->stride);
     void *own = t->turned ? BufferOf(t, thread, workspace) : mine;
-    if (t->turned && !t->output && !t->shared) status = Turn(c, i, thread, mine, own, workspace);
+    if (t->turned && !t->output && !t->shared)
+      status = ReorderTensor(c, i, thread, mine, own, workspace);
     if (status == dnnl_success) status = dnnl_memory_set_data_handle(memory[2 * i + 1], own);
     args[i] = (dnnl_exec_arg_t){t->arg, memory[2 * i + 1]};
   }
@@ -373,10 +374,10 @@ static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int
   if (status == dnnl_success) status = dnnl_memory_set_data_handle(memory[SCRATCH], scratch);
   args[count++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, memory[SCRATCH]};
   if (status == dnnl_success) status = dnnl_primitive_execute(c->primitive, c->stream, count, args);
-  const Tensor *last = &c->tensor[N_TENSORS - 1];
+  const DnnTensor *last = &c->tensor[N_TENSORS - 1];
   if (last->turned && status == dnnl_success)
-    status = Turn(c, N_TENSORS - 1, thread, user[N_TENSORS - 1] + piece * last->stride,
-                  BufferOf(last, thread, workspace), workspace);
+    status = ReorderTensor(c, N_TENSORS - 1, thread, user[N_TENSORS - 1] + piece * last->stride,
+                           BufferOf(last, thread, workspace), workspace);
   return status;
 }
 
@@ -389,9 +390,9 @@ void RengaCpuBeAlone(void)
 static dnnl_status_t TurnPart(const struct _RengaConvolution *c, int tensor, int thread,
                               int64_t part, float *user, void *workspace)
 {
-  const Tensor *t = &c->tensor[tensor];
-  return Turn(c, tensor, thread, user + part * t->part_from,
-              (float *)BufferOf(t, thread, workspace) + part * t->part_to, workspace);
+  const DnnTensor *t = &c->tensor[tensor];
+  return ReorderTensor(c, tensor, thread, user + part * t->part_from,
+                       (float *)BufferOf(t, thread, workspace) + part * t->part_to, workspace);
 }
 
 RengaErrorCode RengaConvolutionRun(RengaConvolution c, const float *a, const float *b,
@@ -400,7 +401,7 @@ RengaErrorCode RengaConvolutionRun(RengaConvolution c, const float *a, const flo
   float *user[N_TENSORS] = {(float *)a, (float *)b, out};
   int failed = dnnl_success;
   for (int i = 0; i < N_TENSORS; i++) {
-    const Tensor *t = &c->tensor[i];
+    const DnnTensor *t = &c->tensor[i];
     if (!t->shared || !t->turned) continue;
 #pragma omp parallel for num_threads(t->parts < c->threads ? (int)t->parts : c->threads)
     for (int64_t part = 0; part < t->parts; part++) {

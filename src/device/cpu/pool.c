@@ -8,10 +8,10 @@
 typedef struct {
   int64_t planes, in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2];
   bool count_pad;
-} Pool;
+} Pool_Cpu;
 
 /* Taps of output o along dimension d that lie inside the input: [first, last). */
-static void Taps(const Pool *s, int d, int64_t o, int64_t *first, int64_t *last)
+static void Taps(const Pool_Cpu *s, int d, int64_t o, int64_t *first, int64_t *last)
 {
   int64_t start = o * s->stride[d] - s->before[d];
   *first = start < 0 ? (-start + s->dilation[d] - 1) / s->dilation[d] : 0;
@@ -21,7 +21,7 @@ static void Taps(const Pool *s, int d, int64_t o, int64_t *first, int64_t *last)
 }
 
 /* Outputs [first, last) of a row that tap t along it reaches. */
-static void Columns(const Pool *s, int64_t t, int64_t *first, int64_t *last)
+static void Columns(const Pool_Cpu *s, int64_t t, int64_t *first, int64_t *last)
 {
   int64_t shift = s->before[1] - t * s->dilation[1]; /* input = j * stride - shift */
   *first = shift > 0 ? (shift + s->stride[1] - 1) / s->stride[1] : 0;
@@ -32,8 +32,8 @@ static void Columns(const Pool *s, int64_t t, int64_t *first, int64_t *last)
 /* One row of outputs, at most BLOCK of its columns from start on; tap by tap, so that the first of
    equal ones stays. Places fit in 32 bits. */
 enum { BLOCK = 256 };
-static void MaxRow(const Pool *s, const float *x, int64_t i, int64_t start, int64_t count, float *y,
-                   int64_t *place)
+static void MaxRow(const Pool_Cpu *s, const float *x, int64_t i, int64_t start, int64_t count,
+                   float *y, int64_t *place)
 {
   float best[BLOCK];
   int32_t at[BLOCK];
@@ -61,7 +61,7 @@ static void MaxRow(const Pool *s, const float *x, int64_t i, int64_t start, int6
   for (int64_t j = 0; place && j < count; j++) place[j] = at[j];
 }
 
-static void MaxPlane(const Pool *s, const float *x, float *y, int64_t *place)
+static void MaxPlane(const Pool_Cpu *s, const float *x, float *y, int64_t *place)
 {
   for (int64_t i = 0; i < s->out[0]; i++)
     for (int64_t start = 0; start < s->out[1]; start += BLOCK) {
@@ -78,7 +78,7 @@ static RengaErrorCode MaxRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   (void)context;
   (void)workspace;
-  const Pool *s = kernel->data;
+  const Pool_Cpu *s = kernel->data;
   int64_t in_plane = s->in[0] * s->in[1], out_plane = s->out[0] * s->out[1];
   int64_t *places = kernel->call.n_out > 1 ? out[1] : NULL;
 #pragma omp parallel for schedule(static)                                                          \
@@ -97,7 +97,7 @@ static RengaErrorCode MaxGradRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   (void)context;
   (void)workspace;
-  const Pool *s = kernel->data;
+  const Pool_Cpu *s = kernel->data;
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->planes))
   for (int64_t p = 0; p < s->planes; p++) {
@@ -111,7 +111,7 @@ static RengaErrorCode MaxGradRun_Cpu(RengaKernel kernel, RengaStream stream,
 }
 
 /* 1 / the number of elements that the mean of output (i, j) is over. */
-static float Share(const Pool *s, int64_t i, int64_t j)
+static float ShareOf_Cpu(const Pool_Cpu *s, int64_t i, int64_t j)
 {
   int64_t count = 1, o[2] = {i, j};
   for (int d = 0; d < 2; d++) {
@@ -125,7 +125,7 @@ static float Share(const Pool *s, int64_t i, int64_t j)
   return 1 / (float)count;
 }
 
-static void AveragePlane(const Pool *s, const float *x, float *y)
+static void AveragePlane(const Pool_Cpu *s, const float *x, float *y)
 {
   for (int64_t i = 0; i < s->out[0]; i++)
     for (int64_t j = 0; j < s->out[1]; j++) {
@@ -138,11 +138,11 @@ static void AveragePlane(const Pool *s, const float *x, float *y)
         for (int64_t t = first; t < last; t++)
           sum += x[row + j * s->stride[1] - s->before[1] + t * s->dilation[1]];
       }
-      y[i * s->out[1] + j] = (float)(sum * Share(s, i, j));
+      y[i * s->out[1] + j] = (float)(sum * ShareOf_Cpu(s, i, j));
     }
 }
 
-static void AverageGradPlane(const Pool *s, const float *dy, float *dx)
+static void AverageGradPlane(const Pool_Cpu *s, const float *dy, float *dx)
 {
   memset(dx, 0, (size_t)(s->in[0] * s->in[1]) * sizeof *dx);
   for (int64_t i = 0; i < s->out[0]; i++)
@@ -150,7 +150,7 @@ static void AverageGradPlane(const Pool *s, const float *dy, float *dx)
       int64_t row_first, row_last, first, last;
       Taps(s, 0, i, &row_first, &row_last);
       Taps(s, 1, j, &first, &last);
-      float d = dy[i * s->out[1] + j] * Share(s, i, j);
+      float d = dy[i * s->out[1] + j] * ShareOf_Cpu(s, i, j);
       for (int64_t r = row_first; r < row_last; r++) {
         int64_t row = (i * s->stride[0] - s->before[0] + r * s->dilation[0]) * s->in[1];
         for (int64_t t = first; t < last; t++)
@@ -166,7 +166,7 @@ static RengaErrorCode AverageRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   (void)context;
   (void)workspace;
-  const Pool *s = kernel->data;
+  const Pool_Cpu *s = kernel->data;
   int64_t in_plane = s->in[0] * s->in[1], out_plane = s->out[0] * s->out[1];
   bool gradient = strcmp(kernel->call.op->name, "AveragePoolGrad") == 0;
 #pragma omp parallel for schedule(static)                                                          \
@@ -181,15 +181,15 @@ static RengaErrorCode AverageRun_Cpu(RengaKernel kernel, RengaStream stream,
 }
 
 /* x: what the window moves over; y: what it makes. */
-static RengaErrorCode Create(RengaKernel kernel, RengaKernelRunFunction run,
-                             const RengaTensorSpec *x, const RengaTensorSpec *y)
+static RengaErrorCode CreatePool_Cpu(RengaKernel kernel, RengaKernelRunFunction run,
+                                     const RengaTensorSpec *x, const RengaTensorSpec *y)
 {
   const RengaOpCall *call = &kernel->call;
   RengaOpWindow window;
   if (x->type != RENGA_FLOAT32 || x->ndim < 3 || x->ndim > 4) return RENGA_SUCCESS;
   if (RengaOpProduct(x, 2, x->ndim) > INT32_MAX / 2) return RENGA_SUCCESS;
   RengaCall(RengaOpGetWindow(call, x, NULL, &window));
-  Pool *s = NULL;
+  Pool_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;
@@ -213,7 +213,7 @@ static RengaErrorCode Create(RengaKernel kernel, RengaKernelRunFunction run,
 
 static RengaErrorCode MaxPoolCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, MaxRun_Cpu, &kernel->call.in[0], &kernel->call.out[0]));
+  RengaCall(CreatePool_Cpu(kernel, MaxRun_Cpu, &kernel->call.in[0], &kernel->call.out[0]));
   return RENGA_SUCCESS;
 }
 
@@ -221,7 +221,7 @@ static RengaErrorCode MaxPoolGradCreate_Cpu(RengaKernel kernel)
 {
   const RengaTensorSpec *dy = &kernel->call.in[0], *dx = &kernel->call.out[0];
   if (dy->type != RENGA_FLOAT32) return RENGA_SUCCESS;
-  Pool *s = NULL;
+  Pool_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;
@@ -234,13 +234,13 @@ static RengaErrorCode MaxPoolGradCreate_Cpu(RengaKernel kernel)
 
 static RengaErrorCode AveragePoolCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, AverageRun_Cpu, &kernel->call.in[0], &kernel->call.out[0]));
+  RengaCall(CreatePool_Cpu(kernel, AverageRun_Cpu, &kernel->call.in[0], &kernel->call.out[0]));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode AveragePoolGradCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, AverageRun_Cpu, &kernel->call.out[0], &kernel->call.in[0]));
+  RengaCall(CreatePool_Cpu(kernel, AverageRun_Cpu, &kernel->call.out[0], &kernel->call.in[0]));
   return RENGA_SUCCESS;
 }
 

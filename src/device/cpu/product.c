@@ -28,16 +28,16 @@ void RengaCpuGemm(bool trans_a, bool trans_b, int64_t m, int64_t n, int64_t k, f
               (int)ldb, beta, c, (int)ldc);
 }
 
-static int64_t Divide(int64_t length, int64_t parts)
+static int64_t DivideLength(int64_t length, int64_t parts)
 {
   return (length + parts - 1) / parts;
 }
 
 RengaCpuTiling RengaCpuTile(int64_t m, int64_t n)
 {
-  RengaCpuTiling tiling = {.rows = Divide(m, TILE_M), .columns = Divide(n, TILE_N)};
+  RengaCpuTiling tiling = {.rows = DivideLength(m, TILE_M), .columns = DivideLength(n, TILE_N)};
   while (tiling.rows * tiling.columns < TILES_WANTED) {
-    int64_t tile_m = Divide(m, tiling.rows), tile_n = Divide(n, tiling.columns);
+    int64_t tile_m = DivideLength(m, tiling.rows), tile_n = DivideLength(n, tiling.columns);
     if (tile_m >= tile_n && tile_m > TILE_LEAST)
       tiling.rows++;
     else if (tile_n > TILE_LEAST)
@@ -45,14 +45,14 @@ RengaCpuTiling RengaCpuTile(int64_t m, int64_t n)
     else
       break;
   }
-  tiling.m = (Divide(m, tiling.rows) + 15) / 16 * 16;
-  tiling.n = (Divide(n, tiling.columns) + 15) / 16 * 16;
-  tiling.rows = Divide(m, tiling.m);
-  tiling.columns = Divide(n, tiling.n);
+  tiling.m = (DivideLength(m, tiling.rows) + 15) / 16 * 16;
+  tiling.n = (DivideLength(n, tiling.columns) + 15) / 16 * 16;
+  tiling.rows = DivideLength(m, tiling.m);
+  tiling.columns = DivideLength(n, tiling.n);
   return tiling;
 }
 
-static void FillRows(int64_t m, int64_t n, int64_t ldc, const float *bias, float *c)
+static void FillBiasRows(int64_t m, int64_t n, int64_t ldc, const float *bias, float *c)
 {
   for (int64_t i = 0; i < m; i++) {
     if (bias)
@@ -69,7 +69,7 @@ void RengaCpuMultiplyTile(const RengaCpuProduct *p, const RengaCpuTiling *tiling
   float *c = p->c + i * p->ldc + j;
   float beta = p->beta;
   if (p->bias || (p->k == 0 && beta == 0)) {
-    FillRows(m, n, p->ldc, p->bias ? p->bias + j : NULL, c);
+    FillBiasRows(m, n, p->ldc, p->bias ? p->bias + j : NULL, c);
     beta = 1;
   }
   if (p->k == 0) return;

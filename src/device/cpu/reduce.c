@@ -17,7 +17,7 @@ typedef struct {
   int n_kept, n_reduced;
   int64_t kept[RENGA_MAX_DIM], kept_stride[RENGA_MAX_DIM];
   int64_t reduced[RENGA_MAX_DIM], reduced_stride[RENGA_MAX_DIM];
-} Reduce;
+} Reduce_Cpu;
 
 enum { COLUMNS = 128 };
 
@@ -31,7 +31,7 @@ static int64_t Offset(int n, const int64_t extent[], const int64_t stride[], int
   return offset;
 }
 
-static double Join(Kind kind, double a, double b)
+static double JoinTerms_Cpu(Kind kind, double a, double b)
 {
   if (kind == MOST) return b > a || b != b ? b : a;
   if (kind == LEAST) return b < a || b != b ? b : a;
@@ -43,7 +43,7 @@ static double Start(Kind kind)
   return kind == MOST ? -INFINITY : kind == LEAST ? INFINITY : 0;
 }
 
-static double Finish(const Reduce *s, double sum)
+static double FinishReduce_Cpu(const Reduce_Cpu *s, double sum)
 {
   if (s->root) sum = sqrt(sum);
   return s->mean ? sum / (double)s->count : sum;
@@ -73,13 +73,14 @@ static double (*const runs[])(int64_t n, const float *x) = {[SUM] = SumRun,
                                                             [LEAST] = LeastRun};
 
 /* One result, where the inner run is reduced. */
-static double OneResult(const Reduce *s, const float *x)
+static double OneResult(const Reduce_Cpu *s, const float *x)
 {
   double sum = Start(s->kind);
   for (int64_t t = 0; t < s->terms; t++)
-    sum = Join(s->kind, sum,
-               runs[s->kind](s->inner, x + Offset(s->n_reduced, s->reduced, s->reduced_stride, t)));
-  return Finish(s, sum);
+    sum = JoinTerms_Cpu(
+        s->kind, sum,
+        runs[s->kind](s->inner, x + Offset(s->n_reduced, s->reduced, s->reduced_stride, t)));
+  return FinishReduce_Cpu(s, sum);
 }
 
 #define ADD_ROW(name, expression)                                                                  \
@@ -104,13 +105,13 @@ static void (*const add_rows[])(int64_t n, const float *x,
                                                 [LEAST] = LeastRow};
 
 /* n <= COLUMNS results side by side, where the inner run is kept. */
-static void Results(const Reduce *s, int64_t n, const float *x, float *y)
+static void Results(const Reduce_Cpu *s, int64_t n, const float *x, float *y)
 {
   double sum[COLUMNS];
   for (int64_t i = 0; i < n; i++) sum[i] = Start(s->kind);
   for (int64_t t = 0; t < s->terms; t++)
     add_rows[s->kind](n, x + Offset(s->n_reduced, s->reduced, s->reduced_stride, t), sum);
-  for (int64_t i = 0; i < n; i++) y[i] = (float)Finish(s, sum[i]);
+  for (int64_t i = 0; i < n; i++) y[i] = (float)FinishReduce_Cpu(s, sum[i]);
 }
 
 static RengaErrorCode ReduceRun_Cpu(RengaKernel kernel, RengaStream stream,
@@ -120,7 +121,7 @@ static RengaErrorCode ReduceRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   (void)context;
   (void)workspace;
-  const Reduce *s = kernel->data;
+  const Reduce_Cpu *s = kernel->data;
   int64_t blocks = s->inner_kept ? RengaCpuPieces(s->inner, COLUMNS) : 1;
   int64_t work = s->terms * (s->inner_kept ? COLUMNS : s->inner) + 1;
   int64_t per_piece = RENGA_CPU_PIECE / work + 1,
@@ -144,7 +145,7 @@ static RengaErrorCode ReduceRun_Cpu(RengaKernel kernel, RengaStream stream,
 }
 
 /* Dimensions from last to first; neighbours of one sort are one run. */
-static void Collect(Reduce *s, const RengaTensorSpec *x, const bool chosen[])
+static void CollectAxes_Cpu(Reduce_Cpu *s, const RengaTensorSpec *x, const bool chosen[])
 {
   int64_t stride = 1;
   s->inner = s->results = s->terms = s->count = 1;
@@ -179,7 +180,7 @@ static void Reverse(int n, int64_t values[])
   }
 }
 
-static RengaErrorCode Create(RengaKernel kernel, Kind kind, bool mean, bool root)
+static RengaErrorCode CreateReduce_Cpu(RengaKernel kernel, Kind kind, bool mean, bool root)
 {
   const RengaOpCall *call = &kernel->call;
   if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
@@ -187,14 +188,14 @@ static RengaErrorCode Create(RengaKernel kernel, Kind kind, bool mean, bool root
     return RENGA_SUCCESS; /* the rules for nothing: ref */
   bool chosen[RENGA_MAX_DIM] = {false};
   RengaCall(RengaOpAxes(call, call->in[0].ndim, chosen));
-  Reduce *s = NULL;
+  Reduce_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;
   s->kind = kind;
   s->mean = mean;
   s->root = root;
-  Collect(s, &call->in[0], chosen);
+  CollectAxes_Cpu(s, &call->in[0], chosen);
   Reverse(s->n_kept, s->kept);
   Reverse(s->n_kept, s->kept_stride);
   Reverse(s->n_reduced, s->reduced);
@@ -218,7 +219,7 @@ static RengaErrorCode ReduceCreate_Cpu(RengaKernel kernel)
 {
   size_t r = 0;
   while (strcmp(rows[r].name, kernel->call.op->name) != 0) r++;
-  RengaCall(Create(kernel, rows[r].kind, rows[r].mean, rows[r].root));
+  RengaCall(CreateReduce_Cpu(kernel, rows[r].kind, rows[r].mean, rows[r].root));
   return RENGA_SUCCESS;
 }
 

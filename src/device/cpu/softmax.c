@@ -5,11 +5,11 @@
 
 /* A row has n elements, step apart. Along the last axis step is 1. Rows along another axis are
    brought together in a buffer of n elements of the thread's own. */
-typedef void (*Row)(int64_t n, const float *dy, const float *x, float *y);
+typedef void (*SoftmaxRow_Cpu)(int64_t n, const float *dy, const float *x, float *y);
 typedef struct {
-  Row row;
+  SoftmaxRow_Cpu row;
   int64_t outer, n, inner, pieces, rows_per_piece;
-} Softmax;
+} Softmax_Cpu;
 
 static void SoftmaxRow(int64_t n, const float *dy, const float *x, float *y)
 {
@@ -43,7 +43,8 @@ static void LogSoftmaxGradRow(int64_t n, const float *dy, const float *y, float 
   for (int64_t i = 0; i < n; i++) dx[i] = dy[i] - RengaExp(y[i]) * sum;
 }
 
-static void StridedRow(const Softmax *s, const float *dy, const float *x, float *y, float *buffer)
+static void StridedRow(const Softmax_Cpu *s, const float *dy, const float *x, float *y,
+                       float *buffer)
 {
   for (int64_t i = 0; i < s->n; i++) {
     buffer[i] = x[i * s->inner];
@@ -59,7 +60,7 @@ static RengaErrorCode SoftmaxRun_Cpu(RengaKernel kernel, RengaStream stream,
 {
   (void)stream;
   (void)context;
-  const Softmax *s = kernel->data;
+  const Softmax_Cpu *s = kernel->data;
   const float *dy = in[0], *x = in[kernel->call.n_in - 1];
   int64_t rows = s->outer * s->inner;
 #pragma omp parallel for schedule(static)                                                          \
@@ -78,14 +79,14 @@ static RengaErrorCode SoftmaxRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Create(RengaKernel kernel, Row row)
+static RengaErrorCode CreateSoftmax_Cpu(RengaKernel kernel, SoftmaxRow_Cpu row)
 {
   const RengaOpCall *call = &kernel->call;
   const RengaTensorSpec *x = &call->in[0];
   if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
   int axis = 0;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
-  Softmax *s = NULL;
+  Softmax_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;
@@ -105,25 +106,25 @@ static RengaErrorCode Create(RengaKernel kernel, Row row)
 
 static RengaErrorCode SoftmaxCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, SoftmaxRow));
+  RengaCall(CreateSoftmax_Cpu(kernel, SoftmaxRow));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode LogSoftmaxCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, LogSoftmaxRow));
+  RengaCall(CreateSoftmax_Cpu(kernel, LogSoftmaxRow));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode SoftmaxGradCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, SoftmaxGradRow));
+  RengaCall(CreateSoftmax_Cpu(kernel, SoftmaxGradRow));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode LogSoftmaxGradCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(Create(kernel, LogSoftmaxGradRow));
+  RengaCall(CreateSoftmax_Cpu(kernel, LogSoftmaxGradRow));
   return RENGA_SUCCESS;
 }
 

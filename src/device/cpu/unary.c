@@ -5,7 +5,8 @@
 
 /* x is the input; a gradient has also dy, and x is the forward input or output, as the operator
    says. a and b are the attributes. y may be x or dy. */
-typedef void (*Loop)(int64_t count, const float *dy, const float *x, float *y, float a, float b);
+typedef void (*UnaryLoop_Cpu)(int64_t count, const float *dy, const float *x, float *y, float a,
+                              float b);
 
 #define UNARY(name, expression)                                                                    \
   static void name(int64_t count, const float *dy, const float *x, float *y, float a, float b)     \
@@ -47,12 +48,12 @@ static inline float GeluTanhSlope(float x)
   return s + x * s * (1 - s) * GELU_SCALE * (1 + 3 * GELU_CUBE * x * x);
 }
 
-static inline float GeluSlope(float x)
+static inline float GeluSlope_Cpu(float x)
 {
   return 0.5f * (1 + RengaErf(x * ROOT_HALF)) + x * 0.39894228040143268f * RengaExp(-0.5f * x * x);
 }
 
-static inline float SwishSlope(float x, float a)
+static inline float SwishSlope_Cpu(float x, float a)
 {
   float s = RengaSigmoid(a * x);
   return s + a * x * s * (1 - s);
@@ -92,20 +93,20 @@ GRADIENT(ReciprocalGrad, -d *v *v)
 GRADIENT(AbsGrad, v > 0 ? d : v < 0 ? -d : 0)
 GRADIENT(ErfGrad, d * 1.1283791670955126f * RengaExp(-v * v))
 GRADIENT(SoftplusGrad, d *RengaSigmoid(v))
-GRADIENT(GeluGrad, d *GeluSlope(v))
+GRADIENT(GeluGrad, d *GeluSlope_Cpu(v))
 GRADIENT(GeluTanhGrad, d *GeluTanhSlope(v))
-GRADIENT(SwishGrad, d *SwishSlope(v, a))
+GRADIENT(SwishGrad, d *SwishSlope_Cpu(v, a))
 GRADIENT(LeakyReluGrad, v < 0 ? a * d : d)
 
 /* Attributes by name, with the operator's defaults. */
 typedef struct {
   const char *name;
-  Loop loop;
+  UnaryLoop_Cpu loop;
   const char *a, *b;
   double a_default, b_default;
-} Row;
+} UnaryRow_Cpu;
 
-static const Row rows[] = {
+static const UnaryRow_Cpu rows[] = {
     {"Neg", Neg, NULL, NULL, 0, 0},
     {"Abs", Abs, NULL, NULL, 0, 0},
     {"Relu", Relu, NULL, NULL, 0, 0},
@@ -138,10 +139,10 @@ static const Row rows[] = {
 enum { N_ROWS = sizeof rows / sizeof *rows };
 
 typedef struct {
-  Loop loop;
+  UnaryLoop_Cpu loop;
   int64_t count;
   float a, b;
-} Unary;
+} Unary_Cpu;
 
 static RengaErrorCode UnaryRun_Cpu(RengaKernel kernel, RengaStream stream,
                                    const RengaKernelContext *context, const void *const in[],
@@ -150,7 +151,7 @@ static RengaErrorCode UnaryRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   (void)context;
   (void)workspace;
-  const Unary *s = kernel->data;
+  const Unary_Cpu *s = kernel->data;
   const float *dy = in[0], *x = in[kernel->call.n_in - 1];
   float *y = out[0];
   int64_t pieces = RengaCpuPieces(s->count, RENGA_CPU_PIECE);
@@ -164,7 +165,7 @@ static RengaErrorCode UnaryRun_Cpu(RengaKernel kernel, RengaStream stream,
   return RENGA_SUCCESS;
 }
 
-static Loop TanhForm(const RengaOpCall *call, Loop loop)
+static UnaryLoop_Cpu TanhForm(const RengaOpCall *call, UnaryLoop_Cpu loop)
 {
   bool tanh_form =
       strcmp(RengaAttributesString(call->attributes, "approximate", "none"), "tanh") == 0;
@@ -180,7 +181,7 @@ static RengaErrorCode UnaryCreate_Cpu(RengaKernel kernel)
   int r = 0;
   while (r < N_ROWS && strcmp(rows[r].name, call->op->name) != 0) r++;
   if (r == N_ROWS) return RENGA_SUCCESS;
-  Unary *s = NULL;
+  Unary_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;

@@ -3,7 +3,7 @@
    this stream, now that, and does no more of the others than it has to. */
 #include "far.h"
 
-static uint64_t Draw(FarDevice *far)
+static uint64_t DrawDelay_Far(FarDevice *far)
 {
   uint64_t z = (far->random += UINT64_C(0x9e3779b97f4a7c15)); /* SplitMix64 */
   z = (z ^ (z >> 30)) * UINT64_C(0xbf58476d1ce4e5b9);
@@ -22,10 +22,11 @@ static RengaStream Choose_Far(FarDevice *far)
 {
   RengaStream chosen = NULL;
   uint64_t count = 0;
-  if (far->favourite && CanRun(far->favourite) && Draw(far) % 8 != 0) return far->favourite;
+  if (far->favourite && CanRun(far->favourite) && DrawDelay_Far(far) % 8 != 0)
+    return far->favourite;
   for (RengaStream s = far->streams; s; s = s->next)
-    if (CanRun(s) && Draw(far) % ++count == 0) chosen = s;
-  if (Draw(far) % 4 == 0) far->favourite = chosen;
+    if (CanRun(s) && DrawDelay_Far(far) % ++count == 0) chosen = s;
+  if (DrawDelay_Far(far) % 4 == 0) far->favourite = chosen;
   return chosen;
 }
 
@@ -60,7 +61,7 @@ static RengaErrorCode Run_Far(RengaDevice device, RengaStream stream, int64_t pl
   FarDevice *far = device->data;
   if (most == 0 || (stream ? stream->done >= place : IsIdle(far))) return RENGA_SUCCESS;
   RengaDeviceHoldSignals_Private();
-  if (Draw(far) % 3 == 0) far->favourite = stream;
+  if (DrawDelay_Far(far) % 3 == 0) far->favourite = stream;
   for (int64_t i = 0; i < most && (stream ? stream->done < place : !IsIdle(far)); i++)
     RunFirst(device, Choose_Far(far));
   RengaDeviceReleaseSignals_Private();
@@ -211,7 +212,7 @@ static RengaErrorCode EventQuery_Far(RengaDevice device, RengaEvent event, bool 
 {
   FarDevice *far = device->data;
   RengaCall(CheckEvent(device, event));
-  const int64_t pieces = (int64_t)(Draw(far) % 4);
+  const int64_t pieces = (int64_t)(DrawDelay_Far(far) % 4);
   if (event->stream) RengaCall(Run_Far(device, event->stream, event->place, pieces));
   RengaCall(TakeError(far));
   *done = !event->stream || event->stream->done >= event->place;

@@ -23,10 +23,10 @@ typedef struct {
   RengaDropout dropout;
   RefAxis batch; /* of the scores around the batch dimension */
   int64_t batch_factor, sample;
-} Attention;
+} AttentionCall_Ref;
 
 static RengaErrorCode StartDropout(const RengaOpCall *call, const RengaKernelContext *context,
-                                   const RengaTensorSpec *scores, Attention *attention)
+                                   const RengaTensorSpec *scores, AttentionCall_Ref *attention)
 {
   int dimension;
   RengaCall(RengaOpAxis(call, "batch_dim", scores->ndim, &dimension));
@@ -40,20 +40,21 @@ static RengaErrorCode StartDropout(const RengaOpCall *call, const RengaKernelCon
 
 /* first: which input is q; mask: which input is the mask */
 static RengaErrorCode AttentionOf(const RengaOpCall *call, const RengaKernelContext *context,
-                                  const void *const in[], int first, int mask, Attention *attention)
+                                  const void *const in[], int first, int mask,
+                                  AttentionCall_Ref *attention)
 {
   const RengaTensorSpec *q = &call->in[first], *k = q + 1, *v = q + 2;
   int n = q->ndim;
-  *attention = (Attention){.heads = RengaOpProduct(q, 0, n - 2),
-                           .queries = q->dim[n - 2],
-                           .keys = k->dim[n - 2],
-                           .width = q->dim[n - 1],
-                           .values = v->dim[n - 1],
-                           .q = RefInput(call, in, first),
-                           .k = RefInput(call, in, first + 1),
-                           .v = RefInput(call, in, first + 2),
-                           .mask = RefInput(call, in, mask),
-                           .causal = RengaOpCallInt(call, "causal") != 0};
+  *attention = (AttentionCall_Ref){.heads = RengaOpProduct(q, 0, n - 2),
+                                   .queries = q->dim[n - 2],
+                                   .keys = k->dim[n - 2],
+                                   .width = q->dim[n - 1],
+                                   .values = v->dim[n - 1],
+                                   .q = RefInput(call, in, first),
+                                   .k = RefInput(call, in, first + 1),
+                                   .v = RefInput(call, in, first + 2),
+                                   .mask = RefInput(call, in, mask),
+                                   .causal = RengaOpCallInt(call, "causal") != 0};
   attention->scale = RengaOpCallReal(call, "scale");
   if (attention->scale == 0) attention->scale = 1 / sqrt((double)attention->width);
   RengaTensorSpec scores = *q;
@@ -69,7 +70,7 @@ static RengaErrorCode AttentionOf(const RengaOpCall *call, const RengaKernelCont
 }
 
 /* Place in the mask of score i, counted through all of them. */
-static int64_t MaskPlace(const Attention *attention, int64_t i)
+static int64_t MaskPlace(const AttentionCall_Ref *attention, int64_t i)
 {
   int64_t place = 0;
   for (int d = attention->ndim - 1; d >= 0; d--) {
@@ -79,12 +80,13 @@ static int64_t MaskPlace(const Attention *attention, int64_t i)
   return place;
 }
 
-static int64_t ScorePlace(const Attention *attention, int64_t head, int64_t t, int64_t s)
+static int64_t AttentionPlace_Ref(const AttentionCall_Ref *attention, int64_t head, int64_t t,
+                                  int64_t s)
 {
   return (head * attention->queries + t) * attention->keys + s;
 }
 
-static double Score(const Attention *attention, int64_t head, int64_t t, int64_t s)
+static double Score(const AttentionCall_Ref *attention, int64_t head, int64_t t, int64_t s)
 {
   if (attention->causal && s > t) return -INFINITY;
   double dot =
@@ -92,11 +94,12 @@ static double Score(const Attention *attention, int64_t head, int64_t t, int64_t
              (head * attention->keys + s) * attention->width, 1, attention->width);
   double score = attention->scale * dot;
   if (!attention->mask.data) return score;
-  return score + RefGet(attention->mask, MaskPlace(attention, ScorePlace(attention, head, t, s)));
+  return score +
+         RefGet(attention->mask, MaskPlace(attention, AttentionPlace_Ref(attention, head, t, s)));
 }
 
 /* A query to which every key is masked has log-sum-exp -infinity and attends to nothing. */
-static double LogSumExp(const Attention *attention, int64_t head, int64_t t)
+static double LogSumExpOfKeys_Ref(const AttentionCall_Ref *attention, int64_t head, int64_t t)
 {
   double most = -INFINITY, sum = 0;
   for (int64_t s = 0; s < attention->keys; s++) most = fmax(most, Score(attention, head, t, s));
@@ -105,18 +108,18 @@ static double LogSumExp(const Attention *attention, int64_t head, int64_t t)
   return most + log(sum);
 }
 
-static double Probability(const Attention *attention, int64_t head, int64_t t, int64_t s,
+static double Probability(const AttentionCall_Ref *attention, int64_t head, int64_t t, int64_t s,
                           double log_sum)
 {
   return isinf(log_sum) ? 0 : exp(Score(attention, head, t, s) - log_sum);
 }
 
 /* What dropout multiplies the probability with: 0 or 1 / (1 - ratio). */
-static double Kept(const Attention *attention, int64_t head, int64_t t, int64_t s)
+static double KeptShare_Ref(const AttentionCall_Ref *attention, int64_t head, int64_t t, int64_t s)
 {
   if (attention->ratio == 0) return 1;
   const RefAxis *batch = &attention->batch;
-  int64_t i = ScorePlace(attention, head, t, s), factor = attention->batch_factor;
+  int64_t i = AttentionPlace_Ref(attention, head, t, s), factor = attention->batch_factor;
   int64_t o = i / batch->inner / batch->extent, b = i / batch->inner % batch->extent;
   int64_t element = (o * factor + b % factor) * batch->inner + i % batch->inner;
   float u = RengaDropoutUniform(&attention->dropout, attention->sample + b / factor, element);
@@ -124,12 +127,12 @@ static double Kept(const Attention *attention, int64_t head, int64_t t, int64_t 
 }
 
 /* Columns [first, first + n) of the output of one query. */
-static void OutputChunk(const Attention *attention, int64_t head, int64_t t, double log_sum,
+static void OutputChunk(const AttentionCall_Ref *attention, int64_t head, int64_t t, double log_sum,
                         int64_t first, int64_t n, RefOut o)
 {
   double sum[CHUNK] = {0};
   for (int64_t s = 0; s < attention->keys; s++) {
-    double p = Probability(attention, head, t, s, log_sum) * Kept(attention, head, t, s);
+    double p = Probability(attention, head, t, s, log_sum) * KeptShare_Ref(attention, head, t, s);
     int64_t v_at = (head * attention->keys + s) * attention->values + first;
     for (int64_t e = 0; e < n; e++) sum[e] += p == 0 ? 0 : p * RefGet(attention->v, v_at + e);
   }
@@ -146,11 +149,11 @@ static RengaErrorCode Attention_Ref(const RengaOpCall *call, const RengaKernelCo
                                     const void *const in[], void *const out[])
 {
   RefOut o = RefOutput(call, out, 0), log_sums = RefOutput(call, out, 1);
-  Attention attention;
+  AttentionCall_Ref attention;
   RengaCall(AttentionOf(call, context, in, 0, 3, &attention));
   for (int64_t head = 0; head < attention.heads; head++)
     for (int64_t t = 0; t < attention.queries; t++) {
-      double log_sum = LogSumExp(&attention, head, t);
+      double log_sum = LogSumExpOfKeys_Ref(&attention, head, t);
       for (int64_t e = 0; e < attention.values; e += CHUNK)
         OutputChunk(&attention, head, t, log_sum, e, ChunkSize(e, attention.values), o);
       if (log_sums.data) RefSet(log_sums, head * attention.queries + t, log_sum);
@@ -159,26 +162,27 @@ static RengaErrorCode Attention_Ref(const RengaOpCall *call, const RengaKernelCo
 }
 
 typedef struct {
-  Attention forward;
+  AttentionCall_Ref forward;
   RefIn d_o, o, log_sums;
-} Backward;
+} AttentionBackward_Ref;
 
 /* Gradient of the score of (t, s): p * (dp - sum over all keys of p dp), and that sum is do . o */
-static double ScoreGradient(const Backward *backward, int64_t head, int64_t t, int64_t s)
+static double ScoreGradient(const AttentionBackward_Ref *backward, int64_t head, int64_t t,
+                            int64_t s)
 {
-  const Attention *attention = &backward->forward;
+  const AttentionCall_Ref *attention = &backward->forward;
   int64_t row = head * attention->queries + t, at = row * attention->values;
   double p = Probability(attention, head, t, s, RefGet(backward->log_sums, row));
   if (p == 0) return 0;
   double dp = RefDot(backward->d_o, at, 1, attention->v,
                      (head * attention->keys + s) * attention->values, 1, attention->values);
   double all = RefDot(backward->d_o, at, 1, backward->o, at, 1, attention->values);
-  return p * (dp * Kept(attention, head, t, s) - all);
+  return p * (dp * KeptShare_Ref(attention, head, t, s) - all);
 }
 
-static void QueryGradient(const Backward *backward, int64_t head, int64_t t, RefOut dq)
+static void QueryGradient(const AttentionBackward_Ref *backward, int64_t head, int64_t t, RefOut dq)
 {
-  const Attention *attention = &backward->forward;
+  const AttentionCall_Ref *attention = &backward->forward;
   for (int64_t first = 0; first < attention->width; first += CHUNK) {
     double sum[CHUNK] = {0};
     int64_t n = ChunkSize(first, attention->width);
@@ -192,9 +196,9 @@ static void QueryGradient(const Backward *backward, int64_t head, int64_t t, Ref
   }
 }
 
-static void KeyGradient(const Backward *backward, int64_t head, int64_t s, RefOut dk)
+static void KeyGradient(const AttentionBackward_Ref *backward, int64_t head, int64_t s, RefOut dk)
 {
-  const Attention *attention = &backward->forward;
+  const AttentionCall_Ref *attention = &backward->forward;
   for (int64_t first = 0; first < attention->width; first += CHUNK) {
     double sum[CHUNK] = {0};
     int64_t n = ChunkSize(first, attention->width);
@@ -208,16 +212,16 @@ static void KeyGradient(const Backward *backward, int64_t head, int64_t s, RefOu
   }
 }
 
-static void ValueGradient(const Backward *backward, int64_t head, int64_t s, RefOut dv)
+static void ValueGradient(const AttentionBackward_Ref *backward, int64_t head, int64_t s, RefOut dv)
 {
-  const Attention *attention = &backward->forward;
+  const AttentionCall_Ref *attention = &backward->forward;
   for (int64_t first = 0; first < attention->values; first += CHUNK) {
     double sum[CHUNK] = {0};
     int64_t n = ChunkSize(first, attention->values);
     for (int64_t t = 0; t < attention->queries; t++) {
       int64_t row = head * attention->queries + t;
       double p = Probability(attention, head, t, s, RefGet(backward->log_sums, row)) *
-                 Kept(attention, head, t, s);
+                 KeptShare_Ref(attention, head, t, s);
       for (int64_t e = 0; e < n; e++)
         sum[e] += p * RefGet(backward->d_o, row * attention->values + first + e);
     }
@@ -227,24 +231,24 @@ static void ValueGradient(const Backward *backward, int64_t head, int64_t s, Ref
 }
 
 /* Summed over the dimensions that the mask is broadcast along. */
-static void MaskGradient(const Backward *backward, int64_t count, RefOut dmask)
+static void MaskGradient(const AttentionBackward_Ref *backward, int64_t count, RefOut dmask)
 {
-  const Attention *attention = &backward->forward;
+  const AttentionCall_Ref *attention = &backward->forward;
   RefZero(dmask, count);
   for (int64_t head = 0; head < attention->heads; head++)
     for (int64_t t = 0; t < attention->queries; t++)
       for (int64_t s = 0; s < attention->keys; s++)
-        RefAdd(dmask, MaskPlace(attention, ScorePlace(attention, head, t, s)),
+        RefAdd(dmask, MaskPlace(attention, AttentionPlace_Ref(attention, head, t, s)),
                ScoreGradient(backward, head, t, s));
 }
 
 static RengaErrorCode AttentionGrad_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                         const void *const in[], void *const out[])
 {
-  Backward backward = {
+  AttentionBackward_Ref backward = {
       .d_o = RefInput(call, in, 0), .o = RefInput(call, in, 4), .log_sums = RefInput(call, in, 5)};
   RengaCall(AttentionOf(call, context, in, 1, 6, &backward.forward));
-  const Attention *attention = &backward.forward;
+  const AttentionCall_Ref *attention = &backward.forward;
   for (int64_t head = 0; head < attention->heads; head++) {
     for (int64_t t = 0; t < attention->queries; t++)
       QueryGradient(&backward, head, t, RefOutput(call, out, 0));

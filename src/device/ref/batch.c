@@ -16,7 +16,7 @@ static Planes PlanesOf(const RengaTensorSpec *x)
 }
 
 /* Place of element i (of batch x plane) of a channel. */
-static int64_t PlaceOf(const Planes *planes, int64_t channel, int64_t i)
+static int64_t PlaceOf_Ref(const Planes *planes, int64_t channel, int64_t i)
 {
   int64_t n = i / planes->plane;
   return (n * planes->channels + channel) * planes->plane + i % planes->plane;
@@ -27,10 +27,10 @@ static void ChannelStatistics(const Planes *planes, RefIn x, int64_t channel, do
 {
   int64_t count = planes->batch * planes->plane;
   double sum = 0, squares = 0;
-  for (int64_t i = 0; i < count; i++) sum += RefGet(x, PlaceOf(planes, channel, i));
+  for (int64_t i = 0; i < count; i++) sum += RefGet(x, PlaceOf_Ref(planes, channel, i));
   *mean = sum / (double)count;
   for (int64_t i = 0; i < count; i++) {
-    double centred = RefGet(x, PlaceOf(planes, channel, i)) - *mean;
+    double centred = RefGet(x, PlaceOf_Ref(planes, channel, i)) - *mean;
     squares += centred * centred;
   }
   *variance = squares / (double)count;
@@ -53,7 +53,7 @@ static RengaErrorCode BatchNormalization_Ref(const RengaOpCall *call,
     if (of_batch) ChannelStatistics(&planes, x, c, &mean, &variance);
     double factor = RefGet(scale, c) / sqrt(variance + epsilon);
     for (int64_t i = 0; i < count; i++) {
-      int64_t at = PlaceOf(&planes, c, i);
+      int64_t at = PlaceOf_Ref(&planes, c, i);
       RefSet(y, at, (RefGet(x, at) - mean) * factor + RefGet(bias, c));
     }
     if (batch_means.data) RefSet(batch_means, c, mean);
@@ -71,12 +71,12 @@ static void ChannelGradient(const Planes *planes, int64_t channel, RefIn dy, Ref
   int64_t count = planes->batch * planes->plane;
   *dscale = *dbias = 0;
   for (int64_t i = 0; i < count; i++) {
-    int64_t at = PlaceOf(planes, channel, i);
+    int64_t at = PlaceOf_Ref(planes, channel, i);
     *dscale += RefGet(dy, at) * (RefGet(x, at) - mean) * inverse;
     *dbias += RefGet(dy, at);
   }
   for (int64_t i = 0; i < count; i++) {
-    int64_t at = PlaceOf(planes, channel, i);
+    int64_t at = PlaceOf_Ref(planes, channel, i);
     double normal = (RefGet(x, at) - mean) * inverse;
     double off = of_batch ? (*dbias + normal * *dscale) / (double)count : 0;
     RefSet(dx, at, scale * inverse * (RefGet(dy, at) - off));

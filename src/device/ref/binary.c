@@ -25,26 +25,26 @@ static bool IsLess(int64_t a, int64_t b, bool natural)
 }
 
 /* C's quotient and remainder, toward zero; b is not 0. */
-static int64_t Quotient(int64_t a, int64_t b, bool natural)
+static int64_t Quotient_Ref(int64_t a, int64_t b, bool natural)
 {
   if (natural) return (int64_t)((uint64_t)a / (uint64_t)b);
   return b == -1 ? (int64_t)(0 - (uint64_t)a) : a / b;
 }
 
-static int64_t Remainder(int64_t a, int64_t b, bool natural)
+static int64_t Remainder_Ref(int64_t a, int64_t b, bool natural)
 {
   if (natural) return (int64_t)((uint64_t)a % (uint64_t)b);
   return b == -1 ? 0 : a % b;
 }
 
 /* Python's: the sign of the divisor. */
-static int64_t Modulo(int64_t a, int64_t b, bool natural)
+static int64_t Modulo_Ref(int64_t a, int64_t b, bool natural)
 {
-  int64_t rest = Remainder(a, b, natural);
+  int64_t rest = Remainder_Ref(a, b, natural);
   return !natural && rest != 0 && (rest < 0) != (b < 0) ? rest + b : rest;
 }
 
-static int64_t Power(int64_t a, int64_t b, bool natural)
+static int64_t Power_Ref(int64_t a, int64_t b, bool natural)
 {
   if (!natural && b < 0) return a == 1 ? 1 : a == -1 ? (b & 1 ? -1 : 1) : 0;
   uint64_t base = (uint64_t)a, result = 1;
@@ -92,11 +92,11 @@ static const struct {
     {"Add", RealAdd, IntegerAdd},
     {"Sub", RealSub, IntegerSub},
     {"Mul", RealMul, IntegerMul},
-    {"Div", RealDiv, Quotient},
+    {"Div", RealDiv, Quotient_Ref},
     {"Min", RealMin, IntegerMin},
     {"Max", RealMax, IntegerMax},
-    {"Pow", pow, Power},
-    {"Mod", fmod, Modulo},
+    {"Pow", pow, Power_Ref},
+    {"Mod", fmod, Modulo_Ref},
     {"Equal", RealEqual, IntegerEqual},
     {"Less", RealLess, IntegerLess},
     {"Greater", RealGreater, IntegerGreater},
@@ -113,7 +113,7 @@ static const struct {
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
-static int FindName(const char *name)
+static int FindBinary_Ref(const char *name)
 {
   int i = 0;
   while (i < N_ROWS && strcmp(rows[i].name, name) != 0) i++;
@@ -123,7 +123,7 @@ static int FindName(const char *name)
 /* The integer function of the row, or of its other form that an attribute asks for. */
 static Integer *ChooseInteger(const RengaOpCall *call, int row)
 {
-  if (rows[row].integer == Modulo && RengaOpCallInt(call, "fmod")) return Remainder;
+  if (rows[row].integer == Modulo_Ref && RengaOpCallInt(call, "fmod")) return Remainder_Ref;
   if (rows[row].integer == ShiftLeft && RengaOpCallString(call, "direction")[0] == 'R')
     return ShiftRight;
   return rows[row].integer;
@@ -134,7 +134,7 @@ static RengaErrorCode Integer_Ref(const RengaOpCall *call, const void *const in[
 {
   RefIn a = RefInput(call, in, 0), b = RefInput(call, in, 1);
   RefOut y = RefOutput(call, out, 0);
-  bool divides = function == Quotient || function == Remainder || function == Modulo;
+  bool divides = function == Quotient_Ref || function == Remainder_Ref || function == Modulo_Ref;
   int64_t count = RefWalkCount(walk);
   for (int64_t i = 0; i < count; i++, RefWalkNext(walk)) {
     int64_t right = RefGetInt(b, walk->at[1]);
@@ -151,7 +151,7 @@ static RengaErrorCode Binary_Ref(const RengaOpCall *call, const RengaKernelConte
   (void)context;
   RefIn a = RefInput(call, in, 0), b = RefInput(call, in, 1);
   RefOut y = RefOutput(call, out, 0);
-  int row = FindName(call->op->name);
+  int row = FindBinary_Ref(call->op->name);
   RefWalk walk;
   RefWalkStart(&walk, call->out[0].ndim, call->out[0].dim);
   RefWalkAddBroadcast(&walk, &call->in[0]);
@@ -184,5 +184,5 @@ static RengaErrorCode Where_Ref(const RengaOpCall *call, const RengaKernelContex
 RengaRefKernel RefFindBinary(const char *name)
 {
   if (strcmp(name, "Where") == 0) return Where_Ref;
-  return FindName(name) < N_ROWS ? Binary_Ref : NULL;
+  return FindBinary_Ref(name) < N_ROWS ? Binary_Ref : NULL;
 }

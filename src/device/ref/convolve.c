@@ -30,10 +30,11 @@ typedef struct {
   int64_t batch, groups, in, out, in_plane, out_plane, taps;
   const int64_t *in_dim, *out_dim;
   RengaOpWindow window;
-} Conv;
+} Convolution_Ref;
 
 static RengaErrorCode ConvOf(const RengaOpCall *call, const RengaTensorSpec *x,
-                             const RengaTensorSpec *w, const RengaTensorSpec *y, Conv *conv)
+                             const RengaTensorSpec *w, const RengaTensorSpec *y,
+                             Convolution_Ref *conv)
 {
   RengaCall(RengaOpGetWindow(call, x, w, &conv->window));
   conv->batch = x->dim[0];
@@ -49,7 +50,7 @@ static RengaErrorCode ConvOf(const RengaOpCall *call, const RengaTensorSpec *x,
 }
 
 /* y at one channel and index: over all taps, the dot product over the channels of the group. */
-static double OutputSum(const Conv *conv, RefIn x, RefIn w, int64_t n, int64_t channel,
+static double OutputSum(const Convolution_Ref *conv, RefIn x, RefIn w, int64_t n, int64_t channel,
                         const int64_t index[])
 {
   double sum = 0;
@@ -72,7 +73,7 @@ static RengaErrorCode Conv_Ref(const RengaOpCall *call, const RengaKernelContext
   (void)context;
   RefIn x = RefInput(call, in, 0), w = RefInput(call, in, 1), bias = RefInput(call, in, 2);
   RefOut y = RefOutput(call, out, 0);
-  Conv conv;
+  Convolution_Ref conv;
   RengaCall(ConvOf(call, &call->in[0], &call->in[1], &call->out[0], &conv));
   int64_t i = 0;
   for (int64_t n = 0; n < conv.batch; n++)
@@ -88,7 +89,7 @@ static RengaErrorCode Conv_Ref(const RengaOpCall *call, const RengaKernelContext
 }
 
 /* dx at one channel of one group and index: all outputs that read it. */
-static double InputSum(const Conv *conv, RefIn dy, RefIn w, int64_t n, int64_t channel,
+static double InputSum(const Convolution_Ref *conv, RefIn dy, RefIn w, int64_t n, int64_t channel,
                        const int64_t index[])
 {
   double sum = 0;
@@ -106,7 +107,8 @@ static double InputSum(const Conv *conv, RefIn dy, RefIn w, int64_t n, int64_t c
   return sum;
 }
 
-static void InputGradient(const Conv *conv, RefIn dy, RefIn w, RefIn bias, RefOut dx)
+static void ConvInputGradient_Ref(const Convolution_Ref *conv, RefIn dy, RefIn w, RefIn bias,
+                                  RefOut dx)
 {
   int64_t i = 0;
   for (int64_t n = 0; n < conv->batch; n++)
@@ -124,10 +126,10 @@ static RengaErrorCode ConvGradInput_Ref(const RengaOpCall *call, const RengaKern
                                         const void *const in[], void *const out[])
 {
   (void)context;
-  Conv conv;
+  Convolution_Ref conv;
   RengaCall(ConvOf(call, &call->out[0], &call->in[1], &call->in[0], &conv));
-  InputGradient(&conv, RefInput(call, in, 0), RefInput(call, in, 1), (RefIn){NULL, RENGA_FLOAT32},
-                RefOutput(call, out, 0));
+  ConvInputGradient_Ref(&conv, RefInput(call, in, 0), RefInput(call, in, 1),
+                        (RefIn){NULL, RENGA_FLOAT32}, RefOutput(call, out, 0));
   return RENGA_SUCCESS;
 }
 
@@ -136,15 +138,15 @@ static RengaErrorCode ConvTranspose_Ref(const RengaOpCall *call, const RengaKern
                                         const void *const in[], void *const out[])
 {
   (void)context;
-  Conv conv;
+  Convolution_Ref conv;
   RengaCall(ConvOf(call, &call->out[0], &call->in[1], &call->in[0], &conv));
-  InputGradient(&conv, RefInput(call, in, 0), RefInput(call, in, 1), RefInput(call, in, 2),
-                RefOutput(call, out, 0));
+  ConvInputGradient_Ref(&conv, RefInput(call, in, 0), RefInput(call, in, 1), RefInput(call, in, 2),
+                        RefOutput(call, out, 0));
   return RENGA_SUCCESS;
 }
 
 /* dw of one output channel, input channel and tap: over all samples and places of the output. */
-static double WeightSum(const Conv *conv, RefIn x, RefIn dy, int64_t channel, int64_t c,
+static double WeightSum(const Convolution_Ref *conv, RefIn x, RefIn dy, int64_t channel, int64_t c,
                         const int64_t tap[])
 {
   double sum = 0;
@@ -168,7 +170,7 @@ static RengaErrorCode ConvGradWeight_Ref(const RengaOpCall *call, const RengaKer
   (void)context;
   RefIn x = RefInput(call, in, 0), dy = RefInput(call, in, 1);
   RefOut dw = RefOutput(call, out, 0);
-  Conv conv;
+  Convolution_Ref conv;
   RengaCall(ConvOf(call, &call->in[0], &call->out[0], &call->in[1], &conv));
   int64_t i = 0;
   for (int64_t o = 0; o < conv.groups * conv.out; o++)

@@ -4,8 +4,8 @@
 #include <math.h>
 #include <string.h>
 
-static RengaErrorCode ReadIndex(const RengaOpCall *call, RefIn indices, int64_t i, int64_t extent,
-                                int64_t *index)
+static RengaErrorCode ReadIndex_Ref(const RengaOpCall *call, RefIn indices, int64_t i,
+                                    int64_t extent, int64_t *index)
 {
   int64_t value = RefGetInt(indices, i);
   RengaOpCheckValue(value >= -extent && value < extent, call,
@@ -28,7 +28,7 @@ static RengaErrorCode Gather_Ref(const RengaOpCall *call, const RengaKernelConte
   size_t size = RengaDataTypeSize(call->in[0].type);
   for (int64_t o = 0; o < x.outer; o++)
     for (int64_t i = 0; i < n; i++) {
-      RengaCall(ReadIndex(call, indices, i, x.extent, &from));
+      RengaCall(ReadIndex_Ref(call, indices, i, x.extent, &from));
       RefCopy(out[0], (o * n + i) * x.inner, in[0], (o * x.extent + from) * x.inner, x.inner, size);
     }
   return RENGA_SUCCESS;
@@ -47,7 +47,7 @@ static RengaErrorCode GatherGrad_Ref(const RengaOpCall *call, const RengaKernelC
   RefZero(dx, RengaTensorSpecCount(&call->out[0]));
   for (int64_t o = 0; o < x.outer; o++)
     for (int64_t i = 0; i < n; i++) {
-      RengaCall(ReadIndex(call, indices, i, x.extent, &to));
+      RengaCall(ReadIndex_Ref(call, indices, i, x.extent, &to));
       if (to == padding) continue;
       for (int64_t k = 0; k < x.inner; k++)
         RefAdd(dx, (o * x.extent + to) * x.inner + k, RefGet(dy, (o * n + i) * x.inner + k));
@@ -81,7 +81,7 @@ static RengaErrorCode GatherElements_Ref(const RengaOpCall *call, const RengaKer
   size_t size = RengaDataTypeSize(call->in[0].type);
   int64_t count = RefWalkCount(&walk);
   for (int64_t i = 0; i < count; i++, RefWalkNext(&walk)) {
-    RengaCall(ReadIndex(call, RefInput(call, in, 1), i, call->in[0].dim[axis], &index));
+    RengaCall(ReadIndex_Ref(call, RefInput(call, in, 1), i, call->in[0].dim[axis], &index));
     RefCopy(out[0], i, in[0], walk.at[0] + index * stride, 1, size);
   }
   return RENGA_SUCCESS;
@@ -101,7 +101,7 @@ static RengaErrorCode GatherElementsGrad_Ref(const RengaOpCall *call,
   RefZero(dx, RengaTensorSpecCount(&call->out[0]));
   int64_t count = RefWalkCount(&walk);
   for (int64_t i = 0; i < count; i++, RefWalkNext(&walk)) {
-    RengaCall(ReadIndex(call, RefInput(call, in, 1), i, call->out[0].dim[axis], &index));
+    RengaCall(ReadIndex_Ref(call, RefInput(call, in, 1), i, call->out[0].dim[axis], &index));
     RefAdd(dx, walk.at[0] + index * stride, RefGet(dy, i));
   }
   return RENGA_SUCCESS;
@@ -127,13 +127,14 @@ static Blocks BlocksOf(const RengaOpCall *call, const RengaTensorSpec *x)
 }
 
 /* First element of x in the block that tuple i names. */
-static RengaErrorCode FindBlock(const RengaOpCall *call, RefIn indices, const RengaTensorSpec *x,
-                                const Blocks *blocks, int64_t i, int64_t *place)
+static RengaErrorCode FindBlock_Ref(const RengaOpCall *call, RefIn indices,
+                                    const RengaTensorSpec *x, const Blocks *blocks, int64_t i,
+                                    int64_t *place)
 {
   int64_t at = blocks->batch ? i / blocks->per_batch : 0;
   for (int d = 0; d < blocks->depth; d++) {
     int64_t index, extent = x->dim[blocks->batch + d];
-    RengaCall(ReadIndex(call, indices, i * blocks->depth + d, extent, &index));
+    RengaCall(ReadIndex_Ref(call, indices, i * blocks->depth + d, extent, &index));
     at = at * extent + index;
   }
   *place = at * blocks->block;
@@ -149,7 +150,7 @@ static RengaErrorCode GatherND_Ref(const RengaOpCall *call, const RengaKernelCon
   size_t size = RengaDataTypeSize(x->type);
   for (int64_t i = 0; i < blocks.tuples; i++) {
     int64_t from;
-    RengaCall(FindBlock(call, RefInput(call, in, 1), x, &blocks, i, &from));
+    RengaCall(FindBlock_Ref(call, RefInput(call, in, 1), x, &blocks, i, &from));
     RefCopy(out[0], i * blocks.block, in[0], from, blocks.block, size);
   }
   return RENGA_SUCCESS;
@@ -165,7 +166,7 @@ static RengaErrorCode GatherNDGrad_Ref(const RengaOpCall *call, const RengaKerne
   RefZero(dx, RengaTensorSpecCount(&call->out[0]));
   for (int64_t i = 0; i < blocks.tuples; i++) {
     int64_t to;
-    RengaCall(FindBlock(call, RefInput(call, in, 1), &call->out[0], &blocks, i, &to));
+    RengaCall(FindBlock_Ref(call, RefInput(call, in, 1), &call->out[0], &blocks, i, &to));
     for (int64_t k = 0; k < blocks.block; k++) RefAdd(dx, to + k, RefGet(dy, i * blocks.block + k));
   }
   return RENGA_SUCCESS;
@@ -173,22 +174,22 @@ static RengaErrorCode GatherNDGrad_Ref(const RengaOpCall *call, const RengaKerne
 
 typedef double Combine(double old, double update);
 
-static double Add(double old, double update)
+static double AddAt_Ref(double old, double update)
 {
   return old + update;
 }
 
-static double Mul(double old, double update)
+static double MulAt_Ref(double old, double update)
 {
   return old * update;
 }
 
-static double Min(double old, double update)
+static double MinAt_Ref(double old, double update)
 {
   return update < old ? update : old;
 }
 
-static double Max(double old, double update)
+static double MaxAt_Ref(double old, double update)
 {
   return update > old ? update : old;
 }
@@ -199,7 +200,7 @@ static Combine *CombineOf(const RengaOpCall *call)
   static const struct {
     const char *name;
     Combine *combine;
-  } rows[] = {{"add", Add}, {"mul", Mul}, {"min", Min}, {"max", Max}};
+  } rows[] = {{"add", AddAt_Ref}, {"mul", MulAt_Ref}, {"min", MinAt_Ref}, {"max", MaxAt_Ref}};
   const char *reduction = RengaOpCallString(call, "reduction");
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     if (strcmp(reduction, rows[i].name) == 0) return rows[i].combine;
@@ -207,7 +208,7 @@ static Combine *CombineOf(const RengaOpCall *call)
 }
 
 /* Element to of y and update number i become one. */
-static void Put(RefOut y, int64_t to, RefIn updates, int64_t i, Combine *combine)
+static void PutAt_Ref(RefOut y, int64_t to, RefIn updates, int64_t i, Combine *combine)
 {
   if (combine)
     RefSet(y, to, combine(RefGet((RefIn){y.data, y.type}, to), RefGet(updates, i)));
@@ -233,9 +234,9 @@ static RengaErrorCode ScatterElements_Ref(const RengaOpCall *call,
   CopyData(call, in, out);
   int64_t count = RefWalkCount(&walk);
   for (int64_t i = 0; i < count; i++, RefWalkNext(&walk)) {
-    RengaCall(ReadIndex(call, RefInput(call, in, 1), i, call->in[0].dim[axis], &index));
-    Put(RefOutput(call, out, 0), walk.at[0] + index * stride, RefInput(call, in, 2), i,
-        CombineOf(call));
+    RengaCall(ReadIndex_Ref(call, RefInput(call, in, 1), i, call->in[0].dim[axis], &index));
+    PutAt_Ref(RefOutput(call, out, 0), walk.at[0] + index * stride, RefInput(call, in, 2), i,
+              CombineOf(call));
   }
   return RENGA_SUCCESS;
 }
@@ -248,10 +249,10 @@ static RengaErrorCode ScatterND_Ref(const RengaOpCall *call, const RengaKernelCo
   CopyData(call, in, out);
   for (int64_t i = 0; i < blocks.tuples; i++) {
     int64_t to;
-    RengaCall(FindBlock(call, RefInput(call, in, 1), &call->in[0], &blocks, i, &to));
+    RengaCall(FindBlock_Ref(call, RefInput(call, in, 1), &call->in[0], &blocks, i, &to));
     for (int64_t k = 0; k < blocks.block; k++)
-      Put(RefOutput(call, out, 0), to + k, RefInput(call, in, 2), i * blocks.block + k,
-          CombineOf(call));
+      PutAt_Ref(RefOutput(call, out, 0), to + k, RefInput(call, in, 2), i * blocks.block + k,
+                CombineOf(call));
   }
   return RENGA_SUCCESS;
 }

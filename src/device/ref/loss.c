@@ -8,33 +8,33 @@ typedef struct {
   RefAxis axis;
   RefIn scores, labels, weights;
   int64_t ignore;
-} Loss;
+} Loss_Ref;
 
 static RengaErrorCode LossOf(const RengaOpCall *call, const void *const in[], int scores,
-                             int weights, Loss *loss)
+                             int weights, Loss_Ref *loss)
 {
   int dimension;
   RengaCall(RengaOpAxis(call, "axis", call->in[scores].ndim, &dimension));
-  *loss = (Loss){RefAxisOf(&call->in[scores], dimension), RefInput(call, in, scores),
-                 RefInput(call, in, scores + 1), RefInput(call, in, weights),
-                 RengaOpCallInt(call, "ignore_index")};
+  *loss = (Loss_Ref){RefAxisOf(&call->in[scores], dimension), RefInput(call, in, scores),
+                     RefInput(call, in, scores + 1), RefInput(call, in, weights),
+                     RengaOpCallInt(call, "ignore_index")};
   return RENGA_SUCCESS;
 }
 
-static int64_t LabelCount(const Loss *loss)
+static int64_t LabelCount(const Loss_Ref *loss)
 {
   return loss->axis.outer * loss->axis.inner;
 }
 
 /* Place of the score of class c for label j. */
-static int64_t ScorePlace(const Loss *loss, int64_t j, int64_t c)
+static int64_t ScorePlace_Ref(const Loss_Ref *loss, int64_t j, int64_t c)
 {
   int64_t inner = loss->axis.inner;
   return (j / inner * loss->axis.extent + c) * inner + j % inner;
 }
 
 /* The weight of label j: 0 where it is ignored. */
-static RengaErrorCode ReadLabel(const RengaOpCall *call, const Loss *loss, int64_t j,
+static RengaErrorCode ReadLabel(const RengaOpCall *call, const Loss_Ref *loss, int64_t j,
                                 int64_t *label, double *weight)
 {
   int64_t value = RefGetInt(loss->labels, j);
@@ -49,14 +49,14 @@ static RengaErrorCode ReadLabel(const RengaOpCall *call, const Loss *loss, int64
   return RENGA_SUCCESS;
 }
 
-static double LogSumExp(const Loss *loss, int64_t j)
+static double LogSumExpOfScores_Ref(const Loss_Ref *loss, int64_t j)
 {
   double most = -INFINITY, sum = 0;
   for (int64_t c = 0; c < loss->axis.extent; c++)
-    most = fmax(most, RefGet(loss->scores, ScorePlace(loss, j, c)));
+    most = fmax(most, RefGet(loss->scores, ScorePlace_Ref(loss, j, c)));
   if (isinf(most)) return most;
   for (int64_t c = 0; c < loss->axis.extent; c++)
-    sum += exp(RefGet(loss->scores, ScorePlace(loss, j, c)) - most);
+    sum += exp(RefGet(loss->scores, ScorePlace_Ref(loss, j, c)) - most);
   return most + log(sum);
 }
 
@@ -64,15 +64,16 @@ static RengaErrorCode CrossEntropy_Ref(const RengaOpCall *call, const RengaKerne
                                        const void *const in[], void *const out[])
 {
   (void)context;
-  Loss loss;
+  Loss_Ref loss;
   RengaCall(LossOf(call, in, 0, 2, &loss));
   RefOut log_sums = RefOutput(call, out, 1);
   double sum = 0, weight;
   int64_t count = LabelCount(&loss), label;
   for (int64_t j = 0; j < count; j++) {
-    double log_sum = LogSumExp(&loss, j);
+    double log_sum = LogSumExpOfScores_Ref(&loss, j);
     RengaCall(ReadLabel(call, &loss, j, &label, &weight));
-    if (weight != 0) sum += weight * (log_sum - RefGet(loss.scores, ScorePlace(&loss, j, label)));
+    if (weight != 0)
+      sum += weight * (log_sum - RefGet(loss.scores, ScorePlace_Ref(&loss, j, label)));
     if (log_sums.data) RefSet(log_sums, j, log_sum);
   }
   RefSet(RefOutput(call, out, 0), 0, sum);
@@ -85,7 +86,7 @@ static RengaErrorCode CrossEntropyGrad_Ref(const RengaOpCall *call,
                                            const void *const in[], void *const out[])
 {
   (void)context;
-  Loss loss;
+  Loss_Ref loss;
   RengaCall(LossOf(call, in, 1, 4, &loss));
   RefIn log_sums = RefInput(call, in, 3);
   RefOut dscores = RefOutput(call, out, 0);
@@ -94,7 +95,7 @@ static RengaErrorCode CrossEntropyGrad_Ref(const RengaOpCall *call,
   for (int64_t j = 0; j < count; j++) {
     RengaCall(ReadLabel(call, &loss, j, &label, &weight));
     for (int64_t c = 0; c < loss.axis.extent; c++) {
-      int64_t i = ScorePlace(&loss, j, c);
+      int64_t i = ScorePlace_Ref(&loss, j, c);
       double p = exp(RefGet(loss.scores, i) - RefGet(log_sums, j));
       RefSet(dscores, i, weight == 0 ? 0 : dsum * weight * (p - (c == label)));
     }
@@ -127,13 +128,13 @@ static RengaErrorCode LogLikelihood_Ref(const RengaOpCall *call, const RengaKern
                                         const void *const in[], void *const out[])
 {
   (void)context;
-  Loss loss;
+  Loss_Ref loss;
   RengaCall(LossOf(call, in, 0, 2, &loss));
   double sum = 0, weight;
   int64_t count = LabelCount(&loss), label;
   for (int64_t j = 0; j < count; j++) {
     RengaCall(ReadLabel(call, &loss, j, &label, &weight));
-    if (weight != 0) sum -= weight * RefGet(loss.scores, ScorePlace(&loss, j, label));
+    if (weight != 0) sum -= weight * RefGet(loss.scores, ScorePlace_Ref(&loss, j, label));
   }
   RefSet(RefOutput(call, out, 0), 0, sum);
   return RENGA_SUCCESS;
@@ -144,7 +145,7 @@ static RengaErrorCode LogLikelihoodGrad_Ref(const RengaOpCall *call,
                                             const void *const in[], void *const out[])
 {
   (void)context;
-  Loss loss;
+  Loss_Ref loss;
   RengaCall(LossOf(call, in, 1, 3, &loss));
   RefOut dscores = RefOutput(call, out, 0);
   double dsum = RefGet(RefInput(call, in, 0), 0), weight;
@@ -152,7 +153,7 @@ static RengaErrorCode LogLikelihoodGrad_Ref(const RengaOpCall *call,
   RefZero(dscores, RengaTensorSpecCount(&call->out[0]));
   for (int64_t j = 0; j < count; j++) {
     RengaCall(ReadLabel(call, &loss, j, &label, &weight));
-    if (weight != 0) RefSet(dscores, ScorePlace(&loss, j, label), -dsum * weight);
+    if (weight != 0) RefSet(dscores, ScorePlace_Ref(&loss, j, label), -dsum * weight);
   }
   return RENGA_SUCCESS;
 }

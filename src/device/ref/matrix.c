@@ -11,8 +11,8 @@ static int64_t IntegerDot(RefIn a, int64_t a_at, int64_t a_step, RefIn b, int64_
 }
 
 /* One product [m,k] x [k,n] from places a_at and b_at to place y_at. */
-static void Product(const RengaOpMatMul *matmul, RefIn a, int64_t a_at, RefIn b, int64_t b_at,
-                    RefOut y, int64_t y_at, double alpha)
+static void Product_Ref(const RengaOpMatMul *matmul, RefIn a, int64_t a_at, RefIn b, int64_t b_at,
+                        RefOut y, int64_t y_at, double alpha)
 {
   bool floating = RengaDataTypeIsFloating(y.type);
   for (int64_t i = 0; i < matmul->m; i++)
@@ -40,8 +40,8 @@ static RengaErrorCode MatMul_Ref(const RengaOpCall *call, const RengaKernelConte
   RefWalkAdd(&walk, 0, matmul.b_batch);
   int64_t batches = RefWalkCount(&walk);
   for (int64_t i = 0; i < batches; i++, RefWalkNext(&walk))
-    Product(&matmul, RefInput(call, in, 0), walk.at[0], RefInput(call, in, 1), walk.at[1],
-            RefOutput(call, out, 0), i * matmul.m * matmul.n, alpha);
+    Product_Ref(&matmul, RefInput(call, in, 0), walk.at[0], RefInput(call, in, 1), walk.at[1],
+                RefOutput(call, out, 0), i * matmul.m * matmul.n, alpha);
   return RENGA_SUCCESS;
 }
 
@@ -49,12 +49,13 @@ static RengaErrorCode MatMul_Ref(const RengaOpCall *call, const RengaKernelConte
 typedef struct {
   int64_t rows; /* of x: all dimensions but the last */
   int64_t k, o, k_step, o_step;
-} Layer;
+} LinearLayer_Ref;
 
-static Layer LayerOf(const RengaOpCall *call, const RengaTensorSpec *x, const RengaTensorSpec *w)
+static LinearLayer_Ref LayerOf(const RengaOpCall *call, const RengaTensorSpec *x,
+                               const RengaTensorSpec *w)
 {
   bool flip = RengaOpCallInt(call, "transB");
-  Layer layer = {.rows = RengaOpProduct(x, 0, x->ndim - 1)};
+  LinearLayer_Ref layer = {.rows = RengaOpProduct(x, 0, x->ndim - 1)};
   layer.k = w->dim[flip ? 1 : 0];
   layer.o = w->dim[flip ? 0 : 1];
   layer.k_step = flip ? 1 : layer.o;
@@ -68,7 +69,7 @@ static RengaErrorCode Linear_Ref(const RengaOpCall *call, const RengaKernelConte
   (void)context;
   RefIn x = RefInput(call, in, 0), w = RefInput(call, in, 1), bias = RefInput(call, in, 2);
   RefOut y = RefOutput(call, out, 0);
-  Layer layer = LayerOf(call, &call->in[0], &call->in[1]);
+  LinearLayer_Ref layer = LayerOf(call, &call->in[0], &call->in[1]);
   for (int64_t r = 0; r < layer.rows; r++)
     for (int64_t o = 0; o < layer.o; o++) {
       double sum = RefDot(x, r * layer.k, 1, w, o * layer.o_step, layer.k_step, layer.k);
@@ -84,7 +85,7 @@ static RengaErrorCode LinearGradInput_Ref(const RengaOpCall *call,
   (void)context;
   RefIn dy = RefInput(call, in, 0), w = RefInput(call, in, 1);
   RefOut dx = RefOutput(call, out, 0);
-  Layer layer = LayerOf(call, &call->in[0], &call->in[1]);
+  LinearLayer_Ref layer = LayerOf(call, &call->in[0], &call->in[1]);
   for (int64_t r = 0; r < layer.rows; r++)
     for (int64_t k = 0; k < layer.k; k++)
       RefSet(dx, r * layer.k + k,
@@ -99,7 +100,7 @@ static RengaErrorCode LinearGradWeight_Ref(const RengaOpCall *call,
   (void)context;
   RefIn x = RefInput(call, in, 0), dy = RefInput(call, in, 1);
   RefOut dw = RefOutput(call, out, 0);
-  Layer layer = LayerOf(call, &call->in[0], &call->out[0]);
+  LinearLayer_Ref layer = LayerOf(call, &call->in[0], &call->out[0]);
   for (int64_t k = 0; k < layer.k; k++)
     for (int64_t o = 0; o < layer.o; o++)
       RefSet(dw, k * layer.k_step + o * layer.o_step,

@@ -11,35 +11,35 @@
 typedef struct {
   int64_t rows, width, scales, scale_rows, scale_run;
   bool centred; /* the mean is taken off */
-} Rows;
+} NormRows_Ref;
 
-static int64_t ScaleOf(const Rows *rows, int64_t r, int64_t i)
+static int64_t ScaleOf(const NormRows_Ref *rows, int64_t r, int64_t i)
 {
   return (r % rows->scale_rows * rows->width + i) / rows->scale_run;
 }
 
 static RengaErrorCode LayerRows(const RengaOpCall *call, const RengaTensorSpec *x, bool centred,
-                                Rows *rows)
+                                NormRows_Ref *rows)
 {
   int axis;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
   int64_t width = RengaOpProduct(x, axis, x->ndim);
-  *rows = (Rows){RengaOpProduct(x, 0, axis), width, width, 1, 1, centred};
+  *rows = (NormRows_Ref){RengaOpProduct(x, 0, axis), width, width, 1, 1, centred};
   return RENGA_SUCCESS;
 }
 
 /* groups 0: one for each channel */
-static Rows GroupRows(const RengaTensorSpec *x, int64_t groups)
+static NormRows_Ref GroupRows(const RengaTensorSpec *x, int64_t groups)
 {
   int64_t channels = x->dim[1], plane = RengaOpProduct(x, 2, x->ndim);
   if (groups == 0) groups = channels;
   int64_t width = groups > 0 ? channels / groups * plane : 0;
-  return (Rows){x->dim[0] * groups, width, channels, groups, plane, true};
+  return (NormRows_Ref){x->dim[0] * groups, width, channels, groups, plane, true};
 }
 
 /* Mean and 1 / sqrt(variance + epsilon) of row r. */
-static void Statistics(const Rows *rows, RefIn x, int64_t r, double epsilon, double *mean,
-                       double *inverse)
+static void Statistics_Ref(const NormRows_Ref *rows, RefIn x, int64_t r, double epsilon,
+                           double *mean, double *inverse)
 {
   double sum = 0, squares = 0;
   for (int64_t i = 0; i < rows->width; i++) sum += RefGet(x, r * rows->width + i);
@@ -51,8 +51,8 @@ static void Statistics(const Rows *rows, RefIn x, int64_t r, double epsilon, dou
   *inverse = 1 / sqrt(squares / (double)rows->width + epsilon);
 }
 
-static void Normalize(const RengaOpCall *call, const Rows *rows, const void *const in[],
-                      void *const out[])
+static void Normalize_Ref(const RengaOpCall *call, const NormRows_Ref *rows, const void *const in[],
+                          void *const out[])
 {
   RefIn x = RefInput(call, in, 0), scale = RefInput(call, in, 1), bias = RefInput(call, in, 2);
   RefOut y = RefOutput(call, out, 0);
@@ -60,7 +60,7 @@ static void Normalize(const RengaOpCall *call, const Rows *rows, const void *con
   RefOut inverses = RefOutput(call, out, rows->centred ? 2 : 1);
   double epsilon = RengaOpCallReal(call, "epsilon"), mean, inverse;
   for (int64_t r = 0; r < rows->rows; r++) {
-    Statistics(rows, x, r, epsilon, &mean, &inverse);
+    Statistics_Ref(rows, x, r, epsilon, &mean, &inverse);
     for (int64_t i = 0; i < rows->width; i++) {
       int64_t at = r * rows->width + i, s = ScaleOf(rows, r, i);
       double value = (RefGet(x, at) - mean) * inverse * RefGet(scale, s);
@@ -87,7 +87,7 @@ static Saved SavedOf(const RengaOpCall *call, const void *const in[], bool centr
 }
 
 /* The normalised x, before the scale. */
-static double Normal(const Rows *rows, const Saved *saved, int64_t r, int64_t i)
+static double Normal(const NormRows_Ref *rows, const Saved *saved, int64_t r, int64_t i)
 {
   double mean = saved->mean.data ? RefGet(saved->mean, r) : 0;
   return (RefGet(saved->x, r * rows->width + i) - mean) * RefGet(saved->inverse, r);
@@ -95,7 +95,7 @@ static double Normal(const Rows *rows, const Saved *saved, int64_t r, int64_t i)
 
 /* dx = inverse * (g - mean of g - n * mean of g n), where g = dy * scale and n is the normalised
    x. */
-static void InputGradient(const Rows *rows, const Saved *saved, RefOut dx)
+static void NormInputGradient_Ref(const NormRows_Ref *rows, const Saved *saved, RefOut dx)
 {
   for (int64_t r = 0; r < rows->rows; r++) {
     double sum = 0, product = 0;
@@ -114,7 +114,7 @@ static void InputGradient(const Rows *rows, const Saved *saved, RefOut dx)
 
 /* Scale s is that of scale_run elements in each row whose number is s * scale_run / width modulo
    scale_rows. */
-static void ScaleGradient(const Rows *rows, const Saved *saved, RefOut dscale, RefOut dbias)
+static void ScaleGradient(const NormRows_Ref *rows, const Saved *saved, RefOut dscale, RefOut dbias)
 {
   for (int64_t s = 0; s < rows->scales; s++) {
     double scale = 0, bias = 0;
@@ -131,11 +131,11 @@ static void ScaleGradient(const Rows *rows, const Saved *saved, RefOut dscale, R
   }
 }
 
-static void Gradient(const RengaOpCall *call, const Rows *rows, const void *const in[],
-                     void *const out[])
+static void NormGradient_Ref(const RengaOpCall *call, const NormRows_Ref *rows,
+                             const void *const in[], void *const out[])
 {
   Saved saved = SavedOf(call, in, rows->centred);
-  InputGradient(rows, &saved, RefOutput(call, out, 0));
+  NormInputGradient_Ref(rows, &saved, RefOutput(call, out, 0));
   ScaleGradient(rows, &saved, RefOutput(call, out, 1), RefOutput(call, out, 2));
 }
 
@@ -144,9 +144,9 @@ static RengaErrorCode LayerNormalization_Ref(const RengaOpCall *call,
                                              const void *const in[], void *const out[])
 {
   (void)context;
-  Rows rows;
+  NormRows_Ref rows;
   RengaCall(LayerRows(call, &call->in[0], true, &rows));
-  Normalize(call, &rows, in, out);
+  Normalize_Ref(call, &rows, in, out);
   return RENGA_SUCCESS;
 }
 
@@ -155,9 +155,9 @@ static RengaErrorCode LayerNormalizationGrad_Ref(const RengaOpCall *call,
                                                  const void *const in[], void *const out[])
 {
   (void)context;
-  Rows rows;
+  NormRows_Ref rows;
   RengaCall(LayerRows(call, &call->in[1], true, &rows));
-  Gradient(call, &rows, in, out);
+  NormGradient_Ref(call, &rows, in, out);
   return RENGA_SUCCESS;
 }
 
@@ -166,9 +166,9 @@ static RengaErrorCode RMSNormalization_Ref(const RengaOpCall *call,
                                            const void *const in[], void *const out[])
 {
   (void)context;
-  Rows rows;
+  NormRows_Ref rows;
   RengaCall(LayerRows(call, &call->in[0], false, &rows));
-  Normalize(call, &rows, in, out);
+  Normalize_Ref(call, &rows, in, out);
   return RENGA_SUCCESS;
 }
 
@@ -177,9 +177,9 @@ static RengaErrorCode RMSNormalizationGrad_Ref(const RengaOpCall *call,
                                                const void *const in[], void *const out[])
 {
   (void)context;
-  Rows rows;
+  NormRows_Ref rows;
   RengaCall(LayerRows(call, &call->in[1], false, &rows));
-  Gradient(call, &rows, in, out);
+  NormGradient_Ref(call, &rows, in, out);
   return RENGA_SUCCESS;
 }
 
@@ -188,8 +188,8 @@ static RengaErrorCode GroupNormalization_Ref(const RengaOpCall *call,
                                              const void *const in[], void *const out[])
 {
   (void)context;
-  Rows rows = GroupRows(&call->in[0], RengaOpCallInt(call, "num_groups"));
-  Normalize(call, &rows, in, out);
+  NormRows_Ref rows = GroupRows(&call->in[0], RengaOpCallInt(call, "num_groups"));
+  Normalize_Ref(call, &rows, in, out);
   return RENGA_SUCCESS;
 }
 
@@ -198,8 +198,8 @@ static RengaErrorCode GroupNormalizationGrad_Ref(const RengaOpCall *call,
                                                  const void *const in[], void *const out[])
 {
   (void)context;
-  Rows rows = GroupRows(&call->in[1], RengaOpCallInt(call, "num_groups"));
-  Gradient(call, &rows, in, out);
+  NormRows_Ref rows = GroupRows(&call->in[1], RengaOpCallInt(call, "num_groups"));
+  NormGradient_Ref(call, &rows, in, out);
   return RENGA_SUCCESS;
 }
 

@@ -4,16 +4,16 @@
 
 typedef int64_t Fold(int64_t i, int64_t extent); /* a place outside 0 ... extent-1 to one inside */
 
-static int64_t Remainder(int64_t i, int64_t period)
+static int64_t PadRemainder_Ref(int64_t i, int64_t period)
 {
   int64_t rest = i % period;
   return rest < 0 ? rest + period : rest;
 }
 
-static int64_t Reflect(int64_t i, int64_t extent)
+static int64_t ReflectAt_Ref(int64_t i, int64_t extent)
 {
   if (extent == 1) return 0;
-  int64_t rest = Remainder(i, 2 * (extent - 1));
+  int64_t rest = PadRemainder_Ref(i, 2 * (extent - 1));
   return rest < extent ? rest : 2 * (extent - 1) - rest;
 }
 
@@ -22,7 +22,7 @@ static int64_t Edge(int64_t i, int64_t extent)
   return i < 0 ? 0 : i >= extent ? extent - 1 : i;
 }
 
-static int64_t Outside(int64_t i, int64_t extent)
+static int64_t OutsideAt_Ref(int64_t i, int64_t extent)
 {
   return i < 0 || i >= extent ? -1 : i;
 }
@@ -30,15 +30,15 @@ static int64_t Outside(int64_t i, int64_t extent)
 static Fold *FoldOf(const RengaOpCall *call)
 {
   const char *mode = RengaOpCallString(call, "mode");
-  return strcmp(mode, "reflect") == 0 ? Reflect
+  return strcmp(mode, "reflect") == 0 ? ReflectAt_Ref
          : strcmp(mode, "edge") == 0  ? Edge
-         : strcmp(mode, "wrap") == 0  ? Remainder
-                                      : Outside;
+         : strcmp(mode, "wrap") == 0  ? PadRemainder_Ref
+                                      : OutsideAt_Ref;
 }
 
 /* Place in x of the element of y that the walk is at; -1 where it is padding. */
-static int64_t Source(const RengaTensorSpec *x, const int64_t index[], const int64_t before[],
-                      Fold *fold)
+static int64_t PadSource_Ref(const RengaTensorSpec *x, const int64_t index[],
+                             const int64_t before[], Fold *fold)
 {
   int64_t place = 0;
   for (int d = 0; d < x->ndim; d++) {
@@ -63,7 +63,7 @@ static RengaErrorCode Pad_Ref(const RengaOpCall *call, const RengaKernelContext 
   RefWalkStart(&walk, x->ndim, call->out[0].dim);
   int64_t count = RefWalkCount(&walk);
   for (int64_t i = 0; i < count; i++, RefWalkNext(&walk)) {
-    int64_t from = Source(x, walk.index, pad.before, FoldOf(call));
+    int64_t from = PadSource_Ref(x, walk.index, pad.before, FoldOf(call));
     if (from < 0)
       RefSet(y, i, value);
     else
@@ -85,7 +85,7 @@ static RengaErrorCode PadGrad_Ref(const RengaOpCall *call, const RengaKernelCont
   RefWalkStart(&walk, call->in[0].ndim, call->in[0].dim);
   int64_t count = RefWalkCount(&walk);
   for (int64_t i = 0; i < count; i++, RefWalkNext(&walk)) {
-    int64_t to = Source(&call->out[0], walk.index, pad.before, FoldOf(call));
+    int64_t to = PadSource_Ref(&call->out[0], walk.index, pad.before, FoldOf(call));
     if (to >= 0) RefAdd(dx, to, RefGet(dy, i));
   }
   return RENGA_SUCCESS;
@@ -101,7 +101,8 @@ static RengaErrorCode Tile_Ref(const RengaOpCall *call, const RengaKernelContext
   RefWalkStart(&walk, call->out[0].ndim, call->out[0].dim);
   int64_t count = RefWalkCount(&walk);
   for (int64_t i = 0; i < count; i++, RefWalkNext(&walk))
-    RefCopy(out[0], i, in[0], Source(&call->in[0], walk.index, none, Remainder), 1, size);
+    RefCopy(out[0], i, in[0], PadSource_Ref(&call->in[0], walk.index, none, PadRemainder_Ref), 1,
+            size);
   return RENGA_SUCCESS;
 }
 

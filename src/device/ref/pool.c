@@ -7,10 +7,10 @@ typedef struct {
   int64_t planes, in_plane, out_plane, taps;
   const int64_t *in_dim, *out_dim;
   RengaOpWindow window;
-} Pool;
+} Pool_Ref;
 
 static RengaErrorCode PoolOf(const RengaOpCall *call, const RengaTensorSpec *x,
-                             const RengaTensorSpec *y, Pool *pool)
+                             const RengaTensorSpec *y, Pool_Ref *pool)
 {
   RengaCall(RengaOpGetWindow(call, x, NULL, &pool->window));
   pool->planes = RengaOpProduct(x, 0, 2);
@@ -30,7 +30,7 @@ static bool IsMore(RefIn x, int64_t i, int64_t j)
 }
 
 /* Place in the plane of the first maximum under the window; -1 where all of it is padding. */
-static int64_t MaximumPlace(const Pool *pool, RefIn x, int64_t plane_at, const int64_t index[])
+static int64_t MaximumPlace(const Pool_Ref *pool, RefIn x, int64_t plane_at, const int64_t index[])
 {
   int64_t best = -1;
   RefWalk tap;
@@ -50,7 +50,7 @@ static RengaErrorCode MaxPool_Ref(const RengaOpCall *call, const RengaKernelCont
   RefOut y = RefOutput(call, out, 0);
   int64_t *places = call->n_out > 1 ? out[1] : NULL, i = 0;
   size_t size = RengaDataTypeSize(x.type);
-  Pool pool;
+  Pool_Ref pool;
   RengaCall(PoolOf(call, &call->in[0], &call->out[0], &pool));
   for (int64_t plane = 0; plane < pool.planes; plane++) {
     RefWalk walk;
@@ -88,7 +88,7 @@ static RengaErrorCode MaxPoolGrad_Ref(const RengaOpCall *call, const RengaKernel
 
 /* By how much the sum under the window at index is divided: its elements inside the input or, where
    padding counts, inside the padded input. */
-static double Divisor(const Pool *pool, const int64_t index[], bool with_padding)
+static double Divisor(const Pool_Ref *pool, const int64_t index[], bool with_padding)
 {
   double product = 1;
   for (int d = 0; d < pool->window.n; d++) {
@@ -104,7 +104,7 @@ static double Divisor(const Pool *pool, const int64_t index[], bool with_padding
   return product > 0 ? product : 1;
 }
 
-static double WindowSum(const Pool *pool, RefIn x, int64_t plane_at, const int64_t index[])
+static double WindowSum(const Pool_Ref *pool, RefIn x, int64_t plane_at, const int64_t index[])
 {
   double sum = 0;
   RefWalk tap;
@@ -123,7 +123,7 @@ static RengaErrorCode AveragePool_Ref(const RengaOpCall *call, const RengaKernel
   RefIn x = RefInput(call, in, 0);
   RefOut y = RefOutput(call, out, 0);
   bool with_padding = RengaOpCallInt(call, "count_include_pad");
-  Pool pool;
+  Pool_Ref pool;
   RengaCall(PoolOf(call, &call->in[0], &call->out[0], &pool));
   int64_t i = 0;
   for (int64_t plane = 0; plane < pool.planes; plane++) {
@@ -138,7 +138,7 @@ static RengaErrorCode AveragePool_Ref(const RengaOpCall *call, const RengaKernel
 }
 
 /* dx at index: its share of all windows that hold it. */
-static double ShareSum(const Pool *pool, RefIn dy, int64_t plane_at, const int64_t index[],
+static double ShareSum(const Pool_Ref *pool, RefIn dy, int64_t plane_at, const int64_t index[],
                        bool with_padding)
 {
   double sum = 0;
@@ -165,7 +165,7 @@ static RengaErrorCode AveragePoolGrad_Ref(const RengaOpCall *call,
   RefIn dy = RefInput(call, in, 0);
   RefOut dx = RefOutput(call, out, 0);
   bool with_padding = RengaOpCallInt(call, "count_include_pad");
-  Pool pool;
+  Pool_Ref pool;
   RengaCall(PoolOf(call, &call->out[0], &call->in[0], &pool));
   int64_t i = 0;
   for (int64_t plane = 0; plane < pool.planes; plane++) {

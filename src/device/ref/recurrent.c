@@ -9,15 +9,15 @@
 typedef struct {
   int64_t steps, batch, hidden;
   bool reverse;
-} Sequence;
+} Sequence_Ref;
 
-static Sequence SequenceOf(const RengaOpCall *call, const RengaTensorSpec *y)
+static Sequence_Ref SequenceOf(const RengaOpCall *call, const RengaTensorSpec *y)
 {
-  return (Sequence){y->dim[0], y->dim[1], y->dim[2], RengaOpCallInt(call, "reverse") != 0};
+  return (Sequence_Ref){y->dim[0], y->dim[1], y->dim[2], RengaOpCallInt(call, "reverse") != 0};
 }
 
 /* The k-th step to be made; the one before it is at TimeOf(k - 1). */
-static int64_t TimeOf(const Sequence *sequence, int64_t k)
+static int64_t TimeOf(const Sequence_Ref *sequence, int64_t k)
 {
   return sequence->reverse ? sequence->steps - 1 - k : k;
 }
@@ -26,16 +26,17 @@ static int64_t TimeOf(const Sequence *sequence, int64_t k)
 typedef struct {
   RefIn data;
   int64_t at;
-} State;
+} CellState_Ref;
 
-static State StateBefore(const Sequence *sequence, int64_t k, int64_t n, RefIn first, RefIn all)
+static CellState_Ref StateBefore(const Sequence_Ref *sequence, int64_t k, int64_t n, RefIn first,
+                                 RefIn all)
 {
-  if (k == 0) return (State){first, n * sequence->hidden};
-  return (State){all, (TimeOf(sequence, k - 1) * sequence->batch + n) * sequence->hidden};
+  if (k == 0) return (CellState_Ref){first, n * sequence->hidden};
+  return (CellState_Ref){all, (TimeOf(sequence, k - 1) * sequence->batch + n) * sequence->hidden};
 }
 
 /* Row of r times the state. */
-static double Recurrent(const Sequence *sequence, RefIn r, int64_t row, State state)
+static double Recurrent(const Sequence_Ref *sequence, RefIn r, int64_t row, CellState_Ref state)
 {
   return RefDot(r, row * sequence->hidden, 1, state.data, state.at, 1, sequence->hidden);
 }
@@ -67,11 +68,11 @@ static RengaErrorCode RNNCells_Ref(const RengaOpCall *call, const RengaKernelCon
   (void)context;
   RefIn a = RefInput(call, in, 0), r = RefInput(call, in, 1), first = RefInput(call, in, 2);
   RefOut y = RefOutput(call, out, 0);
-  Sequence s = SequenceOf(call, &call->out[0]);
+  Sequence_Ref s = SequenceOf(call, &call->out[0]);
   bool relu = IsRelu(call);
   for (int64_t k = 0; k < s.steps; k++)
     for (int64_t n = 0; n < s.batch; n++) {
-      State h = StateBefore(&s, k, n, first, ReadBack(y));
+      CellState_Ref h = StateBefore(&s, k, n, first, ReadBack(y));
       int64_t at = (TimeOf(&s, k) * s.batch + n) * s.hidden;
       for (int64_t j = 0; j < s.hidden; j++) {
         double sum = RefGet(a, at + j) + Recurrent(&s, r, j, h);
@@ -82,8 +83,8 @@ static RengaErrorCode RNNCells_Ref(const RengaOpCall *call, const RengaKernelCon
 }
 
 /* c = f c + i g, y = o tanh c */
-static void LSTMRow(const Sequence *s, const RefIn in[], const RefOut out[], State h, State c,
-                    int64_t row)
+static void LSTMRow(const Sequence_Ref *s, const RefIn in[], const RefOut out[], CellState_Ref h,
+                    CellState_Ref c, int64_t row)
 {
   int64_t hidden = s->hidden, wide = row * 4 * hidden, at = row * hidden;
   for (int64_t j = 0; j < hidden; j++) {
@@ -107,7 +108,7 @@ static RengaErrorCode LSTMCells_Ref(const RengaOpCall *call, const RengaKernelCo
   RefOut outputs[3];
   for (int i = 0; i < 4; i++) inputs[i] = RefInput(call, in, i);
   for (int i = 0; i < 3; i++) outputs[i] = RefOutput(call, out, i);
-  Sequence s = SequenceOf(call, &call->out[0]);
+  Sequence_Ref s = SequenceOf(call, &call->out[0]);
   for (int64_t k = 0; k < s.steps; k++)
     for (int64_t n = 0; n < s.batch; n++)
       LSTMRow(&s, inputs, outputs, StateBefore(&s, k, n, inputs[2], ReadBack(outputs[0])),
@@ -117,8 +118,8 @@ static RengaErrorCode LSTMCells_Ref(const RengaOpCall *call, const RengaKernelCo
 
 /* What r gives to the hidden gate: r h + b, or r (reset h) + b. reset: gates of this row, from 1
    on. */
-static double HiddenPart(const Sequence *s, RefIn r, RefIn bias, State h, bool linear, RefIn gates,
-                         int64_t reset, int64_t j)
+static double HiddenPart(const Sequence_Ref *s, RefIn r, RefIn bias, CellState_Ref h, bool linear,
+                         RefIn gates, int64_t reset, int64_t j)
 {
   int64_t row = 2 * s->hidden + j;
   double sum = RefGet(bias, row);
@@ -129,8 +130,8 @@ static double HiddenPart(const Sequence *s, RefIn r, RefIn bias, State h, bool l
 }
 
 /* z = σ, r = σ, g = tanh(a + r q) or tanh(a + q), y = (1 - z) g + z h */
-static void GRURow(const Sequence *s, const RefIn in[], const RefOut out[], State h, bool linear,
-                   int64_t row)
+static void GRURow(const Sequence_Ref *s, const RefIn in[], const RefOut out[], CellState_Ref h,
+                   bool linear, int64_t row)
 {
   int64_t hidden = s->hidden, wide = row * 3 * hidden, at = row * hidden;
   RefIn gates = ReadBack(out[1]);
@@ -155,7 +156,7 @@ static RengaErrorCode GRUCells_Ref(const RengaOpCall *call, const RengaKernelCon
   RefOut outputs[3];
   for (int i = 0; i < 4; i++) inputs[i] = RefInput(call, in, i);
   for (int i = 0; i < 3; i++) outputs[i] = RefOutput(call, out, i);
-  Sequence s = SequenceOf(call, &call->out[0]);
+  Sequence_Ref s = SequenceOf(call, &call->out[0]);
   bool linear = RengaOpCallInt(call, "linear_before_reset") != 0;
   for (int64_t k = 0; k < s.steps; k++)
     for (int64_t n = 0; n < s.batch; n++)
@@ -168,7 +169,7 @@ static RengaErrorCode GRUCells_Ref(const RengaOpCall *call, const RengaKernelCon
    where that of the first state will be. */
 
 /* carry[n] = transpose of r times da of the row (over the gates [0, gates)), plus what is there. */
-static void AddThroughMatrix(const Sequence *s, RefIn r, RefIn da, int64_t row, int64_t gates,
+static void AddThroughMatrix(const Sequence_Ref *s, RefIn r, RefIn da, int64_t row, int64_t gates,
                              int64_t all_gates, int64_t n, RefOut carry)
 {
   for (int64_t k = 0; k < s->hidden; k++)
@@ -178,9 +179,10 @@ static void AddThroughMatrix(const Sequence *s, RefIn r, RefIn da, int64_t row, 
 
 /* dr[row, k]: over all steps and samples, da[row] * factor * state[k]; also its sum without the
    state. */
-typedef double Factor(const Sequence *s, const RefIn saved[], int64_t row, int64_t j, bool state);
+typedef double Factor(const Sequence_Ref *s, const RefIn saved[], int64_t row, int64_t j,
+                      bool state);
 
-static void MatrixGradient(const Sequence *s, RefIn da, int64_t gates, RefIn first, RefIn y,
+static void MatrixGradient(const Sequence_Ref *s, RefIn da, int64_t gates, RefIn first, RefIn y,
                            const RefIn saved[], Factor *factor, RefOut dr, RefOut dbias)
 {
   int64_t hidden = s->hidden;
@@ -190,7 +192,7 @@ static void MatrixGradient(const Sequence *s, RefIn da, int64_t gates, RefIn fir
       for (int64_t k = 0; k < s->steps; k++)
         for (int64_t n = 0; n < s->batch; n++) {
           int64_t row = TimeOf(s, k) * s->batch + n;
-          State h = StateBefore(s, k, n, first, y);
+          CellState_Ref h = StateBefore(s, k, n, first, y);
           double value = RefGet(da, row * gates * hidden + j);
           if (factor && j >= 2 * hidden) value *= factor(s, saved, row, j - 2 * hidden, false);
           if (factor && j >= 2 * hidden && c >= 0) value *= factor(s, saved, row, c, true);
@@ -210,7 +212,7 @@ static RengaErrorCode RNNCellsGrad_Ref(const RengaOpCall *call, const RengaKerne
   (void)context;
   RefIn r = RefInput(call, in, 0), y = RefInput(call, in, 2), dy = RefInput(call, in, 3);
   RefOut da = RefOutput(call, out, 0), carry = RefOutput(call, out, 2);
-  Sequence s = SequenceOf(call, &call->in[2]);
+  Sequence_Ref s = SequenceOf(call, &call->in[2]);
   bool relu = IsRelu(call);
   RefZero(carry, s.batch * s.hidden);
   for (int64_t k = s.steps - 1; k >= 0; k--)
@@ -230,8 +232,8 @@ static RengaErrorCode RNNCellsGrad_Ref(const RengaOpCall *call, const RengaKerne
 }
 
 /* in: r, h, c, y, all c, gates, dy, d all c; out: da, dr, dh, dc */
-static void LSTMRowGradient(const Sequence *s, const RefIn in[], const RefOut out[], State c,
-                            int64_t row, int64_t n)
+static void LSTMRowGradient(const Sequence_Ref *s, const RefIn in[], const RefOut out[],
+                            CellState_Ref c, int64_t row, int64_t n)
 {
   int64_t hidden = s->hidden, wide = row * 4 * hidden;
   for (int64_t j = 0; j < hidden; j++) {
@@ -258,7 +260,7 @@ static RengaErrorCode LSTMCellsGrad_Ref(const RengaOpCall *call, const RengaKern
   RefOut outputs[4];
   for (int i = 0; i < 8; i++) inputs[i] = RefInput(call, in, i);
   for (int i = 0; i < 4; i++) outputs[i] = RefOutput(call, out, i);
-  Sequence s = SequenceOf(call, &call->in[3]);
+  Sequence_Ref s = SequenceOf(call, &call->in[3]);
   RefZero(outputs[2], s.batch * s.hidden);
   RefZero(outputs[3], s.batch * s.hidden);
   for (int64_t k = s.steps - 1; k >= 0; k--)
@@ -272,21 +274,21 @@ static RengaErrorCode LSTMCellsGrad_Ref(const RengaOpCall *call, const RengaKern
 
 /* Behind the reset gate: the gradient of q is that of the gate times r (linear), and q is of h;
    otherwise it is that of the gate, and q is of r h. saved: gates. */
-static double LinearFactor(const Sequence *s, const RefIn saved[], int64_t row, int64_t j,
+static double LinearFactor(const Sequence_Ref *s, const RefIn saved[], int64_t row, int64_t j,
                            bool state)
 {
   return state ? 1 : RefGet(saved[0], row * 3 * s->hidden + s->hidden + j);
 }
 
-static double ResetFactor(const Sequence *s, const RefIn saved[], int64_t row, int64_t j,
+static double ResetFactor(const Sequence_Ref *s, const RefIn saved[], int64_t row, int64_t j,
                           bool state)
 {
   return state ? RefGet(saved[0], row * 3 * s->hidden + s->hidden + j) : 1;
 }
 
 /* Gradient of element j of what the hidden part of r is multiplied with (h, or r h). */
-static double ThroughHidden(const Sequence *s, const RefIn in[], RefIn da, bool linear, int64_t row,
-                            int64_t j)
+static double ThroughHidden(const Sequence_Ref *s, const RefIn in[], RefIn da, bool linear,
+                            int64_t row, int64_t j)
 {
   int64_t hidden = s->hidden, wide = row * 3 * hidden;
   double sum = 0;
@@ -299,8 +301,8 @@ static double ThroughHidden(const Sequence *s, const RefIn in[], RefIn da, bool 
 }
 
 /* in: r, h, y, gates, q, dy; out: da, dr, d bias, dh */
-static void GRURowGradient(const Sequence *s, const RefIn in[], const RefOut out[], State h,
-                           bool linear, int64_t row, int64_t n)
+static void GRURowGradient(const Sequence_Ref *s, const RefIn in[], const RefOut out[],
+                           CellState_Ref h, bool linear, int64_t row, int64_t n)
 {
   int64_t hidden = s->hidden, wide = row * 3 * hidden;
   RefIn da = ReadBack(out[0]);
@@ -329,7 +331,7 @@ static RengaErrorCode GRUCellsGrad_Ref(const RengaOpCall *call, const RengaKerne
   RefOut outputs[4];
   for (int i = 0; i < 6; i++) inputs[i] = RefInput(call, in, i);
   for (int i = 0; i < 4; i++) outputs[i] = RefOutput(call, out, i);
-  Sequence s = SequenceOf(call, &call->in[2]);
+  Sequence_Ref s = SequenceOf(call, &call->in[2]);
   bool linear = RengaOpCallInt(call, "linear_before_reset") != 0;
   RefZero(outputs[3], s.batch * s.hidden);
   for (int64_t k = s.steps - 1; k >= 0; k--)

@@ -11,7 +11,7 @@ typedef struct {
   RefWalk walk; /* over the reduced dimensions */
 } Series;
 
-static double Sum(Series series)
+static double ReduceSum_Ref(Series series)
 {
   double sum = 0;
   for (int64_t i = 0; i < series.count; i++, RefWalkNext(&series.walk))
@@ -19,12 +19,12 @@ static double Sum(Series series)
   return sum;
 }
 
-static double Mean(Series series)
+static double ReduceMean_Ref(Series series)
 {
-  return Sum(series) / (double)series.count;
+  return ReduceSum_Ref(series) / (double)series.count;
 }
 
-static double Max(Series series)
+static double ReduceMax_Ref(Series series)
 {
   double most = -INFINITY;
   for (int64_t i = 0; i < series.count; i++, RefWalkNext(&series.walk)) {
@@ -34,7 +34,7 @@ static double Max(Series series)
   return most;
 }
 
-static double Min(Series series)
+static double ReduceMin_Ref(Series series)
 {
   double least = INFINITY;
   for (int64_t i = 0; i < series.count; i++, RefWalkNext(&series.walk)) {
@@ -44,7 +44,7 @@ static double Min(Series series)
   return least;
 }
 
-static double Product(Series series)
+static double ReduceProduct_Ref(Series series)
 {
   double product = 1;
   for (int64_t i = 0; i < series.count; i++, RefWalkNext(&series.walk))
@@ -70,19 +70,19 @@ static double Squares(Series series)
   return sum;
 }
 
-static double Norm(Series series)
+static double ReduceNorm_Ref(Series series)
 {
   return sqrt(Squares(series));
 }
 
-static double LogSum(Series series)
+static double ReduceLogSum_Ref(Series series)
 {
-  return log(Sum(series));
+  return log(ReduceSum_Ref(series));
 }
 
-static double LogSumExp(Series series)
+static double ReduceLogSumExp_Ref(Series series)
 {
-  double most = Max(series), sum = 0;
+  double most = ReduceMax_Ref(series), sum = 0;
   if (isinf(most)) return most;
   for (int64_t i = 0; i < series.count; i++, RefWalkNext(&series.walk))
     sum += exp(RefGet(series.x, series.base + series.walk.at[0]) - most);
@@ -132,7 +132,7 @@ static int64_t IntegerSquares(Series series)
 }
 
 /* The extreme of an empty series is the other end of the type, to which the real one saturates. */
-static int64_t Extreme(Series series, bool most)
+static int64_t ReduceExtreme_Ref(Series series, bool most)
 {
   bool flip = series.x.type == RENGA_UINT64; /* order the bits of uint64 as signed numbers */
   uint64_t mask = flip ? (uint64_t)INT64_MIN : 0;
@@ -147,12 +147,12 @@ static int64_t Extreme(Series series, bool most)
 
 static int64_t IntegerMax(Series series)
 {
-  return Extreme(series, true);
+  return ReduceExtreme_Ref(series, true);
 }
 
 static int64_t IntegerMin(Series series)
 {
-  return Extreme(series, false);
+  return ReduceExtreme_Ref(series, false);
 }
 
 static const struct {
@@ -160,20 +160,20 @@ static const struct {
   double (*real)(Series series);
   int64_t (*integer)(Series series);
 } rows[] = {
-    {"ReduceSum", Sum, IntegerSum},
-    {"ReduceMean", Mean, IntegerMean},
-    {"ReduceMax", Max, IntegerMax},
-    {"ReduceMin", Min, IntegerMin},
-    {"ReduceProd", Product, IntegerProduct},
+    {"ReduceSum", ReduceSum_Ref, IntegerSum},
+    {"ReduceMean", ReduceMean_Ref, IntegerMean},
+    {"ReduceMax", ReduceMax_Ref, IntegerMax},
+    {"ReduceMin", ReduceMin_Ref, IntegerMin},
+    {"ReduceProd", ReduceProduct_Ref, IntegerProduct},
     {"ReduceL1", Absolute, IntegerAbsolute},
-    {"ReduceL2", Norm, NULL},
+    {"ReduceL2", ReduceNorm_Ref, NULL},
     {"ReduceSumSquare", Squares, IntegerSquares},
-    {"ReduceLogSum", LogSum, NULL},
-    {"ReduceLogSumExp", LogSumExp, NULL},
+    {"ReduceLogSum", ReduceLogSum_Ref, NULL},
+    {"ReduceLogSumExp", ReduceLogSumExp_Ref, NULL},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
-static int FindName(const char *name)
+static int FindReduction_Ref(const char *name)
 {
   int i = 0;
   while (i < N_ROWS && strcmp(rows[i].name, name) != 0) i++;
@@ -205,7 +205,7 @@ static RengaErrorCode Reduce_Ref(const RengaOpCall *call, const RengaKernelConte
                                  const void *const in[], void *const out[])
 {
   (void)context;
-  int row = FindName(call->op->name);
+  int row = FindReduction_Ref(call->op->name);
   RefOut y = RefOutput(call, out, 0);
   RefWalk kept;
   Series series = {.x = RefInput(call, in, 0)};
@@ -250,5 +250,5 @@ static RengaErrorCode ReduceProdGrad_Ref(const RengaOpCall *call, const RengaKer
 RengaRefKernel RefFindReduce(const char *name)
 {
   if (strcmp(name, "ReduceProdGrad") == 0) return ReduceProdGrad_Ref;
-  return FindName(name) < N_ROWS ? Reduce_Ref : NULL;
+  return FindReduction_Ref(name) < N_ROWS ? Reduce_Ref : NULL;
 }

@@ -75,8 +75,8 @@ static double Neighbours(double place, int64_t extent, int64_t *first, int64_t *
 }
 
 /* The elements around a sample of a bin, and their weights: 0 more than one element outside. */
-static void TapsOf(const Regions *regions, int64_t bin, int64_t sample, int64_t place[TAPS],
-                   double weight[TAPS])
+static void TapsOf_Ref(const Regions *regions, int64_t bin, int64_t sample, int64_t place[TAPS],
+                       double weight[TAPS])
 {
   const int64_t row = bin / regions->out_width, column = bin % regions->out_width;
   const int64_t down = sample / regions->samples_x, right = sample % regions->samples_x;
@@ -109,7 +109,7 @@ static double LargestTap(const Regions *regions, RefIn x, int64_t plane, int64_t
   for (int64_t s = 0; s < samples; s++) {
     int64_t place[TAPS];
     double weight[TAPS];
-    TapsOf(regions, bin, s, place, weight);
+    TapsOf_Ref(regions, bin, s, place, weight);
     for (int t = 0; t < TAPS; t++) {
       const double value = weight[t] * RefGet(x, plane + place[t]);
       if (*at >= 0 && !(value > largest)) continue;
@@ -128,7 +128,7 @@ static double MeanOfBin(const Regions *regions, RefIn x, int64_t plane, int64_t 
   for (int64_t s = 0; s < samples; s++) {
     int64_t place[TAPS];
     double weight[TAPS];
-    TapsOf(regions, bin, s, place, weight);
+    TapsOf_Ref(regions, bin, s, place, weight);
     for (int t = 0; t < TAPS; t++)
       if (weight[t] != 0) sum += weight[t] * RefGet(x, plane + place[t]);
   }
@@ -167,7 +167,7 @@ static void SpreadMean(const Regions *regions, double dy, int64_t plane, int64_t
   for (int64_t s = 0; s < samples; s++) {
     int64_t place[TAPS];
     double weight[TAPS];
-    TapsOf(regions, bin, s, place, weight);
+    TapsOf_Ref(regions, bin, s, place, weight);
     for (int t = 0; t < TAPS; t++)
       if (weight[t] != 0) RefAdd(dx, plane + place[t], dy * weight[t] / (double)samples);
   }

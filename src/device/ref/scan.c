@@ -58,7 +58,7 @@ static RengaErrorCode CumProd_Ref(const RengaOpCall *call, const RengaKernelCont
 
 /* Whether element i comes before element j in the order of choice: larger (or smaller) values
    first, NaN before all, equal ones by place. */
-static bool Before(RefIn x, int64_t i, int64_t j, bool largest)
+static bool ComesBefore_Ref(RefIn x, int64_t i, int64_t j, bool largest)
 {
   int order = 0;
   if (RengaDataTypeIsFloating(x.type)) {
@@ -80,15 +80,15 @@ static int64_t BestOf(RefIn x, RefLine line, bool largest, bool last)
   int64_t best = 0;
   for (int64_t k = 1; k < line.extent; k++) {
     int64_t i = line.at + k * line.step, j = line.at + best * line.step;
-    bool strictly = Before(x, i, j, largest);
+    bool strictly = ComesBefore_Ref(x, i, j, largest);
     bool equal = !strictly && RefGet(x, i) == RefGet(x, j);
     if (strictly || (last && equal)) best = k;
   }
   return best;
 }
 
-static RengaErrorCode ArgExtreme(const RengaOpCall *call, const void *const in[], void *const out[],
-                                 bool largest)
+static RengaErrorCode ArgExtreme_Ref(const RengaOpCall *call, const void *const in[],
+                                     void *const out[], bool largest)
 {
   int dimension;
   RengaCall(RengaOpAxis(call, "axis", call->in[0].ndim, &dimension));
@@ -106,7 +106,7 @@ static RengaErrorCode ArgMax_Ref(const RengaOpCall *call, const RengaKernelConte
                                  const void *const in[], void *const out[])
 {
   (void)context;
-  RengaCall(ArgExtreme(call, in, out, true));
+  RengaCall(ArgExtreme_Ref(call, in, out, true));
   return RENGA_SUCCESS;
 }
 
@@ -114,16 +114,17 @@ static RengaErrorCode ArgMin_Ref(const RengaOpCall *call, const RengaKernelConte
                                  const void *const in[], void *const out[])
 {
   (void)context;
-  RengaCall(ArgExtreme(call, in, out, false));
+  RengaCall(ArgExtreme_Ref(call, in, out, false));
   return RENGA_SUCCESS;
 }
 
 /* Rank of element k: how many of its line come before it. */
-static int64_t RankOf(RefIn x, RefLine line, int64_t k, bool largest)
+static int64_t RankOf_Ref(RefIn x, RefLine line, int64_t k, bool largest)
 {
   int64_t rank = 0;
   for (int64_t j = 0; j < line.extent; j++)
-    if (j != k && Before(x, line.at + j * line.step, line.at + k * line.step, largest)) rank++;
+    if (j != k && ComesBefore_Ref(x, line.at + j * line.step, line.at + k * line.step, largest))
+      rank++;
   return rank;
 }
 
@@ -143,7 +144,7 @@ static RengaErrorCode TopK_Ref(const RengaOpCall *call, const RengaKernelContext
     for (int64_t i = 0; i < axis.inner; i++) {
       RefLine line = RefLineOf(axis, o, i);
       for (int64_t j = 0; j < axis.extent; j++) {
-        int64_t rank = RankOf(x, line, j, largest), to = (o * k + rank) * axis.inner + i;
+        int64_t rank = RankOf_Ref(x, line, j, largest), to = (o * k + rank) * axis.inner + i;
         if (rank >= k) continue;
         RefCopy(out[0], to, x.data, line.at + j * line.step, 1, size);
         if (places) places[to] = j;

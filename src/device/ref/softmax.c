@@ -2,7 +2,7 @@
 #include "ref.h"
 #include <math.h>
 
-static double LogSumExp(RefIn x, RefLine line)
+static double LogSumExpOfLine_Ref(RefIn x, RefLine line)
 {
   double most = -INFINITY, sum = 0;
   for (int64_t k = 0; k < line.extent; k++) most = fmax(most, RefGet(x, line.at + k * line.step));
@@ -14,7 +14,7 @@ static double LogSumExp(RefIn x, RefLine line)
 static void SoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
 {
   (void)unused;
-  double total = LogSumExp(x, line);
+  double total = LogSumExpOfLine_Ref(x, line);
   for (int64_t k = 0; k < line.extent; k++) {
     int64_t i = line.at + k * line.step;
     RefSet(y, i, exp(RefGet(x, i) - total));
@@ -24,7 +24,7 @@ static void SoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
 static void LogSoftmaxLine(RefIn x, RefIn unused, RefLine line, RefOut y)
 {
   (void)unused;
-  double total = LogSumExp(x, line);
+  double total = LogSumExpOfLine_Ref(x, line);
   for (int64_t k = 0; k < line.extent; k++) {
     int64_t i = line.at + k * line.step;
     RefSet(y, i, RefGet(x, i) - total);

@@ -35,14 +35,14 @@ static const double one_over_root_two_pi = 0.39894228040143267794;
 static const double two_over_root_pi = 1.12837916709551257390;
 
 /* Hendrycks, Gimpel: Gaussian error linear units, arXiv 1606.08415; a: the tanh form. */
-static double Gelu(double x, double a, double b)
+static double Gelu_Ref(double x, double a, double b)
 {
   (void)b;
   if (a == 0) return 0.5 * x * (1 + erf(x * root_half));
   return 0.5 * x * (1 + tanh(root_two_over_pi * (x + 0.044715 * x * x * x)));
 }
 
-static double GeluSlope(double x, double a, double b)
+static double GeluSlope_Ref(double x, double a, double b)
 {
   (void)b;
   if (a == 0) return 0.5 * (1 + erf(x * root_half)) + x * one_over_root_two_pi * exp(-x * x / 2);
@@ -58,7 +58,7 @@ static double MishSlope(double x, double a, double b)
   return t + x * (1 - t * t) * Logistic(x);
 }
 
-static double SwishSlope(double x, double a, double b)
+static double SwishSlope_Ref(double x, double a, double b)
 {
   (void)b;
   double s = Logistic(a * x);
@@ -193,7 +193,7 @@ static const struct {
     {"Sigmoid", Sigmoid, NULL, NULL, NULL, NULL},
     {"Softplus", Softplus, NULL, NULL, NULL, NULL},
     {"Softsign", Softsign, NULL, NULL, NULL, NULL},
-    {"Gelu", Gelu, NULL, "approximate", NULL, NULL},
+    {"Gelu", Gelu_Ref, NULL, "approximate", NULL, NULL},
     {"Swish", Swish, NULL, "alpha", NULL, NULL},
     {"Mish", Mish, NULL, NULL, NULL, NULL},
     {"HardSwish", HardSwish, NULL, NULL, NULL, NULL},
@@ -231,8 +231,8 @@ static const struct {
     {"ErfGrad", NULL, ErfSlope, NULL, NULL, NULL},
     {"SoftplusGrad", NULL, SoftplusSlope, NULL, NULL, NULL},
     {"SoftsignGrad", NULL, SoftsignSlope, NULL, NULL, NULL},
-    {"GeluGrad", NULL, GeluSlope, "approximate", NULL, NULL},
-    {"SwishGrad", NULL, SwishSlope, "alpha", NULL, NULL},
+    {"GeluGrad", NULL, GeluSlope_Ref, "approximate", NULL, NULL},
+    {"SwishGrad", NULL, SwishSlope_Ref, "alpha", NULL, NULL},
     {"MishGrad", NULL, MishSlope, NULL, NULL, NULL},
     {"HardSwishGrad", NULL, HardSwishSlope, NULL, NULL, NULL},
     {"HardSigmoidGrad", NULL, HardSigmoidSlope, "alpha", "beta", NULL},
@@ -256,7 +256,7 @@ static const struct {
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
-static int FindName(const char *name)
+static int FindUnary_Ref(const char *name)
 {
   int i = 0;
   while (i < N_ROWS && strcmp(rows[i].name, name) != 0) i++;
@@ -264,7 +264,7 @@ static int FindName(const char *name)
 }
 
 /* An attribute as a number: real, int, or for Gelu whether it is the tanh form. */
-static double Parameter(const RengaOpCall *call, const char *name)
+static double UnaryParameter_Ref(const RengaOpCall *call, const char *name)
 {
   if (!name) return 0;
   if (strcmp(name, "approximate") == 0) return RengaOpCallString(call, name)[0] == 't';
@@ -279,8 +279,8 @@ static RengaErrorCode Forward_Ref(const RengaOpCall *call, const RengaKernelCont
   (void)context;
   RefIn x = RefInput(call, in, 0);
   RefOut y = RefOutput(call, out, 0);
-  int row = FindName(call->op->name);
-  double a = Parameter(call, rows[row].a), b = Parameter(call, rows[row].b);
+  int row = FindUnary_Ref(call->op->name);
+  double a = UnaryParameter_Ref(call, rows[row].a), b = UnaryParameter_Ref(call, rows[row].b);
   int64_t count = RengaTensorSpecCount(&call->in[0]);
   for (int64_t i = 0; i < count; i++) RefSet(y, i, rows[row].real(RefGet(x, i), a, b));
   return RENGA_SUCCESS;
@@ -292,8 +292,8 @@ static RengaErrorCode Slope_Ref(const RengaOpCall *call, const RengaKernelContex
   (void)context;
   RefIn dy = RefInput(call, in, 0), x = RefInput(call, in, 1);
   RefOut dx = RefOutput(call, out, 0);
-  int row = FindName(call->op->name);
-  double a = Parameter(call, rows[row].a), b = Parameter(call, rows[row].b);
+  int row = FindUnary_Ref(call->op->name);
+  double a = UnaryParameter_Ref(call, rows[row].a), b = UnaryParameter_Ref(call, rows[row].b);
   int64_t count = RengaTensorSpecCount(&call->in[0]);
   for (int64_t i = 0; i < count; i++)
     RefSet(dx, i, RefGet(dy, i) * rows[row].slope(RefGet(x, i), a, b));
@@ -303,7 +303,7 @@ static RengaErrorCode Slope_Ref(const RengaOpCall *call, const RengaKernelContex
 static RengaErrorCode Unary_Ref(const RengaOpCall *call, const RengaKernelContext *context,
                                 const void *const in[], void *const out[])
 {
-  int row = FindName(call->op->name);
+  int row = FindUnary_Ref(call->op->name);
   RengaDataType type = call->in[0].type;
   if (rows[row].slope) return Slope_Ref(call, context, in, out);
   if (!rows[row].integer || RengaDataTypeIsFloating(type))
@@ -352,5 +352,5 @@ RengaRefKernel RefFindUnary(const char *name)
 {
   static const RefRow own[] = {{"Cast", Cast_Ref}, {"Clip", Clip_Ref}, {NULL, NULL}};
   RengaRefKernel run = RefFindRow(own, name);
-  return run ? run : FindName(name) < N_ROWS ? Unary_Ref : NULL;
+  return run ? run : FindUnary_Ref(name) < N_ROWS ? Unary_Ref : NULL;
 }

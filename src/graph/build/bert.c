@@ -8,9 +8,9 @@ typedef struct {
   int64_t layers, hidden, heads, intermediate, sequence, vocabulary, segments;
   int64_t padding, next_sentence, prenorm;
   double dropout, deviation;
-} Settings;
+} BertSettings;
 
-#define AT(member) offsetof(Settings, member)
+#define AT(member) offsetof(BertSettings, member)
 static const RengaOptionRow rows[] = {
     {"layers", RENGA_OPTION_INT64, "12", AT(layers), NULL, 1, 1e5, "blocks"},
     {"hidden", RENGA_OPTION_INT64, "768", AT(hidden), NULL, 1, 1e7, "width"},
@@ -34,16 +34,16 @@ static const RengaOptionRow rows[] = {
 
 typedef struct {
   RengaGraph graph;
-  Settings settings;
+  BertSettings settings;
   RengaValue words, mask;
   char prefix[64];
-} Builder;
+} BertBuilder;
 
 /* projection(attention(x)) */
-static RengaErrorCode AddAttention(const Builder *builder, RengaValue x, RengaValue *y)
+static RengaErrorCode AddBertAttention(const BertBuilder *builder, RengaValue x, RengaValue *y)
 {
   char text[BLOCK_NAME];
-  const Settings *s = &builder->settings;
+  const BertSettings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   RengaBlockHeads heads = {.mask = builder->mask, .dropout = s->dropout};
   RengaValue part[3];
@@ -62,10 +62,10 @@ static RengaErrorCode AddAttention(const Builder *builder, RengaValue x, RengaVa
 }
 
 /* narrow(gelu(wide(x))) */
-static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue x, RengaValue *y)
+static RengaErrorCode AddBertFeedForward(const BertBuilder *builder, RengaValue x, RengaValue *y)
 {
   char text[BLOCK_NAME];
-  const Settings *s = &builder->settings;
+  const BertSettings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   RengaCall(RengaGraphAddLinear(graph, RengaBlockName(builder->prefix, "fc", text), x,
                                 s->intermediate, true, s->deviation, &x));
@@ -76,12 +76,12 @@ static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue x, Renga
 }
 
 /* norm(x + part(x)), or x + part(norm(x)) */
-static RengaErrorCode AddPart(const Builder *builder, const char *norm,
-                              RengaErrorCode (*part)(const Builder *, RengaValue, RengaValue *),
-                              RengaValue *x)
+static RengaErrorCode
+AddBertPart(const BertBuilder *builder, const char *norm,
+            RengaErrorCode (*part)(const BertBuilder *, RengaValue, RengaValue *), RengaValue *x)
 {
   char text[BLOCK_NAME];
-  const Settings *s = &builder->settings;
+  const BertSettings *s = &builder->settings;
   RengaValue y = *x;
   const char *name = RengaBlockName(builder->prefix, norm, text);
   if (s->prenorm) RengaCall(RengaGraphAddLayerNormalization(builder->graph, name, y, 1e-12, &y));
@@ -92,9 +92,9 @@ static RengaErrorCode AddPart(const Builder *builder, const char *norm,
 }
 
 /* words + positions + segments, normalised (with prenorm: by the first block) */
-static RengaErrorCode AddEmbeddings(Builder *builder, RengaValue *x)
+static RengaErrorCode AddEmbeddings(BertBuilder *builder, RengaValue *x)
 {
-  const Settings *s = &builder->settings;
+  const BertSettings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   RengaValue tokens, segments, positions, table, y;
   RengaCall(RengaBlockIntegers(graph, "tokens", s->sequence, &tokens));
@@ -116,9 +116,9 @@ static RengaErrorCode AddEmbeddings(Builder *builder, RengaValue *x)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddEncoder(Builder *builder, RengaValue *x)
+static RengaErrorCode AddBertEncoder(BertBuilder *builder, RengaValue *x)
 {
-  const Settings *s = &builder->settings;
+  const BertSettings *s = &builder->settings;
   RengaValue real;
   RengaCall(AddEmbeddings(builder, x));
   builder->mask = RENGA_VALUE_NONE;
@@ -128,17 +128,17 @@ static RengaErrorCode AddEncoder(Builder *builder, RengaValue *x)
   }
   for (int64_t i = 0; i < s->layers; i++) {
     snprintf(builder->prefix, sizeof builder->prefix, "layers.%lld.", (long long)i);
-    RengaCall(AddPart(builder, "ln1", AddAttention, x));
-    RengaCall(AddPart(builder, "ln2", AddFeedForward, x));
+    RengaCall(AddBertPart(builder, "ln1", AddBertAttention, x));
+    RengaCall(AddBertPart(builder, "ln2", AddBertFeedForward, x));
   }
   if (s->prenorm) RengaCall(RengaGraphAddLayerNormalization(builder->graph, "ln", *x, 1e-12, x));
   return RENGA_SUCCESS;
 }
 
 /* The words that were masked: norm(gelu(linear(x))) against the table of words. */
-static RengaErrorCode AddWords(const Builder *builder, RengaValue x, RengaValue *scores)
+static RengaErrorCode AddWords(const BertBuilder *builder, RengaValue x, RengaValue *scores)
 {
-  const Settings *s = &builder->settings;
+  const BertSettings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {s->vocabulary}};
   RengaValue bias;
@@ -151,9 +151,9 @@ static RengaErrorCode AddWords(const Builder *builder, RengaValue x, RengaValue 
 }
 
 /* Does the second sentence follow? From the first place: loss + the second part. */
-static RengaErrorCode AddNextSentence(const Builder *builder, RengaValue x, RengaValue *loss)
+static RengaErrorCode AddNextSentence(const BertBuilder *builder, RengaValue x, RengaValue *loss)
 {
-  const Settings *s = &builder->settings;
+  const BertSettings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   const int64_t flat[] = {-1, s->hidden};
   RengaAttributes attributes = {0};
@@ -172,17 +172,17 @@ static RengaErrorCode AddNextSentence(const Builder *builder, RengaValue x, Reng
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Build(RengaGraph graph, const void *settings)
+static RengaErrorCode BuildBert(RengaGraph graph, const void *settings)
 {
-  Builder builder = {.graph = graph, .settings = *(const Settings *)settings};
-  Settings *s = &builder.settings;
+  BertBuilder builder = {.graph = graph, .settings = *(const BertSettings *)settings};
+  BertSettings *s = &builder.settings;
   RengaValue x, labels, scores, loss;
   if (s->heads == 0) s->heads = s->hidden / 64 > 0 ? s->hidden / 64 : 1;
   if (s->intermediate == 0) s->intermediate = 4 * s->hidden;
   RengaCheck(s->hidden % s->heads == 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
              "bert: hidden=%lld is no multiple of heads=%lld", (long long)s->hidden,
              (long long)s->heads);
-  RengaCall(AddEncoder(&builder, &x));
+  RengaCall(AddBertEncoder(&builder, &x));
   RengaCall(RengaBlockIntegers(graph, "labels", s->sequence, &labels));
   RengaCall(AddWords(&builder, x, &scores));
   RengaCall(RengaGraphAddCrossEntropy(graph, scores, labels, -100, &loss));
@@ -191,5 +191,5 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderBert = {"bert", sizeof(Settings),
-                                                 sizeof rows / sizeof rows[0], rows, Build};
+const RengaGraphBuilder RengaGraphBuilderBert = {"bert", sizeof(BertSettings),
+                                                 sizeof rows / sizeof rows[0], rows, BuildBert};

@@ -6,9 +6,9 @@
 typedef struct {
   int64_t layers, hidden, heads, sequence, vocabulary, tied;
   double dropout;
-} Settings;
+} GptSettings;
 
-#define AT(member) offsetof(Settings, member)
+#define AT(member) offsetof(GptSettings, member)
 static const RengaOptionRow rows[] = {
     {"layers", RENGA_OPTION_INT64, "12", AT(layers), NULL, 1, 1e5, "blocks"},
     {"hidden", RENGA_OPTION_INT64, "768", AT(hidden), NULL, 1, 1e7, "width"},
@@ -22,15 +22,15 @@ static const RengaOptionRow rows[] = {
 
 typedef struct {
   RengaGraph graph;
-  Settings settings;
+  GptSettings settings;
   char prefix[64];
-} Builder;
+} GptBuilder;
 
 /* x + dropout(projection(attention(normalisation(x)))) */
-static RengaErrorCode AddAttention(const Builder *builder, RengaValue *x)
+static RengaErrorCode AddGptAttention(const GptBuilder *builder, RengaValue *x)
 {
   char text[BLOCK_NAME];
-  const Settings *s = &builder->settings;
+  const GptSettings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   double deviation = 0.02 / sqrt(2.0 * (double)s->layers);
   RengaValue y, part[3];
@@ -48,10 +48,10 @@ static RengaErrorCode AddAttention(const Builder *builder, RengaValue *x)
 }
 
 /* x + dropout(narrow(gelu(wide(normalisation(x))))) */
-static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue *x)
+static RengaErrorCode AddGptFeedForward(const GptBuilder *builder, RengaValue *x)
 {
   char text[BLOCK_NAME];
-  const Settings *s = &builder->settings;
+  const GptSettings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   double deviation = 0.02 / sqrt(2.0 * (double)s->layers);
   RengaAttributes attributes = {0};
@@ -70,9 +70,9 @@ static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue *x)
 }
 
 /* tokens -> table + positions -> blocks -> normalisation -> scores */
-static RengaErrorCode AddNetwork(Builder *builder, RengaValue tokens, RengaValue *scores)
+static RengaErrorCode AddGpt(GptBuilder *builder, RengaValue tokens, RengaValue *scores)
 {
-  const Settings *s = &builder->settings;
+  const GptSettings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   RengaValue table, positions, x;
   RengaCall(RengaBlockTable(graph, "wte.weight", s->vocabulary, s->hidden, 0.02, &table));
@@ -81,8 +81,8 @@ static RengaErrorCode AddNetwork(Builder *builder, RengaValue tokens, RengaValue
   RengaCall(RengaGraphAddAdd(graph, x, positions, &x));
   for (int64_t i = 0; i < s->layers; i++) {
     snprintf(builder->prefix, sizeof builder->prefix, "blocks.%lld.", (long long)i);
-    RengaCall(AddAttention(builder, &x));
-    RengaCall(AddFeedForward(builder, &x));
+    RengaCall(AddGptAttention(builder, &x));
+    RengaCall(AddGptFeedForward(builder, &x));
   }
   RengaCall(RengaGraphAddLayerNormalization(graph, "lnf", x, 1e-5, &x));
   if (!s->tied)
@@ -91,10 +91,10 @@ static RengaErrorCode AddNetwork(Builder *builder, RengaValue tokens, RengaValue
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Build(RengaGraph graph, const void *settings)
+static RengaErrorCode BuildGpt(RengaGraph graph, const void *settings)
 {
-  Builder builder = {.graph = graph, .settings = *(const Settings *)settings};
-  Settings *s = &builder.settings;
+  GptBuilder builder = {.graph = graph, .settings = *(const GptSettings *)settings};
+  GptSettings *s = &builder.settings;
   RengaValue tokens, labels, scores, loss;
   if (s->heads == 0) s->heads = s->hidden / 64 > 0 ? s->hidden / 64 : 1;
   RengaCheck(s->hidden % s->heads == 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
@@ -102,11 +102,11 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
              (long long)s->heads);
   RengaCall(RengaBlockIntegers(graph, "tokens", s->sequence, &tokens));
   RengaCall(RengaBlockIntegers(graph, "labels", s->sequence, &labels));
-  RengaCall(AddNetwork(&builder, tokens, &scores));
+  RengaCall(AddGpt(&builder, tokens, &scores));
   RengaCall(RengaGraphAddCrossEntropy(graph, scores, labels, -100, &loss));
   RengaCall(RengaBlockFinish(graph, loss, scores));
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderGpt = {"gpt", sizeof(Settings),
-                                                sizeof rows / sizeof rows[0], rows, Build};
+const RengaGraphBuilder RengaGraphBuilderGpt = {"gpt", sizeof(GptSettings),
+                                                sizeof rows / sizeof rows[0], rows, BuildGpt};

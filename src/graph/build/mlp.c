@@ -6,9 +6,9 @@ enum { MAX_LAYERS = 4096 };
 typedef struct {
   char sizes[256];
   int64_t input, layers, hidden, classes;
-} Settings;
+} MlpSettings;
 
-#define AT(member) offsetof(Settings, member)
+#define AT(member) offsetof(MlpSettings, member)
 static const RengaOptionRow rows[] = {
     {"sizes", RENGA_OPTION_STRING, "", AT(sizes), NULL, 0, 256, "widths, as 784-2048-10"},
     {"input", RENGA_OPTION_INT64, "784", AT(input), NULL, 1, 1e9, "width of the input"},
@@ -17,7 +17,7 @@ static const RengaOptionRow rows[] = {
     {"classes", RENGA_OPTION_INT64, "10", AT(classes), NULL, 1, 1e9, "classes"},
 };
 
-static RengaErrorCode ReadSizes(const Settings *s, int *count, int64_t size[])
+static RengaErrorCode ReadSizes(const MlpSettings *s, int *count, int64_t size[])
 {
   RengaCall(RengaBlockReadWidths("mlp", "sizes", s->sizes, count, size));
   if (*count == 0) {
@@ -55,7 +55,7 @@ static RengaErrorCode AddLayer(RengaGraph graph, int number, int64_t k, int64_t 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Build(RengaGraph graph, const void *settings)
+static RengaErrorCode BuildMlp(RengaGraph graph, const void *settings)
 {
   int count;
   int64_t size[MAX_LAYERS + 2];
@@ -74,5 +74,5 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderMlp = {"mlp", sizeof(Settings),
-                                                sizeof rows / sizeof rows[0], rows, Build};
+const RengaGraphBuilder RengaGraphBuilderMlp = {"mlp", sizeof(MlpSettings),
+                                                sizeof rows / sizeof rows[0], rows, BuildMlp};

@@ -6,9 +6,9 @@
 typedef struct {
   int64_t users, items, factors;
   char layers[256];
-} Settings;
+} NcfSettings;
 
-#define AT(member) offsetof(Settings, member)
+#define AT(member) offsetof(NcfSettings, member)
 static const RengaOptionRow rows[] = {
     {"users", RENGA_OPTION_INT64, "138493", AT(users), NULL, 1, 1e10, "users"},
     {"items", RENGA_OPTION_INT64, "26744", AT(items), NULL, 1, 1e10, "items"},
@@ -18,8 +18,8 @@ static const RengaOptionRow rows[] = {
 };
 
 /* The rows of a user and of an item, from tables of their own. */
-static RengaErrorCode AddRows(RengaGraph graph, const char *part, const Settings *s,
-                              const RengaValue index[2], int64_t width, RengaValue row[2])
+static RengaErrorCode AddNcfRows(RengaGraph graph, const char *part, const NcfSettings *s,
+                                 const RengaValue index[2], int64_t width, RengaValue row[2])
 {
   static const char *const kinds[] = {"user", "item"};
   const int64_t count[] = {s->users, s->items};
@@ -33,7 +33,7 @@ static RengaErrorCode AddRows(RengaGraph graph, const char *part, const Settings
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Join(RengaGraph graph, RengaValue a, RengaValue b, RengaValue *y)
+static RengaErrorCode JoinNcf(RengaGraph graph, RengaValue a, RengaValue b, RengaValue *y)
 {
   RengaAttributes attributes = {0};
   RengaCall(RengaAttributesSetInt(&attributes, "axis", 1));
@@ -55,19 +55,19 @@ static RengaErrorCode AddPerceptron(RengaGraph graph, int count, const int64_t w
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddNetwork(RengaGraph graph, const Settings *s, int count,
-                                 const int64_t width[], RengaValue *scores)
+static RengaErrorCode AddNcf(RengaGraph graph, const NcfSettings *s, int count,
+                             const int64_t width[], RengaValue *scores)
 {
   const RengaTensorSpec integers = {.type = RENGA_INT64, .ndim = 1, .dim = {-1}};
   RengaValue index[2], row[2], product, x;
   RengaCall(RengaGraphAddInput(graph, "user", &integers, &index[0]));
   RengaCall(RengaGraphAddInput(graph, "item", &integers, &index[1]));
-  RengaCall(AddRows(graph, "mf", s, index, s->factors, row));
+  RengaCall(AddNcfRows(graph, "mf", s, index, s->factors, row));
   RengaCall(RengaBlockNode(graph, "Mul", NULL, NULL, 2, row, 1, &product));
-  RengaCall(AddRows(graph, "mlp", s, index, width[0] / 2, row));
-  RengaCall(Join(graph, row[0], row[1], &x));
+  RengaCall(AddNcfRows(graph, "mlp", s, index, width[0] / 2, row));
+  RengaCall(JoinNcf(graph, row[0], row[1], &x));
   RengaCall(AddPerceptron(graph, count, width, &x));
-  RengaCall(Join(graph, product, x, &x));
+  RengaCall(JoinNcf(graph, product, x, &x));
   double deviation = 1.0 / sqrt((double)(s->factors + width[count - 1]));
   RengaCall(RengaGraphAddLinear(graph, "out", x, 1, true, deviation, &x));
   const RengaTensorSpec flat = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {-1}};
@@ -88,9 +88,9 @@ static RengaErrorCode AddLoss(RengaGraph graph, RengaValue x, RengaValue label, 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Build(RengaGraph graph, const void *settings)
+static RengaErrorCode BuildNcf(RengaGraph graph, const void *settings)
 {
-  const Settings *s = settings;
+  const NcfSettings *s = settings;
   const RengaTensorSpec reals = {.type = RENGA_FLOAT32, .ndim = 1, .dim = {-1}};
   int count;
   int64_t width[BLOCK_WIDTHS];
@@ -98,12 +98,12 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
   RengaCall(RengaBlockReadWidths("ncf", "layers", s->layers, &count, width));
   RengaCheck(count > 0 && width[0] % 2 == 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
              "ncf: layers=%s must begin with an even width", s->layers);
-  RengaCall(AddNetwork(graph, s, count, width, &scores));
+  RengaCall(AddNcf(graph, s, count, width, &scores));
   RengaCall(RengaGraphAddInput(graph, "label", &reals, &label));
   RengaCall(AddLoss(graph, scores, label, &loss));
   RengaCall(RengaBlockFinish(graph, loss, scores));
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderNcf = {"ncf", sizeof(Settings),
-                                                sizeof rows / sizeof rows[0], rows, Build};
+const RengaGraphBuilder RengaGraphBuilderNcf = {"ncf", sizeof(NcfSettings),
+                                                sizeof rows / sizeof rows[0], rows, BuildNcf};

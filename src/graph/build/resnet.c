@@ -5,9 +5,9 @@
 typedef struct {
   int64_t depth, classes, image, channels;
   double width;
-} Settings;
+} ResNetSettings;
 
-#define AT(member) offsetof(Settings, member)
+#define AT(member) offsetof(ResNetSettings, member)
 static const RengaOptionRow rows[] = {
     {"depth", RENGA_OPTION_INT64, "50", AT(depth), NULL, 1, 1e6, "18, 34, 50, 101 or 152"},
     {"width", RENGA_OPTION_REAL, "1", AT(width), NULL, 0.015625, 1e4, "factor of the 64 channels"},
@@ -27,9 +27,9 @@ static const struct {
 enum { N_DEPTHS = sizeof depths / sizeof depths[0] };
 
 /* convolution, batch normalisation and, where asked, ReLU */
-static RengaErrorCode AddPart(RengaGraph graph, const char *prefix, const char *convolution,
-                              const char *normalization, int64_t channels, int64_t kernel,
-                              int64_t stride, bool relu, RengaValue *x)
+static RengaErrorCode AddResNetPart(RengaGraph graph, const char *prefix, const char *convolution,
+                                    const char *normalization, int64_t channels, int64_t kernel,
+                                    int64_t stride, bool relu, RengaValue *x)
 {
   char name[96];
   snprintf(name, sizeof name, "%s%s", prefix, convolution);
@@ -41,23 +41,23 @@ static RengaErrorCode AddPart(RengaGraph graph, const char *prefix, const char *
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddBlock(RengaGraph graph, int number, bool bottleneck, int64_t channels,
-                               int64_t stride, RengaValue *x)
+static RengaErrorCode AddResNetBlock(RengaGraph graph, int number, bool bottleneck,
+                                     int64_t channels, int64_t stride, RengaValue *x)
 {
   char prefix[64];
   int64_t wide = bottleneck ? 4 * channels : channels;
   RengaValue y = *x, shortcut = *x;
   snprintf(prefix, sizeof prefix, "layers.%d.", number);
   if (bottleneck) {
-    RengaCall(AddPart(graph, prefix, "c1", "b1", channels, 1, 1, true, &y));
-    RengaCall(AddPart(graph, prefix, "c2", "b2", channels, 3, stride, true, &y));
-    RengaCall(AddPart(graph, prefix, "c3", "b3", wide, 1, 1, false, &y));
+    RengaCall(AddResNetPart(graph, prefix, "c1", "b1", channels, 1, 1, true, &y));
+    RengaCall(AddResNetPart(graph, prefix, "c2", "b2", channels, 3, stride, true, &y));
+    RengaCall(AddResNetPart(graph, prefix, "c3", "b3", wide, 1, 1, false, &y));
   } else {
-    RengaCall(AddPart(graph, prefix, "c1", "b1", channels, 3, stride, true, &y));
-    RengaCall(AddPart(graph, prefix, "c2", "b2", channels, 3, 1, false, &y));
+    RengaCall(AddResNetPart(graph, prefix, "c1", "b1", channels, 3, stride, true, &y));
+    RengaCall(AddResNetPart(graph, prefix, "c2", "b2", channels, 3, 1, false, &y));
   }
   if (stride != 1 || RengaGraphSpec(graph, *x)->dim[1] != wide)
-    RengaCall(AddPart(graph, prefix, "ds.0", "ds.1", wide, 1, stride, false, &shortcut));
+    RengaCall(AddResNetPart(graph, prefix, "ds.0", "ds.1", wide, 1, stride, false, &shortcut));
   RengaCall(RengaGraphAddAdd(graph, y, shortcut, &y));
   RengaCall(RengaGraphAddUnary(graph, "Relu", y, x));
   return RENGA_SUCCESS;
@@ -85,23 +85,23 @@ static RengaErrorCode AddHead(RengaGraph graph, int64_t classes, RengaValue *x)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddNetwork(RengaGraph graph, const Settings *s, int depth, RengaValue *x)
+static RengaErrorCode AddResNet(RengaGraph graph, const ResNetSettings *s, int depth, RengaValue *x)
 {
   int number = 0;
   int64_t channels = (int64_t)(64 * s->width + 0.5);
-  RengaCall(AddPart(graph, "", "stem", "bn", channels, 7, 2, true, x));
+  RengaCall(AddResNetPart(graph, "", "stem", "bn", channels, 7, 2, true, x));
   RengaCall(AddPool(graph, x));
   for (int group = 0; group < 4; group++)
     for (int i = 0; i < depths[depth].blocks[group]; i++)
-      RengaCall(AddBlock(graph, number++, depths[depth].bottleneck, channels << group,
-                         i == 0 && group > 0 ? 2 : 1, x));
+      RengaCall(AddResNetBlock(graph, number++, depths[depth].bottleneck, channels << group,
+                               i == 0 && group > 0 ? 2 : 1, x));
   RengaCall(AddHead(graph, s->classes, x));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Build(RengaGraph graph, const void *settings)
+static RengaErrorCode BuildResNet(RengaGraph graph, const void *settings)
 {
-  const Settings *s = settings;
+  const ResNetSettings *s = settings;
   int depth = 0;
   while (depth < N_DEPTHS && depths[depth].depth != s->depth) depth++;
   RengaCheck(depth < N_DEPTHS, MPI_COMM_SELF, RENGA_ERR_OPTION,
@@ -112,11 +112,11 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
   RengaValue x, labels, loss;
   RengaCall(RengaGraphAddInput(graph, "image", &of_x, &x));
   RengaCall(RengaGraphAddInput(graph, "labels", &of_labels, &labels));
-  RengaCall(AddNetwork(graph, s, depth, &x));
+  RengaCall(AddResNet(graph, s, depth, &x));
   RengaCall(RengaGraphAddCrossEntropy(graph, x, labels, -100, &loss));
   RengaCall(RengaBlockFinish(graph, loss, x));
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderResnet = {"resnet", sizeof(Settings),
-                                                   sizeof rows / sizeof rows[0], rows, Build};
+const RengaGraphBuilder RengaGraphBuilderResnet = {"resnet", sizeof(ResNetSettings),
+                                                   sizeof rows / sizeof rows[0], rows, BuildResNet};

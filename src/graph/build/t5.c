@@ -8,9 +8,9 @@ typedef struct {
   int64_t layers, hidden, heads, head_width, intermediate, sequence, target, vocabulary;
   int64_t buckets, distance, gated, tied, padding;
   double dropout;
-} Settings;
+} T5Settings;
 
-#define AT(member) offsetof(Settings, member)
+#define AT(member) offsetof(T5Settings, member)
 static const RengaOptionRow rows[] = {
     {"layers", RENGA_OPTION_INT64, "12", AT(layers), NULL, 1, 1e5, "blocks of encoder and decoder"},
     {"hidden", RENGA_OPTION_INT64, "768", AT(hidden), NULL, 1, 1e7, "width"},
@@ -37,16 +37,16 @@ static const RengaOptionRow rows[] = {
 
 typedef struct {
   RengaGraph graph;
-  Settings settings;
+  T5Settings settings;
   RengaValue bias, mask, memory; /* of self-attention; padding and result of the encoder */
   bool decoder;
   char prefix[64];
-} Builder;
+} T5Builder;
 
-typedef RengaErrorCode (*Part)(const Builder *builder, RengaValue x, RengaValue *y);
+typedef RengaErrorCode (*T5Part)(const T5Builder *builder, RengaValue x, RengaValue *y);
 
-static RengaErrorCode AddLinear(const Builder *builder, const char *part, RengaValue x, int64_t out,
-                                double deviation, RengaValue *y)
+static RengaErrorCode AddT5Linear(const T5Builder *builder, const char *part, RengaValue x,
+                                  int64_t out, double deviation, RengaValue *y)
 {
   char text[BLOCK_NAME];
   RengaCall(RengaGraphAddLinear(builder->graph, RengaBlockName(builder->prefix, part, text), x, out,
@@ -54,20 +54,21 @@ static RengaErrorCode AddLinear(const Builder *builder, const char *part, RengaV
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddHeads(const Builder *builder, const char *part, RengaValue x,
+static RengaErrorCode AddHeads(const T5Builder *builder, const char *part, RengaValue x,
                                double deviation, RengaValue *y)
 {
-  const Settings *s = &builder->settings;
-  RengaCall(AddLinear(builder, part, x, s->heads * s->head_width, deviation, &x));
+  const T5Settings *s = &builder->settings;
+  RengaCall(AddT5Linear(builder, part, x, s->heads * s->head_width, deviation, &x));
   RengaCall(RengaBlockSplitHeads(builder->graph, x, 1, s->heads, y));
   return RENGA_SUCCESS;
 }
 
 /* Scores are not divided: the first weights of queries are smaller instead. */
-static RengaErrorCode AddAttention(const Builder *builder, const char *const names[4], RengaValue x,
-                                   RengaValue memory, RengaBlockHeads *heads, RengaValue *y)
+static RengaErrorCode AddT5Attention(const T5Builder *builder, const char *const names[4],
+                                     RengaValue x, RengaValue memory, RengaBlockHeads *heads,
+                                     RengaValue *y)
 {
-  const Settings *s = &builder->settings;
+  const T5Settings *s = &builder->settings;
   double hidden = (double)s->hidden, width = (double)s->head_width;
   heads->scale = 1;
   heads->dropout = s->dropout;
@@ -76,60 +77,60 @@ static RengaErrorCode AddAttention(const Builder *builder, const char *const nam
   RengaCall(AddHeads(builder, names[2], memory, 1 / sqrt(hidden), &heads->v));
   RengaCall(RengaBlockAttention(builder->graph, heads, &x));
   RengaCall(RengaBlockJoinHeads(builder->graph, x, &x));
-  RengaCall(AddLinear(builder, names[3], x, s->hidden, 1 / sqrt((double)s->heads * width), y));
+  RengaCall(AddT5Linear(builder, names[3], x, s->hidden, 1 / sqrt((double)s->heads * width), y));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddSelfAttention(const Builder *builder, RengaValue x, RengaValue *y)
+static RengaErrorCode AddT5SelfAttention(const T5Builder *builder, RengaValue x, RengaValue *y)
 {
   static const char *const names[] = {"q", "k", "v", "proj"};
   RengaBlockHeads heads = {.mask = builder->bias, .causal = builder->decoder};
-  RengaCall(AddAttention(builder, names, x, x, &heads, y));
+  RengaCall(AddT5Attention(builder, names, x, x, &heads, y));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddCrossAttention(const Builder *builder, RengaValue x, RengaValue *y)
+static RengaErrorCode AddT5CrossAttention(const T5Builder *builder, RengaValue x, RengaValue *y)
 {
   static const char *const names[] = {"cross.q", "cross.k", "cross.v", "cross.proj"};
   RengaBlockHeads heads = {.mask = builder->mask};
-  RengaCall(AddAttention(builder, names, x, builder->memory, &heads, y));
+  RengaCall(AddT5Attention(builder, names, x, builder->memory, &heads, y));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue x, RengaValue *y)
+static RengaErrorCode AddT5FeedForward(const T5Builder *builder, RengaValue x, RengaValue *y)
 {
-  const Settings *s = &builder->settings;
+  const T5Settings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   double in = 1 / sqrt((double)s->hidden), out = 1 / sqrt((double)s->intermediate);
   RengaAttributes attributes = {0};
   RengaValue pair[2];
-  RengaCall(AddLinear(builder, "fc", x, s->intermediate, in, &pair[0]));
+  RengaCall(AddT5Linear(builder, "fc", x, s->intermediate, in, &pair[0]));
   if (s->gated) {
     RengaCall(RengaAttributesSetString(&attributes, "approximate", "tanh"));
     RengaCall(RengaBlockNode(graph, "Gelu", NULL, &attributes, 1, pair, 1, &pair[0]));
-    RengaCall(AddLinear(builder, "gate", x, s->intermediate, in, &pair[1]));
+    RengaCall(AddT5Linear(builder, "gate", x, s->intermediate, in, &pair[1]));
     RengaCall(RengaBlockNode(graph, "Mul", NULL, NULL, 2, pair, 1, &x));
   } else {
     RengaCall(RengaGraphAddUnary(graph, "Relu", pair[0], &x));
   }
   RengaCall(RengaGraphAddDropout(graph, x, s->dropout, &x));
-  RengaCall(AddLinear(builder, "out", x, s->hidden, out, y));
+  RengaCall(AddT5Linear(builder, "out", x, s->hidden, out, y));
   return RENGA_SUCCESS;
 }
 
 static const struct {
   const char *norm;
-  Part part;
+  T5Part part;
   bool encoder; /* has it too */
 } parts[] = {
-    {"ln1", AddSelfAttention, true},
-    {"ln2", AddCrossAttention, false},
-    {"ln3", AddFeedForward, true},
+    {"ln1", AddT5SelfAttention, true},
+    {"ln2", AddT5CrossAttention, false},
+    {"ln3", AddT5FeedForward, true},
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
 /* x + part(norm(x)) */
-static RengaErrorCode AddPart(const Builder *builder, int p, RengaValue *x)
+static RengaErrorCode AddT5Part(const T5Builder *builder, int p, RengaValue *x)
 {
   char text[BLOCK_NAME];
   RengaValue y;
@@ -141,16 +142,16 @@ static RengaErrorCode AddPart(const Builder *builder, int p, RengaValue *x)
 }
 
 /* All blocks of the encoder or of the decoder. */
-static RengaErrorCode AddBlocks(Builder *builder, const char *name, RengaValue *x)
+static RengaErrorCode AddT5Blocks(T5Builder *builder, const char *name, RengaValue *x)
 {
   char text[BLOCK_NAME];
-  const Settings *s = &builder->settings;
+  const T5Settings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   RengaCall(RengaGraphAddDropout(graph, *x, s->dropout, x));
   for (int64_t i = 0; i < s->layers; i++) {
     snprintf(builder->prefix, sizeof builder->prefix, "%s.%lld.", name, (long long)i);
     for (int p = 0; p < N_PARTS; p++)
-      if (parts[p].encoder || builder->decoder) RengaCall(AddPart(builder, p, x));
+      if (parts[p].encoder || builder->decoder) RengaCall(AddT5Part(builder, p, x));
   }
   RengaCall(RengaBlockRmsNormalization(graph, RengaBlockName(name, ".ln", text), *x, 1e-6, x));
   RengaCall(RengaGraphAddDropout(graph, *x, s->dropout, x));
@@ -159,7 +160,7 @@ static RengaErrorCode AddBlocks(Builder *builder, const char *name, RengaValue *
 
 /* The kind of a distance from a query to a key: half of them for one step each, the others grow by
    a factor. An encoder has as many for keys ahead; a decoder does not look ahead. */
-static int64_t Bucket(int64_t ahead, bool decoder, int64_t buckets, int64_t distance)
+static int64_t BucketOf(int64_t ahead, bool decoder, int64_t buckets, int64_t distance)
 {
   int64_t first = 0, back = -ahead;
   if (!decoder) {
@@ -176,17 +177,17 @@ static int64_t Bucket(int64_t ahead, bool decoder, int64_t buckets, int64_t dist
 }
 
 /* [heads, places, places] from a table [buckets, heads] */
-static RengaErrorCode AddBias(const Builder *builder, const char *name, int64_t places,
-                              RengaValue *bias)
+static RengaErrorCode AddT5Bias(const T5Builder *builder, const char *name, int64_t places,
+                                RengaValue *bias)
 {
-  const Settings *s = &builder->settings;
+  const T5Settings *s = &builder->settings;
   const RengaTensorSpec spec = {.type = RENGA_INT64, .ndim = 2, .dim = {places, places}};
   RengaValue table, index;
   int64_t *kind = NULL;
   RengaCall(RengaMalloc(places * places, &kind));
   for (int64_t q = 0; q < places; q++)
     for (int64_t k = 0; k < places; k++)
-      kind[q * places + k] = Bucket(k - q, builder->decoder, s->buckets, s->distance);
+      kind[q * places + k] = BucketOf(k - q, builder->decoder, s->buckets, s->distance);
   RengaErrorCode code = RengaGraphAddConstant(builder->graph, NULL, &spec, kind, &index);
   RengaFree(&kind);
   RengaCall(code);
@@ -197,45 +198,45 @@ static RengaErrorCode AddBias(const Builder *builder, const char *name, int64_t 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddEncoder(Builder *builder, RengaValue table)
+static RengaErrorCode AddT5Encoder(T5Builder *builder, RengaValue table)
 {
-  const Settings *s = &builder->settings;
+  const T5Settings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   RengaValue tokens;
   builder->decoder = false;
   builder->mask = RENGA_VALUE_NONE;
   RengaCall(RengaBlockIntegers(graph, "source", s->sequence, &tokens));
-  RengaCall(AddBias(builder, "encoder.distances.weight", s->sequence, &builder->bias));
+  RengaCall(AddT5Bias(builder, "encoder.distances.weight", s->sequence, &builder->bias));
   if (s->padding) {
     RengaCall(RengaBlockPaddingMask(graph, tokens, &builder->mask));
     RengaCall(RengaGraphAddAdd(graph, builder->bias, builder->mask, &builder->bias));
   }
   RengaCall(RengaGraphAddEmbedding(graph, table, tokens, &builder->memory));
-  RengaCall(AddBlocks(builder, "encoder", &builder->memory));
+  RengaCall(AddT5Blocks(builder, "encoder", &builder->memory));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddDecoder(Builder *builder, RengaValue table, RengaValue *x)
+static RengaErrorCode AddT5Decoder(T5Builder *builder, RengaValue table, RengaValue *x)
 {
-  const Settings *s = &builder->settings;
+  const T5Settings *s = &builder->settings;
   RengaValue tokens;
   builder->decoder = true;
   RengaCall(RengaBlockIntegers(builder->graph, "target", s->target, &tokens));
-  RengaCall(AddBias(builder, "decoder.distances.weight", s->target, &builder->bias));
+  RengaCall(AddT5Bias(builder, "decoder.distances.weight", s->target, &builder->bias));
   RengaCall(RengaGraphAddEmbedding(builder->graph, table, tokens, x));
-  RengaCall(AddBlocks(builder, "decoder", x));
+  RengaCall(AddT5Blocks(builder, "decoder", x));
   return RENGA_SUCCESS;
 }
 
 /* A tied table is of unit size: what is compared with it is made smaller. */
-static RengaErrorCode AddNetwork(Builder *builder, RengaValue *scores)
+static RengaErrorCode AddT5(T5Builder *builder, RengaValue *scores)
 {
-  const Settings *s = &builder->settings;
+  const T5Settings *s = &builder->settings;
   RengaGraph graph = builder->graph;
   RengaValue table, x;
   RengaCall(RengaBlockTable(graph, "words.weight", s->vocabulary, s->hidden, 1, &table));
-  RengaCall(AddEncoder(builder, table));
-  RengaCall(AddDecoder(builder, table, &x));
+  RengaCall(AddT5Encoder(builder, table));
+  RengaCall(AddT5Decoder(builder, table, &x));
   if (s->tied)
     RengaCall(RengaBlockScale(graph, x, 1 / sqrt((double)s->hidden), &x));
   else
@@ -245,10 +246,10 @@ static RengaErrorCode AddNetwork(Builder *builder, RengaValue *scores)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Build(RengaGraph graph, const void *settings)
+static RengaErrorCode BuildT5(RengaGraph graph, const void *settings)
 {
-  Builder builder = {.graph = graph, .settings = *(const Settings *)settings};
-  Settings *s = &builder.settings;
+  T5Builder builder = {.graph = graph, .settings = *(const T5Settings *)settings};
+  T5Settings *s = &builder.settings;
   RengaValue labels, scores, loss;
   if (s->heads == 0) s->heads = s->hidden > s->head_width ? s->hidden / s->head_width : 1;
   if (s->intermediate == 0) s->intermediate = 4 * s->hidden;
@@ -256,12 +257,12 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
   RengaCheck(s->distance > s->buckets / 2, MPI_COMM_SELF, RENGA_ERR_OPTION,
              "t5: distance=%lld must be above half of buckets=%lld", (long long)s->distance,
              (long long)s->buckets);
-  RengaCall(AddNetwork(&builder, &scores));
+  RengaCall(AddT5(&builder, &scores));
   RengaCall(RengaBlockIntegers(graph, "labels", s->target, &labels));
   RengaCall(RengaGraphAddCrossEntropy(graph, scores, labels, -100, &loss));
   RengaCall(RengaBlockFinish(graph, loss, scores));
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderT5 = {"t5", sizeof(Settings), sizeof rows / sizeof rows[0],
-                                               rows, Build};
+const RengaGraphBuilder RengaGraphBuilderT5 = {"t5", sizeof(T5Settings),
+                                               sizeof rows / sizeof rows[0], rows, BuildT5};

@@ -7,9 +7,9 @@ typedef struct {
   int64_t layers, hidden, heads, intermediate, sequence, target, vocabulary;
   int64_t tied, padding, prenorm;
   double dropout, smoothing;
-} Settings;
+} TransformerSettings;
 
-#define AT(member) offsetof(Settings, member)
+#define AT(member) offsetof(TransformerSettings, member)
 static const RengaOptionRow rows[] = {
     {"layers", RENGA_OPTION_INT64, "6", AT(layers), NULL, 1, 1e5, "blocks of encoder and decoder"},
     {"hidden", RENGA_OPTION_INT64, "512", AT(hidden), NULL, 1, 1e7, "width"},
@@ -33,16 +33,18 @@ static const RengaOptionRow rows[] = {
 
 typedef struct {
   RengaGraph graph;
-  Settings settings;
+  TransformerSettings settings;
   RengaValue mask, memory; /* of the source */
   bool causal;
   char prefix[64];
-} Builder;
+} TransformerBuilder;
 
-typedef RengaErrorCode (*Part)(const Builder *builder, RengaValue x, RengaValue *y);
+typedef RengaErrorCode (*TransformerPart)(const TransformerBuilder *builder, RengaValue x,
+                                          RengaValue *y);
 
-static RengaErrorCode AddLinear(const Builder *builder, const char *part, RengaValue x, int64_t out,
-                                double deviation, RengaValue *y)
+static RengaErrorCode AddTransformerLinear(const TransformerBuilder *builder, const char *part,
+                                           RengaValue x, int64_t out, double deviation,
+                                           RengaValue *y)
 {
   char text[BLOCK_NAME];
   RengaCall(RengaGraphAddLinear(builder->graph, RengaBlockName(builder->prefix, part, text), x, out,
@@ -51,14 +53,15 @@ static RengaErrorCode AddLinear(const Builder *builder, const char *part, RengaV
 }
 
 /* Square matrices begin as in Glorot and Bengio 2010. */
-static double Square(const Builder *builder)
+static double Square(const TransformerBuilder *builder)
 {
   return 1.0 / sqrt((double)builder->settings.hidden);
 }
 
-static RengaErrorCode Attend(const Builder *builder, RengaBlockHeads *heads, RengaValue *y)
+static RengaErrorCode Attend(const TransformerBuilder *builder, RengaBlockHeads *heads,
+                             RengaValue *y)
 {
-  const Settings *s = &builder->settings;
+  const TransformerSettings *s = &builder->settings;
   heads->scale = 1.0 / sqrt((double)(s->hidden / s->heads));
   heads->dropout = s->dropout;
   RengaCall(RengaBlockAttention(builder->graph, heads, y));
@@ -67,52 +70,57 @@ static RengaErrorCode Attend(const Builder *builder, RengaBlockHeads *heads, Ren
 }
 
 /* Of a source to itself, or of each place of a target to those before it. */
-static RengaErrorCode AddSelfAttention(const Builder *builder, RengaValue x, RengaValue *y)
+static RengaErrorCode AddTransformerSelfAttention(const TransformerBuilder *builder, RengaValue x,
+                                                  RengaValue *y)
 {
-  const Settings *s = &builder->settings;
+  const TransformerSettings *s = &builder->settings;
   RengaValue part[3];
-  RengaCall(AddLinear(builder, "qkv", x, 3 * s->hidden, Square(builder), &x));
+  RengaCall(AddTransformerLinear(builder, "qkv", x, 3 * s->hidden, Square(builder), &x));
   RengaCall(RengaBlockSplitHeads(builder->graph, x, 3, s->heads, part));
   RengaBlockHeads heads = {.q = part[0], .k = part[1], .v = part[2], .causal = builder->causal};
   heads.mask = builder->causal ? RENGA_VALUE_NONE : builder->mask;
   RengaCall(Attend(builder, &heads, &x));
-  RengaCall(AddLinear(builder, "proj", x, s->hidden, Square(builder), y));
+  RengaCall(AddTransformerLinear(builder, "proj", x, s->hidden, Square(builder), y));
   return RENGA_SUCCESS;
 }
 
 /* Of a target to the source. */
-static RengaErrorCode AddCrossAttention(const Builder *builder, RengaValue x, RengaValue *y)
+static RengaErrorCode AddTransformerCrossAttention(const TransformerBuilder *builder, RengaValue x,
+                                                   RengaValue *y)
 {
-  const Settings *s = &builder->settings;
+  const TransformerSettings *s = &builder->settings;
   RengaValue pair, part[2];
   RengaBlockHeads heads = {.mask = builder->mask};
-  RengaCall(AddLinear(builder, "q", x, s->hidden, Square(builder), &x));
-  RengaCall(AddLinear(builder, "kv", builder->memory, 2 * s->hidden, Square(builder), &pair));
+  RengaCall(AddTransformerLinear(builder, "q", x, s->hidden, Square(builder), &x));
+  RengaCall(
+      AddTransformerLinear(builder, "kv", builder->memory, 2 * s->hidden, Square(builder), &pair));
   RengaCall(RengaBlockSplitHeads(builder->graph, x, 1, s->heads, &heads.q));
   RengaCall(RengaBlockSplitHeads(builder->graph, pair, 2, s->heads, part));
   heads.k = part[0];
   heads.v = part[1];
   RengaCall(Attend(builder, &heads, &x));
-  RengaCall(AddLinear(builder, "cross", x, s->hidden, Square(builder), y));
+  RengaCall(AddTransformerLinear(builder, "cross", x, s->hidden, Square(builder), y));
   return RENGA_SUCCESS;
 }
 
 /* narrow(relu(wide(x))) */
-static RengaErrorCode AddFeedForward(const Builder *builder, RengaValue x, RengaValue *y)
+static RengaErrorCode AddTransformerFeedForward(const TransformerBuilder *builder, RengaValue x,
+                                                RengaValue *y)
 {
-  const Settings *s = &builder->settings;
+  const TransformerSettings *s = &builder->settings;
   double deviation = sqrt(2.0 / (double)(s->hidden + s->intermediate));
-  RengaCall(AddLinear(builder, "fc", x, s->intermediate, deviation, &x));
+  RengaCall(AddTransformerLinear(builder, "fc", x, s->intermediate, deviation, &x));
   RengaCall(RengaGraphAddUnary(builder->graph, "Relu", x, &x));
-  RengaCall(AddLinear(builder, "out", x, s->hidden, deviation, y));
+  RengaCall(AddTransformerLinear(builder, "out", x, s->hidden, deviation, y));
   return RENGA_SUCCESS;
 }
 
 /* norm(x + part(x)), or x + part(norm(x)) */
-static RengaErrorCode AddPart(const Builder *builder, const char *norm, Part part, RengaValue *x)
+static RengaErrorCode AddTransformerPart(const TransformerBuilder *builder, const char *norm,
+                                         TransformerPart part, RengaValue *x)
 {
   char text[BLOCK_NAME];
-  const Settings *s = &builder->settings;
+  const TransformerSettings *s = &builder->settings;
   const char *name = RengaBlockName(builder->prefix, norm, text);
   RengaValue y = *x;
   if (s->prenorm) RengaCall(RengaGraphAddLayerNormalization(builder->graph, name, y, 1e-5, &y));
@@ -132,7 +140,7 @@ static void FillPositions(int64_t places, int64_t width, float *table)
     }
 }
 
-static RengaErrorCode AddPositions(const Builder *builder, int64_t places, RengaValue *x)
+static RengaErrorCode AddPositions(const TransformerBuilder *builder, int64_t places, RengaValue *x)
 {
   const int64_t width = builder->settings.hidden;
   const RengaTensorSpec spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {places, width}};
@@ -148,10 +156,10 @@ static RengaErrorCode AddPositions(const Builder *builder, int64_t places, Renga
 }
 
 /* sqrt(width) rows + positions */
-static RengaErrorCode AddEmbedding(const Builder *builder, RengaValue table, RengaValue tokens,
-                                   RengaValue *x)
+static RengaErrorCode AddEmbedding(const TransformerBuilder *builder, RengaValue table,
+                                   RengaValue tokens, RengaValue *x)
 {
-  const Settings *s = &builder->settings;
+  const TransformerSettings *s = &builder->settings;
   const int64_t places = RengaGraphSpec(builder->graph, tokens)->dim[1];
   RengaCall(RengaGraphAddEmbedding(builder->graph, table, tokens, x));
   RengaCall(RengaBlockScale(builder->graph, *x, sqrt((double)s->hidden), x));
@@ -162,25 +170,26 @@ static RengaErrorCode AddEmbedding(const Builder *builder, RengaValue table, Ren
 
 static const struct {
   const char *norm;
-  Part part;
+  TransformerPart part;
   bool encoder; /* has it too */
 } parts[] = {
-    {"ln1", AddSelfAttention, true},
-    {"ln2", AddCrossAttention, false},
-    {"ln3", AddFeedForward, true},
+    {"ln1", AddTransformerSelfAttention, true},
+    {"ln2", AddTransformerCrossAttention, false},
+    {"ln3", AddTransformerFeedForward, true},
 };
 enum { N_PARTS = sizeof parts / sizeof parts[0] };
 
 /* All blocks of the encoder or of the decoder. */
-static RengaErrorCode AddBlocks(Builder *builder, const char *name, RengaValue *x)
+static RengaErrorCode AddTransformerBlocks(TransformerBuilder *builder, const char *name,
+                                           RengaValue *x)
 {
   char text[BLOCK_NAME];
-  const Settings *s = &builder->settings;
+  const TransformerSettings *s = &builder->settings;
   for (int64_t i = 0; i < s->layers; i++) {
     snprintf(builder->prefix, sizeof builder->prefix, "%s.%lld.", name, (long long)i);
     for (int p = 0; p < N_PARTS; p++)
       if (parts[p].encoder || builder->causal)
-        RengaCall(AddPart(builder, parts[p].norm, parts[p].part, x));
+        RengaCall(AddTransformerPart(builder, parts[p].norm, parts[p].part, x));
   }
   if (s->prenorm)
     RengaCall(RengaGraphAddLayerNormalization(builder->graph, RengaBlockName(name, ".ln", text), *x,
@@ -188,34 +197,35 @@ static RengaErrorCode AddBlocks(Builder *builder, const char *name, RengaValue *
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddEncoder(Builder *builder, RengaValue table)
+static RengaErrorCode AddTransformerEncoder(TransformerBuilder *builder, RengaValue table)
 {
-  const Settings *s = &builder->settings;
+  const TransformerSettings *s = &builder->settings;
   RengaValue tokens;
   RengaCall(RengaBlockIntegers(builder->graph, "source", s->sequence, &tokens));
   builder->mask = RENGA_VALUE_NONE;
   if (s->padding) RengaCall(RengaBlockPaddingMask(builder->graph, tokens, &builder->mask));
   builder->causal = false;
   RengaCall(AddEmbedding(builder, table, tokens, &builder->memory));
-  RengaCall(AddBlocks(builder, "encoder", &builder->memory));
+  RengaCall(AddTransformerBlocks(builder, "encoder", &builder->memory));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddDecoder(Builder *builder, RengaValue table, RengaValue *x)
+static RengaErrorCode AddTransformerDecoder(TransformerBuilder *builder, RengaValue table,
+                                            RengaValue *x)
 {
   RengaValue tokens;
   RengaCall(RengaBlockIntegers(builder->graph, "target", builder->settings.target, &tokens));
   builder->causal = true;
   RengaCall(AddEmbedding(builder, table, tokens, x));
-  RengaCall(AddBlocks(builder, "decoder", x));
+  RengaCall(AddTransformerBlocks(builder, "decoder", x));
   return RENGA_SUCCESS;
 }
 
 /* Three tables, or one: of the source, of the target, of the scores. */
-static RengaErrorCode AddNetwork(Builder *builder, RengaValue *scores)
+static RengaErrorCode AddTransformer(TransformerBuilder *builder, RengaValue *scores)
 {
   static const char *const names[] = {"source.weight", "target.weight", "logits.weight"};
-  const Settings *s = &builder->settings;
+  const TransformerSettings *s = &builder->settings;
   RengaValue table[3], x;
   for (int i = 0; i < 3; i++)
     if (i == 0 || !s->tied)
@@ -223,16 +233,16 @@ static RengaErrorCode AddNetwork(Builder *builder, RengaValue *scores)
                                 s->hidden, Square(builder), &table[i]));
     else
       table[i] = table[0];
-  RengaCall(AddEncoder(builder, table[0]));
-  RengaCall(AddDecoder(builder, table[1], &x));
+  RengaCall(AddTransformerEncoder(builder, table[0]));
+  RengaCall(AddTransformerDecoder(builder, table[1], &x));
   RengaCall(RengaBlockScores(builder->graph, "logits", x, table[2], RENGA_VALUE_NONE, scores));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Build(RengaGraph graph, const void *settings)
+static RengaErrorCode BuildTransformer(RengaGraph graph, const void *settings)
 {
-  Builder builder = {.graph = graph, .settings = *(const Settings *)settings};
-  Settings *s = &builder.settings;
+  TransformerBuilder builder = {.graph = graph, .settings = *(const TransformerSettings *)settings};
+  TransformerSettings *s = &builder.settings;
   RengaValue labels, scores, loss;
   if (s->heads == 0) s->heads = s->hidden / 64 > 0 ? s->hidden / 64 : 1;
   if (s->intermediate == 0) s->intermediate = 4 * s->hidden;
@@ -240,12 +250,13 @@ static RengaErrorCode Build(RengaGraph graph, const void *settings)
   RengaCheck(s->hidden % s->heads == 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
              "transformer: hidden=%lld is no multiple of heads=%lld", (long long)s->hidden,
              (long long)s->heads);
-  RengaCall(AddNetwork(&builder, &scores));
+  RengaCall(AddTransformer(&builder, &scores));
   RengaCall(RengaBlockIntegers(graph, "labels", s->target, &labels));
   RengaCall(RengaBlockSmoothLoss(graph, scores, labels, s->smoothing, &loss));
   RengaCall(RengaBlockFinish(graph, loss, scores));
   return RENGA_SUCCESS;
 }
 
-const RengaGraphBuilder RengaGraphBuilderTransformer = {"transformer", sizeof(Settings),
-                                                        sizeof rows / sizeof rows[0], rows, Build};
+const RengaGraphBuilder RengaGraphBuilderTransformer = {"transformer", sizeof(TransformerSettings),
+                                                        sizeof rows / sizeof rows[0], rows,
+                                                        BuildTransformer};

@@ -7,7 +7,7 @@ typedef struct {
   bool k_flipped; /* k is [..., d, S] */
   bool causal;
   double scale, ratio;
-} Found;
+} FoundAttention;
 
 /* Through factors and divisors that are scalar constants. */
 static RengaValue PeelScale(RengaGraph graph, RengaValue value, double *scale)
@@ -28,7 +28,7 @@ static RengaValue PeelScale(RengaGraph graph, RengaValue value, double *scale)
 }
 
 /* value = scale * q k' */
-static bool MatchScores(RengaGraph graph, RengaValue value, Found *found)
+static bool MatchScores(RengaGraph graph, RengaValue value, FoundAttention *found)
 {
   found->scale = 1;
   const RengaGraphNode *node =
@@ -74,7 +74,7 @@ static bool IsCausalChoice(RengaGraph graph, RengaValue value)
 }
 
 /* Where(causal, scores, very negative) */
-static bool MatchChoice(RengaGraph graph, RengaValue value, Found *found)
+static bool MatchChoice(RengaGraph graph, RengaValue value, FoundAttention *found)
 {
   double number;
   const RengaGraphNode *node = RengaFuseInner(graph, value, "Where");
@@ -84,7 +84,7 @@ static bool MatchChoice(RengaGraph graph, RengaValue value, Found *found)
   return found->causal;
 }
 
-static bool MatchMasked(RengaGraph graph, RengaValue value, Found *found)
+static bool MatchMasked(RengaGraph graph, RengaValue value, FoundAttention *found)
 {
   const RengaGraphNode *add = RengaFuseInner(graph, value, "Add");
   found->mask = RENGA_VALUE_NONE;
@@ -98,7 +98,7 @@ static bool MatchMasked(RengaGraph graph, RengaValue value, Found *found)
 }
 
 /* value = dropout(softmax(...)) */
-static bool MatchWeights(RengaGraph graph, RengaValue value, Found *found)
+static bool MatchWeights(RengaGraph graph, RengaValue value, FoundAttention *found)
 {
   const RengaGraphNode *dropout = RengaFuseInner(graph, value, "Dropout");
   if (dropout && dropout->n_out != 1) return false;
@@ -112,7 +112,7 @@ static bool MatchWeights(RengaGraph graph, RengaValue value, Found *found)
 }
 
 /* Same leading dimensions, no broadcasting; a causal mask needs as many keys as queries. */
-static bool Fits(RengaGraph graph, const Found *found)
+static bool FitsAttention(RengaGraph graph, const FoundAttention *found)
 {
   const RengaTensorSpec *q = RengaGraphSpec(graph, found->q), *k = RengaGraphSpec(graph, found->k);
   const RengaTensorSpec *v = RengaGraphSpec(graph, found->v);
@@ -156,7 +156,7 @@ static RengaErrorCode Unflip(RengaGraph graph, int root, RengaValue *k)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetAttributes(const Found *found, RengaAttributes *attributes)
+static RengaErrorCode SetAttributes(const FoundAttention *found, RengaAttributes *attributes)
 {
   RengaCall(RengaAttributesSetReal(attributes, "scale", found->scale));
   RengaCall(RengaAttributesSetInt(attributes, "causal", found->causal));
@@ -165,16 +165,17 @@ static RengaErrorCode SetAttributes(const Found *found, RengaAttributes *attribu
 }
 
 /* MatMul(weights, v) */
-static RengaErrorCode Fuse(RengaGraph graph, int root, bool *done)
+static RengaErrorCode FuseAttention(RengaGraph graph, int root, bool *done)
 {
   const RengaGraphNode *node = &graph->entry[root]->node;
-  Found found = {.mask = RENGA_VALUE_NONE};
+  FoundAttention found = {.mask = RENGA_VALUE_NONE};
   if (RengaAttributesInt(&node->attributes, "transA", 0) ||
       RengaAttributesInt(&node->attributes, "transB", 0) ||
       RengaAttributesReal(&node->attributes, "alpha", 1) != 1)
     return RENGA_SUCCESS;
   found.v = node->in[1];
-  if (!MatchWeights(graph, node->in[0], &found) || !Fits(graph, &found)) return RENGA_SUCCESS;
+  if (!MatchWeights(graph, node->in[0], &found) || !FitsAttention(graph, &found))
+    return RENGA_SUCCESS;
   if (found.k_flipped) RengaCall(Unflip(graph, root, &found.k));
   RengaAttributes attributes = {0};
   RengaCall(SetAttributes(&found, &attributes));
@@ -188,6 +189,6 @@ static RengaErrorCode Fuse(RengaGraph graph, int root, bool *done)
 }
 
 const RengaFuseRow RengaFuseAttention[] = {
-    {"MatMul", Fuse},
+    {"MatMul", FuseAttention},
     {NULL, NULL},
 };

@@ -10,18 +10,19 @@ typedef struct {
   double number; /* product of the constants */
   int count;
   RengaValue factor[MAX_FACTORS];
-} Product;
+} GeluProduct;
 
-static bool Flatten(RengaGraph graph, RengaValue value, int depth, Product *product);
+static bool Flatten(RengaGraph graph, RengaValue value, int depth, GeluProduct *product);
 
-static bool FlattenNode(RengaGraph graph, const RengaGraphNode *node, int depth, Product *product)
+static bool FlattenNode(RengaGraph graph, const RengaGraphNode *node, int depth,
+                        GeluProduct *product)
 {
   return Flatten(graph, node->in[0], depth + 1, product) &&
          Flatten(graph, node->in[1], depth + 1, product);
 }
 
 /* Factors of value through products that nothing else reads. */
-static bool Flatten(RengaGraph graph, RengaValue value, int depth, Product *product)
+static bool Flatten(RengaGraph graph, RengaValue value, int depth, GeluProduct *product)
 {
   double number;
   RengaValue other;
@@ -41,9 +42,9 @@ static bool Flatten(RengaGraph graph, RengaValue value, int depth, Product *prod
   return true;
 }
 
-static bool FactorsOf(RengaGraph graph, RengaValue value, Product *product)
+static bool FactorsOf(RengaGraph graph, RengaValue value, GeluProduct *product)
 {
-  *product = (Product){.number = 1};
+  *product = (GeluProduct){.number = 1};
   return Flatten(graph, value, 0, product);
 }
 
@@ -61,7 +62,7 @@ static bool MatchOnePlus(RengaGraph graph, RengaValue value, const char *op, Ren
 
 static bool IsErfArgument(RengaGraph graph, RengaValue value, RengaValue x)
 {
-  Product product;
+  GeluProduct product;
   return FactorsOf(graph, value, &product) && product.count == 1 && product.factor[0] == x &&
          RengaFuseNear(product.number, sqrt(0.5));
 }
@@ -69,7 +70,7 @@ static bool IsErfArgument(RengaGraph graph, RengaValue value, RengaValue x)
 /* value = number * x^power */
 static bool IsPower(RengaGraph graph, RengaValue value, RengaValue x, int power, double number)
 {
-  Product product;
+  GeluProduct product;
   double exponent;
   if (!FactorsOf(graph, value, &product) || !RengaFuseNear(product.number, number)) return false;
   int found = 0;
@@ -89,7 +90,7 @@ static bool IsPower(RengaGraph graph, RengaValue value, RengaValue x, int power,
 static bool IsTanhArgument(RengaGraph graph, RengaValue value, RengaValue x)
 {
   const double cubic = 0.044715;
-  Product product;
+  GeluProduct product;
   double one;
   RengaValue inside;
   if (!FactorsOf(graph, value, &product) || !RengaFuseNear(product.number, sqrt(2.0 / acos(-1.0))))
@@ -113,7 +114,7 @@ static const struct {
 } forms[] = {{"Erf", "none", IsErfArgument}, {"Tanh", "tanh", IsTanhArgument}};
 
 /* The form whose factors these are, -1: none. */
-static int FindForm(RengaGraph graph, const Product *product, RengaValue *x)
+static int FindForm(RengaGraph graph, const GeluProduct *product, RengaValue *x)
 {
   for (int f = 0; f < 2; f++)
     for (int i = 0; i < 2; i++) {
@@ -126,10 +127,10 @@ static int FindForm(RengaGraph graph, const Product *product, RengaValue *x)
   return -1;
 }
 
-static RengaErrorCode Fuse(RengaGraph graph, int root, bool *done)
+static RengaErrorCode FuseGelu(RengaGraph graph, int root, bool *done)
 {
   const RengaGraphNode *node = &graph->entry[root]->node;
-  Product product = {.number = 1};
+  GeluProduct product = {.number = 1};
   RengaValue x;
   if (!FlattenNode(graph, node, 0, &product) || product.count != 2) return RENGA_SUCCESS;
   if (!RengaFuseNear(product.number, 0.5)) return RENGA_SUCCESS;
@@ -147,7 +148,7 @@ static RengaErrorCode Fuse(RengaGraph graph, int root, bool *done)
 }
 
 const RengaFuseRow RengaFuseGelu[] = {
-    {"Mul", Fuse},
-    {"Div", Fuse},
+    {"Mul", FuseGelu},
+    {"Div", FuseGelu},
     {NULL, NULL},
 };

@@ -68,7 +68,7 @@ static RengaErrorCode FuseMatMul(RengaGraph graph, int root, bool *done)
 }
 
 /* Add(Linear(x, w), bias), either way round */
-static RengaErrorCode FuseBias(RengaGraph graph, int root, bool *done)
+static RengaErrorCode FuseLinearBias(RengaGraph graph, int root, bool *done)
 {
   const RengaGraphNode *node = &graph->entry[root]->node;
   for (int i = 0; i < 2; i++) {
@@ -89,6 +89,6 @@ static RengaErrorCode FuseBias(RengaGraph graph, int root, bool *done)
 const RengaFuseRow RengaFuseLinear[] = {
     {"MatMul", FuseTransposed},
     {"MatMul", FuseMatMul},
-    {"Add", FuseBias},
+    {"Add", FuseLinearBias},
     {NULL, NULL},
 };

@@ -20,10 +20,10 @@ typedef struct {
   bool centered; /* LayerNormalization; else RMSNormalization */
   int axis;
   double epsilon;
-} Found;
+} FoundNorm;
 
 /* value = sqrt(mean(c * c) + epsilon) of what is normalised, c */
-static bool MatchDeviation(RengaGraph graph, RengaValue value, RengaValue c, Found *found)
+static bool MatchDeviation(RengaGraph graph, RengaValue value, RengaValue c, FoundNorm *found)
 {
   RengaValue inside;
   double two;
@@ -39,7 +39,7 @@ static bool MatchDeviation(RengaGraph graph, RengaValue value, RengaValue c, Fou
 }
 
 /* 1 / deviation */
-static bool MatchInverse(RengaGraph graph, RengaValue value, RengaValue c, Found *found)
+static bool MatchInverse(RengaGraph graph, RengaValue value, RengaValue c, FoundNorm *found)
 {
   double one;
   const RengaGraphNode *node = RengaFuseInner(graph, value, "Reciprocal");
@@ -50,7 +50,7 @@ static bool MatchInverse(RengaGraph graph, RengaValue value, RengaValue c, Found
 }
 
 /* value = c / deviation or c * (1 / deviation) */
-static bool MatchNormalized(RengaGraph graph, RengaValue value, Found *found, RengaValue *c)
+static bool MatchNormalized(RengaGraph graph, RengaValue value, FoundNorm *found, RengaValue *c)
 {
   const RengaGraphNode *node = RengaFuseInner(graph, value, "Div");
   if (node) {
@@ -66,7 +66,7 @@ static bool MatchNormalized(RengaGraph graph, RengaValue value, Found *found, Re
 }
 
 /* Where c = x - mean(x), which only the pattern reads: the normalisation is of x. */
-static void MatchCenter(RengaGraph graph, RengaValue c, Found *found)
+static void MatchCenter(RengaGraph graph, RengaValue c, FoundNorm *found)
 {
   const RengaGraphNode *sub = RengaFuseProducer(graph, c, "Sub");
   const RengaGraphNode *mean = sub ? RengaFuseInner(graph, sub->in[1], "ReduceMean") : NULL;
@@ -81,7 +81,7 @@ static RengaErrorCode FuseScale(RengaGraph graph, int root, bool *done)
 {
   const RengaGraphNode *node = &graph->entry[root]->node;
   for (int i = 0; i < 2; i++) {
-    Found found = {.axis = -1};
+    FoundNorm found = {.axis = -1};
     RengaValue c, scale = node->in[1 - i];
     if (!MatchNormalized(graph, node->in[i], &found, &c)) continue;
     if (!RengaFuseIsTail(RengaGraphSpec(graph, scale), RengaGraphSpec(graph, c), found.axis))
@@ -102,7 +102,7 @@ static RengaErrorCode FuseScale(RengaGraph graph, int root, bool *done)
 }
 
 /* Add(LayerNormalization(x, scale), bias), either way round */
-static RengaErrorCode FuseBias(RengaGraph graph, int root, bool *done)
+static RengaErrorCode FuseNormBias(RengaGraph graph, int root, bool *done)
 {
   const RengaGraphNode *node = &graph->entry[root]->node;
   for (int i = 0; i < 2; i++) {
@@ -121,6 +121,6 @@ static RengaErrorCode FuseBias(RengaGraph graph, int root, bool *done)
 
 const RengaFuseRow RengaFuseNormalize[] = {
     {"Mul", FuseScale},
-    {"Add", FuseBias},
+    {"Add", FuseNormBias},
     {NULL, NULL},
 };

@@ -11,16 +11,16 @@
 typedef struct {
   Onnx__NodeProto *node;
   size_t after;
-} Copy;
+} NodeCopy;
 typedef struct {
   RengaOnnxImporter *importer;
   RengaOnnxLost lost;
   RengaOnnxScope *restored;   /* by name in calls: what is made again; target: in place of what */
   RengaOnnxScope *unresolved; /* values that a call read in place of another, which nobody knows */
   int n_copies, copies_max;
-  Copy *copy;
+  NodeCopy *copy;
   bool *dropped; /* by node: nobody reads it any more */
-} Again;
+} MakingAgain;
 
 /* ---- texts that name other parameters ---- */
 static RengaErrorCode AppendText(RengaOnnxImporter *importer, char **text, const char *from,
@@ -79,8 +79,8 @@ static RengaErrorCode CopyStrings(RengaOnnxImporter *importer, size_t count, cha
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyNode(RengaOnnxImporter *importer, const Onnx__NodeProto *from,
-                               Onnx__NodeProto **to)
+static RengaErrorCode CopyProtoNode(RengaOnnxImporter *importer, const Onnx__NodeProto *from,
+                                    Onnx__NodeProto **to)
 {
   RengaCall(RengaOnnxAllocate(importer, 1, sizeof **to, to));
   **to = *from;
@@ -89,20 +89,20 @@ static RengaErrorCode CopyNode(RengaOnnxImporter *importer, const Onnx__NodeProt
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddCopy(Again *again, Onnx__NodeProto *node, size_t after)
+static RengaErrorCode AddCopy(MakingAgain *again, Onnx__NodeProto *node, size_t after)
 {
   if (again->n_copies == again->copies_max) {
-    Copy *copy;
+    NodeCopy *copy;
     again->copies_max = 2 * again->copies_max + 16;
     RengaCall(RengaOnnxAllocate(again->importer, again->copies_max, sizeof *copy, &copy));
     for (int i = 0; i < again->n_copies; i++) copy[i] = again->copy[i];
     again->copy = copy;
   }
-  again->copy[again->n_copies++] = (Copy){node, after};
+  again->copy[again->n_copies++] = (NodeCopy){node, after};
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RenameAll(Again *again, size_t count, char *names[], const char *from,
+static RengaErrorCode RenameAll(MakingAgain *again, size_t count, char *names[], const char *from,
                                 const char *to)
 {
   for (size_t i = 0; i < count; i++)
@@ -111,8 +111,9 @@ static RengaErrorCode RenameAll(Again *again, size_t count, char *names[], const
 }
 
 /* All nodes of the call that makes a value are copied; the copy of the value is called result. */
-static RengaErrorCode CopyCall(Again *again, const char *call, const RengaOnnxOwners *parameters,
-                               const char *value, const char *result)
+static RengaErrorCode CopyCallOf(MakingAgain *again, const char *call,
+                                 const RengaOnnxOwners *parameters, const char *value,
+                                 const char *result)
 {
   RengaOnnxImporter *importer = again->importer;
   const int first = again->n_copies;
@@ -122,7 +123,7 @@ static RengaErrorCode CopyCall(Again *again, const char *call, const RengaOnnxOw
     Onnx__NodeProto *copy;
     RengaCall(RengaOnnxCall(importer, importer->node[i], &text));
     if (!text || strcmp(text, call) != 0) continue;
-    RengaCall(CopyNode(importer, importer->node[i], &copy));
+    RengaCall(CopyProtoNode(importer, importer->node[i], &copy));
     RengaCall(RengaOnnxSetCall(importer, copy, other));
     RengaCall(AddCopy(again, copy, i));
   }
@@ -142,7 +143,7 @@ static RengaErrorCode CopyCall(Again *again, const char *call, const RengaOnnxOw
 }
 
 /* The initializer that was folded from one parameter also is the one folded from another. */
-static RengaErrorCode CopyFolded(Again *again, const RengaOnnxBinding *value,
+static RengaErrorCode CopyFolded(MakingAgain *again, const RengaOnnxBinding *value,
                                  const RengaOnnxOwners *parameters, const char *result)
 {
   RengaOnnxImporter *importer = again->importer;
@@ -172,14 +173,15 @@ static void AddOld(RengaOnnxOwners *parameters, const RengaOnnxBinding *named)
 }
 
 /* Those that the call of the node that makes the value names. */
-static void ParametersOfCall(const Again *again, const char *call, RengaOnnxOwners *parameters)
+static void ParametersOfCall(const MakingAgain *again, const char *call,
+                             RengaOnnxOwners *parameters)
 {
   const char *at = RengaOnnxCallArguments(call, NULL);
   const RengaOnnxBinding *named;
   while ((named = RengaOnnxNextParameter(again->importer, &at))) AddOld(parameters, named);
 }
 
-static void ParametersOfFolded(const Again *again, const RengaOnnxBinding *value,
+static void ParametersOfFolded(const MakingAgain *again, const RengaOnnxBinding *value,
                                RengaOnnxOwners *parameters)
 {
   const RengaOnnxScope *scope = again->importer->placeholders;
@@ -191,7 +193,7 @@ static void ParametersOfFolded(const Again *again, const RengaOnnxBinding *value
 }
 
 /* The class of the module that reads the value by its own name; NULL: none does. */
-static RengaErrorCode TypeOfReader(Again *again, const char *value, char **type)
+static RengaErrorCode TypeOfReader(MakingAgain *again, const char *value, char **type)
 {
   RengaOnnxImporter *importer = again->importer;
   *type = NULL;
@@ -216,7 +218,7 @@ static RengaErrorCode TypeOfReader(Again *again, const char *value, char **type)
 }
 
 /* Makes what the call calls result, in place of which a node reads value. */
-static RengaErrorCode Restore(Again *again, const Onnx__NodeProto *reader, const char *value,
+static RengaErrorCode Restore(MakingAgain *again, const Onnx__NodeProto *reader, const char *value,
                               const char *result)
 {
   RengaOnnxImporter *importer = again->importer;
@@ -238,7 +240,7 @@ static RengaErrorCode Restore(Again *again, const Onnx__NodeProto *reader, const
     return RENGA_SUCCESS;
   }
   if (call)
-    RengaCall(CopyCall(again, call, &parameters, value, result));
+    RengaCall(CopyCallOf(again, call, &parameters, value, result));
   else
     RengaCall(CopyFolded(again, tensor, &parameters, result));
   RengaCall(RengaOnnxScopeAdd(importer, again->restored, result, &binding));
@@ -247,7 +249,7 @@ static RengaErrorCode Restore(Again *again, const Onnx__NodeProto *reader, const
 }
 
 /* ---- calls ---- */
-static bool IsKnown(const Again *again, const char *name)
+static bool IsKnown(const MakingAgain *again, const char *name)
 {
   return RengaOnnxIsInputOf(again->importer->model->graph, name, strlen(name)) ||
          RengaOnnxScopeFind(again->importer->placeholders, name) ||
@@ -269,11 +271,12 @@ static int FindInput(const Onnx__NodeProto *node, const char *name, int position
   return -1;
 }
 
-static RengaErrorCode RedirectInput(Again *again, size_t row, int input, bool all, const char *to)
+static RengaErrorCode RedirectInput(MakingAgain *again, size_t row, int input, bool all,
+                                    const char *to)
 {
   RengaOnnxImporter *importer = again->importer;
   Onnx__NodeProto *node;
-  RengaCall(CopyNode(importer, importer->node[row], &node));
+  RengaCall(CopyProtoNode(importer, importer->node[row], &node));
   const char *from = importer->node[row]->input[input];
   for (size_t i = 0; i < node->n_input; i++)
     if ((int)i == input || (all && strcmp(node->input[i], from) == 0))
@@ -283,7 +286,7 @@ static RengaErrorCode RedirectInput(Again *again, size_t row, int input, bool al
 }
 
 /* names: of the call's arguments, in order */
-static RengaErrorCode LookAtNames(Again *again, size_t row, int count, char *const names[])
+static RengaErrorCode LookAtNames(MakingAgain *again, size_t row, int count, char *const names[])
 {
   RengaOnnxImporter *importer = again->importer;
   RengaOnnxScope *own;
@@ -304,7 +307,7 @@ static RengaErrorCode LookAtNames(Again *again, size_t row, int count, char *con
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode LookAtReader(Again *again, size_t row)
+static RengaErrorCode LookAtReader(MakingAgain *again, size_t row)
 {
   RengaOnnxImporter *importer = again->importer;
   const char *at, *name;
@@ -325,7 +328,8 @@ static RengaErrorCode LookAtReader(Again *again, size_t row)
 
 /* ---- nodes without a call: a parameter that is split for its module ---- */
 /* The lost parameter of the module that reads what the node makes of its parameter; -1: none. */
-static int LostOfReader(const Again *again, const RengaOnnxBinding *parameter, const char *reader)
+static int LostOfReader(const MakingAgain *again, const RengaOnnxBinding *parameter,
+                        const char *reader)
 {
   if (RengaOnnxIsInside(reader, parameter->name, RengaOnnxModuleLength(parameter->name))) return -1;
   return RengaOnnxLostIn(&again->lost, reader, strlen(reader), RengaOnnxLastName(parameter->name));
@@ -340,8 +344,9 @@ static bool ReadsAny(const Onnx__NodeProto *reader, const Onnx__NodeProto *maker
 }
 
 /* A copy that reads another parameter, whose outputs all nodes of its module read. */
-static RengaErrorCode SplitAgain(Again *again, size_t row, int input, RengaOnnxBinding *parameter,
-                                 const RengaOnnxBinding *lost, const char *module)
+static RengaErrorCode SplitAgain(MakingAgain *again, size_t row, int input,
+                                 RengaOnnxBinding *parameter, const RengaOnnxBinding *lost,
+                                 const char *module)
 {
   RengaOnnxImporter *importer = again->importer;
   const Onnx__NodeProto *node = importer->node[row];
@@ -349,7 +354,7 @@ static RengaErrorCode SplitAgain(Again *again, size_t row, int input, RengaOnnxB
   RengaOnnxBinding *made;
   RengaOnnxOrigin reader;
   char *name;
-  RengaCall(CopyNode(importer, node, &copy));
+  RengaCall(CopyProtoNode(importer, node, &copy));
   RengaCall(RengaOnnxSeparate(importer, parameter, lost, &made));
   RengaCall(RengaOnnxJoin(importer, made->name, "", &copy->input[input]));
   RengaCall(AddCopy(again, copy, row));
@@ -372,14 +377,14 @@ static RengaErrorCode SplitAgain(Again *again, size_t row, int input, RengaOnnxB
   return RENGA_SUCCESS;
 }
 
-static bool IsRead(const Again *again, const Onnx__NodeProto *node)
+static bool IsReadAgain(const MakingAgain *again, const Onnx__NodeProto *node)
 {
   for (size_t i = 0; i < again->importer->n_node; i++)
     if (ReadsAny(again->importer->node[i], node)) return true;
   return false;
 }
 
-static RengaErrorCode LookAtSplit(Again *again, size_t row)
+static RengaErrorCode LookAtSplit(MakingAgain *again, size_t row)
 {
   RengaOnnxImporter *importer = again->importer;
   const Onnx__NodeProto *node = importer->node[row];
@@ -402,7 +407,7 @@ static RengaErrorCode LookAtSplit(Again *again, size_t row)
       RengaOnnxBinding *named = again->lost.parameter[lost];
       again->lost.parameter[lost] = NULL;
       RengaCall(SplitAgain(again, row, (int)k, parameter, named, reader.module));
-      again->dropped[row] = !IsRead(again, node);
+      again->dropped[row] = !IsReadAgain(again, node);
     }
   }
   return RENGA_SUCCESS;
@@ -411,7 +416,7 @@ static RengaErrorCode LookAtSplit(Again *again, size_t row)
 /* ---- all ---- */
 /* Of two calculations that were made one with a third, one has its parameters again, and of the
    other nobody knows whether it has its own. */
-static RengaErrorCode CheckUnresolved(const Again *again)
+static RengaErrorCode CheckUnresolved(const MakingAgain *again)
 {
   for (int i = 0; i < again->restored->capacity; i++) {
     const RengaOnnxBinding *restored = again->restored->slot[i];
@@ -424,7 +429,7 @@ static RengaErrorCode CheckUnresolved(const Again *again)
   return RENGA_SUCCESS;
 }
 
-static const RengaOnnxBinding *RestoredFor(const Again *again, const char *value)
+static const RengaOnnxBinding *RestoredFor(const MakingAgain *again, const char *value)
 {
   for (int i = 0; i < again->restored->capacity; i++)
     if (again->restored->slot[i] && strcmp(again->restored->slot[i]->target, value) == 0)
@@ -433,7 +438,7 @@ static const RengaOnnxBinding *RestoredFor(const Again *again, const char *value
 }
 
 /* Does the node read another call of that name, which was made again or follows from what was? */
-static bool ReadsAgain(const Again *again, const Onnx__NodeProto *node, const char *name,
+static bool ReadsAgain(const MakingAgain *again, const Onnx__NodeProto *node, const char *name,
                        const bool follows[])
 {
   for (size_t k = 0; k < node->n_input; k++) {
@@ -453,8 +458,8 @@ static bool HasInput(const Onnx__NodeProto *node, const char *name)
 
 /* A name of the call that is nowhere, in place of which the node reads what was made again for
    others, or what follows from it. */
-static RengaErrorCode IsStillMerged(Again *again, const Onnx__NodeProto *node, const bool follows[],
-                                    bool *merged)
+static RengaErrorCode IsStillMerged(MakingAgain *again, const Onnx__NodeProto *node,
+                                    const bool follows[], bool *merged)
 {
   const char *at, *name;
   char *text, *copy;
@@ -475,7 +480,7 @@ static RengaErrorCode IsStillMerged(Again *again, const Onnx__NodeProto *node, c
 
 /* All that the node reads are parameters and constants, and what was made again or follows from it:
    of two equal ones it may be one. */
-static bool Follows(const Again *again, const Onnx__NodeProto *node, const bool follows[])
+static bool Follows(const MakingAgain *again, const Onnx__NodeProto *node, const bool follows[])
 {
   bool any = false;
   for (size_t k = 0; k < node->n_input; k++) {
@@ -490,7 +495,7 @@ static bool Follows(const Again *again, const Onnx__NodeProto *node, const bool 
 }
 
 /* Each reader of what was made again, and of what follows from it alone, has its own. */
-static RengaErrorCode CheckReaders(Again *again)
+static RengaErrorCode CheckReaders(MakingAgain *again)
 {
   RengaOnnxImporter *importer = again->importer;
   bool *follows, merged;
@@ -507,7 +512,7 @@ static RengaErrorCode CheckReaders(Again *again)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PutCopies(const Again *again)
+static RengaErrorCode PutCopies(const MakingAgain *again)
 {
   RengaOnnxImporter *importer = again->importer;
   Onnx__NodeProto **node;
@@ -526,7 +531,7 @@ static RengaErrorCode PutCopies(const Again *again)
 
 RengaErrorCode RengaOnnxMakeAgain(RengaOnnxImporter *importer)
 {
-  Again again = {.importer = importer};
+  MakingAgain again = {.importer = importer};
   Onnx__NodeProto **node;
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &again.restored));
   RengaCall(RengaOnnxScopeCreate(importer, NULL, &again.unresolved));

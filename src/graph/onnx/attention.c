@@ -46,8 +46,8 @@ static RengaErrorCode RepeatHeads(RengaOnnxNode *node, int64_t times, RengaValue
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Join(RengaOnnxNode *node, int64_t axis, RengaValue a, RengaValue b,
-                           RengaValue *y)
+static RengaErrorCode JoinPast(RengaOnnxNode *node, int64_t axis, RengaValue a, RengaValue b,
+                               RengaValue *y)
 {
   RengaCall(RengaAttributesSetInt(&node->importer->attributes, "axis", axis));
   RengaCall(RengaOnnxApply(node, "Concat", a, b, y));
@@ -68,7 +68,7 @@ static RengaErrorCode ReadMemory(RengaOnnxNode *node, int input, int past, int p
     RengaOnnxCheck(spec->ndim == 4, node, RENGA_ERR_SHAPE,
                    "input %d has %d dimensions, must have 4", past, spec->ndim);
     *past_length = spec->dim[2];
-    RengaCall(Join(node, 2, before, *x, x));
+    RengaCall(JoinPast(node, 2, before, *x, x));
   }
   RengaCall(RengaOnnxBindValue(node, present, *x));
   return RENGA_SUCCESS;
@@ -131,10 +131,10 @@ typedef struct {
   int64_t past;
   double scale, softcap;
   bool causal;
-} Attention;
+} OnnxAttention;
 
 /* The causal mask, where the operator's own does not do: after a past, or beside the softcap. */
-static RengaErrorCode AddCausal(RengaOnnxNode *node, Attention *a)
+static RengaErrorCode AddCausal(RengaOnnxNode *node, OnnxAttention *a)
 {
   const RengaTensorSpec *q = RengaOnnxSpec(node, a->q), *k = RengaOnnxSpec(node, a->k);
   RengaValue mask;
@@ -156,7 +156,7 @@ static RengaErrorCode BindScores(RengaOnnxNode *node, int64_t step, RengaValue s
 }
 
 /* Scores, mask, softcap, softmax, values, one after the other. */
-static RengaErrorCode EmitSteps(RengaOnnxNode *node, const Attention *a, RengaValue *y)
+static RengaErrorCode EmitSteps(RengaOnnxNode *node, const OnnxAttention *a, RengaValue *y)
 {
   RengaAttributes *to = &node->importer->attributes;
   RengaValue scores;
@@ -179,7 +179,7 @@ static RengaErrorCode EmitSteps(RengaOnnxNode *node, const Attention *a, RengaVa
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode EmitFused(RengaOnnxNode *node, const Attention *a, RengaValue *y)
+static RengaErrorCode EmitFused(RengaOnnxNode *node, const OnnxAttention *a, RengaValue *y)
 {
   RengaAttributes *to = &node->importer->attributes;
   const RengaValue in[] = {a->q, a->k, a->v, a->mask};
@@ -189,7 +189,7 @@ static RengaErrorCode EmitFused(RengaOnnxNode *node, const Attention *a, RengaVa
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadAttention(RengaOnnxNode *node, bool *flat, Attention *a)
+static RengaErrorCode ReadAttention(RengaOnnxNode *node, bool *flat, OnnxAttention *a)
 {
   int64_t past = 0;
   RengaCall(RengaOnnxInputValue(node, 0, &a->q));
@@ -216,7 +216,7 @@ static RengaErrorCode ReadAttention(RengaOnnxNode *node, bool *flat, Attention *
 
 RengaErrorCode RengaOnnxConvertAttention(RengaOnnxNode *node)
 {
-  Attention a = {0};
+  OnnxAttention a = {0};
   RengaValue y;
   bool flat = false;
   RengaOnnxCheck(!RengaOnnxHasInput(node, 6), node, RENGA_ERR_SUPPORT,
@@ -235,8 +235,8 @@ RengaErrorCode RengaOnnxConvertAttention(RengaOnnxNode *node)
 }
 
 /* ---- RotaryEmbedding: pairs of numbers turn by angles that depend on the position ---- */
-static RengaErrorCode Part(RengaOnnxNode *node, RengaValue x, int64_t start, int64_t end,
-                           int64_t step, RengaValue *y)
+static RengaErrorCode SliceLast(RengaOnnxNode *node, RengaValue x, int64_t start, int64_t end,
+                                int64_t step, RengaValue *y)
 {
   RengaAttributes *to = &node->importer->attributes;
   const int64_t axis = 3;
@@ -273,15 +273,15 @@ static RengaErrorCode Interleave(RengaOnnxNode *node, RengaValue pair[2], RengaV
   RengaTensorSpec spec = *RengaOnnxSpec(node, pair[0]), column = spec;
   column.dim[column.ndim++] = 1;
   for (int i = 0; i < 2; i++) RengaCall(RengaOnnxReshape(node, pair[i], &column, &pair[i]));
-  RengaCall(Join(node, 4, pair[0], pair[1], y));
+  RengaCall(JoinPast(node, 4, pair[0], pair[1], y));
   spec.dim[3] *= 2;
   RengaCall(RengaOnnxReshape(node, *y, &spec, y));
   return RENGA_SUCCESS;
 }
 
 /* c * a + sign * s * b */
-static RengaErrorCode Turn(RengaOnnxNode *node, RengaValue c, RengaValue a, const char *sign,
-                           RengaValue s, RengaValue b, RengaValue *y)
+static RengaErrorCode TurnPair(RengaOnnxNode *node, RengaValue c, RengaValue a, const char *sign,
+                               RengaValue s, RengaValue b, RengaValue *y)
 {
   RengaValue ca, sb;
   RengaCall(RengaOnnxApply(node, "Mul", a, c, &ca));
@@ -306,17 +306,17 @@ RengaErrorCode RengaOnnxConvertRotaryEmbedding(RengaOnnxNode *node)
   RengaCall(ReadCache(node, 1, turning / 2, &c));
   RengaCall(ReadCache(node, 2, turning / 2, &s));
   for (int64_t i = 0; i < 2; i++)
-    RengaCall(Part(node, x, pairs ? i : i * turning / 2, pairs ? turning : (i + 1) * turning / 2,
-                   pairs ? 2 : 1, &pair[i]));
-  RengaCall(Turn(node, c, pair[0], "Sub", s, pair[1], &turned[0]));
-  RengaCall(Turn(node, c, pair[1], "Add", s, pair[0], &turned[1]));
+    RengaCall(SliceLast(node, x, pairs ? i : i * turning / 2,
+                        pairs ? turning : (i + 1) * turning / 2, pairs ? 2 : 1, &pair[i]));
+  RengaCall(TurnPair(node, c, pair[0], "Sub", s, pair[1], &turned[0]));
+  RengaCall(TurnPair(node, c, pair[1], "Add", s, pair[0], &turned[1]));
   if (pairs)
     RengaCall(Interleave(node, turned, &y));
   else
-    RengaCall(Join(node, 3, turned[0], turned[1], &y));
+    RengaCall(JoinPast(node, 3, turned[0], turned[1], &y));
   if (turning < width) {
-    RengaCall(Part(node, x, turning, width, 1, &x));
-    RengaCall(Join(node, 3, y, x, &y));
+    RengaCall(SliceLast(node, x, turning, width, 1, &x));
+    RengaCall(JoinPast(node, 3, y, x, &y));
   }
   if (flat) RengaCall(FromHeads(node, &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));

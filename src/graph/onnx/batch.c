@@ -12,7 +12,7 @@ static int64_t Width(int64_t dimension)
 }
 
 /* Elements after dimension d; for a symbolic shape without the batch. */
-static int64_t Suffix(int ndim, const int64_t dim[], int d)
+static int64_t CountBehind(int ndim, const int64_t dim[], int d)
 {
   int64_t product = 1;
   for (int i = d + 1; i < ndim; i++) product *= Width(dim[i]);
@@ -25,7 +25,7 @@ static int64_t SampleStride(RengaOnnxNode *node, RengaValue x)
   const RengaTensorSpec *spec = RengaOnnxSpec(node, x);
   int d = RengaOnnxBatchDimension(spec);
   int64_t inner = spec->dim[d] == -1 ? 1 : RengaOnnxGetInner(node->importer, x);
-  return inner * Suffix(spec->ndim, spec->dim, d);
+  return inner * CountBehind(spec->ndim, spec->dim, d);
 }
 
 RengaErrorCode RengaOnnxReshape(RengaOnnxNode *node, RengaValue x, const RengaTensorSpec *shape,
@@ -35,7 +35,7 @@ RengaErrorCode RengaOnnxReshape(RengaOnnxNode *node, RengaValue x, const RengaTe
   given.type = RengaOnnxSpec(node, x)->type;
   int from = RengaOnnxBatchDimension(RengaOnnxSpec(node, x)), to = RengaOnnxBatchDimension(shape);
   int64_t stride = from < 0 ? 0 : SampleStride(node, x), inner = 0;
-  int64_t suffix = to < 0 ? 1 : Suffix(shape->ndim, shape->dim, to);
+  int64_t suffix = to < 0 ? 1 : CountBehind(shape->ndim, shape->dim, to);
   RengaCall(RengaOnnxEmit(node, "Reshape", 1, &x, 1, &given, y));
   if (stride > 0 && suffix > 0 && stride % suffix == 0) inner = stride / suffix;
   if (to >= 0 && shape->dim[to] == -1) inner = 1;
@@ -44,11 +44,11 @@ RengaErrorCode RengaOnnxReshape(RengaOnnxNode *node, RengaValue x, const RengaTe
 }
 
 /* Of the concrete target, the dimension that holds the batch: see the top of this file. */
-static int FindBatch(const RengaTensorSpec *target, int64_t stride, int64_t batch)
+static int FindBatchPlace(const RengaTensorSpec *target, int64_t stride, int64_t batch)
 {
   int found = -1;
   for (int d = 0; d < target->ndim; d++) {
-    int64_t suffix = Suffix(target->ndim, target->dim, d), whole = suffix * target->dim[d];
+    int64_t suffix = CountBehind(target->ndim, target->dim, d), whole = suffix * target->dim[d];
     if (suffix == 0 || stride % suffix != 0 || whole % (stride * batch) != 0) continue;
     if (found < 0 || target->dim[d] < target->dim[found]) found = d;
   }
@@ -61,7 +61,7 @@ static int FindSame(const RengaTensorSpec *x, const RengaTensorSpec *target, int
   int from = RengaOnnxBatchDimension(x);
   for (int d = 0; d < target->ndim; d++)
     if (target->dim[d] == -x->dim[from] * batch &&
-        Suffix(target->ndim, target->dim, d) == Suffix(x->ndim, x->dim, from))
+        CountBehind(target->ndim, target->dim, d) == CountBehind(x->ndim, x->dim, from))
       return d;
   return -1;
 }
@@ -70,7 +70,7 @@ static RengaErrorCode OpenTarget(RengaOnnxNode *node, RengaValue x, RengaTensorS
 {
   const RengaTensorSpec *spec = RengaOnnxSpec(node, x);
   int64_t batch = node->importer->file_batch, stride = SampleStride(node, x);
-  int d = stride > 0 ? FindBatch(target, stride, batch) : FindSame(spec, target, batch);
+  int d = stride > 0 ? FindBatchPlace(target, stride, batch) : FindSame(spec, target, batch);
   char from[128], to[128];
   RengaTensorSpecFormat(spec, sizeof from, from);
   RengaTensorSpecFormat(target, sizeof to, to);

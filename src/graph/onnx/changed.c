@@ -68,7 +68,8 @@ static RengaErrorCode FindNeeded(RengaOnnxImporter *importer, RengaOnnxScope **n
 }
 
 /* By itself, or in a constant that the exporter's optimizer made of it. */
-static bool IsNeeded(const RengaOnnxImporter *importer, RengaOnnxScope *needed, const char *buffer)
+static bool IsChangeNeeded(const RengaOnnxImporter *importer, RengaOnnxScope *needed,
+                           const char *buffer)
 {
   if (RengaOnnxScopeFind(needed, buffer)) return true;
   for (int i = 0; i < importer->said->capacity; i++) {
@@ -133,7 +134,7 @@ RengaErrorCode RengaOnnxCheckChanged(RengaOnnxImporter *importer)
   RengaCall(FindNeeded(importer, &needed));
   for (int i = 0; i < importer->changed->capacity; i++) {
     const RengaOnnxBinding *changed = importer->changed->slot[i];
-    if (changed && IsNeeded(importer, needed, changed->name) &&
+    if (changed && IsChangeNeeded(importer, needed, changed->name) &&
         RengaGraphChoose_Private(importer->graph, changed->name) != RENGA_GRAPH_FROZEN &&
         (!first || strcmp(changed->name, first) < 0))
       first = changed->name;

@@ -6,13 +6,13 @@
 enum { FIELD = 11 };
 
 /* What is decoded lives as long as the reader. */
-static void *Allocate(void *user, size_t size)
+static void *AllocateDefaults(void *user, size_t size)
 {
   unsigned char *bytes = NULL;
   return RengaOnnxAllocate(user, (int64_t)size, 1, &bytes) == RENGA_SUCCESS ? bytes : NULL;
 }
 
-static void Free(void *user, void *bytes)
+static void FreeDefaults(void *user, void *bytes)
 {
   (void)user;
   (void)bytes;
@@ -21,7 +21,7 @@ static void Free(void *user, void *bytes)
 static RengaErrorCode Decode(RengaOnnxImporter *importer, const Onnx__FunctionProto *function,
                              RengaOnnxDefaults *defaults)
 {
-  ProtobufCAllocator arena = {Allocate, Free, importer};
+  ProtobufCAllocator arena = {AllocateDefaults, FreeDefaults, importer};
   const ProtobufCMessage *message = &function->base;
   RengaCall(RengaOnnxAllocate(importer, (int64_t)message->n_unknown_fields,
                               sizeof(Onnx__AttributeProto *), &defaults->attribute));

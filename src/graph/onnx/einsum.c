@@ -15,16 +15,16 @@ enum {
 typedef struct {
   int n;
   int label[2 * RENGA_MAX_DIM];
-} Labels;
+} EinsumLabels;
 typedef struct {
   RengaValue value;
-  Labels labels;
+  EinsumLabels labels;
 } Operand;
 typedef struct {
   RengaOnnxNode *node;
   int count, ellipsis; /* the most dimensions that an ellipsis stands for */
   Operand operand[OPERANDS_MAX];
-  Labels output;
+  EinsumLabels output;
 } Einsum;
 
 static int LabelOf(char letter)
@@ -32,22 +32,22 @@ static int LabelOf(char letter)
   return FIRST_LETTER + (letter <= 'Z' ? letter - 'A' : 26 + letter - 'a');
 }
 
-static int Find(const Labels *labels, int label)
+static int FindLabel(const EinsumLabels *labels, int label)
 {
   for (int i = 0; i < labels->n; i++)
     if (labels->label[i] == label) return i;
   return -1;
 }
 
-static int64_t Size(const Einsum *e, const Operand *x, int label)
+static int64_t LabelSize(const Einsum *e, const Operand *x, int label)
 {
-  int at = Find(&x->labels, label);
+  int at = FindLabel(&x->labels, label);
   return at < 0 ? 1 : RengaOnnxSpec(e->node, x->value)->dim[at];
 }
 
 /* One term, up to a comma or the end; ellipsis: dimensions that "..." stands for. */
 static RengaErrorCode ReadTerm(const Einsum *e, const char *text, size_t length, int ellipsis,
-                               Labels *labels)
+                               EinsumLabels *labels)
 {
   labels->n = 0;
   for (size_t i = 0; i < length; i++) {
@@ -109,8 +109,8 @@ static RengaErrorCode ReadOutput(Einsum *e, const char *text)
   for (int i = 0; i < e->output.n; i++) {
     bool found = false;
     for (int k = 0; k < e->count; k++)
-      found = found || Find(&e->operand[k].labels, e->output.label[i]) >= 0;
-    RengaOnnxCheck(found && Find(&e->output, e->output.label[i]) == i, e->node,
+      found = found || FindLabel(&e->operand[k].labels, e->output.label[i]) >= 0;
+    RengaOnnxCheck(found && FindLabel(&e->output, e->output.label[i]) == i, e->node,
                    RENGA_ERR_FILE_FORMAT,
                    "output term \"%.40s\" has a letter twice, or of no input", text);
   }
@@ -169,10 +169,11 @@ static RengaErrorCode TakeDiagonal(Einsum *e, Operand *x, int first, int second)
 }
 
 /* Is the label in the output or in an operand from `next` on? */
-static bool IsNeeded(const Einsum *e, int label, int next)
+static bool IsLabelNeeded(const Einsum *e, int label, int next)
 {
-  bool needed = Find(&e->output, label) >= 0;
-  for (int i = next; i < e->count; i++) needed = needed || Find(&e->operand[i].labels, label) >= 0;
+  bool needed = FindLabel(&e->output, label) >= 0;
+  for (int i = next; i < e->count; i++)
+    needed = needed || FindLabel(&e->operand[i].labels, label) >= 0;
   return needed;
 }
 
@@ -181,25 +182,25 @@ static RengaErrorCode Simplify(Einsum *e, int number)
 {
   Operand *x = &e->operand[number];
   for (int i = x->labels.n; i-- > 0;) {
-    int first = Find(&x->labels, x->labels.label[i]);
+    int first = FindLabel(&x->labels, x->labels.label[i]);
     if (first < i) RengaCall(TakeDiagonal(e, x, first, i));
   }
   for (int i = x->labels.n; i-- > 0;) {
-    bool elsewhere = IsNeeded(e, x->labels.label[i], number + 1);
+    bool elsewhere = IsLabelNeeded(e, x->labels.label[i], number + 1);
     for (int k = 0; k < number; k++)
-      elsewhere = elsewhere || Find(&e->operand[k].labels, x->labels.label[i]) >= 0;
+      elsewhere = elsewhere || FindLabel(&e->operand[k].labels, x->labels.label[i]) >= 0;
     if (!elsewhere) RengaCall(SumOut(e, x, i));
   }
   return RENGA_SUCCESS;
 }
 
 /* x with its dimensions in the order of the labels. */
-static RengaErrorCode Arrange(Einsum *e, Operand *x, const Labels *order)
+static RengaErrorCode Arrange(Einsum *e, Operand *x, const EinsumLabels *order)
 {
   int64_t perm[RENGA_MAX_DIM];
   bool same = true;
   for (int i = 0; i < order->n; i++) {
-    perm[i] = Find(&x->labels, order->label[i]);
+    perm[i] = FindLabel(&x->labels, order->label[i]);
     same = same && perm[i] == i;
   }
   if (!same) RengaCall(RengaOnnxTranspose(e->node, x->value, order->n, perm, &x->value));
@@ -211,10 +212,10 @@ static RengaErrorCode Arrange(Einsum *e, Operand *x, const Labels *order)
 static RengaErrorCode DropOnes(Einsum *e, Operand *x, const Operand *other)
 {
   RengaTensorSpec spec = *RengaOnnxSpec(e->node, x->value), kept = {.type = spec.type};
-  Labels labels = {0};
+  EinsumLabels labels = {0};
   for (int i = 0; i < x->labels.n; i++) {
     int label = x->labels.label[i];
-    if (spec.dim[i] == 1 && Size(e, other, label) != 1) continue;
+    if (spec.dim[i] == 1 && LabelSize(e, other, label) != 1) continue;
     kept.dim[kept.ndim++] = spec.dim[i];
     labels.label[labels.n++] = label;
   }
@@ -224,55 +225,56 @@ static RengaErrorCode DropOnes(Einsum *e, Operand *x, const Operand *other)
   return RENGA_SUCCESS;
 }
 
-static void Append(Labels *to, const Labels *from)
+static void AppendLabel(EinsumLabels *to, const EinsumLabels *from)
 {
   for (int i = 0; i < from->n && to->n < 2 * RENGA_MAX_DIM; i++)
     to->label[to->n++] = from->label[i];
 }
 
 typedef struct {
-  Labels both, left, right, summed;
-} Pair;
+  EinsumLabels both, left, right, summed;
+} EinsumPair;
 
 static RengaErrorCode SortLabels(Einsum *e, int number, const Operand *a, const Operand *b,
-                                 Pair *pair)
+                                 EinsumPair *pair)
 {
-  *pair = (Pair){0};
+  *pair = (EinsumPair){0};
   for (int i = 0; i < a->labels.n; i++) {
     int label = a->labels.label[i];
-    bool shared = Find(&b->labels, label) >= 0;
-    RengaOnnxCheck(!shared || Size(e, a, label) == Size(e, b, label), e->node, RENGA_ERR_SHAPE,
-                   "a letter stands for %lld and for %lld", (long long)Size(e, a, label),
-                   (long long)Size(e, b, label));
-    Labels *to = !shared                          ? &pair->left
-                 : IsNeeded(e, label, number + 1) ? &pair->both
-                                                  : &pair->summed;
+    bool shared = FindLabel(&b->labels, label) >= 0;
+    RengaOnnxCheck(!shared || LabelSize(e, a, label) == LabelSize(e, b, label), e->node,
+                   RENGA_ERR_SHAPE, "a letter stands for %lld and for %lld",
+                   (long long)LabelSize(e, a, label), (long long)LabelSize(e, b, label));
+    EinsumLabels *to = !shared                               ? &pair->left
+                       : IsLabelNeeded(e, label, number + 1) ? &pair->both
+                                                             : &pair->summed;
     to->label[to->n++] = label;
   }
   for (int i = 0; i < b->labels.n; i++)
-    if (Find(&a->labels, b->labels.label[i]) < 0)
+    if (FindLabel(&a->labels, b->labels.label[i]) < 0)
       pair->right.label[pair->right.n++] = b->labels.label[i];
   RengaOnnxCheck(pair->both.n + pair->left.n + pair->right.n <= RENGA_MAX_DIM, e->node,
                  RENGA_ERR_SUPPORT, "a product of more than %d dimensions", RENGA_MAX_DIM);
   return RENGA_SUCCESS;
 }
 
-static int64_t Product(const Einsum *e, const Operand *x, const Labels *labels)
+static int64_t EinsumProduct(const Einsum *e, const Operand *x, const EinsumLabels *labels)
 {
   int64_t product = 1;
-  for (int i = 0; i < labels->n; i++) product *= Size(e, x, labels->label[i]);
+  for (int i = 0; i < labels->n; i++) product *= LabelSize(e, x, labels->label[i]);
   return product;
 }
 
 /* [both…, first…, second…] as [both, first, second], or without the first where it is empty */
-static RengaErrorCode AsMatrices(Einsum *e, Operand *x, const Labels *both, const Labels *first,
-                                 const Labels *second)
+static RengaErrorCode AsLabelMatrices(Einsum *e, Operand *x, const EinsumLabels *both,
+                                      const EinsumLabels *first, const EinsumLabels *second)
 {
-  Labels order = *both;
+  EinsumLabels order = *both;
   RengaTensorSpec flat = {
-      .ndim = 3, .dim = {Product(e, x, both), Product(e, x, first), Product(e, x, second)}};
-  Append(&order, first);
-  Append(&order, second);
+      .ndim = 3,
+      .dim = {EinsumProduct(e, x, both), EinsumProduct(e, x, first), EinsumProduct(e, x, second)}};
+  AppendLabel(&order, first);
+  AppendLabel(&order, second);
   RengaCall(Arrange(e, x, &order));
   if (both->n == 0) {
     flat.ndim = 2;
@@ -284,26 +286,29 @@ static RengaErrorCode AsMatrices(Einsum *e, Operand *x, const Labels *both, cons
 }
 
 /* Shapes before the product, as reshapes lose them. */
-static void ResultSpec(const Einsum *e, const Operand *a, const Operand *b, const Labels *labels,
-                       RengaTensorSpec *spec)
+static void ResultSpec(const Einsum *e, const Operand *a, const Operand *b,
+                       const EinsumLabels *labels, RengaTensorSpec *spec)
 {
   *spec = (RengaTensorSpec){.ndim = labels->n};
   for (int i = 0; i < labels->n; i++) {
-    int64_t size = Size(e, a, labels->label[i]);
-    spec->dim[i] = Find(&a->labels, labels->label[i]) >= 0 ? size : Size(e, b, labels->label[i]);
+    int64_t size = LabelSize(e, a, labels->label[i]);
+    spec->dim[i] =
+        FindLabel(&a->labels, labels->label[i]) >= 0 ? size : LabelSize(e, b, labels->label[i]);
   }
 }
 
 /* Nothing is summed: elementwise, with ones where an operand lacks a dimension. */
-static RengaErrorCode Multiply(Einsum *e, Operand *a, Operand *b, const Labels *labels, Operand *y)
+static RengaErrorCode MultiplyPair(Einsum *e, Operand *a, Operand *b, const EinsumLabels *labels,
+                                   Operand *y)
 {
   Operand *side[2] = {a, b};
   for (int s = 0; s < 2; s++) {
     RengaTensorSpec wide = {.ndim = labels->n};
-    Labels order = {0};
+    EinsumLabels order = {0};
     for (int i = 0; i < labels->n; i++) {
-      wide.dim[i] = Size(e, side[s], labels->label[i]);
-      if (Find(&side[s]->labels, labels->label[i]) >= 0) order.label[order.n++] = labels->label[i];
+      wide.dim[i] = LabelSize(e, side[s], labels->label[i]);
+      if (FindLabel(&side[s]->labels, labels->label[i]) >= 0)
+        order.label[order.n++] = labels->label[i];
     }
     RengaCall(Arrange(e, side[s], &order));
     RengaCall(RengaOnnxReshape(e->node, side[s]->value, &wide, &side[s]->value));
@@ -317,20 +322,20 @@ static RengaErrorCode Multiply(Einsum *e, Operand *a, Operand *b, const Labels *
 static RengaErrorCode Contract(Einsum *e, int number)
 {
   Operand a = e->operand[number - 1], *b = &e->operand[number], y;
-  Pair pair;
+  EinsumPair pair;
   RengaCall(DropOnes(e, &a, b));
   RengaCall(DropOnes(e, b, &a));
   RengaCall(SortLabels(e, number, &a, b, &pair));
-  Labels labels = pair.both;
-  Append(&labels, &pair.left);
-  Append(&labels, &pair.right);
+  EinsumLabels labels = pair.both;
+  AppendLabel(&labels, &pair.left);
+  AppendLabel(&labels, &pair.right);
   if (pair.summed.n == 0) {
-    RengaCall(Multiply(e, &a, b, &labels, &y));
+    RengaCall(MultiplyPair(e, &a, b, &labels, &y));
   } else {
     RengaTensorSpec spec;
     ResultSpec(e, &a, b, &labels, &spec);
-    RengaCall(AsMatrices(e, &a, &pair.both, &pair.left, &pair.summed));
-    RengaCall(AsMatrices(e, b, &pair.both, &pair.summed, &pair.right));
+    RengaCall(AsLabelMatrices(e, &a, &pair.both, &pair.left, &pair.summed));
+    RengaCall(AsLabelMatrices(e, b, &pair.both, &pair.summed, &pair.right));
     RengaCall(RengaOnnxApply(e->node, "MatMul", a.value, b->value, &y.value));
     RengaCall(RengaOnnxReshape(e->node, y.value, &spec, &y.value));
     y.labels = labels;

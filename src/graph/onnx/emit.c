@@ -126,7 +126,7 @@ RengaErrorCode RengaOnnxCast(RengaOnnxNode *node, RengaValue x, RengaDataType ty
   return RENGA_SUCCESS;
 }
 
-static bool IsOutput(const RengaOnnxImporter *importer, const char *name)
+static bool IsFileOutput(const RengaOnnxImporter *importer, const char *name)
 {
   const Onnx__GraphProto *graph = importer->model->graph;
   for (size_t i = 0; i < graph->n_output; i++)
@@ -135,9 +135,10 @@ static bool IsOutput(const RengaOnnxImporter *importer, const char *name)
 }
 
 /* A name that no value of the graph has or, as an initializer or output of the file, will have. */
-static bool IsFree(const RengaOnnxImporter *importer, const char *name)
+static bool IsNameFree(const RengaOnnxImporter *importer, const char *name)
 {
-  if (RengaGraphFindValue(importer->graph, name) != RENGA_VALUE_NONE || IsOutput(importer, name))
+  if (RengaGraphFindValue(importer->graph, name) != RENGA_VALUE_NONE ||
+      IsFileOutput(importer, name))
     return false;
   const RengaOnnxBinding *binding = RengaOnnxScopeFind(importer->model_scope, name);
   return !binding || binding->kind != RENGA_ONNX_TENSOR;
@@ -168,7 +169,7 @@ RengaErrorCode RengaOnnxNewName(RengaOnnxNode *node, const char *op, char **name
   node->emitted += strcmp(op, "constant") != 0;
   RengaOnnxBinding *last = NULL;
   char *base = made;
-  while (!IsFree(importer, made)) { /* the numbers go on from the last one of this name */
+  while (!IsNameFree(importer, made)) { /* the numbers go on from the last one of this name */
     if (!last) RengaCall(LastOfName(importer, base, &last));
     snprintf(number, sizeof number, "_%d", ++last->n_items);
     RengaCall(RengaOnnxJoin(importer, base, number, &made));
@@ -181,7 +182,7 @@ RengaErrorCode RengaOnnxNewName(RengaOnnxNode *node, const char *op, char **name
 RengaErrorCode RengaOnnxNameOutput(RengaOnnxNode *node, const char *name, RengaValue value)
 {
   const RengaGraphValue *made = RengaGraphGetValue(node->importer->graph, value);
-  if (made->kind == RENGA_VALUE_ACTIVATION && !IsOutput(node->importer, made->name))
+  if (made->kind == RENGA_VALUE_ACTIVATION && !IsFileOutput(node->importer, made->name))
     RengaCall(RengaGraphRenameValue_Private(node->importer->graph, value, name));
   return RENGA_SUCCESS;
 }

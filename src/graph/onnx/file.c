@@ -39,7 +39,8 @@ void RengaOnnxFileClose(RengaOnnxFile *file)
   RengaFree(&file->window);
 }
 
-static RengaErrorCode ReadAll(RengaOnnxFile *file, int64_t offset, int64_t count, unsigned char *to)
+static RengaErrorCode ReadWholeFile(RengaOnnxFile *file, int64_t offset, int64_t count,
+                                    unsigned char *to)
 {
   for (int64_t done = 0; done < count;) {
     ssize_t got =
@@ -59,13 +60,13 @@ RengaErrorCode RengaOnnxFileRead(RengaOnnxFile *file, int64_t offset, int64_t co
              "%s: %lld bytes at offset %lld are wanted, but the file has %lld: is it truncated?",
              file->name, (long long)count, (long long)offset, (long long)file->size);
   if (count > WINDOW / 2) {
-    RengaCall(ReadAll(file, offset, count, bytes));
+    RengaCall(ReadWholeFile(file, offset, count, bytes));
     return RENGA_SUCCESS;
   }
   if (offset < file->first || offset + count > file->first + file->count) {
     int64_t rest = file->size - offset, wanted = rest < WINDOW ? rest : WINDOW;
     file->count = 0;
-    RengaCall(ReadAll(file, offset, wanted, file->window));
+    RengaCall(ReadWholeFile(file, offset, wanted, file->window));
     file->first = offset, file->count = wanted;
   }
   if (count > 0) memcpy(bytes, file->window + (offset - file->first), (size_t)count);

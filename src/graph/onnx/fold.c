@@ -6,7 +6,7 @@
 #include <string.h>
 
 /* The position in a tensor of shape in that broadcasts to position at of shape out. */
-static int64_t Broadcast(const RengaTensorSpec *out, const RengaTensorSpec *in, int64_t at)
+static int64_t BroadcastNumbers(const RengaTensorSpec *out, const RengaTensorSpec *in, int64_t at)
 {
   int64_t position = 0, stride = 1;
   for (int d = out->ndim - 1, k = in->ndim - 1; d >= 0; d--, k--) {
@@ -88,8 +88,9 @@ static RengaErrorCode FoldPair(RengaOnnxNode *node, const RengaOnnxBinary *binar
   made->open = open;
   for (int64_t i = 0; i < made->count; i++) {
     Number *y = &made->number[i];
-    if (!binary->apply(RengaOnnxIsReal(a->spec.type), a->number[Broadcast(&spec, &a->spec, i)],
-                       b->number[Broadcast(&spec, &b->spec, i)], y))
+    if (!binary->apply(RengaOnnxIsReal(a->spec.type),
+                       a->number[BroadcastNumbers(&spec, &a->spec, i)],
+                       b->number[BroadcastNumbers(&spec, &b->spec, i)], y))
       return RENGA_SUCCESS;
     y->whole = Wrap(type, y->whole);
     y->real = Round(type, y->real);
@@ -127,23 +128,23 @@ static RengaErrorCode FoldClip(RengaOnnxNode *node, int n, const RengaOnnxHost *
 }
 
 /* ---- one input ---- */
-static int64_t Negative(int64_t x)
+static int64_t NegativeWhole(int64_t x)
 {
   return (int64_t)(0 - (uint64_t)x);
 }
 
-static bool Unary(const char *op, bool real, Number x, Number *y)
+static bool UnaryNumber(const char *op, bool real, Number x, Number *y)
 {
   *y = x;
   if (strcmp(op, "Neg") == 0) {
-    *y = (Number){Negative(x.whole), Negative(x.batch), Negative(x.sample), -x.real};
+    *y = (Number){NegativeWhole(x.whole), NegativeWhole(x.batch), NegativeWhole(x.sample), -x.real};
     return true;
   }
   if (!RengaOnnxIsNumber(x)) return false;
   if (strcmp(op, "Not") == 0)
     y->whole = !x.whole;
   else if (strcmp(op, "Abs") == 0)
-    *y = (Number){.whole = x.whole < 0 ? Negative(x.whole) : x.whole, .real = fabs(x.real)};
+    *y = (Number){.whole = x.whole < 0 ? NegativeWhole(x.whole) : x.whole, .real = fabs(x.real)};
   else if (strcmp(op, "Relu") == 0)
     *y = (Number){.whole = x.whole > 0 ? x.whole : 0, .real = x.real > 0 ? x.real : 0};
   else if (!real)
@@ -175,7 +176,7 @@ static RengaErrorCode FoldUnary(RengaOnnxNode *node, int n, const RengaOnnxHost 
   made->open = in[0]->open;
   for (int64_t i = 0; i < made->count; i++) {
     Number *y = &made->number[i];
-    if (!Unary(node->proto->op_type, RengaOnnxIsReal(type), in[0]->number[i], y))
+    if (!UnaryNumber(node->proto->op_type, RengaOnnxIsReal(type), in[0]->number[i], y))
       return RENGA_SUCCESS;
     y->real = Round(type, y->real);
     y->whole = Wrap(type, y->whole);
@@ -245,8 +246,8 @@ static RengaErrorCode FoldWhere(RengaOnnxNode *node, int n, const RengaOnnxHost 
   made->open = open;
   for (int64_t i = 0; i < made->count; i++) {
     const RengaOnnxHost *from =
-        in[0]->number[Broadcast(&spec, &in[0]->spec, i)].whole ? in[1] : in[2];
-    made->number[i] = from->number[Broadcast(&spec, &from->spec, i)];
+        in[0]->number[BroadcastNumbers(&spec, &in[0]->spec, i)].whole ? in[1] : in[2];
+    made->number[i] = from->number[BroadcastNumbers(&spec, &from->spec, i)];
   }
   *out = made;
   return RENGA_SUCCESS;
@@ -389,7 +390,7 @@ static const RengaOnnxFoldRow rows[] = {
     {"ReduceMin", FoldReduce},
 };
 
-static const RengaOnnxFoldRow *FindRow(const char *op)
+static const RengaOnnxFoldRow *FindFoldRow(const char *op)
 {
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
     if (strcmp(rows[i].op, op) == 0) return &rows[i];
@@ -415,7 +416,7 @@ RengaErrorCode RengaOnnxFold(RengaOnnxNode *node, bool *folded)
 {
   enum { IN_MAX = 16 };
   const RengaOnnxHost *in[IN_MAX] = {NULL};
-  const RengaOnnxFoldRow *row = FindRow(node->proto->op_type);
+  const RengaOnnxFoldRow *row = FindFoldRow(node->proto->op_type);
   int n = RengaOnnxInputCount(node);
   *folded = false;
   if (!row || n > IN_MAX || n < 1) return RENGA_SUCCESS;

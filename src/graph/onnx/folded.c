@@ -212,7 +212,7 @@ static RengaErrorCode CheckOne(RengaOnnxImporter *importer, RengaOnnxBinding *fo
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckSame(RengaOnnxImporter *importer, RengaOnnxBinding *binding)
+static RengaErrorCode CheckSameFold(RengaOnnxImporter *importer, RengaOnnxBinding *binding)
 {
   bool same;
   if (!binding->same || !binding->trainable || binding->undone) return RENGA_SUCCESS;
@@ -236,7 +236,7 @@ RengaErrorCode RengaOnnxCheckFolded(RengaOnnxImporter *importer)
   for (int i = 0; i < count; i++) {
     if (binding[i]->said == RENGA_ONNX_FOLDED && !binding[i]->same)
       RengaCall(CheckOne(importer, binding[i]));
-    RengaCall(CheckSame(importer, binding[i]));
+    RengaCall(CheckSameFold(importer, binding[i]));
   }
   return RENGA_SUCCESS;
 }

@@ -56,7 +56,7 @@ static void Strides(const RengaTensorSpec *spec, int64_t stride[])
   }
 }
 
-static int64_t Before(const int64_t dim[], int d)
+static int64_t CountBefore(const int64_t dim[], int d)
 {
   int64_t product = 1;
   for (int i = 0; i < d; i++) product *= dim[i];
@@ -72,7 +72,8 @@ static bool OpenAfter(Known x, const RengaOnnxHost *target, const int64_t dim[],
   if (x->open < 0) return *open == -1;
   for (int d = 0; d < target->count && *open == -1; d++)
     if (target->number[d].whole == -1 && dim[d] == 1) *open = d;
-  return *open >= 0 && dim[*open] == 1 && Before(dim, *open) == Before(x->spec.dim, x->open);
+  return *open >= 0 && dim[*open] == 1 &&
+         CountBefore(dim, *open) == CountBefore(x->spec.dim, x->open);
 }
 
 static RengaErrorCode FoldReshape(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)

@@ -39,7 +39,7 @@ static double Difference(bool real, Number a, Number b)
 
 /* The sign of a - b for every N >= 1 and every sample 0 … N - 1, of which the first and the last
    decide; 2 where it depends on them. */
-static int Compare(bool real, Number a, Number b)
+static int CompareTwo(bool real, Number a, Number b)
 {
   double whole = Difference(real, a, b), batch = (double)a.batch - (double)b.batch;
   double sample = (double)a.sample - (double)b.sample;
@@ -53,7 +53,7 @@ static bool IsAtLeast(bool real, Number a, Number b)
 {
   double whole = Difference(real, a, b);
   double batch = (double)a.batch - (double)b.batch, sample = (double)a.sample - (double)b.sample;
-  if (batch == 0 && sample == 0) return Compare(real, a, b) >= 0;
+  if (batch == 0 && sample == 0) return CompareTwo(real, a, b) >= 0;
   return batch >= 0 && whole + batch >= 0 && batch + sample >= 0 && whole + batch >= 0;
 }
 
@@ -62,7 +62,7 @@ bool RengaOnnxIsNumber(RengaOnnxNumber x)
   return x.batch == 0 && x.sample == 0;
 }
 
-static bool Add(bool real, Number a, Number b, Number *y)
+static bool AddNumbers(bool real, Number a, Number b, Number *y)
 {
   (void)real;
   *y = (Number){AddInts(a.whole, b.whole), AddInts(a.batch, b.batch), AddInts(a.sample, b.sample),
@@ -80,7 +80,7 @@ static bool IsWhole(double x)
 {
   return x == floor(x) && fabs(x) <= 1e15;
 }
-static bool Multiply(bool real, Number a, Number b, Number *y)
+static bool MultiplyNumbers(bool real, Number a, Number b, Number *y)
 {
   if (!RengaOnnxIsNumber(b)) {
     Number t = a;
@@ -102,7 +102,7 @@ static bool DivideReal(Number a, Number b, Number *y)
   *y = (Number){.batch = (int64_t)batch, .sample = (int64_t)sample, .real = a.real / b.real};
   return true;
 }
-static bool Divide(bool real, Number a, Number b, Number *y)
+static bool DivideNumbers(bool real, Number a, Number b, Number *y)
 {
   if (real) return DivideReal(a, b, y);
   if (b.sample != 0) return false;
@@ -122,7 +122,7 @@ static bool Divide(bool real, Number a, Number b, Number *y)
   return true;
 }
 /* The sign of the divisor, as in Python. */
-static bool Modulo(bool real, Number a, Number b, Number *y)
+static bool ModuloNumbers(bool real, Number a, Number b, Number *y)
 {
   if (real || !RengaOnnxIsNumber(b) || !CanDivide(a.whole, b.whole) ||
       !CanDivide(a.batch, b.whole) || !CanDivide(a.sample, b.whole))
@@ -144,16 +144,16 @@ static bool Maximum(bool real, Number a, Number b, Number *y)
   *y = greater ? a : b;
   return greater || IsAtLeast(real, b, a);
 }
-static bool Power(bool real, Number a, Number b, Number *y)
+static bool PowerOfNumbers(bool real, Number a, Number b, Number *y)
 {
   if (!RengaOnnxIsNumber(a) || !RengaOnnxIsNumber(b)) return false;
   *y = (Number){.whole = (int64_t)(real ? 0 : pow((double)a.whole, (double)b.whole)),
                 .real = pow(a.real, b.real)};
   return real || (b.whole >= 0 && fabs(pow((double)a.whole, (double)b.whole)) < 1e15);
 }
-static bool Equal(bool real, Number a, Number b, Number *y)
+static bool EqualNumbers(bool real, Number a, Number b, Number *y)
 {
-  int sign = Compare(real, a, b);
+  int sign = CompareTwo(real, a, b);
   *y = (Number){.whole = sign == 0};
   return sign != 2;
 }
@@ -161,7 +161,7 @@ static bool GreaterOrEqual(bool real, Number a, Number b, Number *y)
 {
   bool holds = IsAtLeast(real, a, b);
   *y = (Number){.whole = holds};
-  return holds || Compare(real, a, b) == -1;
+  return holds || CompareTwo(real, a, b) == -1;
 }
 static bool LessOrEqual(bool real, Number a, Number b, Number *y)
 {
@@ -188,15 +188,15 @@ LOGICAL(Or, a.whole || b.whole)
 LOGICAL(Xor, !a.whole != !b.whole)
 
 static const RengaOnnxBinary binaries[] = {
-    {"Add", Add, false},
+    {"Add", AddNumbers, false},
     {"Sub", Subtract, false},
-    {"Mul", Multiply, false},
-    {"Div", Divide, false},
-    {"Mod", Modulo, false},
+    {"Mul", MultiplyNumbers, false},
+    {"Div", DivideNumbers, false},
+    {"Mod", ModuloNumbers, false},
     {"Min", Minimum, false},
     {"Max", Maximum, false},
-    {"Pow", Power, false},
-    {"Equal", Equal, true},
+    {"Pow", PowerOfNumbers, false},
+    {"Equal", EqualNumbers, true},
     {"Less", Less, true},
     {"LessOrEqual", LessOrEqual, true},
     {"Greater", Greater, true},

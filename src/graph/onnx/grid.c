@@ -37,7 +37,7 @@ static RengaErrorCode ClipTo(RengaOnnxNode *node, double low, double high, Renga
 
 /* Mirrored at both ends, as often as it takes: with t = |x - low| = n * span + rest, rest from low
    on where n is even, from the other end where it is odd. */
-static RengaErrorCode Reflect(const GridSample *s, int64_t size, RengaValue *x)
+static RengaErrorCode ReflectCoordinate(const GridSample *s, int64_t size, RengaValue *x)
 {
   RengaOnnxNode *node = s->node;
   const double low = s->corners ? 0 : -0.5, span = (double)(s->corners ? size - 1 : size);
@@ -68,7 +68,7 @@ static RengaErrorCode Reflect(const GridSample *s, int64_t size, RengaValue *x)
 static RengaErrorCode PutInside(const GridSample *s, int64_t size, RengaValue *x)
 {
   if (s->padding == ZEROS) return RENGA_SUCCESS;
-  if (s->padding == REFLECTION) RengaCall(Reflect(s, size, x));
+  if (s->padding == REFLECTION) RengaCall(ReflectCoordinate(s, size, x));
   RengaCall(ClipTo(s->node, 0, (double)(size - 1), x));
   return RENGA_SUCCESS;
 }
@@ -148,8 +148,8 @@ static RengaErrorCode WithoutOutside(const GridSample *s, int64_t size, RengaVal
 }
 
 /* Elements (as positions along the axis) and weights [N, P, T]; weight NONE: all 1. */
-static RengaErrorCode TapsOf(const GridSample *s, int axis, RengaValue place, RengaValue *tap,
-                             RengaValue *weight)
+static RengaErrorCode GridTaps(const GridSample *s, int axis, RengaValue place, RengaValue *tap,
+                               RengaValue *weight)
 {
   static const double steps[] = {-1, 0, 1, 2};
   RengaOnnxNode *node = s->node;
@@ -197,7 +197,7 @@ static RengaErrorCode AllTaps(const GridSample *s, RengaValue grid, RengaValue *
   int64_t count = 1;
   for (int d = 0; d < s->space; d++) {
     RengaCall(PlacesOf(s, grid, d, &place));
-    RengaCall(TapsOf(s, d, place, &tap, &w));
+    RengaCall(GridTaps(s, d, place, &tap, &w));
     if (d == 0) {
       *position = tap;
       *weight = w;

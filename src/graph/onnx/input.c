@@ -5,7 +5,7 @@
 
 static const int64_t batch_max = 1 << 20;
 
-static const RengaOnnxTensor *FindConstant(const RengaOnnxImporter *importer, const char *name)
+static const RengaOnnxTensor *FindInputConstant(const RengaOnnxImporter *importer, const char *name)
 {
   for (int i = 0; i < importer->options->n_constants; i++)
     if (strcmp(importer->options->constants[i].name, name) == 0)
@@ -285,7 +285,7 @@ static RengaErrorCode ImportInput(RengaOnnxImporter *importer, RengaOnnxScope *s
   RengaOnnxBinding *binding = input->name ? RengaOnnxScopeFind(scope, input->name) : NULL;
   if (binding && binding->tensor) return RENGA_SUCCESS; /* an initializer gives it */
   RengaCall(RengaOnnxBindNew(importer, scope, input->name, "input", &binding));
-  const RengaOnnxTensor *constant = FindConstant(importer, input->name);
+  const RengaOnnxTensor *constant = FindInputConstant(importer, input->name);
   if (constant) {
     RengaCall(BindConstant(importer, constant, binding));
     return RENGA_SUCCESS;

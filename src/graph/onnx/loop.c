@@ -232,9 +232,9 @@ typedef struct {
   int axis[SCANNED_MAX];
   int64_t backwards[SCANNED_MAX], length;
   RengaValue x[SCANNED_MAX];
-} Walk;
+} LoopWalk;
 
-static RengaErrorCode ReadWalk(RengaOnnxNode *node, int first, Walk *walk)
+static RengaErrorCode ReadWalk(RengaOnnxNode *node, int first, LoopWalk *walk)
 {
   int n_axes, n_directions;
   int64_t axes[SCANNED_MAX];
@@ -260,7 +260,8 @@ static RengaErrorCode ReadWalk(RengaOnnxNode *node, int first, Walk *walk)
 }
 
 /* Element of this pass of tensor i. */
-static RengaErrorCode BindElement(Unrolled *loop, RengaOnnxScope *scope, const Walk *walk, int i)
+static RengaErrorCode BindElement(Unrolled *loop, RengaOnnxScope *scope, const LoopWalk *walk,
+                                  int i)
 {
   RengaOnnxNode *node = loop->node;
   RengaOnnxHost *host;
@@ -279,7 +280,7 @@ static RengaErrorCode BindElement(Unrolled *loop, RengaOnnxScope *scope, const W
 RengaErrorCode RengaOnnxConvertScan(RengaOnnxNode *node)
 {
   Unrolled loop = {.node = node};
-  Walk walk = {.count = (int)RengaOnnxInt(node, "num_scan_inputs", 0)};
+  LoopWalk walk = {.count = (int)RengaOnnxInt(node, "num_scan_inputs", 0)};
   RengaOnnxScope *scope;
   int n_axes, n_directions, first = (int)node->proto->n_input - walk.count;
   int64_t axes[2 * RENGA_MAX_DIM], backwards[2 * RENGA_MAX_DIM];

@@ -8,7 +8,7 @@ typedef struct {
   bool ignores;
   int64_t ignore_index;
   double smoothing; /* this share of a label is spread evenly over the classes */
-} Loss;
+} OnnxLoss;
 
 /* Weights of classes are given, not learnt: the divisor of a mean must be known before the first
    forward. */
@@ -37,7 +37,7 @@ static double Smoothing(const RengaOnnxNode *node)
 }
 
 /* Rows that a mask leaves out have labels that are ignored. */
-static RengaErrorCode LeaveOut(RengaOnnxNode *node, Loss *loss)
+static RengaErrorCode LeaveOut(RengaOnnxNode *node, OnnxLoss *loss)
 {
   const bool one = RengaOnnxString(node, "reduction", "none", "mean") || RengaOnnxIsUsed(node, 1);
   if (RengaOnnxMaskOf(node->importer, loss->scores) == RENGA_VALUE_NONE) return RENGA_SUCCESS;
@@ -48,7 +48,7 @@ static RengaErrorCode LeaveOut(RengaOnnxNode *node, Loss *loss)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadLoss(RengaOnnxNode *node, Loss *loss)
+static RengaErrorCode ReadLoss(RengaOnnxNode *node, OnnxLoss *loss)
 {
   RengaCall(RengaOnnxInputValue(node, 0, &loss->scores));
   RengaCall(RengaOnnxInputValue(node, 1, &loss->labels));
@@ -77,7 +77,7 @@ static RengaErrorCode ReadLoss(RengaOnnxNode *node, Loss *loss)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetIgnored(RengaOnnxNode *node, const Loss *loss)
+static RengaErrorCode SetIgnored(RengaOnnxNode *node, const OnnxLoss *loss)
 {
   if (loss->ignores)
     RengaCall(
@@ -86,7 +86,7 @@ static RengaErrorCode SetIgnored(RengaOnnxNode *node, const Loss *loss)
 }
 
 /* [N, C, d...] times the weights of the classes, if there are any */
-static RengaErrorCode Weighted(RengaOnnxNode *node, const Loss *loss, RengaValue *x)
+static RengaErrorCode Weighted(RengaOnnxNode *node, const OnnxLoss *loss, RengaValue *x)
 {
   const RengaTensorSpec *of = RengaOnnxSpec(node, *x);
   RengaTensorSpec spec = {.ndim = of->ndim, .dim = {1, of->dim[1], 1, 1, 1, 1, 1, 1}};
@@ -110,7 +110,7 @@ static RengaErrorCode ZeroWhere(RengaOnnxNode *node, bool where, RengaValue cond
 }
 
 /* One number per label: the mean over the classes of minus their log-probabilities. */
-static RengaErrorCode EvenLoss(RengaOnnxNode *node, const Loss *loss, RengaValue *each)
+static RengaErrorCode EvenLoss(RengaOnnxNode *node, const OnnxLoss *loss, RengaValue *each)
 {
   const int64_t axis = 1, classes = RengaOnnxSpec(node, loss->scores)->dim[1];
   RengaValue y, ignored;
@@ -135,7 +135,7 @@ static RengaErrorCode Mixed(RengaOnnxNode *node, double smoothing, RengaValue ev
 }
 
 /* op: CrossEntropy of scores or LogLikelihood of log-probabilities; the sum over the labels. */
-static RengaErrorCode SumLoss(RengaOnnxNode *node, const char *op, const Loss *loss,
+static RengaErrorCode SumLoss(RengaOnnxNode *node, const char *op, const OnnxLoss *loss,
                               RengaValue *sum)
 {
   const RengaValue in[] = {loss->scores, loss->labels, loss->weights};
@@ -153,7 +153,7 @@ static RengaErrorCode SumLoss(RengaOnnxNode *node, const char *op, const Loss *l
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MeanLoss(RengaOnnxNode *node, const char *op, const Loss *loss,
+static RengaErrorCode MeanLoss(RengaOnnxNode *node, const char *op, const OnnxLoss *loss,
                                RengaValue *mean)
 {
   RengaValue sum, count;
@@ -192,8 +192,8 @@ static RengaErrorCode Unsqueezed(RengaOnnxNode *node, RengaValue labels, RengaVa
 
 /* One number per label: minus the log-probability of the class that is the label, 0 where ignored.
    chosen [N, C, d...] is true at the class of the label. */
-static RengaErrorCode EachLoss(RengaOnnxNode *node, const Loss *loss, RengaValue log_probability,
-                               RengaValue *each)
+static RengaErrorCode EachLoss(RengaOnnxNode *node, const OnnxLoss *loss,
+                               RengaValue log_probability, RengaValue *each)
 {
   const RengaTensorSpec scores = *RengaOnnxSpec(node, log_probability);
   RengaDataType type = RengaOnnxSpec(node, loss->labels)->type;
@@ -218,7 +218,7 @@ static RengaErrorCode EachLoss(RengaOnnxNode *node, const Loss *loss, RengaValue
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Reduced(RengaOnnxNode *node, const char *op, const Loss *loss,
+static RengaErrorCode Reduced(RengaOnnxNode *node, const char *op, const OnnxLoss *loss,
                               RengaValue log_probability, RengaValue *y)
 {
   if (RengaOnnxString(node, "reduction", "mean", "mean"))
@@ -265,7 +265,7 @@ static RengaErrorCode SoftLoss(RengaOnnxNode *node, RengaValue scores, RengaValu
 
 RengaErrorCode RengaOnnxConvertSoftmaxCrossEntropyLoss(RengaOnnxNode *node)
 {
-  Loss loss;
+  OnnxLoss loss;
   RengaValue log_probability = RENGA_VALUE_NONE, y, scores, labels;
   RengaCall(RengaOnnxInputValue(node, 0, &scores));
   RengaCall(RengaOnnxInputValue(node, 1, &labels));
@@ -288,7 +288,7 @@ RengaErrorCode RengaOnnxConvertSoftmaxCrossEntropyLoss(RengaOnnxNode *node)
 
 RengaErrorCode RengaOnnxConvertNegativeLogLikelihoodLoss(RengaOnnxNode *node)
 {
-  Loss loss;
+  OnnxLoss loss;
   RengaValue y;
   RengaCall(ReadLoss(node, &loss));
   RengaCall(Reduced(node, "LogLikelihood", &loss, loss.scores, &y));

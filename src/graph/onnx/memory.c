@@ -10,7 +10,7 @@ struct RengaOnnxBlock {
   unsigned char *bytes;
 };
 
-static RengaErrorCode AddBlock(RengaOnnxImporter *importer, size_t bytes)
+static RengaErrorCode AddMemoryBlock(RengaOnnxImporter *importer, size_t bytes)
 {
   Block *block = NULL;
   RengaCall(RengaMalloc(1, &block));
@@ -29,7 +29,7 @@ RengaErrorCode RengaOnnxAllocate(RengaOnnxImporter *importer, int64_t count, siz
   size_t bytes = ((size_t)count * size + ALIGNMENT) & ~(size_t)(ALIGNMENT - 1);
   Block *block = importer->blocks;
   if (!block || block->size - block->used < bytes) {
-    RengaCall(AddBlock(importer, bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES));
+    RengaCall(AddMemoryBlock(importer, bytes > BLOCK_BYTES ? bytes : BLOCK_BYTES));
     block = importer->blocks;
   }
   void *pointer = block->bytes + block->used;

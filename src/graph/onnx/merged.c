@@ -11,7 +11,7 @@ typedef struct {
   const Onnx__NodeProto *node;
   int input;
   RengaOnnxBinding *binding;
-} Use;
+} InitializerUse;
 /* A call: its nodes, what they read, and the parameters and buffers that it names. What belongs
    together leaves both lists. */
 typedef struct {
@@ -19,7 +19,7 @@ typedef struct {
   const char *text;
   int n_nodes, n_uses, n_named;
   const Onnx__NodeProto **node;
-  Use *use;
+  InitializerUse *use;
   RengaOnnxBinding **named; /* in importer->placeholders */
 } Call;
 
@@ -60,7 +60,7 @@ static RengaErrorCode ReadUses(Call *call)
           binding->said == RENGA_ONNX_CONSTANT || !RengaDataTypeIsFloating(binding->spec.type))
         continue;
       binding->n_calls += call->n_uses == 0 || call->use[call->n_uses - 1].binding != binding;
-      call->use[call->n_uses++] = (Use){call->node[i], (int)k, binding};
+      call->use[call->n_uses++] = (InitializerUse){call->node[i], (int)k, binding};
       if (strstr(call->text, "scaled_dot_product_attention")) binding->scaled = true;
     }
   return RENGA_SUCCESS;
@@ -105,7 +105,7 @@ static void MatchOwn(Call *call)
 static RengaErrorCode Match(Call *call, int use, int named)
 {
   RengaOnnxBinding *made;
-  const Use *at = &call->use[use];
+  const InitializerUse *at = &call->use[use];
   RengaCall(RengaOnnxSeparate(call->importer, at->binding, call->named[named], &made));
   RengaCall(ReplaceInput(call->importer, at->node, at->input, made));
   DropUse(call, use);

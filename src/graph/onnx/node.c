@@ -56,8 +56,8 @@ static RengaErrorCode FindInit(RengaOnnxNode *node, const RengaOnnxBinding *bind
 }
 
 /* A parameter is float32; a network that computes in another type casts it where it is used. */
-static RengaErrorCode AddParameter(RengaOnnxNode *node, const RengaOnnxBinding *binding,
-                                   RengaValue *value)
+static RengaErrorCode AddFileParameter(RengaOnnxNode *node, const RengaOnnxBinding *binding,
+                                       RengaValue *value)
 {
   RengaInit init;
   RengaTensorSpec spec;
@@ -77,7 +77,7 @@ static RengaErrorCode AddConstantTensor(RengaOnnxNode *node, const RengaOnnxBind
   void *data;
   if (RengaTensorSpecCount(&binding->spec) > ELEMENTS_MAX && !node->importer->options->evaluate &&
       RengaDataTypeIsFloating(binding->spec.type)) {
-    RengaCall(AddParameter(node, binding, value));
+    RengaCall(AddFileParameter(node, binding, value));
     RengaCall(RengaGraphFreeze_Private(graph, RengaGraphFindValue(graph, binding->name)));
     return RENGA_SUCCESS;
   }
@@ -113,7 +113,7 @@ static RengaErrorCode MakeValue(RengaOnnxNode *node, const RengaOnnxBinding *bin
   else if (binding->kind == RENGA_ONNX_HOST)
     RengaCall(RengaOnnxHostValue(node, binding->host, value));
   else if (binding->trainable && !node->importer->options->evaluate)
-    RengaCall(AddParameter(node, binding, value));
+    RengaCall(AddFileParameter(node, binding, value));
   else
     RengaCall(AddConstantTensor(node, binding, value));
   return RENGA_SUCCESS;
@@ -251,7 +251,6 @@ RengaErrorCode RengaOnnxInputState(RengaOnnxNode *node, int input, RengaValue *v
   *value = binding->value;
   return RENGA_SUCCESS;
 }
-
 
 static RengaErrorCode BindOutput(RengaOnnxNode *node, int output, RengaOnnxBinding **binding)
 {

@@ -20,7 +20,7 @@ static const RengaOnnxRow *ReadingOf(const Onnx__NodeProto *node)
 }
 
 /* The number of the function that the node calls; n_functions: none. */
-static size_t FindFunction(const RengaOnnxImporter *importer, const Onnx__NodeProto *node)
+static size_t FindModelFunction(const RengaOnnxImporter *importer, const Onnx__NodeProto *node)
 {
   const char *domain = IsStandard(node->domain) ? "" : node->domain;
   size_t i = 0;
@@ -85,7 +85,7 @@ static void FindMissing(Missing *missing, int64_t opset, int depth, size_t count
     if (!node->op_type) continue;
     const RengaOnnxRow *row = ReadingOf(node);
     bool built = row && RengaOnnxRowIsBuilt(row);
-    size_t number = built ? model->n_functions : FindFunction(missing->importer, node);
+    size_t number = built ? model->n_functions : FindModelFunction(missing->importer, node);
     if (built && opset < row->since)
       AddMissing(missing, node, ", in the form of this opset");
     else if (!built && number == model->n_functions)
@@ -155,7 +155,7 @@ static RengaErrorCode ImportNode(RengaOnnxNode *node)
   bool folded, passed;
   const Onnx__ModelProto *model = node->importer->model;
   const bool built = node->row && RengaOnnxRowIsBuilt(node->row);
-  size_t function = built ? model->n_functions : FindFunction(node->importer, node->proto);
+  size_t function = built ? model->n_functions : FindModelFunction(node->importer, node->proto);
   if (function < model->n_functions) {
     RengaCall(Inline(node, function));
     return RENGA_SUCCESS;

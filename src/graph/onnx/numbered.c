@@ -47,7 +47,7 @@ static RengaErrorCode OwnNumbers(RengaOnnxNode *node, int input, int64_t width, 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Move(RengaOnnxNode *node, int from, int to, RengaValue *x)
+static RengaErrorCode MoveDimension(RengaOnnxNode *node, int from, int to, RengaValue *x)
 {
   int64_t order[RENGA_MAX_DIM];
   int ndim = RengaOnnxSpec(node, *x)->ndim, k = 0;
@@ -85,7 +85,7 @@ static RengaErrorCode GatherOwn(RengaOnnxNode *node, RengaValue data, RengaValue
     if (!RengaTensorSpecEqual(&thin, &all))
       RengaCall(RengaOnnxEmit(node, "Expand", 1, &one, 1, &all, &y));
   }
-  RengaCall(Move(node, 0, own, &y));
+  RengaCall(MoveDimension(node, 0, own, &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));
   return RENGA_SUCCESS;
 }
@@ -105,7 +105,7 @@ static RengaErrorCode OtherComponents(RengaOnnxNode *node, const RengaOnnxHost *
   for (int64_t i = 0, k = 0; i < own->count; i++)
     if (i % components != gone) rest->number[k++] = own->number[i];
   RengaCall(RengaOnnxHostValue(node, rest, index));
-  RengaCall(Move(node, rest->open, 0, index));
+  RengaCall(MoveDimension(node, rest->open, 0, index));
   return RENGA_SUCCESS;
 }
 
@@ -144,7 +144,7 @@ static RengaErrorCode OtherParts(RengaOnnxNode *node, RengaValue index, int comp
     RengaCall(RengaAttributesSetInt(&node->importer->attributes, "axis", spec->ndim - 1));
     RengaCall(RengaOnnxEmit(node, "Concat", n, rest, 1, NULL, others));
   }
-  RengaCall(Move(node, batch, 0, others));
+  RengaCall(MoveDimension(node, batch, 0, others));
   *own = batch;
   return RENGA_SUCCESS;
 }
@@ -172,7 +172,7 @@ RengaErrorCode RengaOnnxConvertGatherND(RengaOnnxNode *node)
   if (numbers) {
     const RengaTensorSpec positions = Positions(&numbers->spec);
     RengaCall(OtherComponents(node, numbers, batch, &index));
-    RengaCall(Move(node, batch, 0, &data));
+    RengaCall(MoveDimension(node, batch, 0, &data));
     RengaCall(GatherOwn(node, data, index, &positions, numbers->open));
     return RENGA_SUCCESS;
   }
@@ -180,7 +180,7 @@ RengaErrorCode RengaOnnxConvertGatherND(RengaOnnxNode *node)
   RengaCall(RengaOnnxInputValue(node, 1, &index));
   if (may) RengaCall(OtherParts(node, index, batch, &others, &own));
   if (own >= 0) {
-    RengaCall(Move(node, batch, 0, &data));
+    RengaCall(MoveDimension(node, batch, 0, &data));
     RengaCall(GatherOwn(node, data, others, NULL, own));
     return RENGA_SUCCESS;
   }
@@ -301,7 +301,7 @@ RengaErrorCode RengaOnnxConvertGather(RengaOnnxNode *node)
     if (width > 1) RengaCall(RengaOnnxHostValue(node, numbers, &index));
     if (width > 1) RengaCall(WithComponent(node, &index));
     if (width > 1) RengaCall(RowsOfSamples(node, &data));
-    if (width > 1) RengaCall(Move(node, own, 0, &index));
+    if (width > 1) RengaCall(MoveDimension(node, own, 0, &index));
     RengaCall(GatherOwn(node, data, index, &positions, own));
     return RENGA_SUCCESS;
   }
@@ -311,7 +311,7 @@ RengaErrorCode RengaOnnxConvertGather(RengaOnnxNode *node)
   if (own >= 0) {
     RengaCall(WithComponent(node, &other));
     RengaCall(RowsOfSamples(node, &data));
-    RengaCall(Move(node, own, 0, &other));
+    RengaCall(MoveDimension(node, own, 0, &other));
     RengaCall(GatherOwn(node, data, other, NULL, own));
     return RENGA_SUCCESS;
   }

@@ -14,13 +14,14 @@ static RengaErrorCode ReadStripped(const char *name, size_t *count, unsigned cha
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Broadcast(MPI_Comm comm, void *bytes, int64_t count)
+static RengaErrorCode BroadcastFile(MPI_Comm comm, void *bytes, int64_t count)
 {
   return RengaBroadcast_Private(comm, bytes, (size_t)count, "rank 0 to read the network's file");
 }
 
 /* The stripped model on every rank. RengaFree(bytes). */
-static RengaErrorCode Share(MPI_Comm comm, const char *name, size_t *count, unsigned char **bytes)
+static RengaErrorCode ShareModel(MPI_Comm comm, const char *name, size_t *count,
+                                 unsigned char **bytes)
 {
   int rank;
   int64_t size = 0;
@@ -31,10 +32,10 @@ static RengaErrorCode Share(MPI_Comm comm, const char *name, size_t *count, unsi
   if (rank == 0 && code == RENGA_SUCCESS) size = (int64_t)*count;
   code = RengaErrorAgree(comm, code);
   RengaCall(code);
-  RengaCall(Broadcast(comm, &size, (int64_t)sizeof size));
+  RengaCall(BroadcastFile(comm, &size, (int64_t)sizeof size));
   if (rank != 0) code = RengaMalloc(size, bytes);
   code = RengaErrorAgree(comm, code);
-  if (code == RENGA_SUCCESS) code = Broadcast(comm, *bytes, size);
+  if (code == RENGA_SUCCESS) code = BroadcastFile(comm, *bytes, size);
   if (code != RENGA_SUCCESS) RengaFree(bytes);
   RengaCall(code);
   *count = (size_t)size;
@@ -42,20 +43,20 @@ static RengaErrorCode Share(MPI_Comm comm, const char *name, size_t *count, unsi
 }
 
 /* Memory of the decoder is in the ledger, too. */
-static void *Allocate(void *user, size_t size)
+static void *AllocateUnpacker(void *user, size_t size)
 {
   unsigned char *bytes = NULL;
   (void)user;
   return RengaMalloc(size, &bytes) == RENGA_SUCCESS ? bytes : NULL;
 }
 
-static void Free(void *user, void *bytes)
+static void FreeUnpacked(void *user, void *bytes)
 {
   (void)user;
   RengaFree(&bytes);
 }
 
-static ProtobufCAllocator ledger = {Allocate, Free, NULL};
+static ProtobufCAllocator ledger = {AllocateUnpacker, FreeUnpacked, NULL};
 
 static RengaErrorCode Import(RengaOnnxImporter *importer, size_t count, const unsigned char *bytes)
 {
@@ -95,7 +96,7 @@ RengaErrorCode RengaGraphReadOnnxWith(RengaGraph graph, const char *file,
                                 .open = !options->keep_batch,
                                 .batch_size = RENGA_VALUE_NONE};
   RengaCall(RengaObjectGetComm(graph, &importer.comm));
-  RengaCall(Share(importer.comm, file, &count, &bytes));
+  RengaCall(ShareModel(importer.comm, file, &count, &bytes));
   RengaErrorCode code = Import(&importer, count, bytes);
   RengaFree(&bytes);
   code = RengaErrorAgree(importer.comm, code);

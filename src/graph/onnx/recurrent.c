@@ -11,7 +11,7 @@ typedef struct {
   int64_t gates, hidden, steps, batch;
   int directions;
   bool backwards, batch_first, lstm, gru; /* backwards: the only direction is */
-} Layer;
+} RecurrentLayer;
 
 /* Activations are those that the operator has by itself; of an RNN all Tanh or all Relu. */
 static RengaErrorCode CheckActivations(RengaOnnxNode *node, bool lstm, bool gru,
@@ -38,7 +38,7 @@ static RengaErrorCode CheckActivations(RengaOnnxNode *node, bool lstm, bool gru,
 
 /* A first state that the file gives for each sample of its batch is no parameter; where it is the
    same for all samples, it is opened. */
-static RengaErrorCode ReadState(Layer *layer, int input)
+static RengaErrorCode ReadState(RecurrentLayer *layer, int input)
 {
   RengaOnnxNode *node = layer->node;
   RengaOnnxBinding *binding;
@@ -59,7 +59,7 @@ static RengaErrorCode ReadState(Layer *layer, int input)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadInputs(Layer *layer)
+static RengaErrorCode ReadInputs(RecurrentLayer *layer)
 {
   RengaOnnxNode *node = layer->node;
   static const int64_t order[] = {1, 0, 2};
@@ -79,10 +79,10 @@ static RengaErrorCode ReadInputs(Layer *layer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadLayer(RengaOnnxNode *node, Layer *layer)
+static RengaErrorCode ReadLayer(RengaOnnxNode *node, RecurrentLayer *layer)
 {
   const char *op = node->proto->op_type, *activation;
-  *layer = (Layer){.node = node, .lstm = op[0] == 'L', .gru = op[0] == 'G'};
+  *layer = (RecurrentLayer){.node = node, .lstm = op[0] == 'L', .gru = op[0] == 'G'};
   layer->batch_first = RengaOnnxInt(node, "layout", 0) != 0;
   layer->gates = layer->lstm ? 4 : layer->gru ? 3 : 1;
   layer->cells = layer->lstm ? "LSTMCells" : layer->gru ? "GRUCells" : "RNNCells";
@@ -107,8 +107,8 @@ static RengaErrorCode ReadLayer(RengaOnnxNode *node, Layer *layer)
 }
 
 /* Elements [from, to) of x along its first dimension. */
-static RengaErrorCode Cut(RengaOnnxNode *node, RengaValue x, int64_t from, int64_t to,
-                          RengaValue *y)
+static RengaErrorCode CutGates(RengaOnnxNode *node, RengaValue x, int64_t from, int64_t to,
+                               RengaValue *y)
 {
   RengaAttributes *attributes = &node->importer->attributes;
   static const int64_t axis = 0;
@@ -122,11 +122,11 @@ static RengaErrorCode Cut(RengaOnnxNode *node, RengaValue x, int64_t from, int64
 }
 
 /* Input of one direction: its first dimension is gone. Absent: NONE. */
-static RengaErrorCode Pick(const Layer *layer, int input, int direction, RengaValue *y)
+static RengaErrorCode Pick(const RecurrentLayer *layer, int input, int direction, RengaValue *y)
 {
   *y = layer->in[input];
   if (*y == RENGA_VALUE_NONE) return RENGA_SUCCESS;
-  RengaCall(Cut(layer->node, *y, direction, direction + 1, y));
+  RengaCall(CutGates(layer->node, *y, direction, direction + 1, y));
   RengaTensorSpec shape = *RengaOnnxSpec(layer->node, *y);
   shape.ndim--;
   memmove(shape.dim, shape.dim + 1, (size_t)shape.ndim * sizeof shape.dim[0]);
@@ -136,7 +136,7 @@ static RengaErrorCode Pick(const Layer *layer, int input, int direction, RengaVa
 
 /* The bias [2 x gates x hidden] is that of the input's weight, then that of the recurrent one. A
    GRU needs them apart, the others their sum. */
-static RengaErrorCode PickBias(const Layer *layer, int direction, RengaValue *of_input,
+static RengaErrorCode PickBias(const RecurrentLayer *layer, int direction, RengaValue *of_input,
                                RengaValue *of_state)
 {
   RengaOnnxNode *node = layer->node;
@@ -145,13 +145,13 @@ static RengaErrorCode PickBias(const Layer *layer, int direction, RengaValue *of
   *of_input = *of_state = RENGA_VALUE_NONE;
   RengaCall(Pick(layer, BIAS, direction, &both));
   if (both == RENGA_VALUE_NONE) return RENGA_SUCCESS;
-  RengaCall(Cut(node, both, 0, width, of_input));
-  RengaCall(Cut(node, both, width, 2 * width, of_state));
+  RengaCall(CutGates(node, both, 0, width, of_input));
+  RengaCall(CutGates(node, both, width, 2 * width, of_state));
   if (!layer->gru) RengaCall(RengaOnnxApply(node, "Add", *of_input, *of_state, of_input));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Zeros(const Layer *layer, int ndim, int64_t rows, int64_t columns,
+static RengaErrorCode Zeros(const RecurrentLayer *layer, int ndim, int64_t rows, int64_t columns,
                             RengaValue *y)
 {
   RengaOnnxNode *node = layer->node;
@@ -161,7 +161,8 @@ static RengaErrorCode Zeros(const Layer *layer, int ndim, int64_t rows, int64_t 
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PickState(const Layer *layer, int input, int direction, RengaValue *state)
+static RengaErrorCode PickState(const RecurrentLayer *layer, int input, int direction,
+                                RengaValue *state)
 {
   RengaCall(Pick(layer, input, direction, state));
   if (*state == RENGA_VALUE_NONE) RengaCall(Zeros(layer, 2, layer->batch, layer->hidden, state));
@@ -169,7 +170,7 @@ static RengaErrorCode PickState(const Layer *layer, int input, int direction, Re
 }
 
 /* Sequences of one direction: outputs, and for an LSTM the cells. */
-static RengaErrorCode EmitDirection(const Layer *layer, int direction, RengaValue out[3])
+static RengaErrorCode EmitDirection(const RecurrentLayer *layer, int direction, RengaValue out[3])
 {
   RengaOnnxNode *node = layer->node;
   RengaAttributes *attributes = &node->importer->attributes;
@@ -199,7 +200,8 @@ static RengaErrorCode EmitDirection(const Layer *layer, int direction, RengaValu
 }
 
 /* Both directions of a [...] become [..., directions, ...] at a new dimension. */
-static RengaErrorCode Stack(const Layer *layer, const RengaValue x[], int place, RengaValue *y)
+static RengaErrorCode Stack(const RecurrentLayer *layer, const RengaValue x[], int place,
+                            RengaValue *y)
 {
   RengaValue part[2];
   for (int d = 0; d < layer->directions; d++) {
@@ -218,7 +220,7 @@ static RengaErrorCode Stack(const Layer *layer, const RengaValue x[], int place,
 }
 
 /* All steps [steps, directions, batch, hidden] */
-static RengaErrorCode BindSequence(const Layer *layer, const RengaValue x[])
+static RengaErrorCode BindStates(const RecurrentLayer *layer, const RengaValue x[])
 {
   static const int64_t order[] = {2, 0, 1, 3};
   RengaValue y;
@@ -230,7 +232,7 @@ static RengaErrorCode BindSequence(const Layer *layer, const RengaValue x[])
 }
 
 /* What the last step leaves [directions, batch, hidden] */
-static RengaErrorCode BindLast(const Layer *layer, int output, const RengaValue x[])
+static RengaErrorCode BindLast(const RecurrentLayer *layer, int output, const RengaValue x[])
 {
   static const int64_t order[] = {1, 0, 2};
   RengaOnnxNode *node = layer->node;
@@ -239,7 +241,7 @@ static RengaErrorCode BindLast(const Layer *layer, int output, const RengaValue 
   if (!RengaOnnxHasOutput(node, output)) return RENGA_SUCCESS;
   for (int d = 0; d < layer->directions; d++) {
     int64_t step = layer->backwards || d == 1 ? 0 : layer->steps - 1;
-    RengaCall(Cut(node, x[d], step, step + 1, &last[d]));
+    RengaCall(CutGates(node, x[d], step, step + 1, &last[d]));
     shape.type = RengaOnnxSpec(node, x[d])->type;
     shape.dim[0] = layer->batch;
     shape.dim[1] = layer->hidden;
@@ -253,7 +255,7 @@ static RengaErrorCode BindLast(const Layer *layer, int output, const RengaValue 
 
 RengaErrorCode RengaOnnxConvertRecurrent(RengaOnnxNode *node)
 {
-  Layer layer;
+  RecurrentLayer layer;
   RengaValue out[2][3], sequence[2], cell[2];
   RengaCall(ReadLayer(node, &layer));
   for (int d = 0; d < layer.directions; d++) {
@@ -261,7 +263,7 @@ RengaErrorCode RengaOnnxConvertRecurrent(RengaOnnxNode *node)
     sequence[d] = out[d][0];
     cell[d] = out[d][1];
   }
-  RengaCall(BindSequence(&layer, sequence));
+  RengaCall(BindStates(&layer, sequence));
   RengaCall(BindLast(&layer, 1, sequence));
   if (layer.lstm) RengaCall(BindLast(&layer, 2, cell));
   return RENGA_SUCCESS;

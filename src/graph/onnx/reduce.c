@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* Axes of a reduction in order; none given: all, or with noop_with_empty_axes no one. */
-static RengaErrorCode ReadAxes(RengaOnnxNode *node, int ndim, int *n, int64_t axes[])
+static RengaErrorCode ReadReducedAxes(RengaOnnxNode *node, int ndim, int *n, int64_t axes[])
 {
   int64_t since = strcmp(node->proto->op_type, "ReduceSum") == 0 ? 13 : 18, given[RENGA_MAX_DIM];
   int count, axis;
@@ -33,7 +33,7 @@ RengaErrorCode RengaOnnxConvertReduce(RengaOnnxNode *node)
   RengaCall(RengaOnnxInputValue(node, 0, &x));
   RengaOnnxCheck(x != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input 0 is missing");
   const RengaTensorSpec *spec = RengaOnnxSpec(node, x);
-  RengaCall(ReadAxes(node, spec->ndim, &n, axes));
+  RengaCall(ReadReducedAxes(node, spec->ndim, &n, axes));
   for (int i = 0; i < n; i++) over_batch |= spec->dim[axes[i]] < 0;
   bool adds_up = RengaOnnxHasWord("ReduceSum ReduceMean ReduceSumSquare ReduceL1", op);
   RengaOnnxCheckApart(!over_batch || adds_up, node,

@@ -9,8 +9,8 @@
 typedef struct {
   int64_t in, out;
   double scale, start, end;
-} Line;
-typedef double Origin(const Line *line, double i);         /* the place in x of element i of y */
+} ResizeAxis;
+typedef double Origin(const ResizeAxis *line, double i);   /* the place in x of element i of y */
 typedef enum { NEAREST = 0, LINEAR = 1, CUBIC = 2 } Reach; /* elements on either side */
 typedef struct {
   RengaOnnxNode *node;
@@ -19,38 +19,38 @@ typedef struct {
   bool crop, antialias, exclude;
   double cubic, outside;
   int ndim;
-  Line line[RENGA_MAX_DIM];
+  ResizeAxis line[RENGA_MAX_DIM];
 } Resize;
 
 enum { WEIGHTS_MAX = 1 << 24 }; /* of one axis: what a few bytes of a file can make us allocate */
 
-static double HalfPixel(const Line *line, double i)
+static double HalfPixel(const ResizeAxis *line, double i)
 {
   return (i + 0.5) / line->scale - 0.5;
 }
-static double HalfPixelSymmetric(const Line *line, double i)
+static double HalfPixelSymmetric(const ResizeAxis *line, double i)
 {
   double exact = line->scale * (double)line->in, center = (double)line->in / 2;
   return center * (1 - (double)line->out / exact) + HalfPixel(line, i);
 }
-static double PytorchHalfPixel(const Line *line, double i)
+static double PytorchHalfPixel(const ResizeAxis *line, double i)
 {
   return line->scale * (double)line->in == 1 ? -0.5 : HalfPixel(line, i);
 }
-static double HalfPixelForNearest(const Line *line, double i)
+static double HalfPixelForNearest(const ResizeAxis *line, double i)
 {
   return (i + 0.5) / line->scale;
 }
-static double AlignCorners(const Line *line, double i)
+static double AlignCorners(const ResizeAxis *line, double i)
 {
   double exact = line->scale * (double)line->in;
   return exact == 1 ? 0 : i * (double)(line->in - 1) / (exact - 1);
 }
-static double Asymmetric(const Line *line, double i)
+static double Asymmetric(const ResizeAxis *line, double i)
 {
   return i / line->scale;
 }
-static double Crop(const Line *line, double i)
+static double Crop(const ResizeAxis *line, double i)
 {
   double last = (double)(line->in - 1), part = (line->end - line->start) * last;
   double exact = line->scale * (double)line->in;
@@ -95,7 +95,7 @@ static RengaErrorCode ReadModes(Resize *r)
 }
 
 /* Which axes the numbers are for: all, or those of an attribute (opset 18). */
-static RengaErrorCode ReadAxes(Resize *r, int *count, int axis[])
+static RengaErrorCode ReadResizedAxes(Resize *r, int *count, int axis[])
 {
   int64_t axes[2 * RENGA_MAX_DIM];
   RengaCall(RengaOnnxInts(r->node, "axes", count, axes));
@@ -108,7 +108,7 @@ static RengaErrorCode ReadAxes(Resize *r, int *count, int axis[])
 }
 
 /* One number for each axis, or `more` of them. */
-static RengaErrorCode ReadNumbers(Resize *r, int input, int count, const RengaOnnxHost **host)
+static RengaErrorCode ReadResizeNumbers(Resize *r, int input, int count, const RengaOnnxHost **host)
 {
   *host = NULL;
   if (!RengaOnnxHasInput(r->node, input)) return RENGA_SUCCESS;
@@ -123,7 +123,7 @@ static RengaErrorCode ReadNumbers(Resize *r, int input, int count, const RengaOn
 
 static RengaErrorCode TakeScale(Resize *r, int axis, double scale)
 {
-  Line *line = &r->line[axis];
+  ResizeAxis *line = &r->line[axis];
   RengaOnnxCheck(scale > 0 && scale < 1e6 && (line->in >= 0 || scale == 1), r->node,
                  RENGA_ERR_SUPPORT, "dimension %d (%lld) is scaled by %g", axis,
                  (long long)line->in, scale);
@@ -134,7 +134,7 @@ static RengaErrorCode TakeScale(Resize *r, int axis, double scale)
 
 static RengaErrorCode TakeSize(Resize *r, int axis, const RengaOnnxNumber *size)
 {
-  Line *line = &r->line[axis];
+  ResizeAxis *line = &r->line[axis];
   const int64_t batch = r->node->importer->file_batch;
   if (line->in < 0) {
     RengaOnnxCheck(size->batch == -line->in || size->whole == -line->in * batch, r->node,
@@ -161,7 +161,7 @@ static RengaErrorCode KeepAspect(Resize *r, int count, const int axis[])
     if (larger ? own > scale : own < scale) scale = own;
   }
   for (int i = 0; i < count; i++) {
-    Line *line = &r->line[axis[i]];
+    ResizeAxis *line = &r->line[axis[i]];
     RengaOnnxCheck(line->in >= 0, r->node, RENGA_ERR_SUPPORT, "the batch is resized");
     line->scale = scale;
     line->out = (int64_t)floor(scale * (double)line->in + 0.5);
@@ -179,7 +179,7 @@ static RengaErrorCode ReadOldScales(Resize *r)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ReadLines(Resize *r, const RengaTensorSpec *x)
+static RengaErrorCode ReadResizeLines(Resize *r, const RengaTensorSpec *x)
 {
   RengaOnnxNode *node = r->node;
   const bool old = node->opset < 11 || strcmp(node->proto->op_type, "Upsample") == 0;
@@ -187,12 +187,12 @@ static RengaErrorCode ReadLines(Resize *r, const RengaTensorSpec *x)
   int count = 0, axis[RENGA_MAX_DIM];
   r->ndim = x->ndim;
   for (int d = 0; d < x->ndim; d++)
-    r->line[d] = (Line){.in = x->dim[d], .out = x->dim[d], .scale = 1, .end = 1};
+    r->line[d] = (ResizeAxis){.in = x->dim[d], .out = x->dim[d], .scale = 1, .end = 1};
   if (node->opset < 9) return ReadOldScales(r);
-  RengaCall(ReadAxes(r, &count, axis));
-  RengaCall(ReadNumbers(r, old ? 1 : 2, count, &scales));
-  if (!old) RengaCall(ReadNumbers(r, 3, count, &sizes));
-  if (!old && r->crop) RengaCall(ReadNumbers(r, 1, 2 * count, &roi));
+  RengaCall(ReadResizedAxes(r, &count, axis));
+  RengaCall(ReadResizeNumbers(r, old ? 1 : 2, count, &scales));
+  if (!old) RengaCall(ReadResizeNumbers(r, 3, count, &sizes));
+  if (!old && r->crop) RengaCall(ReadResizeNumbers(r, 1, 2 * count, &roi));
   RengaOnnxCheck((scales != NULL) != (sizes != NULL) && (!r->crop || roi) && count > 0, node,
                  RENGA_ERR_FILE_FORMAT,
                  "either scales or sizes are needed, and for a crop its roi");
@@ -209,18 +209,18 @@ static RengaErrorCode ReadLines(Resize *r, const RengaTensorSpec *x)
   return RENGA_SUCCESS;
 }
 
-static int64_t Inside(const Line *line, int64_t i)
+static int64_t Inside(const ResizeAxis *line, int64_t i)
 {
   return i < 0 ? 0 : i >= line->in ? line->in - 1 : i;
 }
 
-static bool IsOutside(const Resize *r, const Line *line, double place)
+static bool IsOutside(const Resize *r, const ResizeAxis *line, double place)
 {
   return r->crop && (place < 0 || place > (double)(line->in - 1));
 }
 
 /* The element before the place, by less than 1 or by exactly 1, is `base`. */
-static int64_t NearestTo(const Resize *r, const Line *line, double place)
+static int64_t NearestTo(const Resize *r, const ResizeAxis *line, double place)
 {
   const RengaOnnxNode *node = r->node;
   const bool old = node->opset < 11 || strcmp(node->proto->op_type, "Upsample") == 0;
@@ -235,7 +235,7 @@ static int64_t NearestTo(const Resize *r, const Line *line, double place)
 
 static RengaErrorCode GatherNearest(const Resize *r, int axis, RengaValue *x)
 {
-  const Line *line = &r->line[axis];
+  const ResizeAxis *line = &r->line[axis];
   const RengaTensorSpec spec = {.type = RENGA_INT64, .ndim = 1, .dim = {line->out}};
   int64_t *index;
   RengaValue indices;
@@ -261,7 +261,8 @@ static double Kernel(const Resize *r, double x)
 }
 
 /* Weights of the elements of x for place i of y: row[k * step]. Outside they are 0. */
-static void FillWeights(const Resize *r, const Line *line, int64_t i, int64_t step, double row[])
+static void FillWeights(const Resize *r, const ResizeAxis *line, int64_t i, int64_t step,
+                        double row[])
 {
   const double place = r->origin(line, (double)i), base = ceil(place) - 1;
   const double stretch = r->antialias && line->scale < 1 ? line->scale : 1;
@@ -281,8 +282,8 @@ static void FillWeights(const Resize *r, const Line *line, int64_t i, int64_t st
 }
 
 /* [in, out], or for a product from the left [out, in] */
-static RengaErrorCode WeightMatrix(const Resize *r, const Line *line, RengaDataType type, bool left,
-                                   RengaValue *value)
+static RengaErrorCode WeightMatrix(const Resize *r, const ResizeAxis *line, RengaDataType type,
+                                   bool left, RengaValue *value)
 {
   RengaTensorSpec spec = {.type = type, .ndim = 2, .dim = {line->in, line->out}};
   int64_t count;
@@ -322,7 +323,7 @@ static RengaErrorCode Interpolate(const Resize *r, int axis, RengaValue *x)
 
 static bool ComesFromOutside(const Resize *r, int axis, int64_t i)
 {
-  const Line *line = &r->line[axis];
+  const ResizeAxis *line = &r->line[axis];
   return line->in > 0 && IsOutside(r, line, r->origin(line, (double)i));
 }
 
@@ -369,9 +370,9 @@ RengaErrorCode RengaOnnxConvertResize(RengaOnnxNode *node)
   RengaCall(RengaOnnxInputValue(node, 0, &x));
   RengaOnnxCheck(x != RENGA_VALUE_NONE, node, RENGA_ERR_FILE_FORMAT, "input 0 is missing");
   RengaCall(ReadModes(&r));
-  RengaCall(ReadLines(&r, RengaOnnxSpec(node, x)));
+  RengaCall(ReadResizeLines(&r, RengaOnnxSpec(node, x)));
   for (int d = 0; d < r.ndim; d++) {
-    const Line *line = &r.line[d];
+    const ResizeAxis *line = &r.line[d];
     bool same = line->in == line->out && (line->in < 0 || (line->scale == 1 && !r.crop));
     if (same) continue;
     RengaOnnxCheck(line->in > 0 && line->out > 0, node, RENGA_ERR_SHAPE,

@@ -8,7 +8,7 @@
 #include <string.h>
 
 /* ---- what the new exporter says ---- */
-static RengaErrorCode Say(RengaOnnxImporter *importer, const char *name, RengaOnnxSaid said)
+static RengaErrorCode NoteSaid(RengaOnnxImporter *importer, const char *name, RengaOnnxSaid said)
 {
   RengaOnnxBinding *binding;
   RengaCall(RengaOnnxScopeAdd(importer, importer->said, name, &binding));
@@ -57,7 +57,7 @@ static RengaErrorCode ReadSignature(RengaOnnxImporter *importer, char *text)
       continue;
     }
     importer->is_signed = true;
-    RengaCall(Say(importer, target, KindFromText(kind + 2)));
+    RengaCall(NoteSaid(importer, target, KindFromText(kind + 2)));
     RengaCall(RengaOnnxScopeAdd(importer, importer->placeholders, line, &placeholder));
     if (!placeholder) continue;
     placeholder->target = target;
@@ -97,7 +97,7 @@ static RengaErrorCode ReadValue(RengaOnnxImporter *importer, const Onnx__ValueIn
   if (!value->name) return RENGA_SUCCESS;
   RengaCall(RengaOnnxProperty(importer, &value->base,
                               "pkg.torch.export.graph_signature.InputSpec.kind", &text));
-  if (text) RengaCall(Say(importer, value->name, KindFromText(text)));
+  if (text) RengaCall(NoteSaid(importer, value->name, KindFromText(text)));
   if (text) importer->is_signed = true;
   RengaCall(ReadFolded(importer, value));
   return RENGA_SUCCESS;
@@ -215,7 +215,8 @@ static bool IsUsualBuffer(const char *name)
 }
 
 /* Nothing is said: by its shape and its name. */
-static bool Guess(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding, bool *unsure)
+static bool GuessParameter(const RengaOnnxImporter *importer, const RengaOnnxBinding *binding,
+                           bool *unsure)
 {
   const bool pytorch = IsFromPyTorch(importer), own = IsOwnName(binding->name);
   *unsure = false;
@@ -236,7 +237,8 @@ static bool DecideBySaid(const RengaOnnxImporter *importer, const RengaOnnxBindi
 {
   const RengaOnnxSaid said = SaidOf(importer, binding->name);
   if (importer->listed) return RengaOnnxScopeFind(importer->listed, binding->name) != NULL;
-  if (said == RENGA_ONNX_UNSAID && !importer->is_signed) return Guess(importer, binding, unsure);
+  if (said == RENGA_ONNX_UNSAID && !importer->is_signed)
+    return GuessParameter(importer, binding, unsure);
   return said == RENGA_ONNX_PARAMETER || said == RENGA_ONNX_FOLDED;
 }
 

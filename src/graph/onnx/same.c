@@ -131,7 +131,7 @@ RengaErrorCode RengaOnnxConvertScatter(RengaOnnxNode *node)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Chain(RengaOnnxNode *node, const char *op, RengaValue *y)
+static RengaErrorCode ConvertToChain(RengaOnnxNode *node, const char *op, RengaValue *y)
 {
   RengaCall(RengaOnnxInputValue(node, 0, y));
   for (int i = 1; i < RengaOnnxInputCount(node); i++) {
@@ -175,7 +175,7 @@ RengaErrorCode RengaOnnxConvertChain(RengaOnnxNode *node)
   const char *op = node->proto->op_type;
   RengaCall(ClampByNumber(node, &done));
   if (done) return RENGA_SUCCESS;
-  RengaCall(Chain(node, strcmp(op, "Sum") == 0 ? "Add" : op, &y));
+  RengaCall(ConvertToChain(node, strcmp(op, "Sum") == 0 ? "Add" : op, &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));
   return RENGA_SUCCESS;
 }
@@ -183,7 +183,7 @@ RengaErrorCode RengaOnnxConvertChain(RengaOnnxNode *node)
 RengaErrorCode RengaOnnxConvertMean(RengaOnnxNode *node)
 {
   RengaValue y;
-  RengaCall(Chain(node, "Add", &y));
+  RengaCall(ConvertToChain(node, "Add", &y));
   RengaCall(RengaOnnxApplyReal(node, "Div", y, RengaOnnxInputCount(node), &y));
   RengaCall(RengaOnnxBindValue(node, 0, y));
   return RENGA_SUCCESS;
@@ -286,7 +286,7 @@ static RengaErrorCode InputToAttribute(RengaOnnxNode *node, int input, const cha
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode OneInput(RengaOnnxNode *node, int n_out)
+static RengaErrorCode ConvertOneInput(RengaOnnxNode *node, int n_out)
 {
   RengaValue x, out[2];
   RengaCall(RengaOnnxInputValue(node, 0, &x));
@@ -299,7 +299,7 @@ RengaErrorCode RengaOnnxConvertTrilu(RengaOnnxNode *node)
 {
   RengaCall(RengaOnnxCopyAttributes(node, ""));
   RengaCall(InputToAttribute(node, 1, "k"));
-  RengaCall(OneInput(node, 1));
+  RengaCall(ConvertOneInput(node, 1));
   return RENGA_SUCCESS;
 }
 
@@ -307,7 +307,7 @@ RengaErrorCode RengaOnnxConvertCumSum(RengaOnnxNode *node)
 {
   RengaCall(RengaOnnxCopyAttributes(node, ""));
   RengaCall(InputToAttribute(node, 1, "axis"));
-  RengaCall(OneInput(node, 1));
+  RengaCall(ConvertOneInput(node, 1));
   return RENGA_SUCCESS;
 }
 
@@ -315,7 +315,7 @@ RengaErrorCode RengaOnnxConvertTopK(RengaOnnxNode *node)
 {
   RengaCall(RengaOnnxCopyAttributes(node, ""));
   RengaCall(InputToAttribute(node, 1, "k"));
-  RengaCall(OneInput(node, 2));
+  RengaCall(ConvertOneInput(node, 2));
   return RENGA_SUCCESS;
 }
 

@@ -13,7 +13,7 @@ static RengaErrorCode InputSequence(RengaOnnxNode *node, RengaOnnxBinding **sequ
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode BindSequence(RengaOnnxNode *node, int count, RengaOnnxBinding **items)
+static RengaErrorCode BindItems(RengaOnnxNode *node, int count, RengaOnnxBinding **items)
 {
   RengaOnnxBinding *made;
   RengaOnnxCheck(count <= ITEMS_MAX, node, RENGA_ERR_SUPPORT,
@@ -75,7 +75,7 @@ static RengaErrorCode PartSizes(RengaOnnxNode *node, int64_t size, int *count, i
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Squeeze(RengaOnnxNode *node, int axis, RengaValue *x)
+static RengaErrorCode SqueezeItem(RengaOnnxNode *node, int axis, RengaValue *x)
 {
   const RengaTensorSpec *spec = RengaOnnxSpec(node, *x);
   RengaTensorSpec shape = {.type = spec->type};
@@ -113,10 +113,10 @@ RengaErrorCode RengaOnnxConvertSplitToSequence(RengaOnnxNode *node)
     RengaCall(RengaOnnxEmit(node, "Split", 1, &x, count, NULL, part));
   }
   for (int i = 0; i < count; i++) {
-    if (!keep) RengaCall(Squeeze(node, axis, &part[i]));
+    if (!keep) RengaCall(SqueezeItem(node, axis, &part[i]));
     RengaCall(NewItem(node, part[i], &items[i]));
   }
-  RengaCall(BindSequence(node, count, items));
+  RengaCall(BindItems(node, count, items));
   return RENGA_SUCCESS;
 }
 
@@ -126,7 +126,7 @@ RengaErrorCode RengaOnnxConvertSequenceConstruct(RengaOnnxNode *node)
   RengaOnnxBinding **items;
   RengaCall(RengaOnnxAllocate(node->importer, count, sizeof(RengaOnnxBinding *), &items));
   for (int i = 0; i < count; i++) RengaCall(RengaOnnxInputBinding(node, i, &items[i]));
-  RengaCall(BindSequence(node, count, items));
+  RengaCall(BindItems(node, count, items));
   return RENGA_SUCCESS;
 }
 
@@ -152,7 +152,7 @@ static RengaErrorCode Change(RengaOnnxNode *node, int at, int out, int in,
     items[i] = i < at        ? sequence->item[i]
                : i < at + in ? added[i - at]
                              : sequence->item[i - in + out];
-  RengaCall(BindSequence(node, count, items));
+  RengaCall(BindItems(node, count, items));
   return RENGA_SUCCESS;
 }
 

@@ -1,7 +1,7 @@
 /* Operators that change shapes or move elements, by opset. */
 #include "onnx.h"
 
-static RengaErrorCode Reshape(RengaOnnxNode *node, const RengaTensorSpec *shape)
+static RengaErrorCode ReshapeInput(RengaOnnxNode *node, const RengaTensorSpec *shape)
 {
   RengaValue x, y;
   RengaCall(RengaOnnxInputValue(node, 0, &x));
@@ -28,7 +28,7 @@ RengaErrorCode RengaOnnxConvertReshape(RengaOnnxNode *node)
   RengaCall(RengaOnnxInputShape(node, 1, &target));
   RengaCall(RengaOnnxTargetShape(node, x, (int)target->count, target->number,
                                  RengaOnnxInt(node, "allowzero", 0) == 0, &shape));
-  RengaCall(Reshape(node, &shape));
+  RengaCall(ReshapeInput(node, &shape));
   return RENGA_SUCCESS;
 }
 
@@ -45,7 +45,7 @@ RengaErrorCode RengaOnnxConvertFlatten(RengaOnnxNode *node)
     int64_t *to = &shape.dim[d < axis ? 0 : 1];
     *to *= x.dim[d];
   }
-  RengaCall(Reshape(node, &shape));
+  RengaCall(ReshapeInput(node, &shape));
   return RENGA_SUCCESS;
 }
 
@@ -58,7 +58,7 @@ RengaErrorCode RengaOnnxConvertSqueeze(RengaOnnxNode *node)
   RengaTensorSpec shape = {.type = x.type, .ndim = 0};
   for (int d = 0; d < x.ndim; d++)
     if (!gone[d]) shape.dim[shape.ndim++] = x.dim[d];
-  RengaCall(Reshape(node, &shape));
+  RengaCall(ReshapeInput(node, &shape));
   return RENGA_SUCCESS;
 }
 
@@ -67,7 +67,7 @@ RengaErrorCode RengaOnnxConvertUnsqueeze(RengaOnnxNode *node)
   RengaTensorSpec x, shape;
   RengaCall(InputShape(node, &x));
   RengaCall(RengaOnnxUnsqueezed(node, &x, &shape));
-  RengaCall(Reshape(node, &shape));
+  RengaCall(ReshapeInput(node, &shape));
   return RENGA_SUCCESS;
 }
 

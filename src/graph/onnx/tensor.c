@@ -109,10 +109,10 @@ static RengaErrorCode ExternalFile(RengaOnnxImporter *importer, const Onnx__Tens
 typedef struct {
   const char *file;
   int64_t offset, bytes;
-} Place;
+} DataPlace;
 
 static RengaErrorCode FindPlace(RengaOnnxImporter *importer, const Onnx__TensorProto *tensor,
-                                Place *place)
+                                DataPlace *place)
 {
   RengaTensorSpec spec;
   RengaCall(RengaOnnxTensorSpec(importer, tensor, &spec));
@@ -140,7 +140,7 @@ static RengaErrorCode SizeOf(RengaOnnxImporter *importer, const char *file, int6
 RengaErrorCode RengaOnnxTensorInit(RengaOnnxImporter *importer, const Onnx__TensorProto *tensor,
                                    RengaInit *init)
 {
-  Place place;
+  DataPlace place;
   RengaTensorSpec spec;
   int64_t size = 0;
   const char *name = tensor->name ? tensor->name : "";
@@ -164,7 +164,7 @@ RengaErrorCode RengaOnnxTensorInit(RengaOnnxImporter *importer, const Onnx__Tens
 static RengaErrorCode ReadExternal(RengaOnnxImporter *importer, const Onnx__TensorProto *tensor,
                                    void **data)
 {
-  Place place;
+  DataPlace place;
   RengaOnnxFile file;
   RengaCall(FindPlace(importer, tensor, &place));
   RengaCall(RengaOnnxFileOpen(place.file, &file));
@@ -184,22 +184,22 @@ static RengaErrorCode ReadExternal(RengaOnnxImporter *importer, const Onnx__Tens
 typedef struct {
   const void *data;
   size_t count, size; /* elements, bytes of one */
-} Source;
+} DataSource;
 
-static Source FindSource(const Onnx__TensorProto *t, RengaDataType type)
+static DataSource FindSource(const Onnx__TensorProto *t, RengaDataType type)
 {
   switch (type) {
   case RENGA_FLOAT32:
-    return (Source){t->float_data, t->n_float_data, 4};
+    return (DataSource){t->float_data, t->n_float_data, 4};
   case RENGA_FLOAT64:
-    return (Source){t->double_data, t->n_double_data, 8};
+    return (DataSource){t->double_data, t->n_double_data, 8};
   case RENGA_INT64:
-    return (Source){t->int64_data, t->n_int64_data, 8};
+    return (DataSource){t->int64_data, t->n_int64_data, 8};
   case RENGA_UINT32:
   case RENGA_UINT64:
-    return (Source){t->uint64_data, t->n_uint64_data, 8};
+    return (DataSource){t->uint64_data, t->n_uint64_data, 8};
   default:
-    return (Source){t->int32_data, t->n_int32_data, 4};
+    return (DataSource){t->int32_data, t->n_int32_data, 4};
   }
 }
 
@@ -208,9 +208,9 @@ static RengaErrorCode CopyEmbedded(RengaOnnxImporter *importer, const Onnx__Tens
 {
   int64_t count = RengaTensorSpecCount(spec);
   size_t size = RengaDataTypeSize(spec->type);
-  Source source = FindSource(tensor, spec->type);
+  DataSource source = FindSource(tensor, spec->type);
   if (tensor->has_raw_data)
-    source = (Source){tensor->raw_data.data, tensor->raw_data.len / size, size};
+    source = (DataSource){tensor->raw_data.data, tensor->raw_data.len / size, size};
   bool exact = !tensor->has_raw_data || tensor->raw_data.len % size == 0;
   RengaCheck(exact && source.count == (size_t)count, importer->comm, RENGA_ERR_FILE_FORMAT,
              "%s: tensor \"%s\" has data for %zu elements, but its shape needs %lld",

@@ -23,7 +23,7 @@ static double LogOfNegative(double y)
 {
   return log(-y);
 }
-static double Negative(double y)
+static double NegativeReal(double y)
 {
   return -y;
 }
@@ -37,7 +37,7 @@ static const struct RengaOnnxUndone functions[] = {
     {"exp", {"Exp"}, log, 1e-30, 1e30},
     {"exp neg", {"Exp", "Neg"}, LogOfNegative, -1e30, -1e-30},
     {"exp neg", {"Neg", "Exp"}, NegativeLog, 1e-30, 1e30},
-    {"neg", {"Neg"}, Negative, -1e30, 1e30},
+    {"neg", {"Neg"}, NegativeReal, -1e30, 1e30},
     {"sigmoid", {"Sigmoid"}, Logit, 0.01, 0.99},
     {"tanh", {"Tanh"}, atanh, -0.99, 0.99},
 };
@@ -60,7 +60,7 @@ static bool CopyWord(const char *name, size_t length, char word[WORD_SIZE])
 }
 
 /* Words are kept sorted. */
-static bool AddWord(char words[WORDS_SIZE], const char *name, size_t length)
+static bool AddUndoneWord(char words[WORDS_SIZE], const char *name, size_t length)
 {
   char word[WORD_SIZE];
   const size_t used = strlen(words);
@@ -83,12 +83,12 @@ static bool FindWords(const RengaOnnxBinding *folded, const char *parameter, cha
   bool good = true;
   *words = '\0';
   while (good && RengaOnnxNextQuoted(&list, &name, &length))
-    if (!RengaOnnxIsName(parameter, name, length)) good = AddWord(words, name, length);
-  return good && AddWord(words, folded->name, strlen(folded->name));
+    if (!RengaOnnxIsName(parameter, name, length)) good = AddUndoneWord(words, name, length);
+  return good && AddUndoneWord(words, folded->name, strlen(folded->name));
 }
 
-static const struct RengaOnnxUndone *FindFunction(const char *words, int64_t count,
-                                                  const float data[])
+static const struct RengaOnnxUndone *FindUndoneFunction(const char *words, int64_t count,
+                                                        const float data[])
 {
   for (size_t i = 0; i < sizeof functions / sizeof *functions; i++) {
     const struct RengaOnnxUndone *function = &functions[i];
@@ -150,8 +150,8 @@ static const char *LastFrame(const char *trace)
 }
 
 /* All nodes that read the sum have to be of the parameter's module, and say the same. */
-static RengaErrorCode FindConstant(RengaOnnxImporter *importer, const RengaOnnxBinding *folded,
-                                   const char *parameter, double *added, bool *known)
+static RengaErrorCode FindAddedConstant(RengaOnnxImporter *importer, const RengaOnnxBinding *folded,
+                                        const char *parameter, double *added, bool *known)
 {
   const char *last = RengaOnnxLastName(parameter);
   double number = 0;
@@ -222,9 +222,9 @@ RengaErrorCode RengaOnnxUndo(RengaOnnxImporter *importer, RengaOnnxBinding *fold
       folded->spec.type != RENGA_FLOAT32 || !FindWords(folded, said->name, words))
     return RENGA_SUCCESS;
   RengaCall(RengaOnnxTensorRead(importer, folded->tensor, &spec, (void **)&data));
-  function = FindFunction(words, RengaTensorSpecCount(&spec), data);
+  function = FindUndoneFunction(words, RengaTensorSpecCount(&spec), data);
   if (strcmp(words, sum.words) == 0 && IsSum(folded))
-    RengaCall(FindConstant(importer, folded, said->name, &added, &known));
+    RengaCall(FindAddedConstant(importer, folded, said->name, &added, &known));
   if (known) function = &sum;
   if (!function) return RENGA_SUCCESS;
   RengaCall(GiveBack(importer, folded, said, function, added));

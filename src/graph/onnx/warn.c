@@ -12,7 +12,7 @@ typedef struct {
   char text[NAMES_SIZE];
 } Names;
 
-static void AddName(Names *names, const char *name)
+static void AddMergedName(Names *names, const char *name)
 {
   size_t used = strlen(names->text);
   if (names->count++ < NAMES_SHOWN)
@@ -80,7 +80,7 @@ static void WarnOfMerged(RengaOnnxImporter *importer)
 {
   Names merged = {0};
   for (int i = 0; i < importer->noted.n_merged && i < RENGA_ONNX_MERGED_MAX; i++)
-    AddName(&merged, importer->noted.merged[i]);
+    AddMergedName(&merged, importer->noted.merged[i]);
   merged.count = importer->noted.n_merged;
   if (importer->noted.n_merged > 0)
     RengaWarning(importer->comm,
@@ -96,10 +96,10 @@ static void WarnOfBindings(RengaOnnxImporter *importer)
   for (int i = 0; i < importer->model_scope->capacity; i++) {
     const RengaOnnxBinding *binding = importer->model_scope->slot[i];
     if (binding && binding->unsure && !binding->trainable && binding->value != RENGA_VALUE_NONE)
-      AddName(&buffers, binding->name);
+      AddMergedName(&buffers, binding->name);
     if (!binding || !IsParameter(importer, binding)) continue;
-    if (binding->unsure) AddName(&unsure, binding->name);
-    if (binding->is_shared && !binding->is_table) AddName(&shared, binding->name);
+    if (binding->unsure) AddMergedName(&unsure, binding->name);
+    if (binding->is_shared && !binding->is_table) AddMergedName(&shared, binding->name);
   }
   if (unsure.count > 0)
     RengaWarning(importer->comm,
@@ -126,7 +126,7 @@ static void WarnOfUndone(RengaOnnxImporter *importer)
   Names undone = {0};
   for (int i = 0; i < importer->model_scope->capacity; i++) {
     const RengaOnnxBinding *binding = importer->model_scope->slot[i];
-    if (binding && binding->undone) AddName(&undone, binding->same->name);
+    if (binding && binding->undone) AddMergedName(&undone, binding->same->name);
   }
   if (undone.count > 0)
     RengaWarning(importer->comm,

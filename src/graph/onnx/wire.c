@@ -20,11 +20,11 @@ typedef enum {
   MAP,
   FUNCTION,
   TRAINING,
-} Message;
+} WireMessage;
 typedef struct {
-  Message message;
+  WireMessage message;
   uint64_t field;
-  Message nested;
+  WireMessage nested;
 } Nesting;
 static const Nesting nestings[] = {
     {MODEL, 7, GRAPH},          {MODEL, 20, TRAINING},
@@ -52,7 +52,7 @@ typedef struct {
   RengaOnnxFile *file;
   unsigned char *bytes;
   int64_t count, capacity;
-} Copy;
+} WireCopy;
 
 /* A field: its key and contents are bytes [begin, end) of the file, its contents [data, end). */
 typedef struct {
@@ -60,7 +60,7 @@ typedef struct {
   int wire;
   int64_t begin, data, end;
   uint64_t value; /* of a varint */
-} Field;
+} WireField;
 
 static RengaErrorCode ReadVarint(RengaOnnxFile *file, int64_t end, int64_t *at, uint64_t *value)
 {
@@ -82,10 +82,10 @@ static RengaErrorCode ReadVarint(RengaOnnxFile *file, int64_t end, int64_t *at, 
              (long long)*at);
 }
 
-static RengaErrorCode ReadField(RengaOnnxFile *file, int64_t at, int64_t end, Field *field)
+static RengaErrorCode ReadWireField(RengaOnnxFile *file, int64_t at, int64_t end, WireField *field)
 {
   uint64_t key, length = 0;
-  *field = (Field){.begin = at};
+  *field = (WireField){.begin = at};
   RengaCall(ReadVarint(file, end, &at, &key));
   field->number = key >> 3;
   field->wire = (int)(key & 7);
@@ -120,7 +120,7 @@ static RengaErrorCode ReadField(RengaOnnxFile *file, int64_t at, int64_t end, Fi
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Reserve(Copy *copy, int64_t count)
+static RengaErrorCode Reserve(WireCopy *copy, int64_t count)
 {
   int64_t wanted = copy->count + count;
   RengaCheck(wanted <= copy_max, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
@@ -132,7 +132,7 @@ static RengaErrorCode Reserve(Copy *copy, int64_t count)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyBytes(Copy *copy, int64_t begin, int64_t end)
+static RengaErrorCode CopyBytes(WireCopy *copy, int64_t begin, int64_t end)
 {
   RengaCall(Reserve(copy, end - begin));
   RengaCall(RengaOnnxFileRead(copy->file, begin, end - begin, copy->bytes + copy->count));
@@ -148,7 +148,7 @@ static void WriteLength(unsigned char to[LENGTH_BYTES], int64_t length)
 }
 
 /* external_data (field 13) entry: key and value. */
-static RengaErrorCode WriteEntry(Copy *copy, const char *key, int64_t number)
+static RengaErrorCode WriteEntry(WireCopy *copy, const char *key, int64_t number)
 {
   char value[24];
   int value_size = snprintf(value, sizeof value, "%lld", (long long)number);
@@ -168,16 +168,16 @@ static RengaErrorCode WriteEntry(Copy *copy, const char *key, int64_t number)
 
 /* The one field of a tensor that holds its data as consecutive little-endian numbers: raw_data, or
    float_data or double_data, packed. */
-static RengaErrorCode FindData(RengaOnnxFile *file, int64_t begin, int64_t end, Field *data)
+static RengaErrorCode FindData(RengaOnnxFile *file, int64_t begin, int64_t end, WireField *data)
 {
   enum { DIMS = 1, DATA_TYPE = 2, FLOAT_DATA = 4, RAW_DATA = 9, DOUBLE_DATA = 10, LOCATION = 14 };
   uint64_t type = 0;
   bool scalar = true;
   int found = 0;
-  *data = (Field){0};
+  *data = (WireField){0};
   for (int64_t at = begin; at < end;) {
-    Field field;
-    RengaCall(ReadField(file, at, end, &field));
+    WireField field;
+    RengaCall(ReadWireField(file, at, end, &field));
     at = field.end;
     if (field.number == DATA_TYPE) type = field.value;
     if (field.number == DIMS) scalar = false;
@@ -189,13 +189,13 @@ static RengaErrorCode FindData(RengaOnnxFile *file, int64_t begin, int64_t end, 
   }
   bool floating = type == 1 || type == 10 || type == 11 || type == 16;
   bool wanted = (floating && !scalar) || data->end - data->data > LARGE_BYTES;
-  if (found != 1 || !wanted) *data = (Field){0};
+  if (found != 1 || !wanted) *data = (WireField){0};
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyTensor(Copy *copy, int64_t begin, int64_t end)
+static RengaErrorCode CopyTensor(WireCopy *copy, int64_t begin, int64_t end)
 {
-  Field data;
+  WireField data;
   RengaCall(FindData(copy->file, begin, end, &data));
   if (data.number == 0) {
     RengaCall(CopyBytes(copy, begin, end));
@@ -212,20 +212,20 @@ static RengaErrorCode CopyTensor(Copy *copy, int64_t begin, int64_t end)
   return RENGA_SUCCESS;
 }
 
-static Message NestedIn(Message message, uint64_t field)
+static WireMessage NestedIn(WireMessage message, uint64_t field)
 {
   for (size_t i = 0; i < sizeof nestings / sizeof nestings[0]; i++)
     if (nestings[i].message == message && nestings[i].field == field) return nestings[i].nested;
   return OPAQUE;
 }
 
-static bool IsProperty(Message message, uint64_t field)
+static bool IsProperty(WireMessage message, uint64_t field)
 {
   return (message == GRAPH && field == 16) || (message == NODE && field == 9) ||
          (message == VALUE_INFO && field == 4);
 }
 
-static RengaErrorCode CopyProperty(Copy *copy, const Field *field)
+static RengaErrorCode CopyProperty(WireCopy *copy, const WireField *field)
 {
   const int64_t key = RENGA_ONNX_PROPERTY << 3 | WIRE_BYTES;
   RengaCall(Reserve(copy, 2 + LENGTH_BYTES));
@@ -237,17 +237,17 @@ static RengaErrorCode CopyProperty(Copy *copy, const Field *field)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyMessage(Copy *copy, Message message, int depth, int64_t begin,
+static RengaErrorCode CopyMessage(WireCopy *copy, WireMessage message, int depth, int64_t begin,
                                   int64_t end)
 {
   RengaCheck(depth < DEPTH_MAX, MPI_COMM_SELF, RENGA_ERR_FILE_FORMAT,
              "%s: byte %lld: more than %d messages inside each other", copy->file->name,
              (long long)begin, DEPTH_MAX);
   for (int64_t at = begin; at < end;) {
-    Field field;
-    RengaCall(ReadField(copy->file, at, end, &field));
+    WireField field;
+    RengaCall(ReadWireField(copy->file, at, end, &field));
     at = field.end;
-    Message nested = field.wire == WIRE_BYTES ? NestedIn(message, field.number) : OPAQUE;
+    WireMessage nested = field.wire == WIRE_BYTES ? NestedIn(message, field.number) : OPAQUE;
     if (nested == OPAQUE) {
       const bool property = field.wire == WIRE_BYTES && IsProperty(message, field.number);
       if (property)
@@ -274,7 +274,7 @@ static RengaErrorCode CopyMessage(Copy *copy, Message message, int depth, int64_
 
 RengaErrorCode RengaOnnxStrip(RengaOnnxFile *file, size_t *count, unsigned char **bytes)
 {
-  Copy copy = {.file = file};
+  WireCopy copy = {.file = file};
   RengaErrorCode code = CopyMessage(&copy, MODEL, 0, 0, file->size);
   if (code != RENGA_SUCCESS) RengaFree(&copy.bytes);
   RengaCall(code);

@@ -2,34 +2,34 @@
 #include "../reverse.h"
 
 /* dx of an input is g, with what broadcasting has repeated added up. */
-static RengaErrorCode Give(RengaReverse *reverse, int input, RengaValue g)
+static RengaErrorCode GiveBroadcast(RengaReverse *reverse, int input, RengaValue g)
 {
   RengaCall(RengaReverseReduceTo(reverse, g, reverse->node->in[input], &reverse->dx[input]));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Add(RengaReverse *reverse)
+static RengaErrorCode ReverseAdd(RengaReverse *reverse)
 {
   for (int i = 0; i < 2; i++)
-    if (reverse->wanted[i]) RengaCall(Give(reverse, i, reverse->dy[0]));
+    if (reverse->wanted[i]) RengaCall(GiveBroadcast(reverse, i, reverse->dy[0]));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode Sub(RengaReverse *reverse)
 {
-  RengaCall(Add(reverse));
+  RengaCall(ReverseAdd(reverse));
   if (reverse->wanted[1])
     RengaCall(RengaReverseUnaryOp(reverse, "Neg", reverse->dx[1], &reverse->dx[1]));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Mul(RengaReverse *reverse)
+static RengaErrorCode ReverseMul(RengaReverse *reverse)
 {
   for (int i = 0; i < 2; i++) {
     RengaValue g;
     if (!reverse->wanted[i]) continue;
     RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], reverse->node->in[1 - i], &g));
-    RengaCall(Give(reverse, i, g));
+    RengaCall(GiveBroadcast(reverse, i, g));
   }
   return RENGA_SUCCESS;
 }
@@ -40,10 +40,10 @@ static RengaErrorCode Div(RengaReverse *reverse)
   const RengaGraphNode *node = reverse->node;
   RengaValue quotient, g;
   RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], node->in[1], &quotient));
-  if (reverse->wanted[0]) RengaCall(Give(reverse, 0, quotient));
+  if (reverse->wanted[0]) RengaCall(GiveBroadcast(reverse, 0, quotient));
   if (!reverse->wanted[1]) return RENGA_SUCCESS;
   RengaCall(RengaReverseBinaryOp(reverse, "Mul", quotient, node->out[0], &g));
-  RengaCall(Give(reverse, 1, g));
+  RengaCall(GiveBroadcast(reverse, 1, g));
   RengaCall(RengaReverseUnaryOp(reverse, "Neg", reverse->dx[1], &reverse->dx[1]));
   return RENGA_SUCCESS;
 }
@@ -64,20 +64,20 @@ static RengaErrorCode Pow(RengaReverse *reverse)
     RengaCall(RengaReverseBinaryOp(reverse, "Pow", a, g, &g));
     RengaCall(RengaReverseBinaryOp(reverse, "Mul", g, b, &g));
     RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], g, &g));
-    RengaCall(Give(reverse, 0, g));
+    RengaCall(GiveBroadcast(reverse, 0, g));
   }
   if (!reverse->wanted[1]) return RENGA_SUCCESS;
   if (b != node->in[1]) RengaReverseRefuse(reverse, "the exponent has another type than the base");
   RengaCall(RengaReverseUnaryOp(reverse, "Log", a, &g));
   RengaCall(RengaReverseBinaryOp(reverse, "Mul", node->out[0], g, &g));
   RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], g, &g));
-  RengaCall(Give(reverse, 1, g));
+  RengaCall(GiveBroadcast(reverse, 1, g));
   return RENGA_SUCCESS;
 }
 
 /* Where(condition, a, b) with NONE for zero */
-static RengaErrorCode Choose(RengaReverse *reverse, RengaValue condition, RengaValue a,
-                             RengaValue b, RengaValue *y)
+static RengaErrorCode ReverseChoose(RengaReverse *reverse, RengaValue condition, RengaValue a,
+                                    RengaValue b, RengaValue *y)
 {
   RengaValue zero, in[3] = {condition, a, b};
   RengaDataType type = RengaReverseSpec(reverse, a >= 0 ? a : b)->type;
@@ -89,7 +89,7 @@ static RengaErrorCode Choose(RengaReverse *reverse, RengaValue condition, RengaV
 }
 
 /* The one that is taken gets the gradient; equal ones get half of it each. */
-static RengaErrorCode Extreme(RengaReverse *reverse, const char *comparison)
+static RengaErrorCode ReverseBinaryExtreme(RengaReverse *reverse, const char *comparison)
 {
   const RengaGraphNode *node = reverse->node;
   const RengaValue dy = reverse->dy[0];
@@ -99,23 +99,23 @@ static RengaErrorCode Extreme(RengaReverse *reverse, const char *comparison)
   RengaCall(RengaReverseWithScalar(reverse, "Mul", dy, 0.5, &half));
   for (int i = 0; i < 2; i++) {
     if (!reverse->wanted[i]) continue;
-    RengaCall(
-        Choose(reverse, first, i == 0 ? dy : RENGA_VALUE_NONE, i == 1 ? dy : RENGA_VALUE_NONE, &g));
-    RengaCall(Choose(reverse, equal, half, g, &g));
-    RengaCall(Give(reverse, i, g));
+    RengaCall(ReverseChoose(reverse, first, i == 0 ? dy : RENGA_VALUE_NONE,
+                            i == 1 ? dy : RENGA_VALUE_NONE, &g));
+    RengaCall(ReverseChoose(reverse, equal, half, g, &g));
+    RengaCall(GiveBroadcast(reverse, i, g));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Max(RengaReverse *reverse)
+static RengaErrorCode ReverseMax(RengaReverse *reverse)
 {
-  RengaCall(Extreme(reverse, "GreaterOrEqual"));
+  RengaCall(ReverseBinaryExtreme(reverse, "GreaterOrEqual"));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Min(RengaReverse *reverse)
+static RengaErrorCode ReverseMin(RengaReverse *reverse)
 {
-  RengaCall(Extreme(reverse, "LessOrEqual"));
+  RengaCall(ReverseBinaryExtreme(reverse, "LessOrEqual"));
   return RENGA_SUCCESS;
 }
 
@@ -124,15 +124,15 @@ static RengaErrorCode Where(RengaReverse *reverse)
   RengaValue condition = reverse->node->in[0], g;
   for (int i = 1; i < 3; i++) {
     if (!reverse->wanted[i]) continue;
-    RengaCall(Choose(reverse, condition, i == 1 ? reverse->dy[0] : RENGA_VALUE_NONE,
-                     i == 2 ? reverse->dy[0] : RENGA_VALUE_NONE, &g));
-    RengaCall(Give(reverse, i, g));
+    RengaCall(ReverseChoose(reverse, condition, i == 1 ? reverse->dy[0] : RENGA_VALUE_NONE,
+                            i == 2 ? reverse->dy[0] : RENGA_VALUE_NONE, &g));
+    RengaCall(GiveBroadcast(reverse, i, g));
   }
   return RENGA_SUCCESS;
 }
 
 /* y = x where x > 0, else slope x */
-static RengaErrorCode PRelu(RengaReverse *reverse)
+static RengaErrorCode ReversePRelu(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   RengaValue zero, positive, g;
@@ -140,16 +140,18 @@ static RengaErrorCode PRelu(RengaReverse *reverse)
   RengaCall(RengaReverseBinaryOp(reverse, "Greater", node->in[0], zero, &positive));
   if (reverse->wanted[0]) {
     RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], node->in[1], &g));
-    RengaCall(Choose(reverse, positive, reverse->dy[0], g, &reverse->dx[0]));
+    RengaCall(ReverseChoose(reverse, positive, reverse->dy[0], g, &reverse->dx[0]));
   }
   if (!reverse->wanted[1]) return RENGA_SUCCESS;
   RengaCall(RengaReverseBinaryOp(reverse, "Mul", reverse->dy[0], node->in[0], &g));
-  RengaCall(Choose(reverse, positive, RENGA_VALUE_NONE, g, &g));
-  RengaCall(Give(reverse, 1, g));
+  RengaCall(ReverseChoose(reverse, positive, RENGA_VALUE_NONE, g, &g));
+  RengaCall(GiveBroadcast(reverse, 1, g));
   return RENGA_SUCCESS;
 }
 
 const RengaReverseRow RengaReverseBinary[] = {
-    {"Add", Add}, {"Sub", Sub}, {"Mul", Mul},     {"Div", Div},     {"Pow", Pow},
-    {"Max", Max}, {"Min", Min}, {"Where", Where}, {"PRelu", PRelu}, {NULL, NULL},
+    {"Add", ReverseAdd}, {"Sub", Sub},     {"Mul", ReverseMul},
+    {"Div", Div},        {"Pow", Pow},     {"Max", ReverseMax},
+    {"Min", ReverseMin}, {"Where", Where}, {"PRelu", ReversePRelu},
+    {NULL, NULL},
 };

@@ -13,7 +13,7 @@ static RengaErrorCode Bias(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Conv(RengaReverse *reverse)
+static RengaErrorCode ReverseConv(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   RengaValue x = node->in[0], w = node->in[1], dy = reverse->dy[0];
@@ -30,7 +30,7 @@ static RengaErrorCode Conv(RengaReverse *reverse)
 
 /* The transposed convolution is the input gradient of one that takes dy to dx with the same
    weight. */
-static RengaErrorCode ConvTranspose(RengaReverse *reverse)
+static RengaErrorCode ReverseConvTranspose(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   RengaValue x = node->in[0], w = node->in[1], dy = reverse->dy[0];
@@ -63,7 +63,7 @@ static RengaErrorCode AveragePool(RengaReverse *reverse)
 }
 
 /* The images get a gradient. The boxes, to which torchvision gives none, are refused. */
-static RengaErrorCode RoiAlign(RengaReverse *reverse)
+static RengaErrorCode ReverseRoiAlign(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   const char *mode = RengaAttributesString(&node->attributes, "mode", "avg");
@@ -79,7 +79,6 @@ static RengaErrorCode RoiAlign(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseConvolve[] = {
-    {"Conv", Conv},         {"ConvTranspose", ConvTranspose},
-    {"MaxPool", MaxPool},   {"AveragePool", AveragePool},
-    {"RoiAlign", RoiAlign}, {NULL, NULL},
+    {"Conv", ReverseConv},        {"ConvTranspose", ReverseConvTranspose}, {"MaxPool", MaxPool},
+    {"AveragePool", AveragePool}, {"RoiAlign", ReverseRoiAlign},           {NULL, NULL},
 };

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* d data = NAMEGrad(dy, indices) in the shape of the data */
-static RengaErrorCode Gather(RengaReverse *reverse)
+static RengaErrorCode ReverseGather(RengaReverse *reverse)
 {
   char name[64];
   const RengaGraphNode *node = reverse->node;
@@ -36,20 +36,20 @@ static RengaErrorCode Scatter(RengaReverse *reverse, const char *gather)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ScatterElements(RengaReverse *reverse)
+static RengaErrorCode ReverseScatterElements(RengaReverse *reverse)
 {
   RengaCall(Scatter(reverse, "GatherElements"));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ScatterND(RengaReverse *reverse)
+static RengaErrorCode ReverseScatterND(RengaReverse *reverse)
 {
   RengaCall(Scatter(reverse, "GatherND"));
   return RENGA_SUCCESS;
 }
 
 const RengaReverseRow RengaReverseIndex[] = {
-    {"Gather", Gather},       {"GatherElements", Gather},
-    {"GatherND", Gather},     {"ScatterElements", ScatterElements},
-    {"ScatterND", ScatterND}, {NULL, NULL},
+    {"Gather", ReverseGather},       {"GatherElements", ReverseGather},
+    {"GatherND", ReverseGather},     {"ScatterElements", ReverseScatterElements},
+    {"ScatterND", ReverseScatterND}, {NULL, NULL},
 };

@@ -1,7 +1,7 @@
 /* Attention and cross-entropy. */
 #include "../reverse.h"
 
-static RengaErrorCode Attention(RengaReverse *reverse)
+static RengaErrorCode ReverseAttention(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   bool mask = node->n_in > 3 && node->in[3] >= 0;
@@ -29,7 +29,7 @@ static RengaErrorCode CheckScoresOnly(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CrossEntropy(RengaReverse *reverse)
+static RengaErrorCode ReverseCrossEntropy(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   RengaCall(CheckScoresOnly(reverse));
@@ -51,8 +51,8 @@ static RengaErrorCode LogLikelihood(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseLoss[] = {
-    {"Attention", Attention},
-    {"CrossEntropy", CrossEntropy},
+    {"Attention", ReverseAttention},
+    {"CrossEntropy", ReverseCrossEntropy},
     {"LogLikelihood", LogLikelihood},
     {NULL, NULL},
 };

@@ -1,8 +1,8 @@
 /* Matrix products. */
 #include "../reverse.h"
 
-static RengaErrorCode Product(RengaReverse *reverse, RengaValue a, bool flip_a, RengaValue b,
-                              bool flip_b, RengaValue *y)
+static RengaErrorCode AddProduct(RengaReverse *reverse, RengaValue a, bool flip_a, RengaValue b,
+                                 bool flip_b, RengaValue *y)
 {
   RengaAttributes attributes = {0};
   double alpha = RengaAttributesReal(&reverse->node->attributes, "alpha", 1);
@@ -15,7 +15,7 @@ static RengaErrorCode Product(RengaReverse *reverse, RengaValue a, bool flip_a, 
 }
 
 /* A vector on the left is a row, on the right a column; dy gets the dimensions that these lost. */
-static RengaErrorCode AsMatrices(RengaReverse *reverse, RengaValue matrix[3])
+static RengaErrorCode AsFlatMatrices(RengaReverse *reverse, RengaValue matrix[3])
 {
   const RengaGraphNode *node = reverse->node;
   RengaTensorSpec a = *RengaReverseSpec(reverse, node->in[0]);
@@ -40,7 +40,7 @@ static RengaErrorCode AsMatrices(RengaReverse *reverse, RengaValue matrix[3])
 }
 
 /* g is the gradient of the matrix that stands for an input */
-static RengaErrorCode Give(RengaReverse *reverse, int input, RengaValue matrix, RengaValue g)
+static RengaErrorCode GiveMatrix(RengaReverse *reverse, int input, RengaValue matrix, RengaValue g)
 {
   RengaValue sum;
   RengaCall(RengaReverseReduceTo(reverse, g, matrix, &sum));
@@ -50,32 +50,32 @@ static RengaErrorCode Give(RengaReverse *reverse, int input, RengaValue matrix, 
 }
 
 /* y = a b: da = dy b', db = a' dy; transposed where the factor was */
-static RengaErrorCode MatMul(RengaReverse *reverse)
+static RengaErrorCode ReverseMatMul(RengaReverse *reverse)
 {
   const RengaAttributes *attributes = &reverse->node->attributes;
   bool flip_a = RengaAttributesInt(attributes, "transA", 0) != 0;
   bool flip_b = RengaAttributesInt(attributes, "transB", 0) != 0;
   RengaValue m[3], g;
-  RengaCall(AsMatrices(reverse, m));
+  RengaCall(AsFlatMatrices(reverse, m));
   if (reverse->wanted[1]) {
     if (flip_b)
-      RengaCall(Product(reverse, m[2], true, m[0], flip_a, &g));
+      RengaCall(AddProduct(reverse, m[2], true, m[0], flip_a, &g));
     else
-      RengaCall(Product(reverse, m[0], !flip_a, m[2], false, &g));
-    RengaCall(Give(reverse, 1, m[1], g));
+      RengaCall(AddProduct(reverse, m[0], !flip_a, m[2], false, &g));
+    RengaCall(GiveMatrix(reverse, 1, m[1], g));
   }
   if (reverse->wanted[0]) {
     if (flip_a)
-      RengaCall(Product(reverse, m[1], flip_b, m[2], true, &g));
+      RengaCall(AddProduct(reverse, m[1], flip_b, m[2], true, &g));
     else
-      RengaCall(Product(reverse, m[2], false, m[1], !flip_b, &g));
-    RengaCall(Give(reverse, 0, m[0], g));
+      RengaCall(AddProduct(reverse, m[2], false, m[1], !flip_b, &g));
+    RengaCall(GiveMatrix(reverse, 0, m[0], g));
   }
   return RENGA_SUCCESS;
 }
 
 /* The weight first, so that x may be forgotten before dx is made. */
-static RengaErrorCode Linear(RengaReverse *reverse)
+static RengaErrorCode ReverseLinear(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   RengaValue x = node->in[0], w = node->in[1], dy = reverse->dy[0];
@@ -94,7 +94,7 @@ static RengaErrorCode Linear(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Determinant(RengaReverse *reverse)
+static RengaErrorCode ReverseDeterminant(RengaReverse *reverse)
 {
   const RengaValue in[2] = {reverse->dy[0], reverse->node->in[0]};
   RengaCall(RengaReverseApplyLike(reverse, "DetGrad", 2, in, NULL, 1, &reverse->dx[0]));
@@ -102,8 +102,8 @@ static RengaErrorCode Determinant(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseMatrix[] = {
-    {"MatMul", MatMul},
-    {"Linear", Linear},
-    {"Det", Determinant},
+    {"MatMul", ReverseMatMul},
+    {"Linear", ReverseLinear},
+    {"Det", ReverseDeterminant},
     {NULL, NULL},
 };

@@ -9,20 +9,20 @@ static RengaErrorCode Back(RengaReverse *reverse, const char *op)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Reshape(RengaReverse *reverse)
+static RengaErrorCode ReverseReshape(RengaReverse *reverse)
 {
   const RengaTensorSpec *x = RengaReverseSpec(reverse, reverse->node->in[0]);
   RengaCall(RengaReverseReshape(reverse, reverse->dy[0], x, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Expand(RengaReverse *reverse)
+static RengaErrorCode ReverseExpand(RengaReverse *reverse)
 {
   RengaCall(RengaReverseReduceTo(reverse, reverse->dy[0], reverse->node->in[0], &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Transpose(RengaReverse *reverse)
+static RengaErrorCode ReverseTranspose(RengaReverse *reverse)
 {
   int count, ndim = RengaReverseSpec(reverse, reverse->node->in[0])->ndim;
   const int64_t *perm = RengaAttributesInts(&reverse->node->attributes, "perm", &count);
@@ -35,31 +35,31 @@ static RengaErrorCode Transpose(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Slice(RengaReverse *reverse)
+static RengaErrorCode ReverseSlice(RengaReverse *reverse)
 {
   RengaCall(Back(reverse, "SliceGrad"));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Pad(RengaReverse *reverse)
+static RengaErrorCode ReversePad(RengaReverse *reverse)
 {
   RengaCall(Back(reverse, "PadGrad"));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Trilu(RengaReverse *reverse)
+static RengaErrorCode ReverseTrilu(RengaReverse *reverse)
 {
   RengaCall(Back(reverse, "Trilu"));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DepthToSpace(RengaReverse *reverse)
+static RengaErrorCode ReverseDepthToSpace(RengaReverse *reverse)
 {
   RengaCall(Back(reverse, "SpaceToDepth"));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SpaceToDepth(RengaReverse *reverse)
+static RengaErrorCode ReverseSpaceToDepth(RengaReverse *reverse)
 {
   RengaCall(Back(reverse, "DepthToSpace"));
   return RENGA_SUCCESS;
@@ -87,7 +87,7 @@ static RengaErrorCode ConcatOfBatches(RengaReverse *reverse, int axis)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Concat(RengaReverse *reverse)
+static RengaErrorCode ReverseConcat(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   int ndim = RengaReverseSpec(reverse, node->in[0])->ndim;
@@ -113,7 +113,7 @@ static RengaErrorCode Concat(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Split(RengaReverse *reverse)
+static RengaErrorCode ReverseSplit(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   RengaValue *part;
@@ -127,7 +127,7 @@ static RengaErrorCode Split(RengaReverse *reverse)
 }
 
 /* dy as [repeats, extent, …], summed over the repeats */
-static RengaErrorCode Tile(RengaReverse *reverse)
+static RengaErrorCode ReverseTile(RengaReverse *reverse)
 {
   const RengaTensorSpec *x = RengaReverseSpec(reverse, reverse->node->in[0]);
   RengaTensorSpec apart = {.ndim = 0};
@@ -150,16 +150,16 @@ static RengaErrorCode Tile(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseMove[] = {
-    {"Reshape", Reshape},
-    {"Expand", Expand},
-    {"Transpose", Transpose},
-    {"Slice", Slice},
-    {"Concat", Concat},
-    {"Split", Split},
-    {"Pad", Pad},
-    {"Tile", Tile},
-    {"Trilu", Trilu},
-    {"DepthToSpace", DepthToSpace},
-    {"SpaceToDepth", SpaceToDepth},
+    {"Reshape", ReverseReshape},
+    {"Expand", ReverseExpand},
+    {"Transpose", ReverseTranspose},
+    {"Slice", ReverseSlice},
+    {"Concat", ReverseConcat},
+    {"Split", ReverseSplit},
+    {"Pad", ReversePad},
+    {"Tile", ReverseTile},
+    {"Trilu", ReverseTrilu},
+    {"DepthToSpace", ReverseDepthToSpace},
+    {"SpaceToDepth", ReverseSpaceToDepth},
     {NULL, NULL},
 };

@@ -12,7 +12,8 @@ static RengaErrorCode CheckStatistics(RengaReverse *reverse, int n)
 }
 
 /* dx, dscale and dbias come together. */
-static RengaErrorCode Fused(RengaReverse *reverse, const char *op, int n_in, const RengaValue in[])
+static RengaErrorCode ReverseFusedNorm(RengaReverse *reverse, const char *op, int n_in,
+                                       const RengaValue in[])
 {
   RengaValue out[3];
   int n_out = reverse->node->n_in > 2 && reverse->node->in[2] >= 0 ? 3 : 2;
@@ -28,7 +29,7 @@ static RengaErrorCode WithMean(RengaReverse *reverse)
   RengaCall(CheckStatistics(reverse, 2));
   snprintf(name, sizeof name, "%sGrad", node->op->name);
   RengaValue in[5] = {reverse->dy[0], node->in[0], node->in[1], node->out[1], node->out[2]};
-  RengaCall(Fused(reverse, name, 5, in));
+  RengaCall(ReverseFusedNorm(reverse, name, 5, in));
   return RENGA_SUCCESS;
 }
 
@@ -37,7 +38,7 @@ static RengaErrorCode RmsNormalization(RengaReverse *reverse)
   const RengaGraphNode *node = reverse->node;
   RengaCall(CheckStatistics(reverse, 1));
   RengaValue in[4] = {reverse->dy[0], node->in[0], node->in[1], node->out[1]};
-  RengaCall(Fused(reverse, "RMSNormalizationGrad", 4, in));
+  RengaCall(ReverseFusedNorm(reverse, "RMSNormalizationGrad", 4, in));
   return RENGA_SUCCESS;
 }
 
@@ -64,14 +65,14 @@ static RengaErrorCode GivenStatistics(RengaReverse *reverse, RengaValue ds, Reng
 
 /* x is normalised by the statistics of the batch, or by the given ones, which may have been
    computed. In training y does not depend on the given ones. */
-static RengaErrorCode BatchNormalization(RengaReverse *reverse)
+static RengaErrorCode ReverseBatchNormalization(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   bool training = RengaAttributesInt(&node->attributes, "training", 1) != 0;
   RengaCall(CheckStatistics(reverse, training ? 2 : 0));
   RengaValue in[5] = {reverse->dy[0], node->in[0], node->in[1],
                       training ? node->out[1] : node->in[3], training ? node->out[2] : node->in[4]};
-  RengaCall(Fused(reverse, "BatchNormalizationGrad", 5, in));
+  RengaCall(ReverseFusedNorm(reverse, "BatchNormalizationGrad", 5, in));
   for (int i = 3; i < 5 && training; i++)
     if (reverse->wanted[i]) RengaCall(RengaReverseZeros(reverse, node->in[i], &reverse->dx[i]));
   if (!training && (reverse->wanted[3] || reverse->wanted[4]))
@@ -79,26 +80,26 @@ static RengaErrorCode BatchNormalization(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode OfOutput(RengaReverse *reverse, const char *op)
+static RengaErrorCode ReverseNormOfOutput(RengaReverse *reverse, const char *op)
 {
   RengaValue in[2] = {reverse->dy[0], reverse->node->out[0]};
   RengaCall(RengaReverseApplyLike(reverse, op, 2, in, NULL, 1, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Softmax(RengaReverse *reverse)
+static RengaErrorCode ReverseSoftmax(RengaReverse *reverse)
 {
-  RengaCall(OfOutput(reverse, "SoftmaxGrad"));
+  RengaCall(ReverseNormOfOutput(reverse, "SoftmaxGrad"));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode LogSoftmax(RengaReverse *reverse)
 {
-  RengaCall(OfOutput(reverse, "LogSoftmaxGrad"));
+  RengaCall(ReverseNormOfOutput(reverse, "LogSoftmaxGrad"));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode LocalResponse(RengaReverse *reverse)
+static RengaErrorCode ReverseLocalResponse(RengaReverse *reverse)
 {
   RengaValue in[2] = {reverse->dy[0], reverse->node->in[0]};
   RengaCall(RengaReverseApplyLike(reverse, "LRNGrad", 2, in, NULL, 1, &reverse->dx[0]));
@@ -106,7 +107,7 @@ static RengaErrorCode LocalResponse(RengaReverse *reverse)
 }
 
 /* The same elements are kept: the random numbers are drawn again by the same key. */
-static RengaErrorCode Dropout(RengaReverse *reverse)
+static RengaErrorCode ReverseDropout(RengaReverse *reverse)
 {
   RengaCall(
       RengaReverseApplyLike(reverse, "Dropout", 1, &reverse->dy[0], NULL, 1, &reverse->dx[0]));
@@ -134,7 +135,7 @@ static RengaErrorCode NormOf(RengaReverse *reverse, bool absolute, const int64_t
 }
 
 /* y = x / n: dx = (dy - z sum(dy y)) / n, where z is the derivative of n: y, or the sign of x */
-static RengaErrorCode LpNormalization(RengaReverse *reverse)
+static RengaErrorCode ReverseLpNormalization(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   const bool absolute = RengaAttributesInt(&node->attributes, "p", 2) == 1;
@@ -155,11 +156,11 @@ const RengaReverseRow RengaReverseNormalize[] = {
     {"RMSNormalization", RmsNormalization},
     {"GroupNormalization", WithMean},
     {"InstanceNormalization", WithMean},
-    {"BatchNormalization", BatchNormalization},
-    {"Softmax", Softmax},
+    {"BatchNormalization", ReverseBatchNormalization},
+    {"Softmax", ReverseSoftmax},
     {"LogSoftmax", LogSoftmax},
-    {"LRN", LocalResponse},
-    {"LpNormalization", LpNormalization},
-    {"Dropout", Dropout},
+    {"LRN", ReverseLocalResponse},
+    {"LpNormalization", ReverseLpNormalization},
+    {"Dropout", ReverseDropout},
     {NULL, NULL},
 };

@@ -13,7 +13,7 @@ static void ReducedAxes(const RengaReverse *reverse, bool over[RENGA_MAX_DIM])
 }
 
 /* A value shaped like the output, with the reduced dimensions as 1. */
-static RengaErrorCode Keep(RengaReverse *reverse, RengaValue value, RengaValue *kept)
+static RengaErrorCode KeepReduced(RengaReverse *reverse, RengaValue value, RengaValue *kept)
 {
   RengaTensorSpec shape = *RengaReverseSpec(reverse, reverse->node->in[0]);
   bool over[RENGA_MAX_DIM];
@@ -24,11 +24,11 @@ static RengaErrorCode Keep(RengaReverse *reverse, RengaValue value, RengaValue *
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Spread(RengaReverse *reverse, RengaValue value, RengaValue *wide)
+static RengaErrorCode SpreadReduced(RengaReverse *reverse, RengaValue value, RengaValue *wide)
 {
   const RengaTensorSpec *x = RengaReverseSpec(reverse, reverse->node->in[0]);
   RengaValue kept;
-  RengaCall(Keep(reverse, value, &kept));
+  RengaCall(KeepReduced(reverse, value, &kept));
   RengaTensorSpec given = *x;
   given.type = RengaReverseSpec(reverse, value)->type;
   *wide = kept;
@@ -37,13 +37,13 @@ static RengaErrorCode Spread(RengaReverse *reverse, RengaValue value, RengaValue
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Sum(RengaReverse *reverse)
+static RengaErrorCode ReverseSum(RengaReverse *reverse)
 {
-  RengaCall(Spread(reverse, reverse->dy[0], &reverse->dx[0]));
+  RengaCall(SpreadReduced(reverse, reverse->dy[0], &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Mean(RengaReverse *reverse)
+static RengaErrorCode ReverseMean(RengaReverse *reverse)
 {
   const RengaTensorSpec *x = RengaReverseSpec(reverse, reverse->node->in[0]);
   bool over[RENGA_MAX_DIM];
@@ -56,7 +56,7 @@ static RengaErrorCode Mean(RengaReverse *reverse)
     if (over[d]) count *= (double)x->dim[d];
   }
   RengaCall(RengaReverseWithScalar(reverse, "Mul", reverse->dy[0], 1.0 / count, &g));
-  RengaCall(Spread(reverse, g, &reverse->dx[0]));
+  RengaCall(SpreadReduced(reverse, g, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
@@ -103,7 +103,7 @@ static RengaErrorCode FirstExtreme(RengaReverse *reverse, int axis, const RengaT
 }
 
 /* Equal extremes share the gradient, unless it is the first's. */
-static RengaErrorCode Extreme(RengaReverse *reverse)
+static RengaErrorCode ReverseReduceExtreme(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   RengaTensorSpec flat;
@@ -114,22 +114,22 @@ static RengaErrorCode Extreme(RengaReverse *reverse)
   }
   RengaAttributes attributes = {0};
   RengaValue kept, equal, ones, count, share, wide;
-  RengaCall(Keep(reverse, node->out[0], &kept));
+  RengaCall(KeepReduced(reverse, node->out[0], &kept));
   RengaCall(RengaReverseBinaryOp(reverse, "Equal", node->in[0], kept, &equal));
   RengaDataType type = RengaReverseSpec(reverse, node->in[0])->type;
   RengaCall(RengaAttributesSetInt(&attributes, "to", (int64_t)type));
   RengaCall(RengaReverseApply(reverse, "Cast", &attributes, 1, &equal, NULL, &ones));
   RengaCall(RengaReverseApplyLike(reverse, "ReduceSum", 1, &ones, NULL, 1, &count));
   RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], count, &share));
-  RengaCall(Spread(reverse, share, &wide));
+  RengaCall(SpreadReduced(reverse, share, &wide));
   RengaCall(RengaReverseBinaryOp(reverse, "Mul", wide, ones, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Product(RengaReverse *reverse)
+static RengaErrorCode ReverseProduct(RengaReverse *reverse)
 {
   RengaValue in[2] = {RENGA_VALUE_NONE, reverse->node->in[0]};
-  RengaCall(Keep(reverse, reverse->dy[0], &in[0]));
+  RengaCall(KeepReduced(reverse, reverse->dy[0], &in[0]));
   RengaCall(RengaReverseApplyLike(reverse, "ReduceProdGrad", 2, in, NULL, 1, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
@@ -137,18 +137,18 @@ static RengaErrorCode Product(RengaReverse *reverse)
 static RengaErrorCode AbsoluteSum(RengaReverse *reverse)
 {
   RengaValue wide, sign;
-  RengaCall(Spread(reverse, reverse->dy[0], &wide));
+  RengaCall(SpreadReduced(reverse, reverse->dy[0], &wide));
   RengaCall(RengaReverseUnaryOp(reverse, "Sign", reverse->node->in[0], &sign));
   RengaCall(RengaReverseBinaryOp(reverse, "Mul", wide, sign, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
 /* dx = x dy / y */
-static RengaErrorCode Norm(RengaReverse *reverse)
+static RengaErrorCode ReverseNorm(RengaReverse *reverse)
 {
   RengaValue g, wide;
   RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], reverse->node->out[0], &g));
-  RengaCall(Spread(reverse, g, &wide));
+  RengaCall(SpreadReduced(reverse, g, &wide));
   RengaCall(RengaReverseBinaryOp(reverse, "Mul", wide, reverse->node->in[0], &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
@@ -157,29 +157,29 @@ static RengaErrorCode SquareSum(RengaReverse *reverse)
 {
   RengaValue g, wide;
   RengaCall(RengaReverseWithScalar(reverse, "Mul", reverse->dy[0], 2, &g));
-  RengaCall(Spread(reverse, g, &wide));
+  RengaCall(SpreadReduced(reverse, g, &wide));
   RengaCall(RengaReverseBinaryOp(reverse, "Mul", wide, reverse->node->in[0], &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
 /* y = log sum x: dx = dy / exp(y) */
-static RengaErrorCode LogSum(RengaReverse *reverse)
+static RengaErrorCode ReverseLogSum(RengaReverse *reverse)
 {
   RengaValue sum, g;
   RengaCall(RengaReverseUnaryOp(reverse, "Exp", reverse->node->out[0], &sum));
   RengaCall(RengaReverseBinaryOp(reverse, "Div", reverse->dy[0], sum, &g));
-  RengaCall(Spread(reverse, g, &reverse->dx[0]));
+  RengaCall(SpreadReduced(reverse, g, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
 
 /* y = log sum exp x: dx = dy exp(x - y) */
-static RengaErrorCode LogSumExp(RengaReverse *reverse)
+static RengaErrorCode ReverseLogSumExp(RengaReverse *reverse)
 {
   RengaValue kept, wide, g;
-  RengaCall(Keep(reverse, reverse->node->out[0], &kept));
+  RengaCall(KeepReduced(reverse, reverse->node->out[0], &kept));
   RengaCall(RengaReverseBinaryOp(reverse, "Sub", reverse->node->in[0], kept, &g));
   RengaCall(RengaReverseUnaryOp(reverse, "Exp", g, &g));
-  RengaCall(Spread(reverse, reverse->dy[0], &wide));
+  RengaCall(SpreadReduced(reverse, reverse->dy[0], &wide));
   RengaCall(RengaReverseBinaryOp(reverse, "Mul", wide, g, &reverse->dx[0]));
   return RENGA_SUCCESS;
 }
@@ -196,7 +196,7 @@ static RengaErrorCode CumSum(RengaReverse *reverse)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TopK(RengaReverse *reverse)
+static RengaErrorCode ReverseTopK(RengaReverse *reverse)
 {
   const RengaGraphNode *node = reverse->node;
   RengaAttributes attributes = {0};
@@ -210,18 +210,18 @@ static RengaErrorCode TopK(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseReduce[] = {
-    {"ReduceSum", Sum},
-    {"ReduceMean", Mean},
-    {"ReduceMax", Extreme},
-    {"ReduceMin", Extreme},
-    {"ReduceProd", Product},
+    {"ReduceSum", ReverseSum},
+    {"ReduceMean", ReverseMean},
+    {"ReduceMax", ReverseReduceExtreme},
+    {"ReduceMin", ReverseReduceExtreme},
+    {"ReduceProd", ReverseProduct},
     {"ReduceL1", AbsoluteSum},
-    {"ReduceL2", Norm},
+    {"ReduceL2", ReverseNorm},
     {"ReduceSumSquare", SquareSum},
-    {"ReduceLogSum", LogSum},
+    {"ReduceLogSum", ReverseLogSum},
     {"CumSum", CumSum},
-    {"ReduceLogSumExp", LogSumExp},
-    {"TopK", TopK},
+    {"ReduceLogSumExp", ReverseLogSumExp},
+    {"TopK", ReverseTopK},
     {"ArgMax", NULL},
     {"ArgMin", NULL},
     {"Hardmax", NULL},

@@ -3,7 +3,7 @@
 #include <string.h>
 
 /* One fused operator NAMEGrad of the gradient and the output, or the input. */
-static RengaErrorCode Fused(RengaReverse *reverse, RengaValue value)
+static RengaErrorCode ReverseFusedUnary(RengaReverse *reverse, RengaValue value)
 {
   char name[64];
   snprintf(name, sizeof name, "%sGrad", reverse->node->op->name);
@@ -12,15 +12,15 @@ static RengaErrorCode Fused(RengaReverse *reverse, RengaValue value)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode OfOutput(RengaReverse *reverse)
+static RengaErrorCode ReverseUnaryOfOutput(RengaReverse *reverse)
 {
-  RengaCall(Fused(reverse, reverse->node->out[0]));
+  RengaCall(ReverseFusedUnary(reverse, reverse->node->out[0]));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode OfInput(RengaReverse *reverse)
 {
-  RengaCall(Fused(reverse, reverse->node->in[0]));
+  RengaCall(ReverseFusedUnary(reverse, reverse->node->in[0]));
   return RENGA_SUCCESS;
 }
 
@@ -61,26 +61,47 @@ static RengaErrorCode Cast(RengaReverse *reverse)
 }
 
 const RengaReverseRow RengaReverseUnary[] = {
-    {"Identity", Identity}, {"Neg", Neg},
-    {"Exp", Exp},           {"Log", Log},
-    {"Cast", Cast},         {"Relu", OfOutput},
-    {"Sigmoid", OfOutput},  {"Tanh", OfOutput},
-    {"Sqrt", OfOutput},     {"Reciprocal", OfOutput},
-    {"Abs", OfInput},       {"Clip", OfInput},
-    {"Erf", OfInput},       {"Softplus", OfInput},
-    {"Softsign", OfInput},  {"Gelu", OfInput},
-    {"Swish", OfInput},     {"Mish", OfInput},
-    {"HardSwish", OfInput}, {"HardSigmoid", OfInput},
-    {"LeakyRelu", OfInput}, {"ThresholdedRelu", OfInput},
-    {"Shrink", OfInput},    {"Elu", OfInput},
-    {"Celu", OfInput},      {"Selu", OfInput},
-    {"Sin", OfInput},       {"Cos", OfInput},
-    {"Tan", OfInput},       {"Asin", OfInput},
-    {"Acos", OfInput},      {"Atan", OfInput},
-    {"Sinh", OfInput},      {"Cosh", OfInput},
-    {"Asinh", OfInput},     {"Acosh", OfInput},
-    {"Atanh", OfInput},     {"Sign", NULL},
-    {"Floor", NULL},        {"Ceil", NULL},
-    {"Round", NULL},        {"StopGradient", NULL},
+    {"Identity", Identity},
+    {"Neg", Neg},
+    {"Exp", Exp},
+    {"Log", Log},
+    {"Cast", Cast},
+    {"Relu", ReverseUnaryOfOutput},
+    {"Sigmoid", ReverseUnaryOfOutput},
+    {"Tanh", ReverseUnaryOfOutput},
+    {"Sqrt", ReverseUnaryOfOutput},
+    {"Reciprocal", ReverseUnaryOfOutput},
+    {"Abs", OfInput},
+    {"Clip", OfInput},
+    {"Erf", OfInput},
+    {"Softplus", OfInput},
+    {"Softsign", OfInput},
+    {"Gelu", OfInput},
+    {"Swish", OfInput},
+    {"Mish", OfInput},
+    {"HardSwish", OfInput},
+    {"HardSigmoid", OfInput},
+    {"LeakyRelu", OfInput},
+    {"ThresholdedRelu", OfInput},
+    {"Shrink", OfInput},
+    {"Elu", OfInput},
+    {"Celu", OfInput},
+    {"Selu", OfInput},
+    {"Sin", OfInput},
+    {"Cos", OfInput},
+    {"Tan", OfInput},
+    {"Asin", OfInput},
+    {"Acos", OfInput},
+    {"Atan", OfInput},
+    {"Sinh", OfInput},
+    {"Cosh", OfInput},
+    {"Asinh", OfInput},
+    {"Acosh", OfInput},
+    {"Atanh", OfInput},
+    {"Sign", NULL},
+    {"Floor", NULL},
+    {"Ceil", NULL},
+    {"Round", NULL},
+    {"StopGradient", NULL},
     {NULL, NULL},
 };

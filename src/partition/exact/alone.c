@@ -18,7 +18,7 @@ typedef struct {
   int64_t steps;
 } Network;
 
-static void AddArc(Network *network, int from, int to, double room)
+static void AddAloneArc(Network *network, int from, int to, double room)
 {
   const int end[2] = {from, to};
   for (int side = 0; side < 2; side++) {
@@ -35,13 +35,13 @@ static void FillNetwork(const Instance *instance, Network *network)
   network->arcs = 0;
   for (int v = 0; v < network->vertices; v++) network->first[v] = -1;
   for (int v = 0; v < instance->items; v++)
-    AddArc(network, v, network->drain, instance->item[v].work);
+    AddAloneArc(network, v, network->drain, instance->item[v].work);
   for (int m = 0; m < instance->messages; m++) {
     int entry = instance->items + 2 * m, exit = entry + 1;
-    AddArc(network, entry, exit, instance->cost[m]);
+    AddAloneArc(network, entry, exit, instance->cost[m]);
     for (int p = instance->pin_first[m]; p < instance->pin_first[m + 1]; p++) {
-      AddArc(network, instance->pin[p], entry, HUGE_VAL);
-      AddArc(network, exit, instance->pin[p], HUGE_VAL);
+      AddAloneArc(network, instance->pin[p], entry, HUGE_VAL);
+      AddAloneArc(network, exit, instance->pin[p], HUGE_VAL);
     }
   }
 }

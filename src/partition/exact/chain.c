@@ -42,10 +42,10 @@ static void PayMessages(const RengaCutsProblem *problem, const int stage_of[], i
 
 typedef struct {
   double work, host_work, weight;
-} Sums;
+} ChainSums;
 
-static double LoadOf(const RengaCutsProblem *problem, const RengaCutsStage *stage, const Sums *sums,
-                     double messages)
+static double LoadOf(const RengaCutsProblem *problem, const RengaCutsStage *stage,
+                     const ChainSums *sums, double messages)
 {
   int d = stage->replicas;
   if (stage->host) return sums->host_work;
@@ -57,7 +57,7 @@ static double LoadOf(const RengaCutsProblem *problem, const RengaCutsStage *stag
 RengaErrorCode RengaCutsEvaluate(const RengaCutsProblem *problem, const int stage_of[], int count,
                                  RengaCutsStage stage[])
 {
-  Sums *sums = NULL;
+  ChainSums *sums = NULL;
   double *messages = NULL;
   int *last = NULL;
   RengaCall(RengaMalloc(count + 1, &sums));

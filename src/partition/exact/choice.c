@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const RengaCutsOption *OptionsOf(const RengaCutsShardProblem *problem, int item, int degree)
+static const RengaCutsOption *ChoicesOf(const RengaCutsShardProblem *problem, int item, int degree)
 {
   return problem->option + ((int64_t)item * problem->degrees + degree) * problem->options;
 }
@@ -30,7 +30,7 @@ void ShardChoiceFree(int items, ShardChoice *choice)
   RengaFree(&choice->list);
 }
 
-static ShardClass *FindClass(ShardChoice *choice, double each, double once)
+static ShardClass *FindShapeClass(ShardChoice *choice, double each, double once)
 {
   for (int c = 0; c < choice->count; c++)
     if (choice->list[c].each == each && choice->list[c].once == once) return &choice->list[c];
@@ -42,7 +42,7 @@ static ShardClass *FindClass(ShardChoice *choice, double each, double once)
 }
 
 /* Into its class by price: price[i + 1] is that of item i until the sums are made. */
-static void Insert(ShardClass *into, int item, double price)
+static void InsertChoice(ShardClass *into, int item, double price)
 {
   int place = into->count++;
   for (; place > 0 && into->price[place] > price; place--) {
@@ -59,7 +59,7 @@ RengaErrorCode ShardChoiceFill(const RengaCutsShardProblem *problem, int degree,
   choice->count = 0;
   choice->each = choice->once = 0;
   for (int i = 0; i < count; i++) {
-    const RengaCutsOption *option = OptionsOf(problem, item[i], degree), *fast = option;
+    const RengaCutsOption *option = ChoicesOf(problem, item[i], degree), *fast = option;
     const RengaCutsOption *slow = option + problem->options - 1;
     if (slow->seconds < fast->seconds) {
       slow = option;
@@ -70,7 +70,7 @@ RengaErrorCode ShardChoiceFill(const RengaCutsShardProblem *problem, int degree,
     double each = fast->memory_each - slow->memory_each;
     double once = fast->memory_once - slow->memory_once;
     if (each <= 0 && once <= 0) continue;
-    Insert(FindClass(choice, each, once), item[i], slow->seconds - fast->seconds);
+    InsertChoice(FindShapeClass(choice, each, once), item[i], slow->seconds - fast->seconds);
   }
   for (int c = 0; c < choice->count; c++) {
     ShardClass *class = &choice->list[c];
@@ -107,7 +107,7 @@ static double LeastPrice(const Knapsack *knapsack, int class, double over)
   return able >= over ? over * ratio : HUGE_VAL;
 }
 
-static void Take(Knapsack *knapsack, int class, double over, double price)
+static void TakeChoice(Knapsack *knapsack, int class, double over, double price)
 {
   const ShardChoice *choice = knapsack->choice;
   if (over <= 0) {
@@ -123,7 +123,7 @@ static void Take(Knapsack *knapsack, int class, double over, double price)
   int enough = saving > 0 && over / saving < most ? (int)ceil(over / saving) : most;
   for (int n = enough; n >= 0; n--) {
     if (knapsack->now) knapsack->now[class] = n;
-    Take(knapsack, class + 1, over - n * saving, price + choice->list[class].price[n]);
+    TakeChoice(knapsack, class + 1, over - n * saving, price + choice->list[class].price[n]);
   }
 }
 
@@ -137,6 +137,6 @@ double ShardChoiceSolve(const ShardChoice *choice, double capacity, int y, int t
                        .now = taken ? taken + choice->room : NULL};
   if (taken) memset(taken, 0, sizeof *taken * (size_t)choice->count);
   if (over <= 0) return 0;
-  Take(&knapsack, 0, over, 0);
+  TakeChoice(&knapsack, 0, over, 0);
   return knapsack.best;
 }

@@ -20,7 +20,7 @@ typedef struct {
   bool *mirrored; /* [links] made from a backward edge */
 } Colouring;
 
-static int Root(int into[], int colour)
+static int RootOf(int into[], int colour)
 {
   while (into[colour] != colour) colour = into[colour] = into[into[colour]];
   return colour;
@@ -160,11 +160,11 @@ static void WeighColours(const Colouring *colouring, int into[], double held[])
 {
   const RengaCutsNode *node = colouring->node;
   for (int v = 0; v < colouring->nodes; v++)
-    held[Root(into, colouring->colour[v])] += node[v].item.work + node[v].item.host_work;
+    held[RootOf(into, colouring->colour[v])] += node[v].item.work + node[v].item.host_work;
   for (int e = 0; e < colouring->edges; e++) {
     int from = colouring->edge[2 * e], to = colouring->edge[2 * e + 1];
     if (node[from].backward == node[to].backward) continue;
-    held[Root(into, colouring->colour[node[from].backward ? to : from])] = HUGE_VAL;
+    held[RootOf(into, colouring->colour[node[from].backward ? to : from])] = HUGE_VAL;
   }
 }
 
@@ -176,7 +176,7 @@ static bool JoinNeighbours(const Colouring *colouring, int into[], const double 
   enum { NONE = -1, SEVERAL = -2 };
   for (int c = 0; c < colouring->colours; c++) neighbour[c] = NONE;
   for (int l = 0; l < colouring->links; l++) {
-    int end[2] = {Root(into, colouring->link[2 * l]), Root(into, colouring->link[2 * l + 1])};
+    int end[2] = {RootOf(into, colouring->link[2 * l]), RootOf(into, colouring->link[2 * l + 1])};
     for (int s = 0; s < 2 && end[0] != end[1]; s++) {
       int *mine = &neighbour[end[s]];
       *mine = *mine == NONE || *mine == end[1 - s] ? end[1 - s] : SEVERAL;
@@ -184,7 +184,7 @@ static bool JoinNeighbours(const Colouring *colouring, int into[], const double 
   }
   for (int c = 0; c < colouring->colours; c++) {
     if (held[c] >= NO_WORK || neighbour[c] < 0 || into[c] != c) continue;
-    int other = Root(into, neighbour[c]);
+    int other = RootOf(into, neighbour[c]);
     if (other == c) continue;
     into[c] = other;
     joined = true;
@@ -209,7 +209,7 @@ static RengaErrorCode MergeColours(Colouring *colouring, int into[])
   RengaFree(&neighbour);
   RengaFree(&held);
   for (int v = 0; v < colouring->nodes; v++)
-    colouring->colour[v] = Root(into, colouring->colour[v]);
+    colouring->colour[v] = RootOf(into, colouring->colour[v]);
   return RENGA_SUCCESS;
 }
 
@@ -240,8 +240,8 @@ static void MakeEdges(const Colouring *colouring, int into[], RengaCutsColoured 
   for (int v = 0; v < colouring->nodes; v++)
     item_of_colour[colouring->colour[v]] = coloured->item_of[v];
   for (int l = 0; l < colouring->links; l++) {
-    int from = item_of_colour[Root(into, colouring->link[2 * l])];
-    int to = item_of_colour[Root(into, colouring->link[2 * l + 1])];
+    int from = item_of_colour[RootOf(into, colouring->link[2 * l])];
+    int to = item_of_colour[RootOf(into, colouring->link[2 * l + 1])];
     if (from == to) continue;
     coloured->edge[2 * count] = from;
     coloured->edge[2 * count++ + 1] = to;
@@ -268,7 +268,7 @@ static RengaErrorCode MakeMessages(const Colouring *colouring, RengaCutsColoured
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Build(Colouring *colouring, RengaCutsColoured *coloured)
+static RengaErrorCode BuildConflicts(Colouring *colouring, RengaCutsColoured *coloured)
 {
   int nodes = colouring->nodes, edges = colouring->edges, *into = NULL, *item = NULL;
   RengaCall(RengaMalloc(nodes + 1, &coloured->item_of));
@@ -302,7 +302,7 @@ RengaErrorCode RengaCutsCreateColoured(int nodes, const RengaCutsNode node[], in
   RengaCall(RengaMalloc(nodes + 1, &colouring.forward));
   RengaCall(RengaMalloc(2 * edges + 1, &colouring.link));
   RengaCall(RengaMalloc(edges + 1, &colouring.mirrored));
-  RengaErrorCode code = Build(&colouring, coloured);
+  RengaErrorCode code = BuildConflicts(&colouring, coloured);
   RengaFree(&colouring.colour);
   RengaFree(&colouring.forward);
   RengaFree(&colouring.link);

@@ -108,7 +108,7 @@ static int FindCritical(const Probe probe)
 }
 
 /* A stage that begins at the ideal may begin at a larger one, which is in the list too. */
-static bool IsBehind(const Lattice *lattice, const Ideal *ideal, int item)
+static bool MayBeginLater(const Lattice *lattice, const Ideal *ideal, int item)
 {
   for (int a = ideal->first; a < ideal->first + ideal->count; a++)
     if (lattice->arc_item[a] != item && LatticeIsNoWorse(lattice, ideal, a)) return true;
@@ -129,7 +129,7 @@ static RengaErrorCode CanPlace(Probe probe, int item, bool *can)
   /* from the largest, which have most of what comes before the item */
   for (int i = count - 1; i >= 0 && !*can && !probe->open && code == RENGA_SUCCESS; i--) {
     search.source = list[i];
-    if (IsBehind(&probe->lattice, &probe->lattice.ideal[list[i]], item)) continue;
+    if (MayBeginLater(&probe->lattice, &probe->lattice.ideal[list[i]], item)) continue;
     code = CanFollow(probe, &search, before, can);
   }
   if (probe->open) *can = true;

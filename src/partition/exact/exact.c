@@ -86,7 +86,7 @@ static double FirstUpper(const Instance *instance)
 }
 
 /* Make the plan that was found the best one, with its loads from the definition. */
-static RengaErrorCode Take(Solver *solver)
+static RengaErrorCode TakeBetter(Solver *solver)
 {
   const RengaCutsProblem *problem = solver->problem;
   Chain *best = &solver->best;
@@ -108,7 +108,7 @@ static RengaErrorCode Try(Solver *solver, double bound, ProbeAnswer *answer)
   solver->open = *answer == PROBE_OPEN;
   if (*answer == PROBE_NO) solver->bound = bound;
   if (*answer != PROBE_YES) return RENGA_SUCCESS;
-  RengaCall(Take(solver));
+  RengaCall(TakeBetter(solver));
   RengaCheck(solver->best.load <= bound * (1 + RENGA_CUTS_TOLERANCE), MPI_COMM_SELF,
              RENGA_ERR_INTERNAL, "a plan within %.17g was found, but its load is %.17g", bound,
              solver->best.load);
@@ -116,7 +116,7 @@ static RengaErrorCode Try(Solver *solver, double bound, ProbeAnswer *answer)
 }
 
 /* The load of the best plan there is: found, or known to the caller. */
-static double Reach(const Solver *solver)
+static double ReachBound(const Solver *solver)
 {
   double known = solver->problem->known_load;
   return known > 0 && known < solver->best.load ? known : solver->best.load;
@@ -129,7 +129,7 @@ static double JustBelow(double load)
 
 static bool IsClosed(const Solver *solver)
 {
-  return solver->open || solver->bound >= JustBelow(Reach(solver));
+  return solver->open || solver->bound >= JustBelow(ReachBound(solver));
 }
 
 /* Half way, on a scale of ratios where the ends are far apart. */
@@ -144,23 +144,23 @@ static RengaErrorCode Close(Solver *solver)
 {
   ProbeAnswer answer;
   bool strictly = true;
-  double before = Reach(solver), gain = 0;
+  double before = ReachBound(solver), gain = 0;
   while (!IsClosed(solver)) {
-    double best = Reach(solver), bound = JustBelow(best);
+    double best = ReachBound(solver), bound = JustBelow(best);
     if (!strictly) {
       bound = fmax(best - 4 * gain, Between(solver->bound, best));
       if (bound > JustBelow(best)) bound = JustBelow(best);
     }
     RengaCall(Try(solver, bound, &answer));
     strictly = answer == PROBE_NO;
-    gain = before - Reach(solver);
-    before = Reach(solver);
+    gain = before - ReachBound(solver);
+    before = ReachBound(solver);
   }
   return RENGA_SUCCESS;
 }
 
 /* Merge what may be merged, knowing a plan of this load, and lay out the rest. */
-static RengaErrorCode Reduce(Solver *solver, double upper)
+static RengaErrorCode ReduceInstance(Solver *solver, double upper)
 {
   InstanceFree(&solver->instance);
   solver->instance = (Instance){0};
@@ -169,31 +169,32 @@ static RengaErrorCode Reduce(Solver *solver, double upper)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindFirst(Solver *solver)
+static RengaErrorCode FindFirstPlan(Solver *solver)
 {
   const RengaCutsProblem *problem = solver->problem;
   RengaCall(RengaMalloc(problem->items + 1, &solver->map));
   for (int v = 0; v < problem->items; v++) solver->map[v] = v;
   RengaCall(ChainCreate(problem->items, &solver->best));
   RengaCall(ChainCreate(problem->items, &solver->next));
-  RengaCall(Reduce(solver, Reach(solver)));
-  solver->next.load = JustBelow(Reach(solver));
+  RengaCall(ReduceInstance(solver, ReachBound(solver)));
+  solver->next.load = JustBelow(ReachBound(solver));
   RengaCall(FindLinear(&solver->instance, &solver->next));
-  if (solver->next.count > 0) RengaCall(Take(solver));
-  if (problem->hosts > 0 && solver->best.load < HUGE_VAL) RengaCall(Reduce(solver, Reach(solver)));
+  if (solver->next.count > 0) RengaCall(TakeBetter(solver));
+  if (problem->hosts > 0 && solver->best.load < HUGE_VAL)
+    RengaCall(ReduceInstance(solver, ReachBound(solver)));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Search(Solver *solver)
+static RengaErrorCode SearchPlans(Solver *solver)
 {
   const RengaCutsProblem *problem = solver->problem;
   double deadline = problem->time_limit > 0 ? MPI_Wtime() + problem->time_limit : 0;
-  RengaCall(FindFirst(solver));
+  RengaCall(FindFirstPlan(solver));
   int64_t ideals = problem->ideal_limit > 0 ? problem->ideal_limit : default_ideal_limit;
   RengaCall(ProbeCreate(&solver->instance, ideals, problem->pair_limit, deadline, &solver->probe));
   solver->bound = FirstBound(&solver->instance);
   if (!IsClosed(solver)) RengaCall(RaiseBound(&solver->instance, MOST_TRIED, &solver->bound));
-  if (Reach(solver) == HUGE_VAL && solver->bound < HUGE_VAL) {
+  if (ReachBound(solver) == HUGE_VAL && solver->bound < HUGE_VAL) {
     ProbeAnswer answer;
     RengaCall(Try(solver, FirstUpper(&solver->instance), &answer));
     if (answer == PROBE_NO) solver->bound = HUGE_VAL;
@@ -203,12 +204,12 @@ static RengaErrorCode Search(Solver *solver)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Give(const Solver *solver, RengaCutsResult *result)
+static RengaErrorCode GivePlan(const Solver *solver, RengaCutsResult *result)
 {
   int items = solver->problem->items;
   RengaCall(RengaMalloc(items + 1, &result->stage_of));
   RengaCall(RengaMalloc(solver->best.count + 1, &result->stage));
-  result->load = Reach(solver);
+  result->load = ReachBound(solver);
   result->bound = solver->bound;
   result->count = result->load < solver->best.load ? 0 : solver->best.count;
   for (int v = 0; v < items; v++)
@@ -229,8 +230,8 @@ RengaErrorCode RengaCutsSolve(const RengaCutsProblem *problem, RengaCutsResult *
   Solver solver = {.problem = problem};
   memset(result, 0, sizeof *result);
   RengaCall(CheckProblem(problem));
-  RengaErrorCode code = Search(&solver);
-  if (code == RENGA_SUCCESS) code = Give(&solver, result);
+  RengaErrorCode code = SearchPlans(&solver);
+  if (code == RENGA_SUCCESS) code = GivePlan(&solver, result);
   ProbeDestroy(&solver.probe);
   ChainFree(&solver.best);
   ChainFree(&solver.next);

@@ -36,7 +36,7 @@ static void BeginMessage(const Probe probe, int source, int number, Message *mes
 }
 
 /* The stage with one item more; false: it and all larger ones are over the bound. */
-static bool Add(Probe probe, const Search *search, const Frame *frame, int item, Frame *next)
+static bool AddToSet(Probe probe, const Search *search, const Frame *frame, int item, Frame *next)
 {
   const Instance *instance = probe->instance;
   const RengaCutsItem *added = &instance->item[item];
@@ -106,7 +106,7 @@ RengaErrorCode StageEnter(Probe probe, const Search *search, Frame *frame, int a
   LookAtLimits(probe);
   frame[1].ideal = to;
   frame[1].arc = 0;
-  if (!Add(probe, search, frame, lattice->arc_item[arc], &frame[1])) return RENGA_SUCCESS;
+  if (!AddToSet(probe, search, frame, lattice->arc_item[arc], &frame[1])) return RENGA_SUCCESS;
   mark->need = NeedOf(probe, search, &frame[1]);
   *entered = true;
   return RENGA_SUCCESS;

@@ -21,7 +21,7 @@ int InstanceNumber(int items, int map[])
   return count;
 }
 
-static void SumItems(const RengaCutsProblem *problem, const int map[], Instance *instance)
+static void SumInstanceItems(const RengaCutsProblem *problem, const int map[], Instance *instance)
 {
   for (int v = 0; v < problem->items; v++) {
     RengaCutsItem *item = &instance->item[map[v]];
@@ -39,8 +39,8 @@ static void SumItems(const RengaCutsProblem *problem, const int map[], Instance 
 }
 
 /* Rows of pairs (row[e], column[e]): first[0 … rows], and the columns. */
-static RengaErrorCode FillRows(int rows, int count, const int row[], const int column[],
-                               int first[], int columns[])
+static RengaErrorCode FillInstanceRows(int rows, int count, const int row[], const int column[],
+                                       int first[], int columns[])
 {
   int *next = NULL;
   RengaCall(RengaMalloc(rows + 1, &next));
@@ -75,7 +75,7 @@ static RengaErrorCode UniqueRows(int rows, int first[], int columns[], int *coun
 }
 
 /* A topological order by counting down predecessors. */
-static RengaErrorCode OrderItems(const Instance *instance, int order[])
+static RengaErrorCode OrderInstanceItems(const Instance *instance, int order[])
 {
   int items = instance->items, done = 0, *waits = NULL;
   RengaCall(RengaMalloc(items + 1, &waits));
@@ -125,10 +125,10 @@ static RengaErrorCode ReduceEdges(Instance *instance, const int order[], int row
 
 static RengaErrorCode FillEdges(Instance *instance, int count, const int row[], const int column[])
 {
-  RengaCall(FillRows(instance->items, count, row, column, instance->successor_first,
-                     instance->successor));
-  RengaCall(FillRows(instance->items, count, column, row, instance->predecessor_first,
-                     instance->predecessor));
+  RengaCall(FillInstanceRows(instance->items, count, row, column, instance->successor_first,
+                             instance->successor));
+  RengaCall(FillInstanceRows(instance->items, count, column, row, instance->predecessor_first,
+                             instance->predecessor));
   RengaCall(UniqueRows(instance->items, instance->successor_first, instance->successor, &count));
   RengaCall(
       UniqueRows(instance->items, instance->predecessor_first, instance->predecessor, &count));
@@ -146,7 +146,7 @@ static RengaErrorCode MapEdges(const RengaCutsProblem *problem, const int map[],
     column[e] = map[problem->edge[2 * e + 1]];
   }
   RengaErrorCode code = FillEdges(instance, count, row, column);
-  if (code == RENGA_SUCCESS) code = OrderItems(instance, order);
+  if (code == RENGA_SUCCESS) code = OrderInstanceItems(instance, order);
   if (code == RENGA_SUCCESS && instance->items <= MOST_REDUCED) {
     code = ReduceEdges(instance, order, row, column, &count);
     if (code == RENGA_SUCCESS) code = FillEdges(instance, count, row, column);
@@ -176,8 +176,8 @@ static int MapPins(const RengaCutsProblem *problem, const int map[], int message
 }
 
 /* The slot of a hash table that holds the message with these pins, or a free one. */
-static int64_t FindSlot(const Instance *instance, const int slot[], int64_t slots, const int pin[],
-                        int pins)
+static int64_t FindMessageSlot(const Instance *instance, const int slot[], int64_t slots,
+                               const int pin[], int pins)
 {
   int64_t s = (int64_t)(RengaHash(pin, sizeof *pin * (size_t)pins, 0) & (uint64_t)(slots - 1));
   for (; slot[s]; s = (s + 1) & (slots - 1)) {
@@ -200,7 +200,7 @@ static RengaErrorCode MapMessages(const RengaCutsProblem *problem, const int map
     int *pin = instance->pin + instance->pin_first[made];
     int pins = problem->message_cost[m] > 0 ? MapPins(problem, map, m, pin) : 0;
     if (pins < 2) continue;
-    int64_t s = FindSlot(instance, slot, slots, pin, pins);
+    int64_t s = FindMessageSlot(instance, slot, slots, pin, pins);
     if (!slot[s]) {
       instance->pin_first[made + 1] = instance->pin_first[made] + pins;
       slot[s] = ++made;
@@ -221,8 +221,8 @@ static RengaErrorCode ListMessages(Instance *instance)
       row[p] = m;
       instance->touched[instance->pin[p]] += instance->cost[m];
     }
-  RengaErrorCode code = FillRows(instance->items, pins, instance->pin, row, instance->message_first,
-                                 instance->message);
+  RengaErrorCode code = FillInstanceRows(instance->items, pins, instance->pin, row,
+                                         instance->message_first, instance->message);
   RengaFree(&row);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -239,7 +239,7 @@ static RengaErrorCode SetReplicas(const RengaCutsProblem *problem, Instance *ins
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Allocate(const RengaCutsProblem *problem, Instance *instance)
+static RengaErrorCode AllocateInstance(const RengaCutsProblem *problem, Instance *instance)
 {
   int items = instance->items, pins = problem->message_first[problem->messages];
   RengaCall(RengaMalloc(items + 1, &instance->item));
@@ -256,7 +256,7 @@ static RengaErrorCode Allocate(const RengaCutsProblem *problem, Instance *instan
   return RENGA_SUCCESS;
 }
 
-static double Exchange(const Instance *instance)
+static double ExchangeSeconds(const Instance *instance)
 {
   double most = 0;
   for (int v = 0; v < instance->items && instance->hosts > 0; v++) {
@@ -274,14 +274,14 @@ RengaErrorCode InstanceCreate(const RengaCutsProblem *problem, const int map[], 
   instance->devices = problem->devices;
   instance->hosts = problem->hosts;
   instance->overlapped = problem->overlapped;
-  RengaCall(Allocate(problem, instance));
-  SumItems(problem, map, instance);
+  RengaCall(AllocateInstance(problem, instance));
+  SumInstanceItems(problem, map, instance);
   RengaCall(MapEdges(problem, map, instance));
   RengaCall(MapMessages(problem, map, instance));
   RengaCall(ListMessages(instance));
   RengaCall(SetReplicas(problem, instance));
   instance->capacity = instance->memory <= problem->capacity ? HUGE_VAL : problem->capacity;
-  instance->exchange = Exchange(instance);
+  instance->exchange = ExchangeSeconds(instance);
   return RENGA_SUCCESS;
 }
 

@@ -27,7 +27,7 @@ bool LatticeIsWithin(const Lattice *lattice, int inner, int outer)
 }
 
 /* The slot that holds the ideal with these words, or a free one. */
-static int64_t FindSlot(const Lattice *lattice, int base, int words, const uint64_t word[])
+static int64_t FindIdealSlot(const Lattice *lattice, int base, int words, const uint64_t word[])
 {
   size_t bytes = sizeof *word * (size_t)words;
   int64_t s = (int64_t)(RengaHash(word, bytes, (uint64_t)base) & (uint64_t)(lattice->slots - 1));
@@ -40,27 +40,27 @@ static int64_t FindSlot(const Lattice *lattice, int base, int words, const uint6
   return s;
 }
 
-static RengaErrorCode GrowSlots(Lattice *lattice)
+static RengaErrorCode GrowIdealSlots(Lattice *lattice)
 {
   RengaFree(&lattice->slot);
   lattice->slots = 2 * lattice->room;
   RengaCall(RengaMalloc(lattice->slots, &lattice->slot));
   for (int64_t i = 0; i < lattice->count; i++) {
     const Ideal *ideal = &lattice->ideal[i];
-    int64_t s = FindSlot(lattice, ideal->base, ideal->words, lattice->bits + ideal->bits);
+    int64_t s = FindIdealSlot(lattice, ideal->base, ideal->words, lattice->bits + ideal->bits);
     lattice->slot[s] = (int)i + 1;
   }
   return RENGA_SUCCESS;
 }
 
 /* Room for one more ideal, its words and its arcs. */
-static RengaErrorCode Grow(Lattice *lattice)
+static RengaErrorCode GrowLattice(Lattice *lattice)
 {
   int items = lattice->instance->items;
   if (lattice->count + 1 >= lattice->room) {
     lattice->room *= 2;
     RengaCall(RengaRealloc(lattice->room, &lattice->ideal));
-    RengaCall(GrowSlots(lattice));
+    RengaCall(GrowIdealSlots(lattice));
   }
   if (lattice->used + items / 64 + 1 >= lattice->bit_room) {
     lattice->bit_room = 2 * lattice->bit_room + items / 64 + FIRST_ROOM;
@@ -74,7 +74,7 @@ static RengaErrorCode Grow(Lattice *lattice)
   return RENGA_SUCCESS;
 }
 
-static void AddArc(Lattice *lattice, Ideal *ideal, int item)
+static void AddLatticeArc(Lattice *lattice, Ideal *ideal, int item)
 {
   lattice->arc_item[lattice->arcs] = item;
   lattice->arc_to[lattice->arcs++] = -1;
@@ -119,10 +119,10 @@ static void MakeIdeal(Lattice *lattice, int from, int item, int number)
   ideal->cut = old->cut + CutChange(lattice, number, item);
   ideal->first = (int)lattice->arcs;
   for (int a = old->first; a < old->first + old->count; a++)
-    if (lattice->arc_item[a] != item) AddArc(lattice, ideal, lattice->arc_item[a]);
+    if (lattice->arc_item[a] != item) AddLatticeArc(lattice, ideal, lattice->arc_item[a]);
   for (int e = instance->successor_first[item]; e < instance->successor_first[item + 1]; e++)
     if (IsReady(lattice, number, instance->successor[e]))
-      AddArc(lattice, ideal, instance->successor[e]);
+      AddLatticeArc(lattice, ideal, instance->successor[e]);
 }
 
 /* The ideal's words with one more bit, to the scratch; only those that must be kept. */
@@ -143,9 +143,9 @@ static void AddBit(Lattice *lattice, int from, int place, int *base, int *words)
 RengaErrorCode LatticeStep(Lattice *lattice, int64_t arc, int from, int *to)
 {
   int item = lattice->arc_item[arc], base, words;
-  RengaCall(Grow(lattice));
+  RengaCall(GrowLattice(lattice));
   AddBit(lattice, from, lattice->place[item], &base, &words);
-  int64_t s = FindSlot(lattice, base, words, lattice->scratch);
+  int64_t s = FindIdealSlot(lattice, base, words, lattice->scratch);
   if (!lattice->slot[s]) {
     int number = (int)lattice->count++;
     lattice->slot[s] = number + 1;
@@ -167,7 +167,7 @@ bool LatticeIsNoWorse(const Lattice *lattice, const Ideal *ideal, int64_t arc)
 
 /* A topological order in which an item comes right before the first that needs it: depth first from
    the items that nothing follows. next: [items] edges done. */
-static void MakeOrder(const Instance *instance, int stack[], int next[], int place[])
+static void MakeTopologicalOrder(const Instance *instance, int stack[], int next[], int place[])
 {
   int placed = 0;
   for (int v = 0; v < instance->items; v++) {
@@ -191,12 +191,12 @@ static void MakeOrder(const Instance *instance, int stack[], int next[], int pla
   }
 }
 
-static RengaErrorCode OrderItems(const Instance *instance, int place[])
+static RengaErrorCode OrderLatticeItems(const Instance *instance, int place[])
 {
   int *stack = NULL, *next = NULL;
   RengaCall(RengaMalloc(instance->items + 1, &stack));
   RengaCall(RengaMalloc(instance->items + 1, &next));
-  MakeOrder(instance, stack, next, place);
+  MakeTopologicalOrder(instance, stack, next, place);
   RengaFree(&stack);
   RengaFree(&next);
   return RENGA_SUCCESS;
@@ -208,16 +208,16 @@ RengaErrorCode LatticeCreate(const Instance *instance, Lattice *lattice)
   lattice->room = FIRST_ROOM;
   RengaCall(RengaMalloc(instance->items + 1, &lattice->place));
   RengaCall(RengaMalloc(instance->items + 1, &lattice->item_at));
-  RengaCall(OrderItems(instance, lattice->place));
+  RengaCall(OrderLatticeItems(instance, lattice->place));
   for (int v = 0; v < instance->items; v++) lattice->item_at[lattice->place[v]] = v;
   RengaCall(RengaMalloc(instance->items / 64 + 2, &lattice->scratch));
   RengaCall(RengaMalloc(lattice->room, &lattice->ideal));
-  RengaCall(Grow(lattice));
+  RengaCall(GrowLattice(lattice));
   for (int v = 0; v < instance->items; v++)
     if (instance->predecessor_first[v + 1] == instance->predecessor_first[v])
-      AddArc(lattice, &lattice->ideal[0], v);
+      AddLatticeArc(lattice, &lattice->ideal[0], v);
   lattice->count = 1;
-  RengaCall(GrowSlots(lattice));
+  RengaCall(GrowIdealSlots(lattice));
   return RENGA_SUCCESS;
 }
 

@@ -14,9 +14,9 @@ typedef struct {
   int room;            /* of best: devices + 1 of the largest level */
   double *best;        /* [room][ideals] with so many units */
   int *from, *kind;    /* [room][ideals] where the last stage begins, and its replicas */
-} Levels;
+} LevelsProblem;
 
-static RengaErrorCode MakeIdeals(Levels *levels)
+static RengaErrorCode MakeLevelIdeals(LevelsProblem *levels)
 {
   Lattice *lattice = &levels->lattice;
   RengaCall(LatticeCreate(&levels->instance, lattice));
@@ -31,7 +31,7 @@ static RengaErrorCode MakeIdeals(Levels *levels)
   return RENGA_SUCCESS;
 }
 
-static void FillUnits(Levels *levels)
+static void FillUnits(LevelsProblem *levels)
 {
   const Lattice *lattice = &levels->lattice;
   for (int i = 0; i < levels->ideals; i++)
@@ -42,7 +42,7 @@ static void FillUnits(Levels *levels)
 }
 
 /* All pipelines from an ideal; ideals are in order of their size. */
-static void FillFrom(Levels *levels, const RengaCutsLevel *level, int begin)
+static void FillFrom(LevelsProblem *levels, const RengaCutsLevel *level, int begin)
 {
   int n = levels->ideals;
   for (int i = 0; i < levels->room * n; i++) levels->best[i] = HUGE_VAL;
@@ -69,7 +69,7 @@ static void FillFrom(Levels *levels, const RengaCutsLevel *level, int begin)
 }
 
 /* The best pipelines of a level become the units of the next. */
-static void Rise(Levels *levels, const RengaCutsLevel *level)
+static void RiseLevels(LevelsProblem *levels, const RengaCutsLevel *level)
 {
   int n = levels->ideals;
   for (int i = 0; i < n; i++) {
@@ -82,7 +82,8 @@ static void Rise(Levels *levels, const RengaCutsLevel *level)
   levels->next = units;
 }
 
-static void TakePlan(const Levels *levels, const RengaCutsLevel *level, RengaCutsResult *result)
+static void TakeLevelsPlan(const LevelsProblem *levels, const RengaCutsLevel *level,
+                           RengaCutsResult *result)
 {
   int n = levels->ideals, units = level->devices, ideal = n - 1, count = 0;
   result->load = result->bound = levels->best[units * n + ideal];
@@ -110,8 +111,8 @@ static void TakePlan(const Levels *levels, const RengaCutsLevel *level, RengaCut
   }
 }
 
-static RengaErrorCode Prepare(const RengaCutsProblem *problem, int count,
-                              const RengaCutsLevel level[], Levels *levels)
+static RengaErrorCode PrepareLevels(const RengaCutsProblem *problem, int count,
+                                    const RengaCutsLevel level[], LevelsProblem *levels)
 {
   RengaCutsProblem graph = *problem;
   graph.devices = graph.replicas = 2; /* what adds up no weight may be merged */
@@ -120,7 +121,7 @@ static RengaErrorCode Prepare(const RengaCutsProblem *problem, int count,
   for (int v = 0; v < problem->items; v++) levels->map[v] = v;
   RengaCall(ReduceItems(&graph, HUGE_VAL, levels->map));
   RengaCall(InstanceCreate(&graph, levels->map, &levels->instance));
-  RengaCall(MakeIdeals(levels));
+  RengaCall(MakeLevelIdeals(levels));
   for (int l = 0; l < count; l++)
     if (level[l].devices >= levels->room) levels->room = level[l].devices + 1;
   int64_t n = levels->ideals;
@@ -132,16 +133,17 @@ static RengaErrorCode Prepare(const RengaCutsProblem *problem, int count,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Solve(const RengaCutsProblem *problem, int count,
-                            const RengaCutsLevel level[], Levels *levels, RengaCutsResult *result)
+static RengaErrorCode SolveLevels(const RengaCutsProblem *problem, int count,
+                                  const RengaCutsLevel level[], LevelsProblem *levels,
+                                  RengaCutsResult *result)
 {
-  RengaCall(Prepare(problem, count, level, levels));
+  RengaCall(PrepareLevels(problem, count, level, levels));
   FillUnits(levels);
-  for (int l = 0; l + 1 < count; l++) Rise(levels, &level[l]);
+  for (int l = 0; l + 1 < count; l++) RiseLevels(levels, &level[l]);
   FillFrom(levels, &level[count - 1], 0);
   RengaCall(RengaMalloc(problem->items + 1, &result->stage_of));
   RengaCall(RengaMalloc(problem->items + 1, &result->stage));
-  TakePlan(levels, &level[count - 1], result);
+  TakeLevelsPlan(levels, &level[count - 1], result);
   result->items = levels->instance.items;
   result->ideals = levels->ideals;
   return RENGA_SUCCESS;
@@ -150,7 +152,7 @@ static RengaErrorCode Solve(const RengaCutsProblem *problem, int count,
 RengaErrorCode RengaCutsSolveLevels(const RengaCutsProblem *problem, int levels,
                                     const RengaCutsLevel level[], RengaCutsResult *result)
 {
-  Levels all = {.items = problem->items};
+  LevelsProblem all = {.items = problem->items};
   memset(result, 0, sizeof *result);
   RengaCheck(levels > 0 && problem->items > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "%d items on %d levels of machines", problem->items, levels);
@@ -160,7 +162,7 @@ RengaErrorCode RengaCutsSolveLevels(const RengaCutsProblem *problem, int levels,
   for (int l = 0; l < levels; l++)
     RengaCheck(level[l].devices > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%d devices of level %d",
                level[l].devices, l);
-  RengaErrorCode code = Solve(problem, levels, level, &all, result);
+  RengaErrorCode code = SolveLevels(problem, levels, level, &all, result);
   RengaFree(&all.map);
   InstanceFree(&all.instance);
   LatticeFree(&all.lattice);

@@ -16,7 +16,7 @@ typedef struct {
   double *value;
   int *from, *kind; /* where the last stage begins; its replicas, 0: a host */
   int *count;       /* [messages] pins in the interval */
-} Table;
+} LinearTable;
 
 typedef struct {
   double work, messages, host_work, memory, weight;
@@ -25,7 +25,8 @@ typedef struct {
 
 /* A topological order: of those ready, the last one made ready, the first one, or the one with the
    smallest number. */
-static void MakeOrder(const Instance *instance, int rule, int ready[], int waits[], int order[])
+static void MakeLinearOrder(const Instance *instance, int rule, int ready[], int waits[],
+                            int order[])
 {
   int count = 0, head = 0;
   for (int v = 0; v < instance->items; v++) {
@@ -47,7 +48,7 @@ static void MakeOrder(const Instance *instance, int rule, int ready[], int waits
   }
 }
 
-static void Extend(Table *table, int item, Interval *interval)
+static void ExtendLinear(LinearTable *table, int item, Interval *interval)
 {
   const Instance *instance = table->instance;
   interval->work += instance->item[item].work;
@@ -64,7 +65,7 @@ static void Extend(Table *table, int item, Interval *interval)
 }
 
 /* One more stage of this load and kind, which takes so many accelerators and hosts. */
-static void Relax(Table *table, int begin, int end, double load, int kind)
+static void Relax(LinearTable *table, int begin, int end, double load, int kind)
 {
   const double *old = table->value + (int64_t)begin * table->states;
   double *new = table->value + (int64_t)end * table->states;
@@ -80,7 +81,7 @@ static void Relax(Table *table, int begin, int end, double load, int kind)
     }
 }
 
-static void RelaxAll(Table *table, int begin, int end, const Interval *interval)
+static void RelaxAll(LinearTable *table, int begin, int end, const Interval *interval)
 {
   const Instance *instance = table->instance;
   bool fits = !interval->host_only && interval->memory <= instance->capacity;
@@ -94,7 +95,7 @@ static void RelaxAll(Table *table, int begin, int end, const Interval *interval)
 }
 
 /* No larger interval is of use either. */
-static bool IsOver(const Table *table, const Interval *interval)
+static bool IsLinearOver(const LinearTable *table, const Interval *interval)
 {
   const Instance *instance = table->instance;
   if (instance->hosts > 0 && interval->host_work < table->bound) return false;
@@ -102,7 +103,7 @@ static bool IsOver(const Table *table, const Interval *interval)
          interval->work >= instance->replicas * table->bound;
 }
 
-static void Fill(Table *table)
+static void FillLinear(LinearTable *table)
 {
   int items = table->instance->items;
   for (int64_t i = 0; i < (int64_t)(items + 1) * table->states; i++) table->value[i] = HUGE_VAL;
@@ -111,14 +112,14 @@ static void Fill(Table *table)
     Interval interval = {0};
     memset(table->count, 0, sizeof *table->count * (size_t)table->instance->messages);
     for (int end = begin + 1; end <= items; end++) {
-      Extend(table, table->order[end - 1], &interval);
-      if (IsOver(table, &interval)) break;
+      ExtendLinear(table, table->order[end - 1], &interval);
+      if (IsLinearOver(table, &interval)) break;
       RelaxAll(table, begin, end, &interval);
     }
   }
 }
 
-static void TakeBest(const Table *table, Chain *chain)
+static void TakeBestLinear(const LinearTable *table, Chain *chain)
 {
   int items = table->instance->items, best = 0, stages = 0;
   const double *value = table->value + (int64_t)items * table->states;
@@ -145,17 +146,17 @@ static void TakeBest(const Table *table, Chain *chain)
 
 /* Mostly there is a plan within a few times the bound on all, and long intervals need not be looked
    at then. */
-static void TryOrders(Table *table, int work[], int order[], Chain *chain)
+static void TryOrders(LinearTable *table, int work[], int order[], Chain *chain)
 {
   double guess = FirstBound(table->instance);
   table->order = order;
   for (int rule = 0; rule < ORDERS; rule++) {
     double before = chain->load;
-    MakeOrder(table->instance, rule, work, work + table->instance->items, order);
+    MakeLinearOrder(table->instance, rule, work, work + table->instance->items, order);
     for (int g = rule == 0 ? 0 : GUESSES; g <= GUESSES && chain->load == before; g++) {
       table->bound = g < GUESSES ? fmin(before, guess *= GENEROUS) : before;
-      Fill(table);
-      TakeBest(table, chain);
+      FillLinear(table);
+      TakeBestLinear(table, chain);
     }
   }
 }
@@ -165,7 +166,8 @@ RengaErrorCode FindLinear(const Instance *instance, Chain *chain)
   int items = instance->items, devices = instance->devices, *work = NULL, *order = NULL;
   if (instance->replicas == 1 && devices > items) devices = items;
   int hosts = instance->hosts < items ? instance->hosts : items;
-  Table table = {.instance = instance, .devices = devices, .states = (devices + 1) * (hosts + 1)};
+  LinearTable table = {
+      .instance = instance, .devices = devices, .states = (devices + 1) * (hosts + 1)};
   double cells = (double)(items + 1) * table.states;
   if (cells * items * instance->replicas > MOST_STEPS) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(cells, &table.value));

@@ -26,7 +26,7 @@ static int CompareSizes(const void *left, const void *right)
 }
 
 /* Descending; gives how many, of which there are not too many for one class. */
-static int ListSizes(const Instance *instance, double upper, double size[])
+static int ListBinSizes(const Instance *instance, double upper, double size[])
 {
   int count = 0;
   for (int v = 0; v < instance->items; v++) {
@@ -78,7 +78,7 @@ static void FillBin(Packing *packing, int class, int state, double room)
             room - n * packing->size[class]);
 }
 
-static bool Fits(Packing *packing, int bins, double bound)
+static bool FitsBin(Packing *packing, int bins, double bound)
 {
   for (int s = 1; s < packing->states; s++) packing->bins[s] = bins + 1;
   packing->bins[0] = 0;
@@ -92,10 +92,10 @@ static bool Fits(Packing *packing, int bins, double bound)
 
 static void Raise(Packing *packing, int bins, double upper, double *bound)
 {
-  if (packing->states == 1 || !Fits(packing, bins, upper)) return;
+  if (packing->states == 1 || !FitsBin(packing, bins, upper)) return;
   for (int h = 0; h < HALVINGS; h++) {
     double middle = *bound + (upper - *bound) / 2;
-    if (Fits(packing, bins, middle))
+    if (FitsBin(packing, bins, middle))
       upper = middle;
     else
       *bound = middle;
@@ -109,7 +109,7 @@ RengaErrorCode RaiseBoundByPacking(const Instance *instance, double upper, doubl
   if (instance->replicas > 1 || instance->devices == 0 || *bound >= upper) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(instance->items + 1, &size));
   RengaCall(RengaMalloc(MOST_STATES, &packing.bins));
-  int count = ListSizes(instance, upper, size);
+  int count = ListBinSizes(instance, upper, size);
   double share = 1;
   while (!Classify(count, size, share, &packing)) share *= 0.98;
   Raise(&packing, instance->devices, upper, bound);

@@ -8,7 +8,7 @@
 #include "probe.h"
 #include <string.h>
 
-static RengaErrorCode Push(Bucket *bucket, int ideal)
+static RengaErrorCode PushIdeal(Bucket *bucket, int ideal)
 {
   if (bucket->count == bucket->room) {
     bucket->room = bucket->room ? 2 * bucket->room : 16;
@@ -18,7 +18,7 @@ static RengaErrorCode Push(Bucket *bucket, int ideal)
   return RENGA_SUCCESS;
 }
 
-static void Find(Probe probe, int ideal, int row, int kind)
+static void FindIdeal(Probe probe, int ideal, int row, int kind)
 {
   probe->found = true;
   probe->end = ideal;
@@ -36,7 +36,7 @@ static int NeedOfRest(const Probe probe, const Ideal *ideal)
   return InstanceReplicas(instance, load, instance->weight - ideal->weight, probe->bound);
 }
 
-static bool IsHopeless(const Probe probe, const Ideal *ideal, int devices, int row)
+static bool IsProbeHopeless(const Probe probe, const Ideal *ideal, int devices, int row)
 {
   const Instance *instance = probe->instance;
   int hosts = instance->hosts - row;
@@ -57,16 +57,16 @@ static bool IsReached(const Probe probe, int ideal, int row, int devices)
 }
 
 /* A stage from the search's source to this ideal is possible. */
-static RengaErrorCode Record(Probe probe, const Search *search, int to, int kind)
+static RengaErrorCode RecordIdeal(Probe probe, const Search *search, int to, int kind)
 {
   const Instance *instance = probe->instance;
   const Ideal *ideal = &probe->lattice.ideal[to];
   int devices = search->devices + kind, row = search->row + (kind == 0);
   if (ideal->size == instance->items) {
-    Find(probe, search->source, search->row, kind);
+    FindIdeal(probe, search->source, search->row, kind);
     return RENGA_SUCCESS;
   }
-  if (IsHopeless(probe, ideal, devices, row) || IsReached(probe, to, row, devices))
+  if (IsProbeHopeless(probe, ideal, devices, row) || IsReached(probe, to, row, devices))
     return RENGA_SUCCESS;
   int rest = devices < instance->devices ? NeedOfRest(probe, ideal) : 0;
   bool ends = rest > 0 && rest <= instance->devices - devices;
@@ -74,14 +74,14 @@ static RengaErrorCode Record(Probe probe, const Search *search, int to, int kind
   probe->state[(int64_t)to * probe->rows + row] =
       (State){.devices = devices + 1, .from = search->source, .kind = kind};
   if (ends)
-    Find(probe, to, row, rest);
+    FindIdeal(probe, to, row, rest);
   else
-    RengaCall(Push(&probe->bucket[row * (instance->devices + 1) + devices], to));
+    RengaCall(PushIdeal(&probe->bucket[row * (instance->devices + 1) + devices], to));
   return RENGA_SUCCESS;
 }
 
 /* Does an arc lead to an ideal that is no worse and reached with as little? */
-static bool IsBehind(const Probe probe, int number, int row, int devices)
+static bool IsArcDominated(const Probe probe, int number, int row, int devices)
 {
   const Lattice *lattice = &probe->lattice;
   const Ideal *ideal = &lattice->ideal[number];
@@ -107,13 +107,13 @@ static bool IsBehindInSearch(const Probe probe, const Ideal *ideal, int need)
 }
 
 /* All larger stages have been seen: is this one of use? */
-static RengaErrorCode Leave(Probe probe, const Search *search, const Frame *frame)
+static RengaErrorCode LeaveItem(Probe probe, const Search *search, const Frame *frame)
 {
   int need = probe->mark[frame->ideal].need;
   if (!search->host) StageRemove(probe, frame->item);
   if (need == 0 || IsBehindInSearch(probe, &probe->lattice.ideal[frame->ideal], need))
     return RENGA_SUCCESS;
-  RengaCall(Record(probe, search, frame->ideal, search->host ? 0 : need));
+  RengaCall(RecordIdeal(probe, search, frame->ideal, search->host ? 0 : need));
   return RENGA_SUCCESS;
 }
 
@@ -131,7 +131,7 @@ static RengaErrorCode Continue(Probe probe, const Search *search)
       RengaCall(StageEnter(probe, search, frame, arc, &entered));
       depth += entered;
     } else {
-      if (depth > 0) RengaCall(Leave(probe, search, frame));
+      if (depth > 0) RengaCall(LeaveItem(probe, search, frame));
       depth--;
     }
   }
@@ -148,7 +148,7 @@ static RengaErrorCode ContinueBucket(Probe probe, int row, int devices, bool hos
     search.limit = search.most * probe->bound;
     int least = probe->state[(int64_t)search.source * probe->rows + row].devices - 1;
     bool better = row > 0 && IsReached(probe, search.source, row - 1, devices);
-    if (least < devices || better || IsBehind(probe, search.source, row, devices)) continue;
+    if (least < devices || better || IsArcDominated(probe, search.source, row, devices)) continue;
     RengaCall(Continue(probe, &search));
   }
   return RENGA_SUCCESS;
@@ -178,7 +178,7 @@ static void MarkStage(const Probe probe, int from, int to, int stage, Chain *cha
   }
 }
 
-static void TakePlan(const Probe probe, Chain *chain)
+static void TakeProbePlan(const Probe probe, Chain *chain)
 {
   int count = 1, to = -1, from = probe->end, row = probe->end_row, kind = probe->end_kind;
   for (int ideal = from, r = row; ideal > 0; count++) {
@@ -214,18 +214,18 @@ RengaErrorCode ProbeRun(Probe probe, double bound, ProbeAnswer *answer, Chain *c
   RengaCall(ProbePlaceCritical(probe, &can));
   Reset(probe, bound);
   probe->state[0].devices = 1;
-  if (can && !IsHopeless(probe, &probe->lattice.ideal[0], 0, 0)) {
+  if (can && !IsProbeHopeless(probe, &probe->lattice.ideal[0], 0, 0)) {
     int all = probe->instance->devices > 0 ? NeedOfRest(probe, &probe->lattice.ideal[0]) : 0;
-    if (all > 0) Find(probe, 0, 0, all);
-    RengaCall(Push(&probe->bucket[0], 0));
+    if (all > 0) FindIdeal(probe, 0, 0, all);
+    RengaCall(PushIdeal(&probe->bucket[0], 0));
     RengaCall(ContinueAll(probe));
   }
   *answer = probe->found ? PROBE_YES : probe->open ? PROBE_OPEN : PROBE_NO;
-  if (probe->found) TakePlan(probe, chain);
+  if (probe->found) TakeProbePlan(probe, chain);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Allocate(Probe probe)
+static RengaErrorCode AllocateProbe(Probe probe)
 {
   const Instance *instance = probe->instance;
   RengaCall(LatticeCreate(instance, &probe->lattice));
@@ -248,7 +248,7 @@ RengaErrorCode ProbeCreate(const Instance *instance, int64_t ideal_limit, int64_
   (*probe)->pair_limit = pair_limit;
   (*probe)->deadline = deadline;
   (*probe)->rows = instance->hosts + 1;
-  RengaErrorCode code = Allocate(*probe);
+  RengaErrorCode code = AllocateProbe(*probe);
   if (code != RENGA_SUCCESS) ProbeDestroy(probe);
   RengaCall(code);
   return RENGA_SUCCESS;

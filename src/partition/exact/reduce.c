@@ -12,7 +12,7 @@
 #include "exactimpl.h"
 #include <string.h>
 
-static bool IsFree(const Instance *instance, double upper, int v, int u)
+static bool IsMergeFree(const Instance *instance, double upper, int v, int u)
 {
   const RengaCutsItem *item = &instance->item[v];
   if (item->host_only && !instance->item[u].host_only) return false;
@@ -32,7 +32,7 @@ static bool HasPin(const Instance *instance, int message, int item)
 static bool MayMerge(const Instance *instance, double upper, int v, int u)
 {
   double gain = -instance->item[v].work;
-  if (!IsFree(instance, upper, v, u)) return false;
+  if (!IsMergeFree(instance, upper, v, u)) return false;
   if (instance->overlapped && instance->item[v].work > 0) return false;
   for (int e = instance->message_first[v]; e < instance->message_first[v + 1]; e++) {
     int m = instance->message[e];
@@ -50,7 +50,7 @@ static void TouchRow(const int first[], const int row[], int item, bool touched[
 }
 
 /* All that the rule was tested with: neighbours and those in messages of the item. */
-static void Touch(const Instance *instance, int item, bool touched[])
+static void TouchItem(const Instance *instance, int item, bool touched[])
 {
   touched[item] = true;
   TouchRow(instance->predecessor_first, instance->predecessor, item, touched);
@@ -60,7 +60,7 @@ static void Touch(const Instance *instance, int item, bool touched[])
 }
 
 /* One sweep of merges that do not see each other; gives how many. */
-static int Sweep(const Instance *instance, double upper, bool touched[], int into[])
+static int SweepItems(const Instance *instance, double upper, bool touched[], int into[])
 {
   int merged = 0;
   for (int v = 0; v < instance->items; v++) {
@@ -75,8 +75,8 @@ static int Sweep(const Instance *instance, double upper, bool touched[], int int
     if (u < 0 || touched[u]) continue;
     into[v] = u;
     merged++;
-    Touch(instance, v, touched);
-    Touch(instance, u, touched);
+    TouchItem(instance, v, touched);
+    TouchItem(instance, u, touched);
   }
   return merged;
 }
@@ -90,7 +90,7 @@ static RengaErrorCode SweepOnce(const RengaCutsProblem *problem, double upper, i
   RengaCall(RengaMalloc(instance->items + 1, &touched));
   RengaCall(RengaMalloc(instance->items + 1, &into));
   for (int v = 0; v < instance->items; v++) into[v] = v;
-  *merged = Sweep(instance, upper, touched, into);
+  *merged = SweepItems(instance, upper, touched, into);
   InstanceNumber(instance->items, into);
   for (int v = 0; v < problem->items; v++) map[v] = into[map[v]];
   RengaFree(&touched);

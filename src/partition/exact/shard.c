@@ -56,7 +56,7 @@ static RengaErrorCode TurnGraph(Shards *shards)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakeIdeals(Shards *shards)
+static RengaErrorCode MakeShardIdeals(Shards *shards)
 {
   Lattice *lattice = &shards->lattice;
   RengaCall(LatticeCreate(&shards->instance, lattice));
@@ -72,7 +72,7 @@ static RengaErrorCode MakeIdeals(Shards *shards)
 }
 
 /* Sums of a stage at a degree; false: an item does not offer it. */
-static bool SumItems(const Shards *shards, int count, ShardStage *stage)
+static bool SumShardItems(const Shards *shards, int count, ShardStage *stage)
 {
   const RengaCutsShardProblem *problem = shards->problem;
   stage->seconds = stage->bytes = stage->weight = 0;
@@ -143,7 +143,7 @@ static RengaErrorCode MakeStage(Shards *shards, int from, int to)
       shards->item[count++] = v;
   for (int t = 0; t < problem->degrees; t++) {
     ShardStage stage = {.from = from, .to = to, .degree = t};
-    if (!SumItems(shards, count, &stage)) continue;
+    if (!SumShardItems(shards, count, &stage)) continue;
     SumBorder(shards, &stage);
     RengaCall(ShardChoiceFill(problem, t, count, shards->item, &shards->choice));
     RengaCall(MakeSteps(shards, &stage));
@@ -223,7 +223,7 @@ static int MostStored(const Shards *shards, const ShardStage *stage, int d, doub
 
 /* Put the stage on d replicas before what its first ideal holds, for every sum that it can
    store. */
-static void Append(Shards *shards, int64_t number, int d, int64_t limit, int drops)
+static void AppendShard(Shards *shards, int64_t number, int d, int64_t limit, int drops)
 {
   const ShardStage *stage = &shards->stage[number];
   int row = shards->sum + 1, devices = d * shards->problem->degree[stage->degree];
@@ -246,7 +246,7 @@ static void AppendAll(Shards *shards, int64_t number, double bound, int drops)
     if ((int64_t)d * degree > shards->problem->devices || d > shards->sum) return;
     int64_t limit = (int64_t)d * MostStored(shards, stage, d, bound);
     bool all = limit >= shards->sum;
-    Append(shards, number, d, all ? shards->sum : limit, drops);
+    AppendShard(shards, number, d, all ? shards->sum : limit, drops);
     if (all) return; /* more replicas take more devices and store no more */
   }
 }
@@ -335,7 +335,7 @@ static RengaErrorCode TakeStage(Shards *shards, Parent parent, int sum, int plac
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakePlan(Shards *shards, int sum, RengaCutsShardResult *result)
+static RengaErrorCode TakeShardPlan(Shards *shards, int sum, RengaCutsShardResult *result)
 {
   int ideal = 0, row = shards->sum + 1, *taken = NULL;
   RengaCall(RengaMalloc(2 * shards->problem->items + 1, &taken));
@@ -355,7 +355,7 @@ static RengaErrorCode TakePlan(Shards *shards, int sum, RengaCutsShardResult *re
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Bisect(Shards *shards, RengaCutsShardResult *result)
+static RengaErrorCode BisectShards(Shards *shards, RengaCutsShardResult *result)
 {
   double bound = 1e300;
   result->seconds = HUGE_VAL;
@@ -363,7 +363,7 @@ static RengaErrorCode Bisect(Shards *shards, RengaCutsShardResult *result)
          result->bound < result->seconds * (1 - RENGA_CUTS_TOLERANCE)) {
     int sum = RunProbe(shards, bound);
     if (sum >= 0)
-      RengaCall(TakePlan(shards, sum, result));
+      RengaCall(TakeShardPlan(shards, sum, result));
     else
       result->bound = bound;
     if (sum < 0 && result->seconds == HUGE_VAL) break;
@@ -377,7 +377,7 @@ static RengaErrorCode Bisect(Shards *shards, RengaCutsShardResult *result)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Check(const RengaCutsShardProblem *problem)
+static RengaErrorCode CheckShards(const RengaCutsShardProblem *problem)
 {
   RengaCheck(problem->items > 0 && problem->devices > 0 && problem->batch > 0 &&
                  problem->bandwidth > 0 && problem->degrees > 0,
@@ -393,7 +393,7 @@ static RengaErrorCode Check(const RengaCutsShardProblem *problem)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Prepare(Shards *shards)
+static RengaErrorCode PrepareShards(Shards *shards)
 {
   const RengaCutsShardProblem *problem = shards->problem;
   shards->sum = problem->batch < problem->devices ? problem->batch : problem->devices;
@@ -401,7 +401,7 @@ static RengaErrorCode Prepare(Shards *shards)
   for (int d = 1; d <= shards->sum; d++)
     if (problem->batch % d == 0) shards->divisor[shards->divisors++] = d;
   RengaCall(TurnGraph(shards));
-  RengaCall(MakeIdeals(shards));
+  RengaCall(MakeShardIdeals(shards));
   RengaCall(ShardChoiceAllocate(problem->items, &shards->choice));
   RengaCall(RengaMalloc(problem->items + 1, &shards->item));
   RengaCall(MakeStages(shards));
@@ -432,12 +432,12 @@ RengaErrorCode RengaCutsSolveShards(const RengaCutsShardProblem *problem,
 {
   Shards shards = {.problem = problem};
   memset(result, 0, sizeof *result);
-  RengaCall(Check(problem));
+  RengaCall(CheckShards(problem));
   RengaCall(RengaMalloc(problem->items + 1, &result->stage_of));
   RengaCall(RengaMalloc(problem->items + 1, &result->option_of));
   RengaCall(RengaMalloc(problem->items + 1, &result->stage));
-  RengaErrorCode code = Prepare(&shards);
-  if (code == RENGA_SUCCESS) code = Bisect(&shards, result);
+  RengaErrorCode code = PrepareShards(&shards);
+  if (code == RENGA_SUCCESS) code = BisectShards(&shards, result);
   result->ideals = shards.lattice.count;
   result->pairs = shards.pairs;
   result->probes = shards.probes;

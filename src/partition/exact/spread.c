@@ -20,15 +20,15 @@ typedef struct {
   double scale, sum, best;
   uint64_t drawn;
   uint32_t number[4];
-} Spread;
+} SpreadState;
 
 /* What moving an item would make of the loads of two devices. */
 typedef struct {
   int item, from, to;
   double load_from, load_to;
-} Move;
+} SpreadMove;
 
-static uint32_t Draw(Spread *spread)
+static uint32_t DrawMove(SpreadState *spread)
 {
   const uint32_t key[2] = {2020, 11}; /* any */
   uint32_t counter[4] = {(uint32_t)(spread->drawn / 4), (uint32_t)(spread->drawn >> 34), 0, 0};
@@ -36,13 +36,13 @@ static uint32_t Draw(Spread *spread)
   return spread->number[spread->drawn++ % 4];
 }
 
-static int DrawBelow(Spread *spread, int limit)
+static int DrawBelow(SpreadState *spread, int limit)
 {
-  return (int)(((uint64_t)Draw(spread) * (uint64_t)limit) >> 32);
+  return (int)(((uint64_t)DrawMove(spread) * (uint64_t)limit) >> 32);
 }
 
 /* The 16th power of the load, as a share of the scale. */
-static double Power(const Spread *spread, double load)
+static double RaiseToPower(const SpreadState *spread, double load)
 {
   double x = load / spread->scale;
   x *= x;
@@ -51,12 +51,12 @@ static double Power(const Spread *spread, double load)
   return x * x;
 }
 
-static bool IsHost(const Spread *spread, int device)
+static bool IsHost(const SpreadState *spread, int device)
 {
   return device >= spread->instance.devices;
 }
 
-static bool Fits(const Spread *spread, int item, int device, double leaves)
+static bool FitsSpread(const SpreadState *spread, int item, int device, double leaves)
 {
   const RengaCutsItem *added = &spread->instance.item[item];
   if (IsHost(spread, device)) return added->host_work < HUGE_VAL;
@@ -64,14 +64,15 @@ static bool Fits(const Spread *spread, int item, int device, double leaves)
          spread->memory[device] - leaves + added->memory <= spread->instance.capacity;
 }
 
-static Move Weigh(const Spread *spread, int item, int to)
+static SpreadMove Weigh(const SpreadState *spread, int item, int to)
 {
   const Instance *instance = &spread->instance;
   const RengaCutsItem *moved = &instance->item[item];
   int from = spread->device_of[item];
   bool host_from = IsHost(spread, from), host_to = IsHost(spread, to);
-  Move move = {item, from, to, spread->load[from] - (host_from ? moved->host_work : moved->work),
-               spread->load[to] + (host_to ? moved->host_work : moved->work)};
+  SpreadMove move = {item, from, to,
+                     spread->load[from] - (host_from ? moved->host_work : moved->work),
+                     spread->load[to] + (host_to ? moved->host_work : moved->work)};
   for (int e = instance->message_first[item]; e < instance->message_first[item + 1]; e++) {
     int m = instance->message[e], pins = instance->pin_first[m + 1] - instance->pin_first[m];
     const int *inside = spread->inside + (int64_t)m * spread->devices;
@@ -86,15 +87,15 @@ static Move Weigh(const Spread *spread, int item, int to)
   return move;
 }
 
-static void SetLoad(Spread *spread, int device, double load)
+static void SetLoad(SpreadState *spread, int device, double load)
 {
   spread->sum -= spread->power[device];
   spread->load[device] = load;
-  spread->power[device] = Power(spread, load);
+  spread->power[device] = RaiseToPower(spread, load);
   spread->sum += spread->power[device];
 }
 
-static void Do(Spread *spread, const Move *move)
+static void Do(SpreadState *spread, const SpreadMove *move)
 {
   const Instance *instance = &spread->instance;
   for (int e = instance->message_first[move->item]; e < instance->message_first[move->item + 1];
@@ -111,7 +112,7 @@ static void Do(Spread *spread, const Move *move)
 }
 
 /* Rounding errors of many moves leave here. */
-static void WeighAll(Spread *spread)
+static void WeighAll(SpreadState *spread)
 {
   const Instance *instance = &spread->instance;
   memset(spread->inside, 0,
@@ -132,12 +133,12 @@ static void WeighAll(Spread *spread)
       if (inside > 0 && inside < pins) spread->load[d] += instance->cost[m];
     }
   for (int d = 0; d < spread->devices; d++) {
-    spread->power[d] = Power(spread, spread->load[d]);
+    spread->power[d] = RaiseToPower(spread, spread->load[d]);
     spread->sum += spread->power[d];
   }
 }
 
-static double Largest(const Spread *spread)
+static double Largest(const SpreadState *spread)
 {
   double largest = 0;
   for (int d = 0; d < spread->devices; d++)
@@ -145,7 +146,7 @@ static double Largest(const Spread *spread)
   return largest;
 }
 
-static void KeepBest(Spread *spread)
+static void KeepBestSpread(SpreadState *spread)
 {
   double largest = Largest(spread);
   if (largest >= spread->best) return;
@@ -155,38 +156,39 @@ static void KeepBest(Spread *spread)
 }
 
 /* Is what the sum of powers would become accepted at this temperature? */
-static bool IsAccepted(Spread *spread, double before, double after, double temperature)
+static bool IsAccepted(SpreadState *spread, double before, double after, double temperature)
 {
   if (after <= before) return true;
-  double chance = ((double)Draw(spread) + 0.5) / 4294967296.0;
+  double chance = ((double)DrawMove(spread) + 0.5) / 4294967296.0;
   return log(after / before) < -16 * temperature * log(chance);
 }
 
-static void TryMove(Spread *spread, int item, int to, double temperature)
+static void TryMove(SpreadState *spread, int item, int to, double temperature)
 {
-  if (!Fits(spread, item, to, 0)) return;
-  Move move = Weigh(spread, item, to);
+  if (!FitsSpread(spread, item, to, 0)) return;
+  SpreadMove move = Weigh(spread, item, to);
   double after = spread->sum - spread->power[move.from] - spread->power[to] +
-                 Power(spread, move.load_from) + Power(spread, move.load_to);
+                 RaiseToPower(spread, move.load_from) + RaiseToPower(spread, move.load_to);
   if (!IsAccepted(spread, spread->sum, after, temperature)) return;
   Do(spread, &move);
-  KeepBest(spread);
+  KeepBestSpread(spread);
 }
 
 /* Two items change places: two moves, and back where that is not accepted. */
-static void TrySwap(Spread *spread, int left, int right, double temperature)
+static void TrySwap(SpreadState *spread, int left, int right, double temperature)
 {
   const RengaCutsItem *item = spread->instance.item;
   int a = spread->device_of[left], b = spread->device_of[right];
   double before = spread->sum;
-  if (!Fits(spread, left, b, item[right].memory) || !Fits(spread, right, a, item[left].memory))
+  if (!FitsSpread(spread, left, b, item[right].memory) ||
+      !FitsSpread(spread, right, a, item[left].memory))
     return;
-  Move move = Weigh(spread, left, b);
+  SpreadMove move = Weigh(spread, left, b);
   Do(spread, &move);
   move = Weigh(spread, right, a);
   Do(spread, &move);
   if (IsAccepted(spread, before, spread->sum, temperature)) {
-    KeepBest(spread);
+    KeepBestSpread(spread);
     return;
   }
   move = Weigh(spread, right, b);
@@ -195,7 +197,7 @@ static void TrySwap(Spread *spread, int left, int right, double temperature)
   Do(spread, &move);
 }
 
-static void Anneal(Spread *spread, int64_t steps)
+static void Anneal(SpreadState *spread, int64_t steps)
 {
   enum { STEPS_PER_DEGREE = 256, STEPS_PER_WEIGHING = 65536 };
   int items = spread->instance.items;
@@ -215,7 +217,7 @@ static void Anneal(Spread *spread, int64_t steps)
   }
 }
 
-static void Search(Spread *spread, int64_t steps)
+static void SearchSpread(SpreadState *spread, int64_t steps)
 {
   int64_t each = (steps > 0 ? steps : default_steps) / ROUNDS;
   for (int round = 0; round < ROUNDS; round++) {
@@ -227,8 +229,8 @@ static void Search(Spread *spread, int64_t steps)
 }
 
 /* Stages to devices: accelerators in order, then hosts. device: room for each stage's. */
-static void Begin(Spread *spread, const RengaCutsProblem *problem, const RengaCutsResult *stages,
-                  const int map[], int device[])
+static void BeginSpread(SpreadState *spread, const RengaCutsProblem *problem,
+                        const RengaCutsResult *stages, const int map[], int device[])
 {
   int used[2] = {0, 0};
   for (int s = 0; s < stages->count; s++)
@@ -241,7 +243,7 @@ static void Begin(Spread *spread, const RengaCutsProblem *problem, const RengaCu
          sizeof *spread->best_of * (size_t)spread->instance.items);
 }
 
-static RengaErrorCode Allocate(const RengaCutsProblem *problem, Spread *spread)
+static RengaErrorCode AllocateSpread(const RengaCutsProblem *problem, SpreadState *spread)
 {
   int items = problem->items;
   spread->devices = problem->devices + problem->hosts;
@@ -254,8 +256,8 @@ static RengaErrorCode Allocate(const RengaCutsProblem *problem, Spread *spread)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Give(const Spread *spread, const RengaCutsProblem *problem, const int map[],
-                           RengaCutsSpreadResult *result)
+static RengaErrorCode GiveItem(const SpreadState *spread, const RengaCutsProblem *problem,
+                               const int map[], RengaCutsSpreadResult *result)
 {
   result->count = spread->devices;
   RengaCall(RengaMalloc(problem->items + 1, &result->device_of));
@@ -274,24 +276,24 @@ static RengaErrorCode Give(const Spread *spread, const RengaCutsProblem *problem
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Solve(Spread *spread, const RengaCutsProblem *problem,
-                            const RengaCutsResult *stages, int64_t steps, int map[],
-                            RengaCutsSpreadResult *result)
+static RengaErrorCode SolveSpread(SpreadState *spread, const RengaCutsProblem *problem,
+                                  const RengaCutsResult *stages, int64_t steps, int map[],
+                                  RengaCutsSpreadResult *result)
 {
   for (int v = 0; v < problem->items; v++) map[v] = v;
   RengaCall(ReduceItems(problem, HUGE_VAL, map));
   RengaCall(InstanceCreate(problem, map, &spread->instance));
-  RengaCall(Allocate(problem, spread));
-  Begin(spread, problem, stages, map, spread->best_of);
-  if (spread->devices > 1) Search(spread, steps);
-  RengaCall(Give(spread, problem, map, result));
+  RengaCall(AllocateSpread(problem, spread));
+  BeginSpread(spread, problem, stages, map, spread->best_of);
+  if (spread->devices > 1) SearchSpread(spread, steps);
+  RengaCall(GiveItem(spread, problem, map, result));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaCutsSpread(const RengaCutsProblem *problem, const RengaCutsResult *stages,
                                int64_t steps, RengaCutsSpreadResult *result)
 {
-  Spread spread = {.drawn = 0};
+  SpreadState spread = {.drawn = 0};
   int *map = NULL;
   memset(result, 0, sizeof *result);
   RengaCheck(stages->count > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "no stages to begin with");
@@ -300,7 +302,7 @@ RengaErrorCode RengaCutsSpread(const RengaCutsProblem *problem, const RengaCutsR
   RengaCheck(!problem->overlapped, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "virtual stages with messages that overlap with work");
   RengaCall(RengaMalloc(problem->items + 1, &map));
-  RengaErrorCode code = Solve(&spread, problem, stages, steps, map, result);
+  RengaErrorCode code = SolveSpread(&spread, problem, stages, steps, map, result);
   RengaFree(&map);
   InstanceFree(&spread.instance);
   RengaFree(&spread.device_of);

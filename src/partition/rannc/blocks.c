@@ -13,19 +13,19 @@ typedef struct {
   int count, *begin;
 } Level;
 
-static double Span(const double sums[], int begin, int end)
+static double SpanOf(const double sums[], int begin, int end)
 {
   return sums[end] - sums[begin];
 }
 
 static double Weight(const RanncChain *chain, const Level *level, int b)
 {
-  return Span(chain->seconds, level->begin[b], level->begin[b + 1]);
+  return SpanOf(chain->seconds, level->begin[b], level->begin[b + 1]);
 }
 
-static bool Fits(const RanncChain *chain, int begin, int end)
+static bool FitsBlock(const RanncChain *chain, int begin, int end)
 {
-  return chain->memory <= 0 || Span(chain->bytes, begin, end) <= chain->memory;
+  return chain->memory <= 0 || SpanOf(chain->bytes, begin, end) <= chain->memory;
 }
 
 /* Mean and twice the deviation above it: no block is to be heavier. */
@@ -44,11 +44,11 @@ static double HeaviestAllowed(const RanncChain *chain, const Level *level)
 typedef struct {
   double weight;
   int block;
-} Row;
+} BlockRow;
 
-static int CompareRows(const void *one, const void *other)
+static int CompareBlockRows(const void *one, const void *other)
 {
-  const Row *a = one, *b = other;
+  const BlockRow *a = one, *b = other;
   return a->weight != b->weight ? (a->weight > b->weight) - (a->weight < b->weight)
                                 : a->block - b->block;
 }
@@ -60,7 +60,7 @@ static bool MayPair(const RanncChain *chain, const Level *level, double heaviest
   const double one = Weight(chain, level, b), other = Weight(chain, level, b + 1);
   const bool light =
       level->count > MANY ? one <= heaviest && other <= heaviest : one + other <= heaviest;
-  return light && Fits(chain, level->begin[b], level->begin[b + 2]);
+  return light && FitsBlock(chain, level->begin[b], level->begin[b + 2]);
 }
 
 /* The neighbour over whose cut most would be sent; of two alike, the lighter. -1: none. */
@@ -80,12 +80,12 @@ static RengaErrorCode FindPairs(const RanncChain *chain, const Level *level, int
                                 bool joined[], int *pairs)
 {
   const double heaviest = HeaviestAllowed(chain, level);
-  Row *rows = NULL;
+  BlockRow *rows = NULL;
   bool *paired = NULL;
   RengaCall(RengaMalloc(level->count, &rows));
   RengaCall(RengaMalloc(level->count, &paired));
-  for (int b = 0; b < level->count; b++) rows[b] = (Row){Weight(chain, level, b), b};
-  qsort(rows, (size_t)level->count, sizeof *rows, CompareRows);
+  for (int b = 0; b < level->count; b++) rows[b] = (BlockRow){Weight(chain, level, b), b};
+  qsort(rows, (size_t)level->count, sizeof *rows, CompareBlockRows);
   *pairs = 0;
   for (int i = 0; i < level->count && level->count - *pairs > most; i++) {
     const int v = rows[i].block;
@@ -116,7 +116,7 @@ static RengaErrorCode Coarsen(const RanncChain *chain, const Level *level, int m
 }
 
 /* The number of the finer level's block that begins at this place. */
-static int Find(const Level *level, int place)
+static int FindBlockOf(const Level *level, int place)
 {
   int low = 0, high = level->count;
   while (low < high) {
@@ -135,18 +135,20 @@ static bool MayMove(const RanncChain *chain, double heaviest, int begin, int old
                     int end)
 {
   if (place <= begin || place >= end || chain->cut[place] >= chain->cut[old]) return false;
-  const double before = fmax(Span(chain->seconds, begin, old), Span(chain->seconds, old, end));
-  const double after = fmax(Span(chain->seconds, begin, place), Span(chain->seconds, place, end));
-  return after <= fmax(heaviest, before) && Fits(chain, begin, place) && Fits(chain, place, end);
+  const double before = fmax(SpanOf(chain->seconds, begin, old), SpanOf(chain->seconds, old, end));
+  const double after =
+      fmax(SpanOf(chain->seconds, begin, place), SpanOf(chain->seconds, place, end));
+  return after <= fmax(heaviest, before) && FitsBlock(chain, begin, place) &&
+         FitsBlock(chain, place, end);
 }
 
 /* Each boundary of the blocks may move by one block of the finer level. */
-static void Refine(const RanncChain *chain, const Level *finer, Level *blocks)
+static void RefineBlocks(const RanncChain *chain, const Level *finer, Level *blocks)
 {
   const double heaviest = HeaviestAllowed(chain, blocks);
   for (int b = 1; b < blocks->count; b++) {
     const int begin = blocks->begin[b - 1], old = blocks->begin[b], end = blocks->begin[b + 1];
-    const int at = Find(finer, old);
+    const int at = FindBlockOf(finer, old);
     int best = old;
     for (int side = -1; side <= 1; side += 2) {
       const int place = finer->begin[at + side];
@@ -159,8 +161,8 @@ static void Refine(const RanncChain *chain, const Level *finer, Level *blocks)
 /* The neighbour with which this block becomes lightest and still fits; -1: with none it fits. */
 static int CompactPartner(const RanncChain *chain, const Level *level, int b)
 {
-  const bool left = b > 0 && Fits(chain, level->begin[b - 1], level->begin[b + 1]);
-  const bool right = b + 1 < level->count && Fits(chain, level->begin[b], level->begin[b + 2]);
+  const bool left = b > 0 && FitsBlock(chain, level->begin[b - 1], level->begin[b + 1]);
+  const bool right = b + 1 < level->count && FitsBlock(chain, level->begin[b], level->begin[b + 2]);
   if (!left || !right) return left ? b - 1 : right ? b + 1 : -1;
   return Weight(chain, level, b - 1) <= Weight(chain, level, b + 1) ? b - 1 : b + 1;
 }
@@ -215,7 +217,7 @@ RengaErrorCode RengaRanncBlocks_Private(const RanncChain *chain, int most, int *
   RengaErrorCode code = CoarsenAll(chain, most, levels, &n);
   if (!code) {
     Level *blocks = &levels[n - 1];
-    for (int l = n - 2; l >= 0; l--) Refine(chain, &levels[l], blocks);
+    for (int l = n - 2; l >= 0; l--) RefineBlocks(chain, &levels[l], blocks);
     code = RengaRanncCompact_Private(chain, most, &blocks->count, blocks->begin);
     *count = blocks->count;
     *begin = blocks->begin;

@@ -32,7 +32,8 @@ typedef struct {
 
 /* All replicas of a stage work at once: a wave takes a stage that part of a micro-batch's seconds
    which its rounds are of the waves. */
-static bool CostOf(const void *context, int begin, int end, int option, int depth, RanncCost *cost)
+static bool CostOfStaging(const void *context, int begin, int end, int option, int depth,
+                          RanncCost *cost)
 {
   const Pipelines *pipelines = context;
   const SearchModel *model = pipelines->model;
@@ -49,7 +50,7 @@ static bool CostOf(const void *context, int begin, int end, int option, int dept
 }
 
 /* The largest row with at most so many replicas: those above it have the same rounds. */
-static int OptionOf(const SearchModel *model, int replicas)
+static int OptionWithin(const SearchModel *model, int replicas)
 {
   int option = -1;
   while (option + 1 < model->n_options && model->option[option + 1].shape.replicas <= replicas)
@@ -62,7 +63,7 @@ static void ListOptions(const SearchModel *model, int devices, Pipelines *pipeli
 {
   pipelines->n_options = 0;
   for (int n = 1; n <= devices; n++) {
-    const int option = OptionOf(model, n * pipelines->pipelines);
+    const int option = OptionWithin(model, n * pipelines->pipelines);
     const int last = pipelines->n_options - 1;
     if (option < 0 || (last >= 0 && pipelines->option[last] == option)) continue;
     pipelines->option[pipelines->n_options] = option;
@@ -71,8 +72,8 @@ static void ListOptions(const SearchModel *model, int devices, Pipelines *pipeli
 }
 
 /* The layout of a staging; RengaFree(layout->stage). */
-static RengaErrorCode LayOut(const Pipelines *pipelines, const RanncStaging *staging,
-                             SearchLayout *layout)
+static RengaErrorCode LayOutStaging(const Pipelines *pipelines, const RanncStaging *staging,
+                                    SearchLayout *layout)
 {
   layout->count = staging->count;
   RengaCall(RengaMalloc(staging->count, &layout->stage));
@@ -88,7 +89,7 @@ static RengaErrorCode LayOut(const Pipelines *pipelines, const RanncStaging *sta
 
 /* Uncoarsens stages: their blocks become places, and boundaries move, all at once, as long as that
    helps. */
-static RengaErrorCode Refine(RanncTask *task, RanncStaging *staging)
+static RengaErrorCode RefineStaging(RanncTask *task, RanncStaging *staging)
 {
   bool better = true;
   task->near = staging;
@@ -102,7 +103,7 @@ static RengaErrorCode Refine(RanncTask *task, RanncStaging *staging)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Spread(RanncTask *task, RanncStaging *staging)
+static RengaErrorCode SpreadStaging(RanncTask *task, RanncStaging *staging)
 {
   bool moved = true;
   for (int round = 0; round < ROUNDS && moved; round++)
@@ -114,7 +115,7 @@ static RengaErrorCode KeepStaging(const Pipelines *pipelines, const RanncStaging
                                   SearchLayout *best)
 {
   SearchLayout layout = {0};
-  RengaCall(LayOut(pipelines, staging, &layout));
+  RengaCall(LayOutStaging(pipelines, staging, &layout));
   RengaSearchLayoutKeep_Private(pipelines->model, &layout, best);
   return RENGA_SUCCESS;
 }
@@ -134,9 +135,9 @@ static RengaErrorCode Uncoarsen(Pipelines *pipelines, RanncTask *task, RanncStag
   task->given = true;
   const int half = (model->count / staging->count + 1) / 2;
   task->reach = half < REACH ? half : REACH;
-  RengaCall(Refine(task, staging));
+  RengaCall(RefineStaging(task, staging));
   RengaCall(KeepStaging(pipelines, staging, best));
-  RengaCall(Spread(task, staging));
+  RengaCall(SpreadStaging(task, staging));
   RengaCall(KeepStaging(pipelines, staging, best));
   return RENGA_SUCCESS;
 }
@@ -161,7 +162,7 @@ static RengaErrorCode TryBlocks(Pipelines *pipelines, const RanncChain *chain, i
                     .microbatches = pipelines->waves,
                     .n_options = pipelines->n_options,
                     .replicas = pipelines->replicas,
-                    .cost = CostOf,
+                    .cost = CostOfStaging,
                     .context = pipelines,
                     .work = pipelines->work,
                     .known = coarse * best->step};
@@ -180,7 +181,7 @@ static RengaErrorCode TryPipelines(Pipelines *pipelines, const RanncChain *chain
   const int devices = model->devices / pipelines->pipelines;
   int many = BLOCKS_PER_DEVICE * devices;
   many = many < BLOCKS ? BLOCKS : many > BLOCKS_MOST ? BLOCKS_MOST : many;
-  pipelines->waves = model->option[OptionOf(model, pipelines->pipelines)].rounds;
+  pipelines->waves = model->option[OptionWithin(model, pipelines->pipelines)].rounds;
   pipelines->devices = devices;
   ListOptions(model, 1, pipelines);
   RengaCall(TryBlocks(pipelines, chain, blocks ? blocks : many, best));
@@ -193,9 +194,9 @@ static RengaErrorCode TryPipelines(Pipelines *pipelines, const RanncChain *chain
 
 typedef struct {
   double *seconds, *bytes, *cut;
-} Sums;
+} ModelSums;
 
-static void FreeSums(Sums *sums)
+static void FreeSums(ModelSums *sums)
 {
   RengaFree(&sums->seconds);
   RengaFree(&sums->bytes);
@@ -203,7 +204,7 @@ static void FreeSums(Sums *sums)
 }
 
 /* What a stage of these places holds at the least, but for what does not add up. */
-static RengaErrorCode SumUp(const SearchModel *model, Sums *sums)
+static RengaErrorCode SumUp(const SearchModel *model, ModelSums *sums)
 {
   const double state = sizeof(float) * (2.0 + model->moments);
   RengaCall(RengaMalloc(model->count + 1, &sums->seconds));
@@ -217,7 +218,7 @@ static RengaErrorCode SumUp(const SearchModel *model, Sums *sums)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TryAll(const SearchModel *model, int blocks, const Sums *sums,
+static RengaErrorCode TryAll(const SearchModel *model, int blocks, const ModelSums *sums,
                              Pipelines *pipelines, SearchLayout *best)
 {
   const RanncChain chain = {model->count, sums->seconds, sums->bytes, sums->cut, model->memory};
@@ -233,7 +234,7 @@ static RengaErrorCode TryAll(const SearchModel *model, int blocks, const Sums *s
 RengaErrorCode RengaRanncFind_Private(const void *context, const SearchTask *task,
                                       const SearchModel *model, SearchLayout *best)
 {
-  Sums sums = {0};
+  ModelSums sums = {0};
   Pipelines pipelines = {.model = model};
   (void)task;
   RengaErrorCode code = SumUp(model, &sums);

@@ -8,8 +8,8 @@ typedef struct {
   int blocks;
 } Rannc;
 
-static RengaErrorCode Plan(RengaPartition partition, int ranks, int64_t batch, int64_t microbatch,
-                           RengaPlan plan)
+static RengaErrorCode Plan_Rannc(RengaPartition partition, int ranks, int64_t batch,
+                                 int64_t microbatch, RengaPlan plan)
 {
   Rannc *rannc = partition->data;
   rannc->wish.find = RengaRanncFind_Private;
@@ -18,7 +18,7 @@ static RengaErrorCode Plan(RengaPartition partition, int ranks, int64_t batch, i
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetFromOptions(RengaPartition partition)
+static RengaErrorCode SetFromOptions_Rannc(RengaPartition partition)
 {
   Rannc *rannc = partition->data;
   const char *sizes = NULL;
@@ -32,7 +32,7 @@ static RengaErrorCode SetFromOptions(RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
+static RengaErrorCode View_Rannc(RengaPartition partition, RengaViewer viewer)
 {
   const Rannc *rannc = partition->data;
   if (rannc->blocks)
@@ -42,7 +42,7 @@ static RengaErrorCode View(RengaPartition partition, RengaViewer viewer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Destroy(RengaPartition partition)
+static RengaErrorCode Destroy_Rannc(RengaPartition partition)
 {
   Rannc *rannc = partition->data;
   RengaFree(&rannc->wish.sizes);
@@ -112,7 +112,9 @@ RengaErrorCode RengaPartitionCreate_Rannc(void *object)
   Rannc *rannc = NULL;
   RengaCall(RengaMalloc(1, &rannc));
   partition->data = rannc;
-  partition->ops[0] = (struct _RengaPartitionOps){
-      .set_from_options = SetFromOptions, .plan = Plan, .view = View, .destroy = Destroy};
+  partition->ops[0] = (struct _RengaPartitionOps){.set_from_options = SetFromOptions_Rannc,
+                                                  .plan = Plan_Rannc,
+                                                  .view = View_Rannc,
+                                                  .destroy = Destroy_Rannc};
   return RENGA_SUCCESS;
 }

@@ -12,24 +12,24 @@ typedef struct {
   RanncCost most;
   double *least; /* [stages][width] of the stages from here to the last */
   int *next;     /* [stages][width] the place where the one after this begins */
-} Paths;
+} SpreadPaths;
 
-static int PlaceOf(const RanncTask *task, int stage, int k)
+static int PlaceOfStage(const RanncTask *task, int stage, int k)
 {
   if (stage == task->near->count) return task->blocks;
   return task->near->begin[stage] + k - task->reach;
 }
 
 /* Of the first stage, and after the last, there is one place. */
-static bool IsPlace(const Paths *paths, int stage, int k)
+static bool IsPlace(const SpreadPaths *paths, int stage, int k)
 {
   const RanncTask *task = paths->task;
   if (stage == 0 || stage == task->near->count) return k == task->reach;
-  const int place = PlaceOf(task, stage, k);
+  const int place = PlaceOfStage(task, stage, k);
   return place > 0 && place < task->blocks;
 }
 
-static bool StageWithin(const Paths *paths, int stage, int begin, int end, RanncCost *cost)
+static bool StageWithin(const SpreadPaths *paths, int stage, int begin, int end, RanncCost *cost)
 {
   const RanncTask *task = paths->task;
   const RanncCost *most = &paths->most;
@@ -40,14 +40,15 @@ static bool StageWithin(const Paths *paths, int stage, int begin, int end, Rannc
          cost->reduce <= most->reduce;
 }
 
-static void FindMost(Paths *paths)
+static void FindMostSent(SpreadPaths *paths)
 {
   const RanncStaging *near = paths->task->near;
   paths->most = (RanncCost){HUGE_VAL, HUGE_VAL, HUGE_VAL};
   RanncCost most = {0};
   for (int s = 0; s < near->count; s++) {
     RanncCost cost = {0};
-    StageWithin(paths, s, near->begin[s], PlaceOf(paths->task, s + 1, paths->task->reach), &cost);
+    StageWithin(paths, s, near->begin[s], PlaceOfStage(paths->task, s + 1, paths->task->reach),
+                &cost);
     most.forward = fmax(most.forward, cost.forward);
     most.backward = fmax(most.backward, cost.backward);
     most.reduce = fmax(most.reduce, cost.reduce);
@@ -55,14 +56,14 @@ static void FindMost(Paths *paths)
   paths->most = most;
 }
 
-static void FindLeast(Paths *paths, int stage, int k)
+static void FindLeast(SpreadPaths *paths, int stage, int k)
 {
   const RanncTask *task = paths->task;
-  const int at = stage * paths->width + k, begin = PlaceOf(task, stage, k);
+  const int at = stage * paths->width + k, begin = PlaceOfStage(task, stage, k);
   const double *after = paths->least + (int64_t)(stage + 1) * paths->width;
   paths->least[at] = HUGE_VAL;
   for (int j = 0; j < paths->width && IsPlace(paths, stage, k); j++) {
-    const int end = PlaceOf(task, stage + 1, j);
+    const int end = PlaceOfStage(task, stage + 1, j);
     RanncCost cost;
     if (!IsPlace(paths, stage + 1, j) || after[j] >= paths->least[at] ||
         !StageWithin(paths, stage, begin, end, &cost))
@@ -73,7 +74,7 @@ static void FindLeast(Paths *paths, int stage, int k)
 }
 
 /* True: a boundary moved. */
-static bool Follow(const Paths *paths, RanncStaging *staging)
+static bool Follow(const SpreadPaths *paths, RanncStaging *staging)
 {
   const RanncTask *task = paths->task;
   bool moved = false;
@@ -87,11 +88,11 @@ static bool Follow(const Paths *paths, RanncStaging *staging)
 
 RengaErrorCode RengaRanncSpread_Private(const RanncTask *task, RanncStaging *staging, bool *moved)
 {
-  Paths paths = {.task = task, .width = 2 * task->reach + 1};
+  SpreadPaths paths = {.task = task, .width = 2 * task->reach + 1};
   const int count = staging->count;
   RengaErrorCode code = RengaMalloc((int64_t)(count + 1) * paths.width, &paths.least);
   if (!code) code = RengaMalloc((int64_t)count * paths.width, &paths.next);
-  if (!code) FindMost(&paths);
+  if (!code) FindMostSent(&paths);
   for (int s = count - 1; s >= 0 && !code; s--)
     for (int k = 0; k < paths.width; k++) FindLeast(&paths, s, k);
   if (!code) *moved = Follow(&paths, staging);

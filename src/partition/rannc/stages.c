@@ -16,7 +16,7 @@
 typedef struct {
   RanncCost most;
   int end, option, next;
-} Label;
+} StagingLabel;
 
 /* Labels of a state lie side by side: [first, first + count). */
 typedef struct {
@@ -26,23 +26,23 @@ typedef struct {
 typedef struct {
   const RanncTask *task;
   int n_labels, capacity;
-  Label *label;
+  StagingLabel *label;
   int n_found, room;
-  Label *found;    /* the front that is being made */
-  int n_devices;   /* rows of devices in a state; 1: they follow from the stages */
-  Front *front;    /* [stages + 1][blocks + 1][n_devices] */
-  bool *reached;   /* [stages + 1][blocks + 1] some front of these is not empty */
-  RanncCost *cost; /* [blocks + 1][options] of the stages that begin at a block */
-  bool *fits;      /* the same */
+  StagingLabel *found; /* the front that is being made */
+  int n_devices;       /* rows of devices in a state; 1: they follow from the stages */
+  Front *front;        /* [stages + 1][blocks + 1][n_devices] */
+  bool *reached;       /* [stages + 1][blocks + 1] some front of these is not empty */
+  RanncCost *cost;     /* [blocks + 1][options] of the stages that begin at a block */
+  bool *fits;          /* the same */
   RanncStaging best, trial;
-} Program;
+} StagingProgram;
 
-static int64_t RowOf(const Program *program, int stages, int block)
+static int64_t RowOf(const StagingProgram *program, int stages, int block)
 {
   return (int64_t)stages * (program->task->blocks + 1) + block;
 }
 
-static Front *FrontOf(const Program *program, int stages, int block, int devices)
+static Front *FrontOf(const StagingProgram *program, int stages, int block, int devices)
 {
   return program->front + RowOf(program, stages, block) * program->n_devices +
          devices % program->n_devices;
@@ -51,35 +51,35 @@ static Front *FrontOf(const Program *program, int stages, int block, int devices
 /* Blocks between which a stage may begin, with so many stages from it to the last. */
 typedef struct {
   int first, last;
-} Range;
+} StagingRange;
 
-static Range BeginsOf(const RanncTask *task, int stages)
+static StagingRange BeginsOf(const RanncTask *task, int stages)
 {
   const RanncStaging *near = task->near;
-  if (stages == 0) return (Range){task->blocks, task->blocks};
-  if (!near) return (Range){0, task->blocks - 1};
-  if (stages == near->count) return (Range){0, 0};
+  if (stages == 0) return (StagingRange){task->blocks, task->blocks};
+  if (!near) return (StagingRange){0, task->blocks - 1};
+  if (stages == near->count) return (StagingRange){0, 0};
   const int begin = near->begin[near->count - stages];
   const int first = begin - task->reach, last = begin + task->reach;
-  return (Range){first > 0 ? first : 0, last < task->blocks ? last : task->blocks - 1};
+  return (StagingRange){first > 0 ? first : 0, last < task->blocks ? last : task->blocks - 1};
 }
 
-static Range OptionsOf(const RanncTask *task, int stages)
+static StagingRange OptionsOfStages(const RanncTask *task, int stages)
 {
-  if (!task->near) return (Range){0, task->n_options - 1};
+  if (!task->near) return (StagingRange){0, task->n_options - 1};
   const int option = task->near->option[task->near->count - stages];
-  return (Range){option, option};
+  return (StagingRange){option, option};
 }
 
 /* No pipeline with this end has a shorter step: each stage works in as many steps as there are
    micro-batches. */
-static double Bound(const Program *program, const RanncCost *most)
+static double Bound(const StagingProgram *program, const RanncCost *most)
 {
   return (double)program->task->microbatches * (most->forward + most->backward) + most->reduce;
 }
 
 /* The step that pipelines must be faster than. */
-static double Limit(const Program *program)
+static double Limit(const StagingProgram *program)
 {
   if (program->best.count) return program->best.seconds;
   return program->task->known > 0 ? program->task->known : HUGE_VAL;
@@ -91,7 +91,7 @@ static bool Dominates(const RanncCost *a, const RanncCost *b)
 }
 
 /* Into the front that is being made, unless another is as good in all; those that it betters go. */
-static RengaErrorCode AddLabel(Program *program, const Label *label)
+static RengaErrorCode AddLabel(StagingProgram *program, const StagingLabel *label)
 {
   int kept = 0;
   for (int i = 0; i < program->n_found; i++)
@@ -109,7 +109,7 @@ static RengaErrorCode AddLabel(Program *program, const Label *label)
 }
 
 /* Places the finished front behind all others. */
-static RengaErrorCode StoreFront(Program *program, Front *front)
+static RengaErrorCode StoreFront(StagingProgram *program, Front *front)
 {
   *front = (Front){program->n_labels, program->n_found};
   while (program->n_labels + program->n_found > program->capacity) {
@@ -124,29 +124,30 @@ static RengaErrorCode StoreFront(Program *program, Front *front)
 }
 
 /* The stage that ends before block `end` on an option, before every way to go on. */
-static RengaErrorCode ExtendFront(Program *program, int stages, int devices, int end, int option)
+static RengaErrorCode ExtendFront(StagingProgram *program, int stages, int devices, int end,
+                                  int option)
 {
   const RanncTask *task = program->task;
   const RanncCost *cost = &program->cost[(int64_t)end * task->n_options + option];
   const Front *after = FrontOf(program, stages - 1, end, devices - task->replicas[option]);
   for (int l = after->first; l < after->first + after->count; l++) {
     const RanncCost *most = &program->label[l].most;
-    const Label label = {.most = {fmax(cost->forward, most->forward),
-                                  fmax(cost->backward, most->backward),
-                                  fmax(cost->reduce, most->reduce)},
-                         .end = end,
-                         .option = option,
-                         .next = l};
+    const StagingLabel label = {.most = {fmax(cost->forward, most->forward),
+                                         fmax(cost->backward, most->backward),
+                                         fmax(cost->reduce, most->reduce)},
+                                .end = end,
+                                .option = option,
+                                .next = l};
     if (Bound(program, &label.most) >= Limit(program)) continue;
     RengaCall(AddLabel(program, &label));
   }
   return RENGA_SUCCESS;
 }
 
-static void CostStages(Program *program, int stages, int block)
+static void CostStages(StagingProgram *program, int stages, int block)
 {
   const RanncTask *task = program->task;
-  const Range ends = BeginsOf(task, stages - 1), options = OptionsOf(task, stages);
+  const StagingRange ends = BeginsOf(task, stages - 1), options = OptionsOfStages(task, stages);
   for (int end = ends.first > block ? ends.first : block + 1; end <= task->blocks; end++)
     for (int o = options.first; o <= options.last; o++) {
       const int64_t at = (int64_t)end * task->n_options + o;
@@ -155,9 +156,9 @@ static void CostStages(Program *program, int stages, int block)
     }
 }
 
-static void Trace(const Program *program, int l, int stages, RanncStaging *staging)
+static void TraceStaging(const StagingProgram *program, int l, int stages, RanncStaging *staging)
 {
-  const Label *label = &program->label[l];
+  const StagingLabel *label = &program->label[l];
   staging->count = stages;
   for (int s = 0, begin = 0; s < stages; s++) {
     staging->begin[s] = begin;
@@ -175,7 +176,7 @@ static void CopyStaging(const RanncStaging *from, RanncStaging *to)
   memcpy(to->option, from->option, (size_t)from->count * sizeof *from->option);
 }
 
-static void Keep(Program *program)
+static void KeepLabel(StagingProgram *program)
 {
   RanncStaging *best = &program->best, *trial = &program->trial;
   if (!RengaRanncEstimate_Private(program->task, trial, &trial->seconds)) return;
@@ -183,20 +184,20 @@ static void Keep(Program *program)
 }
 
 /* Whole pipelines. */
-static void Finish(Program *program, int stages, const Front *front)
+static void FinishStaging(StagingProgram *program, int stages, const Front *front)
 {
   if (program->task->given && stages != program->task->stages) return;
   for (int l = front->first; l < front->first + front->count; l++) {
     if (Bound(program, &program->label[l].most) >= Limit(program)) continue;
-    Trace(program, l, stages, &program->trial);
-    Keep(program);
+    TraceStaging(program, l, stages, &program->trial);
+    KeepLabel(program);
   }
 }
 
-static RengaErrorCode MakeState(Program *program, int stages, int block, int devices)
+static RengaErrorCode MakeState(StagingProgram *program, int stages, int block, int devices)
 {
   const RanncTask *task = program->task;
-  const Range ends = BeginsOf(task, stages - 1), options = OptionsOf(task, stages);
+  const StagingRange ends = BeginsOf(task, stages - 1), options = OptionsOfStages(task, stages);
   for (int end = ends.last; end >= ends.first && end > block; end--)
     for (int o = options.first; o <= options.last && task->replicas[o] <= devices; o++)
       if (program->fits[(int64_t)end * task->n_options + o])
@@ -204,12 +205,12 @@ static RengaErrorCode MakeState(Program *program, int stages, int block, int dev
   Front *front = FrontOf(program, stages, block, devices);
   RengaCall(StoreFront(program, front));
   if (front->count) program->reached[RowOf(program, stages, block)] = true;
-  if (block == 0) Finish(program, stages, front);
+  if (block == 0) FinishStaging(program, stages, front);
   return RENGA_SUCCESS;
 }
 
 /* What is before the block is too much for the devices that these stages leave. */
-static bool IsHopeless(const Program *program, int stages, int block)
+static bool IsStagingHopeless(const StagingProgram *program, int stages, int block)
 {
   const RanncTask *task = program->task;
   const int left = task->devices - stages * task->replicas[0];
@@ -220,13 +221,13 @@ static bool IsHopeless(const Program *program, int stages, int block)
 
 /* Stages of one number more than those that are known. The first block of all comes first: what it
    finds prunes the others. */
-static RengaErrorCode AddStage(Program *program, int stages)
+static RengaErrorCode AddStage(StagingProgram *program, int stages)
 {
   const RanncTask *task = program->task;
-  const Range begins = BeginsOf(task, stages);
+  const StagingRange begins = BeginsOf(task, stages);
   const int fewest = program->n_devices == 1 ? task->devices : stages;
   for (int block = begins.first; block <= begins.last; block++) {
-    if (IsHopeless(program, stages, block)) continue;
+    if (IsStagingHopeless(program, stages, block)) continue;
     CostStages(program, stages, block);
     for (int devices = fewest; devices <= task->devices; devices++)
       RengaCall(MakeState(program, stages, block, devices));
@@ -234,35 +235,35 @@ static RengaErrorCode AddStage(Program *program, int stages)
   return RENGA_SUCCESS;
 }
 
-static int MostStages(const RanncTask *task)
+static int MostBlocksStages(const RanncTask *task)
 {
   const int devices = task->devices / task->replicas[0];
   const int most = task->blocks < devices ? task->blocks : devices;
   return task->stages && task->stages < most ? task->stages : most;
 }
 
-static RengaErrorCode Allocate(const RanncTask *task, Program *program)
+static RengaErrorCode AllocateProgram(const RanncTask *task, StagingProgram *program)
 {
   const int64_t costs = (int64_t)(task->blocks + 1) * task->n_options;
   program->n_devices = task->n_options == 1 || task->near ? 1 : task->devices + 1;
-  const int64_t states = (int64_t)(MostStages(task) + 1) * (task->blocks + 1);
+  const int64_t states = (int64_t)(MostBlocksStages(task) + 1) * (task->blocks + 1);
   RengaCall(RengaMalloc(costs, &program->cost));
   RengaCall(RengaMalloc(costs, &program->fits));
   RengaCall(RengaMalloc(states * program->n_devices, &program->front));
   RengaCall(RengaMalloc(states, &program->reached));
   RanncStaging *const stagings[] = {&program->best, &program->trial};
   for (int i = 0; i < 2; i++) {
-    RengaCall(RengaMalloc(MostStages(task), &stagings[i]->begin));
-    RengaCall(RengaMalloc(MostStages(task), &stagings[i]->option));
+    RengaCall(RengaMalloc(MostBlocksStages(task), &stagings[i]->begin));
+    RengaCall(RengaMalloc(MostBlocksStages(task), &stagings[i]->option));
   }
-  const Label none = {.next = -1};
+  const StagingLabel none = {.next = -1};
   RengaCall(AddLabel(program, &none));
   RengaCall(StoreFront(program, FrontOf(program, 0, task->blocks, 0)));
   program->reached[RowOf(program, 0, task->blocks)] = true;
   return RENGA_SUCCESS;
 }
 
-static void Free(Program *program)
+static void FreeProgram(StagingProgram *program)
 {
   RengaFree(&program->label);
   RengaFree(&program->found);
@@ -282,7 +283,7 @@ static int CountDevices(const RanncTask *task, const RanncStaging *staging)
 }
 
 /* The best one with one number changed, if it is still a pipeline; true: it became the best. */
-static bool TryChange(Program *program, int *number, int by)
+static bool TryChange(StagingProgram *program, int *number, int by)
 {
   const RanncTask *task = program->task;
   const RanncStaging *trial = &program->trial;
@@ -294,13 +295,13 @@ static bool TryChange(Program *program, int *number, int by)
     valid = valid && trial->begin[s] < end && trial->option[s] >= 0 &&
             trial->option[s] < task->n_options;
   }
-  if (valid && CountDevices(task, trial) <= task->devices) Keep(program);
+  if (valid && CountDevices(task, trial) <= task->devices) KeepLabel(program);
   if (program->best.seconds < before) return true;
   *number -= by;
   return false;
 }
 
-static void Polish(Program *program)
+static void Polish(StagingProgram *program)
 {
   RanncStaging *best = &program->best, *trial = &program->trial;
   CopyStaging(best, trial);
@@ -316,18 +317,18 @@ static void Polish(Program *program)
 
 RengaErrorCode RengaRanncStages_Private(const RanncTask *task, RanncStaging *best)
 {
-  Program program = {.task = task};
+  StagingProgram program = {.task = task};
   *best = (RanncStaging){0};
-  RengaErrorCode code = Allocate(task, &program);
+  RengaErrorCode code = AllocateProgram(task, &program);
   if (!code && task->near) CopyStaging(task->near, &program.best);
-  for (int stages = 1; stages <= MostStages(task) && !code; stages++)
+  for (int stages = 1; stages <= MostBlocksStages(task) && !code; stages++)
     code = AddStage(&program, stages);
   if (!code && program.best.count) {
     if (!task->near) Polish(&program);
     *best = program.best;
     program.best = (RanncStaging){0};
   }
-  Free(&program);
+  FreeProgram(&program);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

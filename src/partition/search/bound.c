@@ -37,7 +37,7 @@ typedef struct {
   const SearchOption *option;
   int *reach;   /* [devices + 1] the first place that these reach from the end */
   int *pointer; /* [n_options] where the last stage of each began */
-} Proof;
+} BoundProof;
 
 static double Most(double a, double b)
 {
@@ -114,21 +114,21 @@ double RengaSearchStageAtLeast_Private(const SearchModel *model, const SearchOpt
   return LeastSeconds(model, option, begin, end, devices_behind, 0, 0);
 }
 
-static bool Fits(const Proof *proof, const SearchOption *option, int begin, int end,
-                 int devices_behind, double received, double bound)
+static bool FitsBound(const BoundProof *proof, const SearchOption *option, int begin, int end,
+                      int devices_behind, double received, double bound)
 {
   return LeastSeconds(proof->model, option, begin, end, devices_behind, received, bound) <= bound;
 }
 
 /* The first place of the longest stage that ends there, whatever it receives; end where none fits.
    near: a guess. Steps away from it double. */
-static int LongestAtMost(const Proof *proof, const SearchOption *option, int end,
+static int LongestAtMost(const BoundProof *proof, const SearchOption *option, int end,
                          int devices_behind, int near, double bound)
 {
   int low = 0, high = end; /* begins before low do not fit, those from high on do */
   int at = near < end ? near : end - 1;
   for (int step = 1; at >= low && at < high; step *= 2) {
-    if (Fits(proof, option, at, end, devices_behind, 0, bound)) {
+    if (FitsBound(proof, option, at, end, devices_behind, 0, bound)) {
       high = at;
       at = at > step ? at - step : 0;
     } else {
@@ -138,7 +138,7 @@ static int LongestAtMost(const Proof *proof, const SearchOption *option, int end
   }
   while (low < high) {
     const int middle = low + (high - low) / 2;
-    if (Fits(proof, option, middle, end, devices_behind, 0, bound))
+    if (FitsBound(proof, option, middle, end, devices_behind, 0, bound))
       high = middle;
     else
       low = middle + 1;
@@ -148,7 +148,7 @@ static int LongestAtMost(const Proof *proof, const SearchOption *option, int end
 
 /* What is received depends on the first place alone, so that the first that fits is the best; after
    some that do not one is taken to fit. */
-static int Longest(const Proof *proof, const SearchOption *option, int end, int devices_behind,
+static int Longest(const BoundProof *proof, const SearchOption *option, int end, int devices_behind,
                    int near, double bound)
 {
   const double *received = proof->model->received;
@@ -156,13 +156,13 @@ static int Longest(const Proof *proof, const SearchOption *option, int end, int 
   int begin = first;
   if (proof->model->memory <= 0) return first;
   while (begin < end && begin < first + STEPS_MOST &&
-         !Fits(proof, option, begin, end, devices_behind, received[begin], bound))
+         !FitsBound(proof, option, begin, end, devices_behind, received[begin], bound))
     begin++;
   return begin;
 }
 
 /* Enough places stay for the stages that must come before; there are only so many behind. */
-static int LeavePlaces(const Proof *proof, int begin, int devices_behind)
+static int LeavePlaces(const BoundProof *proof, int begin, int devices_behind)
 {
   const int left = proof->stages - 1 - devices_behind / proof->option[0].shape.replicas;
   return begin < left ? left : begin;
@@ -170,14 +170,14 @@ static int LeavePlaces(const Proof *proof, int begin, int devices_behind)
 
 /* The first place that so many devices reach with a last stage of this row, if it is before
    furthest; one place tells. */
-static int ReachWith(Proof *proof, int o, int devices, int furthest, double bound)
+static int ReachWith(BoundProof *proof, int o, int devices, int furthest, double bound)
 {
   const SearchModel *model = proof->model;
   const SearchOption *option = &proof->option[o];
   if (option->shape.replicas > devices || furthest == 0) return model->count + 1;
   const int behind = devices - option->shape.replicas, end = proof->reach[behind];
   if (end == 0 || end > model->count) return model->count + 1;
-  if (furthest <= end && !Fits(proof, option, furthest - 1, end, behind, 0, bound))
+  if (furthest <= end && !FitsBound(proof, option, furthest - 1, end, behind, 0, bound))
     return model->count + 1;
   const int begin = Longest(proof, option, end, behind, proof->pointer[o], bound);
   if (begin >= end) return model->count + 1;
@@ -186,7 +186,7 @@ static int ReachWith(Proof *proof, int o, int devices, int furthest, double boun
   return placed < end ? placed : model->count + 1;
 }
 
-static bool CanCover(Proof *proof, double bound)
+static bool CanCover(BoundProof *proof, double bound)
 {
   const SearchModel *model = proof->model;
   int first = 0; /* the row that reached furthest with the last number of devices: mostly again */
@@ -204,14 +204,14 @@ static bool CanCover(Proof *proof, double bound)
   return false;
 }
 
-static bool IsLarge(const Proof *proof)
+static bool IsLarge(const BoundProof *proof)
 {
   return (int64_t)proof->model->devices * proof->n_options > WORK_WANTED;
 }
 
 /* The largest bound that is known to be out of reach; HUGE_VAL: every one. From `low` on, which is
    known; where even `enough` is out of reach that is said. */
-static double LeastBound(Proof *proof, double low, double enough)
+static double LeastBound(BoundProof *proof, double low, double enough)
 {
   double high = fmax(low, 1e-12);
   if (!CanCover(proof, enough)) return enough;
@@ -283,7 +283,8 @@ RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **ca
 }
 
 /* Layouts of equal replicas are bounded one number at a time. */
-static double LargestBound(Proof *proof, int n_options, const SearchOption options[], double low)
+static double LargestBound(BoundProof *proof, int n_options, const SearchOption options[],
+                           double low)
 {
   double best = HUGE_VAL;
   proof->n_options = proof->model->unequal ? n_options : 1;
@@ -303,7 +304,7 @@ static double SimpleBound(const SearchModel *model)
 
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds)
 {
-  Proof proof = {.model = model, .stages = stages};
+  BoundProof proof = {.model = model, .stages = stages};
   SearchOption *group = NULL;
   RengaErrorCode code = RengaMalloc(model->n_options + 1, &group);
   if (!code) code = RengaMalloc(model->devices + 1, &proof.reach);

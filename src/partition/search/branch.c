@@ -28,7 +28,7 @@ typedef struct {
   SearchAim *best;
 } Branch;
 
-static bool IsOver(Branch *branch)
+static bool IsBranchOver(Branch *branch)
 {
   const int64_t looks = branch->looks++;
   if (branch->work > 0 && looks > branch->work) branch->over = true;
@@ -38,7 +38,7 @@ static bool IsOver(Branch *branch)
 }
 
 /* Longer stages take more: the first place that is in reach, end where none is. */
-static int Reach(const Branch *branch, const SearchOption *option, int end)
+static int ReachPlace(const Branch *branch, const SearchOption *option, int end)
 {
   int low = 0, high = end;
   while (low < high) {
@@ -51,7 +51,7 @@ static int Reach(const Branch *branch, const SearchOption *option, int end)
   return high;
 }
 
-static void FindNeeds(Branch *branch)
+static void FindBranchNeeds(Branch *branch)
 {
   const SearchModel *model = branch->model;
   const int none = model->devices + 1;
@@ -59,7 +59,7 @@ static void FindNeeds(Branch *branch)
   for (int end = 1; end <= model->count; end++) {
     branch->needs[end] = none;
     for (int o = 0; o < model->n_options; o++) {
-      const int begin = Reach(branch, &model->option[o], end);
+      const int begin = ReachPlace(branch, &model->option[o], end);
       if (begin == end) continue;
       const int devices = branch->needs[begin] + model->option[o].shape.replicas;
       if (devices < branch->needs[end]) branch->needs[end] = devices;
@@ -67,7 +67,7 @@ static void FindNeeds(Branch *branch)
   }
 }
 
-static RengaErrorCode Simulate(Branch *branch)
+static RengaErrorCode SimulateBranch(Branch *branch)
 {
   SearchLayout layout = {.count = branch->count};
   const double before = branch->best->step;
@@ -89,13 +89,13 @@ static bool MayBegin(const Branch *branch, int begin, int devices)
   return branch->needs[begin] <= devices && (!wanted || branch->count < wanted);
 }
 
-static RengaErrorCode Extend(Branch *branch, int end, int left, int behind, double least);
+static RengaErrorCode ExtendBranch(Branch *branch, int end, int left, int behind, double least);
 
 static RengaErrorCode ExtendBy(Branch *branch, int o, int end, int left, int behind, double least)
 {
   const SearchModel *model = branch->model;
   const SearchOption *option = &model->option[o];
-  for (int begin = end - 1; begin >= 0 && !IsOver(branch); begin--) {
+  for (int begin = end - 1; begin >= 0 && !IsBranchOver(branch); begin--) {
     const double own = RengaSearchStageAtLeast_Private(model, option, begin, end, behind);
     const double both = own > least ? own : least;
     if (both >= branch->ceiling) return RENGA_SUCCESS;
@@ -103,17 +103,17 @@ static RengaErrorCode ExtendBy(Branch *branch, int o, int end, int left, int beh
         (SearchStage){.begin = begin, .end = end, .shape = option->shape};
     if (MayBegin(branch, begin, left - option->shape.replicas)) {
       if (begin > 0)
-        RengaCall(Extend(branch, begin, left - option->shape.replicas,
-                         behind + option->shape.replicas, both));
+        RengaCall(ExtendBranch(branch, begin, left - option->shape.replicas,
+                               behind + option->shape.replicas, both));
       else if (both >= branch->floor)
-        RengaCall(Simulate(branch));
+        RengaCall(SimulateBranch(branch));
     }
     branch->count--;
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Extend(Branch *branch, int end, int left, int behind, double least)
+static RengaErrorCode ExtendBranch(Branch *branch, int end, int left, int behind, double least)
 {
   const SearchModel *model = branch->model;
   for (int o = 0; o < model->n_options && model->option[o].shape.replicas <= left; o++)
@@ -123,7 +123,7 @@ static RengaErrorCode Extend(Branch *branch, int end, int left, int behind, doub
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Rise(Branch *branch, double *bound)
+static RengaErrorCode RiseBound(Branch *branch, double *bound)
 {
   const double first = *bound, last = branch->best->step;
   branch->floor = 0;
@@ -131,8 +131,8 @@ static RengaErrorCode Rise(Branch *branch, double *bound)
     const double ceiling = first + (last - first) / (1 << (ROUNDS - round));
     branch->ceiling = ceiling < branch->best->step ? ceiling : branch->best->step;
     if (branch->ceiling <= branch->floor) break;
-    FindNeeds(branch);
-    RengaCall(Extend(branch, branch->model->count, branch->model->devices, 0, 0));
+    FindBranchNeeds(branch);
+    RengaCall(ExtendBranch(branch, branch->model->count, branch->model->devices, 0, 0));
     if (branch->over) break;
     *bound = fmax(*bound, fmin(fmin(ceiling, branch->best->step), branch->trial.least));
     branch->floor = ceiling;
@@ -149,7 +149,7 @@ RengaErrorCode RengaSearchBranch_Private(const SearchTask *task, const SearchCha
   if (!code) code = RengaSearchModelOf_Private(task, chain, best->candidate.size, false, &model);
   if (!code) code = RengaMalloc(model.count + 1, &branch.stage);
   if (!code) code = RengaMalloc(model.count + 1, &branch.needs);
-  if (!code) code = Rise(&branch, bound);
+  if (!code) code = RiseBound(&branch, bound);
   RengaFree(&branch.stage);
   RengaFree(&branch.needs);
   RengaSearchTrialFree_Private(&branch.trial);

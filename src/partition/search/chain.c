@@ -20,7 +20,7 @@ struct SearchStore {
   Stored row[STORED_MOST];
 };
 
-static bool Crosses(const RengaGraphValue *value)
+static bool CrossesCuts(const RengaGraphValue *value)
 {
   return value->kind == RENGA_VALUE_ACTIVATION && !value->prepared && value->producer >= 0;
 }
@@ -32,11 +32,11 @@ static double BytesOf(const RengaGraphValue *value, int64_t microbatch)
 }
 
 /* A reshape lies in the memory of what it reshapes. */
-static RengaValue Root(RengaGraph graph, RengaValue value)
+static RengaValue RootOfValue(RengaGraph graph, RengaValue value)
 {
   for (;;) {
     const RengaGraphValue *view = RengaGraphGetValue(graph, value);
-    if (!Crosses(view)) return value;
+    if (!CrossesCuts(view)) return value;
     const RengaGraphNode *node = RengaGraphGetNode(graph, view->producer);
     if (strcmp(node->op->name, "Reshape")) return value;
     value = node->in[0];
@@ -54,7 +54,7 @@ static RengaErrorCode MarkSaved(RengaGraph all, const int place[], SearchChain *
         continue;
       const RengaValue whole = RengaGraphFindValue(chain->graph, in->name);
       if (whole < 0) continue;
-      const RengaValue root = Root(chain->graph, whole);
+      const RengaValue root = RootOfValue(chain->graph, whole);
       chain->saved[root] = true;
       if (place[node->id] < chain->reader[root]) chain->reader[root] = place[node->id];
     }
@@ -63,7 +63,7 @@ static RengaErrorCode MarkSaved(RengaGraph all, const int place[], SearchChain *
 }
 
 /* Of each node; count: it is prepared. */
-static RengaErrorCode FindPlaces(const SearchChain *chain, int **place)
+static RengaErrorCode FindChainPlaces(const SearchChain *chain, int **place)
 {
   const int n_nodes = RengaGraphGetNodeCount(chain->graph);
   RengaCall(RengaMalloc(n_nodes + 1, place));
@@ -83,7 +83,7 @@ static RengaErrorCode FindSaved(SearchChain *chain)
   if (loss == RENGA_VALUE_NONE) return RENGA_SUCCESS;
   RengaCall(RengaGraphGetSubgraph(chain->graph, 0, RengaGraphGetNodeCount(chain->graph), &all));
   RengaErrorCode code = RengaGraphDifferentiate(all, 0, NULL, NULL, 0, NULL, NULL);
-  if (!code) code = FindPlaces(chain, &place);
+  if (!code) code = FindChainPlaces(chain, &place);
   if (!code) code = MarkSaved(all, place, chain);
   RengaFree(&place);
   RengaGraphDestroy(&all);
@@ -91,7 +91,7 @@ static RengaErrorCode FindSaved(SearchChain *chain)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddUse(SearchChain *chain, RengaValue v, int place)
+static RengaErrorCode AddChainUse(SearchChain *chain, RengaValue v, int place)
 {
   const RengaGraphValue *value = RengaGraphGetValue(chain->graph, v);
   const bool trained = value->kind == RENGA_VALUE_PARAMETER && !value->frozen;
@@ -112,7 +112,7 @@ static RengaErrorCode AddUse(SearchChain *chain, RengaValue v, int place)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ListNodes(SearchChain *chain)
+static RengaErrorCode ListChainNodes(SearchChain *chain)
 {
   RengaGraph graph = chain->graph;
   for (int v = 0; v < RengaGraphGetValueCount(graph); v++) chain->last[v] = -1;
@@ -122,7 +122,7 @@ static RengaErrorCode ListNodes(SearchChain *chain)
     const int place = chain->count++;
     chain->node[place] = n;
     for (int i = 0; i < node->n_in; i++)
-      if (node->in[i] >= 0) RengaCall(AddUse(chain, node->in[i], place));
+      if (node->in[i] >= 0) RengaCall(AddChainUse(chain, node->in[i], place));
   }
   for (int c = 0; c < chain->count; c++) {
     chain->elements[c + 1] += chain->elements[c];
@@ -143,7 +143,7 @@ RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *cha
   RengaCall(RengaMalloc(n_values + 1, &chain->saved));
   RengaCall(RengaMalloc(n_values + 1, &chain->last));
   RengaCall(RengaMalloc(n_values + 1, &chain->reader));
-  RengaCall(ListNodes(chain));
+  RengaCall(ListChainNodes(chain));
   RengaCall(FindSaved(chain));
   return RENGA_SUCCESS;
 }
@@ -173,7 +173,7 @@ static void WeighValue(const SearchChain *chain, int v, int place, double bytes,
   if (last > place) {
     model->cut[place + 1] += bytes;
     model->cut[last + 1] -= bytes;
-    if (!chain->saved[Root(chain->graph, v)]) {
+    if (!chain->saved[RootOfValue(chain->graph, v)]) {
       model->unsaved[place + 1] += bytes;
       model->unsaved[last + 1] -= bytes;
     }
@@ -204,10 +204,10 @@ static void WeighNode(const SearchChain *chain, int place, int64_t microbatch, S
     const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
     if (value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE) continue;
     const double bytes = BytesOf(value, microbatch);
-    if (Crosses(value)) model->temporary[place] += value->differentiable ? bytes : 0;
-    if (!Crosses(value) && chain->last[node->in[i]] == place) model->inputs[place + 1] += bytes;
+    if (CrossesCuts(value)) model->temporary[place] += value->differentiable ? bytes : 0;
+    if (!CrossesCuts(value) && chain->last[node->in[i]] == place) model->inputs[place + 1] += bytes;
     if (IsRepeated(node, i)) continue;
-    if (Crosses(value)) model->received[place] += bytes;
+    if (CrossesCuts(value)) model->received[place] += bytes;
     if (value->kind == RENGA_VALUE_INPUT && chain->last[node->in[i]] == place)
       model->fields[place + 1] += bytes;
   }
@@ -224,7 +224,7 @@ static void MarkReturned(const SearchChain *chain, const RengaProfileCost costs[
     for (int i = 0; i < node->n_in && returned[c]; i++) {
       if (node->in[i] < 0) continue;
       const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
-      if (Crosses(value) && value->differentiable) returned[place[value->producer]] = true;
+      if (CrossesCuts(value) && value->differentiable) returned[place[value->producer]] = true;
     }
   }
 }
@@ -238,7 +238,7 @@ static void FindPaths(const SearchChain *chain, const RengaProfileCost costs[], 
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] < 0) continue;
       const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
-      if (!Crosses(value)) continue;
+      if (!CrossesCuts(value)) continue;
       const int from = place[value->producer];
       const RengaProfileCost *cost = &costs[value->producer];
       path[2 * c] = fmax(path[2 * c], path[2 * from] + cost->forward);
@@ -258,7 +258,7 @@ static void FindPathsBehind(const SearchChain *chain, const RengaProfileCost cos
     for (int i = 0; i < node->n_in && returned[c]; i++) {
       if (node->in[i] < 0) continue;
       const RengaGraphValue *value = RengaGraphGetValue(chain->graph, node->in[i]);
-      if (!Crosses(value) || !value->differentiable) continue;
+      if (!CrossesCuts(value) || !value->differentiable) continue;
       double *before = &path[place[value->producer]];
       *before = fmax(*before, path[c] + cost->forward + cost->backward);
     }
@@ -291,7 +291,7 @@ static RengaErrorCode FindLeads(const SearchChain *chain, const RengaProfileCost
   int *place = NULL;
   bool *returned = NULL;
   double *path = NULL;
-  RengaErrorCode code = FindPlaces(chain, &place);
+  RengaErrorCode code = FindChainPlaces(chain, &place);
   if (!code) code = RengaMalloc(chain->count + 1, &returned);
   if (!code) code = RengaMalloc((int64_t)3 * chain->count + 1, &path);
   if (!code) {

@@ -30,7 +30,7 @@ static RengaErrorCode ChoosePlaces(const SearchModel *fine, int *count, int **pl
 }
 
 /* Number of the part that has a place. */
-static int PartOf(const int place[], int count, int at)
+static int PartOfChain(const int place[], int count, int at)
 {
   int low = 0, high = count - 1;
   while (low < high) {
@@ -58,7 +58,7 @@ static RengaErrorCode CopySums(const SearchModel *fine, const int place[], Searc
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Fill(const SearchModel *fine, const int place[], SearchModel *coarse)
+static RengaErrorCode FillCoarse(const SearchModel *fine, const int place[], SearchModel *coarse)
 {
   SearchTie *tie = NULL;
   RengaCall(CopySums(fine, place, coarse));
@@ -67,16 +67,16 @@ static RengaErrorCode Fill(const SearchModel *fine, const int place[], SearchMod
   coarse->n_options = fine->n_options;
   RengaCall(RengaMalloc(fine->n_ties + 1, &tie));
   for (int t = 0; t < fine->n_ties; t++)
-    tie[t] = (SearchTie){.before = PartOf(place, coarse->count, fine->tie[t].before),
-                         .after = PartOf(place, coarse->count, fine->tie[t].after),
+    tie[t] = (SearchTie){.before = PartOfChain(place, coarse->count, fine->tie[t].before),
+                         .after = PartOfChain(place, coarse->count, fine->tie[t].after),
                          .elements = fine->tie[t].elements};
   coarse->tie = tie;
   coarse->n_ties = fine->n_ties;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Search(const SearchModel *fine, const int place[], const SearchModel *coarse,
-                             SearchLayout *best)
+static RengaErrorCode SearchCoarse(const SearchModel *fine, const int place[],
+                                   const SearchModel *coarse, SearchLayout *best)
 {
   SearchLayout found = {0};
   RengaErrorCode code = RengaSearchEqual_Private(coarse, &found);
@@ -98,8 +98,8 @@ RengaErrorCode RengaSearchCoarse_Private(const SearchModel *model, SearchLayout 
   RengaCall(ChoosePlaces(model, &count, &place));
   coarse.longest = model->longest;
   RengaErrorCode code = RengaSearchModelAllocate_Private(count, &coarse);
-  if (!code) code = Fill(model, place, &coarse);
-  if (!code) code = Search(model, place, &coarse, best);
+  if (!code) code = FillCoarse(model, place, &coarse);
+  if (!code) code = SearchCoarse(model, place, &coarse, best);
   SearchTie *tie = (SearchTie *)(uintptr_t)coarse.tie;
   RengaFree(&tie);
   RengaSearchModelFree_Private(&coarse);

@@ -30,17 +30,17 @@ typedef struct {
 typedef struct {
   int count;
   int64_t row[SIZES_MOST];
-} Numbers;
+} SizeList;
 
-static void AddNumber(Numbers *numbers, int64_t number)
+static void AddSize(SizeList *numbers, int64_t number)
 {
   for (int i = 0; i < numbers->count; i++)
     if (numbers->row[i] == number) return;
   if (numbers->count < SIZES_MOST) numbers->row[numbers->count++] = number;
 }
 
-static RengaErrorCode ReadNumbers(RengaPartition partition, const char *option, const char *text,
-                                  int64_t most, const char *what, Numbers *numbers)
+static RengaErrorCode ReadSizeList(RengaPartition partition, const char *option, const char *text,
+                                   int64_t most, const char *what, SizeList *numbers)
 {
   for (const char *at = text; *at;) {
     char *end;
@@ -48,7 +48,7 @@ static RengaErrorCode ReadNumbers(RengaPartition partition, const char *option, 
     RengaCheck(end != at && (*end == ',' || !*end) && number >= 1 && number <= most,
                partition->hdr.comm, RENGA_ERR_OPTION, "-%s %s: write %s, from 1 to %lld: 1,2,4",
                option, text, what, (long long)most);
-    AddNumber(numbers, number);
+    AddSize(numbers, number);
     at = end + (*end == ',');
   }
   RengaCheck(numbers->count > 0, partition->hdr.comm, RENGA_ERR_OPTION, "-%s is empty", option);
@@ -63,86 +63,86 @@ typedef struct {
 } Choice;
 
 /* Costs of each size would be measured: of a few alone. */
-static void ListMeasured(const Choice *choice, Numbers *first)
+static void ListMeasured(const Choice *choice, SizeList *first)
 {
   for (int parts = 1; parts <= 4; parts *= 2)
-    AddNumber(first, (choice->microbatch + parts - 1) / parts);
+    AddSize(first, (choice->microbatch + parts - 1) / parts);
 }
 
 /* All powers of two, and halves between, that the batch has. */
-static void ListAll(const Choice *choice, Numbers *first)
+static void ListAllSizes(const Choice *choice, SizeList *first)
 {
-  AddNumber(first, choice->microbatch);
+  AddSize(first, choice->microbatch);
   for (int64_t size = 1; size <= choice->batch; size *= 2) {
     if ((choice->batch + size - 1) / size > MICROBATCHES_MANY) continue;
-    AddNumber(first, size);
-    if (size + size / 2 <= choice->batch) AddNumber(first, size + size / 2);
+    AddSize(first, size);
+    if (size + size / 2 <= choice->batch) AddSize(first, size + size / 2);
   }
 }
 
 /* One size: the usual, or a smaller one that keeps all devices busy. */
-static void ListForMany(const Choice *choice, Numbers *first, Numbers *more)
+static void ListForMany(const Choice *choice, SizeList *first, SizeList *more)
 {
   int64_t size = choice->batch / ((int64_t)MICROBATCHES_PER_DEVICE * choice->ranks);
   if (size > choice->microbatch) size = choice->microbatch;
   if (size < 1) size = 1;
-  AddNumber(first, size);
-  while (size > 1) AddNumber(more, size = (size + 1) / 2);
+  AddSize(first, size);
+  while (size > 1) AddSize(more, size = (size + 1) / 2);
 }
 
 /* The size decides the bits of the results: the plan says what fixes it. */
-static RengaErrorCode ListSizes(RengaPartition partition, const char *sizes, const Choice *choice,
-                                Numbers *first, Numbers *more)
+static RengaErrorCode ListMicrobatchSizes(RengaPartition partition, const char *sizes,
+                                          const Choice *choice, SizeList *first, SizeList *more)
 {
   const bool all = sizes && !strcmp(sizes, "auto");
   if (partition->microbatch) {
-    AddNumber(first, choice->microbatch);
+    AddSize(first, choice->microbatch);
   } else if (sizes && !strcmp(sizes, "default")) {
-    AddNumber(first, choice->microbatch);
-    for (int64_t size = choice->microbatch; size > 1;) AddNumber(more, size = (size + 1) / 2);
+    AddSize(first, choice->microbatch);
+    for (int64_t size = choice->microbatch; size > 1;) AddSize(more, size = (size + 1) / 2);
   } else if (sizes && !all) {
-    RengaCall(ReadNumbers(partition, "partition_microbatch_sizes", sizes, choice->batch,
-                          "default, auto, or samples of a micro-batch", first));
+    RengaCall(ReadSizeList(partition, "partition_microbatch_sizes", sizes, choice->batch,
+                           "default, auto, or samples of a micro-batch", first));
   } else if (choice->large && !all) {
     ListForMany(choice, first, more);
   } else if (choice->measured && !all) {
     ListMeasured(choice, first);
     for (int64_t size = first->row[first->count - 1]; size > 1;)
-      AddNumber(more, size = (size + 1) / 2);
+      AddSize(more, size = (size + 1) / 2);
   } else {
-    ListAll(choice, first);
+    ListAllSizes(choice, first);
   }
   return RENGA_SUCCESS;
 }
 
 /* So does the leaf. */
 static RengaErrorCode ListLeaves(RengaPartition partition, int64_t microbatches, bool large,
-                                 Numbers *first, Numbers *more)
+                                 SizeList *first, SizeList *more)
 {
   const char *leaves = partition->leaves;
   const bool all = leaves && !strcmp(leaves, "auto");
   if (partition->leaf) {
-    AddNumber(first, partition->leaf);
+    AddSize(first, partition->leaf);
   } else if (leaves && !all) {
-    RengaCall(ReadNumbers(partition, "partition_leaves", leaves, microbatches,
-                          "auto, or numbers of micro-batches", first));
+    RengaCall(ReadSizeList(partition, "partition_leaves", leaves, microbatches,
+                           "auto, or numbers of micro-batches", first));
   } else if (large && !all) {
-    AddNumber(first, 1);
+    AddSize(first, 1);
     for (size_t i = 0; i < sizeof larger_leaves / sizeof larger_leaves[0]; i++)
-      if (larger_leaves[i] <= microbatches) AddNumber(more, larger_leaves[i]);
+      if (larger_leaves[i] <= microbatches) AddSize(more, larger_leaves[i]);
   } else {
-    AddNumber(first, 1);
+    AddSize(first, 1);
     for (int64_t leaf = 4; leaf <= LEAF_MOST && leaf <= microbatches; leaf *= 2) {
-      AddNumber(first, leaf);
-      if (leaf + leaf / 2 <= microbatches) AddNumber(first, leaf + leaf / 2);
+      AddSize(first, leaf);
+      if (leaf + leaf / 2 <= microbatches) AddSize(first, leaf + leaf / 2);
     }
   }
   return RENGA_SUCCESS;
 }
 
 /* A leaf has no more micro-batches than there are, unless there is no other. */
-static void AddRows(int64_t batch, const Numbers *sizes, const Numbers *leaves,
-                    Collected *collected)
+static void AddSizeRows(int64_t batch, const SizeList *sizes, const SizeList *leaves,
+                        Collected *collected)
 {
   for (int s = 0; s < sizes->count; s++)
     for (int l = 0; l < leaves->count && collected->n_rows < ROWS_MOST; l++) {
@@ -152,7 +152,8 @@ static void AddRows(int64_t batch, const Numbers *sizes, const Numbers *leaves,
     }
 }
 
-static RengaErrorCode CheckSizes(RengaPartition partition, int64_t batch, const Numbers *sizes)
+static RengaErrorCode CheckMicrobatchSizes(RengaPartition partition, int64_t batch,
+                                           const SizeList *sizes)
 {
   for (int s = 0; s < sizes->count; s++) {
     const int64_t count = (batch + sizes->row[s] - 1) / sizes->row[s];
@@ -176,27 +177,27 @@ static RengaErrorCode ListRows(RengaPartition partition, const char *sizes, int 
                                int64_t batch, int64_t microbatch, Collected *collected,
                                SearchTask *task)
 {
-  Numbers size = {0}, other_size = {0}, leaf = {0}, other_leaf = {0};
+  SizeList size = {0}, other_size = {0}, leaf = {0}, other_leaf = {0};
   const Choice choice = {.batch = batch,
                          .microbatch = microbatch,
                          .large = (int64_t)ranks * RengaGraphGetNodeCount(partition->graph) >
                                   PROBLEM_LARGE,
                          .measured = IsMeasured(collected->from.profile),
                          .ranks = ranks};
-  RengaCall(ListSizes(partition, sizes, &choice, &size, &other_size));
-  RengaCall(CheckSizes(partition, batch, &size));
+  RengaCall(ListMicrobatchSizes(partition, sizes, &choice, &size, &other_size));
+  RengaCall(CheckMicrobatchSizes(partition, batch, &size));
   int64_t smallest = batch;
   for (int i = 0; i < size.count; i++) smallest = size.row[i] < smallest ? size.row[i] : smallest;
   RengaCall(
       ListLeaves(partition, (batch + smallest - 1) / smallest, choice.large, &leaf, &other_leaf));
   task->chooses_size = size.count + other_size.count > 1;
   task->chooses_leaf = leaf.count + other_leaf.count > 1;
-  AddRows(batch, &size, &leaf, collected);
+  AddSizeRows(batch, &size, &leaf, collected);
   collected->n_first = collected->n_rows;
   if (task->memory <= 0) return RENGA_SUCCESS;
-  AddRows(batch, &size, &other_leaf, collected);
-  AddRows(batch, &other_size, &leaf, collected);
-  AddRows(batch, &other_size, &other_leaf, collected);
+  AddSizeRows(batch, &size, &other_leaf, collected);
+  AddSizeRows(batch, &other_size, &leaf, collected);
+  AddSizeRows(batch, &other_size, &other_leaf, collected);
   return RENGA_SUCCESS;
 }
 
@@ -226,7 +227,8 @@ static void FreeCosts(Collected *collected)
   }
 }
 
-static RengaErrorCode FindRates(RengaPartition partition, Collected *collected, SearchTask *task)
+static RengaErrorCode FindTaskRates(RengaPartition partition, Collected *collected,
+                                    SearchTask *task)
 {
   RengaGraphTotals totals;
   RengaCall(RengaGraphGetTotals(partition->graph, &totals));
@@ -252,7 +254,7 @@ static RengaErrorCode SetUpDevice(RengaPartition partition)
 }
 
 /* Of the settings all that decides memory and time. */
-static RengaErrorCode TakeSettings(RengaPartition partition, SearchTask *task)
+static RengaErrorCode TakeTaskSettings(RengaPartition partition, SearchTask *task)
 {
   RengaOptimizer optimizer;
   const char *const *names;
@@ -286,9 +288,9 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
     RengaCall(ListRows(partition, wish->sizes, ranks, batch, microbatch, collected, task));
   }
   RengaCall(FindCosts(partition, collected));
-  RengaCall(FindRates(partition, collected, task));
+  RengaCall(FindTaskRates(partition, collected, task));
   RengaCall(RengaProfileGetMachine(collected->from.profile, &task->machine));
-  RengaCall(TakeSettings(partition, task));
+  RengaCall(TakeTaskSettings(partition, task));
   task->graph = partition->graph;
   task->ranks = ranks;
   task->given = wish->given;
@@ -322,7 +324,7 @@ static RengaErrorCode AllocateAnswer(SearchAnswer *answer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Share(RengaComm comm, SearchAnswer *answer)
+static RengaErrorCode ShareAnswer(RengaComm comm, SearchAnswer *answer)
 {
   static const char what[] = "the plan of rank 0";
   const bool root = RengaCommGetRank(comm) == 0;
@@ -343,8 +345,8 @@ static RengaErrorCode Share(RengaComm comm, SearchAnswer *answer)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FillPlan(RengaPartition partition, int64_t batch, const SearchAnswer *answer,
-                               RengaPlan plan)
+static RengaErrorCode FillPlanFromAnswer(RengaPartition partition, int64_t batch,
+                                         const SearchAnswer *answer, RengaPlan plan)
 {
   RengaCall(RengaPlanSetStages(plan, partition->graph, answer->n_stages, answer->stage));
   RengaCall(RengaPlanSetRanks(plan, answer->rank));
@@ -404,8 +406,8 @@ RengaErrorCode RengaSearchPartition_Private(RengaPartition partition, const Reng
   if (!code)
     code = RengaErrorAgree(partition->hdr.comm,
                            SolveOnFirst(comm, collected.from.profile, &task, &answer));
-  if (!code) code = Share(comm, &answer);
-  if (!code) code = FillPlan(partition, batch, &answer, plan);
+  if (!code) code = ShareAnswer(comm, &answer);
+  if (!code) code = FillPlanFromAnswer(partition, batch, &answer, plan);
   if (!code) code = NameOrigin(collected.from.profile, plan);
   RengaSearchAnswerFree_Private(&answer);
   FreeCollected(partition, &collected);

@@ -27,12 +27,12 @@ typedef struct {
   double bottleneck; /* of the plan */
 } Convex;
 
-static SearchOption OptionOf(const Convex *convex)
+static SearchOption OptionOfConvex(const Convex *convex)
 {
   return RengaSearchOptionOf_Private(convex->model, &convex->candidate->layout.stage[0].shape);
 }
 
-static bool Crosses(const RengaGraphValue *value)
+static bool CrossesStages(const RengaGraphValue *value)
 {
   return value->kind == RENGA_VALUE_ACTIVATION && !value->prepared && value->producer >= 0;
 }
@@ -42,7 +42,7 @@ static bool Crosses(const RengaGraphValue *value)
 static void FillItems(Convex *convex)
 {
   const SearchModel *model = convex->model;
-  const double copies = 1 + model->moments + OptionOf(convex).least_buffers;
+  const double copies = 1 + model->moments + OptionOfConvex(convex).least_buffers;
   for (int c = 0; c < model->count; c++) {
     const RengaProfileCost *own = &convex->task->costs[convex->candidate->size][model->node[c]];
     const double elements = model->elements[c + 1] - model->elements[c];
@@ -55,9 +55,9 @@ static void FillItems(Convex *convex)
         (1 + model->moments) * model->tie[t].elements * (double)sizeof(float);
 }
 
-static double CostOf(const Convex *convex, const RengaGraphValue *value)
+static double CostOfConvex(const Convex *convex, const RengaGraphValue *value)
 {
-  const SearchOption option = OptionOf(convex);
+  const SearchOption option = OptionOfConvex(convex);
   const int64_t microbatch = convex->task->size[convex->candidate->size];
   const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, microbatch);
   return option.message_latency + option.message_rate * (double)RengaTensorSpecBytes(&spec);
@@ -73,7 +73,7 @@ static void ListUses(Convex *convex, const int place[], int value[])
     for (int i = 0; i < node->n_in; i++) {
       if (node->in[i] < 0) continue;
       const RengaGraphValue *used = RengaGraphGetValue(graph, node->in[i]);
-      if (!Crosses(used)) continue;
+      if (!CrossesStages(used)) continue;
       convex->edge[2 * *edges] = place[used->producer];
       convex->edge[2 * *edges + 1] = c;
       value[(*edges)++] = node->in[i];
@@ -88,7 +88,8 @@ static void FillMessages(Convex *convex, const int value[], int pins[])
   for (int e = 0; e < problem->edges; e++) pins[value[e]] += pins[value[e]] ? 1 : 2;
   for (int v = 0; v < problem->messages; v++) {
     convex->first[v + 1] = convex->first[v] + pins[v];
-    if (pins[v]) convex->cost[v] = CostOf(convex, RengaGraphGetValue(convex->chain->graph, v));
+    if (pins[v])
+      convex->cost[v] = CostOfConvex(convex, RengaGraphGetValue(convex->chain->graph, v));
     pins[v] = 0;
   }
   for (int e = 0; e < problem->edges; e++) {
@@ -167,7 +168,7 @@ static bool HasIntervals(const RengaCutsProblem *problem, const RengaCutsResult 
   return true;
 }
 
-static RengaErrorCode Compare(Convex *convex, SearchConvex *answer)
+static RengaErrorCode CompareConvex(Convex *convex, SearchConvex *answer)
 {
   RengaCutsResult result = {.count = 0};
   RengaCall(FillGraph(convex));
@@ -195,7 +196,7 @@ RengaErrorCode RengaSearchConvex_Private(const SearchTask *task, const SearchCha
   if (candidate->layout.count < 2 || !RengaSearchIsEqual_Private(&candidate->layout))
     return RENGA_SUCCESS;
   if (!task->exact && model->count > QUICK_PLACES) return RENGA_SUCCESS;
-  const RengaErrorCode code = Compare(&convex, answer);
+  const RengaErrorCode code = CompareConvex(&convex, answer);
   RengaFree(&convex.item);
   RengaFree(&convex.edge);
   RengaFree(&convex.first);

@@ -11,16 +11,16 @@ enum { CHAIN_LONG = 20000, STEPS_BACK = 20, FRONT_MOST = 6 };
 typedef struct {
   int devices, stages, end, option;
   int next; /* number in the front of end */
-} Suffix;
+} CoverSuffix;
 
 typedef struct {
   const SearchModel *model;
   int n_options;
-  int *option;    /* [n_options] rows of the model that are tried */
-  int *count;     /* [places + 1] of the front */
-  Suffix *suffix; /* [places + 1][FRONT_MOST] */
-  int *pointer;   /* [n_options] */
-} Cover;
+  int *option;         /* [n_options] rows of the model that are tried */
+  int *count;          /* [places + 1] of the front */
+  CoverSuffix *suffix; /* [places + 1][FRONT_MOST] */
+  int *pointer;        /* [n_options] */
+} GreedyCover;
 
 static bool FitsAtLeast(const SearchModel *model, const SearchOption *option, int begin, int end,
                         double bound)
@@ -30,16 +30,17 @@ static bool FitsAtLeast(const SearchModel *model, const SearchOption *option, in
          RengaSearchLeastBytes_Private(model, option, begin, end) <= model->memory;
 }
 
-static bool Fits(const SearchModel *model, int option, int begin, int end, int depth, double bound)
+static bool FitsCover(const SearchModel *model, int option, int begin, int end, int depth,
+                      double bound)
 {
   SearchCost cost;
   return RengaSearchStageCost_Private(model, &model->option[option], begin, end, depth, &cost) &&
          cost.rounds + cost.reduce + cost.update <= bound;
 }
 
-static bool IsDominated(const Cover *cover, int begin, int devices, int stages)
+static bool IsSuffixDominated(const GreedyCover *cover, int begin, int devices, int stages)
 {
-  const Suffix *front = cover->suffix + (int64_t)begin * FRONT_MOST;
+  const CoverSuffix *front = cover->suffix + (int64_t)begin * FRONT_MOST;
   for (int i = 0; i < cover->count[begin]; i++)
     if (front[i].devices <= devices && front[i].stages <= stages) return true;
   return cover->count[begin] == FRONT_MOST && front[FRONT_MOST - 1].devices <= devices;
@@ -47,9 +48,9 @@ static bool IsDominated(const Cover *cover, int begin, int devices, int stages)
 
 /* Behind those with fewer devices; those that are no better than it go, the last where it is
    full. */
-static void Insert(Cover *cover, int begin, const Suffix *suffix)
+static void InsertFront(GreedyCover *cover, int begin, const CoverSuffix *suffix)
 {
-  Suffix *front = cover->suffix + (int64_t)begin * FRONT_MOST;
+  CoverSuffix *front = cover->suffix + (int64_t)begin * FRONT_MOST;
   int at = 0, left = 0, count = cover->count[begin];
   while (at < count && front[at].devices < suffix->devices) at++;
   for (int i = left = at; i < count; i++)
@@ -62,7 +63,7 @@ static void Insert(Cover *cover, int begin, const Suffix *suffix)
 
 /* The longest stage from begin on, or one a little shorter where the cut is dear, before each way
    to go on. */
-static void TryOption(Cover *cover, int number, int begin, double bound)
+static void TryOption(GreedyCover *cover, int number, int begin, double bound)
 {
   const SearchModel *model = cover->model;
   const int o = cover->option[number], replicas = model->option[o].shape.replicas;
@@ -70,23 +71,24 @@ static void TryOption(Cover *cover, int number, int begin, double bound)
   int waiting = FRONT_MOST; /* numbers of the fronts for which no end is found yet */
   while (*last > begin && !FitsAtLeast(model, &model->option[o], begin, *last, bound)) --*last;
   for (int end = *last, step = 0; end > begin && step < STEPS_BACK && waiting; end--, step++) {
-    const Suffix *next = cover->suffix + (int64_t)end * FRONT_MOST;
+    const CoverSuffix *next = cover->suffix + (int64_t)end * FRONT_MOST;
     for (int i = 0; i < cover->count[end] && i < waiting; i++) {
-      const Suffix made = {next[i].devices + replicas, next[i].stages + 1, end, o, i};
-      if (made.devices > model->devices || IsDominated(cover, begin, made.devices, made.stages))
+      const CoverSuffix made = {next[i].devices + replicas, next[i].stages + 1, end, o, i};
+      if (made.devices > model->devices ||
+          IsSuffixDominated(cover, begin, made.devices, made.stages))
         continue;
-      if (!Fits(model, o, begin, end, made.stages, bound)) continue;
-      Insert(cover, begin, &made);
+      if (!FitsCover(model, o, begin, end, made.stages, bound)) continue;
+      InsertFront(cover, begin, &made);
       waiting = i;
     }
   }
 }
 
-static bool CoverUnder(Cover *cover, double bound)
+static bool CoverUnder(GreedyCover *cover, double bound)
 {
   const int n = cover->model->count;
   for (int o = 0; o < cover->n_options; o++) cover->pointer[o] = n;
-  cover->suffix[(int64_t)n * FRONT_MOST] = (Suffix){.end = n};
+  cover->suffix[(int64_t)n * FRONT_MOST] = (CoverSuffix){.end = n};
   cover->count[n] = 1;
   for (int begin = n - 1; begin >= 0; begin--) {
     cover->count[begin] = 0;
@@ -95,9 +97,9 @@ static bool CoverUnder(Cover *cover, double bound)
   return cover->count[0] > 0;
 }
 
-static RengaErrorCode TakeLayout(const Cover *cover, int first, SearchLayout *best)
+static RengaErrorCode TakeLayout(const GreedyCover *cover, int first, SearchLayout *best)
 {
-  const Suffix *suffix = cover->suffix + first;
+  const CoverSuffix *suffix = cover->suffix + first;
   SearchLayout layout = {.count = suffix->stages};
   RengaCall(RengaMalloc(layout.count, &layout.stage));
   for (int s = 0, begin = 0; s < layout.count; s++) {
@@ -109,13 +111,13 @@ static RengaErrorCode TakeLayout(const Cover *cover, int first, SearchLayout *be
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakeFront(const Cover *cover, SearchLayout *best)
+static RengaErrorCode TakeFront(const GreedyCover *cover, SearchLayout *best)
 {
   for (int i = 0; i < cover->count[0]; i++) RengaCall(TakeLayout(cover, i, best));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SearchCovers(Cover *cover, SearchLayout *best)
+static RengaErrorCode SearchCovers(GreedyCover *cover, SearchLayout *best)
 {
   static const double looser[] = {1, 1.02, 1.05, 1.1, 1.25, 1.6};
   const double work = RengaSearchWork_Private(cover->model);
@@ -141,7 +143,7 @@ static RengaErrorCode SearchCovers(Cover *cover, SearchLayout *best)
 }
 
 /* All small numbers of replicas, then steps of a quarter; fewer of them in a long chain. */
-static RengaErrorCode ChooseOptions(Cover *cover)
+static RengaErrorCode ChooseOptions(GreedyCover *cover)
 {
   const SearchModel *model = cover->model;
   const bool few = model->count > CHAIN_LONG;
@@ -160,7 +162,7 @@ static RengaErrorCode ChooseOptions(Cover *cover)
 
 RengaErrorCode RengaSearchCover_Private(const SearchModel *model, SearchLayout *best)
 {
-  Cover cover = {.model = model};
+  GreedyCover cover = {.model = model};
   RengaErrorCode code = ChooseOptions(&cover);
   if (!code) code = RengaMalloc((int64_t)(model->count + 1) * FRONT_MOST, &cover.suffix);
   if (!code) code = RengaMalloc(model->count + 1, &cover.count);

@@ -5,7 +5,7 @@
 #include "search.h"
 
 /* Place of the first node at or after this one. */
-static int PlaceOf(const SearchModel *model, int node)
+static int PlaceOfNode(const SearchModel *model, int node)
 {
   int low = 0, high = model->count;
   while (low < high) {
@@ -27,8 +27,8 @@ static RengaErrorCode TryCount(RengaPartition partition, const SearchModel *mode
   if (!code) code = RengaMalloc(count, &layout.stage);
   if (!code) code = partition->ops->solve(partition, count, stages);
   for (int s = 0; s < count && !code; s++)
-    layout.stage[s] = (SearchStage){.begin = s ? PlaceOf(model, stages[s].first) : 0,
-                                    .end = PlaceOf(model, stages[s].last),
+    layout.stage[s] = (SearchStage){.begin = s ? PlaceOfNode(model, stages[s].first) : 0,
+                                    .end = PlaceOfNode(model, stages[s].last),
                                     .shape = model->option[option].shape};
   RengaFree(&stages);
   if (code) RengaFree(&layout.stage);

@@ -12,16 +12,16 @@ typedef struct {
   int option, stages;
   double fill;  /* seconds of it, with the cheapest messages */
   double bound; /* no layout of this pair is faster */
-} Pair;
+} CutPair;
 
 typedef struct {
   const SearchModel *model;
   double work_left;
   double tied; /* elements of parameters that may be held once */
   int *cut;    /* [stages] first places, from the last stage on */
-} Equal;
+} EqualSearch;
 
-static bool Fits(Equal *equal, int option, int begin, int end, int depth, double share)
+static bool FitsEqual(EqualSearch *equal, int option, int begin, int end, int depth, double share)
 {
   SearchCost cost;
   equal->work_left--;
@@ -35,11 +35,11 @@ static bool Fits(Equal *equal, int option, int begin, int end, int depth, double
 
 /* The first place of the longest stage that ends there; end where none fits. Most stages are about
    as long as the one after them: from there on steps double until the answer is between two. */
-static int Reach(Equal *equal, int option, int end, int after, int depth, double share)
+static int ReachEqual(EqualSearch *equal, int option, int end, int after, int depth, double share)
 {
   int low = 0, high = end;
   int at = end > after ? end - after : 0;
-  const bool longer = !after || Fits(equal, option, at, end, depth, share);
+  const bool longer = !after || FitsEqual(equal, option, at, end, depth, share);
   if (longer)
     high = at;
   else
@@ -48,7 +48,7 @@ static int Reach(Equal *equal, int option, int end, int after, int depth, double
     at = longer ? high - step : low + step - 1;
     if (at < low) at = low;
     if (at >= high) break;
-    const bool fits = Fits(equal, option, at, end, depth, share);
+    const bool fits = FitsEqual(equal, option, at, end, depth, share);
     if (fits)
       high = at;
     else
@@ -57,7 +57,7 @@ static int Reach(Equal *equal, int option, int end, int after, int depth, double
   }
   while (low < high) {
     const int middle = low + (high - low) / 2;
-    if (Fits(equal, option, middle, end, depth, share))
+    if (FitsEqual(equal, option, middle, end, depth, share))
       high = middle;
     else
       low = middle + 1;
@@ -66,7 +66,7 @@ static int Reach(Equal *equal, int option, int end, int after, int depth, double
 }
 
 /* Whether so many stages have room for the places before this one, by their work and parameters. */
-static bool MayHold(const Equal *equal, const SearchOption *option, int stages, int end,
+static bool MayHold(const EqualSearch *equal, const SearchOption *option, int stages, int end,
                     double share)
 {
   const SearchModel *model = equal->model;
@@ -80,13 +80,13 @@ static bool MayHold(const Equal *equal, const SearchOption *option, int stages, 
 }
 
 /* No stage may leave too few places for those before it. */
-static bool Fill(Equal *equal, const Pair *pair, double share)
+static bool FillEqual(EqualSearch *equal, const CutPair *pair, double share)
 {
   const SearchOption *option = &equal->model->option[pair->option];
   int end = equal->model->count, after = 0;
   if (!MayHold(equal, option, pair->stages, end, share)) return false;
   for (int k = 1; k <= pair->stages; k++) {
-    int begin = Reach(equal, pair->option, end, after, k, share);
+    int begin = ReachEqual(equal, pair->option, end, after, k, share);
     if (begin < pair->stages - k) begin = pair->stages - k;
     if (begin >= end) return false;
     if (!MayHold(equal, option, pair->stages - k, begin, share)) return false;
@@ -96,7 +96,7 @@ static bool Fill(Equal *equal, const Pair *pair, double share)
   return end == 0;
 }
 
-static RengaErrorCode Take(Equal *equal, const Pair *pair, SearchLayout *best)
+static RengaErrorCode TakeEqual(EqualSearch *equal, const CutPair *pair, SearchLayout *best)
 {
   SearchLayout layout = {.count = pair->stages};
   RengaCall(RengaMalloc(pair->stages, &layout.stage));
@@ -108,34 +108,34 @@ static RengaErrorCode Take(Equal *equal, const Pair *pair, SearchLayout *best)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SolvePair(Equal *equal, const Pair *pair, SearchLayout *best)
+static RengaErrorCode SolvePair(EqualSearch *equal, const CutPair *pair, SearchLayout *best)
 {
   double low = fmax(0, pair->bound - pair->fill);
   double high = best->count ? best->step - pair->fill : HUGE_VAL;
-  if (!Fill(equal, pair, high)) return RENGA_SUCCESS;
+  if (!FillEqual(equal, pair, high)) return RENGA_SUCCESS;
   if (isinf(high))
-    for (high = fmax(low, 1e-12); !Fill(equal, pair, high); high *= 4) low = high;
+    for (high = fmax(low, 1e-12); !FillEqual(equal, pair, high); high *= 4) low = high;
   for (int probe = 0; probe < PROBES && high - low > 1e-6 * high; probe++) {
     const double middle = low + (high - low) / 2;
-    if (Fill(equal, pair, middle))
+    if (FillEqual(equal, pair, middle))
       high = middle;
     else
       low = middle;
   }
-  Fill(equal, pair, high);
-  RengaCall(Take(equal, pair, best));
+  FillEqual(equal, pair, high);
+  RengaCall(TakeEqual(equal, pair, best));
   return RENGA_SUCCESS;
 }
 
 static int ComparePairs(const void *a, const void *b)
 {
-  const Pair *x = a, *y = b;
+  const CutPair *x = a, *y = b;
   if (x->bound != y->bound) return x->bound > y->bound ? 1 : -1;
   if (x->stages != y->stages) return x->stages > y->stages ? 1 : -1;
   return (x->option > y->option) - (x->option < y->option);
 }
 
-static int CompareBytes(const void *a, const void *b)
+static int CompareCutBytes(const void *a, const void *b)
 {
   const double x = *(const double *)a, y = *(const double *)b;
   return (x > y) - (x < y);
@@ -151,17 +151,18 @@ static RengaErrorCode FindExtremes(const SearchModel *model, double *work, doubl
                             model->backward[c]);
     (*bytes)[c] = c ? model->cut[c] : 0;
   }
-  if (model->count > 1) qsort(*bytes + 1, (size_t)model->count - 1, sizeof **bytes, CompareBytes);
+  if (model->count > 1)
+    qsort(*bytes + 1, (size_t)model->count - 1, sizeof **bytes, CompareCutBytes);
   for (int c = 1; c < model->count; c++) (*bytes)[c] += (*bytes)[c - 1];
   return RENGA_SUCCESS;
 }
 
-static Pair MakePair(const SearchModel *model, int option, int stages, double largest,
-                     const double bytes[])
+static CutPair MakePair(const SearchModel *model, int option, int stages, double largest,
+                        const double bytes[])
 {
   const SearchOption *row = &model->option[option];
   const double work = RengaSearchWork_Private(model);
-  Pair pair = {.option = option, .stages = stages, .fill = work};
+  CutPair pair = {.option = option, .stages = stages, .fill = work};
   pair.fill += 2 * ((stages - 1) * row->message_latency + row->message_rate * bytes[stages - 1]);
   pair.bound = pair.fill + (double)(row->rounds - 1) * fmax(largest, work / stages);
   if (stages == 1 && row->shape.replicas > 1)
@@ -170,7 +171,7 @@ static Pair MakePair(const SearchModel *model, int option, int stages, double la
   return pair;
 }
 
-static RengaErrorCode ListPairs(const SearchModel *model, int *count, Pair **pairs)
+static RengaErrorCode ListPairs(const SearchModel *model, int *count, CutPair **pairs)
 {
   int most = 0, n = 0;
   double largest, *bytes = NULL;
@@ -193,8 +194,8 @@ static RengaErrorCode ListPairs(const SearchModel *model, int *count, Pair **pai
 
 RengaErrorCode RengaSearchEqual_Private(const SearchModel *model, SearchLayout *best)
 {
-  Equal equal = {.model = model, .work_left = model->quick ? work_quick : work_most};
-  Pair *pairs = NULL;
+  EqualSearch equal = {.model = model, .work_left = model->quick ? work_quick : work_most};
+  CutPair *pairs = NULL;
   int count = 0;
   for (int t = 0; t < model->n_ties; t++) equal.tied += model->tie[t].elements;
   RengaCall(ListPairs(model, &count, &pairs));

@@ -8,10 +8,10 @@
 enum { CHAIN_LONG = 20000, LEAF_MOST = 64 };
 static const double LEAF_ROUNDS = 1.05; /* of a larger leaf that is proposed */
 
-static RengaErrorCode Say(SearchAnswer *answer, const char *topic, const char *format, ...)
+static RengaErrorCode SayReason(SearchAnswer *answer, const char *topic, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-static RengaErrorCode Say(SearchAnswer *answer, const char *topic, const char *format, ...)
+static RengaErrorCode SayReason(SearchAnswer *answer, const char *topic, const char *format, ...)
 {
   va_list arguments;
   RengaCall(RengaRealloc(answer->n_reasons + 1, &answer->reason));
@@ -42,15 +42,15 @@ static void Name(const SearchModel *model, const SearchLayout *layout, size_t si
 /* Pure data parallelism, one pipeline, and what is between. */
 enum { KIND_ONE_STAGE, KIND_ONE_REPLICA, KIND_BOTH, KIND_COUNT };
 
-static int KindOf(const SearchLayout *layout)
+static int KindOfLimit(const SearchLayout *layout)
 {
   if (layout->count == 1) return KIND_ONE_STAGE;
   return RengaSearchDevices_Private(layout) == layout->count ? KIND_ONE_REPLICA : KIND_BOTH;
 }
 
 /* The best of one micro-batch and placement under another task. */
-static RengaErrorCode Again(const SearchTask *task, const SearchChain *chain, int size, bool spread,
-                            SearchModel *model, SearchLayout *layout)
+static RengaErrorCode SearchAgain(const SearchTask *task, const SearchChain *chain, int size,
+                                  bool spread, SearchModel *model, SearchLayout *layout)
 {
   RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, model));
   model->quick = true;
@@ -85,11 +85,11 @@ static RengaErrorCode TryOther(const SearchTask *task, const SearchChain *chain,
   SearchModel model = {0};
   SearchCandidate found = {.size = candidate->size, .spread = candidate->spread};
   const SearchLayout *layout = &found.layout;
-  RengaErrorCode code = Again(task, chain, found.size, found.spread, &model, &found.layout);
+  RengaErrorCode code = SearchAgain(task, chain, found.size, found.spread, &model, &found.layout);
   other->step = HUGE_VAL;
   if (!code && layout->count) Name(&model, layout, sizeof other->name, other->name);
   if (!code && layout->count) code = SimulateOn(task, chain, &model, &found, &other->step);
-  if (!code && kind) *kind = layout->count ? KindOf(layout) : KIND_COUNT;
+  if (!code && kind) *kind = layout->count ? KindOfLimit(layout) : KIND_COUNT;
   RengaSearchLayoutFree_Private(&found.layout);
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
@@ -122,7 +122,7 @@ static RengaErrorCode ExplainRunnerUp(const SearchTask *task, const SearchChain 
 {
   static const char *const names[] = {"one stage on every device", "one replica of every stage",
                                       "several stages with several replicas"};
-  const int own = KindOf(&candidate->layout);
+  const int own = KindOfLimit(&candidate->layout);
   Other best = {.step = HUGE_VAL};
   int best_kind = KIND_COUNT;
   for (int kind = 0; kind < KIND_BOTH; kind++) {
@@ -136,10 +136,11 @@ static RengaErrorCode ExplainRunnerUp(const SearchTask *task, const SearchChain 
     if (found != own && other.step < best.step) best = other, best_kind = found;
   }
   if (best_kind == KIND_COUNT)
-    RengaCall(Say(answer, "runner-up", "no other kind of plan fits"));
+    RengaCall(SayReason(answer, "runner-up", "no other kind of plan fits"));
   else
-    RengaCall(Say(answer, "runner-up", "%s (%s): %.4g s per step, %.1f %% slower", names[best_kind],
-                  best.name, best.step, 100 * (best.step / answer->prediction.step - 1)));
+    RengaCall(SayReason(answer, "runner-up", "%s (%s): %.4g s per step, %.1f %% slower",
+                        names[best_kind], best.name, best.step,
+                        100 * (best.step / answer->prediction.step - 1)));
   return RENGA_SUCCESS;
 }
 
@@ -163,12 +164,12 @@ static RengaErrorCode ExplainRounds(const SearchChain *chain, const SearchModel 
         model->forward[c + 1] - model->forward[c] + model->backward[c + 1] - model->backward[c];
     if (own > node) node = own, largest = c;
   }
-  RengaCall(Say(answer, "limit",
-                "the %s of stage %d, %.1f %% over the average of the stages, set%s the pace; its "
-                "largest node is %s with %.4g s per micro-batch",
-                waits ? "messages" : "work", worst,
-                sum > 0 ? 100 * (most * layout->count / sum - 1) : 0, waits ? "" : "s",
-                RengaGraphGetNode(chain->graph, chain->node[largest])->name, node));
+  RengaCall(SayReason(
+      answer, "limit",
+      "the %s of stage %d, %.1f %% over the average of the stages, set%s the pace; its "
+      "largest node is %s with %.4g s per micro-batch",
+      waits ? "messages" : "work", worst, sum > 0 ? 100 * (most * layout->count / sum - 1) : 0,
+      waits ? "" : "s", RengaGraphGetNode(chain->graph, chain->node[largest])->name, node));
   return RENGA_SUCCESS;
 }
 
@@ -184,14 +185,15 @@ static RengaErrorCode ExplainLimit(const SearchTask *task, const SearchChain *ch
   if (task->memory > 0 && (double)answer->stage[fullest].memory > 0.9 * task->memory) {
     RengaFormatBytes((double)answer->stage[fullest].memory, sizeof bytes, bytes);
     RengaFormatBytes(task->memory, sizeof bound, bound);
-    RengaCall(Say(answer, "limit", "memory: stage %d takes %s of the %s of a device", fullest,
-                  bytes, bound));
+    RengaCall(SayReason(answer, "limit", "memory: stage %d takes %s of the %s of a device", fullest,
+                        bytes, bound));
   } else if (layout->reduce > layout->rounds) {
-    RengaCall(Say(answer, "limit",
-                  "the sum of gradients over replicas takes %.4g s of %.4g s per step",
-                  layout->reduce, layout->step));
+    RengaCall(SayReason(answer, "limit",
+                        "the sum of gradients over replicas takes %.4g s of %.4g s per step",
+                        layout->reduce, layout->step));
   } else if (layout->rounds < 0.5 * layout->fill) {
-    RengaCall(Say(answer, "limit",
+    RengaCall(
+        SayReason(answer, "limit",
                   "too few micro-batches: %lld are %.4g s until each device has had its first, "
                   "and %.4g s for all others; a larger batch keeps the devices busier",
                   (long long)model->microbatches, layout->fill, layout->rounds));
@@ -236,9 +238,9 @@ static RengaErrorCode ExplainLinks(const SearchTask *task, const SearchChain *ch
   const RengaErrorCode code = TryBetter(&linked, chain, model, candidate, &other);
   RengaCall(RengaMachineDestroy(&linked.machine));
   RengaCall(code);
-  RengaCall(Say(answer, "links",
-                "with twice the bandwidth %s would take %.4g s per step, %.1f %% less", other.name,
-                other.step, 100 * (1 - other.step / answer->prediction.step)));
+  RengaCall(SayReason(answer, "links",
+                      "with twice the bandwidth %s would take %.4g s per step, %.1f %% less",
+                      other.name, other.step, 100 * (1 - other.step / answer->prediction.step)));
   return RENGA_SUCCESS;
 }
 
@@ -252,10 +254,10 @@ static RengaErrorCode ExplainBatch(const SearchTask *task, const SearchChain *ch
   RengaCall(TryOther(&twice, chain, candidate, &other, NULL));
   const double more = 2 * answer->prediction.step / other.step - 1;
   if (more <= 0) return RENGA_SUCCESS;
-  RengaCall(Say(answer, "batch",
-                "with twice the micro-batches per step %s would take %.4g s, %.1f %% more "
-                "samples per second",
-                other.name, other.step, 100 * more));
+  RengaCall(SayReason(answer, "batch",
+                      "with twice the micro-batches per step %s would take %.4g s, %.1f %% more "
+                      "samples per second",
+                      other.name, other.step, 100 * more));
   return RENGA_SUCCESS;
 }
 
@@ -269,8 +271,9 @@ static RengaErrorCode ExplainMachine(const SearchTask *task, const SearchChain *
     SearchTask free_task = *task;
     free_task.memory = 0;
     RengaCall(TryBetter(&free_task, chain, model, candidate, &other));
-    RengaCall(Say(answer, "memory", "with any memory %s would take %.4g s per step, %.1f %% less",
-                  other.name, other.step, fmax(0, 100 * (1 - other.step / step))));
+    RengaCall(SayReason(answer, "memory",
+                        "with any memory %s would take %.4g s per step, %.1f %% less", other.name,
+                        other.step, fmax(0, 100 * (1 - other.step / step))));
   }
   RengaCall(ExplainLinks(task, chain, model, candidate, answer));
   RengaCall(ExplainBatch(task, chain, candidate, answer));
@@ -299,15 +302,15 @@ static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *cha
     if (other.step < best.step) best = other;
   }
   if (isinf(best.step))
-    RengaCall(Say(answer, "idle", "%d of %d devices stay idle: no plan found uses all",
-                  task->ranks - used, task->ranks));
+    RengaCall(SayReason(answer, "idle", "%d of %d devices stay idle: no plan found uses all",
+                        task->ranks - used, task->ranks));
   else
-    RengaCall(
-        Say(answer, "idle",
-            "%d of %d devices stay idle: all of them (%s) would take %.4g s per step, %.1f %% "
-            "more",
-            task->ranks - used, task->ranks, best.name, best.step,
-            100 * (best.step / answer->prediction.step - 1)));
+    RengaCall(SayReason(
+        answer, "idle",
+        "%d of %d devices stay idle: all of them (%s) would take %.4g s per step, %.1f %% "
+        "more",
+        task->ranks - used, task->ranks, best.name, best.step,
+        100 * (best.step / answer->prediction.step - 1)));
   return RENGA_SUCCESS;
 }
 
@@ -323,17 +326,17 @@ static RengaErrorCode ExplainConvex(const SearchTask *task, const SearchChain *c
            task->memory > 0 ? "; of the memory, parameters, gradients and moments" : "");
   if (!convex.proved) snprintf(rest, sizeof rest, "; proved: none below %.4g s", convex.bound);
   if (convex.stages)
-    RengaCall(
-        Say(answer, "convex stages",
-            "%d of them%s would have a bottleneck of %.4g s, %.2g %% below this plan's %.4g s "
-            "(%s)%s; what else a step takes is not looked at",
-            convex.stages, convex.intervals ? "" : ", no intervals of the order of nodes,",
-            convex.least, 100 * (1 - convex.least / convex.own), convex.own, what, rest));
+    RengaCall(SayReason(
+        answer, "convex stages",
+        "%d of them%s would have a bottleneck of %.4g s, %.2g %% below this plan's %.4g s "
+        "(%s)%s; what else a step takes is not looked at",
+        convex.stages, convex.intervals ? "" : ", no intervals of the order of nodes,",
+        convex.least, 100 * (1 - convex.least / convex.own), convex.own, what, rest));
   else
-    RengaCall(Say(answer, "convex stages",
-                  "no others, as many at most and in any order of the nodes, %s a smaller "
-                  "bottleneck than this plan's %.4g s (%s)%s",
-                  convex.proved ? "have" : "are known to have", convex.own, what, rest));
+    RengaCall(SayReason(answer, "convex stages",
+                        "no others, as many at most and in any order of the nodes, %s a smaller "
+                        "bottleneck than this plan's %.4g s (%s)%s",
+                        convex.proved ? "have" : "are known to have", convex.own, what, rest));
   return RENGA_SUCCESS;
 }
 
@@ -367,7 +370,8 @@ static RengaErrorCode ExplainGradients(const SearchModel *model, const SearchLay
   RengaFormatBytes((double)stage->memory, sizeof all, all);
   RengaFormatBytes((double)stage->parts.gradients - (own.buffers - best.buffers) * buffer,
                    sizeof less, less);
-  RengaCall(Say(answer, "gradients",
+  RengaCall(
+      SayReason(answer, "gradients",
                 "sums of gradients hold %s of %s of stage %d, in %d buffers; -reduction_leaf %lld "
                 "holds %s, in %d, and other bits are the price",
                 held, all, fullest, own.buffers, (long long)leaf, less, best.buffers));
@@ -391,8 +395,9 @@ static RengaErrorCode ExplainChoice(const SearchTask *task, SearchAnswer *answer
   if (task->chooses_leaf)
     snprintf(options + n, sizeof options - (size_t)n, "-reduction_leaf %lld",
              (long long)answer->leaf);
-  RengaCall(Say(answer, RENGA_PLAN_CHOSEN, "%s%s, on which the bits of results depend; %s %s", size,
-                leaf, options, task->chooses_size && task->chooses_leaf ? "fix them" : "fixes it"));
+  RengaCall(SayReason(answer, RENGA_PLAN_CHOSEN, "%s%s, on which the bits of results depend; %s %s",
+                      size, leaf, options,
+                      task->chooses_size && task->chooses_leaf ? "fix them" : "fixes it"));
   return RENGA_SUCCESS;
 }
 
@@ -426,21 +431,22 @@ static RengaErrorCode ExplainProof(const SearchTask *task, const SearchCandidate
   NameNumbers(task->n_sizes, task->leaf, sizeof leaves, leaves);
   NameWish("stages", task->stages, sizeof stages, stages);
   NameWish("replicas", task->replicas, sizeof replicas, replicas);
-  RengaCall(
-      Say(answer, task->exact ? "covered" : "proof",
-          "no plan has a faster step than %.4g s, in micro-batches of %s and leaves of %s: %s "
-          "that are intervals of the nodes' order, with %s, any ranks and recomputation, %s%s",
-          candidate->bound, sizes, leaves, stages, replicas,
-          task->any_schedule ? "under gpipe and 1f1b with any number begun early"
-                             : "under the schedule that is asked for",
-          candidate->proved ? "; every one that may be faster was simulated" : ""));
+  RengaCall(SayReason(
+      answer, task->exact ? "covered" : "proof",
+      "no plan has a faster step than %.4g s, in micro-batches of %s and leaves of %s: %s "
+      "that are intervals of the nodes' order, with %s, any ranks and recomputation, %s%s",
+      candidate->bound, sizes, leaves, stages, replicas,
+      task->any_schedule ? "under gpipe and 1f1b with any number begun early"
+                         : "under the schedule that is asked for",
+      candidate->proved ? "; every one that may be faster was simulated" : ""));
   return RENGA_SUCCESS;
 }
 
 /* Other plans that are searched have one stage per rank, and no bound holds. */
 static RengaErrorCode ExplainChunks(const SearchLayout *layout, SearchAnswer *answer)
 {
-  RengaCall(Say(answer, "chunks",
+  RengaCall(
+      SayReason(answer, "chunks",
                 "each rank computes %d of the %d stages, %d after another; plans of several stages "
                 "per rank are simulated, but not searched, and no lower bound is known of them",
                 layout->chunks, layout->count, RengaSearchAcross_Private(layout)));

@@ -81,7 +81,7 @@ static RengaErrorCode LookAtAll(const Solution *solution, double bound, Solution
 }
 
 /* After the quick searches have led to what fits. */
-static RengaErrorCode Refine(Solution *solution)
+static RengaErrorCode RefineSolution(Solution *solution)
 {
   SearchTask task = *solution->task;
   Solution other = {.task = &task, .chain = solution->chain};
@@ -113,7 +113,7 @@ static RengaErrorCode CompareEqual(Solution *solution)
   if (RengaSearchIsEqual_Private(&solution->candidate.layout) && !stricter) return RENGA_SUCCESS;
   task.equal = true;
   RengaErrorCode code = RengaSolutionTryFit_Private(&equal, &fits);
-  if (!code && fits) code = Refine(&equal);
+  if (!code && fits) code = RefineSolution(&equal);
   RengaSolutionTakeFaster_Private(solution, true, &equal, fits && !code);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -176,7 +176,7 @@ RengaErrorCode RengaSolutionFit_Private(Solution *solution, bool *fits)
   *fits = false;
   RengaCall(FitAny(solution, fits));
   if (!*fits || IsLong(solution)) return RENGA_SUCCESS;
-  RengaCall(Refine(solution));
+  RengaCall(RefineSolution(solution));
   RengaCall(CompareEqual(solution));
   return RENGA_SUCCESS;
 }

@@ -34,7 +34,7 @@ static bool MayGoOn(const Climb *climb)
   return climb->work > 0;
 }
 
-static void CopyStages(const SearchLayout *from, SearchLayout *to)
+static void CopyLayoutStages(const SearchLayout *from, SearchLayout *to)
 {
   to->count = from->count;
   memcpy(to->stage, from->stage, (size_t)from->count * sizeof *to->stage);
@@ -51,14 +51,14 @@ static RengaErrorCode TryNext(Climb *climb, bool *faster)
   RengaCall(RengaSearchTry_Private(&climb->trial, &climb->next));
   if (best->step >= before) return RENGA_SUCCESS;
   *faster = true;
-  CopyStages(&best->candidate.layout, &climb->now);
+  CopyLayoutStages(&best->candidate.layout, &climb->now);
   return RENGA_SUCCESS;
 }
 
 /* Cuts from one on, so many of them, so many places further. */
 static bool ShiftCuts(const SearchLayout *from, int cut, int count, int by, SearchLayout *to)
 {
-  CopyStages(from, to);
+  CopyLayoutStages(from, to);
   for (int s = cut; s < cut + count; s++) {
     to->stage[s].end += by;
     to->stage[s + 1].begin += by;
@@ -84,7 +84,7 @@ static RengaErrorCode MoveTogether(Climb *climb, int count, bool *faster)
 }
 
 /* Whether these stages can be cut so that each takes less than a ceiling; sets where. */
-static bool CutUnder(const SearchModel *model, double ceiling, SearchLayout *layout)
+static bool CutUnderWork(const SearchModel *model, double ceiling, SearchLayout *layout)
 {
   int end = model->count, behind = 0;
   for (int s = layout->count - 1; s >= 0; s--) {
@@ -111,16 +111,16 @@ static bool Balance(Climb *climb, double *least)
 {
   const SearchModel *model = &climb->trial.bounded;
   double low = 0, high = climb->trial.best->step;
-  if (isinf(high) || !CutUnder(model, high, &climb->next)) return false;
+  if (isinf(high) || !CutUnderWork(model, high, &climb->next)) return false;
   for (int probe = 0; probe < PROBES; probe++) {
     const double middle = low + (high - low) / 2;
-    if (CutUnder(model, middle, &climb->next))
+    if (CutUnderWork(model, middle, &climb->next))
       high = middle;
     else
       low = middle;
   }
   *least = high;
-  return CutUnder(model, high, &climb->next);
+  return CutUnderWork(model, high, &climb->next);
 }
 
 /* With cuts for the least, then where fewer bytes cross. */
@@ -134,7 +134,7 @@ static RengaErrorCode TryBalanced(Climb *climb, bool *faster)
   RengaErrorCode code = RENGA_SUCCESS;
   for (size_t i = 0; i < sizeof slacks / sizeof slacks[0] && !code; i++) {
     bool moved = false;
-    CopyStages(&balanced, &climb->next);
+    CopyLayoutStages(&balanced, &climb->next);
     RengaSearchEvaluate_Private(&climb->trial.model, &climb->next);
     if (slacks[i] > 0) RengaSearchMoveCuts_Private(&climb->trial.model, slacks[i], &climb->next);
     code = TryNext(climb, &moved);
@@ -151,7 +151,7 @@ static int ReplicasAt(const Climb *climb, int s)
 }
 
 /* climb->next with so many replicas of a stage more; false: no stage may have as many. */
-static bool AddReplicas(Climb *climb, int s, int more)
+static bool AddReplicaChanges(Climb *climb, int s, int more)
 {
   const int replicas = ReplicasAt(climb, s) + more;
   if (!RengaSearchMayHave_Private(&climb->trial.model, replicas)) return false;
@@ -168,9 +168,9 @@ static bool HasDevices(const Climb *climb)
 static RengaErrorCode GiveReplica(Climb *climb, int from, int to, bool *faster)
 {
   bool moved = false;
-  CopyStages(&climb->now, &climb->next);
-  if (from >= 0 && !AddReplicas(climb, from, -1)) return RENGA_SUCCESS;
-  if (to >= 0 && !AddReplicas(climb, to, 1)) return RENGA_SUCCESS;
+  CopyLayoutStages(&climb->now, &climb->next);
+  if (from >= 0 && !AddReplicaChanges(climb, from, -1)) return RENGA_SUCCESS;
+  if (to >= 0 && !AddReplicaChanges(climb, to, 1)) return RENGA_SUCCESS;
   if (!HasDevices(climb)) return RENGA_SUCCESS;
   RengaCall(TryNext(climb, &moved));
   *faster = *faster || moved;
@@ -194,7 +194,7 @@ static RengaErrorCode JoinStages(Climb *climb, int s, bool *faster)
   const SearchLayout *now = &climb->now;
   const int both = ReplicasAt(climb, s) + ReplicasAt(climb, s + 1);
   if (!RengaSearchMayHave_Private(&climb->trial.model, both)) return RENGA_SUCCESS;
-  CopyStages(now, &climb->next);
+  CopyLayoutStages(now, &climb->next);
   climb->next.stage[s].end = now->stage[s + 1].end;
   climb->next.stage[s].shape.replicas = both;
   memmove(climb->next.stage + s + 1, now->stage + s + 2,
@@ -212,7 +212,7 @@ static RengaErrorCode PartStage(Climb *climb, int s, int second, bool *faster)
   if (!RengaSearchMayHave_Private(&climb->trial.model, first) ||
       !RengaSearchMayHave_Private(&climb->trial.model, second))
     return RENGA_SUCCESS;
-  CopyStages(now, &climb->next);
+  CopyLayoutStages(now, &climb->next);
   memmove(climb->next.stage + s + 1, now->stage + s, (size_t)(now->count - s) * sizeof *now->stage);
   climb->next.stage[s].shape.replicas = first;
   climb->next.stage[s + 1].shape.replicas = second;
@@ -355,7 +355,7 @@ static RengaErrorCode Improve(Climb *climb, bool orders)
 {
   RengaCall(AllocateClimb(climb));
   if (climb->trial.best->candidate.layout.count) {
-    CopyStages(&climb->trial.best->candidate.layout, &climb->now);
+    CopyLayoutStages(&climb->trial.best->candidate.layout, &climb->now);
     RengaCall(RunClimb(climb, false));
   }
   if (orders) RengaCall(ClimbOrders(climb));

@@ -10,7 +10,7 @@ typedef struct {
   int next;                             /* label of the stages after this one, -1: none */
   int older;                            /* label at the same place, -1: none */
   double extra, rounds, reduce, update; /* extra: fill besides the work */
-} Label;
+} SearchLabel;
 
 typedef struct {
   const SearchModel *model;
@@ -19,12 +19,12 @@ typedef struct {
   int64_t left;       /* labels to look at, negative: any number */
   bool bounded;       /* left and until hold */
   int n_labels, size_labels;
-  Label *label;
+  SearchLabel *label;
   int *newest;      /* [count + 1] label at each place, -1: none */
   double *capacity; /* [devices + 1] most work per second of rounds */
-} Labels;
+} SearchLabels;
 
-static double RoundsBefore(const Labels *labels, const Label *label)
+static double RoundsBefore(const SearchLabels *labels, const SearchLabel *label)
 {
   const SearchModel *model = labels->model;
   const int i = label->begin;
@@ -38,7 +38,7 @@ static double RoundsBefore(const Labels *labels, const Label *label)
 }
 
 /* Seconds that no layout that ends with this label stays under; HUGE_VAL: there is none. */
-static double StepAtLeast(const Labels *labels, const Label *label)
+static double StepAtLeast(const SearchLabels *labels, const SearchLabel *label)
 {
   const SearchModel *model = labels->model;
   double rounds = label->rounds;
@@ -54,12 +54,12 @@ static double StepAtLeast(const Labels *labels, const Label *label)
   return labels->work + label->extra + rounds + label->reduce + label->update;
 }
 
-static bool IsBetter(const Labels *labels, double step)
+static bool IsBetter(const SearchLabels *labels, double step)
 {
   return !labels->best->count || step < labels->best->step * (1 - 1e-12);
 }
 
-static bool NoWorse(const SearchModel *model, const Label *a, const Label *b)
+static bool NoWorse(const SearchModel *model, const SearchLabel *a, const SearchLabel *b)
 {
   if (!model->unequal && a->option != b->option) return false;
   if (model->stages && a->depth != b->depth) return false;
@@ -68,14 +68,14 @@ static bool NoWorse(const SearchModel *model, const Label *a, const Label *b)
 }
 
 /* Looking through a long list is work as well. */
-static bool IsDominated(Labels *labels, const Label *label)
+static bool IsLabelDominated(SearchLabels *labels, const SearchLabel *label)
 {
   for (int l = labels->newest[label->begin]; l >= 0; l = labels->label[l].older, labels->left--)
     if (NoWorse(labels->model, &labels->label[l], label)) return true;
   return false;
 }
 
-static RengaErrorCode Add(Labels *labels, const Label *label)
+static RengaErrorCode StoreLabel(SearchLabels *labels, const SearchLabel *label)
 {
   if (labels->n_labels == labels->size_labels) {
     labels->size_labels = 2 * labels->size_labels + 1024;
@@ -87,7 +87,7 @@ static RengaErrorCode Add(Labels *labels, const Label *label)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Complete(Labels *labels, const Label *label)
+static RengaErrorCode Complete(SearchLabels *labels, const SearchLabel *label)
 {
   SearchLayout layout = {.count = label->depth};
   RengaCall(RengaMalloc(label->depth, &layout.stage));
@@ -100,12 +100,13 @@ static RengaErrorCode Complete(Labels *labels, const Label *label)
   return RENGA_SUCCESS;
 }
 
-static bool Combine(const Labels *labels, int next, int begin, int end, int o, Label *label)
+static bool CombineLabels(const SearchLabels *labels, int next, int begin, int end, int o,
+                          SearchLabel *label)
 {
   const SearchModel *model = labels->model;
-  const Label *after = next >= 0 ? &labels->label[next] : NULL;
+  const SearchLabel *after = next >= 0 ? &labels->label[next] : NULL;
   SearchCost cost;
-  *label = (Label){.begin = begin, .end = end, .option = o, .next = next};
+  *label = (SearchLabel){.begin = begin, .end = end, .option = o, .next = next};
   label->depth = after ? after->depth + 1 : 1;
   label->devices = model->option[o].shape.replicas + (after ? after->devices : 0);
   if (label->devices > model->devices) return false;
@@ -118,20 +119,20 @@ static bool Combine(const Labels *labels, int next, int begin, int end, int o, L
   return true;
 }
 
-static bool IsOver(const Labels *labels)
+static bool IsLabelingOver(const SearchLabels *labels)
 {
   return (labels->bounded && labels->left < 0) ||
          (labels->until > 0 && MPI_Wtime() > labels->until);
 }
 
-static RengaErrorCode Extend(Labels *labels, int next, int end)
+static RengaErrorCode ExtendLabel(SearchLabels *labels, int next, int end)
 {
   const SearchModel *model = labels->model;
   const int own = next >= 0 ? labels->label[next].option : -1;
-  for (int o = 0; o < model->n_options && !IsOver(labels); o++) {
+  for (int o = 0; o < model->n_options && !IsLabelingOver(labels); o++) {
     if (own >= 0 && !model->unequal && o != own) continue;
     for (int begin = end - 1; begin >= 0 && !(labels->bounded && labels->left < 0); begin--) {
-      Label label;
+      SearchLabel label;
       labels->left--;
       if (!IsBetter(labels, labels->work + RengaSearchLeastShare_Private(model, &model->option[o],
                                                                          begin, end)))
@@ -139,44 +140,44 @@ static RengaErrorCode Extend(Labels *labels, int next, int end)
       if (model->memory > 0 &&
           RengaSearchLeastBytes_Private(model, &model->option[o], begin, end) > model->memory)
         break;
-      if (!Combine(labels, next, begin, end, o, &label)) continue;
+      if (!CombineLabels(labels, next, begin, end, o, &label)) continue;
       if (!IsBetter(labels, StepAtLeast(labels, &label))) continue;
       if (begin == 0)
         RengaCall(Complete(labels, &label));
-      else if (!IsDominated(labels, &label))
-        RengaCall(Add(labels, &label));
+      else if (!IsLabelDominated(labels, &label))
+        RengaCall(StoreLabel(labels, &label));
     }
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Run(Labels *labels, bool *proved)
+static RengaErrorCode RunLabels(SearchLabels *labels, bool *proved)
 {
   RengaCall(RengaSearchCapacity_Private(labels->model, &labels->capacity));
   RengaCall(RengaMalloc(labels->model->count + 1, &labels->newest));
   for (int c = 0; c <= labels->model->count; c++) labels->newest[c] = -1;
-  RengaCall(Extend(labels, -1, labels->model->count));
+  RengaCall(ExtendLabel(labels, -1, labels->model->count));
   for (int place = labels->model->count - 1; place > 0; place--)
     for (int l = labels->newest[place]; l >= 0; l = labels->label[l].older) {
-      if (IsOver(labels)) return RENGA_SUCCESS;
+      if (IsLabelingOver(labels)) return RENGA_SUCCESS;
       if (!IsBetter(labels, StepAtLeast(labels, &labels->label[l]))) continue;
-      RengaCall(Extend(labels, l, place));
+      RengaCall(ExtendLabel(labels, l, place));
     }
-  *proved = !IsOver(labels);
+  *proved = !IsLabelingOver(labels);
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSearchLabels_Private(const SearchModel *model, double until, int64_t work,
                                          SearchLayout *best, bool *proved)
 {
-  Labels labels = {.model = model,
-                   .best = best,
-                   .work = RengaSearchWork_Private(model),
-                   .until = until,
-                   .left = work,
-                   .bounded = work > 0};
+  SearchLabels labels = {.model = model,
+                         .best = best,
+                         .work = RengaSearchWork_Private(model),
+                         .until = until,
+                         .left = work,
+                         .bounded = work > 0};
   *proved = false;
-  RengaErrorCode code = Run(&labels, proved);
+  RengaErrorCode code = RunLabels(&labels, proved);
   RengaFree(&labels.capacity);
   RengaFree(&labels.newest);
   RengaFree(&labels.label);

@@ -16,27 +16,27 @@ static int LevelOf(int count, const RengaMachineLevel levels[], int64_t devices)
 /* Latency and rate of a cost that is (nearly) a straight line of the bytes. */
 typedef struct {
   double latency, rate;
-} Line;
+} LinkLine;
 
-static Line MessageLine(RengaMachine machine, int level)
+static LinkLine MessageLine(RengaMachine machine, int level)
 {
   const double bytes = 64 << 20;
-  Line line = {.latency = RengaMachineMessageSeconds(machine, level, 0)};
+  LinkLine line = {.latency = RengaMachineMessageSeconds(machine, level, 0)};
   line.rate = (RengaMachineMessageSeconds(machine, level, bytes) - line.latency) / bytes;
   return line;
 }
 
 /* Neighbouring stages lie `distance` devices apart: part of such messages leave the group. */
-static Line AverageMessage(RengaMachine machine, int count, const RengaMachineLevel levels[],
-                           double distance)
+static LinkLine AverageMessage(RengaMachine machine, int count, const RengaMachineLevel levels[],
+                               double distance)
 {
-  Line sum = {0, 0};
+  LinkLine sum = {0, 0};
   double inside = 1;
   for (int level = 0; level < count; level++) {
     const bool last = level == count - 1;
     const double out = last ? 0 : fmin(1, distance / (double)levels[level].devices);
     const double share = inside * (1 - out);
-    const Line line = MessageLine(machine, level);
+    const LinkLine line = MessageLine(machine, level);
     sum.latency += share * line.latency;
     sum.rate += share * line.rate;
     inside *= out;
@@ -50,7 +50,8 @@ static void SetLinks(const SearchModel *model, SearchOption *option)
   const RengaMachineLevel *levels = model->listing.levels;
   const double bytes = 64 << 20;
   const int count = model->listing.n_levels, replicas = option->shape.replicas;
-  const Line message = AverageMessage(machine, count, levels, model->listing.spread ? 1 : replicas);
+  const LinkLine message =
+      AverageMessage(machine, count, levels, model->listing.spread ? 1 : replicas);
   option->message_latency = message.latency;
   option->message_rate = message.rate;
   if (replicas == 1) return;
@@ -106,7 +107,7 @@ SearchOption RengaSearchOption_Private(int64_t microbatches, int64_t leaf, int r
 }
 
 /* What is no faster, and has no fewer buffers, stands for no row of its own. */
-static void AddReplicas(const SearchOption *own, SearchOption *option)
+static void AddReplicaOption(const SearchOption *own, SearchOption *option)
 {
   option->most_replicas = own->shape.replicas;
   if (own->least_buffers < option->least_buffers) option->least_buffers = own->least_buffers;
@@ -130,7 +131,7 @@ RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread
     SearchOption *last = model->n_options > 0 ? &model->option[model->n_options - 1] : NULL;
     if (last && !model->listing.every && own.rounds == last->rounds &&
         own.buffers >= last->buffers) {
-      AddReplicas(&own, last);
+      AddReplicaOption(&own, last);
       continue;
     }
     SearchOption *option = &model->option[model->n_options++];
@@ -144,7 +145,7 @@ RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread
 
 /* The row of so many replicas, or the one before which it would stand. Where all numbers are listed
    it is the first that is looked at. */
-static int FindRow(const SearchModel *model, int replicas)
+static int FindOptionRow(const SearchModel *model, int replicas)
 {
   int low = 0, high = model->n_options;
   if (replicas <= high && model->option[replicas - 1].shape.replicas == replicas)
@@ -162,14 +163,14 @@ static int FindRow(const SearchModel *model, int replicas)
 bool RengaSearchMayHave_Private(const SearchModel *model, int replicas)
 {
   if (replicas < 1) return false;
-  const int row = FindRow(model, replicas);
+  const int row = FindOptionRow(model, replicas);
   return row < model->n_options && model->option[row].shape.replicas == replicas;
 }
 
 SearchOption RengaSearchOptionOf_Private(const SearchModel *model, const RengaStageShape *shape)
 {
   if (RengaSearchMayHave_Private(model, shape->replicas))
-    return model->option[FindRow(model, shape->replicas)];
+    return model->option[FindOptionRow(model, shape->replicas)];
   SearchOption option =
       RengaSearchOption_Private(model->microbatches, model->leaf, shape->replicas);
   if (model->listing.machine) SetLinks(model, &option);

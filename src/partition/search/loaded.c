@@ -14,7 +14,7 @@ static int PlaceAfter(const SearchModel *model, int node)
 }
 
 /* The settings of the run decide its schedule, else the plan does. */
-static RengaErrorCode TakeSchedule(RengaPlan plan, SearchTask *task)
+static RengaErrorCode TakePlanSchedule(RengaPlan plan, SearchTask *task)
 {
   const char *type;
   if (!task->any_schedule) return RENGA_SUCCESS;
@@ -46,7 +46,7 @@ static RengaErrorCode FillLayout(RengaPlan plan, const SearchModel *model, Searc
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CopyStages(RengaGraph graph, RengaPlan from, RengaPlan to)
+static RengaErrorCode CopyPlanStages(RengaGraph graph, RengaPlan from, RengaPlan to)
 {
   const int count = RengaPlanGetStageCount(from);
   RengaPlanStage *stage = NULL;
@@ -72,7 +72,7 @@ RengaErrorCode RengaSearchCopyPlan_Private(RengaGraph graph, RengaPlan from, Ren
   const char *schedule;
   double eager = 0;
   int64_t batch, microbatch;
-  RengaCall(CopyStages(graph, from, to));
+  RengaCall(CopyPlanStages(graph, from, to));
   RengaCall(RengaPlanGetBatch(from, &batch, &microbatch));
   RengaCall(RengaPlanSetBatch(to, batch, microbatch));
   RengaCall(RengaPlanSetLeaf(to, RengaPlanGetLeaf(from)));
@@ -91,7 +91,7 @@ RengaErrorCode RengaSolutionTake_Private(Solution *solution)
   RengaPlanPrediction prediction;
   task.memory = 0; /* what recomputes is decided */
   task.every = true;
-  RengaCall(TakeSchedule(task.given, &task));
+  RengaCall(TakePlanSchedule(task.given, &task));
   RengaCall(RengaSearchModelOf_Private(&task, solution->chain, 0, false, &solution->model));
   RengaCall(FillLayout(task.given, &solution->model, &candidate->layout));
   RengaCall(RengaPlanCreate(task.self, &solution->plan));

@@ -6,7 +6,7 @@
 
 enum { ELEMENT = sizeof(float) };
 
-static int Levels(int count)
+static int LevelsOfCount(int count)
 {
   int levels = 1;
   while (1 << levels <= count) levels++;
@@ -16,7 +16,7 @@ static int Levels(int count)
 enum { SUMS = 14 };
 
 /* The arrays of count + 1 places. */
-static void ListSums(SearchModel *model, double **sums[SUMS])
+static void ListModelSums(SearchModel *model, double **sums[SUMS])
 {
   double **const all[SUMS] = {&model->forward,  &model->backward, &model->elements, &model->states,
                               &model->saved,    &model->inputs,   &model->cut,      &model->unsaved,
@@ -29,7 +29,7 @@ SearchModel RengaSearchModelSettings_Private(const SearchModel *model)
 {
   SearchModel settings = *model;
   double **sums[SUMS];
-  ListSums(&settings, sums);
+  ListModelSums(&settings, sums);
   for (int i = 0; i < SUMS; i++) *sums[i] = NULL;
   settings.node = settings.level = NULL;
   settings.temporary = NULL;
@@ -44,10 +44,10 @@ SearchModel RengaSearchModelSettings_Private(const SearchModel *model)
 RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
 {
   double **sums[SUMS];
-  ListSums(model, sums);
+  ListModelSums(model, sums);
   model->count = count;
   for (int i = 0; i < SUMS; i++) RengaCall(RengaMalloc(count + 1, sums[i]));
-  RengaCall(RengaMalloc((int64_t)Levels(count) * count + 1, &model->temporary));
+  RengaCall(RengaMalloc((int64_t)LevelsOfCount(count) * count + 1, &model->temporary));
   RengaCall(RengaMalloc(count + 2, &model->level));
   for (int c = 2; c <= count; c++) model->level[c] = model->level[c / 2] + 1;
   return RENGA_SUCCESS;
@@ -56,7 +56,7 @@ RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model)
 void RengaSearchModelFree_Private(SearchModel *model)
 {
   double **sums[SUMS];
-  ListSums(model, sums);
+  ListModelSums(model, sums);
   RengaFree(&model->option);
   if (model->lent) return;
   for (int i = 0; i < SUMS; i++) RengaFree(sums[i]);
@@ -76,12 +76,12 @@ void RengaSearchModelFinish_Private(SearchModel *model)
 }
 
 /* fmin and fmax are calls; nothing here is not a number. */
-static double Smaller(double a, double b)
+static double SmallerOf(double a, double b)
 {
   return a < b ? a : b;
 }
 
-static double Larger(double a, double b)
+static double LargerOf(double a, double b)
 {
   return a > b ? a : b;
 }
@@ -90,7 +90,7 @@ static double LargestTemporary(const SearchModel *model, int begin, int end)
 {
   const int level = model->level[end - begin];
   const double *row = model->temporary + (int64_t)level * model->count;
-  return Larger(row[begin], row[end - (1 << level)]);
+  return LargerOf(row[begin], row[end - (1 << level)]);
 }
 
 double RengaSearchHeld_Private(const SearchModel *model, int begin, int end)
@@ -104,9 +104,9 @@ double RengaSearchHeld_Private(const SearchModel *model, int begin, int end)
 /* As the sum of the tree over replicas takes it: two rounds of chunks from all others. */
 static double ReduceWork(const SearchOption *option, double bytes)
 {
-  const double most = 64 << 20, chunk = Smaller(1 << 20, bytes / option->shape.replicas);
+  const double most = 64 << 20, chunk = SmallerOf(1 << 20, bytes / option->shape.replicas);
   return option->shape.replicas == 1 ? 0
-                                     : Smaller(most, 2.0 * (option->shape.replicas - 1) * chunk);
+                                     : SmallerOf(most, 2.0 * (option->shape.replicas - 1) * chunk);
 }
 
 double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOption *option,
@@ -125,7 +125,7 @@ static double Slots(const SearchModel *model, const SearchOption *option, int de
 {
   const double rounds = (double)option->rounds;
   const int64_t early = model->eager > 0 ? RengaScheduleEarly(model->eager, depth - 1) : 0;
-  return model->gpipe ? rounds : Smaller(rounds, (double)(depth + early));
+  return model->gpipe ? rounds : SmallerOf(rounds, (double)(depth + early));
 }
 
 /* A stage that does not recompute keeps what backward needs of each of them. */
@@ -141,7 +141,7 @@ static double RecomputingBytes(const SearchModel *model, const SearchOption *opt
   const double in = model->cut[begin], out = model->cut[end];
   return RengaSearchLeastBytes_Private(model, option, begin, end) +
          (slots - 1) * (model->inputs[end] - model->inputs[begin]) + slots * model->unsaved[end] +
-         Smaller(slots + 1, rounds) * in + Smaller(2, rounds) * (in + out);
+         SmallerOf(slots + 1, rounds) * in + SmallerOf(2, rounds) * (in + out);
 }
 
 double RengaSearchStageBytes_Private(const SearchModel *model, const SearchOption *option,
@@ -183,7 +183,8 @@ bool RengaSearchStageCost_Private(const SearchModel *model, const SearchOption *
   if (cost->recompute) cost->memory = least;
   cost->backward += cost->extra;
   cost->delay = end < model->count ? option->message_latency + option->message_rate * message : 0;
-  cost->rounds = (double)(option->rounds - 1) * Larger(cost->forward + cost->backward, cost->delay);
+  cost->rounds =
+      (double)(option->rounds - 1) * LargerOf(cost->forward + cost->backward, cost->delay);
   cost->reduce =
       option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
   if (option->shape.replicas == 1 || cost->reduce < 0) cost->reduce = 0;

@@ -67,7 +67,7 @@ static bool NoHigher(int count, const int a[], const int b[])
 }
 
 /* Kept unless another is no worse; those that are no better than it go. */
-static RengaErrorCode Keep(Placing *placing)
+static RengaErrorCode KeepPlacement(Placing *placing)
 {
   SearchPlaces *places = placing->places;
   const int ranks = placing->first[placing->count], values = placing->n_values;
@@ -136,7 +136,7 @@ static RengaErrorCode PlaceFrom(Placing *placing, int rank)
 {
   if (rank == placing->first[placing->count]) {
     placing->visits++;
-    RengaCall(Keep(placing));
+    RengaCall(KeepPlacement(placing));
     return RENGA_SUCCESS;
   }
   for (int g = 0; g < placing->n_groups && placing->visits < VISITS_MOST; g++) {
@@ -155,12 +155,12 @@ static RengaErrorCode PlaceSimply(Placing *placing)
   bool equal = true;
   placing->places->count = 0;
   for (int r = 0; r < ranks; r++) placing->rank[r] = r;
-  RengaCall(Keep(placing));
+  RengaCall(KeepPlacement(placing));
   for (int s = 1; s < placing->count; s++)
     equal = equal && placing->replicas[s] == placing->replicas[0];
   for (int r = 0; r < ranks && equal; r++)
     placing->rank[r] = r % placing->replicas[0] * placing->count + r / placing->replicas[0];
-  if (equal) RengaCall(Keep(placing));
+  if (equal) RengaCall(KeepPlacement(placing));
   return RENGA_SUCCESS;
 }
 
@@ -175,7 +175,7 @@ static RengaErrorCode AllocatePlacing(Placing *placing)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindPlaces(Placing *placing, bool simply)
+static RengaErrorCode FindRankPlaces(Placing *placing, bool simply)
 {
   SearchPlaces *places = placing->places;
   RengaCall(AllocatePlacing(placing));
@@ -202,7 +202,7 @@ RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, bool
   RengaCall(RengaMalloc(count + 1, &placing.first));
   for (int s = 0; s < count; s++) placing.first[s + 1] = placing.first[s] + replicas[s];
   places->ranks = placing.first[count];
-  const RengaErrorCode code = FindPlaces(&placing, simply);
+  const RengaErrorCode code = FindRankPlaces(&placing, simply);
   RengaFree(&placing.first);
   RengaFree(&placing.used);
   RengaFree(&placing.rank);

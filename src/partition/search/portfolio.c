@@ -24,7 +24,7 @@ enum {
 typedef struct {
   int stages, replicas;
   double bound; /* no plan of them is faster */
-} Numbers;
+} StageCounts;
 
 typedef struct {
   const SearchTask *task; /* of one row */
@@ -32,7 +32,7 @@ typedef struct {
   SearchTrial trial;
   bool groups, ample; /* memory is, so that no way of looking needs to mind it */
   int n_numbers;
-  Numbers *numbers; /* [n_numbers] of the smallest bounds first */
+  StageCounts *numbers; /* [n_numbers] of the smallest bounds first */
   int n_seen, size_seen;
   uint64_t *seen; /* [size_seen] hashes of layouts that were tried; 0: free */
 } Portfolio;
@@ -48,7 +48,7 @@ static uint64_t HashLayout(const SearchLayout *layout)
   return hash ? hash : 1;
 }
 
-static void Insert(uint64_t hash, int size, uint64_t seen[])
+static void InsertHash(uint64_t hash, int size, uint64_t seen[])
 {
   int at = (int)(hash % (uint64_t)size);
   while (seen[at] && seen[at] != hash) at = (at + 1) % size;
@@ -62,7 +62,7 @@ static RengaErrorCode GrowSeen(Portfolio *portfolio)
   if (2 * portfolio->n_seen < portfolio->size_seen) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(size, &seen));
   for (int i = 0; i < portfolio->size_seen; i++)
-    if (portfolio->seen[i]) Insert(portfolio->seen[i], size, seen);
+    if (portfolio->seen[i]) InsertHash(portfolio->seen[i], size, seen);
   RengaFree(&portfolio->seen);
   portfolio->seen = seen;
   portfolio->size_seen = size;
@@ -111,8 +111,9 @@ static RengaErrorCode OfferMoved(Portfolio *portfolio, const SearchModel *model,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode FindMost(const SearchTask *task, const SearchChain *chain,
-                               const SearchModel *model, const SearchLayout *layout, double *most)
+static RengaErrorCode FindMostMemory(const SearchTask *task, const SearchChain *chain,
+                                     const SearchModel *model, const SearchLayout *layout,
+                                     double *most)
 {
   const SearchCandidate candidate = {.layout = *layout};
   RengaForecastMemory *memory = NULL;
@@ -139,7 +140,7 @@ static RengaErrorCode GenerateUnder(Portfolio *portfolio, const SearchTask *task
   if (!code && layout.count) code = Offer(portfolio, &layout);
   if (!code && layout.count) code = OfferMoved(portfolio, &model, &layout);
   if (!code && layout.count && task->memory > 0)
-    code = FindMost(task, portfolio->chain, &model, &layout, most);
+    code = FindMostMemory(task, portfolio->chain, &model, &layout, most);
   RengaSearchLayoutFree_Private(&layout);
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
@@ -231,7 +232,7 @@ RengaErrorCode RengaSearchIsAmple_Private(const SearchTask *task, const SearchCh
 }
 
 /* Without a bound on memory the schedule does not matter to the ways of looking. */
-static RengaErrorCode GenerateAll(Portfolio *portfolio, const Numbers *numbers)
+static RengaErrorCode GenerateAll(Portfolio *portfolio, const StageCounts *numbers)
 {
   static const SearchManner manners[] = {{false, 0}, {false, 1}, {true, 0}};
   SearchTask task = *portfolio->task;
@@ -249,9 +250,9 @@ static RengaErrorCode GenerateAll(Portfolio *portfolio, const Numbers *numbers)
   return RENGA_SUCCESS;
 }
 
-static int CompareNumbers(const void *a, const void *b)
+static int CompareStageCounts(const void *a, const void *b)
 {
-  const Numbers *x = a, *y = b;
+  const StageCounts *x = a, *y = b;
   if (x->bound != y->bound) return x->bound > y->bound ? 1 : -1;
   if (x->stages != y->stages) return x->stages > y->stages ? 1 : -1;
   return (x->replicas > y->replicas) - (x->replicas < y->replicas);
@@ -269,21 +270,21 @@ static RengaErrorCode ListNumbers(Portfolio *portfolio)
       if (s * r > ranks) continue;
       own.stages = s;
       own.replicas = r;
-      Numbers *numbers = &portfolio->numbers[portfolio->n_numbers++];
-      *numbers = (Numbers){.stages = s, .replicas = r};
+      StageCounts *numbers = &portfolio->numbers[portfolio->n_numbers++];
+      *numbers = (StageCounts){.stages = s, .replicas = r};
       RengaCall(RengaSearchBoundOf_Private(&own, portfolio->chain, 0, &numbers->bound));
     }
   qsort(portfolio->numbers, (size_t)portfolio->n_numbers, sizeof *portfolio->numbers,
-        CompareNumbers);
+        CompareStageCounts);
   return RENGA_SUCCESS;
 }
 
-static bool MayBeFaster(const Portfolio *portfolio, const Numbers *numbers)
+static bool MayBeFaster(const Portfolio *portfolio, const StageCounts *numbers)
 {
   return numbers->bound < portfolio->trial.best->step * (1 - 1e-9);
 }
 
-static RengaErrorCode LookAt(const Portfolio *portfolio, const Numbers *numbers, double *bound)
+static RengaErrorCode LookAt(const Portfolio *portfolio, const StageCounts *numbers, double *bound)
 {
   SearchAim *best = portfolio->trial.best;
   SearchAim own = {.step = best->step, .candidate = {.size = best->candidate.size}};
@@ -307,7 +308,7 @@ static RengaErrorCode LookAtLayouts(Portfolio *portfolio, double *bound)
 {
   SearchAim *best = portfolio->trial.best;
   for (int i = 0; i < portfolio->n_numbers; i++) {
-    const Numbers *numbers = &portfolio->numbers[i];
+    const StageCounts *numbers = &portfolio->numbers[i];
     double own = numbers->bound;
     if (!MayBeFaster(portfolio, numbers)) break;
     RengaCall(LookAt(portfolio, numbers, &own));
@@ -320,7 +321,7 @@ static RengaErrorCode LookAtLayouts(Portfolio *portfolio, double *bound)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Run(Portfolio *portfolio, double *bound)
+static RengaErrorCode RunPortfolio(Portfolio *portfolio, double *bound)
 {
   RengaCall(ListNumbers(portfolio));
   for (int i = 0; i < portfolio->n_numbers; i++)
@@ -340,7 +341,7 @@ RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const Search
   RengaCall(RengaSearchIsAmple_Private(task, chain, &portfolio.ample));
   RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &portfolio.trial);
   portfolio.trial.eager_most = EAGER_MOST;
-  if (!code) code = Run(&portfolio, bound);
+  if (!code) code = RunPortfolio(&portfolio, bound);
   RengaSearchTrialFree_Private(&portfolio.trial);
   RengaFree(&portfolio.numbers);
   RengaFree(&portfolio.seen);

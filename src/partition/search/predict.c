@@ -7,7 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-
 /* Stage after stage; spread: replica after replica, each with all its stages side by side; or where
    the layout says. */
 static void PlaceRanks(const SearchCandidate *candidate, int ranks[])
@@ -21,9 +20,9 @@ static void PlaceRanks(const SearchCandidate *candidate, int ranks[])
   }
 }
 
-static RengaErrorCode FillPlan(const SearchTask *task, const SearchChain *chain,
-                               const SearchCandidate *candidate, RengaPlanStage stages[],
-                               int ranks[], RengaPlan plan)
+static RengaErrorCode FillPlanFromLayout(const SearchTask *task, const SearchChain *chain,
+                                         const SearchCandidate *candidate, RengaPlanStage stages[],
+                                         int ranks[], RengaPlan plan)
 {
   const SearchLayout *layout = &candidate->layout;
   for (int s = 0; s < layout->count; s++) {
@@ -53,7 +52,7 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
   RengaCall(RengaPlanCreate(task->self, &made));
   RengaErrorCode code = RengaMalloc(candidate->layout.count, &stages);
   if (!code) code = RengaMalloc(RengaSearchDevices_Private(&candidate->layout), &ranks);
-  if (!code) code = FillPlan(task, chain, candidate, stages, ranks, made);
+  if (!code) code = FillPlanFromLayout(task, chain, candidate, stages, ranks, made);
   RengaFree(&stages);
   RengaFree(&ranks);
   if (code) RengaPlanDestroy(&made);
@@ -63,7 +62,7 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
 }
 
 /* The ranks of a stage; the caller frees them. */
-static RengaErrorCode RanksOf(RengaPlan plan, int s, int **rank)
+static RengaErrorCode RanksOfStage(RengaPlan plan, int s, int **rank)
 {
   const int replicas = RengaPlanGetStage(plan, s)->shape.replicas;
   RengaCall(RengaMalloc(replicas, rank));
@@ -75,8 +74,8 @@ static RengaErrorCode RanksOf(RengaPlan plan, int s, int **rank)
 static RengaErrorCode LevelBetween(RengaMachine machine, RengaPlan plan, int a, int b, int *level)
 {
   int *from = NULL, *to = NULL;
-  RengaErrorCode code = RanksOf(plan, a, &from);
-  if (!code) code = RanksOf(plan, b, &to);
+  RengaErrorCode code = RanksOfStage(plan, a, &from);
+  if (!code) code = RanksOfStage(plan, b, &to);
   if (!code)
     *level = RengaSearchLevelBetween_Private(machine, RengaPlanGetStage(plan, a)->shape.replicas,
                                              from, RengaPlanGetStage(plan, b)->shape.replicas, to);
@@ -89,7 +88,7 @@ static RengaErrorCode LevelBetween(RengaMachine machine, RengaPlan plan, int a, 
 static RengaErrorCode LevelOfStage(RengaMachine machine, RengaPlan plan, int s, int *level)
 {
   int *rank = NULL;
-  const RengaErrorCode code = RanksOf(plan, s, &rank);
+  const RengaErrorCode code = RanksOfStage(plan, s, &rank);
   if (!code)
     *level =
         RengaSearchLevelWithin_Private(machine, RengaPlanGetStage(plan, s)->shape.replicas, rank);
@@ -108,9 +107,9 @@ static RengaErrorCode NearestLevel(RengaMachine machine, int devices, int *level
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Simulate(const SearchModel *model, const SearchLayout *layout,
-                               RengaSchedule schedule, const double seconds[], double *makespan,
-                               double *bubble)
+static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLayout *layout,
+                                       RengaSchedule schedule, const double seconds[],
+                                       double *makespan, double *bubble)
 {
   double *forward = NULL;
   RengaCall(RengaMalloc(2 * layout->count, &forward));
@@ -135,7 +134,7 @@ static RengaErrorCode RunSchedule(const SearchTask *task, const SearchModel *mod
   RengaSchedule schedule = NULL;
   bool lent = false;
   RengaCall(RengaSearchScheduleOf_Private(task, model, layout, draft, &schedule, &lent));
-  const RengaErrorCode code = Simulate(model, layout, schedule, seconds, makespan, bubble);
+  const RengaErrorCode code = SimulateSchedule(model, layout, schedule, seconds, makespan, bubble);
   if (!lent) RengaScheduleDestroy(&schedule);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -162,8 +161,8 @@ static RengaErrorCode PredictPipeline(const SearchTask *task, const SearchModel 
   const int n = draft->n_messages;
   double *seconds = NULL;
   prediction->pipeline = layout->fill + layout->rounds;
-  RengaCheck(layout->chunks <= 1 || RengaSearchMaySimulate_Private(model, layout, n),
-             MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+  RengaCheck(layout->chunks <= 1 || RengaSearchMaySimulate_Private(model, layout, n), MPI_COMM_SELF,
+             RENGA_ERR_SUPPORT,
              "a step of %lld micro-batches with %d stages per rank takes too long to simulate: "
              "give a larger -microbatch_size",
              (long long)model->microbatches, layout->chunks);
@@ -240,8 +239,7 @@ static RengaErrorCode PredictReduce(const SearchTask *task, const SearchModel *m
     double sum = 0;
     for (int s = first; s < layout->count; s += across) {
       double seconds;
-      RengaCall(
-          FindReduceSeconds(task, model, &layout->stage[s], plan, s, nearest, &seconds));
+      RengaCall(FindReduceSeconds(task, model, &layout->stage[s], plan, s, nearest, &seconds));
       sum += seconds;
     }
     *most = fmax(*most, sum - model->backward[layout->stage[first].begin]);

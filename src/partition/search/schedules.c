@@ -10,12 +10,12 @@ typedef struct {
   uint64_t hash;
   RengaSchedule schedule;
   RengaMessage *messages; /* lent to it */
-} Kept;
+} KeptSchedule;
 
 struct SearchSchedules {
   int count, size;
-  double actions; /* of all, about */
-  Kept *kept;     /* [size] by hash; schedule NULL: free */
+  double actions;     /* of all, about */
+  KeptSchedule *kept; /* [size] by hash; schedule NULL: free */
 };
 
 static void Mix(uint64_t *hash, uint64_t number)
@@ -43,7 +43,7 @@ static uint64_t HashShape(const SearchModel *model, const SearchLayout *layout, 
   return hash;
 }
 
-static Kept *Find(const struct SearchSchedules *schedules, uint64_t hash)
+static KeptSchedule *FindKept(const struct SearchSchedules *schedules, uint64_t hash)
 {
   int at = (int)(hash % (uint64_t)schedules->size);
   while (schedules->kept[at].schedule && schedules->kept[at].hash != hash)
@@ -64,7 +64,7 @@ RengaErrorCode RengaSearchSchedulesCreate_Private(struct SearchSchedules **sched
 void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules)
 {
   for (int i = 0; *schedules && i < (*schedules)->size; i++) {
-    Kept *kept = &(*schedules)->kept[i];
+    KeptSchedule *kept = &(*schedules)->kept[i];
     if (kept->schedule) RengaScheduleDestroy(&kept->schedule);
     RengaFree(&kept->messages);
   }
@@ -115,9 +115,10 @@ RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const Searc
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Make(const SearchTask *task, const SearchModel *model,
-                           const SearchLayout *layout, int n_messages,
-                           const RengaMessage messages[], RengaPlan plan, RengaSchedule *schedule)
+static RengaErrorCode MakeKeptSchedule(const SearchTask *task, const SearchModel *model,
+                                       const SearchLayout *layout, int n_messages,
+                                       const RengaMessage messages[], RengaPlan plan,
+                                       RengaSchedule *schedule)
 {
   const char *type;
   double eager = 0;
@@ -135,16 +136,17 @@ static RengaErrorCode Make(const SearchTask *task, const SearchModel *model,
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Keep(struct SearchSchedules *schedules, const SearchTask *task,
-                           const SearchModel *model, const SearchLayout *layout, int n_messages,
-                           const RengaMessage messages[], RengaPlan plan, Kept *kept)
+static RengaErrorCode KeepSchedule(struct SearchSchedules *schedules, const SearchTask *task,
+                                   const SearchModel *model, const SearchLayout *layout,
+                                   int n_messages, const RengaMessage messages[], RengaPlan plan,
+                                   KeptSchedule *kept)
 {
   RengaMessage *own = NULL;
   RengaSchedule made = NULL;
   RengaCall(RengaMalloc(n_messages + 1, &own));
   if (n_messages) memcpy(own, messages, (size_t)n_messages * sizeof *own);
   for (int i = 0; i < n_messages; i++) own[i].value = ""; /* the plan's, which goes before it */
-  const RengaErrorCode code = Make(task, model, layout, n_messages, own, plan, &made);
+  const RengaErrorCode code = MakeKeptSchedule(task, model, layout, n_messages, own, plan, &made);
   if (code) RengaFree(&own);
   RengaCall(code);
   kept->schedule = made;
@@ -167,16 +169,17 @@ RengaErrorCode RengaSearchScheduleOf_Private(const SearchTask *task, const Searc
   *lent = schedules != NULL;
   if (*lent) {
     const uint64_t hash = HashShape(model, layout, n, draft->messages, type, eager);
-    Kept *kept = Find(schedules, hash);
+    KeptSchedule *kept = FindKept(schedules, hash);
     *lent = kept->schedule || (schedules->count < KEPT_MOST && schedules->actions < ACTIONS_MOST);
     if (*lent && !kept->schedule) {
       kept->hash = hash;
-      RengaCall(Keep(schedules, task, model, layout, n, draft->messages, draft->plan, kept));
+      RengaCall(
+          KeepSchedule(schedules, task, model, layout, n, draft->messages, draft->plan, kept));
     }
     *schedule = kept->schedule;
     if (*lent) return RENGA_SUCCESS;
   }
-  RengaCall(Make(task, model, layout, n, draft->messages, draft->plan, schedule));
+  RengaCall(MakeKeptSchedule(task, model, layout, n, draft->messages, draft->plan, schedule));
   return RENGA_SUCCESS;
 }
 

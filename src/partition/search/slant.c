@@ -20,7 +20,7 @@ typedef struct {
   int *first; /* [stages] first places, from the last stage on */
 } Slant;
 
-static bool Fits(const Slant *slant, int begin, int end, double bound)
+static bool FitsSlant(const Slant *slant, int begin, int end, double bound)
 {
   const SearchModel *model = slant->model;
   const SearchOption *option = model->option;
@@ -37,12 +37,12 @@ static bool Fits(const Slant *slant, int begin, int end, double bound)
          bound;
 }
 
-static int Reach(const Slant *slant, int end, double bound)
+static int ReachSlanted(const Slant *slant, int end, double bound)
 {
   int low = 0, high = end;
   for (int step = 1; high > 0; step *= 2) {
     const int at = high > step ? high - step : 0;
-    if (!Fits(slant, at, end, bound)) {
+    if (!FitsSlant(slant, at, end, bound)) {
       low = at + 1;
       break;
     }
@@ -50,7 +50,7 @@ static int Reach(const Slant *slant, int end, double bound)
   }
   while (low < high) {
     const int middle = low + (high - low) / 2;
-    if (Fits(slant, middle, end, bound))
+    if (FitsSlant(slant, middle, end, bound))
       high = middle;
     else
       low = middle + 1;
@@ -67,18 +67,18 @@ static int CheapestCut(const Slant *slant, int begin, int end)
   return best;
 }
 
-static bool Cover(Slant *slant, double bound)
+static bool CoverSlanted(Slant *slant, double bound)
 {
   int end = slant->model->count;
   for (slant->count = 0; slant->count < slant->stages && end > 0; slant->count++) {
-    const int begin = CheapestCut(slant, Reach(slant, end, bound), end);
+    const int begin = CheapestCut(slant, ReachSlanted(slant, end, bound), end);
     if (begin >= end) return false;
     slant->first[slant->count] = end = begin;
   }
   return end == 0;
 }
 
-static RengaErrorCode Take(const Slant *slant, SearchLayout *best)
+static RengaErrorCode TakeSlanted(const Slant *slant, SearchLayout *best)
 {
   SearchLayout layout = {.count = slant->count};
   RengaCall(RengaMalloc(slant->count, &layout.stage));
@@ -92,21 +92,21 @@ static RengaErrorCode Take(const Slant *slant, SearchLayout *best)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Search(Slant *slant, SearchLayout *best)
+static RengaErrorCode SlantSearch(Slant *slant, SearchLayout *best)
 {
   const double work = RengaSearchWork_Private(slant->model);
   double low = 0, high = fmax(work, 1e-12);
-  if (!Cover(slant, HUGE_VAL)) return RENGA_SUCCESS;
-  while (!Cover(slant, high)) low = high, high *= 2;
+  if (!CoverSlanted(slant, HUGE_VAL)) return RENGA_SUCCESS;
+  while (!CoverSlanted(slant, high)) low = high, high *= 2;
   for (int probe = 0; probe < PROBES && high - low > precision * high; probe++) {
     const double middle = low + (high - low) / 2;
-    if (Cover(slant, middle))
+    if (CoverSlanted(slant, middle))
       high = middle;
     else
       low = middle;
   }
-  Cover(slant, high);
-  RengaCall(Take(slant, best));
+  CoverSlanted(slant, high);
+  RengaCall(TakeSlanted(slant, best));
   return RENGA_SUCCESS;
 }
 
@@ -118,7 +118,7 @@ RengaErrorCode RengaSearchSlant_Private(const void *context, const SearchTask *t
   (void)task;
   if (model->n_options != 1) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(slant.stages, &slant.first));
-  const RengaErrorCode code = Search(&slant, best);
+  const RengaErrorCode code = SlantSearch(&slant, best);
   RengaFree(&slant.first);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -20,7 +20,7 @@ static RengaErrorCode FindMemory(Solution *solution)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode MakePlan(const SearchTask *task, Solution *solution)
+static RengaErrorCode MakeSolutionPlan(const SearchTask *task, Solution *solution)
 {
   const SearchCandidate *candidate = &solution->candidate;
   RengaCall(RengaSearchModelOf_Private(task, solution->chain, candidate->size, candidate->spread,
@@ -31,7 +31,7 @@ static RengaErrorCode MakePlan(const SearchTask *task, Solution *solution)
 
 RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solution)
 {
-  RengaCall(MakePlan(task, solution));
+  RengaCall(MakeSolutionPlan(task, solution));
   RengaCall(FindMemory(solution));
   return RENGA_SUCCESS;
 }
@@ -116,7 +116,7 @@ static RengaErrorCode Reschedule(const Solution *solution, bool gpipe, double ea
 }
 
 /* The other one where it is faster by what its memory, and caches, are worth. */
-static RengaErrorCode TakeSchedule(Solution *solution, Solution *other)
+static RengaErrorCode TakeFastestSchedule(Solution *solution, Solution *other)
 {
   const SearchLayout *layout = &other->candidate.layout;
   const bool close = other->step < (1 - SCHEDULE_GAIN) * solution->step;
@@ -156,7 +156,7 @@ static RengaErrorCode ChooseSchedule(Solution *solution)
     Solution other = {.task = solution->task, .chain = solution->chain};
     RengaErrorCode code =
         Reschedule(solution, RengaSearchManners[i].gpipe, RengaSearchManners[i].eager, &other);
-    if (!code) code = TakeSchedule(solution, &other);
+    if (!code) code = TakeFastestSchedule(solution, &other);
     RengaSolutionFree_Private(&other);
     RengaCall(code);
   }
@@ -177,7 +177,7 @@ static RengaErrorCode FreeStep(const Solution *solution, double *step)
 }
 
 /* No schedule makes it as fast as it should be, were stages that recompute to do without. */
-static RengaErrorCode IsHopeless(Solution *solution, bool *hopeless)
+static RengaErrorCode IsSolutionHopeless(Solution *solution, bool *hopeless)
 {
   const SearchLayout *layout = &solution->candidate.layout;
   *hopeless = false;
@@ -205,8 +205,8 @@ static RengaErrorCode IsHopeless(Solution *solution, bool *hopeless)
 
 RengaErrorCode RengaSolutionTry_Private(const SearchTask *task, Solution *solution)
 {
-  RengaCall(MakePlan(task, solution));
-  RengaCall(IsHopeless(solution, &solution->hopeless));
+  RengaCall(MakeSolutionPlan(task, solution));
+  RengaCall(IsSolutionHopeless(solution, &solution->hopeless));
   if (!solution->hopeless) RengaCall(FindMemory(solution));
   return RENGA_SUCCESS;
 }

@@ -13,7 +13,7 @@ enum {
 static const double memory_matters = 0.8; /* share of a device's memory from which on */
 
 /* A layout with its schedule instead of what was found. */
-static RengaErrorCode TakeAim(Solution *solution, SearchAim *aim)
+static RengaErrorCode TakeImproved(Solution *solution, SearchAim *aim)
 {
   SearchTask task = *solution->task;
   task.gpipe = aim->gpipe;
@@ -28,7 +28,7 @@ static RengaErrorCode TakeAim(Solution *solution, SearchAim *aim)
 
 /* The layout that needs the least memory, whatever it takes: without it a refusal, which names its
    memory, could be wrong. */
-static RengaErrorCode Squeeze(Solution *solution, bool *fits)
+static RengaErrorCode SqueezeSolution(Solution *solution, bool *fits)
 {
   SearchTask task = *solution->task;
   if (task.memory <= 0 || task.find) return RENGA_SUCCESS;
@@ -78,7 +78,7 @@ static RengaErrorCode GoOn(Solution *solution, double *bound)
                                        &aim);
   if (code || !aim.found) RengaSearchLayoutFree_Private(&aim.candidate.layout);
   RengaCall(code);
-  if (aim.found) RengaCall(TakeAim(solution, &aim));
+  if (aim.found) RengaCall(TakeImproved(solution, &aim));
   return RENGA_SUCCESS;
 }
 
@@ -201,13 +201,13 @@ static RengaErrorCode LookAtRest(Solution *solution, int row, double *bound)
   RengaCall(RengaSearchBranch_Private(&task, solution->chain, 0, &aim, bound));
   if (!aim.found) return RENGA_SUCCESS;
   aim.candidate.size = row;
-  RengaCall(TakeAim(solution, &aim));
+  RengaCall(TakeImproved(solution, &aim));
   return RENGA_SUCCESS;
 }
 
 /* Bounds of the searches themselves are under estimates of memory and of some layouts: these are of
    all. */
-static RengaErrorCode FindBound(Solution *solution, double bound[])
+static RengaErrorCode FindProvedBound(Solution *solution, double bound[])
 {
   const SearchTask *task = solution->task;
   double least = solution->step;
@@ -229,9 +229,9 @@ static RengaErrorCode FitAll(Solution *solution, const SearchTask *all, double b
     solution->task = all;
     RengaCall(FitRows(solution, bound, &fits));
   }
-  if (!fits) RengaCall(Squeeze(solution, &fits));
+  if (!fits) RengaCall(SqueezeSolution(solution, &fits));
   if (!fits) RengaCall(RengaSearchRefuse_Private(solution->task, solution->chain));
-  RengaCall(FindBound(solution, bound));
+  RengaCall(FindProvedBound(solution, bound));
   return RENGA_SUCCESS;
 }
 
@@ -254,7 +254,7 @@ static RengaErrorCode TakeGiven(Solution *solution)
     return RENGA_SUCCESS;
   }
   RengaCall(RengaSearchBoundOf_Private(solution->task, solution->chain, 0, &bound));
-  RengaCall(FindBound(solution, &bound));
+  RengaCall(FindProvedBound(solution, &bound));
   if (!isfinite(bound)) solution->candidate.bound = 0; /* it is over the memory */
   return RENGA_SUCCESS;
 }

@@ -7,7 +7,7 @@
 enum { PROBES = 24 };
 
 /* The first place of the longest stage that ends there; end where not even one place fits. */
-static int Reach(const SearchModel *model, const SearchOption *option, int end, int depth)
+static int ReachSqueezed(const SearchModel *model, const SearchOption *option, int end, int depth)
 {
   int low = 0, high = end;
   SearchCost cost;
@@ -24,11 +24,11 @@ static int Reach(const SearchModel *model, const SearchOption *option, int end, 
 /* As many stages as memory asks for, or as are wanted: then each leaves a place to those before it.
    0: a single place does not fit, or there are too few of them. first: [stages] of places, from the
    last stage on; NULL: not asked for. */
-static int Fill(const SearchModel *model, const SearchOption *option, int most, int first[])
+static int FillSqueezed(const SearchModel *model, const SearchOption *option, int most, int first[])
 {
   int stages = 0;
   for (int end = model->count; end > 0 && stages < most;) {
-    int begin = Reach(model, option, end, stages + 1);
+    int begin = ReachSqueezed(model, option, end, stages + 1);
     if (model->stages && begin < model->stages - stages - 1) begin = model->stages - stages - 1;
     if (begin >= end) return 0;
     if (first) first[stages] = begin;
@@ -39,7 +39,7 @@ static int Fill(const SearchModel *model, const SearchOption *option, int most, 
   return 0;
 }
 
-static int MostStages(const SearchModel *model, const SearchOption *option, int devices)
+static int MostSqueezedStages(const SearchModel *model, const SearchOption *option, int devices)
 {
   const int most = devices / option->shape.replicas;
   if (model->stages) return model->stages <= most ? model->stages : 0;
@@ -52,21 +52,22 @@ int RengaSearchDevicesNeeded_Private(const SearchModel *model)
   for (int o = 0; o < model->n_options; o++) {
     const SearchOption *option = &model->option[o];
     const int most = model->stages ? model->stages : model->count;
-    const int stages = Fill(model, option, most, NULL), devices = stages * option->shape.replicas;
+    const int stages = FillSqueezed(model, option, most, NULL),
+              devices = stages * option->shape.replicas;
     if (stages && (!fewest || devices < fewest)) fewest = devices;
   }
   return fewest;
 }
 
 /* Under all that it takes on one device, unless more replicas take less than *bound. */
-static bool Bisect(SearchModel *model, const SearchOption *option, int most, double *bound)
+static bool BisectMemory(SearchModel *model, const SearchOption *option, int most, double *bound)
 {
   double low = 0, high = *bound;
   model->memory = high * (1 - 1e-6);
-  if (!most || !Fill(model, option, most, NULL)) return false;
+  if (!most || !FillSqueezed(model, option, most, NULL)) return false;
   for (int probe = 0; probe < PROBES && high - low > 1e-4 * high; probe++) {
     model->memory = low + (high - low) / 2;
-    if (Fill(model, option, most, NULL))
+    if (FillSqueezed(model, option, most, NULL))
       high = model->memory;
     else
       low = model->memory;
@@ -82,13 +83,13 @@ static bool IsLooked(const SearchModel *model, int option)
   return model->replicas || !(replicas & (replicas - 1));
 }
 
-static RengaErrorCode Take(SearchModel *model, int option, int most, double bound,
-                           SearchLayout *layout)
+static RengaErrorCode TakeSqueezed(SearchModel *model, int option, int most, double bound,
+                                   SearchLayout *layout)
 {
   int *first = NULL;
   RengaCall(RengaMalloc(most, &first));
   model->memory = bound;
-  layout->count = Fill(model, &model->option[option], most, first);
+  layout->count = FillSqueezed(model, &model->option[option], most, first);
   RengaErrorCode code = RengaMalloc(layout->count, &layout->stage);
   for (int s = 0; s < layout->count && !code; s++) {
     const int back = layout->count - 1 - s;
@@ -110,19 +111,19 @@ static RengaErrorCode SqueezeRow(const SearchTask *task, const SearchChain *chai
   RengaCall(RengaSearchModelOf_Private(task, chain, row, false, &model));
   for (int o = 0; o < model.n_options && model.count; o++) {
     const SearchOption *option = &model.option[o];
-    const int most = MostStages(&model, option, task->ranks);
+    const int most = MostSqueezedStages(&model, option, task->ranks);
     if (!IsLooked(&model, o)) continue;
     if (isinf(*allowed))
       *allowed =
           2 * RengaSearchStageBytes_Private(&model, option, 0, model.count, model.count, false);
-    if (Bisect(&model, option, most, allowed)) best = o;
+    if (BisectMemory(&model, option, most, allowed)) best = o;
   }
   RengaErrorCode code = RENGA_SUCCESS;
   if (best >= 0) {
     RengaSearchLayoutFree_Private(&candidate->layout);
     candidate->size = row;
-    code = Take(&model, best, MostStages(&model, &model.option[best], task->ranks), *allowed,
-                &candidate->layout);
+    code = TakeSqueezed(&model, best, MostSqueezedStages(&model, &model.option[best], task->ranks),
+                        *allowed, &candidate->layout);
   }
   RengaSearchModelFree_Private(&model);
   RengaCall(code);

@@ -39,7 +39,7 @@ void RengaSearchTrialFree_Private(SearchTrial *trial)
 }
 
 /* Placements are kept for the next layout: most have the same numbers of replicas. */
-static RengaErrorCode FindPlaces(SearchTrial *trial, const SearchLayout *layout)
+static RengaErrorCode FindTrialPlaces(SearchTrial *trial, const SearchLayout *layout)
 {
   int *replicas = NULL;
   RengaCall(RengaMalloc(layout->count, &replicas));
@@ -115,7 +115,7 @@ static RengaErrorCode PredictRecomputing(const SearchTrial *trial, SearchAim *ai
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakeAim(const SearchTrial *trial, const SearchAim *aim, const int rank[])
+static RengaErrorCode TakeTrial(const SearchTrial *trial, const SearchAim *aim, const int rank[])
 {
   SearchAim taken = *aim;
   taken.candidate.layout = (SearchLayout){0};
@@ -194,7 +194,7 @@ static RengaErrorCode TrySchedule(SearchTrial *trial, SearchAim *aim, const Sear
     code = PredictRecomputing(trial, aim, &aim->step);
     layout->rank = NULL;
   }
-  if (!code && fits && IsFaster(trial, aim->step)) code = TakeAim(trial, aim, rank);
+  if (!code && fits && IsFaster(trial, aim->step)) code = TakeTrial(trial, aim, rank);
   for (int s = 0; s < layout->count; s++) RengaSearchSetRecompute_Private(&layout->stage[s], false);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -288,7 +288,7 @@ static RengaErrorCode TryPlaces(SearchTrial *trial, SearchAim *aim, const Search
   bool may = false;
   RengaCall(TrialMayBeFaster(trial, aim, draft, true, &may));
   if (!may) return RENGA_SUCCESS;
-  RengaCall(FindPlaces(trial, &aim->candidate.layout));
+  RengaCall(FindTrialPlaces(trial, &aim->candidate.layout));
   for (int p = 0; p < trial->places.count; p++) {
     const int *rank = trial->places.rank + (int64_t)p * trial->places.ranks;
     RengaCall(RengaPlanSetRanks(draft->plan, rank));
