@@ -101,7 +101,7 @@ void RengaErrorAbort(RengaErrorCode code); /* end of main: MPI_Abort */
 /* comm says who prints: its rank 0. Use a larger communicator than MPI_COMM_SELF only where all its
    ranks surely fail together. */
 #define RengaRaise(comm, code, ...)                                                                \
-  return RengaErrorRaise(comm, code, __func__, __FILE__, __LINE__, __VA_ARGS__)
+  return RengaErrorRaise(comm, code, __func__, __FILE__, __LINE__, __VA_ARGS__), (code)
 #define RengaCheck(condition, comm, code, ...)                                                     \
   do {                                                                                             \
     if (!(condition)) RengaRaise(comm, code, __VA_ARGS__);                                         \
@@ -110,7 +110,7 @@ void RengaErrorAbort(RengaErrorCode code); /* end of main: MPI_Abort */
   do {                                                                                             \
     int renga_mpi_ = (call);                                                                       \
     if (renga_mpi_ != MPI_SUCCESS)                                                                 \
-      return RengaErrorMPI(renga_mpi_, #call, __func__, __FILE__, __LINE__);                       \
+      return RengaErrorMPI(renga_mpi_, #call, __func__, __FILE__, __LINE__), RENGA_ERR_LIBRARY;    \
   } while (0)
 /* main(): print, then end every rank of the job with a non-zero exit code. */
 #define RengaCallAbort(expression)                                                                 \

@@ -33,7 +33,8 @@ bool RengaStartAgain_Private(int error, const char *call, int attempt);
     int error_, attempt_ = 0;                                                                      \
     do error_ = RengaFaultIsDue(RENGA_FAULT_MESSAGE) ? MPI_ERR_INTERN : (call);                    \
     while (error_ != MPI_SUCCESS && RengaStartAgain_Private(error_, #call, ++attempt_));           \
-    if (error_ != MPI_SUCCESS) return RengaErrorMPI(error_, #call, __func__, __FILE__, __LINE__);  \
+    if (error_ != MPI_SUCCESS)                                                                     \
+      return RengaErrorMPI(error_, #call, __func__, __FILE__, __LINE__), RENGA_ERR_LIBRARY;        \
   } while (0)
 
 /* One wait; start with {.comm, .what} and 0. */

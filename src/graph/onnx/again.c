@@ -22,73 +22,7 @@ typedef struct {
   bool *dropped; /* by node: nobody reads it any more */
 } MakingAgain;
 
-/* ---- texts that name other parameters ---- */
-static RengaErrorCode AppendText(RengaOnnxImporter *importer, char **text, const char *from,
-                                 size_t length)
-{
-  char *part;
-  RengaCall(RengaOnnxCopyPart(importer, from, length, &part));
-  RengaCall(RengaOnnxJoin(importer, *text, part, text));
-  return RENGA_SUCCESS;
-}
-
-/* The call of the copy: other parameters, and another name of the result. */
-static RengaErrorCode RenameCall(RengaOnnxImporter *importer, const char *call,
-                                 const RengaOnnxOwners *parameters, const char *result,
-                                 char **renamed)
-{
-  const char *at = strstr(call, " : "), *name, *done;
-  size_t length;
-  RengaCall(RengaOnnxJoin(importer, "%", result, renamed));
-  for (done = at; at && RengaOnnxNextName(&at, &name, &length); done = at) {
-    const char *other = name;
-    size_t other_length = length;
-    for (int k = 0; k < parameters->count; k++)
-      if (RengaOnnxIsName(parameters->old[k]->name, name, length)) {
-        other = parameters->other[k]->name;
-        other_length = strlen(other);
-      }
-    RengaCall(AppendText(importer, renamed, done, (size_t)(name - done)));
-    RengaCall(AppendText(importer, renamed, other, other_length));
-  }
-  if (done) RengaCall(RengaOnnxJoin(importer, *renamed, done, renamed));
-  return RENGA_SUCCESS;
-}
-
-/* The list of a folded value, of which one name is another. */
-static RengaErrorCode RenameList(RengaOnnxImporter *importer, const char *list,
-                                 const RengaOnnxOwners *parameters, char **renamed)
-{
-  const char *at = list, *old = parameters->old[0]->target, *name;
-  size_t length;
-  while (RengaOnnxNextQuoted(&at, &name, &length))
-    if (RengaOnnxIsName(old, name, length)) break;
-  RengaCall(RengaOnnxJoin(importer, "", "", renamed));
-  RengaCall(AppendText(importer, renamed, list, (size_t)(name - list)));
-  RengaCall(RengaOnnxJoin(importer, *renamed, parameters->other[0]->target, renamed));
-  RengaCall(RengaOnnxJoin(importer, *renamed, name + length, renamed));
-  return RENGA_SUCCESS;
-}
-
 /* ---- copies ---- */
-static RengaErrorCode CopyStrings(RengaOnnxImporter *importer, size_t count, char *const from[],
-                                  char ***to)
-{
-  RengaCall(RengaOnnxAllocate(importer, (int64_t)count, sizeof **to, to));
-  for (size_t i = 0; i < count; i++) (*to)[i] = from[i];
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CopyProtoNode(RengaOnnxImporter *importer, const Onnx__NodeProto *from,
-                                    Onnx__NodeProto **to)
-{
-  RengaCall(RengaOnnxAllocate(importer, 1, sizeof **to, to));
-  **to = *from;
-  RengaCall(CopyStrings(importer, from->n_input, from->input, &(*to)->input));
-  RengaCall(CopyStrings(importer, from->n_output, from->output, &(*to)->output));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode AddCopy(MakingAgain *again, Onnx__NodeProto *node, size_t after)
 {
   if (again->n_copies == again->copies_max) {
@@ -118,12 +52,12 @@ static RengaErrorCode CopyCallOf(MakingAgain *again, const char *call,
   RengaOnnxImporter *importer = again->importer;
   const int first = again->n_copies;
   char *text, *other, *name;
-  RengaCall(RenameCall(importer, call, parameters, result, &other));
+  RengaCall(RengaOnnxRenameCall(importer, call, parameters, result, &other));
   for (size_t i = 0; i < importer->n_node; i++) {
     Onnx__NodeProto *copy;
     RengaCall(RengaOnnxCall(importer, importer->node[i], &text));
     if (!text || strcmp(text, call) != 0) continue;
-    RengaCall(CopyProtoNode(importer, importer->node[i], &copy));
+    RengaCall(RengaOnnxCopyProto(importer, importer->node[i], &copy));
     RengaCall(RengaOnnxSetCall(importer, copy, other));
     RengaCall(AddCopy(again, copy, i));
   }
@@ -150,7 +84,7 @@ static RengaErrorCode CopyFolded(MakingAgain *again, const RengaOnnxBinding *val
   RengaOnnxBinding *said, *copy;
   char *name, *list;
   RengaCall(RengaOnnxJoin(importer, result, "", &name));
-  RengaCall(RenameList(importer, value->folded_from, parameters, &list));
+  RengaCall(RengaOnnxRenameList(importer, value->folded_from, parameters, &list));
   RengaCall(RengaOnnxScopeAdd(importer, importer->said, name, &said));
   RengaCall(RengaOnnxScopeAdd(importer, importer->model_scope, name, &copy));
   if (!said || !copy) return RENGA_SUCCESS;
@@ -276,7 +210,7 @@ static RengaErrorCode RedirectInput(MakingAgain *again, size_t row, int input, b
 {
   RengaOnnxImporter *importer = again->importer;
   Onnx__NodeProto *node;
-  RengaCall(CopyProtoNode(importer, importer->node[row], &node));
+  RengaCall(RengaOnnxCopyProto(importer, importer->node[row], &node));
   const char *from = importer->node[row]->input[input];
   for (size_t i = 0; i < node->n_input; i++)
     if ((int)i == input || (all && strcmp(node->input[i], from) == 0))
@@ -354,7 +288,7 @@ static RengaErrorCode SplitAgain(MakingAgain *again, size_t row, int input,
   RengaOnnxBinding *made;
   RengaOnnxOrigin reader;
   char *name;
-  RengaCall(CopyProtoNode(importer, node, &copy));
+  RengaCall(RengaOnnxCopyProto(importer, node, &copy));
   RengaCall(RengaOnnxSeparate(importer, parameter, lost, &made));
   RengaCall(RengaOnnxJoin(importer, made->name, "", &copy->input[input]));
   RengaCall(AddCopy(again, copy, row));

@@ -33,3 +33,13 @@ bool RengaOnnxNamesLost(const RengaOnnxLost *lost, const RengaOnnxOrigin *reader
 bool RengaOnnxIsLikeLost(const RengaOnnxLost *lost, const RengaOnnxOwners *parameters);
 bool RengaOnnxTakeLost(RengaOnnxLost *lost, RengaOnnxOwners *parameters,
                        const RengaOnnxOrigin *reader, const char *type);
+
+/* renamed.c: the call of a copy, with other parameters and another result; the list of a folded
+   value, of which one name is another; a node with its own lists of names. */
+RengaErrorCode RengaOnnxRenameCall(RengaOnnxImporter *importer, const char *call,
+                                   const RengaOnnxOwners *parameters, const char *result,
+                                   char **renamed);
+RengaErrorCode RengaOnnxRenameList(RengaOnnxImporter *importer, const char *list,
+                                   const RengaOnnxOwners *parameters, char **renamed);
+RengaErrorCode RengaOnnxCopyProto(RengaOnnxImporter *importer, const Onnx__NodeProto *from,
+                                  Onnx__NodeProto **to);

@@ -166,7 +166,7 @@ bool RengaOnnxRowIsBuilt(const RengaOnnxRow *row);
 
 /* One error of a node: says where it is. */
 #define RengaOnnxRaise(node, code, ...)                                                            \
-  return RengaOnnxError(node, code, __func__, __FILE__, __LINE__, __VA_ARGS__)
+  return RengaOnnxError(node, code, __func__, __FILE__, __LINE__, __VA_ARGS__), (code)
 #define RengaOnnxCheck(condition, node, code, ...)                                                 \
   do {                                                                                             \
     if (!(condition)) RengaOnnxRaise(node, code, __VA_ARGS__);                                     \
@@ -359,7 +359,7 @@ extern const char RengaOnnxSelectAdvice[];
 const RengaTensorSpec *RengaOnnxSpec(const RengaOnnxNode *node, RengaValue value); /* lent */
 int64_t RengaOnnxGetInner(const RengaOnnxImporter *importer, RengaValue value);
 RengaErrorCode RengaOnnxSetInner(RengaOnnxImporter *importer, RengaValue value, int64_t inner);
-int RengaOnnxBatchDimension(const RengaTensorSpec *spec); /* -1: none */
+int RengaOnnxBatchDimension(const RengaTensorSpec *spec);                        /* -1: none */
 RengaValue RengaOnnxMaskOf(const RengaOnnxImporter *importer, RengaValue value); /* NONE: none */
 RengaErrorCode RengaOnnxKeepMask(RengaOnnxNode *node, const char *op, int n_in,
                                  const RengaValue in[], RengaValue y);
@@ -491,8 +491,9 @@ RengaErrorCode RengaOnnxCopyAttributes(RengaOnnxNode *node, const char *except);
   X(SequenceLength)                                                                                \
   X(ConcatFromSequence)                                                                            \
   X(DFT)                                                                                           \
-  X(STFT) X(Random) X(Bernoulli) X(GridSample) X(AffineGrid) X(Loop) X(Scan) X(Col2Im)             \
-      X(MaxUnpool) X(LpPool) X(Compress) X(ReverseSequence) X(RoiAlign)
+  X(STFT)                                                                                          \
+  X(Random) X(Bernoulli) X(GridSample) X(AffineGrid) X(Loop) X(Scan) X(Col2Im) X(MaxUnpool)        \
+      X(LpPool) X(Compress) X(ReverseSequence) X(RoiAlign)
 #define RENGA_ONNX_DECLARE(name) RengaErrorCode RengaOnnxConvert##name(RengaOnnxNode *node);
 RENGA_ONNX_CONVERSIONS(RENGA_ONNX_DECLARE)
 #undef RENGA_ONNX_DECLARE

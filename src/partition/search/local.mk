@@ -3,4 +3,4 @@ librenga_la_SOURCES += %D%/forecast.c %D%/model.c %D%/links.c %D%/bound.c %D%/le
   %D%/equal.c %D%/label.c %D%/chain.c %D%/layouts.c %D%/fit.c %D%/solve.c %D%/solution.c %D%/challenge.c %D%/branch.c %D%/answer.c %D%/predict.c \
   %D%/explain.c %D%/refuse.c %D%/squeeze.c %D%/collect.c %D%/cuts.c %D%/rivals.c %D%/convex.c %D%/slant.c %D%/coarse.c \
   %D%/places.c %D%/schedules.c %D%/trial.c %D%/portfolio.c %D%/improve.c
-noinst_HEADERS += %D%/search.h %D%/solution.h %D%/portfolio.h include/renga/private/forecast.h
+noinst_HEADERS += %D%/search.h %D%/model.h %D%/solution.h %D%/portfolio.h include/renga/private/forecast.h

@@ -1,0 +1,289 @@
+/* What the search weighs: stages on the places of a chain, at one size of micro-batches.
+
+   A *chain* is what of a network does not depend on the micro-batch: the nodes that are not
+   prepared, in canonical order. A *model* is the chain at one micro-batch size: sums in front of
+   each place, so that the cost of any interval takes constant time. An *option* is a shape that a
+   stage may have, with what it costs in the model. A *layout* is what the search finds: it holds
+   shapes, and means the same in every model.
+
+   The predicted step of a layout (seconds):
+     fill      all stages' forward and backward once, and all messages between neighbours once
+     + rounds  of the stage for which it is the longest: (micro-batches of its busiest replica - 1)
+               times the longer of its work and its message
+     + reduce  what is left of a stage's sum of gradients when the stages before it are done too
+     + update  of the stage with the most parameters.
+   Rounds, reduce and update are maxima over stages, fill is a sum: that is what the search uses. */
+#pragma once
+#include "renga/private/forecast.h"
+#include "rengamachine.h"
+#include "rengapartition.h"
+#include "rengaplan.h"
+#include "rengaschedule.h"
+#include "rengaprofile.h"
+
+/* Of a chain of at most SEARCH_SHORT places more is tried, of one of more than SEARCH_LONG less. */
+enum {
+  SEARCH_BUFFERS_MOST = 64,
+  SEARCH_LEVELS_MOST = 8,
+  SEARCH_SHORT = 64,
+  SEARCH_LONG = 5000
+};
+
+/* A parameter's two uses that follow each other, at places of the chain: held once by a stage that
+   has both. */
+typedef struct {
+  int before, after;
+  double elements;
+} SearchTie;
+
+typedef struct {
+  RengaGraph graph; /* borrowed */
+  int count;        /* places */
+  int *node;        /* [count] */
+  bool *saved;      /* [values] backward reads it */
+  int *last;        /* [values] place of the last use, -1: none */
+  int *reader;      /* [values] first place whose backward reads it, count: none */
+  double *elements; /* [count + 1] of parameters, by use, before each place */
+  double *states;   /* [count + 1] elements of states */
+  int n_ties;
+  SearchTie *tie;
+  struct SearchStore *store;         /* models that were filled; NULL: none is kept */
+  struct SearchSchedules *schedules; /* that were set up; NULL: none is kept */
+} SearchChain;
+
+/* A shape that a stage may have, with what it costs in a model; whether it recomputes is left open.
+   Smaller numbers of replicas with the same rounds are as fast, if they need no more buffers of
+   gradients. */
+typedef struct {
+  RengaStageShape shape;
+  int most_replicas;                    /* the most that have the same rounds */
+  int64_t rounds;                       /* micro-batches of the busiest replica */
+  int buffers, least_buffers;           /* of gradients; in any order, with any of the numbers */
+  double reduce_latency, reduce_rate;   /* seconds, seconds per byte */
+  double message_latency, message_rate; /* between this stage and the next */
+} SearchOption;
+
+/* What a model's list of options is made from. */
+typedef struct {
+  RengaMachine machine; /* of the links; NULL: messages and reductions cost nothing */
+  int n_levels;
+  const RengaMachineLevel *levels; /* its own */
+  bool spread;                     /* replicas lie on different groups of it */
+  bool every;                      /* all numbers of replicas */
+} SearchListing;
+
+typedef struct {
+  const int *node;                            /* [count] lent by the chain */
+  int count;                                  /* places */
+  int64_t microbatches, leaf;                 /* of a step; of them that a replica has together */
+  int devices;                                /* to be used at the most */
+  double memory;                              /* bytes of a device; 0: no bound */
+  bool gpipe;                                 /* all micro-batches in flight */
+  double eager;                               /* else begun early, for each stage that follows */
+  bool recompute;                             /* stages may */
+  bool unequal;                               /* stages may have different numbers of replicas */
+  bool unordered;                             /* gradients are added in one buffer */
+  int stages, replicas;                       /* wanted; 0: any */
+  int moments;                                /* of the optimizer */
+  bool quick;                                 /* with less effort: to explain */
+  bool lent;                                  /* all arrays but option are the chain's */
+  double update_rate, accumulate_rate;        /* seconds per element */
+  double *forward, *backward;                 /* [count + 1] seconds before each place */
+  double *elements, *states, *saved, *inputs; /* [count + 1] elements and bytes before each place */
+  double *lead, *tail;                        /* [count + 1] see RengaSearchBound_Private */
+  double *read;     /* [count + 1] saved bytes by the place that reads them first in backward */
+  double *fields;   /* [count + 1] of inputs, those of the data set alone */
+  double *received; /* [count + 1] bytes of activations that the place reads */
+  double *sent;     /* [count + 1] that the place before makes for later ones, or one behind it */
+  double longest;   /* seconds of the longest path of a micro-batch, forward and backward */
+  double *cut, *unsaved; /* [count + 1] bytes over a cut; those of them backward does not keep */
+  double *temporary;     /* [levels][count] largest of 2^level places from here on */
+  int *level;            /* [count + 1] largest power of two in so many places */
+  int n_ties;
+  const SearchTie *tie;
+  SearchListing listing;
+  int n_options;
+  SearchOption *option; /* the shapes to be tried, by their replicas, ascending */
+} SearchModel;
+
+typedef struct {
+  double forward, backward; /* seconds of a micro-batch */
+  double extra;             /* of backward: recomputation */
+  double rounds;            /* seconds of all but one micro-batch */
+  double delay;             /* of its message to the next stage, one direction */
+  double reduce, update;    /* seconds after the last backward, after all have reduced */
+  double memory;            /* bytes */
+  bool recompute;
+} SearchCost;
+
+/* Seconds of a stage's backward; whether it recomputes may be otherwise than estimated. */
+static inline double RengaSearchBackward_Private(const SearchCost *cost, bool recompute)
+{
+  return cost->backward - cost->extra + (recompute ? cost->forward : 0);
+}
+
+/* A stage: places [begin, end) and how they are computed. It means the same in every model. */
+typedef struct {
+  int begin, end;
+  RengaStageShape shape;
+} SearchStage;
+
+static inline bool RengaSearchRecomputes_Private(const SearchStage *stage)
+{
+  return stage->shape.saved == RENGA_SAVED_RECOMPUTE;
+}
+
+static inline void RengaSearchSetRecompute_Private(SearchStage *stage, bool recompute)
+{
+  stage->shape.saved = recompute ? RENGA_SAVED_RECOMPUTE : RENGA_SAVED_KEEP;
+}
+
+typedef struct {
+  int count;
+  SearchStage *stage;
+  double step, fill, rounds, reduce, update; /* seconds */
+  int n_ranks;
+  int *rank;  /* [n_ranks] of each replica of each stage; NULL: as the candidate says */
+  int chunks; /* of a plan that is given: stages of each rank; 0: one */
+} SearchLayout;
+
+/* Ranks that follow each other: of stages s, s + across, s + 2 across, … they are the same. */
+int RengaSearchAcross_Private(const SearchLayout *layout);
+
+/* ---- forecast.c ---- */
+const RengaMemoryForecast *RengaSearchForecast_Private(void); /* NULL: none is installed */
+RengaPartitionCapabilities RengaSearchCapabilities_Private(void);
+
+/* ---- chain.c ---- */
+RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *chain);
+void RengaSearchChainFree_Private(SearchChain *chain);
+
+/* ---- model.c, fill.c ---- */
+/* All that a model says but its places: no arrays, ties or options. */
+SearchModel RengaSearchModelSettings_Private(const SearchModel *model);
+/* All arrays of count places, zero. */
+RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model);
+/* Places of the chain at a micro-batch, whose number in a step the model has; costs are by node.
+   The chain keeps the first few and lends them from then on. Settings follow. */
+RengaErrorCode RengaSearchModelLend_Private(const SearchChain *chain, int64_t microbatch,
+                                            const RengaProfileCost costs[], SearchModel *model);
+RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t microbatch,
+                                            const RengaProfileCost costs[], SearchModel *model);
+/* model->temporary, whose first row is set, becomes maxima of ranges. */
+void RengaSearchModelFinish_Private(SearchModel *model);
+/* Lists the shapes to be tried. machine NULL: messages and reductions cost nothing. spread:
+   replicas lie on different groups of the machine, so that neighbouring stages lie together. */
+RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread,
+                                               SearchModel *model);
+/* What a stage of the shape costs, be the shape in the list or not. */
+SearchOption RengaSearchOptionOf_Private(const SearchModel *model, const RengaStageShape *shape);
+/* The list has a shape of so many replicas. */
+bool RengaSearchMayHave_Private(const SearchModel *model, int replicas);
+/* Rounds and buffers of so many replicas; links cost nothing. */
+SearchOption RengaSearchOption_Private(int64_t microbatches, int64_t leaf, int replicas);
+void RengaSearchModelFree_Private(SearchModel *model);
+/* Of a stage with so many stages from it to the last (itself counts). False: over the memory, even
+   with recomputation where that may be. */
+bool RengaSearchStageCost_Private(const SearchModel *model, const SearchOption *option, int begin,
+                                  int end, int depth, SearchCost *cost);
+double RengaSearchStageBytes_Private(const SearchModel *model, const SearchOption *option,
+                                     int begin, int end, int depth, bool recompute);
+/* The same of a stage by its shape; the bytes are those under its policy of saved tensors. */
+bool RengaSearchCostOf_Private(const SearchModel *model, const SearchStage *stage, int depth,
+                               SearchCost *cost);
+double RengaSearchBytesOf_Private(const SearchModel *model, const SearchStage *stage, int depth);
+/* No stage with these places has less memory, or a smaller sum of rounds, reduction and update.
+   Both grow with the interval. */
+double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOption *option,
+                                     int begin, int end);
+double RengaSearchLeastShare_Private(const SearchModel *model, const SearchOption *option,
+                                     int begin, int end);
+/* Elements of parameters that a stage holds: each tied one once. */
+double RengaSearchHeld_Private(const SearchModel *model, int begin, int end);
+/* Forward and backward of what is before a place. */
+double RengaSearchWorkBefore_Private(const SearchModel *model, int place);
+/* Fill of any layout, without messages. */
+double RengaSearchWork_Private(const SearchModel *model);
+/* Sets the layout's seconds and recomputation; false: over the memory or the devices. */
+bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout);
+int RengaSearchDevices_Private(const SearchLayout *layout);
+
+/* ---- layout.c ---- */
+/* All stages have as many replicas. */
+bool RengaSearchIsEqual_Private(const SearchLayout *layout);
+RengaErrorCode RengaSearchLayoutCopy_Private(const SearchLayout *from, SearchLayout *to);
+void RengaSearchLayoutFree_Private(SearchLayout *layout);
+/* Takes the layout over if it is valid and faster; frees it otherwise. */
+void RengaSearchLayoutKeep_Private(const SearchModel *model, SearchLayout *layout,
+                                   SearchLayout *best);
+/* Moves cuts to where fewer bytes cross, as long as no maximum grows by more than it wins. */
+RengaErrorCode RengaSearchPolish_Private(const SearchModel *model, SearchLayout *layout);
+/* The same once, under maxima that may grow by a share. The layout is evaluated. */
+void RengaSearchMoveCuts_Private(const SearchModel *model, double slack, SearchLayout *layout);
+
+/* Polishes the layout if it may become the best, and takes or frees it. */
+RengaErrorCode RengaSearchTake_Private(const SearchModel *model, SearchLayout *layout,
+                                       SearchLayout *best);
+
+/* ---- bound.c ---- */
+/* Proved: no layout of at least `stages` stages that fits into the memory has a faster step, if its
+   lists begin forwards and do forward and backward in turn (1F1B, early or not, and GPipe);
+   HUGE_VAL: none fits.
+
+   The first forward on a rank of a stage waits for the longest path of forwards that leads from
+   earlier stages to the stage's first node; after its last backward the longest path of gradients
+   from there back still follows for that micro-batch. Both are the stage's lead. Between a forward
+   and its backward lie the longest path of forwards and of gradients behind the stage's last node:
+   the tail. Messages take no less than nothing. Reduction and update are counted after all, the
+   longest of each, so that the stage's own may be added. A step is no less than that of any stage,
+   and no less than the longest path of one micro-batch. Leads and tails are cut down so that from
+   one place to the next they grow by no more than the work between: then a part of a stage that
+   stays under a bound stays under it too, and the greedy cover decides. */
+RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds);
+/* Of one micro-batch on a rank of a stage, in seconds. */
+typedef struct {
+  double lead;              /* before the first forward, and after the last backward */
+  double forward, backward; /* without recomputation */
+  double tail;              /* between forward and backward */
+} SearchPace;
+/* Whatever the stages around it are. */
+SearchPace RengaSearchPace_Private(const SearchModel *model, int begin, int end);
+/* From the first forward of the step to its last gradient, recomputing or not, whichever is faster
+   or the first that is fast enough; HUGE_VAL: neither fits into the memory. */
+double RengaSearchPipelineAtLeast_Private(const SearchModel *model, const SearchOption *option,
+                                          int begin, int end, int devices_behind, double received,
+                                          const SearchPace *pace, double enough);
+/* What a stage with so many devices behind it takes of every such step; HUGE_VAL: it does not fit.
+   It grows with the interval. */
+double RengaSearchStageAtLeast_Private(const SearchModel *model, const SearchOption *option,
+                                       int begin, int end, int devices_behind);
+/* [devices + 1] the most work that stages on so many devices do in one second of rounds;
+   RengaFree. */
+RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **capacity);
+
+/* ---- least.c ---- */
+/* The most micro-batches, of those of the busiest replica, that the stage can have in flight in the
+   memory, with so many bytes received for each; 0: not even what does not depend on them fits. */
+double RengaSearchDeepest_Private(const SearchModel *model, const SearchOption *option, int begin,
+                                  int end, bool recompute, double received);
+/* Seconds of the stage's reduction and update. */
+double RengaSearchLeastEnd_Private(const SearchModel *model, const SearchOption *option, int begin,
+                                   int end);
+
+/* ---- cover.c ---- */
+/* Stages with any replicas, from the last to the first, each as long as a bound allows. */
+RengaErrorCode RengaSearchCover_Private(const SearchModel *model, SearchLayout *best);
+
+/* ---- equal.c ---- */
+/* All stages with the same replicas. */
+RengaErrorCode RengaSearchEqual_Private(const SearchModel *model, SearchLayout *best);
+
+/* ---- coarse.c ---- */
+/* Both searches on the places of a long chain that are worth cutting at, then moved cuts. */
+RengaErrorCode RengaSearchCoarse_Private(const SearchModel *model, SearchLayout *best);
+
+/* ---- label.c ---- */
+/* Every layout that may be better than best, until the work is done. *proved: best is the fastest
+   of all. until: on the clock of MPI_Wtime, 0: any time; work: labels, 0: any number. */
+RengaErrorCode RengaSearchLabels_Private(const SearchModel *model, double until, int64_t work,
+                                         SearchLayout *best, bool *proved);
