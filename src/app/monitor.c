@@ -183,7 +183,7 @@ static void GiveUpFile(AppMonitor monitor)
 }
 
 /* The last row, again where it stands already. validation: "" or its two columns. */
-static void WriteRow(AppMonitor monitor, const char *validation)
+static void WriteMonitorRow(AppMonitor monitor, const char *validation)
 {
   const AppRow *row = &monitor->row;
   bool good = fseek(monitor->file, monitor->row_at, SEEK_SET) == 0 &&
@@ -221,7 +221,7 @@ RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row)
   if (monitor->file) {
     fseek(monitor->file, 0, SEEK_END);
     monitor->row_at = ftell(monitor->file);
-    WriteRow(monitor, "");
+    WriteMonitorRow(monitor, "");
   }
   if (!IsDue(monitor, row)) return RENGA_SUCCESS;
   FormatRow(monitor, row, sizeof text, text);
@@ -240,7 +240,7 @@ RengaErrorCode AppMonitorValidation(AppMonitor monitor, double loss, double perp
   if (!monitor->file || monitor->row_at == 0) return RENGA_SUCCESS;
   int used = snprintf(text, sizeof text, "%.9g,", loss);
   if (perplexity > 0) snprintf(text + used, sizeof text - (size_t)used, "%.9g", perplexity);
-  WriteRow(monitor, text);
+  WriteMonitorRow(monitor, text);
   return RENGA_SUCCESS;
 }
 

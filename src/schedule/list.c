@@ -56,7 +56,7 @@ static RengaErrorCode GrowList(RengaActionList list, int64_t more)
   return RENGA_SUCCESS;
 }
 
-static int64_t CountMessages(RengaSchedule schedule, int stage)
+static int64_t CountListMessages(RengaSchedule schedule, int stage)
 {
   const int *start = schedule->row_start + stage * RENGA_ROWS_KINDS;
   return start[RENGA_ROWS_KINDS] - start[0];
@@ -69,7 +69,7 @@ RengaErrorCode RengaActionListReserve_Private(RengaActionList list)
   for (int c = 0; c < list->n_chunks; c++) {
     const RengaScheduleChunk *chunk = &list->chunk[c];
     actions += list->schedule->buckets[chunk->stage];
-    actions += chunk->count * (COMPUTATIONS + CountMessages(list->schedule, chunk->stage));
+    actions += chunk->count * (COMPUTATIONS + CountListMessages(list->schedule, chunk->stage));
   }
   RengaCall(GrowList(list, actions));
   return RENGA_SUCCESS;
@@ -104,7 +104,7 @@ RengaErrorCode RengaActionListAdd(RengaActionList list, RengaActionKind kind, in
   RengaCheck(c < list->n_chunks, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "schedule %s: the rank of stage %d has no stage %d", list->schedule->hdr.type_name,
              list->chunk[0].stage, stage);
-  RengaCall(GrowList(list, 2 + CountMessages(list->schedule, stage)));
+  RengaCall(GrowList(list, 2 + CountListMessages(list->schedule, stage)));
   RengaActionListAppend_Private(list, kind, &list->chunk[c], microbatch);
   return RENGA_SUCCESS;
 }
