@@ -75,6 +75,34 @@ typedef struct {
                         const void *const in[], void *const out[], void *user);
   void *user;
 } RengaKernelRule;
+/* A type of device from outside: its memory, and as much as it has of the rest. Work that is queued
+   later than its call returns needs all nine functions of streams and events; stream NULL is the
+   default one. struct _RengaStream and struct _RengaEvent are then the program's own. */
+typedef struct {
+  const char *name;
+  bool host; /* the host may use its pointers */
+  RengaErrorCode (*malloc)(size_t bytes, void **pointer, void *user); /* 64-byte aligned */
+  RengaErrorCode (*free)(size_t bytes, void **pointer, void *user);
+  RengaErrorCode (*copy)(RengaStream stream, RengaCopyKind kind, void *to, const void *from,
+                         size_t bytes, void *user);
+  RengaErrorCode (*setbytes)(RengaStream stream, void *to, int byte, size_t bytes, void *user);
+  RengaErrorCode (*streamcreate)(RengaStream *stream, void *user);
+  RengaErrorCode (*streamsynchronize)(RengaStream stream, void *user);
+  RengaErrorCode (*streamdestroy)(RengaStream *stream, void *user);
+  RengaErrorCode (*eventcreate)(RengaEvent *event, void *user);
+  RengaErrorCode (*eventrecord)(RengaEvent event, RengaStream stream, void *user);
+  RengaErrorCode (*eventwait)(RengaEvent event, RengaStream stream, void *user);
+  RengaErrorCode (*eventsynchronize)(RengaEvent event, void *user);
+  RengaErrorCode (*eventquery)(RengaEvent event, bool *done, void *user);
+  RengaErrorCode (*eventdestroy)(RengaEvent *event, void *user);
+  /* Operators that it computes itself; both NULL: none. */
+  bool (*knows)(const RengaOpCall *call, void *user);
+  RengaErrorCode (*compute)(RengaStream stream, const RengaOpCall *call,
+                            const RengaKernelContext *context, const void *const in[],
+                            void *const out[], void *user);
+  void *user;
+} RengaDeviceRule;
+RengaErrorCode RengaDeviceRegister(const RengaDeviceRule *rule);
 RengaErrorCode RengaKernelRegister(const RengaKernelRule *rule);
 RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, RengaKernel *kernel);
 size_t RengaKernelGetWorkspace(RengaKernel kernel); /* bytes, 64-byte aligned when run */

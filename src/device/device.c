@@ -33,24 +33,49 @@ RengaErrorCode RengaDeviceRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ResetType(RengaDevice device)
+static RengaErrorCode ResetDevice(void *object)
 {
+  RengaDevice device = object;
   RengaCall(RengaDeviceFreeStaging_Private(device));
   if (device->ops->destroy) RengaCall(device->ops->destroy(device));
   memset(device->ops, 0, sizeof *device->ops);
   device->data = NULL;
-  device->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;
 }
+
+static const RengaClass devices = {"RengaDevice", "device_type", types, ResetDevice,
+                                   RengaDeviceAdopt_Private};
 
 static RengaErrorCode DestroyDevice(void *object)
 {
   RengaDevice device = object;
   RengaCheck(device->n_blocks == 0, MPI_COMM_SELF, RENGA_ERR_MEMORY,
              "%d blocks (%zu bytes) of the device are not freed", device->n_blocks, device->used);
-  RengaCall(ResetType(device));
+  RengaCall(ResetDevice(device));
   RengaFree(&device->blocks);
   RengaCall(RengaOptionsFreeStrings(N_OPTIONS, options, &device->options));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDeviceRegister - add a type of device from outside
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . rule - kept, not copied, until the program ends: its name, its memory, and what it has of
+     streams, events and kernels
+
+   Errors: a name that another type has, or a part of functions that belong together.
+
+   Notes: before RengaInitialize, so that -device_type may choose it. Operators that the rule does
+   not know, updates and sums are computed on the host, from copies where host is false.
+@*/
+RengaErrorCode RengaDeviceRegister(const RengaDeviceRule *rule)
+{
+  RengaCheckPointer(rule);
+  RengaCall(RengaDeviceCheckRule_Private(rule));
+  RengaCall(RengaClassRegisterType_Private(&devices, rule->name, rule));
   return RENGA_SUCCESS;
 }
 
@@ -114,7 +139,8 @@ RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy)
 
    Input:
    . device - the device, without memory in use
-   . type - RENGA_DEVICE_REF, RENGA_DEVICE_CPU or RENGA_DEVICE_FAR
+   . type - RENGA_DEVICE_REF, RENGA_DEVICE_CPU, RENGA_DEVICE_FAR or one of
+     RengaDeviceRegister
 
    Options:
    . -device_type - the same
@@ -125,14 +151,10 @@ RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type)
   RengaCheckPointer(type);
   RengaCheck(device->n_blocks == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "the type cannot change: %d blocks of the device are in use", device->n_blocks);
-  const RengaTypeRow *row = NULL;
-  RengaCall(RengaTypeFind("RengaDevice", types, type, &row));
-  RengaCall(ResetType(device));
-  RengaCall(row->create(device));
-  RengaCall(RengaHeaderSetTypeName(device, row->name));
-  if (strcmp(device->options.type, row->name) != 0) {
+  RengaCall(RengaClassSetType_Private(&devices, device, type));
+  if (strcmp(device->options.type, device->hdr.type_name) != 0) {
     RengaFree(&device->options.type);
-    RengaCall(RengaStringCopy(row->name, &device->options.type));
+    RengaCall(RengaStringCopy(device->hdr.type_name, &device->options.type));
   }
   return RENGA_SUCCESS;
 }

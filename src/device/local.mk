@@ -1,5 +1,5 @@
 librenga_la_SOURCES += %D%/device.c %D%/memory.c %D%/stream.c %D%/vector.c %D%/kernel.c %D%/host.c \
-  %D%/threads.c %D%/signals.c %D%/staged.c %D%/ref.c %D%/far/far.c %D%/far/kernel.c %D%/far/queue.c \
+  %D%/threads.c %D%/signals.c %D%/outside.c %D%/staged.c %D%/stagedvector.c %D%/ref.c %D%/far/far.c %D%/far/kernel.c %D%/far/queue.c \
   %D%/far/vector.c %D%/far/work.c %D%/cpu/device.c %D%/cpu/onednn.c
 noinst_HEADERS += include/renga/private/device.h include/renga/private/ref.h include/renga/private/dropout.h \
   %D%/far/far.h %D%/cpu/cpu.h %D%/cpu/broadcast.h %D%/cpu/copy.h \

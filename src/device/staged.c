@@ -11,12 +11,13 @@ typedef struct {
   void **pointer; /* [n_in + n_out] room for the arguments of a run */
 } StagedKernel;
 
-static RengaErrorCode Grow(RengaDevice device, size_t bytes)
+/* The staging memory has at least so many bytes, and no copy reads it any more. */
+RengaErrorCode RengaDeviceNeedStaging_Private(RengaDevice device, size_t bytes)
 {
   RengaDeviceStaging *staging = &device->staging;
   if (!staging->free) RengaCall(RengaEventCreate(device, &staging->free));
-  if (bytes <= staging->bytes) return RENGA_SUCCESS;
   RengaCall(RengaEventSynchronize(device, staging->free));
+  if (bytes <= staging->bytes) return RENGA_SUCCESS;
   RengaCall(RengaDeviceHostFree(device, &staging->memory));
   staging->bytes = 0;
   RengaCall(RengaDeviceHostMalloc(device, bytes, &staging->memory));
@@ -110,7 +111,7 @@ static RengaErrorCode PlaceArguments(RengaKernel kernel, StagedKernel *staged)
     staged->offset[p] = bytes;
     if (spec->ndim >= 0) bytes += (RengaTensorSpecBytes(spec) + 63) / 64 * 64;
   }
-  RengaCall(Grow(kernel->device, bytes));
+  RengaCall(RengaDeviceNeedStaging_Private(kernel->device, bytes));
   return RENGA_SUCCESS;
 }
 

@@ -38,6 +38,7 @@ static RengaErrorCode CheckParameter(RengaComm comm, RengaPipeline pipeline,
   const int64_t count = RengaTensorSpecCount(&value->spec);
   const float h = 4e-3f;
   RengaCall(RengaPipelineGetGradient(pipeline, value->name, gradient));
+  for (int64_t k = 0; k < count && RengaCommGetRank(comm) == 0; k++) Expect(isfinite(gradient[k]));
   RengaCall(RengaCommBroadcast(comm, gradient, (size_t)count * sizeof(float), 0, "gradient"));
   for (int64_t k = 0; k < count; k += count / 7 + 1) {
     double above, below;

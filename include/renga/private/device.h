@@ -114,6 +114,12 @@ RengaErrorCode RengaDeviceCreate_Far(void *device);
 RengaErrorCode RengaDeviceRegisterPackage_Far(void);
 /* A kernel that computes on the host: its inputs are copied there, its outputs back. */
 RengaErrorCode RengaKernelStage_Private(RengaKernel kernel);
+RengaErrorCode RengaDeviceNeedStaging_Private(RengaDevice device, size_t bytes);
 RengaErrorCode RengaDeviceFreeStaging_Private(RengaDevice device);
+/* Vectors by the formulas of the ref device, on the host. */
+RengaErrorCode RengaDeviceSetStagedVectors_Private(RengaDevice device);
+/* A type from outside. */
+RengaErrorCode RengaDeviceCheckRule_Private(const RengaDeviceRule *rule);
+RengaErrorCode RengaDeviceAdopt_Private(void *device, const void *rule);
 /* The ref kernel of an operator; row NULL where there is none. */
 RengaErrorCode RengaKernelCreate_Ref(RengaKernel kernel, bool *found);
