@@ -1,6 +1,7 @@
 /* The loop over the actions of a rank: what a schedule says is what is run, all of it. */
 #include "pipelineimpl.h"
 #include "renga/private/device.h"
+#include "renga/private/log.h"
 
 RengaKernelContext RengaChunkContext_Private(const Chunk *chunk, const Pass *pass, int64_t number)
 {
@@ -56,13 +57,15 @@ static RengaErrorCode RunSequence(Chunk *chunk, Pass *pass, const Sequence *sequ
 }
 
 /* Run one part of a program; the bases are set. Messages move between the kernels, signals wait.
-   Ends early when another rank has failed. */
+   Ends early when another rank has failed. Under the log it waits, so that times are those of the
+   work. */
 RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *program,
                                          ProgramPart part, const RengaKernelContext *context)
 {
   RengaDeviceHoldSignals_Private();
-  const RengaErrorCode code = RunSequence(chunk, pass, &program->part[part], context);
+  RengaErrorCode code = RunSequence(chunk, pass, &program->part[part], context);
   RengaDeviceReleaseSignals_Private();
+  if (!code && RengaLogIsWanted_Private()) code = RengaStreamSynchronize(chunk->device, NULL);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

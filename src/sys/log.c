@@ -1,4 +1,5 @@
 /* The log: events with count, time, flops, messages and bytes; memory by category. */
+#include "renga/private/log.h"
 #include "sys.h"
 #include <string.h>
 
@@ -12,10 +13,12 @@ static struct {
   RengaLogMemoryRecord memory[MOST_CATEGORIES];
   int n_memory;
   double start;
+  bool wanted;
 } events;
 
-RengaErrorCode RengaLogStart(MPI_Comm comm, bool trace)
+RengaErrorCode RengaLogStart(MPI_Comm comm, bool view, bool trace)
 {
+  events.wanted = view || trace;
   events.start = MPI_Wtime();
   if (trace) RengaCall(RengaLogTraceStart(comm));
   return RENGA_SUCCESS;
@@ -25,6 +28,11 @@ void RengaLogFinish(void)
 {
   RengaLogTraceFinish();
   memset(&events, 0, sizeof events);
+}
+
+bool RengaLogIsWanted_Private(void)
+{
+  return events.wanted;
 }
 
 double RengaLogGetStart(void)

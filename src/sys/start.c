@@ -306,7 +306,7 @@ static RengaErrorCode ProbeTrace(const char *trace)
 RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
 {
   char *problems = NULL;
-  bool view, shows_trace;
+  bool view, logs, shows_trace;
   const char *trace;
   int rank;
   RengaErrorCode code = RENGA_SUCCESS;
@@ -327,7 +327,8 @@ RengaErrorCode RengaSysReadOptions(int *argc, char ***argv, const char help[])
   RengaCall(RengaOptionsGetString("log_trace", &trace, NULL));
   if (trace && rank == 0) code = ProbeTrace(trace);
   RengaCall(RengaErrorAgree(start.comm, code));
-  RengaCall(RengaLogStart(start.comm, trace != NULL));
+  RengaCall(RengaOptionsGetBool("log_view", &logs, NULL));
+  RengaCall(RengaLogStart(start.comm, logs, trace != NULL));
   RengaOptionsEnd(true);
   return RENGA_SUCCESS;
 }

@@ -76,7 +76,7 @@ typedef struct {
 int RengaLogGetRecords(const RengaLogRecord **records);
 int RengaLogGetMemory(const RengaLogMemoryRecord **records);
 double RengaLogGetStart(void);
-RengaErrorCode RengaLogStart(MPI_Comm comm, bool trace);
+RengaErrorCode RengaLogStart(MPI_Comm comm, bool view, bool trace);
 void RengaLogFinish(void);
 RengaErrorCode RengaLogTraceStart(MPI_Comm comm);
 void RengaLogTraceFinish(void);
