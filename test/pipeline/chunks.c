@@ -68,6 +68,7 @@ static RengaErrorCode CheckCopies(RengaComm comm)
   float values[36], again[36] = {0};
   uint64_t before, after;
   int count, copies = 0;
+  const float wrong = 7;
   const RengaPersistent *list;
   RengaGraph graph;
   RengaPlan plan;
@@ -83,7 +84,9 @@ static RengaErrorCode CheckCopies(RengaComm comm)
   Expect(before != after && memcmp(values, again, sizeof values) == 0);
   RengaCall(RengaPipelineGetPersistents(pipeline, &count, &list));
   for (int t = 0; t < count; t++)
-    if (strcmp(list[t].name, "shared") == 0 && copies++ == 1) ((float *)list[t].data)[3] = 7;
+    if (strcmp(list[t].name, "shared") == 0 && copies++ == 1)
+      RengaCall(RunCopy(pipeline, RENGA_HOST_TO_DEVICE, (float *)list[t].data + 3, &wrong,
+                        sizeof wrong));
   if (RengaCommGetSize(comm) == 1) {
     Expect(copies > 2);
     ExpectError(RengaPipelineGetDigest(pipeline, &after), RENGA_ERR_INTERNAL,
