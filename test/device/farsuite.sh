@@ -2,12 +2,15 @@
 # Tests of the pipeline and of what uses a device, once more on the far device: nothing of theirs may
 # touch its memory, or rely on when its work is done. RENGA_FAR_SEEDS: orders of its work, "1 2" unless
 # given; odd ones with the kernels of cpu, even ones with those that stand in on any device, too.
+# A program's name may end with its ranks.
 top_builddir=$(cd "${top_builddir:-.}" && pwd)
 . "${0%/*}/../app/common.sh"
 seeds=${RENGA_FAR_SEEDS:-1 2}
 programs=${RENGA_FAR_TESTS:-pipeline/again pipeline/gradient pipeline/groups pipeline/halves pipeline/kinds
   pipeline/layouts pipeline/leaf pipeline/named pipeline/networks pipeline/outcome pipeline/refuse
-  pipeline/settings pipeline/together faults/each link/operator profile/measured}
+  pipeline/settings pipeline/together faults/each link/operator profile/measured
+  pipeline/chunks:2 pipeline/together:2 pipeline/samplelosses:4 pipeline/named:4 checkpoint/parts:2
+  checkpoint/resume:4 checkpoint/rollback:4}
 export MALLOC_PERTURB_=165 # what is freed too early does not stay as it was
 [ $(echo "$seeds" | wc -w) -gt 2 ] || export RENGA_FAULT_TRIES=3
 XDG_CACHE_HOME=$scratch
@@ -19,8 +22,11 @@ on_far() {
 }
 
 run() {
-  (cd "$top_builddir" && timeout -k 5 120 "$mpiexec" -n 1 "test/$1" </dev/null) >out 2>&1 ||
-    fail "test/$1 with $RENGA_OPTIONS"
+  name=${1%:*}
+  ranks=1
+  [ "$name" = "$1" ] || ranks=${1#*:}
+  (cd "$top_builddir" && timeout -k 5 300 "$mpiexec" -n "$ranks" "test/$name" </dev/null) >out 2>&1 ||
+    fail "test/$name on $ranks ranks with $RENGA_OPTIONS"
 }
 
 # The program: a run with a validation, a checkpoint, another run that goes on; then what cpu says.
