@@ -84,11 +84,11 @@ static void CheckReuse(const Ways *w)
     const int at = m % PARCELS;
     if (m >= PARCELS) {
       RengaCallAbort(RengaParcelWait_Private(receive[at], "a message of the ring"));
-      RengaCallAbort(RengaDeviceAdd(w->device, NULL, COUNT, sum, in[at]));
+      RengaCallAbort(RengaDeviceAdd(w->device, NULL, RENGA_FLOAT32, COUNT, sum, in[at]));
     }
     if (m >= MESSAGES) continue;
     RengaCallAbort(RengaParcelWait_Private(send[at], "a message of the ring to leave"));
-    RengaCallAbort(RengaDeviceAdd(w->device, NULL, COUNT, counter, one));
+    RengaCallAbort(RengaDeviceAdd(w->device, NULL, RENGA_FLOAT32, COUNT, counter, one));
     RengaCallAbort(
         RengaDeviceCopy(w->device, NULL, RENGA_DEVICE_TO_DEVICE, out[at], counter, bytes));
     RengaCallAbort(RengaParcelReceive_Private(receive[at], in[at], bytes, before, TAG));

@@ -21,7 +21,7 @@ static RengaErrorCode AddOnDevice(void *user, RengaDataType type, int64_t count,
 {
   const Ways *w = user;
   TestTrue(type == RENGA_FLOAT32);
-  RengaCall(RengaDeviceAdd(w->device, NULL, count, y, x));
+  RengaCall(RengaDeviceAdd(w->device, NULL, type, count, y, x));
   return RENGA_SUCCESS;
 }
 
