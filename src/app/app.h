@@ -231,15 +231,13 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan);
 /* Collective: the forecasts of a pipeline that is set up, into its plan. */
 RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
 RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
+/* Collective: with -parameter_digest. */
+RengaErrorCode AppPrintDigest(RengaPipeline pipeline, AppMonitor monitor);
 
-/* share.c: the node whose ranks have more threads than it has cores, 0 ranks: there is none.
-   Collective. */
-typedef struct {
-  int ranks;
-  int64_t threads, cores;
-  double least; /* seconds that a step takes at the least: processor time over cores */
-} AppShare;
-RengaErrorCode AppFindShare(RengaComm comm, RengaPlan plan, RengaDevice device, AppShare *share);
+/* share.c: seconds of a step as they were and as the plan predicts them, and what ranks that share
+   cores take at the least. Collective. */
+RengaErrorCode AppPrintSpeed(RengaComm comm, RengaPlan plan, RengaPipeline pipeline,
+                             AppMonitor monitor, double seconds);
 
 /* terminal.c: does what this process prints end on a terminal, perhaps through mpiexec? */
 bool AppTerminal(int *columns);

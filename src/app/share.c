@@ -1,5 +1,6 @@
-/* Ranks that share cores: a plan is predicted with a core for each of their threads. */
+/* The speed of a run beside its prediction, for which each thread of a rank has a core. */
 #include "app.h"
+#include <string.h>
 #include <unistd.h>
 
 /* Of a rank, in a step. */
@@ -8,6 +9,13 @@ typedef struct {
   int64_t cores;     /* of the node */
   double seconds;    /* that its threads are busy */
 } Load;
+
+/* The node whose ranks have more threads than it has cores; 0 ranks: there is none. */
+typedef struct {
+  int ranks;
+  int64_t threads, cores;
+  double least; /* seconds that a step takes at the least: processor time over cores */
+} CoreShare;
 
 static RengaErrorCode FindLoad(RengaComm comm, RengaPlan plan, RengaDevice device, Load *load)
 {
@@ -36,10 +44,10 @@ static RengaErrorCode FindLoad(RengaComm comm, RengaPlan plan, RengaDevice devic
 }
 
 /* Of the nodes with more threads than cores the one that has the most to do for its cores. */
-static void FindFullest(int size, const Load all[], AppShare *share)
+static void FindFullest(int size, const Load all[], CoreShare *share)
 {
   for (int first = 0; first < size; first++) {
-    AppShare node = {.cores = all[first].cores};
+    CoreShare node = {.cores = all[first].cores};
     double seconds = 0;
     for (int r = 0; r < size; r++) {
       if (all[r].node != all[first].node || !all[r].threads) continue;
@@ -53,11 +61,12 @@ static void FindFullest(int size, const Load all[], AppShare *share)
   }
 }
 
-RengaErrorCode AppFindShare(RengaComm comm, RengaPlan plan, RengaDevice device, AppShare *share)
+static RengaErrorCode FindCoreShare(RengaComm comm, RengaPlan plan, RengaDevice device,
+                                    CoreShare *share)
 {
   Load mine, *all = NULL;
   const int size = RengaCommGetSize(comm);
-  *share = (AppShare){0};
+  *share = (CoreShare){0};
   RengaCall(FindLoad(comm, plan, device, &mine));
   RengaCall(RengaMalloc(size, &all));
   const RengaErrorCode code =
@@ -65,5 +74,39 @@ RengaErrorCode AppFindShare(RengaComm comm, RengaPlan plan, RengaDevice device, 
   if (!code) FindFullest(size, all, share);
   RengaFree(&all);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SayShare(RengaComm comm, RengaPlan plan, RengaDevice device,
+                               AppMonitor monitor, double predicted)
+{
+  CoreShare share;
+  RengaCall(FindCoreShare(comm, plan, device, &share));
+  if (!share.ranks) return RENGA_SUCCESS;
+  RengaCall(AppMonitorSay(monitor,
+                          "%d ranks with %lld threads share %lld cores: a step takes longer than "
+                          "predicted, %.4g s at the least (processor time over cores)\n",
+                          share.ranks, (long long)share.threads, (long long)share.cores,
+                          share.least > predicted ? share.least : predicted));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppPrintSpeed(RengaComm comm, RengaPlan plan, RengaPipeline pipeline,
+                             AppMonitor monitor, double seconds)
+{
+  RengaPlanPrediction prediction;
+  RengaDevice device;
+  const char *machine, *costs;
+  int64_t memory;
+  RengaCall(AppMonitorSay(monitor, "%.4g s per step\n", seconds));
+  RengaCall(RengaPlanGetPrediction(plan, &prediction));
+  if (prediction.step <= 0) return RENGA_SUCCESS;
+  RengaCall(RengaPlanGetOrigin(plan, &machine, &costs, &memory));
+  const bool known = machine && costs && strcmp(costs, RENGA_PROFILE_MEASURED) != 0;
+  RengaCall(RengaPipelineGetDevice(pipeline, &device));
+  RengaCall(SayShare(comm, plan, device, monitor, prediction.step));
+  RengaCall(AppMonitorSay(monitor, "predicted %.4g s per step%s%s: measured is %.2f times that\n",
+                          prediction.step, known ? " on " : "", known ? machine : "",
+                          seconds / prediction.step));
   return RENGA_SUCCESS;
 }

@@ -180,3 +180,14 @@ RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipe
   RengaFree(&all);
   return RENGA_SUCCESS;
 }
+
+RengaErrorCode AppPrintDigest(RengaPipeline pipeline, AppMonitor monitor)
+{
+  bool wanted = false;
+  uint64_t digest = 0;
+  RengaCall(RengaOptionsGetBool("parameter_digest", &wanted, NULL));
+  if (!wanted) return RENGA_SUCCESS;
+  RengaCall(RengaPipelineGetDigest(pipeline, &digest));
+  RengaCall(AppMonitorSay(monitor, "parameter digest 0x%016llx\n", (unsigned long long)digest));
+  return RENGA_SUCCESS;
+}

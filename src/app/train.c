@@ -111,7 +111,7 @@ static RengaErrorCode SetUpPipeline(Training *training)
 }
 
 /* What the run knew of its validations. */
-static RengaErrorCode TakeBest(Training *training)
+static RengaErrorCode TakeBestState(Training *training)
 {
   const char *best, *step, *validated;
   RengaCall(RengaCheckpointGetAttribute(training->checkpoint, "best_validation_loss", &best));
@@ -127,7 +127,7 @@ static RengaErrorCode TakeBest(Training *training)
 }
 
 /* A job's script gives the same command when it goes on. */
-static RengaErrorCode TakeInitial(Training *training)
+static RengaErrorCode TakeInitialState(Training *training)
 {
   RengaCheckpointInitial initial;
   const char *path;
@@ -141,7 +141,7 @@ static RengaErrorCode TakeInitial(Training *training)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Resume(Training *training)
+static RengaErrorCode ResumeTraining(Training *training)
 {
   const AppOrigin origin = {training->graph, training->data, training->plan, training->seed,
                             training->steps};
@@ -161,9 +161,9 @@ static RengaErrorCode Resume(Training *training)
   }
   training->goes_on = true;
   RengaCall(AppCompareOrigin(training->comm, training->checkpoint, &origin));
-  RengaCall(TakeBest(training));
-  RengaCall(AppHidingResume(&training->hiding, training->comm, training->checkpoint,
-                            training->step));
+  RengaCall(TakeBestState(training));
+  RengaCall(
+      AppHidingResume(&training->hiding, training->comm, training->checkpoint, training->step));
   RengaCall(RengaPrintf(training->printer, "goes on after step %lld\n", (long long)training->step));
   return RENGA_SUCCESS;
 }
@@ -222,7 +222,7 @@ static RengaErrorCode SetUpCheckpoint(Training *training)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode SetUp(Training *training)
+static RengaErrorCode SetUpTraining(Training *training)
 {
   RengaCall(RengaOptionsGetInt64("seed", &training->seed, NULL));
   RengaCall(RengaOptionsGetInt64("steps", &training->steps, NULL));
@@ -233,8 +233,8 @@ static RengaErrorCode SetUp(Training *training)
   RengaCall(AppLoadGraph(training->comm, &AppHidingEnds, &training->graph));
   RengaCall(SetUpData(training));
   RengaCall(SetUpPipeline(training));
-  RengaCall(Resume(training));
-  RengaCall(TakeInitial(training));
+  RengaCall(ResumeTraining(training));
+  RengaCall(TakeInitialState(training));
   RengaCall(AppMonitorCreate(training->comm, training->step, training->steps,
                              AppTokensPerSample(&training->fields), &training->monitor));
   return RENGA_SUCCESS;
@@ -256,7 +256,7 @@ static RengaErrorCode SayValidation(Training *training, double loss)
 }
 
 /* The least loss so far: known to all checkpoints from now on; with -keep_best one of its own. */
-static RengaErrorCode KeepBest(Training *training, double loss)
+static RengaErrorCode KeepBestState(Training *training, double loss)
 {
   char text[32];
   bool keep, wrote = false;
@@ -296,7 +296,7 @@ static RengaErrorCode UseValidation(Training *training, double loss)
   snprintf(text, sizeof text, "%lld", (long long)training->step);
   if (training->saves)
     RengaCall(RengaCheckpointSetAttribute(training->checkpoint, "validated_step", text));
-  if (loss < training->best) RengaCall(KeepBest(training, loss));
+  if (loss < training->best) RengaCall(KeepBestState(training, loss));
   RengaCall(StopEarly(training));
   return RENGA_SUCCESS;
 }
@@ -315,7 +315,7 @@ static RengaErrorCode Validate(Training *training)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Record(Training *training, double loss, int64_t samples, double seconds)
+static RengaErrorCode RecordStep(Training *training, double loss, int64_t samples, double seconds)
 {
   AppRow row = {.step = training->step, .loss = loss, .seconds = seconds, .samples = samples};
   RengaCall(RengaOptimizerGetLearningRate(training->optimizer, row.step, &row.learning_rate));
@@ -371,7 +371,7 @@ static RengaErrorCode StepOverHidden(Training *training, const RengaBatch *batch
 }
 
 /* One step, timed. A loss that is no number is the pipeline's error, before anything is written. */
-static RengaErrorCode Step(Training *training)
+static RengaErrorCode TrainStep(Training *training)
 {
   AppWindow window = {.data = training->data, .part = RENGA_DATA_TRAINING};
   int64_t count;
@@ -386,7 +386,7 @@ static RengaErrorCode Step(Training *training)
   RengaPipelineStepInfo info;
   RengaCall(RengaPipelineGetLastStep(training->pipeline, &info));
   double seconds = MPI_Wtime() - begin;
-  RengaCall(Record(training, loss, count, seconds));
+  RengaCall(RecordStep(training, loss, count, seconds));
   RengaCall(AppHidingKeep(&training->hiding, training->pipeline, &window));
   if (!info.finite && !info.counts) RengaCall(RollBack(training));
   training->timed_steps++;
@@ -418,58 +418,10 @@ static RengaErrorCode RunSteps(Training *training)
     RengaCall(AppMonitorSay(training->monitor, "nothing to do: step %lld of %lld is reached\n",
                             (long long)first, (long long)training->steps));
   while (training->step < training->steps && !training->stopped) {
-    RengaCall(Step(training));
+    RengaCall(TrainStep(training));
     if (training->step == first + 1) training->timed_steps = 0, training->timed_seconds = 0;
     RengaCall(BetweenSteps(training));
   }
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode PrintDigest(Training *training)
-{
-  bool wanted = false;
-  uint64_t digest = 0;
-  RengaCall(RengaOptionsGetBool("parameter_digest", &wanted, NULL));
-  if (!wanted) return RENGA_SUCCESS;
-  RengaCall(RengaPipelineGetDigest(training->pipeline, &digest));
-  RengaCall(
-      AppMonitorSay(training->monitor, "parameter digest 0x%016llx\n", (unsigned long long)digest));
-  return RENGA_SUCCESS;
-}
-
-/* A prediction takes a core for each thread. */
-static RengaErrorCode SayShare(Training *training, double predicted)
-{
-  RengaDevice device;
-  AppShare share;
-  RengaCall(RengaPipelineGetDevice(training->pipeline, &device));
-  RengaCall(AppFindShare(training->comm, training->plan, device, &share));
-  if (!share.ranks) return RENGA_SUCCESS;
-  RengaCall(AppMonitorSay(training->monitor,
-                          "%d ranks with %lld threads share %lld cores: a step takes longer than "
-                          "predicted, %.4g s at the least (processor time over cores)\n",
-                          share.ranks, (long long)share.threads, (long long)share.cores,
-                          share.least > predicted ? share.least : predicted));
-  return RENGA_SUCCESS;
-}
-
-/* What the planner expected beside what was; steps after the first. */
-static RengaErrorCode PrintSpeed(Training *training)
-{
-  RengaPlanPrediction prediction;
-  const char *machine, *costs;
-  int64_t memory;
-  if (!training->timed_steps) return RENGA_SUCCESS;
-  const double seconds = training->timed_seconds / (double)training->timed_steps;
-  RengaCall(AppMonitorSay(training->monitor, "%.4g s per step\n", seconds));
-  RengaCall(RengaPlanGetPrediction(training->plan, &prediction));
-  if (prediction.step <= 0) return RENGA_SUCCESS;
-  RengaCall(RengaPlanGetOrigin(training->plan, &machine, &costs, &memory));
-  const bool known = machine && costs && strcmp(costs, RENGA_PROFILE_MEASURED) != 0;
-  RengaCall(SayShare(training, prediction.step));
-  RengaCall(AppMonitorSay(
-      training->monitor, "predicted %.4g s per step%s%s: measured is %.2f times that\n",
-      prediction.step, known ? " on " : "", known ? machine : "", seconds / prediction.step));
   return RENGA_SUCCESS;
 }
 
@@ -500,7 +452,7 @@ static RengaErrorCode WriteLast(Training *training)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Finish(Training *training, int64_t first)
+static RengaErrorCode FinishTraining(Training *training, int64_t first)
 {
   bool early = training->stopped && training->step < training->steps;
   if (early)
@@ -508,13 +460,15 @@ static RengaErrorCode Finish(Training *training, int64_t first)
   else if (training->validated != training->step)
     RengaCall(Validate(training));
   if (training->saves && training->step > first && !early) RengaCall(WriteLast(training));
-  RengaCall(PrintSpeed(training));
+  if (training->timed_steps > 0)
+    RengaCall(AppPrintSpeed(training->comm, training->plan, training->pipeline, training->monitor,
+                            training->timed_seconds / (double)training->timed_steps));
   RengaCall(AppPrintMemory(training->comm, training->plan, training->pipeline));
-  RengaCall(PrintDigest(training));
+  RengaCall(AppPrintDigest(training->pipeline, training->monitor));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Destroy(Training *training)
+static RengaErrorCode DestroyTraining(Training *training)
 {
   RengaCall(AppMonitorDestroy(&training->monitor));
   if (training->checkpoint) RengaCall(RengaCheckpointDestroy(&training->checkpoint));
@@ -533,13 +487,13 @@ RengaErrorCode AppTrain(const App *app)
   Training training = {
       .comm = app->comm, .best = HUGE_VAL, .validated = -1, .exit_code = app->exit_code};
   RengaCall(RengaObjectGetComm(app->comm, &training.printer));
-  RengaCall(SetUp(&training));
+  RengaCall(SetUpTraining(&training));
   int64_t first = training.step;
   RengaCall(RunSteps(&training));
-  RengaCall(Finish(&training, first));
+  RengaCall(FinishTraining(&training, first));
   bool unsaved = training.unsaved;
   int64_t step = training.step;
-  RengaCall(Destroy(&training));
+  RengaCall(DestroyTraining(&training));
   RengaCheck(!unsaved, training.printer, RENGA_ERR_FILE_WRITE,
              "the checkpoint after the last step, %lld, could not be written", (long long)step);
   return RENGA_SUCCESS;

@@ -3,9 +3,9 @@
 #include <string.h>
 
 /* Read a file into the pipeline; a damaged one is told by *whole and message. */
-static RengaErrorCode ReadFile(RengaCheckpoint checkpoint, const char *path,
-                               RengaCheckpointTable *table, bool *whole,
-                               char message[RENGA_CHECKPOINT_MESSAGE])
+static RengaErrorCode ReadCheckpoint(RengaCheckpoint checkpoint, const char *path,
+                                     RengaCheckpointTable *table, bool *whole,
+                                     char message[RENGA_CHECKPOINT_MESSAGE])
 {
   RengaComm comm = checkpoint->hdr.owner;
   RengaDevice device;
@@ -32,7 +32,7 @@ void RengaCheckpointKeepFound_Private(RengaCheckpoint checkpoint, RengaCheckpoin
 }
 
 /* The table's attributes become those of the checkpoint, its step the pipeline's. */
-static RengaErrorCode Adopt(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
+static RengaErrorCode AdoptTable(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
 {
   RengaCall(RengaPipelineSetStepNumber(checkpoint->pipeline, table->step));
   checkpoint->run = table->run;
@@ -49,9 +49,9 @@ static RengaErrorCode TryFile(RengaCheckpoint checkpoint, const char *path, bool
   RengaCheckpointTable table = {0};
   const RengaLogEvent event = RengaCheckpointEvent_Private(false);
   RengaLogEventBegin(event);
-  RengaErrorCode code = ReadFile(checkpoint, path, &table, whole, message);
+  RengaErrorCode code = ReadCheckpoint(checkpoint, path, &table, whole, message);
   RengaLogEventEnd(event, 0, 0, code == RENGA_SUCCESS && *whole ? table.file_bytes : 0);
-  if (code == RENGA_SUCCESS && *whole) code = Adopt(checkpoint, &table);
+  if (code == RENGA_SUCCESS && *whole) code = AdoptTable(checkpoint, &table);
   RengaCheckpointTableFree(&table);
   RengaCall(code);
   return RENGA_SUCCESS;

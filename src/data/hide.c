@@ -155,12 +155,12 @@ static int64_t TrainingSamples(RengaData data)
 }
 
 /* Where the state of a sample lies: three rows of one number for each. */
-static float *LossOf(RengaData data)
+static float *KnownLosses(RengaData data)
 {
   return data->hiding.state;
 }
 
-static float *ConfidenceOf(RengaData data)
+static float *KnownConfidences(RengaData data)
 {
   return data->hiding.state + TrainingSamples(data);
 }
@@ -175,7 +175,7 @@ static RengaErrorCode NeedState(RengaData data)
   const int64_t samples = TrainingSamples(data);
   if (data->hiding.state) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(3 * samples, &data->hiding.state));
-  for (int64_t i = 0; i < samples; i++) LossOf(data)[i] = INFINITY;
+  for (int64_t i = 0; i < samples; i++) KnownLosses(data)[i] = INFINITY;
   return RENGA_SUCCESS;
 }
 
@@ -211,7 +211,7 @@ static void MakeKeys(RengaData data, int64_t epoch, uint32_t key[])
     const uint32_t counter[4] = {(uint32_t)i, (uint32_t)((uint64_t)i >> 32), (uint32_t)epoch, 1};
     uint32_t drawn[4];
     if (!IsRandom(data)) {
-      key[i] = RengaDataKey_Private(LossOf(data)[i]);
+      key[i] = RengaDataKey_Private(KnownLosses(data)[i]);
       continue;
     }
     RengaPhilox(counter, stream, drawn);
@@ -225,7 +225,7 @@ static int64_t MoveBack(RengaData data, bool marked[], uint32_t key[])
 {
   int64_t left = 0;
   for (int64_t i = 0; i < TrainingSamples(data); i++) {
-    const float sure = ConfidenceOf(data)[i];
+    const float sure = KnownConfidences(data)[i];
     if (!IsRandom(data) && (sure <= 0 || (double)sure < data->hiding.confidence)) marked[i] = false;
     if (!marked[i]) key[i] = RENGA_KEY_NONE;
     left += marked[i];
@@ -347,8 +347,8 @@ RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, 
   RengaCall(NeedState(data));
   for (int64_t i = 0; i < count; i++) {
     const int64_t sample = RengaDataAt_Private(data, epoch, first + i);
-    LossOf(data)[sample] = (float)values[i * columns];
-    ConfidenceOf(data)[sample] = columns == 2 ? (float)values[i * columns + 1] : 1;
+    KnownLosses(data)[sample] = (float)values[i * columns];
+    KnownConfidences(data)[sample] = columns == 2 ? (float)values[i * columns + 1] : 1;
   }
   return RENGA_SUCCESS;
 }

@@ -40,23 +40,23 @@ void RengaHiddenFree_Private(RengaHidden *set)
 }
 
 /* How many samples in front of a block are hidden, or are not. */
-static int64_t CountBefore(const RengaHidden *set, bool hidden, int64_t block)
+static int64_t CountBeforeBlock(const RengaHidden *set, bool hidden, int64_t block)
 {
   return hidden ? set->before[block] : block * BLOCK_BITS - set->before[block];
 }
 
 /* The number of the n-th sample, from 0, of those that are hidden, or are not. */
-static int64_t FindNth(const RengaHidden *set, bool hidden, int64_t n)
+static int64_t FindNthSample(const RengaHidden *set, bool hidden, int64_t n)
 {
   int64_t low = 0, high = set->samples / BLOCK_BITS;
   while (low < high) {
     const int64_t middle = low + (high - low + 1) / 2;
-    if (CountBefore(set, hidden, middle) <= n)
+    if (CountBeforeBlock(set, hidden, middle) <= n)
       low = middle;
     else
       high = middle - 1;
   }
-  n -= CountBefore(set, hidden, low);
+  n -= CountBeforeBlock(set, hidden, low);
   for (int64_t w = low * BLOCK_WORDS;; w++) {
     uint64_t word = hidden ? set->word[w] : ~set->word[w];
     const int64_t here = CountBits(word);
@@ -83,9 +83,9 @@ int64_t RengaDataAt_Private(const struct _p_RengaData *data, int64_t epoch, int6
   const int64_t samples = data->part[RENGA_DATA_TRAINING].count;
   const int64_t seen = samples - (hidden ? hidden->count : 0);
   if (data->lanes.count > 0) return RengaDataOfLanes_Private(data, epoch, place, NULL);
-  if (place >= seen) return FindNth(hidden, true, place - seen);
+  if (place >= seen) return FindNthSample(hidden, true, place - seen);
   if (data->shuffle) place = RengaDataShuffle(data->seed, epoch, seen, place);
-  return hidden ? FindNth(hidden, false, place) : place;
+  return hidden ? FindNthSample(hidden, false, place) : place;
 }
 
 /* Step `step` of an epoch: its places. Steps of hidden samples are whole batches behind the

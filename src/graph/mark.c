@@ -97,8 +97,8 @@ RengaErrorCode RengaGraphSetKeys(RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddUpdate(RengaGraph graph, RengaValue state, RengaValue batch_value,
-                                double keep)
+static RengaErrorCode AddStateUpdate(RengaGraph graph, RengaValue state, RengaValue batch_value,
+                                     double keep)
 {
   if (state < 0 || graph->value[state]->kind != RENGA_VALUE_STATE) return RENGA_SUCCESS;
   RengaCall(RengaRealloc(graph->n_updates + 1, &graph->update));
@@ -115,8 +115,8 @@ RengaErrorCode RengaGraphFindUpdates(RengaGraph graph)
     bool training = RengaAttributesInt(&node->attributes, "training", 1) != 0;
     if (strcmp(node->op->name, "BatchNormalization") != 0 || node->n_out < 3 || !training) continue;
     double keep = RengaAttributesReal(&node->attributes, "momentum", 0.9);
-    RengaCall(AddUpdate(graph, node->in[3], node->out[1], keep));
-    RengaCall(AddUpdate(graph, node->in[4], node->out[2], keep));
+    RengaCall(AddStateUpdate(graph, node->in[3], node->out[1], keep));
+    RengaCall(AddStateUpdate(graph, node->in[4], node->out[2], keep));
   }
   return RENGA_SUCCESS;
 }

@@ -99,7 +99,7 @@ RengaErrorCode RengaMachineBuild_Private(RengaMachine machine)
 }
 
 /* Rank 0 looks; length of the found path, 0: there is none. */
-static int FindPath(const char *name, size_t size, char path[])
+static int FindMachinePath(const char *name, size_t size, char path[])
 {
   const size_t length = strlen(name);
   const bool is_path = strchr(name, '/') || (length > 5 && !strcmp(name + length - 5, ".opts"));
@@ -114,7 +114,7 @@ static int FindPath(const char *name, size_t size, char path[])
 enum { MOST_NAMES = 256, NAME_LENGTH = 64 };
 
 /* The names there are, for the message. */
-static int ListNames(char text[][NAME_LENGTH])
+static int ListMachineNames(char text[][NAME_LENGTH])
 {
   int count = 0;
   for (int f = 0; RengaMachineFolders_Private[f] && count == 0; f++) {
@@ -130,11 +130,11 @@ static int ListNames(char text[][NAME_LENGTH])
   return count;
 }
 
-static RengaErrorCode ReportUnknown(const char *name)
+static RengaErrorCode ReportUnknownMachine(const char *name)
 {
   char text[MOST_NAMES][NAME_LENGTH], list[1024] = "";
   const char *names[MOST_NAMES];
-  const int count = ListNames(text);
+  const int count = ListMachineNames(text);
   size_t used = 0;
   for (int i = 0; i < count; i++) {
     names[i] = text[i];
@@ -148,19 +148,21 @@ static RengaErrorCode ReportUnknown(const char *name)
              count ? list : "none in the library's folder");
 }
 
-static RengaErrorCode Find(RengaMachine machine, const char *name, int size, char path[])
+static RengaErrorCode FindMachineFile(RengaMachine machine, const char *name, int size, char path[])
 {
   int rank;
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCallMPI(MPI_Comm_rank(machine->hdr.comm, &rank));
-  if (rank == 0 && FindPath(name, (size_t)size, path) == 0) code = ReportUnknown(name);
+  if (rank == 0 && FindMachinePath(name, (size_t)size, path) == 0)
+    code = ReportUnknownMachine(name);
   RengaCall(RengaErrorAgree(machine->hdr.comm, code));
   RengaCall(RengaBroadcast_Private(machine->hdr.comm, path, (size_t)size,
                                    "rank 0 to find the machine's file"));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Check(RengaMachine machine, const char *path, const MachineFile *file)
+static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
+                                       const MachineFile *file)
 {
   RengaCheck(file->name && file->name[0], machine->hdr.comm, RENGA_ERR_FILE_FORMAT,
              "%s: -name is missing: what the machine is called", path);
@@ -203,9 +205,9 @@ RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file)
   MachineFile read = {0};
   RengaCheckPointer(machine);
   RengaCheckPointer(file);
-  RengaCall(Find(machine, file, (int)sizeof path, path));
+  RengaCall(FindMachineFile(machine, file, (int)sizeof path, path));
   RengaErrorCode code = RengaOptionsReadTable(machine->hdr.comm, path, N_ROWS, rows, &read);
-  if (code == RENGA_SUCCESS) code = Check(machine, path, &read);
+  if (code == RENGA_SUCCESS) code = CheckMachineFile(machine, path, &read);
   if (code) RengaOptionsFreeStrings(N_ROWS, rows, &read);
   RengaCall(code);
   RengaCall(RengaMachineFreeFile_Private(machine));

@@ -20,7 +20,7 @@ RengaErrorCode RengaMachineRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Destroy(void *object)
+static RengaErrorCode DestroyMachine(void *object)
 {
   RengaMachine machine = object;
   RengaCall(RengaMachineFreeFile_Private(machine));
@@ -47,7 +47,7 @@ RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine)
 {
   RengaCheckPointer(comm);
   RengaCheckPointer(machine);
-  RengaCall(RengaHeaderCreate(comm, "RengaMachine", sizeof **machine, Destroy, machine));
+  RengaCall(RengaHeaderCreate(comm, "RengaMachine", sizeof **machine, DestroyMachine, machine));
   return RENGA_SUCCESS;
 }
 

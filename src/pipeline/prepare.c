@@ -91,7 +91,7 @@ static RengaErrorCode PrepareOptimizer(RengaPipeline pipeline, Pass *pass)
 }
 
 /* A step of another size than announced must fit the buffers that were planned. */
-static RengaErrorCode CheckFits(const Chunk *chunk, const Pass *pass)
+static RengaErrorCode CheckStepFits(const Chunk *chunk, const Pass *pass)
 {
   Outline *outline = chunk->outline;
   RengaSchedule schedule;
@@ -185,7 +185,7 @@ static RengaErrorCode PrepareChunk(Chunk *chunk, const Pass *pass)
   const int64_t elements = chunk->states.elements;
   Portion *portion = &chunk->portion;
   TakenResults *taken = &portion->taken;
-  if (pass->training) RengaCall(CheckFits(chunk, pass));
+  if (pass->training) RengaCall(CheckStepFits(chunk, pass));
   RengaCall(RengaChunkFindOrder_Private(chunk, pass->microbatches, !pass->training, portion));
   RengaCall(PreparePrograms(chunk, pass));
   if (pass->loss && chunk->loss != RENGA_VALUE_NONE)

@@ -88,7 +88,7 @@ RengaErrorCode RengaChunkFreePrograms_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckFits(Chunk *chunk, const Program *program)
+static RengaErrorCode CheckProgramFits(Chunk *chunk, const Program *program)
 {
   const bool training = program->kind == PROGRAM_TRAINING;
   if (!chunk->base) return RENGA_SUCCESS;
@@ -109,7 +109,7 @@ static RengaErrorCode CheckFits(Chunk *chunk, const Program *program)
 
 static RengaErrorCode AddProgram(Chunk *chunk, Program *program)
 {
-  RengaCall(CheckFits(chunk, program));
+  RengaCall(CheckProgramFits(chunk, program));
   if (chunk->programs.count % 8 == 0)
     RengaCall(RengaRealloc(chunk->programs.count + 8, &chunk->programs.row));
   RengaCall(RengaRealloc(chunk->kernels.largest + 1, &chunk->argument));
@@ -138,8 +138,8 @@ static RengaErrorCode CreateProgram(Chunk *chunk, ProgramKind kind, bool adds, i
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Find(Chunk *chunk, ProgramKind kind, bool adds, int64_t samples,
-                           RengaValue target, Program **program)
+static RengaErrorCode FindProgram(Chunk *chunk, ProgramKind kind, bool adds, int64_t samples,
+                                  RengaValue target, Program **program)
 {
   for (int attempt = 0; attempt < 2; attempt++) {
     for (int p = 0; p < chunk->programs.count; p++) {
@@ -160,7 +160,7 @@ RengaErrorCode RengaChunkGetProgram_Private(Chunk *chunk, ProgramKind kind, int6
 {
   const bool adds =
       kind == PROGRAM_TRAINING && !RengaSettingsIsOrdered_Private(chunk->outline->settings);
-  RengaCall(Find(chunk, kind, adds, samples, target, program));
+  RengaCall(FindProgram(chunk, kind, adds, samples, target, program));
   return RENGA_SUCCESS;
 }
 
@@ -192,7 +192,7 @@ RengaErrorCode RengaChunkGetAdding_Private(Chunk *chunk, int64_t samples, Progra
   Program *writes;
   RengaCall(
       RengaChunkGetProgram_Private(chunk, PROGRAM_TRAINING, samples, RENGA_VALUE_NONE, &writes));
-  RengaCall(Find(chunk, PROGRAM_TRAINING, true, samples, RENGA_VALUE_NONE, program));
+  RengaCall(FindProgram(chunk, PROGRAM_TRAINING, true, samples, RENGA_VALUE_NONE, program));
   if (chunk->programs.count > before) RengaCall(CheckForward(chunk, writes, *program));
   return RENGA_SUCCESS;
 }

@@ -9,7 +9,7 @@ static RengaVector MomentOf(const Chunk *chunk, const Parameter *parameter, int 
   return (RengaVector){moments + parameter->offset, RENGA_FLOAT32, parameter->count};
 }
 
-static void AddUpdate(Chunk *chunk, const Parameter *parameter)
+static void AddParameterUpdate(Chunk *chunk, const Parameter *parameter)
 {
   RengaParameterUpdate *update = &chunk->updates.update[chunk->updates.n_updates++];
   *update = (RengaParameterUpdate){
@@ -21,7 +21,7 @@ static void AddUpdate(Chunk *chunk, const Parameter *parameter)
     update->moment[m] = MomentOf(chunk, parameter, m);
 }
 
-static void AddNorm(Chunk *chunk, const Parameter *parameter)
+static void AddParameterNorm(Chunk *chunk, const Parameter *parameter)
 {
   UpdateTable *updates = &chunk->updates;
   updates->gradient[updates->n_norms] = (RengaVector){NULL, RENGA_FLOAT32, parameter->count};
@@ -37,8 +37,8 @@ RengaErrorCode RengaChunkSetUpUpdates_Private(Chunk *chunk)
   RengaCall(RengaMalloc(chunk->n_parameters + 1, &updates->update));
   for (int p = 0; p < chunk->n_parameters; p++) {
     const Parameter *parameter = &chunk->parameter[p];
-    if (parameter->trained) AddUpdate(chunk, parameter);
-    if (parameter->trained && parameter->owner) AddNorm(chunk, parameter);
+    if (parameter->trained) AddParameterUpdate(chunk, parameter);
+    if (parameter->trained && parameter->owner) AddParameterNorm(chunk, parameter);
   }
   RengaCall(RengaChunkTakeGroups_Private(chunk));
   return RENGA_SUCCESS;

@@ -131,9 +131,9 @@ typedef struct {
   int nodes, largest;  /* ranks of the largest node */
   int neighbour, away; /* a rank of rank 0's node, one of another; -1: none */
   int node, local_rank;
-} Layout;
+} LinkLayout;
 
-static RengaErrorCode FindLayout(RengaComm comm, Layout *layout)
+static RengaErrorCode FindLayout(RengaComm comm, LinkLayout *layout)
 {
   const int size = RengaCommGetSize(comm);
   int mine[2], local_size, *all = NULL;
@@ -178,7 +178,7 @@ static RengaErrorCode MeasureLevel(RengaComm group, RengaComm comm, RengaDevice 
 }
 
 /* A level's three numbers, from the rows or measured. */
-static RengaErrorCode FindLevel(RengaProfile profile, const Layout *layout, bool within,
+static RengaErrorCode FindLevel(RengaProfile profile, const LinkLayout *layout, bool within,
                                 double memory, RengaMachineLevel *level)
 {
   Measured *measured = profile->data;
@@ -227,7 +227,8 @@ static void FindRates(RengaProfile profile, RengaMachineDevice *device)
 }
 
 /* Without a neighbour a link is taken to be a copy through memory. */
-static RengaErrorCode FillMachine(RengaProfile profile, const Layout *layout, RengaMachine machine)
+static RengaErrorCode FillMachine(RengaProfile profile, const LinkLayout *layout,
+                                  RengaMachine machine)
 {
   size_t capacity, used, peak;
   double seconds;
@@ -261,7 +262,7 @@ static RengaErrorCode FillMachine(RengaProfile profile, const Layout *layout, Re
 
 RengaErrorCode RengaMeasuredMachine_Private(RengaProfile profile, RengaMachine *machine)
 {
-  Layout layout;
+  LinkLayout layout;
   RengaMachine made = NULL;
   RengaCall(RengaMeasuredSetUp_Private(profile));
   RengaCall(FindLayout(profile->hdr.owner, &layout));

@@ -86,7 +86,7 @@ static bool IsOption(const char *word)
   return isalpha((unsigned char)word[1]) != 0;
 }
 
-static RengaErrorCode ReportUnknown(Parser *parser, const char *source, const char *name)
+static RengaErrorCode ReportUnknownOption(Parser *parser, const char *source, const char *name)
 {
   const char *closest = RengaOptionsGetClosest(name);
   if (closest)
@@ -139,7 +139,7 @@ static RengaErrorCode TakeOption(Parser *parser, const Words *words, int i, bool
   const char *next = !value && i + 1 < words->count ? words->words[i + 1] : NULL;
   *used = 1;
   if (row == NULL) {
-    if (store) RengaCall(ReportUnknown(parser, words->source, name));
+    if (store) RengaCall(ReportUnknownOption(parser, words->source, name));
     *used += next && !IsOption(next) && !words->is_command;
     return RENGA_SUCCESS;
   }
@@ -298,7 +298,7 @@ static RengaErrorCode CheckEarlierValues(Parser *parser)
     char message[RENGA_OPTION_MESSAGE], parsed[sizeof(double)];
     const RengaOptionRow *row = RengaOptionsFindRow(values[i].name);
     if (row == NULL)
-      RengaCall(ReportUnknown(parser, "RengaOptionsSetValue", values[i].name));
+      RengaCall(ReportUnknownOption(parser, "RengaOptionsSetValue", values[i].name));
     else if (!RengaOptionParse(row, values[i].value, parsed, message))
       RengaCall(AddProblem(parser, "RengaOptionsSetValue: %s", message));
   }

@@ -24,6 +24,8 @@ struct _p_RengaSettings {
 /* What a pipeline that is set up holds on to. */
 void RengaSettingsHold_Private(RengaSettings settings);
 void RengaSettingsRelease_Private(RengaSettings settings);
+/* An error of the function `what` where a pipeline holds on to the settings. */
+RengaErrorCode RengaSettingsCheckUnused_Private(RengaSettings settings, const char *what);
 bool RengaSettingsIsOrdered_Private(RengaSettings settings);
 RengaErrorCode RengaSettingsSetDefaults_Private(RengaSettings settings);
 RengaErrorCode RengaSettingsReadRows_Private(RengaSettings settings); /* of the data base */

@@ -15,7 +15,7 @@ RengaErrorCode RengaCpuFreeData(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-static const RengaKernelRow *Find(const char *name)
+static const RengaKernelRow *FindKernelRow(const char *name)
 {
   for (int t = 0; tables[t]; t++)
     for (const RengaKernelRow *row = tables[t]; row->name; row++)
@@ -25,7 +25,7 @@ static const RengaKernelRow *Find(const char *name)
 
 const RengaCpuSet RENGA_ISA_NAME(RengaCpuSet) = {
     NAME_TEXT(RENGA_ISA),
-    Find,
+    FindKernelRow,
     RENGA_ISA_NAME(RengaCpuAdd),
     RENGA_ISA_NAME(RengaCpuSumsOfSquares),
     RENGA_ISA_NAME(RengaCpuUpdateSgd),

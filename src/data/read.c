@@ -1,0 +1,187 @@
+/* Samples of a data set that is set up: how many, which in a step, and their values. */
+#include "dataimpl.h"
+#include "renga/private/wait.h"
+
+enum { CHUNK = 1024 }; /* samples that are read at once */
+
+static RengaErrorCode CheckPart(RengaData data, RengaDataPart part)
+{
+  RengaCheckPointer(data);
+  RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
+  RengaCheck(part == RENGA_DATA_TRAINING || part == RENGA_DATA_VALIDATION, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "there is no part %d", (int)part);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataGetCount - the samples of a part
+
+   Not collective
+
+   Input:
+   . data - set up
+   . part - training or validation
+
+   Output:
+   . samples - their number; 0 where there is no validation part
+@*/
+RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *samples)
+{
+  RengaCall(CheckPart(data, part));
+  RengaCheckPointer(samples);
+  *samples = data->part[part].count;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataGetStep - which samples a step takes
+
+   Not collective
+
+   Input:
+   . data - set up
+   . part - training or validation
+   . batch - samples of a step, at most
+   . step - from 0, in an endless sequence of epochs
+
+   Output:
+   . first - place of the first sample in its epoch's order
+   . count - number of samples; the last step of an epoch takes what is left
+   . epoch - from 0
+@*/
+RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batch, int64_t step,
+                                int64_t *first, int64_t *count, int64_t *epoch)
+{
+  RengaCall(CheckPart(data, part));
+  RengaCheckPointer(first);
+  RengaCheckPointer(count);
+  RengaCheckPointer(epoch);
+  int64_t samples = data->part[part].count;
+  RengaCheck(batch > 0 && step >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "step %lld of batches of %lld samples", (long long)step, (long long)batch);
+  RengaCheck(samples > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "data set %s has no validation part: set -data_validation", data->source);
+  int64_t steps = samples / batch + (samples % batch > 0);
+  *epoch = step / steps;
+  *first = step % steps * batch;
+  *count = samples - *first < batch ? samples - *first : batch;
+  if (part == RENGA_DATA_TRAINING)
+    RengaDataPlaces_Private(data, *epoch, batch, step % steps, first, count);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckClasses(RengaData data, const RengaDataField *f, int64_t count,
+                                   const int64_t samples[], const void *values)
+{
+  if (f->classes == 0 || f->elements == 0) return RENGA_SUCCESS;
+  int64_t n = count * f->elements;
+  int64_t at = RengaDataFindOutside(f->spec.type, values, n, f->classes, data->ignored);
+  RengaCheck(at == n, MPI_COMM_SELF, RENGA_ERR_NUMERIC,
+             "sample %lld of data set %s, input %s: %.0f is none of the %lld classes",
+             (long long)samples[at / f->elements], data->source, f->name,
+             RengaDataValueAt(f->spec.type, values, at), (long long)f->classes);
+  return RENGA_SUCCESS;
+}
+
+/* At most CHUNK samples. */
+static RengaErrorCode ReadChunk(RengaData data, RengaDataPart part, int field, int64_t epoch,
+                                int64_t first, int64_t count, void *buffer)
+{
+  const RengaDataPartPlace *place = &data->part[part];
+  int64_t samples[CHUNK];
+  for (int64_t i = 0; i < count; i++) {
+    int64_t at = first + i;
+    if (part == RENGA_DATA_TRAINING) at = RengaDataAt_Private(data, epoch, at);
+    samples[i] = place->first + at;
+  }
+  RengaCall(data->ops->read(data, place->source, field, epoch, count, samples, buffer));
+  RengaCall(CheckClasses(data, &data->fields[field], count, samples, buffer));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataRead - one input of some samples
+
+   Not collective
+
+   Input:
+   . data - set up
+   . part - training, in the epoch's order, or validation, in the file's
+   . field - number of the input
+   . epoch - from 0
+   . first, count - places in that order
+
+   Output:
+   . buffer - count samples, in the type of the input
+
+   Notes: the same whoever reads it. A class out of range, or a number that the input's type cannot
+   hold, is an error that names sample, input and value.
+@*/
+RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int64_t epoch,
+                             int64_t first, int64_t count, void *buffer)
+{
+  RengaCall(CheckPart(data, part));
+  RengaCheck(field >= 0 && field < data->n_fields, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "input %d is not one of 0 to %d", field, data->n_fields - 1);
+  RengaCheck(first >= 0 && count >= 0 && first <= data->part[part].count - count && epoch >= 0,
+             MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "samples %lld to %lld of %lld in epoch %lld",
+             (long long)first, (long long)(first + count - 1), (long long)data->part[part].count,
+             (long long)epoch);
+  RengaCheck(count == 0 || buffer != NULL, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%lld samples have no buffer", (long long)count);
+  size_t bytes = RengaTensorSpecBytes(&data->fields[field].spec);
+  for (int64_t at = 0; at < count; at += CHUNK)
+    RengaCall(ReadChunk(data, part, field, epoch, first + at,
+                        count - at < CHUNK ? count - at : CHUNK,
+                        (char *)buffer + (size_t)at * bytes));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataGetVocabulary - the kinds of tokens of a text
+
+   Not collective
+
+   Input:
+   . data - set up
+
+   Output:
+   . classes - exclusive bound of the tokens; 0 where the set is not one of tokens
+@*/
+RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes)
+{
+  RengaCheckPointer(data);
+  RengaCheckPointer(classes);
+  RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
+  *classes = data->vocabulary;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaDataGetDigest - a number that tells two data sets apart
+
+   Collective; rank 0 reads
+
+   Input:
+   . data - set up
+
+   Output:
+   . digest - of counts, shapes and types, and of up to 16 samples of each input, as they are
+     stored; not of file names, order, masking or seed
+@*/
+RengaErrorCode RengaDataGetDigest(RengaData data, uint64_t *digest)
+{
+  int rank;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCheckPointer(data);
+  RengaCheckPointer(digest);
+  RengaCheckState(data, RENGA_STATE_SETUP, "RengaDataSetUp");
+  uint64_t found = 0;
+  RengaCallMPI(MPI_Comm_rank(data->hdr.comm, &rank));
+  if (rank == 0) code = data->ops->digest(data, &found);
+  RengaCall(RengaErrorAgree(data->hdr.comm, code));
+  RengaCall(RengaBroadcast_Private(data->hdr.comm, &found, sizeof found,
+                                   "rank 0 to read some samples of the data set"));
+  *digest = found;
+  return RENGA_SUCCESS;
+}

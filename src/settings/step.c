@@ -1,0 +1,280 @@
+/* The settings of how a step runs: schedule, sums of gradients, stages of a rank, transport. */
+#include "renga/private/settings.h"
+#include "rengacomm.h"
+#include <string.h>
+
+/*@
+   RengaSettingsSetSchedule - the order of forwards and backwards
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . type - gpipe or 1f1b, with no micro-batch begun early; NULL: the plan's, and types auto, exact
+     and rannc choose it
+
+   Options:
+   . -pipeline_schedule - the same
+@*/
+RengaErrorCode RengaSettingsSetSchedule(RengaSettings settings, const char *type)
+{
+  char *copy = NULL;
+  RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetSchedule"));
+  if (type) RengaCall(RengaStringCopy(type, &copy));
+  RengaFree(&settings->schedule);
+  settings->schedule = copy;
+  settings->eager = -1;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetSchedule - the order of forwards and backwards
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . type - lent; NULL: nothing was said
+@*/
+RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **type)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(type);
+  *type = settings->schedule;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsSetEager - micro-batches that 1f1b begins early, for each stage that follows
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . eager - see RengaScheduleSetEager(); the schedule becomes 1f1b where nothing was said of it;
+     negative: nothing is said
+
+   Options:
+   . -pipeline_eager - the same
+@*/
+RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager)
+{
+  RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetEager"));
+  RengaCheck(eager < 0 || !settings->schedule || !strcmp(settings->schedule, RENGA_SCHEDULE_1F1B),
+             MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "%g micro-batches begun early are for schedule 1f1b, but the schedule is %s", eager,
+             settings->schedule);
+  settings->eager = eager < 0 ? -1 : eager;
+  if (eager >= 0 && !settings->schedule)
+    RengaCall(RengaStringCopy(RENGA_SCHEDULE_1F1B, &settings->schedule));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetEager - micro-batches that 1f1b begins early, for each stage that follows
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . eager - negative: nothing was said
+@*/
+RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(eager);
+  *eager = settings->eager;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsSetReduction - how gradients of micro-batches are added up
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . reduction - RENGA_REDUCTION_ORDERED: the same bits on any layout, or RENGA_REDUCTION_UNORDERED:
+     one buffer and MPI's own sum
+
+   Options:
+   . -pipeline_reduction - the same
+@*/
+RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, const char *reduction)
+{
+  static const char *const names[] = {RENGA_REDUCTION_ORDERED, RENGA_REDUCTION_UNORDERED};
+  char *copy = NULL;
+  RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetReduction"));
+  RengaCheckPointer(reduction);
+  RengaCheck(strcmp(reduction, names[0]) == 0 || strcmp(reduction, names[1]) == 0, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "there is no reduction \"%s\": did you mean \"%s\"?", reduction,
+             RengaClosestName(reduction, 2, names));
+  RengaCall(RengaStringCopy(reduction, &copy));
+  RengaFree(&settings->reduction);
+  settings->reduction = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetReduction - how gradients of micro-batches are added up
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . reduction - lent
+@*/
+RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, const char **reduction)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(reduction);
+  *reduction = settings->reduction;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsSetBuckets - in how many parts gradients are summed over the replicas
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . buckets - 1 to 1000 parts of the gradients of each stage, of whole parameters
+
+   Options:
+   . -pipeline_buckets - the same
+
+   Notes: several sums are under way at once, each with work memory of its own. Results do not
+   depend on it.
+@*/
+RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets)
+{
+  RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetBuckets"));
+  RengaCheck(buckets >= 1 && buckets <= RENGA_BUCKETS_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "gradients in %d buckets: 1 to %d are possible", buckets, RENGA_BUCKETS_MOST);
+  settings->buckets = buckets;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetBuckets - in how many parts gradients are summed over the replicas
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . buckets - parts of the gradients of each stage
+@*/
+RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(buckets);
+  *buckets = settings->buckets;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsSetChunks - how many stages each rank computes
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . chunks - of p x chunks stages a rank computes stages s, s + p, s + 2p, …; 0: as the plan says
+
+   Options:
+   . -pipeline_chunks - the same
+
+   Notes: a partition of type even, tree or manual, or of RengaPartitionRegister(), makes plans of
+   so many chunks, where nothing is said of one; types auto, exact and rannc refuse more. A pipeline
+   refuses a plan of another number. Results do not depend on it.
+@*/
+RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks)
+{
+  RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetChunks"));
+  RengaCheck(chunks >= 0 && chunks <= RENGA_CHUNKS_MOST, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "%d stages per rank: 0 to %d are possible", chunks, RENGA_CHUNKS_MOST);
+  settings->chunks = chunks;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetChunks - how many stages each rank computes
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . chunks - 0: nothing was said
+@*/
+RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(chunks);
+  *chunks = settings->chunks;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsSetTransport - how tensors get from one rank's device to another's
+
+   Not collective (the same on all ranks)
+
+   Input:
+   . settings - the settings
+   . type - RENGA_TRANSPORT_MPI: MPI gets the device's memory, which must be the host's;
+     RENGA_TRANSPORT_STAGED: it is copied to memory of the host and from there; NULL: mpi where
+     the device's memory is the host's, else staged
+
+   Options:
+   . -comm_transport - the same
+
+   Notes: results do not depend on it. -comm_view shows which one a pipeline has, and why.
+@*/
+RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *type)
+{
+  static const char *const names[] = {RENGA_TRANSPORT_MPI, RENGA_TRANSPORT_STAGED};
+  char *copy = NULL;
+  RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetTransport"));
+  RengaCheck(!type || strcmp(type, names[0]) == 0 || strcmp(type, names[1]) == 0, MPI_COMM_SELF,
+             RENGA_ERR_ARGUMENT, "there is no transport \"%s\": did you mean \"%s\"?", type,
+             RengaClosestName(type, 2, names));
+  if (type) RengaCall(RengaStringCopy(type, &copy));
+  RengaFree(&settings->transport);
+  settings->transport = copy;
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaSettingsGetTransport - how tensors get from one rank's device to another's
+
+   Not collective
+
+   Input:
+   . settings - the settings
+
+   Output:
+   . type - lent; NULL: nothing was said
+@*/
+RengaErrorCode RengaSettingsGetTransport(RengaSettings settings, const char **type)
+{
+  RengaCheckPointer(settings);
+  RengaCheckPointer(type);
+  *type = settings->transport;
+  return RENGA_SUCCESS;
+}
+
+bool RengaSettingsIsOrdered_Private(RengaSettings settings)
+{
+  return strcmp(settings->reduction, RENGA_REDUCTION_ORDERED) == 0;
+}
