@@ -21,8 +21,8 @@ function finish(   i, line, name, short, file) {
       head = line; sub(/:.*/, "", head); rest = line; sub(/^[^:]*: */, "", rest)
       printf ".SH %s\n", toupper(head) > file
       if (rest != "") print escape(rest) > file
-    } else if (line ~ /^[.+-] /) {
-      sub(/^[.+-] /, "", line); what = line; text = line
+    } else if (line ~ /^\. /) {
+      sub(/^\. /, "", line); what = line; text = line
       sub(/ - .*/, "", what); sub(/^.* - /, "", text)
       printf ".TP\n.I %s\n%s\n", escape(what), escape(text) > file
     } else if (line == "") print ".PP" > file

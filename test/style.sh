@@ -94,4 +94,11 @@ awk '/^[A-Za-z].*[ *]Renga[A-Za-z]+\(/ && !/^typedef/ && !/^#/ {
   LC_ALL=C sort -u | while read -r name; do
   printf '%s\n' "$pages" | grep -qx "$name" || echo "$name: no manual page"
 done | grep . && status=1
+
+# Parameters in manual pages begin with a point; doc/manpages.sh knows no other sign.
+find src include -name '*.[ch]' | LC_ALL=C sort | xargs awk '
+/^\/\*@/ { page = 1 }
+page && /^ *[-+*] / { printf "%s:%d: a parameter in a manual page begins with a point\n", FILENAME, FNR; bad = 1 }
+/@\*\// { page = 0 }
+END { exit bad }' || status=1
 exit $status

@@ -160,10 +160,10 @@ static RengaErrorCode (*const fillers[])(const RengaGraphValue *, uint64_t, int6
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . value - a parameter or state
    . seed - of the run
-   - first, count - elements of its logical shape, in C order
+   . first, count - elements of its logical shape, in C order
 
    Output:
    . out - [count]

@@ -49,8 +49,8 @@ static RengaErrorCode CheckFloatingInput(RengaGraph graph, RengaValue x, const c
    Not collective
 
    Input:
-   + graph - the graph
-   - a, b - […, m, k] and […, k, n]
+   . graph - the graph
+   . a, b - […, m, k] and […, k, n]
 
    Output:
    . y - […, m, n]
@@ -67,12 +67,12 @@ RengaErrorCode RengaGraphAddMatMul(RengaGraph graph, RengaValue a, RengaValue b,
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . name - of the layer, or NULL
    . x - […, k]
    . width - of y
    . bias - whether there is one; it begins at zero
-   - deviation - the weight begins normal with this standard deviation
+   . deviation - the weight begins normal with this standard deviation
 
    Output:
    . y - […, width]
@@ -106,8 +106,8 @@ RengaErrorCode RengaGraphAddLinear(RengaGraph graph, const char *name, RengaValu
    Not collective
 
    Input:
-   + graph - the graph
-   - a, b - shapes that broadcast
+   . graph - the graph
+   . a, b - shapes that broadcast
 
    Output:
    . y - the sum
@@ -124,9 +124,9 @@ RengaErrorCode RengaGraphAddAdd(RengaGraph graph, RengaValue a, RengaValue b, Re
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . op - the operator
-   - x - any shape
+   . x - any shape
 
    Output:
    . y - the same shape
@@ -143,9 +143,9 @@ RengaErrorCode RengaGraphAddUnary(RengaGraph graph, const char *op, RengaValue x
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . x - any shape
-   - ndim, dim - the shape; -c is c times the batch
+   . ndim, dim - the shape; -c is c times the batch
 
    Output:
    . y - x in that shape
@@ -169,9 +169,9 @@ RengaErrorCode RengaGraphAddReshape(RengaGraph graph, RengaValue x, int ndim, co
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . x - any shape
-   - permutation - dimension d of y is dimension permutation[d] of x
+   . permutation - dimension d of y is dimension permutation[d] of x
 
    Output:
    . y - the result
@@ -205,10 +205,10 @@ static RengaErrorCode AddScaleAndShift(RengaGraph graph, const char *name, Renga
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . name - of the layer, or NULL
    . x - […, width]
-   - epsilon - added to the variance
+   . epsilon - added to the variance
 
    Output:
    . y - the shape of x
@@ -233,11 +233,11 @@ RengaErrorCode RengaGraphAddLayerNormalization(RengaGraph graph, const char *nam
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . name - of the layer, or NULL
    . x - [batch, channels, …]
    . epsilon - added to the variance
-   - momentum - running = momentum * running + (1 - momentum) * batch's, as in ONNX (PyTorch counts
+   . momentum - running = momentum * running + (1 - momentum) * batch's, as in ONNX (PyTorch counts
      the other way)
 
    Output:
@@ -274,11 +274,11 @@ RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *nam
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . name - of the layer, or NULL
    . x - [batch, channels, space…]
    . channels, kernel, stride, pad - of the output; extent, step and padding in each dimension
-   - bias - whether there is one
+   . bias - whether there is one
 
    Output:
    . y - [batch, channels, space…]
@@ -323,9 +323,9 @@ RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, Reng
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . table - [rows, width]
-   - indices - integers
+   . indices - integers
 
    Output:
    . y - [shape of indices, width]
@@ -344,9 +344,9 @@ RengaErrorCode RengaGraphAddEmbedding(RengaGraph graph, RengaValue table, RengaV
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . x - any shape
-   - ratio - share of the elements that become zero, in [0, 1)
+   . ratio - share of the elements that become zero, in [0, 1)
 
    Output:
    . y - the shape of x; x itself where the ratio is 0
@@ -370,10 +370,10 @@ RengaErrorCode RengaGraphAddDropout(RengaGraph graph, RengaValue x, double ratio
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . q, k, v - [batch, heads, sequence, width per head]
    . causal - each place sees only itself and those before it
-   - dropout - of the weights after the softmax, in [0, 1)
+   . dropout - of the weights after the softmax, in [0, 1)
 
    Output:
    . y - the shape of q
@@ -400,10 +400,10 @@ RengaErrorCode RengaGraphAddAttention(RengaGraph graph, RengaValue q, RengaValue
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . scores - […, classes]
    . labels - […], integers
-   - ignore_index - a label that does not count; INT64_MIN: none
+   . ignore_index - a label that does not count; INT64_MIN: none
 
    Output:
    . loss - a scalar: in a micro-batch its share of the mean over the whole batch

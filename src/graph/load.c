@@ -136,8 +136,8 @@ static bool EndsWith(const char *text, const char *suffix)
    Collective
 
    Input:
-   + graph - an empty graph
-   - what - FILE.onnx; or NAME:key=value,… with NAME that of a builder
+   . graph - an empty graph
+   . what - FILE.onnx; or NAME:key=value,… with NAME that of a builder
 
    Notes: the builders, their settings and the inputs of their networks: bert: layers, hidden,
    heads, intermediate, sequence, vocabulary, segments, padding, next_sentence, prenorm, dropout,

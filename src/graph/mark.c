@@ -130,8 +130,8 @@ RengaErrorCode RengaGraphFindUpdates(RengaGraph graph)
    . graph - a graph that is set up, or a subgraph
 
    Output:
-   + count - how many
-   - updates - lent; state = keep * state + (1 - keep) * factor * batch_value, in micro-batch order
+   . count - how many
+   . updates - lent; state = keep * state + (1 - keep) * factor * batch_value, in micro-batch order
 
    Notes: the variance of BatchNormalization is the biased one, as in ONNX, so factor is 1.
 @*/

@@ -221,13 +221,13 @@ RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op_name, const
    Not collective
 
    Input:
-   + graph - the graph, before RengaGraphSetUp
+   . graph - the graph, before RengaGraphSetUp
    . op - operator of the table
    . name - unique; NULL: made from the operator
    . attributes - copied; NULL: none
    . n_in, in - inputs, RENGA_VALUE_NONE where an optional one is absent
    . n_out - outputs
-   - given - their shapes where the operator takes them from the node (Reshape, Expand, …), else
+   . given - their shapes where the operator takes them from the node (Reshape, Expand, …), else
      NULL
 
    Output:
@@ -261,8 +261,8 @@ RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *n
    Not collective
 
    Input:
-   + graph - the graph
-   - node - 0 … RengaGraphGetNodeCount() - 1
+   . graph - the graph
+   . node - 0 … RengaGraphGetNodeCount() - 1
 
    Notes: lent by the graph until it changes; NULL where there is no such node.
 @*/

@@ -58,8 +58,8 @@ static RengaErrorCode SetText(char **place, const char *text)
    Not collective
 
    Input:
-   + graph - the graph, before RengaGraphSetUp
-   - patterns - patterns of the shell, comma separated: "wte.*,blocks.0.*"; NULL: none
+   . graph - the graph, before RengaGraphSetUp
+   . patterns - patterns of the shell, comma separated: "wte.*,blocks.0.*"; NULL: none
 
    Notes: a pattern that fits no parameter is an error of RengaGraphSetUp.
 @*/
@@ -76,8 +76,8 @@ RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns)
    Not collective
 
    Input:
-   + graph - the graph, before RengaGraphLoad: a file may hold constants that are to be trained
-   - patterns - patterns of the shell, comma separated: "head.*"; NULL: none
+   . graph - the graph, before RengaGraphLoad: a file may hold constants that are to be trained
+   . patterns - patterns of the shell, comma separated: "head.*"; NULL: none
 
    Notes: stands above RengaGraphSetFrozen, so that frozen "*" and trained "head.*" train the head
    alone. A pattern that fits no parameter is an error of RengaGraphSetUp.
@@ -98,8 +98,8 @@ RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns)
    . graph - the graph
 
    Output:
-   + trained - lent by the graph until it is set again; NULL: none
-   - frozen - likewise
+   . trained - lent by the graph until it is set again; NULL: none
+   . frozen - likewise
 @*/
 RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained, const char **frozen)
 {
@@ -117,8 +117,8 @@ RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained, cons
    Not collective
 
    Input:
-   + graph - the graph, empty: before RengaGraphLoad of an ONNX file
-   - samples - of each batch; 0: a batch is cut into micro-batches, whose losses add up
+   . graph - the graph, empty: before RengaGraphLoad of an ONNX file
+   . samples - of each batch; 0: a batch is cut into micro-batches, whose losses add up
 
    Options:
    . -graph_whole_batch SAMPLES - likewise
@@ -164,8 +164,8 @@ RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples)
    Not collective
 
    Input:
-   + graph - the graph, before RengaGraphLoad
-   - dimensions - "sequence=128,width=64"; NULL: none
+   . graph - the graph, before RengaGraphLoad
+   . dimensions - "sequence=128,width=64"; NULL: none
 @*/
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
 {
@@ -180,8 +180,8 @@ RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
    Not collective
 
    Input:
-   + graph - the graph, empty: before RengaGraphLoad
-   - inputs - "tokens,image:1": names, and the dimension that counts the samples where it is not
+   . graph - the graph, empty: before RengaGraphLoad
+   . inputs - "tokens,image:1": names, and the dimension that counts the samples where it is not
      the first; NULL: the first dimension of every input whose first dimension is like that of the
      first input
 

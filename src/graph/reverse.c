@@ -264,13 +264,13 @@ static RengaErrorCode CheckFloatingGradient(RengaGraph graph, int count, const R
    Not collective
 
    Input:
-   + graph - a graph that is set up, or a subgraph; once only
+   . graph - a graph that is set up, or a subgraph; once only
    . n_seeds, seeds - values of which part of the gradient comes from outside
-   - n_wanted, wanted - values whose gradient is to be found
+   . n_wanted, wanted - values whose gradient is to be found
 
    Output:
-   + seed_gradients - new inputs "gradient:NAME"
-   - wanted_gradients - RENGA_VALUE_NONE where nothing depends on the value
+   . seed_gradients - new inputs "gradient:NAME"
+   . wanted_gradients - RENGA_VALUE_NONE where nothing depends on the value
 
    Notes: the loss, where the graph has it, is seeded with 1. Contributions to a value are added in
    descending order of the ids of the nodes that read it, on top of the seed; so a sum that a later
@@ -307,8 +307,8 @@ RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const Reng
    . graph - a graph that is differentiated
 
    Output:
-   + count - how many
-   - uses - lent; by node id, then input number: the order in which they are to be added
+   . count - how many
+   . uses - lent; by node id, then input number: the order in which they are to be added
 @*/
 RengaErrorCode RengaGraphGetParameterUses(RengaGraph graph, int *count,
                                           const RengaParameterUse **uses)

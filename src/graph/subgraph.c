@@ -170,8 +170,8 @@ static RengaErrorCode FillPart(GraphCut *cut)
    Not collective
 
    Input:
-   + graph - a graph that is set up
-   - first, last - nodes [first, last) of its order
+   . graph - a graph that is set up
+   . first, last - nodes [first, last) of its order
 
    Output:
    . subgraph - to be freed with RengaGraphDestroy

@@ -8,9 +8,9 @@
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . node - 0 … RengaGraphGetNodeCount() - 1
-   - batch - samples
+   . batch - samples
 
    Output:
    . flops - a multiply-add counts two

@@ -50,8 +50,8 @@ RengaErrorCode RengaGraphRebuildNames(RengaGraph graph)
    Not collective
 
    Input:
-   + graph - the graph
-   - name - of the value
+   . graph - the graph
+   . name - of the value
 
    Notes: RENGA_VALUE_NONE where there is none.
 @*/
@@ -164,9 +164,9 @@ static RengaErrorCode AddLeaf(RengaGraph graph, const char *name, const char *ot
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . name - unique; NULL: "input", "input_1", …
-   - spec - type and shape; dimension -1 is the batch
+   . spec - type and shape; dimension -1 is the batch
 
    Output:
    . value - the new value
@@ -209,10 +209,10 @@ static RengaErrorCode AddTrained(RengaGraph graph, const char *name, const char 
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . name - unique; NULL: "parameter", "parameter_1", …
    . spec - float32 and a concrete shape (float64 for tests of gradients)
-   - init - first values, copied; NULL: zero
+   . init - first values, copied; NULL: zero
 
    Output:
    . value - the new value
@@ -232,10 +232,10 @@ RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name,
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . name - unique; NULL: "state", "state_1", …
    . spec - float32 and a concrete shape
-   - init - first values, copied; NULL: zero
+   . init - first values, copied; NULL: zero
 
    Output:
    . value - the new value
@@ -254,10 +254,10 @@ RengaErrorCode RengaGraphAddState(RengaGraph graph, const char *name, const Reng
    Not collective
 
    Input:
-   + graph - the graph
+   . graph - the graph
    . name - unique; NULL: "constant", "constant_1", …
    . spec - type and concrete shape
-   - data - copied
+   . data - copied
 
    Output:
    . value - the new value
@@ -288,8 +288,8 @@ RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name,
    Not collective
 
    Input:
-   + graph - the graph
-   - value - any value
+   . graph - the graph
+   . value - any value
 @*/
 RengaErrorCode RengaGraphAddOutput(RengaGraph graph, RengaValue value)
 {
@@ -308,8 +308,8 @@ RengaErrorCode RengaGraphAddOutput(RengaGraph graph, RengaValue value)
    Not collective
 
    Input:
-   + graph - the graph
-   - value - one floating number: in a micro-batch its share, so that the shares of a batch add up
+   . graph - the graph
+   . value - one floating number: in a micro-batch its share, so that the shares of a batch add up
 @*/
 RengaErrorCode RengaGraphSetLoss(RengaGraph graph, RengaValue value)
 {
@@ -399,8 +399,8 @@ RengaErrorCode RengaGraphKeepOutputs(RengaGraph graph, int count, const char *co
    Not collective
 
    Input:
-   + graph - the graph
-   - value - 0 … RengaGraphGetValueCount() - 1
+   . graph - the graph
+   . value - 0 … RengaGraphGetValueCount() - 1
 
    Notes: lent by the graph until it changes; NULL where there is no such value.
 @*/
@@ -433,8 +433,8 @@ int RengaGraphGetValueCount(RengaGraph graph)
    . graph - the graph
 
    Output:
-   + count - how many
-   - values - lent by the graph until it changes; the loss is not among them unless it was added
+   . count - how many
+   . values - lent by the graph until it changes; the loss is not among them unless it was added
 @*/
 RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaValue **values)
 {

@@ -219,8 +219,8 @@ static const struct {
    Collective
 
    Input:
-   + graph - the graph
-   - viewer - ascii: totals, inputs, outputs and a table of operators; dot: a drawing; json: all
+   . graph - the graph
+   . viewer - ascii: totals, inputs, outputs and a table of operators; dot: a drawing; json: all
      of it
 @*/
 RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer)

@@ -80,9 +80,9 @@ static RengaErrorCode SetReals(RengaAttributes *attributes, const char *name,
    Not collective
 
    Input:
-   + attributes - the list; all zero is an empty one
+   . attributes - the list; all zero is an empty one
    . name - of the attribute; an older value is replaced
-   - value - the value
+   . value - the value
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 @*/
@@ -98,10 +98,10 @@ RengaErrorCode RengaAttributesSetInt(RengaAttributes *attributes, const char *na
    Not collective
 
    Input:
-   + attributes - the list
+   . attributes - the list
    . name - of the attribute; an older value is replaced
    . count - number of values, 0 or more
-   - values - the values, copied
+   . values - the values, copied
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 @*/
@@ -118,9 +118,9 @@ RengaErrorCode RengaAttributesSetInts(RengaAttributes *attributes, const char *n
    Not collective
 
    Input:
-   + attributes - the list
+   . attributes - the list
    . name - of the attribute; an older value is replaced
-   - value - the value
+   . value - the value
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 @*/
@@ -136,10 +136,10 @@ RengaErrorCode RengaAttributesSetReal(RengaAttributes *attributes, const char *n
    Not collective
 
    Input:
-   + attributes - the list
+   . attributes - the list
    . name - of the attribute; an older value is replaced
    . count - number of values, 0 or more
-   - values - the values, copied
+   . values - the values, copied
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 @*/
@@ -156,9 +156,9 @@ RengaErrorCode RengaAttributesSetReals(RengaAttributes *attributes, const char *
    Not collective
 
    Input:
-   + attributes - the list
+   . attributes - the list
    . name - of the attribute; an older value is replaced
-   - value - the text, copied
+   . value - the text, copied
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
 @*/
@@ -183,8 +183,8 @@ RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char 
    Not collective
 
    Input:
-   + attributes - the list
-   - name - of the attribute; one that is not there is no error
+   . attributes - the list
+   . name - of the attribute; one that is not there is no error
 @*/
 RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *name)
 {
@@ -204,8 +204,8 @@ RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *na
    Not collective
 
    Input:
-   + attributes - the list; NULL is an empty one
-   - name - of the attribute
+   . attributes - the list; NULL is an empty one
+   . name - of the attribute
 
    Notes: lent until the list changes
 @*/
@@ -220,9 +220,9 @@ const RengaAttribute *RengaAttributesFind(const RengaAttributes *attributes, con
    Not collective
 
    Input:
-   + attributes - the list; NULL is an empty one
+   . attributes - the list; NULL is an empty one
    . name - of the attribute
-   - otherwise - the answer where it is absent or no integer
+   . otherwise - the answer where it is absent or no integer
 @*/
 int64_t RengaAttributesInt(const RengaAttributes *attributes, const char *name, int64_t otherwise)
 {
@@ -236,9 +236,9 @@ int64_t RengaAttributesInt(const RengaAttributes *attributes, const char *name, 
    Not collective
 
    Input:
-   + attributes - the list; NULL is an empty one
+   . attributes - the list; NULL is an empty one
    . name - of the attribute
-   - otherwise - the answer where it is absent or no number
+   . otherwise - the answer where it is absent or no number
 @*/
 double RengaAttributesReal(const RengaAttributes *attributes, const char *name, double otherwise)
 {
@@ -252,9 +252,9 @@ double RengaAttributesReal(const RengaAttributes *attributes, const char *name, 
    Not collective
 
    Input:
-   + attributes - the list; NULL is an empty one
+   . attributes - the list; NULL is an empty one
    . name - of the attribute
-   - otherwise - the answer where it is absent or no text
+   . otherwise - the answer where it is absent or no text
 
    Notes: lent until the list changes
 @*/
@@ -271,8 +271,8 @@ const char *RengaAttributesString(const RengaAttributes *attributes, const char 
    Not collective
 
    Input:
-   + attributes - the list; NULL is an empty one
-   - name - of the attribute
+   . attributes - the list; NULL is an empty one
+   . name - of the attribute
 
    Output:
    . count - number of integers; 0 where the attribute is absent (the answer is then NULL)
@@ -344,8 +344,8 @@ static bool RowsEqual(const RengaAttribute *a, const RengaAttribute *b)
    Not collective
 
    Input:
-   + a - a list; NULL is an empty one
-   - b - a list; NULL is an empty one
+   . a - a list; NULL is an empty one
+   . b - a list; NULL is an empty one
 @*/
 bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b)
 {
@@ -363,9 +363,9 @@ bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b)
    Not collective
 
    Input:
-   + attributes - the list
+   . attributes - the list
    . except - name of an attribute that does not count; NULL: all count
-   - seed - a hash of what comes before
+   . seed - a hash of what comes before
 
    Notes: the same in every run and on every rank.
 @*/

@@ -87,8 +87,8 @@ RengaErrorCode RengaOpCheckAttributes(const RengaOpCall *call)
    Not collective
 
    Input:
-   + call - the use of an operator
-   - name - of the attribute
+   . call - the use of an operator
+   . name - of the attribute
 
    Notes: where absent the default of the operator's row, 0 where that has none
 @*/
@@ -105,8 +105,8 @@ int64_t RengaOpCallInt(const RengaOpCall *call, const char *name)
    Not collective
 
    Input:
-   + call - the use of an operator
-   - name - of the attribute
+   . call - the use of an operator
+   . name - of the attribute
 
    Notes: where absent the default of the operator's row, 0 where that has none
 @*/
@@ -123,8 +123,8 @@ double RengaOpCallReal(const RengaOpCall *call, const char *name)
    Not collective
 
    Input:
-   + call - the use of an operator
-   - name - of the attribute
+   . call - the use of an operator
+   . name - of the attribute
 
    Notes: where absent the empty text, which stands for the operator's first choice
 @*/
@@ -139,8 +139,8 @@ const char *RengaOpCallString(const RengaOpCall *call, const char *name)
    Not collective
 
    Input:
-   + call - the use of an operator
-   - name - of the attribute
+   . call - the use of an operator
+   . name - of the attribute
 
    Output:
    . count - number of integers, 0 where absent (the answer is then NULL)
@@ -156,8 +156,8 @@ const int64_t *RengaOpCallInts(const RengaOpCall *call, const char *name, int *c
    Not collective
 
    Input:
-   + call - the use of an operator
-   - input - number of the input
+   . call - the use of an operator
+   . input - number of the input
 @*/
 bool RengaOpCallHasInput(const RengaOpCall *call, int input)
 {
@@ -170,8 +170,8 @@ bool RengaOpCallHasInput(const RengaOpCall *call, int input)
    Not collective
 
    Input:
-   + call - the use of an operator
-   - size - bytes of text
+   . call - the use of an operator
+   . size - bytes of text
 
    Output:
    . text - the description, cut to size

@@ -103,8 +103,8 @@ size_t RengaTensorSpecBytes(const RengaTensorSpec *spec)
    Not collective
 
    Input:
-   + spec - the shape; a dimension -c means c times the batch
-   - batch - samples
+   . spec - the shape; a dimension -c means c times the batch
+   . batch - samples
 @*/
 RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch)
 {
@@ -120,8 +120,8 @@ RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch)
    Not collective
 
    Input:
-   + a - a tensor
-   - b - another; absent ones are equal, whatever their types
+   . a - a tensor
+   . b - another; absent ones are equal, whatever their types
 @*/
 bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b)
 {
@@ -136,9 +136,9 @@ bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b)
    Not collective
 
    Input:
-   + count - of tensors
+   . count - of tensors
    . specs - their types and shapes
-   - seed - a hash of what comes before
+   . seed - a hash of what comes before
 
    Notes: the same in every run and on every rank.
 @*/
@@ -167,8 +167,8 @@ static int FormatDimension(int64_t dim, size_t size, char text[])
    Not collective
 
    Input:
-   + spec - the tensor
-   - size - bytes of text
+   . spec - the tensor
+   . size - bytes of text
 
    Output:
    . text - the description, cut to size

@@ -27,10 +27,10 @@ static int FindReading(RengaPartition partition, const char *input)
    Collective
 
    Input:
-   + partition - the partition, with its network
+   . partition - the partition, with its network
    . input - name of an input of the network
    . data - name of the data set; measured costs are kept by it
-   - seconds - for one sample of it, on the rank that reads it; what rank 0 says counts
+   . seconds - for one sample of it, on the rank that reads it; what rank 0 says counts
 
    Notes: for types that weigh by time. It is counted in the stage of the first node that computes
    with the input, for each micro-batch. Of a measured profile the seconds that it was first given
@@ -68,8 +68,8 @@ RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char
    Not collective
 
    Input:
-   + partition - the partition
-   - input - name of an input of the network
+   . partition - the partition
+   . input - name of an input of the network
 
    Output:
    . seconds - for one sample of it; 0 where nothing was said

@@ -291,8 +291,8 @@ RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile)
    Collective
 
    Input:
-   + profile - the profile, with a network
-   - samples - in a micro-batch
+   . profile - the profile, with a network
+   . samples - in a micro-batch
 
    Output:
    . costs - one for each node of the network: forward, and all gradients that training needs of it
@@ -325,8 +325,8 @@ static RengaErrorCode CheckSampleCount(RengaProfile profile, int64_t parameters)
    Collective
 
    Input:
-   + profile - the profile
-   - parameters - elements
+   . profile - the profile
+   . parameters - elements
 
    Output:
    . seconds - with the optimizer of the settings
@@ -347,8 +347,8 @@ RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parame
    Collective
 
    Input:
-   + profile - the profile
-   - parameters - elements of the gradient
+   . profile - the profile
+   . parameters - elements of the gradient
 
    Output:
    . seconds - of y += x
@@ -369,9 +369,9 @@ RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t pa
    Collective
 
    Input:
-   + profile - the profile
+   . profile - the profile
    . name - what takes so long, in words
-   - seconds - what rank 0 has measured
+   . seconds - what rank 0 has measured
 
    Output:
    . seconds - on all ranks: what type measured has in its file under this name; else what rank 0

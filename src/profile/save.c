@@ -74,10 +74,10 @@ static RengaErrorCode CheckSampleSizes(RengaProfile profile, int count, const in
    Collective
 
    Input:
-   + profile - the profile, with a network
+   . profile - the profile, with a network
    . file - its name; rank 0 writes
    . count - numbers of samples
-   - samples - sizes of micro-batches, rising
+   . samples - sizes of micro-batches, rising
 
    Options:
    . -profile_save - for renga profile: the file

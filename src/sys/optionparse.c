@@ -407,9 +407,9 @@ static RengaErrorCode TakeTable(Parser *parser, const Words *words, int count,
    Collective
 
    Input:
-   + comm - rank 0 reads
+   . comm - rank 0 reads
    . file - its name
-   - count, rows - the keys there are; one whose default is NULL, and which is no string, must be
+   . count, rows - the keys there are; one whose default is NULL, and which is no string, must be
      in the file
 
    Output:
