@@ -1,4 +1,4 @@
-/* What the files of the pipeline's room share: the rank and its passes. doc/design.md, section 4,
+/* What the files of the pipeline's room share: the rank and its passes. doc/design.md, section 5,
    is the map. */
 #pragma once
 #include "chunk.h"
