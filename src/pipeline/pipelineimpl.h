@@ -1,5 +1,5 @@
-/* What the files of the pipeline's room share: the rank and its passes. doc/design.md, section 5,
-   is the map. */
+/* What the files of the pipeline's room share: the rank and its passes. doc/design.md, sections 8
+   to 10, is the map. */
 #pragma once
 #include "chunk.h"
 #include "renga/private/object.h"
