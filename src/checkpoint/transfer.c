@@ -104,17 +104,18 @@ static RengaErrorCode KeepPart(RengaTransfer transfer, const RengaPersistent *pe
   return RENGA_SUCCESS;
 }
 
-/* Where bytes of the tensor can be read to at once: all of them are in the part, in memory of the
-   host. */
-static char *PlaceInPart(RengaTransfer transfer, const RengaPersistent *persistent, int64_t first,
-                         int64_t bytes)
+/* Whether bytes of the tensor can be read to their place at once: all of them are in the part, in
+   memory of the host. */
+static bool LieInPart(RengaTransfer transfer, const RengaPersistent *persistent, int64_t first,
+                      int64_t bytes, char **place)
 {
-  if (!persistent || transfer->device) return NULL;
+  if (!persistent || transfer->device) return false;
   const int64_t size = (int64_t)RengaDataTypeSize(persistent->spec.type);
   const RengaRuns runs = RengaRunsOf(&persistent->spec, &persistent->part);
   const int64_t before = RengaRunsBefore(&runs, first / size);
-  if (RengaRunsBefore(&runs, (first + bytes) / size) - before != bytes / size) return NULL;
-  return (char *)persistent->data + before * size;
+  if (RengaRunsBefore(&runs, (first + bytes) / size) - before != bytes / size) return false;
+  *place = (char *)persistent->data + before * size;
+  return true;
 }
 
 RengaErrorCode RengaTransferRead(RengaTransfer transfer, int file, int64_t offset, int64_t first,
@@ -125,11 +126,11 @@ RengaErrorCode RengaTransferRead(RengaTransfer transfer, int file, int64_t offse
   RengaHasherRestart(transfer->hasher, 0);
   for (int64_t at = 0; at < bytes && *reason == 0; at += BLOCK) {
     const int64_t count = bytes - at < BLOCK ? bytes - at : BLOCK;
-    char *place = PlaceInPart(transfer, persistent, first + at, count);
-    char *to = place ? place : transfer->staging;
+    char *to = transfer->staging;
+    const bool placed = LieInPart(transfer, persistent, first + at, count, &to);
     *reason = ReadBlock(file, offset + first + at, (size_t)count, to);
     RengaHasherAdd(transfer->hasher, to, (size_t)count);
-    if (persistent && !place && *reason == 0)
+    if (persistent && !placed && *reason == 0)
       RengaCall(KeepPart(transfer, persistent, first + at, count));
   }
   *hash = RengaHasherGet(transfer->hasher);

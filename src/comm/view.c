@@ -59,10 +59,12 @@ RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer)
   CommPlace mine = {.node = comm->node}, *places = NULL;
   int length;
   RengaCallMPI(MPI_Get_processor_name(mine.host, &length));
-  if (comm->rank == 0) RengaCall(RengaMalloc(comm->size, &places));
-  RengaCall(
-      RengaCommGather(comm, &mine, sizeof mine, places, 0, "all ranks to say where they are"));
-  if (comm->rank == 0) RengaCall(ViewPlaces(comm, viewer, places));
+  RengaErrorCode code = comm->rank == 0 ? RengaMalloc(comm->size, &places) : RENGA_SUCCESS;
+  code = RengaErrorAgree(comm->hdr.comm, code);
+  if (!code)
+    code = RengaCommGather(comm, &mine, sizeof mine, places, 0, "all ranks to say where they are");
+  if (!code && places) code = ViewPlaces(comm, viewer, places);
   RengaFree(&places);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -82,7 +82,7 @@ static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const NamedTensor *na
   row[3] = !mine && IsHeld(pipeline, named->name);
   RengaCall(RengaCommStartLargest(pipeline->rank.all, 4, row, &request));
   RengaCall(RengaCommWait(pipeline->rank.all, &request, "all ranks to name a parameter"));
-  if (mine) RengaCall((RengaErrorCode)row[0]);
+  if (mine) RengaCall(row[0] ? (RengaErrorCode)row[0] : mine);
   RengaCheck(row[0] == 0, pipeline->hdr.comm, (RengaErrorCode)row[0],
              "%s: some other rank failed, and nothing was changed", named->name);
   RengaCheck(row[1] == ~row[2], pipeline->hdr.comm, RENGA_ERR_ARGUMENT,

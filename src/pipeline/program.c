@@ -118,39 +118,45 @@ static RengaErrorCode AddProgram(Chunk *chunk, Program *program)
 }
 
 static RengaErrorCode CreateProgram(Chunk *chunk, ProgramKind kind, bool adds, int64_t samples,
-                                    RengaValue target)
+                                    RengaValue target, Program **program)
 {
-  Program *program;
-  RengaCall(RengaMalloc(1, &program));
-  program->kind = kind;
-  program->adds = adds;
-  program->samples = samples;
-  program->target = target;
+  Program *made;
+  RengaCall(RengaMalloc(1, &made));
+  made->kind = kind;
+  made->adds = adds;
+  made->samples = samples;
+  made->target = target;
   Layout layout = {.chunk = chunk,
-                   .program = program,
+                   .program = made,
                    .n_nodes = RengaGraphGetNodeCount(chunk->sub),
                    .n_values = RengaGraphGetValueCount(chunk->sub)};
   RengaErrorCode code = Compile(&layout);
   FreeLayout(&layout);
-  if (code == RENGA_SUCCESS) code = AddProgram(chunk, program);
-  if (code) DestroyProgram(&program);
+  if (code == RENGA_SUCCESS) code = AddProgram(chunk, made);
+  if (code) DestroyProgram(&made);
   RengaCall(code);
+  *program = made;
   return RENGA_SUCCESS;
+}
+
+/* NULL: none is made yet. */
+static Program *FindMade(const Chunk *chunk, ProgramKind kind, bool adds, int64_t samples,
+                         RengaValue target)
+{
+  for (int p = 0; p < chunk->programs.count; p++) {
+    Program *row = chunk->programs.row[p];
+    if (row->kind == kind && row->samples == samples && row->target == target && row->adds == adds)
+      return row;
+  }
+  return NULL;
 }
 
 static RengaErrorCode FindProgram(Chunk *chunk, ProgramKind kind, bool adds, int64_t samples,
                                   RengaValue target, Program **program)
 {
-  for (int attempt = 0; attempt < 2; attempt++) {
-    for (int p = 0; p < chunk->programs.count; p++) {
-      Program *row = chunk->programs.row[p];
-      if (row->kind != kind || row->samples != samples || row->target != target) continue;
-      if (row->adds != adds) continue;
-      *program = row;
-      return RENGA_SUCCESS;
-    }
-    if (attempt == 0) RengaCall(CreateProgram(chunk, kind, adds, samples, target));
-  }
+  Program *made = FindMade(chunk, kind, adds, samples, target);
+  if (!made) RengaCall(CreateProgram(chunk, kind, adds, samples, target, &made));
+  *program = made;
   return RENGA_SUCCESS;
 }
 

@@ -100,8 +100,8 @@ bool RengaPipelineHears_Private(RengaPipeline pipeline, Pass *pass, bool now)
   const double time = MPI_Wtime();
   if (!now && time < pass->listen) return false;
   pass->listen = time + listen_seconds;
-  RengaErrorCode code = Listen(pipeline, pass);
-  if (code) code = RengaPipelineNote_Private(pipeline, pass, code);
+  const RengaErrorCode code = Listen(pipeline, pass);
+  (void)RengaPipelineNote_Private(pipeline, pass, code); /* failed, whether others hear it or not */
   return pass->failed;
 }
 

@@ -11,8 +11,8 @@ static const char what[] = "ranks to measure their links";
    of some trials is what a link takes. */
 static double Least(int count, const double values[])
 {
-  double least = values[0];
-  for (int i = 1; i < count; i++)
+  double least = INFINITY;
+  for (int i = 0; i < count; i++)
     if (values[i] < least) least = values[i];
   return least;
 }

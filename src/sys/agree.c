@@ -1,6 +1,7 @@
 /* All ranks fail where one failed. */
 #include "sys.h"
 #include "renga/private/wait.h"
+#undef RengaErrorAgree /* of the analyser */
 
 /*@
    RengaErrorAgree - make all ranks fail where one failed

@@ -104,7 +104,8 @@ RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *functi
   if (origin == NULL)
     return RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY, function, file, line,
                            "no room for %zu elements of %zu bytes; %zu bytes are in use", count,
-                           size, ledger.bytes);
+                           size, ledger.bytes),
+           RENGA_ERR_MEMORY;
   size_t past = (size_t)(uintptr_t)origin % ALIGNMENT;
   char *pointer = origin + ALIGNMENT + (past == 0 ? 0 : ALIGNMENT - past);
   MemoryBlock *block = (MemoryBlock *)(pointer - ALIGNMENT);

@@ -114,11 +114,10 @@ void RengaGetVersion(int *major, int *minor, int *patch, const char **text)
 /* Even the start is bounded, before there are options: the words of the command line are enough. */
 static void FindLimit(int argc, char **argv)
 {
-  double limit = RengaWatchGetDefaultLimit();
   for (int i = 1; i + 1 < argc; i++) {
     char *end = NULL;
     if (strcmp(argv[i], "-timeout") && strcmp(argv[i], "-pipeline_timeout")) continue;
-    limit = strtod(argv[i + 1], &end);
+    const double limit = strtod(argv[i + 1], &end);
     if (end != argv[i + 1] && *end == 0 && limit >= 0) RengaWatchSetDefaultLimit(limit);
   }
 }

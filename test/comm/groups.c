@@ -1,6 +1,7 @@
 /* TEST ranks: 1 2 3 4 8 */
 /* Communicators of users of any kind, groups, nodes, the view. */
 #include "commtest.h"
+#include "renga/private/fault.h"
 #include <string.h>
 
 static void CheckNode(RengaComm comm)
@@ -72,6 +73,9 @@ static void CheckView(RengaComm comm)
   MPI_Comm_rank(MPI_COMM_WORLD, &rank);
   snprintf(name, sizeof name, "ascii:groups-%d.tmp", size);
   RengaCallAbort(RengaViewerCreate(comm, name, &viewer));
+  if (RengaCommGetRank(comm) == 0) RengaFaultSet(RENGA_FAULT_ALLOCATION, 1); /* no rank waits */
+  TestError(RengaCommView(comm, viewer), RENGA_ERR_MEMORY);
+  RengaFaultSet(RENGA_FAULT_ALLOCATION, 0);
   RengaCallAbort(RengaCommView(comm, viewer));
   RengaCallAbort(RengaViewerDestroy(&viewer));
   if (rank != 0) return;

@@ -25,12 +25,14 @@ RengaErrorCode RengaOpRefuse(const RengaOpCall *call, RengaErrorCode code, const
 #define RengaOpCheck(condition, call, ...)                                                         \
   do {                                                                                             \
     if (!(condition))                                                                              \
-      return RengaOpRefuse(call, RENGA_ERR_SHAPE, __func__, __FILE__, __LINE__, __VA_ARGS__);      \
+      return RengaOpRefuse(call, RENGA_ERR_SHAPE, __func__, __FILE__, __LINE__, __VA_ARGS__),      \
+             RENGA_ERR_SHAPE;                                                                      \
   } while (0)
 #define RengaOpCheckValue(condition, call, ...)                                                    \
   do {                                                                                             \
     if (!(condition))                                                                              \
-      return RengaOpRefuse(call, RENGA_ERR_ARGUMENT, __func__, __FILE__, __LINE__, __VA_ARGS__);   \
+      return RengaOpRefuse(call, RENGA_ERR_ARGUMENT, __func__, __FILE__, __LINE__, __VA_ARGS__),   \
+             RENGA_ERR_ARGUMENT;                                                                   \
   } while (0)
 bool RengaOperatorIsOutside_Private(const char *name);
 bool RengaOpRowIsSound_Private(const RengaOperator *op); /* its types and attributes can be read */

@@ -155,7 +155,7 @@ static RengaErrorCode StreamSynchronize_Far(RengaDevice device, RengaStream stre
 static RengaErrorCode StreamDestroy_Far(RengaDevice device, RengaStream *stream)
 {
   RengaCall(StreamSynchronize_Far(device, *stream));
-  (*stream)->destroyed = true;
+  if (*stream) (*stream)->destroyed = true; /* the default one stays */
   *stream = NULL;
   return RENGA_SUCCESS;
 }

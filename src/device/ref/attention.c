@@ -73,7 +73,7 @@ static RengaErrorCode AttentionOf(const RengaOpCall *call, const RengaKernelCont
 static int64_t MaskPlace(const AttentionCall_Ref *attention, int64_t i)
 {
   int64_t place = 0;
-  for (int d = attention->ndim - 1; d >= 0; d--) {
+  for (int d = attention->ndim; d-- > 0;) {
     place += i % attention->dim[d] * attention->mask_walk.step[0][d];
     i /= attention->dim[d];
   }

@@ -41,18 +41,9 @@ typedef struct {
   RengaDataType type;
 } RefOut;
 
-static inline RefIn RefInput(const RengaOpCall *call, const void *const in[], int i)
-{
-  bool has = RengaOpCallHasInput(call, i);
-  return (RefIn){has ? in[i] : NULL, has ? call->in[i].type : RENGA_FLOAT32};
-}
-
+RefIn RefInput(const RengaOpCall *call, const void *const in[], int i);
 /* An optional output that nobody asked for has data NULL. */
-static inline RefOut RefOutput(const RengaOpCall *call, void *const out[], int i)
-{
-  bool has = i < call->n_out;
-  return (RefOut){has ? out[i] : NULL, has ? call->out[i].type : RENGA_FLOAT32};
-}
+RefOut RefOutput(const RengaOpCall *call, void *const out[], int i);
 
 static inline bool RefIsNatural(RengaDataType type)
 {

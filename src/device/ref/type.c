@@ -139,6 +139,18 @@ static const struct {
     [RENGA_BFLOAT16] = {GetReal_BFLOAT16, SetReal_BFLOAT16, NULL, NULL},
 };
 
+RefIn RefInput(const RengaOpCall *call, const void *const in[], int i)
+{
+  bool has = RengaOpCallHasInput(call, i);
+  return (RefIn){has ? in[i] : NULL, has ? call->in[i].type : RENGA_FLOAT32};
+}
+
+RefOut RefOutput(const RengaOpCall *call, void *const out[], int i)
+{
+  bool has = i < call->n_out;
+  return (RefOut){has ? out[i] : NULL, has ? call->out[i].type : RENGA_FLOAT32};
+}
+
 double RefGetAny(RefIn x, int64_t i)
 {
   return access[x.type].getreal(x.data, i);
