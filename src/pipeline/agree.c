@@ -109,8 +109,8 @@ static RengaErrorCode ListAllSettings(RengaPipeline pipeline, SettingList *list)
 {
   int count;
   RengaCall(AddPlan(pipeline, list));
-  RengaCall(AddSchedule(pipeline, list));
   RengaCall(AddOptions(pipeline, list));
+  RengaCall(AddSchedule(pipeline, list)); /* its lists follow from what stands before */
   RengaCall(
       RengaOptimizerListSettings_Private(pipeline->optimizer, &count, &list->row[list->count]));
   list->count += count;

@@ -1,6 +1,7 @@
 /* Links between ranks: latency and bandwidth by ping-pong within a node and between nodes, and the
    sum over replicas by RengaCommSumBegin. They make the machine that goes with measured costs. */
 #include "measured.h"
+#include "renga/private/transport.h"
 #include <math.h>
 #include <string.h>
 
@@ -86,6 +87,34 @@ static RengaErrorCode TimeSums(RengaComm group, const RengaCommSumTask *task, do
   return RENGA_SUCCESS;
 }
 
+/* By what moves the gradients of replicas, too. */
+static RengaErrorCode TimeCarriedSums(RengaComm group, RengaDevice device, RengaCommSumTask *task,
+                                      double *seconds)
+{
+  const int size = RengaCommGetSize(group);
+  RengaTransport transport = NULL;
+  RengaConvoy convoy = NULL;
+  MPI_Comm ranks;
+  size_t room, other;
+  int places = RengaCommTreePlaces(size, RengaCommGetRank(group), size, task->leaves,
+                                   task->work_bytes, &room);
+  const int gathered = RengaCommGatherPlaces(task->blocks, &other);
+  if (gathered > places) places = gathered;
+  if (other > room) room = other;
+  RengaCall(RengaObjectGetComm(group, &ranks));
+  RengaErrorCode code = RengaTransportCreate_Private(group, device, NULL, &transport);
+  if (!code) code = RengaConvoyCreate_Private(transport, group, places, room, &convoy);
+  code = RengaErrorAgree(ranks, code);
+  if (!code) {
+    task->carrier = RengaConvoyGetCarrier_Private(convoy);
+    code = TimeSums(group, task, seconds);
+  }
+  if (convoy) RengaConvoyDestroy_Private(&convoy);
+  if (transport) RengaTransportDestroy_Private(&transport);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* vectors: zeros; the piece of this rank, the result, then work memory. */
 static RengaErrorCode TimeSumsOf(RengaComm group, RengaDevice device, RengaCommSumTask *task,
                                  float *vectors, double *seconds)
@@ -99,7 +128,7 @@ static RengaErrorCode TimeSumsOf(RengaComm group, RengaDevice device, RengaCommS
   task->result = vectors + SUM_COUNT;
   task->work = vectors + 2 * SUM_COUNT;
   RengaCall(RengaBlocksCreate(RengaCommGetSize(group), 1, whole, &task->blocks));
-  const RengaErrorCode code = TimeSums(group, task, seconds);
+  const RengaErrorCode code = TimeCarriedSums(group, device, task, seconds);
   RengaBlocksDestroy(&task->blocks);
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -22,7 +22,7 @@ RengaErrorCode RengaConvoyCreate_Private(RengaTransport transport, RengaComm com
   *made = (struct _RengaConvoy){.transport = transport, .comm = comm};
   transport->users++;
   if (transport->ops->settle) {
-    made->count = places;
+    made->count = made->n_cut = places;
     made->each = room;
     made->bytes = (size_t)places * room;
     const RengaErrorCode code = made->bytes > 0 ? FillConvoy(made) : RENGA_SUCCESS;
@@ -33,20 +33,21 @@ RengaErrorCode RengaConvoyCreate_Private(RengaTransport transport, RengaComm com
   return RENGA_SUCCESS;
 }
 
-/* The staging memory is cut anew where messages get another length. */
+/* The staging memory is cut anew where messages get another length, or are more. */
 static RengaErrorCode ReserveConvoy(void *user, int count, size_t bytes)
 {
   RengaConvoy convoy = user;
   RengaCheck(count <= convoy->count && (size_t)count * bytes <= convoy->bytes, MPI_COMM_SELF,
              RENGA_ERR_INTERNAL, "a sum of %d messages of %zu bytes, in memory for %d and %zu",
              count, bytes, convoy->count, convoy->bytes);
-  if (bytes == convoy->each) return RENGA_SUCCESS;
+  if (bytes == convoy->each && count <= convoy->n_cut) return RENGA_SUCCESS;
   RengaCall(convoy->transport->ops->settle(convoy->transport));
   for (int i = 0; i < convoy->count; i++) {
     convoy->parcel[i]->staging = i < count ? convoy->staging + (size_t)i * bytes : convoy->staging;
     convoy->parcel[i]->room = i < count ? bytes : 0;
   }
   convoy->each = bytes;
+  convoy->n_cut = count;
   return RENGA_SUCCESS;
 }
 

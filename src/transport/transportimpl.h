@@ -45,7 +45,9 @@ struct _RengaConvoy {
   int count;           /* 0: MPI carries */
   RengaParcel *parcel; /* [count] */
   char *staging;       /* of all of them */
-  size_t bytes, each;  /* each: of a message, in the running sum */
+  size_t bytes;
+  int n_cut;   /* parcels that have a part of staging, */
+  size_t each; /* of that length: the messages of the running sum */
 };
 
 /* parcel.c: a parcel of a convoy; staging is lent. */
