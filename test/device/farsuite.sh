@@ -11,6 +11,10 @@ programs=${RENGA_FAR_TESTS:-pipeline/again pipeline/gradient pipeline/groups pip
   pipeline/settings pipeline/together faults/each link/operator profile/measured
   pipeline/chunks:2 pipeline/together:2 pipeline/samplelosses:4 pipeline/named:4 checkpoint/parts:2
   checkpoint/resume:4 checkpoint/rollback:4}
+if [ -n "${RENGA_TEST_SLOW:-}" ]; then # a few of each kind
+  seeds=1
+  programs="pipeline/together pipeline/chunks:2 checkpoint/parts:2 profile/measured"
+fi
 export MALLOC_PERTURB_=165 # what is freed too early does not stay as it was
 [ $(echo "$seeds" | wc -w) -gt 2 ] || export RENGA_FAULT_TRIES=3
 XDG_CACHE_HOME=$scratch
