@@ -54,6 +54,26 @@ static void CheckWords(void)
   }
 }
 
+/* What precisions keep tensors in; 2 moments. */
+static void CheckStorage(void)
+{
+  static const int64_t bytes[] = {4 + 8, 2 + 4 + 8, 2 + 4 + 8};
+  RengaStorage storage;
+  int64_t counted;
+  for (int p = RENGA_PRECISION_FP32; p <= RENGA_PRECISION_FP16; p++) {
+    RengaCallAbort(RengaPrecisionGetStorage((RengaPrecision)p, &storage));
+    RengaCallAbort(RengaStorageCountParameterBytes(&storage, 2, &counted));
+    TestTrue(counted == bytes[p] && storage.master == RENGA_FLOAT32);
+    TestTrue(storage.gradient == RENGA_FLOAT32 && storage.moment == RENGA_FLOAT32);
+    TestTrue(storage.value == storage.message && storage.value == storage.saved);
+  }
+  TestTrue(storage.value == RENGA_FLOAT16);
+  TestError(RengaPrecisionGetStorage((RengaPrecision)3, &storage), RENGA_ERR_ARGUMENT,
+            "precision 3 is none: 0 (fp32) to 2 are");
+  TestError(RengaStorageCountParameterBytes(&storage, -1, &counted), RENGA_ERR_ARGUMENT,
+            "-1 moments of each element");
+}
+
 static void FillTwo(RengaGraph graph, const RengaStageShape *second, RengaPlanStage stages[2])
 {
   const int cut = TestFind(graph, "Linear", 1), n = RengaGraphGetNodeCount(graph);
@@ -262,6 +282,7 @@ int main(int argc, char **argv)
   RengaCallAbort(RengaCommCreate(MPI_COMM_SELF, &comm));
   RengaGraph graph = TestNetwork(comm);
   CheckWords();
+  CheckStorage();
   CheckNoShapes(comm, graph);
   for (int i = 0; i < N_ROWS; i++) CheckRow(comm, graph, i);
   CheckPlaces(comm, graph);

@@ -1,0 +1,74 @@
+/* What types the tensors of a stage have, by its precision: the one place that says so. */
+#include "planimpl.h"
+
+/* Sums and what is updated by small steps stay in 32 bits. */
+static const RengaStorage storages[] = {
+    [RENGA_PRECISION_FP32] = {RENGA_FLOAT32, RENGA_FLOAT32, RENGA_FLOAT32, RENGA_FLOAT32,
+                              RENGA_FLOAT32, RENGA_FLOAT32},
+    [RENGA_PRECISION_BF16] = {RENGA_BFLOAT16, RENGA_FLOAT32, RENGA_FLOAT32, RENGA_FLOAT32,
+                              RENGA_BFLOAT16, RENGA_BFLOAT16},
+    [RENGA_PRECISION_FP16] = {RENGA_FLOAT16, RENGA_FLOAT32, RENGA_FLOAT32, RENGA_FLOAT32,
+                              RENGA_FLOAT16, RENGA_FLOAT16},
+};
+
+/*@
+   RengaPrecisionGetStorage - the types that stages of a precision keep their tensors in
+
+   Not collective
+
+   Input:
+   . precision - of the stage's shape
+
+   Output:
+   . storage - the types
+
+   Errors: RENGA_ERR_ARGUMENT for a precision that there is not.
+
+   Notes: the table says more than the runtime can execute; RengaPlanCheck() refuses precisions that
+   cannot be run.
+
+   Source: P. Micikevicius and others, Mixed precision training, ICLR 2018: 32 bits for the
+   parameters that are updated and for sums of gradients.
+
+   See also: RengaStageShapePlain(), RengaStorageCountParameterBytes()
+@*/
+RengaErrorCode RengaPrecisionGetStorage(RengaPrecision precision, RengaStorage *storage)
+{
+  RengaCheckPointer(storage);
+  const int count = sizeof storages / sizeof storages[0];
+  RengaCheck((int)precision >= 0 && (int)precision < count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "precision %d is none: 0 (fp32) to %d are", (int)precision, count - 1);
+  *storage = storages[precision];
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaStorageCountParameterBytes - what a device keeps of each element of a parameter
+
+   Not collective
+
+   Input:
+   . storage - the types
+   . moments - that the optimizer keeps of each element; at least 0
+
+   Output:
+   . bytes - of the value, of the master where it is not the same memory, and of the moments; the
+     buffers of gradients are not counted
+
+   Errors: RENGA_ERR_ARGUMENT for fewer than 0 moments.
+
+   See also: RengaPrecisionGetStorage()
+@*/
+RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int moments,
+                                               int64_t *bytes)
+{
+  RengaCheckPointer(storage);
+  RengaCheckPointer(bytes);
+  RengaCheck(moments >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%d moments of each element",
+             moments);
+  const bool apart = storage->master != storage->value;
+  *bytes = (int64_t)RengaDataTypeSize(storage->value) +
+           (apart ? (int64_t)RengaDataTypeSize(storage->master) : 0) +
+           moments * (int64_t)RengaDataTypeSize(storage->moment);
+  return RENGA_SUCCESS;
+}
