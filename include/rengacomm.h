@@ -11,7 +11,7 @@ RENGA_BEGIN_DECLS
 RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm); /* a private duplicate */
 /* The same by the number that a communicator has in Fortran. */
 RengaErrorCode RengaCommCreateFortran(MPI_Fint user, RengaComm *comm);
-RengaErrorCode RengaSetWorldFortran(MPI_Fint comm); /* RengaSetWorld */
+RengaErrorCode RengaSetWorldFortran(MPI_Fint comm);     /* RengaSetWorld */
 RengaErrorCode RengaCommSetFromOptions(RengaComm comm); /* -comm_message_limit, -comm_view */
 RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer);
 RengaErrorCode RengaCommDestroy(RengaComm *comm);
@@ -119,7 +119,7 @@ typedef struct {
    What is not said to be this rank's own is the same on all ranks. */
 typedef struct {
   RengaBlocks blocks; /* who adds up which elements of the vectors */
-  RengaDataType type;
+  RengaDataType type; /* any that the adder knows */
   int64_t n_leaves;
   const int64_t *leaves;         /* [size + 1] */
   const RengaPartialSum *pieces; /* this rank's, as RengaCommTreePieces says */
@@ -132,8 +132,9 @@ typedef struct {
 typedef struct _RengaCommSum *RengaCommSum;
 int RengaCommTreePlaces(int ranks, int rank, int64_t n_leaves, const int64_t leaves[],
                         size_t work_bytes, size_t *bytes);
-int RengaCommGatherPlaces(RengaBlocks blocks, size_t *bytes);
-size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], int64_t count);
+int RengaCommGatherPlaces(RengaBlocks blocks, RengaDataType type, size_t *bytes);
+size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], RengaDataType type,
+                         int64_t count);
 /* result gets the whole sum, bit for bit the same whatever leaves and blocks. */
 RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum);
 /* Its first half: this rank's block of result. */
@@ -147,8 +148,8 @@ RengaErrorCode RengaCommSumTest(RengaCommSum sum, bool *done);
 /* whole: no rank failed in it. what: printed when nothing moves for the timeout. */
 RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole);
 RengaErrorCode RengaCommSumCancel(RengaCommSum *sum, const char *what);
-/* The library's own sum, faster and in no fixed order. */
-RengaErrorCode RengaCommSumUnordered(RengaComm comm, int64_t count, float values[],
-                                     const char *what);
+/* The library's own sum, faster and in no fixed order; of types that MPI adds. */
+RengaErrorCode RengaCommSumUnordered(RengaComm comm, RengaDataType type, int64_t count,
+                                     void *values, const char *what);
 
 RENGA_END_DECLS

@@ -129,6 +129,16 @@ RengaErrorCode RengaCommSumInt64(RengaComm comm, int64_t count, int64_t values[]
   return RENGA_SUCCESS;
 }
 
+/* MPI adds no 16-bit floating numbers. */
+static RengaErrorCode FindMPIType(RengaDataType type, MPI_Datatype *found)
+{
+  RengaCheck(type == RENGA_FLOAT32 || type == RENGA_FLOAT64, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "MPI does not add up %s vectors: float32 and float64 are supported",
+             RengaDataTypeName(type));
+  *found = type == RENGA_FLOAT32 ? MPI_FLOAT : MPI_DOUBLE;
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaCommSumUnordered - add up vectors in the order that MPI likes
 
@@ -136,16 +146,21 @@ RengaErrorCode RengaCommSumInt64(RengaComm comm, int64_t count, int64_t values[]
 
    Input:
    . comm - the ranks
+   . type - of the elements: RENGA_FLOAT32 or RENGA_FLOAT64
    . count - length of the vector
    . what - printed when nothing moves for the timeout
 
    Input and output:
    . values - this rank's; the sum, on all ranks; its last bits depend on the number of ranks
+
+   Errors: RENGA_ERR_SUPPORT for elements of another type.
 @*/
-RengaErrorCode RengaCommSumUnordered(RengaComm comm, int64_t count, float values[],
-                                     const char *what)
+RengaErrorCode RengaCommSumUnordered(RengaComm comm, RengaDataType type, int64_t count,
+                                     void *values, const char *what)
 {
-  RengaCall(SumInPlace(comm, MPI_FLOAT, sizeof(float), count, values, what));
+  MPI_Datatype adds;
+  RengaCall(FindMPIType(type, &adds));
+  RengaCall(SumInPlace(comm, adds, RengaDataTypeSize(type), count, values, what));
   return RENGA_SUCCESS;
 }
 

@@ -47,7 +47,7 @@ static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
    Output:
    . sum - for RengaCommSumTest; RengaCommSumEnd or RengaCommSumCancel must end it
 
-   Errors: RENGA_ERR_SUPPORT for elements other than float32, RENGA_ERR_MEMORY; nothing has been
+   Errors: RENGA_ERR_ARGUMENT for elements of no type, RENGA_ERR_MEMORY; nothing has been
    sent then, and the same sum may be begun again. Whatever fails later is told when the sum ends.
 
    Notes: a reduce-scatter of pieces and an all-gather of sums, in rounds. It goes on in

@@ -1,4 +1,5 @@
-/* Comm: what a sum by the tree (rengacomm.h) has to exchange, and the memory that it takes.
+/* Comm: what a sum by the tree (rengacomm.h) has to exchange, and the memory that it takes. Blocks
+   and rounds are counted in elements, memory and messages in bytes.
 
    Each rank owns a block of the vector. In rounds of at most `chunk` elements each rank sends its
    pieces of every owner's next chunk straight to that owner, who adds all ranks' pieces by the
@@ -7,12 +8,13 @@
 #include "sum.h"
 #include <string.h>
 
+/* Bytes. */
 enum {
-  LEVEL_BYTES = 4096,             /* of work memory that are left free per level of the tree */
-  ALIGN = 16,                     /* elements: chunks and blocks begin on 64 bytes */
-  CHUNK_LARGEST = 256 * 1024,     /* elements: 1 MiB of float32 */
-  CHUNK_SMALLEST = 4 * 1024,      /* wanted even where that takes more than WORK_WANTED */
-  WORK_WANTED = 64 * 1024 * 1024, /* bytes */
+  LEVEL_BYTES = 4096, /* of work memory that are left free per level of the tree */
+  ALIGN = 64,         /* chunks begin there; whole elements of any type */
+  CHUNK_LARGEST = 1024 * 1024,
+  CHUNK_SMALLEST = 16 * 1024, /* wanted even where that takes more than WORK_WANTED */
+  WORK_WANTED = 64 * 1024 * 1024,
 };
 
 static int64_t Smaller(int64_t a, int64_t b)
@@ -20,9 +22,10 @@ static int64_t Smaller(int64_t a, int64_t b)
   return a < b ? a : b;
 }
 
-static int64_t RoundUp(int64_t n, int64_t unit)
+/* Of a chunk that has room for so many elements. */
+static int64_t AlignedBytes(int64_t count, RengaDataType type)
 {
-  return (n + unit - 1) / unit * unit;
+  return (count * (int64_t)RengaDataTypeSize(type) + ALIGN - 1) / ALIGN * ALIGN;
 }
 
 /* Pieces of all ranks, and the largest number that an owner receives of others. */
@@ -56,23 +59,25 @@ static int TreeDepth(int64_t n_leaves)
    . ranks - how many of them add up
    . n_leaves - leaves of the whole tree
    . leaves - ranks + 1 numbers: rank r holds leaves [leaves[r], leaves[r+1])
-   . count - length of the vectors, of float32
+   . type - of the elements
+   . count - length of the vectors
 
    Notes: bytes, the same on all ranks; about 64 MiB at most, or 32 KiB per piece of other ranks
    where that is more. Less works too, in more rounds: 128 bytes per piece of other ranks are
    enough. 0 for one rank. A little more than the chunks take is asked for: 4 KiB per level of the
    tree, which forecasts of memory in plans that are kept count.
 @*/
-size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], int64_t count)
+size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], RengaDataType type,
+                         int64_t count)
 {
   int foreign, n_pieces = CountPieces(ranks, n_leaves, leaves, &foreign);
   if (ranks == 1) return 0;
-  int64_t chunk = WORK_WANTED / (SUM_ROUNDS * (int64_t)sizeof(float) * foreign) / ALIGN * ALIGN;
+  int64_t chunk = WORK_WANTED / (SUM_ROUNDS * foreign) / ALIGN * ALIGN;
   if (chunk < CHUNK_SMALLEST) chunk = CHUNK_SMALLEST;
   chunk = Smaller(chunk, CHUNK_LARGEST);
-  chunk = Smaller(chunk, RoundUp((count + ranks - 1) / ranks, ALIGN));
+  chunk = Smaller(chunk, AlignedBytes((count + ranks - 1) / ranks, type));
   const size_t free = n_pieces == 1 ? 0 : (size_t)TreeDepth(n_leaves) * LEVEL_BYTES;
-  return free + (size_t)chunk * SUM_ROUNDS * (size_t)foreign * sizeof(float);
+  return free + (size_t)chunk * SUM_ROUNDS * (size_t)foreign;
 }
 
 /* Messages of all rounds that are in flight; n_group: of each group. */
@@ -86,10 +91,10 @@ static int CountPlaces(int ranks, int n_pieces, int n_own, int n_group[])
   return SUM_ROUNDS * count;
 }
 
-/* Elements that the work memory lets a round have. */
-static int64_t ChunkOfWork(int64_t chunk, int foreign, size_t element, size_t work_bytes)
+/* Bytes of a chunk, as the work memory lets it have. */
+static int64_t ChunkOfWork(int64_t chunk, int foreign, size_t work_bytes)
 {
-  const size_t unit = (size_t)SUM_ROUNDS * (size_t)foreign * element;
+  const size_t unit = (size_t)SUM_ROUNDS * (size_t)foreign;
   return unit == 0 ? chunk : Smaller(chunk, (int64_t)(work_bytes / unit) / ALIGN * ALIGN);
 }
 
@@ -106,7 +111,7 @@ static int64_t ChunkOfWork(int64_t chunk, int foreign, size_t element, size_t wo
    . work_bytes - work memory of the sum
 
    Output:
-   . bytes - of the longest of them, in sums of float32
+   . bytes - of the longest of them, whatever the type of the elements
 
    Notes: the places and bytes that the reserve of a RengaCommCarrier is asked for, or more.
 @*/
@@ -117,7 +122,7 @@ int RengaCommTreePlaces(int ranks, int rank, int64_t n_leaves, const int64_t lea
   int foreign, n_group[SUM_GROUPS];
   const int n_pieces = CountPieces(ranks, n_leaves, leaves, &foreign);
   const int own = RengaCommTreePieces(n_leaves, leaves[rank], leaves[rank + 1], pieces);
-  *bytes = (size_t)ChunkOfWork(CHUNK_LARGEST, foreign, sizeof(float), work_bytes) * sizeof(float);
+  *bytes = (size_t)ChunkOfWork(CHUNK_LARGEST, foreign, work_bytes);
   return CountPlaces(ranks, n_pieces, own, n_group);
 }
 
@@ -138,16 +143,17 @@ static int64_t LargestBlock(const struct _RengaBlocks *blocks)
 
    Input:
    . blocks - of the vector
+   . type - of its elements
 
    Output:
-   . bytes - of the longest of them, of float32
+   . bytes - of the longest of them
 
    Notes: as of RengaCommTreePlaces.
 @*/
-int RengaCommGatherPlaces(RengaBlocks blocks, size_t *bytes)
+int RengaCommGatherPlaces(RengaBlocks blocks, RengaDataType type, size_t *bytes)
 {
   int n_group[SUM_GROUPS];
-  *bytes = (size_t)Smaller(CHUNK_LARGEST, RoundUp(LargestBlock(blocks), ALIGN)) * sizeof(float);
+  *bytes = (size_t)Smaller(CHUNK_LARGEST, AlignedBytes(LargestBlock(blocks), type));
   return CountPlaces(blocks->ranks, 0, 0, n_group);
 }
 
@@ -208,14 +214,15 @@ static RengaErrorCode ChooseHome(RengaCommSum sum)
 /* Cut the work memory: two rounds of received chunks. */
 static RengaErrorCode CutWork(RengaCommSum sum, int foreign, void *work, size_t work_bytes)
 {
-  const size_t unit = (size_t)SUM_ROUNDS * (size_t)foreign * sum->element;
-  RengaCheck(work_bytes >= unit * ALIGN && (work != NULL || unit == 0), MPI_COMM_SELF,
+  const size_t needed = (size_t)SUM_ROUNDS * (size_t)foreign * ALIGN;
+  RengaCheck(work_bytes >= needed && (work != NULL || needed == 0), MPI_COMM_SELF,
              RENGA_ERR_ARGUMENT, "%zu bytes of work memory are too few: at least %zu are needed",
-             work_bytes, unit * ALIGN);
-  if (unit == 0) return RENGA_SUCCESS;
-  sum->chunk = ChunkOfWork(sum->chunk, foreign, sum->element, work_bytes);
+             work_bytes, needed);
+  if (needed == 0) return RENGA_SUCCESS;
+  const int64_t bytes = ChunkOfWork(sum->chunk * (int64_t)sum->element, foreign, work_bytes);
+  sum->chunk = bytes / (int64_t)sum->element;
   sum->received[0] = work;
-  sum->received[1] = sum->received[0] + (size_t)sum->chunk * (size_t)foreign * sum->element;
+  sum->received[1] = sum->received[0] + (size_t)bytes * (size_t)foreign;
   return RENGA_SUCCESS;
 }
 
@@ -257,19 +264,18 @@ static RengaErrorCode SetUpBounds(RengaCommSum sum, const struct _RengaBlocks *b
   memcpy(sum->bounds, blocks->bounds, (size_t)(size + 1) * sizeof *sum->bounds);
   const int64_t largest = LargestBlock(blocks);
   sum->rounds = largest;
-  sum->chunk =
-      Smaller(CHUNK_LARGEST, sum->comm->message_limit / (int64_t)sum->element / ALIGN * ALIGN);
-  if (largest > 0) sum->chunk = Smaller(sum->chunk, RoundUp(largest, ALIGN));
+  int64_t bytes = Smaller(CHUNK_LARGEST, sum->comm->message_limit / ALIGN * ALIGN);
+  if (largest > 0) bytes = Smaller(bytes, AlignedBytes(largest, sum->type));
+  sum->chunk = bytes / (int64_t)sum->element;
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaCommSumSetUp(RengaCommSum sum, const RengaCommSumTask *task)
 {
-  RengaCheck(task->type == RENGA_FLOAT32, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "sums of %s vectors are not supported, only of %s", RengaDataTypeName(task->type),
-             RengaDataTypeName(RENGA_FLOAT32));
   sum->type = task->type;
   sum->element = RengaDataTypeSize(task->type);
+  RengaCheck(sum->element > 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "the vectors to add up have no type: %d is none", (int)task->type);
   sum->adder = task->adder;
   sum->result = task->result;
   sum->home = -1;

@@ -144,7 +144,7 @@ static RengaErrorCode AddNothing(void *user, RengaDataType type, int64_t count, 
 static RengaErrorCode CountSummand(int64_t n, int64_t leaf, int64_t number, int *count,
                                    RengaPartialSum pieces[], int *most)
 {
-  static const RengaCommAdder nothing = {.begin = AddNothing};
+  static const RengaCommAdder nothing = {.begin = AddNothing}; /* of elements of any type */
   const int64_t n_leaves = (n + leaf - 1) / leaf, begin = number / leaf * leaf;
   const int64_t end = begin + leaf < n ? begin + leaf : n;
   bool adds;

@@ -58,7 +58,7 @@ static int CountMessages(Chunk *chunk, const GradientBucket *bucket, size_t *roo
 {
   const Outline *outline = chunk->outline;
   int64_t *bounds = chunk->gradients.leaf_bounds;
-  int most = RengaCommGatherPlaces(bucket->blocks, room);
+  int most = RengaCommGatherPlaces(bucket->blocks, RENGA_FLOAT32, room);
   for (int i = 0; i < outline->n_batches; i++) {
     const int64_t leaves = RengaOutlineLeaves_Private(
         outline, RengaPlanMicrobatches(outline->plan, outline->batch[i]));
@@ -180,7 +180,7 @@ static RengaErrorCode AddUnordered(Chunk *chunk, const GradientBucket *bucket)
 {
   char what[160];
   DescribeReduction(chunk, sizeof what, what);
-  RengaCall(RengaConvoySumUnordered_Private(bucket->convoy, bucket->count,
+  RengaCall(RengaConvoySumUnordered_Private(bucket->convoy, RENGA_FLOAT32, bucket->count,
                                             chunk->gradients.sum + bucket->first, what));
   return RENGA_SUCCESS;
 }

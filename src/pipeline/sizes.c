@@ -80,8 +80,8 @@ static RengaErrorCode CountWork(Chunk *chunk)
     const int64_t leaves = RengaOutlineLeaves_Private(
         chunk->outline, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]));
     for (int r = 0; r <= replicas; r++) bounds[r] = RengaPlanBound(leaves, replicas, r);
-    const int64_t work =
-        buckets * RengaAlign_Private((int64_t)RengaCommTreeWork(replicas, leaves, bounds, count));
+    const int64_t work = buckets * RengaAlign_Private((int64_t)RengaCommTreeWork(
+                                       replicas, leaves, bounds, RENGA_FLOAT32, count));
     if ((size_t)work > chunk->gradients.work_bytes) chunk->gradients.work_bytes = (size_t)work;
   }
   RengaFree(&bounds);

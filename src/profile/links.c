@@ -7,6 +7,7 @@
 
 enum { PINGS = 50, LARGE_PINGS = 7, SUMS = 5, LARGE = 8 << 20, SUM_COUNT = 4 << 20, TAG = 77 };
 static const char what[] = "ranks to measure their links";
+static const RengaDataType sum_type = RENGA_FLOAT32; /* of gradients, in all precisions */
 
 /* Ranks wait for each other here, so that other work on the machine only ever adds time: the least
    of some trials is what a link takes. */
@@ -98,7 +99,7 @@ static RengaErrorCode TimeCarriedSums(RengaComm group, RengaDevice device, Renga
   size_t room, other;
   int places = RengaCommTreePlaces(size, RengaCommGetRank(group), size, task->leaves,
                                    task->work_bytes, &room);
-  const int gathered = RengaCommGatherPlaces(task->blocks, &other);
+  const int gathered = RengaCommGatherPlaces(task->blocks, task->type, &other);
   if (gathered > places) places = gathered;
   if (other > room) room = other;
   RengaCall(RengaObjectGetComm(group, &ranks));
@@ -117,16 +118,16 @@ static RengaErrorCode TimeCarriedSums(RengaComm group, RengaDevice device, Renga
 
 /* vectors: zeros; the piece of this rank, the result, then work memory. */
 static RengaErrorCode TimeSumsOf(RengaComm group, RengaDevice device, RengaCommSumTask *task,
-                                 float *vectors, double *seconds)
+                                 char *vectors, double *seconds)
 {
   static const int64_t whole[2] = {0, SUM_COUNT};
   const RengaPartialSum piece = {RengaCommGetRank(group), 1, vectors};
-  RengaCall(RengaDeviceSetBytes(device, NULL, vectors, 0,
-                                2 * SUM_COUNT * sizeof *vectors + task->work_bytes));
+  const size_t bytes = SUM_COUNT * RengaDataTypeSize(task->type);
+  RengaCall(RengaDeviceSetBytes(device, NULL, vectors, 0, 2 * bytes + task->work_bytes));
   RengaCall(RengaStreamSynchronize(device, NULL));
   task->pieces = &piece;
-  task->result = vectors + SUM_COUNT;
-  task->work = vectors + 2 * SUM_COUNT;
+  task->result = vectors + bytes;
+  task->work = vectors + 2 * bytes;
   RengaCall(RengaBlocksCreate(RengaCommGetSize(group), 1, whole, &task->blocks));
   const RengaErrorCode code = TimeCarriedSums(group, device, task, seconds);
   RengaBlocksDestroy(&task->blocks);
@@ -139,16 +140,16 @@ static RengaErrorCode MeasureSum(RengaComm group, RengaDevice device, double *se
 {
   const int size = RengaCommGetSize(group);
   int64_t *leaves = NULL;
-  float *vectors = NULL;
+  char *vectors = NULL;
   RengaCall(RengaMalloc(size + 1, &leaves));
   for (int r = 0; r <= size; r++) leaves[r] = r;
-  RengaCommSumTask task = {.type = RENGA_FLOAT32,
+  RengaCommSumTask task = {.type = sum_type,
                            .n_leaves = size,
                            .leaves = leaves,
-                           .work_bytes = RengaCommTreeWork(size, size, leaves, SUM_COUNT),
+                           .work_bytes = RengaCommTreeWork(size, size, leaves, sum_type, SUM_COUNT),
                            .adder = {.begin = AddOnDevice, .user = device}};
-  RengaErrorCode code =
-      RengaDeviceMalloc(device, 2 * SUM_COUNT * sizeof *vectors + task.work_bytes, &vectors);
+  RengaErrorCode code = RengaDeviceMalloc(
+      device, 2 * SUM_COUNT * RengaDataTypeSize(sum_type) + task.work_bytes, &vectors);
   if (!code) code = TimeSumsOf(group, device, &task, vectors, seconds);
   if (vectors) RengaDeviceFree(device, &vectors);
   RengaFree(&leaves);
@@ -186,7 +187,7 @@ static RengaErrorCode FindLayout(RengaComm comm, LinkLayout *layout)
 /* What the machine's formula says of the sum without its links, so that they can be found. */
 static double ReduceBandwidth(double seconds, int replicas, double latency, double memory)
 {
-  const double bytes = SUM_COUNT * (double)sizeof(float), piece = bytes / replicas;
+  const double bytes = SUM_COUNT * (double)RengaDataTypeSize(sum_type), piece = bytes / replicas;
   const double add = 3 * piece * (replicas - 1) / memory;
   const double rest = seconds - add - 2 * (replicas - 1) * latency;
   return 2 * (replicas - 1) * piece / fmax(rest, 0.05 * seconds);

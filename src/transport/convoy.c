@@ -86,10 +86,10 @@ RengaCommCarrier RengaConvoyGetCarrier_Private(RengaConvoy convoy)
                             .user = convoy};
 }
 
-RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, int64_t count, float values[],
-                                               const char *what)
+RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, RengaDataType type,
+                                               int64_t count, void *values, const char *what)
 {
-  RengaCall(convoy->transport->ops->sum(convoy, count, values, what));
+  RengaCall(convoy->transport->ops->sum(convoy, type, count, values, what));
   return RENGA_SUCCESS;
 }
 

@@ -37,9 +37,10 @@ static RengaErrorCode Cancel_MPI(RengaParcel parcel, const char *what)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Sum_MPI(RengaConvoy convoy, int64_t count, float values[], const char *what)
+static RengaErrorCode Sum_MPI(RengaConvoy convoy, RengaDataType type, int64_t count, void *values,
+                              const char *what)
 {
-  RengaCall(RengaCommSumUnordered(convoy->comm, count, values, what));
+  RengaCall(RengaCommSumUnordered(convoy->comm, type, count, values, what));
   return RENGA_SUCCESS;
 }
 

@@ -314,19 +314,20 @@ static RengaErrorCode ParcelCreate_Staged(RengaParcel parcel)
 }
 
 /* Copies and sum wait for each other. */
-static RengaErrorCode Sum_Staged(RengaConvoy convoy, int64_t count, float values[],
-                                 const char *what)
+static RengaErrorCode Sum_Staged(RengaConvoy convoy, RengaDataType type, int64_t count,
+                                 void *values, const char *what)
 {
   RengaDevice device = convoy->transport->device;
-  const int64_t most = (int64_t)(convoy->each / sizeof(float));
-  float *staging = (float *)(void *)convoy->staging;
+  const size_t element = RengaDataTypeSize(type);
+  const int64_t most = (int64_t)(convoy->each / element);
   for (int64_t at = 0; at < count; at += most) {
     const int64_t length = count - at < most ? count - at : most;
-    const size_t bytes = (size_t)length * sizeof(float);
-    RengaCall(RengaDeviceCopy(device, NULL, RENGA_DEVICE_TO_HOST, staging, values + at, bytes));
+    const size_t bytes = (size_t)length * element;
+    char *there = (char *)values + (size_t)at * element;
+    RengaCall(RengaDeviceCopy(device, NULL, RENGA_DEVICE_TO_HOST, convoy->staging, there, bytes));
     RengaCall(RengaStreamSynchronize(device, NULL));
-    RengaCall(RengaCommSumUnordered(convoy->comm, length, staging, what));
-    RengaCall(RengaDeviceCopy(device, NULL, RENGA_HOST_TO_DEVICE, values + at, staging, bytes));
+    RengaCall(RengaCommSumUnordered(convoy->comm, type, length, convoy->staging, what));
+    RengaCall(RengaDeviceCopy(device, NULL, RENGA_HOST_TO_DEVICE, there, convoy->staging, bytes));
     RengaCall(RengaStreamSynchronize(device, NULL));
   }
   return RENGA_SUCCESS;

@@ -14,7 +14,8 @@ struct _RengaTransportOps {
   RengaErrorCode (*cancel)(RengaParcel parcel, const char *what);
   /* The device uses no staging memory any more; NULL: there is none, and sums are MPI's. */
   RengaErrorCode (*settle)(RengaTransport transport);
-  RengaErrorCode (*sum)(RengaConvoy convoy, int64_t count, float values[], const char *what);
+  RengaErrorCode (*sum)(RengaConvoy convoy, RengaDataType type, int64_t count, void *values,
+                        const char *what);
   const char *does; /* in words */
 };
 

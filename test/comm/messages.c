@@ -66,7 +66,7 @@ static void CheckCollectives(RengaComm comm)
 {
   enum { COUNT = 1000 };
   int rank = RengaCommGetRank(comm), size = RengaCommGetSize(comm), root = size / 2;
-  static double values[COUNT];
+  static double values[COUNT], wide[COUNT];
   static int64_t whole[COUNT];
   static float single[COUNT];
   static int mine[COUNT], all[8 * COUNT];
@@ -74,19 +74,23 @@ static void CheckCollectives(RengaComm comm)
     values[i] = i % size == rank ? (i == 0 ? -0.0 : 1.0 / (i + 3)) : 0.0;
     whole[i] = ((int64_t)1 << 60) / size + i * rank;
     single[i] = (float)(i + rank);
+    wide[i] = (double)i / 8 + rank;
     mine[i] = rank == root ? i * 5 : -1;
   }
   RengaCallAbort(RengaCommBarrier(comm, "a barrier"));
   RengaCallAbort(RengaCommBroadcast(comm, mine, sizeof mine, root, "a broadcast"));
   RengaCallAbort(RengaCommSumExact(comm, COUNT, values, "a sum"));
   RengaCallAbort(RengaCommSumInt64(comm, COUNT, whole, "a sum"));
-  RengaCallAbort(RengaCommSumUnordered(comm, COUNT, single, "a sum"));
+  RengaCallAbort(RengaCommSumUnordered(comm, RENGA_FLOAT32, COUNT, single, "a sum"));
+  RengaCallAbort(RengaCommSumUnordered(comm, RENGA_FLOAT64, COUNT, wide, "a sum"));
+  TestError(RengaCommSumUnordered(comm, RENGA_BFLOAT16, COUNT, single, "a sum"), RENGA_ERR_SUPPORT);
   double zero = 0.0;
   TestTrue(memcmp(&values[0], &zero, sizeof zero) == 0);
   for (int i = 0; i < COUNT; i++) {
     TestTrue(i == 0 || values[i] == 1.0 / (i + 3));
     TestTrue(whole[i] == ((int64_t)1 << 60) / size * size + (int64_t)i * size * (size - 1) / 2);
     TestTrue(single[i] == (float)(i * size + size * (size - 1) / 2));
+    TestTrue(wide[i] == (double)i / 8 * size + size * (size - 1) / 2.0);
     TestTrue(mine[i] == i * 5);
     mine[i] = rank * 1000 + i;
   }

@@ -11,6 +11,31 @@ static inline float SumLeaf(int64_t leaf, int64_t i)
   return (float)(bits % 20011) / 997.0f - (float)(leaf % 3) * 1e4f;
 }
 
+static inline void SetLeaf(RengaDataType type, void *data, int64_t leaf, int64_t i)
+{
+  const float value = SumLeaf(leaf, i);
+  if (type == RENGA_FLOAT32)
+    ((float *)data)[i] = value;
+  else if (type == RENGA_FLOAT64)
+    ((double *)data)[i] = (double)value / 3;
+  else
+    ((uint16_t *)data)[i] = (uint16_t)(int32_t)value;
+}
+
+/* float32, float64, and 16 bits, which wrap around. */
+static inline void AddTyped(RengaDataType type, int64_t count, void *y, const void *x)
+{
+  TestTrue(type == RENGA_FLOAT32 || type == RENGA_FLOAT64 || type == RENGA_UINT16);
+  for (int64_t i = 0; i < count; i++) {
+    if (type == RENGA_FLOAT32)
+      ((float *)y)[i] += ((const float *)x)[i];
+    else if (type == RENGA_FLOAT64)
+      ((double *)y)[i] += ((const double *)x)[i];
+    else
+      ((uint16_t *)y)[i] = (uint16_t)(((uint16_t *)y)[i] + ((const uint16_t *)x)[i]);
+  }
+}
+
 /* Adds at once, counts, and fails when that is due. */
 typedef struct {
   int64_t elements;
@@ -21,11 +46,10 @@ static inline RengaErrorCode AddAtOnce(void *user, RengaDataType type, int64_t c
                                        const void *x)
 {
   AtOnce *state = user;
-  TestTrue(type == RENGA_FLOAT32);
   RengaCheck(++state->calls != state->fails, MPI_COMM_SELF, RENGA_ERR_NUMERIC,
              "the device cannot add");
   state->elements += count;
-  for (int64_t i = 0; i < count; i++) ((float *)y)[i] += ((const float *)x)[i];
+  AddTyped(type, count, y, x);
   return RENGA_SUCCESS;
 }
 
@@ -33,9 +57,10 @@ static inline RengaErrorCode AddAtOnce(void *user, RengaDataType type, int64_t c
 typedef struct {
   int first, last;
   struct {
+    RengaDataType type;
     int64_t count;
-    float *y;
-    const float *x;
+    void *y;
+    const void *x;
   } queue[4096];
 } Later;
 
@@ -43,7 +68,8 @@ static inline RengaErrorCode AddLater(void *user, RengaDataType type, int64_t co
                                       const void *x)
 {
   Later *later = user;
-  TestTrue(type == RENGA_FLOAT32 && later->last < 4096);
+  TestTrue(later->last < 4096);
+  later->queue[later->last].type = type;
   later->queue[later->last].count = count;
   later->queue[later->last].y = y;
   later->queue[later->last++].x = x;
@@ -56,7 +82,7 @@ static inline RengaErrorCode TestLater(void *user, bool *done)
   AtOnce at_once = {0};
   if (later->first < later->last) {
     const int q = later->first++;
-    RengaCall(AddAtOnce(&at_once, RENGA_FLOAT32, later->queue[q].count, later->queue[q].y,
+    RengaCall(AddAtOnce(&at_once, later->queue[q].type, later->queue[q].count, later->queue[q].y,
                         later->queue[q].x));
   }
   *done = later->first == later->last;
@@ -66,8 +92,8 @@ static inline RengaErrorCode TestLater(void *user, bool *done)
 
 /* This rank's leaves as a binary counter; FreePieces frees the buffers. Returns how many are
    left. */
-static inline int Accumulate(int64_t n, int64_t first, int64_t last, int64_t count,
-                             RengaPartialSum pieces[])
+static inline int Accumulate(int64_t n, int64_t first, int64_t last, RengaDataType type,
+                             int64_t count, RengaPartialSum pieces[])
 {
   int buffers = RengaCommTreeBuffers(n, true, first, last), held = 0;
   AtOnce at_once = {0};
@@ -75,13 +101,13 @@ static inline int Accumulate(int64_t n, int64_t first, int64_t last, int64_t cou
   TestTrue(buffers <= MOST_BUFFERS);
   memset(pieces, 0, MOST_BUFFERS * sizeof *pieces);
   for (int i = 0; i < buffers; i++)
-    RengaCallAbort(RengaMalloc(4 * count, (char **)&pieces[i].data));
+    RengaCallAbort(RengaMalloc((int64_t)RengaDataTypeSize(type) * count, (char **)&pieces[i].data));
   for (int64_t leaf = first; leaf < last; leaf++) {
     pieces[held].first = leaf;
     pieces[held].count = 1;
-    for (int64_t i = 0; i < count; i++) ((float *)pieces[held].data)[i] = SumLeaf(leaf, i);
+    for (int64_t i = 0; i < count; i++) SetLeaf(type, pieces[held].data, leaf, i);
     held++;
-    RengaCallAbort(RengaCommTreeMerge(n, &held, pieces, RENGA_FLOAT32, count, &adder));
+    RengaCallAbort(RengaCommTreeMerge(n, &held, pieces, type, count, &adder));
   }
   return held;
 }
@@ -135,7 +161,7 @@ typedef struct {
   int64_t leaves[MOST_RANKS + 1];
   RengaPartialSum one[MOST_BUFFERS], pieces[MOST_BUFFERS]; /* one: the whole sum, on one rank */
   char *work;
-  float *result;
+  char *result;
   AtOnce at_once;
   Later *later;
   RengaCommSumTask task;
@@ -143,20 +169,21 @@ typedef struct {
 } Sample;
 
 /* work_bytes 0: as RengaCommTreeWork says; else this much. */
-static inline void SampleCreate(RengaComm comm, int64_t n, int leaf_draw, int64_t count,
-                                int block_draw, size_t work_bytes, bool in_place, Sample *s)
+static inline void SampleCreateOf(RengaComm comm, RengaDataType type, int64_t n, int leaf_draw,
+                                  int64_t count, int block_draw, size_t work_bytes, bool in_place,
+                                  Sample *s)
 {
   const int rank = RengaCommGetRank(comm), size = RengaCommGetSize(comm);
   *s = (Sample){.count = count};
   DrawBounds(n, size, leaf_draw, s->leaves);
-  Accumulate(n, 0, n, count, s->one);
-  const int held = Accumulate(n, s->leaves[rank], s->leaves[rank + 1], count, s->pieces);
-  if (work_bytes == 0) work_bytes = RengaCommTreeWork(size, n, s->leaves, count);
+  Accumulate(n, 0, n, type, count, s->one);
+  const int held = Accumulate(n, s->leaves[rank], s->leaves[rank + 1], type, count, s->pieces);
+  if (work_bytes == 0) work_bytes = RengaCommTreeWork(size, n, s->leaves, type, count);
   RengaCallAbort(RengaMalloc((int64_t)work_bytes, &s->work));
-  RengaCallAbort(RengaMalloc(count, &s->result));
+  RengaCallAbort(RengaMalloc((int64_t)RengaDataTypeSize(type) * count, &s->result));
   RengaCallAbort(RengaMalloc(1, &s->later));
   s->task = (RengaCommSumTask){.blocks = DrawBlocks(size, count, block_draw),
-                               .type = RENGA_FLOAT32,
+                               .type = type,
                                .n_leaves = n,
                                .leaves = s->leaves,
                                .pieces = s->pieces,
@@ -166,9 +193,16 @@ static inline void SampleCreate(RengaComm comm, int64_t n, int leaf_draw, int64_
                                .adder = {.begin = AddAtOnce, .user = &s->at_once}};
 }
 
+static inline void SampleCreate(RengaComm comm, int64_t n, int leaf_draw, int64_t count,
+                                int block_draw, size_t work_bytes, bool in_place, Sample *s)
+{
+  SampleCreateOf(comm, RENGA_FLOAT32, n, leaf_draw, count, block_draw, work_bytes, in_place, s);
+}
+
 static inline bool SampleIsRight(const Sample *s)
 {
-  return memcmp(s->task.result, s->one[0].data, (size_t)s->count * sizeof(float)) == 0;
+  const size_t bytes = (size_t)s->count * RengaDataTypeSize(s->task.type);
+  return memcmp(s->task.result, s->one[0].data, bytes) == 0;
 }
 
 static inline void SampleFree(Sample *s)

@@ -1,6 +1,6 @@
 /* TEST ranks: 1 2 3 4 8 */
-/* A sum by the tree: the bits of one rank, for any leaves, blocks, lengths and work memory, in
-   place or not, at once or in its two halves, and however late the adder adds. */
+/* A sum by the tree: the bits of one rank, for any type of elements, leaves, blocks, lengths and
+   work memory, in place or not, at once or in its two halves, and however late the adder adds. */
 #include "sumtest.h"
 
 enum { LONGEST = 70007 };
@@ -17,31 +17,34 @@ static void CheckWhole(RengaComm comm, Sample *s)
 static void CheckHalves(RengaComm comm, Sample *s)
 {
   const int rank = RengaCommGetRank(comm);
-  float *before, *result = s->task.result;
+  const size_t size = RengaDataTypeSize(s->task.type);
+  char *before, *result = s->task.result;
   int64_t first, last;
   bool whole;
-  RengaCallAbort(RengaMalloc(s->count, &before));
-  memcpy(before, result, (size_t)s->count * sizeof *before);
+  RengaCallAbort(RengaMalloc(s->count * (int64_t)size, &before));
+  memcpy(before, result, (size_t)s->count * size);
   RengaCallAbort(RengaBlocksGetRange(s->task.blocks, rank, &first, &last));
   RengaCallAbort(RengaCommReduceScatterBegin(comm, &s->task, &s->sum));
   RengaCallAbort(RengaCommSumEnd(&s->sum, "half of a sum", &whole));
   TestTrue(whole);
   for (int64_t i = 0; i < s->count; i++) {
-    const float *right = i >= first && i < last ? s->one[0].data : before;
-    TestTrue(memcmp(&result[i], &right[i], sizeof *right) == 0);
+    const char *right = i >= first && i < last ? s->one[0].data : before;
+    TestTrue(memcmp(result + (size_t)i * size, right + (size_t)i * size, size) == 0);
   }
-  const RengaCommSumTask rest = {.blocks = s->task.blocks, .type = RENGA_FLOAT32, .result = result};
+  const RengaCommSumTask rest = {.blocks = s->task.blocks, .type = s->task.type, .result = result};
   RengaCallAbort(RengaCommAllGatherBegin(comm, &rest, &s->sum));
   RengaCallAbort(RengaCommSumEnd(&s->sum, "the rest of a sum", &whole));
   TestTrue(whole && SampleIsRight(s));
   RengaFree(&before);
 }
 
-/* draw: which leaves and blocks; its bits say what else is varied. */
+/* draw: which leaves, blocks and type; its bits say what else is varied. */
 static void CheckSum(RengaComm comm, int64_t n, int draw, int64_t count, size_t work_bytes)
 {
+  static const RengaDataType types[] = {RENGA_FLOAT32, RENGA_FLOAT64, RENGA_UINT16};
   Sample s;
-  SampleCreate(comm, n, draw, count, draw % 3, work_bytes, draw % 2 == 0, &s);
+  SampleCreateOf(comm, types[(n + draw) % 3], n, draw, count, draw % 3, work_bytes, draw % 2 == 0,
+                 &s);
   if (draw & 2)
     s.task.adder = (RengaCommAdder){.begin = AddLater, .test = TestLater, .user = s.later};
   if ((draw + n) % 3 == 0)
@@ -71,8 +74,8 @@ static void CheckErrors(RengaComm comm)
   RengaCallAbort(RengaBlocksCreate(size + 1, 1, whole, &other));
   SampleCreate(comm, 2 * size, 0, 4, 0, 0, false, &s);
   RengaCommSumTask task = s.task;
-  task.type = RENGA_BFLOAT16;
-  CheckBroken(comm, &task, RENGA_ERR_SUPPORT, "sums of bfloat16 vectors are not supported");
+  task.type = RENGA_TYPE_COUNT;
+  CheckBroken(comm, &task, RENGA_ERR_ARGUMENT, "the vectors to add up have no type");
   task = s.task;
   task.n_leaves++;
   CheckBroken(comm, &task, RENGA_ERR_ARGUMENT, "the bounds run from 0 to");

@@ -45,7 +45,7 @@ static void MineCreate(const Ways *w, int64_t n, int draw, int64_t count, size_t
   if (!convoy) {
     size_t half;
     int places = RengaCommTreePlaces(w->size, w->rank, n, leaves, task->work_bytes, &room);
-    const int gathers = RengaCommGatherPlaces(task->blocks, &half);
+    const int gathers = RengaCommGatherPlaces(task->blocks, task->type, &half);
     if (gathers > places) places = gathers;
     if (half > room) room = half;
     RengaCallAbort(RengaConvoyCreate_Private(w->transport, w->comm, places, room, &mine->convoy));
@@ -178,7 +178,8 @@ static void CheckUnordered(const Ways *w)
   RengaCallAbort(RengaDeviceMalloc(w->device, sizeof host, &values));
   PutBytes(w, values, host, sizeof host);
   RengaCallAbort(RengaConvoyCreate_Private(w->transport, w->comm, 1, 4096, &convoy));
-  RengaCallAbort(RengaConvoySumUnordered_Private(convoy, COUNT, values, "an unordered sum"));
+  RengaCallAbort(
+      RengaConvoySumUnordered_Private(convoy, RENGA_FLOAT32, COUNT, values, "an unordered sum"));
   GetBytes(w, host, values, sizeof host);
   for (int i = 0; i < COUNT; i++)
     TestTrue(host[i] == (float)(i % 100 * w->size + w->size * (w->size - 1) / 2));

@@ -56,7 +56,7 @@ RengaErrorCode RengaConvoyCreate_Private(RengaTransport transport, RengaComm com
                                          size_t room, RengaConvoy *convoy);
 /* For the task of a sum; it must end before the next one begins. */
 RengaCommCarrier RengaConvoyGetCarrier_Private(RengaConvoy convoy);
-/* Collective: float32 vectors of the device, in MPI's order. */
-RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, int64_t count, float values[],
-                                               const char *what);
+/* Collective: vectors of the device, in MPI's order (RengaCommSumUnordered). */
+RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, RengaDataType type,
+                                               int64_t count, void *values, const char *what);
 RengaErrorCode RengaConvoyDestroy_Private(RengaConvoy *convoy);
