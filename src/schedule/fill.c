@@ -63,7 +63,10 @@ static RengaErrorCode AddTurns(RengaActionList list, const int64_t forwards[])
   int64_t count = 0;
   RengaCall(RengaScheduleInterleave_Private(list, forwards, &count, &turn));
   for (int64_t i = 0; i < count; i++)
-    RengaActionListAppend_Private(list, turn[i].kind, turn[i].chunk, turn[i].microbatch);
+    if (turn[i].kind == RENGA_ACTION_REDUCE)
+      RengaActionListAppendSums_Private(list, turn[i].chunk);
+    else
+      RengaActionListAppend_Private(list, turn[i].kind, turn[i].chunk, turn[i].microbatch);
   RengaFree(&turn);
   return RENGA_SUCCESS;
 }
@@ -136,7 +139,8 @@ RengaErrorCode RengaScheduleFillForward_Private(RengaActionList list)
    Notes: backwards keep the order of the forwards, each computes the gradients of inputs and of
    weights together, the end of the step comes last. A rank with several stages does their actions
    in the order in which they would begin if each stage had a rank of its own, and each action
-   took as long.
+   took as long; it sums the gradients of each as soon as all replicas of the stage would have made
+   their last.
 @*/
 RengaErrorCode RengaActionListFill(RengaActionList list, RengaScheduleForwards forwards, void *user)
 {

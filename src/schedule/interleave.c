@@ -4,7 +4,10 @@
    time at which it ends, later than all that it depends on. A rank does its actions by these times.
    So the actions of all ranks have one order in which nothing comes before what it needs: no rank
    waits for ever. Each stage does its own in the order in which it would do them alone, so that it
-   holds as many micro-batches as it would alone. */
+   holds as many micro-batches as it would alone. The sums of a stage's gradients have the time at
+   which the last backward of all its replicas ends, and come behind all actions of that time: they
+   are under way while the rank computes other stages, and all ranks come to the sums in one order,
+   so that even a sum that blocks keeps nobody waiting for ever. */
 #include "scheduleimpl.h"
 
 typedef struct {
@@ -14,6 +17,14 @@ typedef struct {
   int64_t *next[2], *now;  /* [seats] forwards and backwards done; when the last of them was */
   int64_t *time[2];        /* [stages][micro-batches] end of forward and backward; 0: not done */
 } Interleaving;
+
+/* What a chunk of the list has had. */
+typedef struct {
+  int64_t passes[2]; /* forwards and backwards */
+  bool sums;
+} TurnsHad;
+
+static const int64_t NEVER = INT64_MAX / 4;
 
 static RengaErrorCode CreateInterleaving(Interleaving *together)
 {
@@ -87,49 +98,85 @@ static void TimeAll(Interleaving *together)
   }
 }
 
-/* The next turn of a chunk that has had so many forwards and backwards, and its time: what was
-   never done comes last. Returns false after the last. */
+/* The end of a chunk's forward or backward; what was never done comes last. */
+static int64_t EndOf(const Interleaving *together, const RengaScheduleChunk *chunk, bool backward,
+                     int64_t microbatch)
+{
+  const int64_t m = together->schedule->microbatches;
+  const int64_t end = together->time[backward][chunk->stage * m + microbatch];
+  return end > 0 ? end : NEVER;
+}
+
+/* The end of the last backward of all replicas of a stage. */
+static int64_t EndOfStage(const Interleaving *together, int stage)
+{
+  RengaSchedule schedule = together->schedule;
+  int64_t last = 0;
+  for (int r = 0; r < schedule->replicas[stage]; r++) {
+    const RengaScheduleChunk *chunk = RengaScheduleChunk_Private(schedule, stage, r);
+    if (chunk->count == 0) continue;
+    const int64_t end = EndOf(together, chunk, true, chunk->order[chunk->count - 1]);
+    if (end > last) last = end;
+  }
+  return last;
+}
+
+/* The next turn of a chunk that has had so many, and its place among those of all chunks: its time,
+   and of one time the sums last. Returns false after the last. */
 static bool NextTurn(const Interleaving *together, const RengaScheduleChunk *chunk,
-                     const int64_t had[2], RengaScheduleTurn *turn, int64_t *time)
+                     const TurnsHad *had, RengaScheduleTurn *turn, int64_t *place)
 {
   RengaSchedule schedule = together->schedule;
   const int seat = schedule->first_seat[chunk->stage] + chunk->replica;
-  if (had[together->forwards != NULL] == chunk->count) return false;
-  const bool back = BackwardIsNext(together, seat, had[0], had[1]);
-  const int64_t number = chunk->order[had[back]];
+  const bool training = together->forwards != NULL;
+  if (had->passes[training] == chunk->count) {
+    *turn = (RengaScheduleTurn){RENGA_ACTION_REDUCE, chunk, -1};
+    *place = 2 * EndOfStage(together, chunk->stage) + 1;
+    return training && !had->sums;
+  }
+  const bool back = BackwardIsNext(together, seat, had->passes[0], had->passes[1]);
+  const int64_t number = chunk->order[had->passes[back]];
   *turn = (RengaScheduleTurn){back ? RENGA_ACTION_BACKWARD : RENGA_ACTION_FORWARD, chunk, number};
-  *time = together->time[back][chunk->stage * schedule->microbatches + number];
-  if (*time == 0) *time = INT64_MAX;
+  *place = 2 * EndOf(together, chunk, back, number);
   return true;
 }
 
+static void CountTurn(TurnsHad *had, RengaActionKind kind)
+{
+  if (kind == RENGA_ACTION_REDUCE)
+    had->sums = true;
+  else
+    had->passes[kind == RENGA_ACTION_BACKWARD]++;
+}
+
 /* Of the list's chunks the one whose turn comes first, the earlier stage where two are alike. */
-static bool FirstTurn(const Interleaving *together, RengaActionList list, int64_t had[],
+static bool FirstTurn(const Interleaving *together, RengaActionList list, TurnsHad had[],
                       RengaScheduleTurn *first)
 {
-  int64_t least = INT64_MAX;
+  int64_t least = 0;
   int found = -1;
   for (int c = 0; c < list->n_chunks; c++) {
     RengaScheduleTurn turn;
-    int64_t time;
-    if (!NextTurn(together, &list->chunk[c], had + 2 * c, &turn, &time)) continue;
-    if (found >= 0 && time >= least) continue;
+    int64_t place;
+    if (!NextTurn(together, &list->chunk[c], &had[c], &turn, &place)) continue;
+    if (found >= 0 && place >= least) continue;
     found = c;
-    least = time;
+    least = place;
     *first = turn;
   }
-  if (found >= 0) had[2 * found + (first->kind == RENGA_ACTION_BACKWARD)]++;
+  if (found >= 0) CountTurn(&had[found], first->kind);
   return found >= 0;
 }
 
 static RengaErrorCode TakeChunkTurns(Interleaving *together, RengaActionList list, int64_t *count,
                                      RengaScheduleTurn **turns)
 {
-  int64_t total = 0, *had = NULL;
-  for (int c = 0; c < list->n_chunks; c++) total += 2 * list->chunk[c].count;
+  TurnsHad *had = NULL;
+  int64_t total = 0;
+  for (int c = 0; c < list->n_chunks; c++) total += 2 * list->chunk[c].count + 1;
   RengaCall(CreateInterleaving(together));
   RengaCall(RengaMalloc(total + 1, turns));
-  RengaCall(RengaMalloc(2 * list->n_chunks, &had));
+  RengaCall(RengaMalloc(list->n_chunks, &had));
   TimeAll(together);
   *count = 0;
   while (FirstTurn(together, list, had, &(*turns)[*count])) ++*count;

@@ -47,6 +47,12 @@ void RengaActionListAppend_Private(RengaActionList list, RengaActionKind kind,
   PutMessages(list, company->after, RENGA_ACTION_SEND, chunk, microbatch);
 }
 
+void RengaActionListAppendSums_Private(RengaActionList list, const RengaScheduleChunk *chunk)
+{
+  const int buckets = list->schedule->buckets[chunk->stage];
+  for (int b = 0; b < buckets; b++) PutAction(list, RENGA_ACTION_REDUCE, chunk, -1, -1, b);
+}
+
 static RengaErrorCode GrowList(RengaActionList list, int64_t more)
 {
   if (list->n_actions + more <= list->capacity) return RENGA_SUCCESS;
@@ -127,6 +133,13 @@ RengaErrorCode RengaActionListAddAction(RengaActionList list, const RengaAction 
   return RENGA_SUCCESS;
 }
 
+static bool HasSums(const RengaActionList list, int stage)
+{
+  for (int64_t i = list->n_actions - 1; i >= 0; i--)
+    if (list->action[i].kind == RENGA_ACTION_REDUCE && list->action[i].stage == stage) return true;
+  return false;
+}
+
 /*@
    RengaActionListEnd - put the end of the step behind the actions of a list
 
@@ -136,16 +149,15 @@ RengaErrorCode RengaActionListAddAction(RengaActionList list, const RengaAction 
    . list - of the function that makes it
 
    Notes: gradients of the rank's stages are summed over their replicas, bucket by bucket, then
-   parameters change.
+   parameters change. A stage of which the list has sums already gets no other.
 @*/
 RengaErrorCode RengaActionListEnd(RengaActionList list)
 {
   RengaCheckPointer(list);
   for (int c = 0; c < list->n_chunks; c++) {
-    const int buckets = list->schedule->buckets[list->chunk[c].stage];
-    RengaCall(GrowList(list, buckets + 1));
-    for (int b = 0; b < buckets; b++)
-      PutAction(list, RENGA_ACTION_REDUCE, &list->chunk[c], -1, -1, b);
+    const int stage = list->chunk[c].stage;
+    RengaCall(GrowList(list, list->schedule->buckets[stage] + 1));
+    if (!HasSums(list, stage)) RengaActionListAppendSums_Private(list, &list->chunk[c]);
   }
   PutAction(list, RENGA_ACTION_UPDATE, &list->chunk[0], -1, -1, -1);
   return RENGA_SUCCESS;

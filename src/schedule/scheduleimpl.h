@@ -106,15 +106,17 @@ const int *RengaScheduleRows_Private(RengaSchedule schedule, int stage, RengaRow
 void RengaScheduleDescribe_Private(RengaSchedule schedule, const RengaAction *action, size_t size,
                                    char text[]);
 /* list.c: room for so many micro-batches of all of the list's stages, without messages that are not
-   in the table; an action with its messages, for which there is room. */
+   in the table; an action with its messages, or the sums of a stage, for which there is room. */
 RengaErrorCode RengaActionListReserve_Private(RengaActionList list);
 void RengaActionListAppend_Private(RengaActionList list, RengaActionKind kind,
                                    const RengaScheduleChunk *chunk, int64_t microbatch);
+void RengaActionListAppendSums_Private(RengaActionList list, const RengaScheduleChunk *chunk);
 /* fill.c: as the warm-up of the stages says; forwards only */
 RengaErrorCode RengaScheduleFillWarmUp_Private(RengaSchedule schedule, int rank,
                                                RengaActionList list);
 RengaErrorCode RengaScheduleFillForward_Private(RengaActionList list);
-/* interleave.c: what a chunk does before each of its backwards, for all chunks of the schedule. */
+/* interleave.c: what the chunks of a list do, one after the other; all sums of a chunk are one
+   turn. forwards: what each chunk of the schedule does before each of its backwards. */
 typedef struct {
   RengaActionKind kind;
   const RengaScheduleChunk *chunk;

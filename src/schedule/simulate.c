@@ -1,8 +1,8 @@
 /* The lists in time, on tracks: each rank computes one action after another; a receive waits
    until its message has arrived, sends cost the sender nothing, and messages of one rank to
    another go side by side or queue; sums over replicas begin when the last replica comes to them,
-   one after the other for each stage, while ranks go on; an update waits for those of its rank.
-   */
+   one after the other on each rank, which computes meanwhile; an update waits for those of its
+   rank. */
 #include "scheduleimpl.h"
 
 typedef struct {
@@ -15,7 +15,7 @@ typedef struct {
   int *first_bucket;  /* [stage + 1] */
   double *begin;      /* [bucket][2] when the last replica came to its sum, and to its gather */
   int *summing;       /* [bucket][2] replicas that came to it */
-  double *end;        /* [stage] when the last of its sums ends */
+  double *summed;     /* [rank] when the last of its sums ends */
   int *open;          /* [stage] sums that some replica came to, and not all */
 } Simulation;
 
@@ -49,6 +49,16 @@ static double Transfer(Simulation *simulation, int rank, const RengaAction *acti
   return *link;
 }
 
+/* The ranks of a stage do one sum after the other; it begins when all are there and free. */
+static void RunSum(Simulation *simulation, int stage, double begin, double seconds)
+{
+  RengaSchedule schedule = simulation->schedule;
+  const int *rank = schedule->rank + schedule->first_seat[stage];
+  for (int r = 0; r < schedule->replicas[stage]; r++)
+    if (simulation->summed[rank[r]] > begin) begin = simulation->summed[rank[r]];
+  for (int r = 0; r < schedule->replicas[stage]; r++) simulation->summed[rank[r]] = begin + seconds;
+}
+
 /* All replicas sum the buckets of a stage in one order, as the proof has shown, and gather those
    that they gather by themselves. */
 static void Sum(Simulation *simulation, int rank, const RengaAction *action)
@@ -56,11 +66,11 @@ static void Sum(Simulation *simulation, int rank, const RengaAction *action)
   const double *seconds = simulation->clock->durations.seconds[action->kind];
   const int half = action->kind == RENGA_ACTION_GATHER;
   const int bucket = 2 * (simulation->first_bucket[action->stage] + action->bucket) + half;
-  double *begin = &simulation->begin[bucket], *end = &simulation->end[action->stage];
+  double *begin = &simulation->begin[bucket];
   if (simulation->now[rank] > *begin) *begin = simulation->now[rank];
   if (simulation->summing[bucket]++ == 0) simulation->open[action->stage]++;
   if (simulation->summing[bucket] < simulation->schedule->replicas[action->stage]) return;
-  *end = (*begin > *end ? *begin : *end) + (seconds ? seconds[action->stage] : 0);
+  RunSum(simulation, action->stage, *begin, seconds ? seconds[action->stage] : 0);
   simulation->open[action->stage]--;
 }
 
@@ -70,10 +80,8 @@ static bool WaitForSums(Simulation *simulation, int rank)
   const RengaActionList list = &simulation->schedule->list[rank];
   for (int c = 0; c < list->n_chunks; c++)
     if (simulation->open[list->chunk[c].stage] > 0) return false;
-  for (int c = 0; c < list->n_chunks; c++) {
-    const double end = simulation->end[list->chunk[c].stage];
-    if (end > simulation->now[rank]) simulation->now[rank] = end;
-  }
+  const double end = simulation->summed[rank];
+  if (end > simulation->now[rank]) simulation->now[rank] = end;
   return true;
 }
 
@@ -128,7 +136,7 @@ static RengaErrorCode AllocateSimulatedSums(Simulation *simulation)
   const int halves = 2 * simulation->first_bucket[schedule->stages];
   RengaCall(RengaMalloc(halves, &simulation->begin));
   RengaCall(RengaMalloc(halves, &simulation->summing));
-  RengaCall(RengaMalloc(schedule->stages, &simulation->end));
+  RengaCall(RengaMalloc(schedule->ranks, &simulation->summed));
   RengaCall(RengaMalloc(schedule->stages, &simulation->open));
   return RENGA_SUCCESS;
 }
@@ -157,7 +165,7 @@ static void FreeSimulation(Simulation *simulation)
   RengaFree(&simulation->first_bucket);
   RengaFree(&simulation->begin);
   RengaFree(&simulation->summing);
-  RengaFree(&simulation->end);
+  RengaFree(&simulation->summed);
   RengaFree(&simulation->open);
 }
 
@@ -194,7 +202,7 @@ RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaSche
    . makespan - seconds until the last rank is done with its list
    . bubble - share of all ranks' time in which they wait, 0 … 1
 
-   Notes: sums run beside what ranks compute, one after the other for each stage, from when the last
+   Notes: sums run beside what ranks compute, one after the other on each rank, from when the last
    replica came to them; an update waits for those of its rank.
 @*/
 RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,

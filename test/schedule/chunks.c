@@ -148,6 +148,53 @@ static void CheckTracks(RengaComm comm)
   RengaCallAbort(RengaScheduleDestroy(&schedule));
 }
 
+/* The same lists with all sums behind the work. */
+static void PutSumsLast(RengaSchedule schedule, int stages, int replicas)
+{
+  enum { MOST_ACTIONS = 256 };
+  for (int s = 0; s < stages; s++)
+    for (int r = 0; r < replicas; r++) {
+      RengaAction moved[MOST_ACTIONS];
+      const RengaAction *action;
+      int64_t count, n = 0;
+      RengaCallAbort(RengaScheduleGetActions(schedule, s, r, &count, &action));
+      TestTrue(count <= MOST_ACTIONS);
+      for (int last = 0; last < 2; last++)
+        for (int64_t i = 0; i < count; i++)
+          if ((action[i].microbatch < 0) == last) moved[n++] = action[i];
+      RengaCallAbort(RengaScheduleSetActions(schedule, s, r, count, moved));
+    }
+}
+
+/* Two stages on each rank, each with two replicas: a later stage's gradients are summed while the
+   earlier ones compute. A forward takes 1 s, a backward 2 s, a sum 8 s. */
+static void CheckEarlySums(RengaComm comm, const char *type, double early, double late)
+{
+  enum { STAGES = 4, REPLICAS = 2, MICROBATCHES = 8 };
+  const double one[] = {1, 1, 1, 1}, two[] = {2, 2, 2, 2}, eight[] = {8, 8, 8, 8};
+  const int replicas[] = {REPLICAS, REPLICAS, REPLICAS, REPLICAS};
+  const RengaScheduleDurations durations = {.seconds = {[RENGA_ACTION_FORWARD] = one,
+                                                        [RENGA_ACTION_BACKWARD] = two,
+                                                        [RENGA_ACTION_REDUCE] = eight}};
+  RengaMessage messages[4 * STAGES];
+  int rank[STAGES * REPLICAS];
+  double makespan, bubble;
+  RengaSchedule schedule;
+  Place(STAGES, 2, REPLICAS, false, rank);
+  RengaCallAbort(RengaScheduleCreate(comm, &schedule));
+  RengaCallAbort(RengaScheduleSetType(schedule, type));
+  RengaCallAbort(RengaScheduleSetShape(schedule, STAGES, replicas, MICROBATCHES,
+                                       FillMessages(STAGES, messages), messages, false));
+  RengaCallAbort(RengaScheduleSetRanks(schedule, rank));
+  RengaCallAbort(RengaScheduleSetUp(schedule));
+  RengaCallAbort(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble));
+  TestTrue(makespan == early);
+  PutSumsLast(schedule, STAGES, REPLICAS);
+  RengaCallAbort(RengaScheduleSimulateWith(schedule, &durations, &makespan, &bubble));
+  TestTrue(makespan == late);
+  RengaCallAbort(RengaScheduleDestroy(&schedule));
+}
+
 int main(int argc, char **argv)
 {
   RengaComm comm;
@@ -158,6 +205,8 @@ int main(int argc, char **argv)
   CheckPlacements(comm, RENGA_SCHEDULE_1F1B, 0.75);
   CheckRefused(comm);
   CheckTracks(comm);
+  CheckEarlySums(comm, RENGA_SCHEDULE_GPIPE, 39, 43);
+  CheckEarlySums(comm, RENGA_SCHEDULE_1F1B, 43, 47);
   RengaCallAbort(RengaCommDestroy(&comm));
   RengaCallAbort(RengaFinalize());
   return 0;

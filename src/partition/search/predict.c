@@ -107,9 +107,10 @@ static RengaErrorCode NearestLevel(RengaMachine machine, int devices, int *level
   return RENGA_SUCCESS;
 }
 
+/* sums: [stages] seconds of the sum of a stage's gradients; NULL: none */
 static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLayout *layout,
                                        RengaSchedule schedule, const double seconds[],
-                                       double *makespan, double *bubble)
+                                       const double sums[], double *makespan, double *bubble)
 {
   double *forward = NULL;
   RengaCall(RengaMalloc(2 * layout->count, &forward));
@@ -120,8 +121,13 @@ static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLay
     forward[s] = cost.forward;
     forward[layout->count + s] = cost.backward - cost.extra;
   }
-  RengaErrorCode code =
-      RengaScheduleSimulate(schedule, forward, forward + layout->count, seconds, makespan, bubble);
+  const RengaScheduleDurations durations = {
+      .seconds = {[RENGA_ACTION_FORWARD] = forward,
+                  [RENGA_ACTION_RECOMPUTE] = forward,
+                  [RENGA_ACTION_BACKWARD] = forward + layout->count,
+                  [RENGA_ACTION_REDUCE] = sums},
+      .message = seconds};
+  RengaErrorCode code = RengaScheduleSimulateWith(schedule, &durations, makespan, bubble);
   RengaFree(&forward);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -129,12 +135,14 @@ static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLay
 
 static RengaErrorCode RunSchedule(const SearchTask *task, const SearchModel *model,
                                   const SearchLayout *layout, const SearchDraft *draft,
-                                  const double seconds[], double *makespan, double *bubble)
+                                  const double seconds[], const double sums[], double *makespan,
+                                  double *bubble)
 {
   RengaSchedule schedule = NULL;
   bool lent = false;
   RengaCall(RengaSearchScheduleOf_Private(task, model, layout, draft, &schedule, &lent));
-  const RengaErrorCode code = SimulateSchedule(model, layout, schedule, seconds, makespan, bubble);
+  const RengaErrorCode code =
+      SimulateSchedule(model, layout, schedule, seconds, sums, makespan, bubble);
   if (!lent) RengaScheduleDestroy(&schedule);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -150,6 +158,52 @@ static RengaErrorCode FindMessageSeconds(const SearchTask *task, RengaPlan plan,
       RengaCall(LevelBetween(task->machine, plan, messages[i].from, messages[i].to, &level));
     seconds[i] = RengaMachineMessageSeconds(task->machine, level, (double)messages[i].bytes);
   }
+  return RENGA_SUCCESS;
+}
+
+/* Of one stage's gradients over its replicas. */
+static RengaErrorCode FindReduceSeconds(const SearchTask *task, const SearchModel *model,
+                                        const SearchStage *stage, RengaPlan plan, int s,
+                                        bool nearest, double *seconds)
+{
+  const int replicas = stage->shape.replicas;
+  const double elements = model->elements[stage->end] - model->elements[stage->begin];
+  int level = 0;
+  *seconds = 0;
+  if (replicas == 1) return RENGA_SUCCESS;
+  if (nearest)
+    RengaCall(NearestLevel(task->machine, replicas, &level));
+  else
+    RengaCall(LevelOfStage(task->machine, plan, s, &level));
+  *seconds =
+      RengaMachineReduceSeconds(task->machine, level, replicas, elements * (double)sizeof(float));
+  return RENGA_SUCCESS;
+}
+
+/* seconds: [stages]; 0 without a machine */
+static RengaErrorCode FindAllSums(const SearchTask *task, const SearchModel *model,
+                                  const SearchLayout *layout, RengaPlan plan, bool nearest,
+                                  double seconds[])
+{
+  for (int s = 0; s < layout->count && task->machine; s++)
+    RengaCall(FindReduceSeconds(task, model, &layout->stage[s], plan, s, nearest, &seconds[s]));
+  return RENGA_SUCCESS;
+}
+
+/* What the sums of gradients add to the step: a rank sums those of each of its stages while it
+   computes others. seconds: of messages. */
+static RengaErrorCode SimulateSums(const SearchTask *task, const SearchModel *model,
+                                   const SearchLayout *layout, const SearchDraft *draft,
+                                   bool nearest, const double seconds[],
+                                   RengaPlanPrediction *prediction)
+{
+  double *sums = NULL, makespan = prediction->pipeline, bubble;
+  RengaCall(RengaMalloc(layout->count, &sums));
+  RengaErrorCode code = FindAllSums(task, model, layout, draft->plan, nearest, sums);
+  if (!code) code = RunSchedule(task, model, layout, draft, seconds, sums, &makespan, &bubble);
+  RengaFree(&sums);
+  RengaCall(code);
+  prediction->reduce = makespan - prediction->pipeline;
   return RENGA_SUCCESS;
 }
 
@@ -170,8 +224,10 @@ static RengaErrorCode PredictPipeline(const SearchTask *task, const SearchModel 
   RengaCall(RengaMalloc(n + 1, &seconds));
   RengaErrorCode code = FindMessageSeconds(task, draft->plan, nearest, n, draft->messages, seconds);
   if (!code)
-    code = RunSchedule(task, model, layout, draft, seconds, &prediction->pipeline,
+    code = RunSchedule(task, model, layout, draft, seconds, NULL, &prediction->pipeline,
                        &prediction->bubble);
+  if (!code && layout->chunks > 1)
+    code = SimulateSums(task, model, layout, draft, nearest, seconds, prediction);
   RengaFree(&seconds);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -208,41 +264,18 @@ static double BusyShare(const SearchModel *model, const SearchLayout *layout, do
   return pipeline > 0 ? fmin(1, busy / (devices * pipeline)) : 1;
 }
 
-/* Of one stage's gradients over its replicas. */
-static RengaErrorCode FindReduceSeconds(const SearchTask *task, const SearchModel *model,
-                                        const SearchStage *stage, RengaPlan plan, int s,
-                                        bool nearest, double *seconds)
-{
-  const int replicas = stage->shape.replicas;
-  const double elements = model->elements[stage->end] - model->elements[stage->begin];
-  int level = 0;
-  *seconds = 0;
-  if (replicas == 1) return RENGA_SUCCESS;
-  if (nearest)
-    RengaCall(NearestLevel(task->machine, replicas, &level));
-  else
-    RengaCall(LevelOfStage(task->machine, plan, s, &level));
-  *seconds =
-      RengaMachineReduceSeconds(task->machine, level, replicas, elements * (double)sizeof(float));
-  return RENGA_SUCCESS;
-}
-
-/* A rank sums the gradients of all its stages after its last backward, which is of the first of
-   them, while those before it still compute. */
+/* Of one stage per rank: it sums its gradients after its last backward, while those before it still
+   compute. */
 static RengaErrorCode PredictReduce(const SearchTask *task, const SearchModel *model,
                                     const SearchLayout *layout, RengaPlan plan, bool nearest,
                                     double *most)
 {
-  const int across = RengaSearchAcross_Private(layout);
   *most = 0;
-  for (int first = 0; first < across && task->machine; first++) {
-    double sum = 0;
-    for (int s = first; s < layout->count; s += across) {
-      double seconds;
-      RengaCall(FindReduceSeconds(task, model, &layout->stage[s], plan, s, nearest, &seconds));
-      sum += seconds;
-    }
-    *most = fmax(*most, sum - model->backward[layout->stage[first].begin]);
+  for (int s = 0; s < layout->count && task->machine; s++) {
+    const SearchStage *stage = &layout->stage[s];
+    double seconds;
+    RengaCall(FindReduceSeconds(task, model, stage, plan, s, nearest, &seconds));
+    *most = fmax(*most, seconds - model->backward[stage->begin]);
   }
   return RENGA_SUCCESS;
 }
@@ -303,7 +336,8 @@ RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const Sea
   *prediction = (RengaPlanPrediction){.update = layout->update};
   RengaCall(PredictPipeline(task, model, layout, draft, nearest, prediction));
   prediction->bubble = 1 - BusyShare(model, layout, prediction->pipeline);
-  RengaCall(PredictReduce(task, model, layout, draft->plan, nearest, &prediction->reduce));
+  if (layout->chunks <= 1)
+    RengaCall(PredictReduce(task, model, layout, draft->plan, nearest, &prediction->reduce));
   prediction->step = prediction->pipeline + prediction->reduce + prediction->update;
   prediction->bound = candidate->bound;
   return RENGA_SUCCESS;
