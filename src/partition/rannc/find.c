@@ -27,7 +27,8 @@ typedef struct {
   double *work;                      /* [n_blocks + 1] */
   int pipelines, devices;            /* devices of each, at most */
   int64_t waves;                     /* micro-batches of a pipeline */
-  int n_options, *option, *replicas; /* of the model; replicas in each pipeline */
+  int n_options, *devices_of;        /* in each pipeline */
+  const SearchCandidate **candidate; /* [n_options] of the model */
 } Pipelines;
 
 /* All replicas of a stage work at once: a wave takes a stage that part of a micro-batch's seconds
@@ -37,37 +38,37 @@ static bool CostOfStaging(const void *context, int begin, int end, int option, i
 {
   const Pipelines *pipelines = context;
   const SearchModel *model = pipelines->model;
-  const SearchOption *row = &model->option[pipelines->option[option]];
+  const SearchCandidate *candidate = pipelines->candidate[option];
   SearchCost one;
-  if (!RengaSearchStageCost_Private(model, row, pipelines->begin[begin], pipelines->begin[end],
-                                    depth, &one))
+  if (!RengaSearchStageCost_Private(model, candidate, pipelines->begin[begin],
+                                    pipelines->begin[end], depth, &one))
     return false;
-  const double share = (double)row->rounds / (double)pipelines->waves;
+  const double share = (double)candidate->rounds / (double)pipelines->waves;
   cost->forward = one.forward * share + 0.5 * one.delay;
   cost->backward = one.backward * share + 0.5 * one.delay;
   cost->reduce = one.reduce + one.update;
   return true;
 }
 
-/* The largest row with at most so many replicas: those above it have the same rounds. */
-static int OptionWithin(const SearchModel *model, int replicas)
+/* The largest candidate on at most so many devices: those above it have the same rounds. NULL:
+   there is none. */
+static const SearchCandidate *CandidateWithin(const SearchModel *model, int devices)
 {
-  int option = -1;
-  while (option + 1 < model->n_options && model->option[option + 1].shape.replicas <= replicas)
-    option++;
-  return option;
+  int count = 0;
+  while (count < model->n_candidates && model->candidate[count].devices <= devices) count++;
+  return count ? &model->candidate[count - 1] : NULL;
 }
 
-/* Replicas that a stage may have within one pipeline. */
-static void ListOptions(const SearchModel *model, int devices, Pipelines *pipelines)
+/* What a stage may be within one pipeline. */
+static void ListStageOptions(const SearchModel *model, int devices, Pipelines *pipelines)
 {
   pipelines->n_options = 0;
   for (int n = 1; n <= devices; n++) {
-    const int option = OptionWithin(model, n * pipelines->pipelines);
+    const SearchCandidate *candidate = CandidateWithin(model, n * pipelines->pipelines);
     const int last = pipelines->n_options - 1;
-    if (option < 0 || (last >= 0 && pipelines->option[last] == option)) continue;
-    pipelines->option[pipelines->n_options] = option;
-    pipelines->replicas[pipelines->n_options++] = n;
+    if (!candidate || (last >= 0 && pipelines->candidate[last] == candidate)) continue;
+    pipelines->candidate[pipelines->n_options] = candidate;
+    pipelines->devices_of[pipelines->n_options++] = n;
   }
 }
 
@@ -79,10 +80,9 @@ static RengaErrorCode LayOutStaging(const Pipelines *pipelines, const RanncStagi
   RengaCall(RengaMalloc(staging->count, &layout->stage));
   for (int s = 0; s < staging->count; s++) {
     const int end = s + 1 < staging->count ? staging->begin[s + 1] : pipelines->n_blocks;
-    const int option = pipelines->option[staging->option[s]];
     layout->stage[s] = (SearchStage){.begin = pipelines->begin[staging->begin[s]],
                                      .end = pipelines->begin[end],
-                                     .shape = pipelines->model->option[option].shape};
+                                     .shape = pipelines->candidate[staging->option[s]]->shape};
   }
   return RENGA_SUCCESS;
 }
@@ -161,7 +161,7 @@ static RengaErrorCode TryBlocks(Pipelines *pipelines, const RanncChain *chain, i
                     .given = model->stages > 0,
                     .microbatches = pipelines->waves,
                     .n_options = pipelines->n_options,
-                    .replicas = pipelines->replicas,
+                    .replicas = pipelines->devices_of,
                     .cost = CostOfStaging,
                     .context = pipelines,
                     .work = pipelines->work,
@@ -181,13 +181,13 @@ static RengaErrorCode TryPipelines(Pipelines *pipelines, const RanncChain *chain
   const int devices = model->devices / pipelines->pipelines;
   int many = BLOCKS_PER_DEVICE * devices;
   many = many < BLOCKS ? BLOCKS : many > BLOCKS_MOST ? BLOCKS_MOST : many;
-  pipelines->waves = model->option[OptionWithin(model, pipelines->pipelines)].rounds;
+  pipelines->waves = CandidateWithin(model, pipelines->pipelines)->rounds;
   pipelines->devices = devices;
-  ListOptions(model, 1, pipelines);
+  ListStageOptions(model, 1, pipelines);
   RengaCall(TryBlocks(pipelines, chain, blocks ? blocks : many, best));
   if (!model->unequal) return RENGA_SUCCESS;
   pipelines->devices = devices < DEVICES_MOST ? devices : DEVICES_MOST;
-  ListOptions(model, pipelines->devices, pipelines);
+  ListStageOptions(model, pipelines->devices, pipelines);
   RengaCall(TryBlocks(pipelines, chain, blocks ? blocks : BLOCKS, best));
   return RENGA_SUCCESS;
 }
@@ -206,14 +206,14 @@ static void FreeSums(ModelSums *sums)
 /* What a stage of these places holds at the least, but for what does not add up. */
 static RengaErrorCode SumUp(const SearchModel *model, ModelSums *sums)
 {
-  const double state = sizeof(float) * (2.0 + model->moments);
+  const SearchBytes *bytes = &model->candidate[0].bytes;
   RengaCall(RengaMalloc(model->count + 1, &sums->seconds));
   RengaCall(RengaMalloc(model->count + 1, &sums->bytes));
   RengaCall(RengaMalloc(model->count + 1, &sums->cut));
   for (int c = 0; c <= model->count; c++) {
     sums->seconds[c] = model->forward[c] + model->backward[c];
-    sums->bytes[c] = state * model->elements[c];
-    sums->cut[c] = 2 * model->option[0].message_rate * model->cut[c];
+    sums->bytes[c] = (bytes->parameter + bytes->gradient) * model->elements[c];
+    sums->cut[c] = 2 * model->candidate[0].message_rate * model->cut[c];
   }
   return RENGA_SUCCESS;
 }
@@ -222,10 +222,10 @@ static RengaErrorCode TryAll(const SearchModel *model, int blocks, const ModelSu
                              Pipelines *pipelines, SearchLayout *best)
 {
   const RanncChain chain = {model->count, sums->seconds, sums->bytes, sums->cut, model->memory};
-  RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->option));
-  RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->replicas));
-  for (int o = 0; o < model->n_options; o++) {
-    pipelines->pipelines = model->option[o].shape.replicas;
+  RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->candidate));
+  RengaCall(RengaMalloc(DEVICES_MOST, &pipelines->devices_of));
+  for (int o = 0; o < model->n_candidates; o++) {
+    pipelines->pipelines = model->candidate[o].devices;
     RengaCall(TryPipelines(pipelines, &chain, blocks, best));
   }
   return RENGA_SUCCESS;
@@ -241,8 +241,8 @@ RengaErrorCode RengaRanncFind_Private(const void *context, const SearchTask *tas
   if (!code) code = TryAll(model, *(const int *)context, &sums, &pipelines, best);
   RengaFree(&pipelines.begin);
   RengaFree(&pipelines.work);
-  RengaFree(&pipelines.option);
-  RengaFree(&pipelines.replicas);
+  RengaFree(&pipelines.candidate);
+  RengaFree(&pipelines.devices_of);
   FreeSums(&sums);
   RengaCall(code);
   return RENGA_SUCCESS;

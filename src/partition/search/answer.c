@@ -16,7 +16,7 @@ static void TakeMemory(const RengaForecastMemory *memory, RengaPlanStage *stage)
 static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
 {
   const SearchModel *model = &solution->model;
-  const SearchLayout *layout = &solution->candidate.layout;
+  const SearchLayout *layout = &solution->pick.layout;
   answer->n_stages = layout->count;
   answer->n_ranks = 0;
   for (int s = 0; s < layout->count; s++)
@@ -25,14 +25,12 @@ static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
   RengaCall(RengaMalloc(answer->n_ranks, &answer->rank));
   for (int s = 0, place = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
-    SearchCost cost = {0};
+    const SearchCost cost = RengaSearchCostOf_Private(model, stage, layout->count - s);
     answer->stage[s] = *RengaPlanGetStage(solution->plan, s);
     for (int r = 0; r < answer->stage[s].shape.replicas; r++)
       answer->rank[place++] = RengaPlanGetRank(solution->plan, s, r);
-    RengaSearchCostOf_Private(model, stage, layout->count - s, &cost);
     answer->stage[s].forward_seconds = cost.forward;
-    answer->stage[s].backward_seconds =
-        RengaSearchBackward_Private(&cost, RengaSearchRecomputes_Private(stage));
+    answer->stage[s].backward_seconds = cost.backward;
     TakeMemory(&solution->memory[s], &answer->stage[s]);
   }
   return RENGA_SUCCESS;
@@ -41,15 +39,15 @@ static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
 RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswer *answer)
 {
   const SearchTask *task = solution->task;
-  answer->microbatch = task->size[solution->candidate.size];
-  answer->leaf = task->leaf[solution->candidate.size];
+  answer->microbatch = task->size[solution->pick.size];
+  answer->leaf = task->leaf[solution->pick.size];
   answer->gpipe = solution->model.gpipe;
   answer->eager = solution->model.eager;
   RengaCall(TakeStages(solution, answer));
-  RengaCall(RengaSearchPredict_Private(task, &solution->model, &solution->candidate, solution->plan,
+  RengaCall(RengaSearchPredict_Private(task, &solution->model, &solution->pick, solution->plan,
                                        &answer->prediction));
-  RengaCall(RengaSearchExplain_Private(task, solution->chain, &solution->model,
-                                       &solution->candidate, answer));
+  RengaCall(
+      RengaSearchExplain_Private(task, solution->chain, &solution->model, &solution->pick, answer));
   return RENGA_SUCCESS;
 }
 

@@ -33,10 +33,10 @@ static const double precision = 1e-6;
 typedef struct {
   const SearchModel *model;
   int stages; /* at least */
-  int n_options;
-  const SearchOption *option;
+  int n_candidates;
+  const SearchCandidate *candidate;
   int *reach;   /* [devices + 1] the first place that these reach from the end */
-  int *pointer; /* [n_options] where the last stage of each began */
+  int *pointer; /* [n_candidates] where the last stage of each began */
 } BoundProof;
 
 static double Most(double a, double b)
@@ -67,25 +67,32 @@ static double WorkBefore(const SearchModel *model, int place)
 }
 
 /* Micro-batches that the stage holds at the least. */
-static double LeastDepth(const SearchModel *model, const SearchOption *option, int devices_behind)
+static double LeastDepth(const SearchModel *model, const SearchCandidate *candidate,
+                         int devices_behind)
 {
-  const int most = option->most_replicas;
-  const double rounds = (double)option->rounds;
+  const int most = candidate->most_replicas;
+  if (model->listing.widest > 1)
+    devices_behind /= model->listing.widest; /* replicas, at the least */
+  const double rounds = (double)candidate->rounds;
   return model->gpipe ? rounds : fmin(rounds, 1 + (devices_behind + most - 1) / most);
 }
 
-double RengaSearchPipelineAtLeast_Private(const SearchModel *model, const SearchOption *option,
-                                          int begin, int end, int devices_behind, double received,
+double RengaSearchPipelineAtLeast_Private(const SearchModel *model,
+                                          const SearchCandidate *candidate, int begin, int end,
+                                          int devices_behind, double received,
                                           const SearchPace *pace, double enough)
 {
-  const double least = LeastDepth(model, option, devices_behind);
-  const double rounds = (double)option->rounds;
+  const double least = LeastDepth(model, candidate, devices_behind);
+  const double rounds = (double)candidate->rounds;
   double seconds = HUGE_VAL;
-  for (int again = 0; again <= model->recompute; again++) {
-    const double deepest = RengaSearchDeepest_Private(model, option, begin, end, again, received);
+  for (int p = 0; p < model->policies.count; p++) {
+    const RengaSaved saved = model->policies.saved[p];
+    const double deepest =
+        RengaSearchDeepest_Private(model, candidate, saved, begin, end, received);
     if (deepest < least) continue;
-    seconds = fmin(seconds, PipelineSeconds(pace, rounds, deepest, again ? pace->forward : 0));
-    if (seconds <= enough || deepest >= rounds) break; /* to compute again wins nothing */
+    const double again = RengaSearchAgain_Private(saved, pace->forward);
+    seconds = fmin(seconds, PipelineSeconds(pace, rounds, deepest, again));
+    if (seconds <= enough || deepest >= rounds) break; /* other policies win nothing */
   }
   return seconds;
 }
@@ -99,36 +106,37 @@ SearchPace RengaSearchPace_Private(const SearchModel *model, int begin, int end)
 }
 
 /* With reduction and update, whatever the stages around it are. */
-static double LeastSeconds(const SearchModel *model, const SearchOption *option, int begin, int end,
-                           int devices_behind, double received, double enough)
+static double LeastSeconds(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                           int end, int devices_behind, double received, double enough)
 {
   const SearchPace pace = RengaSearchPace_Private(model, begin, end);
-  const double last = RengaSearchLeastEnd_Private(model, option, begin, end);
-  return last + RengaSearchPipelineAtLeast_Private(model, option, begin, end, devices_behind,
+  const double last = RengaSearchLeastEnd_Private(model, candidate, begin, end);
+  return last + RengaSearchPipelineAtLeast_Private(model, candidate, begin, end, devices_behind,
                                                    received, &pace, enough - last);
 }
 
-double RengaSearchStageAtLeast_Private(const SearchModel *model, const SearchOption *option,
+double RengaSearchStageAtLeast_Private(const SearchModel *model, const SearchCandidate *candidate,
                                        int begin, int end, int devices_behind)
 {
-  return LeastSeconds(model, option, begin, end, devices_behind, 0, 0);
+  return LeastSeconds(model, candidate, begin, end, devices_behind, 0, 0);
 }
 
-static bool FitsBound(const BoundProof *proof, const SearchOption *option, int begin, int end,
+static bool FitsBound(const BoundProof *proof, const SearchCandidate *candidate, int begin, int end,
                       int devices_behind, double received, double bound)
 {
-  return LeastSeconds(proof->model, option, begin, end, devices_behind, received, bound) <= bound;
+  return LeastSeconds(proof->model, candidate, begin, end, devices_behind, received, bound) <=
+         bound;
 }
 
 /* The first place of the longest stage that ends there, whatever it receives; end where none fits.
    near: a guess. Steps away from it double. */
-static int LongestAtMost(const BoundProof *proof, const SearchOption *option, int end,
+static int LongestAtMost(const BoundProof *proof, const SearchCandidate *candidate, int end,
                          int devices_behind, int near, double bound)
 {
   int low = 0, high = end; /* begins before low do not fit, those from high on do */
   int at = near < end ? near : end - 1;
   for (int step = 1; at >= low && at < high; step *= 2) {
-    if (FitsBound(proof, option, at, end, devices_behind, 0, bound)) {
+    if (FitsBound(proof, candidate, at, end, devices_behind, 0, bound)) {
       high = at;
       at = at > step ? at - step : 0;
     } else {
@@ -138,7 +146,7 @@ static int LongestAtMost(const BoundProof *proof, const SearchOption *option, in
   }
   while (low < high) {
     const int middle = low + (high - low) / 2;
-    if (FitsBound(proof, option, middle, end, devices_behind, 0, bound))
+    if (FitsBound(proof, candidate, middle, end, devices_behind, 0, bound))
       high = middle;
     else
       low = middle + 1;
@@ -148,15 +156,15 @@ static int LongestAtMost(const BoundProof *proof, const SearchOption *option, in
 
 /* What is received depends on the first place alone, so that the first that fits is the best; after
    some that do not one is taken to fit. */
-static int Longest(const BoundProof *proof, const SearchOption *option, int end, int devices_behind,
-                   int near, double bound)
+static int Longest(const BoundProof *proof, const SearchCandidate *candidate, int end,
+                   int devices_behind, int near, double bound)
 {
   const double *received = proof->model->received;
-  const int first = LongestAtMost(proof, option, end, devices_behind, near, bound);
+  const int first = LongestAtMost(proof, candidate, end, devices_behind, near, bound);
   int begin = first;
   if (proof->model->memory <= 0) return first;
   while (begin < end && begin < first + STEPS_MOST &&
-         !FitsBound(proof, option, begin, end, devices_behind, received[begin], bound))
+         !FitsBound(proof, candidate, begin, end, devices_behind, received[begin], bound))
     begin++;
   return begin;
 }
@@ -164,7 +172,7 @@ static int Longest(const BoundProof *proof, const SearchOption *option, int end,
 /* Enough places stay for the stages that must come before; there are only so many behind. */
 static int LeavePlaces(const BoundProof *proof, int begin, int devices_behind)
 {
-  const int left = proof->stages - 1 - devices_behind / proof->option[0].shape.replicas;
+  const int left = proof->stages - 1 - devices_behind / proof->candidate[0].devices;
   return begin < left ? left : begin;
 }
 
@@ -173,13 +181,13 @@ static int LeavePlaces(const BoundProof *proof, int begin, int devices_behind)
 static int ReachWith(BoundProof *proof, int o, int devices, int furthest, double bound)
 {
   const SearchModel *model = proof->model;
-  const SearchOption *option = &proof->option[o];
-  if (option->shape.replicas > devices || furthest == 0) return model->count + 1;
-  const int behind = devices - option->shape.replicas, end = proof->reach[behind];
+  const SearchCandidate *candidate = &proof->candidate[o];
+  if (candidate->devices > devices || furthest == 0) return model->count + 1;
+  const int behind = devices - candidate->devices, end = proof->reach[behind];
   if (end == 0 || end > model->count) return model->count + 1;
-  if (furthest <= end && !FitsBound(proof, option, furthest - 1, end, behind, 0, bound))
+  if (furthest <= end && !FitsBound(proof, candidate, furthest - 1, end, behind, 0, bound))
     return model->count + 1;
-  const int begin = Longest(proof, option, end, behind, proof->pointer[o], bound);
+  const int begin = Longest(proof, candidate, end, behind, proof->pointer[o], bound);
   if (begin >= end) return model->count + 1;
   proof->pointer[o] = begin;
   const int placed = LeavePlaces(proof, begin, behind);
@@ -190,11 +198,11 @@ static bool CanCover(BoundProof *proof, double bound)
 {
   const SearchModel *model = proof->model;
   int first = 0; /* the row that reached furthest with the last number of devices: mostly again */
-  for (int o = 0; o < proof->n_options; o++) proof->pointer[o] = model->count;
+  for (int o = 0; o < proof->n_candidates; o++) proof->pointer[o] = model->count;
   proof->reach[0] = model->count;
   for (int devices = 1; devices <= model->devices; devices++) {
     int furthest = ReachWith(proof, first, devices, model->count + 1, bound);
-    for (int o = 0; o < proof->n_options && proof->option[o].shape.replicas <= devices; o++) {
+    for (int o = 0; o < proof->n_candidates && proof->candidate[o].devices <= devices; o++) {
       const int begin = ReachWith(proof, o, devices, furthest, bound);
       if (begin < furthest) furthest = begin, first = o;
     }
@@ -206,7 +214,7 @@ static bool CanCover(BoundProof *proof, double bound)
 
 static bool IsLarge(const BoundProof *proof)
 {
-  return (int64_t)proof->model->devices * proof->n_options > WORK_WANTED;
+  return (int64_t)proof->model->devices * proof->n_candidates > WORK_WANTED;
 }
 
 /* The largest bound that is known to be out of reach; HUGE_VAL: every one. From `low` on, which is
@@ -227,30 +235,41 @@ static double LeastBound(BoundProof *proof, double low, double enough)
   return low;
 }
 
+/* The row becomes no worse than the candidate, which has no fewer devices, in all that a bound
+   counts. */
+static void LowerRow(const SearchCandidate *candidate, SearchCandidate *row)
+{
+  const SearchBytes *bytes = &candidate->bytes;
+  if (candidate->most_replicas > row->most_replicas) row->most_replicas = candidate->most_replicas;
+  if (candidate->rounds < row->rounds) row->rounds = candidate->rounds;
+  if (candidate->least_buffers < row->least_buffers) row->least_buffers = candidate->least_buffers;
+  row->bytes.parameter = fmin(row->bytes.parameter, bytes->parameter);
+  row->bytes.gradient = fmin(row->bytes.gradient, bytes->gradient);
+  row->bytes.saved = fmin(row->bytes.saved, bytes->saved);
+  row->bytes.message = fmin(row->bytes.message, bytes->message);
+  row->reduce_latency = fmin(row->reduce_latency, candidate->reduce_latency);
+  row->reduce_rate = fmin(row->reduce_rate, candidate->reduce_rate);
+}
+
 /* Few rows that are no worse than those they stand for. Those of a row have the same rounds, or
    replicas that differ by a factor at the most. */
-static int GroupBy(const SearchModel *model, double factor, SearchOption group[])
+static int GroupBy(const SearchModel *model, double factor, SearchCandidate group[])
 {
   int n = 0;
-  for (int i = 0; i < model->n_options;) {
-    SearchOption *row = &group[n++];
-    *row = model->option[i];
-    for (i++; i < model->n_options; i++) {
-      const SearchOption *option = &model->option[i];
-      if (option->rounds != row->rounds && option->shape.replicas > factor * row->shape.replicas)
-        break;
-      row->most_replicas = option->most_replicas;
-      row->rounds = option->rounds < row->rounds ? option->rounds : row->rounds;
-      if (option->least_buffers < row->least_buffers) row->least_buffers = option->least_buffers;
-      row->reduce_latency = fmin(row->reduce_latency, option->reduce_latency);
-      row->reduce_rate = fmin(row->reduce_rate, option->reduce_rate);
+  for (int i = 0; i < model->n_candidates;) {
+    SearchCandidate *row = &group[n++];
+    *row = model->candidate[i];
+    for (i++; i < model->n_candidates; i++) {
+      const SearchCandidate *candidate = &model->candidate[i];
+      if (candidate->rounds != row->rounds && candidate->devices > factor * row->devices) break;
+      LowerRow(candidate, row);
     }
   }
   return n;
 }
 
 /* As many rows as there is time for. */
-static int GroupOptions(const SearchModel *model, SearchOption group[])
+static int GroupCandidates(const SearchModel *model, SearchCandidate group[])
 {
   double factor = 1;
   int n = GroupBy(model, factor, group);
@@ -260,9 +279,9 @@ static int GroupOptions(const SearchModel *model, SearchOption group[])
 }
 
 /* Work per second of rounds of one stage. */
-static double OwnCapacity(const SearchOption *option)
+static double OwnCapacity(const SearchCandidate *candidate)
 {
-  return option->rounds > 1 ? 1.0 / (double)(option->rounds - 1) : HUGE_VAL;
+  return candidate->rounds > 1 ? 1.0 / (double)(candidate->rounds - 1) : HUGE_VAL;
 }
 
 RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **capacity)
@@ -271,11 +290,11 @@ RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **ca
   RengaCall(RengaMalloc(model->devices + 1, &most));
   for (int d = 1; d <= model->devices; d++) {
     most[d] = most[d - 1];
-    for (int o = 0; o < model->n_options && model->option[o].shape.replicas <= d; o++) {
-      const SearchOption *option = &model->option[o];
-      const double own = OwnCapacity(option);
-      most[d] = fmax(most[d], model->unequal ? own + most[d - option->shape.replicas]
-                                             : own * (d / option->shape.replicas));
+    for (int o = 0; o < model->n_candidates && model->candidate[o].devices <= d; o++) {
+      const SearchCandidate *candidate = &model->candidate[o];
+      const double own = OwnCapacity(candidate);
+      most[d] = fmax(most[d], model->unequal ? own + most[d - candidate->devices]
+                                             : own * (d / candidate->devices));
     }
   }
   *capacity = most;
@@ -283,13 +302,13 @@ RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **ca
 }
 
 /* Layouts of equal replicas are bounded one number at a time. */
-static double LargestBound(BoundProof *proof, int n_options, const SearchOption options[],
+static double LargestBound(BoundProof *proof, int n_candidates, const SearchCandidate candidates[],
                            double low)
 {
   double best = HUGE_VAL;
-  proof->n_options = proof->model->unequal ? n_options : 1;
-  for (int o = 0; o < (proof->model->unequal ? 1 : n_options); o++) {
-    proof->option = options + o;
+  proof->n_candidates = proof->model->unequal ? n_candidates : 1;
+  for (int o = 0; o < (proof->model->unequal ? 1 : n_candidates); o++) {
+    proof->candidate = candidates + o;
     best = LeastBound(proof, low, best);
   }
   return best;
@@ -305,11 +324,12 @@ static double SimpleBound(const SearchModel *model)
 RengaErrorCode RengaSearchBound_Private(const SearchModel *model, int stages, double *seconds)
 {
   BoundProof proof = {.model = model, .stages = stages};
-  SearchOption *group = NULL;
-  RengaErrorCode code = RengaMalloc(model->n_options + 1, &group);
+  SearchCandidate *group = NULL;
+  RengaErrorCode code = RengaMalloc(model->n_candidates + 1, &group);
   if (!code) code = RengaMalloc(model->devices + 1, &proof.reach);
-  if (!code) code = RengaMalloc(model->n_options + 1, &proof.pointer);
-  if (!code) *seconds = LargestBound(&proof, GroupOptions(model, group), group, SimpleBound(model));
+  if (!code) code = RengaMalloc(model->n_candidates + 1, &proof.pointer);
+  if (!code)
+    *seconds = LargestBound(&proof, GroupCandidates(model, group), group, SimpleBound(model));
   RengaFree(&proof.reach);
   RengaFree(&proof.pointer);
   RengaFree(&group);

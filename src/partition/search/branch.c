@@ -38,12 +38,12 @@ static bool IsBranchOver(Branch *branch)
 }
 
 /* Longer stages take more: the first place that is in reach, end where none is. */
-static int ReachPlace(const Branch *branch, const SearchOption *option, int end)
+static int ReachPlace(const Branch *branch, const SearchCandidate *candidate, int end)
 {
   int low = 0, high = end;
   while (low < high) {
     const int middle = low + (high - low) / 2;
-    if (RengaSearchStageAtLeast_Private(branch->model, option, middle, end, 0) < branch->ceiling)
+    if (RengaSearchStageAtLeast_Private(branch->model, candidate, middle, end, 0) < branch->ceiling)
       high = middle;
     else
       low = middle + 1;
@@ -58,10 +58,10 @@ static void FindBranchNeeds(Branch *branch)
   branch->needs[0] = 0;
   for (int end = 1; end <= model->count; end++) {
     branch->needs[end] = none;
-    for (int o = 0; o < model->n_options; o++) {
-      const int begin = ReachPlace(branch, &model->option[o], end);
+    for (int o = 0; o < model->n_candidates; o++) {
+      const int begin = ReachPlace(branch, &model->candidate[o], end);
       if (begin == end) continue;
-      const int devices = branch->needs[begin] + model->option[o].shape.replicas;
+      const int devices = branch->needs[begin] + model->candidate[o].devices;
       if (devices < branch->needs[end]) branch->needs[end] = devices;
     }
   }
@@ -91,20 +91,20 @@ static bool MayBegin(const Branch *branch, int begin, int devices)
 
 static RengaErrorCode ExtendBranch(Branch *branch, int end, int left, int behind, double least);
 
-static RengaErrorCode ExtendBy(Branch *branch, int o, int end, int left, int behind, double least)
+static RengaErrorCode ExtendBy(Branch *branch, const SearchCandidate *candidate, int end, int left,
+                               int behind, double least)
 {
   const SearchModel *model = branch->model;
-  const SearchOption *option = &model->option[o];
   for (int begin = end - 1; begin >= 0 && !IsBranchOver(branch); begin--) {
-    const double own = RengaSearchStageAtLeast_Private(model, option, begin, end, behind);
+    const double own = RengaSearchStageAtLeast_Private(model, candidate, begin, end, behind);
     const double both = own > least ? own : least;
     if (both >= branch->ceiling) return RENGA_SUCCESS;
     branch->stage[branch->count++] =
-        (SearchStage){.begin = begin, .end = end, .shape = option->shape};
-    if (MayBegin(branch, begin, left - option->shape.replicas)) {
+        (SearchStage){.begin = begin, .end = end, .shape = candidate->shape};
+    if (MayBegin(branch, begin, left - candidate->devices)) {
       if (begin > 0)
-        RengaCall(ExtendBranch(branch, begin, left - option->shape.replicas,
-                               behind + option->shape.replicas, both));
+        RengaCall(ExtendBranch(branch, begin, left - candidate->devices,
+                               behind + candidate->devices, both));
       else if (both >= branch->floor)
         RengaCall(SimulateBranch(branch));
     }
@@ -116,10 +116,10 @@ static RengaErrorCode ExtendBy(Branch *branch, int o, int end, int left, int beh
 static RengaErrorCode ExtendBranch(Branch *branch, int end, int left, int behind, double least)
 {
   const SearchModel *model = branch->model;
-  for (int o = 0; o < model->n_options && model->option[o].shape.replicas <= left; o++)
+  for (int o = 0; o < model->n_candidates && model->candidate[o].devices <= left; o++)
     if (model->unequal || branch->count == 0 ||
-        branch->stage[0].shape.replicas == model->option[o].shape.replicas)
-      RengaCall(ExtendBy(branch, o, end, left, behind, least));
+        branch->stage[0].shape.replicas == model->candidate[o].shape.replicas)
+      RengaCall(ExtendBy(branch, &model->candidate[o], end, left, behind, least));
   return RENGA_SUCCESS;
 }
 
@@ -146,7 +146,7 @@ RengaErrorCode RengaSearchBranch_Private(const SearchTask *task, const SearchCha
   SearchModel model = {0};
   Branch branch = {.task = task, .chain = chain, .model = &model, .best = best, .work = work};
   RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &branch.trial);
-  if (!code) code = RengaSearchModelOf_Private(task, chain, best->candidate.size, false, &model);
+  if (!code) code = RengaSearchModelOf_Private(task, chain, best->pick.size, false, &model);
   if (!code) code = RengaMalloc(model.count + 1, &branch.stage);
   if (!code) code = RengaMalloc(model.count + 1, &branch.needs);
   if (!code) code = RiseBound(&branch, bound);

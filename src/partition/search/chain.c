@@ -97,7 +97,7 @@ static RengaErrorCode AddChainUse(SearchChain *chain, RengaValue v, int place)
   const bool trained = value->kind == RENGA_VALUE_PARAMETER && !value->frozen;
   const int before = chain->last[v];
   const double elements = value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE
-                              ? BytesOf(value, 1) / (double)sizeof(float)
+                              ? BytesOf(value, 1) / (double)RengaDataTypeSize(value->spec.type)
                               : 0;
   chain->last[v] = place;
   if (elements <= 0 || before == place) return RENGA_SUCCESS;
@@ -316,6 +316,8 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
                                             const RengaProfileCost costs[], SearchModel *model)
 {
   const int count = chain->count;
+  SearchBytes bytes;
+  RengaCall(RengaSearchFindBytes_Private(RENGA_PRECISION_FP32, 0, &bytes));
   RengaCall(RengaSearchModelAllocate_Private(count, model));
   model->node = chain->node;
   for (int c = 0; c < count; c++) {
@@ -334,7 +336,7 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
   memcpy(model->elements, chain->elements, (size_t)(count + 1) * sizeof(double));
   memcpy(model->states, chain->states, (size_t)(count + 1) * sizeof(double));
   for (int c = 0; c < count; c++) {
-    const double gradient = sizeof(float) * (chain->elements[c + 1] - chain->elements[c]);
+    const double gradient = bytes.gradient * (chain->elements[c + 1] - chain->elements[c]);
     model->temporary[c] += model->cut[c + 1] + (model->microbatches > 1 ? gradient : 0);
   }
   RengaSearchModelFinish_Private(model);
@@ -374,7 +376,7 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   model->memory = task->memory;
   model->gpipe = task->gpipe;
   model->eager = task->eager;
-  model->recompute = can.recompute;
+  RengaSearchSetPolicies_Private(can.recompute, model);
   model->unequal = can.unequal_replicas && !spread && !task->equal;
   model->listing.every = task->every;
   model->unordered = task->unordered;
@@ -393,7 +395,7 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
       RengaSearchModelLend_Private(chain, task->size[size], task->costs[size], model);
   if (!code) {
     SetSettings(task, size, spread, model);
-    code = RengaSearchModelOptions_Private(task->machine, spread, model);
+    code = RengaSearchModelCandidates_Private(task->machine, spread, model);
   }
   if (code) RengaSearchModelFree_Private(model);
   RengaCall(code);

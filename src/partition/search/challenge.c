@@ -36,7 +36,7 @@ static RengaErrorCode FindEqual(const void *context, const SearchTask *task,
 /* The best equal stages for numbers of replicas around those that were found. */
 static RengaErrorCode ChallengeNeighbours(Solution *solution)
 {
-  const int own = solution->candidate.layout.stage[0].shape.replicas;
+  const int own = solution->pick.layout.stage[0].shape.replicas;
   const int ranks = solution->task->ranks;
   const int replicas[] = {own, own - 1, own + 1, (own + 1) / 2, 2 * own};
   bool fits = true;
@@ -63,24 +63,24 @@ static RengaErrorCode ChallengeNeighbours(Solution *solution)
 static RengaErrorCode ChallengeCuts(Solution *solution)
 {
   static const double slacks[] = {0.01, 0.03, 0.06, 0.1, 0.2};
-  const SearchCandidate first = solution->candidate;
+  const SearchPick first = solution->pick;
   SearchLayout layout = {0};
   RengaErrorCode code = RengaSearchLayoutCopy_Private(&first.layout, &layout);
   const size_t all = sizeof slacks / sizeof slacks[0];
   const size_t stride = solution->chain->count > SEARCH_LONG ? 2 : 1;
   const size_t end = solution->chain->count > CHAIN_CUT ? 1 : all;
   for (size_t i = 0; i < end && !code; i += stride) {
-    Solution other = {.task = solution->task, .chain = solution->chain, .candidate = first};
+    Solution other = {.task = solution->task, .chain = solution->chain, .pick = first};
     SearchTask task = *solution->task;
     bool fits = false;
-    other.candidate.layout = (SearchLayout){0};
+    other.pick.layout = (SearchLayout){0};
     other.allowed = solution->allowed;
     task.memory = solution->model.memory;
     task.replicas = other.replicas = solution->replicas;
     task.equal = other.equal = solution->equal;
-    code = RengaSearchLayoutCopy_Private(&layout, &other.candidate.layout);
-    if (!code) RengaSearchMoveCuts_Private(&solution->model, slacks[i], &other.candidate.layout);
-    if (!code && RengaSearchEvaluate_Private(&solution->model, &other.candidate.layout))
+    code = RengaSearchLayoutCopy_Private(&layout, &other.pick.layout);
+    if (!code) RengaSearchMoveCuts_Private(&solution->model, slacks[i], &other.pick.layout);
+    if (!code && RengaSearchEvaluate_Private(&solution->model, &other.pick.layout))
       code = RengaSolutionWeigh_Private(&task, &other);
     fits = !code && other.plan && RengaSolutionFits_Private(&other);
     if (fits) code = RengaSolutionSettle_Private(&other);
@@ -125,8 +125,8 @@ static RengaErrorCode ChallengeSlants(Solution *solution)
 {
   const SearchTask *task = solution->task;
   const SearchModel *model = &solution->model;
-  const int count = solution->candidate.layout.count;
-  const int own = solution->candidate.layout.stage[0].shape.replicas;
+  const int count = solution->pick.layout.count;
+  const int own = solution->pick.layout.stage[0].shape.replicas;
   const int replicas[] = {own, (own + 1) / 2, 2 * own};
   const double turns = (double)model->microbatches * count;
   if (!task->any_schedule || task->stages || task->replicas || turns > TURNS_MOST)

@@ -62,9 +62,9 @@ static RengaErrorCode FillCoarse(const SearchModel *fine, const int place[], Sea
 {
   SearchTie *tie = NULL;
   RengaCall(CopySums(fine, place, coarse));
-  RengaCall(RengaMalloc(fine->n_options + 1, &coarse->option));
-  for (int o = 0; o < fine->n_options; o++) coarse->option[o] = fine->option[o];
-  coarse->n_options = fine->n_options;
+  RengaCall(RengaMalloc(fine->n_candidates + 1, &coarse->candidate));
+  for (int o = 0; o < fine->n_candidates; o++) coarse->candidate[o] = fine->candidate[o];
+  coarse->n_candidates = fine->n_candidates;
   RengaCall(RengaMalloc(fine->n_ties + 1, &tie));
   for (int t = 0; t < fine->n_ties; t++)
     tie[t] = (SearchTie){.before = PartOfChain(place, coarse->count, fine->tie[t].before),

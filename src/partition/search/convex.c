@@ -17,7 +17,7 @@ typedef struct {
   const SearchTask *task;
   const SearchChain *chain;
   const SearchModel *model;
-  const SearchCandidate *candidate;
+  const SearchPick *pick;
   RengaCutsProblem problem; /* points into what follows */
   RengaCutsItem *item;      /* [places] */
   int *edge, *first, *pin;  /* messages are values */
@@ -27,9 +27,9 @@ typedef struct {
   double bottleneck; /* of the plan */
 } Convex;
 
-static SearchOption OptionOfConvex(const Convex *convex)
+static SearchCandidate CandidateOfConvex(const Convex *convex)
 {
-  return RengaSearchOptionOf_Private(convex->model, &convex->candidate->layout.stage[0].shape);
+  return RengaSearchCandidateOf_Private(convex->model, &convex->pick->layout.stage[0].shape);
 }
 
 static bool CrossesStages(const RengaGraphValue *value)
@@ -42,25 +42,27 @@ static bool CrossesStages(const RengaGraphValue *value)
 static void FillItems(Convex *convex)
 {
   const SearchModel *model = convex->model;
-  const double copies = 1 + model->moments + OptionOfConvex(convex).least_buffers;
+  const SearchCandidate candidate = CandidateOfConvex(convex);
+  const SearchBytes *bytes = &candidate.bytes;
+  const double each = bytes->parameter + bytes->gradient * candidate.least_buffers;
   for (int c = 0; c < model->count; c++) {
-    const RengaProfileCost *own = &convex->task->costs[convex->candidate->size][model->node[c]];
+    const RengaProfileCost *own = &convex->task->costs[convex->pick->size][model->node[c]];
     const double elements = model->elements[c + 1] - model->elements[c];
     const double states = model->states[c + 1] - model->states[c];
     convex->item[c].work = own->forward + own->backward + model->accumulate_rate * elements;
-    convex->item[c].memory = (copies * elements + states) * (double)sizeof(float);
+    convex->item[c].memory = each * elements + bytes->state * states;
   }
   for (int t = 0; t < model->n_ties; t++)
-    convex->item[model->tie[t].after].memory -=
-        (1 + model->moments) * model->tie[t].elements * (double)sizeof(float);
+    convex->item[model->tie[t].after].memory -= bytes->parameter * model->tie[t].elements;
 }
 
 static double CostOfConvex(const Convex *convex, const RengaGraphValue *value)
 {
-  const SearchOption option = OptionOfConvex(convex);
-  const int64_t microbatch = convex->task->size[convex->candidate->size];
+  const SearchCandidate candidate = CandidateOfConvex(convex);
+  const int64_t microbatch = convex->task->size[convex->pick->size];
   const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, microbatch);
-  return option.message_latency + option.message_rate * (double)RengaTensorSpecBytes(&spec);
+  return candidate.message_latency +
+         candidate.message_rate * (candidate.bytes.message * (double)RengaTensorSpecBytes(&spec));
 }
 
 /* An edge for each use of what another node made; value: [inputs of all nodes] whose it is. */
@@ -136,7 +138,7 @@ static void FillProblem(Convex *convex)
   problem->message_first = convex->first;
   problem->message_pin = convex->pin;
   problem->overlapped = true;
-  problem->devices = convex->candidate->layout.count;
+  problem->devices = convex->pick->layout.count;
   problem->capacity = task->memory > 0 ? task->memory : HUGE_VAL;
   const double left = task->until > 0 ? task->until - MPI_Wtime() : 0;
   const bool quick = !task->exact || left < 0;
@@ -147,7 +149,7 @@ static void FillProblem(Convex *convex)
 
 static RengaErrorCode WeighPlan(Convex *convex)
 {
-  const SearchLayout *layout = &convex->candidate->layout;
+  const SearchLayout *layout = &convex->pick->layout;
   RengaCall(RengaMalloc(convex->model->count + 1, &convex->stage_of));
   RengaCall(RengaMalloc(layout->count, &convex->stage));
   for (int s = 0; s < layout->count; s++) {
@@ -188,13 +190,12 @@ static RengaErrorCode CompareConvex(Convex *convex, SearchConvex *answer)
 }
 
 RengaErrorCode RengaSearchConvex_Private(const SearchTask *task, const SearchChain *chain,
-                                         const SearchModel *model, const SearchCandidate *candidate,
+                                         const SearchModel *model, const SearchPick *pick,
                                          SearchConvex *answer)
 {
-  Convex convex = {.task = task, .chain = chain, .model = model, .candidate = candidate};
+  Convex convex = {.task = task, .chain = chain, .model = model, .pick = pick};
   *answer = (SearchConvex){.compared = false};
-  if (candidate->layout.count < 2 || !RengaSearchIsEqual_Private(&candidate->layout))
-    return RENGA_SUCCESS;
+  if (pick->layout.count < 2 || !RengaSearchIsEqual_Private(&pick->layout)) return RENGA_SUCCESS;
   if (!task->exact && model->count > QUICK_PLACES) return RENGA_SUCCESS;
   const RengaErrorCode code = CompareConvex(&convex, answer);
   RengaFree(&convex.item);

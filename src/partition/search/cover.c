@@ -9,32 +9,33 @@ enum { CHAIN_LONG = 20000, STEPS_BACK = 20, FRONT_MOST = 6 };
 /* A way to cover the places from one on: devices ascend and stages descend along a front, since
    with more stages behind it a stage holds more micro-batches. */
 typedef struct {
-  int devices, stages, end, option;
+  int devices, stages, end;
   int next; /* number in the front of end */
+  const SearchCandidate *candidate;
 } CoverSuffix;
 
 typedef struct {
   const SearchModel *model;
-  int n_options;
-  int *option;         /* [n_options] rows of the model that are tried */
-  int *count;          /* [places + 1] of the front */
-  CoverSuffix *suffix; /* [places + 1][FRONT_MOST] */
-  int *pointer;        /* [n_options] */
+  int n_candidates;
+  const SearchCandidate **candidate; /* [n_candidates] of the model, that are tried */
+  int *count;                        /* [places + 1] of the front */
+  CoverSuffix *suffix;               /* [places + 1][FRONT_MOST] */
+  int *pointer;                      /* [n_candidates] */
 } GreedyCover;
 
-static bool FitsAtLeast(const SearchModel *model, const SearchOption *option, int begin, int end,
-                        double bound)
+static bool FitsAtLeast(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                        int end, double bound)
 {
-  if (RengaSearchLeastShare_Private(model, option, begin, end) > bound) return false;
+  if (RengaSearchLeastShare_Private(model, candidate, begin, end) > bound) return false;
   return model->memory <= 0 ||
-         RengaSearchLeastBytes_Private(model, option, begin, end) <= model->memory;
+         RengaSearchLeastBytes_Private(model, candidate, begin, end) <= model->memory;
 }
 
-static bool FitsCover(const SearchModel *model, int option, int begin, int end, int depth,
-                      double bound)
+static bool FitsCover(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                      int end, int depth, double bound)
 {
   SearchCost cost;
-  return RengaSearchStageCost_Private(model, &model->option[option], begin, end, depth, &cost) &&
+  return RengaSearchStageCost_Private(model, candidate, begin, end, depth, &cost) &&
          cost.rounds + cost.reduce + cost.update <= bound;
 }
 
@@ -63,21 +64,22 @@ static void InsertFront(GreedyCover *cover, int begin, const CoverSuffix *suffix
 
 /* The longest stage from begin on, or one a little shorter where the cut is dear, before each way
    to go on. */
-static void TryOption(GreedyCover *cover, int number, int begin, double bound)
+static void TryCandidate(GreedyCover *cover, int number, int begin, double bound)
 {
   const SearchModel *model = cover->model;
-  const int o = cover->option[number], replicas = model->option[o].shape.replicas;
+  const SearchCandidate *candidate = cover->candidate[number];
   int *last = &cover->pointer[number];
   int waiting = FRONT_MOST; /* numbers of the fronts for which no end is found yet */
-  while (*last > begin && !FitsAtLeast(model, &model->option[o], begin, *last, bound)) --*last;
+  while (*last > begin && !FitsAtLeast(model, candidate, begin, *last, bound)) --*last;
   for (int end = *last, step = 0; end > begin && step < STEPS_BACK && waiting; end--, step++) {
     const CoverSuffix *next = cover->suffix + (int64_t)end * FRONT_MOST;
     for (int i = 0; i < cover->count[end] && i < waiting; i++) {
-      const CoverSuffix made = {next[i].devices + replicas, next[i].stages + 1, end, o, i};
+      const CoverSuffix made = {next[i].devices + candidate->devices, next[i].stages + 1, end, i,
+                                candidate};
       if (made.devices > model->devices ||
           IsSuffixDominated(cover, begin, made.devices, made.stages))
         continue;
-      if (!FitsCover(model, o, begin, end, made.stages, bound)) continue;
+      if (!FitsCover(model, candidate, begin, end, made.stages, bound)) continue;
       InsertFront(cover, begin, &made);
       waiting = i;
     }
@@ -87,12 +89,12 @@ static void TryOption(GreedyCover *cover, int number, int begin, double bound)
 static bool CoverUnder(GreedyCover *cover, double bound)
 {
   const int n = cover->model->count;
-  for (int o = 0; o < cover->n_options; o++) cover->pointer[o] = n;
+  for (int o = 0; o < cover->n_candidates; o++) cover->pointer[o] = n;
   cover->suffix[(int64_t)n * FRONT_MOST] = (CoverSuffix){.end = n};
   cover->count[n] = 1;
   for (int begin = n - 1; begin >= 0; begin--) {
     cover->count[begin] = 0;
-    for (int o = 0; o < cover->n_options; o++) TryOption(cover, o, begin, bound);
+    for (int o = 0; o < cover->n_candidates; o++) TryCandidate(cover, o, begin, bound);
   }
   return cover->count[0] > 0;
 }
@@ -103,7 +105,7 @@ static RengaErrorCode TakeLayout(const GreedyCover *cover, int first, SearchLayo
   SearchLayout layout = {.count = suffix->stages};
   RengaCall(RengaMalloc(layout.count, &layout.stage));
   for (int s = 0, begin = 0; s < layout.count; s++) {
-    layout.stage[s] = (SearchStage){begin, suffix->end, cover->model->option[suffix->option].shape};
+    layout.stage[s] = (SearchStage){begin, suffix->end, suffix->candidate->shape};
     begin = suffix->end;
     suffix = cover->suffix + (int64_t)begin * FRONT_MOST + suffix->next;
   }
@@ -123,7 +125,7 @@ static RengaErrorCode SearchCovers(GreedyCover *cover, SearchLayout *best)
   const double work = RengaSearchWork_Private(cover->model);
   double low = 0, high = best->count ? best->step - work : work;
   const int probes =
-      cover->model->quick || (int64_t)cover->model->count * cover->n_options > 40000 ? 8 : 24;
+      cover->model->quick || (int64_t)cover->model->count * cover->n_candidates > 40000 ? 8 : 24;
   if (!CoverUnder(cover, high)) {
     high = HUGE_VAL;
     if (best->count || !CoverUnder(cover, high)) return RENGA_SUCCESS;
@@ -143,19 +145,19 @@ static RengaErrorCode SearchCovers(GreedyCover *cover, SearchLayout *best)
 }
 
 /* All small numbers of replicas, then steps of a quarter; fewer of them in a long chain. */
-static RengaErrorCode ChooseOptions(GreedyCover *cover)
+static RengaErrorCode ChooseCandidates(GreedyCover *cover)
 {
   const SearchModel *model = cover->model;
   const bool few = model->count > CHAIN_LONG;
   const int all_up_to = few ? 1 : 8;
-  RengaCall(RengaMalloc(model->n_options + 1, &cover->option));
-  for (int o = 0, last = 0; o < model->n_options; o++) {
-    const int replicas = model->option[o].shape.replicas;
-    if (o + 1 < model->n_options && replicas > all_up_to &&
-        (few ? replicas < 3 * last : 4 * replicas < 5 * last))
+  RengaCall(RengaMalloc(model->n_candidates + 1, &cover->candidate));
+  for (int o = 0, last = 0; o < model->n_candidates; o++) {
+    const int devices = model->candidate[o].devices;
+    if (o + 1 < model->n_candidates && devices > all_up_to &&
+        (few ? devices < 3 * last : 4 * devices < 5 * last))
       continue;
-    cover->option[cover->n_options++] = o;
-    last = replicas;
+    cover->candidate[cover->n_candidates++] = &model->candidate[o];
+    last = devices;
   }
   return RENGA_SUCCESS;
 }
@@ -163,12 +165,12 @@ static RengaErrorCode ChooseOptions(GreedyCover *cover)
 RengaErrorCode RengaSearchCover_Private(const SearchModel *model, SearchLayout *best)
 {
   GreedyCover cover = {.model = model};
-  RengaErrorCode code = ChooseOptions(&cover);
+  RengaErrorCode code = ChooseCandidates(&cover);
   if (!code) code = RengaMalloc((int64_t)(model->count + 1) * FRONT_MOST, &cover.suffix);
   if (!code) code = RengaMalloc(model->count + 1, &cover.count);
-  if (!code) code = RengaMalloc(cover.n_options + 1, &cover.pointer);
+  if (!code) code = RengaMalloc(cover.n_candidates + 1, &cover.pointer);
   if (!code) code = SearchCovers(&cover, best);
-  RengaFree(&cover.option);
+  RengaFree(&cover.candidate);
   RengaFree(&cover.suffix);
   RengaFree(&cover.count);
   RengaFree(&cover.pointer);

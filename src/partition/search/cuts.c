@@ -19,7 +19,7 @@ static int PlaceOfNode(const SearchModel *model, int node)
 }
 
 static RengaErrorCode TryCount(RengaPartition partition, const SearchModel *model, int count,
-                               int option, SearchLayout *best)
+                               const RengaStageShape *shape, SearchLayout *best)
 {
   SearchLayout layout = {.count = count};
   RengaPlanStage *stages = NULL;
@@ -29,7 +29,7 @@ static RengaErrorCode TryCount(RengaPartition partition, const SearchModel *mode
   for (int s = 0; s < count && !code; s++)
     layout.stage[s] = (SearchStage){.begin = s ? PlaceOfNode(model, stages[s].first) : 0,
                                     .end = PlaceOfNode(model, stages[s].last),
-                                    .shape = model->option[option].shape};
+                                    .shape = *shape};
   RengaFree(&stages);
   if (code) RengaFree(&layout.stage);
   RengaCall(code);
@@ -44,11 +44,11 @@ RengaErrorCode RengaSearchCutsFind_Private(const void *context, const SearchTask
   int own = 0;
   RengaCall(partition->ops->count(partition, &own));
   if (!own) own = task->stages;
-  for (int o = 0; o < model->n_options; o++) {
-    int count = own ? own : model->devices / model->option[o].shape.replicas;
+  for (int o = 0; o < model->n_candidates; o++) {
+    int count = own ? own : model->devices / model->candidate[o].devices;
     if (count > model->count) count = model->count;
-    if ((int64_t)count * model->option[o].shape.replicas > model->devices) continue;
-    RengaCall(TryCount(partition, model, count, o, best));
+    if ((int64_t)count * model->candidate[o].devices > model->devices) continue;
+    RengaCall(TryCount(partition, model, count, &model->candidate[o].shape, best));
   }
   return RENGA_SUCCESS;
 }

@@ -9,7 +9,8 @@ enum { PROBES = 30 };
 static const double work_most = 1e7, work_quick = 2e6; /* intervals looked at, over all pairs */
 
 typedef struct {
-  int option, stages;
+  const SearchCandidate *candidate;
+  int stages;
   double fill;  /* seconds of it, with the cheapest messages */
   double bound; /* no layout of this pair is faster */
 } CutPair;
@@ -21,25 +22,24 @@ typedef struct {
   int *cut;    /* [stages] first places, from the last stage on */
 } EqualSearch;
 
-static bool FitsEqual(EqualSearch *equal, int option, int begin, int end, int depth, double share)
+static bool FitsEqual(EqualSearch *equal, const SearchCandidate *candidate, int begin, int end,
+                      int depth, double share)
 {
   SearchCost cost;
   equal->work_left--;
-  if (RengaSearchLeastShare_Private(equal->model, &equal->model->option[option], begin, end) >
-      share)
-    return false;
-  return RengaSearchStageCost_Private(equal->model, &equal->model->option[option], begin, end,
-                                      depth, &cost) &&
+  if (RengaSearchLeastShare_Private(equal->model, candidate, begin, end) > share) return false;
+  return RengaSearchStageCost_Private(equal->model, candidate, begin, end, depth, &cost) &&
          cost.rounds + cost.reduce + cost.update <= share;
 }
 
 /* The first place of the longest stage that ends there; end where none fits. Most stages are about
    as long as the one after them: from there on steps double until the answer is between two. */
-static int ReachEqual(EqualSearch *equal, int option, int end, int after, int depth, double share)
+static int ReachEqual(EqualSearch *equal, const SearchCandidate *candidate, int end, int after,
+                      int depth, double share)
 {
   int low = 0, high = end;
   int at = end > after ? end - after : 0;
-  const bool longer = !after || FitsEqual(equal, option, at, end, depth, share);
+  const bool longer = !after || FitsEqual(equal, candidate, at, end, depth, share);
   if (longer)
     high = at;
   else
@@ -48,7 +48,7 @@ static int ReachEqual(EqualSearch *equal, int option, int end, int after, int de
     at = longer ? high - step : low + step - 1;
     if (at < low) at = low;
     if (at >= high) break;
-    const bool fits = FitsEqual(equal, option, at, end, depth, share);
+    const bool fits = FitsEqual(equal, candidate, at, end, depth, share);
     if (fits)
       high = at;
     else
@@ -57,7 +57,7 @@ static int ReachEqual(EqualSearch *equal, int option, int end, int after, int de
   }
   while (low < high) {
     const int middle = low + (high - low) / 2;
-    if (FitsEqual(equal, option, middle, end, depth, share))
+    if (FitsEqual(equal, candidate, middle, end, depth, share))
       high = middle;
     else
       low = middle + 1;
@@ -66,30 +66,29 @@ static int ReachEqual(EqualSearch *equal, int option, int end, int after, int de
 }
 
 /* Whether so many stages have room for the places before this one, by their work and parameters. */
-static bool MayHold(const EqualSearch *equal, const SearchOption *option, int stages, int end,
+static bool MayHold(const EqualSearch *equal, const SearchCandidate *candidate, int stages, int end,
                     double share)
 {
   const SearchModel *model = equal->model;
   const double elements = model->elements[end];
   const double work =
       model->forward[end] + model->backward[end] + model->accumulate_rate * elements;
-  const double bytes = (double)sizeof(float) * (elements * option->buffers +
-                                                (elements - equal->tied) * (1 + model->moments));
-  if ((double)(option->rounds - 1) * work > 1.0000001 * stages * share) return false;
+  const double bytes = candidate->bytes.gradient * candidate->buffers * elements +
+                       candidate->bytes.parameter * (elements - equal->tied);
+  if ((double)(candidate->rounds - 1) * work > 1.0000001 * stages * share) return false;
   return model->memory <= 0 || bytes <= stages * model->memory;
 }
 
 /* No stage may leave too few places for those before it. */
 static bool FillEqual(EqualSearch *equal, const CutPair *pair, double share)
 {
-  const SearchOption *option = &equal->model->option[pair->option];
   int end = equal->model->count, after = 0;
-  if (!MayHold(equal, option, pair->stages, end, share)) return false;
+  if (!MayHold(equal, pair->candidate, pair->stages, end, share)) return false;
   for (int k = 1; k <= pair->stages; k++) {
-    int begin = ReachEqual(equal, pair->option, end, after, k, share);
+    int begin = ReachEqual(equal, pair->candidate, end, after, k, share);
     if (begin < pair->stages - k) begin = pair->stages - k;
     if (begin >= end) return false;
-    if (!MayHold(equal, option, pair->stages - k, begin, share)) return false;
+    if (!MayHold(equal, pair->candidate, pair->stages - k, begin, share)) return false;
     after = end - begin;
     equal->cut[pair->stages - k] = end = begin;
   }
@@ -103,7 +102,7 @@ static RengaErrorCode TakeEqual(EqualSearch *equal, const CutPair *pair, SearchL
   for (int s = 0; s < pair->stages; s++)
     layout.stage[s] =
         (SearchStage){equal->cut[s], s + 1 < pair->stages ? equal->cut[s + 1] : equal->model->count,
-                      equal->model->option[pair->option].shape};
+                      pair->candidate->shape};
   RengaCall(RengaSearchTake_Private(equal->model, &layout, best));
   return RENGA_SUCCESS;
 }
@@ -132,7 +131,7 @@ static int ComparePairs(const void *a, const void *b)
   const CutPair *x = a, *y = b;
   if (x->bound != y->bound) return x->bound > y->bound ? 1 : -1;
   if (x->stages != y->stages) return x->stages > y->stages ? 1 : -1;
-  return (x->option > y->option) - (x->option < y->option);
+  return (x->candidate > y->candidate) - (x->candidate < y->candidate);
 }
 
 static int CompareCutBytes(const void *a, const void *b)
@@ -157,17 +156,16 @@ static RengaErrorCode FindExtremes(const SearchModel *model, double *work, doubl
   return RENGA_SUCCESS;
 }
 
-static CutPair MakePair(const SearchModel *model, int option, int stages, double largest,
-                        const double bytes[])
+static CutPair MakePair(const SearchModel *model, const SearchCandidate *row, int stages,
+                        double largest, const double bytes[])
 {
-  const SearchOption *row = &model->option[option];
   const double work = RengaSearchWork_Private(model);
-  CutPair pair = {.option = option, .stages = stages, .fill = work};
+  CutPair pair = {.candidate = row, .stages = stages, .fill = work};
   pair.fill += 2 * ((stages - 1) * row->message_latency + row->message_rate * bytes[stages - 1]);
   pair.bound = pair.fill + (double)(row->rounds - 1) * fmax(largest, work / stages);
   if (stages == 1 && row->shape.replicas > 1)
     pair.bound += row->reduce_latency +
-                  row->reduce_rate * (double)sizeof(float) * model->elements[model->count];
+                  row->reduce_rate * row->bytes.gradient * model->elements[model->count];
   return pair;
 }
 
@@ -176,14 +174,13 @@ static RengaErrorCode ListPairs(const SearchModel *model, int *count, CutPair **
   int most = 0, n = 0;
   double largest, *bytes = NULL;
   RengaCall(FindExtremes(model, &largest, &bytes));
-  for (int o = 0; o < model->n_options; o++)
-    most += model->devices / model->option[o].shape.replicas;
+  for (int o = 0; o < model->n_candidates; o++)
+    most += model->devices / model->candidate[o].devices;
   const RengaErrorCode code = RengaMalloc(most + 1, pairs);
-  for (int o = 0; o < model->n_options && !code; o++)
-    for (int p = 1; p <= model->count && p * model->option[o].shape.replicas <= model->devices;
-         p++) {
+  for (int o = 0; o < model->n_candidates && !code; o++)
+    for (int p = 1; p <= model->count && p * model->candidate[o].devices <= model->devices; p++) {
       if (model->stages && p != model->stages) continue;
-      (*pairs)[n++] = MakePair(model, o, p, largest, bytes);
+      (*pairs)[n++] = MakePair(model, &model->candidate[o], p, largest, bytes);
     }
   RengaFree(&bytes);
   RengaCall(code);

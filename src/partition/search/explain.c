@@ -55,7 +55,7 @@ static RengaErrorCode SearchAgain(const SearchTask *task, const SearchChain *cha
   RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, model));
   model->quick = true;
   if (model->count > CHAIN_LONG) model->unequal = false;
-  if (model->n_options) RengaCall(RengaSearchQuickly_Private(model, layout));
+  if (model->n_candidates) RengaCall(RengaSearchQuickly_Private(model, layout));
   return RENGA_SUCCESS;
 }
 
@@ -64,15 +64,14 @@ typedef struct {
   double step;
 } Other;
 
-/* Seconds of a step of the candidate's layout on the task's machine. */
+/* Seconds of a step of the pick's layout on the task's machine. */
 static RengaErrorCode SimulateOn(const SearchTask *task, const SearchChain *chain,
-                                 const SearchModel *model, const SearchCandidate *candidate,
-                                 double *step)
+                                 const SearchModel *model, const SearchPick *pick, double *step)
 {
   RengaPlan plan = NULL;
   RengaPlanPrediction prediction;
-  RengaCall(RengaSearchPlan_Private(task, chain, candidate, &plan));
-  const RengaErrorCode code = RengaSearchPredict_Private(task, model, candidate, plan, &prediction);
+  RengaCall(RengaSearchPlan_Private(task, chain, pick, &plan));
+  const RengaErrorCode code = RengaSearchPredict_Private(task, model, pick, plan, &prediction);
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(code);
   *step = prediction.step;
@@ -80,10 +79,10 @@ static RengaErrorCode SimulateOn(const SearchTask *task, const SearchChain *chai
 }
 
 static RengaErrorCode TryOther(const SearchTask *task, const SearchChain *chain,
-                               const SearchCandidate *candidate, Other *other, int *kind)
+                               const SearchPick *pick, Other *other, int *kind)
 {
   SearchModel model = {0};
-  SearchCandidate found = {.size = candidate->size, .spread = candidate->spread};
+  SearchPick found = {.size = pick->size, .spread = pick->spread};
   const SearchLayout *layout = &found.layout;
   RengaErrorCode code = SearchAgain(task, chain, found.size, found.spread, &model, &found.layout);
   other->step = HUGE_VAL;
@@ -98,16 +97,14 @@ static RengaErrorCode TryOther(const SearchTask *task, const SearchChain *chain,
 
 /* The same, or the plan itself, without recomputation where memory is not bounded. */
 static RengaErrorCode TryBetter(const SearchTask *task, const SearchChain *chain,
-                                const SearchModel *model, const SearchCandidate *candidate,
-                                Other *other)
+                                const SearchModel *model, const SearchPick *pick, Other *other)
 {
-  SearchCandidate own = *candidate;
+  SearchPick own = *pick;
   double step = HUGE_VAL;
   own.layout = (SearchLayout){0};
-  RengaCall(TryOther(task, chain, candidate, other, NULL));
-  RengaCall(RengaSearchLayoutCopy_Private(&candidate->layout, &own.layout));
-  for (int s = 0; s < own.layout.count && task->memory <= 0; s++)
-    RengaSearchSetRecompute_Private(&own.layout.stage[s], false);
+  RengaCall(TryOther(task, chain, pick, other, NULL));
+  RengaCall(RengaSearchLayoutCopy_Private(&pick->layout, &own.layout));
+  if (task->memory <= 0) RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, &own.layout);
   const RengaErrorCode code = SimulateOn(task, chain, model, &own, &step);
   RengaSearchLayoutFree_Private(&own.layout);
   RengaCall(code);
@@ -118,11 +115,11 @@ static RengaErrorCode TryBetter(const SearchTask *task, const SearchChain *chain
 }
 
 static RengaErrorCode ExplainRunnerUp(const SearchTask *task, const SearchChain *chain,
-                                      const SearchCandidate *candidate, SearchAnswer *answer)
+                                      const SearchPick *pick, SearchAnswer *answer)
 {
   static const char *const names[] = {"one stage on every device", "one replica of every stage",
                                       "several stages with several replicas"};
-  const int own = KindOfLimit(&candidate->layout);
+  const int own = KindOfLimit(&pick->layout);
   Other best = {.step = HUGE_VAL};
   int best_kind = KIND_COUNT;
   for (int kind = 0; kind < KIND_BOTH; kind++) {
@@ -132,7 +129,7 @@ static RengaErrorCode ExplainRunnerUp(const SearchTask *task, const SearchChain 
     if (kind == own || (kind == KIND_ONE_STAGE ? task->stages > 1 : task->replicas > 1)) continue;
     if (kind == KIND_ONE_STAGE) other_task.stages = 1;
     if (kind == KIND_ONE_REPLICA) other_task.replicas = 1;
-    RengaCall(TryOther(&other_task, chain, candidate, &other, &found));
+    RengaCall(TryOther(&other_task, chain, pick, &other, &found));
     if (found != own && other.step < best.step) best = other, best_kind = found;
   }
   if (best_kind == KIND_COUNT)
@@ -153,8 +150,7 @@ static RengaErrorCode ExplainRounds(const SearchChain *chain, const SearchModel 
   bool waits = false;
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
-    SearchCost cost = {0};
-    RengaSearchCostOf_Private(model, stage, layout->count - s, &cost);
+    const SearchCost cost = RengaSearchCostOf_Private(model, stage, layout->count - s);
     sum += cost.rounds;
     if (cost.rounds > most)
       worst = s, most = cost.rounds, waits = cost.delay > cost.forward + cost.backward;
@@ -174,10 +170,10 @@ static RengaErrorCode ExplainRounds(const SearchChain *chain, const SearchModel 
 }
 
 static RengaErrorCode ExplainLimit(const SearchTask *task, const SearchChain *chain,
-                                   const SearchModel *model, const SearchCandidate *candidate,
+                                   const SearchModel *model, const SearchPick *pick,
                                    SearchAnswer *answer)
 {
-  const SearchLayout *layout = &candidate->layout;
+  const SearchLayout *layout = &pick->layout;
   char bytes[32], bound[32];
   int fullest = 0;
   for (int s = 1; s < answer->n_stages; s++)
@@ -228,14 +224,14 @@ static RengaErrorCode MakeFaster(const SearchTask *task, RengaMachine *machine)
 }
 
 static RengaErrorCode ExplainLinks(const SearchTask *task, const SearchChain *chain,
-                                   const SearchModel *model, const SearchCandidate *candidate,
+                                   const SearchModel *model, const SearchPick *pick,
                                    SearchAnswer *answer)
 {
   SearchTask linked = *task;
   Other other = {.step = HUGE_VAL};
   if (!task->machine) return RENGA_SUCCESS;
   RengaCall(MakeFaster(task, &linked.machine));
-  const RengaErrorCode code = TryBetter(&linked, chain, model, candidate, &other);
+  const RengaErrorCode code = TryBetter(&linked, chain, model, pick, &other);
   RengaCall(RengaMachineDestroy(&linked.machine));
   RengaCall(code);
   RengaCall(SayReason(answer, "links",
@@ -246,12 +242,12 @@ static RengaErrorCode ExplainLinks(const SearchTask *task, const SearchChain *ch
 
 /* A pipeline fills and empties once for more of them. */
 static RengaErrorCode ExplainBatch(const SearchTask *task, const SearchChain *chain,
-                                   const SearchCandidate *candidate, SearchAnswer *answer)
+                                   const SearchPick *pick, SearchAnswer *answer)
 {
   SearchTask twice = *task;
   Other other;
   twice.batch *= 2;
-  RengaCall(TryOther(&twice, chain, candidate, &other, NULL));
+  RengaCall(TryOther(&twice, chain, pick, &other, NULL));
   const double more = 2 * answer->prediction.step / other.step - 1;
   if (more <= 0) return RENGA_SUCCESS;
   RengaCall(SayReason(answer, "batch",
@@ -262,7 +258,7 @@ static RengaErrorCode ExplainBatch(const SearchTask *task, const SearchChain *ch
 }
 
 static RengaErrorCode ExplainMachine(const SearchTask *task, const SearchChain *chain,
-                                     const SearchModel *model, const SearchCandidate *candidate,
+                                     const SearchModel *model, const SearchPick *pick,
                                      SearchAnswer *answer)
 {
   const double step = answer->prediction.step;
@@ -270,22 +266,22 @@ static RengaErrorCode ExplainMachine(const SearchTask *task, const SearchChain *
   if (task->memory > 0) {
     SearchTask free_task = *task;
     free_task.memory = 0;
-    RengaCall(TryBetter(&free_task, chain, model, candidate, &other));
+    RengaCall(TryBetter(&free_task, chain, model, pick, &other));
     RengaCall(SayReason(answer, "memory",
                         "with any memory %s would take %.4g s per step, %.1f %% less", other.name,
                         other.step, fmax(0, 100 * (1 - other.step / step))));
   }
-  RengaCall(ExplainLinks(task, chain, model, candidate, answer));
-  RengaCall(ExplainBatch(task, chain, candidate, answer));
+  RengaCall(ExplainLinks(task, chain, model, pick, answer));
+  RengaCall(ExplainBatch(task, chain, pick, answer));
   return RENGA_SUCCESS;
 }
 
 /* The best that leaves no device idle, where there is one. */
 static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *chain,
-                                  const SearchModel *model, const SearchCandidate *candidate,
+                                  const SearchModel *model, const SearchPick *pick,
                                   SearchAnswer *answer)
 {
-  const int used = RengaSearchDevices_Private(&candidate->layout);
+  const int used = RengaSearchDevices_Private(&pick->layout);
   Other best = {.step = HUGE_VAL};
   if (used == task->ranks) return RENGA_SUCCESS;
   for (int p = 1; p <= task->ranks && p <= model->count; p++) {
@@ -298,7 +294,7 @@ static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *cha
       continue;
     all.stages = p;
     all.replicas = task->ranks / p;
-    RengaCall(TryOther(&all, chain, candidate, &other, NULL));
+    RengaCall(TryOther(&all, chain, pick, &other, NULL));
     if (other.step < best.step) best = other;
   }
   if (isinf(best.step))
@@ -315,12 +311,12 @@ static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *cha
 }
 
 static RengaErrorCode ExplainConvex(const SearchTask *task, const SearchChain *chain,
-                                    const SearchModel *model, const SearchCandidate *candidate,
+                                    const SearchModel *model, const SearchPick *pick,
                                     SearchAnswer *answer)
 {
   char what[128], rest[64] = "";
   SearchConvex convex;
-  RengaCall(RengaSearchConvex_Private(task, chain, model, candidate, &convex));
+  RengaCall(RengaSearchConvex_Private(task, chain, model, pick, &convex));
   if (!convex.compared) return RENGA_SUCCESS;
   snprintf(what, sizeof what, "the longer of work and messages of a micro-batch%s",
            task->memory > 0 ? "; of the memory, parameters, gradients and moments" : "");
@@ -351,18 +347,19 @@ static RengaErrorCode ExplainGradients(const SearchModel *model, const SearchLay
     if (answer->stage[s].memory > answer->stage[fullest].memory) fullest = s;
   const RengaPlanStage *stage = &answer->stage[fullest];
   const SearchStage *place = &layout->stage[fullest];
+  const SearchCandidate own = RengaSearchCandidateOf_Private(model, &place->shape);
   const double buffer =
-      sizeof(float) * (model->elements[place->end] - model->elements[place->begin]);
-  const SearchOption own =
-      RengaSearchOption_Private(model->microbatches, model->leaf, stage->shape.replicas);
-  SearchOption best = own;
+      own.bytes.gradient * (model->elements[place->end] - model->elements[place->begin]);
+  SearchModel larger = RengaSearchModelSettings_Private(model);
+  SearchCandidate best = own;
   int64_t leaf = model->leaf;
   for (int64_t other = 4; other <= LEAF_MOST && other <= model->microbatches; other *= 2) {
-    const SearchOption option =
-        RengaSearchOption_Private(model->microbatches, other, stage->shape.replicas);
-    if ((double)option.rounds > LEAF_ROUNDS * (double)own.rounds || option.buffers >= best.buffers)
+    larger.leaf = other;
+    const SearchCandidate candidate = RengaSearchCandidateOf_Private(&larger, &place->shape);
+    if ((double)candidate.rounds > LEAF_ROUNDS * (double)own.rounds ||
+        candidate.buffers >= best.buffers)
       continue;
-    best = option;
+    best = candidate;
     leaf = other;
   }
   if (3 * stage->parts.gradients <= stage->memory || leaf == model->leaf) return RENGA_SUCCESS;
@@ -423,7 +420,7 @@ static void NameWish(const char *what, int wish, size_t size, char text[])
 
 /* The plans that the bound is one of. What type exact covers is shown whether or not anybody asks
    why. */
-static RengaErrorCode ExplainProof(const SearchTask *task, const SearchCandidate *candidate,
+static RengaErrorCode ExplainProof(const SearchTask *task, const SearchPick *pick,
                                    SearchAnswer *answer)
 {
   char sizes[128] = "", leaves[96] = "", stages[24], replicas[24];
@@ -435,10 +432,10 @@ static RengaErrorCode ExplainProof(const SearchTask *task, const SearchCandidate
       answer, task->exact ? "covered" : "proof",
       "no plan has a faster step than %.4g s, in micro-batches of %s and leaves of %s: %s "
       "that are intervals of the nodes' order, with %s, any ranks and recomputation, %s%s",
-      candidate->bound, sizes, leaves, stages, replicas,
+      pick->bound, sizes, leaves, stages, replicas,
       task->any_schedule ? "under gpipe and 1f1b with any number begun early"
                          : "under the schedule that is asked for",
-      candidate->proved ? "; every one that may be faster was simulated" : ""));
+      pick->proved ? "; every one that may be faster was simulated" : ""));
   return RENGA_SUCCESS;
 }
 
@@ -454,23 +451,23 @@ static RengaErrorCode ExplainChunks(const SearchLayout *layout, SearchAnswer *an
 }
 
 RengaErrorCode RengaSearchExplain_Private(const SearchTask *given, const SearchChain *chain,
-                                          const SearchModel *model,
-                                          const SearchCandidate *candidate, SearchAnswer *answer)
+                                          const SearchModel *model, const SearchPick *pick,
+                                          SearchAnswer *answer)
 {
   SearchTask scheduled = *given, *task = &scheduled;
   task->gpipe = answer->gpipe;
   task->eager = answer->eager;
-  if (candidate->layout.chunks > 1) {
-    RengaCall(ExplainChunks(&candidate->layout, answer));
+  if (pick->layout.chunks > 1) {
+    RengaCall(ExplainChunks(&pick->layout, answer));
     return RENGA_SUCCESS;
   }
-  RengaCall(ExplainLimit(task, chain, model, candidate, answer));
-  RengaCall(ExplainRunnerUp(task, chain, candidate, answer));
-  RengaCall(ExplainMachine(task, chain, model, candidate, answer));
-  RengaCall(ExplainIdle(task, chain, model, candidate, answer));
-  RengaCall(ExplainConvex(task, chain, model, candidate, answer));
-  RengaCall(ExplainGradients(model, &candidate->layout, answer));
+  RengaCall(ExplainLimit(task, chain, model, pick, answer));
+  RengaCall(ExplainRunnerUp(task, chain, pick, answer));
+  RengaCall(ExplainMachine(task, chain, model, pick, answer));
+  RengaCall(ExplainIdle(task, chain, model, pick, answer));
+  RengaCall(ExplainConvex(task, chain, model, pick, answer));
+  RengaCall(ExplainGradients(model, &pick->layout, answer));
   RengaCall(ExplainChoice(task, answer));
-  RengaCall(ExplainProof(task, candidate, answer));
+  RengaCall(ExplainProof(task, pick, answer));
   return RENGA_SUCCESS;
 }

@@ -14,8 +14,8 @@ static RengaErrorCode SolveUnder(Solution *solution, double memory)
   solution->allowed = memory;
   solution->replicas = task.replicas;
   solution->equal = task.equal;
-  RengaCall(RengaSearchBest_Private(&task, solution->chain, &solution->candidate));
-  if (solution->candidate.layout.count) RengaCall(RengaSolutionTry_Private(&task, solution));
+  RengaCall(RengaSearchBest_Private(&task, solution->chain, &solution->pick));
+  if (solution->pick.layout.count) RengaCall(RengaSolutionTry_Private(&task, solution));
   return RENGA_SUCCESS;
 }
 
@@ -29,11 +29,11 @@ RengaErrorCode RengaSolutionTryFit_Private(Solution *solution, bool *fits)
   for (int round = 0; round < FITTING_ROUNDS; round++) {
     RengaCall(SolveUnder(solution, allowed));
     if (solution->hopeless) return RENGA_SUCCESS;
-    const bool found = solution->candidate.layout.count > 0;
-    if (allowed < bound) solution->candidate.proved = false;
+    const bool found = solution->pick.layout.count > 0;
+    if (allowed < bound) solution->pick.proved = false;
     *fits = found && (bound <= 0 || solution->most <= bound);
     if (found && !*fits && solution->give_up > 0 &&
-        (solution->candidate.layout.step >= solution->give_up || solution->most > 2 * bound))
+        (solution->pick.layout.step >= solution->give_up || solution->most > 2 * bound))
       break;
     if (*fits) RengaCall(RengaSolutionSettle_Private(solution));
     if (bound <= 0 || *fits) return RENGA_SUCCESS;
@@ -55,7 +55,7 @@ void RengaSolutionTakeFaster_Private(Solution *solution, bool fits, Solution *ot
     const Solution old = *solution;
     *solution = *other;
     solution->task = old.task;
-    solution->candidate.proved = false; /* of a part of all layouts at the most */
+    solution->pick.proved = false; /* of a part of all layouts at the most */
     *other = old;
   }
   RengaSolutionFree_Private(other);
@@ -70,8 +70,8 @@ static RengaErrorCode LookAtAll(const Solution *solution, double bound, Solution
   *fits = false;
   for (int round = 0; round < rounds && !*fits; round++) {
     RengaCall(SolveUnder(other, allowed));
-    if (!other->candidate.layout.count) return RENGA_SUCCESS;
-    if (allowed < bound) other->candidate.proved = false;
+    if (!other->pick.layout.count) return RENGA_SUCCESS;
+    if (allowed < bound) other->pick.proved = false;
     *fits = RengaSolutionFits_Private(other);
     allowed *= fmin(0.999, fmax(0.5, bound / other->most));
   }
@@ -92,10 +92,10 @@ static RengaErrorCode RefineSolution(Solution *solution)
   task.equal = solution->equal;
   const RengaErrorCode code = LookAtAll(solution, task.memory, &other, &fits);
   const bool best = fits && other.step <= solution->step;
-  const bool proved = best && other.candidate.proved && task.replicas == solution->task->replicas &&
+  const bool proved = best && other.pick.proved && task.replicas == solution->task->replicas &&
                       task.equal == solution->task->equal;
   RengaSolutionTakeFaster_Private(solution, !best, &other, fits && !code);
-  solution->candidate.proved = proved;
+  solution->pick.proved = proved;
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -110,7 +110,7 @@ static RengaErrorCode CompareEqual(Solution *solution)
   Solution equal = {.task = &task, .chain = solution->chain};
   bool fits = false;
   const bool stricter = task.find && solution->model.memory < task.memory;
-  if (RengaSearchIsEqual_Private(&solution->candidate.layout) && !stricter) return RENGA_SUCCESS;
+  if (RengaSearchIsEqual_Private(&solution->pick.layout) && !stricter) return RENGA_SUCCESS;
   task.equal = true;
   RengaErrorCode code = RengaSolutionTryFit_Private(&equal, &fits);
   if (!code && fits) code = RefineSolution(&equal);
@@ -149,7 +149,7 @@ static RengaErrorCode FitLong(Solution *solution, bool *fits)
   RengaErrorCode code = RengaSolutionTryFit_Private(&equal, fits);
   RengaSolutionTakeFaster_Private(solution, false, &equal, *fits && !code);
   RengaCall(code);
-  if (*fits) any.give_up = solution->candidate.layout.step;
+  if (*fits) any.give_up = solution->pick.layout.step;
   code = RengaSolutionTryFit_Private(&any, &any_fits);
   RengaSolutionTakeFaster_Private(solution, *fits, &any, any_fits && !code);
   RengaCall(code);

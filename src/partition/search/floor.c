@@ -66,12 +66,11 @@ static double LongestStage(const SearchModel *bounded, const SearchLayout *layou
   int behind = 0;
   for (int s = layout->count - 1; s >= 0; s--) {
     const SearchStage *stage = &layout->stage[s];
-    const SearchOption option = RengaSearchOptionOf_Private(bounded, &stage->shape);
-    longest =
-        fmax(longest,
-             RengaSearchPipelineAtLeast_Private(bounded, &option, stage->begin, stage->end, behind,
-                                                bounded->received[stage->begin], &pace[s], 0));
-    behind += option.shape.replicas;
+    const SearchCandidate candidate = RengaSearchCandidateOf_Private(bounded, &stage->shape);
+    longest = fmax(longest, RengaSearchPipelineAtLeast_Private(
+                                bounded, &candidate, stage->begin, stage->end, behind,
+                                bounded->received[stage->begin], &pace[s], 0));
+    behind += candidate.devices;
   }
   return longest;
 }

@@ -51,7 +51,7 @@ static RengaErrorCode TryNext(Climb *climb, bool *faster)
   RengaCall(RengaSearchTry_Private(&climb->trial, &climb->next));
   if (best->step >= before) return RENGA_SUCCESS;
   *faster = true;
-  CopyLayoutStages(&best->candidate.layout, &climb->now);
+  CopyLayoutStages(&best->pick.layout, &climb->now);
   return RENGA_SUCCESS;
 }
 
@@ -88,11 +88,12 @@ static bool CutUnderWork(const SearchModel *model, double ceiling, SearchLayout 
 {
   int end = model->count, behind = 0;
   for (int s = layout->count - 1; s >= 0; s--) {
-    const SearchOption option = RengaSearchOptionOf_Private(model, &layout->stage[s].shape);
+    const SearchCandidate candidate =
+        RengaSearchCandidateOf_Private(model, &layout->stage[s].shape);
     int low = s, high = end;
     while (low < high) {
       const int middle = low + (high - low) / 2;
-      if (RengaSearchStageAtLeast_Private(model, &option, middle, end, behind) < ceiling)
+      if (RengaSearchStageAtLeast_Private(model, &candidate, middle, end, behind) < ceiling)
         high = middle;
       else
         low = middle + 1;
@@ -101,7 +102,7 @@ static bool CutUnderWork(const SearchModel *model, double ceiling, SearchLayout 
     layout->stage[s].begin = high;
     layout->stage[s].end = end;
     end = high;
-    behind += option.shape.replicas;
+    behind += candidate.devices;
   }
   return end == 0;
 }
@@ -153,10 +154,9 @@ static int ReplicasAt(const Climb *climb, int s)
 /* climb->next with so many replicas of a stage more; false: no stage may have as many. */
 static bool AddReplicaChanges(Climb *climb, int s, int more)
 {
-  const int replicas = ReplicasAt(climb, s) + more;
-  if (!RengaSearchMayHave_Private(&climb->trial.model, replicas)) return false;
-  climb->next.stage[s].shape.replicas = replicas;
-  return true;
+  RengaStageShape *shape = &climb->next.stage[s].shape;
+  shape->replicas = ReplicasAt(climb, s) + more;
+  return RengaSearchMayHave_Private(&climb->trial.model, shape);
 }
 
 static bool HasDevices(const Climb *climb)
@@ -192,11 +192,9 @@ static RengaErrorCode GiveReplicas(Climb *climb, bool *faster)
 static RengaErrorCode JoinStages(Climb *climb, int s, bool *faster)
 {
   const SearchLayout *now = &climb->now;
-  const int both = ReplicasAt(climb, s) + ReplicasAt(climb, s + 1);
-  if (!RengaSearchMayHave_Private(&climb->trial.model, both)) return RENGA_SUCCESS;
   CopyLayoutStages(now, &climb->next);
+  if (!AddReplicaChanges(climb, s, ReplicasAt(climb, s + 1))) return RENGA_SUCCESS;
   climb->next.stage[s].end = now->stage[s + 1].end;
-  climb->next.stage[s].shape.replicas = both;
   memmove(climb->next.stage + s + 1, now->stage + s + 2,
           (size_t)(now->count - s - 2) * sizeof *now->stage);
   climb->next.count--;
@@ -208,14 +206,15 @@ static RengaErrorCode JoinStages(Climb *climb, int s, bool *faster)
 static RengaErrorCode PartStage(Climb *climb, int s, int second, bool *faster)
 {
   const SearchLayout *now = &climb->now;
-  const int first = ReplicasAt(climb, s) - second;
-  if (!RengaSearchMayHave_Private(&climb->trial.model, first) ||
-      !RengaSearchMayHave_Private(&climb->trial.model, second))
-    return RENGA_SUCCESS;
+  RengaStageShape part = now->stage[s].shape;
+  part.replicas = second;
+  if (!RengaSearchMayHave_Private(&climb->trial.model, &part)) return RENGA_SUCCESS;
   CopyLayoutStages(now, &climb->next);
-  memmove(climb->next.stage + s + 1, now->stage + s, (size_t)(now->count - s) * sizeof *now->stage);
-  climb->next.stage[s].shape.replicas = first;
-  climb->next.stage[s + 1].shape.replicas = second;
+  if (!AddReplicaChanges(climb, s, -second)) return RENGA_SUCCESS;
+  memmove(climb->next.stage + s + 2, now->stage + s + 1,
+          (size_t)(now->count - s - 1) * sizeof *now->stage);
+  climb->next.stage[s + 1] = now->stage[s];
+  climb->next.stage[s + 1].shape = part;
   climb->next.count++;
   RengaCall(TryBalanced(climb, faster));
   return RENGA_SUCCESS;
@@ -254,10 +253,11 @@ static RengaErrorCode AllocateClimb(Climb *climb)
   return RENGA_SUCCESS;
 }
 
-/* Of few stages on few devices every order of replicas is gone on from that may lead to what is
+/* Of few stages on few devices every order of shapes is gone on from that may lead to what is
    faster, under a step that is near the best. */
 typedef struct {
-  int count, replicas[STAGES_FEW];
+  int count;
+  RengaStageShape shape[STAGES_FEW];
   double least;
 } Order;
 
@@ -266,16 +266,16 @@ typedef struct {
   Order *order;
 } Orders;
 
-static RengaErrorCode AddOrder(Climb *climb, int count, const int replicas[], Orders *orders)
+static void TakeOrder(Climb *climb, const Order *order)
 {
-  const SearchModel *model = &climb->trial.model;
-  Order order = {.count = count};
-  climb->next.count = count;
-  for (int s = 0; s < count; s++) {
-    order.replicas[s] = replicas[s];
-    if (!RengaSearchMayHave_Private(model, replicas[s])) return RENGA_SUCCESS;
-    climb->next.stage[s].shape = RengaStageShapePlain(replicas[s]);
-  }
+  climb->next.count = order->count;
+  for (int s = 0; s < order->count; s++) climb->next.stage[s].shape = order->shape[s];
+}
+
+static RengaErrorCode AddOrder(Climb *climb, const Order *one, Orders *orders)
+{
+  Order order = *one;
+  TakeOrder(climb, &order);
   if (!Balance(climb, &order.least)) return RENGA_SUCCESS;
   if (orders->count == orders->size) {
     orders->size = 2 * orders->size + 64;
@@ -285,17 +285,21 @@ static RengaErrorCode AddOrder(Climb *climb, int count, const int replicas[], Or
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ListOrders(Climb *climb, int count, int left, int replicas[], Orders *orders)
+/* All that begin with those of the order. */
+static RengaErrorCode ListOrders(Climb *climb, int left, Order *order, Orders *orders)
 {
   const SearchModel *model = &climb->trial.model;
+  const int count = order->count;
   if (count && (!model->stages || count == model->stages))
-    RengaCall(AddOrder(climb, count, replicas, orders));
+    RengaCall(AddOrder(climb, order, orders));
   if (count == STAGES_FEW || count == model->count || (model->stages && count == model->stages))
     return RENGA_SUCCESS;
-  for (int r = 1; r <= left; r++) {
-    if (!model->unequal && count && r != replicas[0]) continue;
-    replicas[count] = r;
-    RengaCall(ListOrders(climb, count + 1, left - r, replicas, orders));
+  for (int c = 0; c < model->n_candidates && model->candidate[c].devices <= left; c++) {
+    const RengaStageShape *shape = &model->candidate[c].shape;
+    if (!model->unequal && count && shape->replicas != order->shape[0].replicas) continue;
+    order->shape[order->count++] = *shape;
+    RengaCall(ListOrders(climb, left - model->candidate[c].devices, order, orders));
+    order->shape[--order->count] = (RengaStageShape){0};
   }
   return RENGA_SUCCESS;
 }
@@ -305,21 +309,14 @@ static int CompareOrders(const void *a, const void *b)
   const Order *x = a, *y = b;
   if (x->least != y->least) return x->least > y->least ? 1 : -1;
   if (x->count != y->count) return x->count - y->count;
-  return memcmp(x->replicas, y->replicas, sizeof x->replicas);
-}
-
-static void TakeOrder(Climb *climb, const Order *order)
-{
-  climb->next.count = order->count;
-  for (int s = 0; s < order->count; s++)
-    climb->next.stage[s].shape = RengaStageShapePlain(order->replicas[s]);
+  return memcmp(x->shape, y->shape, sizeof x->shape);
 }
 
 static RengaErrorCode ClimbOrder(Climb *climb, const Order *order)
 {
   SearchAim *best = climb->trial.best;
   const double share = climb->trial.model.count > SEARCH_SHORT ? near_long : near_short;
-  SearchAim own = {.step = share * best->step, .candidate = {.size = best->candidate.size}};
+  SearchAim own = {.step = share * best->step, .pick = {.size = best->pick.size}};
   bool found = false;
   if (order->least >= best->step) return RENGA_SUCCESS;
   climb->trial.best = &own;
@@ -332,7 +329,7 @@ static RengaErrorCode ClimbOrder(Climb *climb, const Order *order)
     *best = own;
     own = old;
   }
-  RengaSearchLayoutFree_Private(&own.candidate.layout);
+  RengaSearchLayoutFree_Private(&own.pick.layout);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -340,8 +337,8 @@ static RengaErrorCode ClimbOrder(Climb *climb, const Order *order)
 static RengaErrorCode ClimbOrders(Climb *climb)
 {
   Orders orders = {0};
-  int replicas[STAGES_FEW];
-  RengaErrorCode code = ListOrders(climb, 0, climb->trial.model.devices, replicas, &orders);
+  Order order = {.count = 0};
+  RengaErrorCode code = ListOrders(climb, climb->trial.model.devices, &order, &orders);
   if (!code && orders.count)
     qsort(orders.order, (size_t)orders.count, sizeof *orders.order, CompareOrders);
   for (int i = 0; i < orders.count && !code && MayGoOn(climb); i++)
@@ -354,8 +351,8 @@ static RengaErrorCode ClimbOrders(Climb *climb)
 static RengaErrorCode Improve(Climb *climb, bool orders)
 {
   RengaCall(AllocateClimb(climb));
-  if (climb->trial.best->candidate.layout.count) {
-    CopyLayoutStages(&climb->trial.best->candidate.layout, &climb->now);
+  if (climb->trial.best->pick.layout.count) {
+    CopyLayoutStages(&climb->trial.best->pick.layout, &climb->now);
     RengaCall(RunClimb(climb, false));
   }
   if (orders) RengaCall(ClimbOrders(climb));

@@ -6,7 +6,8 @@
 #include <math.h>
 
 typedef struct {
-  int begin, end, option, depth, devices;
+  const SearchCandidate *candidate;
+  int begin, end, depth, devices;
   int next;                             /* label of the stages after this one, -1: none */
   int older;                            /* label at the same place, -1: none */
   double extra, rounds, reduce, update; /* extra: fill besides the work */
@@ -33,8 +34,8 @@ static double RoundsBefore(const SearchLabels *labels, const SearchLabel *label)
   if (work <= 0) return 0;
   const int devices = model->devices - label->devices;
   if (model->unequal) return work / labels->capacity[devices];
-  const SearchOption *option = &model->option[label->option];
-  return work * (double)(option->rounds - 1) / (devices / option->shape.replicas);
+  return work * (double)(label->candidate->rounds - 1) /
+         (devices / label->candidate->shape.replicas);
 }
 
 /* Seconds that no layout that ends with this label stays under; HUGE_VAL: there is none. */
@@ -43,9 +44,9 @@ static double StepAtLeast(const SearchLabels *labels, const SearchLabel *label)
   const SearchModel *model = labels->model;
   double rounds = label->rounds;
   if (label->begin > 0) {
-    if (model->devices - label->devices <
-        model->option[model->unequal ? 0 : label->option].shape.replicas)
-      return HUGE_VAL;
+    const int least =
+        model->unequal ? model->candidate[0].devices : label->candidate->shape.replicas;
+    if (model->devices - label->devices < least) return HUGE_VAL;
     if (model->stages && label->depth >= model->stages) return HUGE_VAL;
     rounds = fmax(rounds, RoundsBefore(labels, label));
   } else if (model->stages && label->depth != model->stages) {
@@ -61,7 +62,7 @@ static bool IsBetter(const SearchLabels *labels, double step)
 
 static bool NoWorse(const SearchModel *model, const SearchLabel *a, const SearchLabel *b)
 {
-  if (!model->unequal && a->option != b->option) return false;
+  if (!model->unequal && a->candidate->shape.replicas != b->candidate->shape.replicas) return false;
   if (model->stages && a->depth != b->depth) return false;
   return a->devices <= b->devices && a->depth <= b->depth && a->extra <= b->extra &&
          a->rounds <= b->rounds && a->reduce <= b->reduce && a->update <= b->update;
@@ -92,27 +93,26 @@ static RengaErrorCode Complete(SearchLabels *labels, const SearchLabel *label)
   SearchLayout layout = {.count = label->depth};
   RengaCall(RengaMalloc(label->depth, &layout.stage));
   for (int s = 0; s < layout.count; s++) {
-    layout.stage[s] =
-        (SearchStage){label->begin, label->end, labels->model->option[label->option].shape};
+    layout.stage[s] = (SearchStage){label->begin, label->end, label->candidate->shape};
     if (label->next >= 0) label = &labels->label[label->next];
   }
   RengaSearchLayoutKeep_Private(labels->model, &layout, labels->best);
   return RENGA_SUCCESS;
 }
 
-static bool CombineLabels(const SearchLabels *labels, int next, int begin, int end, int o,
-                          SearchLabel *label)
+static bool CombineLabels(const SearchLabels *labels, int next, const SearchCandidate *candidate,
+                          int begin, int end, SearchLabel *label)
 {
   const SearchModel *model = labels->model;
   const SearchLabel *after = next >= 0 ? &labels->label[next] : NULL;
   SearchCost cost;
-  *label = (SearchLabel){.begin = begin, .end = end, .option = o, .next = next};
+  *label = (SearchLabel){.candidate = candidate, .begin = begin, .end = end, .next = next};
   label->depth = after ? after->depth + 1 : 1;
-  label->devices = model->option[o].shape.replicas + (after ? after->devices : 0);
+  label->devices = candidate->devices + (after ? after->devices : 0);
   if (label->devices > model->devices) return false;
-  if (!RengaSearchStageCost_Private(model, &model->option[o], begin, end, label->depth, &cost))
+  if (!RengaSearchStageCost_Private(model, candidate, begin, end, label->depth, &cost))
     return false;
-  label->extra = 2 * cost.delay + cost.extra + (after ? after->extra : 0);
+  label->extra = 2 * cost.delay + cost.again + (after ? after->extra : 0);
   label->rounds = fmax(cost.rounds, after ? after->rounds : 0);
   label->reduce = fmax(cost.reduce, after ? after->reduce : 0);
   label->update = fmax(cost.update, after ? after->update : 0);
@@ -128,19 +128,20 @@ static bool IsLabelingOver(const SearchLabels *labels)
 static RengaErrorCode ExtendLabel(SearchLabels *labels, int next, int end)
 {
   const SearchModel *model = labels->model;
-  const int own = next >= 0 ? labels->label[next].option : -1;
-  for (int o = 0; o < model->n_options && !IsLabelingOver(labels); o++) {
-    if (own >= 0 && !model->unequal && o != own) continue;
+  const int own = next >= 0 ? labels->label[next].candidate->shape.replicas : 0;
+  for (int o = 0; o < model->n_candidates && !IsLabelingOver(labels); o++) {
+    const SearchCandidate *candidate = &model->candidate[o];
+    if (own && !model->unequal && candidate->shape.replicas != own) continue;
     for (int begin = end - 1; begin >= 0 && !(labels->bounded && labels->left < 0); begin--) {
       SearchLabel label;
       labels->left--;
-      if (!IsBetter(labels, labels->work + RengaSearchLeastShare_Private(model, &model->option[o],
-                                                                         begin, end)))
+      if (!IsBetter(labels,
+                    labels->work + RengaSearchLeastShare_Private(model, candidate, begin, end)))
         break;
       if (model->memory > 0 &&
-          RengaSearchLeastBytes_Private(model, &model->option[o], begin, end) > model->memory)
+          RengaSearchLeastBytes_Private(model, candidate, begin, end) > model->memory)
         break;
-      if (!CombineLabels(labels, next, begin, end, o, &label)) continue;
+      if (!CombineLabels(labels, next, candidate, begin, end, &label)) continue;
       if (!IsBetter(labels, StepAtLeast(labels, &label))) continue;
       if (begin == 0)
         RengaCall(Complete(labels, &label));

@@ -36,6 +36,11 @@ bool RengaSearchIsEqual_Private(const SearchLayout *layout)
   return true;
 }
 
+void RengaSearchSetSaved_Private(RengaSaved saved, SearchLayout *layout)
+{
+  for (int s = 0; s < layout->count; s++) layout->stage[s].shape.saved = saved;
+}
+
 static bool IsWanted(const SearchModel *model, const SearchLayout *layout)
 {
   if (model->stages && layout->count != model->stages) return false;
@@ -58,26 +63,27 @@ void RengaSearchLayoutKeep_Private(const SearchModel *model, SearchLayout *layou
 /* What two neighbours cost if they meet at a place: messages and recomputation; HUGE_VAL where one
    of them is over a maximum. */
 static double PairCost(const SearchModel *model, const SearchLayout *most,
-                       const SearchLayout *layout, int s, const SearchOption option[2], int place)
+                       const SearchLayout *layout, int s, const SearchCandidate candidate[2],
+                       int place)
 {
   SearchCost cost[2];
-  if (!RengaSearchStageCost_Private(model, &option[0], layout->stage[s].begin, place,
+  if (!RengaSearchStageCost_Private(model, &candidate[0], layout->stage[s].begin, place,
                                     layout->count - s, &cost[0]) ||
-      !RengaSearchStageCost_Private(model, &option[1], place, layout->stage[s + 1].end,
+      !RengaSearchStageCost_Private(model, &candidate[1], place, layout->stage[s + 1].end,
                                     layout->count - s - 1, &cost[1]))
     return HUGE_VAL;
   for (int i = 0; i < 2; i++)
     if (cost[i].rounds > most->rounds || cost[i].reduce > most->reduce ||
         cost[i].update > most->update)
       return HUGE_VAL;
-  return 2 * cost[0].delay + cost[0].extra + cost[1].extra;
+  return 2 * cost[0].delay + cost[0].again + cost[1].again;
 }
 
 static bool MoveCut(const SearchModel *model, const SearchLayout *most, SearchLayout *layout, int s)
 {
   SearchStage *a = &layout->stage[s], *b = &layout->stage[s + 1];
-  const SearchOption option[] = {RengaSearchOptionOf_Private(model, &a->shape),
-                                 RengaSearchOptionOf_Private(model, &b->shape)};
+  const SearchCandidate candidate[] = {RengaSearchCandidateOf_Private(model, &a->shape),
+                                       RengaSearchCandidateOf_Private(model, &b->shape)};
   const int now = a->end;
   int window = WINDOWS_ALL / layout->count;
   if (window > WINDOW) window = WINDOW;
@@ -85,10 +91,10 @@ static bool MoveCut(const SearchModel *model, const SearchLayout *most, SearchLa
   int first = now - window, last = now + window, best = now;
   if (first <= a->begin) first = a->begin + 1;
   if (last >= b->end) last = b->end - 1;
-  double least = PairCost(model, most, layout, s, option, now);
+  double least = PairCost(model, most, layout, s, candidate, now);
   for (int place = first; place <= last; place++) {
     if (model->cut[place] >= model->cut[now]) continue;
-    const double cost = PairCost(model, most, layout, s, option, place);
+    const double cost = PairCost(model, most, layout, s, candidate, place);
     if (cost < least * (1 - 1e-12)) least = cost, best = place;
   }
   a->end = b->begin = best;

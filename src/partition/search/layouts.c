@@ -26,7 +26,7 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
                                           SearchLayout *best, bool *proved)
 {
   *proved = false;
-  if (!model->n_options || !model->count) return RENGA_SUCCESS;
+  if (!model->n_candidates || !model->count) return RENGA_SUCCESS;
   if (task->find) {
     RengaCall(task->find(task->context, task, model, best));
     return RENGA_SUCCESS;
@@ -40,14 +40,13 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
   return RENGA_SUCCESS;
 }
 
-static void Better(SearchCandidate *candidate, SearchCandidate *best)
+static void Better(SearchPick *pick, SearchPick *best)
 {
-  if (candidate->layout.count &&
-      (!best->layout.count || candidate->layout.step < best->layout.step)) {
+  if (pick->layout.count && (!best->layout.count || pick->layout.step < best->layout.step)) {
     RengaSearchLayoutFree_Private(&best->layout);
-    *best = *candidate;
+    *best = *pick;
   } else {
-    RengaSearchLayoutFree_Private(&candidate->layout);
+    RengaSearchLayoutFree_Private(&pick->layout);
   }
 }
 
@@ -64,25 +63,24 @@ RengaErrorCode RengaSearchHasGroups_Private(const SearchTask *task, bool *groups
 }
 
 static RengaErrorCode TrySize(const SearchTask *task, const SearchChain *chain, int size,
-                              bool spread, SearchCandidate *best)
+                              bool spread, SearchPick *best)
 {
   SearchModel model = {0};
-  SearchCandidate candidate = {.size = size, .spread = spread};
+  SearchPick pick = {.size = size, .spread = spread};
   RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, &model));
-  const RengaErrorCode code =
-      RengaSearchLayouts_Private(task, &model, &candidate.layout, &candidate.proved);
+  const RengaErrorCode code = RengaSearchLayouts_Private(task, &model, &pick.layout, &pick.proved);
   RengaSearchModelFree_Private(&model);
-  if (code) RengaSearchLayoutFree_Private(&candidate.layout);
+  if (code) RengaSearchLayoutFree_Private(&pick.layout);
   RengaCall(code);
-  Better(&candidate, best);
+  Better(&pick, best);
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSearchBest_Private(const SearchTask *task, const SearchChain *chain,
-                                       SearchCandidate *best)
+                                       SearchPick *best)
 {
   bool groups = false;
-  *best = (SearchCandidate){.bound = HUGE_VAL};
+  *best = (SearchPick){.bound = HUGE_VAL};
   RengaCall(RengaSearchHasGroups_Private(task, &groups));
   for (int i = 0; i < task->n_sizes; i++) {
     if (i >= task->n_first && best->layout.count) break;
@@ -100,7 +98,7 @@ RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchCh
   *bound = HUGE_VAL;
   RengaCall(RengaSearchModelOf_Private(task, chain, size, false, &model));
   RengaErrorCode code = RENGA_SUCCESS;
-  if (model.n_options && model.count)
+  if (model.n_candidates && model.count)
     code = RengaSearchBound_Private(&model, task->stages > 1 ? task->stages : 1, bound);
   RengaSearchModelFree_Private(&model);
   RengaCall(code);

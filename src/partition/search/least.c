@@ -3,14 +3,15 @@
 #include "search.h"
 #include <math.h>
 
-enum { ELEMENT = sizeof(float) };
-
 /* Whatever is in flight. */
-static double FixedBytes(const SearchModel *model, const SearchOption *option, int begin, int end)
+static double FixedBytes(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                         int end)
 {
-  const double gradients = model->elements[end] - model->elements[begin];
-  return ELEMENT * (RengaSearchHeld_Private(model, begin, end) * (1 + model->moments) +
-                    model->states[end] - model->states[begin] + gradients * option->least_buffers);
+  const SearchBytes *bytes = &candidate->bytes;
+  const double gradients = bytes->gradient * (model->elements[end] - model->elements[begin]);
+  return bytes->parameter * RengaSearchHeld_Private(model, begin, end) +
+         bytes->state * (model->states[end] - model->states[begin]) +
+         gradients * candidate->least_buffers;
 }
 
 /* Of a micro-batch: what the stage makes that its own backward reads. */
@@ -19,26 +20,18 @@ static double KeptBytes(const SearchModel *model, int begin, int end)
   return fmax(0, model->read[end] - model->saved[begin]);
 }
 
-double RengaSearchDeepest_Private(const SearchModel *model, const SearchOption *option, int begin,
-                                  int end, bool recompute, double received)
+double RengaSearchDeepest_Private(const SearchModel *model, const SearchCandidate *candidate,
+                                  RengaSaved saved, int begin, int end, double received)
 {
-  const double rounds = (double)option->rounds, kept = KeptBytes(model, begin, end);
+  const SearchBytes *bytes = &candidate->bytes;
+  const bool keeps = saved == RENGA_SAVED_KEEP;
+  const double rounds = (double)candidate->rounds;
+  const double kept = bytes->saved * KeptBytes(model, begin, end);
   if (model->memory <= 0) return rounds;
-  const double each =
-      received + model->fields[end] - model->fields[begin] + (recompute ? model->sent[end] : 0);
-  const double left =
-      model->memory - FixedBytes(model, option, begin, end) - (recompute ? kept : 0);
+  const double sent = bytes->message * (keeps ? 0 : model->sent[end]);
+  const double each = bytes->message * received + model->fields[end] - model->fields[begin] + sent;
+  const double left = model->memory - FixedBytes(model, candidate, begin, end) - (keeps ? 0 : kept);
   if (left < 0) return 0;
-  const double bytes = each + (recompute ? 0 : kept);
-  return bytes * rounds <= left ? rounds : floor(left / bytes);
-}
-
-double RengaSearchLeastEnd_Private(const SearchModel *model, const SearchOption *option, int begin,
-                                   int end)
-{
-  const double elements = model->elements[end] - model->elements[begin];
-  double reduce =
-      option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
-  if (option->shape.replicas == 1 || reduce < 0) reduce = 0;
-  return reduce + model->update_rate * RengaSearchHeld_Private(model, begin, end);
+  const double most = each + (keeps ? kept : 0);
+  return most * rounds <= left ? rounds : floor(left / most);
 }

@@ -35,10 +35,11 @@ static RengaErrorCode FillLayout(RengaPlan plan, const SearchModel *model, Searc
   for (int s = 0; s < count; s++) {
     const RengaPlanStage *stage = RengaPlanGetStage(plan, s);
     const int most =
-        model->n_options < stage->shape.replicas ? model->n_options : stage->shape.replicas;
+        model->n_candidates < stage->shape.replicas ? model->n_candidates : stage->shape.replicas;
     layout->stage[s] = (SearchStage){.begin = s ? PlaceAfter(model, stage->first) : 0,
                                      .end = PlaceAfter(model, stage->last),
-                                     .shape = RengaStageShapePlain(most)};
+                                     .shape = stage->shape};
+    layout->stage[s].shape.replicas = most;
   }
   RengaSearchEvaluate_Private(model, layout);
   for (int s = 0; s < count; s++)
@@ -87,23 +88,22 @@ RengaErrorCode RengaSearchCopyPlan_Private(RengaGraph graph, RengaPlan from, Ren
 RengaErrorCode RengaSolutionTake_Private(Solution *solution)
 {
   SearchTask task = *solution->task;
-  SearchCandidate *candidate = &solution->candidate;
+  SearchPick *pick = &solution->pick;
   RengaPlanPrediction prediction;
   task.memory = 0; /* what recomputes is decided */
   task.every = true;
   RengaCall(TakePlanSchedule(task.given, &task));
   RengaCall(RengaSearchModelOf_Private(&task, solution->chain, 0, false, &solution->model));
-  RengaCall(FillLayout(task.given, &solution->model, &candidate->layout));
+  RengaCall(FillLayout(task.given, &solution->model, &pick->layout));
   RengaCall(RengaPlanCreate(task.self, &solution->plan));
   RengaCall(RengaSearchCopyPlan_Private(task.graph, task.given, solution->plan));
   RengaCall(RengaPlanSetSchedule(solution->plan,
                                  task.gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
   RengaCall(RengaPlanSetEager(solution->plan, task.eager));
-  RengaCall(RengaMalloc(candidate->layout.count, &solution->memory));
-  RengaCall(RengaSearchMemory_Private(&task, &solution->model, candidate, solution->plan,
+  RengaCall(RengaMalloc(pick->layout.count, &solution->memory));
+  RengaCall(RengaSearchMemory_Private(&task, &solution->model, pick, solution->plan,
                                       solution->memory, &solution->most));
-  RengaCall(
-      RengaSearchPredict_Private(&task, &solution->model, candidate, solution->plan, &prediction));
+  RengaCall(RengaSearchPredict_Private(&task, &solution->model, pick, solution->plan, &prediction));
   solution->step = prediction.step;
   solution->pipeline = prediction.pipeline;
   return RENGA_SUCCESS;

@@ -4,8 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-enum { ELEMENT = sizeof(float) };
-
 static int LevelsOfCount(int count)
 {
   int levels = 1;
@@ -34,8 +32,8 @@ SearchModel RengaSearchModelSettings_Private(const SearchModel *model)
   settings.node = settings.level = NULL;
   settings.temporary = NULL;
   settings.tie = NULL;
-  settings.option = NULL;
-  settings.count = settings.n_ties = settings.n_options = 0;
+  settings.candidate = NULL;
+  settings.count = settings.n_ties = settings.n_candidates = 0;
   settings.longest = 0;
   settings.lent = false;
   return settings;
@@ -57,7 +55,7 @@ void RengaSearchModelFree_Private(SearchModel *model)
 {
   double **sums[SUMS];
   ListModelSums(model, sums);
-  RengaFree(&model->option);
+  RengaFree(&model->candidate);
   if (model->lent) return;
   for (int i = 0; i < SUMS; i++) RengaFree(sums[i]);
   RengaFree(&model->temporary);
@@ -102,108 +100,139 @@ double RengaSearchHeld_Private(const SearchModel *model, int begin, int end)
 }
 
 /* As the sum of the tree over replicas takes it: two rounds of chunks from all others. */
-static double ReduceWork(const SearchOption *option, double bytes)
+static double ReduceWork(const SearchCandidate *candidate, double bytes)
 {
-  const double most = 64 << 20, chunk = SmallerOf(1 << 20, bytes / option->shape.replicas);
-  return option->shape.replicas == 1 ? 0
-                                     : SmallerOf(most, 2.0 * (option->shape.replicas - 1) * chunk);
+  const int replicas = candidate->shape.replicas;
+  const double most = 64 << 20, chunk = SmallerOf(1 << 20, bytes / replicas);
+  return replicas == 1 ? 0 : SmallerOf(most, 2.0 * (replicas - 1) * chunk);
 }
 
-double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOption *option,
+double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchCandidate *candidate,
                                      int begin, int end)
 {
-  const double gradient = ELEMENT * (model->elements[end] - model->elements[begin]);
-  const double held = ELEMENT * RengaSearchHeld_Private(model, begin, end);
-  return held * (1 + model->moments) + ELEMENT * (model->states[end] - model->states[begin]) +
-         gradient * option->buffers + ReduceWork(option, gradient) + model->saved[end] -
-         model->saved[begin] + model->inputs[end] - model->inputs[begin] +
-         LargestTemporary(model, begin, end);
+  const SearchBytes *bytes = &candidate->bytes;
+  const double gradient = bytes->gradient * (model->elements[end] - model->elements[begin]);
+  return bytes->parameter * RengaSearchHeld_Private(model, begin, end) +
+         bytes->state * (model->states[end] - model->states[begin]) +
+         gradient * candidate->buffers + ReduceWork(candidate, gradient) +
+         bytes->saved * model->saved[end] - bytes->saved * model->saved[begin] +
+         model->inputs[end] - model->inputs[begin] + LargestTemporary(model, begin, end);
 }
 
 /* Micro-batches that a stage with so many stages from it to the last holds. */
-static double Slots(const SearchModel *model, const SearchOption *option, int depth)
+static double Slots(const SearchModel *model, const SearchCandidate *candidate, int depth)
 {
-  const double rounds = (double)option->rounds;
+  const double rounds = (double)candidate->rounds;
   const int64_t early = model->eager > 0 ? RengaScheduleEarly(model->eager, depth - 1) : 0;
   return model->gpipe ? rounds : SmallerOf(rounds, (double)(depth + early));
 }
 
-/* A stage that does not recompute keeps what backward needs of each of them. */
-static double SavedBytes(const SearchModel *model, int begin, int end, double slots)
+/* What backward needs of each of them but one, of which all stages keep it. */
+static double SavedBytes(const SearchModel *model, const SearchCandidate *candidate,
+                         RengaSaved saved, int begin, int end, double slots)
 {
-  return (slots - 1) * (model->saved[end] - model->saved[begin]);
+  if (saved != RENGA_SAVED_KEEP) return 0;
+  return (slots - 1) * (candidate->bytes.saved * (model->saved[end] - model->saved[begin]));
 }
 
-static double RecomputingBytes(const SearchModel *model, const SearchOption *option, int begin,
-                               int end, double slots)
+/* Whatever becomes of saved tensors. */
+static double UnsavedBytes(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                           int end, double slots)
 {
-  const double rounds = (double)option->rounds;
-  const double in = model->cut[begin], out = model->cut[end];
-  return RengaSearchLeastBytes_Private(model, option, begin, end) +
-         (slots - 1) * (model->inputs[end] - model->inputs[begin]) + slots * model->unsaved[end] +
-         SmallerOf(slots + 1, rounds) * in + SmallerOf(2, rounds) * (in + out);
+  const double rounds = (double)candidate->rounds, share = candidate->bytes.message;
+  const double in = share * model->cut[begin], out = share * model->cut[end];
+  return RengaSearchLeastBytes_Private(model, candidate, begin, end) +
+         (slots - 1) * (model->inputs[end] - model->inputs[begin]) +
+         slots * (share * model->unsaved[end]) + SmallerOf(slots + 1, rounds) * in +
+         SmallerOf(2, rounds) * (in + out);
 }
 
-double RengaSearchStageBytes_Private(const SearchModel *model, const SearchOption *option,
-                                     int begin, int end, int depth, bool recompute)
+double RengaSearchStageBytes_Private(const SearchModel *model, const SearchCandidate *candidate,
+                                     RengaSaved saved, int begin, int end, int depth)
 {
-  const double slots = Slots(model, option, depth);
-  return RecomputingBytes(model, option, begin, end, slots) +
-         (recompute ? 0 : SavedBytes(model, begin, end, slots));
+  const double slots = Slots(model, candidate, depth);
+  return UnsavedBytes(model, candidate, begin, end, slots) +
+         SavedBytes(model, candidate, saved, begin, end, slots);
 }
 
-double RengaSearchLeastShare_Private(const SearchModel *model, const SearchOption *option,
+/* Of the sum of gradients, what is left when the stages before are done with their backwards. */
+static double ReduceSeconds(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                            double elements)
+{
+  const double reduce = candidate->reduce_latency +
+                        candidate->reduce_rate * candidate->bytes.gradient * elements -
+                        model->backward[begin];
+  return candidate->shape.replicas == 1 || reduce < 0 ? 0 : reduce;
+}
+
+double RengaSearchLeastEnd_Private(const SearchModel *model, const SearchCandidate *candidate,
+                                   int begin, int end)
+{
+  const double elements = model->elements[end] - model->elements[begin];
+  return ReduceSeconds(model, candidate, begin, elements) +
+         model->update_rate * RengaSearchHeld_Private(model, begin, end);
+}
+
+double RengaSearchLeastShare_Private(const SearchModel *model, const SearchCandidate *candidate,
                                      int begin, int end)
 {
   const double elements = model->elements[end] - model->elements[begin];
   const double work = model->forward[end] - model->forward[begin] + model->backward[end] -
                       model->backward[begin] + model->accumulate_rate * elements;
-  double reduce =
-      option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
-  if (option->shape.replicas == 1 || reduce < 0) reduce = 0;
-  return (double)(option->rounds - 1) * work + reduce +
+  return (double)(candidate->rounds - 1) * work + ReduceSeconds(model, candidate, begin, elements) +
          model->update_rate * RengaSearchHeld_Private(model, begin, end);
 }
 
-bool RengaSearchStageCost_Private(const SearchModel *model, const SearchOption *option, int begin,
-                                  int end, int depth, SearchCost *cost)
+/* The first policy that fits; false: none does. */
+static bool ChoosePolicy(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                         int end, int depth, SearchCost *cost)
+{
+  const double slots = Slots(model, candidate, depth);
+  const double least = UnsavedBytes(model, candidate, begin, end, slots);
+  if (model->memory > 0 && least > model->memory) return false;
+  for (int p = 0; p < model->policies.count; p++) {
+    cost->saved = model->policies.saved[p];
+    cost->memory = least + SavedBytes(model, candidate, cost->saved, begin, end, slots);
+    if (model->memory <= 0 || cost->memory <= model->memory) return true;
+  }
+  return false;
+}
+
+/* Seconds under the policy of the cost. */
+static void FillSeconds(const SearchModel *model, const SearchCandidate *candidate, int begin,
+                        int end, SearchCost *cost)
 {
   const double elements = model->elements[end] - model->elements[begin];
-  const double message = end < model->count ? model->cut[end] : 0;
   cost->forward = model->forward[end] - model->forward[begin];
-  cost->backward =
-      model->backward[end] - model->backward[begin] + model->accumulate_rate * elements;
-  const double slots = Slots(model, option, depth);
-  const double least = RecomputingBytes(model, option, begin, end, slots);
-  if (model->memory > 0 && least > model->memory) return false;
-  cost->memory = least + SavedBytes(model, begin, end, slots);
-  cost->recompute = model->memory > 0 && cost->memory > model->memory;
-  if (cost->recompute && !model->recompute) return false;
-  cost->extra = cost->recompute ? cost->forward : 0;
-  if (cost->recompute) cost->memory = least;
-  cost->backward += cost->extra;
-  cost->delay = end < model->count ? option->message_latency + option->message_rate * message : 0;
+  cost->again = RengaSearchAgain_Private(cost->saved, cost->forward);
+  cost->backward = model->backward[end] - model->backward[begin] +
+                   model->accumulate_rate * elements + cost->again;
+  cost->delay = end < model->count
+                    ? candidate->message_latency +
+                          candidate->message_rate * (candidate->bytes.message * model->cut[end])
+                    : 0;
   cost->rounds =
-      (double)(option->rounds - 1) * LargerOf(cost->forward + cost->backward, cost->delay);
-  cost->reduce =
-      option->reduce_latency + option->reduce_rate * ELEMENT * elements - model->backward[begin];
-  if (option->shape.replicas == 1 || cost->reduce < 0) cost->reduce = 0;
+      (double)(candidate->rounds - 1) * LargerOf(cost->forward + cost->backward, cost->delay);
+  cost->reduce = ReduceSeconds(model, candidate, begin, elements);
   cost->update = model->update_rate * RengaSearchHeld_Private(model, begin, end);
+}
+
+bool RengaSearchStageCost_Private(const SearchModel *model, const SearchCandidate *candidate,
+                                  int begin, int end, int depth, SearchCost *cost)
+{
+  if (!ChoosePolicy(model, candidate, begin, end, depth, cost)) return false;
+  FillSeconds(model, candidate, begin, end, cost);
   return true;
 }
 
-bool RengaSearchCostOf_Private(const SearchModel *model, const SearchStage *stage, int depth,
-                               SearchCost *cost)
+SearchCost RengaSearchCostOf_Private(const SearchModel *model, const SearchStage *stage, int depth)
 {
-  const SearchOption option = RengaSearchOptionOf_Private(model, &stage->shape);
-  return RengaSearchStageCost_Private(model, &option, stage->begin, stage->end, depth, cost);
-}
-
-double RengaSearchBytesOf_Private(const SearchModel *model, const SearchStage *stage, int depth)
-{
-  const SearchOption option = RengaSearchOptionOf_Private(model, &stage->shape);
-  return RengaSearchStageBytes_Private(model, &option, stage->begin, stage->end, depth,
-                                       RengaSearchRecomputes_Private(stage));
+  const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &stage->shape);
+  SearchCost cost = {.saved = stage->shape.saved};
+  cost.memory =
+      RengaSearchStageBytes_Private(model, &candidate, cost.saved, stage->begin, stage->end, depth);
+  FillSeconds(model, &candidate, stage->begin, stage->end, &cost);
+  return cost;
 }
 
 int RengaSearchAcross_Private(const SearchLayout *layout)
@@ -215,7 +244,7 @@ int RengaSearchDevices_Private(const SearchLayout *layout)
 {
   int devices = 0;
   for (int s = 0; s < RengaSearchAcross_Private(layout); s++)
-    devices += layout->stage[s].shape.replicas;
+    devices += RengaSearchShapeDevices_Private(&layout->stage[s].shape);
   return devices;
 }
 
@@ -225,9 +254,12 @@ static bool SumRank(const SearchModel *model, SearchLayout *layout, int first, S
   *sum = (SearchCost){0};
   for (int s = first; s < layout->count; s += RengaSearchAcross_Private(layout)) {
     SearchStage *stage = &layout->stage[s];
+    const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &stage->shape);
     SearchCost cost;
-    if (!RengaSearchCostOf_Private(model, stage, layout->count - s, &cost)) return false;
-    RengaSearchSetRecompute_Private(stage, cost.recompute);
+    if (!RengaSearchStageCost_Private(model, &candidate, stage->begin, stage->end,
+                                      layout->count - s, &cost))
+      return false;
+    stage->shape.saved = cost.saved;
     layout->fill += cost.forward + cost.backward + 2 * cost.delay;
     sum->rounds += cost.rounds;
     sum->reduce += cost.reduce;

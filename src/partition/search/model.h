@@ -2,9 +2,9 @@
 
    A *chain* is what of a network does not depend on the micro-batch: the nodes that are not
    prepared, in canonical order. A *model* is the chain at one micro-batch size: sums in front of
-   each place, so that the cost of any interval takes constant time. An *option* is a shape that a
-   stage may have, with what it costs in the model. A *layout* is what the search finds: it holds
-   shapes, and means the same in every model.
+   each place, so that the cost of any interval takes constant time. A *candidate* is a shape that a
+   stage may have, with what it costs in the model whatever the interval. A *layout* is what the
+   search finds: it holds shapes, and means the same in every model.
 
    The predicted step of a layout (seconds):
      fill      all stages' forward and backward once, and all messages between neighbours once
@@ -22,12 +22,7 @@
 #include "rengaprofile.h"
 
 /* Of a chain of at most SEARCH_SHORT places more is tried, of one of more than SEARCH_LONG less. */
-enum {
-  SEARCH_BUFFERS_MOST = 64,
-  SEARCH_LEVELS_MOST = 8,
-  SEARCH_SHORT = 64,
-  SEARCH_LONG = 5000
-};
+enum { SEARCH_BUFFERS_MOST = 64, SEARCH_LEVELS_MOST = 8, SEARCH_SHORT = 64, SEARCH_LONG = 5000 };
 
 /* A parameter's two uses that follow each other, at places of the chain: held once by a stage that
    has both. */
@@ -51,26 +46,47 @@ typedef struct {
   struct SearchSchedules *schedules; /* that were set up; NULL: none is kept */
 } SearchChain;
 
-/* A shape that a stage may have, with what it costs in a model; whether it recomputes is left open.
-   Smaller numbers of replicas with the same rounds are as fast, if they need no more buffers of
-   gradients. */
+/* What an element of a tensor takes at a precision: bytes of a parameter (value, master and
+   moments) and of its gradient in each buffer; the share that saved tensors and messages have of
+   the bytes of the model's sums, which are of the network's own types, fp32. */
+typedef struct {
+  double parameter, gradient;
+  double state; /* float32 at every precision */
+  double saved, message;
+} SearchBytes;
+enum { SEARCH_PRECISIONS = RENGA_PRECISION_FP16 + 1 };
+
+/* A shape that stages may have, with all of its costs in a model that does not depend on the
+   interval. What becomes of saved tensors is left open: a stage takes the first policy of the model
+   that fits. */
 typedef struct {
   RengaStageShape shape;
-  int most_replicas;                    /* the most that have the same rounds */
-  int64_t rounds;                       /* micro-batches of the busiest replica */
-  int buffers, least_buffers;           /* of gradients; in any order, with any of the numbers */
-  double reduce_latency, reduce_rate;   /* seconds, seconds per byte */
+  int devices;                        /* of a stage */
+  int most_replicas;                  /* of the shapes that it dominates */
+  int64_t rounds;                     /* micro-batches of the busiest replica */
+  int buffers, least_buffers;         /* of gradients; in any order, with any shape it dominates */
+  SearchBytes bytes;                  /* at its precision */
+  double reduce_latency, reduce_rate; /* seconds, seconds per byte */
   double message_latency, message_rate; /* between this stage and the next */
-} SearchOption;
+} SearchCandidate;
 
-/* What a model's list of options is made from. */
+/* What a model's candidates are made from. */
 typedef struct {
   RengaMachine machine; /* of the links; NULL: messages and reductions cost nothing */
   int n_levels;
-  const RengaMachineLevel *levels; /* its own */
-  bool spread;                     /* replicas lie on different groups of it */
-  bool every;                      /* all numbers of replicas */
+  const RengaMachineLevel *levels;      /* its own */
+  bool spread;                          /* replicas lie on different groups of it */
+  bool every;                           /* shape is listed, also where another dominates it */
+  SearchBytes bytes[SEARCH_PRECISIONS]; /* by precision */
+  int widest;                           /* most devices of a replica of those that are listed */
 } SearchListing;
+
+/* Policies of saved tensors, the fastest first: each takes less memory than the one before. */
+enum { SEARCH_POLICIES_MOST = 3 };
+typedef struct {
+  int count;
+  RengaSaved saved[SEARCH_POLICIES_MOST];
+} SearchPolicies;
 
 typedef struct {
   const int *node;                            /* [count] lent by the chain */
@@ -80,13 +96,13 @@ typedef struct {
   double memory;                              /* bytes of a device; 0: no bound */
   bool gpipe;                                 /* all micro-batches in flight */
   double eager;                               /* else begun early, for each stage that follows */
-  bool recompute;                             /* stages may */
+  SearchPolicies policies;                    /* that stages may have */
   bool unequal;                               /* stages may have different numbers of replicas */
   bool unordered;                             /* gradients are added in one buffer */
   int stages, replicas;                       /* wanted; 0: any */
   int moments;                                /* of the optimizer */
   bool quick;                                 /* with less effort: to explain */
-  bool lent;                                  /* all arrays but option are the chain's */
+  bool lent;                                  /* all arrays but candidate are the chain's */
   double update_rate, accumulate_rate;        /* seconds per element */
   double *forward, *backward;                 /* [count + 1] seconds before each place */
   double *elements, *states, *saved, *inputs; /* [count + 1] elements and bytes before each place */
@@ -102,24 +118,24 @@ typedef struct {
   int n_ties;
   const SearchTie *tie;
   SearchListing listing;
-  int n_options;
-  SearchOption *option; /* the shapes to be tried, by their replicas, ascending */
+  int n_candidates;
+  SearchCandidate *candidate; /* of the shapes to be tried, by their devices, ascending */
 } SearchModel;
 
 typedef struct {
   double forward, backward; /* seconds of a micro-batch */
-  double extra;             /* of backward: recomputation */
+  double again;             /* of backward: what the policy of saved tensors adds */
   double rounds;            /* seconds of all but one micro-batch */
   double delay;             /* of its message to the next stage, one direction */
   double reduce, update;    /* seconds after the last backward, after all have reduced */
   double memory;            /* bytes */
-  bool recompute;
+  RengaSaved saved;         /* the policy */
 } SearchCost;
 
-/* Seconds of a stage's backward; whether it recomputes may be otherwise than estimated. */
-static inline double RengaSearchBackward_Private(const SearchCost *cost, bool recompute)
+/* Seconds that a policy adds to a stage's backward. */
+static inline double RengaSearchAgain_Private(RengaSaved saved, double forward)
 {
-  return cost->backward - cost->extra + (recompute ? cost->forward : 0);
+  return saved == RENGA_SAVED_RECOMPUTE ? forward : 0;
 }
 
 /* A stage: places [begin, end) and how they are computed. It means the same in every model. */
@@ -128,14 +144,10 @@ typedef struct {
   RengaStageShape shape;
 } SearchStage;
 
-static inline bool RengaSearchRecomputes_Private(const SearchStage *stage)
+/* Devices of a stage. */
+static inline int RengaSearchShapeDevices_Private(const RengaStageShape *shape)
 {
-  return stage->shape.saved == RENGA_SAVED_RECOMPUTE;
-}
-
-static inline void RengaSearchSetRecompute_Private(SearchStage *stage, bool recompute)
-{
-  stage->shape.saved = recompute ? RENGA_SAVED_RECOMPUTE : RENGA_SAVED_KEEP;
+  return shape->replicas * shape->tensor * shape->sequence;
 }
 
 typedef struct {
@@ -143,7 +155,7 @@ typedef struct {
   SearchStage *stage;
   double step, fill, rounds, reduce, update; /* seconds */
   int n_ranks;
-  int *rank;  /* [n_ranks] of each replica of each stage; NULL: as the candidate says */
+  int *rank;  /* [n_ranks] of each replica of each stage; NULL: as the pick says */
   int chunks; /* of a plan that is given: stages of each rank; 0: one */
 } SearchLayout;
 
@@ -158,8 +170,8 @@ RengaPartitionCapabilities RengaSearchCapabilities_Private(void);
 RengaErrorCode RengaSearchChainCreate_Private(RengaGraph graph, SearchChain *chain);
 void RengaSearchChainFree_Private(SearchChain *chain);
 
-/* ---- model.c, fill.c ---- */
-/* All that a model says but its places: no arrays, ties or options. */
+/* ---- model.c, chain.c ---- */
+/* All that a model says but its places: no arrays, ties or candidates. */
 SearchModel RengaSearchModelSettings_Private(const SearchModel *model);
 /* All arrays of count places, zero. */
 RengaErrorCode RengaSearchModelAllocate_Private(int count, SearchModel *model);
@@ -171,32 +183,44 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
                                             const RengaProfileCost costs[], SearchModel *model);
 /* model->temporary, whose first row is set, becomes maxima of ranges. */
 void RengaSearchModelFinish_Private(SearchModel *model);
-/* Lists the shapes to be tried. machine NULL: messages and reductions cost nothing. spread:
-   replicas lie on different groups of the machine, so that neighbouring stages lie together. */
-RengaErrorCode RengaSearchModelOptions_Private(RengaMachine machine, bool spread,
-                                               SearchModel *model);
-/* What a stage of the shape costs, be the shape in the list or not. */
-SearchOption RengaSearchOptionOf_Private(const SearchModel *model, const RengaStageShape *shape);
-/* The list has a shape of so many replicas. */
-bool RengaSearchMayHave_Private(const SearchModel *model, int replicas);
-/* Rounds and buffers of so many replicas; links cost nothing. */
-SearchOption RengaSearchOption_Private(int64_t microbatches, int64_t leaf, int replicas);
+/* ---- candidates.c ---- */
+/* Lists the shapes to be tried: the one place that says what may vary. machine NULL: messages and
+   reductions cost nothing. spread: replicas lie on different groups of the machine, so that
+   neighbouring stages lie together. */
+RengaErrorCode RengaSearchModelCandidates_Private(RengaMachine machine, bool spread,
+                                                  SearchModel *model);
+/* One shape more, of no fewer devices than those that are listed, unless one of them dominates
+   it. */
+RengaErrorCode RengaSearchAddCandidate_Private(SearchModel *model, const RengaStageShape *shape);
+/* The candidate of a shape, be it in the list or not. */
+SearchCandidate RengaSearchCandidateOf_Private(const SearchModel *model,
+                                               const RengaStageShape *shape);
+/* The list has the shape, whatever it does with saved tensors. */
+bool RengaSearchMayHave_Private(const SearchModel *model, const RengaStageShape *shape);
+/* One is no worse than the other on any interval: it takes no more devices, memory or time. */
+bool RengaSearchDominates_Private(const SearchCandidate *one, const SearchCandidate *other);
+RengaErrorCode RengaSearchFindBytes_Private(RengaPrecision precision, int moments,
+                                            SearchBytes *bytes);
+/* Stages may recompute, or keep all that is saved. */
+void RengaSearchSetPolicies_Private(bool recompute, SearchModel *model);
+/* *saved becomes the next policy, slower and with less memory; false: there is none. */
+bool RengaSearchNextPolicy_Private(const SearchModel *model, RengaSaved *saved);
 void RengaSearchModelFree_Private(SearchModel *model);
-/* Of a stage with so many stages from it to the last (itself counts). False: over the memory, even
-   with recomputation where that may be. */
-bool RengaSearchStageCost_Private(const SearchModel *model, const SearchOption *option, int begin,
-                                  int end, int depth, SearchCost *cost);
-double RengaSearchStageBytes_Private(const SearchModel *model, const SearchOption *option,
-                                     int begin, int end, int depth, bool recompute);
-/* The same of a stage by its shape; the bytes are those under its policy of saved tensors. */
-bool RengaSearchCostOf_Private(const SearchModel *model, const SearchStage *stage, int depth,
-                               SearchCost *cost);
-double RengaSearchBytesOf_Private(const SearchModel *model, const SearchStage *stage, int depth);
+
+/* ---- model.c ---- */
+/* Costs of an interval as a stage with so many stages from it to the last (itself counts), under
+   the first policy of saved tensors that fits into the memory; false: none does. */
+bool RengaSearchStageCost_Private(const SearchModel *model, const SearchCandidate *candidate,
+                                  int begin, int end, int depth, SearchCost *cost);
+double RengaSearchStageBytes_Private(const SearchModel *model, const SearchCandidate *candidate,
+                                     RengaSaved saved, int begin, int end, int depth);
+/* Of a stage as its shape is, be there memory for it or not. */
+SearchCost RengaSearchCostOf_Private(const SearchModel *model, const SearchStage *stage, int depth);
 /* No stage with these places has less memory, or a smaller sum of rounds, reduction and update.
    Both grow with the interval. */
-double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchOption *option,
+double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchCandidate *candidate,
                                      int begin, int end);
-double RengaSearchLeastShare_Private(const SearchModel *model, const SearchOption *option,
+double RengaSearchLeastShare_Private(const SearchModel *model, const SearchCandidate *candidate,
                                      int begin, int end);
 /* Elements of parameters that a stage holds: each tied one once. */
 double RengaSearchHeld_Private(const SearchModel *model, int begin, int end);
@@ -211,6 +235,8 @@ int RengaSearchDevices_Private(const SearchLayout *layout);
 /* ---- layout.c ---- */
 /* All stages have as many replicas. */
 bool RengaSearchIsEqual_Private(const SearchLayout *layout);
+/* One policy of saved tensors for all stages. */
+void RengaSearchSetSaved_Private(RengaSaved saved, SearchLayout *layout);
 RengaErrorCode RengaSearchLayoutCopy_Private(const SearchLayout *from, SearchLayout *to);
 void RengaSearchLayoutFree_Private(SearchLayout *layout);
 /* Takes the layout over if it is valid and faster; frees it otherwise. */
@@ -250,12 +276,13 @@ typedef struct {
 SearchPace RengaSearchPace_Private(const SearchModel *model, int begin, int end);
 /* From the first forward of the step to its last gradient, recomputing or not, whichever is faster
    or the first that is fast enough; HUGE_VAL: neither fits into the memory. */
-double RengaSearchPipelineAtLeast_Private(const SearchModel *model, const SearchOption *option,
-                                          int begin, int end, int devices_behind, double received,
+double RengaSearchPipelineAtLeast_Private(const SearchModel *model,
+                                          const SearchCandidate *candidate, int begin, int end,
+                                          int devices_behind, double received,
                                           const SearchPace *pace, double enough);
 /* What a stage with so many devices behind it takes of every such step; HUGE_VAL: it does not fit.
    It grows with the interval. */
-double RengaSearchStageAtLeast_Private(const SearchModel *model, const SearchOption *option,
+double RengaSearchStageAtLeast_Private(const SearchModel *model, const SearchCandidate *candidate,
                                        int begin, int end, int devices_behind);
 /* [devices + 1] the most work that stages on so many devices do in one second of rounds;
    RengaFree. */
@@ -264,11 +291,11 @@ RengaErrorCode RengaSearchCapacity_Private(const SearchModel *model, double **ca
 /* ---- least.c ---- */
 /* The most micro-batches, of those of the busiest replica, that the stage can have in flight in the
    memory, with so many bytes received for each; 0: not even what does not depend on them fits. */
-double RengaSearchDeepest_Private(const SearchModel *model, const SearchOption *option, int begin,
-                                  int end, bool recompute, double received);
+double RengaSearchDeepest_Private(const SearchModel *model, const SearchCandidate *candidate,
+                                  RengaSaved saved, int begin, int end, double received);
 /* Seconds of the stage's reduction and update. */
-double RengaSearchLeastEnd_Private(const SearchModel *model, const SearchOption *option, int begin,
-                                   int end);
+double RengaSearchLeastEnd_Private(const SearchModel *model, const SearchCandidate *candidate,
+                                   int begin, int end);
 
 /* ---- cover.c ---- */
 /* Stages with any replicas, from the last to the first, each as long as a bound allows. */

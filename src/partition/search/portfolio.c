@@ -37,12 +37,20 @@ typedef struct {
   uint64_t *seen; /* [size_seen] hashes of layouts that were tried; 0: free */
 } Portfolio;
 
+/* All that a trial leaves as it is. */
+static uint64_t PackShape(const RengaStageShape *shape)
+{
+  return (uint64_t)shape->replicas ^ (uint64_t)(shape->tensor - 1) << 24 ^
+         (uint64_t)(shape->sequence - 1) << 36 ^ (uint64_t)(shape->chunks - 1) << 48 ^
+         (uint64_t)shape->shard << 56 ^ (uint64_t)shape->precision << 60;
+}
+
 static uint64_t HashLayout(const SearchLayout *layout)
 {
   uint64_t hash = 1469598103934665603u;
   for (int s = 0; s < layout->count; s++) {
     hash = (hash ^ (uint64_t)layout->stage[s].begin) * 1099511628211u;
-    hash = (hash ^ (uint64_t)layout->stage[s].shape.replicas) * 1099511628211u;
+    hash = (hash ^ PackShape(&layout->stage[s].shape)) * 1099511628211u;
     hash ^= hash >> 29;
   }
   return hash ? hash : 1;
@@ -115,12 +123,12 @@ static RengaErrorCode FindMostMemory(const SearchTask *task, const SearchChain *
                                      const SearchModel *model, const SearchLayout *layout,
                                      double *most)
 {
-  const SearchCandidate candidate = {.layout = *layout};
+  const SearchPick pick = {.layout = *layout};
   RengaForecastMemory *memory = NULL;
   RengaPlan plan = NULL;
   RengaErrorCode code = RengaMalloc(layout->count, &memory);
-  if (!code) code = RengaSearchPlan_Private(task, chain, &candidate, &plan);
-  if (!code) code = RengaSearchMemory_Private(task, model, &candidate, plan, memory, most);
+  if (!code) code = RengaSearchPlan_Private(task, chain, &pick, &plan);
+  if (!code) code = RengaSearchMemory_Private(task, model, &pick, plan, memory, most);
   if (plan) RengaPlanDestroy(&plan);
   RengaFree(&memory);
   RengaCall(code);
@@ -206,7 +214,7 @@ static RengaErrorCode GenerateFor(Portfolio *portfolio, const SearchTask *task)
     rival.n_rivals = 0;
     rival.every = false;
     RengaErrorCode code = RengaSolutionFit_Private(&other, &fits);
-    if (!code && fits) code = Offer(portfolio, &other.candidate.layout);
+    if (!code && fits) code = Offer(portfolio, &other.pick.layout);
     RengaSolutionFree_Private(&other);
     RengaCall(code);
   }
@@ -223,9 +231,9 @@ RengaErrorCode RengaSearchIsAmple_Private(const SearchTask *task, const SearchCh
   all.stages = all.replicas = 0;
   RengaCall(RengaSearchModelOf_Private(&all, chain, 0, false, &model));
   *ample = true;
-  for (int o = 0; o < model.n_options && task->memory > 0; o++)
-    *ample = *ample && 2 * RengaSearchStageBytes_Private(&model, &model.option[o], 0, model.count,
-                                                         1, false) <=
+  for (int o = 0; o < model.n_candidates && task->memory > 0; o++)
+    *ample = *ample && 2 * RengaSearchStageBytes_Private(&model, &model.candidate[o],
+                                                         RENGA_SAVED_KEEP, 0, model.count, 1) <=
                            task->memory;
   RengaSearchModelFree_Private(&model);
   return RENGA_SUCCESS;
@@ -287,7 +295,7 @@ static bool MayBeFaster(const Portfolio *portfolio, const StageCounts *numbers)
 static RengaErrorCode LookAt(const Portfolio *portfolio, const StageCounts *numbers, double *bound)
 {
   SearchAim *best = portfolio->trial.best;
-  SearchAim own = {.step = best->step, .candidate = {.size = best->candidate.size}};
+  SearchAim own = {.step = best->step, .pick = {.size = best->pick.size}};
   SearchTask task = *portfolio->task;
   task.stages = numbers->stages;
   task.replicas = numbers->replicas;
@@ -295,7 +303,7 @@ static RengaErrorCode LookAt(const Portfolio *portfolio, const StageCounts *numb
   const int work = portfolio->chain->count > SEARCH_SHORT ? BRANCH_WORK : BRANCH_WORK_SHORT;
   const RengaErrorCode code = RengaSearchBranch_Private(&task, portfolio->chain, work, &own, bound);
   if (own.found) {
-    RengaSearchLayoutFree_Private(&best->candidate.layout);
+    RengaSearchLayoutFree_Private(&best->pick.layout);
     *best = own;
   }
   RengaCall(code);

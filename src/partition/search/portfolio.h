@@ -3,7 +3,7 @@
 #include "solution.h"
 
 /* The fastest of a task of one micro-batch and leaf; best->step is what to beat, HUGE_VAL at first,
-   and best->candidate.size is 0. The bound rises to what is proved. */
+   and best->pick.size is 0. The bound rises to what is proved. */
 RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const SearchChain *chain,
                                             SearchAim *best, double *bound);
 /* A device holds the whole network with all micro-batches in flight, and as much again; of a task

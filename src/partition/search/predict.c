@@ -9,22 +9,21 @@
 
 /* Stage after stage; spread: replica after replica, each with all its stages side by side; or where
    the layout says. */
-static void PlaceRanks(const SearchCandidate *candidate, int ranks[])
+static void PlaceRanks(const SearchPick *pick, int ranks[])
 {
-  const SearchLayout *layout = &candidate->layout;
+  const SearchLayout *layout = &pick->layout;
   if (layout->rank) memcpy(ranks, layout->rank, (size_t)layout->n_ranks * sizeof *ranks);
   for (int s = 0, n = 0; !layout->rank && s < layout->count; s++) {
     const int replicas = layout->stage[s].shape.replicas;
-    for (int r = 0; r < replicas; r++, n++)
-      ranks[n] = candidate->spread ? r * layout->count + s : n;
+    for (int r = 0; r < replicas; r++, n++) ranks[n] = pick->spread ? r * layout->count + s : n;
   }
 }
 
 static RengaErrorCode FillPlanFromLayout(const SearchTask *task, const SearchChain *chain,
-                                         const SearchCandidate *candidate, RengaPlanStage stages[],
+                                         const SearchPick *pick, RengaPlanStage stages[],
                                          int ranks[], RengaPlan plan)
 {
-  const SearchLayout *layout = &candidate->layout;
+  const SearchLayout *layout = &pick->layout;
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
     stages[s] =
@@ -33,26 +32,26 @@ static RengaErrorCode FillPlanFromLayout(const SearchTask *task, const SearchCha
                                                        : RengaGraphGetNodeCount(task->graph),
                          .shape = stage->shape};
   }
-  PlaceRanks(candidate, ranks);
+  PlaceRanks(pick, ranks);
   RengaCall(RengaPlanSetCuts_Private(plan, task->graph, layout->count, stages));
   RengaCall(RengaPlanSetRanks(plan, ranks));
-  RengaCall(RengaPlanSetBatch(plan, task->batch, task->size[candidate->size]));
-  RengaCall(RengaPlanSetLeaf(plan, task->leaf[candidate->size]));
+  RengaCall(RengaPlanSetBatch(plan, task->batch, task->size[pick->size]));
+  RengaCall(RengaPlanSetLeaf(plan, task->leaf[pick->size]));
   RengaCall(RengaPlanSetSchedule(plan, task->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
   RengaCall(RengaPlanSetEager(plan, task->eager));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain *chain,
-                                       const SearchCandidate *candidate, RengaPlan *plan)
+                                       const SearchPick *pick, RengaPlan *plan)
 {
   RengaPlanStage *stages = NULL;
   int *ranks = NULL;
   RengaPlan made = NULL;
   RengaCall(RengaPlanCreate(task->self, &made));
-  RengaErrorCode code = RengaMalloc(candidate->layout.count, &stages);
-  if (!code) code = RengaMalloc(RengaSearchDevices_Private(&candidate->layout), &ranks);
-  if (!code) code = FillPlanFromLayout(task, chain, candidate, stages, ranks, made);
+  RengaErrorCode code = RengaMalloc(pick->layout.count, &stages);
+  if (!code) code = RengaMalloc(RengaSearchDevices_Private(&pick->layout), &ranks);
+  if (!code) code = FillPlanFromLayout(task, chain, pick, stages, ranks, made);
   RengaFree(&stages);
   RengaFree(&ranks);
   if (code) RengaPlanDestroy(&made);
@@ -115,11 +114,9 @@ static RengaErrorCode SimulateSchedule(const SearchModel *model, const SearchLay
   double *forward = NULL;
   RengaCall(RengaMalloc(2 * layout->count, &forward));
   for (int s = 0; s < layout->count; s++) {
-    const SearchStage *stage = &layout->stage[s];
-    SearchCost cost = {0};
-    RengaSearchCostOf_Private(model, stage, layout->count - s, &cost);
+    const SearchCost cost = RengaSearchCostOf_Private(model, &layout->stage[s], layout->count - s);
     forward[s] = cost.forward;
-    forward[layout->count + s] = cost.backward - cost.extra;
+    forward[layout->count + s] = cost.backward - cost.again;
   }
   const RengaScheduleDurations durations = {
       .seconds = {[RENGA_ACTION_FORWARD] = forward,
@@ -168,6 +165,7 @@ static RengaErrorCode FindReduceSeconds(const SearchTask *task, const SearchMode
 {
   const int replicas = stage->shape.replicas;
   const double elements = model->elements[stage->end] - model->elements[stage->begin];
+  const double bytes = model->listing.bytes[stage->shape.precision].gradient * elements;
   int level = 0;
   *seconds = 0;
   if (replicas == 1) return RENGA_SUCCESS;
@@ -175,8 +173,7 @@ static RengaErrorCode FindReduceSeconds(const SearchTask *task, const SearchMode
     RengaCall(NearestLevel(task->machine, replicas, &level));
   else
     RengaCall(LevelOfStage(task->machine, plan, s, &level));
-  *seconds =
-      RengaMachineReduceSeconds(task->machine, level, replicas, elements * (double)sizeof(float));
+  *seconds = RengaMachineReduceSeconds(task->machine, level, replicas, bytes);
   return RENGA_SUCCESS;
 }
 
@@ -240,11 +237,10 @@ double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLa
   double least = 0;
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
-    const SearchOption option = RengaSearchOptionOf_Private(model, &stage->shape);
-    SearchCost cost = {0};
-    RengaSearchCostOf_Private(model, stage, layout->count - s, &cost);
+    const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &stage->shape);
+    const SearchCost cost = RengaSearchCostOf_Private(model, stage, layout->count - s);
     least = fmax(least, model->lead[stage->begin] +
-                            (double)option.rounds * (cost.forward + cost.backward));
+                            (double)candidate.rounds * (cost.forward + cost.backward));
   }
   return least;
 }
@@ -254,12 +250,8 @@ static double BusyShare(const SearchModel *model, const SearchLayout *layout, do
   const double devices = RengaSearchDevices_Private(layout);
   double busy = 0;
   for (int s = 0; s < layout->count; s++) {
-    const SearchStage *stage = &layout->stage[s];
-    SearchCost cost = {0};
-    RengaSearchCostOf_Private(model, stage, layout->count - s, &cost);
-    busy +=
-        (double)model->microbatches *
-        (cost.forward + RengaSearchBackward_Private(&cost, RengaSearchRecomputes_Private(stage)));
+    const SearchCost cost = RengaSearchCostOf_Private(model, &layout->stage[s], layout->count - s);
+    busy += (double)model->microbatches * (cost.forward + cost.backward);
   }
   return pipeline > 0 ? fmin(1, busy / (devices * pipeline)) : 1;
 }
@@ -308,12 +300,12 @@ static RengaErrorCode FindMessages(const SearchTask *task, SearchDraft *draft)
 }
 
 RengaErrorCode RengaSearchDraftCreate_Private(const SearchTask *task, const SearchChain *chain,
-                                              const SearchModel *model,
-                                              const SearchCandidate *candidate, SearchDraft *draft)
+                                              const SearchModel *model, const SearchPick *pick,
+                                              SearchDraft *draft)
 {
   *draft = (SearchDraft){.schedules = chain->schedules};
-  RengaErrorCode code = RengaSearchPlan_Private(task, chain, candidate, &draft->plan);
-  if (!code && RengaSearchMaySimulate_Private(model, &candidate->layout, 0))
+  RengaErrorCode code = RengaSearchPlan_Private(task, chain, pick, &draft->plan);
+  if (!code && RengaSearchMaySimulate_Private(model, &pick->layout, 0))
     code = FindMessages(task, draft);
   if (code) RengaSearchDraftFree_Private(draft);
   RengaCall(code);
@@ -328,26 +320,25 @@ void RengaSearchDraftFree_Private(SearchDraft *draft)
 }
 
 RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const SearchModel *model,
-                                               const SearchCandidate *candidate,
-                                               const SearchDraft *draft, bool nearest,
-                                               RengaPlanPrediction *prediction)
+                                               const SearchPick *pick, const SearchDraft *draft,
+                                               bool nearest, RengaPlanPrediction *prediction)
 {
-  const SearchLayout *layout = &candidate->layout;
+  const SearchLayout *layout = &pick->layout;
   *prediction = (RengaPlanPrediction){.update = layout->update};
   RengaCall(PredictPipeline(task, model, layout, draft, nearest, prediction));
   prediction->bubble = 1 - BusyShare(model, layout, prediction->pipeline);
   if (layout->chunks <= 1)
     RengaCall(PredictReduce(task, model, layout, draft->plan, nearest, &prediction->reduce));
   prediction->step = prediction->pipeline + prediction->reduce + prediction->update;
-  prediction->bound = candidate->bound;
+  prediction->bound = pick->bound;
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
-                                               const SearchCandidate *candidate,
-                                               const SearchDraft *draft, bool nearest, double *step)
+                                               const SearchPick *pick, const SearchDraft *draft,
+                                               bool nearest, double *step)
 {
-  const SearchLayout *layout = &candidate->layout;
+  const SearchLayout *layout = &pick->layout;
   const int n = draft->n_messages;
   double *seconds = NULL, pipeline = 0, reduce = 0;
   *step = 0;
@@ -364,15 +355,13 @@ RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const Sea
 }
 
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
-                                          const SearchCandidate *candidate, RengaPlan plan,
+                                          const SearchPick *pick, RengaPlan plan,
                                           RengaPlanPrediction *prediction)
 {
   SearchDraft draft = {.plan = plan};
   RengaErrorCode code = RENGA_SUCCESS;
-  if (RengaSearchMaySimulate_Private(model, &candidate->layout, 0))
-    code = FindMessages(task, &draft);
-  if (!code)
-    code = RengaSearchPredictDraft_Private(task, model, candidate, &draft, false, prediction);
+  if (RengaSearchMaySimulate_Private(model, &pick->layout, 0)) code = FindMessages(task, &draft);
+  if (!code) code = RengaSearchPredictDraft_Private(task, model, pick, &draft, false, prediction);
   RengaFree(&draft.messages);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -402,11 +391,11 @@ static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *mode
 }
 
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
-                                         const SearchCandidate *candidate, RengaPlan plan,
+                                         const SearchPick *pick, RengaPlan plan,
                                          RengaForecastMemory memory[], double *most)
 {
   const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
-  const SearchLayout *layout = &candidate->layout;
+  const SearchLayout *layout = &pick->layout;
   double *estimate = NULL;
   int64_t *depth = NULL;
   RengaErrorCode code = RengaMalloc(layout->count, &estimate);
@@ -415,7 +404,7 @@ RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchMod
   *most = 0;
   for (int s = 0; s < layout->count && !code; s++) {
     const SearchStage *stage = &layout->stage[s];
-    estimate[s] = RengaSearchBytesOf_Private(model, stage, (int)depth[s]);
+    estimate[s] = RengaSearchCostOf_Private(model, stage, (int)depth[s]).memory;
   }
   for (int s = 0; s < layout->count && !code; s++)
     memory[s] = (RengaForecastMemory){.total = (int64_t)estimate[s]};

@@ -8,22 +8,22 @@ static RengaErrorCode FindNeed(const SearchTask *task, const SearchChain *chain,
                                double *need)
 {
   SearchTask tight = *task;
-  SearchCandidate candidate;
+  SearchPick pick;
   SearchModel model = {0};
   RengaPlan plan = NULL;
   RengaForecastMemory *memory = NULL;
   *need = 0;
   tight.ranks = devices;
-  RengaCall(RengaSearchSqueeze_Private(task, chain, devices, &candidate, &tight.memory));
-  if (!candidate.layout.count) return RENGA_SUCCESS;
-  RengaErrorCode code = RengaSearchModelOf_Private(&tight, chain, candidate.size, false, &model);
-  if (!code) code = RengaSearchPlan_Private(&tight, chain, &candidate, &plan);
-  if (!code) code = RengaMalloc(candidate.layout.count, &memory);
-  if (!code) code = RengaSearchMemory_Private(&tight, &model, &candidate, plan, memory, need);
+  RengaCall(RengaSearchSqueeze_Private(task, chain, devices, &pick, &tight.memory));
+  if (!pick.layout.count) return RENGA_SUCCESS;
+  RengaErrorCode code = RengaSearchModelOf_Private(&tight, chain, pick.size, false, &model);
+  if (!code) code = RengaSearchPlan_Private(&tight, chain, &pick, &plan);
+  if (!code) code = RengaMalloc(pick.layout.count, &memory);
+  if (!code) code = RengaSearchMemory_Private(&tight, &model, &pick, plan, memory, need);
   RengaFree(&memory);
   if (plan) RengaPlanDestroy(&plan);
   RengaSearchModelFree_Private(&model);
-  RengaSearchLayoutFree_Private(&candidate.layout);
+  RengaSearchLayoutFree_Private(&pick.layout);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -36,8 +36,8 @@ static RengaErrorCode FindOwnNeed(const SearchTask *task, const SearchChain *cha
   free.memory = 0;
   free.n_sizes = free.n_first;
   *need = 0;
-  RengaErrorCode code = RengaSearchBest_Private(&free, chain, &own.candidate);
-  if (!code && own.candidate.layout.count) {
+  RengaErrorCode code = RengaSearchBest_Private(&free, chain, &own.pick);
+  if (!code && own.pick.layout.count) {
     code = RengaSolutionWeigh_Private(&free, &own);
     *need = own.most;
   }

@@ -35,8 +35,8 @@ static uint64_t HashShape(const SearchModel *model, const SearchLayout *layout, 
   Mix(&hash, (uint64_t)model->microbatches);
   Mix(&hash, (uint64_t)model->leaf);
   for (int s = 0; s < layout->count; s++)
-    Mix(&hash, (uint64_t)layout->stage[s].shape.replicas << 1 ^
-                   (uint64_t)RengaSearchRecomputes_Private(&layout->stage[s]));
+    Mix(&hash,
+        (uint64_t)layout->stage[s].shape.replicas << 1 ^ (uint64_t)layout->stage[s].shape.saved);
   for (int i = 0; i < n_messages; i++)
     Mix(&hash, (uint64_t)messages[i].from << 40 ^ (uint64_t)messages[i].to << 8 ^
                    (uint64_t)messages[i].backward);
@@ -88,7 +88,7 @@ RengaErrorCode RengaSearchCheckSchedule_Private(const char *type)
 static int64_t LaneOf(const SearchModel *model, const SearchLayout *layout)
 {
   return RengaSearchIsEqual_Private(layout)
-             ? RengaSearchOptionOf_Private(model, &layout->stage[0].shape).rounds
+             ? RengaSearchCandidateOf_Private(model, &layout->stage[0].shape).rounds
              : model->microbatches;
 }
 
@@ -110,8 +110,8 @@ RengaErrorCode RengaSearchSetShape_Private(const SearchModel *model, const Searc
   RengaCall(RengaScheduleSetShape(schedule, layout->count, NULL, LaneOf(model, layout), n_messages,
                                   messages, false));
   for (int s = 0; s < layout->count; s++)
-    RengaCall(
-        RengaScheduleSetRecompute(schedule, s, RengaSearchRecomputes_Private(&layout->stage[s])));
+    RengaCall(RengaScheduleSetRecompute(schedule, s,
+                                        layout->stage[s].shape.saved == RENGA_SAVED_RECOMPUTE));
   return RENGA_SUCCESS;
 }
 

@@ -5,8 +5,8 @@
    SearchFinder       a way to find layouts: a function, of the search or of another type
    SearchRival        a finder of another type, whose plans the answer must not be worse than
    SearchLayout       stages, without a schedule (model.h)
-   SearchCandidate    the best layout of one size and one way to lay replicas on the machine
-   Solution           a candidate as a plan, with the memory that the runtime needs (solution.h)
+   SearchPick    the best layout of one size and one way to lay replicas on the machine
+   Solution           a pick as a plan, with the memory that the runtime needs (solution.h)
    SearchDraft        a layout as a plan that is simulated under many schedules
    SearchManner       a schedule that is tried: its type, and what it begins early
    SearchSlant        how much more work earlier stages get
@@ -64,7 +64,7 @@ typedef struct {
   bool spread, proved;
   SearchLayout layout;
   double bound; /* seconds */
-} SearchCandidate;
+} SearchPick;
 
 enum { SEARCH_TOPIC = 24, SEARCH_SENTENCE = 488 };
 typedef struct {
@@ -87,7 +87,7 @@ RengaErrorCode RengaSearchSolve_Private(const SearchTask *task, SearchAnswer *an
 void RengaSearchAnswerFree_Private(SearchAnswer *answer);
 
 /* ---- chain.c ---- */
-/* The model of a size of the task, with its options. */
+/* The model of a size of the task, with its candidates. */
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model);
 
@@ -107,7 +107,7 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
                                           SearchLayout *best, bool *proved);
 /* The best over sizes and placements, layout.count 0: nothing fits. */
 RengaErrorCode RengaSearchBest_Private(const SearchTask *task, const SearchChain *chain,
-                                       SearchCandidate *best);
+                                       SearchPick *best);
 
 /* ---- slant.c ---- */
 typedef struct {
@@ -150,12 +150,12 @@ RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, bool
 /* ---- branch.c ---- */
 /* A layout with its schedule and its simulated step. */
 typedef struct {
-  SearchCandidate candidate;
+  SearchPick pick;
   bool gpipe, found;
   double eager, step;
 } SearchAim;
 /* Simulates every layout whose bound is below the best's step, as far as time and work go.
-   best->step and best->candidate.size are given, and a bound; best is replaced by what is faster
+   best->step and best->pick.size are given, and a bound; best is replaced by what is faster
    (found), and the bound rises, to the step itself where all layouts were looked at. work: layouts
    in parts that are looked at; 0: any number. */
 RengaErrorCode RengaSearchBranch_Private(const SearchTask *task, const SearchChain *chain,
@@ -167,7 +167,7 @@ typedef struct {
   const SearchChain *chain;
   SearchModel model;   /* without a bound on memory */
   SearchModel bounded; /* with it, for bounds */
-  SearchAim *best;     /* the fastest so far; best->candidate.size is that of all */
+  SearchAim *best;     /* the fastest so far; best->pick.size is that of all */
   double least;       /* seconds that a placement that was not tried may take; HUGE_VAL: all were */
   bool simply;        /* stages are placed one after the other, or replicas, and in no other way */
   int64_t eager_most; /* stages times rounds with more of which only a few schedules are tried; 0:
@@ -240,16 +240,16 @@ typedef struct {
 } SearchConvex;
 /* Not compared: one stage, different replicas, or too long a chain for a search that is quick. */
 RengaErrorCode RengaSearchConvex_Private(const SearchTask *task, const SearchChain *chain,
-                                         const SearchModel *model, const SearchCandidate *candidate,
+                                         const SearchModel *model, const SearchPick *pick,
                                          SearchConvex *convex);
 
 /* ---- predict.c ---- */
 /* A plan of this process alone, with its ranks. */
 RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain *chain,
-                                       const SearchCandidate *candidate, RengaPlan *plan);
+                                       const SearchPick *pick, RengaPlan *plan);
 /* Seconds by simulation where that is quick, on the links between the plan's ranks. */
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
-                                          const SearchCandidate *candidate, RengaPlan plan,
+                                          const SearchPick *pick, RengaPlan plan,
                                           RengaPlanPrediction *prediction);
 /* A layout as a plan, with its messages, so that a step under each schedule and on each placement
    is soon found: the plan says which. */
@@ -260,26 +260,24 @@ typedef struct {
   struct SearchSchedules *schedules; /* the chain's */
 } SearchDraft;
 RengaErrorCode RengaSearchDraftCreate_Private(const SearchTask *task, const SearchChain *chain,
-                                              const SearchModel *model,
-                                              const SearchCandidate *candidate, SearchDraft *draft);
+                                              const SearchModel *model, const SearchPick *pick,
+                                              SearchDraft *draft);
 void RengaSearchDraftFree_Private(SearchDraft *draft);
 /* nearest: as if any two stages lay side by side, and a stage as closely as its replicas can; no
    placement is faster. */
 RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const SearchModel *model,
-                                               const SearchCandidate *candidate,
-                                               const SearchDraft *draft, bool nearest,
-                                               RengaPlanPrediction *prediction);
+                                               const SearchPick *pick, const SearchDraft *draft,
+                                               bool nearest, RengaPlanPrediction *prediction);
 /* No schedule of the draft's layout is faster on its placement, or (nearest) on any; bounded: the
    model with the memory that there is. HUGE_VAL: it does not fit. */
 RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
-                                               const SearchCandidate *candidate,
-                                               const SearchDraft *draft, bool nearest,
-                                               double *step);
+                                               const SearchPick *pick, const SearchDraft *draft,
+                                               bool nearest, double *step);
 /* Seconds of the pipeline under the best schedule and with messages that take no time. */
 double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout);
 /* Memory of each stage, by the runtime's forecast where there is one; *most: the largest. */
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
-                                         const SearchCandidate *candidate, RengaPlan plan,
+                                         const SearchPick *pick, RengaPlan plan,
                                          RengaForecastMemory memory[], double *most);
 
 /* ---- floor.c ---- */
@@ -311,8 +309,8 @@ RengaErrorCode RengaSearchInFlight_Private(const SearchTask *task, const SearchM
 
 /* ---- explain.c ---- */
 RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchChain *chain,
-                                          const SearchModel *model,
-                                          const SearchCandidate *candidate, SearchAnswer *answer);
+                                          const SearchModel *model, const SearchPick *pick,
+                                          SearchAnswer *answer);
 
 /* ---- refuse.c ---- */
 /* The error that nothing fits, with the memory and the devices that would do. */
@@ -322,6 +320,6 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchCha
 /* The layout on so many devices that needs the least memory by estimate, in the last of the sizes
    of micro-batches; *allowed: the bound that it was found under. layout.count 0: there is none. */
 RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchChain *chain,
-                                          int devices, SearchCandidate *candidate, double *allowed);
+                                          int devices, SearchPick *pick, double *allowed);
 /* Fewest devices whose memory holds the network; 0: no number does. */
 int RengaSearchDevicesNeeded_Private(const SearchModel *model);

@@ -23,17 +23,18 @@ typedef struct {
 static bool FitsSlant(const Slant *slant, int begin, int end, double bound)
 {
   const SearchModel *model = slant->model;
-  const SearchOption *option = model->option;
+  const SearchCandidate *candidate = model->candidate;
   SearchCost cost;
   if (slant->share * RengaSearchWorkBefore_Private(model, begin) +
-          (double)option->rounds * (RengaSearchWorkBefore_Private(model, end) -
-                                    RengaSearchWorkBefore_Private(model, begin)) >
+          (double)candidate->rounds * (RengaSearchWorkBefore_Private(model, end) -
+                                       RengaSearchWorkBefore_Private(model, begin)) >
       bound)
     return false;
-  if (!RengaSearchStageCost_Private(model, option, begin, end, slant->count + 1, &cost))
+  if (!RengaSearchStageCost_Private(model, candidate, begin, end, slant->count + 1, &cost))
     return false;
   return slant->share * RengaSearchWorkBefore_Private(model, begin) +
-             (double)option->rounds * (cost.forward + cost.backward) + cost.reduce + cost.update <=
+             (double)candidate->rounds * (cost.forward + cost.backward) + cost.reduce +
+             cost.update <=
          bound;
 }
 
@@ -86,7 +87,7 @@ static RengaErrorCode TakeSlanted(const Slant *slant, SearchLayout *best)
     const int place = slant->count - 1 - s;
     layout.stage[s] = (SearchStage){slant->first[place],
                                     place > 0 ? slant->first[place - 1] : slant->model->count,
-                                    slant->model->option[0].shape};
+                                    slant->model->candidate[0].shape};
   }
   RengaSearchLayoutKeep_Private(slant->model, &layout, best);
   return RENGA_SUCCESS;
@@ -116,7 +117,7 @@ RengaErrorCode RengaSearchSlant_Private(const void *context, const SearchTask *t
   const SearchSlant *how = context;
   Slant slant = {.model = model, .share = how->share, .window = how->window, .stages = how->stages};
   (void)task;
-  if (model->n_options != 1) return RENGA_SUCCESS;
+  if (model->n_candidates != 1) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(slant.stages, &slant.first));
   const RengaErrorCode code = SlantSearch(&slant, best);
   RengaFree(&slant.first);

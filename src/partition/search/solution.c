@@ -1,4 +1,4 @@
-/* A candidate as a plan: what it needs, what it can do without, and the schedule that suits it. */
+/* A pick as a plan: what it needs, what it can do without, and the schedule that suits it. */
 #include "solution.h"
 
 static const double SCHEDULE_GAIN = 1e-9; /* share of the step */
@@ -6,7 +6,7 @@ static const double SCHEDULE_GAIN = 1e-9; /* share of the step */
 void RengaSolutionFree_Private(Solution *solution)
 {
   RengaSearchModelFree_Private(&solution->model);
-  RengaSearchLayoutFree_Private(&solution->candidate.layout);
+  RengaSearchLayoutFree_Private(&solution->pick.layout);
   if (solution->plan) RengaPlanDestroy(&solution->plan);
   RengaFree(&solution->memory);
 }
@@ -14,18 +14,18 @@ void RengaSolutionFree_Private(Solution *solution)
 static RengaErrorCode FindMemory(Solution *solution)
 {
   RengaFree(&solution->memory);
-  RengaCall(RengaMalloc(solution->candidate.layout.count, &solution->memory));
-  RengaCall(RengaSearchMemory_Private(solution->task, &solution->model, &solution->candidate,
+  RengaCall(RengaMalloc(solution->pick.layout.count, &solution->memory));
+  RengaCall(RengaSearchMemory_Private(solution->task, &solution->model, &solution->pick,
                                       solution->plan, solution->memory, &solution->most));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode MakeSolutionPlan(const SearchTask *task, Solution *solution)
 {
-  const SearchCandidate *candidate = &solution->candidate;
-  RengaCall(RengaSearchModelOf_Private(task, solution->chain, candidate->size, candidate->spread,
+  const SearchPick *pick = &solution->pick;
+  RengaCall(RengaSearchModelOf_Private(task, solution->chain, pick->size, pick->spread,
                                        &solution->model));
-  RengaCall(RengaSearchPlan_Private(task, solution->chain, candidate, &solution->plan));
+  RengaCall(RengaSearchPlan_Private(task, solution->chain, pick, &solution->plan));
   return RENGA_SUCCESS;
 }
 
@@ -44,18 +44,19 @@ bool RengaSolutionFits_Private(const Solution *solution)
 static RengaErrorCode FindStep(Solution *solution)
 {
   RengaPlanPrediction prediction;
-  RengaCall(RengaSearchPredict_Private(solution->task, &solution->model, &solution->candidate,
+  RengaCall(RengaSearchPredict_Private(solution->task, &solution->model, &solution->pick,
                                        solution->plan, &prediction));
   solution->step = prediction.step;
   solution->pipeline = prediction.pipeline;
   return RENGA_SUCCESS;
 }
 
-static int CountRecomputing(const SearchLayout *layout)
+/* Some stage does not keep its saved tensors. */
+static bool SavesMemory(const SearchLayout *layout)
 {
-  int count = 0;
-  for (int s = 0; s < layout->count; s++) count += RengaSearchRecomputes_Private(&layout->stage[s]);
-  return count;
+  for (int s = 0; s < layout->count; s++)
+    if (layout->stage[s].shape.saved != RENGA_SAVED_KEEP) return true;
+  return false;
 }
 
 /* The plan of the layout as it is now, and its memory, under the schedule of the model. */
@@ -65,7 +66,7 @@ static RengaErrorCode Replan(Solution *solution)
   task.gpipe = solution->model.gpipe;
   task.eager = solution->model.eager;
   if (solution->plan) RengaCall(RengaPlanDestroy(&solution->plan));
-  RengaCall(RengaSearchPlan_Private(&task, solution->chain, &solution->candidate, &solution->plan));
+  RengaCall(RengaSearchPlan_Private(&task, solution->chain, &solution->pick, &solution->plan));
   RengaCall(FindMemory(solution));
   return RENGA_SUCCESS;
 }
@@ -74,21 +75,21 @@ static RengaErrorCode Replan(Solution *solution)
    as it costs a forward pass. What a stage needs does not depend on others' recomputation. */
 static RengaErrorCode DropRecomputation(Solution *solution)
 {
-  SearchLayout *layout = &solution->candidate.layout;
-  bool *was = NULL;
-  if (!CountRecomputing(layout)) return RENGA_SUCCESS;
+  SearchLayout *layout = &solution->pick.layout;
+  RengaSaved *was = NULL;
+  if (!SavesMemory(layout)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->count, &was));
   for (int s = 0; s < layout->count; s++) {
-    was[s] = RengaSearchRecomputes_Private(&layout->stage[s]);
-    RengaSearchSetRecompute_Private(&layout->stage[s], false);
+    was[s] = layout->stage[s].shape.saved;
+    layout->stage[s].shape.saved = RENGA_SAVED_KEEP;
   }
   RengaErrorCode code = Replan(solution);
   for (int s = 0; s < layout->count && !code; s++)
-    RengaSearchSetRecompute_Private(&layout->stage[s], was[s] && (double)solution->memory[s].total >
-                                                                     solution->task->memory);
+    if ((double)solution->memory[s].total > solution->task->memory)
+      layout->stage[s].shape.saved = was[s];
   RengaFree(&was);
   RengaCall(code);
-  if (CountRecomputing(layout)) RengaCall(Replan(solution));
+  if (SavesMemory(layout)) RengaCall(Replan(solution));
   return RENGA_SUCCESS;
 }
 
@@ -97,20 +98,20 @@ static RengaErrorCode Reschedule(const Solution *solution, bool gpipe, double ea
                                  Solution *other)
 {
   SearchTask task = *solution->task;
-  SearchCandidate *candidate = &other->candidate;
+  SearchPick *pick = &other->pick;
   task.gpipe = gpipe;
   task.eager = eager;
   task.memory = solution->model.memory;
   task.replicas = other->replicas = solution->replicas;
   task.equal = other->equal = solution->equal;
   other->allowed = solution->allowed;
-  *candidate = solution->candidate;
-  candidate->layout = (SearchLayout){0};
-  RengaCall(RengaSearchLayoutCopy_Private(&solution->candidate.layout, &candidate->layout));
-  RengaCall(RengaSearchModelOf_Private(&task, other->chain, candidate->size, candidate->spread,
-                                       &other->model));
-  if (!RengaSearchEvaluate_Private(&other->model, &candidate->layout)) return RENGA_SUCCESS;
-  RengaCall(RengaSearchPlan_Private(&task, other->chain, candidate, &other->plan));
+  *pick = solution->pick;
+  pick->layout = (SearchLayout){0};
+  RengaCall(RengaSearchLayoutCopy_Private(&solution->pick.layout, &pick->layout));
+  RengaCall(
+      RengaSearchModelOf_Private(&task, other->chain, pick->size, pick->spread, &other->model));
+  if (!RengaSearchEvaluate_Private(&other->model, &pick->layout)) return RENGA_SUCCESS;
+  RengaCall(RengaSearchPlan_Private(&task, other->chain, pick, &other->plan));
   RengaCall(FindStep(other));
   return RENGA_SUCCESS;
 }
@@ -118,9 +119,9 @@ static RengaErrorCode Reschedule(const Solution *solution, bool gpipe, double ea
 /* The other one where it is faster by what its memory, and caches, are worth. */
 static RengaErrorCode TakeFastestSchedule(Solution *solution, Solution *other)
 {
-  const SearchLayout *layout = &other->candidate.layout;
+  const SearchLayout *layout = &other->pick.layout;
   const bool close = other->step < (1 - SCHEDULE_GAIN) * solution->step;
-  if (!other->plan || (!close && !CountRecomputing(layout))) return RENGA_SUCCESS;
+  if (!other->plan || (!close && !SavesMemory(layout))) return RENGA_SUCCESS;
   RengaCall(FindMemory(other));
   if (!RengaSolutionFits_Private(other)) return RENGA_SUCCESS;
   RengaCall(DropRecomputation(other));
@@ -140,8 +141,8 @@ const SearchManner RengaSearchManners[SEARCH_MANNERS] = {{false, 0}, {false, 0.2
    which more stages would recompute. */
 static bool MayReschedule(const Solution *solution)
 {
-  const SearchLayout *layout = &solution->candidate.layout;
-  if (solution->chain->count > SEARCH_LONG && CountRecomputing(layout)) return false;
+  const SearchLayout *layout = &solution->pick.layout;
+  if (solution->chain->count > SEARCH_LONG && SavesMemory(layout)) return false;
   if (!solution->task->any_schedule || layout->count == 1) return false;
   if (!RengaSearchMaySimulate_Private(&solution->model, layout, 0)) return false;
   const double least = RengaSearchLeastPipeline_Private(&solution->model, layout);
@@ -169,7 +170,7 @@ static RengaErrorCode FreeStep(const Solution *solution, double *step)
   SearchModel model = solution->model;
   SearchLayout layout = {0};
   model.memory = 0;
-  RengaCall(RengaSearchLayoutCopy_Private(&solution->candidate.layout, &layout));
+  RengaCall(RengaSearchLayoutCopy_Private(&solution->pick.layout, &layout));
   RengaSearchEvaluate_Private(&model, &layout);
   *step = layout.step;
   RengaSearchLayoutFree_Private(&layout);
@@ -179,7 +180,7 @@ static RengaErrorCode FreeStep(const Solution *solution, double *step)
 /* No schedule makes it as fast as it should be, were stages that recompute to do without. */
 static RengaErrorCode IsSolutionHopeless(Solution *solution, bool *hopeless)
 {
-  const SearchLayout *layout = &solution->candidate.layout;
+  const SearchLayout *layout = &solution->pick.layout;
   *hopeless = false;
   if (solution->beat <= 0) return RENGA_SUCCESS;
   if (!RengaSearchMaySimulate_Private(&solution->model, layout, 0)) {
@@ -188,7 +189,7 @@ static RengaErrorCode IsSolutionHopeless(Solution *solution, bool *hopeless)
     *hopeless = step >= solution->beat;
     return RENGA_SUCCESS;
   }
-  if (CountRecomputing(layout)) return RENGA_SUCCESS;
+  if (SavesMemory(layout)) return RENGA_SUCCESS;
   RengaCall(FindStep(solution));
   double step = solution->step;
   for (int i = 1; i < SEARCH_MANNERS && step >= solution->beat && MayReschedule(solution); i++) {

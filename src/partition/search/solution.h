@@ -1,12 +1,12 @@
-/* A candidate as a plan: what the runtime says of its memory, and the simulated step. */
+/* A pick as a plan: what the runtime says of its memory, and the simulated step. */
 #pragma once
 #include "search.h"
 
 typedef struct {
   const SearchTask *task;
   const SearchChain *chain;
-  SearchModel model; /* of the candidate */
-  SearchCandidate candidate;
+  SearchModel model; /* of the pick */
+  SearchPick pick;
   RengaPlan plan;              /* NULL: not weighed */
   RengaForecastMemory *memory; /* of each stage */
   double most;                 /* bytes of a device */
@@ -21,7 +21,7 @@ typedef struct {
 } Solution;
 
 void RengaSolutionFree_Private(Solution *solution);
-/* The plan of the candidate's layout and its memory; the model is one of this task, whose memory
+/* The plan of the pick's layout and its memory; the model is one of this task, whose memory
    may be another than the solution's. */
 RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solution);
 /* The same, unless it is found to be hopeless first: to ask for memory takes long. */

@@ -20,7 +20,7 @@ static RengaErrorCode TakeImproved(Solution *solution, SearchAim *aim)
   task.eager = aim->eager;
   task.memory = 0; /* what recomputes is decided */
   RengaSolutionFree_Private(solution);
-  solution->candidate = aim->candidate;
+  solution->pick = aim->pick;
   solution->step = aim->step;
   RengaCall(RengaSolutionWeigh_Private(&task, solution));
   return RENGA_SUCCESS;
@@ -33,12 +33,12 @@ static RengaErrorCode SqueezeSolution(Solution *solution, bool *fits)
   SearchTask task = *solution->task;
   if (task.memory <= 0 || task.find) return RENGA_SUCCESS;
   RengaSolutionFree_Private(solution);
-  RengaCall(RengaSearchSqueeze_Private(&task, solution->chain, task.ranks, &solution->candidate,
+  RengaCall(RengaSearchSqueeze_Private(&task, solution->chain, task.ranks, &solution->pick,
                                        &task.memory));
   solution->allowed = task.memory;
   solution->replicas = task.replicas;
   solution->equal = task.equal;
-  if (!solution->candidate.layout.count) return RENGA_SUCCESS;
+  if (!solution->pick.layout.count) return RENGA_SUCCESS;
   RengaCall(RengaSolutionWeigh_Private(&task, solution));
   *fits = RengaSolutionFits_Private(solution);
   if (*fits) RengaCall(RengaSolutionSettle_Private(solution));
@@ -70,13 +70,13 @@ static RengaErrorCode GoOn(Solution *solution, double *bound)
   SearchTask task = *solution->task;
   SearchAim aim = {.step = solution->step};
   task.every = true;
-  RengaCall(RengaSearchLayoutCopy_Private(&solution->candidate.layout, &aim.candidate.layout));
+  RengaCall(RengaSearchLayoutCopy_Private(&solution->pick.layout, &aim.pick.layout));
   const RengaErrorCode code =
       RengaSearchIsSmall_Private(&task, solution->chain)
           ? RengaSearchPortfolio_Private(&task, solution->chain, &aim, bound)
           : RengaSearchImprove_Private(&task, solution->chain, false, EAGER_FEW, IMPROVE_WORK,
                                        &aim);
-  if (code || !aim.found) RengaSearchLayoutFree_Private(&aim.candidate.layout);
+  if (code || !aim.found) RengaSearchLayoutFree_Private(&aim.pick.layout);
   RengaCall(code);
   if (aim.found) RengaCall(TakeImproved(solution, &aim));
   return RENGA_SUCCESS;
@@ -90,7 +90,7 @@ static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, int ro
   bool one_fits = false;
   RengaErrorCode code = FindBest(&one, &one_fits);
   if (!code && one_fits && bound) code = GoOn(&one, bound);
-  if (row >= 0) one.candidate.size = row;
+  if (row >= 0) one.pick.size = row;
   RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
   RengaCall(code);
   *fits = *fits || one_fits;
@@ -133,8 +133,8 @@ static RengaErrorCode MemoryMatters(const Solution *solution, bool *matters)
 {
   const double memory = solution->task->memory;
   bool ample = true, recomputes = false;
-  for (int s = 0; s < solution->candidate.layout.count; s++)
-    recomputes = recomputes || RengaSearchRecomputes_Private(&solution->candidate.layout.stage[s]);
+  for (int s = 0; s < solution->pick.layout.count; s++)
+    recomputes = recomputes || solution->pick.layout.stage[s].shape.saved != RENGA_SAVED_KEEP;
   *matters = memory > 0 && (recomputes || solution->most > memory_matters * memory);
   if (!RengaSearchIsSmall_Private(solution->task, solution->chain)) return RENGA_SUCCESS;
   for (int row = 0; row < solution->task->n_sizes && ample; row++) {
@@ -200,7 +200,7 @@ static RengaErrorCode LookAtRest(Solution *solution, int row, double *bound)
   task.every = true;
   RengaCall(RengaSearchBranch_Private(&task, solution->chain, 0, &aim, bound));
   if (!aim.found) return RENGA_SUCCESS;
-  aim.candidate.size = row;
+  aim.pick.size = row;
   RengaCall(TakeImproved(solution, &aim));
   return RENGA_SUCCESS;
 }
@@ -214,8 +214,8 @@ static RengaErrorCode FindProvedBound(Solution *solution, double bound[])
   for (int r = 0; r < task->n_sizes && task->exact && task->ranks <= DEVICES_FEW; r++)
     if (bound[r] < solution->step * (1 - 1e-9)) RengaCall(LookAtRest(solution, r, &bound[r]));
   for (int r = 0; r < task->n_sizes; r++) least = fmin(least, bound[r]);
-  solution->candidate.bound = fmin(least, solution->step);
-  solution->candidate.proved = least >= solution->step * (1 - 1e-9);
+  solution->pick.bound = fmin(least, solution->step);
+  solution->pick.proved = least >= solution->step * (1 - 1e-9);
   return RENGA_SUCCESS;
 }
 
@@ -249,13 +249,13 @@ static RengaErrorCode TakeGiven(Solution *solution)
 {
   RengaCall(RengaSolutionTake_Private(solution));
   double bound = HUGE_VAL;
-  if (solution->candidate.layout.chunks > 1) { /* the bound is of plans of one stage per rank */
-    solution->candidate.bound = 0;
+  if (solution->pick.layout.chunks > 1) { /* the bound is of plans of one stage per rank */
+    solution->pick.bound = 0;
     return RENGA_SUCCESS;
   }
   RengaCall(RengaSearchBoundOf_Private(solution->task, solution->chain, 0, &bound));
   RengaCall(FindProvedBound(solution, &bound));
-  if (!isfinite(bound)) solution->candidate.bound = 0; /* it is over the memory */
+  if (!isfinite(bound)) solution->pick.bound = 0; /* it is over the memory */
   return RENGA_SUCCESS;
 }
 

@@ -7,13 +7,14 @@
 enum { PROBES = 24 };
 
 /* The first place of the longest stage that ends there; end where not even one place fits. */
-static int ReachSqueezed(const SearchModel *model, const SearchOption *option, int end, int depth)
+static int ReachSqueezed(const SearchModel *model, const SearchCandidate *candidate, int end,
+                         int depth)
 {
   int low = 0, high = end;
   SearchCost cost;
   while (low < high) {
     const int middle = low + (high - low) / 2;
-    if (RengaSearchStageCost_Private(model, option, middle, end, depth, &cost))
+    if (RengaSearchStageCost_Private(model, candidate, middle, end, depth, &cost))
       high = middle;
     else
       low = middle + 1;
@@ -24,11 +25,12 @@ static int ReachSqueezed(const SearchModel *model, const SearchOption *option, i
 /* As many stages as memory asks for, or as are wanted: then each leaves a place to those before it.
    0: a single place does not fit, or there are too few of them. first: [stages] of places, from the
    last stage on; NULL: not asked for. */
-static int FillSqueezed(const SearchModel *model, const SearchOption *option, int most, int first[])
+static int FillSqueezed(const SearchModel *model, const SearchCandidate *candidate, int most,
+                        int first[])
 {
   int stages = 0;
   for (int end = model->count; end > 0 && stages < most;) {
-    int begin = ReachSqueezed(model, option, end, stages + 1);
+    int begin = ReachSqueezed(model, candidate, end, stages + 1);
     if (model->stages && begin < model->stages - stages - 1) begin = model->stages - stages - 1;
     if (begin >= end) return 0;
     if (first) first[stages] = begin;
@@ -39,9 +41,10 @@ static int FillSqueezed(const SearchModel *model, const SearchOption *option, in
   return 0;
 }
 
-static int MostSqueezedStages(const SearchModel *model, const SearchOption *option, int devices)
+static int MostSqueezedStages(const SearchModel *model, const SearchCandidate *candidate,
+                              int devices)
 {
-  const int most = devices / option->shape.replicas;
+  const int most = devices / candidate->devices;
   if (model->stages) return model->stages <= most ? model->stages : 0;
   return most < model->count ? most : model->count;
 }
@@ -49,25 +52,26 @@ static int MostSqueezedStages(const SearchModel *model, const SearchOption *opti
 int RengaSearchDevicesNeeded_Private(const SearchModel *model)
 {
   int fewest = 0;
-  for (int o = 0; o < model->n_options; o++) {
-    const SearchOption *option = &model->option[o];
+  for (int o = 0; o < model->n_candidates; o++) {
+    const SearchCandidate *candidate = &model->candidate[o];
     const int most = model->stages ? model->stages : model->count;
-    const int stages = FillSqueezed(model, option, most, NULL),
-              devices = stages * option->shape.replicas;
+    const int stages = FillSqueezed(model, candidate, most, NULL),
+              devices = stages * candidate->devices;
     if (stages && (!fewest || devices < fewest)) fewest = devices;
   }
   return fewest;
 }
 
 /* Under all that it takes on one device, unless more replicas take less than *bound. */
-static bool BisectMemory(SearchModel *model, const SearchOption *option, int most, double *bound)
+static bool BisectMemory(SearchModel *model, const SearchCandidate *candidate, int most,
+                         double *bound)
 {
   double low = 0, high = *bound;
   model->memory = high * (1 - 1e-6);
-  if (!most || !FillSqueezed(model, option, most, NULL)) return false;
+  if (!most || !FillSqueezed(model, candidate, most, NULL)) return false;
   for (int probe = 0; probe < PROBES && high - low > 1e-4 * high; probe++) {
     model->memory = low + (high - low) / 2;
-    if (FillSqueezed(model, option, most, NULL))
+    if (FillSqueezed(model, candidate, most, NULL))
       high = model->memory;
     else
       low = model->memory;
@@ -77,24 +81,24 @@ static bool BisectMemory(SearchModel *model, const SearchOption *option, int mos
 }
 
 /* Powers of two are enough: more replicas take less only where they have fewer micro-batches. */
-static bool IsLooked(const SearchModel *model, int option)
+static bool IsLooked(const SearchModel *model, const SearchCandidate *candidate)
 {
-  const int replicas = model->option[option].shape.replicas;
+  const int replicas = candidate->shape.replicas;
   return model->replicas || !(replicas & (replicas - 1));
 }
 
-static RengaErrorCode TakeSqueezed(SearchModel *model, int option, int most, double bound,
-                                   SearchLayout *layout)
+static RengaErrorCode TakeSqueezed(SearchModel *model, const SearchCandidate *candidate, int most,
+                                   double bound, SearchLayout *layout)
 {
   int *first = NULL;
   RengaCall(RengaMalloc(most, &first));
   model->memory = bound;
-  layout->count = FillSqueezed(model, &model->option[option], most, first);
+  layout->count = FillSqueezed(model, candidate, most, first);
   RengaErrorCode code = RengaMalloc(layout->count, &layout->stage);
   for (int s = 0; s < layout->count && !code; s++) {
     const int back = layout->count - 1 - s;
-    layout->stage[s] = (SearchStage){first[back], back ? first[back - 1] : model->count,
-                                     model->option[option].shape};
+    layout->stage[s] =
+        (SearchStage){first[back], back ? first[back - 1] : model->count, candidate->shape};
   }
   RengaFree(&first);
   RengaCall(code);
@@ -104,26 +108,26 @@ static RengaErrorCode TakeSqueezed(SearchModel *model, int option, int most, dou
 
 /* Of one micro-batch and leaf: *allowed and the layout change where that takes less. */
 static RengaErrorCode SqueezeRow(const SearchTask *task, const SearchChain *chain, int row,
-                                 SearchCandidate *candidate, double *allowed)
+                                 SearchPick *pick, double *allowed)
 {
   SearchModel model = {0};
-  int best = -1;
+  const SearchCandidate *best = NULL;
   RengaCall(RengaSearchModelOf_Private(task, chain, row, false, &model));
-  for (int o = 0; o < model.n_options && model.count; o++) {
-    const SearchOption *option = &model.option[o];
-    const int most = MostSqueezedStages(&model, option, task->ranks);
-    if (!IsLooked(&model, o)) continue;
+  for (int o = 0; o < model.n_candidates && model.count; o++) {
+    const SearchCandidate *candidate = &model.candidate[o];
+    const int most = MostSqueezedStages(&model, candidate, task->ranks);
+    if (!IsLooked(&model, candidate)) continue;
     if (isinf(*allowed))
-      *allowed =
-          2 * RengaSearchStageBytes_Private(&model, option, 0, model.count, model.count, false);
-    if (BisectMemory(&model, option, most, allowed)) best = o;
+      *allowed = 2 * RengaSearchStageBytes_Private(&model, candidate, RENGA_SAVED_KEEP, 0,
+                                                   model.count, model.count);
+    if (BisectMemory(&model, candidate, most, allowed)) best = candidate;
   }
   RengaErrorCode code = RENGA_SUCCESS;
-  if (best >= 0) {
-    RengaSearchLayoutFree_Private(&candidate->layout);
-    candidate->size = row;
-    code = TakeSqueezed(&model, best, MostSqueezedStages(&model, &model.option[best], task->ranks),
-                        *allowed, &candidate->layout);
+  if (best) {
+    RengaSearchLayoutFree_Private(&pick->layout);
+    pick->size = row;
+    code = TakeSqueezed(&model, best, MostSqueezedStages(&model, best, task->ranks), *allowed,
+                        &pick->layout);
   }
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
@@ -132,15 +136,15 @@ static RengaErrorCode SqueezeRow(const SearchTask *task, const SearchChain *chai
 
 /* The smallest micro-batches come last. */
 RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchChain *chain,
-                                          int devices, SearchCandidate *candidate, double *allowed)
+                                          int devices, SearchPick *pick, double *allowed)
 {
   SearchTask wide = *task;
   const int last = task->n_sizes - 1;
   wide.ranks = devices;
-  *candidate = (SearchCandidate){.size = last, .bound = HUGE_VAL};
+  *pick = (SearchPick){.size = last, .bound = HUGE_VAL};
   *allowed = HUGE_VAL;
   for (int row = 0; row <= last; row++)
     if (task->size[row] == task->size[last])
-      RengaCall(SqueezeRow(&wide, chain, row, candidate, allowed));
+      RengaCall(SqueezeRow(&wide, chain, row, pick, allowed));
   return RENGA_SUCCESS;
 }

@@ -24,9 +24,8 @@ RengaErrorCode RengaSearchTrialCreate_Private(const SearchTask *task, const Sear
   SearchTask free_task = *task;
   *trial = (SearchTrial){.task = task, .chain = chain, .best = best, .least = HUGE_VAL};
   free_task.memory = 0;
-  RengaCall(
-      RengaSearchModelOf_Private(&free_task, chain, best->candidate.size, false, &trial->model));
-  RengaCall(RengaSearchModelOf_Private(task, chain, best->candidate.size, false, &trial->bounded));
+  RengaCall(RengaSearchModelOf_Private(&free_task, chain, best->pick.size, false, &trial->model));
+  RengaCall(RengaSearchModelOf_Private(task, chain, best->pick.size, false, &trial->bounded));
   return RENGA_SUCCESS;
 }
 
@@ -66,17 +65,17 @@ static RengaErrorCode PredictStep(const SearchTrial *trial, const SearchAim *aim
   RengaCall(
       RengaPlanSetSchedule(draft->plan, aim->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
   RengaCall(RengaPlanSetEager(draft->plan, aim->eager));
-  RengaCall(RengaSearchPredictDraft_Private(trial->task, &trial->model, &aim->candidate, draft,
-                                            nearest, &prediction));
+  RengaCall(RengaSearchPredictDraft_Private(trial->task, &trial->model, &aim->pick, draft, nearest,
+                                            &prediction));
   *step = prediction.step;
   return RENGA_SUCCESS;
 }
 
-/* Stages that do not fit recompute. *fits: all do then. */
+/* Stages that do not fit take the next policy of saved tensors. *fits: all have one. */
 static RengaErrorCode FitMemory(const SearchTrial *trial, SearchAim *aim, RengaPlan plan,
                                 bool *changed, bool *fits)
 {
-  SearchLayout *layout = &aim->candidate.layout;
+  SearchLayout *layout = &aim->pick.layout;
   RengaForecastMemory *memory = NULL;
   double most;
   *changed = false;
@@ -84,13 +83,12 @@ static RengaErrorCode FitMemory(const SearchTrial *trial, SearchAim *aim, RengaP
   if (trial->task->memory <= 0) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->count, &memory));
   const RengaErrorCode code =
-      RengaSearchMemory_Private(trial->task, &trial->model, &aim->candidate, plan, memory, &most);
+      RengaSearchMemory_Private(trial->task, &trial->model, &aim->pick, plan, memory, &most);
   for (int s = 0; s < layout->count && !code; s++) {
     if ((double)memory[s].total <= trial->task->memory) continue;
-    *changed = *changed || !RengaSearchRecomputes_Private(&layout->stage[s]);
-    *fits = *fits && !RengaSearchRecomputes_Private(&layout->stage[s]) &&
-            RengaSearchCapabilities_Private().recompute;
-    RengaSearchSetRecompute_Private(&layout->stage[s], true);
+    const bool may = RengaSearchNextPolicy_Private(&trial->model, &layout->stage[s].shape.saved);
+    *changed = *changed || may;
+    *fits = *fits && may;
   }
   RengaFree(&memory);
   RengaCall(code);
@@ -105,8 +103,7 @@ static RengaErrorCode PredictRecomputing(const SearchTrial *trial, SearchAim *ai
   bool changed = false, fits = false;
   task.gpipe = aim->gpipe;
   task.eager = aim->eager;
-  RengaCall(
-      RengaSearchDraftCreate_Private(&task, trial->chain, &trial->model, &aim->candidate, &draft));
+  RengaCall(RengaSearchDraftCreate_Private(&task, trial->chain, &trial->model, &aim->pick, &draft));
   RengaErrorCode code = PredictStep(trial, aim, &draft, false, step);
   if (!code && IsFaster(trial, *step)) code = FitMemory(trial, aim, draft.plan, &changed, &fits);
   RengaSearchDraftFree_Private(&draft);
@@ -118,37 +115,33 @@ static RengaErrorCode PredictRecomputing(const SearchTrial *trial, SearchAim *ai
 static RengaErrorCode TakeTrial(const SearchTrial *trial, const SearchAim *aim, const int rank[])
 {
   SearchAim taken = *aim;
-  taken.candidate.layout = (SearchLayout){0};
+  taken.pick.layout = (SearchLayout){0};
   taken.found = true;
-  RengaCall(RengaSearchLayoutCopy_Private(&aim->candidate.layout, &taken.candidate.layout));
-  SearchLayout *layout = &taken.candidate.layout;
+  RengaCall(RengaSearchLayoutCopy_Private(&aim->pick.layout, &taken.pick.layout));
+  SearchLayout *layout = &taken.pick.layout;
   RengaFree(&layout->rank);
   layout->n_ranks = trial->places.ranks;
   RengaErrorCode code = RengaMalloc(layout->n_ranks, &layout->rank);
   if (code) RengaSearchLayoutFree_Private(layout);
   RengaCall(code);
   memcpy(layout->rank, rank, (size_t)layout->n_ranks * sizeof *rank);
-  RengaSearchLayoutFree_Private(&trial->best->candidate.layout);
+  RengaSearchLayoutFree_Private(&trial->best->pick.layout);
   *trial->best = taken;
   return RENGA_SUCCESS;
 }
 
-/* Stages recompute that cannot do without, whatever the runtime says; false: one does not even fit
-   then. */
+/* Stages leave the first policy of saved tensors where they cannot fit with it, whatever the
+   runtime says; false: one fits under none. */
 static bool MarkForced(const SearchTrial *trial, SearchLayout *layout, const int64_t in_flight[])
 {
   const SearchModel *model = &trial->bounded;
   for (int s = 0; s < layout->count; s++) {
     SearchStage *stage = &layout->stage[s];
-    const SearchOption option = RengaSearchOptionOf_Private(model, &stage->shape);
+    const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &stage->shape);
     const double received = model->received[stage->begin], depth = (double)in_flight[s];
-    RengaSearchSetRecompute_Private(stage, RengaSearchDeepest_Private(model, &option, stage->begin,
-                                                                      stage->end, false,
-                                                                      received) < depth);
-    if (RengaSearchRecomputes_Private(stage) &&
-        (!model->recompute || RengaSearchDeepest_Private(model, &option, stage->begin, stage->end,
-                                                         true, received) < depth))
-      return false;
+    while (RengaSearchDeepest_Private(model, &candidate, stage->shape.saved, stage->begin,
+                                      stage->end, received) < depth)
+      if (!RengaSearchNextPolicy_Private(model, &stage->shape.saved)) return false;
   }
   return true;
 }
@@ -157,7 +150,7 @@ static bool MarkForced(const SearchTrial *trial, SearchLayout *layout, const int
 static RengaErrorCode PredictForced(const SearchTrial *trial, SearchAim *aim,
                                     const SearchDraft *draft, bool nearest, double *step)
 {
-  SearchLayout *layout = &aim->candidate.layout;
+  SearchLayout *layout = &aim->pick.layout;
   int64_t *in_flight = NULL;
   bool fits = true;
   RengaCall(PredictStep(trial, aim, draft, nearest, step));
@@ -168,7 +161,7 @@ static RengaErrorCode PredictForced(const SearchTrial *trial, SearchAim *aim,
   if (!code) fits = MarkForced(trial, layout, in_flight);
   if (!code && fits) code = PredictStep(trial, aim, draft, nearest, step);
   if (!fits) *step = HUGE_VAL;
-  for (int s = 0; s < layout->count; s++) RengaSearchSetRecompute_Private(&layout->stage[s], false);
+  RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, layout);
   RengaFree(&in_flight);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -179,7 +172,7 @@ static RengaErrorCode PredictForced(const SearchTrial *trial, SearchAim *aim,
 static RengaErrorCode TrySchedule(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft,
                                   const int rank[])
 {
-  SearchLayout *layout = &aim->candidate.layout;
+  SearchLayout *layout = &aim->pick.layout;
   bool changed = false, fits = false;
   RengaCall(PredictForced(trial, aim, draft, !rank, &aim->step));
   if (!IsFaster(trial, aim->step)) return RENGA_SUCCESS;
@@ -195,7 +188,7 @@ static RengaErrorCode TrySchedule(SearchTrial *trial, SearchAim *aim, const Sear
     layout->rank = NULL;
   }
   if (!code && fits && IsFaster(trial, aim->step)) code = TakeTrial(trial, aim, rank);
-  for (int s = 0; s < layout->count; s++) RengaSearchSetRecompute_Private(&layout->stage[s], false);
+  RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, layout);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -231,10 +224,11 @@ static RengaErrorCode TryManners(SearchTrial *trial, SearchAim *aim, const Searc
 static RengaErrorCode TrySchedules(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft,
                                    const int rank[])
 {
-  const SearchLayout *layout = &aim->candidate.layout;
+  const SearchLayout *layout = &aim->pick.layout;
   int64_t rounds = 0;
   for (int s = 0; s < layout->count; s++) {
-    const int64_t own = RengaSearchOptionOf_Private(&trial->model, &layout->stage[s].shape).rounds;
+    const int64_t own =
+        RengaSearchCandidateOf_Private(&trial->model, &layout->stage[s].shape).rounds;
     if (own > rounds) rounds = own;
   }
   if (!trial->task->any_schedule || layout->count == 1 || rounds == 1) {
@@ -264,10 +258,10 @@ static double LeastOf(const SearchModel *model, const SearchLayout *layout)
   int behind = 0;
   for (int s = layout->count - 1; s >= 0; s--) {
     const SearchStage *stage = &layout->stage[s];
-    const SearchOption option = RengaSearchOptionOf_Private(model, &stage->shape);
-    least = fmax(least,
-                 RengaSearchStageAtLeast_Private(model, &option, stage->begin, stage->end, behind));
-    behind += option.shape.replicas;
+    const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &stage->shape);
+    least = fmax(least, RengaSearchStageAtLeast_Private(model, &candidate, stage->begin, stage->end,
+                                                        behind));
+    behind += candidate.devices;
   }
   return least;
 }
@@ -277,7 +271,7 @@ static RengaErrorCode TrialMayBeFaster(const SearchTrial *trial, const SearchAim
                                        const SearchDraft *draft, bool nearest, bool *may)
 {
   double least = 0;
-  RengaCall(RengaSearchDraftAtLeast_Private(trial->task, &trial->bounded, &aim->candidate, draft,
+  RengaCall(RengaSearchDraftAtLeast_Private(trial->task, &trial->bounded, &aim->pick, draft,
                                             nearest, &least));
   *may = IsFaster(trial, least);
   return RENGA_SUCCESS;
@@ -288,7 +282,7 @@ static RengaErrorCode TryPlaces(SearchTrial *trial, SearchAim *aim, const Search
   bool may = false;
   RengaCall(TrialMayBeFaster(trial, aim, draft, true, &may));
   if (!may) return RENGA_SUCCESS;
-  RengaCall(FindTrialPlaces(trial, &aim->candidate.layout));
+  RengaCall(FindTrialPlaces(trial, &aim->pick.layout));
   for (int p = 0; p < trial->places.count; p++) {
     const int *rank = trial->places.rank + (int64_t)p * trial->places.ranks;
     RengaCall(RengaPlanSetRanks(draft->plan, rank));
@@ -301,14 +295,14 @@ static RengaErrorCode TryPlaces(SearchTrial *trial, SearchAim *aim, const Search
 
 RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout)
 {
-  SearchAim aim = {.candidate = {.size = trial->best->candidate.size}};
+  SearchAim aim = {.pick = {.size = trial->best->pick.size}};
   SearchDraft draft;
-  for (int s = 0; s < layout->count; s++) RengaSearchSetRecompute_Private(&layout->stage[s], false);
+  RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, layout);
   if (!RengaSearchEvaluate_Private(&trial->model, layout)) return RENGA_SUCCESS;
   if (!IsFaster(trial, LeastOf(&trial->bounded, layout))) return RENGA_SUCCESS;
-  aim.candidate.layout = *layout; /* lent */
-  RengaCall(RengaSearchDraftCreate_Private(trial->task, trial->chain, &trial->model, &aim.candidate,
-                                           &draft));
+  aim.pick.layout = *layout; /* lent */
+  RengaCall(
+      RengaSearchDraftCreate_Private(trial->task, trial->chain, &trial->model, &aim.pick, &draft));
   const RengaErrorCode code = TryPlaces(trial, &aim, &draft);
   RengaSearchDraftFree_Private(&draft);
   RengaCall(code);

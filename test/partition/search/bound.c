@@ -89,58 +89,58 @@ static void MakeLayout(const SearchModel *model, int most, SearchLayout *layout)
     stage->end = begin = stages > 1 && length < left ? begin + length : model->count;
     if (!equal) replicas = 1 + RandomBelow(most);
     stage->shape = RengaStageShapePlain(replicas);
-    RengaSearchSetRecompute_Private(stage, Random() < 0.4);
+    if (Random() < 0.4) stage->shape.saved = RENGA_SAVED_RECOMPUTE;
   }
 }
 
 static int n_unlisted; /* shapes that were weighed without a row */
 
 /* One row for each number, so that any can be asked for. */
-static void AllOptions(SearchModel *model, RengaMachine machine, SearchOption rows[])
+static void AllCandidates(SearchModel *model, RengaMachine machine, SearchCandidate rows[])
 {
   SearchModel one = *model;
-  one.option = NULL;
+  one.candidate = NULL;
   const int64_t leaves = (model->microbatches + model->leaf - 1) / model->leaf;
   for (int r = 1; r <= REPLICAS_MOST && r <= leaves; r++) {
     one.replicas = r;
     one.devices = r;
-    RengaCallAbort(RengaSearchModelOptions_Private(machine, false, &one));
-    rows[r - 1] = one.option[0];
-    model->n_options = r;
+    RengaCallAbort(RengaSearchModelCandidates_Private(machine, false, &one));
+    rows[r - 1] = one.candidate[0];
+    model->n_candidates = r;
   }
-  RengaFree(&one.option);
-  model->option = rows;
+  RengaFree(&one.candidate);
+  model->candidate = rows;
 }
 
 /* A shape costs the same whether a model lists it or not. */
 static void CheckUnlisted(const SearchModel *model, RengaMachine machine)
 {
   SearchModel few = *model, one = *model;
-  few.option = one.option = NULL;
-  RengaCallAbort(RengaSearchModelOptions_Private(machine, false, &few));
+  few.candidate = one.candidate = NULL;
+  RengaCallAbort(RengaSearchModelCandidates_Private(machine, false, &few));
   one.listing.every = true;
-  RengaCallAbort(RengaSearchModelOptions_Private(machine, false, &one));
-  for (int r = 1; r <= one.n_options; r++) {
+  RengaCallAbort(RengaSearchModelCandidates_Private(machine, false, &one));
+  for (int r = 1; r <= one.n_candidates; r++) {
     const SearchStage stage = {0, model->count, RengaStageShapePlain(r)};
-    SearchCost a, b;
-    TestTrue(RengaSearchMayHave_Private(&one, r));
-    TestTrue(!RengaSearchMayHave_Private(&one, r + one.n_options));
-    const bool fits = RengaSearchCostOf_Private(&one, &stage, 1, &a);
-    TestTrue(RengaSearchCostOf_Private(&few, &stage, 1, &b) == fits);
-    TestTrue(!fits || (a.rounds == b.rounds && a.reduce == b.reduce && a.memory == b.memory));
-    n_unlisted += !RengaSearchMayHave_Private(&few, r);
+    const RengaStageShape absent = RengaStageShapePlain(r + one.n_candidates);
+    TestTrue(RengaSearchMayHave_Private(&one, &stage.shape));
+    TestTrue(!RengaSearchMayHave_Private(&one, &absent));
+    const SearchCost a = RengaSearchCostOf_Private(&one, &stage, 1);
+    const SearchCost b = RengaSearchCostOf_Private(&few, &stage, 1);
+    TestTrue(a.rounds == b.rounds && a.reduce == b.reduce && a.memory == b.memory);
+    n_unlisted += !RengaSearchMayHave_Private(&few, &stage.shape);
   }
-  RengaFree(&few.option);
-  RengaFree(&one.option);
+  RengaFree(&few.candidate);
+  RengaFree(&one.candidate);
 }
 
 /* As many as the bound counts on: one for each of the devices behind, shared by the replicas. */
 static double LeastHeld(const SearchModel *model, const SearchLayout *layout, int s)
 {
-  const SearchOption option = RengaSearchOptionOf_Private(model, &layout->stage[s].shape);
+  const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &layout->stage[s].shape);
   int behind = 0;
   for (int t = s + 1; t < layout->count; t++) behind += layout->stage[t].shape.replicas;
-  return fmin((double)option.rounds, 1 + ceil((double)behind / option.shape.replicas));
+  return fmin((double)candidate.rounds, 1 + ceil((double)behind / candidate.shape.replicas));
 }
 
 static void CheckDepths(Case *one, const SearchTask *task, const SearchModel *model,
@@ -156,16 +156,16 @@ static void CheckDepths(Case *one, const SearchTask *task, const SearchModel *mo
   RengaCallAbort(RengaScheduleSetPlan(schedule, plan, model->microbatches, 0, NULL, false));
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
-    const SearchOption option = RengaSearchOptionOf_Private(model, &stage->shape);
+    const SearchCandidate candidate = RengaSearchCandidateOf_Private(model, &stage->shape);
     int64_t held;
     RengaCallAbort(RengaScheduleGetInFlight(schedule, s, &held));
     bounded.memory = (double)memory[s].total;
-    const double deepest = RengaSearchDeepest_Private(&bounded, &option, stage->begin, stage->end,
-                                                      RengaSearchRecomputes_Private(stage),
-                                                      model->received[stage->begin]);
+    const double deepest =
+        RengaSearchDeepest_Private(&bounded, &candidate, stage->shape.saved, stage->begin,
+                                   stage->end, model->received[stage->begin]);
     if (deepest < (double)held)
       fprintf(stderr, "stage %d of %d, places %d to %d, recompute %d, %d replicas: %lld > %g\n", s,
-              layout->count, stage->begin, stage->end, RengaSearchRecomputes_Private(stage),
+              layout->count, stage->begin, stage->end, stage->shape.saved == RENGA_SAVED_RECOMPUTE,
               stage->shape.replicas, (long long)held, deepest);
     TestTrue(deepest >= (double)held && (double)held >= LeastHeld(model, layout, s));
     one->deepest += held > 1 && deepest < 1.5 * (double)held;
@@ -181,7 +181,8 @@ static void CheckBound(Case *one, const SearchTask *task, const SearchLayout *la
   SearchTask bounded = *task;
   bounded.memory = memory;
   RengaCallAbort(RengaSearchModelOf_Private(&bounded, &one->chain, 0, false, &model));
-  model.recompute = model.unequal = true;
+  RengaSearchSetPolicies_Private(true, &model);
+  model.unequal = true;
   RengaCallAbort(RengaSearchBound_Private(&model, layout->count, &bound));
   if (bound > step * (1 + 1e-9))
     fprintf(stderr, "step %g, bound %g, %d stages, %d ranks, %g bytes\n", step, bound,
@@ -199,11 +200,11 @@ static double SlantedMost(const SearchModel *model, const SearchLayout *layout, 
     const SearchStage *stage = &layout->stage[s];
     SearchCost cost;
     TestTrue(stage->begin == (s ? layout->stage[s - 1].end : 0));
-    TestTrue(RengaSearchStageCost_Private(model, model->option, stage->begin, stage->end,
+    TestTrue(RengaSearchStageCost_Private(model, model->candidate, stage->begin, stage->end,
                                           layout->count - s, &cost));
     const double work = cost.forward + cost.backward;
-    most = fmax(most,
-                share * before + (double)model->option->rounds * work + cost.reduce + cost.update);
+    most = fmax(most, share * before + (double)model->candidate->rounds * work + cost.reduce +
+                          cost.update);
     before += work;
   }
   TestTrue(layout->stage[layout->count - 1].end == model->count);
@@ -215,10 +216,10 @@ static void CheckSlants(const SearchTask *task, SearchModel *model)
 {
   SearchLayout layout[2] = {{0}};
   const double share[2] = {0, 1};
-  const SearchOption *option = &model->option[RandomBelow(model->n_options)];
+  const SearchCandidate *candidate = &model->candidate[RandomBelow(model->n_candidates)];
   SearchModel single = *model;
-  single.option = (SearchOption *)option;
-  single.n_options = 1;
+  single.candidate = (SearchCandidate *)candidate;
+  single.n_candidates = 1;
   single.devices = STAGES_MOST * REPLICAS_MOST;
   for (int i = 0; i < 2; i++) {
     const SearchSlant how = {.share = share[i], .stages = STAGES_MOST};
@@ -236,34 +237,32 @@ static void CheckCase(Case *one)
   int64_t size, leaf;
   SearchTask task = MakeTask(one, STAGES_MOST * REPLICAS_MOST, &size, &leaf);
   SearchModel model;
-  SearchOption rows[REPLICAS_MOST];
+  SearchCandidate rows[REPLICAS_MOST];
   SearchStage stages[STAGES_MOST];
-  SearchCandidate candidate = {.layout.stage = stages, .spread = false};
+  SearchPick pick = {.layout.stage = stages, .spread = false};
   RengaForecastMemory memory[STAGES_MOST];
   RengaPlanPrediction prediction;
   RengaPlan plan;
   double most;
   MakeCosts(one);
   RengaCallAbort(RengaSearchModelOf_Private(&task, &one->chain, 0, false, &model));
-  RengaFree(&model.option);
-  AllOptions(&model, task.machine, rows);
+  RengaFree(&model.candidate);
+  AllCandidates(&model, task.machine, rows);
   CheckUnlisted(&model, task.machine);
   CheckSlants(&task, &model);
-  MakeLayout(&model, model.n_options, &candidate.layout);
-  bool recompute[STAGES_MOST];
-  for (int s = 0; s < candidate.layout.count; s++)
-    recompute[s] = RengaSearchRecomputes_Private(&stages[s]);
-  TestTrue(RengaSearchEvaluate_Private(&model, &candidate.layout));
-  for (int s = 0; s < candidate.layout.count; s++)
-    RengaSearchSetRecompute_Private(&stages[s], recompute[s]);
-  RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &candidate, &plan));
-  RengaCallAbort(RengaSearchMemory_Private(&task, &model, &candidate, plan, memory, &most));
-  RengaCallAbort(RengaSearchPredict_Private(&task, &model, &candidate, plan, &prediction));
-  CheckDepths(one, &task, &model, &candidate.layout, memory, plan);
-  task.ranks = RengaSearchDevices_Private(&candidate.layout);
-  CheckBound(one, &task, &candidate.layout, Random() < 0.8 ? most : 0, prediction.step);
+  MakeLayout(&model, model.n_candidates, &pick.layout);
+  RengaSaved saved[STAGES_MOST];
+  for (int s = 0; s < pick.layout.count; s++) saved[s] = stages[s].shape.saved;
+  TestTrue(RengaSearchEvaluate_Private(&model, &pick.layout));
+  for (int s = 0; s < pick.layout.count; s++) stages[s].shape.saved = saved[s];
+  RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &pick, &plan));
+  RengaCallAbort(RengaSearchMemory_Private(&task, &model, &pick, plan, memory, &most));
+  RengaCallAbort(RengaSearchPredict_Private(&task, &model, &pick, plan, &prediction));
+  CheckDepths(one, &task, &model, &pick.layout, memory, plan);
+  task.ranks = RengaSearchDevices_Private(&pick.layout);
+  CheckBound(one, &task, &pick.layout, Random() < 0.8 ? most : 0, prediction.step);
   RengaCallAbort(RengaPlanDestroy(&plan));
-  model.option = NULL;
+  model.candidate = NULL;
   RengaSearchModelFree_Private(&model);
 }
 

@@ -67,7 +67,7 @@ static void MakeTask(Case *one)
 static double Seconds(Case *one, bool gpipe, double eager, int n_ranks, int rank[])
 {
   SearchStage stages[STAGES_MOST];
-  SearchCandidate candidate = {
+  SearchPick pick = {
       .layout = {.count = one->count, .stage = stages, .n_ranks = n_ranks, .rank = rank}};
   SearchTask task = one->task;
   double seconds = HUGE_VAL;
@@ -80,24 +80,22 @@ static double Seconds(Case *one, bool gpipe, double eager, int n_ranks, int rank
     RengaPlanPrediction prediction;
     RengaPlan plan;
     double most;
-    RengaSearchEvaluate_Private(&one->model, &candidate.layout);
-    for (int s = 0; s < one->count; s++)
-      RengaSearchSetRecompute_Private(&stages[s], RengaSearchRecomputes_Private(&one->stage[s]));
-    RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &candidate, &plan));
-    RengaCallAbort(RengaSearchPredict_Private(&task, &one->model, &candidate, plan, &prediction));
+    RengaSearchEvaluate_Private(&one->model, &pick.layout);
+    for (int s = 0; s < one->count; s++) stages[s].shape.saved = one->stage[s].shape.saved;
+    RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &pick, &plan));
+    RengaCallAbort(RengaSearchPredict_Private(&task, &one->model, &pick, plan, &prediction));
     if (prediction.step < one->least) /* the runtime takes long */
-      RengaCallAbort(
-          RengaSearchMemory_Private(&task, &one->model, &candidate, plan, memory, &most));
+      RengaCallAbort(RengaSearchMemory_Private(&task, &one->model, &pick, plan, memory, &most));
     RengaCallAbort(RengaPlanDestroy(&plan));
     if (prediction.step >= one->least) break;
     fits = task.memory <= 0 || most <= task.memory;
     if (fits) seconds = prediction.step;
     one->unfit = again > 0 && !fits;
     for (int s = 0; s < one->count; s++)
-      RengaSearchSetRecompute_Private(&one->stage[s],
-                                      task.memory > 0 && (double)memory[s].total > task.memory);
+      if (task.memory > 0 && (double)memory[s].total > task.memory)
+        one->stage[s].shape.saved = RENGA_SAVED_RECOMPUTE;
   }
-  for (int s = 0; s < one->count; s++) RengaSearchSetRecompute_Private(&one->stage[s], false);
+  for (int s = 0; s < one->count; s++) one->stage[s].shape.saved = RENGA_SAVED_KEEP;
   return seconds;
 }
 
@@ -105,19 +103,18 @@ static double Seconds(Case *one, bool gpipe, double eager, int n_ranks, int rank
 static double Nearest(Case *one, bool gpipe, double eager)
 {
   SearchStage stages[STAGES_MOST];
-  SearchCandidate candidate = {.layout = {.count = one->count, .stage = stages}};
+  SearchPick pick = {.layout = {.count = one->count, .stage = stages}};
   SearchTask task = one->task;
   SearchDraft draft;
   RengaPlanPrediction prediction;
   task.gpipe = gpipe;
   task.eager = eager;
   memcpy(stages, one->stage, sizeof stages);
-  RengaSearchEvaluate_Private(&one->model, &candidate.layout);
-  for (int s = 0; s < one->count; s++) RengaSearchSetRecompute_Private(&stages[s], false);
+  RengaSearchEvaluate_Private(&one->model, &pick.layout);
+  for (int s = 0; s < one->count; s++) stages[s].shape.saved = RENGA_SAVED_KEEP;
+  RengaCallAbort(RengaSearchDraftCreate_Private(&task, &one->chain, &one->model, &pick, &draft));
   RengaCallAbort(
-      RengaSearchDraftCreate_Private(&task, &one->chain, &one->model, &candidate, &draft));
-  RengaCallAbort(
-      RengaSearchPredictDraft_Private(&task, &one->model, &candidate, &draft, true, &prediction));
+      RengaSearchPredictDraft_Private(&task, &one->model, &pick, &draft, true, &prediction));
   RengaSearchDraftFree_Private(&draft);
   return prediction.step;
 }
@@ -164,11 +161,11 @@ static void TryAll(Case *one, int begin, int left)
     TryLayout(one);
     return;
   }
-  for (int o = 0; o < model->n_options && model->option[o].shape.replicas <= left; o++)
+  for (int o = 0; o < model->n_candidates && model->candidate[o].shape.replicas <= left; o++)
     for (int end = begin + 1; end <= model->count; end++) {
       one->stage[one->count++] =
-          (SearchStage){.begin = begin, .end = end, .shape = model->option[o].shape};
-      TryAll(one, end, left - model->option[o].shape.replicas);
+          (SearchStage){.begin = begin, .end = end, .shape = model->candidate[o].shape};
+      TryAll(one, end, left - model->candidate[o].shape.replicas);
       one->count--;
     }
 }
@@ -189,15 +186,15 @@ static void CheckBest(Case *one)
   one->found += fits;
   one->improved += improves;
   one->refused += !fits;
-  RengaSearchLayoutFree_Private(&best.candidate.layout);
+  RengaSearchLayoutFree_Private(&best.pick.layout);
 }
 
 /* Bytes of a device that one stage for all needs, or a part of it. */
 static double SomeMemory(Case *one)
 {
   const SearchModel *model = &one->model;
-  const double whole =
-      RengaSearchStageBytes_Private(model, &model->option[0], 0, model->count, 1, false);
+  const double whole = RengaSearchStageBytes_Private(model, &model->candidate[0], RENGA_SAVED_KEEP,
+                                                     0, model->count, 1);
   return Random() < 0.3 ? 0 : whole * (0.15 + 0.7 * Random());
 }
 

@@ -53,7 +53,7 @@ typedef struct {
   SearchTask task;
   SearchChain chain;
   SearchModel model;
-  SearchCandidate candidate;
+  SearchPick pick;
   RengaProfileCost cost[NODES], *costs[1];
   SearchStage stage[STAGES];
   int64_t size, leaf;
@@ -81,9 +81,9 @@ static RengaErrorCode FillCase(Numbers *numbers, Case *test)
                             .n_first = 1};
   RengaCall(RengaSearchChainCreate_Private(test->graph, &test->chain));
   RengaCall(RengaSearchModelOf_Private(&test->task, &test->chain, 0, false, &test->model));
-  test->model.option[0].message_latency = Below(numbers, 4);
-  test->model.option[0].message_rate = Below(numbers, 4) / (4.0 * WIDTH);
-  test->model.option[0].least_buffers = 1 + Below(numbers, BUFFERS_MOST);
+  test->model.candidate[0].message_latency = Below(numbers, 4);
+  test->model.candidate[0].message_rate = Below(numbers, 4) / (4.0 * WIDTH);
+  test->model.candidate[0].least_buffers = 1 + Below(numbers, BUFFERS_MOST);
   return RENGA_SUCCESS;
 }
 
@@ -91,7 +91,7 @@ static RengaErrorCode FillCase(Numbers *numbers, Case *test)
 static void FillLayout(int stages, Case *test)
 {
   const int count = test->model.count;
-  test->candidate.layout = (SearchLayout){.count = stages, .stage = test->stage};
+  test->pick.layout = (SearchLayout){.count = stages, .stage = test->stage};
   for (int s = 0; s < stages; s++)
     test->stage[s] = (SearchStage){.begin = s * count / stages,
                                    .end = (s + 1) * count / stages,
@@ -112,9 +112,9 @@ static int StageOf(const Case *test, const int stage_of[], int node)
 
 static double MessagesOf(const Case *test, const int stage_of[], int stage)
 {
-  const SearchOption *option = &test->model.option[0];
+  const SearchCandidate *candidate = &test->model.candidate[0];
   const double each =
-      option->message_latency + option->message_rate * 4.0 * WIDTH * (double)test->size;
+      candidate->message_latency + candidate->message_rate * 4.0 * WIDTH * (double)test->size;
   double sum = 0;
   for (int v = 0; v < RengaGraphGetValueCount(test->graph); v++) {
     bool here = false, there = false;
@@ -148,7 +148,7 @@ static double WeighStage(const Case *test, const int stage_of[], int stage, doub
       const RengaGraphValue *value = RengaGraphGetValue(test->graph, node->in[i]);
       if (value->kind != RENGA_VALUE_PARAMETER) continue;
       const int copies =
-          test->model.option[0].least_buffers + (used[node->in[i]] ? 0 : 1 + test->task.moments);
+          test->model.candidate[0].least_buffers + (used[node->in[i]] ? 0 : 1 + test->task.moments);
       used[node->in[i]] = true;
       if (stage_of[c] != stage) continue;
       work += test->task.accumulate_rate * WIDTH;
@@ -175,7 +175,7 @@ static bool IsConvex(const Case *test, const int stage_of[])
 static double Bottleneck(const Case *test, const int stage_of[], bool bounded)
 {
   double longest = 0, bytes;
-  for (int s = 0; s < test->candidate.layout.count; s++) {
+  for (int s = 0; s < test->pick.layout.count; s++) {
     longest = fmax(longest, WeighStage(test, stage_of, s, &bytes));
     if (bounded && test->task.memory > 0 && bytes > test->task.memory) return HUGE_VAL;
   }
@@ -184,7 +184,7 @@ static double Bottleneck(const Case *test, const int stage_of[], bool bounded)
 
 static double Least(const Case *test)
 {
-  const int count = test->model.count, stages = test->candidate.layout.count;
+  const int count = test->model.count, stages = test->pick.layout.count;
   int stage_of[NODES] = {0}, c = 0;
   double least = HUGE_VAL;
   while (c < count) {
@@ -197,7 +197,7 @@ static double Least(const Case *test)
 static double Own(const Case *test)
 {
   int stage_of[NODES] = {0};
-  for (int s = 0; s < test->candidate.layout.count; s++)
+  for (int s = 0; s < test->pick.layout.count; s++)
     for (int c = test->stage[s].begin; c < test->stage[s].end; c++) stage_of[c] = s;
   return Bottleneck(test, stage_of, false);
 }
@@ -206,9 +206,9 @@ static RengaErrorCode CheckCase(const Case *test, int *better)
 {
   SearchConvex convex;
   const double own = Own(test), least = Least(test);
-  RengaCall(RengaSearchConvex_Private(&test->task, &test->chain, &test->model, &test->candidate,
-                                      &convex));
-  Expect(convex.compared == (test->candidate.layout.count > 1 && own > 0));
+  RengaCall(
+      RengaSearchConvex_Private(&test->task, &test->chain, &test->model, &test->pick, &convex));
+  Expect(convex.compared == (test->pick.layout.count > 1 && own > 0));
   if (!convex.compared) return RENGA_SUCCESS;
   Expect(convex.proved && fabs(convex.own - own) <= 1e-9 * own);
   const bool wins = least < own * (1 - 1e-9);

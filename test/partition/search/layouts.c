@@ -9,7 +9,14 @@
 #include <math.h>
 #include <stdlib.h>
 
-enum { CASES = 2000, PLACES_MOST = 8, DEVICES_MOST = 4, SIMULATED = 60, SIMULATED_STEP = 7 };
+enum {
+  CASES = 2000,
+  PLACES_MOST = 8,
+  DEVICES_MOST = 4,
+  SIMULATED = 60,
+  SIMULATED_STEP = 7,
+  WIDE_EVERY = 5
+};
 
 /* Each array of the model is a sum in front of each place. */
 static void FillSums(double sums[], int count, double most, double zeros)
@@ -20,13 +27,13 @@ static void FillSums(double sums[], int count, double most, double zeros)
 
 static void SetLinks(SearchModel *model, double slow)
 {
-  for (int o = 0; o < model->n_options; o++) {
-    SearchOption *option = &model->option[o];
-    const double share = (option->shape.replicas - 1.0) / option->shape.replicas;
-    option->message_latency = 0.01 * slow;
-    option->message_rate = 0.002 * slow * (1 + 0.1 * option->shape.replicas);
-    option->reduce_latency = 0.02 * slow * (option->shape.replicas - 1);
-    option->reduce_rate = 0.004 * slow * 2 * share;
+  for (int o = 0; o < model->n_candidates; o++) {
+    SearchCandidate *candidate = &model->candidate[o];
+    const double share = (candidate->shape.replicas - 1.0) / candidate->shape.replicas;
+    candidate->message_latency = 0.01 * slow;
+    candidate->message_rate = 0.002 * slow * (1 + 0.1 * candidate->shape.replicas);
+    candidate->reduce_latency = 0.02 * slow * (candidate->shape.replicas - 1);
+    candidate->reduce_rate = 0.004 * slow * 2 * share;
   }
 }
 
@@ -68,7 +75,7 @@ static void FillModel(SearchModel *model, SearchTie *tie)
   }
   model->gpipe = Random() < 0.2;
   model->unequal = Random() < 0.7;
-  model->recompute = Random() < 0.5;
+  RengaSearchSetPolicies_Private(Random() < 0.5, model);
   model->moments = RandomBelow(3);
   model->update_rate = Random() < 0.5 ? 0 : 0.003 * Random();
   model->accumulate_rate = Random() < 0.5 ? 0 : 0.003 * Random();
@@ -84,10 +91,9 @@ static double Simulate(RengaSchedule schedule, const SearchModel *model, const S
   int replicas[DEVICES_MOST], n = 0;
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
-    SearchCost cost;
-    TestTrue(RengaSearchCostOf_Private(model, stage, layout->count - s, &cost));
+    const SearchCost cost = RengaSearchCostOf_Private(model, stage, layout->count - s);
     forward[s] = cost.forward;
-    backward[s] = cost.backward - cost.extra;
+    backward[s] = cost.backward - cost.again;
     replicas[s] = stage->shape.replicas;
     for (int back = 0; back < 2 && s + 1 < layout->count; back++, n++) {
       message[n] = (RengaMessage){
@@ -100,8 +106,8 @@ static double Simulate(RengaSchedule schedule, const SearchModel *model, const S
   RengaCallAbort(RengaScheduleSetShape(schedule, layout->count, replicas, model->microbatches, n,
                                        message, false));
   for (int s = 0; s < layout->count; s++)
-    RengaCallAbort(
-        RengaScheduleSetRecompute(schedule, s, RengaSearchRecomputes_Private(&layout->stage[s])));
+    RengaCallAbort(RengaScheduleSetRecompute(
+        schedule, s, layout->stage[s].shape.saved == RENGA_SAVED_RECOMPUTE));
   RengaCallAbort(RengaScheduleSetLeaf(schedule, model->leaf));
   RengaCallAbort(RengaScheduleSetUp(schedule));
   RengaCallAbort(RengaScheduleSimulate(schedule, forward, backward, seconds, &pipeline, &bubble));
@@ -123,7 +129,7 @@ static bool FitsInFlight(const SearchModel *model, const SearchLayout *layout)
   for (int s = layout->count - 1; s >= 0 && model->memory > 0; s--) {
     const SearchStage *stage = &layout->stage[s];
     const int depth = 1 + (behind + stage->shape.replicas - 1) / stage->shape.replicas;
-    if (RengaSearchBytesOf_Private(model, stage, depth) > model->memory) return false;
+    if (RengaSearchCostOf_Private(model, stage, depth).memory > model->memory) return false;
     behind += stage->shape.replicas;
   }
   return true;
@@ -153,45 +159,57 @@ static void TryAll(const SearchModel *model, SearchLayout *layout, Simulated *si
     return;
   }
   if (layout->count == DEVICES_MOST) return;
+  const int left = model->devices - RengaSearchDevices_Private(layout);
   for (int end = begin + 1; end <= model->count; end++)
-    for (int o = 0; o < model->n_options; o++) {
+    for (int o = 0; o < model->n_candidates && model->candidate[o].devices <= left; o++) {
       if (!model->unequal && layout->count &&
-          model->option[o].shape.replicas != layout->stage[0].shape.replicas)
+          model->candidate[o].shape.replicas != layout->stage[0].shape.replicas)
         continue;
-      layout->stage[layout->count++] = (SearchStage){begin, end, model->option[o].shape};
+      layout->stage[layout->count++] = (SearchStage){begin, end, model->candidate[o].shape};
       TryAll(model, layout, simulated, least);
       layout->count--;
     }
 }
 
-/* Every number of replicas, also those that are no faster than a smaller one. */
-static void AllOptions(const SearchModel *model, SearchModel *all, SearchOption options[])
+/* The model's own list, or in some cases more shapes: two tensor ranks, which only take devices,
+   and bf16. */
+static void ListCandidates(bool wide, SearchModel *model)
 {
-  SearchModel one = *model;
-  *all = *model;
-  one.option = NULL;
-  all->option = options;
-  all->n_options = 0;
+  RengaCallAbort(RengaSearchModelCandidates_Private(NULL, false, model));
+  if (!wide) return;
   const int64_t leaves = (model->microbatches + model->leaf - 1) / model->leaf;
-  for (int r = 1; r <= model->devices && r <= leaves; r++) {
-    if (model->replicas && r != model->replicas) continue;
-    one.replicas = r;
-    RengaCallAbort(RengaSearchModelOptions_Private(NULL, false, &one));
-    options[all->n_options++] = one.option[0];
-  }
-  RengaFree(&one.option);
+  model->n_candidates = 0;
+  for (int devices = 1; devices <= model->devices; devices++)
+    for (int kind = 0; kind < 4; kind++) {
+      const int tensor = 1 + kind / 2;
+      RengaStageShape shape = RengaStageShapePlain(devices / tensor);
+      shape.tensor = tensor;
+      shape.precision = kind % 2 ? RENGA_PRECISION_BF16 : RENGA_PRECISION_FP32;
+      if (devices % tensor || shape.replicas > leaves) continue;
+      if (!model->replicas || model->replicas == shape.replicas)
+        RengaCallAbort(RengaSearchAddCandidate_Private(model, &shape));
+    }
+}
+
+/* Every shape, also those that others dominate. */
+static void AllCandidates(const SearchModel *model, bool wide, SearchModel *all)
+{
+  *all = *model;
+  all->candidate = NULL;
+  all->listing.every = true;
+  ListCandidates(wide, all);
 }
 
 static double LeastBytes(const SearchModel *model)
 {
-  return RengaSearchStageBytes_Private(model, &model->option[0], 0, model->count, 1, false);
+  return RengaSearchStageBytes_Private(model, &model->candidate[0], RENGA_SAVED_KEEP, 0,
+                                       model->count, 1);
 }
 
 static void CheckCase(int number, RengaSchedule schedule, int *found, int *refused, int *faster)
 {
   SearchModel model, all;
   SearchTie tie;
-  SearchOption options[DEVICES_MOST];
   SearchStage stages[DEVICES_MOST];
   SearchLayout any = {.stage = stages}, best = {0}, quick = {0};
   double least = HUGE_VAL, one = HUGE_VAL, more = HUGE_VAL;
@@ -199,13 +217,15 @@ static void CheckCase(int number, RengaSchedule schedule, int *found, int *refus
   bool proved = false;
   const double slow = Random() < 0.3 ? 0 : 10 * Random();
   FillModel(&model, &tie);
-  RengaCallAbort(RengaSearchModelOptions_Private(NULL, false, &model));
+  const bool wide = number % WIDE_EVERY == 0;
+  ListCandidates(wide, &model);
   SetLinks(&model, slow);
-  if (model.n_options && Random() < 0.6) model.memory = LeastBytes(&model) * (0.3 + 0.9 * Random());
-  AllOptions(&model, &all, options);
+  if (model.n_candidates && Random() < 0.6)
+    model.memory = LeastBytes(&model) * (0.3 + 0.9 * Random());
+  AllCandidates(&model, wide, &all);
   SetLinks(&all, slow);
   TryAll(&all, &any, &simulated, &least);
-  if (model.n_options) {
+  if (model.n_candidates) {
     RengaCallAbort(RengaSearchEqual_Private(&model, &quick));
     if (model.unequal) RengaCallAbort(RengaSearchCover_Private(&model, &quick));
     RengaCallAbort(RengaSearchLabels_Private(&model, 0, 0, &best, &proved));
@@ -225,6 +245,7 @@ static void CheckCase(int number, RengaSchedule schedule, int *found, int *refus
   *faster += simulated.faster;
   RengaSearchLayoutFree_Private(&best);
   RengaSearchLayoutFree_Private(&quick);
+  RengaFree(&all.candidate);
   RengaSearchModelFree_Private(&model);
 }
 

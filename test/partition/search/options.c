@@ -109,7 +109,8 @@ static double WholeBytes(Problem *one)
   double bytes;
   RengaCallAbort(RengaSearchChainCreate_Private(one->graph, &chain));
   RengaCallAbort(RengaSearchModelOf_Private(&one->task, &chain, 0, false, &model));
-  bytes = RengaSearchStageBytes_Private(&model, &model.option[0], 0, model.count, 1, false);
+  bytes = RengaSearchStageBytes_Private(&model, &model.candidate[0], RENGA_SAVED_KEEP, 0,
+                                        model.count, 1);
   RengaSearchModelFree_Private(&model);
   RengaSearchChainFree_Private(&chain);
   return bytes;

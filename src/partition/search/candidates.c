@@ -1,0 +1,263 @@
+/* The shapes that stages of a model may have, each with all of its costs that does not depend on
+   the interval: rounds, buffers of gradients, bytes of an element, and what messages and reductions
+   cost on the levels of the machine. */
+#include "search.h"
+#include "rengacomm.h"
+#include <math.h>
+#include <string.h>
+
+/* The lowest level whose groups hold so many devices side by side. */
+static int LevelOf(int count, const RengaMachineLevel levels[], int64_t devices)
+{
+  int level = 0;
+  while (level < count - 1 && levels[level].devices < devices) level++;
+  return level;
+}
+
+/* Latency and rate of a cost that is (nearly) a straight line of the bytes. */
+typedef struct {
+  double latency, rate;
+} LinkLine;
+
+static LinkLine MessageLine(RengaMachine machine, int level)
+{
+  const double bytes = 64 << 20;
+  LinkLine line = {.latency = RengaMachineMessageSeconds(machine, level, 0)};
+  line.rate = (RengaMachineMessageSeconds(machine, level, bytes) - line.latency) / bytes;
+  return line;
+}
+
+/* Neighbouring stages lie `distance` devices apart: part of such messages leave the group. */
+static LinkLine AverageMessage(RengaMachine machine, int count, const RengaMachineLevel levels[],
+                               double distance)
+{
+  LinkLine sum = {0, 0};
+  double inside = 1;
+  for (int level = 0; level < count; level++) {
+    const bool last = level == count - 1;
+    const double out = last ? 0 : fmin(1, distance / (double)levels[level].devices);
+    const double share = inside * (1 - out);
+    const LinkLine line = MessageLine(machine, level);
+    sum.latency += share * line.latency;
+    sum.rate += share * line.rate;
+    inside *= out;
+  }
+  return sum;
+}
+
+static void SetLinks(const SearchModel *model, SearchCandidate *candidate)
+{
+  RengaMachine machine = model->listing.machine;
+  const RengaMachineLevel *levels = model->listing.levels;
+  const double bytes = 64 << 20;
+  const int count = model->listing.n_levels, replicas = candidate->shape.replicas;
+  const LinkLine message =
+      AverageMessage(machine, count, levels, model->listing.spread ? 1 : replicas);
+  candidate->message_latency = message.latency;
+  candidate->message_rate = message.rate;
+  if (replicas == 1) return;
+  const int level = LevelOf(count, levels, model->listing.spread ? model->devices : replicas);
+  candidate->reduce_latency = RengaMachineReduceSeconds(machine, level, replicas, 0);
+  candidate->reduce_rate =
+      (RengaMachineReduceSeconds(machine, level, replicas, bytes) - candidate->reduce_latency) /
+      bytes;
+}
+
+static int64_t Leaves(int64_t microbatches, int64_t leaf)
+{
+  return (microbatches + leaf - 1) / leaf;
+}
+
+/* Partial sums that the busiest replicas hold; all of them where they are few. */
+static int Buffers(int64_t leaves, bool chains, int replicas)
+{
+  int most = 1, step = replicas > SEARCH_BUFFERS_MOST ? replicas / SEARCH_BUFFERS_MOST : 1;
+  for (int r = 0; r < replicas; r += step) {
+    const int buffers = RengaCommTreeBuffers(leaves, chains, RengaPlanBound(leaves, replicas, r),
+                                             RengaPlanBound(leaves, replicas, r + 1));
+    if (buffers > most) most = buffers;
+  }
+  return most;
+}
+
+/* A replica whose range begins at 0 needs fewest in ascending order: those of the largest whole
+   subtree. A last leaf of one micro-batch takes none of its own. */
+static int LeastBuffers(int64_t microbatches, int64_t leaf, int replicas)
+{
+  const int64_t leaves = Leaves(microbatches, leaf), own = RengaPlanBound(leaves, replicas, 1);
+  const bool alone = leaf > 1 && own == leaves && microbatches % leaf == 1;
+  const int buffers = RengaCommTreeBuffers(leaves, leaf > 1, 0, own);
+  return alone && buffers > 1 ? buffers - 1 : buffers;
+}
+
+/* Micro-batches of the busiest replica. The last one has the last leaf, which may be short, and as
+   many leaves as any. */
+static int64_t Rounds(int64_t microbatches, int64_t leaf, int replicas)
+{
+  const int64_t leaves = Leaves(microbatches, leaf), most = (leaves + replicas - 1) / replicas;
+  const bool others = replicas > 1 && leaves % replicas != 1;
+  return others ? most * leaf : microbatches - (leaves - most) * leaf;
+}
+
+/* Bytes follow from the types of the plan's table, in this place alone. */
+RengaErrorCode RengaSearchFindBytes_Private(RengaPrecision precision, int moments,
+                                            SearchBytes *bytes)
+{
+  const double own = (double)RengaDataTypeSize(RENGA_FLOAT32); /* of the network's values */
+  RengaStorage storage;
+  int64_t parameter;
+  RengaCall(RengaPrecisionGetStorage(precision, &storage));
+  RengaCall(RengaStorageCountParameterBytes(&storage, moments, &parameter));
+  *bytes = (SearchBytes){.parameter = (double)parameter,
+                         .gradient = (double)RengaDataTypeSize(storage.gradient),
+                         .state = own,
+                         .saved = (double)RengaDataTypeSize(storage.saved) / own,
+                         .message = (double)RengaDataTypeSize(storage.message) / own};
+  return RENGA_SUCCESS;
+}
+
+void RengaSearchSetPolicies_Private(bool recompute, SearchModel *model)
+{
+  model->policies =
+      (SearchPolicies){.count = 1 + recompute, .saved = {RENGA_SAVED_KEEP, RENGA_SAVED_RECOMPUTE}};
+}
+
+bool RengaSearchNextPolicy_Private(const SearchModel *model, RengaSaved *saved)
+{
+  const SearchPolicies *policies = &model->policies;
+  int p = 0;
+  while (p < policies->count && policies->saved[p] != *saved) p++;
+  if (p + 1 >= policies->count) return false;
+  *saved = policies->saved[p + 1];
+  return true;
+}
+
+static SearchCandidate MakeCandidate(const SearchModel *model, const RengaStageShape *shape)
+{
+  const int64_t m = model->microbatches, leaf = model->leaf;
+  const int replicas = shape->replicas;
+  const bool one = model->unordered;
+  return (SearchCandidate){.shape = *shape,
+                           .devices = RengaSearchShapeDevices_Private(shape),
+                           .most_replicas = replicas,
+                           .rounds = Rounds(m, leaf, replicas),
+                           .buffers = one ? 1 : Buffers(Leaves(m, leaf), leaf > 1, replicas),
+                           .least_buffers = one ? 1 : LeastBuffers(m, leaf, replicas),
+                           .bytes = model->listing.bytes[shape->precision]};
+}
+
+/* Messages and reductions need not be compared: with fewer devices neighbours and replicas lie no
+   farther apart. */
+bool RengaSearchDominates_Private(const SearchCandidate *one, const SearchCandidate *other)
+{
+  const SearchBytes *a = &one->bytes, *b = &other->bytes;
+  return one->devices <= other->devices && one->shape.replicas <= other->shape.replicas &&
+         one->rounds <= other->rounds && one->buffers <= other->buffers &&
+         a->parameter <= b->parameter && a->gradient <= b->gradient && a->saved <= b->saved &&
+         a->message <= b->message;
+}
+
+/* The last one that dominates it, NULL: none does. */
+static SearchCandidate *FindDominating(SearchModel *model, const SearchCandidate *own)
+{
+  for (int c = model->n_candidates - 1; c >= 0; c--)
+    if (RengaSearchDominates_Private(&model->candidate[c], own)) return &model->candidate[c];
+  return NULL;
+}
+
+/* Bounds are of all shapes that are wanted, also of those that a candidate stands for. */
+static void StandFor(const SearchCandidate *own, SearchCandidate *candidate)
+{
+  if (own->most_replicas > candidate->most_replicas) candidate->most_replicas = own->most_replicas;
+  if (own->least_buffers < candidate->least_buffers) candidate->least_buffers = own->least_buffers;
+}
+
+RengaErrorCode RengaSearchAddCandidate_Private(SearchModel *model, const RengaStageShape *shape)
+{
+  const int n = model->n_candidates;
+  SearchCandidate own = MakeCandidate(model, shape);
+  SearchCandidate *better = model->listing.every ? NULL : FindDominating(model, &own);
+  if (better) {
+    StandFor(&own, better);
+    return RENGA_SUCCESS;
+  }
+  if (!(n & (n - 1))) RengaCall(RengaRealloc(2 * n + 1, &model->candidate));
+  if (model->listing.machine) SetLinks(model, &own);
+  model->candidate[model->n_candidates++] = own;
+  if (own.devices / shape->replicas > model->listing.widest)
+    model->listing.widest = own.devices / shape->replicas;
+  return RENGA_SUCCESS;
+}
+
+/* The one place that says what varies: replicas; all else is plain. Shapes come by their devices,
+   ascending. */
+static RengaErrorCode ListShapes(SearchModel *model)
+{
+  const int64_t leaves = Leaves(model->microbatches, model->leaf);
+  const int most = (int)(leaves < model->devices ? leaves : model->devices);
+  for (int replicas = 1; replicas <= most; replicas++) {
+    const RengaStageShape shape = RengaStageShapePlain(replicas);
+    if (model->replicas && replicas != model->replicas) continue;
+    RengaCall(RengaSearchAddCandidate_Private(model, &shape));
+  }
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaSearchModelCandidates_Private(RengaMachine machine, bool spread,
+                                                  SearchModel *model)
+{
+  model->listing.machine = machine;
+  model->listing.spread = spread;
+  if (machine)
+    RengaCall(RengaMachineGetLevels(machine, &model->listing.n_levels, &model->listing.levels));
+  for (int p = 0; p < SEARCH_PRECISIONS; p++)
+    RengaCall(
+        RengaSearchFindBytes_Private((RengaPrecision)p, model->moments, &model->listing.bytes[p]));
+  model->n_candidates = model->listing.widest = 0;
+  RengaFree(&model->candidate);
+  RengaCall(ListShapes(model));
+  return RENGA_SUCCESS;
+}
+
+/* Every stage's saved tensors have a policy of their own. */
+static bool IsOfShape(const SearchCandidate *candidate, const RengaStageShape *shape)
+{
+  RengaStageShape own = candidate->shape;
+  own.saved = shape->saved;
+  return RengaStageShapeEqual(&own, shape);
+}
+
+/* NULL: it is not listed. Where all numbers of replicas are listed the first look finds it. */
+static const SearchCandidate *FindCandidate(const SearchModel *model, const RengaStageShape *shape)
+{
+  const int devices = RengaSearchShapeDevices_Private(shape);
+  int low = 0, high = model->n_candidates;
+  if (devices < 1) return NULL;
+  if (devices <= high && IsOfShape(&model->candidate[devices - 1], shape))
+    return &model->candidate[devices - 1];
+  while (low < high) {
+    const int middle = low + (high - low) / 2;
+    if (model->candidate[middle].devices < devices)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  for (; low < model->n_candidates && model->candidate[low].devices == devices; low++)
+    if (IsOfShape(&model->candidate[low], shape)) return &model->candidate[low];
+  return NULL;
+}
+
+bool RengaSearchMayHave_Private(const SearchModel *model, const RengaStageShape *shape)
+{
+  return FindCandidate(model, shape) != NULL;
+}
+
+SearchCandidate RengaSearchCandidateOf_Private(const SearchModel *model,
+                                               const RengaStageShape *shape)
+{
+  const SearchCandidate *listed = FindCandidate(model, shape);
+  if (listed) return *listed;
+  SearchCandidate candidate = MakeCandidate(model, shape);
+  if (model->listing.machine) SetLinks(model, &candidate);
+  return candidate;
+}
