@@ -122,14 +122,14 @@ RengaErrorCode RaiseBound(const Instance *instance, int most, double *bound)
   if (instance->replicas > 1 || instance->devices == 0 || instance->overlapped)
     return RENGA_SUCCESS;
   network.drain = network.vertices - 1;
-  RengaCall(RengaMalloc(network.vertices, &network.first));
-  RengaCall(RengaMalloc(arcs + 1, &network.next));
-  RengaCall(RengaMalloc(arcs + 1, &network.head));
-  RengaCall(RengaMalloc(arcs + 1, &network.left));
-  RengaCall(RengaMalloc(network.vertices, &network.through));
-  RengaCall(RengaMalloc(network.vertices, &network.queue));
-  RengaCall(RengaMalloc(instance->items + 1, &tried));
-  TryItems(instance, most, &network, tried, bound);
+  RengaErrorCode code = RengaMalloc(network.vertices, &network.first);
+  if (!code) code = RengaMalloc(arcs + 1, &network.next);
+  if (!code) code = RengaMalloc(arcs + 1, &network.head);
+  if (!code) code = RengaMalloc(arcs + 1, &network.left);
+  if (!code) code = RengaMalloc(network.vertices, &network.through);
+  if (!code) code = RengaMalloc(network.vertices, &network.queue);
+  if (!code) code = RengaMalloc(instance->items + 1, &tried);
+  if (!code) TryItems(instance, most, &network, tried, bound);
   RengaFree(&network.first);
   RengaFree(&network.next);
   RengaFree(&network.head);
@@ -137,5 +137,6 @@ RengaErrorCode RaiseBound(const Instance *instance, int most, double *bound)
   RengaFree(&network.through);
   RengaFree(&network.queue);
   RengaFree(&tried);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

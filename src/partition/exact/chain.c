@@ -60,9 +60,10 @@ RengaErrorCode RengaCutsEvaluate(const RengaCutsProblem *problem, const int stag
   ChainSums *sums = NULL;
   double *messages = NULL;
   int *last = NULL;
-  RengaCall(RengaMalloc(count + 1, &sums));
-  RengaCall(RengaMalloc(count + 1, &messages));
-  RengaCall(RengaMalloc(count + 1, &last));
+  RengaErrorCode code = RengaMalloc(count + 1, &sums);
+  if (!code) code = RengaMalloc(count + 1, &messages);
+  if (!code) code = RengaMalloc(count + 1, &last);
+  if (code) goto cleanup;
   for (int s = 0; s < count; s++) stage[s].memory = 0;
   for (int v = 0; v < problem->items; v++) {
     const RengaCutsItem *item = &problem->item[v];
@@ -77,8 +78,10 @@ RengaErrorCode RengaCutsEvaluate(const RengaCutsProblem *problem, const int stag
     stage[s].load = LoadOf(problem, &stage[s], &sums[s], messages[s]);
     if (stage[s].host) stage[s].memory = 0;
   }
+cleanup:
   RengaFree(&sums);
   RengaFree(&messages);
   RengaFree(&last);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

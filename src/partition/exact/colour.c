@@ -199,15 +199,16 @@ static RengaErrorCode MergeColours(Colouring *colouring, int into[])
   bool joined = true;
   for (int c = 0; c < colouring->colours; c++) into[c] = c;
   RengaCall(MergeCircles(colouring, into));
-  RengaCall(RengaMalloc(colouring->colours + 1, &neighbour));
-  RengaCall(RengaMalloc(colouring->colours + 1, &held));
-  while (joined) {
+  RengaErrorCode code = RengaMalloc(colouring->colours + 1, &neighbour);
+  if (!code) code = RengaMalloc(colouring->colours + 1, &held);
+  while (joined && !code) {
     memset(held, 0, sizeof *held * (size_t)colouring->colours);
     WeighColours(colouring, into, held);
     joined = JoinNeighbours(colouring, into, held, neighbour);
   }
   RengaFree(&neighbour);
   RengaFree(&held);
+  RengaCall(code);
   for (int v = 0; v < colouring->nodes; v++)
     colouring->colour[v] = RootOf(into, colouring->colour[v]);
   return RENGA_SUCCESS;
@@ -277,16 +278,17 @@ static RengaErrorCode BuildConflicts(Colouring *colouring, RengaCutsColoured *co
   RengaCall(RengaMalloc(nodes + 2, &coloured->message_first));
   RengaCall(RengaMalloc(nodes + edges + 1, &coloured->message_pin));
   RengaCall(RengaMalloc(nodes + 1, &coloured->message_cost));
-  RengaCall(RengaMalloc(nodes + 1, &into));
-  RengaCall(RengaMalloc(nodes + 1, &item));
   RengaCall(NumberColours(colouring));
   LinkColours(colouring);
-  RengaCall(MergeColours(colouring, into));
-  RengaCall(MakeItems(colouring, coloured));
-  MakeEdges(colouring, into, coloured, item);
-  RengaCall(MakeMessages(colouring, coloured));
+  RengaErrorCode code = RengaMalloc(nodes + 1, &into);
+  if (!code) code = RengaMalloc(nodes + 1, &item);
+  if (!code) code = MergeColours(colouring, into);
+  if (!code) code = MakeItems(colouring, coloured);
+  if (!code) MakeEdges(colouring, into, coloured, item);
+  if (!code) code = MakeMessages(colouring, coloured);
   RengaFree(&into);
   RengaFree(&item);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -298,11 +300,11 @@ RengaErrorCode RengaCutsCreateColoured(int nodes, const RengaCutsNode node[], in
   for (int e = 0; e < 2 * edges; e++)
     RengaCheck(edge[e] >= 0 && edge[e] < nodes, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
                "edge %d names node %d of %d", e / 2, edge[e], nodes);
-  RengaCall(RengaMalloc(nodes + 1, &colouring.colour));
-  RengaCall(RengaMalloc(nodes + 1, &colouring.forward));
-  RengaCall(RengaMalloc(2 * edges + 1, &colouring.link));
-  RengaCall(RengaMalloc(edges + 1, &colouring.mirrored));
-  RengaErrorCode code = BuildConflicts(&colouring, coloured);
+  RengaErrorCode code = RengaMalloc(nodes + 1, &colouring.colour);
+  if (!code) code = RengaMalloc(nodes + 1, &colouring.forward);
+  if (!code) code = RengaMalloc(2 * edges + 1, &colouring.link);
+  if (!code) code = RengaMalloc(edges + 1, &colouring.mirrored);
+  if (!code) code = BuildConflicts(&colouring, coloured);
   RengaFree(&colouring.colour);
   RengaFree(&colouring.forward);
   RengaFree(&colouring.link);

@@ -121,10 +121,10 @@ static RengaErrorCode CanPlace(Probe probe, int item, bool *can)
   Search search = {.most = instance->replicas, .limit = instance->replicas * probe->bound};
   bool *before = NULL;
   int *list = NULL, count = 0;
-  RengaCall(RengaMalloc(instance->items + 1, &before));
-  RengaCall(RengaMalloc(MOST_LISTED + instance->items, &list));
-  MarkBefore(instance, item, before, list);
-  RengaErrorCode code = ListWithout(probe, item, list, &count);
+  RengaErrorCode code = RengaMalloc(instance->items + 1, &before);
+  if (!code) code = RengaMalloc(MOST_LISTED + instance->items, &list);
+  if (!code) MarkBefore(instance, item, before, list);
+  if (!code) code = ListWithout(probe, item, list, &count);
   *can = count < 0;
   /* from the largest, which have most of what comes before the item */
   for (int i = count - 1; i >= 0 && !*can && !probe->open && code == RENGA_SUCCESS; i--) {

@@ -138,14 +138,14 @@ static RengaErrorCode FillEdges(Instance *instance, int count, const int row[], 
 static RengaErrorCode MapEdges(const RengaCutsProblem *problem, const int map[], Instance *instance)
 {
   int count = problem->edges, *row = NULL, *column = NULL, *order = NULL;
-  RengaCall(RengaMalloc(count + 1, &row));
-  RengaCall(RengaMalloc(count + 1, &column));
-  RengaCall(RengaMalloc(instance->items + 1, &order));
-  for (int e = 0; e < count; e++) {
+  RengaErrorCode code = RengaMalloc(count + 1, &row);
+  if (!code) code = RengaMalloc(count + 1, &column);
+  if (!code) code = RengaMalloc(instance->items + 1, &order);
+  for (int e = 0; e < count && !code; e++) {
     row[e] = map[problem->edge[2 * e]];
     column[e] = map[problem->edge[2 * e + 1]];
   }
-  RengaErrorCode code = FillEdges(instance, count, row, column);
+  if (!code) code = FillEdges(instance, count, row, column);
   if (code == RENGA_SUCCESS) code = OrderInstanceItems(instance, order);
   if (code == RENGA_SUCCESS && instance->items <= MOST_REDUCED) {
     code = ReduceEdges(instance, order, row, column, &count);

@@ -194,11 +194,12 @@ static void MakeTopologicalOrder(const Instance *instance, int stack[], int next
 static RengaErrorCode OrderLatticeItems(const Instance *instance, int place[])
 {
   int *stack = NULL, *next = NULL;
-  RengaCall(RengaMalloc(instance->items + 1, &stack));
-  RengaCall(RengaMalloc(instance->items + 1, &next));
-  MakeTopologicalOrder(instance, stack, next, place);
+  RengaErrorCode code = RengaMalloc(instance->items + 1, &stack);
+  if (!code) code = RengaMalloc(instance->items + 1, &next);
+  if (!code) MakeTopologicalOrder(instance, stack, next, place);
   RengaFree(&stack);
   RengaFree(&next);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

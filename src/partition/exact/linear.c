@@ -170,18 +170,19 @@ RengaErrorCode FindLinear(const Instance *instance, Chain *chain)
       .instance = instance, .devices = devices, .states = (devices + 1) * (hosts + 1)};
   double cells = (double)(items + 1) * table.states;
   if (cells * items * instance->replicas > MOST_STEPS) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(cells, &table.value));
-  RengaCall(RengaMalloc(cells, &table.from));
-  RengaCall(RengaMalloc(cells, &table.kind));
-  RengaCall(RengaMalloc(instance->messages + 1, &table.count));
-  RengaCall(RengaMalloc(2 * items + 1, &work));
-  RengaCall(RengaMalloc(items + 1, &order));
-  TryOrders(&table, work, order, chain);
+  RengaErrorCode code = RengaMalloc(cells, &table.value);
+  if (!code) code = RengaMalloc(cells, &table.from);
+  if (!code) code = RengaMalloc(cells, &table.kind);
+  if (!code) code = RengaMalloc(instance->messages + 1, &table.count);
+  if (!code) code = RengaMalloc(2 * items + 1, &work);
+  if (!code) code = RengaMalloc(items + 1, &order);
+  if (!code) TryOrders(&table, work, order, chain);
   RengaFree(&table.value);
   RengaFree(&table.from);
   RengaFree(&table.kind);
   RengaFree(&table.count);
   RengaFree(&work);
   RengaFree(&order);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -107,13 +107,16 @@ RengaErrorCode RaiseBoundByPacking(const Instance *instance, double upper, doubl
   Packing packing = {.classes = 0};
   double *size = NULL;
   if (instance->replicas > 1 || instance->devices == 0 || *bound >= upper) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(instance->items + 1, &size));
-  RengaCall(RengaMalloc(MOST_STATES, &packing.bins));
-  int count = ListBinSizes(instance, upper, size);
-  double share = 1;
-  while (!Classify(count, size, share, &packing)) share *= 0.98;
-  Raise(&packing, instance->devices, upper, bound);
+  RengaErrorCode code = RengaMalloc(instance->items + 1, &size);
+  if (!code) code = RengaMalloc(MOST_STATES, &packing.bins);
+  if (!code) {
+    const int count = ListBinSizes(instance, upper, size);
+    double share = 1;
+    while (!Classify(count, size, share, &packing)) share *= 0.98;
+    Raise(&packing, instance->devices, upper, bound);
+  }
   RengaFree(&size);
   RengaFree(&packing.bins);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

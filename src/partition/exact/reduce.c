@@ -87,14 +87,17 @@ static RengaErrorCode SweepOnce(const RengaCutsProblem *problem, double upper, i
   bool *touched = NULL;
   int *into = NULL;
   RengaCall(InstanceCreate(problem, map, instance));
-  RengaCall(RengaMalloc(instance->items + 1, &touched));
-  RengaCall(RengaMalloc(instance->items + 1, &into));
-  for (int v = 0; v < instance->items; v++) into[v] = v;
-  *merged = SweepItems(instance, upper, touched, into);
-  InstanceNumber(instance->items, into);
-  for (int v = 0; v < problem->items; v++) map[v] = into[map[v]];
+  RengaErrorCode code = RengaMalloc(instance->items + 1, &touched);
+  if (!code) code = RengaMalloc(instance->items + 1, &into);
+  if (!code) {
+    for (int v = 0; v < instance->items; v++) into[v] = v;
+    *merged = SweepItems(instance, upper, touched, into);
+    InstanceNumber(instance->items, into);
+    for (int v = 0; v < problem->items; v++) map[v] = into[map[v]];
+  }
   RengaFree(&touched);
   RengaFree(&into);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

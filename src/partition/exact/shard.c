@@ -39,9 +39,9 @@ static RengaErrorCode TurnGraph(Shards *shards)
   const int first[] = {0};
   RengaCall(RengaMalloc(2 * problem->edges + 1, &shards->turned));
   for (int e = 0; e < 2 * problem->edges; e++) shards->turned[e] = problem->edge[e ^ 1];
-  RengaCall(RengaMalloc(problem->items + 1, &item));
-  RengaCall(RengaMalloc(problem->items + 1, &map));
-  for (int v = 0; v < problem->items; v++) map[v] = v;
+  RengaErrorCode code = RengaMalloc(problem->items + 1, &item);
+  if (!code) code = RengaMalloc(problem->items + 1, &map);
+  for (int v = 0; v < problem->items && !code; v++) map[v] = v;
   RengaCutsProblem graph = {.items = problem->items,
                             .edges = problem->edges,
                             .item = item,
@@ -49,7 +49,7 @@ static RengaErrorCode TurnGraph(Shards *shards)
                             .message_first = first,
                             .devices = 1,
                             .capacity = HUGE_VAL};
-  RengaErrorCode code = InstanceCreate(&graph, map, &shards->instance);
+  if (!code) code = InstanceCreate(&graph, map, &shards->instance);
   RengaFree(&item);
   RengaFree(&map);
   RengaCall(code);
@@ -182,19 +182,18 @@ static RengaErrorCode MakeStagesFrom(Shards *shards, int from, int seen[], int s
 static RengaErrorCode MakeStages(Shards *shards)
 {
   int ideals = (int)shards->lattice.count, *seen = NULL, *stack = NULL;
-  RengaCall(RengaMalloc(ideals + 1, &seen));
-  RengaCall(RengaMalloc(ideals + 1, &stack));
-  RengaErrorCode code = RENGA_SUCCESS;
+  RengaErrorCode code = RengaMalloc(ideals + 1, &seen);
+  if (!code) code = RengaMalloc(ideals + 1, &stack);
   for (int i = 0; i < ideals && code == RENGA_SUCCESS; i++)
     code = MakeStagesFrom(shards, i, seen, stack);
+  RengaFree(&seen);
+  RengaFree(&stack);
+  RengaCall(code);
   int64_t steps = 0;
   for (int64_t s = 0; s < shards->stages; s++) {
     shards->stage[s].step = shards->step + steps;
     steps += shards->stage[s].steps;
   }
-  RengaFree(&seen);
-  RengaFree(&stack);
-  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -340,18 +339,20 @@ static RengaErrorCode TakeShardPlan(Shards *shards, int sum, RengaCutsShardResul
   int ideal = 0, row = shards->sum + 1, *taken = NULL;
   RengaCall(RengaMalloc(2 * shards->problem->items + 1, &taken));
   while (shards->lattice.ideal[ideal].size < shards->problem->items) ideal++;
+  RengaErrorCode code = RENGA_SUCCESS;
   result->count = 0;
   result->seconds = 0;
-  while (ideal > 0) {
+  while (ideal > 0 && !code) {
     Parent parent = shards->parent[(int64_t)ideal * row + sum];
     int place = result->count++;
-    RengaCall(TakeStage(shards, parent, sum, place, taken, result));
+    code = TakeStage(shards, parent, sum, place, taken, result);
     if (result->stage[place].seconds > result->seconds)
       result->seconds = result->stage[place].seconds;
     ideal = shards->stage[parent.stage].from;
     sum -= parent.replicas;
   }
   RengaFree(&taken);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -433,10 +434,10 @@ RengaErrorCode RengaCutsSolveShards(const RengaCutsShardProblem *problem,
   Shards shards = {.problem = problem};
   memset(result, 0, sizeof *result);
   RengaCall(CheckShards(problem));
-  RengaCall(RengaMalloc(problem->items + 1, &result->stage_of));
-  RengaCall(RengaMalloc(problem->items + 1, &result->option_of));
-  RengaCall(RengaMalloc(problem->items + 1, &result->stage));
-  RengaErrorCode code = PrepareShards(&shards);
+  RengaErrorCode code = RengaMalloc(problem->items + 1, &result->stage_of);
+  if (!code) code = RengaMalloc(problem->items + 1, &result->option_of);
+  if (!code) code = RengaMalloc(problem->items + 1, &result->stage);
+  if (!code) code = PrepareShards(&shards);
   if (code == RENGA_SUCCESS) code = BisectShards(&shards, result);
   result->ideals = shards.lattice.count;
   result->pairs = shards.pairs;

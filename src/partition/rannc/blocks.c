@@ -82,8 +82,10 @@ static RengaErrorCode FindPairs(const RanncChain *chain, const Level *level, int
   const double heaviest = HeaviestAllowed(chain, level);
   BlockRow *rows = NULL;
   bool *paired = NULL;
-  RengaCall(RengaMalloc(level->count, &rows));
-  RengaCall(RengaMalloc(level->count, &paired));
+  RengaErrorCode code = RengaMalloc(level->count, &rows);
+  if (!code) code = RengaMalloc(level->count, &paired);
+  if (code) RengaFree(&rows);
+  RengaCall(code);
   for (int b = 0; b < level->count; b++) rows[b] = (BlockRow){Weight(chain, level, b), b};
   qsort(rows, (size_t)level->count, sizeof *rows, CompareBlockRows);
   *pairs = 0;
