@@ -78,12 +78,12 @@ static RengaErrorCode MakeText(const App *app, MPI_Comm printer)
   RengaCall(RengaOptionsGetInt64("sequence", &sequence, NULL));
   RengaCall(RengaOptionsGetReal("data_validation", &validation, NULL));
   RengaCall(GetVocabulary(app, printer, 1, files, &vocabulary, &kinds));
-  if (kinds > 0)
-    RengaCall(
-        RengaDataWriteTokens(app->comm, vocabulary, files[0], files[1], sequence, validation));
-  else
-    RengaCall(RengaDataWriteText(app->comm, files[0], files[1], sequence, validation));
+  const RengaErrorCode code =
+      kinds > 0
+          ? RengaDataWriteTokens(app->comm, vocabulary, files[0], files[1], sequence, validation)
+          : RengaDataWriteText(app->comm, files[0], files[1], sequence, validation);
   RengaCall(RengaVocabularyDestroy(&vocabulary));
+  RengaCall(code);
   if (kinds > 0)
     RengaCall(RengaPrintf(printer,
                           "wrote %s: samples of %lld tokens of %lld kinds and the next one\n",
@@ -92,6 +92,12 @@ static RengaErrorCode MakeText(const App *app, MPI_Comm printer)
     RengaCall(RengaPrintf(printer, "wrote %s: samples of %lld bytes and the next one\n", files[1],
                           (long long)sequence));
   return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RaiseNoVocabulary(MPI_Comm printer)
+{
+  RengaRaise(printer, RENGA_ERR_OPTION,
+             "renga data pairs needs -vocabulary KINDS, or -vocabulary_file FILE");
 }
 
 static RengaErrorCode MakePairs(const App *app, MPI_Comm printer)
@@ -105,11 +111,12 @@ static RengaErrorCode MakePairs(const App *app, MPI_Comm printer)
   RengaCall(RengaOptionsGetReal("data_validation", &validation, NULL));
   if (lengths[1] == 0) lengths[1] = lengths[0];
   RengaCall(GetVocabulary(app, printer, 2, files, &vocabulary, &kinds));
-  RengaCheck(kinds > 0, printer, RENGA_ERR_OPTION,
-             "renga data pairs needs -vocabulary KINDS, or -vocabulary_file FILE");
-  RengaCall(RengaDataWritePairs(app->comm, vocabulary, files[0], files[1], files[2], lengths,
-                                validation, pairs));
+  const RengaErrorCode code = kinds > 0
+                                  ? RengaDataWritePairs(app->comm, vocabulary, files[0], files[1],
+                                                        files[2], lengths, validation, pairs)
+                                  : RaiseNoVocabulary(printer);
   RengaCall(RengaVocabularyDestroy(&vocabulary));
+  RengaCall(code);
   RengaCall(RengaPrintf(printer,
                         "wrote %s: %lld pairs of at most %lld and %lld tokens of %lld kinds; %lld "
                         "left out, as a line is empty, %lld cut\n",

@@ -139,8 +139,9 @@ static RengaErrorCode SetUpGenerator(TokenWriter *writer)
   RengaCall(CheckScores(writer));
   RengaPartition partition = NULL;
   RengaCall(AppMakePartition(writer->comm, writer->graph, 1, 1, &partition));
-  RengaCall(RengaPartitionSolve(partition, &writer->plan));
+  const RengaErrorCode code = RengaPartitionSolve(partition, &writer->plan);
   RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(code);
   RengaCall(RengaPipelineCreate(writer->comm, &writer->pipeline));
   RengaCall(RengaPipelineSetPlan(writer->pipeline, writer->graph, writer->plan));
   RengaCall(RengaPipelineSetFromOptions(writer->pipeline));

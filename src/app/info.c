@@ -35,14 +35,10 @@ static RengaErrorCode CountOperatorUses(RengaGraph graph, int64_t batch, int *co
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode PrintOperators(MPI_Comm printer, RengaGraph graph, int64_t batch)
+static RengaErrorCode PrintUses(MPI_Comm printer, int count, const OperatorUse uses[])
 {
-  OperatorUse *uses = NULL;
-  int count = 0;
   double total = 0;
   char text[32];
-  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph) + 1, &uses));
-  RengaCall(CountOperatorUses(graph, batch, &count, uses));
   for (int u = 0; u < count; u++) total += uses[u].flops;
   RengaCall(RengaPrintf(printer, "\n  %-24s %8s %14s %8s\n", "operator", "nodes", "forward FLOPs",
                         "share"));
@@ -51,7 +47,18 @@ static RengaErrorCode PrintOperators(MPI_Comm printer, RengaGraph graph, int64_t
     RengaCall(RengaPrintf(printer, "  %-24s %8d %14s %6.1f %%\n", uses[u].name, uses[u].count, text,
                           total > 0 ? 100 * uses[u].flops / total : 0));
   }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode PrintOperators(MPI_Comm printer, RengaGraph graph, int64_t batch)
+{
+  OperatorUse *uses = NULL;
+  int count = 0;
+  RengaCall(RengaMalloc(RengaGraphGetNodeCount(graph) + 1, &uses));
+  RengaErrorCode code = CountOperatorUses(graph, batch, &count, uses);
+  if (!code) code = PrintUses(printer, count, uses);
   RengaFree(&uses);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -104,12 +111,10 @@ static RengaErrorCode PrintNetworkTotals(MPI_Comm printer, RengaGraph graph, int
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode InfoOfGraph(const App *app, MPI_Comm printer)
+static RengaErrorCode PrintInfo(MPI_Comm printer, RengaGraph graph)
 {
-  RengaGraph graph = NULL;
   const char *name;
   int64_t batch = 0;
-  RengaCall(AppLoadGraph(app->comm, NULL, &graph));
   RengaCall(RengaOptionsGetString("graph", &name, NULL));
   RengaCall(RengaOptionsGetInt64("batch_size", &batch, NULL));
   if (!batch) RengaCall(RengaGraphGetFileBatch(graph, &batch));
@@ -119,7 +124,16 @@ static RengaErrorCode InfoOfGraph(const App *app, MPI_Comm printer)
   RengaCall(PrintEnds(printer, graph));
   RengaCall(PrintOperators(printer, graph, batch));
   RengaCall(AppPrintParameters(printer, graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode InfoOfGraph(const App *app, MPI_Comm printer)
+{
+  RengaGraph graph = NULL;
+  RengaCall(AppLoadGraph(app->comm, NULL, &graph));
+  const RengaErrorCode code = PrintInfo(printer, graph);
   RengaCall(RengaGraphDestroy(&graph));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -127,8 +141,9 @@ static RengaErrorCode InfoOfCheckpoint(const App *app, const char *file)
 {
   RengaViewer viewer = NULL;
   RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
-  RengaCall(RengaCheckpointView(app->comm, file, viewer));
+  const RengaErrorCode code = RengaCheckpointView(app->comm, file, viewer);
   RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -4,33 +4,45 @@
 #include <math.h>
 #include <string.h>
 
-RengaErrorCode AppPlanMachine(RengaComm comm, RengaGraph graph, int64_t nodes, RengaPlan *plan)
+/* Of one planning. */
+typedef struct {
+  RengaMachine machine;
+  RengaProfile profile;
+  RengaPartition partition;
+} MachinePlanning;
+
+static RengaErrorCode SetUpMachinePlanning(RengaComm comm, RengaGraph graph, int64_t nodes,
+                                           MachinePlanning *planning)
 {
-  RengaMachine machine = NULL;
-  RengaProfile profile = NULL;
-  RengaPartition partition = NULL;
   int64_t devices = 0;
   bool several;
-  RengaCall(RengaMachineCreate(comm, &machine));
-  RengaCall(RengaMachineSetFromOptions(machine));
-  if (nodes) RengaCall(RengaMachineSetNodes(machine, nodes));
-  RengaCall(RengaMachineGetDeviceCount(machine, &devices));
-  RengaCall(RengaProfileCreate(comm, &profile));
-  RengaCall(RengaProfileSetMachine(profile, machine));
-  RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
-  RengaCall(RengaProfileSetFromOptions(profile));
-  RengaCall(RengaPartitionCreate(comm, &partition));
-  RengaCall(RengaPartitionSetGraph(partition, graph));
-  RengaCall(RengaPartitionSetMachine(partition, machine));
-  RengaCall(RengaPartitionSetProfile(partition, profile));
+  RengaCall(RengaMachineCreate(comm, &planning->machine));
+  RengaCall(RengaMachineSetFromOptions(planning->machine));
+  if (nodes) RengaCall(RengaMachineSetNodes(planning->machine, nodes));
+  RengaCall(RengaMachineGetDeviceCount(planning->machine, &devices));
+  RengaCall(RengaProfileCreate(comm, &planning->profile));
+  RengaCall(RengaProfileSetMachine(planning->profile, planning->machine));
+  RengaCall(RengaProfileSetType(planning->profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaProfileSetFromOptions(planning->profile));
+  RengaCall(RengaPartitionCreate(comm, &planning->partition));
+  RengaCall(RengaPartitionSetGraph(planning->partition, graph));
+  RengaCall(RengaPartitionSetMachine(planning->partition, planning->machine));
+  RengaCall(RengaPartitionSetProfile(planning->partition, planning->profile));
   RengaCall(AppHasChunks(&several));
-  if (!several) RengaCall(RengaPartitionSetType(partition, RENGA_PARTITION_AUTO));
-  RengaCall(RengaPartitionSetRanks(partition, (int)devices));
-  RengaCall(RengaPartitionSetFromOptions(partition));
-  const RengaErrorCode code = RengaPartitionSolve(partition, plan);
-  RengaCall(RengaPartitionDestroy(&partition));
-  RengaCall(RengaProfileDestroy(&profile));
-  RengaCall(RengaMachineDestroy(&machine));
+  if (!several) RengaCall(RengaPartitionSetType(planning->partition, RENGA_PARTITION_AUTO));
+  RengaCall(RengaPartitionSetRanks(planning->partition, (int)devices));
+  RengaCall(RengaPartitionSetFromOptions(planning->partition));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppPlanMachine(RengaComm comm, RengaGraph graph, int64_t nodes, RengaPlan *plan)
+{
+  MachinePlanning planning = {NULL, NULL, NULL};
+  RengaErrorCode code = SetUpMachinePlanning(comm, graph, nodes, &planning);
+  if (!code) code = RengaPartitionSolve(planning.partition, plan);
+  if (planning.partition) RengaCall(RengaPartitionDestroy(&planning.partition));
+  if (planning.profile) RengaCall(RengaProfileDestroy(&planning.profile));
+  if (planning.machine) RengaCall(RengaMachineDestroy(&planning.machine));
   return code; /* whoever asks decides whether it is an error */
 }
 
@@ -73,9 +85,10 @@ static RengaErrorCode MakeRow(RengaComm comm, RengaGraph graph, int64_t nodes, i
   MPI_Comm printer;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCheck(!code, printer, code, "%s", row->refusal);
-  RengaCall(DescribePlan(plan, row));
+  const RengaErrorCode described = DescribePlan(plan, row);
   row->fits = true;
   RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(described);
   return RENGA_SUCCESS;
 }
 

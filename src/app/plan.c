@@ -69,15 +69,17 @@ static RengaErrorCode PrintRun(const App *app, RengaGraph graph, RengaPlan plan)
   RengaCall(RengaObjectGetComm(app->comm, &printer));
   RengaCall(RengaPlanGetBatch(plan, &batch, &microbatch));
   RengaCall(RengaPlanGetMessages(plan, graph, &count, &messages));
-  RengaCall(PrintMessages(printer, count, messages));
-  RengaCall(RengaScheduleCreate(app->comm, &schedule));
-  RengaCall(RengaScheduleSetFromOptions(schedule));
-  RengaCall(RengaScheduleSetPlan(schedule, plan, RengaPlanMicrobatches(plan, batch), count,
-                                 messages, false));
-  RengaCall(RengaScheduleSetUp(schedule));
-  RengaCall(PrintSchedule(printer, plan, schedule));
-  RengaCall(RengaScheduleDestroy(&schedule));
+  RengaErrorCode code = PrintMessages(printer, count, messages);
+  if (!code) code = RengaScheduleCreate(app->comm, &schedule);
+  if (!code) code = RengaScheduleSetFromOptions(schedule);
+  if (!code)
+    code = RengaScheduleSetPlan(schedule, plan, RengaPlanMicrobatches(plan, batch), count, messages,
+                                false);
+  if (!code) code = RengaScheduleSetUp(schedule);
+  if (!code) code = PrintSchedule(printer, plan, schedule);
+  if (schedule) RengaCall(RengaScheduleDestroy(&schedule));
   RengaFree(&messages);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -130,32 +132,43 @@ static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan)
   RengaCall(RengaPlanViewFromOptions(plan));
   if (given) return RENGA_SUCCESS;
   RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
-  RengaCall(RengaPlanView(plan, viewer));
+  const RengaErrorCode code = RengaPlanView(plan, viewer);
   RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
   RengaCall(RengaPlanGetPrediction(plan, &prediction));
   if (prediction.step <= 0) RengaCall(PrintRun(app, graph, plan));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CompareFiles(const App *app, const char *const files[2], RengaGraph graph,
+                                   RengaPlan plans[2])
+{
+  RengaViewer viewer = NULL;
+  for (int i = 0; i < 2; i++) {
+    RengaCall(RengaPlanCreate(app->comm, &plans[i]));
+    RengaCall(RengaPlanLoad(plans[i], graph, files[i]));
+  }
+  RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
+  RengaErrorCode code = RengaViewerPrintf(viewer, "%s -> %s\n", files[0], files[1]);
+  if (!code) code = RengaPlanCompare(plans[0], plans[1], viewer);
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode CompareWithPlan(const App *app, const char *file, const char *other)
 {
   RengaPlan plans[2] = {NULL, NULL};
-  RengaViewer viewer = NULL;
   RengaGraph graph = NULL; /* of plans by hand, which do not say it */
   bool known;
   const char *name;
   RengaCall(RengaOptionsGetString("graph", &name, &known));
   if (known) RengaCall(AppLoadGraph(app->comm, NULL, &graph));
-  for (int i = 0; i < 2; i++) {
-    RengaCall(RengaPlanCreate(app->comm, &plans[i]));
-    RengaCall(RengaPlanLoad(plans[i], graph, i ? other : file));
-  }
-  RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
-  RengaCall(RengaViewerPrintf(viewer, "%s -> %s\n", file, other));
-  RengaCall(RengaPlanCompare(plans[0], plans[1], viewer));
-  RengaCall(RengaViewerDestroy(&viewer));
-  for (int i = 0; i < 2; i++) RengaCall(RengaPlanDestroy(&plans[i]));
+  const RengaErrorCode code = CompareFiles(app, (const char *const[]){file, other}, graph, plans);
+  for (int i = 0; i < 2; i++)
+    if (plans[i]) RengaCall(RengaPlanDestroy(&plans[i]));
   if (graph) RengaCall(RengaGraphDestroy(&graph));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -180,16 +193,14 @@ static RengaErrorCode PlanMachine(const App *app, RengaGraph graph)
   const int64_t *nodes;
   int count = 0;
   RengaCall(RengaMachineCreate(app->comm, &machine));
-  RengaCall(RengaMachineSetFromOptions(machine));
-  RengaCall(RengaMachineGetNodeCounts(machine, &count, &nodes));
-  if (count > 1) {
-    RengaCall(AppPlanNodes(app->comm, graph, machine));
-  } else {
-    RengaCall(AppPlanMachine(app->comm, graph, 0, &plan));
-    RengaCall(ShowPlan(app, graph, plan));
-    RengaCall(RengaPlanDestroy(&plan));
-  }
+  RengaErrorCode code = RengaMachineSetFromOptions(machine);
+  if (!code) code = RengaMachineGetNodeCounts(machine, &count, &nodes);
+  if (!code && count > 1) code = AppPlanNodes(app->comm, graph, machine);
+  if (!code && count <= 1) code = AppPlanMachine(app->comm, graph, 0, &plan);
+  if (!code && plan) code = ShowPlan(app, graph, plan);
+  if (plan) RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaMachineDestroy(&machine));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -199,14 +210,15 @@ static RengaErrorCode PlanRanks(const App *app, RengaGraph graph)
   RengaPlan plan = NULL;
   bool open = false;
   RengaCall(RengaPartitionCreate(app->comm, &partition));
-  RengaCall(RengaPartitionSetGraph(partition, graph));
-  RengaCall(OpenLayout(app, partition, &open));
-  RengaCall(RengaPartitionSetFromOptions(partition));
-  RengaCall(RengaPartitionSolve(partition, &plan));
-  if (open) RengaCall(RengaPlanSetAvailableRanks(plan, 0));
-  RengaCall(ShowPlan(app, graph, plan));
-  RengaCall(RengaPlanDestroy(&plan));
+  RengaErrorCode code = RengaPartitionSetGraph(partition, graph);
+  if (!code) code = OpenLayout(app, partition, &open);
+  if (!code) code = RengaPartitionSetFromOptions(partition);
+  if (!code) code = RengaPartitionSolve(partition, &plan);
+  if (!code && open) code = RengaPlanSetAvailableRanks(plan, 0);
+  if (!code) code = ShowPlan(app, graph, plan);
+  if (plan) RengaCall(RengaPlanDestroy(&plan));
   RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -217,8 +229,9 @@ static RengaErrorCode MakeOwnPlan(const App *app)
   bool machine = false;
   RengaCall(RengaOptionsGetString("machine_file", &file, &machine));
   RengaCall(AppLoadGraph(app->comm, NULL, &graph));
-  RengaCall(machine ? PlanMachine(app, graph) : PlanRanks(app, graph));
+  const RengaErrorCode code = machine ? PlanMachine(app, graph) : PlanRanks(app, graph);
   RengaCall(RengaGraphDestroy(&graph));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

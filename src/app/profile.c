@@ -105,9 +105,10 @@ static RengaErrorCode ShowProfile(const App *app, RengaGraph graph, RengaProfile
   if (strcmp(type, RENGA_PROFILE_FILE)) RengaCall(RengaProfileGetMachine(profile, &machine));
   RengaCall(RengaOptionsGetString("profile_view", &view, NULL));
   RengaCall(RengaViewerCreate(app->comm, view ? view : "ascii", &viewer));
-  RengaCall(RengaProfileView(profile, viewer));
-  if (machine) RengaCall(RengaMachineView(machine, viewer));
+  RengaErrorCode code = RengaProfileView(profile, viewer);
+  if (!code && machine) code = RengaMachineView(machine, viewer);
   RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -117,14 +118,15 @@ RengaErrorCode AppProfile(const App *app)
   RengaMachine machine = NULL;
   RengaProfile profile = NULL;
   RengaCall(AppLoadGraph(app->comm, NULL, &graph));
-  RengaCall(MakeMachine(app->comm, &machine));
-  RengaCall(RengaProfileCreate(app->comm, &profile));
-  RengaCall(RengaProfileSetGraph(profile, graph));
-  if (machine) RengaCall(RengaProfileSetMachine(profile, machine));
-  RengaCall(RengaProfileSetFromOptions(profile));
-  RengaCall(ShowProfile(app, graph, profile, machine));
-  RengaCall(RengaProfileDestroy(&profile));
+  RengaErrorCode code = MakeMachine(app->comm, &machine);
+  if (!code) code = RengaProfileCreate(app->comm, &profile);
+  if (!code) code = RengaProfileSetGraph(profile, graph);
+  if (!code && machine) code = RengaProfileSetMachine(profile, machine);
+  if (!code) code = RengaProfileSetFromOptions(profile);
+  if (!code) code = ShowProfile(app, graph, profile, machine);
+  if (profile) RengaCall(RengaProfileDestroy(&profile));
   if (machine) RengaCall(RengaMachineDestroy(&machine));
   RengaCall(RengaGraphDestroy(&graph));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -157,15 +157,17 @@ RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pi
     return RENGA_SUCCESS;
   }
   RengaCall(GatherMemory(comm, pipeline, &all));
-  for (int s = 0; s < RengaPlanGetStageCount(plan); s++) {
+  RengaErrorCode code = RENGA_SUCCESS;
+  for (int s = 0; s < RengaPlanGetStageCount(plan) && !code; s++) {
     int64_t most = 0;
     for (int r = 0; r < RengaPlanGetStage(plan, s)->shape.replicas; r++) {
       int64_t bytes = all[RengaPlanGetRank(plan, s, r)].forecast;
       if (bytes > most) most = bytes;
     }
-    RengaCall(RengaPlanSetMemory(plan, s, most));
+    code = RengaPlanSetMemory(plan, s, most);
   }
   RengaFree(&all);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -175,9 +177,10 @@ RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipe
   Memory *all = NULL;
   RengaCall(RengaObjectGetComm(comm, &printer));
   RengaCall(GatherMemory(comm, pipeline, &all));
-  if (RengaCommGetRank(comm) == 0)
-    RengaCall(PrintRanks(printer, plan, RengaCommGetSize(comm), all));
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (RengaCommGetRank(comm) == 0) code = PrintRanks(printer, plan, RengaCommGetSize(comm), all);
   RengaFree(&all);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
