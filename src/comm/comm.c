@@ -120,19 +120,26 @@ static RengaErrorCode CommSplitByColor(MPI_Comm comm, int color, int key, MPI_Co
   return RENGA_SUCCESS;
 }
 
-/* The rank in comm of the first rank of this node. */
-static RengaErrorCode CommFirstOfNode(MPI_Comm comm, int *first)
+static RengaErrorCode CommTranslateFirst(MPI_Comm comm, MPI_Comm local, int *first)
 {
-  MPI_Comm local;
   MPI_Group group, local_group;
   int zero = 0;
-  RengaCall(RengaSplitByNode_Private(comm, &local));
   RengaCallMPI(MPI_Comm_group(comm, &group));
   RengaCallMPI(MPI_Comm_group(local, &local_group));
   RengaCallMPI(MPI_Group_translate_ranks(local_group, 1, &zero, group, first));
   RengaCallMPI(MPI_Group_free(&local_group));
   RengaCallMPI(MPI_Group_free(&group));
+  return RENGA_SUCCESS;
+}
+
+/* The rank in comm of the first rank of this node. */
+static RengaErrorCode CommFirstOfNode(MPI_Comm comm, int *first)
+{
+  MPI_Comm local;
+  RengaCall(RengaSplitByNode_Private(comm, &local));
+  const RengaErrorCode code = CommTranslateFirst(comm, local, first);
   RengaCallMPI(MPI_Comm_free(&local));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -234,8 +241,9 @@ RengaErrorCode RengaCommSetFromOptions(RengaComm comm)
   if (comm->view == NULL) return RENGA_SUCCESS;
   RengaViewer viewer;
   RengaCall(RengaViewerCreate(comm, comm->view, &viewer));
-  RengaCall(RengaCommView(comm, viewer));
+  const RengaErrorCode code = RengaCommView(comm, viewer);
   RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

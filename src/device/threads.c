@@ -59,20 +59,28 @@ static RengaErrorCode RaiseNoCores(void)
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_LIBRARY, "hwloc cannot read this machine's cores");
 }
 
+/* What this rank has of the node's cores. */
+static RengaErrorCode FindShare(MPI_Comm node, double *share)
+{
+  hwloc_topology_t topology = NULL;
+  const bool loaded = hwloc_topology_init(&topology) == 0 && hwloc_topology_load(topology) == 0;
+  int64_t all_loaded = loaded;
+  RengaErrorCode code =
+      RengaReduceInt64_Private(node, MPI_MIN, &all_loaded, "all ranks to look at their cores");
+  if (!code) code = all_loaded ? ShareCores(node, topology, share) : RaiseNoCores();
+  if (topology) hwloc_topology_destroy(topology);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CountThreads(MPI_Comm comm, int *threads)
 {
   MPI_Comm node = MPI_COMM_NULL;
-  hwloc_topology_t topology = NULL;
   double share = 0;
   RengaCall(RengaErrorAgree(comm, RENGA_SUCCESS)); /* MPI's own wait spins, and has no limit */
   RengaCall(RengaSplitByNode_Private(comm, &node));
-  RengaCall(RengaWatchShare_Private(comm, node));
-  bool loaded = hwloc_topology_init(&topology) == 0 && hwloc_topology_load(topology) == 0;
-  int64_t all_loaded = loaded;
-  RengaCall(
-      RengaReduceInt64_Private(node, MPI_MIN, &all_loaded, "all ranks to look at their cores"));
-  RengaErrorCode code = all_loaded ? ShareCores(node, topology, &share) : RaiseNoCores();
-  if (topology) hwloc_topology_destroy(topology);
+  RengaErrorCode code = RengaWatchShare_Private(comm, node);
+  if (!code) code = FindShare(node, &share);
   RengaCall(RengaWatchRelease_Private(node));
   RengaCallMPI(MPI_Comm_free(&node));
   RengaCall(code);

@@ -136,9 +136,10 @@ RengaErrorCode RengaLayoutChoose_Private(Layout *layout)
   RengaValue *wanted;
   RengaCall(RengaLayoutWanted_Private(layout, &count, NULL));
   RengaCall(RengaMalloc(count + 1, &wanted));
-  RengaCall(RengaLayoutWanted_Private(layout, &count, wanted));
-  for (int i = 0; i < count; i++) layout->needed[wanted[i]] = true;
+  const RengaErrorCode code = RengaLayoutWanted_Private(layout, &count, wanted);
+  for (int i = 0; i < count && !code; i++) layout->needed[wanted[i]] = true;
   RengaFree(&wanted);
+  RengaCall(code);
   for (int n = 0; n < layout->n_nodes; n++)
     layout->constant[n] = DependsOnStageConstants(layout, LayoutNode(layout, n));
   RengaCall(MarkNeeded(layout));

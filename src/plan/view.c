@@ -156,8 +156,10 @@ static RengaErrorCode ViewIdle(RengaPlan plan, RengaViewer viewer)
   bool *busy = NULL;
   char text[120];
   if (plan->available <= RengaPlanGetRankCount(plan)) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(plan->available, &idle));
-  RengaCall(RengaMalloc(plan->available, &busy));
+  RengaErrorCode code = RengaMalloc(plan->available, &idle);
+  if (!code) code = RengaMalloc(plan->available, &busy);
+  if (code) RengaFree(&idle);
+  RengaCall(code);
   for (int r = 0; r < plan->offset[plan->count]; r++)
     if (plan->rank[r] < plan->available) busy[plan->rank[r]] = true;
   for (int r = 0; r < plan->available; r++)

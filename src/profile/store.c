@@ -224,7 +224,7 @@ static RengaErrorCode ReadHere(const char *name, const char *device, bool requir
 }
 
 /* The rows of rank 0, as one text and numbers. */
-static RengaErrorCode ShareRows(RengaComm comm, ProfileRows *rows)
+static RengaErrorCode ShareRows(RengaComm comm, MPI_Comm mpi, ProfileRows *rows)
 {
   const char *what = "measured costs of rank 0";
   const bool first = RengaCommGetRank(comm) == 0;
@@ -233,14 +233,15 @@ static RengaErrorCode ShareRows(RengaComm comm, ProfileRows *rows)
   double *seconds = NULL;
   for (int r = 0; first && r < rows->count; r++) head[1] += (int64_t)strlen(rows->row[r].name) + 1;
   RengaCall(RengaCommBroadcast(comm, head, sizeof head, 0, what));
-  RengaCall(RengaMalloc(head[1] + 1, &text));
-  RengaCall(RengaMalloc(head[0] + 1, &seconds));
+  RengaErrorCode code = RengaMalloc(head[1] + 1, &text);
+  if (!code) code = RengaMalloc(head[0] + 1, &seconds);
+  code = RengaErrorAgree(mpi, code);
   char *at = text;
-  for (int r = 0; first && r < rows->count; r++) {
+  for (int r = 0; first && r < rows->count && !code; r++) {
     at = stpcpy(at, rows->row[r].name) + 1;
     seconds[r] = rows->row[r].seconds;
   }
-  RengaErrorCode code = RengaCommBroadcast(comm, text, (size_t)head[1] + 1, 0, what);
+  if (!code) code = RengaCommBroadcast(comm, text, (size_t)head[1] + 1, 0, what);
   if (code == RENGA_SUCCESS)
     code = RengaCommBroadcast(comm, seconds, (size_t)(head[0] + 1) * sizeof *seconds, 0, what);
   at = text;
@@ -262,7 +263,7 @@ RengaErrorCode RengaProfileStoreRead_Private(RengaComm comm, const char *file, c
   RengaCall(RengaObjectGetComm(comm, &mpi));
   if (RengaCommGetRank(comm) == 0 && file[0]) code = ReadHere(file, device, required, rows);
   RengaCall(RengaErrorAgree(mpi, code));
-  RengaCall(ShareRows(comm, rows));
+  RengaCall(ShareRows(comm, mpi, rows));
   return RENGA_SUCCESS;
 }
 

@@ -162,7 +162,7 @@ RengaErrorCode RengaLogView(MPI_Comm comm, FILE *file)
   const RengaLogRecord *records;
   const RengaLogMemoryRecord *memory;
   int rank, size, n_memory;
-  char *all_records, *all_memory;
+  char *all_records, *all_memory = NULL;
   size_t record_bytes, memory_bytes;
   double total = MPI_Wtime() - RengaLogGetStart();
   RengaLogMemory("process (resident)", -1, (int64_t)RengaMemoryResident());
@@ -172,15 +172,16 @@ RengaErrorCode RengaLogView(MPI_Comm comm, FILE *file)
   n_memory = RengaLogGetMemory(&memory);
   RengaCall(GatherRecords(comm, records, (size_t)n_records * sizeof *records, &all_records,
                           &record_bytes));
-  RengaCall(
-      GatherRecords(comm, memory, (size_t)n_memory * sizeof *memory, &all_memory, &memory_bytes));
-  if (rank == 0) {
+  RengaErrorCode code =
+      GatherRecords(comm, memory, (size_t)n_memory * sizeof *memory, &all_memory, &memory_bytes);
+  if (rank == 0 && !code) {
     fprintf(file, "\nRenga %s on %d ranks, %.3f s\n\n", RENGA_VERSION, size, total);
-    RengaCall(ViewEvents(file, size, all_records, record_bytes, total));
-    RengaCall(ViewMemory(file, all_memory, memory_bytes));
+    code = ViewEvents(file, size, all_records, record_bytes, total);
+    if (!code) code = ViewMemory(file, all_memory, memory_bytes);
     fflush(file);
   }
   RengaFree(&all_records);
   RengaFree(&all_memory);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

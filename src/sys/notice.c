@@ -86,21 +86,30 @@ static bool IsSilent(RengaWatch watch, int rank, double now)
   return rank != watch->rank && now - watch->seen[rank] > SILENT * watch->limit;
 }
 
+static RengaErrorCode TranslateRanks(RengaWatch watch, MPI_Comm comm, int size, const int mine[],
+                                     int ranks[])
+{
+  MPI_Group group, all;
+  RengaCallMPI(MPI_Comm_group(comm, &group));
+  RengaCallMPI(MPI_Comm_group(watch->side, &all));
+  RengaCallMPI(MPI_Group_translate_ranks(group, size, mine, all, ranks));
+  RengaCallMPI(MPI_Group_free(&group));
+  RengaCallMPI(MPI_Group_free(&all));
+  return RENGA_SUCCESS;
+}
+
 /* ranks[i]: rank of the watch that is rank i of comm; a negative number where it is none of it. */
 static RengaErrorCode RanksOfWatch(RengaWatch watch, MPI_Comm comm, int *size, int **ranks)
 {
-  MPI_Group group, all;
   int *mine = NULL;
   RengaCallMPI(MPI_Comm_size(comm, size));
-  RengaCall(RengaMalloc(*size, &mine));
-  RengaCall(RengaMalloc(*size, ranks));
-  for (int i = 0; i < *size; i++) mine[i] = i;
-  RengaCallMPI(MPI_Comm_group(comm, &group));
-  RengaCallMPI(MPI_Comm_group(watch->side, &all));
-  RengaCallMPI(MPI_Group_translate_ranks(group, *size, mine, all, *ranks));
-  RengaCallMPI(MPI_Group_free(&group));
-  RengaCallMPI(MPI_Group_free(&all));
+  RengaErrorCode code = RengaMalloc(*size, &mine);
+  if (!code) code = RengaMalloc(*size, ranks);
+  for (int i = 0; i < *size && !code; i++) mine[i] = i;
+  if (!code) code = TranslateRanks(watch, comm, *size, mine, *ranks);
   RengaFree(&mine);
+  if (code) RengaFree(ranks);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

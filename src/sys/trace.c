@@ -199,6 +199,31 @@ static RengaErrorCode WriteTraceRanks(MPI_Comm comm, FILE *file, Text *mine)
   return RENGA_SUCCESS;
 }
 
+/* From all ranks; file: of rank 0, NULL on others. */
+static RengaErrorCode WriteTraceText(MPI_Comm comm, int rank, FILE *file)
+{
+  double origin = 0;
+  Text text = {NULL, 0, 0};
+  RengaCall(FindOrigin(comm, &origin));
+  const RengaErrorCode code = RengaErrorAgree(comm, FormatRank(rank, origin, &text));
+  if (code) RengaFree(&text.bytes);
+  RengaCall(code);
+  if (file) fprintf(file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
+  RengaCall(WriteTraceRanks(comm, file, &text)); /* where it fails MPI may still read the text */
+  RengaFree(&text.bytes);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EndTraceFile(FILE *file, const char *file_name)
+{
+  fprintf(file, "{\"ph\":\"M\",\"pid\":0,\"name\":\"lost\",\"args\":{\"records\":%lld}}\n]}\n",
+          (long long)trace.lost);
+  const bool bad = ferror(file) != 0;
+  RengaCheck(fclose(file) == 0 && !bad, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", file_name,
+             strerror(errno));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaLogTraceWrite - write the timeline of all ranks as a Chrome trace
 
@@ -214,8 +239,6 @@ static RengaErrorCode WriteTraceRanks(MPI_Comm comm, FILE *file, Text *mine)
 RengaErrorCode RengaLogTraceWrite(MPI_Comm comm, const char *file_name)
 {
   int rank;
-  double origin = 0;
-  Text text = {NULL, 0, 0};
   FILE *file = NULL;
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
@@ -223,19 +246,11 @@ RengaErrorCode RengaLogTraceWrite(MPI_Comm comm, const char *file_name)
     code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, __func__, __FILE__, __LINE__,
                            "%s: %s", file_name, strerror(errno));
   RengaCall(RengaErrorAgree(comm, code));
-  RengaCall(FindOrigin(comm, &origin));
-  RengaCall(FormatRank(rank, origin, &text));
-  if (file) fprintf(file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
-  RengaCall(WriteTraceRanks(comm, file, &text));
+  code = WriteTraceText(comm, rank, file);
   if (file) {
-    fprintf(file, "{\"ph\":\"M\",\"pid\":0,\"name\":\"lost\",\"args\":{\"records\":%lld}}\n]}\n",
-            (long long)trace.lost);
-    bool bad = ferror(file) != 0;
-    if (fclose(file) != 0 || bad)
-      code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, __func__, __FILE__, __LINE__,
-                             "%s: %s", file_name, strerror(errno));
+    const RengaErrorCode end = EndTraceFile(file, file_name);
+    if (!code) code = end;
   }
-  RengaFree(&text.bytes);
   RengaCall(RengaErrorAgree(comm, code));
   return RENGA_SUCCESS;
 }

@@ -1,6 +1,7 @@
 # Failures on purpose: the n-th allocation, message, write to a file or read of a sample.
-faults_tests = %D%/each %D%/cuts
+faults_tests = %D%/each %D%/calls %D%/cuts
 check_PROGRAMS += $(faults_tests)
 TESTS += $(faults_tests)
 %C%_each_SOURCES = %D%/each.c %D%/parts.c %D%/faults.h
+%C%_calls_SOURCES = %D%/calls.c
 %C%_cuts_SOURCES = %D%/cuts.c
