@@ -84,6 +84,7 @@ void RengaScheduleFreeLists_Private(RengaSchedule schedule)
 {
   for (int r = 0; schedule->list && r < schedule->ranks; r++) RengaFree(&schedule->list[r].action);
   RengaFree(&schedule->list);
+  RengaFree(&schedule->sequence);
   RengaFree(&schedule->chunk);
   RengaFree(&schedule->chunk_of);
   RengaFree(&schedule->warm_up);

@@ -268,6 +268,7 @@ RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int re
   for (int64_t i = 0; i < count; i++) list->action[i] = actions[i];
   RengaErrorCode code = RengaScheduleProve_Private(schedule);
   if (code) *list = old;
+  if (!code) RengaFree(&schedule->sequence); /* of the old lists */
   RengaFree(code ? &copy : &replaced);
   RengaCall(code);
   return RENGA_SUCCESS;

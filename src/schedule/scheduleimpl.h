@@ -29,6 +29,15 @@ typedef struct {
   int *owner;     /* [micro-batches] replica that has it */
 } RengaSharing;
 
+/* An action of some rank, among those of all ranks. */
+typedef struct {
+  RengaActionKind kind;
+  int rank, stage;
+  bool last;     /* of a sum: with this action all replicas have come to it */
+  int64_t place; /* of a message: [message][micro-batch]; of a sum: [bucket of all stages][2] */
+  const RengaAction *action; /* in the rank's list */
+} RengaSequenceRow;
+
 struct _RengaScheduleOps {
   /* How many forwards each stage does before its first backward, one more being in flight, where
      the type says so before any list is made; NULL: its lists are made and counted. */
@@ -52,17 +61,19 @@ struct _p_RengaSchedule {
   const RengaMessage *message;   /* borrowed */
   int n_sharings;
   RengaSharing *sharing;
-  int *sharing_of;           /* [stages] */
-  int64_t *global;           /* [micro-batches] the order that all ranks agree on */
-  int64_t *place;            /* [micro-batches] its inverse */
-  RengaScheduleChunk *chunk; /* [seats] by rank, then stage */
-  int *chunk_of;             /* [seats] */
-  RengaActionList list;      /* [ranks] */
-  int64_t *warm_up;          /* [stages]; not read where the type does not say it */
-  int64_t *in_flight;        /* [stages] the most that a list needs */
-  int64_t *lag;              /* [stages] see RengaScheduleGetLag() */
-  int *row_start;            /* [stages * RENGA_ROWS_KINDS + 1] */
-  int *row;                  /* of messages, by stage and kind */
+  int *sharing_of;            /* [stages] */
+  int64_t *global;            /* [micro-batches] the order that all ranks agree on */
+  int64_t *place;             /* [micro-batches] its inverse */
+  RengaScheduleChunk *chunk;  /* [seats] by rank, then stage */
+  int *chunk_of;              /* [seats] */
+  RengaActionList list;       /* [ranks] */
+  int64_t n_sequence;         /* actions of all lists */
+  RengaSequenceRow *sequence; /* [n_sequence] see sequence.c; NULL: not simulated yet */
+  int64_t *warm_up;           /* [stages]; not read where the type does not say it */
+  int64_t *in_flight;         /* [stages] the most that a list needs */
+  int64_t *lag;               /* [stages] see RengaScheduleGetLag() */
+  int *row_start;             /* [stages * RENGA_ROWS_KINDS + 1] */
+  int *row;                   /* of messages, by stage and kind */
 };
 
 RengaErrorCode RengaScheduleCreate_GPipe(void *schedule);
@@ -127,6 +138,9 @@ RengaErrorCode RengaScheduleInterleave_Private(RengaActionList list, const int64
 /* prove.c: executes the lists in the abstract, fills in_flight[]. An error names stage and
    action. */
 RengaErrorCode RengaScheduleProve_Private(RengaSchedule schedule);
+
+/* sequence.c: fills sequence[], if it is not there. */
+RengaErrorCode RengaScheduleMakeSequence_Private(RengaSchedule schedule);
 
 /* simulate.c: executes the lists in time. visit (or NULL) sees what ranks compute. */
 typedef struct {

@@ -1,33 +1,27 @@
-/* The lists in time, on tracks: each rank computes one action after another; a receive waits
-   until its message has arrived, sends cost the sender nothing, and messages of one rank to
-   another go side by side or queue; sums over replicas begin when the last replica comes to them,
-   one after the other on each rank, which computes meanwhile; an update waits for those of its
-   rank. */
+/* The lists in time, on tracks, along the one sequence of all their actions: each rank computes one
+   action after another; a receive waits until its message has arrived, sends cost the sender
+   nothing, and messages of one rank to another go side by side or queue; sums over replicas begin
+   when the last replica comes to them, one after the other on each rank, which computes meanwhile;
+   an update waits for those of its rank. */
 #include "scheduleimpl.h"
 
 typedef struct {
   RengaSchedule schedule;
   const RengaScheduleClock *clock;
-  int64_t *next;      /* [rank] place in its list */
   double *now, *busy; /* [rank] */
-  double *arrival;    /* [message][micro-batch], -1: not sent */
-  double *link;       /* [rank][rank] when the last message arrives; NULL: none queues */
-  int *first_bucket;  /* [stage + 1] */
+  double *arrival;    /* [message][micro-batch] */
   double *begin;      /* [bucket][2] when the last replica came to its sum, and to its gather */
-  int *summing;       /* [bucket][2] replicas that came to it */
   double *summed;     /* [rank] when the last of its sums ends */
-  int *open;          /* [stage] sums that some replica came to, and not all */
+  double *link;       /* [rank][rank] when the last message arrives; NULL: none queues */
 } Simulation;
 
-static void SimulateWork(Simulation *simulation, int rank, const RengaAction *action)
+static void SimulateWork(Simulation *simulation, const RengaSequenceRow *row, const double *seconds)
 {
   const RengaScheduleClock *clock = simulation->clock;
-  const double *seconds = clock->durations.seconds[action->kind];
-  if (!seconds) return;
-  const double begin = simulation->now[rank], end = begin + seconds[action->stage];
-  simulation->now[rank] = end;
-  simulation->busy[rank] += seconds[action->stage];
-  if (clock->visit) clock->visit(clock->user, rank, action, begin, end);
+  const double begin = simulation->now[row->rank], length = seconds[row->stage];
+  simulation->now[row->rank] = begin + length;
+  simulation->busy[row->rank] += length;
+  if (clock->visit) clock->visit(clock->user, row->rank, row->action, begin, begin + length);
 }
 
 static int RankOfSeat(RengaSchedule schedule, int stage, int64_t microbatch)
@@ -37,14 +31,15 @@ static int RankOfSeat(RengaSchedule schedule, int stage, int64_t microbatch)
 }
 
 /* Returns when it arrives. */
-static double Transfer(Simulation *simulation, int rank, const RengaAction *action)
+static double Transfer(const Simulation *simulation, const RengaSequenceRow *row)
 {
   RengaSchedule schedule = simulation->schedule;
+  const RengaAction *action = row->action;
   const double *seconds = simulation->clock->durations.message;
-  const double length = seconds ? seconds[action->message] : 0, now = simulation->now[rank];
+  const double length = seconds ? seconds[action->message] : 0, now = simulation->now[row->rank];
   if (!simulation->link) return now + length;
   const int to = RankOfSeat(schedule, schedule->message[action->message].to, action->microbatch);
-  double *link = &simulation->link[(int64_t)rank * schedule->ranks + to];
+  double *link = &simulation->link[(int64_t)row->rank * schedule->ranks + to];
   *link = (*link > now ? *link : now) + length;
   return *link;
 }
@@ -61,129 +56,71 @@ static void RunSum(Simulation *simulation, int stage, double begin, double secon
 
 /* All replicas sum the buckets of a stage in one order, as the proof has shown, and gather those
    that they gather by themselves. */
-static void Sum(Simulation *simulation, int rank, const RengaAction *action)
+static void SimulateSum(Simulation *simulation, const RengaSequenceRow *row, const double *seconds)
 {
-  const double *seconds = simulation->clock->durations.seconds[action->kind];
-  const int half = action->kind == RENGA_ACTION_GATHER;
-  const int bucket = 2 * (simulation->first_bucket[action->stage] + action->bucket) + half;
-  double *begin = &simulation->begin[bucket];
-  if (simulation->now[rank] > *begin) *begin = simulation->now[rank];
-  if (simulation->summing[bucket]++ == 0) simulation->open[action->stage]++;
-  if (simulation->summing[bucket] < simulation->schedule->replicas[action->stage]) return;
-  RunSum(simulation, action->stage, *begin, seconds ? seconds[action->stage] : 0);
-  simulation->open[action->stage]--;
+  const double now = simulation->now[row->rank];
+  double *begin = &simulation->begin[row->place];
+  if (now > *begin) *begin = now;
+  if (row->last) RunSum(simulation, row->stage, *begin, seconds ? seconds[row->stage] : 0);
 }
 
-/* False where a sum of the rank's stages is not begun by all. */
-static bool WaitForSums(Simulation *simulation, int rank)
+static void SimulateRow(Simulation *simulation, const RengaSequenceRow *row)
 {
-  const RengaActionList list = &simulation->schedule->list[rank];
-  for (int c = 0; c < list->n_chunks; c++)
-    if (simulation->open[list->chunk[c].stage] > 0) return false;
-  const double end = simulation->summed[rank];
-  if (end > simulation->now[rank]) simulation->now[rank] = end;
-  return true;
-}
-
-/* Do the rank's next action; false where it has to wait. */
-static bool SimulateStep(Simulation *simulation, int rank)
-{
-  RengaSchedule schedule = simulation->schedule;
-  const RengaAction *action = &schedule->list[rank].action[simulation->next[rank]];
-  const int64_t place = action->message * schedule->microbatches + action->microbatch;
-  double *now = &simulation->now[rank];
-  switch (action->kind) {
+  const double *seconds = simulation->clock->durations.seconds[row->kind];
+  double *now = &simulation->now[row->rank];
+  switch (row->kind) {
   case RENGA_ACTION_RECEIVE:
-    if (simulation->arrival[place] < 0) return false;
-    if (simulation->arrival[place] > *now) *now = simulation->arrival[place];
+    if (simulation->arrival[row->place] > *now) *now = simulation->arrival[row->place];
     break;
   case RENGA_ACTION_SEND:
-    simulation->arrival[place] = Transfer(simulation, rank, action);
+    simulation->arrival[row->place] = Transfer(simulation, row);
     break;
   case RENGA_ACTION_REDUCE:
   case RENGA_ACTION_GATHER:
-    Sum(simulation, rank, action);
+    SimulateSum(simulation, row, seconds);
     break;
   case RENGA_ACTION_UPDATE:
-    if (!WaitForSums(simulation, rank)) return false;
-    SimulateWork(simulation, rank, action);
+    if (simulation->summed[row->rank] > *now) *now = simulation->summed[row->rank];
+    if (seconds) SimulateWork(simulation, row, seconds);
     break;
   default:
-    SimulateWork(simulation, rank, action);
-  }
-  simulation->next[rank]++;
-  return true;
-}
-
-/* The lists are proved, so this ends with all of them done. */
-static void RunSimulation(Simulation *simulation)
-{
-  RengaSchedule schedule = simulation->schedule;
-  for (bool moved = true; moved;) {
-    moved = false;
-    for (int r = 0; r < schedule->ranks; r++)
-      while (simulation->next[r] < schedule->list[r].n_actions && SimulateStep(simulation, r))
-        moved = true;
+    if (seconds) SimulateWork(simulation, row, seconds);
   }
 }
 
-static RengaErrorCode AllocateSimulatedSums(Simulation *simulation)
-{
-  RengaSchedule schedule = simulation->schedule;
-  RengaCall(RengaMalloc(schedule->stages + 1, &simulation->first_bucket));
-  for (int s = 0; s < schedule->stages; s++)
-    simulation->first_bucket[s + 1] = simulation->first_bucket[s] + schedule->buckets[s];
-  const int halves = 2 * simulation->first_bucket[schedule->stages];
-  RengaCall(RengaMalloc(halves, &simulation->begin));
-  RengaCall(RengaMalloc(halves, &simulation->summing));
-  RengaCall(RengaMalloc(schedule->ranks, &simulation->summed));
-  RengaCall(RengaMalloc(schedule->stages, &simulation->open));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode AllocateSimulation(Simulation *simulation)
+/* All times in one block, zero; the caller frees it. */
+static RengaErrorCode AllocateSimulation(Simulation *simulation, double **block)
 {
   RengaSchedule schedule = simulation->schedule;
   const int64_t n = schedule->n_messages * schedule->microbatches, ranks = schedule->ranks;
-  RengaCall(RengaMalloc(ranks, &simulation->next));
-  RengaCall(RengaMalloc(ranks, &simulation->now));
-  RengaCall(RengaMalloc(ranks, &simulation->busy));
-  RengaCall(RengaMalloc(n + 1, &simulation->arrival));
-  for (int64_t i = 0; i < n; i++) simulation->arrival[i] = -1;
-  if (simulation->clock->durations.queue) RengaCall(RengaMalloc(ranks * ranks, &simulation->link));
-  RengaCall(AllocateSimulatedSums(simulation));
+  const bool queue = simulation->clock->durations.queue;
+  int64_t halves = 0;
+  for (int s = 0; s < schedule->stages; s++) halves += 2 * schedule->buckets[s];
+  RengaCall(RengaMalloc(3 * ranks + n + halves + (queue ? ranks * ranks : 0), block));
+  simulation->now = *block;
+  simulation->busy = simulation->now + ranks;
+  simulation->summed = simulation->busy + ranks;
+  simulation->arrival = simulation->summed + ranks;
+  simulation->begin = simulation->arrival + n;
+  if (queue) simulation->link = simulation->begin + halves;
   return RENGA_SUCCESS;
-}
-
-static void FreeSimulation(Simulation *simulation)
-{
-  RengaFree(&simulation->next);
-  RengaFree(&simulation->now);
-  RengaFree(&simulation->busy);
-  RengaFree(&simulation->arrival);
-  RengaFree(&simulation->link);
-  RengaFree(&simulation->first_bucket);
-  RengaFree(&simulation->begin);
-  RengaFree(&simulation->summing);
-  RengaFree(&simulation->summed);
-  RengaFree(&simulation->open);
 }
 
 RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaScheduleClock *clock,
                                          double *makespan, double *busy)
 {
   Simulation simulation = {.schedule = schedule, .clock = clock};
+  double *block = NULL;
+  RengaCall(RengaScheduleMakeSequence_Private(schedule));
+  RengaCall(AllocateSimulation(&simulation, &block));
+  for (int64_t i = 0; i < schedule->n_sequence; i++)
+    SimulateRow(&simulation, &schedule->sequence[i]);
   *makespan = *busy = 0;
-  RengaErrorCode code = AllocateSimulation(&simulation);
-  if (!code) {
-    RunSimulation(&simulation);
-    for (int r = 0; r < schedule->ranks; r++) {
-      if (simulation.now[r] > *makespan) *makespan = simulation.now[r];
-      *busy += simulation.busy[r];
-    }
+  for (int r = 0; r < schedule->ranks; r++) {
+    if (simulation.now[r] > *makespan) *makespan = simulation.now[r];
+    *busy += simulation.busy[r];
   }
-  FreeSimulation(&simulation);
-  RengaCall(code);
+  RengaFree(&block);
   return RENGA_SUCCESS;
 }
 

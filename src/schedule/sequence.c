@@ -1,0 +1,115 @@
+/* All ranks' actions in one sequence in which none comes before what it waits for. It follows from
+   the lists alone, so it is made once, when a schedule is first simulated, and each simulation is
+   one walk along it. The actions of a rank, and the sums of a stage, keep their order. */
+#include "scheduleimpl.h"
+
+typedef struct {
+  RengaSchedule schedule;
+  int64_t *next;     /* [rank] place in its list */
+  bool *sent;        /* [message][micro-batch] */
+  int *first_bucket; /* [stage + 1] */
+  int *come;         /* [bucket][2] replicas that came to its sum, and to its gather */
+  int *open;         /* [stage] sums that some replica came to, and not all */
+} Ordering;
+
+static RengaErrorCode AllocateOrdering(Ordering *ordering)
+{
+  RengaSchedule schedule = ordering->schedule;
+  RengaCall(RengaMalloc(schedule->ranks, &ordering->next));
+  RengaCall(RengaMalloc(schedule->n_messages * schedule->microbatches + 1, &ordering->sent));
+  RengaCall(RengaMalloc(schedule->stages + 1, &ordering->first_bucket));
+  for (int s = 0; s < schedule->stages; s++)
+    ordering->first_bucket[s + 1] = ordering->first_bucket[s] + schedule->buckets[s];
+  RengaCall(RengaMalloc(2 * ordering->first_bucket[schedule->stages], &ordering->come));
+  RengaCall(RengaMalloc(schedule->stages, &ordering->open));
+  return RENGA_SUCCESS;
+}
+
+static void FreeOrdering(Ordering *ordering)
+{
+  RengaFree(&ordering->next);
+  RengaFree(&ordering->sent);
+  RengaFree(&ordering->first_bucket);
+  RengaFree(&ordering->come);
+  RengaFree(&ordering->open);
+}
+
+/* True for the last replica. */
+static bool ComeToSum(Ordering *ordering, int stage, int64_t place)
+{
+  if (ordering->come[place]++ == 0) ordering->open[stage]++;
+  if (ordering->come[place] < ordering->schedule->replicas[stage]) return false;
+  ordering->open[stage]--;
+  return true;
+}
+
+static bool SumsAreBegun(const Ordering *ordering, int rank)
+{
+  const RengaActionList list = &ordering->schedule->list[rank];
+  for (int c = 0; c < list->n_chunks; c++)
+    if (ordering->open[list->chunk[c].stage] > 0) return false;
+  return true;
+}
+
+/* The rank's next action as a row; false where it has to wait. */
+static bool TakeNext(Ordering *ordering, int rank, RengaSequenceRow *row)
+{
+  RengaSchedule schedule = ordering->schedule;
+  const RengaAction *action = &schedule->list[rank].action[ordering->next[rank]];
+  *row = (RengaSequenceRow){
+      .kind = action->kind, .rank = rank, .stage = action->stage, .action = action};
+  switch (action->kind) {
+  case RENGA_ACTION_RECEIVE:
+  case RENGA_ACTION_SEND:
+    row->place = action->message * schedule->microbatches + action->microbatch;
+    if (action->kind == RENGA_ACTION_SEND) ordering->sent[row->place] = true;
+    if (!ordering->sent[row->place]) return false;
+    break;
+  case RENGA_ACTION_REDUCE:
+  case RENGA_ACTION_GATHER:
+    row->place = 2 * (ordering->first_bucket[action->stage] + action->bucket) +
+                 (action->kind == RENGA_ACTION_GATHER);
+    row->last = ComeToSum(ordering, action->stage, row->place);
+    break;
+  case RENGA_ACTION_UPDATE:
+    if (!SumsAreBegun(ordering, rank)) return false;
+    break;
+  default:
+    break;
+  }
+  ordering->next[rank]++;
+  return true;
+}
+
+/* The lists are proved, so this ends with all actions taken. */
+static void TakeActions(Ordering *ordering, RengaSequenceRow row[])
+{
+  RengaSchedule schedule = ordering->schedule;
+  for (bool moved = true; moved;) {
+    moved = false;
+    for (int r = 0; r < schedule->ranks; r++)
+      while (ordering->next[r] < schedule->list[r].n_actions && TakeNext(ordering, r, row)) {
+        row++;
+        moved = true;
+      }
+  }
+}
+
+RengaErrorCode RengaScheduleMakeSequence_Private(RengaSchedule schedule)
+{
+  Ordering ordering = {.schedule = schedule};
+  int64_t count = 0;
+  RengaSequenceRow *row = NULL;
+  if (schedule->sequence) return RENGA_SUCCESS;
+  for (int r = 0; r < schedule->ranks; r++) count += schedule->list[r].n_actions;
+  RengaErrorCode code = AllocateOrdering(&ordering);
+  if (!code) code = RengaMalloc(count + 1, &row);
+  if (!code) {
+    TakeActions(&ordering, row);
+    schedule->sequence = row;
+    schedule->n_sequence = count;
+  }
+  FreeOrdering(&ordering);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
