@@ -4,7 +4,7 @@ root=${top_srcdir:-$(cd "$(dirname "$0")/.." && pwd)}
 cd "$root" || exit 1
 status=0
 folders=$(ls -d src include test tutorials examples 2>/dev/null)
-sources=$(find $folders -name '*.[ch]' | LC_ALL=C sort)
+sources=$(find $folders -name '*.[ch]' -o -name '*.cc' -o -name '*.cu' | LC_ALL=C sort)
 headers=$(find include src -name '*.h' | LC_ALL=C sort)
 
 LC_ALL=C.UTF-8 grep -nE '^.{101,}' $sources && { echo "lines over 100 columns"; status=1; }

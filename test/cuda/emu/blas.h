@@ -1,0 +1,26 @@
+/* Matrix products of the emulator: column-major, fp32 or bf16, sums in fp32. */
+#pragma once
+#include "emu.h"
+#include <cublasLt.h>
+
+struct EmuMatrix {
+  cudaDataType type;
+  int64_t rows, columns, leading, batch, stride; /* elements */
+};
+size_t EmuMatrixBytes(const EmuMatrix &matrix); /* from the first to the last element */
+
+/* D = epilogue(alpha op(A) op(B) + beta C) */
+struct EmuProduct {
+  bool transpose_a, transpose_b;
+  EmuMatrix a, b, c, d;
+  const void *in_a, *in_b, *in_c;
+  void *out;
+  float alpha, beta;
+  cublasLtEpilogue_t epilogue;
+  void *bias, *aux;
+  int64_t aux_leading;
+  cudaDataType bias_type, aux_type;
+};
+bool EmuHasType(cudaDataType type);
+bool EmuHasEpilogue(cublasLtEpilogue_t epilogue);
+void EmuMultiply(const EmuProduct &product);

@@ -1,0 +1,61 @@
+# The emulated CUDA runtime and its tests: g++ and NVIDIA's headers, no library of theirs.
+cuda_emulator = %D%/emu/copy.eo %D%/emu/cublaslt.eo %D%/emu/device.eo %D%/emu/event.eo %D%/emu/fiber.eo \
+  %D%/emu/launch.eo %D%/emu/memory.eo %D%/emu/messages.eo %D%/emu/nccl.eo %D%/emu/product.eo \
+  %D%/emu/queue.eo %D%/emu/report.eo
+cuda_emulator_headers = %D%/emu/blas.h %D%/emu/emu.h %D%/emu/emucuda.h %D%/emu/messages.h
+cuda_kernels = %D%/kernels.eo
+TESTS += %D%/suite.sh
+AM_TESTS_ENVIRONMENT += CUDA_EMULATED='$(CUDA_EMULATED)'; export CUDA_EMULATED; \
+  CUDA_MISSING='$(CUDA_MISSING)'; export CUDA_MISSING;
+EXTRA_DIST += %D%/README.md %D%/suite.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
+  %D%/emu/cublaslt.cc %D%/emu/device.cc %D%/emu/event.cc %D%/emu/fiber.cc %D%/emu/launch.cc \
+  %D%/emu/memory.cc %D%/emu/messages.cc %D%/emu/nccl.cc %D%/emu/product.cc %D%/emu/queue.cc \
+  %D%/emu/report.cc
+noinst_HEADERS += $(cuda_emulator_headers) %D%/cudatest.h %D%/kernels.h src/device/cuda/launch.h
+
+# Objects have a suffix of their own, so that no other file is built by these rules.
+SUFFIXES = .cc .cu .eo
+CUDA_CXXFLAGS = -std=c++17 -O2 -g -fPIC -fvisibility=hidden -ffp-contract=off -Wall -Wextra -Wshadow
+CUDA_CPPFLAGS = -isystem $(CUDA_DIR)/include -I$(srcdir)/test/cuda/emu -I$(srcdir)/test/cuda \
+  -I$(srcdir)/src/device/cuda
+.cc.eo:
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)$(CUDA_CXX) $(CUDA_CPPFLAGS) $(CUDA_CXXFLAGS) -c -o $@ $<
+# A file of kernels as C++ for the host.
+.cu.eo:
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)$(CUDA_CXX) -x c++ -include emucuda.h $(CUDA_CPPFLAGS) $(CUDA_CXXFLAGS) -Wno-unknown-pragmas -c -o $@ $<
+$(cuda_emulator): $(cuda_emulator_headers)
+$(cuda_kernels) %D%/faults.eo: %D%/emu/emucuda.h %D%/kernels.h src/device/cuda/launch.h
+%D%/libemucuda.a: $(cuda_emulator)
+	$(AM_V_AR)$(AR) cr $@ $(cuda_emulator)
+CLEANFILES += $(cuda_emulator) $(cuda_kernels) %D%/faults.eo %D%/libemucuda.a
+
+if CUDA_EMULATED
+cuda_programs = %D%/kernels %D%/streams %D%/products %D%/messages
+check_PROGRAMS += $(cuda_programs)
+check_SCRIPTS = %D%/faults
+CLEANFILES += %D%/faults
+cuda_test_cppflags = $(AM_CPPFLAGS) -isystem $(CUDA_DIR)/include
+cuda_test_libraries = $(cuda_kernels) %D%/libemucuda.a -lstdc++ -lpthread -lrt -lm
+%C%_kernels_SOURCES = %D%/kernels.c
+%C%_kernels_CPPFLAGS = $(cuda_test_cppflags)
+%C%_kernels_LDADD = $(cuda_test_libraries)
+%C%_streams_SOURCES = %D%/streams.c
+%C%_streams_CPPFLAGS = $(cuda_test_cppflags)
+%C%_streams_LDADD = $(cuda_test_libraries)
+%C%_products_SOURCES = %D%/products.c
+%C%_products_CPPFLAGS = $(cuda_test_cppflags)
+%C%_products_LDADD = $(cuda_test_libraries)
+%C%_messages_SOURCES = %D%/messages.c
+%C%_messages_CPPFLAGS = $(cuda_test_cppflags)
+%C%_messages_LDADD = $(cuda_test_libraries)
+%D%/faults: %D%/faults.eo $(cuda_kernels) %D%/libemucuda.a
+	$(AM_V_CCLD)$(CUDA_CXX) -o $@ %D%/faults.eo $(cuda_test_libraries)
+endif
+
+# The emulated suite alone.
+cuda_tests = %D%/suite.sh
+check-cuda: $(cuda_programs) $(check_SCRIPTS)
+	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(cuda_tests)'
+.PHONY: check-cuda
