@@ -1,7 +1,8 @@
 /* Several stages on one rank: in which order their forwards and backwards are done.
 
    If each stage had a rank of its own, and every action took one unit of time, each would have a
-   time at which it ends, later than all that it depends on. A rank does its actions by these times.
+   time at which it ends, later than all that it depends on: what it reads is there, and what it
+   writes over is taken (facts.c). A rank does its actions by these times.
    So the actions of all ranks have one order in which nothing comes before what it needs: no rank
    waits for ever. Each stage does its own in the order in which it would do them alone, so that it
    holds as many micro-batches as it would alone. The sums of a stage's gradients have the time at
@@ -14,6 +15,7 @@ typedef struct {
   RengaSchedule schedule;
   const int64_t *forwards; /* [seats][micro-batches of each], or NULL: no backward */
   int64_t *start;          /* [seats] where its micro-batches begin there */
+  int64_t *slots;          /* [stages] micro-batches that there is room for */
   int64_t *next[2], *now;  /* [seats] forwards and backwards done; when the last of them was */
   int64_t *time[2];        /* [stages][micro-batches] end of forward and backward; 0: not done */
 } Interleaving;
@@ -33,6 +35,7 @@ static RengaErrorCode CreateInterleaving(Interleaving *together)
   int64_t used = 0;
   RengaCall(RengaMalloc(schedule->seats, &together->start));
   RengaCall(RengaMalloc(schedule->seats, &together->now));
+  RengaCall(RengaMalloc(schedule->stages, &together->slots));
   for (int backward = 0; backward < 2; backward++) {
     RengaCall(RengaMalloc(schedule->seats, &together->next[backward]));
     RengaCall(RengaMalloc(n + 1, &together->time[backward]));
@@ -48,9 +51,25 @@ static void FreeInterleaving(Interleaving *together)
 {
   RengaFree(&together->start);
   RengaFree(&together->now);
+  RengaFree(&together->slots);
   for (int backward = 0; backward < 2; backward++) {
     RengaFree(&together->next[backward]);
     RengaFree(&together->time[backward]);
+  }
+}
+
+/* As many as the proof will count. */
+static void FillSlots(Interleaving *together)
+{
+  RengaSchedule schedule = together->schedule;
+  for (int seat = 0; seat < schedule->seats; seat++) {
+    const RengaScheduleChunk *chunk = &schedule->chunk[schedule->chunk_of[seat]];
+    int64_t *slots = &together->slots[chunk->stage];
+    if (!together->forwards) *slots = schedule->in_flight[chunk->stage];
+    for (int64_t i = 0; together->forwards && i < chunk->count; i++) {
+      const int64_t held = together->forwards[together->start[seat] + i] - i;
+      if (held > *slots) *slots = held;
+    }
   }
 }
 
@@ -72,6 +91,42 @@ static int64_t ReadyAt(const Interleaving *together, int stage, bool backward, i
   return together->time[!last][(last ? stage : stage + 1) * m + microbatch];
 }
 
+/* When the stage that gets what was made of a micro-batch has room for it: once it has done with
+   another one, so many places before in its own order. 0: not yet. */
+static int64_t TakenAt(const Interleaving *together, int to, bool backward, int64_t microbatch)
+{
+  RengaSchedule schedule = together->schedule;
+  const bool training = together->forwards != NULL;
+  const RengaSharing *sharing = RengaScheduleSharing_Private(schedule, to);
+  const int64_t room = backward ? RENGA_SCHEDULE_GRADIENTS : together->slots[to] + 1;
+  const int64_t place = sharing->turn[microbatch] - room;
+  if (place < 0) return 1;
+  const int64_t *order =
+      RengaScheduleChunk_Private(schedule, to, sharing->owner[microbatch])->order;
+  return together->time[training][to * schedule->microbatches + order[place]];
+}
+
+/* When all stages have taken what an action of the chunk writes over, which has had so many of its
+   kind; 0: not yet. */
+static int64_t FreeAt(const Interleaving *together, const RengaScheduleChunk *chunk, bool backward,
+                      int64_t done)
+{
+  RengaSchedule schedule = together->schedule;
+  const int64_t places = backward ? RENGA_SCHEDULE_GRADIENTS : together->slots[chunk->stage];
+  int64_t last = 1;
+  int count = 0;
+  if (done < places) return last;
+  const int *row = RengaScheduleRows_Private(
+      schedule, chunk->stage, backward ? RENGA_ROWS_SEND_BACKWARD : RENGA_ROWS_SEND_FORWARD,
+      &count);
+  for (int i = 0; i < count && last > 0; i++) {
+    const int64_t taken =
+        TakenAt(together, schedule->message[row[i]].to, backward, chunk->order[done - places]);
+    if (taken == 0 || taken > last) last = taken;
+  }
+  return last;
+}
+
 /* The next action of a seat; false where there is none, or where it has to wait. */
 static bool TakeStep(Interleaving *together, int seat)
 {
@@ -80,10 +135,13 @@ static bool TakeStep(Interleaving *together, int seat)
   int64_t *forward = &together->next[0][seat], *backward = &together->next[1][seat];
   if ((together->forwards ? *backward : *forward) == chunk->count) return false;
   const bool back = BackwardIsNext(together, seat, *forward, *backward);
-  const int64_t number = chunk->order[back ? *backward : *forward];
+  const int64_t done = back ? *backward : *forward, number = chunk->order[done];
   const int64_t ready = ReadyAt(together, chunk->stage, back, number);
-  if (!ready) return false;
-  together->now[seat] = (together->now[seat] > ready ? together->now[seat] : ready) + 1;
+  const int64_t vacant = FreeAt(together, chunk, back, done);
+  if (!ready || !vacant) return false;
+  if (together->now[seat] < ready) together->now[seat] = ready;
+  if (together->now[seat] < vacant) together->now[seat] = vacant;
+  together->now[seat]++;
   together->time[back][chunk->stage * schedule->microbatches + number] = together->now[seat];
   ++*(back ? backward : forward);
   return true;
@@ -177,6 +235,7 @@ static RengaErrorCode TakeChunkTurns(Interleaving *together, RengaActionList lis
   RengaCall(CreateInterleaving(together));
   RengaCall(RengaMalloc(total + 1, turns));
   RengaCall(RengaMalloc(list->n_chunks, &had));
+  FillSlots(together);
   TimeAll(together);
   *count = 0;
   while (FirstTurn(together, list, had, &(*turns)[*count])) ++*count;

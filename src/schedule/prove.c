@@ -239,6 +239,22 @@ static RengaErrorCode CheckAllDone(const Proof *proof)
   return RENGA_SUCCESS;
 }
 
+/* The first rank that waits; before it one that waits until what it writes over is taken: others
+   wait for its messages. */
+static int FindWaiting(const Proof *proof)
+{
+  RengaSchedule schedule = proof->schedule;
+  int found = NOTHING;
+  bool computes = false;
+  for (int r = 0; r < schedule->ranks && !computes; r++) {
+    const RengaActionList list = &schedule->list[r];
+    if (proof->next[r] == list->n_actions) continue;
+    computes = RengaProofComputes_Private(&list->action[proof->next[r]]);
+    if (found == NOTHING || computes) found = r;
+  }
+  return found;
+}
+
 static RengaErrorCode RefuseWaiting(const Proof *proof, int rank)
 {
   const RengaActionList list = &proof->schedule->list[rank];
@@ -254,20 +270,17 @@ static RengaErrorCode RefuseWaiting(const Proof *proof, int rank)
 static RengaErrorCode RunProof(Proof *proof)
 {
   RengaSchedule schedule = proof->schedule;
-  bool moved = true;
-  int waiting = NOTHING;
-  while (moved) {
+  for (bool moved = true; moved;) {
     moved = false;
-    waiting = NOTHING;
     for (int r = schedule->ranks - 1; r >= 0; r--) {
       bool waits = false;
       while (!waits && proof->next[r] < schedule->list[r].n_actions) {
         RengaCall(ProveStep(proof, r, &waits));
         if (!waits) proof->next[r]++, moved = true;
       }
-      if (waits) waiting = r;
     }
   }
+  const int waiting = FindWaiting(proof);
   if (waiting != NOTHING) return RefuseWaiting(proof, waiting);
   RengaCall(CheckAllDone(proof));
   return RENGA_SUCCESS;

@@ -36,6 +36,17 @@ says "each rank computes 2 of the 4 stages"
 accepts 4 $train -steps 6 -plan_load p.txt
 says "$digest"
 
+# Gradients that pass by stages of the same ranks: they are taken late, and the lists wait for that.
+accepts 1 plan -graph ncf -batch_size 8 -microbatch_size 1 -partition_ranks 4 -partition_stages 4 \
+  -pipeline_chunks 5 -pipeline_schedule gpipe
+says "20 stages x 1 replica, 5 stages per rank"
+accepts 3 train -graph ncf -data synthetic -batch_size 8 -microbatch_size 1 -steps 2 -progress none \
+  -parameter_digest -partition_stages 3 -pipeline_chunks 6 -pipeline_schedule gpipe
+digest=$(grep "parameter digest 0x" out)
+accepts 1 train -graph ncf -data synthetic -batch_size 8 -microbatch_size 1 -steps 2 -progress none \
+  -parameter_digest
+says "$digest"
+
 refuses 2 "-pipeline_chunks 2: 2 stages per rank are not supported by -partition_type auto" \
   $train -pipeline_chunks 2 -partition_type auto
 refuses 2 "the cuts make 3 stages, which cannot be shared out in 2 for each rank" \

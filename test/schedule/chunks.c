@@ -90,6 +90,41 @@ static void CheckPlacements(RengaComm comm, const char *type, double eager)
   RengaCallAbort(RengaScheduleDestroy(&schedule));
 }
 
+/* Stages of other numbers of replicas in turn, so that ranks work through several lanes: what a
+   stage writes over is taken later than it is where all have the same. */
+static void CheckUnequal(RengaComm comm, const char *type, int across, int chunks, int first)
+{
+  enum { MOST_MICROBATCHES = 21 };
+  RengaMessage messages[4 * MOST_STAGES];
+  int each[MOST_STAGES], rank[MOST_SEATS], start[MOST_STAGES + 1] = {0};
+  const int stages = across * chunks, n = FillMessages(stages, messages);
+  RengaSchedule schedule;
+  for (int s = 0; s < stages; s++) {
+    each[s] = s % across % 2 == first ? 1 : 2;
+    start[s + 1] = start[s] + each[s];
+    for (int r = 0; r < each[s]; r++) rank[start[s] + r] = start[s % across] + r;
+  }
+  RengaCallAbort(RengaScheduleCreate(comm, &schedule));
+  RengaCallAbort(RengaScheduleSetType(schedule, type));
+  for (int64_t m = 1; m <= MOST_MICROBATCHES; m += 4)
+    for (int training = 0; training < 2; training++) {
+      RengaCallAbort(RengaScheduleSetShape(schedule, stages, each, m, n, messages, !training));
+      RengaCallAbort(RengaScheduleSetRanks(schedule, rank));
+      RengaCallAbort(RengaScheduleSetUp(schedule));
+    }
+  RengaCallAbort(RengaScheduleDestroy(&schedule));
+}
+
+static void CheckAllUnequal(RengaComm comm)
+{
+  for (int across = 2; across <= 4; across++)
+    for (int chunks = 1; chunks <= 3; chunks++)
+      for (int first = 0; first < 2; first++) {
+        CheckUnequal(comm, RENGA_SCHEDULE_GPIPE, across, chunks, first);
+        CheckUnequal(comm, RENGA_SCHEDULE_1F1B, across, chunks, first);
+      }
+}
+
 static void CheckRefused(RengaComm comm)
 {
   RengaMessage messages[16];
@@ -203,6 +238,7 @@ int main(int argc, char **argv)
   CheckPlacements(comm, RENGA_SCHEDULE_GPIPE, 0);
   CheckPlacements(comm, RENGA_SCHEDULE_1F1B, 0);
   CheckPlacements(comm, RENGA_SCHEDULE_1F1B, 0.75);
+  CheckAllUnequal(comm);
   CheckRefused(comm);
   CheckTracks(comm);
   CheckEarlySums(comm, RENGA_SCHEDULE_GPIPE, 39, 43);
