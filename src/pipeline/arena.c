@@ -104,6 +104,8 @@ static RengaErrorCode GiveTables(Chunk *chunk)
   RengaCall(RengaMalloc(chunk->gradients.n_buffers, &chunk->gradients.piece));
   RengaCall(RengaMalloc(REGION_MESSAGE + outline->n_messages, &chunk->base));
   RengaCall(RengaMalloc(chunk->replicas + 1, &chunk->gradients.leaf_bounds));
+  if (chunk->states.elements > 0)
+    RengaCall(RengaMalloc(chunk->states.elements, &chunk->states.host));
   return RENGA_SUCCESS;
 }
 

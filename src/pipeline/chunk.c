@@ -188,6 +188,7 @@ static void FreeLists(Chunk *chunk)
   RengaFree(&chunk->uses.place);
   RengaFree(&chunk->states.value);
   RengaFree(&chunk->states.offset);
+  RengaFree(&chunk->states.host);
   RengaFree(&chunk->holds);
   RengaFree(&chunk->value_place);
   RengaFree(&chunk->base);

@@ -93,6 +93,7 @@ typedef struct {
   int n_updates;
   const RengaStateUpdate *update; /* lent by the chunk's graph */
   int64_t elements;               /* of all statistics of a micro-batch */
+  float *host; /* [elements] of the states that they change; the device's while an update is */
 } ChunkStates;
 
 /* What a compiled chunk takes, whatever its replica and the batches: all that a forecast has to
@@ -148,7 +149,6 @@ typedef struct {
 typedef struct {
   float *loss;       /* [local micro-batches] */
   float *statistics; /* [local micro-batches][elements] */
-  float *state;      /* [elements] of the states that the statistics change */
   float *share;      /* [sums][local micro-batches] of the prologue */
   float *sum;        /* [sums] over the batch */
 } TakenResults;

@@ -11,8 +11,20 @@ static RengaErrorCode WorkThroughList(RengaPipeline pipeline, Pass *pass)
   if (pass->prepared) RengaCall(RengaPipelineRunPass_Private(pipeline, pass));
   RengaCall(RengaPipelineSettle_Private(pipeline, pass, true));
   if (pass->refused || pass->training) return RENGA_SUCCESS;
+  RengaCall(RengaPipelineAwaitUpdate_Private(pipeline));
   RengaCall(RengaPipelineTakeResults_Private(pipeline, pass));
   RengaCall(RengaPipelineSumValues_Private(pipeline, pass));
+  return RENGA_SUCCESS;
+}
+
+/* Before what the pass had on the host is freed. The update of a step that was made is left to go
+   on. */
+static RengaErrorCode EndPass(RengaPipeline pipeline, const Pass *pass)
+{
+  if (pass->taken && !pass->failed) return RENGA_SUCCESS;
+  const RengaErrorCode code = RengaPipelineAwaitUpdate_Private(pipeline);
+  RengaPipelineEndWork_Private(pipeline);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -23,7 +35,8 @@ RengaErrorCode RengaPipelineRunTogether_Private(RengaPipeline pipeline, Pass *pa
   if (!pass->code) pass->code = RengaPipelinePrepare_Private(pipeline, pass);
   RengaErrorCode code = RengaPipelineAskAll_Private(pipeline, pass);
   if (!code) code = WorkThroughList(pipeline, pass);
-  RengaPipelineEndWork_Private(pipeline);
+  const RengaErrorCode end = EndPass(pipeline, pass);
+  if (!code) code = end;
   if (code) RengaPipelineBreak_Private(pipeline, code);
   RengaCall(code);
   if (pass->refused || RengaPassHasFailed_Private(pass))
@@ -42,7 +55,6 @@ void RengaPipelineFreePass_Private(RengaPipeline pipeline, Pass *pass)
     RengaFree(&portion->statistics);
     RengaFree(&portion->taken.loss);
     RengaFree(&portion->taken.statistics);
-    RengaFree(&portion->taken.state);
     RengaFree(&portion->taken.share);
     RengaFree(&portion->taken.sum);
     *portion = (Portion){.target = RENGA_VALUE_NONE};

@@ -45,6 +45,8 @@ typedef struct {
   const char *const *moment; /* [n_moments] names, lent by the optimizer's type */
   char *arena;
   RengaStream copies; /* of inputs, where device memory is not the host's; else NULL */
+  RengaEvent updated; /* behind the last update, where there is that stream; else NULL */
+  bool updating;      /* nobody has waited for it yet */
   RengaPipelineMemory memory;
   Persistents persistents;
   Togetherness together;
@@ -99,6 +101,7 @@ typedef struct {
   bool refused;        /* and it says that the pass is not made */
   bool failed;         /* some rank failed: messages go on, nothing is computed */
   bool told;           /* this rank sent notices */
+  bool taken;          /* all its work was waited for, but for the update */
   double listen;       /* MPI_Wtime when notices are looked for again */
   int64_t want[WANT_COUNT], agree[3];
   RengaRequest agreement;
@@ -287,6 +290,7 @@ void RengaChunkKeepSquares_Private(const Chunk *chunk, double squares[]);
 RengaErrorCode RengaChunkQueueUpdates_Private(Chunk *chunk, double scale);
 /* update.c */
 RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass);
+RengaErrorCode RengaPipelineAwaitUpdate_Private(RengaPipeline pipeline);
 /* prologue.c */
 RengaErrorCode RengaChunkRunPrologue_Private(Chunk *chunk, Pass *pass);
 /* input.c */

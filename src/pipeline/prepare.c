@@ -194,7 +194,6 @@ static RengaErrorCode PrepareChunk(Chunk *chunk, const Pass *pass)
   if (elements > 0) {
     RengaCall(RengaMalloc(pass->microbatches * elements, &portion->statistics));
     RengaCall(RengaMalloc((portion->last - portion->first) * elements, &taken->statistics));
-    RengaCall(RengaMalloc(elements, &taken->state));
   }
   RengaCall(RengaChunkBeginGradients_Private(chunk));
   return RENGA_SUCCESS;

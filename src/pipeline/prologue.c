@@ -33,16 +33,24 @@ static RengaErrorCode QueueShares(Chunk *chunk, Pass *pass)
 }
 
 /* Once they have come. */
-static RengaErrorCode FindSumShares(Chunk *chunk, Pass *pass)
+static RengaErrorCode TakeShares(Chunk *chunk, Pass *pass)
 {
   const Portion *portion = &chunk->portion;
   const int64_t local = portion->last - portion->first;
-  RengaCall(QueueShares(chunk, pass));
   RengaCall(RengaStreamSynchronize(chunk->device, NULL));
   for (int s = 0; s < chunk->n_sums && !pass->failed; s++)
     for (int64_t i = 0; i < local; i++)
       portion->share[s * pass->microbatches + portion->first + i] =
           (double)portion->taken.share[s * local + i];
+  return RENGA_SUCCESS;
+}
+
+/* Fails only where an update has failed. */
+static RengaErrorCode FindSumShares(Chunk *chunk, Pass *pass)
+{
+  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, QueueShares(chunk, pass)));
+  RengaCall(RengaPipelineAwaitUpdate_Private(chunk->pipeline));
+  RengaCall(RengaPipelineNote_Private(chunk->pipeline, pass, TakeShares(chunk, pass)));
   return RENGA_SUCCESS;
 }
 
@@ -83,8 +91,7 @@ RengaErrorCode RengaChunkRunPrologue_Private(Chunk *chunk, Pass *pass)
   if (!chunk->portion.share) return RENGA_SUCCESS;
   const double begin = MPI_Wtime();
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_PROLOGUE));
-  RengaErrorCode code =
-      RengaPipelineNote_Private(chunk->pipeline, pass, FindSumShares(chunk, pass));
+  RengaErrorCode code = FindSumShares(chunk, pass);
   if (!code) code = AddShares(chunk, pass);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_PROLOGUE), 0, 0, 0);
   RengaLogTrace("compute", "prologue", begin, MPI_Wtime());

@@ -34,6 +34,7 @@ RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline)
     const RengaErrorCode mine = RengaChunkFree_Private(&rank->chunk[c]);
     if (!code) code = mine;
   }
+  if (!code && rank->updated) code = RengaEventDestroy(pipeline->device, &rank->updated);
   if (!code && rank->copies) code = RengaStreamDestroy(pipeline->device, &rank->copies);
   if (!code && rank->arena) code = RengaDeviceFree(pipeline->device, &rank->arena);
   if (!code) code = FreeComms(rank);

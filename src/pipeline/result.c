@@ -38,13 +38,15 @@ static void KeepLosses(const Chunk *chunk, Pass *pass)
     pass->loss[number] = (double)portion->taken.loss[number - portion->first];
 }
 
-/* All work of this rank is done, errors that it found late are noted, and results are where the
-   sums look for them. Fails only where others cannot be told of an error. */
+/* All work of this rank is done: here a training step waits for the device, as all ranks know loss
+   and norm before any parameter changes. Errors that it found late are noted, and results are where
+   the sums look for them. Fails only where others cannot be told of an error. */
 RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pass)
 {
   Rank *rank = &pipeline->rank;
   RengaCall(
       RengaPipelineNote_Private(pipeline, pass, RengaStreamSynchronize(pipeline->device, NULL)));
+  pass->taken = true;
   for (int c = 0; c < rank->n_chunks && !pass->failed; c++) {
     KeepLosses(&rank->chunk[c], pass);
     RengaChunkKeepSampleLosses_Private(&rank->chunk[c], pass);

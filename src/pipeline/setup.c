@@ -148,8 +148,10 @@ static RengaErrorCode MakeMemory(RengaPipeline pipeline)
   RengaCall(RengaTransportCreate_Private(rank->all, pipeline->device, pipeline->settings->transport,
                                          &rank->transport));
   RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &rank->n_moments, &rank->moment));
-  if (!RengaDeviceIsHost(pipeline->device))
+  if (!RengaDeviceIsHost(pipeline->device)) {
     RengaCall(RengaStreamCreate(pipeline->device, &rank->copies));
+    RengaCall(RengaEventCreate(pipeline->device, &rank->updated));
+  }
   RengaCall(RengaPipelineSetUpArena_Private(pipeline));
   return RENGA_SUCCESS;
 }

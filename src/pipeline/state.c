@@ -8,11 +8,11 @@ static int64_t Elements(Chunk *chunk, int update)
       &RengaGraphGetValue(chunk->sub, chunk->states.update[update].batch_value)->spec);
 }
 
-/* Where the states of an update are in taken.state: several updates may change the same ones. */
+/* Where the states of an update are in states.host: several updates may change the same ones. */
 static float *StatesOf(Chunk *chunk, int update, bool *first)
 {
   const RengaStateUpdate *row = chunk->states.update;
-  float *at = chunk->portion.taken.state;
+  float *at = chunk->states.host;
   int u = 0;
   for (; row[u].state != row[update].state; u++) at += Elements(chunk, u);
   *first = u == update;

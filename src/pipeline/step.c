@@ -28,7 +28,8 @@ static RengaErrorCode CheckLoss(const double *loss)
 
    Notes: a loss or gradient that is not finite is an error on all ranks, before parameters change,
    or what RengaPipelineSetOnNonfinite says. Settings of the optimizer may be changed between steps,
-   on all ranks alike.
+   on all ranks alike. On a device with a time of its own the update may still be under way when
+   the step returns: what is queued on stream NULL, or asked of the pipeline, comes after it.
 @*/
 RengaErrorCode RengaPipelineStep(RengaPipeline pipeline, const RengaBatch *batch, double *loss)
 {

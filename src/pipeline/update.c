@@ -1,6 +1,7 @@
 /* The last action of a step: all sums and the gradient's norm, then the update of parameters and
    states by it. */
 #include "pipelineimpl.h"
+#include "renga/private/log.h"
 #include <math.h>
 
 /* Sums of squares are queued; the host has them once the results are taken. */
@@ -18,13 +19,37 @@ static RengaErrorCode QueueNorms(RengaPipeline pipeline, Pass *pass)
   return RENGA_SUCCESS;
 }
 
+/* The host goes on while the device changes parameters: what comes next is queued behind that.
+   Under the log it waits, so that times are those of the work. */
+static RengaErrorCode MarkUpdate(RengaPipeline pipeline)
+{
+  Rank *rank = &pipeline->rank;
+  if (!rank->updated) return RENGA_SUCCESS;
+  RengaCall(RengaEventRecord(pipeline->device, rank->updated, NULL));
+  rank->updating = true;
+  if (RengaLogIsWanted_Private()) RengaCall(RengaPipelineAwaitUpdate_Private(pipeline));
+  return RENGA_SUCCESS;
+}
+
+/* The update of the step before is done, before anything else of the device is waited for: an error
+   here is one after which some parameters have changed, those that are found later change nothing.
+   The device has other work behind it, so that it is not idle meanwhile. */
+RengaErrorCode RengaPipelineAwaitUpdate_Private(RengaPipeline pipeline)
+{
+  Rank *rank = &pipeline->rank;
+  if (!rank->updating) return RENGA_SUCCESS;
+  rank->updating = false;
+  RengaCall(RengaEventSynchronize(pipeline->device, rank->updated));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode UpdateAll(RengaPipeline pipeline, const Pass *pass, double scale)
 {
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaCall(RengaChunkQueueUpdates_Private(&pipeline->rank.chunk[c], scale));
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaCall(RengaChunkUpdateStates_Private(&pipeline->rank.chunk[c], pass));
-  RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+  RengaCall(MarkUpdate(pipeline));
   return RENGA_SUCCESS;
 }
 
@@ -51,6 +76,7 @@ static RengaErrorCode SumUpAll(RengaPipeline pipeline, Pass *pass)
   for (int c = 0; c < rank->n_chunks; c++)
     RengaCall(RengaChunkEndBuckets_Private(&rank->chunk[c], pass));
   RengaCall(RengaPipelineExchangeTied_Private(pipeline, pass));
+  RengaCall(RengaPipelineAwaitUpdate_Private(pipeline));
   RengaCall(RengaPipelineNote_Private(pipeline, pass, QueueNorms(pipeline, pass)));
   RengaCall(RengaPipelineTakeResults_Private(pipeline, pass));
   for (int c = 0; c < rank->n_chunks && !pass->failed; c++)

@@ -2,6 +2,7 @@
 /* A run on the far device has the bits of the cpu one, whatever the order in which it does its
    work: losses, norms, parameters, states, outputs. With the ref kernels, which stand in on any
    device, it has the loss of the ref device. */
+#include "renga/private/device.h"
 #include "run.h"
 
 static const int64_t samples[] = {9, 9, 4, 1};
@@ -67,6 +68,61 @@ static RengaErrorCode CheckWay(RengaComm comm, Run run, int w)
   return RENGA_SUCCESS;
 }
 
+/* A loss that is a sum needs no sums over the batch before the first forward. */
+static RengaErrorCode BuildSum(RengaGraph graph)
+{
+  const RengaTensorSpec x_spec = {.type = RENGA_FLOAT32, .ndim = 2, .dim = {-1, 6}};
+  RengaAttributes attributes = {0};
+  RengaValue x, y, loss;
+  RengaCall(RengaGraphAddInput(graph, "x", &x_spec, &x));
+  RengaCall(RengaGraphAddLinear(graph, "in", x, 6, true, 0.4, &y));
+  RengaCall(RengaGraphAddUnary(graph, "Tanh", y, &y));
+  RengaCall(RengaGraphAddOutput(graph, y));
+  RengaCall(RengaAttributesSetInt(&attributes, "keepdims", 0));
+  RengaCall(RengaGraphAddNode(graph, "ReduceSum", NULL, &attributes, 1, &y, 1, NULL, &loss));
+  RengaCall(RengaAttributesFree(&attributes));
+  RengaCall(RengaGraphSetLoss(graph, loss));
+  return RENGA_SUCCESS;
+}
+
+/* So often somebody waits until the device has nothing to do, in each of some steps. */
+static RengaErrorCode CountWaits(RengaPipeline pipeline, const Run *run, RengaGraph graph,
+                                 int64_t waits)
+{
+  enum { STEPS = 3 };
+  Source source = {graph, 0, run->classes};
+  const RengaBatch batch = {run->batch, RunRead, &source};
+  RengaSettings settings;
+  RengaDevice device;
+  double loss;
+  RengaCall(RengaPipelineGetSettings(pipeline, &settings));
+  RengaCall(RengaSettingsGetDevice(settings, &device));
+  for (int step = 0; step < STEPS; step++) {
+    const int64_t before = RengaFarGetIdle_Private(device);
+    RengaCall(RengaPipelineStep(pipeline, &batch, &loss));
+    Expect(RengaFarGetIdle_Private(device) - before == waits);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* Gradients are clipped. */
+static RengaErrorCode CheckWaits(RengaComm comm, const Run *run, int64_t waits)
+{
+  RengaGraph graph;
+  RengaPlan plan;
+  RengaPipeline pipeline;
+  RengaCall(RengaOptionsSetValue("device_type", "far"));
+  RengaCall(RengaOptionsSetValue("device_far_kernels", "cpu"));
+  RengaCall(RunBuild(comm, run, &graph));
+  RengaCall(RunPlan(comm, run, graph, &plan));
+  RengaCall(RunPipeline(comm, run, graph, plan, &pipeline));
+  RengaCall(CountWaits(pipeline, run, graph, waits));
+  RengaCall(RengaPipelineDestroy(&pipeline));
+  RengaCall(RengaPlanDestroy(&plan));
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   RengaComm comm;
@@ -83,6 +139,9 @@ static RengaErrorCode RunTest(void)
     run.stages = run.replicas = 1;
     for (int w = 0; w < N_WAYS; w++) RengaCall(CheckWay(comm, run, w));
     RengaCall(CheckRef(comm, &run));
+    RengaCall(CheckWaits(comm, &run, 2)); /* the prologue's, the results' */
+    run.build = BuildSum;
+    RengaCall(CheckWaits(comm, &run, 1));
   }
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;

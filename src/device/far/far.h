@@ -45,6 +45,7 @@ typedef struct {
   uint64_t random;
   RengaErrorCode code; /* of the first work that failed, until somebody waits */
   int64_t copies;      /* number of the last one that was queued */
+  int64_t idle;        /* waits that left nothing to do */
 } FarDevice;
 
 enum { FAR_QUEUE_BYTES = 1 << 21 };

@@ -69,6 +69,23 @@ static RengaErrorCode Run_Far(RengaDevice device, RengaStream stream, int64_t pl
   return RENGA_SUCCESS;
 }
 
+/* Somebody waits for a place of a stream. */
+static RengaErrorCode RunUntil(RengaDevice device, RengaStream stream, int64_t place)
+{
+  FarDevice *far = device->data;
+  const bool busy = !IsIdle(far);
+  RengaCall(Run_Far(device, stream, place, INT64_MAX));
+  far->idle += busy && IsIdle(far);
+  return RENGA_SUCCESS;
+}
+
+/* For tests: how often the device had nothing left to do because somebody waited. */
+int64_t RengaFarGetIdle_Private(RengaDevice device)
+{
+  const FarDevice *far = device->data;
+  return far->idle;
+}
+
 /* The error of work that ran since the last wait, if there was one. */
 static RengaErrorCode TakeError(FarDevice *far)
 {
@@ -147,7 +164,7 @@ static RengaErrorCode StreamCreate_Far(RengaDevice device, RengaStream *stream)
 static RengaErrorCode StreamSynchronize_Far(RengaDevice device, RengaStream stream)
 {
   RengaCall(FindStream(device, &stream));
-  RengaCall(Run_Far(device, stream, stream->queued, INT64_MAX));
+  RengaCall(RunUntil(device, stream, stream->queued));
   RengaCall(TakeError(device->data));
   return RENGA_SUCCESS;
 }
@@ -202,7 +219,7 @@ static RengaErrorCode EventWait_Far(RengaDevice device, RengaEvent event, RengaS
 static RengaErrorCode EventSynchronize_Far(RengaDevice device, RengaEvent event)
 {
   RengaCall(CheckEvent(device, event));
-  if (event->stream) RengaCall(Run_Far(device, event->stream, event->place, INT64_MAX));
+  if (event->stream) RengaCall(RunUntil(device, event->stream, event->place));
   RengaCall(TakeError(device->data));
   return RENGA_SUCCESS;
 }
