@@ -2,8 +2,11 @@
 #pragma once
 #include "renga/private/holdings.h"
 
-/* The first bytes of a file, before the HDF5 part (its user block). Little-endian. */
-#define RENGA_CHECKPOINT_MAGIC "Renga checkpoint 1, HDF5 from byte 4096\n"
+/* The first bytes of a file, before the HDF5 part (its user block). Little-endian. The number is
+   the kind of file: 1 has a checksum for each tensor, 2 for each block of one. Programs refuse
+   kinds that are newer than they are. */
+#define RENGA_CHECKPOINT_MAGIC "Renga checkpoint %d, HDF5 from byte 4096\n"
+enum { RENGA_CHECKPOINT_KIND = 2 };
 typedef struct {
   char magic[64];
   int64_t file_bytes, step;

@@ -98,7 +98,7 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
     return false;
   }
   FillIndex(table, rows);
-  strcpy(head.magic, RENGA_CHECKPOINT_MAGIC);
+  snprintf(head.magic, sizeof head.magic, RENGA_CHECKPOINT_MAGIC, RENGA_CHECKPOINT_KIND);
   head.file_bytes = table->file_bytes;
   head.step = table->step;
   head.time = table->time;
@@ -118,14 +118,28 @@ bool RengaCheckpointHeadWrite(int file, const RengaCheckpointTable *table,
   return reason == 0;
 }
 
+/* 0: it is no checkpoint. */
+static int KindOfFile(const RengaCheckpointHead *head)
+{
+  char magic[sizeof head->magic], wanted[sizeof head->magic];
+  int kind = 0;
+  memcpy(magic, head->magic, sizeof magic);
+  magic[sizeof magic - 1] = '\0';
+  if (sscanf(magic, RENGA_CHECKPOINT_MAGIC, &kind) != 1 || kind < 1) return 0;
+  snprintf(wanted, sizeof wanted, RENGA_CHECKPOINT_MAGIC, kind);
+  return strcmp(magic, wanted) == 0 ? kind : 0;
+}
+
 /* What is wrong with the head of an open file, or NULL. */
 static const char *ReadHead(int file, RengaCheckpointHead *head)
 {
   struct stat about;
   if (fstat(file, &about) == 0 && S_ISDIR(about.st_mode)) return "it is a folder, not a file";
   if (!ReadWholeHead(file, 0, sizeof *head, head)) return "it is shorter than its head";
-  if (strncmp(head->magic, RENGA_CHECKPOINT_MAGIC, sizeof head->magic) != 0)
-    return "it does not begin as a checkpoint of Renga";
+  const int kind = KindOfFile(head);
+  if (kind == 0) return "it does not begin as a checkpoint of Renga";
+  if (kind > RENGA_CHECKPOINT_KIND)
+    return "a newer version of Renga wrote it, and is needed to read it";
   if (head->head_hash != RengaHash(head, offsetof(RengaCheckpointHead, head_hash), 0))
     return "its head is damaged";
   return NULL;

@@ -2,6 +2,7 @@
 /* One file: written by one layout, read by others; damaged in every region; compared. */
 #include "tensors.h"
 #include <fcntl.h>
+#include <stddef.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -109,6 +110,40 @@ static RengaErrorCode TestFlips(RengaComm comm, int size)
   return RENGA_SUCCESS;
 }
 
+/* The head of a file of another kind, right but for its number. */
+static RengaErrorCode SetKind(RengaComm comm, int kind)
+{
+  RengaCheckpointHead head;
+  RengaCall(RengaCommBarrier(comm, "before"));
+  if (RengaCommGetRank(comm) == 0) {
+    int file = open(path, O_RDWR);
+    Expect(pread(file, &head, sizeof head, 0) == sizeof head);
+    snprintf(head.magic, sizeof head.magic, RENGA_CHECKPOINT_MAGIC, kind);
+    head.head_hash = RengaHash(&head, offsetof(RengaCheckpointHead, head_hash), 0);
+    Expect(pwrite(file, &head, sizeof head, 0) == sizeof head);
+    close(file);
+  }
+  RengaCall(RengaCommBarrier(comm, "after"));
+  return RENGA_SUCCESS;
+}
+
+/* Older files are read; what a newer program wrote is called so, not damaged. */
+static RengaErrorCode TestKinds(RengaComm comm)
+{
+  RengaCheckpointTable table = {0};
+  char message[RENGA_CHECKPOINT_MESSAGE];
+  bool whole;
+  RengaCall(SetKind(comm, 1));
+  RengaCall(Read(comm, 1, &whole));
+  Expect(whole);
+  RengaCall(SetKind(comm, RENGA_CHECKPOINT_KIND + 1));
+  RengaCall(RengaCheckpointFileOpen(comm, path, &table, &whole, message));
+  Expect(!whole && strstr(message, "a newer version of Renga wrote it"));
+  RengaCheckpointTableFree(&table);
+  RengaCall(SetKind(comm, RENGA_CHECKPOINT_KIND));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestTruncation(RengaComm comm)
 {
   struct stat status;
@@ -155,6 +190,7 @@ static RengaErrorCode TestFile(void)
   RengaCall(TestLayouts(comm, size));
   RengaCall(TestView(comm));
   RengaCall(TestFlips(comm, size));
+  RengaCall(TestKinds(comm));
   RengaCall(TestTruncation(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
