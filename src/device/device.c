@@ -271,6 +271,8 @@ bool RengaDeviceGetPoison(RengaDevice device)
    . -device_poison - fill fresh and freed memory with NaN, to find what is read unset
    . -device_isa - auto, base, avx2 or avx512: instruction set of the cpu kernels
    . -device_far_seed, -device_far_kernels - of type far: order of its work, and what computes
+
+   Errors: an option of type far for another type.
 @*/
 RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
 {
@@ -278,6 +280,8 @@ RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
   RengaCall(RengaOptionsSetFromDatabase(device->hdr.prefix, N_OPTIONS, options, &device->options));
   if (strcmp(device->options.type, device->hdr.type_name) != 0)
     RengaCall(RengaDeviceSetType(device, device->options.type));
+  if (strcmp(device->hdr.type_name, RENGA_DEVICE_FAR) != 0)
+    RengaCall(RengaDeviceRefuseOptions_Far(device));
   if (device->ops->setfromoptions) RengaCall(device->ops->setfromoptions(device));
   device->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;

@@ -24,6 +24,24 @@ static RengaErrorCode MakeFar(RengaComm comm, const char *kernels, int seed, Ren
   return RENGA_SUCCESS;
 }
 
+/* Its options for another type are a mistake. */
+static RengaErrorCode CheckOptions(RengaComm comm)
+{
+  static const char *const names[] = {"device_far_seed", "device_far_kernels"};
+  RengaDevice device;
+  RengaCall(RengaDeviceCreate(comm, &device));
+  for (int i = 0; i < 2; i++) {
+    RengaCall(RengaOptionsClearValue(names[!i]));
+    RengaCall(RengaOptionsSetValue(names[i], i == 0 ? "3" : "ref"));
+    ExpectError(RengaDeviceSetFromOptions(device), RENGA_ERR_OPTION,
+                "is for -device_type far, but the type is cpu");
+    RengaCall(RengaOptionsClearValue(names[i]));
+  }
+  RengaCall(RengaDeviceSetFromOptions(device));
+  RengaCall(RengaDeviceDestroy(&device));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckDeferred(RengaDevice device)
 {
   char from[COUNT], back[COUNT], *a = NULL;
@@ -274,6 +292,7 @@ static RengaErrorCode RunTest(void)
     RengaCall(RengaDeviceDestroy(&device));
   }
   RengaCall(CheckOrder(comm));
+  RengaCall(CheckOptions(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

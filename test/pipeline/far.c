@@ -33,8 +33,12 @@ static RengaErrorCode TrainOn(RengaComm comm, const char *device, const char *ke
   char text[32];
   snprintf(text, sizeof text, "%d", seed);
   RengaCall(RengaOptionsSetValue("device_type", device));
-  RengaCall(RengaOptionsSetValue("device_far_kernels", kernels));
-  RengaCall(RengaOptionsSetValue("device_far_seed", text));
+  RengaCall(RengaOptionsClearValue("device_far_kernels"));
+  RengaCall(RengaOptionsClearValue("device_far_seed"));
+  if (strcmp(device, "far") == 0) {
+    RengaCall(RengaOptionsSetValue("device_far_kernels", kernels));
+    RengaCall(RengaOptionsSetValue("device_far_seed", text));
+  }
   RengaCall(RunAll(comm, run, result));
   return RENGA_SUCCESS;
 }

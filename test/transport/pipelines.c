@@ -33,7 +33,8 @@ static RengaErrorCode Choose(const char *device, int seed, const char *transport
   char text[16];
   snprintf(text, sizeof text, "%d", seed);
   RengaCall(RengaOptionsSetValue("device_type", device));
-  RengaCall(RengaOptionsSetValue("device_far_seed", text));
+  RengaCall(RengaOptionsClearValue("device_far_seed"));
+  if (strcmp(device, "far") == 0) RengaCall(RengaOptionsSetValue("device_far_seed", text));
   RengaCall(RengaOptionsSetValue("comm_transport", transport));
   return RENGA_SUCCESS;
 }

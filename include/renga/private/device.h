@@ -112,6 +112,7 @@ RengaErrorCode RengaDeviceCreate_Ref(void *device);
 RengaErrorCode RengaDeviceCreate_Cpu(void *device);
 RengaErrorCode RengaDeviceCreate_Far(void *device);
 RengaErrorCode RengaDeviceRegisterPackage_Far(void);
+RengaErrorCode RengaDeviceRefuseOptions_Far(RengaDevice device);
 int64_t RengaFarGetIdle_Private(RengaDevice device);
 /* A kernel that computes on the host: its inputs are copied there, its outputs back. */
 RengaErrorCode RengaKernelStage_Private(RengaKernel kernel);

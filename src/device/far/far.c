@@ -21,11 +21,24 @@ RengaErrorCode RengaDeviceRegisterPackage_Far(void)
   return RENGA_SUCCESS;
 }
 
+/* Of another type; its own must not have been given. */
+RengaErrorCode RengaDeviceRefuseOptions_Far(RengaDevice device)
+{
+  for (int i = 0; i < N_OPTIONS; i++) {
+    const char *value;
+    bool given = false;
+    RengaCall(RengaOptionsGetString(options[i].name, &value, &given));
+    RengaCheck(!given, device->hdr.comm, RENGA_ERR_OPTION,
+               "-%s is for -device_type " RENGA_DEVICE_FAR ", but the type is %s", options[i].name,
+               device->hdr.type_name);
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode SetFromOptions_Far(RengaDevice device)
 {
   FarDevice *far = device->data;
-  RengaCall(
-      RengaOptionsSetFromDatabase(device->hdr.prefix, N_OPTIONS, options, &far->options));
+  RengaCall(RengaOptionsSetFromDatabase(device->hdr.prefix, N_OPTIONS, options, &far->options));
   return RENGA_SUCCESS;
 }
 
