@@ -89,8 +89,9 @@ RengaErrorCode RengaCheckpointAddTensor(RengaCheckpoint checkpoint, const char *
              "RengaCheckpointAddTensor: call RengaCheckpointSetPipeline first");
   RengaCall(RengaPipelineGetDevice(checkpoint->pipeline, &device));
   RengaCheck(RengaDeviceIsHost(device), checkpoint->hdr.comm, RENGA_ERR_SUPPORT,
-             "tensor %s: tensors of the program in checkpoints are not supported where the device "
-             "is not a host's",
+             "tensor %s of the program lies in the host's memory, and checkpoints of a device that "
+             "has its own do not take it: use -device_type " RENGA_DEVICE_CPU
+             ", or keep no checkpoints, or train without what needs the tensor",
              name);
   RengaCheck(spec->type == RENGA_FLOAT32, checkpoint->hdr.comm, RENGA_ERR_SUPPORT,
              "tensor %s: only float32 is supported", name);

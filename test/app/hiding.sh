@@ -58,6 +58,8 @@ refuses 2 "-data_importance gradient_norm is not supported" $train -data_hide 0.
   -data_importance gradient_norm
 refuses 2 "-data_hide_warmup 2: nothing is hidden without -data_hide" $train -data_hide_warmup 2
 refuses 2 "-data_hide" $train -data_hide 1
+refuses 1 "tensor data_hide of the program lies in the host's memory, and checkpoints of a device that has its own do not take it: use -device_type cpu" \
+  $train -data_hide 0.3 -steps 4 -device_type far -checkpoint_dir far
 refuses 2 "a loss of 2 sums over the samples" train -data synthetic -batch_size 8 -microbatch_size 2 \
   -graph bert:layers=1,hidden=8,heads=2,sequence=4,vocabulary=11,next_sentence=1 -data_hide 0.2
 finish
