@@ -130,6 +130,8 @@ RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, 
 #define RENGA_MOMENTS_MOST 8
 typedef struct {
   RengaVector parameter, gradient, moment[RENGA_MOMENTS_MOST]; /* data NULL: there is none */
+  RengaVector
+      value; /* gets the new parameter, rounded to its type, too; data NULL: there is none */
   double rate_scale, weight_decay; /* of the learning rate; sgd and adam: L2 */
 } RengaParameterUpdate;
 typedef struct {

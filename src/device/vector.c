@@ -67,6 +67,9 @@ static RengaErrorCode CheckUpdates(int count, const RengaParameterUpdate updates
     const RengaParameterUpdate *update = &updates[i];
     RengaCall(CheckType(update->parameter.type, "an update"));
     RengaCall(CheckType(update->gradient.type, "an update by gradients"));
+    RengaCheck(!update->value.data, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+               "update %d of %d: values of %s beside the parameters are not supported", i, count,
+               RengaDataTypeName(update->value.type));
     for (int m = 0; m < RENGA_MOMENTS_MOST; m++)
       if (update->moment[m].data)
         RengaCall(CheckType(update->moment[m].type, "an update by moments"));
@@ -101,7 +104,7 @@ static bool HaveMoments(int count, const RengaParameterUpdate updates[], int mom
      Parameter p -= rate * rate_scale * u; u is g without momentum, v with it, g + m v with
      Nesterov's. Moment 0 is v = m v + (1 - d) g, or v = g in the first step; none where m is 0
 
-   Errors: RENGA_ERR_SUPPORT where a vector is not float32.
+   Errors: RENGA_ERR_SUPPORT where a vector is not float32, or a parameter has a value beside it.
 
    Notes: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013,
 in the form that has the rate outside the momentum.
@@ -135,7 +138,7 @@ RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
      p *= 1 - r * decay where decoupled. Moment 0 is m = beta1 m + (1 - beta1) g;
      m' = m / (1 - beta1^step). Moment 1 is v = beta2 v + (1 - beta2) g^2; v' = v / (1 - beta2^step)
 
-   Errors: RENGA_ERR_SUPPORT where a vector is not float32.
+   Errors: RENGA_ERR_SUPPORT where a vector is not float32, or a parameter has a value beside it.
 
    Notes: Kingma and Ba, Adam, 2015, algorithm 1; Loshchilov and Hutter, Decoupled weight decay
    regularization, 2019.

@@ -1,10 +1,25 @@
 /* Optimizer types from outside: a rule that a program registered. */
 #include "optimizerimpl.h"
 
+/* A rule of a program gets floats. */
+static RengaErrorCode CheckFloats(const RengaOptimizerRule *rule,
+                                  const RengaParameterUpdate *update)
+{
+  bool floats = update->parameter.type == RENGA_FLOAT32 && update->gradient.type == RENGA_FLOAT32;
+  for (int m = 0; m < rule->n_moments; m++)
+    floats = floats && update->moment[m].type == RENGA_FLOAT32;
+  RengaCheck(floats && !update->value.data, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "the optimizer %s is from outside: it updates float32 parameters by float32 gradients "
+             "and moments, and writes no values of another type beside them",
+             rule->name);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode UpdateOneOutside(RengaOptimizer optimizer, const RengaOptimizerStep *step,
                                        const RengaParameterUpdate *update)
 {
   float *moment[RENGA_MOMENTS_MOST];
+  RengaCall(CheckFloats(optimizer->rule, update));
   for (int m = 0; m < RENGA_MOMENTS_MOST; m++) moment[m] = update->moment[m].data;
   const RengaOptimizerTask task = {.learning_rate = step->learning_rate * update->rate_scale,
                                    .weight_decay = update->weight_decay,

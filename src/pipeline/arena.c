@@ -114,10 +114,12 @@ static RengaErrorCode GiveMemory(Chunk *chunk, char **next)
 {
   GradientVector *gradients = &chunk->gradients;
   const RengaPipelineMemory *memory = &chunk->memory;
-  const int64_t bytes = gradients->n_buffers * chunk->sizes.gradient_count * (int64_t)sizeof(float);
+  const int64_t bytes =
+      gradients->n_buffers *
+      RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->sizes.gradient_count);
   chunk->at.persistent = Take(next, chunk->sizes.persistent_bytes);
   chunk->at.folded = Take(next, chunk->sizes.folded_bytes);
-  gradients->base = (float *)Take(next, bytes);
+  gradients->base = Take(next, bytes);
   gradients->work = Take(next, (int64_t)gradients->work_bytes);
   chunk->at.tied = Take(next, chunk->sizes.tied_bytes);
   chunk->at.moments = Take(next, memory->optimizer);

@@ -17,6 +17,12 @@ RengaErrorCode RengaChunkAdd_Private(void *user, RengaDataType type, int64_t cou
   return RENGA_SUCCESS;
 }
 
+/* Of so many elements of a gradient buffer. */
+static int64_t GradientBytes(const Chunk *chunk, int64_t count)
+{
+  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, count);
+}
+
 /* Work memory of one bucket, the same for all. */
 static size_t WorkOfBucket(Chunk *chunk)
 {
@@ -58,7 +64,7 @@ static int CountMessages(Chunk *chunk, const GradientBucket *bucket, size_t *roo
 {
   const Outline *outline = chunk->outline;
   int64_t *bounds = chunk->gradients.leaf_bounds;
-  int most = RengaCommGatherPlaces(bucket->blocks, RENGA_FLOAT32, room);
+  int most = RengaCommGatherPlaces(bucket->blocks, chunk->storage.gradient, room);
   for (int i = 0; i < outline->n_batches; i++) {
     const int64_t leaves = RengaOutlineLeaves_Private(
         outline, RengaPlanMicrobatches(outline->plan, outline->batch[i]));
@@ -76,7 +82,7 @@ static int CountMessages(Chunk *chunk, const GradientBucket *bucket, size_t *roo
 static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
 {
   const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
-  size_t room = (size_t)bucket->count * sizeof(float);
+  size_t room = (size_t)GradientBytes(chunk, bucket->count);
   int places = 1;
   if (chunk->replicas == 1 || bucket->count == 0) return RENGA_SUCCESS;
   if (!ordered && room > UNORDERED_MOST) room = UNORDERED_MOST;
@@ -136,19 +142,20 @@ typedef RengaErrorCode (*SumStart)(RengaComm comm, const RengaCommSumTask *task,
 static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket, SumStart start)
 {
   RengaPartialSum piece[RENGA_COMM_TREE_PIECES];
+  const int64_t begin = GradientBytes(chunk, bucket->first);
   RengaErrorCode code;
   int attempt = 0;
   for (int p = 0; p < chunk->gradients.n_pieces; p++) {
     piece[p] = chunk->gradients.piece[p];
-    piece[p].data = (float *)piece[p].data + bucket->first;
+    piece[p].data = (char *)piece[p].data + begin;
   }
   const RengaCommSumTask task = {.blocks = bucket->blocks,
-                                 .type = RENGA_FLOAT32,
+                                 .type = chunk->storage.gradient,
                                  .n_leaves =
                                      RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
                                  .leaves = chunk->gradients.leaf_bounds,
                                  .pieces = piece,
-                                 .result = chunk->gradients.sum + bucket->first,
+                                 .result = chunk->gradients.sum + begin,
                                  .work = bucket->work,
                                  .work_bytes = WorkOfBucket(chunk),
                                  .adder = {.begin = RengaChunkAdd_Private, .user = chunk},
@@ -180,8 +187,9 @@ static RengaErrorCode AddUnordered(Chunk *chunk, const GradientBucket *bucket)
 {
   char what[160];
   DescribeReduction(chunk, sizeof what, what);
-  RengaCall(RengaConvoySumUnordered_Private(bucket->convoy, RENGA_FLOAT32, bucket->count,
-                                            chunk->gradients.sum + bucket->first, what));
+  RengaCall(RengaConvoySumUnordered_Private(
+      bucket->convoy, chunk->storage.gradient, bucket->count,
+      chunk->gradients.sum + GradientBytes(chunk, bucket->first), what));
   return RENGA_SUCCESS;
 }
 
@@ -205,7 +213,7 @@ RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int numbe
   if (!IsSummed(chunk, bucket)) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   const RengaErrorCode code = BeginReduce(chunk, pass, bucket);
-  RengaLogEventEnd(event, 0, 1, bucket->count * (int64_t)sizeof(float));
+  RengaLogEventEnd(event, 0, 1, GradientBytes(chunk, bucket->count));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -240,7 +248,7 @@ RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int numb
   if (!IsSummed(chunk, bucket) || !bucket->sum) return RENGA_SUCCESS; /* it is whole */
   RengaLogEventBegin(event);
   const RengaErrorCode code = GatherBlocks(chunk, pass, number);
-  RengaLogEventEnd(event, 0, 1, bucket->count * (int64_t)sizeof(float));
+  RengaLogEventEnd(event, 0, 1, GradientBytes(chunk, bucket->count));
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -42,6 +42,7 @@ static RengaErrorCode ListSums(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
+/* In the network all are float32; what they are kept as the storage says. */
 static RengaErrorCode CheckHeld(const RengaGraphValue *value)
 {
   bool known = value->spec.type == RENGA_FLOAT32;
@@ -64,7 +65,7 @@ static RengaErrorCode AddParameter(Chunk *chunk, RengaValue value, RengaValue wh
       .whole = whole,
       .name = RengaGraphGetValue(chunk->outline->graph, whole)->name,
       .count = count,
-      .stride = RengaAlign_Private(count * (int64_t)sizeof(float)) / (int64_t)sizeof(float),
+      .stride = RengaChunkStride_Private(chunk, count),
       .n_uses = n_uses,
       .number = number,
   };
@@ -153,7 +154,7 @@ static RengaErrorCode MakeGraph(Chunk *chunk)
 }
 
 /* The chunk of a stage, for replica 0 and no rank, with nothing in it yet. */
-void RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk)
+RengaErrorCode RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk)
 {
   const RengaPlanStage *row = RengaPlanGetStage(outline->plan, stage);
   *chunk = (Chunk){.outline = outline,
@@ -164,6 +165,8 @@ void RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk)
                    .loss = RENGA_VALUE_NONE,
                    .sample_losses = RENGA_VALUE_NONE,
                    .portion.target = RENGA_VALUE_NONE};
+  RengaCall(RengaPrecisionGetStorage(row->shape.precision, &chunk->storage));
+  return RENGA_SUCCESS;
 }
 
 /* Makes sub and the lists of what it holds; needs no other rank. */

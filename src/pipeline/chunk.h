@@ -59,15 +59,25 @@ typedef struct {
   int64_t offset;   /* in a slot */
 } Field;
 
-/* A parameter of this chunk. Gradients are floats [gradient, gradient + count) of a buffer; the
-   uses of the parameter follow each other there, each padded to `stride`. */
+/* What a parameter is there as. Each role is a vector of one type (RengaStorage) in which the
+   parameters follow each other (role.c). */
+typedef enum {
+  ROLE_VALUE,    /* what kernels read */
+  ROLE_MASTER,   /* what updates read and write; of the type of values: the same memory */
+  ROLE_GRADIENT, /* of the step's batch, in the buffer of the sum */
+  ROLE_MOMENT    /* + number of the moment */
+} ParameterRole;
+
+/* A parameter of this chunk. Places are elements: what is at one place in the vectors of values,
+   masters and moments, and at another in a gradient buffer, where the uses of the parameter follow
+   each other, each padded to `stride`. */
 typedef struct {
   RengaValue value, whole; /* in the chunk's graph, in the network */
   const char *name;
   int64_t count, stride;
-  int64_t offset, gradient; /* floats, in the parameters and in a gradient buffer */
-  int n_uses;               /* in this chunk */
-  bool trained;             /* not frozen, and some stage has a gradient for it */
+  int64_t place, gradient;
+  int n_uses;   /* in this chunk */
+  bool trained; /* not frozen, and some stage has a gradient for it */
   bool owner;
   int number; /* among all parameters of the network: the canonical order */
 } Parameter;
@@ -76,7 +86,7 @@ typedef struct {
 typedef struct {
   int count;
   const RengaParameterUse *row; /* lent by the chunk's graph */
-  int64_t *place;               /* [count] float offset in a gradient buffer; -1: not wanted */
+  int64_t *place;               /* [count] element of a gradient buffer; -1: not wanted */
 } ParameterUses;
 
 /* A scalar that is summed over the whole batch before the first forward. */
@@ -105,7 +115,7 @@ typedef struct {
      temporary tensors in another way */
   int64_t slot_bytes[2], sent_bytes[2], kept_bytes[2], temporary_bytes[2];
   int64_t adding_bytes; /* temporary, of training that adds gradients to others */
-  int64_t gradient_count, parameter_count; /* floats of a gradient buffer, of all parameters */
+  int64_t gradient_count, parameter_count; /* elements of a gradient buffer, of a role */
   int64_t tied_bytes;
   int n_moments;
 } ChunkSizes;
@@ -118,7 +128,7 @@ typedef struct {
 /* A range of the gradient vector, of whole parameters, that is summed over the replicas by
    itself. */
 typedef struct {
-  int64_t first, count; /* floats of a gradient buffer */
+  int64_t first, count; /* elements of a gradient buffer */
   RengaBlocks blocks;   /* which replica adds up which of them */
   char *work;
   RengaConvoy convoy; /* of its sum's messages; NULL: one replica */
@@ -130,11 +140,11 @@ typedef struct {
 /* The gradient vector of a chunk: buffers of the fixed tree, and what the running step made of
    them. */
 typedef struct {
-  float *base;
+  char *base;
   int n_buffers;
   int n_pieces, taken;    /* taken: the piece that the running backward writes or adds to */
   RengaPartialSum *piece; /* [n_buffers] */
-  float *sum;             /* of the whole batch, in the end */
+  char *sum;              /* of the whole batch, in the end */
   bool valid;             /* it is the last step's */
   bool settled;           /* the pieces are whole: sums have begun */
   int64_t *leaf_bounds;   /* [replicas + 1] of the sum over the replicas */
@@ -145,7 +155,8 @@ typedef struct {
 } GradientVector;
 
 /* Memory of the host that copies from and to the device are queued with: nothing here is looked at,
-   or used again, before the pass has waited for them. Each may be NULL. */
+   or used again, before the pass has waited for them. Each may be NULL. All of it is float32
+   whatever the precision, as losses, statistics, states and sums over the batch are. */
 typedef struct {
   float *loss;       /* [local micro-batches] */
   float *statistics; /* [local micro-batches][elements] */
@@ -189,8 +200,9 @@ typedef struct {
   Outline *outline;       /* lent */
   RengaDevice device;     /* lent by the settings */
   int stage, replica, replicas;
-  bool recompute;  /* forward is run again before each backward */
-  RengaComm group; /* the replicas of the stage */
+  RengaStorage storage; /* by the precision of the stage's shape */
+  bool recompute;       /* forward is run again before each backward */
+  RengaComm group;      /* the replicas of the stage */
   RengaGraph sub;
   RengaValue loss;          /* in sub; NONE where it is not here */
   RengaValue sample_losses; /* the same of single samples */
@@ -220,6 +232,11 @@ typedef struct {
   Portion portion;
 } Chunk;
 
+/* Masters are memory of their own. */
+static inline bool RengaChunkHasMasters_Private(const Chunk *chunk)
+{
+  return chunk->storage.master != chunk->storage.value;
+}
 static inline void *RengaChunkAt_Private(const Chunk *chunk, Place place)
 {
   return place.region == REGION_ABSENT ? NULL : chunk->base[place.region] + place.offset;

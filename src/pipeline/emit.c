@@ -44,7 +44,7 @@ static RengaErrorCode EmitMove(Layout *layout, Sequence *sequence, const Move *m
   else if (adds && move->to.region == REGION_GRADIENTS)
     kind = INSTRUCTION_ADD;
   const RengaDataType type =
-      kind == INSTRUCTION_ADD ? layout->program->spec[move->value].type : RENGA_FLOAT32;
+      kind == INSTRUCTION_ZERO ? RENGA_UINT8 : layout->program->spec[move->value].type;
   RengaCall(AppendMove(sequence, kind, type, PlaceOf(layout, move->value), move->to, move->bytes));
   return RENGA_SUCCESS;
 }
@@ -106,8 +106,9 @@ static RengaErrorCode EmitAlone(Layout *layout, Sequence *sequence, int n)
   if (layout->kernel[n] >= 0)
     RengaCall(EmitKernel(layout, sequence, node, n));
   else if (!layout->view[n])
-    RengaCall(AppendMove(sequence, INSTRUCTION_COPY, RENGA_FLOAT32, PlaceOf(layout, node->in[0]),
-                         PlaceOf(layout, node->out[0]), LayoutBytes(layout, node->out[0])));
+    RengaCall(AppendMove(sequence, INSTRUCTION_COPY, layout->program->spec[node->out[0]].type,
+                         PlaceOf(layout, node->in[0]), PlaceOf(layout, node->out[0]),
+                         LayoutBytes(layout, node->out[0])));
   return RENGA_SUCCESS;
 }
 

@@ -97,7 +97,7 @@ static RengaErrorCode GrowKnown(Forecasts forecasts)
 static RengaErrorCode CompileStage(Outline *outline, int stage, int64_t lag, ChunkSizes *sizes)
 {
   Chunk chunk;
-  RengaChunkBegin_Private(outline, stage, &chunk);
+  RengaCall(RengaChunkBegin_Private(outline, stage, &chunk));
   chunk.lag = lag;
   RengaErrorCode code = RengaChunkSetUp_Private(&chunk);
   if (!code) code = RengaChunkSizeStage_Private(&chunk);
@@ -153,7 +153,7 @@ static RengaErrorCode AskStage(Outline *outline, Forecasts forecasts, const Mess
 {
   const int *own = of->own + of->start[stage], n_own = of->start[stage + 1] - of->start[stage];
   Chunk chunk;
-  RengaChunkBegin_Private(outline, stage, &chunk);
+  RengaCall(RengaChunkBegin_Private(outline, stage, &chunk));
   RengaCall(RengaChunkCountLag_Private(&chunk));
   RengaCall(RengaKeyMake_Private(&chunk, &forecasts->classes, n_own, own, &forecasts->key));
   RengaCall(FindSizes(forecasts, &chunk));

@@ -5,9 +5,14 @@
    buffer at once. In the unordered mode there is one buffer, to which all are added. */
 #include "pipelineimpl.h"
 
-static float *BufferOfLevel(Chunk *chunk, int number)
+static int64_t BufferBytes(const Chunk *chunk)
 {
-  return chunk->gradients.base + number * chunk->sizes.gradient_count;
+  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->sizes.gradient_count);
+}
+
+static char *BufferOfLevel(Chunk *chunk, int number)
+{
+  return chunk->gradients.base + number * BufferBytes(chunk);
 }
 
 /* Before the first backward of a step. */
@@ -20,7 +25,7 @@ RengaErrorCode RengaChunkBeginGradients_Private(Chunk *chunk)
   chunk->gradients.sum = BufferOfLevel(chunk, 0);
   if (!RengaSettingsIsOrdered_Private(chunk->outline->settings))
     RengaCall(RengaDeviceSetBytes(chunk->device, NULL, chunk->gradients.sum, 0,
-                                  (size_t)chunk->sizes.gradient_count * sizeof(float)));
+                                  (size_t)BufferBytes(chunk)));
   return RENGA_SUCCESS;
 }
 
@@ -35,7 +40,7 @@ static bool EndsLeaf(Chunk *chunk, const Pass *pass, int64_t number)
 RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, int64_t number,
                                                bool *adds)
 {
-  float *gradients = chunk->gradients.sum;
+  char *gradients = chunk->gradients.sum;
   *adds = true;
   if (RengaSettingsIsOrdered_Private(chunk->outline->settings)) {
     const bool alone = number % chunk->outline->leaf == 0 && EndsLeaf(chunk, pass, number);
@@ -44,7 +49,7 @@ RengaErrorCode RengaChunkTakeGradients_Private(Chunk *chunk, const Pass *pass, i
                                 chunk->gradients.piece, &chunk->gradients.taken, adds));
     gradients = chunk->gradients.piece[chunk->gradients.taken].data;
   }
-  chunk->base[REGION_GRADIENTS] = (char *)gradients;
+  chunk->base[REGION_GRADIENTS] = gradients;
   return RENGA_SUCCESS;
 }
 
@@ -59,7 +64,7 @@ RengaErrorCode RengaChunkCloseGradients_Private(Chunk *chunk, const Pass *pass, 
   const RengaErrorCode code =
       RengaCommTreeClose(RengaOutlineLeaves_Private(chunk->outline, pass->microbatches),
                          chunk->gradients.taken, &chunk->gradients.n_pieces, chunk->gradients.piece,
-                         RENGA_FLOAT32, chunk->sizes.gradient_count, &adder);
+                         chunk->storage.gradient, chunk->sizes.gradient_count, &adder);
   RengaLogEventEnd(event, 0, 0, 0);
   RengaCall(code);
   return RENGA_SUCCESS;

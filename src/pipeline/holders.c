@@ -78,8 +78,8 @@ static RengaErrorCode PlaceUses(Chunk *chunk)
   RengaCall(RengaMalloc(2 * (int64_t)RengaGraphGetValueCount(chunk->sub) + 1, &next));
   for (int p = 0; p < chunk->n_parameters; p++) {
     Parameter *parameter = &chunk->parameter[p];
-    parameter->offset = chunk->sizes.parameter_count;
-    chunk->sizes.parameter_count += parameter->stride;
+    parameter->place = chunk->sizes.parameter_count;
+    chunk->sizes.parameter_count += RengaChunkRoom_Private(chunk, parameter->count);
     const RengaErrorCode code = RengaChunkIsTrained_Private(chunk, p, &parameter->trained);
     if (code) RengaFree(&next);
     RengaCall(code);

@@ -24,22 +24,23 @@ RengaErrorCode RengaPipelineTransfer_Private(RengaPipeline pipeline, void *buffe
   return RENGA_SUCCESS;
 }
 
-/* Where this rank has the gradient of a parameter that it answers for; NULL: nowhere. */
-static float *FindGradient(RengaPipeline pipeline, const char *name)
+/* Where this rank has the gradient of a parameter that it answers for; NULL: nowhere. Sums of
+   gradients are float32 in every precision, as the caller gets them. */
+static const void *FindGradient(RengaPipeline pipeline, const char *name)
 {
   for (int c = 0; c < pipeline->rank.n_chunks; c++) {
     const Chunk *chunk = &pipeline->rank.chunk[c];
     for (int p = 0; p < chunk->n_parameters && chunk->gradients.valid; p++) {
       const Parameter *row = &chunk->parameter[p];
       if (row->owner && row->trained && strcmp(row->name, name) == 0)
-        return chunk->gradients.sum + row->gradient;
+        return RengaChunkVectorOf_Private(chunk, row, ROLE_GRADIENT).data;
     }
   }
   return NULL;
 }
 
-static RengaErrorCode FetchGradient(RengaPipeline pipeline, const float *here, size_t bytes,
-                                    float *to)
+static RengaErrorCode FetchGradient(RengaPipeline pipeline, const void *here, size_t bytes,
+                                    void *to)
 {
   RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, to, here, bytes));
   RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
@@ -47,19 +48,19 @@ static RengaErrorCode FetchGradient(RengaPipeline pipeline, const float *here, s
 }
 
 /* Collective: from the rank that has it to the buffer of rank 0, by way of the host. */
-static RengaErrorCode BringGradient(RengaPipeline pipeline, const float *here, size_t bytes,
-                                    int from, float *buffer)
+static RengaErrorCode BringGradient(RengaPipeline pipeline, const void *here, size_t bytes,
+                                    int from, void *buffer)
 {
   const int rank = RengaCommGetRank(pipeline->rank.all);
-  float *copy = NULL;
+  char *copy = NULL;
   RengaErrorCode code = RENGA_SUCCESS;
-  if (rank == from && rank != 0) code = RengaMalloc(bytes / sizeof(float) + 1, &copy);
-  float *to = rank == 0 ? buffer : copy;
+  if (rank == from && rank != 0) code = RengaMalloc((int64_t)bytes + 1, &copy);
+  void *to = rank == 0 ? buffer : copy;
   if (rank == from && !code) code = FetchGradient(pipeline, here, bytes, to);
   code = RengaErrorAgree(pipeline->hdr.comm, code);
   if (!code && from != 0 && to)
-    code = RengaPipelineTransfer_Private(pipeline, to, bytes, from, 0,
-                                         "rank 0 to receive a gradient");
+    code =
+        RengaPipelineTransfer_Private(pipeline, to, bytes, from, 0, "rank 0 to receive a gradient");
   RengaFree(&copy);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -84,7 +85,7 @@ RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *para
 {
   RengaCall(RengaPipelineCheckReady_Private(pipeline));
   RengaCheckPointer(parameter);
-  float *here = FindGradient(pipeline, parameter);
+  const void *here = FindGradient(pipeline, parameter);
   const int rank = RengaCommGetRank(pipeline->rank.all);
   int64_t owner = here ? rank + 1 : 0;
   RengaCall(RengaCommSumInt64(pipeline->rank.all, 1, &owner, "all ranks to find a gradient"));

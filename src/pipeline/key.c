@@ -204,6 +204,7 @@ RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *clas
   RengaCall(RengaGraphGetLoss(outline->graph, &loss));
   key->count = 0;
   RengaCall(PushNumber(key, row->shape.saved));
+  RengaCall(PushNumber(key, row->shape.precision));
   RengaCall(PushNumber(key, chunk->lag > 0));
   RengaCall(PushNumber(key, outline->microbatch));
   RengaCall(PushNumber(key, outline->leaf));

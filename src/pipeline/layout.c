@@ -54,7 +54,8 @@ static RengaErrorCode ClaimGradients(Layout *layout)
   for (int u = 0; u < chunk->uses.count; u++) {
     if (chunk->uses.place[u] < 0) continue;
     const RengaValue value = chunk->uses.row[u].gradient;
-    const Place to = {REGION_GRADIENTS, chunk->uses.place[u] * (int64_t)sizeof(float)};
+    const Place to = {REGION_GRADIENTS,
+                      RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->uses.place[u])};
     RengaCall(Claim(layout, value, to, LayoutBytes(layout, value), layout->program->adds));
   }
   return RENGA_SUCCESS;

@@ -19,7 +19,7 @@ static RengaErrorCode FillRun(const Chunk *chunk, RengaValue whole, int64_t firs
     const int64_t part = count - at < PIECE ? count - at : PIECE;
     RengaCall(RengaGraphInitializeValue(outline->graph, whole, seed, first + at, part, piece));
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE, to + at, piece,
-                              (size_t)part * sizeof(float)));
+                              (size_t)part * sizeof *piece));
     RengaCall(RengaStreamSynchronize(chunk->device, NULL)); /* the piece is used again */
   }
   return RENGA_SUCCESS;
@@ -35,25 +35,19 @@ static RengaErrorCode FillRuns(const Chunk *chunk, const RengaPersistent *row, f
   return RENGA_SUCCESS;
 }
 
-/* The first values of what is here of a parameter or state. */
+/* The first values of what is here of a parameter's master or a state. They are made as float32,
+   which both are in every precision. */
 static RengaErrorCode FillHeldPart(const Chunk *chunk, const RengaPersistent *row)
 {
   float *piece = NULL;
+  RengaCheck(row->spec.type == RENGA_FLOAT32, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "%s: first values of type %s are not supported: float32 are", row->name,
+             RengaDataTypeName(row->spec.type));
   if (!RengaDeviceIsHost(chunk->device)) RengaCall(RengaMalloc(PIECE, &piece));
   const RengaErrorCode code = FillRuns(chunk, row, piece);
   RengaFree(&piece);
   RengaCall(code);
   return RENGA_SUCCESS;
-}
-
-static float *ParameterAt(const Chunk *chunk, const Parameter *parameter)
-{
-  return (float *)chunk->at.persistent + parameter->offset;
-}
-
-static float *StateAt(const Chunk *chunk, int state)
-{
-  return (float *)(chunk->at.persistent + chunk->states.offset[state]);
 }
 
 static RengaErrorCode FillConstants(const Chunk *chunk)
@@ -93,19 +87,28 @@ static RengaErrorCode AppendPersistent(Persistents *list, const char *name, cons
   return RENGA_SUCCESS;
 }
 
-/* A rank has the whole of each parameter of its stages. */
+/* What lives across steps of a parameter is its master, and the moments: a rank has the whole of
+   each parameter of its stages. */
+static RengaErrorCode AppendRole(Rank *rank, const Chunk *chunk, const Parameter *parameter,
+                                 ParameterRole role)
+{
+  const RengaVector vector = RengaChunkVectorOf_Private(chunk, parameter, role);
+  RengaPersistent row = {.spec = RengaGraphGetValue(chunk->sub, parameter->value)->spec,
+                         .data = vector.data,
+                         .owner = parameter->owner};
+  row.spec.type = vector.type;
+  RengaCall(RengaRectangleWhole(&row.spec, &row.part));
+  RengaCall(AppendPersistent(&rank->persistents, parameter->name,
+                             role < ROLE_MOMENT ? NULL : rank->moment[role - ROLE_MOMENT], row));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ListParameter(Rank *rank, const Chunk *chunk, const Parameter *parameter)
 {
-  RengaPersistent row = {.spec = RengaGraphGetValue(chunk->sub, parameter->value)->spec,
-                         .data = ParameterAt(chunk, parameter),
-                         .owner = parameter->owner};
-  RengaCall(RengaRectangleWhole(&row.spec, &row.part));
-  RengaCall(AppendPersistent(&rank->persistents, parameter->name, NULL, row));
+  RengaCall(AppendRole(rank, chunk, parameter, ROLE_MASTER));
   RengaCall(FillHeldPart(chunk, &rank->persistents.row[rank->persistents.count - 1]));
-  for (int m = 0; m < rank->n_moments; m++) {
-    row.data = (float *)chunk->at.moments + m * chunk->sizes.parameter_count + parameter->offset;
-    RengaCall(AppendPersistent(&rank->persistents, parameter->name, rank->moment[m], row));
-  }
+  for (int m = 0; m < rank->n_moments; m++)
+    RengaCall(AppendRole(rank, chunk, parameter, (ParameterRole)(ROLE_MOMENT + m)));
   return RENGA_SUCCESS;
 }
 
@@ -127,7 +130,7 @@ static RengaErrorCode ListState(Rank *rank, const Chunk *chunk, int s)
   const RengaGraphValue *state = RengaGraphGetValue(chunk->sub, chunk->states.value[s]);
   const RengaValue whole = RengaGraphFindValue(chunk->outline->graph, state->name);
   RengaPersistent row = {.spec = state->spec,
-                         .data = StateAt(chunk, s),
+                         .data = chunk->at.persistent + chunk->states.offset[s],
                          .owner = OwnsState(chunk, whole),
                          .state = true};
   RengaCall(RengaRectangleWhole(&row.spec, &row.part));

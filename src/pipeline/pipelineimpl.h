@@ -198,9 +198,16 @@ RengaErrorCode RengaChunkGetProgram_Private(Chunk *chunk, ProgramKind kind, int6
 RengaErrorCode RengaChunkGetAdding_Private(Chunk *chunk, int64_t samples, Program **program);
 RengaErrorCode RengaChunkFreePrograms_Private(Chunk *chunk);
 /* chunk.c */
-void RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk);
+RengaErrorCode RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk);
 RengaErrorCode RengaChunkSetUp_Private(Chunk *chunk);
 RengaErrorCode RengaChunkFree_Private(Chunk *chunk);
+/* role.c */
+int64_t RengaChunkStride_Private(const Chunk *chunk, int64_t count);
+int64_t RengaChunkRoom_Private(const Chunk *chunk, int64_t count);
+int64_t RengaChunkRoleBytes_Private(const Chunk *chunk, ParameterRole role, int64_t count);
+int64_t RengaChunkParameterBytes_Private(const Chunk *chunk);
+RengaVector RengaChunkVectorOf_Private(const Chunk *chunk, const Parameter *parameter,
+                                       ParameterRole role);
 /* saved.c: what becomes of a tensor that forward makes and backward reads */
 RengaErrorCode RengaChunkGetPolicy_Private(const Chunk *chunk, RengaValue value,
                                            RengaSaved *policy);

@@ -40,7 +40,7 @@ typedef struct {
   Place *place; /* [n_in + n_out] inputs, then outputs */
   Place workspace;
   int64_t bytes;      /* of copy, add and zero */
-  RengaDataType type; /* of what is added */
+  RengaDataType type; /* of its elements; of zeros: bytes */
 } Instruction;
 typedef struct {
   int count;

@@ -7,9 +7,9 @@ static RengaErrorCode QueueShare(Chunk *chunk, const Program *program, int s, in
 {
   const int64_t local = chunk->portion.last - chunk->portion.first;
   const Place place = program->place[chunk->sum[s].share];
-  RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST,
-                            &chunk->portion.taken.share[s * local + i],
-                            RengaChunkAt_Private(chunk, place), sizeof(float)));
+  float *share = &chunk->portion.taken.share[s * local + i];
+  RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, share,
+                            RengaChunkAt_Private(chunk, place), sizeof *share));
   return RENGA_SUCCESS;
 }
 

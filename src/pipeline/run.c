@@ -128,7 +128,7 @@ static RengaErrorCode Poison(Chunk *chunk, bool training, bool adds, const Renga
     RengaCall(Fill(chunk, chunk->base[REGION_INPUTS], chunk->sizes.input_bytes));
   if (!makes && !adds)
     RengaCall(Fill(chunk, chunk->base[REGION_GRADIENTS],
-                   chunk->sizes.gradient_count * (int64_t)sizeof(float)));
+                   RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->sizes.gradient_count)));
   return RENGA_SUCCESS;
 }
 

@@ -95,7 +95,7 @@ static RengaErrorCode MakeOutline(RengaPipeline pipeline)
 static RengaErrorCode MakeChunk(RengaPipeline pipeline, const RengaPlanPlace *place)
 {
   Chunk *chunk = &pipeline->rank.chunk[pipeline->rank.n_chunks++];
-  RengaChunkBegin_Private(&pipeline->outline, place->stage, chunk);
+  RengaCall(RengaChunkBegin_Private(&pipeline->outline, place->stage, chunk));
   chunk->pipeline = pipeline;
   chunk->replica = place->replica;
   RengaCall(RengaChunkSetUp_Private(chunk));

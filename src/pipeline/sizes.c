@@ -70,6 +70,7 @@ static RengaErrorCode CountWork(Chunk *chunk)
   const int replicas = chunk->replicas;
   const int64_t buckets = chunk->outline->settings->buckets;
   const int64_t count = (chunk->sizes.gradient_count + buckets - 1) / buckets;
+  const RengaDataType type = chunk->storage.gradient;
   int64_t *bounds;
   chunk->gradients.n_buckets = (int)buckets;
   chunk->gradients.work_bytes = 0;
@@ -80,8 +81,9 @@ static RengaErrorCode CountWork(Chunk *chunk)
     const int64_t leaves = RengaOutlineLeaves_Private(
         chunk->outline, RengaPlanMicrobatches(chunk->outline->plan, chunk->outline->batch[i]));
     for (int r = 0; r <= replicas; r++) bounds[r] = RengaPlanBound(leaves, replicas, r);
-    const int64_t work = buckets * RengaAlign_Private((int64_t)RengaCommTreeWork(
-                                       replicas, leaves, bounds, RENGA_FLOAT32, count));
+    const int64_t work =
+        buckets *
+        RengaAlign_Private((int64_t)RengaCommTreeWork(replicas, leaves, bounds, type, count));
     if ((size_t)work > chunk->gradients.work_bytes) chunk->gradients.work_bytes = (size_t)work;
   }
   RengaFree(&bounds);
@@ -180,7 +182,7 @@ static void CountLinkBytes(Chunk *chunk)
 
 static void PlacePersistent(Chunk *chunk)
 {
-  int64_t offset = chunk->sizes.parameter_count * (int64_t)sizeof(float);
+  int64_t offset = RengaChunkParameterBytes_Private(chunk);
   for (int s = 0; s < chunk->states.count; s++) {
     chunk->states.offset[s] = offset;
     offset += RengaAlign_Private((int64_t)RengaTensorSpecBytes(
@@ -207,9 +209,11 @@ static RengaErrorCode PlaceGiven(Chunk *chunk)
   RengaCall(RengaMalloc(count + 1, &chunk->value_place));
   for (RengaValue v = 0; v < count; v++) chunk->value_place[v].region = REGION_ABSENT;
   PlacePersistent(chunk);
-  for (int p = 0; p < chunk->n_parameters; p++)
-    chunk->value_place[chunk->parameter[p].value] =
-        (Place){REGION_PERSISTENT, chunk->parameter[p].offset * (int64_t)sizeof(float)};
+  for (int p = 0; p < chunk->n_parameters; p++) {
+    const Parameter *parameter = &chunk->parameter[p];
+    chunk->value_place[parameter->value] = (Place){
+        REGION_PERSISTENT, RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, parameter->place)};
+  }
   for (int s = 0; s < chunk->states.count; s++)
     chunk->value_place[chunk->states.value[s]] =
         (Place){REGION_PERSISTENT, chunk->states.offset[s]};
@@ -249,13 +253,14 @@ static void ShareMemory(Chunk *chunk, const ReplicaShare *share, RengaPipelineMe
 /* All memory of one replica. */
 static void SizeReplica(Chunk *chunk, const ReplicaShare *share, RengaPipelineMemory *memory)
 {
-  const int64_t buffer = chunk->sizes.gradient_count * (int64_t)sizeof(float);
+  const int64_t buffer =
+      RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, chunk->sizes.gradient_count);
   *memory = (RengaPipelineMemory){0};
   memory->parameters = chunk->sizes.persistent_bytes + chunk->sizes.folded_bytes;
   memory->gradients =
       share->n_buffers * buffer + (int64_t)chunk->gradients.work_bytes + chunk->sizes.tied_bytes;
-  memory->optimizer =
-      chunk->sizes.n_moments * chunk->sizes.parameter_count * (int64_t)sizeof(float);
+  memory->optimizer = chunk->sizes.n_moments *
+                      RengaChunkRoleBytes_Private(chunk, ROLE_MOMENT, chunk->sizes.parameter_count);
   ShareMemory(chunk, share, memory);
   for (int backward = 0; backward < 2; backward++)
     memory->messages +=

@@ -27,7 +27,7 @@ RengaErrorCode RengaChunkQueueStatistics_Private(Chunk *chunk, const Program *pr
     const int64_t count = Elements(chunk, u);
     const Place place = program->place[chunk->states.update[u].batch_value];
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_HOST, to,
-                              RengaChunkAt_Private(chunk, place), (size_t)count * sizeof(float)));
+                              RengaChunkAt_Private(chunk, place), (size_t)count * sizeof *to));
     to += count;
   }
   return RENGA_SUCCESS;
@@ -37,9 +37,9 @@ static RengaErrorCode CopyStates(Chunk *chunk, RengaCopyKind kind)
 {
   for (int u = 0; u < chunk->states.n_updates; u++) {
     const Place place = chunk->value_place[chunk->states.update[u].state];
-    const size_t bytes = (size_t)Elements(chunk, u) * sizeof(float);
     bool first;
     float *here = StatesOf(chunk, u, &first), *there = RengaChunkAt_Private(chunk, place);
+    const size_t bytes = (size_t)Elements(chunk, u) * sizeof *here;
     const bool up = kind == RENGA_HOST_TO_DEVICE;
     if (first)
       RengaCall(

@@ -26,6 +26,12 @@ static int64_t UsesElsewhere(const Chunk *chunk, const Parameter *parameter, int
   return uses;
 }
 
+/* Of so many uses of a parameter, in a gradient buffer or a message. */
+static int64_t UseBytes(const Chunk *chunk, const Parameter *parameter, int64_t uses)
+{
+  return RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, uses * parameter->stride);
+}
+
 static bool IsShared(Chunk *chunk, const Parameter *parameter)
 {
   for (int s = 0; s < chunk->outline->stages; s++)
@@ -40,8 +46,8 @@ int64_t RengaChunkTiedBytes_Private(const Chunk *chunk)
   for (int p = 0; p < chunk->n_parameters; p++) {
     const Parameter *parameter = &chunk->parameter[p];
     if (!parameter->trained) continue;
-    const int64_t needed = UsesElsewhere(chunk, parameter, chunk->outline->stages) *
-                           parameter->stride * (int64_t)sizeof(float);
+    const int64_t needed =
+        UseBytes(chunk, parameter, UsesElsewhere(chunk, parameter, chunk->outline->stages));
     if (needed > bytes) bytes = needed;
   }
   return bytes;
@@ -50,15 +56,14 @@ int64_t RengaChunkTiedBytes_Private(const Chunk *chunk)
 /* Messages of the exchange of a parameter, and bytes of the longest. */
 static int CountExchange(const Chunk *chunk, const Parameter *parameter, int64_t *bytes)
 {
-  const int64_t use = parameter->stride * (int64_t)sizeof(float);
   int count = 0;
-  *bytes = parameter->n_uses * use;
+  *bytes = UseBytes(chunk, parameter, parameter->n_uses);
   for (int s = 0; s < chunk->outline->stages; s++) {
     const int64_t uses = UsesIn(chunk, parameter, s);
     if (s == chunk->stage || uses < 0) continue;
     const int others = RengaPlanGetStage(chunk->outline->plan, s)->shape.replicas;
     if (uses > 0) count++;
-    if (uses * use > *bytes) *bytes = uses * use;
+    if (UseBytes(chunk, parameter, uses) > *bytes) *bytes = UseBytes(chunk, parameter, uses);
     for (int r = chunk->replica; parameter->n_uses > 0 && r < others; r += chunk->replicas) count++;
   }
   return count;
@@ -91,40 +96,43 @@ RengaErrorCode RengaChunkFreeTied_Private(Chunk *chunk)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Add(Chunk *chunk, const Parameter *parameter, float **sum, float *use)
+static RengaErrorCode Add(Chunk *chunk, const Parameter *parameter, char **sum, char *use)
 {
   if (!*sum)
     *sum = use;
   else
-    RengaCall(RengaDeviceAdd(chunk->device, NULL, RENGA_FLOAT32, parameter->count, *sum, use));
+    RengaCall(
+        RengaDeviceAdd(chunk->device, NULL, chunk->storage.gradient, parameter->count, *sum, use));
   return RENGA_SUCCESS;
 }
 
 /* Uses of all stages in order; those of other stages lie in tied_work, by stage. */
 static RengaErrorCode AddUses(Chunk *chunk, const Parameter *parameter)
 {
-  float *own = chunk->gradients.sum + parameter->gradient, *other = (float *)chunk->at.tied;
-  float *sum = NULL;
+  const RengaVector gradient = RengaChunkVectorOf_Private(chunk, parameter, ROLE_GRADIENT);
+  const int64_t use = UseBytes(chunk, parameter, 1);
+  char *own = gradient.data, *other = chunk->at.tied, *sum = NULL;
   for (int s = 0; s < chunk->outline->stages; s++)
     for (int64_t u = 0; u < UsesIn(chunk, parameter, s); u++) {
       if (s == chunk->stage) {
-        RengaCall(Add(chunk, parameter, &sum, own + u * parameter->stride));
+        RengaCall(Add(chunk, parameter, &sum, own + u * use));
       } else {
         RengaCall(Add(chunk, parameter, &sum, other));
-        other += parameter->stride;
+        other += use;
       }
     }
   if (sum && sum != own)
-    RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, own, sum,
-                              (size_t)parameter->count * sizeof(float)));
+    RengaCall(RengaDeviceCopy(
+        chunk->device, NULL, RENGA_DEVICE_TO_DEVICE, own, sum,
+        (size_t)RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, parameter->count)));
   return RENGA_SUCCESS;
 }
 
 /* Replica r of this stage sends to the replicas of another that ask it: r, r + replicas, … */
 static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage)
 {
-  const float *own = chunk->gradients.sum + parameter->gradient;
-  const size_t bytes = (size_t)(parameter->n_uses * parameter->stride) * sizeof(float);
+  const void *own = RengaChunkVectorOf_Private(chunk, parameter, ROLE_GRADIENT).data;
+  const size_t bytes = (size_t)UseBytes(chunk, parameter, parameter->n_uses);
   const int tag = chunk->outline->n_messages + parameter->number;
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   for (int r = chunk->replica; bytes > 0 && r < others; r += chunk->replicas) {
@@ -142,10 +150,10 @@ static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *param
 
 static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *parameter, int stage)
 {
-  float *to = (float *)chunk->at.tied + UsesElsewhere(chunk, parameter, stage) * parameter->stride;
+  char *to = chunk->at.tied + UseBytes(chunk, parameter, UsesElsewhere(chunk, parameter, stage));
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   const int peer = RengaPlanGetRank(chunk->outline->plan, stage, chunk->replica % others);
-  const size_t bytes = (size_t)(UsesIn(chunk, parameter, stage) * parameter->stride) * sizeof *to;
+  const size_t bytes = (size_t)UseBytes(chunk, parameter, UsesIn(chunk, parameter, stage));
   const int tag = chunk->outline->n_messages + parameter->number;
   RengaErrorCode code;
   int attempt = 0;
@@ -240,21 +248,21 @@ static RengaErrorCode SumUses(RengaPipeline pipeline, Pass *pass, int number)
 {
   const RengaLogEvent event = RengaPipelineEvent_Private(EVENT_TIED);
   bool shared = false, several = false;
-  int64_t count = 0;
+  int64_t bytes = 0;
   for (int c = 0; c < pipeline->rank.n_chunks; c++) {
     Chunk *chunk = &pipeline->rank.chunk[c];
     const Parameter *parameter = FindTrained(chunk, number);
     if (!parameter) continue;
     shared = shared || IsShared(chunk, parameter);
     several = several || parameter->n_uses > 1;
-    count = parameter->count;
+    bytes = RengaChunkRoleBytes_Private(chunk, ROLE_GRADIENT, parameter->count);
   }
   if (!shared && !several) return RENGA_SUCCESS;
   RengaLogEventBegin(event);
   RengaErrorCode code = shared ? Exchange(pipeline, pass, number) : RENGA_SUCCESS;
   if (!code && !pass->failed)
     code = RengaPipelineNote_Private(pipeline, pass, AddAllUses(pipeline, number));
-  RengaLogEventEnd(event, 0, shared, count * (int64_t)sizeof(float));
+  RengaLogEventEnd(event, 0, shared, bytes);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -2,29 +2,24 @@
    their update needs. They are made at set-up; a step fills in where its gradients are. */
 #include "pipelineimpl.h"
 
-/* moment m of a parameter. */
-static RengaVector MomentOf(const Chunk *chunk, const Parameter *parameter, int m)
-{
-  float *moments = (float *)chunk->at.moments + m * chunk->sizes.parameter_count;
-  return (RengaVector){moments + parameter->offset, RENGA_FLOAT32, parameter->count};
-}
-
 static void AddParameterUpdate(Chunk *chunk, const Parameter *parameter)
 {
   RengaParameterUpdate *update = &chunk->updates.update[chunk->updates.n_updates++];
   *update = (RengaParameterUpdate){
-      .parameter = {(float *)chunk->at.persistent + parameter->offset, RENGA_FLOAT32,
-                    parameter->count},
-      .gradient = {NULL, RENGA_FLOAT32, parameter->count},
+      .parameter = RengaChunkVectorOf_Private(chunk, parameter, ROLE_MASTER),
+      .gradient = RengaChunkVectorOf_Private(chunk, parameter, ROLE_GRADIENT),
   };
+  if (RengaChunkHasMasters_Private(chunk))
+    update->value = RengaChunkVectorOf_Private(chunk, parameter, ROLE_VALUE);
   for (int m = 0; m < chunk->sizes.n_moments; m++)
-    update->moment[m] = MomentOf(chunk, parameter, m);
+    update->moment[m] =
+        RengaChunkVectorOf_Private(chunk, parameter, (ParameterRole)(ROLE_MOMENT + m));
 }
 
 static void AddParameterNorm(Chunk *chunk, const Parameter *parameter)
 {
   UpdateTable *updates = &chunk->updates;
-  updates->gradient[updates->n_norms] = (RengaVector){NULL, RENGA_FLOAT32, parameter->count};
+  updates->gradient[updates->n_norms] = RengaChunkVectorOf_Private(chunk, parameter, ROLE_GRADIENT);
   updates->number[updates->n_norms++] = parameter->number;
 }
 
@@ -66,9 +61,9 @@ static void PlaceGradients(Chunk *chunk)
   RengaParameterUpdate *update = chunk->updates.update;
   for (int p = 0; p < chunk->n_parameters; p++) {
     const Parameter *parameter = &chunk->parameter[p];
-    float *gradient = chunk->gradients.sum + parameter->gradient;
-    if (parameter->trained) (update++)->gradient.data = gradient;
-    if (parameter->trained && parameter->owner) (norm++)->data = gradient;
+    const RengaVector gradient = RengaChunkVectorOf_Private(chunk, parameter, ROLE_GRADIENT);
+    if (parameter->trained) (update++)->gradient = gradient;
+    if (parameter->trained && parameter->owner) *norm++ = gradient;
   }
 }
 

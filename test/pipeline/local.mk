@@ -1,7 +1,7 @@
 check_PROGRAMS += %D%/again %D%/chunks %D%/far %D%/forecast %D%/gradient %D%/groups %D%/halves %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
-  %D%/refuse %D%/replicas %D%/saved %D%/settings %D%/stall %D%/together
+  %D%/refuse %D%/replicas %D%/saved %D%/settings %D%/stall %D%/storage %D%/together
 TESTS += %D%/again %D%/chunks %D%/far %D%/forecast %D%/gradient %D%/groups %D%/halves %D%/kinds %D%/leaf %D%/layouts %D%/named %D%/networks %D%/outcome %D%/place \
-  %D%/refuse %D%/replicas %D%/saved %D%/settings %D%/stall.sh %D%/together
+  %D%/refuse %D%/replicas %D%/saved %D%/settings %D%/stall.sh %D%/storage %D%/together
 noinst_HEADERS += %D%/run.h
 EXTRA_DIST += %D%/stall.sh
 %C%_chunks_SOURCES = %D%/chunks.c
@@ -19,6 +19,7 @@ EXTRA_DIST += %D%/stall.sh
 %C%_refuse_SOURCES = %D%/refuse.c
 %C%_replicas_SOURCES = %D%/replicas.c
 %C%_stall_SOURCES = %D%/stall.c
+%C%_storage_SOURCES = %D%/storage.c
 %C%_saved_SOURCES = %D%/saved.c
 %C%_settings_SOURCES = %D%/settings.c
 %C%_together_SOURCES = %D%/together.c
