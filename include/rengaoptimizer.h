@@ -78,8 +78,6 @@ RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer);
 /* Moments per parameter: 0 to 2, and their names in a checkpoint. */
 RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
                                         const char *const **names);
-/* Bytes that the update of one parameter reads and writes. */
-RengaErrorCode RengaOptimizerGetUpdateBytes(RengaOptimizer optimizer, int64_t *bytes);
 RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t step, double *rate);
 /* What the gradients are multiplied with: min(1, clip_norm / norm). */
 RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, double *scale);
@@ -89,7 +87,7 @@ RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name
 /* names: all parameters of the network. A group that fits none of them is an error. */
 RengaErrorCode RengaOptimizerCheckGroups(RengaOptimizer optimizer, int count,
                                          const char *const names[]);
-/* One parameter, step 0-based. moment[] as many as GetMoments says. All on the device. */
+/* One float32 parameter, step 0-based. moment[] as many as GetMoments says. All on the device. */
 RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device,
                                     RengaStream stream, const char *name, int64_t step,
                                     double scale, int64_t count, float parameter[],

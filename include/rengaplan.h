@@ -52,6 +52,9 @@ RengaErrorCode RengaPrecisionGetStorage(RengaPrecision precision, RengaStorage *
    apart. */
 RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int moments,
                                                int64_t *bytes);
+/* Bytes that the update of an element of a parameter reads and writes. */
+RengaErrorCode RengaStorageCountUpdateBytes(const RengaStorage *storage, int moments,
+                                            int64_t *bytes);
 /* "2 replicas, saved recompute": replicas, and what is not plain. */
 RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[]);
 typedef struct {

@@ -214,28 +214,7 @@ RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
   return RENGA_SUCCESS;
 }
 
-/*@
-   RengaOptimizerGetUpdateBytes - bytes that the update of one parameter reads and writes
-
-   Not collective
-
-   Input:
-   . optimizer - the optimizer
-
-   Output:
-   . bytes - the parameter and each moment there and back, and the gradient
-@*/
-RengaErrorCode RengaOptimizerGetUpdateBytes(RengaOptimizer optimizer, int64_t *bytes)
-{
-  int moments = 0;
-  const char *const *names;
-  RengaCheckPointer(bytes);
-  RengaCall(RengaOptimizerGetMoments(optimizer, &moments, &names));
-  *bytes = (int64_t)sizeof(float) * (3 + 2 * moments);
-  return RENGA_SUCCESS;
-}
-
-/* One parameter's update, rate scale and weight decay aside. */
+/* One parameter's update, of vectors that are C's floats. */
 static RengaErrorCode DescribeUpdate(RengaOptimizer optimizer, int64_t count, float parameter[],
                                      const float gradient[], float *const moment[],
                                      RengaParameterUpdate *update)
@@ -246,8 +225,6 @@ static RengaErrorCode DescribeUpdate(RengaOptimizer optimizer, int64_t count, fl
   *update = (RengaParameterUpdate){
       .parameter = {parameter, RENGA_FLOAT32, count},
       .gradient = {(float *)(uintptr_t)gradient, RENGA_FLOAT32, count},
-      .rate_scale = 1,
-      .weight_decay = optimizer->weight_decay,
   };
   for (int m = 0; m < moments; m++)
     update->moment[m] = (RengaVector){moment[m], RENGA_FLOAT32, count};
@@ -255,12 +232,12 @@ static RengaErrorCode DescribeUpdate(RengaOptimizer optimizer, int64_t count, fl
 }
 
 RengaErrorCode RengaOptimizerRehearse_Private(RengaOptimizer optimizer, RengaDevice device,
-                                              int64_t count, float parameter[],
-                                              const float gradient[], float *const moment[])
+                                              const RengaParameterUpdate *vectors)
 {
   const RengaOptimizerStep step = {.learning_rate = 1e-9, .scale = 1, .number = 2};
-  RengaParameterUpdate update;
-  RengaCall(DescribeUpdate(optimizer, count, parameter, gradient, moment, &update));
+  RengaParameterUpdate update = *vectors;
+  update.rate_scale = 1;
+  update.weight_decay = optimizer->weight_decay;
   RengaCall(optimizer->ops->update(optimizer, device, NULL, &step, 1, &update));
   return RENGA_SUCCESS;
 }
@@ -306,7 +283,7 @@ RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice dev
    . name - of the parameter, for the groups
    . step - number of the step, from 0
    . scale - the gradient is read as scale × gradient (RengaOptimizerGetScale)
-   . count - elements
+   . count - elements, all of them float32
    . gradient - of the loss of the whole batch
 
    Input and output:

@@ -33,7 +33,7 @@ static RengaErrorCode FindSpec(RengaPipeline pipeline, const char *name, RengaTe
 typedef struct {
   const char *name;
   int rank;       /* of the caller's buffer; RENGA_TO_ALL: every rank has one */
-  float *buffer;  /* of the caller */
+  float *buffer;  /* of the caller: masters, moments and states are float32 in every precision */
   uint64_t value; /* hash of what is set, where each rank brings it */
   size_t bytes;
   char *copy; /* [bytes] of the host */

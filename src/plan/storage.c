@@ -30,7 +30,8 @@ static const RengaStorage storages[] = {
    Source: P. Micikevicius and others, Mixed precision training, ICLR 2018: 32 bits for the
    parameters that are updated and for sums of gradients.
 
-   See also: RengaStageShapePlain(), RengaStorageCountParameterBytes()
+   See also: RengaStageShapePlain(), RengaStorageCountParameterBytes(),
+   RengaStorageCountUpdateBytes()
 @*/
 RengaErrorCode RengaPrecisionGetStorage(RengaPrecision precision, RengaStorage *storage)
 {
@@ -40,6 +41,19 @@ RengaErrorCode RengaPrecisionGetStorage(RengaPrecision precision, RengaStorage *
              "precision %d is none: 0 (fp32) to %d are", (int)precision, count - 1);
   *storage = storages[precision];
   return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckMomentCount(int moments)
+{
+  RengaCheck(moments >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%d moments of each element",
+             moments);
+  return RENGA_SUCCESS;
+}
+
+/* Of a value that is not the master; 0: they are the same memory. */
+static int64_t BytesOfValue(const RengaStorage *storage)
+{
+  return storage->master == storage->value ? 0 : (int64_t)RengaDataTypeSize(storage->value);
 }
 
 /*@
@@ -64,11 +78,37 @@ RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int 
 {
   RengaCheckPointer(storage);
   RengaCheckPointer(bytes);
-  RengaCheck(moments >= 0, MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%d moments of each element",
-             moments);
-  const bool apart = storage->master != storage->value;
-  *bytes = (int64_t)RengaDataTypeSize(storage->value) +
-           (apart ? (int64_t)RengaDataTypeSize(storage->master) : 0) +
+  RengaCall(CheckMomentCount(moments));
+  *bytes = BytesOfValue(storage) + (int64_t)RengaDataTypeSize(storage->master) +
            moments * (int64_t)RengaDataTypeSize(storage->moment);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaStorageCountUpdateBytes - what the update of each element of a parameter moves
+
+   Not collective
+
+   Input:
+   . storage - the types
+   . moments - that the optimizer keeps of each element (RengaOptimizerGetMoments); at least 0
+
+   Output:
+   . bytes - the master and each moment there and back, the gradient, and the value where it is
+     written beside the master
+
+   Errors: RENGA_ERR_ARGUMENT for fewer than 0 moments.
+
+   See also: RengaPrecisionGetStorage(), RengaStorageCountParameterBytes()
+@*/
+RengaErrorCode RengaStorageCountUpdateBytes(const RengaStorage *storage, int moments,
+                                            int64_t *bytes)
+{
+  RengaCheckPointer(storage);
+  RengaCheckPointer(bytes);
+  RengaCall(CheckMomentCount(moments));
+  *bytes = BytesOfValue(storage) + 2 * (int64_t)RengaDataTypeSize(storage->master) +
+           (int64_t)RengaDataTypeSize(storage->gradient) +
+           2 * moments * (int64_t)RengaDataTypeSize(storage->moment);
   return RENGA_SUCCESS;
 }

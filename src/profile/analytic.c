@@ -2,6 +2,7 @@
    (Williams, Waterman, Patterson: "Roofline", CACM 52, 2009), each at the rate that is reached, and
    the time to launch a kernel. */
 #include "profileimpl.h"
+#include "rengaplan.h"
 
 static RengaErrorCode GetDevice(RengaProfile profile, const RengaMachineDevice **device)
 {
@@ -66,21 +67,37 @@ static RengaErrorCode Stream(RengaProfile profile, double bytes, double *seconds
   return RENGA_SUCCESS;
 }
 
+/* Costs are those of stages whose shape is plain: nobody asks for another precision's. */
+static RengaErrorCode FindStorage(RengaStorage *storage)
+{
+  RengaCall(RengaPrecisionGetStorage(RengaStageShapePlain(1).precision, storage));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Update(RengaProfile profile, int64_t parameters, double *seconds)
 {
   RengaSettings settings;
   RengaOptimizer optimizer;
+  RengaStorage storage;
+  int moments;
+  const char *const *names;
   int64_t bytes;
+  RengaCall(FindStorage(&storage));
   RengaCall(RengaProfileNeedSettings_Private(profile, &settings));
   RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
-  RengaCall(RengaOptimizerGetUpdateBytes(optimizer, &bytes));
+  RengaCall(RengaOptimizerGetMoments(optimizer, &moments, &names));
+  RengaCall(RengaStorageCountUpdateBytes(&storage, moments, &bytes));
   RengaCall(Stream(profile, (double)bytes * (double)parameters, seconds));
   return RENGA_SUCCESS;
 }
 
+/* y += x: two vectors are read, one is written. */
 static RengaErrorCode Accumulate(RengaProfile profile, int64_t parameters, double *seconds)
 {
-  RengaCall(Stream(profile, 12 * (double)parameters, seconds));
+  RengaStorage storage;
+  RengaCall(FindStorage(&storage));
+  const double bytes = 3 * (double)RengaDataTypeSize(storage.gradient);
+  RengaCall(Stream(profile, bytes * (double)parameters, seconds));
   return RENGA_SUCCESS;
 }
 

@@ -117,6 +117,7 @@ typedef struct {
   void *tensor[MOST_BATCH][MOST_TENSORS];
 } BenchRun;
 
+/* Pools hold floats; of other types outputs alone, which nobody reads, lie there. */
 static bool IsPooled(const BenchRun *run, int i)
 {
   return run->call->spec[i].type == RENGA_FLOAT32 || i >= run->op.n_in;

@@ -15,36 +15,41 @@ enum {
   VECTORS = 10
 };
 
+/* Of what is measured: masters, gradients and moments, in all precisions. */
+static const RengaDataType vector_type = RENGA_FLOAT32;
+
 /* One way to go through vectors of CHUNK elements. */
 typedef struct VectorKind VectorKind;
 struct VectorKind {
   char name[96];
   int vectors; /* that one call uses */
-  RengaErrorCode (*run)(const VectorKind *kind, RengaDevice device, float *const vector[]);
+  RengaErrorCode (*run)(const VectorKind *kind, RengaDevice device, const RengaVector vector[]);
   RengaOptimizer optimizer; /* of an update */
 };
 
-static RengaErrorCode RunUpdate(const VectorKind *kind, RengaDevice device, float *const vector[])
+static RengaErrorCode RunUpdate(const VectorKind *kind, RengaDevice device,
+                                const RengaVector vector[])
 {
-  RengaCall(RengaOptimizerRehearse_Private(kind->optimizer, device, CHUNK, vector[0], vector[1],
-                                           vector + 2));
+  RengaParameterUpdate update = {.parameter = vector[0], .gradient = vector[1]};
+  for (int m = 0; m < kind->vectors - 2; m++) update.moment[m] = vector[2 + m];
+  RengaCall(RengaOptimizerRehearse_Private(kind->optimizer, device, &update));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode RunAccumulate(const VectorKind *kind, RengaDevice device,
-                                    float *const vector[])
+                                    const RengaVector vector[])
 {
   (void)kind;
-  RengaCall(RengaDeviceAdd(device, NULL, RENGA_FLOAT32, CHUNK, vector[0], vector[1]));
+  RengaCall(RengaDeviceAdd(device, NULL, vector_type, CHUNK, vector[0].data, vector[1].data));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunNorm(const VectorKind *kind, RengaDevice device, float *const vector[])
+static RengaErrorCode RunNorm(const VectorKind *kind, RengaDevice device,
+                              const RengaVector vector[])
 {
   double sum;
-  const RengaVector x = {vector[0], RENGA_FLOAT32, CHUNK};
   (void)kind;
-  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, &x, &sum));
+  RengaCall(RengaDeviceSumsOfSquares(device, NULL, 1, vector, &sum));
   RengaCall(RengaStreamSynchronize(device, NULL));
   return RENGA_SUCCESS;
 }
@@ -57,11 +62,12 @@ static RengaErrorCode Time(RengaDevice device, const VectorKind *kind, int64_t b
                            double *seconds)
 {
   ProfileBench bench;
-  float *vector[VECTORS] = {NULL};
-  const int64_t chunks = bytes / kind->vectors / (CHUNK * (int64_t)sizeof(float));
+  RengaVector vector[VECTORS];
+  const int64_t chunk_bytes = CHUNK * (int64_t)RengaDataTypeSize(vector_type);
+  const int64_t chunks = bytes / kind->vectors / chunk_bytes;
   const int64_t per_round = chunks > 64 ? chunks / 4 : 16;
   double value[ROUNDS];
-  float *base = NULL;
+  char *base = NULL;
   int64_t at = 0;
   RengaCall(RengaProfileBenchCreate_Private(device, bytes, &bench));
   RengaCall(RengaDeviceMalloc(device, (size_t)bytes, &base));
@@ -69,7 +75,8 @@ static RengaErrorCode Time(RengaDevice device, const VectorKind *kind, int64_t b
   for (int round = -1; round < ROUNDS && code == RENGA_SUCCESS; round++) {
     const double begin = RengaProfileClock_Private(&bench);
     for (int64_t i = 0; i < per_round && code == RENGA_SUCCESS; i++, at = (at + 1) % chunks) {
-      for (int k = 0; k < kind->vectors; k++) vector[k] = base + (k * chunks + at) * CHUNK;
+      for (int k = 0; k < kind->vectors; k++)
+        vector[k] = (RengaVector){base + (k * chunks + at) * chunk_bytes, vector_type, CHUNK};
       code = kind->run(kind, device, vector);
     }
     if (code == RENGA_SUCCESS) code = RengaStreamSynchronize(device, NULL);
@@ -126,7 +133,7 @@ static RengaErrorCode VectorSeconds(RengaProfile profile, const VectorKind *kind
   RengaCall(PerElement(profile, kind, false, &warm));
   RengaCall(PerElement(profile, kind, true, &cold));
   /* From a cache below 1 MiB, from memory above 32 MiB; in between by the logarithm. */
-  const double bytes = (double)count * kind->vectors * sizeof(float);
+  const double bytes = (double)count * kind->vectors * (double)RengaDataTypeSize(vector_type);
   double share = bytes > 0 ? log2(bytes / (1 << 20)) / 5 : 0;
   share = share < 0 ? 0 : share > 1 ? 1 : share;
   *seconds = (double)count * (warm + share * (cold - warm));

@@ -64,6 +64,10 @@ static void CheckStorage(void)
     RengaCallAbort(RengaPrecisionGetStorage((RengaPrecision)p, &storage));
     RengaCallAbort(RengaStorageCountParameterBytes(&storage, 2, &counted));
     TestTrue(counted == bytes[p] && storage.master == RENGA_FLOAT32);
+    RengaCallAbort(RengaStorageCountUpdateBytes(&storage, 2, &counted));
+    TestTrue(counted == (p == RENGA_PRECISION_FP32 ? 0 : 2) + 2 * (4 + 8) + 4);
+    RengaCallAbort(RengaStorageCountUpdateBytes(&storage, 0, &counted));
+    TestTrue(counted == (p == RENGA_PRECISION_FP32 ? 0 : 2) + 2 * 4 + 4);
     TestTrue(storage.gradient == RENGA_FLOAT32 && storage.moment == RENGA_FLOAT32);
     TestTrue(storage.value == storage.message && storage.value == storage.saved);
   }
@@ -71,6 +75,8 @@ static void CheckStorage(void)
   TestError(RengaPrecisionGetStorage((RengaPrecision)3, &storage), RENGA_ERR_ARGUMENT,
             "precision 3 is none: 0 (fp32) to 2 are");
   TestError(RengaStorageCountParameterBytes(&storage, -1, &counted), RENGA_ERR_ARGUMENT,
+            "-1 moments of each element");
+  TestError(RengaStorageCountUpdateBytes(&storage, -1, &counted), RENGA_ERR_ARGUMENT,
             "-1 moments of each element");
 }
 

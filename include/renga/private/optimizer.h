@@ -2,10 +2,10 @@
 #pragma once
 #include "rengaoptimizer.h"
 
-/* One update at a rate that changes next to nothing, to see what it takes; not set up. */
+/* One update of these vectors at a rate that changes next to nothing, to see what it takes; not set
+   up. */
 RengaErrorCode RengaOptimizerRehearse_Private(RengaOptimizer optimizer, RengaDevice device,
-                                              int64_t count, float parameter[],
-                                              const float gradient[], float *const moment[]);
+                                              const RengaParameterUpdate *vectors);
 
 /* Settings that all ranks must have alike: a name for people, and a hash of the value. */
 typedef struct {
