@@ -166,7 +166,8 @@ static RengaErrorCode CheckWishedChunks(RengaPartition partition, int chunks)
 static RengaErrorCode PredictCuts(RengaPartition partition, int ranks, int64_t batch,
                                   int64_t microbatch, RengaPlan plan)
 {
-  const RengaSearchWish wish = {.find = RengaSearchCutsFind_Private, .context = partition};
+  const RengaSearchWish wish = {
+      .finder = {.find = RengaSearchCutsFind_Private, .context = partition}};
   int stages = 0, chunks = 0;
   RengaCall(FindChunks(partition, &chunks));
   RengaCall(FindStages(partition, chunks, &stages));

@@ -12,8 +12,7 @@ static RengaErrorCode Plan_Rannc(RengaPartition partition, int ranks, int64_t ba
                                  int64_t microbatch, RengaPlan plan)
 {
   Rannc *rannc = partition->data;
-  rannc->wish.find = RengaRanncFind_Private;
-  rannc->wish.context = &rannc->blocks;
+  rannc->wish.finder = (SearchFinder){.find = RengaRanncFind_Private, .context = &rannc->blocks};
   RengaCall(RengaSearchPartition_Private(partition, &rannc->wish, ranks, batch, microbatch, plan));
   return RENGA_SUCCESS;
 }

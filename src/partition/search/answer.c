@@ -16,7 +16,7 @@ static void TakeMemory(const RengaForecastMemory *memory, RengaPlanStage *stage)
 static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
 {
   const SearchModel *model = &solution->model;
-  const SearchLayout *layout = &solution->pick.layout;
+  const SearchLayout *layout = &solution->layout;
   answer->n_stages = layout->count;
   answer->n_ranks = 0;
   for (int s = 0; s < layout->count; s++)
@@ -39,15 +39,14 @@ static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
 RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswer *answer)
 {
   const SearchTask *task = solution->task;
-  answer->microbatch = task->size[solution->pick.size];
-  answer->leaf = task->leaf[solution->pick.size];
-  answer->gpipe = solution->model.gpipe;
-  answer->eager = solution->model.eager;
+  answer->microbatch = solution->layout.microbatch;
+  answer->leaf = solution->layout.leaf;
+  answer->schedule = solution->model.schedule;
   RengaCall(TakeStages(solution, answer));
-  RengaCall(RengaSearchPredict_Private(task, &solution->model, &solution->pick, solution->plan,
+  RengaCall(RengaSearchPredict_Private(task, &solution->model, &solution->layout, solution->plan,
                                        &answer->prediction));
-  RengaCall(
-      RengaSearchExplain_Private(task, solution->chain, &solution->model, &solution->pick, answer));
+  answer->prediction.bound = solution->bound;
+  RengaCall(RengaSolutionExplain_Private(solution, answer));
   return RENGA_SUCCESS;
 }
 

@@ -74,7 +74,7 @@ static double LeastDepth(const SearchModel *model, const SearchCandidate *candid
   if (model->listing.widest > 1)
     devices_behind /= model->listing.widest; /* replicas, at the least */
   const double rounds = (double)candidate->rounds;
-  return model->gpipe ? rounds : fmin(rounds, 1 + (devices_behind + most - 1) / most);
+  return model->schedule.gpipe ? rounds : fmin(rounds, 1 + (devices_behind + most - 1) / most);
 }
 
 double RengaSearchPipelineAtLeast_Private(const SearchModel *model,

@@ -25,7 +25,7 @@ typedef struct {
   double floor, ceiling; /* layouts with a bound from one to below the other are simulated */
   int64_t looks, work;   /* looks at the most; 0: any number */
   bool over;
-  SearchAim *best;
+  SearchLayout *best;
 } Branch;
 
 static bool IsBranchOver(Branch *branch)
@@ -70,15 +70,15 @@ static void FindBranchNeeds(Branch *branch)
 static RengaErrorCode SimulateBranch(Branch *branch)
 {
   SearchLayout layout = {.count = branch->count};
-  const double before = branch->best->step;
+  const double before = branch->best->simulated;
   RengaCall(RengaMalloc(branch->count, &layout.stage));
   for (int s = 0; s < branch->count; s++) layout.stage[s] = branch->stage[branch->count - 1 - s];
   const RengaErrorCode code = RengaSearchTry_Private(&branch->trial, &layout);
   RengaSearchLayoutFree_Private(&layout);
   RengaCall(code);
   branch->looks += LOOKS_OF_TRIAL;
-  if (branch->best->step < before && branch->best->step < branch->ceiling)
-    branch->ceiling = branch->best->step;
+  if (branch->best->simulated < before && branch->best->simulated < branch->ceiling)
+    branch->ceiling = branch->best->simulated;
   return RENGA_SUCCESS;
 }
 
@@ -125,28 +125,28 @@ static RengaErrorCode ExtendBranch(Branch *branch, int end, int left, int behind
 
 static RengaErrorCode RiseBound(Branch *branch, double *bound)
 {
-  const double first = *bound, last = branch->best->step;
+  const double first = *bound, last = branch->best->simulated;
   branch->floor = 0;
   for (int round = 1; round <= ROUNDS && !branch->over; round++) {
     const double ceiling = first + (last - first) / (1 << (ROUNDS - round));
-    branch->ceiling = ceiling < branch->best->step ? ceiling : branch->best->step;
+    branch->ceiling = ceiling < branch->best->simulated ? ceiling : branch->best->simulated;
     if (branch->ceiling <= branch->floor) break;
     FindBranchNeeds(branch);
     RengaCall(ExtendBranch(branch, branch->model->count, branch->model->devices, 0, 0));
     if (branch->over) break;
-    *bound = fmax(*bound, fmin(fmin(ceiling, branch->best->step), branch->trial.least));
+    *bound = fmax(*bound, fmin(fmin(ceiling, branch->best->simulated), branch->trial.least));
     branch->floor = ceiling;
   }
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSearchBranch_Private(const SearchTask *task, const SearchChain *chain,
-                                         int64_t work, SearchAim *best, double *bound)
+                                         int64_t work, SearchLayout *best, double *bound)
 {
   SearchModel model = {0};
   Branch branch = {.task = task, .chain = chain, .model = &model, .best = best, .work = work};
   RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &branch.trial);
-  if (!code) code = RengaSearchModelOf_Private(task, chain, best->pick.size, false, &model);
+  if (!code) code = RengaSearchModelOf_Private(task, chain, 0, false, &model);
   if (!code) code = RengaMalloc(model.count + 1, &branch.stage);
   if (!code) code = RengaMalloc(model.count + 1, &branch.needs);
   if (!code) code = RiseBound(&branch, bound);

@@ -374,14 +374,14 @@ static void SetSettings(const SearchTask *task, int size, bool spread, SearchMod
   model->leaf = task->leaf[size];
   model->devices = task->ranks;
   model->memory = task->memory;
-  model->gpipe = task->gpipe;
-  model->eager = task->eager;
+  model->microbatch = task->size[size];
+  model->schedule = task->schedule;
   RengaSearchSetPolicies_Private(can.recompute, model);
-  model->unequal = can.unequal_replicas && !spread && !task->equal;
-  model->listing.every = task->every;
+  model->unequal = can.unequal_replicas && !spread && !task->wanted.equal;
+  model->listing.every = task->wanted.every;
   model->unordered = task->unordered;
-  model->stages = task->stages;
-  model->replicas = task->replicas;
+  model->stages = task->wanted.stages;
+  model->replicas = task->wanted.replicas;
   model->moments = task->moments;
   model->update_rate = task->update_rate;
   model->accumulate_rate = task->accumulate_rate;
@@ -399,5 +399,20 @@ RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchCh
   }
   if (code) RengaSearchModelFree_Private(model);
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+int RengaSearchRowOf_Private(const SearchTask *task, const SearchLayout *layout)
+{
+  for (int row = 0; row < task->n_sizes; row++)
+    if (task->size[row] == layout->microbatch && task->leaf[row] == layout->leaf) return row;
+  return 0;
+}
+
+RengaErrorCode RengaSearchModelFor_Private(const SearchTask *task, const SearchChain *chain,
+                                           const SearchLayout *layout, SearchModel *model)
+{
+  RengaCall(RengaSearchModelOf_Private(task, chain, RengaSearchRowOf_Private(task, layout),
+                                       layout->spread, model));
   return RENGA_SUCCESS;
 }

@@ -16,7 +16,7 @@ static RengaErrorCode Challenge(Solution *solution, const SearchTask *task, bool
   bool other_fits = false;
   if (*fits) other.beat = solution->step;
   RengaErrorCode code = RengaSolutionTryFit_Private(&other, &other_fits);
-  if (!code && !other_fits && !other.hopeless && !task->replicas)
+  if (!code && !other_fits && !other.hopeless && !task->wanted.replicas)
     code = RengaSolutionFitReplicas_Private(&other, &other_fits);
   RengaSolutionTakeFaster_Private(solution, *fits, &other, other_fits && !code);
   RengaCall(code);
@@ -36,23 +36,24 @@ static RengaErrorCode FindEqual(const void *context, const SearchTask *task,
 /* The best equal stages for numbers of replicas around those that were found. */
 static RengaErrorCode ChallengeNeighbours(Solution *solution)
 {
-  const int own = solution->pick.layout.stage[0].shape.replicas;
+  const int own = solution->layout.stage[0].shape.replicas;
   const int ranks = solution->task->ranks;
   const int replicas[] = {own, own - 1, own + 1, (own + 1) / 2, 2 * own};
   bool fits = true;
-  if (solution->task->replicas) return RENGA_SUCCESS;
+  if (solution->task->wanted.replicas) return RENGA_SUCCESS;
   const bool is_long = solution->chain->count > SEARCH_LONG;
   const size_t all = sizeof replicas / sizeof replicas[0];
   /* of a long chain the best equal stages were found first */
-  const bool found = is_long && solution->equal && solution->allowed >= solution->task->memory;
+  const bool found =
+      is_long && solution->wanted.equal && solution->allowed >= solution->task->memory;
   for (size_t i = found ? 1 : 0; i < (is_long ? 3 : all); i++) {
     SearchTask task = *solution->task;
     bool seen = replicas[i] < 1 || replicas[i] > ranks;
     for (size_t j = 0; j < i; j++) seen = seen || replicas[j] == replicas[i];
     if (seen) continue;
-    task.replicas = replicas[i];
-    task.equal = true;
-    task.find = FindEqual;
+    task.wanted.replicas = replicas[i];
+    task.wanted.equal = true;
+    task.finder.find = FindEqual;
     RengaCall(Challenge(solution, &task, &fits));
   }
   return RENGA_SUCCESS;
@@ -63,24 +64,19 @@ static RengaErrorCode ChallengeNeighbours(Solution *solution)
 static RengaErrorCode ChallengeCuts(Solution *solution)
 {
   static const double slacks[] = {0.01, 0.03, 0.06, 0.1, 0.2};
-  const SearchPick first = solution->pick;
   SearchLayout layout = {0};
-  RengaErrorCode code = RengaSearchLayoutCopy_Private(&first.layout, &layout);
+  RengaErrorCode code = RengaSearchLayoutCopy_Private(&solution->layout, &layout);
   const size_t all = sizeof slacks / sizeof slacks[0];
   const size_t stride = solution->chain->count > SEARCH_LONG ? 2 : 1;
   const size_t end = solution->chain->count > CHAIN_CUT ? 1 : all;
   for (size_t i = 0; i < end && !code; i += stride) {
-    Solution other = {.task = solution->task, .chain = solution->chain, .pick = first};
+    Solution other = RengaSolutionBeside_Private(solution);
     SearchTask task = *solution->task;
     bool fits = false;
-    other.pick.layout = (SearchLayout){0};
-    other.allowed = solution->allowed;
     task.memory = solution->model.memory;
-    task.replicas = other.replicas = solution->replicas;
-    task.equal = other.equal = solution->equal;
-    code = RengaSearchLayoutCopy_Private(&layout, &other.pick.layout);
-    if (!code) RengaSearchMoveCuts_Private(&solution->model, slacks[i], &other.pick.layout);
-    if (!code && RengaSearchEvaluate_Private(&solution->model, &other.pick.layout))
+    code = RengaSearchLayoutCopy_Private(&layout, &other.layout);
+    if (!code) RengaSearchMoveCuts_Private(&solution->model, slacks[i], &other.layout);
+    if (!code && RengaSearchEvaluate_Private(&solution->model, &other.layout))
       code = RengaSolutionWeigh_Private(&task, &other);
     fits = !code && other.plan && RengaSolutionFits_Private(&other);
     if (fits) code = RengaSolutionSettle_Private(&other);
@@ -97,11 +93,10 @@ static RengaErrorCode ChallengeSlant(Solution *solution, int replicas, const Sea
   SearchTask task = *solution->task;
   const double before = solution->step;
   bool fits = true;
-  task.replicas = replicas;
-  task.equal = true;
-  task.eager = how->eager;
-  task.find = RengaSearchSlant_Private;
-  task.context = how;
+  task.wanted.replicas = replicas;
+  task.wanted.equal = true;
+  task.schedule.eager = how->eager;
+  task.finder = (SearchFinder){.find = RengaSearchSlant_Private, .context = how};
   RengaCall(Challenge(solution, &task, &fits));
   *faster = solution->step < before;
   return RENGA_SUCCESS;
@@ -125,11 +120,11 @@ static RengaErrorCode ChallengeSlants(Solution *solution)
 {
   const SearchTask *task = solution->task;
   const SearchModel *model = &solution->model;
-  const int count = solution->pick.layout.count;
-  const int own = solution->pick.layout.stage[0].shape.replicas;
+  const int count = solution->layout.count;
+  const int own = solution->layout.stage[0].shape.replicas;
   const int replicas[] = {own, (own + 1) / 2, 2 * own};
   const double turns = (double)model->microbatches * count;
-  if (!task->any_schedule || task->stages || task->replicas || turns > TURNS_MOST)
+  if (!task->any_schedule || task->wanted.stages || task->wanted.replicas || turns > TURNS_MOST)
     return RENGA_SUCCESS;
   for (size_t i = 0; i < sizeof replicas / sizeof replicas[0]; i++) {
     if ((i > 0 && replicas[i] == own) || task->ranks < 2 * replicas[i]) continue;
@@ -140,13 +135,12 @@ static RengaErrorCode ChallengeSlants(Solution *solution)
 }
 
 /* What another type finds: all that it does where that is not much. */
-static RengaErrorCode ChallengeType(Solution *solution, const SearchRival *rival, bool *fits)
+static RengaErrorCode ChallengeType(Solution *solution, const SearchFinder *rival, bool *fits)
 {
   SearchTask task = *solution->task;
   Solution other = {.task = &task, .chain = solution->chain};
   bool other_fits = false;
-  task.find = rival->find;
-  task.context = rival->context;
+  task.finder = *rival;
   task.n_rivals = 0;
   if (RengaSearchIsLarge_Private(&task, solution->chain)) {
     if (rival->quick) RengaCall(Challenge(solution, &task, fits));
@@ -164,7 +158,7 @@ RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits)
 {
   for (int r = 0; r < solution->task->n_rivals && solution->chain->count <= CHAIN_CUT; r++)
     RengaCall(ChallengeType(solution, &solution->task->rival[r], fits));
-  if (!*fits || solution->task->find) return RENGA_SUCCESS;
+  if (!*fits || solution->task->finder.find) return RENGA_SUCCESS;
   RengaCall(ChallengeNeighbours(solution));
   RengaCall(ChallengeCuts(solution));
   RengaCall(ChallengeSlants(solution));

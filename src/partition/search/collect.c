@@ -268,8 +268,8 @@ static RengaErrorCode TakeTaskSettings(RengaPartition partition, SearchTask *tas
   RengaCall(RengaSettingsGetSchedule(task->settings, &schedule));
   RengaCall(RengaSettingsGetEager(task->settings, &eager));
   RengaCall(RengaSearchCheckSchedule_Private(schedule));
-  task->gpipe = schedule && !strcmp(schedule, RENGA_SCHEDULE_GPIPE);
-  task->eager = eager > 0 ? eager : 0;
+  task->schedule = (SearchSchedule){.gpipe = schedule && !strcmp(schedule, RENGA_SCHEDULE_GPIPE),
+                                    .eager = eager > 0 ? eager : 0};
   task->any_schedule = !schedule;
   return RENGA_SUCCESS;
 }
@@ -294,13 +294,12 @@ static RengaErrorCode FillTask(RengaPartition partition, const RengaSearchWish *
   task->graph = partition->graph;
   task->ranks = ranks;
   task->given = wish->given;
-  task->stages = wish->given ? 0 : partition->stages;
-  task->replicas = wish->given ? 0 : partition->replicas;
+  task->wanted.stages = wish->given ? 0 : partition->stages;
+  task->wanted.replicas = wish->given ? 0 : partition->replicas;
   task->batch = batch;
   task->exact = wish->exact;
   task->time_limit = wish->time_limit;
-  task->find = wish->find;
-  task->context = wish->context;
+  task->finder = wish->finder;
   task->n_sizes = collected->n_rows;
   task->n_first = collected->n_first;
   task->size = collected->size;
@@ -352,8 +351,7 @@ static RengaErrorCode FillPlanFromAnswer(RengaPartition partition, int64_t batch
   RengaCall(RengaPlanSetRanks(plan, answer->rank));
   RengaCall(RengaPlanSetBatch(plan, batch, answer->microbatch));
   RengaCall(RengaPlanSetLeaf(plan, answer->leaf));
-  RengaCall(RengaPlanSetSchedule(plan, answer->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
-  RengaCall(RengaPlanSetEager(plan, answer->eager));
+  RengaCall(RengaSearchSetSchedule_Private(&answer->schedule, plan));
   RengaCall(RengaPlanSetPrediction(plan, &answer->prediction));
   for (int r = 0; r < answer->n_reasons; r++)
     RengaCall(RengaPlanAddReason(plan, answer->reason[r].topic, answer->reason[r].sentence));
@@ -382,7 +380,7 @@ static RengaErrorCode SolveOnFirst(RengaComm comm, RengaProfile profile, SearchT
   RengaErrorCode code = RENGA_SUCCESS;
   if (RengaCommGetRank(comm) != 0) return RENGA_SUCCESS;
   RengaCall(RengaCommCreate(MPI_COMM_SELF, &task->self));
-  if (!task->find && !task->given) code = RengaSearchRivals_Private(profile, task, cutters);
+  if (!task->finder.find && !task->given) code = RengaSearchRivals_Private(profile, task, cutters);
   if (!code) code = RengaSearchSolve_Private(task, answer);
   for (int c = 0; c < SEARCH_CUTTERS; c++)
     if (cutters[c]) RengaPartitionDestroy(&cutters[c]);

@@ -17,7 +17,7 @@ typedef struct {
   const SearchTask *task;
   const SearchChain *chain;
   const SearchModel *model;
-  const SearchPick *pick;
+  const SearchLayout *layout;
   RengaCutsProblem problem; /* points into what follows */
   RengaCutsItem *item;      /* [places] */
   int *edge, *first, *pin;  /* messages are values */
@@ -29,7 +29,7 @@ typedef struct {
 
 static SearchCandidate CandidateOfConvex(const Convex *convex)
 {
-  return RengaSearchCandidateOf_Private(convex->model, &convex->pick->layout.stage[0].shape);
+  return RengaSearchCandidateOf_Private(convex->model, &convex->layout->stage[0].shape);
 }
 
 static bool CrossesStages(const RengaGraphValue *value)
@@ -42,11 +42,13 @@ static bool CrossesStages(const RengaGraphValue *value)
 static void FillItems(Convex *convex)
 {
   const SearchModel *model = convex->model;
+  const SearchTask *task = convex->task;
+  const RengaProfileCost *costs = task->costs[RengaSearchRowOf_Private(task, convex->layout)];
   const SearchCandidate candidate = CandidateOfConvex(convex);
   const SearchBytes *bytes = &candidate.bytes;
   const double each = bytes->parameter + bytes->gradient * candidate.least_buffers;
   for (int c = 0; c < model->count; c++) {
-    const RengaProfileCost *own = &convex->task->costs[convex->pick->size][model->node[c]];
+    const RengaProfileCost *own = &costs[model->node[c]];
     const double elements = model->elements[c + 1] - model->elements[c];
     const double states = model->states[c + 1] - model->states[c];
     convex->item[c].work = own->forward + own->backward + model->accumulate_rate * elements;
@@ -59,7 +61,7 @@ static void FillItems(Convex *convex)
 static double CostOfConvex(const Convex *convex, const RengaGraphValue *value)
 {
   const SearchCandidate candidate = CandidateOfConvex(convex);
-  const int64_t microbatch = convex->task->size[convex->pick->size];
+  const int64_t microbatch = convex->layout->microbatch;
   const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, microbatch);
   return candidate.message_latency +
          candidate.message_rate * (candidate.bytes.message * (double)RengaTensorSpecBytes(&spec));
@@ -138,7 +140,7 @@ static void FillProblem(Convex *convex)
   problem->message_first = convex->first;
   problem->message_pin = convex->pin;
   problem->overlapped = true;
-  problem->devices = convex->pick->layout.count;
+  problem->devices = convex->layout->count;
   problem->capacity = task->memory > 0 ? task->memory : HUGE_VAL;
   const double left = task->until > 0 ? task->until - MPI_Wtime() : 0;
   const bool quick = !task->exact || left < 0;
@@ -149,7 +151,7 @@ static void FillProblem(Convex *convex)
 
 static RengaErrorCode WeighPlan(Convex *convex)
 {
-  const SearchLayout *layout = &convex->pick->layout;
+  const SearchLayout *layout = convex->layout;
   RengaCall(RengaMalloc(convex->model->count + 1, &convex->stage_of));
   RengaCall(RengaMalloc(layout->count, &convex->stage));
   for (int s = 0; s < layout->count; s++) {
@@ -190,12 +192,12 @@ static RengaErrorCode CompareConvex(Convex *convex, SearchConvex *answer)
 }
 
 RengaErrorCode RengaSearchConvex_Private(const SearchTask *task, const SearchChain *chain,
-                                         const SearchModel *model, const SearchPick *pick,
+                                         const SearchModel *model, const SearchLayout *layout,
                                          SearchConvex *answer)
 {
-  Convex convex = {.task = task, .chain = chain, .model = model, .pick = pick};
+  Convex convex = {.task = task, .chain = chain, .model = model, .layout = layout};
   *answer = (SearchConvex){.compared = false};
-  if (pick->layout.count < 2 || !RengaSearchIsEqual_Private(&pick->layout)) return RENGA_SUCCESS;
+  if (layout->count < 2 || !RengaSearchIsEqual_Private(layout)) return RENGA_SUCCESS;
   if (!task->exact && model->count > QUICK_PLACES) return RENGA_SUCCESS;
   const RengaErrorCode code = CompareConvex(&convex, answer);
   RengaFree(&convex.item);

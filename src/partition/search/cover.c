@@ -144,7 +144,7 @@ static RengaErrorCode SearchCovers(GreedyCover *cover, SearchLayout *best)
   return RENGA_SUCCESS;
 }
 
-/* All small numbers of replicas, then steps of a quarter; fewer of them in a long chain. */
+/* All small numbers of devices, then steps of a quarter; fewer of them in a long chain. */
 static RengaErrorCode ChooseCandidates(GreedyCover *cover)
 {
   const SearchModel *model = cover->model;
@@ -153,7 +153,7 @@ static RengaErrorCode ChooseCandidates(GreedyCover *cover)
   RengaCall(RengaMalloc(model->n_candidates + 1, &cover->candidate));
   for (int o = 0, last = 0; o < model->n_candidates; o++) {
     const int devices = model->candidate[o].devices;
-    if (o + 1 < model->n_candidates && devices > all_up_to &&
+    if (o + 1 < model->n_candidates && devices > all_up_to && devices != last &&
         (few ? devices < 3 * last : 4 * devices < 5 * last))
       continue;
     cover->candidate[cover->n_candidates++] = &model->candidate[o];

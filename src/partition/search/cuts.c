@@ -43,7 +43,7 @@ RengaErrorCode RengaSearchCutsFind_Private(const void *context, const SearchTask
   RengaPartition partition = (RengaPartition)context;
   int own = 0;
   RengaCall(partition->ops->count(partition, &own));
-  if (!own) own = task->stages;
+  if (!own) own = task->wanted.stages;
   for (int o = 0; o < model->n_candidates; o++) {
     int count = own ? own : model->devices / model->candidate[o].devices;
     if (count > model->count) count = model->count;

@@ -1,6 +1,6 @@
 /* Why the plan is as it is: what bounds it, the next-best kind, and what other machines would give,
    each found by searching again, and simulated under the plan's schedule as the plan is. */
-#include "search.h"
+#include "solution.h"
 #include "rengagraph.h"
 #include <math.h>
 #include <stdarg.h>
@@ -49,10 +49,10 @@ static int KindOfLimit(const SearchLayout *layout)
 }
 
 /* The best of one micro-batch and placement under another task. */
-static RengaErrorCode SearchAgain(const SearchTask *task, const SearchChain *chain, int size,
-                                  bool spread, SearchModel *model, SearchLayout *layout)
+static RengaErrorCode SearchAgain(const SearchTask *task, const SearchChain *chain,
+                                  const SearchLayout *own, SearchModel *model, SearchLayout *layout)
 {
-  RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, model));
+  RengaCall(RengaSearchModelFor_Private(task, chain, own, model));
   model->quick = true;
   if (model->count > CHAIN_LONG) model->unequal = false;
   if (model->n_candidates) RengaCall(RengaSearchQuickly_Private(model, layout));
@@ -64,14 +64,14 @@ typedef struct {
   double step;
 } Other;
 
-/* Seconds of a step of the pick's layout on the task's machine. */
+/* Seconds of a step of the layout on the task's machine. */
 static RengaErrorCode SimulateOn(const SearchTask *task, const SearchChain *chain,
-                                 const SearchModel *model, const SearchPick *pick, double *step)
+                                 const SearchModel *model, const SearchLayout *layout, double *step)
 {
   RengaPlan plan = NULL;
   RengaPlanPrediction prediction;
-  RengaCall(RengaSearchPlan_Private(task, chain, pick, &plan));
-  const RengaErrorCode code = RengaSearchPredict_Private(task, model, pick, plan, &prediction);
+  RengaCall(RengaSearchPlan_Private(task, chain, layout, &plan));
+  const RengaErrorCode code = RengaSearchPredict_Private(task, model, layout, plan, &prediction);
   RengaCall(RengaPlanDestroy(&plan));
   RengaCall(code);
   *step = prediction.step;
@@ -79,17 +79,16 @@ static RengaErrorCode SimulateOn(const SearchTask *task, const SearchChain *chai
 }
 
 static RengaErrorCode TryOther(const SearchTask *task, const SearchChain *chain,
-                               const SearchPick *pick, Other *other, int *kind)
+                               const SearchLayout *layout, Other *other, int *kind)
 {
   SearchModel model = {0};
-  SearchPick found = {.size = pick->size, .spread = pick->spread};
-  const SearchLayout *layout = &found.layout;
-  RengaErrorCode code = SearchAgain(task, chain, found.size, found.spread, &model, &found.layout);
+  SearchLayout found = {0};
+  RengaErrorCode code = SearchAgain(task, chain, layout, &model, &found);
   other->step = HUGE_VAL;
-  if (!code && layout->count) Name(&model, layout, sizeof other->name, other->name);
-  if (!code && layout->count) code = SimulateOn(task, chain, &model, &found, &other->step);
-  if (!code && kind) *kind = layout->count ? KindOfLimit(layout) : KIND_COUNT;
-  RengaSearchLayoutFree_Private(&found.layout);
+  if (!code && found.count) Name(&model, &found, sizeof other->name, other->name);
+  if (!code && found.count) code = SimulateOn(task, chain, &model, &found, &other->step);
+  if (!code && kind) *kind = found.count ? KindOfLimit(&found) : KIND_COUNT;
+  RengaSearchLayoutFree_Private(&found);
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -97,16 +96,15 @@ static RengaErrorCode TryOther(const SearchTask *task, const SearchChain *chain,
 
 /* The same, or the plan itself, without recomputation where memory is not bounded. */
 static RengaErrorCode TryBetter(const SearchTask *task, const SearchChain *chain,
-                                const SearchModel *model, const SearchPick *pick, Other *other)
+                                const SearchModel *model, const SearchLayout *layout, Other *other)
 {
-  SearchPick own = *pick;
+  SearchLayout own = {0};
   double step = HUGE_VAL;
-  own.layout = (SearchLayout){0};
-  RengaCall(TryOther(task, chain, pick, other, NULL));
-  RengaCall(RengaSearchLayoutCopy_Private(&pick->layout, &own.layout));
-  if (task->memory <= 0) RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, &own.layout);
+  RengaCall(TryOther(task, chain, layout, other, NULL));
+  RengaCall(RengaSearchLayoutCopy_Private(layout, &own));
+  if (task->memory <= 0) RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, &own);
   const RengaErrorCode code = SimulateOn(task, chain, model, &own, &step);
-  RengaSearchLayoutFree_Private(&own.layout);
+  RengaSearchLayoutFree_Private(&own);
   RengaCall(code);
   if (step > other->step) return RENGA_SUCCESS;
   other->step = step;
@@ -115,21 +113,23 @@ static RengaErrorCode TryBetter(const SearchTask *task, const SearchChain *chain
 }
 
 static RengaErrorCode ExplainRunnerUp(const SearchTask *task, const SearchChain *chain,
-                                      const SearchPick *pick, SearchAnswer *answer)
+                                      const SearchLayout *layout, SearchAnswer *answer)
 {
   static const char *const names[] = {"one stage on every device", "one replica of every stage",
                                       "several stages with several replicas"};
-  const int own = KindOfLimit(&pick->layout);
+  const int own = KindOfLimit(layout);
   Other best = {.step = HUGE_VAL};
   int best_kind = KIND_COUNT;
   for (int kind = 0; kind < KIND_BOTH; kind++) {
     SearchTask other_task = *task;
     Other other;
     int found;
-    if (kind == own || (kind == KIND_ONE_STAGE ? task->stages > 1 : task->replicas > 1)) continue;
-    if (kind == KIND_ONE_STAGE) other_task.stages = 1;
-    if (kind == KIND_ONE_REPLICA) other_task.replicas = 1;
-    RengaCall(TryOther(&other_task, chain, pick, &other, &found));
+    if (kind == own ||
+        (kind == KIND_ONE_STAGE ? task->wanted.stages > 1 : task->wanted.replicas > 1))
+      continue;
+    if (kind == KIND_ONE_STAGE) other_task.wanted.stages = 1;
+    if (kind == KIND_ONE_REPLICA) other_task.wanted.replicas = 1;
+    RengaCall(TryOther(&other_task, chain, layout, &other, &found));
     if (found != own && other.step < best.step) best = other, best_kind = found;
   }
   if (best_kind == KIND_COUNT)
@@ -170,10 +170,9 @@ static RengaErrorCode ExplainRounds(const SearchChain *chain, const SearchModel 
 }
 
 static RengaErrorCode ExplainLimit(const SearchTask *task, const SearchChain *chain,
-                                   const SearchModel *model, const SearchPick *pick,
+                                   const SearchModel *model, const SearchLayout *layout,
                                    SearchAnswer *answer)
 {
-  const SearchLayout *layout = &pick->layout;
   char bytes[32], bound[32];
   int fullest = 0;
   for (int s = 1; s < answer->n_stages; s++)
@@ -224,14 +223,14 @@ static RengaErrorCode MakeFaster(const SearchTask *task, RengaMachine *machine)
 }
 
 static RengaErrorCode ExplainLinks(const SearchTask *task, const SearchChain *chain,
-                                   const SearchModel *model, const SearchPick *pick,
+                                   const SearchModel *model, const SearchLayout *layout,
                                    SearchAnswer *answer)
 {
   SearchTask linked = *task;
   Other other = {.step = HUGE_VAL};
   if (!task->machine) return RENGA_SUCCESS;
   RengaCall(MakeFaster(task, &linked.machine));
-  const RengaErrorCode code = TryBetter(&linked, chain, model, pick, &other);
+  const RengaErrorCode code = TryBetter(&linked, chain, model, layout, &other);
   RengaCall(RengaMachineDestroy(&linked.machine));
   RengaCall(code);
   RengaCall(SayReason(answer, "links",
@@ -242,12 +241,12 @@ static RengaErrorCode ExplainLinks(const SearchTask *task, const SearchChain *ch
 
 /* A pipeline fills and empties once for more of them. */
 static RengaErrorCode ExplainBatch(const SearchTask *task, const SearchChain *chain,
-                                   const SearchPick *pick, SearchAnswer *answer)
+                                   const SearchLayout *layout, SearchAnswer *answer)
 {
   SearchTask twice = *task;
   Other other;
   twice.batch *= 2;
-  RengaCall(TryOther(&twice, chain, pick, &other, NULL));
+  RengaCall(TryOther(&twice, chain, layout, &other, NULL));
   const double more = 2 * answer->prediction.step / other.step - 1;
   if (more <= 0) return RENGA_SUCCESS;
   RengaCall(SayReason(answer, "batch",
@@ -258,7 +257,7 @@ static RengaErrorCode ExplainBatch(const SearchTask *task, const SearchChain *ch
 }
 
 static RengaErrorCode ExplainMachine(const SearchTask *task, const SearchChain *chain,
-                                     const SearchModel *model, const SearchPick *pick,
+                                     const SearchModel *model, const SearchLayout *layout,
                                      SearchAnswer *answer)
 {
   const double step = answer->prediction.step;
@@ -266,22 +265,22 @@ static RengaErrorCode ExplainMachine(const SearchTask *task, const SearchChain *
   if (task->memory > 0) {
     SearchTask free_task = *task;
     free_task.memory = 0;
-    RengaCall(TryBetter(&free_task, chain, model, pick, &other));
+    RengaCall(TryBetter(&free_task, chain, model, layout, &other));
     RengaCall(SayReason(answer, "memory",
                         "with any memory %s would take %.4g s per step, %.1f %% less", other.name,
                         other.step, fmax(0, 100 * (1 - other.step / step))));
   }
-  RengaCall(ExplainLinks(task, chain, model, pick, answer));
-  RengaCall(ExplainBatch(task, chain, pick, answer));
+  RengaCall(ExplainLinks(task, chain, model, layout, answer));
+  RengaCall(ExplainBatch(task, chain, layout, answer));
   return RENGA_SUCCESS;
 }
 
 /* The best that leaves no device idle, where there is one. */
 static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *chain,
-                                  const SearchModel *model, const SearchPick *pick,
+                                  const SearchModel *model, const SearchLayout *layout,
                                   SearchAnswer *answer)
 {
-  const int used = RengaSearchDevices_Private(&pick->layout);
+  const int used = RengaSearchDevices_Private(layout);
   Other best = {.step = HUGE_VAL};
   if (used == task->ranks) return RENGA_SUCCESS;
   for (int p = 1; p <= task->ranks && p <= model->count; p++) {
@@ -289,12 +288,12 @@ static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *cha
     Other other;
     if (task->ranks % p || task->ranks / p > (model->microbatches + model->leaf - 1) / model->leaf)
       continue;
-    if ((task->stages && task->stages != p) ||
-        (task->replicas && task->replicas != task->ranks / p))
+    if ((task->wanted.stages && task->wanted.stages != p) ||
+        (task->wanted.replicas && task->wanted.replicas != task->ranks / p))
       continue;
-    all.stages = p;
-    all.replicas = task->ranks / p;
-    RengaCall(TryOther(&all, chain, pick, &other, NULL));
+    all.wanted.stages = p;
+    all.wanted.replicas = task->ranks / p;
+    RengaCall(TryOther(&all, chain, layout, &other, NULL));
     if (other.step < best.step) best = other;
   }
   if (isinf(best.step))
@@ -311,12 +310,12 @@ static RengaErrorCode ExplainIdle(const SearchTask *task, const SearchChain *cha
 }
 
 static RengaErrorCode ExplainConvex(const SearchTask *task, const SearchChain *chain,
-                                    const SearchModel *model, const SearchPick *pick,
+                                    const SearchModel *model, const SearchLayout *layout,
                                     SearchAnswer *answer)
 {
   char what[128], rest[64] = "";
   SearchConvex convex;
-  RengaCall(RengaSearchConvex_Private(task, chain, model, pick, &convex));
+  RengaCall(RengaSearchConvex_Private(task, chain, model, layout, &convex));
   if (!convex.compared) return RENGA_SUCCESS;
   snprintf(what, sizeof what, "the longer of work and messages of a micro-batch%s",
            task->memory > 0 ? "; of the memory, parameters, gradients and moments" : "");
@@ -420,22 +419,22 @@ static void NameWish(const char *what, int wish, size_t size, char text[])
 
 /* The plans that the bound is one of. What type exact covers is shown whether or not anybody asks
    why. */
-static RengaErrorCode ExplainProof(const SearchTask *task, const SearchPick *pick,
+static RengaErrorCode ExplainProof(const SearchTask *task, bool proved, double bound,
                                    SearchAnswer *answer)
 {
   char sizes[128] = "", leaves[96] = "", stages[24], replicas[24];
   NameNumbers(task->n_sizes, task->size, sizeof sizes, sizes);
   NameNumbers(task->n_sizes, task->leaf, sizeof leaves, leaves);
-  NameWish("stages", task->stages, sizeof stages, stages);
-  NameWish("replicas", task->replicas, sizeof replicas, replicas);
+  NameWish("stages", task->wanted.stages, sizeof stages, stages);
+  NameWish("replicas", task->wanted.replicas, sizeof replicas, replicas);
   RengaCall(SayReason(
       answer, task->exact ? "covered" : "proof",
       "no plan has a faster step than %.4g s, in micro-batches of %s and leaves of %s: %s "
       "that are intervals of the nodes' order, with %s, any ranks and recomputation, %s%s",
-      pick->bound, sizes, leaves, stages, replicas,
+      bound, sizes, leaves, stages, replicas,
       task->any_schedule ? "under gpipe and 1f1b with any number begun early"
                          : "under the schedule that is asked for",
-      pick->proved ? "; every one that may be faster was simulated" : ""));
+      proved ? "; every one that may be faster was simulated" : ""));
   return RENGA_SUCCESS;
 }
 
@@ -450,24 +449,24 @@ static RengaErrorCode ExplainChunks(const SearchLayout *layout, SearchAnswer *an
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaSearchExplain_Private(const SearchTask *given, const SearchChain *chain,
-                                          const SearchModel *model, const SearchPick *pick,
-                                          SearchAnswer *answer)
+RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnswer *answer)
 {
-  SearchTask scheduled = *given, *task = &scheduled;
-  task->gpipe = answer->gpipe;
-  task->eager = answer->eager;
-  if (pick->layout.chunks > 1) {
-    RengaCall(ExplainChunks(&pick->layout, answer));
+  SearchTask scheduled = *solution->task, *task = &scheduled;
+  const SearchChain *chain = solution->chain;
+  const SearchModel *model = &solution->model;
+  const SearchLayout *layout = &solution->layout;
+  task->schedule = answer->schedule;
+  if (layout->chunks > 1) {
+    RengaCall(ExplainChunks(layout, answer));
     return RENGA_SUCCESS;
   }
-  RengaCall(ExplainLimit(task, chain, model, pick, answer));
-  RengaCall(ExplainRunnerUp(task, chain, pick, answer));
-  RengaCall(ExplainMachine(task, chain, model, pick, answer));
-  RengaCall(ExplainIdle(task, chain, model, pick, answer));
-  RengaCall(ExplainConvex(task, chain, model, pick, answer));
-  RengaCall(ExplainGradients(model, &pick->layout, answer));
+  RengaCall(ExplainLimit(task, chain, model, layout, answer));
+  RengaCall(ExplainRunnerUp(task, chain, layout, answer));
+  RengaCall(ExplainMachine(task, chain, model, layout, answer));
+  RengaCall(ExplainIdle(task, chain, model, layout, answer));
+  RengaCall(ExplainConvex(task, chain, model, layout, answer));
+  RengaCall(ExplainGradients(model, layout, answer));
   RengaCall(ExplainChoice(task, answer));
-  RengaCall(ExplainProof(task, pick, answer));
+  RengaCall(ExplainProof(task, solution->proved, solution->bound, answer));
   return RENGA_SUCCESS;
 }

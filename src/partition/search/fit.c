@@ -12,10 +12,9 @@ static RengaErrorCode SolveUnder(Solution *solution, double memory)
   task.memory = memory;
   RengaSolutionFree_Private(solution);
   solution->allowed = memory;
-  solution->replicas = task.replicas;
-  solution->equal = task.equal;
-  RengaCall(RengaSearchBest_Private(&task, solution->chain, &solution->pick));
-  if (solution->pick.layout.count) RengaCall(RengaSolutionTry_Private(&task, solution));
+  solution->wanted = task.wanted;
+  RengaCall(RengaSearchBest_Private(&task, solution->chain, &solution->layout, &solution->proved));
+  if (solution->layout.count) RengaCall(RengaSolutionTry_Private(&task, solution));
   return RENGA_SUCCESS;
 }
 
@@ -29,11 +28,11 @@ RengaErrorCode RengaSolutionTryFit_Private(Solution *solution, bool *fits)
   for (int round = 0; round < FITTING_ROUNDS; round++) {
     RengaCall(SolveUnder(solution, allowed));
     if (solution->hopeless) return RENGA_SUCCESS;
-    const bool found = solution->pick.layout.count > 0;
-    if (allowed < bound) solution->pick.proved = false;
+    const bool found = solution->layout.count > 0;
+    if (allowed < bound) solution->proved = false;
     *fits = found && (bound <= 0 || solution->most <= bound);
     if (found && !*fits && solution->give_up > 0 &&
-        (solution->pick.layout.step >= solution->give_up || solution->most > 2 * bound))
+        (solution->layout.step >= solution->give_up || solution->most > 2 * bound))
       break;
     if (*fits) RengaCall(RengaSolutionSettle_Private(solution));
     if (bound <= 0 || *fits) return RENGA_SUCCESS;
@@ -55,7 +54,7 @@ void RengaSolutionTakeFaster_Private(Solution *solution, bool fits, Solution *ot
     const Solution old = *solution;
     *solution = *other;
     solution->task = old.task;
-    solution->pick.proved = false; /* of a part of all layouts at the most */
+    solution->proved = false; /* of a part of all layouts at the most */
     *other = old;
   }
   RengaSolutionFree_Private(other);
@@ -70,8 +69,8 @@ static RengaErrorCode LookAtAll(const Solution *solution, double bound, Solution
   *fits = false;
   for (int round = 0; round < rounds && !*fits; round++) {
     RengaCall(SolveUnder(other, allowed));
-    if (!other->pick.layout.count) return RENGA_SUCCESS;
-    if (allowed < bound) other->pick.proved = false;
+    if (!other->layout.count) return RENGA_SUCCESS;
+    if (allowed < bound) other->proved = false;
     *fits = RengaSolutionFits_Private(other);
     allowed *= fmin(0.999, fmax(0.5, bound / other->most));
   }
@@ -86,16 +85,16 @@ static RengaErrorCode RefineSolution(Solution *solution)
   SearchTask task = *solution->task;
   Solution other = {.task = &task, .chain = solution->chain};
   bool fits = false;
-  if (task.find) return RENGA_SUCCESS;
+  if (task.finder.find) return RENGA_SUCCESS;
   task.thorough = true;
-  task.replicas = solution->replicas;
-  task.equal = solution->equal;
+  task.wanted = solution->wanted;
   const RengaErrorCode code = LookAtAll(solution, task.memory, &other, &fits);
   const bool best = fits && other.step <= solution->step;
-  const bool proved = best && other.pick.proved && task.replicas == solution->task->replicas &&
-                      task.equal == solution->task->equal;
+  const bool proved = best && other.proved &&
+                      task.wanted.replicas == solution->task->wanted.replicas &&
+                      task.wanted.equal == solution->task->wanted.equal;
   RengaSolutionTakeFaster_Private(solution, !best, &other, fits && !code);
-  solution->pick.proved = proved;
+  solution->proved = proved;
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -109,9 +108,9 @@ static RengaErrorCode CompareEqual(Solution *solution)
   SearchTask task = *solution->task;
   Solution equal = {.task = &task, .chain = solution->chain};
   bool fits = false;
-  const bool stricter = task.find && solution->model.memory < task.memory;
-  if (RengaSearchIsEqual_Private(&solution->pick.layout) && !stricter) return RENGA_SUCCESS;
-  task.equal = true;
+  const bool stricter = task.finder.find && solution->model.memory < task.memory;
+  if (RengaSearchIsEqual_Private(&solution->layout) && !stricter) return RENGA_SUCCESS;
+  task.wanted.equal = true;
   RengaErrorCode code = RengaSolutionTryFit_Private(&equal, &fits);
   if (!code && fits) code = RefineSolution(&equal);
   RengaSolutionTakeFaster_Private(solution, true, &equal, fits && !code);
@@ -128,7 +127,7 @@ RengaErrorCode RengaSolutionFitReplicas_Private(Solution *solution, bool *fits)
   for (int replicas = 1; replicas <= solution->task->ranks && one_fits; replicas *= 2) {
     SearchTask task = *solution->task;
     Solution one = {.task = &task, .chain = solution->chain};
-    task.replicas = replicas;
+    task.wanted.replicas = replicas;
     const RengaErrorCode code = RengaSolutionTryFit_Private(&one, &one_fits);
     RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
     RengaCall(code);
@@ -145,11 +144,11 @@ static RengaErrorCode FitLong(Solution *solution, bool *fits)
   Solution equal = {.task = &task, .chain = solution->chain};
   Solution any = {.task = solution->task, .chain = solution->chain};
   bool any_fits = false;
-  task.equal = true;
+  task.wanted.equal = true;
   RengaErrorCode code = RengaSolutionTryFit_Private(&equal, fits);
   RengaSolutionTakeFaster_Private(solution, false, &equal, *fits && !code);
   RengaCall(code);
-  if (*fits) any.give_up = solution->pick.layout.step;
+  if (*fits) any.give_up = solution->layout.step;
   code = RengaSolutionTryFit_Private(&any, &any_fits);
   RengaSolutionTakeFaster_Private(solution, *fits, &any, any_fits && !code);
   RengaCall(code);
@@ -159,14 +158,15 @@ static RengaErrorCode FitLong(Solution *solution, bool *fits)
 
 static bool IsLong(const Solution *solution)
 {
-  return solution->chain->count > SEARCH_LONG && !solution->task->exact && !solution->task->find;
+  return solution->chain->count > SEARCH_LONG && !solution->task->exact &&
+         !solution->task->finder.find;
 }
 
 static RengaErrorCode FitAny(Solution *solution, bool *fits)
 {
   RengaCall(IsLong(solution) ? FitLong(solution, fits)
                              : RengaSolutionTryFit_Private(solution, fits));
-  if (!*fits && !solution->task->replicas)
+  if (!*fits && !solution->task->wanted.replicas)
     RengaCall(RengaSolutionFitReplicas_Private(solution, fits));
   return RENGA_SUCCESS;
 }

@@ -18,7 +18,7 @@ static const double near_short = 1.15, near_long = 1.04;
 typedef struct {
   SearchTrial trial;
   int64_t work;     /* that is left */
-  SearchLayout now; /* the best of the trial, as rows of its model; room for a stage more each */
+  SearchLayout now; /* the best of the trial; room for a stage more each */
   SearchLayout next;
 } Climb;
 
@@ -43,15 +43,15 @@ static void CopyLayoutStages(const SearchLayout *from, SearchLayout *to)
 /* climb->next on trial; *faster: it is where the climb is now. */
 static RengaErrorCode TryNext(Climb *climb, bool *faster)
 {
-  SearchAim *best = climb->trial.best;
-  const double before = best->step;
+  SearchLayout *best = climb->trial.best;
+  const double before = best->simulated;
   *faster = false;
   if (!MayGoOn(climb)) return RENGA_SUCCESS;
   climb->work -= WorkOf(climb, climb->next.count);
   RengaCall(RengaSearchTry_Private(&climb->trial, &climb->next));
-  if (best->step >= before) return RENGA_SUCCESS;
+  if (best->simulated >= before) return RENGA_SUCCESS;
   *faster = true;
-  CopyLayoutStages(&best->pick.layout, &climb->now);
+  CopyLayoutStages(best, &climb->now);
   return RENGA_SUCCESS;
 }
 
@@ -111,7 +111,7 @@ static bool CutUnderWork(const SearchModel *model, double ceiling, SearchLayout 
 static bool Balance(Climb *climb, double *least)
 {
   const SearchModel *model = &climb->trial.bounded;
-  double low = 0, high = climb->trial.best->step;
+  double low = 0, high = climb->trial.best->simulated;
   if (isinf(high) || !CutUnderWork(model, high, &climb->next)) return false;
   for (int probe = 0; probe < PROBES; probe++) {
     const double middle = low + (high - low) / 2;
@@ -314,22 +314,22 @@ static int CompareOrders(const void *a, const void *b)
 
 static RengaErrorCode ClimbOrder(Climb *climb, const Order *order)
 {
-  SearchAim *best = climb->trial.best;
+  SearchLayout *best = climb->trial.best;
   const double share = climb->trial.model.count > SEARCH_SHORT ? near_long : near_short;
-  SearchAim own = {.step = share * best->step, .pick = {.size = best->pick.size}};
+  SearchLayout own = {.simulated = share * best->simulated};
   bool found = false;
-  if (order->least >= best->step) return RENGA_SUCCESS;
+  if (order->least >= best->simulated) return RENGA_SUCCESS;
   climb->trial.best = &own;
   TakeOrder(climb, order);
   RengaErrorCode code = TryBalanced(climb, &found);
   if (!code && found) code = RunClimb(climb, true);
   climb->trial.best = best;
-  if (!code && own.found && own.step < best->step * (1 - 1e-9)) {
-    const SearchAim old = *best;
+  if (!code && own.count && own.simulated < best->simulated * (1 - 1e-9)) {
+    const SearchLayout old = *best;
     *best = own;
     own = old;
   }
-  RengaSearchLayoutFree_Private(&own.pick.layout);
+  RengaSearchLayoutFree_Private(&own);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -351,8 +351,8 @@ static RengaErrorCode ClimbOrders(Climb *climb)
 static RengaErrorCode Improve(Climb *climb, bool orders)
 {
   RengaCall(AllocateClimb(climb));
-  if (climb->trial.best->pick.layout.count) {
-    CopyLayoutStages(&climb->trial.best->pick.layout, &climb->now);
+  if (climb->trial.best->count) {
+    CopyLayoutStages(climb->trial.best, &climb->now);
     RengaCall(RunClimb(climb, false));
   }
   if (orders) RengaCall(ClimbOrders(climb));
@@ -361,7 +361,7 @@ static RengaErrorCode Improve(Climb *climb, bool orders)
 
 RengaErrorCode RengaSearchImprove_Private(const SearchTask *task, const SearchChain *chain,
                                           bool small, int64_t eager_most, int64_t work,
-                                          SearchAim *best)
+                                          SearchLayout *best)
 {
   Climb climb = {.work = work};
   RengaErrorCode code = RengaSearchTrialCreate_Private(task, chain, best, &climb.trial);

@@ -27,8 +27,8 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
 {
   *proved = false;
   if (!model->n_candidates || !model->count) return RENGA_SUCCESS;
-  if (task->find) {
-    RengaCall(task->find(task->context, task, model, best));
+  if (task->finder.find) {
+    RengaCall(task->finder.find(task->finder.context, task, model, best));
     return RENGA_SUCCESS;
   }
   RengaCall(RengaSearchQuickly_Private(model, best));
@@ -40,13 +40,14 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
   return RENGA_SUCCESS;
 }
 
-static void Better(SearchPick *pick, SearchPick *best)
+static void KeepBetter(SearchLayout *layout, SearchLayout *best, bool *better)
 {
-  if (pick->layout.count && (!best->layout.count || pick->layout.step < best->layout.step)) {
-    RengaSearchLayoutFree_Private(&best->layout);
-    *best = *pick;
+  *better = layout->count && (!best->count || layout->step < best->step);
+  if (*better) {
+    RengaSearchLayoutFree_Private(best);
+    *best = *layout;
   } else {
-    RengaSearchLayoutFree_Private(&pick->layout);
+    RengaSearchLayoutFree_Private(layout);
   }
 }
 
@@ -63,29 +64,32 @@ RengaErrorCode RengaSearchHasGroups_Private(const SearchTask *task, bool *groups
 }
 
 static RengaErrorCode TrySize(const SearchTask *task, const SearchChain *chain, int size,
-                              bool spread, SearchPick *best)
+                              bool spread, SearchLayout *best, bool *proved)
 {
   SearchModel model = {0};
-  SearchPick pick = {.size = size, .spread = spread};
+  SearchLayout layout = {0};
+  bool better, one_proved = false;
   RengaCall(RengaSearchModelOf_Private(task, chain, size, spread, &model));
-  const RengaErrorCode code = RengaSearchLayouts_Private(task, &model, &pick.layout, &pick.proved);
+  const RengaErrorCode code = RengaSearchLayouts_Private(task, &model, &layout, &one_proved);
   RengaSearchModelFree_Private(&model);
-  if (code) RengaSearchLayoutFree_Private(&pick.layout);
+  if (code) RengaSearchLayoutFree_Private(&layout);
   RengaCall(code);
-  Better(&pick, best);
+  KeepBetter(&layout, best, &better);
+  if (better) *proved = one_proved;
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSearchBest_Private(const SearchTask *task, const SearchChain *chain,
-                                       SearchPick *best)
+                                       SearchLayout *best, bool *proved)
 {
   bool groups = false;
-  *best = (SearchPick){.bound = HUGE_VAL};
+  *best = (SearchLayout){0};
+  *proved = false;
   RengaCall(RengaSearchHasGroups_Private(task, &groups));
   for (int i = 0; i < task->n_sizes; i++) {
-    if (i >= task->n_first && best->layout.count) break;
-    RengaCall(TrySize(task, chain, i, false, best));
-    if (groups) RengaCall(TrySize(task, chain, i, true, best));
+    if (i >= task->n_first && best->count) break;
+    RengaCall(TrySize(task, chain, i, false, best, proved));
+    if (groups) RengaCall(TrySize(task, chain, i, true, best, proved));
   }
   return RENGA_SUCCESS;
 }
@@ -99,7 +103,8 @@ RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchCh
   RengaCall(RengaSearchModelOf_Private(task, chain, size, false, &model));
   RengaErrorCode code = RENGA_SUCCESS;
   if (model.n_candidates && model.count)
-    code = RengaSearchBound_Private(&model, task->stages > 1 ? task->stages : 1, bound);
+    code =
+        RengaSearchBound_Private(&model, task->wanted.stages > 1 ? task->wanted.stages : 1, bound);
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -107,7 +112,7 @@ RengaErrorCode RengaSearchBoundOf_Private(const SearchTask *task, const SearchCh
 
 bool RengaSearchIsSmall_Private(const SearchTask *task, const SearchChain *chain)
 {
-  return !task->find && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SMALL;
+  return !task->finder.find && task->ranks <= DEVICES_SMALL && chain->count <= CHAIN_SMALL;
 }
 
 bool RengaSearchIsLarge_Private(const SearchTask *task, const SearchChain *chain)

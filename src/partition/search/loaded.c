@@ -20,8 +20,8 @@ static RengaErrorCode TakePlanSchedule(RengaPlan plan, SearchTask *task)
   if (!task->any_schedule) return RENGA_SUCCESS;
   RengaCall(RengaPlanGetSchedule(plan, &type));
   RengaCall(RengaSearchCheckSchedule_Private(type));
-  task->gpipe = type && strcmp(type, RENGA_SCHEDULE_GPIPE) == 0;
-  RengaCall(RengaPlanGetEager(plan, &task->eager));
+  task->schedule.gpipe = type && strcmp(type, RENGA_SCHEDULE_GPIPE) == 0;
+  RengaCall(RengaPlanGetEager(plan, &task->schedule.eager));
   return RENGA_SUCCESS;
 }
 
@@ -88,22 +88,21 @@ RengaErrorCode RengaSearchCopyPlan_Private(RengaGraph graph, RengaPlan from, Ren
 RengaErrorCode RengaSolutionTake_Private(Solution *solution)
 {
   SearchTask task = *solution->task;
-  SearchPick *pick = &solution->pick;
+  SearchLayout *layout = &solution->layout;
   RengaPlanPrediction prediction;
   task.memory = 0; /* what recomputes is decided */
-  task.every = true;
+  task.wanted.every = true;
   RengaCall(TakePlanSchedule(task.given, &task));
   RengaCall(RengaSearchModelOf_Private(&task, solution->chain, 0, false, &solution->model));
-  RengaCall(FillLayout(task.given, &solution->model, &pick->layout));
+  RengaCall(FillLayout(task.given, &solution->model, layout));
   RengaCall(RengaPlanCreate(task.self, &solution->plan));
   RengaCall(RengaSearchCopyPlan_Private(task.graph, task.given, solution->plan));
-  RengaCall(RengaPlanSetSchedule(solution->plan,
-                                 task.gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
-  RengaCall(RengaPlanSetEager(solution->plan, task.eager));
-  RengaCall(RengaMalloc(pick->layout.count, &solution->memory));
-  RengaCall(RengaSearchMemory_Private(&task, &solution->model, pick, solution->plan,
+  RengaCall(RengaSearchSetSchedule_Private(&task.schedule, solution->plan));
+  RengaCall(RengaMalloc(layout->count, &solution->memory));
+  RengaCall(RengaSearchMemory_Private(&task, &solution->model, layout, solution->plan,
                                       solution->memory, &solution->most));
-  RengaCall(RengaSearchPredict_Private(&task, &solution->model, pick, solution->plan, &prediction));
+  RengaCall(
+      RengaSearchPredict_Private(&task, &solution->model, layout, solution->plan, &prediction));
   solution->step = prediction.step;
   solution->pipeline = prediction.pipeline;
   return RENGA_SUCCESS;

@@ -123,8 +123,9 @@ double RengaSearchLeastBytes_Private(const SearchModel *model, const SearchCandi
 static double Slots(const SearchModel *model, const SearchCandidate *candidate, int depth)
 {
   const double rounds = (double)candidate->rounds;
-  const int64_t early = model->eager > 0 ? RengaScheduleEarly(model->eager, depth - 1) : 0;
-  return model->gpipe ? rounds : SmallerOf(rounds, (double)(depth + early));
+  const int64_t early =
+      model->schedule.eager > 0 ? RengaScheduleEarly(model->schedule.eager, depth - 1) : 0;
+  return model->schedule.gpipe ? rounds : SmallerOf(rounds, (double)(depth + early));
 }
 
 /* What backward needs of each of them but one, of which all stages keep it. */
@@ -270,6 +271,10 @@ static bool SumRank(const SearchModel *model, SearchLayout *layout, int first, S
 
 bool RengaSearchEvaluate_Private(const SearchModel *model, SearchLayout *layout)
 {
+  layout->microbatch = model->microbatch;
+  layout->leaf = model->leaf;
+  layout->spread = model->listing.spread;
+  layout->schedule = model->schedule;
   layout->fill = layout->rounds = layout->reduce = layout->update = 0;
   for (int s = 0; s < RengaSearchAcross_Private(layout); s++) {
     SearchCost cost;

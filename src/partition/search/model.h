@@ -1,10 +1,4 @@
-/* What the search weighs: stages on the places of a chain, at one size of micro-batches.
-
-   A *chain* is what of a network does not depend on the micro-batch: the nodes that are not
-   prepared, in canonical order. A *model* is the chain at one micro-batch size: sums in front of
-   each place, so that the cost of any interval takes constant time. A *candidate* is a shape that a
-   stage may have, with what it costs in the model whatever the interval. A *layout* is what the
-   search finds: it holds shapes, and means the same in every model.
+/* What the search weighs: chains, models, candidates and layouts (search.h says what they are).
 
    The predicted step of a layout (seconds):
      fill      all stages' forward and backward once, and all messages between neighbours once
@@ -70,6 +64,13 @@ typedef struct {
   double message_latency, message_rate; /* between this stage and the next */
 } SearchCandidate;
 
+/* GPipe has all micro-batches in flight, 1F1B as many as stages from it to the last, and so many
+   begun early for each stage that follows. */
+typedef struct {
+  bool gpipe;
+  double eager;
+} SearchSchedule;
+
 /* What a model's candidates are made from. */
 typedef struct {
   RengaMachine machine; /* of the links; NULL: messages and reductions cost nothing */
@@ -94,8 +95,8 @@ typedef struct {
   int64_t microbatches, leaf;                 /* of a step; of them that a replica has together */
   int devices;                                /* to be used at the most */
   double memory;                              /* bytes of a device; 0: no bound */
-  bool gpipe;                                 /* all micro-batches in flight */
-  double eager;                               /* else begun early, for each stage that follows */
+  int64_t microbatch;                         /* samples */
+  SearchSchedule schedule;                    /* that memory is for */
   SearchPolicies policies;                    /* that stages may have */
   bool unequal;                               /* stages may have different numbers of replicas */
   bool unordered;                             /* gradients are added in one buffer */
@@ -151,11 +152,15 @@ static inline int RengaSearchShapeDevices_Private(const RengaStageShape *shape)
 }
 
 typedef struct {
+  int64_t microbatch, leaf; /* samples; micro-batches */
+  bool spread;              /* replicas lie on different groups of the machine */
+  SearchSchedule schedule;  /* of its plan */
   int count;
   SearchStage *stage;
-  double step, fill, rounds, reduce, update; /* seconds */
+  double step, fill, rounds, reduce, update; /* seconds, by the model that evaluated it last */
+  double simulated;                          /* seconds of the step; 0: not known */
   int n_ranks;
-  int *rank;  /* [n_ranks] of each replica of each stage; NULL: as the pick says */
+  int *rank;  /* [n_ranks] of each replica of each stage; NULL: stage after stage, or spread */
   int chunks; /* of a plan that is given: stages of each rank; 0: one */
 } SearchLayout;
 

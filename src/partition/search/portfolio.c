@@ -123,12 +123,11 @@ static RengaErrorCode FindMostMemory(const SearchTask *task, const SearchChain *
                                      const SearchModel *model, const SearchLayout *layout,
                                      double *most)
 {
-  const SearchPick pick = {.layout = *layout};
   RengaForecastMemory *memory = NULL;
   RengaPlan plan = NULL;
   RengaErrorCode code = RengaMalloc(layout->count, &memory);
-  if (!code) code = RengaSearchPlan_Private(task, chain, &pick, &plan);
-  if (!code) code = RengaSearchMemory_Private(task, model, &pick, plan, memory, most);
+  if (!code) code = RengaSearchPlan_Private(task, chain, layout, &plan);
+  if (!code) code = RengaSearchMemory_Private(task, model, layout, plan, memory, most);
   if (plan) RengaPlanDestroy(&plan);
   RengaFree(&memory);
   RengaCall(code);
@@ -181,15 +180,16 @@ static RengaErrorCode GenerateSlants(Portfolio *portfolio, const SearchTask *wan
   static const double shares[] = {0, 0.3, 0.5, 0.75, 1};
   static const int windows[] = {0, 3, 8};
   SearchTask task = *wanted;
-  if (!task.replicas) return RENGA_SUCCESS;
-  task.equal = true;
-  task.find = RengaSearchSlant_Private;
+  if (!task.wanted.replicas) return RENGA_SUCCESS;
+  task.wanted.equal = true;
+  task.finder.find = RengaSearchSlant_Private;
   for (size_t i = 0; i < sizeof shares / sizeof shares[0]; i++)
     for (size_t j = 0; j < sizeof windows / sizeof windows[0]; j++) {
       const SearchSlant how = {.share = shares[i],
                                .window = windows[j],
-                               .stages = task.stages ? task.stages : task.ranks / task.replicas};
-      task.context = &how;
+                               .stages = task.wanted.stages ? task.wanted.stages
+                                                            : task.ranks / task.wanted.replicas};
+      task.finder.context = &how;
       RengaCall(Generate(portfolio, &task, false));
     }
   return RENGA_SUCCESS;
@@ -201,7 +201,7 @@ static RengaErrorCode GenerateFor(Portfolio *portfolio, const SearchTask *task)
   for (int spread = 0; spread <= portfolio->groups; spread++) {
     SearchTask equal = *task;
     RengaCall(Generate(portfolio, task, spread));
-    equal.equal = true;
+    equal.wanted.equal = true;
     if (!spread) RengaCall(Generate(portfolio, &equal, false));
   }
   RengaCall(GenerateSlants(portfolio, task));
@@ -209,12 +209,11 @@ static RengaErrorCode GenerateFor(Portfolio *portfolio, const SearchTask *task)
     SearchTask rival = *task;
     Solution other = {.task = &rival, .chain = portfolio->chain};
     bool fits = false;
-    rival.find = task->rival[r].find;
-    rival.context = task->rival[r].context;
+    rival.finder = task->rival[r];
     rival.n_rivals = 0;
-    rival.every = false;
+    rival.wanted.every = false;
     RengaErrorCode code = RengaSolutionFit_Private(&other, &fits);
-    if (!code && fits) code = Offer(portfolio, &other.pick.layout);
+    if (!code && fits) code = Offer(portfolio, &other.layout);
     RengaSolutionFree_Private(&other);
     RengaCall(code);
   }
@@ -227,8 +226,8 @@ RengaErrorCode RengaSearchIsAmple_Private(const SearchTask *task, const SearchCh
   SearchTask all = *task;
   SearchModel model = {0};
   all.memory = 0;
-  all.gpipe = true;
-  all.stages = all.replicas = 0;
+  all.schedule.gpipe = true;
+  all.wanted.stages = all.wanted.replicas = 0;
   RengaCall(RengaSearchModelOf_Private(&all, chain, 0, false, &model));
   *ample = true;
   for (int o = 0; o < model.n_candidates && task->memory > 0; o++)
@@ -242,17 +241,16 @@ RengaErrorCode RengaSearchIsAmple_Private(const SearchTask *task, const SearchCh
 /* Without a bound on memory the schedule does not matter to the ways of looking. */
 static RengaErrorCode GenerateAll(Portfolio *portfolio, const StageCounts *numbers)
 {
-  static const SearchManner manners[] = {{false, 0}, {false, 1}, {true, 0}};
+  static const SearchSchedule schedules[] = {{false, 0}, {false, 1}, {true, 0}};
   SearchTask task = *portfolio->task;
-  task.stages = numbers->stages;
-  task.replicas = numbers->replicas;
-  task.every = false;
+  task.wanted.stages = numbers->stages;
+  task.wanted.replicas = numbers->replicas;
+  task.wanted.every = false;
   if (portfolio->ample) task.memory = 0;
   RengaCall(GenerateFor(portfolio, &task));
   task.any_schedule = false;
-  for (size_t i = 0; i < sizeof manners / sizeof manners[0] && task.memory > 0; i++) {
-    task.gpipe = manners[i].gpipe;
-    task.eager = manners[i].eager;
+  for (size_t i = 0; i < sizeof schedules / sizeof schedules[0] && task.memory > 0; i++) {
+    task.schedule = schedules[i];
     RengaCall(GenerateFor(portfolio, &task));
   }
   return RENGA_SUCCESS;
@@ -272,12 +270,13 @@ static RengaErrorCode ListNumbers(Portfolio *portfolio)
   const int ranks = task->ranks, count = portfolio->chain->count;
   const int most = ranks < count ? ranks : count;
   RengaCall(RengaMalloc((ranks + 1) * (ranks + 1), &portfolio->numbers));
-  for (int s = task->stages; s <= (task->stages ? task->stages : most); s++)
-    for (int r = task->replicas; r <= (task->replicas ? task->replicas : ranks); r++) {
+  for (int s = task->wanted.stages; s <= (task->wanted.stages ? task->wanted.stages : most); s++)
+    for (int r = task->wanted.replicas;
+         r <= (task->wanted.replicas ? task->wanted.replicas : ranks); r++) {
       SearchTask own = *task;
       if (s * r > ranks) continue;
-      own.stages = s;
-      own.replicas = r;
+      own.wanted.stages = s;
+      own.wanted.replicas = r;
       StageCounts *numbers = &portfolio->numbers[portfolio->n_numbers++];
       *numbers = (StageCounts){.stages = s, .replicas = r};
       RengaCall(RengaSearchBoundOf_Private(&own, portfolio->chain, 0, &numbers->bound));
@@ -289,21 +288,21 @@ static RengaErrorCode ListNumbers(Portfolio *portfolio)
 
 static bool MayBeFaster(const Portfolio *portfolio, const StageCounts *numbers)
 {
-  return numbers->bound < portfolio->trial.best->step * (1 - 1e-9);
+  return numbers->bound < portfolio->trial.best->simulated * (1 - 1e-9);
 }
 
 static RengaErrorCode LookAt(const Portfolio *portfolio, const StageCounts *numbers, double *bound)
 {
-  SearchAim *best = portfolio->trial.best;
-  SearchAim own = {.step = best->step, .pick = {.size = best->pick.size}};
+  SearchLayout *best = portfolio->trial.best;
+  SearchLayout own = {.simulated = best->simulated};
   SearchTask task = *portfolio->task;
-  task.stages = numbers->stages;
-  task.replicas = numbers->replicas;
+  task.wanted.stages = numbers->stages;
+  task.wanted.replicas = numbers->replicas;
   task.until = 0;
   const int work = portfolio->chain->count > SEARCH_SHORT ? BRANCH_WORK : BRANCH_WORK_SHORT;
   const RengaErrorCode code = RengaSearchBranch_Private(&task, portfolio->chain, work, &own, bound);
-  if (own.found) {
-    RengaSearchLayoutFree_Private(&best->pick.layout);
+  if (own.count) {
+    RengaSearchLayoutFree_Private(best);
     *best = own;
   }
   RengaCall(code);
@@ -314,17 +313,17 @@ static RengaErrorCode LookAt(const Portfolio *portfolio, const StageCounts *numb
    the end of each by itself. */
 static RengaErrorCode LookAtLayouts(Portfolio *portfolio, double *bound)
 {
-  SearchAim *best = portfolio->trial.best;
+  SearchLayout *best = portfolio->trial.best;
   for (int i = 0; i < portfolio->n_numbers; i++) {
     const StageCounts *numbers = &portfolio->numbers[i];
     double own = numbers->bound;
     if (!MayBeFaster(portfolio, numbers)) break;
     RengaCall(LookAt(portfolio, numbers, &own));
-    if (numbers->stages != portfolio->task->stages ||
-        numbers->replicas != portfolio->task->replicas)
+    if (numbers->stages != portfolio->task->wanted.stages ||
+        numbers->replicas != portfolio->task->wanted.replicas)
       continue;
     *bound = fmax(*bound, own);
-    if (own >= best->step * (1 - 1e-9)) break;
+    if (own >= best->simulated * (1 - 1e-9)) break;
   }
   return RENGA_SUCCESS;
 }
@@ -342,7 +341,7 @@ static RengaErrorCode RunPortfolio(Portfolio *portfolio, double *bound)
 }
 
 RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const SearchChain *chain,
-                                            SearchAim *best, double *bound)
+                                            SearchLayout *best, double *bound)
 {
   Portfolio portfolio = {.task = task, .chain = chain};
   RengaCall(RengaSearchHasGroups_Private(task, &portfolio.groups));

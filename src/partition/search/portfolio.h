@@ -2,10 +2,10 @@
 #pragma once
 #include "solution.h"
 
-/* The fastest of a task of one micro-batch and leaf; best->step is what to beat, HUGE_VAL at first,
-   and best->pick.size is 0. The bound rises to what is proved. */
+/* The fastest of a task of one micro-batch and leaf: best->simulated is to be beaten, HUGE_VAL at
+   first. The bound rises to what is proved. */
 RengaErrorCode RengaSearchPortfolio_Private(const SearchTask *task, const SearchChain *chain,
-                                            SearchAim *best, double *bound);
+                                            SearchLayout *best, double *bound);
 /* A device holds the whole network with all micro-batches in flight, and as much again; of a task
    of one row. */
 RengaErrorCode RengaSearchIsAmple_Private(const SearchTask *task, const SearchChain *chain,

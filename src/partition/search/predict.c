@@ -9,21 +9,19 @@
 
 /* Stage after stage; spread: replica after replica, each with all its stages side by side; or where
    the layout says. */
-static void PlaceRanks(const SearchPick *pick, int ranks[])
+static void PlaceRanks(const SearchLayout *layout, int ranks[])
 {
-  const SearchLayout *layout = &pick->layout;
   if (layout->rank) memcpy(ranks, layout->rank, (size_t)layout->n_ranks * sizeof *ranks);
   for (int s = 0, n = 0; !layout->rank && s < layout->count; s++) {
     const int replicas = layout->stage[s].shape.replicas;
-    for (int r = 0; r < replicas; r++, n++) ranks[n] = pick->spread ? r * layout->count + s : n;
+    for (int r = 0; r < replicas; r++, n++) ranks[n] = layout->spread ? r * layout->count + s : n;
   }
 }
 
 static RengaErrorCode FillPlanFromLayout(const SearchTask *task, const SearchChain *chain,
-                                         const SearchPick *pick, RengaPlanStage stages[],
+                                         const SearchLayout *layout, RengaPlanStage stages[],
                                          int ranks[], RengaPlan plan)
 {
-  const SearchLayout *layout = &pick->layout;
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
     stages[s] =
@@ -32,26 +30,25 @@ static RengaErrorCode FillPlanFromLayout(const SearchTask *task, const SearchCha
                                                        : RengaGraphGetNodeCount(task->graph),
                          .shape = stage->shape};
   }
-  PlaceRanks(pick, ranks);
+  PlaceRanks(layout, ranks);
   RengaCall(RengaPlanSetCuts_Private(plan, task->graph, layout->count, stages));
   RengaCall(RengaPlanSetRanks(plan, ranks));
-  RengaCall(RengaPlanSetBatch(plan, task->batch, task->size[pick->size]));
-  RengaCall(RengaPlanSetLeaf(plan, task->leaf[pick->size]));
-  RengaCall(RengaPlanSetSchedule(plan, task->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
-  RengaCall(RengaPlanSetEager(plan, task->eager));
+  RengaCall(RengaPlanSetBatch(plan, task->batch, layout->microbatch));
+  RengaCall(RengaPlanSetLeaf(plan, layout->leaf));
+  RengaCall(RengaSearchSetSchedule_Private(&layout->schedule, plan));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain *chain,
-                                       const SearchPick *pick, RengaPlan *plan)
+                                       const SearchLayout *layout, RengaPlan *plan)
 {
   RengaPlanStage *stages = NULL;
   int *ranks = NULL;
   RengaPlan made = NULL;
   RengaCall(RengaPlanCreate(task->self, &made));
-  RengaErrorCode code = RengaMalloc(pick->layout.count, &stages);
-  if (!code) code = RengaMalloc(RengaSearchDevices_Private(&pick->layout), &ranks);
-  if (!code) code = FillPlanFromLayout(task, chain, pick, stages, ranks, made);
+  RengaErrorCode code = RengaMalloc(layout->count, &stages);
+  if (!code) code = RengaMalloc(RengaSearchDevices_Private(layout), &ranks);
+  if (!code) code = FillPlanFromLayout(task, chain, layout, stages, ranks, made);
   RengaFree(&stages);
   RengaFree(&ranks);
   if (code) RengaPlanDestroy(&made);
@@ -300,13 +297,12 @@ static RengaErrorCode FindMessages(const SearchTask *task, SearchDraft *draft)
 }
 
 RengaErrorCode RengaSearchDraftCreate_Private(const SearchTask *task, const SearchChain *chain,
-                                              const SearchModel *model, const SearchPick *pick,
+                                              const SearchModel *model, const SearchLayout *layout,
                                               SearchDraft *draft)
 {
   *draft = (SearchDraft){.schedules = chain->schedules};
-  RengaErrorCode code = RengaSearchPlan_Private(task, chain, pick, &draft->plan);
-  if (!code && RengaSearchMaySimulate_Private(model, &pick->layout, 0))
-    code = FindMessages(task, draft);
+  RengaErrorCode code = RengaSearchPlan_Private(task, chain, layout, &draft->plan);
+  if (!code && RengaSearchMaySimulate_Private(model, layout, 0)) code = FindMessages(task, draft);
   if (code) RengaSearchDraftFree_Private(draft);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -320,25 +316,22 @@ void RengaSearchDraftFree_Private(SearchDraft *draft)
 }
 
 RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const SearchModel *model,
-                                               const SearchPick *pick, const SearchDraft *draft,
+                                               const SearchLayout *layout, const SearchDraft *draft,
                                                bool nearest, RengaPlanPrediction *prediction)
 {
-  const SearchLayout *layout = &pick->layout;
   *prediction = (RengaPlanPrediction){.update = layout->update};
   RengaCall(PredictPipeline(task, model, layout, draft, nearest, prediction));
   prediction->bubble = 1 - BusyShare(model, layout, prediction->pipeline);
   if (layout->chunks <= 1)
     RengaCall(PredictReduce(task, model, layout, draft->plan, nearest, &prediction->reduce));
   prediction->step = prediction->pipeline + prediction->reduce + prediction->update;
-  prediction->bound = pick->bound;
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
-                                               const SearchPick *pick, const SearchDraft *draft,
+                                               const SearchLayout *layout, const SearchDraft *draft,
                                                bool nearest, double *step)
 {
-  const SearchLayout *layout = &pick->layout;
   const int n = draft->n_messages;
   double *seconds = NULL, pipeline = 0, reduce = 0;
   *step = 0;
@@ -355,13 +348,13 @@ RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const Sea
 }
 
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
-                                          const SearchPick *pick, RengaPlan plan,
+                                          const SearchLayout *layout, RengaPlan plan,
                                           RengaPlanPrediction *prediction)
 {
   SearchDraft draft = {.plan = plan};
   RengaErrorCode code = RENGA_SUCCESS;
-  if (RengaSearchMaySimulate_Private(model, &pick->layout, 0)) code = FindMessages(task, &draft);
-  if (!code) code = RengaSearchPredictDraft_Private(task, model, pick, &draft, false, prediction);
+  if (RengaSearchMaySimulate_Private(model, layout, 0)) code = FindMessages(task, &draft);
+  if (!code) code = RengaSearchPredictDraft_Private(task, model, layout, &draft, false, prediction);
   RengaFree(&draft.messages);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -391,11 +384,10 @@ static RengaErrorCode FindDepths(const SearchTask *task, const SearchModel *mode
 }
 
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
-                                         const SearchPick *pick, RengaPlan plan,
+                                         const SearchLayout *layout, RengaPlan plan,
                                          RengaForecastMemory memory[], double *most)
 {
   const RengaMemoryForecast *forecast = RengaSearchForecast_Private();
-  const SearchLayout *layout = &pick->layout;
   double *estimate = NULL;
   int64_t *depth = NULL;
   RengaErrorCode code = RengaMalloc(layout->count, &estimate);

@@ -8,22 +8,22 @@ static RengaErrorCode FindNeed(const SearchTask *task, const SearchChain *chain,
                                double *need)
 {
   SearchTask tight = *task;
-  SearchPick pick;
+  SearchLayout layout;
   SearchModel model = {0};
   RengaPlan plan = NULL;
   RengaForecastMemory *memory = NULL;
   *need = 0;
   tight.ranks = devices;
-  RengaCall(RengaSearchSqueeze_Private(task, chain, devices, &pick, &tight.memory));
-  if (!pick.layout.count) return RENGA_SUCCESS;
-  RengaErrorCode code = RengaSearchModelOf_Private(&tight, chain, pick.size, false, &model);
-  if (!code) code = RengaSearchPlan_Private(&tight, chain, &pick, &plan);
-  if (!code) code = RengaMalloc(pick.layout.count, &memory);
-  if (!code) code = RengaSearchMemory_Private(&tight, &model, &pick, plan, memory, need);
+  RengaCall(RengaSearchSqueeze_Private(task, chain, devices, &layout, &tight.memory));
+  if (!layout.count) return RENGA_SUCCESS;
+  RengaErrorCode code = RengaSearchModelFor_Private(&tight, chain, &layout, &model);
+  if (!code) code = RengaSearchPlan_Private(&tight, chain, &layout, &plan);
+  if (!code) code = RengaMalloc(layout.count, &memory);
+  if (!code) code = RengaSearchMemory_Private(&tight, &model, &layout, plan, memory, need);
   RengaFree(&memory);
   if (plan) RengaPlanDestroy(&plan);
   RengaSearchModelFree_Private(&model);
-  RengaSearchLayoutFree_Private(&pick.layout);
+  RengaSearchLayoutFree_Private(&layout);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -36,8 +36,8 @@ static RengaErrorCode FindOwnNeed(const SearchTask *task, const SearchChain *cha
   free.memory = 0;
   free.n_sizes = free.n_first;
   *need = 0;
-  RengaErrorCode code = RengaSearchBest_Private(&free, chain, &own.pick);
-  if (!code && own.pick.layout.count) {
+  RengaErrorCode code = RengaSearchBest_Private(&free, chain, &own.layout, &own.proved);
+  if (!code && own.layout.count) {
     code = RengaSolutionWeigh_Private(&free, &own);
     *need = own.most;
   }
@@ -120,7 +120,7 @@ static RengaErrorCode RefuseLayout(const SearchTask *task, const SearchChain *ch
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_PLAN,
              "no layout of %d stages and %d replicas (0: any) on %d ranks has work for each: the "
              "network has %d nodes that depend on parameters, the step %lld micro-batches",
-             task->stages, task->replicas, task->ranks, chain->count,
+             task->wanted.stages, task->wanted.replicas, task->ranks, chain->count,
              (long long)((task->batch + task->size[0] - 1) / task->size[0]));
 }
 
@@ -130,7 +130,7 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchCha
   double enough = 0;
   int needed = 0;
   if (task->memory <= 0) RengaCall(RefuseLayout(task, chain));
-  if (task->find) RengaCall(RefuseCuts(task, chain));
+  if (task->finder.find) RengaCall(RefuseCuts(task, chain));
   RengaCall(FindNeed(task, chain, task->ranks, &enough));
   RengaCall(FindDevices(task, chain, &needed));
   RengaFormatBytes(task->memory, sizeof bound, bound);

@@ -1,4 +1,4 @@
-/* Other types whose plans the search must not be worse than, as ways to find layouts. */
+/* Other types whose plans the search must not be worse than, as finders. */
 #include "../partitionimpl.h"
 #include "search.h"
 
@@ -11,7 +11,7 @@ static RengaErrorCode AddCutter(RengaProfile profile, RengaErrorCode (*create)(v
   RengaCall(RengaPartitionSetGraph(*cutter, task->graph));
   RengaCall(RengaPartitionSetProfile(*cutter, profile));
   task->rival[task->n_rivals++] =
-      (SearchRival){.find = RengaSearchCutsFind_Private, .context = *cutter, .quick = true};
+      (SearchFinder){.find = RengaSearchCutsFind_Private, .context = *cutter, .quick = true};
   return RENGA_SUCCESS;
 }
 
@@ -22,6 +22,6 @@ RengaErrorCode RengaSearchRivals_Private(RengaProfile profile, SearchTask *task,
   RengaCall(AddCutter(profile, RengaPartitionCreate_Even, task, &cutters[0]));
   RengaCall(AddCutter(profile, RengaPartitionCreate_Tree, task, &cutters[1]));
   task->rival[task->n_rivals++] =
-      (SearchRival){.find = RengaRanncFind_Private, .context = &any_blocks};
+      (SearchFinder){.find = RengaRanncFind_Private, .context = &any_blocks};
   return RENGA_SUCCESS;
 }

@@ -72,6 +72,14 @@ void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules)
   RengaFree(schedules);
 }
 
+RengaErrorCode RengaSearchSetSchedule_Private(const SearchSchedule *schedule, RengaPlan plan)
+{
+  RengaCall(
+      RengaPlanSetSchedule(plan, schedule->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
+  RengaCall(RengaPlanSetEager(plan, schedule->eager));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode RengaSearchCheckSchedule_Private(const char *type)
 {
   RengaCheck(!type || !strcmp(type, RENGA_SCHEDULE_GPIPE) || !strcmp(type, RENGA_SCHEDULE_1F1B),

@@ -1,70 +1,67 @@
-/* The search for stages, replicas and micro-batches: from a task to an answer.
+/* The search for stages, their shapes and micro-batches, in six words:
 
-   RengaSearchWish    what a type of partition asks of the search
-   SearchTask         the same with all that was collected for it: sizes, costs, settings of the run
-   SearchFinder       a way to find layouts: a function, of the search or of another type
-   SearchRival        a finder of another type, whose plans the answer must not be worse than
-   SearchLayout       stages, without a schedule (model.h)
-   SearchPick    the best layout of one size and one way to lay replicas on the machine
-   Solution           a pick as a plan, with the memory that the runtime needs (solution.h)
-   SearchDraft        a layout as a plan that is simulated under many schedules
-   SearchManner       a schedule that is tried: its type, and what it begins early
-   SearchSlant        how much more work earlier stages get
-   SearchAim          the incumbent of the exhaustive part: a layout with its schedule and step
-   SearchTrial        the incumbent with what it takes to simulate another layout against it
-   SearchAnswer       what all ranks get: the plan, its prediction and its reasons */
+   chain      the nodes of a network that are not prepared, in canonical order: a place each; it
+              does not depend on the micro-batch
+   model      the chain at one micro-batch and leaf, under a bound on memory and for a schedule:
+              sums in front of each place, so that the cost of any interval takes constant time
+   candidate  a shape that stages of a model may have, with all of its costs that does not depend
+              on the interval; one dominates another where it is never worse
+   layout     stages, each an interval of the chain with a shape, under a schedule and on devices;
+              it means the same in every model
+   task       what is looked for: costs for each size of micro-batches, settings of the run, the
+              layouts that are wanted, and who looks for them (a finder, of this room or of another
+              type); it begins as the wish of a type and ends as an answer that all ranks get
+   solution   a layout as a plan, with the memory that the runtime needs and its simulated step
+
+   Costs, bytes and bounds are functions of a model, an interval and a candidate (model.h); each
+   other file holds one way to find or better a layout, or to judge it. */
 #pragma once
 #include "model.h"
 
 /* ---- solve.c ---- */
 typedef struct SearchTask SearchTask;
-/* Another way to look for layouts: *best is replaced by what is better. */
-typedef RengaErrorCode (*SearchFinder)(const void *context, const SearchTask *task,
-                                       const SearchModel *model, SearchLayout *best);
-enum { SEARCH_RIVALS_MOST = 3 };
-/* Another type, whose plans the search must not be worse than. */
+/* Who looks for layouts: *best is replaced by what is better. */
 typedef struct {
-  SearchFinder find;
+  RengaErrorCode (*find)(const void *context, const SearchTask *task, const SearchModel *model,
+                         SearchLayout *best); /* NULL: the searches of this room */
   const void *context;
   bool quick; /* on large problems too */
-} SearchRival;
+} SearchFinder;
+enum { SEARCH_RIVALS_MOST = 3 };
+/* Which layouts a task is for. */
+typedef struct {
+  int stages, replicas; /* so many; 0: any */
+  bool equal;           /* all stages have the same replicas */
+  bool every;           /* shape that a stage may have, not only those that no other dominates */
+} SearchWanted;
 struct SearchTask {
   RengaComm self; /* of this process alone; borrowed, as all here */
   RengaGraph graph;
   RengaMachine machine; /* NULL: messages and reductions cost nothing */
-  int ranks, stages, replicas, moments;
+  int ranks, moments;
+  SearchWanted wanted;
   int64_t batch;
-  double memory;            /* bytes of a device; 0: no bound */
-  bool unordered;           /* gradients are added in one buffer */
-  bool gpipe, exact, equal; /* equal: all stages have the same replicas */
-  double eager;             /* of 1f1b: begun early, for each stage that follows */
-  bool any_schedule;        /* another one is taken where it is faster */
-  bool thorough;            /* all layouts are looked at, as far as time goes */
-  bool every;               /* number of replicas, not only the least with its rounds */
-  double time_limit;        /* of exact, seconds; 0: none */
-  double until;             /* on the clock, from the limit; 0: any time */
+  double memory;  /* bytes of a device; 0: no bound */
+  bool unordered; /* gradients are added in one buffer */
+  bool exact;
+  SearchSchedule schedule; /* of the first plans */
+  bool any_schedule;       /* another one is taken where it is faster */
+  bool thorough;           /* all layouts are looked at, as far as time goes */
+  double time_limit;       /* of exact, seconds; 0: none */
+  double until;            /* on the clock, from the limit; 0: any time */
   double update_rate, accumulate_rate;
   int n_sizes;                     /* micro-batches to be tried */
   const int64_t *size, *leaf;      /* [n_sizes] samples, micro-batches */
   RengaProfileCost *const *costs;  /* [n_sizes][nodes] */
   int n_first;                     /* sizes after these only where none of these fits */
   bool chooses_size, chooses_leaf; /* nobody fixed it */
-  SearchFinder find;               /* NULL: the searches of this room */
-  const void *context;
+  SearchFinder finder;
   RengaPlan given;        /* evaluated as it is, instead of any search; NULL: none */
   RengaSettings settings; /* of the run, for forecasts; NULL: the usual ones */
   void **session;         /* of the runtime's forecasts; NULL: none is asked for */
   int n_rivals;
-  SearchRival rival[SEARCH_RIVALS_MOST];
+  SearchFinder rival[SEARCH_RIVALS_MOST]; /* of other types; the answer is not worse than theirs */
 };
-
-/* The best of one micro-batch and one way to lay replicas on the machine. */
-typedef struct {
-  int size; /* number in the task */
-  bool spread, proved;
-  SearchLayout layout;
-  double bound; /* seconds */
-} SearchPick;
 
 enum { SEARCH_TOPIC = 24, SEARCH_SENTENCE = 488 };
 typedef struct {
@@ -75,8 +72,7 @@ typedef struct {
   RengaPlanPrediction prediction;
   int64_t microbatch, leaf;
   int n_stages, n_ranks, n_reasons;
-  bool gpipe;
-  double eager;
+  SearchSchedule schedule;
   RengaPlanStage *stage;
   int *rank;
   SearchReason *reason;
@@ -90,6 +86,12 @@ void RengaSearchAnswerFree_Private(SearchAnswer *answer);
 /* The model of a size of the task, with its candidates. */
 RengaErrorCode RengaSearchModelOf_Private(const SearchTask *task, const SearchChain *chain,
                                           int size, bool spread, SearchModel *model);
+
+/* That of a layout of the task. */
+RengaErrorCode RengaSearchModelFor_Private(const SearchTask *task, const SearchChain *chain,
+                                           const SearchLayout *layout, SearchModel *model);
+/* Number in the task of the layout's micro-batch and leaf. */
+int RengaSearchRowOf_Private(const SearchTask *task, const SearchLayout *layout);
 
 /* ---- layouts.c ---- */
 /* Proved: no plan of a size of the task is faster. */
@@ -107,7 +109,7 @@ RengaErrorCode RengaSearchLayouts_Private(const SearchTask *task, const SearchMo
                                           SearchLayout *best, bool *proved);
 /* The best over sizes and placements, layout.count 0: nothing fits. */
 RengaErrorCode RengaSearchBest_Private(const SearchTask *task, const SearchChain *chain,
-                                       SearchPick *best);
+                                       SearchLayout *best, bool *proved);
 
 /* ---- slant.c ---- */
 typedef struct {
@@ -124,13 +126,9 @@ RengaErrorCode RengaSearchSlant_Private(const void *context, const SearchTask *t
 bool RengaSearchSlantTry_Private(int number, bool few, const SearchSlant *best, SearchSlant *how);
 
 /* ---- solution.c ---- */
-typedef struct {
-  bool gpipe;
-  double eager;
-} SearchManner;
-enum { SEARCH_MANNERS = 6 };
+enum { SEARCH_SCHEDULES = 6 };
 /* The schedules that are tried, and that a proof is of; plain 1F1B is the first. */
-extern const SearchManner RengaSearchManners[SEARCH_MANNERS];
+extern const SearchSchedule RengaSearchScheduleList[SEARCH_SCHEDULES];
 
 /* ---- places.c ---- */
 /* The widest level between replicas that work on the same micro-batch; of a stage's replicas. */
@@ -148,26 +146,21 @@ RengaErrorCode RengaSearchPlaces_Private(RengaMachine machine, int devices, bool
                                          const int replicas[], SearchPlaces *places);
 
 /* ---- branch.c ---- */
-/* A layout with its schedule and its simulated step. */
-typedef struct {
-  SearchPick pick;
-  bool gpipe, found;
-  double eager, step;
-} SearchAim;
-/* Simulates every layout whose bound is below the best's step, as far as time and work go.
-   best->step and best->pick.size are given, and a bound; best is replaced by what is faster
-   (found), and the bound rises, to the step itself where all layouts were looked at. work: layouts
-   in parts that are looked at; 0: any number. */
+/* Simulates every layout of a task of one row whose bound is below the best's step, as far as time
+   and work go. best->simulated and a bound are given; best is replaced by what is faster, and the
+   bound rises, to the step itself where all layouts were looked at. work: layouts in parts that are
+   looked at; 0: any number. */
 RengaErrorCode RengaSearchBranch_Private(const SearchTask *task, const SearchChain *chain,
-                                         int64_t work, SearchAim *best, double *bound);
+                                         int64_t work, SearchLayout *best, double *bound);
 
 /* ---- trial.c ---- */
+/* Layouts of a task of one row on trial, one after the other. */
 typedef struct {
   const SearchTask *task;
   const SearchChain *chain;
   SearchModel model;   /* without a bound on memory */
   SearchModel bounded; /* with it, for bounds */
-  SearchAim *best;     /* the fastest so far; best->pick.size is that of all */
+  SearchLayout *best;  /* the fastest so far; its step is all that is needed of it */
   double least;       /* seconds that a placement that was not tried may take; HUGE_VAL: all were */
   bool simply;        /* stages are placed one after the other, or replicas, and in no other way */
   int64_t eager_most; /* stages times rounds with more of which only a few schedules are tried; 0:
@@ -177,25 +170,24 @@ typedef struct {
   SearchPlaces places;
 } SearchTrial;
 RengaErrorCode RengaSearchTrialCreate_Private(const SearchTask *task, const SearchChain *chain,
-                                              SearchAim *best, SearchTrial *trial);
+                                              SearchLayout *best, SearchTrial *trial);
 void RengaSearchTrialFree_Private(SearchTrial *trial);
 /* The best becomes this layout if some schedule, placement and recomputation make it faster. */
 RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout);
 
 /* ---- improve.c ---- */
 /* Small changes to the best's layout (no stages: there is no such layout), as far as work goes;
-   small: then every order of replicas on all devices. What is faster replaces the best (found). */
+   small: then every order of shapes on all devices. What is faster replaces the best. */
 RengaErrorCode RengaSearchImprove_Private(const SearchTask *task, const SearchChain *chain,
                                           bool small, int64_t eager_most, int64_t work,
-                                          SearchAim *best);
+                                          SearchLayout *best);
 
 /* ---- collect.c ---- */
 typedef struct {
   char *sizes; /* of micro-batches: default, auto or a list; NULL: auto, fewer of large problems */
   bool exact;
   double time_limit; /* seconds */
-  SearchFinder find; /* NULL: the searches of this room */
-  const void *context;
+  SearchFinder finder;
   RengaPlan given; /* evaluated as it is, instead of any search; NULL: none */
 } RengaSearchWish;
 /* Collective: fills the plan. */
@@ -240,16 +232,16 @@ typedef struct {
 } SearchConvex;
 /* Not compared: one stage, different replicas, or too long a chain for a search that is quick. */
 RengaErrorCode RengaSearchConvex_Private(const SearchTask *task, const SearchChain *chain,
-                                         const SearchModel *model, const SearchPick *pick,
+                                         const SearchModel *model, const SearchLayout *layout,
                                          SearchConvex *convex);
 
 /* ---- predict.c ---- */
 /* A plan of this process alone, with its ranks. */
 RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain *chain,
-                                       const SearchPick *pick, RengaPlan *plan);
+                                       const SearchLayout *layout, RengaPlan *plan);
 /* Seconds by simulation where that is quick, on the links between the plan's ranks. */
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
-                                          const SearchPick *pick, RengaPlan plan,
+                                          const SearchLayout *layout, RengaPlan plan,
                                           RengaPlanPrediction *prediction);
 /* A layout as a plan, with its messages, so that a step under each schedule and on each placement
    is soon found: the plan says which. */
@@ -260,24 +252,24 @@ typedef struct {
   struct SearchSchedules *schedules; /* the chain's */
 } SearchDraft;
 RengaErrorCode RengaSearchDraftCreate_Private(const SearchTask *task, const SearchChain *chain,
-                                              const SearchModel *model, const SearchPick *pick,
+                                              const SearchModel *model, const SearchLayout *layout,
                                               SearchDraft *draft);
 void RengaSearchDraftFree_Private(SearchDraft *draft);
 /* nearest: as if any two stages lay side by side, and a stage as closely as its replicas can; no
    placement is faster. */
 RengaErrorCode RengaSearchPredictDraft_Private(const SearchTask *task, const SearchModel *model,
-                                               const SearchPick *pick, const SearchDraft *draft,
+                                               const SearchLayout *layout, const SearchDraft *draft,
                                                bool nearest, RengaPlanPrediction *prediction);
 /* No schedule of the draft's layout is faster on its placement, or (nearest) on any; bounded: the
    model with the memory that there is. HUGE_VAL: it does not fit. */
 RengaErrorCode RengaSearchDraftAtLeast_Private(const SearchTask *task, const SearchModel *bounded,
-                                               const SearchPick *pick, const SearchDraft *draft,
+                                               const SearchLayout *layout, const SearchDraft *draft,
                                                bool nearest, double *step);
 /* Seconds of the pipeline under the best schedule and with messages that take no time. */
 double RengaSearchLeastPipeline_Private(const SearchModel *model, const SearchLayout *layout);
 /* Memory of each stage, by the runtime's forecast where there is one; *most: the largest. */
 RengaErrorCode RengaSearchMemory_Private(const SearchTask *task, const SearchModel *model,
-                                         const SearchPick *pick, RengaPlan plan,
+                                         const SearchLayout *layout, RengaPlan plan,
                                          RengaForecastMemory memory[], double *most);
 
 /* ---- floor.c ---- */
@@ -287,6 +279,7 @@ RengaErrorCode RengaSearchFloor_Private(const SearchModel *bounded, const Search
                                         const double seconds[], double *pipeline);
 
 /* ---- schedules.c ---- */
+RengaErrorCode RengaSearchSetSchedule_Private(const SearchSchedule *schedule, RengaPlan plan);
 RengaErrorCode RengaSearchSchedulesCreate_Private(struct SearchSchedules **schedules);
 void RengaSearchSchedulesFree_Private(struct SearchSchedules **schedules);
 /* The shape of a layout's schedule: of equal stages one replica stands for all. */
@@ -307,11 +300,6 @@ RengaErrorCode RengaSearchInFlight_Private(const SearchTask *task, const SearchM
                                            const SearchLayout *layout, const SearchDraft *draft,
                                            int64_t in_flight[]);
 
-/* ---- explain.c ---- */
-RengaErrorCode RengaSearchExplain_Private(const SearchTask *task, const SearchChain *chain,
-                                          const SearchModel *model, const SearchPick *pick,
-                                          SearchAnswer *answer);
-
 /* ---- refuse.c ---- */
 /* The error that nothing fits, with the memory and the devices that would do. */
 RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain);
@@ -320,6 +308,6 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchCha
 /* The layout on so many devices that needs the least memory by estimate, in the last of the sizes
    of micro-batches; *allowed: the bound that it was found under. layout.count 0: there is none. */
 RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchChain *chain,
-                                          int devices, SearchPick *pick, double *allowed);
+                                          int devices, SearchLayout *layout, double *allowed);
 /* Fewest devices whose memory holds the network; 0: no number does. */
 int RengaSearchDevicesNeeded_Private(const SearchModel *model);

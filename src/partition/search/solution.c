@@ -1,4 +1,4 @@
-/* A pick as a plan: what it needs, what it can do without, and the schedule that suits it. */
+/* A layout as a plan: what it needs, what it can do without, and the schedule that suits it. */
 #include "solution.h"
 
 static const double SCHEDULE_GAIN = 1e-9; /* share of the step */
@@ -6,7 +6,7 @@ static const double SCHEDULE_GAIN = 1e-9; /* share of the step */
 void RengaSolutionFree_Private(Solution *solution)
 {
   RengaSearchModelFree_Private(&solution->model);
-  RengaSearchLayoutFree_Private(&solution->pick.layout);
+  RengaSearchLayoutFree_Private(&solution->layout);
   if (solution->plan) RengaPlanDestroy(&solution->plan);
   RengaFree(&solution->memory);
 }
@@ -14,18 +14,18 @@ void RengaSolutionFree_Private(Solution *solution)
 static RengaErrorCode FindMemory(Solution *solution)
 {
   RengaFree(&solution->memory);
-  RengaCall(RengaMalloc(solution->pick.layout.count, &solution->memory));
-  RengaCall(RengaSearchMemory_Private(solution->task, &solution->model, &solution->pick,
+  RengaCall(RengaMalloc(solution->layout.count, &solution->memory));
+  RengaCall(RengaSearchMemory_Private(solution->task, &solution->model, &solution->layout,
                                       solution->plan, solution->memory, &solution->most));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode MakeSolutionPlan(const SearchTask *task, Solution *solution)
 {
-  const SearchPick *pick = &solution->pick;
-  RengaCall(RengaSearchModelOf_Private(task, solution->chain, pick->size, pick->spread,
-                                       &solution->model));
-  RengaCall(RengaSearchPlan_Private(task, solution->chain, pick, &solution->plan));
+  SearchLayout *layout = &solution->layout;
+  layout->schedule = task->schedule;
+  RengaCall(RengaSearchModelFor_Private(task, solution->chain, layout, &solution->model));
+  RengaCall(RengaSearchPlan_Private(task, solution->chain, layout, &solution->plan));
   return RENGA_SUCCESS;
 }
 
@@ -44,7 +44,7 @@ bool RengaSolutionFits_Private(const Solution *solution)
 static RengaErrorCode FindStep(Solution *solution)
 {
   RengaPlanPrediction prediction;
-  RengaCall(RengaSearchPredict_Private(solution->task, &solution->model, &solution->pick,
+  RengaCall(RengaSearchPredict_Private(solution->task, &solution->model, &solution->layout,
                                        solution->plan, &prediction));
   solution->step = prediction.step;
   solution->pipeline = prediction.pipeline;
@@ -62,11 +62,10 @@ static bool SavesMemory(const SearchLayout *layout)
 /* The plan of the layout as it is now, and its memory, under the schedule of the model. */
 static RengaErrorCode Replan(Solution *solution)
 {
-  SearchTask task = *solution->task;
-  task.gpipe = solution->model.gpipe;
-  task.eager = solution->model.eager;
+  solution->layout.schedule = solution->model.schedule;
   if (solution->plan) RengaCall(RengaPlanDestroy(&solution->plan));
-  RengaCall(RengaSearchPlan_Private(&task, solution->chain, &solution->pick, &solution->plan));
+  RengaCall(
+      RengaSearchPlan_Private(solution->task, solution->chain, &solution->layout, &solution->plan));
   RengaCall(FindMemory(solution));
   return RENGA_SUCCESS;
 }
@@ -75,7 +74,7 @@ static RengaErrorCode Replan(Solution *solution)
    as it costs a forward pass. What a stage needs does not depend on others' recomputation. */
 static RengaErrorCode DropRecomputation(Solution *solution)
 {
-  SearchLayout *layout = &solution->pick.layout;
+  SearchLayout *layout = &solution->layout;
   RengaSaved *was = NULL;
   if (!SavesMemory(layout)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->count, &was));
@@ -93,25 +92,28 @@ static RengaErrorCode DropRecomputation(Solution *solution)
   return RENGA_SUCCESS;
 }
 
+Solution RengaSolutionBeside_Private(const Solution *solution)
+{
+  return (Solution){.task = solution->task,
+                    .chain = solution->chain,
+                    .allowed = solution->allowed,
+                    .wanted = solution->wanted,
+                    .proved = solution->proved,
+                    .bound = solution->bound};
+}
+
 /* The same stages under another schedule, with its step where it may fit. */
-static RengaErrorCode Reschedule(const Solution *solution, bool gpipe, double eager,
+static RengaErrorCode Reschedule(const Solution *solution, const SearchSchedule *schedule,
                                  Solution *other)
 {
   SearchTask task = *solution->task;
-  SearchPick *pick = &other->pick;
-  task.gpipe = gpipe;
-  task.eager = eager;
+  SearchLayout *layout = &other->layout;
+  task.schedule = *schedule;
   task.memory = solution->model.memory;
-  task.replicas = other->replicas = solution->replicas;
-  task.equal = other->equal = solution->equal;
-  other->allowed = solution->allowed;
-  *pick = solution->pick;
-  pick->layout = (SearchLayout){0};
-  RengaCall(RengaSearchLayoutCopy_Private(&solution->pick.layout, &pick->layout));
-  RengaCall(
-      RengaSearchModelOf_Private(&task, other->chain, pick->size, pick->spread, &other->model));
-  if (!RengaSearchEvaluate_Private(&other->model, &pick->layout)) return RENGA_SUCCESS;
-  RengaCall(RengaSearchPlan_Private(&task, other->chain, pick, &other->plan));
+  RengaCall(RengaSearchLayoutCopy_Private(&solution->layout, layout));
+  RengaCall(RengaSearchModelFor_Private(&task, other->chain, layout, &other->model));
+  if (!RengaSearchEvaluate_Private(&other->model, layout)) return RENGA_SUCCESS;
+  RengaCall(RengaSearchPlan_Private(&task, other->chain, layout, &other->plan));
   RengaCall(FindStep(other));
   return RENGA_SUCCESS;
 }
@@ -119,7 +121,7 @@ static RengaErrorCode Reschedule(const Solution *solution, bool gpipe, double ea
 /* The other one where it is faster by what its memory, and caches, are worth. */
 static RengaErrorCode TakeFastestSchedule(Solution *solution, Solution *other)
 {
-  const SearchLayout *layout = &other->pick.layout;
+  const SearchLayout *layout = &other->layout;
   const bool close = other->step < (1 - SCHEDULE_GAIN) * solution->step;
   if (!other->plan || (!close && !SavesMemory(layout))) return RENGA_SUCCESS;
   RengaCall(FindMemory(other));
@@ -133,15 +135,15 @@ static RengaErrorCode TakeFastestSchedule(Solution *solution, Solution *other)
   return RENGA_SUCCESS;
 }
 
-const SearchManner RengaSearchManners[SEARCH_MANNERS] = {{false, 0}, {false, 0.25}, {false, 0.5},
-                                                         {false, 1}, {false, 2},    {true, 0}};
+const SearchSchedule RengaSearchScheduleList[SEARCH_SCHEDULES] = {
+    {false, 0}, {false, 0.25}, {false, 0.5}, {false, 1}, {false, 2}, {true, 0}};
 
 /* Other schedules are open, and messages leave something to gain by them. Those of a long chain
    that recomputes are left alone: to weigh one takes seconds, and it holds more micro-batches, for
    which more stages would recompute. */
 static bool MayReschedule(const Solution *solution)
 {
-  const SearchLayout *layout = &solution->pick.layout;
+  const SearchLayout *layout = &solution->layout;
   if (solution->chain->count > SEARCH_LONG && SavesMemory(layout)) return false;
   if (!solution->task->any_schedule || layout->count == 1) return false;
   if (!RengaSearchMaySimulate_Private(&solution->model, layout, 0)) return false;
@@ -153,10 +155,9 @@ static bool MayReschedule(const Solution *solution)
 static RengaErrorCode ChooseSchedule(Solution *solution)
 {
   if (!MayReschedule(solution)) return RENGA_SUCCESS;
-  for (int i = 1; i < SEARCH_MANNERS; i++) {
-    Solution other = {.task = solution->task, .chain = solution->chain};
-    RengaErrorCode code =
-        Reschedule(solution, RengaSearchManners[i].gpipe, RengaSearchManners[i].eager, &other);
+  for (int i = 1; i < SEARCH_SCHEDULES; i++) {
+    Solution other = RengaSolutionBeside_Private(solution);
+    RengaErrorCode code = Reschedule(solution, &RengaSearchScheduleList[i], &other);
     if (!code) code = TakeFastestSchedule(solution, &other);
     RengaSolutionFree_Private(&other);
     RengaCall(code);
@@ -170,7 +171,7 @@ static RengaErrorCode FreeStep(const Solution *solution, double *step)
   SearchModel model = solution->model;
   SearchLayout layout = {0};
   model.memory = 0;
-  RengaCall(RengaSearchLayoutCopy_Private(&solution->pick.layout, &layout));
+  RengaCall(RengaSearchLayoutCopy_Private(&solution->layout, &layout));
   RengaSearchEvaluate_Private(&model, &layout);
   *step = layout.step;
   RengaSearchLayoutFree_Private(&layout);
@@ -180,7 +181,7 @@ static RengaErrorCode FreeStep(const Solution *solution, double *step)
 /* No schedule makes it as fast as it should be, were stages that recompute to do without. */
 static RengaErrorCode IsSolutionHopeless(Solution *solution, bool *hopeless)
 {
-  const SearchLayout *layout = &solution->pick.layout;
+  const SearchLayout *layout = &solution->layout;
   *hopeless = false;
   if (solution->beat <= 0) return RENGA_SUCCESS;
   if (!RengaSearchMaySimulate_Private(&solution->model, layout, 0)) {
@@ -192,10 +193,9 @@ static RengaErrorCode IsSolutionHopeless(Solution *solution, bool *hopeless)
   if (SavesMemory(layout)) return RENGA_SUCCESS;
   RengaCall(FindStep(solution));
   double step = solution->step;
-  for (int i = 1; i < SEARCH_MANNERS && step >= solution->beat && MayReschedule(solution); i++) {
-    Solution other = {.task = solution->task, .chain = solution->chain};
-    const RengaErrorCode code =
-        Reschedule(solution, RengaSearchManners[i].gpipe, RengaSearchManners[i].eager, &other);
+  for (int i = 1; i < SEARCH_SCHEDULES && step >= solution->beat && MayReschedule(solution); i++) {
+    Solution other = RengaSolutionBeside_Private(solution);
+    const RengaErrorCode code = Reschedule(solution, &RengaSearchScheduleList[i], &other);
     if (other.plan && other.step < step) step = other.step;
     RengaSolutionFree_Private(&other);
     RengaCall(code);

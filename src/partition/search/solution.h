@@ -1,27 +1,30 @@
-/* A pick as a plan: what the runtime says of its memory, and the simulated step. */
+/* A layout as a plan: what the runtime says of its memory, and the simulated step. */
 #pragma once
 #include "search.h"
 
 typedef struct {
   const SearchTask *task;
   const SearchChain *chain;
-  SearchModel model; /* of the pick */
-  SearchPick pick;
+  SearchModel model; /* of the layout */
+  SearchLayout layout;
+  bool proved;                 /* none that the task allows is faster */
+  double bound;                /* seconds: no plan is faster */
   RengaPlan plan;              /* NULL: not weighed */
   RengaForecastMemory *memory; /* of each stage */
   double most;                 /* bytes of a device */
   double step;                 /* simulated, where it fits and is settled */
   double pipeline;             /* seconds of it */
   double allowed;              /* bytes: the bound on what is estimated, under which it was found */
-  int replicas;                /* of the task that it was found for, as equal is; 0: any */
-  bool equal;
+  SearchWanted wanted;         /* of the task that it was found for */
   double give_up; /* seconds of the model: what is no faster is not wanted; 0: all is */
   double beat;    /* simulated seconds: what is no faster is not weighed; 0: all is */
   bool hopeless;  /* it is no faster than that */
 } Solution;
 
 void RengaSolutionFree_Private(Solution *solution);
-/* The plan of the pick's layout and its memory; the model is one of this task, whose memory
+/* A solution of the same task, found under the same wishes; without a layout. */
+Solution RengaSolutionBeside_Private(const Solution *solution);
+/* The plan of the layout and its memory; the model is one of this task, whose memory
    may be another than the solution's. */
 RengaErrorCode RengaSolutionWeigh_Private(const SearchTask *task, Solution *solution);
 /* The same, unless it is found to be hopeless first: to ask for memory takes long. */
@@ -50,6 +53,9 @@ RengaErrorCode RengaSolutionTake_Private(Solution *solution);
 
 /* ---- challenge.c ---- */
 RengaErrorCode RengaSolutionChallenge_Private(Solution *solution, bool *fits);
+
+/* ---- explain.c ---- */
+RengaErrorCode RengaSolutionExplain_Private(const Solution *solution, SearchAnswer *answer);
 
 /* ---- answer.c ---- */
 RengaErrorCode RengaSolutionAnswer_Private(const Solution *solution, SearchAnswer *answer);

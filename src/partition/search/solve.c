@@ -12,16 +12,15 @@ enum {
 };
 static const double memory_matters = 0.8; /* share of a device's memory from which on */
 
-/* A layout with its schedule instead of what was found. */
-static RengaErrorCode TakeImproved(Solution *solution, SearchAim *aim)
+/* A simulated layout instead of what was found. */
+static RengaErrorCode TakeImproved(Solution *solution, const SearchLayout *best)
 {
   SearchTask task = *solution->task;
-  task.gpipe = aim->gpipe;
-  task.eager = aim->eager;
+  task.schedule = best->schedule;
   task.memory = 0; /* what recomputes is decided */
   RengaSolutionFree_Private(solution);
-  solution->pick = aim->pick;
-  solution->step = aim->step;
+  solution->layout = *best;
+  solution->step = best->simulated;
   RengaCall(RengaSolutionWeigh_Private(&task, solution));
   return RENGA_SUCCESS;
 }
@@ -31,14 +30,13 @@ static RengaErrorCode TakeImproved(Solution *solution, SearchAim *aim)
 static RengaErrorCode SqueezeSolution(Solution *solution, bool *fits)
 {
   SearchTask task = *solution->task;
-  if (task.memory <= 0 || task.find) return RENGA_SUCCESS;
+  if (task.memory <= 0 || task.finder.find) return RENGA_SUCCESS;
   RengaSolutionFree_Private(solution);
-  RengaCall(RengaSearchSqueeze_Private(&task, solution->chain, task.ranks, &solution->pick,
+  RengaCall(RengaSearchSqueeze_Private(&task, solution->chain, task.ranks, &solution->layout,
                                        &task.memory));
   solution->allowed = task.memory;
-  solution->replicas = task.replicas;
-  solution->equal = task.equal;
-  if (!solution->pick.layout.count) return RENGA_SUCCESS;
+  solution->wanted = task.wanted;
+  if (!solution->layout.count) return RENGA_SUCCESS;
   RengaCall(RengaSolutionWeigh_Private(&task, solution));
   *fits = RengaSolutionFits_Private(solution);
   if (*fits) RengaCall(RengaSolutionSettle_Private(solution));
@@ -68,55 +66,56 @@ static SearchTask TaskOfRow(const SearchTask *task, int row)
 static RengaErrorCode GoOn(Solution *solution, double *bound)
 {
   SearchTask task = *solution->task;
-  SearchAim aim = {.step = solution->step};
-  task.every = true;
-  RengaCall(RengaSearchLayoutCopy_Private(&solution->pick.layout, &aim.pick.layout));
+  SearchLayout best = {0};
+  task.wanted.every = true;
+  RengaCall(RengaSearchLayoutCopy_Private(&solution->layout, &best));
+  best.simulated = solution->step;
   const RengaErrorCode code =
       RengaSearchIsSmall_Private(&task, solution->chain)
-          ? RengaSearchPortfolio_Private(&task, solution->chain, &aim, bound)
+          ? RengaSearchPortfolio_Private(&task, solution->chain, &best, bound)
           : RengaSearchImprove_Private(&task, solution->chain, false, EAGER_FEW, IMPROVE_WORK,
-                                       &aim);
-  if (code || !aim.found) RengaSearchLayoutFree_Private(&aim.pick.layout);
+                                       &best);
+  const bool faster = !code && best.simulated < solution->step;
+  if (!faster) RengaSearchLayoutFree_Private(&best);
   RengaCall(code);
-  if (aim.found) RengaCall(TakeImproved(solution, &aim));
+  if (faster) RengaCall(TakeImproved(solution, &best));
   return RENGA_SUCCESS;
 }
 
-/* One row, or all together (row -1); where there is a bound what is found is gone on from. */
-static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, int row, double *bound,
-                              bool *fits)
+/* Where there is a bound what is found is gone on from. */
+static RengaErrorCode FitTask(Solution *solution, const SearchTask *task, double *bound, bool *fits)
 {
   Solution one = {.task = task, .chain = solution->chain};
   bool one_fits = false;
   RengaErrorCode code = FindBest(&one, &one_fits);
   if (!code && one_fits && bound) code = GoOn(&one, bound);
-  if (row >= 0) one.pick.size = row;
   RengaSolutionTakeFaster_Private(solution, *fits, &one, one_fits && !code);
   RengaCall(code);
   *fits = *fits || one_fits;
   return RENGA_SUCCESS;
 }
 
-/* Type exact begins with what type auto finds, so that it is never behind. */
-static RengaErrorCode FitExactly(Solution *solution, const SearchTask *task, int row, double *bound,
+/* Type exact begins with what type auto finds, so that it is never behind. bound: of a task of one
+   row; NULL: of more. */
+static RengaErrorCode FitExactly(Solution *solution, const SearchTask *task, double *bound,
                                  bool *fits)
 {
   SearchTask quick = *task;
   const bool goes_on =
-      row >= 0 && !task->find && !RengaSearchIsLarge_Private(task, solution->chain);
+      bound && !task->finder.find && !RengaSearchIsLarge_Private(task, solution->chain);
   quick.exact = false;
   quick.until = 0;
-  RengaCall(FitTask(solution, &quick, row, goes_on ? bound : NULL, fits));
+  RengaCall(FitTask(solution, &quick, goes_on ? bound : NULL, fits));
   if (!task->exact || (goes_on && *fits && *bound >= solution->step * (1 - 1e-9)))
     return RENGA_SUCCESS;
-  RengaCall(FitTask(solution, task, row, NULL, fits));
+  RengaCall(FitTask(solution, task, NULL, fits));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode FitRow(Solution *solution, int row, double *bound, bool *fits)
 {
   const SearchTask task = TaskOfRow(solution->task, row);
-  RengaCall(FitExactly(solution, &task, row, bound, fits));
+  RengaCall(FitExactly(solution, &task, bound, fits));
   return RENGA_SUCCESS;
 }
 
@@ -133,8 +132,8 @@ static RengaErrorCode MemoryMatters(const Solution *solution, bool *matters)
 {
   const double memory = solution->task->memory;
   bool ample = true, recomputes = false;
-  for (int s = 0; s < solution->pick.layout.count; s++)
-    recomputes = recomputes || solution->pick.layout.stage[s].shape.saved != RENGA_SAVED_KEEP;
+  for (int s = 0; s < solution->layout.count; s++)
+    recomputes = recomputes || solution->layout.stage[s].shape.saved != RENGA_SAVED_KEEP;
   *matters = memory > 0 && (recomputes || solution->most > memory_matters * memory);
   if (!RengaSearchIsSmall_Private(solution->task, solution->chain)) return RENGA_SUCCESS;
   for (int row = 0; row < solution->task->n_sizes && ample; row++) {
@@ -176,7 +175,7 @@ static RengaErrorCode FitRows(Solution *solution, double bound[], bool *fits)
   for (int r = 0; r < task->n_sizes; r++)
     RengaCall(RengaSearchBoundOf_Private(task, solution->chain, r, &bound[r]));
   if (RengaSearchIsLarge_Private(task, solution->chain) && task->n_sizes > 1) {
-    RengaCall(FitExactly(solution, task, -1, NULL, fits));
+    RengaCall(FitExactly(solution, task, NULL, fits));
     return RENGA_SUCCESS;
   }
   RengaCall(RengaMalloc(task->n_sizes, &done));
@@ -196,12 +195,11 @@ static RengaErrorCode FitRows(Solution *solution, double bound[], bool *fits)
 static RengaErrorCode LookAtRest(Solution *solution, int row, double *bound)
 {
   SearchTask task = TaskOfRow(solution->task, row);
-  SearchAim aim = {.step = solution->step};
-  task.every = true;
-  RengaCall(RengaSearchBranch_Private(&task, solution->chain, 0, &aim, bound));
-  if (!aim.found) return RENGA_SUCCESS;
-  aim.pick.size = row;
-  RengaCall(TakeImproved(solution, &aim));
+  SearchLayout best = {.simulated = solution->step};
+  task.wanted.every = true;
+  RengaCall(RengaSearchBranch_Private(&task, solution->chain, 0, &best, bound));
+  if (!best.count) return RENGA_SUCCESS;
+  RengaCall(TakeImproved(solution, &best));
   return RENGA_SUCCESS;
 }
 
@@ -214,8 +212,8 @@ static RengaErrorCode FindProvedBound(Solution *solution, double bound[])
   for (int r = 0; r < task->n_sizes && task->exact && task->ranks <= DEVICES_FEW; r++)
     if (bound[r] < solution->step * (1 - 1e-9)) RengaCall(LookAtRest(solution, r, &bound[r]));
   for (int r = 0; r < task->n_sizes; r++) least = fmin(least, bound[r]);
-  solution->pick.bound = fmin(least, solution->step);
-  solution->pick.proved = least >= solution->step * (1 - 1e-9);
+  solution->bound = fmin(least, solution->step);
+  solution->proved = least >= solution->step * (1 - 1e-9);
   return RENGA_SUCCESS;
 }
 
@@ -249,13 +247,13 @@ static RengaErrorCode TakeGiven(Solution *solution)
 {
   RengaCall(RengaSolutionTake_Private(solution));
   double bound = HUGE_VAL;
-  if (solution->pick.layout.chunks > 1) { /* the bound is of plans of one stage per rank */
-    solution->pick.bound = 0;
+  if (solution->layout.chunks > 1) { /* the bound is of plans of one stage per rank */
+    solution->bound = 0;
     return RENGA_SUCCESS;
   }
   RengaCall(RengaSearchBoundOf_Private(solution->task, solution->chain, 0, &bound));
   RengaCall(FindProvedBound(solution, &bound));
-  if (!isfinite(bound)) solution->pick.bound = 0; /* it is over the memory */
+  if (!isfinite(bound)) solution->bound = 0; /* it is over the memory */
   return RENGA_SUCCESS;
 }
 

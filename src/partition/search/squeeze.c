@@ -108,7 +108,7 @@ static RengaErrorCode TakeSqueezed(SearchModel *model, const SearchCandidate *ca
 
 /* Of one micro-batch and leaf: *allowed and the layout change where that takes less. */
 static RengaErrorCode SqueezeRow(const SearchTask *task, const SearchChain *chain, int row,
-                                 SearchPick *pick, double *allowed)
+                                 SearchLayout *layout, double *allowed)
 {
   SearchModel model = {0};
   const SearchCandidate *best = NULL;
@@ -124,10 +124,9 @@ static RengaErrorCode SqueezeRow(const SearchTask *task, const SearchChain *chai
   }
   RengaErrorCode code = RENGA_SUCCESS;
   if (best) {
-    RengaSearchLayoutFree_Private(&pick->layout);
-    pick->size = row;
-    code = TakeSqueezed(&model, best, MostSqueezedStages(&model, best, task->ranks), *allowed,
-                        &pick->layout);
+    RengaSearchLayoutFree_Private(layout);
+    code =
+        TakeSqueezed(&model, best, MostSqueezedStages(&model, best, task->ranks), *allowed, layout);
   }
   RengaSearchModelFree_Private(&model);
   RengaCall(code);
@@ -136,15 +135,15 @@ static RengaErrorCode SqueezeRow(const SearchTask *task, const SearchChain *chai
 
 /* The smallest micro-batches come last. */
 RengaErrorCode RengaSearchSqueeze_Private(const SearchTask *task, const SearchChain *chain,
-                                          int devices, SearchPick *pick, double *allowed)
+                                          int devices, SearchLayout *layout, double *allowed)
 {
   SearchTask wide = *task;
   const int last = task->n_sizes - 1;
   wide.ranks = devices;
-  *pick = (SearchPick){.size = last, .bound = HUGE_VAL};
+  *layout = (SearchLayout){0};
   *allowed = HUGE_VAL;
   for (int row = 0; row <= last; row++)
     if (task->size[row] == task->size[last])
-      RengaCall(SqueezeRow(&wide, chain, row, pick, allowed));
+      RengaCall(SqueezeRow(&wide, chain, row, layout, allowed));
   return RENGA_SUCCESS;
 }

@@ -15,17 +15,17 @@ static const double gain = 1e-9; /* share of the step by which another is faster
 
 static bool IsFaster(const SearchTrial *trial, double step)
 {
-  return step < trial->best->step * (1 - gain);
+  return step < trial->best->simulated * (1 - gain);
 }
 
 RengaErrorCode RengaSearchTrialCreate_Private(const SearchTask *task, const SearchChain *chain,
-                                              SearchAim *best, SearchTrial *trial)
+                                              SearchLayout *best, SearchTrial *trial)
 {
   SearchTask free_task = *task;
   *trial = (SearchTrial){.task = task, .chain = chain, .best = best, .least = HUGE_VAL};
   free_task.memory = 0;
-  RengaCall(RengaSearchModelOf_Private(&free_task, chain, best->pick.size, false, &trial->model));
-  RengaCall(RengaSearchModelOf_Private(task, chain, best->pick.size, false, &trial->bounded));
+  RengaCall(RengaSearchModelOf_Private(&free_task, chain, 0, false, &trial->model));
+  RengaCall(RengaSearchModelOf_Private(task, chain, 0, false, &trial->bounded));
   return RENGA_SUCCESS;
 }
 
@@ -57,25 +57,22 @@ static RengaErrorCode FindTrialPlaces(SearchTrial *trial, const SearchLayout *la
   return RENGA_SUCCESS;
 }
 
-/* Seconds under the schedule of the aim and on its placement. */
-static RengaErrorCode PredictStep(const SearchTrial *trial, const SearchAim *aim,
+/* Seconds under the schedule of the layout and on its placement. */
+static RengaErrorCode PredictStep(const SearchTrial *trial, const SearchLayout *layout,
                                   const SearchDraft *draft, bool nearest, double *step)
 {
   RengaPlanPrediction prediction;
-  RengaCall(
-      RengaPlanSetSchedule(draft->plan, aim->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
-  RengaCall(RengaPlanSetEager(draft->plan, aim->eager));
-  RengaCall(RengaSearchPredictDraft_Private(trial->task, &trial->model, &aim->pick, draft, nearest,
+  RengaCall(RengaSearchSetSchedule_Private(&layout->schedule, draft->plan));
+  RengaCall(RengaSearchPredictDraft_Private(trial->task, &trial->model, layout, draft, nearest,
                                             &prediction));
   *step = prediction.step;
   return RENGA_SUCCESS;
 }
 
 /* Stages that do not fit take the next policy of saved tensors. *fits: all have one. */
-static RengaErrorCode FitMemory(const SearchTrial *trial, SearchAim *aim, RengaPlan plan,
+static RengaErrorCode FitMemory(const SearchTrial *trial, SearchLayout *layout, RengaPlan plan,
                                 bool *changed, bool *fits)
 {
-  SearchLayout *layout = &aim->pick.layout;
   RengaForecastMemory *memory = NULL;
   double most;
   *changed = false;
@@ -83,7 +80,7 @@ static RengaErrorCode FitMemory(const SearchTrial *trial, SearchAim *aim, RengaP
   if (trial->task->memory <= 0) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->count, &memory));
   const RengaErrorCode code =
-      RengaSearchMemory_Private(trial->task, &trial->model, &aim->pick, plan, memory, &most);
+      RengaSearchMemory_Private(trial->task, &trial->model, layout, plan, memory, &most);
   for (int s = 0; s < layout->count && !code; s++) {
     if ((double)memory[s].total <= trial->task->memory) continue;
     const bool may = RengaSearchNextPolicy_Private(&trial->model, &layout->stage[s].shape.saved);
@@ -96,36 +93,33 @@ static RengaErrorCode FitMemory(const SearchTrial *trial, SearchAim *aim, RengaP
 }
 
 /* The step with what has to recompute; HUGE_VAL: it does not fit. */
-static RengaErrorCode PredictRecomputing(const SearchTrial *trial, SearchAim *aim, double *step)
+static RengaErrorCode PredictRecomputing(const SearchTrial *trial, SearchLayout *layout,
+                                         double *step)
 {
-  SearchTask task = *trial->task;
   SearchDraft draft;
   bool changed = false, fits = false;
-  task.gpipe = aim->gpipe;
-  task.eager = aim->eager;
-  RengaCall(RengaSearchDraftCreate_Private(&task, trial->chain, &trial->model, &aim->pick, &draft));
-  RengaErrorCode code = PredictStep(trial, aim, &draft, false, step);
-  if (!code && IsFaster(trial, *step)) code = FitMemory(trial, aim, draft.plan, &changed, &fits);
+  RengaCall(
+      RengaSearchDraftCreate_Private(trial->task, trial->chain, &trial->model, layout, &draft));
+  RengaErrorCode code = PredictStep(trial, layout, &draft, false, step);
+  if (!code && IsFaster(trial, *step)) code = FitMemory(trial, layout, draft.plan, &changed, &fits);
   RengaSearchDraftFree_Private(&draft);
   RengaCall(code);
   if (!fits || changed) *step = HUGE_VAL;
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TakeTrial(const SearchTrial *trial, const SearchAim *aim, const int rank[])
+static RengaErrorCode TakeTrial(const SearchTrial *trial, const SearchLayout *layout,
+                                const int rank[])
 {
-  SearchAim taken = *aim;
-  taken.pick.layout = (SearchLayout){0};
-  taken.found = true;
-  RengaCall(RengaSearchLayoutCopy_Private(&aim->pick.layout, &taken.pick.layout));
-  SearchLayout *layout = &taken.pick.layout;
-  RengaFree(&layout->rank);
-  layout->n_ranks = trial->places.ranks;
-  RengaErrorCode code = RengaMalloc(layout->n_ranks, &layout->rank);
-  if (code) RengaSearchLayoutFree_Private(layout);
+  SearchLayout taken = {0};
+  RengaCall(RengaSearchLayoutCopy_Private(layout, &taken));
+  RengaFree(&taken.rank);
+  taken.n_ranks = trial->places.ranks;
+  const RengaErrorCode code = RengaMalloc(taken.n_ranks, &taken.rank);
+  if (code) RengaSearchLayoutFree_Private(&taken);
   RengaCall(code);
-  memcpy(layout->rank, rank, (size_t)layout->n_ranks * sizeof *rank);
-  RengaSearchLayoutFree_Private(&trial->best->pick.layout);
+  memcpy(taken.rank, rank, (size_t)taken.n_ranks * sizeof *rank);
+  RengaSearchLayoutFree_Private(trial->best);
   *trial->best = taken;
   return RENGA_SUCCESS;
 }
@@ -147,19 +141,18 @@ static bool MarkForced(const SearchTrial *trial, SearchLayout *layout, const int
 }
 
 /* Seconds where those recompute that must; HUGE_VAL: it does not fit. */
-static RengaErrorCode PredictForced(const SearchTrial *trial, SearchAim *aim,
+static RengaErrorCode PredictForced(const SearchTrial *trial, SearchLayout *layout,
                                     const SearchDraft *draft, bool nearest, double *step)
 {
-  SearchLayout *layout = &aim->pick.layout;
   int64_t *in_flight = NULL;
   bool fits = true;
-  RengaCall(PredictStep(trial, aim, draft, nearest, step));
+  RengaCall(PredictStep(trial, layout, draft, nearest, step));
   if (trial->bounded.memory <= 0 || !IsFaster(trial, *step)) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(layout->count, &in_flight));
   RengaErrorCode code =
       RengaSearchInFlight_Private(trial->task, &trial->model, layout, draft, in_flight);
   if (!code) fits = MarkForced(trial, layout, in_flight);
-  if (!code && fits) code = PredictStep(trial, aim, draft, nearest, step);
+  if (!code && fits) code = PredictStep(trial, layout, draft, nearest, step);
   if (!fits) *step = HUGE_VAL;
   RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, layout);
   RengaFree(&in_flight);
@@ -169,25 +162,24 @@ static RengaErrorCode PredictForced(const SearchTrial *trial, SearchAim *aim,
 
 /* Under one schedule on one placement; rank NULL: as if all stages lay side by side, for those that
    are not tried. */
-static RengaErrorCode TrySchedule(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft,
-                                  const int rank[])
+static RengaErrorCode TrySchedule(SearchTrial *trial, SearchLayout *layout,
+                                  const SearchDraft *draft, const int rank[])
 {
-  SearchLayout *layout = &aim->pick.layout;
   bool changed = false, fits = false;
-  RengaCall(PredictForced(trial, aim, draft, !rank, &aim->step));
-  if (!IsFaster(trial, aim->step)) return RENGA_SUCCESS;
+  RengaCall(PredictForced(trial, layout, draft, !rank, &layout->simulated));
+  if (!IsFaster(trial, layout->simulated)) return RENGA_SUCCESS;
   if (!rank) {
-    trial->least = fmin(trial->least, aim->step);
+    trial->least = fmin(trial->least, layout->simulated);
     return RENGA_SUCCESS;
   }
-  RengaErrorCode code = FitMemory(trial, aim, draft->plan, &changed, &fits);
+  RengaErrorCode code = FitMemory(trial, layout, draft->plan, &changed, &fits);
   if (!code && changed && fits) {
     layout->rank = (int *)rank; /* lent for the plan that is made of it */
     layout->n_ranks = trial->places.ranks;
-    code = PredictRecomputing(trial, aim, &aim->step);
+    code = PredictRecomputing(trial, layout, &layout->simulated);
     layout->rank = NULL;
   }
-  if (!code && fits && IsFaster(trial, aim->step)) code = TakeTrial(trial, aim, rank);
+  if (!code && fits && IsFaster(trial, layout->simulated)) code = TakeTrial(trial, layout, rank);
   RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, layout);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -210,21 +202,19 @@ static double NextEager(double eager, int stages, int64_t rounds)
 }
 
 /* The schedules of a long step are a few. */
-static RengaErrorCode TryManners(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft,
-                                 const int rank[])
+static RengaErrorCode TryFewSchedules(SearchTrial *trial, SearchLayout *layout,
+                                      const SearchDraft *draft, const int rank[])
 {
-  for (int i = 0; i < SEARCH_MANNERS; i++) {
-    aim->gpipe = RengaSearchManners[i].gpipe;
-    aim->eager = RengaSearchManners[i].eager;
-    RengaCall(TrySchedule(trial, aim, draft, rank));
+  for (int i = 0; i < SEARCH_SCHEDULES; i++) {
+    layout->schedule = RengaSearchScheduleList[i];
+    RengaCall(TrySchedule(trial, layout, draft, rank));
   }
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TrySchedules(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft,
-                                   const int rank[])
+static RengaErrorCode TrySchedules(SearchTrial *trial, SearchLayout *layout,
+                                   const SearchDraft *draft, const int rank[])
 {
-  const SearchLayout *layout = &aim->pick.layout;
   int64_t rounds = 0;
   for (int s = 0; s < layout->count; s++) {
     const int64_t own =
@@ -232,22 +222,21 @@ static RengaErrorCode TrySchedules(SearchTrial *trial, SearchAim *aim, const Sea
     if (own > rounds) rounds = own;
   }
   if (!trial->task->any_schedule || layout->count == 1 || rounds == 1) {
-    aim->gpipe = trial->task->gpipe;
-    aim->eager = trial->task->eager;
-    RengaCall(TrySchedule(trial, aim, draft, rank));
+    layout->schedule = trial->task->schedule;
+    RengaCall(TrySchedule(trial, layout, draft, rank));
     return RENGA_SUCCESS;
   }
   if (trial->eager_most > 0 && (layout->count - 1) * rounds > trial->eager_most) {
-    RengaCall(TryManners(trial, aim, draft, rank));
+    RengaCall(TryFewSchedules(trial, layout, draft, rank));
     return RENGA_SUCCESS;
   }
-  aim->gpipe = false;
-  for (aim->eager = 0; aim->eager < HUGE_VAL;
-       aim->eager = NextEager(aim->eager, layout->count, rounds))
-    RengaCall(TrySchedule(trial, aim, draft, rank));
-  aim->gpipe = true;
-  aim->eager = 0;
-  RengaCall(TrySchedule(trial, aim, draft, rank));
+  layout->schedule.gpipe = false;
+  for (layout->schedule.eager = 0; layout->schedule.eager < HUGE_VAL;
+       layout->schedule.eager = NextEager(layout->schedule.eager, layout->count, rounds))
+    RengaCall(TrySchedule(trial, layout, draft, rank));
+  layout->schedule.gpipe = true;
+  layout->schedule.eager = 0;
+  RengaCall(TrySchedule(trial, layout, draft, rank));
   return RENGA_SUCCESS;
 }
 
@@ -267,43 +256,41 @@ static double LeastOf(const SearchModel *model, const SearchLayout *layout)
 }
 
 /* On the draft's placement, or as if all stages lay side by side. */
-static RengaErrorCode TrialMayBeFaster(const SearchTrial *trial, const SearchAim *aim,
+static RengaErrorCode TrialMayBeFaster(const SearchTrial *trial, const SearchLayout *layout,
                                        const SearchDraft *draft, bool nearest, bool *may)
 {
   double least = 0;
-  RengaCall(RengaSearchDraftAtLeast_Private(trial->task, &trial->bounded, &aim->pick, draft,
-                                            nearest, &least));
+  RengaCall(RengaSearchDraftAtLeast_Private(trial->task, &trial->bounded, layout, draft, nearest,
+                                            &least));
   *may = IsFaster(trial, least);
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode TryPlaces(SearchTrial *trial, SearchAim *aim, const SearchDraft *draft)
+static RengaErrorCode TryPlaces(SearchTrial *trial, SearchLayout *layout, const SearchDraft *draft)
 {
   bool may = false;
-  RengaCall(TrialMayBeFaster(trial, aim, draft, true, &may));
+  RengaCall(TrialMayBeFaster(trial, layout, draft, true, &may));
   if (!may) return RENGA_SUCCESS;
-  RengaCall(FindTrialPlaces(trial, &aim->pick.layout));
+  RengaCall(FindTrialPlaces(trial, layout));
   for (int p = 0; p < trial->places.count; p++) {
     const int *rank = trial->places.rank + (int64_t)p * trial->places.ranks;
     RengaCall(RengaPlanSetRanks(draft->plan, rank));
-    RengaCall(TrialMayBeFaster(trial, aim, draft, false, &may));
-    if (may) RengaCall(TrySchedules(trial, aim, draft, rank));
+    RengaCall(TrialMayBeFaster(trial, layout, draft, false, &may));
+    if (may) RengaCall(TrySchedules(trial, layout, draft, rank));
   }
-  if (!trial->places.all && !trial->simply) RengaCall(TrySchedules(trial, aim, draft, NULL));
+  if (!trial->places.all && !trial->simply) RengaCall(TrySchedules(trial, layout, draft, NULL));
   return RENGA_SUCCESS;
 }
 
 RengaErrorCode RengaSearchTry_Private(SearchTrial *trial, SearchLayout *layout)
 {
-  SearchAim aim = {.pick = {.size = trial->best->pick.size}};
   SearchDraft draft;
   RengaSearchSetSaved_Private(RENGA_SAVED_KEEP, layout);
   if (!RengaSearchEvaluate_Private(&trial->model, layout)) return RENGA_SUCCESS;
   if (!IsFaster(trial, LeastOf(&trial->bounded, layout))) return RENGA_SUCCESS;
-  aim.pick.layout = *layout; /* lent */
   RengaCall(
-      RengaSearchDraftCreate_Private(trial->task, trial->chain, &trial->model, &aim.pick, &draft));
-  const RengaErrorCode code = TryPlaces(trial, &aim, &draft);
+      RengaSearchDraftCreate_Private(trial->task, trial->chain, &trial->model, layout, &draft));
+  const RengaErrorCode code = TryPlaces(trial, layout, &draft);
   RengaSearchDraftFree_Private(&draft);
   RengaCall(code);
   return RENGA_SUCCESS;

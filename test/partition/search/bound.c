@@ -45,7 +45,7 @@ static SearchTask MakeTask(Case *one, int ranks, int64_t *size, int64_t *leaf)
                      .machine = Random() < 0.7 ? one->machine : NULL,
                      .ranks = ranks,
                      .moments = 2,
-                     .gpipe = Random() < 0.2,
+                     .schedule.gpipe = Random() < 0.2,
                      .n_sizes = 1,
                      .size = size,
                      .leaf = leaf,
@@ -56,7 +56,7 @@ static SearchTask MakeTask(Case *one, int ranks, int64_t *size, int64_t *leaf)
   *size = 1 + RandomBelow(3);
   *leaf = 1 + RandomBelow(2) * RandomBelow(5);
   task.batch = *size * (1 + RandomBelow(24));
-  task.eager = task.gpipe || Random() < 0.4 ? 0 : 3 * Random();
+  task.schedule.eager = task.schedule.gpipe || Random() < 0.4 ? 0 : 3 * Random();
   task.update_rate = Random() < 0.5 ? 0 : 1e-6;
   task.accumulate_rate = Random() < 0.5 ? 0 : 1e-7;
   return task;
@@ -150,9 +150,10 @@ static void CheckDepths(Case *one, const SearchTask *task, const SearchModel *mo
   RengaSchedule schedule;
   SearchModel bounded = *model;
   RengaCallAbort(RengaScheduleCreate(one->comm, &schedule));
-  RengaCallAbort(
-      RengaScheduleSetType(schedule, task->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
-  if (task->eager > 0) RengaCallAbort(RengaScheduleSetEager(schedule, task->eager));
+  RengaCallAbort(RengaScheduleSetType(schedule, task->schedule.gpipe ? RENGA_SCHEDULE_GPIPE
+                                                                     : RENGA_SCHEDULE_1F1B));
+  if (task->schedule.eager > 0)
+    RengaCallAbort(RengaScheduleSetEager(schedule, task->schedule.eager));
   RengaCallAbort(RengaScheduleSetPlan(schedule, plan, model->microbatches, 0, NULL, false));
   for (int s = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
@@ -239,7 +240,7 @@ static void CheckCase(Case *one)
   SearchModel model;
   SearchCandidate rows[REPLICAS_MOST];
   SearchStage stages[STAGES_MOST];
-  SearchPick pick = {.layout.stage = stages, .spread = false};
+  SearchLayout layout = {.stage = stages};
   RengaForecastMemory memory[STAGES_MOST];
   RengaPlanPrediction prediction;
   RengaPlan plan;
@@ -250,17 +251,17 @@ static void CheckCase(Case *one)
   AllCandidates(&model, task.machine, rows);
   CheckUnlisted(&model, task.machine);
   CheckSlants(&task, &model);
-  MakeLayout(&model, model.n_candidates, &pick.layout);
+  MakeLayout(&model, model.n_candidates, &layout);
   RengaSaved saved[STAGES_MOST];
-  for (int s = 0; s < pick.layout.count; s++) saved[s] = stages[s].shape.saved;
-  TestTrue(RengaSearchEvaluate_Private(&model, &pick.layout));
-  for (int s = 0; s < pick.layout.count; s++) stages[s].shape.saved = saved[s];
-  RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &pick, &plan));
-  RengaCallAbort(RengaSearchMemory_Private(&task, &model, &pick, plan, memory, &most));
-  RengaCallAbort(RengaSearchPredict_Private(&task, &model, &pick, plan, &prediction));
-  CheckDepths(one, &task, &model, &pick.layout, memory, plan);
-  task.ranks = RengaSearchDevices_Private(&pick.layout);
-  CheckBound(one, &task, &pick.layout, Random() < 0.8 ? most : 0, prediction.step);
+  for (int s = 0; s < layout.count; s++) saved[s] = stages[s].shape.saved;
+  TestTrue(RengaSearchEvaluate_Private(&model, &layout));
+  for (int s = 0; s < layout.count; s++) stages[s].shape.saved = saved[s];
+  RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &layout, &plan));
+  RengaCallAbort(RengaSearchMemory_Private(&task, &model, &layout, plan, memory, &most));
+  RengaCallAbort(RengaSearchPredict_Private(&task, &model, &layout, plan, &prediction));
+  CheckDepths(one, &task, &model, &layout, memory, plan);
+  task.ranks = RengaSearchDevices_Private(&layout);
+  CheckBound(one, &task, &layout, Random() < 0.8 ? most : 0, prediction.step);
   RengaCallAbort(RengaPlanDestroy(&plan));
   model.candidate = NULL;
   RengaSearchModelFree_Private(&model);

@@ -46,7 +46,7 @@ static void MakeTask(Case *one)
                            .batch = one->size * (2 + RandomBelow(5)),
                            .exact = true,
                            .any_schedule = true,
-                           .every = true,
+                           .wanted.every = true,
                            .n_sizes = 1,
                            .n_first = 1,
                            .size = &one->size,
@@ -67,25 +67,23 @@ static void MakeTask(Case *one)
 static double Seconds(Case *one, bool gpipe, double eager, int n_ranks, int rank[])
 {
   SearchStage stages[STAGES_MOST];
-  SearchPick pick = {
-      .layout = {.count = one->count, .stage = stages, .n_ranks = n_ranks, .rank = rank}};
+  SearchLayout layout = {.count = one->count, .stage = stages, .n_ranks = n_ranks, .rank = rank};
   SearchTask task = one->task;
   double seconds = HUGE_VAL;
   bool fits = false;
-  task.gpipe = gpipe;
-  task.eager = eager;
   memcpy(stages, one->stage, sizeof stages);
   for (int again = 0; again < 2 && !fits; again++) {
     RengaForecastMemory memory[STAGES_MOST];
     RengaPlanPrediction prediction;
     RengaPlan plan;
     double most;
-    RengaSearchEvaluate_Private(&one->model, &pick.layout);
+    RengaSearchEvaluate_Private(&one->model, &layout);
+    layout.schedule = (SearchSchedule){gpipe, eager};
     for (int s = 0; s < one->count; s++) stages[s].shape.saved = one->stage[s].shape.saved;
-    RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &pick, &plan));
-    RengaCallAbort(RengaSearchPredict_Private(&task, &one->model, &pick, plan, &prediction));
+    RengaCallAbort(RengaSearchPlan_Private(&task, &one->chain, &layout, &plan));
+    RengaCallAbort(RengaSearchPredict_Private(&task, &one->model, &layout, plan, &prediction));
     if (prediction.step < one->least) /* the runtime takes long */
-      RengaCallAbort(RengaSearchMemory_Private(&task, &one->model, &pick, plan, memory, &most));
+      RengaCallAbort(RengaSearchMemory_Private(&task, &one->model, &layout, plan, memory, &most));
     RengaCallAbort(RengaPlanDestroy(&plan));
     if (prediction.step >= one->least) break;
     fits = task.memory <= 0 || most <= task.memory;
@@ -103,18 +101,17 @@ static double Seconds(Case *one, bool gpipe, double eager, int n_ranks, int rank
 static double Nearest(Case *one, bool gpipe, double eager)
 {
   SearchStage stages[STAGES_MOST];
-  SearchPick pick = {.layout = {.count = one->count, .stage = stages}};
+  SearchLayout layout = {.count = one->count, .stage = stages};
   SearchTask task = one->task;
   SearchDraft draft;
   RengaPlanPrediction prediction;
-  task.gpipe = gpipe;
-  task.eager = eager;
   memcpy(stages, one->stage, sizeof stages);
-  RengaSearchEvaluate_Private(&one->model, &pick.layout);
+  RengaSearchEvaluate_Private(&one->model, &layout);
+  layout.schedule = (SearchSchedule){gpipe, eager};
   for (int s = 0; s < one->count; s++) stages[s].shape.saved = RENGA_SAVED_KEEP;
-  RengaCallAbort(RengaSearchDraftCreate_Private(&task, &one->chain, &one->model, &pick, &draft));
+  RengaCallAbort(RengaSearchDraftCreate_Private(&task, &one->chain, &one->model, &layout, &draft));
   RengaCallAbort(
-      RengaSearchPredictDraft_Private(&task, &one->model, &pick, &draft, true, &prediction));
+      RengaSearchPredictDraft_Private(&task, &one->model, &layout, &draft, true, &prediction));
   RengaSearchDraftFree_Private(&draft);
   return prediction.step;
 }
@@ -173,20 +170,20 @@ static void TryAll(Case *one, int begin, int left)
 static void CheckBest(Case *one)
 {
   const bool fits = one->least < HUGE_VAL;
-  SearchAim best = {.step = fits ? one->least * (Random() < 0.3 ? 1 : 1.1) : 1};
-  const bool improves = fits && best.step > one->least;
+  SearchLayout best = {.simulated = fits ? one->least * (Random() < 0.3 ? 1 : 1.1) : 1};
+  const bool improves = fits && best.simulated > one->least;
   double bound = 0;
   RengaCallAbort(RengaSearchBranch_Private(&one->task, &one->chain, 0, &best, &bound));
-  if (fits && fabs(best.step - one->least) > 1e-9 * one->least)
-    fprintf(stderr, "%.17g found, %.17g is the least; %d devices, memory %g\n", best.step,
+  if (fits && fabs(best.simulated - one->least) > 1e-9 * one->least)
+    fprintf(stderr, "%.17g found, %.17g is the least; %d devices, memory %g\n", best.simulated,
             one->least, one->task.ranks, one->task.memory);
-  TestTrue(best.found == improves);
-  TestTrue(!fits || fabs(best.step - one->least) <= 1e-9 * one->least);
+  TestTrue((best.count > 0) == improves);
+  TestTrue(!fits || fabs(best.simulated - one->least) <= 1e-9 * one->least);
   TestTrue(!fits || fabs(bound - one->least) <= 1e-8 * one->least);
   one->found += fits;
   one->improved += improves;
   one->refused += !fits;
-  RengaSearchLayoutFree_Private(&best.pick.layout);
+  RengaSearchLayoutFree_Private(&best);
 }
 
 /* Bytes of a device that one stage for all needs, or a part of it. */

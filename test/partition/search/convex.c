@@ -53,7 +53,7 @@ typedef struct {
   SearchTask task;
   SearchChain chain;
   SearchModel model;
-  SearchPick pick;
+  SearchLayout layout;
   RengaProfileCost cost[NODES], *costs[1];
   SearchStage stage[STAGES];
   int64_t size, leaf;
@@ -68,7 +68,7 @@ static RengaErrorCode FillCase(Numbers *numbers, Case *test)
   test->costs[0] = test->cost;
   test->task = (SearchTask){.graph = test->graph,
                             .ranks = STAGES,
-                            .replicas = 1,
+                            .wanted.replicas = 1,
                             .moments = Below(numbers, 3),
                             .batch = 4 * test->size,
                             .memory = Below(numbers, 2) ? 0 : 4 * WIDTH * (3 + Below(numbers, 12)),
@@ -91,7 +91,8 @@ static RengaErrorCode FillCase(Numbers *numbers, Case *test)
 static void FillLayout(int stages, Case *test)
 {
   const int count = test->model.count;
-  test->pick.layout = (SearchLayout){.count = stages, .stage = test->stage};
+  test->layout = (SearchLayout){
+      .microbatch = test->size, .leaf = test->leaf, .count = stages, .stage = test->stage};
   for (int s = 0; s < stages; s++)
     test->stage[s] = (SearchStage){.begin = s * count / stages,
                                    .end = (s + 1) * count / stages,
@@ -175,7 +176,7 @@ static bool IsConvex(const Case *test, const int stage_of[])
 static double Bottleneck(const Case *test, const int stage_of[], bool bounded)
 {
   double longest = 0, bytes;
-  for (int s = 0; s < test->pick.layout.count; s++) {
+  for (int s = 0; s < test->layout.count; s++) {
     longest = fmax(longest, WeighStage(test, stage_of, s, &bytes));
     if (bounded && test->task.memory > 0 && bytes > test->task.memory) return HUGE_VAL;
   }
@@ -184,7 +185,7 @@ static double Bottleneck(const Case *test, const int stage_of[], bool bounded)
 
 static double Least(const Case *test)
 {
-  const int count = test->model.count, stages = test->pick.layout.count;
+  const int count = test->model.count, stages = test->layout.count;
   int stage_of[NODES] = {0}, c = 0;
   double least = HUGE_VAL;
   while (c < count) {
@@ -197,7 +198,7 @@ static double Least(const Case *test)
 static double Own(const Case *test)
 {
   int stage_of[NODES] = {0};
-  for (int s = 0; s < test->pick.layout.count; s++)
+  for (int s = 0; s < test->layout.count; s++)
     for (int c = test->stage[s].begin; c < test->stage[s].end; c++) stage_of[c] = s;
   return Bottleneck(test, stage_of, false);
 }
@@ -207,8 +208,8 @@ static RengaErrorCode CheckCase(const Case *test, int *better)
   SearchConvex convex;
   const double own = Own(test), least = Least(test);
   RengaCall(
-      RengaSearchConvex_Private(&test->task, &test->chain, &test->model, &test->pick, &convex));
-  Expect(convex.compared == (test->pick.layout.count > 1 && own > 0));
+      RengaSearchConvex_Private(&test->task, &test->chain, &test->model, &test->layout, &convex));
+  Expect(convex.compared == (test->layout.count > 1 && own > 0));
   if (!convex.compared) return RENGA_SUCCESS;
   Expect(convex.proved && fabs(convex.own - own) <= 1e-9 * own);
   const bool wins = least < own * (1 - 1e-9);

@@ -73,7 +73,7 @@ static void FillModel(SearchModel *model, SearchTie *tie)
     model->n_ties = 1;
     model->tie = tie;
   }
-  model->gpipe = Random() < 0.2;
+  model->schedule.gpipe = Random() < 0.2;
   model->unequal = Random() < 0.7;
   RengaSearchSetPolicies_Private(Random() < 0.5, model);
   model->moments = RandomBelow(3);
@@ -101,8 +101,8 @@ static double Simulate(RengaSchedule schedule, const SearchModel *model, const S
       seconds[n] = cost.delay;
     }
   }
-  RengaCallAbort(
-      RengaScheduleSetType(schedule, model->gpipe ? RENGA_SCHEDULE_GPIPE : RENGA_SCHEDULE_1F1B));
+  RengaCallAbort(RengaScheduleSetType(schedule, model->schedule.gpipe ? RENGA_SCHEDULE_GPIPE
+                                                                      : RENGA_SCHEDULE_1F1B));
   RengaCallAbort(RengaScheduleSetShape(schedule, layout->count, replicas, model->microbatches, n,
                                        message, false));
   for (int s = 0; s < layout->count; s++)

@@ -186,8 +186,7 @@ static void CompareTypes(Problem *one, double own)
 {
   for (int r = 0; r < one->task.n_rivals; r++) {
     SearchTask task = one->task;
-    task.find = one->task.rival[r].find;
-    task.context = one->task.rival[r].context;
+    task.finder = one->task.rival[r];
     task.n_rivals = 0;
     Compare(one, "type", r, own, Step(&task, NULL));
   }
@@ -211,11 +210,11 @@ static void CompareSchedules(Problem *one, double own)
   SearchTask task = one->task;
   task.any_schedule = false;
   for (size_t e = 0; e < sizeof eager / sizeof eager[0]; e++) {
-    task.eager = eager[e];
-    Compare(one, "eager", task.eager, own, Step(&task, NULL));
+    task.schedule.eager = eager[e];
+    Compare(one, "eager", task.schedule.eager, own, Step(&task, NULL));
   }
-  task.eager = 0;
-  task.gpipe = true;
+  task.schedule.eager = 0;
+  task.schedule.gpipe = true;
   Compare(one, "gpipe", 1, own, Step(&task, NULL));
 }
 
@@ -223,10 +222,10 @@ static void CompareLayouts(Problem *one, double own)
 {
   for (int n = 1; n <= one->task.ranks; n++) {
     SearchTask task = one->task;
-    task.stages = n;
+    task.wanted.stages = n;
     Compare(one, "stages", n, own, Step(&task, NULL));
-    task.stages = 0;
-    task.replicas = n;
+    task.wanted.stages = 0;
+    task.wanted.replicas = n;
     Compare(one, "replicas", n, own, Step(&task, NULL));
   }
 }

@@ -138,21 +138,21 @@ static void AddShapes(SearchModel *model)
 static void CheckFound(Shapes *one)
 {
   SearchModel *model = &one->model;
-  SearchPick pick = {.size = 0};
+  SearchLayout layout = {0};
   RengaPlan plan;
   bool proved = false;
   const SearchCandidate *added = &model->candidate[model->n_candidates - 1];
   model->memory = 1.0001 * RengaSearchStageBytes_Private(model, added, RENGA_SAVED_RECOMPUTE, 0,
                                                          model->count, 1);
   model->stages = 1;
-  RengaCallAbort(RengaSearchLabels_Private(model, 0, 0, &pick.layout, &proved));
-  TestTrue(proved && pick.layout.count == 1);
-  TestTrue(pick.layout.stage[0].shape.precision == RENGA_PRECISION_BF16);
-  RengaCallAbort(RengaSearchPlan_Private(&one->task, &one->chain, &pick, &plan));
+  RengaCallAbort(RengaSearchLabels_Private(model, 0, 0, &layout, &proved));
+  TestTrue(proved && layout.count == 1);
+  TestTrue(layout.stage[0].shape.precision == RENGA_PRECISION_BF16);
+  RengaCallAbort(RengaSearchPlan_Private(&one->task, &one->chain, &layout, &plan));
   TestError(RengaPlanCheck(plan, one->task.graph, RANKS), RENGA_ERR_SUPPORT,
             "precision bf16 is not supported yet");
   RengaCallAbort(RengaPlanDestroy(&plan));
-  RengaSearchLayoutFree_Private(&pick.layout);
+  RengaSearchLayoutFree_Private(&layout);
 }
 
 int main(int argc, char **argv)
