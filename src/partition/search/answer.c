@@ -20,15 +20,16 @@ static RengaErrorCode TakeStages(const Solution *solution, SearchAnswer *answer)
   answer->n_stages = layout->count;
   answer->n_ranks = 0;
   for (int s = 0; s < layout->count; s++)
-    answer->n_ranks += RengaPlanGetStage(solution->plan, s)->shape.replicas;
+    answer->n_ranks +=
+        RengaSearchShapeDevices_Private(&RengaPlanGetStage(solution->plan, s)->shape);
   RengaCall(RengaMalloc(answer->n_stages, &answer->stage));
   RengaCall(RengaMalloc(answer->n_ranks, &answer->rank));
   for (int s = 0, place = 0; s < layout->count; s++) {
     const SearchStage *stage = &layout->stage[s];
     const SearchCost cost = RengaSearchCostOf_Private(model, stage, layout->count - s);
     answer->stage[s] = *RengaPlanGetStage(solution->plan, s);
-    for (int r = 0; r < answer->stage[s].shape.replicas; r++)
-      answer->rank[place++] = RengaPlanGetRank(solution->plan, s, r);
+    RengaSearchListRanks_Private(solution->plan, s, answer->rank + place);
+    place += RengaSearchShapeDevices_Private(&answer->stage[s].shape);
     answer->stage[s].forward_seconds = cost.forward;
     answer->stage[s].backward_seconds = cost.backward;
     TakeMemory(&solution->memory[s], &answer->stage[s]);

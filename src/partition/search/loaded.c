@@ -53,12 +53,14 @@ static RengaErrorCode CopyPlanStages(RengaGraph graph, RengaPlan from, RengaPlan
   RengaPlanStage *stage = NULL;
   int *rank = NULL, n = 0, places = 0;
   RengaErrorCode code = RengaMalloc(count, &stage);
-  for (int s = 0; s < count; s++) places += RengaPlanGetStage(from, s)->shape.replicas;
+  for (int s = 0; s < count; s++)
+    places += RengaSearchShapeDevices_Private(&RengaPlanGetStage(from, s)->shape);
   if (!code) code = RengaMalloc(places, &rank);
   for (int s = 0; s < count && !code; s++) {
     const RengaPlanStage *own = RengaPlanGetStage(from, s);
     stage[s] = (RengaPlanStage){.first = own->first, .last = own->last, .shape = own->shape};
-    for (int r = 0; r < own->shape.replicas; r++) rank[n++] = RengaPlanGetRank(from, s, r);
+    RengaSearchListRanks_Private(from, s, rank + n);
+    n += RengaSearchShapeDevices_Private(&own->shape);
   }
   if (!code) code = RengaPlanSetStages(to, graph, count, stage);
   if (!code) code = RengaPlanSetRanks(to, rank);

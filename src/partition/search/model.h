@@ -145,10 +145,15 @@ typedef struct {
   RengaStageShape shape;
 } SearchStage;
 
-/* Devices of a stage. */
+/* Devices of a replica of a stage, and of all. */
+static inline int RengaSearchReplicaDevices_Private(const RengaStageShape *shape)
+{
+  return shape->tensor * shape->sequence;
+}
+
 static inline int RengaSearchShapeDevices_Private(const RengaStageShape *shape)
 {
-  return shape->replicas * shape->tensor * shape->sequence;
+  return shape->replicas * RengaSearchReplicaDevices_Private(shape);
 }
 
 typedef struct {

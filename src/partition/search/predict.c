@@ -8,13 +8,18 @@
 #include <string.h>
 
 /* Stage after stage; spread: replica after replica, each with all its stages side by side; or where
-   the layout says. */
+   the layout says. The ranks of a replica of a stage always lie side by side. */
 static void PlaceRanks(const SearchLayout *layout, int ranks[])
 {
+  int n = 0, across = 0, before = 0; /* devices of one replica of all stages; of those before */
   if (layout->rank) memcpy(ranks, layout->rank, (size_t)layout->n_ranks * sizeof *ranks);
-  for (int s = 0, n = 0; !layout->rank && s < layout->count; s++) {
-    const int replicas = layout->stage[s].shape.replicas;
-    for (int r = 0; r < replicas; r++, n++) ranks[n] = layout->spread ? r * layout->count + s : n;
+  for (int s = 0; s < layout->count; s++)
+    across += RengaSearchReplicaDevices_Private(&layout->stage[s].shape);
+  for (int s = 0; !layout->rank && s < layout->count; s++) {
+    const int each = RengaSearchReplicaDevices_Private(&layout->stage[s].shape);
+    for (int r = 0; r < layout->stage[s].shape.replicas; r++)
+      for (int t = 0; t < each; t++, n++) ranks[n] = layout->spread ? r * across + before + t : n;
+    before += each;
   }
 }
 
@@ -55,6 +60,19 @@ RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain
   RengaCall(code);
   *plan = made;
   return RENGA_SUCCESS;
+}
+
+void RengaSearchListRanks_Private(RengaPlan plan, int s, int rank[])
+{
+  const RengaStageShape *shape = &RengaPlanGetStage(plan, s)->shape;
+  const int each = RengaSearchReplicaDevices_Private(shape);
+  for (int n = 0; n < RengaSearchShapeDevices_Private(shape); n++) {
+    const RengaPlanPlace place = {.stage = s,
+                                  .replica = n / each,
+                                  .sequence = n % each / shape->tensor,
+                                  .tensor = n % shape->tensor};
+    rank[n] = RengaPlanGetRankAt(plan, &place);
+  }
 }
 
 /* The ranks of a stage; the caller frees them. */

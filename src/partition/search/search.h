@@ -239,6 +239,8 @@ RengaErrorCode RengaSearchConvex_Private(const SearchTask *task, const SearchCha
 /* A plan of this process alone, with its ranks. */
 RengaErrorCode RengaSearchPlan_Private(const SearchTask *task, const SearchChain *chain,
                                        const SearchLayout *layout, RengaPlan *plan);
+/* [devices of the stage] those of its replicas, sequences and tensors. */
+void RengaSearchListRanks_Private(RengaPlan plan, int stage, int rank[]);
 /* Seconds by simulation where that is quick, on the links between the plan's ranks. */
 RengaErrorCode RengaSearchPredict_Private(const SearchTask *task, const SearchModel *model,
                                           const SearchLayout *layout, RengaPlan plan,

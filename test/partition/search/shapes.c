@@ -5,6 +5,7 @@
 #include "../../../src/partition/search/search.h"
 #include "../../plan/plantest.h"
 #include <math.h>
+#include <string.h>
 
 enum { SAMPLES = 1024, BATCH = 8192, RANKS = 4 };
 
@@ -134,6 +135,27 @@ static void AddShapes(SearchModel *model)
   TestTrue(model->n_candidates == count + 1 && RengaSearchMayHave_Private(model, &shape));
 }
 
+/* A stage of tensor ranks has all of its devices in the plan, and is refused. */
+static void CheckTensor(Shapes *one)
+{
+  const int half = one->model.count / 2;
+  SearchStage stages[] = {{0, half, RengaStageShapePlain(2)},
+                          {half, one->model.count, RengaStageShapePlain(2)}};
+  SearchLayout layout = {.microbatch = SAMPLES, .leaf = 1, .spread = true, .count = 2};
+  const int wanted[] = {0, 1, 3, 4, 2, 5};
+  int rank[6];
+  RengaPlan plan;
+  stages[0].shape.tensor = 2;
+  layout.stage = stages;
+  TestTrue(RengaSearchDevices_Private(&layout) == 6);
+  RengaCallAbort(RengaSearchPlan_Private(&one->task, &one->chain, &layout, &plan));
+  RengaSearchListRanks_Private(plan, 0, rank);
+  RengaSearchListRanks_Private(plan, 1, rank + 4);
+  TestTrue(!memcmp(rank, wanted, sizeof rank));
+  TestError(RengaPlanCheck(plan, one->task.graph, 6), RENGA_ERR_SUPPORT, "tensor");
+  RengaCallAbort(RengaPlanDestroy(&plan));
+}
+
 /* Where only the added shape fits it is found, and its plan is refused. */
 static void CheckFound(Shapes *one)
 {
@@ -171,6 +193,7 @@ int main(int argc, char **argv)
   CheckPolicies(&one);
   CheckDominance(&one.model);
   AddShapes(&one.model);
+  CheckTensor(&one);
   CheckFound(&one);
   FreeShapes(&one);
   RengaCallAbort(RengaGraphDestroy(&graph));
