@@ -63,11 +63,13 @@ static bool ParseShuffle(const char *text, bool *shuffle, double *exchange)
 {
   static const char *const yes[] = {"true", "yes", "on", "1", "global", NULL};
   static const char *const no[] = {"false", "no", "off", "0", NULL};
-  const bool partial = strncmp(text, "partial:", 8) == 0;
-  char *end = NULL;
   *shuffle = !IsWord(text, no);
-  *exchange = strcmp(text, "local") == 0 ? 0 : partial ? strtod(text + 8, &end) : -1;
-  if (partial) return end != text + 8 && *end == '\0' && *exchange >= 0 && *exchange <= 1;
+  if (strncmp(text, "partial:", 8) == 0) {
+    char *end;
+    *exchange = strtod(text + 8, &end);
+    return end != text + 8 && *end == '\0' && *exchange >= 0 && *exchange <= 1;
+  }
+  *exchange = strcmp(text, "local") == 0 ? 0 : -1;
   return *exchange == 0 || !*shuffle || IsWord(text, yes);
 }
 

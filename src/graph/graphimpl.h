@@ -34,8 +34,8 @@ struct _p_RengaGraph {
   uint64_t digest; /* of a graph that is set up; 0: not worked out since it changed */
   bool wants_sample_losses;
   int sample_losses; /* number among the outputs, once it is set up */
-  char mixed[768]; /* why it cannot be cut into micro-batches; empty: that was not found */
-  void **scratch;  /* freed with the graph, or by RengaGraphFreeScratch */
+  char mixed[768];   /* why it cannot be cut into micro-batches; empty: that was not found */
+  void **scratch;    /* freed with the graph, or by RengaGraphFreeScratch */
 };
 
 /* ---- value.c, node.c: the lists ---- */
@@ -78,13 +78,14 @@ RengaErrorCode RengaGraphFreeOptions(RengaGraph graph);
   RengaGraphAllocateScratch(graph, (int64_t)(count), sizeof **(pointer), pointer)
 /* What follows reads the marks; node names the place of an error. */
 #define RengaGraphRefuse(node, code, ...)                                                          \
-  return RengaGraphError(node, code, __func__, __FILE__, __LINE__, __VA_ARGS__)
+  return RengaGraphError(node, code, __func__, __FILE__, __LINE__, __VA_ARGS__), (code)
 RengaErrorCode RengaGraphError(const RengaGraphNode *node, RengaErrorCode code,
                                const char *function, const char *file, int line, const char *format,
                                ...) __attribute__((format(printf, 6, 7)));
 /* The node mixes the samples of the batch. Collective: the graph's rank 0 reports. */
 #define RengaGraphRefuseMixed(graph, node, ...)                                                    \
-  return RengaGraphMixedError(graph, node, __func__, __FILE__, __LINE__, __VA_ARGS__)
+  return RengaGraphMixedError(graph, node, __func__, __FILE__, __LINE__, __VA_ARGS__),             \
+         RENGA_ERR_GRAPH
 RengaErrorCode RengaGraphMixedError(RengaGraph graph, const RengaGraphNode *node,
                                     const char *function, const char *file, int line,
                                     const char *format, ...) __attribute__((format(printf, 6, 7)));

@@ -1,21 +1,19 @@
 #!/bin/sh
-# analyze.sh [ROOM...]: clang's analyser finds nothing in the rooms named, or in those where ranks
-# meet: no null pointer followed, no value read that was never written, no store that is never read.
+# analyze.sh [ROOM...]: clang's analyser finds nothing in the library and the program, or in the
+# rooms named: no null pointer followed, no value read that was never written, no store that is
+# never read, no division by zero. Two files at a time.
 . "${0%/*}/common.sh"
 command -v clang >/dev/null || { echo "no clang here"; exit 77; }
-[ $# -gt 0 ] || set -- comm transport persistent pipeline checkpoint device/far settings optimizer
+[ $# -gt 0 ] || set -- .
 cd "$top_builddir"
 command=$(make -s analyze-command)
-export MPICH_CC=clang OMPI_CC=clang
-found=0
+export MPICH_CC=clang OMPI_CC=clang command
+# A file is done where the compiler says nothing; what it says is kept. folders.c, one line, has
+# flags of its own.
+analyze='
+  said=$($command -w --analyze --analyzer-output text -c -o /dev/null "$1" 2>&1) || echo "$1: $?"
+  [ -z "$said" ] || printf "%s\n" "$said"'
 for room; do
-  for file in $(find "$source/src/$room" -name '*.c' | LC_ALL=C sort); do
-    $command -w --analyze --analyzer-output text -c -o /dev/null "$file" >"$scratch/said" 2>&1 ||
-      { cat "$scratch/said"; exit 1; }
-    if grep -q 'warning: ' "$scratch/said"; then
-      cat "$scratch/said"
-      found=$((found + 1))
-    fi
-  done
-done
-[ $found -eq 0 ] || { echo "the analyser finds something in $found files"; exit 1; }
+  find "$source/src/$room" -name '*.c' ! -name folders.c
+done | LC_ALL=C sort | xargs -P 2 -n 1 sh -c "$analyze" analyze >"$scratch/said"
+[ ! -s "$scratch/said" ] || { cat "$scratch/said"; echo "the analyser finds something"; exit 1; }

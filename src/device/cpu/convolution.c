@@ -42,8 +42,8 @@ static RengaErrorCode ConvolutionRun_Cpu(RengaKernel kernel, RengaStream stream,
     return RENGA_SUCCESS;
   }
   int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->images * tiles;
-  int threads = kernel->device->threads;
-#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(threads, pieces))
+#pragma omp parallel for schedule(dynamic)                                                         \
+    num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t image = piece / tiles;
     RengaCpuProduct product = {.m = s->out_channels,
@@ -59,7 +59,8 @@ static RengaErrorCode ConvolutionRun_Cpu(RengaKernel kernel, RengaStream stream,
     RengaCpuMultiplyTile(&product, &s->tiling, piece % tiles);
   }
   if (!bias) return RENGA_SUCCESS;
-#pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, s->images))
+#pragma omp parallel for schedule(static)                                                          \
+    num_threads(RengaCpuThreads(kernel->device->threads, s->images))
   for (int64_t image = 0; image < s->images; image++)
     AddBias_Cpu(s->out_channels, s->pixels, bias,
                 (float *)out[0] + image * s->out_channels * s->pixels);

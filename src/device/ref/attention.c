@@ -21,7 +21,7 @@ typedef struct {
   bool causal;
   float ratio;
   RengaDropout dropout;
-  RefAxis batch; /* of the scores around the batch dimension */
+  int64_t batch, inner; /* the batch dimension of the scores, elements behind it */
   int64_t batch_factor, sample;
 } AttentionCall_Ref;
 
@@ -32,7 +32,9 @@ static RengaErrorCode StartDropout(const RengaOpCall *call, const RengaKernelCon
   RengaCall(RengaOpAxis(call, "batch_dim", scores->ndim, &dimension));
   attention->ratio = context->training ? (float)RengaOpCallReal(call, "ratio") : 0;
   attention->dropout = RengaDropoutStart(context->seed, context->step, RengaOpCallInt(call, "key"));
-  attention->batch = RefAxisOf(scores, dimension);
+  const RefAxis axis = RefAxisOf(scores, dimension);
+  attention->batch = axis.extent;
+  attention->inner = axis.inner;
   attention->batch_factor = RengaOpCallInt(call, "batch_factor");
   attention->sample = context->sample;
   return RENGA_SUCCESS;
@@ -118,10 +120,10 @@ static double Probability(const AttentionCall_Ref *attention, int64_t head, int6
 static double KeptShare_Ref(const AttentionCall_Ref *attention, int64_t head, int64_t t, int64_t s)
 {
   if (attention->ratio == 0) return 1;
-  const RefAxis *batch = &attention->batch;
+  const int64_t batch = attention->batch, inner = attention->inner;
   int64_t i = AttentionPlace_Ref(attention, head, t, s), factor = attention->batch_factor;
-  int64_t o = i / batch->inner / batch->extent, b = i / batch->inner % batch->extent;
-  int64_t element = (o * factor + b % factor) * batch->inner + i % batch->inner;
+  int64_t o = i / inner / batch, b = i / inner % batch;
+  int64_t element = (o * factor + b % factor) * inner + i % inner;
   float u = RengaDropoutUniform(&attention->dropout, attention->sample + b / factor, element);
   return u >= attention->ratio ? 1 / (1 - (double)attention->ratio) : 0;
 }

@@ -139,10 +139,10 @@ static RengaErrorCode Unflip(RengaGraph graph, int root, RengaValue *k)
   int64_t order[RENGA_MAX_DIM];
   const RengaGraphNode *before = RengaFuseProducer(graph, *k, "Transpose");
   const int64_t *perm = before ? RengaAttributesInts(&before->attributes, "perm", &count) : NULL;
-  for (int d = 0; d < n; d++) order[d] = perm ? perm[d] : d;
-  int64_t last = order[n - 1];
-  order[n - 1] = order[n - 2];
-  order[n - 2] = last;
+  for (int d = 0; d < n; d++) {
+    const int from = d == n - 1 ? n - 2 : d == n - 2 ? n - 1 : d; /* the last two exchanged */
+    order[d] = perm ? perm[from] : from;
+  }
   RengaValue from = perm ? before->in[0] : *k;
   bool idle = true;
   for (int d = 0; d < n; d++) idle = idle && order[d] == d;

@@ -119,14 +119,13 @@ static RengaErrorCode ReadOutput(Einsum *e, const char *text)
 
 static RengaErrorCode ReadEquation(Einsum *e)
 {
-  char text[TEXT_MAX];
+  char text[TEXT_MAX] = "";
   size_t length = 0;
   const Onnx__AttributeProto *attribute = RengaOnnxAttribute(e->node, "equation");
   RengaOnnxCheck(attribute && attribute->has_s && attribute->s.len < sizeof text, e->node,
                  RENGA_ERR_FILE_FORMAT, "it has no equation, or a very long one");
   for (size_t i = 0; i < attribute->s.len; i++)
     if (attribute->s.data[i] != ' ') text[length++] = (char)attribute->s.data[i];
-  text[length] = 0;
   char *arrow = strstr(text, "->"), *term = text;
   if (arrow) *arrow = 0;
   for (char *comma = term; comma; term = comma + 1) {

@@ -10,10 +10,11 @@ static int64_t BroadcastNumbers(const RengaTensorSpec *out, const RengaTensorSpe
 {
   int64_t position = 0, stride = 1;
   for (int d = out->ndim - 1, k = in->ndim - 1; d >= 0; d--, k--) {
+    if (out->dim[d] < 2) continue; /* its index is 0 */
     int64_t index = at % out->dim[d];
     at /= out->dim[d];
-    if (k < 0) continue;
-    if (in->dim[k] != 1) position += index * stride;
+    if (k < 0 || in->dim[k] == 1) continue;
+    position += index * stride;
     stride *= in->dim[k];
   }
   return position;

@@ -1,5 +1,6 @@
 /* Shape arithmetic: operators that move elements without changing them. */
 #include "fold.h"
+#include <stdlib.h>
 #include <string.h>
 
 typedef const RengaOnnxHost *Known;
@@ -37,9 +38,9 @@ static RengaErrorCode Strided(RengaOnnxNode *node, Known x, int ndim, const int6
   RengaCall(CreateLike(node, x, ndim, dim, &made));
   for (int64_t i = 0; made && i < made->count; i++) {
     int64_t at = start, rest = i;
-    for (int d = ndim - 1; d >= 0; d--) {
-      at += rest % dim[d] * step[d];
-      rest /= dim[d];
+    for (int d = ndim; d-- > 0;) {
+      at += rest % made->spec.dim[d] * step[d];
+      rest /= made->spec.dim[d];
     }
     made->number[i] = x->number[at];
   }
@@ -225,10 +226,11 @@ static RengaErrorCode FoldSlice(RengaOnnxNode *node, int n, Known const in[], Re
     if (in[i] && !RengaOnnxHostIsBatchFree(in[i]) && in[0]->open < 0) return RENGA_SUCCESS;
   RengaOnnxSlice slice;
   const RengaTensorSpec *x = &in[0]->spec;
+  const int ndim = x->ndim;
   int64_t dim[RENGA_MAX_DIM], stride[RENGA_MAX_DIM], step[RENGA_MAX_DIM], start = 0;
-  RengaCall(RengaOnnxReadSlice(node, x->ndim, &slice));
+  RengaCall(RengaOnnxReadSlice(node, ndim, &slice));
   Strides(x, stride);
-  for (int d = 0; d < x->ndim; d++) {
+  for (int d = 0; d < ndim; d++) {
     dim[d] = x->dim[d];
     step[d] = stride[d];
   }
@@ -247,12 +249,12 @@ static RengaErrorCode FoldSlice(RengaOnnxNode *node, int n, Known const in[], Re
     if (first > high) first = high;
     if (last < low) last = low;
     if (last > size) last = size;
-    int64_t length = by > 0 ? last - first : first - last, width = by > 0 ? by : -by;
-    dim[d] = length > 0 ? (length - 1) / width + 1 : 0;
+    int64_t length = by > 0 ? last - first : first - last;
+    dim[d] = length > 0 ? (length - 1) / llabs(by) + 1 : 0;
     if (dim[d] > 0) start += first * stride[d];
     step[d] = dim[d] > 1 ? by * stride[d] : 0;
   }
-  RengaCall(Strided(node, in[0], x->ndim, dim, start, step, out));
+  RengaCall(Strided(node, in[0], ndim, dim, start, step, out));
   if (*out) (*out)->open = in[0]->open;
   return RENGA_SUCCESS;
 }
@@ -301,20 +303,20 @@ static bool MayJoin(int n, Known const in[], int axis)
 
 static RengaErrorCode FoldConcat(RengaOnnxNode *node, int n, Known const in[], RengaOnnxHost **out)
 {
-  int64_t dim[RENGA_MAX_DIM], inner = 1, offset = 0;
+  int64_t dim[RENGA_MAX_DIM], inner = 1, offset = 0, total = 0;
   int ndim = in[0]->spec.ndim, axis;
   RengaCall(RengaOnnxAxis(node, RengaOnnxInt(node, "axis", 0), ndim, &axis));
   if (!MayJoin(n, in, axis)) return RENGA_SUCCESS;
-  for (int d = 0; d < ndim; d++) dim[d] = in[0]->spec.dim[d];
-  for (int d = axis + 1; d < ndim; d++) inner *= dim[d];
-  for (int i = 1; i < n; i++) dim[axis] += in[i]->spec.dim[axis];
+  for (int i = 0; i < n; i++) total += in[i]->spec.dim[axis];
+  for (int d = 0; d < ndim; d++) dim[d] = d == axis ? total : in[0]->spec.dim[d];
+  for (int d = axis + 1; d < ndim; d++) inner *= in[0]->spec.dim[d];
   RengaOnnxHost *made;
   RengaCall(CreateLike(node, in[0], ndim, dim, &made));
   if (!made) return RENGA_SUCCESS;
   for (int i = 0; i < n; i++) {
     int64_t run = in[i]->spec.dim[axis] * inner;
     for (int64_t k = 0; k < in[i]->count; k++)
-      made->number[k / run * dim[axis] * inner + offset + k % run] = in[i]->number[k];
+      made->number[k / run * total * inner + offset + k % run] = in[i]->number[k];
     offset += run;
   }
   made->open = in[0]->open;

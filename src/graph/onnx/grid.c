@@ -297,7 +297,7 @@ static RengaErrorCode CheckSample(GridSample *s, RengaValue x, RengaValue grid)
 RengaErrorCode RengaOnnxConvertGridSample(RengaOnnxNode *node)
 {
   GridSample s = {.node = node};
-  RengaValue in[2], position, weight, y;
+  RengaValue in[2], position = RENGA_VALUE_NONE, weight = RENGA_VALUE_NONE, y;
   for (int i = 0; i < 2; i++) RengaCall(RengaOnnxInputValue(node, i, &in[i]));
   RengaCall(RengaOnnxOpenOperands(node, false, 2, in));
   RengaCall(ReadSample(&s));

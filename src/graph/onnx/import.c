@@ -51,6 +51,11 @@ static bool IsScalar(const RengaTensorSpec *spec)
          IsFloating(spec->type);
 }
 
+static const char *OutputName(const Onnx__GraphProto *graph, size_t i)
+{
+  return graph->output[i]->name ? graph->output[i]->name : "";
+}
+
 /* The loss: the output called loss, or the first floating scalar. */
 static RengaErrorCode SetLoss(RengaOnnxNode *node, const Onnx__GraphProto *graph,
                               const RengaValue outputs[])
@@ -58,7 +63,7 @@ static RengaErrorCode SetLoss(RengaOnnxNode *node, const Onnx__GraphProto *graph
   RengaValue loss = RENGA_VALUE_NONE;
   for (size_t i = 0; i < graph->n_output; i++) {
     if (outputs[i] == RENGA_VALUE_NONE || !IsScalar(RengaOnnxSpec(node, outputs[i]))) continue;
-    bool named = strcmp(graph->output[i]->name, "loss") == 0;
+    bool named = strcmp(OutputName(graph, i), "loss") == 0;
     if (loss == RENGA_VALUE_NONE || named) loss = outputs[i];
     if (named) break;
   }
@@ -83,7 +88,7 @@ static RengaErrorCode ImportOutputs(RengaOnnxImporter *importer, RengaOnnxScope 
   RengaValue *outputs;
   RengaCall(RengaOnnxAllocate(importer, (int64_t)graph->n_output, sizeof *outputs, &outputs));
   for (size_t i = 0; i < graph->n_output; i++) {
-    const char *name = graph->output[i]->name ? graph->output[i]->name : "";
+    const char *name = OutputName(graph, i);
     RengaOnnxBinding *binding = RengaOnnxScopeFind(scope, name);
     outputs[i] = RENGA_VALUE_NONE;
     RengaCheck(binding, importer->comm, RENGA_ERR_FILE_FORMAT, "%s: no node makes output \"%s\"",

@@ -61,14 +61,14 @@ static RengaErrorCode MoveDimension(RengaOnnxNode *node, int from, int to, Renga
   return RENGA_SUCCESS;
 }
 
-/* data [N, …]; index [positions with N at own, components]: a gather within each sample. Without
-   components the sample's data stand at each position. */
+/* data [N, …]; index [positions with N at own, components]: a gather within each sample. With the
+   shape of positions instead of an index the sample's data stand at each position. */
 static RengaErrorCode GatherOwn(RengaOnnxNode *node, RengaValue data, RengaValue index,
                                 const RengaTensorSpec *positions, int own)
 {
   const RengaTensorSpec spec = *RengaOnnxSpec(node, data);
   RengaValue y;
-  if (index != RENGA_VALUE_NONE) {
+  if (!positions) {
     const RengaValue in[] = {data, index};
     RengaCall(RengaAttributesSetInt(&node->importer->attributes, "batch_dims", 1));
     RengaCall(RengaOnnxEmit(node, "GatherND", 2, in, 1, NULL, &y));
@@ -173,7 +173,8 @@ RengaErrorCode RengaOnnxConvertGatherND(RengaOnnxNode *node)
     const RengaTensorSpec positions = Positions(&numbers->spec);
     RengaCall(OtherComponents(node, numbers, batch, &index));
     RengaCall(MoveDimension(node, batch, 0, &data));
-    RengaCall(GatherOwn(node, data, index, &positions, numbers->open));
+    const bool whole = index == RENGA_VALUE_NONE;
+    RengaCall(GatherOwn(node, data, index, whole ? &positions : NULL, numbers->open));
     return RENGA_SUCCESS;
   }
   RengaValue others = RENGA_VALUE_NONE;
@@ -302,7 +303,7 @@ RengaErrorCode RengaOnnxConvertGather(RengaOnnxNode *node)
     if (width > 1) RengaCall(WithComponent(node, &index));
     if (width > 1) RengaCall(RowsOfSamples(node, &data));
     if (width > 1) RengaCall(MoveDimension(node, own, 0, &index));
-    RengaCall(GatherOwn(node, data, index, &positions, own));
+    RengaCall(GatherOwn(node, data, index, width > 1 ? NULL : &positions, own));
     return RENGA_SUCCESS;
   }
   RengaCall(RengaOnnxInputValue(node, 1, &index));

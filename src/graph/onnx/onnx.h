@@ -174,7 +174,9 @@ bool RengaOnnxRowIsBuilt(const RengaOnnxRow *row);
 /* The node mixes the samples of the batch, which micro-batches cut. */
 #define RengaOnnxCheckApart(condition, node, ...)                                                  \
   do {                                                                                             \
-    if (!(condition)) return RengaOnnxMixedError(node, __func__, __FILE__, __LINE__, __VA_ARGS__); \
+    if (!(condition))                                                                              \
+      return RengaOnnxMixedError(node, __func__, __FILE__, __LINE__, __VA_ARGS__),                 \
+             RENGA_ERR_SUPPORT;                                                                    \
   } while (0)
 RengaErrorCode RengaOnnxMixedError(const RengaOnnxNode *node, const char *function,
                                    const char *file, int line, const char *format, ...)
@@ -190,11 +192,10 @@ RengaErrorCode RengaOnnxJoin(RengaOnnxImporter *importer, const char *a, const c
                              char **joined);
 void RengaOnnxFreeAll(RengaOnnxImporter *importer);
 
-/* scope.c */
+/* scope.c; Part: of a name that is not terminated */
 RengaErrorCode RengaOnnxScopeCreate(RengaOnnxImporter *importer, RengaOnnxScope *outer,
                                     RengaOnnxScope **scope);
 RengaOnnxBinding *RengaOnnxScopeFind(RengaOnnxScope *scope, const char *name); /* NULL: unknown */
-/* Of a name that is not terminated. */
 RengaOnnxBinding *RengaOnnxScopeFindPart(RengaOnnxScope *scope, const char *name, size_t length);
 RengaErrorCode RengaOnnxScopeAdd(RengaOnnxImporter *importer, RengaOnnxScope *scope,
                                  const char *name,

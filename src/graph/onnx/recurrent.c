@@ -203,7 +203,7 @@ static RengaErrorCode EmitDirection(const RecurrentLayer *layer, int direction, 
 static RengaErrorCode Stack(const RecurrentLayer *layer, const RengaValue x[], int place,
                             RengaValue *y)
 {
-  RengaValue part[2];
+  RengaValue part[2] = {RENGA_VALUE_NONE, RENGA_VALUE_NONE};
   for (int d = 0; d < layer->directions; d++) {
     RengaTensorSpec shape = *RengaOnnxSpec(layer->node, x[d]);
     memmove(shape.dim + place + 1, shape.dim + place,

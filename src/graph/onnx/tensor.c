@@ -234,7 +234,7 @@ RengaErrorCode RengaOnnxTensorRead(RengaOnnxImporter *importer, const Onnx__Tens
   else
     RengaCall(CopyEmbedded(importer, tensor, spec, data));
   unsigned char *flag = *data;
-  for (int64_t i = 0; spec->type == RENGA_BOOL && i < RengaTensorSpecCount(spec); i++)
+  for (int64_t i = 0; flag && spec->type == RENGA_BOOL && i < RengaTensorSpecCount(spec); i++)
     flag[i] = flag[i] != 0;
   return RENGA_SUCCESS;
 }

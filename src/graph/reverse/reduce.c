@@ -16,7 +16,7 @@ static void ReducedAxes(const RengaReverse *reverse, bool over[RENGA_MAX_DIM])
 static RengaErrorCode KeepReduced(RengaReverse *reverse, RengaValue value, RengaValue *kept)
 {
   RengaTensorSpec shape = *RengaReverseSpec(reverse, reverse->node->in[0]);
-  bool over[RENGA_MAX_DIM];
+  bool over[RENGA_MAX_DIM] = {false};
   ReducedAxes(reverse, over);
   for (int d = 0; d < shape.ndim; d++)
     if (over[d]) shape.dim[d] = 1;
