@@ -17,7 +17,7 @@ function finish(   i, line, name, short, file) {
   printf ".SH SYNOPSIS\n.nf\n#include <renga.h>\n%s;\n.fi\n.SH DESCRIPTION\n", escape(prototype) > file
   for (i = 2; i <= n; i++) {
     line = lines[i]; sub(/^ +/, "", line)
-    if (line ~ /^(Input|Output|Options|Notes|Errors|Source)[A-Za-z ]*:/) {
+    if (line ~ /^(Input|Output|Options|Errors|Notes|Source|See also)[A-Za-z ]*:/) {
       head = line; sub(/:.*/, "", head); rest = line; sub(/^[^:]*: */, "", rest)
       printf ".SH %s\n", toupper(head) > file
       if (rest != "") print escape(rest) > file

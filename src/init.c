@@ -102,6 +102,8 @@ static RengaErrorCode StartRooms(void)
 
    Notes: RengaInitialize and RengaFinalize may be called again and again. MPI is started with
    MPI_THREAD_FUNNELED; Renga calls it from the thread that calls Renga.
+
+   See also: RengaFinalize(), RengaOptionsSetUnknown(), RengaSetWorld()
 @*/
 RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[])
 {
@@ -124,6 +126,8 @@ RengaErrorCode RengaInitialize(int *argc, char ***argv, const char help[])
 
    Errors: a report that cannot be written, and memory that was not freed, by the places that asked
    for it. The library ends all the same.
+
+   See also: RengaInitialize()
 @*/
 RengaErrorCode RengaFinalize(void)
 {

@@ -95,6 +95,32 @@ awk '/^[A-Za-z].*[ *]Renga[A-Za-z]+\(/ && !/^typedef/ && !/^#/ {
   printf '%s\n' "$pages" | grep -qx "$name" || echo "$name: no manual page"
 done | grep . && status=1
 
+# Each page says which errors there are ("none beyond bad arguments" where only null pointers are
+# refused) and where to read on, in pages that there are.
+complete="$(ls -d src/*/ | grep -vE '^src/(partition|pipeline|schedule)/$') src/init.c"
+find $complete -name '*.c' | LC_ALL=C sort | xargs awk -v pages="$pages" '
+function complain(text) { printf "%s:%d: %s: %s\n", FILENAME, begin, name, text; bad = 1 }
+BEGIN { n = split(pages, page_names, "\n"); for (i = 1; i <= n; i++) known[page_names[i]] = 1 }
+/^\/\*@/ { page = 1; begin = FNR; errors = also = 0; name = ""; next }
+page && name == "" { name = $1 }
+page && /^   [A-Z]/ { also = 0 }
+page && /^   Errors: / { errors = 1 }
+page && /^   See also: / { also = found = 1 }
+page && also {
+  text = $0
+  while (match(text, /Renga[A-Za-z0-9]+\(\)/)) {
+    other = substr(text, RSTART, RLENGTH - 2)
+    if (!(other in known)) complain("See also: there is no page of " other)
+    text = substr(text, RSTART + RLENGTH)
+  }
+}
+page && /@\*\// {
+  if (!errors) complain("no Errors in its manual page")
+  if (!found) complain("no See also in its manual page")
+  page = found = 0
+}
+END { exit bad }' || status=1
+
 # Parameters in manual pages begin with a point; doc/manpages.sh knows no other sign.
 find src include -name '*.[ch]' | LC_ALL=C sort | xargs awk '
 /^\/\*@/ { page = 1 }

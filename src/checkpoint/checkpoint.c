@@ -11,6 +11,10 @@
    Input:
    . checkpoint - the checkpoint
    . pipeline - set up before the first write or read; not referenced, so destroy it later
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCheckpointCreate(), RengaCheckpointSetUp()
 @*/
 RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipeline pipeline)
 {
@@ -31,6 +35,10 @@ RengaErrorCode RengaCheckpointSetPipeline(RengaCheckpoint checkpoint, RengaPipel
 
    Options:
    . -checkpoint_dir - the same
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCheckpointGetDirectory(), RengaCheckpointSetUp()
 @*/
 RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const char *directory)
 {
@@ -53,6 +61,10 @@ RengaErrorCode RengaCheckpointSetDirectory(RengaCheckpoint checkpoint, const cha
 
    Output:
    . directory - lent; NULL: none are written
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCheckpointSetDirectory()
 @*/
 RengaErrorCode RengaCheckpointGetDirectory(RengaCheckpoint checkpoint, const char **directory)
 {
@@ -71,6 +83,10 @@ RengaErrorCode RengaCheckpointGetDirectory(RengaCheckpoint checkpoint, const cha
    . checkpoint - the checkpoint
    . subset - true: they are left alone, for instance the moments of an optimizer when a network is
      only evaluated; false (default): they are an error
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCheckpointReadInitial()
 @*/
 RengaErrorCode RengaCheckpointSetSubset(RengaCheckpoint checkpoint, bool subset)
 {
@@ -87,6 +103,10 @@ RengaErrorCode RengaCheckpointSetSubset(RengaCheckpoint checkpoint, bool subset)
    Input:
    . checkpoint - the checkpoint
    . name, value - copied; value up to 60000 bytes; both without meaning to this class
+
+   Errors: RENGA_ERR_ARGUMENT for a name that checkpoints set themselves.
+
+   See also: RengaCheckpointGetAttribute()
 @*/
 RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const char *name,
                                            const char *value)
@@ -113,6 +133,10 @@ RengaErrorCode RengaCheckpointSetAttribute(RengaCheckpoint checkpoint, const cha
 
    Output:
    . value - lent; NULL where the file has none, or none was read
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCheckpointSetAttribute()
 @*/
 RengaErrorCode RengaCheckpointGetAttribute(RengaCheckpoint checkpoint, const char *name,
                                            const char **value)
@@ -132,8 +156,12 @@ RengaErrorCode RengaCheckpointGetAttribute(RengaCheckpoint checkpoint, const cha
    . checkpoint - the checkpoint
    . seconds - from now; 0: no limit
 
+   Errors: RENGA_ERR_ARGUMENT for a negative limit.
+
    Notes: RengaCheckpointStep then says stop, after a last file, while there is still time for that:
    it measures how long steps and files take.
+
+   See also: RengaCheckpointGetTimeLimit(), RengaCheckpointStep()
 @*/
 RengaErrorCode RengaCheckpointSetTimeLimit(RengaCheckpoint checkpoint, double seconds)
 {
@@ -155,6 +183,10 @@ RengaErrorCode RengaCheckpointSetTimeLimit(RengaCheckpoint checkpoint, double se
    Output:
    . seconds - left; 0: there is no limit
    . stopped - RengaCheckpointStep has said stop because of it; may be NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCheckpointSetTimeLimit()
 @*/
 RengaErrorCode RengaCheckpointGetTimeLimit(RengaCheckpoint checkpoint, double *seconds,
                                            bool *stopped)
@@ -223,6 +255,8 @@ static RengaErrorCode TakeLock(RengaCheckpoint checkpoint)
    is taken over: at once where its process ran on this machine; elsewhere where its file
    .renga_lock is not renewed for 30 s (an owner renews it every 5 s), during which this call
    waits. Files that a dead run could not finish are removed.
+
+   See also: RengaCheckpointSetDirectory(), RengaCheckpointResume(), RengaCheckpointStep()
 @*/
 RengaErrorCode RengaCheckpointSetUp(RengaCheckpoint checkpoint)
 {

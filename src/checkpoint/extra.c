@@ -74,6 +74,8 @@ RengaErrorCode RengaCheckpointListTensors_Private(RengaCheckpoint checkpoint,
    Notes: RengaCheckpointHasTensor says whether the file that was read last had it in that shape; it
    is left as it was where the file does not. Those who read a file without having added its tensors
    do not see them.
+
+   See also: RengaCheckpointHasTensor(), RengaCheckpointWrite()
 @*/
 RengaErrorCode RengaCheckpointAddTensor(RengaCheckpoint checkpoint, const char *name,
                                         const RengaTensorSpec *spec, float data[])
@@ -123,6 +125,10 @@ RengaErrorCode RengaCheckpointAddTensor(RengaCheckpoint checkpoint, const char *
 
    Output:
    . has - true: in the shape that was added, so that it was read; false: not, or no file was read
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCheckpointAddTensor()
 @*/
 RengaErrorCode RengaCheckpointHasTensor(RengaCheckpoint checkpoint, const char *name, bool *has)
 {

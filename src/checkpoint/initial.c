@@ -233,13 +233,15 @@ static RengaErrorCode ListNetwork(RengaCheckpoint checkpoint, InitialUse *use)
    . -initial - asks programs for this call
    . -initial_partial - asks them for partial
 
+   Errors: RENGA_ERR_SHAPE names the differences, all ranks with the same sentence; nothing has
+   changed then. RENGA_ERR_FILE_FORMAT for a damaged file, which may have overwritten values.
+
    Notes: parameters and states (running statistics) are matched by name and shape, whatever layout
    wrote them. Moments of the optimizer, the step number, and the place in the data stay those of a
    new run. With RengaCheckpointSetSubset the file may hold more than the network without a word.
    The file's attributes are then those of RengaCheckpointGetAttribute.
 
-   Errors: RENGA_ERR_SHAPE names the differences, all ranks with the same sentence; nothing has
-   changed then. RENGA_ERR_FILE_FORMAT for a damaged file, which may have overwritten values.
+   See also: RengaCheckpointPeekInitial(), RengaCheckpointRead()
 @*/
 RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char *path,
                                           bool partial, RengaCheckpointInitial *initial)
@@ -273,8 +275,13 @@ RengaErrorCode RengaCheckpointReadInitial(RengaCheckpoint checkpoint, const char
    Output:
    . step - of the file
 
+   Errors: RENGA_ERR_FILE_OPEN where there is no checkpoint; RENGA_ERR_FILE_FORMAT where none is
+   whole. All ranks have the error.
+
    Notes: RengaCheckpointGetAttribute then gives them. For what must be known before a pipeline can
    be set up: the sizes that the run was begun with. Tensors are not looked at.
+
+   See also: RengaCheckpointReadInitial(), RengaCheckpointPeek()
 @*/
 RengaErrorCode RengaCheckpointPeekInitial(RengaCheckpoint checkpoint, const char *path,
                                           int64_t *step)

@@ -82,6 +82,10 @@ RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text
    . -checkpoint_dir - folder of checkpoints
    . -checkpoint_every - 100 (steps), 30s, 30min, 2h; 0: only when asked and at the end
    . -checkpoint_keep - so many of the newest
+
+   Errors: RENGA_ERR_OPTION for a bad value.
+
+   See also: RengaCheckpointSetUp()
 @*/
 RengaErrorCode RengaCheckpointSetFromOptions(RengaCheckpoint checkpoint)
 {
@@ -116,6 +120,10 @@ static RengaErrorCode DestroyCheckpoint(void *object)
 
    Output:
    . checkpoint - RengaCheckpointDestroy frees it
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCheckpointSetPipeline(), RengaCheckpointSetUp(), RengaCheckpointDestroy()
 @*/
 RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint)
 {
@@ -141,6 +149,10 @@ RengaErrorCode RengaCheckpointCreate(RengaComm comm, RengaCheckpoint *checkpoint
 
    Output:
    . checkpoint - set to NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCheckpointCreate()
 @*/
 RengaErrorCode RengaCheckpointDestroy(RengaCheckpoint *checkpoint)
 {

@@ -66,9 +66,15 @@ static RengaErrorCode TryFile(RengaCheckpoint checkpoint, const char *path, bool
    . checkpoint - with a pipeline that is set up
    . file - its path, the same on all ranks
 
+   Errors: RENGA_ERR_ORDER without a pipeline; RENGA_ERR_FILE_OPEN or RENGA_ERR_FILE_FORMAT where
+   the file cannot be read or is damaged; RENGA_ERR_SHAPE where it is of another network. All
+   ranks have the error.
+
    Notes: each rank reads just its own tensors. The pipeline's step number becomes the file's. A
    damaged file, or one of another network or optimizer, is an error on all ranks; a damaged one may
    have overwritten part of the pipeline's tensors.
+
+   See also: RengaCheckpointResume(), RengaCheckpointWrite()
 @*/
 RengaErrorCode RengaCheckpointRead(RengaCheckpoint checkpoint, const char *file)
 {
@@ -178,11 +184,17 @@ static RengaErrorCode TryGood(RengaCheckpoint checkpoint, int64_t step, int coun
    . found - false where this run has no file that a finite step has followed: nothing is changed
    . from - the step of the file that was read
 
+   Errors: RENGA_ERR_ORDER without a pipeline or a directory; RENGA_ERR_SHAPE for checkpoints of
+   another network; RENGA_ERR_FILE_OPEN where the directory cannot be listed. All ranks have the
+   error.
+
    Notes: tensors become those of the file, and the pipeline's step number the one after the step
    that failed: the batches from the file's step to the one that failed are left out, as made again
    they would fail again. With -checkpoint_every in steps only files of its steps are gone back to,
    not the last ones of runs that were interrupted: what follows is the same in each run. A file of
    the step that failed is marked, and not resumed from (RengaCheckpointMarkBad).
+
+   See also: RengaCheckpointResume(), RengaCheckpointMarkBad()
 @*/
 RengaErrorCode RengaCheckpointRollBack(RengaCheckpoint checkpoint, bool *found, int64_t *from)
 {
@@ -222,8 +234,14 @@ RengaErrorCode RengaCheckpointRollBack(RengaCheckpoint checkpoint, bool *found, 
    Options:
    . -resume - asks programs for this call
 
+   Errors: RENGA_ERR_OPTION without a directory; RENGA_ERR_FILE_FORMAT where there are
+   checkpoints and none is whole; RENGA_ERR_SHAPE for one of another network. All ranks have the
+   error.
+
    Notes: a damaged file is named in a warning and the one before it is tried; where all are damaged
    it is an error. A file of another network is an error too.
+
+   See also: RengaCheckpointRead(), RengaCheckpointPeek()
 @*/
 RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, int64_t *step)
 {
@@ -258,6 +276,10 @@ RengaErrorCode RengaCheckpointResume(RengaCheckpoint checkpoint, bool *found, in
    Output:
    . found - false where the directory holds no checkpoint
    . step - of the file that was written last, by whichever run
+
+   Errors: RENGA_ERR_ORDER without a directory; RENGA_ERR_FILE_OPEN where it cannot be listed.
+
+   See also: RengaCheckpointPeek()
 @*/
 RengaErrorCode RengaCheckpointGetNewest(RengaCheckpoint checkpoint, bool *found, int64_t *step)
 {
@@ -305,9 +327,13 @@ static RengaErrorCode PeekAt(RengaCheckpoint checkpoint, int64_t step, bool *who
    . found - false where there is none
    . step - of the file
 
+   Errors: RENGA_ERR_ORDER without a directory; RENGA_ERR_FILE_OPEN where it cannot be listed.
+
    Notes: RengaCheckpointGetAttribute then gives them. For what must be known before a pipeline can
    be set up: the sizes that the run was begun with. Tensors are not looked at: if one is damaged
    RengaCheckpointResume takes an older file, of the same run.
+
+   See also: RengaCheckpointGetNewest(), RengaCheckpointResume()
 @*/
 RengaErrorCode RengaCheckpointPeek(RengaCheckpoint checkpoint, bool *found, int64_t *step)
 {

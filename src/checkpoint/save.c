@@ -228,6 +228,8 @@ static RengaErrorCode WriteStep(RengaCheckpoint checkpoint, char **file)
    Notes: the file appears whole, on the disk, or not at all; older ones are then deleted as
    -checkpoint_keep says, but never the newest one that a finite step has followed. A failure leaves
    the older ones and is an error on all ranks; RengaCheckpointTry makes it a warning.
+
+   See also: RengaCheckpointTry(), RengaCheckpointRead()
 @*/
 RengaErrorCode RengaCheckpointWrite(RengaCheckpoint checkpoint, char **file)
 {
@@ -291,7 +293,12 @@ static void KeepSentence(const RengaErrorReport *report, void *user)
    Output:
    . wrote - false: it was not possible, for reasons of the disk, which a warning gives
 
+   Errors: RENGA_ERR_ORDER without a pipeline or a directory. A file that cannot be written is no
+   error: a warning says why.
+
    Notes: a run should not end because a disk is full; what was written before stays.
+
+   See also: RengaCheckpointWrite(), RengaCheckpointStep()
 @*/
 RengaErrorCode RengaCheckpointTry(RengaCheckpoint checkpoint, const char *name, bool *wrote)
 {
@@ -324,9 +331,14 @@ RengaErrorCode RengaCheckpointTry(RengaCheckpoint checkpoint, const char *name, 
    Input:
    . checkpoint - set up
 
+   Errors: RENGA_ERR_ORDER without a pipeline or a directory; RENGA_ERR_TIMEOUT where a rank does
+   not come.
+
    Notes: a file of the present step, if there is one, is then passed over by
    RengaCheckpointResume as long as there is another. Files are marked good by
    RengaCheckpointStep, once a step has followed them.
+
+   See also: RengaCheckpointRollBack()
 @*/
 RengaErrorCode RengaCheckpointMarkBad(RengaCheckpoint checkpoint)
 {
@@ -434,9 +446,14 @@ static RengaErrorCode WriteIfDue(RengaCheckpoint checkpoint, int asked, bool *wr
    . stop - SIGTERM, SIGINT or SIGHUP came, or the time is up that RengaCheckpointSetTimeLimit gave:
      leave the loop
 
+   Errors: RENGA_ERR_ORDER before RengaCheckpointSetUp. A file that cannot be written is no
+   error: a warning says why.
+
    Notes: the step before was finite: the file that it went on from is marked good. A file that
    cannot be written is a warning, and the next one is tried when it is due; whether what was asked
    for last is on the disk is said by RengaCheckpointGetMissing.
+
+   See also: RengaCheckpointTry(), RengaCheckpointSetSignals(), RengaCheckpointSetTimeLimit()
 @*/
 RengaErrorCode RengaCheckpointStep(RengaCheckpoint checkpoint, bool *wrote, bool *stop)
 {
@@ -464,6 +481,10 @@ RengaErrorCode RengaCheckpointStep(RengaCheckpoint checkpoint, bool *wrote, bool
 
    Output:
    . missing - true: what was done since the newest file is not on the disk
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCheckpointStep()
 @*/
 RengaErrorCode RengaCheckpointGetMissing(RengaCheckpoint checkpoint, bool *missing)
 {

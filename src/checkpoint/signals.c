@@ -66,6 +66,10 @@ int RengaCheckpointTakeSignals_Private(void)
 
    Options:
    . -checkpoint_signals - the same
+
+   Errors: RENGA_ERR_ORDER after RengaCheckpointSetUp.
+
+   See also: RengaCheckpointGetSignals(), RengaCheckpointStep()
 @*/
 RengaErrorCode RengaCheckpointSetSignals(RengaCheckpoint checkpoint, bool signals)
 {
@@ -86,6 +90,10 @@ RengaErrorCode RengaCheckpointSetSignals(RengaCheckpoint checkpoint, bool signal
 
    Output:
    . signals - as set
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCheckpointSetSignals()
 @*/
 RengaErrorCode RengaCheckpointGetSignals(RengaCheckpoint checkpoint, bool *signals)
 {

@@ -112,7 +112,13 @@ static RengaErrorCode ViewTable(const char *file, const RengaCheckpointTable *ta
    . file - its path
    . viewer - where to show it
 
+   Errors: RENGA_ERR_FILE_OPEN where the file cannot be read; RENGA_ERR_FILE_FORMAT where it is
+   no checkpoint or is damaged; RENGA_ERR_FILE_WRITE where the viewer's file does not take it.
+   All ranks have the error.
+
    Notes: a damaged file is an error on all ranks.
+
+   See also: RengaCheckpointPeek(), RengaViewerCreate()
 @*/
 RengaErrorCode RengaCheckpointView(RengaComm comm, const char *file, RengaViewer viewer)
 {

@@ -56,8 +56,13 @@ static void BlocksMakeEven(RengaBlocks blocks)
    Output:
    . blocks - free it with RengaBlocksDestroy; sums that were begun do not need it
 
+   Errors: RENGA_ERR_ARGUMENT where there are more parts than ranks, or bounds do not begin at 0
+   and ascend.
+
    Notes: as even as it may be: a rank's range begins where a part does, or a multiple of
    RENGA_VECTOR_PIECE elements after that. Of a short vector some ranks have nothing.
+
+   See also: RengaBlocksSetBounds(), RengaBlocksGetRange(), RengaBlocksDestroy()
 @*/
 RengaErrorCode RengaBlocksCreate(int ranks, int64_t parts, const int64_t begin[],
                                  RengaBlocks *blocks)
@@ -93,6 +98,8 @@ RengaErrorCode RengaBlocksCreate(int ranks, int64_t parts, const int64_t begin[]
 
    Errors: RENGA_ERR_ARGUMENT where a range begins within a piece: neither where a part of the
    vector does nor a multiple of RENGA_VECTOR_PIECE elements after that.
+
+   See also: RengaBlocksCreate(), RengaBlocksGetRange()
 @*/
 RengaErrorCode RengaBlocksSetBounds(RengaBlocks blocks, const int64_t bounds[])
 {
@@ -125,6 +132,10 @@ RengaErrorCode RengaBlocksSetBounds(RengaBlocks blocks, const int64_t bounds[])
 
    Output:
    . first, last - elements [first, last); the same number where the rank has none
+
+   Errors: RENGA_ERR_ARGUMENT for a rank that there is not.
+
+   See also: RengaBlocksCreate(), RengaBlocksSetBounds()
 @*/
 RengaErrorCode RengaBlocksGetRange(RengaBlocks blocks, int rank, int64_t *first, int64_t *last)
 {
@@ -145,6 +156,10 @@ RengaErrorCode RengaBlocksGetRange(RengaBlocks blocks, int rank, int64_t *first,
 
    Input:
    . blocks - set to NULL; NULL is none
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaBlocksCreate()
 @*/
 RengaErrorCode RengaBlocksDestroy(RengaBlocks *blocks)
 {

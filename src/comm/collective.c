@@ -31,6 +31,11 @@ static RengaErrorCode CheckCollective(RengaComm comm, int64_t count, const void 
    Input:
    . comm - the ranks
    . what - printed when nothing moves for the timeout
+
+   Errors: RENGA_ERR_TIMEOUT where a rank does not come within the time limit; RENGA_ERR_LIBRARY
+   from MPI.
+
+   See also: RengaCommSetTimeout(), RengaCommBroadcast()
 @*/
 RengaErrorCode RengaCommBarrier(RengaComm comm, const char *what)
 {
@@ -52,6 +57,11 @@ RengaErrorCode RengaCommBarrier(RengaComm comm, const char *what)
    . bytes - any number, the same on all ranks
    . root - whose bytes
    . what - printed when nothing moves for the timeout
+
+   Errors: RENGA_ERR_ARGUMENT for a root that there is not, or values without a buffer;
+   RENGA_ERR_TIMEOUT where a rank does not come; RENGA_ERR_LIBRARY from MPI.
+
+   See also: RengaCommGather(), RengaCommBarrier()
 @*/
 RengaErrorCode RengaCommBroadcast(RengaComm comm, void *buffer, size_t bytes, int root,
                                   const char *what)
@@ -99,8 +109,13 @@ static RengaErrorCode SumInPlace(RengaComm comm, MPI_Datatype type, size_t size,
    Input and output:
    . values - this rank's values, 0 elsewhere; the sum, on all ranks
 
+   Errors: RENGA_ERR_ARGUMENT for a negative count, or values without a buffer; RENGA_ERR_TIMEOUT
+   where a rank does not come; RENGA_ERR_LIBRARY from MPI.
+
    Notes: x + 0 is exact, so the sum does not depend on who writes. -0 becomes 0 on any number of
    ranks.
+
+   See also: RengaCommSumInt64(), RengaCommSumBegin()
 @*/
 RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[], const char *what)
 {
@@ -122,6 +137,11 @@ RengaErrorCode RengaCommSumExact(RengaComm comm, int64_t count, double values[],
 
    Input and output:
    . values - this rank's; the sum, on all ranks
+
+   Errors: RENGA_ERR_ARGUMENT for a negative count, or values without a buffer; RENGA_ERR_TIMEOUT
+   where a rank does not come; RENGA_ERR_LIBRARY from MPI.
+
+   See also: RengaCommSumExact()
 @*/
 RengaErrorCode RengaCommSumInt64(RengaComm comm, int64_t count, int64_t values[], const char *what)
 {
@@ -154,6 +174,8 @@ static RengaErrorCode FindMPIType(RengaDataType type, MPI_Datatype *found)
    . values - this rank's; the sum, on all ranks; its last bits depend on the number of ranks
 
    Errors: RENGA_ERR_SUPPORT for elements of another type.
+
+   See also: RengaCommSumBegin(), RengaCommSumExact()
 @*/
 RengaErrorCode RengaCommSumUnordered(RengaComm comm, RengaDataType type, int64_t count,
                                      void *values, const char *what)
@@ -218,6 +240,11 @@ static RengaErrorCode GatherPart(RengaComm comm, const char *mine, size_t at, in
 
    Output:
    . all - size × bytes, in order of ranks; may be NULL where nothing arrives
+
+   Errors: RENGA_ERR_ARGUMENT for a root that there is not, a negative count, or no buffer on a
+   rank that gathers; RENGA_ERR_TIMEOUT where a rank does not come; RENGA_ERR_LIBRARY from MPI.
+
+   See also: RengaCommBroadcast()
 @*/
 RengaErrorCode RengaCommGather(RengaComm comm, const void *mine, size_t bytes, void *all, int root,
                                const char *what)

@@ -154,7 +154,12 @@ static RengaErrorCode CommFirstOfNode(MPI_Comm comm, int *first)
    Output:
    . comm - end it with RengaCommDestroy
 
+   Errors: RENGA_ERR_ORDER where MPI is not started; RENGA_ERR_ARGUMENT for MPI_COMM_NULL or an
+   intercommunicator; RENGA_ERR_TIMEOUT where a rank does not come; RENGA_ERR_LIBRARY from MPI.
+
    Notes: the waiting time before an error starts at that of -timeout (RengaCommSetTimeout).
+
+   See also: RengaCommSplit(), RengaCommSetFromOptions(), RengaCommDestroy()
 @*/
 RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
 {
@@ -197,7 +202,12 @@ RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm)
    Output:
    . group - NULL where color is -1; end it with RengaCommDestroy
 
+   Errors: RENGA_ERR_ARGUMENT for a color below -1; RENGA_ERR_TIMEOUT where a rank does not come;
+   RENGA_ERR_LIBRARY from MPI.
+
    Notes: the group shares the timeout of comm, and starts with its message limit.
+
+   See also: RengaCommCreate(), RengaCommDestroy()
 @*/
 RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *group)
 {
@@ -233,6 +243,11 @@ RengaErrorCode RengaCommSplit(RengaComm comm, int color, int key, RengaComm *gro
    Options:
    . -comm_message_limit - longer messages travel in parts of this size (1GiB)
    . -comm_view - print which ranks run on which nodes
+
+   Errors: RENGA_ERR_OPTION for a bad value; RENGA_ERR_FILE_OPEN or RENGA_ERR_FILE_WRITE where
+   -comm_view names a file that cannot be written.
+
+   See also: RengaCommCreate(), RengaCommView()
 @*/
 RengaErrorCode RengaCommSetFromOptions(RengaComm comm)
 {
@@ -260,7 +275,11 @@ const char *RengaCommGetViewWanted_Private(RengaComm comm)
    Input:
    . comm - set to NULL; objects made from it keep it alive until they end
 
+   Errors: none beyond bad arguments.
+
    Notes: an error where messages of it are still outstanding.
+
+   See also: RengaCommCreate(), RengaCommSplit()
 @*/
 RengaErrorCode RengaCommDestroy(RengaComm *comm)
 {
@@ -277,6 +296,10 @@ RengaErrorCode RengaCommDestroy(RengaComm *comm)
 
    Input:
    . comm - the ranks
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaCommGetSize(), RengaCommGetNode()
 @*/
 int RengaCommGetRank(RengaComm comm)
 {
@@ -291,6 +314,10 @@ int RengaCommGetRank(RengaComm comm)
 
    Input:
    . comm - the ranks
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaCommGetRank()
 @*/
 int RengaCommGetSize(RengaComm comm)
 {
@@ -312,7 +339,11 @@ int RengaCommGetSize(RengaComm comm)
    . local_rank - this rank's number among those of comm on its node
    . local_size - number of those
 
+   Errors: none beyond bad arguments.
+
    Notes: outputs that are not wanted may be NULL.
+
+   See also: RengaCommGetRank(), RengaCommView()
 @*/
 RengaErrorCode RengaCommGetNode(RengaComm comm, int *node, int *nodes, int *local_rank,
                                 int *local_size)
@@ -337,8 +368,12 @@ RengaErrorCode RengaCommGetNode(RengaComm comm, int *node, int *nodes, int *loca
    Options:
    . -timeout - where the program says nothing
 
+   Errors: RENGA_ERR_ARGUMENT for a negative time.
+
    Notes: the same on all ranks. After RENGA_ERR_TIMEOUT all further waits end at once with that
    code, and no memory is given back, as MPI may still write to it; to set a time is to try again.
+
+   See also: RengaCommGetTimeout()
 @*/
 RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds)
 {
@@ -359,6 +394,10 @@ RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds)
 
    Output:
    . seconds - 0: for ever
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCommSetTimeout()
 @*/
 RengaErrorCode RengaCommGetTimeout(RengaComm comm, double *seconds)
 {

@@ -13,6 +13,8 @@
    . comm - end it with RengaCommDestroy
 
    Errors: as of RengaCommCreate.
+
+   See also: RengaCommCreate()
 @*/
 RengaErrorCode RengaCommCreateFortran(MPI_Fint user, RengaComm *comm)
 {
@@ -33,7 +35,11 @@ RengaErrorCode RengaCommCreateFortran(MPI_Fint user, RengaComm *comm)
    Input:
    . comm - as of RengaCommCreateFortran; not copied; RengaInitialize is collective on it
 
+   Errors: RENGA_ERR_ORDER after RengaInitialize.
+
    Notes: as RengaSetWorld.
+
+   See also: RengaSetWorld()
 @*/
 RengaErrorCode RengaSetWorldFortran(MPI_Fint comm)
 {

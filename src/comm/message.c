@@ -193,6 +193,11 @@ static RengaErrorCode StartLargest(RengaComm comm, RengaRequest r, int count, in
 
    Output:
    . request - for RengaCommTest or RengaCommWait, one of which must end it
+
+   Errors: RENGA_ERR_ARGUMENT for a rank or a tag that there is not, or bytes without a buffer;
+   RENGA_ERR_LIBRARY where MPI refuses three times.
+
+   See also: RengaCommReceive(), RengaCommTest(), RengaCommWait()
 @*/
 RengaErrorCode RengaCommSend(RengaComm comm, const void *buffer, size_t bytes, int to, int tag,
                              RengaRequest *request)
@@ -216,6 +221,11 @@ RengaErrorCode RengaCommSend(RengaComm comm, const void *buffer, size_t bytes, i
 
    Output:
    . request - for RengaCommTest or RengaCommWait, one of which must end it
+
+   Errors: RENGA_ERR_ARGUMENT for a rank or a tag that there is not, or bytes without a buffer;
+   RENGA_ERR_LIBRARY where MPI refuses three times.
+
+   See also: RengaCommSend(), RengaCommTest(), RengaCommWait()
 @*/
 RengaErrorCode RengaCommReceive(RengaComm comm, void *buffer, size_t bytes, int from, int tag,
                                 RengaRequest *request)
@@ -265,6 +275,11 @@ RengaErrorCode RengaCommTestPart_Private(RengaComm comm, RengaRequest *request, 
 
    Output:
    . request - for RengaCommTest or RengaCommWait, one of which must end it
+
+   Errors: RENGA_ERR_ARGUMENT for a count of numbers that does not fit a request;
+   RENGA_ERR_LIBRARY where MPI refuses three times.
+
+   See also: RengaCommTest(), RengaCommWait()
 @*/
 RengaErrorCode RengaCommStartLargest(RengaComm comm, int count, int64_t values[],
                                      RengaRequest *request)
@@ -295,6 +310,10 @@ RengaErrorCode RengaCommStartLargest(RengaComm comm, int count, int64_t values[]
 
    Output:
    . done - whether the buffer may be used again
+
+   Errors: RENGA_ERR_SHAPE where a message of another length came; RENGA_ERR_LIBRARY from MPI.
+
+   See also: RengaCommWait(), RengaCommProgress()
 @*/
 RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done)
 {
@@ -313,9 +332,13 @@ RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done)
    Input:
    . comm - the ranks
 
+   Errors: RENGA_ERR_SHAPE where a message of another length came; RENGA_ERR_LIBRARY from MPI.
+
    Notes: MPI moves messages only inside its own calls. Costs a fraction of a microsecond where
    nothing has come. Of sums also those of the comm that comm was made of, and of its groups: what
    they can add up they add.
+
+   See also: RengaCommTest(), RengaCommWait()
 @*/
 RengaErrorCode RengaCommProgress(RengaComm comm)
 {
@@ -353,10 +376,15 @@ RengaErrorCode RengaCommPause_Private(RengaComm comm, RengaWait *wait)
    . what - the sentence to print when nothing moves for the timeout: "stage 1 waits for forward of
      micro-batch 3 from stage 0"
 
+   Errors: RENGA_ERR_TIMEOUT where nothing moves within the time limit; RENGA_ERR_SHAPE where a
+   message of another length came; RENGA_ERR_LIBRARY from MPI.
+
    Notes: tests, yields the core, then sleeps a little; all other messages and sums of comm move
    meanwhile.
    RENGA_ERR_TIMEOUT after the time of RengaCommSetTimeout without any message moving; the sentence
    then names the ranks that gave no sign. The buffers of messages that were under way stay MPI's.
+
+   See also: RengaCommTest(), RengaCommCancel(), RengaCommSetTimeout()
 @*/
 RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *what)
 {
@@ -387,8 +415,13 @@ RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *
    . request - set to NULL; NULL is done
    . what - as of RengaCommWait
 
+   Errors: RENGA_ERR_TIMEOUT where MPI does not give the message back within the time limit;
+   RENGA_ERR_LIBRARY from MPI.
+
    Notes: a receive for which nothing has come is withdrawn, and what its buffer holds is of no
    meaning. All else is waited for: what was sent cannot be called back.
+
+   See also: RengaCommWait()
 @*/
 RengaErrorCode RengaCommCancel(RengaComm comm, RengaRequest *request, const char *what)
 {

@@ -55,6 +55,9 @@ static RengaErrorCode SumBegin(RengaComm comm, bool reduces, bool gathers,
    made of or in groups of that; only there is the adder called, and between begin and end no other
    way. No piece is changed but the one that is the result. The bits depend neither on blocks nor on
    leaves. Several sums at once need work and results of their own.
+
+   See also: RengaCommSumTest(), RengaCommSumEnd(), RengaCommSumCancel(),
+   RengaCommReduceScatterBegin()
 @*/
 RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, RengaCommSum *sum)
 {
@@ -74,7 +77,11 @@ RengaErrorCode RengaCommSumBegin(RengaComm comm, const RengaCommSumTask *task, R
    Output:
    . sum - RengaCommSumEnd ends it
 
+   Errors: none beyond bad arguments.
+
    Notes: the same bits as the whole sum has in this block.
+
+   See also: RengaCommSumBegin(), RengaCommAllGatherBegin(), RengaCommSumEnd()
 @*/
 RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTask *task,
                                            RengaCommSum *sum)
@@ -95,6 +102,10 @@ RengaErrorCode RengaCommReduceScatterBegin(RengaComm comm, const RengaCommSumTas
 
    Output:
    . sum - RengaCommSumEnd ends it
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCommReduceScatterBegin(), RengaCommSumEnd()
 @*/
 RengaErrorCode RengaCommAllGatherBegin(RengaComm comm, const RengaCommSumTask *task,
                                        RengaCommSum *sum)
@@ -125,6 +136,8 @@ static RengaErrorCode SumMove(RengaCommSum sum)
    . done - nothing of it is under way; RengaCommSumEnd is still to be called, and does not wait
 
    Errors: of a message that could not be started; the next call tries again.
+
+   See also: RengaCommSumBegin(), RengaCommSumEnd()
 @*/
 RengaErrorCode RengaCommSumTest(RengaCommSum sum, bool *done)
 {
@@ -181,6 +194,8 @@ static void SumLogEnd(const struct _RengaCommSum *sum, RengaLogEvent event)
    Errors: of the adder of this rank: it has gone through its messages, sum is NULL. Where a message
    could not be started, or after RENGA_ERR_TIMEOUT (which names the ranks that gave no sign), sum
    is not NULL: end it again, or cancel it, and leave its memory as it is until then.
+
+   See also: RengaCommSumBegin(), RengaCommSumTest()
 @*/
 RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
 {
@@ -217,6 +232,8 @@ RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
 
    Notes: the rank goes through its messages, but sends them empty and adds nothing. Other ranks'
    sums are not whole then, unless all that they need of this rank had left before.
+
+   See also: RengaCommSumBegin()
 @*/
 RengaErrorCode RengaCommSumCancel(RengaCommSum *sum, const char *what)
 {

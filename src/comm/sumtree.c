@@ -62,10 +62,14 @@ static int TreeDepth(int64_t n_leaves)
    . type - of the elements
    . count - length of the vectors
 
+   Errors: none.
+
    Notes: bytes, the same on all ranks; about 64 MiB at most, or 32 KiB per piece of other ranks
    where that is more. Less works too, in more rounds: 128 bytes per piece of other ranks are
    enough. 0 for one rank. A little more than the chunks take is asked for: 4 KiB per level of the
    tree, which forecasts of memory in plans that are kept count.
+
+   See also: RengaCommTreeBuffers(), RengaCommTreePlaces()
 @*/
 size_t RengaCommTreeWork(int ranks, int64_t n_leaves, const int64_t leaves[], RengaDataType type,
                          int64_t count)
@@ -113,7 +117,11 @@ static int64_t ChunkOfWork(int64_t chunk, int foreign, size_t work_bytes)
    Output:
    . bytes - of the longest of them, whatever the type of the elements
 
+   Errors: none.
+
    Notes: the places and bytes that the reserve of a RengaCommCarrier is asked for, or more.
+
+   See also: RengaCommTreeWork(), RengaCommGatherPlaces()
 @*/
 int RengaCommTreePlaces(int ranks, int rank, int64_t n_leaves, const int64_t leaves[],
                         size_t work_bytes, size_t *bytes)
@@ -148,7 +156,11 @@ static int64_t LargestBlock(const struct _RengaBlocks *blocks)
    Output:
    . bytes - of the longest of them
 
+   Errors: none.
+
    Notes: as of RengaCommTreePlaces.
+
+   See also: RengaCommTreePlaces()
 @*/
 int RengaCommGatherPlaces(RengaBlocks blocks, RengaDataType type, size_t *bytes)
 {

@@ -52,7 +52,11 @@ static int PutLeaf(int64_t n_leaves, int64_t leaf, int count, RengaPartialSum pi
      left neighbour waits for it is added to that at once
    . first, last - the rank accumulates leaves [first, last), ascending
 
+   Errors: none.
+
    Notes: the new leaf counts. At most RENGA_COMM_TREE_PIECES.
+
+   See also: RengaCommTreeBuffersInOrder(), RengaCommTreeTake()
 @*/
 int RengaCommTreeBuffers(int64_t n_leaves, bool chains, int64_t first, int64_t last)
 {
@@ -86,8 +90,12 @@ int RengaCommTreeBuffers(int64_t n_leaves, bool chains, int64_t first, int64_t l
    . at - number of the piece
    . adds - the summand is added to what the piece holds; else it is written there
 
+   Errors: none beyond bad arguments.
+
    Notes: summands of a leaf come ascending, and RengaCommTreeClose() follows the last. A leaf of
    one summand whose left neighbour waits for it is added to that at once: the same bits, no buffer.
+
+   See also: RengaCommTreeClose(), RengaCommTreeMerge()
 @*/
 RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int *count,
                                  RengaPartialSum pieces[], int *at, bool *adds)
@@ -121,6 +129,10 @@ RengaErrorCode RengaCommTreeTake(int64_t n_leaves, int64_t leaf, bool alone, int
    Input and output:
    . count - number of pieces
    . pieces - ascending
+
+   Errors: RENGA_ERR_ARGUMENT for a piece that there is not.
+
+   See also: RengaCommTreeTake(), RengaCommTreePieces()
 @*/
 RengaErrorCode RengaCommTreeClose(int64_t n_leaves, int at, int *count, RengaPartialSum pieces[],
                                   RengaDataType type, int64_t length, const RengaCommAdder *adder)
@@ -170,6 +182,10 @@ static RengaErrorCode CountSummand(int64_t n, int64_t leaf, int64_t number, int 
 
    Output:
    . buffers - the most partial sums at once, leaves that are not whole among them
+
+   Errors: RENGA_ERR_ARGUMENT for leaves of less than one micro-batch.
+
+   See also: RengaCommTreeBuffers()
 @*/
 RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n, int64_t leaf, int64_t count,
                                            const int64_t order[], int *buffers)
@@ -202,7 +218,11 @@ RengaErrorCode RengaCommTreeBuffersInOrder(int64_t n, int64_t leaf, int64_t coun
    . pieces - first leaf and number of leaves of each node, ascending; data is not touched; at most
      RENGA_COMM_TREE_PIECES
 
+   Errors: none.
+
    Notes: returns their number; 0 where the range is empty.
+
+   See also: RengaCommTreeClose(), RengaCommTreeMerge()
 @*/
 int RengaCommTreePieces(int64_t n_leaves, int64_t first, int64_t last, RengaPartialSum pieces[])
 {
@@ -246,8 +266,12 @@ static RengaErrorCode MergeAt(int at, int *count, RengaPartialSum pieces[], Reng
    . pieces - ascending; the newest leaf stands as a piece of its own. A merged sum stays in the
      buffer of its left piece; buffers that become free stand behind the *count pieces
 
+   Errors: none beyond bad arguments.
+
    Notes: leaves may come in any order; in ascending order RengaCommTreeBuffers bounds the pieces.
    What the adder began may be under way still.
+
+   See also: RengaCommTreeTake(), RengaCommTreePieces()
 @*/
 RengaErrorCode RengaCommTreeMerge(int64_t n_leaves, int *count, RengaPartialSum pieces[],
                                   RengaDataType type, int64_t length, const RengaCommAdder *adder)

@@ -51,6 +51,11 @@ static RengaErrorCode ViewPlaces(RengaComm comm, RengaViewer viewer, const CommP
 
    Options:
    . -comm_view - called by RengaCommSetFromOptions
+
+   Errors: RENGA_ERR_FILE_WRITE where the file cannot be written; RENGA_ERR_TIMEOUT where a rank
+   does not come; RENGA_ERR_LIBRARY from MPI.
+
+   See also: RengaCommSetFromOptions(), RengaViewerCreate()
 @*/
 RengaErrorCode RengaCommView(RengaComm comm, RengaViewer viewer)
 {

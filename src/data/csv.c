@@ -345,12 +345,14 @@ static RengaErrorCode WriteCsv(CsvSet *set, const char *table, const char *out_f
    Output:
    . numbers - of rows, of inputs, and of classes or targets. Rank 0 knows
 
+   Errors: RENGA_ERR_FILE_FORMAT names the line and the column of a cell that is no number.
+
    Notes: all other columns are numbers: x float32 [N, columns], each less its mean and divided by
    its deviation over the training part (datasets x_mean and x_deviation). labels int64 [N] number
    the classes in the order of their names, whole numbers by value; y float32 [N, targets] is as it
    stands. Attributes columns and classes of the file hold the names, one in a line.
 
-   Errors: RENGA_ERR_FILE_FORMAT names the line and the column of a cell that is no number.
+   See also: RengaDataWriteNpy(), RengaDataSetFile()
 @*/
 RengaErrorCode RengaDataWriteCsv(RengaComm comm, const char *table, const char *out_file,
                                  const char *label, const char *targets, const char *dropped,

@@ -65,6 +65,10 @@ static RengaErrorCode DataIsNew(RengaData data)
 
    Output:
    . data - end it with RengaDataDestroy
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDataSetFromOptions(), RengaDataSetUp(), RengaDataDestroy()
 @*/
 RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
 {
@@ -99,6 +103,11 @@ RengaErrorCode RengaDataCreate(RengaComm comm, RengaData *data)
    . -data_validation - share of the samples, from the end, that is kept for validation (0)
    . -data_masking - share of the tokens that the network must find again (0: it finds the next)
    . -data_hide, -data_importance, -data_hide_... - see RengaDataSetHiding
+
+   Errors: RENGA_ERR_OPTION for a bad value, or options that do not go together;
+   RENGA_ERR_SUPPORT for -data_importance gradient_norm.
+
+   See also: RengaDataSetFile(), RengaDataSetUp()
 @*/
 RengaErrorCode RengaDataSetFromOptions(RengaData data)
 {
@@ -128,9 +137,13 @@ RengaErrorCode RengaDataSetFromOptions(RengaData data)
    Options:
    . -data - the same
 
+   Errors: none beyond bad arguments.
+
    Notes: a file holds one dataset [samples, …] per input of the network, in the root or the group
    training, and, if it likes, in the group validation; or a stream of tokens as RengaDataWriteText
    makes it.
+
+   See also: RengaDataFindFiles(), RengaDataSetValidationFile(), RengaDataSetUp()
 @*/
 RengaErrorCode RengaDataSetFile(RengaData data, const char *file)
 {
@@ -153,7 +166,11 @@ RengaErrorCode RengaDataSetFile(RengaData data, const char *file)
    . file - as for RengaDataSetFile; what they have for training is taken, or all where they have no
      parts; NULL: none
 
+   Errors: none beyond bad arguments.
+
    Notes: a validation part of the files for training is then left alone.
+
+   See also: RengaDataSetFile()
 @*/
 RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file)
 {
@@ -177,10 +194,14 @@ RengaErrorCode RengaDataSetValidationFile(RengaData data, const char *file)
    Options:
    . -data_masking - the same
 
+   Errors: RENGA_ERR_ARGUMENT for a share below 0, or of 1 and above.
+
    Notes: of the tokens to be found eight in ten are masked, one is another token of the vocabulary,
    one stays; the labels of all others are those that the loss ignores. Which ones they are follows
    from seed, epoch and sample alone; each sample has at least one. Source: Devlin et al. 2019,
    section 3.1.
+
+   See also: RengaDataSetUp()
 @*/
 RengaErrorCode RengaDataSetMasking(RengaData data, double share)
 {
@@ -199,6 +220,10 @@ RengaErrorCode RengaDataSetMasking(RengaData data, double share)
    Input:
    . data - the data set
    . seed - any number
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDataSetShuffle()
 @*/
 RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed)
 {
@@ -215,6 +240,10 @@ RengaErrorCode RengaDataSetSeed(RengaData data, uint64_t seed)
    Input:
    . data - the data set
    . value - the ignore_index of the loss; -100 if this is not called
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDataSetFields()
 @*/
 RengaErrorCode RengaDataSetIgnored(RengaData data, int64_t value)
 {
@@ -247,6 +276,11 @@ static RengaErrorCode CheckSpec(RengaData data, const char *name, const RengaTen
    . specs - type and shape of one sample of each, without the batch
    . classes - exclusive bound of an integer input, which made-up samples keep and read ones are
      checked against; 0: none. May be NULL
+
+   Errors: RENGA_ERR_ARGUMENT for a shape that is not concrete, or a number of classes that
+   cannot be.
+
+   See also: RengaDataSetUp(), RengaDataRead()
 @*/
 RengaErrorCode RengaDataSetFields(RengaData data, int count, const char *const names[],
                                   const RengaTensorSpec specs[], const int64_t classes[])
@@ -327,7 +361,13 @@ static RengaErrorCode SetUpInTurn(RengaData data, int64_t counts[RENGA_DATA_PART
    Input:
    . data - with a file and fields
 
+   Errors: RENGA_ERR_ORDER without a file or fields; RENGA_ERR_FILE_FORMAT where the file does
+   not have the fields, or is damaged; RENGA_ERR_OPTION for options that made-up samples do not
+   have; RENGA_ERR_TIMEOUT where a rank does not come.
+
    Notes: what is wrong with the file is an error on all ranks. Nothing of the samples is read yet.
+
+   See also: RengaDataSetFile(), RengaDataSetFields(), RengaDataRead()
 @*/
 RengaErrorCode RengaDataSetUp(RengaData data)
 {
@@ -365,6 +405,11 @@ RengaErrorCode RengaDataSetUp(RengaData data)
    Input:
    . data - set up
    . viewer - where to print; kind ascii
+
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_FILE_WRITE where the file does not
+   take it.
+
+   See also: RengaViewerCreate()
 @*/
 RengaErrorCode RengaDataView(RengaData data, RengaViewer viewer)
 {
@@ -390,6 +435,10 @@ RengaErrorCode RengaDataView(RengaData data, RengaViewer viewer)
 
    Input:
    . data - set to NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDataCreate()
 @*/
 RengaErrorCode RengaDataDestroy(RengaData *data)
 {

@@ -123,7 +123,13 @@ static RengaErrorCode EncodeTokens(RengaVocabulary vocabulary, const char *text_
    . sequence - T: sample i is the window of T + 1 tokens that begins at token i T
    . validation_share - of the tokens, from the end, for the validation part; at least 0, below 1
 
+   Errors: RENGA_ERR_ARGUMENT for a sequence or a share that cannot be, no vocabulary on rank 0,
+   or a text that is too short; RENGA_ERR_FILE_OPEN, RENGA_ERR_FILE_FORMAT or
+   RENGA_ERR_FILE_WRITE where a file cannot be read or written. All ranks have the error.
+
    Notes: as RengaDataWriteText; the vocabulary stands in the file.
+
+   See also: RengaVocabularyTrain(), RengaDataWriteText()
 @*/
 RengaErrorCode RengaDataWriteTokens(RengaComm comm, RengaVocabulary vocabulary,
                                     const char *text_file, const char *out_file, int64_t sequence,

@@ -85,9 +85,13 @@ static void EndFile(RengaDataWriter *writer, bool keep)
    Output:
    . writer - end it with RengaDataWriterClose
 
+   Errors: RENGA_ERR_FILE_WRITE where the file cannot be made.
+
    Notes: the file is made beside its path under another name, and gets its own when it is whole;
    one of that name is replaced then. Numbers go to the disk as they are written: rows that never
    come are zero. A call that fails leaves no file.
+
+   See also: RengaDataWriterAdd(), RengaDataWriterClose()
 @*/
 RengaErrorCode RengaDataWriterCreate(const char *file, RengaDataWriter *writer)
 {
@@ -171,6 +175,8 @@ static RengaErrorCode CheckDataset(RengaDataWriter writer, const char *path,
 
    Errors: RENGA_ERR_SUPPORT for no dimension, more than RENGA_MAX_DIM or a 16-bit float;
    RENGA_ERR_FILE_WRITE for a path that is there already.
+
+   See also: RengaDataWriterCreate(), RengaDataWriterWrite()
 @*/
 RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
                                   const RengaTensorSpec *spec, int *dataset)
@@ -217,6 +223,8 @@ RengaErrorCode RengaDataWriterAdd(RengaDataWriter writer, const char *path,
    . values - row-major, of the dataset's own type; NULL is allowed where rows is 0
 
    Errors: RENGA_ERR_ARGUMENT for rows that the dataset has not.
+
+   See also: RengaDataWriterAdd(), RengaDataWriterClose()
 @*/
 RengaErrorCode RengaDataWriterWrite(RengaDataWriter writer, int dataset, int64_t first,
                                     int64_t rows, const void *values)
@@ -274,6 +282,11 @@ static RengaErrorCode PutAttribute(RengaDataWriter writer, int dataset, const ch
    . writer - the file
    . dataset - of RengaDataWriterAdd; -1: the file itself
    . name, value - the attribute
+
+   Errors: RENGA_ERR_ARGUMENT for a dataset that there is not; RENGA_ERR_FILE_WRITE where the
+   file does not take it.
+
+   See also: RengaDataWriterPutReal(), RengaDataWriterPutText()
 @*/
 RengaErrorCode RengaDataWriterPutInt(RengaDataWriter writer, int dataset, const char *name,
                                      int64_t value)
@@ -290,6 +303,11 @@ RengaErrorCode RengaDataWriterPutInt(RengaDataWriter writer, int dataset, const 
    . writer - the file
    . dataset - of RengaDataWriterAdd; -1: the file itself
    . name, value - the attribute
+
+   Errors: RENGA_ERR_ARGUMENT for a dataset that there is not; RENGA_ERR_FILE_WRITE where the
+   file does not take it.
+
+   See also: RengaDataWriterPutInt(), RengaDataWriterPutText()
 @*/
 RengaErrorCode RengaDataWriterPutReal(RengaDataWriter writer, int dataset, const char *name,
                                       double value)
@@ -306,6 +324,11 @@ RengaErrorCode RengaDataWriterPutReal(RengaDataWriter writer, int dataset, const
    . writer - the file
    . dataset - of RengaDataWriterAdd; -1: the file itself
    . name, value - the attribute; value below 64 KiB
+
+   Errors: RENGA_ERR_ARGUMENT for a dataset that there is not; RENGA_ERR_FILE_WRITE where the
+   file does not take it.
+
+   See also: RengaDataWriterPutInt(), RengaDataWriterPutReal()
 @*/
 RengaErrorCode RengaDataWriterPutText(RengaDataWriter writer, int dataset, const char *name,
                                       const char *value)
@@ -417,7 +440,12 @@ static RengaErrorCode CloseImage(RengaDataWriter writer)
    Output:
    . writer - set to NULL
 
+   Errors: the code that it is given; RENGA_ERR_FILE_WRITE where the file cannot be finished.
+   There is no file then.
+
    Notes: returns code, or what closing made of it.
+
+   See also: RengaDataWriterCreate()
 @*/
 RengaErrorCode RengaDataWriterClose(RengaDataWriter *writer, RengaErrorCode code)
 {

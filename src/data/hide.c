@@ -104,6 +104,8 @@ RengaErrorCode RengaDataEndHiding_Private(RengaData data)
    Errors: gradient_norm is not supported.
 
    Notes: nothing is hidden without RengaDataBeginEpoch. Source: KAKURENBO, NeurIPS 2023.
+
+   See also: RengaDataGetHiding(), RengaDataBeginEpoch()
 @*/
 RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, const char *importance)
 {
@@ -135,6 +137,10 @@ RengaErrorCode RengaDataSetHiding(RengaData data, double fraction, const char *i
    . fraction - as of RengaDataSetHiding
    . importance - lent; as of RengaDataSetHiding
    . adapts_rate - whether the learning rate is to be divided by the share that is left
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDataSetHiding()
 @*/
 RengaErrorCode RengaDataGetHiding(RengaData data, double *fraction, const char **importance,
                                   bool *adapts_rate)
@@ -274,9 +280,14 @@ static RengaErrorCode Hide(RengaData data, int64_t epoch, const bool marked[])
    Output:
    . chosen - how many
 
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding; RENGA_ERR_ARGUMENT for a
+   negative epoch or an empty batch.
+
    Notes: hidden samples stand behind the others in the epoch's order: the steps that take them are
    for RengaPipelineForwardTo and RengaDataPutLosses, not for training. The steps of an epoch are as
    many as without hiding.
+
+   See also: RengaDataSetHiding(), RengaDataPutLosses(), RengaDataGetHidden()
 @*/
 RengaErrorCode RengaDataBeginEpoch(RengaData data, int64_t epoch, int64_t batch, double progress,
                                    RengaDataEpoch *chosen)
@@ -311,6 +322,10 @@ RengaErrorCode RengaDataBeginEpoch(RengaData data, int64_t epoch, int64_t batch,
    Output:
    . epoch - its number; -1: none was begun
    . hidden - samples
+
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding.
+
+   See also: RengaDataBeginEpoch()
 @*/
 RengaErrorCode RengaDataGetHidden(RengaData data, int64_t *epoch, int64_t *hidden)
 {
@@ -332,6 +347,11 @@ RengaErrorCode RengaDataGetHidden(RengaData data, int64_t *epoch, int64_t *hidde
    . epoch, first, count - the step's places in the epoch's order
    . columns - 1: losses; 2: and how sure the network was, negative where it was wrong
    . values - [count, columns], as RengaPipelineGetSampleLosses gives them
+
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding; RENGA_ERR_ARGUMENT for
+   samples that are not in the epoch.
+
+   See also: RengaDataBeginEpoch(), RengaPipelineGetSampleLosses()
 @*/
 RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, int64_t count,
                                   int64_t columns, const double values[])
@@ -365,6 +385,10 @@ RengaErrorCode RengaDataPutLosses(RengaData data, int64_t epoch, int64_t first, 
    . samples - of the training part
    . state - [3, samples]: loss, confidence, and 1 where the epoch hides the sample; lent. A program
      may fill it, and then calls RengaDataResumeEpoch
+
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding.
+
+   See also: RengaDataResumeEpoch(), RengaCheckpointAddTensor()
 @*/
 RengaErrorCode RengaDataGetHidingState(RengaData data, int64_t *samples, float **state)
 {
@@ -388,6 +412,8 @@ RengaErrorCode RengaDataGetHidingState(RengaData data, int64_t *samples, float *
    . batch - samples of a step
 
    Errors: hidden samples that are not whole batches, as those of a run with another batch.
+
+   See also: RengaDataKeepEpoch(), RengaDataGetHidingState()
 @*/
 RengaErrorCode RengaDataResumeEpoch(RengaData data, int64_t epoch, int64_t batch)
 {
@@ -417,8 +443,12 @@ RengaErrorCode RengaDataResumeEpoch(RengaData data, int64_t epoch, int64_t batch
    Input:
    . data - set up
 
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without hiding.
+
    Notes: of use after a step back to an older checkpoint: the losses are those of the file, the
    hidden samples those of the epoch that runs.
+
+   See also: RengaDataResumeEpoch()
 @*/
 RengaErrorCode RengaDataKeepEpoch(RengaData data)
 {

@@ -251,8 +251,14 @@ static RengaErrorCode WriteIdx(int n_files, const char *const files[], const cha
    . mean, deviation - the network sees (value - mean) / deviation, where the value of a byte b is
      b / 255; deviation 0: both are those of all training images
 
+   Errors: RENGA_ERR_ARGUMENT for a number of files that is not 2 or 4, or a normalisation that
+   is none; RENGA_ERR_FILE_OPEN, RENGA_ERR_FILE_FORMAT or RENGA_ERR_FILE_WRITE where a file
+   cannot be read or written. All ranks have the error.
+
    Notes: datasets image [N,1,H,W] and labels [N] of the groups training and validation, in the type
    of the IDX file; attributes scale and offset of image make what is read stored * scale + offset.
+
+   See also: RengaDataWriteImages(), RengaDataSetFile()
 @*/
 RengaErrorCode RengaDataWriteIdx(RengaComm comm, int n_files, const char *const files[],
                                  const char *out_file, double mean, double deviation)

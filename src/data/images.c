@@ -319,14 +319,16 @@ static RengaErrorCode WriteImages(int n_folders, const char *const folders[], co
    Output:
    . numbers - of images, of classes, of files that are no images and were left out. Rank 0 knows
 
+   Errors: a file that is damaged, or of another size than the first, is named. RENGA_ERR_SUPPORT
+   where Renga was built without the library of that kind of file.
+
    Notes: datasets image uint8 [N,C,H,W], with attributes scale and offset, and labels int64 [N] of
    the groups training and validation; classes are numbered in the order of their names, which stand
    in the attribute classes of the file. C is 1 where all images are grey, else 3; transparency is
    dropped, and the orientation that a camera noted is not looked at. Bytes are those of the file,
    but for a PNG file that notes another gamma than that of sRGB: they are made sRGB.
 
-   Errors: a file that is damaged, or of another size than the first, is named. RENGA_ERR_SUPPORT
-   where Renga was built without the library of that kind of file.
+   See also: RengaDataWriteIdx(), RengaDataSetFile()
 @*/
 RengaErrorCode RengaDataWriteImages(RengaComm comm, int n_folders, const char *const folders[],
                                     const char *out_file, const int size[2], double mean,

@@ -131,8 +131,13 @@ RengaErrorCode RengaDataSetUpLanes_Private(RengaData data)
    . -data_lanes_order - shuffled: which samples a lane has first follows from the seed; file: one
      range of the set for each lane
 
+   Errors: RENGA_ERR_ORDER after RengaDataSetUp; RENGA_ERR_ARGUMENT for one lane, or a share that
+   is not in 0 to 1.
+
    Notes: each batch takes as many samples of each lane (RengaDataSetBatch). Lanes have equally many
    samples, some one more. Source: Nguyen et al., IPDPS 2022.
+
+   See also: RengaDataGetLanes(), RengaDataFindLane()
 @*/
 RengaErrorCode RengaDataSetLanes(RengaData data, int64_t lanes, double exchange)
 {
@@ -159,6 +164,10 @@ RengaErrorCode RengaDataSetLanes(RengaData data, int64_t lanes, double exchange)
    Output:
    . lanes - 0: none
    . exchange - as of RengaDataSetLanes
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDataSetLanes()
 @*/
 RengaErrorCode RengaDataGetLanes(RengaData data, int64_t *lanes, double *exchange)
 {
@@ -183,6 +192,8 @@ RengaErrorCode RengaDataGetLanes(RengaData data, int64_t *lanes, double *exchang
 
    Notes: without lanes nothing follows from it. Before this call the batch is as large as there are
    lanes.
+
+   See also: RengaDataSetLanes(), RengaDataGetStep()
 @*/
 RengaErrorCode RengaDataSetBatch(RengaData data, int64_t batch)
 {
@@ -288,7 +299,12 @@ int64_t RengaDataOfLanes_Private(const struct _p_RengaData *data, int64_t epoch,
    . lane - the owner in that epoch
    . sample - its number among the training samples
 
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp, or without lanes; RENGA_ERR_ARGUMENT for a
+   place that is not in the epoch.
+
    Notes: any rank may ask for any place; the time that it takes grows with the number of the epoch.
+
+   See also: RengaDataSetLanes()
 @*/
 RengaErrorCode RengaDataFindLane(RengaData data, int64_t epoch, int64_t place, int64_t *lane,
                                  int64_t *sample)

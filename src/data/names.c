@@ -64,6 +64,8 @@ static RengaErrorCode AddAll(DataNames *list, const char *text)
 
    Errors: a pattern that no file fits, a list without a name. Names that are no patterns need not
    be files.
+
+   See also: RengaDataSetFile()
 @*/
 RengaErrorCode RengaDataFindFiles(const char *list, int *count, char ***names)
 {

@@ -196,8 +196,13 @@ static RengaErrorCode WriteNpy(int n_files, const char *const files[], const cha
    . files - arrays [samples, …], in the order of the network's inputs or named as they are
    . out_file - the HDF5 file to make; replaced when the new one is whole
 
+   Errors: RENGA_ERR_ARGUMENT without a file; RENGA_ERR_FILE_OPEN, RENGA_ERR_FILE_FORMAT or
+   RENGA_ERR_FILE_WRITE where a file cannot be read or written. All ranks have the error.
+
    Notes: folder/NAME.npy becomes dataset NAME of the group training, in its type. Columns first
    (fortran_order) and types besides integers, bool, float32 and float64 are refused.
+
+   See also: RengaDataWriteCsv(), RengaDataSetFile()
 @*/
 RengaErrorCode RengaDataWriteNpy(RengaComm comm, int n_files, const char *const files[],
                                  const char *out_file)

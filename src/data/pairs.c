@@ -206,9 +206,16 @@ static void FreePairs(Pairing *p)
    Output:
    . pairs - written; left out, as a line is empty; cut, as a line is too long. Rank 0 knows
 
+   Errors: RENGA_ERR_ARGUMENT for a sequence or a share that cannot be, or no vocabulary on rank
+   0; RENGA_ERR_SUPPORT for a vocabulary without tokens that begin, end and pad;
+   RENGA_ERR_FILE_OPEN, RENGA_ERR_FILE_FORMAT or RENGA_ERR_FILE_WRITE where a file cannot be read
+   or written. All ranks have the error.
+
    Notes: source [N,S] is the line's tokens, an end, then padding; target [N,T] a begin, the tokens,
    padding; labels [N,T] the tokens, an end, then -100, which losses ignore; source_mask [N,S] is 1
    where source is no padding. The vocabulary stands in the file.
+
+   See also: RengaVocabularyTrain(), RengaDataWriteTokens()
 @*/
 RengaErrorCode RengaDataWritePairs(RengaComm comm, RengaVocabulary vocabulary,
                                    const char *source_file, const char *target_file,

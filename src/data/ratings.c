@@ -257,9 +257,15 @@ static RengaErrorCode WriteRatings(Ratings *r, const char *out_file)
    Output:
    . numbers - of users, items and samples. Rank 0 knows
 
+   Errors: RENGA_ERR_ARGUMENT for a number of negatives that cannot be; RENGA_ERR_FILE_OPEN,
+   RENGA_ERR_FILE_FORMAT or RENGA_ERR_FILE_WRITE where a file cannot be read or written. All
+   ranks have the error.
+
    Notes: datasets user and item (numbers from 0) and label [N] of the group training; users and
    items, the names that they have in the text. Labels are 1 and 0 where there are negatives, else
    the ratings, or 1 where a line has none.
+
+   See also: RengaDataSetFile()
 @*/
 RengaErrorCode RengaDataWriteRatings(RengaComm comm, const char *text_file, const char *out_file,
                                      int64_t negatives, uint64_t seed, int64_t numbers[3])

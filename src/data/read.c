@@ -24,6 +24,11 @@ static RengaErrorCode CheckPart(RengaData data, RengaDataPart part)
 
    Output:
    . samples - their number; 0 where there is no validation part
+
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_ARGUMENT for a part that there is
+   not.
+
+   See also: RengaDataGetStep()
 @*/
 RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *samples)
 {
@@ -48,6 +53,11 @@ RengaErrorCode RengaDataGetCount(RengaData data, RengaDataPart part, int64_t *sa
    . first - place of the first sample in its epoch's order
    . count - number of samples; the last step of an epoch takes what is left
    . epoch - from 0
+
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_ARGUMENT for a negative step, an
+   empty batch, or a part that there is not.
+
+   See also: RengaDataGetCount(), RengaDataRead()
 @*/
 RengaErrorCode RengaDataGetStep(RengaData data, RengaDataPart part, int64_t batch, int64_t step,
                                 int64_t *first, int64_t *count, int64_t *epoch)
@@ -114,8 +124,13 @@ static RengaErrorCode ReadChunk(RengaData data, RengaDataPart part, int field, i
    Output:
    . buffer - count samples, in the type of the input
 
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_ARGUMENT for a field or samples that
+   there are not; RENGA_ERR_NUMERIC for a class that the field does not have.
+
    Notes: the same whoever reads it. A class out of range, or a number that the input's type cannot
    hold, is an error that names sample, input and value.
+
+   See also: RengaDataGetStep(), RengaDataSetFields()
 @*/
 RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int64_t epoch,
                              int64_t first, int64_t count, void *buffer)
@@ -147,6 +162,10 @@ RengaErrorCode RengaDataRead(RengaData data, RengaDataPart part, int field, int6
 
    Output:
    . classes - exclusive bound of the tokens; 0 where the set is not one of tokens
+
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp.
+
+   See also: RengaVocabularyRead()
 @*/
 RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes)
 {
@@ -168,6 +187,11 @@ RengaErrorCode RengaDataGetVocabulary(RengaData data, int64_t *classes)
    Output:
    . digest - of counts, shapes and types, and of up to 16 samples of each input, as they are
      stored; not of file names, order, masking or seed
+
+   Errors: RENGA_ERR_ORDER before RengaDataSetUp; RENGA_ERR_TIMEOUT where a rank does not come;
+   RENGA_ERR_LIBRARY from MPI.
+
+   See also: RengaDataSetUp()
 @*/
 RengaErrorCode RengaDataGetDigest(RengaData data, uint64_t *digest)
 {

@@ -54,6 +54,10 @@ int64_t RengaDataShuffle(uint64_t seed, int64_t epoch, int64_t samples, int64_t 
 
    Options:
    . -data_shuffle - the same
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDataGetShuffle(), RengaDataSetSeed()
 @*/
 RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle)
 {
@@ -74,6 +78,10 @@ RengaErrorCode RengaDataSetShuffle(RengaData data, bool shuffle)
 
    Output:
    . shuffle - as of RengaDataSetShuffle
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDataSetShuffle()
 @*/
 RengaErrorCode RengaDataGetShuffle(RengaData data, bool *shuffle)
 {

@@ -113,8 +113,14 @@ RengaErrorCode RengaDataCheckWindow_Private(MPI_Comm comm, int64_t sequence,
    . sequence - T: sample i is the window of T + 1 bytes that begins at byte i T
    . validation_share - of the text, from its end, for the validation part; at least 0, less than 1
 
+   Errors: RENGA_ERR_ARGUMENT for a sequence or a share that cannot be, or a text that is too
+   short; RENGA_ERR_FILE_OPEN or RENGA_ERR_FILE_WRITE where a file cannot be read or written. All
+   ranks have the error.
+
    Notes: the text is never in memory as a whole. Datasets training and validation (uint8),
    attributes format = "tokens", sequence, vocabulary = 256.
+
+   See also: RengaDataWriteTokens(), RengaDataSetFile()
 @*/
 RengaErrorCode RengaDataWriteText(RengaComm comm, const char *text_file, const char *out_file,
                                   int64_t sequence, double validation_share)

@@ -244,8 +244,13 @@ static RengaErrorCode CountVocabularyWord(void *user, const unsigned char word[]
    . vocabulary - end it with RengaVocabularyDestroy; it may have fewer kinds, where no pair is left
      that occurs twice
 
+   Errors: RENGA_ERR_ARGUMENT for fewer kinds of tokens than there are bytes and four;
+   RENGA_ERR_FILE_OPEN where a text cannot be read.
+
    Notes: pairs do not reach over words. The same texts give the same vocabulary. Source: Sennrich,
    Haddow, Birch 2016.
+
+   See also: RengaVocabularyWrite(), RengaVocabularyEncode(), RengaVocabularyDestroy()
 @*/
 RengaErrorCode RengaVocabularyTrain(int n_files, const char *const files[], int64_t kinds,
                                     RengaVocabulary *vocabulary)
@@ -279,6 +284,10 @@ RengaErrorCode RengaVocabularyTrain(int n_files, const char *const files[], int6
 
    Output:
    . kinds - exclusive bound of the tokens
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaVocabularyTrain()
 @*/
 RengaErrorCode RengaVocabularyGetCount(RengaVocabulary vocabulary, int64_t *kinds)
 {
@@ -319,6 +328,11 @@ static RengaErrorCode AddVocabularyWord(void *user, const unsigned char word[], 
    Output:
    . count - of the tokens
    . tokens - free them with RengaFree; NULL where there are none
+
+   Errors: RENGA_ERR_FILE_FORMAT for a text that is not UTF-8, where the vocabulary is a
+   tokenizer's.
+
+   See also: RengaVocabularyDecode(), RengaVocabularyRead()
 @*/
 RengaErrorCode RengaVocabularyEncode(RengaVocabulary vocabulary, const char *text, int64_t length,
                                      int64_t *count, int64_t **tokens)
@@ -348,6 +362,10 @@ RengaErrorCode RengaVocabularyEncode(RengaVocabulary vocabulary, const char *tex
    Output:
    . text - its bytes, lent; not ended by a zero
    . length - their number; 0 where the token stands for no text
+
+   Errors: RENGA_ERR_ARGUMENT for a token that the vocabulary does not have.
+
+   See also: RengaVocabularyEncode()
 @*/
 RengaErrorCode RengaVocabularyDecode(RengaVocabulary vocabulary, int64_t token, const char **text,
                                      int64_t *length)
@@ -370,6 +388,10 @@ RengaErrorCode RengaVocabularyDecode(RengaVocabulary vocabulary, int64_t token, 
 
    Input:
    . vocabulary - set to NULL; NULL is allowed
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaVocabularyTrain(), RengaVocabularyRead()
 @*/
 RengaErrorCode RengaVocabularyDestroy(RengaVocabulary *vocabulary)
 {

@@ -150,11 +150,13 @@ static RengaErrorCode ReadTokenizer(const char *name, RengaVocabulary *vocabular
    Output:
    . vocabulary - end it with RengaVocabularyDestroy
 
+   Errors: RENGA_ERR_SUPPORT names what of a tokenizer.json is not supported.
+
    Notes: of a tokenizer.json the kind of GPT-2 is supported: byte pairs (model BPE) and
    pre-tokenizer ByteLevel, no normalizer. Tokens are those of encode(text,
    add_special_tokens=False); its post-processor is not looked at.
 
-   Errors: RENGA_ERR_SUPPORT names what of a tokenizer.json is not supported.
+   See also: RengaVocabularyWrite(), RengaDataWriteTokens()
 @*/
 RengaErrorCode RengaVocabularyRead(const char *file, RengaVocabulary *vocabulary)
 {
@@ -194,6 +196,10 @@ static void WritePairs(RengaVocabulary v, FILE *out)
    Input:
    . vocabulary - the vocabulary
    . file - to be made or replaced
+
+   Errors: RENGA_ERR_FILE_WRITE where the file cannot be written.
+
+   See also: RengaVocabularyRead()
 @*/
 RengaErrorCode RengaVocabularyWrite(RengaVocabulary vocabulary, const char *file)
 {

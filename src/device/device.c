@@ -70,6 +70,8 @@ static RengaErrorCode DestroyDevice(void *object)
 
    Notes: before RengaInitialize, so that -device_type may choose it. Operators that the rule does
    not know, updates and sums are computed on the host, from copies where host is false.
+
+   See also: RengaKernelRegister(), RengaDeviceSetType()
 @*/
 RengaErrorCode RengaDeviceRegister(const RengaDeviceRule *rule)
 {
@@ -89,6 +91,10 @@ RengaErrorCode RengaDeviceRegister(const RengaDeviceRule *rule)
 
    Output:
    . device - RengaDeviceDestroy frees it
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDeviceSetType(), RengaDeviceSetUp(), RengaDeviceDestroy()
 @*/
 RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device)
 {
@@ -113,6 +119,10 @@ RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device)
 
    Output:
    . copy - not set up; RengaDeviceDestroy frees it
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDeviceCreate(), RengaDeviceDestroy()
 @*/
 RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy)
 {
@@ -144,6 +154,11 @@ RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy)
 
    Options:
    . -device_type - the same
+
+   Errors: RENGA_ERR_SUPPORT for a type that there is not, or was not built in; RENGA_ERR_ORDER
+   while memory of the device is in use.
+
+   See also: RengaDeviceGetType(), RengaDeviceRegister()
 @*/
 RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type)
 {
@@ -169,6 +184,10 @@ RengaErrorCode RengaDeviceSetType(RengaDevice device, const char *type)
 
    Output:
    . type - lent
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDeviceSetType()
 @*/
 RengaErrorCode RengaDeviceGetType(RengaDevice device, const char **type)
 {
@@ -190,7 +209,11 @@ RengaErrorCode RengaDeviceGetType(RengaDevice device, const char **type)
    Options:
    . -device_threads - the same
 
+   Errors: RENGA_ERR_ARGUMENT for a negative number.
+
    Notes: no result depends on it.
+
+   See also: RengaDeviceGetThreads()
 @*/
 RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads)
 {
@@ -212,6 +235,10 @@ RengaErrorCode RengaDeviceSetThreads(RengaDevice device, int threads)
 
    Output:
    . threads - at least 1
+
+   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
+
+   See also: RengaDeviceSetThreads()
 @*/
 RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads)
 {
@@ -233,6 +260,10 @@ RengaErrorCode RengaDeviceGetThreads(RengaDevice device, int *threads)
 
    Options:
    . -device_poison - the same
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDeviceGetPoison()
 @*/
 RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
 {
@@ -249,7 +280,11 @@ RengaErrorCode RengaDeviceSetPoison(RengaDevice device, bool poison)
    Input:
    . device - the device
 
+   Errors: a null handle, which the error handler is told.
+
    Notes: who manages a part of the device's memory does the same with it.
+
+   See also: RengaDeviceSetPoison()
 @*/
 bool RengaDeviceGetPoison(RengaDevice device)
 {
@@ -272,7 +307,11 @@ bool RengaDeviceGetPoison(RengaDevice device)
    . -device_isa - auto, base, avx2 or avx512: instruction set of the cpu kernels
    . -device_far_seed, -device_far_kernels - of type far: order of its work, and what computes
 
-   Errors: an option of type far for another type.
+   Errors: RENGA_ERR_OPTION for a bad value, or an option of type far for another type;
+   RENGA_ERR_SUPPORT for a type that was not built in; RENGA_ERR_ORDER while memory of the device
+   is in use.
+
+   See also: RengaDeviceSetType(), RengaDeviceSetThreads()
 @*/
 RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
 {
@@ -294,6 +333,11 @@ RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
 
    Input:
    . device - the device; after this call it has memory, streams and kernels
+
+   Errors: RENGA_ERR_LIBRARY where the machine's cores cannot be read; RENGA_ERR_TIMEOUT where a
+   rank does not come.
+
+   See also: RengaDeviceCreate(), RengaDeviceMalloc(), RengaKernelCreate()
 @*/
 RengaErrorCode RengaDeviceSetUp(RengaDevice device)
 {
@@ -331,6 +375,10 @@ static void ReadProcessor(size_t size, char text[])
    Output:
    . text - type, threads, processor, instruction set, versions of libraries; the same text means
      the same speed
+
+   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
+
+   See also: RengaDeviceView()
 @*/
 RengaErrorCode RengaDeviceDescribe(RengaDevice device, size_t size, char text[])
 {
@@ -354,6 +402,11 @@ RengaErrorCode RengaDeviceDescribe(RengaDevice device, size_t size, char text[])
    Input:
    . device - the device
    . viewer - where to
+
+   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp; RENGA_ERR_FILE_WRITE where the file does not
+   take it.
+
+   See also: RengaDeviceDescribe(), RengaViewerCreate()
 @*/
 RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer)
 {
@@ -379,6 +432,10 @@ RengaErrorCode RengaDeviceView(RengaDevice device, RengaViewer viewer)
 
    Input:
    . device - set to NULL; its memory, streams, events and kernels must be gone
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDeviceCreate()
 @*/
 RengaErrorCode RengaDeviceDestroy(RengaDevice *device)
 {

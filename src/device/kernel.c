@@ -59,6 +59,8 @@ static RengaErrorCode RunOutside(RengaKernel kernel, RengaStream stream,
 
    Notes: see RengaOperatorRegister(). For results that do not depend on the layout it looks at its
    arguments alone; an error that it returns fails the step on all ranks.
+
+   See also: RengaOperatorRegister(), RengaGradientRegister()
 @*/
 RengaErrorCode RengaKernelRegister(const RengaKernelRule *rule)
 {
@@ -111,8 +113,13 @@ static RengaErrorCode ChooseKernel(RengaKernel kernel)
    Output:
    . kernel - RengaKernelDestroy frees it
 
+   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp; RENGA_ERR_SUPPORT for an operator without a
+   kernel.
+
    Notes: RENGA_ERR_SUPPORT where no kernel exists. Memory that a run needs is asked for once, as
 its workspace; a run allocates nothing.
+
+   See also: RengaKernelRun(), RengaKernelGetWorkspace(), RengaKernelDestroy()
 @*/
 RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, RengaKernel *kernel)
 {
@@ -138,6 +145,10 @@ RengaErrorCode RengaKernelCreate(RengaDevice device, const RengaOpCall *call, Re
 
    Input:
    . kernel - the kernel
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaKernelRun()
 @*/
 size_t RengaKernelGetWorkspace(RengaKernel kernel)
 {
@@ -152,6 +163,10 @@ size_t RengaKernelGetWorkspace(RengaKernel kernel)
 
    Input:
    . kernel - the kernel
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaKernelCreate()
 @*/
 bool RengaKernelIsFallback(RengaKernel kernel)
 {
@@ -168,6 +183,10 @@ bool RengaKernelIsFallback(RengaKernel kernel)
    . kernel - the kernel
    . output - number of the output
    . input - number of the input
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaKernelRun()
 @*/
 bool RengaKernelMayAlias(RengaKernel kernel, int output, int input)
 {
@@ -197,6 +216,8 @@ bool RengaKernelMayAlias(RengaKernel kernel, int output, int input)
 
    Notes: signals of the process wait while a kernel computes, those of faults (SIGSEGV ...) apart:
    some libraries of kernels do not bear a handler on their stack.
+
+   See also: RengaKernelCreate(), RengaStreamSynchronize()
 @*/
 RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
                               const RengaKernelContext *context, const void *const in[],
@@ -223,6 +244,10 @@ RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
 
    Input:
    . kernel - set to NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaKernelCreate()
 @*/
 RengaErrorCode RengaKernelDestroy(RengaKernel *kernel)
 {

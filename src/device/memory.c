@@ -8,6 +8,10 @@
 
    Input:
    . device - the device
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaDeviceHostMalloc()
 @*/
 bool RengaDeviceIsHost(RengaDevice device)
 {
@@ -40,8 +44,13 @@ static RengaErrorCode RememberBlock(RengaDevice device, void *pointer, size_t by
    Output:
    . pointer_to_pointer - address of a pointer, which is set; NULL for 0 bytes
 
+   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp; RENGA_ERR_MEMORY where the device has no
+   room.
+
    Notes: what it holds at first is the type's (zero on ref and cpu), or NaN with -device_poison.
    RengaDeviceFree gives it back.
+
+   See also: RengaDeviceFree(), RengaDeviceHostMalloc(), RengaDeviceGetMemory()
 @*/
 RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer)
 {
@@ -72,6 +81,10 @@ RengaErrorCode RengaDeviceMalloc(RengaDevice device, size_t bytes, void *pointer
    Input:
    . device - the device it came from
    . pointer_to_pointer - address of the pointer, set to NULL; a NULL pointer is allowed
+
+   Errors: RENGA_ERR_ARGUMENT for memory that is not of this device.
+
+   See also: RengaDeviceMalloc()
 @*/
 RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer)
 {
@@ -104,8 +117,12 @@ RengaErrorCode RengaDeviceFree(RengaDevice device, void *pointer_to_pointer)
    Output:
    . pointer_to_pointer - address of a pointer, which is set
 
+   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp; RENGA_ERR_MEMORY where the host has no room.
+
    Notes: any memory of the host can be copied; from this a device may copy while the host does
    something else. RengaDeviceHostFree gives it back.
+
+   See also: RengaDeviceHostFree(), RengaDeviceMalloc()
 @*/
 RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *pointer_to_pointer)
 {
@@ -130,6 +147,10 @@ RengaErrorCode RengaDeviceHostMalloc(RengaDevice device, size_t bytes, void *poi
    Input:
    . device - the device
    . pointer_to_pointer - address of the pointer, set to NULL; no copy is under way with it
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaDeviceHostMalloc()
 @*/
 RengaErrorCode RengaDeviceHostFree(RengaDevice device, void *pointer_to_pointer)
 {
@@ -158,7 +179,11 @@ RengaErrorCode RengaDeviceHostFree(RengaDevice device, void *pointer_to_pointer)
    . used - by RengaDeviceMalloc now
    . peak - the most so far
 
+   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
+
    Notes: each may be NULL.
+
+   See also: RengaDeviceMalloc()
 @*/
 RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t *used,
                                     size_t *peak)
@@ -188,9 +213,13 @@ RengaErrorCode RengaDeviceGetMemory(RengaDevice device, size_t *capacity, size_t
    Output:
    . to - destination
 
+   Errors: what the device says; queued work may say it at the next wait.
+
    Notes: a source on the host must stay as it is until the stream has passed the copy (an event
    behind it is done, or the stream was waited for); a destination on the host is written by then,
    and must not be read or written before.
+
+   See also: RengaDeviceSetBytes(), RengaStreamSynchronize()
 @*/
 RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopyKind kind, void *to,
                                const void *from, size_t bytes)
@@ -216,6 +245,10 @@ RengaErrorCode RengaDeviceCopy(RengaDevice device, RengaStream stream, RengaCopy
 
    Output:
    . to - memory of the device
+
+   Errors: what the device says; queued work may say it at the next wait.
+
+   See also: RengaDeviceCopy()
 @*/
 RengaErrorCode RengaDeviceSetBytes(RengaDevice device, RengaStream stream, void *to, int byte,
                                    size_t bytes)

@@ -11,6 +11,10 @@
 
    Output:
    . stream - RengaStreamDestroy frees it
+
+   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
+
+   See also: RengaStreamSynchronize(), RengaStreamDestroy()
 @*/
 RengaErrorCode RengaStreamCreate(RengaDevice device, RengaStream *stream)
 {
@@ -31,6 +35,8 @@ RengaErrorCode RengaStreamCreate(RengaDevice device, RengaStream *stream)
    . stream - NULL: the default stream
 
    Errors: those of work that ran meanwhile, which a device may find late.
+
+   See also: RengaStreamCreate(), RengaEventSynchronize()
 @*/
 RengaErrorCode RengaStreamSynchronize(RengaDevice device, RengaStream stream)
 {
@@ -47,6 +53,10 @@ RengaErrorCode RengaStreamSynchronize(RengaDevice device, RengaStream stream)
    Input:
    . device - the device
    . stream - set to NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaStreamCreate()
 @*/
 RengaErrorCode RengaStreamDestroy(RengaDevice device, RengaStream *stream)
 {
@@ -66,6 +76,10 @@ RengaErrorCode RengaStreamDestroy(RengaDevice device, RengaStream *stream)
 
    Output:
    . event - RengaEventDestroy frees it; done until it is recorded
+
+   Errors: RENGA_ERR_ORDER before RengaDeviceSetUp.
+
+   See also: RengaEventRecord(), RengaEventWait(), RengaEventDestroy()
 @*/
 RengaErrorCode RengaEventCreate(RengaDevice device, RengaEvent *event)
 {
@@ -85,6 +99,10 @@ RengaErrorCode RengaEventCreate(RengaDevice device, RengaEvent *event)
    . device - the device
    . event - the event
    . stream - NULL: the default stream
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaEventWait(), RengaEventQuery()
 @*/
 RengaErrorCode RengaEventRecord(RengaDevice device, RengaEvent event, RengaStream stream)
 {
@@ -103,6 +121,10 @@ RengaErrorCode RengaEventRecord(RengaDevice device, RengaEvent event, RengaStrea
    . device - the device
    . event - the event
    . stream - NULL: the default stream
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaEventRecord(), RengaEventSynchronize()
 @*/
 RengaErrorCode RengaEventWait(RengaDevice device, RengaEvent event, RengaStream stream)
 {
@@ -122,6 +144,8 @@ RengaErrorCode RengaEventWait(RengaDevice device, RengaEvent event, RengaStream 
    . event - the event; one that was never recorded is done
 
    Errors: those of work that ran meanwhile.
+
+   See also: RengaEventQuery(), RengaStreamSynchronize()
 @*/
 RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event)
 {
@@ -142,6 +166,10 @@ RengaErrorCode RengaEventSynchronize(RengaDevice device, RengaEvent event)
 
    Output:
    . done - set without waiting
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaEventSynchronize()
 @*/
 RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done)
 {
@@ -160,6 +188,10 @@ RengaErrorCode RengaEventQuery(RengaDevice device, RengaEvent event, bool *done)
    Input:
    . device - the device
    . event - set to NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaEventCreate()
 @*/
 RengaErrorCode RengaEventDestroy(RengaDevice device, RengaEvent *event)
 {

@@ -25,6 +25,8 @@ static RengaErrorCode CheckType(RengaDataType type, const char *what)
    . y - the sum
 
    Errors: RENGA_ERR_SUPPORT where the type is another one.
+
+   See also: RengaDeviceSumsOfSquares()
 @*/
 RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataType type,
                               int64_t count, void *y, const void *x)
@@ -51,6 +53,8 @@ RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataT
      number of threads
 
    Errors: RENGA_ERR_SUPPORT where a vector is not float32.
+
+   See also: RengaDeviceAdd(), RengaOptimizerGetScale()
 @*/
 RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, int count,
                                         const RengaVector x[], double sums[])
@@ -108,6 +112,8 @@ static bool HaveMoments(int count, const RengaParameterUpdate updates[], int mom
 
    Notes: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013,
 in the form that has the rate outside the momentum.
+
+   See also: RengaDeviceUpdateAdam(), RengaOptimizerUpdateAll()
 @*/
 RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
                                     const RengaSgdStep *step, double scale, int count,
@@ -142,6 +148,8 @@ RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
 
    Notes: Kingma and Ba, Adam, 2015, algorithm 1; Loshchilov and Hutter, Decoupled weight decay
    regularization, 2019.
+
+   See also: RengaDeviceUpdateSgd(), RengaOptimizerUpdateAll()
 @*/
 RengaErrorCode RengaDeviceUpdateAdam(RengaDevice device, RengaStream stream,
                                      const RengaAdamStep *step, double scale, int count,

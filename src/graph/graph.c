@@ -48,6 +48,10 @@ static RengaErrorCode DestroyGraph(void *object)
 
    Output:
    . graph - to be freed with RengaGraphDestroy
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphLoad(), RengaGraphSetUp(), RengaGraphDestroy()
 @*/
 RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph)
 {
@@ -68,6 +72,10 @@ RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph)
 
    Input:
    . graph - set to NULL; views lent by it are no longer valid
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphCreate()
 @*/
 RengaErrorCode RengaGraphDestroy(RengaGraph *graph)
 {

@@ -168,9 +168,14 @@ static RengaErrorCode (*const fillers[])(const RengaGraphValue *, uint64_t, int6
    Output:
    . out - [count]
 
+   Errors: RENGA_ERR_ARGUMENT for a value that is no parameter or state, or elements that it does
+   not have.
+
    Notes: an element depends on the value's name, the seed and the element's number only, so
    each rank makes just what it holds. Files are raw little-endian numbers; float16, bfloat16
    and float64 are converted.
+
+   See also: RengaGraphAddParameter(), RengaGraphAddState()
 @*/
 RengaErrorCode RengaGraphInitializeValue(RengaGraph graph, RengaValue value, uint64_t seed,
                                          int64_t first, int64_t count, float out[])

@@ -54,6 +54,11 @@ static RengaErrorCode CheckFloatingInput(RengaGraph graph, RengaValue x, const c
 
    Output:
    . y - […, m, n]
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes.
+
+   See also: RengaGraphAddLinear(), RengaGraphAddNode()
 @*/
 RengaErrorCode RengaGraphAddMatMul(RengaGraph graph, RengaValue a, RengaValue b, RengaValue *y)
 {
@@ -76,6 +81,11 @@ RengaErrorCode RengaGraphAddMatMul(RengaGraph graph, RengaValue a, RengaValue b,
 
    Output:
    . y - […, width]
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes.
+
+   See also: RengaGraphAddMatMul(), RengaGraphAddParameter()
 @*/
 RengaErrorCode RengaGraphAddLinear(RengaGraph graph, const char *name, RengaValue x, int64_t width,
                                    bool bias, double deviation, RengaValue *y)
@@ -111,6 +121,11 @@ RengaErrorCode RengaGraphAddLinear(RengaGraph graph, const char *name, RengaValu
 
    Output:
    . y - the sum
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes.
+
+   See also: RengaGraphAddUnary(), RengaGraphAddNode()
 @*/
 RengaErrorCode RengaGraphAddAdd(RengaGraph graph, RengaValue a, RengaValue b, RengaValue *y)
 {
@@ -130,6 +145,12 @@ RengaErrorCode RengaGraphAddAdd(RengaGraph graph, RengaValue a, RengaValue b, Re
 
    Output:
    . y - the same shape
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes; RENGA_ERR_SUPPORT for an
+   operator that there is not.
+
+   See also: RengaGraphAddAdd(), RengaGraphAddNode()
 @*/
 RengaErrorCode RengaGraphAddUnary(RengaGraph graph, const char *op, RengaValue x, RengaValue *y)
 {
@@ -149,6 +170,11 @@ RengaErrorCode RengaGraphAddUnary(RengaGraph graph, const char *op, RengaValue x
 
    Output:
    . y - x in that shape
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes.
+
+   See also: RengaGraphAddTranspose(), RengaGraphAddNode()
 @*/
 RengaErrorCode RengaGraphAddReshape(RengaGraph graph, RengaValue x, int ndim, const int64_t dim[],
                                     RengaValue *y)
@@ -175,6 +201,11 @@ RengaErrorCode RengaGraphAddReshape(RengaGraph graph, RengaValue x, int ndim, co
 
    Output:
    . y - the result
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes.
+
+   See also: RengaGraphAddReshape(), RengaGraphAddNode()
 @*/
 RengaErrorCode RengaGraphAddTranspose(RengaGraph graph, RengaValue x, const int64_t permutation[],
                                       RengaValue *y)
@@ -212,6 +243,11 @@ static RengaErrorCode AddScaleAndShift(RengaGraph graph, const char *name, Renga
 
    Output:
    . y - the shape of x
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes.
+
+   See also: RengaGraphAddBatchNormalization(), RengaGraphAddNode()
 @*/
 RengaErrorCode RengaGraphAddLayerNormalization(RengaGraph graph, const char *name, RengaValue x,
                                                double epsilon, RengaValue *y)
@@ -243,9 +279,14 @@ RengaErrorCode RengaGraphAddLayerNormalization(RengaGraph graph, const char *nam
    Output:
    . y - the shape of x
 
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes.
+
    Notes: makes parameters NAME.weight, NAME.bias and states NAME.running_mean,
    NAME.running_var. The running variance is the biased one, as in ONNX: n/(n-1) would depend on
    the micro-batch.
+
+   See also: RengaGraphAddLayerNormalization(), RengaGraphAddState()
 @*/
 RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *name, RengaValue x,
                                                double epsilon, double momentum, RengaValue *y)
@@ -283,8 +324,13 @@ RengaErrorCode RengaGraphAddBatchNormalization(RengaGraph graph, const char *nam
    Output:
    . y - [batch, channels, space…]
 
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes.
+
    Notes: the weight begins normal with deviation sqrt(2 / (channels * kernel^d)) (He et al. 2015,
    fan out).
+
+   See also: RengaGraphAddBatchNormalization(), RengaGraphAddNode()
 @*/
 RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, RengaValue x,
                                         int64_t channels, int64_t kernel, int64_t stride,
@@ -329,6 +375,11 @@ RengaErrorCode RengaGraphAddConvolution(RengaGraph graph, const char *name, Reng
 
    Output:
    . y - [shape of indices, width]
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes.
+
+   See also: RengaGraphAddParameter(), RengaGraphAddNode()
 @*/
 RengaErrorCode RengaGraphAddEmbedding(RengaGraph graph, RengaValue table, RengaValue indices,
                                       RengaValue *y)
@@ -350,6 +401,11 @@ RengaErrorCode RengaGraphAddEmbedding(RengaGraph graph, RengaValue table, RengaV
 
    Output:
    . y - the shape of x; x itself where the ratio is 0
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes.
+
+   See also: RengaGraphAddAttention(), RengaGraphAddNode()
 @*/
 RengaErrorCode RengaGraphAddDropout(RengaGraph graph, RengaValue x, double ratio, RengaValue *y)
 {
@@ -377,6 +433,11 @@ RengaErrorCode RengaGraphAddDropout(RengaGraph graph, RengaValue x, double ratio
 
    Output:
    . y - the shape of q
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes.
+
+   See also: RengaGraphAddLinear(), RengaGraphAddNode()
 @*/
 RengaErrorCode RengaGraphAddAttention(RengaGraph graph, RengaValue q, RengaValue k, RengaValue v,
                                       bool causal, double dropout, RengaValue *y)
@@ -407,6 +468,11 @@ RengaErrorCode RengaGraphAddAttention(RengaGraph graph, RengaValue q, RengaValue
 
    Output:
    . loss - a scalar: in a micro-batch its share of the mean over the whole batch
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_ARGUMENT for a value that there is
+   not; RENGA_ERR_SHAPE where the operator does not take the shapes.
+
+   See also: RengaGraphSetLoss(), RengaGraphAddNode()
 @*/
 RengaErrorCode RengaGraphAddCrossEntropy(RengaGraph graph, RengaValue scores, RengaValue labels,
                                          int64_t ignore_index, RengaValue *loss)

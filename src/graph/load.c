@@ -139,6 +139,12 @@ static bool EndsWith(const char *text, const char *suffix)
    . graph - an empty graph
    . what - FILE.onnx; or NAME:key=value,… with NAME that of a builder
 
+   Errors: RENGA_ERR_ORDER where the graph is not empty; RENGA_ERR_OPTION for a name that is
+   neither a file nor a network, or a key that the network has not. Of a file:
+   RENGA_ERR_FILE_OPEN where it cannot be read, RENGA_ERR_FILE_FORMAT where it is no ONNX model
+   or is damaged, RENGA_ERR_SUPPORT for what Renga does not have, RENGA_ERR_SHAPE or
+   RENGA_ERR_GRAPH for nodes that do not go together, with the node; all ranks have the error.
+
    Notes: the builders, their settings and the inputs of their networks: bert: layers, hidden,
    heads, intermediate, sequence, vocabulary, segments, padding, next_sentence, prenorm, dropout,
    deviation;
@@ -152,6 +158,8 @@ static bool EndsWith(const char *text, const char *suffix)
    prenorm, dropout, smoothing; inputs source, target, labels. Labels of -100 do not count; with
    padding=1 token 0 of a source is not attended to, and a target is what the decoder reads: the
    labels, one place later.
+
+   See also: RengaGraphSetFromOptions(), RengaGraphSetUp()
 @*/
 RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
 {
@@ -197,6 +205,10 @@ RengaErrorCode RengaGraphLoad(RengaGraph graph, const char *what)
    . -graph_dimension NAME=SIZE,… - sizes of a file's symbolic dimensions
    . -graph_whole_batch SAMPLES - of a batch that is never cut, for losses across samples
    . -graph_batch_inputs NAME[:D],… - the inputs of a file that hold samples
+
+   Errors: RENGA_ERR_OPTION for a bad value; of -graph, what RengaGraphLoad says.
+
+   See also: RengaGraphLoad(), RengaGraphSetUp()
 @*/
 RengaErrorCode RengaGraphSetFromOptions(RengaGraph graph)
 {

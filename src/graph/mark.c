@@ -133,7 +133,11 @@ RengaErrorCode RengaGraphFindUpdates(RengaGraph graph)
    . count - how many
    . updates - lent; state = keep * state + (1 - keep) * factor * batch_value, in micro-batch order
 
+   Errors: RENGA_ERR_ORDER before RengaGraphSetUp.
+
    Notes: the variance of BatchNormalization is the biased one, as in ONNX, so factor is 1.
+
+   See also: RengaGraphAddState(), RengaGraphDifferentiate()
 @*/
 RengaErrorCode RengaGraphGetStateUpdates(RengaGraph graph, int *count,
                                          const RengaStateUpdate **updates)

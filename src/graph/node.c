@@ -233,8 +233,14 @@ RengaErrorCode RengaGraphInsertNode(RengaGraph graph, const char *op_name, const
    Output:
    . out - the new values: NAME, NAME:1, …
 
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_SUPPORT for an operator that there is
+   not; RENGA_ERR_GRAPH where a name is taken; RENGA_ERR_SHAPE or RENGA_ERR_ARGUMENT where the
+   operator does not take the inputs or attributes.
+
    Notes: inputs are values that exist, so the nodes cannot form a cycle. Wrong shapes are an error
    that shows the call; N is the batch.
+
+   See also: RengaGraphAddInput(), RengaOperatorFind(), RengaGraphSetUp()
 @*/
 RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *name,
                                  const RengaAttributes *attributes, int n_in, const RengaValue in[],
@@ -264,7 +270,11 @@ RengaErrorCode RengaGraphAddNode(RengaGraph graph, const char *op, const char *n
    . graph - the graph
    . node - 0 … RengaGraphGetNodeCount() - 1
 
+   Errors: a null handle, which the error handler is told.
+
    Notes: lent by the graph until it changes; NULL where there is no such node.
+
+   See also: RengaGraphGetNodeCount(), RengaGraphGetValue()
 @*/
 const RengaGraphNode *RengaGraphGetNode(RengaGraph graph, int node)
 {
@@ -279,6 +289,10 @@ const RengaGraphNode *RengaGraphGetNode(RengaGraph graph, int node)
 
    Input:
    . graph - the graph
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaGraphGetNode()
 @*/
 int RengaGraphGetNodeCount(RengaGraph graph)
 {

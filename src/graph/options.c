@@ -61,7 +61,11 @@ static RengaErrorCode SetText(char **place, const char *text)
    . graph - the graph, before RengaGraphSetUp
    . patterns - patterns of the shell, comma separated: "wte.*,blocks.0.*"; NULL: none
 
+   Errors: none beyond bad arguments.
+
    Notes: a pattern that fits no parameter is an error of RengaGraphSetUp.
+
+   See also: RengaGraphSetTrained(), RengaGraphGetTrained()
 @*/
 RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns)
 {
@@ -79,8 +83,12 @@ RengaErrorCode RengaGraphSetFrozen(RengaGraph graph, const char *patterns)
    . graph - the graph, before RengaGraphLoad: a file may hold constants that are to be trained
    . patterns - patterns of the shell, comma separated: "head.*"; NULL: none
 
+   Errors: none beyond bad arguments.
+
    Notes: stands above RengaGraphSetFrozen, so that frozen "*" and trained "head.*" train the head
    alone. A pattern that fits no parameter is an error of RengaGraphSetUp.
+
+   See also: RengaGraphSetFrozen(), RengaGraphGetTrained()
 @*/
 RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns)
 {
@@ -100,6 +108,10 @@ RengaErrorCode RengaGraphSetTrained(RengaGraph graph, const char *patterns)
    Output:
    . trained - lent by the graph until it is set again; NULL: none
    . frozen - likewise
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphSetTrained(), RengaGraphSetFrozen()
 @*/
 RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained, const char **frozen)
 {
@@ -123,10 +135,14 @@ RengaErrorCode RengaGraphGetTrained(RengaGraph graph, const char **trained, cons
    Options:
    . -graph_whole_batch SAMPLES - likewise
 
+   Errors: RENGA_ERR_ORDER after a network was loaded; RENGA_ERR_ARGUMENT for a negative number.
+
    Notes: products of the samples with each other (contrastive losses) and functions of sums over
    the batch have no shares that micro-batches could add up. A network that is read in this way may
    have them; it runs on plans of one micro-batch and one replica per stage, and all batches have
    that many samples.
+
+   See also: RengaGraphGetWholeBatch(), RengaGraphGetMixed()
 @*/
 RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples)
 {
@@ -149,6 +165,10 @@ RengaErrorCode RengaGraphSetWholeBatch(RengaGraph graph, int64_t samples)
 
    Output:
    . samples - 0: the batch is cut into micro-batches
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphSetWholeBatch()
 @*/
 RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples)
 {
@@ -166,6 +186,10 @@ RengaErrorCode RengaGraphGetWholeBatch(RengaGraph graph, int64_t *samples)
    Input:
    . graph - the graph, before RengaGraphLoad
    . dimensions - "sequence=128,width=64"; NULL: none
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphLoad()
 @*/
 RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
 {
@@ -188,9 +212,13 @@ RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions)
    Options:
    . -graph_batch_inputs NAME[:D],… - likewise
 
+   Errors: RENGA_ERR_ORDER after a network was loaded.
+
    Notes: needed where a file has a fixed batch, or symbolic sizes, and the default takes for the
    batch what is none. An input of which the samples are not the first dimension becomes one of
    which they are, as in data sets. A name that no input has is an error of RengaGraphLoad.
+
+   See also: RengaGraphGetBatchInputs(), RengaGraphLoad()
 @*/
 RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs)
 {
@@ -211,6 +239,10 @@ RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs)
 
    Output:
    . inputs - lent by the graph until it is set again; NULL: not said
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphSetBatchInputs()
 @*/
 RengaErrorCode RengaGraphGetBatchInputs(RengaGraph graph, const char **inputs)
 {
@@ -256,6 +288,10 @@ RengaErrorCode RengaGraphSetFileBatch_Private(RengaGraph graph, int64_t batch)
 
    Output:
    . batch - a default for the user's; 0 where the file leaves it open
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphLoad()
 @*/
 RengaErrorCode RengaGraphGetFileBatch(RengaGraph graph, int64_t *batch)
 {

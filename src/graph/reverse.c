@@ -272,10 +272,16 @@ static RengaErrorCode CheckFloatingGradient(RengaGraph graph, int count, const R
    . seed_gradients - new inputs "gradient:NAME"
    . wanted_gradients - RENGA_VALUE_NONE where nothing depends on the value
 
+   Errors: RENGA_ERR_ORDER before RengaGraphSetUp, or the second time; RENGA_ERR_ARGUMENT for a
+   seed that has no gradient or is there twice; RENGA_ERR_SUPPORT for a loss that is not float32,
+   or an operator without a gradient.
+
    Notes: the loss, where the graph has it, is seeded with 1. Contributions to a value are added in
    descending order of the ids of the nodes that read it, on top of the seed; so a sum that a later
    stage begins goes on here exactly as in one stage. Each use of a parameter has a gradient of its
    own: RengaGraphGetParameterUses. Frozen parameters have none.
+
+   See also: RengaGraphGetParameterUses(), RengaGraphGetStateUpdates(), RengaGradientRegister()
 @*/
 RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const RengaValue seeds[],
                                        RengaValue seed_gradients[], int n_wanted,
@@ -309,6 +315,10 @@ RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const Reng
    Output:
    . count - how many
    . uses - lent; by node id, then input number: the order in which they are to be added
+
+   Errors: RENGA_ERR_ORDER before RengaGraphDifferentiate.
+
+   See also: RengaGraphDifferentiate()
 @*/
 RengaErrorCode RengaGraphGetParameterUses(RengaGraph graph, int *count,
                                           const RengaParameterUse **uses)

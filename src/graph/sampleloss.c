@@ -327,6 +327,8 @@ RengaErrorCode RengaGraphAddSampleLosses(RengaGraph graph)
    Notes: the loss of a cross-entropy is the mean over the labels of the sample that count, without
    class weights; that of another sum is the same sum over what the sample has of it. Penalties on
    parameters belong to no sample. RengaPipelineGetSampleLosses has the numbers after a step.
+
+   See also: RengaGraphGetSampleLosses(), RengaGraphSetUp()
 @*/
 RengaErrorCode RengaGraphSetSampleLosses(RengaGraph graph, bool wanted)
 {
@@ -347,6 +349,10 @@ RengaErrorCode RengaGraphSetSampleLosses(RengaGraph graph, bool wanted)
 
    Output:
    . value - RENGA_VALUE_NONE where it was not asked for, or the graph is not set up
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphSetSampleLosses()
 @*/
 RengaErrorCode RengaGraphGetSampleLosses(RengaGraph graph, RengaValue *value)
 {

@@ -68,10 +68,17 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    . -graph_frozen PATTERNS - parameters that are not trained
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
 
+   Errors: RENGA_ERR_GRAPH where there is neither an output nor a loss, no node makes the loss,
+   or a node mixes the samples of the batch; RENGA_ERR_SUPPORT for losses of samples that the
+   network does not have; RENGA_ERR_FILE_OPEN where -graph_view names a file that cannot be
+   written.
+
    Notes: nodes and values that neither the loss nor an output needs are removed, duplicates are
    made one, patterns are fused, means over the batch become sums divided by a BatchSum. Values are
    renumbered: find them by name. Refused are networks that would mix the samples of a batch, and
    those whose loss in a micro-batch is not a share of the loss of the batch.
+
+   See also: RengaGraphLoad(), RengaGraphAddNode(), RengaGraphDifferentiate()
 @*/
 RengaErrorCode RengaGraphSetUp(RengaGraph graph)
 {

@@ -176,10 +176,15 @@ static RengaErrorCode FillPart(GraphCut *cut)
    Output:
    . subgraph - to be freed with RengaGraphDestroy
 
+   Errors: RENGA_ERR_ORDER before RengaGraphSetUp; RENGA_ERR_ARGUMENT for nodes that there are
+   not.
+
    Notes: values keep their names and nodes their ids. Values made by earlier stages are inputs
    of the subgraph; those that later stages or the caller need are its outputs, and the loss is,
    where it is made here. Prepared nodes are cloned into each stage that needs them; where none
    of a stage's nodes needs one of its own prepared nodes, that node is left out.
+
+   See also: RengaGraphDifferentiate(), RengaPlanSetStages()
 @*/
 RengaErrorCode RengaGraphGetSubgraph(RengaGraph graph, int first, int last, RengaGraph *subgraph)
 {

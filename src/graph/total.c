@@ -14,6 +14,10 @@
 
    Output:
    . flops - a multiply-add counts two
+
+   Errors: RENGA_ERR_ARGUMENT for a node that there is not.
+
+   See also: RengaGraphGetTotals(), RengaOperatorFlops()
 @*/
 RengaErrorCode RengaGraphGetNodeFlops(RengaGraph graph, int node, int64_t batch, double *flops)
 {
@@ -47,6 +51,10 @@ static double ValueBytes(const RengaGraphValue *value, int64_t batch)
    . totals - elements of the parameters; operations and bytes of the outputs of all forward
      nodes for
      a batch of one sample
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphGetNodeFlops()
 @*/
 RengaErrorCode RengaGraphGetTotals(RengaGraph graph, RengaGraphTotals *totals)
 {
@@ -116,8 +124,12 @@ static uint64_t Digest(RengaGraph graph)
    Input:
    . graph - the graph
 
+   Errors: a null handle, which the error handler is told.
+
    Notes: of names, shapes, operators and attributes; not of data, so a plan made for a network
    fits it whatever its weights.
+
+   See also: RengaGraphSetUp()
 @*/
 uint64_t RengaGraphGetDigest(RengaGraph graph)
 {

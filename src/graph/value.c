@@ -53,7 +53,11 @@ RengaErrorCode RengaGraphRebuildNames(RengaGraph graph)
    . graph - the graph
    . name - of the value
 
+   Errors: a null handle, which the error handler is told.
+
    Notes: RENGA_VALUE_NONE where there is none.
+
+   See also: RengaGraphGetValue()
 @*/
 RengaValue RengaGraphFindValue(RengaGraph graph, const char *name)
 {
@@ -170,6 +174,11 @@ static RengaErrorCode AddLeaf(RengaGraph graph, const char *name, const char *ot
 
    Output:
    . value - the new value
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_GRAPH for a name that is empty or
+   taken.
+
+   See also: RengaGraphAddNode(), RengaGraphAddConstant()
 @*/
 RengaErrorCode RengaGraphAddInput(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
                                   RengaValue *value)
@@ -216,6 +225,11 @@ static RengaErrorCode AddTrained(RengaGraph graph, const char *name, const char 
 
    Output:
    . value - the new value
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_GRAPH for a name that is empty or
+   taken; RENGA_ERR_SHAPE for one that is not floating, or whose shape depends on the batch.
+
+   See also: RengaGraphAddState(), RengaGraphInitializeValue()
 @*/
 RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name,
                                       const RengaTensorSpec *spec, const RengaInit *init,
@@ -239,6 +253,11 @@ RengaErrorCode RengaGraphAddParameter(RengaGraph graph, const char *name,
 
    Output:
    . value - the new value
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_GRAPH for a name that is empty or
+   taken; RENGA_ERR_SHAPE for one that is not floating, or whose shape depends on the batch.
+
+   See also: RengaGraphAddParameter(), RengaGraphGetStateUpdates()
 @*/
 RengaErrorCode RengaGraphAddState(RengaGraph graph, const char *name, const RengaTensorSpec *spec,
                                   const RengaInit *init, RengaValue *value)
@@ -261,6 +280,11 @@ RengaErrorCode RengaGraphAddState(RengaGraph graph, const char *name, const Reng
 
    Output:
    . value - the new value
+
+   Errors: RENGA_ERR_ORDER after RengaGraphSetUp; RENGA_ERR_GRAPH for a name that is empty or
+   taken; RENGA_ERR_SHAPE where its shape depends on the batch.
+
+   See also: RengaGraphAddInput()
 @*/
 RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name,
                                      const RengaTensorSpec *spec, const void *data,
@@ -283,117 +307,6 @@ RengaErrorCode RengaGraphAddConstant(RengaGraph graph, const char *name,
 }
 
 /*@
-   RengaGraphAddOutput - keep a value, so that it may be read after a forward
-
-   Not collective
-
-   Input:
-   . graph - the graph
-   . value - any value
-@*/
-RengaErrorCode RengaGraphAddOutput(RengaGraph graph, RengaValue value)
-{
-  RengaCheckPointer(graph);
-  RengaCall(RengaGraphCheckValue(graph, value));
-  for (int i = 0; i < graph->n_outputs; i++)
-    if (graph->output[i] == value) return RENGA_SUCCESS;
-  RengaCall(RengaRealloc(graph->n_outputs + 1, &graph->output));
-  graph->output[graph->n_outputs++] = value;
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaGraphSetLoss - the value that is to become small
-
-   Not collective
-
-   Input:
-   . graph - the graph
-   . value - one floating number: in a micro-batch its share, so that the shares of a batch add up
-@*/
-RengaErrorCode RengaGraphSetLoss(RengaGraph graph, RengaValue value)
-{
-  char text[160];
-  RengaCheckPointer(graph);
-  RengaCall(RengaGraphCheckValue(graph, value));
-  const RengaTensorSpec *spec = RengaGraphSpec(graph, value);
-  RengaTensorSpecFormat(spec, sizeof text, text);
-  bool scalar = RengaGraphBatchDimension(spec) < 0 && RengaTensorSpecCount(spec) == 1;
-  RengaCheck(scalar && RengaDataTypeIsFloating(spec->type), MPI_COMM_SELF, RENGA_ERR_SHAPE,
-             "the loss \"%s\" is %s, must be one floating number", graph->value[value]->name, text);
-  graph->loss = value;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode FindNamedValue(RengaGraph graph, const char *name, RengaValue *value)
-{
-  const char **names, *closest;
-  *value = RengaGraphFindValue(graph, name);
-  if (*value != RENGA_VALUE_NONE) return RENGA_SUCCESS;
-  RengaCall(RengaMalloc(graph->n_values + 1, &names));
-  for (int v = 0; v < graph->n_values; v++) names[v] = graph->value[v]->name;
-  closest = RengaClosestName(name, graph->n_values, names);
-  RengaFree(&names);
-  RengaRaise(graph->hdr.comm, RENGA_ERR_ARGUMENT, "the network has no value %s%s%s%s", name,
-             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
-}
-
-/* The values named, each once; without names the outputs that the graph has, but the loss. */
-static RengaErrorCode FindEnds(RengaGraph graph, int count, const char *const names[], int *n_ends,
-                               RengaValue ends[])
-{
-  const int n = count > 0 ? count : graph->n_outputs;
-  *n_ends = 0;
-  for (int i = 0; i < n; i++) {
-    bool twice = count == 0 && graph->output[i] == graph->loss;
-    RengaValue end = count == 0 ? graph->output[i] : RENGA_VALUE_NONE;
-    if (count > 0) RengaCall(FindNamedValue(graph, names[i], &end));
-    for (int k = 0; k < *n_ends; k++) twice = twice || ends[k] == end;
-    if (!twice) ends[(*n_ends)++] = end;
-  }
-  RengaCheck(*n_ends > 0, graph->hdr.comm, RENGA_ERR_GRAPH,
-             "the network has no output besides its loss: name values that it is to end at (renga "
-             "predict -output NAME,...)");
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaGraphKeepOutputs - let a network end at some values, without its loss
-
-   Collective
-
-   Input:
-   . graph - not set up
-   . count - number of names; 0: the outputs that it has
-   . names - of any values
-
-   Notes: RengaGraphSetUp then removes what these do not need: the loss, the labels that it compares
-   with, parameters of other ends. For networks that are run forward alone.
-
-   Errors: a value that is not there; no output besides the loss. After an error the graph is as
-   before.
-@*/
-RengaErrorCode RengaGraphKeepOutputs(RengaGraph graph, int count, const char *const names[])
-{
-  RengaValue *ends = NULL;
-  int n_ends;
-  RengaCheckPointer(graph);
-  RengaCheck(graph->hdr.state < RENGA_STATE_SETUP, MPI_COMM_SELF, RENGA_ERR_ORDER,
-             "RengaGraphKeepOutputs: call it before RengaGraphSetUp");
-  RengaCheck(count >= 0 && (names || count == 0), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
-             "RengaGraphKeepOutputs: %d names%s", count, names ? "" : " at NULL");
-  RengaCall(RengaMalloc(count + graph->n_outputs + 1, &ends));
-  const RengaErrorCode code = FindEnds(graph, count, names, &n_ends, ends);
-  if (code) RengaFree(&ends);
-  RengaCall(code);
-  RengaFree(&graph->output);
-  graph->output = ends;
-  graph->n_outputs = n_ends;
-  graph->loss = RENGA_VALUE_NONE;
-  return RENGA_SUCCESS;
-}
-
-/*@
    RengaGraphGetValue - look at a value
 
    Not collective
@@ -402,7 +315,11 @@ RengaErrorCode RengaGraphKeepOutputs(RengaGraph graph, int count, const char *co
    . graph - the graph
    . value - 0 … RengaGraphGetValueCount() - 1
 
+   Errors: a null handle, which the error handler is told.
+
    Notes: lent by the graph until it changes; NULL where there is no such value.
+
+   See also: RengaGraphFindValue(), RengaGraphGetValueCount()
 @*/
 const RengaGraphValue *RengaGraphGetValue(RengaGraph graph, RengaValue value)
 {
@@ -417,47 +334,13 @@ const RengaGraphValue *RengaGraphGetValue(RengaGraph graph, RengaValue value)
 
    Input:
    . graph - the graph
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaGraphGetValue()
 @*/
 int RengaGraphGetValueCount(RengaGraph graph)
 {
   RengaCheckHandle(graph, 0);
   return graph ? graph->n_values : 0;
-}
-
-/*@
-   RengaGraphGetOutputs - the values that may be read after a forward
-
-   Not collective
-
-   Input:
-   . graph - the graph
-
-   Output:
-   . count - how many
-   . values - lent by the graph until it changes; the loss is not among them unless it was added
-@*/
-RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaValue **values)
-{
-  RengaCheckPointer(graph);
-  *count = graph->n_outputs;
-  *values = graph->output;
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaGraphGetLoss - the value that is to become small
-
-   Not collective
-
-   Input:
-   . graph - the graph
-
-   Output:
-   . value - RENGA_VALUE_NONE where there is none
-@*/
-RengaErrorCode RengaGraphGetLoss(RengaGraph graph, RengaValue *value)
-{
-  RengaCheckPointer(graph);
-  *value = graph->loss;
-  return RENGA_SUCCESS;
 }

@@ -222,6 +222,11 @@ static const struct {
    . graph - the graph
    . viewer - ascii: totals, inputs, outputs and a table of operators; dot: a drawing; json: all
      of it
+
+   Errors: RENGA_ERR_SUPPORT for a viewer that is not ascii, dot or json; RENGA_ERR_FILE_WRITE
+   where the file does not take it.
+
+   See also: RengaGraphGetTotals(), RengaViewerCreate()
 @*/
 RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer)
 {

@@ -190,6 +190,9 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    Options:
    . -machine_file - the same
 
+   Errors: RENGA_ERR_FILE_OPEN where there is no such file or machine; RENGA_ERR_FILE_FORMAT with
+   what is wrong in the file.
+
    Notes: the form is that of an options file, with the keys name, nodes, devices (of a node),
    memory (bytes of a device), matrix_rate, vector_rate (FLOP/s), memory_bandwidth (bytes/s),
    matrix_efficiency, vector_efficiency, bandwidth_efficiency (shares that are reached), launch
@@ -198,6 +201,8 @@ static RengaErrorCode CheckMachineFile(RengaMachine machine, const char *path,
    are known, matrix_rate_float64, matrix_rate_bfloat16, matrix_rate_float16. A missing or unknown
    key and a value out of all bounds are errors. What RengaMachineSetNodes() and
    RengaMachineSetMemory() ask for is kept.
+
+   See also: RengaMachineSetFromOptions(), RengaMachineSetNodes()
 @*/
 RengaErrorCode RengaMachineLoad(RengaMachine machine, const char *file)
 {

@@ -1,4 +1,4 @@
-librenga_la_SOURCES += %D%/machine.c %D%/file.c %D%/seconds.c
+librenga_la_SOURCES += %D%/machine.c %D%/file.c %D%/seconds.c %D%/view.c
 noinst_HEADERS += %D%/machineimpl.h
 
 # The one file that knows folders, so that nothing else depends on them.

@@ -1,4 +1,4 @@
-/* The machine: life, options, what it consists of, view. */
+/* The machine: life, options, what it consists of. */
 #include "machineimpl.h"
 #include "renga/private/packages.h"
 #include <stdlib.h>
@@ -40,8 +40,12 @@ static RengaErrorCode DestroyMachine(void *object)
    Output:
    . machine - to be freed with RengaMachineDestroy()
 
+   Errors: none beyond bad arguments.
+
    Notes: describe it with RengaMachineLoad() or -machine_file, or with RengaMachineSetDevice() and
    RengaMachineSetLevels(). Nothing but loading is collective.
+
+   See also: RengaMachineLoad(), RengaMachineDestroy()
 @*/
 RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine)
 {
@@ -62,6 +66,11 @@ RengaErrorCode RengaMachineCreate(RengaComm comm, RengaMachine *machine)
 
    Options:
    . -machine_nodes - the number
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number; RENGA_ERR_ORDER where the levels were not
+   read from a file.
+
+   See also: RengaMachineGetNodes(), RengaMachineLoad()
 @*/
 RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes)
 {
@@ -88,6 +97,10 @@ RengaErrorCode RengaMachineSetNodes(RengaMachine machine, int64_t nodes)
 
    Options:
    . -machine_memory - the same
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number.
+
+   See also: RengaMachineGetMemory()
 @*/
 RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
 {
@@ -113,6 +126,10 @@ RengaErrorCode RengaMachineSetMemory(RengaMachine machine, int64_t bytes)
    Output:
    . bytes - of each device, as RengaMachineSetMemory() set it; 0: the file's, which
      RengaMachineGetDevice() has
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaMachineSetMemory()
 @*/
 RengaErrorCode RengaMachineGetMemory(RengaMachine machine, int64_t *bytes)
 {
@@ -155,6 +172,10 @@ static RengaErrorCode ReadCounts(RengaMachine machine, const char *text)
    . -machine_file NAME - a machine file to load
    . -machine_nodes N - nodes to plan for; of several, N,M,…, the first is taken here
    . -machine_memory BYTES - of each device
+
+   Errors: RENGA_ERR_OPTION for a bad value; of -machine_file, what RengaMachineLoad says.
+
+   See also: RengaMachineLoad(), RengaMachineGetNodeCounts()
 @*/
 RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine)
 {
@@ -182,6 +203,10 @@ RengaErrorCode RengaMachineSetFromOptions(RengaMachine machine)
    Output:
    . count - 0 where the option was not given
    . nodes - lent
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaMachineSetFromOptions(), RengaMachineSetNodes()
 @*/
 RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const int64_t **nodes)
 {
@@ -201,6 +226,10 @@ RengaErrorCode RengaMachineGetNodeCounts(RengaMachine machine, int *count, const
    Input:
    . machine - the machine
    . device - copied, its name too
+
+   Errors: RENGA_ERR_ARGUMENT for memory, rates or efficiencies that are not positive.
+
+   See also: RengaMachineGetDevice(), RengaMachineSetLevels()
 @*/
 RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDevice *device)
 {
@@ -233,6 +262,11 @@ RengaErrorCode RengaMachineSetDevice(RengaMachine machine, const RengaMachineDev
    . machine - the machine
    . count - of levels, 1 … 3
    . levels - lowest first: a node, then groups of nodes, each a multiple of the one below; copied
+
+   Errors: RENGA_ERR_ARGUMENT for no level or too many, or a level that is not made of groups of
+   the one below.
+
+   See also: RengaMachineGetLevels(), RengaMachineSetDevice()
 @*/
 RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
                                      const RengaMachineLevel levels[])
@@ -271,6 +305,10 @@ RengaErrorCode RengaMachineSetLevels(RengaMachine machine, int count,
 
    Output:
    . name - lent
+
+   Errors: RENGA_ERR_ORDER where the machine is not described yet.
+
+   See also: RengaMachineLoad()
 @*/
 RengaErrorCode RengaMachineGetName(RengaMachine machine, const char **name)
 {
@@ -291,6 +329,10 @@ RengaErrorCode RengaMachineGetName(RengaMachine machine, const char **name)
 
    Output:
    . devices - how many
+
+   Errors: RENGA_ERR_ORDER where the machine is not described yet.
+
+   See also: RengaMachineGetDevicesPerNode(), RengaMachineGetNodes()
 @*/
 RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices)
 {
@@ -311,6 +353,10 @@ RengaErrorCode RengaMachineGetDeviceCount(RengaMachine machine, int64_t *devices
 
    Output:
    . devices - how many
+
+   Errors: RENGA_ERR_ORDER where the machine is not described yet.
+
+   See also: RengaMachineGetDeviceCount(), RengaMachineGetNodes()
 @*/
 RengaErrorCode RengaMachineGetDevicesPerNode(RengaMachine machine, int64_t *devices)
 {
@@ -331,6 +377,10 @@ RengaErrorCode RengaMachineGetDevicesPerNode(RengaMachine machine, int64_t *devi
 
    Output:
    . nodes - how many
+
+   Errors: RENGA_ERR_ORDER where the machine is not described yet.
+
+   See also: RengaMachineSetNodes()
 @*/
 RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes)
 {
@@ -351,6 +401,10 @@ RengaErrorCode RengaMachineGetNodes(RengaMachine machine, int64_t *nodes)
 
    Output:
    . device - lent
+
+   Errors: RENGA_ERR_ORDER where the machine is not described yet.
+
+   See also: RengaMachineSetDevice()
 @*/
 RengaErrorCode RengaMachineGetDevice(RengaMachine machine, const RengaMachineDevice **device)
 {
@@ -372,6 +426,10 @@ RengaErrorCode RengaMachineGetDevice(RengaMachine machine, const RengaMachineDev
    Output:
    . count - of levels
    . levels - lent
+
+   Errors: RENGA_ERR_ORDER where the machine is not described yet.
+
+   See also: RengaMachineSetLevels(), RengaMachineLevelOf()
 @*/
 RengaErrorCode RengaMachineGetLevels(RengaMachine machine, int *count,
                                      const RengaMachineLevel **levels)
@@ -385,64 +443,6 @@ RengaErrorCode RengaMachineGetLevels(RengaMachine machine, int *count,
   return RENGA_SUCCESS;
 }
 
-/* Rates of the types that have one of their own. */
-static RengaErrorCode ViewRates(const RengaMachineDevice *device, RengaViewer viewer)
-{
-  const struct {
-    const char *type;
-    double rate;
-  } rates[] = {{"float64", device->matrix_rate_float64},
-               {"bfloat16", device->matrix_rate_bfloat16},
-               {"float16", device->matrix_rate_float16}};
-  for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
-    if (rates[i].rate > 0)
-      RengaCall(RengaViewerPrintf(viewer, "  products of %s: %.4g TFLOP/s\n", rates[i].type,
-                                  1e-12 * rates[i].rate));
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaMachineView - show a machine
-
-   Collective
-
-   Input:
-   . machine - the machine
-   . viewer - where
-@*/
-RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
-{
-  RengaCheckPointer(machine);
-  RengaCheckPointer(viewer);
-  if (machine->hdr.state < RENGA_STATE_SETUP) {
-    RengaCall(RengaViewerPrintf(viewer, "machine: not described yet\n"));
-    return RENGA_SUCCESS;
-  }
-  const RengaMachineDevice *device = &machine->device;
-  char memory[32], bandwidth[32];
-  const int64_t devices = machine->level[machine->n_levels - 1].devices;
-  RengaFormatBytes((double)device->memory, sizeof memory, memory);
-  RengaFormatBytes(device->memory_bandwidth, sizeof bandwidth, bandwidth);
-  RengaCall(RengaViewerPrintf(viewer, "machine %s: %lld nodes x %lld devices\n", device->name,
-                              (long long)(devices / machine->level[0].devices),
-                              (long long)machine->level[0].devices));
-  RengaCall(RengaViewerPrintf(
-      viewer,
-      "  device: %s at %s/s (reached: %.0f %%), products %.4g TFLOP/s (%.0f %%), other %.4g "
-      "TFLOP/s (%.0f %%), launch %.3g us\n",
-      memory, bandwidth, 100 * device->bandwidth_efficiency, 1e-12 * device->matrix_rate,
-      100 * device->matrix_efficiency, 1e-12 * device->vector_rate, 100 * device->vector_efficiency,
-      1e6 * device->launch));
-  RengaCall(ViewRates(device, viewer));
-  for (int l = 0; l < machine->n_levels; l++) {
-    RengaFormatBytes(machine->level[l].bandwidth, sizeof bandwidth, bandwidth);
-    RengaCall(RengaViewerPrintf(viewer, "  %s: %lld devices, %.3g us, %s/s from one to another\n",
-                                machine->level[l].name, (long long)machine->level[l].devices,
-                                1e6 * machine->level[l].latency, bandwidth));
-  }
-  return RENGA_SUCCESS;
-}
-
 /*@
    RengaMachineDestroy - free a machine
 
@@ -450,6 +450,10 @@ RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
 
    Input:
    . machine - set to NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaMachineCreate()
 @*/
 RengaErrorCode RengaMachineDestroy(RengaMachine *machine)
 {

@@ -10,7 +10,11 @@
    . machine - the machine, described
    . rank, other - numbered node after node
 
+   Errors: a null handle, which the error handler is told.
+
    Notes: 0 where they share a node; the highest level where no group holds both.
+
+   See also: RengaMachineMessageSeconds(), RengaMachineGetLevels()
 @*/
 int RengaMachineLevelOf(RengaMachine machine, int64_t rank, int64_t other)
 {
@@ -31,6 +35,10 @@ int RengaMachineLevelOf(RengaMachine machine, int64_t rank, int64_t other)
    . machine - the machine, described
    . level - of the link
    . bytes - of the message
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaMachineReduceSeconds(), RengaMachineLevelOf()
 @*/
 double RengaMachineMessageSeconds(RengaMachine machine, int level, double bytes)
 {
@@ -62,9 +70,13 @@ static int64_t InGroup(RengaMachine machine, int level, int widest, int64_t repl
    . replicas - devices that hold a part of the sum
    . bytes - of the vector
 
+   Errors: a null handle, which the error handler is told.
+
    Notes: a reduce-scatter and an all-gather, each device exchanging one piece with each other one:
    that of RengaCommSumBegin(). Replicas are taken to fill groups of the lower levels evenly. The
    additions are a matter of memory bandwidth.
+
+   See also: RengaMachineMessageSeconds(), RengaMachineLevelOf()
 @*/
 double RengaMachineReduceSeconds(RengaMachine machine, int level, int64_t replicas, double bytes)
 {

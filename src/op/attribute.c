@@ -85,6 +85,8 @@ static RengaErrorCode SetReals(RengaAttributes *attributes, const char *name,
    . value - the value
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
+
+   See also: RengaAttributesInt(), RengaAttributesSetInts()
 @*/
 RengaErrorCode RengaAttributesSetInt(RengaAttributes *attributes, const char *name, int64_t value)
 {
@@ -104,6 +106,8 @@ RengaErrorCode RengaAttributesSetInt(RengaAttributes *attributes, const char *na
    . values - the values, copied
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
+
+   See also: RengaAttributesInts(), RengaAttributesSetInt()
 @*/
 RengaErrorCode RengaAttributesSetInts(RengaAttributes *attributes, const char *name, int count,
                                       const int64_t values[])
@@ -123,6 +127,8 @@ RengaErrorCode RengaAttributesSetInts(RengaAttributes *attributes, const char *n
    . value - the value
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
+
+   See also: RengaAttributesReal(), RengaAttributesSetReals()
 @*/
 RengaErrorCode RengaAttributesSetReal(RengaAttributes *attributes, const char *name, double value)
 {
@@ -142,6 +148,8 @@ RengaErrorCode RengaAttributesSetReal(RengaAttributes *attributes, const char *n
    . values - the values, copied
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
+
+   See also: RengaAttributesFind(), RengaAttributesSetReal()
 @*/
 RengaErrorCode RengaAttributesSetReals(RengaAttributes *attributes, const char *name, int count,
                                        const double values[])
@@ -161,6 +169,8 @@ RengaErrorCode RengaAttributesSetReals(RengaAttributes *attributes, const char *
    . value - the text, copied
 
    Errors: without memory the whole list is freed, so that a caller has nothing to undo.
+
+   See also: RengaAttributesString()
 @*/
 RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char *name,
                                         const char *value)
@@ -185,6 +195,10 @@ RengaErrorCode RengaAttributesSetString(RengaAttributes *attributes, const char 
    Input:
    . attributes - the list
    . name - of the attribute; one that is not there is no error
+
+   Errors: none; a name that is not there is none.
+
+   See also: RengaAttributesFind(), RengaAttributesFree()
 @*/
 RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *name)
 {
@@ -207,7 +221,11 @@ RengaErrorCode RengaAttributesRemove(RengaAttributes *attributes, const char *na
    . attributes - the list; NULL is an empty one
    . name - of the attribute
 
+   Errors: none; NULL where the name is not there.
+
    Notes: lent until the list changes
+
+   See also: RengaAttributesInt(), RengaAttributesReal(), RengaAttributesString()
 @*/
 const RengaAttribute *RengaAttributesFind(const RengaAttributes *attributes, const char *name)
 {
@@ -223,6 +241,10 @@ const RengaAttribute *RengaAttributesFind(const RengaAttributes *attributes, con
    . attributes - the list; NULL is an empty one
    . name - of the attribute
    . otherwise - the answer where it is absent or no integer
+
+   Errors: none.
+
+   See also: RengaAttributesSetInt(), RengaAttributesFind()
 @*/
 int64_t RengaAttributesInt(const RengaAttributes *attributes, const char *name, int64_t otherwise)
 {
@@ -239,6 +261,10 @@ int64_t RengaAttributesInt(const RengaAttributes *attributes, const char *name, 
    . attributes - the list; NULL is an empty one
    . name - of the attribute
    . otherwise - the answer where it is absent or no number
+
+   Errors: none.
+
+   See also: RengaAttributesSetReal(), RengaAttributesFind()
 @*/
 double RengaAttributesReal(const RengaAttributes *attributes, const char *name, double otherwise)
 {
@@ -256,7 +282,11 @@ double RengaAttributesReal(const RengaAttributes *attributes, const char *name, 
    . name - of the attribute
    . otherwise - the answer where it is absent or no text
 
+   Errors: none.
+
    Notes: lent until the list changes
+
+   See also: RengaAttributesSetString(), RengaAttributesFind()
 @*/
 const char *RengaAttributesString(const RengaAttributes *attributes, const char *name,
                                   const char *otherwise)
@@ -277,7 +307,11 @@ const char *RengaAttributesString(const RengaAttributes *attributes, const char 
    Output:
    . count - number of integers; 0 where the attribute is absent (the answer is then NULL)
 
+   Errors: none.
+
    Notes: lent until the list changes
+
+   See also: RengaAttributesSetInts(), RengaAttributesFind()
 @*/
 const int64_t *RengaAttributesInts(const RengaAttributes *attributes, const char *name, int *count)
 {
@@ -315,6 +349,10 @@ static RengaErrorCode CopyAttributeRow(const RengaAttribute *row, RengaAttribute
 
    Output:
    . to - the copy; what it held is forgotten, not freed. Free it with RengaAttributesFree
+
+   Errors: RENGA_ERR_MEMORY, and the copy stays as it was.
+
+   See also: RengaAttributesFree(), RengaAttributesEqual()
 @*/
 RengaErrorCode RengaAttributesCopy(const RengaAttributes *from, RengaAttributes *to)
 {
@@ -346,6 +384,10 @@ static bool RowsEqual(const RengaAttribute *a, const RengaAttribute *b)
    Input:
    . a - a list; NULL is an empty one
    . b - a list; NULL is an empty one
+
+   Errors: none.
+
+   See also: RengaAttributesHash()
 @*/
 bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b)
 {
@@ -367,7 +409,11 @@ bool RengaAttributesEqual(const RengaAttributes *a, const RengaAttributes *b)
    . except - name of an attribute that does not count; NULL: all count
    . seed - a hash of what comes before
 
+   Errors: none.
+
    Notes: the same in every run and on every rank.
+
+   See also: RengaAttributesEqual()
 @*/
 uint64_t RengaAttributesHash(const RengaAttributes *attributes, const char *except, uint64_t seed)
 {
@@ -391,6 +437,10 @@ uint64_t RengaAttributesHash(const RengaAttributes *attributes, const char *exce
 
    Input:
    . attributes - the list
+
+   Errors: none.
+
+   See also: RengaAttributesCopy()
 @*/
 RengaErrorCode RengaAttributesFree(RengaAttributes *attributes)
 {

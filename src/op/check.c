@@ -90,7 +90,11 @@ RengaErrorCode RengaOpCheckAttributes(const RengaOpCall *call)
    . call - the use of an operator
    . name - of the attribute
 
+   Errors: none.
+
    Notes: where absent the default of the operator's row, 0 where that has none
+
+   See also: RengaOpCallReal(), RengaAttributesInt()
 @*/
 int64_t RengaOpCallInt(const RengaOpCall *call, const char *name)
 {
@@ -108,7 +112,11 @@ int64_t RengaOpCallInt(const RengaOpCall *call, const char *name)
    . call - the use of an operator
    . name - of the attribute
 
+   Errors: none.
+
    Notes: where absent the default of the operator's row, 0 where that has none
+
+   See also: RengaOpCallInt(), RengaAttributesReal()
 @*/
 double RengaOpCallReal(const RengaOpCall *call, const char *name)
 {
@@ -126,7 +134,11 @@ double RengaOpCallReal(const RengaOpCall *call, const char *name)
    . call - the use of an operator
    . name - of the attribute
 
+   Errors: none.
+
    Notes: where absent the empty text, which stands for the operator's first choice
+
+   See also: RengaAttributesString()
 @*/
 const char *RengaOpCallString(const RengaOpCall *call, const char *name)
 {
@@ -144,6 +156,10 @@ const char *RengaOpCallString(const RengaOpCall *call, const char *name)
 
    Output:
    . count - number of integers, 0 where absent (the answer is then NULL)
+
+   Errors: none.
+
+   See also: RengaAttributesInts()
 @*/
 const int64_t *RengaOpCallInts(const RengaOpCall *call, const char *name, int *count)
 {
@@ -158,6 +174,10 @@ const int64_t *RengaOpCallInts(const RengaOpCall *call, const char *name, int *c
    Input:
    . call - the use of an operator
    . input - number of the input
+
+   Errors: none.
+
+   See also: RengaOpCallFormat()
 @*/
 bool RengaOpCallHasInput(const RengaOpCall *call, int input)
 {
@@ -175,6 +195,10 @@ bool RengaOpCallHasInput(const RengaOpCall *call, int input)
 
    Output:
    . text - the description, cut to size
+
+   Errors: none.
+
+   See also: RengaOpCallHasInput()
 @*/
 void RengaOpCallFormat(const RengaOpCall *call, size_t size, char text[])
 {

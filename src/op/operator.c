@@ -18,6 +18,10 @@ static const char outside[] = "RengaOperator"; /* the class of what is registere
 
    Input:
    . name - ONNX's name, or one of Renga's own
+
+   Errors: none; NULL where there is no such operator.
+
+   See also: RengaOperatorRegister(), RengaOperatorAt()
 @*/
 const RengaOperator *RengaOperatorFind(const char *name)
 {
@@ -49,6 +53,8 @@ bool RengaOperatorIsOutside_Private(const char *name)
    inputs are there. A node of an ONNX file that has this name, of whatever domain, is such an
    operator. What computes it: RengaKernelRegister(); its gradient: RengaGradientRegister(). Before
    the first graph that uses it.
+
+   See also: RengaKernelRegister(), RengaGradientRegister(), RengaOperatorFind()
 @*/
 RengaErrorCode RengaOperatorRegister(const RengaOperator *op)
 {
@@ -85,6 +91,10 @@ RengaErrorCode RengaOperatorRegister(const RengaOperator *op)
 
    Input:
    . index - 0 … RengaOperatorCount() - 1
+
+   Errors: none; NULL behind the last.
+
+   See also: RengaOperatorCount(), RengaOperatorFind()
 @*/
 const RengaOperator *RengaOperatorAt(int index)
 {
@@ -98,6 +108,10 @@ const RengaOperator *RengaOperatorAt(int index)
    RengaOperatorCount - number of operators in the table
 
    Not collective
+
+   Errors: none.
+
+   See also: RengaOperatorAt()
 @*/
 int RengaOperatorCount(void)
 {
@@ -143,7 +157,12 @@ static RengaErrorCode CheckConcrete(const RengaOpCall *call, const RengaTensorSp
    Output:
    . call - out[] is filled
 
+   Errors: RENGA_ERR_SHAPE where the operator does not take inputs of these shapes;
+   RENGA_ERR_ARGUMENT for an attribute or a type that it does not take.
+
    Notes: wrong arity, attributes, types or shapes are errors that show the call with all its shapes
+
+   See also: RengaOperatorFind(), RengaGraphAddNode()
 @*/
 RengaErrorCode RengaOperatorInfer(RengaOpCall *call)
 {
@@ -169,7 +188,11 @@ RengaErrorCode RengaOperatorInfer(RengaOpCall *call)
    Input:
    . call - the use of an operator
 
+   Errors: none.
+
    Notes: a multiply-add counts two; operators that only move data count none
+
+   See also: RengaOperatorBytes(), RengaGraphGetNodeFlops()
 @*/
 double RengaOperatorFlops(const RengaOpCall *call)
 {
@@ -186,6 +209,10 @@ double RengaOperatorFlops(const RengaOpCall *call)
 
    Input:
    . call - the use of an operator, outputs inferred
+
+   Errors: none.
+
+   See also: RengaOperatorFlops()
 @*/
 double RengaOperatorBytes(const RengaOpCall *call)
 {

@@ -21,7 +21,11 @@ static bool IsType(RengaDataType type)
    Input:
    . type - the data type
 
+   Errors: none.
+
    Notes: 0 for a value that is no data type
+
+   See also: RengaDataTypeName(), RengaTensorSpecBytes()
 @*/
 size_t RengaDataTypeSize(RengaDataType type)
 {
@@ -35,6 +39,10 @@ size_t RengaDataTypeSize(RengaDataType type)
 
    Input:
    . type - the data type
+
+   Errors: none.
+
+   See also: RengaDataTypeSize()
 @*/
 const char *RengaDataTypeName(RengaDataType type)
 {
@@ -48,6 +56,10 @@ const char *RengaDataTypeName(RengaDataType type)
 
    Input:
    . type - the data type
+
+   Errors: none.
+
+   See also: RengaDataTypeName()
 @*/
 bool RengaDataTypeIsFloating(RengaDataType type)
 {
@@ -63,7 +75,11 @@ bool RengaDataTypeIsFloating(RengaDataType type)
    Input:
    . spec - the tensor; a scalar has one element, an absent tensor none
 
+   Errors: none.
+
    Notes: a number that does not fit is given as INT64_MAX
+
+   See also: RengaTensorSpecBytes()
 @*/
 int64_t RengaTensorSpecCount(const RengaTensorSpec *spec)
 {
@@ -88,7 +104,11 @@ int64_t RengaTensorSpecCount(const RengaTensorSpec *spec)
    Input:
    . spec - the tensor
 
+   Errors: none.
+
    Notes: a number that does not fit is given as SIZE_MAX
+
+   See also: RengaTensorSpecCount(), RengaDataTypeSize()
 @*/
 size_t RengaTensorSpecBytes(const RengaTensorSpec *spec)
 {
@@ -105,6 +125,10 @@ size_t RengaTensorSpecBytes(const RengaTensorSpec *spec)
    Input:
    . spec - the shape; a dimension -c means c times the batch
    . batch - samples
+
+   Errors: none.
+
+   See also: RengaTensorSpecCount()
 @*/
 RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch)
 {
@@ -122,6 +146,10 @@ RengaTensorSpec RengaTensorSpecAt(const RengaTensorSpec *spec, int64_t batch)
    Input:
    . a - a tensor
    . b - another; absent ones are equal, whatever their types
+
+   Errors: none.
+
+   See also: RengaTensorSpecHash()
 @*/
 bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b)
 {
@@ -140,7 +168,11 @@ bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b)
    . specs - their types and shapes
    . seed - a hash of what comes before
 
+   Errors: none.
+
    Notes: the same in every run and on every rank.
+
+   See also: RengaTensorSpecEqual()
 @*/
 uint64_t RengaTensorSpecHash(int count, const RengaTensorSpec specs[], uint64_t seed)
 {
@@ -172,6 +204,10 @@ static int FormatDimension(int64_t dim, size_t size, char text[])
 
    Output:
    . text - the description, cut to size
+
+   Errors: none.
+
+   See also: RengaTensorSpecEqual()
 @*/
 void RengaTensorSpecFormat(const RengaTensorSpec *spec, size_t size, char text[])
 {

@@ -68,6 +68,10 @@ static RengaErrorCode ViewAdam(RengaOptimizer optimizer, RengaViewer viewer)
    . -optimizer_beta1 - the first
    . -optimizer_beta2 - the second
    . -optimizer_epsilon - the third
+
+   Errors: RENGA_ERR_ARGUMENT for a type without betas, or numbers that cannot be.
+
+   See also: RengaOptimizerGetBetas()
 @*/
 RengaErrorCode RengaOptimizerSetBetas(RengaOptimizer optimizer, double beta1, double beta2,
                                       double epsilon)
@@ -98,6 +102,10 @@ RengaErrorCode RengaOptimizerSetBetas(RengaOptimizer optimizer, double beta1, do
    . beta1 - of the first moment
    . beta2 - of the second moment
    . epsilon - added to the root of the second moment
+
+   Errors: RENGA_ERR_ARGUMENT for a type without betas.
+
+   See also: RengaOptimizerSetBetas()
 @*/
 RengaErrorCode RengaOptimizerGetBetas(RengaOptimizer optimizer, double *beta1, double *beta2,
                                       double *epsilon)

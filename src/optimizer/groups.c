@@ -117,8 +117,12 @@ void RengaOptimizerFreeGroups(RengaOptimizer optimizer)
    Options:
    . -optimizer_groups - the same: "*.bias:weight_decay=0;embedding*:frozen=yes"
 
+   Errors: none beyond bad arguments.
+
    Notes: where several patterns fit a name, the last one that says a key decides it. Errors of the
    text are found where it is first used.
+
+   See also: RengaOptimizerGetGroups(), RengaOptimizerGetGroup(), RengaOptimizerSetUp()
 @*/
 RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *groups)
 {
@@ -142,6 +146,10 @@ RengaErrorCode RengaOptimizerSetGroups(RengaOptimizer optimizer, const char *gro
 
    Output:
    . groups - as of RengaOptimizerSetGroups(), lent; NULL: none
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptimizerSetGroups()
 @*/
 RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **groups)
 {
@@ -164,6 +172,10 @@ RengaErrorCode RengaOptimizerGetGroups(RengaOptimizer optimizer, const char **gr
    . rate_scale - its learning rate is the step's times this
    . weight_decay - its weight decay
    . frozen - it is never updated
+
+   Errors: RENGA_ERR_OPTION for groups that cannot be read.
+
+   See also: RengaOptimizerSetGroups(), RengaOptimizerCheckGroups()
 @*/
 RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name,
                                       double *rate_scale, double *weight_decay, bool *frozen)
@@ -194,7 +206,11 @@ RengaErrorCode RengaOptimizerGetGroup(RengaOptimizer optimizer, const char *name
    . count - number of names
    . names - of all parameters of the network
 
+   Errors: RENGA_ERR_OPTION for a group that no parameter's name fits, or that cannot be read.
+
    Notes: a group that fits none is an error with the closest name: it was misspelt.
+
+   See also: RengaOptimizerSetGroups()
 @*/
 RengaErrorCode RengaOptimizerCheckGroups(RengaOptimizer optimizer, int count,
                                          const char *const names[])

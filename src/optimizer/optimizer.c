@@ -42,6 +42,8 @@ static RengaErrorCode OptimizerDestroy(void *object)
    Notes: before RengaInitialize, so that -optimizer_type may choose it. The update is called on the
    ranks that hold a parameter, in no order that it may rely on; for results that do not depend on
    the layout it must look at nothing but its task and what is the same on all ranks.
+
+   See also: RengaOptimizerSetType(), RengaDeviceRegister()
 @*/
 RengaErrorCode RengaOptimizerRegister(const RengaOptimizerRule *rule)
 {
@@ -65,6 +67,10 @@ RengaErrorCode RengaOptimizerRegister(const RengaOptimizerRule *rule)
 
    Output:
    . optimizer - of type adamw until told otherwise; end it with RengaOptimizerDestroy
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptimizerSetType(), RengaOptimizerSetUp(), RengaOptimizerDestroy()
 @*/
 RengaErrorCode RengaOptimizerCreate(RengaComm comm, RengaOptimizer *optimizer)
 {
@@ -92,7 +98,11 @@ RengaErrorCode RengaOptimizerCreate(RengaComm comm, RengaOptimizer *optimizer)
    Options:
    . -optimizer_type - the same
 
+   Errors: RENGA_ERR_SUPPORT for a type that there is not.
+
    Notes: the weight decay becomes the type's, unless it was set: adamw 0.01, others 0.
+
+   See also: RengaOptimizerGetType(), RengaOptimizerRegister()
 @*/
 RengaErrorCode RengaOptimizerSetType(RengaOptimizer optimizer, const char *type)
 {
@@ -124,7 +134,12 @@ RengaErrorCode RengaOptimizerSetType(RengaOptimizer optimizer, const char *type)
    . -optimizer_beta2 - adam, adamw (0.999)
    . -optimizer_epsilon - adam, adamw (1e-8)
 
+   Errors: RENGA_ERR_OPTION for a bad value, or an option of another type; RENGA_ERR_SUPPORT for
+   a type that there is not.
+
    Notes: an option of another type than the one in use is an error.
+
+   See also: RengaOptimizerSetUp()
 @*/
 RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
 {
@@ -148,6 +163,10 @@ RengaErrorCode RengaOptimizerSetFromOptions(RengaOptimizer optimizer)
 
    Output:
    . type - lent
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptimizerSetType()
 @*/
 RengaErrorCode RengaOptimizerGetType(RengaOptimizer optimizer, const char **type)
 {
@@ -164,6 +183,11 @@ RengaErrorCode RengaOptimizerGetType(RengaOptimizer optimizer, const char **type
 
    Input:
    . optimizer - the optimizer
+
+   Errors: RENGA_ERR_OPTION for settings that do not go together or groups that cannot be read;
+   RENGA_ERR_ORDER for a schedule without a number of steps.
+
+   See also: RengaOptimizerSetTotalSteps(), RengaOptimizerUpdateAll()
 @*/
 RengaErrorCode RengaOptimizerSetUp(RengaOptimizer optimizer)
 {
@@ -184,6 +208,10 @@ RengaErrorCode RengaOptimizerSetUp(RengaOptimizer optimizer)
 
    Input:
    . optimizer - set to NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptimizerCreate()
 @*/
 RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer)
 {
@@ -203,6 +231,10 @@ RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer)
    Output:
    . count - 0 to 2, each as long as the parameter, zero at the start
    . names - their names in a checkpoint; lent
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptimizerGetUpdateBytes()
 @*/
 RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
                                         const char *const **names)
@@ -258,6 +290,8 @@ RengaErrorCode RengaOptimizerRehearse_Private(RengaOptimizer optimizer, RengaDev
      what RengaOptimizerGetGroup says of each parameter; the table is copied
 
    Errors: RENGA_ERR_SUPPORT where a vector has a type that the device does not update.
+
+   See also: RengaOptimizerUpdate(), RengaOptimizerGetScale()
 @*/
 RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice device,
                                        RengaStream stream, int64_t step, double scale, int count,
@@ -289,6 +323,11 @@ RengaErrorCode RengaOptimizerUpdateAll(RengaOptimizer optimizer, RengaDevice dev
    Input and output:
    . parameter - updated, unless a group freezes it
    . moment - as many as RengaOptimizerGetMoments says
+
+   Errors: RENGA_ERR_ORDER before RengaOptimizerSetUp; RENGA_ERR_SUPPORT where a vector has a
+   type that the device does not update.
+
+   See also: RengaOptimizerUpdateAll()
 @*/
 RengaErrorCode RengaOptimizerUpdate(RengaOptimizer optimizer, RengaDevice device,
                                     RengaStream stream, const char *name, int64_t step,

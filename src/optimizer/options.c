@@ -147,6 +147,10 @@ RengaErrorCode RengaOptimizerReadOfType(RengaOptimizer optimizer)
 
    Options:
    . -optimizer_learning_rate - the same
+
+   Errors: RENGA_ERR_ARGUMENT for a rate that is negative or not finite.
+
+   See also: RengaOptimizerGetBaseLearningRate(), RengaOptimizerSetSchedule()
 @*/
 RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double rate)
 {
@@ -167,6 +171,10 @@ RengaErrorCode RengaOptimizerSetLearningRate(RengaOptimizer optimizer, double ra
 
    Output:
    . rate - as RengaOptimizerSetLearningRate or -optimizer_learning_rate said
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptimizerSetLearningRate(), RengaOptimizerGetLearningRate()
 @*/
 RengaErrorCode RengaOptimizerGetBaseLearningRate(RengaOptimizer optimizer, double *rate)
 {
@@ -187,6 +195,10 @@ RengaErrorCode RengaOptimizerGetBaseLearningRate(RengaOptimizer optimizer, doubl
 
    Options:
    . -optimizer_total_steps - stands above this
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number.
+
+   See also: RengaOptimizerGetTotalSteps(), RengaOptimizerSetSchedule()
 @*/
 RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t steps)
 {
@@ -208,6 +220,10 @@ RengaErrorCode RengaOptimizerSetTotalSteps(RengaOptimizer optimizer, int64_t ste
 
    Output:
    . steps - of -optimizer_total_steps, or else of RengaOptimizerSetTotalSteps; 0: neither was given
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptimizerSetTotalSteps()
 @*/
 RengaErrorCode RengaOptimizerGetTotalSteps(RengaOptimizer optimizer, int64_t *steps)
 {
@@ -228,6 +244,10 @@ RengaErrorCode RengaOptimizerGetTotalSteps(RengaOptimizer optimizer, int64_t *st
 
    Options:
    . -optimizer_weight_decay - the same
+
+   Errors: RENGA_ERR_ARGUMENT for a decay that is negative or not finite.
+
+   See also: RengaOptimizerGetWeightDecay(), RengaOptimizerSetGroups()
 @*/
 RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double weight_decay)
 {
@@ -249,6 +269,10 @@ RengaErrorCode RengaOptimizerSetWeightDecay(RengaOptimizer optimizer, double wei
 
    Output:
    . weight_decay - of all parameters whose groups say nothing
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptimizerSetWeightDecay()
 @*/
 RengaErrorCode RengaOptimizerGetWeightDecay(RengaOptimizer optimizer, double *weight_decay)
 {
@@ -269,6 +293,10 @@ RengaErrorCode RengaOptimizerGetWeightDecay(RengaOptimizer optimizer, double *we
 
    Options:
    . -optimizer_clip_norm - the same
+
+   Errors: RENGA_ERR_ARGUMENT for a norm that is negative or not finite.
+
+   See also: RengaOptimizerGetClipNorm(), RengaOptimizerGetScale()
 @*/
 RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer, double norm)
 {
@@ -289,6 +317,10 @@ RengaErrorCode RengaOptimizerSetClipNorm(RengaOptimizer optimizer, double norm)
 
    Output:
    . norm - 0: none
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptimizerSetClipNorm()
 @*/
 RengaErrorCode RengaOptimizerGetClipNorm(RengaOptimizer optimizer, double *norm)
 {
@@ -358,6 +390,10 @@ static RengaErrorCode ViewSchedule(RengaOptimizer optimizer, RengaViewer viewer)
    Input:
    . optimizer - the optimizer
    . viewer - where to print; kind ascii
+
+   Errors: RENGA_ERR_FILE_WRITE where the file does not take it.
+
+   See also: RengaViewerCreate()
 @*/
 RengaErrorCode RengaOptimizerView(RengaOptimizer optimizer, RengaViewer viewer)
 {

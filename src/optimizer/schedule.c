@@ -75,7 +75,12 @@ RengaErrorCode RengaOptimizerCheckSchedule(RengaOptimizer optimizer)
    . -optimizer_warmup_steps - w
    . -optimizer_final_ratio - r
 
+   Errors: RENGA_ERR_ARGUMENT for a schedule that there is not, a negative warm-up, or a ratio
+   that is not in 0 to 1.
+
    Notes: Loshchilov and Hutter, SGDR, 2017, equation 5, with one period.
+
+   See also: RengaOptimizerGetSchedule(), RengaOptimizerSetTotalSteps()
 @*/
 RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *schedule,
                                          int64_t warmup_steps, double final_ratio)
@@ -110,6 +115,10 @@ RengaErrorCode RengaOptimizerSetSchedule(RengaOptimizer optimizer, const char *s
    . schedule - lent
    . warmup_steps - see RengaOptimizerSetSchedule()
    . final_ratio - see RengaOptimizerSetSchedule()
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptimizerSetSchedule()
 @*/
 RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **schedule,
                                          int64_t *warmup_steps, double *final_ratio)
@@ -136,7 +145,11 @@ RengaErrorCode RengaOptimizerGetSchedule(RengaOptimizer optimizer, const char **
      ranks, for a step compares. NULL: none
    . context - handed to it; must live as long as the function is set
 
+   Errors: none beyond bad arguments.
+
    Notes: an error that the function returns is an error of the step.
+
+   See also: RengaOptimizerGetLearningRateFunction(), RengaOptimizerSetLearningRate()
 @*/
 RengaErrorCode RengaOptimizerSetLearningRateFunction(RengaOptimizer optimizer,
                                                      RengaOptimizerRateFunction function,
@@ -160,6 +173,10 @@ RengaErrorCode RengaOptimizerSetLearningRateFunction(RengaOptimizer optimizer,
    Output:
    . function - NULL: none
    . context - as set
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptimizerSetLearningRateFunction()
 @*/
 RengaErrorCode RengaOptimizerGetLearningRateFunction(RengaOptimizer optimizer,
                                                      RengaOptimizerRateFunction *function,
@@ -184,6 +201,11 @@ RengaErrorCode RengaOptimizerGetLearningRateFunction(RengaOptimizer optimizer,
 
    Output:
    . rate - before the groups' scales
+
+   Errors: RENGA_ERR_ORDER before RengaOptimizerSetUp; RENGA_ERR_ARGUMENT for a negative step, or
+   a rate of the program's function that is negative or not finite; the code of that function.
+
+   See also: RengaOptimizerSetLearningRateFunction(), RengaOptimizerSetSchedule()
 @*/
 RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t step, double *rate)
 {
@@ -237,8 +259,12 @@ RengaErrorCode RengaOptimizerFixLearningRate_Private(RengaOptimizer optimizer, i
    Output:
    . scale - min(1, clip_norm / norm); 1 without clipping
 
+   Errors: RENGA_ERR_NUMERIC for a norm that is not finite.
+
    Notes: a norm that is no finite number is an error. Pascanu, Mikolov and Bengio, On the
    difficulty of training recurrent neural networks, 2013, algorithm 1.
+
+   See also: RengaOptimizerSetClipNorm(), RengaDeviceSumsOfSquares()
 @*/
 RengaErrorCode RengaOptimizerGetScale(RengaOptimizer optimizer, double norm, double *scale)
 {

@@ -48,6 +48,11 @@ static RengaErrorCode ViewSgd(RengaOptimizer optimizer, RengaViewer viewer)
    Options:
    . -optimizer_momentum - the momentum
    . -optimizer_nesterov - Nesterov's rule
+
+   Errors: RENGA_ERR_ARGUMENT for a type other than sgd, or a momentum below 0, or of 1 and
+   above.
+
+   See also: RengaOptimizerGetMomentum()
 @*/
 RengaErrorCode RengaOptimizerSetMomentum(RengaOptimizer optimizer, double momentum, bool nesterov)
 {
@@ -73,6 +78,10 @@ RengaErrorCode RengaOptimizerSetMomentum(RengaOptimizer optimizer, double moment
    Output:
    . momentum - 0: none
    . nesterov - whether it looks ahead by Nesterov's rule
+
+   Errors: RENGA_ERR_ARGUMENT for a type other than sgd.
+
+   See also: RengaOptimizerSetMomentum()
 @*/
 RengaErrorCode RengaOptimizerGetMomentum(RengaOptimizer optimizer, double *momentum, bool *nesterov)
 {

@@ -13,6 +13,10 @@
 
    Output:
    . whole - from 0, as long as each dimension
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaRectangleCount(), RengaRectanglesOfRange()
 @*/
 RengaErrorCode RengaRectangleWhole(const RengaTensorSpec *spec, RengaRectangle *whole)
 {
@@ -33,6 +37,8 @@ RengaErrorCode RengaRectangleWhole(const RengaTensorSpec *spec, RengaRectangle *
    . rectangle - a part of it
 
    Errors: -1 where a pointer is null, which the error handler is told.
+
+   See also: RengaRectangleWhole()
 @*/
 int64_t RengaRectangleCount(const RengaTensorSpec *spec, const RengaRectangle *rectangle)
 {
@@ -52,6 +58,8 @@ int64_t RengaRectangleCount(const RengaTensorSpec *spec, const RengaRectangle *r
    . persistent - the part of a tensor
 
    Errors: -1 where the pointer is null, which the error handler is told.
+
+   See also: RengaRectangleCount()
 @*/
 int64_t RengaPersistentGetBytes(const RengaPersistent *persistent)
 {
@@ -101,6 +109,8 @@ static int64_t CutRectangle(const RengaTensorSpec *spec, int64_t first, int64_t 
    . rectangles - [RENGA_RANGE_RECTANGLES] room for them; one after the other they are the range
 
    Errors: RENGA_ERR_ARGUMENT where the range is not in the tensor.
+
+   See also: RengaRectangleCount()
 @*/
 RengaErrorCode RengaRectanglesOfRange(const RengaTensorSpec *spec, int64_t first, int64_t count,
                                       int *n, RengaRectangle rectangles[])

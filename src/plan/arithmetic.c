@@ -9,6 +9,10 @@
    Input:
    . plan - the plan
    . samples - of this step, over all replicas; the last micro-batch may be short
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaPlanBound(), RengaPlanSetBatch()
 @*/
 int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples)
 {
@@ -26,8 +30,12 @@ int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples)
    . replicas - number of replicas
    . replica - 0 … replicas; replica r has micro-batches bound(r) … bound(r + 1) - 1
 
+   Errors: none.
+
    Notes: the numbers of two replicas differ by at most one; with more replicas than micro-batches
    some have none.
+
+   See also: RengaPlanLeafBound(), RengaPlanMicrobatches()
 @*/
 int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica)
 {
@@ -45,8 +53,12 @@ int64_t RengaPlanBound(int64_t microbatches, int replicas, int replica)
    . replicas - number of replicas
    . replica - 0 … replicas; replica r has micro-batches bound(r) … bound(r + 1) - 1
 
+   Errors: none.
+
    Notes: the numbers of leaves of two replicas differ by at most one; with more replicas than
    leaves some have none.
+
+   See also: RengaPlanBound(), RengaPlanSetLeaf()
 @*/
 int64_t RengaPlanLeafBound(int64_t microbatches, int64_t leaf, int replicas, int replica)
 {
@@ -64,7 +76,11 @@ int64_t RengaPlanLeafBound(int64_t microbatches, int64_t leaf, int replicas, int
    . plan - the plan
    . node - number of the node; -1 is returned where no stage has it
 
+   Errors: a null handle, which the error handler is told.
+
    Notes: prepared nodes are computed wherever they are needed, not only in this stage.
+
+   See also: RengaPlanGetStage()
 @*/
 int RengaPlanStageOfNode(RengaPlan plan, int node)
 {

@@ -206,6 +206,8 @@ static RengaErrorCode CheckWholeBatch(RengaPlan plan, RengaGraph graph)
 
    Errors: RENGA_ERR_PLAN, what does not fit, with its numbers; RENGA_ERR_SUPPORT, the stage and the
    field of its shape that the runtime cannot execute.
+
+   See also: RengaPlanSetStages(), RengaPipelineSetPlan()
 @*/
 RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
 {

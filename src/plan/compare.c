@@ -203,8 +203,14 @@ static RengaErrorCode CompareStages(RengaPlan a, RengaPlan b, RengaViewer viewer
    . other - another plan of the same network; may be the same plan
    . viewer - of kind ascii
 
+   Errors: RENGA_ERR_ORDER before RengaPlanSetStages; RENGA_ERR_SUPPORT for a viewer that is not
+   ascii; RENGA_ERR_PLAN for plans of two networks; RENGA_ERR_FILE_WRITE where the file does not
+   take it.
+
    Notes: "a -> b" is what the first and the second plan have; stages that are the same are only
    counted. Plans of two networks are an error.
+
+   See also: RengaPlanView(), RengaPlanLoad()
 @*/
 RengaErrorCode RengaPlanCompare(RengaPlan plan, RengaPlan other, RengaViewer viewer)
 {

@@ -121,8 +121,13 @@ static RengaErrorCode Save(RengaPlan plan, const char *file_name)
    . plan - the plan, with its stages
    . file - its name; rank 0 writes
 
+   Errors: RENGA_ERR_ORDER before RengaPlanSetStages; RENGA_ERR_FILE_WRITE where the file cannot
+   be written. All ranks have the error.
+
    Notes: holds the digest of the network, so that it is not used for another; what was predicted,
    and the reasons, are kept.
+
+   See also: RengaPlanLoad(), RengaPlanViewFromOptions()
 @*/
 RengaErrorCode RengaPlanSave(RengaPlan plan, const char *file)
 {

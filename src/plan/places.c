@@ -8,6 +8,10 @@
 
    Input:
    . plan - the plan
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaPlanGetStage()
 @*/
 int RengaPlanGetStageCount(RengaPlan plan)
 {
@@ -23,6 +27,10 @@ int RengaPlanGetStageCount(RengaPlan plan)
    Input:
    . plan - the plan
    . stage - number of the stage; NULL is returned where there is no such stage
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaPlanGetStageCount(), RengaPlanSetStages()
 @*/
 const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage)
 {
@@ -39,6 +47,10 @@ const RengaPlanStage *RengaPlanGetStage(RengaPlan plan, int stage)
    . plan - the plan
    . place - stage, replica, and the numbers of its sequence and tensor rank, each from 0; -1 is
      returned where there is no such place
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaPlanGetRank(), RengaPlanFindPlaces()
 @*/
 int RengaPlanGetRankAt(RengaPlan plan, const RengaPlanPlace *place)
 {
@@ -62,6 +74,10 @@ int RengaPlanGetRankAt(RengaPlan plan, const RengaPlanPlace *place)
    . plan - the plan
    . stage - number of the stage
    . replica - number of the replica; -1 is returned where there is no such place
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaPlanGetRankAt(), RengaPlanFindRank()
 @*/
 int RengaPlanGetRank(RengaPlan plan, int stage, int replica)
 {
@@ -76,6 +92,10 @@ int RengaPlanGetRank(RengaPlan plan, int stage, int replica)
 
    Input:
    . plan - the plan
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaPlanGetRank(), RengaPlanGetAvailableRanks()
 @*/
 int RengaPlanGetRankCount(RengaPlan plan)
 {
@@ -95,6 +115,10 @@ int RengaPlanGetRankCount(RengaPlan plan)
    Output:
    . bytes - of this stage, and of the others of the same ranks where shapes have chunks; 0: of one
      of them it is not known
+
+   Errors: RENGA_ERR_ARGUMENT for a stage that there is not.
+
+   See also: RengaPlanSetMemory()
 @*/
 RengaErrorCode RengaPlanGetDeviceMemory(RengaPlan plan, int stage, int64_t *bytes)
 {
@@ -126,7 +150,11 @@ RengaErrorCode RengaPlanGetDeviceMemory(RengaPlan plan, int stage, int64_t *byte
    . stage - its stage, -1 where the rank is idle
    . replica - its replica, -1 where the rank is idle
 
+   Errors: none beyond bad arguments.
+
    Notes: RengaPlanFindPlaces() gives all places, and their sequence and tensor ranks.
+
+   See also: RengaPlanFindPlaces(), RengaPlanGetRank()
 @*/
 RengaErrorCode RengaPlanFindRank(RengaPlan plan, int rank, int *stage, int *replica)
 {
@@ -154,6 +182,10 @@ RengaErrorCode RengaPlanFindRank(RengaPlan plan, int rank, int *stage, int *repl
    . places - [most] the first of them, stage after stage; others are not touched
    . count - of all places, also of those without room: 0 where the rank is idle, else the chunks of
      its stages' shapes
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanFindRank(), RengaPlanGetRankAt()
 @*/
 RengaErrorCode RengaPlanFindPlaces(RengaPlan plan, int rank, int most, RengaPlanPlace places[],
                                    int *count)

@@ -73,6 +73,10 @@ RengaErrorCode RengaPlanStore_Private(RengaPlan plan, uint64_t digest, int n_nod
 
    Output:
    . plan - to be freed with RengaPlanDestroy()
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanSetStages(), RengaPlanLoad(), RengaPlanDestroy()
 @*/
 RengaErrorCode RengaPlanCreate(RengaComm comm, RengaPlan *plan)
 {
@@ -104,10 +108,15 @@ RengaErrorCode RengaPlanSetCuts_Private(RengaPlan plan, RengaGraph graph, int co
    . stages - first, last, shape of each; the stages follow each other and cover all nodes. With c
      chunks there are p x c stages, all of c chunks, and stage s + p has the shape of stage s
 
+   Errors: RENGA_ERR_PLAN for stages that do not cover the network in order, with the nodes; the
+   plan stays as it was.
+
    Notes: parameters, forward_flops, receives and sends are found from the graph, whatever the
    caller wrote there. A parameter that several stages use counts in each. The ranks become 0, 1,
    … in order of stage, then replica. An error if stages are empty, out of order, or leave nodes
    out.
+
+   See also: RengaPlanGetStage(), RengaPlanCheck()
 @*/
 RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
                                   const RengaPlanStage stages[])
@@ -132,6 +141,10 @@ RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
    . plan - the plan
    . batch - samples of a step over all replicas, at least 1
    . microbatch - samples of a micro-batch, at least 1; above the batch: one micro-batch has all
+
+   Errors: RENGA_ERR_ARGUMENT for a batch or micro-batch without samples.
+
+   See also: RengaPlanGetBatch(), RengaPlanSetLeaf()
 @*/
 RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbatch)
 {
@@ -154,8 +167,13 @@ RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbat
    . plan - the plan, with its stages
    . ranks - [stage][replica][sequence][tensor], in order where none are set; copied
 
+   Errors: RENGA_ERR_ORDER before RengaPlanSetStages; RENGA_ERR_PLAN for a rank that is negative
+   or named twice; the plan stays as it was.
+
    Notes: a rank has one place; where shapes have chunks, stages s, s + p, s + 2p, … have the same
    ranks.
+
+   See also: RengaPlanGetRank(), RengaPlanSetAvailableRanks()
 @*/
 RengaErrorCode RengaPlanSetRanks(RengaPlan plan, const int ranks[])
 {
@@ -175,6 +193,10 @@ RengaErrorCode RengaPlanSetRanks(RengaPlan plan, const int ranks[])
    Input:
    . plan - the plan
    . ranks - number of ranks of the run; 0: not known
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number.
+
+   See also: RengaPlanGetAvailableRanks()
 @*/
 RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks)
 {
@@ -194,6 +216,10 @@ RengaErrorCode RengaPlanSetAvailableRanks(RengaPlan plan, int ranks)
 
    Output:
    . ranks - as RengaPlanSetAvailableRanks() set them; 0: not known
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanSetAvailableRanks()
 @*/
 RengaErrorCode RengaPlanGetAvailableRanks(RengaPlan plan, int *ranks)
 {
@@ -212,6 +238,10 @@ RengaErrorCode RengaPlanGetAvailableRanks(RengaPlan plan, int *ranks)
    . plan - the plan, with its stages
    . stage - number of the stage
    . bytes - forecast for one device
+
+   Errors: RENGA_ERR_ARGUMENT for a stage that there is not.
+
+   See also: RengaPlanSetMemoryParts(), RengaPlanGetDeviceMemory()
 @*/
 RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes)
 {
@@ -231,6 +261,10 @@ RengaErrorCode RengaPlanSetMemory(RengaPlan plan, int stage, int64_t bytes)
    . plan - the plan, with its stages
    . stage - number of the stage
    . parts - bytes by category; their sum is the memory of the stage
+
+   Errors: RENGA_ERR_ARGUMENT for a stage that there is not.
+
+   See also: RengaPlanSetMemory()
 @*/
 RengaErrorCode RengaPlanSetMemoryParts(RengaPlan plan, int stage, const RengaPlanMemory *parts)
 {
@@ -252,7 +286,11 @@ RengaErrorCode RengaPlanSetMemoryParts(RengaPlan plan, int stage, const RengaPla
    . plan - the plan
    . bytes - the bound; 0: none
 
+   Errors: RENGA_ERR_ARGUMENT for a negative number.
+
    Notes: RengaPipelineSetUp() refuses a plan whose forecast is above it.
+
+   See also: RengaPlanGetMemoryLimit(), RengaPipelineSetUp()
 @*/
 RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes)
 {
@@ -273,6 +311,10 @@ RengaErrorCode RengaPlanSetMemoryLimit(RengaPlan plan, int64_t bytes)
 
    Output:
    . bytes - the bound; 0: none
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanSetMemoryLimit()
 @*/
 RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes)
 {
@@ -293,6 +335,10 @@ RengaErrorCode RengaPlanGetMemoryLimit(RengaPlan plan, int64_t *bytes)
    Output:
    . batch - samples of a step over all replicas
    . microbatch - samples of a micro-batch, not above the batch
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanSetBatch()
 @*/
 RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microbatch)
 {
@@ -317,9 +363,13 @@ RengaErrorCode RengaPlanGetBatch(RengaPlan plan, int64_t *batch, int64_t *microb
    Options:
    . -reduction_leaf - the number, where a partition makes the plan
 
+   Errors: RENGA_ERR_ARGUMENT for less than 1.
+
    Notes: the sums of leaves are added by a tree whose every level takes a buffer of gradients.
    Losses and weights depend on the leaf, as they do on the micro-batch, but on no layout. A replica
    has whole leaves, so that there should be many more leaves than replicas.
+
+   See also: RengaPlanGetLeaf(), RengaPlanLeafBound()
 @*/
 RengaErrorCode RengaPlanSetLeaf(RengaPlan plan, int64_t leaf)
 {
@@ -337,6 +387,10 @@ RengaErrorCode RengaPlanSetLeaf(RengaPlan plan, int64_t leaf)
 
    Input:
    . plan - the plan
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaPlanSetLeaf()
 @*/
 int64_t RengaPlanGetLeaf(RengaPlan plan)
 {
@@ -351,6 +405,10 @@ int64_t RengaPlanGetLeaf(RengaPlan plan)
 
    Input:
    . plan - the plan; set to NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanCreate()
 @*/
 RengaErrorCode RengaPlanDestroy(RengaPlan *plan)
 {

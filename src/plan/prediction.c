@@ -13,7 +13,11 @@
    . plan - the plan
    . type - of RengaScheduleSetType; NULL leaves it to the run
 
+   Errors: none beyond bad arguments.
+
    Notes: no micro-batch is begun early after this call.
+
+   See also: RengaPlanGetSchedule(), RengaScheduleSetType()
 @*/
 RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type)
 {
@@ -36,6 +40,10 @@ RengaErrorCode RengaPlanSetSchedule(RengaPlan plan, const char *type)
 
    Output:
    . type - lent; NULL where the plan leaves it open
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanSetSchedule()
 @*/
 RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type)
 {
@@ -53,6 +61,10 @@ RengaErrorCode RengaPlanGetSchedule(RengaPlan plan, const char **type)
    Input:
    . plan - the plan, with schedule 1f1b
    . eager - for each stage that follows; see RengaScheduleSetEager()
+
+   Errors: RENGA_ERR_ARGUMENT for a number that is negative or not finite.
+
+   See also: RengaPlanGetEager(), RengaScheduleSetEager()
 @*/
 RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager)
 {
@@ -73,6 +85,10 @@ RengaErrorCode RengaPlanSetEager(RengaPlan plan, double eager)
 
    Output:
    . eager - for each stage that follows; 0 where the schedule is not 1f1b
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanSetEager()
 @*/
 RengaErrorCode RengaPlanGetEager(RengaPlan plan, double *eager)
 {
@@ -102,7 +118,11 @@ static RengaErrorCode ReplaceText(const char *text, char **held)
    . costs - where they came from: the type of the profile; NULL: not known
    . memory - bytes of a device; 0: not known
 
+   Errors: RENGA_ERR_ARGUMENT for negative memory.
+
    Notes: all three are kept in the plan's file, so that a run on another machine can say so.
+
+   See also: RengaPlanGetOrigin()
 @*/
 RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const char *costs,
                                   int64_t memory)
@@ -127,6 +147,10 @@ RengaErrorCode RengaPlanSetOrigin(RengaPlan plan, const char *machine, const cha
    Output:
    . machine, costs - lent; NULL where they are not known
    . memory - bytes of a device; 0: not known
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanSetOrigin()
 @*/
 RengaErrorCode RengaPlanGetOrigin(RengaPlan plan, const char **machine, const char **costs,
                                   int64_t *memory)
@@ -149,6 +173,10 @@ RengaErrorCode RengaPlanGetOrigin(RengaPlan plan, const char **machine, const ch
    Input:
    . plan - the plan
    . prediction - seconds of a step, its parts, and the proved bound
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanGetPrediction()
 @*/
 RengaErrorCode RengaPlanSetPrediction(RengaPlan plan, const RengaPlanPrediction *prediction)
 {
@@ -168,6 +196,10 @@ RengaErrorCode RengaPlanSetPrediction(RengaPlan plan, const RengaPlanPrediction 
 
    Output:
    . prediction - seconds; all zero where nothing was predicted
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanSetPrediction()
 @*/
 RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *prediction)
 {
@@ -186,6 +218,10 @@ RengaErrorCode RengaPlanGetPrediction(RengaPlan plan, RengaPlanPrediction *predi
    . plan - the plan
    . topic - one or two words, such as "limit" or "runner-up"
    . sentence - with its values and units
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanGetReason(), RengaPlanExplain()
 @*/
 RengaErrorCode RengaPlanAddReason(RengaPlan plan, const char *topic, const char *sentence)
 {
@@ -212,6 +248,10 @@ RengaErrorCode RengaPlanAddReason(RengaPlan plan, const char *topic, const char 
 
    Output:
    . topic, sentence - lent; NULL after the last
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPlanAddReason()
 @*/
 RengaErrorCode RengaPlanGetReason(RengaPlan plan, int number, const char **topic,
                                   const char **sentence)

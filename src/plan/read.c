@@ -468,8 +468,14 @@ static void ExchangeText(RengaPlan plan, RengaPlan read)
    . graph - the network it was made for, set up; NULL: not at hand, the plan is only looked at
    . file - its name; rank 0 reads
 
+   Errors: RENGA_ERR_ORDER where the graph is not set up; RENGA_ERR_FILE_OPEN where the file
+   cannot be read; RENGA_ERR_FILE_FORMAT with the line that is wrong; RENGA_ERR_PLAN for a plan
+   of another network. All ranks have the error.
+
    Notes: an error names file and line, or the two digests where the plan is another network's.
    RengaPlanCheck() says whether there are enough ranks.
+
+   See also: RengaPlanSave(), RengaPlanCheck()
 @*/
 RengaErrorCode RengaPlanLoad(RengaPlan plan, RengaGraph graph, const char *file)
 {

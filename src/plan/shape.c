@@ -157,9 +157,13 @@ RengaErrorCode RengaPlanCheckRunnable_Private(RengaPlan plan)
    Input:
    . replicas - how many ranks compute the stage, each a share of the micro-batches; at least 1
 
+   Errors: none.
+
    Notes: returned is a shape of one tensor rank and one sequence rank per replica, that shards
    nothing, keeps all saved tensors, computes in fp32 and has one chunk per rank. A program changes
    the fields that are to be otherwise.
+
+   See also: RengaStageShapeEqual(), RengaStageShapeFormat()
 @*/
 RengaStageShape RengaStageShapePlain(int replicas)
 {
@@ -173,6 +177,10 @@ RengaStageShape RengaStageShapePlain(int replicas)
 
    Input:
    . one, other - the shapes; true is returned where all their fields are equal
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaStageShapePlain()
 @*/
 bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *other)
 {
@@ -196,6 +204,10 @@ bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *oth
    Output:
    . text - as "2 replicas, saved recompute": replicas, then name and value of each field that is
      not as RengaStageShapePlain() makes it; cut off where there is no room
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaStageShapePlain()
 @*/
 RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[])
 {

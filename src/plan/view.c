@@ -300,9 +300,14 @@ static const struct {
    . plan - the plan, with its stages
    . viewer - of kind ascii (a table), json, or draw (SVG: stages along the network, load, memory)
 
+   Errors: RENGA_ERR_ORDER before RengaPlanSetStages; RENGA_ERR_SUPPORT for a viewer that is not
+   ascii, json or draw.
+
    Notes: receives and sends are bytes of activations of a micro-batch; their gradients go back. A
    stage waits while other stages have work and it has none, in share of the pipeline's time. The
    gap is how much slower than the lower bound the plan is expected to be.
+
+   See also: RengaPlanExplain(), RengaPlanViewFromOptions()
 @*/
 RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer)
 {
@@ -327,7 +332,12 @@ RengaErrorCode RengaPlanView(RengaPlan plan, RengaViewer viewer)
    . plan - the plan, with its stages
    . viewer - of kind ascii
 
+   Errors: RENGA_ERR_ORDER before RengaPlanSetStages; RENGA_ERR_SUPPORT for a viewer that is not
+   ascii; RENGA_ERR_FILE_WRITE where the file does not take it.
+
    Notes: the sentences are the planner's; a plan made by hand has none.
+
+   See also: RengaPlanAddReason(), RengaPlanView()
 @*/
 RengaErrorCode RengaPlanExplain(RengaPlan plan, RengaViewer viewer)
 {
@@ -369,7 +379,12 @@ static RengaErrorCode ViewAs(RengaPlan plan, const char *specification,
    . -plan_explain - why the plan is as it is
    . -plan_save - a file for RengaPlanLoad()
 
+   Errors: RENGA_ERR_FILE_OPEN or RENGA_ERR_FILE_WRITE where a file that the options name cannot
+   be written.
+
    Notes: called by programs once the memory of the stages is known.
+
+   See also: RengaPlanView(), RengaPlanExplain(), RengaPlanSave()
 @*/
 RengaErrorCode RengaPlanViewFromOptions(RengaPlan plan)
 {

@@ -267,6 +267,10 @@ RengaErrorCode RengaProfileCreate_Measured(void *object)
 
    Output:
    . count - since its type was set; 0 for other types than measured
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaProfileGetCosts()
 @*/
 RengaErrorCode RengaProfileGetMeasured(RengaProfile profile, int64_t *count)
 {

@@ -71,6 +71,10 @@ static RengaErrorCode DestroyProfile(void *object)
 
    Output:
    . profile - to be freed with RengaProfileDestroy()
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaProfileSetGraph(), RengaProfileSetType(), RengaProfileDestroy()
 @*/
 RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile)
 {
@@ -93,6 +97,10 @@ RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile)
    Input:
    . profile - the profile
    . graph - the network, set up; borrowed until the profile is freed
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaProfileGetGraph(), RengaProfileGetCosts()
 @*/
 RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
 {
@@ -114,6 +122,10 @@ RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
 
    Output:
    . graph - lent; NULL: none was set
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaProfileSetGraph()
 @*/
 RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph)
 {
@@ -131,6 +143,10 @@ RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph)
    Input:
    . profile - the profile
    . machine - described; borrowed until the profile is freed; NULL: none
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaProfileGetMachine()
 @*/
 RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine)
 {
@@ -148,6 +164,10 @@ RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine
    Input:
    . profile - the profile
    . device - set up; borrowed until the profile is freed; NULL: none
+
+   Errors: RENGA_ERR_ORDER after costs were asked for.
+
+   See also: RengaProfileGetDevice()
 @*/
 RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
 {
@@ -168,6 +188,10 @@ RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
 
    Output:
    . device - the one that was set; NULL: none
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaProfileSetDevice()
 @*/
 RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device)
 {
@@ -187,7 +211,11 @@ RengaErrorCode RengaProfileGetDevice(RengaProfile profile, RengaDevice *device)
    . settings - whose optimizer updates the parameters; type measured measures on a device like
      theirs, where none was set
 
+   Errors: none beyond bad arguments.
+
    Notes: without them RengaProfileSetFromOptions() makes some from the options.
+
+   See also: RengaProfileGetSettings()
 @*/
 RengaErrorCode RengaProfileSetSettings(RengaProfile profile, RengaSettings settings)
 {
@@ -209,6 +237,10 @@ RengaErrorCode RengaProfileSetSettings(RengaProfile profile, RengaSettings setti
 
    Output:
    . settings - NULL: none were set, nor made from options
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaProfileSetSettings()
 @*/
 RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *settings)
 {
@@ -229,6 +261,10 @@ RengaErrorCode RengaProfileGetSettings(RengaProfile profile, RengaSettings *sett
 
    Options:
    . -profile_type - the same
+
+   Errors: RENGA_ERR_SUPPORT for a type that there is not.
+
+   See also: RengaProfileGetType()
 @*/
 RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type)
 {
@@ -246,6 +282,10 @@ RengaErrorCode RengaProfileSetType(RengaProfile profile, const char *type)
 
    Output:
    . type - its name, lent
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaProfileSetType()
 @*/
 RengaErrorCode RengaProfileGetType(RengaProfile profile, const char **type)
 {
@@ -267,6 +307,10 @@ RengaErrorCode RengaProfileGetType(RengaProfile profile, const char **type)
    . -profile_type - where costs come from; without it from the machine where one is set
    . -profile_file - measured: the HDF5 file that keeps them; file: the text that has them
    . those of RengaSettingsSetFromOptions(), where no settings were set
+
+   Errors: RENGA_ERR_OPTION for a bad value; RENGA_ERR_SUPPORT for a type that there is not.
+
+   See also: RengaProfileSetType()
 @*/
 RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile)
 {
@@ -297,8 +341,15 @@ RengaErrorCode RengaProfileSetFromOptions(RengaProfile profile)
    Output:
    . costs - one for each node of the network: forward, and all gradients that training needs of it
 
+   Errors: RENGA_ERR_ORDER without a network or, for type analytic, a machine; RENGA_ERR_ARGUMENT
+   for a micro-batch without samples; what the type says: of measured, that of the device and of
+   the file of costs, of analytic, RENGA_ERR_SUPPORT for a type of numbers whose rate the machine
+   does not say.
+
    Notes: nodes that are prepared, views and what depends on constants only cost nothing. Backward
    costs follow from differentiating the network once; a call that many nodes share is priced once.
+
+   See also: RengaProfileGetUpdateSeconds(), RengaProfileSave()
 @*/
 RengaErrorCode RengaProfileGetCosts(RengaProfile profile, int64_t samples, RengaProfileCost costs[])
 {
@@ -330,6 +381,10 @@ static RengaErrorCode CheckSampleCount(RengaProfile profile, int64_t parameters)
 
    Output:
    . seconds - with the optimizer of the settings
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number; what the type says.
+
+   See also: RengaProfileGetCosts(), RengaProfileGetAccumulateSeconds()
 @*/
 RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parameters,
                                             double *seconds)
@@ -352,6 +407,10 @@ RengaErrorCode RengaProfileGetUpdateSeconds(RengaProfile profile, int64_t parame
 
    Output:
    . seconds - of y += x
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number; what the type says.
+
+   See also: RengaProfileGetCosts(), RengaProfileGetUpdateSeconds()
 @*/
 RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t parameters,
                                                 double *seconds)
@@ -377,7 +436,11 @@ RengaErrorCode RengaProfileGetAccumulateSeconds(RengaProfile profile, int64_t pa
    . seconds - on all ranks: what type measured has in its file under this name; else what rank 0
      has measured, which is put there
 
+   Errors: RENGA_ERR_TIMEOUT where a rank does not come; RENGA_ERR_LIBRARY from MPI.
+
    Notes: types other than measured keep nothing.
+
+   See also: RengaProfileGetCosts()
 @*/
 RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, double *seconds)
 {
@@ -399,6 +462,10 @@ RengaErrorCode RengaProfileKeepSeconds(RengaProfile profile, const char *name, d
 
    Output:
    . machine - lent: the one that was set, or one that was measured
+
+   Errors: what measuring the links says, where type measured does it.
+
+   See also: RengaProfileSetMachine()
 @*/
 RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machine)
 {
@@ -415,6 +482,10 @@ RengaErrorCode RengaProfileGetMachine(RengaProfile profile, RengaMachine *machin
 
    Input:
    . profile - set to NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaProfileCreate()
 @*/
 RengaErrorCode RengaProfileDestroy(RengaProfile *profile)
 {

@@ -82,9 +82,14 @@ static RengaErrorCode CheckSampleSizes(RengaProfile profile, int count, const in
    Options:
    . -profile_save - for renga profile: the file
 
+   Errors: RENGA_ERR_ORDER without a network; RENGA_ERR_ARGUMENT for sizes that do not rise;
+   RENGA_ERR_FILE_WRITE where the file cannot be written. All ranks have the error.
+
    Notes: the lines are "renga-profile 1"; "update S" and "accumulate S", seconds of a parameter;
    for each size "samples N" and then for each node "FORWARD BACKWARD NAME"; and "end". NAME is the
    node's, or that of the first value it makes where several nodes have the same.
+
+   See also: RengaProfileGetCosts(), RengaProfileSetType()
 @*/
 RengaErrorCode RengaProfileSave(RengaProfile profile, const char *file, int count,
                                 const int64_t samples[])

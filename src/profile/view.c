@@ -71,6 +71,11 @@ static RengaErrorCode PrintCostTable(RengaProfile profile, RengaViewer viewer, C
 
    Options:
    . -profile_view - for renga profile: where
+
+   Errors: RENGA_ERR_SUPPORT for a viewer that is not ascii; RENGA_ERR_FILE_WRITE where the file
+   does not take it.
+
+   See also: RengaViewerCreate()
 @*/
 RengaErrorCode RengaProfileView(RengaProfile profile, RengaViewer viewer)
 {

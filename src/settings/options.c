@@ -21,7 +21,12 @@
    . -pipeline_chunks - stages that each rank computes
    . -comm_transport - how tensors travel between ranks: mpi or staged
 
+   Errors: RENGA_ERR_OPTION for a bad value, or options that do not go together; RENGA_ERR_ORDER
+   where the settings are of a pipeline that is set up.
+
    Notes: the one place where these options are read: planner, profile and pipeline see the object.
+
+   See also: RengaSettingsCreate()
 @*/
 RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings)
 {
@@ -50,6 +55,10 @@ RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings)
    Input:
    . settings - the settings
    . schedule - keeps its own type, such as the plan's, where none is set
+
+   Errors: RENGA_ERR_SUPPORT for a schedule that there is not.
+
+   See also: RengaSettingsSetSchedule(), RengaScheduleSetType()
 @*/
 RengaErrorCode RengaSettingsApplySchedule(RengaSettings settings, RengaSchedule schedule)
 {
@@ -75,6 +84,10 @@ static uint64_t AddText(const char *text, uint64_t hash)
 
    Output:
    . hash - of device, moments and groups of the optimizer, reduction, buckets and schedule
+
+   Errors: RENGA_ERR_TIMEOUT where a rank does not come; RENGA_ERR_LIBRARY from MPI.
+
+   See also: RengaPipelineSetUp()
 @*/
 RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
 {
@@ -105,6 +118,10 @@ RengaErrorCode RengaSettingsGetHash(RengaSettings settings, uint64_t *hash)
    Input:
    . settings - the settings
    . viewer - where to
+
+   Errors: RENGA_ERR_FILE_WRITE where the file does not take it.
+
+   See also: RengaViewerCreate()
 @*/
 RengaErrorCode RengaSettingsView(RengaSettings settings, RengaViewer viewer)
 {

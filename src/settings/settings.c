@@ -25,8 +25,12 @@ static RengaErrorCode DestroySettings(void *object)
    Output:
    . settings - with a device and an optimizer of their own; RengaSettingsDestroy() frees them
 
+   Errors: none beyond bad arguments.
+
    Notes: RengaPipelineCreate() makes some for its pipeline. To have a plan made for what a program
    sets in its pipeline, give RengaPipelineGetSettings() to RengaPartitionSetSettings().
+
+   See also: RengaSettingsSetFromOptions(), RengaSettingsDestroy(), RengaPipelineSetSettings()
 @*/
 RengaErrorCode RengaSettingsCreate(RengaComm comm, RengaSettings *settings)
 {
@@ -74,6 +78,10 @@ RengaErrorCode RengaSettingsCheckUnused_Private(RengaSettings settings, const ch
 
    Output:
    . device - may be configured before RengaPipelineSetUp()
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsGetOptimizer()
 @*/
 RengaErrorCode RengaSettingsGetDevice(RengaSettings settings, RengaDevice *device)
 {
@@ -93,6 +101,10 @@ RengaErrorCode RengaSettingsGetDevice(RengaSettings settings, RengaDevice *devic
 
    Output:
    . optimizer - may be configured before RengaPipelineSetUp()
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsGetDevice()
 @*/
 RengaErrorCode RengaSettingsGetOptimizer(RengaSettings settings, RengaOptimizer *optimizer)
 {
@@ -113,6 +125,10 @@ RengaErrorCode RengaSettingsGetOptimizer(RengaSettings settings, RengaOptimizer 
 
    Options:
    . -seed - the same
+
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up.
+
+   See also: RengaSettingsGetSeed()
 @*/
 RengaErrorCode RengaSettingsSetSeed(RengaSettings settings, uint64_t seed)
 {
@@ -131,6 +147,10 @@ RengaErrorCode RengaSettingsSetSeed(RengaSettings settings, uint64_t seed)
 
    Output:
    . seed - 0 where nothing was said
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetSeed()
 @*/
 RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed)
 {
@@ -152,7 +172,12 @@ RengaErrorCode RengaSettingsGetSeed(RengaSettings settings, uint64_t *seed)
    Options:
    . -pipeline_timeout - the same
 
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
+   RENGA_ERR_ARGUMENT for a negative time.
+
    Notes: RengaCommSetTimeout of their communicator, for all that is made from it.
+
+   See also: RengaSettingsGetTimeout()
 @*/
 RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds)
 {
@@ -172,6 +197,10 @@ RengaErrorCode RengaSettingsSetTimeout(RengaSettings settings, double seconds)
 
    Output:
    . seconds - 0: for ever
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetTimeout()
 @*/
 RengaErrorCode RengaSettingsGetTimeout(RengaSettings settings, double *seconds)
 {
@@ -190,7 +219,12 @@ RengaErrorCode RengaSettingsGetTimeout(RengaSettings settings, double *seconds)
    . settings - the settings
    . bytes - the bound of this rank's device; 0: what RengaPartitionSetMemory() or the machine says
 
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
+   RENGA_ERR_ARGUMENT for a negative number.
+
    Notes: a pipeline over it is refused at its set-up; a plan is made under that of rank 0.
+
+   See also: RengaSettingsGetMemoryBound()
 @*/
 RengaErrorCode RengaSettingsSetMemoryBound(RengaSettings settings, int64_t bytes)
 {
@@ -211,6 +245,10 @@ RengaErrorCode RengaSettingsSetMemoryBound(RengaSettings settings, int64_t bytes
 
    Output:
    . bytes - 0: nothing was said
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetMemoryBound()
 @*/
 RengaErrorCode RengaSettingsGetMemoryBound(RengaSettings settings, int64_t *bytes)
 {
@@ -227,6 +265,10 @@ RengaErrorCode RengaSettingsGetMemoryBound(RengaSettings settings, int64_t *byte
 
    Input:
    . settings - set to NULL; who holds them keeps them
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsCreate()
 @*/
 RengaErrorCode RengaSettingsDestroy(RengaSettings *settings)
 {

@@ -15,6 +15,10 @@
 
    Options:
    . -pipeline_schedule - the same
+
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up.
+
+   See also: RengaSettingsGetSchedule(), RengaSettingsSetEager()
 @*/
 RengaErrorCode RengaSettingsSetSchedule(RengaSettings settings, const char *type)
 {
@@ -37,6 +41,10 @@ RengaErrorCode RengaSettingsSetSchedule(RengaSettings settings, const char *type
 
    Output:
    . type - lent; NULL: nothing was said
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetSchedule()
 @*/
 RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **type)
 {
@@ -58,6 +66,11 @@ RengaErrorCode RengaSettingsGetSchedule(RengaSettings settings, const char **typ
 
    Options:
    . -pipeline_eager - the same
+
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up, or the schedule
+   is not 1f1b.
+
+   See also: RengaSettingsGetEager(), RengaScheduleSetEager()
 @*/
 RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager)
 {
@@ -82,6 +95,10 @@ RengaErrorCode RengaSettingsSetEager(RengaSettings settings, double eager)
 
    Output:
    . eager - negative: nothing was said
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetEager()
 @*/
 RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager)
 {
@@ -103,6 +120,11 @@ RengaErrorCode RengaSettingsGetEager(RengaSettings settings, double *eager)
 
    Options:
    . -pipeline_reduction - the same
+
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
+   RENGA_ERR_ARGUMENT for a reduction that there is not.
+
+   See also: RengaSettingsGetReduction()
 @*/
 RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, const char *reduction)
 {
@@ -129,6 +151,10 @@ RengaErrorCode RengaSettingsSetReduction(RengaSettings settings, const char *red
 
    Output:
    . reduction - lent
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetReduction()
 @*/
 RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, const char **reduction)
 {
@@ -150,8 +176,13 @@ RengaErrorCode RengaSettingsGetReduction(RengaSettings settings, const char **re
    Options:
    . -pipeline_buckets - the same
 
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
+   RENGA_ERR_ARGUMENT for a number that is out of range.
+
    Notes: several sums are under way at once, each with work memory of its own. Results do not
    depend on it.
+
+   See also: RengaSettingsGetBuckets()
 @*/
 RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets)
 {
@@ -172,6 +203,10 @@ RengaErrorCode RengaSettingsSetBuckets(RengaSettings settings, int buckets)
 
    Output:
    . buckets - parts of the gradients of each stage
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetBuckets()
 @*/
 RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
 {
@@ -193,9 +228,14 @@ RengaErrorCode RengaSettingsGetBuckets(RengaSettings settings, int *buckets)
    Options:
    . -pipeline_chunks - the same
 
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
+   RENGA_ERR_ARGUMENT for a number that is out of range.
+
    Notes: a partition of type even, tree or manual, or of RengaPartitionRegister(), makes plans of
    so many chunks, where nothing is said of one; types auto, exact and rannc refuse more. A pipeline
    refuses a plan of another number. Results do not depend on it.
+
+   See also: RengaSettingsGetChunks()
 @*/
 RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks)
 {
@@ -216,6 +256,10 @@ RengaErrorCode RengaSettingsSetChunks(RengaSettings settings, int chunks)
 
    Output:
    . chunks - 0: nothing was said
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetChunks()
 @*/
 RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
 {
@@ -239,7 +283,12 @@ RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
    Options:
    . -comm_transport - the same
 
+   Errors: RENGA_ERR_ORDER where the settings are of a pipeline that is set up;
+   RENGA_ERR_ARGUMENT for a transport that there is not.
+
    Notes: results do not depend on it. -comm_view shows which one a pipeline has, and why.
+
+   See also: RengaSettingsGetTransport()
 @*/
 RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *type)
 {
@@ -265,6 +314,10 @@ RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *typ
 
    Output:
    . type - lent; NULL: nothing was said
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaSettingsSetTransport()
 @*/
 RengaErrorCode RengaSettingsGetTransport(RengaSettings settings, const char **type)
 {

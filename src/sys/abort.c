@@ -16,10 +16,14 @@ static const double REPORTER_WAITS = 1, QUIET_RANK_WAITS = 3;
    Input:
    . code - the error; becomes the exit code
 
+   Errors: none: it does not return where the code is an error.
+
    Notes: does not return. Where all processes come here within a second, they end without noise, by
    MPI_Finalize; otherwise MPI_Abort ends the processes of RengaSetWorld. A rank that did not report
    its error lets the one that does go first. MPI may hang where the network is cut: the process
    ends after 8 s at the latest.
+
+   See also: RengaErrorAgree(), RengaErrorRaise()
 @*/
 void RengaErrorAbort(RengaErrorCode code)
 {

@@ -12,8 +12,13 @@
    . comm - the ranks
    . mine - this rank's code; RENGA_SUCCESS where all is well
 
+   Errors: the largest code of all ranks; RENGA_ERR_TIMEOUT where a rank does not come;
+   RENGA_ERR_LIBRARY from MPI.
+
    Notes: returns the largest code of all ranks. Ranks that were well themselves stay silent. Waits
    politely, no longer than the time limit (RengaCommSetTimeout).
+
+   See also: RengaErrorRaise(), RengaErrorAbort()
 @*/
 RengaErrorCode RengaErrorAgree(MPI_Comm comm, RengaErrorCode mine)
 {

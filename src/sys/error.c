@@ -34,6 +34,10 @@ static struct {
 
    Input:
    . code - any error code
+
+   Errors: none.
+
+   See also: RengaErrorGetMessage()
 @*/
 const char *RengaErrorText(RengaErrorCode code)
 {
@@ -111,8 +115,12 @@ void RengaErrorShowTrace(bool show)
    Options:
    . -error_trace - print also where the error was found, and the callers that passed it on
 
+   Errors: none.
+
    Notes: an error is one line. Internal errors, which are defects of a program or of Renga, come
    with their trace always.
+
+   See also: RengaErrorSetHandler(), RengaErrorIgnore()
 @*/
 void RengaErrorPrint(const RengaErrorReport *report, void *user)
 {
@@ -140,7 +148,11 @@ void RengaErrorPrint(const RengaErrorReport *report, void *user)
    . report - what is told: an error, a caller that passes it on, or a warning
    . user - not used
 
+   Errors: none.
+
    Notes: for a program that looks at codes and takes the sentence from RengaErrorGetMessage.
+
+   See also: RengaErrorSetHandler(), RengaErrorPrint()
 @*/
 void RengaErrorIgnore(const RengaErrorReport *report, void *user)
 {
@@ -156,10 +168,14 @@ void RengaErrorIgnore(const RengaErrorReport *report, void *user)
    . report - called on the rank that reports; NULL: RengaErrorPrint, as at the start
    . user - handed to it
 
+   Errors: none.
+
    Notes: called for an error where it is found (depth 0), then for each function that passes it on
    (depth 1, 2 ...), innermost first; for a warning once, with the code RENGA_SUCCESS. Strings are
    lent until it returns. It must not call functions of Renga that can fail. May be called before
    RengaInitialize, and lasts past RengaFinalize.
+
+   See also: RengaErrorGetHandler(), RengaErrorPrint(), RengaErrorIgnore()
 @*/
 void RengaErrorSetHandler(RengaErrorHandler report, void *user)
 {
@@ -174,6 +190,10 @@ void RengaErrorSetHandler(RengaErrorHandler report, void *user)
 
    Output:
    . report, user - what RengaErrorSetHandler was given; NULL for either is allowed
+
+   Errors: none.
+
+   See also: RengaErrorSetHandler()
 @*/
 void RengaErrorGetHandler(RengaErrorHandler *report, void **user)
 {
@@ -208,8 +228,12 @@ void RengaQuietEnd_Private(const RengaQuiet *quiet)
 
    Not collective
 
+   Errors: none.
+
    Notes: lent until the next error; "" where there was none. On every rank that failed, whichever
    rank reports the error; a rank that only heard of it (RengaErrorAgree) says so.
+
+   See also: RengaErrorText(), RengaErrorSetHandler()
 @*/
 const char *RengaErrorGetMessage(void)
 {
@@ -240,7 +264,11 @@ static void Report(const char *message, const char *function, const char *file, 
    . function, file, line - where it was found
    . format - what is wrong, with the values, and what to do
 
+   Errors: the code that it is given.
+
    Notes: returns code.
+
+   See also: RengaErrorPass(), RengaErrorAgree()
 @*/
 RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *function,
                                const char *file, int line, const char *format, ...)
@@ -267,6 +295,10 @@ RengaErrorCode RengaErrorRaise(MPI_Comm comm, RengaErrorCode code, const char *f
    Input:
    . comm - its rank 0 reports
    . format - what it is, and what to do
+
+   Errors: none.
+
+   See also: RengaErrorSetHandler()
 @*/
 void RengaWarning(MPI_Comm comm, const char *format, ...)
 {
@@ -287,7 +319,11 @@ void RengaWarning(MPI_Comm comm, const char *format, ...)
    Input:
    . function, file, line - where the call that failed stands
 
+   Errors: none.
+
    Notes: told to the handler of the rank that reported the error.
+
+   See also: RengaErrorRaise()
 @*/
 void RengaErrorPass(const char *function, const char *file, int line)
 {
@@ -304,6 +340,10 @@ void RengaErrorPass(const char *function, const char *file, int line)
    . mpi_error - what the call returned
    . call - its text
    . function, file, line - where it stands
+
+   Errors: RENGA_ERR_LIBRARY, always.
+
+   See also: RengaErrorRaise()
 @*/
 RengaErrorCode RengaErrorMPI(int mpi_error, const char *call, const char *function,
                              const char *file, int line)

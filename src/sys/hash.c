@@ -10,6 +10,10 @@
    Input:
    . bytes, count - the bytes
    . seed - of the hash
+
+   Errors: none.
+
+   See also: RengaTensorSpecHash(), RengaGraphGetDigest()
 @*/
 uint64_t RengaHash(const void *bytes, size_t count, uint64_t seed)
 {

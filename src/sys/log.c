@@ -62,6 +62,10 @@ int RengaLogGetMemory(const RengaLogMemoryRecord **records)
 
    Output:
    . event - for RengaLogEventBegin and RengaLogEventEnd
+
+   Errors: RENGA_ERR_INTERNAL where there are too many events.
+
+   See also: RengaLogEventBegin(), RengaLogEventEnd()
 @*/
 RengaErrorCode RengaLogEventRegister(const char *name, RengaLogEvent *event)
 {
@@ -85,7 +89,11 @@ RengaErrorCode RengaLogEventRegister(const char *name, RengaLogEvent *event)
    Input:
    . event - of RengaLogEventRegister
 
+   Errors: none.
+
    Notes: on the thread that calls MPI.
+
+   See also: RengaLogEventEnd(), RengaLogEventRegister()
 @*/
 void RengaLogEventBegin(RengaLogEvent event)
 {
@@ -101,6 +109,10 @@ void RengaLogEventBegin(RengaLogEvent event)
    . event - of RengaLogEventRegister
    . flops, messages, bytes - what was done since RengaLogEventBegin: floating point operations,
      messages sent, bytes sent or written
+
+   Errors: none.
+
+   See also: RengaLogEventBegin(), RengaLogView()
 @*/
 void RengaLogEventEnd(RengaLogEvent event, double flops, int64_t messages, int64_t bytes)
 {
@@ -120,6 +132,10 @@ void RengaLogEventEnd(RengaLogEvent event, double flops, int64_t messages, int64
    Input:
    . category - "parameters", "saved activations", ...; a name that is known is replaced
    . forecast_bytes, measured_bytes - on this rank; -1 where unknown
+
+   Errors: none.
+
+   See also: RengaLogView()
 @*/
 void RengaLogMemory(const char *category, int64_t forecast_bytes, int64_t measured_bytes)
 {

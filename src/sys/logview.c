@@ -156,6 +156,11 @@ static RengaErrorCode GatherRecords(MPI_Comm comm, const void *mine, size_t byte
 
    Options:
    . -log_view - print it to standard output at the end
+
+   Errors: RENGA_ERR_SUPPORT where the records of all ranks are more than 2 GiB;
+   RENGA_ERR_TIMEOUT where a rank does not come; RENGA_ERR_LIBRARY from MPI.
+
+   See also: RengaLogTraceWrite(), RengaLogEventRegister()
 @*/
 RengaErrorCode RengaLogView(MPI_Comm comm, FILE *file)
 {

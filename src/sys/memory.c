@@ -90,7 +90,11 @@ static RengaErrorCode RaiseForeign(const void *pointer)
    Output:
    . pointer_to_pointer - the block; never NULL, also for count 0
 
+   Errors: RENGA_ERR_MEMORY, and the pointer is NULL then.
+
    Notes: free with RengaFree(&pointer). Pages are touched only when they are used.
+
+   See also: RengaMemoryGrow(), RengaMemoryFree(), RengaMemoryGetUsage()
 @*/
 RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *function,
                                    const char *file, int line, void *pointer_to_pointer)
@@ -127,7 +131,12 @@ RengaErrorCode RengaMemoryAllocate(size_t count, size_t size, const char *functi
    Output:
    . pointer_to_pointer - the block, moved; NULL on entry is allowed. What was added is zeroed
 
+   Errors: RENGA_ERR_MEMORY, and the old block stays; RENGA_ERR_ARGUMENT for memory that
+   RengaMalloc did not give, or that was written over.
+
    Notes: the old block stays valid where this fails.
+
+   See also: RengaMemoryAllocate(), RengaMemoryFree()
 @*/
 RengaErrorCode RengaMemoryGrow(size_t count, size_t size, const char *function, const char *file,
                                int line, void *pointer_to_pointer)
@@ -155,6 +164,8 @@ RengaErrorCode RengaMemoryGrow(size_t count, size_t size, const char *function, 
    . pointer_to_pointer - set to NULL; may point at NULL
 
    Errors: a pointer that RengaMalloc did not give is reported to the handler of errors, and left.
+
+   See also: RengaMemoryAllocate(), RengaMemoryGetUsage()
 @*/
 void RengaMemoryFree(void *pointer_to_pointer)
 {
@@ -182,7 +193,11 @@ void RengaMemoryFree(void *pointer_to_pointer)
    . peak_bytes - the largest value so far
    . blocks - number of blocks now
 
+   Errors: none.
+
    Notes: any of the pointers may be NULL.
+
+   See also: RengaMemoryAllocate(), RengaMemoryResident()
 @*/
 void RengaMemoryGetUsage(size_t *bytes, size_t *peak_bytes, int64_t *blocks)
 {
@@ -196,7 +211,11 @@ void RengaMemoryGetUsage(size_t *bytes, size_t *peak_bytes, int64_t *blocks)
 
    Not collective
 
+   Errors: none.
+
    Notes: 0 where the system does not say.
+
+   See also: RengaMemoryGetUsage()
 @*/
 size_t RengaMemoryResident(void)
 {
@@ -261,6 +280,10 @@ RengaErrorCode RengaMemoryFinish(void)
 
    Output:
    . copy - free with RengaFree(&copy)
+
+   Errors: RENGA_ERR_MEMORY.
+
+   See also: RengaMemoryFree()
 @*/
 RengaErrorCode RengaStringCopy(const char *text, char **copy)
 {

@@ -41,7 +41,11 @@ static int Distance(const char *a, const char *b)
    . name - as it was typed
    . count, names - the names there are
 
+   Errors: none; NULL where no name is close.
+
    Notes: one of names, or NULL where none is close.
+
+   See also: RengaOptionsSetValue()
 @*/
 const char *RengaClosestName(const char *name, int count, const char *const names[])
 {

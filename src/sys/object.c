@@ -73,6 +73,10 @@ RengaErrorCode RengaHeaderSetTypeName(void *object, const char *type_name)
 
    Output:
    . comm - lent: Renga's private duplicate, shared by all objects made from one RengaComm
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaCommCreate()
 @*/
 RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm)
 {
@@ -90,6 +94,10 @@ RengaErrorCode RengaObjectGetComm(void *object, MPI_Comm *comm)
    Input:
    . object - any object of Renga
    . name - copied; NULL takes the name away
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaObjectSetOptionsPrefix()
 @*/
 RengaErrorCode RengaObjectSetName(void *object, const char *name)
 {
@@ -107,8 +115,12 @@ RengaErrorCode RengaObjectSetName(void *object, const char *name)
    . object - any object of Renga
    . prefix - copied; for instance "teacher_"
 
+   Errors: none beyond bad arguments.
+
    Notes: name the prefix with RengaOptionsAddPrefix before RengaInitialize, so that the command
    line may use it.
+
+   See also: RengaOptionsAddPrefix()
 @*/
 RengaErrorCode RengaObjectSetOptionsPrefix(void *object, const char *prefix)
 {

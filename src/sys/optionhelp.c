@@ -57,6 +57,10 @@ static void PrintSection(FILE *file, int count, const RengaOptionSection section
    . file - open for writing
    . wants - chooses by section and name of the option (without the dash); NULL: all
    . user - handed to it
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptionsWriteAll(), RengaAnswerHelp()
 @*/
 RengaErrorCode RengaOptionsHelp(FILE *file, RengaOptionFilter wants, void *user)
 {
@@ -89,8 +93,12 @@ static void WriteRow(FILE *file, const RengaOptionRow *row)
    Input:
    . file - open for writing
 
+   Errors: RENGA_ERR_FILE_WRITE where the file does not take them.
+
    Notes: each with what it does, what it may be, and a line "#-name default" that counts when the #
    is taken away. -help and -version are left out.
+
+   See also: RengaOptionsView(), RengaOptionsHelp()
 @*/
 RengaErrorCode RengaOptionsWriteAll(FILE *file)
 {

@@ -416,8 +416,13 @@ static RengaErrorCode TakeTable(Parser *parser, const Words *words, int count,
    . base - the struct of the rows' offsets, defaults included; free its strings with
      RengaOptionsFreeStrings
 
+   Errors: RENGA_ERR_FILE_OPEN where the file cannot be read; RENGA_ERR_FILE_FORMAT, with all
+   that is wrong in it.
+
    Notes: an unknown key, one that is there twice, a bad value and a missing one are errors on all
    ranks; all of them are named at once.
+
+   See also: RengaOptionsFreeStrings(), RengaOptionsRegister()
 @*/
 RengaErrorCode RengaOptionsReadTable(MPI_Comm comm, const char *file, int count,
                                      const RengaOptionRow rows[], void *base)

@@ -34,7 +34,11 @@ RengaErrorCode RengaOptionsPlace(const RengaOptionRow *row, const char *text, vo
    Output:
    . base - the struct, zeroed before the first call; strings in it become its own
 
+   Errors: RENGA_ERR_OPTION for a default that its row does not allow.
+
    Notes: free the strings with RengaOptionsFreeStrings.
+
+   See also: RengaOptionsSetFromDatabase(), RengaOptionsFreeStrings()
 @*/
 RengaErrorCode RengaOptionsSetDefaults(int count, const RengaOptionRow rows[], void *base)
 {
@@ -55,6 +59,10 @@ RengaErrorCode RengaOptionsSetDefaults(int count, const RengaOptionRow rows[], v
 
    Output:
    . base - the struct; members whose options were not given keep their values
+
+   Errors: RENGA_ERR_OPTION for a value that its row does not allow.
+
+   See also: RengaOptionsSetDefaults(), RengaOptionsFreeStrings()
 @*/
 RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count,
                                            const RengaOptionRow rows[], void *base)
@@ -77,6 +85,10 @@ RengaErrorCode RengaOptionsSetFromDatabase(const char *prefix, int count,
 
    Output:
    . base - the struct; its strings become NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptionsSetDefaults(), RengaOptionsReadTable()
 @*/
 RengaErrorCode RengaOptionsFreeStrings(int count, const RengaOptionRow rows[], void *base)
 {
@@ -130,6 +142,10 @@ static RengaErrorCode GetOptionNumber(const char *name, RengaOptionKind kind, vo
    Output:
    . value - lent; the default where it was not given, which may be NULL
    . given - by the user or the program; may be NULL
+
+   Errors: RENGA_ERR_INTERNAL for a name that is in no table, or is of another kind.
+
+   See also: RengaOptionsGetInt64(), RengaOptionsSetValue()
 @*/
 RengaErrorCode RengaOptionsGetString(const char *name, const char **value, bool *given)
 {
@@ -148,6 +164,11 @@ RengaErrorCode RengaOptionsGetString(const char *name, const char **value, bool 
    Output:
    . value - the default where it was not given
    . given - by the user or the program; may be NULL
+
+   Errors: RENGA_ERR_INTERNAL for a name that is in no table, or is of another kind;
+   RENGA_ERR_OPTION for a value that its row does not allow.
+
+   See also: RengaOptionsGetReal(), RengaOptionsGetBool(), RengaOptionsGetString()
 @*/
 RengaErrorCode RengaOptionsGetInt64(const char *name, int64_t *value, bool *given)
 {
@@ -166,6 +187,11 @@ RengaErrorCode RengaOptionsGetInt64(const char *name, int64_t *value, bool *give
    Output:
    . value - the default where it was not given
    . given - by the user or the program; may be NULL
+
+   Errors: RENGA_ERR_INTERNAL for a name that is in no table, or is of another kind;
+   RENGA_ERR_OPTION for a value that its row does not allow.
+
+   See also: RengaOptionsGetInt64(), RengaOptionsGetBool(), RengaOptionsGetString()
 @*/
 RengaErrorCode RengaOptionsGetReal(const char *name, double *value, bool *given)
 {
@@ -184,6 +210,11 @@ RengaErrorCode RengaOptionsGetReal(const char *name, double *value, bool *given)
    Output:
    . value - the default where it was not given
    . given - by the user or the program; may be NULL
+
+   Errors: RENGA_ERR_INTERNAL for a name that is in no table, or is of another kind;
+   RENGA_ERR_OPTION for a value that its row does not allow.
+
+   See also: RengaOptionsGetInt64(), RengaOptionsGetReal(), RengaOptionsGetString()
 @*/
 RengaErrorCode RengaOptionsGetBool(const char *name, bool *value, bool *given)
 {

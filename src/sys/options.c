@@ -66,8 +66,13 @@ void RengaOptionsEnd(bool good)
    . unknown - RENGA_UNKNOWN_IS_ERROR, as at the start, or RENGA_UNKNOWN_IS_LEFT: they stay in argv,
      with what follows them
 
+   Errors: RENGA_ERR_ORDER after RengaInitialize; RENGA_ERR_ARGUMENT for a choice that there is
+   not.
+
    Notes: before RengaInitialize, until RengaFinalize. In options files and in the variable
    RENGA_OPTIONS they are errors always.
+
+   See also: RengaOptionsGetUnknown(), RengaInitialize()
 @*/
 RengaErrorCode RengaOptionsSetUnknown(RengaUnknownOptions unknown)
 {
@@ -89,6 +94,10 @@ RengaErrorCode RengaOptionsSetUnknown(RengaUnknownOptions unknown)
 
    Output:
    . unknown - what is done with unknown options
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptionsSetUnknown()
 @*/
 RengaErrorCode RengaOptionsGetUnknown(RengaUnknownOptions *unknown)
 {
@@ -159,7 +168,12 @@ static RengaErrorCode CheckRow(const RengaOptionRow *row)
    . section - title in -help
    . count, rows - kept, not copied: a static table
 
+   Errors: RENGA_ERR_ORDER after RengaInitialize; RENGA_ERR_INTERNAL for a row that is there
+   twice, has no help or a bad default.
+
    Notes: before RengaInitialize, which checks the command line against all rows.
+
+   See also: RengaOptionsAddPrefix(), RengaOptionsSetDefaults()
 @*/
 RengaErrorCode RengaOptionsRegister(const char *section, int count, const RengaOptionRow rows[])
 {
@@ -179,8 +193,12 @@ RengaErrorCode RengaOptionsRegister(const char *section, int count, const RengaO
    Input:
    . prefix - copied; for instance "teacher_"
 
+   Errors: RENGA_ERR_ARGUMENT for an empty prefix.
+
    Notes: before RengaInitialize, so that the command line may use it. An object takes the values
    with its prefix (RengaObjectSetOptionsPrefix), and those without where there is none.
+
+   See also: RengaObjectSetOptionsPrefix(), RengaOptionsRegister()
 @*/
 RengaErrorCode RengaOptionsAddPrefix(const char *prefix)
 {
@@ -242,8 +260,13 @@ RengaErrorCode RengaOptionsStore(const char *name, const char *text)
    . name - with or without the dash
    . value - text; NULL is "true"
 
+   Errors: RENGA_ERR_OPTION for a name that is in no table, or a value that its row does not
+   allow.
+
    Notes: before RengaInitialize it is a default that the options file, the environment and the
    command line overrule; after, it overrules them.
+
+   See also: RengaOptionsClearValue(), RengaOptionsGetString()
 @*/
 RengaErrorCode RengaOptionsSetValue(const char *name, const char *value)
 {
@@ -271,8 +294,12 @@ RengaErrorCode RengaOptionsSetValue(const char *name, const char *value)
    Input:
    . name - with or without the dash
 
+   Errors: none beyond bad arguments.
+
    Notes: objects that have taken the value keep it. With RengaOptionsSetValue a program gives an
    option to one object alone: set, RengaClassSetFromOptions, clear.
+
+   See also: RengaOptionsSetValue()
 @*/
 RengaErrorCode RengaOptionsClearValue(const char *name)
 {
@@ -294,6 +321,10 @@ RengaErrorCode RengaOptionsClearValue(const char *name)
 
    Input:
    . file - open for writing
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaOptionsWriteAll()
 @*/
 RengaErrorCode RengaOptionsView(FILE *file)
 {

@@ -81,6 +81,10 @@ static bool ParseByteText(const char *text, int64_t *bytes)
 
    Output:
    . bytes - the size
+
+   Errors: RENGA_ERR_ARGUMENT for a text that is no number of bytes.
+
+   See also: RengaFormatBytes()
 @*/
 RengaErrorCode RengaParseBytes(const char *text, int64_t *bytes)
 {

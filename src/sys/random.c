@@ -19,6 +19,10 @@
 
    Output:
    . out - four random words; may not be counter
+
+   Errors: none.
+
+   See also: RengaRandomUniform(), RengaRandomNormal()
 @*/
 void RengaPhilox(const uint32_t counter[4], const uint32_t key[2], uint32_t out[4])
 {
@@ -85,6 +89,10 @@ static void FillConverted(void (*convert)(const uint32_t[4], float[4]), uint64_t
 
    Output:
    . out - [count]; element i of a stream is the same whatever first is
+
+   Errors: none.
+
+   See also: RengaRandomNormal(), RengaPhilox()
 @*/
 void RengaRandomUniform(uint64_t seed, uint64_t stream, uint64_t first, int64_t count, float out[])
 {
@@ -102,6 +110,10 @@ void RengaRandomUniform(uint64_t seed, uint64_t stream, uint64_t first, int64_t 
 
    Output:
    . out - [count]; element i of a stream is the same whatever first is
+
+   Errors: none.
+
+   See also: RengaRandomUniform(), RengaPhilox()
 @*/
 void RengaRandomNormal(uint64_t seed, uint64_t stream, uint64_t first, int64_t count, float out[])
 {

@@ -81,7 +81,11 @@ bool RengaSysMeet(double seconds)
    Input:
    . comm - not copied; used by RengaInitialize, which is collective on it
 
+   Errors: RENGA_ERR_ORDER after RengaInitialize.
+
    Notes: before RengaInitialize and after MPI_Init; without this call, MPI_COMM_WORLD.
+
+   See also: RengaInitialize()
 @*/
 RengaErrorCode RengaSetWorld(MPI_Comm comm)
 {
@@ -101,7 +105,11 @@ RengaErrorCode RengaSetWorld(MPI_Comm comm)
    . major, minor, patch - numbers; any may be NULL
    . text - "MAJOR.MINOR.PATCH"; may be NULL
 
+   Errors: none.
+
    Notes: RENGA_VERSION_MAJOR and the others are of the headers that a program was compiled with.
+
+   See also: RengaInitialize()
 @*/
 void RengaGetVersion(int *major, int *minor, int *patch, const char **text)
 {
@@ -195,9 +203,13 @@ RengaErrorCode RengaSysStartMPI(int *argc, char ***argv)
    Input:
    . code - what main will return; 0 at first
 
+   Errors: none.
+
    Notes: before RengaFinalize, in a program that lets RengaInitialize start MPI: where MPI_Finalize
    hangs, RengaFinalize ends the process with this code after three seconds. All output is written
    and all ranks agree by then that all is well.
+
+   See also: RengaGetExitCode(), RengaFinalize()
 @*/
 void RengaSetExitCode(int code)
 {
@@ -208,6 +220,10 @@ void RengaSetExitCode(int code)
    RengaGetExitCode - what RengaSetExitCode said
 
    Not collective
+
+   Errors: none.
+
+   See also: RengaSetExitCode()
 @*/
 int RengaGetExitCode(void)
 {
@@ -270,8 +286,13 @@ static void EndMPI(void)
    Output:
    . answered - whether one of them was given: the program then ends, by RengaFinalize
 
+   Errors: RENGA_ERR_FILE_WRITE where standard output does not take it; RENGA_ERR_LIBRARY from
+   MPI.
+
    Notes: for programs whose command line is Renga's; Renga itself never ends a program. Rank 0
    prints the help of RengaInitialize and all options. RengaOptionsHelp prints a selection.
+
+   See also: RengaOptionsHelp(), RengaInitialize()
 @*/
 RengaErrorCode RengaAnswerHelp(bool *answered)
 {

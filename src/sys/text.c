@@ -11,6 +11,11 @@
    Input:
    . comm - its rank 0 writes
    . format - as printf
+
+   Errors: RENGA_ERR_FILE_WRITE where standard output does not take it; RENGA_ERR_LIBRARY from
+   MPI.
+
+   See also: RengaViewerPrintf()
 @*/
 RengaErrorCode RengaPrintf(MPI_Comm comm, const char *format, ...)
 {
@@ -49,6 +54,10 @@ static void FormatScaled(double value, double base, int units, const char *const
 
    Output:
    . text - the words
+
+   Errors: none.
+
+   See also: RengaFormatCount(), RengaFormatSeconds(), RengaParseBytes()
 @*/
 void RengaFormatBytes(double bytes, size_t size, char text[])
 {
@@ -67,6 +76,10 @@ void RengaFormatBytes(double bytes, size_t size, char text[])
 
    Output:
    . text - the words
+
+   Errors: none.
+
+   See also: RengaFormatBytes(), RengaFormatSeconds()
 @*/
 void RengaFormatCount(double count, size_t size, char text[])
 {
@@ -85,6 +98,10 @@ void RengaFormatCount(double count, size_t size, char text[])
 
    Output:
    . text - the words
+
+   Errors: none.
+
+   See also: RengaFormatBytes(), RengaFormatCount()
 @*/
 void RengaFormatSeconds(double seconds, size_t size, char text[])
 {

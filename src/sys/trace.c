@@ -43,6 +43,10 @@ void RengaLogTraceFinish(void)
    RengaLogTraceIsOn - whether records are kept
 
    Not collective
+
+   Errors: none.
+
+   See also: RengaLogTrace(), RengaLogTraceWrite()
 @*/
 bool RengaLogTraceIsOn(void)
 {
@@ -76,8 +80,12 @@ static int Intern(char (*table)[NAME], int *count, int most, const char *text)
    . name - of the work
    . begin, end - from MPI_Wtime
 
+   Errors: none: where memory runs out the record is counted as lost.
+
    Notes: nothing is kept without -log_trace. At most four million bars are kept on a rank; the file
    says how many were not.
+
+   See also: RengaLogTraceIsOn(), RengaLogTraceWrite()
 @*/
 void RengaLogTrace(const char *track, const char *name, double begin, double end)
 {
@@ -235,6 +243,11 @@ static RengaErrorCode EndTraceFile(FILE *file, const char *file_name)
 
    Options:
    . -log_trace FILE - keep records, and write them at the end
+
+   Errors: RENGA_ERR_FILE_OPEN or RENGA_ERR_FILE_WRITE where rank 0 cannot write the file;
+   RENGA_ERR_TIMEOUT where a rank does not come.
+
+   See also: RengaLogTrace(), RengaLogView()
 @*/
 RengaErrorCode RengaLogTraceWrite(MPI_Comm comm, const char *file_name)
 {

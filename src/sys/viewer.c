@@ -72,7 +72,12 @@ static RengaErrorCode OpenViewer(RengaViewer viewer)
    Output:
    . viewer - RengaViewerDestroy frees it
 
+   Errors: RENGA_ERR_ARGUMENT for a text that is not KIND or KIND:FILE; RENGA_ERR_FILE_OPEN where
+   rank 0 cannot open the file.
+
    Notes: a file that cannot be opened is an error on all ranks.
+
+   See also: RengaViewerPrintf(), RengaViewerDestroy()
 @*/
 RengaErrorCode RengaViewerCreate(RengaComm comm, const char *specification, RengaViewer *viewer)
 {
@@ -102,6 +107,10 @@ RengaErrorCode RengaViewerCreate(RengaComm comm, const char *specification, Reng
    Input:
    . viewer - the place
    . format - as printf; ranks other than 0 write nothing
+
+   Errors: RENGA_ERR_FILE_WRITE where the file does not take it.
+
+   See also: RengaViewerCreate(), RengaPrintf()
 @*/
 RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
 {
@@ -123,6 +132,10 @@ RengaErrorCode RengaViewerPrintf(RengaViewer viewer, const char *format, ...)
 
    Input:
    . viewer - the place
+
+   Errors: a null handle, which the error handler is told.
+
+   See also: RengaViewerCreate()
 @*/
 const char *RengaViewerGetKind(RengaViewer viewer)
 {
@@ -138,7 +151,11 @@ const char *RengaViewerGetKind(RengaViewer viewer)
    Output:
    . viewer - set to NULL
 
+   Errors: none beyond bad arguments.
+
    Notes: what could not be written is an error here at the latest, on all ranks.
+
+   See also: RengaViewerCreate()
 @*/
 RengaErrorCode RengaViewerDestroy(RengaViewer *viewer)
 {

@@ -84,6 +84,13 @@ static RengaErrorCode Import(RengaOnnxImporter *importer, size_t count, const un
    . graph - new
    . file - path of the model
    . options - see RengaOnnxOptions
+
+   Errors: RENGA_ERR_ORDER where the graph is not empty; RENGA_ERR_FILE_OPEN where a file cannot
+   be read; RENGA_ERR_FILE_FORMAT where it is no ONNX model or is damaged, RENGA_ERR_SUPPORT for
+   what Renga does not have, RENGA_ERR_SHAPE or RENGA_ERR_GRAPH for nodes that do not go
+   together, with the node. All ranks have the error.
+
+   See also: RengaGraphLoad()
 @*/
 RengaErrorCode RengaGraphReadOnnxWith(RengaGraph graph, const char *file,
                                       const RengaOnnxOptions *options)
@@ -117,10 +124,17 @@ RengaErrorCode RengaGraphReadOnnxWith(RengaGraph graph, const char *file,
    Options:
    . -graph_dimension - sizes of symbolic dimensions other than the batch
 
+   Errors: RENGA_ERR_ORDER where the graph is not empty; RENGA_ERR_FILE_OPEN where a file cannot
+   be read; RENGA_ERR_FILE_FORMAT where it is no ONNX model or is damaged, RENGA_ERR_SUPPORT for
+   what Renga does not have, RENGA_ERR_SHAPE or RENGA_ERR_GRAPH for nodes that do not go
+   together, with the node. All ranks have the error.
+
    Notes: parameters are floating initializers that are no scalars; each rank reads what it needs of
    them from the file later. The first dimension of the first input is the batch. The output called
    loss, or the first that is a floating scalar, is the loss. What is not supported is one error
    that names every operator, its first node, the opset and the file.
+
+   See also: RengaGraphLoad(), RengaGraphSetDimension()
 @*/
 RengaErrorCode RengaGraphReadOnnx(RengaGraph graph, const char *file)
 {
@@ -161,6 +175,11 @@ static RengaErrorCode ReadTensor(RengaOnnxImporter *importer, RengaOnnxFile *fil
    . name - of the tensor; RengaFree
    . spec - type and shape
    . data - its elements; RengaFree
+
+   Errors: RENGA_ERR_FILE_OPEN where the file cannot be read; RENGA_ERR_FILE_FORMAT where it is
+   no tensor; RENGA_ERR_SUPPORT for a type that Renga does not have.
+
+   See also: RengaGraphLoad()
 @*/
 RengaErrorCode RengaOnnxReadTensorFile(const char *file, char **name, RengaTensorSpec *spec,
                                        void **data)

@@ -21,6 +21,8 @@ static const char class_name[] = "RengaGradient";
    their order and of their shapes. It has those attributes of the operator that it declares. The
    gradient of an input without the batch (a parameter) is the sum over the samples, in one order.
    An operator without a gradient cannot stand between a parameter and the loss.
+
+   See also: RengaOperatorRegister(), RengaKernelRegister()
 @*/
 RengaErrorCode RengaGradientRegister(const RengaGradientRule *rule)
 {

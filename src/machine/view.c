@@ -1,0 +1,64 @@
+/* What a machine shows. */
+#include "machineimpl.h"
+
+/* Rates of the types that have one of their own. */
+static RengaErrorCode ViewRates(const RengaMachineDevice *device, RengaViewer viewer)
+{
+  const struct {
+    const char *type;
+    double rate;
+  } rates[] = {{"float64", device->matrix_rate_float64},
+               {"bfloat16", device->matrix_rate_bfloat16},
+               {"float16", device->matrix_rate_float16}};
+  for (size_t i = 0; i < sizeof rates / sizeof *rates; i++)
+    if (rates[i].rate > 0)
+      RengaCall(RengaViewerPrintf(viewer, "  products of %s: %.4g TFLOP/s\n", rates[i].type,
+                                  1e-12 * rates[i].rate));
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaMachineView - show a machine
+
+   Collective
+
+   Input:
+   . machine - the machine
+   . viewer - where
+
+   Errors: RENGA_ERR_FILE_WRITE where the file does not take it.
+
+   See also: RengaViewerCreate()
+@*/
+RengaErrorCode RengaMachineView(RengaMachine machine, RengaViewer viewer)
+{
+  RengaCheckPointer(machine);
+  RengaCheckPointer(viewer);
+  if (machine->hdr.state < RENGA_STATE_SETUP) {
+    RengaCall(RengaViewerPrintf(viewer, "machine: not described yet\n"));
+    return RENGA_SUCCESS;
+  }
+  const RengaMachineDevice *device = &machine->device;
+  char memory[32], bandwidth[32];
+  const int64_t devices = machine->level[machine->n_levels - 1].devices;
+  RengaFormatBytes((double)device->memory, sizeof memory, memory);
+  RengaFormatBytes(device->memory_bandwidth, sizeof bandwidth, bandwidth);
+  RengaCall(RengaViewerPrintf(viewer, "machine %s: %lld nodes x %lld devices\n", device->name,
+                              (long long)(devices / machine->level[0].devices),
+                              (long long)machine->level[0].devices));
+  RengaCall(RengaViewerPrintf(
+      viewer,
+      "  device: %s at %s/s (reached: %.0f %%), products %.4g TFLOP/s (%.0f %%), other %.4g "
+      "TFLOP/s (%.0f %%), launch %.3g us\n",
+      memory, bandwidth, 100 * device->bandwidth_efficiency, 1e-12 * device->matrix_rate,
+      100 * device->matrix_efficiency, 1e-12 * device->vector_rate, 100 * device->vector_efficiency,
+      1e6 * device->launch));
+  RengaCall(ViewRates(device, viewer));
+  for (int l = 0; l < machine->n_levels; l++) {
+    RengaFormatBytes(machine->level[l].bandwidth, sizeof bandwidth, bandwidth);
+    RengaCall(RengaViewerPrintf(viewer, "  %s: %lld devices, %.3g us, %s/s from one to another\n",
+                                machine->level[l].name, (long long)machine->level[l].devices,
+                                1e6 * machine->level[l].latency, bandwidth));
+  }
+  return RENGA_SUCCESS;
+}
