@@ -73,8 +73,12 @@ static RengaErrorCode FindAuto(RengaPartition partition, bool exact, Auto **wish
    Options:
    . -partition_microbatch_sizes - the same
 
+   Errors: RENGA_ERR_ORDER for a type other than auto or exact.
+
    Notes: results depend on the size of the micro-batch, and on no other choice. A size that is
    given to RengaPartitionSetBatch() is kept.
+
+   See also: RengaPartitionAutoGetMicrobatchSizes(), RengaPartitionSetBatch()
 @*/
 RengaErrorCode RengaPartitionAutoSetMicrobatchSizes(RengaPartition partition, const char *sizes)
 {
@@ -98,6 +102,10 @@ RengaErrorCode RengaPartitionAutoSetMicrobatchSizes(RengaPartition partition, co
 
    Output:
    . sizes - lent; see RengaPartitionAutoSetMicrobatchSizes()
+
+   Errors: RENGA_ERR_ORDER for a type other than auto or exact.
+
+   See also: RengaPartitionAutoSetMicrobatchSizes()
 @*/
 RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, const char **sizes)
 {
@@ -120,6 +128,11 @@ RengaErrorCode RengaPartitionAutoGetMicrobatchSizes(RengaPartition partition, co
 
    Options:
    . -partition_exact_time_limit - the seconds
+
+   Errors: RENGA_ERR_ORDER for a type other than auto or exact; RENGA_ERR_ARGUMENT for a negative
+   limit.
+
+   See also: RengaPartitionExactGetTimeLimit()
 @*/
 RengaErrorCode RengaPartitionExactSetTimeLimit(RengaPartition partition, double seconds)
 {
@@ -141,6 +154,10 @@ RengaErrorCode RengaPartitionExactSetTimeLimit(RengaPartition partition, double 
 
    Output:
    . seconds - 0: any time
+
+   Errors: RENGA_ERR_ORDER for a type other than auto or exact.
+
+   See also: RengaPartitionExactSetTimeLimit()
 @*/
 RengaErrorCode RengaPartitionExactGetTimeLimit(RengaPartition partition, double *seconds)
 {

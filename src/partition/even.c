@@ -281,6 +281,10 @@ static RengaErrorCode FindEven(RengaPartition partition, Even **even)
 
    Options:
    . -partition_even_slack - the share
+
+   Errors: RENGA_ERR_ORDER for another type; RENGA_ERR_ARGUMENT for a negative slack.
+
+   See also: RengaPartitionEvenGetSlack()
 @*/
 RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack)
 {
@@ -301,6 +305,10 @@ RengaErrorCode RengaPartitionEvenSetSlack(RengaPartition partition, double slack
 
    Output:
    . slack - share by which a stage may be over the least largest load
+
+   Errors: RENGA_ERR_ORDER for another type.
+
+   See also: RengaPartitionEvenSetSlack()
 @*/
 RengaErrorCode RengaPartitionEvenGetSlack(RengaPartition partition, double *slack)
 {

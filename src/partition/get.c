@@ -11,6 +11,10 @@
 
    Output:
    . type - its name
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetType()
 @*/
 RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type)
 {
@@ -30,6 +34,10 @@ RengaErrorCode RengaPartitionGetType(RengaPartition partition, const char **type
 
    Output:
    . stages - 0: chosen
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetStages()
 @*/
 RengaErrorCode RengaPartitionGetStages(RengaPartition partition, int *stages)
 {
@@ -49,6 +57,10 @@ RengaErrorCode RengaPartitionGetStages(RengaPartition partition, int *stages)
 
    Output:
    . replicas - 0: chosen
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetReplicas()
 @*/
 RengaErrorCode RengaPartitionGetReplicas(RengaPartition partition, int *replicas)
 {
@@ -68,6 +80,10 @@ RengaErrorCode RengaPartitionGetReplicas(RengaPartition partition, int *replicas
 
    Output:
    . ranks - 0: those of the communicator
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetRanks()
 @*/
 RengaErrorCode RengaPartitionGetRanks(RengaPartition partition, int *ranks)
 {
@@ -87,6 +103,10 @@ RengaErrorCode RengaPartitionGetRanks(RengaPartition partition, int *ranks)
 
    Output:
    . bytes - 0: no bound
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetMemory()
 @*/
 RengaErrorCode RengaPartitionGetMemory(RengaPartition partition, int64_t *bytes)
 {
@@ -106,6 +126,10 @@ RengaErrorCode RengaPartitionGetMemory(RengaPartition partition, int64_t *bytes)
 
    Output:
    . leaf - 0: chosen
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetLeaf()
 @*/
 RengaErrorCode RengaPartitionGetLeaf(RengaPartition partition, int64_t *leaf)
 {
@@ -125,6 +149,10 @@ RengaErrorCode RengaPartitionGetLeaf(RengaPartition partition, int64_t *leaf)
 
    Output:
    . graph - NULL: none was set
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetGraph()
 @*/
 RengaErrorCode RengaPartitionGetGraph(RengaPartition partition, RengaGraph *graph)
 {
@@ -144,6 +172,10 @@ RengaErrorCode RengaPartitionGetGraph(RengaPartition partition, RengaGraph *grap
 
    Output:
    . file - NULL: none
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetPlanFile()
 @*/
 RengaErrorCode RengaPartitionGetPlanFile(RengaPartition partition, const char **file)
 {
@@ -164,6 +196,10 @@ RengaErrorCode RengaPartitionGetPlanFile(RengaPartition partition, const char **
    Output:
    . batch - samples of a step; 0: the network file's, or else 32
    . microbatch - samples of a micro-batch; 0: chosen
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetBatch()
 @*/
 RengaErrorCode RengaPartitionGetBatch(RengaPartition partition, int64_t *batch, int64_t *microbatch)
 {
@@ -191,6 +227,8 @@ RengaErrorCode RengaPartitionGetBatch(RengaPartition partition, int64_t *batch, 
 
    Errors: with a leaf of RengaPartitionSetLeaf(), in RengaPartitionSetFromOptions() or
    RengaPartitionSolve(); what is no list, in RengaPartitionSolve()
+
+   See also: RengaPartitionGetLeaves(), RengaPartitionSetLeaf()
 @*/
 RengaErrorCode RengaPartitionSetLeaves(RengaPartition partition, const char *leaves)
 {
@@ -212,6 +250,10 @@ RengaErrorCode RengaPartitionSetLeaves(RengaPartition partition, const char *lea
 
    Output:
    . leaves - see RengaPartitionSetLeaves(); NULL: none were set
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetLeaves()
 @*/
 RengaErrorCode RengaPartitionGetLeaves(RengaPartition partition, const char **leaves)
 {
@@ -233,8 +275,12 @@ RengaErrorCode RengaPartitionGetLeaves(RengaPartition partition, const char **le
    Options:
    . -plan_load - the file
 
+   Errors: none beyond bad arguments.
+
    Notes: stages, replicas, ranks and schedule are the file's; what a step takes and needs is worked
    out anew. Samples and leaf that are set win over the file's own.
+
+   See also: RengaPartitionGetPlanFile(), RengaPlanLoad()
 @*/
 RengaErrorCode RengaPartitionSetPlanFile(RengaPartition partition, const char *file)
 {

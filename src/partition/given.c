@@ -25,8 +25,12 @@ RengaErrorCode RengaPartitionFreeGiven_Private(RengaPartition partition)
    . settings - borrowed until the partition is freed, such as those of RengaPipelineGetSettings();
      NULL: those of the options
 
+   Errors: none beyond bad arguments.
+
    Notes: a plan is made for their optimizer, reduction, schedule, device and memory bound.
    RengaPartitionSetFromOptions() does not change what is set here.
+
+   See also: RengaPartitionGetSettings()
 @*/
 RengaErrorCode RengaPartitionSetSettings(RengaPartition partition, RengaSettings settings)
 {
@@ -45,6 +49,10 @@ RengaErrorCode RengaPartitionSetSettings(RengaPartition partition, RengaSettings
 
    Output:
    . settings - those that were set; else the partition's own
+
+   Errors: of settings that are made here: RENGA_ERR_OPTION for a bad value.
+
+   See also: RengaPartitionSetSettings()
 @*/
 RengaErrorCode RengaPartitionGetSettings(RengaPartition partition, RengaSettings *settings)
 {
@@ -65,6 +73,10 @@ RengaErrorCode RengaPartitionGetSettings(RengaPartition partition, RengaSettings
    . partition - the partition
    . machine - whose links, and whose memory where no bound is set, count; borrowed until the
      partition is freed. NULL: that of -machine_file
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionGetMachine(), RengaPartitionSetProfile()
 @*/
 RengaErrorCode RengaPartitionSetMachine(RengaPartition partition, RengaMachine machine)
 {
@@ -83,6 +95,10 @@ RengaErrorCode RengaPartitionSetMachine(RengaPartition partition, RengaMachine m
 
    Output:
    . machine - the one that was set, or that of -machine_file; NULL: none
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetMachine()
 @*/
 RengaErrorCode RengaPartitionGetMachine(RengaPartition partition, RengaMachine *machine)
 {
@@ -103,7 +119,11 @@ RengaErrorCode RengaPartitionGetMachine(RengaPartition partition, RengaMachine *
      set, and its settings where it has none; borrowed until the partition is freed. NULL: one made
      from the options
 
+   Errors: none beyond bad arguments.
+
    Notes: for types that weigh by time.
+
+   See also: RengaPartitionGetProfile(), RengaPartitionSetMachine()
 @*/
 RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile profile)
 {
@@ -122,6 +142,10 @@ RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile p
 
    Output:
    . profile - the one that was set; NULL: none
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetProfile()
 @*/
 RengaErrorCode RengaPartitionGetProfile(RengaPartition partition, RengaProfile *profile)
 {

@@ -183,6 +183,11 @@ static RengaErrorCode CheckManual(RengaPartition partition)
 
    Options:
    . -partition_cuts - the cuts
+
+   Errors: RENGA_ERR_ORDER for another type; RENGA_ERR_ARGUMENT for an empty entry. What does not
+   fit the network is found by RengaPartitionSolve.
+
+   See also: RengaPartitionManualGetCuts()
 @*/
 RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char *cuts)
 {
@@ -205,6 +210,10 @@ RengaErrorCode RengaPartitionManualSetCuts(RengaPartition partition, const char 
 
    Output:
    . cuts - as they were set, lent; NULL: none were
+
+   Errors: RENGA_ERR_ORDER for another type.
+
+   See also: RengaPartitionManualSetCuts()
 @*/
 RengaErrorCode RengaPartitionManualGetCuts(RengaPartition partition, const char **cuts)
 {

@@ -27,6 +27,8 @@ static const RengaClass partitions = {"RengaPartition", "partition_type", types,
    Notes: before RengaInitialize, so that -partition_type may choose it. The function is called on
    all ranks and must give all of them the same cuts. Replicas, micro-batches and what a plan
    predicts are Renga's, as with type even.
+
+   See also: RengaPartitionSetType()
 @*/
 RengaErrorCode RengaPartitionRegister(const RengaPartitionRule *rule)
 {
@@ -48,6 +50,10 @@ RengaErrorCode RengaPartitionRegister(const RengaPartitionRule *rule)
 
    Output:
    . partition - to be freed with RengaPartitionDestroy()
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetGraph(), RengaPartitionSolve(), RengaPartitionDestroy()
 @*/
 RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition)
 {
@@ -70,6 +76,10 @@ RengaErrorCode RengaPartitionCreate(RengaComm comm, RengaPartition *partition)
    Input:
    . partition - the partition
    . type - auto, exact, rannc, tree, even, manual or one of RengaPartitionRegister
+
+   Errors: RENGA_ERR_SUPPORT for a type that there is not.
+
+   See also: RengaPartitionGetType(), RengaPartitionRegister()
 @*/
 RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type)
 {
@@ -97,7 +107,12 @@ RengaErrorCode RengaPartitionSetType(RengaPartition partition, const char *type)
    . -plan_load - a file to take the plan from; samples and leaf that are given win over its own
    . -machine_file, -profile_type, … - those of machine, profile and settings where none were set
 
+   Errors: RENGA_ERR_OPTION for a bad value, an option of another type, or options that exclude
+   each other; of -plan_load, what RengaPlanLoad says.
+
    Notes: options that contradict each other are errors.
+
+   See also: RengaPartitionSetType(), RengaPartitionSolve()
 @*/
 RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition)
 {
@@ -125,6 +140,10 @@ RengaErrorCode RengaPartitionSetFromOptions(RengaPartition partition)
    Input:
    . partition - the partition
    . viewer - where to
+
+   Errors: RENGA_ERR_FILE_WRITE where the file does not take it.
+
+   See also: RengaPlanView(), RengaViewerCreate()
 @*/
 RengaErrorCode RengaPartitionView(RengaPartition partition, RengaViewer viewer)
 {

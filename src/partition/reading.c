@@ -32,9 +32,14 @@ static int FindReading(RengaPartition partition, const char *input)
    . data - name of the data set; measured costs are kept by it
    . seconds - for one sample of it, on the rank that reads it; what rank 0 says counts
 
+   Errors: RENGA_ERR_ORDER without a network; RENGA_ERR_ARGUMENT for an input that it does not
+   have, or a negative time.
+
    Notes: for types that weigh by time. It is counted in the stage of the first node that computes
    with the input, for each micro-batch. Of a measured profile the seconds that it was first given
    for such an input and data set count, so that the same plan is made again.
+
+   See also: RengaPartitionGetReadSeconds()
 @*/
 RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char *input,
                                             const char *data, double seconds)
@@ -73,6 +78,10 @@ RengaErrorCode RengaPartitionSetReadSeconds(RengaPartition partition, const char
 
    Output:
    . seconds - for one sample of it; 0 where nothing was said
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionSetReadSeconds()
 @*/
 RengaErrorCode RengaPartitionGetReadSeconds(RengaPartition partition, const char *input,
                                             double *seconds)

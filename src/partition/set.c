@@ -11,6 +11,10 @@ enum { MICROBATCHES_MOST = 1 << 20 };
    Input:
    . partition - the partition
    . graph - the network, set up; borrowed until the partition is freed
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaPartitionGetGraph()
 @*/
 RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph)
 {
@@ -31,6 +35,10 @@ RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph
 
    Options:
    . -partition_stages - the number
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number.
+
+   See also: RengaPartitionGetStages(), RengaPartitionSetReplicas()
 @*/
 RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages)
 {
@@ -51,6 +59,10 @@ RengaErrorCode RengaPartitionSetStages(RengaPartition partition, int stages)
 
    Options:
    . -partition_replicas - the number
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number.
+
+   See also: RengaPartitionGetReplicas(), RengaPartitionSetStages()
 @*/
 RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
 {
@@ -71,6 +83,10 @@ RengaErrorCode RengaPartitionSetReplicas(RengaPartition partition, int replicas)
 
    Options:
    . -partition_ranks - the number
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number.
+
+   See also: RengaPartitionGetRanks()
 @*/
 RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks)
 {
@@ -92,8 +108,12 @@ RengaErrorCode RengaPartitionSetRanks(RengaPartition partition, int ranks)
    Options:
    . -partition_memory - the bound, such as 8GiB
 
+   Errors: RENGA_ERR_ARGUMENT for a negative number.
+
    Notes: the plan carries it, and RengaPipelineSetUp(), which knows the memory of each stage,
    refuses a plan that is over it.
+
+   See also: RengaPartitionGetMemory()
 @*/
 RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes)
 {
@@ -119,8 +139,12 @@ RengaErrorCode RengaPartitionSetMemory(RengaPartition partition, int64_t bytes)
    . -batch_size - samples of a step
    . -microbatch_size - samples of a micro-batch
 
+   Errors: RENGA_ERR_ARGUMENT for a batch or micro-batch that cannot be.
+
    Notes: results depend on the micro-batch, so that one that is given is kept; the eighth depends
    on no ranks and no layout.
+
+   See also: RengaPartitionGetBatch()
 @*/
 RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, int64_t microbatch)
 {
@@ -145,6 +169,10 @@ RengaErrorCode RengaPartitionSetBatch(RengaPartition partition, int64_t batch, i
 
    Options:
    . -reduction_leaf - the number
+
+   Errors: RENGA_ERR_ARGUMENT for a negative number.
+
+   See also: RengaPartitionGetLeaf(), RengaPartitionSetLeaves()
 @*/
 RengaErrorCode RengaPartitionSetLeaf(RengaPartition partition, int64_t leaf)
 {

@@ -217,8 +217,15 @@ static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan pl
    Output:
    . plan - the caller frees it with RengaPlanDestroy()
 
+   Errors: RENGA_ERR_ORDER without a network; RENGA_ERR_OPTION for settings that the type does
+   not know; RENGA_ERR_PLAN where no plan of the wanted kind is possible, and RENGA_ERR_MEMORY
+   where none fits the devices, with what is missing; of a measured or analytic profile, what
+   RengaProfileGetCosts says. All ranks have the error, and there is no plan.
+
    Notes: an error says with numbers what does not fit. Ranks that are left over are idle; the view
    of the plan names them.
+
+   See also: RengaPartitionSetFromOptions(), RengaPlanCheck(), RengaPipelineSetPlan()
 @*/
 RengaErrorCode RengaPartitionSolve(RengaPartition partition, RengaPlan *plan)
 {

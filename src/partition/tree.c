@@ -319,6 +319,11 @@ static RengaErrorCode FindTree(RengaPartition partition, Tree **tree)
 
    Options:
    . -partition_tree_memory_weight - the share
+
+   Errors: RENGA_ERR_ORDER for another type; RENGA_ERR_ARGUMENT for a weight that is not in 0 to
+   1.
+
+   See also: RengaPartitionTreeGetMemoryWeight()
 @*/
 RengaErrorCode RengaPartitionTreeSetMemoryWeight(RengaPartition partition, double weight)
 {
@@ -340,6 +345,10 @@ RengaErrorCode RengaPartitionTreeSetMemoryWeight(RengaPartition partition, doubl
 
    Output:
    . weight - share of memory in the cost of a subtree
+
+   Errors: RENGA_ERR_ORDER for another type.
+
+   See also: RengaPartitionTreeSetMemoryWeight()
 @*/
 RengaErrorCode RengaPartitionTreeGetMemoryWeight(RengaPartition partition, double *weight)
 {

@@ -25,6 +25,10 @@
    Input:
    . eager - for each stage that follows; see RengaScheduleSetEager()
    . following - number of stages that follow
+
+   Errors: none.
+
+   See also: RengaScheduleSetEager()
 @*/
 int64_t RengaScheduleEarly(double eager, int following)
 {

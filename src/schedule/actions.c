@@ -21,6 +21,10 @@ static const char *const action_names[] = {
 
    Input:
    . kind - the kind of action
+
+   Errors: none.
+
+   See also: RengaScheduleGetActions()
 @*/
 const char *RengaActionName(RengaActionKind kind)
 {

@@ -141,6 +141,8 @@ RengaErrorCode RengaScheduleFillForward_Private(RengaActionList list)
    in the order in which they would begin if each stage had a rank of its own, and each action
    took as long; it sums the gradients of each as soon as all replicas of the stage would have made
    their last.
+
+   See also: RengaActionListAdd(), RengaActionListEnd()
 @*/
 RengaErrorCode RengaActionListFill(RengaActionList list, RengaScheduleForwards forwards, void *user)
 {

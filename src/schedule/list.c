@@ -97,6 +97,8 @@ RengaErrorCode RengaActionListReserve_Private(RengaActionList list)
    Notes: in front of a forward come the receives of what the stage needs, behind it the sends of
    what it makes; around a backward and a backward input those of gradients, and in front of them
    the recomputation of a stage that recomputes.
+
+   See also: RengaActionListAddAction(), RengaActionListEnd()
 @*/
 RengaErrorCode RengaActionListAdd(RengaActionList list, RengaActionKind kind, int stage,
                                   int64_t microbatch)
@@ -123,6 +125,10 @@ RengaErrorCode RengaActionListAdd(RengaActionList list, RengaActionKind kind, in
    Input:
    . list - of the function that makes it
    . action - copied; the proof looks at it when all lists are made
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaActionListAdd()
 @*/
 RengaErrorCode RengaActionListAddAction(RengaActionList list, const RengaAction *action)
 {
@@ -148,8 +154,12 @@ static bool HasSums(const RengaActionList list, int stage)
    Input:
    . list - of the function that makes it
 
+   Errors: none beyond bad arguments.
+
    Notes: gradients of the rank's stages are summed over their replicas, bucket by bucket, then
    parameters change. A stage of which the list has sums already gets no other.
+
+   See also: RengaActionListAdd(), RengaActionListFill()
 @*/
 RengaErrorCode RengaActionListEnd(RengaActionList list)
 {

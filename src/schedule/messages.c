@@ -140,8 +140,13 @@ static RengaErrorCode BuildMessages(UseTable *table, int *count, RengaMessage **
    . count - number of rows
    . messages - the rows, by value; the names are the graph's; to be freed with RengaFree
 
+   Errors: RENGA_ERR_ORDER where the plan has no stages; RENGA_ERR_PLAN for a plan of another
+   network.
+
    Notes: prepared values, parameters, and inputs do not cross. Gradients go back only for values on
    which the loss depends differentiably, along the chain of the stages with such a use.
+
+   See also: RengaScheduleSetPlan()
 @*/
 RengaErrorCode RengaPlanGetMessages(RengaPlan plan, RengaGraph graph, int *count,
                                     RengaMessage **messages)

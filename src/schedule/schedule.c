@@ -52,6 +52,8 @@ static const RengaClass schedules = {"RengaSchedule", "pipeline_schedule", types
    the schedule. What a step takes is not predicted: plans of types auto, exact and rannc, and
    plans with costs of a machine are refused, those of even, tree and manual are made without a
    prediction.
+
+   See also: RengaScheduleSetType(), RengaActionListAdd()
 @*/
 RengaErrorCode RengaScheduleRegister(const RengaScheduleRule *rule)
 {
@@ -85,6 +87,10 @@ static RengaErrorCode DestroySchedule(void *object)
 
    Output:
    . schedule - to be freed with RengaScheduleDestroy()
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaScheduleSetType(), RengaScheduleSetShape(), RengaScheduleDestroy()
 @*/
 RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
 {
@@ -108,7 +114,11 @@ RengaErrorCode RengaScheduleCreate(RengaComm comm, RengaSchedule *schedule)
    . schedule - the schedule
    . type - gpipe, 1f1b, or one of RengaScheduleRegister()
 
+   Errors: RENGA_ERR_SUPPORT for a type that there is not.
+
    Notes: no micro-batch is begun early after this call; see RengaScheduleSetEager().
+
+   See also: RengaScheduleGetType(), RengaScheduleRegister()
 @*/
 RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
 {
@@ -126,6 +136,10 @@ RengaErrorCode RengaScheduleSetType(RengaSchedule schedule, const char *type)
 
    Output:
    . type - its name
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaScheduleSetType()
 @*/
 RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
 {
@@ -148,10 +162,15 @@ RengaErrorCode RengaScheduleGetType(RengaSchedule schedule, const char **type)
    Options:
    . -pipeline_eager - the same
 
+   Errors: RENGA_ERR_ORDER for a type other than 1f1b; RENGA_ERR_ARGUMENT for a number that is
+   out of range.
+
    Notes: a stage's gradient comes back after the work and the messages of all stages that follow.
    Where a message takes c seconds and a micro-batch w seconds of work, 2 c / w hides a part of
    that, 1 all of it up to c = w / 2; it takes the memory of that many micro-batches more. 1 is the
    eager 1F1B of Zhuang et al., "On Optimizing the Communication of Model Parallelism", MLSys 2023.
+
+   See also: RengaScheduleGetEager(), RengaScheduleEarly()
 @*/
 RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager)
 {
@@ -179,6 +198,10 @@ RengaErrorCode RengaScheduleSetEager(RengaSchedule schedule, double eager)
 
    Output:
    . eager - see RengaScheduleSetEager()
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaScheduleSetEager()
 @*/
 RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager)
 {
@@ -199,6 +222,10 @@ RengaErrorCode RengaScheduleGetEager(RengaSchedule schedule, double *eager)
    Options:
    . -pipeline_schedule - gpipe, 1f1b, or one of RengaScheduleRegister()
    . -pipeline_eager - see RengaScheduleSetEager()
+
+   Errors: RENGA_ERR_OPTION for a bad value; RENGA_ERR_SUPPORT for a type that there is not.
+
+   See also: RengaScheduleSetType(), RengaScheduleSetEager()
 @*/
 RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule)
 {
@@ -222,7 +249,12 @@ RengaErrorCode RengaScheduleSetFromOptions(RengaSchedule schedule)
    Input:
    . schedule - the schedule, with its shape
 
+   Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_PLAN where the lists cannot be proved, with
+   the action that is wrong.
+
    Notes: an error of the proof names stage, action and micro-batch.
+
+   See also: RengaScheduleSetShape(), RengaScheduleGetActions()
 @*/
 RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule)
 {
@@ -248,7 +280,12 @@ RengaErrorCode RengaScheduleSetUp(RengaSchedule schedule)
    . count - number of actions
    . actions - the list; copied
 
+   Errors: RENGA_ERR_ORDER before RengaScheduleSetUp; RENGA_ERR_ARGUMENT for a stage or a replica
+   that there is not; RENGA_ERR_PLAN where the lists cannot be proved, and the old list stays.
+
    Notes: all lists are proved again; if the proof fails the old list stays.
+
+   See also: RengaScheduleGetActions()
 @*/
 RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int replica,
                                        int64_t count, const RengaAction actions[])
@@ -286,6 +323,11 @@ RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int re
    Output:
    . count - number of actions
    . actions - in the order in which they are to be done
+
+   Errors: RENGA_ERR_ORDER before RengaScheduleSetUp; RENGA_ERR_ARGUMENT for a stage or a replica
+   that there is not.
+
+   See also: RengaScheduleSetActions(), RengaScheduleGetChunks()
 @*/
 RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int replica,
                                        int64_t *count, const RengaAction **actions)
@@ -312,6 +354,10 @@ RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int re
 
    Output:
    . ranks - their number
+
+   Errors: RENGA_ERR_ORDER without a shape.
+
+   See also: RengaScheduleGetChunks()
 @*/
 RengaErrorCode RengaScheduleGetRankCount(RengaSchedule schedule, int *ranks)
 {
@@ -334,6 +380,10 @@ RengaErrorCode RengaScheduleGetRankCount(RengaSchedule schedule, int *ranks)
    Output:
    . count - how many stages it has
    . chunks - [count] by stage; lent
+
+   Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a rank that there is not.
+
+   See also: RengaScheduleGetActions()
 @*/
 RengaErrorCode RengaScheduleGetChunks(RengaSchedule schedule, int rank, int *count,
                                       const RengaScheduleChunk **chunks)
@@ -362,6 +412,11 @@ RengaErrorCode RengaScheduleGetChunks(RengaSchedule schedule, int rank, int *cou
    Output:
    . count - how many it has
    . order - [count] their numbers in the step, forward and backward alike; lent
+
+   Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage or a replica that
+   there is not.
+
+   See also: RengaScheduleGetChunks()
 @*/
 RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int replica, int64_t *count,
                                      const int64_t **order)
@@ -378,69 +433,6 @@ RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int repl
   return RENGA_SUCCESS;
 }
 
-/* Numbers of a stage: what the type promises, or what its lists do where it promises nothing. */
-static RengaErrorCode KnowStage(RengaSchedule schedule, int stage)
-{
-  RengaCall(RengaScheduleCheckShape_Private(schedule));
-  RengaCall(RengaScheduleCheckStage_Private(schedule, stage, 0));
-  if (schedule->ops->warm_up)
-    RengaCall(RengaSchedulePrepare_Private(schedule));
-  else
-    RengaCall(RengaScheduleSetUp(schedule));
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaScheduleGetInFlight - how many micro-batches a rank of a stage holds at the most
-
-   Not collective
-
-   Input:
-   . schedule - the schedule, with its shape; it need not be set up
-   . stage - which stage
-
-   Output:
-   . microbatches - the most that are forward but not yet backward; their activations are saved,
-     or what they follow from; of the replica that holds most
-
-   Notes: until the schedule is set up what its type promises, then what the lists do. The lists of
-   a type from outside, which promises nothing, are built and proved. Of a schedule of forwards only
-   whose ranks have several stages: those whose outputs may not be taken yet.
-@*/
-RengaErrorCode RengaScheduleGetInFlight(RengaSchedule schedule, int stage, int64_t *microbatches)
-{
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(microbatches);
-  RengaCall(KnowStage(schedule, stage));
-  *microbatches = schedule->in_flight[stage];
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaScheduleGetLag - how far a stage's gradients of parameters are behind those of its inputs
-
-   Not collective
-
-   Input:
-   . schedule - the schedule, with its shape; it need not be set up
-   . stage - which stage
-
-   Output:
-   . microbatches - the most whose backward input is done and whose backward weight is not; 0 where
-     all backwards of the stage are whole
-
-   Notes: gpipe and 1f1b have whole backwards. The lists of a type from outside are built and
-   proved.
-@*/
-RengaErrorCode RengaScheduleGetLag(RengaSchedule schedule, int stage, int64_t *microbatches)
-{
-  RengaCheckPointer(schedule);
-  RengaCheckPointer(microbatches);
-  RengaCall(KnowStage(schedule, stage));
-  *microbatches = schedule->lag[stage];
-  return RENGA_SUCCESS;
-}
-
 /*@
    RengaScheduleDestroy - free a schedule
 
@@ -448,6 +440,10 @@ RengaErrorCode RengaScheduleGetLag(RengaSchedule schedule, int stage, int64_t *m
 
    Input:
    . schedule - the schedule; set to NULL
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaScheduleCreate()
 @*/
 RengaErrorCode RengaScheduleDestroy(RengaSchedule *schedule)
 {

@@ -73,8 +73,13 @@ RengaErrorCode RengaScheduleCheckStage_Private(RengaSchedule schedule, int stage
    . messages - the table, of RengaPlanGetMessages(); borrowed until the schedule is destroyed
    . forward_only - no backward: evaluation
 
+   Errors: RENGA_ERR_ARGUMENT for numbers that cannot be, or a message between stages that there
+   are not.
+
    Notes: after this call no stage recomputes, leaves have one micro-batch, each replica of a stage
    has a rank of its own, and its gradients are one bucket.
+
+   See also: RengaScheduleGetShape(), RengaScheduleSetPlan()
 @*/
 RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const int replicas[],
                                      int64_t microbatches, int n_messages,
@@ -112,6 +117,10 @@ RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const i
    . stages - number of stages
    . replicas - [stages] of each; lent
    . microbatches - of one step, over all replicas
+
+   Errors: RENGA_ERR_ORDER without a shape.
+
+   See also: RengaScheduleSetShape()
 @*/
 RengaErrorCode RengaScheduleGetShape(RengaSchedule schedule, int *stages, const int **replicas,
                                      int64_t *microbatches)
@@ -135,6 +144,10 @@ RengaErrorCode RengaScheduleGetShape(RengaSchedule schedule, int *stages, const 
    Input:
    . schedule - the schedule, with its shape
    . leaf - their number, at least 1; replicas have whole leaves (RengaPlanLeafBound())
+
+   Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for less than 1.
+
+   See also: RengaScheduleSetShape(), RengaPlanSetLeaf()
 @*/
 RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf)
 {
@@ -157,6 +170,10 @@ RengaErrorCode RengaScheduleSetLeaf(RengaSchedule schedule, int64_t leaf)
    . schedule - the schedule, with its shape
    . stage - which stage
    . recompute - the stage keeps of a micro-batch in flight only what it received
+
+   Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not.
+
+   See also: RengaScheduleSetPlan()
 @*/
 RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool recompute)
 {
@@ -178,6 +195,11 @@ RengaErrorCode RengaScheduleSetRecompute(RengaSchedule schedule, int stage, bool
    . schedule - the schedule, with its shape
    . stage - which stage
    . buckets - at least 1; each is summed over the replicas by an action of its own
+
+   Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not, or
+   less than one bucket.
+
+   See also: RengaScheduleGetBuckets()
 @*/
 RengaErrorCode RengaScheduleSetBuckets(RengaSchedule schedule, int stage, int buckets)
 {
@@ -203,6 +225,10 @@ RengaErrorCode RengaScheduleSetBuckets(RengaSchedule schedule, int stage, int bu
 
    Output:
    . buckets - see RengaScheduleSetBuckets()
+
+   Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT for a stage that there is not.
+
+   See also: RengaScheduleSetBuckets()
 @*/
 RengaErrorCode RengaScheduleGetBuckets(RengaSchedule schedule, int stage, int *buckets)
 {
@@ -246,8 +272,13 @@ static RengaErrorCode CheckRanks(RengaSchedule schedule, const int rank[], int l
    . rank - [stage][replica] number of the rank in the schedule, from 0 without a gap; a rank may
      have several stages, and of each one replica
 
+   Errors: RENGA_ERR_ORDER without a shape; RENGA_ERR_ARGUMENT where two replicas of a stage are
+   on one rank, or a rank has no stage.
+
    Notes: the types gpipe and 1f1b do the actions of such a rank in the order in which they would
    begin if each stage had a rank of its own.
+
+   See also: RengaScheduleSetPlan(), RengaScheduleGetChunks()
 @*/
 RengaErrorCode RengaScheduleSetRanks(RengaSchedule schedule, const int rank[])
 {
@@ -294,6 +325,11 @@ static RengaErrorCode SetChunks(RengaSchedule schedule, int chunks)
    . n_messages - rows of the message table
    . messages - the table, of RengaPlanGetMessages(); borrowed until the schedule is destroyed
    . forward_only - no backward: evaluation
+
+   Errors: RENGA_ERR_SUPPORT for a field of a stage's shape that schedules do not know; what
+   RengaScheduleSetShape says.
+
+   See also: RengaScheduleSetShape(), RengaPlanGetMessages()
 @*/
 RengaErrorCode RengaScheduleSetPlan(RengaSchedule schedule, RengaPlan plan, int64_t microbatches,
                                     int n_messages, const RengaMessage messages[],

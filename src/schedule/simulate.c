@@ -139,8 +139,12 @@ RengaErrorCode RengaScheduleTime_Private(RengaSchedule schedule, const RengaSche
    . makespan - seconds until the last rank is done with its list
    . bubble - share of all ranks' time in which they wait, 0 … 1
 
+   Errors: RENGA_ERR_ORDER before RengaScheduleSetUp.
+
    Notes: sums run beside what ranks compute, one after the other on each rank, from when the last
    replica came to them; an update waits for those of its rank.
+
+   See also: RengaScheduleSimulate()
 @*/
 RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
                                          const RengaScheduleDurations *durations, double *makespan,
@@ -177,6 +181,8 @@ RengaErrorCode RengaScheduleSimulateWith(RengaSchedule schedule,
 
    Notes: a stage that recomputes does a second forward before each backward. For equal stages and
    no cost of messages the bubble of gpipe and 1f1b is (p-1)/(m+p-1).
+
+   See also: RengaScheduleSimulateWith()
 @*/
 RengaErrorCode RengaScheduleSimulate(RengaSchedule schedule, const double forward[],
                                      const double backward[], const double message[],

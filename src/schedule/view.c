@@ -116,6 +116,11 @@ static RengaErrorCode ViewDrawing(RengaSchedule schedule, RengaViewer viewer,
    Input:
    . schedule - the schedule, set up
    . viewer - of kind ascii
+
+   Errors: RENGA_ERR_ORDER before RengaScheduleSetUp; RENGA_ERR_SUPPORT for a viewer that is not
+   ascii; RENGA_ERR_FILE_WRITE where the file does not take it.
+
+   See also: RengaScheduleGetActions(), RengaViewerCreate()
 @*/
 RengaErrorCode RengaScheduleView(RengaSchedule schedule, RengaViewer viewer)
 {
