@@ -75,7 +75,7 @@ RengaErrorCode RengaOptimizerGetBetas(RengaOptimizer optimizer, double *beta1, d
 RengaErrorCode RengaOptimizerSetUp(RengaOptimizer optimizer);
 RengaErrorCode RengaOptimizerView(RengaOptimizer optimizer, RengaViewer viewer);
 RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer);
-/* Moments per parameter: 0 to 2, and their names in a checkpoint. */
+/* Moments per parameter, and their names in a checkpoint. */
 RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
                                         const char *const **names);
 RengaErrorCode RengaOptimizerGetLearningRate(RengaOptimizer optimizer, int64_t step, double *rate);

@@ -1,4 +1,4 @@
-/* Pipeline: compile this rank's stage, run the actions, keep the parameters. */
+/* Pipeline: compile this rank's stages, run the actions, keep the parameters. */
 #pragma once
 #include "rengadata.h"
 #include "rengapersistent.h"

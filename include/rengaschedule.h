@@ -114,7 +114,7 @@ RengaErrorCode RengaScheduleSetActions(RengaSchedule schedule, int stage, int re
 RengaErrorCode RengaScheduleGetActions(RengaSchedule schedule, int stage, int replica,
                                        int64_t *count, const RengaAction **actions); /* lent */
 RengaErrorCode RengaScheduleGetRankCount(RengaSchedule schedule, int *ranks);        /* lists */
-/* These two need the shape only, no set-up. */
+/* These need the shape only, no set-up. */
 RengaErrorCode RengaScheduleGetOrder(RengaSchedule schedule, int stage, int replica, int64_t *count,
                                      const int64_t **order); /* lent */
 /* Of the replica that holds most. */

@@ -197,6 +197,11 @@ RengaErrorCode RengaDeviceGetType(RengaDevice device, const char **type)
   return RENGA_SUCCESS;
 }
 
+const char *RengaDeviceGetKernelSet_Private(RengaDevice device)
+{
+  return device->kernels ? device->kernels : "";
+}
+
 /*@
    RengaDeviceSetThreads - threads that kernels use
 

@@ -234,7 +234,7 @@ RengaErrorCode RengaOptimizerDestroy(RengaOptimizer *optimizer)
 
    Errors: none beyond bad arguments.
 
-   See also: RengaOptimizerGetUpdateBytes()
+   See also: RengaStorageCountUpdateBytes()
 @*/
 RengaErrorCode RengaOptimizerGetMoments(RengaOptimizer optimizer, int *count,
                                         const char *const **names)

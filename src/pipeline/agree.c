@@ -1,10 +1,11 @@
 /* The ranks agree on all that decides the bits, at set-up; together.c compares before each pass
    what may have changed since. */
 #include "pipelineimpl.h"
+#include "renga/private/device.h"
 #include "renga/private/optimizer.h"
 #include <string.h>
 
-enum { MOST = 16 + RENGA_OPTIMIZER_SETTINGS_MOST };
+enum { MOST = 24 + RENGA_OPTIMIZER_SETTINGS_MOST };
 
 typedef struct {
   int count;
@@ -27,9 +28,11 @@ static uint64_t HashStages(RengaPipeline pipeline)
   uint64_t hash = 0;
   for (int s = 0; s < RengaPlanGetStageCount(pipeline->plan); s++) {
     const RengaPlanStage *stage = RengaPlanGetStage(pipeline->plan, s);
-    const int row[2] = {stage->first, stage->last};
+    const RengaStageShape *shape = &stage->shape;
+    const int row[] = {stage->first,      stage->last,           shape->replicas,
+                       shape->tensor,     shape->sequence,       (int)shape->shard,
+                       (int)shape->saved, (int)shape->precision, shape->chunks};
     hash = RengaHash(row, sizeof row, hash);
-    hash = RengaHash(&stage->shape, sizeof stage->shape, hash);
     for (int r = 0; r < stage->shape.replicas; r++) {
       const int rank = RengaPlanGetRank(pipeline->plan, s, r);
       hash = RengaHash(&rank, sizeof rank, hash);
@@ -100,6 +103,8 @@ static RengaErrorCode AddOptions(RengaPipeline pipeline, SettingList *list)
                    sizeof pipeline->settings->buckets);
   AddAgreedText(list, "-on_nonfinite", pipeline->on_nonfinite);
   AddAgreedText(list, "device type", device);
+  AddAgreedText(list, "instruction set of kernels (-device_isa; auto: the best of each processor)",
+                RengaDeviceGetKernelSet_Private(pipeline->device));
   AddAgreedSetting(list, "announced sizes of batches", pipeline->short_batch,
                    (size_t)pipeline->n_short * sizeof *pipeline->short_batch);
   return RENGA_SUCCESS;

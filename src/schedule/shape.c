@@ -26,6 +26,7 @@ void RengaScheduleFreeShape_Private(RengaSchedule schedule)
   RengaFree(&schedule->recompute);
 }
 
+/* After an error the schedule has no shape. */
 static RengaErrorCode CopyReplicas(RengaSchedule schedule, const int replicas[])
 {
   RengaCall(RengaMalloc(schedule->stages, &schedule->replicas));
@@ -101,7 +102,12 @@ RengaErrorCode RengaScheduleSetShape(RengaSchedule schedule, int stages, const i
   schedule->message = messages;
   schedule->forward_only = forward_only;
   schedule->hdr.state = RENGA_STATE_NEW;
-  RengaCall(CopyReplicas(schedule, replicas));
+  const RengaErrorCode code = CopyReplicas(schedule, replicas);
+  if (code) {
+    RengaScheduleFreeShape_Private(schedule);
+    schedule->stages = 0;
+  }
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

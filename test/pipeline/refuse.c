@@ -89,6 +89,30 @@ static RengaErrorCode CheckAgreement(RengaComm comm)
   return RENGA_SUCCESS;
 }
 
+/* Replicas whose updates differ in the last bit would drift apart. */
+static RengaErrorCode CheckInstructionSets(RengaComm comm)
+{
+  const int rank = RengaCommGetRank(comm);
+  RengaDevice device;
+  const char *type;
+  Parts parts;
+  bool several = false;
+#ifdef __x86_64__
+  several = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
+#endif
+  if (RengaCommGetSize(comm) == 1 || !several) return RENGA_SUCCESS;
+  if (rank == 1) RengaCall(RengaOptionsSetValue("device_isa", "base"));
+  RengaCall(Make(comm, base, &parts));
+  RengaCall(RengaPipelineGetDevice(parts.pipeline, &device));
+  RengaCall(RengaDeviceGetType(device, &type));
+  if (strcmp(type, RENGA_DEVICE_REF) != 0)
+    TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_PLAN,
+              Root("rank 1 differs from rank 0 in its instruction set of kernels (-device_isa"));
+  RengaCall(Free(&parts));
+  RengaCall(RengaOptionsSetValue("device_isa", "auto"));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ReadNotFinite(void *user, int field, int64_t first, int64_t count,
                                     void *buffer)
 {
@@ -207,6 +231,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(CheckBound(comm));
   RengaCall(CheckAgreement(comm));
+  RengaCall(CheckInstructionSets(comm));
   RengaCall(CheckSilent(comm));
   RengaCall(CheckNotFinite(comm));
   RengaCall(CheckOrder(comm));

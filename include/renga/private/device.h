@@ -89,16 +89,22 @@ struct _p_RengaDevice {
   RengaDeviceOptions options;
   int threads; /* in use, known after RengaDeviceSetUp */
   bool host;
+  const char *kernels; /* which of the type's sets of kernels compute: others make other bits; NULL:
+                          it has one; known after RengaDeviceSetUp */
   size_t used, peak;
   int n_blocks, size_blocks;
   RengaDeviceBlock *blocks; /* what is allocated on the device */
   RengaDeviceStaging staging;
-  void *data;               /* of the type */
+  void *data; /* of the type */
 };
 
 /* Cores of this rank: those its binding allows, each shared with the ranks of this node that may
    use it too. Collective on comm. */
 RengaErrorCode RengaDeviceCountThreads(MPI_Comm comm, int *threads);
+
+/* The set of kernels that computes, "" where the type has one: the same set and libraries, the same
+   bits. Lent. */
+const char *RengaDeviceGetKernelSet_Private(RengaDevice device);
 
 /* Signals of this thread wait between these two, which nest; RengaKernelRun does both, and who runs
    many kernels does it once around them. */

@@ -49,6 +49,7 @@ static RengaErrorCode SetUp_Cpu(RengaDevice device)
   for (int i = 0; i < N_SETS; i++) {
     if (!MachineHas(sets[i]->name) || !(any || strcmp(sets[i]->name, wanted) == 0)) continue;
     device->data = (void *)sets[i];
+    device->kernels = sets[i]->name;
     return RENGA_SUCCESS;
   }
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_OPTION,

@@ -73,6 +73,9 @@ static RengaErrorCode SetUp_Far(RengaDevice device)
 {
   FarDevice *far = device->data;
   RengaCall(SetUpInner(device));
+  snprintf(far->kernels, sizeof far->kernels, "%s, vectors %s", far->options.kernels,
+           far->inner.kernels);
+  device->kernels = far->kernels;
   if (!far->space) RengaCall(RengaClosedCreate_Private(RENGA_DEVICE_FAR, &far->space));
   if (!far->compute) RengaCall(RengaFarBegin_Private(device));
   return RENGA_SUCCESS;

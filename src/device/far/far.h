@@ -8,9 +8,9 @@ typedef RengaErrorCode (*FarFunction)(RengaDevice device, void *argument);
 typedef struct FarItem {
   struct FarItem *next;
   const char *what;
-  FarFunction run;      /* NULL: it only waits */
-  RengaStream awaited;  /* for `place` of this stream, */
-  int64_t place;        /* before it and all behind it may run */
+  FarFunction run;     /* NULL: it only waits */
+  RengaStream awaited; /* for `place` of this stream, */
+  int64_t place;       /* before it and all behind it may run */
   _Alignas(64) char argument[];
 } FarItem;
 
@@ -36,6 +36,7 @@ typedef struct {
 
 typedef struct {
   FarOptions options;
+  char kernels[48];            /* which compute: see the device's own member */
   struct _p_RengaDevice inner; /* of type cpu: computes, on memory that is open meanwhile */
   RengaClosedSpace space;
   RengaStream streams, favourite; /* all of them; the one that is preferred at the moment */
