@@ -22,17 +22,25 @@ RengaErrorCode RengaCommRegisterPackage(void)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CommFree(MPI_Comm *mpi)
+{
+  if (*mpi != MPI_COMM_NULL) RengaCallMPI(MPI_Comm_free(mpi));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CommDestroy(void *object)
 {
   RengaComm comm = object;
-  RengaCall(RengaCommFreeMessages(comm));
-  RengaCall(RengaCommSumsRelease(comm));
-  RengaCall(RengaOptionsFreeStrings(OPTION_COUNT, option_rows, comm));
-  if (comm->hdr.comm == MPI_COMM_NULL) return RENGA_SUCCESS;      /* half made */
   const bool broken = RengaWatchIsBroken_Private(comm->hdr.comm); /* MPI still uses them */
-  RengaCall(RengaWatchRelease_Private(comm->hdr.comm));
-  if (!broken && comm->tree != MPI_COMM_NULL) RengaCallMPI(MPI_Comm_free(&comm->tree));
-  if (!broken) RengaCallMPI(MPI_Comm_free(&comm->hdr.comm));
+  RengaErrorCode code = RengaCommFreeMessages(comm, broken);
+  RengaKeepFirst_Private(&code, RengaCommSumsRelease(comm, broken));
+  RengaKeepFirst_Private(&code, RengaOptionsFreeStrings(OPTION_COUNT, option_rows, comm));
+  if (comm->hdr.comm != MPI_COMM_NULL) { /* else it is half made */
+    RengaKeepFirst_Private(&code, RengaWatchRelease_Private(comm->hdr.comm));
+    if (!broken) RengaKeepFirst_Private(&code, CommFree(&comm->tree));
+    if (!broken) RengaKeepFirst_Private(&code, CommFree(&comm->hdr.comm));
+  }
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -5,7 +5,7 @@
 
 /* A message longer than comm->message_limit travels in several parts, in order, under one tag. */
 struct _RengaRequest {
-  RengaRequest previous, next;  /* in the list of outstanding messages, or of spare ones */
+  RengaRequest previous, next;  /* in the list of outstanding messages, of done, or of spare ones */
   MPI_Comm line;                /* of users' messages, or of sums' */
   bool receives, done, shorter; /* shorter: fewer bytes may come */
   int peer, tag;
@@ -47,7 +47,7 @@ struct _p_RengaComm {
   int node, nodes, local_rank, local_size;
   int64_t message_limit; /* bytes of one MPI call */
   char *view;
-  RengaRequest outstanding, spare;
+  RengaRequest outstanding, done, spare;
   int64_t finished; /* parts of messages that arrived or left: what moves */
   RengaCommSums *sums;
   int64_t begun; /* sums of this comm, so far */
@@ -57,8 +57,8 @@ struct _p_RengaComm {
 /* message.c */
 RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[],
                                 const char *what);
-RengaErrorCode RengaCommFreeMessages(RengaComm comm);
+RengaErrorCode RengaCommFreeMessages(RengaComm comm, bool broken);
 /* underway.c; parent: the comm that comm is a group of, or NULL */
 RengaErrorCode RengaCommSumsCreate(RengaComm parent, RengaComm comm);
-RengaErrorCode RengaCommSumsRelease(RengaComm comm);
+RengaErrorCode RengaCommSumsRelease(RengaComm comm, bool broken);
 RengaErrorCode RengaCommSumsAdvance(RengaComm comm);

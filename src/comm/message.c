@@ -4,10 +4,30 @@
 
 enum { NO_PEER = -1 }; /* of a request that waits for all ranks */
 
+static void ListAdd(RengaRequest *list, RengaRequest r)
+{
+  r->previous = NULL;
+  r->next = *list;
+  if (r->next != NULL) r->next->previous = r;
+  *list = r;
+}
+
+static void ListRemove(RengaRequest *list, RengaRequest r)
+{
+  if (r->previous != NULL)
+    r->previous->next = r->next;
+  else
+    *list = r->next;
+  if (r->next != NULL) r->next->previous = r->previous;
+}
+
+/* One that is done, or was never started. */
 static void RequestEnd(RengaComm comm, RengaRequest *request)
 {
   RengaRequest r = *request;
+  if (r->done) ListRemove(&comm->done, r);
   if (r->part != &r->one) RengaFree(&r->part);
+  r->part = &r->one;
   r->next = comm->spare;
   comm->spare = r;
   *request = NULL;
@@ -37,23 +57,6 @@ static RengaErrorCode RequestCreate(RengaComm comm, MPI_Comm line, bool receives
   return RENGA_SUCCESS;
 }
 
-static void ListAdd(RengaComm comm, RengaRequest r)
-{
-  r->previous = NULL;
-  r->next = comm->outstanding;
-  if (r->next != NULL) r->next->previous = r;
-  comm->outstanding = r;
-}
-
-static void ListRemove(RengaComm comm, RengaRequest r)
-{
-  if (r->previous != NULL)
-    r->previous->next = r->next;
-  else
-    comm->outstanding = r->next;
-  if (r->next != NULL) r->next->previous = r->previous;
-}
-
 static int PartBytes(const struct _RengaRequest *r, int part)
 {
   size_t before = (size_t)part * r->part_bytes, left = r->bytes - before;
@@ -81,7 +84,8 @@ static RengaErrorCode RequestAdvance(RengaComm comm, RengaRequest r)
     if (!done) return RENGA_SUCCESS;
     comm->finished++;
     r->done = ++r->parts_done == r->parts;
-    if (r->done) ListRemove(comm, r);
+    if (r->done) ListRemove(&comm->outstanding, r);
+    if (r->done) ListAdd(&comm->done, r);
     if (r->receives) RengaCall(CheckLength(comm, r, part, &status));
   }
   return RENGA_SUCCESS;
@@ -117,7 +121,7 @@ static void ListOrEnd(RengaComm comm, RengaErrorCode code, RengaRequest *request
   RengaRequest r = *request;
   if (code) r->parts = r->started;
   if (r->started > 0)
-    ListAdd(comm, r);
+    ListAdd(&comm->outstanding, r);
   else
     RequestEnd(comm, request);
 }
@@ -452,17 +456,32 @@ RengaErrorCode RengaCommWaitAll(RengaComm comm, int count, MPI_Request requests[
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaCommFreeMessages(RengaComm comm)
+static RengaErrorCode RaiseOutstanding(RengaComm comm, const struct _RengaRequest *r)
 {
-  const struct _RengaRequest *r = comm->outstanding;
-  RengaCheck(
-      r == NULL, MPI_COMM_SELF, RENGA_ERR_ORDER,
-      "rank %d: a message of %zu bytes %s rank %d (tag %d) is outstanding: call RengaCommWait",
-      comm->rank, r->bytes, r->receives ? "from" : "to", r->peer, r->tag);
-  while (comm->spare != NULL) {
-    RengaRequest spare = comm->spare;
-    comm->spare = spare->next;
-    RengaFree(&spare);
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "rank %d: a message of %zu bytes %s rank %d (tag %d) is outstanding: call "
+             "RengaCommWait",
+             comm->rank, r->bytes, r->receives ? "from" : "to", r->peer, r->tag);
+}
+
+static void ListFree(RengaRequest *list)
+{
+  while (*list != NULL) {
+    RengaRequest r = *list;
+    *list = r->next;
+    if (r->part != &r->one) RengaFree(&r->part);
+    RengaFree(&r);
   }
+}
+
+/* All requests end here. broken: messages that were given up are no mistake. */
+RengaErrorCode RengaCommFreeMessages(RengaComm comm, bool broken)
+{
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (comm->outstanding != NULL && !broken) code = RaiseOutstanding(comm, comm->outstanding);
+  ListFree(&comm->outstanding);
+  ListFree(&comm->done);
+  ListFree(&comm->spare);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -32,7 +32,8 @@ RengaErrorCode RengaCommSumsCreate(RengaComm parent, RengaComm comm)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaCommSumsRelease(RengaComm comm)
+/* broken: those that were given up are no mistake. */
+RengaErrorCode RengaCommSumsRelease(RengaComm comm, bool broken)
 {
   int left = 0;
   if (!comm->sums) return RENGA_SUCCESS;
@@ -43,7 +44,7 @@ RengaErrorCode RengaCommSumsRelease(RengaComm comm)
     left++;
   }
   if (--comm->sums->holders == 0) RengaFree(&comm->sums);
-  RengaCheck(left == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
+  RengaCheck(left == 0 || broken, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "rank %d has not ended %d of its sums over %d ranks: call RengaCommSumEnd", comm->rank,
              left, comm->size);
   return RENGA_SUCCESS;

@@ -111,13 +111,15 @@ RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk)
 /* Where a pass has ended in the middle of its messages they are given up. */
 RengaErrorCode RengaChunkFreeBuckets_Private(Chunk *chunk)
 {
+  RengaErrorCode code = RENGA_SUCCESS;
   for (int b = 0; chunk->gradients.bucket && b < chunk->gradients.n_buckets; b++) {
     GradientBucket *bucket = &chunk->gradients.bucket[b];
     RengaCommSumCancel(&bucket->sum, "ranks to give up the sum of their gradients");
-    RengaCall(RengaConvoyDestroy_Private(&bucket->convoy));
-    RengaCall(RengaBlocksDestroy(&bucket->blocks));
+    RengaKeepFirst_Private(&code, RengaConvoyDestroy_Private(&bucket->convoy));
+    RengaKeepFirst_Private(&code, RengaBlocksDestroy(&bucket->blocks));
   }
   RengaFree(&chunk->gradients.bucket);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -207,19 +207,13 @@ static void FreeLists(Chunk *chunk)
 RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
 {
   RengaErrorCode code = RengaChunkFreeBuckets_Private(chunk);
-  if (!code) code = RengaChunkFreeInputs_Private(chunk);
-  if (!code) code = RengaChunkFreeParcels_Private(chunk);
-  if (!code) code = RengaChunkFreeTied_Private(chunk);
-  if (!code) code = RengaChunkFreePrograms_Private(chunk);
+  RengaKeepFirst_Private(&code, RengaChunkFreeInputs_Private(chunk));
+  RengaKeepFirst_Private(&code, RengaChunkFreeParcels_Private(chunk));
+  RengaKeepFirst_Private(&code, RengaChunkFreeTied_Private(chunk));
+  RengaKeepFirst_Private(&code, RengaChunkFreePrograms_Private(chunk));
   FreeLists(chunk);
-  if (chunk->sub) {
-    const RengaErrorCode mine = RengaGraphDestroy(&chunk->sub);
-    if (!code) code = mine;
-  }
-  if (chunk->group) {
-    const RengaErrorCode mine = RengaCommDestroy(&chunk->group);
-    if (!code) code = mine;
-  }
+  if (chunk->sub) RengaKeepFirst_Private(&code, RengaGraphDestroy(&chunk->sub));
+  if (chunk->group) RengaKeepFirst_Private(&code, RengaCommDestroy(&chunk->group));
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -26,13 +26,15 @@ RengaErrorCode RengaChunkSetUpInputs_Private(Chunk *chunk)
 RengaErrorCode RengaChunkFreeInputs_Private(Chunk *chunk)
 {
   InputRing *ring = &chunk->inputs;
+  RengaErrorCode code = RENGA_SUCCESS;
   for (int s = 0; ring->used && s < chunk->slots; s++) {
-    RengaCall(RengaEventDestroy(chunk->device, &ring->copied[s]));
-    RengaCall(RengaEventDestroy(chunk->device, &ring->used[s]));
+    RengaKeepFirst_Private(&code, RengaEventDestroy(chunk->device, &ring->copied[s]));
+    RengaKeepFirst_Private(&code, RengaEventDestroy(chunk->device, &ring->used[s]));
   }
   RengaFree(&ring->copied);
   RengaFree(&ring->used);
-  RengaCall(RengaDeviceHostFree(chunk->device, &ring->host));
+  RengaKeepFirst_Private(&code, RengaDeviceHostFree(chunk->device, &ring->host));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -48,12 +48,14 @@ RengaErrorCode RengaChunkMakeParcels_Private(Chunk *chunk)
 /* However many there are. */
 RengaErrorCode RengaChunkFreeParcels_Private(Chunk *chunk)
 {
+  RengaErrorCode code = RENGA_SUCCESS;
   for (int m = 0; chunk->link && m < chunk->outline->n_messages; m++) {
     Link *link = &chunk->link[m];
     for (int i = 0; link->parcel && i < link->ring; i++)
-      RengaCall(RengaParcelDestroy_Private(&link->parcel[i]));
+      RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&link->parcel[i]));
     RengaFree(&link->parcel);
   }
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

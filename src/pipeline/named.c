@@ -74,9 +74,10 @@ static RengaErrorCode AgreeOnNamed(RengaPipeline pipeline, const NamedTensor *na
                                    RengaErrorCode mine)
 {
   RengaRequest request;
-  int64_t row[4] = {mine};
+  int64_t *row = pipeline->rank.together.agree; /* a time limit leaves it under way */
   uint64_t hash = RengaHash(&named->value, sizeof named->value, (uint64_t)named->rank);
   if (!mine) hash = RengaHash(named->name, strlen(named->name), hash);
+  row[0] = mine;
   memcpy(&row[1], &hash, sizeof hash);
   row[2] = ~row[1];
   row[3] = !mine && IsHeld(pipeline, named->name);
@@ -111,8 +112,9 @@ static RengaErrorCode BringNamed(RengaPipeline pipeline, NamedTensor *named,
   const RengaBringing bringing = {.taker = taker, .take = TakeNamed, .user = named};
   bool lost;
   RengaErrorCode code = RengaHoldingsBring(holdings, pipeline->device, &bringing, &lost);
+  const RengaErrorCode all = RengaErrorAgree(pipeline->hdr.comm, code);
   if (lost) RengaPipelineBreak_Private(pipeline, code);
-  RengaCall(RengaErrorAgree(pipeline->hdr.comm, code));
+  RengaCall(all);
   if (named->rank == RENGA_TO_ALL) {
     code = RengaCommBroadcast(pipeline->rank.all, named->copy, named->bytes, taker,
                               "all ranks to get a parameter");
@@ -155,12 +157,16 @@ static RengaErrorCode SetPart(RengaPipeline pipeline, const NamedTensor *named,
 static RengaErrorCode SetNamed(RengaPipeline pipeline, const NamedTensor *named)
 {
   const Persistents *list = &pipeline->rank.persistents;
+  RengaErrorCode code = RENGA_SUCCESS;
   if (named->rank != RENGA_TO_ALL)
-    RengaCall(RengaCommBroadcast(pipeline->rank.all, named->copy, named->bytes, named->rank,
-                                 "all ranks to get a parameter"));
-  for (int t = 0; t < list->count; t++)
-    if (strcmp(list->row[t].name, named->name) == 0)
-      RengaCall(SetPart(pipeline, named, &list->row[t]));
+    code = RengaCommBroadcast(pipeline->rank.all, named->copy, named->bytes, named->rank,
+                              "all ranks to get a parameter");
+  if (code) RengaPipelineBreak_Private(pipeline, code);
+  RengaCall(code);
+  for (int t = 0; t < list->count && !code; t++)
+    if (strcmp(list->row[t].name, named->name) == 0) code = SetPart(pipeline, named, &list->row[t]);
+  if (code) RengaPipelineSpoil_Private(pipeline, code);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -168,10 +174,7 @@ static RengaErrorCode Transact(RengaPipeline pipeline, NamedTensor *named, bool 
 {
   RengaErrorCode code = PrepareNamed(pipeline, named, sets);
   code = AgreeOnNamed(pipeline, named, code);
-  if (!code) {
-    code = sets ? SetNamed(pipeline, named) : GetNamed(pipeline, named);
-    if (code && sets) RengaPipelineBreak_Private(pipeline, code);
-  }
+  if (!code) code = sets ? SetNamed(pipeline, named) : GetNamed(pipeline, named);
   RengaFree(&named->copy);
   RengaFree(&named->part);
   RengaCall(code);

@@ -44,10 +44,8 @@ RengaErrorCode RengaOutlineRead_Private(RengaPipeline pipeline, Outline *outline
 RengaErrorCode RengaOutlineFree_Private(Outline *outline)
 {
   RengaErrorCode code = RENGA_SUCCESS;
-  for (int s = 0; s < outline->n_schedules; s++) {
-    const RengaErrorCode mine = RengaScheduleDestroy(&outline->schedule[s].schedule);
-    if (!code) code = mine;
-  }
+  for (int s = 0; s < outline->n_schedules; s++)
+    RengaKeepFirst_Private(&code, RengaScheduleDestroy(&outline->schedule[s].schedule));
   RengaFree(&outline->schedule);
   RengaFree(&outline->message);
   RengaFree(&outline->batch);

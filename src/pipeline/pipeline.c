@@ -20,14 +20,15 @@ RengaErrorCode RengaPipelineRegisterPackage(void)
 static RengaErrorCode DestroyPipeline(void *object)
 {
   RengaPipeline pipeline = object;
-  RengaCall(RengaPipelineForget_Private(pipeline));
-  if (pipeline->forecasts) RengaCall(RengaHeaderDestroy(&pipeline->forecasts));
+  RengaErrorCode code = RengaPipelineForget_Private(pipeline);
+  if (pipeline->forecasts) RengaKeepFirst_Private(&code, RengaHeaderDestroy(&pipeline->forecasts));
   RengaFree(&pipeline->short_batch);
-  RengaCall(RengaOptionsFreeStrings(N_ROWS, rows, pipeline));
+  RengaKeepFirst_Private(&code, RengaOptionsFreeStrings(N_ROWS, rows, pipeline));
   if (pipeline->hdr.state >= RENGA_STATE_SETUP) RengaSettingsRelease_Private(pipeline->settings);
-  if (pipeline->settings) RengaCall(RengaSettingsDestroy(&pipeline->settings));
-  if (pipeline->plan) RengaCall(RengaPlanDestroy(&pipeline->plan));
-  if (pipeline->graph) RengaCall(RengaGraphDestroy(&pipeline->graph));
+  if (pipeline->settings) RengaKeepFirst_Private(&code, RengaSettingsDestroy(&pipeline->settings));
+  if (pipeline->plan) RengaKeepFirst_Private(&code, RengaPlanDestroy(&pipeline->plan));
+  if (pipeline->graph) RengaKeepFirst_Private(&code, RengaGraphDestroy(&pipeline->graph));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -21,6 +21,8 @@ typedef struct {
   bool *heard;           /* [ranks] whose notice of this pass was taken */
   RengaRequest *notice;  /* [ranks] on their way */
   RengaErrorCode broken; /* messages were left under way, or an update was */
+  bool left;             /* messages were: MPI may still write */
+  int64_t agree[4];      /* of an agreement, which a time limit leaves under way */
 } Togetherness;
 
 /* Tensors of this rank that live across steps. */
@@ -103,7 +105,7 @@ typedef struct {
   bool told;           /* this rank sent notices */
   bool taken;          /* all its work was waited for, but for the update */
   double listen;       /* MPI_Wtime when notices are looked for again */
-  int64_t want[WANT_COUNT], agree[3];
+  int64_t want[WANT_COUNT];
   RengaRequest agreement;
   /* prepared before the agreement, so that nothing is allocated later */
   int64_t n_values, n_actions;
@@ -234,7 +236,9 @@ void RengaFreeShares_Private(ShareTable *table);
 RengaErrorCode RengaChunkSize_Private(Chunk *chunk);
 /* together.c */
 RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline);
-RengaErrorCode RengaPipelineBreak_Private(RengaPipeline pipeline, RengaErrorCode code);
+RengaErrorCode RengaPipelineCheckWhole_Private(RengaPipeline pipeline);
+void RengaPipelineBreak_Private(RengaPipeline pipeline, RengaErrorCode code);
+void RengaPipelineSpoil_Private(RengaPipeline pipeline, RengaErrorCode code);
 RengaErrorCode RengaPipelineNote_Private(RengaPipeline pipeline, Pass *pass, RengaErrorCode code);
 bool RengaPipelineTryAgain_Private(RengaPipeline pipeline, Pass *pass, RengaErrorCode code,
                                    int *attempt);

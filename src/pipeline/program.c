@@ -77,8 +77,7 @@ RengaErrorCode RengaChunkFreePrograms_Private(Chunk *chunk)
   RengaErrorCode code = RENGA_SUCCESS;
   for (int p = 0; p < chunk->programs.count; p++) DestroyProgram(&chunk->programs.row[p]);
   for (int k = 0; k < chunk->kernels.count; k++) {
-    const RengaErrorCode mine = RengaKernelDestroy(&chunk->kernels.row[k].kernel);
-    if (!code) code = mine;
+    RengaKeepFirst_Private(&code, RengaKernelDestroy(&chunk->kernels.row[k].kernel));
     RengaFree(&chunk->kernels.row[k].spec);
   }
   RengaFree(&chunk->programs.row);

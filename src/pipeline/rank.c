@@ -1,11 +1,13 @@
 /* What set-up makes for this rank, and how it is forgotten. */
 #include "pipelineimpl.h"
+#include "renga/private/wait.h"
 
 static RengaErrorCode FreeComms(Rank *rank)
 {
-  RengaCall(RengaTransportDestroy_Private(&rank->transport));
-  if (rank->together.side) RengaCall(RengaCommDestroy(&rank->together.side));
-  if (rank->all) RengaCall(RengaCommDestroy(&rank->all));
+  RengaErrorCode code = RengaTransportDestroy_Private(&rank->transport);
+  if (rank->together.side) RengaKeepFirst_Private(&code, RengaCommDestroy(&rank->together.side));
+  if (rank->all) RengaKeepFirst_Private(&code, RengaCommDestroy(&rank->all));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -24,24 +26,25 @@ static void FreeTables(Rank *rank)
   RengaFree(&rank->chunk);
 }
 
-/* All that set-up made, also where it ended half way. */
+/* All that set-up made, also where it ended half way. Memory that MPI may still write is kept, also
+   where a new time limit has begun since. */
 RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline)
 {
   Rank *rank = &pipeline->rank;
   RengaErrorCode code = RENGA_SUCCESS;
+  if (rank->together.left) RengaWatchBreak_Private(pipeline->hdr.comm);
   if (rank->arena) RengaPipelineEndWork_Private(pipeline);
-  for (int c = 0; c < rank->n_chunks; c++) {
-    const RengaErrorCode mine = RengaChunkFree_Private(&rank->chunk[c]);
-    if (!code) code = mine;
-  }
-  if (!code && rank->updated) code = RengaEventDestroy(pipeline->device, &rank->updated);
-  if (!code && rank->copies) code = RengaStreamDestroy(pipeline->device, &rank->copies);
-  if (!code && rank->arena) code = RengaDeviceFree(pipeline->device, &rank->arena);
-  if (!code) code = FreeComms(rank);
+  for (int c = 0; c < rank->n_chunks; c++)
+    RengaKeepFirst_Private(&code, RengaChunkFree_Private(&rank->chunk[c]));
+  if (rank->updated)
+    RengaKeepFirst_Private(&code, RengaEventDestroy(pipeline->device, &rank->updated));
+  if (rank->copies)
+    RengaKeepFirst_Private(&code, RengaStreamDestroy(pipeline->device, &rank->copies));
+  if (rank->arena) RengaKeepFirst_Private(&code, RengaDeviceFree(pipeline->device, &rank->arena));
+  RengaKeepFirst_Private(&code, FreeComms(rank));
   FreeTables(rank);
   *rank = (Rank){0};
-  const RengaErrorCode outline = RengaOutlineFree_Private(&pipeline->outline);
-  if (!code) code = outline;
+  RengaKeepFirst_Private(&code, RengaOutlineFree_Private(&pipeline->outline));
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -229,6 +229,8 @@ RengaErrorCode RengaPipelineSetUp(RengaPipeline pipeline)
    Input:
    . pipeline - the pipeline; it keeps its settings and the number of steps done
 
+   Errors: RENGA_ERR_ORDER for a pipeline that can only be destroyed (RengaPipelineStep).
+
    Notes: parameters, moments and states are lost: take them with RengaPipelineGetParameter or a
    checkpoint before. Then all settings may be changed, and RengaPipelineSetUp makes the pipeline
    anew.
@@ -236,6 +238,7 @@ RengaErrorCode RengaPipelineSetUp(RengaPipeline pipeline)
 RengaErrorCode RengaPipelineReset(RengaPipeline pipeline)
 {
   RengaCheckPointer(pipeline);
+  RengaCall(RengaPipelineCheckWhole_Private(pipeline));
   if (pipeline->hdr.state >= RENGA_STATE_SETUP) RengaSettingsRelease_Private(pipeline->settings);
   pipeline->hdr.state = RENGA_STATE_NEW;
   RengaCall(RengaPipelineForget_Private(pipeline));

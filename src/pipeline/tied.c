@@ -90,9 +90,11 @@ RengaErrorCode RengaChunkSetUpTied_Private(Chunk *chunk)
 /* However many there are. */
 RengaErrorCode RengaChunkFreeTied_Private(Chunk *chunk)
 {
+  RengaErrorCode code = RENGA_SUCCESS;
   for (int i = 0; chunk->exchange && i < chunk->most_exchanges; i++)
-    RengaCall(RengaParcelDestroy_Private(&chunk->exchange[i]));
+    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&chunk->exchange[i]));
   RengaFree(&chunk->exchange);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

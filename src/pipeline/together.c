@@ -6,8 +6,10 @@
    messages and sums, whatever happens: where a kernel, a read or a call on a message fails, the
    rank notes the error, tells all others, which then compute no more either, and goes on with
    messages alone. So none is left under way, and the last sum of the pass counts the ranks that
-   failed. Where there are any, all ranks return the same error, and nothing has changed. */
+   failed. Where there are any, all ranks return the same error, and nothing has changed. What may
+   still fail after it is the update (update.c). */
 #include "pipelineimpl.h"
+#include "renga/private/wait.h"
 #include <string.h>
 
 enum { TAG_NOTICE = 0, ATTEMPTS = 3 };
@@ -24,11 +26,8 @@ static void NamePass(RengaPipeline pipeline, const Pass *pass, size_t size, char
            calls[pass->call], (long long)pipeline->step);
 }
 
-/* Public calls on a pipeline begin here: it is set up, and its messages are in order. */
-RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline)
+RengaErrorCode RengaPipelineCheckWhole_Private(RengaPipeline pipeline)
 {
-  RengaCheckPointer(pipeline);
-  RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
   RengaCheck(!pipeline->rank.together.broken, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "an earlier call ended in the middle of its messages or of an update (%s): the "
              "pipeline cannot go on, destroy it",
@@ -36,11 +35,28 @@ RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* After an error that leaves messages under way, or parameters half updated. */
-RengaErrorCode RengaPipelineBreak_Private(RengaPipeline pipeline, RengaErrorCode code)
+/* Public calls on a pipeline begin here: it is set up, and its messages are in order. */
+RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline)
+{
+  RengaCheckPointer(pipeline);
+  RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
+  RengaCall(RengaPipelineCheckWhole_Private(pipeline));
+  return RENGA_SUCCESS;
+}
+
+/* After an error that leaves messages under way, for ever: no wait for others makes sense, and
+   memory that MPI may write stays. */
+void RengaPipelineBreak_Private(RengaPipeline pipeline, RengaErrorCode code)
 {
   pipeline->rank.together.broken = code;
-  return code;
+  pipeline->rank.together.left = true;
+  RengaWatchBreak_Private(pipeline->hdr.comm);
+}
+
+/* After an error that leaves parameters half updated, and no message under way. */
+void RengaPipelineSpoil_Private(RengaPipeline pipeline, RengaErrorCode code)
+{
+  pipeline->rank.together.broken = code;
 }
 
 static RengaErrorCode SendNotices(RengaPipeline pipeline)
@@ -115,15 +131,16 @@ RengaErrorCode RengaPipelineAskAll_Private(RengaPipeline pipeline, Pass *pass)
 {
   RengaErrorCode code;
   int attempt = 0;
+  int64_t *agree = pipeline->rank.together.agree;
   const uint64_t hash = HashWants(pass);
   memset(pipeline->rank.together.heard, 0,
          (size_t)RengaCommGetSize(pipeline->rank.together.side) *
              sizeof *pipeline->rank.together.heard);
   pass->prepared = !pass->code;
-  pass->agree[0] = pass->code;
-  memcpy(&pass->agree[1], &hash, sizeof hash);
-  pass->agree[2] = ~pass->agree[1];
-  do code = RengaCommStartLargest(pipeline->rank.all, 3, pass->agree, &pass->agreement);
+  agree[0] = pass->code;
+  memcpy(&agree[1], &hash, sizeof hash);
+  agree[2] = ~agree[1];
+  do code = RengaCommStartLargest(pipeline->rank.all, 3, agree, &pass->agreement);
   while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -135,6 +152,7 @@ RengaErrorCode RengaPipelineSettle_Private(RengaPipeline pipeline, Pass *pass, b
   RengaErrorCode code;
   int attempt = 0;
   bool done = true;
+  const int64_t *agree = pipeline->rank.together.agree;
   char name[64], what[96];
   if (pass->settled) return RENGA_SUCCESS;
   NamePass(pipeline, pass, sizeof name, name);
@@ -145,7 +163,7 @@ RengaErrorCode RengaPipelineSettle_Private(RengaPipeline pipeline, Pass *pass, b
   while (RengaPipelineTryAgain_Private(pipeline, pass, code, &attempt));
   RengaCall(code);
   pass->settled = done;
-  pass->refused = done && (pass->agree[0] != 0 || pass->agree[1] != ~pass->agree[2]);
+  pass->refused = done && (agree[0] != 0 || agree[1] != ~agree[2]);
   return RENGA_SUCCESS;
 }
 

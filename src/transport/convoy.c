@@ -97,16 +97,18 @@ RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, RengaDataType
 RengaErrorCode RengaConvoyDestroy_Private(RengaConvoy *convoy)
 {
   RengaConvoy c = *convoy;
+  RengaErrorCode code = RENGA_SUCCESS;
   bool given = false;
   if (!c) return RENGA_SUCCESS;
   for (int i = 0; c->parcel && i < c->count; i++) {
     given = given || (c->parcel[i] && c->parcel[i]->request);
-    RengaCall(RengaParcelDestroy_Private(&c->parcel[i]));
+    RengaKeepFirst_Private(&code, RengaParcelDestroy_Private(&c->parcel[i]));
   }
   RengaFree(&c->parcel);
   if (c->staging) c->transport->staging -= c->bytes;
-  if (!given) RengaCall(RengaDeviceHostFree(c->transport->device, &c->staging));
+  if (!given) RengaKeepFirst_Private(&code, RengaDeviceHostFree(c->transport->device, &c->staging));
   c->transport->users--;
   RengaFree(convoy);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -80,9 +80,11 @@ RengaErrorCode RengaParcelCancel_Private(RengaParcel parcel, const char *what)
 RengaErrorCode RengaParcelDestroy_Private(RengaParcel *parcel)
 {
   RengaParcel p = *parcel;
+  RengaErrorCode code = RENGA_SUCCESS;
   if (!p) return RENGA_SUCCESS;
-  if (p->transport->ops->parceldestroy) RengaCall(p->transport->ops->parceldestroy(p));
+  if (p->transport->ops->parceldestroy) code = p->transport->ops->parceldestroy(p);
   p->transport->users--;
   RengaFree(parcel);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -267,8 +267,9 @@ static RengaErrorCode Cancel_Staged(RengaParcel parcel, const char *what)
 static RengaErrorCode Settle_Staged(RengaTransport transport)
 {
   const Yard *yard = transport->data;
-  RengaCall(RengaStreamSynchronize(transport->device, yard->down));
-  RengaCall(RengaStreamSynchronize(transport->device, yard->up));
+  RengaErrorCode code = RengaStreamSynchronize(transport->device, yard->down);
+  RengaKeepFirst_Private(&code, RengaStreamSynchronize(transport->device, yard->up));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -277,15 +278,17 @@ static RengaErrorCode ParcelDestroy_Staged(RengaParcel parcel)
 {
   RengaTransport transport = parcel->transport;
   Freight *freight = parcel->data;
-  Yard *yard = transport->data;
-  if (parcel->under_way && freight->state != FREIGHT_THERE) LeaveYard(yard, freight);
-  if (freight->copies) RengaCall(Settle_Staged(transport));
-  if (freight->ready) RengaCall(RengaEventDestroy(transport->device, &freight->ready));
-  if (freight->copied) RengaCall(RengaEventDestroy(transport->device, &freight->copied));
+  RengaDevice device = transport->device;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (parcel->under_way && freight->state != FREIGHT_THERE) LeaveYard(transport->data, freight);
+  if (freight->copies) code = Settle_Staged(transport);
+  if (freight->ready) RengaKeepFirst_Private(&code, RengaEventDestroy(device, &freight->ready));
+  if (freight->copied) RengaKeepFirst_Private(&code, RengaEventDestroy(device, &freight->copied));
   if (freight->own && !parcel->request)
-    RengaCall(RengaDeviceHostFree(transport->device, &parcel->staging));
+    RengaKeepFirst_Private(&code, RengaDeviceHostFree(device, &parcel->staging));
   if (freight->own) transport->staging -= parcel->room;
   RengaFree(&parcel->data);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -336,12 +339,14 @@ static RengaErrorCode Sum_Staged(RengaConvoy convoy, RengaDataType type, int64_t
 static RengaErrorCode Destroy_Staged(RengaTransport transport)
 {
   Yard *yard = transport->data;
+  RengaErrorCode code = RENGA_SUCCESS;
   if (!yard) return RENGA_SUCCESS;
   if (yard->driven.advance) RengaCommUndrive_Private(transport->hdr.owner, &yard->driven);
   yard->driven.advance = NULL;
-  if (yard->down) RengaCall(RengaStreamDestroy(transport->device, &yard->down));
-  if (yard->up) RengaCall(RengaStreamDestroy(transport->device, &yard->up));
+  if (yard->down) code = RengaStreamDestroy(transport->device, &yard->down);
+  if (yard->up) RengaKeepFirst_Private(&code, RengaStreamDestroy(transport->device, &yard->up));
   RengaFree(&transport->data);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 

@@ -25,6 +25,12 @@ RengaErrorCode RengaHeaderReference(void *object);
 RengaErrorCode RengaHeaderDestroy(void *pointer_to_object);
 RengaErrorCode RengaHeaderSetTypeName(void *object, const char *type_name);
 
+/* Whoever destroys or forgets goes on after an error, and returns the first one. */
+static inline void RengaKeepFirst_Private(RengaErrorCode *first, RengaErrorCode code)
+{
+  if (!*first) *first = code;
+}
+
 /* Types by name. A row whose create is NULL was not built in, and says so when asked for. */
 typedef struct {
   const char *name;
