@@ -1,5 +1,6 @@
 /* Optimizer types from outside: a rule that a program registered. */
 #include "optimizerimpl.h"
+#include "renga/private/quiet.h"
 
 /* A rule of a program gets floats. */
 static RengaErrorCode CheckFloats(const RengaOptimizerRule *rule,
@@ -29,7 +30,13 @@ static RengaErrorCode UpdateOneOutside(RengaOptimizer optimizer, const RengaOpti
                                    .parameter = update->parameter.data,
                                    .gradient = update->gradient.data,
                                    .moment = moment};
-  RengaCall(optimizer->rule->update(&task, optimizer->rule->user));
+  const int64_t errors = RengaErrorCount_Private();
+  const RengaErrorCode code = optimizer->rule->update(&task, optimizer->rule->user);
+  RengaCheck(code == RENGA_SUCCESS || RengaErrorCount_Private() > errors, MPI_COMM_SELF, code,
+             "the update of the optimizer %s, a rule of the program, returned %d for %lld elements "
+             "in step %lld",
+             optimizer->rule->name, (int)code, (long long)task.count, (long long)task.step);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -67,4 +74,9 @@ RengaErrorCode RengaOptimizerAdopt(void *object, const void *rule)
   optimizer->ops->moments = MomentsOfOutside;
   optimizer->ops->view = ViewOutside;
   return RENGA_SUCCESS;
+}
+
+bool RengaOptimizerIsOutside_Private(RengaOptimizer optimizer)
+{
+  return optimizer->rule != NULL;
 }

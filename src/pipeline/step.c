@@ -1,5 +1,6 @@
 /* A step: all ranks make the pass (together.c), whose last action changes parameters and states.
-   Nothing after the last sum of the pass can fail but the device itself. */
+   Nothing after the last sum of the pass can fail but a rule of the program, on which the ranks
+   agree once more, and the device itself. */
 #include "pipelineimpl.h"
 
 static RengaErrorCode CheckLoss(const double *loss)
@@ -24,7 +25,9 @@ static RengaErrorCode CheckLoss(const double *loss)
    with the same code. No parameter, moment, state or number of steps has changed then, no message
    is under way, and the next step may be made, or this one once more. Ranks that call with other
    samples, at another step, with another learning rate or other settings of the optimizer than rank
-   0 are named. After RENGA_ERR_TIMEOUT the pipeline can only be destroyed.
+   0 are named. After RENGA_ERR_TIMEOUT the pipeline can only be destroyed. So it is where the
+   update itself fails: by a rule of the program (RengaOptimizerRegister) on all ranks, with the
+   same code; by a device's fault on that rank alone, and the others wait for it in their next call.
 
    Notes: a loss or gradient that is not finite is an error on all ranks, before parameters change,
    or what RengaPipelineSetOnNonfinite says. Settings of the optimizer may be changed between steps,

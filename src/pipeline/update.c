@@ -2,6 +2,7 @@
    states by it. */
 #include "pipelineimpl.h"
 #include "renga/private/log.h"
+#include "renga/private/optimizer.h"
 #include <math.h>
 
 /* Sums of squares are queued; the host has them once the results are taken. */
@@ -68,6 +69,17 @@ static RengaErrorCode UpdateRank(RengaPipeline pipeline, const Pass *pass, doubl
   return RENGA_SUCCESS;
 }
 
+/* A rule from outside may fail on one rank when others have changed parameters: it fails on all
+   then. No other update can fail on the host. */
+static RengaErrorCode UpdateTogether(RengaPipeline pipeline, const Pass *pass)
+{
+  RengaErrorCode code = UpdateRank(pipeline, pass, pass->info.norm);
+  if (RengaOptimizerIsOutside_Private(pipeline->optimizer))
+    code = RengaErrorAgree(pipeline->hdr.comm, code);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /* Gradients and statistics of the whole batch, and their norms; then what all ranks say of the
    pass. */
 static RengaErrorCode SumUpAll(RengaPipeline pipeline, Pass *pass)
@@ -104,13 +116,15 @@ static RengaErrorCode JudgeStep(RengaPipeline pipeline, const Pass *pass,
 }
 
 /* The last action of a step, of ranks without a stage too. Where the pass has failed, or the step
-   is not finite, nothing changes. Fails where messages are left under way, or some parameters
-   have changed. */
+   is not finite, nothing changes. Fails where messages are left under way. */
 RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass)
 {
   RengaCall(SumUpAll(pipeline, pass));
   if (RengaPassHasFailed_Private(pass)) return RENGA_SUCCESS;
   pass->verdict = JudgeStep(pipeline, pass, &pass->info);
-  if (!pass->verdict && pass->info.finite) RengaCall(UpdateRank(pipeline, pass, pass->info.norm));
+  if (pass->verdict || !pass->info.finite) return RENGA_SUCCESS;
+  pass->verdict = UpdateTogether(pipeline, pass);
+  if (pass->verdict == RENGA_ERR_TIMEOUT) RengaCall(pass->verdict);
+  if (pass->verdict) RengaPipelineSpoil_Private(pipeline, pass->verdict);
   return RENGA_SUCCESS;
 }

@@ -28,3 +28,6 @@ EXTRA_DIST += %D%/stall.sh
 check_PROGRAMS += %D%/samplelosses
 TESTS += %D%/samplelosses
 %C%_samplelosses_SOURCES = %D%/samplelosses.c
+check_PROGRAMS += %D%/broken
+TESTS += %D%/broken
+%C%_broken_SOURCES = %D%/broken.c

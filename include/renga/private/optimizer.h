@@ -7,6 +7,9 @@
 RengaErrorCode RengaOptimizerRehearse_Private(RengaOptimizer optimizer, RengaDevice device,
                                               const RengaParameterUpdate *vectors);
 
+/* Of a type that the program registered, whose update may fail for reasons of its own. */
+bool RengaOptimizerIsOutside_Private(RengaOptimizer optimizer);
+
 /* Settings that all ranks must have alike: a name for people, and a hash of the value. */
 typedef struct {
   const char *name; /* "-optimizer_clip_norm" without the dash; lent */
