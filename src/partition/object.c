@@ -23,8 +23,8 @@ static RengaErrorCode DestroyPartition(void *object)
 
 RengaErrorCode RengaPartitionCreatePlain_Private(RengaComm comm, RengaPartition *partition)
 {
-  RengaCall(RengaHeaderCreate(comm, "RengaPartition", sizeof **partition, DestroyPartition,
-                              partition));
+  RengaCall(
+      RengaHeaderCreate(comm, "RengaPartition", sizeof **partition, DestroyPartition, partition));
   return RENGA_SUCCESS;
 }
 

@@ -104,8 +104,9 @@ RengaErrorCode RengaOptionsWriteAll(FILE *file)
 {
   const RengaOptionSection *sections;
   const int count = RengaOptionsGetSections(&sections);
-  fprintf(file, "# Options of Renga %s: take away the # before a dash, and name this file in\n"
-                "# -options_file FILE. The command line comes after it.\n",
+  fprintf(file,
+          "# Options of Renga %s: take away the # before a dash, and name this file in\n"
+          "# -options_file FILE. The command line comes after it.\n",
           RENGA_VERSION);
   for (int i = 0; i < count; i++) {
     if (!IsFirstOfTitle(sections, i)) continue;
