@@ -1,5 +1,6 @@
 # RENGA_FIND_CUDA: the CUDA toolkit that --with-cuda names, or that is where it usually is.
 #   CUDA_DIR       its folder, with include/; empty: there is none
+#   NVCC           its compiler; have_module: yes where --with-cuda asks for the module, too
 #   CUDA_EMULATED  yes: tests can build the emulated runtime; else CUDA_MISSING says why not
 AC_DEFUN([RENGA_FIND_CUDA], [
 AC_CHECK_PROGS([CUDA_CXX], [g++ clang++])
@@ -35,6 +36,10 @@ AS_IF([test "x$CUDA_CXX" != x && $CUDA_CXX -std=c++17 -I"$CUDA_DIR/include" -c -
   [CUDA_MISSING="the emulated CUDA runtime needs x86-64, g++ and the headers of CUDA 13, cuBLAS and NCCL (config.log)"])
 rm -f conftest*
 AC_MSG_RESULT([${CUDA_EMULATED:-no}])])
+AC_PATH_PROG([NVCC], [nvcc], [], [$CUDA_DIR/bin$PATH_SEPARATOR$PATH])
+have_module="make cuda-module builds it"
+AS_IF([test "x$NVCC" = x], [have_module="not here: no nvcc"],
+  [test "x$with_cuda" != x && test "x$with_cuda" != xno], [have_module=yes])
 AC_SUBST([CUDA_DIR])
 AC_SUBST([CUDA_EMULATED])
 AC_SUBST([CUDA_MISSING])

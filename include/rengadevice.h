@@ -10,6 +10,7 @@ typedef struct _RengaEvent *RengaEvent;
 typedef struct _RengaKernel *RengaKernel;
 #define RENGA_DEVICE_REF "ref"
 #define RENGA_DEVICE_CPU "cpu"
+#define RENGA_DEVICE_CUDA "cuda"
 #define RENGA_DEVICE_FAR "far" /* for tests: memory and time of its own */
 
 RengaErrorCode RengaDeviceCreate(RengaComm comm, RengaDevice *device);

@@ -6,9 +6,9 @@
 
 #define ROW(name) offsetof(RengaDeviceOptions, name)
 static const RengaOptionRow options[] = {
-    {"device_type", RENGA_OPTION_STRING, RENGA_DEVICE_CPU, ROW(type), "ref|cpu|far", 0, 0,
-     "what computes: plain loops (ref), fast kernels (cpu), or for tests these on memory that the "
-     "host cannot touch, later than they are asked to (far)"},
+    {"device_type", RENGA_OPTION_STRING, RENGA_DEVICE_CPU, ROW(type), "ref|cpu|cuda|far", 0, 0,
+     "what computes: plain loops (ref), fast kernels (cpu), a GPU (cuda), or for tests the first "
+     "two on memory that the host cannot touch, later than they are asked to (far)"},
     {"device_threads", RENGA_OPTION_INT, "0", ROW(threads), NULL, 0, 4096,
      "threads of this rank; 0: OMP_NUM_THREADS, else its share of the cores"},
     {"device_poison", RENGA_OPTION_BOOL, "false", ROW(poison), NULL, 0, 0,
@@ -22,6 +22,7 @@ enum { N_OPTIONS = sizeof options / sizeof *options };
 static const RengaTypeRow types[] = {
     {RENGA_DEVICE_REF, RengaDeviceCreate_Ref, NULL},
     {RENGA_DEVICE_CPU, RengaDeviceCreate_Cpu, NULL},
+    {RENGA_DEVICE_CUDA, RengaDeviceCreate_Cuda, NULL},
     {RENGA_DEVICE_FAR, RengaDeviceCreate_Far, NULL},
     {NULL, NULL, NULL},
 };
@@ -29,6 +30,7 @@ static const RengaTypeRow types[] = {
 RengaErrorCode RengaDeviceRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Device", N_OPTIONS, options));
+  RengaCall(RengaDeviceRegisterPackage_Cuda());
   RengaCall(RengaDeviceRegisterPackage_Far());
   return RENGA_SUCCESS;
 }
@@ -149,8 +151,8 @@ RengaErrorCode RengaDeviceDuplicate(RengaDevice device, RengaDevice *copy)
 
    Input:
    . device - the device, without memory in use
-   . type - RENGA_DEVICE_REF, RENGA_DEVICE_CPU, RENGA_DEVICE_FAR or one of
-     RengaDeviceRegister
+   . type - RENGA_DEVICE_REF, RENGA_DEVICE_CPU, RENGA_DEVICE_CUDA, RENGA_DEVICE_FAR or one
+     of RengaDeviceRegister
 
    Options:
    . -device_type - the same
@@ -306,13 +308,14 @@ bool RengaDeviceGetPoison(RengaDevice device)
    . device - the device
 
    Options:
-   . -device_type - ref, cpu or far
+   . -device_type - ref, cpu, cuda or far
    . -device_threads - threads of this rank
    . -device_poison - fill fresh and freed memory with NaN, to find what is read unset
    . -device_isa - auto, base, avx2 or avx512: instruction set of the cpu kernels
+   . -device_number, -device_cuda_module - of type cuda: which GPU, and the module that drives it
    . -device_far_seed, -device_far_kernels - of type far: order of its work, and what computes
 
-   Errors: RENGA_ERR_OPTION for a bad value, or an option of type far for another type;
+   Errors: RENGA_ERR_OPTION for a bad value, or an option of type cuda or far for another type;
    RENGA_ERR_SUPPORT for a type that was not built in; RENGA_ERR_ORDER while memory of the device
    is in use.
 
@@ -326,6 +329,8 @@ RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
     RengaCall(RengaDeviceSetType(device, device->options.type));
   if (strcmp(device->hdr.type_name, RENGA_DEVICE_FAR) != 0)
     RengaCall(RengaDeviceRefuseOptions_Far(device));
+  if (strcmp(device->hdr.type_name, RENGA_DEVICE_CUDA) != 0)
+    RengaCall(RengaDeviceRefuseOptions_Cuda(device));
   if (device->ops->setfromoptions) RengaCall(device->ops->setfromoptions(device));
   device->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;

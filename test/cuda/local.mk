@@ -4,14 +4,17 @@ cuda_emulator = %D%/emu/copy.eo %D%/emu/cublaslt.eo %D%/emu/device.eo %D%/emu/ev
   %D%/emu/queue.eo %D%/emu/report.eo
 cuda_emulator_headers = %D%/emu/blas.h %D%/emu/emu.h %D%/emu/emucuda.h %D%/emu/messages.h
 cuda_kernels = %D%/kernels.eo
-TESTS += %D%/suite.sh
+# The cuda device's module, linked with the emulator.
+cuda_module = src/device/cuda/module/error.eo src/device/cuda/module/runtime.eo src/device/cuda/module/product.eo \
+  src/device/cuda/module/elementwise.eo src/device/cuda/module/vector.eo
+TESTS += %D%/suite.sh %D%/device.sh
 AM_TESTS_ENVIRONMENT += CUDA_EMULATED='$(CUDA_EMULATED)'; export CUDA_EMULATED; \
   CUDA_MISSING='$(CUDA_MISSING)'; export CUDA_MISSING;
-EXTRA_DIST += %D%/README.md %D%/suite.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
+EXTRA_DIST += %D%/README.md %D%/suite.sh %D%/device.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
   %D%/emu/cublaslt.cc %D%/emu/device.cc %D%/emu/event.cc %D%/emu/fiber.cc %D%/emu/launch.cc \
   %D%/emu/memory.cc %D%/emu/messages.cc %D%/emu/nccl.cc %D%/emu/product.cc %D%/emu/queue.cc \
   %D%/emu/report.cc
-noinst_HEADERS += $(cuda_emulator_headers) %D%/cudatest.h %D%/kernels.h src/device/cuda/launch.h
+noinst_HEADERS += $(cuda_emulator_headers) %D%/cudatest.h %D%/kernels.h
 
 # Objects have a suffix of their own, so that no other file is built by these rules.
 SUFFIXES = .cc .cu .eo
@@ -25,16 +28,23 @@ CUDA_CPPFLAGS = -isystem $(CUDA_DIR)/include -I$(srcdir)/test/cuda/emu -I$(srcdi
 .cu.eo:
 	@$(MKDIR_P) $(@D)
 	$(AM_V_GEN)$(CUDA_CXX) -x c++ -include emucuda.h $(CUDA_CPPFLAGS) $(CUDA_CXXFLAGS) -Wno-unknown-pragmas -c -o $@ $<
+.c.eo:
+	@$(MKDIR_P) $(@D)
+	$(AM_V_GEN)$(CC) -std=c11 -O2 -g -fPIC -fvisibility=hidden $(WARN_CFLAGS) $(CUDA_CPPFLAGS) -c -o $@ $<
 $(cuda_emulator): $(cuda_emulator_headers)
+$(cuda_module): $(cuda_module_headers) %D%/emu/emucuda.h
+%D%/renga_cudaemu.so: $(cuda_module) %D%/libemucuda.a
+	$(AM_V_CCLD)$(CUDA_CXX) -shared -Wl,-z,nodelete,-z,defs -o $@ $(cuda_module) %D%/libemucuda.a -lpthread -lrt
 $(cuda_kernels) %D%/faults.eo: %D%/emu/emucuda.h %D%/kernels.h src/device/cuda/launch.h
 %D%/libemucuda.a: $(cuda_emulator)
 	$(AM_V_AR)$(AR) cr $@ $(cuda_emulator)
-CLEANFILES += $(cuda_emulator) $(cuda_kernels) %D%/faults.eo %D%/libemucuda.a
+CLEANFILES += $(cuda_module) %D%/renga_cudaemu.so $(cuda_emulator) $(cuda_kernels) %D%/faults.eo %D%/libemucuda.a
 
 if CUDA_EMULATED
-cuda_programs = %D%/kernels %D%/streams %D%/products %D%/messages
+%C%_operators_SOURCES = %D%/operators.c
+cuda_programs = %D%/operators %D%/kernels %D%/streams %D%/products %D%/messages
 check_PROGRAMS += $(cuda_programs)
-check_SCRIPTS = %D%/faults
+check_SCRIPTS = %D%/faults %D%/renga_cudaemu.so
 CLEANFILES += %D%/faults
 cuda_test_cppflags = $(AM_CPPFLAGS) -isystem $(CUDA_DIR)/include
 cuda_test_libraries = $(cuda_kernels) %D%/libemucuda.a -lstdc++ -lpthread -lrt -lm
@@ -55,7 +65,7 @@ cuda_test_libraries = $(cuda_kernels) %D%/libemucuda.a -lstdc++ -lpthread -lrt -
 endif
 
 # The emulated suite alone.
-cuda_tests = %D%/suite.sh
-check-cuda: $(cuda_programs) $(check_SCRIPTS)
+cuda_tests = %D%/suite.sh %D%/device.sh
+check-cuda: renga $(cuda_programs) $(check_SCRIPTS)
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(cuda_tests)'
 .PHONY: check-cuda

@@ -120,6 +120,9 @@ RengaErrorCode RengaDeviceCreate_Far(void *device);
 RengaErrorCode RengaDeviceRegisterPackage_Far(void);
 RengaErrorCode RengaDeviceRefuseOptions_Far(RengaDevice device);
 int64_t RengaFarGetIdle_Private(RengaDevice device);
+RengaErrorCode RengaDeviceCreate_Cuda(void *device);
+RengaErrorCode RengaDeviceRegisterPackage_Cuda(void);
+RengaErrorCode RengaDeviceRefuseOptions_Cuda(RengaDevice device);
 /* A kernel that computes on the host: its inputs are copied there, its outputs back. */
 RengaErrorCode RengaKernelStage_Private(RengaKernel kernel);
 RengaErrorCode RengaDeviceNeedStaging_Private(RengaDevice device, size_t bytes);

@@ -1,0 +1,166 @@
+/* The cuda device: its options, and the module, which is opened when the device is set up. Nothing
+   here needs CUDA to be compiled or linked. */
+#include "cuda.h"
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+#define ROW(name) offsetof(CudaOptions, name)
+static const RengaOptionRow options[] = {
+    {"device_number", RENGA_OPTION_INT, "-1", ROW(number), NULL, -1, 1024,
+     "cuda: which GPU of the node; -1: the rank modulo their number"},
+    {"device_cuda_module", RENGA_OPTION_STRING, "", ROW(module), NULL, 0, 0,
+     "cuda: file of the module; empty: renga/renga_cuda.so beside the library"},
+};
+#undef ROW
+enum { N_OPTIONS = sizeof options / sizeof *options };
+
+RengaErrorCode RengaDeviceRegisterPackage_Cuda(void)
+{
+  RengaCall(RengaOptionsRegister("Device", N_OPTIONS, options));
+  return RENGA_SUCCESS;
+}
+
+/* Of another type; its own must not have been given. */
+RengaErrorCode RengaDeviceRefuseOptions_Cuda(RengaDevice device)
+{
+  for (int i = 0; i < N_OPTIONS; i++) {
+    const char *value;
+    bool given = false;
+    RengaCall(RengaOptionsGetString(options[i].name, &value, &given));
+    RengaCheck(!given, device->hdr.comm, RENGA_ERR_OPTION,
+               "-%s is for -device_type " RENGA_DEVICE_CUDA ", but the type is %s", options[i].name,
+               device->hdr.type_name);
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SetFromOptions_Cuda(RengaDevice device)
+{
+  CudaDevice *cuda = device->data;
+  RengaCall(RengaOptionsSetFromDatabase(device->hdr.prefix, N_OPTIONS, options, &cuda->options));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Duplicate_Cuda(RengaDevice device, RengaDevice copy)
+{
+  const CudaDevice *from = device->data;
+  CudaDevice *to = copy->data;
+  to->options.number = from->options.number;
+  RengaFree(&to->options.module);
+  RengaCall(RengaStringCopy(from->options.module, &to->options.module));
+  return RENGA_SUCCESS;
+}
+
+/* The module's file: that of the option, or the one beside the library (or a program with it). */
+static void NameModule(const CudaDevice *cuda, size_t size, char name[])
+{
+  Dl_info info = {0};
+  snprintf(name, size, "%s", cuda->options.module);
+  if (name[0]) return;
+  if (!dladdr((const void *)options, &info)) info.dli_fname = NULL;
+  const char *slash = info.dli_fname ? strrchr(info.dli_fname, '/') : NULL;
+  snprintf(name, size, "%.*s/renga/renga_cuda.so", slash ? (int)(slash - info.dli_fname) : 1,
+           slash ? info.dli_fname : ".");
+}
+
+static RengaErrorCode OpenModule(CudaDevice *cuda)
+{
+  char name[4096];
+  RengaCudaOpen get;
+  NameModule(cuda, sizeof name, name);
+  cuda->library = dlopen(name, RTLD_NOW | RTLD_LOCAL);
+  RengaCheck(cuda->library, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "-device_type cuda: this build has no CUDA (%s); use -device_type cpu", dlerror());
+  void *symbol = dlsym(cuda->library, RENGA_CUDA_OPEN);
+  memcpy(&get, &symbol, sizeof get); /* ISO C has no cast from an object to a function */
+  cuda->module = symbol ? get() : NULL;
+  RengaCheck(cuda->module && cuda->module->version == RENGA_CUDA_VERSION, MPI_COMM_SELF,
+             RENGA_ERR_SUPPORT, "%s is not the cuda module of this version of Renga", name);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ChooseDevice(RengaDevice device)
+{
+  CudaDevice *cuda = device->data;
+  const RengaCudaModule *module = cuda->module;
+  int count = 0, rank = 0, number = cuda->options.number;
+  RengaCheck(module->count(&count) == 0 && count > 0, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "no usable GPU: %s; use -device_type cpu", count ? "none" : module->error());
+  RengaCallMPI(MPI_Comm_rank(device->hdr.comm, &rank));
+  if (number < 0) number = rank % count;
+  RengaCheck(number < count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "-device_number %d: this node has %d GPUs, the first one is 0", number, count);
+  RengaCheck(module->open(number, sizeof cuda->about, cuda->about) == 0, MPI_COMM_SELF,
+             RENGA_ERR_SUPPORT, "no usable GPU: %s; use -device_type cpu", module->error());
+  RENGA_CALL_CUDA(device, module->streamcreate(&cuda->compute));
+  RENGA_CALL_CUDA(device, module->eventcreate(&cuda->parts_free));
+  return RENGA_SUCCESS;
+}
+
+/* All ranks have one, or none. */
+static RengaErrorCode SetUp_Cuda(RengaDevice device)
+{
+  CudaDevice *cuda = device->data;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (!cuda->module) code = OpenModule(cuda);
+  if (!code && !cuda->compute) code = ChooseDevice(device);
+  RengaCall(RengaErrorAgree(device->hdr.comm, code));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode View_Cuda(RengaDevice device, RengaViewer viewer)
+{
+  RengaCall(RengaViewerPrintf(viewer, "  %s\n", RengaCudaOf_Private(device)->about));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Describe_Cuda(RengaDevice device, size_t size, char text[])
+{
+  snprintf(text, size, "%s", RengaCudaOf_Private(device)->about);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CloseDevice(RengaDevice device)
+{
+  CudaDevice *cuda = device->data;
+  const RengaCudaModule *module = cuda->module;
+  if (cuda->compute) RENGA_CALL_CUDA(device, module->streamsynchronize(cuda->compute));
+  if (cuda->parts) RENGA_CALL_CUDA(device, module->release(cuda->parts));
+  if (cuda->parts_free) RENGA_CALL_CUDA(device, module->eventdestroy(cuda->parts_free));
+  if (cuda->compute) RENGA_CALL_CUDA(device, module->streamdestroy(cuda->compute));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Destroy_Cuda(RengaDevice device)
+{
+  CudaDevice *cuda = device->data;
+  const RengaErrorCode code = CloseDevice(device);
+  if (cuda->library) dlclose(cuda->library);
+  RengaCall(RengaOptionsFreeStrings(N_OPTIONS, options, &cuda->options));
+  RengaFree(&device->data);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaDeviceCreate_Cuda(void *object)
+{
+  RengaDevice device = object;
+  CudaDevice *cuda;
+  RengaCall(RengaMalloc(1, &cuda));
+  const RengaErrorCode code = RengaOptionsSetDefaults(N_OPTIONS, options, &cuda->options);
+  if (code) RengaFree(&cuda);
+  RengaCall(code);
+  device->data = cuda;
+  device->host = false;
+  device->ops->setfromoptions = SetFromOptions_Cuda;
+  device->ops->duplicate = Duplicate_Cuda;
+  device->ops->setup = SetUp_Cuda;
+  device->ops->view = View_Cuda;
+  device->ops->describe = Describe_Cuda;
+  device->ops->findkernel = RengaCudaFindKernel_Private;
+  device->ops->destroy = Destroy_Cuda;
+  RengaCudaSetQueue_Private(device);
+  RengaCudaSetVectors_Private(device);
+  return RENGA_SUCCESS;
+}

@@ -1,0 +1,134 @@
+/* Products by cuBLASLt. One plan per shape, asked for once: no split sums, no workspace, one
+   alignment for all, so that the algorithm and with it the bits follow from the shape alone. */
+#include "cuda.h"
+#include <cublasLt.h>
+#include <string.h>
+
+typedef struct {
+  cublasLtMatmulDesc_t op;
+  cublasLtMatrixLayout_t a, b, c;
+  cublasLtMatmulAlgo_t algo;
+  float alpha;
+} Plan;
+const size_t RengaCudaProductBytes = sizeof(Plan);
+
+enum { ALIGNMENT = 16 };
+static cublasLtHandle_t handle;
+
+static int SayStatus(const char *what, cublasStatus_t status)
+{
+  return RengaCudaSay(what, (int)status, cublasLtGetStatusString(status));
+}
+
+int RengaCudaProductOpen(void)
+{
+  return handle ? 0 : SayStatus("cublasLtCreate", cublasLtCreate(&handle));
+}
+
+/* cuBLAS is column-major: a row-major matrix is its transpose. */
+static cublasStatus_t CreateLayout(cublasLtMatrixLayout_t *layout, int64_t rows, int64_t columns,
+                                   int64_t leading, int64_t batch, int64_t stride)
+{
+  const int32_t count = (int32_t)batch;
+  cublasStatus_t status =
+      cublasLtMatrixLayoutCreate(layout, CUDA_R_32F, (uint64_t)columns, (uint64_t)rows, leading);
+  if (!status)
+    status = cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &count,
+                                              sizeof count);
+  if (!status)
+    status = cublasLtMatrixLayoutSetAttribute(*layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                              &stride, sizeof stride);
+  return status;
+}
+
+static cublasStatus_t SetPreference(cublasLtMatmulPreference_t preference)
+{
+  const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE, alignment = ALIGNMENT;
+  cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(
+      preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &scheme, sizeof scheme);
+  for (int i = 0; i < 4 && !status; i++)
+    status = cublasLtMatmulPreferenceSetAttribute(
+        preference,
+        (cublasLtMatmulPreferenceAttributes_t)(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES + i),
+        &alignment, sizeof alignment);
+  return status;
+}
+
+static int ChooseAlgorithm(Plan *plan)
+{
+  cublasLtMatmulPreference_t preference;
+  cublasLtMatmulHeuristicResult_t best;
+  int found = 0;
+  cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
+  if (status) return SayStatus("cublasLtMatmulPreferenceCreate", status);
+  status = SetPreference(preference);
+  if (!status)
+    status = cublasLtMatmulAlgoGetHeuristic(handle, plan->op, plan->b, plan->a, plan->c, plan->c,
+                                            preference, 1, &best, &found);
+  cublasLtMatmulPreferenceDestroy(preference);
+  if (!status && !found) status = CUBLAS_STATUS_NOT_SUPPORTED;
+  if (!status) plan->algo = best.algo;
+  return SayStatus("cublasLtMatmulAlgoGetHeuristic", status);
+}
+
+static cublasStatus_t CreateOperation(const RengaCudaProduct *p, cublasLtMatmulDesc_t *op)
+{
+  const int32_t first = p->trans_b ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const int32_t second = p->trans_a ? CUBLAS_OP_T : CUBLAS_OP_N;
+  const uint32_t epilogue = p->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
+  cublasStatus_t status = cublasLtMatmulDescCreate(op, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  if (!status)
+    status = cublasLtMatmulDescSetAttribute(*op, CUBLASLT_MATMUL_DESC_TRANSA, &first, sizeof first);
+  if (!status)
+    status =
+        cublasLtMatmulDescSetAttribute(*op, CUBLASLT_MATMUL_DESC_TRANSB, &second, sizeof second);
+  if (!status)
+    status = cublasLtMatmulDescSetAttribute(*op, CUBLASLT_MATMUL_DESC_EPILOGUE, &epilogue,
+                                            sizeof epilogue);
+  return status;
+}
+
+int RengaCudaProductCreate(const RengaCudaProduct *p, void *memory)
+{
+  Plan *plan = memory;
+  memset(plan, 0, sizeof *plan);
+  plan->alpha = p->alpha;
+  cublasStatus_t status = CreateOperation(p, &plan->op);
+  if (!status)
+    status = CreateLayout(&plan->a, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
+                          p->batch, p->stride_a);
+  if (!status)
+    status = CreateLayout(&plan->b, p->trans_b ? p->n : p->k, p->trans_b ? p->k : p->n, p->ldb,
+                          p->batch, p->stride_b);
+  if (!status) status = CreateLayout(&plan->c, p->m, p->n, p->ldc, p->batch, p->stride_c);
+  int code = SayStatus("a plan of cuBLASLt", status);
+  if (!code) code = ChooseAlgorithm(plan);
+  if (code) RengaCudaProductDestroy(plan);
+  return code;
+}
+
+int RengaCudaProductRun(void *stream, void *memory, const float *a, const float *b,
+                        const float *bias, float *c)
+{
+  Plan *plan = memory;
+  const float zero = 0;
+  cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
+  if (bias)
+    status = cublasLtMatmulDescSetAttribute(plan->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
+                                            sizeof bias);
+  if (!status)
+    status = cublasLtMatmul(handle, plan->op, &plan->alpha, b, plan->b, a, plan->a, &zero, c,
+                            plan->c, c, plan->c, &plan->algo, NULL, 0, (cudaStream_t)stream);
+  return SayStatus("cublasLtMatmul", status);
+}
+
+int RengaCudaProductDestroy(void *memory)
+{
+  Plan *plan = memory;
+  if (plan->a) cublasLtMatrixLayoutDestroy(plan->a);
+  if (plan->b) cublasLtMatrixLayoutDestroy(plan->b);
+  if (plan->c) cublasLtMatrixLayoutDestroy(plan->c);
+  if (plan->op) cublasLtMatmulDescDestroy(plan->op);
+  memset(plan, 0, sizeof *plan);
+  return 0;
+}

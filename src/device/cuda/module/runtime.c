@@ -1,0 +1,157 @@
+/* Memory, copies, streams and events: CUDA's own, and the table of the module. */
+#include "cuda.h"
+#include <stdio.h>
+
+/* Without a driver CUDA leaves the number as it was. */
+static int CountGpus(int *devices)
+{
+  *devices = 0;
+  return RengaCudaSayError("cudaGetDeviceCount", cudaGetDeviceCount(devices));
+}
+
+static int OpenDevice(int device, size_t size, char text[])
+{
+  struct cudaDeviceProp properties;
+  int driver = 0, runtime = 0;
+  cudaError_t code = cudaSetDevice(device);
+  if (!code) code = cudaGetDeviceProperties(&properties, device);
+  if (!code) code = cudaDriverGetVersion(&driver);
+  if (!code) code = cudaRuntimeGetVersion(&runtime);
+  if (code) return RengaCudaSayError("cudaSetDevice", code);
+  snprintf(text, size, "%s, %d multiprocessors, sm_%d%d, driver %d, CUDA %d", properties.name,
+           properties.multiProcessorCount, properties.major, properties.minor, driver, runtime);
+  return RengaCudaProductOpen();
+}
+
+static int MemoryOfDevice(size_t *bytes)
+{
+  size_t left;
+  return RengaCudaSayError("cudaMemGetInfo", cudaMemGetInfo(&left, bytes));
+}
+
+static int ReserveMemory(size_t bytes, void **pointer)
+{
+  return RengaCudaSayError("cudaMalloc", cudaMalloc(pointer, bytes));
+}
+
+static int ReleaseMemory(void *pointer)
+{
+  return RengaCudaSayError("cudaFree", cudaFree(pointer));
+}
+
+static int ReserveHost(size_t bytes, void **pointer)
+{
+  return RengaCudaSayError("cudaHostAlloc", cudaHostAlloc(pointer, bytes, cudaHostAllocDefault));
+}
+
+static int ReleaseHost(void *pointer)
+{
+  return RengaCudaSayError("cudaFreeHost", cudaFreeHost(pointer));
+}
+
+static int CopyMemory(void *stream, RengaCudaCopy kind, void *to, const void *from, size_t bytes)
+{
+  static const enum cudaMemcpyKind kinds[] = {cudaMemcpyDeviceToHost, cudaMemcpyHostToDevice,
+                                              cudaMemcpyDeviceToDevice};
+  return RengaCudaSayError("cudaMemcpyAsync",
+                           cudaMemcpyAsync(to, from, bytes, kinds[kind], (cudaStream_t)stream));
+}
+
+static int SetMemory(void *stream, void *to, int byte, size_t bytes)
+{
+  return RengaCudaSayError("cudaMemsetAsync",
+                           cudaMemsetAsync(to, byte, bytes, (cudaStream_t)stream));
+}
+
+/* Never CUDA's own stream NULL, which waits for all others. */
+static int CreateStream(void **stream)
+{
+  return RengaCudaSayError(
+      "cudaStreamCreate", cudaStreamCreateWithFlags((cudaStream_t *)stream, cudaStreamNonBlocking));
+}
+
+static int SynchronizeStream(void *stream)
+{
+  return RengaCudaSayError("cudaStreamSynchronize", cudaStreamSynchronize((cudaStream_t)stream));
+}
+
+static int DestroyStream(void *stream)
+{
+  return RengaCudaSayError("cudaStreamDestroy", cudaStreamDestroy((cudaStream_t)stream));
+}
+
+static int CreateEvent(void **event)
+{
+  return RengaCudaSayError("cudaEventCreate",
+                           cudaEventCreateWithFlags((cudaEvent_t *)event, cudaEventDisableTiming));
+}
+
+static int RecordEvent(void *event, void *stream)
+{
+  return RengaCudaSayError("cudaEventRecord",
+                           cudaEventRecord((cudaEvent_t)event, (cudaStream_t)stream));
+}
+
+static int WaitEvent(void *event, void *stream)
+{
+  return RengaCudaSayError("cudaStreamWaitEvent",
+                           cudaStreamWaitEvent((cudaStream_t)stream, (cudaEvent_t)event, 0));
+}
+
+static int SynchronizeEvent(void *event)
+{
+  return RengaCudaSayError("cudaEventSynchronize", cudaEventSynchronize((cudaEvent_t)event));
+}
+
+static int QueryEvent(void *event, int *done)
+{
+  const cudaError_t code = cudaEventQuery((cudaEvent_t)event);
+  *done = code == cudaSuccess;
+  return code == cudaErrorNotReady ? 0 : RengaCudaSayError("cudaEventQuery", code);
+}
+
+static int DestroyEvent(void *event)
+{
+  return RengaCudaSayError("cudaEventDestroy", cudaEventDestroy((cudaEvent_t)event));
+}
+
+__attribute__((visibility("default"))) const RengaCudaModule *RengaCudaGetModule(void);
+
+const RengaCudaModule *RengaCudaGetModule(void)
+{
+  static RengaCudaModule module = {
+      .version = RENGA_CUDA_VERSION,
+      .error = RengaCudaError,
+      .count = CountGpus,
+      .open = OpenDevice,
+      .memory = MemoryOfDevice,
+      .reserve = ReserveMemory,
+      .release = ReleaseMemory,
+      .hostreserve = ReserveHost,
+      .hostrelease = ReleaseHost,
+      .copy = CopyMemory,
+      .set = SetMemory,
+      .streamcreate = CreateStream,
+      .streamsynchronize = SynchronizeStream,
+      .streamdestroy = DestroyStream,
+      .eventcreate = CreateEvent,
+      .eventrecord = RecordEvent,
+      .eventwait = WaitEvent,
+      .eventsynchronize = SynchronizeEvent,
+      .eventquery = QueryEvent,
+      .eventdestroy = DestroyEvent,
+      .add = RengaCudaAdd,
+      .norms = RengaCudaNorms,
+      .sgd = RengaCudaUpdateSgd,
+      .adam = RengaCudaUpdateAdam,
+      .findunary = RengaCudaFindUnary,
+      .findbinary = RengaCudaFindBinary,
+      .unary = RengaCudaUnary,
+      .binary = RengaCudaBinary,
+      .productcreate = RengaCudaProductCreate,
+      .productrun = RengaCudaProductRun,
+      .productdestroy = RengaCudaProductDestroy,
+  };
+  module.product_bytes = RengaCudaProductBytes;
+  return &module;
+}

@@ -1,0 +1,53 @@
+#!/bin/sh
+# The cuda device: refusals by name, then on the emulated runtime its operators and small runs, which
+# have cpu's losses, and one and the same bits on any layout, in any mode and order of streams.
+top_builddir=$(cd "${top_builddir:-.}" && pwd)
+. "${0%/*}/../app/common.sh"
+module=$top_builddir/test/cuda/renga_cudaemu.so
+train="train -graph $mlp -data synthetic -data_samples 64 -batch_size 8 -microbatch_size 4 -seed 3
+  -steps 4 -progress none -parameter_digest -optimizer_type adamw -comm_transport staged"
+refuses 2 "this build has no CUDA" $train -device_type cuda -device_cuda_module nowhere.so
+if [ -z "${CUDA_EMULATED:-}" ]; then
+  echo "the rest is skipped: ${CUDA_MISSING:-configure found no CUDA}"
+  finish
+fi
+on_cuda="-device_type cuda -device_cuda_module $module"
+(EMU_DEVICES=0 && export EMU_DEVICES && refuses 2 "no usable GPU" $train $on_cuda && exit $failures) ||
+  failures=$((failures + 1))
+refuses 1 "is for -device_type cuda, but the type is cpu" $train -device_type cpu -device_number 0
+refuses 1 "this node has 1 GPUs" $train $on_cuda -device_number 3
+
+near() {
+  cut -d, -f2 cpu.csv >cpu.txt
+  cut -d, -f2 cuda.csv | paste -d, cpu.txt - | awk -F, '
+    NR > 1 { d = $1 - $2; if (d < 0) d = -d; if (!(d <= 1e-5 * $1)) bad = 1 }
+    END { exit bad || NR != 5 }' || { cat cpu.csv cuda.csv >out; fail "other losses than cpu's"; }
+}
+accepts 1 $train -device_type cpu -monitor csv:cpu.csv
+accepts 1 $train $on_cuda -monitor csv:cuda.csv
+near
+grep "parameter digest 0x" out >one.txt || fail "no digest"
+same() {
+  accepts "$@"
+  grep "parameter digest 0x" out >other.txt
+  cmp -s one.txt other.txt || fail "other parameters: $* with $(env | grep '^EMU_' | tr '\n' ' ')"
+}
+same 2 $train $on_cuda -partition_stages 2
+same 2 $train $on_cuda -partition_stages 1 -partition_replicas 2
+for EMU_SEED in 2 3 4; do
+  export EMU_SEED
+  same 2 $train $on_cuda -partition_stages 2
+done
+EMU_MODE=sync EMU_ORDER=check
+export EMU_MODE EMU_ORDER
+same 1 $train $on_cuda
+same 2 $train $on_cuda -partition_stages 2
+unset EMU_SEED EMU_MODE EMU_ORDER
+RENGA_OPTIONS=$on_cuda
+export RENGA_OPTIONS
+for EMU_MODE in async sync; do
+  export EMU_MODE
+  EMU_ORDER=check timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/operators" </dev/null >out 2>&1 ||
+    fail "test/cuda/operators with EMU_MODE=$EMU_MODE"
+done
+finish
