@@ -3,9 +3,10 @@
    on several layouts, whose losses and parameters are bit-equal. Gradients of the first batch,
    gathered from the stages, are PyTorch's too. Arguments: files to try instead of all. With
    RENGA_TEST_FULL set and 12 ranks: every layout of 1 to 4 stages and 1 to 3 replicas.
-   Units of ReLU after BatchNormalization turn on and off by a last bit, and then losses part: with
-   RENGA_TEST_OTHER_ROUNDING set (other compiler flags than the usual) such networks are compared
-   with PyTorch in their first steps only. Layouts are compared in all of them. */
+   Units of ReLU after BatchNormalization turn on and off by a last bit, which the BLAS of another
+   processor makes otherwise, and then losses part: such networks are compared closely in their
+   first steps, then roughly, and with RENGA_TEST_OTHER_ROUNDING set (other compiler flags than the
+   usual) in their first steps only. Layouts are compared in all of them. */
 #include "../check.h"
 #include "reference.h"
 #include "rengacomm.h"
@@ -227,17 +228,24 @@ static RengaErrorCode Train(Run *run, Result *result)
   return RENGA_SUCCESS;
 }
 
+/* Of a step's loss, relative. */
+static double ToleranceAt(const Row *row, bool parts, int step)
+{
+  return parts && step >= STEPS_ALIKE ? 0.05 : row->tolerance;
+}
+
 static RengaErrorCode CheckLosses(const Run *run, const Result *result)
 {
   double wanted[STEPS], worst = 0;
-  bool chaotic = !strncmp(run->row->file, "resnet", 6) && getenv("RENGA_TEST_OTHER_ROUNDING");
+  const bool parts = !strncmp(run->row->file, "resnet", 6);
+  const bool alike = parts && getenv("RENGA_TEST_OTHER_ROUNDING");
   char name[32];
   snprintf(name, sizeof name, "%s_f64", run->optimizer);
   RengaCall(ReferenceRead(&run->reference, "loss", name, RENGA_FLOAT64, 0, STEPS, wanted));
-  for (int s = 0; s < (chaotic ? STEPS_ALIKE : Steps()); s++) {
+  for (int s = 0; s < (alike ? STEPS_ALIKE : Steps()); s++) {
     double off = fabs(result->loss[s] - wanted[s]) / fabs(wanted[s]);
     worst = off > worst ? off : worst;
-    RengaCheck(off <= run->row->tolerance, MPI_COMM_SELF, RENGA_ERR_NUMERIC,
+    RengaCheck(off <= ToleranceAt(run->row, parts, s), MPI_COMM_SELF, RENGA_ERR_NUMERIC,
                "%s, %s, step %d: loss %.9g, PyTorch has %.9g", run->row->file, run->optimizer, s,
                result->loss[s], wanted[s]);
   }
