@@ -231,7 +231,7 @@ static RengaErrorCode Train(Run *run, Result *result)
 /* Of a step's loss, relative. */
 static double ToleranceAt(const Row *row, bool parts, int step)
 {
-  return parts && step >= STEPS_ALIKE ? 0.05 : row->tolerance;
+  return parts && step >= STEPS_ALIKE ? 0.2 : row->tolerance;
 }
 
 static RengaErrorCode CheckLosses(const Run *run, const Result *result)
