@@ -27,11 +27,15 @@ static const RengaTypeRow types[] = {
     {NULL, NULL, NULL},
 };
 
+static const RengaDeviceTypeOptions *const types_options[] = {&RengaDeviceOptions_Cuda,
+                                                              &RengaDeviceOptions_Far};
+enum { N_TYPES_WITH_OPTIONS = sizeof types_options / sizeof *types_options };
+
 RengaErrorCode RengaDeviceRegisterPackage(void)
 {
   RengaCall(RengaOptionsRegister("Device", N_OPTIONS, options));
-  RengaCall(RengaDeviceRegisterPackage_Cuda());
-  RengaCall(RengaDeviceRegisterPackage_Far());
+  for (int t = 0; t < N_TYPES_WITH_OPTIONS; t++)
+    RengaCall(RengaOptionsRegister("Device", types_options[t]->count, types_options[t]->row));
   return RENGA_SUCCESS;
 }
 
@@ -299,6 +303,21 @@ bool RengaDeviceGetPoison(RengaDevice device)
   return device->options.poison;
 }
 
+/* None of a type's options was given to a device of another type. */
+static RengaErrorCode RefuseOptionsOf(const RengaDeviceTypeOptions *options_of, RengaDevice device)
+{
+  if (strcmp(device->hdr.type_name, options_of->type) == 0) return RENGA_SUCCESS;
+  for (int i = 0; i < options_of->count; i++) {
+    const char *value;
+    bool given = false;
+    RengaCall(RengaOptionsGetString(options_of->row[i].name, &value, &given));
+    RengaCheck(!given, device->hdr.comm, RENGA_ERR_OPTION,
+               "-%s is for -device_type %s, but the type is %s", options_of->row[i].name,
+               options_of->type, device->hdr.type_name);
+  }
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaDeviceSetFromOptions - read the options of a device
 
@@ -327,10 +346,8 @@ RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
   RengaCall(RengaOptionsSetFromDatabase(device->hdr.prefix, N_OPTIONS, options, &device->options));
   if (strcmp(device->options.type, device->hdr.type_name) != 0)
     RengaCall(RengaDeviceSetType(device, device->options.type));
-  if (strcmp(device->hdr.type_name, RENGA_DEVICE_FAR) != 0)
-    RengaCall(RengaDeviceRefuseOptions_Far(device));
-  if (strcmp(device->hdr.type_name, RENGA_DEVICE_CUDA) != 0)
-    RengaCall(RengaDeviceRefuseOptions_Cuda(device));
+  for (int t = 0; t < N_TYPES_WITH_OPTIONS; t++)
+    RengaCall(RefuseOptionsOf(types_options[t], device));
   if (device->ops->setfromoptions) RengaCall(device->ops->setfromoptions(device));
   device->hdr.state = RENGA_STATE_NEW;
   return RENGA_SUCCESS;

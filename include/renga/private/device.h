@@ -117,12 +117,15 @@ RengaErrorCode RengaDeviceSetHost_Private(RengaDevice device);
 RengaErrorCode RengaDeviceCreate_Ref(void *device);
 RengaErrorCode RengaDeviceCreate_Cpu(void *device);
 RengaErrorCode RengaDeviceCreate_Far(void *device);
-RengaErrorCode RengaDeviceRegisterPackage_Far(void);
-RengaErrorCode RengaDeviceRefuseOptions_Far(RengaDevice device);
 int64_t RengaFarGetIdle_Private(RengaDevice device);
 RengaErrorCode RengaDeviceCreate_Cuda(void *device);
-RengaErrorCode RengaDeviceRegisterPackage_Cuda(void);
-RengaErrorCode RengaDeviceRefuseOptions_Cuda(RengaDevice device);
+/* Options that one type has; to a device of another type they are an error. */
+typedef struct {
+  const char *type;
+  int count;
+  const RengaOptionRow *row; /* [count] */
+} RengaDeviceTypeOptions;
+extern const RengaDeviceTypeOptions RengaDeviceOptions_Far, RengaDeviceOptions_Cuda;
 /* A kernel that computes on the host: its inputs are copied there, its outputs back. */
 RengaErrorCode RengaKernelStage_Private(RengaKernel kernel);
 RengaErrorCode RengaDeviceNeedStaging_Private(RengaDevice device, size_t bytes);

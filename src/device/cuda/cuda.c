@@ -15,25 +15,7 @@ static const RengaOptionRow options[] = {
 #undef ROW
 enum { N_OPTIONS = sizeof options / sizeof *options };
 
-RengaErrorCode RengaDeviceRegisterPackage_Cuda(void)
-{
-  RengaCall(RengaOptionsRegister("Device", N_OPTIONS, options));
-  return RENGA_SUCCESS;
-}
-
-/* Of another type; its own must not have been given. */
-RengaErrorCode RengaDeviceRefuseOptions_Cuda(RengaDevice device)
-{
-  for (int i = 0; i < N_OPTIONS; i++) {
-    const char *value;
-    bool given = false;
-    RengaCall(RengaOptionsGetString(options[i].name, &value, &given));
-    RengaCheck(!given, device->hdr.comm, RENGA_ERR_OPTION,
-               "-%s is for -device_type " RENGA_DEVICE_CUDA ", but the type is %s", options[i].name,
-               device->hdr.type_name);
-  }
-  return RENGA_SUCCESS;
-}
+const RengaDeviceTypeOptions RengaDeviceOptions_Cuda = {RENGA_DEVICE_CUDA, N_OPTIONS, options};
 
 static RengaErrorCode SetFromOptions_Cuda(RengaDevice device)
 {
