@@ -96,7 +96,8 @@ typedef struct {
   RengaErrorCode (*eventsynchronize)(RengaEvent event, void *user);
   RengaErrorCode (*eventquery)(RengaEvent event, bool *done, void *user);
   RengaErrorCode (*eventdestroy)(RengaEvent *event, void *user);
-  /* Operators that it computes itself; both NULL: none. */
+  /* Operators that it computes itself; both NULL: none. Each floating tensor of a call may have a
+     type of its own. */
   bool (*knows)(const RengaOpCall *call, void *user);
   RengaErrorCode (*compute)(RengaStream stream, const RengaOpCall *call,
                             const RengaKernelContext *context, const void *const in[],
@@ -115,13 +116,16 @@ RengaErrorCode RengaKernelRun(RengaKernel kernel, RengaStream stream,
 RengaErrorCode RengaKernelDestroy(RengaKernel *kernel);
 
 /* Vectors in the device's memory: elements of one type, one after the other. All types but float32
-   are refused. Work is queued; tables are copied. A result depends neither on the number of threads
-   nor on what else comes in the same call. */
+   are refused, but for values beside parameters and conversions. Work is queued; tables are copied.
+   A result depends neither on the number of threads nor on what else comes in the same call. */
 typedef struct {
   void *data;
   RengaDataType type;
   int64_t count;
 } RengaVector;
+/* y = x, rounded to nearest even. float32 to and from bfloat16 and float16, or of one type. */
+RengaErrorCode RengaDeviceConvert(RengaDevice device, RengaStream stream, int64_t count,
+                                  RengaDataType from, const void *x, RengaDataType to, void *y);
 RengaErrorCode RengaDeviceAdd(RengaDevice device, RengaStream stream, RengaDataType type,
                               int64_t count, void *y, const void *x); /* y += x */
 /* sums: of the host, there once the stream was waited for. */
@@ -131,8 +135,8 @@ RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, 
 #define RENGA_MOMENTS_MOST 8
 typedef struct {
   RengaVector parameter, gradient, moment[RENGA_MOMENTS_MOST]; /* data NULL: there is none */
-  RengaVector
-      value; /* gets the new parameter, rounded to its type, too; data NULL: there is none */
+  RengaVector value; /* gets the new parameter, rounded to its type: bfloat16, float16 or float32;
+                        data NULL: there is none */
   double rate_scale, weight_decay; /* of the learning rate; sgd and adam: L2 */
 } RengaParameterUpdate;
 typedef struct {

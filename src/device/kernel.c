@@ -89,6 +89,22 @@ static RengaErrorCode ChooseOnHost(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
+/* Where create left it to the kernel for float32. */
+static RengaErrorCode ChooseWide(RengaKernel kernel)
+{
+  RengaOpCall call = kernel->call;
+  RengaTensorSpec *spec;
+  RengaCall(RengaMalloc(call.n_in + call.n_out + 1, &spec));
+  RengaOpCallWiden_Private(&kernel->call, spec, spec + call.n_in);
+  call.in = spec;
+  call.out = spec + call.n_in;
+  const RengaErrorCode code = RengaKernelCreate(kernel->device, &call, &kernel->wide);
+  RengaFree(&spec);
+  RengaCall(code);
+  RengaCall(RengaKernelWiden_Private(kernel));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ChooseKernel(RengaKernel kernel)
 {
   RengaDevice device = kernel->device;
@@ -96,6 +112,10 @@ static RengaErrorCode ChooseKernel(RengaKernel kernel)
   RengaCall(device->ops->findkernel(device, kernel->call.op->name, &row));
   if (row) RengaCall(row->create(kernel));
   if (kernel->run) return RENGA_SUCCESS;
+  if (RengaOpCallIsLow_Private(&kernel->call)) {
+    RengaCall(ChooseWide(kernel));
+    return RENGA_SUCCESS;
+  }
   RengaCall(ChooseOnHost(kernel));
   if (!device->host) RengaCall(RengaKernelStage_Private(kernel));
   return RENGA_SUCCESS;
@@ -116,8 +136,11 @@ static RengaErrorCode ChooseKernel(RengaKernel kernel)
    Errors: RENGA_ERR_ORDER before RengaDeviceSetUp; RENGA_ERR_SUPPORT for an operator without a
    kernel.
 
-   Notes: RENGA_ERR_SUPPORT where no kernel exists. Memory that a run needs is asked for once, as
-its workspace; a run allocates nothing.
+   Notes: memory that a run needs is asked for once, as its workspace; a run allocates nothing. Any
+   tensor whose type is float32 by the operator's rules may be bfloat16 or float16 instead, each by
+   itself: inputs are widened exactly, the result is that of float32, and each output is rounded
+   once, to nearest even. Where the device has no kernel for such a call its workspace holds copies
+   of these tensors in float32.
 
    See also: RengaKernelRun(), RengaKernelGetWorkspace(), RengaKernelDestroy()
 @*/
@@ -254,6 +277,7 @@ RengaErrorCode RengaKernelDestroy(RengaKernel *kernel)
   RengaCheckPointer(kernel);
   if (!*kernel) return RENGA_SUCCESS;
   if ((*kernel)->destroy) RengaCall((*kernel)->destroy(*kernel));
+  RengaCall(RengaKernelDestroy(&(*kernel)->wide));
   RengaCall(FreeCall(&(*kernel)->call));
   RengaFree(kernel);
   return RENGA_SUCCESS;

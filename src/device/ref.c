@@ -1,8 +1,10 @@
 /* The ref device: plain loops, obviously right. Its kernels are in ref/; every other type falls
    back on them. The updates of vectors are the formulas as they are printed, in double. */
 #include "renga/private/ref.h"
+#include "low.h"
 #include "renga/private/device.h"
 #include <math.h>
+#include <string.h>
 
 typedef struct {
   RengaRefKernel run;
@@ -54,6 +56,35 @@ static RengaErrorCode SetUp_Ref(RengaDevice device)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode Convert_Ref(RengaDevice device, RengaStream stream, int64_t count,
+                                  RengaDataType from, const void *x, RengaDataType to, void *y)
+{
+  (void)device;
+  (void)stream;
+  const float *floats = x;
+  const uint16_t *low = x;
+  for (int64_t i = 0; i < count; i++) {
+    if (to == RENGA_BFLOAT16) ((uint16_t *)y)[i] = RengaLowToBrain(floats[i]);
+    if (to == RENGA_FLOAT16) ((uint16_t *)y)[i] = RengaLowToHalf(floats[i]);
+    if (from == RENGA_BFLOAT16) ((float *)y)[i] = RengaLowFromBrain(low[i]);
+    if (from == RENGA_FLOAT16) ((float *)y)[i] = RengaLowFromHalf(low[i]);
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The value beside the parameter follows it. */
+static RengaErrorCode StoreValue_Ref(RengaDevice device, const RengaParameterUpdate *update)
+{
+  const RengaVector *value = &update->value;
+  const float *parameter = update->parameter.data;
+  if (value->data && value->type == RENGA_FLOAT32)
+    memcpy(value->data, parameter, (size_t)value->count * sizeof *parameter);
+  else if (value->data)
+    RengaCall(Convert_Ref(device, NULL, value->count, RENGA_FLOAT32, parameter, value->type,
+                          value->data));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Add_Ref(RengaDevice device, RengaStream stream, int64_t count, float y[],
                               const float x[])
 {
@@ -98,9 +129,11 @@ static RengaErrorCode UpdateSgd_Ref(RengaDevice device, RengaStream stream,
                                     const RengaSgdStep *step, double scale, int count,
                                     const RengaParameterUpdate updates[])
 {
-  (void)device;
   (void)stream;
-  for (int k = 0; k < count; k++) UpdateOneSgd(step, scale, &updates[k]);
+  for (int k = 0; k < count; k++) {
+    UpdateOneSgd(step, scale, &updates[k]);
+    RengaCall(StoreValue_Ref(device, &updates[k]));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -132,9 +165,11 @@ static RengaErrorCode UpdateAdam_Ref(RengaDevice device, RengaStream stream,
                                      const RengaAdamStep *step, double scale, int count,
                                      const RengaParameterUpdate updates[])
 {
-  (void)device;
   (void)stream;
-  for (int k = 0; k < count; k++) UpdateOneAdam(step, scale, &updates[k]);
+  for (int k = 0; k < count; k++) {
+    UpdateOneAdam(step, scale, &updates[k]);
+    RengaCall(StoreValue_Ref(device, &updates[k]));
+  }
   return RENGA_SUCCESS;
 }
 
@@ -144,6 +179,7 @@ RengaErrorCode RengaDeviceCreate_Ref(void *object)
   RengaCall(RengaDeviceSetHost_Private(device));
   device->ops->setup = SetUp_Ref;
   device->ops->findkernel = FindKernel_Ref;
+  device->ops->convert = Convert_Ref;
   device->ops->add = Add_Ref;
   device->ops->sumsofsquares = SumsOfSquares_Ref;
   device->ops->updatesgd = UpdateSgd_Ref;

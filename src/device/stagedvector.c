@@ -61,6 +61,30 @@ static RengaErrorCode StorePiece(RengaDevice device, RengaStream stream, const V
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode Convert_Staged(RengaDevice device, RengaStream stream, int64_t count,
+                                     RengaDataType from, const void *x, RengaDataType to, void *y)
+{
+  const size_t from_size = RengaDataTypeSize(from), to_size = RengaDataTypeSize(to);
+  VectorTask task;
+  RengaCall(BeginTask(device, count, &task));
+  for (int64_t first = 0; first < count; first += PIECE) {
+    const size_t here = (size_t)PieceOf(&task, first);
+    const char *source = (const char *)x + (size_t)first * from_size;
+    char *target = (char *)y + (size_t)first * to_size;
+    char *down = device->staging.memory, *up = down ? down + PIECE * sizeof(float) : NULL;
+    if (!device->host)
+      RengaCall(
+          RengaDeviceCopy(device, stream, RENGA_DEVICE_TO_HOST, down, source, here * from_size));
+    RengaCall(RengaStreamSynchronize(device, stream));
+    RengaCall(task.ref.ops->convert(&task.ref, NULL, (int64_t)here, from,
+                                    device->host ? source : down, to, device->host ? target : up));
+    if (!device->host)
+      RengaCall(RengaDeviceCopy(device, stream, RENGA_HOST_TO_DEVICE, target, up, here * to_size));
+    RengaCall(RengaStreamSynchronize(device, stream));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Add_Staged(RengaDevice device, RengaStream stream, int64_t count, float y[],
                                  const float x[])
 {
@@ -70,8 +94,8 @@ static RengaErrorCode Add_Staged(RengaDevice device, RengaStream stream, int64_t
   AddVector(&task, x, false);
   for (int64_t first = 0; first < count; first += PIECE) {
     RengaCall(FetchPiece(device, stream, &task, first));
-    RengaCall(task.ref.ops->add(&task.ref, NULL, PieceOf(&task, first), task.host[0],
-                                task.host[1]));
+    RengaCall(
+        task.ref.ops->add(&task.ref, NULL, PieceOf(&task, first), task.host[0], task.host[1]));
     RengaCall(StorePiece(device, stream, &task, first));
   }
   return RENGA_SUCCESS;
@@ -106,6 +130,7 @@ static RengaParameterUpdate PieceOfUpdate(const VectorTask *task, const RengaPar
                                           int64_t first)
 {
   RengaParameterUpdate piece = *whole;
+  piece.value.data = NULL;
   const int64_t count = PieceOf(task, first);
   int v = 2;
   piece.parameter = (RengaVector){task->host[0], RENGA_FLOAT32, count};
@@ -136,6 +161,9 @@ static RengaErrorCode UpdateStaged(RengaDevice device, RengaStream stream, const
       RengaCall(task.ref.ops->updateadam(&task.ref, NULL, adam, scale, 1, &piece));
     RengaCall(StorePiece(device, stream, &task, first));
   }
+  if (update->value.data)
+    RengaCall(RengaDeviceConvert(device, stream, task.length, RENGA_FLOAT32, update->parameter.data,
+                                 update->value.type, update->value.data));
   return RENGA_SUCCESS;
 }
 
@@ -159,6 +187,7 @@ static RengaErrorCode UpdateAdam_Staged(RengaDevice device, RengaStream stream,
 
 RengaErrorCode RengaDeviceSetStagedVectors_Private(RengaDevice device)
 {
+  device->ops->convert = Convert_Staged;
   device->ops->add = Add_Staged;
   device->ops->sumsofsquares = SumsOfSquares_Staged;
   device->ops->updatesgd = UpdateSgd_Staged;

@@ -1,11 +1,59 @@
 /* Vectors: sums of gradients, norms, and the optimizers' updates, many vectors in one call. */
 #include "renga/private/device.h"
 
+static const char *NameOfVectorType(RengaDataType type)
+{
+  return type >= 0 && type < RENGA_TYPE_COUNT ? RengaDataTypeName(type) : "untyped";
+}
+
 static RengaErrorCode CheckType(RengaDataType type, const char *what)
 {
   RengaCheck(type == RENGA_FLOAT32, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-             "%s of %s vectors is not supported: float32 is", what,
-             type >= 0 && type < RENGA_TYPE_COUNT ? RengaDataTypeName(type) : "untyped");
+             "%s of %s vectors is not supported: float32 is", what, NameOfVectorType(type));
+  return RENGA_SUCCESS;
+}
+
+static bool CanConvert(RengaDataType from, RengaDataType to)
+{
+  return from == to || (from == RENGA_FLOAT32 && RengaDeviceIsLow(to)) ||
+         (to == RENGA_FLOAT32 && RengaDeviceIsLow(from));
+}
+
+/*@
+   RengaDeviceConvert - a vector in another type
+
+   Not collective
+
+   Input:
+   . device - the device
+   . stream - queued on it
+   . count - elements
+   . from - type of x: RENGA_FLOAT32, RENGA_BFLOAT16 or RENGA_FLOAT16; any where it is y's, too
+   . x - not overlapping y
+   . to - type of y: RENGA_FLOAT32 where x has 16 bits, else any of the three
+
+   Output:
+   . y - exactly x where it is widened or copied; else rounded to nearest, ties to even: what is too
+     large is infinite, a NaN stays one
+
+   Errors: RENGA_ERR_SUPPORT where one of the types is another one, or both have 16 bits.
+
+   See also: RengaDeviceCopy(), RengaKernelCreate(), RengaDeviceUpdateSgd()
+@*/
+RengaErrorCode RengaDeviceConvert(RengaDevice device, RengaStream stream, int64_t count,
+                                  RengaDataType from, const void *x, RengaDataType to, void *y)
+{
+  RengaCheckPointer(device);
+  RengaCheck(CanConvert(from, to), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "a conversion of %s to %s vectors is not supported: float32 to and from bfloat16 and "
+             "float16 is",
+             NameOfVectorType(from), NameOfVectorType(to));
+  if (count <= 0) return RENGA_SUCCESS;
+  if (from == to)
+    RengaCall(RengaDeviceCopy(device, stream, RENGA_DEVICE_TO_DEVICE, y, x,
+                              (size_t)count * RengaDataTypeSize(from)));
+  else
+    RengaCall(device->ops->convert(device, stream, count, from, x, to, y));
   return RENGA_SUCCESS;
 }
 
@@ -65,15 +113,28 @@ RengaErrorCode RengaDeviceSumsOfSquares(RengaDevice device, RengaStream stream, 
   return RENGA_SUCCESS;
 }
 
+/* update: number i of count */
+static RengaErrorCode CheckValue(int i, int count, const RengaParameterUpdate *update)
+{
+  const RengaVector *value = &update->value;
+  if (!value->data) return RENGA_SUCCESS;
+  RengaCheck(CanConvert(RENGA_FLOAT32, value->type), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+             "update %d of %d: values of %s beside the parameters are not supported: bfloat16, "
+             "float16 and float32 are",
+             i, count, NameOfVectorType(value->type));
+  RengaCheck(value->count == update->parameter.count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "update %d of %d: %lld elements have values of %lld", i, count,
+             (long long)update->parameter.count, (long long)value->count);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckUpdates(int count, const RengaParameterUpdate updates[])
 {
   for (int i = 0; i < count; i++) {
     const RengaParameterUpdate *update = &updates[i];
     RengaCall(CheckType(update->parameter.type, "an update"));
     RengaCall(CheckType(update->gradient.type, "an update by gradients"));
-    RengaCheck(!update->value.data, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
-               "update %d of %d: values of %s beside the parameters are not supported", i, count,
-               RengaDataTypeName(update->value.type));
+    RengaCall(CheckValue(i, count, update));
     for (int m = 0; m < RENGA_MOMENTS_MOST; m++)
       if (update->moment[m].data)
         RengaCall(CheckType(update->moment[m].type, "an update by moments"));
@@ -108,7 +169,8 @@ static bool HaveMoments(int count, const RengaParameterUpdate updates[], int mom
      Parameter p -= rate * rate_scale * u; u is g without momentum, v with it, g + m v with
      Nesterov's. Moment 0 is v = m v + (1 - d) g, or v = g in the first step; none where m is 0
 
-   Errors: RENGA_ERR_SUPPORT where a vector is not float32, or a parameter has a value beside it.
+   Errors: RENGA_ERR_SUPPORT where a vector is not float32, or a value beside a parameter is neither
+   that nor bfloat16 nor float16.
 
    Notes: Sutskever et al., On the importance of initialization and momentum in deep learning, 2013,
 in the form that has the rate outside the momentum.
@@ -144,7 +206,8 @@ RengaErrorCode RengaDeviceUpdateSgd(RengaDevice device, RengaStream stream,
      p *= 1 - r * decay where decoupled. Moment 0 is m = beta1 m + (1 - beta1) g;
      m' = m / (1 - beta1^step). Moment 1 is v = beta2 v + (1 - beta2) g^2; v' = v / (1 - beta2^step)
 
-   Errors: RENGA_ERR_SUPPORT where a vector is not float32, or a parameter has a value beside it.
+   Errors: RENGA_ERR_SUPPORT where a vector is not float32, or a value beside a parameter is neither
+   that nor bfloat16 nor float16.
 
    Notes: Kingma and Ba, Adam, 2015, algorithm 1; Loshchilov and Hutter, Decoupled weight decay
    regularization, 2019.

@@ -49,5 +49,7 @@ for EMU_MODE in async sync; do
   export EMU_MODE
   EMU_ORDER=check timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/cuda/operators" </dev/null >out 2>&1 ||
     fail "test/cuda/operators with EMU_MODE=$EMU_MODE"
+  timeout -k 5 $limit "$mpiexec" -n 1 "$top_builddir/test/device/low" </dev/null >out 2>&1 ||
+    fail "test/device/low with EMU_MODE=$EMU_MODE"
 done
 finish

@@ -3,6 +3,7 @@
 #include "../check.h"
 #include "../device/calls.h"
 #include "../device/cases.h"
+#include "../device/lowcalls.h"
 #include "renga/private/device.h"
 #include "rengacomm.h"
 #include <math.h>
@@ -102,6 +103,31 @@ static RengaErrorCode CheckCase(RengaDevice cuda, int number, const RengaOpCall 
   return RENGA_SUCCESS;
 }
 
+/* In bfloat16 the results are ref's in float32, rounded. */
+static RengaErrorCode CheckLow(RengaDevice ref, RengaDevice cuda, int number, const RengaOpCall *op,
+                               const Call *call)
+{
+  const Case *c = &cases[number];
+  const double tolerance = c->tolerance > 0 ? c->tolerance : 1e-5;
+  Variant wide, low;
+  RengaKernel kernel = NULL;
+  RengaCall(
+      MakeVariants(ref, op, (const void *const *)call->input, RENGA_BFLOAT16, ~0u, &wide, &low));
+  RengaCall(RengaKernelCreate(ref, &wide.op, &kernel));
+  RengaCall(RunVariant(ref, kernel, &context, -1, &wide));
+  RengaCall(RengaKernelDestroy(&kernel));
+  RengaCall(RengaKernelCreate(cuda, &low.op, &kernel));
+  RengaCall(RunVariant(cuda, kernel, &context, -1, &low));
+  RengaCall(RengaKernelDestroy(&kernel));
+  for (int o = 0; o < call->n_out; o++)
+    RengaCheck(FindFar(ref, &wide, &low, o, tolerance) < 0, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+               "case %d, %s %s (%s): output %d in bfloat16 differs from ref, rounded", number,
+               c->op, c->attributes, c->inputs, o);
+  RengaCall(FreeVariant(&wide));
+  RengaCall(FreeVariant(&low));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckCases(RengaDevice ref, RengaDevice cuda)
 {
   Call before, call;
@@ -111,6 +137,7 @@ static RengaErrorCode CheckCases(RengaDevice ref, RengaDevice cuda)
     RengaCall(MakeCall(&cases[number], number, &before, &call, &op));
     RengaCall(RunOnRef(ref, &op, &call));
     RengaCall(CheckCase(cuda, number, &op, &call));
+    RengaCall(CheckLow(ref, cuda, number, &op, &call));
     RengaCall(FreeCall(&before));
     before = call;
   }

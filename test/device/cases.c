@@ -9,8 +9,10 @@
      run 7 3 0                    seed, step, first sample; without it the run is for inference
      tolerance 1e-5
 
-   "real" stands for float32 and then float64. ".." repeats the last value to the end. */
+   "real" stands for float32 and then float64. ".." repeats the last value to the end. With all
+   float32 tensors in a type of 16 bits the answer is float32's on the same values, rounded. */
 #include "../plan/plantest.h"
+#include "lowcalls.h"
 #include <ctype.h>
 #include <glob.h>
 #include <math.h>
@@ -179,8 +181,9 @@ static RengaErrorCode ReadLine(Case *test, char *line)
   X(FLOAT32, float)                                                                                \
   X(FLOAT64, double)                                                                               \
   X(INT8, int8_t)                                                                                  \
-  X(UINT8, uint8_t) X(INT16, int16_t) X(UINT16, uint16_t) X(INT32, int32_t) X(UINT32, uint32_t)    \
-      X(INT64, int64_t) X(UINT64, uint64_t) X(BOOL, uint8_t)
+  X(UINT8, uint8_t)                                                                                \
+  X(INT16, int16_t) X(UINT16, uint16_t) X(INT32, int32_t) X(UINT32, uint32_t) X(INT64, int64_t)    \
+      X(UINT64, uint64_t) X(BOOL, uint8_t)
 
 static void Put(RengaDataType type, void *data, int64_t i, double value)
 {
@@ -291,6 +294,47 @@ static RengaErrorCode InferAndRun(const Case *test, RengaDevice device, RengaDat
   return Run(test, device, &call, test->error[0] == '\0');
 }
 
+static RengaErrorCode CompareLow(const Case *test, RengaDevice device, const RengaOpCall *call,
+                                 const void *const input[], RengaDataType type)
+{
+  Variant wide, low;
+  char text[160];
+  RengaCall(MakeVariants(device, call, input, type, ~0u, &wide, &low));
+  Variant *variant[] = {&wide, &low};
+  for (int v = 0; v < 2; v++) {
+    RengaKernel kernel = NULL;
+    RengaCall(RengaKernelCreate(device, &variant[v]->op, &kernel));
+    RengaCall(RunVariant(device, kernel, &test->context, -1, variant[v]));
+    RengaCall(RengaKernelDestroy(&kernel));
+  }
+  for (int o = 0; o < test->n_out; o++) {
+    const int64_t at = FindFar(device, &wide, &low, o, test->tolerance);
+    snprintf(text, sizeof text, "output %d, element %lld in %s", o, (long long)at,
+             RengaDataTypeName(type));
+    if (at >= 0) Wrong(test, "is not float32's answer, rounded:", text);
+  }
+  RengaCall(FreeVariant(&wide));
+  RengaCall(FreeVariant(&low));
+  return RENGA_SUCCESS;
+}
+
+/* The case in float32, and once more in a type of 16 bits. */
+static RengaErrorCode CheckLow(const Case *test, RengaDevice device, RengaDataType type)
+{
+  RengaTensorSpec in[MOST_TENSORS], out[MOST_TENSORS];
+  void *input[MOST_TENSORS] = {NULL};
+  for (int i = 0; i < test->n_in; i++) in[i] = test->in[i].spec;
+  for (int o = 0; o < test->n_out; o++) out[o] = test->out[o].spec;
+  RengaOpCall call = {
+      RengaOperatorFind(test->op), &test->attributes, test->n_in, test->n_out, in, out};
+  RengaCall(RengaOperatorInfer(&call));
+  for (int i = 0; i < test->n_in; i++)
+    if (in[i].ndim >= 0) RengaCall(Allocate(&in[i], test->in[i].value, &input[i]));
+  RengaCall(CompareLow(test, device, &call, (const void *const *)input, type));
+  for (int i = 0; i < test->n_in; i++) RengaFree(&input[i]);
+  return RENGA_SUCCESS;
+}
+
 static bool HasReal(const Case *test)
 {
   bool real = false;
@@ -322,6 +366,9 @@ static RengaErrorCode CheckCase(Case *test, int n_devices, RengaDevice device[])
       else if (InferAndRun(test, device[d], real))
         Wrong(test, "is refused", "");
     }
+  for (int d = 0; d < n_devices && !test->error[0]; d++)
+    for (int t = 0; t < 2; t++)
+      RengaCall(CheckLow(test, device[d], t ? RENGA_FLOAT16 : RENGA_BFLOAT16));
   RengaCall(RengaAttributesFree(&test->attributes));
   return RENGA_SUCCESS;
 }

@@ -1,7 +1,7 @@
-device_tests = %D%/device %D%/fallback %D%/far %D%/kernels %D%/signals %D%/vectors
+device_tests = %D%/device %D%/fallback %D%/far %D%/kernels %D%/low %D%/lowkernels %D%/signals %D%/vectors
 check_PROGRAMS += $(device_tests)
 TESTS += $(device_tests)
-noinst_HEADERS += %D%/calls.h %D%/cases.h
+noinst_HEADERS += %D%/calls.h %D%/cases.h %D%/lowcalls.h
 check_PROGRAMS += %D%/cases %D%/dropout
 %C%_cases_SOURCES = %D%/cases.c
 %C%_dropout_SOURCES = %D%/dropout.c

@@ -62,7 +62,8 @@ static RengaErrorCode FillBox(RengaStream stream, void *to, int byte, size_t byt
 static bool BoxKnows(const RengaOpCall *call, void *user)
 {
   (void)user;
-  return strcmp(call->op->name, "Relu") == 0 && call->in[0].type == RENGA_FLOAT32;
+  return strcmp(call->op->name, "Relu") == 0 && call->in[0].type == RENGA_FLOAT32 &&
+         call->out[0].type == RENGA_FLOAT32;
 }
 
 static RengaErrorCode ComputeInBox(RengaStream stream, const RengaOpCall *call,

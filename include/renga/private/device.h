@@ -9,7 +9,9 @@ typedef RengaErrorCode (*RengaKernelRunFunction)(RengaKernel kernel, RengaStream
                                                  void *workspace);
 
 /* One operator of a device type. create looks at kernel->call and fills run, workspace, alias, data
-   and destroy; it may leave run NULL, and the ref kernel is taken instead. */
+   and destroy; it may leave run NULL, and the ref kernel is taken instead, or for a call with
+   16-bit floats the kernel for float32 between conversions. Each floating tensor of a call may have
+   a type of its own. */
 typedef struct {
   const char *name; /* of the operator; NULL ends a table */
   RengaErrorCode (*create)(RengaKernel kernel);
@@ -23,6 +25,7 @@ struct _RengaKernel {
   size_t workspace;                              /* bytes */
   uint64_t alias; /* bit 8 * output + input: output may be that input */
   bool fallback;
+  RengaKernel wide; /* for float32, between conversions, and freed with this one; NULL: none */
   void *data;
 };
 #define RENGA_KERNEL_ALIAS(output, input) ((uint64_t)1 << (8 * (output) + (input)))
@@ -62,7 +65,10 @@ struct _RengaDeviceOps {
   RengaErrorCode (*eventsynchronize)(RengaDevice device, RengaEvent event);
   RengaErrorCode (*eventquery)(RengaDevice device, RengaEvent event, bool *done);
   RengaErrorCode (*eventdestroy)(RengaDevice device, RengaEvent *event);
-  /* Vectors are float32. */
+  /* One of the types is float32, the other one has 16 bits. */
+  RengaErrorCode (*convert)(RengaDevice device, RengaStream stream, int64_t count,
+                            RengaDataType from, const void *x, RengaDataType to, void *y);
+  /* Vectors are float32, but for values beside the parameters. */
   RengaErrorCode (*add)(RengaDevice device, RengaStream stream, int64_t count, float y[],
                         const float x[]);
   RengaErrorCode (*sumsofsquares)(RengaDevice device, RengaStream stream, int count,
@@ -126,6 +132,16 @@ typedef struct {
   const RengaOptionRow *row; /* [count] */
 } RengaDeviceTypeOptions;
 extern const RengaDeviceTypeOptions RengaDeviceOptions_Far, RengaDeviceOptions_Cuda;
+/* Has a call a tensor of 16-bit floats? */
+static inline bool RengaDeviceIsLow(RengaDataType type)
+{
+  return type == RENGA_BFLOAT16 || type == RENGA_FLOAT16;
+}
+bool RengaOpCallIsLow_Private(const RengaOpCall *call);
+/* Inputs and outputs of a call, with float32 in place of 16-bit floats. */
+void RengaOpCallWiden_Private(const RengaOpCall *call, RengaTensorSpec in[], RengaTensorSpec out[]);
+/* The kernel's own wide one, between conversions. */
+RengaErrorCode RengaKernelWiden_Private(RengaKernel kernel);
 /* A kernel that computes on the host: its inputs are copied there, its outputs back. */
 RengaErrorCode RengaKernelStage_Private(RengaKernel kernel);
 RengaErrorCode RengaDeviceNeedStaging_Private(RengaDevice device, size_t bytes);

@@ -155,7 +155,8 @@ static RengaErrorCode BinaryCreate_Cpu(RengaKernel kernel)
   while (r < N_ROWS &&
          (rows[r].type != call->in[0].type || strcmp(rows[r].name, call->op->name) != 0))
     r++;
-  if (r == N_ROWS || call->in[1].type != call->in[0].type) return RENGA_SUCCESS;
+  if (r == N_ROWS || call->in[1].type != call->in[0].type || RengaOpCallIsLow_Private(call))
+    return RENGA_SUCCESS;
   Binary *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
@@ -213,6 +214,7 @@ static RengaErrorCode WhereRun_Cpu(RengaKernel kernel, RengaStream stream,
 static RengaErrorCode WhereCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
+  if (!RengaCpuAllOf(call, 1, call->in[1].type)) return RENGA_SUCCESS;
   Binary *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;

@@ -37,6 +37,8 @@
 typedef struct {
   const char *name;
   const RengaKernelRow *(*find)(const char *name);
+  void (*convert)(int threads, int64_t count, RengaDataType from, const void *x, RengaDataType to,
+                  void *y);
   void (*add)(int threads, int64_t count, float y[], const float x[]);
   void (*sumsofsquares)(int threads, int count, const RengaVector x[], double sums[]);
   void (*updatesgd)(int threads, const RengaSgdStep *step, double scale, int count,
@@ -50,6 +52,8 @@ extern const RengaCpuSet RengaCpuSet_avx512;
 #define RENGA_CPU_EXTERN(table) extern const RengaKernelRow RENGA_ISA_NAME(table)[];
 RENGA_CPU_TABLES(RENGA_CPU_EXTERN)
 #undef RENGA_CPU_EXTERN
+void RENGA_ISA_NAME(RengaCpuConvert)(int threads, int64_t count, RengaDataType from, const void *x,
+                                     RengaDataType to, void *y);
 void RENGA_ISA_NAME(RengaCpuAdd)(int threads, int64_t count, float y[], const float x[]);
 void RENGA_ISA_NAME(RengaCpuSumsOfSquares)(int threads, int count, const RengaVector x[],
                                            double sums[]);
@@ -70,6 +74,12 @@ static inline bool RengaCpuAllOf(const RengaOpCall *call, int first, RengaDataTy
   for (int i = 0; i < call->n_out; i++)
     if (call->out[i].ndim >= 0 && call->out[i].type != type) return false;
   return true;
+}
+
+/* Are all inputs and outputs absent, or of the first input's type? */
+static inline bool RengaCpuOneType(const RengaOpCall *call)
+{
+  return RengaCpuAllOf(call, 0, call->in[0].type);
 }
 
 /* Elements per piece of elementwise work. */

@@ -84,6 +84,15 @@ static RengaErrorCode FindKernel_Cpu(RengaDevice device, const char *name,
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode Convert_Cpu(RengaDevice device, RengaStream stream, int64_t count,
+                                  RengaDataType from, const void *x, RengaDataType to, void *y)
+{
+  (void)stream;
+  const RengaCpuSet *set = device->data;
+  set->convert(device->threads, count, from, x, to, y);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Add_Cpu(RengaDevice device, RengaStream stream, int64_t count, float y[],
                               const float x[])
 {
@@ -130,6 +139,7 @@ RengaErrorCode RengaDeviceCreate_Cpu(void *object)
   device->ops->view = View_Cpu;
   device->ops->describe = Describe_Cpu;
   device->ops->findkernel = FindKernel_Cpu;
+  device->ops->convert = Convert_Cpu;
   device->ops->add = Add_Cpu;
   device->ops->sumsofsquares = SumsOfSquares_Cpu;
   device->ops->updatesgd = UpdateSgd_Cpu;

@@ -77,7 +77,8 @@ static RengaErrorCode CreateGather_Cpu(RengaKernel kernel, const RengaTensorSpec
 
 static RengaErrorCode GatherCreate_Cpu(RengaKernel kernel)
 {
-  RengaCall(CreateGather_Cpu(kernel, &kernel->call.in[0], GatherRun_Cpu));
+  if (kernel->call.in[0].type == kernel->call.out[0].type)
+    RengaCall(CreateGather_Cpu(kernel, &kernel->call.in[0], GatherRun_Cpu));
   return RENGA_SUCCESS;
 }
 
@@ -123,7 +124,7 @@ static RengaErrorCode GatherGradRun_Cpu(RengaKernel kernel, RengaStream stream,
 
 static RengaErrorCode GatherGradCreate_Cpu(RengaKernel kernel)
 {
-  if (kernel->call.in[0].type == RENGA_FLOAT32)
+  if (kernel->call.in[0].type == RENGA_FLOAT32 && kernel->call.out[0].type == RENGA_FLOAT32)
     RengaCall(CreateGather_Cpu(kernel, &kernel->call.out[0], GatherGradRun_Cpu));
   return RENGA_SUCCESS;
 }

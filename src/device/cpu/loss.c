@@ -115,7 +115,8 @@ static RengaErrorCode CreateLoss_Cpu(RengaKernel kernel, const RengaTensorSpec *
 {
   const RengaOpCall *call = &kernel->call;
   RengaDataType type = call->in[labels].type;
-  if (scores->type != RENGA_FLOAT32 || (type != RENGA_INT64 && type != RENGA_INT32))
+  if (scores->type != RENGA_FLOAT32 || (type != RENGA_INT64 && type != RENGA_INT32) ||
+      RengaOpCallIsLow_Private(call))
     return RENGA_SUCCESS;
   int axis = 0;
   RengaCall(RengaOpAxis(call, "axis", scores->ndim, &axis));
@@ -177,7 +178,8 @@ static RengaErrorCode CrossEntropyCountCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
   RengaDataType type = call->in[0].type;
-  if (type != RENGA_INT64 && type != RENGA_INT32) return RENGA_SUCCESS;
+  if ((type != RENGA_INT64 && type != RENGA_INT32) || RengaOpCallIsLow_Private(call))
+    return RENGA_SUCCESS;
   Loss_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;

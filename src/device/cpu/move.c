@@ -52,6 +52,7 @@ static void Contiguous(const RengaTensorSpec *spec, int64_t stride[])
 
 static RengaErrorCode ReshapeCreate_Cpu(RengaKernel kernel)
 {
+  if (!RengaCpuOneType(&kernel->call)) return RENGA_SUCCESS;
   Move_Cpu *s = NULL;
   RengaCall(CreateMove(kernel, 1, &s));
   RengaCpuCopy *c = s->copy;
@@ -68,6 +69,7 @@ static RengaErrorCode ReshapeCreate_Cpu(RengaKernel kernel)
 static RengaErrorCode ExpandCreate_Cpu(RengaKernel kernel)
 {
   const RengaTensorSpec *x = &kernel->call.in[0], *y = &kernel->call.out[0];
+  if (!RengaCpuOneType(&kernel->call)) return RENGA_SUCCESS;
   Move_Cpu *s = NULL;
   RengaCall(CreateMove(kernel, 1, &s));
   RengaCpuCopy *c = s->copy;
@@ -88,6 +90,7 @@ static RengaErrorCode ExpandCreate_Cpu(RengaKernel kernel)
 static RengaErrorCode TileCreate_Cpu(RengaKernel kernel)
 {
   const RengaTensorSpec *x = &kernel->call.in[0], *y = &kernel->call.out[0];
+  if (!RengaCpuOneType(&kernel->call)) return RENGA_SUCCESS;
   Move_Cpu *s = NULL;
   RengaCall(CreateMove(kernel, 1, &s));
   RengaCpuCopy *c = s->copy;
@@ -110,6 +113,7 @@ static RengaErrorCode TileCreate_Cpu(RengaKernel kernel)
 static RengaErrorCode TransposeCreate_Cpu(RengaKernel kernel)
 {
   const RengaTensorSpec *x = &kernel->call.in[0], *y = &kernel->call.out[0];
+  if (!RengaCpuOneType(&kernel->call)) return RENGA_SUCCESS;
   Move_Cpu *s = NULL;
   RengaCall(CreateMove(kernel, 1, &s));
   RengaCpuCopy *c = s->copy;
@@ -131,6 +135,7 @@ static RengaErrorCode TransposeCreate_Cpu(RengaKernel kernel)
 static RengaErrorCode CreateSlice(RengaKernel kernel, const RengaTensorSpec *large,
                                   const RengaTensorSpec *small, bool gradient)
 {
+  if (!RengaCpuOneType(&kernel->call)) return RENGA_SUCCESS;
   Move_Cpu *s = NULL;
   RengaOpSlice slice;
   RengaCall(RengaOpGetSlice(&kernel->call, large, &slice));
@@ -169,6 +174,7 @@ static RengaErrorCode CreateParts(RengaKernel kernel, const RengaTensorSpec *who
                                   const RengaTensorSpec parts[], bool split)
 {
   int axis = 0;
+  if (!RengaCpuOneType(&kernel->call)) return RENGA_SUCCESS;
   RengaCall(RengaOpAxis(&kernel->call, "axis", whole->ndim, &axis));
   Move_Cpu *s = NULL;
   RengaCall(CreateMove(kernel, count, &s));

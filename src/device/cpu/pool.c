@@ -186,7 +186,8 @@ static RengaErrorCode CreatePool_Cpu(RengaKernel kernel, RengaKernelRunFunction 
 {
   const RengaOpCall *call = &kernel->call;
   RengaOpWindow window;
-  if (x->type != RENGA_FLOAT32 || x->ndim < 3 || x->ndim > 4) return RENGA_SUCCESS;
+  if (x->type != RENGA_FLOAT32 || x->ndim < 3 || x->ndim > 4 || RengaOpCallIsLow_Private(call))
+    return RENGA_SUCCESS;
   if (RengaOpProduct(x, 2, x->ndim) > INT32_MAX / 2) return RENGA_SUCCESS;
   RengaCall(RengaOpGetWindow(call, x, NULL, &window));
   Pool_Cpu *s = NULL;
@@ -220,7 +221,7 @@ static RengaErrorCode MaxPoolCreate_Cpu(RengaKernel kernel)
 static RengaErrorCode MaxPoolGradCreate_Cpu(RengaKernel kernel)
 {
   const RengaTensorSpec *dy = &kernel->call.in[0], *dx = &kernel->call.out[0];
-  if (dy->type != RENGA_FLOAT32) return RENGA_SUCCESS;
+  if (dy->type != RENGA_FLOAT32 || dx->type != RENGA_FLOAT32) return RENGA_SUCCESS;
   Pool_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;

@@ -1,8 +1,9 @@
 /* Vectors: one pass over memory each, in pieces of RENGA_VECTOR_PIECE elements. Threads share the
    pieces of a long vector; of short ones, several that follow each other in a table, each thread
    takes whole vectors. */
-#include "cpu.h"
+#include "low.h"
 #include <math.h>
+#include <string.h>
 
 enum { PIECE = RENGA_VECTOR_PIECE };
 
@@ -74,6 +75,18 @@ void RENGA_ISA_NAME(RengaCpuSumsOfSquares)(int threads, int count, const RengaVe
   }
 }
 
+/* Elements [first, first + count) of the value beside a parameter follow it. */
+static void StoreValue_Cpu(const RengaParameterUpdate *update, int64_t first, int64_t count)
+{
+  const RengaVector *value = &update->value;
+  if (!value->data) return;
+  const float *parameter = (const float *)update->parameter.data + first;
+  if (value->type == RENGA_FLOAT32)
+    memcpy((float *)value->data + first, parameter, (size_t)count * sizeof *parameter);
+  else
+    RengaCpuNarrow(value->type, count, parameter, (uint16_t *)value->data + first);
+}
+
 static void SgdPlain(float rate, float decay, float scale, int64_t count, float *restrict parameter,
                      const float *restrict gradient)
 {
@@ -116,6 +129,7 @@ static void UpdateSgdVector(int threads, const RengaSgdStep *step, double scale,
                   gradient + first, momentum + first);
     else
       SgdPlain(rate, decay, (float)scale, here, parameter + first, gradient + first);
+    StoreValue_Cpu(update, first, here);
   }
 }
 
@@ -181,9 +195,9 @@ static void UpdateAdamVector(int threads, const RengaAdamStep *step, double scal
   const float *gradient = update->gradient.data;
 #pragma omp parallel for schedule(static) num_threads(RengaCpuThreads(threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
-    int64_t start = piece * PIECE;
-    AdamPiece(s, RengaCpuSmaller(count - start, PIECE), parameter + start, gradient + start,
-              first + start, second + start);
+    int64_t start = piece * PIECE, here = RengaCpuSmaller(count - start, PIECE);
+    AdamPiece(s, here, parameter + start, gradient + start, first + start, second + start);
+    StoreValue_Cpu(update, start, here);
   }
 }
 

@@ -2,7 +2,7 @@
 # --with-cuda it is built and installed with the rest.
 cuda_module_sources = %D%/module/error.c %D%/module/runtime.c %D%/module/product.c %D%/module/elementwise.cu \
   %D%/module/vector.cu
-cuda_module_headers = %D%/launch.h %D%/module.h %D%/module/cuda.h
+cuda_module_headers = src/device/low.h %D%/launch.h %D%/module.h %D%/module/cuda.h
 EXTRA_DIST += $(cuda_module_sources)
 CUDA_GENCODE = -gencode arch=compute_75,code=sm_75 -gencode arch=compute_80,code=sm_80 \
   -gencode arch=compute_86,code=sm_86 -gencode arch=compute_89,code=sm_89 \

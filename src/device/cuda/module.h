@@ -10,9 +10,12 @@
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 1, RENGA_CUDA_DIMENSIONS = 8, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 2, RENGA_CUDA_DIMENSIONS = 8, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
+
+/* Types that vectors are converted between. */
+typedef enum { RENGA_CUDA_FLOAT32, RENGA_CUDA_BFLOAT16, RENGA_CUDA_FLOAT16 } RengaCudaType;
 
 /* Rows of tables, at most RENGA_CUDA_TABLE in a call. */
 typedef struct {
@@ -71,6 +74,9 @@ typedef struct {
   int (*eventsynchronize)(void *event);
   int (*eventquery)(void *event, int *done);
   int (*eventdestroy)(void *event);
+  /* y = x; one of the types is RENGA_CUDA_FLOAT32, the other one is not */
+  int (*convert)(void *stream, int64_t count, RengaCudaType from, const void *x, RengaCudaType to,
+                 void *y);
   /* y += x */
   int (*add)(void *stream, int64_t count, float *y, const float *x);
   /* parts: of the device, a number for each piece; sums: of the device, one for each row */

@@ -3,6 +3,30 @@
 #include "cuda.h"
 #include <math.h>
 
+static RengaErrorCode Convert_Cuda(RengaDevice device, RengaStream stream, int64_t count,
+                                   RengaDataType from, const void *x, RengaDataType to, void *y)
+{
+  static const RengaCudaType types[RENGA_TYPE_COUNT] = {[RENGA_FLOAT32] = RENGA_CUDA_FLOAT32,
+                                                        [RENGA_BFLOAT16] = RENGA_CUDA_BFLOAT16,
+                                                        [RENGA_FLOAT16] = RENGA_CUDA_FLOAT16};
+  RENGA_CALL_CUDA(device, module_->convert(RengaCudaStream_Private(device, stream), count,
+                                           types[from], x, types[to], y));
+  return RENGA_SUCCESS;
+}
+
+/* Values beside parameters follow them. */
+static RengaErrorCode StoreValues_Cuda(RengaDevice device, RengaStream stream, int count,
+                                       const RengaParameterUpdate updates[])
+{
+  for (int i = 0; i < count; i++) {
+    const RengaVector *value = &updates[i].value;
+    if (value->data)
+      RengaCall(RengaDeviceConvert(device, stream, value->count, RENGA_FLOAT32,
+                                   updates[i].parameter.data, value->type, value->data));
+  }
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode Add_Cuda(RengaDevice device, RengaStream stream, int64_t count, float y[],
                                const float x[])
 {
@@ -92,6 +116,7 @@ static RengaErrorCode UpdateSgd_Cuda(RengaDevice device, RengaStream stream,
     for (int i = 0; i < here; i++) row[i] = SgdRow_Cuda(step, scale, &updates[k + i]);
     RENGA_CALL_CUDA(device, module_->sgd(RengaCudaStream_Private(device, stream), here, row));
   }
+  RengaCall(StoreValues_Cuda(device, stream, count, updates));
   return RENGA_SUCCESS;
 }
 
@@ -130,11 +155,13 @@ static RengaErrorCode UpdateAdam_Cuda(RengaDevice device, RengaStream stream,
     for (int i = 0; i < here; i++) row[i] = AdamRow_Cuda(step, scale, &updates[k + i]);
     RENGA_CALL_CUDA(device, module_->adam(RengaCudaStream_Private(device, stream), here, row));
   }
+  RengaCall(StoreValues_Cuda(device, stream, count, updates));
   return RENGA_SUCCESS;
 }
 
 void RengaCudaSetVectors_Private(RengaDevice device)
 {
+  device->ops->convert = Convert_Cuda;
   device->ops->add = Add_Cuda;
   device->ops->sumsofsquares = SumsOfSquares_Cuda;
   device->ops->updatesgd = UpdateSgd_Cuda;

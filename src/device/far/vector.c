@@ -47,6 +47,36 @@ static RengaErrorCode Add_Far(RengaDevice device, RengaStream stream, int64_t co
   return RENGA_SUCCESS;
 }
 
+typedef struct {
+  int64_t count;
+  RengaDataType from, to;
+  const void *x;
+  void *y;
+} FarConversion;
+
+static RengaErrorCode RunConversion(RengaDevice device, void *argument)
+{
+  const FarConversion *task = argument;
+  const size_t count = (size_t)task->count;
+  RengaCall(RengaFarOpen_Private(device, task->x, count * RengaDataTypeSize(task->from)));
+  RengaCall(RengaFarOpen_Private(device, task->y, count * RengaDataTypeSize(task->to)));
+  RengaCall(Inner(device)->ops->convert(Inner(device), NULL, task->count, task->from, task->x,
+                                        task->to, task->y));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Convert_Far(RengaDevice device, RengaStream stream, int64_t count,
+                                  RengaDataType from, const void *x, RengaDataType to, void *y)
+{
+  static const char what[] = "A conversion";
+  FarConversion *task;
+  RengaCall(RengaFarCheckRange_Private(device, x, (size_t)count * RengaDataTypeSize(from), what));
+  RengaCall(RengaFarCheckRange_Private(device, y, (size_t)count * RengaDataTypeSize(to), what));
+  RengaCall(RengaFarQueue_Private(device, stream, what, RunConversion, sizeof *task, &task));
+  *task = (FarConversion){.count = count, .from = from, .to = to, .x = x, .y = y};
+  return RENGA_SUCCESS;
+}
+
 enum { FAR_ROWS = 256 }; /* of a table that are queued together */
 
 typedef struct {
@@ -89,6 +119,11 @@ typedef struct {
   RengaParameterUpdate row[];
 } FarUpdates;
 
+static size_t BytesBeside(const RengaParameterUpdate *update)
+{
+  return (size_t)update->value.count * RengaDataTypeSize(update->value.type);
+}
+
 static RengaErrorCode CheckUpdate(RengaDevice device, const RengaParameterUpdate *update)
 {
   const int64_t count = update->parameter.count;
@@ -97,6 +132,9 @@ static RengaErrorCode CheckUpdate(RengaDevice device, const RengaParameterUpdate
   for (int m = 0; m < RENGA_MOMENTS_MOST; m++)
     if (update->moment[m].data)
       RengaCall(CheckVector(device, count, update->moment[m].data, "An update"));
+  if (update->value.data)
+    RengaCall(
+        RengaFarCheckRange_Private(device, update->value.data, BytesBeside(update), "An update"));
   return RENGA_SUCCESS;
 }
 
@@ -125,6 +163,7 @@ static RengaErrorCode OpenUpdates(RengaDevice device, const FarUpdates *task)
     RengaCall(OpenVector(device, count, update->gradient.data));
     for (int m = 0; m < RENGA_MOMENTS_MOST; m++)
       RengaCall(OpenVector(device, count, update->moment[m].data));
+    RengaCall(RengaFarOpen_Private(device, update->value.data, BytesBeside(update)));
   }
   return RENGA_SUCCESS;
 }
@@ -167,6 +206,7 @@ static RengaErrorCode UpdateAdam_Far(RengaDevice device, RengaStream stream,
 
 void RengaFarSetVectors_Private(RengaDevice device)
 {
+  device->ops->convert = Convert_Far;
   device->ops->add = Add_Far;
   device->ops->sumsofsquares = SumsOfSquares_Far;
   device->ops->updatesgd = UpdateSgd_Far;

@@ -13,6 +13,8 @@ static inline int RengaCudaSayError(const char *what, cudaError_t code)
   return code ? RengaCudaSay(what, (int)code, cudaGetErrorString(code)) : 0;
 }
 
+int RengaCudaConvert(void *stream, int64_t count, RengaCudaType from, const void *x,
+                     RengaCudaType to, void *y);
 int RengaCudaAdd(void *stream, int64_t count, float *y, const float *x);
 int RengaCudaNorms(void *stream, int count, const RengaCudaNorm rows[], int64_t pieces,
                    double *parts, double *sums);

@@ -140,6 +140,7 @@ const RengaCudaModule *RengaCudaGetModule(void)
       .eventsynchronize = SynchronizeEvent,
       .eventquery = QueryEvent,
       .eventdestroy = DestroyEvent,
+      .convert = RengaCudaConvert,
       .add = RengaCudaAdd,
       .norms = RengaCudaNorms,
       .sgd = RengaCudaUpdateSgd,

@@ -1,6 +1,7 @@
 /* Flat vectors: sums of squares in pieces of a fixed size, and updates by tables, which are the
    kernels' arguments. Only + - * / and sqrt, so that a host has the same bits. */
 #include "cuda.h"
+#include "../../low.h"
 #include "../launch.h"
 
 enum { THREADS = 256 };
@@ -30,6 +31,20 @@ template <class Row> static Table<Row> TableOf(int count, const Row rows[])
   for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x,                                 \
                step_ = (int64_t)gridDim.x * blockDim.x;                                            \
        i < (count); i += step_)
+
+__global__ void ConvertKernel(int64_t count, RengaCudaType from, const void *x, RengaCudaType to,
+                              void *y)
+{
+  const float *wide = (const float *)x;
+  const uint16_t *low = (const uint16_t *)x;
+  RENGA_EACH(i, count)
+  {
+    if (to == RENGA_CUDA_BFLOAT16) ((uint16_t *)y)[i] = RengaLowToBrain(wide[i]);
+    if (to == RENGA_CUDA_FLOAT16) ((uint16_t *)y)[i] = RengaLowToHalf(wide[i]);
+    if (from == RENGA_CUDA_BFLOAT16) ((float *)y)[i] = RengaLowFromBrain(low[i]);
+    if (from == RENGA_CUDA_FLOAT16) ((float *)y)[i] = RengaLowFromHalf(low[i]);
+  }
+}
 
 __global__ void AddKernel(int64_t count, float *__restrict__ y, const float *__restrict__ x)
 {
@@ -97,12 +112,25 @@ __global__ void AdamKernel(Table<RengaCudaAdam> table)
   }
 }
 
-int RengaCudaAdd(void *stream, int64_t count, float *y, const float *x)
+/* Blocks for one vector. */
+static unsigned BlocksOf(int64_t count)
 {
   const int64_t blocks = (count + THREADS - 1) / THREADS;
-  const unsigned grid = (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
-  return RengaCudaSayError(
-      "AddKernel", RENGA_LAUNCH(AddKernel, grid, THREADS, 0, (cudaStream_t)stream, count, y, x));
+  return (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
+}
+
+int RengaCudaConvert(void *stream, int64_t count, RengaCudaType from, const void *x,
+                     RengaCudaType to, void *y)
+{
+  return RengaCudaSayError("ConvertKernel",
+                           RENGA_LAUNCH(ConvertKernel, BlocksOf(count), THREADS, 0,
+                                        (cudaStream_t)stream, count, from, x, to, y));
+}
+
+int RengaCudaAdd(void *stream, int64_t count, float *y, const float *x)
+{
+  return RengaCudaSayError("AddKernel", RENGA_LAUNCH(AddKernel, BlocksOf(count), THREADS, 0,
+                                                     (cudaStream_t)stream, count, y, x));
 }
 
 int RengaCudaNorms(void *stream, int count, const RengaCudaNorm rows[], int64_t pieces,

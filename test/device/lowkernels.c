@@ -1,0 +1,169 @@
+/* TEST ranks: 1 timeout: 240 */
+/* Every case of the kernels with 16-bit floats in all places, and in some: the result is that of
+   float32 on the same values, rounded; the same bits with one and three threads, and in place where
+   the kernel says it may. */
+#include "calls.h"
+#include "cases.h"
+#include "lowcalls.h"
+#include "rengacomm.h"
+
+static const RengaKernelContext context = {
+    .seed = 17, .step = 3, .sample = 5, .samples = 2, .training = true};
+static const RengaDataType low_types[] = {RENGA_BFLOAT16, RENGA_FLOAT16};
+
+/* All places; inputs or outputs alone; two thirds of the places. */
+enum { MASKS = 4 };
+static unsigned MaskOf(const RengaOpCall *op, int mask, int number)
+{
+  const unsigned inputs = (1u << op->n_in) - 1;
+  unsigned some = 0;
+  for (int p = 0; p < op->n_in + op->n_out; p++) some |= (unsigned)((number + p) % 3 != 0) << p;
+  return mask == 0 ? ~0u : mask == 1 ? inputs : mask == 2 ? ~inputs : some;
+}
+
+typedef struct {
+  const char *name;
+  RengaDevice host, device, again; /* again: with more threads, the same bits; NULL: none */
+  bool all;                        /* masks; else all places and one more */
+} Bench;
+
+/* Outputs of a are those of b to the last bit. */
+static RengaErrorCode CheckSame(const Bench *bench, int number, const Variant *a, const Variant *b,
+                                const char *what)
+{
+  for (int p = a->op.n_in; p < a->op.n_in + a->op.n_out; p++)
+    RengaCheck(memcmp(a->data[p], b->data[p], RengaTensorSpecBytes(&a->spec[p])) == 0,
+               MPI_COMM_SELF, RENGA_ERR_INTERNAL, "case %d, %s (%s) on %s: %s changes output %d",
+               number, cases[number].op, cases[number].inputs, bench->name, what, p - a->op.n_in);
+  return RENGA_SUCCESS;
+}
+
+/* Once more, into other memory: with more threads, over each input that may be. */
+static RengaErrorCode CheckAgain(const Bench *bench, int number, const RengaOpCall *op,
+                                 const void *const input[], RengaDataType type, unsigned mask,
+                                 const Variant *first)
+{
+  for (int alias = -1; alias < op->n_in; alias++) {
+    Variant wide, low;
+    RengaKernel kernel = NULL;
+    RengaDevice device = bench->again ? bench->again : bench->device;
+    RengaCall(MakeVariants(bench->host, op, input, type, mask, &wide, &low));
+    RengaCall(RengaKernelCreate(device, &low.op, &kernel));
+    const bool same_bytes =
+        alias >= 0 && low.spec[alias].ndim >= 0 &&
+        RengaTensorSpecBytes(&low.spec[alias]) == RengaTensorSpecBytes(&low.spec[op->n_in]);
+    if (alias < 0 || (same_bytes && RengaKernelMayAlias(kernel, 0, alias))) {
+      RengaCall(RunVariant(device, kernel, &context, alias, &low));
+      RengaCall(
+          CheckSame(bench, number, first, &low, alias < 0 ? "another run" : "running in place"));
+    }
+    RengaCall(RengaKernelDestroy(&kernel));
+    RengaCall(FreeVariant(&wide));
+    RengaCall(FreeVariant(&low));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckLow(const Bench *bench, int number, const RengaOpCall *op,
+                               const void *const input[], RengaDataType type, unsigned mask)
+{
+  const Case *c = &cases[number];
+  Variant wide, low;
+  RengaKernel kernel[2] = {NULL, NULL};
+  RengaCall(MakeVariants(bench->host, op, input, type, mask, &wide, &low));
+  RengaCall(RengaKernelCreate(bench->device, &wide.op, &kernel[0]));
+  RengaCall(RengaKernelCreate(bench->device, &low.op, &kernel[1]));
+  RengaCall(RunVariant(bench->device, kernel[0], &context, -1, &wide));
+  RengaCall(RunVariant(bench->device, kernel[1], &context, -1, &low));
+  for (int o = 0; o < op->n_out; o++) {
+    const int64_t at = FindFar(bench->host, &wide, &low, o, c->tolerance > 0 ? c->tolerance : 1e-5);
+    RengaCheck(at < 0, MPI_COMM_SELF, RENGA_ERR_INTERNAL,
+               "case %d, %s %s (%s) on %s, %s in places %#x: output %d, element %lld is not "
+               "float32's, %.9g, rounded",
+               number, c->op, c->attributes, c->inputs, bench->name, RengaDataTypeName(type), mask,
+               o, (long long)at, (double)((const float *)wide.data[op->n_in + o])[at]);
+  }
+  RengaCall(CheckAgain(bench, number, op, input, type, mask, &low));
+  for (int k = 0; k < 2; k++) RengaCall(RengaKernelDestroy(&kernel[k]));
+  RengaCall(FreeVariant(&wide));
+  RengaCall(FreeVariant(&low));
+  return RENGA_SUCCESS;
+}
+
+/* What the next case may take as its inputs. */
+static RengaErrorCode KeepOutputs(RengaDevice ref, const RengaOpCall *op, Call *call)
+{
+  RengaKernel kernel = NULL;
+  for (int o = 0; o < call->n_out; o++) RengaCall(Allocate(&call->out[o], &call->output[o]));
+  RengaCall(RengaKernelCreate(ref, op, &kernel));
+  RengaCall(
+      RengaKernelRun(kernel, NULL, &context, (const void *const *)call->input, call->output, NULL));
+  RengaCall(RengaKernelDestroy(&kernel));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckCases(const Bench *bench)
+{
+  Call before, call;
+  memset(&before, 0, sizeof before);
+  for (int number = 0; number < N_CASES; number++) {
+    RengaOpCall op;
+    RengaCall(MakeCall(&cases[number], number, &before, &call, &op));
+    RengaCall(KeepOutputs(bench->host, &op, &call));
+    for (int t = 0; t < 2; t++)
+      for (int mask = 0; mask < MASKS; mask++)
+        if (bench->all || mask == 0 || mask == 1 + number % 3)
+          RengaCall(CheckLow(bench, number, &op, (const void *const *)call.input, low_types[t],
+                             MaskOf(&op, mask, number)));
+    RengaCall(FreeCall(&before));
+    before = call;
+  }
+  RengaCall(FreeCall(&before));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MakeDevice(RengaComm comm, const char *type, const char *isa, int threads,
+                                 RengaDevice *device)
+{
+  RengaCall(RengaOptionsSetValue("device_type", type));
+  RengaCall(RengaOptionsSetValue("device_isa", isa));
+  RengaCall(RengaOptionsSetValue("device_poison", "true"));
+  RengaCall(RengaDeviceCreate(comm, device));
+  RengaCall(RengaDeviceSetFromOptions(*device));
+  RengaCall(RengaDeviceSetThreads(*device, threads));
+  RengaCall(RengaDeviceSetUp(*device));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckDevice(RengaComm comm, const char *type, const char *isa)
+{
+  Bench bench = {.name = strcmp(type, RENGA_DEVICE_CPU) == 0 ? isa : type};
+  const bool cpu = bench.name == isa;
+  RengaCall(MakeDevice(comm, RENGA_DEVICE_REF, "auto", 1, &bench.host));
+  RengaCall(MakeDevice(comm, type, isa, 1, &bench.device));
+  if (cpu) RengaCall(MakeDevice(comm, type, isa, 3, &bench.again));
+  bench.all = cpu && strcmp(isa, "auto") == 0;
+  RengaCall(CheckCases(&bench));
+  if (cpu) RengaCall(RengaDeviceDestroy(&bench.again));
+  RengaCall(RengaDeviceDestroy(&bench.device));
+  RengaCall(RengaDeviceDestroy(&bench.host));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(void)
+{
+  RengaComm comm = NULL;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  RengaCall(CheckDevice(comm, RENGA_DEVICE_REF, "auto"));
+  RengaCall(CheckDevice(comm, RENGA_DEVICE_CPU, "base"));
+#if defined __x86_64__
+  if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma"))
+    RengaCall(CheckDevice(comm, RENGA_DEVICE_CPU, "avx2"));
+#endif
+  RengaCall(CheckDevice(comm, RENGA_DEVICE_CPU, "auto"));
+  RengaCall(CheckDevice(comm, RENGA_DEVICE_FAR, "auto"));
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+
+TEST_MAIN(RunTest)
