@@ -115,44 +115,52 @@ static int DestroyEvent(void *event)
   return RengaCudaSayError("cudaEventDestroy", cudaEventDestroy((cudaEvent_t)event));
 }
 
+static RengaCudaModule module = {
+    .version = RENGA_CUDA_VERSION,
+    .error = RengaCudaError,
+    .count = CountGpus,
+    .open = OpenDevice,
+    .memory = MemoryOfDevice,
+    .reserve = ReserveMemory,
+    .release = ReleaseMemory,
+    .hostreserve = ReserveHost,
+    .hostrelease = ReleaseHost,
+    .copy = CopyMemory,
+    .set = SetMemory,
+    .streamcreate = CreateStream,
+    .streamsynchronize = SynchronizeStream,
+    .streamdestroy = DestroyStream,
+    .eventcreate = CreateEvent,
+    .eventrecord = RecordEvent,
+    .eventwait = WaitEvent,
+    .eventsynchronize = SynchronizeEvent,
+    .eventquery = QueryEvent,
+    .eventdestroy = DestroyEvent,
+    .convert = RengaCudaConvert,
+    .add = RengaCudaAdd,
+    .norms = RengaCudaNorms,
+    .sgd = RengaCudaUpdateSgd,
+    .adam = RengaCudaUpdateAdam,
+    .run = {.softmax = RengaCudaSoftmax,
+            .norm = RengaCudaNormalization,
+            .normgrad = RengaCudaNormalizationGrad,
+            .loss = RengaCudaCrossEntropy,
+            .lossgrad = RengaCudaCrossEntropyGrad,
+            .losscount = RengaCudaCountLabels,
+            .gather = RengaCudaTakeRows,
+            .gathergrad = RengaCudaTakeRowsGrad,
+            .reduce = RengaCudaReduction,
+            .draw = RengaCudaDropout},
+    .productcreate = RengaCudaProductCreate,
+    .productrun = RengaCudaProductRun,
+    .productdestroy = RengaCudaProductDestroy,
+};
+
 __attribute__((visibility("default"))) const RengaCudaModule *RengaCudaGetModule(void);
 
 const RengaCudaModule *RengaCudaGetModule(void)
 {
-  static RengaCudaModule module = {
-      .version = RENGA_CUDA_VERSION,
-      .error = RengaCudaError,
-      .count = CountGpus,
-      .open = OpenDevice,
-      .memory = MemoryOfDevice,
-      .reserve = ReserveMemory,
-      .release = ReleaseMemory,
-      .hostreserve = ReserveHost,
-      .hostrelease = ReleaseHost,
-      .copy = CopyMemory,
-      .set = SetMemory,
-      .streamcreate = CreateStream,
-      .streamsynchronize = SynchronizeStream,
-      .streamdestroy = DestroyStream,
-      .eventcreate = CreateEvent,
-      .eventrecord = RecordEvent,
-      .eventwait = WaitEvent,
-      .eventsynchronize = SynchronizeEvent,
-      .eventquery = QueryEvent,
-      .eventdestroy = DestroyEvent,
-      .convert = RengaCudaConvert,
-      .add = RengaCudaAdd,
-      .norms = RengaCudaNorms,
-      .sgd = RengaCudaUpdateSgd,
-      .adam = RengaCudaUpdateAdam,
-      .findunary = RengaCudaFindUnary,
-      .findbinary = RengaCudaFindBinary,
-      .unary = RengaCudaUnary,
-      .binary = RengaCudaBinary,
-      .productcreate = RengaCudaProductCreate,
-      .productrun = RengaCudaProductRun,
-      .productdestroy = RengaCudaProductDestroy,
-  };
   module.product_bytes = RengaCudaProductBytes;
+  module.each = RengaCudaEach;
   return &module;
 }
