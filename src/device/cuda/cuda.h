@@ -2,6 +2,7 @@
 #pragma once
 #include "module.h"
 #include "renga/private/device.h"
+#include "renga/private/op.h"
 
 typedef struct {
   int number;    /* -1: local rank modulo devices */
@@ -66,6 +67,9 @@ extern const RengaKernelRow RengaCudaMoveRows[];
 extern const RengaKernelRow RengaCudaLineRows[];
 extern const RengaKernelRow RengaCudaIndexRows[];
 extern const RengaKernelRow RengaCudaReduceRows[];
+extern const RengaKernelRow RengaCudaAttentionRows[];
+extern const RengaKernelRow RengaCudaWindowRows[];
+extern const RengaKernelRow RengaCudaConvolutionRows[];
 RengaErrorCode RengaCudaFindKernel_Private(RengaDevice device, const char *name,
                                            const RengaKernelRow **row);
 RengaErrorCode RengaCudaFreeData_Private(RengaKernel kernel);
@@ -105,6 +109,10 @@ static inline int64_t RengaCudaPieces_Private(int64_t count, int64_t piece)
 {
   return (count + piece - 1) / piece;
 }
+
+/* Over one or two dimensions; sets all but the planes. */
+void RengaCudaSetWindow_Private(const RengaOpWindow *from, const RengaTensorSpec *x,
+                                const RengaTensorSpec *y, RengaCudaWindow *window);
 
 /* A product by cuBLASLt: its plan takes so many bytes, 64-byte aligned. */
 size_t RengaCudaPlanBytes_Private(RengaDevice device);

@@ -9,6 +9,7 @@ RengaErrorCode RengaCudaFindKernel_Private(RengaDevice device, const char *name,
   static const RengaKernelRow *const tables[] = {
       RengaCudaElementwiseRows, RengaCudaProductRows, RengaCudaMoveRows,
       RengaCudaLineRows,        RengaCudaIndexRows,   RengaCudaReduceRows,
+      RengaCudaAttentionRows,   RengaCudaWindowRows,  RengaCudaConvolutionRows,
   };
   (void)device;
   *row = NULL;

@@ -214,7 +214,8 @@ static RengaErrorCode MatMulCreate_Cuda(RengaKernel kernel)
     p.stride_b = shape.b_batch[shape.n_batch - 1];
     p.stride_c = shape.m * shape.n;
   }
-  if (shape.n_batch > 1) p.alignment = (int)sizeof(float);
+  const bool aligned = p.stride_a % 4 == 0 && p.stride_b % 4 == 0 && p.stride_c % 4 == 0;
+  if (shape.n_batch > 1 || !aligned) p.alignment = (int)sizeof(float);
   RengaCall(CreateProduct_Cuda(kernel, &p, 0, 1));
   if (kernel->run) KeepBatches_Cuda(&shape, kernel->data);
   return RENGA_SUCCESS;
