@@ -34,9 +34,7 @@ static const char *const options[] = {"data_shuffle",
                                       "pipeline_reduction",
                                       "on_nonfinite",
                                       "graph_trained",
-                                      "graph_frozen",
-                                      "precision",
-                                      "precision_keep"};
+                                      "graph_frozen"};
 enum { OPTIONS = sizeof options / sizeof options[0], FOUND = 7, VALUE = 512 };
 
 typedef struct {

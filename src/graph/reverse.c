@@ -72,7 +72,6 @@ static RengaErrorCode NewGradientValue(RengaGraph graph, RengaValue of, RengaVal
   RengaErrorCode code = RengaGraphNewValue(graph, name, kind, RengaGraphSpec(graph, of), value);
   RengaFree(&name);
   RengaCall(code);
-  graph->value[*value]->stored = graph->value[of]->stored;
   return RENGA_SUCCESS;
 }
 
@@ -105,15 +104,6 @@ static RengaErrorCode AddSeeds(ReverseWalk *walk, int n_seeds, const RengaValue 
   return RENGA_SUCCESS;
 }
 
-/* Made of values of one stored type, and kept in it. */
-static RengaErrorCode InsertLike(RengaGraph graph, const char *op, int n_in, const RengaValue in[],
-                                 RengaValue *out)
-{
-  RengaCall(RengaGraphInsertNode(graph, op, NULL, NULL, n_in, in, 1, NULL, out));
-  graph->value[*out]->stored = graph->value[in[0]]->stored;
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode AddParameterUse(ReverseWalk *walk, const RengaGraphNode *node, int input,
                                       RengaValue gradient)
 {
@@ -124,7 +114,7 @@ static RengaErrorCode AddParameterUse(ReverseWalk *walk, const RengaGraphNode *n
     fresh = graph->use[i].gradient != gradient; /* uses of a node follow each other */
   if (!fresh) {                                 /* each use has a tensor of its own */
     RengaValue copy = RENGA_VALUE_NONE;
-    RengaCall(InsertLike(graph, "Identity", 1, &gradient, &copy));
+    RengaCall(RengaGraphInsertNode(graph, "Identity", NULL, NULL, 1, &gradient, 1, NULL, &copy));
     gradient = copy;
   }
   if ((graph->n_uses & (graph->n_uses - 1)) == 0) /* room for twice as many */
@@ -149,7 +139,7 @@ static RengaErrorCode AccumulateGradient(ReverseWalk *walk, const RengaGraphNode
     return RENGA_SUCCESS;
   }
   RengaValue in[2] = {walk->gradient[value], dx};
-  RengaCall(InsertLike(graph, "Add", 2, in, &sum));
+  RengaCall(RengaGraphInsertNode(graph, "Add", NULL, NULL, 2, in, 1, NULL, &sum));
   walk->gradient[value] = sum;
   return RENGA_SUCCESS;
 }
@@ -176,10 +166,8 @@ static RengaErrorCode VisitReverseNode(ReverseWalk *walk, int at)
   if (!arrives || !asked) return RENGA_SUCCESS;
   RengaReverse reverse = {graph, node, dy, wanted, dx};
   if (row == NULL) RengaReverseRefuse(&reverse, "this operator has no rule of reverse mode");
-  const int first = graph->n_nodes;
   graph->id = node->id;
   RengaCall(row->rule(&reverse));
-  RengaCall(RengaGraphStoreGradients(graph, node, first, dx));
   for (int i = 0; i < node->n_in; i++) {
     if (!wanted[i]) continue;
     if (dx[i] < 0)
@@ -230,7 +218,7 @@ static RengaErrorCode ReturnWanted(ReverseWalk *walk, int n_wanted, const RengaV
   for (int i = 0; i < n_wanted; i++) {
     RengaValue *gradient = &walk->gradient[wanted[i]], copy = RENGA_VALUE_NONE;
     if (*gradient >= 0 && graph->value[*gradient]->producer < 0) {
-      RengaCall(InsertLike(graph, "Identity", 1, gradient, &copy));
+      RengaCall(RengaGraphInsertNode(graph, "Identity", NULL, NULL, 1, gradient, 1, NULL, &copy));
       *gradient = copy;
     }
     wanted_gradients[i] = *gradient;

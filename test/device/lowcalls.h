@@ -73,13 +73,36 @@ static inline RengaErrorCode PutTensor(RengaDevice device, const Variant *v, int
   return RENGA_SUCCESS;
 }
 
+/* Workspace of a kernel with a guard behind it that nobody may touch. */
+enum { GUARD_BYTES = 64, GUARD_BYTE = 0x5a };
+static inline RengaErrorCode NewWorkspace(RengaDevice device, RengaKernel kernel, void *workspace)
+{
+  const size_t bytes = RengaKernelGetWorkspace(kernel);
+  char **made = workspace;
+  RengaCall(RengaDeviceMalloc(device, bytes + GUARD_BYTES, made));
+  RengaCall(RengaDeviceSetBytes(device, NULL, *made + bytes, GUARD_BYTE, GUARD_BYTES));
+  return RENGA_SUCCESS;
+}
+
+static inline RengaErrorCode FreeWorkspace(RengaDevice device, RengaKernel kernel, char *workspace)
+{
+  char guard[GUARD_BYTES];
+  RengaCall(RengaDeviceCopy(device, NULL, RENGA_DEVICE_TO_HOST, guard,
+                            workspace + RengaKernelGetWorkspace(kernel), sizeof guard));
+  RengaCall(RengaStreamSynchronize(device, NULL));
+  for (int i = 0; i < GUARD_BYTES; i++) Expect(guard[i] == GUARD_BYTE);
+  RengaCall(RengaDeviceFree(device, &workspace));
+  return RENGA_SUCCESS;
+}
+
 /* On the device; output 0 over input alias, -1: not. */
 static inline RengaErrorCode RunVariant(RengaDevice device, RengaKernel kernel,
                                         const RengaKernelContext *context, int alias, Variant *v)
 {
   const int n_in = v->op.n_in, count = n_in + v->op.n_out;
-  void *place[2 * MOST_LOW] = {NULL}, *workspace = NULL, *own = NULL;
-  RengaCall(RengaDeviceMalloc(device, RengaKernelGetWorkspace(kernel), &workspace));
+  void *place[2 * MOST_LOW] = {NULL}, *own = NULL;
+  char *workspace = NULL;
+  RengaCall(NewWorkspace(device, kernel, &workspace));
   for (int p = 0; p < count; p++) RengaCall(PutTensor(device, v, p, &place[p]));
   if (alias >= 0) own = place[n_in], place[n_in] = place[alias];
   RengaCall(
@@ -91,7 +114,7 @@ static inline RengaErrorCode RunVariant(RengaDevice device, RengaKernel kernel,
   RengaCall(RengaStreamSynchronize(device, NULL));
   if (alias >= 0) place[n_in] = own;
   for (int p = 0; p < count; p++) RengaCall(RengaDeviceFree(device, &place[p]));
-  RengaCall(RengaDeviceFree(device, &workspace));
+  RengaCall(FreeWorkspace(device, kernel, workspace));
   return RENGA_SUCCESS;
 }
 

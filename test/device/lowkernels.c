@@ -5,6 +5,7 @@
 #include "calls.h"
 #include "cases.h"
 #include "lowcalls.h"
+#include "renga/private/device.h"
 #include "rengacomm.h"
 
 static const RengaKernelContext context = {
@@ -64,6 +65,21 @@ static RengaErrorCode CheckAgain(const Bench *bench, int number, const RengaOpCa
   return RENGA_SUCCESS;
 }
 
+/* Kernels of the cpu do not keep whole tensors in float32, but for these. */
+static RengaErrorCode CheckNative(const RengaKernel kernel)
+{
+  static const char *const widened[] = {
+      "AttentionGrad",  "AveragePool", "AveragePoolGrad", "BatchNormalization",
+      "Conv",           "MaxPool",     "MaxPoolGrad",     "BatchNormalizationGrad",
+      "ConvGradWeight", "Cast",        "ConvGradInput"};
+  const char *name = kernel->call.op->name;
+  size_t i = 0;
+  while (i < sizeof widened / sizeof *widened && strcmp(widened[i], name) != 0) i++;
+  RengaCheck(!kernel->wide || i < sizeof widened / sizeof *widened, MPI_COMM_SELF,
+             RENGA_ERR_INTERNAL, "%s of 16-bit floats keeps whole tensors in float32", name);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckLow(const Bench *bench, int number, const RengaOpCall *op,
                                const void *const input[], RengaDataType type, unsigned mask)
 {
@@ -73,6 +89,7 @@ static RengaErrorCode CheckLow(const Bench *bench, int number, const RengaOpCall
   RengaCall(MakeVariants(bench->host, op, input, type, mask, &wide, &low));
   RengaCall(RengaKernelCreate(bench->device, &wide.op, &kernel[0]));
   RengaCall(RengaKernelCreate(bench->device, &low.op, &kernel[1]));
+  if (bench->all && mask == ~0u) RengaCall(CheckNative(kernel[1]));
   RengaCall(RunVariant(bench->device, kernel[0], &context, -1, &wide));
   RengaCall(RunVariant(bench->device, kernel[1], &context, -1, &low));
   for (int o = 0; o < op->n_out; o++) {

@@ -2,6 +2,7 @@
    buffer of the thread, and backward computes them again from the log-sum-exp (Dao et al.,
    FlashAttention, 2022, with whole rows in the cache). Causal blocks leave out the keys that none
    of their queries sees. */
+#include "low.h"
 #include "product.h"
 #include "random.h"
 #include "renga/private/op.h"
@@ -14,7 +15,9 @@ enum { BLOCK = 64 };
    summed are shared: one thread takes all their heads, in order. */
 typedef struct {
   int64_t queries, keys, width, value_width, pieces, shared;
-  int64_t row; /* floats per row of scores */
+  int64_t row;    /* floats per row of scores */
+  int64_t buffer; /* floats of each thread's workspace */
+  bool low;       /* not all is float32 */
   float scale, ratio;
   bool causal, mask, mask_gradient;
   int n; /* leading dimensions */
@@ -25,14 +28,27 @@ typedef struct {
   int64_t batch_factor, key;
 } Attention_Cpu;
 
-/* One head's share of the tensors. */
+/* One head, or a block of its queries, with float32 in place or in buffers of the thread. */
 typedef struct {
-  const float *q, *k, *v, *o, *dy, *whole, *mask;
-  float *y, *whole_out, *dq, *dk, *dv, *dmask;
+  const float *q, *k, *v, *o, *dy; /* q, o, dy: of a block */
+  float *dk, *dv, *dmask;
+  RengaDataType mask_type;
+  const void *mask; /* NULL: none */
+  int64_t mask_at;  /* element that the head's mask begins at */
+  float *mask_buffer;
   RengaDropout dropout;
   bool drop;
   int64_t sample, element; /* of dropout: number of the first probability in its sample */
 } Head;
+
+/* A buffer in a thread's workspace, behind the scores; NULL where all is float32 in place. */
+static float *TakeBuffer(const Attention_Cpu *s, float **free, int64_t count)
+{
+  if (!s->low) return NULL;
+  float *taken = *free;
+  *free += (count + 15) / 16 * 16;
+  return taken;
+}
 
 /* Piece and shared index -> head, offset of its mask, its place along the batch. */
 static void FindHead(const Attention_Cpu *s, const RengaKernelContext *context, int64_t piece,
@@ -67,7 +83,8 @@ static int64_t Seen(const Attention_Cpu *s, int64_t i)
 
 static void AddMask(const Attention_Cpu *s, const Head *h, int64_t i, int64_t n, float *scores)
 {
-  const float *mask = h->mask + i * s->mask_row;
+  const float *mask = RengaCpuRead(h->mask_type, h->mask, h->mask_at + i * s->mask_row,
+                                   s->mask_column ? n : 1, h->mask_buffer);
   if (s->mask_column) {
 #pragma omp simd
     for (int64_t j = 0; j < n; j++) scores[j] += mask[j];
@@ -82,17 +99,18 @@ static int64_t Scores(const Attention_Cpu *s, const Head *h, int64_t first, int6
                       float *scores)
 {
   int64_t limit = Seen(s, first + rows - 1);
-  RengaCpuGemm(false, true, rows, limit, s->width, s->scale, h->q + first * s->width, s->width,
-               h->k, s->width, 0, scores, s->row);
+  RengaCpuGemm(false, true, rows, limit, s->width, s->scale, h->q, s->width, h->k, s->width, 0,
+               scores, s->row);
   if (h->mask)
     for (int64_t i = 0; i < rows; i++)
       AddMask(s, h, first + i, Seen(s, first + i), scores + i * s->row);
   return limit;
 }
 
-static void ForwardBlock(const Attention_Cpu *s, const Head *h, int64_t first, float *scores)
+/* y: [rows, value_width]; whole: the log-sum-exp of each */
+static void ForwardBlock(const Attention_Cpu *s, const Head *h, int64_t first, int64_t rows,
+                         float *scores, float *y, float *whole)
 {
-  int64_t rows = RengaCpuSmaller(s->queries - first, BLOCK);
   int64_t limit = Scores(s, h, first, rows, scores);
   float inverse[BLOCK];
   for (int64_t i = 0; i < rows; i++) {
@@ -101,17 +119,50 @@ static void ForwardBlock(const Attention_Cpu *s, const Head *h, int64_t first, f
     float shift = RengaRowShift(RengaRowMax(seen, row));
     float sum = RengaRowExp(seen, row, shift, row);
     inverse[i] = sum > 0 ? 1 / sum : 0; /* 0: every key is masked */
-    if (h->whole_out) h->whole_out[first + i] = shift + logf(sum);
+    whole[i] = shift + logf(sum);
     if (h->drop)
       RengaCpuDropoutRun(&h->dropout, s->ratio, h->sample, h->element + (first + i) * s->keys, seen,
                          row, row);
     memset(row + seen, 0, (size_t)(limit - seen) * sizeof *row);
   }
-  float *y = h->y + first * s->value_width;
   RengaCpuGemm(false, false, rows, s->value_width, limit, 1, scores, s->row, h->v, s->value_width,
                0, y, s->value_width);
   for (int64_t i = 0; i < rows; i++)
     RengaRowScale(s->value_width, inverse[i], y + i * s->value_width);
+}
+
+/* The queries of a head from first on. */
+static void ForwardQueries(const RengaKernel kernel, Head *h, int64_t head, int64_t first,
+                           const void *const in[], void *const out[], float *free)
+{
+  const Attention_Cpu *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+  const int64_t rows = RengaCpuSmaller(s->queries - first, BLOCK);
+  const int64_t limit = Seen(s, first + rows - 1), query = head * s->queries + first;
+  const RengaDataType type = call->out[0].type;
+  float whole[BLOCK], *scores = free;
+  free += BLOCK * s->row;
+  h->q = RengaCpuRead(call->in[0].type, in[0], query * s->width, rows * s->width,
+                      TakeBuffer(s, &free, BLOCK * s->width));
+  h->k = RengaCpuRead(call->in[1].type, in[1], head * s->keys * s->width, limit * s->width,
+                      TakeBuffer(s, &free, s->keys * s->width));
+  h->v = RengaCpuRead(call->in[2].type, in[2], head * s->keys * s->value_width,
+                      limit * s->value_width, TakeBuffer(s, &free, s->keys * s->value_width));
+  h->mask_buffer = TakeBuffer(s, &free, s->row);
+  float *y = RengaCpuPlace(type, out[0], query * s->value_width,
+                           TakeBuffer(s, &free, BLOCK * s->value_width));
+  ForwardBlock(s, h, first, rows, scores, y, whole);
+  RengaCpuWrite(type, out[0], query * s->value_width, rows * s->value_width, y);
+  for (int64_t i = 0; i < rows && call->n_out > 1 && out[1]; i++)
+    RengaCpuPut(call->out[1].type, out[1], query + i, whole[i]);
+}
+
+/* The mask, input i. */
+static void SetMask(const RengaOpCall *call, const void *const in[], int i, int64_t at, Head *h)
+{
+  h->mask = in[i];
+  h->mask_type = call->in[i].type;
+  h->mask_at = at;
 }
 
 static RengaErrorCode AttentionForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
@@ -128,14 +179,9 @@ static RengaErrorCode AttentionForwardRun_Cpu(RengaKernel kernel, RengaStream st
     Head h = {.mask = NULL};
     int64_t head = 0, mask = 0;
     FindHead(s, context, piece / blocks, 0, &head, &mask, &h);
-    h.q = (const float *)in[0] + head * s->queries * s->width;
-    h.k = (const float *)in[1] + head * s->keys * s->width;
-    h.v = (const float *)in[2] + head * s->keys * s->value_width;
-    if (s->mask) h.mask = (const float *)in[3] + mask;
-    h.y = (float *)out[0] + head * s->queries * s->value_width;
-    if (kernel->call.n_out > 1 && out[1]) h.whole_out = (float *)out[1] + head * s->queries;
-    ForwardBlock(s, &h, piece % blocks * BLOCK,
-                 (float *)workspace + RengaCpuThread() * BLOCK * s->row);
+    if (s->mask) SetMask(&kernel->call, in, 3, mask, &h);
+    ForwardQueries(kernel, &h, head, piece % blocks * BLOCK, in, out,
+                   (float *)workspace + RengaCpuThread() * s->buffer);
   }
   return RENGA_SUCCESS;
 }
@@ -153,13 +199,11 @@ static void AddMaskGradient(const Attention_Cpu *s, const Head *h, int64_t i, in
 }
 
 /* p becomes the probability after dropout, dp the gradient of the score: ds = p (m dp - dy . o),
-   where m is the factor of dropout. */
+   where m is the factor of dropout. whole: log-sum-exp of query i; dot: dy . o */
 static void AttentionBackwardRow(const Attention_Cpu *s, const Head *h, int64_t i, int64_t limit,
-                                 float *p, float *dp)
+                                 float whole, float dot, float *p, float *dp)
 {
   int64_t seen = Seen(s, i);
-  float whole = h->whole[i] == -INFINITY ? 0 : h->whole[i];
-  float dot = RengaRowDot(s->value_width, h->dy + i * s->value_width, h->o + i * s->value_width);
 #pragma omp simd
   for (int64_t j = 0; j < seen; j++) p[j] = RengaExp(p[j] - whole);
   int64_t element = h->element + i * s->keys;
@@ -172,46 +216,68 @@ static void AttentionBackwardRow(const Attention_Cpu *s, const Head *h, int64_t 
   memset(dp + seen, 0, (size_t)(limit - seen) * sizeof *dp);
 }
 
-static void BackwardHead(const Attention_Cpu *s, const Head *h, float *p, float *dp)
+/* in: dy, q, k, v, o, log-sum-exp, (mask); p, dp: [rows, row]; dq: [rows, width] */
+static void BackwardBlock(const RengaKernel kernel, const Head *h, int64_t query, int64_t first,
+                          int64_t rows, const void *wholes, float *p, float *dp, float *dq)
 {
-  memset(h->dk, 0, (size_t)(s->keys * s->width) * sizeof *h->dk);
-  memset(h->dv, 0, (size_t)(s->keys * s->value_width) * sizeof *h->dv);
+  const Attention_Cpu *s = kernel->data;
+  int64_t limit = Scores(s, h, first, rows, p);
+  RengaCpuGemm(false, true, rows, limit, s->value_width, 1, h->dy, s->value_width, h->v,
+               s->value_width, 0, dp, s->row);
+  for (int64_t i = 0; i < rows; i++) {
+    float whole = RengaCpuGet(kernel->call.in[5].type, wholes, query + i);
+    float dot = RengaRowDot(s->value_width, h->dy + i * s->value_width, h->o + i * s->value_width);
+    AttentionBackwardRow(s, h, first + i, limit, whole == -INFINITY ? 0 : whole, dot,
+                         p + i * s->row, dp + i * s->row);
+  }
+  RengaCpuGemm(true, false, limit, s->value_width, rows, 1, p, s->row, h->dy, s->value_width, 1,
+               h->dv, s->value_width);
+  RengaCpuGemm(false, false, rows, s->width, limit, s->scale, dp, s->row, h->k, s->width, 0, dq,
+               s->width);
+  RengaCpuGemm(true, false, limit, s->width, rows, s->scale, dp, s->row, h->q, s->width, 1, h->dk,
+               s->width);
+}
+
+/* Block after block of a head's queries. */
+static void BackwardQueries(const RengaKernel kernel, Head *h, int64_t head, const void *const in[],
+                            void *const out[], float *scores, float *free)
+{
+  const Attention_Cpu *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+  const int64_t width = s->width, value = s->value_width;
+  float *q = TakeBuffer(s, &free, BLOCK * width), *dq = TakeBuffer(s, &free, BLOCK * width);
+  float *o = TakeBuffer(s, &free, BLOCK * value), *dy = TakeBuffer(s, &free, BLOCK * value);
   for (int64_t first = 0; first < s->queries; first += BLOCK) {
-    int64_t rows = RengaCpuSmaller(s->queries - first, BLOCK);
-    int64_t limit = Scores(s, h, first, rows, p);
-    const float *dy = h->dy + first * s->value_width, *q = h->q + first * s->width;
-    RengaCpuGemm(false, true, rows, limit, s->value_width, 1, dy, s->value_width, h->v,
-                 s->value_width, 0, dp, s->row);
-    for (int64_t i = 0; i < rows; i++)
-      AttentionBackwardRow(s, h, first + i, limit, p + i * s->row, dp + i * s->row);
-    RengaCpuGemm(true, false, limit, s->value_width, rows, 1, p, s->row, dy, s->value_width, 1,
-                 h->dv, s->value_width);
-    RengaCpuGemm(false, false, rows, s->width, limit, s->scale, dp, s->row, h->k, s->width, 0,
-                 h->dq + first * s->width, s->width);
-    RengaCpuGemm(true, false, limit, s->width, rows, s->scale, dp, s->row, q, s->width, 1, h->dk,
-                 s->width);
+    const int64_t rows = RengaCpuSmaller(s->queries - first, BLOCK);
+    const int64_t query = head * s->queries + first;
+    h->dy = RengaCpuRead(call->in[0].type, in[0], query * value, rows * value, dy);
+    h->q = RengaCpuRead(call->in[1].type, in[1], query * width, rows * width, q);
+    h->o = RengaCpuRead(call->in[4].type, in[4], query * value, rows * value, o);
+    float *made = RengaCpuPlace(call->out[0].type, out[0], query * width, dq);
+    BackwardBlock(kernel, h, query, first, rows, in[5], scores, scores + BLOCK * s->row, made);
+    RengaCpuWrite(call->out[0].type, out[0], query * width, rows * width, made);
   }
 }
 
-/* in: dy, q, k, v, o, log-sum-exp, (mask) */
-static Head HeadOfGradient(const Attention_Cpu *s, const Head *found, int64_t head, int64_t mask,
-                           const void *const in[], void *const out[])
+static void BackwardHead(const RengaKernel kernel, Head *h, int64_t head, const void *const in[],
+                         void *const out[], float *free)
 {
-  Head h = *found;
-  int64_t q = head * s->queries * s->width, k = head * s->keys * s->width;
-  int64_t v = head * s->keys * s->value_width, o = head * s->queries * s->value_width;
-  h.dy = (const float *)in[0] + o;
-  h.q = (const float *)in[1] + q;
-  h.k = (const float *)in[2] + k;
-  h.v = (const float *)in[3] + v;
-  h.o = (const float *)in[4] + o;
-  h.whole = (const float *)in[5] + head * s->queries;
-  h.mask = s->mask ? (const float *)in[6] + mask : NULL;
-  h.dq = (float *)out[0] + q;
-  h.dk = (float *)out[1] + k;
-  h.dv = (float *)out[2] + v;
-  h.dmask = s->mask_gradient ? (float *)out[3] + mask : NULL;
-  return h;
+  const Attention_Cpu *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+  const int64_t key = head * s->keys * s->width, value = head * s->keys * s->value_width;
+  const int64_t keys = s->keys * s->width, values = s->keys * s->value_width;
+  float *scores = free;
+  free += 2 * BLOCK * s->row;
+  h->k = RengaCpuRead(call->in[2].type, in[2], key, keys, TakeBuffer(s, &free, keys));
+  h->v = RengaCpuRead(call->in[3].type, in[3], value, values, TakeBuffer(s, &free, values));
+  h->dk = RengaCpuPlace(call->out[1].type, out[1], key, TakeBuffer(s, &free, keys));
+  h->dv = RengaCpuPlace(call->out[2].type, out[2], value, TakeBuffer(s, &free, values));
+  h->mask_buffer = TakeBuffer(s, &free, s->row);
+  memset(h->dk, 0, (size_t)keys * sizeof *h->dk);
+  memset(h->dv, 0, (size_t)values * sizeof *h->dv);
+  BackwardQueries(kernel, h, head, in, out, scores, free);
+  RengaCpuWrite(call->out[1].type, out[1], key, keys, h->dk);
+  RengaCpuWrite(call->out[2].type, out[2], value, values, h->dv);
 }
 
 static RengaErrorCode AttentionBackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
@@ -224,16 +290,15 @@ static RengaErrorCode AttentionBackwardRun_Cpu(RengaKernel kernel, RengaStream s
   if (s->mask_gradient) memset(out[3], 0, RengaTensorSpecBytes(&kernel->call.out[3]));
 #pragma omp parallel for schedule(dynamic)                                                         \
     num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
-  for (int64_t piece = 0; piece < s->pieces; piece++) {
-    float *p = (float *)workspace + 2 * RengaCpuThread() * BLOCK * s->row;
+  for (int64_t piece = 0; piece < s->pieces; piece++)
     for (int64_t shared = 0; shared < s->shared; shared++) {
-      Head found = {.mask = NULL};
+      Head h = {.mask = NULL};
       int64_t head = 0, mask = 0;
-      FindHead(s, context, piece, shared, &head, &mask, &found);
-      Head h = HeadOfGradient(s, &found, head, mask, in, out);
-      BackwardHead(s, &h, p, p + BLOCK * s->row);
+      FindHead(s, context, piece, shared, &head, &mask, &h);
+      if (s->mask) SetMask(&kernel->call, in, 6, mask, &h);
+      if (s->mask_gradient) h.dmask = (float *)out[3] + mask;
+      BackwardHead(kernel, &h, head, in, out, (float *)workspace + RengaCpuThread() * s->buffer);
     }
-  }
   return RENGA_SUCCESS;
 }
 
@@ -269,13 +334,23 @@ static void SetShape(Attention_Cpu *s, const RengaTensorSpec in[])
   }
 }
 
+/* Floats of a thread's workspace: scores, and where not all is float32 what is taken besides. */
+static int64_t FloatsOfThread(const Attention_Cpu *s, bool backward)
+{
+  const int64_t scores = (backward ? 2 : 1) * BLOCK * s->row;
+  const int64_t widths = (s->width + s->value_width + 32) * (backward ? 2 : 1);
+  return s->low ? scores + (s->keys + BLOCK) * widths + s->row : scores;
+}
+
 static RengaErrorCode CreateAttention_Cpu(RengaKernel kernel, int first, int mask)
 {
   const RengaOpCall *call = &kernel->call;
   const RengaTensorSpec *q = &call->in[first];
-  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32) || RengaTensorSpecCount(q) == 0 ||
+  if (!RengaCpuAllFloats(call, 0) || RengaTensorSpecCount(q) == 0 ||
       RengaTensorSpecCount(&call->in[first + 2]) == 0)
     return RENGA_SUCCESS;
+  if (first == 1 && call->n_out > 3 && RengaDeviceIsLow(call->out[3].type))
+    return RENGA_SUCCESS; /* heads add to it */
   Attention_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
@@ -297,9 +372,9 @@ static RengaErrorCode CreateAttention_Cpu(RengaKernel kernel, int first, int mas
     s->is_shared[d] = s->mask_gradient && s->mask_stride[d] == 0;
     *(s->is_shared[d] ? &s->shared : &s->pieces) *= s->extent[d];
   }
-  size_t buffers = first == 1 ? 2 : 1;
-  kernel->workspace =
-      buffers * BLOCK * (size_t)s->row * sizeof(float) * (size_t)kernel->device->threads;
+  s->low = RengaOpCallIsLow_Private(call);
+  s->buffer = FloatsOfThread(s, first == 1);
+  kernel->workspace = (size_t)(s->buffer * kernel->device->threads) * sizeof(float);
   kernel->run = first == 1 ? AttentionBackwardRun_Cpu : AttentionForwardRun_Cpu;
   return RENGA_SUCCESS;
 }

@@ -1,5 +1,6 @@
 /* Elementwise operators of two inputs that broadcast, and Where. */
 #include "broadcast.h"
+#include "low.h"
 #include "math.h"
 #include <string.h>
 
@@ -109,7 +110,34 @@ typedef struct {
   BinaryLoop_Cpu loop;
   size_t size, result_size;
   RengaCpuBroadcast shape;
+  bool low;
 } Binary;
+
+/* Part of a row where not all is float32: count results from y's element `to` on; the inputs begin
+   at the elements in at. */
+static void BinaryLow_Cpu(const RengaKernel kernel, const void *const in[], const int64_t at[],
+                          void *y, int64_t to, int64_t count)
+{
+  const Binary *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+  const RengaDataType type = call->out[0].type;
+  const int64_t *step = s->shape.step;
+  float buffer[3][RENGA_CPU_RUN];
+  for (int64_t done = 0; done < count; done += RENGA_CPU_RUN) {
+    const int64_t here = RengaCpuSmaller(count - done, RENGA_CPU_RUN);
+    const float *x[2];
+    for (int i = 0; i < 2; i++)
+      x[i] = RengaCpuRead(call->in[i].type, in[i], at[i] + done * step[i], step[i] ? here : 1,
+                          buffer[i]);
+    if (type == RENGA_BOOL) {
+      s->loop(here, x[0], step[0], x[1], step[1], (bool *)y + to + done);
+      continue;
+    }
+    float *made = RengaCpuPlace(type, y, to + done, buffer[2]);
+    s->loop(here, x[0], step[0], x[1], step[1], made);
+    RengaCpuWrite(type, y, to + done, here, made);
+  }
+}
 
 static RengaErrorCode BinaryRun_Cpu(RengaKernel kernel, RengaStream stream,
                                     const RengaKernelContext *context, const void *const in[],
@@ -127,11 +155,14 @@ static RengaErrorCode BinaryRun_Cpu(RengaKernel kernel, RengaStream stream,
     for (int64_t row = rows_of.first; row < rows_of.last; row++) {
       int64_t at[3];
       RengaCpuBroadcastAt(shape, row, at);
-      int64_t first = rows_of.column, here = rows_of.columns;
-      s->loop(
-          here, (const char *)in[0] + (size_t)(at[0] + first * shape->step[0]) * s->size,
-          shape->step[0], (const char *)in[1] + (size_t)(at[1] + first * shape->step[1]) * s->size,
-          shape->step[1], (char *)out[0] + (size_t)(row * shape->inner + first) * s->result_size);
+      int64_t here = rows_of.columns, to = row * shape->inner + rows_of.column;
+      for (int i = 0; i < 2; i++) at[i] += rows_of.column * shape->step[i];
+      if (s->low)
+        BinaryLow_Cpu(kernel, in, at, out[0], to, here);
+      else
+        s->loop(here, (const char *)in[0] + (size_t)at[0] * s->size, shape->step[0],
+                (const char *)in[1] + (size_t)at[1] * s->size, shape->step[1],
+                (char *)out[0] + (size_t)to * s->result_size);
     }
   }
   return RENGA_SUCCESS;
@@ -148,15 +179,18 @@ static void AllowAliases(RengaKernel kernel)
       kernel->alias |= RENGA_KERNEL_ALIAS(0, i);
 }
 
+static RengaDataType ComputedIn(RengaDataType type)
+{
+  return RengaDeviceIsLow(type) ? RENGA_FLOAT32 : type;
+}
+
 static RengaErrorCode BinaryCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
+  const RengaDataType type = ComputedIn(call->in[0].type);
   int r = 0;
-  while (r < N_ROWS &&
-         (rows[r].type != call->in[0].type || strcmp(rows[r].name, call->op->name) != 0))
-    r++;
-  if (r == N_ROWS || call->in[1].type != call->in[0].type || RengaOpCallIsLow_Private(call))
-    return RENGA_SUCCESS;
+  while (r < N_ROWS && (rows[r].type != type || strcmp(rows[r].name, call->op->name) != 0)) r++;
+  if (r == N_ROWS || ComputedIn(call->in[1].type) != type) return RENGA_SUCCESS;
   Binary *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
@@ -164,6 +198,7 @@ static RengaErrorCode BinaryCreate_Cpu(RengaKernel kernel)
   s->loop = rows[r].loop;
   s->size = RengaDataTypeSize(call->in[0].type);
   s->result_size = RengaDataTypeSize(call->out[0].type);
+  s->low = RengaOpCallIsLow_Private(call);
   RengaCpuBroadcastInit(&s->shape, &call->out[0], 2, call->in);
   AllowAliases(kernel);
   kernel->run = BinaryRun_Cpu;
@@ -173,12 +208,16 @@ static RengaErrorCode BinaryCreate_Cpu(RengaKernel kernel)
 static void ChooseBinary_Cpu(int64_t count, size_t size, const bool *condition, int64_t step,
                              const char *a, int64_t step_a, const char *b, int64_t step_b, char *y)
 {
-  if (size == 4) {
-    const int32_t *u = (const int32_t *)a, *v = (const int32_t *)b;
-    for (int64_t i = 0; i < count; i++)
-      ((int32_t *)y)[i] = condition[i * step] ? u[i * step_a] : v[i * step_b];
-    return;
+#define CHOOSE(type)                                                                               \
+  if (size == sizeof(type)) {                                                                      \
+    const type *u = (const type *)a, *v = (const type *)b;                                         \
+    for (int64_t i = 0; i < count; i++)                                                            \
+      ((type *)y)[i] = condition[i * step] ? u[i * step_a] : v[i * step_b];                        \
+    return;                                                                                        \
   }
+  CHOOSE(int32_t)
+  CHOOSE(int16_t)
+#undef CHOOSE
   for (int64_t i = 0; i < count; i++)
     memcpy(y + (size_t)i * size,
            condition[i * step] ? a + (size_t)(i * step_a) * size : b + (size_t)(i * step_b) * size,

@@ -56,6 +56,10 @@ static void CopyRun(int64_t count, size_t size, const char *from, int64_t from_s
     const int32_t *source = (const int32_t *)from;
     int32_t *target = (int32_t *)to;
     for (int64_t i = 0; i < count; i++) target[i * to_step] = source[i * from_step];
+  } else if (size == 2) {
+    const int16_t *source = (const int16_t *)from;
+    int16_t *target = (int16_t *)to;
+    for (int64_t i = 0; i < count; i++) target[i * to_step] = source[i * from_step];
   } else {
     for (int64_t i = 0; i < count; i++)
       memcpy(to + i * to_step * (int64_t)size, from + i * from_step * (int64_t)size, size);
@@ -72,6 +76,10 @@ static void TurnBlock_Cpu(int64_t rows, int64_t columns, size_t size, const char
       if (size == 4) {
         const int32_t *source = (const int32_t *)from + i;
         int32_t *target = (int32_t *)to + i * to_stride;
+        for (int64_t j = start; j < end; j++) target[j] = source[j * from_stride];
+      } else if (size == 2) {
+        const int16_t *source = (const int16_t *)from + i;
+        int16_t *target = (int16_t *)to + i * to_stride;
         for (int64_t j = start; j < end; j++) target[j] = source[j * from_stride];
       } else {
         for (int64_t j = start; j < end; j++)

@@ -1,5 +1,5 @@
 /* Dropout and random numbers: the same as on any other device and layout. */
-#include "cpu.h"
+#include "low.h"
 #include "random.h"
 #include "renga/private/op.h"
 #include <string.h>
@@ -11,6 +11,7 @@ typedef struct {
   float ratio;
 } Dropout_Cpu;
 
+/* x and y begin at element first. */
 static void DropoutPiece(const Dropout_Cpu *s, const RengaDropout *dropout, int64_t first_sample,
                          int64_t first, int64_t last, const float *x, float *y)
 {
@@ -20,10 +21,30 @@ static void DropoutPiece(const Dropout_Cpu *s, const RengaDropout *dropout, int6
     int64_t samples = s->batch / s->factor, sample = row % samples, before = row / samples;
     int64_t element = before * run + in_run;
     if (x)
-      RengaCpuDropoutRun(dropout, s->ratio, first_sample + sample, element, here, x + at, y + at);
+      RengaCpuDropoutRun(dropout, s->ratio, first_sample + sample, element, here, x + at - first,
+                         y + at - first);
     else
-      RengaCpuUniformRun(dropout, first_sample + sample, element, here, y + at);
+      RengaCpuUniformRun(dropout, first_sample + sample, element, here, y + at - first);
     at += here;
+  }
+}
+
+/* A piece of which not all is float32; draw: else the inputs as they are. */
+static void DropoutLow(const RengaKernel kernel, const RengaDropout *dropout, bool draw,
+                       int64_t first_sample, int64_t first, int64_t last, const void *x, void *y)
+{
+  const Dropout_Cpu *s = kernel->data;
+  const RengaDataType type = kernel->call.out[0].type;
+  float buffer[2][RENGA_CPU_RUN];
+  for (int64_t at = first; at < last; at += RENGA_CPU_RUN) {
+    const int64_t here = RengaCpuSmaller(last - at, RENGA_CPU_RUN);
+    const float *from = x ? RengaCpuRead(kernel->call.in[0].type, x, at, here, buffer[0]) : NULL;
+    float *to = RengaCpuPlace(type, y, at, buffer[1]);
+    if (draw)
+      DropoutPiece(s, dropout, first_sample, at, at + here, from, to);
+    else
+      memcpy(to, from, (size_t)here * sizeof *to);
+    RengaCpuWrite(type, y, at, here, to);
   }
 }
 
@@ -35,6 +56,7 @@ static RengaErrorCode DropoutRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)workspace;
   const Dropout_Cpu *s = kernel->data;
   RengaDropout dropout = RengaDropoutStart(context->seed, context->step, s->key);
+  const bool low = RengaOpCallIsLow_Private(&kernel->call);
   const float *x = kernel->call.n_in > 0 ? in[0] : NULL;
   bool draw = !x || (context->training && s->ratio > 0);
   int64_t pieces = RengaCpuPieces(s->count, RENGA_CPU_PIECE);
@@ -44,8 +66,10 @@ static RengaErrorCode DropoutRun_Cpu(RengaKernel kernel, RengaStream stream,
     int64_t first = piece * RENGA_CPU_PIECE,
             last = RengaCpuSmaller(s->count, first + RENGA_CPU_PIECE);
     float *y = out[0];
-    if (draw)
-      DropoutPiece(s, &dropout, context->sample, first, last, x, y);
+    if (low)
+      DropoutLow(kernel, &dropout, draw, context->sample, first, last, x, y);
+    else if (draw)
+      DropoutPiece(s, &dropout, context->sample, first, last, x ? x + first : NULL, y + first);
     else if (x != y)
       memcpy(y + first, x + first, (size_t)(last - first) * sizeof *y);
   }
@@ -76,7 +100,7 @@ static RengaErrorCode CreateDraws(RengaKernel kernel, const RengaTensorSpec *x, 
 static RengaErrorCode DropoutCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
-  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  if (!RengaCpuAllFloats(call, 0)) return RENGA_SUCCESS;
   RengaCall(CreateDraws(kernel, &call->in[0], RengaAttributesReal(call->attributes, "ratio", 0.5)));
   kernel->alias = RENGA_KERNEL_ALIAS(0, 0);
   return RENGA_SUCCESS;
@@ -84,7 +108,7 @@ static RengaErrorCode DropoutCreate_Cpu(RengaKernel kernel)
 
 static RengaErrorCode RandomUniformCreate_Cpu(RengaKernel kernel)
 {
-  if (kernel->call.out[0].type != RENGA_FLOAT32) return RENGA_SUCCESS;
+  if (!RengaCpuAllFloats(&kernel->call, 0)) return RENGA_SUCCESS;
   RengaCall(CreateDraws(kernel, &kernel->call.out[0], 0));
   return RENGA_SUCCESS;
 }

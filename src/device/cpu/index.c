@@ -1,14 +1,15 @@
 /* Gather and its gradient: the embedding of tokens. */
-#include "cpu.h"
+#include "low.h"
 #include "renga/private/op.h"
 #include <string.h>
 
 /* data is [outer, length, inner], indices [count], the result [outer, count, inner] */
 typedef struct {
   int64_t outer, length, inner, count;
-  int64_t padding; /* the row that gets no gradient; -1: none */
-  size_t size;     /* bytes of an element */
-  bool wide;       /* indices are int64, else int32 */
+  int64_t padding;   /* the row that gets no gradient; -1: none */
+  int64_t per_range; /* rows of the gradient that are made together */
+  size_t size;       /* bytes of an element */
+  bool wide;         /* indices are int64, else int32 */
 } Gather_Cpu;
 
 static int64_t IndexAt(const Gather_Cpu *s, const void *indices, int64_t i)
@@ -82,20 +83,35 @@ static RengaErrorCode GatherCreate_Cpu(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-/* Rows [first, last) of the table's gradient: every thread reads all indices and keeps its own, so
-   that each row is summed in ascending position. */
-static void GradientRows(const Gather_Cpu *s, const void *indices, const float *dy, float *dx,
-                         int64_t outer, int64_t first, int64_t last)
+static void AddToRow(int64_t n, const float *x, float *row)
 {
-  float *table = dx + (outer * s->length) * s->inner;
-  memset(table + first * s->inner, 0, (size_t)((last - first) * s->inner) * sizeof *dx);
-  const float *from = dy + outer * s->count * s->inner;
-  for (int64_t i = 0; i < s->count; i++, from += s->inner) {
-    int64_t index = IndexAt(s, indices, i);
-    if (index < first || index >= last || index == s->padding) continue;
-    float *row = table + index * s->inner;
 #pragma omp simd
-    for (int64_t j = 0; j < s->inner; j++) row[j] += from[j];
+  for (int64_t j = 0; j < n; j++) row[j] += x[j];
+}
+
+static void AddLowToRow(RengaDataType type, const void *x, int64_t at, int64_t n, float *row)
+{
+  float buffer[RENGA_CPU_RUN];
+  for (int64_t j = 0; j < n; j += RENGA_CPU_RUN) {
+    const int64_t here = RengaCpuSmaller(n - j, RENGA_CPU_RUN);
+    AddToRow(here, RengaCpuRead(type, x, at + j, here, buffer), row + j);
+  }
+}
+
+/* Rows [first, last) of the table's gradient, of which the first one is at rows: every thread reads
+   all indices and keeps its own, so that each row is summed in ascending position. */
+static void GradientRows(const Gather_Cpu *s, const void *indices, RengaDataType type,
+                         const void *dy, int64_t outer, int64_t first, int64_t last, float *rows)
+{
+  memset(rows, 0, (size_t)((last - first) * s->inner) * sizeof *rows);
+  for (int64_t i = 0; i < s->count; i++) {
+    int64_t index = IndexAt(s, indices, i), from = (outer * s->count + i) * s->inner;
+    if (index < first || index >= last || index == s->padding) continue;
+    float *row = rows + (index - first) * s->inner;
+    if (type == RENGA_FLOAT32)
+      AddToRow(s->inner, (const float *)dy + from, row);
+    else
+      AddLowToRow(type, dy, from, s->inner, row);
   }
 }
 
@@ -105,27 +121,46 @@ static RengaErrorCode GatherGradRun_Cpu(RengaKernel kernel, RengaStream stream,
 {
   (void)stream;
   (void)context;
-  (void)workspace;
-  enum { RANGES = 32 };
   const Gather_Cpu *s = kernel->data;
+  const RengaDataType from = kernel->call.in[0].type, to = kernel->call.out[0].type;
   RengaCall(CheckIndices(s, "GatherGrad", in[1]));
-  int64_t per_range = RengaCpuPieces(s->length, RANGES);
-  if (per_range * s->inner < RENGA_CPU_PIECE) per_range = RENGA_CPU_PIECE / (s->inner + 1) + 1;
-  int64_t ranges = RengaCpuPieces(s->length, per_range), pieces = s->outer * ranges;
+  int64_t ranges = RengaCpuPieces(s->length, s->per_range), pieces = s->outer * ranges;
 #pragma omp parallel for schedule(dynamic)                                                         \
     num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
-    int64_t first = piece % ranges * per_range;
-    GradientRows(s, in[1], in[0], out[0], piece / ranges, first,
-                 RengaCpuSmaller(s->length, first + per_range));
+    int64_t first = piece % ranges * s->per_range, outer = piece / ranges;
+    int64_t last = RengaCpuSmaller(s->length, first + s->per_range);
+    int64_t at = (outer * s->length + first) * s->inner;
+    float *buffer = (float *)workspace + s->per_range * s->inner * RengaCpuThread();
+    float *rows = RengaCpuPlace(to, out[0], at, buffer);
+    GradientRows(s, in[1], from, in[0], outer, first, last, rows);
+    RengaCpuWrite(to, out[0], at, (last - first) * s->inner, rows);
   }
   return RENGA_SUCCESS;
 }
 
+/* Rows of a range; low: those of a range are added up in a buffer. */
+static int64_t RangeOf(const Gather_Cpu *s, bool low)
+{
+  enum { RANGES = 32, BUFFER = 1 << 16 };
+  int64_t rows = RengaCpuPieces(s->length, RANGES);
+  if (low && rows * s->inner > BUFFER) rows = BUFFER / s->inner;
+  if (rows * s->inner < RENGA_CPU_PIECE) rows = RENGA_CPU_PIECE / (s->inner + 1) + 1;
+  return rows;
+}
+
 static RengaErrorCode GatherGradCreate_Cpu(RengaKernel kernel)
 {
-  if (kernel->call.in[0].type == RENGA_FLOAT32 && kernel->call.out[0].type == RENGA_FLOAT32)
-    RengaCall(CreateGather_Cpu(kernel, &kernel->call.out[0], GatherGradRun_Cpu));
+  const RengaOpCall *call = &kernel->call;
+  const bool low = RengaDeviceIsLow(call->out[0].type);
+  if (!RengaCpuIsFloat(call->in[0].type) || !RengaCpuIsFloat(call->out[0].type))
+    return RENGA_SUCCESS;
+  RengaCall(CreateGather_Cpu(kernel, &call->out[0], GatherGradRun_Cpu));
+  Gather_Cpu *s = kernel->data;
+  if (!s) return RENGA_SUCCESS;
+  s->per_range = RangeOf(s, low);
+  if (low)
+    kernel->workspace = (size_t)(s->per_range * s->inner * kernel->device->threads) * sizeof(float);
   return RENGA_SUCCESS;
 }
 

@@ -1,11 +1,13 @@
 /* Linear, its gradients, and MatMul, as tiled products. */
-#include "product.h"
+#include "low.h"
+#include "lowproduct.h"
 #include "renga/private/op.h"
 
-/* x is [rows, in], w [in, out] or with transB [out, in], y [rows, out] */
+/* c = a b (+ bias): which inputs are the factors. */
 typedef struct {
-  int64_t rows, in, out;
-  bool trans;
+  RengaCpuProduct product; /* all but the pointers */
+  int a, b;
+  RengaCpuLowProduct *low; /* NULL: all is float32 */
 } Linear_Cpu;
 
 static int64_t LastDimension(const RengaTensorSpec *spec)
@@ -18,128 +20,158 @@ static int64_t RowsOf_Cpu(const RengaTensorSpec *spec)
   return RengaOpProduct(spec, 0, spec->ndim - 1);
 }
 
+static RengaErrorCode CheckStatus_Cpu(int status)
+{
+  RengaCheck(status == 0, MPI_COMM_SELF, RENGA_ERR_LIBRARY, "oneDNN: status %d", status);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunLow(const Linear_Cpu *s, int threads, const void *const in[],
+                             const void *bias, void *c, void *workspace)
+{
+  const int64_t tiles = s->low->tiling.rows * s->low->tiling.columns;
+  int failed = 0;
+#pragma omp parallel for schedule(dynamic) num_threads(RengaCpuThreads(threads, tiles))
+  for (int64_t tile = 0; tile < tiles; tile++) {
+    const int status = RengaCpuLowProductTile(s->low, tile, in[s->a], in[s->b], bias, c, workspace);
+    if (status) {
+#pragma omp atomic write
+      failed = status;
+    }
+  }
+  RengaCall(CheckStatus_Cpu(failed));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode LinearRun_Cpu(RengaKernel kernel, RengaStream stream,
                                     const RengaKernelContext *context, const void *const in[],
                                     void *const out[], void *workspace)
 {
   (void)stream;
   (void)context;
-  (void)workspace;
   const Linear_Cpu *s = kernel->data;
-  RengaCpuProduct product = {.trans_b = s->trans,
-                             .m = s->rows,
-                             .n = s->out,
-                             .k = s->in,
-                             .lda = s->in,
-                             .ldb = s->trans ? s->in : s->out,
-                             .ldc = s->out,
-                             .alpha = 1,
-                             .a = in[0],
-                             .b = in[1],
-                             .bias = kernel->call.n_in > 2 ? in[2] : NULL,
-                             .c = out[0]};
+  const void *bias = kernel->call.n_in > 2 ? in[2] : NULL;
+  RengaCpuProduct product = s->product;
+  if (s->low) {
+    RengaCall(RunLow(s, kernel->device->threads, in, bias, out[0], workspace));
+    return RENGA_SUCCESS;
+  }
+  product.a = in[s->a];
+  product.b = in[s->b];
+  product.bias = bias;
+  product.c = out[0];
   RengaCpuMultiply(kernel->device->threads, &product);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DestroyLinear(RengaKernel kernel)
+{
+  Linear_Cpu *s = kernel->data;
+  if (s) RengaCall(RengaCpuLowProductDestroy(&s->low));
+  RengaFree(&kernel->data);
+  return RENGA_SUCCESS;
+}
+
+/* The product with the types that the call's tensors have. */
+static RengaCpuLowShape LowShapeOf(const RengaOpCall *call, const RengaCpuProduct *p, int a, int b)
+{
+  const bool has_bias = RengaOpCallHasInput(call, 2);
+  return (RengaCpuLowShape){.trans_a = p->trans_a,
+                            .trans_b = p->trans_b,
+                            .has_bias = has_bias,
+                            .m = p->m,
+                            .n = p->n,
+                            .k = p->k,
+                            .lda = p->lda,
+                            .ldb = p->ldb,
+                            .ldc = p->ldc,
+                            .alpha = p->alpha,
+                            .a = call->in[a].type,
+                            .b = call->in[b].type,
+                            .bias = has_bias ? call->in[2].type : RENGA_FLOAT32,
+                            .c = call->out[0].type};
+}
+
+static RengaErrorCode CreateLinear(RengaKernel kernel, const RengaCpuProduct *product, int a, int b)
+{
+  const RengaOpCall *call = &kernel->call;
+  const int threads = kernel->device->threads;
+  if (!RengaCpuAllFloats(call, 0)) return RENGA_SUCCESS;
+  Linear_Cpu *s = NULL;
+  RengaCall(RengaMalloc(1, &s));
+  *s = (Linear_Cpu){.product = *product, .a = a, .b = b};
+  kernel->data = s;
+  kernel->destroy = DestroyLinear;
+  if (RengaOpCallIsLow_Private(call)) {
+    const RengaCpuLowShape shape = LowShapeOf(call, product, a, b);
+    RengaCall(RengaCpuLowProductCreate(threads, &shape, &s->low));
+    kernel->workspace = s->low->bytes * (size_t)threads;
+  }
+  kernel->run = LinearRun_Cpu;
+  return RENGA_SUCCESS;
+}
+
+/* x is [rows, in], w [in, out] or with transB [out, in], y [rows, out] */
+static RengaErrorCode LinearCreate_Cpu(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  const bool trans = RengaAttributesInt(call->attributes, "transB", 0) != 0;
+  const int64_t in = LastDimension(&call->in[0]), out = LastDimension(&call->out[0]);
+  const RengaCpuProduct product = {.trans_b = trans,
+                                   .m = RowsOf_Cpu(&call->in[0]),
+                                   .n = out,
+                                   .k = in,
+                                   .lda = in,
+                                   .ldb = trans ? in : out,
+                                   .ldc = out,
+                                   .alpha = 1};
+  RengaCall(CreateLinear(kernel, &product, 0, 1));
   return RENGA_SUCCESS;
 }
 
 /* dx = dy w^T */
-static RengaErrorCode LinearGradInputRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                             const RengaKernelContext *context,
-                                             const void *const in[], void *const out[],
-                                             void *workspace)
+static RengaErrorCode LinearGradInputCreate_Cpu(RengaKernel kernel)
 {
-  (void)stream;
-  (void)context;
-  (void)workspace;
-  const Linear_Cpu *s = kernel->data;
-  RengaCpuProduct product = {.trans_b = !s->trans,
-                             .m = s->rows,
-                             .n = s->in,
-                             .k = s->out,
-                             .lda = s->out,
-                             .ldb = s->trans ? s->in : s->out,
-                             .ldc = s->in,
-                             .alpha = 1,
-                             .a = in[0],
-                             .b = in[1],
-                             .c = out[0]};
-  RengaCpuMultiply(kernel->device->threads, &product);
+  const RengaOpCall *call = &kernel->call;
+  const bool trans = RengaAttributesInt(call->attributes, "transB", 0) != 0;
+  const int64_t in = LastDimension(&call->out[0]), out = LastDimension(&call->in[0]);
+  const RengaCpuProduct product = {.trans_b = !trans,
+                                   .m = RowsOf_Cpu(&call->in[0]),
+                                   .n = in,
+                                   .k = out,
+                                   .lda = out,
+                                   .ldb = trans ? in : out,
+                                   .ldc = in,
+                                   .alpha = 1};
+  RengaCall(CreateLinear(kernel, &product, 0, 1));
   return RENGA_SUCCESS;
 }
 
 /* dw = x^T dy, or dy^T x */
-static RengaErrorCode LinearGradWeightRun_Cpu(RengaKernel kernel, RengaStream stream,
-                                              const RengaKernelContext *context,
-                                              const void *const in[], void *const out[],
-                                              void *workspace)
-{
-  (void)stream;
-  (void)context;
-  (void)workspace;
-  const Linear_Cpu *s = kernel->data;
-  RengaCpuProduct product = {.trans_a = true,
-                             .m = s->in,
-                             .n = s->out,
-                             .k = s->rows,
-                             .lda = s->in,
-                             .ldb = s->out,
-                             .ldc = s->out,
-                             .alpha = 1,
-                             .a = in[0],
-                             .b = in[1],
-                             .c = out[0]};
-  if (s->trans) {
-    product.m = product.lda = s->out;
-    product.n = product.ldb = product.ldc = s->in;
-    product.a = in[1];
-    product.b = in[0];
-  }
-  RengaCpuMultiply(kernel->device->threads, &product);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode CreateLinear(RengaKernel kernel, RengaKernelRunFunction run, int64_t rows,
-                                   int64_t in, int64_t out)
-{
-  const RengaOpCall *call = &kernel->call;
-  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
-  Linear_Cpu *s = NULL;
-  RengaCall(RengaMalloc(1, &s));
-  *s = (Linear_Cpu){rows, in, out, RengaAttributesInt(call->attributes, "transB", 0) != 0};
-  kernel->data = s;
-  kernel->destroy = RengaCpuFreeData;
-  kernel->run = run;
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LinearCreate_Cpu(RengaKernel kernel)
-{
-  const RengaOpCall *call = &kernel->call;
-  RengaCall(CreateLinear(kernel, LinearRun_Cpu, RowsOf_Cpu(&call->in[0]),
-                         LastDimension(&call->in[0]), LastDimension(&call->out[0])));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode LinearGradInputCreate_Cpu(RengaKernel kernel)
-{
-  const RengaOpCall *call = &kernel->call;
-  RengaCall(CreateLinear(kernel, LinearGradInputRun_Cpu, RowsOf_Cpu(&call->in[0]),
-                         LastDimension(&call->out[0]), LastDimension(&call->in[0])));
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode LinearGradWeightCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
-  RengaCall(CreateLinear(kernel, LinearGradWeightRun_Cpu, RowsOf_Cpu(&call->in[0]),
-                         LastDimension(&call->in[0]), LastDimension(&call->in[1])));
+  const bool trans = RengaAttributesInt(call->attributes, "transB", 0) != 0;
+  const int64_t in = LastDimension(&call->in[0]), out = LastDimension(&call->in[1]);
+  const int64_t m = trans ? out : in, n = trans ? in : out;
+  const RengaCpuProduct product = {.trans_a = true,
+                                   .m = m,
+                                   .n = n,
+                                   .k = RowsOf_Cpu(&call->in[0]),
+                                   .lda = m,
+                                   .ldb = n,
+                                   .ldc = n,
+                                   .alpha = 1};
+  RengaCall(CreateLinear(kernel, &product, trans ? 1 : 0, trans ? 0 : 1));
   return RENGA_SUCCESS;
 }
 
 typedef struct {
   RengaOpMatMul shape;
-  float alpha;
   int64_t batches;
+  RengaCpuProduct product; /* of a batch, all but the pointers */
+  RengaCpuTiling tiling;
+  RengaCpuLowProduct *low; /* NULL: all is float32 */
 } MatMul_Cpu;
 
 /* Where b is the same for all batches and the rows of a follow each other, they are one batch. */
@@ -175,57 +207,92 @@ static int64_t LargerSize_Cpu(int64_t a, int64_t b)
   return a > b ? a : b;
 }
 
+/* Element i of a tensor. */
+static void *At_Cpu(const RengaTensorSpec *spec, const void *data, int64_t i)
+{
+  return (char *)(uintptr_t)data + (size_t)i * RengaDataTypeSize(spec->type);
+}
+
 static RengaErrorCode MatMulRun_Cpu(RengaKernel kernel, RengaStream stream,
                                     const RengaKernelContext *context, const void *const in[],
                                     void *const out[], void *workspace)
 {
   (void)stream;
   (void)context;
-  (void)workspace;
   const MatMul_Cpu *s = kernel->data;
   const RengaOpMatMul *shape = &s->shape;
-  bool trans_a = shape->a_column != 1, trans_b = shape->b_column != 1;
-  RengaCpuProduct common = {.trans_a = trans_a,
-                            .trans_b = trans_b,
-                            .m = shape->m,
-                            .n = shape->n,
-                            .k = shape->k,
-                            .lda = trans_a ? LargerSize_Cpu(shape->a_column, shape->m)
-                                           : LargerSize_Cpu(shape->a_row, shape->k),
-                            .ldb = trans_b ? LargerSize_Cpu(shape->b_column, shape->k)
-                                           : LargerSize_Cpu(shape->b_row, shape->n),
-                            .ldc = shape->n,
-                            .alpha = s->alpha};
-  if (shape->m == 0 || shape->n == 0) return RENGA_SUCCESS;
-  RengaCpuTiling tiling = RengaCpuTile(shape->m, shape->n);
-  int64_t tiles = tiling.rows * tiling.columns, pieces = s->batches * tiles;
+  const int64_t tiles = s->tiling.rows * s->tiling.columns, pieces = s->batches * tiles;
+  int failed = 0;
 #pragma omp parallel for schedule(dynamic)                                                         \
     num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
-    RengaCpuProduct product = common;
-    int64_t batch = piece / tiles, a = 0, b = 0;
+    RengaCpuProduct product = s->product;
+    int64_t batch = piece / tiles, a = 0, b = 0, c = batch * shape->m * shape->n;
+    int status = 0;
     BatchOffsets(shape, batch, &a, &b);
     product.a = (const float *)in[0] + a;
     product.b = (const float *)in[1] + b;
-    product.c = (float *)out[0] + batch * shape->m * shape->n;
-    RengaCpuMultiplyTile(&product, &tiling, piece % tiles);
+    product.c = (float *)out[0] + c;
+    if (s->low)
+      status = RengaCpuLowProductTile(s->low, piece % tiles, At_Cpu(&kernel->call.in[0], in[0], a),
+                                      At_Cpu(&kernel->call.in[1], in[1], b), NULL,
+                                      At_Cpu(&kernel->call.out[0], out[0], c), workspace);
+    else
+      RengaCpuMultiplyTile(&product, &s->tiling, piece % tiles);
+    if (status) {
+#pragma omp atomic write
+      failed = status;
+    }
   }
+  RengaCall(CheckStatus_Cpu(failed));
   return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DestroyMatMul(RengaKernel kernel)
+{
+  MatMul_Cpu *s = kernel->data;
+  if (s) RengaCall(RengaCpuLowProductDestroy(&s->low));
+  RengaFree(&kernel->data);
+  return RENGA_SUCCESS;
+}
+
+static void SetProduct(MatMul_Cpu *s, float alpha)
+{
+  const RengaOpMatMul *shape = &s->shape;
+  const bool trans_a = shape->a_column != 1, trans_b = shape->b_column != 1;
+  s->product = (RengaCpuProduct){.trans_a = trans_a,
+                                 .trans_b = trans_b,
+                                 .m = shape->m,
+                                 .n = shape->n,
+                                 .k = shape->k,
+                                 .lda = trans_a ? LargerSize_Cpu(shape->a_column, shape->m)
+                                                : LargerSize_Cpu(shape->a_row, shape->k),
+                                 .ldb = trans_b ? LargerSize_Cpu(shape->b_column, shape->k)
+                                                : LargerSize_Cpu(shape->b_row, shape->n),
+                                 .ldc = shape->n,
+                                 .alpha = alpha};
+  if (shape->m > 0 && shape->n > 0) s->tiling = RengaCpuTile(shape->m, shape->n);
 }
 
 static RengaErrorCode MatMulCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
-  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  const int threads = kernel->device->threads;
+  if (!RengaCpuAllFloats(call, 0)) return RENGA_SUCCESS;
   MatMul_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
-  kernel->destroy = RengaCpuFreeData;
+  kernel->destroy = DestroyMatMul;
   RengaCall(RengaOpGetMatMul(call, &s->shape));
-  s->alpha = (float)RengaAttributesReal(call->attributes, "alpha", 1);
   s->batches = 1;
   for (int i = 0; i < s->shape.n_batch; i++) s->batches *= s->shape.batch[i];
   JoinBatches(s);
+  SetProduct(s, (float)RengaAttributesReal(call->attributes, "alpha", 1));
+  if (RengaOpCallIsLow_Private(call)) {
+    const RengaCpuLowShape shape = LowShapeOf(call, &s->product, 0, 1);
+    RengaCall(RengaCpuLowProductCreate(threads, &shape, &s->low));
+    kernel->workspace = s->low->bytes * (size_t)threads;
+  }
   kernel->run = MatMulRun_Cpu;
   return RENGA_SUCCESS;
 }

@@ -1,5 +1,5 @@
 /* CrossEntropy from scores, its gradient, and the count of labels. */
-#include "cpu.h"
+#include "low.h"
 #include "renga/private/op.h"
 #include "rows.h"
 
@@ -25,6 +25,30 @@ static RengaErrorCode CheckLabels_Cpu(const Loss_Cpu *s, const void *labels)
   return RENGA_SUCCESS;
 }
 
+/* Scores at, at + inner, ... of 16 bits, run after run. */
+static float LogSumExpLow(const Loss_Cpu *s, RengaDataType type, const void *x, int64_t at)
+{
+  float most = -INFINITY, sum = 0, shift = 0, buffer[RENGA_CPU_RUN];
+  for (int pass = 0; pass < 2; pass++) {
+    for (int64_t c = 0; c < s->classes; c += RENGA_CPU_RUN) {
+      const int64_t here = RengaCpuSmaller(s->classes - c, RENGA_CPU_RUN);
+      if (s->inner == 1)
+        RengaCpuWiden(type, here, (const uint16_t *)x + at + c, buffer);
+      else
+        for (int64_t i = 0; i < here; i++)
+          buffer[i] = RengaCpuGet(type, x, at + (c + i) * s->inner);
+      if (pass == 1) {
+        sum += RengaRowSumExp(here, buffer, shift);
+        continue;
+      }
+      const float here_most = RengaRowMax(here, buffer);
+      most = here_most > most ? here_most : most;
+    }
+    shift = RengaRowShift(most);
+  }
+  return shift + logf(sum);
+}
+
 static float LogSumExp_Cpu(const Loss_Cpu *s, const float *x)
 {
   if (s->inner == 1) {
@@ -38,6 +62,12 @@ static float LogSumExp_Cpu(const Loss_Cpu *s, const float *x)
   return shift + logf(sum);
 }
 
+/* Of a label's class; 1 without weights, input i. */
+static float WeightOf(const RengaOpCall *call, const void *const in[], int i, int64_t label)
+{
+  return i < call->n_in && in[i] ? RengaCpuGet(call->in[i].type, in[i], label) : 1;
+}
+
 /* part[piece]: the sum of a piece's rows, in order */
 static RengaErrorCode LossForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
                                          const RengaKernelContext *context, const void *const in[],
@@ -46,8 +76,9 @@ static RengaErrorCode LossForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   (void)context;
   const Loss_Cpu *s = kernel->data;
-  const float *weights = kernel->call.n_in > 2 ? in[2] : NULL;
-  float *whole_of = kernel->call.n_out > 1 ? out[1] : NULL;
+  const RengaOpCall *call = &kernel->call;
+  const RengaDataType type = call->in[0].type;
+  void *whole_of = call->n_out > 1 ? out[1] : NULL;
   double *part = workspace, total = 0;
   RengaCall(CheckLabels_Cpu(s, in[1]));
 #pragma omp parallel for schedule(static)                                                          \
@@ -56,17 +87,18 @@ static RengaErrorCode LossForwardRun_Cpu(RengaKernel kernel, RengaStream stream,
     int64_t end = RengaCpuSmaller(s->rows, (piece + 1) * s->rows_per_piece);
     part[piece] = 0;
     for (int64_t row = piece * s->rows_per_piece; row < end; row++) {
-      const float *x =
-          (const float *)in[0] + row / s->inner * s->classes * s->inner + row % s->inner;
-      float whole = LogSumExp_Cpu(s, x);
+      int64_t at = row / s->inner * s->classes * s->inner + row % s->inner;
+      float whole = type == RENGA_FLOAT32 ? LogSumExp_Cpu(s, (const float *)in[0] + at)
+                                          : LogSumExpLow(s, type, in[0], at);
       int64_t label = LabelAt_Cpu(s, in[1], row);
-      if (whole_of) whole_of[row] = whole;
+      if (whole_of) RengaCpuPut(call->out[1].type, whole_of, row, whole);
       if (label != s->ignore)
-        part[piece] += ((double)whole - x[label * s->inner]) * (weights ? weights[label] : 1);
+        part[piece] += ((double)whole - RengaCpuGet(type, in[0], at + label * s->inner)) *
+                       WeightOf(call, in, 2, label);
     }
   }
   for (int64_t piece = 0; piece < s->pieces; piece++) total += part[piece];
-  *(float *)out[0] = (float)total;
+  RengaCpuPut(call->out[0].type, out[0], 0, (float)total);
   return RENGA_SUCCESS;
 }
 
@@ -84,6 +116,33 @@ static void LossBackwardRow(const Loss_Cpu *s, const float *x, float whole, floa
   if (factor != 0) dx[label * s->inner] -= factor;
 }
 
+/* The same where not both have float32, by runs that end at the label. */
+static void LossBackwardLow(const RengaKernel kernel, const void *x, float whole, float factor,
+                            int64_t label, int64_t at, void *dx)
+{
+  const Loss_Cpu *s = kernel->data;
+  const RengaDataType from = kernel->call.in[1].type, to = kernel->call.out[0].type;
+  float buffer[2][RENGA_CPU_RUN];
+  for (int64_t c = 0; c < s->classes; c += RENGA_CPU_RUN) {
+    const int64_t here = RengaCpuSmaller(s->classes - c, RENGA_CPU_RUN);
+    const bool has_label = factor != 0 && label >= c && label < c + here;
+    if (s->inner == 1) {
+      const float *v = RengaCpuRead(from, x, at + c, here, buffer[0]);
+      float *made = RengaCpuPlace(to, dx, at + c, buffer[1]);
+#pragma omp simd
+      for (int64_t i = 0; i < here; i++) made[i] = factor * RengaExp(v[i] - whole);
+      if (has_label) made[label - c] -= factor;
+      RengaCpuWrite(to, dx, at + c, here, made);
+      continue;
+    }
+    for (int64_t i = 0; i < here; i++) {
+      const int64_t place = at + (c + i) * s->inner;
+      const float share = factor * RengaExp(RengaCpuGet(from, x, place) - whole);
+      RengaCpuPut(to, dx, place, has_label && c + i == label ? share - factor : share);
+    }
+  }
+}
+
 static RengaErrorCode LossBackwardRun_Cpu(RengaKernel kernel, RengaStream stream,
                                           const RengaKernelContext *context, const void *const in[],
                                           void *const out[], void *workspace)
@@ -92,8 +151,9 @@ static RengaErrorCode LossBackwardRun_Cpu(RengaKernel kernel, RengaStream stream
   (void)context;
   (void)workspace;
   const Loss_Cpu *s = kernel->data;
-  const float *whole = in[3], *weights = kernel->call.n_in > 4 ? in[4] : NULL;
-  float gradient = *(const float *)in[0];
+  const RengaOpCall *call = &kernel->call;
+  const float gradient = RengaCpuGet(call->in[0].type, in[0], 0);
+  const bool low = call->in[1].type != RENGA_FLOAT32 || call->out[0].type != RENGA_FLOAT32;
   RengaCall(CheckLabels_Cpu(s, in[2]));
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
@@ -102,21 +162,24 @@ static RengaErrorCode LossBackwardRun_Cpu(RengaKernel kernel, RengaStream stream
     for (int64_t row = piece * s->rows_per_piece; row < end; row++) {
       int64_t at = row / s->inner * s->classes * s->inner + row % s->inner;
       int64_t label = LabelAt_Cpu(s, in[2], row);
-      float factor = label == s->ignore ? 0 : gradient * (weights ? weights[label] : 1);
-      LossBackwardRow(s, (const float *)in[1] + at, whole[row], factor, label,
-                      (float *)out[0] + at);
+      float factor = label == s->ignore ? 0 : gradient * WeightOf(call, in, 4, label);
+      float whole = RengaCpuGet(call->in[3].type, in[3], row);
+      if (low)
+        LossBackwardLow(kernel, in[1], whole, factor, label, at, out[0]);
+      else
+        LossBackwardRow(s, (const float *)in[1] + at, whole, factor, label, (float *)out[0] + at);
     }
   }
   return RENGA_SUCCESS;
 }
 
-/* Input number labels may be int64 or int32; the others are float32. */
+/* Input number labels may be int64 or int32; the others are floats. */
 static RengaErrorCode CreateLoss_Cpu(RengaKernel kernel, const RengaTensorSpec *scores, int labels)
 {
   const RengaOpCall *call = &kernel->call;
   RengaDataType type = call->in[labels].type;
-  if (scores->type != RENGA_FLOAT32 || (type != RENGA_INT64 && type != RENGA_INT32) ||
-      RengaOpCallIsLow_Private(call))
+  if ((type != RENGA_INT64 && type != RENGA_INT32) || !RengaCpuIsFloat(scores->type) ||
+      !RengaCpuAllFloats(call, labels + 1))
     return RENGA_SUCCESS;
   int axis = 0;
   RengaCall(RengaOpAxis(call, "axis", scores->ndim, &axis));
@@ -160,17 +223,18 @@ static RengaErrorCode CountRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)context;
   (void)workspace;
   const Loss_Cpu *s = kernel->data;
-  const float *weights = kernel->call.n_in > 1 ? in[1] : NULL;
+  const RengaOpCall *call = &kernel->call;
+  const bool weighted = call->n_in > 1 && in[1];
   double total = 0;
   for (int64_t row = 0; row < s->rows; row++) {
     int64_t label = LabelAt_Cpu(s, in[0], row);
     if (label == s->ignore) continue;
-    RengaCheck(!weights || (label >= 0 && label < s->classes), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+    RengaCheck(!weighted || (label >= 0 && label < s->classes), MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
                "label %lld at position %lld is outside [0, %lld)", (long long)label, (long long)row,
                (long long)s->classes);
-    total += weights ? weights[label] : 1;
+    total += WeightOf(call, in, 1, label);
   }
-  *(float *)out[0] = (float)total;
+  RengaCpuPut(call->out[0].type, out[0], 0, (float)total);
   return RENGA_SUCCESS;
 }
 
@@ -178,7 +242,7 @@ static RengaErrorCode CrossEntropyCountCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
   RengaDataType type = call->in[0].type;
-  if ((type != RENGA_INT64 && type != RENGA_INT32) || RengaOpCallIsLow_Private(call))
+  if ((type != RENGA_INT64 && type != RENGA_INT32) || !RengaCpuAllFloats(call, 1))
     return RENGA_SUCCESS;
   Loss_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));

@@ -1,5 +1,6 @@
 /* Operators that only move elements, of any type: each is one strided copy per input or output. */
 #include "copy.h"
+#include "low.h"
 #include "renga/private/op.h"
 #include <string.h>
 
@@ -211,7 +212,7 @@ static RengaErrorCode SplitCreate_Cpu(RengaKernel kernel)
   return RENGA_SUCCESS;
 }
 
-/* Between the types that networks convert: float32, int64, int32, bool. */
+/* Between the types that networks convert: floats, int64, int32, bool. */
 #define CAST(name, source, target, expression)                                                     \
   static void name(int64_t count, const void *from, void *to)                                      \
   {                                                                                                \
@@ -227,15 +228,27 @@ CAST(Int64ToBool, int64_t, bool, x[i] != 0)
 CAST(BoolToInt64, bool, int64_t, x[i])
 CAST(Int64ToInt32, int64_t, int32_t, x[i])
 CAST(Int32ToInt64, int32_t, int64_t, x[i])
+CAST(FloatToBrain, float, uint16_t, RengaLowToBrain(x[i]))
+CAST(FloatToHalf, float, uint16_t, RengaLowToHalf(x[i]))
+CAST(BrainToFloat, uint16_t, float, RengaLowFromBrain(x[i]))
+CAST(HalfToFloat, uint16_t, float, RengaLowFromHalf(x[i]))
+CAST(BoolToBrain, bool, uint16_t, RengaLowToBrain(x[i]))
+CAST(BoolToHalf, bool, uint16_t, RengaLowToHalf(x[i]))
+CAST(Int64ToBrain, int64_t, uint16_t, RengaLowToBrain((float)x[i]))
+CAST(Int64ToHalf, int64_t, uint16_t, RengaLowToHalf((float)x[i]))
 
 static const struct {
   RengaDataType from, to;
   void (*cast)(int64_t count, const void *from, void *to);
 } casts[] = {
-    {RENGA_FLOAT32, RENGA_BOOL, FloatToBool},   {RENGA_BOOL, RENGA_FLOAT32, BoolToFloat},
-    {RENGA_INT64, RENGA_FLOAT32, Int64ToFloat}, {RENGA_INT32, RENGA_FLOAT32, Int32ToFloat},
-    {RENGA_INT64, RENGA_BOOL, Int64ToBool},     {RENGA_BOOL, RENGA_INT64, BoolToInt64},
-    {RENGA_INT64, RENGA_INT32, Int64ToInt32},   {RENGA_INT32, RENGA_INT64, Int32ToInt64},
+    {RENGA_FLOAT32, RENGA_BOOL, FloatToBool},      {RENGA_BOOL, RENGA_FLOAT32, BoolToFloat},
+    {RENGA_INT64, RENGA_FLOAT32, Int64ToFloat},    {RENGA_INT32, RENGA_FLOAT32, Int32ToFloat},
+    {RENGA_INT64, RENGA_BOOL, Int64ToBool},        {RENGA_BOOL, RENGA_INT64, BoolToInt64},
+    {RENGA_INT64, RENGA_INT32, Int64ToInt32},      {RENGA_INT32, RENGA_INT64, Int32ToInt64},
+    {RENGA_FLOAT32, RENGA_BFLOAT16, FloatToBrain}, {RENGA_FLOAT32, RENGA_FLOAT16, FloatToHalf},
+    {RENGA_BFLOAT16, RENGA_FLOAT32, BrainToFloat}, {RENGA_FLOAT16, RENGA_FLOAT32, HalfToFloat},
+    {RENGA_BOOL, RENGA_BFLOAT16, BoolToBrain},     {RENGA_BOOL, RENGA_FLOAT16, BoolToHalf},
+    {RENGA_INT64, RENGA_BFLOAT16, Int64ToBrain},   {RENGA_INT64, RENGA_FLOAT16, Int64ToHalf},
 };
 enum { N_CASTS = sizeof casts / sizeof *casts };
 
@@ -302,6 +315,8 @@ static RengaErrorCode ConstantRun_Cpu(RengaKernel kernel, RengaStream stream,
   int64_t count = RengaTensorSpecCount(y);
   for (int64_t i = 0; i < count && y->type == RENGA_FLOAT32; i++)
     ((float *)out[0])[i] = (float)value;
+  for (int64_t i = 0; i < count && RengaDeviceIsLow(y->type); i++)
+    RengaCpuPut(y->type, out[0], i, (float)value);
   for (int64_t i = 0; i < count && y->type == RENGA_INT64; i++)
     ((int64_t *)out[0])[i] = (int64_t)value;
   for (int64_t i = 0; i < count && y->type == RENGA_BOOL; i++) ((bool *)out[0])[i] = value != 0;
@@ -311,7 +326,7 @@ static RengaErrorCode ConstantRun_Cpu(RengaKernel kernel, RengaStream stream,
 static RengaErrorCode ConstantOfShapeCreate_Cpu(RengaKernel kernel)
 {
   RengaDataType type = kernel->call.out[0].type;
-  if (type == RENGA_FLOAT32 || type == RENGA_INT64 || type == RENGA_BOOL)
+  if (RengaCpuAllFloats(&kernel->call, 0) || type == RENGA_INT64 || type == RENGA_BOOL)
     kernel->run = ConstantRun_Cpu;
   return RENGA_SUCCESS;
 }

@@ -3,18 +3,10 @@
    Tensors are turned into the layout that the primitive likes and back, next to the caches of the
    piece that uses them. */
 #include "onednn.h"
+#include "dnn.h"
 #include "renga/private/device.h"
-#include <dnnl.h>
 #include <omp.h>
 #include <string.h>
-
-#define CallDNN(call)                                                                              \
-  do {                                                                                             \
-    dnnl_status_t renga_dnnl_ = (call);                                                            \
-    if (renga_dnnl_ != dnnl_success)                                                               \
-      RengaRaise(MPI_COMM_SELF, RENGA_ERR_LIBRARY, "oneDNN: status %d of %s", (int)renga_dnnl_,    \
-                 #call);                                                                           \
-  } while (0)
 
 enum { N_TENSORS = 3, N_MEMORIES = 2 * N_TENSORS + 2, BIAS = 2 * N_TENSORS, SCRATCH };
 

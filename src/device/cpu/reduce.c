@@ -1,6 +1,6 @@
 /* Reductions over dimensions. Each result is summed in double by one thread, in the order of
  * memory. */
-#include "cpu.h"
+#include "low.h"
 #include "renga/private/op.h"
 #include <math.h>
 #include <string.h>
@@ -72,14 +72,28 @@ static double (*const runs[])(int64_t n, const float *x) = {[SUM] = SumRun,
                                                             [MOST] = MostRun,
                                                             [LEAST] = LeastRun};
 
+/* The inner run at an element of x. */
+static double InnerRun(const Reduce_Cpu *s, RengaDataType type, const void *x, int64_t at)
+{
+  if (type == RENGA_FLOAT32) return runs[s->kind](s->inner, (const float *)x + at);
+  float buffer[RENGA_CPU_RUN];
+  double sum = Start(s->kind);
+  for (int64_t i = 0; i < s->inner; i += RENGA_CPU_RUN) {
+    const int64_t here = RengaCpuSmaller(s->inner - i, RENGA_CPU_RUN);
+    RengaCpuWiden(type, here, (const uint16_t *)x + at + i, buffer);
+    sum = JoinTerms_Cpu(s->kind, sum, runs[s->kind](here, buffer));
+  }
+  return sum;
+}
+
 /* One result, where the inner run is reduced. */
-static double OneResult(const Reduce_Cpu *s, const float *x)
+static double OneResult(const Reduce_Cpu *s, RengaDataType type, const void *x, int64_t at)
 {
   double sum = Start(s->kind);
   for (int64_t t = 0; t < s->terms; t++)
     sum = JoinTerms_Cpu(
         s->kind, sum,
-        runs[s->kind](s->inner, x + Offset(s->n_reduced, s->reduced, s->reduced_stride, t)));
+        InnerRun(s, type, x, at + Offset(s->n_reduced, s->reduced, s->reduced_stride, t)));
   return FinishReduce_Cpu(s, sum);
 }
 
@@ -105,12 +119,16 @@ static void (*const add_rows[])(int64_t n, const float *x,
                                                 [LEAST] = LeastRow};
 
 /* n <= COLUMNS results side by side, where the inner run is kept. */
-static void Results(const Reduce_Cpu *s, int64_t n, const float *x, float *y)
+static void Results(const Reduce_Cpu *s, int64_t n, RengaDataType type, const void *x, int64_t at,
+                    float *y)
 {
   double sum[COLUMNS];
+  float buffer[COLUMNS];
   for (int64_t i = 0; i < n; i++) sum[i] = Start(s->kind);
-  for (int64_t t = 0; t < s->terms; t++)
-    add_rows[s->kind](n, x + Offset(s->n_reduced, s->reduced, s->reduced_stride, t), sum);
+  for (int64_t t = 0; t < s->terms; t++) {
+    const int64_t from = at + Offset(s->n_reduced, s->reduced, s->reduced_stride, t);
+    add_rows[s->kind](n, RengaCpuRead(type, x, from, n, buffer), sum);
+  }
   for (int64_t i = 0; i < n; i++) y[i] = (float)FinishReduce_Cpu(s, sum[i]);
 }
 
@@ -122,6 +140,7 @@ static RengaErrorCode ReduceRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)context;
   (void)workspace;
   const Reduce_Cpu *s = kernel->data;
+  const RengaDataType from = kernel->call.in[0].type, to = kernel->call.out[0].type;
   int64_t blocks = s->inner_kept ? RengaCpuPieces(s->inner, COLUMNS) : 1;
   int64_t work = s->terms * (s->inner_kept ? COLUMNS : s->inner) + 1;
   int64_t per_piece = RENGA_CPU_PIECE / work + 1,
@@ -132,13 +151,15 @@ static RengaErrorCode ReduceRun_Cpu(RengaKernel kernel, RengaStream stream,
     int64_t end = RengaCpuSmaller(s->results * blocks, (piece + 1) * per_piece);
     for (int64_t p = piece * per_piece; p < end; p++) {
       int64_t result = p / blocks, column = p % blocks * COLUMNS;
-      const float *x =
-          (const float *)in[0] + Offset(s->n_kept, s->kept, s->kept_stride, result) + column;
-      if (s->inner_kept)
-        Results(s, RengaCpuSmaller(s->inner - column, COLUMNS), x,
-                (float *)out[0] + result * s->inner + column);
-      else
-        ((float *)out[0])[result] = (float)OneResult(s, x);
+      int64_t at = Offset(s->n_kept, s->kept, s->kept_stride, result) + column;
+      if (!s->inner_kept) {
+        RengaCpuPut(to, out[0], result, (float)OneResult(s, from, in[0], at));
+        continue;
+      }
+      int64_t here = RengaCpuSmaller(s->inner - column, COLUMNS), y = result * s->inner + column;
+      float buffer[COLUMNS], *made = RengaCpuPlace(to, out[0], y, buffer);
+      Results(s, here, from, in[0], at, made);
+      RengaCpuWrite(to, out[0], y, here, made);
     }
   }
   return RENGA_SUCCESS;
@@ -183,7 +204,7 @@ static void Reverse(int n, int64_t values[])
 static RengaErrorCode CreateReduce_Cpu(RengaKernel kernel, Kind kind, bool mean, bool root)
 {
   const RengaOpCall *call = &kernel->call;
-  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  if (!RengaCpuAllFloats(call, 0)) return RENGA_SUCCESS;
   if (RengaTensorSpecCount(&call->in[0]) == 0)
     return RENGA_SUCCESS; /* the rules for nothing: ref */
   bool chosen[RENGA_MAX_DIM] = {false};

@@ -1,5 +1,5 @@
 /* Softmax and LogSoftmax along one axis, and their gradients. */
-#include "cpu.h"
+#include "low.h"
 #include "renga/private/op.h"
 #include "rows.h"
 
@@ -43,15 +43,28 @@ static void LogSoftmaxGradRow(int64_t n, const float *dy, const float *y, float 
   for (int64_t i = 0; i < n; i++) dx[i] = dy[i] - RengaExp(y[i]) * sum;
 }
 
-static void StridedRow(const Softmax_Cpu *s, const float *dy, const float *x, float *y,
-                       float *buffer)
+/* A row that begins at an element, by way of a buffer: of dy, x and y. */
+static void RowInBuffer(const RengaKernel kernel, const void *dy, const void *x, void *y,
+                        int64_t at, float *buffer)
 {
-  for (int64_t i = 0; i < s->n; i++) {
-    buffer[i] = x[i * s->inner];
-    buffer[s->n + i] = dy[i * s->inner];
+  const Softmax_Cpu *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+  const RengaDataType types[2] = {call->in[0].type, call->in[call->n_in - 1].type};
+  float *from = buffer + s->n, *to = buffer + 2 * s->n;
+  if (s->inner == 1) {
+    const float *d = RengaCpuRead(types[0], dy, at, s->n, buffer);
+    const float *v = RengaCpuRead(types[1], x, at, s->n, from);
+    float *made = RengaCpuPlace(call->out[0].type, y, at, to);
+    s->row(s->n, d, v, made);
+    RengaCpuWrite(call->out[0].type, y, at, s->n, made);
+    return;
   }
-  s->row(s->n, buffer + s->n, buffer, buffer + 2 * s->n);
-  for (int64_t i = 0; i < s->n; i++) y[i * s->inner] = buffer[2 * s->n + i];
+  for (int64_t i = 0; i < s->n; i++) {
+    buffer[i] = RengaCpuGet(types[0], dy, at + i * s->inner);
+    from[i] = RengaCpuGet(types[1], x, at + i * s->inner);
+  }
+  s->row(s->n, buffer, from, to);
+  for (int64_t i = 0; i < s->n; i++) RengaCpuPut(call->out[0].type, y, at + i * s->inner, to[i]);
 }
 
 static RengaErrorCode SoftmaxRun_Cpu(RengaKernel kernel, RengaStream stream,
@@ -62,6 +75,7 @@ static RengaErrorCode SoftmaxRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)context;
   const Softmax_Cpu *s = kernel->data;
   const float *dy = in[0], *x = in[kernel->call.n_in - 1];
+  const bool buffered = kernel->workspace > 0;
   int64_t rows = s->outer * s->inner;
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->pieces))
@@ -70,10 +84,10 @@ static RengaErrorCode SoftmaxRun_Cpu(RengaKernel kernel, RengaStream stream,
     float *buffer = (float *)workspace + 3 * s->n * RengaCpuThread();
     for (int64_t r = piece * s->rows_per_piece; r < end; r++) {
       int64_t at = r / s->inner * s->n * s->inner + r % s->inner;
-      if (s->inner == 1)
-        s->row(s->n, dy + at, x + at, (float *)out[0] + at);
+      if (buffered)
+        RowInBuffer(kernel, dy, x, out[0], at, buffer);
       else
-        StridedRow(s, dy + at, x + at, (float *)out[0] + at, buffer);
+        s->row(s->n, dy + at, x + at, (float *)out[0] + at);
     }
   }
   return RENGA_SUCCESS;
@@ -83,7 +97,7 @@ static RengaErrorCode CreateSoftmax_Cpu(RengaKernel kernel, SoftmaxRow_Cpu row)
 {
   const RengaOpCall *call = &kernel->call;
   const RengaTensorSpec *x = &call->in[0];
-  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  if (!RengaCpuAllFloats(call, 0)) return RENGA_SUCCESS;
   int axis = 0;
   RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
   Softmax_Cpu *s = NULL;
@@ -96,7 +110,7 @@ static RengaErrorCode CreateSoftmax_Cpu(RengaKernel kernel, SoftmaxRow_Cpu row)
   s->inner = RengaOpProduct(x, axis + 1, x->ndim);
   s->rows_per_piece = RENGA_CPU_PIECE / 2 / (s->n + 1) + 1;
   s->pieces = s->n > 0 ? RengaCpuPieces(s->outer * s->inner, s->rows_per_piece) : 0;
-  if (s->inner > 1)
+  if (s->inner > 1 || RengaOpCallIsLow_Private(call))
     kernel->workspace = 3 * (size_t)s->n * sizeof(float) * (size_t)kernel->device->threads;
   kernel->alias = RENGA_KERNEL_ALIAS(0, 0);
   if (call->n_in > 1) kernel->alias |= RENGA_KERNEL_ALIAS(0, 1);

@@ -1,5 +1,5 @@
 /* Elementwise operators of one input, and their gradients, for float32. */
-#include "cpu.h"
+#include "low.h"
 #include "math.h"
 #include <string.h>
 
@@ -142,7 +142,27 @@ typedef struct {
   UnaryLoop_Cpu loop;
   int64_t count;
   float a, b;
+  bool low;
 } Unary_Cpu;
+
+/* A piece of which not all is float32. */
+static void UnaryLow_Cpu(const RengaKernel kernel, int64_t first, int64_t last,
+                         const void *const in[], void *y)
+{
+  const Unary_Cpu *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
+  const int x = call->n_in - 1;
+  const RengaDataType type = call->out[0].type;
+  float buffer[3][RENGA_CPU_RUN];
+  for (int64_t at = first; at < last; at += RENGA_CPU_RUN) {
+    const int64_t here = RengaCpuSmaller(last - at, RENGA_CPU_RUN);
+    const float *v = RengaCpuRead(call->in[x].type, in[x], at, here, buffer[0]);
+    const float *d = x > 0 ? RengaCpuRead(call->in[0].type, in[0], at, here, buffer[1]) : v;
+    float *to = RengaCpuPlace(type, y, at, buffer[2]);
+    s->loop(here, d, v, to, s->a, s->b);
+    RengaCpuWrite(type, y, at, here, to);
+  }
+}
 
 static RengaErrorCode UnaryRun_Cpu(RengaKernel kernel, RengaStream stream,
                                    const RengaKernelContext *context, const void *const in[],
@@ -159,8 +179,11 @@ static RengaErrorCode UnaryRun_Cpu(RengaKernel kernel, RengaStream stream,
     num_threads(RengaCpuThreads(kernel->device->threads, pieces))
   for (int64_t piece = 0; piece < pieces; piece++) {
     int64_t first = piece * RENGA_CPU_PIECE;
-    s->loop(RengaCpuSmaller(s->count - first, RENGA_CPU_PIECE), dy + first, x + first, y + first,
-            s->a, s->b);
+    int64_t here = RengaCpuSmaller(s->count - first, RENGA_CPU_PIECE);
+    if (s->low)
+      UnaryLow_Cpu(kernel, first, first + here, in, out[0]);
+    else
+      s->loop(here, dy + first, x + first, y + first, s->a, s->b);
   }
   return RENGA_SUCCESS;
 }
@@ -177,7 +200,7 @@ static UnaryLoop_Cpu TanhForm(const RengaOpCall *call, UnaryLoop_Cpu loop)
 static RengaErrorCode UnaryCreate_Cpu(RengaKernel kernel)
 {
   const RengaOpCall *call = &kernel->call;
-  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  if (!RengaCpuAllFloats(call, 0)) return RENGA_SUCCESS;
   int r = 0;
   while (r < N_ROWS && strcmp(rows[r].name, call->op->name) != 0) r++;
   if (r == N_ROWS) return RENGA_SUCCESS;
@@ -187,6 +210,7 @@ static RengaErrorCode UnaryCreate_Cpu(RengaKernel kernel)
   kernel->destroy = RengaCpuFreeData;
   s->loop = TanhForm(call, rows[r].loop);
   s->count = RengaTensorSpecCount(&call->out[0]);
+  s->low = RengaOpCallIsLow_Private(call);
   if (rows[r].a) s->a = (float)RengaAttributesReal(call->attributes, rows[r].a, rows[r].a_default);
   if (rows[r].b) s->b = (float)RengaAttributesReal(call->attributes, rows[r].b, rows[r].b_default);
   kernel->run = UnaryRun_Cpu;

@@ -108,10 +108,6 @@ template <class T> static inline T atomicCAS(T *at, T expected, T value)
 static inline void __threadfence()
 {
 }
-static inline void __threadfence_system()
-{
-}
-#define __ffs(bits) __builtin_ffs(bits)
 template <class T> static inline T __ldg(const T *at)
 {
   return *at;

@@ -1,6 +1,5 @@
-/* Products by cuBLASLt. One plan per shape, asked for once: no split sums, a workspace of one size
-   and one alignment for all, so that the algorithm and with it the bits follow from the shape
-   alone. */
+/* Products by cuBLASLt. One plan per shape, asked for once: no split sums, no workspace, one
+   alignment for all, so that the algorithm and with it the bits follow from the shape alone. */
 #include "cuda.h"
 #include <cublasLt.h>
 #include <string.h>
@@ -9,8 +8,7 @@ typedef struct {
   cublasLtMatmulDesc_t op;
   cublasLtMatrixLayout_t a, b, c;
   cublasLtMatmulAlgo_t algo;
-  float alpha, beta;
-  size_t workspace_bytes;
+  float alpha;
 } Plan;
 const size_t RengaCudaProductBytes = sizeof(Plan);
 
@@ -43,16 +41,11 @@ static cublasStatus_t CreateLayout(cublasLtMatrixLayout_t *layout, int64_t rows,
   return status;
 }
 
-static cublasStatus_t SetPreference(cublasLtMatmulPreference_t preference, uint32_t alignment,
-                                    size_t workspace_bytes)
+static cublasStatus_t SetPreference(cublasLtMatmulPreference_t preference)
 {
-  const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
-  const uint64_t bytes = workspace_bytes;
+  const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE, alignment = ALIGNMENT;
   cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(
       preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &scheme, sizeof scheme);
-  if (!status)
-    status = cublasLtMatmulPreferenceSetAttribute(
-        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
   for (int i = 0; i < 4 && !status; i++)
     status = cublasLtMatmulPreferenceSetAttribute(
         preference,
@@ -61,14 +54,14 @@ static cublasStatus_t SetPreference(cublasLtMatmulPreference_t preference, uint3
   return status;
 }
 
-static int ChooseAlgorithm(Plan *plan, int alignment)
+static int ChooseAlgorithm(Plan *plan)
 {
   cublasLtMatmulPreference_t preference;
   cublasLtMatmulHeuristicResult_t best;
   int found = 0;
   cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
   if (status) return SayStatus("cublasLtMatmulPreferenceCreate", status);
-  status = SetPreference(preference, (uint32_t)alignment, plan->workspace_bytes);
+  status = SetPreference(preference);
   if (!status)
     status = cublasLtMatmulAlgoGetHeuristic(handle, plan->op, plan->b, plan->a, plan->c, plan->c,
                                             preference, 1, &best, &found);
@@ -95,13 +88,11 @@ static cublasStatus_t CreateOperation(const RengaCudaProduct *p, cublasLtMatmulD
   return status;
 }
 
-int RengaCudaProductCreate(const RengaCudaProduct *p, size_t workspace_bytes, void *memory)
+int RengaCudaProductCreate(const RengaCudaProduct *p, void *memory)
 {
   Plan *plan = memory;
   memset(plan, 0, sizeof *plan);
   plan->alpha = p->alpha;
-  plan->beta = p->beta;
-  plan->workspace_bytes = workspace_bytes;
   cublasStatus_t status = CreateOperation(p, &plan->op);
   if (!status)
     status = CreateLayout(&plan->a, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
@@ -111,23 +102,23 @@ int RengaCudaProductCreate(const RengaCudaProduct *p, size_t workspace_bytes, vo
                           p->batch, p->stride_b);
   if (!status) status = CreateLayout(&plan->c, p->m, p->n, p->ldc, p->batch, p->stride_c);
   int code = SayStatus("a plan of cuBLASLt", status);
-  if (!code) code = ChooseAlgorithm(plan, p->alignment ? p->alignment : ALIGNMENT);
+  if (!code) code = ChooseAlgorithm(plan);
   if (code) RengaCudaProductDestroy(plan);
   return code;
 }
 
 int RengaCudaProductRun(void *stream, void *memory, const float *a, const float *b,
-                        const float *bias, float *c, void *workspace)
+                        const float *bias, float *c)
 {
   Plan *plan = memory;
+  const float zero = 0;
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   if (bias)
     status = cublasLtMatmulDescSetAttribute(plan->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                             sizeof bias);
   if (!status)
-    status = cublasLtMatmul(handle, plan->op, &plan->alpha, b, plan->b, a, plan->a, &plan->beta, c,
-                            plan->c, c, plan->c, &plan->algo, workspace, plan->workspace_bytes,
-                            (cudaStream_t)stream);
+    status = cublasLtMatmul(handle, plan->op, &plan->alpha, b, plan->b, a, plan->a, &zero, c,
+                            plan->c, c, plan->c, &plan->algo, NULL, 0, (cudaStream_t)stream);
   return SayStatus("cublasLtMatmul", status);
 }
 
