@@ -36,7 +36,8 @@ typedef struct {
 typedef struct {
   char *name;
   RengaValueKind kind;
-  RengaTensorSpec spec; /* symbolic: -c is c times the batch */
+  RengaTensorSpec spec; /* symbolic: -c is c times the batch; its type is the network's */
+  RengaDataType stored; /* the type that its elements are kept in while the network runs */
   int producer;         /* node, -1 where none */
   int output;           /* which output of the producer */
   bool prepared;        /* depends on no parameter, state or random number: cloned into stages */
@@ -60,6 +61,7 @@ typedef struct {
   RengaValue *in, *out; /* RENGA_VALUE_NONE where absent */
   RengaPhase phase;
   int id; /* position in the whole network, in subgraphs too; of a gradient: its forward node's */
+  bool wide; /* -precision_keep names it: what it makes is kept as the network says */
 } RengaGraphNode;
 
 RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph);
@@ -80,6 +82,10 @@ RengaErrorCode RengaGraphSetDimension(RengaGraph graph, const char *dimensions);
 /* -graph_batch_inputs: "name,name:1,…", the inputs of a file that hold samples, and where */
 RengaErrorCode RengaGraphSetBatchInputs(RengaGraph graph, const char *inputs);
 RengaErrorCode RengaGraphGetBatchInputs(RengaGraph graph, const char **inputs); /* lent */
+/* -precision -precision_keep: the types that values are kept in, and the nodes (patterns) whose
+   values and parameters stay float32 */
+RengaErrorCode RengaGraphSetPrecision(RengaGraph graph, RengaPrecision precision, const char *keep);
+RengaErrorCode RengaGraphGetPrecision(RengaGraph graph, RengaPrecision *precision);
 /* Canonical form, checks, marks; then read-only. Values are renumbered: find them by name. */
 RengaErrorCode RengaGraphSetUp(RengaGraph graph);
 RengaErrorCode RengaGraphView(RengaGraph graph, RengaViewer viewer); /* ascii, dot, json */
@@ -141,6 +147,8 @@ int RengaGraphGetValueCount(RengaGraph graph);
 const RengaGraphNode *RengaGraphGetNode(RengaGraph graph, int node);
 const RengaGraphValue *RengaGraphGetValue(RengaGraph graph, RengaValue value);
 RengaValue RengaGraphFindValue(RengaGraph graph, const char *name);
+/* As it is kept: of its stored type, and of the shape that it has with so many samples. */
+RengaTensorSpec RengaGraphStoredAt(const RengaGraphValue *value, int64_t samples);
 /* Lent. */
 RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaValue **values);
 RengaErrorCode RengaGraphGetLoss(RengaGraph graph, RengaValue *value); /* NONE: there is none */

@@ -24,6 +24,8 @@ typedef enum { RENGA_TYPE_MAP(RENGA_TYPE_ENUM) RENGA_TYPE_COUNT } RengaDataType;
 size_t RengaDataTypeSize(RengaDataType type);
 const char *RengaDataTypeName(RengaDataType type);
 bool RengaDataTypeIsFloating(RengaDataType type);
+/* Exactly, where `to` and `from` may begin at the same place; from: float32, bfloat16, float16. */
+RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *from, float to[]);
 /* Elements of a flat vector that are worked on together, whatever the device: norms are sums over
    such pieces, so that who owns whole ones finds the same bits. */
 #define RENGA_VECTOR_PIECE 16384
@@ -44,6 +46,30 @@ bool RengaTensorSpecEqual(const RengaTensorSpec *a, const RengaTensorSpec *b);
 uint64_t RengaTensorSpecHash(int count, const RengaTensorSpec specs[], uint64_t seed);
 /* float32[N,32] */
 void RengaTensorSpecFormat(const RengaTensorSpec *spec, size_t size, char text[]);
+
+/* How a network is computed: in which types its tensors are kept. Kernels compute in float32
+   whatever the precision, from what they read to what they round in the end. */
+typedef enum { RENGA_PRECISION_FP32, RENGA_PRECISION_BF16, RENGA_PRECISION_FP16 } RengaPrecision;
+#define RENGA_PRECISION_COUNT (RENGA_PRECISION_FP16 + 1)
+const char *RengaPrecisionName(RengaPrecision precision); /* fp32, bf16, fp16 */
+/* The types of floating-point tensors. States, losses, norms, statistics of a normalization and
+   sums over the batch are float32 whatever the precision. */
+typedef struct {
+  RengaDataType value;    /* parameters as kernels read them, activations and their gradients */
+  RengaDataType master;   /* parameters as updates read and write them; as value: the same memory */
+  RengaDataType gradient; /* sums of gradients of parameters, over micro-batches and replicas */
+  RengaDataType moment;   /* of the optimizer */
+  RengaDataType message;  /* activations and their gradients between stages */
+  RengaDataType saved;    /* what forward keeps for backward */
+} RengaStorage;
+RengaErrorCode RengaPrecisionGetStorage(RengaPrecision precision, RengaStorage *storage);
+/* Bytes that an element of a parameter takes: all that a device keeps of it, buffers of gradients
+   apart. */
+RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int moments,
+                                               int64_t *bytes);
+/* Bytes that the update of an element of a parameter reads and writes. */
+RengaErrorCode RengaStorageCountUpdateBytes(const RengaStorage *storage, int moments,
+                                            int64_t *bytes);
 
 /* Attributes: a short list of named values, owned. */
 typedef enum {
@@ -104,6 +130,7 @@ enum {
   RENGA_OP_INTERNAL = 8,     /* not an ONNX name: gradients and fused forms */
   RENGA_OP_RESHAPE = 16,     /* same bytes, another shape: the runtime may alias */
   RENGA_OP_BATCH_SUM = 32,   /* a sum over micro-batches and replicas, done by the runtime */
+  RENGA_OP_PRODUCT = 64,     /* sums of products, which take most of a network's time */
 };
 struct RengaOperator {
   const char *name;

@@ -22,7 +22,6 @@ typedef enum {
   RENGA_SAVED_RECOMPUTE, /* backward runs the stage's forward again */
   RENGA_SAVED_OFFLOAD    /* they wait in the host's memory */
 } RengaSaved;
-typedef enum { RENGA_PRECISION_FP32, RENGA_PRECISION_BF16, RENGA_PRECISION_FP16 } RengaPrecision;
 /* How a stage is computed. A plan may say more than the runtime can: RengaPlanCheck() refuses what
    cannot be run, by its name. */
 typedef struct {
@@ -37,24 +36,6 @@ typedef struct {
 /* So many replicas of one rank, nothing shared, all saved tensors kept, fp32, a stage per rank. */
 RengaStageShape RengaStageShapePlain(int replicas);
 bool RengaStageShapeEqual(const RengaStageShape *one, const RengaStageShape *other);
-/* The types that a stage keeps its floating-point tensors in. States, losses, norms and sums over
-   the batch are float32 whatever the precision. */
-typedef struct {
-  RengaDataType value;    /* parameters as kernels read them, activations and their gradients */
-  RengaDataType master;   /* parameters as updates read and write them; as value: the same memory */
-  RengaDataType gradient; /* sums of gradients of parameters, over micro-batches and replicas */
-  RengaDataType moment;   /* of the optimizer */
-  RengaDataType message;  /* activations and their gradients between stages */
-  RengaDataType saved;    /* what forward keeps for backward */
-} RengaStorage;
-RengaErrorCode RengaPrecisionGetStorage(RengaPrecision precision, RengaStorage *storage);
-/* Bytes that an element of a parameter takes: all that a device keeps of it, buffers of gradients
-   apart. */
-RengaErrorCode RengaStorageCountParameterBytes(const RengaStorage *storage, int moments,
-                                               int64_t *bytes);
-/* Bytes that the update of an element of a parameter reads and writes. */
-RengaErrorCode RengaStorageCountUpdateBytes(const RengaStorage *storage, int moments,
-                                            int64_t *bytes);
 /* "2 replicas, saved recompute": replicas, and what is not plain. */
 RengaErrorCode RengaStageShapeFormat(const RengaStageShape *shape, size_t size, char text[]);
 typedef struct {

@@ -34,7 +34,9 @@ static const char *const options[] = {"data_shuffle",
                                       "pipeline_reduction",
                                       "on_nonfinite",
                                       "graph_trained",
-                                      "graph_frozen"};
+                                      "graph_frozen",
+                                      "precision",
+                                      "precision_keep"};
 enum { OPTIONS = sizeof options / sizeof options[0], FOUND = 7, VALUE = 512 };
 
 typedef struct {

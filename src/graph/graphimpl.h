@@ -4,7 +4,7 @@
 #include "renga/private/object.h"
 
 typedef struct {
-  char *graph, *view, *frozen, *trained, *dimension, *batch_inputs;
+  char *graph, *view, *frozen, *trained, *dimension, *batch_inputs, *precision, *keep;
   int64_t whole_batch; /* samples; 0: the batch is cut into micro-batches */
 } RengaGraphOptions;
 
@@ -102,6 +102,10 @@ RengaErrorCode RengaGraphSortNodes(RengaGraph graph);
 RengaErrorCode RengaGraphCompactValues(RengaGraph graph);
 RengaErrorCode RengaGraphMarkValues(RengaGraph graph); /* prepared, differentiable, frozen */
 RengaErrorCode RengaGraphSetKeys(RengaGraph graph);
+/* ---- precision.c: stored types ---- */
+RengaErrorCode RengaGraphChooseStored(RengaGraph graph);
+RengaErrorCode RengaGraphStoreGradients(RengaGraph graph, const RengaGraphNode *forward, int first,
+                                        RengaValue dx[]);
 RengaErrorCode RengaGraphChooseTrained(RengaGraph graph);
 RengaErrorCode RengaGraphCheckShares(RengaGraph graph);
 RengaErrorCode RengaGraphCheckSamples(RengaGraph graph);

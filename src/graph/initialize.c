@@ -46,18 +46,22 @@ static float FromBits(uint32_t bits)
   return value;
 }
 
+static float FromShort(RengaDataType type, const unsigned char *at)
+{
+  const uint16_t bits = (uint16_t)(at[0] | at[1] << 8);
+  float value = 0;
+  RengaDataWiden(type, 1, &bits, &value);
+  return value;
+}
+
 static float FromFloat16(const unsigned char *at)
 {
-  uint32_t half = (uint32_t)at[0] | (uint32_t)at[1] << 8;
-  uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31u, fraction = half & 1023u;
-  if (exponent == 31) return FromBits(sign | 0x7f800000u | fraction << 13);
-  if (exponent == 0) return (sign ? -1.0f : 1.0f) * ldexpf((float)fraction, -24);
-  return FromBits(sign | (exponent + 112) << 23 | fraction << 13);
+  return FromShort(RENGA_FLOAT16, at);
 }
 
 static float FromBfloat16(const unsigned char *at)
 {
-  return FromBits((uint32_t)at[0] << 16 | (uint32_t)at[1] << 24);
+  return FromShort(RENGA_BFLOAT16, at);
 }
 
 static float FromFloat32(const unsigned char *at)

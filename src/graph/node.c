@@ -104,7 +104,7 @@ RengaErrorCode RengaGraphMakeCall(RengaGraph graph, const RengaGraphNode *node, 
   RengaCall(AllocateCall(call));
   SetCallAt(graph, node->in, NULL, batch, call);
   for (int i = 0; i < node->n_out; i++)
-    call->out[i] = RengaTensorSpecAt(RengaGraphSpec(graph, node->out[i]), batch);
+    call->out[i] = RengaGraphStoredAt(graph->value[node->out[i]], batch);
   return RENGA_SUCCESS;
 }
 

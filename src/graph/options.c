@@ -22,6 +22,11 @@ static const RengaOptionRow rows[] = {
     {"graph_batch_inputs", RENGA_OPTION_STRING, NULL, AT(batch_inputs), NULL, 0, 0,
      "the inputs of a file that hold samples, and which dimension counts them: "
      "NAME[:dimension],..."},
+    {"precision", RENGA_OPTION_STRING, "fp32", AT(precision), "fp32|bf16|fp16", 0, 0,
+     "what tensors are kept in and products read: 32 or 16 bits; parameters are updated, and all "
+     "sums made, in 32"},
+    {"precision_keep", RENGA_OPTION_STRING, NULL, AT(keep), NULL, 0, 0,
+     "nodes whose tensors and parameters stay in 32 bits: patterns of the shell, comma separated"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 

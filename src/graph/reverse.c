@@ -72,6 +72,7 @@ static RengaErrorCode NewGradientValue(RengaGraph graph, RengaValue of, RengaVal
   RengaErrorCode code = RengaGraphNewValue(graph, name, kind, RengaGraphSpec(graph, of), value);
   RengaFree(&name);
   RengaCall(code);
+  graph->value[*value]->stored = graph->value[of]->stored;
   return RENGA_SUCCESS;
 }
 
@@ -104,6 +105,15 @@ static RengaErrorCode AddSeeds(ReverseWalk *walk, int n_seeds, const RengaValue 
   return RENGA_SUCCESS;
 }
 
+/* Made of values of one stored type, and kept in it. */
+static RengaErrorCode InsertLike(RengaGraph graph, const char *op, int n_in, const RengaValue in[],
+                                 RengaValue *out)
+{
+  RengaCall(RengaGraphInsertNode(graph, op, NULL, NULL, n_in, in, 1, NULL, out));
+  graph->value[*out]->stored = graph->value[in[0]]->stored;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode AddParameterUse(ReverseWalk *walk, const RengaGraphNode *node, int input,
                                       RengaValue gradient)
 {
@@ -114,7 +124,7 @@ static RengaErrorCode AddParameterUse(ReverseWalk *walk, const RengaGraphNode *n
     fresh = graph->use[i].gradient != gradient; /* uses of a node follow each other */
   if (!fresh) {                                 /* each use has a tensor of its own */
     RengaValue copy = RENGA_VALUE_NONE;
-    RengaCall(RengaGraphInsertNode(graph, "Identity", NULL, NULL, 1, &gradient, 1, NULL, &copy));
+    RengaCall(InsertLike(graph, "Identity", 1, &gradient, &copy));
     gradient = copy;
   }
   if ((graph->n_uses & (graph->n_uses - 1)) == 0) /* room for twice as many */
@@ -139,7 +149,7 @@ static RengaErrorCode AccumulateGradient(ReverseWalk *walk, const RengaGraphNode
     return RENGA_SUCCESS;
   }
   RengaValue in[2] = {walk->gradient[value], dx};
-  RengaCall(RengaGraphInsertNode(graph, "Add", NULL, NULL, 2, in, 1, NULL, &sum));
+  RengaCall(InsertLike(graph, "Add", 2, in, &sum));
   walk->gradient[value] = sum;
   return RENGA_SUCCESS;
 }
@@ -166,8 +176,10 @@ static RengaErrorCode VisitReverseNode(ReverseWalk *walk, int at)
   if (!arrives || !asked) return RENGA_SUCCESS;
   RengaReverse reverse = {graph, node, dy, wanted, dx};
   if (row == NULL) RengaReverseRefuse(&reverse, "this operator has no rule of reverse mode");
+  const int first = graph->n_nodes;
   graph->id = node->id;
   RengaCall(row->rule(&reverse));
+  RengaCall(RengaGraphStoreGradients(graph, node, first, dx));
   for (int i = 0; i < node->n_in; i++) {
     if (!wanted[i]) continue;
     if (dx[i] < 0)
@@ -218,7 +230,7 @@ static RengaErrorCode ReturnWanted(ReverseWalk *walk, int n_wanted, const RengaV
   for (int i = 0; i < n_wanted; i++) {
     RengaValue *gradient = &walk->gradient[wanted[i]], copy = RENGA_VALUE_NONE;
     if (*gradient >= 0 && graph->value[*gradient]->producer < 0) {
-      RengaCall(RengaGraphInsertNode(graph, "Identity", NULL, NULL, 1, gradient, 1, NULL, &copy));
+      RengaCall(InsertLike(graph, "Identity", 1, gradient, &copy));
       *gradient = copy;
     }
     wanted_gradients[i] = *gradient;

@@ -42,6 +42,7 @@ static RengaErrorCode (*const steps[])(RengaGraph graph) = {
     RengaGraphSortNodes,     RengaGraphAddSampleLosses,
     RengaGraphCompactValues, RengaGraphMarkValues,
     RengaGraphSetKeys,       RengaGraphFindUpdates,
+    RengaGraphChooseStored,
 };
 
 static RengaErrorCode ViewFromOptions(RengaGraph graph)
@@ -67,6 +68,8 @@ static RengaErrorCode ViewFromOptions(RengaGraph graph)
    . -graph_view KIND:FILE - show the result
    . -graph_frozen PATTERNS - parameters that are not trained
    . -graph_trained PATTERNS - parameters that are, whatever the file or -graph_frozen says
+   . -precision fp32|bf16|fp16 - the types that tensors are kept in
+   . -precision_keep PATTERNS - nodes whose tensors and parameters stay float32
 
    Errors: RENGA_ERR_GRAPH where there is neither an output nor a loss, no node makes the loss,
    or a node mixes the samples of the batch; RENGA_ERR_SUPPORT for losses of samples that the

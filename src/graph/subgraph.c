@@ -62,6 +62,7 @@ static RengaErrorCode CopyValue(GraphCut *cut, RengaValue from)
       value->kind == RENGA_VALUE_ACTIVATION && !made ? RENGA_VALUE_INPUT : value->kind;
   RengaCall(RengaGraphNewValue(cut->part, value->name, kind, &value->spec, &to));
   RengaGraphValue *copy = cut->part->value[to];
+  copy->stored = value->stored;
   copy->prepared = value->prepared;
   copy->differentiable = value->differentiable;
   copy->frozen = value->frozen;
@@ -99,6 +100,7 @@ static RengaErrorCode CopyGraphNode(GraphCut *cut, int at)
   part->phase = node->phase;
   RengaCall(RengaGraphInsertNode(part, node->op->name, node->name, &node->attributes, node->n_in,
                                  in, node->n_out, specs, out));
+  RengaGraphEntryNode(part, part->n_nodes - 1)->wide = node->wide;
   return RENGA_SUCCESS;
 }
 

@@ -35,7 +35,7 @@ RengaErrorCode RengaGraphGetNodeFlops(RengaGraph graph, int node, int64_t batch,
 
 static double ValueBytes(const RengaGraphValue *value, int64_t batch)
 {
-  RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, batch);
+  const RengaTensorSpec spec = RengaGraphStoredAt(value, batch);
   return (double)RengaTensorSpecBytes(&spec);
 }
 

@@ -132,6 +132,7 @@ RengaErrorCode RengaGraphNewValue(RengaGraph graph, const char *name, RengaValue
   RengaCall(RengaMalloc(1, &made));
   made->kind = kind;
   made->spec = *spec;
+  made->stored = spec->type;
   made->producer = -1;
   RengaErrorCode code = RengaStringCopy(name, &made->name);
   if (code != RENGA_SUCCESS) RengaFree(&made);
@@ -343,4 +344,26 @@ int RengaGraphGetValueCount(RengaGraph graph)
 {
   RengaCheckHandle(graph, 0);
   return graph ? graph->n_values : 0;
+}
+
+/*@
+   RengaGraphStoredAt - a value as it is kept while the network runs
+
+   Not collective
+
+   Input:
+   . value - of a graph that is set up
+   . samples - of the micro-batch
+
+   Errors: none.
+
+   Notes: returned is the shape that it has with so many samples, and its stored type
+
+   See also: RengaGraphSetPrecision(), RengaTensorSpecAt()
+@*/
+RengaTensorSpec RengaGraphStoredAt(const RengaGraphValue *value, int64_t samples)
+{
+  RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, samples);
+  spec.type = value->stored;
+  return spec;
 }

@@ -29,7 +29,7 @@ static RengaErrorCode AddToLines(RengaGraph graph, int at, int *count, PrintLine
   line[i].count++;
   line[i].flops += flops;
   for (int j = 0; j < node->n_out; j++) {
-    RengaTensorSpec spec = RengaTensorSpecAt(RengaGraphSpec(graph, node->out[j]), 1);
+    RengaTensorSpec spec = RengaGraphStoredAt(graph->value[node->out[j]], 1);
     line[i].bytes += (double)RengaTensorSpecBytes(&spec);
   }
   return RENGA_SUCCESS;

@@ -278,10 +278,10 @@ static double ConvGradientFlops(const RengaOpCall *call)
 #define AVERAGE POOL " count_include_pad:int=0"
 
 const RengaOperator RengaOperatorsConvolve[] = {
-    {"Conv", 2, 3, 1, 1, 0, ShapeConv, ConvFlops, CONV, "F>F"},
+    {"Conv", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConv, ConvFlops, CONV, "F>F"},
     {"ConvGradInput", 2, 2, 1, 1, OWN, ConvGradInput, ConvGradInputFlops, CONV, "F>F"},
     {"ConvGradWeight", 2, 2, 1, 1, OWN, ConvGradWeight, ConvGradWeightFlops, CONV, "F>F"},
-    {"ConvTranspose", 2, 3, 1, 1, 0, ShapeConvTranspose, ConvTransposeFlops,
+    {"ConvTranspose", 2, 3, 1, 1, RENGA_OP_PRODUCT, ShapeConvTranspose, ConvTransposeFlops,
      CONV " output_padding:ints", "F>F"},
     {"MaxPool", 1, 1, 1, 2, 0, ShapePool, PoolFlops, POOL, "N>NL"},
     {"MaxPoolGrad", 2, 2, 1, 1, OWN, MaxPoolGrad, ConvGradientFlops, NULL, "FL>F"},

@@ -166,7 +166,8 @@ static double LabelFlops(const RengaOpCall *call)
 /* scale 0 stands for 1 / sqrt(width); no label is as small as the default of ignore_index. */
 
 const RengaOperator RengaOperatorsLoss[] = {
-    {"Attention", 3, 4, 1, 2, OWN | RENGA_OP_RANDOM, ShapeAttention, AttentionFlops, HEADS, "F>F"},
+    {"Attention", 3, 4, 1, 2, OWN | RENGA_OP_RANDOM | RENGA_OP_PRODUCT, ShapeAttention,
+     AttentionFlops, HEADS, "F>F"},
     {"AttentionGrad", 6, 7, 3, 4, OWN | RENGA_OP_RANDOM, AttentionGrad, AttentionGradFlops, HEADS,
      "F>F"},
     {"CrossEntropy", 2, 3, 1, 2, OWN, ShapeCrossEntropy, ScoreFlops, CLASSES, "FIF>F"},

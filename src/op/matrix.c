@@ -180,11 +180,12 @@ static double GradWeightFlops(const RengaOpCall *call)
 }
 
 #define OWN RENGA_OP_INTERNAL
+#define SUM RENGA_OP_PRODUCT
 
 const RengaOperator RengaOperatorsMatrix[] = {
-    {"MatMul", 2, 2, 1, 1, 0, ShapeMatMul, MatMulFlops, "transA:int=0 transB:int=0 alpha:real=1",
+    {"MatMul", 2, 2, 1, 1, SUM, ShapeMatMul, MatMulFlops, "transA:int=0 transB:int=0 alpha:real=1",
      "NN>N"},
-    {"Linear", 2, 3, 1, 1, OWN, ShapeLinearLayer, LinearFlops, "transB:int=0", "F>F"},
+    {"Linear", 2, 3, 1, 1, OWN | SUM, ShapeLinearLayer, LinearFlops, "transB:int=0", "F>F"},
     {"LinearGradInput", 2, 2, 1, 1, OWN, LinearGradInput, LinearFlops, "transB:int=0", "F>F"},
     {"LinearGradWeight", 2, 2, 1, 1, OWN, LinearGradWeight, GradWeightFlops, "transB:int=0", "F>F"},
     {"Det", 1, 1, 1, 1, 0, ShapeDeterminant, DeterminantFlops, NULL, "F>F"},

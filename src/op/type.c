@@ -1,4 +1,5 @@
 /* Data types and tensor specs. */
+#include "renga/private/object.h"
 #include "rengaop.h"
 #include <inttypes.h>
 #include <string.h>
@@ -65,6 +66,55 @@ bool RengaDataTypeIsFloating(RengaDataType type)
 {
   return type == RENGA_FLOAT32 || type == RENGA_FLOAT64 || type == RENGA_BFLOAT16 ||
          type == RENGA_FLOAT16;
+}
+
+static float FloatOfBits(uint32_t bits)
+{
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+static float WidenHalf(uint32_t half)
+{
+  const uint32_t sign = (half & 0x8000u) << 16, exponent = half >> 10 & 31u;
+  const uint32_t fraction = half & 1023u;
+  if (exponent == 31) return FloatOfBits(sign | 0x7f800000u | fraction << 13);
+  if (exponent == 0) return (sign ? -0x1p-24f : 0x1p-24f) * (float)fraction;
+  return FloatOfBits(sign | (exponent + 112) << 23 | fraction << 13);
+}
+
+/*@
+   RengaDataWiden - floating numbers of at most 32 bits as float32
+
+   Not collective
+
+   Input:
+   . type - of the numbers: RENGA_FLOAT32, RENGA_BFLOAT16 or RENGA_FLOAT16
+   . count - how many
+   . from - the numbers, in memory of the host
+
+   Output:
+   . to - [count] the same numbers; may begin where `from` does
+
+   Errors: RENGA_ERR_SUPPORT for other types.
+
+   See also: RengaDataTypeName(), RengaDeviceConvert()
+@*/
+RengaErrorCode RengaDataWiden(RengaDataType type, int64_t count, const void *from, float to[])
+{
+  RengaCheckPointer(from);
+  RengaCheckPointer(to);
+  RengaCheck(type == RENGA_FLOAT32 || type == RENGA_BFLOAT16 || type == RENGA_FLOAT16,
+             MPI_COMM_SELF, RENGA_ERR_SUPPORT, "numbers of type %s cannot be widened to float32",
+             RengaDataTypeName(type));
+  if (type == RENGA_FLOAT32) memmove(to, from, (size_t)count * sizeof *to);
+  for (int64_t i = count - 1; i >= 0 && type != RENGA_FLOAT32; i--) { /* the last first */
+    uint16_t bits;
+    memcpy(&bits, (const char *)from + (size_t)i * sizeof bits, sizeof bits);
+    to[i] = type == RENGA_FLOAT16 ? WidenHalf(bits) : FloatOfBits((uint32_t)bits << 16);
+  }
+  return RENGA_SUCCESS;
 }
 
 /*@

@@ -49,7 +49,7 @@ static RengaErrorCode WeighCuts(EvenChain *chain, const int place[])
     if (value->kind != RENGA_VALUE_ACTIVATION || value->prepared || value->producer < 0) continue;
     int made = place[value->producer];
     if (last[v] <= made) continue;
-    RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, 1);
+    const RengaTensorSpec spec = RengaGraphStoredAt(value, 1);
     double bytes = (double)RengaTensorSpecBytes(&spec);
     chain->cut[made + 1] += bytes;
     if (last[v] + 1 < chain->count) chain->cut[last[v] + 1] -= bytes;

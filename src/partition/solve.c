@@ -113,7 +113,9 @@ static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t bat
                                 int64_t microbatch, RengaPlan plan)
 {
   int chunks = 0, count = 0, replicas = 0;
+  RengaPrecision precision;
   RengaPlanStage *stages = NULL;
+  RengaCall(RengaGraphGetPrecision(partition->graph, &precision));
   RengaCall(FindChunks(partition, &chunks));
   RengaCall(ChooseLayout(partition, ranks, CountLeaves(partition, batch, microbatch), chunks,
                          &count, &replicas));
@@ -123,6 +125,7 @@ static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t bat
   for (int s = 0; s < count; s++) {
     stages[s].shape = RengaStageShapePlain(replicas);
     stages[s].shape.chunks = chunks;
+    stages[s].shape.precision = precision;
   }
   if (!code) code = RengaPlanSetStages(plan, partition->graph, count, stages);
   RengaFree(&stages);

@@ -28,7 +28,7 @@ typedef struct {
 
 static double Bytes(const RengaGraphValue *value)
 {
-  const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, 1);
+  const RengaTensorSpec spec = RengaGraphStoredAt(value, 1);
   return (double)RengaTensorSpecBytes(&spec);
 }
 

@@ -41,13 +41,26 @@ static uint64_t HashStages(RengaPipeline pipeline)
   return hash;
 }
 
+/* What values are kept in, and which nodes are. */
+static uint64_t HashStored(RengaGraph graph)
+{
+  uint64_t hash = 0;
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(graph); v++)
+    hash = hash * 31 + (uint64_t)RengaGraphGetValue(graph, v)->stored;
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++)
+    hash = hash * 31 + RengaGraphGetNode(graph, n)->wide;
+  return hash;
+}
+
 static RengaErrorCode AddPlan(RengaPipeline pipeline, SettingList *list)
 {
   const uint64_t network = RengaGraphGetDigest(pipeline->graph), stages = HashStages(pipeline);
+  const uint64_t stored = HashStored(pipeline->graph);
   const int64_t batch[2] = {pipeline->outline.batch[0], pipeline->outline.microbatch};
   int64_t memory;
   RengaCall(RengaPlanGetMemoryLimit(pipeline->plan, &memory));
   AddAgreedSetting(list, "network", &network, sizeof network);
+  AddAgreedSetting(list, "precision (-precision, -precision_keep)", &stored, sizeof stored);
   AddAgreedSetting(list, "plan (its stages or ranks)", &stages, sizeof stages);
   AddAgreedSetting(list, "plan (its batch or micro-batch)", batch, sizeof batch);
   AddAgreedSetting(list, "plan (its leaf: -reduction_leaf)", &pipeline->outline.leaf,

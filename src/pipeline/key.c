@@ -46,7 +46,7 @@ static RengaErrorCode IsFrozen(const Outline *outline, const RengaGraphValue *va
 static RengaErrorCode HashValue(const Outline *outline, RengaValue v, RengaValue loss,
                                 uint64_t *hash)
 {
-  int64_t number[9 + RENGA_MAX_DIM] = {0};
+  int64_t number[10 + RENGA_MAX_DIM] = {0};
   bool frozen;
   if (v == RENGA_VALUE_NONE) {
     *hash = RengaHash(number, sizeof number, *hash);
@@ -54,17 +54,18 @@ static RengaErrorCode HashValue(const Outline *outline, RengaValue v, RengaValue
   }
   const RengaGraphValue *value = RengaGraphGetValue(outline->graph, v);
   RengaCall(IsFrozen(outline, value, &frozen));
-  const int64_t head[9] = {1,
-                           value->kind,
-                           value->prepared,
-                           value->differentiable,
-                           frozen,
-                           v == loss,
-                           value->producer >= 0 && IsOutput(outline->graph, v),
-                           value->spec.type,
-                           value->spec.ndim};
+  const int64_t head[10] = {1,
+                            value->kind,
+                            value->prepared,
+                            value->differentiable,
+                            frozen,
+                            v == loss,
+                            value->producer >= 0 && IsOutput(outline->graph, v),
+                            value->spec.type,
+                            value->stored,
+                            value->spec.ndim};
   memcpy(number, head, sizeof head);
-  for (int d = 0; d < value->spec.ndim; d++) number[9 + d] = value->spec.dim[d];
+  for (int d = 0; d < value->spec.ndim; d++) number[10 + d] = value->spec.dim[d];
   *hash = RengaHash(number, sizeof number, *hash);
   return RENGA_SUCCESS;
 }
@@ -73,7 +74,8 @@ static RengaErrorCode ClassifyNode(const Outline *outline, int n, RengaValue los
                                    StageClasses *classes)
 {
   const RengaGraphNode *node = RengaGraphGetNode(outline->graph, n);
-  uint64_t hash = HashAttributes(node, HashText(node->op->name, (uint64_t)node->n_in));
+  const uint64_t form = (uint64_t)node->n_in * 2 + node->wide;
+  uint64_t hash = HashAttributes(node, HashText(node->op->name, form));
   for (int i = 0; i < node->n_in + node->n_out; i++)
     RengaCall(
         HashValue(outline, i < node->n_in ? node->in[i] : node->out[i - node->n_in], loss, &hash));
@@ -204,7 +206,6 @@ RengaErrorCode RengaKeyMake_Private(const Chunk *chunk, const StageClasses *clas
   RengaCall(RengaGraphGetLoss(outline->graph, &loss));
   key->count = 0;
   RengaCall(PushNumber(key, row->shape.saved));
-  RengaCall(PushNumber(key, row->shape.precision));
   RengaCall(PushNumber(key, chunk->lag > 0));
   RengaCall(PushNumber(key, outline->microbatch));
   RengaCall(PushNumber(key, outline->leaf));

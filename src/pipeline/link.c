@@ -14,8 +14,7 @@ static RengaErrorCode SetUpLink(Chunk *chunk, int row)
   if (!message->backward) link->value = value;
   if (message->backward && !chunk->outline->has_loss) link->active = false;
   link->spec = RengaGraphGetValue(chunk->sub, value)->spec;
-  if (link->spec.type == RENGA_FLOAT32)
-    link->spec.type = chunk->storage.message; /* else as it is */
+  link->spec.type = RengaGraphGetValue(chunk->sub, value)->stored;
   const RengaTensorSpec spec = RengaTensorSpecAt(&link->spec, chunk->outline->microbatch);
   link->bytes = RengaAlign_Private((int64_t)RengaTensorSpecBytes(&spec));
   return RENGA_SUCCESS;

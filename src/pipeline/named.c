@@ -158,6 +158,7 @@ static RengaErrorCode SetNamed(RengaPipeline pipeline, const NamedTensor *named)
 {
   const Persistents *list = &pipeline->rank.persistents;
   RengaErrorCode code = RENGA_SUCCESS;
+  pipeline->rank.rewritten = true;
   if (named->rank != RENGA_TO_ALL)
     code = RengaCommBroadcast(pipeline->rank.all, named->copy, named->bytes, named->rank,
                               "all ranks to get a parameter");

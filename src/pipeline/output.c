@@ -116,6 +116,21 @@ static RengaErrorCode Deliver(RengaPipeline pipeline, const Pass *pass, const Ou
   return RENGA_SUCCESS;
 }
 
+/* Rows that are kept in 16 bits have come to the begin of the place where they are wanted. */
+static RengaErrorCode WidenRows(RengaPipeline pipeline, const Pass *pass, const Output *output)
+{
+  int64_t first, last;
+  const Chunk *chunk = RengaPipelineFindChunk_Private(pipeline, output->stage);
+  if (!chunk || !chunk->portion.output) return RENGA_SUCCESS;
+  const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, chunk->portion.target);
+  if (value->stored == value->spec.type) return RENGA_SUCCESS;
+  FindRows(pipeline, output->stage, chunk->replica, pass->batch->samples, &first, &last);
+  RengaCall(RengaDataWiden(value->stored,
+                           (last - first) * (int64_t)(output->row_bytes / sizeof(float)),
+                           chunk->portion.output, (float *)(void *)chunk->portion.output));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunOutputForward(RengaPipeline pipeline, const RengaBatch *batch,
                                        Output *output)
 {
@@ -124,7 +139,8 @@ static RengaErrorCode RunOutputForward(RengaPipeline pipeline, const RengaBatch 
   pass.code = PrepareOutput(pipeline, &pass, output);
   RengaErrorCode code = RengaPipelineRunTogether_Private(pipeline, &pass);
   if (!code) {
-    code = Deliver(pipeline, &pass, output);
+    code = WidenRows(pipeline, &pass, output);
+    if (!code) code = Deliver(pipeline, &pass, output);
     if (code) RengaPipelineBreak_Private(pipeline, code);
   }
   RengaFree(&output->rows);

@@ -1,11 +1,25 @@
 /* A pass from its preparation to its last sum. */
 #include "pipelineimpl.h"
 
+/* Where masters may have been written by others than updates, which write values too. */
+static RengaErrorCode RoundParameters(RengaPipeline pipeline, Pass *pass)
+{
+  Rank *rank = &pipeline->rank;
+  RengaErrorCode code = RENGA_SUCCESS;
+  if (!rank->rewritten) return RENGA_SUCCESS;
+  for (int c = 0; c < rank->n_chunks && !code; c++)
+    code = RengaChunkRoundValues_Private(&rank->chunk[c]);
+  rank->rewritten = code != RENGA_SUCCESS;
+  RengaCall(RengaPipelineNote_Private(pipeline, pass, code));
+  return RENGA_SUCCESS;
+}
+
 /* The actions of this rank's list, after what has to be known before them. Fails only where
    messages are left under way. */
 static RengaErrorCode WorkThroughList(RengaPipeline pipeline, Pass *pass)
 {
   Rank *rank = &pipeline->rank;
+  if (pass->prepared) RengaCall(RoundParameters(pipeline, pass));
   for (int c = 0; c < rank->n_chunks && pass->prepared; c++)
     RengaCall(RengaChunkRunPrologue_Private(&rank->chunk[c], pass));
   if (pass->prepared) RengaCall(RengaPipelineRunPass_Private(pipeline, pass));

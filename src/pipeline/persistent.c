@@ -159,6 +159,7 @@ RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline)
 {
   for (int c = 0; c < pipeline->rank.n_chunks; c++) RengaCall(ClearChunk(&pipeline->rank.chunk[c]));
   RengaCall(ListAllPersistents(&pipeline->rank));
+  pipeline->rank.rewritten = true;
   return RENGA_SUCCESS;
 }
 
@@ -175,7 +176,9 @@ RengaErrorCode RengaPipelineSetUpPersistents_Private(RengaPipeline pipeline)
    . tensors - parameters, moments ("NAME:first_moment") and states of this rank's stage, lent
 
    Notes: over all ranks each element of a name has one owner, which writes it to checkpoints. Who
-   writes to data does so on all ranks that hold it.
+   writes to data does so on all ranks that hold it, before the next step or evaluation, and asks
+   for the list again when it writes again: parameters that are kept in 16 bits are then rounded
+   from what is written here.
 @*/
 RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
                                            const RengaPersistent **tensors)
@@ -184,6 +187,7 @@ RengaErrorCode RengaPipelineGetPersistents(RengaPipeline pipeline, int *count,
   RengaCheckPointer(count);
   RengaCheckPointer(tensors);
   RengaCheckState(pipeline, RENGA_STATE_SETUP, "RengaPipelineSetUp");
+  pipeline->rank.rewritten = true;
   *count = pipeline->rank.persistents.count;
   *tensors = pipeline->rank.persistents.row;
   return RENGA_SUCCESS;

@@ -51,6 +51,7 @@ typedef struct {
   bool updating;      /* nobody has waited for it yet */
   RengaPipelineMemory memory;
   Persistents persistents;
+  bool rewritten; /* by others than updates, maybe: values are to be rounded from masters */
   Togetherness together;
   SampleLosses sample_losses;
   uint64_t checked; /* hash of what a step may find changed since the last one */
@@ -208,6 +209,8 @@ int64_t RengaChunkStride_Private(const Chunk *chunk, int64_t count);
 int64_t RengaChunkRoom_Private(const Chunk *chunk, int64_t count);
 int64_t RengaChunkRoleBytes_Private(const Chunk *chunk, ParameterRole role, int64_t count);
 int64_t RengaChunkParameterBytes_Private(const Chunk *chunk);
+Place RengaChunkPlaceOf_Private(const Chunk *chunk, const Parameter *parameter);
+RengaErrorCode RengaChunkRoundValues_Private(const Chunk *chunk);
 RengaVector RengaChunkVectorOf_Private(const Chunk *chunk, const Parameter *parameter,
                                        ParameterRole role);
 /* saved.c: what becomes of a tensor that forward makes and backward reads */

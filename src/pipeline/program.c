@@ -43,10 +43,8 @@ static RengaErrorCode Compile(Layout *layout)
   Program *program = layout->program;
   const Chunk *chunk = layout->chunk;
   RengaCall(AllocateLayout(layout));
-  /* Types are the network's: a precision other than fp32 would change them here. */
   for (RengaValue v = 0; v < layout->n_values; v++)
-    program->spec[v] =
-        RengaTensorSpecAt(&RengaGraphGetValue(chunk->sub, v)->spec, program->samples);
+    program->spec[v] = RengaGraphStoredAt(RengaGraphGetValue(chunk->sub, v), program->samples);
   RengaCall(RengaLayoutChoose_Private(layout));
   RengaCall(RengaLayoutPlace_Private(layout));
   RengaCall(RengaLayoutChooseAgain_Private(layout));

@@ -56,6 +56,26 @@ int64_t RengaChunkParameterBytes_Private(const Chunk *chunk)
          RengaChunkRoleBytes_Private(chunk, ROLE_MASTER, chunk->sizes.parameter_count);
 }
 
+/* Where kernels read a parameter: in 32 bits that is its master. */
+Place RengaChunkPlaceOf_Private(const Chunk *chunk, const Parameter *parameter)
+{
+  const bool wide =
+      RengaGraphGetValue(chunk->sub, parameter->value)->stored != chunk->storage.value;
+  const ParameterRole role = wide ? ROLE_MASTER : ROLE_VALUE;
+  const int64_t offset = RengaChunkRoleBytes_Private(chunk, role, parameter->place);
+  return (Place){REGION_PERSISTENT, offset + (wide ? MasterOffset(chunk) : 0)};
+}
+
+/* After masters were written from outside: values are the same numbers, rounded. */
+RengaErrorCode RengaChunkRoundValues_Private(const Chunk *chunk)
+{
+  if (!RengaChunkHasMasters_Private(chunk)) return RENGA_SUCCESS;
+  RengaCall(RengaDeviceConvert(chunk->device, NULL, chunk->sizes.parameter_count,
+                               chunk->storage.master, chunk->at.persistent + MasterOffset(chunk),
+                               chunk->storage.value, chunk->at.persistent));
+  return RENGA_SUCCESS;
+}
+
 /* The begin of a role's vector; NULL for gradients before there are any. */
 static char *BaseOfRole(const Chunk *chunk, ParameterRole role)
 {

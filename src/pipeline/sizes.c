@@ -211,8 +211,7 @@ static RengaErrorCode PlaceGiven(Chunk *chunk)
   PlacePersistent(chunk);
   for (int p = 0; p < chunk->n_parameters; p++) {
     const Parameter *parameter = &chunk->parameter[p];
-    chunk->value_place[parameter->value] = (Place){
-        REGION_PERSISTENT, RengaChunkRoleBytes_Private(chunk, ROLE_VALUE, parameter->place)};
+    chunk->value_place[parameter->value] = RengaChunkPlaceOf_Private(chunk, parameter);
   }
   for (int s = 0; s < chunk->states.count; s++)
     chunk->value_place[chunk->states.value[s]] =

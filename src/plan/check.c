@@ -194,6 +194,18 @@ static RengaErrorCode CheckWholeBatch(RengaPlan plan, RengaGraph graph)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckPrecision(RengaPlan plan, RengaGraph graph)
+{
+  RengaPrecision network;
+  RengaCall(RengaGraphGetPrecision(graph, &network));
+  for (int s = 0; s < plan->count; s++)
+    RengaCheck(plan->stage[s].shape.precision == network, plan->hdr.comm, RENGA_ERR_PLAN,
+               "stage %d of the plan is of precision %s, but the network's is %s: make the plan "
+               "with the same -precision",
+               s, RengaPrecisionName(plan->stage[s].shape.precision), RengaPrecisionName(network));
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaPlanCheck - find out whether a plan fits a network and a number of ranks
 
@@ -224,6 +236,7 @@ RengaErrorCode RengaPlanCheck(RengaPlan plan, RengaGraph graph, int ranks)
   RengaCall(RengaPlanCheckStages_Private(plan, plan->n_nodes, plan->count, plan->stage));
   RengaCall(RengaPlanCheckWork_Private(plan, graph, plan->count, plan->stage));
   RengaCall(RengaPlanCheckRunnable_Private(plan));
+  RengaCall(CheckPrecision(plan, graph));
   RengaCall(RengaPlanCheckRanks_Private(plan, plan->rank, ranks));
   RengaCall(RengaPlanCheckLeaves_Private(plan));
   return RENGA_SUCCESS;

@@ -50,7 +50,7 @@ static void CountBytes(RengaPlan plan, RengaGraph graph, int sent[])
         if (v < 0 || sent[v] >= s) continue;
         sent[v] = s;
         const RengaGraphValue *value = RengaGraphGetValue(graph, v);
-        const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, 1);
+        const RengaTensorSpec spec = RengaGraphStoredAt(value, 1);
         const double bytes = (double)RengaTensorSpecBytes(&spec);
         plan->stage[s].receives += bytes;
         plan->stage[RengaPlanStageOfNode(plan, value->producer)].sends += bytes;

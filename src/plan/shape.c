@@ -6,7 +6,7 @@
 
 static const char *const shards[] = {"nothing", "optimizer", "gradients", "parameters", NULL};
 static const char *const policies[] = {"keep", "recompute", "offload", NULL};
-static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL};
+static const char *const precisions[] = {"fp32", "bf16", "fp16", NULL}; /* RengaPrecisionName */
 
 /* A field is a number of at least 1, or one of the words. */
 static const struct {
@@ -20,7 +20,7 @@ static const struct {
     {"sequence", NULL, "%s sequence ranks", "are", 1},
     {"shard", shards, "sharding of %s over replicas", "is", RENGA_SHARD_NOTHING},
     {"saved", policies, "policy %s of saved tensors", "is", RENGA_SAVED_RECOMPUTE},
-    {"precision", precisions, "precision %s", "is", RENGA_PRECISION_FP32},
+    {"precision", precisions, "precision %s", "is", RENGA_PRECISION_BF16},
     {"chunks", NULL, "%s chunks per rank", "are", INT_MAX},
 };
 

@@ -67,10 +67,12 @@ static RengaErrorCode Stream(RengaProfile profile, double bytes, double *seconds
   return RENGA_SUCCESS;
 }
 
-/* Costs are those of stages whose shape is plain: nobody asks for another precision's. */
-static RengaErrorCode FindStorage(RengaStorage *storage)
+/* Costs are those of the network's precision. */
+static RengaErrorCode FindStorage(RengaProfile profile, RengaStorage *storage)
 {
-  RengaCall(RengaPrecisionGetStorage(RengaStageShapePlain(1).precision, storage));
+  RengaPrecision precision;
+  RengaCall(RengaGraphGetPrecision(profile->graph, &precision));
+  RengaCall(RengaPrecisionGetStorage(precision, storage));
   return RENGA_SUCCESS;
 }
 
@@ -82,7 +84,7 @@ static RengaErrorCode Update(RengaProfile profile, int64_t parameters, double *s
   int moments;
   const char *const *names;
   int64_t bytes;
-  RengaCall(FindStorage(&storage));
+  RengaCall(FindStorage(profile, &storage));
   RengaCall(RengaProfileNeedSettings_Private(profile, &settings));
   RengaCall(RengaSettingsGetOptimizer(settings, &optimizer));
   RengaCall(RengaOptimizerGetMoments(optimizer, &moments, &names));
@@ -95,7 +97,7 @@ static RengaErrorCode Update(RengaProfile profile, int64_t parameters, double *s
 static RengaErrorCode Accumulate(RengaProfile profile, int64_t parameters, double *seconds)
 {
   RengaStorage storage;
-  RengaCall(FindStorage(&storage));
+  RengaCall(FindStorage(profile, &storage));
   const double bytes = 3 * (double)RengaDataTypeSize(storage.gradient);
   RengaCall(Stream(profile, bytes * (double)parameters, seconds));
   return RENGA_SUCCESS;

@@ -107,7 +107,7 @@ static RengaErrorCode FindCallOfNode(RengaProfile profile, int n, int64_t sample
     if (value == RENGA_VALUE_NONE)
       spec[i].ndim = -1;
     else
-      spec[i] = RengaTensorSpecAt(&RengaGraphGetValue(profile->whole, value)->spec, samples);
+      spec[i] = RengaGraphStoredAt(RengaGraphGetValue(profile->whole, value), samples);
   }
   RengaCall(FindCall(profile, n, samples, spec, number));
   return RENGA_SUCCESS;

@@ -50,7 +50,7 @@ static int64_t ColdBytes(RengaProfile profile, int64_t samples)
   int64_t bytes = 0, cold = smallest;
   for (int v = 0; v < RengaGraphGetValueCount(profile->graph); v++) {
     const RengaGraphValue *value = RengaGraphGetValue(profile->graph, v);
-    const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, samples);
+    const RengaTensorSpec spec = RengaGraphStoredAt(value, samples);
     bytes += (int64_t)RengaTensorSpecBytes(&spec) * (value->kind == RENGA_VALUE_PARAMETER ? 2 : 1);
   }
   while (cold < largest && cold < bytes) cold *= 4;

@@ -88,7 +88,7 @@ static RengaErrorCode ListTensors(Merged *merged)
   RengaCall(RengaMalloc(n_values + 1, &merged->gap));
   for (RengaValue v = 0; v < n_values; v++) {
     const RengaTensorSpec spec =
-        RengaTensorSpecAt(&RengaGraphGetValue(whole, v)->spec, merged->samples);
+        RengaGraphStoredAt(RengaGraphGetValue(whole, v), merged->samples);
     const int64_t bytes = (int64_t)RengaTensorSpecBytes(&spec);
     merged->tensor[v] = (RunTensor){.root = v,
                                     .bytes = (bytes + ALIGNMENT) / ALIGNMENT * ALIGNMENT,
@@ -218,7 +218,8 @@ static RengaErrorCode FillRunTensor(Merged *merged, int position, int input)
   char *host = NULL;
   RengaErrorCode code;
   RengaCall(RengaMalloc(tensor->bytes, &host));
-  if (value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE)
+  if ((value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE) &&
+      value->stored == RENGA_FLOAT32)
     code = RengaGraphInitializeValue(merged->profile->whole, tensor->root, 1, 0,
                                      RengaTensorSpecCount(&value->spec), (float *)host);
   else

@@ -91,7 +91,7 @@ static int WriteMessageRows(const UseTable *table, const MessageUse use[], int c
                             int64_t microbatch, RengaMessage rows[])
 {
   const RengaGraphValue *value = RengaGraphGetValue(table->graph, use[0].value);
-  RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, microbatch);
+  const RengaTensorSpec spec = RengaGraphStoredAt(value, microbatch);
   int64_t bytes = (int64_t)RengaTensorSpecBytes(&spec);
   int producer = RengaPlanStageOfNode(table->plan, value->producer), n = 0, from = -1;
   for (int i = 0; i < count; i++)

@@ -9,3 +9,5 @@ TESTS += %D%/hiding.sh
 EXTRA_DIST += %D%/hiding.sh
 TESTS += %D%/lanes.sh
 EXTRA_DIST += %D%/lanes.sh
+TESTS += %D%/precision.sh
+EXTRA_DIST += %D%/precision.sh

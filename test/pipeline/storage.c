@@ -1,10 +1,12 @@
 /* TEST ranks: 1 */
-/* Chunks laid out for precisions that cannot be run: values, masters, moments and gradients have
-   the bytes of their types and lie apart; in fp32 values are masters, as ever. */
+/* Chunks laid out for each precision: values, masters, moments and gradients have the bytes of
+   their types and lie apart; in fp32 values are masters, as ever. Kernels read parameters of one
+   dimension from the masters. */
 #include "../../src/pipeline/pipelineimpl.h"
 #include "run.h"
 
 enum { STAGES = 2, MOMENTS = 2 /* of adamw */ };
+enum { N_PRECISIONS = RENGA_PRECISION_BF16 + 1 }; /* those that can be run */
 
 /* One stage, laid out as for a precision. */
 typedef struct {
@@ -20,7 +22,6 @@ static RengaErrorCode LayOut(Outline *outline, int stage, RengaPrecision precisi
   *laid = (LaidOut){0};
   RengaCall(RengaPrecisionGetStorage(precision, &laid->storage));
   RengaCall(RengaChunkBegin_Private(outline, stage, &laid->chunk));
-  laid->chunk.storage = laid->storage;
   RengaCall(RengaChunkCountLag_Private(&laid->chunk));
   RengaCall(RengaChunkSetUp_Private(&laid->chunk));
   RengaCall(RengaChunkSizeStage_Private(&laid->chunk));
@@ -99,7 +100,10 @@ static RengaErrorCode CheckPlaces(const LaidOut *laid)
   for (int p = 0; p < chunk->n_parameters; p++) {
     const Place place = chunk->value_place[chunk->parameter[p].value];
     Expect(place.region == REGION_PERSISTENT);
-    Expect(VectorOf(laid, p, ROLE_VALUE).data == chunk->at.persistent + place.offset);
+    const RengaGraphValue *value = RengaGraphGetValue(chunk->sub, chunk->parameter[p].value);
+    const ParameterRole read = value->spec.ndim > 1 ? ROLE_VALUE : ROLE_MASTER;
+    Expect(VectorOf(laid, p, read).data == chunk->at.persistent + place.offset);
+    Expect(value->stored == VectorOf(laid, p, read).type);
     Expect(apart == (VectorOf(laid, p, ROLE_VALUE).data != VectorOf(laid, p, ROLE_MASTER).data));
     RengaCall(Follow(laid, p, ROLE_VALUE, storage->value, &end));
   }
@@ -148,52 +152,73 @@ static RengaErrorCode CheckUpdates(LaidOut *laid)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckStage(Outline *outline, int stage, const RengaPipelineMemory *forecast)
-{
-  LaidOut laid[3];
-  for (int p = 0; p < 3; p++) {
-    RengaCall(LayOut(outline, stage, (RengaPrecision)p, &laid[p]));
-    RengaCall(GiveArena(&laid[p]));
-    RengaCall(CheckPlaces(&laid[p]));
-    RengaCall(CheckUpdates(&laid[p]));
-  }
-  Expect(laid[RENGA_PRECISION_FP32].memory.forecast == forecast->forecast);
-  RengaCall(CheckBytes(&laid[RENGA_PRECISION_FP32], &laid[RENGA_PRECISION_BF16]));
-  RengaCall(CheckBytes(&laid[RENGA_PRECISION_FP32], &laid[RENGA_PRECISION_FP16]));
-  for (int p = 0; p < 3; p++) RengaCall(FreeLaidOut(&laid[p]));
-  return RENGA_SUCCESS;
-}
-
-/* Two stages that share the table of words, of sizes that fill no line. */
-static RengaErrorCode RunTest(void)
-{
-  RengaComm comm;
+/* A network in a precision, with its plan. */
+typedef struct {
   RengaGraph graph;
   RengaPlan plan;
   RengaPipeline pipeline;
-  RengaPlanStage stage[STAGES] = {{0}};
-  RengaPipelineMemory forecast[STAGES];
   Outline outline;
-  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
-  RengaCall(RunGraph(comm, "gpt:layers=2,hidden=20,heads=2,sequence=16,vocabulary=50", &graph));
-  const int nodes = RengaGraphGetNodeCount(graph);
-  for (int s = 0; s < STAGES; s++)
+} InPrecision;
+
+/* Two stages that share the table of words, of sizes that fill no line. */
+static RengaErrorCode MakeIn(RengaComm comm, RengaPrecision precision, InPrecision *one)
+{
+  RengaPlanStage stage[STAGES] = {{0}};
+  RengaCall(RengaGraphCreate(comm, &one->graph));
+  RengaCall(RengaGraphLoad(one->graph, "gpt:layers=2,hidden=20,heads=2,sequence=16,vocabulary=50"));
+  RengaCall(RengaGraphSetPrecision(one->graph, precision, NULL));
+  RengaCall(RengaGraphSetUp(one->graph));
+  const int nodes = RengaGraphGetNodeCount(one->graph);
+  for (int s = 0; s < STAGES; s++) {
     stage[s] = (RengaPlanStage){.first = nodes * s / STAGES,
                                 .last = nodes * (s + 1) / STAGES,
                                 .shape = RengaStageShapePlain(2)};
-  RengaCall(RengaPlanCreate(comm, &plan));
-  RengaCall(RengaPlanSetStages(plan, graph, STAGES, stage));
-  RengaCall(RengaPlanSetBatch(plan, 24, 4));
-  RengaCall(RengaPipelineCreate(comm, &pipeline));
-  RengaCall(RengaPipelineSetFromOptions(pipeline));
-  RengaCall(RengaPipelineSetPlan(pipeline, graph, plan));
-  RengaCall(RengaPipelineForecastStages(pipeline, forecast));
-  RengaCall(RengaOutlineRead_Private(pipeline, &outline));
-  for (int s = 0; s < STAGES; s++) RengaCall(CheckStage(&outline, s, &forecast[s]));
-  RengaCall(RengaOutlineFree_Private(&outline));
-  RengaCall(RengaPipelineDestroy(&pipeline));
-  RengaCall(RengaPlanDestroy(&plan));
-  RengaCall(RengaGraphDestroy(&graph));
+    stage[s].shape.precision = precision;
+  }
+  RengaCall(RengaPlanCreate(comm, &one->plan));
+  RengaCall(RengaPlanSetStages(one->plan, one->graph, STAGES, stage));
+  RengaCall(RengaPlanSetBatch(one->plan, 24, 4));
+  RengaCall(RengaPipelineCreate(comm, &one->pipeline));
+  RengaCall(RengaPipelineSetFromOptions(one->pipeline));
+  RengaCall(RengaPipelineSetPlan(one->pipeline, one->graph, one->plan));
+  RengaCall(RengaOutlineRead_Private(one->pipeline, &one->outline));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode FreeIn(InPrecision *one)
+{
+  RengaCall(RengaOutlineFree_Private(&one->outline));
+  RengaCall(RengaPipelineDestroy(&one->pipeline));
+  RengaCall(RengaPlanDestroy(&one->plan));
+  RengaCall(RengaGraphDestroy(&one->graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckStage(InPrecision in[], int stage)
+{
+  LaidOut laid[N_PRECISIONS];
+  RengaPipelineMemory forecast[STAGES];
+  for (int p = 0; p < N_PRECISIONS; p++) {
+    RengaCall(RengaPipelineForecastStages(in[p].pipeline, forecast)); /* sets the device up */
+    RengaCall(LayOut(&in[p].outline, stage, (RengaPrecision)p, &laid[p]));
+    RengaCall(GiveArena(&laid[p]));
+    RengaCall(CheckPlaces(&laid[p]));
+    RengaCall(CheckUpdates(&laid[p]));
+    Expect(laid[p].memory.forecast == forecast[stage].forecast);
+  }
+  RengaCall(CheckBytes(&laid[RENGA_PRECISION_FP32], &laid[RENGA_PRECISION_BF16]));
+  for (int p = 0; p < N_PRECISIONS; p++) RengaCall(FreeLaidOut(&laid[p]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RunTest(void)
+{
+  RengaComm comm;
+  InPrecision in[N_PRECISIONS];
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  for (int p = 0; p < N_PRECISIONS; p++) RengaCall(MakeIn(comm, (RengaPrecision)p, &in[p]));
+  for (int s = 0; s < STAGES; s++) RengaCall(CheckStage(in, s));
+  for (int p = 0; p < N_PRECISIONS; p++) RengaCall(FreeIn(&in[p]));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;
 }

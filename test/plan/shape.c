@@ -25,9 +25,9 @@ static const struct {
      "2 replicas, saved offload",
      "stage 1: policy offload of saved tensors is not supported yet; saved in its shape must be "
      "keep or recompute"},
-    {{2, 1, 1, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_BF16, 1},
-     "2 replicas, precision bf16",
-     "stage 1: precision bf16 is not supported yet; precision in its shape must be fp32"},
+    {{2, 1, 1, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_FP16, 1},
+     "2 replicas, precision fp16",
+     "stage 1: precision fp16 is not supported yet; precision in its shape must be fp32 or bf16"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
@@ -117,6 +117,11 @@ static void CheckNoShapes(RengaComm comm, RengaGraph graph)
   TestError(RengaPlanSetStages(plan, graph, 2, stages), RENGA_ERR_PLAN,
             "stage 1 has precision 7: fp32, bf16 or fp16 is needed");
   RengaCallAbort(RengaPlanCheck(plan, graph, 0));
+  shape.precision = RENGA_PRECISION_BF16;
+  FillTwo(graph, &shape, stages);
+  RengaCallAbort(RengaPlanSetStages(plan, graph, 2, stages));
+  TestError(RengaPlanCheck(plan, graph, 0), RENGA_ERR_PLAN,
+            "stage 1 of the plan is of precision bf16, but the network's is fp32");
   RengaCallAbort(RengaPlanDestroy(&plan));
 }
 

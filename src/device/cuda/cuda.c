@@ -1,6 +1,7 @@
 /* The cuda device: its options, and the module, which is opened when the device is set up. Nothing
    here needs CUDA to be compiled or linked. */
 #include "cuda.h"
+#include "renga/private/wait.h"
 #include <dlfcn.h>
 #include <stddef.h>
 #include <string.h>
@@ -8,7 +9,9 @@
 #define ROW(name) offsetof(CudaOptions, name)
 static const RengaOptionRow options[] = {
     {"device_number", RENGA_OPTION_INT, "-1", ROW(number), NULL, -1, 1024,
-     "cuda: which GPU of the node; -1: the rank modulo their number"},
+     "cuda: which GPU of the node; -1: the rank among those of the node, modulo their number"},
+    {"device_cuda_workspace", RENGA_OPTION_INT, "32", ROW(workspace), NULL, 0, 4096,
+     "cuda: MiB of the GPU's memory that products may work in; decides bits"},
     {"device_cuda_module", RENGA_OPTION_STRING, "", ROW(module), NULL, 0, 0,
      "cuda: file of the module; empty: renga/renga_cuda.so beside the library"},
 };
@@ -28,7 +31,8 @@ static RengaErrorCode Duplicate_Cuda(RengaDevice device, RengaDevice copy)
 {
   const CudaDevice *from = device->data;
   CudaDevice *to = copy->data;
-  to->options.number = from->options.number;
+  to->options.number = from->compute ? from->number : from->options.number;
+  to->options.workspace = from->options.workspace;
   RengaFree(&to->options.module);
   RengaCall(RengaStringCopy(from->options.module, &to->options.module));
   return RENGA_SUCCESS;
@@ -62,21 +66,36 @@ static RengaErrorCode OpenModule(CudaDevice *cuda)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode ChooseDevice(RengaDevice device)
+/* This rank's place among those of its node. Collective. */
+static RengaErrorCode FindLocalRank(MPI_Comm comm, int *rank)
+{
+  MPI_Comm node = MPI_COMM_NULL;
+  RengaCall(RengaSplitByNode_Private(comm, &node));
+  const int failed = MPI_Comm_rank(node, rank);
+  RengaCallMPI(MPI_Comm_free(&node));
+  RengaCallMPI(failed);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ChooseDevice(RengaDevice device, int local_rank)
 {
   CudaDevice *cuda = device->data;
   const RengaCudaModule *module = cuda->module;
-  int count = 0, rank = 0, number = cuda->options.number;
+  int count = 0, number = cuda->options.number;
   RengaCheck(module->count(&count) == 0 && count > 0, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "no usable GPU: %s; use -device_type cpu", count ? "none" : module->error());
-  RengaCallMPI(MPI_Comm_rank(device->hdr.comm, &rank));
-  if (number < 0) number = rank % count;
+  if (number < 0) number = local_rank % count;
   RengaCheck(number < count, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "-device_number %d: this node has %d GPUs, the first one is 0", number, count);
   RengaCheck(module->open(number, sizeof cuda->about, cuda->about) == 0, MPI_COMM_SELF,
              RENGA_ERR_SUPPORT, "no usable GPU: %s; use -device_type cpu", module->error());
+  cuda->number = number;
   RENGA_CALL_CUDA(device, module->streamcreate(&cuda->compute));
   RENGA_CALL_CUDA(device, module->eventcreate(&cuda->parts_free));
+  void *fault = NULL;
+  RENGA_CALL_CUDA(device, module->hostreserve(sizeof *cuda->fault, &fault));
+  cuda->fault = fault;
+  *cuda->fault = (RengaCudaFault){.found = 0};
   return RENGA_SUCCESS;
 }
 
@@ -84,16 +103,43 @@ static RengaErrorCode ChooseDevice(RengaDevice device)
 static RengaErrorCode SetUp_Cuda(RengaDevice device)
 {
   CudaDevice *cuda = device->data;
+  int local_rank = 0;
   RengaErrorCode code = RENGA_SUCCESS;
   if (!cuda->module) code = OpenModule(cuda);
-  if (!code && !cuda->compute) code = ChooseDevice(device);
   RengaCall(RengaErrorAgree(device->hdr.comm, code));
+  if (cuda->compute) return RENGA_SUCCESS;
+  if (cuda->options.number < 0) RengaCall(FindLocalRank(device->hdr.comm, &local_rank));
+  code = ChooseDevice(device, local_rank);
+  RengaCall(RengaErrorAgree(device->hdr.comm, code));
+  return RENGA_SUCCESS;
+}
+
+/* Operators that it computes itself, at least for float32 and shapes that are not empty. */
+static RengaErrorCode ViewKernels(RengaDevice device, RengaViewer viewer, bool own)
+{
+  int column = 0, count = 0;
+  for (int i = 0; i < RengaOperatorCount(); i++) {
+    const RengaKernelRow *row = NULL;
+    RengaCall(RengaCudaFindKernel_Private(device, RengaOperatorAt(i)->name, &row));
+    if ((row != NULL) != own) continue;
+    const char *name = RengaOperatorAt(i)->name;
+    const bool full = column + (int)strlen(name) > 90;
+    if (count++ == 0)
+      RengaCall(RengaViewerPrintf(viewer, "  operators computed on the %s:\n   ",
+                                  own ? "GPU" : "host, from copies"));
+    if (full) RengaCall(RengaViewerPrintf(viewer, "\n   "));
+    RengaCall(RengaViewerPrintf(viewer, " %s", name));
+    column = (full ? 0 : column) + (int)strlen(name) + 1;
+  }
+  if (count > 0) RengaCall(RengaViewerPrintf(viewer, "\n"));
   return RENGA_SUCCESS;
 }
 
 static RengaErrorCode View_Cuda(RengaDevice device, RengaViewer viewer)
 {
   RengaCall(RengaViewerPrintf(viewer, "  %s\n", RengaCudaOf_Private(device)->about));
+  RengaCall(ViewKernels(device, viewer, true));
+  RengaCall(ViewKernels(device, viewer, false));
   return RENGA_SUCCESS;
 }
 
@@ -108,6 +154,9 @@ static RengaErrorCode CloseDevice(RengaDevice device)
   CudaDevice *cuda = device->data;
   const RengaCudaModule *module = cuda->module;
   if (cuda->compute) RENGA_CALL_CUDA(device, module->streamsynchronize(cuda->compute));
+  if (cuda->workspace) RENGA_CALL_CUDA(device, module->release(cuda->workspace));
+  if (cuda->workspace_free) RENGA_CALL_CUDA(device, module->eventdestroy(cuda->workspace_free));
+  if (cuda->fault) RENGA_CALL_CUDA(device, module->hostrelease(cuda->fault));
   if (cuda->parts) RENGA_CALL_CUDA(device, module->release(cuda->parts));
   if (cuda->parts_free) RENGA_CALL_CUDA(device, module->eventdestroy(cuda->parts_free));
   if (cuda->compute) RENGA_CALL_CUDA(device, module->streamdestroy(cuda->compute));

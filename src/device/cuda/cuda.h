@@ -2,9 +2,11 @@
 #pragma once
 #include "module.h"
 #include "renga/private/device.h"
+#include "renga/private/op.h"
 
 typedef struct {
-  int number; /* -1: rank modulo devices */
+  int number;    /* -1: local rank modulo devices */
+  int workspace; /* MiB */
   char *module;
 } CudaOptions;
 
@@ -12,11 +14,16 @@ typedef struct {
   CudaOptions options;
   void *library; /* of dlopen */
   const RengaCudaModule *module;
+  int number;    /* the GPU in use */
   void *compute; /* the stream that NULL stands for */
   char about[256];
   double *parts; /* of the device: partial sums of squares, then the sums of a table */
   size_t parts_bytes;
-  void *parts_free; /* event behind what used them last */
+  void *parts_free;       /* event behind what used them last */
+  RengaCudaFault *fault;  /* pinned: what a kernel found wrong */
+  void *workspace;        /* of products, from the first one on; options.workspace */
+  void *workspace_stream; /* used it last */
+  void *workspace_free;   /* event */
 } CudaDevice;
 
 /* call: of the module, which says what is wrong. */
@@ -32,13 +39,89 @@ static inline CudaDevice *RengaCudaOf_Private(RengaDevice device)
   return device->data;
 }
 
+static inline const RengaCudaModule *RengaCudaModuleOf_Private(RengaKernel kernel)
+{
+  return RengaCudaOf_Private(kernel->device)->module;
+}
+
 /* The module's stream. */
 static inline void *RengaCudaStream_Private(RengaDevice device, RengaStream stream)
 {
   return stream ? (void *)stream : RengaCudaOf_Private(device)->compute;
 }
 
+/* Bytes of the workspace of products. */
+static inline size_t RengaCudaWorkspace_Private(RengaDevice device)
+{
+  return (size_t)RengaCudaOf_Private(device)->options.workspace << 20;
+}
+
 void RengaCudaSetQueue_Private(RengaDevice device); /* memory, streams, events */
 void RengaCudaSetVectors_Private(RengaDevice device);
+
+/* Kernels by operator, each table of a family of operators; the last row's name is NULL. A row
+   leaves an operator of types or shapes that it does not take to the host. */
+extern const RengaKernelRow RengaCudaElementwiseRows[];
+extern const RengaKernelRow RengaCudaProductRows[];
+extern const RengaKernelRow RengaCudaMoveRows[];
+extern const RengaKernelRow RengaCudaLineRows[];
+extern const RengaKernelRow RengaCudaIndexRows[];
+extern const RengaKernelRow RengaCudaReduceRows[];
+extern const RengaKernelRow RengaCudaAttentionRows[];
+extern const RengaKernelRow RengaCudaWindowRows[];
+extern const RengaKernelRow RengaCudaConvolutionRows[];
 RengaErrorCode RengaCudaFindKernel_Private(RengaDevice device, const char *name,
                                            const RengaKernelRow **row);
+RengaErrorCode RengaCudaFreeData_Private(RengaKernel kernel);
+
+/* A kernel of the module that is told its shape; copied. */
+RengaErrorCode RengaCudaCreateShaped_Private(RengaKernel kernel, RengaCudaRun run, size_t bytes,
+                                             const void *shape);
+/* Input `from` of the kernel is input `to` of the module's; where they are not told they are the
+   same. */
+void RengaCudaMapInput_Private(RengaKernel kernel, int to, int from);
+/* An integer input whose numbers must be in [low, high), or ignore; what: "label". */
+void RengaCudaCheckInput_Private(RengaKernel kernel, int input, const char *what, int64_t low,
+                                 int64_t high, int64_t ignore);
+
+/* Are all inputs from the given one on, and all outputs, absent or of this type? */
+static inline bool RengaCudaAllOf_Private(const RengaOpCall *call, int first, RengaDataType type)
+{
+  for (int i = first; i < call->n_in; i++)
+    if (call->in[i].ndim >= 0 && call->in[i].type != type) return false;
+  for (int o = 0; o < call->n_out; o++)
+    if (call->out[o].ndim >= 0 && call->out[o].type != type) return false;
+  return true;
+}
+
+/* Are all inputs and outputs absent, or of the first input's type? */
+static inline bool RengaCudaOneType_Private(const RengaOpCall *call)
+{
+  return RengaCudaAllOf_Private(call, 0, call->in[0].type);
+}
+
+static inline bool RengaCudaIsIndex_Private(const RengaTensorSpec *spec)
+{
+  return spec->type == RENGA_INT64 || spec->type == RENGA_INT32;
+}
+
+static inline int64_t RengaCudaPieces_Private(int64_t count, int64_t piece)
+{
+  return (count + piece - 1) / piece;
+}
+
+/* Over one or two dimensions; sets all but the planes. */
+void RengaCudaSetWindow_Private(const RengaOpWindow *from, const RengaTensorSpec *x,
+                                const RengaTensorSpec *y, RengaCudaWindow *window);
+
+/* A product by cuBLASLt: its plan takes so many bytes, 64-byte aligned. */
+size_t RengaCudaPlanBytes_Private(RengaDevice device);
+RengaErrorCode RengaCudaPlanCreate_Private(RengaDevice device, const RengaCudaProduct *product,
+                                           void *plan);
+RengaErrorCode RengaCudaPlanRun_Private(RengaDevice device, RengaStream stream, void *plan,
+                                        const float *a, const float *b, const float *bias,
+                                        float *c);
+RengaErrorCode RengaCudaPlanDestroy_Private(RengaDevice device, void *plan);
+/* c[m,n] = a b without gaps. */
+RengaCudaProduct RengaCudaProductOf_Private(int64_t m, int64_t n, int64_t k, bool trans_a,
+                                            bool trans_b);

@@ -3,19 +3,17 @@
    library. A function's value is 0, or an error that error() says in words. Streams and events are
    CUDA's; all work is queued. */
 #pragma once
+#include "shapes.h"
 #include <stddef.h>
-#include <stdint.h>
 
 #ifdef __cplusplus
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 2, RENGA_CUDA_DIMENSIONS = 8, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 3, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
-
-/* Types that vectors are converted between. */
-typedef enum { RENGA_CUDA_FLOAT32, RENGA_CUDA_BFLOAT16, RENGA_CUDA_FLOAT16 } RengaCudaType;
 
 /* Rows of tables, at most RENGA_CUDA_TABLE in a call. */
 typedef struct {
@@ -37,20 +35,84 @@ typedef struct {
   float shrink, decay, scale, keep1, take1, keep2, take2, rate, root, epsilon;
 } RengaCudaAdam;
 
-/* y of these extents from inputs with these strides, 0 where one is broadcast. */
 typedef struct {
-  int dimensions;
-  int64_t count, extent[RENGA_CUDA_DIMENSIONS];
-  int64_t stride[2][RENGA_CUDA_DIMENSIONS];
-} RengaCudaBroadcast;
+  /* Numbers of elementwise functions by name and type of the inputs; -1: there is none. */
+  int (*findunary)(const char *name);
+  int (*findbinary)(const char *name, RengaCudaType type);
+  int (*findconversion)(const char *name, RengaCudaType from, RengaCudaType to);
+  /* y = f(x; a, b), of gradients f(dy, x; a, b); y may be x or dy. */
+  int (*unary)(void *stream, int function, int64_t count, const float *dy, const float *x, float *y,
+               float a, float b);
+  int (*binary)(void *stream, int function, const RengaCudaBroadcast *shape, const void *a,
+                const void *b, void *y);
+  int (*convert)(void *stream, int function, int64_t count, const void *x, void *y);
+  /* y = condition ? a : b, inputs 0, 1, 2 of the shape; size: bytes of an element */
+  int (*choose)(void *stream, int size, const RengaCudaBroadcast *shape,
+                const unsigned char *condition, const void *a, const void *b, void *y);
+  int (*move)(void *stream, const RengaCudaMove *shape, const void *from, void *to);
+  /* count elements of size bytes, all of them the first bytes of bits */
+  int (*fill)(void *stream, int size, uint64_t bits, int64_t count, void *to);
+  /* Looks for a number that is outside; fault, of pinned memory, says the first one. */
+  int (*check)(void *stream, const RengaCudaIndices *indices, const void *values,
+               RengaCudaFault *fault);
+} RengaCudaElementwise;
 
-/* c[m,n] = alpha a b, or with a bias of n values a b + bias; row-major. a is [m,k], or [k,m] where
-   trans_a; b is [k,n], or [n,k] where trans_b; ld: distance of rows as stored. */
+/* What a kernel may know of the run. */
 typedef struct {
-  int trans_a, trans_b, bias;
-  int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
-  float alpha;
-} RengaCudaProduct;
+  uint64_t seed;
+  int64_t step, sample;
+  int training;
+} RengaCudaContext;
+/* A kernel of one operator. shape: the struct of its family; in, out: RENGA_CUDA_ARGUMENTS pointers
+   of the device, NULL where an argument is absent; workspace: as many bytes as the struct says. */
+typedef int (*RengaCudaRun)(void *stream, const void *shape, const RengaCudaContext *context,
+                            const void *const in[], void *const out[], void *workspace);
+
+/* Kernels by family, with the inputs and outputs of the operators. */
+typedef struct {
+  /* RengaCudaRows; (dy,) x -> y */
+  RengaCudaRun softmax;
+  /* RengaCudaNormalize; x, scale, (bias) -> y, (mean), (inverse) */
+  RengaCudaRun norm;
+  /* dy, x, scale, mean, inverse -> dx, (dscale), (dbias) */
+  RengaCudaRun normgrad;
+  /* RengaCudaLoss; scores, labels, (weights) -> sum, (log-sum-exp) */
+  RengaCudaRun loss;
+  /* d sum, scores, labels, (log-sum-exp), (weights) -> d scores */
+  RengaCudaRun lossgrad;
+  /* labels, (weights) -> count */
+  RengaCudaRun losscount;
+  /* RengaCudaGather; data, indices -> y */
+  RengaCudaRun gather;
+  /* dy, indices -> d data */
+  RengaCudaRun gathergrad;
+  /* RengaCudaReduce; x -> y */
+  RengaCudaRun reduce;
+  /* RengaCudaDraw; (x) -> y */
+  RengaCudaRun draw;
+  /* RengaCudaAttention; q, k, v, (mask) -> o, (log-sum-exp) */
+  RengaCudaRun attention;
+  /* do, q, k, v, o, log-sum-exp, (mask) -> dq, dk, dv, (dmask) */
+  RengaCudaRun attentiongrad;
+  /* RengaCudaBatchNorm; x, scale, bias, mean, variance -> y, (mean), (variance) */
+  RengaCudaRun batchnorm;
+  /* dy, x, scale, mean, variance -> dx, (dscale), (dbias) */
+  RengaCudaRun batchnormgrad;
+  /* RengaCudaColumns; x -> columns */
+  RengaCudaRun columns;
+  /* d columns -> dx */
+  RengaCudaRun columnsgrad;
+  /* bias -> y, which it is added to */
+  RengaCudaRun addbias;
+  /* RengaCudaWindow; x -> y, (places) */
+  RengaCudaRun maxpool;
+  /* dy, places -> dx */
+  RengaCudaRun maxpoolgrad;
+  /* x -> y */
+  RengaCudaRun averagepool;
+  /* dy -> dx */
+  RengaCudaRun averagepoolgrad;
+} RengaCudaFamilies;
 
 typedef struct {
   int version;
@@ -84,18 +146,13 @@ typedef struct {
                double *sums);
   int (*sgd)(void *stream, int count, const RengaCudaSgd rows[]);
   int (*adam)(void *stream, int count, const RengaCudaAdam rows[]);
-  /* Numbers of elementwise functions by name; -1: there is none. */
-  int (*findunary)(const char *name);
-  int (*findbinary)(const char *name);
-  /* y = f(x; a, b), of gradients f(dy, x; a, b); y may be x or dy. */
-  int (*unary)(void *stream, int function, int64_t count, const float *dy, const float *x, float *y,
-               float a, float b);
-  int (*binary)(void *stream, int function, const RengaCudaBroadcast *shape, const float *a,
-                const float *b, float *y);
-  /* plan: product_bytes of the host's, 64-byte aligned; made once per shape */
-  int (*productcreate)(const RengaCudaProduct *product, void *plan);
+  RengaCudaElementwise each;
+  RengaCudaFamilies run;
+  /* plan: product_bytes of the host's, 64-byte aligned; made once per shape. workspace: as many
+     bytes of the device's memory in each call, and no two calls at the same time. */
+  int (*productcreate)(const RengaCudaProduct *product, size_t workspace_bytes, void *plan);
   int (*productrun)(void *stream, void *plan, const float *a, const float *b, const float *bias,
-                    float *c);
+                    float *c, void *workspace);
   int (*productdestroy)(void *plan);
 } RengaCudaModule;
 

@@ -33,9 +33,12 @@ static RengaErrorCode HostFree_Cuda(RengaDevice device, void **pointer)
   return RENGA_SUCCESS;
 }
 
+/* What is left beside the workspace of products. */
 static RengaErrorCode Capacity_Cuda(RengaDevice device, size_t *bytes)
 {
+  const size_t workspace = RengaCudaWorkspace_Private(device);
   RENGA_CALL_CUDA(device, module_->memory(bytes));
+  *bytes = *bytes > workspace ? *bytes - workspace : 0;
   return RENGA_SUCCESS;
 }
 
@@ -65,9 +68,21 @@ static RengaErrorCode StreamCreate_Cuda(RengaDevice device, RengaStream *stream)
   return RENGA_SUCCESS;
 }
 
+/* What a kernel found wrong on the way, once. */
+static RengaErrorCode TellFault_Cuda(RengaDevice device)
+{
+  RengaCudaFault *fault = RengaCudaOf_Private(device)->fault;
+  if (!fault->found) return RENGA_SUCCESS;
+  const RengaCudaFault said = *fault;
+  fault->found = 0;
+  RengaRaise(MPI_COMM_SELF, RENGA_ERR_ARGUMENT, "%s %lld at position %lld is outside [0, %lld)",
+             said.what, (long long)said.value, (long long)said.place, (long long)said.high);
+}
+
 static RengaErrorCode StreamSynchronize_Cuda(RengaDevice device, RengaStream stream)
 {
   RENGA_CALL_CUDA(device, module_->streamsynchronize(RengaCudaStream_Private(device, stream)));
+  RengaCall(TellFault_Cuda(device));
   return RENGA_SUCCESS;
 }
 
@@ -101,6 +116,7 @@ static RengaErrorCode EventWait_Cuda(RengaDevice device, RengaEvent event, Renga
 static RengaErrorCode EventSynchronize_Cuda(RengaDevice device, RengaEvent event)
 {
   RENGA_CALL_CUDA(device, module_->eventsynchronize(event));
+  RengaCall(TellFault_Cuda(device));
   return RENGA_SUCCESS;
 }
 
@@ -109,6 +125,7 @@ static RengaErrorCode EventQuery_Cuda(RengaDevice device, RengaEvent event, bool
   int is_done = 0;
   RENGA_CALL_CUDA(device, module_->eventquery(event, &is_done));
   *done = is_done;
+  if (is_done) RengaCall(TellFault_Cuda(device));
   return RENGA_SUCCESS;
 }
 

@@ -3,6 +3,8 @@
 #include "cuda.h"
 #include <math.h>
 
+_Static_assert(RENGA_CUDA_PIECE == RENGA_VECTOR_PIECE, "norms have other pieces on the GPU");
+
 static RengaErrorCode Convert_Cuda(RengaDevice device, RengaStream stream, int64_t count,
                                    RengaDataType from, const void *x, RengaDataType to, void *y)
 {

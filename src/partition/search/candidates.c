@@ -99,20 +99,26 @@ static int64_t Rounds(int64_t microbatches, int64_t leaf, int replicas)
   return others ? most * leaf : microbatches - (leaves - most) * leaf;
 }
 
-/* Bytes follow from the types of the plan's table, in this place alone. */
-RengaErrorCode RengaSearchFindBytes_Private(RengaPrecision precision, int moments,
-                                            SearchBytes *bytes)
+static double ShareOf(RengaDataType type, RengaDataType network)
 {
-  const double own = (double)RengaDataTypeSize(RENGA_FLOAT32); /* of the network's values */
-  RengaStorage storage;
+  return (double)RengaDataTypeSize(type) / (double)RengaDataTypeSize(network);
+}
+
+/* Bytes follow from the table of precisions, in this place alone; own: the network's, of which the
+   sums of its models are. */
+RengaErrorCode RengaSearchFindBytes_Private(RengaPrecision own, RengaPrecision precision,
+                                            int moments, SearchBytes *bytes)
+{
+  RengaStorage storage, network;
   int64_t parameter;
+  RengaCall(RengaPrecisionGetStorage(own, &network));
   RengaCall(RengaPrecisionGetStorage(precision, &storage));
   RengaCall(RengaStorageCountParameterBytes(&storage, moments, &parameter));
   *bytes = (SearchBytes){.parameter = (double)parameter,
                          .gradient = (double)RengaDataTypeSize(storage.gradient),
-                         .state = own,
-                         .saved = (double)RengaDataTypeSize(storage.saved) / own,
-                         .message = (double)RengaDataTypeSize(storage.message) / own};
+                         .state = (double)RengaDataTypeSize(RENGA_FLOAT32),
+                         .saved = ShareOf(storage.saved, network.saved),
+                         .message = ShareOf(storage.message, network.message)};
   return RENGA_SUCCESS;
 }
 
@@ -196,7 +202,8 @@ static RengaErrorCode ListShapes(SearchModel *model)
   const int64_t leaves = Leaves(model->microbatches, model->leaf);
   const int most = (int)(leaves < model->devices ? leaves : model->devices);
   for (int replicas = 1; replicas <= most; replicas++) {
-    const RengaStageShape shape = RengaStageShapePlain(replicas);
+    RengaStageShape shape = RengaStageShapePlain(replicas);
+    shape.precision = model->listing.precision;
     if (model->replicas && replicas != model->replicas) continue;
     RengaCall(RengaSearchAddCandidate_Private(model, &shape));
   }
@@ -211,8 +218,8 @@ RengaErrorCode RengaSearchModelCandidates_Private(RengaMachine machine, bool spr
   if (machine)
     RengaCall(RengaMachineGetLevels(machine, &model->listing.n_levels, &model->listing.levels));
   for (int p = 0; p < SEARCH_PRECISIONS; p++)
-    RengaCall(
-        RengaSearchFindBytes_Private((RengaPrecision)p, model->moments, &model->listing.bytes[p]));
+    RengaCall(RengaSearchFindBytes_Private(model->listing.precision, (RengaPrecision)p,
+                                           model->moments, &model->listing.bytes[p]));
   model->n_candidates = model->listing.widest = 0;
   RengaFree(&model->candidate);
   RengaCall(ListShapes(model));

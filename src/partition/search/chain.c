@@ -27,7 +27,7 @@ static bool CrossesCuts(const RengaGraphValue *value)
 
 static double BytesOf(const RengaGraphValue *value, int64_t microbatch)
 {
-  const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, microbatch);
+  const RengaTensorSpec spec = RengaGraphStoredAt(value, microbatch);
   return (double)RengaTensorSpecBytes(&spec);
 }
 
@@ -97,7 +97,7 @@ static RengaErrorCode AddChainUse(SearchChain *chain, RengaValue v, int place)
   const bool trained = value->kind == RENGA_VALUE_PARAMETER && !value->frozen;
   const int before = chain->last[v];
   const double elements = value->kind == RENGA_VALUE_PARAMETER || value->kind == RENGA_VALUE_STATE
-                              ? BytesOf(value, 1) / (double)RengaDataTypeSize(value->spec.type)
+                              ? BytesOf(value, 1) / (double)RengaDataTypeSize(value->stored)
                               : 0;
   chain->last[v] = place;
   if (elements <= 0 || before == place) return RENGA_SUCCESS;
@@ -317,7 +317,9 @@ RengaErrorCode RengaSearchModelFill_Private(const SearchChain *chain, int64_t mi
 {
   const int count = chain->count;
   SearchBytes bytes;
-  RengaCall(RengaSearchFindBytes_Private(RENGA_PRECISION_FP32, 0, &bytes));
+  RengaCall(RengaGraphGetPrecision(chain->graph, &model->listing.precision));
+  RengaCall(
+      RengaSearchFindBytes_Private(model->listing.precision, model->listing.precision, 0, &bytes));
   RengaCall(RengaSearchModelAllocate_Private(count, model));
   model->node = chain->node;
   for (int c = 0; c < count; c++) {

@@ -62,7 +62,7 @@ static double CostOfConvex(const Convex *convex, const RengaGraphValue *value)
 {
   const SearchCandidate candidate = CandidateOfConvex(convex);
   const int64_t microbatch = convex->layout->microbatch;
-  const RengaTensorSpec spec = RengaTensorSpecAt(&value->spec, microbatch);
+  const RengaTensorSpec spec = RengaGraphStoredAt(value, microbatch);
   return candidate.message_latency +
          candidate.message_rate * (candidate.bytes.message * (double)RengaTensorSpecBytes(&spec));
 }

@@ -42,13 +42,13 @@ typedef struct {
 
 /* What an element of a tensor takes at a precision: bytes of a parameter (value, master and
    moments) and of its gradient in each buffer; the share that saved tensors and messages have of
-   the bytes of the model's sums, which are of the network's own types, fp32. */
+   the bytes of the model's sums, which are of the types that the network's precision has. */
 typedef struct {
   double parameter, gradient;
   double state; /* float32 at every precision */
   double saved, message;
 } SearchBytes;
-enum { SEARCH_PRECISIONS = RENGA_PRECISION_FP16 + 1 };
+enum { SEARCH_PRECISIONS = RENGA_PRECISION_COUNT };
 
 /* A shape that stages may have, with all of its costs in a model that does not depend on the
    interval. What becomes of saved tensors is left open: a stage takes the first policy of the model
@@ -78,6 +78,7 @@ typedef struct {
   const RengaMachineLevel *levels;      /* its own */
   bool spread;                          /* replicas lie on different groups of it */
   bool every;                           /* shape is listed, also where another dominates it */
+  RengaPrecision precision;             /* of the network */
   SearchBytes bytes[SEARCH_PRECISIONS]; /* by precision */
   int widest;                           /* most devices of a replica of those that are listed */
 } SearchListing;
@@ -209,8 +210,8 @@ SearchCandidate RengaSearchCandidateOf_Private(const SearchModel *model,
 bool RengaSearchMayHave_Private(const SearchModel *model, const RengaStageShape *shape);
 /* One is no worse than the other on any interval: it takes no more devices, memory or time. */
 bool RengaSearchDominates_Private(const SearchCandidate *one, const SearchCandidate *other);
-RengaErrorCode RengaSearchFindBytes_Private(RengaPrecision precision, int moments,
-                                            SearchBytes *bytes);
+RengaErrorCode RengaSearchFindBytes_Private(RengaPrecision own, RengaPrecision precision,
+                                            int moments, SearchBytes *bytes);
 /* Stages may recompute, or keep all that is saved. */
 void RengaSearchSetPolicies_Private(bool recompute, SearchModel *model);
 /* *saved becomes the next policy, slower and with less memory; false: there is none. */

@@ -108,6 +108,10 @@ template <class T> static inline T atomicCAS(T *at, T expected, T value)
 static inline void __threadfence()
 {
 }
+static inline void __threadfence_system()
+{
+}
+#define __ffs(bits) __builtin_ffs(bits)
 template <class T> static inline T __ldg(const T *at)
 {
   return *at;

@@ -171,8 +171,8 @@ static void CheckFound(Shapes *one)
   TestTrue(proved && layout.count == 1);
   TestTrue(layout.stage[0].shape.precision == RENGA_PRECISION_BF16);
   RengaCallAbort(RengaSearchPlan_Private(&one->task, &one->chain, &layout, &plan));
-  TestError(RengaPlanCheck(plan, one->task.graph, RANKS), RENGA_ERR_SUPPORT,
-            "precision bf16 is not supported yet");
+  TestError(RengaPlanCheck(plan, one->task.graph, RANKS), RENGA_ERR_PLAN,
+            "of precision bf16, but the network's is fp32");
   RengaCallAbort(RengaPlanDestroy(&plan));
   RengaSearchLayoutFree_Private(&layout);
 }

@@ -20,17 +20,41 @@ int RengaCudaNorms(void *stream, int count, const RengaCudaNorm rows[], int64_t 
                    double *parts, double *sums);
 int RengaCudaUpdateSgd(void *stream, int count, const RengaCudaSgd rows[]);
 int RengaCudaUpdateAdam(void *stream, int count, const RengaCudaAdam rows[]);
-int RengaCudaFindUnary(const char *name);
-int RengaCudaFindBinary(const char *name);
-int RengaCudaUnary(void *stream, int function, int64_t count, const float *dy, const float *x,
-                   float *y, float a, float b);
-int RengaCudaBinary(void *stream, int function, const RengaCudaBroadcast *shape, const float *a,
-                    const float *b, float *y);
+extern const RengaCudaElementwise RengaCudaEach;
+
+#define RENGA_CUDA_RUN(name)                                                                       \
+  int name(void *stream, const void *shape, const RengaCudaContext *context,                       \
+           const void *const in[], void *const out[], void *workspace)
+RENGA_CUDA_RUN(RengaCudaSoftmax);
+RENGA_CUDA_RUN(RengaCudaNormalization);
+RENGA_CUDA_RUN(RengaCudaNormalizationGrad);
+RENGA_CUDA_RUN(RengaCudaCrossEntropy);
+RENGA_CUDA_RUN(RengaCudaCrossEntropyGrad);
+RENGA_CUDA_RUN(RengaCudaCountLabels);
+RENGA_CUDA_RUN(RengaCudaTakeRows);
+RENGA_CUDA_RUN(RengaCudaTakeRowsGrad);
+RENGA_CUDA_RUN(RengaCudaReduction);
+RENGA_CUDA_RUN(RengaCudaDropout);
+RENGA_CUDA_RUN(RengaCudaAttend);
+RENGA_CUDA_RUN(RengaCudaAttendGrad);
+RENGA_CUDA_RUN(RengaCudaBatchNormalization);
+RENGA_CUDA_RUN(RengaCudaBatchNormalizationGrad);
+RENGA_CUDA_RUN(RengaCudaMakeColumns);
+RENGA_CUDA_RUN(RengaCudaAddColumns);
+RENGA_CUDA_RUN(RengaCudaAddBias);
+RENGA_CUDA_RUN(RengaCudaMaxPool);
+RENGA_CUDA_RUN(RengaCudaMaxPoolGrad);
+RENGA_CUDA_RUN(RengaCudaAveragePool);
+RENGA_CUDA_RUN(RengaCudaAveragePoolGrad);
+int RengaCudaCheckIndices(void *stream, const RengaCudaIndices *indices, const void *values,
+                          RengaCudaFault *fault);
+int RengaCudaMoveElements(void *stream, const RengaCudaMove *shape, const void *from, void *to);
+int RengaCudaFill(void *stream, int size, uint64_t bits, int64_t count, void *to);
 extern const size_t RengaCudaProductBytes;
 int RengaCudaProductOpen(void); /* once, after a device is chosen */
-int RengaCudaProductCreate(const RengaCudaProduct *product, void *plan);
+int RengaCudaProductCreate(const RengaCudaProduct *product, size_t workspace_bytes, void *plan);
 int RengaCudaProductRun(void *stream, void *plan, const float *a, const float *b, const float *bias,
-                        float *c);
+                        float *c, void *workspace);
 int RengaCudaProductDestroy(void *plan);
 #ifdef __cplusplus
 }

@@ -1,17 +1,7 @@
-/* Elementwise functions of float32: of one input and their gradients, and of two that broadcast. */
-#include "cuda.h"
-#include "../launch.h"
-#include <math.h>
+/* Elementwise functions: of one float32 and their gradients, of two numbers that broadcast, of a
+   condition and two values, and conversions of types. */
+#include "kernel.h"
 #include <string.h>
-
-enum { THREADS = 256 };
-static const int64_t MOST_BLOCKS = 4096;
-
-static unsigned BlocksFor(int64_t count)
-{
-  const int64_t blocks = (count + THREADS - 1) / THREADS;
-  return (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
-}
 
 #define ROOT_HALF 0.70710678118654752f
 #define GELU_SCALE 1.5957691216057308f /* 2 sqrt(2 / pi) */
@@ -26,6 +16,13 @@ static __host__ __device__ inline float GeluTanhSlopeOf(float x)
 {
   const float s = LogisticOf(GELU_SCALE * (x + GELU_CUBE * x * x * x));
   return s + x * s * (1 - s) * GELU_SCALE * (1 + 3 * GELU_CUBE * x * x);
+}
+
+static __host__ __device__ inline float PowerOf(float base, float exponent)
+{
+  if (exponent == 2) return base * base;
+  if (exponent == 3) return base * base * base;
+  return powf(base, exponent);
 }
 
 static __host__ __device__ inline float SwishSlopeOf(float x, float a)
@@ -66,13 +63,43 @@ static __host__ __device__ inline float SwishSlopeOf(float x, float a)
   X(GeluTanhGrad, d *GeluTanhSlopeOf(v))                                                           \
   X(SwishGrad, d *SwishSlopeOf(v, a))                                                              \
   X(LeakyReluGrad, v < 0 ? a * d : d)
+/* name, type of the inputs and of the output, expression */
 #define BINARY_FUNCTIONS(X)                                                                        \
-  X(Add, p + q)                                                                                    \
-  X(Sub, p - q)                                                                                    \
-  X(Mul, p *q)                                                                                     \
-  X(Div, p / q)                                                                                    \
-  X(Min, p != p || p < q ? p : q)                                                                  \
-  X(Max, p != p || p > q ? p : q)
+  X(Add, float, float, p + q)                                                                      \
+  X(Sub, float, float, p - q)                                                                      \
+  X(Mul, float, float, p *q)                                                                       \
+  X(Div, float, float, p / q)                                                                      \
+  X(Min, float, float, p != p || p < q ? p : q)                                                    \
+  X(Max, float, float, p != p || p > q ? p : q)                                                    \
+  X(Pow, float, float, PowerOf(p, q))                                                              \
+  X(Equal, float, bool, p == q)                                                                    \
+  X(Less, float, bool, p < q)                                                                      \
+  X(Greater, float, bool, p > q)                                                                   \
+  X(LessOrEqual, float, bool, p <= q)                                                              \
+  X(GreaterOrEqual, float, bool, p >= q)                                                           \
+  X(Add, uint64_t, uint64_t, p + q)                                                                \
+  X(Sub, uint64_t, uint64_t, p - q)                                                                \
+  X(Mul, uint64_t, uint64_t, p *q)                                                                 \
+  X(Equal, int64_t, bool, p == q)                                                                  \
+  X(Less, int64_t, bool, p < q)                                                                    \
+  X(Greater, int64_t, bool, p > q)                                                                 \
+  X(LessOrEqual, int64_t, bool, p <= q)                                                            \
+  X(GreaterOrEqual, int64_t, bool, p >= q)                                                         \
+  X(And, bool, bool, p &&q)                                                                        \
+  X(Or, bool, bool, p || q)                                                                        \
+  X(Xor, bool, bool, p != q)                                                                       \
+  X(Equal, bool, bool, p == q)
+/* name, type of the input and of the output, expression */
+#define CONVERSIONS(X)                                                                             \
+  X(Cast, float, bool, v != 0)                                                                     \
+  X(Cast, bool, float, v)                                                                          \
+  X(Cast, int64_t, float, v)                                                                       \
+  X(Cast, int32_t, float, v)                                                                       \
+  X(Cast, int64_t, bool, v != 0)                                                                   \
+  X(Cast, bool, int64_t, v)                                                                        \
+  X(Cast, int64_t, int32_t, v)                                                                     \
+  X(Cast, int32_t, int64_t, v)                                                                     \
+  X(Not, bool, bool, !v)
 
 #define DEFINE(name, expression)                                                                   \
   struct name##Of {                                                                                \
@@ -84,14 +111,27 @@ static __host__ __device__ inline float SwishSlopeOf(float x, float a)
   };
 UNARY_FUNCTIONS(DEFINE)
 #undef DEFINE
-#define DEFINE(name, expression)                                                                   \
-  struct name##Of {                                                                                \
-    static __host__ __device__ float Value(float p, float q)                                       \
+#define DEFINE(name, type, result, expression)                                                     \
+  struct name##Of_##type {                                                                         \
+    typedef type Input;                                                                            \
+    typedef result Output;                                                                         \
+    static __host__ __device__ result Value(type p, type q)                                        \
     {                                                                                              \
-      return expression;                                                                           \
+      return (result)(expression);                                                                 \
     }                                                                                              \
   };
 BINARY_FUNCTIONS(DEFINE)
+#undef DEFINE
+#define DEFINE(name, type, result, expression)                                                     \
+  struct name##From_##type##_##result {                                                            \
+    typedef type Input;                                                                            \
+    typedef result Output;                                                                         \
+    static __host__ __device__ result Value(type v)                                                \
+    {                                                                                              \
+      return (result)(expression);                                                                 \
+    }                                                                                              \
+  };
+CONVERSIONS(DEFINE)
 #undef DEFINE
 
 /* y may be one of the inputs. */
@@ -104,54 +144,127 @@ __global__ void UnaryKernel(int64_t count, const float *dy, const float *x, floa
     y[i] = F::Value(dy ? dy[i] : 0, x[i], a, b);
 }
 
-template <class F>
-__global__ void BinaryKernel(RengaCudaBroadcast shape, const float *a, const float *b, float *y)
+/* Places of N inputs for element i of the output. */
+template <int N, class Index>
+static __device__ inline void FindPlaces(const RengaCudaBroadcast &shape, int64_t i, int64_t at[])
 {
-  const int64_t step = (int64_t)gridDim.x * blockDim.x;
-  for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x; i < shape.count; i += step) {
-    int64_t rest = i, at[2] = {0, 0};
-    for (int d = shape.dimensions - 1; d >= 0; d--) {
-      const int64_t index = rest % shape.extent[d];
-      rest /= shape.extent[d];
-      at[0] += index * shape.stride[0][d];
-      at[1] += index * shape.stride[1][d];
-    }
-    y[i] = F::Value(a[at[0]], b[at[1]]);
+  Index rest = (Index)i;
+  for (int n = 0; n < N; n++) at[n] = 0;
+  for (int d = shape.dimensions - 1; d >= 0; d--) {
+    const Index extent = (Index)shape.extent[d];
+    const int64_t index = (int64_t)(d > 0 ? rest % extent : rest);
+    if (d > 0) rest /= extent;
+    for (int n = 0; n < N; n++) at[n] += index * shape.stride[n][d];
   }
 }
 
-typedef void (*UnaryFunction)(int64_t, const float *, const float *, float *, float, float);
-typedef void (*BinaryFunction)(RengaCudaBroadcast, const float *, const float *, float *);
-template <class F> struct FunctionRow {
-  const char *name;
-  F kernel;
-};
-#define ROW(name, expression) {#name, UnaryKernel<name##Of>},
-static const FunctionRow<UnaryFunction> unary[] = {UNARY_FUNCTIONS(ROW)};
-#undef ROW
-#define ROW(name, expression) {#name, BinaryKernel<name##Of>},
-static const FunctionRow<BinaryFunction> binary[] = {BINARY_FUNCTIONS(ROW)};
-#undef ROW
-
-template <class Row, int N> static int FindFunction(const Row (&rows)[N], const char *name)
+template <class F, class Index>
+__global__ void BinaryKernel(RengaCudaBroadcast shape, const void *a, const void *b, void *y)
 {
-  for (int i = 0; i < N; i++)
-    if (strcmp(rows[i].name, name) == 0) return i;
+  RENGA_EACH(i, shape.count)
+  {
+    int64_t at[2];
+    FindPlaces<2, Index>(shape, i, at);
+    ((typename F::Output *)y)[i] =
+        F::Value(((const typename F::Input *)a)[at[0]], ((const typename F::Input *)b)[at[1]]);
+  }
+}
+
+template <class T>
+__global__ void ChooseKernel(RengaCudaBroadcast shape, const unsigned char *condition,
+                             const void *a, const void *b, void *y)
+{
+  RENGA_EACH(i, shape.count)
+  {
+    int64_t at[3];
+    FindPlaces<3, uint64_t>(shape, i, at);
+    ((T *)y)[i] = condition[at[0]] ? ((const T *)a)[at[1]] : ((const T *)b)[at[2]];
+  }
+}
+
+template <class F> __global__ void CastKernel(int64_t count, const void *x, void *y)
+{
+  RENGA_EACH(i, count)
+  ((typename F::Output *)y)[i] = F::Value(((const typename F::Input *)x)[i]);
+}
+
+/* Types in C++ and in the table of the module. */
+template <class T> struct CudaTypeOf;
+template <> struct CudaTypeOf<float> {
+  static const RengaCudaType value = RENGA_CUDA_FLOAT32;
+};
+template <> struct CudaTypeOf<int64_t> {
+  static const RengaCudaType value = RENGA_CUDA_INT64;
+};
+template <> struct CudaTypeOf<uint64_t> {
+  static const RengaCudaType value = RENGA_CUDA_INT64;
+};
+template <> struct CudaTypeOf<int32_t> {
+  static const RengaCudaType value = RENGA_CUDA_INT32;
+};
+template <> struct CudaTypeOf<bool> {
+  static const RengaCudaType value = RENGA_CUDA_BOOL;
+};
+
+typedef void (*UnaryFunction)(int64_t, const float *, const float *, float *, float, float);
+typedef void (*BinaryFunction)(RengaCudaBroadcast, const void *, const void *, void *);
+typedef void (*ConvertFunction)(int64_t, const void *, void *);
+static const struct {
+  const char *name;
+  UnaryFunction kernel;
+} unary[] = {
+#define ROW(name, expression) {#name, UnaryKernel<name##Of>},
+    UNARY_FUNCTIONS(ROW)
+#undef ROW
+};
+static const struct {
+  const char *name;
+  RengaCudaType type;
+  BinaryFunction small, large; /* of fewer than 2^31 elements, and of more */
+} binary[] = {
+#define ROW(name, type, result, expression)                                                        \
+  {#name, CudaTypeOf<type>::value, BinaryKernel<name##Of_##type, uint32_t>,                        \
+   BinaryKernel<name##Of_##type, uint64_t>},
+    BINARY_FUNCTIONS(ROW)
+#undef ROW
+};
+static const struct {
+  const char *name;
+  RengaCudaType from, to;
+  ConvertFunction kernel;
+} conversions[] = {
+#define ROW(name, type, result, expression)                                                        \
+  {#name, CudaTypeOf<type>::value, CudaTypeOf<result>::value,                                      \
+   CastKernel<name##From_##type##_##result>},
+    CONVERSIONS(ROW)
+#undef ROW
+};
+
+static int FindUnary(const char *name)
+{
+  for (size_t i = 0; i < sizeof unary / sizeof *unary; i++)
+    if (strcmp(unary[i].name, name) == 0) return (int)i;
   return -1;
 }
 
-int RengaCudaFindUnary(const char *name)
+static int FindBinary(const char *name, RengaCudaType type)
 {
-  return FindFunction(unary, name);
+  for (size_t i = 0; i < sizeof binary / sizeof *binary; i++)
+    if (strcmp(binary[i].name, name) == 0 && binary[i].type == type) return (int)i;
+  return -1;
 }
 
-int RengaCudaFindBinary(const char *name)
+static int FindConversion(const char *name, RengaCudaType from, RengaCudaType to)
 {
-  return FindFunction(binary, name);
+  for (size_t i = 0; i < sizeof conversions / sizeof *conversions; i++)
+    if (strcmp(conversions[i].name, name) == 0 && conversions[i].from == from &&
+        conversions[i].to == to)
+      return (int)i;
+  return -1;
 }
 
-int RengaCudaUnary(void *stream, int function, int64_t count, const float *dy, const float *x,
-                   float *y, float a, float b)
+static int RunUnary(void *stream, int function, int64_t count, const float *dy, const float *x,
+                    float *y, float a, float b)
 {
   const UnaryFunction kernel = unary[function].kernel;
   if (count == 0) return 0;
@@ -160,12 +273,42 @@ int RengaCudaUnary(void *stream, int function, int64_t count, const float *dy, c
                                         count, dy, x, y, a, b));
 }
 
-int RengaCudaBinary(void *stream, int function, const RengaCudaBroadcast *shape, const float *a,
-                    const float *b, float *y)
+static int RunBinary(void *stream, int function, const RengaCudaBroadcast *shape, const void *a,
+                     const void *b, void *y)
 {
-  const BinaryFunction kernel = binary[function].kernel;
+  const BinaryFunction kernel =
+      shape->count <= INT32_MAX ? binary[function].small : binary[function].large;
   if (shape->count == 0) return 0;
   return RengaCudaSayError(binary[function].name,
                            RENGA_LAUNCH(kernel, BlocksFor(shape->count), THREADS, 0,
                                         (cudaStream_t)stream, *shape, a, b, y));
 }
+
+static int RunConversion(void *stream, int function, int64_t count, const void *x, void *y)
+{
+  const ConvertFunction kernel = conversions[function].kernel;
+  if (count == 0) return 0;
+  return RengaCudaSayError(
+      conversions[function].name,
+      RENGA_LAUNCH(kernel, BlocksFor(count), THREADS, 0, (cudaStream_t)stream, count, x, y));
+}
+
+static int RunChoose(void *stream, int size, const RengaCudaBroadcast *shape,
+                     const unsigned char *condition, const void *a, const void *b, void *y)
+{
+  typedef void (*Kernel)(RengaCudaBroadcast, const unsigned char *, const void *, const void *,
+                         void *);
+  const Kernel kernel = size == 1   ? ChooseKernel<uint8_t>
+                        : size == 2 ? ChooseKernel<uint16_t>
+                        : size == 4 ? ChooseKernel<uint32_t>
+                                    : ChooseKernel<uint64_t>;
+  if (shape->count == 0) return 0;
+  return RengaCudaSayError("ChooseKernel",
+                           RENGA_LAUNCH(kernel, BlocksFor(shape->count), THREADS, 0,
+                                        (cudaStream_t)stream, *shape, condition, a, b, y));
+}
+
+extern const RengaCudaElementwise RengaCudaEach = {
+    FindUnary,     FindBinary, FindConversion,        RunUnary,      RunBinary,
+    RunConversion, RunChoose,  RengaCudaMoveElements, RengaCudaFill, RengaCudaCheckIndices,
+};

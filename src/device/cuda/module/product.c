@@ -1,5 +1,6 @@
-/* Products by cuBLASLt. One plan per shape, asked for once: no split sums, no workspace, one
-   alignment for all, so that the algorithm and with it the bits follow from the shape alone. */
+/* Products by cuBLASLt. One plan per shape, asked for once: no split sums, a workspace of one size
+   and one alignment for all, so that the algorithm and with it the bits follow from the shape
+   alone. */
 #include "cuda.h"
 #include <cublasLt.h>
 #include <string.h>
@@ -8,7 +9,8 @@ typedef struct {
   cublasLtMatmulDesc_t op;
   cublasLtMatrixLayout_t a, b, c;
   cublasLtMatmulAlgo_t algo;
-  float alpha;
+  float alpha, beta;
+  size_t workspace_bytes;
 } Plan;
 const size_t RengaCudaProductBytes = sizeof(Plan);
 
@@ -41,11 +43,16 @@ static cublasStatus_t CreateLayout(cublasLtMatrixLayout_t *layout, int64_t rows,
   return status;
 }
 
-static cublasStatus_t SetPreference(cublasLtMatmulPreference_t preference)
+static cublasStatus_t SetPreference(cublasLtMatmulPreference_t preference, uint32_t alignment,
+                                    size_t workspace_bytes)
 {
-  const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE, alignment = ALIGNMENT;
+  const uint32_t scheme = CUBLASLT_REDUCTION_SCHEME_NONE;
+  const uint64_t bytes = workspace_bytes;
   cublasStatus_t status = cublasLtMatmulPreferenceSetAttribute(
       preference, CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK, &scheme, sizeof scheme);
+  if (!status)
+    status = cublasLtMatmulPreferenceSetAttribute(
+        preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &bytes, sizeof bytes);
   for (int i = 0; i < 4 && !status; i++)
     status = cublasLtMatmulPreferenceSetAttribute(
         preference,
@@ -54,14 +61,14 @@ static cublasStatus_t SetPreference(cublasLtMatmulPreference_t preference)
   return status;
 }
 
-static int ChooseAlgorithm(Plan *plan)
+static int ChooseAlgorithm(Plan *plan, int alignment)
 {
   cublasLtMatmulPreference_t preference;
   cublasLtMatmulHeuristicResult_t best;
   int found = 0;
   cublasStatus_t status = cublasLtMatmulPreferenceCreate(&preference);
   if (status) return SayStatus("cublasLtMatmulPreferenceCreate", status);
-  status = SetPreference(preference);
+  status = SetPreference(preference, (uint32_t)alignment, plan->workspace_bytes);
   if (!status)
     status = cublasLtMatmulAlgoGetHeuristic(handle, plan->op, plan->b, plan->a, plan->c, plan->c,
                                             preference, 1, &best, &found);
@@ -88,11 +95,13 @@ static cublasStatus_t CreateOperation(const RengaCudaProduct *p, cublasLtMatmulD
   return status;
 }
 
-int RengaCudaProductCreate(const RengaCudaProduct *p, void *memory)
+int RengaCudaProductCreate(const RengaCudaProduct *p, size_t workspace_bytes, void *memory)
 {
   Plan *plan = memory;
   memset(plan, 0, sizeof *plan);
   plan->alpha = p->alpha;
+  plan->beta = p->beta;
+  plan->workspace_bytes = workspace_bytes;
   cublasStatus_t status = CreateOperation(p, &plan->op);
   if (!status)
     status = CreateLayout(&plan->a, p->trans_a ? p->k : p->m, p->trans_a ? p->m : p->k, p->lda,
@@ -102,23 +111,23 @@ int RengaCudaProductCreate(const RengaCudaProduct *p, void *memory)
                           p->batch, p->stride_b);
   if (!status) status = CreateLayout(&plan->c, p->m, p->n, p->ldc, p->batch, p->stride_c);
   int code = SayStatus("a plan of cuBLASLt", status);
-  if (!code) code = ChooseAlgorithm(plan);
+  if (!code) code = ChooseAlgorithm(plan, p->alignment ? p->alignment : ALIGNMENT);
   if (code) RengaCudaProductDestroy(plan);
   return code;
 }
 
 int RengaCudaProductRun(void *stream, void *memory, const float *a, const float *b,
-                        const float *bias, float *c)
+                        const float *bias, float *c, void *workspace)
 {
   Plan *plan = memory;
-  const float zero = 0;
   cublasStatus_t status = CUBLAS_STATUS_SUCCESS;
   if (bias)
     status = cublasLtMatmulDescSetAttribute(plan->op, CUBLASLT_MATMUL_DESC_BIAS_POINTER, &bias,
                                             sizeof bias);
   if (!status)
-    status = cublasLtMatmul(handle, plan->op, &plan->alpha, b, plan->b, a, plan->a, &zero, c,
-                            plan->c, c, plan->c, &plan->algo, NULL, 0, (cudaStream_t)stream);
+    status = cublasLtMatmul(handle, plan->op, &plan->alpha, b, plan->b, a, plan->a, &plan->beta, c,
+                            plan->c, c, plan->c, &plan->algo, workspace, plan->workspace_bytes,
+                            (cudaStream_t)stream);
   return SayStatus("cublasLtMatmul", status);
 }
 

@@ -1,11 +1,7 @@
 /* Flat vectors: sums of squares in pieces of a fixed size, and updates by tables, which are the
    kernels' arguments. Only + - * / and sqrt, so that a host has the same bits. */
-#include "cuda.h"
+#include "kernel.h"
 #include "../../low.h"
-#include "../launch.h"
-
-enum { THREADS = 256 };
-static const int64_t MOST_BLOCKS = 1024;
 
 template <class Row> struct Table {
   Row row[RENGA_CUDA_TABLE];
@@ -16,8 +12,7 @@ template <class Row> static dim3 GridOf(int count, const Row rows[])
 {
   int64_t most = 1;
   for (int i = 0; i < count; i++) most = rows[i].count > most ? rows[i].count : most;
-  const int64_t blocks = (most + THREADS - 1) / THREADS;
-  return dim3((unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS), (unsigned)count);
+  return dim3(BlocksFor(most), (unsigned)count);
 }
 
 template <class Row> static Table<Row> TableOf(int count, const Row rows[])
@@ -26,11 +21,6 @@ template <class Row> static Table<Row> TableOf(int count, const Row rows[])
   for (int i = 0; i < count; i++) table.row[i] = rows[i];
   return table;
 }
-
-#define RENGA_EACH(i, count)                                                                       \
-  for (int64_t i = blockIdx.x * (int64_t)blockDim.x + threadIdx.x,                                 \
-               step_ = (int64_t)gridDim.x * blockDim.x;                                            \
-       i < (count); i += step_)
 
 __global__ void ConvertKernel(int64_t count, RengaCudaType from, const void *x, RengaCudaType to,
                               void *y)
@@ -112,24 +102,17 @@ __global__ void AdamKernel(Table<RengaCudaAdam> table)
   }
 }
 
-/* Blocks for one vector. */
-static unsigned BlocksOf(int64_t count)
-{
-  const int64_t blocks = (count + THREADS - 1) / THREADS;
-  return (unsigned)(blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS);
-}
-
 int RengaCudaConvert(void *stream, int64_t count, RengaCudaType from, const void *x,
                      RengaCudaType to, void *y)
 {
   return RengaCudaSayError("ConvertKernel",
-                           RENGA_LAUNCH(ConvertKernel, BlocksOf(count), THREADS, 0,
+                           RENGA_LAUNCH(ConvertKernel, BlocksFor(count), THREADS, 0,
                                         (cudaStream_t)stream, count, from, x, to, y));
 }
 
 int RengaCudaAdd(void *stream, int64_t count, float *y, const float *x)
 {
-  return RengaCudaSayError("AddKernel", RENGA_LAUNCH(AddKernel, BlocksOf(count), THREADS, 0,
+  return RengaCudaSayError("AddKernel", RENGA_LAUNCH(AddKernel, BlocksFor(count), THREADS, 0,
                                                      (cudaStream_t)stream, count, y, x));
 }
 

@@ -1,5 +1,6 @@
-/* What types the tensors of a stage have, by its precision: the one place that says so. */
-#include "planimpl.h"
+/* What types tensors have, by precision: the one place that says so. */
+#include "renga/private/object.h"
+#include "renga/private/op.h"
 
 /* Sums and what is updated by small steps stay in 32 bits. */
 static const RengaStorage storages[] = {
@@ -12,25 +13,40 @@ static const RengaStorage storages[] = {
 };
 
 /*@
-   RengaPrecisionGetStorage - the types that stages of a precision keep their tensors in
+   RengaPrecisionName - the name of a precision, as bf16
 
    Not collective
 
    Input:
-   . precision - of the stage's shape
+   . precision - the precision
+
+   Errors: none.
+
+   See also: RengaPrecisionGetStorage()
+@*/
+const char *RengaPrecisionName(RengaPrecision precision)
+{
+  static const char *const names[RENGA_PRECISION_COUNT] = {"fp32", "bf16", "fp16"};
+  return (int)precision >= 0 && precision < RENGA_PRECISION_COUNT ? names[precision] : "unknown";
+}
+
+/*@
+   RengaPrecisionGetStorage - the types that networks of a precision keep their tensors in
+
+   Not collective
+
+   Input:
+   . precision - of the network
 
    Output:
    . storage - the types
 
    Errors: RENGA_ERR_ARGUMENT for a precision that there is not.
 
-   Notes: the table says more than the runtime can execute; RengaPlanCheck() refuses precisions that
-   cannot be run.
-
    Source: P. Micikevicius and others, Mixed precision training, ICLR 2018: 32 bits for the
    parameters that are updated and for sums of gradients.
 
-   See also: RengaStageShapePlain(), RengaStorageCountParameterBytes(),
+   See also: RengaGraphSetPrecision(), RengaStorageCountParameterBytes(),
    RengaStorageCountUpdateBytes()
 @*/
 RengaErrorCode RengaPrecisionGetStorage(RengaPrecision precision, RengaStorage *storage)

@@ -1,0 +1,324 @@
+/* Convolutions of the cuda device, and their gradients: columns of the input, then products. Images
+   are taken some at a time, as many as the shape says, so that their columns have room; kernels of
+   one pixel need none. */
+#include "cuda.h"
+#include "renga/private/op.h"
+#include <string.h>
+
+typedef enum { CONVOLUTION_FORWARD, CONVOLUTION_INPUT, CONVOLUTION_WEIGHT } CudaConvolutionKind;
+enum { MOST_PLANS = 3 };
+
+/* channels and out_channels: of all groups; area: of a plane of the input; pixels: of the output.
+   A plan is of so many images, and adds to what was there or not; plans stand behind. */
+typedef struct {
+  CudaConvolutionKind kind;
+  RengaCudaColumns columns;
+  bool direct; /* the images are their columns */
+  int64_t groups, images, per_chunk, channels, out_channels, taps, area, pixels;
+  int plans;
+  struct {
+    int64_t images;
+    bool adds;
+  } plan[MOST_PLANS];
+  size_t plan_bytes;
+  _Alignas(64) char plan_memory[];
+} CudaConvolution;
+
+static int64_t SmallerOf_Cuda(int64_t a, int64_t b)
+{
+  return a < b ? a : b;
+}
+
+/* Of one group and some images. */
+static RengaCudaProduct ProductOfImages_Cuda(const CudaConvolution *s, int64_t images, bool adds)
+{
+  const int64_t m = s->out_channels / s->groups, k = s->channels / s->groups * s->taps;
+  const int64_t column_stride = s->channels * s->taps * s->pixels;
+  const int64_t stride = s->out_channels * s->pixels;
+  RengaCudaProduct p;
+  if (s->kind == CONVOLUTION_WEIGHT) { /* [m, images pixels] x [k, images pixels]^T */
+    p = RengaCudaProductOf_Private(m, k, images * s->pixels, false, true);
+    p.beta = adds;
+  } else if (s->kind == CONVOLUTION_FORWARD) {
+    p = RengaCudaProductOf_Private(m, s->pixels, k, false, false);
+    p.stride_b = column_stride;
+    p.stride_c = stride;
+    p.batch = images;
+  } else {
+    p = RengaCudaProductOf_Private(k, s->pixels, m, true, false);
+    p.stride_b = stride;
+    p.stride_c = column_stride;
+    p.batch = images;
+  }
+  const bool aligned = s->groups == 1 && s->pixels % 4 == 0;
+  p.alignment = aligned ? 0 : (int)sizeof(float);
+  return p;
+}
+
+static void *PlanMemory_Cuda(CudaConvolution *s, int plan)
+{
+  return s->plan_memory + (size_t)plan * s->plan_bytes;
+}
+
+static int FindPlan_Cuda(const CudaConvolution *s, int64_t images, bool adds)
+{
+  int plan = 0;
+  while (plan < s->plans && (s->plan[plan].images != images || s->plan[plan].adds != adds)) plan++;
+  return plan;
+}
+
+/* Images of the chunk that begins at `first`; adds: to what the chunk before it made. */
+static int64_t ChunkAt_Cuda(const CudaConvolution *s, int64_t first, bool *adds)
+{
+  *adds = s->kind == CONVOLUTION_WEIGHT && first > 0;
+  return SmallerOf_Cuda(s->per_chunk, s->images - first);
+}
+
+static RengaErrorCode MakePlans_Cuda(RengaDevice device, CudaConvolution *s)
+{
+  bool adds;
+  for (int64_t first = 0; first < s->images; first += s->per_chunk) {
+    const int64_t images = ChunkAt_Cuda(s, first, &adds);
+    if (FindPlan_Cuda(s, images, adds) < s->plans) continue;
+    const RengaCudaProduct p = ProductOfImages_Cuda(s, images, adds);
+    RengaCall(RengaCudaPlanCreate_Private(device, &p, PlanMemory_Cuda(s, s->plans)));
+    s->plan[s->plans].images = images;
+    s->plan[s->plans++].adds = adds;
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DestroyPlans_Cuda(RengaDevice device, CudaConvolution *s)
+{
+  for (; s->plans > 0; s->plans--)
+    RengaCall(RengaCudaPlanDestroy_Private(device, PlanMemory_Cuda(s, s->plans - 1)));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ConvolutionDestroy_Cuda(RengaKernel kernel)
+{
+  RengaCall(DestroyPlans_Cuda(kernel->device, kernel->data));
+  RengaCall(RengaCudaFreeData_Private(kernel));
+  return RENGA_SUCCESS;
+}
+
+/* The module's kernel about columns. */
+static RengaErrorCode RunColumns_Cuda(RengaDevice device, RengaStream stream, RengaCudaRun run,
+                                      const RengaCudaColumns *columns, const void *from, void *to)
+{
+  const void *in[RENGA_CUDA_ARGUMENTS] = {from};
+  void *out[RENGA_CUDA_ARGUMENTS] = {to};
+  RENGA_CALL_CUDA(device,
+                  run(RengaCudaStream_Private(device, stream), columns, NULL, in, out, NULL));
+  return RENGA_SUCCESS;
+}
+
+/* Products of all groups: a, b and c go on by so much from one to the next. */
+static RengaErrorCode RunGroups_Cuda(RengaKernel kernel, RengaStream stream, void *plan,
+                                     const float *a, int64_t step_a, const float *b, int64_t step_b,
+                                     float *c, int64_t step_c)
+{
+  const CudaConvolution *s = kernel->data;
+  for (int64_t g = 0; g < s->groups; g++)
+    RengaCall(RengaCudaPlanRun_Private(kernel->device, stream, plan, a + g * step_a, b + g * step_b,
+                                       NULL, c + g * step_c));
+  return RENGA_SUCCESS;
+}
+
+/* y[image] = w columns[image] */
+static RengaErrorCode ForwardChunk_Cuda(RengaKernel kernel, RengaStream stream, int64_t first,
+                                        const void *const in[], void *const out[], void *workspace)
+{
+  CudaConvolution *s = kernel->data;
+  RengaCudaColumns columns = s->columns;
+  bool adds;
+  columns.first = first;
+  columns.images = ChunkAt_Cuda(s, first, &adds);
+  const float *from = s->direct ? (const float *)in[0] + first * s->channels * s->area : workspace;
+  if (!s->direct)
+    RengaCall(RunColumns_Cuda(kernel->device, stream,
+                              RengaCudaModuleOf_Private(kernel)->run.columns, &columns, in[0],
+                              workspace));
+  const int64_t m = s->out_channels / s->groups, k = s->channels / s->groups * s->taps;
+  RengaCall(RunGroups_Cuda(
+      kernel, stream, PlanMemory_Cuda(s, FindPlan_Cuda(s, columns.images, adds)), in[1], m * k,
+      from, k * s->pixels, (float *)out[0] + first * s->out_channels * s->pixels, m * s->pixels));
+  return RENGA_SUCCESS;
+}
+
+/* d columns[image] = w^T dy[image] */
+static RengaErrorCode InputChunk_Cuda(RengaKernel kernel, RengaStream stream, int64_t first,
+                                      const void *const in[], void *const out[], void *workspace)
+{
+  CudaConvolution *s = kernel->data;
+  RengaCudaColumns columns = s->columns;
+  bool adds;
+  columns.first = first;
+  columns.images = ChunkAt_Cuda(s, first, &adds);
+  float *to = s->direct ? (float *)out[0] + first * s->channels * s->area : workspace;
+  const int64_t m = s->out_channels / s->groups, k = s->channels / s->groups * s->taps;
+  RengaCall(RunGroups_Cuda(kernel, stream,
+                           PlanMemory_Cuda(s, FindPlan_Cuda(s, columns.images, adds)), in[1], m * k,
+                           (const float *)in[0] + first * s->out_channels * s->pixels,
+                           m * s->pixels, to, k * s->pixels));
+  if (!s->direct)
+    RengaCall(RunColumns_Cuda(kernel->device, stream,
+                              RengaCudaModuleOf_Private(kernel)->run.columnsgrad, &columns, to,
+                              out[0]));
+  return RENGA_SUCCESS;
+}
+
+/* turned[channel, image, pixel] of some images [image, channel, pixel] */
+static RengaErrorCode TurnImages_Cuda(RengaKernel kernel, RengaStream stream, int64_t first,
+                                      int64_t images, const void *from, void *to)
+{
+  const CudaConvolution *s = kernel->data;
+  const RengaCudaMove move = {.dimensions = 3,
+                              .size = (int)sizeof(float),
+                              .count = images * s->out_channels * s->pixels,
+                              .from_offset = first * s->out_channels * s->pixels,
+                              .extent = {s->out_channels, images, s->pixels},
+                              .from = {s->pixels, s->out_channels * s->pixels, 1},
+                              .to = {images * s->pixels, s->pixels, 1}};
+  RENGA_CALL_CUDA(
+      kernel->device,
+      module_->each.move(RengaCudaStream_Private(kernel->device, stream), &move, from, to));
+  return RENGA_SUCCESS;
+}
+
+/* dw += dy columns^T over some images; in: x, dy */
+static RengaErrorCode WeightChunk_Cuda(RengaKernel kernel, RengaStream stream, int64_t first,
+                                       const void *const in[], void *const out[], void *workspace)
+{
+  CudaConvolution *s = kernel->data;
+  RengaCudaColumns columns = s->columns;
+  bool adds;
+  columns.first = first;
+  columns.images = ChunkAt_Cuda(s, first, &adds);
+  columns.joined = true;
+  float *turned = (float *)workspace + s->per_chunk * s->channels * s->taps * s->pixels;
+  RengaCall(RunColumns_Cuda(kernel->device, stream, RengaCudaModuleOf_Private(kernel)->run.columns,
+                            &columns, in[0], workspace));
+  RengaCall(TurnImages_Cuda(kernel, stream, first, columns.images, in[1], turned));
+  const int64_t m = s->out_channels / s->groups, k = s->channels / s->groups * s->taps;
+  const int64_t row = columns.images * s->pixels;
+  RengaCall(RunGroups_Cuda(kernel, stream,
+                           PlanMemory_Cuda(s, FindPlan_Cuda(s, columns.images, adds)), turned,
+                           m * row, workspace, k * row, out[0], m * k));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ConvolutionRun_Cuda(RengaKernel kernel, RengaStream stream,
+                                          const RengaKernelContext *context, const void *const in[],
+                                          void *const out[], void *workspace)
+{
+  static RengaErrorCode (*const chunks[])(RengaKernel, RengaStream, int64_t, const void *const[],
+                                          void *const[],
+                                          void *) = {[CONVOLUTION_FORWARD] = ForwardChunk_Cuda,
+                                                     [CONVOLUTION_INPUT] = InputChunk_Cuda,
+                                                     [CONVOLUTION_WEIGHT] = WeightChunk_Cuda};
+  const CudaConvolution *s = kernel->data;
+  const bool has_bias = s->kind == CONVOLUTION_FORWARD && RengaOpCallHasInput(&kernel->call, 2);
+  (void)context;
+  for (int64_t first = 0; first < s->images; first += s->per_chunk)
+    RengaCall(chunks[s->kind](kernel, stream, first, in, out, workspace));
+  if (!has_bias) return RENGA_SUCCESS;
+  RengaCudaColumns all = s->columns;
+  all.images = s->images;
+  all.window.planes = s->out_channels;
+  RengaCall(RunColumns_Cuda(kernel->device, stream, RengaCudaModuleOf_Private(kernel)->run.addbias,
+                            &all, in[2], out[0]));
+  return RENGA_SUCCESS;
+}
+
+/* Images whose columns take at most 64 MiB, or one. */
+static void CutImages_Cuda(CudaConvolution *s)
+{
+  const int64_t most = ((int64_t)64 << 20) / (int64_t)sizeof(float);
+  const RengaCudaWindow *w = &s->columns.window;
+  s->direct = s->kind != CONVOLUTION_WEIGHT && s->taps == 1;
+  for (int d = 0; d < 2; d++)
+    s->direct = s->direct && w->stride[d] == 1 && w->before[d] == 0 && w->in[d] == w->out[d];
+  s->per_chunk = s->direct ? s->images : most / (s->channels * s->taps * s->pixels);
+  if (s->per_chunk < 1) s->per_chunk = 1;
+  s->per_chunk = SmallerOf_Cuda(s->per_chunk, s->images);
+}
+
+static void SetConvolution_Cuda(const RengaOpCall *call, const RengaOpWindow *window,
+                                const RengaTensorSpec *x, const RengaTensorSpec *w,
+                                const RengaTensorSpec *y, CudaConvolution *s)
+{
+  RengaCudaSetWindow_Private(window, x, y, &s->columns.window);
+  s->columns.window.planes = x->dim[1];
+  s->groups = RengaOpCallInt(call, "group");
+  s->images = x->dim[0];
+  s->channels = x->dim[1];
+  s->out_channels = w->dim[0];
+  s->taps = RengaOpProduct(w, 2, w->ndim);
+  s->area = RengaOpProduct(x, 2, x->ndim);
+  s->pixels = RengaOpProduct(y, 2, y->ndim);
+  CutImages_Cuda(s);
+}
+
+static RengaErrorCode CreateConvolution_Cuda(RengaKernel kernel, CudaConvolutionKind kind,
+                                             const RengaTensorSpec *x, const RengaTensorSpec *w,
+                                             const RengaTensorSpec *y)
+{
+  const RengaOpCall *call = &kernel->call;
+  const size_t plan_bytes = RengaCudaPlanBytes_Private(kernel->device);
+  RengaOpWindow window;
+  char *memory = NULL;
+  if (!RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32) || x->ndim < 3 || x->ndim > 4 ||
+      RengaTensorSpecCount(x) * RengaTensorSpecCount(y) * RengaTensorSpecCount(w) == 0)
+    return RENGA_SUCCESS;
+  RengaCall(RengaOpGetWindow(call, x, w, &window));
+  RengaCall(RengaMalloc(sizeof(CudaConvolution) + MOST_PLANS * plan_bytes, &memory));
+  CudaConvolution *s = (CudaConvolution *)(void *)memory;
+  s->kind = kind;
+  s->plan_bytes = plan_bytes;
+  SetConvolution_Cuda(call, &window, x, w, y, s);
+  const RengaErrorCode code = MakePlans_Cuda(kernel->device, s);
+  if (code) {
+    DestroyPlans_Cuda(kernel->device, s);
+    RengaFree(&memory);
+  }
+  RengaCall(code);
+  const int64_t per_image = s->channels * s->taps * s->pixels +
+                            (kind == CONVOLUTION_WEIGHT ? s->out_channels * s->pixels : 0);
+  if (!s->direct) kernel->workspace = (size_t)(s->per_chunk * per_image) * sizeof(float);
+  kernel->data = s;
+  kernel->run = ConvolutionRun_Cuda;
+  kernel->destroy = ConvolutionDestroy_Cuda;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ConvCreate_Cuda(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  RengaCall(CreateConvolution_Cuda(kernel, CONVOLUTION_FORWARD, &call->in[0], &call->in[1],
+                                   &call->out[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ConvGradInputCreate_Cuda(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  RengaCall(
+      CreateConvolution_Cuda(kernel, CONVOLUTION_INPUT, &call->out[0], &call->in[1], &call->in[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ConvGradWeightCreate_Cuda(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  RengaCall(CreateConvolution_Cuda(kernel, CONVOLUTION_WEIGHT, &call->in[0], &call->out[0],
+                                   &call->in[1]));
+  return RENGA_SUCCESS;
+}
+
+const RengaKernelRow RengaCudaConvolutionRows[] = {
+    {"Conv", ConvCreate_Cuda},
+    {"ConvGradInput", ConvGradInputCreate_Cuda},
+    {"ConvGradWeight", ConvGradWeightCreate_Cuda},
+    {NULL, NULL},
+};

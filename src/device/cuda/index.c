@@ -1,0 +1,46 @@
+/* Gather of the cuda device and its gradient: the embedding of tokens. */
+#include "cuda.h"
+#include "renga/private/op.h"
+
+static RengaErrorCode CreateGather_Cuda(RengaKernel kernel, const RengaTensorSpec *data,
+                                        RengaCudaRun run, const char *what)
+{
+  const RengaOpCall *call = &kernel->call;
+  const RengaTensorSpec *indices = &call->in[1];
+  int axis = 0;
+  if (!RengaCudaIsIndex_Private(indices) || call->in[0].type != call->out[0].type)
+    return RENGA_SUCCESS;
+  RengaCall(RengaOpAxis(call, "axis", data->ndim, &axis));
+  const RengaCudaGather s = {.outer = RengaOpProduct(data, 0, axis),
+                             .length = data->dim[axis],
+                             .inner = RengaOpProduct(data, axis + 1, data->ndim),
+                             .count = RengaTensorSpecCount(indices),
+                             .padding = RengaOpCallInt(call, "padding"),
+                             .size = (int)RengaDataTypeSize(data->type),
+                             .wide = indices->type == RENGA_INT64};
+  RengaCall(RengaCudaCreateShaped_Private(kernel, run, sizeof s, &s));
+  RengaCudaCheckInput_Private(kernel, 1, what, -s.length, s.length, 0);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GatherCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateGather_Cuda(kernel, &kernel->call.in[0],
+                              RengaCudaModuleOf_Private(kernel)->run.gather, "Gather: index"));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode GatherGradCreate_Cuda(RengaKernel kernel)
+{
+  if (kernel->call.in[0].type == RENGA_FLOAT32)
+    RengaCall(CreateGather_Cuda(kernel, &kernel->call.out[0],
+                                RengaCudaModuleOf_Private(kernel)->run.gathergrad,
+                                "GatherGrad: index"));
+  return RENGA_SUCCESS;
+}
+
+const RengaKernelRow RengaCudaIndexRows[] = {
+    {"Gather", GatherCreate_Cuda},
+    {"GatherGrad", GatherGradCreate_Cuda},
+    {NULL, NULL},
+};

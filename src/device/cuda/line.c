@@ -1,0 +1,215 @@
+/* Operators of the cuda device that work along rows: Softmax, normalizations, losses, Dropout. */
+#include "cuda.h"
+#include "renga/private/op.h"
+
+static RengaErrorCode CreateSoftmax_Cuda(RengaKernel kernel, RengaCudaLine function)
+{
+  const RengaOpCall *call = &kernel->call;
+  const RengaTensorSpec *x = &call->in[0];
+  int axis = 0;
+  if (!RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
+  const RengaCudaRows s = {.function = function,
+                           .outer = RengaOpProduct(x, 0, axis),
+                           .n = x->dim[axis],
+                           .inner = RengaOpProduct(x, axis + 1, x->ndim)};
+  RengaCall(RengaCudaCreateShaped_Private(kernel, RengaCudaModuleOf_Private(kernel)->run.softmax,
+                                          sizeof s, &s));
+  for (int i = 0; i < call->n_in; i++) kernel->alias |= RENGA_KERNEL_ALIAS(0, i);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SoftmaxCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateSoftmax_Cuda(kernel, RENGA_CUDA_SOFTMAX));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LogSoftmaxCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateSoftmax_Cuda(kernel, RENGA_CUDA_LOG_SOFTMAX));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SoftmaxGradCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateSoftmax_Cuda(kernel, RENGA_CUDA_SOFTMAX_GRAD));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LogSoftmaxGradCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateSoftmax_Cuda(kernel, RENGA_CUDA_LOG_SOFTMAX_GRAD));
+  return RENGA_SUCCESS;
+}
+
+/* x: which input it is, 1 of gradients. Their sums over rows are cut into at most 128 pieces. */
+static RengaErrorCode CreateNorm_Cuda(RengaKernel kernel, int x_input, bool centred)
+{
+  enum { MOST_PIECES = 128, LEAST_ROWS = 32 };
+  const RengaOpCall *call = &kernel->call;
+  const RengaTensorSpec *x = &call->in[x_input];
+  const RengaCudaFamilies *run = &RengaCudaModuleOf_Private(kernel)->run;
+  int axis = 0;
+  if (!RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
+  RengaCudaNormalize s = {.rows = RengaOpProduct(x, 0, axis),
+                          .n = RengaOpProduct(x, axis, x->ndim),
+                          .epsilon = (float)RengaAttributesReal(call->attributes, "epsilon", 1e-5),
+                          .centred = centred};
+  s.rows_per_piece = RengaCudaPieces_Private(s.rows, MOST_PIECES);
+  if (s.rows_per_piece < LEAST_ROWS) s.rows_per_piece = LEAST_ROWS;
+  s.pieces = RengaCudaPieces_Private(s.rows, s.rows_per_piece);
+  RengaCall(
+      RengaCudaCreateShaped_Private(kernel, x_input ? run->normgrad : run->norm, sizeof s, &s));
+  if (x_input) kernel->workspace = (size_t)(2 * s.pieces * s.n) * sizeof(float);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LayerNormalizationCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateNorm_Cuda(kernel, 0, true));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LayerNormalizationGradCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateNorm_Cuda(kernel, 1, true));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RMSNormalizationCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateNorm_Cuda(kernel, 0, false));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RMSNormalizationGradCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateNorm_Cuda(kernel, 1, false));
+  return RENGA_SUCCESS;
+}
+
+/* scores: which input they are, 1 of gradients; labels stand behind. */
+static RengaErrorCode CreateLoss_Cuda(RengaKernel kernel, int scores, bool scored)
+{
+  const RengaOpCall *call = &kernel->call;
+  const RengaTensorSpec *x = &call->in[scores], *labels = x + 1;
+  const RengaCudaFamilies *run = &RengaCudaModuleOf_Private(kernel)->run;
+  int axis = 0;
+  if (x->type != RENGA_FLOAT32 || !RengaCudaIsIndex_Private(labels) ||
+      RengaOpCallIsLow_Private(call))
+    return RENGA_SUCCESS;
+  RengaCall(RengaOpAxis(call, "axis", x->ndim, &axis));
+  const RengaCudaLoss s = {.outer = RengaOpProduct(x, 0, axis),
+                           .classes = x->dim[axis],
+                           .inner = RengaOpProduct(x, axis + 1, x->ndim),
+                           .ignore = RengaOpCallInt(call, "ignore_index"),
+                           .wide = labels->type == RENGA_INT64,
+                           .scored = scored};
+  RengaCall(
+      RengaCudaCreateShaped_Private(kernel, scores ? run->lossgrad : run->loss, sizeof s, &s));
+  RengaCudaCheckInput_Private(kernel, scores + 1, "label", 0, s.classes, s.ignore);
+  if (scores)
+    kernel->alias = RENGA_KERNEL_ALIAS(0, 1);
+  else
+    kernel->workspace = (size_t)(s.outer * s.inner) * sizeof(double);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropyCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateLoss_Cuda(kernel, 0, false));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropyGradCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateLoss_Cuda(kernel, 1, false));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LogLikelihoodCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateLoss_Cuda(kernel, 0, true));
+  return RENGA_SUCCESS;
+}
+
+/* It has no log-sum-exp before the weights. */
+static RengaErrorCode LogLikelihoodGradCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateLoss_Cuda(kernel, 1, true));
+  if (kernel->run) RengaCudaMapInput_Private(kernel, 4, 3);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CrossEntropyCountCreate_Cuda(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  const RengaTensorSpec *labels = &call->in[0];
+  const bool weighted = RengaOpCallHasInput(call, 1);
+  if (!RengaCudaIsIndex_Private(labels) || (weighted && call->in[1].type != RENGA_FLOAT32) ||
+      RengaOpCallIsLow_Private(call))
+    return RENGA_SUCCESS;
+  const RengaCudaLoss s = {.outer = RengaTensorSpecCount(labels),
+                           .inner = 1,
+                           .classes = weighted ? call->in[1].dim[0] : 0,
+                           .ignore = RengaOpCallInt(call, "ignore_index"),
+                           .wide = labels->type == RENGA_INT64};
+  RengaCall(RengaCudaCreateShaped_Private(kernel, RengaCudaModuleOf_Private(kernel)->run.losscount,
+                                          sizeof s, &s));
+  if (weighted) RengaCudaCheckInput_Private(kernel, 0, "label", 0, s.classes, s.ignore);
+  return RENGA_SUCCESS;
+}
+
+/* x: of the shape of the output. */
+static RengaErrorCode CreateDraw_Cuda(RengaKernel kernel, const RengaTensorSpec *x, double ratio)
+{
+  const RengaOpCall *call = &kernel->call;
+  const int batch_dim = (int)RengaOpCallInt(call, "batch_dim");
+  if (!RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32) || call->n_out > 1 || batch_dim < 0 ||
+      batch_dim >= x->ndim)
+    return RENGA_SUCCESS;
+  const RengaCudaDraw s = {.count = RengaTensorSpecCount(x),
+                           .batch = x->dim[batch_dim],
+                           .factor = RengaOpCallInt(call, "batch_factor"),
+                           .after = RengaOpProduct(x, batch_dim + 1, x->ndim),
+                           .key = RengaOpCallInt(call, "key"),
+                           .ratio = (float)ratio};
+  RengaCall(RengaCudaCreateShaped_Private(kernel, RengaCudaModuleOf_Private(kernel)->run.draw,
+                                          sizeof s, &s));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode DropoutCreate_Cuda(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  RengaCall(CreateDraw_Cuda(kernel, &call->in[0], RengaOpCallReal(call, "ratio")));
+  if (kernel->run) kernel->alias = RENGA_KERNEL_ALIAS(0, 0);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode RandomUniformCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateDraw_Cuda(kernel, &kernel->call.out[0], 0));
+  return RENGA_SUCCESS;
+}
+
+const RengaKernelRow RengaCudaLineRows[] = {
+    {"Softmax", SoftmaxCreate_Cuda},
+    {"LogSoftmax", LogSoftmaxCreate_Cuda},
+    {"SoftmaxGrad", SoftmaxGradCreate_Cuda},
+    {"LogSoftmaxGrad", LogSoftmaxGradCreate_Cuda},
+    {"LayerNormalization", LayerNormalizationCreate_Cuda},
+    {"LayerNormalizationGrad", LayerNormalizationGradCreate_Cuda},
+    {"RMSNormalization", RMSNormalizationCreate_Cuda},
+    {"RMSNormalizationGrad", RMSNormalizationGradCreate_Cuda},
+    {"CrossEntropy", CrossEntropyCreate_Cuda},
+    {"CrossEntropyGrad", CrossEntropyGradCreate_Cuda},
+    {"CrossEntropyCount", CrossEntropyCountCreate_Cuda},
+    {"LogLikelihood", LogLikelihoodCreate_Cuda},
+    {"LogLikelihoodGrad", LogLikelihoodGradCreate_Cuda},
+    {"Dropout", DropoutCreate_Cuda},
+    {"RandomUniform", RandomUniformCreate_Cuda},
+    {NULL, NULL},
+};

@@ -1,0 +1,114 @@
+/* Indices that are outside, Gather, and its gradient: the embedding of tokens. */
+#include "kernel.h"
+
+/* One block; of the numbers outside the first one is told, unless one was before. */
+__global__ void CheckKernel(RengaCudaIndices s, const void *values, RengaCudaFault *fault)
+{
+  __shared__ long long first[THREADS];
+  long long mine = INT64_MAX;
+  for (int64_t i = threadIdx.x; i < s.count && mine == INT64_MAX; i += THREADS) {
+    const int64_t value = IntegerAt(s.wide, values, i);
+    if (value != s.ignore && (value < s.low || value >= s.high)) mine = i;
+  }
+  first[threadIdx.x] = mine;
+  __syncthreads();
+  if (threadIdx.x > 0) return;
+  for (int t = 1; t < THREADS; t++) mine = first[t] < mine ? first[t] : mine;
+  if (mine == INT64_MAX || fault->found) return;
+  fault->what = s.what;
+  fault->value = IntegerAt(s.wide, values, mine);
+  fault->place = mine;
+  fault->high = s.high;
+  __threadfence_system();
+  fault->found = 1;
+}
+
+/* An index from 0 on; those outside were found before. */
+static __device__ inline int64_t RowAt(const RengaCudaGather &s, const void *indices, int64_t i)
+{
+  const int64_t index = IntegerAt(s.wide, indices, i), row = index < 0 ? index + s.length : index;
+  return row >= 0 && row < s.length ? row : 0;
+}
+
+template <class T>
+__global__ void GatherKernel(RengaCudaGather s, const void *data_, const void *indices, void *y_)
+{
+  const T *data = (const T *)data_;
+  T *y = (T *)y_;
+  RENGA_EACH(i, s.outer * s.count * s.inner)
+  {
+    const int64_t place = i / s.inner, outer = place / s.count;
+    const int64_t row = outer * s.length + RowAt(s, indices, place % s.count);
+    y[i] = data[row * s.inner + i % s.inner];
+  }
+}
+
+/* A block per place and 256 columns. The block of the first place with its index adds up the
+   gradients of all places with it, in ascending order; those of later ones have nothing to do.
+   same: a bit for each of 256 places that are looked at together. */
+__global__ void GatherGradKernel(RengaCudaGather s, int64_t columns, const float *__restrict__ dy,
+                                 const void *indices, float *__restrict__ dx)
+{
+  __shared__ unsigned same[ROWS];
+  const int64_t place = blockIdx.x / columns % s.count, outer = blockIdx.x / columns / s.count;
+  const int64_t column = blockIdx.x % columns * THREADS + threadIdx.x;
+  const int64_t mine = RowAt(s, indices, place);
+  const float *from = dy + outer * s.count * s.inner + column;
+  float sum = 0;
+  for (int64_t start = 0; start < s.count; start += THREADS) {
+    const int64_t look = start + threadIdx.x;
+    const unsigned found =
+        __ballot_sync(EVERY_LANE, look < s.count && RowAt(s, indices, look) == mine);
+    __syncthreads(); /* the bits before were read */
+    if (threadIdx.x % WARP == 0) same[threadIdx.x / WARP] = found;
+    __syncthreads();
+    for (int w = 0; w < ROWS; w++)
+      for (unsigned bits = same[w]; bits; bits &= bits - 1) {
+        const int64_t i = start + w * WARP + __ffs((int)bits) - 1;
+        if (i < place) return; /* the whole block */
+        if (column < s.inner) sum += from[i * s.inner];
+      }
+  }
+  if (column < s.inner && IntegerAt(s.wide, indices, place) != s.padding)
+    dx[(outer * s.length + mine) * s.inner + column] = sum;
+}
+
+int RengaCudaCheckIndices(void *stream, const RengaCudaIndices *indices, const void *values,
+                          RengaCudaFault *fault)
+{
+  if (indices->count == 0) return 0;
+  return RengaCudaSayError(
+      "CheckKernel",
+      RENGA_LAUNCH(CheckKernel, 1, THREADS, 0, (cudaStream_t)stream, *indices, values, fault));
+}
+
+RENGA_CUDA_RUN(RengaCudaTakeRows)
+{
+  typedef void (*Kernel)(RengaCudaGather, const void *, const void *, void *);
+  const RengaCudaGather *s = (const RengaCudaGather *)shape;
+  const int64_t count = s->outer * s->count * s->inner;
+  const Kernel kernel = s->size == 1   ? GatherKernel<uint8_t>
+                        : s->size == 2 ? GatherKernel<uint16_t>
+                        : s->size == 4 ? GatherKernel<uint32_t>
+                                       : GatherKernel<uint64_t>;
+  (void)context, (void)workspace;
+  if (count == 0) return 0;
+  return RengaCudaSayError("GatherKernel",
+                           RENGA_LAUNCH(kernel, BlocksFor(count), THREADS, 0, (cudaStream_t)stream,
+                                        *s, in[0], in[1], out[0]));
+}
+
+RENGA_CUDA_RUN(RengaCudaTakeRowsGrad)
+{
+  const RengaCudaGather *s = (const RengaCudaGather *)shape;
+  const int64_t columns = (s->inner + THREADS - 1) / THREADS;
+  const size_t bytes = (size_t)(s->outer * s->length * s->inner) * sizeof(float);
+  (void)context, (void)workspace;
+  if (bytes == 0) return 0;
+  cudaError_t code = cudaMemsetAsync(out[0], 0, bytes, (cudaStream_t)stream);
+  if (!code && s->count > 0)
+    code = RENGA_LAUNCH(GatherGradKernel, (unsigned)(s->outer * s->count * columns), THREADS, 0,
+                        (cudaStream_t)stream, *s, columns, (const float *)in[0], in[1],
+                        (float *)out[0]);
+  return RengaCudaSayError("GatherGradKernel", code);
+}

@@ -1,0 +1,57 @@
+/* Copies between strided arrays of one shape, and memory that is filled. */
+#include "kernel.h"
+
+/* Elements in the order of `to` where that is dense, so that writes are neighbours. */
+template <class T, class Index>
+__global__ void MoveKernel(RengaCudaMove s, const void *from_, void *to_)
+{
+  const T *from = (const T *)from_ + s.from_offset;
+  T *to = (T *)to_ + s.to_offset;
+  RENGA_EACH(i, s.count)
+  {
+    Index rest = (Index)i;
+    int64_t source = 0, target = 0;
+    for (int d = s.dimensions - 1; d >= 0; d--) {
+      const Index index = rest % (Index)s.extent[d];
+      rest /= (Index)s.extent[d];
+      source += (int64_t)index * s.from[d];
+      target += (int64_t)index * s.to[d];
+    }
+    to[target] = from[source];
+  }
+}
+
+template <class T> __global__ void FillKernel(uint64_t bits, int64_t count, void *to)
+{
+  RENGA_EACH(i, count)((T *)to)[i] = (T)bits;
+}
+
+typedef void (*MoveFunction)(RengaCudaMove, const void *, void *);
+template <class Index> static MoveFunction MoveOf(int size)
+{
+  return size == 1   ? MoveKernel<uint8_t, Index>
+         : size == 2 ? MoveKernel<uint16_t, Index>
+         : size == 4 ? MoveKernel<uint32_t, Index>
+                     : MoveKernel<uint64_t, Index>;
+}
+
+int RengaCudaMoveElements(void *stream, const RengaCudaMove *s, const void *from, void *to)
+{
+  const MoveFunction kernel =
+      s->count <= INT32_MAX ? MoveOf<uint32_t>(s->size) : MoveOf<uint64_t>(s->size);
+  if (s->count == 0) return 0;
+  return RengaCudaSayError("MoveKernel", RENGA_LAUNCH(kernel, BlocksFor(s->count), THREADS, 0,
+                                                      (cudaStream_t)stream, *s, from, to));
+}
+
+int RengaCudaFill(void *stream, int size, uint64_t bits, int64_t count, void *to)
+{
+  typedef void (*Kernel)(uint64_t, int64_t, void *);
+  const Kernel kernel = size == 1   ? FillKernel<uint8_t>
+                        : size == 2 ? FillKernel<uint16_t>
+                        : size == 4 ? FillKernel<uint32_t>
+                                    : FillKernel<uint64_t>;
+  if (count == 0) return 0;
+  return RengaCudaSayError("FillKernel", RENGA_LAUNCH(kernel, BlocksFor(count), THREADS, 0,
+                                                      (cudaStream_t)stream, bits, count, to));
+}

@@ -1,0 +1,230 @@
+/* Products of the cuda device by cuBLASLt: Linear, its gradients, and MatMul. */
+#include "cuda.h"
+#include "renga/private/op.h"
+#include <string.h>
+
+/* a, b: numbers of the kernel's inputs. Dimensions of batches that one product cannot go through
+   are gone through here. The plan stands behind. */
+typedef struct {
+  int a, b, dimensions;
+  int64_t products;
+  int64_t extent[RENGA_MAX_DIM], stride_a[RENGA_MAX_DIM], stride_b[RENGA_MAX_DIM], stride_c;
+  _Alignas(64) char plan[];
+} CudaProduct;
+
+size_t RengaCudaPlanBytes_Private(RengaDevice device)
+{
+  return (RengaCudaOf_Private(device)->module->product_bytes + 63) / 64 * 64;
+}
+
+/* The workspace of products is there from the first one on. */
+RengaErrorCode RengaCudaPlanCreate_Private(RengaDevice device, const RengaCudaProduct *product,
+                                           void *plan)
+{
+  CudaDevice *cuda = device->data;
+  const size_t bytes = RengaCudaWorkspace_Private(device);
+  if (bytes && !cuda->workspace) {
+    RENGA_CALL_CUDA(device, module_->eventcreate(&cuda->workspace_free));
+    RENGA_CALL_CUDA(device, module_->reserve(bytes, &cuda->workspace));
+  }
+  RENGA_CALL_CUDA(device, module_->productcreate(product, bytes, plan));
+  return RENGA_SUCCESS;
+}
+
+/* A product on another stream than the last one waits for it: they have one workspace. */
+static RengaErrorCode TakeWorkspace_Cuda(RengaDevice device, void *queue)
+{
+  CudaDevice *cuda = device->data;
+  if (cuda->workspace && cuda->workspace_stream && cuda->workspace_stream != queue) {
+    RENGA_CALL_CUDA(device, module_->eventrecord(cuda->workspace_free, cuda->workspace_stream));
+    RENGA_CALL_CUDA(device, module_->eventwait(cuda->workspace_free, queue));
+  }
+  cuda->workspace_stream = queue;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCudaPlanRun_Private(RengaDevice device, RengaStream stream, void *plan,
+                                        const float *a, const float *b, const float *bias, float *c)
+{
+  void *queue = RengaCudaStream_Private(device, stream);
+  RengaCall(TakeWorkspace_Cuda(device, queue));
+  RENGA_CALL_CUDA(device, module_->productrun(queue, plan, a, b, bias, c,
+                                              RengaCudaOf_Private(device)->workspace));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaCudaPlanDestroy_Private(RengaDevice device, void *plan)
+{
+  RENGA_CALL_CUDA(device, module_->productdestroy(plan));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ProductRun_Cuda(RengaKernel kernel, RengaStream stream,
+                                      const RengaKernelContext *context, const void *const in[],
+                                      void *const out[], void *workspace)
+{
+  CudaProduct *s = kernel->data;
+  const float *bias = kernel->call.n_in > 2 ? in[2] : NULL;
+  (void)context;
+  (void)workspace;
+  for (int64_t p = 0; p < s->products; p++) {
+    int64_t rest = p, a = 0, b = 0;
+    for (int d = s->dimensions - 1; d >= 0; d--) {
+      a += rest % s->extent[d] * s->stride_a[d];
+      b += rest % s->extent[d] * s->stride_b[d];
+      rest /= s->extent[d];
+    }
+    RengaCall(RengaCudaPlanRun_Private(kernel->device, stream, s->plan, (const float *)in[s->a] + a,
+                                       (const float *)in[s->b] + b, bias,
+                                       (float *)out[0] + p * s->stride_c));
+  }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ProductDestroy_Cuda(RengaKernel kernel)
+{
+  CudaProduct *s = kernel->data;
+  RengaCall(RengaCudaPlanDestroy_Private(kernel->device, s->plan));
+  RengaCall(RengaCudaFreeData_Private(kernel));
+  return RENGA_SUCCESS;
+}
+
+/* Leaves the kernel to the host where a dimension is 0. a, b: which inputs the factors are. */
+static RengaErrorCode CreateProduct_Cuda(RengaKernel kernel, const RengaCudaProduct *product, int a,
+                                         int b)
+{
+  char *memory;
+  if (!RengaCudaAllOf_Private(&kernel->call, 0, RENGA_FLOAT32)) return RENGA_SUCCESS;
+  if (product->m * product->n * product->k * product->batch == 0) return RENGA_SUCCESS;
+  RengaCall(RengaMalloc(sizeof(CudaProduct) + RengaCudaPlanBytes_Private(kernel->device), &memory));
+  CudaProduct *s = (CudaProduct *)(void *)memory;
+  s->a = a;
+  s->b = b;
+  s->products = 1;
+  const RengaErrorCode code = RengaCudaPlanCreate_Private(kernel->device, product, s->plan);
+  if (code) RengaFree(&memory);
+  RengaCall(code);
+  kernel->data = s;
+  kernel->run = ProductRun_Cuda;
+  kernel->destroy = ProductDestroy_Cuda;
+  return RENGA_SUCCESS;
+}
+
+RengaCudaProduct RengaCudaProductOf_Private(int64_t m, int64_t n, int64_t k, bool trans_a,
+                                            bool trans_b)
+{
+  return (RengaCudaProduct){.trans_a = trans_a,
+                            .trans_b = trans_b,
+                            .m = m,
+                            .n = n,
+                            .k = k,
+                            .lda = trans_a ? m : k,
+                            .ldb = trans_b ? k : n,
+                            .ldc = n,
+                            .batch = 1,
+                            .alpha = 1};
+}
+
+static int64_t LastExtent_Cuda(const RengaTensorSpec *spec)
+{
+  return spec->dim[spec->ndim - 1];
+}
+
+/* y = x w + bias; w is [in, out], or [out, in] with transB */
+static RengaErrorCode LinearCreate_Cuda(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  RengaCudaProduct p = RengaCudaProductOf_Private(
+      RengaOpProduct(&call->in[0], 0, call->in[0].ndim - 1), LastExtent_Cuda(&call->out[0]),
+      LastExtent_Cuda(&call->in[0]), false, RengaOpCallInt(call, "transB") != 0);
+  p.bias = call->n_in > 2;
+  RengaCall(CreateProduct_Cuda(kernel, &p, 0, 1));
+  return RENGA_SUCCESS;
+}
+
+/* dx = dy w^T */
+static RengaErrorCode LinearGradInputCreate_Cuda(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  const RengaCudaProduct p = RengaCudaProductOf_Private(
+      RengaOpProduct(&call->in[0], 0, call->in[0].ndim - 1), LastExtent_Cuda(&call->out[0]),
+      LastExtent_Cuda(&call->in[0]), false, RengaOpCallInt(call, "transB") == 0);
+  RengaCall(CreateProduct_Cuda(kernel, &p, 0, 1));
+  return RENGA_SUCCESS;
+}
+
+/* dw = x^T dy, or with transB dy^T x */
+static RengaErrorCode LinearGradWeightCreate_Cuda(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  const bool swap = RengaOpCallInt(call, "transB") != 0;
+  const int a = swap ? 1 : 0, b = swap ? 0 : 1;
+  const RengaCudaProduct p = RengaCudaProductOf_Private(
+      LastExtent_Cuda(&call->in[a]), LastExtent_Cuda(&call->in[b]),
+      RengaOpProduct(&call->in[0], 0, call->in[0].ndim - 1), true, false);
+  RengaCall(CreateProduct_Cuda(kernel, &p, a, b));
+  return RENGA_SUCCESS;
+}
+
+/* Drops batch dimensions of extent 1, and joins neighbours that are one run in both factors. */
+static void JoinBatches_Cuda(RengaOpMatMul *shape)
+{
+  int kept = 0;
+  for (int d = 0; d < shape->n_batch; d++) {
+    const int64_t extent = shape->batch[d];
+    if (extent == 1) continue;
+    const bool join = kept > 0 && shape->a_batch[kept - 1] == shape->a_batch[d] * extent &&
+                      shape->b_batch[kept - 1] == shape->b_batch[d] * extent;
+    shape->batch[join ? kept - 1 : kept] = (join ? shape->batch[kept - 1] : 1) * extent;
+    if (!join) kept++;
+    shape->a_batch[kept - 1] = shape->a_batch[d];
+    shape->b_batch[kept - 1] = shape->b_batch[d];
+  }
+  shape->n_batch = kept;
+}
+
+/* All dimensions of batches but the last one, which the product goes through itself. */
+static void KeepBatches_Cuda(const RengaOpMatMul *shape, CudaProduct *s)
+{
+  s->stride_c = shape->m * shape->n;
+  for (int d = 0; d < shape->n_batch - 1; d++) {
+    s->extent[d] = shape->batch[d];
+    s->stride_a[d] = shape->a_batch[d];
+    s->stride_b[d] = shape->b_batch[d];
+    s->products *= shape->batch[d];
+  }
+  s->dimensions = shape->n_batch > 0 ? shape->n_batch - 1 : 0;
+  if (shape->n_batch > 0) s->stride_c *= shape->batch[shape->n_batch - 1];
+}
+
+static RengaErrorCode MatMulCreate_Cuda(RengaKernel kernel)
+{
+  const RengaOpCall *call = &kernel->call;
+  RengaOpMatMul shape;
+  if (RengaTensorSpecCount(&call->out[0]) == 0) return RENGA_SUCCESS;
+  RengaCall(RengaOpGetMatMul(call, &shape));
+  JoinBatches_Cuda(&shape);
+  RengaCudaProduct p =
+      RengaCudaProductOf_Private(shape.m, shape.n, shape.k, RengaOpCallInt(call, "transA") != 0,
+                                 RengaOpCallInt(call, "transB") != 0);
+  p.alpha = (float)RengaOpCallReal(call, "alpha");
+  if (shape.n_batch > 0) {
+    p.batch = shape.batch[shape.n_batch - 1];
+    p.stride_a = shape.a_batch[shape.n_batch - 1];
+    p.stride_b = shape.b_batch[shape.n_batch - 1];
+    p.stride_c = shape.m * shape.n;
+  }
+  const bool aligned = p.stride_a % 4 == 0 && p.stride_b % 4 == 0 && p.stride_c % 4 == 0;
+  if (shape.n_batch > 1 || !aligned) p.alignment = (int)sizeof(float);
+  RengaCall(CreateProduct_Cuda(kernel, &p, 0, 1));
+  if (kernel->run) KeepBatches_Cuda(&shape, kernel->data);
+  return RENGA_SUCCESS;
+}
+
+const RengaKernelRow RengaCudaProductRows[] = {
+    {"Linear", LinearCreate_Cuda},
+    {"LinearGradInput", LinearGradInputCreate_Cuda},
+    {"LinearGradWeight", LinearGradWeightCreate_Cuda},
+    {"MatMul", MatMulCreate_Cuda},
+    {NULL, NULL},
+};

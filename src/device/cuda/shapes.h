@@ -1,0 +1,151 @@
+/* What the kernels of the module are told of an operator: its shape and attributes, and into how
+   many parts sums are cut, which follows from the shape alone. */
+#pragma once
+#include <stdint.h>
+
+enum { RENGA_CUDA_DIMENSIONS = 8 };
+
+typedef enum {
+  RENGA_CUDA_FLOAT32,
+  RENGA_CUDA_BFLOAT16,
+  RENGA_CUDA_FLOAT16,
+  RENGA_CUDA_INT64,
+  RENGA_CUDA_INT32,
+  RENGA_CUDA_BOOL,
+  RENGA_CUDA_NO_TYPE /* that the module knows */
+} RengaCudaType;
+
+/* y of these extents from inputs with these strides, 0 where one is broadcast. */
+typedef struct {
+  int dimensions;
+  int64_t count, extent[RENGA_CUDA_DIMENSIONS];
+  int64_t stride[3][RENGA_CUDA_DIMENSIONS];
+} RengaCudaBroadcast;
+
+/* A copy between two strided arrays of these extents; size: bytes of an element, 1, 2, 4 or 8. */
+enum { RENGA_CUDA_MOVE_DIMENSIONS = 2 * RENGA_CUDA_DIMENSIONS };
+typedef struct {
+  int dimensions, size;
+  int64_t count, from_offset, to_offset;
+  int64_t extent[RENGA_CUDA_MOVE_DIMENSIONS];
+  int64_t from[RENGA_CUDA_MOVE_DIMENSIONS], to[RENGA_CUDA_MOVE_DIMENSIONS];
+} RengaCudaMove;
+
+/* c[m,n] = alpha a b, or with a bias of n values a b + bias; row-major. a is [m,k], or [k,m] where
+   trans_a; b is [k,n], or [n,k] where trans_b; ld: distance of rows as stored. */
+typedef struct {
+  int trans_a, trans_b, bias;
+  int64_t m, n, k, lda, ldb, ldc, batch, stride_a, stride_b, stride_c;
+  int alignment;     /* in bytes of all pointers; 0: 16 */
+  float alpha, beta; /* c = alpha a b + beta c */
+} RengaCudaProduct;
+
+/* Lines of n elements, inner apart; outer x inner of them. */
+typedef enum {
+  RENGA_CUDA_SOFTMAX,
+  RENGA_CUDA_LOG_SOFTMAX,
+  RENGA_CUDA_SOFTMAX_GRAD,
+  RENGA_CUDA_LOG_SOFTMAX_GRAD
+} RengaCudaLine;
+typedef struct {
+  RengaCudaLine function;
+  int64_t outer, n, inner;
+} RengaCudaRows;
+
+/* x is [rows, n]. Gradients of scale and bias are sums of pieces of rows: workspace [pieces, 2,
+   n]. */
+typedef struct {
+  int64_t rows, n, pieces, rows_per_piece;
+  float epsilon;
+  int centred; /* 0: root mean square; there is no mean then, and inverse takes its place */
+} RengaCudaNormalize;
+
+/* scores are [outer, classes, inner], labels [outer, inner]. Workspace: a double per label. */
+typedef struct {
+  int64_t outer, classes, inner, ignore;
+  int wide;   /* labels are int64, else int32 */
+  int scored; /* the scores are logarithms of probabilities: no log-sum-exp is taken */
+} RengaCudaLoss;
+
+/* data is [outer, length, inner], indices [count], the result [outer, count, inner]. */
+typedef struct {
+  int64_t outer, length, inner, count;
+  int64_t padding; /* the index that gives no gradient; -1: none */
+  int size, wide;  /* bytes of an element; indices are int64, else int32 */
+} RengaCudaGather;
+
+/* Numbers that must be in [low, high) or be ignore. */
+typedef struct {
+  int64_t count, low, high, ignore;
+  int wide;
+  const char *what; /* of the host: what the fault says */
+} RengaCudaIndices;
+typedef struct {
+  volatile int found;
+  const char *what;
+  int64_t value, place, high;
+} RengaCudaFault;
+
+/* A result is a sum (or the like) of terms. Kept: dimensions of the results, with their strides in
+   x; reduced: those of the terms. Each result has pieces of per_piece terms: workspace [results,
+   pieces] doubles, where there is more than one. */
+typedef enum {
+  RENGA_CUDA_SUM,
+  RENGA_CUDA_SQUARES,
+  RENGA_CUDA_ABSOLUTES,
+  RENGA_CUDA_MOST,
+  RENGA_CUDA_LEAST
+} RengaCudaSum;
+typedef struct {
+  RengaCudaSum kind;
+  int mean, root;
+  int across; /* neighbours in memory are of different results */
+  int n_kept, n_reduced;
+  int64_t results, terms, pieces, per_piece;
+  int64_t kept[RENGA_CUDA_DIMENSIONS], kept_stride[RENGA_CUDA_DIMENSIONS];
+  int64_t reduced[RENGA_CUDA_DIMENSIONS], reduced_stride[RENGA_CUDA_DIMENSIONS];
+} RengaCudaReduce;
+enum { RENGA_CUDA_TERMS = 2048, RENGA_CUDA_TERMS_ACROSS = 512 }; /* of a piece */
+
+/* Random numbers, or x where they are not below ratio; x is [before, batch, after]. An element's
+   number in its sample is its place in [before, factor, after]. */
+typedef struct {
+  int64_t count, batch, factor, after, key;
+  float ratio;
+} RengaCudaDraw;
+
+/* Leading dimensions of all tensors; q [heads, queries, width], k [heads, keys, width], v [heads,
+   keys, values]; the strides of the mask are 0 where it is broadcast. Workspace of the gradient:
+   queries of all heads, floats; where the mask's is wanted [heads that do not share one, queries,
+   keys] more. */
+typedef struct {
+  int64_t heads, queries, keys, width, values;
+  float scale, ratio;
+  int causal, dimensions;
+  int64_t extent[RENGA_CUDA_DIMENSIONS], mask_stride[RENGA_CUDA_DIMENSIONS];
+  int64_t mask_row, mask_column;
+  int batch_dimension;
+  int64_t batch_factor, key;
+} RengaCudaAttention;
+enum { RENGA_CUDA_ATTENTION_WIDTH = 256 }; /* the largest */
+
+/* x is [images, channels, pixels]. Workspace: two doubles per channel. */
+typedef struct {
+  int64_t images, channels, pixels;
+  double epsilon;
+  int training;
+} RengaCudaBatchNorm;
+
+/* A window over planes of two dimensions. */
+typedef struct {
+  int64_t planes, in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2];
+  int count_pad;
+} RengaCudaWindow;
+
+/* columns[channels, kernel, pixels] of each of some images, or joined [channels, kernel, images,
+   pixels]; pixels: of the output. x is [all images, channels, in]. */
+typedef struct {
+  RengaCudaWindow window; /* planes: channels of an image */
+  int64_t first, images;
+  int joined;
+} RengaCudaColumns;

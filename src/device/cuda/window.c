@@ -1,0 +1,113 @@
+/* BatchNormalization and pooling of the cuda device, over one or two dimensions. */
+#include "cuda.h"
+#include "renga/private/op.h"
+
+void RengaCudaSetWindow_Private(const RengaOpWindow *from, const RengaTensorSpec *x,
+                                const RengaTensorSpec *y, RengaCudaWindow *w)
+{
+  for (int d = 0; d < 2; d++)
+    w->in[d] = w->out[d] = w->kernel[d] = w->stride[d] = w->dilation[d] = 1;
+  for (int d = 0; d < from->n; d++) {
+    const int to = d + 2 - from->n;
+    w->in[to] = x->dim[2 + d];
+    w->out[to] = y->dim[2 + d];
+    w->kernel[to] = from->kernel[d];
+    w->stride[to] = from->stride[d];
+    w->dilation[to] = from->dilation[d];
+    w->before[to] = from->before[d];
+    w->after[to] = from->after[d];
+  }
+}
+
+static RengaErrorCode CreateBatchNorm_Cuda(RengaKernel kernel, const RengaTensorSpec *x,
+                                           RengaCudaRun run)
+{
+  const RengaOpCall *call = &kernel->call;
+  if (!RengaCudaAllOf_Private(call, 0, RENGA_FLOAT32) || x->ndim < 2 ||
+      RengaTensorSpecCount(x) == 0)
+    return RENGA_SUCCESS;
+  const RengaCudaBatchNorm s = {
+      .images = x->dim[0],
+      .channels = x->dim[1],
+      .pixels = RengaOpProduct(x, 2, x->ndim),
+      .epsilon = RengaAttributesReal(call->attributes, "epsilon", 1e-5),
+      .training = RengaAttributesInt(call->attributes, "training", 1) != 0,
+  };
+  RengaCall(RengaCudaCreateShaped_Private(kernel, run, sizeof s, &s));
+  kernel->workspace = 2 * sizeof(double) * (size_t)s.channels;
+  kernel->alias = RENGA_KERNEL_ALIAS(0, 0);
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BatchNormalizationCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateBatchNorm_Cuda(kernel, &kernel->call.in[0],
+                                 RengaCudaModuleOf_Private(kernel)->run.batchnorm));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BatchNormalizationGradCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreateBatchNorm_Cuda(kernel, &kernel->call.in[1],
+                                 RengaCudaModuleOf_Private(kernel)->run.batchnormgrad));
+  return RENGA_SUCCESS;
+}
+
+/* x: what the window moves over; y: what it makes. */
+static RengaErrorCode CreatePool_Cuda(RengaKernel kernel, RengaCudaRun run,
+                                      const RengaTensorSpec *x, const RengaTensorSpec *y)
+{
+  const RengaOpCall *call = &kernel->call;
+  RengaOpWindow window;
+  RengaCudaWindow s = {.planes = x->dim[0] * x->dim[1]};
+  if (x->type != RENGA_FLOAT32 || RengaOpCallIsLow_Private(call) || x->ndim < 3 || x->ndim > 4)
+    return RENGA_SUCCESS;
+  RengaCall(RengaOpGetWindow(call, x, NULL, &window));
+  RengaCudaSetWindow_Private(&window, x, y, &s);
+  s.count_pad = RengaAttributesInt(call->attributes, "count_include_pad", 0) != 0;
+  RengaCall(RengaCudaCreateShaped_Private(kernel, run, sizeof s, &s));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MaxPoolCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreatePool_Cuda(kernel, RengaCudaModuleOf_Private(kernel)->run.maxpool,
+                            &kernel->call.in[0], &kernel->call.out[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode MaxPoolGradCreate_Cuda(RengaKernel kernel)
+{
+  const RengaTensorSpec *dy = &kernel->call.in[0], *dx = &kernel->call.out[0];
+  if (dy->type != RENGA_FLOAT32 || dx->type != RENGA_FLOAT32) return RENGA_SUCCESS;
+  const RengaCudaWindow s = {.planes = RengaOpProduct(dx, 0, 2),
+                             .in = {RengaOpProduct(dx, 2, dx->ndim), 1},
+                             .out = {RengaOpProduct(dy, 2, dy->ndim), 1}};
+  RengaCall(RengaCudaCreateShaped_Private(
+      kernel, RengaCudaModuleOf_Private(kernel)->run.maxpoolgrad, sizeof s, &s));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AveragePoolCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreatePool_Cuda(kernel, RengaCudaModuleOf_Private(kernel)->run.averagepool,
+                            &kernel->call.in[0], &kernel->call.out[0]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AveragePoolGradCreate_Cuda(RengaKernel kernel)
+{
+  RengaCall(CreatePool_Cuda(kernel, RengaCudaModuleOf_Private(kernel)->run.averagepoolgrad,
+                            &kernel->call.out[0], &kernel->call.in[0]));
+  return RENGA_SUCCESS;
+}
+
+const RengaKernelRow RengaCudaWindowRows[] = {
+    {"BatchNormalization", BatchNormalizationCreate_Cuda},
+    {"BatchNormalizationGrad", BatchNormalizationGradCreate_Cuda},
+    {"MaxPool", MaxPoolCreate_Cuda},
+    {"MaxPoolGrad", MaxPoolGradCreate_Cuda},
+    {"AveragePool", AveragePoolCreate_Cuda},
+    {"AveragePoolGrad", AveragePoolGradCreate_Cuda},
+    {NULL, NULL},
+};

@@ -1,0 +1,89 @@
+#!/bin/sh
+# Networks in bf16: the same bits on every layout, near fp32's loss, checkpoints that go on in either
+# precision, half the memory of what is saved; nodes that are kept wide; what is refused.
+. "${0%/*}/common.sh"
+small="-data synthetic -batch_size 8 -microbatch_size 1 -parameter_digest -progress none"
+train="train -graph $gpt $small"
+
+# near A B SHARE: two numbers that are close, and not the same.
+near() {
+  awk -v a="$1" -v b="$2" -v share="$3" 'BEGIN { d = a - b; if (d < 0) d = -d; exit !(d > 0 && d < share * a) }' ||
+    fail "$2 is not near $1"
+}
+
+# loss FILE: of the last step.
+loss() {
+  tail -n 1 "$1" | cut -d, -f2
+}
+
+accepts 1 $train -steps 6 -monitor csv:wide.csv
+wide=$(grep "parameter digest 0x" out)
+accepts 1 $train -steps 6 -precision bf16 -monitor csv:narrow.csv -checkpoint_dir one
+digest=$(grep "parameter digest 0x" out)
+[ "$digest" != "$wide" ] || fail "bf16 has the bits of fp32"
+near "$(loss wide.csv)" "$(loss narrow.csv)" 0.01
+accepts 2 $train -steps 6 -precision bf16 -partition_stages 2 -pipeline_schedule gpipe -pipeline_buckets 2
+says "$digest"
+accepts 2 $train -steps 6 -precision bf16 -partition_replicas 2 -device_threads 2
+says "$digest"
+accepts 1 plan -graph $gpt -precision bf16 -machine_file laptop -batch_size 8 -microbatch_size 1 -partition_ranks 4 \
+  -partition_stages 2 -partition_replicas 2 -plan_save plan.txt
+says "precision bf16"
+sed 's/saved keep/saved recompute/' plan.txt >again.txt
+accepts 4 $train -steps 6 -precision bf16 -plan_load again.txt
+says "$digest"
+accepts 2 $train -steps 6 -precision bf16 -pipeline_chunks 2 -partition_stages 2
+says "$digest"
+accepts 2 $train -steps 6 -precision bf16 -partition_stages 2 -device_type far -device_far_seed 3
+says "$digest"
+
+# Masters are what checkpoints hold: a run goes on as if nothing had been, and in the other precision, too.
+accepts 2 $train -steps 3 -precision bf16 -partition_stages 2 -checkpoint_dir cut
+accepts 1 $train -steps 6 -precision bf16 -checkpoint_dir cut -resume
+says "$digest"
+refuses 1 "was bf16, is fp32" $train -steps 8 -checkpoint_dir cut -resume -resume_strict
+accepts 2 $train -steps 8 -partition_stages 2 -checkpoint_dir cut -resume
+says "parameter digest 0x"
+accepts 1 $train -steps 10 -precision bf16 -checkpoint_dir cut -resume
+says "parameter digest 0x"
+accepts 2 eval -graph $gpt -data synthetic -batch_size 8 -precision bf16 -partition_stages 2 -initial "$(ls one/*.h5 | tail -n 1)"
+accepts 1 generate -graph $gpt -precision bf16 -checkpoint "$(ls one/*.h5 | tail -n 1)" -prompt ab -tokens 4
+
+# What every node keeps wide is fp32.
+accepts 2 $train -steps 6 -precision bf16 -precision_keep '*' -partition_stages 2
+says "$wide"
+accepts 2 $train -steps 6 -precision bf16 -precision_keep '*ln*,*.fc' -partition_stages 2
+some=$(grep "parameter digest 0x" out)
+[ "$some" != "$wide" ] && [ "$some" != "$digest" ] || fail "-precision_keep changed nothing"
+accepts 1 $train -steps 6 -precision bf16 -precision_keep '*ln*,*.fc'
+says "$some"
+
+# Other networks, among them convolutions, statistics of batches, ties, and a recurrent one.
+for network in resnet:depth=18,image=32,classes=4 t5:layers=1,hidden=16,heads=2,sequence=8,vocabulary=32 \
+  ncf:users=20,items=30 $mlp; do
+  run="train -graph $network $small -steps 3 -precision bf16"
+  accepts 1 $run
+  digest=$(grep "parameter digest 0x" out)
+  accepts 4 $run -partition_stages 2 -partition_replicas 2
+  says "$digest"
+done
+
+# Plans know the bytes of types; a plan is of its network's precision.
+plan="plan -graph gpt:layers=8,hidden=256,heads=4,sequence=128 -machine_file h200 -batch_size 64 -microbatch_size 8 \
+  -partition_type manual -partition_cuts blocks.4.ln1 -partition_replicas 1"
+accepts 1 $plan -plan_view json:wide.json -plan_save wide.txt
+accepts 1 $plan -plan_view json:narrow.json -plan_save narrow.txt -precision bf16
+python3 - <<'P' >out 2>&1 || fail "bytes of plans"
+import json
+wide, narrow = (json.load(open(name + ".json"))["stages"] for name in ("wide", "narrow"))
+for a, b in zip(wide, narrow):
+    saved, messages = (b["memory_parts"][part] / a["memory_parts"][part] for part in ("saved", "messages"))
+    print(saved, messages)
+    assert 0.49 < saved < 0.55 and messages == 0.5
+P
+refuses 2 "precision bf16, but the network's is fp32" train -graph gpt:layers=8,hidden=256,heads=4,sequence=128 -data synthetic \
+  -steps 1 -plan_load narrow.txt
+refuses 1 "fits no node of the network" $train -precision bf16 -precision_keep 'nothing*'
+refuses 1 "precision" $train -precision bf8
+refuses 1 "precision fp16 is not supported yet" $train -precision fp16
+finish

@@ -1,0 +1,143 @@
+/* TEST ranks: 1 */
+/* Stored types: what stays in 32 bits in a network of bf16, and what does not; gradients are kept
+   as their values, those of parameters in 32 bits; stages agree with the whole. */
+#include "../plan/plantest.h"
+
+static RengaErrorCode Make(RengaComm comm, const char *what, const char *keep, RengaGraph *graph)
+{
+  RengaCall(RengaGraphCreate(comm, graph));
+  RengaCall(RengaGraphLoad(*graph, what));
+  RengaCall(RengaGraphSetPrecision(*graph, RENGA_PRECISION_BF16, keep));
+  RengaCall(RengaGraphSetUp(*graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaDataType StoredOf(RengaGraph graph, const char *name)
+{
+  const RengaValue value = RengaGraphFindValue(graph, name);
+  TestTrue(value != RENGA_VALUE_NONE);
+  return RengaGraphGetValue(graph, value)->stored;
+}
+
+/* The node's output o. */
+static RengaDataType OutputOf(RengaGraph graph, const char *op, int o)
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    if (strcmp(node->op->name, op) == 0) return RengaGraphGetValue(graph, node->out[o])->stored;
+  }
+  TestTrue(!"there is such a node");
+  return RENGA_TYPE_COUNT;
+}
+
+static void CheckWhole(RengaGraph graph)
+{
+  TestTrue(StoredOf(graph, "wte.weight") == RENGA_BFLOAT16);
+  TestTrue(StoredOf(graph, "blocks.0.ln1.weight") == RENGA_FLOAT32);
+  TestTrue(StoredOf(graph, "logits") == RENGA_BFLOAT16);
+  TestTrue(StoredOf(graph, "loss") == RENGA_FLOAT32);
+  TestTrue(StoredOf(graph, "tokens") == RENGA_INT64);
+  TestTrue(OutputOf(graph, "LayerNormalization", 0) == RENGA_BFLOAT16);
+  TestTrue(OutputOf(graph, "LayerNormalization", 1) == RENGA_FLOAT32);
+  TestTrue(OutputOf(graph, "Attention", 0) == RENGA_BFLOAT16);
+  TestTrue(OutputOf(graph, "Attention", 1) == RENGA_FLOAT32);
+  TestTrue(OutputOf(graph, "Split", 2) == RENGA_BFLOAT16);
+  TestTrue(OutputOf(graph, "CrossEntropyCount", 0) == RENGA_FLOAT32);
+  TestTrue(OutputOf(graph, "CrossEntropy", 1) == RENGA_FLOAT32);
+}
+
+/* Views have the types of what they show; the types of the network are as they were. */
+static void CheckTypes(RengaGraph graph)
+{
+  for (int n = 0; n < RengaGraphGetNodeCount(graph); n++) {
+    const RengaGraphNode *node = RengaGraphGetNode(graph, n);
+    if (!(node->op->flags & RENGA_OP_RESHAPE)) continue;
+    TestTrue(RengaGraphGetValue(graph, node->in[0])->stored ==
+             RengaGraphGetValue(graph, node->out[0])->stored);
+  }
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(graph); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(graph, v);
+    TestTrue(value->stored == value->spec.type || value->spec.type == RENGA_FLOAT32);
+    TestTrue(value->spec.type != RENGA_BFLOAT16);
+  }
+}
+
+/* The second half of the nodes, differentiated. */
+static RengaErrorCode CheckStage(RengaGraph graph)
+{
+  const int nodes = RengaGraphGetNodeCount(graph);
+  RengaGraph stage;
+  RengaValue seed, from = RENGA_VALUE_NONE, gradient;
+  int count;
+  const RengaParameterUse *use;
+  RengaCall(RengaGraphGetSubgraph(graph, nodes / 2, nodes, &stage));
+  for (RengaValue v = 0; v < RengaGraphGetValueCount(stage); v++) {
+    const RengaGraphValue *value = RengaGraphGetValue(stage, v);
+    const RengaGraphValue *whole =
+        RengaGraphGetValue(graph, RengaGraphFindValue(graph, value->name));
+    TestTrue(value->stored == whole->stored);
+    if (value->kind == RENGA_VALUE_INPUT && whole->kind == RENGA_VALUE_ACTIVATION &&
+        value->differentiable)
+      from = v;
+  }
+  TestTrue(from != RENGA_VALUE_NONE);
+  RengaCall(RengaGraphDifferentiate(stage, 0, NULL, &seed, 1, &from, &gradient));
+  TestTrue(RengaGraphGetValue(stage, gradient)->stored == RengaGraphGetValue(stage, from)->stored);
+  CheckTypes(stage);
+  RengaCall(RengaGraphGetParameterUses(stage, &count, &use));
+  TestTrue(count > 0);
+  for (int u = 0; u < count; u++)
+    TestTrue(RengaGraphGetValue(stage, use[u].gradient)->stored == RENGA_FLOAT32);
+  RengaCall(RengaGraphDestroy(&stage));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckKept(RengaComm comm)
+{
+  RengaGraph graph;
+  RengaCall(Make(comm, "gpt:layers=1,hidden=16,heads=2,sequence=8,vocabulary=32", "*ln1", &graph));
+  TestTrue(OutputOf(graph, "LayerNormalization", 0) == RENGA_FLOAT32);
+  CheckTypes(graph);
+  RengaCall(CheckStage(graph));
+  RengaCall(RengaGraphDestroy(&graph));
+  RengaCall(RengaGraphCreate(comm, &graph));
+  TestError(RengaGraphSetPrecision(graph, (RengaPrecision)9, NULL), RENGA_ERR_ARGUMENT,
+            "precision 9 is none");
+  RengaCall(RengaGraphLoad(graph, "mlp:sizes=4-3"));
+  RengaCall(RengaGraphSetPrecision(graph, RENGA_PRECISION_BF16, "no such"));
+  TestError(RengaGraphSetUp(graph), RENGA_ERR_OPTION, "\"no such\" fits no node");
+  RengaCall(RengaGraphDestroy(&graph));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckAll(void)
+{
+  static const char *const networks[] = {"gpt:layers=2,hidden=16,heads=2,sequence=8,vocabulary=32",
+                                         "t5",
+                                         "resnet:depth=18,image=32,classes=10",
+                                         "bert",
+                                         "ncf",
+                                         "transformer",
+                                         "mlp:sizes=8-8-8-4"};
+  RengaComm comm;
+  RengaGraph graph;
+  RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
+  for (size_t i = 0; i < sizeof networks / sizeof networks[0]; i++) {
+    RengaCall(Make(comm, networks[i], NULL, &graph));
+    if (i == 0) CheckWhole(graph);
+    CheckTypes(graph);
+    RengaCall(CheckStage(graph));
+    RengaCall(RengaGraphDestroy(&graph));
+  }
+  RengaCall(CheckKept(comm));
+  RengaCall(RengaCommDestroy(&comm));
+  return RENGA_SUCCESS;
+}
+
+int main(int argc, char **argv)
+{
+  RengaCallAbort(RengaInitialize(&argc, &argv, NULL));
+  RengaCallAbort(CheckAll());
+  RengaCallAbort(RengaFinalize());
+  return 0;
+}
