@@ -186,6 +186,7 @@ typedef struct {
   RengaGraph graph;
   RengaData data;
   RengaPlan plan;
+  RengaOptimizer optimizer;
   int64_t seed, steps;
 } AppOrigin;
 RengaErrorCode AppSetOrigin(RengaCheckpoint checkpoint, const AppOrigin *origin);

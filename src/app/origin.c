@@ -62,6 +62,20 @@ static void AddNumber(Settings *settings, const char *name, int64_t value)
   AddSetting(settings, name, text);
 }
 
+/* As it was given, or else the default of the optimizer's type. */
+static RengaErrorCode AddWeightDecay(Settings *settings, RengaOptimizer optimizer)
+{
+  char text[32];
+  const char *value;
+  double decay;
+  bool given;
+  RengaCall(RengaOptionsGetString("optimizer_weight_decay", &value, &given));
+  RengaCall(RengaOptimizerGetWeightDecay(optimizer, &decay));
+  snprintf(text, sizeof text, "%g", decay);
+  AddSetting(settings, "optimizer_weight_decay", given ? value : text);
+  return RENGA_SUCCESS;
+}
+
 /* The number of steps matters where the learning rate follows it. */
 static RengaErrorCode AddTotalSteps(Settings *settings, int64_t steps)
 {
@@ -95,6 +109,10 @@ static RengaErrorCode FindSettings(const AppOrigin *origin, Settings *settings)
   RengaCall(AddTotalSteps(settings, origin->steps));
   for (int i = 0; i < OPTIONS; i++) {
     const char *value;
+    if (strcmp(options[i], "optimizer_weight_decay") == 0) {
+      RengaCall(AddWeightDecay(settings, origin->optimizer));
+      continue;
+    }
     RengaCall(RengaOptionsGetString(options[i], &value, NULL));
     AddSetting(settings, options[i], value);
   }
@@ -106,6 +124,7 @@ RengaErrorCode AppSetOrigin(RengaCheckpoint checkpoint, const AppOrigin *origin)
   static const char *const texts[] = {"graph", "data", "initial"};
   Settings settings;
   RengaCall(FindSettings(origin, &settings));
+  RengaCall(RengaCheckpointSetAttribute(checkpoint, "settings_version", "2"));
   for (int i = 0; i < settings.count; i++)
     RengaCall(RengaCheckpointSetAttribute(checkpoint, settings.row[i].name, settings.row[i].value));
   for (size_t i = 0; i < sizeof texts / sizeof texts[0]; i++) {
@@ -125,6 +144,26 @@ static bool SameValue(const char *a, const char *b)
   return end_a != a && end_b != b && !*end_a && !*end_b && x == y && strlen(a) < 16;
 }
 
+/* Checkpoints without a version hold 0 where the weight decay was adamw's default. */
+static bool CouldBeDefault(const Setting *is, const char *was, const char *type)
+{
+  return type && strcmp(type, RENGA_OPTIMIZER_ADAMW) == 0 &&
+         strcmp(is->name, "optimizer_weight_decay") == 0 && SameValue(was, "0") &&
+         (SameValue(is->value, "0") || SameValue(is->value, "0.01"));
+}
+
+/* is: as it would be written now. */
+static RengaErrorCode SettingDiffers(RengaCheckpoint checkpoint, const Setting *is,
+                                     const char **was, bool *differs)
+{
+  const char *version, *type;
+  RengaCall(RengaCheckpointGetAttribute(checkpoint, "settings_version", &version));
+  RengaCall(RengaCheckpointGetAttribute(checkpoint, "optimizer_type", &type));
+  RengaCall(RengaCheckpointGetAttribute(checkpoint, is->name, was));
+  *differs = *was && !SameValue(*was, is->value) && (version || !CouldBeDefault(is, *was, type));
+  return RENGA_SUCCESS;
+}
+
 RengaErrorCode AppCompareOrigin(RengaComm comm, RengaCheckpoint checkpoint, const AppOrigin *origin)
 {
   Settings settings;
@@ -138,8 +177,9 @@ RengaErrorCode AppCompareOrigin(RengaComm comm, RengaCheckpoint checkpoint, cons
     const Setting *is = &settings.row[i];
     const char *was;
     size_t used = strlen(table);
-    RengaCall(RengaCheckpointGetAttribute(checkpoint, is->name, &was));
-    if (was && !SameValue(was, is->value))
+    bool differs;
+    RengaCall(SettingDiffers(checkpoint, is, &was, &differs));
+    if (differs)
       snprintf(table + used, sizeof table - used, "\n    %-24s was %.100s, is %.100s", is->name,
                was, is->value);
   }

@@ -143,8 +143,8 @@ static RengaErrorCode TakeInitialState(Training *training)
 
 static RengaErrorCode ResumeTraining(Training *training)
 {
-  const AppOrigin origin = {training->graph, training->data, training->plan, training->seed,
-                            training->steps};
+  const AppOrigin origin = {training->graph,     training->data, training->plan,
+                            training->optimizer, training->seed, training->steps};
   bool found = false, resume;
   if (training->checkpoint == NULL) return RENGA_SUCCESS;
   RengaCall(RengaCheckpointSetPipeline(training->checkpoint, training->pipeline));

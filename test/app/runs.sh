@@ -48,6 +48,19 @@ done
 refuses 2 "-resume_strict: the run that wrote the checkpoint had other settings:" $train -steps 9 \
   -checkpoint_dir d -resume -resume_strict
 
+# The weight decay that is the default of adamw is known as what it is.
+accepts 1 info -checkpoint d/step_000000003.h5
+grep -q "optimizer_weight_decay  *0.01$" out || fail "the weight decay of adamw"
+accepts 2 $train -steps 3 -checkpoint_dir w
+accepts 2 $train -steps 4 -checkpoint_dir w -resume -resume_strict -optimizer_weight_decay 0.01
+refuses 2 "optimizer_weight_decay   was 0.01, is 0" $train -steps 5 -checkpoint_dir w -resume \
+  -resume_strict -optimizer_weight_decay 0
+accepts 2 $train -steps 3 -checkpoint_dir v -optimizer_type sgd
+accepts 2 $train -steps 4 -checkpoint_dir v -resume -resume_strict -optimizer_type sgd \
+  -optimizer_weight_decay 0
+accepts 1 train -help
+says "real, >= 0; default 0.01"
+
 # Validation in the rows, the best checkpoint, an early stop.
 seq 3000 >text.txt
 accepts 1 data text text.txt text.h5 -sequence 16 -data_validation 0.1
