@@ -104,6 +104,9 @@ RengaErrorCode AppAccuracyAdd(AppAccuracy *accuracy, RengaComm comm, RengaPipeli
                               const RengaBatch *batch);
 void AppAccuracyDestroy(AppAccuracy *accuracy);
 
+/* monitor.c, see below */
+struct _AppMonitor;
+
 /* samples.c: samples of one step as the data set has them; to be the user of a RengaBatch. */
 typedef struct {
   RengaData data;
@@ -121,6 +124,7 @@ typedef struct {
   RengaPipeline pipeline;
   AppAccuracy *accuracy;
   int64_t batch;
+  struct _AppMonitor *monitor; /* that shows how far it is; or NULL */
 } AppLosses;
 RengaErrorCode AppAddLosses(const AppLosses *losses, RengaDataPart part, int64_t samples,
                             double *sum);
@@ -152,7 +156,6 @@ RengaErrorCode AppForwardDestroy(AppForward *forward);
 
 /* hiding.c: the samples that matter least are left out (-data_hide). */
 extern const AppEnds AppHidingEnds; /* asks the network for the losses of its samples */
-struct _AppMonitor;
 typedef struct {
   RengaData data; /* lent */
   bool on;
@@ -219,6 +222,8 @@ typedef struct {
 RengaErrorCode AppMonitorCreate(RengaComm comm, int64_t first, int64_t steps, int64_t tokens,
                                 AppMonitor *monitor);
 RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row);
+/* Between batches of a validation: so many of its samples are done. As often as lines of steps. */
+void AppMonitorValidating(AppMonitor monitor, int64_t done, int64_t samples, int64_t batches);
 /* Of the step before: into its row. perplexity 0: the loss is not one of tokens. */
 RengaErrorCode AppMonitorValidation(AppMonitor monitor, double loss, double perplexity);
 /* Collective, before any work: can the file be written, and is it none of another run? */

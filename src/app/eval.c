@@ -54,8 +54,8 @@ static RengaErrorCode OpenEvaluationMonitor(Evaluation *evaluation)
 static RengaErrorCode EvaluateParts(Evaluation *evaluation)
 {
   const AppForward *forward = &evaluation->forward;
-  const AppLosses losses = {forward->comm, forward->data, forward->pipeline, &evaluation->accuracy,
-                            forward->batch};
+  const AppLosses losses = {forward->comm,         forward->data,  forward->pipeline,
+                            &evaluation->accuracy, forward->batch, NULL};
   double sum = 0;
   AppAccuracyBegin(&evaluation->accuracy);
   for (int p = 0; p <= RENGA_DATA_VALIDATION; p++) {

@@ -84,7 +84,8 @@ static const RengaOptionRow rows[] = {
         "train: number of the last step, those before a resume included"),
     ROW("monitor", STRING, NULL, NULL, 0, 0, "train: csv:FILE, a row per step; eval: a row"),
     ROW("monitor_every", INT64, "0", NULL, 0, 1e15,
-        "train: steps per line of progress; 0: at most a line per second"),
+        "train: steps, or batches of a validation, per line of progress; 0: at most a line per "
+        "second"),
     ROW("progress", STRING, "auto", "auto|bar|lines|none", 0, 0,
         "train: how progress is shown; auto: a bar on a terminal, lines elsewhere"),
     ROW("eval", STRING, NULL, NULL, 0, 0,

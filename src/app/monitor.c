@@ -234,6 +234,20 @@ RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row)
   return RENGA_SUCCESS;
 }
 
+void AppMonitorValidating(AppMonitor monitor, int64_t done, int64_t samples, int64_t batches)
+{
+  const double since = MPI_Wtime() - monitor->shown_at;
+  const bool bar = monitor->show == SHOW_BAR;
+  if (!monitor->prints || monitor->show == SHOW_NONE) return;
+  if (batches == 0) monitor->shown_at = MPI_Wtime(); /* a short one is not worth a line */
+  if (batches == 0 || (monitor->every && !bar ? batches % monitor->every != 0 : since < 1)) return;
+  printf(bar ? "\rvalidating, %lld of %lld samples\033[K" : "validating, %lld of %lld samples\n",
+         (long long)done, (long long)samples);
+  monitor->bar_is_up = bar;
+  monitor->shown_at = MPI_Wtime();
+  fflush(stdout);
+}
+
 RengaErrorCode AppMonitorValidation(AppMonitor monitor, double loss, double perplexity)
 {
   char text[64];

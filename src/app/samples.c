@@ -40,6 +40,7 @@ RengaErrorCode AppAddLosses(const AppLosses *losses, RengaDataPart part, int64_t
     AppWindow window = {.data = losses->data, .part = part};
     int64_t count;
     double loss;
+    if (losses->monitor) AppMonitorValidating(losses->monitor, done, samples, b);
     RengaCall(RengaDataGetStep(losses->data, part, losses->batch, b, &window.first, &count,
                                &window.epoch));
     if (count > samples - done) count = samples - done;

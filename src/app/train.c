@@ -304,8 +304,8 @@ static RengaErrorCode UseValidation(Training *training, double loss)
 /* Mean over the samples of the validation part, batch by batch. */
 static RengaErrorCode Validate(Training *training)
 {
-  const AppLosses losses = {training->comm, training->data, training->pipeline, &training->accuracy,
-                            training->batch};
+  const AppLosses losses = {training->comm,      training->data,  training->pipeline,
+                            &training->accuracy, training->batch, training->monitor};
   double sum = 0;
   AppAccuracyBegin(&training->accuracy);
   RengaCall(AppAddLosses(&losses, RENGA_DATA_VALIDATION, training->eval_samples, &sum));

@@ -82,6 +82,10 @@ done
 says "nothing to do: step 3 of 3 is reached"
 accepts 2 $language -steps 5 -eval_every 1 -checkpoint_dir h -resume
 says "goes on after step 3"
+accepts 2 train -graph $gpt -data text.h5 -batch_size 8 -microbatch_size 4 -eval_samples 30 -steps 1 \
+  -progress lines -monitor_every 2
+says "validating, 16 of 30 samples"
+lacks "validating, 8 of 30"
 refuses 2 "-keep_best needs -checkpoint_dir" $language -keep_best
 refuses 1 "-early_stop 2 counts validations during the run: -eval_every says how often" $language -early_stop 2
 refuses 1 "the data have no validation part" $train -checkpoint_dir n -keep_best
