@@ -20,6 +20,13 @@ $CC -std=c11 -o "$folder/tutorial" "$source/tutorials/ex4.c" $($PKG_CONFIG --cfl
 run "$folder/tutorial" -partition_stages 2
 done_with "shared library"
 
+# Copied to another place, the packages are those of that place.
+mkdir -p "$folder/moved/lib/pkgconfig"
+cp "$libdir"/pkgconfig/renga*.pc "$folder/moved/lib/pkgconfig"
+[ "${libdir##*/}" != lib ] ||
+  [ "$(PKG_CONFIG_PATH=$folder/moved/lib/pkgconfig $PKG_CONFIG --variable=libdir renga)" -ef "$folder/moved/lib" ] ||
+  { echo "renga.pc does not find itself"; exit 1; }
+
 # The archive alone: renga.pc names all that it needs, and the compiler need not be MPI's.
 if [ -s "$libdir/librenga.a" ]; then
   mkdir "$folder/archive"
