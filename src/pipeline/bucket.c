@@ -58,21 +58,26 @@ static RengaErrorCode SetUpBucket(Chunk *chunk, int b, int64_t begin[])
   return RENGA_SUCCESS;
 }
 
+/* Messages of a sum of so many micro-batches, and bytes of the longest. */
+static int CountMessages(Chunk *chunk, int64_t microbatches, size_t *bytes)
+{
+  const int64_t leaves = RengaOutlineLeaves_Private(chunk->outline, microbatches);
+  int64_t *bounds = chunk->gradients.leaf_bounds;
+  for (int r = 0; r <= chunk->replicas; r++) bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
+  return RengaCommTreePlaces(chunk->replicas, chunk->replica, leaves, bounds, WorkOfBucket(chunk),
+                             bytes);
+}
+
 /* The most messages of a sum, or of its second half alone, and bytes of the longest, of all
    batches. */
-static int CountMessages(Chunk *chunk, const GradientBucket *bucket, size_t *room)
+static int CountMostMessages(Chunk *chunk, const GradientBucket *bucket, size_t *room)
 {
   const Outline *outline = chunk->outline;
-  int64_t *bounds = chunk->gradients.leaf_bounds;
   int most = RengaCommGatherPlaces(bucket->blocks, chunk->storage.gradient, room);
   for (int i = 0; i < outline->n_batches; i++) {
-    const int64_t leaves = RengaOutlineLeaves_Private(
-        outline, RengaPlanMicrobatches(outline->plan, outline->batch[i]));
     size_t bytes;
-    for (int r = 0; r <= chunk->replicas; r++)
-      bounds[r] = RengaPlanBound(leaves, chunk->replicas, r);
-    const int count = RengaCommTreePlaces(chunk->replicas, chunk->replica, leaves, bounds,
-                                          WorkOfBucket(chunk), &bytes);
+    const int count =
+        CountMessages(chunk, RengaPlanMicrobatches(outline->plan, outline->batch[i]), &bytes);
     if (count > most) most = count;
     if (bytes > *room) *room = bytes;
   }
@@ -86,10 +91,37 @@ static RengaErrorCode MakeConvoy(Chunk *chunk, GradientBucket *bucket)
   int places = 1;
   if (chunk->replicas == 1 || bucket->count == 0) return RENGA_SUCCESS;
   if (!ordered && room > UNORDERED_MOST) room = UNORDERED_MOST;
-  if (ordered) places = CountMessages(chunk, bucket, &room);
+  if (ordered) places = CountMostMessages(chunk, bucket, &room);
   RengaCall(RengaConvoyCreate_Private(chunk->pipeline->rank.transport, chunk->group, places, room,
                                       &bucket->convoy));
+  bucket->places = places;
+  bucket->room = room;
   return RENGA_SUCCESS;
+}
+
+/* Whether the messages of one bucket's sum find work memory, and room where they are carried. */
+static bool BucketFits(Chunk *chunk, const GradientBucket *bucket, int64_t microbatches)
+{
+  size_t bytes, largest;
+  const int count = CountMessages(chunk, microbatches, &bytes);
+  RengaCommGatherPlaces(bucket->blocks, chunk->storage.gradient, &largest);
+  if (bytes > largest) bytes = largest;
+  const bool carried = RengaConvoyGetCarrier_Private(bucket->convoy).reserve != NULL;
+  return bytes > 0 &&
+         (!carried || (count <= bucket->places &&
+                       (size_t)count * bytes <= (size_t)bucket->places * bucket->room));
+}
+
+/* Whether the sums of a step of another size are possible: replicas with fewer micro-batches may
+   have more pieces to add. */
+bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches)
+{
+  const bool ordered = RengaSettingsIsOrdered_Private(chunk->outline->settings);
+  for (int b = 0; ordered && b < chunk->gradients.n_buckets; b++) {
+    const GradientBucket *bucket = &chunk->gradients.bucket[b];
+    if (bucket->convoy && !BucketFits(chunk, bucket, microbatches)) return false;
+  }
+  return true;
 }
 
 /* After the work memory is there. The same on all replicas. */

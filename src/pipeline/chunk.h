@@ -132,6 +132,8 @@ typedef struct {
   RengaBlocks blocks;   /* which replica adds up which of them */
   char *work;
   RengaConvoy convoy; /* of its sum's messages; NULL: one replica */
+  int places;         /* messages that the convoy was made for, */
+  size_t room;        /* of so many bytes */
   RengaCommSum sum;   /* under way, or NULL */
   bool apart;         /* the running pass gathers it by an action of its own */
   double began;       /* MPI_Wtime of its last action */

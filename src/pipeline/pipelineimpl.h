@@ -278,6 +278,7 @@ RengaErrorCode RengaChunkMakeParcels_Private(Chunk *chunk); /* the rings are kno
 RengaErrorCode RengaChunkFreeParcels_Private(Chunk *chunk);
 /* bucket.c */
 RengaErrorCode RengaChunkSetUpBuckets_Private(Chunk *chunk);
+bool RengaChunkSumsFit_Private(Chunk *chunk, int64_t microbatches);
 RengaErrorCode RengaChunkBeginBucket_Private(Chunk *chunk, Pass *pass, int bucket);
 RengaErrorCode RengaChunkGatherBucket_Private(Chunk *chunk, Pass *pass, int bucket);
 RengaErrorCode RengaChunkEndBuckets_Private(Chunk *chunk, Pass *pass);

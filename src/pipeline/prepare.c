@@ -91,7 +91,7 @@ static RengaErrorCode PrepareOptimizer(RengaPipeline pipeline, Pass *pass)
 }
 
 /* A step of another size than announced must fit the buffers that were planned. */
-static RengaErrorCode CheckStepFits(const Chunk *chunk, const Pass *pass)
+static RengaErrorCode CheckStepFits(Chunk *chunk, const Pass *pass)
 {
   Outline *outline = chunk->outline;
   RengaSchedule schedule;
@@ -102,7 +102,8 @@ static RengaErrorCode CheckStepFits(const Chunk *chunk, const Pass *pass)
   RengaCall(RengaScheduleGetLag(schedule, chunk->stage, &lag));
   RengaCall(RengaChunkCountTreeBuffers_Private(chunk, pass->microbatches, &buffers));
   RengaCheck(in_flight <= chunk->slots && lag <= chunk->lag &&
-                 buffers <= chunk->gradients.n_buffers,
+                 buffers <= chunk->gradients.n_buffers &&
+                 RengaChunkSumsFit_Private(chunk, pass->microbatches),
              MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
              "a step of %lld samples needs more memory than was planned for %lld: announce it with "
              "RengaPipelineSetDataShortBatch before RengaPipelineSetUp",
