@@ -67,7 +67,7 @@ static RengaErrorCode ReadPlanFile(RengaPartition partition, int ranks, RengaPla
   RengaCall(RengaPlanGetBatch(file, &batch, &microbatch));
   if (partition->batch) batch = partition->batch;
   if (partition->microbatch) microbatch = partition->microbatch;
-  RengaCall(RengaPartitionCheckMicrobatches_Private(partition, batch, microbatch));
+  RengaCall(RengaPlanCheckMicrobatches_Private(partition->hdr.comm, batch, microbatch));
   RengaCall(RengaPlanSetBatch(file, batch, microbatch));
   if (partition->leaf) RengaCall(RengaPlanSetLeaf(file, partition->leaf));
   RengaCall(RengaPlanCheck(file, partition->graph, 0));

@@ -1,6 +1,7 @@
 /* What the files of the partition's room share. */
 #pragma once
 #include "renga/private/object.h"
+#include "renga/private/plan.h"
 #include "rengapartition.h"
 
 struct _RengaPartitionOps {
@@ -73,9 +74,6 @@ typedef struct {
 RengaErrorCode RengaPartitionFindCosts_Private(RengaPartition partition, int ranks,
                                                PartitionCosts *costs);
 RengaErrorCode RengaPartitionFreeCosts_Private(RengaPartition partition, PartitionCosts *costs);
-/* set.c: no more micro-batches than a schedule can be made of. */
-RengaErrorCode RengaPartitionCheckMicrobatches_Private(RengaPartition partition, int64_t batch,
-                                                       int64_t microbatch);
 /* Bytes that a device may use; 0: no bound. */
 RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, double *memory);
 /* An error where a device of the plan needs more; what: the plan's name. */

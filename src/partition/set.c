@@ -1,8 +1,6 @@
 /* The wishes of a partition, set by the program. */
 #include "partitionimpl.h"
 
-enum { MICROBATCHES_MOST = 1 << 20 };
-
 /*@
    RengaPartitionSetGraph - say which network is to be cut
 
@@ -180,18 +178,5 @@ RengaErrorCode RengaPartitionSetLeaf(RengaPartition partition, int64_t leaf)
   RengaCheck(leaf >= 0, partition->hdr.comm, RENGA_ERR_ARGUMENT, "leaves of %lld micro-batches",
              (long long)leaf);
   partition->leaf = leaf;
-  return RENGA_SUCCESS;
-}
-
-/* A step that no schedule could be made of in a reasonable time. */
-RengaErrorCode RengaPartitionCheckMicrobatches_Private(RengaPartition partition, int64_t batch,
-                                                       int64_t microbatch)
-{
-  const int64_t count = (batch - 1) / microbatch + 1;
-  RengaCheck(count <= MICROBATCHES_MOST, partition->hdr.comm, RENGA_ERR_PLAN,
-             "a step of %lld samples in micro-batches of %lld has %lld micro-batches, more than "
-             "the %d that can be planned: give a -microbatch_size of %lld or more",
-             (long long)batch, (long long)microbatch, (long long)count, (int)MICROBATCHES_MOST,
-             (long long)((batch - 1) / MICROBATCHES_MOST + 1));
   return RENGA_SUCCESS;
 }

@@ -190,7 +190,7 @@ static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan pl
   RengaCall(FindChunks(partition, &chunks));
   RengaCall(CheckWishedChunks(partition, chunks));
   RengaCall(FindBatchSizes(partition, &batch, &microbatch));
-  RengaCall(RengaPartitionCheckMicrobatches_Private(partition, batch, microbatch));
+  RengaCall(RengaPlanCheckMicrobatches_Private(partition->hdr.comm, batch, microbatch));
   RengaCall(RengaPartitionGetMachine(partition, &machine));
   if (partition->ops->plan || machine || partition->profile)
     RengaCall(CheckReplicas(partition, batch, microbatch));

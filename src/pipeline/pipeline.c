@@ -237,6 +237,9 @@ RengaErrorCode RengaPipelineSetMemoryBound(RengaPipeline pipeline, int64_t bytes
    . pipeline - the pipeline
    . samples - of such a step or evaluation; may be called for several sizes
 
+   Errors: RENGA_ERR_ARGUMENT for no samples, RENGA_ERR_ORDER after set-up. Set-up refuses a size of
+   more than 1048576 micro-batches with RENGA_ERR_PLAN.
+
    Notes: programs and memory for announced sizes are made at set-up.
 @*/
 RengaErrorCode RengaPipelineSetDataShortBatch(RengaPipeline pipeline, int64_t samples)

@@ -2,6 +2,7 @@
    lists and memory. */
 #include "pipelineimpl.h"
 #include "renga/private/optimizer.h"
+#include "renga/private/plan.h"
 #include <string.h>
 
 static RengaErrorCode CheckBatch(RengaPipeline pipeline, const Pass *pass)
@@ -205,6 +206,8 @@ RengaErrorCode RengaPipelinePrepare_Private(RengaPipeline pipeline, Pass *pass)
 {
   pass->training = pass->kind == PROGRAM_TRAINING;
   RengaCall(CheckBatch(pipeline, pass));
+  RengaCall(RengaPlanCheckMicrobatches_Private(MPI_COMM_SELF, pass->batch->samples,
+                                               pipeline->outline.microbatch));
   pass->microbatches = RengaPlanMicrobatches(pipeline->plan, pass->batch->samples);
   pass->want[WANT_CALL] = pass->call;
   pass->want[WANT_STEP] = pipeline->step;

@@ -1,6 +1,7 @@
 /* Set-up: the ranks agree on what they run, split into groups, and each makes its stage ready. All
    that it makes is forgotten again where it fails. */
 #include "pipelineimpl.h"
+#include "renga/private/plan.h"
 #include <string.h>
 
 /* A pattern that fits no parameter of the whole network is a slip of the pen. */
@@ -20,10 +21,15 @@ RengaErrorCode RengaPipelineCheckGroups_Private(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* Every step of a network that is read for whole batches is one. */
+/* What was announced can be scheduled. Every step of a network that is read for whole batches is
+   one. */
 static RengaErrorCode CheckShortBatches(RengaPipeline pipeline)
 {
-  int64_t whole;
+  int64_t whole, batch, microbatch;
+  RengaCall(RengaPlanGetBatch(pipeline->plan, &batch, &microbatch));
+  for (int i = 0; i < pipeline->n_short; i++)
+    RengaCall(RengaPlanCheckMicrobatches_Private(pipeline->hdr.comm, pipeline->short_batch[i],
+                                                 microbatch));
   RengaCall(RengaGraphGetWholeBatch(pipeline->graph, &whole));
   for (int i = 0; i < pipeline->n_short && whole > 0; i++)
     RengaCheck(pipeline->short_batch[i] == whole, pipeline->hdr.comm, RENGA_ERR_PLAN,

@@ -17,7 +17,7 @@
 int64_t RengaPlanMicrobatches(RengaPlan plan, int64_t samples)
 {
   RengaCheckHandle(plan, 0);
-  return (samples + plan->microbatch - 1) / plan->microbatch;
+  return samples > 0 ? (samples - 1) / plan->microbatch + 1 : 0;
 }
 
 /*@
@@ -95,4 +95,16 @@ int RengaPlanStageOfNode(RengaPlan plan, int node)
       high = middle;
   }
   return low < high ? low : -1;
+}
+
+RengaErrorCode RengaPlanCheckMicrobatches_Private(MPI_Comm comm, int64_t samples,
+                                                  int64_t microbatch)
+{
+  const int64_t count = (samples - 1) / microbatch + 1, most = RENGA_PLAN_MICROBATCHES_MOST;
+  RengaCheck(count <= most, comm, RENGA_ERR_PLAN,
+             "a step of %lld samples in micro-batches of %lld has %lld micro-batches, more than "
+             "the %lld that can be planned: give a -microbatch_size of %lld or more",
+             (long long)samples, (long long)microbatch, (long long)count, (long long)most,
+             (long long)((samples - 1) / most + 1));
+  return RENGA_SUCCESS;
 }

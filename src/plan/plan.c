@@ -142,7 +142,8 @@ RengaErrorCode RengaPlanSetStages(RengaPlan plan, RengaGraph graph, int count,
    . batch - samples of a step over all replicas, at least 1
    . microbatch - samples of a micro-batch, at least 1; above the batch: one micro-batch has all
 
-   Errors: RENGA_ERR_ARGUMENT for a batch or micro-batch without samples.
+   Errors: RENGA_ERR_ARGUMENT for a batch or micro-batch without samples; RENGA_ERR_PLAN for more
+   than 1048576 micro-batches.
 
    See also: RengaPlanGetBatch(), RengaPlanSetLeaf()
 @*/
@@ -153,6 +154,7 @@ RengaErrorCode RengaPlanSetBatch(RengaPlan plan, int64_t batch, int64_t microbat
              "batch of %lld samples: at least 1 is needed", (long long)batch);
   RengaCheck(microbatch >= 1, plan->hdr.comm, RENGA_ERR_ARGUMENT,
              "micro-batch of %lld samples: at least 1 is needed", (long long)microbatch);
+  RengaCall(RengaPlanCheckMicrobatches_Private(plan->hdr.comm, batch, microbatch));
   plan->batch = batch;
   plan->microbatch = microbatch < batch ? microbatch : batch;
   return RENGA_SUCCESS;

@@ -193,6 +193,9 @@ static RengaErrorCode CheckOrder(RengaComm comm)
             Root("the network has no output nothing"));
   TestError(RengaPipelineGetGradient(parts.pipeline, "l.0.bias", buffer), RENGA_ERR_ARGUMENT,
             Root("there is no gradient of l.0.bias"));
+  batch.samples = INT64_C(1) << 40;
+  TestError(RengaPipelineEvaluate(parts.pipeline, &batch, &loss), RENGA_ERR_PLAN,
+            "more than the 1048576 that can be planned");
   batch.samples = 600;
   TestError(RengaPipelineStep(parts.pipeline, &batch, &loss), RENGA_ERR_ARGUMENT,
             "a step of 600 samples needs more memory than was planned for 6");
@@ -237,6 +240,20 @@ static RengaErrorCode CheckPieces(RengaComm comm, bool announced)
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode CheckMany(RengaComm comm)
+{
+  const int rank = RengaCommGetRank(comm);
+  Parts parts;
+  RengaCall(Make(comm, base, &parts));
+  TestError(RengaPlanSetBatch(parts.plan, 1000000000, 1), RENGA_ERR_PLAN,
+            Root("give a -microbatch_size of 954 or more"));
+  RengaCall(RengaPipelineSetDataShortBatch(parts.pipeline, 400000000));
+  TestError(RengaPipelineSetUp(parts.pipeline), RENGA_ERR_PLAN,
+            Root("a step of 400000000 samples in micro-batches of 2 has 200000000"));
+  RengaCall(Free(&parts));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode BuildWhole(RengaGraph graph)
 {
   RengaCall(RengaGraphSetWholeBatch(graph, 6));
@@ -273,6 +290,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckOrder(comm));
   RengaCall(CheckPieces(comm, false));
   RengaCall(CheckPieces(comm, true));
+  RengaCall(CheckMany(comm));
   RengaCall(CheckWhole(comm));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;

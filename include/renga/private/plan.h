@@ -10,3 +10,8 @@ RengaErrorCode RengaPlanSetCuts_Private(RengaPlan plan, RengaGraph graph, int co
 /* The one place that says which shapes the runtime can execute: an error names the stage and the
    field that it cannot. */
 RengaErrorCode RengaPlanCheckRunnable_Private(RengaPlan plan);
+/* A step of more micro-batches is refused, on the ranks of comm: no schedule could be made of it in
+   a reasonable time. Both numbers are at least 1. */
+enum { RENGA_PLAN_MICROBATCHES_MOST = 1 << 20 };
+RengaErrorCode RengaPlanCheckMicrobatches_Private(MPI_Comm comm, int64_t samples,
+                                                  int64_t microbatch);

@@ -11,7 +11,6 @@ enum {
   SIZES_MOST = 64,
   ROWS_MOST = 512,
   LEAF_MOST = 64,
-  MICROBATCHES_MOST = 1 << 20, /* of a step */
   MICROBATCHES_MANY = 1 << 16, /* not chosen where nobody asks for them */
   MICROBATCHES_PER_DEVICE = 4, /* where sizes are not searched */
   PROBLEM_LARGE = 500000       /* nodes times devices, with more of which they are not */
@@ -157,10 +156,11 @@ static RengaErrorCode CheckMicrobatchSizes(RengaPartition partition, int64_t bat
 {
   for (int s = 0; s < sizes->count; s++) {
     const int64_t count = (batch + sizes->row[s] - 1) / sizes->row[s];
-    RengaCheck(count <= MICROBATCHES_MOST, partition->hdr.comm, RENGA_ERR_OPTION,
+    RengaCheck(count <= RENGA_PLAN_MICROBATCHES_MOST, partition->hdr.comm, RENGA_ERR_OPTION,
                "a step of %lld samples in micro-batches of %lld has %lld of them, but at most %d "
                "can be planned: give a larger -microbatch_size or a smaller -batch_size",
-               (long long)batch, (long long)sizes->row[s], (long long)count, MICROBATCHES_MOST);
+               (long long)batch, (long long)sizes->row[s], (long long)count,
+               (int)RENGA_PLAN_MICROBATCHES_MOST);
   }
   return RENGA_SUCCESS;
 }
