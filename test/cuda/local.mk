@@ -10,14 +10,14 @@ cuda_module = src/device/cuda/module/error.eo src/device/cuda/module/runtime.eo 
   src/device/cuda/module/norm.eo src/device/cuda/module/loss.eo src/device/cuda/module/index.eo \
   src/device/cuda/module/reduce.eo src/device/cuda/module/move.eo src/device/cuda/module/random.eo \
   src/device/cuda/module/attention.eo src/device/cuda/module/batchnorm.eo src/device/cuda/module/window.eo
-TESTS += %D%/suite.sh %D%/device.sh
+TESTS += %D%/suite.sh %D%/device.sh %D%/planted.sh
 AM_TESTS_ENVIRONMENT += CUDA_EMULATED='$(CUDA_EMULATED)'; export CUDA_EMULATED; \
   CUDA_MISSING='$(CUDA_MISSING)'; export CUDA_MISSING;
-EXTRA_DIST += %D%/README.md %D%/suite.sh %D%/device.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
+EXTRA_DIST += %D%/README.md %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
   %D%/emu/cublaslt.cc %D%/emu/device.cc %D%/emu/event.cc %D%/emu/fiber.cc %D%/emu/launch.cc \
   %D%/emu/memory.cc %D%/emu/messages.cc %D%/emu/nccl.cc %D%/emu/product.cc %D%/emu/queue.cc \
   %D%/emu/report.cc
-noinst_HEADERS += $(cuda_emulator_headers) %D%/cudatest.h %D%/kernels.h
+noinst_HEADERS += $(cuda_emulator_headers) %D%/cudatest.h %D%/kernels.h %D%/longcases.h
 
 # Objects have a suffix of their own, so that no other file is built by these rules.
 SUFFIXES = .cc .cu .eo
@@ -67,8 +67,20 @@ cuda_test_libraries = $(cuda_kernels) %D%/libemucuda.a -lstdc++ -lpthread -lrt -
 	$(AM_V_CCLD)$(CUDA_CXX) -o $@ %D%/faults.eo $(cuda_test_libraries)
 endif
 
+# For planted.sh: the module, or the operators' test, with a file of the device that has a fault.
+planted-module:
+	$(CUDA_CXX) -x c++ -include emucuda.h -I$(srcdir)/src/device/cuda/module $(CUDA_CPPFLAGS) $(CUDA_CXXFLAGS) -w \
+	  -c -o $(PLANTED)/fault.eo $(PLANTED)/$(PLANTED_FILE).cu
+	$(CUDA_CXX) -shared -Wl,-z,nodelete,-z,defs -o $(PLANTED)/module.so $(PLANTED)/fault.eo \
+	  $(filter-out %/$(PLANTED_FILE).eo,$(cuda_module)) %D%/libemucuda.a -lpthread -lrt
+planted-program:
+	$(COMPILE) -w -I$(srcdir)/src/device/cuda -c -o $(PLANTED)/fault.o $(PLANTED)/$(PLANTED_FILE).c
+	$(LIBTOOL) --tag=CC --mode=link $(CCLD) $(AM_CFLAGS) $(CFLAGS) $(AM_LDFLAGS) $(LDFLAGS) -o $(PLANTED)/operators \
+	  $(PLANTED)/fault.o $(test_cuda_operators_OBJECTS) $(test_cuda_operators_LDADD) $(LIBS)
+.PHONY: planted-module planted-program
+
 # The emulated suite alone.
-cuda_tests = %D%/suite.sh %D%/device.sh
+cuda_tests = %D%/suite.sh %D%/device.sh %D%/planted.sh
 check-cuda: renga $(cuda_programs) $(check_SCRIPTS)
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(cuda_tests)'
 .PHONY: check-cuda

@@ -1,52 +1,53 @@
-/* Every case of the cpu device's operators on the cuda device, against ref; in place where the
-   kernel says it may; and flat vectors against ref. device.sh runs it on the emulated runtime. */
+/* Every case of the cpu device's operators, and longer ones, on the cuda device, against ref: by
+   kernels of its own, in place where the kernel says it may, on two streams; flat vectors; numbers
+   that are outside. device.sh runs it on the emulated runtime. */
 #include "../check.h"
 #include "../device/calls.h"
 #include "../device/cases.h"
 #include "../device/lowcalls.h"
+#include "longcases.h"
 #include "renga/private/device.h"
 #include "rengacomm.h"
 #include <math.h>
 
 static const RengaKernelContext context = {
     .seed = 17, .step = 3, .sample = 5, .samples = 2, .training = true};
-/* Operators of the cases that the host computes, from copies; the device has kernels of its own for
-   all others, but for products of nothing. */
-static const char *const on_host[] = {NULL};
+static RengaStream other; /* every second case is computed on it, the others on NULL */
 
-static RengaErrorCode Put(RengaDevice device, const RengaTensorSpec *spec, const void *data,
-                          void *pointer_to_pointer)
+static RengaErrorCode Put(RengaDevice device, RengaStream stream, const RengaTensorSpec *spec,
+                          const void *data, void *pointer_to_pointer)
 {
   const size_t bytes = RengaTensorSpecBytes(spec);
   void **place = pointer_to_pointer;
   RengaCall(RengaDeviceMalloc(device, bytes, place));
   if (bytes && data)
-    RengaCall(RengaDeviceCopy(device, NULL, RENGA_HOST_TO_DEVICE, *place, data, bytes));
+    RengaCall(RengaDeviceCopy(device, stream, RENGA_HOST_TO_DEVICE, *place, data, bytes));
   return RENGA_SUCCESS;
 }
 
 /* alias: output 0 is written over that input; -1: not. */
-static RengaErrorCode Run(RengaDevice device, RengaKernel kernel, Call *call, int alias,
-                          void *output[])
+static RengaErrorCode Run(RengaDevice device, RengaStream stream, RengaKernel kernel, Call *call,
+                          int alias, void *output[])
 {
   void *in[MOST] = {NULL}, *out[MOST] = {NULL}, *workspace = NULL;
   RengaCall(RengaDeviceMalloc(device, RengaKernelGetWorkspace(kernel), &workspace));
   for (int i = 0; i < call->n_in; i++)
-    if (call->in[i].ndim >= 0) RengaCall(Put(device, &call->in[i], call->input[i], &in[i]));
+    if (call->in[i].ndim >= 0) RengaCall(Put(device, stream, &call->in[i], call->input[i], &in[i]));
   for (int o = 0; o < call->n_out; o++)
-    if (o > 0 || alias < 0) RengaCall(Put(device, &call->out[o], NULL, &out[o]));
+    if (o > 0 || alias < 0) RengaCall(Put(device, stream, &call->out[o], NULL, &out[o]));
   void *first = out[0];
   if (alias >= 0) out[0] = in[alias];
-  RengaCall(RengaKernelRun(kernel, NULL, &context, (const void *const *)in, out, workspace));
+  RengaCall(RengaKernelRun(kernel, stream, &context, (const void *const *)in, out, workspace));
   for (int o = 0; o < call->n_out; o++)
     if (out[o])
-      RengaCall(RengaDeviceCopy(device, NULL, RENGA_DEVICE_TO_HOST, output[o], out[o],
+      RengaCall(RengaDeviceCopy(device, stream, RENGA_DEVICE_TO_HOST, output[o], out[o],
                                 RengaTensorSpecBytes(&call->out[o])));
-  RengaCall(RengaStreamSynchronize(device, NULL));
+  const RengaErrorCode code = RengaStreamSynchronize(device, stream);
   out[0] = first;
   for (int o = 0; o < call->n_out; o++) RengaCall(RengaDeviceFree(device, &out[o]));
   for (int i = 0; i < call->n_in; i++) RengaCall(RengaDeviceFree(device, &in[i]));
   RengaCall(RengaDeviceFree(device, &workspace));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
@@ -75,25 +76,24 @@ static bool IsNear(const RengaTensorSpec *spec, const void *got, const void *wan
   return true;
 }
 
+/* Products of nothing are the host's; all other operators of the cases have kernels. */
 static bool MayFallBack(const Call *call, const char *op)
 {
   bool empty = false;
   for (int i = 0; i < call->n_in; i++) empty = empty || RengaTensorSpecCount(&call->in[i]) == 0;
-  for (int i = 0; on_host[i]; i++)
-    if (strcmp(on_host[i], op) == 0) return true;
   return empty && (strncmp(op, "Linear", 6) == 0 || strcmp(op, "MatMul") == 0);
 }
 
-static RengaErrorCode CheckCase(RengaDevice cuda, int number, const RengaOpCall *op, Call *call)
+static RengaErrorCode CheckCase(RengaDevice cuda, int number, const Case *c, const RengaOpCall *op,
+                                Call *call)
 {
-  const Case *c = &cases[number];
   void *got[MOST] = {NULL};
   RengaKernel kernel = NULL;
   RengaCall(RengaKernelCreate(cuda, op, &kernel));
   for (int o = 0; o < call->n_out; o++) RengaCall(Allocate(&call->out[o], &got[o]));
   for (int alias = -1; alias < call->n_in; alias++) {
     if (alias >= 0 && !RengaKernelMayAlias(kernel, 0, alias)) continue;
-    RengaCall(Run(cuda, kernel, call, alias, got));
+    RengaCall(Run(cuda, number % 2 ? other : NULL, kernel, call, alias, got));
     for (int o = 0; o < call->n_out; o++)
       RengaCheck(
           IsNear(&call->out[o], got[o], call->output[o], c->tolerance > 0 ? c->tolerance : 1e-5),
@@ -109,10 +109,9 @@ static RengaErrorCode CheckCase(RengaDevice cuda, int number, const RengaOpCall 
 }
 
 /* In bfloat16 the results are ref's in float32, rounded. */
-static RengaErrorCode CheckLow(RengaDevice ref, RengaDevice cuda, int number, const RengaOpCall *op,
-                               const Call *call)
+static RengaErrorCode CheckLow(RengaDevice ref, RengaDevice cuda, int number, const Case *c,
+                               const RengaOpCall *op, const Call *call)
 {
-  const Case *c = &cases[number];
   const double tolerance = c->tolerance > 0 ? c->tolerance : 1e-5;
   Variant wide, low;
   RengaKernel kernel = NULL;
@@ -133,16 +132,17 @@ static RengaErrorCode CheckLow(RengaDevice ref, RengaDevice cuda, int number, co
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode CheckCases(RengaDevice ref, RengaDevice cuda)
+static RengaErrorCode CheckCases(RengaDevice ref, RengaDevice cuda, int count, const Case table[],
+                                 bool low)
 {
   Call before, call;
   memset(&before, 0, sizeof before);
-  for (int number = 0; number < N_CASES; number++) {
+  for (int number = 0; number < count; number++) {
     RengaOpCall op;
-    RengaCall(MakeCall(&cases[number], number, &before, &call, &op));
+    RengaCall(MakeCall(&table[number], number, &before, &call, &op));
     RengaCall(RunOnRef(ref, &op, &call));
-    RengaCall(CheckCase(cuda, number, &op, &call));
-    RengaCall(CheckLow(ref, cuda, number, &op, &call));
+    RengaCall(CheckCase(cuda, number, &table[number], &op, &call));
+    if (low) RengaCall(CheckLow(ref, cuda, number, &table[number], &op, &call));
     RengaCall(FreeCall(&before));
     before = call;
   }
@@ -191,7 +191,7 @@ static RengaErrorCode CheckVectors(RengaDevice ref, RengaDevice cuda)
   for (int k = 0; k < KINDS; k++) {
     RengaCall(RengaMalloc(COUNT, &host[k]));
     RengaRandomUniform(3, (uint64_t)k, 0, COUNT, host[k]);
-    RengaCall(Put(cuda, &spec, host[k], &far[k]));
+    RengaCall(Put(cuda, NULL, &spec, host[k], &far[k]));
   }
   RengaCall(RengaStreamSynchronize(cuda, NULL));
   RengaCall(UseVectors(ref, host, want));
@@ -208,6 +208,74 @@ static RengaErrorCode CheckVectors(RengaDevice ref, RengaDevice cuda)
   return RENGA_SUCCESS;
 }
 
+/* Sums of squares on two streams at a time, which have one work memory. */
+static RengaErrorCode CheckStreams(RengaDevice ref, RengaDevice cuda)
+{
+  enum { TIMES = 12, LENGTH = 40000 };
+  const RengaTensorSpec spec = {RENGA_FLOAT32, 1, {LENGTH}};
+  double want[TIMES], *sums = NULL;
+  float *host = NULL, *far[TIMES];
+  RengaCall(RengaMalloc(LENGTH, &host));
+  RengaCall(RengaDeviceHostMalloc(cuda, sizeof want, &sums));
+  for (int k = 0; k < TIMES; k++) {
+    RengaRandomUniform(4, (uint64_t)k, 0, LENGTH, host);
+    const RengaVector x = {host, RENGA_FLOAT32, LENGTH - 3000 * k};
+    RengaCall(RengaDeviceSumsOfSquares(ref, NULL, 1, &x, &want[k]));
+    RengaCall(Put(cuda, NULL, &spec, host, &far[k]));
+    RengaCall(RengaStreamSynchronize(cuda, NULL));
+  }
+  for (int k = 0; k < TIMES; k++) {
+    const RengaVector x = {far[k], RENGA_FLOAT32, LENGTH - 3000 * k};
+    RengaCall(RengaDeviceSumsOfSquares(cuda, k % 2 ? other : NULL, 1, &x, &sums[k]));
+  }
+  RengaCall(RengaStreamSynchronize(cuda, NULL));
+  RengaCall(RengaStreamSynchronize(cuda, other));
+  for (int k = 0; k < TIMES; k++) {
+    Expect(fabs(sums[k] - want[k]) <= 1e-6 * want[k]);
+    RengaCall(RengaDeviceFree(cuda, &far[k]));
+  }
+  RengaCall(RengaDeviceHostFree(cuda, &sums));
+  RengaFree(&host);
+  return RENGA_SUCCESS;
+}
+
+/* A number that is outside is told by the next wait, once; the kernel is usable after it. */
+static RengaErrorCode CheckFault(RengaDevice ref, RengaDevice cuda, const Case *c, int input,
+                                 const char *sentence)
+{
+  Call before, call;
+  RengaOpCall op;
+  void *got[MOST] = {NULL};
+  RengaKernel kernel = NULL;
+  memset(&before, 0, sizeof before);
+  RengaCall(MakeCall(c, 0, &before, &call, &op));
+  RengaCall(RunOnRef(ref, &op, &call));
+  RengaCall(RengaKernelCreate(cuda, &op, &kernel));
+  for (int o = 0; o < call.n_out; o++) RengaCall(Allocate(&call.out[o], &got[o]));
+  int64_t *numbers = call.input[input];
+  const int64_t right = numbers[3];
+  numbers[3] = 77;
+  ExpectError(Run(cuda, other, kernel, &call, -1, got), RENGA_ERR_ARGUMENT, sentence);
+  numbers[3] = right;
+  RengaCall(Run(cuda, other, kernel, &call, -1, got));
+  Expect(IsNear(&call.out[0], got[0], call.output[0], 1e-5));
+  for (int o = 0; o < call.n_out; o++) RengaFree(&got[o]);
+  RengaCall(RengaKernelDestroy(&kernel));
+  RengaCall(FreeCall(&call));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode CheckFaults(RengaDevice ref, RengaDevice cuda)
+{
+  static const Case gather = {"Gather", "axis=0", "f7,5 l9<7", "1", 0};
+  static const Case gradient = {"GatherGrad", "axis=0", "f9,5 l9<7", "f7,5", 0};
+  static const Case loss = {"CrossEntropy", "axis=1", "f9,7 l9<7", "2", 0};
+  RengaCall(CheckFault(ref, cuda, &gather, 1, "Gather: index 77 at position 3 is outside [0, 7)"));
+  RengaCall(CheckFault(ref, cuda, &gradient, 1, "GatherGrad: index 77 at position 3 is outside"));
+  RengaCall(CheckFault(ref, cuda, &loss, 1, "label 77 at position 3 is outside [0, 7)"));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode RunTest(void)
 {
   static const char *const types[] = {RENGA_DEVICE_REF, RENGA_DEVICE_CUDA};
@@ -221,7 +289,12 @@ static RengaErrorCode RunTest(void)
     RengaCall(RengaDeviceSetUp(device[d]));
   }
   RengaCall(CheckVectors(device[0], device[1]));
-  RengaCall(CheckCases(device[0], device[1]));
+  RengaCall(RengaStreamCreate(device[1], &other));
+  RengaCall(CheckStreams(device[0], device[1]));
+  RengaCall(CheckCases(device[0], device[1], N_CASES, cases, true));
+  RengaCall(CheckCases(device[0], device[1], N_LONG_CASES, long_cases, false));
+  RengaCall(CheckFaults(device[0], device[1]));
+  RengaCall(RengaStreamDestroy(device[1], &other));
   for (int d = 0; d < 2; d++) RengaCall(RengaDeviceDestroy(&device[d]));
   RengaCall(RengaCommDestroy(&comm));
   return RENGA_SUCCESS;

@@ -231,10 +231,10 @@ static RengaErrorCode ConvolutionRun_Cuda(RengaKernel kernel, RengaStream stream
   return RENGA_SUCCESS;
 }
 
-/* Images whose columns take at most 64 MiB, or one. */
-static void CutImages_Cuda(CudaConvolution *s)
+/* Images whose columns take at most twice the workspace of products, or one. */
+static void CutImages_Cuda(CudaConvolution *s, size_t workspace)
 {
-  const int64_t most = ((int64_t)64 << 20) / (int64_t)sizeof(float);
+  const int64_t most = (int64_t)(2 * workspace / sizeof(float));
   const RengaCudaWindow *w = &s->columns.window;
   s->direct = s->kind != CONVOLUTION_WEIGHT && s->taps == 1;
   for (int d = 0; d < 2; d++)
@@ -246,7 +246,7 @@ static void CutImages_Cuda(CudaConvolution *s)
 
 static void SetConvolution_Cuda(const RengaOpCall *call, const RengaOpWindow *window,
                                 const RengaTensorSpec *x, const RengaTensorSpec *w,
-                                const RengaTensorSpec *y, CudaConvolution *s)
+                                const RengaTensorSpec *y, size_t workspace, CudaConvolution *s)
 {
   RengaCudaSetWindow_Private(window, x, y, &s->columns.window);
   s->columns.window.planes = x->dim[1];
@@ -257,7 +257,7 @@ static void SetConvolution_Cuda(const RengaOpCall *call, const RengaOpWindow *wi
   s->taps = RengaOpProduct(w, 2, w->ndim);
   s->area = RengaOpProduct(x, 2, x->ndim);
   s->pixels = RengaOpProduct(y, 2, y->ndim);
-  CutImages_Cuda(s);
+  CutImages_Cuda(s, workspace);
 }
 
 static RengaErrorCode CreateConvolution_Cuda(RengaKernel kernel, CudaConvolutionKind kind,
@@ -276,7 +276,7 @@ static RengaErrorCode CreateConvolution_Cuda(RengaKernel kernel, CudaConvolution
   CudaConvolution *s = (CudaConvolution *)(void *)memory;
   s->kind = kind;
   s->plan_bytes = plan_bytes;
-  SetConvolution_Cuda(call, &window, x, w, y, s);
+  SetConvolution_Cuda(call, &window, x, w, y, RengaCudaWorkspace_Private(kernel->device), s);
   const RengaErrorCode code = MakePlans_Cuda(kernel->device, s);
   if (code) {
     DestroyPlans_Cuda(kernel->device, s);

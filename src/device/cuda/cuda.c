@@ -11,7 +11,8 @@ static const RengaOptionRow options[] = {
     {"device_number", RENGA_OPTION_INT, "-1", ROW(number), NULL, -1, 1024,
      "cuda: which GPU of the node; -1: the rank among those of the node, modulo their number"},
     {"device_cuda_workspace", RENGA_OPTION_INT, "32", ROW(workspace), NULL, 0, 4096,
-     "cuda: MiB of the GPU's memory that products may work in; decides bits"},
+     "cuda: MiB of the GPU's memory that products may work in, columns of convolutions in twice as "
+     "many; decides bits"},
     {"device_cuda_module", RENGA_OPTION_STRING, "", ROW(module), NULL, 0, 0,
      "cuda: file of the module; empty: renga/renga_cuda.so beside the library"},
 };

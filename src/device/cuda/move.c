@@ -188,8 +188,9 @@ static RengaErrorCode CreatePad_Cuda(RengaKernel kernel, const RengaTensorSpec *
 {
   CudaMove *s;
   RengaOpPad pad;
+  const char *mode = RengaOpCallString(&kernel->call, "mode");
   if (!RengaCudaOneType_Private(&kernel->call)) return RENGA_SUCCESS;
-  if (strcmp(RengaOpCallString(&kernel->call, "mode"), "constant") != 0) return RENGA_SUCCESS;
+  if (mode[0] != '\0' && strcmp(mode, "constant") != 0) return RENGA_SUCCESS;
   RengaCall(RengaOpGetPad(&kernel->call, bare->ndim, &pad));
   RengaCall(CreateMove_Cuda(kernel, 1, &s));
   RengaCudaMove *c = s->copy;
