@@ -57,8 +57,8 @@ typedef struct {
 static const Command commands[] = {
     {"train", AppTrain, "renga train -graph NETWORK -data FILE [options]", 0, 0,
      RUNNING PLANNING "|Data|Checkpoint|", false},
-    {"info", AppInfo, "renga info -graph NETWORK, or renga info -checkpoint FILE", 0, 0, "|Graph|",
-     false},
+    {"info", AppInfo, "renga info -graph NETWORK, or renga info -checkpoint FILE|FOLDER", 0, 0,
+     "|Graph|", false},
     {"plan", AppPlan, "renga plan -graph NETWORK [options], or renga plan -plan_diff FILE FILE", 0,
      1, PLANNING, false},
     {"profile", AppProfile, "renga profile -graph NETWORK [options]", 0, 0,
@@ -107,7 +107,8 @@ static const RengaOptionRow rows[] = {
         "train: rollbacks of -on_nonfinite rollback before it is an error"),
     ROW("parameter_digest", BOOL, "false", NULL, 0, 0,
         "train: print a checksum of all parameters and moments that no layout changes"),
-    ROW("checkpoint", STRING, NULL, NULL, 0, 0, "info, generate: the checkpoint's file"),
+    ROW("checkpoint", STRING, NULL, NULL, 0, 0,
+        "info, generate: the checkpoint's file, or a folder: its newest"),
     ROW("info_parameters", BOOL, "false", NULL, 0, 0,
         "info: list what is trained, tied, frozen and constant, one line each"),
     ROW("plan_diff", STRING, NULL, NULL, 0, 0,
@@ -178,6 +179,26 @@ static const struct {
     {"profile_view", "profile"},
 };
 
+/* Two names of whose parameters are used: which one a command has. */
+static const char *const same_use[][2] = {{"initial", "checkpoint"}, {"checkpoint", "initial"}};
+
+static bool UsesOption(const Command *command, const char *option)
+{
+  for (size_t i = 0; i < sizeof used_by / sizeof used_by[0]; i++)
+    if (strcmp(used_by[i].option, option) == 0)
+      return strstr(used_by[i].commands, command->name) != NULL;
+  return false;
+}
+
+/* What the command has in the place of an option of others; "": nothing. */
+static const char *FindOwnOption(const Command *command, const char *option)
+{
+  for (size_t i = 0; i < sizeof same_use / sizeof same_use[0]; i++)
+    if (strcmp(same_use[i][0], option) == 0 && UsesOption(command, same_use[i][1]))
+      return same_use[i][1];
+  return "";
+}
+
 static RengaErrorCode FindCommand(RengaComm comm, int argc, char **argv, const Command **command)
 {
   MPI_Comm printer;
@@ -242,12 +263,12 @@ static RengaErrorCode CheckWords(const App *app, const Command *command)
   RengaCheck(app->n_words >= command->least_words, printer, RENGA_ERR_OPTION,
              "renga %s: some word is missing; usage: %s", command->name, command->usage);
   for (size_t i = 0; i < sizeof used_by / sizeof used_by[0]; i++) {
-    const char *value;
+    const char *value, *own = FindOwnOption(command, used_by[i].option);
     bool given = false;
     RengaCall(RengaOptionsGetString(used_by[i].option, &value, &given));
     RengaCheck(!given || strstr(used_by[i].commands, command->name), printer, RENGA_ERR_OPTION,
-               "renga %s does not use -%s: it is for renga %s", command->name, used_by[i].option,
-               used_by[i].commands);
+               "renga %s does not use -%s: it is for renga %s%s%s", command->name,
+               used_by[i].option, used_by[i].commands, *own ? "; here it is -" : "", own);
   }
   if (strcmp(command->name, "data") != 0) RengaCall(AppDataRefuseOptions(app->comm, command->name));
   return RENGA_SUCCESS;

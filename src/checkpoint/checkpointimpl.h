@@ -49,6 +49,9 @@ RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text
 void RengaCheckpointKeepFound_Private(RengaCheckpoint checkpoint, RengaCheckpointTable *table);
 RengaLogEvent RengaCheckpointEvent_Private(bool writes);
 
+/* initial.c. Collective: the newest whole file of a directory, or the file; RengaFree(file). */
+RengaErrorCode RengaCheckpointFindFile_Private(RengaComm comm, const char *path, char **file);
+
 /* resume.c. Collective: the files of a directory, newest first; then those that a step followed
    that was not finite behind the others, with a warning for each. */
 RengaErrorCode RengaCheckpointListShared_Private(RengaCheckpoint checkpoint, const char *directory,

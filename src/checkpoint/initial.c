@@ -69,16 +69,29 @@ static RengaErrorCode FindInitialDifferences(const RengaCheckpointTable *table, 
   return RENGA_SUCCESS;
 }
 
+/* What helps the user of a program that reads -initial. */
+static RengaErrorCode GetPartialHint(const InitialUse *use, const char **hint)
+{
+  const char *path;
+  bool given;
+  RengaCall(RengaOptionsGetString("initial", &path, &given));
+  *hint = use->partial ? " and not one tensor that fits"
+          : given      ? " (-initial_partial takes what fits)"
+                       : "";
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CheckInitialDifferences(RengaCheckpoint checkpoint, const char *path,
                                               const RengaCheckpointTable *table, InitialUse *use)
 {
   RengaCheckpointDifferences differences = {"", 0};
   MPI_Comm comm = checkpoint->hdr.comm;
+  const char *hint;
+  RengaCall(GetPartialHint(use, &hint));
   RengaCall(RengaErrorAgree(comm, FindInitialDifferences(table, use, &differences)));
   if (!differences.count) return RENGA_SUCCESS;
   RengaCheck(use->partial && use->initial.taken > 0, comm, RENGA_ERR_SHAPE,
-             "%s holds another network, %d differences%s:%s%s", path, differences.count,
-             use->partial ? " and not one tensor that fits" : " (-initial_partial takes what fits)",
+             "%s holds another network, %d differences%s:%s%s", path, differences.count, hint,
              differences.text, RengaCheckpointDifferencesMore(&differences));
   RengaWarning(comm, "%s and the network have %d differences, which keep what they are:%s%s", path,
                differences.count, differences.text, RengaCheckpointDifferencesMore(&differences));
@@ -292,5 +305,24 @@ RengaErrorCode RengaCheckpointPeekInitial(RengaCheckpoint checkpoint, const char
   RengaCheckPointer(step);
   RengaCall(UseInitial(checkpoint, path, &use));
   *step = use.initial.step;
+  return RENGA_SUCCESS;
+}
+
+/* A file stays; of a directory the newest whole file. RengaFree(file). */
+RengaErrorCode RengaCheckpointFindFile_Private(RengaComm comm, const char *path, char **file)
+{
+  RengaCheckpoint checkpoint = NULL;
+  bool directory;
+  int64_t step;
+  RengaCall(IsDirectory(comm, path, &directory));
+  if (!directory) {
+    RengaCall(RengaStringCopy(path, file));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaCheckpointCreate(comm, &checkpoint));
+  const RengaErrorCode code = RengaCheckpointPeekInitial(checkpoint, path, &step);
+  RengaCheckpointDestroy(&checkpoint);
+  RengaCall(code);
+  RengaCall(RengaCheckpointDirectoryPath(path, step, file));
   return RENGA_SUCCESS;
 }

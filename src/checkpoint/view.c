@@ -102,6 +102,23 @@ static RengaErrorCode ViewTable(const char *file, const RengaCheckpointTable *ta
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode ViewCheckpointFile(RengaComm comm, const char *file, RengaViewer viewer)
+{
+  RengaCheckpointTable table = {0};
+  char message[RENGA_CHECKPOINT_MESSAGE] = "";
+  bool whole;
+  MPI_Comm ranks;
+  RengaCall(RengaObjectGetComm(comm, &ranks));
+  RengaErrorCode code = RengaCheckpointFileOpen(comm, file, &table, &whole, message);
+  if (code == RENGA_SUCCESS && whole)
+    code = RengaCheckpointFileRead(comm, NULL, file, &table, 0, NULL, &whole, message);
+  if (code == RENGA_SUCCESS && whole) code = ViewTable(file, &table, viewer);
+  RengaCheckpointTableFree(&table);
+  RengaCall(code);
+  RengaCheck(whole, ranks, RENGA_ERR_FILE_FORMAT, "checkpoint %s: %s", file, message);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaCheckpointView - check a file, and show what is in it
 
@@ -109,7 +126,7 @@ static RengaErrorCode ViewTable(const char *file, const RengaCheckpointTable *ta
 
    Input:
    . comm - the ranks, which share the work of checking
-   . file - its path
+   . file - its path; or a directory, whose newest whole file is shown
    . viewer - where to show it
 
    Errors: RENGA_ERR_FILE_OPEN where the file cannot be read; RENGA_ERR_FILE_FORMAT where it is
@@ -122,19 +139,12 @@ static RengaErrorCode ViewTable(const char *file, const RengaCheckpointTable *ta
 @*/
 RengaErrorCode RengaCheckpointView(RengaComm comm, const char *file, RengaViewer viewer)
 {
-  RengaCheckpointTable table = {0};
-  char message[RENGA_CHECKPOINT_MESSAGE] = "";
-  bool whole;
-  MPI_Comm ranks;
+  char *path;
   RengaCheckPointer(comm);
   RengaCheckPointer(file);
-  RengaCall(RengaObjectGetComm(comm, &ranks));
-  RengaErrorCode code = RengaCheckpointFileOpen(comm, file, &table, &whole, message);
-  if (code == RENGA_SUCCESS && whole)
-    code = RengaCheckpointFileRead(comm, NULL, file, &table, 0, NULL, &whole, message);
-  if (code == RENGA_SUCCESS && whole) code = ViewTable(file, &table, viewer);
-  RengaCheckpointTableFree(&table);
+  RengaCall(RengaCheckpointFindFile_Private(comm, file, &path));
+  const RengaErrorCode code = ViewCheckpointFile(comm, path, viewer);
+  RengaFree(&path);
   RengaCall(code);
-  RengaCheck(whole, ranks, RENGA_ERR_FILE_FORMAT, "checkpoint %s: %s", file, message);
   return RENGA_SUCCESS;
 }
