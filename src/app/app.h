@@ -42,6 +42,7 @@ typedef struct {
   const char *outputs;
 } AppEnds; /* other ends than the network's own */
 RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *graph);
+RengaErrorCode AppLoadTrained(RengaComm comm, RengaGraph *graph); /* it has a loss */
 /* Value of a string option that must be given; purpose: what for. */
 RengaErrorCode AppNeedOption(RengaComm comm, const char *name, const char *purpose,
                              const char **value);

@@ -121,6 +121,22 @@ RengaErrorCode AppLoadGraph(RengaComm comm, const AppEnds *ends, RengaGraph *gra
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode AppLoadTrained(RengaComm comm, RengaGraph *graph)
+{
+  const char *name;
+  RengaValue loss;
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(AppLoadGraph(comm, &AppHidingEnds, graph));
+  RengaCall(RengaGraphGetLoss(*graph, &loss));
+  RengaCall(RengaOptionsGetString("graph", &name, NULL));
+  RengaCheck(loss != RENGA_VALUE_NONE, printer, RENGA_ERR_GRAPH,
+             "%s has no loss, so that there is nothing to train for: export it with its loss, one "
+             "floating number, as an output (doc/networks.md); renga predict runs it as it is",
+             name);
+  return RENGA_SUCCESS;
+}
+
 /* Several stages per rank are asked for: types that search do not make such plans. */
 RengaErrorCode AppHasChunks(bool *several)
 {

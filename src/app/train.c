@@ -230,7 +230,7 @@ static RengaErrorCode SetUpTraining(Training *training)
   RengaCall(AppMonitorCheck(training->comm));
   RengaCall(SetUpCheckpoint(training));
   if (!training->goes_on) RengaCall(AppPeekInitial(training->comm));
-  RengaCall(AppLoadGraph(training->comm, &AppHidingEnds, &training->graph));
+  RengaCall(AppLoadTrained(training->comm, &training->graph));
   RengaCall(SetUpData(training));
   RengaCall(SetUpPipeline(training));
   RengaCall(ResumeTraining(training));

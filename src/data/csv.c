@@ -83,11 +83,12 @@ static RengaErrorCode NumberAt(const CsvSet *set, int column, double *value)
   const char *cell = RengaCsvCell_Private(&set->csv, column);
   char *end;
   *value = strtod(cell, &end);
-  RengaCheck(
-      end != cell && end[strspn(end, " ")] == '\0' && isfinite(*value), MPI_COMM_SELF,
-      RENGA_ERR_FILE_FORMAT,
-      "table %s, line %lld, column %s: \"%.40s\" is no number; leave the column or the line out",
-      set->csv.name, (long long)set->csv.line, set->csv.heading[column], cell);
+  RengaCheck(end != cell && end[strspn(end, " ")] == '\0' && isfinite(*value), MPI_COMM_SELF,
+             RENGA_ERR_FILE_FORMAT,
+             "table %s, line %lld, column %s: \"%.40s\" is no number; leave the line out, or "
+             "the column (-data_drop %s)",
+             set->csv.name, (long long)set->csv.line, set->csv.heading[column], cell,
+             set->csv.heading[column]);
   return RENGA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 /* Where a network ends: its outputs and its loss. */
 #include "graphimpl.h"
+#include <string.h>
 
 /*@
    RengaGraphAddOutput - keep a value, so that it may be read after a forward
@@ -53,17 +54,32 @@ RengaErrorCode RengaGraphSetLoss(RengaGraph graph, RengaValue value)
   return RENGA_SUCCESS;
 }
 
+/* "; its outputs are a, b": as many as there is room for. */
+static void NameOutputs(RengaGraph graph, size_t size, char text[])
+{
+  int count = 0;
+  text[0] = '\0';
+  for (int o = 0; o < graph->n_outputs; o++) {
+    const size_t used = strlen(text);
+    if (graph->output[o] == graph->loss) continue;
+    snprintf(text + used, size - used, "%s%s", count++ ? ", " : "; its outputs are ",
+             graph->value[graph->output[o]]->name);
+  }
+}
+
 static RengaErrorCode FindNamedValue(RengaGraph graph, const char *name, RengaValue *value)
 {
   const char **names, *closest;
+  char outputs[256];
   *value = RengaGraphFindValue(graph, name);
   if (*value != RENGA_VALUE_NONE) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(graph->n_values + 1, &names));
   for (int v = 0; v < graph->n_values; v++) names[v] = graph->value[v]->name;
   closest = RengaClosestName(name, graph->n_values, names);
   RengaFree(&names);
-  RengaRaise(graph->hdr.comm, RENGA_ERR_ARGUMENT, "the network has no value %s%s%s%s", name,
-             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "");
+  NameOutputs(graph, sizeof outputs, outputs);
+  RengaRaise(graph->hdr.comm, RENGA_ERR_ARGUMENT, "the network has no value %s%s%s%s%s", name,
+             closest ? "; did you mean " : "", closest ? closest : "", closest ? "?" : "", outputs);
 }
 
 /* The values named, each once; without names the outputs that the graph has, but the loss. */

@@ -32,6 +32,13 @@ static int Distance(const char *a, const char *b)
   return last[m];
 }
 
+/* partition_schedule and pipeline_schedule: all but the first word is the same. */
+static bool SharesLastWords(const char *a, const char *b)
+{
+  const char *x = strchr(a, '_'), *y = strchr(b, '_');
+  return x && y && strcmp(x, y) == 0;
+}
+
 /*@
    RengaClosestName - the name that was probably meant
 
@@ -54,6 +61,7 @@ const char *RengaClosestName(const char *name, int count, const char *const name
   for (int i = 0; i < count; i++) {
     int distance = Distance(name, names[i]);
     bool extends = length >= 4 && strstr(names[i], name) != NULL;
+    if (SharesLastWords(name, names[i])) distance -= 2 + (name[0] == names[i][0]);
     if (extends) distance = SmallerInt(distance, least);
     if (distance > least || (closest && distance == least)) continue;
     least = distance;

@@ -82,6 +82,9 @@ accepts 2 predict x-out.h5 -graph mlp:sizes=7-16-4 -data x.h5
 refuses 2 "p.h5 is there already: -overwrite replaces it" predict p.h5 $net -initial a
 refuses 2 "no-folder/p.h5 cannot be written" predict no-folder/p.h5 $net -initial a
 refuses 2 "the network has no value l.3; did you mean l." predict q.h5 $net -output l.3
+refuses 2 "the network has no value scores; its outputs are l.2" predict q.h5 $net -output scores
+refuses 1 "holds another network, 34 differences:" generate -graph $gpt -checkpoint a
+lacks "-initial_partial"
 refuses 2 "checkpoint b: No such file or directory" eval $net -initial b
 refuses 2 "-part validation: the data set has no samples there" eval -graph $mlp -data synthetic -part validation
 refuses 2 "train.csv: the file is there, but not one of renga eval" eval $net -monitor csv:train.csv

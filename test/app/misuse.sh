@@ -7,6 +7,7 @@ refuses 2 "renga needs a command" # none at all
 refuses 2 "renga has no command trian; did you mean train?" trian -graph $mlp
 refuses 2 "what is \"extra\" for?" $train extra
 refuses 2 "unknown option -batchsize; did you mean -batch_size?" train -graph $mlp -batchsize 8
+refuses 2 "unknown option -partition_schedule; did you mean -pipeline_schedule?" $train -partition_schedule gpipe
 refuses 2 "-steps" $train -steps abc
 refuses 2 "-steps" $train -steps -5
 refuses 2 "-partition_type" $train -partition_type evne

@@ -20,6 +20,8 @@ once="$once -steps 6 -seed 3 -parameter_digest"
 csv() {
   sed '/^#/d' "$1" | cut -d, -f1-3
 }
+network bare.onnx "$linear; Exp h -> e; out e"
+refuses 2 "bare.onnx has no loss, so that there is nothing to train for" train -graph bare.onnx $once
 for file in pairs dice; do
   [ $file = pairs ] && why='value "s" has 2 dimensions that depend on the batch' || why='node "b" (Mul)'
   accepts 1 train -graph $file.onnx $once -monitor csv:auto.csv

@@ -106,7 +106,8 @@ static RengaErrorCode CheckRefusals(RengaComm comm)
   static const struct {
     const char *text, *label, *targets, *dropped, *message;
   } rows[] = {
-      {"a,b\n1,2\n3,x\n", NULL, "b", NULL, "line 3, column b: \"x\" is no number"},
+      {"a,b\n1,2\n3,x\n", NULL, "b", NULL,
+       "line 3, column b: \"x\" is no number; leave the line out, or the column (-data_drop b)"},
       {"a,b\n1,2\n,2\n", NULL, "b", NULL, "line 3, column a: \"\" is no number"},
       {"a,b\n1,inf\n", NULL, "b", NULL, "\"inf\" is no number"},
       {"a,b\n1,2,3\n", "b", NULL, NULL, "line 2: 3 cells, but there are 2 headings"},
