@@ -151,6 +151,7 @@ RengaValue RengaGraphFindValue(RengaGraph graph, const char *name);
 RengaTensorSpec RengaGraphStoredAt(const RengaGraphValue *value, int64_t samples);
 /* Lent. */
 RengaErrorCode RengaGraphGetOutputs(RengaGraph graph, int *count, const RengaValue **values);
+RengaErrorCode RengaGraphGetSeed(RengaGraph graph, RengaValue *seed);  /* NONE: it is 1 */
 RengaErrorCode RengaGraphGetLoss(RengaGraph graph, RengaValue *value); /* NONE: there is none */
 /* The batch size that a file was exported with: a default; 0 where the file leaves it open. */
 RengaErrorCode RengaGraphGetFileBatch(RengaGraph graph, int64_t *batch);

@@ -60,6 +60,10 @@ RengaErrorCode RengaPipelineSetStepNumber(RengaPipeline pipeline, int64_t step);
 RengaErrorCode RengaPipelineSetOnNonfinite(RengaPipeline pipeline, const char *manner);
 RengaErrorCode RengaPipelineGetOnNonfinite(RengaPipeline pipeline, const char **manner); /* lent */
 RengaErrorCode RengaPipelineGetNonfiniteCount(RengaPipeline pipeline, int64_t *count);
+/* -precision_loss_scale; in fp16: a power of two, and steps since it changed. */
+RengaErrorCode RengaPipelineSetLossScale(RengaPipeline pipeline, double scale, int64_t steps);
+RengaErrorCode RengaPipelineGetLossScale(RengaPipeline pipeline, double *scale, int64_t *steps,
+                                         bool *used);
 /* What came of a step. */
 typedef struct {
   int64_t step, samples; /* number, from 0; samples over all replicas */

@@ -46,6 +46,11 @@ static inline bool RengaCheckpointIsRegular_Private(RengaCheckpoint checkpoint, 
 RengaErrorCode RengaCheckpointParseEvery_Private(MPI_Comm comm, const char *text, int64_t *steps,
                                                  double *seconds);
 /* The checkpoint has this table as that of the file it found; table is emptied. */
+/* scale.c */
+RengaErrorCode RengaCheckpointKeepScale_Private(RengaCheckpoint checkpoint,
+                                                RengaCheckpointTable *table);
+RengaErrorCode RengaCheckpointAdoptScale_Private(RengaCheckpoint checkpoint,
+                                                 const RengaCheckpointTable *table);
 void RengaCheckpointKeepFound_Private(RengaCheckpoint checkpoint, RengaCheckpointTable *table);
 RengaLogEvent RengaCheckpointEvent_Private(bool writes);
 

@@ -35,6 +35,7 @@ void RengaCheckpointKeepFound_Private(RengaCheckpoint checkpoint, RengaCheckpoin
 static RengaErrorCode AdoptTable(RengaCheckpoint checkpoint, RengaCheckpointTable *table)
 {
   RengaCall(RengaPipelineSetStepNumber(checkpoint->pipeline, table->step));
+  RengaCall(RengaCheckpointAdoptScale_Private(checkpoint, table));
   checkpoint->run = table->run;
   checkpoint->last_step = table->step;
   checkpoint->unmarked = table->step;

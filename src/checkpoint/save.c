@@ -91,6 +91,7 @@ static RengaErrorCode FillTable(RengaCheckpoint checkpoint, RengaCheckpointTable
     const RengaCheckpointAttribute *attribute = &checkpoint->attributes.attributes[i];
     RengaCall(RengaCheckpointTableSetAttribute(table, attribute->name, attribute->value));
   }
+  RengaCall(RengaCheckpointKeepScale_Private(checkpoint, table));
   RengaCall(SetOptionsText(table));
   if (RengaCommGetRank(checkpoint->hdr.owner) == 0) RengaCall(StampTable(checkpoint, table));
   return RENGA_SUCCESS;

@@ -59,7 +59,7 @@ RengaErrorCode RengaGraphCreate(RengaComm comm, RengaGraph *graph)
   RengaCheckPointer(graph);
   RengaGraph made;
   RengaCall(RengaHeaderCreate(comm, "graph", sizeof *made, DestroyGraph, &made));
-  made->loss = RENGA_VALUE_NONE;
+  made->loss = made->seed = RENGA_VALUE_NONE;
   made->place = made->id = -1;
   *graph = made;
   return RENGA_SUCCESS;

@@ -23,6 +23,7 @@ struct _p_RengaGraph {
   RengaGraphEntry **entry;
   int n_slots, *slot; /* open addressing by name: value + 1, 0 where free */
   RengaValue *output, loss;
+  RengaValue seed; /* of reverse mode: the scale of the loss; NONE: it is 1 */
   RengaParameterUse *use;
   RengaStateUpdate *update;
   int64_t file_batch;

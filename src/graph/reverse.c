@@ -76,17 +76,9 @@ static RengaErrorCode NewGradientValue(RengaGraph graph, RengaValue of, RengaVal
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddSeeds(ReverseWalk *walk, int n_seeds, const RengaValue seeds[],
-                               RengaValue seed_gradients[])
+static RengaErrorCode SeedWithOne(ReverseWalk *walk)
 {
   RengaGraph graph = walk->graph;
-  for (int i = 0; i < n_seeds; i++) {
-    RengaCheck(walk->gradient[seeds[i]] < 0 && seeds[i] != graph->loss, MPI_COMM_SELF,
-               RENGA_ERR_ARGUMENT, "\"%s\" is seeded twice", graph->value[seeds[i]]->name);
-    RengaCall(NewGradientValue(graph, seeds[i], RENGA_VALUE_INPUT, &seed_gradients[i]));
-    walk->gradient[seeds[i]] = seed_gradients[i];
-  }
-  if (graph->loss < 0) return RENGA_SUCCESS;
   RengaValue one;
   RengaCall(NewGradientValue(graph, graph->loss, RENGA_VALUE_CONSTANT, &one));
   RengaGraphValue *value = graph->value[one];
@@ -102,6 +94,28 @@ static RengaErrorCode AddSeeds(ReverseWalk *walk, int n_seeds, const RengaValue 
   else
     memcpy(data, &(float){1}, sizeof(float));
   walk->gradient[graph->loss] = one;
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode AddSeeds(ReverseWalk *walk, int n_seeds, const RengaValue seeds[],
+                               RengaValue seed_gradients[])
+{
+  RengaGraph graph = walk->graph;
+  RengaPrecision precision;
+  for (int i = 0; i < n_seeds; i++) {
+    RengaCheck(walk->gradient[seeds[i]] < 0 && seeds[i] != graph->loss, MPI_COMM_SELF,
+               RENGA_ERR_ARGUMENT, "\"%s\" is seeded twice", graph->value[seeds[i]]->name);
+    RengaCall(NewGradientValue(graph, seeds[i], RENGA_VALUE_INPUT, &seed_gradients[i]));
+    walk->gradient[seeds[i]] = seed_gradients[i];
+  }
+  if (graph->loss < 0) return RENGA_SUCCESS;
+  RengaCall(RengaGraphGetPrecision(graph, &precision));
+  if (precision != RENGA_PRECISION_FP16) {
+    RengaCall(SeedWithOne(walk));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(NewGradientValue(graph, graph->loss, RENGA_VALUE_INPUT, &graph->seed));
+  walk->gradient[graph->loss] = graph->seed;
   return RENGA_SUCCESS;
 }
 
@@ -313,6 +327,31 @@ RengaErrorCode RengaGraphDifferentiate(RengaGraph graph, int n_seeds, const Reng
   graph->phase = RENGA_PHASE_FORWARD;
   graph->hdr.state = RENGA_STATE_SOLVED;
   RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/*@
+   RengaGraphGetSeed - what reverse mode begins with where it is not 1
+
+   Not collective
+
+   Input:
+   . graph - a graph, or a subgraph
+
+   Output:
+   . seed - the input that is the gradient of the loss by itself, a scalar: the scale of the loss,
+     in a graph of RENGA_PRECISION_FP16 that is differentiated and has the loss; RENGA_VALUE_NONE
+     otherwise
+
+   Errors: none beyond bad arguments.
+
+   See also: RengaGraphDifferentiate(), RengaPipelineSetLossScale()
+@*/
+RengaErrorCode RengaGraphGetSeed(RengaGraph graph, RengaValue *seed)
+{
+  RengaCheckPointer(graph);
+  RengaCheckPointer(seed);
+  *seed = graph->seed;
   return RENGA_SUCCESS;
 }
 

@@ -157,6 +157,8 @@ static RengaErrorCode FillPart(GraphCut *cut)
   for (int i = 0; i < whole->n_nodes; i++)
     if (cut->wanted[i]) RengaCall(CopyGraphNode(cut, i));
   RengaCall(CopyOutputs(cut));
+  if (whole->options.precision)
+    RengaCall(RengaStringCopy(whole->options.precision, &cut->part->options.precision));
   cut->part->id = -1;
   cut->part->phase = RENGA_PHASE_FORWARD;
   cut->part->file_batch = whole->file_batch;

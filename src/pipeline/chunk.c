@@ -145,6 +145,7 @@ static RengaErrorCode MakeGraph(Chunk *chunk)
   if (outline->has_loss)
     RengaCall(RengaOutlineDifferentiate_Private(outline, chunk->stage, chunk->sub, chunk->link));
   RengaCall(RengaGraphGetLoss(chunk->sub, &chunk->loss));
+  RengaCall(RengaGraphGetSeed(chunk->sub, &chunk->seed.value));
   RengaCall(RengaChunkFindSampleLosses_Private(chunk));
   RengaCall(RengaGraphGetStateUpdates(chunk->sub, &states->n_updates, &states->update));
   if (outline->has_loss)
@@ -163,6 +164,7 @@ RengaErrorCode RengaChunkBegin_Private(Outline *outline, int stage, Chunk *chunk
                    .replicas = row->shape.replicas,
                    .recompute = row->shape.saved == RENGA_SAVED_RECOMPUTE && outline->has_loss,
                    .loss = RENGA_VALUE_NONE,
+                   .seed.value = RENGA_VALUE_NONE,
                    .sample_losses = RENGA_VALUE_NONE,
                    .portion.target = RENGA_VALUE_NONE};
   RengaCall(RengaPrecisionGetStorage(row->shape.precision, &chunk->storage));

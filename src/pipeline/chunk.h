@@ -197,6 +197,12 @@ typedef struct {
   TakenResults taken;
 } Portion;
 
+/* What reverse mode begins with where the loss has a scale. */
+typedef struct {
+  RengaValue value; /* in the chunk's graph, given by the host; NONE: it is 1 */
+  float number;     /* the device's while a step is under way */
+} LossSeed;
+
 typedef struct {
   RengaPipeline pipeline; /* lent; NULL in a forecast */
   Outline *outline;       /* lent */
@@ -206,7 +212,8 @@ typedef struct {
   bool recompute;       /* forward is run again before each backward */
   RengaComm group;      /* the replicas of the stage */
   RengaGraph sub;
-  RengaValue loss;          /* in sub; NONE where it is not here */
+  RengaValue loss; /* in sub; NONE where it is not here */
+  LossSeed seed;
   RengaValue sample_losses; /* the same of single samples */
   Link *link;               /* [messages] */
   int n_fields, n_parameters, n_sums;

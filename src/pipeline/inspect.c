@@ -94,6 +94,8 @@ RengaErrorCode RengaPipelineGetGradient(RengaPipeline pipeline, const char *para
   const RengaValue whole = RengaGraphFindValue(pipeline->graph, parameter);
   const size_t bytes = RengaTensorSpecBytes(&RengaGraphGetValue(pipeline->graph, whole)->spec);
   RengaCall(BringGradient(pipeline, here, bytes, (int)owner - 1, buffer));
+  for (size_t i = 0; rank == 0 && i < bytes / sizeof *buffer; i++)
+    buffer[i] = (float)((double)buffer[i] / pipeline->rank.scaled);
   return RENGA_SUCCESS;
 }
 

@@ -36,6 +36,14 @@ RengaErrorCode RengaPipelineJudge_Private(RengaPipeline pipeline, RengaPipelineS
   const int manner = MannerOf(pipeline->on_nonfinite);
   info->finite = isfinite(info->loss) && isfinite(info->norm);
   if (info->finite) return RENGA_SUCCESS;
+  if (RengaLossScaleOverflows_Private(pipeline, info)) {
+    RengaLossScaleHalve_Private(pipeline);
+    RengaWarning(pipeline->hdr.comm,
+                 "step %lld: the gradient does not fit fp16 at this scale of the loss: the step is "
+                 "skipped, the scale is %.0f now",
+                 (long long)info->step, pipeline->loss_scale);
+    return RENGA_SUCCESS;
+  }
   pipeline->n_nonfinite++;
   info->counts = manner == SKIP;
   if (manner == STOP) {

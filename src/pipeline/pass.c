@@ -1,15 +1,17 @@
 /* A pass from its preparation to its last sum. */
 #include "pipelineimpl.h"
 
-/* Where masters may have been written by others than updates, which write values too. */
-static RengaErrorCode RoundParameters(RengaPipeline pipeline, Pass *pass)
+/* What the device must have besides inputs: parameters rounded from masters, where these may have
+   been written by others than updates, and the scale of the loss. */
+static RengaErrorCode GiveNumbers(RengaPipeline pipeline, Pass *pass)
 {
   Rank *rank = &pipeline->rank;
   RengaErrorCode code = RENGA_SUCCESS;
-  if (!rank->rewritten) return RENGA_SUCCESS;
-  for (int c = 0; c < rank->n_chunks && !code; c++)
+  for (int c = 0; c < rank->n_chunks && rank->rewritten && !code; c++)
     code = RengaChunkRoundValues_Private(&rank->chunk[c]);
-  rank->rewritten = code != RENGA_SUCCESS;
+  if (!code) rank->rewritten = false;
+  for (int c = 0; c < rank->n_chunks && pass->training && !code; c++)
+    code = RengaChunkQueueSeed_Private(&rank->chunk[c]);
   RengaCall(RengaPipelineNote_Private(pipeline, pass, code));
   return RENGA_SUCCESS;
 }
@@ -19,7 +21,7 @@ static RengaErrorCode RoundParameters(RengaPipeline pipeline, Pass *pass)
 static RengaErrorCode WorkThroughList(RengaPipeline pipeline, Pass *pass)
 {
   Rank *rank = &pipeline->rank;
-  if (pass->prepared) RengaCall(RoundParameters(pipeline, pass));
+  if (pass->prepared) RengaCall(GiveNumbers(pipeline, pass));
   for (int c = 0; c < rank->n_chunks && pass->prepared; c++)
     RengaCall(RengaChunkRunPrologue_Private(&rank->chunk[c], pass));
   if (pass->prepared) RengaCall(RengaPipelineRunPass_Private(pipeline, pass));

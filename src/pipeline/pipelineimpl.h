@@ -51,6 +51,8 @@ typedef struct {
   bool updating;      /* nobody has waited for it yet */
   RengaPipelineMemory memory;
   Persistents persistents;
+  bool seeded;    /* reverse mode begins with a scale of the loss */
+  double scaled;  /* the scale that the last step's gradients have */
   bool rewritten; /* by others than updates, maybe: values are to be rounded from masters */
   Togetherness together;
   SampleLosses sample_losses;
@@ -71,6 +73,8 @@ struct _p_RengaPipeline {
   RengaOptimizer optimizer; /* lent by the settings */
   RengaSavedRule saved;     /* policy NULL: the shapes of the plan's stages say it */
   char *on_nonfinite;
+  double loss_scale; /* of networks in fp16 (lossscale.c) */
+  int64_t loss_scale_steps;
   RengaPipelineMonitor monitor;
   void *monitor_context; /* lent */
   int n_short;
@@ -209,6 +213,12 @@ int64_t RengaChunkStride_Private(const Chunk *chunk, int64_t count);
 int64_t RengaChunkRoom_Private(const Chunk *chunk, int64_t count);
 int64_t RengaChunkRoleBytes_Private(const Chunk *chunk, ParameterRole role, int64_t count);
 int64_t RengaChunkParameterBytes_Private(const Chunk *chunk);
+RengaErrorCode RengaLossScaleSetUp_Private(RengaPipeline pipeline);
+double RengaLossScaleOf_Private(RengaPipeline pipeline);
+RengaErrorCode RengaChunkQueueSeed_Private(Chunk *chunk);
+bool RengaLossScaleOverflows_Private(RengaPipeline pipeline, const RengaPipelineStepInfo *info);
+void RengaLossScaleHalve_Private(RengaPipeline pipeline);
+void RengaLossScaleCount_Private(RengaPipeline pipeline);
 Place RengaChunkPlaceOf_Private(const Chunk *chunk, const Parameter *parameter);
 RengaErrorCode RengaChunkRoundValues_Private(const Chunk *chunk);
 RengaVector RengaChunkVectorOf_Private(const Chunk *chunk, const Parameter *parameter,

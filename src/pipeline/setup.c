@@ -95,6 +95,7 @@ static RengaErrorCode MakeRanks(RengaPipeline pipeline)
 static RengaErrorCode MakeOutline(RengaPipeline pipeline)
 {
   RengaCall(RengaOutlineRead_Private(pipeline, &pipeline->outline));
+  RengaCall(RengaLossScaleSetUp_Private(pipeline));
   return RENGA_SUCCESS;
 }
 

@@ -194,6 +194,10 @@ static void PlacePersistent(Chunk *chunk)
     chunk->value_place[v] = (Place){REGION_PERSISTENT, offset};
     offset += RengaAlign_Private((int64_t)RengaTensorSpecBytes(&value->spec));
   }
+  if (chunk->seed.value != RENGA_VALUE_NONE) {
+    chunk->value_place[chunk->seed.value] = (Place){REGION_PERSISTENT, offset};
+    offset += PIPELINE_ALIGNMENT;
+  }
   for (int s = 0; s < chunk->n_sums; s++) {
     chunk->sum[s].offset = offset;
     chunk->value_place[chunk->sum[s].sum] = (Place){REGION_PERSISTENT, offset};

@@ -61,6 +61,7 @@ static RengaErrorCode UpdateRank(RengaPipeline pipeline, const Pass *pass, doubl
   const double begin = MPI_Wtime();
   if (pipeline->rank.n_chunks == 0) return RENGA_SUCCESS;
   RengaCall(RengaOptimizerGetScale(pipeline->optimizer, norm, &scale));
+  scale /= RengaLossScaleOf_Private(pipeline);
   RengaLogEventBegin(RengaPipelineEvent_Private(EVENT_UPDATE));
   const RengaErrorCode code = UpdateAll(pipeline, pass, scale);
   RengaLogEventEnd(RengaPipelineEvent_Private(EVENT_UPDATE), 0, 0, 0);
@@ -107,8 +108,10 @@ static RengaErrorCode JudgeStep(RengaPipeline pipeline, const Pass *pass,
                                   .samples = pass->batch->samples,
                                   .loss = RengaAddInOrder_Private(pass->microbatches, pass->values),
                                   .counts = true};
-  info->norm = sqrt(
-      RengaAddInOrder_Private(pipeline->outline.n_parameters, pass->values + pass->microbatches));
+  info->norm = sqrt(RengaAddInOrder_Private(pipeline->outline.n_parameters,
+                                            pass->values + pass->microbatches)) /
+               RengaLossScaleOf_Private(pipeline);
+  pipeline->rank.scaled = RengaLossScaleOf_Private(pipeline);
   RengaCall(RengaOptimizerGetLearningRate(pipeline->optimizer, info->step, &info->learning_rate));
   for (int c = 0; c < pipeline->rank.n_chunks; c++) pipeline->rank.chunk[c].gradients.valid = true;
   RengaCall(RengaPipelineJudge_Private(pipeline, info));
@@ -126,5 +129,6 @@ RengaErrorCode RengaPipelineRunUpdate_Private(RengaPipeline pipeline, Pass *pass
   pass->verdict = UpdateTogether(pipeline, pass);
   if (pass->verdict == RENGA_ERR_TIMEOUT) RengaCall(pass->verdict);
   if (pass->verdict) RengaPipelineSpoil_Private(pipeline, pass->verdict);
+  if (!pass->verdict) RengaLossScaleCount_Private(pipeline);
   return RENGA_SUCCESS;
 }

@@ -20,7 +20,7 @@ static const struct {
     {"sequence", NULL, "%s sequence ranks", "are", 1},
     {"shard", shards, "sharding of %s over replicas", "is", RENGA_SHARD_NOTHING},
     {"saved", policies, "policy %s of saved tensors", "is", RENGA_SAVED_RECOMPUTE},
-    {"precision", precisions, "precision %s", "is", RENGA_PRECISION_BF16},
+    {"precision", precisions, "precision %s", "is", RENGA_PRECISION_FP16},
     {"chunks", NULL, "%s chunks per rank", "are", INT_MAX},
 };
 

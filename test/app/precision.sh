@@ -68,6 +68,25 @@ for network in resnet:depth=18,image=32,classes=4 t5:layers=1,hidden=16,heads=2,
   says "$digest"
 done
 
+# fp16 has a scale of the loss: gradients that do not fit halve it, alike on all layouts, and a resumed run knows it.
+accepts 1 $train -steps 6 -precision fp16 -monitor csv:short.csv
+near "$(loss wide.csv)" "$(loss short.csv)" 0.01
+lacks "does not fit fp16"
+high="$train -precision fp16 -precision_loss_scale 16777216"
+accepts 1 $high -steps 8
+digest=$(grep "parameter digest 0x" out)
+says "step 0: the gradient does not fit fp16 at this scale of the loss: the step is skipped, the scale is 8388608 now"
+skipped=$(grep -c "does not fit fp16" out)
+[ "$skipped" -lt 8 ] || fail "no step fits"
+accepts 4 $high -steps 8 -partition_stages 2 -partition_replicas 2
+says "$digest"
+accepts 2 $high -steps 8 -partition_stages 2 -device_type far
+says "$digest"
+accepts 2 $high -steps 3 -partition_stages 2 -checkpoint_dir high
+accepts 2 $high -steps 8 -partition_replicas 2 -checkpoint_dir high -resume
+says "$digest"
+refuses 2 "a loss scale of 1000: a power of two from 1 to 16777216 is needed" $train -steps 1 -precision fp16 -precision_loss_scale 1000
+
 # Plans know the bytes of types; a plan is of its network's precision.
 plan="plan -graph gpt:layers=8,hidden=256,heads=4,sequence=128 -machine_file h200 -batch_size 64 -microbatch_size 8 \
   -partition_type manual -partition_cuts blocks.4.ln1 -partition_replicas 1"
@@ -85,5 +104,4 @@ refuses 2 "precision bf16, but the network's is fp32" train -graph gpt:layers=8,
   -steps 1 -plan_load narrow.txt
 refuses 1 "fits no node of the network" $train -precision bf16 -precision_keep 'nothing*'
 refuses 1 "precision" $train -precision bf8
-refuses 1 "precision fp16 is not supported yet" $train -precision fp16
 finish

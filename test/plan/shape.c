@@ -25,9 +25,6 @@ static const struct {
      "2 replicas, saved offload",
      "stage 1: policy offload of saved tensors is not supported yet; saved in its shape must be "
      "keep or recompute"},
-    {{2, 1, 1, RENGA_SHARD_NOTHING, RENGA_SAVED_KEEP, RENGA_PRECISION_FP16, 1},
-     "2 replicas, precision fp16",
-     "stage 1: precision fp16 is not supported yet; precision in its shape must be fp32 or bf16"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 
