@@ -5,8 +5,11 @@
 RENGA_BEGIN_DECLS
 
 /* -comm_transport: how tensors get from one rank's device to another's. */
-#define RENGA_TRANSPORT_MPI "mpi"       /* MPI gets the device's memory, which is the host's */
-#define RENGA_TRANSPORT_STAGED "staged" /* by way of memory of the host */
+#define RENGA_TRANSPORT_AUTO "auto"             /* what fits devices and MPI */
+#define RENGA_TRANSPORT_MPI "mpi"               /* MPI gets the device's memory, the host's */
+#define RENGA_TRANSPORT_MPI_DEVICE "mpi_device" /* MPI gets the device's own memory */
+#define RENGA_TRANSPORT_STAGED "staged"         /* by way of memory of the host */
+#define RENGA_TRANSPORT_NCCL "nccl"             /* from device to device, by NCCL */
 
 RengaErrorCode RengaCommCreate(MPI_Comm user, RengaComm *comm); /* a private duplicate */
 /* The same by the number that a communicator has in Fortran. */
@@ -34,8 +37,6 @@ RengaErrorCode RengaCommReceive(RengaComm comm, void *buffer, size_t bytes, int 
 RengaErrorCode RengaCommTest(RengaComm comm, RengaRequest *request, bool *done);
 /* what: printed when nothing moves for the timeout: "stage 1 waits for forward 3 of stage 0". */
 RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *what);
-/* No longer wanted: a receive for which nothing has come is withdrawn. */
-RengaErrorCode RengaCommCancel(RengaComm comm, RengaRequest *request, const char *what);
 RengaErrorCode RengaCommProgress(RengaComm comm); /* cheap: call between kernels */
 RengaErrorCode RengaCommSetTimeout(RengaComm comm, double seconds); /* 0: never; 300 at first */
 RengaErrorCode RengaCommGetTimeout(RengaComm comm, double *seconds);
@@ -106,12 +107,17 @@ RengaErrorCode RengaBlocksDestroy(RengaBlocks *blocks);
    send, receive: of no more than that, in one order of all messages between two ranks under a tag;
    a message of 0 bytes may come instead of what is awaited.
    test: bytes, where it is not NULL: of what arrived. An error is told once; done says whether the
-   message is. */
+   message is.
+   together: NULL, or messages are queued work, as what the adder does is, and nobody tests them:
+   all that a sum begins between together(true) and together(false) runs at once, behind what was
+   queued before; none is empty. take: what is queued from now on finds the result. */
 typedef struct {
   RengaErrorCode (*reserve)(void *user, int count, size_t bytes);
   RengaErrorCode (*send)(void *user, int place, const void *from, size_t bytes, int to, int tag);
   RengaErrorCode (*receive)(void *user, int place, void *to, size_t room, int from, int tag);
   RengaErrorCode (*test)(void *user, int place, bool *done, size_t *bytes);
+  RengaErrorCode (*together)(void *user, bool begin);
+  RengaErrorCode (*take)(void *user);
   void *user;
 } RengaCommCarrier;
 /* Sums over all ranks of comm, several at once: all ranks begin them in the same order, and test

@@ -3,7 +3,7 @@
    A round is a row of steps; each is done when what it waits for has come. Pieces of the next round
    are on their way while this one's are added. A rank that failed goes through all its messages
    too, and sends them empty: so none is left under way, and all who lack a part of the sum learn
-   of it. */
+   of it. Where the carrier queues messages, nobody waits: all rounds are queued at once. */
 #include "sum.h"
 
 enum { ADD_MOST = 64 * 1024 }; /* elements added at a time: operands stay in caches */
@@ -22,14 +22,20 @@ static void SumNote(RengaCommSum sum, RengaErrorCode code)
   if (code) sum->spoiled = true;
 }
 
+/* By a carrier whose messages are queued work. */
+static bool IsQueued(const struct _RengaCommSum *sum)
+{
+  return sum->carrier.together != NULL;
+}
+
 /* A message that is under way from an earlier try is not begun again. */
 static RengaErrorCode SumSend(RengaCommSum sum, const char *from, int64_t length, int to, int tag,
                               int place)
 {
-  const size_t bytes = sum->spoiled ? 0 : (size_t)length * sum->element;
+  const size_t bytes = sum->spoiled && !IsQueued(sum) ? 0 : (size_t)length * sum->element;
   if (sum->open[place]) return RENGA_SUCCESS;
   RengaCall(sum->carrier.send(sum->carrier.user, place, from, bytes, to, tag));
-  sum->open[place] = true;
+  sum->open[place] = !IsQueued(sum);
   return RENGA_SUCCESS;
 }
 
@@ -39,7 +45,7 @@ static RengaErrorCode SumReceive(RengaCommSum sum, char *to, int64_t length, int
   const size_t room = (size_t)length * sum->element;
   if (sum->open[place]) return RENGA_SUCCESS;
   RengaCall(sum->carrier.receive(sum->carrier.user, place, to, room, from, tag));
-  sum->open[place] = true;
+  sum->open[place] = !IsQueued(sum);
   return RENGA_SUCCESS;
 }
 
@@ -191,9 +197,10 @@ static RengaErrorCode AddPieces(RengaCommSum sum, bool *done)
 {
   int64_t begin;
   const int64_t length = SumChunk(sum, sum->comm->rank, sum->round, &begin);
+  const int64_t most = IsQueued(sum) ? length : ADD_MOST;
   (void)done;
-  for (int64_t at = 0; at < length && !sum->spoiled; at += ADD_MOST)
-    SumNote(sum, AddRange(sum, begin, at, length - at < ADD_MOST ? length - at : ADD_MOST));
+  for (int64_t at = 0; at < length && !sum->spoiled; at += most)
+    SumNote(sum, AddRange(sum, begin, at, length - at < most ? length - at : most));
   return RENGA_SUCCESS;
 }
 
@@ -269,10 +276,41 @@ bool RengaCommSumIsOver(const struct _RengaCommSum *sum)
   return sum->round == sum->rounds + SUM_ROUNDS;
 }
 
+/* What a round has to do with others at once: the blocks of the one before, of which nobody needs
+   the pieces any more, and its pieces. */
+static RengaErrorCode ExchangeRound(RengaCommSum sum)
+{
+  const int64_t round = sum->round;
+  bool done;
+  RengaErrorCode code = RENGA_SUCCESS;
+  RengaCall(sum->carrier.together(sum->carrier.user, true));
+  sum->round = round - 1;
+  if (round > 0) code = SendBlock(sum, &done);
+  if (round > 0 && !code) code = ReceiveBlocks(sum, &done);
+  sum->round = round;
+  if (round < sum->rounds && !code) code = StartPieces(sum, round);
+  RengaKeepFirst_Private(&code, sum->carrier.together(sum->carrier.user, false));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
+/* All of it, where messages are queued. Others wait for a rank whose queue takes no more until the
+   time limit. */
+static void QueueAll(RengaCommSum sum)
+{
+  bool done;
+  for (sum->round = 0; sum->round <= sum->rounds && !sum->code; sum->round++) {
+    SumNote(sum, ExchangeRound(sum));
+    if (sum->round < sum->rounds && !sum->code) AddPieces(sum, &done);
+  }
+  sum->round = sum->rounds + SUM_ROUNDS;
+}
+
 void RengaCommSumAdvance(RengaCommSum sum)
 {
   if (sum->busy || sum->stall) return;
   sum->busy = true;
+  if (IsQueued(sum) && !RengaCommSumIsOver(sum)) QueueAll(sum);
   for (bool done = true; done && !RengaCommSumIsOver(sum);) {
     sum->stall = round_steps[sum->step](sum, &done);
     if (sum->stall) break;

@@ -388,7 +388,7 @@ RengaErrorCode RengaCommPause_Private(RengaComm comm, RengaWait *wait)
    RENGA_ERR_TIMEOUT after the time of RengaCommSetTimeout without any message moving; the sentence
    then names the ranks that gave no sign. The buffers of messages that were under way stay MPI's.
 
-   See also: RengaCommTest(), RengaCommCancel(), RengaCommSetTimeout()
+   See also: RengaCommTest(), RengaCommSetTimeout()
 @*/
 RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *what)
 {
@@ -406,37 +406,6 @@ RengaErrorCode RengaCommWait(RengaComm comm, RengaRequest *request, const char *
   }
   RengaLogEventEnd(comm->event[RENGA_COMM_EVENT_WAIT], 0, 0, 0);
   RequestEnd(comm, request);
-  return RENGA_SUCCESS;
-}
-
-/*@
-   RengaCommCancel - end a message that is no longer wanted
-
-   Not collective
-
-   Input:
-   . comm - the ranks
-   . request - set to NULL; NULL is done
-   . what - as of RengaCommWait
-
-   Errors: RENGA_ERR_TIMEOUT where MPI does not give the message back within the time limit;
-   RENGA_ERR_LIBRARY from MPI.
-
-   Notes: a receive for which nothing has come is withdrawn, and what its buffer holds is of no
-   meaning. All else is waited for: what was sent cannot be called back.
-
-   See also: RengaCommWait()
-@*/
-RengaErrorCode RengaCommCancel(RengaComm comm, RengaRequest *request, const char *what)
-{
-  RengaCheckPointer(comm);
-  RengaCheckPointer(request);
-  RengaRequest r = *request;
-  if (r == NULL) return RENGA_SUCCESS;
-  for (int p = r->parts_done; r->receives && p < r->parts; p++)
-    RengaCallMPI(MPI_Cancel(&r->part[p]));
-  r->shorter = true;
-  RengaCall(RengaCommWait(comm, request, what));
   return RENGA_SUCCESS;
 }
 

@@ -211,6 +211,7 @@ RengaErrorCode RengaCommSumEnd(RengaCommSum *sum, const char *what, bool *whole)
   RengaCall(code);
   *whole = !(*sum)->spoiled;
   code = (*sum)->code;
+  if (!code && (*sum)->carrier.take) code = (*sum)->carrier.take((*sum)->carrier.user);
   RengaCommSumLeave(*sum);
   SumFree(sum);
   RengaCall(code);

@@ -200,3 +200,8 @@ RengaErrorCode RengaEventDestroy(RengaDevice device, RengaEvent *event)
   if (*event) RengaCall(device->ops->eventdestroy(device, event));
   return RENGA_SUCCESS;
 }
+
+const RengaFabric *RengaDeviceGetFabric_Private(RengaDevice device)
+{
+  return device->ops->fabric;
+}

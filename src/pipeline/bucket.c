@@ -192,7 +192,7 @@ static RengaErrorCode StartSum(Chunk *chunk, Pass *pass, GradientBucket *bucket,
                                  .result = chunk->gradients.sum + begin,
                                  .work = bucket->work,
                                  .work_bytes = WorkOfBucket(chunk),
-                                 .adder = {.begin = RengaChunkAdd_Private, .user = chunk},
+                                 .adder = RengaConvoyGetAdder_Private(bucket->convoy),
                                  .carrier = RengaConvoyGetCarrier_Private(bucket->convoy)};
   do code = start(chunk->group, &task, &bucket->sum);
   while (RengaPipelineTryAgain_Private(chunk->pipeline, pass, code, &attempt));

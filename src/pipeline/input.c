@@ -93,7 +93,7 @@ static RengaErrorCode ReadThroughRing(Chunk *chunk, const Pass *pass, const Prog
 {
   const InputRing *ring = &chunk->inputs;
   const int64_t slot = i % chunk->slots;
-  RengaCall(RengaEventSynchronize(chunk->device, ring->copied[slot]));
+  RengaCall(RengaPipelineAwaitEvent_Private(chunk->pipeline, ring->copied[slot]));
   RengaCall(
       ReadAllFields(chunk, pass, program, number, ring->host + slot * chunk->sizes.input_bytes));
   RengaCall(CopyInstance(chunk, program, slot));

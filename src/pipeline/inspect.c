@@ -43,7 +43,7 @@ static RengaErrorCode FetchGradient(RengaPipeline pipeline, const void *here, si
                                     void *to)
 {
   RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_DEVICE_TO_HOST, to, here, bytes));
-  RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+  RengaCall(RengaPipelineAwaitDevice_Private(pipeline));
   return RENGA_SUCCESS;
 }
 

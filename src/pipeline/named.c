@@ -150,7 +150,7 @@ static RengaErrorCode SetPart(RengaPipeline pipeline, const NamedTensor *named,
            bytes);
   RengaCall(RengaDeviceCopy(pipeline->device, NULL, RENGA_HOST_TO_DEVICE, row->data, named->part,
                             (size_t)RengaPersistentGetBytes(row)));
-  RengaCall(RengaStreamSynchronize(pipeline->device, NULL));
+  RengaCall(RengaPipelineAwaitDevice_Private(pipeline));
   return RENGA_SUCCESS;
 }
 

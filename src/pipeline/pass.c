@@ -51,9 +51,10 @@ RengaErrorCode RengaPipelineRunTogether_Private(RengaPipeline pipeline, Pass *pa
   if (!pass->code) pass->code = RengaPipelinePrepare_Private(pipeline, pass);
   RengaErrorCode code = RengaPipelineAskAll_Private(pipeline, pass);
   if (!code) code = WorkThroughList(pipeline, pass);
+  if (code) RengaPipelineBreak_Private(pipeline, code); /* the device ends, too */
   const RengaErrorCode end = EndPass(pipeline, pass);
-  if (!code) code = end;
-  if (code) RengaPipelineBreak_Private(pipeline, code);
+  if (!code && end) RengaPipelineBreak_Private(pipeline, end);
+  RengaKeepFirst_Private(&code, end);
   RengaCall(code);
   if (pass->refused || RengaPassHasFailed_Private(pass))
     RengaCall(RengaPipelineFailTogether_Private(pipeline, pass));

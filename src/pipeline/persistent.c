@@ -20,7 +20,7 @@ static RengaErrorCode FillRun(const Chunk *chunk, RengaValue whole, int64_t firs
     RengaCall(RengaGraphInitializeValue(outline->graph, whole, seed, first + at, part, piece));
     RengaCall(RengaDeviceCopy(chunk->device, NULL, RENGA_HOST_TO_DEVICE, to + at, piece,
                               (size_t)part * sizeof *piece));
-    RengaCall(RengaStreamSynchronize(chunk->device, NULL)); /* the piece is used again */
+    RengaCall(RengaPipelineAwaitDevice_Private(chunk->pipeline)); /* the piece is used again */
   }
   return RENGA_SUCCESS;
 }

@@ -264,6 +264,7 @@ RengaErrorCode RengaPipelineFailTogether_Private(RengaPipeline pipeline, const P
 int64_t RengaChunkTiedBytes_Private(const Chunk *chunk);
 RengaErrorCode RengaPipelineExchangeTied_Private(RengaPipeline pipeline, Pass *pass);
 RengaErrorCode RengaChunkSetUpTied_Private(Chunk *chunk);
+bool RengaChunkExchanges_Private(const Chunk *chunk, int from, int to);
 RengaErrorCode RengaChunkFreeTied_Private(Chunk *chunk);
 /* rank.c: back to what the pipeline was before set-up */
 RengaErrorCode RengaPipelineForget_Private(RengaPipeline pipeline);
@@ -329,6 +330,11 @@ RengaErrorCode RengaChunkQueueResults_Private(Chunk *chunk, const Pass *pass,
                                               const Program *program, int64_t i);
 RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pass);
 void RengaPipelineEndWork_Private(RengaPipeline pipeline);
+/* All work of the default stream, within the time limit. */
+RengaErrorCode RengaPipelineAwaitDevice_Private(RengaPipeline pipeline);
+RengaErrorCode RengaPipelineAwaitEvent_Private(RengaPipeline pipeline, RengaEvent event);
+/* route.c */
+RengaErrorCode RengaPipelineConnect_Private(RengaPipeline pipeline);
 /* run.c */
 RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *program,
                                          ProgramPart part, const RengaKernelContext *context);

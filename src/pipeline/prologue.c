@@ -37,7 +37,7 @@ static RengaErrorCode TakeShares(Chunk *chunk, Pass *pass)
 {
   const Portion *portion = &chunk->portion;
   const int64_t local = portion->last - portion->first;
-  RengaCall(RengaStreamSynchronize(chunk->device, NULL));
+  RengaCall(RengaPipelineAwaitDevice_Private(chunk->pipeline));
   for (int s = 0; s < chunk->n_sums && !pass->failed; s++)
     for (int64_t i = 0; i < local; i++)
       portion->share[s * pass->microbatches + portion->first + i] =

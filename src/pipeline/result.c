@@ -38,14 +38,35 @@ static void KeepLosses(const Chunk *chunk, Pass *pass)
     pass->loss[number] = (double)portion->taken.loss[number - portion->first];
 }
 
+static void DescribeWork(RengaPipeline pipeline, size_t size, char what[])
+{
+  snprintf(what, size, "rank %d waits for its device in step %lld",
+           RengaCommGetRank(pipeline->rank.all), (long long)pipeline->step);
+}
+
+RengaErrorCode RengaPipelineAwaitDevice_Private(RengaPipeline pipeline)
+{
+  char what[96];
+  DescribeWork(pipeline, sizeof what, what);
+  RengaCall(RengaTransportAwait_Private(pipeline->rank.transport, NULL, what));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaPipelineAwaitEvent_Private(RengaPipeline pipeline, RengaEvent event)
+{
+  char what[96];
+  DescribeWork(pipeline, sizeof what, what);
+  RengaCall(RengaTransportAwaitEvent_Private(pipeline->rank.transport, event, what));
+  return RENGA_SUCCESS;
+}
+
 /* All work of this rank is done: here a training step waits for the device, as all ranks know loss
    and norm before any parameter changes. Errors that it found late are noted, and results are where
    the sums look for them. Fails only where others cannot be told of an error. */
 RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pass)
 {
   Rank *rank = &pipeline->rank;
-  RengaCall(
-      RengaPipelineNote_Private(pipeline, pass, RengaStreamSynchronize(pipeline->device, NULL)));
+  RengaCall(RengaPipelineNote_Private(pipeline, pass, RengaPipelineAwaitDevice_Private(pipeline)));
   pass->taken = true;
   for (int c = 0; c < rank->n_chunks && !pass->failed; c++) {
     KeepLosses(&rank->chunk[c], pass);
@@ -56,9 +77,10 @@ RengaErrorCode RengaPipelineTakeResults_Private(RengaPipeline pipeline, Pass *pa
 }
 
 /* Before what the pass had on the host is freed. Errors of work that is still under way here are
-   those of a pass that is not made, or failed already. */
+   those of a pass that is not made, or failed already; work that never ends keeps what it uses. */
 void RengaPipelineEndWork_Private(RengaPipeline pipeline)
 {
-  RengaStreamSynchronize(pipeline->device, NULL);
-  if (pipeline->rank.copies) RengaStreamSynchronize(pipeline->device, pipeline->rank.copies);
+  RengaTransport transport = pipeline->rank.transport;
+  RengaTransportDrain_Private(transport, NULL);
+  if (pipeline->rank.copies) RengaTransportDrain_Private(transport, pipeline->rank.copies);
 }

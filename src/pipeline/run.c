@@ -65,7 +65,7 @@ RengaErrorCode RengaChunkRunPart_Private(Chunk *chunk, Pass *pass, Program *prog
   RengaDeviceHoldSignals_Private();
   RengaErrorCode code = RunSequence(chunk, pass, &program->part[part], context);
   RengaDeviceReleaseSignals_Private();
-  if (!code && RengaLogIsWanted_Private()) code = RengaStreamSynchronize(chunk->device, NULL);
+  if (!code && RengaLogIsWanted_Private()) code = RengaPipelineAwaitDevice_Private(chunk->pipeline);
   RengaCall(code);
   return RENGA_SUCCESS;
 }

@@ -148,12 +148,20 @@ static RengaErrorCode MakeGroups(RengaPipeline pipeline)
   return RENGA_SUCCESS;
 }
 
-/* The moments are known on idle ranks too. */
-static RengaErrorCode MakeMemory(RengaPipeline pipeline)
+/* Collective; what it takes of the device for a moment it gives back before the memory is made. */
+static RengaErrorCode ConnectRanks(RengaPipeline pipeline)
 {
   Rank *rank = &pipeline->rank;
   RengaCall(RengaTransportCreate_Private(rank->all, pipeline->device, pipeline->settings->transport,
                                          &rank->transport));
+  RengaCall(RengaPipelineConnect_Private(pipeline));
+  return RENGA_SUCCESS;
+}
+
+/* The moments are known on idle ranks too. */
+static RengaErrorCode MakeMemory(RengaPipeline pipeline)
+{
+  Rank *rank = &pipeline->rank;
   RengaCall(RengaOptimizerGetMoments(pipeline->optimizer, &rank->n_moments, &rank->moment));
   if (!RengaDeviceIsHost(pipeline->device)) {
     RengaCall(RengaStreamCreate(pipeline->device, &rank->copies));
@@ -166,7 +174,7 @@ static RengaErrorCode MakeMemory(RengaPipeline pipeline)
 static RengaErrorCode MakeValues(RengaPipeline pipeline)
 {
   RengaCall(RengaPipelineSetUpPersistents_Private(pipeline));
-  RengaCall(RengaStreamSynchronize(pipeline->device, NULL)); /* constants lie in the network */
+  RengaCall(RengaPipelineAwaitDevice_Private(pipeline)); /* constants lie in the network */
   for (int c = 0; c < pipeline->rank.n_chunks; c++)
     RengaChunkSetBases_Private(&pipeline->rank.chunk[c], true, 0);
   return RENGA_SUCCESS;
@@ -187,6 +195,7 @@ static RengaErrorCode RunPhases(RengaPipeline pipeline)
                                                            RengaPipelineCheckAgreement_Private,
                                                            MakeChunks,
                                                            MakeGroups,
+                                                           ConnectRanks,
                                                            MakeMemory,
                                                            MakeValues,
                                                            ShowTransport};

@@ -39,6 +39,18 @@ static bool IsShared(Chunk *chunk, const Parameter *parameter)
   return false;
 }
 
+/* Whether a stage sends uses of some parameter to another, of which one is the chunk's. */
+bool RengaChunkExchanges_Private(const Chunk *chunk, int from, int to)
+{
+  for (int p = 0; p < chunk->n_parameters; p++) {
+    const Parameter *parameter = &chunk->parameter[p];
+    if (parameter->trained && UsesIn(chunk, parameter, from) > 0 &&
+        UsesIn(chunk, parameter, to) >= 0)
+      return true;
+  }
+  return false;
+}
+
 /* Memory for the uses of other stages, of one parameter at a time. */
 int64_t RengaChunkTiedBytes_Private(const Chunk *chunk)
 {
@@ -135,7 +147,7 @@ static RengaErrorCode PostSends(Chunk *chunk, Pass *pass, const Parameter *param
 {
   const void *own = RengaChunkVectorOf_Private(chunk, parameter, ROLE_GRADIENT).data;
   const size_t bytes = (size_t)UseBytes(chunk, parameter, parameter->n_uses);
-  const int tag = chunk->outline->n_messages + parameter->number;
+  const int tag = chunk->outline->n_messages; /* of all parameters, which follow each other */
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   for (int r = chunk->replica; bytes > 0 && r < others; r += chunk->replicas) {
     RengaErrorCode code;
@@ -156,7 +168,7 @@ static RengaErrorCode PostOne(Chunk *chunk, Pass *pass, const Parameter *paramet
   const int others = RengaPlanGetStage(chunk->outline->plan, stage)->shape.replicas;
   const int peer = RengaPlanGetRank(chunk->outline->plan, stage, chunk->replica % others);
   const size_t bytes = (size_t)UseBytes(chunk, parameter, UsesIn(chunk, parameter, stage));
-  const int tag = chunk->outline->n_messages + parameter->number;
+  const int tag = chunk->outline->n_messages; /* of all parameters, which follow each other */
   RengaErrorCode code;
   int attempt = 0;
   do code = RengaParcelReceive_Private(chunk->exchange[chunk->n_exchanges], to, bytes, peer, tag);

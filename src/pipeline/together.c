@@ -45,9 +45,10 @@ RengaErrorCode RengaPipelineCheckReady_Private(RengaPipeline pipeline)
 }
 
 /* After an error that leaves messages under way, for ever: no wait for others makes sense, and
-   memory that MPI may write stays. */
+   memory that MPI may write stays. What the device does with messages ends. */
 void RengaPipelineBreak_Private(RengaPipeline pipeline, RengaErrorCode code)
 {
+  if (!pipeline->rank.together.left) RengaTransportAbort_Private(pipeline->rank.transport);
   pipeline->rank.together.broken = code;
   pipeline->rank.together.left = true;
   RengaWatchBreak_Private(pipeline->hdr.comm);

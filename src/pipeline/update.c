@@ -40,7 +40,7 @@ RengaErrorCode RengaPipelineAwaitUpdate_Private(RengaPipeline pipeline)
   Rank *rank = &pipeline->rank;
   if (!rank->updating) return RENGA_SUCCESS;
   rank->updating = false;
-  RengaCall(RengaEventSynchronize(pipeline->device, rank->updated));
+  RengaCall(RengaPipelineAwaitEvent_Private(pipeline, rank->updated));
   return RENGA_SUCCESS;
 }
 

@@ -63,14 +63,8 @@ static RengaErrorCode MeasureLink(RengaComm comm, int partner, RengaMachineLevel
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode AddOnDevice(void *user, RengaDataType type, int64_t count, void *y,
-                                  const void *x)
-{
-  RengaCall(RengaDeviceAdd(user, NULL, type, count, y, x));
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode TimeSums(RengaComm group, const RengaCommSumTask *task, double *seconds)
+static RengaErrorCode TimeSums(RengaComm group, RengaTransport transport,
+                               const RengaCommSumTask *task, double *seconds)
 {
   double value[SUMS];
   for (int s = -1; s < SUMS; s++) {
@@ -81,6 +75,7 @@ static RengaErrorCode TimeSums(RengaComm group, const RengaCommSumTask *task, do
     RengaCall(RengaCommSumBegin(group, task, &sum));
     RengaErrorCode code = RengaCommSumEnd(&sum, what, &whole);
     if (sum) RengaCommSumCancel(&sum, what);
+    if (!code) code = RengaTransportAwait_Private(transport, NULL, what);
     RengaCall(code);
     if (s >= 0) value[s] = MPI_Wtime() - begin;
   }
@@ -89,9 +84,11 @@ static RengaErrorCode TimeSums(RengaComm group, const RengaCommSumTask *task, do
 }
 
 /* By what moves the gradients of replicas, too. */
-static RengaErrorCode TimeCarriedSums(RengaComm group, RengaDevice device, RengaCommSumTask *task,
+static RengaErrorCode TimeCarriedSums(RengaComm group, RengaProfile profile, RengaCommSumTask *task,
                                       double *seconds)
 {
+  RengaDevice device = RengaMeasuredDevice_Private(profile);
+  const char *type = NULL;
   const int size = RengaCommGetSize(group);
   RengaTransport transport = NULL;
   RengaConvoy convoy = NULL;
@@ -103,12 +100,15 @@ static RengaErrorCode TimeCarriedSums(RengaComm group, RengaDevice device, Renga
   if (gathered > places) places = gathered;
   if (other > room) room = other;
   RengaCall(RengaObjectGetComm(group, &ranks));
-  RengaErrorCode code = RengaTransportCreate_Private(group, device, NULL, &transport);
+  if (profile->settings) RengaCall(RengaSettingsGetTransport(profile->settings, &type));
+  RengaErrorCode code = RengaTransportCreate_Private(group, device, type, &transport);
+  if (!code) code = RengaTransportConnect_Private(transport, 0, NULL, 1, &group);
   if (!code) code = RengaConvoyCreate_Private(transport, group, places, room, &convoy);
   code = RengaErrorAgree(ranks, code);
   if (!code) {
     task->carrier = RengaConvoyGetCarrier_Private(convoy);
-    code = TimeSums(group, task, seconds);
+    task->adder = RengaConvoyGetAdder_Private(convoy);
+    code = TimeSums(group, transport, task, seconds);
   }
   if (convoy) RengaConvoyDestroy_Private(&convoy);
   if (transport) RengaTransportDestroy_Private(&transport);
@@ -117,9 +117,10 @@ static RengaErrorCode TimeCarriedSums(RengaComm group, RengaDevice device, Renga
 }
 
 /* vectors: zeros; the piece of this rank, the result, then work memory. */
-static RengaErrorCode TimeSumsOf(RengaComm group, RengaDevice device, RengaCommSumTask *task,
+static RengaErrorCode TimeSumsOf(RengaComm group, RengaProfile profile, RengaCommSumTask *task,
                                  char *vectors, double *seconds)
 {
+  RengaDevice device = RengaMeasuredDevice_Private(profile);
   static const int64_t whole[2] = {0, SUM_COUNT};
   const RengaPartialSum piece = {RengaCommGetRank(group), 1, vectors};
   const size_t bytes = SUM_COUNT * RengaDataTypeSize(task->type);
@@ -129,15 +130,16 @@ static RengaErrorCode TimeSumsOf(RengaComm group, RengaDevice device, RengaCommS
   task->result = vectors + bytes;
   task->work = vectors + 2 * bytes;
   RengaCall(RengaBlocksCreate(RengaCommGetSize(group), 1, whole, &task->blocks));
-  const RengaErrorCode code = TimeCarriedSums(group, device, task, seconds);
+  const RengaErrorCode code = TimeCarriedSums(group, profile, task, seconds);
   RengaBlocksDestroy(&task->blocks);
   RengaCall(code);
   return RENGA_SUCCESS;
 }
 
 /* Each rank of the group has one leaf. */
-static RengaErrorCode MeasureSum(RengaComm group, RengaDevice device, double *seconds)
+static RengaErrorCode MeasureSum(RengaComm group, RengaProfile profile, double *seconds)
 {
+  RengaDevice device = RengaMeasuredDevice_Private(profile);
   const int size = RengaCommGetSize(group);
   int64_t *leaves = NULL;
   char *vectors = NULL;
@@ -146,11 +148,11 @@ static RengaErrorCode MeasureSum(RengaComm group, RengaDevice device, double *se
   RengaCommSumTask task = {.type = sum_type,
                            .n_leaves = size,
                            .leaves = leaves,
-                           .work_bytes = RengaCommTreeWork(size, size, leaves, sum_type, SUM_COUNT),
-                           .adder = {.begin = AddOnDevice, .user = device}};
+                           .work_bytes =
+                               RengaCommTreeWork(size, size, leaves, sum_type, SUM_COUNT)};
   RengaErrorCode code = RengaDeviceMalloc(
       device, 2 * SUM_COUNT * RengaDataTypeSize(sum_type) + task.work_bytes, &vectors);
-  if (!code) code = TimeSumsOf(group, device, &task, vectors, seconds);
+  if (!code) code = TimeSumsOf(group, profile, &task, vectors, seconds);
   if (vectors) RengaDeviceFree(device, &vectors);
   RengaFree(&leaves);
   RengaCall(code);
@@ -193,13 +195,14 @@ static double ReduceBandwidth(double seconds, int replicas, double latency, doub
   return 2 * (replicas - 1) * piece / fmax(rest, 0.05 * seconds);
 }
 
-static RengaErrorCode MeasureLevel(RengaComm group, RengaComm comm, RengaDevice device, int partner,
+static RengaErrorCode MeasureLevel(RengaComm group, RengaProfile profile, int partner,
                                    double memory, RengaMachineLevel *level)
 {
+  RengaComm comm = profile->hdr.owner;
   const int replicas = RengaCommGetSize(group);
   double seconds;
   RengaCall(MeasureLink(comm, partner, level));
-  RengaCall(MeasureSum(group, device, &seconds));
+  RengaCall(MeasureSum(group, profile, &seconds));
   RengaCall(RengaCommBroadcast(comm, &seconds, sizeof seconds, 0, what));
   int count = replicas;
   RengaCall(RengaCommBroadcast(comm, &count, sizeof count, 0, what));
@@ -226,8 +229,8 @@ static RengaErrorCode FindLevel(RengaProfile profile, const LinkLayout *layout, 
   }
   if (!known) {
     if (within) RengaCall(RengaCommSplit(comm, layout->node, layout->local_rank, &group));
-    RengaErrorCode code = MeasureLevel(group, comm, RengaMeasuredDevice_Private(profile),
-                                       within ? layout->neighbour : layout->away, memory, level);
+    RengaErrorCode code =
+        MeasureLevel(group, profile, within ? layout->neighbour : layout->away, memory, level);
     const RengaErrorCode freed = within ? RengaCommDestroy(&group) : RENGA_SUCCESS;
     RengaCall(code ? code : freed);
     const double found[3] = {level->latency, 1 / level->bandwidth, 1 / level->reduce_bandwidth};

@@ -19,7 +19,7 @@
    . -pipeline_reduction - ordered or unordered
    . -pipeline_buckets - parts of a stage's gradients, each summed over the replicas by itself
    . -pipeline_chunks - stages that each rank computes
-   . -comm_transport - how tensors travel between ranks: mpi or staged
+   . -comm_transport - how tensors travel between ranks: auto, mpi, mpi_device, staged or nccl
 
    Errors: RENGA_ERR_OPTION for a bad value, or options that do not go together; RENGA_ERR_ORDER
    where the settings are of a pipeline that is set up.

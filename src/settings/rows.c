@@ -16,10 +16,11 @@ static const RengaOptionRow rows[] = {
      "parts of a stage's gradients, each summed over the replicas by itself"},
     {"pipeline_chunks", RENGA_OPTION_INT, "0", AT(chunks), NULL, 0, RENGA_CHUNKS_MOST,
      "stages that each rank computes, for -partition_type even, tree and manual; 0: one"},
-    {"comm_transport", RENGA_OPTION_STRING, NULL, AT(transport),
-     RENGA_TRANSPORT_MPI "|" RENGA_TRANSPORT_STAGED, 0, 0,
-     "how tensors travel: the device's memory is MPI's, or is copied to the host's for it; mpi "
-     "where it is the host's"},
+    {"comm_transport", RENGA_OPTION_STRING, RENGA_TRANSPORT_AUTO, AT(transport),
+     RENGA_TRANSPORT_AUTO "|" RENGA_TRANSPORT_MPI "|" RENGA_TRANSPORT_MPI_DEVICE
+                          "|" RENGA_TRANSPORT_STAGED "|" RENGA_TRANSPORT_NCCL,
+     0, 0,
+     "how tensors travel: MPI has the host's memory, or the device's; by way of the host; by NCCL"},
 };
 enum { N_ROWS = sizeof rows / sizeof rows[0] };
 

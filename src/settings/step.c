@@ -40,7 +40,7 @@ RengaErrorCode RengaSettingsSetSchedule(RengaSettings settings, const char *type
    . settings - the settings
 
    Output:
-   . type - lent; NULL: nothing was said
+   . type - lent
 
    Errors: none beyond bad arguments.
 
@@ -277,8 +277,11 @@ RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
    Input:
    . settings - the settings
    . type - RENGA_TRANSPORT_MPI: MPI gets the device's memory, which must be the host's;
-     RENGA_TRANSPORT_STAGED: it is copied to memory of the host and from there; NULL: mpi where
-     the device's memory is the host's, else staged
+     RENGA_TRANSPORT_MPI_DEVICE: or need not be, where MPI can send it, which is tried out;
+     RENGA_TRANSPORT_STAGED: it is copied to memory of the host and from there;
+     RENGA_TRANSPORT_NCCL: it goes from GPU to GPU, one for each rank; RENGA_TRANSPORT_AUTO, or
+     NULL: mpi where the device's memory is the host's, else the first of nccl, mpi_device and
+     staged that goes
 
    Options:
    . -comm_transport - the same
@@ -292,13 +295,19 @@ RengaErrorCode RengaSettingsGetChunks(RengaSettings settings, int *chunks)
 @*/
 RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *type)
 {
-  static const char *const names[] = {RENGA_TRANSPORT_MPI, RENGA_TRANSPORT_STAGED};
+  static const char *const names[] = {RENGA_TRANSPORT_AUTO, RENGA_TRANSPORT_MPI,
+                                      RENGA_TRANSPORT_MPI_DEVICE, RENGA_TRANSPORT_STAGED,
+                                      RENGA_TRANSPORT_NCCL};
+  enum { N_NAMES = sizeof names / sizeof *names };
+  const char *wanted = type ? type : RENGA_TRANSPORT_AUTO;
+  bool known = false;
   char *copy = NULL;
   RengaCall(RengaSettingsCheckUnused_Private(settings, "RengaSettingsSetTransport"));
-  RengaCheck(!type || strcmp(type, names[0]) == 0 || strcmp(type, names[1]) == 0, MPI_COMM_SELF,
-             RENGA_ERR_ARGUMENT, "there is no transport \"%s\": did you mean \"%s\"?", type,
-             RengaClosestName(type, 2, names));
-  if (type) RengaCall(RengaStringCopy(type, &copy));
+  for (int n = 0; n < N_NAMES; n++) known = known || strcmp(wanted, names[n]) == 0;
+  RengaCheck(known, MPI_COMM_SELF, RENGA_ERR_ARGUMENT,
+             "there is no transport \"%s\": did you mean \"%s\"?", wanted,
+             RengaClosestName(wanted, N_NAMES, names));
+  RengaCall(RengaStringCopy(wanted, &copy));
   RengaFree(&settings->transport);
   settings->transport = copy;
   return RENGA_SUCCESS;
@@ -313,7 +322,7 @@ RengaErrorCode RengaSettingsSetTransport(RengaSettings settings, const char *typ
    . settings - the settings
 
    Output:
-   . type - lent; NULL: nothing was said
+   . type - lent
 
    Errors: none beyond bad arguments.
 

@@ -1,16 +1,35 @@
 /* Convoys: the parcels that carry the messages of a sum over ranks (rengacomm.h). */
 #include "transportimpl.h"
 
+/* Messages that need no staging memory have none. */
+static char *PartOfStaging(const struct _RengaConvoy *convoy, int i, size_t bytes)
+{
+  return convoy->staging ? convoy->staging + (size_t)i * bytes : NULL;
+}
+
 static RengaErrorCode FillConvoy(RengaConvoy convoy)
 {
   RengaTransport transport = convoy->transport;
-  RengaCall(RengaDeviceHostMalloc(transport->device, convoy->bytes, &convoy->staging));
-  transport->staging += convoy->bytes;
+  if (!transport->direct) {
+    RengaCall(RengaDeviceHostMalloc(transport->device, convoy->bytes, &convoy->staging));
+    transport->staging += convoy->bytes;
+  }
   RengaCall(RengaMalloc(convoy->count, &convoy->parcel));
   for (int i = 0; i < convoy->count; i++)
-    RengaCall(RengaParcelMake(transport, convoy->comm, true,
-                              convoy->staging + (size_t)i * convoy->each, convoy->each,
-                              &convoy->parcel[i]));
+    RengaCall(RengaParcelMake(transport, convoy->comm, true, PartOfStaging(convoy, i, convoy->each),
+                              convoy->each, &convoy->parcel[i]));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode EquipConvoy(RengaConvoy convoy, int places, size_t room)
+{
+  const struct _RengaTransportOps *ops = convoy->transport->ops;
+  if (ops->convoycreate) RengaCall(ops->convoycreate(convoy));
+  if (!ops->settle) return RENGA_SUCCESS;
+  convoy->count = convoy->n_cut = places;
+  convoy->each = room;
+  convoy->bytes = (size_t)places * room;
+  if (convoy->bytes > 0) RengaCall(FillConvoy(convoy));
   return RENGA_SUCCESS;
 }
 
@@ -21,14 +40,9 @@ RengaErrorCode RengaConvoyCreate_Private(RengaTransport transport, RengaComm com
   RengaCall(RengaMalloc(1, &made));
   *made = (struct _RengaConvoy){.transport = transport, .comm = comm};
   transport->users++;
-  if (transport->ops->settle) {
-    made->count = made->n_cut = places;
-    made->each = room;
-    made->bytes = (size_t)places * room;
-    const RengaErrorCode code = made->bytes > 0 ? FillConvoy(made) : RENGA_SUCCESS;
-    if (code) RengaConvoyDestroy_Private(&made);
-    RengaCall(code);
-  }
+  const RengaErrorCode code = EquipConvoy(made, places, room);
+  if (code) RengaConvoyDestroy_Private(&made);
+  RengaCall(code);
   *convoy = made;
   return RENGA_SUCCESS;
 }
@@ -43,7 +57,7 @@ static RengaErrorCode ReserveConvoy(void *user, int count, size_t bytes)
   if (bytes == convoy->each && count <= convoy->n_cut) return RENGA_SUCCESS;
   RengaCall(convoy->transport->ops->settle(convoy->transport));
   for (int i = 0; i < convoy->count; i++) {
-    convoy->parcel[i]->staging = i < count ? convoy->staging + (size_t)i * bytes : convoy->staging;
+    convoy->parcel[i]->staging = PartOfStaging(convoy, i < count ? i : 0, bytes);
     convoy->parcel[i]->room = i < count ? bytes : 0;
   }
   convoy->each = bytes;
@@ -76,8 +90,27 @@ static RengaErrorCode TestInConvoy(void *user, int place, bool *done, size_t *by
   return RENGA_SUCCESS;
 }
 
+static RengaErrorCode AddInConvoy(void *user, RengaDataType type, int64_t count, void *y,
+                                  const void *x)
+{
+  const struct _RengaConvoy *convoy = user;
+  RengaCall(RengaDeviceAdd(convoy->transport->device, convoy->stream, type, count, y, x));
+  RengaCall(RengaCommProgress(convoy->transport->hdr.owner));
+  return RENGA_SUCCESS;
+}
+
+RengaCommAdder RengaConvoyGetAdder_Private(RengaConvoy convoy)
+{
+  return (RengaCommAdder){.begin = AddInConvoy, .user = convoy};
+}
+
 RengaCommCarrier RengaConvoyGetCarrier_Private(RengaConvoy convoy)
 {
+  if (convoy->transport->ops->carrier) {
+    RengaCommCarrier carrier = *convoy->transport->ops->carrier;
+    carrier.user = convoy;
+    return carrier;
+  }
   if (convoy->count == 0) return (RengaCommCarrier){.user = NULL};
   return (RengaCommCarrier){.reserve = ReserveConvoy,
                             .send = SendInConvoy,

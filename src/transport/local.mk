@@ -1,2 +1,3 @@
-librenga_la_SOURCES += %D%/convoy.c %D%/mpi.c %D%/parcel.c %D%/staged.c %D%/transport.c
-noinst_HEADERS += include/renga/private/transport.h %D%/transportimpl.h
+librenga_la_SOURCES += %D%/await.c %D%/choose.c %D%/convoy.c %D%/gang.c %D%/mpi.c \
+  %D%/nccl.c %D%/parcel.c %D%/probe.c %D%/staged.c %D%/transport.c %D%/wires.c
+noinst_HEADERS += include/renga/private/transport.h %D%/nccl.h %D%/transportimpl.h

@@ -30,13 +30,6 @@ static RengaErrorCode Wait_MPI(RengaParcel parcel, const char *what)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode Cancel_MPI(RengaParcel parcel, const char *what)
-{
-  RengaCall(RengaCommCancel(parcel->comm, &parcel->request, what));
-  parcel->under_way = false;
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode Sum_MPI(RengaConvoy convoy, RengaDataType type, int64_t count, void *values,
                               const char *what)
 {
@@ -49,15 +42,14 @@ RengaErrorCode RengaTransportCreate_MPI(void *object)
   RengaTransport transport = object;
   const char *device;
   RengaCall(RengaDeviceGetType(transport->device, &device));
-  RengaCheck(RengaDeviceIsHost(transport->device), MPI_COMM_SELF, RENGA_ERR_SUPPORT,
+  RengaCheck(RengaDeviceIsHost(transport->device), transport->hdr.comm, RENGA_ERR_SUPPORT,
              "transport mpi gives MPI the device's own memory, and that of device %s is not the "
-             "host's: use -comm_transport staged",
+             "host's: use -comm_transport auto",
              device);
   *transport->ops = (struct _RengaTransportOps){.send = Send_MPI,
                                                 .receive = Receive_MPI,
                                                 .test = Test_MPI,
                                                 .wait = Wait_MPI,
-                                                .cancel = Cancel_MPI,
                                                 .sum = Sum_MPI,
                                                 .does = "tensors are MPI's where they lie"};
   return RENGA_SUCCESS;

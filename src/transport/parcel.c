@@ -71,12 +71,6 @@ RengaErrorCode RengaParcelWait_Private(RengaParcel parcel, const char *what)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode RengaParcelCancel_Private(RengaParcel parcel, const char *what)
-{
-  if (parcel->under_way) RengaCall(parcel->transport->ops->cancel(parcel, what));
-  return RENGA_SUCCESS;
-}
-
 RengaErrorCode RengaParcelDestroy_Private(RengaParcel *parcel)
 {
   RengaParcel p = *parcel;

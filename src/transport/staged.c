@@ -1,4 +1,5 @@
-/* Transport staged: MPI gets memory of the host, which the device copies to and from.
+/* Transport staged: MPI gets memory of the host, which the device copies to and from; and
+   mpi_device, where MPI gets the device's own (direct): the same queue without copies.
 
    A message is queued work of the device before it is MPI's, or after: nobody waits for either. A
    send waits in a queue for the event behind its copy; a receive for the event behind the last copy
@@ -10,8 +11,8 @@
 
 typedef enum {
   FREIGHT_IDLE,
-  FREIGHT_LEAVES, /* a send is copied to staging memory */
-  FREIGHT_WANTED, /* a receive waits until its staging memory is free */
+  FREIGHT_LEAVES, /* a send is copied to staging memory, or made */
+  FREIGHT_WANTED, /* a receive waits until its memory is free */
   FREIGHT_MPI,    /* MPI has it */
   FREIGHT_THERE   /* done; of a receive the copy from staging memory is queued */
 } FreightState;
@@ -26,7 +27,7 @@ typedef struct Freight {
   size_t bytes;
   int peer, tag;
   RengaEvent ready;  /* in the default stream: the memory is written, or may be */
-  RengaEvent copied; /* behind the last copy to or from staging memory */
+  RengaEvent copied; /* behind the last copy to or from staging memory; direct: as ready */
   bool copies;       /* which may not be done */
 } Freight;
 
@@ -61,6 +62,14 @@ static void LeaveYard(Yard *yard, Freight *freight)
     yard->last = freight->previous;
 }
 
+/* Direct: MPI may have the memory when what is queued now is done. */
+static RengaErrorCode MarkFreight(Freight *freight)
+{
+  RengaCall(RengaEventRecord(freight->parcel->transport->device, freight->copied, NULL));
+  freight->copies = true;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode QueueDown(Yard *yard, Freight *freight)
 {
   RengaDevice device = yard->transport->device;
@@ -78,7 +87,7 @@ static RengaErrorCode QueueDown(Yard *yard, Freight *freight)
 static RengaErrorCode QueueUp(Yard *yard, Freight *freight)
 {
   RengaDevice device = yard->transport->device;
-  if (freight->parcel->received == 0) return RENGA_SUCCESS;
+  if (freight->parcel->received == 0 || yard->transport->direct) return RENGA_SUCCESS;
   RengaCall(RengaEventWait(device, freight->ready, yard->up));
   RengaCall(RengaDeviceCopy(device, yard->up, RENGA_HOST_TO_DEVICE, freight->memory,
                             freight->parcel->staging, freight->parcel->received));
@@ -90,19 +99,20 @@ static RengaErrorCode QueueUp(Yard *yard, Freight *freight)
 static RengaErrorCode StartFreight(Freight *freight)
 {
   RengaParcel p = freight->parcel;
+  void *memory = p->transport->direct ? freight->memory : p->staging;
   p->received = freight->receives && !p->sums ? freight->bytes : 0;
   if (freight->receives && p->sums)
-    RengaCall(RengaCommReceivePart_Private(p->comm, p->staging, freight->bytes, freight->peer,
+    RengaCall(RengaCommReceivePart_Private(p->comm, memory, freight->bytes, freight->peer,
                                            freight->tag, &p->request));
   else if (freight->receives)
-    RengaCall(RengaCommReceive(p->comm, p->staging, freight->bytes, freight->peer, freight->tag,
+    RengaCall(RengaCommReceive(p->comm, memory, freight->bytes, freight->peer, freight->tag,
                                &p->request));
   else if (p->sums)
-    RengaCall(RengaCommSendPart_Private(p->comm, p->staging, freight->bytes, freight->peer,
+    RengaCall(RengaCommSendPart_Private(p->comm, memory, freight->bytes, freight->peer,
                                         freight->tag, &p->request));
   else
-    RengaCall(RengaCommSend(p->comm, p->staging, freight->bytes, freight->peer, freight->tag,
-                            &p->request));
+    RengaCall(
+        RengaCommSend(p->comm, memory, freight->bytes, freight->peer, freight->tag, &p->request));
   freight->state = FREIGHT_MPI;
   return RENGA_SUCCESS;
 }
@@ -180,7 +190,10 @@ static RengaErrorCode Send_Staged(RengaParcel parcel, const void *memory, size_t
   freight->bytes = bytes;
   freight->peer = to;
   freight->tag = tag;
-  RengaCall(QueueDown(parcel->transport->data, freight));
+  if (parcel->transport->direct)
+    RengaCall(MarkFreight(freight));
+  else
+    RengaCall(QueueDown(parcel->transport->data, freight));
   RengaCall(BeginFreight(parcel->transport->data, freight, FREIGHT_LEAVES));
   return RENGA_SUCCESS;
 }
@@ -194,7 +207,10 @@ static RengaErrorCode Receive_Staged(RengaParcel parcel, void *memory, size_t by
   freight->bytes = bytes;
   freight->peer = from;
   freight->tag = tag;
-  RengaCall(RengaEventRecord(parcel->transport->device, freight->ready, NULL));
+  if (parcel->transport->direct)
+    RengaCall(MarkFreight(freight));
+  else
+    RengaCall(RengaEventRecord(parcel->transport->device, freight->ready, NULL));
   RengaCall(BeginFreight(parcel->transport->data, freight, FREIGHT_WANTED));
   return RENGA_SUCCESS;
 }
@@ -203,7 +219,7 @@ static RengaErrorCode Receive_Staged(RengaParcel parcel, void *memory, size_t by
 static RengaErrorCode TakeFreight(Freight *freight)
 {
   RengaParcel p = freight->parcel;
-  if (freight->receives && p->received > 0)
+  if (freight->receives && p->received > 0 && !p->transport->direct)
     RengaCall(RengaEventWait(p->transport->device, freight->copied, NULL));
   freight->state = FREIGHT_IDLE;
   p->under_way = false;
@@ -245,30 +261,12 @@ static RengaErrorCode Wait_Staged(RengaParcel parcel, const char *what)
   }
 }
 
-/* A send cannot be called back. The wait for MPI is comm's: the receive is not in the yard
-   meanwhile. */
-static RengaErrorCode Cancel_Staged(RengaParcel parcel, const char *what)
-{
-  Freight *freight = parcel->data;
-  Yard *yard = parcel->transport->data;
-  if (!freight->receives) {
-    RengaCall(Wait_Staged(parcel, what));
-    return RENGA_SUCCESS;
-  }
-  if (freight->state != FREIGHT_THERE) LeaveYard(yard, freight);
-  const RengaErrorCode code = RengaCommCancel(parcel->comm, &parcel->request, what);
-  if (code) EnterYard(yard, freight);
-  RengaCall(code);
-  freight->state = FREIGHT_IDLE;
-  parcel->under_way = false;
-  return RENGA_SUCCESS;
-}
-
 static RengaErrorCode Settle_Staged(RengaTransport transport)
 {
+  static const char what[] = "the device to copy messages to and from the host";
   const Yard *yard = transport->data;
-  RengaErrorCode code = RengaStreamSynchronize(transport->device, yard->down);
-  RengaKeepFirst_Private(&code, RengaStreamSynchronize(transport->device, yard->up));
+  RengaErrorCode code = RengaTransportAwait_Private(transport, yard->down, what);
+  RengaKeepFirst_Private(&code, RengaTransportAwait_Private(transport, yard->up, what));
   RengaCall(code);
   return RENGA_SUCCESS;
 }
@@ -308,7 +306,7 @@ static RengaErrorCode ParcelCreate_Staged(RengaParcel parcel)
 {
   Freight *freight;
   RengaCall(RengaMalloc(1, &freight));
-  *freight = (Freight){.parcel = parcel, .own = !parcel->staging};
+  *freight = (Freight){.parcel = parcel, .own = !parcel->staging && !parcel->transport->direct};
   parcel->data = freight;
   const RengaErrorCode code = FillFreight(parcel->transport, freight);
   if (code) ParcelDestroy_Staged(parcel);
@@ -320,7 +318,8 @@ static RengaErrorCode ParcelCreate_Staged(RengaParcel parcel)
 static RengaErrorCode Sum_Staged(RengaConvoy convoy, RengaDataType type, int64_t count,
                                  void *values, const char *what)
 {
-  RengaDevice device = convoy->transport->device;
+  RengaTransport transport = convoy->transport;
+  RengaDevice device = transport->device;
   const size_t element = RengaDataTypeSize(type);
   const int64_t most = (int64_t)(convoy->each / element);
   for (int64_t at = 0; at < count; at += most) {
@@ -328,11 +327,19 @@ static RengaErrorCode Sum_Staged(RengaConvoy convoy, RengaDataType type, int64_t
     const size_t bytes = (size_t)length * element;
     char *there = (char *)values + (size_t)at * element;
     RengaCall(RengaDeviceCopy(device, NULL, RENGA_DEVICE_TO_HOST, convoy->staging, there, bytes));
-    RengaCall(RengaStreamSynchronize(device, NULL));
+    RengaCall(RengaTransportAwait_Private(transport, NULL, what));
     RengaCall(RengaCommSumUnordered(convoy->comm, type, length, convoy->staging, what));
     RengaCall(RengaDeviceCopy(device, NULL, RENGA_HOST_TO_DEVICE, there, convoy->staging, bytes));
-    RengaCall(RengaStreamSynchronize(device, NULL));
+    RengaCall(RengaTransportAwait_Private(transport, NULL, what));
   }
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode Sum_Direct(RengaConvoy convoy, RengaDataType type, int64_t count,
+                                 void *values, const char *what)
+{
+  RengaCall(RengaTransportAwait_Private(convoy->transport, NULL, what));
+  RengaCall(RengaCommSumUnordered(convoy->comm, type, count, values, what));
   return RENGA_SUCCESS;
 }
 
@@ -365,7 +372,6 @@ RengaErrorCode RengaTransportCreate_Staged(void *object)
                                   .receive = Receive_Staged,
                                   .test = Test_Staged,
                                   .wait = Wait_Staged,
-                                  .cancel = Cancel_Staged,
                                   .settle = Settle_Staged,
                                   .sum = Sum_Staged,
                                   .does = "the device copies tensors to and from memory of the "
@@ -374,5 +380,28 @@ RengaErrorCode RengaTransportCreate_Staged(void *object)
   RengaCall(RengaStreamCreate(transport->device, &yard->up));
   yard->driven.advance = AdvanceYard;
   RengaCommDrive_Private(transport->hdr.owner, &yard->driven);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaTransportCreate_MPIDevice(void *object)
+{
+  RengaTransport transport = object;
+  char why[TRANSPORT_REASON / 2];
+  const char *device;
+  bool works = RengaDeviceIsHost(transport->device);
+  if (works) {
+    RengaCall(RengaTransportCreate_MPI(transport));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaDeviceGetType(transport->device, &device));
+  RengaCall(RengaTransportProbe(transport, &works, sizeof why, why));
+  RengaCheck(works, transport->hdr.comm, RENGA_ERR_SUPPORT,
+             "transport mpi_device gives MPI the memory of device %s, but %s: use an MPI that is "
+             "built for it, or -comm_transport staged",
+             device, why);
+  RengaCall(RengaTransportCreate_Staged(transport));
+  transport->direct = true;
+  transport->ops->sum = Sum_Direct;
+  transport->ops->does = "the device's own memory is MPI's";
   return RENGA_SUCCESS;
 }

@@ -1,31 +1,46 @@
-/* Transport: the object, its types, and which one fits a device. */
+/* Transport: the object and its types. */
 #include "transportimpl.h"
 #include <string.h>
 
 static const RengaTypeRow types[] = {
     {RENGA_TRANSPORT_MPI, RengaTransportCreate_MPI, NULL},
+    {RENGA_TRANSPORT_MPI_DEVICE, RengaTransportCreate_MPIDevice, NULL},
     {RENGA_TRANSPORT_STAGED, RengaTransportCreate_Staged, NULL},
+    {RENGA_TRANSPORT_NCCL, RengaTransportCreate_NCCL, NULL},
     {NULL, NULL, NULL},
 };
 
 static RengaErrorCode DestroyTransport(void *object)
 {
   RengaTransport transport = object;
+  RengaErrorCode code = RENGA_SUCCESS;
   RengaCheck(transport->users == 0, MPI_COMM_SELF, RENGA_ERR_ORDER,
              "%d parcels and convoys of a transport are not destroyed", transport->users);
-  if (transport->ops->destroy) RengaCall(transport->ops->destroy(transport));
+  if (transport->ops->destroy) code = transport->ops->destroy(transport);
+  if (transport->reached)
+    RengaKeepFirst_Private(&code, RengaEventDestroy(transport->device, &transport->reached));
+  RengaCall(code);
   return RENGA_SUCCESS;
 }
 
-/* NULL: nobody asked. */
+/* What one rank may lack the memory for. */
+static RengaErrorCode OpenTransport(RengaComm comm, RengaDevice device, RengaTransport *transport)
+{
+  RengaTransport made;
+  RengaCall(RengaHeaderCreate(comm, "RengaTransport", sizeof *made, DestroyTransport, &made));
+  *transport = made;
+  made->device = device;
+  if (!RengaDeviceIsHost(device)) RengaCall(RengaEventCreate(device, &made->reached));
+  return RENGA_SUCCESS;
+}
+
+/* Collective. */
 static RengaErrorCode ChooseTransport(RengaTransport transport, const char *type)
 {
   const RengaTypeRow *row;
-  bool given = false;
-  if (!type) RengaCall(RengaOptionsGetString("comm_transport", &type, &given));
-  transport->asked = type != NULL;
-  if (!type)
-    type = RengaDeviceIsHost(transport->device) ? RENGA_TRANSPORT_MPI : RENGA_TRANSPORT_STAGED;
+  snprintf(transport->reason, sizeof transport->reason, "-comm_transport or the program chose it");
+  if (!type || strcmp(type, RENGA_TRANSPORT_AUTO) == 0)
+    RengaCall(RengaTransportFit(transport, &type));
   RengaCall(RengaTypeFind("RengaTransport", types, type, &row));
   RengaCall(RengaHeaderSetTypeName(transport, row->name));
   RengaCall(row->create(transport));
@@ -35,13 +50,29 @@ static RengaErrorCode ChooseTransport(RengaTransport transport, const char *type
 RengaErrorCode RengaTransportCreate_Private(RengaComm comm, RengaDevice device, const char *type,
                                             RengaTransport *transport)
 {
-  RengaTransport made;
-  RengaCall(RengaHeaderCreate(comm, "RengaTransport", sizeof *made, DestroyTransport, &made));
-  made->device = device;
-  const RengaErrorCode code = ChooseTransport(made, type);
-  if (code) RengaHeaderDestroy(&made);
+  RengaTransport made = NULL;
+  MPI_Comm mpi;
+  RengaCall(RengaObjectGetComm(comm, &mpi));
+  RengaErrorCode code = RengaErrorAgree(mpi, OpenTransport(comm, device, &made));
+  if (!code) code = ChooseTransport(made, type);
+  if (code && made) RengaHeaderDestroy(&made);
   RengaCall(code);
   *transport = made;
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaTransportConnect_Private(RengaTransport transport, int n_routes,
+                                             const RengaRoute route[], int n_groups,
+                                             const RengaComm group[])
+{
+  if (transport->ops->connect)
+    RengaCall(transport->ops->connect(transport, n_routes, route, n_groups, group));
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaTransportAbort_Private(RengaTransport transport)
+{
+  if (transport->ops->abort) RengaCall(transport->ops->abort(transport));
   return RENGA_SUCCESS;
 }
 
@@ -54,12 +85,10 @@ RengaErrorCode RengaTransportView_Private(RengaTransport transport, RengaViewer 
   if (transport->staging > 0) RengaFormatBytes((double)transport->staging, sizeof staging, staging);
   RengaCall(RengaViewerPrintf(viewer, "Transport: %s, %s\n", transport->hdr.type_name,
                               transport->ops->does));
-  RengaCall(RengaViewerPrintf(
-      viewer,
-      "  memory of device %s %s the host's; %s, staging memory of rank 0: "
-      "%s\n",
-      device, host ? "is" : "is not",
-      transport->asked ? "-comm_transport or the program chose it" : "so it was chosen", staging));
+  RengaCall(RengaViewerPrintf(viewer,
+                              "  memory of device %s %s the host's; %s, staging memory of rank 0: "
+                              "%s\n",
+                              device, host ? "is" : "is not", transport->reason, staging));
   return RENGA_SUCCESS;
 }
 

@@ -1,28 +1,40 @@
 /* What the files of src/transport know of each other. */
 #pragma once
+#include "renga/private/fabric.h"
 #include "renga/private/line.h"
 #include "renga/private/transport.h"
 
 struct _RengaTransportOps {
   RengaErrorCode (*destroy)(RengaTransport transport);
+  /* NULL: all messages are MPI's. */
+  RengaErrorCode (*connect)(RengaTransport transport, int n_routes, const RengaRoute route[],
+                            int n_groups, const RengaComm group[]);
+  /* Errors of messages that no call waits for; NULL: there are none. */
+  RengaErrorCode (*check)(RengaTransport transport);
+  RengaErrorCode (*abort)(RengaTransport transport);
   RengaErrorCode (*parcelcreate)(RengaParcel parcel); /* what a message takes; may be NULL */
   RengaErrorCode (*parceldestroy)(RengaParcel parcel);
   RengaErrorCode (*send)(RengaParcel parcel, const void *memory, size_t bytes, int to, int tag);
   RengaErrorCode (*receive)(RengaParcel parcel, void *memory, size_t bytes, int from, int tag);
   RengaErrorCode (*test)(RengaParcel parcel, bool *done);
   RengaErrorCode (*wait)(RengaParcel parcel, const char *what);
-  RengaErrorCode (*cancel)(RengaParcel parcel, const char *what);
-  /* The device uses no staging memory any more; NULL: there is none, and sums are MPI's. */
+  /* The device uses no staging memory any more; NULL: messages of sums have no parcels. */
   RengaErrorCode (*settle)(RengaTransport transport);
+  /* Of sums, where they are not parcels; NULL: MPI's. */
+  RengaErrorCode (*convoycreate)(RengaConvoy convoy);
+  const RengaCommCarrier *carrier; /* of the type; its user is the convoy */
   RengaErrorCode (*sum)(RengaConvoy convoy, RengaDataType type, int64_t count, void *values,
                         const char *what);
   const char *does; /* in words */
 };
 
+enum { TRANSPORT_REASON = 640 };
 struct _p_RengaTransport {
   RENGAHEADER(struct _RengaTransportOps);
   RengaDevice device; /* lent */
-  bool asked;         /* by -comm_transport, or by the program */
+  char reason[TRANSPORT_REASON];
+  bool direct;        /* MPI gets memory that is not the host's */
+  RengaEvent reached; /* of RengaTransportAwait; NULL: the host's memory is the device's */
   size_t staging;     /* bytes */
   int users;          /* parcels and convoys */
   void *data;         /* of the type */
@@ -43,17 +55,29 @@ struct _RengaParcel {
 struct _RengaConvoy {
   RengaTransport transport;
   RengaComm comm;
-  int count;           /* 0: MPI carries */
+  RengaStream stream;  /* of the sums, NULL: the default one */
+  int count;           /* 0: no parcels carry */
   RengaParcel *parcel; /* [count] */
   char *staging;       /* of all of them */
   size_t bytes;
   int n_cut;   /* parcels that have a part of staging, */
   size_t each; /* of that length: the messages of the running sum */
+  void *data;  /* of the type */
 };
 
 /* parcel.c: a parcel of a convoy; staging is lent. */
 RengaErrorCode RengaParcelMake(RengaTransport transport, RengaComm comm, bool sums, char *staging,
                                size_t room, RengaParcel *parcel);
+/* choose.c. Collective: whether each rank has a device of its own, and all have one fabric; why is
+   set in both cases. */
+RengaErrorCode RengaTransportFindFabric(RengaTransport transport, bool *found, size_t size,
+                                        char why[]);
+/* Collective: the name of the type that fits; fills transport->reason. */
+RengaErrorCode RengaTransportFit(RengaTransport transport, const char **type);
+/* probe.c. Collective: whether MPI takes memory of the device, by sending some. */
+RengaErrorCode RengaTransportProbe(RengaTransport transport, bool *works, size_t size, char why[]);
 /* Types. */
 RengaErrorCode RengaTransportCreate_MPI(void *transport);
+RengaErrorCode RengaTransportCreate_MPIDevice(void *transport);
 RengaErrorCode RengaTransportCreate_Staged(void *transport);
+RengaErrorCode RengaTransportCreate_NCCL(void *transport);

@@ -6,11 +6,12 @@ cuda_emulator_headers = %D%/emu/blas.h %D%/emu/emu.h %D%/emu/emucuda.h %D%/emu/m
 cuda_kernels = %D%/kernels.eo
 # The cuda device's module, linked with the emulator.
 cuda_module = src/device/cuda/module/error.eo src/device/cuda/module/runtime.eo src/device/cuda/module/product.eo \
-  src/device/cuda/module/elementwise.eo src/device/cuda/module/vector.eo src/device/cuda/module/softmax.eo \
+  src/device/cuda/module/nccl.eo src/device/cuda/module/elementwise.eo src/device/cuda/module/vector.eo src/device/cuda/module/softmax.eo \
   src/device/cuda/module/norm.eo src/device/cuda/module/loss.eo src/device/cuda/module/index.eo \
   src/device/cuda/module/reduce.eo src/device/cuda/module/move.eo src/device/cuda/module/random.eo \
   src/device/cuda/module/attention.eo src/device/cuda/module/batchnorm.eo src/device/cuda/module/window.eo
-TESTS += %D%/suite.sh %D%/device.sh %D%/planted.sh
+TESTS += %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh
+EXTRA_DIST += %D%/transports.sh
 AM_TESTS_ENVIRONMENT += CUDA_EMULATED='$(CUDA_EMULATED)'; export CUDA_EMULATED; \
   CUDA_MISSING='$(CUDA_MISSING)'; export CUDA_MISSING;
 EXTRA_DIST += %D%/README.md %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
@@ -33,7 +34,7 @@ CUDA_CPPFLAGS = -isystem $(CUDA_DIR)/include -I$(srcdir)/test/cuda/emu -I$(srcdi
 	$(AM_V_GEN)$(CUDA_CXX) -x c++ -include emucuda.h $(CUDA_CPPFLAGS) $(CUDA_CXXFLAGS) -Wno-unknown-pragmas -c -o $@ $<
 .c.eo:
 	@$(MKDIR_P) $(@D)
-	$(AM_V_GEN)$(CC) -std=c11 -O2 -g -fPIC -fvisibility=hidden $(WARN_CFLAGS) $(CUDA_CPPFLAGS) -c -o $@ $<
+	$(AM_V_GEN)$(CC) -std=c11 -D_GNU_SOURCE -DRENGA_NCCL_LINKED -O2 -g -fPIC -fvisibility=hidden $(WARN_CFLAGS) $(CUDA_CPPFLAGS) -c -o $@ $<
 $(cuda_emulator): $(cuda_emulator_headers)
 $(cuda_module): $(cuda_module_headers) %D%/emu/emucuda.h
 %D%/renga_cudaemu.so: $(cuda_module) %D%/libemucuda.a
@@ -80,7 +81,7 @@ planted-program:
 .PHONY: planted-module planted-program
 
 # The emulated suite alone.
-cuda_tests = %D%/suite.sh %D%/device.sh %D%/planted.sh
+cuda_tests = %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh
 check-cuda: renga $(cuda_programs) $(check_SCRIPTS)
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(cuda_tests)'
 .PHONY: check-cuda

@@ -2,6 +2,10 @@
 #pragma once
 #include "../comm/sumtest.h"
 #include "renga/private/transport.h"
+#include <stdlib.h>
+#include <string.h>
+
+enum { WAYS_TAG = 3 };
 
 /* A device and a transport on it. */
 typedef struct {
@@ -11,6 +15,16 @@ typedef struct {
   int rank, size;
 } Ways;
 
+/* All ranks to all under one tag, and sums of all. */
+static inline void WaysConnect(const Ways *ways)
+{
+  RengaRoute route[MOST_RANKS * MOST_RANKS];
+  int count = 0;
+  for (int from = 0; from < ways->size; from++)
+    for (int to = 0; to < ways->size; to++) route[count++] = (RengaRoute){from, to, WAYS_TAG};
+  RengaCallAbort(RengaTransportConnect_Private(ways->transport, count, route, 1, &ways->comm));
+}
+
 static inline void WaysCreate(RengaComm comm, const char *device, int64_t seed, const char *type,
                               Ways *ways)
 {
@@ -19,14 +33,15 @@ static inline void WaysCreate(RengaComm comm, const char *device, int64_t seed, 
   RengaCallAbort(RengaDeviceCreate(comm, &ways->device));
   RengaCallAbort(RengaDeviceSetType(ways->device, device));
   snprintf(text, sizeof text, "%lld", (long long)seed);
-  if (strcmp(device, "far") == 0) {
-    RengaCallAbort(RengaOptionsSetValue("device_far_seed", text));
-    RengaCallAbort(RengaOptionsSetValue("device_type", "far"));
-    RengaCallAbort(RengaDeviceSetFromOptions(ways->device));
-  }
+  if (strcmp(device, "far") == 0) RengaCallAbort(RengaOptionsSetValue("device_far_seed", text));
+  if (strcmp(device, "cuda") == 0)
+    RengaCallAbort(RengaOptionsSetValue("device_cuda_module", getenv("RENGA_TEST_CUDA")));
+  RengaCallAbort(RengaOptionsSetValue("device_type", device));
+  RengaCallAbort(RengaDeviceSetFromOptions(ways->device));
   RengaCallAbort(RengaDeviceSetThreads(ways->device, 1));
   RengaCallAbort(RengaDeviceSetUp(ways->device));
   RengaCallAbort(RengaTransportCreate_Private(comm, ways->device, type, &ways->transport));
+  WaysConnect(ways);
 }
 
 static inline void WaysDestroy(Ways *ways)
@@ -49,27 +64,33 @@ static inline void GetBytes(const Ways *ways, void *to, const void *from, size_t
   RengaCallAbort(RengaStreamSynchronize(ways->device, NULL));
 }
 
-/* The test on each device, with each transport that it may have. */
+typedef struct {
+  const char *device, *type;
+  int64_t seeds;
+} WaysRow;
+
+/* The test on each device, with each transport that it may have. RENGA_TEST_CUDA, a module: on that
+   alone, with the transports of RENGA_TEST_TRANSPORTS ("staged nccl"). */
 static inline RengaErrorCode TestAllWays(void (*test)(const Ways *ways))
 {
-  static const struct {
-    const char *device, *type;
-    int64_t seeds;
-  } rows[] = {{"ref", "mpi", 1},
-              {"ref", "staged", 1},
-              {"cpu", "staged", 1},
-#ifdef RENGA_DEVICE_FAR
-              {"far", "staged", 3}
-#endif
-  };
+  static const WaysRow host[] = {{"ref", "mpi", 1},        {"ref", "staged", 1},
+                                 {"cpu", "mpi_device", 1}, {"cpu", "staged", 1},
+                                 {"cpu", "auto", 1},       {"far", "staged", 3}};
+  static const WaysRow cuda[] = {
+      {"cuda", "staged", 1}, {"cuda", "nccl", 1}, {"cuda", "mpi_device", 1}, {"cuda", "auto", 1}};
+  const bool on_cuda = getenv("RENGA_TEST_CUDA") != NULL;
+  const char *wanted = on_cuda ? getenv("RENGA_TEST_TRANSPORTS") : NULL;
+  const WaysRow *rows = on_cuda ? cuda : host;
+  const int count = on_cuda ? 4 : 6;
   RengaComm comm;
   RengaCall(RengaOptionsSetValue("comm_message_limit", "64kB"));
   RengaCall(RengaCommCreate(MPI_COMM_WORLD, &comm));
   RengaCall(RengaCommSetFromOptions(comm));
   RengaCall(RengaCommSetTimeout(comm, 60));
-  for (size_t r = 0; r < sizeof rows / sizeof *rows; r++)
+  for (int r = 0; r < count; r++)
     for (int64_t seed = 1; seed <= UnlessSlow((int)rows[r].seeds, 1); seed++) {
       Ways ways;
+      if (wanted && !strstr(wanted, rows[r].type)) continue;
       WaysCreate(comm, rows[r].device, seed, rows[r].type, &ways);
       test(&ways);
       WaysDestroy(&ways);

@@ -1,5 +1,6 @@
 /* What the types of devices share: the object, the table of a type, and a kernel. */
 #pragma once
+#include "renga/private/fabric.h"
 #include "renga/private/object.h"
 #include "rengadevice.h"
 
@@ -77,6 +78,7 @@ struct _RengaDeviceOps {
                               double scale, int count, const RengaParameterUpdate updates[]);
   RengaErrorCode (*updateadam)(RengaDevice device, RengaStream stream, const RengaAdamStep *step,
                                double scale, int count, const RengaParameterUpdate updates[]);
+  const RengaFabric *fabric; /* NULL: none */
 };
 
 typedef struct {

@@ -8,7 +8,11 @@
    In the order of the device's default stream a message reads its memory where it is sent, and has
    filled it where it has been taken: by RengaParcelWait, or by RengaParcelTest that says done. What
    is queued there before a receive begins may still use its memory; between begin and end of a
-   message nothing may. */
+   message nothing may. Where messages are the device's own work (nccl) the default stream waits for
+   them, and no call does: RengaTransportAwait is where the host does, and finds their errors.
+
+   All types match messages between two ranks under one tag by their order, and no others: so NCCL,
+   which knows no tags, has a wire for each route, and pairs the same messages as MPI. */
 #pragma once
 #include "renga/private/object.h"
 #include "rengacomm.h"
@@ -18,13 +22,32 @@ typedef struct _p_RengaTransport *RengaTransport;
 typedef struct _RengaParcel *RengaParcel;
 typedef struct _RengaConvoy *RengaConvoy;
 
-/* Collective. The device is set up, and lent. type: RENGA_TRANSPORT_..., or NULL: as
-   -comm_transport says, else what fits the device. */
+/* Collective. The device is set up, and lent. type: RENGA_TRANSPORT_..., or NULL: auto. */
 RengaErrorCode RengaTransportCreate_Private(RengaComm comm, RengaDevice device, const char *type,
                                             RengaTransport *transport);
 RengaErrorCode RengaTransportView_Private(RengaTransport transport, RengaViewer viewer);
 /* Collective: where -comm_view asks for it; once parcels and convoys are there. */
 RengaErrorCode RengaTransportShow_Private(RengaTransport transport, RengaComm owner);
+/* From one rank of the transport's comm to another, or to itself. */
+typedef struct {
+  int from, to, tag;
+} RengaRoute;
+/* Collective, once, before parcels and convoys are made: opens what they need beside MPI. Routes
+   that this rank is on, in an order that is the same on all ranks, others may stand between; and
+   its groups for sums, likewise, which are lent. */
+RengaErrorCode RengaTransportConnect_Private(RengaTransport transport, int n_routes,
+                                             const RengaRoute route[], int n_groups,
+                                             const RengaComm group[]);
+/* Until all work of a stream, or all before the event, is done; what: as of RengaCommWait. Errors
+   of that work, and of messages that it waits for. */
+RengaErrorCode RengaTransportAwait_Private(RengaTransport transport, RengaStream stream,
+                                           const char *what);
+RengaErrorCode RengaTransportAwaitEvent_Private(RengaTransport transport, RengaEvent event,
+                                                const char *what);
+/* The same without an error; not for ever where the comm is broken. */
+void RengaTransportDrain_Private(RengaTransport transport, RengaStream stream);
+/* Messages are given up, for ever: work that waits for them ends. */
+RengaErrorCode RengaTransportAbort_Private(RengaTransport transport);
 /* Bytes of host memory that parcels and convoys have now. */
 size_t RengaTransportGetStaging_Private(RengaTransport transport);
 /* All parcels and convoys are destroyed before. */
@@ -45,8 +68,6 @@ bool RengaParcelIsUnderWay_Private(const struct _RengaParcel *parcel);
 RengaErrorCode RengaParcelTest_Private(RengaParcel parcel, bool *done);
 /* what: as of RengaCommWait. */
 RengaErrorCode RengaParcelWait_Private(RengaParcel parcel, const char *what);
-/* A receive for which nothing has come is withdrawn; a send is waited for. */
-RengaErrorCode RengaParcelCancel_Private(RengaParcel parcel, const char *what);
 /* One that is under way leaves its staging memory to MPI. */
 RengaErrorCode RengaParcelDestroy_Private(RengaParcel *parcel);
 
@@ -56,6 +77,8 @@ RengaErrorCode RengaConvoyCreate_Private(RengaTransport transport, RengaComm com
                                          size_t room, RengaConvoy *convoy);
 /* For the task of a sum; it must end before the next one begins. */
 RengaCommCarrier RengaConvoyGetCarrier_Private(RengaConvoy convoy);
+/* Of vectors of the device, in the order of the carrier's messages. */
+RengaCommAdder RengaConvoyGetAdder_Private(RengaConvoy convoy);
 /* Collective: vectors of the device, in MPI's order (RengaCommSumUnordered). */
 RengaErrorCode RengaConvoySumUnordered_Private(RengaConvoy convoy, RengaDataType type,
                                                int64_t count, void *values, const char *what);

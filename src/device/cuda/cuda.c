@@ -192,6 +192,7 @@ RengaErrorCode RengaDeviceCreate_Cuda(void *object)
   device->ops->describe = Describe_Cuda;
   device->ops->findkernel = RengaCudaFindKernel_Private;
   device->ops->destroy = Destroy_Cuda;
+  device->ops->fabric = &RengaCudaFabric_Private;
   RengaCudaSetQueue_Private(device);
   RengaCudaSetVectors_Private(device);
   return RENGA_SUCCESS;

@@ -2,6 +2,7 @@
 #pragma once
 #include "module.h"
 #include "renga/private/device.h"
+#include "renga/private/fabric.h"
 #include "renga/private/op.h"
 
 typedef struct {
@@ -70,6 +71,7 @@ extern const RengaKernelRow RengaCudaReduceRows[];
 extern const RengaKernelRow RengaCudaAttentionRows[];
 extern const RengaKernelRow RengaCudaWindowRows[];
 extern const RengaKernelRow RengaCudaConvolutionRows[];
+extern const RengaFabric RengaCudaFabric_Private;
 RengaErrorCode RengaCudaFindKernel_Private(RengaDevice device, const char *name,
                                            const RengaKernelRow **row);
 RengaErrorCode RengaCudaFreeData_Private(RengaKernel kernel);

@@ -10,7 +10,7 @@
 extern "C" {
 #endif
 
-enum { RENGA_CUDA_VERSION = 3, RENGA_CUDA_TABLE = 32 };
+enum { RENGA_CUDA_VERSION = 4, RENGA_CUDA_TABLE = 32 };
 enum { RENGA_CUDA_ARGUMENTS = 8 }; /* inputs, or outputs, of a kernel by shape */
 enum { RENGA_CUDA_PIECE = 16384 }; /* elements whose squares are added up together */
 typedef enum { RENGA_CUDA_DOWN, RENGA_CUDA_UP, RENGA_CUDA_WITHIN } RengaCudaCopy;
@@ -114,6 +114,25 @@ typedef struct {
   RengaCudaRun averagepoolgrad;
 } RengaCudaFamilies;
 
+/* NCCL, which the module opens when it is asked for. A wire is a communicator; all but open and
+   close is queued, or put into the group between begin and end. */
+enum { RENGA_CUDA_KEY = 128, RENGA_CUDA_BUS = 32 };
+typedef enum { RENGA_CUDA_SUM_FLOAT, RENGA_CUDA_SUM_BFLOAT16 } RengaCudaSum;
+typedef struct {
+  int (*find)(size_t size, char text[]); /* text: its version */
+  int (*bus)(char text[RENGA_CUDA_BUS]); /* where the GPU of this process is plugged in */
+  int (*makekey)(char key[RENGA_CUDA_KEY]);
+  /* Waits for all ranks; narrow: it shall leave the GPU to kernels. */
+  int (*open)(const char key[RENGA_CUDA_KEY], int ranks, int rank, int narrow, void **wire);
+  int (*begin)(void);
+  int (*end)(void);
+  int (*send)(void *wire, void *stream, const void *from, size_t bytes, int to);
+  int (*receive)(void *wire, void *stream, void *to, size_t bytes, int from);
+  int (*sum)(void *wire, void *stream, RengaCudaSum type, int64_t count, void *values);
+  int (*check)(void *wire);            /* an error that it met since */
+  int (*close)(void *wire, int abort); /* abort: its work ends, done or not */
+} RengaCudaNccl;
+
 typedef struct {
   int version;
   size_t product_bytes; /* of a plan */
@@ -154,6 +173,7 @@ typedef struct {
   int (*productrun)(void *stream, void *plan, const float *a, const float *b, const float *bias,
                     float *c, void *workspace);
   int (*productdestroy)(void *plan);
+  RengaCudaNccl nccl;
 } RengaCudaModule;
 
 /* The one function that the module exports. */

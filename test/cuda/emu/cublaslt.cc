@@ -100,7 +100,7 @@ extern "C" {
 
 cublasStatus_t cublasLtCreate(cublasLtHandle_t *handle)
 {
-  if (!EmuGetSettings().device) return CUBLAS_STATUS_NOT_INITIALIZED;
+  if (!EmuGetSettings().devices) return CUBLAS_STATUS_NOT_INITIALIZED;
   return Make<int>(handle);
 }
 

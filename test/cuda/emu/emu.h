@@ -15,7 +15,10 @@ enum EmuOrder { EMU_FORWARD, EMU_REVERSE, EMU_RANDOM, EMU_CHECK };
 
 /* From the environment, once: EMU_MODE and so on (README.md). */
 struct EmuSettings {
-  bool sync, device;
+  bool sync;
+  int devices; /* 0: no driver */
+  bool old_driver, open_memory, nccl;
+  std::string name; /* of the device */
   EmuOrder order;
   uint64_t seed;
   unsigned delay; /* microseconds, at most */
@@ -30,6 +33,12 @@ cudaError_t EmuSetError(cudaError_t code); /* cudaGetLastError's; returns it */
 void EmuWatchFaults();                     /* of this thread, too */
 uint64_t EmuNextRandom(uint64_t *state);   /* not 0 */
 double EmuNow();                           /* seconds */
+
+/* Whether EMU_FAIL asks for this failure now: from the n-th time on that it is asked. */
+bool EmuFails(const char *what);
+/* The device has met a fault: what is queued vanishes, and all calls return this; 0: it has not. */
+cudaError_t EmuFault();
+void EmuSetFault();
 
 /* memory.cc */
 struct EmuBlock {

@@ -69,17 +69,22 @@ cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned
   if (s->capture) return EmuSetError(cudaErrorStreamCaptureIsolation);
   auto state = event->state;
   const uint64_t number = state->recorded;
+  const bool waits = state->done < number; /* in sync mode: for other processes */
   hold.unlock();
   if (number == 0) return cudaSuccess;
-  return EmuQueue(stream, "cudaStreamWaitEvent", [=] {
-    std::unique_lock<std::mutex> own(emu_lock);
-    return state->done >= number;
-  });
+  return EmuQueue(
+      stream, "cudaStreamWaitEvent",
+      [=] {
+        std::unique_lock<std::mutex> own(emu_lock);
+        return state->done >= number;
+      },
+      waits);
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event)
 {
   std::unique_lock<std::mutex> hold(emu_lock);
+  if (EmuFault()) return EmuFault();
   return event->state->done >= event->state->recorded ? cudaSuccess : cudaErrorNotReady;
 }
 
@@ -89,8 +94,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event)
   if (event->capture) return EmuSetError(cudaErrorStreamCaptureUnsupported);
   auto state = event->state;
   const uint64_t number = state->recorded;
-  emu_idle.wait(hold, [&] { return state->done >= number; });
-  return cudaSuccess;
+  emu_idle.wait(hold, [&] { return state->done >= number || EmuFault(); });
+  return EmuFault();
 }
 
 cudaError_t cudaEventElapsedTime(float *milliseconds, cudaEvent_t from, cudaEvent_t to)

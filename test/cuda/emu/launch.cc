@@ -89,7 +89,11 @@ cudaError_t EmuLaunch(const char *kernel, const void *function, dim3 grid, dim3 
 {
   if (!IsLegal(grid, block)) return EmuSetError(cudaErrorInvalidConfiguration);
   if (shared > SharedLimit(function)) return EmuSetError(cudaErrorInvalidValue);
-  return EmuQueue(stream, std::string("kernel ") + kernel, [=] {
+  const bool hangs = EmuFails("hang"), faults = EmuFails("kernel");
+  return EmuQueue(stream, std::string("kernel ") + kernel, [=]() -> bool {
+    if (hangs) return false;
+    if (faults) EmuSetFault();
+    if (faults) return true;
     const EmuGrid whole = {kernel, grid, block, shared, &body};
     const EmuOrder order = EmuGetSettings().order;
     if (order == EMU_CHECK)

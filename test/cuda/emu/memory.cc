@@ -22,12 +22,13 @@ void EmuReserveMemory()
       (char *)mmap(nullptr, RANGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
   if (range == MAP_FAILED) EmuFail("no address range of %zu bytes", RANGE);
   next_free = (char *)(((uintptr_t)range / HUGE_PAGE + 1) * HUGE_PAGE);
+  opened = EmuGetSettings().open_memory;
   madvise(next_free, RANGE - HUGE_PAGE, MADV_HUGEPAGE); /* opened and closed in few steps */
 }
 
 void EmuOpenMemory(bool open)
 {
-  if (opened == open) return;
+  if (opened == open || EmuGetSettings().open_memory) return;
   opened = open;
   for (auto &b : emu_blocks)
     mprotect(b.second.map, b.second.map_bytes, open ? PROT_READ | PROT_WRITE : PROT_NONE);
@@ -146,6 +147,7 @@ cudaError_t cudaMalloc(void **pointer, size_t bytes)
     std::unique_lock<std::mutex> hold(emu_lock);
     if (EmuIsCapturing()) return EmuSetError(cudaErrorStreamCaptureUnsupported);
   }
+  if (EmuFault()) return EmuFault();
   return Allocate(pointer, bytes);
 }
 

@@ -20,7 +20,7 @@ struct Channel {
   Slot slot[SLOTS];
 };
 struct EmuShared {
-  std::atomic<int> joined, aborted;
+  std::atomic<int> joined;
   Channel channel[]; /* [from * ranks + to] */
 };
 
@@ -46,16 +46,6 @@ EmuShared *EmuJoin(const char *name, int rank, int ranks)
   }
   if (rank == 0) shm_unlink(name);
   return shared;
-}
-
-void EmuAbort(EmuShared *shared)
-{
-  shared->aborted = 1;
-}
-
-bool EmuIsAborted(const EmuShared *shared)
-{
-  return shared->aborted;
 }
 
 static Channel *FindChannel(const ncclComm *comm, const EmuMessage &m)

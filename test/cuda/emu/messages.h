@@ -11,6 +11,7 @@ struct ncclComm {
   int rank, ranks;
   uint64_t issued, finished; /* operations; emu_lock */
   uint32_t collectives;
+  bool failed, aborted; /* emu_lock */
 };
 
 /* One message; kind and number of what it belongs to are compared between both ends. */
@@ -33,8 +34,6 @@ struct EmuTask {
 };
 
 EmuShared *EmuJoin(const char *name, int rank, int ranks); /* waits for the others */
-void EmuAbort(EmuShared *shared);
-bool EmuIsAborted(const EmuShared *shared);
 /* True when all have ended; what is waited for is appended to waits. */
 bool EmuMoveMessages(const ncclComm *comm, std::vector<EmuMessage> &messages, std::string *waits);
 size_t EmuTypeBytes(ncclDataType_t type);

@@ -44,6 +44,14 @@ static bool IsTurn(const Operation &o)
   return o.captured || o.comm->finished == o.ticket;
 }
 
+/* Of a communicator that was aborted; of one that failed nothing ends before that. */
+static bool IsGivenUp(const Operation &o, bool *stuck)
+{
+  std::unique_lock<std::mutex> hold(emu_lock);
+  *stuck = o.comm->failed;
+  return o.comm->aborted;
+}
+
 static void Finish(Operation &o)
 {
   for (auto &task : o.tasks)
@@ -57,13 +65,19 @@ static void Finish(Operation &o)
 static bool StepOperation(Operation &o)
 {
   std::string waits;
-  if (!IsTurn(o)) return false;
+  bool stuck;
+  if (IsGivenUp(o, &stuck)) return true;
+  if (stuck || !IsTurn(o)) return false;
+  if (!o.begun && EmuFails("nccl")) {
+    std::unique_lock<std::mutex> hold(emu_lock);
+    o.comm->failed = true;
+    return false;
+  }
   if (!o.begun) Begin(o);
   if (EmuMoveMessages(o.comm, o.messages, &waits)) {
     Finish(o);
     return true;
   }
-  if (EmuIsAborted(o.comm->shared)) EmuFail("rank %d: the communicator was aborted", o.comm->rank);
   if (EmuNow() - o.time > EmuGetSettings().timeout)
     EmuFail("rank %d waits for more than %g s%s", o.comm->rank, EmuGetSettings().timeout,
             waits.c_str());
@@ -155,13 +169,15 @@ extern "C" {
 
 ncclResult_t ncclGetVersion(int *version)
 {
+  if (!EmuGetSettings().nccl) return ncclSystemError;
   *version = NCCL_VERSION_CODE;
   return ncclSuccess;
 }
 
-const char *ncclGetErrorString(ncclResult_t)
+const char *ncclGetErrorString(ncclResult_t code)
 {
-  return "error of the emulated NCCL";
+  return code == ncclRemoteError ? "a remote process exited, or there was a network error"
+                                 : "error of the emulated NCCL";
 }
 
 ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
@@ -176,11 +192,18 @@ ncclResult_t ncclGetUniqueId(ncclUniqueId *id)
 ncclResult_t ncclCommInitRank(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank)
 {
   if (rank < 0 || rank >= ranks) return ncclInvalidArgument;
-  if (!EmuGetSettings().device) return ncclUnhandledCudaError;
+  if (EmuGetSettings().devices == 0) return ncclUnhandledCudaError;
   EmuShared *shared = EmuJoin(id.internal, rank, ranks);
   if (!shared) return ncclSystemError;
-  *comm = new ncclComm{shared, rank, ranks, 0, 0, 0};
+  *comm = new ncclComm{shared, rank, ranks, 0, 0, 0, false, false};
   return ncclSuccess;
+}
+
+ncclResult_t ncclCommInitRankConfig(ncclComm_t *comm, int ranks, ncclUniqueId id, int rank,
+                                    ncclConfig_t *config)
+{
+  if (config && config->blocking == 0) EmuFail("communicators that do not block are not emulated");
+  return ncclCommInitRank(comm, ranks, id, rank);
 }
 
 /* Its memory stays until the end of the process: others may still read their messages. */
@@ -191,15 +214,18 @@ ncclResult_t ncclCommDestroy(ncclComm_t comm)
   return ncclSuccess;
 }
 
+/* Others still wait for this rank. The communicator stays for what is queued. */
 ncclResult_t ncclCommAbort(ncclComm_t comm)
 {
-  EmuAbort(comm->shared);
+  std::unique_lock<std::mutex> hold(emu_lock);
+  comm->aborted = true;
   return ncclSuccess;
 }
 
-ncclResult_t ncclCommGetAsyncError(ncclComm_t, ncclResult_t *result)
+ncclResult_t ncclCommGetAsyncError(ncclComm_t comm, ncclResult_t *result)
 {
-  *result = ncclSuccess;
+  std::unique_lock<std::mutex> hold(emu_lock);
+  *result = comm->failed ? ncclRemoteError : ncclSuccess;
   return ncclSuccess;
 }
 

@@ -70,10 +70,15 @@ static bool Step(std::unique_lock<std::mutex> &hold, CUstream_st *stream)
   hold.unlock();
   if (!settings.sync && settings.delay && EmuNextRandom(&random_state) % 4 == 0)
     usleep((useconds_t)(EmuNextRandom(&random_state) % settings.delay));
-  const bool done = operation->step();
+  const bool done = EmuFault() || operation->step();
   hold.lock();
   if (done) stream->queue.pop_front();
   return done;
+}
+
+static bool IsIdle()
+{
+  return std::all_of(streams.begin(), streams.end(), [](auto *s) { return s->queue.empty(); });
 }
 
 static void DeviceMain()
@@ -91,7 +96,7 @@ static void DeviceMain()
     }
     if (Step(hold, next)) {
       polls = 0;
-      if (EmuGetSettings().sync) EmuOpenMemory(false);
+      if (EmuGetSettings().sync || IsIdle()) EmuOpenMemory(false);
       if (next->queue.empty()) emu_idle.notify_all();
     } else if (++polls > able) {
       hold.unlock();
@@ -139,9 +144,7 @@ void EmuWaitStream(std::unique_lock<std::mutex> &hold, const CUstream_st *stream
 
 void EmuWaitAll(std::unique_lock<std::mutex> &hold)
 {
-  emu_idle.wait(hold, [] {
-    return std::all_of(streams.begin(), streams.end(), [](auto *s) { return s->queue.empty(); });
-  });
+  emu_idle.wait(hold, IsIdle);
 }
 
 bool EmuIsCapturing()
@@ -159,6 +162,7 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
 {
   EmuStart();
   if (EmuIsDeviceThread()) EmuFail("%s is called by a host function of a stream", name.c_str());
+  if (EmuFault()) return EmuFault();
   std::unique_lock<std::mutex> hold(emu_lock);
   CUstream_st *s = EmuFindStream(stream);
   if (!s) return EmuSetError(cudaErrorInvalidResourceHandle);
@@ -167,9 +171,10 @@ cudaError_t EmuQueue(cudaStream_t stream, std::string name, std::function<bool()
     return cudaSuccess;
   }
   if (s == &null_stream && EmuIsCapturing()) return EmuSetError(cudaErrorStreamCaptureImplicit);
+  const bool behind = !s->queue.empty(); /* in sync mode: what waits for other processes */
   s->queue.push_back({name, step, next_number++});
   wake.notify_all();
-  if (EmuGetSettings().sync && !remote) EmuWaitStream(hold, s);
+  if (EmuGetSettings().sync && !remote && !behind) EmuWaitStream(hold, s);
   return cudaSuccess;
 }
 
@@ -208,7 +213,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream)
   if (!s) return EmuSetError(cudaErrorInvalidResourceHandle);
   if (s->capture) return EmuSetError(cudaErrorStreamCaptureUnsupported);
   EmuWaitStream(hold, s);
-  return cudaSuccess;
+  return EmuFault();
 }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream)
@@ -217,7 +222,7 @@ cudaError_t cudaStreamQuery(cudaStream_t stream)
   std::unique_lock<std::mutex> hold(emu_lock);
   const CUstream_st *s = EmuFindStream(stream);
   if (!s) return EmuSetError(cudaErrorInvalidResourceHandle);
-  return s->queue.empty() ? cudaSuccess : cudaErrorNotReady;
+  return s->queue.empty() ? EmuFault() : cudaErrorNotReady;
 }
 
 cudaError_t cudaDeviceSynchronize(void)
@@ -226,7 +231,7 @@ cudaError_t cudaDeviceSynchronize(void)
   std::unique_lock<std::mutex> hold(emu_lock);
   if (EmuIsCapturing()) return EmuSetError(cudaErrorStreamCaptureUnsupported);
   EmuWaitAll(hold);
-  return cudaSuccess;
+  return EmuFault();
 }
 
 cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void *data)

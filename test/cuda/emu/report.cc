@@ -1,5 +1,6 @@
 /* Settings of the environment, and reports of what no program may do. */
 #include "emu.h"
+#include <atomic>
 #include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
@@ -37,7 +38,11 @@ const EmuSettings &EmuGetSettings()
 {
   static const EmuSettings settings = {
       ReadMode(Setting("EMU_MODE", "async")),
-      strcmp(Setting("EMU_DEVICES", "1"), "0") != 0,
+      atoi(Setting("EMU_DEVICES", "1")),
+      strcmp(Setting("EMU_DRIVER", ""), "old") == 0,
+      strcmp(Setting("EMU_OPEN", "0"), "0") != 0,
+      strcmp(Setting("EMU_NCCL", ""), "none") != 0,
+      Setting("EMU_NAME", "emulated CUDA"),
       ReadOrder(Setting("EMU_ORDER", "forward")),
       strtoull(Setting("EMU_SEED", "1"), nullptr, 10),
       (unsigned)atoi(Setting("EMU_DELAY", "200")),
@@ -45,6 +50,42 @@ const EmuSettings &EmuGetSettings()
       atof(Setting("EMU_TIMEOUT", "60")),
   };
   return settings;
+}
+
+/* kernel:5 or kernel:5@1, of the process that is rank 1 for its launcher. */
+struct Failure {
+  char what[32] = "";
+  long number = 0, rank = -1, asked = 0;
+};
+
+static Failure ReadFailure(const char *text)
+{
+  Failure f;
+  if (*text && sscanf(text, "%31[a-z]:%ld@%ld", f.what, &f.number, &f.rank) < 2)
+    EmuFail("EMU_FAIL is %s: give kernel:5, hang:5 or nccl:5, or kernel:5@1 for rank 1", text);
+  if (f.rank >= 0 && f.rank != atoi(Setting("PMI_RANK", Setting("OMPI_COMM_WORLD_RANK", "0"))))
+    f.what[0] = '\0';
+  return f;
+}
+
+bool EmuFails(const char *what)
+{
+  static std::mutex lock;
+  static Failure failure = ReadFailure(Setting("EMU_FAIL", ""));
+  std::unique_lock<std::mutex> hold(lock);
+  return strcmp(what, failure.what) == 0 && ++failure.asked >= failure.number;
+}
+
+static std::atomic<bool> faulted;
+
+void EmuSetFault()
+{
+  faulted = true;
+}
+
+cudaError_t EmuFault()
+{
+  return faulted ? EmuSetError(cudaErrorIllegalAddress) : cudaSuccess;
 }
 
 /* " [in kernel Add, block (0,0,0), thread (3,0,0)]" where the device's thread asks. */
@@ -130,8 +171,9 @@ cudaError_t cudaPeekAtLastError(void)
 
 const char *cudaGetErrorString(cudaError_t code)
 {
-  static thread_local char text[64];
-  snprintf(text, sizeof text, "error %d of the emulated CUDA", (int)code);
+  static thread_local char text[80];
+  snprintf(text, sizeof text, "error %d of the emulated CUDA%s", (int)code,
+           code == cudaErrorIllegalAddress ? ", an illegal memory access" : "");
   return text;
 }
 

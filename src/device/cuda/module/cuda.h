@@ -56,6 +56,7 @@ int RengaCudaProductCreate(const RengaCudaProduct *product, size_t workspace_byt
 int RengaCudaProductRun(void *stream, void *plan, const float *a, const float *b, const float *bias,
                         float *c, void *workspace);
 int RengaCudaProductDestroy(void *plan);
+extern const RengaCudaNccl RengaCudaNcclTable;
 #ifdef __cplusplus
 }
 #endif

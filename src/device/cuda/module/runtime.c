@@ -1,12 +1,32 @@
 /* Memory, copies, streams and events: CUDA's own, and the table of the module. */
 #include "cuda.h"
 #include <stdio.h>
+#include <stdlib.h>
 
-/* Without a driver CUDA leaves the number as it was. */
+/* An old driver and none are one error. */
+static int SayDriver(cudaError_t code)
+{
+  char text[160];
+  int driver = 0, runtime = 0;
+  if (cudaDriverGetVersion(&driver) || driver == 0)
+    return RengaCudaSay("cudaGetDeviceCount", (int)code, "there is no driver");
+  if (cudaRuntimeGetVersion(&runtime)) runtime = CUDART_VERSION;
+  snprintf(
+      text, sizeof text,
+      "the driver is for CUDA %d.%d, older than CUDA %d.%d of this module: install a newer driver",
+      driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
+  return RengaCudaSay("cudaGetDeviceCount", (int)code, text);
+}
+
+/* Without a driver CUDA leaves the number as it was. Streams beyond the number of connections, of
+   which CUDA reads once, would wait for each other. */
 static int CountGpus(int *devices)
 {
   *devices = 0;
-  return RengaCudaSayError("cudaGetDeviceCount", cudaGetDeviceCount(devices));
+  setenv("CUDA_DEVICE_MAX_CONNECTIONS", "32", 0);
+  const cudaError_t code = cudaGetDeviceCount(devices);
+  if (code == cudaErrorInsufficientDriver) return SayDriver(code);
+  return RengaCudaSayError("cudaGetDeviceCount", code);
 }
 
 static int OpenDevice(int device, size_t size, char text[])
@@ -173,5 +193,6 @@ const RengaCudaModule *RengaCudaGetModule(void)
 {
   module.product_bytes = RengaCudaProductBytes;
   module.each = RengaCudaEach;
+  module.nccl = RengaCudaNcclTable;
   return &module;
 }

@@ -1,0 +1,56 @@
+/* How the host waits for a device: within the time limit, while messages move; errors of messages
+   that the device waits for are found meanwhile. */
+#include "transportimpl.h"
+#include <time.h>
+
+static const double DRAIN_SECONDS = 5; /* for work that may never end */
+
+RengaErrorCode RengaTransportAwaitEvent_Private(RengaTransport transport, RengaEvent event,
+                                                const char *what)
+{
+  RengaComm comm = transport->hdr.owner;
+  MPI_Comm mpi;
+  bool done = false;
+  RengaCall(RengaObjectGetComm(comm, &mpi));
+  RengaWait wait = {.comm = mpi, .what = what};
+  for (;;) {
+    RengaCall(RengaEventQuery(transport->device, event, &done));
+    if (done) break;
+    if (transport->ops->check) RengaCall(transport->ops->check(transport));
+    RengaCall(RengaCommPause_Private(comm, &wait));
+  }
+  RengaCall(RengaEventSynchronize(transport->device, event)); /* finds errors */
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode RengaTransportAwait_Private(RengaTransport transport, RengaStream stream,
+                                           const char *what)
+{
+  if (!transport->reached) {
+    RengaCall(RengaStreamSynchronize(transport->device, stream));
+    return RENGA_SUCCESS;
+  }
+  RengaCall(RengaEventRecord(transport->device, transport->reached, stream));
+  RengaCall(RengaTransportAwaitEvent_Private(transport, transport->reached, what));
+  return RENGA_SUCCESS;
+}
+
+/* Whoever waits here has an error already. */
+void RengaTransportDrain_Private(RengaTransport transport, RengaStream stream)
+{
+  const struct timespec pause = {0, 100000};
+  const double begin = MPI_Wtime();
+  bool done = false;
+  RengaErrorCode code = RENGA_SUCCESS;
+  MPI_Comm mpi;
+  if (RengaObjectGetComm(transport->hdr.owner, &mpi) || !RengaWatchIsBroken_Private(mpi) ||
+      !transport->reached) {
+    RengaStreamSynchronize(transport->device, stream);
+    return;
+  }
+  code = RengaEventRecord(transport->device, transport->reached, stream);
+  while (!code && !done && MPI_Wtime() - begin < DRAIN_SECONDS) {
+    code = RengaEventQuery(transport->device, transport->reached, &done);
+    if (!done) nanosleep(&pause, NULL);
+  }
+}

@@ -1,0 +1,101 @@
+/* Sums by NCCL: the ranks of a group share one communicator on a stream of its own, on which all
+   their sums are queued one after the other, in the order in which they begin on all of them. A sum
+   by the tree is messages and the device's additions, on that stream too; unordered ones are
+   NCCL's. */
+#include "nccl.h"
+
+static Gang *GangOf(void *user)
+{
+  return ((struct _RengaConvoy *)user)->data;
+}
+
+RengaErrorCode RengaConvoyCreate_NCCL(RengaConvoy convoy)
+{
+  Nccl *nccl = convoy->transport->data;
+  int g = 0;
+  while (g < nccl->n_gangs && nccl->gang[g].comm != convoy->comm) g++;
+  RengaCheck(g < nccl->n_gangs, MPI_COMM_SELF, RENGA_ERR_ORDER,
+             "the ranks of a sum are not connected: call RengaTransportConnect");
+  convoy->data = &nccl->gang[g];
+  convoy->stream = nccl->gang[g].track.stream;
+  return RENGA_SUCCESS;
+}
+
+/* The sum comes behind what is queued now. */
+static RengaErrorCode EnterGang(void *user)
+{
+  const struct _RengaConvoy *convoy = user;
+  const Gang *gang = GangOf(user);
+  const Nccl *nccl = convoy->transport->data;
+  RengaCheck(!nccl->aborted, MPI_COMM_SELF, RENGA_ERR_LIBRARY,
+             "sums by %s were given up after an error", nccl->fabric->library);
+  RengaCall(RengaEventRecord(convoy->transport->device, gang->ready, NULL));
+  RengaCall(RengaEventWait(convoy->transport->device, gang->ready, convoy->stream));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode LeaveGang(void *user)
+{
+  const struct _RengaConvoy *convoy = user;
+  const Gang *gang = GangOf(user);
+  RengaCall(RengaEventRecord(convoy->transport->device, gang->done, convoy->stream));
+  RengaCall(RengaEventWait(convoy->transport->device, gang->done, NULL));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode BeginInGang(void *user, int count, size_t bytes)
+{
+  (void)count;
+  (void)bytes;
+  RengaCall(EnterGang(user));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode TogetherInGang(void *user, bool begin)
+{
+  RengaTransport transport = ((const struct _RengaConvoy *)user)->transport;
+  const Nccl *nccl = transport->data;
+  RengaCall(begin ? nccl->fabric->begin(transport->device) : nccl->fabric->end(transport->device));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode SendInGang(void *user, int place, const void *from, size_t bytes, int to,
+                                 int tag)
+{
+  const struct _RengaConvoy *convoy = user;
+  const Nccl *nccl = convoy->transport->data;
+  (void)place;
+  (void)tag;
+  RengaCall(nccl->fabric->send(convoy->transport->device, GangOf(user)->track.wire, convoy->stream,
+                               from, bytes, to));
+  return RENGA_SUCCESS;
+}
+
+static RengaErrorCode ReceiveInGang(void *user, int place, void *to, size_t room, int from, int tag)
+{
+  const struct _RengaConvoy *convoy = user;
+  const Nccl *nccl = convoy->transport->data;
+  (void)place;
+  (void)tag;
+  RengaCall(nccl->fabric->receive(convoy->transport->device, GangOf(user)->track.wire,
+                                  convoy->stream, to, room, from));
+  return RENGA_SUCCESS;
+}
+
+const RengaCommCarrier RengaConvoyCarrier_NCCL = {.reserve = BeginInGang,
+                                                  .send = SendInGang,
+                                                  .receive = ReceiveInGang,
+                                                  .together = TogetherInGang,
+                                                  .take = LeaveGang};
+
+RengaErrorCode RengaConvoySum_NCCL(RengaConvoy convoy, RengaDataType type, int64_t count,
+                                   void *values, const char *what)
+{
+  const Nccl *nccl = convoy->transport->data;
+  (void)what; /* the host does not wait */
+  RengaCall(EnterGang(convoy));
+  RengaCall(nccl->fabric->sum(convoy->transport->device, GangOf(convoy)->track.wire, convoy->stream,
+                              type, count, values));
+  RengaCall(LeaveGang(convoy));
+  return RENGA_SUCCESS;
+}

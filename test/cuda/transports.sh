@@ -1,0 +1,50 @@
+#!/bin/sh
+# Transports of the cuda device on the emulated runtime: messages, sums and pipelines by the host (staged),
+# by NCCL, by an MPI that takes the device's memory, and as chosen. EMU_SEEDS are orders of streams.
+if [ -z "${CUDA_EMULATED:-}" ]; then
+  echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"
+  exit 77
+fi
+top_builddir=$(cd "${top_builddir:-.}" && pwd)
+RENGA_TEST_CUDA=$top_builddir/test/cuda/renga_cudaemu.so
+OMP_NUM_THREADS=1
+EMU_DEVICES=4
+EMU_TIMEOUT=30
+export RENGA_TEST_CUDA RENGA_TEST_TRANSPORTS OMP_NUM_THREADS EMU_DEVICES EMU_TIMEOUT EMU_SEED EMU_MODE EMU_OPEN
+folder=$(mktemp -d) || exit 99
+trap 'rm -rf "$folder"' EXIT
+cd "$folder" || exit 99
+failures=0
+
+passes() { # ranks, program
+  timeout -k 5 250 "${MPIEXEC:-mpiexec}" -n "$1" "$top_builddir/test/transport/$2" </dev/null >out 2>&1 || {
+    echo "FAILED ($?): $2 on $1 ranks with $(env | grep -E '^(EMU_|RENGA_TEST_T)' | tr '\n' ' ')"
+    tail -n 20 out
+    failures=$((failures + 1))
+  }
+}
+
+RENGA_TEST_TRANSPORTS="staged nccl"
+EMU_MODE=async
+for EMU_SEED in ${EMU_SEEDS:-1}; do
+  passes 2 messages
+  passes 3 messages
+  passes 3 sums
+  passes 2 pipelines
+  passes 3 pipelines
+  passes 4 pipelines
+done
+EMU_MODE=sync
+passes 2 messages
+passes 2 sums
+RENGA_TEST_TRANSPORTS=nccl
+passes 2 pipelines
+# memory that MPI can read, and one GPU for all: nccl does not go
+EMU_MODE=async
+EMU_OPEN=1
+EMU_DEVICES=4
+RENGA_TEST_TRANSPORTS=mpi_device
+passes 2 messages
+passes 3 sums
+passes 2 pipelines
+[ $failures -eq 0 ]
