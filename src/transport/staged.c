@@ -230,10 +230,8 @@ static RengaErrorCode Test_Staged(RengaParcel parcel, bool *done)
 {
   Freight *freight = parcel->data;
   *done = false;
-  if (freight->state == FREIGHT_MPI)
-    RengaCall(TryToEnd(parcel->transport->data, freight));
-  else if (freight->state != FREIGHT_THERE)
-    RengaCall(MoveYard(parcel->transport->data));
+  if (freight->state == FREIGHT_MPI) RengaCall(TryToEnd(parcel->transport->data, freight));
+  if (freight->state != FREIGHT_THERE) RengaCall(MoveYard(parcel->transport->data));
   if (freight->state != FREIGHT_THERE) return RENGA_SUCCESS;
   RengaCall(TakeFreight(freight));
   *done = true;

@@ -36,13 +36,12 @@ for EMU_SEED in ${EMU_SEEDS:-1}; do
 done
 EMU_MODE=sync
 passes 2 messages
-passes 2 sums
 RENGA_TEST_TRANSPORTS=nccl
+passes 2 sums
 passes 2 pipelines
-# memory that MPI can read, and one GPU for all: nccl does not go
+# memory that MPI can read
 EMU_MODE=async
 EMU_OPEN=1
-EMU_DEVICES=4
 RENGA_TEST_TRANSPORTS=mpi_device
 passes 2 messages
 passes 3 sums

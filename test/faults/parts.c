@@ -183,10 +183,10 @@ static RengaErrorCode DoSearch(State *s)
 static RengaErrorCode DoPipeline(State *s)
 {
   RengaOptimizer optimizer;
-  RengaDevice device;
+  RengaSettings settings;
   Together(s, RengaPipelineCreate(s->comm, &s->pipeline));
-  RengaCall(RengaPipelineGetDevice(s->pipeline, &device));
-  Together(s, RengaDeviceSetFromOptions(device));
+  RengaCall(RengaPipelineGetSettings(s->pipeline, &settings));
+  Together(s, RengaSettingsSetFromOptions(settings));
   Together(s, RengaPipelineSetPlan(s->pipeline, s->graph, s->plan));
   RengaCall(RengaPipelineGetOptimizer(s->pipeline, &optimizer));
   RengaCall(RengaOptimizerSetClipNorm(optimizer, 1));

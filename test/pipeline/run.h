@@ -173,6 +173,8 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
   RengaDevice device;
   RengaOptimizer optimizer;
   RengaSettings settings;
+  const char *transport = NULL;
+  bool given = false;
   RengaCall(RengaPipelineCreate(comm, pipeline));
   RengaCall(RengaPipelineSetPlan(*pipeline, graph, plan));
   RengaCall(RengaPipelineSetSeed(*pipeline, 5));
@@ -190,6 +192,8 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
   if (run->reduction) RengaCall(RengaPipelineSetReduction(*pipeline, run->reduction));
   RengaCall(RengaPipelineGetSettings(*pipeline, &settings));
   if (run->buckets) RengaCall(RengaSettingsSetBuckets(settings, run->buckets));
+  RengaCall(RengaOptionsGetString("comm_transport", &transport, &given));
+  if (given) RengaCall(RengaSettingsSetTransport(settings, transport));
   RengaCall(RengaPipelineSetTimeout(*pipeline, 60));
   for (int i = 0; i < run->steps; i++)
     RengaCall(RengaPipelineSetDataShortBatch(*pipeline, run->samples[i]));
@@ -198,8 +202,7 @@ static inline RengaErrorCode RunConfigure(RengaComm comm, const Run *run, RengaG
 
 /* What the stages of a rank take together. */
 static inline void RunAddForecasts(int stages, int chunks, int stage,
-                                   const RengaPipelineMemory forecast[],
-                                   RengaPipelineMemory *sum)
+                                   const RengaPipelineMemory forecast[], RengaPipelineMemory *sum)
 {
   *sum = (RengaPipelineMemory){0};
   for (int s = stage % (stages / chunks); s < stages; s += stages / chunks) {
@@ -317,8 +320,7 @@ static inline RengaErrorCode RunAlone(RengaComm self, const Run *run, Result *re
   alone.recompute = 0;
   alone.chunks = 0;
   RengaCall(RunAll(self, &alone, result));
-  for (int i = 0; i < run->steps; i++)
-    Expect(isfinite(result->loss[i]) && result->norm[i] > 0);
+  for (int i = 0; i < run->steps; i++) Expect(isfinite(result->loss[i]) && result->norm[i] > 0);
   return RENGA_SUCCESS;
 }
 

@@ -63,7 +63,7 @@ static RengaErrorCode Sum_Cuda(RengaDevice device, RengaWire wire, RengaStream s
 {
   RengaCheck(type == RENGA_FLOAT32 || type == RENGA_BFLOAT16, MPI_COMM_SELF, RENGA_ERR_SUPPORT,
              "NCCL adds up float32 and bfloat16, not %s", RengaDataTypeName(type));
-  const RengaCudaSum sum = type == RENGA_FLOAT32 ? RENGA_CUDA_SUM_FLOAT : RENGA_CUDA_SUM_BFLOAT16;
+  const RengaCudaType sum = type == RENGA_FLOAT32 ? RENGA_CUDA_FLOAT32 : RENGA_CUDA_BFLOAT16;
   RENGA_CALL_CUDA(
       device, module_->nccl.sum(wire, RengaCudaStream_Private(device, stream), sum, count, values));
   return RENGA_SUCCESS;

@@ -117,7 +117,6 @@ typedef struct {
 /* NCCL, which the module opens when it is asked for. A wire is a communicator; all but open and
    close is queued, or put into the group between begin and end. */
 enum { RENGA_CUDA_KEY = 128, RENGA_CUDA_BUS = 32 };
-typedef enum { RENGA_CUDA_SUM_FLOAT, RENGA_CUDA_SUM_BFLOAT16 } RengaCudaSum;
 typedef struct {
   int (*find)(size_t size, char text[]); /* text: its version */
   int (*bus)(char text[RENGA_CUDA_BUS]); /* where the GPU of this process is plugged in */
@@ -128,7 +127,7 @@ typedef struct {
   int (*end)(void);
   int (*send)(void *wire, void *stream, const void *from, size_t bytes, int to);
   int (*receive)(void *wire, void *stream, void *to, size_t bytes, int from);
-  int (*sum)(void *wire, void *stream, RengaCudaSum type, int64_t count, void *values);
+  int (*sum)(void *wire, void *stream, RengaCudaType type, int64_t count, void *values);
   int (*check)(void *wire);            /* an error that it met since */
   int (*close)(void *wire, int abort); /* abort: its work ends, done or not */
 } RengaCudaNccl;

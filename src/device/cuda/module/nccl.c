@@ -106,12 +106,11 @@ static int ReceiveBytes(void *wire, void *stream, void *to, size_t bytes, int fr
                  nccl.ncclRecv(to, bytes, ncclInt8, from, (ncclComm_t)wire, (cudaStream_t)stream));
 }
 
-static int SumValues(void *wire, void *stream, RengaCudaSum type, int64_t count, void *values)
+static int SumValues(void *wire, void *stream, RengaCudaType type, int64_t count, void *values)
 {
-  static const ncclDataType_t types[] = {ncclFloat32, ncclBfloat16};
-  return SayNccl("ncclAllReduce",
-                 nccl.ncclAllReduce(values, values, (size_t)count, types[type], ncclSum,
-                                    (ncclComm_t)wire, (cudaStream_t)stream));
+  const ncclDataType_t kind = type == RENGA_CUDA_BFLOAT16 ? ncclBfloat16 : ncclFloat32;
+  return SayNccl("ncclAllReduce", nccl.ncclAllReduce(values, values, (size_t)count, kind, ncclSum,
+                                                     (ncclComm_t)wire, (cudaStream_t)stream));
 }
 
 static int CheckWire(void *wire)
