@@ -1,8 +1,10 @@
 /* Rates of the cpu kernels on one device: GFLOP/s and GB/s per second of processor time, so that
-   other work on the machine matters little. Usage: kernels [network] with the options of a device;
-   network: gpt, resnet or all. Each line has a case's share of one training step of that network
-   where count is given. */
+   other work on the machine matters little. Usage: kernels [network [type]] with the options of a
+   device; network: gpt, resnet or all; type: float32, bfloat16 or float16, of all tensors but
+   gradients of parameters and those that are small beside the call's largest. Each line has a
+   case's share of one training step of that network where count is given. */
 #include "../device/calls.h"
+#include "../device/lowcalls.h"
 #include "rengacomm.h"
 #include "rengadevice.h"
 #include <time.h>
@@ -151,27 +153,54 @@ static RengaErrorCode Time(RengaKernel kernel, const void *const in[], void *con
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunBench(RengaDevice device, const Bench *bench, int number, Call *before,
-                               double *total)
+/* Which tensors of a call keep float32 where the others are of another type. */
+static unsigned MaskOf(const RengaOpCall *op)
+{
+  static const char *const gradients[] = {"LinearGradWeight", "ConvGradWeight", "GatherGrad"};
+  const int count = op->n_in + op->n_out;
+  int64_t largest = 0;
+  unsigned mask = 0;
+  for (int p = 0; p < count; p++) {
+    const int64_t here = RengaTensorSpecCount(p < op->n_in ? &op->in[p] : &op->out[p - op->n_in]);
+    if (here > largest) largest = here;
+  }
+  for (int p = 0; p < count; p++) {
+    const int64_t here = RengaTensorSpecCount(p < op->n_in ? &op->in[p] : &op->out[p - op->n_in]);
+    if (64 * here > largest) mask |= 1u << p;
+  }
+  for (size_t i = 0; i < sizeof gradients / sizeof *gradients; i++)
+    if (strcmp(gradients[i], op->op->name) == 0) mask &= ~(1u << op->n_in);
+  return mask;
+}
+
+static RengaErrorCode RunBench(RengaDevice device, const Bench *bench, RengaDataType type,
+                               int number, Call *before, double *total)
 {
   Call call;
   RengaOpCall op;
+  Variant wide, low;
   RengaKernel kernel = NULL;
   char *workspace = NULL;
   double seconds = 0;
   RengaCall(MakeCall(&bench->call, number, before, &call, &op));
   for (int i = 0; i < call.n_out; i++) RengaCall(Allocate(&call.out[i], &call.output[i]));
-  RengaCall(RengaKernelCreate(device, &op, &kernel));
+  RengaCall(
+      MakeVariants(device, &op, (const void *const *)call.input, type, MaskOf(&op), &wide, &low));
+  RengaCall(RengaKernelCreate(device, &low.op, &kernel));
   RengaCall(RengaMalloc(RengaKernelGetWorkspace(kernel) + 1, &workspace));
-  const void *in[MOST];
-  for (int i = 0; i < MOST; i++) in[i] = call.input[i];
-  RengaCall(Time(kernel, in, call.output, workspace, &seconds));
+  RengaCall(Time(kernel, (const void *const *)low.data, low.data + op.n_in, workspace, &seconds));
+  for (int o = 0; o < op.n_out; o++)
+    RengaCall(RengaDeviceConvert(device, NULL, RengaTensorSpecCount(&op.out[o]),
+                                 low.spec[op.n_in + o].type, low.data[op.n_in + o], op.out[o].type,
+                                 call.output[o]));
   *total += seconds * bench->count;
   RengaCall(RengaPrintf(
       MPI_COMM_WORLD, "%-24s %-42s %9.3f ms %7.1f GFLOP/s %6.1f GB/s %3d %8.1f ms%s\n",
       bench->call.op, bench->call.inputs, 1e3 * seconds, 1e-9 * RengaOperatorFlops(&op) / seconds,
-      1e-9 * RengaOperatorBytes(&op) / seconds, bench->count, 1e3 * seconds * bench->count,
+      1e-9 * RengaOperatorBytes(&low.op) / seconds, bench->count, 1e3 * seconds * bench->count,
       RengaKernelIsFallback(kernel) ? " (ref)" : ""));
+  RengaCall(FreeVariant(&wide));
+  RengaCall(FreeVariant(&low));
   RengaFree(&workspace);
   RengaCall(RengaKernelDestroy(&kernel));
   RengaCall(FreeCall(before));
@@ -210,8 +239,11 @@ static RengaErrorCode RunVectors(RengaDevice device)
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode RunAll(const char *network)
+static RengaErrorCode RunAll(const char *network, const char *type_name)
 {
+  RengaDataType type = RENGA_FLOAT32;
+  if (strcmp(type_name, "bfloat16") == 0) type = RENGA_BFLOAT16;
+  if (strcmp(type_name, "float16") == 0) type = RENGA_FLOAT16;
   RengaComm comm = NULL;
   RengaDevice device = NULL;
   Call before;
@@ -223,7 +255,7 @@ static RengaErrorCode RunAll(const char *network)
   RengaCall(RengaDeviceSetUp(device));
   for (int b = 0; b < N_BENCHES; b++)
     if (strcmp(network, "all") == 0 || strcmp(network, benches[b].network) == 0)
-      RengaCall(RunBench(device, &benches[b], b, &before, &total));
+      RengaCall(RunBench(device, &benches[b], type, b, &before, &total));
   RengaCall(FreeCall(&before));
   RengaCall(RengaPrintf(MPI_COMM_WORLD, "these calls of one step: %.1f ms of processor time\n",
                         1e3 * total));
@@ -235,8 +267,9 @@ static RengaErrorCode RunAll(const char *network)
 
 int main(int argc, char **argv)
 {
-  RengaCallAbort(RengaInitialize(&argc, &argv, "Rates of the kernels: kernels [gpt|resnet|all]\n"));
-  RengaCallAbort(RunAll(argc > 1 ? argv[1] : "all"));
+  RengaCallAbort(
+      RengaInitialize(&argc, &argv, "Rates of the kernels: kernels [gpt|resnet|all [type]]\n"));
+  RengaCallAbort(RunAll(argc > 1 ? argv[1] : "all", argc > 2 ? argv[2] : "float32"));
   RengaCallAbort(RengaFinalize());
   return 0;
 }
