@@ -166,7 +166,7 @@ static unsigned MaskOf(const RengaOpCall *op)
   }
   for (int p = 0; p < count; p++) {
     const int64_t here = RengaTensorSpecCount(p < op->n_in ? &op->in[p] : &op->out[p - op->n_in]);
-    if (64 * here > largest) mask |= 1u << p;
+    if (64 * here > largest || here > 1 << 17) mask |= 1u << p;
   }
   for (size_t i = 0; i < sizeof gradients / sizeof *gradients; i++)
     if (strcmp(gradients[i], op->op->name) == 0) mask &= ~(1u << op->n_in);

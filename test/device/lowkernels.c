@@ -65,13 +65,13 @@ static RengaErrorCode CheckAgain(const Bench *bench, int number, const RengaOpCa
   return RENGA_SUCCESS;
 }
 
-/* Kernels of the cpu do not keep whole tensors in float32, but for these. */
+/* Kernels of the cpu do not keep whole tensors in float32, but for these: heads add to the gradient
+   of a mask, some casts are rare, and oneDNN has no convolutions of float16, nor on processors
+   without AVX-512 of bfloat16. */
 static RengaErrorCode CheckNative(const RengaKernel kernel)
 {
-  static const char *const widened[] = {
-      "AttentionGrad",  "AveragePool", "AveragePoolGrad", "BatchNormalization",
-      "Conv",           "MaxPool",     "MaxPoolGrad",     "BatchNormalizationGrad",
-      "ConvGradWeight", "Cast",        "ConvGradInput"};
+  static const char *const widened[] = {"AttentionGrad", "Cast", "Conv", "ConvGradInput",
+                                        "ConvGradWeight"};
   const char *name = kernel->call.op->name;
   size_t i = 0;
   while (i < sizeof widened / sizeof *widened && strcmp(widened[i], name) != 0) i++;

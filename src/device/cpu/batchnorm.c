@@ -1,19 +1,37 @@
 /* BatchNormalization over images [N,C,...], one channel per piece, forward and backward. */
-#include "cpu.h"
+#include "low.h"
 #include "renga/private/op.h"
 #include "rows.h"
 
 /* x is [images, channels, pixels] */
 typedef struct {
-  int64_t images, channels, pixels;
+  int64_t images, channels, pixels, run; /* pixels that are worked on together */
   double epsilon;
   bool training;
 } BatchNorm_Cpu;
 
-static const float *PlaneOf_Cpu(const BatchNorm_Cpu *s, const void *x, int64_t image,
-                                int64_t channel)
+/* A tensor of images, float32 or in runs by way of a buffer. */
+typedef struct {
+  RengaDataType type;
+  void *data;
+} ImagesOf;
+
+static ImagesOf ImagesAt(const RengaTensorSpec *spec, const void *data)
 {
-  return (const float *)x + (image * s->channels + channel) * s->pixels;
+  return (ImagesOf){spec->type, (void *)(uintptr_t)data};
+}
+
+/* The runs of a channel, by number: their first element and how many they are. */
+static int64_t RunsOfChannel(const BatchNorm_Cpu *s)
+{
+  return s->pixels > 0 ? s->images * RengaCpuPieces(s->pixels, s->run) : 0;
+}
+
+static int64_t FindRun(const BatchNorm_Cpu *s, int64_t channel, int64_t run, int64_t *count)
+{
+  const int64_t runs = RengaCpuPieces(s->pixels, s->run), first = run % runs * s->run;
+  *count = RengaCpuSmaller(s->pixels - first, s->run);
+  return (run / runs * s->channels + channel) * s->pixels + first;
 }
 
 static double PlaneSum_Cpu(int64_t n, const float *x)
@@ -34,28 +52,49 @@ static double SquaresFrom(int64_t n, const float *x, double mean)
 
 /* Mean and biased variance of a channel in the micro-batch. In double: networks of ReLU after
    BatchNormalization are chaotic, a wrong last bit of the mean turns units on and off. */
-static void Statistics_Cpu(const BatchNorm_Cpu *s, const void *x, int64_t channel, double *mean,
+static void Statistics_Cpu(const BatchNorm_Cpu *s, const ImagesOf *x, int64_t channel, double *mean,
                            double *variance)
 {
-  double count = (double)(s->images * s->pixels), sum = 0, squares = 0;
-  for (int64_t n = 0; n < s->images; n++)
-    sum += PlaneSum_Cpu(s->pixels, PlaneOf_Cpu(s, x, n, channel));
-  *mean = sum / count;
-  for (int64_t n = 0; n < s->images; n++)
-    squares += SquaresFrom(s->pixels, PlaneOf_Cpu(s, x, n, channel), *mean);
-  *variance = squares / count;
+  double total = (double)(s->images * s->pixels), sum = 0, squares = 0;
+  float buffer[RENGA_CPU_RUN];
+  int64_t count;
+  for (int64_t r = 0; r < RunsOfChannel(s); r++) {
+    const int64_t at = FindRun(s, channel, r, &count);
+    sum += PlaneSum_Cpu(count, RengaCpuRead(x->type, x->data, at, count, buffer));
+  }
+  *mean = sum / total;
+  for (int64_t r = 0; r < RunsOfChannel(s); r++) {
+    const int64_t at = FindRun(s, channel, r, &count);
+    squares += SquaresFrom(count, RengaCpuRead(x->type, x->data, at, count, buffer), *mean);
+  }
+  *variance = squares / total;
 }
 
 /* y = a (x - mean) + b */
-static void ForwardChannel(const BatchNorm_Cpu *s, const float *x, int64_t channel, float mean,
-                           float a, float b, float *y)
+static void ForwardChannel(const BatchNorm_Cpu *s, const ImagesOf *x, int64_t channel, float mean,
+                           float a, float b, const ImagesOf *y)
 {
-  for (int64_t n = 0; n < s->images; n++) {
-    const float *from = PlaneOf_Cpu(s, x, n, channel);
-    float *to = y + (from - x);
+  float buffer[2][RENGA_CPU_RUN];
+  int64_t count;
+  for (int64_t r = 0; r < RunsOfChannel(s); r++) {
+    const int64_t at = FindRun(s, channel, r, &count);
+    const float *from = RengaCpuRead(x->type, x->data, at, count, buffer[0]);
+    float *to = RengaCpuPlace(y->type, y->data, at, buffer[1]);
 #pragma omp simd
-    for (int64_t i = 0; i < s->pixels; i++) to[i] = (from[i] - mean) * a + b;
+    for (int64_t i = 0; i < count; i++) to[i] = (from[i] - mean) * a + b;
+    RengaCpuWrite(y->type, y->data, at, count, to);
   }
+}
+
+/* Number i of input or output p, which has one for each channel. */
+static float OfChannel(const RengaOpCall *call, const void *const in[], int p, int64_t i)
+{
+  return RengaCpuGet(call->in[p].type, in[p], i);
+}
+
+static void PutChannel(const RengaOpCall *call, void *const out[], int p, int64_t i, double value)
+{
+  if (p < call->n_out && out[p]) RengaCpuPut(call->out[p].type, out[p], i, (float)value);
 }
 
 /* in: x, scale, bias, running mean, running variance; out: y, batch mean, batch variance */
@@ -67,33 +106,37 @@ static RengaErrorCode BatchNormForwardRun_Cpu(RengaKernel kernel, RengaStream st
   (void)stream;
   (void)workspace;
   const BatchNorm_Cpu *s = kernel->data;
-  const float *scale = in[1], *bias = in[2], *running_mean = in[3], *running_variance = in[4];
-  float *means = kernel->call.n_out > 1 ? out[1] : NULL;
-  float *variances = kernel->call.n_out > 2 ? out[2] : NULL;
+  const RengaOpCall *call = &kernel->call;
   bool batch = context->training && s->training;
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
   for (int64_t c = 0; c < s->channels; c++) {
-    double mean = running_mean[c], variance = running_variance[c];
-    if (batch) Statistics_Cpu(s, in[0], c, &mean, &variance);
-    float a = (float)(scale[c] / sqrt(variance + s->epsilon));
-    ForwardChannel(s, in[0], c, (float)mean, a, bias[c], out[0]);
-    if (means) means[c] = (float)mean;
-    if (variances) variances[c] = (float)variance;
+    double mean = OfChannel(call, in, 3, c), variance = OfChannel(call, in, 4, c);
+    const ImagesOf x = ImagesAt(&call->in[0], in[0]);
+    const ImagesOf y = ImagesAt(&call->out[0], out[0]);
+    if (batch) Statistics_Cpu(s, &x, c, &mean, &variance);
+    float a = (float)(OfChannel(call, in, 1, c) / sqrt(variance + s->epsilon));
+    ForwardChannel(s, &x, c, (float)mean, a, OfChannel(call, in, 2, c), &y);
+    PutChannel(call, out, 1, c, mean);
+    PutChannel(call, out, 2, c, variance);
   }
   return RENGA_SUCCESS;
 }
 
 /* sum of dy and of dy (x - mean) over a channel */
-static void GradientSums(const BatchNorm_Cpu *s, const void *dy, const void *x, int64_t channel,
-                         float mean, double *sum, double *product)
+static void GradientSums(const BatchNorm_Cpu *s, const ImagesOf *dy, const ImagesOf *x,
+                         int64_t channel, float mean, double *sum, double *product)
 {
+  float buffer[2][RENGA_CPU_RUN];
+  int64_t count;
   *sum = *product = 0;
-  for (int64_t n = 0; n < s->images; n++) {
-    const float *d = PlaneOf_Cpu(s, dy, n, channel), *v = PlaneOf_Cpu(s, x, n, channel);
+  for (int64_t r = 0; r < RunsOfChannel(s); r++) {
+    const int64_t at = FindRun(s, channel, r, &count);
+    const float *d = RengaCpuRead(dy->type, dy->data, at, count, buffer[0]);
+    const float *v = RengaCpuRead(x->type, x->data, at, count, buffer[1]);
     double plane = 0, plane_product = 0;
 #pragma omp simd reduction(+ : plane, plane_product)
-    for (int64_t i = 0; i < s->pixels; i++) {
+    for (int64_t i = 0; i < count; i++) {
       plane += d[i];
       plane_product += (double)d[i] * (v[i] - mean);
     }
@@ -103,14 +146,20 @@ static void GradientSums(const BatchNorm_Cpu *s, const void *dy, const void *x, 
 }
 
 /* dx = a (dy - m - (x - mean) k) */
-static void BackwardChannel(const BatchNorm_Cpu *s, const float *dy, const float *x,
-                            int64_t channel, float mean, float a, float m, float k, float *dx)
+static void BackwardChannel(const BatchNorm_Cpu *s, const ImagesOf *dy, const ImagesOf *x,
+                            int64_t channel, float mean, float a, float m, float k,
+                            const ImagesOf *dx)
 {
-  for (int64_t n = 0; n < s->images; n++) {
-    const float *d = PlaneOf_Cpu(s, dy, n, channel), *v = PlaneOf_Cpu(s, x, n, channel);
-    float *to = dx + (d - dy);
+  float buffer[3][RENGA_CPU_RUN];
+  int64_t count;
+  for (int64_t r = 0; r < RunsOfChannel(s); r++) {
+    const int64_t at = FindRun(s, channel, r, &count);
+    const float *d = RengaCpuRead(dy->type, dy->data, at, count, buffer[0]);
+    const float *v = RengaCpuRead(x->type, x->data, at, count, buffer[1]);
+    float *to = RengaCpuPlace(dx->type, dx->data, at, buffer[2]);
 #pragma omp simd
-    for (int64_t i = 0; i < s->pixels; i++) to[i] = a * (d[i] - m - (v[i] - mean) * k);
+    for (int64_t i = 0; i < count; i++) to[i] = a * (d[i] - m - (v[i] - mean) * k);
+    RengaCpuWrite(dx->type, dx->data, at, count, to);
   }
 }
 
@@ -123,23 +172,25 @@ static RengaErrorCode BatchNormBackwardRun_Cpu(RengaKernel kernel, RengaStream s
   (void)stream;
   (void)workspace;
   const BatchNorm_Cpu *s = kernel->data;
+  const RengaOpCall *call = &kernel->call;
   bool batch = context->training && s->training;
-  const float *scale = in[2], *means = in[3], *variances = in[4];
-  float *dscale = kernel->call.n_out > 1 ? out[1] : NULL;
-  float *dbias = kernel->call.n_out > 2 ? out[2] : NULL;
   double count = (double)(s->images * s->pixels);
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->channels))
   for (int64_t c = 0; c < s->channels; c++) {
-    double inverse = 1 / sqrt((double)variances[c] + s->epsilon), sum = 0, product = 0;
-    GradientSums(s, in[0], in[1], c, means[c], &sum, &product);
-    if (dscale) dscale[c] = (float)(product * inverse);
-    if (dbias) dbias[c] = (float)sum;
+    const float mean = OfChannel(call, in, 3, c);
+    double inverse = 1 / sqrt((double)OfChannel(call, in, 4, c) + s->epsilon), sum = 0, product = 0;
+    const ImagesOf dy = ImagesAt(&call->in[0], in[0]);
+    const ImagesOf x = ImagesAt(&call->in[1], in[1]);
+    const ImagesOf dx = ImagesAt(&call->out[0], out[0]);
+    GradientSums(s, &dy, &x, c, mean, &sum, &product);
+    PutChannel(call, out, 1, c, product * inverse);
+    PutChannel(call, out, 2, c, sum);
     double m = batch ? sum / count : 0;
     double k = batch ? product * inverse * inverse / count : 0;
     if (out[0])
-      BackwardChannel(s, in[0], in[1], c, means[c], (float)(scale[c] * inverse), (float)m, (float)k,
-                      out[0]);
+      BackwardChannel(s, &dy, &x, c, mean, (float)(OfChannel(call, in, 2, c) * inverse), (float)m,
+                      (float)k, &dx);
   }
   return RENGA_SUCCESS;
 }
@@ -148,7 +199,7 @@ static RengaErrorCode CreateBatchNorm_Cpu(RengaKernel kernel, const RengaTensorS
                                           RengaKernelRunFunction run)
 {
   const RengaOpCall *call = &kernel->call;
-  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32) || x->ndim < 2 || RengaTensorSpecCount(x) == 0)
+  if (!RengaCpuAllFloats(call, 0) || x->ndim < 2 || RengaTensorSpecCount(x) == 0)
     return RENGA_SUCCESS;
   BatchNorm_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
@@ -159,6 +210,7 @@ static RengaErrorCode CreateBatchNorm_Cpu(RengaKernel kernel, const RengaTensorS
   s->pixels = RengaOpProduct(x, 2, x->ndim);
   s->epsilon = RengaAttributesReal(call->attributes, "epsilon", 1e-5);
   s->training = RengaAttributesInt(call->attributes, "training", 1) != 0;
+  s->run = RengaOpCallIsLow_Private(call) ? RENGA_CPU_RUN : s->pixels;
   kernel->alias = RENGA_KERNEL_ALIAS(0, 0);
   kernel->run = run;
   return RENGA_SUCCESS;

@@ -1,5 +1,6 @@
 /* Conv and its gradients. Kernels of one pixel, stride 1 on images that are not small are matrix
    products on the images as they lie; all others go to oneDNN. */
+#include "low.h"
 #include "onednn.h"
 #include "product.h"
 #include "renga/private/op.h"
@@ -36,7 +37,7 @@ static RengaErrorCode ConvolutionRun_Cpu(RengaKernel kernel, RengaStream stream,
   (void)stream;
   (void)context;
   const Convolution *s = kernel->data;
-  const float *bias = kernel->call.n_in > 2 ? in[2] : NULL;
+  const void *bias = kernel->call.n_in > 2 ? in[2] : NULL;
   if (s->general) {
     RengaCall(RengaConvolutionRun(s->general, in[0], in[1], bias, out[0], workspace));
     return RENGA_SUCCESS;
@@ -143,6 +144,9 @@ static RengaConvolutionShape ShapeOf(const RengaOpCall *call, const RengaOpWindo
                                  .groups = RengaAttributesInt(call->attributes, "group", 1),
                                  .channels = x->dim[1],
                                  .out_channels = w->dim[0],
+                                 .x = x->type,
+                                 .w = w->type,
+                                 .y = y->type,
                                  .in = {1, 1},
                                  .out = {1, 1},
                                  .kernel = {1, 1},
@@ -182,18 +186,37 @@ static void FitPadding(RengaConvolutionShape *shape)
   }
 }
 
+/* All is float32, or not all and float16 is not among it. */
+static bool Fits_Cpu(const RengaOpCall *call)
+{
+  bool half = false;
+  for (int i = 0; i < call->n_in; i++)
+    half = half || (call->in[i].ndim >= 0 && call->in[i].type == RENGA_FLOAT16);
+  return RengaCpuAllFloats(call, 0) && !half && call->out[0].type != RENGA_FLOAT16;
+}
+
+/* The kernel is left to others. */
+static RengaErrorCode ForgetConvolution(RengaKernel kernel)
+{
+  RengaCall(DestroyConvolution_Cpu(kernel));
+  kernel->destroy = NULL;
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolutionKind kind,
                                             RengaKernelRunFunction run, const RengaTensorSpec *x,
                                             const RengaTensorSpec *w, const RengaTensorSpec *y)
 {
   const RengaOpCall *call = &kernel->call;
   RengaOpWindow window;
-  if (!RengaCpuAllOf(call, 0, RENGA_FLOAT32) || x->ndim < 3 || x->ndim > 4) return RENGA_SUCCESS;
+  const bool low = RengaOpCallIsLow_Private(call);
+  if (!Fits_Cpu(call) || x->ndim < 3 || x->ndim > 4) return RENGA_SUCCESS;
   if (RengaTensorSpecCount(x) == 0 || RengaTensorSpecCount(y) == 0 || RengaTensorSpecCount(w) == 0)
     return RENGA_SUCCESS;
   RengaCall(RengaOpGetWindow(call, x, w, &window));
   RengaConvolutionShape shape = ShapeOf(call, &window, x, w, y);
-  shape.bias = kind == RENGA_CONVOLUTION_FORWARD && call->n_in > 2 && call->in[2].ndim >= 0;
+  shape.has_bias = kind == RENGA_CONVOLUTION_FORWARD && RengaOpCallHasInput(call, 2);
+  shape.bias = shape.has_bias ? call->in[2].type : RENGA_FLOAT32;
   Convolution *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
@@ -202,13 +225,14 @@ static RengaErrorCode CreateConvolution_Cpu(RengaKernel kernel, RengaConvolution
   s->channels = shape.channels;
   s->out_channels = shape.out_channels;
   s->pixels = shape.out[0] * shape.out[1];
-  if (OnePixel(&shape)) {
+  if (!low && OnePixel(&shape)) {
     bool weight = kind == RENGA_CONVOLUTION_WEIGHT, input = kind == RENGA_CONVOLUTION_INPUT;
     s->tiling =
         RengaCpuTile(input ? s->channels : s->out_channels, weight ? s->channels : s->pixels);
   } else {
     FitPadding(&shape);
     RengaCall(RengaConvolutionCreate(kind, &shape, kernel->device->threads, &s->general));
+    if (!s->general) return ForgetConvolution(kernel);
     kernel->workspace = RengaConvolutionGetWorkspace(s->general);
   }
   kernel->run = run;

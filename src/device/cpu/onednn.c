@@ -1,7 +1,8 @@
-/* Convolutions by oneDNN. Each piece is a primitive made for one thread: an image (or some, where
-   they are small), or for the gradient of weights a range of output channels over all images.
-   Tensors are turned into the layout that the primitive likes and back, next to the caches of the
-   piece that uses them. */
+/* Convolutions by oneDNN. Two inputs of bfloat16 are multiplied as such, others in float32; what
+   is of another type is converted where it is turned. Each piece is a primitive made for one
+   thread: an image (or some, where they are small), or for the gradient of weights a range of
+   output channels over all images. Tensors are turned into the layout that the primitive likes and
+   back, next to the caches of the piece that uses them. */
 #include "onednn.h"
 #include "dnn.h"
 #include "renga/private/device.h"
@@ -16,8 +17,8 @@ typedef struct {
   int arg;
   bool output, shared, turned;
   dnnl_memory_desc_t user, own;
-  int64_t stride;                    /* floats of the user's tensor from piece to piece */
-  int64_t parts, part_from, part_to; /* floats from part to part: the user's, the primitive's */
+  int64_t stride;                    /* bytes of the user's tensor from piece to piece */
+  int64_t parts, part_from, part_to; /* bytes from part to part: the user's, the primitive's */
   dnnl_primitive_t reorder;
   dnnl_memory_desc_t reorder_user, reorder_own;
   size_t bytes, offset; /* of the buffer; one per thread unless shared */
@@ -28,6 +29,7 @@ struct _RengaConvolution {
   RengaConvolutionShape shape;
   int threads;
   int64_t pieces, group, tile; /* images of a piece; its output channels */
+  dnnl_data_type_t inner;      /* of what is multiplied */
   dnnl_engine_t engine;
   dnnl_stream_t stream;
   dnnl_primitive_desc_t description;
@@ -37,8 +39,13 @@ struct _RengaConvolution {
   dnnl_memory_t *memory; /* [threads][N_MEMORIES] */
 };
 
-static RengaErrorCode DescribeMemory(dnnl_memory_desc_t *md, int n, const int64_t dim[],
-                                     const int64_t stride[])
+static dnnl_data_type_t TypeOfTensor(RengaDataType type)
+{
+  return type == RENGA_BFLOAT16 ? dnnl_bf16 : dnnl_f32;
+}
+
+static RengaErrorCode DescribeMemory(dnnl_memory_desc_t *md, RengaDataType type, int n,
+                                     const int64_t dim[], const int64_t stride[])
 {
   dnnl_dims_t dims, strides;
   int64_t size = 1;
@@ -47,13 +54,14 @@ static RengaErrorCode DescribeMemory(dnnl_memory_desc_t *md, int n, const int64_
     strides[d] = stride ? stride[d] : size;
     size *= dim[d];
   }
-  CallDNN(dnnl_memory_desc_init_by_strides(md, n, dims, dnnl_f32, strides));
+  CallDNN(dnnl_memory_desc_init_by_strides(md, n, dims, TypeOfTensor(type), strides));
   return RENGA_SUCCESS;
 }
 
-static RengaErrorCode DescribeAny(dnnl_memory_desc_t *md, const dnnl_memory_desc_t *like)
+static RengaErrorCode DescribeAny(dnnl_memory_desc_t *md, const dnnl_memory_desc_t *like,
+                                  dnnl_data_type_t type)
 {
-  CallDNN(dnnl_memory_desc_init_by_tag(md, like->ndims, like->dims, dnnl_f32, dnnl_format_tag_any));
+  CallDNN(dnnl_memory_desc_init_by_tag(md, like->ndims, like->dims, type, dnnl_format_tag_any));
   return RENGA_SUCCESS;
 }
 
@@ -68,9 +76,10 @@ static RengaErrorCode DescribePiece(const struct _RengaConvolution *c, dnnl_memo
   int64_t y_stride[] = {s->out_channels * plane, plane, s->out[1], 1};
   int64_t ws[] = {s->groups, c->tile / s->groups, s->channels / s->groups, s->kernel[0],
                   s->kernel[1]};
-  RengaCall(DescribeMemory(x, 4, xs, NULL));
-  RengaCall(DescribeMemory(y, 4, ys, y_stride));
-  RengaCall(DescribeMemory(w, s->groups > 1 ? 5 : 4, s->groups > 1 ? ws : ws + 1, NULL));
+  const bool grouped = s->groups > 1;
+  RengaCall(DescribeMemory(x, s->x, 4, xs, NULL));
+  RengaCall(DescribeMemory(y, s->y, 4, ys, y_stride));
+  RengaCall(DescribeMemory(w, s->w, grouped ? 5 : 4, grouped ? ws : ws + 1, NULL));
   return RENGA_SUCCESS;
 }
 
@@ -85,10 +94,10 @@ static RengaErrorCode ForwardDescription(const RengaConvolutionShape *s,
     after[d] = s->after[d];
   }
   dnnl_memory_desc_t bias;
-  CallDNN(dnnl_memory_desc_init_by_tag(&bias, 1, channels, dnnl_f32, dnnl_a));
+  CallDNN(dnnl_memory_desc_init_by_tag(&bias, 1, channels, TypeOfTensor(s->bias), dnnl_a));
   CallDNN(dnnl_dilated_convolution_forward_desc_init(
-      q, dnnl_forward_training, dnnl_convolution_direct, &any[0], &any[1], s->bias ? &bias : NULL,
-      &any[2], stride, dilation, before, after));
+      q, dnnl_forward_training, dnnl_convolution_direct, &any[0], &any[1],
+      s->has_bias ? &bias : NULL, &any[2], stride, dilation, before, after));
   return RENGA_SUCCESS;
 }
 
@@ -113,34 +122,57 @@ static RengaErrorCode BackwardDescription(RengaConvolutionKind kind, const Renga
   return RENGA_SUCCESS;
 }
 
-/* The primitive, with tensors in whatever layout it likes. plain: x, w, y as the user has them. */
+/* The tensors in whatever layout the primitive likes. output: which one has the type that the user
+   has, where bfloat16 is multiplied; -1: none. */
+static RengaErrorCode DescribeTensors(const struct _RengaConvolution *c,
+                                      const dnnl_memory_desc_t plain[], int output,
+                                      dnnl_memory_desc_t any[])
+{
+  for (int i = 0; i < N_TENSORS; i++) {
+    const bool given = i == output && c->inner == dnnl_bf16;
+    RengaCall(DescribeAny(&any[i], &plain[i], given ? plain[i].data_type : c->inner));
+  }
+  return RENGA_SUCCESS;
+}
+
+/* The primitive; NULL where there is none. plain: x, w, y as the user has them. */
 static RengaErrorCode CreatePrimitive(RengaConvolution c, const dnnl_memory_desc_t plain[])
 {
+  static const int outputs[] = {[RENGA_CONVOLUTION_FORWARD] = 2,
+                                [RENGA_CONVOLUTION_INPUT] = 0,
+                                [RENGA_CONVOLUTION_WEIGHT] = 1};
+  const bool is_forward = c->kind == RENGA_CONVOLUTION_FORWARD;
   dnnl_convolution_desc_t forward, backward;
   dnnl_memory_desc_t any[N_TENSORS];
   dnnl_primitive_attr_t attributes = NULL;
   dnnl_primitive_desc_t hint = NULL;
   RengaConvolutionShape piece = c->shape;
   piece.out_channels = c->tile;
-  for (int i = 0; i < N_TENSORS; i++) RengaCall(DescribeAny(&any[i], &plain[i]));
+  RengaCall(DescribeTensors(c, plain, is_forward ? outputs[c->kind] : -1, any));
   RengaCall(ForwardDescription(&piece, any, &forward));
-  if (c->kind != RENGA_CONVOLUTION_FORWARD)
-    RengaCall(BackwardDescription(c->kind, &piece, any, &backward));
+  RengaCall(DescribeTensors(c, plain, outputs[c->kind], any));
+  if (!is_forward) RengaCall(BackwardDescription(c->kind, &piece, any, &backward));
   CallDNN(dnnl_primitive_attr_create(&attributes));
   dnnl_status_t status =
       dnnl_primitive_attr_set_scratchpad_mode(attributes, dnnl_scratchpad_mode_user);
   if (status == dnnl_success)
     status = dnnl_primitive_desc_create(&hint, &forward, attributes, c->engine, NULL);
-  if (status == dnnl_success && c->kind != RENGA_CONVOLUTION_FORWARD) {
+  if (status == dnnl_success && !is_forward) {
     status = dnnl_primitive_desc_create(&c->description, &backward, attributes, c->engine, hint);
     dnnl_primitive_desc_destroy(hint);
   } else {
     c->description = hint;
   }
   dnnl_primitive_attr_destroy(attributes);
+  if (status == dnnl_unimplemented) return RENGA_SUCCESS;
   CallDNN(status);
   CallDNN(dnnl_primitive_create(&c->primitive, c->description));
   return RENGA_SUCCESS;
+}
+
+static int64_t SizeOfElement(const dnnl_memory_desc_t *md)
+{
+  return (int64_t)dnnl_data_type_size(md->data_type);
 }
 
 static RengaErrorCode CreateReorder(RengaConvolution c, DnnTensor *t)
@@ -153,8 +185,8 @@ static RengaErrorCode CreateReorder(RengaConvolution c, DnnTensor *t)
     batch_is_outer = batch_is_outer && t->own.format_desc.blocking.inner_idxs[i] != 0;
   if (t->shared && t->arg == DNNL_ARG_SRC && batch_is_outer) {
     t->parts = t->user.dims[0];
-    t->part_from = t->user.format_desc.blocking.strides[0];
-    t->part_to = t->own.format_desc.blocking.strides[0];
+    t->part_from = t->user.format_desc.blocking.strides[0] * SizeOfElement(&t->user);
+    t->part_to = t->own.format_desc.blocking.strides[0] * SizeOfElement(&t->own);
     t->reorder_user.dims[0] = t->reorder_user.padded_dims[0] = 1;
     t->reorder_own.dims[0] = t->reorder_own.padded_dims[0] = 1;
   }
@@ -214,7 +246,7 @@ static RengaErrorCode CreateTensors(RengaConvolution c, const dnnl_memory_desc_t
     t->turned = !dnnl_memory_desc_equal(&t->user, &t->own);
     t->output = i == N_TENSORS - 1;
     t->shared = weight ? role == 0 : role == 1;
-    t->stride = weight ? channels[role] : c->group * image[role];
+    t->stride = (weight ? channels[role] : c->group * image[role]) * SizeOfElement(&t->user);
     if (!t->turned) continue;
     t->bytes = (dnnl_memory_desc_get_size(&t->own) + 63) / 64 * 64;
     RengaCall(CreateReorder(c, t));
@@ -242,7 +274,7 @@ static RengaErrorCode CreateMemories(RengaConvolution c)
   RengaCall(RengaMalloc(c->threads * N_MEMORIES, &c->memory));
   dnnl_memory_desc_t bias, scratch;
   dnnl_dims_t channels = {c->shape.out_channels}, bytes = {(int64_t)c->scratch_bytes};
-  CallDNN(dnnl_memory_desc_init_by_tag(&bias, 1, channels, dnnl_f32, dnnl_a));
+  CallDNN(dnnl_memory_desc_init_by_tag(&bias, 1, channels, TypeOfTensor(c->shape.bias), dnnl_a));
   CallDNN(dnnl_memory_desc_init_by_tag(&scratch, 1, bytes, dnnl_u8, dnnl_a));
   for (int thread = 0; thread < c->threads; thread++) {
     dnnl_memory_t *memory = c->memory + thread * N_MEMORIES;
@@ -280,6 +312,15 @@ static void CutIntoGroups(RengaConvolution c)
   }
 }
 
+static bool AllInputsAre(const struct _RengaConvolution *c, RengaDataType type)
+{
+  const RengaConvolutionShape *s = &c->shape;
+  return (c->kind == RENGA_CONVOLUTION_INPUT || s->x == type) &&
+         (c->kind == RENGA_CONVOLUTION_WEIGHT || s->w == type) &&
+         (c->kind == RENGA_CONVOLUTION_FORWARD || s->y == type);
+}
+
+/* primitive stays NULL where there is none */
 static RengaErrorCode SetUpPrimitive(RengaConvolution c)
 {
   dnnl_memory_desc_t plain[N_TENSORS];
@@ -287,7 +328,13 @@ static RengaErrorCode SetUpPrimitive(RengaConvolution c)
   CallDNN(dnnl_stream_create(&c->stream, c->engine, dnnl_stream_default_flags));
   CutIntoGroups(c);
   RengaCall(DescribePiece(c, &plain[0], &plain[1], &plain[2]));
+  c->inner = AllInputsAre(c, RENGA_BFLOAT16) ? dnnl_bf16 : dnnl_f32;
   RengaCall(CreatePrimitive(c, plain));
+  if (!c->primitive && c->inner == dnnl_bf16) {
+    c->inner = dnnl_f32;
+    RengaCall(CreatePrimitive(c, plain));
+  }
+  if (!c->primitive) return RENGA_SUCCESS;
   RengaCall(CreateTensors(c, plain));
   PlanWorkspace(c);
   RengaCall(CreateMemories(c));
@@ -307,7 +354,7 @@ RengaErrorCode RengaConvolutionCreate(RengaConvolutionKind kind, const RengaConv
   omp_set_num_threads(1);
   RengaErrorCode code = SetUpPrimitive(made);
   omp_set_num_threads(saved);
-  if (code != RENGA_SUCCESS) RengaConvolutionDestroy(&made);
+  if (code || !made->primitive) RengaConvolutionDestroy(&made);
   RengaCall(code);
   *convolution = made;
   return RENGA_SUCCESS;
@@ -343,14 +390,14 @@ static dnnl_status_t ReorderTensor(const struct _RengaConvolution *c, int tensor
 
 /* One piece: turn the inputs of its own, compute, turn the output. */
 static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int64_t piece,
-                              float *const user[], const float *bias, void *workspace)
+                              char *const user[], const void *bias, void *workspace)
 {
   dnnl_memory_t *memory = c->memory + thread * N_MEMORIES;
   dnnl_exec_arg_t args[N_TENSORS + 2];
   dnnl_status_t status = dnnl_success;
   for (int i = 0; i < N_TENSORS && status == dnnl_success; i++) {
     const DnnTensor *t = &c->tensor[i];
-    float *mine = user[i] + (t->shared ? 0 : piece * t->stride);
+    char *mine = user[i] + (t->shared ? 0 : piece * t->stride);
     void *own = t->turned ? BufferOf(t, thread, workspace) : mine;
     if (t->turned && !t->output && !t->shared)
       status = ReorderTensor(c, i, thread, mine, own, workspace);
@@ -358,7 +405,7 @@ static dnnl_status_t RunPiece(const struct _RengaConvolution *c, int thread, int
     args[i] = (dnnl_exec_arg_t){t->arg, memory[2 * i + 1]};
   }
   int count = N_TENSORS;
-  if (c->shape.bias && status == dnnl_success) {
+  if (c->shape.has_bias && status == dnnl_success) {
     status = dnnl_memory_set_data_handle(memory[BIAS], (void *)bias);
     args[count++] = (dnnl_exec_arg_t){DNNL_ARG_BIAS, memory[BIAS]};
   }
@@ -380,17 +427,17 @@ void RengaCpuBeAlone(void)
 }
 
 static dnnl_status_t TurnPart(const struct _RengaConvolution *c, int tensor, int thread,
-                              int64_t part, float *user, void *workspace)
+                              int64_t part, char *user, void *workspace)
 {
   const DnnTensor *t = &c->tensor[tensor];
   return ReorderTensor(c, tensor, thread, user + part * t->part_from,
-                       (float *)BufferOf(t, thread, workspace) + part * t->part_to, workspace);
+                       (char *)BufferOf(t, thread, workspace) + part * t->part_to, workspace);
 }
 
-RengaErrorCode RengaConvolutionRun(RengaConvolution c, const float *a, const float *b,
-                                   const float *bias, float *out, void *workspace)
+RengaErrorCode RengaConvolutionRun(RengaConvolution c, const void *a, const void *b,
+                                   const void *bias, void *out, void *workspace)
 {
-  float *user[N_TENSORS] = {(float *)a, (float *)b, out};
+  char *user[N_TENSORS] = {(char *)(uintptr_t)a, (char *)(uintptr_t)b, out};
   int failed = dnnl_success;
   for (int i = 0; i < N_TENSORS; i++) {
     const DnnTensor *t = &c->tensor[i];

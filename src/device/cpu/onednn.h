@@ -1,6 +1,6 @@
 /* Convolutions by oneDNN behind plain tensors: images [N,C,H,W], weights [O,C/groups,h,w]. */
 #pragma once
-#include "rengasys.h"
+#include "rengaop.h"
 
 /* Before a call of oneDNN's kernels: it uses this thread alone, which takes no signals
    (signals.c). */
@@ -14,15 +14,17 @@ typedef enum {
 typedef struct {
   int64_t images, groups, channels, out_channels;
   int64_t in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2];
-  bool bias;
+  bool has_bias;
+  RengaDataType x, w, y, bias; /* float32 or bfloat16 */
 } RengaConvolutionShape;
 
 typedef struct _RengaConvolution *RengaConvolution;
+/* NULL where oneDNN has none on this processor, which may be so with bfloat16. */
 RengaErrorCode RengaConvolutionCreate(RengaConvolutionKind kind, const RengaConvolutionShape *shape,
                                       int threads, RengaConvolution *convolution);
 size_t RengaConvolutionGetWorkspace(RengaConvolution convolution);
 /* a and b are the inputs in the order above, c the output. */
-RengaErrorCode RengaConvolutionRun(RengaConvolution convolution, const float *a, const float *b,
-                                   const float *bias, float *c, void *workspace);
+RengaErrorCode RengaConvolutionRun(RengaConvolution convolution, const void *a, const void *b,
+                                   const void *bias, void *c, void *workspace);
 void RengaConvolutionLibrary(size_t size, char text[]); /* its name and version */
 RengaErrorCode RengaConvolutionDestroy(RengaConvolution *convolution);

@@ -1,6 +1,6 @@
 /* MaxPool and AveragePool over one or two dimensions, and their gradients; one plane of one image
    and channel per piece. */
-#include "cpu.h"
+#include "low.h"
 #include "renga/private/op.h"
 #include <math.h>
 #include <string.h>
@@ -8,7 +8,41 @@
 typedef struct {
   int64_t planes, in[2], out[2], kernel[2], stride[2], dilation[2], before[2], after[2];
   bool count_pad;
+  int64_t x, y; /* elements of a plane of the input, and of the output, of the kernel */
+  bool low;     /* not all is float32 */
 } Pool_Cpu;
+
+/* Plane p of the input and where the output's is made: in place, or in buffers of the thread. */
+static const float *PlaneIn(const RengaKernel kernel, const void *const in[], void *workspace,
+                            int64_t p)
+{
+  const Pool_Cpu *s = kernel->data;
+  float *buffer = s->low ? (float *)workspace + RengaCpuThread() * (s->x + s->y) : NULL;
+  return RengaCpuRead(kernel->call.in[0].type, in[0], p * s->x, s->x, buffer);
+}
+
+static float *PlaneOut(const RengaKernel kernel, void *const out[], void *workspace, int64_t p)
+{
+  const Pool_Cpu *s = kernel->data;
+  float *buffer = s->low ? (float *)workspace + RengaCpuThread() * (s->x + s->y) + s->x : NULL;
+  return RengaCpuPlace(kernel->call.out[0].type, out[0], p * s->y, buffer);
+}
+
+static void WritePlane(const RengaKernel kernel, void *const out[], int64_t p, const float *made)
+{
+  const Pool_Cpu *s = kernel->data;
+  RengaCpuWrite(kernel->call.out[0].type, out[0], p * s->y, s->y, made);
+}
+
+static void SetPlanes(RengaKernel kernel)
+{
+  Pool_Cpu *s = kernel->data;
+  const RengaTensorSpec *x = &kernel->call.in[0], *y = &kernel->call.out[0];
+  s->x = RengaOpProduct(x, 2, x->ndim);
+  s->y = RengaOpProduct(y, 2, y->ndim);
+  s->low = RengaOpCallIsLow_Private(&kernel->call);
+  if (s->low) kernel->workspace = (size_t)((s->x + s->y) * kernel->device->threads) * sizeof(float);
+}
 
 /* Taps of output o along dimension d that lie inside the input: [first, last). */
 static void Taps(const Pool_Cpu *s, int d, int64_t o, int64_t *first, int64_t *last)
@@ -77,15 +111,15 @@ static RengaErrorCode MaxRun_Cpu(RengaKernel kernel, RengaStream stream,
 {
   (void)stream;
   (void)context;
-  (void)workspace;
   const Pool_Cpu *s = kernel->data;
-  int64_t in_plane = s->in[0] * s->in[1], out_plane = s->out[0] * s->out[1];
   int64_t *places = kernel->call.n_out > 1 ? out[1] : NULL;
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->planes))
-  for (int64_t p = 0; p < s->planes; p++)
-    MaxPlane(s, (const float *)in[0] + p * in_plane, (float *)out[0] + p * out_plane,
-             places ? places + p * out_plane : NULL);
+  for (int64_t p = 0; p < s->planes; p++) {
+    float *y = PlaneOut(kernel, out, workspace, p);
+    MaxPlane(s, PlaneIn(kernel, in, workspace, p), y, places ? places + p * s->y : NULL);
+    WritePlane(kernel, out, p, y);
+  }
   return RENGA_SUCCESS;
 }
 
@@ -96,16 +130,16 @@ static RengaErrorCode MaxGradRun_Cpu(RengaKernel kernel, RengaStream stream,
 {
   (void)stream;
   (void)context;
-  (void)workspace;
   const Pool_Cpu *s = kernel->data;
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->planes))
   for (int64_t p = 0; p < s->planes; p++) {
-    const float *dy = (const float *)in[0] + p * s->out[0];
-    const int64_t *place = (const int64_t *)in[1] + p * s->out[0];
-    float *dx = (float *)out[0] + p * s->in[0];
-    memset(dx, 0, (size_t)s->in[0] * sizeof *dx);
-    for (int64_t i = 0; i < s->out[0]; i++) dx[place[i]] += dy[i];
+    const float *dy = PlaneIn(kernel, in, workspace, p);
+    const int64_t *place = (const int64_t *)in[1] + p * s->x;
+    float *dx = PlaneOut(kernel, out, workspace, p);
+    memset(dx, 0, (size_t)s->y * sizeof *dx);
+    for (int64_t i = 0; i < s->x; i++) dx[place[i]] += dy[i];
+    WritePlane(kernel, out, p, dx);
   }
   return RENGA_SUCCESS;
 }
@@ -165,19 +199,26 @@ static RengaErrorCode AverageRun_Cpu(RengaKernel kernel, RengaStream stream,
 {
   (void)stream;
   (void)context;
-  (void)workspace;
   const Pool_Cpu *s = kernel->data;
-  int64_t in_plane = s->in[0] * s->in[1], out_plane = s->out[0] * s->out[1];
   bool gradient = strcmp(kernel->call.op->name, "AveragePoolGrad") == 0;
 #pragma omp parallel for schedule(static)                                                          \
     num_threads(RengaCpuThreads(kernel->device->threads, s->planes))
   for (int64_t p = 0; p < s->planes; p++) {
+    const float *x = PlaneIn(kernel, in, workspace, p);
+    float *y = PlaneOut(kernel, out, workspace, p);
     if (gradient)
-      AverageGradPlane(s, (const float *)in[0] + p * out_plane, (float *)out[0] + p * in_plane);
+      AverageGradPlane(s, x, y);
     else
-      AveragePlane(s, (const float *)in[0] + p * in_plane, (float *)out[0] + p * out_plane);
+      AveragePlane(s, x, y);
+    WritePlane(kernel, out, p, y);
   }
   return RENGA_SUCCESS;
+}
+
+/* Places, the second input or output, are integers. */
+static bool FloatsOnly(const RengaOpCall *call)
+{
+  return RengaCpuIsFloat(call->in[0].type) && RengaCpuIsFloat(call->out[0].type);
 }
 
 /* x: what the window moves over; y: what it makes. */
@@ -186,8 +227,7 @@ static RengaErrorCode CreatePool_Cpu(RengaKernel kernel, RengaKernelRunFunction 
 {
   const RengaOpCall *call = &kernel->call;
   RengaOpWindow window;
-  if (x->type != RENGA_FLOAT32 || x->ndim < 3 || x->ndim > 4 || RengaOpCallIsLow_Private(call))
-    return RENGA_SUCCESS;
+  if (!FloatsOnly(call) || x->ndim < 3 || x->ndim > 4) return RENGA_SUCCESS;
   if (RengaOpProduct(x, 2, x->ndim) > INT32_MAX / 2) return RENGA_SUCCESS;
   RengaCall(RengaOpGetWindow(call, x, NULL, &window));
   Pool_Cpu *s = NULL;
@@ -208,6 +248,7 @@ static RengaErrorCode CreatePool_Cpu(RengaKernel kernel, RengaKernelRunFunction 
     s->before[to] = window.before[d];
     s->after[to] = window.after[d];
   }
+  SetPlanes(kernel);
   kernel->run = run;
   return RENGA_SUCCESS;
 }
@@ -220,15 +261,14 @@ static RengaErrorCode MaxPoolCreate_Cpu(RengaKernel kernel)
 
 static RengaErrorCode MaxPoolGradCreate_Cpu(RengaKernel kernel)
 {
-  const RengaTensorSpec *dy = &kernel->call.in[0], *dx = &kernel->call.out[0];
-  if (dy->type != RENGA_FLOAT32 || dx->type != RENGA_FLOAT32) return RENGA_SUCCESS;
+  const RengaTensorSpec *dx = &kernel->call.out[0];
+  if (!FloatsOnly(&kernel->call)) return RENGA_SUCCESS;
   Pool_Cpu *s = NULL;
   RengaCall(RengaMalloc(1, &s));
   kernel->data = s;
   kernel->destroy = RengaCpuFreeData;
   s->planes = RengaOpProduct(dx, 0, 2);
-  s->in[0] = RengaOpProduct(dx, 2, dx->ndim);
-  s->out[0] = RengaOpProduct(dy, 2, dy->ndim);
+  SetPlanes(kernel);
   kernel->run = MaxGradRun_Cpu;
   return RENGA_SUCCESS;
 }
