@@ -267,7 +267,7 @@ RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, doubl
 }
 
 RengaErrorCode RengaPartitionCheckMemory_Private(RengaPartition partition, const char *what,
-                                                 RengaPlan plan)
+                                                 const char *advice, RengaPlan plan)
 {
   const bool several = RengaPlanGetStage(plan, 0)->shape.chunks > 1;
   double memory = 0;
@@ -279,8 +279,8 @@ RengaErrorCode RengaPartitionCheckMemory_Private(RengaPartition partition, const
     RengaFormatBytes((double)bytes, sizeof needed, needed);
     RengaFormatBytes(memory, sizeof allowed, allowed);
     RengaCheck((double)bytes <= memory, partition->hdr.comm, RENGA_ERR_PLAN,
-               "%s: stage %d%s needs %s, but a device may use %s: plan again for this machine",
-               what, s, several ? ", with the other stages of its ranks," : "", needed, allowed);
+               "%s: stage %d%s needs %s, but a device may use %s: %s", what, s,
+               several ? ", with the other stages of its ranks," : "", needed, allowed, advice);
   }
   return RENGA_SUCCESS;
 }

@@ -134,7 +134,8 @@ static RengaErrorCode JudgeFile(RengaPartition partition, int ranks, RengaPlan f
     RengaCall(RengaSearchCopyPlan_Private(partition->graph, file, plan));
     RengaCall(ForecastLoaded(partition, plan));
   }
-  RengaCall(RengaPartitionCheckMemory_Private(partition, partition->load, plan));
+  RengaCall(RengaPartitionCheckMemory_Private(partition, partition->load,
+                                              "plan again for this machine", plan));
   RengaCall(SayMachine(partition, file));
   RengaCall(SayStep(partition, file, plan));
   RengaCall(SayMemory(partition, file, plan));

@@ -76,9 +76,9 @@ RengaErrorCode RengaPartitionFindCosts_Private(RengaPartition partition, int ran
 RengaErrorCode RengaPartitionFreeCosts_Private(RengaPartition partition, PartitionCosts *costs);
 /* Bytes that a device may use; 0: no bound. */
 RengaErrorCode RengaPartitionMemoryBound_Private(RengaPartition partition, double *memory);
-/* An error where a device of the plan needs more; what: the plan's name. */
+/* An error where a device of the plan needs more; what: the plan's name; advice: what to do. */
 RengaErrorCode RengaPartitionCheckMemory_Private(RengaPartition partition, const char *what,
-                                                 RengaPlan plan);
+                                                 const char *advice, RengaPlan plan);
 
 /* even.c: cuts of a partition of any type, with even's usual slack. */
 RengaErrorCode RengaPartitionCutEvenly_Private(RengaPartition partition, int count,

@@ -109,6 +109,20 @@ static RengaErrorCode FindBatchSizes(RengaPartition partition, int64_t *batch, i
   return RENGA_SUCCESS;
 }
 
+/* All that can be said of cuts without costs. */
+static RengaErrorCode ExplainCuts(int chunks, RengaPlan plan)
+{
+  char sentence[96];
+  RengaCall(RengaPlanAddReason(plan, "cuts",
+                               "made without costs; -machine_file, or -profile_type on these "
+                               "ranks, predict what it takes and say what limits it"));
+  if (chunks == 1) return RENGA_SUCCESS;
+  snprintf(sentence, sizeof sentence, "each rank computes %d of the %d stages", chunks,
+           RengaPlanGetStageCount(plan));
+  RengaCall(RengaPlanAddReason(plan, "chunks", sentence));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t batch,
                                 int64_t microbatch, RengaPlan plan)
 {
@@ -135,17 +149,33 @@ static RengaErrorCode CutStages(RengaPartition partition, int ranks, int64_t bat
   return RENGA_SUCCESS;
 }
 
+/* What to do about a plan of chunks that does not fit: no search looks for another one. */
+static void AdviseChunks(RengaPartition partition, int64_t microbatch, size_t size, char text[])
+{
+  if (microbatch == 1)
+    snprintf(text, size,
+             "micro-batches of one sample are as small as can be: more "
+             "-partition_stages need less");
+  else
+    snprintf(text, size,
+             "a smaller -microbatch_size than %lld%s or more -partition_stages need less",
+             (long long)microbatch,
+             partition->microbatch ? "" : " (an eighth of the batch, as none is given)");
+}
+
 /* Several chunks per rank with costs: what the cuts take is predicted as that of a plan that is
    there already. */
 static RengaErrorCode PredictChunks(RengaPartition partition, int ranks, int64_t batch,
                                     int64_t microbatch, RengaPlan plan)
 {
   RengaPlan cut = NULL;
+  char advice[128];
+  AdviseChunks(partition, microbatch, sizeof advice, advice);
   RengaCall(RengaPlanCreate(partition->hdr.owner, &cut));
   RengaErrorCode code = CutStages(partition, ranks, batch, microbatch, cut);
   const RengaSearchWish wish = {.given = cut};
   if (!code) code = RengaSearchPartition_Private(partition, &wish, ranks, batch, microbatch, plan);
-  if (!code) code = RengaPartitionCheckMemory_Private(partition, "the plan", plan);
+  if (!code) code = RengaPartitionCheckMemory_Private(partition, "the plan", advice, plan);
   RengaPlanDestroy(&cut);
   RengaCall(code);
   return RENGA_SUCCESS;
@@ -205,6 +235,7 @@ static RengaErrorCode MakePlan(RengaPartition partition, int ranks, RengaPlan pl
                "-reduction_leaf, or -machine_file",
                partition->leaves, partition->hdr.type_name);
     RengaCall(CutStages(partition, ranks, batch, microbatch, plan));
+    RengaCall(ExplainCuts(chunks, plan));
   }
   return RENGA_SUCCESS;
 }

@@ -33,6 +33,7 @@ step=$(grep predicted: out)
 accepts 1 $plan -plan_load p.txt -plan_explain
 says "$step"
 says "each rank computes 2 of the 4 stages"
+says "less waiting is saved than by an interleaved order"
 accepts 4 $train -steps 6 -plan_load p.txt
 says "$digest"
 
@@ -53,6 +54,11 @@ refuses 2 "the cuts make 3 stages, which cannot be shared out in 2 for each rank
   $train -pipeline_chunks 2 -partition_type manual -partition_cuts 10,10,24
 refuses 1 "-plan_load and -pipeline_chunks are both given" $plan -plan_load p.txt -pipeline_chunks 2
 refuses 1 "1000 stages per rank, but the network has only" $train -pipeline_chunks 1000
-refuses 1 "with the other stages of its ranks, needs" $plan -partition_ranks 2 -pipeline_chunks 2 \
-  -partition_memory 300KiB
+accepts 1 plan -graph $gpt -partition_ranks 2 -pipeline_chunks 2 -plan_explain
+says "each rank computes 2 of the 4 stages"
+lacks "left no reasons"
+chunks="plan -graph $gpt -machine_file laptop -partition_ranks 2 -pipeline_chunks 2 -partition_memory 300KiB"
+refuses 1 "with the other stages of its ranks, needs" $chunks -batch_size 8 -microbatch_size 1
+says "micro-batches of one sample are as small as can be"
+refuses 1 "a smaller -microbatch_size than 4 (an eighth of the batch, as none is given)" $chunks -batch_size 32
 finish

@@ -379,10 +379,11 @@ static RengaErrorCode ExplainChoice(const SearchTask *task, SearchAnswer *answer
 {
   char size[96] = "", leaf[96] = "", options[96] = "";
   if (task->chooses_size)
-    snprintf(size, sizeof size, "micro-batches of %lld samples", (long long)answer->microbatch);
+    snprintf(size, sizeof size, "micro-batches of %lld sample%s", (long long)answer->microbatch,
+             answer->microbatch == 1 ? "" : "s");
   if (task->chooses_leaf)
-    snprintf(leaf, sizeof leaf, "%sleaves of %lld micro-batches", task->chooses_size ? " and " : "",
-             (long long)answer->leaf);
+    snprintf(leaf, sizeof leaf, "%sleaves of %lld micro-batch%s", task->chooses_size ? " and " : "",
+             (long long)answer->leaf, answer->leaf == 1 ? "" : "es");
   if (!task->chooses_size && !task->chooses_leaf) return RENGA_SUCCESS;
   const int n = task->chooses_size
                     ? snprintf(options, sizeof options, "-microbatch_size %lld%s",
@@ -446,6 +447,11 @@ static RengaErrorCode ExplainChunks(const SearchLayout *layout, SearchAnswer *an
                 "each rank computes %d of the %d stages, %d after another; plans of several stages "
                 "per rank are simulated, but not searched, and no lower bound is known of them",
                 layout->chunks, layout->count, RengaSearchAcross_Private(layout)));
+  RengaCall(
+      SayReason(answer, "order",
+                "each stage keeps the order that it would have alone, so that less waiting is "
+                "saved than by an interleaved order; cuts are even in single stages, not in the "
+                "sums of a rank's"));
   return RENGA_SUCCESS;
 }
 
