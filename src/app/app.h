@@ -235,6 +235,8 @@ RengaErrorCode AppMonitorDestroy(AppMonitor *monitor);
 
 /* summary.c: a line about the run that begins; a table of memory over the ranks (collective). */
 RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan);
+/* Collective: as -plan_view, -plan_explain and -plan_save say; names the files that it wrote. */
+RengaErrorCode AppViewPlan(RengaComm comm, RengaPlan plan);
 /* Collective: the forecasts of a pipeline that is set up, into its plan. */
 RengaErrorCode AppSetPlanMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);
 RengaErrorCode AppPrintMemory(RengaComm comm, RengaPlan plan, RengaPipeline pipeline);

@@ -160,7 +160,7 @@ RengaErrorCode AppForwardSetUp(AppForward *forward)
       RengaCall(
           RengaPipelineSetDataShortBatch(forward->pipeline, forward->samples[p] % forward->batch));
   RengaCall(RengaPipelineSetUp(forward->pipeline));
-  RengaCall(RengaPlanViewFromOptions(forward->plan));
+  RengaCall(AppViewPlan(forward->comm, forward->plan));
   RengaCall(AppReadInitial(forward->comm, forward->pipeline, forward->subset, &initial));
   forward->step = initial.step;
   return RENGA_SUCCESS;

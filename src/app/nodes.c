@@ -211,6 +211,7 @@ static RengaErrorCode ShowNodes(RengaComm comm, const char *machine, const AppNo
   code = AppDrawNodes(viewer, machine, count, rows);
   RengaCall(RengaViewerDestroy(&viewer));
   RengaCall(code);
+  if (view[4] == ':') RengaCall(RengaPrintf(printer, "wrote %s\n", view + 5));
   return RENGA_SUCCESS;
 }
 

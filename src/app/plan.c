@@ -129,7 +129,7 @@ static RengaErrorCode ShowPlan(const App *app, RengaGraph graph, RengaPlan plan)
   bool given = false;
   RengaCall(RengaOptionsGetString("plan_view", &view, &given));
   RengaCall(ForecastMemory(app, graph, plan));
-  RengaCall(RengaPlanViewFromOptions(plan));
+  RengaCall(AppViewPlan(app->comm, plan));
   if (given) return RENGA_SUCCESS;
   RengaCall(RengaViewerCreate(app->comm, "ascii", &viewer));
   const RengaErrorCode code = RengaPlanView(plan, viewer);

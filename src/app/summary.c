@@ -76,6 +76,22 @@ RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan)
   return RENGA_SUCCESS;
 }
 
+/* A view that goes to standard output is all that stands there. */
+RengaErrorCode AppViewPlan(RengaComm comm, RengaPlan plan)
+{
+  const char *view, *save;
+  MPI_Comm printer;
+  RengaCall(RengaObjectGetComm(comm, &printer));
+  RengaCall(RengaPlanViewFromOptions(plan));
+  RengaCall(RengaOptionsGetString("plan_view", &view, NULL));
+  RengaCall(RengaOptionsGetString("plan_save", &save, NULL));
+  const char *file = view ? strchr(view, ':') : NULL;
+  if (view && !file) return RENGA_SUCCESS;
+  if (file) RengaCall(RengaPrintf(printer, "wrote %s\n", file + 1));
+  if (save) RengaCall(RengaPrintf(printer, "wrote %s\n", save));
+  return RENGA_SUCCESS;
+}
+
 typedef struct {
   int64_t forecast, measured, resident;
 } Memory;

@@ -106,7 +106,7 @@ static RengaErrorCode SetUpPipeline(Training *training)
                             training->steps, &training->hiding));
   RengaCall(RengaPipelineSetUp(training->pipeline));
   RengaCall(AppSetPlanMemory(training->comm, training->plan, training->pipeline));
-  RengaCall(RengaPlanViewFromOptions(training->plan));
+  RengaCall(AppViewPlan(training->comm, training->plan));
   return RENGA_SUCCESS;
 }
 

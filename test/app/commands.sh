@@ -48,6 +48,7 @@ says "only 8 of 9 replicas have a micro-batch"
 accepts 1 plan -graph $gpt -partition_stages 2 -plan_view json
 says '"stages":['
 accepts 1 plan -graph $gpt -partition_stages 2 -batch_size 8 -plan_save plan.txt
+says "wrote plan.txt"
 
 accepts 1 profile -graph $gpt -machine_file h200 -profile_samples 1,4 -profile_save costs.txt
 says "profile: analytic"

@@ -31,7 +31,10 @@ cmp -s first out || fail "three planning ranks make another plan than one"
 accepts 1 $machine -machine_nodes 1,2,4 -plan_view draw:nodes.svg
 says "efficiency"
 [ "$(grep -c '%' out)" -eq 3 ] || fail "not three rows"
-accepts 1 $machine -plan_view draw:plan.svg
+says "wrote nodes.svg"
+accepts 1 $machine -plan_view draw:plan.svg -plan_save drawn.txt
+says "wrote plan.svg"
+says "wrote drawn.txt"
 if command -v xmllint >/dev/null; then
   xmllint --noout nodes.svg plan.svg || fail "not well-formed"
 fi
