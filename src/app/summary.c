@@ -128,8 +128,9 @@ static RengaErrorCode PrintRank(MPI_Comm printer, RengaPlan plan, int rank, cons
 static RengaErrorCode PrintRanks(MPI_Comm printer, RengaPlan plan, int size, const Memory all[])
 {
   int least = 0, most = 0;
-  RengaCall(RengaPrintf(printer, "memory\n  %4s  %-24s %12s %12s %12s\n", "rank", "", "forecast",
-                        "measured", "resident"));
+  RengaCall(RengaPrintf(
+      printer, "memory (resident: of the process, before it ends)\n  %4s  %-24s %12s %12s %12s\n",
+      "rank", "", "forecast", "measured", "resident"));
   for (int r = 0; r < size; r++) {
     if (all[r].measured < all[least].measured) least = r;
     if (all[r].measured > all[most].measured) most = r;

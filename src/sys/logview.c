@@ -170,7 +170,7 @@ RengaErrorCode RengaLogView(MPI_Comm comm, FILE *file)
   char *all_records, *all_memory = NULL;
   size_t record_bytes, memory_bytes;
   double total = MPI_Wtime() - RengaLogGetStart();
-  RengaLogMemory("process (resident)", -1, (int64_t)RengaMemoryResident());
+  RengaLogMemory("process (resident at the end)", -1, (int64_t)RengaMemoryResident());
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
   RengaCallMPI(MPI_Comm_size(comm, &size));
   int n_records = RengaLogGetRecords(&records);

@@ -97,7 +97,7 @@ run 3 12 -error_trace fail
 says '[rank 1]   #0 FailOn() at' '[rank 1]   #1 Work() at' '[rank 1]   #3 main() at'
 
 run 3 0 -log_view -log_trace "$folder/trace.json"
-says 'Renga 0.' 'on 3 ranks' 'Work' 'parameters' '1.00 MiB' '3.00 MiB' 'process (resident)'
+says 'Renga 0.' 'on 3 ranks' 'Work' 'parameters' '1.00 MiB' '3.00 MiB' 'process (resident at the end)'
 [ "$(grep -c '"ph":"X"' "$folder/trace.json")" -eq 3 ] || complain 'the trace lacks bars'
 grep -q '"name":"forward _1_"' "$folder/trace.json" || complain 'the trace lacks a name'
 if command -v python3 >/dev/null; then
