@@ -162,9 +162,12 @@ static RengaErrorCode MakeCsv(const App *app, MPI_Comm printer)
       "COLUMN,... for numbers");
   RengaCall(RengaDataWriteCsv(app->comm, app->words[1], app->words[2], label, targets, dropped,
                               validation, numbers));
-  RengaCall(RengaPrintf(printer, "wrote %s: %lld rows, x of %lld columns, %lld %s\n", app->words[2],
-                        (long long)numbers[0], (long long)numbers[1], (long long)numbers[2],
-                        label ? "classes" : "targets"));
+  RengaCall(RengaPrintf(printer, "wrote %s: %lld rows, x of %lld column%s, %lld %s\n",
+                        app->words[2], (long long)numbers[0], (long long)numbers[1],
+                        numbers[1] == 1 ? "" : "s", (long long)numbers[2],
+                        label             ? "classes"
+                        : numbers[2] == 1 ? "target"
+                                          : "targets"));
   return RENGA_SUCCESS;
 }
 

@@ -64,9 +64,11 @@ static RengaErrorCode DrawHead(const PlanDrawing *drawing)
   const RengaPlanPrediction *p = &plan->prediction;
   char shape[80], text[256], step[24], bound[24];
   RengaPlanFormatShape_Private(plan, sizeof shape, shape);
-  snprintf(text, sizeof text, "%s on %d ranks: %lld samples in %lld micro-batches of %lld", shape,
-           RengaPlanGetRankCount(plan), (long long)plan->batch,
-           (long long)RengaPlanMicrobatches(plan, plan->batch), (long long)plan->microbatch);
+  const int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch);
+  const int ranks = RengaPlanGetRankCount(plan);
+  snprintf(text, sizeof text, "%s on %d rank%s: %lld samples in %lld micro-batch%s of %lld", shape,
+           ranks, ranks == 1 ? "" : "s", (long long)plan->batch, (long long)microbatches,
+           microbatches == 1 ? "" : "es", (long long)plan->microbatch);
   RengaCall(DrawText(drawing, LEFT, 30, " font-size=\"17\" font-weight=\"bold\"", text));
   if (p->step <= 0) return RENGA_SUCCESS;
   RengaFormatSeconds(p->step, sizeof step, step);

@@ -218,6 +218,7 @@ static RengaErrorCode ViewOrigin(RengaPlan plan, RengaViewer viewer)
 
 static RengaErrorCode ViewHead(RengaPlan plan, RengaViewer viewer)
 {
+  const int64_t microbatches = RengaPlanMicrobatches(plan, plan->batch);
   double largest = 0;
   char shape[80], schedule[64], leaf[64] = "";
   if (plan->leaf > 1)
@@ -227,8 +228,8 @@ static RengaErrorCode ViewHead(RengaPlan plan, RengaViewer viewer)
     if (RengaPlanGetShare_Private(plan, s) > largest) largest = RengaPlanGetShare_Private(plan, s);
   RengaPlanFormatSchedule_Private(plan, sizeof schedule, schedule);
   RengaCall(RengaViewerPrintf(
-      viewer, "plan: %s; steps of %lld samples in %lld micro-batches of %lld%s%s%s\n", shape,
-      (long long)plan->batch, (long long)RengaPlanMicrobatches(plan, plan->batch),
+      viewer, "plan: %s; steps of %lld samples in %lld micro-batch%s of %lld%s%s%s\n", shape,
+      (long long)plan->batch, (long long)microbatches, microbatches == 1 ? "" : "es",
       (long long)plan->microbatch, leaf, plan->schedule ? "; schedule " : "",
       plan->schedule ? schedule : ""));
   RengaCall(ViewOrigin(plan, viewer));

@@ -107,11 +107,11 @@ void RengaFormatSeconds(double seconds, size_t size, char text[])
 {
   static const char *const names[] = {"ns", "us", "ms", "s"};
   double value = seconds * 1e9;
-  int unit = 0;
+  int unit = seconds == 0 ? 3 : 0;
   while (fabs(value) >= 999.5 && unit < 3) {
     value /= 1e3;
     unit++;
   }
-  const int places = fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
+  const int places = value == 0 ? 0 : fabs(value) < 9.995 ? 2 : fabs(value) < 99.95 ? 1 : 0;
   snprintf(text, size, "%.*f %s", places, value, names[unit]);
 }

@@ -111,8 +111,9 @@ static RengaErrorCode RefuseCuts(const SearchTask *task, const SearchChain *chai
   RengaFormatBytes(1.005 * least, sizeof other, other);
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
              "as this type cuts it the network does not fit on %d devices of %s each in "
-             "micro-batches of %lld samples: %s; type auto needs %s",
-             task->ranks, bound, (long long)task->size[0], memory, least > 0 ? other : "more too");
+             "micro-batches of %lld sample%s: %s; type auto needs %s",
+             task->ranks, bound, (long long)task->size[0], task->size[0] == 1 ? "" : "s", memory,
+             least > 0 ? other : "more too");
 }
 
 static RengaErrorCode RefuseLayout(const SearchTask *task, const SearchChain *chain)
@@ -127,6 +128,7 @@ static RengaErrorCode RefuseLayout(const SearchTask *task, const SearchChain *ch
 RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchChain *chain)
 {
   char bound[32], memory[96], devices[96];
+  const int64_t size = task->size[task->n_sizes - 1];
   double enough = 0;
   int needed = 0;
   if (task->memory <= 0) RengaCall(RefuseLayout(task, chain));
@@ -140,7 +142,7 @@ RengaErrorCode RengaSearchRefuse_Private(const SearchTask *task, const SearchCha
   else
     snprintf(devices, sizeof devices, "no number of devices with this memory was found to do");
   RengaRaise(MPI_COMM_SELF, RENGA_ERR_MEMORY,
-             "the network does not fit on %d devices of %s each in micro-batches of %lld samples: "
+             "the network does not fit on %d devices of %s each in micro-batches of %lld sample%s: "
              "%s, and %s",
-             task->ranks, bound, (long long)task->size[task->n_sizes - 1], memory, devices);
+             task->ranks, bound, (long long)size, size == 1 ? "" : "s", memory, devices);
 }
