@@ -10,11 +10,15 @@ import os
 import time
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-parser.add_argument("network", choices=["gpt", "resnet50", "resnet50_64", "mlp", "bert", "transformer", "ncf"])
+parser.add_argument("network", choices=["gpt", "gpt2_124m", "gpt2_350m", "gpt2_1500m", "resnet50", "resnet50_64", "mlp", "bert",
+                                        "bert_large", "transformer", "ncf"])
 parser.add_argument("--batch", type=int, default=4)
 parser.add_argument("--steps", type=int, default=3)
 parser.add_argument("--threads", type=int, default=1)
 parser.add_argument("--microbatches", type=int, default=1, help="gradients are accumulated over so many")
+parser.add_argument("--device", default="cpu", choices=["cpu", "cuda"])
+parser.add_argument("--dtype", default="fp32", choices=["fp32", "bf16"], help="bf16: by autocast")
+parser.add_argument("--compile", action="store_true", help="with torch.compile")
 arguments = parser.parse_args()
 os.environ["OMP_NUM_THREADS"] = os.environ["OPENBLAS_NUM_THREADS"] = str(arguments.threads)
 os.environ.pop("OPENBLAS_CORETYPE", None)
@@ -206,31 +210,61 @@ class Ncf(nn.Module):
         return F.binary_cross_entropy_with_logits(self.out(x).squeeze(-1), label)
 
 
+# Vocabulary, tokens, layers, width, heads.
+GPTS = {"gpt": (50257, 256, 12, 768, 12), "gpt2_124m": (50304, 1024, 12, 768, 12), "gpt2_350m": (50304, 1024, 24, 1024, 16),
+        "gpt2_1500m": (50304, 1024, 48, 1600, 25)}
+BERTS = {"bert": (30522, 128, 12, 768, 12), "bert_large": (30522, 512, 24, 1024, 16)}
+
+
 def batch(network, count):
-    if network == "bert":
-        tokens = torch.randint(30522, (count, 128))
-        return tokens, torch.zeros_like(tokens), torch.ones(count, 128), torch.randint(30522, (count, 128))
+    if network in BERTS:
+        tokens = torch.randint(30522, (count, BERTS[network][1]))
+        return tokens, torch.zeros_like(tokens), torch.ones(tokens.shape), torch.randint(30522, tokens.shape)
     if network == "transformer":
         return tuple(torch.randint(1, 32000, (count, 64)) for _ in range(3))
     if network == "ncf":
         return torch.randint(6040, (count,)), torch.randint(3706, (count,)), torch.randint(2, (count,)).float()
-    if network == "gpt":
-        return torch.randint(50257, (count, 256)), torch.randint(50257, (count, 256))
+    if network in GPTS:
+        return tuple(torch.randint(50257, (count, GPTS[network][1])) for _ in range(2))
     if network == "mlp":
         return torch.randn(count, 784), torch.randint(10, (count,))
     pixels = 64 if network == "resnet50_64" else 224
     return torch.randn(count, 3, pixels, pixels), torch.randint(1000, (count,))
 
 
+def network(name):
+    if name in GPTS:
+        return Gpt(*GPTS[name])
+    if name in BERTS:
+        return Bert(*BERTS[name])
+    return {"mlp": Mlp, "transformer": Transformer, "ncf": Ncf}.get(name, ResNet50)()
+
+
+def loss(inputs):
+    if arguments.dtype == "fp32":
+        return model(*inputs)
+    with torch.autocast(arguments.device, dtype=torch.bfloat16):
+        return model(*inputs)
+
+
+def wait():
+    if arguments.device == "cuda":
+        torch.cuda.synchronize()
+
+
 torch.manual_seed(0)
-model = {"gpt": Gpt, "mlp": Mlp, "bert": Bert, "transformer": Transformer, "ncf": Ncf}.get(arguments.network, ResNet50)()
+model = network(arguments.network).to(arguments.device)
 optimizer = torch.optim.Adam(model.parameters(), 1e-4)
-batches = [batch(arguments.network, arguments.batch) for _ in range(arguments.microbatches)]
+batches = [tuple(x.to(arguments.device) for x in batch(arguments.network, arguments.batch)) for _ in range(arguments.microbatches)]
+if arguments.compile:
+    model = torch.compile(model)
 for step in range(arguments.steps + 1):
+    wait()
     start = time.perf_counter()
     optimizer.zero_grad(set_to_none=True)
     for inputs in batches:
-        (model(*inputs) / len(batches)).backward()
+        (loss(inputs) / len(batches)).backward()
     optimizer.step()
+    wait()
     if step > 0:
         print("%.6f" % (time.perf_counter() - start), flush=True)
