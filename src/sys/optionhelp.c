@@ -1,6 +1,7 @@
 /* -help: the complete table of options, by section. */
 #include "sys.h"
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 static const char *const kind_words[] = {
@@ -8,22 +9,50 @@ static const char *const kind_words[] = {
     [RENGA_OPTION_REAL] = "real", [RENGA_OPTION_BYTES] = "bytes", [RENGA_OPTION_STRING] = "text",
 };
 
-static void PrintRow(FILE *file, const RengaOptionRow *row)
+enum { HELP_WIDTH = 80, HELP_INDENT = 37 };
+
+/* Words in lines of the width, all but the first indented; the first begins at column. */
+static void PrintWrapped(FILE *file, int column, int indent, const char *text)
 {
-  char left[96], range[96] = "";
-  snprintf(left, sizeof left, "-%s", row->name);
-  bool numeric = row->kind != RENGA_OPTION_BOOL && row->kind != RENGA_OPTION_STRING;
+  for (int length; *text; text += length) {
+    length = (int)strcspn(text + 1, " ") + 1; /* a word, with the space before it */
+    if (column > indent && column + length > HELP_WIDTH) {
+      fprintf(file, "\n%*s", indent, "");
+      column = indent;
+      if (*text == ' ') text++, length--;
+    }
+    column += fprintf(file, "%.*s", length, text);
+  }
+  fputc('\n', file);
+}
+
+/* "real, >= 0; default 0.01". */
+static void PrintValues(FILE *file, const RengaOptionRow *row)
+{
+  const bool numeric = row->kind != RENGA_OPTION_BOOL && row->kind != RENGA_OPTION_STRING;
+  fprintf(file, "%s", row->choices ? row->choices : kind_words[row->kind]);
   if (numeric && row->low < row->high) {
     if (isinf(row->high) || row->high >= 1e18)
-      snprintf(range, sizeof range, ", >= %g", row->low);
+      fprintf(file, ", >= %g", row->low);
     else
-      snprintf(range, sizeof range, ", %g to %.10g", row->low, row->high);
+      fprintf(file, ", %g to %.10g", row->low, row->high);
   }
-  fprintf(file, "  %-34s %s\n", left, row->help);
-  fprintf(file, "  %-34s   %s%s", "", row->choices ? row->choices : kind_words[row->kind], range);
   RengaTypePrintChoices(file, row->name);
   if (row->value) fprintf(file, "; default %s", row->value);
-  fputc('\n', file);
+}
+
+static void PrintRow(FILE *file, const RengaOptionRow *row)
+{
+  char *values = NULL;
+  size_t size;
+  const int column = fprintf(file, "  -%-33s ", row->name);
+  PrintWrapped(file, column, HELP_INDENT, row->help);
+  FILE *text = open_memstream(&values, &size);
+  fprintf(file, "%*s", HELP_INDENT + 2, "");
+  PrintValues(text ? text : file, row);
+  if (text) fclose(text);
+  PrintWrapped(file, HELP_INDENT + 2, HELP_INDENT + 2, values ? values : "");
+  free(values);
 }
 
 static bool IsFirstOfTitle(const RengaOptionSection sections[], int number)
@@ -67,8 +96,8 @@ RengaErrorCode RengaOptionsHelp(FILE *file, RengaOptionFilter wants, void *user)
   const RengaOptionSection *sections;
   const int count = RengaOptionsGetSections(&sections);
   fprintf(file,
-          "\nOptions are -name value, from -options_file FILE, then the variable RENGA_OPTIONS,\n"
-          "then the command line; the last one wins.\n");
+          "\nOptions are -name value, from -options_file FILE, then the variable\n"
+          "RENGA_OPTIONS, then the command line; the last one wins.\n");
   for (int i = 0; i < count; i++)
     if (IsFirstOfTitle(sections, i))
       PrintSection(file, count, sections, sections[i].section, wants, user);

@@ -10,6 +10,7 @@ for asked in -help -h --help; do
 done
 [ "$(wc -l <out)" -le 40 ] || fail "renga -help is long"
 accepts 2 train -help
+[ "$(awk 'length > 80 && NF > 1' out | wc -l)" -eq 0 ] || fail "lines of renga train -help are longer than 80"
 says "usage: renga train"
 [ "$(grep -c '^Optimizer$' out)" -eq 1 ] || fail "not one heading Optimizer"
 for option in batch_size microbatch_size steps seed resume monitor partition_stages plan_load \
