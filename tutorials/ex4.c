@@ -14,8 +14,7 @@ static const char help[] = "Learns to tell whether a point lies inside a circle.
 enum { batch_samples = 64, steps = 60 };
 
 /* Called by the pipeline on each rank that needs a field: 0 is the input x [2], 1 the label. The
-   data
-   depend on the sample only, so any rank may ask for any of them. */
+   data depend on the sample only, so any rank may ask for any of them. */
 typedef struct {
   int64_t step;
 } Points;
