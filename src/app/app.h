@@ -231,7 +231,8 @@ RengaErrorCode AppMonitorValidation(AppMonitor monitor, double loss, double perp
 RengaErrorCode AppMonitorCheck(RengaComm comm);
 RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
     __attribute__((format(printf, 2, 3))); /* a line of its own, past the bar */
-RengaErrorCode AppMonitorDestroy(AppMonitor *monitor);
+/* Collective; an error where rows are missing. goes_on: the run, later, so that it is a warning. */
+RengaErrorCode AppMonitorDestroy(AppMonitor *monitor, bool goes_on);
 
 /* summary.c: a line about the run that begins; a table of memory over the ranks (collective). */
 RengaErrorCode AppPrintStart(RengaComm comm, RengaGraph graph, RengaPlan plan);

@@ -20,25 +20,44 @@ struct _AppMonitor {
   double shown_at;            /* seconds of MPI_Wtime */
   double speed, step_seconds; /* samples per second, seconds per step: smoothed */
   char *file_name;
-  FILE *file; /* of rank 0; NULL: there is none, or it could not be written */
-  AppRow row; /* the last one, and where it stands */
+  FILE *file;      /* of rank 0; NULL: there is none, or it could not be written */
+  int64_t missing; /* rows that it did not take */
+  AppRow row;      /* the last one, and where it stands */
   long row_at;
 };
 
+/* Of the steps before first, that many have rows; the steps that samples are hidden from have
+   none. */
+static RengaErrorCode SayGap(AppMonitor monitor, int64_t rows, int64_t absent)
+{
+  double hidden;
+  RengaCall(RengaOptionsGetReal("data_hide", &hidden, NULL));
+  if (rows < monitor->first && hidden == 0)
+    RengaWarning(monitor->comm,
+                 "-monitor csv:%s: of the %lld steps so far %lld have no row in the file, the "
+                 "first of them step %lld",
+                 monitor->file_name, (long long)monitor->first, (long long)(monitor->first - rows),
+                 (long long)absent);
+  return RENGA_SUCCESS;
+}
+
 /* Keep the header and the rows of steps before first, so that a resumed run goes on where its
    checkpoint was. */
-static RengaErrorCode KeepRows(const char *file_name, int64_t first)
+static RengaErrorCode KeepRows(AppMonitor monitor)
 {
+  const char *file_name = monitor->file_name;
   FILE *file = fopen(file_name, "r+");
   char *line = NULL;
   size_t size = 0;
   long keep = 0;
+  int64_t rows = -1, absent = 0;                      /* the header is counted, too */
   if (!file) return RENGA_SUCCESS;                    /* a new one is made */
   const bool begun = getline(&line, &size, file) > 0; /* else it is empty, as CheckFile makes it */
   const bool known = !begun || !strncmp(line, csv_header, sizeof csv_header - 1);
   while (begun && known) {
     keep = ftell(file);
-    if (getline(&line, &size, file) <= 0 || strtoll(line, NULL, 10) >= first) break;
+    if (rows++ >= 0 && strtoll(line, NULL, 10) == absent) absent++;
+    if (getline(&line, &size, file) <= 0 || strtoll(line, NULL, 10) >= monitor->first) break;
     if (!strchr(line, '\n')) break;
   }
   free(line);
@@ -49,6 +68,7 @@ static RengaErrorCode KeepRows(const char *file_name, int64_t first)
              file_name, csv_header);
   RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s", file_name,
              strerror(errno));
+  if (begun) RengaCall(SayGap(monitor, rows, absent));
   return RENGA_SUCCESS;
 }
 
@@ -57,7 +77,7 @@ static RengaErrorCode OpenMonitorFile(AppMonitor monitor)
 {
   bool resume;
   RengaCall(RengaOptionsGetBool("resume", &resume, NULL));
-  if (resume) RengaCall(KeepRows(monitor->file_name, monitor->first));
+  if (resume) RengaCall(KeepRows(monitor));
   monitor->file = fopen(monitor->file_name, resume ? "r+" : "w");
   if (!monitor->file && errno == ENOENT) monitor->file = fopen(monitor->file_name, "w");
   RengaCheck(monitor->file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-monitor csv:%s: %s",
@@ -173,13 +193,17 @@ static void MeasureProgress(AppMonitor monitor, const AppRow *row)
   monitor->step_seconds = keep * monitor->step_seconds + (1 - keep) * row->seconds;
 }
 
-/* Said once; training goes on without the file. */
+/* Said once; training goes on without the file, which ends with the last whole row. */
 static void GiveUpFile(AppMonitor monitor)
 {
   RengaWarning(monitor->comm, "-monitor csv:%s: %s; rows from step %lld on are not written",
                monitor->file_name, strerror(errno), (long long)monitor->row.step);
   fclose(monitor->file);
   monitor->file = NULL;
+  monitor->missing = 1;
+  if (monitor->row_at > 0 && truncate(monitor->file_name, monitor->row_at) != 0)
+    RengaWarning(monitor->comm, "-monitor csv:%s: its last row is torn: %s", monitor->file_name,
+                 strerror(errno));
 }
 
 /* The last row, again where it stands already. validation: "" or its two columns. */
@@ -222,6 +246,8 @@ RengaErrorCode AppMonitorStep(AppMonitor monitor, const AppRow *row)
     fseek(monitor->file, 0, SEEK_END);
     monitor->row_at = ftell(monitor->file);
     WriteMonitorRow(monitor, "");
+  } else if (monitor->file_name) {
+    monitor->missing++;
   }
   if (!IsDue(monitor, row)) return RENGA_SUCCESS;
   FormatRow(monitor, row, sizeof text, text);
@@ -271,14 +297,32 @@ RengaErrorCode AppMonitorSay(AppMonitor monitor, const char *format, ...)
   return RENGA_SUCCESS;
 }
 
-RengaErrorCode AppMonitorDestroy(AppMonitor *monitor)
+static RengaErrorCode CloseMonitorFile(AppMonitor monitor, bool goes_on)
+{
+  const bool whole = !monitor->file || fclose(monitor->file) == 0;
+  if (!whole)
+    RengaWarning(monitor->comm, "-monitor csv:%s: %s", monitor->file_name, strerror(errno));
+  const RengaErrorCode code = whole || goes_on ? RENGA_SUCCESS : RENGA_ERR_FILE_WRITE;
+  if (monitor->missing == 0) return code;
+  if (goes_on)
+    RengaWarning(monitor->comm, "-monitor csv:%s: %lld rows of this run are missing",
+                 monitor->file_name, (long long)monitor->missing);
+  RengaCheck(goes_on, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
+             "-monitor csv:%s: %lld rows of this run, which is done, are missing",
+             monitor->file_name, (long long)monitor->missing);
+  return RENGA_SUCCESS;
+}
+
+RengaErrorCode AppMonitorDestroy(AppMonitor *monitor, bool goes_on)
 {
   AppMonitor gone = *monitor;
+  RengaErrorCode code = RENGA_SUCCESS;
   if (!gone) return RENGA_SUCCESS;
   if (gone->bar_is_up) printf("\n");
-  if (gone->file && fclose(gone->file) != 0)
-    RengaWarning(gone->comm, "-monitor csv:%s: %s", gone->file_name, strerror(errno));
+  if (gone->prints) code = CloseMonitorFile(gone, goes_on);
+  code = RengaErrorAgree(gone->comm, code);
   RengaFree(&gone->file_name);
   RengaFree(monitor);
+  RengaCall(code);
   return RENGA_SUCCESS;
 }

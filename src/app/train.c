@@ -470,7 +470,6 @@ static RengaErrorCode FinishTraining(Training *training, int64_t first)
 
 static RengaErrorCode DestroyTraining(Training *training)
 {
-  RengaCall(AppMonitorDestroy(&training->monitor));
   if (training->checkpoint) RengaCall(RengaCheckpointDestroy(&training->checkpoint));
   RengaCall(RengaPipelineDestroy(&training->pipeline));
   RengaCall(RengaPlanDestroy(&training->plan));
@@ -479,6 +478,7 @@ static RengaErrorCode DestroyTraining(Training *training)
   AppHidingFree(&training->hiding);
   AppFreeFields(&training->fields);
   RengaCall(RengaGraphDestroy(&training->graph));
+  RengaCall(AppMonitorDestroy(&training->monitor, *training->exit_code != 0));
   return RENGA_SUCCESS;
 }
 

@@ -34,6 +34,15 @@ refuses 2 "the file is there already and is not replaced" $train -steps 3 -monit
 cmp -s rows.csv before.csv || fail "rows.csv was changed"
 refuses 2 "no-such-folder/t.json" $train -steps 3 -log_trace no-such-folder/t.json
 
+# A full disk costs rows, not the run: its end says how many, and a resume that there is a gap.
+refuses 2 "-monitor csv:/dev/full: 3 rows of this run, which is done, are missing" $train -steps 3 \
+  -monitor csv:/dev/full -parameter_digest
+[ $code -eq 10 ] || fail "exit code $code where rows are missing"
+says "parameter digest"
+sed -i 2d rows.csv
+accepts 2 $train -steps 3 -checkpoint_dir d -resume -monitor csv:rows.csv
+says "of the 3 steps so far 1 have no row in the file, the first of them step 0"
+
 # Settings that a resume changes.
 accepts 2 $train -steps 4 -checkpoint_dir d -resume -optimizer_learning_rate 1e-3
 ! grep -q "other settings" out || fail "the same settings are named"
