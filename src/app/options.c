@@ -2,17 +2,19 @@
 #include "app.h"
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 static RengaErrorCode WriteOptions(const char *name)
 {
   FILE *file = fopen(name, "wx");
   RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s%s", name, strerror(errno),
              errno == EEXIST ? "; it is not replaced" : "");
-  RengaErrorCode code = RengaOptionsWriteAll(file);
-  if (fclose(file) && !code)
-    code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, __func__, __FILE__, __LINE__,
-                           "%s: %s", name, strerror(errno));
+  const RengaErrorCode code = RengaOptionsWriteAll(file);
+  const bool whole = fclose(file) == 0;
+  const int cause = errno;
+  if (code || !whole) unlink(name); /* nobody else's */
   RengaCall(code);
+  RengaCheck(whole, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", name, strerror(cause));
   return RENGA_SUCCESS;
 }
 

@@ -1,6 +1,7 @@
 /* Data: vocabularies in files: a text file, a line that says so, then the two tokens of each pair;
    a data set that was made with one; a tokenizer.json. */
 #include "vocabulary.h"
+#include "renga/private/output.h"
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -205,16 +206,14 @@ RengaErrorCode RengaVocabularyWrite(RengaVocabulary vocabulary, const char *file
 {
   RengaCheckPointer(vocabulary);
   RengaCheckPointer(file);
-  FILE *out = fopen(file, "wb");
-  RengaCheck(out != NULL, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "vocabulary %s: %s", file,
-             strerror(errno));
+  RengaOutput output;
+  RengaCall(RengaOutputOpen_Private(file, &output));
   if (vocabulary->tokenizer)
-    fwrite(vocabulary->tokenizer->json, 1, (size_t)vocabulary->tokenizer->json_bytes, out);
+    fwrite(vocabulary->tokenizer->json, 1, (size_t)vocabulary->tokenizer->json_bytes,
+           output.stream);
   else
-    WritePairs(vocabulary, out);
-  bool good = !ferror(out);
-  good = fclose(out) == 0 && good;
-  RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "vocabulary %s: %s", file, strerror(errno));
+    WritePairs(vocabulary, output.stream);
+  RengaCall(RengaOutputClose_Private(&output, RENGA_SUCCESS));
   return RENGA_SUCCESS;
 }
 

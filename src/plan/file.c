@@ -2,11 +2,9 @@
    expected of it. Numbers survive to the last bit. Lines beginning with # are for people; read.c
    reads the others. */
 #include "planimpl.h"
+#include "renga/private/output.h"
 #include "renga/private/path.h"
 #include "rengacomm.h"
-#include <errno.h>
-#include <string.h>
-#include <unistd.h>
 
 static void WritePlanRanks(FILE *file, int count, const int ranks[])
 {
@@ -89,26 +87,13 @@ static void WritePlanText(RengaPlan plan, FILE *file)
   fprintf(file, "end\n");
 }
 
-/* Under a temporary name first: a full disk never leaves half a plan under the right name. */
 static RengaErrorCode Save(RengaPlan plan, const char *file_name)
 {
-  char temporary[4096];
+  RengaOutput output;
   RengaCall(RengaPathCheckOutput_Private(file_name));
-  int length = snprintf(temporary, sizeof temporary, "%s.part", file_name);
-  RengaCheck(length < (int)sizeof temporary, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE,
-             "the name of the plan's file is too long: %s", file_name);
-  FILE *file = fopen(temporary, "w");
-  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "cannot write the plan to %s: %s",
-             temporary, strerror(errno));
-  WritePlanText(plan, file);
-  bool whole = !ferror(file);
-  whole = !fclose(file) && whole;
-  if (!whole || rename(temporary, file_name)) {
-    int cause = errno;
-    unlink(temporary);
-    RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "cannot write the plan to %s: %s", file_name,
-               strerror(cause));
-  }
+  RengaCall(RengaOutputOpen_Private(file_name, &output));
+  WritePlanText(plan, output.stream);
+  RengaCall(RengaOutputClose_Private(&output, RENGA_SUCCESS));
   return RENGA_SUCCESS;
 }
 

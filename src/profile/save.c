@@ -1,10 +1,7 @@
 /* Costs of nodes to a text file, which type file reads. */
 #include "names.h"
+#include "renga/private/output.h"
 #include "renga/private/path.h"
-#include <errno.h>
-#include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
 static void WriteSize(FILE *file, const ProfileNames *names, int64_t samples,
                       const RengaProfileCost costs[])
@@ -19,25 +16,16 @@ static RengaErrorCode WriteCosts(const char *name, const ProfileNames *names,
                                  const double vectors[2], int count, const int64_t samples[],
                                  const RengaProfileCost costs[])
 {
-  char temporary[4200];
+  RengaOutput output;
   RengaCall(RengaPathCheckOutput_Private(name));
-  snprintf(temporary, sizeof temporary, "%.4096s.part", name);
-  FILE *file = fopen(temporary, "w");
-  RengaCheck(file, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "cannot write costs to %s: %s", temporary,
-             strerror(errno));
+  RengaCall(RengaOutputOpen_Private(name, &output));
+  FILE *const file = output.stream;
   fprintf(file, "renga-profile 1\n# seconds forward, seconds backward, node; for a parameter:\n");
   fprintf(file, "update %.9g\naccumulate %.9g\n", vectors[0], vectors[1]);
   for (int s = 0; s < count; s++)
     WriteSize(file, names, samples[s], costs + (int64_t)s * names->count);
   fprintf(file, "end\n");
-  bool whole = !ferror(file);
-  whole = fclose(file) == 0 && whole;
-  if (!whole || rename(temporary, name) != 0) {
-    const int cause = errno;
-    unlink(temporary);
-    RengaRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "cannot write costs to %s: %s", name,
-               strerror(cause));
-  }
+  RengaCall(RengaOutputClose_Private(&output, RENGA_SUCCESS));
   return RENGA_SUCCESS;
 }
 

@@ -1,5 +1,6 @@
 /* -help: the complete table of options, by section. */
 #include "sys.h"
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -146,6 +147,7 @@ RengaErrorCode RengaOptionsWriteAll(FILE *file)
             strcmp(sections[k].rows[j].name, "help") && strcmp(sections[k].rows[j].name, "version"))
           WriteRow(file, &sections[k].rows[j]);
   }
-  RengaCheck(!ferror(file), MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "the options cannot be written");
+  RengaCheck(!ferror(file), MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "the options: %s",
+             strerror(errno));
   return RENGA_SUCCESS;
 }

@@ -316,10 +316,12 @@ RengaErrorCode RengaAnswerHelp(bool *answered)
 /* Written at the end; that it cannot be is found now. */
 static RengaErrorCode ProbeTrace(const char *trace)
 {
-  int file = open(trace, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
+  const bool there = access(trace, F_OK) == 0;
+  const int file = open(trace, O_WRONLY | O_CREAT | O_CLOEXEC, 0666);
   RengaCheck(file >= 0, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "-log_trace %s: %s", trace,
              strerror(errno));
   close(file);
+  if (!there) unlink(trace);
   return RENGA_SUCCESS;
 }
 

@@ -1,7 +1,7 @@
 /* -log_trace: what each rank did when, for chrome://tracing or ui.perfetto.dev. */
+#include "renga/private/output.h"
 #include "renga/private/wait.h"
 #include "sys.h"
-#include <errno.h>
 #include <string.h>
 
 enum { NAME = 48, MOST_TRACKS = 64, MOST_NAMES = 4096, MOST_RECORDS = 1 << 22 };
@@ -218,17 +218,10 @@ static RengaErrorCode WriteTraceText(MPI_Comm comm, int rank, FILE *file)
   RengaCall(code);
   if (file) fprintf(file, "{\"displayTimeUnit\":\"ms\",\"traceEvents\":[\n");
   RengaCall(WriteTraceRanks(comm, file, &text)); /* where it fails MPI may still read the text */
+  if (file)
+    fprintf(file, "{\"ph\":\"M\",\"pid\":0,\"name\":\"lost\",\"args\":{\"records\":%lld}}\n]}\n",
+            (long long)trace.lost);
   RengaFree(&text.bytes);
-  return RENGA_SUCCESS;
-}
-
-static RengaErrorCode EndTraceFile(FILE *file, const char *file_name)
-{
-  fprintf(file, "{\"ph\":\"M\",\"pid\":0,\"name\":\"lost\",\"args\":{\"records\":%lld}}\n]}\n",
-          (long long)trace.lost);
-  const bool bad = ferror(file) != 0;
-  RengaCheck(fclose(file) == 0 && !bad, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "%s: %s", file_name,
-             strerror(errno));
   return RENGA_SUCCESS;
 }
 
@@ -244,7 +237,7 @@ static RengaErrorCode EndTraceFile(FILE *file, const char *file_name)
    Options:
    . -log_trace FILE - keep records, and write them at the end
 
-   Errors: RENGA_ERR_FILE_OPEN or RENGA_ERR_FILE_WRITE where rank 0 cannot write the file;
+   Errors: RENGA_ERR_FILE_WRITE where rank 0 cannot write the file, which is as it was;
    RENGA_ERR_TIMEOUT where a rank does not come.
 
    See also: RengaLogTrace(), RengaLogView()
@@ -252,18 +245,13 @@ static RengaErrorCode EndTraceFile(FILE *file, const char *file_name)
 RengaErrorCode RengaLogTraceWrite(MPI_Comm comm, const char *file_name)
 {
   int rank;
-  FILE *file = NULL;
+  RengaOutput output = {.stream = NULL};
   RengaErrorCode code = RENGA_SUCCESS;
   RengaCallMPI(MPI_Comm_rank(comm, &rank));
-  if (rank == 0 && (file = fopen(file_name, "w")) == NULL)
-    code = RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, __func__, __FILE__, __LINE__,
-                           "%s: %s", file_name, strerror(errno));
+  if (rank == 0) code = RengaOutputOpen_Private(file_name, &output);
   RengaCall(RengaErrorAgree(comm, code));
-  code = WriteTraceText(comm, rank, file);
-  if (file) {
-    const RengaErrorCode end = EndTraceFile(file, file_name);
-    if (!code) code = end;
-  }
+  code = WriteTraceText(comm, rank, output.stream);
+  code = RengaOutputClose_Private(&output, code);
   RengaCall(RengaErrorAgree(comm, code));
   return RENGA_SUCCESS;
 }

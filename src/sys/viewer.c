@@ -1,32 +1,33 @@
 /* Viewers: where an object is shown. "kind", "kind:file" or "file"; rank 0 writes. */
 #include "renga/private/object.h"
+#include "renga/private/output.h"
 #include <errno.h>
 #include <stdarg.h>
 #include <string.h>
 
 struct _RengaViewer {
   struct _p_RengaObject hdr;
-  FILE *file; /* rank 0 only */
+  FILE *file;         /* rank 0 only */
+  RengaOutput output; /* where it is a file */
   char *kind, *file_name;
 };
 
 static const char *const viewer_kinds[] = {"ascii", "dot", "json", "draw"};
 enum { KINDS = sizeof viewer_kinds / sizeof viewer_kinds[0] };
 
+static RengaErrorCode CloseViewer(RengaViewer viewer)
+{
+  const bool good = viewer->file != stdout || fflush(stdout) == 0;
+  viewer->file = NULL;
+  RengaCheck(good, MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, "standard output: %s", strerror(errno));
+  RengaCall(RengaOutputClose_Private(&viewer->output, RENGA_SUCCESS));
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode DestroyViewer(void *object)
 {
   RengaViewer viewer = object;
-  bool good = true;
-  if (viewer->file == stdout)
-    good = fflush(stdout) == 0;
-  else if (viewer->file)
-    good = fclose(viewer->file) == 0;
-  viewer->file = NULL;
-  RengaErrorCode code = RENGA_SUCCESS;
-  if (!good)
-    code =
-        RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_FILE_WRITE, __func__, __FILE__, __LINE__, "%s: %s",
-                        viewer->file_name ? viewer->file_name : "standard output", strerror(errno));
+  const RengaErrorCode code = CloseViewer(viewer);
   RengaFree(&viewer->kind);
   RengaFree(&viewer->file_name);
   RengaCall(RengaErrorAgree(viewer->hdr.comm, code));
@@ -53,9 +54,9 @@ static RengaErrorCode OpenViewer(RengaViewer viewer)
 {
   int rank;
   RengaCallMPI(MPI_Comm_rank(viewer->hdr.comm, &rank));
-  if (rank == 0) viewer->file = viewer->file_name ? fopen(viewer->file_name, "w") : stdout;
-  RengaCheck(rank != 0 || viewer->file, MPI_COMM_SELF, RENGA_ERR_FILE_OPEN, "%s: %s",
-             viewer->file_name, strerror(errno));
+  if (rank == 0 && viewer->file_name)
+    RengaCall(RengaOutputOpen_Private(viewer->file_name, &viewer->output));
+  if (rank == 0) viewer->file = viewer->file_name ? viewer->output.stream : stdout;
   return RENGA_SUCCESS;
 }
 
@@ -72,10 +73,11 @@ static RengaErrorCode OpenViewer(RengaViewer viewer)
    Output:
    . viewer - RengaViewerDestroy frees it
 
-   Errors: RENGA_ERR_ARGUMENT for a text that is not KIND or KIND:FILE; RENGA_ERR_FILE_OPEN where
-   rank 0 cannot open the file.
+   Errors: RENGA_ERR_ARGUMENT for a text that is not KIND or KIND:FILE; RENGA_ERR_FILE_WRITE where
+   rank 0 cannot write there.
 
-   Notes: a file that cannot be opened is an error on all ranks.
+   Notes: a file that cannot be opened is an error on all ranks. It is there when the viewer is
+   destroyed, and whole.
 
    See also: RengaViewerPrintf(), RengaViewerDestroy()
 @*/

@@ -1,8 +1,10 @@
 /* TEST ranks: 1 2 */
-/* Viewers: rank 0 writes a file; every rank hears of an error. */
+/* Viewers: rank 0 writes a file, whole or not at all; every rank hears of an error. */
 #include "../check.h"
 #include "renga/private/object.h"
+#include <signal.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 static RengaErrorCode TestFile(RengaComm comm, int rank)
@@ -23,6 +25,50 @@ static RengaErrorCode TestFile(RengaComm comm, int rank)
   return RENGA_SUCCESS;
 }
 
+static void LimitFiles(rlim_t bytes)
+{
+  struct rlimit limit;
+  getrlimit(RLIMIT_FSIZE, &limit);
+  limit.rlim_cur = bytes ? bytes : limit.rlim_max;
+  setrlimit(RLIMIT_FSIZE, &limit);
+}
+
+static RengaErrorCode FillViewer(RengaViewer viewer)
+{
+  for (int line = 0; line < 2000; line++) RengaCall(RengaViewerPrintf(viewer, "%d\n", line));
+  return RENGA_SUCCESS;
+}
+
+/* On a disk that is full, or behind a limit, the file stays what it was. */
+static RengaErrorCode TestFull(RengaComm comm, int rank)
+{
+  RengaViewer viewer;
+  char name[] = "viewer-test.txt", text[64] = "";
+  signal(SIGXFSZ, SIG_IGN);
+  RengaCall(RengaViewerCreate(comm, "ascii:viewer-test.txt", &viewer));
+  RengaCall(RengaViewerPrintf(viewer, "old\n"));
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(RengaViewerCreate(comm, "ascii:viewer-test.txt", &viewer));
+  LimitFiles(4096);
+  FILE *errors;
+  const int saved = BeginErrors(&errors);
+  const RengaErrorCode filled = FillViewer(viewer);
+  const RengaErrorCode closed = RengaViewerDestroy(&viewer);
+  const char *said = EndErrors(errors, saved);
+  LimitFiles(0);
+  Expect(rank != 0 || strstr(said, "cannot write file: ") != NULL);
+  Expect(filled == (rank == 0 ? RENGA_ERR_FILE_WRITE : RENGA_SUCCESS));
+  Expect(closed == RENGA_ERR_FILE_WRITE);
+  if (rank != 0) return RENGA_SUCCESS;
+  Expect(access("viewer-test.txt.part", F_OK) != 0);
+  FILE *file = fopen(name, "r");
+  Expect(file != NULL && fgets(text, sizeof text, file) != NULL);
+  fclose(file);
+  unlink(name);
+  Expect(strcmp(text, "old\n") == 0);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode TestViewer(void)
 {
   struct _p_RengaObject *comm;
@@ -32,6 +78,7 @@ static RengaErrorCode TestViewer(void)
   comm->comm = MPI_COMM_WORLD;
   RengaCallMPI(MPI_Comm_rank(MPI_COMM_WORLD, &rank));
   RengaCall(TestFile((RengaComm)comm, rank));
+  RengaCall(TestFull((RengaComm)comm, rank));
   RengaCall(RengaViewerCreate((RengaComm)comm, NULL, &viewer));
   Expect(strcmp(RengaViewerGetKind(viewer), "ascii") == 0);
   RengaCall(RengaViewerDestroy(&viewer));
