@@ -22,7 +22,7 @@ RengaErrorCode RengaPartitionFreeGiven_Private(RengaPartition partition)
 
    Input:
    . partition - the partition
-   . settings - borrowed until the partition is freed, such as those of RengaPipelineGetSettings();
+   . settings - such as those of RengaPipelineGetSettings(); the partition keeps a reference;
      NULL: those of the options
 
    Errors: none beyond bad arguments.
@@ -35,7 +35,7 @@ RengaErrorCode RengaPartitionFreeGiven_Private(RengaPartition partition)
 RengaErrorCode RengaPartitionSetSettings(RengaPartition partition, RengaSettings settings)
 {
   RengaCheckPointer(partition);
-  partition->settings = settings;
+  RengaCall(RengaHeaderReplace(&partition->settings, settings));
   return RENGA_SUCCESS;
 }
 
@@ -71,8 +71,8 @@ RengaErrorCode RengaPartitionGetSettings(RengaPartition partition, RengaSettings
 
    Input:
    . partition - the partition
-   . machine - whose links, and whose memory where no bound is set, count; borrowed until the
-     partition is freed. NULL: that of -machine_file
+   . machine - whose links, and whose memory where no bound is set, count; the partition
+     keeps a reference. NULL: that of -machine_file
 
    Errors: none beyond bad arguments.
 
@@ -81,7 +81,7 @@ RengaErrorCode RengaPartitionGetSettings(RengaPartition partition, RengaSettings
 RengaErrorCode RengaPartitionSetMachine(RengaPartition partition, RengaMachine machine)
 {
   RengaCheckPointer(partition);
-  partition->machine = machine;
+  RengaCall(RengaHeaderReplace(&partition->machine, machine));
   return RENGA_SUCCESS;
 }
 
@@ -116,7 +116,7 @@ RengaErrorCode RengaPartitionGetMachine(RengaPartition partition, RengaMachine *
    Input:
    . partition - the partition
    . profile - costs of nodes, with the machine whose links and memory go with them; its graph is
-     set, and its settings where it has none; borrowed until the partition is freed. NULL: one made
+     set, and its settings where it has none; the partition keeps a reference. NULL: one made
      from the options
 
    Errors: none beyond bad arguments.
@@ -128,7 +128,7 @@ RengaErrorCode RengaPartitionGetMachine(RengaPartition partition, RengaMachine *
 RengaErrorCode RengaPartitionSetProfile(RengaPartition partition, RengaProfile profile)
 {
   RengaCheckPointer(partition);
-  partition->profile = profile;
+  RengaCall(RengaHeaderReplace(&partition->profile, profile));
   return RENGA_SUCCESS;
 }
 

@@ -15,6 +15,10 @@ static RengaErrorCode DestroyPartition(void *object)
   RengaPartition partition = object;
   RengaCall(RengaPartitionReset_Private(partition));
   RengaCall(RengaPartitionFreeGiven_Private(partition));
+  RengaCall(RengaHeaderReplace(&partition->profile, NULL));
+  RengaCall(RengaHeaderReplace(&partition->machine, NULL));
+  RengaCall(RengaHeaderReplace(&partition->settings, NULL));
+  RengaCall(RengaHeaderReplace(&partition->graph, NULL));
   RengaFree(&partition->load);
   RengaPartitionFreeReadings_Private(partition);
   RengaCall(RengaPartitionFreeOptions_Private(partition));

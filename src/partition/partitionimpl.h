@@ -33,8 +33,8 @@ typedef struct {
 
 struct _p_RengaPartition {
   RENGAHEADER(struct _RengaPartitionOps);
-  RengaGraph graph; /* borrowed */
-  /* borrowed; NULL: those of own */
+  RengaGraph graph; /* a reference, as of the others */
+  /* NULL: those of own */
   RengaSettings settings;
   RengaMachine machine;
   RengaProfile profile;

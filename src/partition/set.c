@@ -8,7 +8,7 @@
 
    Input:
    . partition - the partition
-   . graph - the network, set up; borrowed until the partition is freed
+   . graph - the network, set up; the partition keeps a reference
 
    Errors: none beyond bad arguments.
 
@@ -18,7 +18,7 @@ RengaErrorCode RengaPartitionSetGraph(RengaPartition partition, RengaGraph graph
 {
   RengaCheckPointer(partition);
   RengaCheckPointer(graph);
-  partition->graph = graph;
+  RengaCall(RengaHeaderReplace(&partition->graph, graph));
   return RENGA_SUCCESS;
 }
 

@@ -58,6 +58,9 @@ static RengaErrorCode DestroyProfile(void *object)
   RengaCall(ResetProfile(profile));
   RengaCall(ForgetGraph(profile));
   if (profile->settings) RengaCall(RengaSettingsDestroy(&profile->settings));
+  RengaCall(RengaHeaderReplace(&profile->device, NULL));
+  RengaCall(RengaHeaderReplace(&profile->machine, NULL));
+  RengaCall(RengaHeaderReplace(&profile->graph, NULL));
   return RENGA_SUCCESS;
 }
 
@@ -96,7 +99,7 @@ RengaErrorCode RengaProfileCreate(RengaComm comm, RengaProfile *profile)
 
    Input:
    . profile - the profile
-   . graph - the network, set up; borrowed until the profile is freed
+   . graph - the network, set up; the profile keeps a reference
 
    Errors: none beyond bad arguments.
 
@@ -108,7 +111,7 @@ RengaErrorCode RengaProfileSetGraph(RengaProfile profile, RengaGraph graph)
   RengaCheckPointer(graph);
   RengaCall(ForgetGraph(profile));
   if (profile->ops->forget) RengaCall(profile->ops->forget(profile));
-  profile->graph = graph;
+  RengaCall(RengaHeaderReplace(&profile->graph, graph));
   return RENGA_SUCCESS;
 }
 
@@ -142,7 +145,7 @@ RengaErrorCode RengaProfileGetGraph(RengaProfile profile, RengaGraph *graph)
 
    Input:
    . profile - the profile
-   . machine - described; borrowed until the profile is freed; NULL: none
+   . machine - described; the profile keeps a reference; NULL: none
 
    Errors: none beyond bad arguments.
 
@@ -152,7 +155,7 @@ RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine
 {
   RengaCheckPointer(profile);
   RengaProfileFreeCalls_Private(profile);
-  profile->machine = machine;
+  RengaCall(RengaHeaderReplace(&profile->machine, machine));
   return RENGA_SUCCESS;
 }
 
@@ -163,7 +166,7 @@ RengaErrorCode RengaProfileSetMachine(RengaProfile profile, RengaMachine machine
 
    Input:
    . profile - the profile
-   . device - set up; borrowed until the profile is freed; NULL: none
+   . device - set up; the profile keeps a reference; NULL: none
 
    Errors: RENGA_ERR_ORDER after costs were asked for.
 
@@ -174,7 +177,7 @@ RengaErrorCode RengaProfileSetDevice(RengaProfile profile, RengaDevice device)
   RengaCheckPointer(profile);
   RengaCheck(!profile->n_calls, profile->hdr.comm, RENGA_ERR_ORDER,
              "the device is set after costs were asked for");
-  profile->device = device;
+  RengaCall(RengaHeaderReplace(&profile->device, device));
   return RENGA_SUCCESS;
 }
 

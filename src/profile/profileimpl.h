@@ -33,9 +33,9 @@ struct _RengaProfileOps {
 
 struct _p_RengaProfile {
   RENGAHEADER(struct _RengaProfileOps);
-  RengaGraph graph;       /* borrowed */
-  RengaMachine machine;   /* borrowed; NULL: none set */
-  RengaDevice device;     /* borrowed; NULL: none set */
+  RengaGraph graph;       /* a reference */
+  RengaMachine machine;   /* a reference; NULL: none set */
+  RengaDevice device;     /* likewise */
   RengaSettings settings; /* NULL: none set */
   /* the network as one stage, differentiated; NULL before costs are asked for */
   RengaGraph whole;

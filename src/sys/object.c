@@ -47,6 +47,15 @@ RengaErrorCode RengaHeaderDestroy(void *pointer_to_object)
   return RENGA_SUCCESS;
 }
 
+RengaErrorCode RengaHeaderReplace(void *pointer_to_held, void *object)
+{
+  if (object) RengaCall(RengaHeaderReference(object));
+  const RengaErrorCode code = RengaHeaderDestroy(pointer_to_held);
+  memcpy(pointer_to_held, &object, sizeof object);
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 static RengaErrorCode ReplaceString(char **place, const char *text)
 {
   char *copy;

@@ -78,6 +78,45 @@ static RengaErrorCode CheckObjects(RengaComm comm, RengaPartition partition)
   return RENGA_SUCCESS;
 }
 
+/* The partition alone still has the network, the profile and the machine that it cuts by. */
+static RengaErrorCode CheckKept(RengaComm comm)
+{
+  RengaPartition partition;
+  RengaGraph graph;
+  RengaMachine machine;
+  RengaProfile profile;
+  RengaSettings settings;
+  RengaPlan plan;
+  RengaCall(RengaGraphCreate(comm, &graph));
+  RengaCall(RengaGraphLoad(graph, "mlp:sizes=8-16-16-3"));
+  RengaCall(RengaGraphSetUp(graph));
+  RengaCall(RengaMachineCreate(comm, &machine));
+  RengaCall(RengaMachineLoad(machine, "v100"));
+  RengaCall(RengaProfileCreate(comm, &profile));
+  RengaCall(RengaProfileSetType(profile, RENGA_PROFILE_ANALYTIC));
+  RengaCall(RengaProfileSetGraph(profile, graph));
+  RengaCall(RengaProfileSetMachine(profile, machine));
+  RengaCall(RengaSettingsCreate(comm, &settings));
+  RengaCall(RengaPartitionCreate(comm, &partition));
+  RengaCall(RengaPartitionSetGraph(partition, graph));
+  RengaCall(RengaPartitionSetGraph(partition, graph));
+  RengaCall(RengaPartitionSetMachine(partition, machine));
+  RengaCall(RengaPartitionSetProfile(partition, profile));
+  RengaCall(RengaPartitionSetSettings(partition, settings));
+  RengaCall(RengaSettingsDestroy(&settings));
+  RengaCall(RengaProfileDestroy(&profile));
+  RengaCall(RengaMachineDestroy(&machine));
+  RengaCall(RengaGraphDestroy(&graph));
+  RengaCall(RengaPartitionSetRanks(partition, 2));
+  RengaCall(RengaPartitionSetStages(partition, 2));
+  RengaCall(RengaPartitionSetBatch(partition, 8, 2));
+  RengaCall(RengaPartitionSolve(partition, &plan));
+  Expect(RengaPlanGetStageCount(plan) == 2);
+  RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(RengaPlanDestroy(&plan));
+  return RENGA_SUCCESS;
+}
+
 /* A profile keeps the settings that it is given, and a device is made like another. */
 static RengaErrorCode CheckProfile(RengaComm comm)
 {
@@ -156,6 +195,7 @@ static RengaErrorCode RunTest(void)
   RengaCall(CheckNumbers(partition));
   RengaCall(CheckObjects(comm, partition));
   RengaCall(RengaPartitionDestroy(&partition));
+  RengaCall(CheckKept(comm));
   RengaCall(CheckProfile(comm));
   RengaCall(CheckUpdateBytes(comm));
   RengaCall(RengaCommDestroy(&comm));

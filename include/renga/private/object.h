@@ -21,6 +21,8 @@ struct _p_RengaObject {
 RengaErrorCode RengaHeaderCreate(void *parent, const char *class_name, size_t size,
                                  RengaErrorCode (*destroy)(void *), void *pointer_to_object);
 RengaErrorCode RengaHeaderReference(void *object);
+/* A reference to object, or NULL, in place of the one that a member holds, which is dropped. */
+RengaErrorCode RengaHeaderReplace(void *pointer_to_held, void *object);
 /* Drops a reference, nulls the pointer. */
 RengaErrorCode RengaHeaderDestroy(void *pointer_to_object);
 RengaErrorCode RengaHeaderSetTypeName(void *object, const char *type_name);
