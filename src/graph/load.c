@@ -112,7 +112,7 @@ static RengaErrorCode ReadSettings(const RengaGraphBuilder *builder, const char 
 static RengaErrorCode BuildNamed(RengaGraph graph, const RengaGraphBuilder *builder,
                                  const char *text)
 {
-  RengaCheck(graph->options.whole_batch == 0, MPI_COMM_SELF, RENGA_ERR_OPTION,
+  RengaCheck(graph->options.whole_batch == 0, graph->hdr.comm, RENGA_ERR_OPTION,
              "-graph_whole_batch is for ONNX files: the losses of %s are of samples",
              builder->name);
   char *settings = NULL;

@@ -39,6 +39,11 @@ RengaErrorCode RengaSettingsSetFromOptions(RengaSettings settings)
   RengaCall(RengaSettingsReadRows_Private(settings));
   RengaCall(RengaOptionsGetString("pipeline_schedule", &schedule, &given));
   RengaCall(RengaOptionsGetReal("pipeline_eager", &eager, &eager_given));
+  RengaCheck(!given || !eager_given || strcmp(schedule, RENGA_SCHEDULE_1F1B) == 0,
+             settings->hdr.comm, RENGA_ERR_OPTION,
+             "-pipeline_eager %g begins micro-batches of -pipeline_schedule 1f1b early, but "
+             "-pipeline_schedule is %s: leave one of the two out",
+             eager, schedule);
   if (settings->timeout >= 0) RengaCall(RengaSettingsSetTimeout(settings, settings->timeout));
   if (given) RengaCall(RengaSettingsSetSchedule(settings, schedule));
   if (eager_given) RengaCall(RengaSettingsSetEager(settings, eager));

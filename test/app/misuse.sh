@@ -41,6 +41,19 @@ accepts 1 plan -graph $gpt -plan_save other-plan
 refuses 2 "was made for another network" $train -plan_load other-plan
 refuses 2 "does not fit" $train -partition_memory 1KiB
 
+# Of all ranks alike, said once.
+once() {
+  text=$1
+  shift
+  refuses 2 "$text" $train "$@"
+  [ "$(grep -c "error: " out)" -eq 1 ] || fail "more than one error"
+}
+once "bad option: -pipeline_eager 3 begins micro-batches of -pipeline_schedule 1f1b early, but" \
+  -partition_stages 2 -pipeline_schedule gpipe -pipeline_eager 3
+[ $code -eq 5 ] || fail "exit code $code of options that do not go together"
+once "that of device far is not the host's" -device_type far -comm_transport mpi
+once "-graph_whole_batch is for ONNX files" -graph_whole_batch 8
+
 # Files of a run.
 refuses 2 "-resume needs -checkpoint_dir" $train -resume
 refuses 2 "-checkpoint_every needs -checkpoint_dir" $train -checkpoint_every 10
