@@ -105,7 +105,9 @@ static RengaErrorCode GiveTables(Chunk *chunk)
   RengaCall(RengaMalloc(REGION_MESSAGE + outline->n_messages, &chunk->base));
   RengaCall(RengaMalloc(chunk->replicas + 1, &chunk->gradients.leaf_bounds));
   if (chunk->states.elements > 0)
-    RengaCall(RengaMalloc(chunk->states.elements, &chunk->states.host));
+    RengaCall(RengaDeviceHostMalloc(chunk->device,
+                                    (size_t)chunk->states.elements * sizeof *chunk->states.host,
+                                    &chunk->states.host));
   return RENGA_SUCCESS;
 }
 

@@ -109,8 +109,9 @@ static RengaErrorCode FindNodeKernel(Layout *layout, const RengaGraphNode *node,
   }
   const RengaErrorCode code = RengaChunkGetKernel_Private(layout->chunk, node, spec, number);
   RengaFree(&spec);
-  RengaCheck(code == RENGA_SUCCESS, MPI_COMM_SELF, code, "no kernel for node %s (%s)", node->name,
-             node->op->name);
+  RengaCheck(code != RENGA_ERR_SUPPORT, MPI_COMM_SELF, code, "no kernel for node %s (%s)",
+             node->name, node->op->name);
+  RengaCall(code);
   if (node->n_in + node->n_out > layout->chunk->kernels.largest)
     layout->chunk->kernels.largest = node->n_in + node->n_out;
   return RENGA_SUCCESS;

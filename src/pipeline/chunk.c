@@ -193,7 +193,6 @@ static void FreeLists(Chunk *chunk)
   RengaFree(&chunk->uses.place);
   RengaFree(&chunk->states.value);
   RengaFree(&chunk->states.offset);
-  RengaFree(&chunk->states.host);
   RengaFree(&chunk->holds);
   RengaFree(&chunk->value_place);
   RengaFree(&chunk->base);
@@ -201,7 +200,6 @@ static void FreeLists(Chunk *chunk)
   RengaFree(&chunk->gradients.leaf_bounds);
   RengaFree(&chunk->updates.gradient);
   RengaFree(&chunk->updates.number);
-  RengaFree(&chunk->updates.square);
   RengaFree(&chunk->updates.update);
 }
 
@@ -213,6 +211,13 @@ RengaErrorCode RengaChunkFree_Private(Chunk *chunk)
   RengaKeepFirst_Private(&code, RengaChunkFreeParcels_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreeTied_Private(chunk));
   RengaKeepFirst_Private(&code, RengaChunkFreePrograms_Private(chunk));
+  if (chunk->portion.results.memory)
+    RengaKeepFirst_Private(&code,
+                           RengaDeviceHostFree(chunk->device, &chunk->portion.results.memory));
+  if (chunk->states.host)
+    RengaKeepFirst_Private(&code, RengaDeviceHostFree(chunk->device, &chunk->states.host));
+  if (chunk->updates.square)
+    RengaKeepFirst_Private(&code, RengaDeviceHostFree(chunk->device, &chunk->updates.square));
   FreeLists(chunk);
   if (chunk->sub) RengaKeepFirst_Private(&code, RengaGraphDestroy(&chunk->sub));
   if (chunk->group) RengaKeepFirst_Private(&code, RengaCommDestroy(&chunk->group));

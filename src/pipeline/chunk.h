@@ -157,14 +157,22 @@ typedef struct {
 } GradientVector;
 
 /* Memory of the host that copies from and to the device are queued with: nothing here is looked at,
-   or used again, before the pass has waited for them. Each may be NULL. All of it is float32
-   whatever the precision, as losses, statistics, states and sums over the batch are. */
+   or used again, before the pass has waited for them. Each may be NULL, and is a part of the
+   chunk's ResultMemory. All of it is float32 whatever the precision, as losses, statistics, states
+   and sums over the batch are. */
 typedef struct {
   float *loss;       /* [local micro-batches] */
   float *statistics; /* [local micro-batches][elements] */
   float *share;      /* [sums][local micro-batches] of the prologue */
   float *sum;        /* [sums] over the batch */
 } TakenResults;
+
+/* Of the device (RengaDeviceHostMalloc), so that copies to it do not wait; it grows where a pass
+   has more. */
+typedef struct {
+  float *memory;
+  int64_t count, used; /* floats */
+} ResultMemory;
 
 /* How fields come to a device whose memory is not the host's (input.c); else empty. */
 typedef struct {
@@ -195,6 +203,7 @@ typedef struct {
   double *share;      /* [sums][microbatches] of the prologue, or NULL */
   double *statistics; /* [microbatches][elements] or NULL */
   TakenResults taken;
+  ResultMemory results; /* stays from pass to pass */
 } Portion;
 
 /* What reverse mode begins with where the loss has a scale. */

@@ -70,10 +70,6 @@ void RengaPipelineFreePass_Private(RengaPipeline pipeline, Pass *pass)
     RengaFree(&portion->place);
     RengaFree(&portion->share);
     RengaFree(&portion->statistics);
-    RengaFree(&portion->taken.loss);
-    RengaFree(&portion->taken.statistics);
-    RengaFree(&portion->taken.share);
-    RengaFree(&portion->taken.sum);
-    *portion = (Portion){.target = RENGA_VALUE_NONE};
+    *portion = (Portion){.target = RENGA_VALUE_NONE, .results = portion->results};
   }
 }

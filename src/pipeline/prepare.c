@@ -177,8 +177,36 @@ static RengaErrorCode PreparePrograms(Chunk *chunk, const Pass *pass)
   RengaCall(PrepareSize(chunk, pass, 0, false, &uses_sums));
   if (!uses_sums) return RENGA_SUCCESS;
   RengaCall(RengaMalloc(chunk->n_sums * pass->microbatches, &portion->share));
-  RengaCall(RengaMalloc(chunk->n_sums * count, &portion->taken.share));
-  RengaCall(RengaMalloc(chunk->n_sums, &portion->taken.sum));
+  return RENGA_SUCCESS;
+}
+
+static float *TakeFloats(ResultMemory *results, int64_t count)
+{
+  float *taken = results->memory + results->used;
+  results->used += count;
+  return taken;
+}
+
+/* Nothing that the last pass queued uses the memory any more. */
+static RengaErrorCode PrepareResults(Chunk *chunk, bool losses, bool statistics)
+{
+  Portion *portion = &chunk->portion;
+  ResultMemory *results = &portion->results;
+  const int64_t local = portion->last - portion->first, elements = chunk->states.elements;
+  const int64_t sums = portion->share ? chunk->n_sums : 0;
+  const int64_t count = sums * (local + 1) + (losses + statistics * elements) * local + 1;
+  if (count > results->count) {
+    RengaCall(RengaDeviceHostFree(chunk->device, &results->memory));
+    results->count = 0;
+    RengaCall(RengaDeviceHostMalloc(chunk->device, (size_t)count * sizeof *results->memory,
+                                    &results->memory));
+    results->count = count;
+  }
+  results->used = 0;
+  if (losses) portion->taken.loss = TakeFloats(results, local);
+  if (statistics) portion->taken.statistics = TakeFloats(results, local * elements);
+  if (sums) portion->taken.share = TakeFloats(results, sums * local);
+  if (sums) portion->taken.sum = TakeFloats(results, sums);
   return RENGA_SUCCESS;
 }
 
@@ -186,17 +214,13 @@ static RengaErrorCode PrepareChunk(Chunk *chunk, const Pass *pass)
 {
   const int64_t elements = chunk->states.elements;
   Portion *portion = &chunk->portion;
-  TakenResults *taken = &portion->taken;
+  const bool losses = pass->loss && chunk->loss != RENGA_VALUE_NONE;
   if (pass->training) RengaCall(CheckStepFits(chunk, pass));
   RengaCall(RengaChunkFindOrder_Private(chunk, pass->microbatches, !pass->training, portion));
   RengaCall(PreparePrograms(chunk, pass));
-  if (pass->loss && chunk->loss != RENGA_VALUE_NONE)
-    RengaCall(RengaMalloc(portion->last - portion->first, &taken->loss));
+  RengaCall(PrepareResults(chunk, losses, pass->training && elements > 0));
   if (!pass->training) return RENGA_SUCCESS;
-  if (elements > 0) {
-    RengaCall(RengaMalloc(pass->microbatches * elements, &portion->statistics));
-    RengaCall(RengaMalloc((portion->last - portion->first) * elements, &taken->statistics));
-  }
+  if (elements > 0) RengaCall(RengaMalloc(pass->microbatches * elements, &portion->statistics));
   RengaCall(RengaChunkBeginGradients_Private(chunk));
   return RENGA_SUCCESS;
 }

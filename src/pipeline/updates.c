@@ -28,7 +28,9 @@ RengaErrorCode RengaChunkSetUpUpdates_Private(Chunk *chunk)
   UpdateTable *updates = &chunk->updates;
   RengaCall(RengaMalloc(chunk->n_parameters + 1, &updates->gradient));
   RengaCall(RengaMalloc(chunk->n_parameters + 1, &updates->number));
-  RengaCall(RengaMalloc(chunk->n_parameters + 1, &updates->square));
+  RengaCall(RengaDeviceHostMalloc(chunk->device,
+                                  (size_t)(chunk->n_parameters + 1) * sizeof *updates->square,
+                                  &updates->square));
   RengaCall(RengaMalloc(chunk->n_parameters + 1, &updates->update));
   for (int p = 0; p < chunk->n_parameters; p++) {
     const Parameter *parameter = &chunk->parameter[p];

@@ -174,6 +174,7 @@ RengaErrorCode RengaTransportConnect_NCCL(RengaTransport transport, int n_routes
   if (!code) code = RengaStreamSynchronize(transport->device, NULL);
   code = RengaErrorAgree(transport->hdr.comm, code);
   if (!code) code = OpenAll(transport, memory);
+  if (code) RengaTransportAbort_NCCL(transport); /* or the memory would be waited for */
   if (memory) RengaKeepFirst_Private(&code, RengaDeviceFree(transport->device, &memory));
   RengaCall(code);
   return RENGA_SUCCESS;

@@ -10,8 +10,8 @@ cuda_module = src/device/cuda/module/error.eo src/device/cuda/module/runtime.eo 
   src/device/cuda/module/norm.eo src/device/cuda/module/loss.eo src/device/cuda/module/index.eo \
   src/device/cuda/module/reduce.eo src/device/cuda/module/move.eo src/device/cuda/module/random.eo \
   src/device/cuda/module/attention.eo src/device/cuda/module/batchnorm.eo src/device/cuda/module/window.eo
-TESTS += %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh
-EXTRA_DIST += %D%/transports.sh
+TESTS += %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
+EXTRA_DIST += %D%/transports.sh %D%/failures.sh
 AM_TESTS_ENVIRONMENT += CUDA_EMULATED='$(CUDA_EMULATED)'; export CUDA_EMULATED; \
   CUDA_MISSING='$(CUDA_MISSING)'; export CUDA_MISSING;
 EXTRA_DIST += %D%/README.md %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
@@ -81,7 +81,7 @@ planted-program:
 .PHONY: planted-module planted-program
 
 # The emulated suite alone.
-cuda_tests = %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh
+cuda_tests = %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
 check-cuda: renga $(cuda_programs) $(check_SCRIPTS)
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(cuda_tests)'
 .PHONY: check-cuda

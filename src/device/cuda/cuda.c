@@ -51,6 +51,21 @@ static void NameModule(const CudaDevice *cuda, size_t size, char name[])
            slash ? info.dli_fname : ".");
 }
 
+RengaErrorCode RengaCudaFail_Private(RengaDevice device, const char *function, const char *file,
+                                     int line)
+{
+  CudaDevice *cuda = device->data;
+  char text[256];
+  size_t bytes;
+  if (cuda->lost) return RENGA_ERR_LIBRARY;
+  snprintf(text, sizeof text, "%s", cuda->module->error());
+  cuda->lost = cuda->module->memory(&bytes) != 0; /* a fault spoils what is right, too */
+  return RengaErrorRaise(MPI_COMM_SELF, RENGA_ERR_LIBRARY, function, file, line,
+                         cuda->lost ? "GPU %d failed and answers no more: %s"
+                                    : "CUDA failed on GPU %d: %s",
+                         cuda->number, text);
+}
+
 static RengaErrorCode OpenModule(CudaDevice *cuda)
 {
   char name[4096];
@@ -100,6 +115,26 @@ static RengaErrorCode ChooseDevice(RengaDevice device, int local_rank)
   return RENGA_SUCCESS;
 }
 
+/* Bits follow from the GPU, and plans take all for alike. */
+static RengaErrorCode CompareGpus(RengaDevice device)
+{
+  static const char what[] = "all ranks to compare their GPUs";
+  const CudaDevice *cuda = device->data;
+  char first[sizeof cuda->about];
+  int rank = 0;
+  RengaCallMPI(MPI_Comm_rank(device->hdr.comm, &rank));
+  snprintf(first, sizeof first, "%s", cuda->about);
+  RengaCall(RengaBroadcast_Private(device->hdr.comm, first, sizeof first, what));
+  int64_t other = strcmp(first, cuda->about) == 0 ? 0 : rank;
+  RengaCall(RengaReduceInt64_Private(device->hdr.comm, MPI_MAX, &other, what));
+  if (other > 0)
+    RengaWarning(device->hdr.comm,
+                 "the GPUs are not equal: rank %lld has another than rank 0's (%s), so results "
+                 "depend on the layout, and plans on what rank 0 has",
+                 (long long)other, first);
+  return RENGA_SUCCESS;
+}
+
 /* All ranks have one, or none. */
 static RengaErrorCode SetUp_Cuda(RengaDevice device)
 {
@@ -112,6 +147,7 @@ static RengaErrorCode SetUp_Cuda(RengaDevice device)
   if (cuda->options.number < 0) RengaCall(FindLocalRank(device->hdr.comm, &local_rank));
   code = ChooseDevice(device, local_rank);
   RengaCall(RengaErrorAgree(device->hdr.comm, code));
+  RengaCall(CompareGpus(device));
   return RENGA_SUCCESS;
 }
 

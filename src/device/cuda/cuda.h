@@ -16,6 +16,7 @@ typedef struct {
   void *library; /* of dlopen */
   const RengaCudaModule *module;
   int number;    /* the GPU in use */
+  bool lost;     /* after a fault: each call fails */
   void *compute; /* the stream that NULL stands for */
   char about[256];
   double *parts; /* of the device: partial sums of squares, then the sums of a table */
@@ -31,9 +32,12 @@ typedef struct {
 #define RENGA_CALL_CUDA(device, call)                                                              \
   do {                                                                                             \
     const RengaCudaModule *module_ = RengaCudaOf_Private(device)->module;                          \
-    RengaCheck((call) == 0, MPI_COMM_SELF, RENGA_ERR_LIBRARY, "CUDA failed: %s",                   \
-               module_->error());                                                                  \
+    (void)module_;                                                                                 \
+    if ((call) != 0) return RengaCudaFail_Private(device, __func__, __FILE__, __LINE__);           \
   } while (0)
+/* Says what is wrong, but once of a GPU that answers no more. */
+RengaErrorCode RengaCudaFail_Private(RengaDevice device, const char *function, const char *file,
+                                     int line);
 
 static inline CudaDevice *RengaCudaOf_Private(RengaDevice device)
 {

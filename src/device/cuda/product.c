@@ -25,7 +25,9 @@ RengaErrorCode RengaCudaPlanCreate_Private(RengaDevice device, const RengaCudaPr
   const size_t bytes = RengaCudaWorkspace_Private(device);
   if (bytes && !cuda->workspace) {
     RENGA_CALL_CUDA(device, module_->eventcreate(&cuda->workspace_free));
-    RENGA_CALL_CUDA(device, module_->reserve(bytes, &cuda->workspace));
+    RengaCheck(cuda->module->reserve(bytes, &cuda->workspace) == 0, MPI_COMM_SELF, RENGA_ERR_MEMORY,
+               "GPU %d has no %zu bytes more, for products (-device_cuda_workspace): %s",
+               cuda->number, bytes, cuda->module->error());
   }
   RENGA_CALL_CUDA(device, module_->productcreate(product, bytes, plan));
   return RENGA_SUCCESS;

@@ -178,6 +178,7 @@ cudaError_t cudaFreeAsync(void *pointer, cudaStream_t stream)
 cudaError_t cudaMemGetInfo(size_t *left, size_t *total)
 {
   EmuStart();
+  if (EmuFault()) return EmuFault();
   *total = EmuGetSettings().memory;
   *left = *total - used;
   return cudaSuccess;

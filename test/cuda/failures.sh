@@ -1,0 +1,111 @@
+#!/bin/sh
+# What goes wrong with GPUs and NCCL, on the emulated runtime: all ranks end within seconds, and each cause
+# is said in one sentence by each rank at the most. Then transports as they are chosen, and runs that are
+# interrupted and go on with another transport and layout.
+top_builddir=$(cd "${top_builddir:-.}" && pwd)
+. "${0%/*}/../app/common.sh"
+if [ -z "${CUDA_EMULATED:-}" ]; then
+  echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"
+  exit 77
+fi
+limit=30
+EMU_DEVICES=2
+export EMU_DEVICES EMU_DRIVER EMU_FAIL EMU_MEMORY EMU_NAME EMU_NCCL EMU_OPEN
+data="-data synthetic -data_samples 64 -batch_size 8 -microbatch_size 4"
+train="train -graph $gpt $data -seed 3 -steps 4 -progress none -parameter_digest -timeout 4
+  -device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so -comm_view ascii"
+stages="-partition_stages 2"
+
+# errors COUNT: the last run said so many.
+errors() {
+  times=$(grep -c "error: " out)
+  [ "$times" -le "$1" ] || fail "says $times errors, not $1"
+}
+
+EMU_DEVICES=0
+refuses 2 "there is no driver" $train $stages
+EMU_DEVICES=2
+EMU_DRIVER=old
+refuses 2 "the driver is for CUDA 11.8, older than CUDA" $train $stages
+EMU_DRIVER=
+EMU_MEMORY=1
+refuses 2 "has no" $train $stages
+errors 2
+EMU_MEMORY=33
+refuses 2 "has no" $train $stages -graph gpt:layers=2,hidden=128,heads=2,sequence=16,vocabulary=256
+errors 2
+EMU_MEMORY=
+EMU_DEVICES=1
+refuses 2 "ranks 0 and 1 share device" $train $stages -comm_transport nccl
+errors 1
+EMU_DEVICES=2
+EMU_NCCL=none
+refuses 2 "rank 0 has no NCCL" $train $stages -comm_transport nccl
+errors 1
+accepts 2 $train $stages
+says "Transport: staged"
+says "rank 0 has no NCCL"
+EMU_NCCL=
+refuses 2 "this MPI does not read memory of the device" $train $stages -comm_transport mpi_device
+errors 1
+for transport in nccl staged; do
+  for at in 1 40; do
+    EMU_FAIL=kernel:$at@1
+    refuses 2 "GPU 1 failed and answers no more" $train $stages -comm_transport $transport
+    errors 2
+  done
+  EMU_FAIL=hang:40@1
+  refuses 2 "nothing moved for 4 s" $train $stages -comm_transport $transport
+  errors 2
+done
+EMU_FAIL=nccl:1@1 # while routes are opened: rank 1 cannot tell rank 0 either
+refuses 2 "a message by NCCL" $train $stages -comm_transport nccl
+errors 3
+EMU_FAIL=nccl:9@1
+refuses 2 "a message by NCCL" $train $stages -comm_transport nccl
+errors 2
+EMU_FAIL=nccl:4@0
+refuses 2 "a message by NCCL" $train -partition_stages 1 -partition_replicas 2 -comm_transport nccl
+errors 2
+EMU_FAIL=
+
+accepts 2 $train $stages
+says "Transport: nccl"
+says "each rank has a device of its own"
+EMU_DEVICES=1
+accepts 2 $train $stages
+says "Transport: staged"
+says "ranks 0 and 1 share device"
+EMU_OPEN=1
+accepts 2 $train $stages
+says "Transport: mpi_device"
+EMU_OPEN=
+EMU_DEVICES=4
+cat >one.sh <<'EOF'
+[ "${PMI_RANK:-0}" = 0 ] || EMU_NAME="another GPU"
+export EMU_NAME
+exec "$@"
+EOF
+timeout -k 5 $limit "$mpiexec" -n 2 sh one.sh "$renga" $train $stages </dev/null >out 2>&1 || fail "unequal GPUs"
+says "the GPUs are not equal: rank 1 has another"
+
+# interrupted, and resumed by another transport on another layout
+digest() {
+  grep "parameter digest 0x" out
+}
+keep="-checkpoint_dir kept -checkpoint_every 2"
+accepts 1 $train -comm_transport staged
+digest >one.txt || fail "no digest"
+accepts 2 $train $stages -steps 2 $keep -comm_transport nccl
+accepts 3 $train -partition_stages 3 -resume $keep -comm_transport nccl
+digest | cmp -s one.txt - || fail "another digest after a resumption on 3 x 1"
+rm -rf kept
+accepts 2 $train -partition_stages 1 -partition_replicas 2 -steps 2 $keep -comm_transport nccl
+accepts 2 $train $stages -resume $keep -comm_transport staged
+digest | cmp -s one.txt - || fail "another digest after a resumption by staged"
+rm -rf kept
+accepts 2 $train $stages -steps 2 $keep -comm_transport staged
+accepts 4 $train $stages -partition_replicas 2 -resume $keep
+says "Transport: nccl"
+digest | cmp -s one.txt - || fail "another digest after a resumption on 2 x 2"
+finish
