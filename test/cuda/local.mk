@@ -12,9 +12,10 @@ cuda_module = src/device/cuda/module/error.eo src/device/cuda/module/runtime.eo 
   src/device/cuda/module/attention.eo src/device/cuda/module/batchnorm.eo src/device/cuda/module/window.eo
 TESTS += %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
 EXTRA_DIST += %D%/transports.sh %D%/failures.sh
+TESTS += %D%/networks.sh
 AM_TESTS_ENVIRONMENT += CUDA_EMULATED='$(CUDA_EMULATED)'; export CUDA_EMULATED; \
   CUDA_MISSING='$(CUDA_MISSING)'; export CUDA_MISSING;
-EXTRA_DIST += %D%/README.md %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
+EXTRA_DIST += %D%/README.md %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/kernels.cu %D%/faults.cu %D%/emu/copy.cc \
   %D%/emu/cublaslt.cc %D%/emu/device.cc %D%/emu/event.cc %D%/emu/fiber.cc %D%/emu/launch.cc \
   %D%/emu/memory.cc %D%/emu/messages.cc %D%/emu/nccl.cc %D%/emu/product.cc %D%/emu/queue.cc \
   %D%/emu/report.cc
@@ -81,7 +82,7 @@ planted-program:
 .PHONY: planted-module planted-program
 
 # The emulated suite alone.
-cuda_tests = %D%/suite.sh %D%/device.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
-check-cuda: renga $(cuda_programs) $(check_SCRIPTS)
+cuda_tests = %D%/suite.sh %D%/device.sh %D%/networks.sh %D%/planted.sh %D%/transports.sh %D%/failures.sh
+check-cuda: renga $(cuda_programs) $(check_SCRIPTS) test/device/low test/reference/training
 	$(MAKE) $(AM_MAKEFLAGS) check-TESTS TESTS='$(cuda_tests)'
 .PHONY: check-cuda

@@ -134,6 +134,7 @@ static RengaErrorCode MakePipeline(const Run *run, RengaPlan plan, RengaPipeline
   RengaCall(RengaPipelineGetDevice(*pipeline, &device));
   RengaCall(RengaDeviceSetType(device, RENGA_DEVICE_CPU));
   RengaCall(RengaDeviceSetThreads(device, 1));
+  RengaCall(RengaDeviceSetFromOptions(device));
   RengaCall(RengaPipelineGetOptimizer(*pipeline, &optimizer));
   RengaCall(RengaOptimizerSetType(optimizer, run->optimizer));
   RengaCall(

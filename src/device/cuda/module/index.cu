@@ -69,7 +69,7 @@ __global__ void GatherGradKernel(RengaCudaGather s, int64_t columns, const float
         if (column < s.inner) sum += from[i * s.inner];
       }
   }
-  if (column < s.inner && IntegerAt(s.wide, indices, place) != s.padding)
+  if (column < s.inner && mine != s.padding)
     dx[(outer * s.length + mine) * s.inner + column] = sum;
 }
 

@@ -1,0 +1,81 @@
+#!/bin/sh
+# Networks on the cuda device and the emulated runtime: cpu's losses; the same bits on every layout and
+# in ten orders of the streams; interrupted and resumed, also with cpu in between; PyTorch's losses of
+# recorded steps (with RENGA_TEST_FULL of all networks there are).
+top_builddir=$(cd "${top_builddir:-.}" && pwd)
+. "${0%/*}/../app/common.sh"
+if [ -z "${CUDA_EMULATED:-}" ]; then
+  echo "skipped: ${CUDA_MISSING:-configure found no CUDA}"
+  exit 77
+fi
+on_cuda="-device_type cuda -device_cuda_module $top_builddir/test/cuda/renga_cudaemu.so
+  -device_cuda_workspace 1"
+run="-data synthetic -data_samples 64 -batch_size 8 -microbatch_size 2 -seed 3 -progress none
+  -parameter_digest -comm_transport staged"
+
+# near STEPS: the losses of cuda.csv are those of cpu.csv.
+near() {
+  cut -d, -f2 cpu.csv >cpu.txt
+  cut -d, -f2 cuda.csv | paste -d, cpu.txt - | awk -F, -v steps="$1" '
+    NR > 1 { d = $1 - $2; if (d < 0) d = -d; if (!(d <= 1e-5 * $1)) bad = 1 }
+    END { exit bad || NR != steps + 1 }' || { cat cpu.csv cuda.csv >out; fail "other losses than cpu's: $name"; }
+}
+
+# same RANKS ARGUMENT...: the parameters become those of one.txt.
+same() {
+  accepts "$@"
+  grep "parameter digest 0x" out >other.txt
+  cmp -s one.txt other.txt || fail "other parameters: $* with $(env | grep '^EMU_' | tr '\n' ' ')"
+}
+
+# network NAME OPTIONS...: its losses, and its bits on five layouts.
+network() {
+  name=$1
+  train="train $run -steps 3 -graph $*"
+  rm -f cpu.csv cuda.csv
+  accepts 1 $train -device_type cpu -monitor csv:cpu.csv
+  accepts 1 $train $on_cuda -monitor csv:cuda.csv
+  grep "parameter digest 0x" out >one.txt || fail "no digest"
+  near 3
+  same 2 $train $on_cuda -partition_stages 2
+  same 2 $train $on_cuda -partition_stages 1 -partition_replicas 2
+  same 4 $train $on_cuda -partition_stages 2 -partition_replicas 2
+  same 3 $train $on_cuda -partition_stages 3
+}
+
+pairs=layers=2,hidden=16,heads=2,sequence=7,target=5,vocabulary=30
+network mlp:sizes=8-16-16-4
+network resnet:depth=18,width=0.0625,image=64,classes=5 -optimizer_learning_rate 0.00001 -microbatch_size 4
+network t5:$pairs,head_width=6,buckets=8,distance=7
+network bert:layers=2,hidden=16,heads=2,sequence=9,vocabulary=30,next_sentence=1 -optimizer_type adamw
+network gpt:layers=2,hidden=16,heads=2,sequence=33,vocabulary=40,dropout=0.1 -optimizer_type adamw
+
+# The network before: ten orders of the streams.
+for EMU_SEED in 2 3 4 5 6 7 8 9 10; do
+  export EMU_SEED
+  same 1 $train $on_cuda
+done
+export EMU_SEED=11
+same 2 $train $on_cuda -partition_stages 2
+unset EMU_SEED
+
+# Its first step, then the others, on another layout; then each on another device.
+resume="-checkpoint_dir c -checkpoint_every 1"
+accepts 1 $train -steps 1 $on_cuda $resume
+same 2 $train $on_cuda $resume -resume -partition_stages 2
+rm -rf c cuda.csv
+accepts 1 $train -steps 1 -device_type cpu $resume -monitor csv:cuda.csv
+accepts 1 $train -steps 2 $on_cuda $resume -resume -monitor csv:second.csv
+accepts 1 $train -device_type cpu $resume -resume -monitor csv:third.csv
+tail -n 1 second.csv >>cuda.csv
+tail -n 1 third.csv >>cuda.csv
+near 3
+
+recorded="mlp_export gpt_export bert_export lstm_export resnet_trace"
+[ -z "${RENGA_TEST_FULL:-}" ] || recorded=_
+(
+  cd "$top_builddir" || exit 1
+  RENGA_OPTIONS=$on_cuda EMU_MODE=sync timeout -k 5 $((20 * limit)) "$mpiexec" -n 1 \
+    test/reference/training $recorded </dev/null >"$scratch/out" 2>&1
+) || fail "other losses than PyTorch's"
+finish
