@@ -15,6 +15,8 @@ static const RengaOptionRow options[] = {
      "fill fresh and freed memory with NaN"},
     {"device_isa", RENGA_OPTION_STRING, "auto", ROW(isa), "auto|base|avx2|avx512", 0, 0,
      "instruction set of the cpu kernels"},
+    {"device_view", RENGA_OPTION_STRING, NULL, ROW(view), NULL, 0, 0,
+     "show the device once it is set up, with what it computes itself: ascii[:FILE]"},
 };
 #undef ROW
 enum { N_OPTIONS = sizeof options / sizeof *options };
@@ -331,7 +333,9 @@ static RengaErrorCode RefuseOptionsOf(const RengaDeviceTypeOptions *options_of, 
    . -device_threads - threads of this rank
    . -device_poison - fill fresh and freed memory with NaN, to find what is read unset
    . -device_isa - auto, base, avx2 or avx512: instruction set of the cpu kernels
-   . -device_number, -device_cuda_module - of type cuda: which GPU, and the module that drives it
+   . -device_number, -device_cuda_module, -device_cuda_workspace - of type cuda: which GPU, the
+     module that drives it, and the memory that its products may work in
+   . -device_view - show the device once it is set up
    . -device_far_seed, -device_far_kernels - of type far: order of its work, and what computes
 
    Errors: RENGA_ERR_OPTION for a bad value, or an option of type cuda or far for another type;
@@ -353,6 +357,18 @@ RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
   return RENGA_SUCCESS;
 }
 
+/* -device_view */
+static RengaErrorCode ShowDevice(RengaDevice device)
+{
+  RengaViewer viewer;
+  if (!device->options.view) return RENGA_SUCCESS;
+  RengaCall(RengaViewerCreate(device->hdr.owner, device->options.view, &viewer));
+  const RengaErrorCode code = RengaDeviceView(device, viewer);
+  RengaCall(RengaViewerDestroy(&viewer));
+  RengaCall(code);
+  return RENGA_SUCCESS;
+}
+
 /*@
    RengaDeviceSetUp - find the cores, choose the kernels
 
@@ -360,6 +376,9 @@ RengaErrorCode RengaDeviceSetFromOptions(RengaDevice device)
 
    Input:
    . device - the device; after this call it has memory, streams and kernels
+
+   Options:
+   . -device_view KIND:FILE - show it
 
    Errors: RENGA_ERR_LIBRARY where the machine's cores cannot be read; RENGA_ERR_TIMEOUT where a
    rank does not come.
@@ -374,6 +393,7 @@ RengaErrorCode RengaDeviceSetUp(RengaDevice device)
   if (device->threads == 0) RengaCall(RengaDeviceCountThreads(device->hdr.comm, &device->threads));
   RengaCall(device->ops->setup(device));
   device->hdr.state = RENGA_STATE_SETUP;
+  RengaCall(ShowDevice(device));
   return RENGA_SUCCESS;
 }
 

@@ -24,7 +24,9 @@ near() {
     END { exit bad || NR != 5 }' || { cat cpu.csv cuda.csv >out; fail "other losses than cpu's"; }
 }
 accepts 1 $train -device_type cpu -monitor csv:cpu.csv
-accepts 1 $train $on_cuda -monitor csv:cuda.csv
+accepts 1 $train $on_cuda -monitor csv:cuda.csv -device_view ascii
+says "operators computed on the GPU"
+says "operators computed on the host, from copies"
 near
 grep "parameter digest 0x" out >one.txt || fail "no digest"
 same() {

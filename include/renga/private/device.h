@@ -87,7 +87,7 @@ typedef struct {
 } RengaDeviceBlock;
 
 typedef struct {
-  char *type, *isa;
+  char *type, *isa, *view;
   int threads; /* 0: choose */
   bool poison;
 } RengaDeviceOptions;

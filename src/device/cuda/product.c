@@ -23,8 +23,8 @@ RengaErrorCode RengaCudaPlanCreate_Private(RengaDevice device, const RengaCudaPr
 {
   CudaDevice *cuda = device->data;
   const size_t bytes = RengaCudaWorkspace_Private(device);
+  if (!cuda->workspace_free) RENGA_CALL_CUDA(device, module_->eventcreate(&cuda->workspace_free));
   if (bytes && !cuda->workspace) {
-    RENGA_CALL_CUDA(device, module_->eventcreate(&cuda->workspace_free));
     RengaCheck(cuda->module->reserve(bytes, &cuda->workspace) == 0, MPI_COMM_SELF, RENGA_ERR_MEMORY,
                "GPU %d has no %zu bytes more, for products (-device_cuda_workspace): %s",
                cuda->number, bytes, cuda->module->error());
